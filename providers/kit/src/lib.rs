@@ -1,0 +1,3 @@
+//! What every provider of ferroverbs is built with.
+
+pub mod abi;

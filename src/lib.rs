@@ -1,0 +1,1 @@
+//! libibverbs, the RDMA verbs library of Linux, written in Rust.
