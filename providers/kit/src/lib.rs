@@ -1,3 +1,9 @@
 //! What every provider of ferroverbs is built with.
+//!
+//! - [`abi`]: the C types, and handles that borrow C objects;
+//! - [`table`]: the verbs table of a context and its defaults;
+//! - [`errno`]: the error type.
 
 pub mod abi;
+pub mod errno;
+pub mod table;

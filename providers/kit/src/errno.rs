@@ -1,0 +1,60 @@
+#![forbid(unsafe_code)]
+//! Error numbers.
+
+use std::ffi::c_int;
+
+/// A positive errno value, the one error type below the exported functions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Errno(pub c_int);
+
+impl Errno {
+    /// Invalid argument.
+    pub const INVAL: Self = Self(libc::EINVAL);
+    /// The operation exists, the device or kernel does not support it.
+    pub const OPNOTSUPP: Self = Self(libc::EOPNOTSUPP);
+    /// The kernel has no such function.
+    pub const NOSYS: Self = Self(libc::ENOSYS);
+    /// Out of memory.
+    pub const NOMEM: Self = Self(libc::ENOMEM);
+    /// Still in use.
+    pub const BUSY: Self = Self(libc::EBUSY);
+    /// Not permitted.
+    pub const PERM: Self = Self(libc::EPERM);
+    /// Input/output error: the device is gone.
+    pub const IO: Self = Self(libc::EIO);
+    /// No such device.
+    pub const NODEV: Self = Self(libc::ENODEV);
+    /// No such entry.
+    pub const NOENT: Self = Self(libc::ENOENT);
+    /// No data in the table entry asked for.
+    pub const NODATA: Self = Self(libc::ENODATA);
+    /// Value too large.
+    pub const OVERFLOW: Self = Self(libc::EOVERFLOW);
+    /// Protocol not supported: the kernel does not know this ioctl.
+    pub const PROTONOSUPPORT: Self = Self(libc::EPROTONOSUPPORT);
+
+    /// The number that C sees.
+    pub const fn raw(self) -> c_int {
+        self.0
+    }
+
+    /// The errno of an `std::io::Error`, EIO where it carries none.
+    pub fn from_io(e: &std::io::Error) -> Self {
+        Self(e.raw_os_error().unwrap_or(libc::EIO))
+    }
+}
+
+impl From<rustix::io::Errno> for Errno {
+    fn from(e: rustix::io::Errno) -> Self {
+        Self(e.raw_os_error())
+    }
+}
+
+impl From<std::io::Error> for Errno {
+    fn from(e: std::io::Error) -> Self {
+        Self::from_io(&e)
+    }
+}
+
+/// Result of everything below the exported functions.
+pub type Result<T> = std::result::Result<T, Errno>;

@@ -1,0 +1,47 @@
+#![forbid(unsafe_code)]
+//! The library's own part of a context.
+
+use crate::abi::verbs_context_ops;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What stands behind `verbs_context::priv`. Providers never look inside.
+pub struct Private {
+    /// Kernel driver of the device (`enum rdma_driver_id`); goes into every ioctl header.
+    pub driver_id: u32,
+    /// The context came from `ibv_import_device`.
+    pub imported: AtomicBool,
+    /// The kernel carries write commands inside its ioctl interface.
+    pub ioctl_write: AtomicBool,
+    /// One bit a command: the kernel answered that it has no such ioctl.
+    unsupported: [AtomicU64; 2],
+    /// The provider's verbs, every missing one filled with its default.
+    pub ops: verbs_context_ops,
+}
+
+impl Private {
+    /// A private part with the given full table of verbs.
+    pub fn new(driver_id: u32, ops: verbs_context_ops) -> Self {
+        Self {
+            driver_id,
+            imported: AtomicBool::new(false),
+            ioctl_write: AtomicBool::new(false),
+            unsupported: [AtomicU64::new(0), AtomicU64::new(0)],
+            ops,
+        }
+    }
+
+    /// Whether the kernel has already refused the ioctl of this command (a slot number below 128).
+    pub fn ioctl_unsupported(&self, slot: usize) -> bool {
+        let Some(word) = self.unsupported.get(slot / 64) else {
+            return false;
+        };
+        word.load(Ordering::Relaxed) & (1 << (slot % 64)) != 0
+    }
+
+    /// Remembers that the kernel has no ioctl for this command.
+    pub fn set_ioctl_unsupported(&self, slot: usize) {
+        if let Some(word) = self.unsupported.get(slot / 64) {
+            word.fetch_or(1 << (slot % 64), Ordering::Relaxed);
+        }
+    }
+}

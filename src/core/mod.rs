@@ -1,0 +1,1 @@
+//! What verbs mean: devices, contexts, memory and fork, events, addresses, configuration.

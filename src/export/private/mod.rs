@@ -1,0 +1,1 @@
+//! What C providers call: `ibv_cmd_*`, `verbs_set_ops` and their like.
