@@ -1,0 +1,208 @@
+//! Compiles every program with each compiler against each set of headers.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Mutex,
+    thread,
+    time::SystemTime,
+};
+
+use crate::{
+    Result, man,
+    tree::{Program, programs, programs_dir, workspace_dir},
+};
+
+/// Whose `<infiniband/verbs.h>` a program is compiled against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Headers {
+    /// The installed ones (libibverbs-dev).
+    Stock,
+    /// This repository's `include/`.
+    Ours,
+}
+
+/// One way to compile: headers and compiler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Combo {
+    /// The headers.
+    pub headers: Headers,
+    /// The compiler's command.
+    pub compiler: &'static str,
+}
+
+/// Every way to compile. The first is the reference of all comparisons.
+pub const COMBOS: [Combo; 4] = [
+    combo(Headers::Stock, "gcc"),
+    combo(Headers::Ours, "gcc"),
+    combo(Headers::Stock, "clang"),
+    combo(Headers::Ours, "clang"),
+];
+
+const fn combo(headers: Headers, compiler: &'static str) -> Combo {
+    Combo { headers, compiler }
+}
+
+impl Combo {
+    /// `stock-gcc` and the like: the folder of its programs.
+    #[must_use]
+    pub fn name(self) -> String {
+        let headers = match self.headers {
+            Headers::Stock => "stock",
+            Headers::Ours => "ours",
+        };
+        format!("{headers}-{}", self.compiler)
+    }
+
+    /// The combo of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Combo> {
+        COMBOS.into_iter().find(|c| c.name() == name)
+    }
+}
+
+/// The folder of our headers.
+#[must_use]
+pub fn our_headers() -> PathBuf {
+    workspace_dir().join("include")
+}
+
+/// Where [`build`] puts a program.
+#[must_use]
+pub fn binary(out: &Path, combo: Combo, program: &Program) -> PathBuf {
+    out.join(combo.name())
+        .join(program.set.name())
+        .join(&program.name)
+}
+
+/// Compiles all programs into `out/<combo>/<set>/<name>`; a program newer than
+/// its sources and headers is left alone. Returns how many there are.
+///
+/// # Errors
+/// When a compiler is missing, a program does not compile without a warning,
+/// or a manual page lacks its example. The message names the package to
+/// install, or carries the compiler's words.
+pub fn build(out: &Path, combos: &[Combo]) -> Result<usize> {
+    let examples = out.join("examples");
+    man::extract_all(&examples)?;
+    let programs = programs()?;
+    let newest = newest_shared(combos, &examples)?;
+    let mut jobs = Vec::new();
+    for &combo in combos {
+        check_compiler(combo)?;
+        for program in &programs {
+            jobs.push((combo, program.clone()));
+        }
+    }
+    let count = jobs.len();
+    let queue = Mutex::new(jobs);
+    let errors = Mutex::new(Vec::new());
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some((combo, program)) = pop(&queue) {
+                    if let Err(e) = compile(out, combo, &program, &examples, newest) {
+                        push(&errors, e.to_string());
+                    }
+                }
+            });
+        }
+    });
+    let errors = errors.into_inner().unwrap_or_else(|e| e.into_inner());
+    if errors.is_empty() {
+        return Ok(count);
+    }
+    Err(errors.join("\n").into())
+}
+
+fn pop<T>(queue: &Mutex<Vec<T>>) -> Option<T> {
+    queue.lock().unwrap_or_else(|e| e.into_inner()).pop()
+}
+
+fn push<T>(list: &Mutex<Vec<T>>, item: T) {
+    list.lock().unwrap_or_else(|e| e.into_inner()).push(item);
+}
+
+fn check_compiler(combo: Combo) -> Result<()> {
+    let found = Command::new(combo.compiler).arg("--version").output();
+    match found {
+        Ok(output) if output.status.success() => Ok(()),
+        _ => Err(format!("{0} does not run: install the package {0}", combo.compiler).into()),
+    }
+}
+
+/// The latest change of what every program includes.
+fn newest_shared(combos: &[Combo], examples: &Path) -> Result<SystemTime> {
+    let mut newest = newest_under(&programs_dir().join("support"))?;
+    newest = newest.max(newest_under(examples)?);
+    if combos.iter().any(|c| c.headers == Headers::Ours) {
+        newest = newest.max(newest_under(&our_headers())?);
+    }
+    Ok(newest)
+}
+
+fn newest_under(dir: &Path) -> Result<SystemTime> {
+    let mut newest = SystemTime::UNIX_EPOCH;
+    let entries = fs::read_dir(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    for entry in entries {
+        let entry = entry?;
+        let time = if entry.file_type()?.is_dir() {
+            newest_under(&entry.path())?
+        } else {
+            entry.metadata()?.modified()?
+        };
+        newest = newest.max(time);
+    }
+    Ok(newest)
+}
+
+fn is_fresh(binary: &Path, source: &Path, newest: SystemTime) -> Result<bool> {
+    let Ok(built) = fs::metadata(binary).and_then(|m| m.modified()) else {
+        return Ok(false);
+    };
+    Ok(built > newest.max(fs::metadata(source)?.modified()?))
+}
+
+fn compile(
+    out: &Path,
+    combo: Combo,
+    program: &Program,
+    examples: &Path,
+    newest: SystemTime,
+) -> Result<()> {
+    let source = program.source();
+    let target = binary(out, combo, program);
+    if is_fresh(&target, &source, newest)? {
+        return Ok(());
+    }
+    if let Some(dir) = target.parent() {
+        fs::create_dir_all(dir)?;
+    }
+    let support = programs_dir().join("support");
+    let mut command = Command::new(combo.compiler);
+    command
+        .args(["-std=gnu11", "-O1", "-g", "-D_GNU_SOURCE"])
+        .args(["-Wall", "-Wextra", "-Werror"])
+        .arg("-I")
+        .arg(&support)
+        .arg("-I")
+        .arg(examples);
+    if combo.headers == Headers::Ours {
+        command.arg("-I").arg(our_headers());
+    }
+    command
+        .arg(&source)
+        .arg(support.join("check.c"))
+        .arg("-o")
+        .arg(&target)
+        // -rdynamic: a program may stand in front of a library's symbol.
+        .args(["-rdynamic", "-libverbs", "-lpthread", "-ldl"]);
+    let output = command.output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let words = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{} of {}:\n{words}", combo.name(), program.key()).into())
+}

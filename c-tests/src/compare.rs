@@ -1,0 +1,161 @@
+//! Holds every record against the reference: the program compiled by gcc
+//! against the stock headers, on the stock library.
+
+use std::fmt::Write as _;
+
+use similar::TextDiff;
+
+use crate::record::Record;
+
+/// The outcome of [`compare`].
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Records that are as they have to be.
+    pub agree: usize,
+    /// A paragraph for each that is not.
+    pub differences: Vec<String>,
+}
+
+/// The compilation that the reference file is read by.
+pub const REFERENCE: &str = "stock-gcc";
+
+/// Compares all records of all files. `reference` is a run on the stock
+/// library; `others` are runs on whatever library.
+///
+/// A record agrees when the program ended with `exit 0`, printed something,
+/// and printed what the reference record of the same program printed. A
+/// program of the set `criterion` has no reference; its exit status decides.
+/// A program that a file of `others` lacks in some compilation is a difference.
+#[must_use]
+pub fn compare(reference: &[Record], others: &[Vec<Record>]) -> Report {
+    let mut report = Report::default();
+    let expected: Vec<&Record> = reference.iter().filter(|r| r.combo == REFERENCE).collect();
+    for record in reference.iter().chain(others.iter().flatten()) {
+        judge(&mut report, &expected, record);
+    }
+    for file in others {
+        note_missing(&mut report, &expected, file);
+    }
+    report
+}
+
+fn judge(report: &mut Report, expected: &[&Record], record: &Record) {
+    let title = format!("{} {} on {}", record.combo, record.program, record.library);
+    if record.status != "exit 0" || record.stdout.is_empty() {
+        let mut words = format!("{title}: {}\n", record.status);
+        for line in record.stdout.iter().rev().take(5).rev() {
+            let _ = writeln!(words, "  {line}");
+        }
+        for line in &record.stderr {
+            let _ = writeln!(words, "  {line}");
+        }
+        report.differences.push(words);
+        return;
+    }
+    if record.program.starts_with("criterion/") {
+        report.agree += 1;
+        return;
+    }
+    let Some(wanted) = expected.iter().find(|r| r.program == record.program) else {
+        report.differences.push(format!("{title}: no reference\n"));
+        return;
+    };
+    if wanted.stdout == record.stdout {
+        report.agree += 1;
+        return;
+    }
+    report
+        .differences
+        .push(format!("{title}:\n{}", unified(wanted, record)));
+}
+
+fn unified(wanted: &Record, found: &Record) -> String {
+    let join = |lines: &[String]| lines.iter().map(|l| format!("{l}\n")).collect::<String>();
+    let (wanted, found) = (join(&wanted.stdout), join(&found.stdout));
+    TextDiff::from_lines(&wanted, &found)
+        .unified_diff()
+        .context_radius(2)
+        .header("reference", "found")
+        .to_string()
+}
+
+fn note_missing(report: &mut Report, expected: &[&Record], file: &[Record]) {
+    let mut combos: Vec<&str> = file.iter().map(|r| r.combo.as_str()).collect();
+    combos.dedup();
+    for combo in combos {
+        for wanted in expected {
+            let there = file
+                .iter()
+                .any(|r| r.combo == combo && r.program == wanted.program);
+            if !there {
+                report
+                    .differences
+                    .push(format!("{combo} {}: not run\n", wanted.program));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(program: &str, status: &str, line: &str) -> Record {
+        Record {
+            combo: REFERENCE.into(),
+            program: program.into(),
+            library: "/l".into(),
+            status: status.into(),
+            stdout: vec![line.into()],
+            stderr: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn equal_output_agrees_and_unequal_shows_both_lines() {
+        let stock = [
+            record("any/a", "exit 0", "x"),
+            record("any/b", "exit 0", "y"),
+        ];
+        let ours = vec![
+            record("any/a", "exit 0", "x"),
+            record("any/b", "exit 0", "z"),
+        ];
+        let report = compare(&stock, &[ours]);
+        assert_eq!(report.agree, 3);
+        assert_eq!(report.differences.len(), 1);
+        assert!(report.differences[0].contains("-y\n+z\n"));
+    }
+
+    #[test]
+    fn a_crash_on_both_is_no_agreement() {
+        let stock = [record("any/a", "signal 11", "x")];
+        let report = compare(&stock, &[stock.to_vec()]);
+        assert_eq!((report.agree, report.differences.len()), (0, 2));
+    }
+
+    #[test]
+    fn a_program_not_run_is_a_difference() {
+        let stock = [
+            record("any/a", "exit 0", "x"),
+            record("any/b", "exit 0", "y"),
+        ];
+        let report = compare(&stock, &[vec![record("any/a", "exit 0", "x")]]);
+        assert_eq!(report.differences, ["stock-gcc any/b: not run\n"]);
+    }
+
+    #[test]
+    fn criteria_need_no_reference() {
+        let stock = [record("any/a", "exit 0", "x")];
+        let ours = vec![
+            record("any/a", "exit 0", "x"),
+            record("criterion/c", "exit 0", "c"),
+        ];
+        assert_eq!(compare(&stock, &[ours]).differences.len(), 0);
+        let failed = vec![
+            record("any/a", "exit 0", "x"),
+            record("criterion/c", "exit 1", "c"),
+        ];
+        assert_eq!(compare(&stock, &[failed]).differences.len(), 1);
+    }
+}

@@ -1,0 +1,60 @@
+//! Finds the library that this workspace builds.
+
+use std::{
+    env, fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{self, Command},
+    sync::OnceLock,
+};
+
+use crate::{Result, tree::workspace_dir};
+
+/// Builds `libibverbs.so` in release mode, once per process, and returns a
+/// folder in which it stands as `libibverbs.so.1` and `libibverbs.so`.
+///
+/// # Errors
+/// When cargo fails; the compiler's words went to stderr.
+pub fn built_library() -> Result<PathBuf> {
+    static FOUND: OnceLock<std::result::Result<PathBuf, String>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| prepare().map_err(|e| e.to_string()));
+    found.clone().map_err(Into::into)
+}
+
+/// The folder cargo builds into.
+#[must_use]
+pub fn target_dir() -> PathBuf {
+    match env::var_os("CARGO_TARGET_DIR") {
+        Some(dir) => workspace_dir().join(dir),
+        None => workspace_dir().join("target"),
+    }
+}
+
+fn prepare() -> Result<PathBuf> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--release", "-p", "ferroverbs"])
+        .current_dir(workspace_dir())
+        .status()?;
+    if !status.success() {
+        return Err("cargo build --release -p ferroverbs failed".into());
+    }
+    let library = target_dir().join("release/libibverbs.so");
+    let dir = target_dir().join("c-tests/lib");
+    fs::create_dir_all(&dir)?;
+    for name in ["libibverbs.so.1", "libibverbs.so"] {
+        link(&library, &dir.join(name))?;
+    }
+    Ok(dir)
+}
+
+/// Points `at` to `library`. Another test may do the same at the same time, so
+/// the link is made aside and renamed over what is there.
+fn link(library: &Path, at: &Path) -> Result<()> {
+    if fs::read_link(at).is_ok_and(|to| to == library) {
+        return Ok(());
+    }
+    let aside = at.with_extension(format!("{}.new", process::id()));
+    symlink(library, &aside)?;
+    Ok(fs::rename(&aside, at)?)
+}

@@ -1,0 +1,120 @@
+//! Where the sources stand, and which of them there are.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::Result;
+
+/// What a program needs, and what its output is held against.
+///
+/// Each set is a folder under `programs/`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Set {
+    /// Needs no RDMA device; the stock library and ours must print the same.
+    Any,
+    /// Needs the device `rxe0`; the stock library and ours must print the same.
+    Rxe,
+    /// Examples of the manual pages inside a template; needs `rxe0`.
+    Man,
+    /// Holds the library against a criterion that the stock library may fail,
+    /// so it runs on ours alone. Needs no device.
+    Criterion,
+}
+
+impl Set {
+    /// All sets, in the order in which they run.
+    pub const ALL: [Set; 4] = [Set::Any, Set::Rxe, Set::Man, Set::Criterion];
+
+    /// The folder's name, which is also the name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Set::Any => "any",
+            Set::Rxe => "rxe",
+            Set::Man => "man",
+            Set::Criterion => "criterion",
+        }
+    }
+
+    /// The set of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Set> {
+        Set::ALL.into_iter().find(|set| set.name() == name)
+    }
+}
+
+/// One C program.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Program {
+    /// The folder it stands in.
+    pub set: Set,
+    /// File name without `.c`.
+    pub name: String,
+}
+
+impl Program {
+    /// `set/name`, as results are keyed.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("{}/{}", self.set.name(), self.name)
+    }
+
+    /// Its source file.
+    #[must_use]
+    pub fn source(&self) -> PathBuf {
+        programs_dir()
+            .join(self.set.name())
+            .join(format!("{}.c", self.name))
+    }
+}
+
+/// The folder of this package.
+#[must_use]
+pub fn package_dir() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The folder of the workspace.
+#[must_use]
+pub fn workspace_dir() -> &'static Path {
+    package_dir().parent().unwrap_or(Path::new("."))
+}
+
+/// The folder that holds one folder per [`Set`].
+#[must_use]
+pub fn programs_dir() -> PathBuf {
+    package_dir().join("programs")
+}
+
+/// Every program, sorted.
+///
+/// # Errors
+/// When a folder of the sources cannot be read.
+pub fn programs() -> Result<Vec<Program>> {
+    let mut found = Vec::new();
+    for set in Set::ALL {
+        let dir = programs_dir().join(set.name());
+        for name in c_files(&dir)? {
+            found.push(Program { set, name });
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn c_files(dir: &Path) -> Result<Vec<String>> {
+    let entries = fs::read_dir(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_none_or(|ext| ext != "c") {
+            continue;
+        }
+        if let Some(stem) = path.file_stem() {
+            names.push(stem.to_string_lossy().into_owned());
+        }
+    }
+    Ok(names)
+}
