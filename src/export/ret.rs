@@ -8,20 +8,8 @@
 //! | a count or value, or -1 with errno set | [`count`] |
 //! | a count, or a negative errno value | [`negative`] |
 
-use kit::errno::{Errno, Result};
+use kit::{errno::Result, sys::errno::set as set_errno};
 use std::ffi::c_int;
-
-/// Sets the C library's errno of this thread.
-pub fn set_errno(e: Errno) {
-    // SAFETY: __errno_location gives this thread's own errno.
-    unsafe { *libc::__errno_location() = e.raw() }
-}
-
-/// The C library's errno of this thread.
-pub fn errno() -> Errno {
-    // SAFETY: as above.
-    Errno(unsafe { *libc::__errno_location() })
-}
 
 /// NULL and errno on error.
 pub fn pointer<T>(r: Result<*mut T>) -> *mut T {

@@ -6,4 +6,5 @@
 
 pub mod abi;
 pub mod errno;
+pub mod sys;
 pub mod table;

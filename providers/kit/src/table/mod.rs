@@ -1,5 +1,78 @@
-//! The verbs table: what a context carries for the library, and how it is filled.
+//! The verbs table: one set of function pointers for every kind of provider.
+//!
+//! A context starts with the defaults in every slot and in every public member that applications
+//! call without a check; a provider then sets what it has, once or several times.
 
+mod default;
 mod private;
+mod verbs;
 
 pub use private::Private;
+pub use verbs::{SLOTS, slot};
+
+use crate::abi::{verbs_context, verbs_context_ops};
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+/// The verbs of one context. No slot is ever NULL.
+///
+/// Slots are atomic because a provider may exchange a verb (a faster poll once the queue's shape
+/// is known) while another thread reads the table.
+pub struct Table {
+    slots: [AtomicPtr<c_void>; SLOTS],
+}
+
+impl Table {
+    /// A table of defaults.
+    pub fn new() -> Self {
+        Self {
+            slots: verbs::defaults().map(AtomicPtr::new),
+        }
+    }
+
+    fn slot(&self, slot: usize) -> *mut c_void {
+        self.slots[slot].load(Ordering::Relaxed)
+    }
+
+    /// Takes over every verb that `ops` has; a NULL leaves the slot as it is.
+    /// The pointers are shown in the context's public members too.
+    ///
+    /// # Safety
+    /// `ops` is a table of this generation, `context` the context that this table belongs to.
+    pub unsafe fn set(&self, context: *mut verbs_context, ops: *const verbs_context_ops) {
+        // SAFETY: the structure is SLOTS function pointers and nothing else (asserted in verbs.rs).
+        let given = unsafe { &*ops.cast::<[*mut c_void; SLOTS]>() };
+        // SAFETY: vouched for by the caller.
+        unsafe { self.take(context, given) }
+    }
+
+    /// Shows the table's own pointers, the defaults at first, in the context's public members.
+    ///
+    /// # Safety
+    /// `context` is the context that this table belongs to.
+    pub unsafe fn show(&self, context: *mut verbs_context) {
+        let own = core::array::from_fn(|slot| self.slot(slot));
+        // SAFETY: vouched for by the caller.
+        unsafe { self.take(context, &own) }
+    }
+
+    /// # Safety
+    /// As for [`Table::set`].
+    unsafe fn take(&self, context: *mut verbs_context, given: &[*mut c_void; SLOTS]) {
+        for ((slot, verb), mirror) in self.slots.iter().zip(given).zip(verbs::MIRRORS) {
+            if verb.is_null() {
+                continue;
+            }
+            slot.store(*verb, Ordering::Relaxed);
+            let Some(offset) = mirror else { continue };
+            // SAFETY: the offset is that of a pointer-sized member of verbs_context.
+            unsafe { context.byte_add(offset).cast::<*mut c_void>().write(*verb) }
+        }
+    }
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self::new()
+    }
+}

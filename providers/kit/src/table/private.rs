@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 //! The library's own part of a context.
 
-use crate::abi::verbs_context_ops;
+use super::Table;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What stands behind `verbs_context::priv`. Providers never look inside.
@@ -15,18 +15,18 @@ pub struct Private {
     /// One bit a command: the kernel answered that it has no such ioctl.
     unsupported: [AtomicU64; 2],
     /// The provider's verbs, every missing one filled with its default.
-    pub ops: verbs_context_ops,
+    pub verbs: Table,
 }
 
 impl Private {
-    /// A private part with the given full table of verbs.
-    pub fn new(driver_id: u32, ops: verbs_context_ops) -> Self {
+    /// A private part with a table of defaults.
+    pub fn new(driver_id: u32) -> Self {
         Self {
             driver_id,
             imported: AtomicBool::new(false),
             ioctl_write: AtomicBool::new(false),
             unsupported: [AtomicU64::new(0), AtomicU64::new(0)],
-            ops,
+            verbs: Table::new(),
         }
     }
 

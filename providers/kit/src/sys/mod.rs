@@ -1,0 +1,3 @@
+//! Raw system and C library calls, one a function.
+
+pub mod errno;
