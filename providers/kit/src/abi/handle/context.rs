@@ -1,10 +1,6 @@
-//! Borrowed C objects.
-//!
-//! A handle is made once, by an exported function, from the pointer that C passed; from then on
-//! the code is safe. Objects are used in place: a handle gives out values and borrowed parts,
-//! never a copy of the object.
+//! The handle of an open context.
 
-use super::{ibv_context, verbs_context};
+use crate::abi::{ibv_context, verbs_context};
 use crate::{errno::Errno, table::Private};
 use core::{ffi::c_int, marker::PhantomData, mem::offset_of, ptr::NonNull};
 use std::os::fd::BorrowedFd;
