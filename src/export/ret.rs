@@ -1,33 +1,43 @@
 //! The return conventions of the API, in one place.
 //!
-//! | convention | function |
-//! | --- | --- |
-//! | pointer, or NULL with errno set | [`pointer`] |
-//! | 0, or a positive errno value (errno set too) | [`code`] |
-//! | 0, or -1 with errno set | [`minus_one`] |
-//! | a count or value, or -1 with errno set | [`count`] |
-//! | a count, or a negative errno value | [`negative`] |
+//! | convention | a result of ours | a provider's answer, unless the arguments are bad |
+//! | --- | --- | --- |
+//! | pointer, or NULL with errno set | [`pointer`] | [`pointer_of`] |
+//! | 0, or a positive errno value | [`code`] | [`code_of`] |
+//! | 0, or -1 with errno set | [`minus_one`] | |
+//! | a count, or -1 with errno set | [`count`] | |
+//! | a count, or a negative errno value | [`negative`] | |
 
-use kit::{errno::Result, sys::errno::set as set_errno};
+use kit::{
+    errno::{Errno, Result},
+    sys::errno::set as set_errno,
+};
 use std::ffi::c_int;
 
 /// NULL and errno on error.
 pub fn pointer<T>(r: Result<*mut T>) -> *mut T {
-    r.unwrap_or_else(|e| {
-        set_errno(e);
-        std::ptr::null_mut()
-    })
+    r.unwrap_or_else(null)
 }
 
-/// 0, or the errno value itself; errno is set as well.
+/// NULL, with errno set.
+pub fn null<T>(e: Errno) -> *mut T {
+    set_errno(e);
+    std::ptr::null_mut()
+}
+
+/// The provider's pointer; NULL with errno set when the arguments are bad.
+pub fn pointer_of<H, T>(arguments: Result<H>, verb: impl FnOnce(H) -> *mut T) -> *mut T {
+    pointer(arguments.map(verb))
+}
+
+/// 0, or the errno value itself.
 pub fn code(r: Result<()>) -> c_int {
-    match r {
-        Ok(()) => 0,
-        Err(e) => {
-            set_errno(e);
-            e.raw()
-        }
-    }
+    r.map_or_else(Errno::raw, |()| 0)
+}
+
+/// The provider's answer; the errno value when the arguments are bad.
+pub fn code_of<H>(arguments: Result<H>, verb: impl FnOnce(H) -> c_int) -> c_int {
+    arguments.map_or_else(Errno::raw, verb)
 }
 
 /// 0, or -1 with errno set.
@@ -46,4 +56,9 @@ pub fn count(r: Result<c_int>) -> c_int {
 /// A count, or the errno value negated.
 pub fn negative(r: Result<isize>) -> isize {
     r.unwrap_or_else(|e| -(e.raw() as isize))
+}
+
+/// EINVAL for a NULL argument.
+pub fn not_null<T>(p: *mut T) -> Result<*mut T> {
+    if p.is_null() { Err(Errno::INVAL) } else { Ok(p) }
 }

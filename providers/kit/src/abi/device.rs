@@ -345,3 +345,11 @@ pub struct ibv_values_ex {
     pub raw_clock: libc::timespec,
 }
 layout!(ibv_values_ex, 24, { comp_mask: 0, raw_clock: 8 });
+
+impl ibv_gid {
+    /// The sixteen bytes, in network order.
+    pub fn bytes(&self) -> [u8; 16] {
+        // SAFETY: both members are plain bytes of the same size; any value is valid.
+        unsafe { self.raw }
+    }
+}

@@ -1,7 +1,7 @@
 //! The handle of an open context.
 
 use crate::abi::{ibv_context, verbs_context};
-use crate::{errno::Errno, table::Private};
+use crate::{errno::Errno, table::{Private, Table}};
 use core::{ffi::c_int, marker::PhantomData, mem::offset_of, ptr::NonNull};
 use std::os::fd::BorrowedFd;
 
@@ -61,6 +61,11 @@ impl<'a> Ctx<'a> {
         // SAFETY: `from_raw` saw a private part; it lives as long as the context, and what
         // changes inside it is atomic.
         unsafe { &*(*self.verbs()).priv_.cast::<Private>() }
+    }
+
+    /// The provider's verbs.
+    pub fn table(self) -> &'a Table {
+        &self.private().verbs
     }
 
     /// Number of the command descriptor, -1 when the device has none.

@@ -2,7 +2,7 @@
 
 use super::Ctx;
 use crate::abi::*;
-use crate::errno::Errno;
+use crate::{errno::Errno, table::Table};
 use core::ptr::NonNull;
 
 macro_rules! objects {
@@ -33,6 +33,11 @@ macro_rules! objects {
             /// The pointer for C.
             pub fn as_ptr(self) -> *mut $c {
                 self.raw.as_ptr()
+            }
+
+            /// The verbs of the provider that made the object.
+            pub fn table(self) -> &'a Table {
+                self.ctx.table()
             }
 
             /// The context that the object belongs to.
