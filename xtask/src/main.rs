@@ -1,1 +1,39 @@
-fn main() {}
+//! The project's own commands, run as `cargo xtask <command>`.
+//!
+//! `test` runs everything that shows the library to be right, `demo` shows it at work, `vm` gives
+//! a machine with an RDMA device to try things on. The last two and a part of the first need a
+//! kernel with RDMA drivers; they boot one in QEMU and start this same binary again inside.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod demo;
+mod dirs;
+mod expect;
+mod guest;
+mod host;
+mod needs;
+mod record;
+mod report;
+mod stages;
+mod suites;
+mod unit;
+mod vm;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let done = cli::parse(lexopt::Parser::from_env()).and_then(|command| match command {
+        cli::Command::Test(options) => stages::run(&options),
+        cli::Command::Vm(options) => vm::run_command(&options),
+        cli::Command::Demo => demo::run(),
+        cli::Command::InGuest { results } => guest::run(&results),
+        cli::Command::Help => {
+            println!("{}", cli::USAGE);
+            Ok(ExitCode::SUCCESS)
+        }
+    });
+    done.unwrap_or_else(|error| {
+        eprintln!("xtask: {error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,159 @@
+//! What can be said on the command line.
+#![forbid(unsafe_code)]
+
+use std::{ffi::OsString, path::PathBuf};
+
+use anyhow::{Result, bail};
+use lexopt::prelude::*;
+
+pub const USAGE: &str = "\
+cargo xtask test [--only STAGE,...] [--stock [--bless]] [--list]
+    Runs every stage, or those named (a prefix such as `guest` names all that begin with it).
+    --stock  runs the guest suites on the system's libibverbs instead of the one built here
+    --bless  writes what the stock library gave as the expected lists
+    --list   names the stages and runs nothing
+cargo xtask vm [--stock] [--write] -- COMMAND [ARGUMENT...]
+    Runs a command in a virtual machine with the RDMA device rxe0, over the library built here.
+    --stock  over the system's libibverbs
+    --write  with IBVERBS_FORCE_WRITE=1
+cargo xtask demo
+    Boots that machine and shows Debian's ibv_devinfo and ibv_rc_pingpong over the library.";
+
+#[derive(Debug, PartialEq)]
+pub enum Command {
+    Test(Test),
+    Vm(Vm),
+    Demo,
+    /// What the virtual machine is started with; not for people.
+    InGuest {
+        results: PathBuf,
+    },
+    Help,
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub struct Test {
+    pub only: Vec<String>,
+    pub stock: bool,
+    pub bless: bool,
+    pub list: bool,
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub struct Vm {
+    pub stock: bool,
+    pub write: bool,
+    pub command: Vec<OsString>,
+}
+
+pub fn parse(mut words: lexopt::Parser) -> Result<Command> {
+    let Some(first) = words.next()? else {
+        return Ok(Command::Help);
+    };
+    match first {
+        Value(name) if name == "test" => test(words),
+        Value(name) if name == "vm" => vm(words),
+        Value(name) if name == "demo" => nothing_more(words, Command::Demo),
+        Value(name) if name == "in-guest" => {
+            let results = words.value()?.into();
+            nothing_more(words, Command::InGuest { results })
+        }
+        Value(name) if name == "help" => nothing_more(words, Command::Help),
+        Long("help") | Short('h') => Ok(Command::Help),
+        other => Err(other.unexpected().into()),
+    }
+}
+
+fn nothing_more(mut words: lexopt::Parser, command: Command) -> Result<Command> {
+    match words.next()? {
+        None => Ok(command),
+        Some(other) => Err(other.unexpected().into()),
+    }
+}
+
+fn test(mut words: lexopt::Parser) -> Result<Command> {
+    let mut options = Test::default();
+    while let Some(word) = words.next()? {
+        match word {
+            Long("only") => {
+                let names = words.value()?.string()?;
+                options.only.extend(names.split(',').map(str::to_owned));
+            }
+            Long("stock") => options.stock = true,
+            Long("bless") => options.bless = true,
+            Long("list") => options.list = true,
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if options.bless && !options.stock {
+        bail!("--bless records the stock library's results, so it needs --stock");
+    }
+    Ok(Command::Test(options))
+}
+
+fn vm(mut words: lexopt::Parser) -> Result<Command> {
+    let mut options = Vm::default();
+    while let Some(word) = words.next()? {
+        match word {
+            Long("stock") => options.stock = true,
+            Long("write") => options.write = true,
+            Value(program) => {
+                options.command.push(program);
+                options.command.extend(words.raw_args()?);
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if options.command.is_empty() {
+        bail!("vm needs a command: cargo xtask vm -- ibv_devinfo");
+    }
+    if options.stock && options.write {
+        bail!("--write is a switch of the library built here; --stock does not know it");
+    }
+    Ok(Command::Vm(options))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Result<Command> {
+        parse(lexopt::Parser::from_args(line.split(' ')))
+    }
+
+    #[test]
+    fn stages_are_separated_by_commas() {
+        let only = ["fmt", "unit", "guest"].map(str::to_owned).to_vec();
+        let wanted = Test {
+            only,
+            ..Test::default()
+        };
+        let got = words("test --only fmt,unit --only guest");
+        assert_eq!(got.ok(), Some(Command::Test(wanted)));
+    }
+
+    #[test]
+    fn only_stock_results_can_be_blessed() {
+        assert!(words("test --bless").is_err());
+        assert!(words("test --stock --bless").is_ok());
+    }
+
+    #[test]
+    fn the_command_keeps_its_own_options() {
+        let command = ["ls", "--stock", "-l"].map(OsString::from).to_vec();
+        let wanted = Vm {
+            stock: false,
+            write: true,
+            command,
+        };
+        let got = words("vm --write -- ls --stock -l");
+        assert_eq!(got.ok(), Some(Command::Vm(wanted)));
+    }
+
+    #[test]
+    fn unknown_words_are_refused() {
+        assert!(words("test --onyl fmt").is_err());
+        assert!(words("demo now").is_err());
+        assert!(words("vm --stock").is_err());
+    }
+}

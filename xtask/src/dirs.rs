@@ -1,0 +1,84 @@
+//! Where things are: the checkout, cargo's target directory, what we keep outside both.
+#![forbid(unsafe_code)]
+
+use std::{
+    env, fs, io,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail};
+
+pub struct Dirs {
+    /// The checkout.
+    pub root: PathBuf,
+    /// Cargo's target directory, wherever its configuration puts it.
+    pub target: PathBuf,
+    /// Logs and results of the commands here, under `target`.
+    pub work: PathBuf,
+    /// Downloads that outlive a `cargo clean`, outside the checkout.
+    pub cache: PathBuf,
+    /// This program, as the virtual machine finds it too.
+    pub program: PathBuf,
+}
+
+impl Dirs {
+    pub fn find() -> Result<Self> {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = manifest.parent().context("xtask/ has no parent")?;
+        let program = env::current_exe().context("where this program is")?;
+        // <target>/<profile>/xtask: asking the path spares a second reading of cargo's settings.
+        let target = program.ancestors().nth(2).context("no target directory")?;
+        let dirs = Self {
+            root: root.to_owned(),
+            target: target.to_owned(),
+            work: target.join("xtask"),
+            cache: cache_home()?.join("ferroverbs"),
+            program: program.clone(),
+        };
+        fs::create_dir_all(&dirs.work)
+            .with_context(|| format!("create {}", dirs.work.display()))?;
+        Ok(dirs)
+    }
+
+    pub fn expected(&self) -> PathBuf {
+        self.root.join("xtask/expected")
+    }
+
+    /// A directory that holds nothing but `libibverbs.so.1`, for `LD_LIBRARY_PATH`.
+    pub fn library(&self) -> Result<PathBuf> {
+        let built = self.target.join("release/libibverbs.so");
+        if !built.exists() {
+            bail!(
+                "{} is not there: cargo build --release -p ferroverbs",
+                built.display()
+            );
+        }
+        let dir = self.work.join("lib");
+        fs::create_dir_all(&dir)?;
+        let link = dir.join("libibverbs.so.1");
+        match fs::remove_file(&link) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => symlink(&built, &link)?,
+        }
+        Ok(dir)
+    }
+
+    /// An empty directory of this name below `work`.
+    pub fn fresh(&self, name: &str) -> Result<PathBuf> {
+        let dir = self.work.join(name);
+        match fs::remove_dir_all(&dir) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => fs::create_dir_all(&dir)?,
+        }
+        Ok(dir)
+    }
+}
+
+fn cache_home() -> Result<PathBuf> {
+    if let Some(dir) = env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()) {
+        return Ok(dir.into());
+    }
+    let home = env::var_os("HOME").context("neither XDG_CACHE_HOME nor HOME is set")?;
+    Ok(Path::new(&home).join(".cache"))
+}

@@ -1,0 +1,156 @@
+//! Holding results against the expected list of a suite.
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    record::{Record, Word, parse_list},
+    report::Tally,
+};
+
+fn path(dir: &Path, suite: &str) -> PathBuf {
+    dir.join(format!("{suite}.tsv"))
+}
+
+pub fn load(dir: &Path, suite: &str) -> Result<Vec<Record>> {
+    let path = path(dir, suite);
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("expected list {}", path.display()))?;
+    parse_list(&text).with_context(|| path.display().to_string())
+}
+
+/// Writes what the stock library gave as the expected list.
+pub fn bless(dir: &Path, suite: &str, results: &[Record]) -> Result<()> {
+    let bad = results
+        .iter()
+        .find(|r| matches!(r.word, Word::Hung | Word::WrongLibrary));
+    if let Some(bad) = bad {
+        bail!("not a result to expect: {bad}");
+    }
+    fs::create_dir_all(dir)?;
+    let mut sorted: Vec<_> = results.iter().collect();
+    sorted.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut text = format!(
+        "# What the suite {suite} gives over Debian 12's own libibverbs 44.0 on rxe, Linux 6.1.\n\
+         # Made by: cargo xtask test --only guest:{suite} --stock --bless\n"
+    );
+    for record in sorted {
+        // The reason of a failure changes from run to run and is not compared.
+        let reason = if record.word == Word::Fail {
+            ""
+        } else {
+            &record.reason
+        };
+        let line = Record::new(&record.name, record.word, reason);
+        text.push_str(&format!("{line}\n"));
+    }
+    let path = path(dir, suite);
+    fs::write(&path, text).with_context(|| path.display().to_string())
+}
+
+/// Compares; a test missing, a test not listed and a differing result each count as failed.
+pub fn compare(expected: &[Record], results: &[Record]) -> Tally {
+    let mut tally = Tally::default();
+    let mut given: BTreeMap<&str, &Record> = BTreeMap::new();
+    for result in results {
+        if given.insert(&result.name, result).is_some() {
+            tally.fail(format!("{}: reported twice", result.name));
+        }
+    }
+    for wanted in expected {
+        match given.remove(wanted.name.as_str()) {
+            None => tally.fail(format!(
+                "{}: expected {}, missing",
+                wanted.name, wanted.word
+            )),
+            Some(result) if !result.agrees_with(wanted) => {
+                tally.fail(difference(wanted, result));
+            }
+            Some(result) => count(&mut tally, result),
+        }
+    }
+    for unknown in given.values() {
+        tally.fail(format!("{unknown}: not in the expected list"));
+    }
+    tally
+}
+
+fn count(tally: &mut Tally, result: &Record) {
+    match result.word {
+        Word::Ok | Word::Refused => tally.passed += 1,
+        Word::Skip => tally.skip(&result.reason),
+        // Expected, so nobody's regression; but not a success either.
+        _ => tally.skip(&format!(
+            "{}: fails over the stock library too",
+            result.name
+        )),
+    }
+}
+
+fn difference(wanted: &Record, result: &Record) -> String {
+    let say = |record: &Record| match record.reason.as_str() {
+        "" => record.word.to_string(),
+        reason => format!("{} ({reason})", record.word),
+    };
+    format!(
+        "{}: expected {}, got {}",
+        wanted.name,
+        say(wanted),
+        say(result)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(text: &str) -> Vec<Record> {
+        parse_list(text).unwrap_or_default()
+    }
+
+    #[test]
+    fn equal_lists_agree() {
+        let both = list("a\tok\nb\tskip\tno XRC\nc\tfail\nd\trefused\tEINVAL");
+        let tally = compare(&both, &both);
+        assert_eq!(
+            (tally.passed, tally.failures.len(), tally.skipped()),
+            (2, 0, 2)
+        );
+    }
+
+    #[test]
+    fn missing_new_and_different_tests_fail() {
+        let tally = compare(
+            &list("a\tok\nb\tok\nc\tskip\tENOSYS"),
+            &list("b\tfail\nc\tskip\tEINVAL\nd\tok"),
+        );
+        assert_eq!(
+            (tally.passed, tally.failures.len(), tally.skipped()),
+            (0, 4, 0)
+        );
+    }
+
+    #[test]
+    fn a_test_that_became_right_is_a_difference_too() {
+        let tally = compare(&list("a\tfail"), &list("a\tok"));
+        assert_eq!(tally.failures.len(), 1);
+    }
+
+    #[test]
+    fn a_test_reported_twice_fails() {
+        let tally = compare(&list("a\tok"), &list("a\tok\na\tok"));
+        assert_eq!(tally.failures.len(), 1);
+    }
+
+    #[test]
+    fn a_hung_test_cannot_be_blessed() {
+        let results = list("a\thung");
+        assert!(bless(Path::new("/nonexistent"), "s", &results).is_err());
+    }
+}

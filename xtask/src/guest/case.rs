@@ -1,0 +1,268 @@
+//! Running one case: a server, a client once the server listens, and the judgement of both.
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+
+use super::{
+    library::Witness,
+    process::{End, Process},
+};
+use crate::{
+    record::{Record, Word},
+    suites::{Case, Ready},
+};
+
+/// When a program is called hung. The longest takes a few seconds in emulation.
+const BOUND: Duration = Duration::from_secs(300);
+
+pub struct Stage<'a> {
+    pub witness: Witness<'a>,
+    pub write: bool,
+    /// Where outputs go, one file a program.
+    pub logs: PathBuf,
+}
+
+struct Ends {
+    server: Option<End>,
+    client: End,
+}
+
+struct Said {
+    server: String,
+    client: String,
+}
+
+/// Runs a case; an error is one of the runner, not of the case.
+pub fn run(case: &Case, stage: &Stage) -> Result<Record> {
+    let server_log = stage.logs.join(format!("{}.server", case.name));
+    let client_log = stage.logs.join(format!("{}.client", case.name));
+    let ends = run_programs(case, stage, &server_log, &client_log)?;
+    let said = Said {
+        server: read(&server_log),
+        client: read(&client_log),
+    };
+    let least = if ends.server.is_some() { 2 } else { case.users };
+    let library = stage.witness.verdict(least)?;
+    Ok(judge(case, &ends, &said, library))
+}
+
+fn read(log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn run_programs(case: &Case, stage: &Stage, server_log: &Path, client_log: &Path) -> Result<Ends> {
+    let Some(server) = &case.server else {
+        let mut client = start(case, stage, &case.client, client_log)?;
+        let client = end_of(&mut client)?;
+        return Ok(Ends {
+            server: None,
+            client,
+        });
+    };
+    let mut serving = start(case, stage, &server.words, server_log)?;
+    wait_until_ready(&server.ready, &mut serving)?;
+    let mut client = start(case, stage, &case.client, client_log)?;
+    let client_end = end_of(&mut client)?;
+    let server_end = if server.stays {
+        serving.stop()?;
+        End::Exit(0)
+    } else if client_end.well() {
+        end_of(&mut serving)?
+    } else {
+        // Its client failed, so it may wait for ever; its own complaint is of interest.
+        let end = serving.wait(Duration::from_secs(5))?;
+        serving.stop()?;
+        end
+    };
+    Ok(Ends {
+        server: Some(server_end),
+        client: client_end,
+    })
+}
+
+fn start(case: &Case, stage: &Stage, words: &[String], log: &Path) -> Result<Process> {
+    let (program, arguments) = words.split_first().map_or(("", words), |(p, a)| (p, a));
+    let mut command = Command::new(program);
+    command.args(arguments).envs(case.env.iter().cloned());
+    if stage.write {
+        command.env("IBVERBS_FORCE_WRITE", "1");
+    }
+    stage.witness.attend(&mut command);
+    Process::start(&mut command, log)
+}
+
+fn end_of(process: &mut Process) -> Result<End> {
+    let end = process.wait(BOUND)?;
+    if end == End::Hung {
+        process.stop()?;
+    }
+    Ok(end)
+}
+
+/// Returns when the server is ready, has ended, or a minute has passed; the client finds out.
+fn wait_until_ready(ready: &Ready, server: &mut Process) -> Result<()> {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(60) {
+        if is_ready(ready, server.id()) || server.ended()?.is_some() {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+fn is_ready(ready: &Ready, server: u32) -> bool {
+    match ready {
+        Ready::Tcp(port) => ["/proc/net/tcp", "/proc/net/tcp6"]
+            .iter()
+            .any(|table| tcp_listens(&fs::read_to_string(table).unwrap_or_default(), *port)),
+        Ready::RdmaCm => cm_listens(&cm_ids(), server),
+        Ready::Multicast(group) => {
+            let joined = fs::read_to_string("/proc/net/igmp").unwrap_or_default();
+            joined.contains(group)
+        }
+    }
+}
+
+/// A line of /proc/net/tcp: number, local address:port in hex, remote, state (0A is LISTEN).
+fn tcp_listens(table: &str, port: u16) -> bool {
+    let end = format!(":{port:04X}");
+    table.lines().any(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let local = fields.next().is_some_and(|local| local.ends_with(&end));
+        local && fields.nth(1) == Some("0A")
+    })
+}
+
+fn cm_ids() -> String {
+    let output = Command::new("rdma")
+        .args(["resource", "show", "cm_id"])
+        .env_remove("LD_LIBRARY_PATH")
+        .output();
+    output.map_or_else(
+        |_| String::new(),
+        |output| String::from_utf8_lossy(&output.stdout).into_owned(),
+    )
+}
+
+/// Whether this process has a listening id; a datagram id that listens shows no other state.
+fn cm_listens(table: &str, pid: u32) -> bool {
+    let pid = pid.to_string();
+    table.lines().any(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let has = |key: &str, value: &str| words.windows(2).any(|pair| pair == [key, value]);
+        has("state", "LISTEN") && has("pid", &pid)
+    })
+}
+
+fn judge(case: &Case, ends: &Ends, said: &Said, library: Option<String>) -> Record {
+    let record = |word, reason: &str| Record::new(&case.name, word, reason);
+    if ends.client == End::Hung || (ends.client.well() && ends.server == Some(End::Hung)) {
+        return record(Word::Hung, "killed after minutes");
+    }
+    if let Some(library) = library {
+        return record(Word::WrongLibrary, &library);
+    }
+    if !ends.client.well() || ends.server.is_some_and(|end| !end.well()) {
+        return not_well(case, ends, said);
+    }
+    let wrong = case.checks.iter().find_map(|check| {
+        let complaint = check.complaint(&said.client);
+        complaint.or_else(|| {
+            check
+                .applies_to_server()
+                .then(|| check.complaint(&said.server))?
+        })
+    });
+    match wrong {
+        Some(wrong) => record(Word::Fail, &wrong),
+        None => record(Word::Ok, ""),
+    }
+}
+
+fn not_well(case: &Case, ends: &Ends, said: &Said) -> Record {
+    let last = last_line(&said.client);
+    if case.may_refuse && matches!(ends.client, End::Exit(_)) {
+        return Record::new(
+            &case.name,
+            Word::Refused,
+            format!("{}: {last}", ends.client),
+        );
+    }
+    let mut reason = format!("client {}: {last}", ends.client);
+    if let Some(server) = ends.server {
+        reason += &format!("; server {server}: {}", last_line(&said.server));
+    }
+    Record::new(&case.name, Word::Fail, reason)
+}
+
+fn last_line(text: &str) -> &str {
+    let mut lines = text.lines().rev().map(str::trim);
+    lines.find(|line| !line.is_empty()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suites::Check;
+
+    #[test]
+    fn only_a_listening_socket_is_ready() {
+        let table = "  sl  local_address rem_address   st\n   \
+            0: 00000000:4853 00000000:0000 0A 00000000:00000000\n   \
+            1: 0100007F:4854 0100007F:9999 01 00000000:00000000\n";
+        assert!(tcp_listens(table, 18515));
+        assert!(!tcp_listens(table, 18516));
+        assert!(!tcp_listens(table, 0x9999));
+    }
+
+    #[test]
+    fn only_the_servers_own_id_is_ready() {
+        let table = "link rxe0/- cm-idn 0 state LISTEN ps TCP pid 42 comm rping src-addr 0.0.0.0\n\
+            link rxe0/1 lqpn 17 qp-type RC state CONNECT ps TCP pid 43 comm rping\n";
+        assert!(cm_listens(table, 42));
+        assert!(!cm_listens(table, 43));
+        assert!(!cm_listens(table, 4));
+    }
+
+    fn verdict(case: &Case, client: End, server: End, text: &str) -> Word {
+        let ends = Ends {
+            server: Some(server),
+            client,
+        };
+        let said = Said {
+            server: String::new(),
+            client: text.into(),
+        };
+        judge(case, &ends, &said, None).word
+    }
+
+    #[test]
+    fn both_must_end_well_and_say_the_right_thing() {
+        let case = Case::single("c", "true").check(Check::Says("bytes"));
+        let well = End::Exit(0);
+        assert_eq!(verdict(&case, well, well, "9 bytes"), Word::Ok);
+        assert_eq!(verdict(&case, well, well, "nothing"), Word::Fail);
+        assert_eq!(verdict(&case, well, End::Exit(1), "9 bytes"), Word::Fail);
+        assert_eq!(verdict(&case, End::Signal(11), well, "9 bytes"), Word::Fail);
+        assert_eq!(verdict(&case, End::Hung, well, "9 bytes"), Word::Hung);
+        assert_eq!(verdict(&case, well, End::Hung, "9 bytes"), Word::Hung);
+    }
+
+    #[test]
+    fn a_refusal_is_an_exit_and_never_a_crash() {
+        let case = Case::single("c", "false").may_refuse();
+        let well = End::Exit(0);
+        assert_eq!(verdict(&case, End::Exit(1), well, "no"), Word::Refused);
+        assert_eq!(verdict(&case, End::Signal(6), well, "no"), Word::Fail);
+    }
+}

@@ -1,0 +1,52 @@
+//! Inside the virtual machine.
+#![forbid(unsafe_code)]
+
+mod case;
+mod demo;
+mod library;
+mod process;
+mod pyverbs;
+mod setup;
+mod suite;
+
+pub use suite::COMPLETE;
+
+use std::{
+    ffi::OsString,
+    path::Path,
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Context, Result};
+
+use crate::vm::{Job, Library, put_library};
+
+/// Sets up the RDMA device and does the job that lies in this directory.
+pub fn run(dir: &Path) -> Result<ExitCode> {
+    let job = Job::load(dir)?;
+    setup::device()?;
+    match job {
+        Job::Suites { ours, labels } => suite::run(dir, ours.as_deref(), &labels),
+        Job::Command {
+            library,
+            write,
+            words,
+        } => one_command(&library, write, &words),
+        Job::Demo { ours } => demo::run(&ours),
+    }
+}
+
+fn one_command(library: &Library, write: bool, words: &[OsString]) -> Result<ExitCode> {
+    let (program, arguments) = words.split_first().context("no command")?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    put_library(&mut command, library);
+    if write {
+        command.env("IBVERBS_FORCE_WRITE", "1");
+    }
+    let status = command
+        .status()
+        .with_context(|| program.to_string_lossy().into_owned())?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}

@@ -1,0 +1,149 @@
+//! Child processes in a group of their own, with their output in a file.
+#![forbid(unsafe_code)]
+
+use std::{
+    fs::File,
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+pub struct Process {
+    child: Child,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum End {
+    Exit(i32),
+    Signal(i32),
+    /// It did not, in the time given.
+    Hung,
+}
+
+impl End {
+    pub fn well(self) -> bool {
+        self == Self::Exit(0)
+    }
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exit(code) => write!(f, "exit status {code}"),
+            Self::Signal(number) => write!(f, "signal {number}"),
+            Self::Hung => f.write_str("hung"),
+        }
+    }
+}
+
+impl Process {
+    /// Starts with standard input empty and all output going to `log`.
+    pub fn start(command: &mut Command, log: &Path) -> Result<Self> {
+        let out = File::create(log).with_context(|| log.display().to_string())?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(out.try_clone()?)
+            .stderr(out)
+            .process_group(0)
+            .spawn()
+            .with_context(|| command.get_program().to_string_lossy().into_owned())?;
+        Ok(Self { child })
+    }
+
+    /// Waits for the end, but not longer than `bound`.
+    pub fn wait(&mut self, bound: Duration) -> Result<End> {
+        let start = Instant::now();
+        loop {
+            if let Some(end) = self.ended()? {
+                return Ok(end);
+            }
+            if start.elapsed() >= bound {
+                return Ok(End::Hung);
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    pub fn ended(&mut self) -> Result<Option<End>> {
+        Ok(self.child.try_wait()?.map(end))
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends the whole group: asks, then, after a while, does not ask.
+    pub fn stop(&mut self) -> Result<()> {
+        self.signal(Signal::TERM);
+        if self.wait(Duration::from_secs(5))? == End::Hung {
+            self.signal(Signal::KILL);
+        }
+        self.child.wait()?;
+        // What the process started and left behind.
+        self.signal(Signal::KILL);
+        Ok(())
+    }
+
+    fn signal(&self, signal: Signal) {
+        let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let Some(group) = group {
+            // A group that is gone already is what was wanted.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+        // An error would say that it was waited for already.
+        let _ = self.child.wait();
+    }
+}
+
+fn end(status: ExitStatus) -> End {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => End::Exit(code),
+        (None, signal) => End::Signal(signal.unwrap_or(0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(name: &str) -> std::path::PathBuf {
+        std::env::temp_dir().join(format!("xtask-process-{}-{name}", std::process::id()))
+    }
+
+    #[test]
+    fn output_and_status_are_kept() -> Result<()> {
+        let log = log("status");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "echo out; echo err >&2; exit 3"]);
+        let mut process = Process::start(&mut shell, &log)?;
+        assert_eq!(process.wait(Duration::MAX)?, End::Exit(3));
+        assert_eq!(std::fs::read_to_string(&log)?, "out\nerr\n");
+        std::fs::remove_file(log)?;
+        Ok(())
+    }
+
+    #[test]
+    fn a_process_that_does_not_end_is_hung_and_can_be_stopped() -> Result<()> {
+        let log = log("hung");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "sleep 1000 & wait"]);
+        let mut process = Process::start(&mut shell, &log)?;
+        assert_eq!(process.wait(Duration::ZERO)?, End::Hung);
+        process.stop()?;
+        assert!(matches!(process.ended()?, Some(End::Signal(_))));
+        std::fs::remove_file(log)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,255 @@
+//! What the commands here need of the machine, and how to get it.
+//!
+//! As root on Debian what lacks is installed; otherwise it is named, and the command fails.
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::HashSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{dirs::Dirs, host};
+
+/// Debian packages, each line with what asks for it.
+const PACKAGES: &[&str] = &[
+    // To compile and link: the library, its C tests with both compilers, bindgen's libclang.
+    "gcc",
+    "g++",
+    "libc6-dev",
+    "linux-libc-dev",
+    "lld",
+    "clang",
+    "libclang-dev",
+    "binutils",
+    // Stock headers, libraries and providers to be compared with and to run over ours.
+    "libibverbs-dev",
+    "librdmacm-dev",
+    "ibverbs-providers",
+    // The virtual machine.
+    "qemu-system-x86",
+    "linux-image-amd64",
+    "kmod",
+    "iproute2",
+    "busybox-static",
+    "python3-venv",
+    // The suites.
+    "rdma-core",
+    "ibverbs-utils",
+    "python3-pyverbs",
+    "perftest",
+    "rdmacm-utils",
+    "ucx-utils",
+    "openmpi-bin",
+    "python3-mpi4py",
+];
+
+/// Documentation that minimal images of Debian leave out, and that holds tests.
+const KEPT_DOCS: &[&str] = &[
+    "--path-include=/usr/share/doc/rdma-core/*",
+    "--path-include=/usr/share/man/man3/ibv_*",
+];
+
+/// rdma-core's own tests, as Debian ships them.
+pub const RDMA_CORE_TESTS: &str = "/usr/share/doc/rdma-core/tests";
+const EVENT_MAN_PAGE: &str = "/usr/share/man/man3/ibv_get_cq_event.3.gz";
+
+const VIRTME_NG: &str = "virtme-ng==1.42";
+
+/// What booting the virtual machine takes.
+pub struct Machine {
+    pub vng: PathBuf,
+    pub kernel: PathBuf,
+}
+
+/// Sees to it that everything is there.
+pub fn provide(dirs: &Dirs) -> Result<Machine> {
+    packages(dirs)?;
+    components(dirs)?;
+    Ok(Machine {
+        vng: virtme_ng(dirs)?,
+        kernel: kernel()?,
+    })
+}
+
+fn packages(dirs: &Dirs) -> Result<()> {
+    let missing = missing_packages()?;
+    if !missing.is_empty() {
+        install(dirs, "install", &missing)?;
+    }
+    let holders = [
+        (RDMA_CORE_TESTS, "rdma-core"),
+        (EVENT_MAN_PAGE, "libibverbs-dev"),
+    ];
+    let bare: Vec<_> = holders
+        .into_iter()
+        .filter(|(path, _)| !Path::new(path).exists())
+        .map(|(_, package)| package)
+        .collect();
+    if bare.is_empty() {
+        return Ok(());
+    }
+    // Installed earlier, without their documentation.
+    install(dirs, "reinstall", &bare)
+}
+
+fn missing_packages() -> Result<Vec<&'static str>> {
+    let output = Command::new("dpkg-query")
+        .args(["-W", "-f", "${Package} ${db:Status-Status}\n"])
+        .args(PACKAGES)
+        .output()
+        .context("dpkg-query; these commands are made for Debian")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok(lacking(&text, PACKAGES))
+}
+
+fn lacking<'a>(dpkg: &str, wanted: &[&'a str]) -> Vec<&'a str> {
+    let installed: HashSet<_> = dpkg
+        .lines()
+        .filter_map(|line| line.strip_suffix(" installed"))
+        .collect();
+    let lacks = |package: &&&str| !installed.contains(**package);
+    wanted.iter().filter(lacks).copied().collect()
+}
+
+fn install(dirs: &Dirs, how: &str, packages: &[&str]) -> Result<()> {
+    let list = packages.join(" ");
+    if !rustix::process::geteuid().is_root() {
+        bail!(
+            "missing Debian packages (root may run: apt-get {how} --no-install-recommends {list})"
+        );
+    }
+    println!("-- apt-get {how} {list}");
+    apt(dirs, &["update"])?;
+    let mut words = vec![how, "-y", "--no-install-recommends"];
+    let kept: Vec<_> = KEPT_DOCS
+        .iter()
+        .map(|option| format!("Dpkg::Options::={option}"))
+        .collect();
+    for option in &kept {
+        words.extend(["-o", option]);
+    }
+    words.extend(packages);
+    apt(dirs, &words)
+}
+
+fn apt(dirs: &Dirs, words: &[&str]) -> Result<()> {
+    let mut command = Command::new("apt-get");
+    command
+        .args(words)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        // The kernel is booted by virtme-ng, which makes its own initial file system.
+        .env("INITRD", "No");
+    must_run(&mut command, &dirs.work.join("apt.log"))
+}
+
+/// rustfmt and clippy, which a minimal Rust toolchain lacks.
+fn components(dirs: &Dirs) -> Result<()> {
+    let parts = [("fmt", "rustfmt"), ("clippy", "clippy")];
+    for (subcommand, component) in parts {
+        let there = Command::new("cargo")
+            .args([subcommand, "--version"])
+            .output()
+            .is_ok_and(|output| output.status.success());
+        if there {
+            continue;
+        }
+        let mut command = Command::new("rustup");
+        command.args(["component", "add", component]);
+        must_run(&mut command, &dirs.work.join("rustup.log"))
+            .with_context(|| format!("cargo {subcommand} is missing"))?;
+    }
+    Ok(())
+}
+
+/// virtme-ng in a Python environment of its own, in the cache directory.
+fn virtme_ng(dirs: &Dirs) -> Result<PathBuf> {
+    let home = dirs.cache.join(VIRTME_NG.replace("==", "-"));
+    let vng = home.join("bin/vng");
+    // Written last: an environment whose making was interrupted is made anew.
+    let complete = home.join("complete");
+    if complete.exists() && vng.exists() {
+        return Ok(vng);
+    }
+    println!("-- {VIRTME_NG} into {}", home.display());
+    if home.exists() {
+        fs::remove_dir_all(&home)?;
+    }
+    fs::create_dir_all(&dirs.cache).with_context(|| dirs.cache.display().to_string())?;
+    let log = dirs.work.join("venv.log");
+    must_run(
+        Command::new("/usr/bin/python3")
+            .args(["-m", "venv"])
+            .arg(&home),
+        &log,
+    )?;
+    let mut pip = Command::new(home.join("bin/pip"));
+    pip.args(["install", "--disable-pip-version-check", VIRTME_NG]);
+    must_run(&mut pip, &log)?;
+    fs::write(&complete, "")?;
+    Ok(vng)
+}
+
+fn must_run(command: &mut Command, log: &Path) -> Result<()> {
+    let outcome = host::run(command, log, None)?;
+    if !outcome.status.success() {
+        bail!(
+            "{} failed ({}); see {}",
+            command.get_program().to_string_lossy(),
+            outcome.status,
+            log.display()
+        );
+    }
+    Ok(())
+}
+
+/// The newest installed kernel that has a soft-RoCE driver.
+fn kernel() -> Result<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/boot").context("/boot")?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if let Some(version) = name.strip_prefix("vmlinuz-").filter(|v| has_rxe(v)) {
+            found.push((numbers(version), entry.path()));
+        }
+    }
+    let newest = found.into_iter().max();
+    let (_, path) = newest.context("no kernel in /boot has the module rdma_rxe")?;
+    fs::File::open(&path).with_context(|| format!("read {}", path.display()))?;
+    Ok(path)
+}
+
+fn has_rxe(version: &str) -> bool {
+    let dir = Path::new("/lib/modules")
+        .join(version)
+        .join("kernel/drivers/infiniband/sw/rxe");
+    let names = ["rdma_rxe.ko", "rdma_rxe.ko.xz", "rdma_rxe.ko.zst"];
+    names.iter().any(|name| dir.join(name).exists())
+}
+
+/// The numbers in a version, so that 6.1.0-9 comes before 6.1.0-10.
+fn numbers(version: &str) -> Vec<u64> {
+    version
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|part| part.parse().ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_ordered_by_number() {
+        assert!(numbers("6.1.0-9-amd64") < numbers("6.1.0-10-amd64"));
+        assert!(numbers("6.1.0-50-amd64") < numbers("6.12.3-amd64"));
+    }
+
+    #[test]
+    fn removed_packages_lack() {
+        let text = "gcc installed\nlld config-files\n";
+        assert_eq!(lacking(text, &["gcc", "lld", "kmod"]), ["lld", "kmod"]);
+    }
+}

@@ -1,0 +1,162 @@
+//! Counting, and the table at the end.
+#![forbid(unsafe_code)]
+
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
+
+/// What one stage came to.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub passed: usize,
+    pub failures: Vec<String>,
+    /// Reason to number of tests.
+    pub skips: BTreeMap<String, usize>,
+}
+
+impl Tally {
+    pub fn fail(&mut self, what: impl Into<String>) {
+        self.failures.push(what.into());
+    }
+
+    pub fn skip(&mut self, reason: &str) {
+        let reason = if reason.is_empty() {
+            "no reason given"
+        } else {
+            reason
+        };
+        *self.skips.entry(reason.to_owned()).or_default() += 1;
+    }
+
+    pub fn skipped(&self) -> usize {
+        self.skips.values().sum()
+    }
+}
+
+pub struct Row {
+    pub stage: String,
+    pub took: Duration,
+    pub tally: Tally,
+}
+
+#[derive(Default)]
+pub struct Report {
+    rows: Vec<Row>,
+}
+
+impl Report {
+    /// Adds a finished stage and says how it went.
+    pub fn add(&mut self, stage: &str, took: Duration, tally: Tally) {
+        println!(
+            "== {stage}: {} in {} s",
+            counts(&tally),
+            took.as_secs_f32().round()
+        );
+        for failure in &tally.failures {
+            println!("   FAILED {failure}");
+        }
+        self.rows.push(Row {
+            stage: stage.to_owned(),
+            took,
+            tally,
+        });
+    }
+
+    pub fn failed(&self) -> bool {
+        self.rows.iter().any(|row| !row.tally.failures.is_empty())
+    }
+
+    pub fn has_failed(&self, stage: &str) -> bool {
+        let mut rows = self.rows.iter().filter(|row| row.stage == stage);
+        rows.any(|row| !row.tally.failures.is_empty())
+    }
+
+    /// Reasons of skips, failures, a table by stage, and the line of totals.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        self.skips(&mut text);
+        self.failures(&mut text);
+        self.table(&mut text);
+        let sum = |of: fn(&Tally) -> usize| self.rows.iter().map(|row| of(&row.tally)).sum();
+        let skipped: usize = sum(Tally::skipped);
+        let passed: usize = sum(|tally| tally.passed);
+        let failed: usize = sum(|tally| tally.failures.len());
+        let _ = write!(text, "{passed} passed, {failed} failed");
+        if skipped > 0 {
+            let _ = write!(text, ", {skipped} skipped");
+        }
+        text
+    }
+
+    fn skips(&self, text: &mut String) {
+        for row in self.rows.iter().filter(|row| !row.tally.skips.is_empty()) {
+            let _ = writeln!(text, "skipped in {}:", row.stage);
+            for (reason, number) in &row.tally.skips {
+                let _ = writeln!(text, "  {number:4} x {reason}");
+            }
+        }
+    }
+
+    fn failures(&self, text: &mut String) {
+        let failed = |row: &&Row| !row.tally.failures.is_empty();
+        for row in self.rows.iter().filter(failed) {
+            let _ = writeln!(text, "failed in {}:", row.stage);
+            for failure in &row.tally.failures {
+                let _ = writeln!(text, "  {failure}");
+            }
+        }
+    }
+
+    fn table(&self, text: &mut String) {
+        let wide = self.rows.iter().map(|row| row.stage.len()).max();
+        let wide = wide.unwrap_or_default().max(5);
+        let _ = writeln!(
+            text,
+            "{:wide$} {:>7} {:>7} {:>7} {:>7}",
+            "stage", "passed", "failed", "skipped", "seconds"
+        );
+        for row in &self.rows {
+            let _ = writeln!(
+                text,
+                "{:wide$} {:7} {:7} {:7} {:7.0}",
+                row.stage,
+                row.tally.passed,
+                row.tally.failures.len(),
+                row.tally.skipped(),
+                row.took.as_secs_f32()
+            );
+        }
+    }
+}
+
+fn counts(tally: &Tally) -> String {
+    format!(
+        "{} passed, {} failed, {} skipped",
+        tally.passed,
+        tally.failures.len(),
+        tally.skipped()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_is_the_totals() {
+        let mut report = Report::default();
+        let mut tally = Tally {
+            passed: 2,
+            ..Tally::default()
+        };
+        report.add("a", Duration::ZERO, tally);
+        assert!(report.text().ends_with("\n2 passed, 0 failed"));
+        tally = Tally::default();
+        tally.fail("x");
+        tally.skip("no device");
+        tally.skip("no device");
+        report.add("b", Duration::ZERO, tally);
+        let text = report.text();
+        assert!(text.ends_with("\n2 passed, 1 failed, 2 skipped"));
+        assert!(text.contains("2 x no device"));
+        assert!(report.failed() && report.has_failed("b") && !report.has_failed("a"));
+    }
+}

@@ -1,0 +1,244 @@
+//! The suites that run in the virtual machine, as data.
+#![forbid(unsafe_code)]
+
+mod check;
+mod mpi;
+mod perftest;
+mod pingpong;
+mod rdmacm;
+mod ucx;
+
+pub use check::Check;
+
+/// One test: a program, or two that talk to each other.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub name: String,
+    pub server: Option<Server>,
+    pub client: Vec<String>,
+    pub env: Vec<(String, String)>,
+    /// What the output must look like, beside both ending with status 0.
+    pub checks: Vec<Check>,
+    /// The device lacks this; ending with an error message is an answer, compared as such.
+    pub may_refuse: bool,
+    /// How many processes load libibverbs, at least, in a case without a server.
+    pub users: usize,
+}
+
+#[derive(Clone, Debug)]
+pub struct Server {
+    pub words: Vec<String>,
+    pub ready: Ready,
+    /// It serves for ever and is stopped after its client.
+    pub stays: bool,
+}
+
+/// How to see that a server can take its client.
+#[derive(Clone, Debug)]
+pub enum Ready {
+    /// A TCP port listens.
+    Tcp(u16),
+    /// A connection manager id listens.
+    RdmaCm,
+    /// A multicast group, as /proc/net/igmp spells it, was joined.
+    Multicast(&'static str),
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+impl Case {
+    pub fn single(name: impl Into<String>, line: &str) -> Self {
+        Self {
+            name: name.into(),
+            server: None,
+            client: words(line),
+            env: Vec::new(),
+            checks: Vec::new(),
+            may_refuse: false,
+            users: 1,
+        }
+    }
+
+    pub fn pair(name: impl Into<String>, server: &str, ready: Ready, client: &str) -> Self {
+        let server = Server {
+            words: words(server),
+            ready,
+            stays: false,
+        };
+        Self {
+            server: Some(server),
+            ..Self::single(name, client)
+        }
+    }
+
+    pub fn check(mut self, check: Check) -> Self {
+        self.checks.push(check);
+        self
+    }
+
+    pub fn may_refuse(mut self) -> Self {
+        self.may_refuse = true;
+        self
+    }
+
+    pub fn users(mut self, users: usize) -> Self {
+        self.users = users;
+        self
+    }
+
+    pub fn server_stays(mut self) -> Self {
+        if let Some(server) = &mut self.server {
+            server.stays = true;
+        }
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+}
+
+/// What a suite is made of.
+pub enum Kind {
+    /// A table of cases, made for a directory with helper files of this checkout.
+    Cases(fn(&std::path::Path) -> Vec<Case>),
+    /// rdma-core's own tests: those that any device can run, or those of the connection manager.
+    Pyverbs { connection_manager: bool },
+}
+
+pub struct Suite {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// Run a second time over the write() command interface.
+    pub both_paths: bool,
+    /// Suites of one boot share a number; a boot takes 20 seconds.
+    pub boot: u8,
+}
+
+pub const SUITES: &[Suite] = &[
+    Suite {
+        name: "pyverbs",
+        kind: Kind::Pyverbs {
+            connection_manager: false,
+        },
+        both_paths: true,
+        boot: 1,
+    },
+    Suite {
+        name: "pyverbs-cm",
+        kind: Kind::Pyverbs {
+            connection_manager: true,
+        },
+        both_paths: true,
+        boot: 1,
+    },
+    Suite {
+        name: "pingpong",
+        kind: Kind::Cases(pingpong::cases),
+        both_paths: true,
+        boot: 1,
+    },
+    Suite {
+        name: "perftest",
+        kind: Kind::Cases(perftest::cases),
+        both_paths: false,
+        boot: 2,
+    },
+    Suite {
+        name: "rdmacm",
+        kind: Kind::Cases(rdmacm::cases),
+        both_paths: false,
+        boot: 2,
+    },
+    Suite {
+        name: "ucx",
+        kind: Kind::Cases(ucx::cases),
+        both_paths: false,
+        boot: 2,
+    },
+    Suite {
+        name: "mpi",
+        kind: Kind::Cases(mpi::cases),
+        both_paths: false,
+        boot: 2,
+    },
+];
+
+/// One run of a suite: which, and over what. Its label names its stage and its files.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Run {
+    pub suite: &'static str,
+    pub stock: bool,
+    pub write: bool,
+}
+
+impl Run {
+    pub fn label(self) -> String {
+        let write = if self.write { ".write" } else { "" };
+        let stock = if self.stock { ".stock" } else { "" };
+        format!("{}{write}{stock}", self.suite)
+    }
+
+    pub fn from_label(label: &str) -> Option<(Self, &'static Suite)> {
+        let (name, rest) = label.split_once('.').unwrap_or((label, ""));
+        let suite = SUITES.iter().find(|suite| suite.name == name)?;
+        let (stock, write) = match rest {
+            "" => (false, false),
+            "write" => (false, true),
+            "stock" => (true, false),
+            _ => return None,
+        };
+        Some((
+            Self {
+                suite: suite.name,
+                stock,
+                write,
+            },
+            suite,
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashSet, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn labels_are_read_as_they_were_written() {
+        for suite in SUITES {
+            for (stock, write) in [(false, false), (false, true), (true, false)] {
+                let run = Run {
+                    suite: suite.name,
+                    stock,
+                    write,
+                };
+                let read = Run::from_label(&run.label()).map(|(run, _)| run);
+                assert_eq!(read, Some(run));
+            }
+        }
+        assert!(Run::from_label("pyverbs.writ").is_none());
+        assert!(Run::from_label("nothing").is_none());
+    }
+
+    #[test]
+    fn names_of_cases_are_unique_and_fit_files() {
+        for suite in SUITES {
+            let Kind::Cases(cases) = suite.kind else {
+                continue;
+            };
+            let mut seen = HashSet::new();
+            for case in cases(Path::new("/x")) {
+                let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+                assert!(case.name.chars().all(plain), "{}", case.name);
+                assert!(seen.insert(case.name.clone()), "{} twice", case.name);
+                assert!(!case.client.is_empty(), "{} runs nothing", case.name);
+            }
+            assert!(!seen.is_empty());
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The programs of perftest 4.5.
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+
+use super::{Case, Check, Ready};
+
+/// Name, program, options, size of the row in the table.
+type Row = (&'static str, &'static str, &'static str, u64);
+
+const ROWS: &[Row] = &[
+    ("send-lat", "ib_send_lat", "", 2),
+    ("send-lat-64k", "ib_send_lat", "-s 65536", 65536),
+    ("send-lat-events", "ib_send_lat", "-e", 2),
+    ("send-lat-uc", "ib_send_lat", "-c UC", 2),
+    ("send-lat-ud", "ib_send_lat", "-c UD", 2),
+    ("send-lat-ud-events", "ib_send_lat", "-c UD -e", 2),
+    ("send-lat-srq", "ib_send_lat", "--use-srq", 2),
+    ("send-lat-inline", "ib_send_lat", "-I 64 -s 64", 64),
+    ("send-lat-old-post", "ib_send_lat", "--use_old_post_send", 2),
+    ("send-lat-cm", "ib_send_lat", "-R", 2),
+    ("send-lat-cm-ud", "ib_send_lat", "-R -c UD", 2),
+    ("send-bw", "ib_send_bw", "", 65536),
+    ("send-bw-events", "ib_send_bw", "-e", 65536),
+    ("send-bw-both-ways", "ib_send_bw", "-b", 65536),
+    ("send-bw-uc", "ib_send_bw", "-c UC", 65536),
+    ("send-bw-ud", "ib_send_bw", "-c UD", 1024),
+    ("send-bw-srq", "ib_send_bw", "--use-srq", 65536),
+    (
+        "send-bw-srq-4-pairs",
+        "ib_send_bw",
+        "--use-srq -q 4 -s 4096",
+        4096,
+    ),
+    ("send-bw-4-pairs", "ib_send_bw", "-q 4 -s 4096", 4096),
+    ("send-bw-list", "ib_send_bw", "-l 8 -s 4096", 4096),
+    ("send-bw-cm", "ib_send_bw", "-R -s 4096", 4096),
+    ("write-lat", "ib_write_lat", "", 2),
+    ("write-lat-uc", "ib_write_lat", "-c UC", 2),
+    ("write-lat-cm", "ib_write_lat", "-R", 2),
+    (
+        "write-lat-old-post",
+        "ib_write_lat",
+        "--use_old_post_send",
+        2,
+    ),
+    ("write-bw", "ib_write_bw", "", 65536),
+    ("write-bw-uc", "ib_write_bw", "-c UC", 65536),
+    ("write-bw-both-ways", "ib_write_bw", "-b", 65536),
+    ("write-bw-4-pairs", "ib_write_bw", "-q 4 -s 4096", 4096),
+    ("write-bw-list", "ib_write_bw", "-l 8 -s 4096", 4096),
+    ("write-bw-cm", "ib_write_bw", "-R -s 4096", 4096),
+    ("read-lat", "ib_read_lat", "", 2),
+    ("read-lat-events", "ib_read_lat", "-e", 2),
+    ("read-lat-cm", "ib_read_lat", "-R", 2),
+    ("read-bw", "ib_read_bw", "", 65536),
+    ("read-bw-events", "ib_read_bw", "-e", 65536),
+    ("read-bw-4-pairs", "ib_read_bw", "-q 4 -s 4096", 4096),
+    (
+        "atomic-lat-fetch-add",
+        "ib_atomic_lat",
+        "-A FETCH_AND_ADD",
+        8,
+    ),
+    (
+        "atomic-lat-compare-swap",
+        "ib_atomic_lat",
+        "-A CMP_AND_SWAP",
+        8,
+    ),
+    ("atomic-lat-events", "ib_atomic_lat", "-e", 8),
+    ("atomic-bw", "ib_atomic_bw", "", 8),
+    ("atomic-bw-both-ways", "ib_atomic_bw", "-b", 8),
+];
+
+/// Runs over every size from 2 bytes to 8 MiB; few exchanges, for they add up to 16 MiB each.
+const ALL_SIZES: &[(&str, &str)] = &[
+    ("send-lat-all", "ib_send_lat"),
+    ("write-bw-all", "ib_write_bw"),
+    ("read-lat-all", "ib_read_lat"),
+];
+
+const REFUSED: &[(&str, &str)] = &[
+    ("xrc", "ib_send_lat -c XRC"),
+    ("srd", "ib_send_lat -c SRD"),
+    ("on-demand-paging", "ib_write_bw --odp"),
+    ("multicast", "ib_send_lat -c UD -g"),
+    ("no-such-device", "ib_send_lat -d rxe7"),
+];
+
+const COMMON: &str = "-d rxe0 -x 1 -F";
+
+pub fn cases(_: &Path) -> Vec<Case> {
+    let mut ports = 21000..;
+    let mut port = || ports.next().unwrap_or_default();
+    let mut cases: Vec<_> = ROWS
+        .iter()
+        .map(|(name, program, options, size)| {
+            let line = format!("{program} {COMMON} -n 100 {options}");
+            pair(name, &line, port(), vec![*size])
+        })
+        .collect();
+    for (name, program) in ALL_SIZES {
+        let line = format!("{program} {COMMON} -n 5 --all");
+        let sizes = (1..=23).map(|power| 1 << power).collect();
+        cases.push(pair(name, &line, port(), sizes));
+    }
+    for (name, line) in REFUSED {
+        let line = format!("{line} {COMMON} -n 100 -p {}", port());
+        cases.push(Case::single(*name, &line).may_refuse());
+    }
+    cases
+}
+
+fn pair(name: &str, line: &str, port: u16, sizes: Vec<u64>) -> Case {
+    let server = format!("{line} -p {port}");
+    let client = format!("{server} 10.9.0.1");
+    // With -R the exchange of parameters itself goes over the connection manager.
+    let over_cm = line.split_whitespace().any(|word| word == "-R");
+    let ready = if over_cm {
+        Ready::RdmaCm
+    } else {
+        Ready::Tcp(port)
+    };
+    Case::pair(name, &server, ready, &client).check(Check::PerftestRows(sizes))
+}

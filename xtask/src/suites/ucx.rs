@@ -1,0 +1,55 @@
+//! UCX's own benchmark, over both of its plain verbs transports.
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+
+use super::{Case, Check, Ready};
+
+/// Name and value of `UCX_TLS`; reliable connections need datagrams to be set up.
+pub const TRANSPORTS: &[(&str, &str)] = &[("ud", "ud_verbs"), ("rc", "rc_verbs,ud_verbs:aux")];
+
+/// Name, test and options.
+const TESTS: &[(&str, &str)] = &[
+    ("tag-lat", "tag_lat -s 64"),
+    ("tag-lat-64k", "tag_lat -s 65536"),
+    ("tag-bw", "tag_bw -s 8192"),
+    ("tag-sync", "tag_sync_lat -s 64"),
+    ("tag-sleep", "tag_lat -s 64 -E sleep"),
+    ("put-lat", "ucp_put_lat -s 64"),
+    ("put-bw", "ucp_put_bw -s 8192"),
+    ("get", "ucp_get -s 8192"),
+    ("am-lat", "ucp_am_lat -s 64"),
+    ("am-bw", "ucp_am_bw -s 8192"),
+    ("stream-lat", "stream_lat -s 64"),
+    ("stream-bw", "stream_bw -s 8192"),
+    ("add", "ucp_add -s 8"),
+    ("fadd", "ucp_fadd -s 8"),
+    ("swap", "ucp_swap -s 8"),
+    ("cswap", "ucp_cswap -s 8"),
+];
+
+pub fn cases(_: &Path) -> Vec<Case> {
+    let mut ports = 23000..;
+    let mut cases = Vec::new();
+    for (transport, layers) in TRANSPORTS {
+        for (name, test) in TESTS {
+            let port = ports.next().unwrap_or_default();
+            let server = format!("ucx_perftest -p {port}");
+            let client = format!("{server} 10.9.0.1 -t {test} -n 200 -w 20");
+            let name = format!("{transport}-{name}");
+            let case = Case::pair(name, &server, Ready::Tcp(port), &client)
+                // The last line of the table; without it the test did not end.
+                .check(Check::Says("Final:"))
+                .check(Check::NeverSays("ERROR"));
+            cases.push(environment(case, layers));
+        }
+    }
+    cases
+}
+
+/// What points UCX at the device.
+pub fn environment(case: Case, layers: &str) -> Case {
+    case.env("UCX_NET_DEVICES", "rxe0:1")
+        .env("UCX_IB_GID_INDEX", "0")
+        .env("UCX_TLS", layers)
+}

@@ -1,0 +1,82 @@
+//! Reading what `cargo test` prints.
+#![forbid(unsafe_code)]
+
+use crate::report::Tally;
+
+/// Counts the tests of every binary; `ended_well` is cargo's exit status.
+pub fn tally(text: &str, ended_well: bool) -> Tally {
+    let mut tally = Tally::default();
+    for line in text.lines() {
+        let Some((name, result)) = test_line(line) else {
+            continue;
+        };
+        match result.split_once(',') {
+            Some(("ignored", reason)) => tally.skip(reason.trim()),
+            _ if result == "ok" => tally.passed += 1,
+            _ if result == "ignored" => tally.skip(name),
+            _ => tally.fail(name),
+        }
+    }
+    let summed: usize = text.lines().filter_map(passed_in_summary).sum();
+    if summed != tally.passed {
+        // Output of a test that writes past the harness can break a line in two.
+        tally.passed = summed;
+    }
+    if !ended_well && tally.failures.is_empty() {
+        tally.fail("cargo test ended with an error; see its log");
+    }
+    if ended_well && tally.passed == 0 {
+        tally.fail("cargo test ran no test");
+    }
+    tally
+}
+
+fn test_line(line: &str) -> Option<(&str, &str)> {
+    let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    Some((name, result.trim()))
+}
+
+fn passed_in_summary(line: &str) -> Option<usize> {
+    let rest = line.strip_prefix("test result: ")?;
+    let (_, rest) = rest.split_once(". ")?;
+    rest.split_once(" passed;")?.0.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+running 4 tests
+test a::b ... ok
+test slow ... ignored, needs a device
+test old ... ignored
+test c ... FAILED
+
+test result: FAILED. 1 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.00s
+running 1 test
+test d - should panic ... ok
+test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+";
+
+    #[test]
+    fn every_binary_counts() {
+        let tally = tally(TEXT, false);
+        assert_eq!(tally.passed, 2);
+        assert_eq!(tally.failures, ["c"]);
+        assert_eq!(
+            tally.skips.keys().collect::<Vec<_>>(),
+            ["needs a device", "old"]
+        );
+    }
+
+    #[test]
+    fn a_build_error_is_a_failure() {
+        assert_eq!(tally("error: could not compile", false).failures.len(), 1);
+    }
+
+    #[test]
+    fn no_test_at_all_is_a_failure() {
+        assert_eq!(tally("", true).failures.len(), 1);
+    }
+}

@@ -1,0 +1,262 @@
+//! Booting the virtual machine: Debian's kernel in QEMU's emulation, over this file system.
+//!
+//! The machine sees this file system read-only, save for one directory. What it is to do is
+//! written there as a job, and this same program, started inside, reads it.
+#![forbid(unsafe_code)]
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{cli, dirs::Dirs, host, needs, needs::Machine};
+
+/// A machine that does nothing for this long is stuck: a boot with all suites takes a third.
+const BOUND: Duration = Duration::from_secs(45 * 60);
+
+/// Which libibverbs.so.1 the programs get.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Library {
+    Stock,
+    /// The one in this directory.
+    Ours(PathBuf),
+}
+
+/// What the virtual machine is to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Job {
+    /// Run these suites, by label; `ours` is the directory of the library under test.
+    Suites {
+        ours: Option<PathBuf>,
+        labels: Vec<String>,
+    },
+    /// Run one command, over this library.
+    Command {
+        library: Library,
+        write: bool,
+        words: Vec<OsString>,
+    },
+    /// Show the library at work.
+    Demo { ours: PathBuf },
+}
+
+const FILE: &str = "job";
+
+impl Job {
+    pub fn save(&self, dir: &Path) -> Result<()> {
+        let mut text = Vec::new();
+        for word in self.words() {
+            text.extend_from_slice(word.as_bytes());
+            text.push(0);
+        }
+        let path = dir.join(FILE);
+        fs::write(&path, text).with_context(|| path.display().to_string())
+    }
+
+    pub fn load(dir: &Path) -> Result<Self> {
+        let path = dir.join(FILE);
+        let text = fs::read(&path).with_context(|| path.display().to_string())?;
+        let words = text
+            .strip_suffix(&[0])
+            .unwrap_or(&text)
+            .split(|&byte| byte == 0);
+        Self::from_words(words.map(|word| OsString::from_vec(word.to_vec())))
+            .with_context(|| format!("{} is not a job", path.display()))
+    }
+
+    fn words(&self) -> Vec<OsString> {
+        let path = |dir: &Path| dir.as_os_str().to_owned();
+        match self {
+            Self::Suites { ours, labels } => {
+                let ours = ours.as_deref().map_or_else(OsString::new, path);
+                let mut words = vec!["suites".into(), ours];
+                words.extend(labels.iter().map(Into::into));
+                words
+            }
+            Self::Command {
+                library,
+                write,
+                words,
+            } => {
+                let ours = match library {
+                    Library::Stock => OsString::new(),
+                    Library::Ours(dir) => path(dir),
+                };
+                let write = if *write { "write" } else { "" };
+                let mut all = vec!["command".into(), ours, write.into()];
+                all.extend(words.iter().cloned());
+                all
+            }
+            Self::Demo { ours } => vec!["demo".into(), path(ours)],
+        }
+    }
+
+    fn from_words(mut words: impl Iterator<Item = OsString>) -> Option<Self> {
+        let kind = words.next()?;
+        let ours = Some(PathBuf::from(words.next()?)).filter(|dir| !dir.as_os_str().is_empty());
+        match kind.to_str()? {
+            "suites" => {
+                let labels = words
+                    .map(|word| word.into_string().ok())
+                    .collect::<Option<_>>()?;
+                Some(Self::Suites { ours, labels })
+            }
+            "command" => {
+                let write = words.next()? == "write";
+                let library = ours.map_or(Library::Stock, Library::Ours);
+                let words = words.collect();
+                Some(Self::Command {
+                    library,
+                    write,
+                    words,
+                })
+            }
+            "demo" => Some(Self::Demo { ours: ours? }),
+            _ => None,
+        }
+    }
+}
+
+/// The command that boots the machine with `dir` writable and runs the job there.
+fn command(dirs: &Dirs, machine: &Machine, dir: &Path, job: &Job) -> Result<Command> {
+    job.save(dir)?;
+    let inside = format!("{} in-guest {}", quote(&dirs.program)?, quote(dir)?);
+    let mut command = Command::new(&machine.vng);
+    command
+        .arg("--run")
+        .arg(&machine.kernel)
+        // Nested machines that offer KVM often cannot run this kernel with it.
+        .args([
+            "--disable-kvm",
+            "--user",
+            "root",
+            "--cpus",
+            "2",
+            "--memory",
+            "4G",
+        ])
+        .arg("--rwdir")
+        .arg(dir)
+        .args(["--exec", &inside])
+        .current_dir(&dirs.root)
+        .stdin(Stdio::null());
+    Ok(command)
+}
+
+/// The words go through a shell, and through virtme-ng's own splitting at `=` and blanks.
+fn quote(path: &Path) -> Result<&str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    let text = path.to_str().filter(|text| text.chars().all(plain));
+    text.with_context(|| {
+        format!(
+            "{}: the virtual machine needs paths of plain letters, digits and /._-+",
+            path.display()
+        )
+    })
+}
+
+/// Boots, runs the job, and powers off; what was printed is streamed and logged.
+pub fn boot(
+    dirs: &Dirs,
+    machine: &Machine,
+    dir: &Path,
+    job: &Job,
+    log: &Path,
+) -> Result<host::Outcome> {
+    host::run(&mut command(dirs, machine, dir, job)?, log, Some(BOUND))
+}
+
+/// `cargo xtask vm -- COMMAND`.
+pub fn run_command(options: &cli::Vm) -> Result<ExitCode> {
+    let dirs = Dirs::find()?;
+    let machine = needs::provide(&dirs)?;
+    let library = if options.stock {
+        Library::Stock
+    } else {
+        build_library(&dirs)?;
+        Library::Ours(dirs.library()?)
+    };
+    let job = Job::Command {
+        library,
+        write: options.write,
+        words: options.command.clone(),
+    };
+    let dir = dirs.fresh("vm")?;
+    let status = command(&dirs, &machine, &dir, &job)?.status()?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// Builds the shared library as it is packaged.
+pub fn build_library(dirs: &Dirs) -> Result<()> {
+    let mut cargo = Command::new("cargo");
+    cargo
+        .args(["build", "--release", "--package", "ferroverbs"])
+        .current_dir(&dirs.root);
+    let outcome = host::run(&mut cargo, &dirs.work.join("build.log"), None)?;
+    if !outcome.status.success() {
+        bail!("the library does not build");
+    }
+    Ok(())
+}
+
+/// Puts a library under a command.
+pub fn put_library(command: &mut Command, library: &Library) {
+    match library {
+        Library::Stock => command.env_remove("LD_LIBRARY_PATH"),
+        Library::Ours(dir) => command.env("LD_LIBRARY_PATH", dir.as_os_str() as &OsStr),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_read_as_it_was_written() {
+        let jobs = [
+            Job::Suites {
+                ours: None,
+                labels: vec!["pyverbs".into(), "ucx".into()],
+            },
+            Job::Suites {
+                ours: Some("/lib dir".into()),
+                labels: Vec::new(),
+            },
+            Job::Command {
+                library: Library::Ours("/x".into()),
+                write: true,
+                words: vec!["sh".into(), "-c".into(), "a\nb c".into(), "".into()],
+            },
+            Job::Command {
+                library: Library::Stock,
+                write: false,
+                words: vec!["ls".into()],
+            },
+            Job::Demo { ours: "/y".into() },
+        ];
+        for job in jobs {
+            assert_eq!(Job::from_words(job.words().into_iter()), Some(job));
+        }
+    }
+
+    #[test]
+    fn unknown_jobs_are_refused() {
+        let words = ["dance", "/x"].map(OsString::from);
+        assert_eq!(Job::from_words(words.into_iter()), None);
+        assert_eq!(Job::from_words(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn paths_a_shell_would_take_apart_are_refused() {
+        assert!(quote(Path::new("/home/me/a-b_c.d")).is_ok());
+        assert!(quote(Path::new("/home/me/a b")).is_err());
+        assert!(quote(Path::new("/home/$HOME")).is_err());
+    }
+}
