@@ -197,8 +197,15 @@ fn compile(
         .arg(support.join("check.c"))
         .arg("-o")
         .arg(&target)
-        // -rdynamic: a program may stand in front of a library's symbol.
-        .args(["-rdynamic", "-libverbs", "-lpthread", "-ldl"]);
+        // -rdynamic: a program may stand in front of a library's symbol;
+        // --as-needed: one that names no symbol can load the library itself.
+        .args([
+            "-rdynamic",
+            "-Wl,--as-needed",
+            "-libverbs",
+            "-lpthread",
+            "-ldl",
+        ]);
     let output = command.output()?;
     if output.status.success() {
         return Ok(());
