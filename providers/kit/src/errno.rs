@@ -30,6 +30,8 @@ impl Errno {
     pub const NODATA: Self = Self(libc::ENODATA);
     /// Value too large.
     pub const OVERFLOW: Self = Self(libc::EOVERFLOW);
+    /// An answer that cannot be read.
+    pub const PROTO: Self = Self(libc::EPROTO);
     /// Protocol not supported: the kernel does not know this ioctl.
     pub const PROTONOSUPPORT: Self = Self(libc::EPROTONOSUPPORT);
 
