@@ -2,9 +2,12 @@
 //!
 //! - [`abi`]: the C types, and handles that borrow C objects;
 //! - [`table`]: the verbs table of a context and its defaults;
+//! - [`uverbs`]: the commands that go to the kernel;
+//! - [`sys`]: raw system and C library calls;
 //! - [`errno`]: the error type.
 
 pub mod abi;
 pub mod errno;
 pub mod sys;
 pub mod table;
+pub mod uverbs;

@@ -1,3 +1,10 @@
 //! Raw system and C library calls, one a function.
 
+pub mod attr;
+pub mod command;
+pub mod dl;
 pub mod errno;
+pub mod glob;
+pub mod ioctl;
+pub mod link;
+pub mod write;

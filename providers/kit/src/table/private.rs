@@ -44,4 +44,11 @@ impl Private {
             word.fetch_or(1 << (slot % 64), Ordering::Relaxed);
         }
     }
+
+    /// Remembers that the kernel has no ioctl at all.
+    pub fn set_all_ioctls_unsupported(&self) {
+        for word in &self.unsupported {
+            word.store(u64::MAX, Ordering::Relaxed);
+        }
+    }
 }
