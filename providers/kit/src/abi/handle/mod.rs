@@ -5,7 +5,14 @@
 //! never a copy of the object.
 
 mod context;
+mod device;
+mod driver;
+mod memory;
 mod object;
+mod sysfs;
 
 pub use context::Ctx;
+pub use device::{DeviceRef, HeldDevice, hold, release};
+pub use driver::{Driver, Match, MatchEntry};
 pub use object::*;
+pub use sysfs::{Found, SysfsDev, SysfsView};

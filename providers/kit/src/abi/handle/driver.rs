@@ -1,0 +1,202 @@
+//! What a provider registers: its operations on devices, and what it matches.
+
+use super::{DeviceRef, HeldDevice, SysfsDev};
+use crate::abi::*;
+use crate::errno::{Errno, Result};
+use core::ffi::{CStr, c_void};
+use core::ops::RangeInclusive;
+use core::ptr::NonNull;
+use std::os::fd::{IntoRawFd, OwnedFd};
+
+/// The operations of a provider. Two are equal when they are the same table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Driver(NonNull<verbs_device_ops>);
+
+// SAFETY: the table is constant while it is registered, and providers' functions may be called
+// from any thread.
+unsafe impl Send for Driver {}
+// SAFETY: as above.
+unsafe impl Sync for Driver {}
+
+/// One entry of a provider's match table.
+#[derive(Clone, Copy)]
+pub struct MatchEntry(NonNull<verbs_match_ent>);
+
+/// What an entry of a match table asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match<'a> {
+    /// This PCI vendor and device.
+    Pci(u16, u16),
+    /// A modalias by a shell pattern.
+    Modalias(&'a CStr),
+    /// This kernel driver.
+    DriverId(u64),
+    /// A kind that is not known here: matches nothing.
+    Unknown,
+}
+
+impl MatchEntry {
+    /// What it asks for.
+    pub fn asks<'a>(self) -> Match<'a> {
+        // SAFETY: the entry belongs to a registered table, which stays.
+        let entry = unsafe { self.0.as_ref() };
+        match u32::from(entry.kind) {
+            VERBS_MATCH_PCI => Match::Pci(entry.vendor, entry.device),
+            // SAFETY: the kind says which member of the union is set.
+            VERBS_MATCH_DRIVER_ID => Match::DriverId(unsafe { entry.u.driver_id }),
+            VERBS_MATCH_MODALIAS => pattern(entry),
+            _ => Match::Unknown,
+        }
+    }
+
+    pub(super) fn as_ptr(self) -> *const verbs_match_ent {
+        self.0.as_ptr()
+    }
+}
+
+fn pattern<'a>(entry: &verbs_match_ent) -> Match<'a> {
+    // SAFETY: the kind says which member of the union is set.
+    let pattern = unsafe { entry.u.modalias };
+    if pattern.is_null() {
+        return Match::Unknown;
+    }
+    // SAFETY: a constant string of the provider.
+    Match::Modalias(unsafe { CStr::from_ptr(pattern) })
+}
+
+impl Driver {
+    /// Takes the table that a provider registers.
+    ///
+    /// # Errors
+    /// EINVAL when the pointer is NULL or the table cannot make devices.
+    ///
+    /// # Safety
+    /// A pointer that is not NULL must be a `verbs_device_ops` that stays loaded and unchanged.
+    pub unsafe fn from_raw(raw: *const verbs_device_ops) -> Result<Self> {
+        let ops = NonNull::new(raw.cast_mut()).ok_or(Errno::INVAL)?;
+        // SAFETY: the caller vouches for the table.
+        let usable = unsafe { ops.as_ref() }.alloc_device.is_some();
+        if usable {
+            Ok(Self(ops))
+        } else {
+            Err(Errno::INVAL)
+        }
+    }
+
+    fn ops(&self) -> &verbs_device_ops {
+        // SAFETY: `from_raw` was told that the table stays.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// The pointer that was registered.
+    pub fn as_ptr(self) -> *const verbs_device_ops {
+        self.0.as_ptr()
+    }
+
+    /// The provider's name.
+    pub fn name(&self) -> &CStr {
+        let name = self.ops().name;
+        if name.is_null() {
+            return c"";
+        }
+        // SAFETY: a constant string of the provider.
+        unsafe { CStr::from_ptr(name) }
+    }
+
+    /// The versions of its kernel driver's interface that it knows.
+    pub fn abi_versions(&self) -> RangeInclusive<u32> {
+        self.ops().match_min_abi_version..=self.ops().match_max_abi_version
+    }
+
+    /// Its match table; empty when it has none.
+    pub fn entries(&self) -> impl Iterator<Item = MatchEntry> {
+        let mut next = NonNull::new(self.ops().match_table.cast_mut());
+        core::iter::from_fn(move || {
+            let entry = next?;
+            // SAFETY: the table ends with a sentinel, and no step is made past it.
+            if u32::from(unsafe { entry.as_ref() }.kind) == VERBS_MATCH_SENTINEL {
+                return None;
+            }
+            // SAFETY: this entry was no sentinel, so another follows.
+            next = Some(unsafe { entry.add(1) });
+            Some(MatchEntry(entry))
+        })
+    }
+
+    /// Asks the provider's own match function; none when it has none.
+    pub fn match_device(&self, device: &mut SysfsDev) -> Option<bool> {
+        let function = self.ops().match_device?;
+        // SAFETY: the device is valid and nobody else uses it during the call.
+        Some(unsafe { function(device.as_ptr()) })
+    }
+
+    /// Lets the provider make its device. The new device has one reference and owns `found`;
+    /// `dev_path` is the folder of its character device in sysfs.
+    ///
+    /// # Errors
+    /// `found`, when the provider makes none.
+    pub fn alloc_device(
+        self,
+        found: SysfsDev,
+        dev_path: &str,
+    ) -> core::result::Result<HeldDevice, SysfsDev> {
+        let Some(function) = self.ops().alloc_device else {
+            return Err(found);
+        };
+        // SAFETY: the device is valid; the provider may keep the pointer, which stays as long
+        // as the device that it makes.
+        let made = unsafe { function(found.as_ptr()) };
+        match NonNull::new(made) {
+            // SAFETY: a new device of this provider that nobody else knows yet.
+            Some(made) => Ok(unsafe { HeldDevice::adopt(made, self, found, dev_path) }),
+            None => Err(found),
+        }
+    }
+
+    /// Lets the provider open a context of one of its devices. The descriptor goes to the
+    /// provider, which closes it when it fails.
+    ///
+    /// # Safety
+    /// `device` was made by this driver; `private` is what that provider expects.
+    pub unsafe fn alloc_context(
+        &self,
+        device: DeviceRef<'_>,
+        cmd_fd: Option<OwnedFd>,
+        private: *mut c_void,
+    ) -> Option<NonNull<verbs_context>> {
+        let function = self.ops().alloc_context?;
+        let fd = cmd_fd.map_or(-1, IntoRawFd::into_raw_fd);
+        // SAFETY: the caller vouches for device and private data.
+        NonNull::new(unsafe { function(device.as_ptr(), fd, private) })
+    }
+
+    /// Whether the provider can import contexts.
+    pub fn imports(&self) -> bool {
+        self.ops().import_context.is_some()
+    }
+
+    /// Lets the provider make a context around a command descriptor of another process.
+    ///
+    /// # Safety
+    /// `device` was made by this driver.
+    pub unsafe fn import_context(
+        &self,
+        device: DeviceRef<'_>,
+        cmd_fd: core::ffi::c_int,
+    ) -> Option<NonNull<verbs_context>> {
+        let function = self.ops().import_context?;
+        // SAFETY: the caller vouches for the device.
+        NonNull::new(unsafe { function(device.as_ptr(), cmd_fd) })
+    }
+
+    /// Gives a device back to the provider.
+    ///
+    /// # Safety
+    /// The device was made by this driver and is not used any more.
+    pub(super) unsafe fn uninit_device(&self, device: *mut verbs_device) {
+        if let Some(function) = self.ops().uninit_device {
+            // SAFETY: the caller vouches for the device.
+            unsafe { function(device) }
+        }
+    }
+}

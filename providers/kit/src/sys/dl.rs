@@ -1,0 +1,92 @@
+//! Shared objects.
+
+use core::ffi::{CStr, c_void};
+use libloading::os::unix::{Library, RTLD_NOW};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// Loads a plugin for the rest of the process's life. Its constructors run before this returns
+/// and call back into the library; hold no lock that they need.
+///
+/// A name without a slash is looked for where the dynamic linker looks, see dlopen(3).
+///
+/// # Errors
+/// What the dynamic linker says.
+pub fn load(file: &OsStr) -> Result<(), String> {
+    // SAFETY: a plugin is code that the administrator (or, when the program has no more rights
+    // than its user, that user) chose to run in this process; its constructors do what any
+    // library's may.
+    let library = unsafe { Library::open(Some(file), RTLD_NOW) }.map_err(|e| text(&e))?;
+    // Tables of the plugin stay registered, so it is never unloaded.
+    let _ = library.into_raw();
+    Ok(())
+}
+
+/// libloading puts the linker's message into the source of its error.
+fn text(error: &libloading::Error) -> String {
+    use std::error::Error;
+    error
+        .source()
+        .map_or_else(|| error.to_string(), |e| e.to_string())
+}
+
+/// The file that the object at this address was loaded from.
+pub fn file_of(address: *const c_void) -> Option<PathBuf> {
+    let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: dladdr only compares the address with its map of objects, and fills `info`.
+    if unsafe { libc::dladdr(address, info.as_mut_ptr()) } == 0 {
+        return None;
+    }
+    // SAFETY: Dl_info is plain data, zeroed before the call.
+    let name = unsafe { info.assume_init() }.dli_fname;
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: the linker keeps the name while the object is loaded, and it holds this code.
+    let name = unsafe { CStr::from_ptr(name) };
+    Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+}
+
+/// Keeps the object at this address loaded for the rest of the process's life, as if it had
+/// been opened with RTLD_NODELETE. False when the linker does not know it.
+pub fn pin(address: *const c_void) -> bool {
+    let Some(file) = file_of(address) else {
+        return false;
+    };
+    // SAFETY: RTLD_NOLOAD: nothing is loaded, no constructor runs.
+    let held = unsafe {
+        Library::open(
+            Some(file.as_os_str()),
+            RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE,
+        )
+    };
+    held.map(Library::into_raw).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let message = load(OsStr::new("/nowhere/libx-rdmav34.so")).unwrap_err();
+        assert!(message.contains("/nowhere/libx-rdmav34.so"), "{message}");
+    }
+
+    #[test]
+    fn code_knows_its_file() {
+        let file = file_of(load as *const c_void).unwrap();
+        assert_eq!(
+            std::fs::canonicalize(file).unwrap(),
+            std::env::current_exe().unwrap().canonicalize().unwrap()
+        );
+        assert_eq!(file_of(core::ptr::null()), None);
+    }
+
+    #[test]
+    fn a_loaded_object_is_pinned() {
+        assert!(pin(libc::getpid as *const c_void));
+        assert!(!pin(core::ptr::null()));
+    }
+}
