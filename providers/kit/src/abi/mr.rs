@@ -133,3 +133,6 @@ pub struct verbs_dm {
     pub handle: u32,
 }
 layout!(verbs_dm, 40, { dm: 0, handle: 32 });
+
+/// Access flags that a kernel may ignore (ibv_reg_mr(3), optional access flags).
+pub const IBV_ACCESS_OPTIONAL_RANGE: ibv_access_flags = 0x3ff0_0000;

@@ -7,4 +7,5 @@ pub mod errno;
 pub mod glob;
 pub mod ioctl;
 pub mod link;
+pub mod pthread;
 pub mod write;

@@ -9,6 +9,7 @@ mod device;
 mod driver;
 mod memory;
 mod object;
+mod queue;
 mod sysfs;
 
 pub use context::Ctx;

@@ -1,0 +1,208 @@
+//! What the library reads and writes of queues: their event counts, state and extended half.
+//!
+//! Every queue counts the events that applications acknowledged; its destruction waits until the
+//! count reaches what the kernel reported (ibv_get_async_event(3), ibv_get_cq_event(3)).
+
+use super::{CompChannel, Cq, Ctx, Pd, Qp, Srq, Wq};
+use crate::abi::*;
+use crate::sys::pthread;
+use core::ffi::c_void;
+
+/// Adds to a counter of the object with its mutex held, and wakes who waits for it.
+macro_rules! acknowledge {
+    ($object:expr, $counter:ident, $events:expr) => {{
+        let object = $object.as_ptr();
+        // SAFETY: the object is live, its mutex and condition were made ready at creation.
+        unsafe {
+            let guard = pthread::lock(&raw mut (*object).mutex);
+            (*object).$counter = (*object).$counter.wrapping_add($events);
+            guard.wake(&raw mut (*object).cond);
+        }
+    }};
+}
+
+/// Waits until every counter has reached what the kernel reported.
+macro_rules! wait {
+    ($object:expr, $($counter:ident = $events:expr),+) => {{
+        let object = $object.as_ptr();
+        // SAFETY: as above; counters are read with the mutex held.
+        unsafe {
+            let mut guard = pthread::lock(&raw mut (*object).mutex);
+            guard.wait_until(&raw mut (*object).cond, || $((*object).$counter == $events)&&+);
+        }
+    }};
+}
+
+impl Cq<'_> {
+    /// Fills what the library owns of a new queue, and counts it on its channel.
+    ///
+    /// # Safety
+    /// `raw` is a provider's new queue that nobody else knows yet.
+    pub unsafe fn init(
+        raw: *mut ibv_cq,
+        ctx: Ctx<'_>,
+        channel: Option<CompChannel<'_>>,
+        cq_context: *mut c_void,
+    ) {
+        if let Some(channel) = channel {
+            channel.hold();
+        }
+        // SAFETY: vouched for by the caller.
+        unsafe {
+            (*raw).context = ctx.as_ptr();
+            (*raw).channel = channel.map_or(core::ptr::null_mut(), CompChannel::as_ptr);
+            (*raw).cq_context = cq_context;
+            (*raw).comp_events_completed = 0;
+            (*raw).async_events_completed = 0;
+            pthread::init_mutex(&raw mut (*raw).mutex);
+            pthread::init_cond(&raw mut (*raw).cond);
+        }
+    }
+
+    /// What the application gave at creation.
+    pub fn cq_context(self) -> *mut c_void {
+        // SAFETY: the queue is live.
+        unsafe { (*self.as_ptr()).cq_context }
+    }
+
+    /// The channel that completion events go to.
+    pub fn channel(self) -> Option<CompChannel<'static>> {
+        // SAFETY: a queue's channel outlives it (EBUSY otherwise).
+        unsafe { CompChannel::from_raw((*self.as_ptr()).channel) }.ok()
+    }
+
+    /// Counts acknowledged completion events.
+    pub fn ack_comp(self, events: u32) {
+        acknowledge!(self, comp_events_completed, events);
+    }
+
+    /// Counts an acknowledged asynchronous event.
+    pub fn ack_async(self) {
+        acknowledge!(self, async_events_completed, 1);
+    }
+
+    /// Waits until as many events were acknowledged as the kernel reported.
+    pub fn wait_acked(self, comp: u32, asynchronous: u32) {
+        wait!(
+            self,
+            comp_events_completed = comp,
+            async_events_completed = asynchronous
+        );
+    }
+}
+
+impl CompChannel<'_> {
+    /// Counts one more queue on the channel.
+    pub fn hold(self) {
+        // SAFETY: the channel is live; its count belongs to the mutex of its context.
+        unsafe {
+            let _guard = self.ctx().lock();
+            (*self.as_ptr()).refcnt += 1;
+        }
+    }
+
+    /// Counts one queue less.
+    pub fn release(self) {
+        // SAFETY: as above.
+        unsafe {
+            let _guard = self.ctx().lock();
+            (*self.as_ptr()).refcnt -= 1;
+        }
+    }
+
+    /// Whether a queue uses the channel. The caller holds the context's lock.
+    pub fn in_use(self) -> bool {
+        // SAFETY: as above.
+        unsafe { (*self.as_ptr()).refcnt != 0 }
+    }
+}
+
+impl Ctx<'_> {
+    /// Locks the context's mutex.
+    pub fn lock(self) -> pthread::Guard<'static> {
+        // SAFETY: an open context's mutex is ready, and stays so while the lock is held: a
+        // context is closed after its last use.
+        unsafe { pthread::lock(&raw mut (*self.as_ptr()).mutex) }
+    }
+}
+
+impl Qp<'_> {
+    /// Makes the event count of a new queue pair ready.
+    ///
+    /// # Safety
+    /// `raw` is a provider's new queue pair that nobody else knows yet.
+    pub unsafe fn init_events(raw: *mut ibv_qp) {
+        // SAFETY: vouched for by the caller.
+        unsafe {
+            (*raw).events_completed = 0;
+            pthread::init_mutex(&raw mut (*raw).mutex);
+            pthread::init_cond(&raw mut (*raw).cond);
+        }
+    }
+
+    /// Notes the state that the kernel took or told.
+    pub fn set_state(self, state: ibv_qp_state) {
+        // SAFETY: the queue pair is live; the member is the application's to read.
+        unsafe { (*self.as_ptr()).state = state }
+    }
+
+    /// The extended half, NULL when the queue pair was not made with it.
+    pub fn extended(self) -> *mut ibv_qp_ex {
+        let verbs = self.as_ptr().cast::<verbs_qp>();
+        // SAFETY: providers embed every queue pair in a verbs_qp.
+        if unsafe { (*verbs).comp_mask } & VERBS_QP_EX == 0 {
+            return core::ptr::null_mut();
+        }
+        verbs.cast()
+    }
+
+    /// Counts an acknowledged asynchronous event.
+    pub fn ack_async(self) {
+        acknowledge!(self, events_completed, 1);
+    }
+
+    /// Waits until as many events were acknowledged as the kernel reported.
+    pub fn wait_acked(self, events: u32) {
+        wait!(self, events_completed = events);
+    }
+}
+
+impl Srq<'_> {
+    /// Fills what the library owns of a new queue.
+    ///
+    /// # Safety
+    /// `raw` is a provider's new queue that nobody else knows yet.
+    pub unsafe fn init(raw: *mut ibv_srq, pd: Pd<'_>, srq_context: *mut c_void) {
+        // SAFETY: vouched for by the caller.
+        unsafe {
+            (*raw).context = pd.ctx().as_ptr();
+            (*raw).srq_context = srq_context;
+            (*raw).pd = pd.as_ptr();
+            (*raw).events_completed = 0;
+            pthread::init_mutex(&raw mut (*raw).mutex);
+            pthread::init_cond(&raw mut (*raw).cond);
+        }
+    }
+
+    /// Counts an acknowledged asynchronous event.
+    pub fn ack_async(self) {
+        acknowledge!(self, events_completed, 1);
+    }
+
+    /// Waits until as many events were acknowledged as the kernel reported.
+    pub fn wait_acked(self, events: u32) {
+        wait!(self, events_completed = events);
+    }
+}
+
+impl Wq<'_> {
+    /// Counts an acknowledged asynchronous event.
+    pub fn ack_async(self) {
+        acknowledge!(self, events_completed, 1);
+    }
+
+    /// Waits until as many events were acknowledged as the kernel reported.
+    pub fn wait_acked(self, events: u32) {
+        wait!(self, events_completed = events);
+    }
+}

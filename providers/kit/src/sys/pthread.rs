@@ -1,0 +1,119 @@
+//! The mutexes and conditions inside objects that C shares with the library: used in place.
+
+use core::{marker::PhantomData, ptr};
+
+pub use libc::{pthread_cond_t, pthread_mutex_t};
+
+/// Makes a mutex ready.
+///
+/// # Safety
+/// `mutex` is valid for writes and nobody uses it yet.
+pub unsafe fn init_mutex(mutex: *mut pthread_mutex_t) {
+    // SAFETY: vouched for by the caller; default attributes cannot fail on Linux.
+    unsafe { libc::pthread_mutex_init(mutex, ptr::null()) };
+}
+
+/// Makes a condition ready.
+///
+/// # Safety
+/// `cond` is valid for writes and nobody uses it yet.
+pub unsafe fn init_cond(cond: *mut pthread_cond_t) {
+    // SAFETY: as for init_mutex.
+    unsafe { libc::pthread_cond_init(cond, ptr::null()) };
+}
+
+/// Ends the life of a mutex.
+///
+/// # Safety
+/// `mutex` was made ready, and nobody holds it or will lock it again.
+pub unsafe fn destroy_mutex(mutex: *mut pthread_mutex_t) {
+    // SAFETY: vouched for by the caller.
+    unsafe { libc::pthread_mutex_destroy(mutex) };
+}
+
+/// A locked mutex; unlocked when dropped.
+pub struct Guard<'a> {
+    mutex: *mut pthread_mutex_t,
+    life: PhantomData<&'a pthread_mutex_t>,
+}
+
+/// Locks a mutex.
+///
+/// # Safety
+/// `mutex` was made ready and stays so for `'a`; this thread does not hold it.
+pub unsafe fn lock<'a>(mutex: *mut pthread_mutex_t) -> Guard<'a> {
+    // SAFETY: vouched for by the caller.
+    unsafe { libc::pthread_mutex_lock(mutex) };
+    Guard {
+        mutex,
+        life: PhantomData,
+    }
+}
+
+impl Guard<'_> {
+    /// Waits until `done` says so; it is asked with the mutex held, first before any wait.
+    ///
+    /// # Safety
+    /// `cond` was made ready and stays so until this returns; every waiter uses this mutex.
+    pub unsafe fn wait_until(&mut self, cond: *mut pthread_cond_t, mut done: impl FnMut() -> bool) {
+        while !done() {
+            // SAFETY: the guard holds the mutex.
+            unsafe { libc::pthread_cond_wait(cond, self.mutex) };
+        }
+    }
+
+    /// Wakes every thread that waits for the condition.
+    ///
+    /// # Safety
+    /// `cond` was made ready.
+    pub unsafe fn wake(&self, cond: *mut pthread_cond_t) {
+        // SAFETY: vouched for by the caller.
+        unsafe { libc::pthread_cond_broadcast(cond) };
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the guard holds the mutex.
+        unsafe { libc::pthread_mutex_unlock(self.mutex) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{cell::UnsafeCell, sync::Arc, thread};
+
+    struct Shared {
+        mutex: UnsafeCell<pthread_mutex_t>,
+        cond: UnsafeCell<pthread_cond_t>,
+        count: UnsafeCell<u32>,
+    }
+    // SAFETY: the count is touched with the mutex held.
+    unsafe impl Sync for Shared {}
+    // SAFETY: pthread objects may be used from any thread.
+    unsafe impl Send for Shared {}
+
+    #[test]
+    fn waits_for_what_another_thread_counts() {
+        // SAFETY: every use below keeps the rules of the functions above.
+        unsafe {
+            let shared: Arc<Shared> = Arc::new(core::mem::zeroed());
+            init_mutex(shared.mutex.get());
+            init_cond(shared.cond.get());
+            let other = Arc::clone(&shared);
+            let counter = thread::spawn(move || {
+                for _ in 0..3 {
+                    let guard = lock(other.mutex.get());
+                    *other.count.get() += 1;
+                    guard.wake(other.cond.get());
+                }
+            });
+            let mut guard = lock(shared.mutex.get());
+            guard.wait_until(shared.cond.get(), || *shared.count.get() == 3);
+            drop(guard);
+            counter.join().unwrap();
+            destroy_mutex(shared.mutex.get());
+        }
+    }
+}
