@@ -49,7 +49,7 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *context,
 
 /*
  * The source port that stands for a flow label: its low 14 bits, with the high 6
- * folded in, inside the range above. ibv_flow_label_to_udp_sport(3)
+ * folded in, inside the range above.
  */
 static inline uint16_t ibv_flow_label_to_udp_sport(uint32_t fl)
 {

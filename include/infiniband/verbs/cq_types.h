@@ -41,7 +41,7 @@ struct ibv_cq {
 };
 
 /*
- * How a work request ended; see ibv_wc_status_str(3). After any error but
+ * How a work request ended; see ibv_wc_status_str(). After any error but
  * success only wr_id, status, qp_num and vendor_err of the completion are
  * valid.
  */

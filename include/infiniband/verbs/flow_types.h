@@ -256,8 +256,8 @@ enum ibv_flow_action_esp_mask {
 };
 
 /*
- * Argument of ibv_create_flow_action_esp(3) and ibv_modify_flow_action_esp(3).
- * The pointers are read during the call only.
+ * Argument of ibv_create_flow_action(3) and ibv_modify_flow_action(3). The
+ * pointers are read during the call only.
  */
 struct ibv_flow_action_esp_attr {
 	struct ibv_flow_action_esp *esp_attr;

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* ibv_wc_status_str(3), and ibv_event_type_str(3) for the rest. */
+/* ibv_event_type_str(3) */
 const char *ibv_wc_status_str(enum ibv_wc_status status);
 const char *ibv_node_type_str(enum ibv_node_type node_type);
 const char *ibv_port_state_str(enum ibv_port_state port_state);
