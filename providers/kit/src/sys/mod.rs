@@ -7,5 +7,6 @@ pub mod errno;
 pub mod glob;
 pub mod ioctl;
 pub mod link;
+pub mod memory;
 pub mod pthread;
 pub mod write;

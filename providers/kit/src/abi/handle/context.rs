@@ -1,15 +1,88 @@
 //! The handle of an open context.
 
-use crate::abi::{ibv_context, verbs_context};
-use crate::{errno::Errno, table::{Private, Table}};
-use core::{ffi::c_int, marker::PhantomData, mem::offset_of, ptr::NonNull};
-use std::os::fd::BorrowedFd;
+use super::DeviceRef;
+use crate::abi::*;
+use crate::{
+    errno::Errno,
+    sys::pthread,
+    table::{Private, Table},
+};
+use core::ffi::{c_int, c_void};
+use core::{marker::PhantomData, mem::offset_of, ptr::NonNull};
+use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+
+/// Public members of a context that show a function of the library, not the provider's.
+pub struct LibraryVerbs {
+    /// Checks the attributes before the provider sees them, fills the queue afterwards.
+    pub create_cq_ex:
+        unsafe extern "C" fn(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex,
+    /// Takes the size of the caller's structure.
+    pub query_port: unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr, usize) -> c_int,
+    /// For programs whose structure is of the first size.
+    pub compat_query_port:
+        unsafe extern "C" fn(*mut ibv_context, u8, *mut _compat_ibv_port_attr) -> c_int,
+    /// For programs built before ibv_query_device_ex.
+    pub compat_query_device:
+        unsafe extern "C" fn(*mut ibv_context, *mut ibv_device_attr) -> c_int,
+}
 
 /// An open context, valid for `'a`.
 #[derive(Clone, Copy)]
 pub struct Ctx<'a> {
     raw: NonNull<ibv_context>,
     life: PhantomData<&'a ibv_context>,
+}
+
+impl Ctx<'_> {
+    /// Makes a provider's zeroed context ready: the library's private part with defaults in
+    /// every verb, the command descriptor owned, the device noted.
+    ///
+    /// # Safety
+    /// `context` is valid, all zero and nobody else's; `device` stays until
+    /// [`uninit`](Self::uninit).
+    pub unsafe fn init(
+        context: *mut verbs_context,
+        device: DeviceRef<'_>,
+        cmd_fd: Option<OwnedFd>,
+        driver_id: u32,
+    ) {
+        let private = Box::into_raw(Box::new(Private::new(driver_id)));
+        // SAFETY: vouched for by the caller.
+        unsafe {
+            let public = &raw mut (*context).context;
+            (*public).device = device.as_ptr();
+            (*public).cmd_fd = cmd_fd.map_or(-1, IntoRawFd::into_raw_fd);
+            (*public).async_fd = -1;
+            (*public).abi_compat = core::ptr::without_provenance_mut(usize::MAX);
+            pthread::init_mutex(&raw mut (*public).mutex);
+            (*context).sz = size_of::<verbs_context>();
+            (*context).priv_ = private.cast();
+            (*private).verbs.show(context);
+        }
+    }
+
+    /// Closes the descriptors and frees the private part.
+    ///
+    /// # Safety
+    /// `context` was made ready by [`init`](Self::init) and is not used any more.
+    pub unsafe fn uninit(context: *mut verbs_context) {
+        // SAFETY: vouched for by the caller; descriptors of the context are its own.
+        unsafe {
+            let public = &raw mut (*context).context;
+            for fd in [(*public).cmd_fd, (*public).async_fd] {
+                if fd >= 0 {
+                    drop(OwnedFd::from_raw_fd(fd));
+                }
+            }
+            (*public).cmd_fd = -1;
+            (*public).async_fd = -1;
+            let private = core::mem::replace(&mut (*context).priv_, core::ptr::null_mut());
+            if !private.is_null() {
+                drop(Box::from_raw(private.cast::<Private>()));
+            }
+            pthread::destroy_mutex(&raw mut (*public).mutex);
+        }
+    }
 }
 
 impl<'a> Ctx<'a> {
@@ -63,6 +136,26 @@ impl<'a> Ctx<'a> {
         unsafe { &*(*self.verbs()).priv_.cast::<Private>() }
     }
 
+    /// Completes the public members of a context that the provider has just opened.
+    ///
+    /// # Safety
+    /// Nobody else knows the context yet.
+    pub unsafe fn show_library_verbs(self, library: &LibraryVerbs) {
+        let context = self.verbs();
+        // SAFETY: vouched for by the caller.
+        unsafe {
+            (*context).create_cq_ex = Some(library.create_cq_ex);
+            (*context).query_port = Some(library.query_port);
+            (*context).context.ops._compat_query_port = Some(library.compat_query_port);
+            (*context).context.ops._compat_query_device = Some(library.compat_query_device);
+            // Programs of the first release with flow steering look for it here.
+            let create: *mut c_void = core::mem::transmute((*context).ibv_create_flow);
+            let destroy: *mut c_void = core::mem::transmute((*context).ibv_destroy_flow);
+            (*context).ABI_placeholder1 = core::mem::transmute(create);
+            (*context).ABI_placeholder2 = core::mem::transmute(destroy);
+        }
+    }
+
     /// The provider's verbs.
     pub fn table(self) -> &'a Table {
         &self.private().verbs
@@ -72,6 +165,31 @@ impl<'a> Ctx<'a> {
     pub fn cmd_fd_raw(self) -> c_int {
         // SAFETY: the context is valid for 'a.
         unsafe { (*self.raw.as_ptr()).cmd_fd }
+    }
+
+    /// Number of the descriptor for asynchronous events, -1 while there is none.
+    pub fn async_fd_raw(self) -> c_int {
+        // SAFETY: the context is valid for 'a.
+        unsafe { (*self.raw.as_ptr()).async_fd }
+    }
+
+    /// The descriptor for asynchronous events.
+    ///
+    /// # Errors
+    /// EBADF when there is none.
+    pub fn async_fd(self) -> Result<BorrowedFd<'a>, Errno> {
+        let fd = self.async_fd_raw();
+        if fd < 0 {
+            return Err(Errno(libc::EBADF));
+        }
+        // SAFETY: the context owns the descriptor and is open for 'a.
+        Ok(unsafe { BorrowedFd::borrow_raw(fd) })
+    }
+
+    /// Gives the context its descriptor for asynchronous events, while nobody else uses it.
+    pub fn set_async_fd(self, fd: OwnedFd) {
+        // SAFETY: as above; the context owns the descriptor from here on.
+        unsafe { (*self.raw.as_ptr()).async_fd = fd.into_raw_fd() }
     }
 
     /// The command descriptor.

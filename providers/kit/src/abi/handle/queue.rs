@@ -5,8 +5,9 @@
 
 use super::{CompChannel, Cq, Ctx, Pd, Qp, Srq, Wq};
 use crate::abi::*;
-use crate::sys::pthread;
+use crate::{errno::Errno, sys::pthread};
 use core::ffi::c_void;
+use std::os::fd::BorrowedFd;
 
 /// Adds to a counter of the object with its mutex held, and wakes who waits for it.
 macro_rules! acknowledge {
@@ -91,7 +92,21 @@ impl Cq<'_> {
     }
 }
 
-impl CompChannel<'_> {
+impl<'a> CompChannel<'a> {
+    /// The descriptor that completion events are read from.
+    ///
+    /// # Errors
+    /// EBADF when the channel has none.
+    pub fn fd(self) -> Result<BorrowedFd<'a>, Errno> {
+        // SAFETY: the channel is live.
+        let fd = unsafe { (*self.as_ptr()).fd };
+        if fd < 0 {
+            return Err(Errno(libc::EBADF));
+        }
+        // SAFETY: the channel owns the descriptor.
+        Ok(unsafe { BorrowedFd::borrow_raw(fd) })
+    }
+
     /// Counts one more queue on the channel.
     pub fn hold(self) {
         // SAFETY: the channel is live; its count belongs to the mutex of its context.
