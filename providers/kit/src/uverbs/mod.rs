@@ -7,9 +7,19 @@
 //! decodes the answer. The commands take the kernel as an argument, so tests run them on a
 //! made-up one.
 
+mod destroy;
 mod driver;
 mod path;
 mod write;
+
+pub mod ah;
+pub mod context;
+pub mod counters;
+pub mod device;
+pub mod dm;
+pub mod gid;
+pub mod mr;
+pub mod pd;
 
 #[cfg(test)]
 pub mod fake;

@@ -1,0 +1,97 @@
+#![forbid(unsafe_code)]
+//! Commands of the context itself: opening, importing, descriptors for events.
+
+use super::{Driver, Fallback, Ioctl, Kernel, Path, add_driver, run, try_ioctl, write};
+use crate::abi::kernel::ioctl::*;
+use crate::abi::kernel::{ib_uverbs_create_comp_channel, ib_uverbs_get_context};
+use crate::errno::{Errno, Result};
+use crate::table::slot;
+use core::ffi::c_int;
+
+/// What the kernel tells about a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context {
+    /// Number of the new descriptor of asynchronous events, which the caller owns. Only the
+    /// write command makes one; else see [`alloc_async_fd`].
+    pub async_fd: Option<c_int>,
+    /// Completion vectors of the device.
+    pub num_comp_vectors: c_int,
+    /// `enum ib_uverbs_core_support`; the write command does not tell.
+    pub core_support: Option<u64>,
+}
+
+/// A descriptor that the kernel answered.
+fn fd(n: u32) -> Result<c_int> {
+    c_int::try_from(n).map_err(|_| Errno(libc::EBADF))
+}
+
+/// A count that C keeps as an int.
+fn count(n: u32) -> c_int {
+    c_int::try_from(n).unwrap_or(c_int::MAX)
+}
+
+/// Makes the kernel's part of a newly opened context.
+///
+/// # Errors
+/// The kernel's own errno.
+pub fn get_context<K: Kernel + ?Sized>(kernel: &K, driver: &mut Driver<'_>) -> Result<Context> {
+    let (mut vectors, mut support) = (0u32, 0u64);
+    let mut call = Ioctl::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT);
+    call.value_out(UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, &mut vectors);
+    call.value_out(UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, &mut support);
+    add_driver(&mut call, driver);
+    // The verb that frees a context has no ioctl of its own, so its slot stands for this one.
+    let path = try_ioctl(kernel, slot::free_context, &mut call, Fallback::Write)?;
+    if path == Path::Ioctl {
+        return Ok(Context {
+            async_fd: None,
+            num_comp_vectors: count(vectors),
+            core_support: Some(support),
+        });
+    }
+    let answer = write(kernel, &ib_uverbs_get_context::default(), driver)?;
+    Ok(Context {
+        async_fd: Some(fd(answer.async_fd)?),
+        num_comp_vectors: count(answer.num_comp_vectors),
+        core_support: None,
+    })
+}
+
+/// Asks about the context behind an imported descriptor.
+///
+/// # Errors
+/// The kernel's own errno; EIO when the device behind the descriptor is gone.
+pub fn query_context<K: Kernel + ?Sized>(kernel: &K, driver: &mut Driver<'_>) -> Result<Context> {
+    let (mut vectors, mut support) = (0u32, 0u64);
+    let mut call = Ioctl::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT);
+    call.value_out(UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS, &mut vectors);
+    call.value_out(UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT, &mut support);
+    add_driver(&mut call, driver);
+    run(kernel, &mut call)?;
+    Ok(Context {
+        async_fd: None,
+        num_comp_vectors: count(vectors),
+        core_support: Some(support),
+    })
+}
+
+/// Makes a descriptor of asynchronous events; the caller owns it.
+///
+/// # Errors
+/// The kernel's own errno.
+pub fn alloc_async_fd<K: Kernel + ?Sized>(kernel: &K) -> Result<c_int> {
+    let mut call = Ioctl::new(UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC);
+    call.fd_out(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE);
+    run(kernel, &mut call)?;
+    call.fd(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE)
+}
+
+/// Makes a descriptor of completion events; the caller owns it.
+///
+/// # Errors
+/// The kernel's own errno.
+pub fn create_comp_channel<K: Kernel + ?Sized>(kernel: &K) -> Result<c_int> {
+    let command = ib_uverbs_create_comp_channel::default();
+    let answer = write(kernel, &command, &mut Driver::none())?;
+    fd(answer.fd)
+}
