@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | pointer, or NULL with errno set | [`pointer`] | [`pointer_of`] |
 //! | 0, or a positive errno value | [`code`] | [`code_of`] |
+//! | the same, and errno set | [`command`] | |
 //! | 0, or -1 with errno set | [`minus_one`] | |
 //! | a count, or -1 with errno set | [`count`] | |
 //! | a count, or a negative errno value | [`negative`] | |
@@ -33,6 +34,18 @@ pub fn pointer_of<H, T>(arguments: Result<H>, verb: impl FnOnce(H) -> *mut T) ->
 /// 0, or the errno value itself.
 pub fn code(r: Result<()>) -> c_int {
     r.map_or_else(Errno::raw, |()| 0)
+}
+
+/// 0, or the errno value itself, which is in errno as well: what `ibv_cmd_*` answer to providers,
+/// many of which hand NULL on to the application without setting errno.
+pub fn command(r: Result<()>) -> c_int {
+    r.map_or_else(
+        |e| {
+            set_errno(e);
+            e.raw()
+        },
+        |()| 0,
+    )
 }
 
 /// The provider's answer; the errno value when the arguments are bad.
