@@ -19,10 +19,30 @@ macro_rules! symver {
         $crate::symver!(@emit $f, concat!("\"", $name, "@", $node, "\""));
     };
     (@emit $f:path, $sym:expr) => {
+        // A test binary has no version script, and nobody links with it.
+        #[cfg(not(test))]
         core::arch::global_asm!(
             concat!(".globl ", $sym),
             concat!(".set ", $sym, ", {f}"),
             f = sym $f,
         );
+        #[cfg(test)]
+        const _: *const () = $f as *const ();
+    };
+}
+
+/// `hidden!(function => "name")`: gives `function` a name for the library's own C file alone.
+#[macro_export]
+macro_rules! hidden {
+    ($f:path => $name:literal) => {
+        #[cfg(not(test))]
+        core::arch::global_asm!(
+            concat!(".globl ", $name),
+            concat!(".hidden ", $name),
+            concat!(".set ", $name, ", {f}"),
+            f = sym $f,
+        );
+        #[cfg(test)]
+        const _: *const () = $f as *const ();
     };
 }

@@ -7,9 +7,17 @@ use crate::{
     sys::pthread,
     table::{Private, Table},
 };
-use core::ffi::{c_int, c_void};
-use core::{marker::PhantomData, mem::offset_of, ptr::NonNull};
+use core::ffi::c_int;
+use core::{
+    marker::PhantomData,
+    mem::{offset_of, transmute},
+    ptr::NonNull,
+};
 use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+
+type CreateFlow = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_flow_attr) -> *mut ibv_flow;
+type DestroyFlow = unsafe extern "C" fn(*mut ibv_flow) -> c_int;
+type AnyVerb = unsafe extern "C" fn();
 
 /// Public members of a context that show a function of the library, not the provider's.
 pub struct LibraryVerbs {
@@ -149,10 +157,12 @@ impl<'a> Ctx<'a> {
             (*context).context.ops._compat_query_port = Some(library.compat_query_port);
             (*context).context.ops._compat_query_device = Some(library.compat_query_device);
             // Programs of the first release with flow steering look for it here.
-            let create: *mut c_void = core::mem::transmute((*context).ibv_create_flow);
-            let destroy: *mut c_void = core::mem::transmute((*context).ibv_destroy_flow);
-            (*context).ABI_placeholder1 = core::mem::transmute(create);
-            (*context).ABI_placeholder2 = core::mem::transmute(destroy);
+            (*context).ABI_placeholder1 = transmute::<Option<CreateFlow>, Option<AnyVerb>>(
+                (*context).ibv_create_flow,
+            );
+            (*context).ABI_placeholder2 = transmute::<Option<DestroyFlow>, Option<AnyVerb>>(
+                (*context).ibv_destroy_flow,
+            );
         }
     }
 

@@ -1,0 +1,149 @@
+//! Queue pairs: ibv_create_qp(3), ibv_modify_qp(3), ibv_query_qp(3), ibv_attach_mcast(3),
+//! ibv_query_ece(3), ibv_query_qp_data_in_order(3).
+
+use super::ret;
+use crate::symver;
+use kit::{
+    abi::{
+        handle::{Pd, Qp},
+        *,
+    },
+    errno::{Errno, Result},
+};
+use std::ffi::c_int;
+
+unsafe extern "C" fn create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
+    // SAFETY: the caller passes a live domain and its attributes, or NULL.
+    unsafe {
+        let arguments = ret::not_null(attr).and_then(|_| Pd::from_raw(pd));
+        ret::pointer_of(arguments, |h| (h.table().create_qp())(pd, attr))
+    }
+}
+symver!(create_qp => "ibv_create_qp", "IBVERBS_1.1");
+
+unsafe extern "C" fn qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
+    // SAFETY: the caller passes a live queue pair or NULL.
+    match unsafe { Qp::from_raw(qp) } {
+        Ok(h) => h.extended(),
+        Err(e) => ret::null(e),
+    }
+}
+symver!(qp_to_qp_ex => "ibv_qp_to_qp_ex", "IBVERBS_1.6");
+
+/// # Safety
+/// `qp` is a live queue pair or NULL, `attr` its attributes or NULL.
+unsafe fn qp_and<'a, T>(qp: *mut ibv_qp, argument: *mut T) -> Result<Qp<'a>> {
+    ret::not_null(argument)?;
+    // SAFETY: vouched for by the caller.
+    unsafe { Qp::from_raw(qp) }
+}
+
+unsafe extern "C" fn query_qp(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    attr_mask: c_int,
+    init_attr: *mut ibv_qp_init_attr,
+) -> c_int {
+    // SAFETY: the caller passes a live queue pair and room for the answers, or NULL.
+    unsafe {
+        let arguments = ret::not_null(init_attr).and_then(|_| qp_and(qp, attr));
+        ret::code_of(arguments, |h| {
+            let answer = (h.table().query_qp())(qp, attr, attr_mask, init_attr);
+            note_state(h, answer, attr, attr_mask);
+            answer
+        })
+    }
+}
+symver!(query_qp => "ibv_query_qp", "IBVERBS_1.1");
+
+unsafe extern "C" fn modify_qp(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    attr_mask: c_int,
+) -> c_int {
+    // SAFETY: the caller passes a live queue pair and its attributes, or NULL.
+    unsafe {
+        ret::code_of(qp_and(qp, attr), |h| {
+            let answer = (h.table().modify_qp())(qp, attr, attr_mask);
+            note_state(h, answer, attr, attr_mask);
+            answer
+        })
+    }
+}
+symver!(modify_qp => "ibv_modify_qp", "IBVERBS_1.1");
+
+/// Keeps the state that applications read in the object.
+///
+/// # Safety
+/// `attr` are the attributes of a call that answered `answer`.
+unsafe fn note_state(qp: Qp<'_>, answer: c_int, attr: *const ibv_qp_attr, attr_mask: c_int) {
+    if answer == 0 && attr_mask.cast_unsigned() & IBV_QP_STATE != 0 {
+        // SAFETY: vouched for by the caller.
+        qp.set_state(unsafe { (*attr).qp_state });
+    }
+}
+
+unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
+    // SAFETY: the caller passes a live queue pair or NULL.
+    unsafe { ret::code_of(Qp::from_raw(qp), |h| (h.table().destroy_qp())(qp)) }
+}
+symver!(destroy_qp => "ibv_destroy_qp", "IBVERBS_1.1");
+
+unsafe extern "C" fn query_qp_data_in_order(
+    qp: *mut ibv_qp,
+    opcode: ibv_wr_opcode,
+    flags: u32,
+) -> c_int {
+    // Only the x86 memory model is known to keep the order that the device writes in.
+    if !cfg!(any(target_arch = "x86", target_arch = "x86_64")) {
+        return 0;
+    }
+    // SAFETY: the caller passes a live queue pair or NULL.
+    match unsafe { Qp::from_raw(qp) } {
+        // SAFETY: as above.
+        Ok(h) => unsafe { (h.table().query_qp_data_in_order())(qp, opcode, flags) },
+        Err(_) => 0,
+    }
+}
+symver!(query_qp_data_in_order => "ibv_query_qp_data_in_order", "IBVERBS_1.14");
+
+unsafe extern "C" fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
+    // SAFETY: the caller passes a live queue pair and a GID, or NULL.
+    unsafe {
+        ret::code_of(qp_and(qp, gid.cast_mut()), |h| {
+            (h.table().attach_mcast())(qp, gid, lid)
+        })
+    }
+}
+symver!(attach_mcast => "ibv_attach_mcast", "IBVERBS_1.1");
+
+unsafe extern "C" fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
+    // SAFETY: as for attach_mcast.
+    unsafe {
+        ret::code_of(qp_and(qp, gid.cast_mut()), |h| {
+            (h.table().detach_mcast())(qp, gid, lid)
+        })
+    }
+}
+symver!(detach_mcast => "ibv_detach_mcast", "IBVERBS_1.1");
+
+unsafe extern "C" fn set_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
+    // SAFETY: the caller passes a live queue pair and the options, or NULL.
+    unsafe {
+        ret::code_of(qp_and(qp, ece), |h| {
+            // Options without a vendor mean nothing to any device (ibv_set_ece(3)).
+            if (*ece).vendor_id == 0 {
+                kit::sys::errno::set(Errno::OPNOTSUPP);
+                return Errno::OPNOTSUPP.raw();
+            }
+            (h.table().set_ece())(qp, ece)
+        })
+    }
+}
+symver!(set_ece => "ibv_set_ece", "IBVERBS_1.10");
+
+unsafe extern "C" fn query_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
+    // SAFETY: the caller passes a live queue pair and room for the options, or NULL.
+    unsafe { ret::code_of(qp_and(qp, ece), |h| (h.table().query_ece())(qp, ece)) }
+}
+symver!(query_ece => "ibv_query_ece", "IBVERBS_1.10");
