@@ -4,17 +4,12 @@
 //! Numbers are those of `linux/include/uapi/rdma/rdma_netlink.h`; integers are in the host's
 //! byte order, strings end with a NUL.
 
+use super::frame::{Kind, Question};
 use kit::errno::{Errno, Result};
-use netlink_packet_core::{
-    DefaultNla, Emitable, ErrorBuffer, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE,
-    NLMSG_ERROR, NLMSG_NOOP, NLMSG_OVERRUN, NetlinkBuffer, NlasIterator, parse_u8, parse_u32,
-    parse_u64,
-};
+use netlink_packet_core::{DefaultNla, NlasIterator, parse_u8, parse_u32, parse_u64};
 
 /// Client number of the device commands, the upper part of a message type.
 const NLDEV: u16 = 5;
-/// Bytes of `struct nlmsghdr`.
-const HEADER: usize = 16;
 
 /// A command of the device client (`RDMA_NLDEV_CMD_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +89,11 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    fn parse(payload: &[u8]) -> Result<Self> {
+    /// Reads the payload of a message.
+    ///
+    /// # Errors
+    /// EPROTO when the bytes are no attributes, or not of the expected sizes.
+    pub fn parse(payload: &[u8]) -> Result<Self> {
         let mut found = Self::default();
         for nla in NlasIterator::new(payload) {
             let nla = nla.map_err(|_| Errno::PROTO)?;
@@ -183,81 +182,13 @@ pub fn client_attribute(client: &str) -> DefaultNla {
     DefaultNla::new(attr::CHARDEV_TYPE, value)
 }
 
-/// A request. One that is no list asks for an acknowledgement, so that its answer always ends
-/// with a message that says so.
-pub fn request(
-    command: Command,
-    list: bool,
-    sequence: u32,
-    attributes: &[DefaultNla],
-) -> Result<Vec<u8>> {
-    let end = if list { NLM_F_DUMP } else { NLM_F_ACK };
-    let length = HEADER + attributes.buffer_len();
-    let mut bytes = vec![0; length];
-    let mut message = NetlinkBuffer::new(&mut bytes);
-    message.set_length(u32::try_from(length).map_err(|_| Errno::INVAL)?);
-    message.set_message_type(command.message_type());
-    message.set_flags(NLM_F_REQUEST | end);
-    message.set_sequence_number(sequence);
-    message.set_port_number(0);
-    attributes.emit(message.payload_mut());
-    Ok(bytes)
-}
-
-/// Whether an answer is complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// More datagrams follow.
-    More,
-    /// That was all.
-    Complete,
-}
-
-/// Reads one datagram of the answer to request `sequence` and calls `each` for every message
-/// in it.
-///
-/// # Errors
-/// The kernel's errno; EPROTO when the bytes are no netlink messages.
-pub fn read(datagram: &[u8], sequence: u32, mut each: impl FnMut(Attributes)) -> Result<Progress> {
-    let mut rest = datagram;
-    while !rest.is_empty() {
-        let message = NetlinkBuffer::new_checked(rest).map_err(|_| Errno::PROTO)?;
-        let length = usize::try_from(message.length()).map_err(|_| Errno::PROTO)?;
-        let ours = message.sequence_number() == sequence;
-        if ours && one(&message, &mut each)? == Progress::Complete {
-            return Ok(Progress::Complete);
-        }
-        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-    Ok(Progress::More)
-}
-
-fn one(message: &NetlinkBuffer<&[u8]>, each: &mut impl FnMut(Attributes)) -> Result<Progress> {
-    match message.message_type() {
-        NLMSG_NOOP => Ok(Progress::More),
-        NLMSG_OVERRUN => Err(Errno(libc::ENOBUFS)),
-        NLMSG_DONE => done(message.payload()),
-        NLMSG_ERROR => acknowledged(message.payload()),
-        _ => {
-            each(Attributes::parse(message.payload())?);
-            Ok(Progress::More)
-        }
-    }
-}
-
-/// The end of a list; newer kernels put its errno there.
-fn done(payload: &[u8]) -> Result<Progress> {
-    match payload.first_chunk::<4>().map(|b| i32::from_ne_bytes(*b)) {
-        Some(code) if code < 0 => Err(Errno(code.saturating_neg())),
-        _ => Ok(Progress::Complete),
-    }
-}
-
-fn acknowledged(payload: &[u8]) -> Result<Progress> {
-    let error = ErrorBuffer::new_checked(payload).map_err(|_| Errno::PROTO)?;
-    match error.code() {
-        Some(code) => Err(Errno(code.get().saturating_abs())),
-        None => Ok(Progress::Complete),
+/// A question of the device client.
+pub fn question(command: Command, kind: Kind, attributes: &[DefaultNla]) -> Question<'_> {
+    Question {
+        message: command.message_type(),
+        kind,
+        fixed: &[],
+        attributes,
     }
 }
 

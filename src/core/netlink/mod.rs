@@ -2,27 +2,20 @@
 //! What the kernel says about RDMA over netlink: its devices, their character devices, and
 //! whether fork is safe for registered memory.
 
+pub mod connection;
+pub mod frame;
 mod message;
 
 pub use message::{CharDevice, DeviceInfo};
 
+use connection::Connection;
+use frame::Kind;
 use kit::errno::{Errno, Result};
-use message::{Attributes, Command, Progress};
+use message::{Attributes, Command};
 use netlink_packet_core::DefaultNla;
-use rustix::io::retry_on_intr;
-use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
-use std::os::fd::OwnedFd;
-
-/// The kernel sends lists in pieces of at most 32 KiB.
-const DATAGRAM: usize = 32 * 1024;
 
 /// A connection to the kernel's RDMA subsystem.
-pub struct Client {
-    socket: OwnedFd,
-    sequence: u32,
-    buffer: Vec<u8>,
-}
+pub struct Client(Connection);
 
 impl Client {
     /// Connects.
@@ -30,18 +23,7 @@ impl Client {
     /// # Errors
     /// EPROTONOSUPPORT when the kernel has no RDMA subsystem; EMFILE, ENFILE, ENOMEM.
     pub fn open() -> Result<Self> {
-        let socket = net::socket_with(
-            AddressFamily::NETLINK,
-            SocketType::RAW,
-            SocketFlags::CLOEXEC,
-            Some(net::netlink::RDMA),
-        )?;
-        net::connect(&socket, &SocketAddrNetlink::new(0, 0))?;
-        Ok(Self {
-            socket,
-            sequence: 0,
-            buffer: vec![0; DATAGRAM],
-        })
+        Connection::open(rustix::net::netlink::RDMA, 0).map(Self)
     }
 
     /// The devices that this process may see, in the kernel's order. One that the kernel
@@ -51,7 +33,7 @@ impl Client {
     /// The kernel's; EPROTO when its answer cannot be read.
     pub fn devices(&mut self) -> Result<Vec<DeviceInfo>> {
         let mut found = Vec::new();
-        self.ask(Command::DeviceGet, true, &[], |attributes| {
+        self.ask(Command::DeviceGet, Kind::List, &[], |attributes| {
             found.extend(attributes.device());
         })?;
         Ok(found)
@@ -68,7 +50,7 @@ impl Client {
             message::client_attribute("uverbs"),
         ];
         let mut found = None;
-        self.ask(Command::CharDeviceGet, false, &attributes, |attributes| {
+        self.ask(Command::CharDeviceGet, Kind::Single, &attributes, |attributes| {
             found = attributes.char_device();
         })?;
         found.ok_or(Errno::NOENT)
@@ -77,27 +59,15 @@ impl Client {
     fn ask(
         &mut self,
         command: Command,
-        list: bool,
+        kind: Kind,
         attributes: &[DefaultNla],
         mut each: impl FnMut(Attributes),
     ) -> Result<()> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let request = message::request(command, list, self.sequence, attributes)?;
-        retry_on_intr(|| net::send(&self.socket, &request, SendFlags::empty()))?;
-        let sequence = self.sequence;
-        loop {
-            let datagram = self.receive()?;
-            if message::read(datagram, sequence, &mut each)? == Progress::Complete {
-                return Ok(());
-            }
-        }
-    }
-
-    /// One datagram. The kernel answers while it is asked, so this does not wait long.
-    fn receive(&mut self) -> Result<&[u8]> {
-        let (_, length) =
-            retry_on_intr(|| net::recv(&self.socket, &mut self.buffer[..], RecvFlags::TRUNC))?;
-        self.buffer.get(..length).ok_or(Errno(libc::EMSGSIZE))
+        let question = message::question(command, kind, attributes);
+        self.0.ask(&question, |_, payload| {
+            each(Attributes::parse(payload)?);
+            Ok(())
+        })
     }
 }
 
@@ -108,7 +78,7 @@ impl Client {
 /// Those of [`Client::open`], and the kernel's when it does not know the question.
 pub fn copy_on_fork() -> Result<bool> {
     let mut copies = false;
-    Client::open()?.ask(Command::SystemGet, false, &[], |attributes| {
+    Client::open()?.ask(Command::SystemGet, Kind::Single, &[], |attributes| {
         copies = attributes.copies_on_fork();
     })?;
     Ok(copies)

@@ -1,4 +1,8 @@
+use super::super::frame::{self, HEADER, Progress};
 use super::*;
+use netlink_packet_core::{
+    Emitable, NLM_F_ACK, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer,
+};
 use proptest::prelude::*;
 
 const SEQUENCE: u32 = 7;
@@ -35,6 +39,13 @@ fn rxe(index: u32) -> Vec<u8> {
         (attr::NODE_GUID, &0x5054_00ff_fe12_3456_u64.to_ne_bytes()),
         (attr::DEV_NODE_TYPE, &[1]),
     ])
+}
+
+fn read(datagram: &[u8], sequence: u32, mut each: impl FnMut(Attributes)) -> Result<Progress> {
+    frame::read(datagram, sequence, |_, payload| {
+        each(Attributes::parse(payload)?);
+        Ok(())
+    })
 }
 
 fn collect(datagram: &[u8]) -> (Result<Progress>, Vec<Attributes>) {
@@ -144,13 +155,9 @@ fn a_number_of_the_wrong_size_is_refused() {
 
 #[test]
 fn a_request_carries_its_attributes() {
-    let bytes = request(
-        Command::CharDeviceGet,
-        false,
-        9,
-        &[index_attribute(5), client_attribute("uverbs")],
-    )
-    .unwrap();
+    let attributes = [index_attribute(5), client_attribute("uverbs")];
+    let question = question(Command::CharDeviceGet, Kind::Single, &attributes);
+    let bytes = question.bytes(9).unwrap();
     let header = NetlinkBuffer::new_checked(&bytes).unwrap();
     assert_eq!(header.message_type(), 0x140f);
     assert_eq!(header.sequence_number(), 9);

@@ -1,0 +1,91 @@
+#![forbid(unsafe_code)]
+//! A socket to one of the kernel's netlink protocols.
+
+use super::frame::{self, Progress, Question};
+use kit::errno::{Errno, Result};
+use rustix::io::retry_on_intr;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{self, AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// The kernel sends lists in pieces of at most 32 KiB.
+const DATAGRAM: usize = 32 * 1024;
+
+/// A connection to the kernel. Nobody but the kernel can send to it.
+pub struct Connection {
+    socket: OwnedFd,
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects. `groups` is a set of multicast groups, bit 0 for group 1, whose messages
+    /// are received too.
+    ///
+    /// # Errors
+    /// EPROTONOSUPPORT when the kernel does not have the protocol; EMFILE, ENFILE, ENOMEM.
+    pub fn open(protocol: Protocol, groups: u32) -> Result<Self> {
+        let socket = net::socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            Some(protocol),
+        )?;
+        if groups != 0 {
+            net::bind(&socket, &SocketAddrNetlink::new(0, groups))?;
+        }
+        net::connect(&socket, &SocketAddrNetlink::new(0, 0))?;
+        Ok(Self {
+            socket,
+            sequence: 0,
+            buffer: vec![0; DATAGRAM],
+        })
+    }
+
+    /// Asks, and calls `each` with type and payload of every message of the answer.
+    ///
+    /// # Errors
+    /// The kernel's; EPROTO when its answer cannot be read; those of `each`, which leave the
+    /// rest of the answer unread.
+    pub fn ask(
+        &mut self,
+        question: &Question<'_>,
+        mut each: impl FnMut(u16, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let request = question.bytes(self.sequence)?;
+        retry_on_intr(|| net::send(&self.socket, &request, SendFlags::empty()))?;
+        let sequence = self.sequence;
+        loop {
+            // The kernel answers while it is asked, so this does not wait long.
+            let datagram = self.receive(RecvFlags::empty())?;
+            if frame::read(datagram, sequence, &mut each)? == Progress::Complete {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The next datagram that has come in; none when there is none yet.
+    ///
+    /// # Errors
+    /// ENOBUFS when messages were lost because this process was slow to read them.
+    pub fn next(&mut self) -> Result<Option<&[u8]>> {
+        match self.receive(RecvFlags::DONTWAIT) {
+            Ok(datagram) => Ok(Some(datagram)),
+            Err(e) if e.raw() == libc::EAGAIN => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn receive(&mut self, flags: RecvFlags) -> Result<&[u8]> {
+        let flags = flags | RecvFlags::TRUNC;
+        let (_, length) = retry_on_intr(|| net::recv(&self.socket, &mut self.buffer[..], flags))?;
+        self.buffer.get(..length).ok_or(Errno(libc::EMSGSIZE))
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
