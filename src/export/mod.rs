@@ -1,5 +1,24 @@
 //! The C door: every exported function, by object. Each converts, calls and converts back.
 
+pub mod private;
 pub mod ret;
 
-mod private;
+mod channel;
+mod context;
+mod cq;
+mod device;
+mod dm;
+mod event;
+mod fork;
+mod marshal;
+mod mr;
+mod pd;
+mod port;
+mod qp;
+mod srq;
+mod text;
+
+/// What has to be done before the first device is looked for.
+fn start() {
+    crate::core::init::once(private::disassociate::allow_disassociate);
+}

@@ -1,1 +1,9 @@
+#![forbid(unsafe_code)]
 //! Finding and matching providers.
+
+pub mod config;
+pub mod drivers;
+pub mod matching;
+mod plugins;
+
+pub use plugins::{all, is_loading};

@@ -194,6 +194,12 @@ impl<'a> SysfsView<'a> {
         unsafe { (*self.raw.as_ptr()).ibdev_idx }
     }
 
+    /// Number of ports, 0 when it is not known.
+    pub fn ports(self) -> u32 {
+        // SAFETY: as above.
+        unsafe { (*self.raw.as_ptr()).num_ports }
+    }
+
     /// Version of the driver's own part of the command interface.
     pub fn abi(self) -> u32 {
         // SAFETY: as above.

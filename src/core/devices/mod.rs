@@ -1,0 +1,187 @@
+#![forbid(unsafe_code)]
+//! The devices: the list, who holds what, which pointer stands for which device.
+//!
+//! A device of the kernel keeps its `ibv_device` as long as the kernel shows it, over any number
+//! of lists. One that is gone is dropped from the list, and given back to its provider when the
+//! last list or context that holds it goes; a device that comes back under the same name is
+//! another.
+
+mod scan;
+
+pub use scan::{CDEV_FOLDER, Places};
+
+use super::sysfs;
+use crate::load::{self, drivers};
+use kit::abi::handle::{DeviceRef, Driver, Found, HeldDevice};
+use kit::errno::{Errno, Result};
+use kit::sys::stat::char_device;
+use parking_lot::{Mutex, MutexGuard};
+use rustix::fs::CWD;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes that the text of a node GUID is read into, NUL included.
+const GUID_TEXT: usize = 24;
+
+/// What the list needs from outside. Tests bring their own.
+pub struct Surroundings<'a> {
+    /// Where devices are looked for.
+    pub places: Places,
+    /// The providers that have registered so far.
+    pub drivers: &'a dyn Fn() -> Vec<Driver>,
+    /// Loads all providers; each registers while this runs.
+    pub load: &'a dyn Fn(),
+}
+
+/// The devices known so far.
+pub struct Devices {
+    /// Newest first where several were found at different times.
+    list: Mutex<Vec<HeldDevice>>,
+    /// The version of the kernel's interface has been found good.
+    interface: AtomicBool,
+    /// The providers have been loaded.
+    loaded: AtomicBool,
+}
+
+static DEVICES: Devices = Devices::new();
+
+/// All devices of this system, each with a reference of its own.
+///
+/// # Errors
+/// ENOSYS when the kernel has no RDMA or speaks an unknown version; EPERM when looking is not
+/// permitted; ENOMEM, EMFILE, ENFILE.
+pub fn all() -> Result<Vec<HeldDevice>> {
+    DEVICES.refresh(&Surroundings {
+        places: Places::system(),
+        drivers: &drivers::registered,
+        load: &load::all,
+    })
+}
+
+/// The device whose command descriptor this is, in whatever process it was opened.
+///
+/// # Errors
+/// EINVAL when it is no character device; ENODEV when it is none of a known device.
+pub fn from_cmd_fd(fd: c_int) -> Result<HeldDevice> {
+    let number = char_device(fd).map_err(|_| Errno::INVAL)?;
+    all()
+        .map_err(|_| Errno::NODEV)?
+        .into_iter()
+        .find(|held| {
+            let sysfs = held.device().sysfs();
+            sysfs.is_some_and(|sysfs| sysfs.cdev() == number)
+        })
+        .ok_or(Errno::NODEV)
+}
+
+/// The node GUID of a device. It is read once.
+///
+/// # Errors
+/// EINVAL for a device that a provider made by itself, and for a GUID that is none; ENOENT when
+/// sysfs has none.
+pub fn guid(device: DeviceRef<'_>) -> Result<u64> {
+    let sysfs = device.sysfs().ok_or(Errno::INVAL)?;
+    if let Some(guid) = sysfs.guid() {
+        return Ok(guid);
+    }
+    let file = format!("{}/node_guid", sysfs.path().to_string_lossy());
+    let text = sysfs::text_at::<GUID_TEXT>(CWD, file).ok_or(Errno::NOENT)?;
+    let guid = sysfs::guid(&text).ok_or(Errno::INVAL)?;
+    sysfs.set_guid(guid);
+    Ok(guid)
+}
+
+impl Devices {
+    const fn new() -> Self {
+        Self {
+            list: Mutex::new(Vec::new()),
+            interface: AtomicBool::new(false),
+            loaded: AtomicBool::new(false),
+        }
+    }
+
+    fn refresh(&self, from: &Surroundings<'_>) -> Result<Vec<HeldDevice>> {
+        let mut list = self.list.lock();
+        let scan = scan::scan(&from.places)?;
+        self.check(&scan, &from.places)?;
+        let (mut new, gone) = reconcile(&mut list, scan.devices);
+        new = attach(&mut list, new, from);
+        if !new.is_empty() && !self.loaded.load(Ordering::Acquire) {
+            // Constructors of providers call back into the library, and another thread may sit
+            // in one of them and wait for this list.
+            MutexGuard::unlocked(&mut list, from.load);
+            self.loaded.store(true, Ordering::Release);
+            new.retain(|found| !knows(&list, found));
+            new = attach(&mut list, new, from);
+        }
+        let held = list.clone();
+        drop(list);
+        drop(gone);
+        warn_of(&new);
+        Ok(held)
+    }
+
+    fn check(&self, scan: &scan::Scan, places: &Places) -> Result<()> {
+        if scan.known_interface {
+            self.interface.store(true, Ordering::Relaxed);
+        }
+        if scan.devices.is_empty() || self.interface.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        scan::check_interface(places)?;
+        self.interface.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Keeps the devices that are still there. Returns those that were found and are not known, and
+/// the references to those that are known and were not found.
+fn reconcile(list: &mut Vec<HeldDevice>, found: Vec<Found>) -> (Vec<Found>, Vec<HeldDevice>) {
+    let gone = list
+        .extract_if(.., |held| !found.iter().any(|found| is(held, found)))
+        .collect();
+    let new = found.into_iter().filter(|found| !knows(list, found));
+    (new.collect(), gone)
+}
+
+fn is(held: &HeldDevice, found: &Found) -> bool {
+    held.device().sysfs().is_some_and(|sysfs| sysfs.is(found))
+}
+
+fn knows(list: &[HeldDevice], found: &Found) -> bool {
+    list.iter().any(|held| is(held, found))
+}
+
+/// Puts every device that a registered provider takes at the front of the list, in the kernel's
+/// order. Returns the others.
+fn attach(list: &mut Vec<HeldDevice>, new: Vec<Found>, from: &Surroundings<'_>) -> Vec<Found> {
+    if new.is_empty() {
+        return new;
+    }
+    let drivers = (from.drivers)();
+    let mut taken = Vec::new();
+    let rest = new
+        .into_iter()
+        .filter(|found| {
+            let dev_path = from.places.class_path(&found.sysfs_name);
+            let made = load::matching::find(&drivers, found, &dev_path);
+            let missing = made.is_none();
+            taken.extend(made);
+            missing
+        })
+        .collect();
+    list.splice(0..0, taken);
+    rest
+}
+
+fn warn_of(unmatched: &[Found]) {
+    if unmatched.is_empty() || !crate::core::config::is_set("IBV_SHOW_WARNINGS") {
+        return;
+    }
+    for found in unmatched {
+        let name = &found.name;
+        crate::core::warn(&format!(
+            "Warning: no userspace device-specific driver found for {name}"
+        ));
+    }
+}
