@@ -10,6 +10,7 @@
 
 /// `symver!(function => "name", "NODE")`: exports `function` as `name@@NODE`.
 /// With `old` in front, as `name@NODE`: found only by programs linked with that version.
+/// With `data` in front it is a static and not a function.
 #[macro_export]
 macro_rules! symver {
     ($f:path => $name:literal, $node:literal) => {
@@ -18,7 +19,15 @@ macro_rules! symver {
     (old $f:path => $name:literal, $node:literal) => {
         $crate::symver!(@emit $f, concat!("\"", $name, "@", $node, "\""));
     };
+    (data $s:path => $name:literal, $node:literal) => {
+        $crate::symver!(@global $s, concat!("\"", $name, "@@", $node, "\""));
+    };
     (@emit $f:path, $sym:expr) => {
+        $crate::symver!(@global $f, $sym);
+        #[cfg(test)]
+        const _: *const () = $f as *const ();
+    };
+    (@global $f:path, $sym:expr) => {
         // A test binary has no version script, and nobody links with it.
         #[cfg(not(test))]
         core::arch::global_asm!(
@@ -26,8 +35,6 @@ macro_rules! symver {
             concat!(".set ", $sym, ", {f}"),
             f = sym $f,
         );
-        #[cfg(test)]
-        const _: *const () = $f as *const ();
     };
 }
 

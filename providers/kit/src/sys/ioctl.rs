@@ -16,7 +16,7 @@ use bytemuck::Pod;
 use core::ffi::c_int;
 use core::marker::PhantomData;
 use core::mem::{MaybeUninit, size_of};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 /// Attributes that one call can carry. A kernel method has 63 at most (6 bits of its
 /// attribute key, less one; drivers/infiniband/core/uverbs of the kernel).
@@ -33,6 +33,10 @@ pub struct Ioctl<'a> {
     frame: Frame,
     count: usize,
     invalid: bool,
+    /// The attribute that takes a new descriptor.
+    fd_at: Option<usize>,
+    /// The kernel has answered, and its new descriptor is not taken yet.
+    fd_made: bool,
     link: Option<Link<'a>>,
     life: PhantomData<&'a mut [u8]>,
 }
@@ -74,6 +78,8 @@ impl<'a> Ioctl<'a> {
             },
             count: 0,
             invalid: false,
+            fd_at: None,
+            fd_made: false,
             link: None,
             life: PhantomData,
         }
@@ -120,8 +126,9 @@ impl<'a> Ioctl<'a> {
         })
     }
 
-    /// A new descriptor; [`Ioctl::fd`] reads it afterwards.
+    /// A new descriptor, one a call; [`Ioctl::take_fd`] takes it afterwards.
     pub fn fd_out(&mut self, id: u16) -> Added<'_> {
+        self.fd_at = Some(self.count);
         self.add(Attr::new(id))
     }
 
@@ -224,12 +231,15 @@ impl<'a> Ioctl<'a> {
         self.find(id).map(|attr| (attr.data & 0xffff_ffff) as u32)
     }
 
-    /// Number of the descriptor that the call made.
+    /// The descriptor that the call made.
     ///
     /// # Errors
-    /// EINVAL when the call has no such attribute, EBADF when the kernel answered no descriptor.
-    pub fn fd(&self, id: u16) -> Result<c_int> {
-        c_int::try_from(self.find(id)?.data).map_err(|_| Errno(libc::EBADF))
+    /// EBADF when it made none, or it was taken already.
+    pub fn take_fd(&mut self) -> Result<OwnedFd> {
+        let made = core::mem::take(&mut self.fd_made);
+        let attr = self.fd_at.and_then(|at| self.attrs().get(at));
+        let attr = attr.filter(|_| made).ok_or(Errno(libc::EBADF))?;
+        super::fd::made(attr.data)
     }
 
     /// Whether the kernel wrote the output `id`.
@@ -253,6 +263,7 @@ impl<'a> Ioctl<'a> {
             link.take_back(&self.attrs()[own..]);
         }
         self.count = own;
+        self.fd_made = done.is_ok();
         done
     }
 
@@ -340,5 +351,6 @@ impl Ioctl<'_> {
             unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len) };
         }
         self.frame.attrs[at].write(attr);
+        self.fd_made |= self.fd_at == Some(at);
     }
 }

@@ -4,25 +4,22 @@
 use super::{Driver, Fallback, Ioctl, Kernel, Path, add_driver, run, try_ioctl, write};
 use crate::abi::kernel::ioctl::*;
 use crate::abi::kernel::{ib_uverbs_create_comp_channel, ib_uverbs_get_context};
-use crate::errno::{Errno, Result};
+use crate::errno::Result;
+use crate::sys::fd;
 use crate::table::slot;
 use core::ffi::c_int;
+use std::os::fd::OwnedFd;
 
 /// What the kernel tells about a context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Context {
-    /// Number of the new descriptor of asynchronous events, which the caller owns. Only the
-    /// write command makes one; else see [`alloc_async_fd`].
-    pub async_fd: Option<c_int>,
+    /// A new descriptor of asynchronous events. Only the write command makes one; else see
+    /// [`alloc_async_fd`].
+    pub async_fd: Option<OwnedFd>,
     /// Completion vectors of the device.
     pub num_comp_vectors: c_int,
     /// `enum ib_uverbs_core_support`; the write command does not tell.
     pub core_support: Option<u64>,
-}
-
-/// A descriptor that the kernel answered.
-fn fd(n: u32) -> Result<c_int> {
-    c_int::try_from(n).map_err(|_| Errno(libc::EBADF))
 }
 
 /// A count that C keeps as an int.
@@ -51,7 +48,7 @@ pub fn get_context<K: Kernel + ?Sized>(kernel: &K, driver: &mut Driver<'_>) -> R
     }
     let answer = write(kernel, &ib_uverbs_get_context::default(), driver)?;
     Ok(Context {
-        async_fd: Some(fd(answer.async_fd)?),
+        async_fd: Some(fd::made(answer.async_fd.into())?),
         num_comp_vectors: count(answer.num_comp_vectors),
         core_support: None,
     })
@@ -75,23 +72,23 @@ pub fn query_context<K: Kernel + ?Sized>(kernel: &K, driver: &mut Driver<'_>) ->
     })
 }
 
-/// Makes a descriptor of asynchronous events; the caller owns it.
+/// Makes a descriptor of asynchronous events.
 ///
 /// # Errors
 /// The kernel's own errno.
-pub fn alloc_async_fd<K: Kernel + ?Sized>(kernel: &K) -> Result<c_int> {
+pub fn alloc_async_fd<K: Kernel + ?Sized>(kernel: &K) -> Result<OwnedFd> {
     let mut call = Ioctl::new(UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC);
     call.fd_out(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE);
     run(kernel, &mut call)?;
-    call.fd(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE)
+    call.take_fd()
 }
 
-/// Makes a descriptor of completion events; the caller owns it.
+/// Makes a descriptor of completion events.
 ///
 /// # Errors
 /// The kernel's own errno.
-pub fn create_comp_channel<K: Kernel + ?Sized>(kernel: &K) -> Result<c_int> {
+pub fn create_comp_channel<K: Kernel + ?Sized>(kernel: &K) -> Result<OwnedFd> {
     let command = ib_uverbs_create_comp_channel::default();
     let answer = write(kernel, &command, &mut Driver::none())?;
-    fd(answer.fd)
+    fd::made(answer.fd.into())
 }

@@ -26,6 +26,7 @@ pub mod fake;
 
 pub use crate::sys::ioctl::Ioctl;
 pub use crate::sys::link::Link;
+pub use context::{alloc_async_fd, create_comp_channel};
 pub use driver::Driver;
 pub use path::{Fallback, Path, add_driver, choose_paths, run, try_ioctl};
 pub use write::{write, write_parts};

@@ -1,0 +1,88 @@
+//! `ibv_cmd_*` of address handles and multicast groups.
+
+use super::buffer::bytes;
+use crate::{export::ret, symver};
+use kit::{
+    abi::{
+        handle::{Ah, Pd, Qp},
+        kernel::{ib_uverbs_ah_attr, ib_uverbs_create_ah, ib_uverbs_global_route},
+        *,
+    },
+    errno::Errno,
+    uverbs::{Driver, ah},
+};
+use std::ffi::{c_int, c_void};
+
+/// An address as the kernel has it.
+fn address(attr: &ibv_ah_attr) -> ib_uverbs_ah_attr {
+    ib_uverbs_ah_attr {
+        grh: ib_uverbs_global_route {
+            // SAFETY: a GID is 16 bytes whichever way it is looked at.
+            dgid: unsafe { attr.grh.dgid.raw },
+            flow_label: attr.grh.flow_label,
+            sgid_index: attr.grh.sgid_index,
+            hop_limit: attr.grh.hop_limit,
+            traffic_class: attr.grh.traffic_class,
+            reserved: 0,
+        },
+        dlid: attr.dlid,
+        sl: attr.sl,
+        src_path_bits: attr.src_path_bits,
+        static_rate: attr.static_rate,
+        is_global: attr.is_global,
+        port_num: attr.port_num,
+        reserved: 0,
+    }
+}
+
+unsafe extern "C" fn create_ah(
+    pd: *mut ibv_pd,
+    new: *mut ibv_ah,
+    attr: *mut ibv_ah_attr,
+    resp: *mut c_void,
+    resp_size: usize,
+) -> c_int {
+    // SAFETY: the provider passes a live domain, a new object, the application's attributes and
+    // its own buffer.
+    ret::command(unsafe {
+        Pd::from_raw(pd).and_then(|pd| {
+            let (attr, name) = (attr.as_ref().ok_or(Errno::INVAL)?, new.addr() as u64);
+            let new = new.as_mut().ok_or(Errno::INVAL)?;
+            let resp = bytes(resp, resp_size);
+            let mut driver = Driver::buffers::<ib_uverbs_create_ah>(&mut [], resp)?;
+            let ctx = pd.ctx();
+            new.handle = ah::create_ah(&ctx, pd.number(), name, address(attr), &mut driver)?;
+            new.context = ctx.as_ptr();
+            Ok(())
+        })
+    })
+}
+symver!(create_ah => "ibv_cmd_create_ah", "IBVERBS_PRIVATE_34");
+
+unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
+    // SAFETY: the provider passes a live address handle.
+    ret::command(unsafe { Ah::from_raw(ah) }.and_then(|ah| ah::destroy_ah(&ah.ctx(), ah.number())))
+}
+symver!(destroy_ah => "ibv_cmd_destroy_ah", "IBVERBS_PRIVATE_34");
+
+unsafe extern "C" fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
+    // SAFETY: the provider passes a live queue pair and the application's GID.
+    ret::command(unsafe {
+        Qp::from_raw(qp).and_then(|qp| {
+            let gid = gid.as_ref().ok_or(Errno::INVAL)?.raw;
+            ah::attach_mcast(&qp.ctx(), qp.number(), gid, lid)
+        })
+    })
+}
+symver!(attach_mcast => "ibv_cmd_attach_mcast", "IBVERBS_PRIVATE_34");
+
+unsafe extern "C" fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
+    // SAFETY: as above.
+    ret::command(unsafe {
+        Qp::from_raw(qp).and_then(|qp| {
+            let gid = gid.as_ref().ok_or(Errno::INVAL)?.raw;
+            ah::detach_mcast(&qp.ctx(), qp.number(), gid, lid)
+        })
+    })
+}
+symver!(detach_mcast => "ibv_cmd_detach_mcast", "IBVERBS_PRIVATE_34");

@@ -1,0 +1,155 @@
+//! `ibv_cmd_*` of contexts, devices and ports.
+
+use super::buffer::bytes;
+use crate::{export::ret, symver};
+use kit::{
+    abi::{
+        handle::{Ctx, DeviceRef, SysfsView},
+        ibv_command_buffer, ibv_context, ibv_device_attr_ex, ibv_port_attr,
+        ibv_query_device_ex_input,
+        kernel::{ib_uverbs_get_context, ib_uverbs_query_port},
+        verbs_context,
+    },
+    errno::{Errno, Result},
+    uverbs::{Driver, Link, context, device},
+};
+use std::{
+    ffi::{c_int, c_void},
+    mem::MaybeUninit,
+    slice,
+};
+
+/// Notes what the kernel told about a context.
+///
+/// # Safety
+/// The context is being opened by this thread.
+unsafe fn note(ctx: Ctx<'_>, told: context::Context) {
+    if let Some(fd) = told.async_fd {
+        ctx.set_async_fd(fd);
+    }
+    // SAFETY: nobody else knows the context yet; its device is held.
+    unsafe {
+        (*ctx.as_ptr()).num_comp_vectors = told.num_comp_vectors;
+        if let Some(support) = told.core_support {
+            (*ctx.device()).core_support = support;
+        }
+    }
+}
+
+unsafe extern "C" fn get_context(
+    context: *mut verbs_context,
+    cmd: *mut c_void,
+    cmd_size: usize,
+    resp: *mut c_void,
+    resp_size: usize,
+) -> c_int {
+    // SAFETY: the provider is opening this context and passes its own buffers.
+    ret::command(unsafe {
+        let raw = match context.is_null() {
+            true => std::ptr::null_mut(),
+            false => &raw mut (*context).context,
+        };
+        Ctx::from_raw(raw).and_then(|ctx| {
+            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
+            let mut driver = Driver::buffers::<ib_uverbs_get_context>(cmd, resp)?;
+            note(ctx, context::get_context(&ctx, &mut driver)?);
+            Ok(())
+        })
+    })
+}
+symver!(get_context => "ibv_cmd_get_context", "IBVERBS_PRIVATE_34");
+
+unsafe extern "C" fn query_context(
+    context: *mut ibv_context,
+    link: *mut ibv_command_buffer,
+) -> c_int {
+    // SAFETY: the provider is importing this context and passes attributes of its own or NULL.
+    ret::command(unsafe {
+        Ctx::from_raw(context).and_then(|ctx| {
+            let mut driver = Driver::linked(Link::from_raw(link));
+            note(ctx, context::query_context(&ctx, &mut driver)?);
+            Ok(())
+        })
+    })
+}
+symver!(query_context => "ibv_cmd_query_context", "IBVERBS_PRIVATE_34");
+
+unsafe extern "C" fn query_port(
+    context: *mut ibv_context,
+    port: u8,
+    attr: *mut ibv_port_attr,
+    cmd: *mut c_void,
+    cmd_size: usize,
+) -> c_int {
+    // SAFETY: the provider passes its context, room for the answer and its own buffer.
+    ret::command(unsafe {
+        Ctx::from_raw(context).and_then(|ctx| {
+            let attr = attr.as_mut().ok_or(Errno::INVAL)?;
+            let cmd = bytes(cmd, cmd_size);
+            let mut driver = Driver::buffers::<ib_uverbs_query_port>(cmd, &mut [])?;
+            device::query_port(&ctx, port, attr, &mut driver)
+        })
+    })
+}
+symver!(query_port => "ibv_cmd_query_port", "IBVERBS_PRIVATE_34");
+
+/// The provider's response buffer; `resp_size` says how long it is, and takes how much of it
+/// the kernel filled.
+unsafe extern "C" fn query_device_any(
+    context: *mut ibv_context,
+    input: *const ibv_query_device_ex_input,
+    attr: *mut ibv_device_attr_ex,
+    attr_size: usize,
+    resp: *mut c_void,
+    resp_size: *mut usize,
+) -> c_int {
+    // SAFETY: the provider passes its context, the application's structure of `attr_size`
+    // bytes, and its own buffer or NULL.
+    ret::command(unsafe {
+        Ctx::from_raw(context).and_then(|ctx| {
+            if input.as_ref().is_some_and(|input| input.comp_mask != 0) {
+                return Err(Errno::INVAL);
+            }
+            let resp = match resp_size.as_ref() {
+                Some(size) => bytes(resp, *size),
+                None => &mut [],
+            };
+            let filled = query_device(ctx, attr, attr_size, resp)?;
+            if let Some(size) = resp_size.as_mut() {
+                *size = filled;
+            }
+            Ok(())
+        })
+    })
+}
+symver!(query_device_any => "ibv_cmd_query_device_any", "IBVERBS_PRIVATE_34");
+
+/// # Safety
+/// `attr` is NULL or good for `attr_size` bytes.
+unsafe fn query_device(
+    ctx: Ctx<'_>,
+    attr: *mut ibv_device_attr_ex,
+    attr_size: usize,
+    resp: &mut [u8],
+) -> Result<usize> {
+    let attr = ret::not_null(attr)?;
+    let known = size_of::<ibv_device_attr_ex>().min(attr_size);
+    // SAFETY: vouched for by the caller.
+    let out = unsafe { bytes(attr.cast(), attr_size) };
+    let mut full = MaybeUninit::<ibv_device_attr_ex>::zeroed();
+    // SAFETY: every member is a number, for which zero is a value; the device is held.
+    let (attr, device) = unsafe {
+        (
+            full.assume_init_mut(),
+            DeviceRef::from_raw((*ctx.as_ptr()).device)?,
+        )
+    };
+    let ports = device.sysfs().map_or(0, SysfsView::ports);
+    let filled = device::query_device(&ctx, attr_size, attr, ports, resp)?;
+    // SAFETY: the whole structure was zeroed, padding too, and its members are numbers.
+    let full = unsafe { slice::from_raw_parts(full.as_ptr().cast::<u8>(), known) };
+    let (told, rest) = out.split_at_mut(known);
+    told.copy_from_slice(full);
+    rest.fill(0);
+    Ok(filled)
+}
