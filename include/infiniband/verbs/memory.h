@@ -112,15 +112,18 @@ __ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 	return ibv_reg_mr_iova(pd, addr, length, iova, (int)access);
 }
 
+/* Numbers on both sides: C++20 deprecates mixing two enumerations. */
+#define _IBV_ACCESS_OPTIONAL(access) \
+	((unsigned int)(access) & (unsigned int)IBV_ACCESS_OPTIONAL_RANGE)
+
 #define ibv_reg_mr(pd, addr, length, access) \
 	__ibv_reg_mr(pd, addr, length, access, \
-		     __builtin_constant_p( \
-			     ((access) & IBV_ACCESS_OPTIONAL_RANGE) == 0))
+		     __builtin_constant_p(_IBV_ACCESS_OPTIONAL(access) == 0))
 
 #define ibv_reg_mr_iova(pd, addr, length, iova, access) \
 	__ibv_reg_mr_iova(pd, addr, length, iova, access, \
 			  __builtin_constant_p( \
-				  ((access) & IBV_ACCESS_OPTIONAL_RANGE) == 0))
+				  _IBV_ACCESS_OPTIONAL(access) == 0))
 
 /* NULL and errno; EOPNOTSUPP where the device has none. ibv_reg_mr(3) */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
