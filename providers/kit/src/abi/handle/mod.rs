@@ -13,7 +13,7 @@ mod object;
 mod queue;
 mod sysfs;
 
-pub use context::Ctx;
+pub use context::{Ctx, LibraryVerbs};
 pub use device::{DeviceRef, HeldDevice, hold, release};
 pub use driver::{Driver, Match, MatchEntry};
 pub use number::{counters_number, flow_action_number, xrcd_number};

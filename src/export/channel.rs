@@ -1,0 +1,56 @@
+//! Completion channels: ibv_create_comp_channel(3).
+
+use super::ret;
+use crate::symver;
+use kit::{
+    abi::{
+        handle::{CompChannel, Ctx},
+        ibv_comp_channel, ibv_context,
+    },
+    errno::{Errno, Result},
+    sys::memory,
+    uverbs,
+};
+use std::{
+    ffi::c_int,
+    os::fd::{FromRawFd, IntoRawFd, OwnedFd},
+};
+
+unsafe extern "C" fn create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
+    // SAFETY: the caller passes an open context or NULL.
+    ret::pointer(unsafe { Ctx::from_raw(context) }.and_then(create))
+}
+symver!(create_comp_channel => "ibv_create_comp_channel", "IBVERBS_1.0");
+
+fn create(ctx: Ctx<'_>) -> Result<*mut ibv_comp_channel> {
+    let fd = uverbs::create_comp_channel(&ctx)?;
+    let channel = memory::zeroed(size_of::<ibv_comp_channel>())?.cast::<ibv_comp_channel>();
+    // SAFETY: a new block of that size.
+    unsafe {
+        (*channel).context = ctx.as_ptr();
+        (*channel).fd = fd.into_raw_fd();
+    }
+    Ok(channel)
+}
+
+unsafe extern "C" fn destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
+    // SAFETY: the caller passes a live channel or NULL, and does not use it afterwards.
+    unsafe { ret::code(CompChannel::from_raw(channel).and_then(|h| destroy(h))) }
+}
+symver!(destroy_comp_channel => "ibv_destroy_comp_channel", "IBVERBS_1.0");
+
+/// # Safety
+/// Nobody uses the channel afterwards, unless it is answered EBUSY.
+unsafe fn destroy(channel: CompChannel<'_>) -> Result<()> {
+    let raw = channel.as_ptr();
+    let _guard = channel.ctx().lock();
+    if channel.in_use() {
+        return Err(Errno::BUSY);
+    }
+    // SAFETY: the channel owns its descriptor and its block; no queue refers to it.
+    unsafe {
+        drop(OwnedFd::from_raw_fd((*raw).fd));
+        memory::free(raw.cast());
+    }
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! Opening, importing and closing a device: ibv_open_device(3), ibv_import_device(3).
+
+use super::{cq, port, ret};
+use crate::{
+    core::{chardev, context, devices},
+    symver,
+};
+use kit::{
+    abi::{
+        handle::{Ctx, DeviceRef, LibraryVerbs},
+        ibv_context, ibv_device, verbs_context,
+    },
+    errno::{Errno, Result},
+    sys::errno,
+};
+use std::{
+    ffi::{c_int, c_void},
+    ptr::NonNull,
+};
+
+const LIBRARY_VERBS: LibraryVerbs = LibraryVerbs {
+    create_cq_ex: cq::create_cq_ex,
+    query_port: port::query_port_sized,
+    compat_query_port: port::query_port,
+    compat_query_device: port::query_device,
+};
+
+/// ibv_open_device(3); `private_data` goes to the provider's `alloc_context`.
+pub unsafe extern "C" fn verbs_open_device(
+    device: *mut ibv_device,
+    private_data: *mut c_void,
+) -> *mut ibv_context {
+    // SAFETY: the caller passes a device of a list that it holds, or NULL.
+    unsafe { ret::pointer(DeviceRef::from_raw(device).and_then(|d| open(d, private_data))) }
+}
+symver!(verbs_open_device => "verbs_open_device", "IBVERBS_PRIVATE_34");
+
+unsafe extern "C" fn open_device(device: *mut ibv_device) -> *mut ibv_context {
+    // SAFETY: as above; no provider expects private data from this call.
+    unsafe { verbs_open_device(device, std::ptr::null_mut()) }
+}
+symver!(open_device => "ibv_open_device", "IBVERBS_1.1");
+
+/// # Safety
+/// `private_data` is what the device's provider expects.
+unsafe fn open(device: DeviceRef<'_>, private_data: *mut c_void) -> Result<*mut ibv_context> {
+    let driver = device.driver()?;
+    let cmd_fd = chardev::open(device)?;
+    let has_kernel = cmd_fd.is_some();
+    // SAFETY: the driver is the device's own; the caller vouches for the private data.
+    let context = unsafe { driver.alloc_context(device, cmd_fd, private_data) };
+    // SAFETY: the provider has just made it.
+    let ctx = unsafe { complete(context) }?;
+    if has_kernel {
+        with_async_events(ctx)?;
+    }
+    Ok(ctx.as_ptr())
+}
+
+unsafe extern "C" fn import_device(cmd_fd: c_int) -> *mut ibv_context {
+    ret::pointer(import(cmd_fd))
+}
+symver!(import_device => "ibv_import_device", "IBVERBS_1.10");
+
+fn import(cmd_fd: c_int) -> Result<*mut ibv_context> {
+    super::start();
+    let held = devices::from_cmd_fd(cmd_fd)?;
+    let driver = held.device().driver()?;
+    if !driver.imports() {
+        return Err(Errno::OPNOTSUPP);
+    }
+    // SAFETY: the driver is the device's own.
+    let context = unsafe { driver.import_context(held.device(), cmd_fd) };
+    // SAFETY: the provider has just made it.
+    let ctx = unsafe { complete(context) }?;
+    context::mark_imported(ctx);
+    with_async_events(ctx)?;
+    Ok(ctx.as_ptr())
+}
+
+/// Puts the library's own functions into a context that a provider has opened.
+///
+/// # Errors
+/// The provider's errno when it made none.
+///
+/// # Safety
+/// Nobody else knows the context yet.
+unsafe fn complete<'a>(context: Option<NonNull<verbs_context>>) -> Result<Ctx<'a>> {
+    let Some(context) = context else {
+        return Err(errno::get());
+    };
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        let ctx = Ctx::from_raw(&raw mut (*context.as_ptr()).context)?;
+        ctx.show_library_verbs(&LIBRARY_VERBS);
+        Ok(ctx)
+    }
+}
+
+/// Sees to the descriptor of asynchronous events; a context without one is closed again.
+fn with_async_events(ctx: Ctx<'_>) -> Result<()> {
+    context::ensure_async_fd(ctx).inspect_err(|_| {
+        // SAFETY: the context is complete and nobody else knows it.
+        unsafe { (ctx.table().free_context())(ctx.as_ptr()) }
+    })
+}
+
+unsafe extern "C" fn close_device(context: *mut ibv_context) -> c_int {
+    // SAFETY: the caller passes an open context or NULL.
+    unsafe {
+        ret::code_of(Ctx::from_raw(context), |ctx| {
+            (ctx.table().free_context())(context);
+            0
+        })
+    }
+}
+symver!(close_device => "ibv_close_device", "IBVERBS_1.1");

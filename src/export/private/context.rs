@@ -1,0 +1,104 @@
+//! The life of a context: what a provider calls while it opens or closes a device.
+
+use crate::{
+    core::context,
+    export::ret,
+    symver,
+};
+use kit::{
+    abi::{
+        handle::{self, Ctx, DeviceRef},
+        ibv_device, verbs_context, verbs_context_ops,
+    },
+    errno::{Errno, Result},
+    sys::memory,
+};
+use std::{
+    ffi::{c_int, c_void},
+    os::fd::{FromRawFd, OwnedFd},
+};
+
+/// Takes over the command descriptor; -1 stands for a device without one.
+///
+/// # Safety
+/// A descriptor that is not negative is open and nobody else closes it.
+unsafe fn take_fd(fd: c_int) -> Option<OwnedFd> {
+    // SAFETY: vouched for by the caller.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Allocates a provider's context, `context_offset` bytes into which the `verbs_context` lies,
+/// and makes it ready: defaults in every verb, the command descriptor owned, the device held.
+///
+/// The descriptor is closed on failure: the provider gave it away.
+unsafe extern "C" fn init_and_alloc_context(
+    device: *mut ibv_device,
+    cmd_fd: c_int,
+    alloc_size: usize,
+    context_offset: *mut verbs_context,
+    driver_id: u32,
+) -> *mut c_void {
+    // SAFETY: the provider hands over the descriptor and a device of ours.
+    let made = unsafe {
+        let fd = take_fd(cmd_fd);
+        DeviceRef::from_raw(device)
+            .and_then(|device| alloc(device, fd, alloc_size, context_offset.addr(), driver_id))
+    };
+    ret::pointer(made)
+}
+symver!(init_and_alloc_context => "_verbs_init_and_alloc_context", "IBVERBS_PRIVATE_34");
+
+/// # Safety
+/// `device` is a device of this library.
+unsafe fn alloc(
+    device: DeviceRef<'_>,
+    fd: Option<OwnedFd>,
+    size: usize,
+    offset: usize,
+    driver_id: u32,
+) -> Result<*mut c_void> {
+    let end = offset.checked_add(size_of::<verbs_context>());
+    if !offset.is_multiple_of(align_of::<verbs_context>()) || end.is_none_or(|end| end > size) {
+        return Err(Errno::INVAL);
+    }
+    let block = memory::zeroed(size)?;
+    // SAFETY: the block holds a verbs_context at that offset (checked above), all zero.
+    unsafe {
+        let context = block.byte_add(offset).cast::<verbs_context>();
+        Ctx::init(context, device, fd, driver_id);
+        handle::hold(device);
+        if let Ok(ctx) = Ctx::from_raw(&raw mut (*context).context) {
+            context::prepare(ctx);
+        }
+    }
+    Ok(block)
+}
+
+/// Releases what the library owns of a context; the provider frees the memory.
+unsafe extern "C" fn uninit_context(context: *mut verbs_context) {
+    if context.is_null() {
+        return;
+    }
+    // SAFETY: a provider closes a context that it made with the function above, once.
+    unsafe {
+        let device = DeviceRef::from_raw((*context).context.device);
+        Ctx::uninit(context);
+        if let Ok(device) = device {
+            handle::release(device);
+        }
+    }
+}
+symver!(uninit_context => "verbs_uninit_context", "IBVERBS_PRIVATE_34");
+
+unsafe extern "C" fn set_ops(context: *mut verbs_context, ops: *const verbs_context_ops) {
+    if context.is_null() || ops.is_null() {
+        return;
+    }
+    // SAFETY: the provider passes its context and its table, both of this generation.
+    unsafe {
+        if let Ok(ctx) = Ctx::from_raw(&raw mut (*context).context) {
+            ctx.table().set(context, ops);
+        }
+    }
+}
+symver!(set_ops => "verbs_set_ops", "IBVERBS_PRIVATE_34");
