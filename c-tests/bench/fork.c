@@ -18,12 +18,14 @@
  *   again     as overlap, but an operation protects the range it gave back
  *
  * One line: pattern, threads, ranges, operations, nanoseconds an operation
- * (wall clock), operations a second, and the lines of /proc/self/maps before
- * the first and after the last range.
+ * (wall clock), operations a second, nanoseconds of processor time an operation
+ * (all threads), and how many mappings the memory was before the first and
+ * after the last range.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -127,7 +129,7 @@ struct worker {
 	const struct pattern *pattern;
 	uint64_t seed;
 	size_t first, ranges, pool, operations;
-	struct timespec began, ended;
+	struct timespec began, ended, cpu_began, cpu_ended;
 };
 
 static void die(const char *what, int error)
@@ -174,6 +176,7 @@ static void *work(void *argument)
 		protect(live[i] = new_range(w, i));
 	pthread_barrier_wait(w->start);
 	clock_gettime(CLOCK_MONOTONIC, &w->began);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &w->cpu_began);
 	for (size_t i = 0; i < w->operations; i++) {
 		size_t slot = next_random(&w->seed) % w->ranges;
 
@@ -182,6 +185,7 @@ static void *work(void *argument)
 			live[slot] = new_range(w, slot);
 		protect(live[slot]);
 	}
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &w->cpu_ended);
 	clock_gettime(CLOCK_MONOTONIC, &w->ended);
 	for (size_t i = 0; i < w->ranges; i++)
 		give_back(live[i]);
@@ -189,18 +193,21 @@ static void *work(void *argument)
 	return NULL;
 }
 
-static size_t map_lines(void)
+/* The mappings that the kernel keeps for the memory. */
+static size_t mappings(size_t size)
 {
 	FILE *file = fopen("/proc/self/maps", "r");
-	size_t lines = 0;
-	int c;
+	uintptr_t first = (uintptr_t)memory, from, to;
+	size_t found = 0;
+	char line[4096];
 
 	if (!file)
 		die("/proc/self/maps", errno);
-	while ((c = getc(file)) != EOF)
-		lines += c == '\n';
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &from, &to) == 2)
+			found += from < first + size && to > first;
 	fclose(file);
-	return lines;
+	return found;
 }
 
 static double seconds(struct timespec t)
@@ -263,7 +270,7 @@ static void run(const struct pattern *pattern, size_t threads, size_t ranges,
 {
 	struct worker *workers = calloc(threads, sizeof(*workers));
 	size_t pool = pattern->pool(ranges), before, after;
-	double began = 0, ended = 0, nanoseconds;
+	double began = 0, ended = 0, cpu = 0, nanoseconds;
 	pthread_barrier_t start;
 
 	if (!workers)
@@ -275,7 +282,7 @@ static void run(const struct pattern *pattern, size_t threads, size_t ranges,
 		die("mmap", errno);
 	*(volatile char *)memory = 0; /* the mapping's pages now belong together */
 	pthread_barrier_init(&start, NULL, (unsigned)threads);
-	before = map_lines();
+	before = mappings(pool);
 	for (size_t i = 0; i < threads; i++) {
 		struct worker *w = &workers[i];
 		int error;
@@ -299,13 +306,15 @@ static void run(const struct pattern *pattern, size_t threads, size_t ranges,
 			began = seconds(w->began);
 		if (seconds(w->ended) > ended)
 			ended = seconds(w->ended);
+		cpu += seconds(w->cpu_ended) - seconds(w->cpu_began);
 	}
-	after = map_lines();
+	after = mappings(pool);
 	operations = operations / threads * threads;
 	nanoseconds = (ended - began) * 1e9 / (double)operations;
-	printf("%-8s threads %zu ranges %6zu operations %zu: %8.1f ns %10.0f/s, maps %zu -> %zu\n",
+	printf("%-8s threads %zu ranges %6zu operations %zu: %8.1f ns %10.0f/s, processor %8.1f ns, mappings %zu -> %zu\n",
 	       pattern->name, threads, ranges, operations, nanoseconds,
-	       1e9 / nanoseconds, before, after);
+	       1e9 / nanoseconds, cpu * 1e9 / (double)operations, before,
+	       after);
 	pthread_barrier_destroy(&start);
 	munmap(memory, pool);
 	free(workers);

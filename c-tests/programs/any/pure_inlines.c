@@ -20,9 +20,12 @@ enum { IBV_OPCODE(TEST, SEND_FIRST) };
 int main(void)
 {
 	struct ibv_context plain = { .abi_compat = NULL };
+	/* One call, so that the program is linked with the library at all. */
+	const char *state = ibv_port_state_str(IBV_PORT_ACTIVE);
 	uint32_t label;
 	int type;
 
+	out("state %s", state);
 	out("htonll %016llx ntohll %016llx", (unsigned long long)htonll(0x0102030405060708ULL),
 	    (unsigned long long)ntohll(0x0102030405060708ULL));
 	for (label = 0; label < 0x200000; label = label * 3 + 1)
