@@ -158,3 +158,6 @@ pub unsafe fn with_buffer(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

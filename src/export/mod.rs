@@ -9,6 +9,8 @@ mod cq;
 mod device;
 mod dm;
 mod event;
+#[cfg(test)]
+pub mod fake;
 mod marshal;
 mod pd;
 mod port;

@@ -92,3 +92,6 @@ fn fits(asked: Match<'_>, alias: &CStr) -> bool {
         Match::DriverId(_) | Match::Unknown => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

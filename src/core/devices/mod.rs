@@ -185,3 +185,6 @@ fn warn_of(unmatched: &[Found]) {
         ));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+use super::*;
+use crate::core::testing::{Shown, Tree};
+use crate::export::fake::{Fake, for_driver, for_modalias, for_pci};
+use proptest::prelude::*;
+
+const DEV_PATH: &str = "/sys/class/infiniband_verbs/uverbs0";
+
+fn found(tree: &Tree, driver_id: u32) -> Found {
+    Found {
+        sysfs_name: "uverbs0".to_owned(),
+        cdev: 0,
+        name: "dev0".to_owned(),
+        path: tree
+            .at("sys/class/infiniband/dev0")
+            .to_str()
+            .unwrap()
+            .to_owned(),
+        guid: None,
+        driver_id,
+        node_type: 1,
+        index: Some(1),
+        ports: 1,
+        abi: 1,
+        created: (0, 0),
+    }
+}
+
+fn tree(modalias: &str) -> Tree {
+    let tree = Tree::new();
+    tree.add(&Shown {
+        modalias,
+        ..Shown::default()
+    });
+    tree
+}
+
+const CONNECTX: &str = "pci:v000015B3d00001017sv000015B3sd00000020bc02sc00i00\n";
+
+/// Which of the drivers made the device.
+fn winner(drivers: &[Driver], found: &Found) -> Option<usize> {
+    let made = find(drivers, found, DEV_PATH)?;
+    let chosen = made.device().driver().unwrap();
+    drivers.iter().position(|driver| *driver == chosen)
+}
+
+fn with(entries: Vec<kit::abi::verbs_match_ent>) -> Driver {
+    Fake {
+        entries,
+        ..Fake::default()
+    }
+    .driver()
+}
+
+#[test]
+fn each_way_of_matching() {
+    let tree = tree(CONNECTX);
+    for entry in [
+        for_driver(9),
+        for_pci(0x15b3, 0x1017),
+        for_modalias(c"pci:v000015B3*"),
+        for_modalias(c"rdma_device:*Ndev*"),
+    ] {
+        let drivers = [with(vec![for_driver(8), entry])];
+        assert_eq!(winner(&drivers, &found(&tree, 9)), Some(0));
+    }
+    for entry in [
+        for_driver(8),
+        for_pci(0x15b3, 0x1018),
+        for_pci(0x15b4, 0x1017),
+        for_modalias(c"pci:v000015B4*"),
+        for_modalias(c"rdma_device:*Nrxe*"),
+    ] {
+        let drivers = [with(vec![entry])];
+        assert_eq!(winner(&drivers, &found(&tree, 9)), None);
+    }
+}
+
+#[test]
+fn the_kernel_driver_goes_before_the_order_of_registration() {
+    let tree = tree(CONNECTX);
+    let drivers = [
+        with(vec![for_pci(0x15b3, 0x1017)]),
+        with(vec![for_driver(9)]),
+    ];
+    assert_eq!(winner(&drivers, &found(&tree, 9)), Some(1));
+    assert_eq!(winner(&drivers, &found(&tree, 0)), Some(0));
+}
+
+#[test]
+fn an_unknown_kernel_driver_matches_no_entry() {
+    let tree = tree("");
+    assert_eq!(winner(&[with(vec![for_driver(0)])], &found(&tree, 0)), None);
+}
+
+#[test]
+fn a_device_without_modalias() {
+    let tree = tree("");
+    tree.remove("sys/class/infiniband/dev0/device/modalias");
+    let drivers = [with(vec![for_modalias(c"*")]), with(vec![for_driver(9)])];
+    // The pattern takes the name that the library makes up.
+    assert_eq!(winner(&drivers[..1], &found(&tree, 0)), Some(0));
+    assert_eq!(
+        winner(&[with(vec![for_pci(0x15b3, 0x1017)])], &found(&tree, 0)),
+        None
+    );
+}
+
+#[test]
+fn the_match_function_has_the_last_word() {
+    let tree = tree(CONNECTX);
+    let fake = |matches, entries| {
+        Fake {
+            entries,
+            matches: Some(matches),
+            ..Fake::default()
+        }
+        .driver()
+    };
+    assert_eq!(
+        winner(&[fake(false, vec![for_driver(9)])], &found(&tree, 9)),
+        None
+    );
+    assert_eq!(
+        winner(&[fake(true, vec![for_driver(8)])], &found(&tree, 9)),
+        Some(0)
+    );
+    assert_eq!(winner(&[fake(true, vec![])], &found(&tree, 9)), Some(0));
+}
+
+#[test]
+fn a_provider_without_any_way_to_match() {
+    assert_eq!(winner(&[with(vec![])], &found(&tree(CONNECTX), 9)), None);
+}
+
+#[test]
+fn versions_out_of_range_and_failures_go_to_the_next() {
+    let tree = tree(CONNECTX);
+    let old = Fake {
+        entries: vec![for_driver(9)],
+        abi: (2, 5),
+        ..Fake::default()
+    };
+    let broken = Fake {
+        entries: vec![for_driver(9)],
+        works: false,
+        ..Fake::default()
+    };
+    let drivers = [old.driver(), broken.driver(), with(vec![for_driver(9)])];
+    assert_eq!(winner(&drivers, &found(&tree, 9)), Some(2));
+    assert_eq!(winner(&drivers[..2], &found(&tree, 9)), None);
+}
+
+proptest! {
+    #[test]
+    fn a_pci_id_matches_its_modalias_alone(
+        asked: (u16, u16),
+        shown: (u16, u16),
+        same in any::<bool>(),
+    ) {
+        let shown = if same { asked } else { shown };
+        let alias = format!("pci:v{:08X}d{:08X}sv00000000sd00000000bc02", shown.0, shown.1);
+        let alias = CString::new(alias).unwrap();
+        let pattern = format!("pci:v{:08X}d{:08X}sv*", asked.0, asked.1);
+        let pattern = CString::new(pattern).unwrap();
+        let matched = fits(Match::Pci(asked.0, asked.1), &alias);
+        prop_assert_eq!(matched, asked == shown);
+        prop_assert_eq!(matched, glob::matches(&pattern, &alias));
+    }
+}
