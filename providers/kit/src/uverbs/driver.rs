@@ -137,6 +137,14 @@ impl<'a> Driver<'a> {
         })
     }
 
+    /// Driver data alone, for a command whose structure the provider does not lay out.
+    pub fn data(cmd: &'a mut [u8]) -> Self {
+        Self {
+            cmd: Side { buf: cmd, front: 0 },
+            ..Self::none()
+        }
+    }
+
     /// Attributes of the provider's own.
     pub fn linked(link: Option<Link<'a>>) -> Self {
         Self {

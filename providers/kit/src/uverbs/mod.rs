@@ -9,17 +9,25 @@
 
 mod destroy;
 mod driver;
+mod events;
 mod path;
 mod write;
 
 pub mod ah;
 pub mod context;
 pub mod counters;
+pub mod cq;
 pub mod device;
 pub mod dm;
+pub mod flow;
+pub mod flow_action;
 pub mod gid;
 pub mod mr;
 pub mod pd;
+pub mod post;
+pub mod qp;
+pub mod srq;
+pub mod wq;
 
 #[cfg(test)]
 pub mod fake;
@@ -30,6 +38,8 @@ pub use context::{alloc_async_fd, create_comp_channel};
 pub use driver::Driver;
 pub use path::{Fallback, Path, add_driver, choose_paths, run, try_ioctl};
 pub use write::{write, write_parts};
+
+use events::unless_imported;
 
 use crate::abi::handle::Ctx;
 use crate::errno::{Errno, Result};

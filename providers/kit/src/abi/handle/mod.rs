@@ -11,6 +11,7 @@ mod memory;
 mod number;
 mod object;
 mod queue;
+mod requests;
 mod sysfs;
 
 pub use context::{Ctx, LibraryVerbs};
@@ -18,4 +19,5 @@ pub use device::{DeviceRef, HeldDevice, hold, release};
 pub use driver::{Driver, Match, MatchEntry};
 pub use number::{counters_number, flow_action_number, xrcd_number};
 pub use object::*;
+pub use requests::{FlowSpec, Posted, receives, sends, specs};
 pub use sysfs::{Found, SysfsDev, SysfsView};
