@@ -92,7 +92,7 @@ unsigned int __ioctl_final_num_attrs(unsigned int num_attrs,
 
 /* No call, and an array of constant size, where there is plainly no link. */
 #define _ioctl_final_num_attrs(_num_attrs, _link) \
-	(__builtin_constant_p(!(_link)) && !(_link) ? \
+	(__builtin_constant_p((uintptr_t)(_link)) && !(uintptr_t)(_link) ? \
 		 (_num_attrs) : \
 		 __ioctl_final_num_attrs(_num_attrs, _link))
 

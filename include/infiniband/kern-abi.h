@@ -87,6 +87,25 @@ struct ex_hdr {
 	DECLARE_CMD_EXX(_enum, _name, _kabi, _kabi##_resp)
 
 /*
+ * struct _name: the common part, then the provider's. Both lie in a union, the second
+ * behind room for the first, because the kernel's structures may end in an array of no
+ * size, which nothing may follow.
+ */
+#define _VERBS_JOIN(_name, _common_type, _common, _kabi) \
+	__extension__ struct _name { \
+		__extension__ union { \
+			_common_type _common; \
+			__extension__ struct { \
+				char _common_room[sizeof(_common_type)]; \
+				__extension__ union { \
+					_STRUCT_##_kabi; \
+					struct _kabi drv_payload; \
+				}; \
+			}; \
+		}; \
+	}
+
+/*
  * Declares a provider's own request, struct _name, and answer, struct _name_resp:
  * the common part (ibv_cmd, ibv_resp), then the provider's, whose members can be
  * reached directly and, together, as drv_payload. For a provider structure
@@ -97,20 +116,8 @@ struct ex_hdr {
  * compile: the kernel counts bytes from the end of the common part.
  */
 #define DECLARE_DRV_CMD(_name, _enum, _kabi_req, _kabi_resp) \
-	__extension__ struct _name { \
-		IBV_ABI_REQ(_enum) ibv_cmd; \
-		__extension__ union { \
-			_STRUCT_##_kabi_req; \
-			struct _kabi_req drv_payload; \
-		}; \
-	}; \
-	__extension__ struct _name##_resp { \
-		IBV_KABI_RESP(_enum) ibv_resp; \
-		__extension__ union { \
-			_STRUCT_##_kabi_resp; \
-			struct _kabi_resp drv_payload; \
-		}; \
-	}; \
+	_VERBS_JOIN(_name, IBV_ABI_REQ(_enum), ibv_cmd, _kabi_req); \
+	_VERBS_JOIN(_name##_resp, IBV_KABI_RESP(_enum), ibv_resp, _kabi_resp); \
 	__VERBS_ASSERT(sizeof(IBV_KABI_REQ(_enum)) % \
 				       __alignof__(struct _kabi_req) == 0, \
 		       "padding in front of the provider's request"); \
