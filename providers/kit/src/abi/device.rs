@@ -125,7 +125,7 @@ pub const IBV_ATOMIC_HCA: ibv_atomic_cap = 1;
 pub const IBV_ATOMIC_GLOB: ibv_atomic_cap = 2;
 
 /// `struct ibv_device_attr`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 #[repr(C)]
 pub struct ibv_device_attr {
     pub fw_ver: [c_char; 64],
@@ -189,7 +189,7 @@ pub const IBV_ODP_SUPPORT_ATOMIC: ibv_odp_transport_cap_bits = 0x10;
 pub const IBV_ODP_SUPPORT_SRQ_RECV: ibv_odp_transport_cap_bits = 0x20;
 
 /// Unnamed struct inside the struct of that name.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 #[repr(C)]
 pub struct ibv_odp_caps_per_transport_caps {
     pub rc_odp_caps: u32,
@@ -199,7 +199,7 @@ pub struct ibv_odp_caps_per_transport_caps {
 layout!(ibv_odp_caps_per_transport_caps, 12, { rc_odp_caps: 0, uc_odp_caps: 4, ud_odp_caps: 8 });
 
 /// `struct ibv_odp_caps`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 #[repr(C)]
 pub struct ibv_odp_caps {
     pub general_caps: u64,
@@ -213,7 +213,7 @@ pub const IBV_ODP_SUPPORT: ibv_odp_general_caps = 1;
 pub const IBV_ODP_SUPPORT_IMPLICIT: ibv_odp_general_caps = 2;
 
 /// `struct ibv_tso_caps`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 #[repr(C)]
 pub struct ibv_tso_caps {
     pub max_tso: u32,
@@ -239,7 +239,7 @@ pub const IBV_RX_HASH_IPSEC_SPI: ibv_rx_hash_fields = 0x100;
 pub const IBV_RX_HASH_INNER: ibv_rx_hash_fields = 0x80000000;
 
 /// `struct ibv_rss_caps`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 #[repr(C)]
 pub struct ibv_rss_caps {
     pub supported_qpts: u32,
@@ -251,7 +251,7 @@ pub struct ibv_rss_caps {
 layout!(ibv_rss_caps, 32, { supported_qpts: 0, max_rwq_indirection_tables: 4, max_rwq_indirection_table_size: 8, rx_hash_fields_mask: 16, rx_hash_function: 24 });
 
 /// `struct ibv_packet_pacing_caps`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 #[repr(C)]
 pub struct ibv_packet_pacing_caps {
     pub qp_rate_limit_min: u32,
@@ -272,7 +272,7 @@ pub type ibv_tm_cap_flags = c_uint;
 pub const IBV_TM_CAP_RC: ibv_tm_cap_flags = 1;
 
 /// `struct ibv_tm_caps`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 #[repr(C)]
 pub struct ibv_tm_caps {
     pub max_rndv_hdr_size: u32,
@@ -284,7 +284,7 @@ pub struct ibv_tm_caps {
 layout!(ibv_tm_caps, 20, { max_rndv_hdr_size: 0, max_num_tags: 4, flags: 8, max_ops: 12, max_sge: 16 });
 
 /// `struct ibv_cq_moderation_caps`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 #[repr(C)]
 pub struct ibv_cq_moderation_caps {
     pub max_cq_count: u16,
@@ -299,7 +299,7 @@ pub const IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP: ibv_pci_atomic_op_size = 2;
 pub const IBV_PCI_ATOMIC_OPERATION_16_BYTE_SIZE_SUP: ibv_pci_atomic_op_size = 4;
 
 /// `struct ibv_pci_atomic_caps`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 #[repr(C)]
 pub struct ibv_pci_atomic_caps {
     pub fetch_add: u16,
@@ -309,7 +309,7 @@ pub struct ibv_pci_atomic_caps {
 layout!(ibv_pci_atomic_caps, 6, { fetch_add: 0, swap: 2, compare_swap: 4 });
 
 /// `struct ibv_device_attr_ex`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 #[repr(C)]
 pub struct ibv_device_attr_ex {
     pub orig_attr: ibv_device_attr,

@@ -62,7 +62,7 @@ pub const IBV_PORT_LINK_SPEED_HDR_SUP: ibv_port_cap_flags2 = 0x20;
 pub const IBV_PORT_LINK_SPEED_NDR_SUP: ibv_port_cap_flags2 = 0x400;
 
 /// `struct ibv_port_attr`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 #[repr(C)]
 pub struct ibv_port_attr {
     pub state: ibv_port_state,

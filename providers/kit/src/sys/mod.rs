@@ -12,3 +12,6 @@ pub mod stat;
 pub mod memory;
 pub mod pthread;
 pub mod write;
+
+#[cfg(test)]
+mod tests;

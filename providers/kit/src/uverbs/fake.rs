@@ -7,6 +7,7 @@ use crate::errno::Result;
 use crate::sys::{attr::Attr, write::Request};
 use crate::table::Private;
 use std::cell::RefCell;
+use std::sync::Mutex;
 
 /// What the kernel was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,4 +81,15 @@ impl Kernel for Fake<'_> {
         self.asked.borrow_mut().push(asked);
         (self.on_write.borrow_mut())(request)
     }
+}
+
+/// Runs `f` with the destruction of objects of lost devices allowed or not. One test at a time:
+/// the setting is the process's.
+pub fn with_disassociate<T>(allow: bool, f: impl FnOnce() -> T) -> T {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap();
+    super::allow_disassociate(allow);
+    let answer = f();
+    super::allow_disassociate(false);
+    answer
 }

@@ -31,6 +31,8 @@ pub mod wq;
 
 #[cfg(test)]
 pub mod fake;
+#[cfg(test)]
+mod tests;
 
 pub use crate::sys::ioctl::Ioctl;
 pub use crate::sys::link::Link;

@@ -104,8 +104,14 @@ fn instead(call: &Ioctl<'_>, fallback: Fallback) -> Result<Path> {
 /// With `IBVERBS_FORCE_WRITE=1` in the environment every command that has a write form is
 /// written to the command descriptor.
 pub fn choose_paths<K: Kernel + ?Sized>(kernel: &K) {
+    let forced = std::env::var_os("IBVERBS_FORCE_WRITE").is_some_and(|v| v == "1");
+    settle(kernel, forced);
+}
+
+/// As [`choose_paths`], with the environment's answer given.
+pub(super) fn settle<K: Kernel + ?Sized>(kernel: &K, forced: bool) {
     let private = kernel.private();
-    if std::env::var_os("IBVERBS_FORCE_WRITE").is_some_and(|v| v == "1") {
+    if forced {
         private.set_all_ioctls_unsupported();
         return;
     }

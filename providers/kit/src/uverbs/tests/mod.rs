@@ -1,0 +1,8 @@
+//! The command layer on a made-up kernel.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod commands;
+mod destroy;
+mod device;
+mod policy;
+mod write;
