@@ -61,7 +61,7 @@ fn from_environment() -> Vec<OsString> {
 
 /// The folders of this system that may hold providers.
 fn folders() -> Vec<PathBuf> {
-    let own = dl::file_of(all as *const std::ffi::c_void)
+    let own = dl::file_of(all as *const () as usize)
         .and_then(|file| Some(file.canonicalize().ok()?.parent()?.join("libibverbs")));
     let known = [
         format!("/usr/lib/{ARCH}-linux-gnu/libibverbs"),

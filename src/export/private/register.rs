@@ -19,7 +19,7 @@ unsafe extern "C" fn register_driver(ops: *const verbs_device_ops) {
     };
     if !load::is_loading() {
         // A table in no object (made at run time) is the business of whoever made it.
-        dl::pin(ops.cast());
+        dl::pin(ops.addr());
     }
     load::drivers::register(driver);
 }

@@ -1,6 +1,7 @@
 //! Shared objects.
 
-use core::ffi::{CStr, c_void};
+use core::ffi::CStr;
+use core::ptr::without_provenance;
 use libloading::os::unix::{Library, RTLD_NOW};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -32,10 +33,10 @@ fn text(error: &libloading::Error) -> String {
 }
 
 /// The file that the object at this address was loaded from.
-pub fn file_of(address: *const c_void) -> Option<PathBuf> {
+pub fn file_of(address: usize) -> Option<PathBuf> {
     let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: dladdr only compares the address with its map of objects, and fills `info`.
-    if unsafe { libc::dladdr(address, info.as_mut_ptr()) } == 0 {
+    if unsafe { libc::dladdr(without_provenance(address), info.as_mut_ptr()) } == 0 {
         return None;
     }
     // SAFETY: Dl_info is plain data, zeroed before the call.
@@ -50,7 +51,7 @@ pub fn file_of(address: *const c_void) -> Option<PathBuf> {
 
 /// Keeps the object at this address loaded for the rest of the process's life, as if it had
 /// been opened with RTLD_NODELETE. False when the linker does not know it.
-pub fn pin(address: *const c_void) -> bool {
+pub fn pin(address: usize) -> bool {
     let Some(file) = file_of(address) else {
         return false;
     };
@@ -76,17 +77,17 @@ mod tests {
 
     #[test]
     fn code_knows_its_file() {
-        let file = file_of(load as *const c_void).unwrap();
+        let file = file_of(load as *const () as usize).unwrap();
         assert_eq!(
             std::fs::canonicalize(file).unwrap(),
             std::env::current_exe().unwrap().canonicalize().unwrap()
         );
-        assert_eq!(file_of(core::ptr::null()), None);
+        assert_eq!(file_of(0), None);
     }
 
     #[test]
     fn a_loaded_object_is_pinned() {
-        assert!(pin(libc::getpid as *const c_void));
-        assert!(!pin(core::ptr::null()));
+        assert!(pin(libc::getpid as *const () as usize));
+        assert!(!pin(0));
     }
 }

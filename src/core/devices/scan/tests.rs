@@ -149,10 +149,10 @@ fn unreadable_files() {
     let tree = Tree::new();
     tree.add(&Shown::default());
     let ibdev = tree.at("sys/class/infiniband_verbs/uverbs0/ibdev");
-    std::fs::set_permissions(ibdev, Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(ibdev, Permissions::from_mode(0o000)).unwrap();
     assert_eq!(scanned(&tree), []);
     let class = tree.at("sys/class/infiniband_verbs");
-    std::fs::set_permissions(&class, Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&class, Permissions::from_mode(0o000)).unwrap();
     let refused = scan(&tree.places()).err();
     std::fs::set_permissions(&class, Permissions::from_mode(0o755)).unwrap();
     assert_eq!(refused, Some(Errno::PERM));
