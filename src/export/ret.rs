@@ -73,5 +73,26 @@ pub fn negative(r: Result<isize>) -> isize {
 
 /// EINVAL for a NULL argument.
 pub fn not_null<T>(p: *mut T) -> Result<*mut T> {
-    if p.is_null() { Err(Errno::INVAL) } else { Ok(p) }
+    if p.is_null() {
+        Err(Errno::INVAL)
+    } else {
+        Ok(p)
+    }
+}
+
+/// Tells C which request of a chain was not posted, if one was not.
+///
+/// # Safety
+/// `bad` is NULL or has room for a pointer.
+pub unsafe fn posted<T>(
+    r: std::result::Result<(), (*mut T, Errno)>,
+    bad: *mut *mut T,
+) -> Result<()> {
+    r.map_err(|(request, e)| {
+        // SAFETY: vouched for by the caller.
+        if let Some(bad) = unsafe { bad.as_mut() } {
+            *bad = request;
+        }
+        e
+    })
 }

@@ -1,6 +1,7 @@
 //! What C providers call: `ibv_cmd_*`, `verbs_set_ops` and their like.
 
 mod buffer;
+mod gid;
 mod ioctl;
 pub mod disassociate;
 mod cmd_pd;
@@ -12,3 +13,8 @@ mod context;
 mod log;
 mod register;
 mod sysfs;
+mod cmd_cq;
+mod cmd_flow;
+mod cmd_qp;
+mod cmd_srq;
+mod cmd_wq;

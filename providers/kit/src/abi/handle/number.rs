@@ -1,7 +1,7 @@
 //! The numbers by which the kernel knows objects (their `handle` members), and the objects that
 //! a creation command fills.
 
-use super::{Ah, Cq, Pd, Qp, RwqIndTable, Srq, Wq};
+use super::{Ah, Cq, Flow, Pd, Qp, RwqIndTable, Srq, Wq};
 use crate::abi::*;
 use core::ptr::NonNull;
 
@@ -17,7 +17,7 @@ macro_rules! numbers {
     )* };
 }
 
-numbers! { Pd.handle, Cq.handle, Qp.handle, Srq.handle, Wq.handle, Ah.handle }
+numbers! { Pd.handle, Cq.handle, Qp.handle, Srq.handle, Wq.handle, Ah.handle, Flow.handle }
 
 impl RwqIndTable<'_> {
     /// The object's number in the kernel.

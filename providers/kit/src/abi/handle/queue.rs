@@ -183,6 +183,19 @@ impl Qp<'_> {
 }
 
 impl Srq<'_> {
+    /// Makes the event count of a new queue ready.
+    ///
+    /// # Safety
+    /// `raw` is a provider's new queue that nobody else knows yet.
+    pub unsafe fn init_events(raw: *mut ibv_srq) {
+        // SAFETY: vouched for by the caller.
+        unsafe {
+            (*raw).events_completed = 0;
+            pthread::init_mutex(&raw mut (*raw).mutex);
+            pthread::init_cond(&raw mut (*raw).cond);
+        }
+    }
+
     /// Fills what the library owns of a new queue.
     ///
     /// # Safety
@@ -193,9 +206,7 @@ impl Srq<'_> {
             (*raw).context = pd.ctx().as_ptr();
             (*raw).srq_context = srq_context;
             (*raw).pd = pd.as_ptr();
-            (*raw).events_completed = 0;
-            pthread::init_mutex(&raw mut (*raw).mutex);
-            pthread::init_cond(&raw mut (*raw).cond);
+            Self::init_events(raw);
         }
     }
 

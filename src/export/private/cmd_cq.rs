@@ -1,0 +1,250 @@
+//! `ibv_cmd_*` of completion queues.
+
+use super::buffer::bytes;
+use crate::{export::ret, symver};
+use kit::{
+    abi::{
+        handle::{CompChannel, Cq, Ctx},
+        kernel::*,
+        *,
+    },
+    errno::{Errno, Result},
+    uverbs::{
+        Driver,
+        cq::{self, NewCq},
+    },
+};
+use std::ffi::{c_int, c_void};
+
+/// Makes the queue and notes what the kernel told of it.
+///
+/// # Safety
+/// `queue` is a provider's new object, `channel` is live or NULL.
+unsafe fn create(
+    ctx: Ctx<'_>,
+    queue: *mut ibv_cq,
+    channel: *const ibv_comp_channel,
+    new: NewCq,
+    driver: &mut Driver<'_>,
+) -> Result<()> {
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        let new = NewCq {
+            user_handle: ret::not_null(queue)?.expose_provenance() as u64,
+            channel: channel.as_ref().map(|channel| channel.fd),
+            async_fd: ctx.async_fd_raw(),
+            ..new
+        };
+        (*queue).context = ctx.as_ptr();
+        let made = cq::create_cq(&ctx, &new, driver)?;
+        (*queue).handle = made.handle;
+        (*queue).cqe = made.cqe.cast_signed();
+    }
+    Ok(())
+}
+
+/// A queue of so many entries, without anything special.
+fn plain(cqe: u32, comp_vector: u32) -> NewCq {
+    NewCq {
+        user_handle: 0,
+        cqe,
+        channel: None,
+        comp_vector,
+        flags: 0,
+        stamps_anyway: false,
+        async_fd: -1,
+    }
+}
+
+unsafe extern "C" fn create_cq(
+    context: *mut ibv_context,
+    cqe: c_int,
+    channel: *mut ibv_comp_channel,
+    comp_vector: c_int,
+    queue: *mut ibv_cq,
+    cmd: *mut c_void,
+    cmd_size: usize,
+    resp: *mut c_void,
+    resp_size: usize,
+) -> c_int {
+    // SAFETY: the provider passes an open context, the application's channel, a new object and
+    // its own buffers.
+    ret::command(unsafe {
+        Ctx::from_raw(context).and_then(|ctx| {
+            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
+            let mut driver = Driver::buffers::<ib_uverbs_create_cq>(cmd, resp)?;
+            let new = plain(cqe.cast_unsigned(), comp_vector.cast_unsigned());
+            create(ctx, queue, channel, new, &mut driver)
+        })
+    })
+}
+symver!(create_cq => "ibv_cmd_create_cq", "IBVERBS_PRIVATE_34");
+
+/// The kernel's flags for what the application asks.
+fn flags(attr: &ibv_cq_init_attr_ex) -> Result<u32> {
+    if attr.comp_mask & !(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) != 0 {
+        return Err(Errno::OPNOTSUPP);
+    }
+    let stamps =
+        IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+    let mut flags = 0;
+    if attr.wc_flags & u64::from(stamps) != 0 {
+        flags |= IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION;
+    }
+    if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0
+        && attr.flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN != 0
+    {
+        flags |= IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
+    }
+    Ok(flags)
+}
+
+unsafe extern "C" fn create_cq_ex(
+    context: *mut ibv_context,
+    attr: *const ibv_cq_init_attr_ex,
+    queue: *mut verbs_cq,
+    cmd: *mut c_void,
+    cmd_size: usize,
+    resp: *mut c_void,
+    resp_size: usize,
+    cmd_flags: u32,
+) -> c_int {
+    // SAFETY: the provider passes an open context, the application's attributes, a new object,
+    // which starts with an ibv_cq, and its own buffers.
+    ret::command(unsafe {
+        Ctx::from_raw(context).and_then(|ctx| {
+            let attr = attr.as_ref().ok_or(Errno::INVAL)?;
+            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
+            let mut driver = Driver::buffers::<ib_uverbs_ex_create_cq>(cmd, resp)?;
+            let new = NewCq {
+                flags: flags(attr)?,
+                stamps_anyway: cmd_flags & CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX != 0,
+                ..plain(attr.cqe, attr.comp_vector)
+            };
+            create(ctx, queue.cast(), attr.channel, new, &mut driver)
+        })
+    })
+}
+symver!(create_cq_ex => "ibv_cmd_create_cq_ex", "IBVERBS_PRIVATE_34");
+
+unsafe extern "C" fn init_cq(
+    queue: *mut ibv_cq,
+    context: *mut ibv_context,
+    channel: *mut ibv_comp_channel,
+    cq_context: *mut c_void,
+) {
+    if queue.is_null() {
+        return;
+    }
+    // SAFETY: the provider passes a new queue, its open context and a live channel or NULL.
+    unsafe {
+        if let Ok(ctx) = Ctx::from_raw(context) {
+            Cq::init(queue, ctx, CompChannel::from_raw(channel).ok(), cq_context);
+        }
+    }
+}
+symver!(init_cq => "verbs_init_cq", "IBVERBS_PRIVATE_34");
+
+unsafe extern "C" fn destroy_cq(queue: *mut ibv_cq) -> c_int {
+    // SAFETY: the provider passes a live queue.
+    ret::command(unsafe { Cq::from_raw(queue) }.and_then(|h| {
+        if let Some((comp, asynchronous)) = cq::destroy_cq(&h.ctx(), h.number())? {
+            h.wait_acked(comp, asynchronous);
+        }
+        Ok(())
+    }))
+}
+symver!(destroy_cq => "ibv_cmd_destroy_cq", "IBVERBS_PRIVATE_34");
+
+unsafe extern "C" fn resize_cq(
+    queue: *mut ibv_cq,
+    cqe: c_int,
+    cmd: *mut c_void,
+    cmd_size: usize,
+    resp: *mut c_void,
+    resp_size: usize,
+) -> c_int {
+    // SAFETY: the provider passes a live queue and its own buffers.
+    ret::command(unsafe {
+        Cq::from_raw(queue).and_then(|h| {
+            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
+            let mut driver = Driver::buffers::<ib_uverbs_resize_cq>(cmd, resp)?;
+            let entries = cqe.cast_unsigned();
+            h.set_entries(cq::resize_cq(&h.ctx(), h.number(), entries, &mut driver)?);
+            Ok(())
+        })
+    })
+}
+symver!(resize_cq => "ibv_cmd_resize_cq", "IBVERBS_PRIVATE_34");
+
+unsafe extern "C" fn modify_cq(
+    queue: *mut ibv_cq,
+    attr: *mut ibv_modify_cq_attr,
+    cmd: *mut c_void,
+    cmd_size: usize,
+) -> c_int {
+    // SAFETY: the provider passes a live queue, the application's attributes and its own buffer.
+    ret::command(unsafe {
+        Cq::from_raw(queue).and_then(|h| {
+            let attr = attr.as_ref().ok_or(Errno::INVAL)?;
+            let moderation = ib_uverbs_cq_moderation {
+                cq_count: attr.moderate.cq_count,
+                cq_period: attr.moderate.cq_period,
+            };
+            let cmd = bytes(cmd, cmd_size);
+            let mut driver = Driver::buffers::<ib_uverbs_ex_modify_cq>(cmd, &mut [])?;
+            cq::modify_cq(
+                &h.ctx(),
+                h.number(),
+                attr.attr_mask,
+                moderation,
+                &mut driver,
+            )
+        })
+    })
+}
+symver!(modify_cq => "ibv_cmd_modify_cq", "IBVERBS_PRIVATE_34");
+
+fn completion(wc: &ib_uverbs_wc) -> ibv_wc {
+    ibv_wc {
+        wr_id: wc.wr_id,
+        status: wc.status,
+        opcode: wc.opcode,
+        vendor_err: wc.vendor_err,
+        byte_len: wc.byte_len,
+        imm: ibv_wc_imm {
+            invalidated_rkey: wc.ex,
+        },
+        qp_num: wc.qp_num,
+        src_qp: wc.src_qp,
+        wc_flags: wc.wc_flags,
+        pkey_index: wc.pkey_index,
+        slid: wc.slid,
+        sl: wc.sl,
+        dlid_path_bits: wc.dlid_path_bits,
+    }
+}
+
+unsafe extern "C" fn poll_cq(queue: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> c_int {
+    // SAFETY: the provider passes a live queue, and room for so many completions.
+    ret::count(unsafe {
+        Cq::from_raw(queue).and_then(|h| {
+            let most = usize::try_from(entries).map_err(|_| Errno::INVAL)?;
+            let room = ret::not_null(wc)?;
+            let found = cq::poll_cq(&h.ctx(), h.number(), most, |i, wc| {
+                room.add(i).write(completion(wc));
+            })?;
+            c_int::try_from(found).map_err(|_| Errno::OVERFLOW)
+        })
+    })
+}
+symver!(poll_cq => "ibv_cmd_poll_cq", "IBVERBS_PRIVATE_34");
+
+unsafe extern "C" fn req_notify_cq(queue: *mut ibv_cq, solicited_only: c_int) -> c_int {
+    // SAFETY: the provider passes a live queue.
+    ret::command(
+        unsafe { Cq::from_raw(queue) }
+            .and_then(|h| cq::req_notify_cq(&h.ctx(), h.number(), solicited_only != 0)),
+    )
+}
+symver!(req_notify_cq => "ibv_cmd_req_notify_cq", "IBVERBS_PRIVATE_34");

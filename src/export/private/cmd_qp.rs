@@ -1,0 +1,506 @@
+//! `ibv_cmd_*` of queue pairs.
+
+use super::buffer::bytes;
+use crate::{export::ret, symver};
+use kit::{
+    abi::{
+        handle::{Cq, Ctx, Pd, Qp, RwqIndTable, Srq, receives, sends, xrcd_number},
+        kernel::*,
+        *,
+    },
+    errno::{Errno, Result},
+    uverbs::{
+        Driver, post,
+        qp::{self, CreatedQp, NewQp, Queues},
+    },
+};
+use std::{
+    ffi::{c_int, c_void},
+    mem::offset_of,
+    ptr,
+};
+
+/// The shared receive queue that the attributes name, if any.
+///
+/// # Safety
+/// `srq` is live or NULL.
+unsafe fn shared(srq: *mut ibv_srq) -> Result<Option<u32>> {
+    if srq.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: vouched for by the caller.
+    unsafe { Srq::from_raw(srq) }.map(|srq| Some(srq.number()))
+}
+
+/// # Safety
+/// `cq` is live or NULL.
+unsafe fn completions(cq: *mut ibv_cq) -> Result<Option<u32>> {
+    // SAFETY: vouched for by the caller.
+    unsafe { Cq::from_raw(cq) }.map(|cq| Some(cq.number()))
+}
+
+/// The queues that a queue pair with an indirection table has: sends, if it has any.
+///
+/// # Safety
+/// Objects that the attributes name are live, or NULL.
+unsafe fn spread(pd: Pd<'_>, attr: &ibv_qp_init_attr_ex) -> Result<Queues> {
+    // Its receives go to the queues of the table.
+    if !attr.recv_cq.is_null() {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        Ok(Queues::Domain {
+            pd: pd.number(),
+            send_cq: match attr.cap.max_send_wr {
+                0 => None,
+                _ => completions(attr.send_cq)?,
+            },
+            recv_cq: None,
+            ind_table: Some(RwqIndTable::from_raw(attr.rwq_ind_tbl)?.number()),
+        })
+    }
+}
+
+/// # Safety
+/// Objects that the attributes name are live, or NULL.
+unsafe fn queues(pd: Pd<'_>, attr: &ibv_qp_init_attr_ex, table: bool) -> Result<Queues> {
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        if table {
+            return spread(pd, attr);
+        }
+        Ok(Queues::Domain {
+            pd: pd.number(),
+            send_cq: completions(attr.send_cq)?,
+            recv_cq: match attr.qp_type {
+                IBV_QPT_XRC_SEND => None,
+                _ => completions(attr.recv_cq)?,
+            },
+            ind_table: None,
+        })
+    }
+}
+
+/// What the application asks for. Members that the mask leaves out are not read: the attributes
+/// of an old program end before them.
+///
+/// # Safety
+/// Objects that the attributes name are live, or NULL.
+unsafe fn asked(attr: &ibv_qp_init_attr_ex) -> Result<NewQp> {
+    let given = |bit| attr.comp_mask & bit != 0;
+    // SAFETY: vouched for by the caller; providers embed every ibv_xrcd.
+    let (queues, srq) = unsafe {
+        let queues = match attr.qp_type {
+            IBV_QPT_XRC_RECV if given(IBV_QP_INIT_ATTR_XRCD) => {
+                Queues::Xrc(xrcd_number(attr.xrcd).ok_or(Errno::INVAL)?)
+            }
+            kind if kind != IBV_QPT_XRC_RECV && given(IBV_QP_INIT_ATTR_PD) => {
+                let table = given(IBV_QP_INIT_ATTR_IND_TABLE);
+                queues(Pd::from_raw(attr.pd)?, attr, table)?
+            }
+            _ => return Err(Errno::INVAL),
+        };
+        (queues, shared(attr.srq)?)
+    };
+    let flags = given(IBV_QP_INIT_ATTR_CREATE_FLAGS).then(|| attr.create_flags);
+    let own_source = flags.is_some_and(|flags| flags & IBV_QP_CREATE_SOURCE_QPN != 0);
+    Ok(NewQp {
+        user_handle: 0,
+        qp_type: attr.qp_type,
+        queues,
+        srq,
+        cap: attr.cap.into(),
+        signal_all: attr.sq_sig_all != 0,
+        flags,
+        source_qpn: if own_source { attr.source_qpn } else { 0 },
+        async_fd: -1,
+    })
+}
+
+/// Fills what the library owns of a new queue pair.
+///
+/// # Safety
+/// `pair` is a provider's new object.
+unsafe fn fill(pair: *mut ibv_qp, ctx: Ctx<'_>, attr: &ibv_qp_init_attr_ex) {
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        (*pair).context = ctx.as_ptr();
+        (*pair).qp_context = attr.qp_context;
+        (*pair).pd = match attr.comp_mask & IBV_QP_INIT_ATTR_PD {
+            0 => ptr::null_mut(),
+            _ => attr.pd,
+        };
+        (*pair).send_cq = attr.send_cq;
+        (*pair).recv_cq = attr.recv_cq;
+        (*pair).srq = attr.srq;
+        (*pair).qp_type = attr.qp_type;
+        (*pair).state = IBV_QPS_RESET;
+        Qp::init_events(pair);
+    }
+}
+
+/// Makes the queue pair and notes what the kernel told of it, in the attributes too.
+///
+/// # Safety
+/// `pair` is a provider's new object; objects that the attributes name are live, or NULL.
+unsafe fn create(
+    ctx: Ctx<'_>,
+    pair: *mut ibv_qp,
+    attr: &mut ibv_qp_init_attr_ex,
+    driver: &mut Driver<'_>,
+) -> Result<()> {
+    // SAFETY: vouched for by the caller. An event may come before the command returns.
+    unsafe {
+        let new = NewQp {
+            user_handle: ret::not_null(pair)?.expose_provenance() as u64,
+            async_fd: ctx.async_fd_raw(),
+            ..asked(attr)?
+        };
+        fill(pair, ctx, attr);
+        let CreatedQp {
+            handle,
+            qp_num,
+            cap,
+        } = qp::create_qp(&ctx, &new, driver)?;
+        (*pair).handle = handle;
+        (*pair).qp_num = qp_num;
+        attr.cap = cap.into();
+    }
+    Ok(())
+}
+
+/// The same attributes in the extended form.
+fn extended(attr: &ibv_qp_init_attr, pd: *mut ibv_pd) -> ibv_qp_init_attr_ex {
+    ibv_qp_init_attr_ex {
+        qp_context: attr.qp_context,
+        send_cq: attr.send_cq,
+        recv_cq: attr.recv_cq,
+        srq: attr.srq,
+        cap: attr.cap,
+        qp_type: attr.qp_type,
+        sq_sig_all: attr.sq_sig_all,
+        comp_mask: IBV_QP_INIT_ATTR_PD,
+        pd,
+        xrcd: ptr::null_mut(),
+        create_flags: 0,
+        max_tso_header: 0,
+        rwq_ind_tbl: ptr::null_mut(),
+        rx_hash_conf: ibv_rx_hash_conf {
+            rx_hash_function: 0,
+            rx_hash_key_len: 0,
+            rx_hash_key: ptr::null_mut(),
+            rx_hash_fields_mask: 0,
+        },
+        source_qpn: 0,
+        send_ops_flags: 0,
+    }
+}
+
+unsafe extern "C" fn create_qp(
+    pd: *mut ibv_pd,
+    pair: *mut ibv_qp,
+    attr: *mut ibv_qp_init_attr,
+    cmd: *mut c_void,
+    cmd_size: usize,
+    resp: *mut c_void,
+    resp_size: usize,
+) -> c_int {
+    // SAFETY: the provider passes a live domain, a new object, the application's attributes and
+    // its own buffers.
+    ret::command(unsafe {
+        Pd::from_raw(pd).and_then(|h| {
+            let attr = attr.as_mut().ok_or(Errno::INVAL)?;
+            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
+            let mut driver = Driver::buffers::<ib_uverbs_create_qp>(cmd, resp)?;
+            let mut wide = extended(attr, pd);
+            create(h.ctx(), pair, &mut wide, &mut driver)?;
+            attr.cap = wide.cap;
+            Ok(())
+        })
+    })
+}
+symver!(create_qp => "ibv_cmd_create_qp", "IBVERBS_PRIVATE_34");
+
+/// As [`create`], for a `verbs_qp` and attributes that may have the bits `known`.
+///
+/// # Safety
+/// As for [`create`].
+unsafe fn create_verbs_qp(
+    ctx: Ctx<'_>,
+    pair: *mut verbs_qp,
+    attr: *mut ibv_qp_init_attr_ex,
+    known: u32,
+    driver: &mut Driver<'_>,
+) -> Result<()> {
+    // SAFETY: vouched for by the caller; a verbs_qp starts with its ibv_qp.
+    unsafe {
+        let attr = attr.as_mut().ok_or(Errno::INVAL)?;
+        if attr.comp_mask & !known != 0 {
+            return Err(Errno::INVAL);
+        }
+        create(ctx, pair.cast(), attr, driver)?;
+        (*pair).comp_mask = 0;
+        if attr.comp_mask & IBV_QP_INIT_ATTR_XRCD != 0 {
+            (*pair).comp_mask = VERBS_QP_XRCD;
+            (*pair).xrcd = match attr.qp_type {
+                IBV_QPT_XRC_RECV => attr.xrcd.cast(),
+                _ => ptr::null_mut(),
+            };
+        }
+    }
+    Ok(())
+}
+
+/// What the plain command can say.
+const KNOWN: u32 = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+
+/// What the extended command can say, or leaves to the provider's part of it.
+const KNOWN_EX: u32 = KNOWN
+    | IBV_QP_INIT_ATTR_CREATE_FLAGS
+    | IBV_QP_INIT_ATTR_MAX_TSO_HEADER
+    | IBV_QP_INIT_ATTR_IND_TABLE
+    | IBV_QP_INIT_ATTR_RX_HASH;
+
+unsafe extern "C" fn create_qp_ex(
+    context: *mut ibv_context,
+    pair: *mut verbs_qp,
+    attr: *mut ibv_qp_init_attr_ex,
+    cmd: *mut c_void,
+    cmd_size: usize,
+    resp: *mut c_void,
+    resp_size: usize,
+) -> c_int {
+    // SAFETY: the provider passes an open context, a new object, the application's attributes
+    // and its own buffers.
+    ret::command(unsafe {
+        Ctx::from_raw(context).and_then(|ctx| {
+            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
+            let mut driver = Driver::buffers::<ib_uverbs_create_qp>(cmd, resp)?;
+            create_verbs_qp(ctx, pair, attr, KNOWN, &mut driver)
+        })
+    })
+}
+symver!(create_qp_ex => "ibv_cmd_create_qp_ex", "IBVERBS_PRIVATE_34");
+
+unsafe extern "C" fn create_qp_ex2(
+    context: *mut ibv_context,
+    pair: *mut verbs_qp,
+    attr: *mut ibv_qp_init_attr_ex,
+    cmd: *mut c_void,
+    cmd_size: usize,
+    resp: *mut c_void,
+    resp_size: usize,
+) -> c_int {
+    // SAFETY: as above.
+    ret::command(unsafe {
+        Ctx::from_raw(context).and_then(|ctx| {
+            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
+            let mut driver = Driver::buffers::<ib_uverbs_ex_create_qp>(cmd, resp)?;
+            create_verbs_qp(ctx, pair, attr, KNOWN_EX, &mut driver)
+        })
+    })
+}
+symver!(create_qp_ex2 => "ibv_cmd_create_qp_ex2", "IBVERBS_PRIVATE_34");
+
+/// The XRC domain that the attributes have to name, beside number and type.
+///
+/// # Safety
+/// A domain that they name is live, or NULL.
+unsafe fn open_domain(attr: &ibv_qp_open_attr) -> Result<u32> {
+    const NEEDED: u32 = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+    if attr.comp_mask >= IBV_QP_OPEN_ATTR_RESERVED {
+        return Err(Errno::OPNOTSUPP);
+    }
+    if attr.comp_mask & NEEDED != NEEDED {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: vouched for by the caller; providers embed every ibv_xrcd.
+    unsafe { xrcd_number(attr.xrcd) }.ok_or(Errno::INVAL)
+}
+
+/// Fills an opened queue pair, whose queues belong to another process.
+///
+/// # Safety
+/// `pair` is a provider's new object of `size` bytes.
+unsafe fn fill_opened(
+    pair: *mut verbs_qp,
+    size: c_int,
+    ctx: Ctx<'_>,
+    attr: &ibv_qp_open_attr,
+) -> Result<()> {
+    const WITH_XRCD: usize = offset_of!(verbs_qp, xrcd) + size_of::<*mut verbs_xrcd>();
+    let size = usize::try_from(size).map_err(|_| Errno::INVAL)?;
+    let qp: *mut ibv_qp = pair.cast();
+    // SAFETY: vouched for by the caller; a verbs_qp starts with its ibv_qp.
+    unsafe {
+        (*qp).context = ctx.as_ptr();
+        (*qp).qp_context = attr.qp_context;
+        (*qp).pd = ptr::null_mut();
+        (*qp).send_cq = ptr::null_mut();
+        (*qp).recv_cq = ptr::null_mut();
+        (*qp).srq = ptr::null_mut();
+        (*qp).qp_num = attr.qp_num;
+        (*qp).qp_type = attr.qp_type;
+        (*qp).state = IBV_QPS_UNKNOWN;
+        Qp::init_events(qp);
+        (*pair).comp_mask = 0;
+        if size >= WITH_XRCD {
+            (*pair).comp_mask = VERBS_QP_XRCD;
+            (*pair).xrcd = attr.xrcd.cast();
+        }
+    }
+    Ok(())
+}
+
+unsafe extern "C" fn open_qp(
+    context: *mut ibv_context,
+    pair: *mut verbs_qp,
+    size: c_int,
+    attr: *mut ibv_qp_open_attr,
+    cmd: *mut c_void,
+    cmd_size: usize,
+    resp: *mut c_void,
+    resp_size: usize,
+) -> c_int {
+    // SAFETY: the provider passes an open context, a new object, the application's attributes
+    // and its own buffers.
+    ret::command(unsafe {
+        Ctx::from_raw(context).and_then(|ctx| {
+            let attr = attr.as_ref().ok_or(Errno::INVAL)?;
+            let domain = open_domain(attr)?;
+            let name = ret::not_null(pair)?.expose_provenance() as u64;
+            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
+            let mut driver = Driver::buffers::<ib_uverbs_open_qp>(cmd, resp)?;
+            fill_opened(pair, size, ctx, attr)?;
+            let number = (domain, attr.qp_num);
+            let handle = qp::open_qp(&ctx, number, attr.qp_type, name, &mut driver)?;
+            (*pair.cast::<ibv_qp>()).handle = handle;
+            Ok(())
+        })
+    })
+}
+symver!(open_qp => "ibv_cmd_open_qp", "IBVERBS_PRIVATE_34");
+
+unsafe extern "C" fn destroy_qp(pair: *mut ibv_qp) -> c_int {
+    // SAFETY: the provider passes a live queue pair.
+    ret::command(unsafe { Qp::from_raw(pair) }.and_then(|h| {
+        if let Some(events) = qp::destroy_qp(&h.ctx(), h.number())? {
+            h.wait_acked(events);
+        }
+        Ok(())
+    }))
+}
+symver!(destroy_qp => "ibv_cmd_destroy_qp", "IBVERBS_PRIVATE_34");
+
+unsafe extern "C" fn modify_qp(
+    pair: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    attr_mask: c_int,
+    cmd: *mut c_void,
+    cmd_size: usize,
+) -> c_int {
+    // SAFETY: the provider passes a live queue pair, the application's attributes and its own
+    // buffer.
+    ret::command(unsafe {
+        Qp::from_raw(pair).and_then(|h| {
+            let attr = attr.as_ref().ok_or(Errno::INVAL)?;
+            let command = qp::modify_command(h.number(), attr, attr_mask.cast_unsigned());
+            let cmd = bytes(cmd, cmd_size);
+            let mut driver = Driver::buffers::<ib_uverbs_modify_qp>(cmd, &mut [])?;
+            qp::modify_qp(&h.ctx(), &command, &mut driver)
+        })
+    })
+}
+symver!(modify_qp => "ibv_cmd_modify_qp", "IBVERBS_PRIVATE_34");
+
+unsafe extern "C" fn modify_qp_ex(
+    pair: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    attr_mask: c_int,
+    cmd: *mut c_void,
+    cmd_size: usize,
+    resp: *mut c_void,
+    resp_size: usize,
+) -> c_int {
+    // SAFETY: as above.
+    ret::command(unsafe {
+        Qp::from_raw(pair).and_then(|h| {
+            let attr = attr.as_ref().ok_or(Errno::INVAL)?;
+            let mask = attr_mask.cast_unsigned();
+            // Old programs' attributes end before the rate limit.
+            let rate_limit = match mask & IBV_QP_RATE_LIMIT {
+                0 => 0,
+                _ => attr.rate_limit,
+            };
+            let command = qp::modify_command(h.number(), attr, mask);
+            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
+            let mut driver = Driver::buffers::<ib_uverbs_ex_modify_qp>(cmd, resp)?;
+            qp::modify_qp_ex(&h.ctx(), command, rate_limit, &mut driver)
+        })
+    })
+}
+symver!(modify_qp_ex => "ibv_cmd_modify_qp_ex", "IBVERBS_PRIVATE_34");
+
+unsafe extern "C" fn query_qp(
+    pair: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    attr_mask: c_int,
+    init_attr: *mut ibv_qp_init_attr,
+    cmd: *mut c_void,
+    cmd_size: usize,
+) -> c_int {
+    // SAFETY: the provider passes a live queue pair, room for both kinds of attributes and its
+    // own buffer.
+    ret::command(unsafe {
+        Qp::from_raw(pair).and_then(|h| {
+            let (attr, init_attr) = (attr.as_mut(), init_attr.as_mut());
+            let (attr, init_attr) = attr.zip(init_attr).ok_or(Errno::INVAL)?;
+            let cmd = bytes(cmd, cmd_size);
+            let mut driver = Driver::buffers::<ib_uverbs_query_qp>(cmd, &mut [])?;
+            let mask = attr_mask.cast_unsigned();
+            let told = qp::query_qp(&h.ctx(), h.number(), mask, &mut driver)?;
+            qp::read_attr(attr, &told);
+            init_attr.qp_context = (*pair).qp_context;
+            init_attr.send_cq = (*pair).send_cq;
+            init_attr.recv_cq = (*pair).recv_cq;
+            init_attr.srq = (*pair).srq;
+            init_attr.cap = told.cap();
+            init_attr.qp_type = (*pair).qp_type;
+            init_attr.sq_sig_all = told.sq_sig_all.into();
+            Ok(())
+        })
+    })
+}
+symver!(query_qp => "ibv_cmd_query_qp", "IBVERBS_PRIVATE_34");
+
+unsafe extern "C" fn post_send(
+    pair: *mut ibv_qp,
+    wr: *mut ibv_send_wr,
+    bad_wr: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: the provider passes a live queue pair, the application's chain and room for a
+    // pointer.
+    ret::command(unsafe {
+        Qp::from_raw(pair).and_then(|h| {
+            let chain = sends(wr, h.qp_type());
+            ret::posted(post::post_send(&h.ctx(), h.number(), chain), bad_wr)
+        })
+    })
+}
+symver!(post_send => "ibv_cmd_post_send", "IBVERBS_PRIVATE_34");
+
+unsafe extern "C" fn post_recv(
+    pair: *mut ibv_qp,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: as above.
+    ret::command(unsafe {
+        Qp::from_raw(pair).and_then(|h| {
+            let chain = receives(wr);
+            ret::posted(post::post_recv(&h.ctx(), h.number(), chain), bad_wr)
+        })
+    })
+}
+symver!(post_recv => "ibv_cmd_post_recv", "IBVERBS_PRIVATE_34");
