@@ -132,15 +132,23 @@ pub fn leading_number(text: &str) -> u32 {
     digits[..end].parse().unwrap_or(0)
 }
 
-/// The GUID in a text like `5054:00ff:fe12:3456`.
+/// The GUID in a text like `5054:00ff:fe12:3456`; what follows it is ignored.
 pub fn guid(text: &str) -> Option<u64> {
-    let mut parts = text.trim().split(':');
+    let mut parts = text.trim().splitn(4, ':');
     let mut guid = 0;
-    for _ in 0..4 {
-        let part = parts.next()?;
-        guid = guid << 16 | u64::from(u16::from_str_radix(part, 16).ok()?);
+    for _ in 0..3 {
+        guid = guid << 16 | hexadecimal(parts.next()?)?;
     }
-    parts.next().is_none().then_some(guid)
+    let last = parts.next()?;
+    let end = last.find(|c: char| !c.is_ascii_hexdigit());
+    Some(guid << 16 | hexadecimal(&last[..end.unwrap_or(last.len())])?)
+}
+
+fn hexadecimal(part: &str) -> Option<u64> {
+    if part.starts_with('+') {
+        return None;
+    }
+    Some(u16::from_str_radix(part, 16).ok()?.into())
 }
 
 #[cfg(test)]

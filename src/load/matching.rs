@@ -3,6 +3,7 @@
 
 use crate::core::{sysfs, warn};
 use kit::abi::handle::{Driver, Found, HeldDevice, Match, MatchEntry, SysfsDev};
+use kit::errno::Result;
 use kit::sys::glob;
 use rustix::fs::CWD;
 use std::ffi::{CStr, CString};
@@ -13,23 +14,26 @@ const MODALIAS: usize = 512;
 /// Makes the device of `found` with the first provider that takes it: those whose table names the
 /// kernel driver come first, then all in the order in which they registered. None when no
 /// provider takes it.
-pub fn find(drivers: &[Driver], found: &Found, dev_path: &str) -> Option<HeldDevice> {
+///
+/// # Errors
+/// ENOMEM; ENAMETOOLONG for a name that has no room in the C struct.
+pub fn find(drivers: &[Driver], found: &Found, dev_path: &str) -> Result<Option<HeldDevice>> {
     let named = |driver: &&Driver| by_driver_id(**driver, found).is_some();
     let first = drivers.iter().filter(named);
     let others = drivers.iter().filter(|driver| !named(driver));
-    let mut device = SysfsDev::new(found).ok()?;
+    let mut device = SysfsDev::new(found)?;
     for driver in first.chain(others) {
         if !matches(*driver, found, &mut device) {
             continue;
         }
         device = match driver.alloc_device(device, dev_path) {
-            Ok(made) => return Some(made),
+            Ok(made) => return Ok(Some(made)),
             Err(back) => back,
         };
         let path = &found.path;
         warn(&format!("Fatal: couldn't allocate device for {path}"));
     }
-    None
+    Ok(None)
 }
 
 /// Whether a provider takes a device: its table has an entry for it or, where it brings a match

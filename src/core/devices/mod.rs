@@ -18,7 +18,7 @@ use kit::sys::stat::char_device;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::CWD;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Bytes that the text of a node GUID is read into, NUL included.
 const GUID_TEXT: usize = 24;
@@ -39,7 +39,9 @@ pub struct Devices {
     list: Mutex<Vec<HeldDevice>>,
     /// The version of the kernel's interface has been found good.
     interface: AtomicBool,
-    /// The providers have been loaded.
+    /// Threads that are loading the providers. Changes under the lock.
+    loading: AtomicUsize,
+    /// The providers have been loaded. Changes under the lock.
     loaded: AtomicBool,
 }
 
@@ -96,6 +98,7 @@ impl Devices {
         Self {
             list: Mutex::new(Vec::new()),
             interface: AtomicBool::new(false),
+            loading: AtomicUsize::new(0),
             loaded: AtomicBool::new(false),
         }
     }
@@ -105,20 +108,30 @@ impl Devices {
         let scan = scan::scan(&from.places)?;
         self.check(&scan, &from.places)?;
         let (mut new, gone) = reconcile(&mut list, scan.devices);
-        new = attach(&mut list, new, from);
-        if !new.is_empty() && !self.loaded.load(Ordering::Acquire) {
-            // Constructors of providers call back into the library, and another thread may sit
-            // in one of them and wait for this list.
-            MutexGuard::unlocked(&mut list, from.load);
-            self.loaded.store(true, Ordering::Release);
+        // While another thread loads, only some of the providers are there to choose from.
+        if self.loaded.load(Ordering::Relaxed) || self.loading.load(Ordering::Relaxed) == 0 {
+            new = attach(&mut list, new, from)?;
+        }
+        if !new.is_empty() && !self.loaded.load(Ordering::Relaxed) {
+            self.load(&mut list, from);
             new.retain(|found| !knows(&list, found));
-            new = attach(&mut list, new, from);
+            new = attach(&mut list, new, from)?;
         }
         let held = list.clone();
         drop(list);
         drop(gone);
         warn_of(&new);
         Ok(held)
+    }
+
+    /// Loads the providers, without the lock: their constructors call back into the library, and
+    /// another thread may sit in one of them and wait for this list. A thread that wants the list
+    /// meanwhile loads too, instead of waiting.
+    fn load(&self, list: &mut MutexGuard<'_, Vec<HeldDevice>>, from: &Surroundings<'_>) {
+        self.loading.fetch_add(1, Ordering::Relaxed);
+        MutexGuard::unlocked(list, from.load);
+        self.loading.fetch_sub(1, Ordering::Relaxed);
+        self.loaded.store(true, Ordering::Relaxed);
     }
 
     fn check(&self, scan: &scan::Scan, places: &Places) -> Result<()> {
@@ -154,24 +167,25 @@ fn knows(list: &[HeldDevice], found: &Found) -> bool {
 
 /// Puts every device that a registered provider takes at the front of the list, in the kernel's
 /// order. Returns the others.
-fn attach(list: &mut Vec<HeldDevice>, new: Vec<Found>, from: &Surroundings<'_>) -> Vec<Found> {
+fn attach(
+    list: &mut Vec<HeldDevice>,
+    new: Vec<Found>,
+    from: &Surroundings<'_>,
+) -> Result<Vec<Found>> {
     if new.is_empty() {
-        return new;
+        return Ok(new);
     }
     let drivers = (from.drivers)();
-    let mut taken = Vec::new();
-    let rest = new
-        .into_iter()
-        .filter(|found| {
-            let dev_path = from.places.class_path(&found.sysfs_name);
-            let made = load::matching::find(&drivers, found, &dev_path);
-            let missing = made.is_none();
-            taken.extend(made);
-            missing
-        })
-        .collect();
+    let (mut taken, mut rest) = (Vec::new(), Vec::new());
+    for found in new {
+        let dev_path = from.places.class_path(&found.sysfs_name);
+        match load::matching::find(&drivers, &found, &dev_path)? {
+            Some(made) => taken.push(made),
+            None => rest.push(found),
+        }
+    }
     list.splice(0..0, taken);
-    rest
+    Ok(rest)
 }
 
 fn warn_of(unmatched: &[Found]) {

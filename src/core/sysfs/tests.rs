@@ -65,7 +65,8 @@ fn numbers_and_guids() {
     assert_eq!(leading_number(" 6"), 6);
     assert_eq!(guid("5054:00ff:fe12:3456"), Some(0x5054_00ff_fe12_3456));
     assert_eq!(guid("0:0:0:1\n"), Some(1));
-    for bad in ["", "1:2:3", "1:2:3:4:5", "1:2:3:x", "10000:0:0:0"] {
+    assert_eq!(guid("1:2:3:4:5"), Some(0x1_0002_0003_0004));
+    for bad in ["", "1:2:3", "1:2:3:", "1:2:3:x", "10000:0:0:0", "1:+2:3:4 "] {
         assert_eq!(guid(bad), None, "{bad}");
     }
 }

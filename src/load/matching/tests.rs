@@ -38,7 +38,7 @@ const CONNECTX: &str = "pci:v000015B3d00001017sv000015B3sd00000020bc02sc00i00\n"
 
 /// Which of the drivers made the device.
 fn winner(drivers: &[Driver], found: &Found) -> Option<usize> {
-    let made = find(drivers, found, DEV_PATH)?;
+    let made = find(drivers, found, DEV_PATH).unwrap()?;
     let chosen = made.device().driver().unwrap();
     drivers.iter().position(|driver| *driver == chosen)
 }
@@ -148,6 +148,16 @@ fn versions_out_of_range_and_failures_go_to_the_next() {
     let drivers = [old.driver(), broken.driver(), with(vec![for_driver(9)])];
     assert_eq!(winner(&drivers, &found(&tree, 9)), Some(2));
     assert_eq!(winner(&drivers[..2], &found(&tree, 9)), None);
+}
+
+#[test]
+fn a_name_that_does_not_fit() {
+    let long = Found {
+        name: "x".repeat(64),
+        ..found(&tree(""), 9)
+    };
+    let refused = find(&[with(vec![for_driver(9)])], &long, DEV_PATH);
+    assert_eq!(refused.err().map(|e| e.raw()), Some(libc::ENAMETOOLONG));
 }
 
 proptest! {
