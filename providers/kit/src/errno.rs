@@ -32,6 +32,8 @@ impl Errno {
     pub const OVERFLOW: Self = Self(libc::EOVERFLOW);
     /// An answer that cannot be read.
     pub const PROTO: Self = Self(libc::EPROTO);
+    /// Try again.
+    pub const AGAIN: Self = Self(libc::EAGAIN);
     /// Protocol not supported: the kernel does not know this ioctl.
     pub const PROTONOSUPPORT: Self = Self(libc::EPROTONOSUPPORT);
 

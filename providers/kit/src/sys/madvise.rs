@@ -106,7 +106,11 @@ impl Page {
     /// # Errors
     /// EINVAL before Linux 4.14.
     pub fn wipe_on_fork(&self) -> Result<()> {
-        advise(self.addr(), rustix::param::page_size(), libc::MADV_WIPEONFORK)
+        advise(
+            self.addr(),
+            rustix::param::page_size(),
+            libc::MADV_WIPEONFORK,
+        )
     }
 
     /// Keeps the page mapped for good.

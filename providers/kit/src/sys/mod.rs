@@ -8,8 +8,11 @@ pub mod fd;
 pub mod glob;
 pub mod ioctl;
 pub mod link;
+pub mod madvise;
+pub mod mapping;
 pub mod stat;
 pub mod memory;
+pub mod per_process;
 pub mod pthread;
 pub mod write;
 

@@ -28,6 +28,7 @@ impl<T: Default + Send + Sync> PerProcess<T> {
     ///
     /// # Errors
     /// ENOMEM at the first use.
+    #[inline]
     pub fn get(&self) -> Result<&T> {
         // SAFETY: a non-null cell is a leaked page that begins with an AtomicPtr (zeroed: null).
         let cell = match unsafe { self.cell.load(Acquire).as_ref() } {
@@ -46,10 +47,7 @@ impl<T: Default + Send + Sync> PerProcess<T> {
         // Before 4.14, see above.
         let _ = page.wipe_on_fork();
         let new = page.as_ptr().cast();
-        match self
-            .cell
-            .compare_exchange(null_mut(), new, AcqRel, Acquire)
-        {
+        match self.cell.compare_exchange(null_mut(), new, AcqRel, Acquire) {
             Ok(_) => {
                 let cell = page.leak().cast::<AtomicPtr<T>>();
                 // SAFETY: a whole page, zeroed, kept for good.

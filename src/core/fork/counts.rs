@@ -1,0 +1,532 @@
+#![forbid(unsafe_code)]
+//! How many live ranges each page of the process lies in.
+//!
+//! A tree as a processor's page table has it: leaves of 64 pages, above them nodes of 1024
+//! slots. A range adds 1 to each slot that it covers whole, and goes down only at its two ends;
+//! the count of a page is the sum along its path. So a range costs a few cache lines whatever
+//! its length, and how many others it overlaps does not matter.
+
+use super::leaf::{LEAF_PAGES, Leaf, mask, runs};
+use kit::errno::{Errno, Result};
+use std::ops::Range;
+
+/// Page numbers: address divided by page size.
+pub type Pages = Range<u64>;
+
+const NODE_BITS: u32 = 10;
+const SLOTS: usize = 1 << NODE_BITS;
+/// Level of the root; the slots of level 0 stand for leaves.
+const TOP: u32 = 3;
+/// Page numbers below this can be counted: with pages of 4 KiB, addresses below 2^58.
+pub const LIMIT: u64 = LEAF_PAGES << (NODE_BITS * (TOP + 1));
+
+/// Neither a child nor the next spare; index 0 is the root, which is neither.
+const NONE: u32 = 0;
+const ROOT: u32 = 0;
+
+/// The most nodes below the root that one call can add: one a level at each end of its range.
+const NODES_A_CALL: usize = 2 * TOP as usize;
+/// The same for leaves.
+const LEAVES_A_CALL: usize = 2;
+/// Above this many leaves (256 bytes each) the memory goes back when the last range does.
+const KEPT_LEAVES: usize = 1024;
+
+#[derive(Clone, Copy)]
+struct Slot {
+    /// Ranges that cover the slot whole (and are not counted further down).
+    whole: u32,
+    /// Index of the node or leaf below.
+    child: u32,
+}
+
+impl Slot {
+    const EMPTY: Self = Self {
+        whole: 0,
+        child: NONE,
+    };
+
+    fn is_empty(self) -> bool {
+        self.whole == 0 && self.child == NONE
+    }
+
+    /// A count that reached the largest value stays there: the page errs on the protected side.
+    fn add(&mut self) {
+        self.whole = self.whole.saturating_add(1);
+    }
+
+    fn remove(&mut self) {
+        if self.whole != u32::MAX {
+            self.whole = self.whole.saturating_sub(1);
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Node {
+    slots: [Slot; SLOTS],
+    /// Slots that are not empty.
+    used: u32,
+    next_spare: u32,
+}
+
+impl Node {
+    const EMPTY: Self = Self {
+        slots: [Slot::EMPTY; SLOTS],
+        used: 0,
+        next_spare: NONE,
+    };
+}
+
+/// Where a slot lies: the level of its node, and the pages that it stands for.
+#[derive(Clone, Copy)]
+struct Place {
+    level: u32,
+    first: u64,
+}
+
+impl Place {
+    const ROOT: Self = Self {
+        level: TOP,
+        first: 0,
+    };
+
+    /// Pages of one slot of a node here.
+    fn slot_pages(self) -> u64 {
+        LEAF_PAGES << (NODE_BITS * self.level)
+    }
+
+    /// The slots of a node here that `pages` touches: index, place below it, and the part of
+    /// `pages` in it.
+    fn slots(self, pages: Pages) -> impl Iterator<Item = (usize, Part)> {
+        let each = self.slot_pages();
+        let shift = each.trailing_zeros();
+        let from = (pages.start - self.first) >> shift;
+        let to = (pages.end - 1 - self.first) >> shift;
+        (from..=to).map(move |slot| {
+            let first = self.first + (slot << shift);
+            let inside = pages.start.max(first)..pages.end.min(first + each);
+            let part = Part {
+                below: Self {
+                    level: self.level.wrapping_sub(1),
+                    first,
+                },
+                whole: inside.end - inside.start == each,
+                pages: inside,
+            };
+            (index(slot), part)
+        })
+    }
+}
+
+/// What a range covers of a slot.
+struct Part {
+    /// Where the slot's child lies; of a leaf only `first` is meant.
+    below: Place,
+    pages: Pages,
+    whole: bool,
+}
+
+impl Part {
+    /// The part as bits of a leaf.
+    fn mask(&self) -> u64 {
+        mask(
+            self.pages.start - self.below.first,
+            self.pages.end - self.below.first,
+        )
+    }
+}
+
+/// Some pages of one leaf.
+struct Near {
+    leaf: u32,
+    mask: u64,
+    /// Whether a range counted further up covers them.
+    covered: bool,
+}
+
+/// The slot that a number stands for, once shifted to its level.
+fn index(shifted: u64) -> usize {
+    shifted as usize & (SLOTS - 1)
+}
+
+/// Counts of live ranges by page.
+pub struct PageCounts {
+    nodes: Vec<Node>,
+    leaves: Vec<Leaf>,
+    spare_nodes: Spare,
+    spare_leaves: Spare,
+}
+
+/// A list of unused entries, linked through their `next_spare`.
+#[derive(Clone, Copy)]
+struct Spare {
+    first: u32,
+    len: usize,
+}
+
+impl Spare {
+    const NONE: Self = Self {
+        first: NONE,
+        len: 0,
+    };
+}
+
+impl PageCounts {
+    /// All counts 0; takes no memory before [`PageCounts::reserve`].
+    pub const fn new() -> Self {
+        Self {
+            nodes: Vec::new(),
+            leaves: Vec::new(),
+            spare_nodes: Spare::NONE,
+            spare_leaves: Spare::NONE,
+        }
+    }
+
+    /// Makes sure that the next [`add`](Self::add) and the next [`remove`](Self::remove) need
+    /// no memory.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn reserve(&mut self) -> Result<()> {
+        if self.nodes.is_empty() {
+            grow(&mut self.nodes, 1, Node::EMPTY)?;
+            grow(&mut self.leaves, 1, Leaf::EMPTY)?;
+        }
+        while self.spare_nodes.len < 2 * NODES_A_CALL {
+            let index = grow(&mut self.nodes, NODES_A_CALL, Node::EMPTY)?;
+            self.spare_node(index);
+        }
+        while self.spare_leaves.len < 2 * LEAVES_A_CALL {
+            let index = grow(&mut self.leaves, LEAVES_A_CALL, Leaf::EMPTY)?;
+            self.spare_leaf(index);
+        }
+        Ok(())
+    }
+
+    /// Adds 1 to the count of each page; [`reserve`](Self::reserve) comes before it.
+    pub fn add(&mut self, pages: Pages) {
+        if !pages.is_empty() {
+            self.add_below(ROOT, Place::ROOT, pages);
+        }
+    }
+
+    /// Takes 1 from the count of each page that has one; [`reserve`](Self::reserve) comes
+    /// before it.
+    pub fn remove(&mut self, pages: Pages) {
+        if !pages.is_empty() {
+            self.remove_below(ROOT, Place::ROOT, pages);
+        }
+        if self.leaves.len() > KEPT_LEAVES && self.nodes[ROOT as usize].used == 0 {
+            *self = Self::new();
+        }
+    }
+
+    /// [`add`](Self::add) for the common case, in which every page already counts 1 or more:
+    /// false, and nothing is done, where that is not so or would take long to find out.
+    pub fn add_to_counted(&mut self, pages: &Pages) -> bool {
+        let Some(near) = self.near(pages) else {
+            return false;
+        };
+        let counted = |at: &Near| at.covered || self.leaf(at).zeros() & at.mask == 0;
+        if !near.iter().all(counted) {
+            return false;
+        }
+        for at in near {
+            self.leaves[at.leaf as usize].add(at.mask);
+        }
+        true
+    }
+
+    /// [`remove`](Self::remove) for the common case, in which every page counts 2 or more:
+    /// false, and nothing is done, where that is not so or would take long to find out.
+    pub fn remove_from_shared(&mut self, pages: &Pages) -> bool {
+        let Some(near) = self.near(pages) else {
+            return false;
+        };
+        let shared = |at: &Near| {
+            let leaf = self.leaf(at);
+            (leaf.zeros() | leaf.ones()) & at.mask == 0
+        };
+        if !near.iter().all(shared) {
+            return false;
+        }
+        for at in near {
+            self.leaves[at.leaf as usize].remove(at.mask);
+        }
+        true
+    }
+
+    /// Where pages lie that are all in one leaf, or in two neighbours below the same node; the
+    /// second is empty for one. None where they are not, or a leaf is not there.
+    fn near(&self, pages: &Pages) -> Option<[Near; 2]> {
+        let last = pages.end.checked_sub(1)?;
+        let (first_leaf, last_leaf) = (pages.start / LEAF_PAGES, last / LEAF_PAGES);
+        if last_leaf.wrapping_sub(first_leaf) > 1
+            || first_leaf >> NODE_BITS != last_leaf >> NODE_BITS
+        {
+            return None;
+        }
+        let mut node = self.nodes.first()?;
+        let mut covered = false;
+        for level in (1..=TOP).rev() {
+            let slot = node.slots[index(first_leaf >> (NODE_BITS * level))];
+            covered |= slot.whole > 0;
+            if slot.child == NONE {
+                return None;
+            }
+            node = &self.nodes[slot.child as usize];
+        }
+        let at = |leaf: u64, mask: u64| {
+            let slot = node.slots[index(leaf)];
+            (slot.child != NONE).then_some(Near {
+                leaf: slot.child,
+                mask,
+                covered: covered || slot.whole > 0,
+            })
+        };
+        let (from, to) = (pages.start % LEAF_PAGES, last % LEAF_PAGES + 1);
+        if first_leaf == last_leaf {
+            return Some([at(first_leaf, mask(from, to))?, at(first_leaf, 0)?]);
+        }
+        Some([
+            at(first_leaf, mask(from, LEAF_PAGES))?,
+            at(last_leaf, mask(0, to))?,
+        ])
+    }
+
+    /// Whether a range ends among the 64 pages around `page`.
+    pub fn counts_near(&self, page: u64) -> bool {
+        self.near(&(page..page + 1)).is_some()
+    }
+
+    fn leaf(&self, at: &Near) -> &Leaf {
+        &self.leaves[at.leaf as usize]
+    }
+
+    /// Calls `each` with every longest run of `pages` whose count is `count` (0 or 1), in
+    /// ascending order, until it fails.
+    ///
+    /// # Errors
+    /// Those of `each`.
+    pub fn runs<E>(
+        &self,
+        pages: Pages,
+        count: u32,
+        each: impl FnMut(Pages) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let mut join = Join {
+            each,
+            pending: 0..0,
+        };
+        if self.nodes.is_empty() {
+            if count == 0 {
+                join.push(pages)?;
+            }
+        } else if !pages.is_empty() {
+            self.runs_below(ROOT, Place::ROOT, pages, count, &mut join)?;
+        }
+        join.flush()
+    }
+
+    fn add_below(&mut self, node: u32, place: Place, pages: Pages) {
+        for (slot, part) in place.slots(pages) {
+            if part.whole {
+                self.change(node, slot, Slot::add);
+                continue;
+            }
+            let child = self.child(node, slot, place.level);
+            if place.level == 0 {
+                self.leaves[child as usize].add(part.mask());
+            } else {
+                self.add_below(child, part.below, part.pages);
+            }
+        }
+    }
+
+    fn remove_below(&mut self, node: u32, place: Place, pages: Pages) {
+        for (slot, part) in place.slots(pages) {
+            let Slot { whole, child } = self.slot(node, slot);
+            if part.whole && whole > 0 {
+                self.change(node, slot, Slot::remove);
+                continue;
+            }
+            if whole > 0 && self.lacks(child, &part, place.level) {
+                self.push_down(node, slot, place.level);
+            }
+            let child = self.slot(node, slot).child;
+            if child == NONE {
+                continue;
+            }
+            if place.level == 0 {
+                self.leaves[child as usize].remove(part.mask());
+            } else {
+                self.remove_below(child, part.below, part.pages);
+            }
+            self.drop_if_empty(node, slot, place.level);
+        }
+    }
+
+    /// Whether a page of the part has count 0 as far as `child` and what is below it knows.
+    fn lacks(&self, child: u32, part: &Part, level: u32) -> bool {
+        if child == NONE {
+            return true;
+        }
+        if level == 0 {
+            return self.leaves[child as usize].zeros() & part.mask() != 0;
+        }
+        let mut found = Join {
+            each: |_| Err(()),
+            pending: 0..0,
+        };
+        let walk = self.runs_below(child, part.below, part.pages.clone(), 0, &mut found);
+        walk.and_then(|()| found.flush()).is_err()
+    }
+
+    /// Counts one of the slot's whole ranges one level further down, so that a part of it can be
+    /// taken away. Only a range given back in other pieces than it was protected in needs this.
+    fn push_down(&mut self, node: u32, slot: usize, level: u32) {
+        let child = self.child(node, slot, level);
+        self.change(node, slot, Slot::remove);
+        if level == 0 {
+            self.leaves[child as usize].add(!0);
+            return;
+        }
+        for below in 0..SLOTS {
+            self.change(child, below, Slot::add);
+        }
+    }
+
+    fn runs_below<E, F: FnMut(Pages) -> std::result::Result<(), E>>(
+        &self,
+        node: u32,
+        place: Place,
+        pages: Pages,
+        count: u32,
+        join: &mut Join<F>,
+    ) -> std::result::Result<(), E> {
+        for (slot, part) in place.slots(pages) {
+            let Slot { whole, child } = self.slot(node, slot);
+            let Some(missing) = count.checked_sub(whole) else {
+                continue;
+            };
+            if child == NONE {
+                if missing == 0 {
+                    join.push(part.pages)?;
+                }
+            } else if place.level > 0 {
+                self.runs_below(child, part.below, part.pages, missing, join)?;
+            } else {
+                let leaf = &self.leaves[child as usize];
+                let found = if missing == 0 {
+                    leaf.zeros()
+                } else {
+                    leaf.ones()
+                };
+                let first = part.below.first;
+                for (from, to) in runs(found & part.mask()) {
+                    join.push(first + from..first + to)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn slot(&self, node: u32, slot: usize) -> Slot {
+        self.nodes[node as usize].slots[slot & (SLOTS - 1)]
+    }
+
+    /// Changes a slot, keeping its node's number of used slots right.
+    fn change(&mut self, node: u32, slot: usize, change: impl FnOnce(&mut Slot)) {
+        let node = &mut self.nodes[node as usize];
+        let slot = &mut node.slots[slot & (SLOTS - 1)];
+        let was_empty = slot.is_empty();
+        change(slot);
+        node.used += u32::from(was_empty);
+        node.used -= u32::from(slot.is_empty());
+    }
+
+    /// The slot's child, made if there is none.
+    fn child(&mut self, node: u32, slot: usize, level: u32) -> u32 {
+        let child = self.slot(node, slot).child;
+        if child != NONE {
+            return child;
+        }
+        let child = if level == 0 {
+            let index = self.spare_leaves.first;
+            self.spare_leaves.first = self.leaves[index as usize].next_spare;
+            self.spare_leaves.len -= 1;
+            index
+        } else {
+            let index = self.spare_nodes.first;
+            self.spare_nodes.first = self.nodes[index as usize].next_spare;
+            self.spare_nodes.len -= 1;
+            index
+        };
+        self.change(node, slot, |slot| slot.child = child);
+        child
+    }
+
+    fn drop_if_empty(&mut self, node: u32, slot: usize, level: u32) {
+        let child = self.slot(node, slot).child;
+        if level == 0 {
+            if !self.leaves[child as usize].is_empty() {
+                return;
+            }
+            self.spare_leaf(child);
+        } else {
+            if self.nodes[child as usize].used > 0 {
+                return;
+            }
+            self.spare_node(child);
+        }
+        self.change(node, slot, |slot| slot.child = NONE);
+    }
+
+    fn spare_leaf(&mut self, index: u32) {
+        self.leaves[index as usize].next_spare = self.spare_leaves.first;
+        self.spare_leaves.first = index;
+        self.spare_leaves.len += 1;
+    }
+
+    fn spare_node(&mut self, index: u32) {
+        self.nodes[index as usize].next_spare = self.spare_nodes.first;
+        self.spare_nodes.first = index;
+        self.spare_nodes.len += 1;
+    }
+}
+
+/// Appends an empty entry and returns its index; makes room for `at_once` more where it has to.
+fn grow<T>(entries: &mut Vec<T>, at_once: usize, empty: T) -> Result<u32> {
+    let index = u32::try_from(entries.len()).map_err(|_| Errno::NOMEM)?;
+    entries.try_reserve(at_once).map_err(|_| Errno::NOMEM)?;
+    entries.push(empty);
+    Ok(index)
+}
+
+/// Joins runs that touch.
+struct Join<F> {
+    each: F,
+    pending: Pages,
+}
+
+impl<E, F: FnMut(Pages) -> std::result::Result<(), E>> Join<F> {
+    fn push(&mut self, run: Pages) -> std::result::Result<(), E> {
+        if run.start == self.pending.end && !self.pending.is_empty() {
+            self.pending.end = run.end;
+            return Ok(());
+        }
+        self.flush()?;
+        self.pending = run;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> std::result::Result<(), E> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        (self.each)(std::mem::take(&mut self.pending))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+#![forbid(unsafe_code)]
+//! From bytes to the whole pages that hold them.
+
+use super::{counts::Pages, page_size};
+use kit::errno::{Errno, Result};
+use std::collections::BTreeMap;
+
+/// The pages that hold the bytes, all of the ordinary size.
+///
+/// # Errors
+/// EINVAL when the range wraps around.
+pub fn plain(addr: usize, len: usize) -> Result<Pages> {
+    let end = addr.checked_add(len).ok_or(Errno::INVAL)?;
+    let size = rustix::param::page_size();
+    pages(addr / size * size, end, size)
+}
+
+/// The pages that hold the bytes, with the first and the last of them as large as the mapping
+/// there has them.
+///
+/// # Errors
+/// EINVAL when the range wraps around.
+pub fn huge(addr: usize, len: usize) -> Result<Pages> {
+    let base = rustix::param::page_size();
+    let end = addr.checked_add(len).ok_or(Errno::INVAL)?;
+    let last = end.saturating_sub(1).max(addr);
+    let first_size = page_size::at(addr).unwrap_or(base).max(base);
+    let same_page = last / first_size == addr / first_size;
+    let last_size = if same_page {
+        first_size
+    } else {
+        page_size::at(last).unwrap_or(base).max(base)
+    };
+    pages(addr / first_size * first_size, end, last_size)
+}
+
+/// `start` is a page boundary; `end` is rounded up to `end_size`.
+fn pages(start: usize, end: usize, end_size: usize) -> Result<Pages> {
+    let base = rustix::param::page_size();
+    let end = end.checked_next_multiple_of(end_size).ok_or(Errno::INVAL)?;
+    // An address fits in 64 bits.
+    Ok((start / base) as u64..(end / base) as u64)
+}
+
+/// What live ranges were rounded to, where that is not [`plain`]: their mapping may be gone when
+/// they are given back, and its page size with it.
+#[derive(Default)]
+pub struct Rounding(BTreeMap<(usize, usize), Vec<Pages>>);
+
+impl Rounding {
+    /// Notes the pages of a new range.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn note(&mut self, addr: usize, len: usize, pages: &Pages) -> Result<()> {
+        if plain(addr, len).as_ref() == Ok(pages) {
+            return Ok(());
+        }
+        let noted = self.0.entry((addr, len)).or_default();
+        noted.try_reserve(1).map_err(|_| Errno::NOMEM)?;
+        noted.push(pages.clone());
+        Ok(())
+    }
+
+    /// The pages of the latest such range that was noted.
+    pub fn recall(&self, addr: usize, len: usize) -> Option<Pages> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.get(&(addr, len))?.last().cloned()
+    }
+
+    /// Forgets the latest such range, if it was noted with these pages.
+    pub fn take(&mut self, addr: usize, len: usize, pages: &Pages) {
+        if self.0.is_empty() {
+            return;
+        }
+        let Some(noted) = self.0.get_mut(&(addr, len)) else {
+            return;
+        };
+        noted.pop_if(|last| last == pages);
+        if noted.is_empty() {
+            self.0.remove(&(addr, len));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_pages() {
+        let size = rustix::param::page_size();
+        assert_eq!(plain(size, size), Ok(1..2));
+        assert_eq!(plain(size - 1, 2), Ok(0..2));
+        assert_eq!(plain(1, 1), Ok(0..1));
+        assert_eq!(plain(usize::MAX, 1), Err(Errno::INVAL));
+        assert_eq!(plain(usize::MAX - 1, 1), Err(Errno::INVAL));
+        assert_eq!(huge(usize::MAX, 9), Err(Errno::INVAL));
+    }
+
+    #[test]
+    fn unusual_roundings_are_noted_in_order() {
+        let mut rounding = Rounding::default();
+        let base = plain(4096, 1).unwrap();
+        rounding.note(4096, 1, &base).unwrap();
+        assert_eq!(rounding.recall(4096, 1), None);
+        rounding.note(4096, 1, &(0..512)).unwrap();
+        rounding.note(4096, 1, &(0..1024)).unwrap();
+        assert_eq!(rounding.recall(4096, 1), Some(0..1024));
+        rounding.take(4096, 1, &base);
+        assert_eq!(rounding.recall(4096, 1), Some(0..1024));
+        rounding.take(4096, 1, &(0..1024));
+        rounding.take(4096, 1, &(0..512));
+        assert!(rounding.0.is_empty());
+    }
+}
