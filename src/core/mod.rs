@@ -1,5 +1,6 @@
 //! What verbs mean: devices, contexts, memory and fork, events, addresses, configuration.
 
+pub mod address;
 pub mod chardev;
 pub mod config;
 pub mod context;

@@ -3,6 +3,8 @@
 pub mod private;
 pub mod ret;
 
+mod address;
+mod ah;
 mod channel;
 mod context;
 mod cq;
@@ -11,8 +13,10 @@ mod dm;
 mod event;
 #[cfg(test)]
 pub mod fake;
+mod gid;
 mod marshal;
 mod pd;
+mod pkey;
 mod port;
 mod qp;
 mod srq;

@@ -2,6 +2,7 @@
 
 mod buffer;
 mod gid;
+mod gid;
 mod ioctl;
 pub mod disassociate;
 mod cmd_pd;

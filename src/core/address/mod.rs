@@ -1,0 +1,118 @@
+#![forbid(unsafe_code)]
+//! Addresses: GID and P_Key tables, address handles from completions, and the Ethernet address
+//! behind a GID.
+
+pub mod entry;
+pub mod gid;
+pub mod grh;
+pub mod handle;
+pub mod pkey;
+pub mod sysfs;
+
+#[cfg(test)]
+mod made_up;
+
+use kit::errno::{Errno, Result};
+use kit::uverbs::Kernel;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{read, retry_on_intr};
+use std::path::Path;
+
+/// The sixteen bytes of a GID, in network order.
+pub type Gid = [u8; 16];
+
+/// The GID of an empty table entry.
+pub const EMPTY: Gid = [0; 16];
+
+/// How a GID travels, as far as sysfs and address handles tell the kinds apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// InfiniBand, or RoCE v1: the GRH is a header of its own.
+    V1,
+    /// RoCE v2: IP and UDP headers stand for the GRH.
+    V2,
+}
+
+/// An open device, as address queries see it. Tests bring a made-up one.
+pub trait Device: Kernel {
+    /// The text of a file below the device's folder in sysfs, without a newline at its end;
+    /// empty for an empty file.
+    ///
+    /// # Errors
+    /// The kernel's; EPROTO when the contents are no text, or far longer than any attribute
+    /// of an address.
+    fn read(&self, file: &str) -> Result<String>;
+
+    /// Number of ports; the first is port 1.
+    ///
+    /// # Errors
+    /// Those of ibv_query_device(3).
+    fn ports(&self) -> Result<u8>;
+
+    /// What there is to know of a port.
+    ///
+    /// # Errors
+    /// Those of ibv_query_port(3).
+    fn port(&self, port: u8) -> Result<Port>;
+
+    /// Index of the network interface of that name.
+    ///
+    /// # Errors
+    /// ENODEV when there is none, or not in this network namespace.
+    fn interface(&self, name: &str) -> Result<u32>;
+}
+
+/// A port, as address queries see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// `IBV_LINK_LAYER_*`.
+    pub link_layer: u8,
+    /// Entries of its GID table.
+    pub gids: u32,
+}
+
+/// A query that failed. The API reports what was learnt from sysfs differently: some calls
+/// return EINVAL whatever went wrong, and leave the reason in errno.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What a call that returns error numbers returns.
+    pub code: Errno,
+    /// What errno is left at.
+    pub reason: Errno,
+}
+
+/// Result of a query that may fail in two ways.
+pub type Answer<T> = std::result::Result<T, Failure>;
+
+impl From<Errno> for Failure {
+    fn from(e: Errno) -> Self {
+        Self { code: e, reason: e }
+    }
+}
+
+impl Failure {
+    /// A part of an entry that sysfs did not show.
+    fn in_sysfs(reason: Errno) -> Self {
+        Self {
+            code: Errno::INVAL,
+            reason,
+        }
+    }
+}
+
+/// The longest text that a file of an address may have, in bytes.
+const TEXT: usize = 63;
+
+/// The text of a file, as [`Device::read`].
+///
+/// # Errors
+/// As [`Device::read`].
+pub fn read_text(path: &Path) -> Result<String> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = retry_on_intr(|| open(path, flags, Mode::empty()))?;
+    let mut buffer = [0; TEXT + 1];
+    let length = retry_on_intr(|| read(&file, &mut buffer))?;
+    let text = buffer.get(..length).filter(|text| text.len() <= TEXT);
+    let text = std::str::from_utf8(text.ok_or(Errno::PROTO)?).map_err(|_| Errno::PROTO)?;
+    Ok(text.strip_suffix('\n').unwrap_or(text).to_owned())
+}

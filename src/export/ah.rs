@@ -1,0 +1,86 @@
+//! Address handles: ibv_create_ah(3), ibv_create_ah_from_wc(3).
+
+use super::address::{self, Device};
+use super::ret;
+use crate::core::address::{grh, handle};
+use crate::symver;
+use kit::abi::{
+    handle::{Ah, Ctx, Pd},
+    ibv_ah, ibv_ah_attr, ibv_context, ibv_grh, ibv_pd, ibv_wc,
+};
+use kit::errno::{Errno, Result};
+use std::ffi::c_int;
+
+unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
+    // SAFETY: the caller passes a live domain and attributes, or NULL; a new handle is valid.
+    unsafe {
+        let arguments = ret::not_null(attr).and_then(|_| Pd::from_raw(pd));
+        ret::pointer_of(arguments, |h| {
+            let ah = (h.table().create_ah())(pd, attr);
+            if let Some(handle) = ah.as_mut() {
+                handle.context = h.ctx().as_ptr();
+                handle.pd = pd;
+            }
+            ah
+        })
+    }
+}
+symver!(create_ah => "ibv_create_ah", "IBVERBS_1.1");
+
+unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
+    // SAFETY: the caller passes a live handle or NULL, and does not use it afterwards.
+    unsafe { ret::code_of(Ah::from_raw(ah), |h| (h.table().destroy_ah())(ah)) }
+}
+symver!(destroy_ah => "ibv_destroy_ah", "IBVERBS_1.1");
+
+/// # Safety
+/// `wc` is a completion or NULL, `grh` the header in front of its data or NULL.
+unsafe fn attributes(
+    context: *mut ibv_context,
+    port_num: u8,
+    wc: *const ibv_wc,
+    grh: *const ibv_grh,
+) -> Result<ibv_ah_attr> {
+    // SAFETY: vouched for by the caller; the header is bytes of the same size.
+    let (ctx, wc, grh) = unsafe {
+        let ctx = Ctx::from_raw(context)?;
+        let wc = wc.as_ref().ok_or(Errno::INVAL)?;
+        (ctx, wc, grh.cast::<[u8; grh::SIZE]>().as_ref())
+    };
+    address::reason(handle::attributes(&Device(ctx), port_num, wc, grh))
+}
+
+unsafe extern "C" fn init_ah_from_wc(
+    context: *mut ibv_context,
+    port_num: u8,
+    wc: *mut ibv_wc,
+    grh: *mut ibv_grh,
+    ah_attr: *mut ibv_ah_attr,
+) -> c_int {
+    // SAFETY: the caller passes an open context, a completion and room for the attributes, or
+    // NULL; the header may be left out where the completion has none.
+    ret::minus_one(unsafe {
+        ret::not_null(ah_attr).and_then(|_| {
+            ah_attr.write(attributes(context, port_num, wc, grh)?);
+            Ok(())
+        })
+    })
+}
+symver!(init_ah_from_wc => "ibv_init_ah_from_wc", "IBVERBS_1.1");
+
+unsafe extern "C" fn create_ah_from_wc(
+    pd: *mut ibv_pd,
+    wc: *mut ibv_wc,
+    grh: *mut ibv_grh,
+    port_num: u8,
+) -> *mut ibv_ah {
+    // SAFETY: as above, with a live domain instead of a context.
+    unsafe {
+        let attr = Pd::from_raw(pd).and_then(|h| attributes(h.ctx().as_ptr(), port_num, wc, grh));
+        match attr {
+            Ok(mut attr) => create_ah(pd, &raw mut attr),
+            Err(e) => ret::null(e),
+        }
+    }
+}
+symver!(create_ah_from_wc => "ibv_create_ah_from_wc", "IBVERBS_1.1");
