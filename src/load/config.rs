@@ -24,9 +24,13 @@ pub fn from_folder(folder: &Path) -> Vec<OsString> {
         ));
         return Vec::new();
     };
-    let mut files: Vec<_> = entries.map_while(Result::ok).map(|e| e.path()).collect();
-    files.sort();
-    files.iter().flat_map(|file| from_file(file)).collect()
+    let entries = entries.map_while(Result::ok);
+    let mut files: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+    files.sort_unstable();
+    files
+        .iter()
+        .flat_map(|file| from_file(&folder.join(file)))
+        .collect()
 }
 
 fn from_file(file: &Path) -> Vec<OsString> {

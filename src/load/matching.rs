@@ -6,7 +6,7 @@ use kit::abi::handle::{Driver, Found, HeldDevice, Match, MatchEntry, SysfsDev};
 use kit::errno::Result;
 use kit::sys::glob;
 use rustix::fs::CWD;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 
 /// Bytes of `verbs_sysfs_dev::modalias`.
 const MODALIAS: usize = 512;
@@ -21,12 +21,12 @@ pub fn find(drivers: &[Driver], found: &Found, dev_path: &str) -> Result<Option<
     let named = |driver: &&Driver| by_driver_id(**driver, found).is_some();
     let first = drivers.iter().filter(named);
     let others = drivers.iter().filter(|driver| !named(driver));
-    let mut device = SysfsDev::new(found)?;
+    let mut candidate = Candidate::new(found)?;
     for driver in first.chain(others) {
-        if !matches(*driver, found, &mut device) {
+        if !candidate.suits(*driver) {
             continue;
         }
-        device = match driver.alloc_device(device, dev_path) {
+        candidate.device = match driver.alloc_device(candidate.device, dev_path) {
             Ok(made) => return Ok(Some(made)),
             Err(back) => back,
         };
@@ -34,31 +34,6 @@ pub fn find(drivers: &[Driver], found: &Found, dev_path: &str) -> Result<Option<
         warn(&format!("Fatal: couldn't allocate device for {path}"));
     }
     Ok(None)
-}
-
-/// Whether a provider takes a device: its table has an entry for it or, where it brings a match
-/// function, that function says so; and it knows the version of the kernel driver's interface.
-fn matches(driver: Driver, found: &Found, device: &mut SysfsDev) -> bool {
-    let entry = by_driver_id(driver, found)
-        .or_else(|| by_name(driver, found))
-        .or_else(|| by_modalias(driver, found, device));
-    device.set_match(entry);
-    if !driver.match_device(device).unwrap_or(entry.is_some()) {
-        return false;
-    }
-    let versions = driver.abi_versions();
-    if versions.contains(&found.abi) {
-        return true;
-    }
-    warn(&format!(
-        "Warning: Driver {} does not support the kernel ABI of {} (supports {} to {}) for device {}",
-        driver.name().to_string_lossy(),
-        found.abi,
-        versions.start(),
-        versions.end(),
-        found.path,
-    ));
-    false
 }
 
 fn by_driver_id(driver: Driver, found: &Found) -> Option<MatchEntry> {
@@ -69,32 +44,116 @@ fn by_driver_id(driver: Driver, found: &Found) -> Option<MatchEntry> {
     driver.entries().find(|entry| entry.asks() == asked)
 }
 
-/// Providers name devices by a modalias of the library's own making.
-fn by_name(driver: Driver, found: &Found) -> Option<MatchEntry> {
-    let alias = CString::new(format!("rdma_device:N{}", found.name)).ok()?;
-    driver.entries().find(|entry| fits(entry.asks(), &alias))
+/// A device that is offered to one provider after the other.
+struct Candidate<'a> {
+    found: &'a Found,
+    device: SysfsDev,
+    /// Providers name devices by a modalias of the library's own making.
+    name: Alias,
+    /// The modalias of the device below, read when the first provider needs it.
+    below: Option<Alias>,
 }
 
-fn by_modalias(driver: Driver, found: &Found, device: &mut SysfsDev) -> Option<MatchEntry> {
-    driver.entries().next()?;
-    if device.modalias().is_none() {
-        let file = format!("{}/device/modalias", found.path);
-        let alias = sysfs::text_at::<MODALIAS>(CWD, file);
-        device.set_modalias(&alias.unwrap_or_default());
+impl<'a> Candidate<'a> {
+    fn new(found: &'a Found) -> Result<Self> {
+        Ok(Self {
+            found,
+            device: SysfsDev::new(found)?,
+            name: Alias::new(format!("rdma_device:N{}", found.name)),
+            below: None,
+        })
     }
-    let alias = device.modalias().filter(|alias| !alias.is_empty())?;
-    driver.entries().find(|entry| fits(entry.asks(), alias))
-}
 
-fn fits(asked: Match<'_>, alias: &CStr) -> bool {
-    match asked {
-        Match::Modalias(pattern) => glob::matches(pattern, alias),
-        Match::Pci(vendor, device) => {
-            let start = format!("pci:v{vendor:08X}d{device:08X}sv");
-            alias.to_bytes().starts_with(start.as_bytes())
+    /// Whether a provider takes the device: its table has an entry for it or, where it brings a
+    /// match function, that function says so; and it knows the version of the kernel driver's
+    /// interface.
+    fn suits(&mut self, driver: Driver) -> bool {
+        let entry = by_driver_id(driver, self.found)
+            .or_else(|| self.name.entry(driver))
+            .or_else(|| self.below(driver));
+        self.device.set_match(entry);
+        let taken = driver.match_device(&mut self.device);
+        taken.unwrap_or(entry.is_some()) && self.has_version_for(driver)
+    }
+
+    fn below(&mut self, driver: Driver) -> Option<MatchEntry> {
+        driver.entries().next()?;
+        let path = &self.found.path;
+        let device = &mut self.device;
+        let alias = self.below.get_or_insert_with(|| {
+            let text = sysfs::text_at::<MODALIAS>(CWD, format!("{path}/device/modalias"));
+            let text = text.unwrap_or_default();
+            device.set_modalias(&text);
+            Alias::new(text)
+        });
+        alias.entry(driver)
+    }
+
+    fn has_version_for(&self, driver: Driver) -> bool {
+        let versions = driver.abi_versions();
+        if versions.contains(&self.found.abi) {
+            return true;
         }
-        Match::DriverId(_) | Match::Unknown => false,
+        warn(&format!(
+            "Warning: Driver {} does not support the kernel ABI of {} (supports {} to {}) for device {}",
+            driver.name().to_string_lossy(),
+            self.found.abi,
+            versions.start(),
+            versions.end(),
+            self.found.path,
+        ));
+        false
     }
+}
+
+/// A modalias, taken apart once.
+struct Alias {
+    text: CString,
+    /// Vendor and device, when it is one of PCI.
+    pci: Option<(u16, u16)>,
+}
+
+impl Alias {
+    fn new(text: String) -> Self {
+        Self {
+            pci: pci(&text),
+            text: CString::new(text).unwrap_or_default(),
+        }
+    }
+
+    /// The first entry of a provider's table that asks for it. An empty one matches nothing.
+    fn entry(&self, driver: Driver) -> Option<MatchEntry> {
+        if self.text.is_empty() {
+            return None;
+        }
+        driver.entries().find(|entry| self.fits(entry.asks()))
+    }
+
+    fn fits(&self, asked: Match<'_>) -> bool {
+        match asked {
+            Match::Modalias(pattern) => glob::matches(pattern, &self.text),
+            Match::Pci(vendor, device) => self.pci == Some((vendor, device)),
+            Match::DriverId(_) | Match::Unknown => false,
+        }
+    }
+}
+
+/// Vendor and device of a modalias like `pci:v000015B3d00001017sv...`.
+fn pci(alias: &str) -> Option<(u16, u16)> {
+    let (vendor, rest) = hexadecimal(alias.strip_prefix("pci:v")?)?;
+    let (device, rest) = hexadecimal(rest.strip_prefix('d')?)?;
+    rest.starts_with("sv").then_some((vendor, device))
+}
+
+/// Eight upper-case digits, and what follows them. None when the number is no PCI id.
+fn hexadecimal(text: &str) -> Option<(u16, &str)> {
+    let (digits, rest) = text.split_at_checked(8)?;
+    let upper = |c: char| matches!(c, '0'..='9' | 'A'..='F');
+    if !digits.chars().all(upper) {
+        return None;
+    }
+    let number = u32::from_str_radix(digits, 16).ok()?;
+    Some((number.try_into().ok()?, rest))
 }
 
 #[cfg(test)]

@@ -169,11 +169,26 @@ proptest! {
     ) {
         let shown = if same { asked } else { shown };
         let alias = format!("pci:v{:08X}d{:08X}sv00000000sd00000000bc02", shown.0, shown.1);
-        let alias = CString::new(alias).unwrap();
         let pattern = format!("pci:v{:08X}d{:08X}sv*", asked.0, asked.1);
         let pattern = CString::new(pattern).unwrap();
-        let matched = fits(Match::Pci(asked.0, asked.1), &alias);
+        let alias = Alias::new(alias);
+        let matched = alias.fits(Match::Pci(asked.0, asked.1));
         prop_assert_eq!(matched, asked == shown);
-        prop_assert_eq!(matched, glob::matches(&pattern, &alias));
+        prop_assert_eq!(matched, glob::matches(&pattern, &alias.text));
+    }
+
+    #[test]
+    fn damaged_aliases(
+        at in 0usize..40,
+        byte in "[ -~\u{e9}]",
+        vendor: u16,
+        device: u16,
+    ) {
+        let mut alias = format!("pci:v{vendor:08X}d{device:08X}sv00000000sd00000000bc02");
+        alias.replace_range(at..=at, &byte);
+        let pattern = CString::new(format!("pci:v{vendor:08X}d{device:08X}sv*")).unwrap();
+        let alias = Alias::new(alias);
+        let matched = alias.fits(Match::Pci(vendor, device));
+        prop_assert_eq!(matched, glob::matches(&pattern, &alias.text));
     }
 }
