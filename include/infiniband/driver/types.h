@@ -188,7 +188,7 @@ struct verbs_sysfs_dev {
 	char ibdev_name[IBV_SYSFS_NAME_MAX]; /* rxe0 */
 	char ibdev_path[IBV_SYSFS_PATH_MAX];
 	char modalias[512];
-	uint64_t node_guid; /* network order */
+	uint64_t node_guid; /* host order, with VSYSFS_READ_NODE_GUID */
 	uint32_t driver_id; /* enum rdma_driver_id */
 	enum ibv_node_type node_type;
 	int ibdev_idx; /* -1: unknown */
@@ -207,7 +207,7 @@ struct verbs_device_ops {
 	const struct verbs_match_ent *match_table;
 	const struct verbs_device_ops **static_providers; /* ends with NULL */
 
-	/* Decides instead of the table. */
+	/* Decides, if there is one, after the table: match says what fitted. */
 	bool (*match_device)(struct verbs_sysfs_dev *sysfs_dev);
 
 	/* NULL and errno. private_data is that of verbs_open_device(). */

@@ -27,8 +27,8 @@ struct verbs_ex_private;
 
 /*
  * The first generation of verbs. Slots named _compat_ belong to programs built
- * long ago; the rest are called by the inline verbs without a check, so that a
- * context is never without them.
+ * long ago. Of the rest all but alloc_mw are called by the inline verbs without
+ * a check, so a context is never without them.
  */
 struct ibv_context_ops {
 	int (*_compat_query_device)(
@@ -92,9 +92,9 @@ struct ibv_context {
 
 /*
  * The later verbs, laid out downwards in memory from the struct ibv_context at
- * the end: a new slot goes to the front, and sz says how many bytes the
- * library's version has. verbs_get_ctx_op() does the check. A slot that the
- * provider lacks makes the inline verb answer EOPNOTSUPP.
+ * the end: a new slot goes to the front, and sz says how many bytes this one
+ * has. verbs_get_ctx_op() does the check. Where a slot is missing or empty the
+ * inline verb answers EOPNOTSUPP.
  */
 struct verbs_context {
 	/* The last argument is the caller's sizeof(struct ibv_port_attr). */

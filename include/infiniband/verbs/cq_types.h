@@ -41,9 +41,8 @@ struct ibv_cq {
 };
 
 /*
- * How a work request ended; see ibv_wc_status_str(). After any error but
- * success only wr_id, status, qp_num and vendor_err of the completion are
- * valid.
+ * How a work request ended; see ibv_wc_status_str(). Of the completion of one
+ * that failed only wr_id, status, qp_num and vendor_err are valid.
  */
 enum ibv_wc_status {
 	IBV_WC_SUCCESS = 0,
@@ -148,7 +147,7 @@ enum ibv_create_cq_wc_flags {
 	IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK = 1 << 11,
 };
 
-/* The readers that every struct ibv_wc field corresponds to. */
+/* The readers of what struct ibv_wc holds too. */
 enum {
 	IBV_WC_STANDARD_FLAGS = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM |
 		IBV_WC_EX_WITH_QP_NUM | IBV_WC_EX_WITH_SRC_QP |
