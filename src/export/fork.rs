@@ -36,3 +36,6 @@ symver!(ibv_dofork_range => "ibv_dofork_range", "IBVERBS_1.1");
 pub extern "C" fn ibv_dofork_range(base: *mut c_void, size: usize) -> c_int {
     ret::minus_one(fork::do_fork(base.addr(), size))
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,7 +19,7 @@ mod protection;
 mod rounding;
 
 use super::netlink;
-use counts::{LIMIT, Pages};
+use counts::LIMIT;
 use kernel::Kernel;
 use kit::{
     errno::{Errno, Result},
@@ -182,5 +182,27 @@ fn marking() -> bool {
     state == MARKING
 }
 
+/// For tests, which have to mark pages whatever the kernel of the day copies.
 #[cfg(test)]
-mod tests;
+pub mod testing {
+    use super::*;
+
+    /// Marks pages from now on, with the care for huge pages or without.
+    pub fn mark_pages(huge: bool) {
+        kernel::probe().unwrap();
+        LIVE.get().unwrap();
+        STATE.store(MARKING, Release);
+        HUGE_PAGES.store(huge, Relaxed);
+    }
+
+    /// Runs `inside` while the lock of the ranges is held.
+    pub fn while_locked<T>(inside: impl FnOnce() -> T) -> T {
+        let _held = LIVE.get().unwrap().lock();
+        inside()
+    }
+
+    /// Whether the lock of the ranges is free.
+    pub fn is_free() -> bool {
+        LIVE.get().is_ok_and(|live| live.try_lock().is_some())
+    }
+}
