@@ -2,7 +2,6 @@
 
 mod buffer;
 mod gid;
-mod gid;
 mod ioctl;
 pub mod disassociate;
 mod cmd_pd;
