@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    env,
     ffi::{OsStr, OsString},
     fs,
     os::unix::ffi::{OsStrExt, OsStringExt},
@@ -144,9 +145,19 @@ fn command(dirs: &Dirs, machine: &Machine, dir: &Path, job: &Job) -> Result<Comm
         .arg("--rwdir")
         .arg(dir)
         .args(["--exec", &inside])
+        .env("PATH", path_with(&machine.vng)?)
         .current_dir(&dirs.root)
         .stdin(Stdio::null());
     Ok(command)
+}
+
+/// The search path with virtme-ng's own directory first: it starts programs that lie beside it.
+fn path_with(vng: &Path) -> Result<OsString> {
+    let own = vng.parent().map(Path::to_owned);
+    let path = env::var_os("PATH").unwrap_or_default();
+    Ok(env::join_paths(
+        own.into_iter().chain(env::split_paths(&path)),
+    )?)
 }
 
 /// The words go through a shell, and through virtme-ng's own splitting at `=` and blanks.

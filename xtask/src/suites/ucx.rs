@@ -14,7 +14,6 @@ const TESTS: &[(&str, &str)] = &[
     ("tag-lat-64k", "tag_lat -s 65536"),
     ("tag-bw", "tag_bw -s 8192"),
     ("tag-sync", "tag_sync_lat -s 64"),
-    ("tag-sleep", "tag_lat -s 64 -E sleep"),
     ("put-lat", "ucp_put_lat -s 64"),
     ("put-bw", "ucp_put_bw -s 8192"),
     ("get", "ucp_get -s 8192"),
