@@ -61,7 +61,7 @@ layout!(ib_uverbs_destroy_ah, 4, { ah_handle: 0 });
 
 /// `struct ib_uverbs_attach_mcast`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_attach_mcast {
     pub gid: [u8; 16],
     pub qp_handle: u32,
@@ -72,7 +72,7 @@ layout!(ib_uverbs_attach_mcast, 24, { gid: 0, qp_handle: 16, mlid: 20, reserved:
 
 /// `struct ib_uverbs_detach_mcast`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_detach_mcast {
     pub gid: [u8; 16],
     pub qp_handle: u32,

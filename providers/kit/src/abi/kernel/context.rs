@@ -119,7 +119,7 @@ layout!(ib_uverbs_get_context, 8, { response: 0 });
 
 /// `struct ib_uverbs_get_context_resp`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_get_context_resp {
     pub async_fd: u32,
     pub num_comp_vectors: u32,

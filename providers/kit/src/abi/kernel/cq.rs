@@ -53,7 +53,7 @@ layout!(ib_uverbs_ex_create_cq, 32, { user_handle: 0, cqe: 8, comp_vector: 12, c
 
 /// `struct ib_uverbs_create_cq_resp`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_create_cq_resp {
     pub cq_handle: u32,
     pub cqe: u32,
@@ -62,7 +62,7 @@ layout!(ib_uverbs_create_cq_resp, 8, { cq_handle: 0, cqe: 4 });
 
 /// `struct ib_uverbs_ex_create_cq_resp`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_ex_create_cq_resp {
     pub base: ib_uverbs_create_cq_resp,
     pub comp_mask: u32,
@@ -82,7 +82,7 @@ layout!(ib_uverbs_resize_cq, 16, { response: 0, cq_handle: 8, cqe: 12 });
 
 /// `struct ib_uverbs_resize_cq_resp`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_resize_cq_resp {
     pub cqe: u32,
     pub reserved: u32,
@@ -136,7 +136,7 @@ layout!(ib_uverbs_wc, 48, { wr_id: 0, status: 8, opcode: 12, vendor_err: 16, byt
 
 /// `struct ib_uverbs_poll_cq_resp`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_poll_cq_resp {
     pub count: u32,
     pub reserved: u32,

@@ -5,7 +5,7 @@ use super::prelude::*;
 
 /// `struct ib_uverbs_flow_spec_hdr`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_flow_spec_hdr {
     pub type_: u32,
     pub size: u16,
@@ -26,7 +26,7 @@ layout!(ib_uverbs_flow_eth_filter, 16, { dst_mac: 0, src_mac: 6, ether_type: 12,
 
 /// `struct ib_uverbs_flow_spec_eth`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_flow_spec_eth {
     pub type_: u32,
     pub size: u16,
@@ -51,7 +51,7 @@ layout!(ib_uverbs_flow_ipv4_filter, 12, { src_ip: 0, dst_ip: 4, proto: 8, tos: 9
 
 /// `struct ib_uverbs_flow_spec_ipv4`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_flow_spec_ipv4 {
     pub type_: u32,
     pub size: u16,
@@ -72,7 +72,7 @@ layout!(ib_uverbs_flow_tcp_udp_filter, 4, { dst_port: 0, src_port: 2 });
 
 /// `struct ib_uverbs_flow_spec_tcp_udp`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_flow_spec_tcp_udp {
     pub type_: u32,
     pub size: u16,
@@ -98,7 +98,7 @@ layout!(ib_uverbs_flow_ipv6_filter, 40, { src_ip: 0, dst_ip: 16, flow_label: 32,
 
 /// `struct ib_uverbs_flow_spec_ipv6`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_flow_spec_ipv6 {
     pub type_: u32,
     pub size: u16,
@@ -110,7 +110,7 @@ layout!(ib_uverbs_flow_spec_ipv6, 88, { type_: 0, size: 4, reserved: 6, val: 8, 
 
 /// `struct ib_uverbs_flow_spec_action_tag`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_flow_spec_action_tag {
     pub type_: u32,
     pub size: u16,
@@ -122,7 +122,7 @@ layout!(ib_uverbs_flow_spec_action_tag, 16, { type_: 0, size: 4, reserved: 6, ta
 
 /// `struct ib_uverbs_flow_spec_action_drop`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_flow_spec_action_drop {
     pub type_: u32,
     pub size: u16,
@@ -132,7 +132,7 @@ layout!(ib_uverbs_flow_spec_action_drop, 8, { type_: 0, size: 4, reserved: 6 });
 
 /// `struct ib_uverbs_flow_spec_action_handle`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_flow_spec_action_handle {
     pub type_: u32,
     pub size: u16,
@@ -144,7 +144,7 @@ layout!(ib_uverbs_flow_spec_action_handle, 16, { type_: 0, size: 4, reserved: 6,
 
 /// `struct ib_uverbs_flow_spec_action_count`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_flow_spec_action_count {
     pub type_: u32,
     pub size: u16,
@@ -164,7 +164,7 @@ layout!(ib_uverbs_flow_tunnel_filter, 4, { tunnel_id: 0 });
 
 /// `struct ib_uverbs_flow_spec_tunnel`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_flow_spec_tunnel {
     pub type_: u32,
     pub size: u16,
@@ -185,7 +185,7 @@ layout!(ib_uverbs_flow_spec_esp_filter, 8, { spi: 0, seq: 4 });
 
 /// `struct ib_uverbs_flow_spec_esp`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_flow_spec_esp {
     pub type_: u32,
     pub size: u16,
@@ -207,7 +207,7 @@ layout!(ib_uverbs_flow_gre_filter, 8, { c_ks_res0_ver: 0, protocol: 2, key: 4 })
 
 /// `struct ib_uverbs_flow_spec_gre`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_flow_spec_gre {
     pub type_: u32,
     pub size: u16,
@@ -227,7 +227,7 @@ layout!(ib_uverbs_flow_mpls_filter, 4, { label: 0 });
 
 /// `struct ib_uverbs_flow_spec_mpls`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_flow_spec_mpls {
     pub type_: u32,
     pub size: u16,
@@ -239,7 +239,7 @@ layout!(ib_uverbs_flow_spec_mpls, 16, { type_: 0, size: 4, reserved: 6, val: 8, 
 
 /// `struct ib_uverbs_flow_attr`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_flow_attr {
     pub type_: u32,
     pub size: u16,
@@ -253,7 +253,7 @@ layout!(ib_uverbs_flow_attr, 16, { type_: 0, size: 4, priority: 6, num_of_specs:
 
 /// `struct ib_uverbs_create_flow`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_create_flow {
     pub comp_mask: u32,
     pub qp_handle: u32,

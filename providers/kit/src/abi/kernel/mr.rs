@@ -43,7 +43,7 @@ layout!(ib_uverbs_rereg_mr, 48, { response: 0, mr_handle: 8, flags: 12, start: 1
 
 /// `struct ib_uverbs_rereg_mr_resp`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_rereg_mr_resp {
     pub lkey: u32,
     pub rkey: u32,
@@ -71,7 +71,7 @@ layout!(ib_uverbs_alloc_mw, 16, { response: 0, pd_handle: 8, mw_type: 12, reserv
 
 /// `struct ib_uverbs_alloc_mw_resp`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_alloc_mw_resp {
     pub mw_handle: u32,
     pub rkey: u32,

@@ -161,7 +161,7 @@ layout!(ib_uverbs_query_qp, 16, { response: 0, qp_handle: 8, attr_mask: 12 });
 
 /// `struct ib_uverbs_query_qp_resp`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_query_qp_resp {
     pub dest: ib_uverbs_qp_dest,
     pub alt_dest: ib_uverbs_qp_dest,
@@ -198,7 +198,7 @@ layout!(ib_uverbs_query_qp_resp, 128, { dest: 0, alt_dest: 32, max_send_wr: 64, 
 
 /// `struct ib_uverbs_modify_qp`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_modify_qp {
     pub dest: ib_uverbs_qp_dest,
     pub alt_dest: ib_uverbs_qp_dest,
@@ -231,7 +231,7 @@ layout!(ib_uverbs_modify_qp, 112, { dest: 0, alt_dest: 32, qp_handle: 64, attr_m
 
 /// `struct ib_uverbs_ex_modify_qp`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_ex_modify_qp {
     pub base: ib_uverbs_modify_qp,
     pub rate_limit: u32,

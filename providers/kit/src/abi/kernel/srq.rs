@@ -66,7 +66,7 @@ layout!(ib_uverbs_create_srq_resp, 16, { srq_handle: 0, max_wr: 4, max_sge: 8, s
 
 /// `struct ib_uverbs_modify_srq`.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(8))] // C ends it with driver data in units of 8 bytes
 pub struct ib_uverbs_modify_srq {
     pub srq_handle: u32,
     pub attr_mask: u32,
