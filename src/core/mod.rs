@@ -6,14 +6,14 @@ pub mod config;
 pub mod context;
 pub mod devices;
 pub mod events;
+pub mod fork;
+pub mod init;
 pub mod log;
 pub mod marshal;
+pub mod memory;
 pub mod netlink;
 pub mod rate;
 pub mod sysfs;
-pub mod text;
 #[cfg(test)]
 pub mod testing;
-mod warn;
-
-pub use warn::warn;
+pub mod text;

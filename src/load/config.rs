@@ -5,7 +5,7 @@
 //! In a file, blanks and tabs separate words, `#` begins a line that is passed over, and what
 //! follows NAME is passed over too.
 
-use crate::core::warn;
+use crate::warn::warn;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

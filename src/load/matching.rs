@@ -1,27 +1,31 @@
 #![forbid(unsafe_code)]
 //! Which provider takes a device.
 
-use crate::core::{sysfs, warn};
+use crate::warn::warn;
 use kit::abi::handle::{Driver, Found, HeldDevice, Match, MatchEntry, SysfsDev};
 use kit::errno::Result;
 use kit::sys::glob;
-use rustix::fs::CWD;
 use std::ffi::CString;
-
-/// Bytes of `verbs_sysfs_dev::modalias`.
-const MODALIAS: usize = 512;
 
 /// Makes the device of `found` with the first provider that takes it: those whose table names the
 /// kernel driver come first, then all in the order in which they registered. None when no
 /// provider takes it.
 ///
+/// `dev_path` is the folder of the character device in sysfs; `modalias` reads that of the device
+/// below, and is called once at most.
+///
 /// # Errors
 /// ENOMEM; ENAMETOOLONG for a name that has no room in the C struct.
-pub fn find(drivers: &[Driver], found: &Found, dev_path: &str) -> Result<Option<HeldDevice>> {
+pub fn find(
+    drivers: &[Driver],
+    found: &Found,
+    dev_path: &str,
+    modalias: &dyn Fn() -> String,
+) -> Result<Option<HeldDevice>> {
     let named = |driver: &&Driver| by_driver_id(**driver, found).is_some();
     let first = drivers.iter().filter(named);
     let others = drivers.iter().filter(|driver| !named(driver));
-    let mut candidate = Candidate::new(found)?;
+    let mut candidate = Candidate::new(found, modalias)?;
     for driver in first.chain(others) {
         if !candidate.suits(*driver) {
             continue;
@@ -47,6 +51,7 @@ fn by_driver_id(driver: Driver, found: &Found) -> Option<MatchEntry> {
 /// A device that is offered to one provider after the other.
 struct Candidate<'a> {
     found: &'a Found,
+    modalias: &'a dyn Fn() -> String,
     device: SysfsDev,
     /// Providers name devices by a modalias of the library's own making.
     name: Alias,
@@ -55,9 +60,10 @@ struct Candidate<'a> {
 }
 
 impl<'a> Candidate<'a> {
-    fn new(found: &'a Found) -> Result<Self> {
+    fn new(found: &'a Found, modalias: &'a dyn Fn() -> String) -> Result<Self> {
         Ok(Self {
             found,
+            modalias,
             device: SysfsDev::new(found)?,
             name: Alias::new(format!("rdma_device:N{}", found.name)),
             below: None,
@@ -78,11 +84,9 @@ impl<'a> Candidate<'a> {
 
     fn below(&mut self, driver: Driver) -> Option<MatchEntry> {
         driver.entries().next()?;
-        let path = &self.found.path;
-        let device = &mut self.device;
+        let (modalias, device) = (self.modalias, &mut self.device);
         let alias = self.below.get_or_insert_with(|| {
-            let text = sysfs::text_at::<MODALIAS>(CWD, format!("{path}/device/modalias"));
-            let text = text.unwrap_or_default();
+            let text = modalias();
             device.set_modalias(&text);
             Alias::new(text)
         });

@@ -12,7 +12,7 @@
 //! else.
 
 use super::config;
-use crate::core::{config as environment, warn};
+use crate::warn::warn;
 use kit::sys::dl;
 use std::cell::Cell;
 use std::env::consts::ARCH;
@@ -34,29 +34,20 @@ pub fn is_loading() -> bool {
     LOADING.get()
 }
 
-/// Loads every provider that environment and configuration name. Those of the environment come
-/// first; of its two variables RDMAV_DRIVERS goes before IBV_DRIVERS. What cannot be loaded is
-/// warned of.
+/// Loads the providers named `first`, then all that the configuration names. What cannot be
+/// loaded is warned of.
 ///
 /// Several threads may do this at the same time: the dynamic linker loads a file once.
-pub fn all() {
+pub fn all(first: &[OsString]) {
     let folders = folders();
     let outer = LOADING.replace(true);
-    for name in from_environment() {
-        load(&name, &folders);
+    for name in first {
+        load(name, &folders);
     }
     for name in config::from_folder(Path::new(config::FOLDER)) {
         load(&name, &folders);
     }
     LOADING.set(outer);
-}
-
-fn from_environment() -> Vec<OsString> {
-    ["RDMAV_DRIVERS", "IBV_DRIVERS"]
-        .into_iter()
-        .find_map(environment::trusted)
-        .map(|value| config::from_variable(&value))
-        .unwrap_or_default()
 }
 
 /// The folders of this system that may hold providers.

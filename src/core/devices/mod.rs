@@ -10,18 +10,21 @@ mod scan;
 
 pub use scan::{CDEV_FOLDER, Places};
 
-use super::sysfs;
+use super::{config, sysfs};
 use crate::load::{self, drivers};
+use crate::warn::warn;
 use kit::abi::handle::{DeviceRef, Driver, Found, HeldDevice};
 use kit::errno::{Errno, Result};
 use kit::sys::stat::char_device;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::CWD;
-use std::ffi::c_int;
+use std::ffi::{OsString, c_int};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Bytes that the text of a node GUID is read into, NUL included.
 const GUID_TEXT: usize = 24;
+/// Bytes of `verbs_sysfs_dev::modalias`.
+const MODALIAS: usize = 512;
 
 /// What the list needs from outside. Tests bring their own.
 pub struct Surroundings<'a> {
@@ -56,8 +59,17 @@ pub fn all() -> Result<Vec<HeldDevice>> {
     DEVICES.refresh(&Surroundings {
         places: Places::system(),
         drivers: &drivers::registered,
-        load: &load::all,
+        load: &|| load::all(&named_by_user()),
     })
+}
+
+/// The providers that the environment names: those of RDMAV_DRIVERS or else those of IBV_DRIVERS.
+fn named_by_user() -> Vec<OsString> {
+    ["RDMAV_DRIVERS", "IBV_DRIVERS"]
+        .into_iter()
+        .find_map(config::trusted)
+        .map(|value| load::config::from_variable(&value))
+        .unwrap_or_default()
 }
 
 /// The device whose command descriptor this is, in whatever process it was opened.
@@ -179,7 +191,11 @@ fn attach(
     let (mut taken, mut rest) = (Vec::new(), Vec::new());
     for found in new {
         let dev_path = from.places.class_path(&found.sysfs_name);
-        match load::matching::find(&drivers, &found, &dev_path)? {
+        let modalias = || {
+            let file = format!("{}/device/modalias", found.path);
+            sysfs::text_at::<MODALIAS>(CWD, file).unwrap_or_default()
+        };
+        match load::matching::find(&drivers, &found, &dev_path, &modalias)? {
             Some(made) => taken.push(made),
             None => rest.push(found),
         }
@@ -189,12 +205,12 @@ fn attach(
 }
 
 fn warn_of(unmatched: &[Found]) {
-    if unmatched.is_empty() || !crate::core::config::is_set("IBV_SHOW_WARNINGS") {
+    if unmatched.is_empty() || !config::is_set("IBV_SHOW_WARNINGS") {
         return;
     }
     for found in unmatched {
         let name = &found.name;
-        crate::core::warn(&format!(
+        warn(&format!(
             "Warning: no userspace device-specific driver found for {name}"
         ));
     }

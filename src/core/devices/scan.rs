@@ -89,7 +89,7 @@ pub fn check_interface(places: &Places) -> Result<()> {
         return Ok(());
     }
     let newest = INTERFACE.end();
-    crate::core::warn(&format!(
+    crate::warn::warn(&format!(
         "Fatal: kernel ABI version {version} doesn't match library version {newest}."
     ));
     Err(Errno::NOSYS)

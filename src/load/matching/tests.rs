@@ -1,20 +1,15 @@
 use super::*;
-use crate::core::testing::{Shown, Tree};
 use crate::export::fake::{Fake, for_driver, for_modalias, for_pci};
 use proptest::prelude::*;
 
 const DEV_PATH: &str = "/sys/class/infiniband_verbs/uverbs0";
 
-fn found(tree: &Tree, driver_id: u32) -> Found {
+fn found(driver_id: u32) -> Found {
     Found {
         sysfs_name: "uverbs0".to_owned(),
         cdev: 0,
         name: "dev0".to_owned(),
-        path: tree
-            .at("sys/class/infiniband/dev0")
-            .to_str()
-            .unwrap()
-            .to_owned(),
+        path: "/sys/class/infiniband/dev0".to_owned(),
         guid: None,
         driver_id,
         node_type: 1,
@@ -25,20 +20,11 @@ fn found(tree: &Tree, driver_id: u32) -> Found {
     }
 }
 
-fn tree(modalias: &str) -> Tree {
-    let tree = Tree::new();
-    tree.add(&Shown {
-        modalias,
-        ..Shown::default()
-    });
-    tree
-}
-
-const CONNECTX: &str = "pci:v000015B3d00001017sv000015B3sd00000020bc02sc00i00\n";
+const CONNECTX: &str = "pci:v000015B3d00001017sv000015B3sd00000020bc02sc00i00";
 
 /// Which of the drivers made the device.
-fn winner(drivers: &[Driver], found: &Found) -> Option<usize> {
-    let made = find(drivers, found, DEV_PATH).unwrap()?;
+fn winner(drivers: &[Driver], found: &Found, modalias: &str) -> Option<usize> {
+    let made = find(drivers, found, DEV_PATH, &|| modalias.to_owned()).unwrap()?;
     let chosen = made.device().driver().unwrap();
     drivers.iter().position(|driver| *driver == chosen)
 }
@@ -53,7 +39,6 @@ fn with(entries: Vec<kit::abi::verbs_match_ent>) -> Driver {
 
 #[test]
 fn each_way_of_matching() {
-    let tree = tree(CONNECTX);
     for entry in [
         for_driver(9),
         for_pci(0x15b3, 0x1017),
@@ -61,7 +46,7 @@ fn each_way_of_matching() {
         for_modalias(c"rdma_device:*Ndev*"),
     ] {
         let drivers = [with(vec![for_driver(8), entry])];
-        assert_eq!(winner(&drivers, &found(&tree, 9)), Some(0));
+        assert_eq!(winner(&drivers, &found(9), CONNECTX), Some(0));
     }
     for entry in [
         for_driver(8),
@@ -71,43 +56,41 @@ fn each_way_of_matching() {
         for_modalias(c"rdma_device:*Nrxe*"),
     ] {
         let drivers = [with(vec![entry])];
-        assert_eq!(winner(&drivers, &found(&tree, 9)), None);
+        assert_eq!(winner(&drivers, &found(9), CONNECTX), None);
     }
 }
 
 #[test]
 fn the_kernel_driver_goes_before_the_order_of_registration() {
-    let tree = tree(CONNECTX);
     let drivers = [
         with(vec![for_pci(0x15b3, 0x1017)]),
         with(vec![for_driver(9)]),
     ];
-    assert_eq!(winner(&drivers, &found(&tree, 9)), Some(1));
-    assert_eq!(winner(&drivers, &found(&tree, 0)), Some(0));
+    assert_eq!(winner(&drivers, &found(9), CONNECTX), Some(1));
+    assert_eq!(winner(&drivers, &found(0), CONNECTX), Some(0));
 }
 
 #[test]
 fn an_unknown_kernel_driver_matches_no_entry() {
-    let tree = tree("");
-    assert_eq!(winner(&[with(vec![for_driver(0)])], &found(&tree, 0)), None);
+    assert_eq!(
+        winner(&[with(vec![for_driver(0)])], &found(0), CONNECTX),
+        None
+    );
 }
 
 #[test]
 fn a_device_without_modalias() {
-    let tree = tree("");
-    tree.remove("sys/class/infiniband/dev0/device/modalias");
     let drivers = [with(vec![for_modalias(c"*")]), with(vec![for_driver(9)])];
     // The pattern takes the name that the library makes up.
-    assert_eq!(winner(&drivers[..1], &found(&tree, 0)), Some(0));
+    assert_eq!(winner(&drivers[..1], &found(0), ""), Some(0));
     assert_eq!(
-        winner(&[with(vec![for_pci(0x15b3, 0x1017)])], &found(&tree, 0)),
+        winner(&[with(vec![for_pci(0x15b3, 0x1017)])], &found(0), ""),
         None
     );
 }
 
 #[test]
 fn the_match_function_has_the_last_word() {
-    let tree = tree(CONNECTX);
     let fake = |matches, entries| {
         Fake {
             entries,
@@ -117,24 +100,23 @@ fn the_match_function_has_the_last_word() {
         .driver()
     };
     assert_eq!(
-        winner(&[fake(false, vec![for_driver(9)])], &found(&tree, 9)),
+        winner(&[fake(false, vec![for_driver(9)])], &found(9), CONNECTX),
         None
     );
     assert_eq!(
-        winner(&[fake(true, vec![for_driver(8)])], &found(&tree, 9)),
+        winner(&[fake(true, vec![for_driver(8)])], &found(9), CONNECTX),
         Some(0)
     );
-    assert_eq!(winner(&[fake(true, vec![])], &found(&tree, 9)), Some(0));
+    assert_eq!(winner(&[fake(true, vec![])], &found(9), CONNECTX), Some(0));
 }
 
 #[test]
 fn a_provider_without_any_way_to_match() {
-    assert_eq!(winner(&[with(vec![])], &found(&tree(CONNECTX), 9)), None);
+    assert_eq!(winner(&[with(vec![])], &found(9), CONNECTX), None);
 }
 
 #[test]
 fn versions_out_of_range_and_failures_go_to_the_next() {
-    let tree = tree(CONNECTX);
     let old = Fake {
         entries: vec![for_driver(9)],
         abi: (2, 5),
@@ -146,17 +128,17 @@ fn versions_out_of_range_and_failures_go_to_the_next() {
         ..Fake::default()
     };
     let drivers = [old.driver(), broken.driver(), with(vec![for_driver(9)])];
-    assert_eq!(winner(&drivers, &found(&tree, 9)), Some(2));
-    assert_eq!(winner(&drivers[..2], &found(&tree, 9)), None);
+    assert_eq!(winner(&drivers, &found(9), CONNECTX), Some(2));
+    assert_eq!(winner(&drivers[..2], &found(9), CONNECTX), None);
 }
 
 #[test]
 fn a_name_that_does_not_fit() {
     let long = Found {
         name: "x".repeat(64),
-        ..found(&tree(""), 9)
+        ..found(9)
     };
-    let refused = find(&[with(vec![for_driver(9)])], &long, DEV_PATH);
+    let refused = find(&[with(vec![for_driver(9)])], &long, DEV_PATH, &String::new);
     assert_eq!(refused.err().map(|e| e.raw()), Some(libc::ENAMETOOLONG));
 }
 

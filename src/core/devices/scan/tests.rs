@@ -219,6 +219,9 @@ fn an_answer_of_the_kernel() {
 }
 
 proptest! {
+    // Each case makes a tree of files.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn garbage_in_any_file(
         ibdev in any::<Vec<u8>>(),
