@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use std::os::fd::{AsRawFd, IntoRawFd};
 
 /// A kernel that takes written commands only, and answers `answer`.
-fn written(answer: &impl Pod) -> Fake<'static> {
+pub(super) fn written(answer: &impl Pod) -> Fake<'static> {
     let answer = bytemuck::bytes_of(answer).to_vec();
     let kernel = Fake::new(
         |_| Err(Errno(libc::ENOTTY)),
@@ -27,7 +27,7 @@ fn written(answer: &impl Pod) -> Fake<'static> {
 }
 
 /// Number and structure of the one command written.
-fn told<T: Pod>(kernel: &Fake<'_>) -> (u32, T) {
+pub(super) fn told<T: Pod>(kernel: &Fake<'_>) -> (u32, T) {
     let asked = kernel.asked.borrow();
     let [Asked::Write(number, core, ..)] = asked.as_slice() else {
         panic!("{asked:?}");
@@ -36,7 +36,7 @@ fn told<T: Pod>(kernel: &Fake<'_>) -> (u32, T) {
 }
 
 /// A kernel that carries out methods as `answer` says.
-fn method<'f>(mut answer: impl FnMut(&mut Ioctl<'_>) + 'f) -> Fake<'f> {
+pub(super) fn method<'f>(mut answer: impl FnMut(&mut Ioctl<'_>) + 'f) -> Fake<'f> {
     Fake::new(
         move |call| {
             answer(call);
@@ -46,13 +46,13 @@ fn method<'f>(mut answer: impl FnMut(&mut Ioctl<'_>) + 'f) -> Fake<'f> {
     )
 }
 
-fn number(call: &Ioctl<'_>, id: u16) -> u64 {
+pub(super) fn number(call: &Ioctl<'_>, id: u16) -> u64 {
     let mut bytes = call.input(id).unwrap();
     bytes.resize(8, 0);
     u64::from_ne_bytes(bytes.try_into().unwrap())
 }
 
-fn handle(call: &Ioctl<'_>, id: u16) -> u64 {
+pub(super) fn handle(call: &Ioctl<'_>, id: u16) -> u64 {
     call.attrs().iter().find(|a| a.id == id).unwrap().data
 }
 

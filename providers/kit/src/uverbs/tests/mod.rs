@@ -4,5 +4,9 @@
 mod commands;
 mod destroy;
 mod device;
+mod flow;
 mod policy;
+mod post;
+mod qp;
+mod queues;
 mod write;
