@@ -146,7 +146,7 @@ struct Near {
 
 /// The slot that a number stands for, once shifted to its level.
 fn index(shifted: u64) -> usize {
-    shifted as usize & (SLOTS - 1)
+    (shifted & (SLOTS as u64 - 1)) as usize
 }
 
 /// Counts of live ranges by page.
