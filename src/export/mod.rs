@@ -11,10 +11,12 @@ mod cq;
 mod device;
 mod dm;
 mod event;
+mod fork;
 #[cfg(test)]
 pub mod fake;
 mod gid;
 mod marshal;
+mod mr;
 mod pd;
 mod pkey;
 mod port;
@@ -24,5 +26,5 @@ mod text;
 
 /// What has to be done before the first device is looked for.
 fn start() {
-    // wired with fork protection
+    crate::core::init::once(private::disassociate::allow_disassociate);
 }

@@ -1,0 +1,46 @@
+#![forbid(unsafe_code)]
+//! What happens once in a process, before the first device list.
+
+use super::{config, fork, log};
+use rustix::process::{Resource, geteuid, getrlimit};
+use std::sync::Once;
+
+/// Below this many bytes of lockable memory hardly any registration succeeds.
+const MEMLOCK_FLOOR: u64 = 32 * 1024;
+
+static ONCE: Once = Once::new();
+
+/// Reads the environment, starts fork protection and the log, warns of a small memory limit.
+/// `allow_disassociate` is told whether objects of a device that is gone may be destroyed.
+pub fn once(allow_disassociate: fn(bool)) {
+    ONCE.call_once(|| {
+        log::init();
+        protect_forks();
+        allow_disassociate(
+            config::is_set("RDMAV_ALLOW_DISASSOC_DESTROY")
+                // The name of the same thing in the mlx4 driver, before the library had it.
+                || config::is_set("MLX4_DEVICE_FATAL_CLEANUP"),
+        );
+        warn_of_memlock();
+    });
+}
+
+fn protect_forks() {
+    let asked = config::is_set("RDMAV_FORK_SAFE") || config::is_set("IBV_FORK_SAFE");
+    if asked && fork::init().is_err() {
+        eprintln!("libibverbs: Warning: fork()-safety requested but init failed");
+    }
+}
+
+fn warn_of_memlock() {
+    if geteuid().is_root() {
+        return;
+    }
+    let Some(limit) = getrlimit(Resource::Memlock).current else {
+        return;
+    };
+    if limit <= MEMLOCK_FLOOR {
+        eprintln!("libibverbs: Warning: RLIMIT_MEMLOCK is {limit} bytes.");
+        eprintln!("    This will severely limit memory registrations.");
+    }
+}
