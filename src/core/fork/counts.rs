@@ -145,8 +145,9 @@ struct Near {
 }
 
 /// The slot that a number stands for, once shifted to its level.
+#[expect(clippy::cast_possible_truncation, reason = "only ten bits are taken")]
 fn index(shifted: u64) -> usize {
-    (shifted & (SLOTS as u64 - 1)) as usize
+    shifted as usize & (SLOTS - 1)
 }
 
 /// Counts of live ranges by page.
