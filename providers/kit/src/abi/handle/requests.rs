@@ -228,3 +228,6 @@ pub unsafe fn specs<'a>(attr: *const ibv_flow_attr) -> impl Iterator<Item = Resu
         }
     })
 }
+
+#[cfg(test)]
+mod tests;
