@@ -10,10 +10,10 @@ pub mod ioctl;
 pub mod link;
 pub mod madvise;
 pub mod mapping;
-pub mod stat;
 pub mod memory;
 pub mod per_process;
 pub mod pthread;
+pub mod stat;
 pub mod write;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Compares the kit's kernel types with the kernel headers installed: sizes, alignments, members,
-//! constants.
+//! constants. The test `kernel_abi` runs it.
 
 #[allow(unused_imports, missing_docs, bad_style, unsafe_op_in_unsafe_fn)]
 #[allow(clippy::all, clippy::pedantic, clippy::restriction)]
@@ -15,9 +15,15 @@ mod compare {
     }
 }
 
-fn main() {
+/// Compares everything and prints how much that was.
+///
+/// # Panics
+/// When anything differs, after each difference has been printed.
+pub fn compare() {
     compare::all();
-    for name in env!("TOO_NEW").split_whitespace() {
-        println!("SKIPPED {name}: the kernel headers installed are older than it");
-    }
+}
+
+/// Constants that the kernel headers installed are too old to have, which were not compared.
+pub fn too_new() -> impl Iterator<Item = &'static str> {
+    env!("TOO_NEW").split_whitespace()
 }
