@@ -103,7 +103,10 @@ unsafe fn asked(attr: &ibv_qp_init_attr_ex) -> Result<NewQp> {
         };
         (queues, shared(attr.srq)?)
     };
-    let flags = given(IBV_QP_INIT_ATTR_CREATE_FLAGS).then(|| attr.create_flags);
+    let flags = match attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS {
+        0 => None,
+        _ => Some(attr.create_flags),
+    };
     let own_source = flags.is_some_and(|flags| flags & IBV_QP_CREATE_SOURCE_QPN != 0);
     Ok(NewQp {
         user_handle: 0,

@@ -350,7 +350,7 @@ fn told_all(fill: u8) -> ib_uverbs_query_qp_resp {
 fn fields() -> Vec<(u32, Vec<core::ops::Range<usize>>)> {
     use core::mem::offset_of;
     type C = ib_uverbs_modify_qp;
-    let at = |from: usize, len: usize| Vec::from([from..from + len]);
+    let at = |from: usize, len: usize| std::iter::once(from..from + len).collect::<Vec<_>>();
     vec![
         (IBV_QP_STATE, at(offset_of!(C, qp_state), 1)),
         (IBV_QP_CUR_STATE, at(offset_of!(C, cur_qp_state), 1)),
