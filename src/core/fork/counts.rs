@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 //! How many live ranges each page of the process lies in.
 //!
-//! A tree as a processor's page table has it: leaves of 64 pages, above them nodes of 1024
+//! A tree as a processor's page table has it: leaves of 64 pages, above them nodes of 256
 //! slots. A range adds 1 to each slot that it covers whole, and goes down only at its two ends;
 //! the count of a page is the sum along its path. So a range costs a few cache lines whatever
 //! its length, and how many others it overlaps does not matter.
@@ -13,10 +13,10 @@ use std::ops::Range;
 /// Page numbers: address divided by page size.
 pub type Pages = Range<u64>;
 
-const NODE_BITS: u32 = 10;
+const NODE_BITS: u32 = 8;
 const SLOTS: usize = 1 << NODE_BITS;
 /// Level of the root; the slots of level 0 stand for leaves.
-const TOP: u32 = 3;
+const TOP: u32 = 4;
 /// Page numbers below this can be counted: with pages of 4 KiB, addresses below 2^58.
 pub const LIMIT: u64 = LEAF_PAGES << (NODE_BITS * (TOP + 1));
 
@@ -28,8 +28,9 @@ const ROOT: u32 = 0;
 const NODES_A_CALL: usize = 2 * TOP as usize;
 /// The same for leaves.
 const LEAVES_A_CALL: usize = 2;
-/// Above this many leaves (256 bytes each) the memory goes back when the last range does.
-const KEPT_LEAVES: usize = 1024;
+/// Room for this many nodes (2 KiB each) and leaves (256 bytes each) is kept when the last range
+/// goes: too little for malloc(3) to give it a mapping of its own.
+const KEPT: usize = 48;
 
 #[derive(Clone, Copy)]
 struct Slot {
@@ -145,7 +146,10 @@ struct Near {
 }
 
 /// The slot that a number stands for, once shifted to its level.
-#[expect(clippy::cast_possible_truncation, reason = "only ten bits are taken")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "only the lowest bits are taken"
+)]
 fn index(shifted: u64) -> usize {
     shifted as usize & (SLOTS - 1)
 }
@@ -217,8 +221,9 @@ impl PageCounts {
         if !pages.is_empty() {
             self.remove_below(ROOT, Place::ROOT, pages);
         }
-        if self.leaves.len() > KEPT_LEAVES && self.nodes[ROOT as usize].used == 0 {
-            *self = Self::new();
+        let room = self.leaves.capacity().max(self.nodes.capacity());
+        if room > KEPT && self.nodes.first().is_some_and(|root| root.used == 0) {
+            self.shrink();
         }
     }
 
@@ -302,6 +307,16 @@ impl PageCounts {
 
     fn leaf(&self, at: &Near) -> &Leaf {
         &self.leaves[at.leaf as usize]
+    }
+
+    /// Gives back the memory of an empty tree.
+    fn shrink(&mut self) {
+        self.nodes.truncate(1);
+        self.nodes.shrink_to(KEPT);
+        self.leaves.truncate(1);
+        self.leaves.shrink_to(KEPT);
+        self.spare_nodes = Spare::NONE;
+        self.spare_leaves = Spare::NONE;
     }
 
     /// Calls `each` with every longest run of `pages` whose count is `count` (0 or 1), in

@@ -89,7 +89,7 @@ pub fn init() -> Result<()> {
         return enter(BY_KERNEL);
     }
     kernel::probe()?;
-    LIVE.get()?;
+    LIVE.get()?.lock().protection.reserve()?;
     enter(MARKING)
 }
 

@@ -49,6 +49,14 @@ impl<M: Marks> Protection<M> {
         }
     }
 
+    /// Takes the first memory, so that the first range needs none.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn reserve(&mut self) -> Result<()> {
+        self.counts.reserve()
+    }
+
     /// Adds a live range; its pages that lay in none are marked.
     ///
     /// # Errors
