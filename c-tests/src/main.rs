@@ -40,7 +40,7 @@ fn main() -> ExitCode {
 }
 
 /// The options of a command, each with its value, in order.
-fn options<'a>(args: &'a [String]) -> Result<Vec<(&'a str, &'a str)>> {
+fn options(args: &[String]) -> Result<Vec<(&str, &str)>> {
     let mut found = Vec::new();
     let mut rest = args.iter();
     while let Some(name) = rest.next() {

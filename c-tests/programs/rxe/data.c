@@ -232,9 +232,10 @@ static void not_ready(void)
 	struct ibv_qp *qp = MUST_PTR(ibv_create_qp(pd, &init));
 	struct ibv_recv_wr recv = { .wr_id = 3 }, *bad_recv = NULL;
 	struct ibv_send_wr send = { .wr_id = 4, .opcode = IBV_WR_SEND }, *bad_send = NULL;
+	struct ibv_sge sges[5] = { 0 };
 	struct ibv_send_wr list[3] = { { .wr_id = 1, .next = &list[1], .opcode = IBV_WR_SEND },
-				       { .wr_id = 2, .next = &list[2], .num_sge = 99,
-					 .opcode = IBV_WR_SEND },
+				       { .wr_id = 2, .next = &list[2], .sg_list = sges,
+					 .num_sge = 5, .opcode = IBV_WR_SEND },
 				       { .wr_id = 3, .opcode = IBV_WR_SEND } };
 	struct ibv_qp_attr attr = attr_init();
 	struct ibv_wc wc;

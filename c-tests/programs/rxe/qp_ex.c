@@ -80,8 +80,10 @@ static void show_both(const char *title)
 		while ((ret = ibv_start_poll(cq, &attr)) == ENOENT)
 			sched_yield();
 		expect(!ret);
-		expect(cq->status == IBV_WC_SUCCESS);
-		if (cq->wr_id > 100) {
+		if (cq->status != IBV_WC_SUCCESS)
+			out("%s: %s", cq->wr_id > 100 ? "peer" : "own",
+			    ibv_wc_status_str(cq->status));
+		else if (cq->wr_id > 100) {
 			length = ibv_wc_read_byte_len(cq);
 			with_value = ibv_wc_read_wc_flags(cq) & IBV_WC_WITH_IMM;
 			if (with_value)
@@ -96,8 +98,6 @@ static void show_both(const char *title)
 static void sends(void)
 {
 	struct ibv_data_buf parts[2] = { { memory, 10 }, { memory + 100, 20 } };
-	struct ibv_sge list[2] = { { (uintptr_t)memory, 100, mr->lkey },
-				   { (uintptr_t)memory + 4000, 60, mr->lkey } };
 
 	receive(101);
 	ibv_wr_start(ex);
@@ -111,13 +111,15 @@ static void sends(void)
 	ibv_wr_start(ex);
 	next(2);
 	ibv_wr_send_imm(ex, htobe32(0x77));
-	ibv_wr_set_sge_list(ex, 2, list);
+	ibv_wr_set_sge(ex, mr->lkey, (uintptr_t)memory + 50, 160);
 	RC(ibv_wr_complete(ex));
 	show_both("send with value");
 
 	receive(103);
 	ibv_wr_start(ex);
+	/* rxe of 44 wants the flag said as well. */
 	next(3);
+	ex->wr_flags |= IBV_SEND_INLINE;
 	ibv_wr_send(ex);
 	ibv_wr_set_inline_data(ex, memory, 64);
 	RC(ibv_wr_complete(ex));
@@ -126,6 +128,7 @@ static void sends(void)
 	receive(104);
 	ibv_wr_start(ex);
 	next(4);
+	ex->wr_flags |= IBV_SEND_INLINE;
 	ibv_wr_send(ex);
 	ibv_wr_set_inline_data_list(ex, 2, parts);
 	RC(ibv_wr_complete(ex));
@@ -199,6 +202,8 @@ static void windows(void)
 	ibv_wr_bind_mw(ex, mw, rkey, &info);
 	RC(ibv_wr_complete(ex));
 	show_next("bind");
+	/* Like ibv_bind_mw: whoever binds by himself notes the new key. */
+	mw->rkey = rkey;
 	ibv_wr_start(ex);
 	next(21);
 	ibv_wr_local_inv(ex, rkey);
@@ -211,6 +216,20 @@ static void windows(void)
 	RC(ibv_wr_complete(ex));
 	show_next("bind again");
 	RC(ibv_dealloc_mw(mw));
+}
+
+/* Last, because it may end the queue pair: rxe of 44 takes lists in another way. */
+static void piece_list(void)
+{
+	struct ibv_sge list[2] = { { (uintptr_t)memory, 100, mr->lkey },
+				   { (uintptr_t)memory + 4000, 60, mr->lkey } };
+
+	ibv_wr_start(ex);
+	next(50);
+	ibv_wr_rdma_write(ex, mr->rkey, (uintptr_t)memory + 12000);
+	ibv_wr_set_sge_list(ex, 2, list);
+	RC(ibv_wr_complete(ex));
+	show_next("list of pieces");
 }
 
 /* Several requests in one start and complete: all or none. */
@@ -307,6 +326,8 @@ int main(void)
 	windows();
 	batch();
 	datagrams();
+	ex = MUST_PTR(ibv_qp_to_qp_ex(qp[0]));
+	piece_list();
 	for (i = 0; i < 2; i++)
 		MUST(ibv_destroy_qp(qp[i]));
 	RC(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)));
