@@ -6,7 +6,7 @@ use crate::errno::{Errno, Result};
 use crate::sys::command::WriteCommand;
 use crate::sys::write::Request;
 use crate::uverbs::fake::Fake;
-use crate::uverbs::{Driver, Ioctl, Kernel, write, write_parts};
+use crate::uverbs::{Driver, Ioctl, Kernel, context, write, write_parts};
 use core::sync::atomic::Ordering;
 use proptest::prelude::*;
 use std::cell::RefCell;
@@ -107,6 +107,53 @@ proptest! {
         prop_assert_eq!(core, &want);
         prop_assert_eq!(uhw, &din);
         prop_assert_eq!(&tail, &more_out);
+        prop_assert_eq!(&resp[8..], &dout[..]);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_method_takes_driver_data_along(din in words(4), dout in words(4)) {
+        let sent = RefCell::new(None);
+        let fake = Fake::new(
+            |call| {
+                sent.replace(call.input(UVERBS_ATTR_UHW_IN));
+                if call.attrs().iter().any(|attr| attr.id == UVERBS_ATTR_UHW_OUT) {
+                    call.answer(UVERBS_ATTR_UHW_OUT, &dout);
+                }
+                Ok(())
+            },
+            |_| panic!("written"),
+        );
+        let mut cmd = vec![0xee; ib_uverbs_get_context::FRONT];
+        cmd.extend(&din);
+        let mut resp = vec![0xee; 8 + dout.len()];
+        let mut driver = Driver::buffers::<ib_uverbs_get_context>(&mut cmd, &mut resp).unwrap();
+        context::get_context(&fake, &mut driver).unwrap();
+        prop_assert_eq!(sent.take(), (!din.is_empty()).then_some(din));
+        // The structures in front are the write command's alone.
+        prop_assert_eq!(&resp[..8], &[0xee; 8]);
+        prop_assert_eq!(&resp[8..], &dout[..]);
+    }
+
+    #[test]
+    fn a_method_that_is_refused_is_written_with_the_same_driver_data(
+        din in words(4), dout in words(4),
+    ) {
+        let answer = ib_uverbs_get_context_resp { async_fd: u32::MAX, num_comp_vectors: 3 };
+        let seen = Seen::default();
+        let fake = Fake::new(
+            |_| Err(Errno::PROTONOSUPPORT),
+            |request| on_write(request, &seen, bytemuck::bytes_of(&answer), &dout),
+        );
+        let mut cmd = vec![0xee; ib_uverbs_get_context::FRONT];
+        cmd.extend(&din);
+        let mut resp = vec![0xee; 8 + dout.len()];
+        let mut driver = Driver::buffers::<ib_uverbs_get_context>(&mut cmd, &mut resp).unwrap();
+        let told = context::get_context(&fake, &mut driver);
+        // No descriptor has that number.
+        prop_assert_eq!(told.err(), Some(Errno(libc::EBADF)));
+        prop_assert_eq!(&seen.borrow().1, &din);
         prop_assert_eq!(&resp[8..], &dout[..]);
     }
 }
