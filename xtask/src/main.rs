@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod ctests;
 mod demo;
 mod dirs;
 mod expect;

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    cli,
+    cli, ctests,
     dirs::Dirs,
     expect,
     guest::COMPLETE,
@@ -73,22 +73,47 @@ const CARGO: &[Cargo] = &[
 
 const UNIT: &str = "unit";
 const GUEST: &str = "guest:";
+const C_TESTS: &str = "c-tests";
 
 /// The runs of the suites, in the order of their boots.
 fn guest_runs(stock: bool) -> Vec<(u8, Run)> {
     let mut runs = Vec::new();
     for suite in SUITES {
-        let run = Run {
-            suite: suite.name,
-            stock,
-            write: false,
+        let ways = if stock {
+            vec![(true, false)]
+        } else {
+            // The C tests have no list: what they give over the stock library is the reference.
+            let mut ways = vec![(true, false), (false, false), (false, true)];
+            ways.retain(|(_, write)| suite.both_paths || !write);
+            ways.retain(|(stock, _)| suite.name == C_TESTS || !stock);
+            ways
         };
-        runs.push((suite.boot, run));
-        if suite.both_paths && !stock {
-            runs.push((suite.boot, Run { write: true, ..run }));
-        }
+        runs.extend(ways.into_iter().map(|(stock, write)| {
+            let suite_name = suite.name;
+            (
+                suite.boot,
+                Run {
+                    suite: suite_name,
+                    stock,
+                    write,
+                },
+            )
+        }));
     }
     runs
+}
+
+/// The runs that were asked for, with what they are compared with.
+fn chosen_runs(options: &cli::Test) -> Vec<(u8, Run)> {
+    let asked = |run: Run| chosen(&options.only, &format!("{GUEST}{}", run.label()));
+    let all = guest_runs(options.stock);
+    let suites: Vec<_> = all
+        .iter()
+        .filter(|(_, run)| asked(*run))
+        .map(|(_, run)| run.suite)
+        .collect();
+    let wanted = |run: Run| asked(run) || (run.stock && suites.contains(&run.suite));
+    all.into_iter().filter(|(_, run)| wanted(*run)).collect()
 }
 
 fn names(stock: bool) -> Vec<String> {
@@ -179,13 +204,15 @@ fn in_the_guest(
     options: &cli::Test,
     report: &mut Report,
 ) -> Result<()> {
-    let mut runs = guest_runs(options.stock);
-    runs.retain(|(_, run)| chosen(&options.only, &format!("{GUEST}{}", run.label())));
+    let runs = chosen_runs(options);
     if runs.is_empty() {
         return Ok(());
     }
     if !options.stock && !chosen(&options.only, "build") {
         vm::build_library(dirs)?;
+    }
+    if runs.iter().any(|(_, run)| run.suite == C_TESTS) {
+        ctests::build(dirs)?;
     }
     for boot in runs.chunk_by(|(a, _), (b, _)| a == b) {
         let labels: Vec<_> = boot.iter().map(|(_, run)| *run).collect();
@@ -225,18 +252,22 @@ fn one_boot(
         labels: labels.clone(),
     };
     let outcome = vm::boot(dirs, machine, &dir, &job, &log)?;
-    let mut took = start.elapsed();
+    let all = start.elapsed();
+    let mut suites = Duration::ZERO;
     for run in runs {
         let label = run.label();
-        let mut tally =
-            judge(dirs, &dir, *run, options.bless).with_context(|| format!("{GUEST}{label}"))?;
+        let judged = judge(dirs, &dir, *run, options.bless);
+        let Outcome { mut tally, took } = judged.with_context(|| format!("{GUEST}{label}"))?;
         if outcome.hung {
             tally.fail(format!("the virtual machine hung; see {}", log.display()));
         }
-        // The time is the boot's: given to its first stage, so that the column adds up.
+        suites += took;
         report.add(&format!("{GUEST}{label}"), took, tally);
-        took = Duration::ZERO;
     }
+    println!(
+        "-- {} s to boot and power off",
+        all.saturating_sub(suites).as_secs()
+    );
     Ok(())
 }
 
@@ -257,31 +288,54 @@ fn library(
     Ok(None)
 }
 
-fn judge(dirs: &Dirs, dir: &Path, run: Run, bless: bool) -> Result<Tally> {
-    let (results, complete) = results(dir, &run.label())?;
-    if bless {
-        if !complete {
+fn judge(dirs: &Dirs, dir: &Path, run: Run, bless: bool) -> Result<Outcome> {
+    let list = List::read(dir, &run.label())?;
+    if bless && run.suite != C_TESTS {
+        if list.took.is_none() {
             bail!("not complete, so not written as the expected list");
         }
-        expect::bless(&dirs.expected(), run.suite, &results)?;
+        expect::bless(&dirs.expected(), run.suite, &list.records)?;
     }
-    let expected = expect::load(&dirs.expected(), run.suite)?;
-    let mut tally = expect::compare(&expected, &results);
-    if !complete {
+    let mut tally = if run.suite == C_TESTS {
+        ctests::judge(dirs, dir, run)?
+    } else {
+        let expected = expect::load(&dirs.expected(), run.suite)?;
+        expect::compare(&expected, &list.records)
+    };
+    if list.took.is_none() {
         tally.fail("the run ended before the suite did");
     }
-    Ok(tally)
+    let took = list.took.unwrap_or_default();
+    Ok(Outcome { tally, took })
 }
 
-fn results(dir: &Path, label: &str) -> Result<(Vec<Record>, bool)> {
-    let path = dir.join(format!("{label}.tsv"));
-    // A machine that crashed early has written none.
-    let text = fs::read_to_string(&path).unwrap_or_default();
-    let complete = text.lines().next_back() == Some(COMPLETE);
-    Ok((
-        parse_list(&text).with_context(|| path.display().to_string())?,
-        complete,
-    ))
+struct Outcome {
+    tally: Tally,
+    took: Duration,
+}
+
+/// What a suite wrote in the virtual machine.
+struct List {
+    records: Vec<Record>,
+    /// How long it took, if it came to its end.
+    took: Option<Duration>,
+}
+
+impl List {
+    fn read(dir: &Path, label: &str) -> Result<Self> {
+        let path = dir.join(format!("{label}.tsv"));
+        // A machine that crashed early has written none.
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let records = parse_list(&text).with_context(|| path.display().to_string())?;
+        let last = text.lines().next_back().unwrap_or_default();
+        let seconds = last
+            .strip_prefix(COMPLETE)
+            .and_then(|rest| rest.trim().parse().ok());
+        Ok(Self {
+            records,
+            took: seconds.map(Duration::from_secs),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -304,6 +358,17 @@ mod tests {
         let labels = |stock| names(stock).join(" ");
         assert!(labels(false).contains("guest:pyverbs.write"));
         assert!(!labels(true).contains(".write"));
+    }
+
+    #[test]
+    fn c_tests_bring_their_reference() {
+        let options = cli::Test {
+            only: vec!["guest:c-tests.write".into()],
+            ..cli::Test::default()
+        };
+        let runs = chosen_runs(&options);
+        let labels: Vec<_> = runs.iter().map(|(_, run)| run.label()).collect();
+        assert_eq!(labels, ["c-tests.stock", "c-tests.write"]);
     }
 
     #[test]

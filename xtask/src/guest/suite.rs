@@ -6,6 +6,7 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Instant,
 };
 
 use anyhow::{Context, Result};
@@ -16,13 +17,14 @@ use super::{
     pyverbs,
 };
 use crate::{
+    ctests,
     record::Record,
     suites::{Kind, Run},
     vm::Library,
 };
 
-/// The last line of a list of results that was written to its end.
-pub const COMPLETE: &str = "# complete";
+/// Begins the last line of a list that was written to its end; the seconds it took follow.
+pub const COMPLETE: &str = "# complete, seconds:";
 
 /// Our own files that suites need.
 const HELPERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
@@ -66,6 +68,7 @@ fn one(dir: &Path, ours: Option<&Path>, label: &str) -> Result<()> {
                 list.add(&record)?;
             }
         }
+        Kind::CTests => ctests::run_programs(&library, run, dir)?,
     }
     list.complete()
 }
@@ -74,6 +77,7 @@ fn one(dir: &Path, ours: Option<&Path>, label: &str) -> Result<()> {
 struct List {
     file: File,
     label: String,
+    begun: Instant,
 }
 
 impl List {
@@ -82,6 +86,7 @@ impl List {
         Ok(Self {
             file,
             label: label.to_owned(),
+            begun: Instant::now(),
         })
     }
 
@@ -92,7 +97,7 @@ impl List {
     }
 
     fn complete(mut self) -> Result<()> {
-        writeln!(self.file, "{COMPLETE}")?;
+        writeln!(self.file, "{COMPLETE} {}", self.begun.elapsed().as_secs())?;
         Ok(())
     }
 }

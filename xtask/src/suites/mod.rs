@@ -107,6 +107,8 @@ pub enum Kind {
     Cases(fn(&std::path::Path) -> Vec<Case>),
     /// rdma-core's own tests: those that any device can run, or those of the connection manager.
     Pyverbs { connection_manager: bool },
+    /// The programs of `c-tests/`, held against their outputs over the stock library.
+    CTests,
 }
 
 pub struct Suite {
@@ -164,6 +166,12 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(mpi::cases),
         both_paths: false,
         boot: 2,
+    },
+    Suite {
+        name: "c-tests",
+        kind: Kind::CTests,
+        both_paths: true,
+        boot: 3,
     },
 ];
 

@@ -1,0 +1,175 @@
+//! Calling the runner of the C tests: it compiles here, runs in the virtual machine, compares here.
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{dirs::Dirs, host, report::Tally, suites::Run, vm::Library};
+
+/// Seconds after which the runner calls a program hung; the longest takes a few in emulation.
+const PATIENCE: &str = "120";
+
+/// The names of the compilations, with which each difference begins.
+const COMPILATIONS: [&str; 4] = ["stock-gcc ", "ours-gcc ", "stock-clang ", "ours-clang "];
+
+fn runner(dirs: &Dirs) -> PathBuf {
+    dirs.program.with_file_name("c-tests")
+}
+
+fn programs(dirs: &Dirs) -> PathBuf {
+    dirs.work.join("c-programs")
+}
+
+fn records(dir: &Path, label: &str) -> PathBuf {
+    dir.join(format!("{label}.records"))
+}
+
+/// Compiles the runner and all programs.
+pub fn build(dirs: &Dirs) -> Result<()> {
+    let mut cargo = Command::new("cargo");
+    cargo
+        .args(["build", "--package", "c-tests"])
+        .current_dir(&dirs.root);
+    let mut compile = Command::new(runner(dirs));
+    compile.args(["build", "--out"]).arg(programs(dirs));
+    for command in [&mut cargo, &mut compile] {
+        let log = dirs.work.join("c-tests-build.log");
+        let outcome = host::run(command, &log, None)?;
+        if !outcome.status.success() {
+            bail!("the C tests do not compile; see {}", log.display());
+        }
+    }
+    Ok(())
+}
+
+/// Runs the programs over a library; called in the virtual machine.
+///
+/// The runner itself sees to it that each program runs over the library that is asked for.
+pub fn run_programs(library: &Library, run: Run, dir: &Path) -> Result<()> {
+    let dirs = Dirs::find()?;
+    let mut command = Command::new(runner(&dirs));
+    command.arg("run").arg("--programs").arg(programs(&dirs));
+    match library {
+        Library::Stock => command.args(["--lib", "stock"]),
+        Library::Ours(dir) => command.arg("--lib").arg(dir),
+    };
+    command.args(["--patience", PATIENCE, "--out"]);
+    command.arg(records(dir, &run.label()));
+    if run.write {
+        command.env("IBVERBS_FORCE_WRITE", "1");
+    }
+    let status = command.status().context("the C tests' runner")?;
+    // 1 says that a program failed, which the comparison says better; 2 that the run is no good.
+    if !matches!(status.code(), Some(0 | 1)) {
+        bail!("the C tests' runner ended with {status}");
+    }
+    Ok(())
+}
+
+/// Holds what a run printed against the reference, the run over the stock library.
+pub fn judge(dirs: &Dirs, dir: &Path, run: Run) -> Result<Tally> {
+    let reference = Run {
+        stock: true,
+        write: false,
+        ..run
+    };
+    let reference = records(dir, &reference.label());
+    let alone = compare(dirs, &[&reference])?;
+    if run.stock {
+        return Ok(alone.tally());
+    }
+    let mut both = compare(dirs, &[&reference, &records(dir, &run.label())])?;
+    fs::write(dir.join(format!("{}.diff", run.label())), &both.text)?;
+    // The comparison counts the reference's own outputs too.
+    both.agree = both.agree.saturating_sub(alone.agree);
+    both.titles.retain(|title| !alone.titles.contains(title));
+    Ok(both.tally())
+}
+
+#[derive(Debug, PartialEq)]
+struct Comparison {
+    agree: usize,
+    titles: Vec<String>,
+    text: String,
+}
+
+impl Comparison {
+    fn tally(self) -> Tally {
+        Tally {
+            passed: self.agree,
+            failures: self.titles,
+            ..Tally::default()
+        }
+    }
+}
+
+fn compare(dirs: &Dirs, files: &[&Path]) -> Result<Comparison> {
+    if let Some(missing) = files.iter().find(|file| !file.exists()) {
+        let titles = vec![format!("{} was not written", missing.display())];
+        let text = String::new();
+        return Ok(Comparison {
+            agree: 0,
+            titles,
+            text,
+        });
+    }
+    let output = Command::new(runner(dirs))
+        .arg("compare")
+        .args(files)
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    parse(text).with_context(|| format!("c-tests compare: {errors}"))
+}
+
+/// Reads differences, each begun by the name of a compilation, and the line of totals.
+fn parse(text: String) -> Result<Comparison> {
+    let titles: Vec<_> = text
+        .lines()
+        .filter(|line| COMPILATIONS.iter().any(|name| line.starts_with(name)))
+        .map(|line| line.trim_end_matches(':').to_owned())
+        .collect();
+    let last = text.lines().next_back().unwrap_or_default();
+    let totals = last
+        .split_once(" outputs agree, ")
+        .and_then(|(agree, rest)| Some((agree, rest.strip_suffix(" differ")?)));
+    let (agree, differ) = totals.with_context(|| format!("no totals in {last:?}"))?;
+    let (agree, differ): (usize, usize) = (agree.parse()?, differ.parse()?);
+    if differ != titles.len() {
+        bail!("{differ} differences, of which {} are named", titles.len());
+    }
+    Ok(Comparison {
+        agree,
+        titles,
+        text,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_named_and_counted() -> Result<()> {
+        let text = "ours-gcc rxe/mr on /x:\n--- reference\n+++ found\n-a\n+b\n\n\
+                    stock-gcc any/fork: not run\n\n7 outputs agree, 2 differ\n";
+        let found = parse(text.into())?;
+        assert_eq!(found.agree, 7);
+        assert_eq!(
+            found.titles,
+            ["ours-gcc rxe/mr on /x", "stock-gcc any/fork: not run"]
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn a_comparison_cut_short_is_an_error() {
+        assert!(parse("stock-gcc any/fork: not run\n".into()).is_err());
+        assert!(parse("1 outputs agree, 1 differ\n".into()).is_err());
+    }
+}
