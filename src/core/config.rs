@@ -8,6 +8,11 @@ pub fn is_set(name: &str) -> bool {
     env::var_os(name).is_some()
 }
 
+/// Whether a switch is on: set, and not to `0`.
+pub fn is_on(name: &str) -> bool {
+    env::var_os(name).is_some_and(|value| value != "0")
+}
+
 /// A variable that names files or programs to load: not read in a set-user-ID process, where the
 /// caller's environment is not to be trusted.
 pub fn trusted(name: &str) -> Option<OsString> {

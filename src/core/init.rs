@@ -2,6 +2,7 @@
 //! What happens once in a process, before the first device list.
 
 use super::{config, fork, log};
+use crate::warn::warn;
 use rustix::process::{Resource, geteuid, getrlimit};
 use std::sync::Once;
 
@@ -17,18 +18,18 @@ pub fn once(allow_disassociate: fn(bool)) {
         log::init();
         protect_forks();
         allow_disassociate(
-            config::is_set("RDMAV_ALLOW_DISASSOC_DESTROY")
+            config::is_on("RDMAV_ALLOW_DISASSOC_DESTROY")
                 // The name of the same thing in the mlx4 driver, before the library had it.
-                || config::is_set("MLX4_DEVICE_FATAL_CLEANUP"),
+                || config::is_on("MLX4_DEVICE_FATAL_CLEANUP"),
         );
         warn_of_memlock();
     });
 }
 
 fn protect_forks() {
-    let asked = config::is_set("RDMAV_FORK_SAFE") || config::is_set("IBV_FORK_SAFE");
+    let asked = config::is_on("RDMAV_FORK_SAFE") || config::is_on("IBV_FORK_SAFE");
     if asked && fork::init().is_err() {
-        eprintln!("libibverbs: Warning: fork()-safety requested but init failed");
+        warn("Warning: fork()-safety requested but init failed");
     }
 }
 
@@ -40,7 +41,8 @@ fn warn_of_memlock() {
         return;
     };
     if limit <= MEMLOCK_FLOOR {
-        eprintln!("libibverbs: Warning: RLIMIT_MEMLOCK is {limit} bytes.");
-        eprintln!("    This will severely limit memory registrations.");
+        warn(&format!(
+            "Warning: RLIMIT_MEMLOCK is {limit} bytes.\n    This will severely limit memory registrations."
+        ));
     }
 }
