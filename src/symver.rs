@@ -1,7 +1,7 @@
 //! Gives exported functions their ELF symbol versions.
 //!
 //! An exported function is a plain `extern "C"` function under a Rust name. Beside it
-//! [`symver!`](crate::symver) makes a second, global name spelled `name@@NODE` (the default)
+//! [`symver!`](macro@crate::symver) makes a second, global name spelled `name@@NODE` (the default)
 //! or `name@NODE` (an old version), which the linker reads as a symbol version. The compiler
 //! does not know that name, so its own export list keeps everything else hidden.
 //!

@@ -2,7 +2,7 @@
 //!
 //! | convention | a result of ours | a provider's answer, unless the arguments are bad |
 //! | --- | --- | --- |
-//! | pointer, or NULL with errno set | [`pointer`] | [`pointer_of`] |
+//! | pointer, or NULL with errno set | [`pointer()`] | [`pointer_of`] |
 //! | 0, or a positive errno value | [`code`] | [`code_of`] |
 //! | the same, and errno set | [`command`] | |
 //! | 0, or -1 with errno set | [`minus_one`] | |
