@@ -21,6 +21,7 @@ mod pd;
 mod pkey;
 mod port;
 mod qp;
+mod resolve;
 mod srq;
 mod text;
 

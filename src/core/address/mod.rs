@@ -6,6 +6,7 @@ pub mod entry;
 pub mod gid;
 pub mod grh;
 pub mod handle;
+pub mod l2;
 pub mod pkey;
 pub mod sysfs;
 

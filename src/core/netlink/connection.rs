@@ -19,17 +19,17 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects. `groups` is a set of multicast groups, bit 0 for group 1, whose messages
+    /// Connects; no protocol is number 0, routing. `groups` is a set of multicast groups, bit 0 for group 1, whose messages
     /// are received too.
     ///
     /// # Errors
     /// EPROTONOSUPPORT when the kernel does not have the protocol; EMFILE, ENFILE, ENOMEM.
-    pub fn open(protocol: Protocol, groups: u32) -> Result<Self> {
+    pub fn open(protocol: Option<Protocol>, groups: u32) -> Result<Self> {
         let socket = net::socket_with(
             AddressFamily::NETLINK,
             SocketType::RAW,
             SocketFlags::CLOEXEC,
-            Some(protocol),
+            protocol,
         )?;
         if groups != 0 {
             net::bind(&socket, &SocketAddrNetlink::new(0, groups))?;

@@ -23,7 +23,7 @@ impl Client {
     /// # Errors
     /// EPROTONOSUPPORT when the kernel has no RDMA subsystem; EMFILE, ENFILE, ENOMEM.
     pub fn open() -> Result<Self> {
-        Connection::open(rustix::net::netlink::RDMA, 0).map(Self)
+        Connection::open(Some(rustix::net::netlink::RDMA), 0).map(Self)
     }
 
     /// The devices that this process may see, in the kernel's order. One that the kernel

@@ -1,0 +1,203 @@
+#![forbid(unsafe_code)]
+//! The network of this process's namespace: asked over netlink, provoked by UDP.
+
+use super::message::{self, Link, Neighbour, Route};
+use super::{Hop, Mac, Network};
+use crate::core::netlink::connection::Connection;
+use crate::core::netlink::frame::{self, Kind};
+use kit::errno::{Errno, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
+use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// How often a neighbour is called, at most.
+const CALLS: u32 = 11;
+/// How long to wait after each call. All calls together take three seconds.
+const PATIENCE: Duration = Duration::from_millis(3000 / CALLS as u64);
+/// UDP port that throws away what it gets (RFC 863).
+const DISCARD: u16 = 9;
+
+/// A connection to the kernel's routing netlink.
+pub struct Rtnetlink(Connection);
+
+impl Rtnetlink {
+    /// Connects.
+    ///
+    /// # Errors
+    /// EMFILE, ENFILE, ENOMEM.
+    pub fn open() -> Result<Self> {
+        Connection::open(None, 0).map(Self)
+    }
+
+    /// The neighbour, if its Ethernet address is known by now.
+    fn known(&mut self, hop: &Hop) -> Result<Option<Mac>> {
+        let (fixed, attributes) = message::neighbours(hop.address, hop.interface);
+        let question = message::question(message::GET_NEIGHBOUR, Kind::List, &fixed, &attributes);
+        let mut found = None;
+        self.0.ask(&question, |kind, payload| {
+            found = found.or(news(hop, kind, payload)?);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+}
+
+/// The Ethernet address of the neighbour, if that is what a message tells.
+fn news(hop: &Hop, kind: u16, payload: &[u8]) -> Result<Option<Mac>> {
+    if kind != message::NEW_NEIGHBOUR {
+        return Ok(None);
+    }
+    let told = Neighbour::parse(payload)?;
+    let ours = told.filter(|n| (n.interface, n.address) == (hop.interface, hop.address));
+    Ok(ours.map(|neighbour| neighbour.mac))
+}
+
+impl Network for Rtnetlink {
+    fn owners(&mut self, address: IpAddr) -> Result<Vec<u32>> {
+        let fixed = message::addresses(address);
+        let question = message::question(message::GET_ADDRESS, Kind::List, &fixed, &[]);
+        let mut owners = Vec::new();
+        self.0.ask(&question, |_, payload| {
+            let owner = message::owner(payload)?;
+            owners.extend(
+                owner
+                    .filter(|(own, _)| *own == address)
+                    .map(|(_, index)| index),
+            );
+            Ok(())
+        })?;
+        Ok(owners)
+    }
+
+    fn route(&mut self, to: IpAddr, interface: u32) -> Result<Route> {
+        let (fixed, attributes) = message::route(to, interface);
+        let question = message::question(message::GET_ROUTE, Kind::Single, &fixed, &attributes);
+        let mut found = None;
+        self.0.ask(&question, |_, payload| {
+            found = Some(Route::parse(payload)?);
+            Ok(())
+        })?;
+        found.ok_or(Errno(libc::ENETUNREACH))
+    }
+
+    fn link(&mut self, interface: u32) -> Result<Link> {
+        let fixed = message::link(interface);
+        let question = message::question(message::GET_LINK, Kind::Single, &fixed, &[]);
+        let mut found = None;
+        self.0.ask(&question, |_, payload| {
+            found = Some(Link::parse(payload)?);
+            Ok(())
+        })?;
+        found.ok_or(Errno::NODEV)
+    }
+
+    fn neighbour(&mut self, hop: &Hop) -> Result<Mac> {
+        if let Some(mac) = self.known(hop)? {
+            return Ok(mac);
+        }
+        // Listening starts before the first call, so that no answer is missed.
+        let mut events = Connection::open(None, message::NEIGHBOUR_GROUP)?;
+        let caller = Caller::new(hop)?;
+        caller.call()?;
+        for call in 1..=CALLS {
+            let told = listen(&mut events, hop, Instant::now() + PATIENCE)?;
+            if let Some(mac) = told.map_or_else(|| self.known(hop), |mac| Ok(Some(mac)))? {
+                return Ok(mac);
+            }
+            if call < CALLS {
+                // The way may be broken for a moment only, so the next call decides.
+                let _ = caller.call();
+            }
+        }
+        Err(Errno(libc::EHOSTUNREACH))
+    }
+}
+
+/// Waits until the neighbour's Ethernet address is told, or until `end`.
+fn listen(events: &mut Connection, hop: &Hop, end: Instant) -> Result<Option<Mac>> {
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        if !readable(events, left)? {
+            continue;
+        }
+        match events.next() {
+            Ok(datagram) => {
+                if let Some(mac) = told(hop, datagram.unwrap_or_default())? {
+                    return Ok(Some(mac));
+                }
+            }
+            // There were more news than room for them. The table has what was lost.
+            Err(Errno(libc::ENOBUFS)) => return Ok(None),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+fn told(hop: &Hop, datagram: &[u8]) -> Result<Option<Mac>> {
+    for message in frame::messages(datagram) {
+        let message = message?;
+        if let Some(mac) = news(hop, message.message_type(), message.payload())? {
+            return Ok(Some(mac));
+        }
+    }
+    Ok(None)
+}
+
+/// Waits for something to read; not when a signal comes, and not longer than `left`.
+fn readable(events: &Connection, left: Duration) -> Result<bool> {
+    let left = Timespec::try_from(left).map_err(|_| Errno::INVAL)?;
+    let mut fds = [PollFd::new(events, PollFlags::IN)];
+    match poll(&mut fds, Some(&left)) {
+        Ok(ready) => Ok(ready != 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Makes the kernel look for a neighbour: a datagram to it cannot leave before it is found.
+struct Caller {
+    socket: OwnedFd,
+    to: SocketAddr,
+}
+
+impl Caller {
+    fn new(hop: &Hop) -> Result<Self> {
+        // A next hop of another family is called by sending to where the packet goes in the end.
+        let same = hop.address.is_ipv4() == hop.destination.is_ipv4();
+        let to = if same { hop.address } else { hop.destination };
+        let family = match to {
+            IpAddr::V4(_) => AddressFamily::INET,
+            IpAddr::V6(_) => AddressFamily::INET6,
+        };
+        let socket = net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        net::bind(&socket, &at(hop.source, 0, hop.interface))?;
+        Ok(Self {
+            socket,
+            to: at(to, DISCARD, hop.interface),
+        })
+    }
+
+    /// Sends. An address of this host that the kernel is still checking for duplicates cannot
+    /// send yet; that is no failure.
+    fn call(&self) -> Result<()> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        match retry_on_intr(|| net::sendto(&self.socket, b"H", flags, &self.to)) {
+            Ok(_) | Err(rustix::io::Errno::ADDRNOTAVAIL | rustix::io::Errno::AGAIN) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+/// A socket address; one of IPv6 says which interface it means.
+fn at(address: IpAddr, port: u16, interface: u32) -> SocketAddr {
+    match address {
+        IpAddr::V4(_) => SocketAddr::new(address, port),
+        IpAddr::V6(address) => SocketAddrV6::new(address, port, 0, interface).into(),
+    }
+}

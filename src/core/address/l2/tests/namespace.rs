@@ -1,0 +1,117 @@
+//! Resolution on the real kernel, in network namespaces of the test's own.
+
+use super::*;
+use std::process::Command;
+
+/// The network that the test expects.
+const SCRIPT: &str = include_str!("namespace.sh");
+/// Says that the network is there.
+const THERE: &str = "FERROVERBS_TEST_NETWORK";
+/// Says that it has two cables in place of one with a VLAN.
+const NO_VLAN_THERE: &str = "FERROVERBS_TEST_NO_VLAN";
+
+const PEER_VLAN: Mac = [2, 0, 0, 0, 0, 12];
+
+#[test]
+fn in_namespaces() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: network namespaces need root");
+        return;
+    }
+    let output = Command::new("unshare")
+        .args(["-n", "sh", "-c", SCRIPT, "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "--ignored", "--nocapture"])
+        .arg("core::address::l2::tests::namespace::inside")
+        .env(THERE, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{complained}");
+    assert!(
+        said.contains("test result: ok. 1 passed"),
+        "{said}\n{complained}"
+    );
+}
+
+fn index(name: &str) -> u32 {
+    let family = rustix::net::AddressFamily::INET;
+    let socket = rustix::net::socket(family, rustix::net::SocketType::DGRAM, None);
+    rustix::net::netdevice::name_to_index(socket.unwrap(), name).unwrap()
+}
+
+fn way(source: &str, to: &str) -> Result<Way> {
+    way_by(source, None, to)
+}
+
+fn way_by(source: &str, interface: Option<u32>, to: &str) -> Result<Way> {
+    let mut network = Rtnetlink::open()?;
+    resolve(&mut network, &gid(source), interface, &gid(to))
+}
+
+#[test]
+#[ignore = "in_namespaces runs it, where the network is there"]
+fn inside() {
+    if std::env::var_os(THERE).is_none() {
+        eprintln!("skipped: in_namespaces runs this");
+        return;
+    }
+    let untagged = |mac| Ok(Way { mac, vlan: NO_VLAN });
+    let vlan = if std::env::var_os(NO_VLAN_THERE).is_some() {
+        eprintln!("VLANs are not tested: the kernel has none");
+        NO_VLAN
+    } else {
+        5
+    };
+    let tagged = |mac| Ok(Way { mac, vlan });
+    let unreachable = Err(Errno(libc::EHOSTUNREACH));
+    for (source, to, expected) in [
+        // On the cable; the second time the table knows.
+        ("10.77.0.1", "10.77.0.2", untagged(PEER)),
+        ("10.77.0.1", "10.77.0.2", untagged(PEER)),
+        ("fd77::1", "fd77::2", untagged(PEER)),
+        // In the VLAN.
+        ("10.78.0.1", "10.78.0.2", tagged(PEER_VLAN)),
+        // Behind a gateway, of the same family and of the other.
+        ("10.77.0.1", "10.88.0.1", untagged(PEER)),
+        ("10.77.0.1", "10.89.0.1", untagged(PEER)),
+        ("fd77::1", "2001:db8:1::1", untagged(PEER)),
+        // The host itself.
+        ("10.77.0.1", "10.77.0.1", untagged(SELF)),
+        ("10.78.0.1", "10.78.0.1", tagged(SELF)),
+        ("fd77::1", "fd77::1", untagged(SELF)),
+        ("127.0.0.1", "127.0.0.1", untagged([0; 6])),
+        // Addresses that tell.
+        (
+            "10.77.0.1",
+            "224.1.2.3",
+            untagged([0x01, 0x00, 0x5e, 1, 2, 3]),
+        ),
+        (
+            "10.78.0.1",
+            "224.1.2.3",
+            tagged([0x01, 0x00, 0x5e, 1, 2, 3]),
+        ),
+        ("fd77::1", "ff02::5", untagged([0x33, 0x33, 0, 0, 0, 5])),
+        ("fd77::1", "fe80::ff:fe00:d", untagged([2, 0, 0, 0, 0, 13])),
+        // Somebody who comes late, nobody, and where nothing may go.
+        ("10.77.0.1", "10.77.0.3", untagged(PEER)),
+        ("10.77.0.1", "10.77.0.99", unreachable),
+        ("fd77::1", "fd77::99", unreachable),
+        ("fd77::1", "2001:db8:2::1", unreachable),
+        ("10.77.0.1", "10.90.0.1", unreachable),
+        ("10.77.0.1", "10.91.0.1", unreachable),
+        // No address of this host.
+        ("10.77.0.2", "10.77.0.1", Err(Errno::INVAL)),
+        ("::", "10.77.0.2", Err(Errno::INVAL)),
+    ] {
+        assert_eq!(way(source, to), expected, "{source} to {to}");
+    }
+    let to = "224.0.0.9";
+    let mac = [0x01, 0x00, 0x5e, 0, 0, 9];
+    let by = |interface| way_by("10.79.0.1", interface, to);
+    assert_eq!(by(None), untagged(mac));
+    assert_eq!(by(Some(index("v0"))), untagged(mac));
+    assert_eq!(by(Some(index("v0.5"))), tagged(mac));
+}
