@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use crate::{dirs::Dirs, host, report::Tally, suites::Run, vm::Library};
 
 /// Seconds after which the runner calls a program hung; the longest takes a few in emulation.
-const PATIENCE: &str = "120";
+const PATIENCE: &str = "300";
 
 /// The names of the compilations, with which each difference begins.
 const COMPILATIONS: [&str; 4] = ["stock-gcc ", "ours-gcc ", "stock-clang ", "ours-clang "];

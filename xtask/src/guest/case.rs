@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// When a program is called hung. The longest takes a few seconds in emulation.
-const BOUND: Duration = Duration::from_secs(120);
+const BOUND: Duration = Duration::from_secs(300);
 
 pub struct Stage<'a> {
     pub witness: Witness<'a>,

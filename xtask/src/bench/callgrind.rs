@@ -1,0 +1,121 @@
+//! Counting instructions with valgrind's callgrind: those of the program and its libraries, in
+//! user space.
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+
+const OUT: &str = "callgrind.out";
+const TRIGGER: &str = "desc: Trigger: ";
+const REQUEST: &str = "Client Request: ";
+const TOTALS: &str = "totals: ";
+
+/// What one run under callgrind gave.
+pub struct Counts {
+    /// Instructions of each part that the program dumped, by name.
+    pub parts: BTreeMap<String, u64>,
+    /// Instructions of the whole run, parts included.
+    pub whole: u64,
+    /// What the program printed.
+    pub text: String,
+}
+
+/// Runs a program under callgrind; `dir` is emptied, and holds the dumps afterwards.
+pub fn count(
+    program: &Path,
+    words: &[String],
+    env: Option<(&str, &OsStr)>,
+    dir: &Path,
+) -> Result<Counts> {
+    if dir.exists() {
+        fs::remove_dir_all(dir)?;
+    }
+    fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    let mut out = std::ffi::OsString::from("--callgrind-out-file=");
+    out.push(dir.join(OUT));
+    let mut command = Command::new("valgrind");
+    command
+        .args(["--quiet", "--tool=callgrind"])
+        // Driver requests that valgrind does not know of are as good as any.
+        .arg("--sim-hints=lax-ioctls")
+        .arg(out)
+        .arg(program)
+        .args(words)
+        .envs(env);
+    let output = command.output().context("start valgrind")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        bail!(
+            "{} under valgrind: {}\n{text}{}",
+            program.display(),
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    let mut counts = Counts {
+        parts: BTreeMap::new(),
+        whole: 0,
+        text,
+    };
+    for path in dumps(dir)? {
+        let dump = fs::read(&path).with_context(|| path.display().to_string())?;
+        let dump = String::from_utf8_lossy(&dump);
+        let (part, total) =
+            parse(&dump).with_context(|| format!("{} is no dump", path.display()))?;
+        counts.whole += total;
+        if let Some(name) = part {
+            counts.parts.insert(name.to_owned(), total);
+        }
+    }
+    Ok(counts)
+}
+
+/// One file a dump, the last one for what ran after the last part.
+fn dumps(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(OUT) {
+            paths.push(entry.path());
+        }
+    }
+    if paths.is_empty() {
+        bail!("valgrind left nothing in {}", dir.display());
+    }
+    Ok(paths)
+}
+
+/// The part that a dump is of (none for the end of the program), and its instructions.
+fn parse(dump: &str) -> Option<(Option<&str>, u64)> {
+    let mut lines = dump.lines();
+    let trigger = lines.find_map(|line| line.strip_prefix(TRIGGER))?;
+    let total = lines.find_map(|line| line.strip_prefix(TOTALS))?;
+    let part = trigger.strip_prefix(REQUEST).map(str::trim);
+    Some((part, total.trim().parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_named_and_counted() {
+        let dump = "# callgrind format\n\ndesc: Trigger: Client Request: pd 1\n\n\
+                    events: Ir\nsummary: 7451\n\nfn=(0) x\n0 7451\n\ntotals: 7506\n";
+        assert_eq!(parse(dump), Some((Some("pd 1"), 7506)));
+    }
+
+    #[test]
+    fn the_end_of_the_program_is_no_part() {
+        let dump = "desc: Trigger: Program termination\ntotals: 34964\n";
+        assert_eq!(parse(dump), Some((None, 34964)));
+        assert_eq!(parse("desc: Trigger: Program termination\n"), None);
+    }
+}
