@@ -4,7 +4,7 @@
 
 use std::{
     collections::BTreeMap,
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -15,14 +15,15 @@ use anyhow::{Context, Result, bail};
 const OUT: &str = "callgrind.out";
 const TRIGGER: &str = "desc: Trigger: ";
 const REQUEST: &str = "Client Request: ";
-const TOTALS: &str = "totals: ";
+/// Unlike the "totals" further down, without what ran between two parts.
+const SUMMARY: &str = "summary: ";
 
 /// What one run under callgrind gave.
 pub struct Counts {
     /// Instructions of each part that the program dumped, by name.
-    pub parts: BTreeMap<String, u64>,
+    pub parts: BTreeMap<String, f64>,
     /// Instructions of the whole run, parts included.
-    pub whole: u64,
+    pub whole: f64,
     /// What the program printed.
     pub text: String,
 }
@@ -31,14 +32,14 @@ pub struct Counts {
 pub fn count(
     program: &Path,
     words: &[String],
-    env: Option<(&str, &OsStr)>,
+    env: &[(&str, &OsStr)],
     dir: &Path,
 ) -> Result<Counts> {
     if dir.exists() {
         fs::remove_dir_all(dir)?;
     }
     fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
-    let mut out = std::ffi::OsString::from("--callgrind-out-file=");
+    let mut out = OsString::from("--callgrind-out-file=");
     out.push(dir.join(OUT));
     let mut command = Command::new("valgrind");
     command
@@ -48,7 +49,7 @@ pub fn count(
         .arg(out)
         .arg(program)
         .args(words)
-        .envs(env);
+        .envs(env.iter().copied());
     let output = command.output().context("start valgrind")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
@@ -61,7 +62,7 @@ pub fn count(
     }
     let mut counts = Counts {
         parts: BTreeMap::new(),
-        whole: 0,
+        whole: 0.0,
         text,
     };
     for path in dumps(dir)? {
@@ -93,10 +94,10 @@ fn dumps(dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The part that a dump is of (none for the end of the program), and its instructions.
-fn parse(dump: &str) -> Option<(Option<&str>, u64)> {
+fn parse(dump: &str) -> Option<(Option<&str>, f64)> {
     let mut lines = dump.lines();
     let trigger = lines.find_map(|line| line.strip_prefix(TRIGGER))?;
-    let total = lines.find_map(|line| line.strip_prefix(TOTALS))?;
+    let total = lines.find_map(|line| line.strip_prefix(SUMMARY))?;
     let part = trigger.strip_prefix(REQUEST).map(str::trim);
     Some((part, total.trim().parse().ok()?))
 }
@@ -109,13 +110,13 @@ mod tests {
     fn a_part_is_named_and_counted() {
         let dump = "# callgrind format\n\ndesc: Trigger: Client Request: pd 1\n\n\
                     events: Ir\nsummary: 7451\n\nfn=(0) x\n0 7451\n\ntotals: 7506\n";
-        assert_eq!(parse(dump), Some((Some("pd 1"), 7506)));
+        assert_eq!(parse(dump), Some((Some("pd 1"), 7451.0)));
     }
 
     #[test]
     fn the_end_of_the_program_is_no_part() {
-        let dump = "desc: Trigger: Program termination\ntotals: 34964\n";
-        assert_eq!(parse(dump), Some((None, 34964)));
+        let dump = "desc: Trigger: Program termination\nsummary: 34964\n";
+        assert_eq!(parse(dump), Some((None, 34964.0)));
         assert_eq!(parse("desc: Trigger: Program termination\n"), None);
     }
 }

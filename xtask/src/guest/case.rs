@@ -109,7 +109,7 @@ fn end_of(process: &mut Process) -> Result<End> {
 }
 
 /// Returns when the server is ready, has ended, or a minute has passed; the client finds out.
-fn wait_until_ready(ready: &Ready, server: &mut Process) -> Result<()> {
+pub fn wait_until_ready(ready: &Ready, server: &mut Process) -> Result<()> {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(60) {
         if is_ready(ready, server.id()) || server.ended()?.is_some() {

@@ -1,0 +1,258 @@
+//! The part that needs an RDMA device; runs in the virtual machine.
+#![forbid(unsafe_code)]
+
+use std::{collections::BTreeMap, ffi::OsStr, fs::File, io::Write, path::Path, process::Command};
+
+use anyhow::{Context, Result, bail};
+
+use super::{
+    callgrind,
+    programs::Bench,
+    row::{Figure, Side, Unit},
+};
+
+pub const START: &str = "Start";
+pub const OBJECTS: &str = "Create and destroy";
+pub const MEMORY: &str = "Memory";
+/// Written last, so that a machine that stopped half-way is noticed.
+pub const COMPLETE: &str = "# complete";
+pub const RESULTS: &str = "figures.tsv";
+
+/// Rounds of the wall clock.
+const ROUNDS: usize = 31;
+/// Rounds under callgrind: the same work is the same count, but for what the kernel's answers
+/// and addresses change.
+const COUNT_ROUNDS: usize = 3;
+const CYCLES: u32 = 20;
+
+const DEVICE: &str = "rxe0";
+/// The library's own switch for fork protection.
+const FORK_SAFE: &str = "RDMAV_FORK_SAFE";
+
+/// One run of a program: what it is called with, and where its parts belong.
+struct Run {
+    program: &'static str,
+    words: fn(&Bench, Side) -> Vec<String>,
+    fork_safe: bool,
+    table: &'static str,
+    /// Follows the name of each part.
+    suffix: &'static str,
+}
+
+const RUNS: [Run; 3] = [
+    Run {
+        program: "start",
+        words: |bench, side| {
+            vec![
+                bench.library(side).display().to_string(),
+                DEVICE.to_owned(),
+            ]
+        },
+        fork_safe: false,
+        table: START,
+        suffix: "",
+    },
+    Run {
+        program: "objects",
+        words: |_, _| vec![DEVICE.to_owned(), CYCLES.to_string()],
+        fork_safe: false,
+        table: OBJECTS,
+        suffix: "",
+    },
+    Run {
+        program: "objects",
+        words: |_, _| vec![DEVICE.to_owned(), CYCLES.to_string(), "mr".to_owned()],
+        fork_safe: true,
+        table: OBJECTS,
+        suffix: ", fork protection on",
+    },
+];
+
+/// The row that the parts of the start add up to.
+const TOGETHER: &str = "load + list + open + close";
+
+/// Measures everything into the file of results in `dir`.
+pub fn run(dir: &Path) -> Result<()> {
+    let bench = Bench::at(dir);
+    let path = dir.join(RESULTS);
+    let mut file = File::create(&path).with_context(|| path.display().to_string())?;
+    let mut write = |figures: Vec<Figure>| -> Result<()> {
+        for figure in figures {
+            writeln!(file, "{figure}")?;
+        }
+        Ok(())
+    };
+    // Not counted: what is read from disk for the first time.
+    one_round(&bench, 0)?;
+    for round in 0..ROUNDS {
+        println!("bench: wall clock, round {} of {ROUNDS}", round + 1);
+        write(one_round(&bench, round)?)?;
+    }
+    for round in 0..COUNT_ROUNDS {
+        println!("bench: instructions, round {} of {COUNT_ROUNDS}", round + 1);
+        for side in Side::in_turn(round) {
+            for run in &RUNS {
+                write(run.count(&bench, side)?)?;
+            }
+        }
+    }
+    writeln!(file, "{COMPLETE}")?;
+    Ok(())
+}
+
+fn one_round(bench: &Bench, round: usize) -> Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    for side in Side::in_turn(round) {
+        for run in &RUNS {
+            figures.extend(run.time(bench, side)?);
+        }
+        figures.push(peak(bench, side)?);
+    }
+    Ok(figures)
+}
+
+impl Run {
+    fn env<'a>(&self, library_dir: &'a OsStr) -> Vec<(&'static str, &'a OsStr)> {
+        let mut env = vec![("LD_LIBRARY_PATH", library_dir)];
+        if self.fork_safe {
+            env.push((FORK_SAFE, OsStr::new("1")));
+        }
+        env
+    }
+
+    fn time(&self, bench: &Bench, side: Side) -> Result<Vec<Figure>> {
+        let library_dir = bench.library_dir(side);
+        let mut command = Command::new(bench.program(self.program));
+        command
+            .args((self.words)(bench, side))
+            .envs(self.env(library_dir.as_os_str()));
+        let text = output(&mut command)?;
+        witness(&text, &bench.library(side))?;
+        let mut parts = Vec::new();
+        for (name, value) in lines(&text).filter(|(name, _)| *name != LIBRARY) {
+            let value = value.parse().with_context(|| format!("{name} {value}"))?;
+            parts.push((name.to_owned(), value));
+        }
+        Ok(self.figures(parts, Unit::Nanoseconds, side))
+    }
+
+    fn count(&self, bench: &Bench, side: Side) -> Result<Vec<Figure>> {
+        let library_dir = bench.library_dir(side);
+        let counts = callgrind::count(
+            &bench.program(self.program),
+            &(self.words)(bench, side),
+            &self.env(library_dir.as_os_str()),
+            &bench.dir().join("callgrind"),
+        )?;
+        witness(&counts.text, &bench.library(side))?;
+        let parts = match self.table {
+            OBJECTS => per_cycle(&counts.parts),
+            _ => counts.parts.into_iter().collect(),
+        };
+        Ok(self.figures(parts, Unit::Instructions, side))
+    }
+
+    /// The figures of a run's parts; those of the start are added up too, being one row.
+    fn figures(&self, parts: Vec<(String, f64)>, unit: Unit, side: Side) -> Vec<Figure> {
+        let mut rows: Vec<_> = parts
+            .into_iter()
+            .map(|(part, value)| (format!("{part}{}", self.suffix), value))
+            .collect();
+        if self.table == START {
+            let sum = rows.iter().map(|(_, value)| value).sum();
+            rows.push((TOGETHER.to_owned(), sum));
+        }
+        let figure = |(row, value)| Figure {
+            table: self.table.to_owned(),
+            row,
+            unit,
+            side,
+            value,
+        };
+        rows.into_iter().map(figure).collect()
+    }
+}
+
+/// The program dumps CYCLES cycles as "KIND 1" and twice as many as "KIND 2": what the second
+/// has more is that of CYCLES cycles, and nothing of what stands around them.
+fn per_cycle(parts: &BTreeMap<String, f64>) -> Vec<(String, f64)> {
+    let once = |(name, once): (&String, &f64)| {
+        let kind = name.strip_suffix(" 1")?;
+        let twice = parts.get(&format!("{kind} 2"))?;
+        Some((kind.to_owned(), (twice - once) / f64::from(CYCLES)))
+    };
+    parts.iter().filter_map(once).collect()
+}
+
+/// The most memory that Debian's ibv_devices had at once.
+fn peak(bench: &Bench, side: Side) -> Result<Figure> {
+    let mut command = Command::new(bench.program("peak"));
+    command
+        .arg("ibv_devices")
+        .env("LD_LIBRARY_PATH", bench.library_dir(side));
+    let text = output(&mut command)?;
+    if !text.contains(DEVICE) {
+        bail!("ibv_devices did not list {DEVICE}: {text}");
+    }
+    let found = lines(&text).find(|(name, _)| *name == "peak");
+    let (_, value) = found.with_context(|| format!("no peak in {text:?}"))?;
+    Ok(Figure {
+        table: MEMORY.to_owned(),
+        row: "peak of `ibv_devices`".to_owned(),
+        unit: Unit::Kibibytes,
+        side,
+        value: value.parse()?,
+    })
+}
+
+fn output(command: &mut Command) -> Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| name.clone())?;
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        bail!("{name}: {}\n{errors}", output.status);
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Names and values, a tab between.
+fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().filter_map(|line| line.split_once('\t'))
+}
+
+const LIBRARY: &str = "library";
+
+/// The program says which file it measured; it has to be this one.
+fn witness(text: &str, wanted: &Path) -> Result<()> {
+    let found = lines(text).find(|(name, _)| *name == LIBRARY);
+    let path = found.map(|(_, path)| Path::new(path));
+    if path == Some(wanted) {
+        return Ok(());
+    }
+    bail!("{path:?} was measured, not {}", wanted.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cycle_is_what_twice_as_many_add() {
+        let cycles = f64::from(CYCLES);
+        let parts = [
+            ("cq 1", 51.0 + 7.0 * cycles),
+            ("cq 2", 51.0 + 14.0 * cycles),
+            ("lonely 1", 1.0),
+        ];
+        let parts = parts.map(|(name, count)| (name.to_owned(), count)).into();
+        assert_eq!(per_cycle(&parts), [("cq".to_owned(), 7.0)]);
+    }
+
+    #[test]
+    fn another_library_is_noticed() {
+        let text = "library\t/x/ours/libibverbs.so.1\nload\t5\n";
+        assert!(witness(text, Path::new("/x/ours/libibverbs.so.1")).is_ok());
+        assert!(witness(text, Path::new("/x/stock/libibverbs.so.1")).is_err());
+        assert!(witness("", Path::new("/x")).is_err());
+    }
+}

@@ -1,0 +1,91 @@
+//! What is measured with: the C programs, and a copy of each library.
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::row::Side;
+use crate::dirs::Dirs;
+
+/// Where the linker finds the stock library.
+const STOCK: &str = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1";
+const SONAME: &str = "libibverbs.so.1";
+
+/// Each program with what it is linked with.
+const PROGRAMS: [(&str, &[&str]); 4] = [
+    ("start", &["-ldl"]),
+    ("objects", &["-libverbs", "-ldl"]),
+    ("peak", &[]),
+    ("fork", &["-ldl", "-lpthread"]),
+];
+
+/// A directory with everything in it, as the virtual machine gets it too.
+#[derive(Clone)]
+pub struct Bench {
+    dir: PathBuf,
+}
+
+impl Bench {
+    /// The directory as [`prepare`] left it.
+    pub fn at(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_owned(),
+        }
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// The directory of a library, for `LD_LIBRARY_PATH`.
+    pub fn library_dir(&self, side: Side) -> PathBuf {
+        self.dir.join(side.name())
+    }
+
+    pub fn library(&self, side: Side) -> PathBuf {
+        self.library_dir(side).join(SONAME)
+    }
+}
+
+/// Compiles the programs; copies both libraries, stripped, so that nothing differs but the file.
+pub fn prepare(dirs: &Dirs, built: &Path) -> Result<Bench> {
+    let bench = Bench::at(&dirs.fresh("bench")?);
+    for (name, libraries) in PROGRAMS {
+        compile(dirs, &bench, name, libraries)?;
+    }
+    for (side, file) in [(Side::Stock, Path::new(STOCK)), (Side::Ours, built)] {
+        fs::create_dir_all(bench.library_dir(side))?;
+        let mut strip = Command::new("strip");
+        strip.arg("-o").arg(bench.library(side)).arg(file);
+        run(&mut strip)?;
+    }
+    Ok(bench)
+}
+
+fn compile(dirs: &Dirs, bench: &Bench, name: &str, libraries: &[&str]) -> Result<()> {
+    let mut gcc = Command::new("gcc");
+    // The stock headers: both libraries get what programs out there are compiled to.
+    gcc.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"])
+        .arg(bench.program(name))
+        .arg(dirs.root.join("c-tests/bench").join(format!("{name}.c")))
+        .args(libraries);
+    run(&mut gcc)
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| name.clone())?;
+    if !output.status.success() {
+        bail!("{name}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}
