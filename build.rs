@@ -23,7 +23,6 @@ fn main() {
     }
     // lld: GNU ld refuses a named version script beside the anonymous one that rustc passes.
     println!("cargo::rustc-link-arg-cdylib=-fuse-ld=lld");
-    println!("cargo::rustc-link-arg-cdylib=-Wl,--undefined-version"); // while names are still being added
     println!("cargo::rustc-link-arg-cdylib=-Wl,-soname,libibverbs.so.1");
     println!(
         "cargo::rustc-link-arg-cdylib=-Wl,--version-script={}",
