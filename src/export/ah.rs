@@ -9,7 +9,7 @@ use kit::abi::{
     ibv_ah, ibv_ah_attr, ibv_context, ibv_grh, ibv_pd, ibv_wc,
 };
 use kit::errno::{Errno, Result};
-use std::ffi::c_int;
+use std::{ffi::c_int, mem::MaybeUninit};
 
 unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
     // SAFETY: the caller passes a live domain and attributes, or NULL; a new handle is valid.
@@ -35,19 +35,20 @@ symver!(destroy_ah => "ibv_destroy_ah", "IBVERBS_1.1");
 
 /// # Safety
 /// `wc` is a completion or NULL, `grh` the header in front of its data or NULL.
-unsafe fn attributes(
+unsafe fn fill(
     context: *mut ibv_context,
     port_num: u8,
     wc: *const ibv_wc,
     grh: *const ibv_grh,
-) -> Result<ibv_ah_attr> {
+    attributes: &mut ibv_ah_attr,
+) -> Result<()> {
     // SAFETY: vouched for by the caller; the header is bytes of the same size.
     let (ctx, wc, grh) = unsafe {
         let ctx = Ctx::from_raw(context)?;
         let wc = wc.as_ref().ok_or(Errno::INVAL)?;
         (ctx, wc, grh.cast::<[u8; grh::SIZE]>().as_ref())
     };
-    address::reason(handle::attributes(&Device(ctx), port_num, wc, grh))
+    address::reason(handle::fill(&Device(ctx), port_num, wc, grh, attributes))
 }
 
 unsafe extern "C" fn init_ah_from_wc(
@@ -60,10 +61,8 @@ unsafe extern "C" fn init_ah_from_wc(
     // SAFETY: the caller passes an open context, a completion and room for the attributes, or
     // NULL; the header may be left out where the completion has none.
     ret::minus_one(unsafe {
-        ret::not_null(ah_attr).and_then(|_| {
-            ah_attr.write(attributes(context, port_num, wc, grh)?);
-            Ok(())
-        })
+        let arguments = ret::not_null(ah_attr).map(|_| ah_attr.write_bytes(0, 1));
+        arguments.and_then(|()| fill(context, port_num, wc, grh, &mut *ah_attr))
     })
 }
 symver!(init_ah_from_wc => "ibv_init_ah_from_wc", "IBVERBS_1.1");
@@ -74,11 +73,13 @@ unsafe extern "C" fn create_ah_from_wc(
     grh: *mut ibv_grh,
     port_num: u8,
 ) -> *mut ibv_ah {
-    // SAFETY: as above, with a live domain instead of a context.
+    // SAFETY: as above, with a live domain instead of a context; attributes may be all zero.
     unsafe {
-        let attr = Pd::from_raw(pd).and_then(|h| attributes(h.ctx().as_ptr(), port_num, wc, grh));
-        match attr {
-            Ok(mut attr) => create_ah(pd, &raw mut attr),
+        let mut attr = MaybeUninit::<ibv_ah_attr>::zeroed().assume_init();
+        let filled =
+            Pd::from_raw(pd).and_then(|h| fill(h.ctx().as_ptr(), port_num, wc, grh, &mut attr));
+        match filled {
+            Ok(()) => create_ah(pd, &raw mut attr),
             Err(e) => ret::null(e),
         }
     }

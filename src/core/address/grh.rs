@@ -17,15 +17,24 @@ const UDP: u8 = 17;
 /// Next header: InfiniBand transport.
 const INFINIBAND: u8 = 0x1b;
 
+/// What follows the IP header, and therefore how the datagram travelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// IPv4: RoCE v2 has nothing else.
+    Ipv4,
+    /// IPv6, and the number of its next header.
+    Ipv6(u8),
+}
+
 /// Who sent a datagram to whom, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// GID of the sender.
     pub source: Gid,
-    /// GID that it was sent to, one of this host's.
+    /// GID that it was sent to.
     pub destination: Gid,
-    /// How it travelled.
-    pub version: Version,
+    /// What follows.
+    pub next: Next,
     /// Hops that it had left.
     pub hop_limit: u8,
     /// Traffic class.
@@ -36,16 +45,35 @@ impl Header {
     /// Reads the header.
     ///
     /// # Errors
-    /// EPROTONOSUPPORT when it is neither of IPv4 nor of IPv6, or its next header is neither
-    /// UDP nor InfiniBand; EINVAL when it was sent to a multicast address, which is in no GID
-    /// table.
+    /// EPROTONOSUPPORT when it is neither of IPv4 nor of IPv6.
     pub fn parse(bytes: &[u8; SIZE]) -> Result<Self> {
         let behind = bytes.last_chunk::<{ SIZE - IPV4_AT }>();
         match (bytes[0] >> 4, behind) {
-            (6, Some(ipv4)) if is_sound(ipv4) => from_ipv4(ipv4),
-            (6, _) => from_ipv6(bytes),
-            (_, Some(ipv4)) if ipv4[0] >> 4 == 4 => from_ipv4(ipv4),
+            (6, Some(ipv4)) if is_sound(ipv4) => Ok(from_ipv4(ipv4)),
+            (6, _) => Ok(from_ipv6(bytes)),
+            (_, Some(ipv4)) if ipv4[0] >> 4 == 4 => Ok(from_ipv4(ipv4)),
             _ => Err(Errno::PROTONOSUPPORT),
+        }
+    }
+
+    /// Whether it was sent to a multicast address, which is in no GID table.
+    pub fn is_multicast(&self) -> bool {
+        match self.next {
+            // 224.0.0.0/4 in the last four bytes.
+            Next::Ipv4 => self.destination[12] >> 4 == 0xe,
+            Next::Ipv6(_) => self.destination[0] == 0xff,
+        }
+    }
+
+    /// How it travelled.
+    ///
+    /// # Errors
+    /// EPROTONOSUPPORT when neither UDP nor InfiniBand follows.
+    pub fn version(&self) -> Result<Version> {
+        match self.next {
+            Next::Ipv4 | Next::Ipv6(UDP) => Ok(Version::V2),
+            Next::Ipv6(INFINIBAND) => Ok(Version::V1),
+            Next::Ipv6(_) => Err(Errno::PROTONOSUPPORT),
         }
     }
 }
@@ -75,19 +103,15 @@ fn checksum(header: &[u8; 20]) -> u16 {
     !u16::try_from(folded & 0xffff).unwrap_or_default()
 }
 
-fn from_ipv4(header: &[u8; 20]) -> Result<Header> {
+fn from_ipv4(header: &[u8; 20]) -> Header {
     let [.., s0, s1, s2, s3, d0, d1, d2, d3] = *header;
-    // 224.0.0.0/4
-    if d0 >> 4 == 0xe {
-        return Err(Errno::INVAL);
-    }
-    Ok(Header {
+    Header {
         source: mapped([s0, s1, s2, s3]),
         destination: mapped([d0, d1, d2, d3]),
-        version: Version::V2,
+        next: Next::Ipv4,
         hop_limit: header[8],
         traffic_class: header[1],
-    })
+    }
 }
 
 /// The GID of an IPv4 address (`::ffff:a.b.c.d`).
@@ -95,26 +119,18 @@ pub fn mapped(address: [u8; 4]) -> Gid {
     std::net::Ipv4Addr::from(address).to_ipv6_mapped().octets()
 }
 
-fn from_ipv6(bytes: &[u8; SIZE]) -> Result<Header> {
+fn from_ipv6(bytes: &[u8; SIZE]) -> Header {
     let mut source = [0; 16];
     let mut destination = [0; 16];
     source.copy_from_slice(&bytes[8..24]);
     destination.copy_from_slice(&bytes[24..40]);
-    if destination[0] == 0xff {
-        return Err(Errno::INVAL);
-    }
-    let version = match bytes[6] {
-        UDP => Version::V2,
-        INFINIBAND => Version::V1,
-        _ => return Err(Errno::PROTONOSUPPORT),
-    };
-    Ok(Header {
+    Header {
         source,
         destination,
-        version,
+        next: Next::Ipv6(bytes[6]),
         hop_limit: bytes[7],
         traffic_class: bytes[0] << 4 | bytes[1] >> 4,
-    })
+    }
 }
 
 #[cfg(test)]

@@ -1,62 +1,82 @@
 #![forbid(unsafe_code)]
 //! The attributes of an address handle that answers a completion: ibv_init_ah_from_wc(3).
 
-use super::grh::{self, Header};
-use super::{Answer, Device, Gid, gid};
+use super::grh::{self, Header, Next};
+use super::{Answer, Device, EMPTY, gid};
 use kit::abi::{IBV_WC_GRH, ibv_ah_attr, ibv_gid, ibv_global_route, ibv_wc};
 use kit::errno::Errno;
 
-/// The attributes. `grh` is the header in front of the received data; only a completion that
-/// has one (`IBV_WC_GRH`) needs it.
+/// Fills the attributes. `grh` is the header in front of the received data; only a completion
+/// that has one (`IBV_WC_GRH`) needs it.
+///
+/// A failure leaves in them what was learnt before it: it is what rdma-core leaves there, too.
 ///
 /// # Errors
 /// EINVAL when the header is needed and not there, or was sent to a multicast address;
 /// EPROTONOSUPPORT when it is of no known kind; those of [`gid::find`] when the address that
 /// the datagram was sent to is not in the port's table.
-pub fn attributes<D: Device + ?Sized>(
+pub fn fill<D: Device + ?Sized>(
     device: &D,
     port: u8,
     completion: &ibv_wc,
     grh: Option<&[u8; grh::SIZE]>,
-) -> Answer<ibv_ah_attr> {
-    let mut attributes = ibv_ah_attr {
-        grh: route([0; 16]),
+    attributes: &mut ibv_ah_attr,
+) -> Answer<()> {
+    *attributes = without_header(port, completion);
+    attributes.grh.flow_label = grh.map_or(0, grh::flow_label);
+    if completion.wc_flags & IBV_WC_GRH == 0 {
+        return Ok(());
+    }
+    attributes.is_global = 1;
+    let header = Header::parse(grh.ok_or(Errno::INVAL)?)?;
+    if header.is_multicast() {
+        return Err(Errno::INVAL.into());
+    }
+    let source = ibv_gid { raw: header.source };
+    if header.next != Next::Ipv4 {
+        attributes.grh.dgid = source;
+    }
+    attributes.grh.sgid_index = gid::find(device, port, &header.destination, header.version()?)?;
+    attributes.grh.dgid = source;
+    attributes.grh.hop_limit = header.hop_limit;
+    attributes.grh.traffic_class = header.traffic_class;
+    Ok(())
+}
+
+fn without_header(port: u8, completion: &ibv_wc) -> ibv_ah_attr {
+    ibv_ah_attr {
+        grh: ibv_global_route {
+            dgid: ibv_gid { raw: EMPTY },
+            flow_label: 0,
+            sgid_index: 0,
+            hop_limit: 0,
+            traffic_class: 0,
+        },
         dlid: completion.slid,
         sl: completion.sl,
         src_path_bits: completion.dlid_path_bits,
         static_rate: 0,
         is_global: 0,
         port_num: port,
-    };
-    attributes.grh.flow_label = grh.map_or(0, grh::flow_label);
-    if completion.wc_flags & IBV_WC_GRH == 0 {
-        return Ok(attributes);
-    }
-    let header = Header::parse(grh.ok_or(Errno::INVAL)?)?;
-    attributes.is_global = 1;
-    attributes.grh.dgid.raw = header.source;
-    attributes.grh.sgid_index = gid::find(device, port, &header.destination, header.version)?;
-    attributes.grh.hop_limit = header.hop_limit;
-    attributes.grh.traffic_class = header.traffic_class;
-    Ok(attributes)
-}
-
-fn route(destination: Gid) -> ibv_global_route {
-    ibv_global_route {
-        dgid: ibv_gid { raw: destination },
-        flow_label: 0,
-        sgid_index: 0,
-        hop_limit: 0,
-        traffic_class: 0,
     }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::made_up::MadeUp;
+    use super::super::{Gid, made_up::MadeUp};
     use super::*;
     use kit::abi::ibv_wc_imm;
+
+    fn attributes(
+        device: &MadeUp,
+        port: u8,
+        completion: &ibv_wc,
+        grh: Option<&[u8; grh::SIZE]>,
+    ) -> Answer<ibv_ah_attr> {
+        let mut attributes = without_header(0, completion);
+        fill(device, port, completion, grh, &mut attributes).map(|()| attributes)
+    }
 
     const PEER: Gid = [0xfd; 16];
     const OWN: &str = "fd00:0000:0000:0000:0000:0000:0000:0001";
@@ -150,5 +170,27 @@ mod tests {
         let mut other = header(17);
         other[39] = 2;
         assert_eq!(failed(1, Some(&other)), Errno::NOENT);
+    }
+
+    #[test]
+    fn what_a_failure_leaves() {
+        let device = device(0);
+        let left = |header| {
+            let completion = completion(IBV_WC_GRH);
+            let mut attributes = without_header(9, &completion);
+            let failed = fill(&device, 1, &completion, Some(&header), &mut attributes);
+            assert!(failed.is_err());
+            assert_eq!((attributes.port_num, attributes.is_global), (1, 1));
+            assert_eq!(
+                (attributes.grh.sgid_index, attributes.grh.hop_limit),
+                (0, 0)
+            );
+            attributes.grh.dgid.bytes()
+        };
+        assert_eq!(left(header(6)), PEER);
+        let mut group = header(17);
+        group[24] = 0xff;
+        assert_eq!(left(group), EMPTY);
+        assert_eq!(left([0; grh::SIZE]), EMPTY);
     }
 }
