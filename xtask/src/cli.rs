@@ -6,6 +6,8 @@ use std::{ffi::OsString, path::PathBuf};
 use anyhow::{Result, bail};
 use lexopt::prelude::*;
 
+use crate::bench::Part;
+
 pub const USAGE: &str = "\
 cargo xtask test [--only STAGE,...] [--stock [--bless]] [--list]
     Runs every stage, or those named (a prefix such as `guest` names all that begin with it).
@@ -17,13 +19,18 @@ cargo xtask vm [--stock] [--write] -- COMMAND [ARGUMENT...]
     --stock  over the system's libibverbs
     --write  with IBVERBS_FORCE_WRITE=1
 cargo xtask demo
-    Boots that machine and shows Debian's ibv_devinfo and ibv_rc_pingpong over the library.";
+    Boots that machine and shows Debian's ibv_devinfo and ibv_rc_pingpong over the library.
+cargo xtask bench [--write] [--only PART]
+    Compares the library built here with the system's; fails if a row is above its bound.
+    --write  writes docs/benchmarks.md; not with --only
+    --only   guest (start and objects, in the virtual machine) or fork (fork protection)";
 
 #[derive(Debug, PartialEq)]
 pub enum Command {
     Test(Test),
     Vm(Vm),
     Demo,
+    Bench(Bench),
     /// What the virtual machine is started with; not for people.
     InGuest {
         results: PathBuf,
@@ -46,6 +53,13 @@ pub struct Vm {
     pub command: Vec<OsString>,
 }
 
+#[derive(Debug, Default, PartialEq)]
+pub struct Bench {
+    pub write: bool,
+    /// The only part to measure.
+    pub part: Option<Part>,
+}
+
 pub fn parse(mut words: lexopt::Parser) -> Result<Command> {
     let Some(first) = words.next()? else {
         return Ok(Command::Help);
@@ -54,6 +68,7 @@ pub fn parse(mut words: lexopt::Parser) -> Result<Command> {
         Value(name) if name == "test" => test(words),
         Value(name) if name == "vm" => vm(words),
         Value(name) if name == "demo" => nothing_more(words, Command::Demo),
+        Value(name) if name == "bench" => bench(words),
         Value(name) if name == "in-guest" => {
             let results = words.value()?.into();
             nothing_more(words, Command::InGuest { results })
@@ -113,6 +128,29 @@ fn vm(mut words: lexopt::Parser) -> Result<Command> {
     Ok(Command::Vm(options))
 }
 
+fn bench(mut words: lexopt::Parser) -> Result<Command> {
+    let mut options = Bench::default();
+    while let Some(word) = words.next()? {
+        match word {
+            Long("write") => options.write = true,
+            Long("only") => options.part = Some(part(&words.value()?.string()?)?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if options.write && options.part.is_some() {
+        bail!("--write writes all tables, so --only cannot go with it");
+    }
+    Ok(Command::Bench(options))
+}
+
+fn part(name: &str) -> Result<Part> {
+    match name {
+        "guest" => Ok(Part::Guest),
+        "fork" => Ok(Part::Fork),
+        _ => bail!("no part of the bench is called {name}; there are: guest fork"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,5 +193,17 @@ mod tests {
         assert!(words("test --onyl fmt").is_err());
         assert!(words("demo now").is_err());
         assert!(words("vm --stock").is_err());
+    }
+    #[test]
+    fn a_part_of_the_bench_is_not_written_as_the_whole() {
+        let wanted = Bench {
+            write: false,
+            part: Some(Part::Fork),
+        };
+        let got = words("bench --only fork");
+        assert_eq!(got.ok(), Some(Command::Bench(wanted)));
+        assert!(words("bench --write").is_ok());
+        assert!(words("bench --write --only fork").is_err());
+        assert!(words("bench --only spoon").is_err());
     }
 }

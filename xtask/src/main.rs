@@ -5,6 +5,7 @@
 //! kernel with RDMA drivers; they boot one in QEMU and start this same binary again inside.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod cli;
 mod ctests;
 mod demo;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         cli::Command::Test(options) => stages::run(&options),
         cli::Command::Vm(options) => vm::run_command(&options),
         cli::Command::Demo => demo::run(),
+        cli::Command::Bench(options) => bench::run(&options),
         cli::Command::InGuest { results } => guest::run(&results),
         cli::Command::Help => {
             println!("{}", cli::USAGE);

@@ -36,6 +36,8 @@ const PACKAGES: &[&str] = &[
     "iproute2",
     "busybox-static",
     "python3-venv",
+    // The bench counts instructions with it.
+    "valgrind",
     // The suites.
     "rdma-core",
     "ibverbs-utils",

@@ -45,6 +45,8 @@ pub enum Job {
     },
     /// Show the library at work.
     Demo { ours: PathBuf },
+    /// Measure what lies in the directory of the job.
+    Bench,
 }
 
 const FILE: &str = "job";
@@ -95,6 +97,7 @@ impl Job {
                 all
             }
             Self::Demo { ours } => vec!["demo".into(), path(ours)],
+            Self::Bench => vec!["bench".into(), OsString::new()],
         }
     }
 
@@ -119,6 +122,7 @@ impl Job {
                 })
             }
             "demo" => Some(Self::Demo { ours: ours? }),
+            "bench" => Some(Self::Bench),
             _ => None,
         }
     }
@@ -251,6 +255,7 @@ mod tests {
                 words: vec!["ls".into()],
             },
             Job::Demo { ours: "/y".into() },
+            Job::Bench,
         ];
         for job in jobs {
             assert_eq!(Job::from_words(job.words().into_iter()), Some(job));

@@ -42,12 +42,7 @@ struct Run {
 const RUNS: [Run; 3] = [
     Run {
         program: "start",
-        words: |bench, side| {
-            vec![
-                bench.library(side).display().to_string(),
-                DEVICE.to_owned(),
-            ]
-        },
+        words: |bench, side| vec![bench.library(side).display().to_string(), DEVICE.to_owned()],
         fork_safe: false,
         table: START,
         suffix: "",

@@ -19,7 +19,10 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use crate::vm::{Job, Library, put_library};
+use crate::{
+    bench,
+    vm::{Job, Library, put_library},
+};
 
 /// Sets up the RDMA device and does the job that lies in this directory.
 pub fn run(dir: &Path) -> Result<ExitCode> {
@@ -33,6 +36,7 @@ pub fn run(dir: &Path) -> Result<ExitCode> {
             words,
         } => one_command(&library, write, &words),
         Job::Demo { ours } => demo::run(&ours),
+        Job::Bench => bench::guest::run(dir).map(|()| ExitCode::SUCCESS),
     }
 }
 

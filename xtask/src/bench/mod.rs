@@ -1,0 +1,193 @@
+//! `cargo xtask bench`: this library and the stock one, the same work in turn.
+//!
+//! Work that needs a device is done in the virtual machine, fork protection on this machine.
+//! Every row has the figures of both libraries and the most that ours may be of the other's; a
+//! row that is above it ends the command with an error.
+#![forbid(unsafe_code)]
+
+mod callgrind;
+mod fork;
+pub mod guest;
+mod machine;
+mod programs;
+mod row;
+mod sample;
+mod table;
+
+use std::{fs, path::Path, process::ExitCode};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    cli,
+    dirs::Dirs,
+    needs::{self, Machine},
+    vm::{self, Job},
+};
+use programs::Bench;
+use row::{Figure, Row, Side, Unit};
+
+const DOCUMENT: &str = "docs/benchmarks.md";
+
+const INTRODUCTION: &str = "\
+# Benchmarks
+This library against rdma-core's, the same work in turn, in one run of
+
+    cargo xtask bench --write
+
+which measures, fails if a row is above its bound, and writes this file.
+
+*Instructions* are those of the program and all its libraries in user space, counted by callgrind; \
+*time* is the wall clock. Figures are medians, the ratio is that of the medians. A count above the \
+bound is a fault, and so is a time where the bound is below 1. A time where the bound is 1 is a \
+fault if it is above it by the medians and in so many rounds that chance (sign test, 0.1 %) does \
+not explain it: for most rows of that kind the kernel takes nearly all the time, for both libraries.
+
+*Start* and *Create and destroy* ran in the virtual machine, which is emulated: times there can be \
+compared with each other, and mean nothing by themselves. *Start* is a program that loads the \
+library with dlopen(3), lists devices for the first time (which loads the providers), opens the \
+device and closes it. *Create and destroy* is a cycle of both; registered memory is 64 KiB.
+
+*Fork protection* ran on the machine itself, by `ibv_dontfork_range` and `ibv_dofork_range`: its \
+kernel does not say that it copies registered pages at fork, so they are marked. One operation \
+gives back a range picked at random, and protects another in its place. Overlapping ranges have 1 \
+to 32 pages, each page lies in four of them on average; disjoint ones have 4 pages.
+";
+
+/// Which part of the work; both without a choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Guest,
+    Fork,
+}
+
+pub fn run(options: &cli::Bench) -> Result<ExitCode> {
+    let dirs = Dirs::find()?;
+    let machine = needs::provide(&dirs)?;
+    vm::build_library(&dirs)?;
+    let bench = programs::prepare(&dirs, &dirs.library()?.join("libibverbs.so.1"))?;
+    let mut figures = Vec::new();
+    if options.part != Some(Part::Fork) {
+        figures.extend(in_the_guest(&dirs, &machine, &bench)?);
+    }
+    if options.part != Some(Part::Guest) {
+        println!("-- fork protection, on this machine");
+        fork::measure(&bench, |figure| figures.push(figure))?;
+    }
+    for side in [Side::Stock, Side::Ours] {
+        figures.push(size(&bench, side)?);
+    }
+    let mut rows = Row::gather(figures);
+    rows.sort_by_key(|row| row.table == guest::MEMORY);
+    report(&dirs, &machine, options, &rows)
+}
+
+fn in_the_guest(dirs: &Dirs, machine: &Machine, bench: &Bench) -> Result<Vec<Figure>> {
+    println!("-- booting {} for the bench", machine.kernel.display());
+    let dir = bench.dir();
+    let log = dirs.work.join("bench.log");
+    let outcome = vm::boot(dirs, machine, dir, &Job::Bench, &log)?;
+    if !outcome.status.success() {
+        bail!("the bench failed; see {}", log.display());
+    }
+    read(&dir.join(guest::RESULTS))
+}
+
+fn read(path: &Path) -> Result<Vec<Figure>> {
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let Some(figures) = text.strip_suffix(&format!("{}\n", guest::COMPLETE)) else {
+        bail!("{} was not written to its end", path.display());
+    };
+    figures.lines().map(str::parse).collect()
+}
+
+fn size(bench: &Bench, side: Side) -> Result<Figure> {
+    let path = bench.library(side);
+    let meta = fs::metadata(&path).with_context(|| path.display().to_string())?;
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "files are smaller than 2^52 bytes"
+    )]
+    let value = meta.len() as f64 / 1024.0;
+    Ok(Figure {
+        table: guest::MEMORY.to_owned(),
+        row: "libibverbs.so.1, stripped".to_owned(),
+        unit: Unit::Kibibytes,
+        side,
+        value,
+    })
+}
+
+/// The most that ours may be of the stock library's.
+fn bound(row: &Row) -> f64 {
+    let pattern = fork::PATTERNS
+        .iter()
+        .find(|pattern| pattern.table == row.table);
+    pattern.map_or(1.0, |pattern| pattern.bound)
+}
+
+fn report(dirs: &Dirs, machine: &Machine, options: &cli::Bench, rows: &[Row]) -> Result<ExitCode> {
+    let tables = table::tables(rows, bound);
+    println!("\n{tables}");
+    let faults: Vec<_> = rows.iter().flat_map(|row| row.faults(bound(row))).collect();
+    if options.write {
+        let path = dirs.root.join(DOCUMENT);
+        let text = document(&machine::describe(dirs, machine), &tables, &faults);
+        fs::write(&path, text).with_context(|| path.display().to_string())?;
+        println!("written to {}", path.display());
+    }
+    for fault in &faults {
+        println!("ABOVE ITS BOUND {fault}");
+    }
+    println!("{} rows, {} faults", rows.len(), faults.len());
+    Ok(if faults.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn document(machine: &[(&str, String)], tables: &str, faults: &[String]) -> String {
+    let mut text = INTRODUCTION.to_owned();
+    text.push_str("\n| | |\n| --- | --- |\n");
+    for (name, value) in machine {
+        text.push_str(&format!("| {name} | {value} |\n"));
+    }
+    text.push('\n');
+    text.push_str(tables);
+    text.push_str("## Above their bounds\n");
+    if faults.is_empty() {
+        text.push_str("None.\n");
+    }
+    for fault in faults {
+        text.push_str(&format!("- {fault}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_finds_its_bound() {
+        let row = |table: &str| Row {
+            table: table.to_owned(),
+            name: String::new(),
+            figures: std::collections::BTreeMap::new(),
+        };
+        for pattern in &fork::PATTERNS {
+            assert_eq!(bound(&row(pattern.table)), pattern.bound);
+        }
+        assert_eq!(bound(&row(guest::OBJECTS)), 1.0);
+    }
+
+    #[test]
+    fn the_document_says_what_is_above_its_bound() {
+        let text = document(&[("processor", "x".to_owned())], "## T\n", &[]);
+        assert!(text.contains("| processor | x |"));
+        assert!(text.ends_with("None.\n"));
+        let text = document(&[], "", &["T, r: time 2".to_owned()]);
+        assert!(text.ends_with("- T, r: time 2\n"));
+    }
+}
