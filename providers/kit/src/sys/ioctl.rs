@@ -62,26 +62,29 @@ impl Added<'_> {
 
 impl<'a> Ioctl<'a> {
     /// A call of `method` of `object` (`UVERBS_OBJECT_*`, `UVERBS_METHOD_*`) without attributes.
+    // Built in place and member by member: as one value the room for attributes, which stays
+    // unwritten, would be cleared for every call.
+    #[inline(always)]
     pub fn new(object: u16, method: u16) -> Self {
-        Self {
-            frame: Frame {
-                hdr: ib_uverbs_ioctl_hdr {
-                    length: 0,
-                    object_id: object,
-                    method_id: method,
-                    num_attrs: 0,
-                    reserved1: 0,
-                    driver_id: 0,
-                    reserved2: 0,
-                },
-                attrs: [MaybeUninit::uninit(); MAX_ATTRS],
-            },
-            count: 0,
-            invalid: false,
-            fd_at: None,
-            fd_made: false,
-            link: None,
-            life: PhantomData,
+        let mut new = MaybeUninit::<Self>::uninit();
+        let at = new.as_mut_ptr();
+        // SAFETY: every member is written but the room for attributes, which needs no value.
+        unsafe {
+            (&raw mut (*at).frame.hdr).write(ib_uverbs_ioctl_hdr {
+                length: 0,
+                object_id: object,
+                method_id: method,
+                num_attrs: 0,
+                reserved1: 0,
+                driver_id: 0,
+                reserved2: 0,
+            });
+            (&raw mut (*at).count).write(0);
+            (&raw mut (*at).invalid).write(false);
+            (&raw mut (*at).fd_at).write(None);
+            (&raw mut (*at).fd_made).write(false);
+            (&raw mut (*at).link).write(None);
+            new.assume_init()
         }
     }
 
@@ -324,6 +327,7 @@ pub(super) unsafe fn call(fd: BorrowedFd<'_>, frame: *mut ib_uverbs_ioctl_hdr) -
 
 /// What a fake kernel needs in order to answer.
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 impl Ioctl<'_> {
     /// The bytes that the kernel would read for the attribute.
     pub fn input(&self, id: u16) -> Option<Vec<u8>> {
@@ -345,7 +349,8 @@ impl Ioctl<'_> {
         if attr.len == 0 {
             attr.set_inline(bytes);
         } else {
-            let to = core::ptr::with_exposed_provenance_mut::<u8>(attr.data as usize);
+            let to =
+                core::ptr::with_exposed_provenance_mut::<u8>(usize::try_from(attr.data).unwrap());
             let len = bytes.len().min(usize::from(attr.len));
             // SAFETY: tests answer outputs only; those were borrowed mutably for 'a.
             unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len) };
