@@ -95,6 +95,10 @@ unsafe extern "C" fn reg_dmabuf_mr(
     fd: c_int,
     access: c_int,
 ) -> *mut ibv_mr {
+    // The offset into the buffer stands in for an address, as ibv_reg_dmabuf_mr(3) has it.
+    let Ok(stands_in) = usize::try_from(offset) else {
+        return ret::null(Errno::OVERFLOW);
+    };
     // SAFETY: the caller passes a live domain or NULL; a new region is valid.
     unsafe {
         ret::pointer_of(Pd::from_raw(pd), |h| {
@@ -102,8 +106,7 @@ unsafe extern "C" fn reg_dmabuf_mr(
             if let Some(region) = mr.as_mut() {
                 region.context = h.ctx().as_ptr();
                 region.pd = pd;
-                // The offset into the buffer stands in for an address, as ibv_reg_dmabuf_mr(3) has it.
-                region.addr = std::ptr::without_provenance_mut(offset as usize);
+                region.addr = std::ptr::without_provenance_mut(stands_in);
                 region.length = length;
             }
             mr

@@ -52,8 +52,9 @@ pub fn all(first: &[OsString]) {
 
 /// The folders of this system that may hold providers.
 fn folders() -> Vec<PathBuf> {
-    let own = dl::file_of(all as *const () as usize)
-        .and_then(|file| Some(file.canonicalize().ok()?.parent()?.join("libibverbs")));
+    let own = dl::Object::at(all as *const () as usize)
+        .and_then(|object| object.file().canonicalize().ok())
+        .and_then(|file| Some(file.parent()?.join("libibverbs")));
     let known = [
         format!("/usr/lib/{ARCH}-linux-gnu/libibverbs"),
         "/usr/lib64/libibverbs".to_owned(),

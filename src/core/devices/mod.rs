@@ -56,6 +56,7 @@ static DEVICES: Devices = Devices::new();
 /// ENOSYS when the kernel has no RDMA or speaks an unknown version; EPERM when looking is not
 /// permitted; ENOMEM, EMFILE, ENFILE.
 pub fn all() -> Result<Vec<HeldDevice>> {
+    drivers::keep();
     DEVICES.refresh(&Surroundings {
         places: Places::system(),
         drivers: &drivers::registered,

@@ -12,6 +12,7 @@ use netlink_packet_core::{DefaultNla, NlasIterator, parse_u8, parse_u32, parse_u
 const NLDEV: u16 = 5;
 
 /// A command of the device client (`RDMA_NLDEV_CMD_*`).
+#[allow(clippy::enum_variant_names)] // the kernel's names
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Lists the devices.

@@ -3,12 +3,11 @@
 use crate::{load, symver};
 use kit::abi::handle::Driver;
 use kit::abi::verbs_device_ops;
-use kit::sys::dl;
 
 /// A provider's constructor calls this with its table.
 ///
-/// A table lies in the provider's object. The library keeps those that it loaded itself; a
-/// program may load a provider too and unload it again, and then its object is kept loaded.
+/// A table lies in the provider's object. The library keeps those that it loaded itself; what a
+/// program loaded it may unload again, up to the first device list.
 ///
 /// # Safety
 /// `ops` is NULL or a table that stays unchanged.
@@ -17,10 +16,10 @@ unsafe extern "C" fn register_driver(ops: *const verbs_device_ops) {
     let Ok(driver) = (unsafe { Driver::from_raw(ops) }) else {
         return;
     };
-    if !load::is_loading() {
-        // A table in no object (made at run time) is the business of whoever made it.
-        dl::pin(ops.addr());
+    if load::is_loading() {
+        load::drivers::register(driver);
+    } else {
+        load::drivers::register_unkept(driver);
     }
-    load::drivers::register(driver);
 }
 symver!(register_driver => "verbs_register_driver_34", "IBVERBS_PRIVATE_34");

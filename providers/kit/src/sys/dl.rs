@@ -5,7 +5,7 @@ use core::ptr::without_provenance;
 use libloading::os::unix::{Library, RTLD_NOW};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Loads a plugin for the rest of the process's life. Its constructors run before this returns
 /// and call back into the library; hold no lock that they need.
@@ -32,37 +32,56 @@ fn text(error: &libloading::Error) -> String {
         .map_or_else(|| error.to_string(), |e| e.to_string())
 }
 
-/// The file that the object at this address was loaded from.
-pub fn file_of(address: usize) -> Option<PathBuf> {
-    let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: dladdr only compares the address with its map of objects, and fills `info`.
-    if unsafe { libc::dladdr(without_provenance(address), info.as_mut_ptr()) } == 0 {
-        return None;
-    }
-    // SAFETY: Dl_info is plain data, zeroed before the call.
-    let name = unsafe { info.assume_init() }.dli_fname;
-    if name.is_null() {
-        return None;
-    }
-    // SAFETY: the linker keeps the name while the object is loaded, and it holds this code.
-    let name = unsafe { CStr::from_ptr(name) };
-    Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+/// A loaded object: its file, and where it lies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Object {
+    file: PathBuf,
+    base: usize,
+    inside: usize,
 }
 
-/// Keeps the object at this address loaded for the rest of the process's life, as if it had
-/// been opened with RTLD_NODELETE. False when the linker does not know it.
-pub fn pin(address: usize) -> bool {
-    let Some(file) = file_of(address) else {
-        return false;
-    };
+impl Object {
+    /// The object that this address lies in; none when the linker knows of none.
+    pub fn at(address: usize) -> Option<Self> {
+        let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+        // SAFETY: dladdr only compares the address with its map of objects, and fills `info`.
+        if unsafe { libc::dladdr(without_provenance(address), info.as_mut_ptr()) } == 0 {
+            return None;
+        }
+        // SAFETY: Dl_info is plain data, zeroed before the call.
+        let info = unsafe { info.assume_init() };
+        if info.dli_fname.is_null() {
+            return None;
+        }
+        // SAFETY: the linker keeps the name while the object is loaded; whoever asks holds it.
+        let name = unsafe { CStr::from_ptr(info.dli_fname) };
+        Some(Self {
+            file: PathBuf::from(OsStr::from_bytes(name.to_bytes())),
+            base: info.dli_fbase.addr(),
+            inside: address,
+        })
+    }
+
+    /// The file it was loaded from.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+}
+
+/// Keeps an object loaded for the rest of the process's life, as if it had been opened with
+/// RTLD_NODELETE. False when it is no longer there, or not where it was.
+pub fn pin(object: &Object) -> bool {
     // SAFETY: RTLD_NOLOAD: nothing is loaded, no constructor runs.
     let held = unsafe {
         Library::open(
-            Some(file.as_os_str()),
+            Some(object.file.as_os_str()),
             RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE,
         )
     };
-    held.map(Library::into_raw).is_ok()
+    let Ok(held) = held else { return false };
+    let _ = held.into_raw();
+    // The same file may have been unloaded and loaded elsewhere meanwhile.
+    Object::at(object.inside).as_ref() == Some(object)
 }
 
 #[cfg(test)]
@@ -77,17 +96,19 @@ mod tests {
 
     #[test]
     fn code_knows_its_file() {
-        let file = file_of(load as *const () as usize).unwrap();
+        let object = Object::at(load as *const () as usize).unwrap();
         assert_eq!(
-            std::fs::canonicalize(file).unwrap(),
+            std::fs::canonicalize(object.file()).unwrap(),
             std::env::current_exe().unwrap().canonicalize().unwrap()
         );
-        assert_eq!(file_of(0), None);
+        assert_eq!(Object::at(0), None);
     }
 
     #[test]
     fn a_loaded_object_is_pinned() {
-        assert!(pin(libc::getpid as *const () as usize));
-        assert!(!pin(0));
+        let libc = Object::at(libc::getpid as *const () as usize).unwrap();
+        assert!(pin(&libc));
+        let elsewhere = Object { base: 0, ..libc };
+        assert!(!pin(&elsewhere));
     }
 }
