@@ -257,7 +257,7 @@ fn one_boot(
     for run in runs {
         let label = run.label();
         let judged = judge(dirs, &dir, *run, options.bless);
-        let Outcome { mut tally, took } = judged.with_context(|| format!("{GUEST}{label}"))?;
+        let Outcome { mut tally, took } = judged.unwrap_or_else(Outcome::unjudged);
         if outcome.hung {
             tally.fail(format!("the virtual machine hung; see {}", log.display()));
         }
@@ -290,18 +290,20 @@ fn library(
 
 fn judge(dirs: &Dirs, dir: &Path, run: Run, bless: bool) -> Result<Outcome> {
     let list = List::read(dir, &run.label())?;
-    if bless && run.suite != C_TESTS {
-        if list.took.is_none() {
-            bail!("not complete, so not written as the expected list");
-        }
-        expect::bless(&dirs.expected(), run.suite, &list.records)?;
-    }
+    let refused = if bless && run.suite != C_TESTS {
+        list.bless(dirs, run.suite).err()
+    } else {
+        None
+    };
     let mut tally = if run.suite == C_TESTS {
         ctests::judge(dirs, dir, run)?
     } else {
         let expected = expect::load(&dirs.expected(), run.suite)?;
         expect::compare(&expected, &list.records)
     };
+    if let Some(refused) = refused {
+        tally.fail(format!("not written as the expected list: {refused:#}"));
+    }
     if list.took.is_none() {
         tally.fail("the run ended before the suite did");
     }
@@ -314,6 +316,18 @@ struct Outcome {
     took: Duration,
 }
 
+impl Outcome {
+    /// What a run is that cannot be held against anything; the others go on.
+    fn unjudged(error: anyhow::Error) -> Self {
+        let mut tally = Tally::default();
+        tally.fail(format!("{error:#}"));
+        Self {
+            tally,
+            took: Duration::ZERO,
+        }
+    }
+}
+
 /// What a suite wrote in the virtual machine.
 struct List {
     records: Vec<Record>,
@@ -322,6 +336,14 @@ struct List {
 }
 
 impl List {
+    /// Writes the results as the expected list, if they can be one.
+    fn bless(&self, dirs: &Dirs, suite: &str) -> Result<()> {
+        if self.took.is_none() {
+            bail!("not complete");
+        }
+        expect::bless(&dirs.expected(), suite, &self.records)
+    }
+
     fn read(dir: &Path, label: &str) -> Result<Self> {
         let path = dir.join(format!("{label}.tsv"));
         // A machine that crashed early has written none.

@@ -84,7 +84,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("xrc", "ib_send_lat -c XRC"),
     ("srd", "ib_send_lat -c SRD"),
     ("on-demand-paging", "ib_write_bw --odp"),
-    ("multicast", "ib_send_lat -c UD -g"),
 ];
 
 const COMMON: &str = "-d rxe0 -x 1 -F";

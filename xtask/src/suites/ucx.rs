@@ -47,9 +47,12 @@ pub fn cases(_: &Path) -> Vec<Case> {
     cases
 }
 
-/// What points UCX at the device.
+/// What points UCX at the device, and keeps it from giving up on a peer: a machine that shares its
+/// processors with others can be away for longer than UCX's half minute.
 pub fn environment(case: Case, layers: &str) -> Case {
     case.env("UCX_NET_DEVICES", "rxe0:1")
         .env("UCX_IB_GID_INDEX", "0")
         .env("UCX_TLS", layers)
+        .env("UCX_UD_VERBS_TIMEOUT", "3600s")
+        .env("UCX_RC_VERBS_TIMEOUT", "10s")
 }
