@@ -16,6 +16,9 @@ pub enum Set {
     Any,
     /// Needs the device `rxe0`; the stock library and ours must print the same.
     Rxe,
+    /// As [`Set::Rxe`], with answers that only the ioctl interface of the kernel
+    /// gives; left out where `IBVERBS_FORCE_WRITE` takes the write interface.
+    Ioctl,
     /// Examples of the manual pages inside a template; needs `rxe0`.
     Man,
     /// Holds the library against a criterion that the stock library may fail,
@@ -25,7 +28,7 @@ pub enum Set {
 
 impl Set {
     /// All sets, in the order in which they run.
-    pub const ALL: [Set; 4] = [Set::Any, Set::Rxe, Set::Man, Set::Criterion];
+    pub const ALL: [Set; 5] = [Set::Any, Set::Rxe, Set::Ioctl, Set::Man, Set::Criterion];
 
     /// The folder's name, which is also the name on the command line.
     #[must_use]
@@ -33,6 +36,7 @@ impl Set {
         match self {
             Set::Any => "any",
             Set::Rxe => "rxe",
+            Set::Ioctl => "ioctl",
             Set::Man => "man",
             Set::Criterion => "criterion",
         }

@@ -1,4 +1,4 @@
-/* ibv_query_gid_ex and ibv_query_gid_table: places, flags, sizes of an entry. */
+/* ibv_query_gid_ex and ibv_query_gid_table: places and sizes of an entry. */
 #include "rdma.h"
 
 static void show_entry(const struct ibv_gid_entry *entry)
@@ -14,7 +14,7 @@ static void one(struct ibv_context *context, uint32_t port, uint32_t index, uint
 
 	memset(&entry, 0, sizeof(entry));
 	out("port %u index %u flags %x", port, index, flags);
-	if (!RC(ibv_query_gid_ex(context, port, index, &entry, flags)))
+	if (!PLACE(ibv_query_gid_ex(context, port, index, &entry, flags)))
 		show_entry(&entry);
 }
 
@@ -92,8 +92,6 @@ int main(void)
 	one(context, 0, 0, 0);
 	one(context, 2, 0, 0);
 	one(context, 300, 0, 0);
-	one(context, 1, 1, 1);
-	one(context, 1, 1, 0x80000000U);
 	for (i = 0; i < ARRAY_LEN(sizes); i++)
 		one_sized(context, sizes[i]);
 	table(context, 2048, 0);
@@ -101,7 +99,6 @@ int main(void)
 	table(context, 16, 0);
 	table(context, 1, 0);
 	table(context, 0, 0);
-	table(context, 16, 1);
 	for (i = 0; i < ARRAY_LEN(sizes); i++)
 		table_sized(context, sizes[i]);
 	RC(ibv_close_device(context));

@@ -130,12 +130,12 @@ static void gids(struct ibv_context *context)
 	for (i = 0; i < ARRAY_LEN(indices); i++) {
 		memset(&gid, 0xab, sizeof(gid));
 		out("index %d", indices[i]);
-		if (!RC(ibv_query_gid(context, 1, indices[i], &gid)))
+		if (!PLACE(ibv_query_gid(context, 1, indices[i], &gid)))
 			show_gid(&gid);
 	}
-	RC(ibv_query_gid(context, 0, 0, &gid));
-	RC(ibv_query_gid(context, 2, 0, &gid));
-	RC(ibv_query_gid(context, 255, 0, &gid));
+	PLACE(ibv_query_gid(context, 0, 0, &gid));
+	PLACE(ibv_query_gid(context, 2, 0, &gid));
+	PLACE(ibv_query_gid(context, 255, 0, &gid));
 }
 
 static void pkeys(struct ibv_context *context)
@@ -162,7 +162,7 @@ static void pkeys(struct ibv_context *context)
 static void gid_type(struct ibv_context *context)
 {
 	int (*query)(struct ibv_context *, uint8_t, unsigned int, int *);
-	static const unsigned int indices[] = { 0, 1, 1000, 1024, 70000 };
+	static const unsigned int indices[] = { 0, 1, 1000 };
 	void *library = MUST_PTR(dlopen("libibverbs.so.1", RTLD_NOW));
 	int type;
 	size_t i;
@@ -175,8 +175,6 @@ static void gid_type(struct ibv_context *context)
 		RC(query(context, 1, indices[i], &type));
 		out("type %d", type);
 	}
-	RC(query(context, 0, 0, &type));
-	RC(query(context, 3, 1, &type));
 	dlclose(library);
 }
 

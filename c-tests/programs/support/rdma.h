@@ -15,6 +15,28 @@
 #define IPV4_INDEX 1
 #define QKEY 0x11111111U
 
+/*
+ * The errno for a port or a table index that is not there: EINVAL by the ioctl
+ * interface, ENOENT from sysfs where that takes its place. Programs of the set
+ * "ioctl" tell the two apart; others print this.
+ */
+static inline const char *place_error(int error)
+{
+	return error == EINVAL || error == ENOENT ? "no such place" : errno_name(error);
+}
+
+/* Like RC, with the errno of a place. */
+#define PLACE(call)                                                                \
+	({                                                                         \
+		errno = 0;                                                         \
+		int value_ = (call);                                               \
+		if (value_)                                                        \
+			out("%s = %s, %s", #call, errno_name(value_), place_error(errno)); \
+		else                                                               \
+			out("%s = 0", #call);                                      \
+		value_;                                                            \
+	})
+
 static inline struct ibv_context *open_rxe(void)
 {
 	struct ibv_device **list = MUST_PTR(ibv_get_device_list(NULL));
