@@ -28,6 +28,8 @@ fn in_namespaces() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     let complained = String::from_utf8_lossy(&output.stderr);
+    // What could not be tested, and why.
+    eprint!("{complained}");
     assert!(output.status.success(), "{said}\n{complained}");
     assert!(
         said.contains("test result: ok. 1 passed"),
