@@ -1,0 +1,117 @@
+//! Time as the engine sees it, and the specification's encodings of it. There is no clock here:
+//! whoever calls the engine says what time it is.
+
+/// A moment, in nanoseconds since an origin of the caller's choice that never moves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time(u64);
+
+impl Time {
+    /// The moment `nanoseconds` after the origin.
+    #[must_use]
+    pub const fn from_nanos(nanoseconds: u64) -> Self {
+        Self(nanoseconds)
+    }
+
+    /// Nanoseconds since the origin.
+    #[must_use]
+    pub const fn nanos(self) -> u64 {
+        self.0
+    }
+
+    /// `nanoseconds` later; the end of time at most.
+    #[must_use]
+    pub const fn plus(self, nanoseconds: u64) -> Self {
+        Self(self.0.saturating_add(nanoseconds))
+    }
+}
+
+/// Local ACK timeout: 4.096 us * 2^code (IBTA volume 1, 9.9.2.4.2); code 0 waits for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AckTimeout(u8);
+
+impl AckTimeout {
+    /// The timeout of a code of 5 bits; `None` beyond 31.
+    #[must_use]
+    pub const fn new(code: u8) -> Option<Self> {
+        if code < 32 { Some(Self(code)) } else { None }
+    }
+
+    /// The code.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self.0
+    }
+
+    /// The time in nanoseconds; `None` for "for ever".
+    #[must_use]
+    pub const fn nanos(self) -> Option<u64> {
+        if self.0 == 0 {
+            None
+        } else {
+            Some(4096 << self.0)
+        }
+    }
+}
+
+/// RNR NAK timer field (IBTA volume 1, table 46).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RnrTimer(u8);
+
+/// In units of 10 us, by code.
+const RNR: [u64; 32] = [
+    65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536,
+    2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+];
+
+impl RnrTimer {
+    /// The timer of a code of 5 bits; `None` beyond 31.
+    #[must_use]
+    pub const fn new(code: u8) -> Option<Self> {
+        if code < 32 { Some(Self(code)) } else { None }
+    }
+
+    /// The code.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self.0
+    }
+
+    /// The time in nanoseconds: 0.01 ms (code 1) to 655.36 ms (code 0).
+    #[must_use]
+    pub fn nanos(self) -> u64 {
+        RNR.get(usize::from(self.0)).copied().unwrap_or(RNR[0]) * 10_000
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ack_timeouts() {
+        let nanos = |code| AckTimeout::new(code).and_then(AckTimeout::nanos);
+        assert_eq!(nanos(0), None);
+        assert_eq!(nanos(1), Some(8_192));
+        assert_eq!(nanos(14), Some(67_108_864));
+        assert_eq!(nanos(31), Some(8_796_093_022_208));
+        assert_eq!(AckTimeout::new(32), None);
+    }
+
+    #[test]
+    fn rnr_timers() {
+        let nanos = |code| RnrTimer::new(code).map(RnrTimer::nanos);
+        assert_eq!(nanos(0), Some(655_360_000));
+        assert_eq!(nanos(1), Some(10_000));
+        assert_eq!(nanos(12), Some(640_000));
+        assert_eq!(nanos(31), Some(491_520_000));
+        assert_eq!(nanos(32), None);
+        for code in 2..32 {
+            assert!(nanos(code) > nanos(code - 1));
+        }
+    }
+
+    #[test]
+    fn time_does_not_overflow() {
+        assert_eq!(Time::from_nanos(u64::MAX).plus(1).nanos(), u64::MAX);
+    }
+}

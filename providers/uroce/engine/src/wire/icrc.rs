@@ -1,0 +1,299 @@
+//! Invariant CRC of RoCE v2 (IBTA volume 1, 7.8.1 and annex A17): Ethernet's CRC-32 over a dummy LRH
+//! of ones, the IP header, the UDP header and everything up to the ICRC itself, with the fields that
+//! change on the way read as ones: type of service, time to live and header checksum (IPv4), traffic
+//! class, flow label and hop limit (IPv6), the UDP checksum, and the BTH's FECN/BECN byte.
+//!
+//! A UDP socket does not tell the IPv4 identification that the sender's CRC covers. The CRC is linear:
+//! the difference between the received value and the one computed with identification 0 depends on
+//! the identification alone. [`identify`] turns that back into the 16 bits; what is left of the
+//! check is then 16 bits, as good as TCP's checksum, under the link's own CRC.
+
+use super::ICRC_LEN;
+use crc32fast::Hasher;
+
+const DUMMY_LRH: [u8; 8] = [0xff; 8];
+const IPV4_LEN: u16 = 20;
+const UDP_LEN: u16 = 8;
+const UDP_PROTOCOL: u8 = 17;
+/// Where FECN, BECN and six reserved bits stand in the BTH.
+const MASKED_BYTE: usize = 4;
+/// Bytes covered between the identification and the BTH: rest of the IPv4 header, UDP header.
+const AFTER_IDENTIFICATION: usize = 14 + 8;
+
+/// The IP header's invariant fields. Headers have no options, and no fragments are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// IPv4.
+    V4 {
+        /// Source address.
+        source: [u8; 4],
+        /// Destination address.
+        destination: [u8; 4],
+        /// Identification.
+        identification: u16,
+        /// The DF flag.
+        dont_fragment: bool,
+    },
+    /// IPv6.
+    V6 {
+        /// Source address.
+        source: [u8; 16],
+        /// Destination address.
+        destination: [u8; 16],
+    },
+}
+
+/// Everything below the BTH that the ICRC covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The IP header.
+    pub network: Network,
+    /// UDP source port.
+    pub source_port: u16,
+    /// UDP destination port; 4791 for RoCE v2.
+    pub destination_port: u16,
+}
+
+/// An ICRC being computed: begin with the headers, then the payload piece by piece, then the pad.
+#[derive(Clone, Debug)]
+pub struct Icrc(Hasher);
+
+impl Icrc {
+    /// Begins with the route and the headers, BTH first. `datagram` is the length of the UDP payload,
+    /// ICRC included; it must fit into a UDP datagram, and a longer one gives a CRC that no receiver
+    /// agrees with.
+    #[must_use]
+    pub fn begin(route: &Route, headers: &[u8], datagram: usize) -> Self {
+        let mut hasher = Hasher::new();
+        hasher.update(&DUMMY_LRH);
+        let payload = u16::try_from(datagram).unwrap_or(u16::MAX);
+        let udp_length = payload.saturating_add(UDP_LEN);
+        update_network(&mut hasher, &route.network, udp_length);
+        hasher.update(&route.source_port.to_be_bytes());
+        hasher.update(&route.destination_port.to_be_bytes());
+        hasher.update(&udp_length.to_be_bytes());
+        hasher.update(&[0xff; 2]);
+        update_headers(&mut hasher, headers);
+        Self(hasher)
+    }
+
+    /// Adds payload or pad.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The four bytes that end the packet.
+    #[must_use]
+    pub fn finish(self) -> [u8; ICRC_LEN] {
+        self.0.finalize().to_le_bytes()
+    }
+}
+
+fn update_network(hasher: &mut Hasher, network: &Network, udp_length: u16) {
+    match network {
+        Network::V4 {
+            source,
+            destination,
+            identification,
+            dont_fragment,
+        } => {
+            hasher.update(&[0x45, 0xff]);
+            hasher.update(&udp_length.saturating_add(IPV4_LEN).to_be_bytes());
+            hasher.update(&identification.to_be_bytes());
+            hasher.update(&[u8::from(*dont_fragment) << 6, 0]);
+            hasher.update(&[0xff, UDP_PROTOCOL, 0xff, 0xff]);
+            hasher.update(source);
+            hasher.update(destination);
+        }
+        Network::V6 {
+            source,
+            destination,
+        } => {
+            hasher.update(&[0x6f, 0xff, 0xff, 0xff]);
+            hasher.update(&udp_length.to_be_bytes());
+            hasher.update(&[UDP_PROTOCOL, 0xff]);
+            hasher.update(source);
+            hasher.update(destination);
+        }
+    }
+}
+
+fn update_headers(hasher: &mut Hasher, headers: &[u8]) {
+    let Some((before, rest)) = headers.split_at_checked(MASKED_BYTE) else {
+        return hasher.update(headers);
+    };
+    hasher.update(before);
+    if let Some((_, after)) = rest.split_first() {
+        hasher.update(&[0xff]);
+        hasher.update(after);
+    }
+}
+
+/// The ICRC of a UDP payload that ends in one, and the one it ends in.
+fn both(route: &Route, datagram: &[u8]) -> Option<(u32, u32)> {
+    let (covered, received) = datagram.split_last_chunk::<ICRC_LEN>()?;
+    let computed = Icrc::begin(route, covered, datagram.len()).finish();
+    Some((u32::from_le_bytes(computed), u32::from_le_bytes(*received)))
+}
+
+/// Whether a UDP payload ends in its ICRC.
+#[must_use]
+pub fn verify(route: &Route, datagram: &[u8]) -> bool {
+    both(route, datagram).is_some_and(|(computed, received)| computed == received)
+}
+
+/// The IPv4 identification with which the datagram's ICRC is right; the one in `route` is where the
+/// search starts, and best the likely one. `None` if there is none: the packet is damaged, or `route`
+/// differs in something else. With IPv6 nothing is unknown, and 0 stands for "right".
+#[must_use]
+pub fn identify(route: &Route, datagram: &[u8]) -> Option<u16> {
+    let (computed, received) = both(route, datagram)?;
+    let Network::V4 { identification, .. } = route.network else {
+        return (computed == received).then_some(0);
+    };
+    if computed == received {
+        return Some(identification);
+    }
+    let covered = datagram.len().checked_sub(ICRC_LEN)?;
+    let state = rewind(computed ^ received, covered + AFTER_IDENTIFICATION + 2);
+    // Two bytes entering an empty register are its low half, the first one lowest.
+    let [first, second, 0, 0] = state.to_le_bytes() else {
+        return None;
+    };
+    Some(identification ^ u16::from_be_bytes([first, second]))
+}
+
+/// The polynomial, lowest power in the highest bit.
+const POLYNOMIAL: u32 = 0xedb8_8320;
+
+/// `INVERSE[k]` = x^(-8 * 2^k) modulo the polynomial: takes back 2^k zero bytes.
+const INVERSE: [u32; 17] = inverses();
+
+const fn inverses() -> [u32; 17] {
+    let mut power = 0x8000_0000;
+    let mut bit = 0;
+    while bit < 8 {
+        power = divide_by_x(power);
+        bit += 1;
+    }
+    let mut table = [0; 17];
+    let mut k = 0;
+    while k < table.len() {
+        table[k] = power;
+        power = multiply(power, power);
+        k += 1;
+    }
+    table
+}
+
+const fn divide_by_x(value: u32) -> u32 {
+    if value & 0x8000_0000 != 0 {
+        (value ^ POLYNOMIAL) << 1 | 1
+    } else {
+        value << 1
+    }
+}
+
+const fn multiply(left: u32, mut right: u32) -> u32 {
+    let mut product = 0;
+    let mut bit = 0x8000_0000u32;
+    while bit != 0 {
+        if left & bit != 0 {
+            product ^= right;
+        }
+        right = if right & 1 != 0 {
+            right >> 1 ^ POLYNOMIAL
+        } else {
+            right >> 1
+        };
+        bit >>= 1;
+    }
+    product
+}
+
+/// The register from which `bytes` zero bytes lead to `register`.
+fn rewind(mut register: u32, bytes: usize) -> u32 {
+    for (k, inverse) in INVERSE.iter().enumerate() {
+        if bytes >> k & 1 != 0 {
+            register = multiply(*inverse, register);
+        }
+    }
+    register
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn route(identification: u16) -> Route {
+        Route {
+            network: Network::V4 {
+                source: [10, 9, 0, 1],
+                destination: [10, 9, 0, 2],
+                identification,
+                dont_fragment: true,
+            },
+            source_port: 0xc123,
+            destination_port: 4791,
+        }
+    }
+
+    fn sealed(route: &Route, body: &[u8]) -> Vec<u8> {
+        let mut bytes = body.to_vec();
+        let crc = Icrc::begin(route, body, body.len() + ICRC_LEN).finish();
+        bytes.extend(crc);
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn the_identification_is_found(
+            real in any::<u16>(),
+            guess in any::<u16>(),
+            body in proptest::collection::vec(any::<u8>(), 12..4200),
+        ) {
+            let datagram = sealed(&route(real), &body);
+            prop_assert!(verify(&route(real), &datagram));
+            prop_assert_eq!(identify(&route(guess), &datagram), Some(real));
+        }
+
+        #[test]
+        fn pieces_make_the_same_sum(body in proptest::collection::vec(any::<u8>(), 12..600), cut in 12usize..600) {
+            let cut = cut.min(body.len());
+            let whole = Icrc::begin(&route(7), &body, body.len() + ICRC_LEN).finish();
+            let mut pieces = Icrc::begin(&route(7), &body[..cut], body.len() + ICRC_LEN);
+            pieces.update(&body[cut..]);
+            prop_assert_eq!(pieces.finish(), whole);
+        }
+
+        #[test]
+        fn one_flipped_bit_is_noticed(
+            body in proptest::collection::vec(any::<u8>(), 12..300),
+            at in any::<prop::sample::Index>(),
+            bit in 0u8..8,
+        ) {
+            let mut datagram = sealed(&route(0), &body);
+            let at = at.index(datagram.len());
+            if at == MASKED_BYTE {
+                return Ok(());
+            }
+            datagram[at] ^= 1 << bit;
+            prop_assert!(!verify(&route(0), &datagram));
+        }
+    }
+
+    #[test]
+    fn congestion_marks_do_not_break_the_sum() {
+        let mut datagram = sealed(&route(3), &[7; 40]);
+        datagram[MASKED_BYTE] ^= 0xc0;
+        assert!(verify(&route(3), &datagram));
+    }
+
+    #[test]
+    fn too_short_is_wrong() {
+        assert!(!verify(&route(0), &[]));
+        assert!(!verify(&route(0), &[1, 2, 3]));
+        assert_eq!(identify(&route(0), &[1, 2, 3]), None);
+    }
+}

@@ -1,0 +1,392 @@
+//! A packet: what stands in the UDP payload, BTH to ICRC.
+
+use super::opcode::{Opcode, PayloadRule};
+use super::{
+    AtomicAckEth, AtomicEth, Bth, Deth, Feth, Ieth, ImmDt, Reth, XrcEth, aeth, aeth::Aeth,
+    atomic_ack_eth, atomic_eth, bth, deth, feth, ieth, imm_dt, reth, xrceth,
+};
+
+/// Bytes of the ICRC at the end.
+pub const ICRC_LEN: usize = 4;
+/// The most that all headers of one packet take: BTH, XRCETH and AtomicETH.
+pub const MAX_HEADERS: usize = bth::LEN + xrceth::LEN + atomic_eth::LEN;
+/// The largest path MTU, and so the largest payload.
+pub const MAX_PAYLOAD: usize = 4096;
+
+/// Why bytes are no packet. Each is a reason to drop them silently (IBTA volume 1, 9.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Malformed {
+    /// Shorter than the headers, the pad and the ICRC together.
+    Short,
+    /// TVer is not 0.
+    Version,
+    /// A reserved opcode, or one of RD.
+    Opcode,
+    /// The payload's length breaks the opcode's rule, whatever the MTU.
+    Payload,
+    /// A reserved value in an extension header.
+    Field,
+}
+
+/// All headers of a packet as values. Which extensions are there follows from the opcode;
+/// [`Headers::emit`] writes those the opcode has and takes a missing one for zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Headers {
+    /// The opcode; `bth.opcode` always says the same.
+    pub opcode: Opcode,
+    /// BTH.
+    pub bth: Bth,
+    /// XRCETH.
+    pub xrceth: Option<XrcEth>,
+    /// DETH.
+    pub deth: Option<Deth>,
+    /// FETH.
+    pub feth: Option<Feth>,
+    /// RETH.
+    pub reth: Option<Reth>,
+    /// AtomicETH.
+    pub atomic_eth: Option<AtomicEth>,
+    /// AETH.
+    pub aeth: Option<Aeth>,
+    /// AtomicAckETH.
+    pub atomic_ack_eth: Option<AtomicAckEth>,
+    /// Immediate data.
+    pub imm_dt: Option<ImmDt>,
+    /// IETH.
+    pub ieth: Option<Ieth>,
+}
+
+impl Headers {
+    /// Headers with the opcode and a BTH, and no extension yet.
+    #[must_use]
+    pub fn new(opcode: Opcode, bth: Bth) -> Self {
+        Self {
+            opcode,
+            bth: Bth {
+                opcode: opcode.byte(),
+                ..bth
+            },
+            xrceth: None,
+            deth: None,
+            feth: None,
+            reth: None,
+            atomic_eth: None,
+            aeth: None,
+            atomic_ack_eth: None,
+            imm_dt: None,
+            ieth: None,
+        }
+    }
+
+    /// The bytes of all headers, in a buffer on the stack, and how many of them count.
+    #[must_use]
+    pub fn emit(&self) -> Emitted {
+        let mut out = Emitted::default();
+        let has = self.opcode.extensions();
+        out.push(&self.bth.emit());
+        if has.xrceth {
+            out.push(&self.xrceth.unwrap_or_default().emit());
+        }
+        if has.deth {
+            out.push(&self.deth.unwrap_or_default().emit());
+        }
+        if has.feth {
+            out.push(&self.feth.unwrap_or_default().emit());
+        }
+        if has.reth {
+            out.push(&self.reth.unwrap_or_default().emit());
+        }
+        if has.atomic_eth {
+            out.push(&self.atomic_eth.unwrap_or_default().emit());
+        }
+        if has.aeth {
+            out.push(&self.aeth.unwrap_or_default().emit());
+        }
+        if has.atomic_ack_eth {
+            out.push(&self.atomic_ack_eth.unwrap_or_default().emit());
+        }
+        if has.imm_dt {
+            out.push(&self.imm_dt.unwrap_or_default().emit());
+        }
+        if has.ieth {
+            out.push(&self.ieth.unwrap_or_default().emit());
+        }
+        out
+    }
+
+    fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Malformed> {
+        let (view, mut rest) = bth::View::split(bytes).ok_or(Malformed::Short)?;
+        if view.version() != 0 {
+            return Err(Malformed::Version);
+        }
+        let opcode = Opcode::parse(view.opcode()).ok_or(Malformed::Opcode)?;
+        let mut headers = Self::new(opcode, Bth::parse(view));
+        let has = opcode.extensions();
+        if has.xrceth {
+            let (view, after) = xrceth::View::split(rest).ok_or(Malformed::Short)?;
+            headers.xrceth = Some(XrcEth::parse(view));
+            rest = after;
+        }
+        if has.deth {
+            let (view, after) = deth::View::split(rest).ok_or(Malformed::Short)?;
+            headers.deth = Some(Deth::parse(view));
+            rest = after;
+        }
+        if has.feth {
+            let (view, after) = feth::View::split(rest).ok_or(Malformed::Short)?;
+            headers.feth = Some(Feth::parse(view));
+            rest = after;
+        }
+        if has.reth {
+            let (view, after) = reth::View::split(rest).ok_or(Malformed::Short)?;
+            headers.reth = Some(Reth::parse(view));
+            rest = after;
+        }
+        if has.atomic_eth {
+            let (view, after) = atomic_eth::View::split(rest).ok_or(Malformed::Short)?;
+            headers.atomic_eth = Some(AtomicEth::parse(view));
+            rest = after;
+        }
+        if has.aeth {
+            let (view, after) = aeth::View::split(rest).ok_or(Malformed::Short)?;
+            headers.aeth = Some(Aeth::parse(view));
+            rest = after;
+        }
+        if has.atomic_ack_eth {
+            let (view, after) = atomic_ack_eth::View::split(rest).ok_or(Malformed::Short)?;
+            headers.atomic_ack_eth = Some(AtomicAckEth::parse(view));
+            rest = after;
+        }
+        if has.imm_dt {
+            let (view, after) = imm_dt::View::split(rest).ok_or(Malformed::Short)?;
+            headers.imm_dt = Some(ImmDt::parse(view));
+            rest = after;
+        }
+        if has.ieth {
+            let (view, after) = ieth::View::split(rest).ok_or(Malformed::Short)?;
+            headers.ieth = Some(Ieth::parse(view));
+            rest = after;
+        }
+        Ok((headers, rest))
+    }
+}
+
+/// Header bytes on the stack.
+#[derive(Clone, Copy, Debug)]
+pub struct Emitted {
+    bytes: [u8; MAX_HEADERS],
+    length: usize,
+}
+
+impl Default for Emitted {
+    fn default() -> Self {
+        Self {
+            bytes: [0; MAX_HEADERS],
+            length: 0,
+        }
+    }
+}
+
+impl Emitted {
+    fn push(&mut self, part: &[u8]) {
+        let end = self.length + part.len();
+        if let Some(room) = self.bytes.get_mut(self.length..end) {
+            room.copy_from_slice(part);
+            self.length = end;
+        }
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+}
+
+/// A packet read from bytes: its headers, and its payload without pad and ICRC. The ICRC is not
+/// looked at here, see [`super::icrc`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// The headers.
+    pub headers: Headers,
+    /// The payload.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Packet<'a> {
+    /// Reads a UDP payload.
+    ///
+    /// # Errors
+    /// What [`Malformed`] names. The path MTU is not known here, so [`PayloadRule::Full`] is
+    /// checked by the queue pair.
+    pub fn parse(datagram: &'a [u8]) -> Result<Self, Malformed> {
+        let (headers, rest) = Headers::parse(datagram)?;
+        let tail = ICRC_LEN + usize::from(headers.bth.pad);
+        let length = rest.len().checked_sub(tail).ok_or(Malformed::Short)?;
+        let payload = rest.get(..length).ok_or(Malformed::Short)?;
+        check_payload(&headers, payload)?;
+        if let Some(feth) = headers.feth {
+            check_flush(feth)?;
+        }
+        Ok(Self { headers, payload })
+    }
+}
+
+fn check_payload(headers: &Headers, payload: &[u8]) -> Result<(), Malformed> {
+    let length = payload.len();
+    let padded = length + usize::from(headers.bth.pad);
+    let fits = match headers.opcode.payload_rule() {
+        PayloadRule::Empty => padded == 0,
+        PayloadRule::Full => matches!(length, 256 | 512 | 1024 | 2048 | 4096) && padded == length,
+        PayloadRule::Some => (1..=MAX_PAYLOAD).contains(&length),
+        PayloadRule::Any => length <= MAX_PAYLOAD,
+        PayloadRule::Eight => length == 8 && padded == 8,
+        PayloadRule::Sixteen => padded == 16,
+    };
+    if fits && padded.is_multiple_of(4) {
+        Ok(())
+    } else {
+        Err(Malformed::Payload)
+    }
+}
+
+fn check_flush(feth: Feth) -> Result<(), Malformed> {
+    let placement = 1..=feth::GLOBAL | feth::PERSISTENT;
+    if placement.contains(&feth.placement) && feth.selectivity <= feth::REGION {
+        Ok(())
+    } else {
+        Err(Malformed::Field)
+    }
+}
+
+/// How many bytes of pad follow a payload, so that packets end on 4 bytes.
+#[must_use]
+pub fn pad_of(length: usize) -> u8 {
+    match length % 4 {
+        1 => 3,
+        2 => 2,
+        3 => 1,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::psn::Psn;
+    use proptest::prelude::*;
+
+    fn opcodes() -> impl Strategy<Value = Opcode> {
+        let all: Vec<Opcode> = (0..=255).filter_map(Opcode::parse).collect();
+        proptest::sample::select(all)
+    }
+
+    prop_compose! {
+        fn headers()(
+            opcode in opcodes(),
+            flags in any::<[bool; 5]>(),
+            pkey in any::<u16>(),
+            numbers in any::<[u32; 6]>(),
+            wide in any::<[u64; 4]>(),
+            syndrome in any::<u8>(),
+            flush in (1u8..4, 0u8..2),
+        ) -> Headers {
+            let bth = Bth {
+                opcode: 0,
+                solicited: flags[0],
+                migrated: flags[1],
+                pad: 0,
+                pkey,
+                fecn: flags[2],
+                becn: flags[3],
+                destination: numbers[0] >> 8,
+                ack_request: flags[4],
+                psn: Psn::new(numbers[1]),
+            };
+            let has = opcode.extensions();
+            let mut headers = Headers::new(opcode, bth);
+            headers.xrceth = has.xrceth.then_some(XrcEth { srqn: numbers[2] >> 8 });
+            headers.deth = has.deth.then_some(Deth { qkey: numbers[3], source: numbers[4] >> 8 });
+            headers.feth = has.feth.then_some(Feth { placement: flush.0, selectivity: flush.1 });
+            headers.reth = has.reth.then_some(Reth { address: wide[0], rkey: numbers[3], length: numbers[4] });
+            headers.atomic_eth = has.atomic_eth.then_some(AtomicEth {
+                address: wide[0], rkey: numbers[3], swap_add: wide[1], compare: wide[2],
+            });
+            headers.aeth = has.aeth.then_some(Aeth { syndrome, msn: numbers[5] >> 8 });
+            headers.atomic_ack_eth = has.atomic_ack_eth.then_some(AtomicAckEth { original: wide[3] });
+            headers.imm_dt = has.imm_dt.then_some(ImmDt { data: numbers[5] });
+            headers.ieth = has.ieth.then_some(Ieth { rkey: numbers[5] });
+            headers
+        }
+    }
+
+    fn payload_for(opcode: Opcode, wish: usize) -> usize {
+        match opcode.payload_rule() {
+            PayloadRule::Empty => 0,
+            PayloadRule::Full => 256 << (wish % 5),
+            PayloadRule::Some => 1 + wish % MAX_PAYLOAD,
+            PayloadRule::Any => wish % (MAX_PAYLOAD + 1),
+            PayloadRule::Eight => 8,
+            PayloadRule::Sixteen => 16,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_emitted_is_parsed(mut headers in headers(), wish in any::<usize>()) {
+            let length = payload_for(headers.opcode, wish);
+            headers.bth.pad = pad_of(length);
+            let mut bytes = headers.emit().as_slice().to_vec();
+            bytes.resize(bytes.len() + length, 0xa5);
+            bytes.resize(bytes.len() + usize::from(headers.bth.pad) + ICRC_LEN, 0);
+            let packet = Packet::parse(&bytes).expect("well formed");
+            prop_assert_eq!(packet.headers, headers);
+            prop_assert_eq!(packet.payload.len(), length);
+            // Every cut is refused, or is a shorter packet of the same headers.
+            for end in 0..bytes.len() {
+                if let Ok(cut) = Packet::parse(&bytes[..end]) {
+                    prop_assert_eq!(cut.headers, headers);
+                    prop_assert!(cut.payload.len() < length);
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+            if let Ok(packet) = Packet::parse(&bytes) {
+                let emitted = packet.headers.emit();
+                prop_assert!(emitted.as_slice().len() + packet.payload.len() + ICRC_LEN <= bytes.len());
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_headers_fit() {
+        let largest = (0..=255)
+            .filter_map(Opcode::parse)
+            .map(|opcode| Headers::new(opcode, Bth::default()).emit().as_slice().len())
+            .max();
+        assert_eq!(largest, Some(MAX_HEADERS));
+    }
+
+    #[test]
+    fn wrong_packets_are_named() {
+        let opcode = Opcode::parse(0x04).expect("send only");
+        let good = Headers::new(opcode, Bth::default());
+        let mut bytes = good.emit().as_slice().to_vec();
+        assert_eq!(Packet::parse(&bytes), Err(Malformed::Short));
+        bytes.extend([0; ICRC_LEN]);
+        assert!(Packet::parse(&bytes).is_ok());
+        bytes[1] = 0x01;
+        assert_eq!(Packet::parse(&bytes), Err(Malformed::Version));
+        bytes[1] = 0x30;
+        assert_eq!(Packet::parse(&bytes), Err(Malformed::Short));
+        bytes[1] = 0;
+        bytes[0] = 0x5f;
+        assert_eq!(Packet::parse(&bytes), Err(Malformed::Opcode));
+        bytes[0] = 0x02;
+        assert_eq!(Packet::parse(&bytes), Err(Malformed::Payload));
+        bytes[0] = 0x11;
+        assert_eq!(Packet::parse(&bytes), Err(Malformed::Short));
+    }
+}
