@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{self, FileType, Mode, OFlags, fstat, major, minor};
 use rustix::io::{read, retry_on_intr};
+use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -27,13 +28,12 @@ pub fn open(device: DeviceRef<'_>) -> Result<Option<OwnedFd>> {
     let Some(sysfs) = device.sysfs() else {
         return Ok(None);
     };
-    let name = sysfs.sysfs_name().to_string_lossy();
-    find(CDEV_FOLDER, BY_NUMBER, &name, sysfs.cdev()).map(Some)
+    find(CDEV_FOLDER, BY_NUMBER, sysfs.sysfs_name(), sysfs.cdev()).map(Some)
 }
 
 /// `cdev` 0 is an unknown number: any character device of that name is taken.
-fn find(folder: &str, by_number: &str, name: &str, cdev: u64) -> Result<OwnedFd> {
-    let by_name = attempt(&format!("{folder}/{name}"), cdev);
+fn find(folder: &str, by_number: &str, name: &CStr, cdev: u64) -> Result<OwnedFd> {
+    let by_name = attempt(&[folder.as_bytes(), b"/", name.to_bytes()].concat(), cdev);
     match by_name {
         Err(e) if cdev != 0 && may_come(e) => {
             let link = format!("{by_number}/{}:{}", major(cdev), minor(cdev));
@@ -55,7 +55,7 @@ fn first_cause(first: Errno, later: Errno) -> Errno {
 
 /// # Errors
 /// ENXIO when it is not the character device of that number.
-fn attempt(path: &str, cdev: u64) -> Result<OwnedFd> {
+fn attempt(path: &[u8], cdev: u64) -> Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let fd = retry_on_intr(|| fs::open(path, flags, Mode::empty()))?;
     let info = fstat(&fd)?;
@@ -73,7 +73,7 @@ fn wait_for(folder: &str, link: &str, cdev: u64, patience: Duration) -> Result<O
     let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     inotify::add_watch(&watch, folder, WatchFlags::CREATE | WatchFlags::MOVED_TO)?;
     loop {
-        let refused = match attempt(link, cdev) {
+        let refused = match attempt(link.as_bytes(), cdev) {
             Err(e) if may_come(e) => e,
             other => return other,
         };

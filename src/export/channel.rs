@@ -13,7 +13,7 @@ use kit::{
 };
 use std::{
     ffi::c_int,
-    os::fd::{FromRawFd, IntoRawFd, OwnedFd},
+    os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd},
 };
 
 unsafe extern "C" fn create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
@@ -24,12 +24,13 @@ symver!(create_comp_channel => "ibv_create_comp_channel", "IBVERBS_1.0");
 
 fn create(ctx: Ctx<'_>) -> Result<*mut ibv_comp_channel> {
     let fd = uverbs::create_comp_channel(&ctx)?;
-    let channel = memory::zeroed(size_of::<ibv_comp_channel>())?.cast::<ibv_comp_channel>();
-    // SAFETY: a new block of that size.
-    unsafe {
-        (*channel).context = ctx.as_ptr();
-        (*channel).fd = fd.into_raw_fd();
-    }
+    let channel = memory::new(ibv_comp_channel {
+        context: ctx.as_ptr(),
+        fd: fd.as_raw_fd(),
+        refcnt: 0,
+    })?;
+    // The channel owns it from here on.
+    let _ = fd.into_raw_fd();
     Ok(channel)
 }
 

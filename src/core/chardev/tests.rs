@@ -24,7 +24,7 @@ impl Folders {
 
     fn find(&self, cdev: u64) -> Result<OwnedFd> {
         let text = |dir: &tempfile::TempDir| dir.path().to_str().unwrap().to_owned();
-        find(&text(&self.nodes), &text(&self.links), "uverbs0", cdev)
+        find(&text(&self.nodes), &text(&self.links), c"uverbs0", cdev)
     }
 
     fn waited(&self, patience: Duration) -> Result<OwnedFd> {
@@ -67,10 +67,10 @@ fn a_missing_name_without_a_number() {
 fn a_system_without_links_by_number() {
     let folders = Folders::new();
     let nodes = folders.nodes.path().to_str().unwrap();
-    let missing = find(nodes, "/nowhere", "uverbs0", NULL);
+    let missing = find(nodes, "/nowhere", c"uverbs0", NULL);
     assert_eq!(missing.err(), Some(Errno::NOENT));
     std::fs::write(folders.nodes.path().join("uverbs0"), "").unwrap();
-    let other = find(nodes, "/nowhere", "uverbs0", NULL);
+    let other = find(nodes, "/nowhere", c"uverbs0", NULL);
     assert_eq!(other.err(), Some(Errno(libc::ENXIO)));
 }
 

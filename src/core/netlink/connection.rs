@@ -3,6 +3,7 @@
 
 use super::frame::{self, Progress, Question};
 use kit::errno::{Errno, Result};
+use rustix::buffer::spare_capacity;
 use rustix::io::retry_on_intr;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{self, AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
@@ -15,6 +16,8 @@ const DATAGRAM: usize = 32 * 1024;
 pub struct Connection {
     socket: OwnedFd,
     sequence: u32,
+    /// The datagram received last. Its room is not cleared first: that would cost more than all
+    /// the rest of a question.
     buffer: Vec<u8>,
 }
 
@@ -38,7 +41,7 @@ impl Connection {
         Ok(Self {
             socket,
             sequence: 0,
-            buffer: vec![0; DATAGRAM],
+            buffer: Vec::with_capacity(DATAGRAM),
         })
     }
 
@@ -79,7 +82,11 @@ impl Connection {
 
     fn receive(&mut self, flags: RecvFlags) -> Result<&[u8]> {
         let flags = flags | RecvFlags::TRUNC;
-        let (_, length) = retry_on_intr(|| net::recv(&self.socket, &mut self.buffer[..], flags))?;
+        let length = retry_on_intr(|| {
+            self.buffer.clear();
+            let received = net::recv(&self.socket, spare_capacity(&mut self.buffer), flags);
+            received.map(|(_, length)| length)
+        })?;
         self.buffer.get(..length).ok_or(Errno(libc::EMSGSIZE))
     }
 }

@@ -1,5 +1,6 @@
 //! The write commands of the kernel: their numbers, structures and responses.
 
+use super::write::EXTENDED;
 use crate::abi::kernel::*;
 use bytemuck::Pod;
 use core::mem::size_of;
@@ -22,6 +23,12 @@ pub unsafe trait WriteCommand: Pod {
     const EXTENDED: bool;
     /// What the kernel answers, in front of any driver data.
     type Resp: Pod;
+    /// The number as the kernel is told it, with the bit of an extended command.
+    const CODE: u32 = if Self::EXTENDED {
+        Self::NUMBER | EXTENDED
+    } else {
+        Self::NUMBER
+    };
     /// Bytes of the header.
     const HEADER: usize = if Self::EXTENDED { EX_HEADER } else { HEADER };
     /// Bytes of header and structure: where driver data starts.

@@ -16,10 +16,26 @@ pub fn zeroed(size: usize) -> Result<*mut c_void> {
     Ok(block)
 }
 
-/// Frees a block of [`zeroed`].
+/// A new block that holds `value`.
+///
+/// # Errors
+/// ENOMEM.
+pub fn new<T>(value: T) -> Result<*mut T> {
+    const { assert!(align_of::<T>() <= align_of::<libc::max_align_t>()) };
+    // SAFETY: malloc has no precondition.
+    let block = unsafe { libc::malloc(size_of::<T>()) }.cast::<T>();
+    if block.is_null() {
+        return Err(Errno::NOMEM);
+    }
+    // SAFETY: the block is new, of that size, and aligned for any C type.
+    unsafe { block.write(value) };
+    Ok(block)
+}
+
+/// Frees a block of [`zeroed`] or [`new`].
 ///
 /// # Safety
-/// `block` came from `zeroed` or malloc(3) and is freed once.
+/// `block` came from one of them or malloc(3) and is freed once.
 pub unsafe fn free(block: *mut c_void) {
     // SAFETY: vouched for by the caller.
     unsafe { libc::free(block) }

@@ -61,11 +61,7 @@ impl<'a> Request<'a> {
             front,
             resp,
             resp_front: resp_core,
-            number: if C::EXTENDED {
-                C::NUMBER | EXTENDED
-            } else {
-                C::NUMBER
-            },
+            number: C::CODE,
         })
     }
 

@@ -26,7 +26,7 @@ impl Table {
     /// A table of defaults.
     pub fn new() -> Self {
         Self {
-            slots: verbs::defaults().map(AtomicPtr::new),
+            slots: verbs::defaults(),
         }
     }
 
@@ -51,23 +51,8 @@ impl Table {
     /// # Safety
     /// `context` is the context that this table belongs to.
     pub unsafe fn show(&self, context: *mut verbs_context) {
-        let own = core::array::from_fn(|slot| self.slot(slot));
         // SAFETY: vouched for by the caller.
-        unsafe { self.take(context, &own) }
-    }
-
-    /// # Safety
-    /// As for [`Table::set`].
-    unsafe fn take(&self, context: *mut verbs_context, given: &[*mut c_void; SLOTS]) {
-        for ((slot, verb), mirror) in self.slots.iter().zip(given).zip(verbs::MIRRORS) {
-            if verb.is_null() {
-                continue;
-            }
-            slot.store(*verb, Ordering::Relaxed);
-            let Some(offset) = mirror else { continue };
-            // SAFETY: the offset is that of a pointer-sized member of verbs_context.
-            unsafe { context.byte_add(offset).cast::<*mut c_void>().write(*verb) }
-        }
+        unsafe { self.mirror(context) }
     }
 }
 

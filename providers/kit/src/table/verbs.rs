@@ -6,9 +6,17 @@ use super::{Table, default::*};
 use crate::abi::{kernel::*, *};
 use core::ffi::{c_int, c_uint, c_void};
 use core::mem::{offset_of, size_of, transmute};
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 /// Slots of the table.
 pub const SLOTS: usize = size_of::<verbs_context_ops>() / size_of::<*mut c_void>();
+
+/// Writes a pointer to the member of the context, whatever kind of function it is declared as.
+macro_rules! write_member {
+    ($context:ident, $($member:ident).+, $pointer:expr) => {
+        (&raw mut (*$context).$($member).+).cast::<*mut c_void>().write($pointer)
+    };
+}
 
 macro_rules! verbs {
     ($( $slot:literal $name:ident ( $($arg:ty),* ) $(-> $ret:ty)?, $default:ident $(, mirror $($mirror:ident).+)? ; )*) => {
@@ -43,18 +51,45 @@ macro_rules! verbs {
         }
 
         /// What each slot holds before a provider fills it. No slot is NULL.
-        pub(super) fn defaults() -> [*mut c_void; SLOTS] {
-            let mut all = [core::ptr::null_mut(); SLOTS];
-            $( all[$slot] = defaults::$name as *mut c_void; )*
-            all
+        pub(super) fn defaults() -> [AtomicPtr<c_void>; SLOTS] {
+            [$( AtomicPtr::new(defaults::$name as *mut c_void) ),*]
         }
 
-        /// Distance from the start of `verbs_context` of the member that shows the slot's pointer.
-        pub(super) const MIRRORS: [Option<usize>; SLOTS] = {
-            let mut all = [None; SLOTS];
-            $( $( all[$slot] = Some(offset_of!(verbs_context, $($mirror).+)); )? )*
-            all
-        };
+        impl Table {
+            /// Takes over the pointers that are not NULL, and shows them in the public members.
+            /// One statement a verb instead of a loop: this is most of what opening a device
+            /// costs the library.
+            ///
+            /// # Safety
+            /// `context` is the context that this table belongs to.
+            pub(super) unsafe fn take(
+                &self,
+                context: *mut verbs_context,
+                given: &[*mut c_void; SLOTS],
+            ) {
+                $(
+                    if !given[$slot].is_null() {
+                        self.slots[$slot].store(given[$slot], Ordering::Relaxed);
+                        $(
+                            // SAFETY: the member is a pointer to a function; the caller vouches
+                            // for the context.
+                            unsafe { write_member!(context, $($mirror).+, given[$slot]) }
+                        )?
+                    }
+                )*
+            }
+
+            /// Shows the table's own pointers in the public members.
+            ///
+            /// # Safety
+            /// `context` is the context that this table belongs to.
+            pub(super) unsafe fn mirror(&self, context: *mut verbs_context) {
+                $( $(
+                    // SAFETY: as in `take`.
+                    unsafe { write_member!(context, $($mirror).+, self.slot($slot)) }
+                )? )*
+            }
+        }
     };
 }
 

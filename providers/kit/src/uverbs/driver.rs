@@ -65,6 +65,17 @@ impl<'a> Side<'a> {
         Ok(buf)
     }
 
+    /// Shows a structure to the provider, where its buffer has the room: the last bytes in front
+    /// of its data.
+    pub(super) fn show(&mut self, structure: &[u8]) {
+        let Some(from) = self.front.checked_sub(structure.len()) else {
+            return;
+        };
+        if let Some(place) = self.buf.get_mut(from..self.front) {
+            place.copy_from_slice(structure);
+        }
+    }
+
     /// Copies driver data out of `own`, if it stood there.
     pub(super) fn take_back(&mut self, front: usize, own: &Own) {
         if front <= self.front {

@@ -9,6 +9,7 @@ use crate::abi::kernel::ioctl::{
 };
 use crate::errno::{Errno, Result};
 use core::sync::atomic::Ordering;
+use std::sync::LazyLock;
 
 /// What a command can do on a kernel that has no ioctl for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,11 +102,12 @@ fn instead(call: &Ioctl<'_>, fallback: Fallback) -> Result<Path> {
 /// Finds out how a newly opened context's kernel takes commands. To be called once, before
 /// the first command.
 ///
-/// With `IBVERBS_FORCE_WRITE=1` in the environment every command that has a write form is
-/// written to the command descriptor.
+/// With `IBVERBS_FORCE_WRITE=1` in the environment, which is read when the first context opens,
+/// every command that has a write form is written to the command descriptor.
 pub fn choose_paths<K: Kernel + ?Sized>(kernel: &K) {
-    let forced = std::env::var_os("IBVERBS_FORCE_WRITE").is_some_and(|v| v == "1");
-    settle(kernel, forced);
+    static FORCED: LazyLock<bool> =
+        LazyLock::new(|| std::env::var_os("IBVERBS_FORCE_WRITE").is_some_and(|v| v == "1"));
+    settle(kernel, *FORCED);
 }
 
 /// As [`choose_paths`], with the environment's answer given.

@@ -8,14 +8,18 @@ use crate::abi::kernel::ioctl::{
     UVERBS_ATTR_WRITE_CMD, UVERBS_METHOD_INVOKE_WRITE, UVERBS_OBJECT_DEVICE,
 };
 use crate::errno::{Errno, Result};
-use crate::sys::{command::WriteCommand, write::Request};
+use crate::sys::{
+    command::WriteCommand,
+    write::{Parts, Request},
+};
+use bytemuck::Zeroable;
 use core::mem::size_of;
 use core::sync::atomic::Ordering;
 
 /// Issues the write command `command` and reads its answer.
 ///
-/// Structure and response stand in the provider's buffers, in front of its data, so a provider
-/// may read the kernel's answer there.
+/// Structure and response stand in the provider's buffers afterwards, in front of its data, so a
+/// provider may read the kernel's answer there.
 ///
 /// # Errors
 /// EINVAL for driver data whose length the kernel's units cannot express; EIO for a command
@@ -25,7 +29,22 @@ pub fn write<K: Kernel + ?Sized, C: WriteCommand>(
     command: &C,
     driver: &mut Driver<'_>,
 ) -> Result<C::Resp> {
-    write_parts(kernel, command, &[], driver, &mut [])
+    if !kernel.private().ioctl_write.load(Ordering::Relaxed) {
+        return write_parts(kernel, command, &[], driver, &mut []);
+    }
+    // Carried, the pieces need not lie in a row, so they stay where they are.
+    let mut answer = C::Resp::zeroed();
+    let (driver_in, driver_out, _) = driver.pieces();
+    let parts = Parts {
+        core_in: bytemuck::bytes_of(command),
+        driver_in,
+        core_out: bytemuck::bytes_of_mut(&mut answer),
+        driver_out,
+    };
+    carry(kernel, C::CODE, parts)?;
+    driver.cmd.show(bytemuck::bytes_of(command));
+    driver.resp.show(bytemuck::bytes_of(&answer));
+    Ok(answer)
 }
 
 /// As [`write`](fn@write), for a command whose structure is followed by `more` and whose
@@ -73,8 +92,12 @@ fn issue<K: Kernel + ?Sized>(kernel: &K, request: &mut Request<'_>) -> Result<()
     if !kernel.private().ioctl_write.load(Ordering::Relaxed) {
         return kernel.write(request);
     }
-    let number = request.number();
-    let parts = request.parts();
+    carry(kernel, request.number(), request.parts())
+}
+
+/// Has the ioctl interface carry the write command `number`.
+#[inline]
+fn carry<K: Kernel + ?Sized>(kernel: &K, number: u32, parts: Parts<'_>) -> Result<()> {
     let mut call = Ioctl::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
     call.u64_in(UVERBS_ATTR_WRITE_CMD, number.into());
     if !parts.core_in.is_empty() {
