@@ -112,9 +112,34 @@ pub fn build(out: &Path, combos: &[Combo]) -> Result<usize> {
     });
     let errors = errors.into_inner().unwrap_or_else(|e| e.into_inner());
     if errors.is_empty() {
+        write_list(out, &programs)?;
         return Ok(count);
     }
     Err(errors.join("\n").into())
+}
+
+fn list_path(out: &Path) -> PathBuf {
+    out.join("programs.txt")
+}
+
+/// A run goes by what was compiled, not by the sources: those may change
+/// before the programs are run.
+fn write_list(out: &Path, programs: &[Program]) -> Result<()> {
+    let keys: Vec<String> = programs.iter().map(Program::key).collect();
+    Ok(fs::write(list_path(out), keys.join("\n"))?)
+}
+
+/// The programs that the last [`build`] into `out` compiled.
+///
+/// # Errors
+/// When there was no such build.
+pub fn compiled(out: &Path) -> Result<Vec<Program>> {
+    let path = list_path(out);
+    let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let found = text.lines().map(|key| {
+        Program::from_key(key).ok_or_else(|| format!("{}: {key}", path.display()).into())
+    });
+    found.collect()
 }
 
 fn pop<T>(queue: &Mutex<Vec<T>>) -> Option<T> {

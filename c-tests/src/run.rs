@@ -13,9 +13,9 @@ use std::{
 
 use crate::{
     Result,
-    build::{COMBOS, Combo, binary},
+    build::{COMBOS, Combo, binary, compiled},
     record::Record,
-    tree::{Program, Set, programs},
+    tree::{Program, Set},
 };
 
 /// The library under the programs.
@@ -87,7 +87,7 @@ pub fn run(plan: &Plan, out: &Path) -> Result<Vec<Record>> {
     let mut file = File::create(out).map_err(|e| format!("{}: {e}", out.display()))?;
     let mut records = Vec::new();
     for &combo in &plan.combos {
-        for program in programs()? {
+        for program in compiled(&plan.programs)? {
             if !plan.wants(&program) {
                 continue;
             }

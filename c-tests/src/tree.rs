@@ -65,6 +65,16 @@ impl Program {
         format!("{}/{}", self.set.name(), self.name)
     }
 
+    /// The program of that key.
+    #[must_use]
+    pub fn from_key(key: &str) -> Option<Program> {
+        let (set, name) = key.split_once('/')?;
+        Some(Program {
+            set: Set::from_name(set)?,
+            name: name.to_owned(),
+        })
+    }
+
     /// Its source file.
     #[must_use]
     pub fn source(&self) -> PathBuf {
