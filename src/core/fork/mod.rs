@@ -130,10 +130,17 @@ fn copies() -> bool {
 /// Those of madvise(2): ENOMEM where part of the range is not mapped or memory is short, EINVAL
 /// for a part of a huge page (without `RDMAV_HUGEPAGES_SAFE`) or a range that wraps around,
 /// EAGAIN. Nothing is protected then.
+#[inline]
 pub fn dont_fork(addr: usize, len: usize) -> Result<()> {
     if !marking() || addr == 0 || len == 0 {
         return Ok(());
     }
+    protect(addr, len)
+}
+
+// Apart from the test above, which is all that programs without protection come to.
+#[inline(never)]
+fn protect(addr: usize, len: usize) -> Result<()> {
     let huge = HUGE_PAGES.load(Relaxed);
     let pages = if huge {
         rounding::huge(addr, len)?
@@ -159,10 +166,16 @@ pub fn dont_fork(addr: usize, len: usize) -> Result<()> {
 /// # Errors
 /// ENOMEM when the library needs memory and gets none; EINVAL for a range that wraps around.
 /// Pages that were unmapped or mapped anew meanwhile are no error.
+#[inline]
 pub fn do_fork(addr: usize, len: usize) -> Result<()> {
     if !marking() || addr == 0 || len == 0 {
         return Ok(());
     }
+    give_back(addr, len)
+}
+
+#[inline(never)]
+fn give_back(addr: usize, len: usize) -> Result<()> {
     let plain = rounding::plain(addr, len)?;
     let mut live = LIVE.get()?.lock();
     let pages = live.rounding.recall(addr, len).unwrap_or(plain);

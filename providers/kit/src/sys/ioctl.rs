@@ -258,32 +258,36 @@ impl<'a> Ioctl<'a> {
     /// EINVAL when something added cannot be expressed (more than 65535 bytes, more than
     /// [`MAX_ATTRS`] attributes, a link for another method), else the kernel's own errno.
     pub fn run(&mut self, fd: BorrowedFd<'_>, driver_id: u32) -> Result<()> {
-        let own = self.count;
-        let done = self.join().and_then(|()| self.issue(fd, driver_id));
-        if done.is_ok()
-            && let Some(link) = self.link
-        {
-            link.take_back(&self.attrs()[own..]);
-        }
-        self.count = own;
+        let done = match self.link {
+            None => self.issue(fd, driver_id),
+            Some(link) => self.run_linked(link, fd, driver_id),
+        };
         self.fd_made = done.is_ok();
         done
     }
 
-    fn join(&mut self) -> Result<()> {
-        if let Some(link) = self.link {
-            link.check(self.target())?;
-            for attr in link.attrs() {
-                self.add(attr);
-            }
+    fn run_linked(&mut self, link: Link<'a>, fd: BorrowedFd<'_>, driver_id: u32) -> Result<()> {
+        let own = self.count;
+        let done = self.join(link).and_then(|()| self.issue(fd, driver_id));
+        if done.is_ok() {
+            link.take_back(&self.attrs()[own..]);
         }
-        if self.invalid {
-            return Err(Errno::INVAL);
+        self.count = own;
+        done
+    }
+
+    fn join(&mut self, link: Link<'_>) -> Result<()> {
+        link.check(self.target())?;
+        for attr in link.attrs() {
+            self.add(attr);
         }
         Ok(())
     }
 
     fn issue(&mut self, fd: BorrowedFd<'_>, driver_id: u32) -> Result<()> {
+        if self.invalid {
+            return Err(Errno::INVAL);
+        }
         let hdr = &mut self.frame.hdr;
         (hdr.length, hdr.num_attrs) = lengths(self.count)?;
         hdr.driver_id = driver_id;
@@ -298,13 +302,13 @@ impl<'a> Ioctl<'a> {
 /// # Errors
 /// EINVAL when 16 bits cannot hold them.
 pub(super) fn lengths(count: usize) -> Result<(u16, u16)> {
-    let bytes = count
-        .checked_mul(size_of::<Attr>())
-        .and_then(|attrs| attrs.checked_add(size_of::<ib_uverbs_ioctl_hdr>()))
-        .ok_or(Errno::INVAL)?;
-    let bytes = u16::try_from(bytes).map_err(|_| Errno::INVAL)?;
-    let count = u16::try_from(count).map_err(|_| Errno::INVAL)?;
-    Ok((bytes, count))
+    const MOST: usize = (u16::MAX as usize - size_of::<ib_uverbs_ioctl_hdr>()) / size_of::<Attr>();
+    if count > MOST {
+        return Err(Errno::INVAL);
+    }
+    // Both fit, since `count` is not above MOST.
+    let bytes = size_of::<ib_uverbs_ioctl_hdr>() + count * size_of::<Attr>();
+    Ok(((bytes & 0xffff) as u16, (count & 0xffff) as u16))
 }
 
 /// Issues the ioctl, again after each interruption.

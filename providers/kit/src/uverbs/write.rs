@@ -96,7 +96,8 @@ fn issue<K: Kernel + ?Sized>(kernel: &K, request: &mut Request<'_>) -> Result<()
 }
 
 /// Has the ioctl interface carry the write command `number`.
-#[inline]
+// Where it is called, the lengths are known, so that most of it is done by the compiler.
+#[inline(always)]
 fn carry<K: Kernel + ?Sized>(kernel: &K, number: u32, parts: Parts<'_>) -> Result<()> {
     let mut call = Ioctl::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
     call.u64_in(UVERBS_ATTR_WRITE_CMD, number.into());
