@@ -114,7 +114,9 @@ mod tests {
 
     #[test]
     fn every_event_has_its_subject() {
-        let subjects: Vec<Subject> = (IBV_EVENT_CQ_ERR..=IBV_EVENT_WQ_FATAL).map(subject).collect();
+        let subjects: Vec<Subject> = (IBV_EVENT_CQ_ERR..=IBV_EVENT_WQ_FATAL)
+            .map(subject)
+            .collect();
         let count = |s| subjects.iter().filter(|x| **x == s).count();
         assert_eq!(count(Subject::Cq), 1);
         assert_eq!(count(Subject::Qp), 8);

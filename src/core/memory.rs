@@ -153,10 +153,7 @@ mod tests {
             request(IBV_REREG_MR_CHANGE_PD, 0, 0, 1).check(),
             Err(Errno::INVAL)
         );
-        assert_eq!(
-            request(IBV_REREG_MR_CHANGE_ACCESS, 0, 0, 1).check(),
-            Ok(())
-        );
+        assert_eq!(request(IBV_REREG_MR_CHANGE_ACCESS, 0, 0, 1).check(), Ok(()));
     }
 
     #[test]

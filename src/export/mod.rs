@@ -11,9 +11,9 @@ mod cq;
 mod device;
 mod dm;
 mod event;
-mod fork;
 #[cfg(test)]
 pub mod fake;
+mod fork;
 mod gid;
 mod marshal;
 mod mr;

@@ -172,8 +172,7 @@ unsafe extern "C" fn dereg_mr(mr: *mut ibv_mr) -> c_int {
     unsafe {
         ret::code_of(Mr::from_raw(mr), |h| {
             let range: Range = h.range().into();
-            let pinned =
-                h.mr_type() == IBV_MR_TYPE_MR && memory::pins(h.access().cast_unsigned());
+            let pinned = h.mr_type() == IBV_MR_TYPE_MR && memory::pins(h.access().cast_unsigned());
             let answer = (h.table().dereg_mr())(mr.cast());
             if answer == 0 && pinned {
                 memory::release(range);

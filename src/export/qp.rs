@@ -56,11 +56,7 @@ unsafe extern "C" fn query_qp(
 }
 symver!(query_qp => "ibv_query_qp", "IBVERBS_1.1");
 
-unsafe extern "C" fn modify_qp(
-    qp: *mut ibv_qp,
-    attr: *mut ibv_qp_attr,
-    attr_mask: c_int,
-) -> c_int {
+unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int {
     // SAFETY: the caller passes a live queue pair and its attributes, or NULL.
     unsafe {
         ret::code_of(qp_and(qp, attr), |h| {

@@ -32,7 +32,9 @@ unsafe extern "C" fn modify_srq(
     // SAFETY: the caller passes a live queue and its attributes, or NULL.
     unsafe {
         let arguments = ret::not_null(attr).and_then(|_| Srq::from_raw(srq));
-        ret::code_of(arguments, |h| (h.table().modify_srq())(srq, attr, attr_mask))
+        ret::code_of(arguments, |h| {
+            (h.table().modify_srq())(srq, attr, attr_mask)
+        })
     }
 }
 symver!(modify_srq => "ibv_modify_srq", "IBVERBS_1.1");

@@ -50,9 +50,14 @@ impl Client {
             message::client_attribute("uverbs"),
         ];
         let mut found = None;
-        self.ask(Command::CharDeviceGet, Kind::Single, &attributes, |attributes| {
-            found = attributes.char_device();
-        })?;
+        self.ask(
+            Command::CharDeviceGet,
+            Kind::Single,
+            &attributes,
+            |attributes| {
+                found = attributes.char_device();
+            },
+        )?;
         found.ok_or(Errno::NOENT)
     }
 

@@ -1,10 +1,6 @@
 //! The life of a context: what a provider calls while it opens or closes a device.
 
-use crate::{
-    core::context,
-    export::ret,
-    symver,
-};
+use crate::{core::context, export::ret, symver};
 use kit::{
     abi::{
         handle::{self, Ctx, DeviceRef},

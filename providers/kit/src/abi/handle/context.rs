@@ -30,8 +30,7 @@ pub struct LibraryVerbs {
     pub compat_query_port:
         unsafe extern "C" fn(*mut ibv_context, u8, *mut _compat_ibv_port_attr) -> c_int,
     /// For programs built before ibv_query_device_ex.
-    pub compat_query_device:
-        unsafe extern "C" fn(*mut ibv_context, *mut ibv_device_attr) -> c_int,
+    pub compat_query_device: unsafe extern "C" fn(*mut ibv_context, *mut ibv_device_attr) -> c_int,
 }
 
 /// An open context, valid for `'a`.
@@ -157,12 +156,10 @@ impl<'a> Ctx<'a> {
             (*context).context.ops._compat_query_port = Some(library.compat_query_port);
             (*context).context.ops._compat_query_device = Some(library.compat_query_device);
             // Programs of the first release with flow steering look for it here.
-            (*context).ABI_placeholder1 = transmute::<Option<CreateFlow>, Option<AnyVerb>>(
-                (*context).ibv_create_flow,
-            );
-            (*context).ABI_placeholder2 = transmute::<Option<DestroyFlow>, Option<AnyVerb>>(
-                (*context).ibv_destroy_flow,
-            );
+            (*context).ABI_placeholder1 =
+                transmute::<Option<CreateFlow>, Option<AnyVerb>>((*context).ibv_create_flow);
+            (*context).ABI_placeholder2 =
+                transmute::<Option<DestroyFlow>, Option<AnyVerb>>((*context).ibv_destroy_flow);
         }
     }
 
