@@ -45,15 +45,10 @@ impl Dirs {
         self.root.join("xtask/expected")
     }
 
-    /// A directory that holds nothing but `libibverbs.so.1`, for `LD_LIBRARY_PATH`.
+    /// A directory that holds nothing but `libibverbs.so.1`, for `LD_LIBRARY_PATH`: a link to the
+    /// file that cargo built.
     pub fn library(&self) -> Result<PathBuf> {
-        let built = self.target.join("release/libibverbs.so");
-        if !built.exists() {
-            bail!(
-                "{} is not there: cargo build --release -p ferroverbs",
-                built.display()
-            );
-        }
+        let built = self.built()?;
         let dir = self.work.join("lib");
         fs::create_dir_all(&dir)?;
         let link = dir.join("libibverbs.so.1");
@@ -62,6 +57,27 @@ impl Dirs {
             _ => symlink(&built, &link)?,
         }
         Ok(dir)
+    }
+
+    /// The same below `dir` with a copy, which a build that goes on meanwhile leaves alone.
+    pub fn snapshot(&self, dir: &Path) -> Result<PathBuf> {
+        let built = self.built()?;
+        let lib = dir.join("lib");
+        fs::create_dir_all(&lib)?;
+        fs::copy(&built, lib.join("libibverbs.so.1"))
+            .with_context(|| format!("copy {}", built.display()))?;
+        Ok(lib)
+    }
+
+    fn built(&self) -> Result<PathBuf> {
+        let built = self.target.join("release/libibverbs.so");
+        if !built.exists() {
+            bail!(
+                "{} is not there: cargo build --release -p ferroverbs",
+                built.display()
+            );
+        }
+        Ok(built)
     }
 
     /// An empty directory of this name below `work`.

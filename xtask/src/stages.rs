@@ -235,16 +235,17 @@ fn one_boot(
         machine.kernel.display(),
         labels.join(" ")
     );
-    let ours = if options.stock {
-        None
-    } else {
-        library(dirs, report, &labels)?
-    };
-    if ours.is_none() && !options.stock {
+    if report.has_failed("build") {
+        not_run(runs, report);
         return Ok(());
     }
     let first = labels.first().map_or("none", String::as_str);
     let dir = dirs.fresh(&format!("guest-{first}"))?;
+    let ours = if options.stock {
+        None
+    } else {
+        Some(dirs.snapshot(&dir)?)
+    };
     let log = dir.join("console.log");
     let start = Instant::now();
     let job = Job::Suites {
@@ -271,21 +272,13 @@ fn one_boot(
     Ok(())
 }
 
-/// The library to test; without one its stages fail, and the others still run.
-fn library(
-    dirs: &Dirs,
-    report: &mut Report,
-    labels: &[String],
-) -> Result<Option<std::path::PathBuf>> {
-    if !report.has_failed("build") {
-        return dirs.library().map(Some);
-    }
-    for label in labels {
+/// Says of each run that there is no library for it; the other stages still run.
+fn not_run(runs: &[Run], report: &mut Report) {
+    for run in runs {
         let mut tally = Tally::default();
         tally.fail("not run: the library does not build");
-        report.add(&format!("{GUEST}{label}"), Duration::ZERO, tally);
+        report.add(&format!("{GUEST}{}", run.label()), Duration::ZERO, tally);
     }
-    Ok(None)
 }
 
 fn judge(dirs: &Dirs, dir: &Path, run: Run, bless: bool) -> Result<Outcome> {

@@ -14,7 +14,7 @@ use super::{
 
 /// Short runs, so that most are not interrupted by what else the machine does.
 const OPERATIONS: u32 = 20_000;
-const ROUNDS: usize = 21;
+const ROUNDS: usize = 11;
 /// Under callgrind; twice as many are counted too, and the difference taken.
 const COUNTED: u32 = 2_000;
 
@@ -51,6 +51,7 @@ pub fn measure(bench: &Bench, mut each: impl FnMut(Figure)) -> Result<()> {
                     threads,
                     ranges,
                 };
+                println!("bench: {}, {}", pattern.table, row.name());
                 row.times(bench, &mut each)?;
                 if threads == 1 {
                     row.counts(bench, &mut each)?;
@@ -68,14 +69,18 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    fn figure(&self, unit: Unit, side: Side, value: f64) -> Figure {
+    fn name(&self) -> String {
         let threads = match self.threads {
             1 => "1 thread".to_owned(),
             threads => format!("{threads} threads"),
         };
+        format!("{threads}, {} live ranges", thousands(self.ranges))
+    }
+
+    fn figure(&self, unit: Unit, side: Side, value: f64) -> Figure {
         Figure {
             table: self.pattern.table.to_owned(),
-            row: format!("{threads}, {} live ranges", thousands(self.ranges)),
+            row: self.name(),
             unit,
             side,
             value,

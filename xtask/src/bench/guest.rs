@@ -19,10 +19,9 @@ pub const COMPLETE: &str = "# complete";
 pub const RESULTS: &str = "figures.tsv";
 
 /// Rounds of the wall clock.
-const ROUNDS: usize = 31;
-/// Rounds under callgrind: the same work is the same count, but for what the kernel's answers
-/// and addresses change.
-const COUNT_ROUNDS: usize = 3;
+const ROUNDS: usize = 21;
+/// Rounds under callgrind, where a round takes minutes, and the same work is the same count.
+const COUNT_ROUNDS: usize = 1;
 const CYCLES: u32 = 20;
 
 const DEVICE: &str = "rxe0";

@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::Command,
     thread,
     time::{Duration, Instant},
@@ -42,24 +42,42 @@ struct Said {
 
 /// Runs a case; an error is one of the runner, not of the case.
 pub fn run(case: &Case, stage: &Stage) -> Result<Record> {
-    let server_log = stage.logs.join(format!("{}.server", case.name));
-    let client_log = stage.logs.join(format!("{}.client", case.name));
+    let server_log = Log::new(stage, case, "server");
+    let client_log = Log::new(stage, case, "client");
     let ends = run_programs(case, stage, &server_log, &client_log)?;
     let said = Said {
-        server: read(&server_log),
-        client: read(&client_log),
+        server: server_log.text(),
+        client: client_log.text(),
     };
     let least = if ends.server.is_some() { 2 } else { case.users };
     let library = stage.witness.verdict(least)?;
     Ok(judge(case, &ends, &said, library))
 }
 
-fn read(log: &Path) -> String {
-    let text = fs::read(log).unwrap_or_default();
-    String::from_utf8_lossy(&text).into_owned()
+/// Where a program's outputs go. Apart, because a buffered table can follow the error that came
+/// after it.
+struct Log {
+    out: PathBuf,
+    err: PathBuf,
 }
 
-fn run_programs(case: &Case, stage: &Stage, server_log: &Path, client_log: &Path) -> Result<Ends> {
+impl Log {
+    fn new(stage: &Stage, case: &Case, side: &str) -> Self {
+        let file = |ending| stage.logs.join(format!("{}.{side}.{ending}", case.name));
+        Self {
+            out: file("out"),
+            err: file("err"),
+        }
+    }
+
+    /// What was printed, and then what was complained about.
+    fn text(&self) -> String {
+        let read = |path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
+        read(&self.out) + "\n" + &read(&self.err)
+    }
+}
+
+fn run_programs(case: &Case, stage: &Stage, server_log: &Log, client_log: &Log) -> Result<Ends> {
     let Some(server) = &case.server else {
         let mut client = start(case, stage, &case.client, client_log)?;
         let client = end_of(&mut client)?;
@@ -89,7 +107,7 @@ fn run_programs(case: &Case, stage: &Stage, server_log: &Path, client_log: &Path
     })
 }
 
-fn start(case: &Case, stage: &Stage, words: &[String], log: &Path) -> Result<Process> {
+fn start(case: &Case, stage: &Stage, words: &[String], log: &Log) -> Result<Process> {
     let (program, arguments) = words.split_first().map_or(("", words), |(p, a)| (p, a));
     let mut command = Command::new(program);
     command.args(arguments).envs(case.env.iter().cloned());
@@ -97,7 +115,7 @@ fn start(case: &Case, stage: &Stage, words: &[String], log: &Path) -> Result<Pro
         command.env("IBVERBS_FORCE_WRITE", "1");
     }
     stage.witness.attend(&mut command);
-    Process::start(&mut command, log)
+    Process::start_apart(&mut command, &log.out, &log.err)
 }
 
 fn end_of(process: &mut Process) -> Result<End> {

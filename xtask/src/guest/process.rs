@@ -43,13 +43,21 @@ impl std::fmt::Display for End {
 }
 
 impl Process {
-    /// Starts with standard input empty and all output going to `log`.
+    /// Starts with standard input empty and all output going to `log`, in the order it comes.
     pub fn start(command: &mut Command, log: &Path) -> Result<Self> {
-        let out = File::create(log).with_context(|| log.display().to_string())?;
+        let out = create(log)?;
+        let err = out.try_clone()?;
+        Self::spawn(command.stdout(out).stderr(err))
+    }
+
+    /// Starts with standard input empty and what is said on either output going to its file.
+    pub fn start_apart(command: &mut Command, out: &Path, err: &Path) -> Result<Self> {
+        Self::spawn(command.stdout(create(out)?).stderr(create(err)?))
+    }
+
+    fn spawn(command: &mut Command) -> Result<Self> {
         let child = command
             .stdin(Stdio::null())
-            .stdout(out.try_clone()?)
-            .stderr(out)
             .process_group(0)
             .spawn()
             .with_context(|| command.get_program().to_string_lossy().into_owned())?;
@@ -105,6 +113,10 @@ impl Drop for Process {
         // An error would say that it was waited for already.
         let _ = self.child.wait();
     }
+}
+
+fn create(log: &Path) -> Result<File> {
+    File::create(log).with_context(|| log.display().to_string())
 }
 
 fn end(status: ExitStatus) -> End {
