@@ -1,6 +1,8 @@
 //! Every constant of `kit::abi` has the value that C sees under the same name, in our headers
 //! and in the kernel's.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)] // helpers of a test
+
 use std::{fmt::Write as _, fs, path::Path, process::Command};
 
 use c_tests::tree::workspace_dir;
