@@ -56,7 +56,7 @@ fn names(defines: &str) -> Vec<&str> {
 #[test]
 fn constants_have_the_values_of_the_headers() {
     let root = workspace_dir();
-    let defines = generated(&root);
+    let defines = generated(root);
     let names = names(&defines);
     assert!(names.len() > 700, "only {} constants found", names.len());
 
