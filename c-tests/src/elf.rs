@@ -1,6 +1,6 @@
 //! Reads the dynamic symbols, their version nodes and the SONAME of an ELF file.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{fs, path::Path};
 
 use object::{
     Endianness,
@@ -33,8 +33,9 @@ pub struct Image {
     pub defined: Vec<Symbol>,
     /// Symbols it asks others for, sorted; `default` is false in all.
     pub undefined: Vec<Symbol>,
-    /// Each version node it defines, with the nodes named as its parents.
-    pub nodes: BTreeMap<String, Vec<String>>,
+    /// The version nodes it defines, in the order of the file. Parents are left
+    /// out: the dynamic linker does not read them and lld does not write them.
+    pub nodes: Vec<String>,
     /// DT_SONAME.
     pub soname: Option<String>,
 }
@@ -108,8 +109,8 @@ fn nodes(
     sections: &SectionTable<'_, Header>,
     endian: Endianness,
     data: &[u8],
-) -> Result<BTreeMap<String, Vec<String>>> {
-    let mut found = BTreeMap::new();
+) -> Result<Vec<String>> {
+    let mut found = Vec::new();
     let Some((mut definitions, link)) = sections.gnu_verdef(endian, data)? else {
         return Ok(found);
     };
@@ -119,12 +120,8 @@ fn nodes(
         let is_file = definition.vd_flags.get(endian).0 & VER_FLG_BASE.0 != 0;
         let Some(own) = names.next()? else { continue };
         let own = text(own.name(endian, strings)?);
-        let mut parents = Vec::new();
-        while let Some(parent) = names.next()? {
-            parents.push(text(parent.name(endian, strings)?));
-        }
         if !is_file {
-            found.insert(own, parents);
+            found.push(own);
         }
     }
     Ok(found)
