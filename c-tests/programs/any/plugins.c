@@ -40,6 +40,9 @@ static void one_plugin(const char *path)
 		out("%s registered %s", file, registered[i]);
 	expect(count > before);
 	expect(!dlclose(plugin));
+	/* No device list has made use of it, so it goes. */
+	plugin = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+	out("%s is %s", file, plugin ? "still there" : "gone");
 }
 
 int main(void)
