@@ -306,9 +306,11 @@ pub(super) fn lengths(count: usize) -> Result<(u16, u16)> {
     if count > MOST {
         return Err(Errno::INVAL);
     }
-    // Both fit, since `count` is not above MOST.
+    // Both fit, since `count` is not above MOST; the compiler sees it too.
     let bytes = size_of::<ib_uverbs_ioctl_hdr>() + count * size_of::<Attr>();
-    Ok(((bytes & 0xffff) as u16, (count & 0xffff) as u16))
+    let bytes = u16::try_from(bytes).map_err(|_| Errno::INVAL)?;
+    let count = u16::try_from(count).map_err(|_| Errno::INVAL)?;
+    Ok((bytes, count))
 }
 
 /// Issues the ioctl, again after each interruption.
