@@ -2,10 +2,11 @@
 
 use super::buffer::bytes;
 use crate::{export::ret, symver};
+use bytemuck::Zeroable;
 use kit::{
     abi::{
         handle::{Ctx, DeviceRef, SysfsView},
-        ibv_command_buffer, ibv_context, ibv_device_attr_ex, ibv_port_attr,
+        ibv_command_buffer, ibv_context, ibv_device_attr, ibv_device_attr_ex, ibv_port_attr,
         ibv_query_device_ex_input,
         kernel::{ib_uverbs_get_context, ib_uverbs_query_port},
         verbs_context,
@@ -15,8 +16,7 @@ use kit::{
 };
 use std::{
     ffi::{c_int, c_void},
-    mem::MaybeUninit,
-    slice,
+    ptr,
 };
 
 /// Notes what the kernel told about a context.
@@ -46,7 +46,7 @@ unsafe extern "C" fn get_context(
     // SAFETY: the provider is opening this context and passes its own buffers.
     ret::command(unsafe {
         let raw = match context.is_null() {
-            true => std::ptr::null_mut(),
+            true => ptr::null_mut(),
             false => &raw mut (*context).context,
         };
         Ctx::from_raw(raw).and_then(|ctx| {
@@ -133,23 +133,26 @@ unsafe fn query_device(
     resp: &mut [u8],
 ) -> Result<usize> {
     let attr = ret::not_null(attr)?;
-    let known = size_of::<ibv_device_attr_ex>().min(attr_size);
-    // SAFETY: vouched for by the caller.
-    let out = unsafe { bytes(attr.cast(), attr_size) };
-    let mut full = MaybeUninit::<ibv_device_attr_ex>::zeroed();
-    // SAFETY: every member is a number, for which zero is a value; the device is held.
-    let (attr, device) = unsafe {
-        (
-            full.assume_init_mut(),
-            DeviceRef::from_raw((*ctx.as_ptr()).device)?,
-        )
-    };
+    if attr_size == size_of::<ibv_device_attr>() {
+        // SAFETY: the caller vouches for the room; the structure's members are numbers, of which
+        // every value is one.
+        return device::query_plain(&ctx, unsafe { &mut (*attr).orig_attr }, resp);
+    }
+    // SAFETY: the context's device is held.
+    let device = unsafe { DeviceRef::from_raw((*ctx.as_ptr()).device)? };
     let ports = device.sysfs().map_or(0, SysfsView::ports);
-    let filled = device::query_device(&ctx, attr_size, attr, ports, resp)?;
-    // SAFETY: the whole structure was zeroed, padding too, and its members are numbers.
-    let full = unsafe { slice::from_raw_parts(full.as_ptr().cast::<u8>(), known) };
-    let (told, rest) = out.split_at_mut(known);
-    told.copy_from_slice(full);
-    rest.fill(0);
+    let Some(beyond) = attr_size.checked_sub(size_of::<ibv_device_attr_ex>()) else {
+        let mut whole = ibv_device_attr_ex::zeroed();
+        let filled = device::query_device(&ctx, attr_size, &mut whole, ports, resp)?;
+        // SAFETY: room for `attr_size` bytes, as vouched for by the caller; the structure has more.
+        unsafe {
+            ptr::copy_nonoverlapping((&raw const whole).cast(), attr.cast::<u8>(), attr_size)
+        };
+        return Ok(filled);
+    };
+    // SAFETY: as above, there is room for all of it.
+    let filled = device::query_device(&ctx, attr_size, unsafe { &mut *attr }, ports, resp)?;
+    // SAFETY: as above.
+    unsafe { attr.add(1).cast::<u8>().write_bytes(0, beyond) };
     Ok(filled)
 }

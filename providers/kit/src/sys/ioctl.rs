@@ -266,6 +266,9 @@ impl<'a> Ioctl<'a> {
         done
     }
 
+    // Apart, so that a call without a link, which most are, does not pay for its registers.
+    #[cold]
+    #[inline(never)]
     fn run_linked(&mut self, link: Link<'a>, fd: BorrowedFd<'_>, driver_id: u32) -> Result<()> {
         let own = self.count;
         let done = self.join(link).and_then(|()| self.issue(fd, driver_id));

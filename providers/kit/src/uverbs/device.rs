@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 //! What a device and a port can do: ibv_query_device_ex(3), ibv_query_port(3).
 
-use super::{Driver, Fallback, Ioctl, Kernel, Path, try_ioctl, write};
+use super::{Driver, Fallback, Ioctl, Kernel, Path, try_ioctl, write, write_into};
 use crate::abi::kernel::ioctl::*;
 use crate::abi::kernel::{
     ib_uverbs_ex_query_device, ib_uverbs_ex_query_device_resp, ib_uverbs_query_device,
@@ -11,6 +11,7 @@ use crate::abi::kernel::{
 use crate::abi::{ibv_device_attr, ibv_device_attr_ex, ibv_port_attr};
 use crate::errno::{Errno, Result};
 use crate::table::slot;
+use bytemuck::Zeroable;
 use core::ffi::c_int;
 use core::mem::{offset_of, size_of};
 
@@ -71,12 +72,28 @@ fn signed(n: u32) -> c_int {
     n.cast_signed()
 }
 
-/// Reads the abilities of a device into the first `wanted` bytes of `attr`, which is zero.
+/// Reads the plain abilities of a device into `attr`, and the answer into `resp` as
+/// [`query_device`] does. An error leaves `attr` as it was.
 ///
-/// A member that does not lie wholly within `wanted` stays zero, and so does one that the
-/// kernel does not tell. `ports` is the number of ports where the caller knows it, else 0.
-/// `resp` is the provider's response, the kernel's structure and its own data; an empty one is
-/// none. Answers how much of that the kernel filled, in bytes.
+/// # Errors
+/// The kernel's own errno.
+pub fn query_plain<K: Kernel + ?Sized>(
+    kernel: &K,
+    attr: &mut ibv_device_attr,
+    resp: &mut [u8],
+) -> Result<usize> {
+    let mut answer = ib_uverbs_ex_query_device_resp::default();
+    let filled = ask_plain(kernel, resp, &mut answer)?;
+    set_plain(attr, &answer.base);
+    Ok(filled)
+}
+
+/// Reads the abilities of a device into the first `wanted` bytes of `attr`.
+///
+/// A member that does not lie wholly within `wanted` becomes zero, and so does one that the
+/// kernel does not tell. An error leaves all as it was. `ports` is the number of ports where the
+/// caller knows it, else 0. `resp` is the provider's response, the kernel's structure and its own
+/// data; an empty one is none. Answers how much of that the kernel filled, in bytes.
 ///
 /// # Errors
 /// EINVAL when `wanted` is less than `ibv_device_attr`, or `resp` too short; else the kernel's
@@ -91,8 +108,9 @@ pub fn query_device<K: Kernel + ?Sized>(
     if wanted < size_of::<ibv_device_attr>() {
         return Err(Errno::INVAL);
     }
-    let (answer, wanted) = ask(kernel, wanted, resp)?;
-    let filled = usize::try_from(answer.response_length).map_err(|_| Errno::INVAL)?;
+    let mut answer = ib_uverbs_ex_query_device_resp::default();
+    let (wanted, filled) = ask(kernel, wanted, resp, &mut answer)?;
+    *attr = Zeroable::zeroed();
     set_plain(&mut attr.orig_attr, &answer.base);
     set_extended(attr, wanted, &answer, filled);
     if wanted >= end(offset_of!(ibv_device_attr_ex, phys_port_cnt_ex), &0u32) {
@@ -106,38 +124,45 @@ pub fn query_device<K: Kernel + ?Sized>(
 
 /// Asks by the extended command where more than the plain part is wanted, else, or where the
 /// kernel has no such command, by the plain one; then only the plain part is to be told.
+/// Answers how many bytes are to be told, and how many of `answer` the kernel filled.
 fn ask<K: Kernel + ?Sized>(
     kernel: &K,
     wanted: usize,
     resp: &mut [u8],
-) -> Result<(ib_uverbs_ex_query_device_resp, usize)> {
+    answer: &mut ib_uverbs_ex_query_device_resp,
+) -> Result<(usize, usize)> {
     if wanted > size_of::<ibv_device_attr>() {
         let mut driver = Driver::buffers::<ib_uverbs_ex_query_device>(&mut [], resp)?;
-        match write(kernel, &ib_uverbs_ex_query_device::default(), &mut driver) {
-            Ok(answer) => return Ok((answer, wanted)),
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+        let command = ib_uverbs_ex_query_device::default();
+        match write_into(kernel, &command, &mut driver, answer) {
+            Ok(()) => {
+                let filled = usize::try_from(answer.response_length).map_err(|_| Errno::INVAL)?;
+                return Ok((wanted, filled));
+            }
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => *answer = Default::default(),
             Err(e) => return Err(e),
         }
     }
-    let base = write(
-        kernel,
-        &ib_uverbs_query_device::default(),
-        &mut Driver::none(),
-    )?;
+    let filled = ask_plain(kernel, resp, answer)?;
+    Ok((size_of::<ibv_device_attr>(), filled))
+}
+
+/// Asks by the plain command, into `answer`, which is zero, and, as far as the kernel told it,
+/// into the front of `resp`. Answers how many bytes that are.
+fn ask_plain<K: Kernel + ?Sized>(
+    kernel: &K,
+    resp: &mut [u8],
+    answer: &mut ib_uverbs_ex_query_device_resp,
+) -> Result<usize> {
+    let command = ib_uverbs_query_device::default();
+    write_into(kernel, &command, &mut Driver::none(), &mut answer.base)?;
     let filled = size_of::<ib_uverbs_query_device_resp>();
-    let answer = ib_uverbs_ex_query_device_resp {
-        base,
-        response_length: u32::try_from(filled).map_err(|_| Errno::INVAL)?,
-        ..Default::default()
-    };
+    answer.response_length = u32::try_from(filled).map_err(|_| Errno::INVAL)?;
     let told = offset_of!(ib_uverbs_ex_query_device_resp, odp_caps).min(resp.len());
-    if let (Some(to), Some(from)) = (
-        resp.get_mut(..told),
-        bytemuck::bytes_of(&answer).get(..told),
-    ) {
+    if let (Some(to), Some(from)) = (resp.get_mut(..told), bytemuck::bytes_of(answer).get(..told)) {
         to.copy_from_slice(from);
     }
-    Ok((answer, size_of::<ibv_device_attr>()))
+    Ok(filled)
 }
 
 /// Where a member at `offset`, of the type of `member`, ends.

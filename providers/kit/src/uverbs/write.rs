@@ -29,22 +29,38 @@ pub fn write<K: Kernel + ?Sized, C: WriteCommand>(
     command: &C,
     driver: &mut Driver<'_>,
 ) -> Result<C::Resp> {
+    let mut answer = C::Resp::zeroed();
+    write_into(kernel, command, driver, &mut answer)?;
+    Ok(answer)
+}
+
+/// As [`write`](fn@write), with the answer put into `answer`, which is zero: a long one is then
+/// not moved. What `answer` holds after an error says nothing.
+///
+/// # Errors
+/// As [`write`](fn@write).
+pub fn write_into<K: Kernel + ?Sized, C: WriteCommand>(
+    kernel: &K,
+    command: &C,
+    driver: &mut Driver<'_>,
+    answer: &mut C::Resp,
+) -> Result<()> {
     if !kernel.private().ioctl_write.load(Ordering::Relaxed) {
-        return write_parts(kernel, command, &[], driver, &mut []);
+        *answer = write_parts(kernel, command, &[], driver, &mut [])?;
+        return Ok(());
     }
     // Carried, the pieces need not lie in a row, so they stay where they are.
-    let mut answer = C::Resp::zeroed();
     let (driver_in, driver_out, _) = driver.pieces();
     let parts = Parts {
         core_in: bytemuck::bytes_of(command),
         driver_in,
-        core_out: bytemuck::bytes_of_mut(&mut answer),
+        core_out: bytemuck::bytes_of_mut(answer),
         driver_out,
     };
     carry(kernel, C::CODE, parts)?;
     driver.cmd.show(bytemuck::bytes_of(command));
-    driver.resp.show(bytemuck::bytes_of(&answer));
-    Ok(answer)
+    driver.resp.show(bytemuck::bytes_of(answer));
+    Ok(())
 }
 
 /// As [`write`](fn@write), for a command whose structure is followed by `more` and whose

@@ -50,11 +50,31 @@ pub fn modify_command(handle: u32, attr: &ibv_qp_attr, mask: u32) -> ib_uverbs_m
         ..Default::default()
     };
     add_state(&mut command, attr, mask);
-    add_path(&mut command, attr, mask);
-    add_transport(&mut command, attr, mask);
+    // Of the changes a queue pair goes through, most need no more than the first.
+    if mask & PATH != 0 {
+        add_path(&mut command, attr, mask);
+    }
+    if mask & TRANSPORT != 0 {
+        add_transport(&mut command, attr, mask);
+    }
     command
 }
 
+/// What [`add_path`] adds.
+const PATH: u32 =
+    IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_DEST_QPN;
+
+/// What [`add_transport`] adds.
+const TRANSPORT: u32 = IBV_QP_TIMEOUT
+    | IBV_QP_RETRY_CNT
+    | IBV_QP_RNR_RETRY
+    | IBV_QP_MIN_RNR_TIMER
+    | IBV_QP_RQ_PSN
+    | IBV_QP_SQ_PSN
+    | IBV_QP_MAX_QP_RD_ATOMIC
+    | IBV_QP_MAX_DEST_RD_ATOMIC;
+
+#[inline(never)]
 fn add_state(command: &mut ib_uverbs_modify_qp, attr: &ibv_qp_attr, mask: u32) {
     if mask & IBV_QP_STATE != 0 {
         command.qp_state = byte(attr.qp_state);
@@ -79,6 +99,7 @@ fn add_state(command: &mut ib_uverbs_modify_qp, attr: &ibv_qp_attr, mask: u32) {
     }
 }
 
+#[inline(never)]
 fn add_path(command: &mut ib_uverbs_modify_qp, attr: &ibv_qp_attr, mask: u32) {
     if mask & IBV_QP_AV != 0 {
         command.dest = destination(&attr.ah_attr);
@@ -100,6 +121,7 @@ fn add_path(command: &mut ib_uverbs_modify_qp, attr: &ibv_qp_attr, mask: u32) {
     }
 }
 
+#[inline(never)]
 fn add_transport(command: &mut ib_uverbs_modify_qp, attr: &ibv_qp_attr, mask: u32) {
     if mask & IBV_QP_TIMEOUT != 0 {
         command.timeout = attr.timeout;
