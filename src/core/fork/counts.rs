@@ -6,8 +6,11 @@
 //! the count of a page is the sum along its path. So a range costs a few cache lines whatever
 //! its length, and how many others it overlaps does not matter.
 
+mod near;
+
 use super::leaf::{LEAF_PAGES, Leaf, mask, runs};
 use kit::errno::{Errno, Result};
+use near::Recent;
 use std::ops::Range;
 
 /// Page numbers: address divided by page size.
@@ -137,14 +140,6 @@ impl Part {
     }
 }
 
-/// Some pages of one leaf.
-struct Near {
-    leaf: u32,
-    mask: u64,
-    /// Whether a range counted further up covers them.
-    covered: bool,
-}
-
 /// The slot that a number stands for, once shifted to its level.
 #[expect(
     clippy::cast_possible_truncation,
@@ -160,6 +155,8 @@ pub struct PageCounts {
     leaves: Vec<Leaf>,
     spare_nodes: Spare,
     spare_leaves: Spare,
+    /// What the short way found last; nothing after each change of the tree.
+    recent: Recent,
 }
 
 /// A list of unused entries, linked through their `next_spare`.
@@ -184,6 +181,7 @@ impl PageCounts {
             leaves: Vec::new(),
             spare_nodes: Spare::NONE,
             spare_leaves: Spare::NONE,
+            recent: Recent::NONE,
         }
     }
 
@@ -210,6 +208,7 @@ impl PageCounts {
 
     /// Adds 1 to the count of each page; [`reserve`](Self::reserve) comes before it.
     pub fn add(&mut self, pages: Pages) {
+        self.recent = Recent::NONE;
         if !pages.is_empty() {
             self.add_below(ROOT, Place::ROOT, pages);
         }
@@ -218,6 +217,7 @@ impl PageCounts {
     /// Takes 1 from the count of each page that has one; [`reserve`](Self::reserve) comes
     /// before it.
     pub fn remove(&mut self, pages: Pages) {
+        self.recent = Recent::NONE;
         if !pages.is_empty() {
             self.remove_below(ROOT, Place::ROOT, pages);
         }
@@ -225,88 +225,6 @@ impl PageCounts {
         if room > KEPT && self.nodes.first().is_some_and(|root| root.used == 0) {
             self.shrink();
         }
-    }
-
-    /// [`add`](Self::add) for the common case, in which every page already counts 1 or more:
-    /// false, and nothing is done, where that is not so or would take long to find out.
-    pub fn add_to_counted(&mut self, pages: &Pages) -> bool {
-        let Some(near) = self.near(pages) else {
-            return false;
-        };
-        let counted = |at: &Near| at.covered || self.leaf(at).zeros() & at.mask == 0;
-        if !near.iter().all(counted) {
-            return false;
-        }
-        for at in near {
-            self.leaves[at.leaf as usize].add(at.mask);
-        }
-        true
-    }
-
-    /// [`remove`](Self::remove) for the common case, in which every page counts 2 or more:
-    /// false, and nothing is done, where that is not so or would take long to find out.
-    pub fn remove_from_shared(&mut self, pages: &Pages) -> bool {
-        let Some(near) = self.near(pages) else {
-            return false;
-        };
-        let shared = |at: &Near| {
-            let leaf = self.leaf(at);
-            (leaf.zeros() | leaf.ones()) & at.mask == 0
-        };
-        if !near.iter().all(shared) {
-            return false;
-        }
-        for at in near {
-            self.leaves[at.leaf as usize].remove(at.mask);
-        }
-        true
-    }
-
-    /// Where pages lie that are all in one leaf, or in two neighbours below the same node; the
-    /// second is empty for one. None where they are not, or a leaf is not there.
-    fn near(&self, pages: &Pages) -> Option<[Near; 2]> {
-        let last = pages.end.checked_sub(1)?;
-        let (first_leaf, last_leaf) = (pages.start / LEAF_PAGES, last / LEAF_PAGES);
-        if last_leaf.wrapping_sub(first_leaf) > 1
-            || first_leaf >> NODE_BITS != last_leaf >> NODE_BITS
-        {
-            return None;
-        }
-        let mut node = self.nodes.first()?;
-        let mut covered = false;
-        for level in (1..=TOP).rev() {
-            let slot = node.slots[index(first_leaf >> (NODE_BITS * level))];
-            covered |= slot.whole > 0;
-            if slot.child == NONE {
-                return None;
-            }
-            node = &self.nodes[slot.child as usize];
-        }
-        let at = |leaf: u64, mask: u64| {
-            let slot = node.slots[index(leaf)];
-            (slot.child != NONE).then_some(Near {
-                leaf: slot.child,
-                mask,
-                covered: covered || slot.whole > 0,
-            })
-        };
-        let (from, to) = (pages.start % LEAF_PAGES, last % LEAF_PAGES + 1);
-        if first_leaf == last_leaf {
-            return Some([at(first_leaf, mask(from, to))?, at(first_leaf, 0)?]);
-        }
-        Some([
-            at(first_leaf, mask(from, LEAF_PAGES))?,
-            at(last_leaf, mask(0, to))?,
-        ])
-    }
-
-    /// Whether a range ends among the 64 pages around `page`.
-    pub fn counts_near(&self, page: u64) -> bool {
-        self.near(&(page..page + 1)).is_some()
-    }
-
-    fn leaf(&self, at: &Near) -> &Leaf {
-        &self.leaves[at.leaf as usize]
     }
 
     /// Gives back the memory of an empty tree.

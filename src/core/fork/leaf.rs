@@ -51,6 +51,15 @@ impl Leaf {
         low & !high.iter().fold(0, |any, digit| any | digit)
     }
 
+    /// Both in one go.
+    pub fn zeros_and_ones(&self) -> (u64, u64) {
+        let Some((low, high)) = self.used().split_first() else {
+            return (!0, 0);
+        };
+        let more = high.iter().fold(0, |any, digit| any | digit);
+        (!(low | more), low & !more)
+    }
+
     /// The pages whose count is the largest there is.
     fn full(&self) -> u64 {
         if (self.height as usize) < DIGITS {

@@ -62,21 +62,36 @@ impl<M: Marks> Protection<M> {
     /// # Errors
     /// ENOMEM, and those of madvise(2); everything is then as before.
     pub fn protect(&mut self, pages: Pages) -> Result<()> {
-        if self.counts.add_to_counted(&pages) {
+        if let Some((spot, clear)) = self.counts.clear_near(&pages) {
+            if !clear.is_empty() {
+                self.mark_all(clear.span(), clear.is_run())?;
+            }
+            self.counts.add_at(&spot);
             return Ok(());
         }
+        self.protect_far(pages)
+    }
+
+    fn protect_far(&mut self, pages: Pages) -> Result<()> {
         self.counts.reserve()?;
         let clear = self.clear_in(pages.clone());
         if clear.runs > 0 && !self.counts.counts_near(clear.span.start) {
             self.marks.prepare(clear.span.start);
         }
-        match clear.runs {
-            0 => {}
-            1 => self.mark(clear.span)?,
-            _ => self.mark_between(clear.span)?,
+        if clear.runs > 0 {
+            self.mark_all(clear.span, clear.runs == 1)?;
         }
         self.counts.add(pages);
         Ok(())
+    }
+
+    /// Marks the clear pages of a span that begins and ends with one; `run` says that they are
+    /// all of it.
+    fn mark_all(&mut self, span: Pages, run: bool) -> Result<()> {
+        if run {
+            return self.mark(span);
+        }
+        self.mark_between(span)
     }
 
     /// Takes a live range away; its pages that lie in no other are cleared. Pages that lie in
@@ -86,9 +101,25 @@ impl<M: Marks> Protection<M> {
     /// ENOMEM; everything is then as before. What madvise(2) says is no error here: pages that
     /// cannot be cleared are either not there any more, or cleared by a later call.
     pub fn give_back(&mut self, pages: Pages) -> Result<()> {
-        if self.counts.remove_from_shared(&pages) {
+        let Some((spot, single)) = self.counts.single_near(&pages) else {
+            return self.give_back_far(pages);
+        };
+        if single.is_empty() {
+            self.counts.remove_at(&spot);
             return Ok(());
         }
+        let before = self.owed.len();
+        for run in single.runs() {
+            clear_all(&mut self.marks, run, &mut self.owed);
+        }
+        self.counts.remove_at(&spot);
+        if before > 0 {
+            self.settle();
+        }
+        Ok(())
+    }
+
+    fn give_back_far(&mut self, pages: Pages) -> Result<()> {
         self.counts.reserve()?;
         let Self {
             counts,

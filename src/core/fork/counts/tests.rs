@@ -99,10 +99,13 @@ proptest! {
             tree.reserve().unwrap();
             let touched = match step {
                 Step::Add(pages) => {
-                    if !tree.add_to_counted(&pages) {
-                        tree.add(pages.clone());
+                    if let Some((spot, clear)) = tree.clear_near(&pages) {
+                        let runs: Vec<_> = clear.runs().collect();
+                        prop_assert_eq!(&map.runs(pages.clone(), 0), &runs);
+                        prop_assert_eq!(clear.is_run(), runs.len() < 2);
+                        tree.add_at(&spot);
                     } else {
-                        prop_assert_eq!(map.runs(pages.clone(), 0), []);
+                        tree.add(pages.clone());
                     }
                     map.add(pages.clone());
                     live.push(pages.clone());
@@ -111,10 +114,12 @@ proptest! {
                 Step::Remove(_) if live.is_empty() => continue,
                 Step::Remove(which) => {
                     let pages = live.swap_remove(which.index(live.len()));
-                    if !tree.remove_from_shared(&pages) {
-                        tree.remove(pages.clone());
+                    if let Some((spot, single)) = tree.single_near(&pages) {
+                        let runs: Vec<_> = single.runs().collect();
+                        prop_assert_eq!(map.runs(pages.clone(), 1), runs);
+                        tree.remove_at(&spot);
                     } else {
-                        prop_assert_eq!(map.runs(pages.clone(), 1), []);
+                        tree.remove(pages.clone());
                     }
                     map.remove(pages.clone());
                     pages
