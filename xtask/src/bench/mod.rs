@@ -41,7 +41,9 @@ which measures, fails if a row is above its bound, and writes this file.
 *time* is the wall clock. Figures are medians, the ratio is that of the medians. A count above the \
 bound is a fault, and so is a time where the bound is below 1. A time where the bound is 1 is a \
 fault if it is above it by the medians and in so many rounds that chance (sign test, 0.1 %) does \
-not explain it: for most rows of that kind the kernel takes nearly all the time, for both libraries.
+not explain it: for most rows of that kind the kernel takes nearly all the time, for both libraries, \
+and the medians of rows in which it takes now one time and now a multiple are far apart by chance. \
+The last column says in how many rounds ours was above the bound.
 
 *Start* and *Create and destroy* ran in the virtual machine, which is emulated: times there can be \
 compared with each other, and mean nothing by themselves. *Start* is a program that loads the \
@@ -64,6 +66,8 @@ pub enum Part {
 pub fn run(options: &cli::Bench) -> Result<ExitCode> {
     let dirs = Dirs::find()?;
     let machine = needs::provide(&dirs)?;
+    // Said before the work, which takes minutes in which the sources may change.
+    let described = machine::describe(&dirs, &machine);
     vm::build_library(&dirs)?;
     let bench = programs::prepare(&dirs, &dirs.library()?.join("libibverbs.so.1"))?;
     let mut figures = Vec::new();
@@ -79,7 +83,7 @@ pub fn run(options: &cli::Bench) -> Result<ExitCode> {
     }
     let mut rows = Row::gather(figures);
     rows.sort_by_key(|row| row.table == guest::MEMORY);
-    report(&dirs, &machine, options, &rows)
+    report(&dirs, &described, options, &rows)
 }
 
 fn in_the_guest(dirs: &Dirs, machine: &Machine, bench: &Bench) -> Result<Vec<Figure>> {
@@ -126,13 +130,18 @@ fn bound(row: &Row) -> f64 {
     pattern.map_or(1.0, |pattern| pattern.bound)
 }
 
-fn report(dirs: &Dirs, machine: &Machine, options: &cli::Bench, rows: &[Row]) -> Result<ExitCode> {
+fn report(
+    dirs: &Dirs,
+    machine: &[(&str, String)],
+    options: &cli::Bench,
+    rows: &[Row],
+) -> Result<ExitCode> {
     let tables = table::tables(rows, bound);
     println!("\n{tables}");
     let faults: Vec<_> = rows.iter().flat_map(|row| row.faults(bound(row))).collect();
     if options.write {
         let path = dirs.root.join(DOCUMENT);
-        let text = document(&machine::describe(dirs, machine), &tables, &faults);
+        let text = document(machine, &tables, &faults);
         fs::write(&path, text).with_context(|| path.display().to_string())?;
         println!("written to {}", path.display());
     }

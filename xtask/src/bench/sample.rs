@@ -35,12 +35,16 @@ impl Pairs {
     /// The same for times: more by the medians, and in so many of the rounds that chance does not
     /// explain it (sign test).
     pub fn exceeds_surely(&self, bound: f64) -> Option<bool> {
-        let rounds = self.stock.iter().zip(&self.ours);
-        let over = rounds
-            .filter(|(stock, ours)| **ours > bound * **stock)
-            .count();
-        let all = self.stock.len().min(self.ours.len());
+        let (over, all) = self.rounds_over(bound);
         Some(self.exceeds(bound)? && at_least(over, all) < CHANCE)
+    }
+
+    /// In how many rounds ours was more than `bound` times the stock library's, and of how many.
+    pub fn rounds_over(&self, bound: f64) -> (usize, usize) {
+        let rounds = self.stock.iter().zip(&self.ours);
+        let all = rounds.len();
+        let over = rounds.filter(|(stock, ours)| **ours > bound * **stock);
+        (over.count(), all)
     }
 }
 
@@ -118,6 +122,13 @@ mod tests {
             .map(|round| (10.0, if round % 3 == 0 { 9.0 } else { 10.5 }))
             .collect();
         assert_eq!(pairs(&mixed).exceeds_surely(1.0), Some(false));
+    }
+
+    #[test]
+    fn rounds_are_counted() {
+        let few = pairs(&[(2.0, 1.0), (2.0, 3.0), (2.0, 2.0)]);
+        assert_eq!(few.rounds_over(1.0), (1, 3));
+        assert_eq!(few.rounds_over(0.5), (2, 3));
     }
 
     #[test]

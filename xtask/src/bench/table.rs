@@ -28,15 +28,24 @@ fn costs(text: &mut String, rows: &[Row], bound: f64) {
     let _ = writeln!(
         text,
         "Ours to stock: at most {bound:.1}.\n\n\
-         | row | instructions, stock | ours | ours/stock | time, stock | ours | ours/stock |\n\
-         | --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+         | row | instructions, stock | ours | ours/stock | time, stock | ours | ours/stock | rounds above |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     );
     for row in rows {
         let instructions = cells(row.figures.get(&Unit::Instructions), |count| {
             format!("{count:.0}")
         });
-        let times = cells(row.figures.get(&Unit::Nanoseconds), time);
-        let _ = writeln!(text, "| {} | {instructions} | {times} |", row.name);
+        let times = row.figures.get(&Unit::Nanoseconds);
+        let above = times.map_or("–".to_owned(), |times| {
+            let (above, all) = times.rounds_over(bound);
+            format!("{above} of {all}")
+        });
+        let times = cells(times, time);
+        let _ = writeln!(
+            text,
+            "| {} | {instructions} | {times} | {above} |",
+            row.name
+        );
     }
 }
 
@@ -91,7 +100,7 @@ mod tests {
         ]);
         let text = tables(&rows, |_| 1.0);
         assert!(text.starts_with("## T\nOurs to stock: at most 1.0."));
-        let wanted = "| r | 200 | 150 | 0.75 | 20.0 µs | 10.0 µs | 0.50 |";
+        let wanted = "| r | 200 | 150 | 0.75 | 20.0 µs | 10.0 µs | 0.50 | 0 of 1 |";
         assert_eq!(text.lines().rfind(|line| !line.is_empty()), Some(wanted));
     }
 
