@@ -1,5 +1,9 @@
 //! Packets that the kernel's soft-RoCE sent, read and written again.
 
+#![allow(
+    clippy::expect_used,
+    reason = "a captured packet that cannot be read is a failed test"
+)]
 use uroce_engine::wire::icrc::{self, Icrc, Network, Route};
 use uroce_engine::wire::{Operation, Packet, Transport, pad_of};
 

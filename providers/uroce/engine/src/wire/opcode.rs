@@ -254,6 +254,12 @@ impl Operation {
 }
 
 impl Opcode {
+    /// RC SEND Only, the smallest request.
+    pub const SEND_ONLY: Self = Self {
+        transport: Transport::Rc,
+        operation: Operation::SendOnly,
+    };
+
     /// The pair, if the transport has the operation.
     #[must_use]
     pub fn new(transport: Transport, operation: Operation) -> Option<Self> {

@@ -1,0 +1,156 @@
+//! What a queue pair asks of whoever owns memory, queues and time: the engine says what is to be done
+//! to which memory, the host does it and answers whether it could.
+
+use crate::work::{Completion, Event, Receive, Sge};
+
+/// Memory could not be used: a wrong key, another protection domain, beyond the bounds, or an access
+/// that the region does not allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault;
+
+/// Local memory is read (gathered) or written (scattered).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LocalAccess {
+    /// Gathered.
+    Read,
+    /// Scattered.
+    Write,
+}
+
+/// What a peer wants with memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RemoteAccess {
+    /// RDMA read.
+    Read,
+    /// RDMA write, atomic write.
+    Write,
+    /// Compare and swap, fetch and add.
+    Atomic,
+    /// Flush, with FETH's placement and selectivity.
+    Flush {
+        /// PLT.
+        placement: u8,
+        /// SEL.
+        selectivity: u8,
+    },
+}
+
+/// Memory that a peer named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteRange {
+    /// R_Key.
+    pub rkey: u32,
+    /// First byte. The sum with the length may lie beyond 2^64; the host checks it.
+    pub address: u64,
+    /// Bytes, at least 1.
+    pub length: u32,
+}
+
+/// An operation on 8 bytes, aligned to 8; values in the host's byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Atomic {
+    /// Compare and swap.
+    CompareSwap {
+        /// Compared with.
+        compare: u64,
+        /// Stored if equal.
+        swap: u64,
+    },
+    /// Fetch and add, modulo 2^64.
+    FetchAdd(u64),
+}
+
+/// Who has receive requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReceiveSource {
+    /// The queue pair's own queue, or the shared one it was made with.
+    Own,
+    /// XRC: the shared receive queue of this number.
+    Srq(u32),
+}
+
+/// Why there is no receive request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoReceive {
+    /// The queue is empty.
+    Empty,
+    /// There is no such queue, or not in the queue pair's XRC domain.
+    Unknown,
+}
+
+/// The owner of memory, queues and keys. Each call is complete when it returns; none may call the
+/// queue pair.
+pub trait Host {
+    /// Whether all pieces may be used so.
+    ///
+    /// # Errors
+    /// [`Fault`] if one may not.
+    fn check_local(&mut self, sges: &[Sge], access: LocalAccess) -> Result<(), Fault>;
+
+    /// Writes `data` into the pieces, `offset` bytes after the first one's beginning. The pieces
+    /// have room; they may have become invalid since they were checked.
+    ///
+    /// # Errors
+    /// [`Fault`] if a piece may not be written.
+    fn scatter(&mut self, sges: &[Sge], offset: u64, data: &[u8]) -> Result<(), Fault>;
+
+    /// Whether a peer may do this with memory.
+    ///
+    /// # Errors
+    /// [`Fault`] if not.
+    fn check_remote(&mut self, range: RemoteRange, access: RemoteAccess) -> Result<(), Fault>;
+
+    /// RDMA write; checks the key again, since it may have become invalid between packets.
+    ///
+    /// # Errors
+    /// [`Fault`] if memory may not be written.
+    fn write(&mut self, rkey: u32, address: u64, data: &[u8]) -> Result<(), Fault>;
+
+    /// Atomic write of 8 aligned bytes.
+    ///
+    /// # Errors
+    /// [`Fault`] if memory may not be written.
+    fn atomic_write(&mut self, rkey: u32, address: u64, data: [u8; 8]) -> Result<(), Fault>;
+
+    /// An atomic operation; answers what was there before.
+    ///
+    /// # Errors
+    /// [`Fault`] if memory may not be used so.
+    fn atomic(&mut self, rkey: u32, address: u64, operation: Atomic) -> Result<u64, Fault>;
+
+    /// Makes earlier writes visible or persistent, as FETH's placement says.
+    ///
+    /// # Errors
+    /// [`Fault`] if that cannot be had.
+    fn flush(&mut self, range: RemoteRange, placement: u8, selectivity: u8) -> Result<(), Fault>;
+
+    /// Invalidates an R_Key; `remote` if the peer asks for it.
+    ///
+    /// # Errors
+    /// [`Fault`] if the key is not one that may be invalidated so.
+    fn invalidate(&mut self, rkey: u32, remote: bool) -> Result<(), Fault>;
+
+    /// Carries out [`crate::work::Request::Bind`].
+    ///
+    /// # Errors
+    /// [`Fault`] if the window cannot be bound so.
+    fn bind(&mut self, what: u64) -> Result<(), Fault>;
+
+    /// Takes the next receive request.
+    ///
+    /// # Errors
+    /// What [`NoReceive`] names.
+    fn receive(&mut self, source: ReceiveSource) -> Result<Receive, NoReceive>;
+
+    /// How many receive requests are left, for the credits in acknowledgements; `None` (the
+    /// default) if they are shared or not to be advertised.
+    fn credits(&mut self) -> Option<u32> {
+        None
+    }
+
+    /// A completion, in the order in which they are to be seen.
+    fn complete(&mut self, completion: Completion);
+
+    /// An asynchronous event.
+    fn event(&mut self, event: Event);
+}

@@ -1,0 +1,86 @@
+//! How a queue pair fails.
+
+use super::{QueuePair, Service, State};
+use crate::host::Host;
+use crate::outgoing::Origin;
+use crate::responder::Refusal;
+use crate::work::{Event, Status};
+
+impl QueuePair {
+    /// The carrier or the memory below failed for good: the queue pair goes to ERR, and
+    /// IBV_EVENT_QP_FATAL is told. No effect in RESET and ERR.
+    pub fn fatal(&mut self, host: &mut impl Host) {
+        if matches!(self.state, State::Reset | State::Error) {
+            return;
+        }
+        host.event(Event::QpFatal);
+        self.enter_error(host);
+    }
+
+    /// The payload of the packet just handed out cannot be read: the memory went away after it was
+    /// checked. The packet is not to be sent.
+    pub fn gather_failed(&mut self, origin: Origin, host: &mut impl Host) {
+        match origin {
+            Origin::Request(psn) => {
+                self.requester.fail_packet(psn, Status::LocProt);
+                self.settle(host);
+            }
+            Origin::Reply(psn) => {
+                if self.state == State::Error {
+                    return;
+                }
+                self.responder.refuse_late(psn, &mut self.counters, host);
+                self.enter_error(host);
+            }
+        }
+    }
+
+    /// The oldest request fails. Without acknowledgements only the send queue stops (SQE).
+    pub(super) fn fail_request(&mut self, status: Status, host: &mut impl Host) {
+        self.requester.retire(self.config.sq_sig_all, host);
+        if let Some(completion) = self.requester.fail_head(status) {
+            self.counters.errors += 1;
+            host.complete(completion);
+        }
+        if matches!(self.config.service, Service::Uc | Service::Ud) {
+            self.state = State::Sqe;
+            self.requester.flush(self.config.sq_sig_all, host);
+        } else {
+            self.enter_error(host);
+        }
+    }
+
+    /// A peer's request ends the connection.
+    pub(super) fn refuse(&mut self, refusal: Refusal, host: &mut impl Host) {
+        self.responder.refuse(refusal, &mut self.counters, host);
+        self.enter_error(host);
+    }
+
+    /// ERR: everything posted completes as flushed. Answers that were queued still go out.
+    pub(super) fn enter_error(&mut self, host: &mut impl Host) {
+        let again = std::mem::replace(&mut self.state, State::Error) == State::Error;
+        self.draining = false;
+        self.requester.flush(self.config.sq_sig_all, host);
+        self.responder.flush(self.owns_receives(), host);
+        if !again && !self.owns_receives() && self.config.service.responds() {
+            host.event(Event::LastWqeReached);
+        }
+    }
+
+    /// Tells what has finished, and what follows from that.
+    pub(super) fn settle(&mut self, host: &mut impl Host) {
+        if !self.state.sends() {
+            return;
+        }
+        if let Some(status) = self.requester.retire(self.config.sq_sig_all, host) {
+            self.fail_request(status, host);
+            return;
+        }
+        if self.state == State::Sqd && self.draining && self.requester.is_drained() {
+            self.draining = false;
+            if self.attributes.en_sqd_async_notify {
+                host.event(Event::SqDrained);
+            }
+        }
+    }
+}

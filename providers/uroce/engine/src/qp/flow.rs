@@ -1,0 +1,161 @@
+//! Packets in, packets out, time.
+
+use super::{QueuePair, State};
+use crate::completer::Completer;
+use crate::host::Host;
+use crate::outgoing::Outgoing;
+use crate::requester::{Context, Expired};
+use crate::responder::Request;
+use crate::timer::Time;
+use crate::wire::{Kind, Packet};
+use crate::work::Event;
+
+/// A packet that came in for the queue pair's number, its ICRC checked. For connected services the
+/// caller has made sure that it came from the peer's address.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// The packet.
+    pub packet: &'a Packet<'a>,
+    /// What stands before a datagram's payload in the receive buffer: the IPv6 header, or 20
+    /// undefined bytes and the IPv4 header.
+    pub grh: Option<&'a [u8; 40]>,
+}
+
+impl QueuePair {
+    /// Takes in a packet. Whatever is in it, the answer is a completion, an event, a counted drop or
+    /// an answer to the peer.
+    pub fn receive(&mut self, now: Time, arrival: &Arrival<'_>, host: &mut impl Host) {
+        let packet = arrival.packet;
+        self.counters.packets_received += 1;
+        let length = u64::try_from(packet.payload.len()).unwrap_or(u64::MAX);
+        self.counters.bytes_received = self.counters.bytes_received.saturating_add(length);
+        let opcode = packet.headers.opcode;
+        if opcode.operation().kind() == Kind::Notification {
+            self.counters.congestion += 1;
+            self.requester.on_congestion();
+            return;
+        }
+        if !self.accepts(packet) {
+            self.counters.dropped += 1;
+        } else if opcode.operation().is_response() {
+            self.receive_response(now, packet, host);
+        } else {
+            self.receive_request(arrival, host);
+        }
+    }
+
+    /// Whether the packet is meant for this queue pair in this state.
+    fn accepts(&self, packet: &Packet<'_>) -> bool {
+        let service = self.config.service;
+        let headers = &packet.headers;
+        let role = if headers.opcode.operation().is_response() {
+            service.requests() && self.state.sends()
+        } else {
+            service.responds() && self.state.receives()
+        };
+        // Two limited members do not talk to each other (IBTA volume 1, 10.9.3).
+        let (ours, theirs) = (self.attributes.pkey, headers.bth.pkey);
+        let partition = (ours ^ theirs) & 0x7fff == 0 && (ours | theirs) & 0x8000 != 0;
+        role && partition
+            && headers.opcode.transport() == service.transport()
+            && headers.bth.destination == self.config.number
+    }
+
+    fn receive_request(&mut self, arrival: &Arrival<'_>, host: &mut impl Host) {
+        if !self.established && self.state == State::Rtr {
+            self.established = true;
+            host.event(Event::CommEst);
+        }
+        let mut request = Request {
+            service: self.config.service,
+            attributes: &self.attributes,
+            packet: arrival.packet,
+            grh: arrival.grh,
+            counters: &mut self.counters,
+        };
+        if let Err(refusal) = self.responder.take(&mut request, host) {
+            self.refuse(refusal, host);
+        }
+    }
+
+    fn receive_response(&mut self, now: Time, packet: &Packet<'_>, host: &mut impl Host) {
+        if packet.headers.bth.becn {
+            self.requester.on_congestion();
+        }
+        let mut completer = Completer {
+            now,
+            attributes: &self.attributes,
+            requester: &mut self.requester,
+            counters: &mut self.counters,
+        };
+        match completer.take(packet, host) {
+            Some(status) => self.fail_request(status, host),
+            None => self.settle(host),
+        }
+    }
+
+    /// The next packet to send, if there is one now. To be called after anything else was, until it
+    /// answers `None`; a caller that cannot send just now calls later, and nothing is lost.
+    ///
+    /// A request without acknowledgement is finished when its last packet was handed out; that is
+    /// told by the next call.
+    pub fn transmit(&mut self, now: Time, host: &mut impl Host) -> Option<Outgoing<'_>> {
+        self.settle(host);
+        let replies = self.responder.has_replies();
+        let turn = std::mem::take(&mut self.requests_turn);
+        if replies && !turn {
+            self.requests_turn = true;
+            return self.transmit_reply();
+        }
+        if !self.state.sends() {
+            return self.transmit_reply();
+        }
+        self.transmit_request(now, replies, host)
+    }
+
+    fn transmit_reply(&mut self) -> Option<Outgoing<'_>> {
+        let outgoing = self.responder.emit(self.config.service, &self.attributes)?;
+        count(&mut self.counters, &outgoing);
+        Some(outgoing)
+    }
+
+    fn transmit_request(
+        &mut self,
+        now: Time,
+        replies: bool,
+        host: &mut impl Host,
+    ) -> Option<Outgoing<'_>> {
+        let attributes = &self.attributes;
+        let context = Context {
+            now,
+            service: self.config.service,
+            number: self.config.number,
+            attributes,
+            draining: self.state == State::Sqd,
+        };
+        if !self.requester.prepare(&context, host) {
+            if replies {
+                return self.transmit_reply();
+            }
+            // A local operation, or a request found to be wrong, may have come to its end.
+            self.settle(host);
+            return None;
+        }
+        let outgoing = self.requester.emit(&context)?;
+        count(&mut self.counters, &outgoing);
+        Some(outgoing)
+    }
+
+    /// Acts on the deadline, if it has passed.
+    pub fn on_time(&mut self, now: Time, host: &mut impl Host) {
+        match self.requester.on_time(now, &mut self.counters) {
+            Expired::Resume => {}
+            Expired::Fail(status) => self.fail_request(status, host),
+        }
+    }
+}
+
+fn count(counters: &mut crate::counters::Counters, outgoing: &Outgoing<'_>) {
+    counters.packets_sent += 1;
+    counters.bytes_sent += u64::from(outgoing.payload.length());
+}

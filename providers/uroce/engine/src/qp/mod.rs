@@ -1,0 +1,218 @@
+//! A queue pair: requester, completer and responder under one state.
+
+mod attributes;
+mod error;
+mod flow;
+mod modify;
+mod state;
+pub mod table;
+
+pub use attributes::{Access, Attributes, Modify, Mtu};
+pub use flow::Arrival;
+pub use state::{Service, State};
+pub use table::Mask;
+
+use crate::counters::Counters;
+use crate::host::Host;
+use crate::requester::Requester;
+use crate::responder::Responder;
+use crate::timer::Time;
+use crate::work::{Data, Request, WorkRequest};
+
+/// What never changes in the life of a queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The service.
+    pub service: Service,
+    /// The number, 24 bits.
+    pub number: u32,
+    /// `max_send_wr`: requests posted and not completed.
+    pub max_send_wr: usize,
+    /// `sq_sig_all`: every request completes with a completion.
+    pub sq_sig_all: bool,
+    /// Whether receive requests come from a shared queue (always so for XRC).
+    pub shared_receives: bool,
+    /// The most request packets under way unacknowledged.
+    pub max_in_flight: u32,
+}
+
+/// Why a call was refused, as the errno that its man page names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// EINVAL: not in this state, not with this service, a value out of range.
+    Invalid,
+    /// ENOMEM: the queue is full.
+    Full,
+}
+
+/// A queue pair. See the crate's documentation for who calls what when.
+#[derive(Debug)]
+pub struct QueuePair {
+    config: Config,
+    state: State,
+    attributes: Attributes,
+    requester: Requester,
+    responder: Responder,
+    counters: Counters,
+    /// The connection has been used (IBV_EVENT_COMM_EST was told).
+    established: bool,
+    /// SQD was entered, and its end has not been told.
+    draining: bool,
+    /// Requests have the next turn to send.
+    requests_turn: bool,
+}
+
+impl QueuePair {
+    /// A queue pair in RESET.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            requester: Requester::new(config.max_in_flight),
+            config,
+            state: State::Reset,
+            attributes: Attributes::default(),
+            responder: Responder::default(),
+            counters: Counters::default(),
+            established: false,
+            draining: false,
+            requests_turn: false,
+        }
+    }
+
+    /// What it was made with.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The state.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The values in force.
+    #[must_use]
+    pub fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    /// What has been counted.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Send requests posted and not completed.
+    #[must_use]
+    pub fn outstanding(&self) -> usize {
+        self.requester.outstanding()
+    }
+
+    /// `sq_draining` of ibv_query_qp(3): in SQD, and requests that began are not finished.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.state == State::Sqd && !self.requester.is_drained()
+    }
+
+    /// When [`QueuePair::on_time`] is to be called, whatever else happens.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        self.requester.deadline()
+    }
+
+    /// Posts a send request. In ERR and SQE it completes at once, as flushed.
+    ///
+    /// # Errors
+    /// [`Refused::Invalid`] in RESET, INIT and RTR, for a request that the service does not have, a
+    /// datagram without destination or longer than the MTU, data of more than
+    /// [`crate::work::MAX_MESSAGE`] bytes, inline data or too little room for a response, a misshapen
+    /// flush; [`Refused::Full`] if `max_send_wr` requests are under way.
+    pub fn post_send(&mut self, wr: WorkRequest, host: &mut impl Host) -> Result<(), Refused> {
+        if matches!(self.state, State::Reset | State::Init | State::Rtr) {
+            return Err(Refused::Invalid);
+        }
+        let length = self.check_request(&wr).ok_or(Refused::Invalid)?;
+        if self.requester.outstanding() >= self.config.max_send_wr {
+            return Err(Refused::Full);
+        }
+        self.requester.post(wr, length, &self.attributes);
+        if matches!(self.state, State::Error | State::Sqe) {
+            self.requester.flush(self.config.sq_sig_all, host);
+        }
+        Ok(())
+    }
+
+    /// Tells that receive requests were posted, so that in ERR they are flushed and a peer without
+    /// credits learns of them. Whether they may be posted is [`QueuePair::may_post_receive`].
+    pub fn receives_posted(&mut self, host: &mut impl Host) {
+        if self.state == State::Error {
+            self.responder.flush(self.owns_receives(), host);
+        } else if self.state.receives() && self.config.service == Service::Rc {
+            self.responder.receives_posted(host);
+        }
+    }
+
+    /// Whether receive requests may be posted: in every state but RESET.
+    #[must_use]
+    pub fn may_post_receive(&self) -> bool {
+        self.state != State::Reset
+    }
+
+    fn owns_receives(&self) -> bool {
+        !self.config.shared_receives && self.config.service != Service::XrcTarget
+    }
+
+    /// The length of a request's message, if the request can be carried out at all.
+    fn check_request(&self, wr: &WorkRequest) -> Option<u32> {
+        let service = self.config.service;
+        let length = wr.data.length()?;
+        let connected = service.reliable() && service.requests();
+        let unreliable = matches!(
+            wr.request,
+            Request::Send
+                | Request::SendImm(_)
+                | Request::Write(_)
+                | Request::WriteImm(..)
+                | Request::Bind(_)
+                | Request::LocalInvalidate(_)
+        );
+        let known = match service {
+            Service::Ud => matches!(wr.request, Request::Send | Request::SendImm(_)),
+            Service::Uc => unreliable,
+            _ => connected,
+        };
+        let addressed = (service == Service::Ud) == wr.destination.is_some();
+        if !known || !addressed {
+            return None;
+        }
+        if service == Service::Ud && length > self.attributes.path_mtu.bytes() {
+            return None;
+        }
+        check_response(wr, length)?;
+        Some(match wr.request {
+            Request::AtomicWrite(..) => 8,
+            Request::Flush { .. } | Request::Bind(_) | Request::LocalInvalidate(_) => 0,
+            _ => length,
+        })
+    }
+}
+
+fn check_response(wr: &WorkRequest, length: u32) -> Option<()> {
+    let inline = matches!(wr.data, Data::Inline(_));
+    let fits = match &wr.request {
+        Request::Read(_) => !inline,
+        Request::CompareSwap { .. } | Request::FetchAdd { .. } => !inline && length == 8,
+        Request::Flush {
+            placement,
+            selectivity,
+            ..
+        } => {
+            use crate::wire::feth;
+            let known = feth::GLOBAL | feth::PERSISTENT;
+            *placement != 0 && placement & !known == 0 && *selectivity <= feth::REGION
+        }
+        _ => true,
+    };
+    fits.then_some(())
+}

@@ -1,0 +1,400 @@
+//! The next packet of the send queue.
+
+use super::{Entry, Requester};
+use crate::host::{Host, LocalAccess};
+use crate::outgoing::{Gather, Origin, Outgoing, Payload};
+use crate::qp::{Attributes, Service};
+use crate::timer::Time;
+use crate::wire::{
+    AtomicEth, Bth, Deth, Feth, Headers, Ieth, Opcode, Operation, Position, Reth, XrcEth, pad_of,
+};
+use crate::work::{Data, Request, Status};
+
+/// No more than this many PSNs are in use: half of the circle is the specification's limit.
+const MAX_PSNS: u32 = (1 << 23) - 1;
+/// At least one packet in this many asks for an acknowledgement.
+const ACK_EVERY: u32 = 16;
+
+/// What the requester needs to know of its queue pair.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context<'a> {
+    pub now: Time,
+    pub service: Service,
+    pub number: u32,
+    pub attributes: &'a Attributes,
+    /// SQD: no request may begin.
+    pub draining: bool,
+}
+
+/// What can be done with the entry at the cursor.
+enum Step {
+    Send,
+    Skip,
+    Wait,
+}
+
+impl Requester {
+    /// Moves to the next packet that may be sent now, carrying out local operations before it.
+    /// `false` if there is none.
+    pub(crate) fn prepare(&mut self, context: &Context<'_>, host: &mut impl Host) -> bool {
+        if self.rnr_wait.is_some() {
+            return false;
+        }
+        loop {
+            match self.step(context, host) {
+                Step::Wait => return false,
+                Step::Skip => self.advance(),
+                Step::Send => return true,
+            }
+        }
+    }
+
+    /// The packet that [`Requester::prepare`] moved to.
+    pub(crate) fn emit(&mut self, context: &Context<'_>) -> Option<Outgoing<'_>> {
+        let (index, offset) = self.account(context)?;
+        let ack_request = context.service.reliable() && self.wants_ack(context, index, offset);
+        if ack_request {
+            self.since_ack_request = 0;
+        }
+        self.queue
+            .get(index)
+            .map(|entry| packet(entry, offset, ack_request, context))
+    }
+
+    fn advance(&mut self) {
+        self.next += 1;
+        self.offset = 0;
+    }
+
+    fn step(&mut self, context: &Context<'_>, host: &mut impl Host) -> Step {
+        let Some(entry) = self.queue.get(self.next) else {
+            return Step::Wait;
+        };
+        if entry.failed.is_some() {
+            return Step::Wait;
+        }
+        if entry.done || entry.sent && self.offset >= entry.packets {
+            return Step::Skip;
+        }
+        if !entry.sent && !self.may_begin(entry, context) {
+            return Step::Wait;
+        }
+        let fresh = !entry.sent;
+        if !entry.wr.request.has_response() && !entry.wr.request.is_local() {
+            let limit = self.window.size();
+            if context.service.reliable() && self.flight >= limit {
+                return Step::Wait;
+            }
+            if self.lacks_credit(entry) {
+                return Step::Wait;
+            }
+        }
+        if fresh { self.begin(host) } else { Step::Send }
+    }
+
+    fn may_begin(&self, entry: &Entry, context: &Context<'_>) -> bool {
+        if context.draining || entry.wr.fence && self.responses_due > 0 {
+            return false;
+        }
+        let reads = u32::from(context.attributes.max_rd_atomic);
+        if entry.wr.request.has_response() && self.responses_due >= reads {
+            return false;
+        }
+        self.next_psn.since(self.una).saturating_add(entry.packets) <= MAX_PSNS
+    }
+
+    /// Whether the peer is short of receive requests for this message. The first packet of the
+    /// oldest one may be sent all the same, to find out (IBTA volume 1, 9.7.7.2.5).
+    fn lacks_credit(&self, entry: &Entry) -> bool {
+        let Some(limit) = self.limit else {
+            return false;
+        };
+        let ssn = if entry.sent {
+            entry.ssn
+        } else {
+            self.ssn.next()
+        };
+        if !entry.wr.request.takes_receive() || !limit.before(ssn) {
+            return false;
+        }
+        if self.offset == 0 {
+            self.una != self.cursor()
+        } else {
+            !entry.start.before(self.una)
+        }
+    }
+
+    /// Checks a request that has not been sent, or carries out a local one.
+    fn begin(&mut self, host: &mut impl Host) -> Step {
+        let Some(entry) = self.queue.get_mut(self.next) else {
+            return Step::Wait;
+        };
+        let outcome = match &entry.wr.request {
+            Request::LocalInvalidate(rkey) => {
+                entry.done = true;
+                host.invalidate(*rkey, false).map_err(|_| Status::MwBind)
+            }
+            Request::Bind(what) => {
+                entry.done = true;
+                host.bind(*what).map_err(|_| Status::MwBind)
+            }
+            request => check_local(&entry.wr.data, request, host),
+        };
+        if let Err(status) = outcome {
+            entry.done = false;
+            entry.failed = Some(status);
+            return Step::Wait;
+        }
+        if entry.done { Step::Skip } else { Step::Send }
+    }
+
+    /// Gives PSNs, moves the cursor and the timer. Answers which entry's packet is to be sent.
+    fn account(&mut self, context: &Context<'_>) -> Option<(usize, u32)> {
+        let index = self.next;
+        let fresh = self.next_psn;
+        let ssn = self.ssn.next();
+        let entry = self.queue.get_mut(index)?;
+        let has_response = entry.wr.request.has_response();
+        if !entry.sent {
+            entry.sent = true;
+            entry.start = fresh;
+            entry.ssn = ssn;
+            self.next_psn = entry.end();
+            self.ssn = ssn;
+            self.responses_due += u32::from(has_response);
+        }
+        let offset = if has_response {
+            entry.arrived
+        } else {
+            self.offset
+        };
+        let last = has_response || offset + 1 >= entry.packets;
+        if context.service.reliable() {
+            self.flight += u32::from(!has_response);
+            self.since_ack_request += 1;
+        } else if last {
+            entry.done = true;
+        }
+        if last {
+            self.advance();
+        } else {
+            self.offset = offset + 1;
+        }
+        if context.service.reliable() {
+            if self.timer.is_none() {
+                self.arm(context.now, context.attributes);
+            }
+        } else {
+            self.una = self.next_psn;
+        }
+        Some((index, offset))
+    }
+
+    fn wants_ack(&self, context: &Context<'_>, index: usize, offset: u32) -> bool {
+        let Some(entry) = self.queue.get(index) else {
+            return true;
+        };
+        let every = (self.window.size() / 4).clamp(1, ACK_EVERY);
+        if entry.wr.request.has_response() || self.since_ack_request >= every {
+            return true;
+        }
+        let limited = self.limit.is_some_and(|limit| limit.before(entry.ssn));
+        if offset + 1 < entry.packets {
+            return limited;
+        }
+        entry.wr.signaled || limited || self.probing || !self.follows_freely(context)
+    }
+
+    /// Whether the entry at the cursor will be sent without anything else happening first.
+    fn follows_freely(&self, context: &Context<'_>) -> bool {
+        let Some(entry) = self.queue.get(self.next) else {
+            return false;
+        };
+        let plain = !entry.wr.fence
+            && !entry.wr.request.has_response()
+            && !entry.wr.request.is_local()
+            && entry.failed.is_none();
+        plain && !context.draining && self.limit.is_none()
+    }
+}
+
+fn check_local(data: &Data, request: &Request, host: &mut impl Host) -> Result<(), Status> {
+    let Data::Sges(sges) = data else {
+        return Ok(());
+    };
+    let access = if request.has_response() {
+        LocalAccess::Write
+    } else {
+        LocalAccess::Read
+    };
+    host.check_local(sges, access).map_err(|_| Status::LocProt)
+}
+
+fn operation(request: &Request, position: Position) -> Operation {
+    match (request, position) {
+        (Request::Write(_) | Request::WriteImm(..), Position::First) => Operation::WriteFirst,
+        (Request::Write(_) | Request::WriteImm(..), Position::Middle) => Operation::WriteMiddle,
+        (Request::Write(_), Position::Last) => Operation::WriteLast,
+        (Request::Write(_), Position::Only) => Operation::WriteOnly,
+        (Request::WriteImm(..), Position::Last) => Operation::WriteLastImm,
+        (Request::WriteImm(..), Position::Only) => Operation::WriteOnlyImm,
+        (Request::Read(_), _) => Operation::ReadRequest,
+        (Request::CompareSwap { .. }, _) => Operation::CompareSwap,
+        (Request::FetchAdd { .. }, _) => Operation::FetchAdd,
+        (Request::AtomicWrite(..), _) => Operation::AtomicWrite,
+        (Request::Flush { .. }, _) => Operation::Flush,
+        (_, Position::First) => Operation::SendFirst,
+        (_, Position::Middle) => Operation::SendMiddle,
+        (Request::SendImm(_), Position::Last) => Operation::SendLastImm,
+        (Request::SendImm(_), Position::Only) => Operation::SendOnlyImm,
+        (Request::SendInvalidate(_), Position::Last) => Operation::SendLastInvalidate,
+        (Request::SendInvalidate(_), Position::Only) => Operation::SendOnlyInvalidate,
+        (_, Position::Last) => Operation::SendLast,
+        (_, Position::Only) => Operation::SendOnly,
+    }
+}
+
+fn packet<'e>(
+    entry: &'e Entry,
+    offset: u32,
+    ack_request: bool,
+    context: &Context<'_>,
+) -> Outgoing<'e> {
+    let mtu = context.attributes.path_mtu.bytes();
+    let carries = !entry.wr.request.has_response();
+    let position = if carries {
+        Position::of(offset == 0, offset + 1 >= entry.packets)
+    } else {
+        Position::Only
+    };
+    let skip = offset.saturating_mul(mtu);
+    let payload = payload(entry, skip, mtu);
+    let psn = entry.start.plus(offset);
+    let bth = Bth {
+        opcode: 0,
+        solicited: entry.wr.solicited && position.ends() && entry.wr.request.takes_receive(),
+        migrated: true,
+        pad: pad_of(usize::try_from(payload.length()).unwrap_or(0)),
+        pkey: context.attributes.pkey,
+        fecn: false,
+        becn: false,
+        destination: destination(entry, context),
+        ack_request,
+        psn,
+    };
+    let mut headers = Headers::new(opcode(entry, position, context.service), bth);
+    extend(&mut headers, entry, skip, context);
+    Outgoing {
+        headers,
+        payload,
+        address: entry.wr.destination.map(|destination| destination.address),
+        origin: Origin::Request(psn),
+    }
+}
+
+fn opcode(entry: &Entry, position: Position, service: Service) -> Opcode {
+    let transport = service.transport();
+    let operation = operation(&entry.wr.request, position);
+    // Requests that the service lacks are refused when they are posted.
+    Opcode::new(transport, operation).unwrap_or(Opcode::SEND_ONLY)
+}
+
+fn destination(entry: &Entry, context: &Context<'_>) -> u32 {
+    match entry.wr.destination {
+        Some(destination) => destination.qpn,
+        None => context.attributes.dest_qp_num,
+    }
+}
+
+fn payload(entry: &Entry, skip: u32, mtu: u32) -> Payload<'_> {
+    match &entry.wr.request {
+        Request::AtomicWrite(_, value) => return Payload::Bytes(value),
+        request if request.has_response() => return Payload::Bytes(&[]),
+        _ => {}
+    }
+    let length = entry.length.saturating_sub(skip).min(mtu);
+    match &entry.wr.data {
+        Data::Sges(sges) => Payload::Local(Gather::new(sges, u64::from(skip), length)),
+        Data::Inline(bytes) => {
+            let from = usize::try_from(skip).unwrap_or(usize::MAX);
+            let to = from.saturating_add(usize::try_from(length).unwrap_or(0));
+            Payload::Bytes(bytes.get(from..to).unwrap_or_default())
+        }
+    }
+}
+
+fn extend(headers: &mut Headers, entry: &Entry, skip: u32, context: &Context<'_>) {
+    let has = headers.opcode.extensions();
+    headers.xrceth = has.xrceth.then_some(XrcEth {
+        srqn: entry.wr.srqn,
+    });
+    if let Some(destination) = entry.wr.destination {
+        let own = destination.qkey >> 31 != 0;
+        headers.deth = Some(Deth {
+            qkey: if own {
+                context.attributes.qkey
+            } else {
+                destination.qkey
+            },
+            source: context.number,
+        });
+    }
+    let reth = |address: u64, rkey, length| Reth {
+        address,
+        rkey,
+        length,
+    };
+    match &entry.wr.request {
+        Request::Write(remote) if has.reth => {
+            headers.reth = Some(reth(remote.address, remote.rkey, entry.length));
+        }
+        Request::WriteImm(remote, immediate) => {
+            headers.reth = has
+                .reth
+                .then_some(reth(remote.address, remote.rkey, entry.length));
+            headers.imm_dt = has.imm_dt.then_some(*immediate);
+        }
+        Request::SendImm(immediate) => headers.imm_dt = has.imm_dt.then_some(*immediate),
+        Request::SendInvalidate(rkey) => {
+            headers.ieth = has.ieth.then_some(Ieth { rkey: *rkey });
+        }
+        Request::Read(remote) => {
+            let address = remote.address.wrapping_add(u64::from(skip));
+            let length = entry.length.saturating_sub(skip);
+            headers.reth = Some(reth(address, remote.rkey, length));
+        }
+        Request::AtomicWrite(remote, _) => {
+            headers.reth = Some(reth(remote.address, remote.rkey, 8));
+        }
+        Request::Flush {
+            remote,
+            length,
+            placement,
+            selectivity,
+        } => {
+            headers.reth = Some(reth(remote.address, remote.rkey, *length));
+            headers.feth = Some(Feth {
+                placement: *placement,
+                selectivity: *selectivity,
+            });
+        }
+        Request::CompareSwap {
+            remote,
+            compare,
+            swap,
+        } => headers.atomic_eth = Some(atomic(remote.address, remote.rkey, *swap, *compare)),
+        Request::FetchAdd { remote, add } => {
+            headers.atomic_eth = Some(atomic(remote.address, remote.rkey, *add, 0));
+        }
+        _ => {}
+    }
+}
+
+fn atomic(address: u64, rkey: u32, swap_add: u64, compare: u64) -> AtomicEth {
+    AtomicEth {
+        address,
+        rkey,
+        swap_add,
+        compare,
+    }
+}

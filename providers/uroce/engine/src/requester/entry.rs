@@ -1,0 +1,68 @@
+//! One work request in the send queue.
+
+use crate::psn::Psn;
+use crate::qp::Mtu;
+use crate::work::{Completion, Request, Status, WorkRequest};
+
+/// A posted request and how far it has come.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub wr: WorkRequest,
+    /// Bytes of the message.
+    pub length: u32,
+    /// The first PSN; given with the first packet.
+    pub start: Psn,
+    /// PSNs of the message: of its packets, or for a read of its responses.
+    pub packets: u32,
+    /// The message's number, counting from 1.
+    pub ssn: Psn,
+    /// Whether PSNs were given.
+    pub sent: bool,
+    /// Reads: packets of the response that have arrived.
+    pub arrived: u32,
+    /// Finished, perhaps not yet told because of others before it.
+    pub done: bool,
+    /// Failed here; told, and ends the queue, once all before it are finished.
+    pub failed: Option<Status>,
+}
+
+impl Entry {
+    pub(crate) fn new(wr: WorkRequest, length: u32, mtu: Mtu) -> Self {
+        let packets = match wr.request {
+            Request::Read(_) => mtu.packets(length),
+            _ if wr.request.has_response() => 1,
+            _ if wr.request.is_local() => 0,
+            _ => mtu.packets(length),
+        };
+        Self {
+            wr,
+            length,
+            start: Psn::default(),
+            packets,
+            ssn: Psn::default(),
+            sent: false,
+            arrived: 0,
+            done: false,
+            failed: None,
+        }
+    }
+
+    /// The PSN after the last one.
+    pub(crate) fn end(&self) -> Psn {
+        self.start.plus(self.packets)
+    }
+
+    /// Whether a response is still to come.
+    pub(crate) fn awaits_response(&self) -> bool {
+        self.wr.request.has_response() && !self.done
+    }
+
+    pub(crate) fn completion(&self, status: Status) -> Completion {
+        let mut completion =
+            Completion::new(self.wr.id, status, self.wr.request.completion_opcode());
+        if status == Status::Success {
+            completion.length = self.length;
+        }
+        completion
+    }
+}

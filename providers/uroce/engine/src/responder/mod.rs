@@ -1,0 +1,267 @@
+//! The responder: carries out the peer's requests and answers them (IBTA volume 1, 9.7.4 and 9.9.3).
+
+mod datagram;
+mod duplicate;
+mod reliable;
+mod reply;
+mod unreliable;
+
+use std::collections::VecDeque;
+
+pub(crate) use reply::{Replies, Reply};
+
+use crate::counters::Counters;
+use crate::host::{Fault, Host, ReceiveSource, RemoteRange};
+use crate::psn::Psn;
+use crate::qp::{Attributes, Service};
+use crate::wire::{Nak, Operation, Packet};
+use crate::work::{Completion, CompletionOpcode, Event, Receive, Status};
+
+/// A message of which a part has arrived.
+#[derive(Clone, Debug)]
+enum Inbound {
+    /// Going into the receive request that is held.
+    Send { received: u64, srqn: Option<u32> },
+    /// Going into the memory that the first packet named.
+    Write {
+        range: RemoteRange,
+        received: u32,
+        srqn: Option<u32>,
+    },
+}
+
+/// A request that must not be carried out twice, and what it was answered.
+#[derive(Clone, Copy, Debug)]
+struct Resource {
+    psn: Psn,
+    operation: Operation,
+    reply: Reply,
+}
+
+/// Why a request ends the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// What the peer is told; `None` where the service has no way to.
+    pub nak: Option<Nak>,
+    /// What the receive request that was in use completes with.
+    pub status: Option<Status>,
+    /// The asynchronous event.
+    pub event: Option<Event>,
+}
+
+impl Refusal {
+    const INVALID: Self = Self {
+        nak: Some(Nak::InvalidRequest),
+        status: None,
+        event: Some(Event::QpReqErr),
+    };
+    const ACCESS: Self = Self {
+        nak: Some(Nak::RemoteAccess),
+        status: None,
+        event: Some(Event::QpAccessErr),
+    };
+    const TOO_LONG: Self = Self {
+        nak: Some(Nak::InvalidRequest),
+        status: Some(Status::LocLen),
+        event: None,
+    };
+    const LOCAL: Self = Self {
+        nak: Some(Nak::RemoteOperational),
+        status: Some(Status::LocProt),
+        event: None,
+    };
+}
+
+impl From<Fault> for Refusal {
+    fn from(_: Fault) -> Self {
+        Self::ACCESS
+    }
+}
+
+/// State of the receiving side.
+#[derive(Debug, Default)]
+pub(crate) struct Responder {
+    expected: Psn,
+    msn: Psn,
+    /// A negative acknowledgement was sent; until the expected packet comes, none other is.
+    nak_sent: bool,
+    current: Option<Inbound>,
+    /// The receive request in use, and the shared queue it is from.
+    held: Option<(Receive, Option<u32>)>,
+    replies: Replies,
+    resources: VecDeque<Resource>,
+    /// The last advertised credits were none.
+    starved: bool,
+}
+
+/// What a queue pair lends for one request.
+pub(crate) struct Request<'a> {
+    pub service: Service,
+    pub attributes: &'a Attributes,
+    pub packet: &'a Packet<'a>,
+    /// Network header of a datagram.
+    pub grh: Option<&'a [u8; 40]>,
+    pub counters: &'a mut Counters,
+}
+
+impl Request<'_> {
+    fn mtu(&self) -> usize {
+        usize::try_from(self.attributes.path_mtu.bytes()).unwrap_or(0)
+    }
+
+    fn payload_length(&self) -> u32 {
+        u32::try_from(self.packet.payload.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether the payload has the length that the packet's place in the message asks for.
+    fn fits_mtu(&self) -> bool {
+        let length = self.packet.payload.len();
+        let position = self.packet.headers.opcode.operation().position();
+        if position.ends() {
+            length <= self.mtu()
+        } else {
+            length == self.mtu()
+        }
+    }
+
+    fn srqn(&self) -> Option<u32> {
+        self.packet.headers.xrceth.map(|xrceth| xrceth.srqn)
+    }
+
+    fn source(&self) -> ReceiveSource {
+        self.srqn().map_or(ReceiveSource::Own, ReceiveSource::Srq)
+    }
+}
+
+impl Responder {
+    pub(crate) fn start(&mut self, attributes: &Attributes) {
+        self.expected = attributes.rq_psn;
+    }
+
+    /// Takes in a request.
+    ///
+    /// # Errors
+    /// The request ends the connection; the answer is queued by [`Responder::refuse`].
+    pub(crate) fn take(
+        &mut self,
+        request: &mut Request<'_>,
+        host: &mut impl Host,
+    ) -> Result<(), Refusal> {
+        match request.service {
+            Service::Rc | Service::XrcTarget => self.take_reliable(request, host),
+            Service::Uc => self.take_unreliable(request, host),
+            Service::Ud => self.take_datagram(request, host),
+            Service::XrcInitiator => Ok(()),
+        }
+    }
+
+    /// Ends the connection: what was held completes, the peer is told.
+    pub(crate) fn refuse(
+        &mut self,
+        refusal: Refusal,
+        counters: &mut Counters,
+        host: &mut impl Host,
+    ) {
+        self.current = None;
+        if let (Some(status), Some((receive, srqn))) = (refusal.status, self.held.take()) {
+            let mut completion = Completion::new(receive.id, status, CompletionOpcode::Receive);
+            completion.srqn = srqn;
+            counters.errors += 1;
+            host.complete(completion);
+        }
+        if let Some(nak) = refusal.nak {
+            counters.naks_sent += 1;
+            self.replies.end_with(Reply::Ack {
+                psn: self.expected,
+                syndrome: crate::wire::Syndrome::Nak(nak),
+            });
+        }
+        if let Some(event) = refusal.event {
+            host.event(event);
+        }
+    }
+
+    /// The memory of an answer at `psn` cannot be read any more: the request is refused late.
+    pub(crate) fn refuse_late(&mut self, psn: Psn, counters: &mut Counters, host: &mut impl Host) {
+        self.replies.clear();
+        counters.naks_sent += 1;
+        self.replies.end_with(Reply::Ack {
+            psn,
+            syndrome: crate::wire::Syndrome::Nak(Nak::RemoteAccess),
+        });
+        host.event(Event::QpAccessErr);
+    }
+
+    /// Completes the receive request in use, and those still queued if they are the queue pair's
+    /// own, as flushed.
+    pub(crate) fn flush(&mut self, own_queue: bool, host: &mut impl Host) {
+        self.current = None;
+        if let Some((receive, srqn)) = self.held.take() {
+            host.complete(flushed(&receive, srqn));
+        }
+        if !own_queue {
+            return;
+        }
+        while let Ok(receive) = host.receive(ReceiveSource::Own) {
+            host.complete(flushed(&receive, None));
+        }
+    }
+
+    /// Takes the next receive request, unless one is already held.
+    fn hold(&mut self, request: &Request<'_>, host: &mut impl Host) -> Result<bool, Refusal> {
+        if self.held.is_some() {
+            return Ok(true);
+        }
+        match host.receive(request.source()) {
+            Ok(receive) => {
+                self.held = Some((receive, request.srqn()));
+                Ok(true)
+            }
+            Err(crate::host::NoReceive::Empty) => Ok(false),
+            Err(crate::host::NoReceive::Unknown) => Err(Refusal::INVALID),
+        }
+    }
+
+    /// Completes the receive request in use.
+    fn deliver(&mut self, request: &Request<'_>, length: u32, write: bool, host: &mut impl Host) {
+        let Some((receive, srqn)) = self.held.take() else {
+            return;
+        };
+        let headers = &request.packet.headers;
+        let opcode = if write {
+            CompletionOpcode::ReceiveWithImm
+        } else {
+            CompletionOpcode::Receive
+        };
+        let mut completion = Completion::new(receive.id, Status::Success, opcode);
+        completion.length = length;
+        completion.immediate = headers.imm_dt;
+        completion.invalidated = headers.ieth.map(|ieth| ieth.rkey);
+        completion.source = match headers.deth {
+            Some(deth) => deth.source,
+            None => request.attributes.dest_qp_num,
+        };
+        completion.grh = request.grh.is_some();
+        completion.solicited = headers.bth.solicited;
+        completion.srqn = srqn;
+        host.complete(completion);
+    }
+
+    pub(crate) fn has_replies(&self) -> bool {
+        !self.replies.is_empty()
+    }
+
+    pub(crate) fn emit(
+        &mut self,
+        service: Service,
+        attributes: &Attributes,
+    ) -> Option<crate::outgoing::Outgoing<'static>> {
+        self.replies.emit(service, attributes, self.msn)
+    }
+}
+
+fn flushed(receive: &Receive, srqn: Option<u32>) -> Completion {
+    let mut completion = Completion::new(receive.id, Status::WrFlush, CompletionOpcode::Receive);
+    completion.srqn = srqn;
+    completion
+}

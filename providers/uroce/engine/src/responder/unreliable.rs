@@ -1,0 +1,48 @@
+//! Unreliable connection: a message of which a packet is missing is dropped whole (IBTA volume 1,
+//! 9.8.2).
+
+use super::reliable::Outcome;
+use super::{Refusal, Request, Responder};
+use crate::host::Host;
+use crate::wire::Kind;
+
+impl Responder {
+    pub(super) fn take_unreliable(
+        &mut self,
+        request: &mut Request<'_>,
+        host: &mut impl Host,
+    ) -> Result<(), Refusal> {
+        let headers = &request.packet.headers;
+        let operation = headers.opcode.operation();
+        if headers.bth.psn != self.expected {
+            request.counters.out_of_sequence += 1;
+            // What was received of the message is lost; its receive request waits for the next.
+            self.current = None;
+        }
+        self.expected = headers.bth.psn.next();
+        if operation.position().begins() {
+            self.current = None;
+        }
+        if self.check_order(operation).is_err() || !request.fits_mtu() {
+            self.current = None;
+            request.counters.dropped += 1;
+            return Ok(());
+        }
+        let outcome = match operation.kind() {
+            Kind::Send => self.send(request, host),
+            _ => self.write(request, host),
+        };
+        match outcome {
+            Ok(Outcome::Done(_)) => Ok(()),
+            Err(Refusal::LOCAL) => Err(Refusal {
+                nak: None,
+                ..Refusal::LOCAL
+            }),
+            Ok(Outcome::NotReady) | Err(_) => {
+                self.current = None;
+                request.counters.dropped += 1;
+                Ok(())
+            }
+        }
+    }
+}

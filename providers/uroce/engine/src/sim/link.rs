@@ -1,0 +1,128 @@
+//! A link with faults, and the random numbers they come from.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::timer::Time;
+
+/// Random numbers from a seed (SplitMix64).
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The sequence of a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next 64 bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// A number below `bound`; 0 for 0.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next_u64().checked_rem(bound).unwrap_or(0)
+    }
+
+    /// True so many times of a thousand.
+    pub fn per_mille(&mut self, share: u16) -> bool {
+        self.below(1000) < u64::from(share)
+    }
+}
+
+/// What goes wrong, each in packets of a thousand.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// Lost.
+    pub loss: u16,
+    /// Delivered twice.
+    pub duplicate: u16,
+    /// Delayed by ten times the ordinary delay.
+    pub reorder: u16,
+    /// One bit flipped.
+    pub corrupt: u16,
+}
+
+/// Ordinary delay of the link, in nanoseconds.
+const DELAY: u64 = 2_000;
+
+type Queued = Reverse<(Time, u64, usize, Vec<u8>)>;
+
+/// Packets on the way.
+#[derive(Debug)]
+pub struct Link {
+    faults: Faults,
+    random: Random,
+    sent: u64,
+    under_way: BinaryHeap<Queued>,
+    /// Sides that hear nothing any more.
+    pub deaf: [bool; 2],
+}
+
+impl Link {
+    /// An empty link.
+    #[must_use]
+    pub fn new(faults: Faults, seed: u64) -> Self {
+        Self {
+            faults,
+            random: Random::new(seed),
+            sent: 0,
+            under_way: BinaryHeap::new(),
+            deaf: [false; 2],
+        }
+    }
+
+    /// Takes a datagram for one side.
+    pub fn send(&mut self, now: Time, to: usize, bytes: Vec<u8>) {
+        if self.random.per_mille(self.faults.loss) || self.deaf.get(to) == Some(&true) {
+            return;
+        }
+        if self.random.per_mille(self.faults.duplicate) {
+            self.queue(now, to, bytes.clone());
+        }
+        self.queue(now, to, bytes);
+    }
+
+    fn queue(&mut self, now: Time, to: usize, mut bytes: Vec<u8>) {
+        if self.random.per_mille(self.faults.corrupt) {
+            let length = u64::try_from(bytes.len()).unwrap_or(0);
+            let at = usize::try_from(self.random.below(length)).unwrap_or(0);
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= 1 << self.random.below(8);
+            }
+        }
+        let mut delay = DELAY;
+        if self.random.per_mille(self.faults.reorder) {
+            delay = 10 * DELAY + self.random.below(10 * DELAY);
+        }
+        self.sent += 1;
+        let entry = (now.plus(delay), self.sent, to, bytes);
+        self.under_way.push(Reverse(entry));
+    }
+
+    /// When the next packet arrives.
+    #[must_use]
+    pub fn next_arrival(&self) -> Option<Time> {
+        self.under_way.peek().map(|Reverse((time, ..))| *time)
+    }
+
+    /// A packet that has arrived, and at which side.
+    pub fn receive(&mut self, now: Time) -> Option<(usize, Vec<u8>)> {
+        if self.next_arrival()? > now {
+            return None;
+        }
+        let Reverse((_, _, to, bytes)) = self.under_way.pop()?;
+        Some((to, bytes))
+    }
+
+    /// Loses everything on the way.
+    pub fn lose_all(&mut self) {
+        self.under_way.clear();
+    }
+}

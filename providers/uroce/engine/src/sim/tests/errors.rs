@@ -1,0 +1,387 @@
+//! What goes wrong, and what each side is told.
+
+use super::*;
+
+const FROM: u64 = 0;
+const TO: u64 = 0x40000;
+
+fn failed(world: &World, status: Status) {
+    let statuses = world.statuses(0);
+    assert_eq!(statuses[0], (1, status));
+    for (id, other) in &statuses[1..] {
+        assert_eq!(*other, Status::WrFlush, "{id}");
+    }
+    assert_eq!(world.ends[0].qp.state(), State::Error);
+    assert_eq!(world.ends[0].qp.outstanding(), 0);
+}
+
+#[test]
+fn a_message_that_is_too_long() {
+    let mut world = world(&Setup::new(Service::Rc));
+    world.post_receive(1, 100, TO, 300);
+    world.post_receive(1, 101, TO, 300);
+    world.post(0, wr(1, Request::Send, FROM, 301));
+    world.post(0, wr(2, Request::Send, FROM, 1));
+    world.rest();
+    failed(&world, Status::RemInvReq);
+    assert_eq!(world.statuses(0).len(), 2);
+    assert_eq!(
+        world.statuses(1),
+        [(100, Status::LocLen), (101, Status::WrFlush)]
+    );
+    assert_eq!(world.ends[1].qp.state(), State::Error);
+    // A receive request posted now is flushed as well.
+    world.post_receive(1, 102, TO, 300);
+    assert_eq!(world.statuses(1)[2], (102, Status::WrFlush));
+}
+
+#[test]
+fn wrong_keys_touch_nothing() {
+    let operations = [
+        Request::Write(Remote {
+            rkey: 9,
+            ..remote(TO)
+        }),
+        Request::Read(Remote {
+            rkey: 9,
+            ..remote(TO)
+        }),
+        Request::Write(remote(MEMORY as u64 - 4)),
+        Request::Read(Remote {
+            address: u64::MAX - 3,
+            rkey: ALL,
+        }),
+        Request::FetchAdd {
+            remote: Remote {
+                rkey: 9,
+                ..remote(TO)
+            },
+            add: 1,
+        },
+        Request::AtomicWrite(
+            Remote {
+                rkey: 9,
+                ..remote(TO)
+            },
+            [1; 8],
+        ),
+    ];
+    for request in operations {
+        let mut world = world(&Setup::new(Service::Rc));
+        let before = [0, 1].map(|side: usize| world.ends[side].host.memory.clone());
+        world.post(0, wr(1, request.clone(), FROM, 8));
+        world.post(0, wr(2, Request::Write(remote(TO)), FROM, 8));
+        world.rest();
+        failed(&world, Status::RemAccess);
+        assert_eq!(
+            world.ends[1].host.events,
+            [Event::QpAccessErr],
+            "{request:?}"
+        );
+        let after = [0, 1].map(|side: usize| world.ends[side].host.memory.clone());
+        assert!(before == after);
+    }
+}
+
+#[test]
+fn what_the_queue_pair_does_not_allow() {
+    let mut world = world(&Setup::new(Service::Rc));
+    let modify = Modify {
+        mask: Mask::ACCESS_FLAGS,
+        ..Modify::default()
+    };
+    let end = &mut world.ends[1];
+    end.qp.modify(&modify, &mut end.host).expect("RTS to RTS");
+    world.post(0, wr(1, Request::Write(remote(TO)), FROM, 8));
+    world.rest();
+    failed(&world, Status::RemInvReq);
+    assert_eq!(world.ends[1].host.events, [Event::QpReqErr]);
+}
+
+#[test]
+fn a_misaligned_atomic() {
+    let mut world = world(&Setup::new(Service::Rc));
+    world.post(
+        0,
+        wr(
+            1,
+            Request::FetchAdd {
+                remote: remote(TO + 4),
+                add: 1,
+            },
+            FROM,
+            8,
+        ),
+    );
+    world.rest();
+    failed(&world, Status::RemInvReq);
+}
+
+#[test]
+fn local_memory_that_is_wrong() {
+    let mut world = world(&Setup::new(Service::Rc));
+    world.post_receive(1, 100, TO, 8);
+    let bad = Data::Sges(vec![Sge {
+        lkey: 9,
+        ..sge(FROM, 8)
+    }]);
+    world.post(
+        0,
+        WorkRequest {
+            signaled: false,
+            ..wr(0, Request::Send, FROM, 8)
+        },
+    );
+    world.post(
+        0,
+        WorkRequest {
+            data: bad,
+            ..WorkRequest::new(1, Request::Send)
+        },
+    );
+    world.post(0, wr(2, Request::Send, FROM, 8));
+    world.rest();
+    failed(&world, Status::LocProt);
+    assert_eq!(world.statuses(1), [(100, Status::Success)]);
+}
+
+#[test]
+fn a_receive_request_whose_memory_is_wrong() {
+    let mut world = world(&Setup::new(Service::Rc));
+    let bad = Receive {
+        id: 100,
+        sges: vec![Sge {
+            lkey: 9,
+            ..sge(TO, 8)
+        }],
+    };
+    world.ends[1].host.receives.push_back(bad);
+    world.post(0, wr(1, Request::Send, FROM, 8));
+    world.rest();
+    failed(&world, Status::RemOp);
+    assert_eq!(world.statuses(1), [(100, Status::LocProt)]);
+}
+
+#[test]
+fn memory_that_goes_away_under_a_read() {
+    let mut world = world(&Setup::new(Service::Rc));
+    world.post(0, wr(1, Request::Read(remote(TO)), FROM, 4096));
+    world.pump();
+    let (to, bytes) = world
+        .link
+        .receive(Time::from_nanos(u64::MAX))
+        .expect("request");
+    world.deliver(to, &bytes);
+    world.ends[1].host.keys.clear();
+    world.rest();
+    failed(&world, Status::RemAccess);
+    assert_eq!(world.ends[1].host.events, [Event::QpAccessErr]);
+}
+
+#[test]
+fn memory_that_goes_away_under_a_send() {
+    let mut world = world(&Setup::new(Service::Rc));
+    world.post_receive(1, 100, TO, 1 << 16);
+    world.post(0, wr(1, Request::Send, FROM, 1 << 16));
+    world.pump();
+    world.ends[0].host.keys.clear();
+    world.rest();
+    failed(&world, Status::LocProt);
+}
+
+#[test]
+fn a_peer_that_is_silent() {
+    for (retries, attempts) in [(0u8, 1u64), (3, 4), (7, 8)] {
+        let setup = Setup {
+            retry_cnt: retries,
+            ..Setup::new(Service::Rc)
+        };
+        let mut world = world(&setup);
+        world.link.deaf[1] = true;
+        world.post(0, wr(1, Request::Send, FROM, 5));
+        world.post(0, wr(2, Request::Read(remote(TO)), FROM, 5));
+        world.rest();
+        failed(&world, Status::RetryExc);
+        // 4.096 us * 2^6 each time.
+        assert_eq!(world.now.nanos(), attempts * 262_144);
+        assert_eq!(world.ends[0].qp.counters().timeouts, attempts);
+    }
+}
+
+#[test]
+fn no_receive_request() {
+    let setup = Setup {
+        rnr_retry: 2,
+        ..Setup::new(Service::Rc)
+    };
+    let mut world = world(&setup);
+    world.post(0, wr(1, Request::Send, FROM, 5));
+    world.rest();
+    failed(&world, Status::RnrRetryExc);
+    assert_eq!(world.ends[1].qp.counters().rnr_sent, 3);
+    assert_eq!(world.ends[1].qp.state(), State::Rts);
+}
+
+#[test]
+fn a_receive_request_that_comes_late() {
+    let mut world = world(&Setup::new(Service::Rc));
+    world.post(0, wr(1, Request::Send, FROM, 5000));
+    world.post(0, wr(2, Request::Send, FROM, 5000));
+    assert!(!world.run(500), "waits as long as it must");
+    world.post_receive(1, 100, TO, 5000);
+    world.post_receive(1, 101, TO + 5000, 5000);
+    world.rest();
+    assert_eq!(
+        world.statuses(0),
+        [(1, Status::Success), (2, Status::Success)]
+    );
+    assert!(world.same((0, FROM), (1, TO + 5000), 5000));
+    assert!(world.ends[0].qp.counters().rnr_received > 3);
+}
+
+#[test]
+fn credits_hold_sends_back() {
+    let setup = Setup {
+        credits: true,
+        ..Setup::new(Service::Rc)
+    };
+    let mut world = world(&setup);
+    for id in 0..20 {
+        world.post_receive(1, 100 + id, TO, 600);
+    }
+    for id in 0..20 {
+        world.post(0, wr(id, Request::Send, FROM, 600));
+    }
+    world.rest();
+    assert_eq!(world.statuses(0).len(), 20);
+    assert_eq!(world.ends[1].qp.counters().rnr_sent, 0);
+    // The peer has said that it has none left: the next is a single packet.
+    world.post(0, wr(20, Request::Send, FROM, 600));
+    let sent = world.ends[0].qp.counters().packets_sent;
+    world.pump();
+    assert_eq!(world.ends[0].qp.counters().packets_sent, sent + 1);
+    world.post_receive(1, 120, TO, 600);
+    world.rest();
+    assert_eq!(world.statuses(0).len(), 21);
+    assert_eq!(world.ends[1].qp.counters().rnr_sent, 0);
+}
+
+#[test]
+fn more_reads_than_the_peer_serves() {
+    let mut world = world(&Setup::new(Service::Rc));
+    // This side believes in 16.
+    world.ends[0] = World::new(
+        &Setup {
+            reads: 16,
+            ..Setup::new(Service::Rc)
+        },
+        Faults::default(),
+        1,
+    )
+    .ends
+    .into_iter()
+    .next()
+    .expect("two ends");
+    for id in 1..=16 {
+        world.post(0, wr(id, Request::Read(remote(TO)), FROM, 4096));
+    }
+    world.rest();
+    failed_somewhere(&world, Status::RemInvReq);
+    assert_eq!(world.ends[1].host.events, [Event::QpReqErr]);
+}
+
+fn failed_somewhere(world: &World, status: Status) {
+    let statuses = world.statuses(0);
+    let first = statuses.iter().find(|(_, other)| *other != Status::Success);
+    assert_eq!(first.map(|(_, status)| *status), Some(status));
+    assert_eq!(statuses.len(), 16);
+}
+
+#[test]
+fn an_unreliable_queue_stops_sending_and_goes_on_receiving() {
+    let mut world = world(&Setup::new(Service::Uc));
+    world.post_receive(0, 200, TO, 100);
+    let bad = Data::Sges(vec![Sge {
+        lkey: 9,
+        ..sge(FROM, 8)
+    }]);
+    world.post(
+        0,
+        WorkRequest {
+            data: bad,
+            ..WorkRequest::new(1, Request::Send)
+        },
+    );
+    world.post(0, wr(2, Request::Send, FROM, 8));
+    world.post(1, wr(3, Request::Send, FROM, 8));
+    world.rest();
+    assert_eq!(world.ends[0].qp.state(), State::Sqe);
+    let expected = [
+        (1, Status::LocProt),
+        (2, Status::WrFlush),
+        (200, Status::Success),
+    ];
+    assert_eq!(world.statuses(0), expected);
+    let go = Modify {
+        mask: Mask::STATE,
+        state: Some(State::Rts),
+        ..Modify::default()
+    };
+    let end = &mut world.ends[0];
+    end.qp.modify(&go, &mut end.host).expect("to RTS");
+    world.post_receive(1, 300, TO, 100);
+    world.post(0, wr(4, Request::Send, FROM, 8));
+    world.rest();
+    assert_eq!(world.statuses(1).last(), Some(&(300, Status::Success)));
+}
+
+#[test]
+fn a_queue_with_shared_receives_tells_when_it_took_the_last() {
+    let mut config = *world(&Setup::new(Service::Rc)).ends[0].qp.config();
+    config.shared_receives = true;
+    let mut host = SimHost::new(1);
+    let mut qp = QueuePair::new(config);
+    let setup = Setup::new(Service::Rc);
+    for to in [State::Init, State::Rtr] {
+        qp.modify(&step(&setup, Service::Rc, 18, to), &mut host)
+            .expect("forward");
+    }
+    host.receives.push_back(Receive::default());
+    qp.fatal(&mut host);
+    qp.fatal(&mut host);
+    assert_eq!(host.events, [Event::QpFatal, Event::LastWqeReached]);
+    assert_eq!((host.receives.len(), host.completions.len()), (1, 0));
+}
+
+#[test]
+fn the_first_packet_tells_of_the_connection() {
+    let setup = Setup::new(Service::Rc);
+    let mut world = world(&setup);
+    let end = &mut world.ends[1];
+    end.qp = QueuePair::new(*end.qp.config());
+    for to in [State::Init, State::Rtr] {
+        let modify = step(&setup, Service::Rc, 17, to);
+        end.qp.modify(&modify, &mut end.host).expect("forward");
+    }
+    world.post(0, wr(1, Request::Write(remote(TO)), FROM, 2000));
+    world.rest();
+    assert_eq!(world.ends[1].host.events, [Event::CommEst]);
+    assert_eq!(world.statuses(0), [(1, Status::Success)]);
+}
+
+#[test]
+fn fences_wait_for_reads() {
+    let mut world = world(&Setup::new(Service::Rc));
+    world.post_receive(1, 100, TO + 9000, 512);
+    world.post(0, wr(1, Request::Read(remote(TO)), FROM, 512));
+    world.post(
+        0,
+        WorkRequest {
+            fence: true,
+            ..wr(2, Request::Send, FROM, 512)
+        },
+    );
+    world.rest();
+    // The send carries what the read brought.
+    assert!(world.same((1, TO), (1, TO + 9000), 512));
+}

@@ -1,0 +1,75 @@
+//! What two queue pairs do together.
+
+mod errors;
+mod lossy;
+mod states;
+
+use super::*;
+use crate::work::{
+    Completion, Data, Destination, Event, Receive, Remote, Request, Sge, Status, WorkRequest,
+};
+
+const STEPS: usize = 200_000;
+
+fn world(setup: &Setup) -> World {
+    World::new(setup, Faults::default(), 1)
+}
+
+fn sge(offset: u64, length: u32) -> Sge {
+    Sge {
+        address: BASE + offset,
+        length,
+        lkey: ALL,
+    }
+}
+
+fn remote(offset: u64) -> Remote {
+    Remote {
+        address: BASE + offset,
+        rkey: ALL,
+    }
+}
+
+fn wr(id: u64, request: Request, offset: u64, length: u32) -> WorkRequest {
+    WorkRequest {
+        data: Data::Sges(vec![sge(offset, length)]),
+        ..WorkRequest::new(id, request)
+    }
+}
+
+impl World {
+    fn post(&mut self, side: usize, wr: WorkRequest) {
+        let end = &mut self.ends[side];
+        end.qp.post_send(wr, &mut end.host).expect("posted");
+    }
+
+    fn post_receive(&mut self, side: usize, id: u64, offset: u64, length: u32) {
+        let end = &mut self.ends[side];
+        end.host.receives.push_back(Receive {
+            id,
+            sges: vec![sge(offset, length)],
+        });
+        end.qp.receives_posted(&mut end.host);
+    }
+
+    fn rest(&mut self) {
+        assert!(self.run(STEPS), "came to rest");
+    }
+
+    fn statuses(&self, side: usize) -> Vec<(u64, Status)> {
+        let completions = &self.ends[side].host.completions;
+        completions.iter().map(|c| (c.id, c.status)).collect()
+    }
+
+    fn completion(&self, side: usize, at: usize) -> Completion {
+        self.ends[side].host.completions[at]
+    }
+
+    fn same(&self, from: (usize, u64), to: (usize, u64), length: u32) -> bool {
+        let bytes = |(side, offset): (usize, u64)| {
+            let bytes = self.ends[side].host.bytes(BASE + offset, length);
+            bytes.expect("in memory").to_vec()
+        };
+        bytes(from) == bytes(to)
+    }
+}
