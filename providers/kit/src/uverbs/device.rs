@@ -72,8 +72,9 @@ fn signed(n: u32) -> c_int {
     n.cast_signed()
 }
 
-/// Reads the plain abilities of a device into `attr`, and the answer into `resp` as
-/// [`query_device`] does. An error leaves `attr` as it was.
+/// Reads the plain abilities of a device into `attr`, and the answer, as far as the plain command
+/// tells it, into the front of `resp`. Answers how many bytes the kernel filled. An error leaves
+/// all as it was.
 ///
 /// # Errors
 /// The kernel's own errno.
@@ -82,16 +83,23 @@ pub fn query_plain<K: Kernel + ?Sized>(
     attr: &mut ibv_device_attr,
     resp: &mut [u8],
 ) -> Result<usize> {
-    let mut answer = ib_uverbs_ex_query_device_resp::default();
-    let filled = ask_plain(kernel, resp, &mut answer)?;
+    let mut answer = Answer::zeroed();
+    let filled = ask_plain(kernel, &mut answer)?;
     set_plain(attr, &answer.base);
+    let told = offset_of!(Answer, odp_caps).min(resp.len());
+    if let (Some(to), Some(from)) = (
+        resp.get_mut(..told),
+        bytemuck::bytes_of(&answer).get(..told),
+    ) {
+        to.copy_from_slice(from);
+    }
     Ok(filled)
 }
 
 /// Reads the abilities of a device into the first `wanted` bytes of `attr`.
 ///
 /// A member that does not lie wholly within `wanted` becomes zero, and so does one that the
-/// kernel does not tell. An error leaves all as it was. `ports` is the number of ports where the
+/// kernel does not tell. An error leaves `attr` as it was. `ports` is the number of ports where the
 /// caller knows it, else 0. `resp` is the provider's response, the kernel's structure and its own
 /// data; an empty one is none. Answers how much of that the kernel filled, in bytes.
 ///
@@ -108,11 +116,26 @@ pub fn query_device<K: Kernel + ?Sized>(
     if wanted < size_of::<ibv_device_attr>() {
         return Err(Errno::INVAL);
     }
-    let mut answer = ib_uverbs_ex_query_device_resp::default();
-    let (wanted, filled) = ask(kernel, wanted, resp, &mut answer)?;
-    *attr = Zeroable::zeroed();
+    let mut own;
+    let (answer, mut driver) = if let Some((front, data)) =
+        resp.split_at_mut_checked(size_of::<Answer>())
+        && let Ok(answer) = bytemuck::try_from_bytes_mut::<Answer>(front)
+    {
+        // Answered where the provider reads it.
+        *answer = Zeroable::zeroed();
+        (answer, Driver::response(data))
+    } else {
+        own = Answer::zeroed();
+        let driver = Driver::buffers::<ib_uverbs_ex_query_device>(&mut [], resp)?;
+        (&mut own, driver)
+    };
+    let (wanted, filled) = ask(kernel, wanted, answer, &mut driver)?;
     set_plain(&mut attr.orig_attr, &answer.base);
-    set_extended(attr, wanted, &answer, filled);
+    *attr = ibv_device_attr_ex {
+        orig_attr: attr.orig_attr,
+        ..Zeroable::zeroed()
+    };
+    set_extended(attr, wanted, answer, filled);
     if wanted >= end(offset_of!(ibv_device_attr_ex, phys_port_cnt_ex), &0u32) {
         attr.phys_port_cnt_ex = match ports {
             0 => attr.orig_attr.phys_port_cnt.into(),
@@ -122,46 +145,41 @@ pub fn query_device<K: Kernel + ?Sized>(
     Ok(filled)
 }
 
+type Answer = ib_uverbs_ex_query_device_resp;
+
 /// Asks by the extended command where more than the plain part is wanted, else, or where the
 /// kernel has no such command, by the plain one; then only the plain part is to be told.
-/// Answers how many bytes are to be told, and how many of `answer` the kernel filled.
+/// `answer` is zero. Answers how many bytes are to be told, and how many of `answer` the kernel
+/// filled.
 fn ask<K: Kernel + ?Sized>(
     kernel: &K,
     wanted: usize,
-    resp: &mut [u8],
-    answer: &mut ib_uverbs_ex_query_device_resp,
+    answer: &mut Answer,
+    driver: &mut Driver<'_>,
 ) -> Result<(usize, usize)> {
     if wanted > size_of::<ibv_device_attr>() {
-        let mut driver = Driver::buffers::<ib_uverbs_ex_query_device>(&mut [], resp)?;
         let command = ib_uverbs_ex_query_device::default();
-        match write_into(kernel, &command, &mut driver, answer) {
+        match write_into(kernel, &command, driver, answer) {
             Ok(()) => {
                 let filled = usize::try_from(answer.response_length).map_err(|_| Errno::INVAL)?;
                 return Ok((wanted, filled));
             }
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => *answer = Default::default(),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => *answer = Zeroable::zeroed(),
             Err(e) => return Err(e),
         }
     }
-    let filled = ask_plain(kernel, resp, answer)?;
+    let filled = ask_plain(kernel, answer)?;
+    driver.resp.show(bytemuck::bytes_of(answer));
     Ok((size_of::<ibv_device_attr>(), filled))
 }
 
-/// Asks by the plain command, into `answer`, which is zero, and, as far as the kernel told it,
-/// into the front of `resp`. Answers how many bytes that are.
-fn ask_plain<K: Kernel + ?Sized>(
-    kernel: &K,
-    resp: &mut [u8],
-    answer: &mut ib_uverbs_ex_query_device_resp,
-) -> Result<usize> {
+/// Asks by the plain command, into `answer`, which is zero. Answers how many bytes of it the
+/// kernel filled.
+fn ask_plain<K: Kernel + ?Sized>(kernel: &K, answer: &mut Answer) -> Result<usize> {
     let command = ib_uverbs_query_device::default();
     write_into(kernel, &command, &mut Driver::none(), &mut answer.base)?;
     let filled = size_of::<ib_uverbs_query_device_resp>();
     answer.response_length = u32::try_from(filled).map_err(|_| Errno::INVAL)?;
-    let told = offset_of!(ib_uverbs_ex_query_device_resp, odp_caps).min(resp.len());
-    if let (Some(to), Some(from)) = (resp.get_mut(..told), bytemuck::bytes_of(answer).get(..told)) {
-        to.copy_from_slice(from);
-    }
     Ok(filled)
 }
 
@@ -170,6 +188,8 @@ fn end<T>(offset: usize, member: &T) -> usize {
     offset + size_of_val(member)
 }
 
+// Apart, where it is plain that the two do not overlap: members are then moved several at a time.
+#[inline(never)]
 fn set_plain(attr: &mut ibv_device_attr, from: &ib_uverbs_query_device_resp) {
     attr.node_guid = from.node_guid;
     attr.sys_image_guid = from.sys_image_guid;
@@ -212,13 +232,7 @@ fn set_plain(attr: &mut ibv_device_attr, from: &ib_uverbs_query_device_resp) {
     attr.phys_port_cnt = from.phys_port_cnt;
 }
 
-fn set_extended(
-    attr: &mut ibv_device_attr_ex,
-    wanted: usize,
-    from: &ib_uverbs_ex_query_device_resp,
-    filled: usize,
-) {
-    type Answer = ib_uverbs_ex_query_device_resp;
+fn set_extended(attr: &mut ibv_device_attr_ex, wanted: usize, from: &Answer, filled: usize) {
     // Whether the member was asked for and the kernel told it.
     macro_rules! told {
         ($to:ident, $from:ident) => {

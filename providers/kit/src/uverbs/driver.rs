@@ -156,6 +156,18 @@ impl<'a> Driver<'a> {
         }
     }
 
+    /// Room for driver data that the kernel answers, for a command whose response the provider
+    /// does not lay out.
+    pub fn response(resp: &'a mut [u8]) -> Self {
+        Self {
+            resp: Side {
+                buf: resp,
+                front: 0,
+            },
+            ..Self::none()
+        }
+    }
+
     /// Attributes of the provider's own.
     pub fn linked(link: Option<Link<'a>>) -> Self {
         Self {

@@ -4,9 +4,10 @@ use crate::abi::kernel::ioctl::*;
 use crate::abi::kernel::*;
 use crate::abi::{ibv_device_attr, ibv_device_attr_ex, ibv_port_attr};
 use crate::errno::Errno;
-use crate::uverbs::device::{query_device, query_port};
+use crate::uverbs::device::{query_device, query_plain, query_port};
 use crate::uverbs::fake::Fake;
 use crate::uverbs::{Driver, Kernel as _};
+use core::sync::atomic::Ordering;
 
 const PLAIN: usize = size_of::<ibv_device_attr>();
 const WHOLE: usize = size_of::<ibv_device_attr_ex>();
@@ -99,6 +100,49 @@ fn a_response_too_short_is_einval() {
     let mut resp = [0; 300];
     let filled = query_device(&kernel(Ok(full(304))), WHOLE, &mut zero(), 0, &mut resp);
     assert_eq!(filled, Err(Errno::INVAL));
+}
+
+#[test]
+fn driver_data_stands_behind_the_answer_wherever_the_response_lies() {
+    let fake = Fake::new(
+        |call| {
+            call.answer(UVERBS_ATTR_CORE_OUT, bytemuck::bytes_of(&full(304)));
+            call.answer(UVERBS_ATTR_UHW_OUT, &[7; 8]);
+            Ok(())
+        },
+        |request| {
+            let parts = request.parts();
+            parts
+                .core_out
+                .copy_from_slice(bytemuck::bytes_of(&full(304)));
+            parts.driver_out.fill(7);
+            Ok(())
+        },
+    );
+    for (carried, from) in [(false, 0), (false, 1), (true, 0), (true, 1)] {
+        fake.private().ioctl_write.store(carried, Ordering::Relaxed);
+        let mut room = [0xeeee_u64; 40];
+        let room: &mut [u8] = bytemuck::cast_slice_mut(&mut room);
+        let resp = &mut room[from..from + 312];
+        let mut attr = zero();
+        assert_eq!(query_device(&fake, WHOLE, &mut attr, 0, resp), Ok(304));
+        assert_eq!((attr.orig_attr.max_qp, attr.xrc_odp_caps), (100, 13));
+        assert_eq!(&resp[..304], bytemuck::bytes_of(&full(304)));
+        assert_eq!(resp[304..], [7; 8]);
+    }
+}
+
+#[test]
+fn the_plain_command_alone_tells_the_plain_part() {
+    let mut attr = zero();
+    let mut resp = [0xee; 304];
+    let filled = query_plain(&kernel(Err(Errno::IO)), &mut attr.orig_attr, &mut resp);
+    assert_eq!((filled, attr.orig_attr.max_qp), (Ok(176), 100));
+    assert_eq!(resp[180..185], [176, 0, 0, 0, 0xee]);
+    assert_eq!(
+        query_plain(&kernel(Err(Errno::IO)), &mut attr.orig_attr, &mut []),
+        Ok(176)
+    );
 }
 
 fn port() -> ib_uverbs_query_port_resp {
