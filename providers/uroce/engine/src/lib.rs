@@ -20,6 +20,8 @@
 
 mod completer;
 pub mod counters;
+#[cfg(any(test, feature = "sim"))]
+pub mod fuzz;
 pub mod host;
 pub mod outgoing;
 pub mod psn;

@@ -44,9 +44,9 @@ impl QueuePair {
         }
         if matches!(self.config.service, Service::Uc | Service::Ud) {
             self.state = State::Sqe;
-            self.requester.flush(self.config.sq_sig_all, host);
+            self.requester.flush(host);
         } else {
-            self.enter_error(host);
+            self.flush_all(host);
         }
     }
 
@@ -56,11 +56,17 @@ impl QueuePair {
         self.enter_error(host);
     }
 
-    /// ERR: everything posted completes as flushed. Answers that were queued still go out.
+    /// ERR: what is finished completes so, everything else as flushed. Answers that were queued
+    /// still go out.
     pub(super) fn enter_error(&mut self, host: &mut impl Host) {
+        self.requester.retire(self.config.sq_sig_all, host);
+        self.flush_all(host);
+    }
+
+    fn flush_all(&mut self, host: &mut impl Host) {
         let again = std::mem::replace(&mut self.state, State::Error) == State::Error;
         self.draining = false;
-        self.requester.flush(self.config.sq_sig_all, host);
+        self.requester.flush(host);
         self.responder.flush(self.owns_receives(), host);
         if !again && !self.owns_receives() && self.config.service.responds() {
             host.event(Event::LastWqeReached);

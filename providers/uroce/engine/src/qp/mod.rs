@@ -138,7 +138,7 @@ impl QueuePair {
         }
         self.requester.post(wr, length, &self.attributes);
         if matches!(self.state, State::Error | State::Sqe) {
-            self.requester.flush(self.config.sq_sig_all, host);
+            self.requester.flush(host);
         }
         Ok(())
     }

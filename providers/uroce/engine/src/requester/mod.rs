@@ -136,14 +136,11 @@ impl Requester {
         Some(completion)
     }
 
-    /// Empties the queue, finished requests as finished and all others as flushed.
-    pub(crate) fn flush(&mut self, sq_sig_all: bool, host: &mut impl Host) {
+    /// Empties the queue, everything as flushed: also a local operation that was carried out while
+    /// others before it were under way.
+    pub(crate) fn flush(&mut self, host: &mut impl Host) {
         while let Some(entry) = self.queue.pop_front() {
-            if !entry.done {
-                host.complete(entry.completion(Status::WrFlush));
-            } else if entry.wr.signaled || sq_sig_all {
-                host.complete(entry.completion(Status::Success));
-            }
+            host.complete(entry.completion(Status::WrFlush));
         }
         self.next = 0;
         self.offset = 0;

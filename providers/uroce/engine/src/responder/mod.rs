@@ -163,7 +163,10 @@ impl Responder {
         host: &mut impl Host,
     ) {
         self.current = None;
-        if let (Some(status), Some((receive, srqn))) = (refusal.status, self.held.take()) {
+        // Without a status of its own, what is held stays for the flush.
+        if let Some(status) = refusal.status
+            && let Some((receive, srqn)) = self.held.take()
+        {
             let mut completion = Completion::new(receive.id, status, CompletionOpcode::Receive);
             completion.srqn = srqn;
             counters.errors += 1;

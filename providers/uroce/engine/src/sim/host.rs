@@ -53,17 +53,23 @@ pub struct SimHost {
 pub const ALL: u32 = 0x100;
 
 impl SimHost {
-    /// A host with random bytes in memory and one key, [`ALL`].
+    /// A host with [`MEMORY`] random bytes and one key to all of them, [`ALL`].
     #[must_use]
     pub fn new(seed: u64) -> Self {
+        Self::sized(seed, MEMORY)
+    }
+
+    /// A host with so many random bytes, in whole words, and one key to all of them, [`ALL`].
+    #[must_use]
+    pub fn sized(seed: u64, bytes: usize) -> Self {
         let mut random = Random::new(seed);
-        let mut memory = Vec::with_capacity(MEMORY);
-        while memory.len() < MEMORY {
+        let mut memory = Vec::with_capacity(bytes);
+        while memory.len() < bytes {
             memory.extend(random.next_u64().to_le_bytes());
         }
         let region = Region {
             address: BASE,
-            length: u64::try_from(MEMORY).unwrap_or(0),
+            length: u64::try_from(memory.len()).unwrap_or(0),
             readable: true,
             writable: true,
         };

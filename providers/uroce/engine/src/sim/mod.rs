@@ -121,6 +121,12 @@ impl World {
     /// Two connected ends in RTS.
     #[must_use]
     pub fn new(setup: &Setup, faults: Faults, seed: u64) -> Self {
+        Self::sized(setup, faults, seed, MEMORY)
+    }
+
+    /// Two connected ends in RTS, each with so many bytes of memory.
+    #[must_use]
+    pub fn sized(setup: &Setup, faults: Faults, seed: u64, bytes: usize) -> Self {
         let end = |service: Service, number: u32, peer: u32| {
             let mut end = End {
                 qp: QueuePair::new(Config {
@@ -131,7 +137,7 @@ impl World {
                     shared_receives: false,
                     max_in_flight: 64,
                 }),
-                host: SimHost::new(seed ^ u64::from(number)),
+                host: SimHost::sized(seed ^ u64::from(number), bytes),
             };
             end.host.advertise_credits = setup.credits;
             for to in [State::Init, State::Rtr, State::Rts] {
