@@ -4,15 +4,23 @@
 /// Pages of one leaf.
 pub const LEAF_PAGES: u64 = 64;
 
-/// Binary digits of a count. A count that reaches the largest value stays there for good, so
-/// that such a page errs on the protected side.
-const DIGITS: usize = 31;
+/// Binary digits of what a count has above 2. A count that reaches the largest value stays there
+/// for good, so that such a page errs on the protected side.
+const DIGITS: usize = 28;
 
-/// One count a page, stored by digit: bit `p` of `digits[d]` is digit `d` of the count of page
-/// `p`. Adding 1 to any set of pages is then one ripple of carries, however many pages they are.
+/// One count a page. Whether it is 1 or more, and 2 or more, is what is asked for, so there is a
+/// bit a page for each, and one for 3 or more; what it has above 2 is stored by digit: bit `p` of `digits[d]` is digit
+/// `d` for page `p`. Adding 1 to any set of pages is then one ripple of carries, however many
+/// pages they are.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Leaf {
+    /// Pages whose count is 1 or more.
+    some: u64,
+    /// Pages whose count is 2 or more.
+    shared: u64,
+    /// Pages whose count is 3 or more: those with a digit that is not 0.
+    many: u64,
     digits: [u64; DIGITS],
     /// Digits in use: `digits[height..]` is zero.
     height: u32,
@@ -23,6 +31,9 @@ pub struct Leaf {
 impl Leaf {
     /// All counts 0.
     pub const EMPTY: Self = Self {
+        some: 0,
+        shared: 0,
+        many: 0,
         digits: [0; DIGITS],
         height: 0,
         next_spare: 0,
@@ -30,34 +41,17 @@ impl Leaf {
 
     /// Whether all counts are 0.
     pub fn is_empty(&self) -> bool {
-        self.height == 0
-    }
-
-    fn used(&self) -> &[u64] {
-        let height = DIGITS.min(self.height as usize);
-        &self.digits[..height]
+        self.some == 0
     }
 
     /// The pages whose count is 0.
     pub fn zeros(&self) -> u64 {
-        !self.used().iter().fold(0, |any, digit| any | digit)
+        !self.some
     }
 
     /// The pages whose count is 1.
     pub fn ones(&self) -> u64 {
-        let Some((low, high)) = self.used().split_first() else {
-            return 0;
-        };
-        low & !high.iter().fold(0, |any, digit| any | digit)
-    }
-
-    /// Both in one go.
-    pub fn zeros_and_ones(&self) -> (u64, u64) {
-        let Some((low, high)) = self.used().split_first() else {
-            return (!0, 0);
-        };
-        let more = high.iter().fold(0, |any, digit| any | digit);
-        (!(low | more), low & !more)
+        self.some & !self.shared
     }
 
     /// The pages whose count is the largest there is.
@@ -69,31 +63,56 @@ impl Leaf {
     }
 
     /// Adds 1 to the count of each page of `pages`.
+    #[inline]
     pub fn add(&mut self, pages: u64) {
+        let again = pages & self.some;
+        let more = again & self.shared;
+        self.some |= pages;
+        self.shared |= again;
+        if more != 0 {
+            self.carry(more);
+        }
+    }
+
+    fn carry(&mut self, pages: u64) {
         let mut carry = pages & !self.full();
+        self.many |= carry;
         for (digit, height) in self.digits.iter_mut().zip(1..) {
-            if carry == 0 {
-                return;
-            }
-            self.height = self.height.max(height);
             let next = *digit & carry;
             *digit ^= carry;
             carry = next;
+            if carry == 0 {
+                self.height = self.height.max(height);
+                return;
+            }
         }
     }
 
     /// Takes 1 from the count of each page of `pages` that has one.
+    #[inline]
     pub fn remove(&mut self, pages: u64) {
-        let mut borrow = pages & !self.zeros() & !self.full();
-        for digit in &mut self.digits {
-            if borrow == 0 {
-                break;
-            }
+        let shared = pages & self.shared;
+        // What counts 1 leaves the first set, what counts 2 the second.
+        self.some &= !pages | self.shared;
+        let more = shared & self.many;
+        self.shared ^= shared & !more;
+        if more != 0 {
+            self.borrow(more);
+        }
+    }
+
+    fn borrow(&mut self, pages: u64) {
+        let mut borrow = pages & !self.full();
+        let height = DIGITS.min(self.height as usize);
+        let mut many = 0;
+        for digit in &mut self.digits[..height] {
             let next = !*digit & borrow;
             *digit ^= borrow;
             borrow = next;
+            many |= *digit;
         }
-        while self.used().last() == Some(&0) {
+        self.many = many;
+        while self.digits[..self.height as usize].last() == Some(&0) {
             self.height -= 1;
         }
     }
@@ -101,7 +120,8 @@ impl Leaf {
     #[cfg(test)]
     pub fn count(&self, page: u64) -> u64 {
         let digits = self.digits.iter().enumerate();
-        digits.map(|(d, bits)| (bits >> page & 1) << d).sum()
+        let above_two: u64 = digits.map(|(d, bits)| (bits >> page & 1) << d).sum();
+        (self.some >> page & 1) + (self.shared >> page & 1) + above_two
     }
 }
 
@@ -148,16 +168,20 @@ mod tests {
 
     #[test]
     fn the_largest_count_stays() {
+        const LARGEST: u64 = (1 << DIGITS) + 1;
         let mut leaf = Leaf {
+            some: 1,
+            shared: 1,
+            many: 1,
             digits: [1; DIGITS],
-            height: 31,
+            height: 28,
             next_spare: 0,
         };
         leaf.add(0b11);
-        assert_eq!(leaf.count(0), (1 << DIGITS) - 1);
+        assert_eq!(leaf.count(0), LARGEST);
         assert_eq!(leaf.count(1), 1);
         leaf.remove(0b11);
-        assert_eq!(leaf.count(0), (1 << DIGITS) - 1);
+        assert_eq!(leaf.count(0), LARGEST);
         assert_eq!(leaf.zeros(), !1);
     }
 

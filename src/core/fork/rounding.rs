@@ -10,9 +10,13 @@ use std::collections::BTreeMap;
 /// # Errors
 /// EINVAL when the range wraps around.
 pub fn plain(addr: usize, len: usize) -> Result<Pages> {
-    let end = addr.checked_add(len).ok_or(Errno::INVAL)?;
     let size = rustix::param::page_size();
-    pages(addr / size * size, end, size)
+    let end = addr.checked_add(len).ok_or(Errno::INVAL)?;
+    let end = end.checked_add(size - 1).ok_or(Errno::INVAL)?;
+    // Divisions by a power of two, which the compiler does not know to be one; an address fits
+    // in 64 bits.
+    let bits = size.trailing_zeros();
+    Ok((addr >> bits) as u64..(end >> bits) as u64)
 }
 
 /// The pages that hold the bytes, with the first and the last of them as large as the mapping
@@ -71,10 +75,14 @@ impl Rounding {
     }
 
     /// Forgets the latest such range, if it was noted with these pages.
+    #[inline]
     pub fn take(&mut self, addr: usize, len: usize, pages: &Pages) {
-        if self.0.is_empty() {
-            return;
+        if !self.0.is_empty() {
+            self.forget(addr, len, pages);
         }
+    }
+
+    fn forget(&mut self, addr: usize, len: usize, pages: &Pages) {
         let Some(noted) = self.0.get_mut(&(addr, len)) else {
             return;
         };

@@ -28,7 +28,7 @@ impl<T: Default + Send + Sync> PerProcess<T> {
     ///
     /// # Errors
     /// ENOMEM at the first use.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self) -> Result<&T> {
         // SAFETY: a non-null cell is a leaked page that begins with an AtomicPtr (zeroed: null).
         let cell = match unsafe { self.cell.load(Acquire).as_ref() } {
@@ -42,6 +42,7 @@ impl<T: Default + Send + Sync> PerProcess<T> {
         Ok(Self::new_value(cell))
     }
 
+    #[cold]
     fn new_cell(&self) -> Result<&AtomicPtr<T>> {
         let page = Page::new()?;
         // Before 4.14, see above.
@@ -58,6 +59,7 @@ impl<T: Default + Send + Sync> PerProcess<T> {
         }
     }
 
+    #[cold]
     fn new_value(cell: &AtomicPtr<T>) -> &T {
         let new = Box::into_raw(Box::<T>::default());
         match cell.compare_exchange(null_mut(), new, AcqRel, Acquire) {
