@@ -24,13 +24,17 @@ impl Completer<'_> {
         let psn = packet.headers.bth.psn;
         let aeth = packet.headers.aeth;
         let syndrome = aeth.map(|aeth| (aeth, Syndrome::parse(aeth.syndrome)));
-        if let Some((aeth, Some(Syndrome::Ack(credits)))) = syndrome {
+        let kind = packet.headers.opcode.operation().kind();
+        // Responses to reads and atomics need not count credits.
+        if let Some((aeth, Some(Syndrome::Ack(credits)))) = syndrome
+            && kind == Kind::Acknowledge
+        {
             self.credits(psn, aeth, credits);
         }
         if !self.requester.is_under_way(psn) {
             return None;
         }
-        match packet.headers.opcode.operation().kind() {
+        match kind {
             Kind::Acknowledge => match syndrome?.1 {
                 Some(Syndrome::Ack(_)) => self.acknowledged(psn),
                 Some(Syndrome::Rnr(timer)) => {

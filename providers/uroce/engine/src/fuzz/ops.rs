@@ -90,7 +90,7 @@ impl Run {
             return;
         };
         let remote = Remote {
-            address: BASE + u64::from(input.word() % 0x5000 & !3),
+            address: BASE + u64::from((input.word() % 0x5000) & !3),
             rkey: ALL,
         };
         let shape = input.byte();

@@ -63,6 +63,7 @@ fn queue_pair(service: Service, last: State, host: &mut SimHost) -> QueuePair {
         max_send_wr: 16,
         sq_sig_all: true,
         shared_receives: false,
+        port_mtu: crate::qp::Mtu::B1024,
         max_in_flight: 64,
     });
     let setup = Setup {

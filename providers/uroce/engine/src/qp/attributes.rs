@@ -70,7 +70,7 @@ pub struct Access {
     pub flush_persistent: bool,
 }
 
-/// Values in force. Those of a new queue pair are zeros.
+/// Values in force. Those of a new queue pair are zeros, and the port's MTU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// `qp_access_flags`.
@@ -117,6 +117,14 @@ pub struct Modify {
 }
 
 impl Attributes {
+    /// Those of a new queue pair. Datagrams go by the port's MTU, others until they get one.
+    pub(super) fn of_port(mtu: Mtu) -> Self {
+        Self {
+            path_mtu: mtu,
+            ..Self::default()
+        }
+    }
+
     /// Takes over those of `modify.values` that its mask names. `None`, and no change, if a value is
     /// out of range.
     pub(super) fn apply(&mut self, modify: &Modify) -> Option<()> {

@@ -1,6 +1,6 @@
 //! Packets in, packets out, time.
 
-use super::{QueuePair, State};
+use super::{QueuePair, Service, State};
 use crate::completer::Completer;
 use crate::host::Host;
 use crate::outgoing::Outgoing;
@@ -9,6 +9,9 @@ use crate::responder::Request;
 use crate::timer::Time;
 use crate::wire::{Kind, Packet};
 use crate::work::Event;
+
+/// The QP number in multicast datagrams.
+const MULTICAST: u32 = 0x00ff_ffff;
 
 /// A packet that came in for the queue pair's number, its ICRC checked. For connected services the
 /// caller has made sure that it came from the peer's address.
@@ -56,9 +59,10 @@ impl QueuePair {
         // Two limited members do not talk to each other (IBTA volume 1, 10.9.3).
         let (ours, theirs) = (self.attributes.pkey, headers.bth.pkey);
         let partition = (ours ^ theirs) & 0x7fff == 0 && (ours | theirs) & 0x8000 != 0;
+        let multicast = service == Service::Ud && headers.bth.destination == MULTICAST;
         role && partition
             && headers.opcode.transport() == service.transport()
-            && headers.bth.destination == self.config.number
+            && (headers.bth.destination == self.config.number || multicast)
     }
 
     fn receive_request(&mut self, arrival: &Arrival<'_>, host: &mut impl Host) {

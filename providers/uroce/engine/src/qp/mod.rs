@@ -32,6 +32,8 @@ pub struct Config {
     pub sq_sig_all: bool,
     /// Whether receive requests come from a shared queue (always so for XRC).
     pub shared_receives: bool,
+    /// The port's MTU: that of datagrams, and the most that `path_mtu` may be.
+    pub port_mtu: Mtu,
     /// The most request packets under way unacknowledged.
     pub max_in_flight: u32,
 }
@@ -70,7 +72,7 @@ impl QueuePair {
             requester: Requester::new(config.max_in_flight),
             config,
             state: State::Reset,
-            attributes: Attributes::default(),
+            attributes: Attributes::of_port(config.port_mtu),
             responder: Responder::default(),
             counters: Counters::default(),
             established: false,

@@ -30,6 +30,9 @@ impl QueuePair {
         }
         let mut attributes = self.attributes;
         attributes.apply(modify).ok_or(Refused::Invalid)?;
+        if attributes.path_mtu.bytes() > self.config.port_mtu.bytes() {
+            return Err(Refused::Invalid);
+        }
         self.attributes = attributes;
         self.enter(from, to, modify.mask, host);
         Ok(())
@@ -67,6 +70,7 @@ impl QueuePair {
                     self.attributes.en_sqd_async_notify &= mask.has(Mask::EN_SQD_ASYNC_NOTIFY);
                 }
                 self.requester.renew_retries(&self.attributes);
+                self.requester.probe();
                 self.settle(host);
             }
             State::Init | State::Sqe | State::Error => {}
@@ -77,7 +81,7 @@ impl QueuePair {
     fn reset(&mut self) {
         self.requester = Requester::new(self.config.max_in_flight);
         self.responder = Responder::default();
-        self.attributes = Attributes::default();
+        self.attributes = Attributes::of_port(self.config.port_mtu);
         self.established = false;
         self.draining = false;
     }

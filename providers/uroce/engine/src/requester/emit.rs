@@ -89,7 +89,14 @@ impl Requester {
                 return Step::Wait;
             }
         }
-        if fresh { self.begin(host) } else { Step::Send }
+        if !fresh {
+            return Step::Send;
+        }
+        let begun = self.begin(context, host);
+        if matches!(begun, Step::Wait) && context.service.reliable() {
+            self.probe();
+        }
+        begun
     }
 
     fn may_begin(&self, entry: &Entry, context: &Context<'_>) -> bool {
@@ -97,7 +104,8 @@ impl Requester {
             return false;
         }
         let reads = u32::from(context.attributes.max_rd_atomic);
-        if entry.wr.request.has_response() && self.responses_due >= reads {
+        // With a limit of 0 it begins, and fails.
+        if entry.wr.request.has_response() && reads > 0 && self.responses_due >= reads {
             return false;
         }
         self.next_psn.since(self.una).saturating_add(entry.packets) <= MAX_PSNS
@@ -125,7 +133,7 @@ impl Requester {
     }
 
     /// Checks a request that has not been sent, or carries out a local one.
-    fn begin(&mut self, host: &mut impl Host) -> Step {
+    fn begin(&mut self, context: &Context<'_>, host: &mut impl Host) -> Step {
         let Some(entry) = self.queue.get_mut(self.next) else {
             return Step::Wait;
         };
@@ -137,6 +145,9 @@ impl Requester {
             Request::Bind(what) => {
                 entry.done = true;
                 host.bind(*what).map_err(|_| Status::MwBind)
+            }
+            request if request.has_response() && context.attributes.max_rd_atomic == 0 => {
+                Err(Status::LocQpOp)
             }
             request => check_local(&entry.wr.data, request, host),
         };

@@ -37,6 +37,18 @@ impl Requester {
     /// Sends again from the oldest unacknowledged packet on.
     fn rewind(&mut self, counters: &mut Counters) {
         counters.retries += 1;
+        self.go_back();
+    }
+
+    /// Asks for the acknowledgement of what was sent without asking, because nothing that would ask
+    /// follows any more. That is no retry: nothing is known to be missing.
+    pub(crate) fn probe(&mut self) {
+        if self.since_ack_request > 0 && self.rnr_wait.is_none() && self.una != self.next_psn {
+            self.go_back();
+        }
+    }
+
+    fn go_back(&mut self) {
         self.rewound = Some(self.una);
         self.timer = None;
         self.flight = 0;
@@ -218,6 +230,7 @@ impl Requester {
         if let Some(entry) = entry {
             entry.done = false;
             entry.failed = Some(status);
+            self.probe();
         }
     }
 }

@@ -135,6 +135,7 @@ impl World {
                     max_send_wr: 256,
                     sq_sig_all: setup.sq_sig_all,
                     shared_receives: false,
+                    port_mtu: Mtu::B1024,
                     max_in_flight: 64,
                 }),
                 host: SimHost::sized(seed ^ u64::from(number), bytes),

@@ -385,3 +385,48 @@ fn fences_wait_for_reads() {
     // The send carries what the read brought.
     assert!(world.same((1, TO), (1, TO + 9000), 512));
 }
+
+#[test]
+fn no_reads_where_none_are_allowed() {
+    let mut world = world(&Setup {
+        reads: 0,
+        ..Setup::new(Service::Rc)
+    });
+    world.post(0, wr(1, Request::Read(remote(TO)), FROM, 5));
+    world.post(0, wr(2, Request::Write(remote(TO)), FROM, 5));
+    world.rest();
+    failed(&world, Status::LocQpOp);
+    assert_eq!(world.statuses(0).len(), 2);
+}
+
+#[test]
+fn what_went_before_a_failed_request_needs_no_retry() {
+    let setup = Setup {
+        retry_cnt: 0,
+        ..Setup::new(Service::Rc)
+    };
+    let mut world = world(&setup);
+    let bad = Data::Sges(vec![Sge {
+        lkey: 9,
+        ..sge(FROM, 8)
+    }]);
+    let quiet = wr(0, Request::Write(remote(TO)), FROM, 600);
+    world.post(
+        0,
+        WorkRequest {
+            signaled: false,
+            ..quiet
+        },
+    );
+    world.post(
+        0,
+        WorkRequest {
+            data: bad,
+            ..WorkRequest::new(1, Request::Send)
+        },
+    );
+    world.rest();
+    failed(&world, Status::LocProt);
+    assert!(world.same((0, FROM), (1, TO), 600));
+    assert_eq!(world.ends[0].qp.counters().timeouts, 0);
+}

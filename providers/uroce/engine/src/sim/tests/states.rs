@@ -149,7 +149,7 @@ fn datagrams_carry_their_sender() {
     let end = &mut world.ends[0];
     let long = WorkRequest {
         destination,
-        ..wr(3, Request::Send, FROM, 257)
+        ..wr(3, Request::Send, FROM, 1025)
     };
     assert_eq!(end.qp.post_send(long, &mut end.host), Err(Refused::Invalid));
 }
@@ -293,4 +293,46 @@ fn every_state_refuses_what_it_must() {
             .all(|c| c.status == Status::WrFlush && c.solicited)
     );
     assert_eq!((host.completions.len(), qp.outstanding()), (257, 0));
+}
+
+#[test]
+fn multicast_reaches_a_datagram_queue() {
+    let mut world = world(&Setup::new(Service::Ud));
+    world.post_receive(1, 100, TO, 40 + 1024);
+    let destination = Some(Destination {
+        address: 3,
+        qpn: 0x00ff_ffff,
+        qkey: 1 << 31,
+    });
+    world.post(
+        0,
+        WorkRequest {
+            destination,
+            ..wr(1, Request::Send, FROM, 1024)
+        },
+    );
+    world.rest();
+    assert_eq!(world.statuses(1), [(100, Status::Success)]);
+}
+
+#[test]
+fn the_ports_mtu_is_the_limit() {
+    let setup = Setup {
+        mtu: Mtu::B2048,
+        ..Setup::new(Service::Rc)
+    };
+    let mut host = SimHost::sized(1, 0);
+    let mut qp = QueuePair::new(*world(&Setup::new(Service::Rc)).ends[0].qp.config());
+    assert_eq!(
+        qp.modify(&step(&setup, Service::Rc, 18, State::Init), &mut host),
+        Ok(())
+    );
+    let forward = step(&setup, Service::Rc, 18, State::Rtr);
+    assert_eq!(qp.modify(&forward, &mut host), Err(Refused::Invalid));
+    assert_eq!(qp.state(), State::Init);
+}
+
+#[test]
+fn an_idle_queue_pair_is_small() {
+    assert!(size_of::<QueuePair>() <= 512, "{}", size_of::<QueuePair>());
 }
