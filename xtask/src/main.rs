@@ -1,8 +1,9 @@
 //! The project's own commands, run as `cargo xtask <command>`.
 //!
 //! `test` runs everything that shows the library to be right, `demo` shows it at work, `vm` gives
-//! a machine with an RDMA device to try things on. The last two and a part of the first need a
-//! kernel with RDMA drivers; they boot one in QEMU and start this same binary again inside.
+//! a machine with an RDMA device to try things on, `bench` compares with the system's library.
+//! All of them, `test` and `bench` for a part, need a kernel with RDMA drivers; they boot one in
+//! QEMU and start this same binary again inside.
 #![forbid(unsafe_code)]
 
 mod bench;

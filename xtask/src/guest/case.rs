@@ -130,12 +130,24 @@ fn end_of(process: &mut Process) -> Result<End> {
 pub fn wait_until_ready(ready: &Ready, server: &mut Process) -> Result<()> {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(60) {
-        if is_ready(ready, server.id()) || server.ended()?.is_some() {
+        if server.ended()?.is_some() {
+            return Ok(());
+        }
+        if is_ready(ready, server.id()) {
+            settle(ready);
             return Ok(());
         }
         thread::sleep(Duration::from_millis(20));
     }
     Ok(())
+}
+
+/// The kernel calls an id listening a moment before its connection manager knows the service, and
+/// a client that comes between is rejected.
+fn settle(ready: &Ready) {
+    if matches!(ready, Ready::RdmaCm) {
+        thread::sleep(Duration::from_millis(500));
+    }
 }
 
 fn is_ready(ready: &Ready, server: u32) -> bool {
