@@ -1,6 +1,7 @@
 //! What goes wrong, and what each side is told.
 
 use super::*;
+use crate::wire::{Aeth, Bth, Headers, Nak, Opcode, Operation, Syndrome, Transport};
 
 const FROM: u64 = 0;
 const TO: u64 = 0x40000;
@@ -429,4 +430,75 @@ fn what_went_before_a_failed_request_needs_no_retry() {
     failed(&world, Status::LocProt);
     assert!(world.same((0, FROM), (1, TO), 600));
     assert_eq!(world.ends[0].qp.counters().timeouts, 0);
+}
+
+#[test]
+fn one_gap_is_reported_once() {
+    let mut world = world(&Setup::new(Service::Rc));
+    world.post(0, wr(1, Request::Write(remote(TO)), FROM, 256 * 20));
+    world.pump();
+    let end_of_time = Time::from_nanos(u64::MAX);
+    world
+        .link
+        .receive(end_of_time)
+        .expect("the first packet, lost");
+    for _ in 1..20 {
+        let (to, bytes) = world.link.receive(end_of_time).expect("the others");
+        world.deliver(to, &bytes);
+    }
+    assert_eq!(world.ends[1].qp.counters().naks_sent, 1);
+    world.rest();
+    assert_eq!(world.statuses(0), [(1, Status::Success)]);
+    assert!(world.same((0, FROM), (1, TO), 256 * 20));
+    assert_eq!(world.ends[0].qp.counters().timeouts, 0);
+}
+
+/// An acknowledgement as the peer of end 0 could make it.
+fn answer(psn: Psn, syndrome: Syndrome) -> Vec<u8> {
+    let opcode = Opcode::new(Transport::Rc, Operation::Acknowledge).expect("RC has it");
+    let bth = Bth {
+        pkey: 0xffff,
+        destination: 17,
+        psn,
+        ..Bth::default()
+    };
+    let mut headers = Headers::new(opcode, bth);
+    headers.aeth = Some(Aeth {
+        syndrome: syndrome.byte(),
+        msn: 0,
+    });
+    seal(headers.emit().as_slice().to_vec(), 1)
+}
+
+#[test]
+fn answers_to_what_was_not_asked_change_nothing() {
+    let setup = Setup {
+        retry_cnt: 0,
+        ..Setup::new(Service::Rc)
+    };
+    let mut world = world(&setup);
+    world.post(0, wr(1, Request::Write(remote(TO)), FROM, 600));
+    world.pump();
+    let (first, after) = (setup.psn, setup.psn.plus(3));
+    let syndromes = [
+        Syndrome::Ack(None),
+        Syndrome::Nak(Nak::Sequence),
+        Syndrome::Nak(Nak::RemoteAccess),
+        Syndrome::Rnr(RnrTimer::new(1).expect("a code")),
+    ];
+    for psn in [first.previous(), first.minus(1000), after, after.plus(1000)] {
+        for syndrome in syndromes {
+            world.deliver(0, &answer(psn, syndrome));
+            assert_eq!(world.ends[0].host.completions, []);
+            assert_eq!(world.ends[0].qp.state(), State::Rts);
+            assert_eq!(world.ends[0].qp.counters().retries, 0);
+        }
+    }
+    world.rest();
+    assert_eq!(world.statuses(0), [(1, Status::Success)]);
+    // What is finished is not finished again.
+    world.deliver(0, &answer(first, Syndrome::Ack(None)));
+    world.deliver(0, &answer(first, Syndrome::Nak(Nak::RemoteAccess)));
+    assert_eq!(world.statuses(0), [(1, Status::Success)]);
+    assert_eq!(world.ends[0].qp.state(), State::Rts);
 }

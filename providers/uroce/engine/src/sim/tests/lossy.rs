@@ -170,8 +170,14 @@ fn faults() -> impl Strategy<Value = Faults> {
     })
 }
 
+/// `PROPTEST_CASES`, for a longer run.
+fn cases() -> u32 {
+    let wish = std::env::var("PROPTEST_CASES").ok();
+    wish.and_then(|text| text.parse().ok()).unwrap_or(64)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn reliable_connections_lose_nothing(
