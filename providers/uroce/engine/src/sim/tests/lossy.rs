@@ -251,4 +251,46 @@ proptest! {
         }
         prop_assert_eq!(world.ends[0].qp.outstanding(), 0);
     }
+
+    #[test]
+    fn receive_requests_that_come_late_are_waited_for(
+        lengths in proptest::collection::vec(0u32..2000, 1..20),
+        faults in faults(),
+        seed in any::<u64>(),
+        pause in 0usize..40,
+        xrc in any::<bool>(),
+        credits in any::<bool>(),
+    ) {
+        let (service, peer) = if xrc {
+            (Service::XrcInitiator, Service::XrcTarget)
+        } else {
+            (Service::Rc, Service::Rc)
+        };
+        let setup = Setup { service, peer, credits, ..Setup::new(Service::Rc) };
+        let mut world = World::new(&setup, faults, seed);
+        world.ends[1].host.shared.insert(7, [].into());
+        for (id, length) in (0u64..).zip(&lengths) {
+            world.post(0, WorkRequest { srqn: 7, ..wr(id, Request::Send, id * 2048, *length) });
+        }
+        for id in 0..lengths.len() as u64 {
+            world.run(pause);
+            let sges = vec![sge(AREA + id * 2048, 2048)];
+            let end = &mut world.ends[1];
+            let queue = if xrc {
+                end.host.shared.get_mut(&7).expect("the queue")
+            } else {
+                &mut end.host.receives
+            };
+            queue.push_back(Receive { id, sges });
+            end.qp.receives_posted(&mut end.host);
+        }
+        prop_assert!(world.run(STEPS));
+        let done: Vec<(u64, Status)> =
+            (0..lengths.len() as u64).map(|id| (id, Status::Success)).collect();
+        prop_assert_eq!(world.statuses(0), done.clone());
+        prop_assert_eq!(world.statuses(1), done);
+        for (id, length) in (0u64..).zip(&lengths) {
+            prop_assert!(world.same((0, id * 2048), (1, AREA + id * 2048), *length));
+        }
+    }
 }
