@@ -12,6 +12,7 @@ pub fn describe(dirs: &Dirs, machine: &Machine) -> Vec<(&'static str, String)> {
     let processor = format!("{}, {processors} of them usable", processor());
     vec![
         ("processor", processor),
+        ("load when it began", load()),
         ("system", system()),
         ("kernel of the machine", line("uname", &["-r"])),
         (
@@ -57,7 +58,7 @@ fn this_library(dirs: &Dirs) -> String {
         "--porcelain",
         "--",
         "src",
-        "providers",
+        "providers/kit",
         "Cargo.toml",
     ];
     let changed = first_line(dirs, "git", &sources) != UNKNOWN;
@@ -72,6 +73,13 @@ fn processor() -> String {
         .find_map(|line| line.strip_prefix("model name"));
     name.map_or(UNKNOWN, |name| name.trim_start_matches([' ', '\t', ':']))
         .to_owned()
+}
+
+/// Processes that wanted a processor in the last minute, on average: times of a machine that has
+/// other work say little.
+fn load() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ').next().unwrap_or(UNKNOWN).to_owned()
 }
 
 fn system() -> String {
