@@ -25,12 +25,14 @@ use kit::{
     errno::{Errno, Result},
     sys::per_process::PerProcess,
 };
-use parking_lot::Mutex;
 use protection::Protection;
 use rounding::Rounding;
 use std::{
     env,
-    sync::atomic::{AtomicBool, AtomicU8, Ordering::Acquire, Ordering::Relaxed, Ordering::Release},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU8, Ordering::Acquire, Ordering::Relaxed, Ordering::Release},
+    },
 };
 
 /// Answer of [`status`].
@@ -89,8 +91,14 @@ pub fn init() -> Result<()> {
         return enter(BY_KERNEL);
     }
     kernel::probe()?;
-    LIVE.get()?.lock().protection.reserve()?;
+    live()?.protection.reserve()?;
     enter(MARKING)
+}
+
+/// This process's live ranges, locked. By std's lock: `c-tests/bench/fork.c` with two threads and
+/// overlapping ranges runs faster over it than over parking_lot's.
+fn live() -> Result<MutexGuard<'static, Live>> {
+    Ok(LIVE.get()?.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Takes the one step out of FRESH, unless another thread has.
@@ -150,8 +158,8 @@ fn protect(addr: usize, len: usize) -> Result<()> {
     if pages.end > LIMIT {
         return Err(Errno::NOMEM);
     }
-    let mut live = LIVE.get()?.lock();
-    let live = &mut *live;
+    let mut held = live()?;
+    let live = &mut *held;
     if huge {
         live.rounding.note(addr, len, &pages)?;
     }
@@ -177,7 +185,7 @@ pub fn do_fork(addr: usize, len: usize) -> Result<()> {
 #[inline(never)]
 fn give_back(addr: usize, len: usize) -> Result<()> {
     let plain = rounding::plain(addr, len)?;
-    let mut live = LIVE.get()?.lock();
+    let mut live = live()?;
     let pages = live.rounding.recall(addr, len).unwrap_or(plain);
     if pages.end > LIMIT {
         return Ok(());
@@ -216,6 +224,6 @@ pub mod testing {
 
     /// Whether the lock of the ranges is free.
     pub fn is_free() -> bool {
-        LIVE.get().is_ok_and(|live| live.try_lock().is_some())
+        LIVE.get().is_ok_and(|live| live.try_lock().is_ok())
     }
 }
