@@ -59,6 +59,8 @@ pub fn run(case: &Case, stage: &Stage) -> Result<Record> {
 struct Log {
     out: PathBuf,
     err: PathBuf,
+    /// Where its threads were when it was given up.
+    hung: PathBuf,
 }
 
 impl Log {
@@ -67,6 +69,7 @@ impl Log {
         Self {
             out: file("out"),
             err: file("err"),
+            hung: file("hung"),
         }
     }
 
@@ -80,21 +83,24 @@ impl Log {
 fn run_programs(case: &Case, stage: &Stage, server_log: &Log, client_log: &Log) -> Result<Ends> {
     let Some(server) = &case.server else {
         let mut client = start(case, stage, &case.client, client_log)?;
-        let client = end_of(&mut client)?;
+        let client = end_of(&mut client, client_log)?;
         return Ok(Ends {
             server: None,
             client,
         });
     };
     let mut serving = start(case, stage, &server.words, server_log)?;
-    wait_until_ready(&server.ready, &mut serving)?;
+    if !wait_until_ready(&server.ready, &mut serving)? {
+        // A server that ended has nothing left to look at.
+        let _ = serving.describe(&server_log.hung);
+    }
     let mut client = start(case, stage, &case.client, client_log)?;
-    let client_end = end_of(&mut client)?;
+    let client_end = end_of(&mut client, client_log)?;
     let server_end = if server.stays {
         serving.stop()?;
         End::Exit(0)
     } else if client_end.well() {
-        end_of(&mut serving)?
+        end_of(&mut serving, server_log)?
     } else {
         // Its client failed, so it may wait for ever; its own complaint is of interest.
         let end = serving.wait(Duration::from_secs(5))?;
@@ -118,28 +124,31 @@ fn start(case: &Case, stage: &Stage, words: &[String], log: &Log) -> Result<Proc
     Process::start_apart(&mut command, &log.out, &log.err)
 }
 
-fn end_of(process: &mut Process) -> Result<End> {
+fn end_of(process: &mut Process, log: &Log) -> Result<End> {
     let end = process.wait(BOUND)?;
     if end == End::Hung {
+        // Worth having, and not worth failing for.
+        let _ = process.describe(&log.hung);
         process.stop()?;
     }
     Ok(end)
 }
 
-/// Returns when the server is ready, has ended, or a minute has passed; the client finds out.
-pub fn wait_until_ready(ready: &Ready, server: &mut Process) -> Result<()> {
+/// Waits until the server is ready. False says that it ended, or did not get ready in a minute; its
+/// client finds out.
+pub fn wait_until_ready(ready: &Ready, server: &mut Process) -> Result<bool> {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(60) {
         if server.ended()?.is_some() {
-            return Ok(());
+            return Ok(false);
         }
         if is_ready(ready, server.id()) {
             settle(ready);
-            return Ok(());
+            return Ok(true);
         }
         thread::sleep(Duration::from_millis(20));
     }
-    Ok(())
+    Ok(false)
 }
 
 /// The kernel calls an id listening a moment before its connection manager knows the service, and

@@ -45,7 +45,9 @@ fn pingpong(ours: &Path, file: &Path) -> Result<()> {
     println!("$ {PINGPONG} {} &", words.join(" "));
     let log = Path::new("/run/demo-server");
     let mut server = Process::start(&mut over(ours, PINGPONG, &words), log)?;
-    wait_until_ready(&Ready::Tcp(PORT), &mut server)?;
+    if !wait_until_ready(&Ready::Tcp(PORT), &mut server)? {
+        bail!("{PINGPONG} does not listen: {}", fs::read_to_string(log)?);
+    }
     show_mapping(&server, file)?;
     println!("$ {PINGPONG} {} {ADDRESS}", words.join(" "));
     let mut client_words = words.to_vec();

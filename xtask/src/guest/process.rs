@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    fs::File,
+    fs::{self, File},
     os::unix::process::{CommandExt, ExitStatusExt},
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
@@ -84,6 +84,19 @@ impl Process {
 
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Writes where in the kernel each of its threads is, for who wants to know why it hangs.
+    pub fn describe(&self, file: &Path) -> Result<()> {
+        let mut text = String::new();
+        let tasks = format!("/proc/{}/task", self.child.id());
+        for task in fs::read_dir(tasks)?.flatten() {
+            for part in ["comm", "syscall", "stack"] {
+                let said = fs::read_to_string(task.path().join(part));
+                text.push_str(&said.unwrap_or_else(|error| format!("{part}: {error}\n")));
+            }
+        }
+        fs::write(file, text).with_context(|| file.display().to_string())
     }
 
     /// Ends the whole group: asks, then, after a while, does not ask.
