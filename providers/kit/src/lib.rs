@@ -4,10 +4,12 @@
 //! - [`table`]: the verbs table of a context and its defaults;
 //! - [`uverbs`]: the commands that go to the kernel;
 //! - [`sys`]: raw system and C library calls;
-//! - [`errno`]: the error type.
+//! - [`errno`]: the error type;
+//! - [`provider`]: the trait of providers written in Rust.
 
 pub mod abi;
 pub mod errno;
+pub mod provider;
 pub mod sys;
 pub mod table;
 pub mod uverbs;

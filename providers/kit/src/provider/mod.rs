@@ -1,0 +1,489 @@
+#![forbid(unsafe_code)]
+//! Providers written in Rust: the trait they implement.
+//!
+//! A provider is a value per open context. Its objects are values too; the C structures that
+//! applications hold (`ibv_pd`, `ibv_qp` …) lie in front of them in one block each, and belong to
+//! the shims of this module. What the trait sees is safe: references to its own objects, C
+//! attributes that are plain values, work requests as views.
+//!
+//! What the shims see to, so that no provider has to:
+//! - the C structures, their mutexes and conditions, and the waiting of destroy calls for events
+//!   that were not acknowledged;
+//! - EBUSY: an object that others were made with is not destroyed before them;
+//! - NULL and foreign pointers (EINVAL), the sizes of extensible structures;
+//! - the return conventions.
+
+mod edges;
+mod request;
+
+pub use edges::Edges;
+pub use request::{Bind, BindInfo, Data, Inline, ReceiveRequest, SendRequest, Tso};
+
+use crate::abi::*;
+use crate::errno::{Errno, Result};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// The number by which C knows an object, what a kernel would be given as its user handle: event
+/// records carry it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Token(pub u64);
+
+/// The keys of a memory region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keys {
+    /// L_Key.
+    pub lkey: u32,
+    /// R_Key.
+    pub rkey: u32,
+}
+
+/// How a region is to be changed (ibv_rereg_mr(3)).
+pub struct Rereg<'a, P: Provider> {
+    /// `IBV_REREG_MR_CHANGE_TRANSLATION`: address and length.
+    pub range: Option<(usize, usize)>,
+    /// `IBV_REREG_MR_CHANGE_PD`.
+    pub pd: Option<&'a Arc<P::Pd>>,
+    /// `IBV_REREG_MR_CHANGE_ACCESS`.
+    pub access: Option<u32>,
+}
+
+/// What a completion queue is made with.
+pub struct CqInit<'a> {
+    /// The queue in event records.
+    pub token: Token,
+    /// Entries asked for, at least 1.
+    pub entries: u32,
+    /// The descriptor of the channel, one that [`Edges::create_comp_channel`] made.
+    pub channel: Option<BorrowedFd<'a>>,
+    /// `comp_vector`.
+    pub vector: u32,
+    /// `IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN`.
+    pub ignore_overrun: bool,
+}
+
+/// A completion with what extended queues tell beyond `ibv_wc`.
+#[derive(Clone, Copy)]
+pub struct Polled {
+    /// The completion.
+    pub wc: ibv_wc,
+    /// When, in ticks of the device's clock.
+    pub timestamp: u64,
+    /// When, in nanoseconds since 1970.
+    pub wallclock: u64,
+}
+
+/// Events told to the application so far, which destroying waits for to be acknowledged. Records that nobody
+/// has read from the descriptors when the object goes are taken back, and not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Completion events.
+    pub completion: u32,
+    /// Asynchronous events.
+    pub asynchronous: u32,
+}
+
+/// What a shared receive queue is made with.
+pub struct SrqInit<'a, P: Provider> {
+    /// The queue in event records.
+    pub token: Token,
+    /// Protection domain.
+    pub pd: &'a Arc<P::Pd>,
+    /// `max_wr`, `max_sge`, `srq_limit`; the shim hands back what the provider leaves here.
+    pub attr: &'a mut ibv_srq_attr,
+    /// `IBV_SRQT_XRC`.
+    pub xrc: Option<XrcInit<'a, P>>,
+}
+
+/// What an XRC shared receive queue has besides.
+pub struct XrcInit<'a, P: Provider> {
+    /// The domain.
+    pub xrcd: &'a Arc<P::Xrcd>,
+    /// Queue for completions of its requests.
+    pub cq: &'a Arc<P::Cq>,
+}
+
+/// What a queue pair is made with.
+pub struct QpInit<'a, P: Provider> {
+    /// The queue pair in event records.
+    pub token: Token,
+    /// `qp_type`.
+    pub qp_type: ibv_qp_type,
+    /// Protection domain; XRC targets have none.
+    pub pd: Option<&'a Arc<P::Pd>>,
+    /// Queue for completions of send requests.
+    pub send_cq: Option<&'a Arc<P::Cq>>,
+    /// Queue for completions of receive requests.
+    pub recv_cq: Option<&'a Arc<P::Cq>>,
+    /// Shared receive queue.
+    pub srq: Option<&'a Arc<P::Srq>>,
+    /// XRC domain of an XRC target.
+    pub xrcd: Option<&'a Arc<P::Xrcd>>,
+    /// Sizes asked for; the shim hands back what the provider leaves here.
+    pub cap: &'a mut ibv_qp_cap,
+    /// Every send request is signalled.
+    pub sq_sig_all: bool,
+    /// `enum ibv_qp_create_flags`.
+    pub create_flags: u32,
+    /// `enum ibv_qp_create_send_ops_flags`: what ibv_wr_* functions will be called; the shim has
+    /// checked that the flags are known.
+    pub send_ops: u64,
+}
+
+/// A context of a provider, and what it makes. See the module for what the shims do themselves.
+///
+/// Every method may be called from several threads at once. A `destroy_*` method is called when
+/// nothing that was made with the object is left; after `Ok` the application has no way to reach it any more
+/// (the provider may hold references to it a little longer). Methods that a provider leaves out
+/// answer EOPNOTSUPP.
+#[allow(unused_variables, reason = "the names document the defaults")]
+pub trait Provider: Edges + Sized + Send + Sync + 'static {
+    /// Protection domain.
+    type Pd: Send + Sync + 'static;
+    /// Memory region.
+    type Mr: Send + Sync + 'static;
+    /// Memory window.
+    type Mw: Send + Sync + 'static;
+    /// Device memory.
+    type Dm: Send + Sync + 'static;
+    /// Completion queue.
+    type Cq: Send + Sync + 'static;
+    /// Shared receive queue.
+    type Srq: Send + Sync + 'static;
+    /// Queue pair.
+    type Qp: Send + Sync + 'static;
+    /// Address handle.
+    type Ah: Send + Sync + 'static;
+    /// XRC domain.
+    type Xrcd: Send + Sync + 'static;
+
+    /// ibv_query_device_ex(3). `attr` is all zeros.
+    ///
+    /// # Errors
+    /// Its errno.
+    fn query_device(&self, attr: &mut ibv_device_attr_ex) -> Result<()>;
+    /// ibv_query_port(3). `attr` is all zeros.
+    ///
+    /// # Errors
+    /// EINVAL for a port that there is not.
+    fn query_port(&self, port: u8, attr: &mut ibv_port_attr) -> Result<()>;
+    /// ibv_query_rt_values_ex(3): the device's clock.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP without one.
+    fn raw_clock(&self) -> Result<libc::timespec> {
+        Err(Errno::OPNOTSUPP)
+    }
+
+    /// ibv_alloc_pd(3).
+    ///
+    /// # Errors
+    /// Its errno.
+    fn alloc_pd(&self) -> Result<Self::Pd>;
+    /// ibv_dealloc_pd(3).
+    ///
+    /// # Errors
+    /// Its errno; then the domain is still there.
+    fn dealloc_pd(&self, pd: &Arc<Self::Pd>) -> Result<()> {
+        Ok(())
+    }
+
+    /// ibv_reg_mr(3), ibv_reg_mr_iova(3). `access` are bits of `enum ibv_access_flags`.
+    ///
+    /// # Errors
+    /// EINVAL for access flags that contradict, EFAULT for a range that is not mapped, ENOMEM.
+    fn reg_mr(
+        &self,
+        pd: &Arc<Self::Pd>,
+        address: usize,
+        length: usize,
+        iova: u64,
+        access: u32,
+    ) -> Result<(Self::Mr, Keys)>;
+    /// ibv_rereg_mr(3). After an error the region is as it was.
+    ///
+    /// # Errors
+    /// As for [`Provider::reg_mr`].
+    fn rereg_mr(&self, mr: &Arc<Self::Mr>, change: &Rereg<'_, Self>) -> Result<Keys> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_dereg_mr(3).
+    ///
+    /// # Errors
+    /// EBUSY while a memory window is bound to it.
+    fn dereg_mr(&self, mr: &Arc<Self::Mr>) -> Result<()>;
+    /// ibv_alloc_null_mr(3).
+    ///
+    /// # Errors
+    /// Its errno.
+    fn alloc_null_mr(&self, pd: &Arc<Self::Pd>) -> Result<(Self::Mr, Keys)> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_advise_mr(3).
+    ///
+    /// # Errors
+    /// EINVAL, EFAULT, ENOENT, EOPNOTSUPP as its page says.
+    fn advise_mr(
+        &self,
+        pd: &Arc<Self::Pd>,
+        advice: u32,
+        flags: u32,
+        sges: &[ibv_sge],
+    ) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
+
+    /// ibv_alloc_dm(3): `length` bytes, aligned to 2 to the power `log_align`.
+    ///
+    /// # Errors
+    /// Its errno.
+    fn alloc_dm(&self, length: usize, log_align: u32) -> Result<Self::Dm> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_free_dm(3).
+    ///
+    /// # Errors
+    /// Its errno.
+    fn free_dm(&self, dm: &Arc<Self::Dm>) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_memcpy_to_dm(3).
+    ///
+    /// # Errors
+    /// EFAULT beyond the end.
+    fn write_dm(&self, dm: &Arc<Self::Dm>, offset: u64, data: &[u8]) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_memcpy_from_dm(3).
+    ///
+    /// # Errors
+    /// EFAULT beyond the end.
+    fn read_dm(&self, dm: &Arc<Self::Dm>, offset: u64, data: &mut [u8]) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_reg_dm_mr(3).
+    ///
+    /// # Errors
+    /// EINVAL beyond the end, or without `IBV_ACCESS_ZERO_BASED`.
+    fn reg_dm_mr(
+        &self,
+        pd: &Arc<Self::Pd>,
+        dm: &Arc<Self::Dm>,
+        offset: u64,
+        length: usize,
+        access: u32,
+    ) -> Result<(Self::Mr, Keys)> {
+        Err(Errno::OPNOTSUPP)
+    }
+
+    /// ibv_alloc_mw(3): the window and its R_Key.
+    ///
+    /// # Errors
+    /// Its errno.
+    fn alloc_mw(&self, pd: &Arc<Self::Pd>, mw_type: ibv_mw_type) -> Result<(Self::Mw, u32)> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_dealloc_mw(3).
+    ///
+    /// # Errors
+    /// Its errno.
+    fn dealloc_mw(&self, mw: &Arc<Self::Mw>) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_bind_mw(3), for windows of type 1: posts the request, and answers the new R_Key, which
+    /// the shim stores in the window.
+    ///
+    /// # Errors
+    /// EINVAL, ENOMEM as its page says.
+    fn bind_mw(
+        &self,
+        qp: &Arc<Self::Qp>,
+        mw: &Arc<Self::Mw>,
+        id: u64,
+        flags: u32,
+        info: &BindInfo<'_, Self>,
+    ) -> Result<u32> {
+        Err(Errno::OPNOTSUPP)
+    }
+
+    /// ibv_create_cq(3), ibv_create_cq_ex(3): the queue, and how many entries it has.
+    ///
+    /// # Errors
+    /// EINVAL for a size, vector or flag that there is not; ENOMEM.
+    fn create_cq(&self, init: &CqInit<'_>) -> Result<(Self::Cq, u32)>;
+    /// ibv_resize_cq(3): how many entries it has now.
+    ///
+    /// # Errors
+    /// EINVAL for a size under the number of completions in it.
+    fn resize_cq(&self, cq: &Arc<Self::Cq>, entries: u32) -> Result<u32> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_modify_cq(3): moderation.
+    ///
+    /// # Errors
+    /// Its errno.
+    fn moderate_cq(&self, cq: &Arc<Self::Cq>, count: u16, period: u16) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_destroy_cq(3).
+    ///
+    /// # Errors
+    /// Its errno; then the queue is still there.
+    fn destroy_cq(&self, cq: &Arc<Self::Cq>) -> Result<Told>;
+    /// ibv_poll_cq(3): fills `room` from its beginning.
+    ///
+    /// # Errors
+    /// Its errno (the shim answers it as a negative number).
+    fn poll_cq(&self, cq: &Arc<Self::Cq>, room: &mut [ibv_wc]) -> Result<usize>;
+    /// The next completion of an extended queue; `None` if there is none.
+    fn poll_ex(&self, cq: &Arc<Self::Cq>) -> Option<Polled>;
+    /// ibv_req_notify_cq(3).
+    ///
+    /// # Errors
+    /// Its errno.
+    fn req_notify_cq(&self, cq: &Arc<Self::Cq>, solicited_only: bool) -> Result<()>;
+
+    /// ibv_create_srq(3), ibv_create_srq_ex(3): the queue and its number.
+    ///
+    /// # Errors
+    /// Its errno.
+    fn create_srq(&self, init: &mut SrqInit<'_, Self>) -> Result<(Self::Srq, u32)> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_modify_srq(3); `mask` are bits of `enum ibv_srq_attr_mask`.
+    ///
+    /// # Errors
+    /// Its errno.
+    fn modify_srq(&self, srq: &Arc<Self::Srq>, attr: &ibv_srq_attr, mask: u32) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_query_srq(3).
+    ///
+    /// # Errors
+    /// Its errno.
+    fn query_srq(&self, srq: &Arc<Self::Srq>) -> Result<ibv_srq_attr> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_destroy_srq(3): asynchronous events told.
+    ///
+    /// # Errors
+    /// Its errno.
+    fn destroy_srq(&self, srq: &Arc<Self::Srq>) -> Result<u32> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_post_srq_recv(3). Requests before the one that is refused are posted; the last that was
+    /// taken from the iterator is the bad one.
+    ///
+    /// # Errors
+    /// EINVAL, ENOMEM as its page says.
+    fn post_srq_recv(
+        &self,
+        srq: &Arc<Self::Srq>,
+        requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
+    ) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
+
+    /// ibv_create_qp(3), ibv_create_qp_ex(3): the queue pair and its number.
+    ///
+    /// # Errors
+    /// Its errno.
+    fn create_qp(&self, init: &mut QpInit<'_, Self>) -> Result<(Self::Qp, u32)>;
+    /// ibv_open_qp(3): an XRC target of the domain by its number.
+    ///
+    /// # Errors
+    /// Its errno.
+    fn open_qp(&self, xrcd: &Arc<Self::Xrcd>, number: u32, token: Token) -> Result<Self::Qp> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_modify_qp(3): the state after it.
+    ///
+    /// # Errors
+    /// EINVAL for a transition, attribute or value that there is not.
+    fn modify_qp(&self, qp: &Arc<Self::Qp>, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state>;
+    /// ibv_query_qp(3): all attributes, capabilities included. `attr` is all zeros.
+    ///
+    /// # Errors
+    /// Its errno.
+    fn query_qp(&self, qp: &Arc<Self::Qp>, attr: &mut ibv_qp_attr) -> Result<()>;
+    /// ibv_destroy_qp(3): asynchronous events told.
+    ///
+    /// # Errors
+    /// EBUSY while it is attached to a multicast group.
+    fn destroy_qp(&self, qp: &Arc<Self::Qp>) -> Result<u32>;
+    /// ibv_post_send(3), ibv_wr_complete(3). As for [`Provider::post_srq_recv`].
+    ///
+    /// # Errors
+    /// EINVAL, ENOMEM as its page says.
+    fn post_send(
+        &self,
+        qp: &Arc<Self::Qp>,
+        requests: &mut dyn Iterator<Item = SendRequest<'_, Self>>,
+    ) -> Result<()>;
+    /// ibv_post_recv(3). As for [`Provider::post_srq_recv`].
+    ///
+    /// # Errors
+    /// EINVAL, ENOMEM as its page says.
+    fn post_recv(
+        &self,
+        qp: &Arc<Self::Qp>,
+        requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
+    ) -> Result<()>;
+    /// ibv_attach_mcast(3).
+    ///
+    /// # Errors
+    /// Its errno.
+    fn attach_mcast(&self, qp: &Arc<Self::Qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_detach_mcast(3).
+    ///
+    /// # Errors
+    /// Its errno.
+    fn detach_mcast(&self, qp: &Arc<Self::Qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_set_ece(3).
+    ///
+    /// # Errors
+    /// Its errno.
+    fn set_ece(&self, qp: &Arc<Self::Qp>, ece: &ibv_ece) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_query_ece(3).
+    ///
+    /// # Errors
+    /// Its errno.
+    fn query_ece(&self, qp: &Arc<Self::Qp>) -> Result<ibv_ece> {
+        Err(Errno::OPNOTSUPP)
+    }
+
+    /// ibv_create_ah(3).
+    ///
+    /// # Errors
+    /// EINVAL for a port or GID that there is not.
+    fn create_ah(&self, pd: &Arc<Self::Pd>, attr: &ibv_ah_attr) -> Result<Self::Ah>;
+    /// ibv_destroy_ah(3).
+    ///
+    /// # Errors
+    /// Its errno.
+    fn destroy_ah(&self, ah: &Arc<Self::Ah>) -> Result<()> {
+        Ok(())
+    }
+
+    /// ibv_open_xrcd(3): the domain of the file, or an anonymous one. `flags` are `O_CREAT` and
+    /// `O_EXCL`.
+    ///
+    /// # Errors
+    /// Its errno.
+    fn open_xrcd(&self, file: Option<BorrowedFd<'_>>, flags: i32) -> Result<Self::Xrcd> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_close_xrcd(3).
+    ///
+    /// # Errors
+    /// Its errno.
+    fn close_xrcd(&self, xrcd: &Arc<Self::Xrcd>) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
+}

@@ -1,0 +1,125 @@
+#![forbid(unsafe_code)]
+//! Work requests as providers see them.
+
+use super::Provider;
+use crate::abi::{ibv_sge, ibv_wr_opcode};
+use std::sync::Arc;
+
+/// Bytes that the application wants to be copied while it posts.
+#[derive(Clone, Copy)]
+pub enum Inline<'a> {
+    /// `IBV_SEND_INLINE`, and `ibv_wr_set_inline_data_list`: pieces in order.
+    Pieces(&'a [&'a [u8]]),
+    /// One piece.
+    Bytes(&'a [u8]),
+}
+
+impl Inline<'_> {
+    /// Bytes in all.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        match self {
+            Self::Pieces(pieces) => pieces
+                .iter()
+                .fold(0usize, |sum, piece| sum.saturating_add(piece.len())),
+            Self::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    /// The bytes, copied.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        match self {
+            Self::Pieces(pieces) => pieces.concat(),
+            Self::Bytes(bytes) => bytes.to_vec(),
+        }
+    }
+}
+
+/// The data of a send request.
+#[derive(Clone, Copy)]
+pub enum Data<'a> {
+    /// Local memory.
+    Sges(&'a [ibv_sge]),
+    /// Bytes to copy.
+    Inline(Inline<'a>),
+}
+
+/// What a window is bound to.
+pub struct BindInfo<'a, P: Provider> {
+    /// The region; `None` unbinds.
+    pub mr: Option<&'a Arc<P::Mr>>,
+    /// First byte.
+    pub address: u64,
+    /// Bytes; 0 unbinds.
+    pub length: u64,
+    /// Bits of `enum ibv_access_flags`.
+    pub access: u32,
+}
+
+/// `IBV_WR_BIND_MW`, for windows of type 2.
+pub struct Bind<'a, P: Provider> {
+    /// The window.
+    pub mw: &'a Arc<P::Mw>,
+    /// Its new R_Key.
+    pub rkey: u32,
+    /// What it is bound to.
+    pub info: BindInfo<'a, P>,
+}
+
+/// `IBV_WR_TSO`.
+#[derive(Clone, Copy)]
+pub struct Tso<'a> {
+    /// Header of each segment.
+    pub header: &'a [u8],
+    /// Most bytes of payload a segment.
+    pub mss: u16,
+}
+
+/// A send request (`struct ibv_send_wr`, or one that ibv_wr_* calls made). Which members count
+/// depends on the opcode, as in ibv_post_send(3).
+pub struct SendRequest<'a, P: Provider> {
+    /// `wr_id`.
+    pub id: u64,
+    /// What to do. Values of no meaning are possible.
+    pub opcode: ibv_wr_opcode,
+    /// Bits of `enum ibv_send_flags`.
+    pub flags: u32,
+    /// The data.
+    pub data: Data<'a>,
+    /// `imm_data`, as it lies in memory.
+    pub imm: [u8; 4],
+    /// `invalidate_rkey`.
+    pub invalidate_rkey: u32,
+    /// `remote_addr`.
+    pub remote_address: u64,
+    /// `rkey`.
+    pub rkey: u32,
+    /// `compare_add`.
+    pub compare_add: u64,
+    /// `swap`.
+    pub swap: u64,
+    /// `IBV_WR_ATOMIC_WRITE`: the 8 bytes, when an ibv_wr_* call gave them.
+    pub atomic_write: Option<[u8; 8]>,
+    /// Datagrams: the address handle.
+    pub ah: Option<&'a Arc<P::Ah>>,
+    /// Datagrams: remote queue pair.
+    pub remote_qpn: u32,
+    /// Datagrams: remote Q_Key.
+    pub remote_qkey: u32,
+    /// XRC: remote shared receive queue.
+    pub remote_srqn: u32,
+    /// `IBV_WR_BIND_MW`.
+    pub bind: Option<Bind<'a, P>>,
+    /// `IBV_WR_TSO`.
+    pub tso: Option<Tso<'a>>,
+}
+
+/// A receive request (`struct ibv_recv_wr`).
+#[derive(Clone, Copy)]
+pub struct ReceiveRequest<'a> {
+    /// `wr_id`.
+    pub id: u64,
+    /// Where to scatter to.
+    pub sges: &'a [ibv_sge],
+}
