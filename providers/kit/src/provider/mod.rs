@@ -21,6 +21,7 @@ pub use request::{Bind, BindInfo, Data, Inline, ReceiveRequest, SendRequest, Tso
 
 use crate::abi::*;
 use crate::errno::{Errno, Result};
+use crate::sys::application::ApplicationMemory;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ pub struct Keys {
 /// How a region is to be changed (ibv_rereg_mr(3)).
 pub struct Rereg<'a, P: Provider> {
     /// `IBV_REREG_MR_CHANGE_TRANSLATION`: address and length.
-    pub range: Option<(usize, usize)>,
+    pub range: Option<ApplicationMemory>,
     /// `IBV_REREG_MR_CHANGE_PD`.
     pub pd: Option<&'a Arc<P::Pd>>,
     /// `IBV_REREG_MR_CHANGE_ACCESS`.
@@ -188,15 +189,16 @@ pub trait Provider: Edges + Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// ibv_reg_mr(3), ibv_reg_mr_iova(3). `access` are bits of `enum ibv_access_flags`.
+    /// ibv_reg_mr(3), ibv_reg_mr_iova(3). `access` are bits of `enum ibv_access_flags`. Implicit
+    /// on-demand paging (`IBV_ACCESS_ON_DEMAND`, address 0, length `SIZE_MAX`) comes as the whole
+    /// address space.
     ///
     /// # Errors
     /// EINVAL for access flags that contradict, EFAULT for a range that is not mapped, ENOMEM.
     fn reg_mr(
         &self,
         pd: &Arc<Self::Pd>,
-        address: usize,
-        length: usize,
+        memory: ApplicationMemory,
         iova: u64,
         access: u32,
     ) -> Result<(Self::Mr, Keys)>;

@@ -1,5 +1,6 @@
 //! Raw system and C library calls, one a function.
 
+pub mod application;
 pub mod attr;
 pub mod command;
 pub mod dl;

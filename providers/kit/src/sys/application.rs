@@ -1,0 +1,247 @@
+//! Memory that an application registered: a range that this process may read and write, because
+//! the application said so.
+
+use crate::errno::{Errno, Result};
+use core::ffi::{c_int, c_void};
+use core::ptr::with_exposed_provenance_mut;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Memory could not be used: the place is beyond the range, or not aligned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfRange;
+
+/// A range that an application registered. Any number of threads, peers and the application itself
+/// may use it at the same time, as with a device that works on memory; bytes may then be torn, but
+/// aligned words are not where [`ApplicationMemory::word`] is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApplicationMemory {
+    address: usize,
+    length: usize,
+}
+
+impl ApplicationMemory {
+    /// The range of `length` bytes from `address`.
+    ///
+    /// # Errors
+    /// EINVAL if it wraps around.
+    ///
+    /// # Safety
+    /// As ibv_reg_mr(3) asks of its caller: whatever of the range is used through the value is mapped, and
+    /// writable if it is written, as long as the value (or a copy) is used. No Rust reference to the
+    /// memory is alive meanwhile.
+    pub unsafe fn new(address: usize, length: usize) -> Result<Self> {
+        address.checked_add(length).ok_or(Errno::INVAL)?;
+        Ok(Self { address, length })
+    }
+
+    /// Address of the first byte.
+    #[must_use]
+    pub fn address(&self) -> usize {
+        self.address
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    fn at(&self, offset: usize, length: usize) -> core::result::Result<*mut u8, OutOfRange> {
+        let end = offset.checked_add(length).ok_or(OutOfRange)?;
+        if end > self.length {
+            return Err(OutOfRange);
+        }
+        Ok(with_exposed_provenance_mut(self.address + offset))
+    }
+
+    /// Part of the range.
+    ///
+    /// # Errors
+    /// [`OutOfRange`].
+    pub fn part(&self, offset: usize, length: usize) -> core::result::Result<Self, OutOfRange> {
+        self.at(offset, length)?;
+        let address = self.address + offset;
+        Ok(Self { address, length })
+    }
+
+    /// Reads the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// [`OutOfRange`].
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> core::result::Result<(), OutOfRange> {
+        let from = self.at(offset, to.len())?;
+        // SAFETY: inside the range, which `new` was promised; `to` is ours alone. The C function is
+        // called, rather than a copy of Rust's, since others may write meanwhile.
+        unsafe { libc::memcpy(to.as_mut_ptr().cast(), from.cast::<c_void>(), to.len()) };
+        Ok(())
+    }
+
+    /// Writes the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// [`OutOfRange`].
+    pub fn write(&self, offset: usize, from: &[u8]) -> core::result::Result<(), OutOfRange> {
+        let to = self.at(offset, from.len())?;
+        // SAFETY: as in `read`.
+        unsafe { libc::memcpy(to.cast(), from.as_ptr().cast::<c_void>(), from.len()) };
+        Ok(())
+    }
+
+    /// The word of 8 bytes at `offset`, for atomic operations.
+    ///
+    /// # Errors
+    /// [`OutOfRange`], also if its address is no multiple of 8.
+    pub fn word(&self, offset: usize) -> core::result::Result<Word<'_>, OutOfRange> {
+        let at = self.at(offset, size_of::<u64>())?.cast::<u64>();
+        if !at.is_aligned() {
+            return Err(OutOfRange);
+        }
+        // SAFETY: aligned and inside the range, which `new` was promised.
+        Ok(Word(unsafe { AtomicU64::from_ptr(at) }))
+    }
+
+    /// Brings in the pages of the range, for writing or only for reading, and so finds out whether
+    /// they are there: what a kernel does that pins them.
+    ///
+    /// # Errors
+    /// EFAULT if part of the range is not mapped, or not so; ENOMEM.
+    pub fn populate(&self, writable: bool) -> Result<()> {
+        if self.length == 0 {
+            return Ok(());
+        }
+        let page = rustix::param::page_size();
+        let begin = self.address - self.address % page;
+        let length = self.address - begin + self.length;
+        let advice = if writable {
+            libc::MADV_POPULATE_WRITE
+        } else {
+            libc::MADV_POPULATE_READ
+        };
+        match populate(begin, length, advice) {
+            // A kernel before Linux 5.14, or a mapping of a device: pages are tried one by one.
+            Err(Errno::INVAL) => self.probe(begin, page),
+            Err(Errno::NOMEM) => Err(self.probe(begin, page).err().unwrap_or(Errno::NOMEM)),
+            Err(_) => Err(Errno(libc::EFAULT)),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Reads a byte of each page by way of the kernel, which answers EFAULT where there is none.
+    fn probe(&self, begin: usize, page: usize) -> Result<()> {
+        let end = self.address + self.length;
+        let mut at = begin;
+        while at < end {
+            peek(at)?;
+            let Some(next) = at.checked_add(page) else {
+                break;
+            };
+            at = next;
+        }
+        Ok(())
+    }
+}
+
+/// A word of an application's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Word<'a>(&'a AtomicU64);
+
+impl Word<'_> {
+    /// Adds, modulo 2^64; answers what was there.
+    pub fn fetch_add(self, add: u64) -> u64 {
+        self.0.fetch_add(add, Ordering::SeqCst)
+    }
+
+    /// Stores `swap` if the word is `compare`; answers what was there.
+    pub fn compare_swap(self, compare: u64, swap: u64) -> u64 {
+        self.0
+            .compare_exchange(compare, swap, Ordering::SeqCst, Ordering::SeqCst)
+            .unwrap_or_else(|there| there)
+    }
+
+    /// Stores.
+    pub fn store(self, value: u64) {
+        self.0.store(value, Ordering::SeqCst);
+    }
+}
+
+fn populate(begin: usize, length: usize, advice: c_int) -> Result<()> {
+    let start = core::ptr::without_provenance_mut::<c_void>(begin);
+    // SAFETY: brings in pages as a read or a write of them would, without changing a byte; the
+    // kernel checks the addresses.
+    if unsafe { libc::madvise(start, length, advice) } == 0 {
+        return Ok(());
+    }
+    Err(super::errno::get())
+}
+
+fn peek(at: usize) -> Result<()> {
+    let mut byte = 0u8;
+    let local = libc::iovec {
+        iov_base: (&raw mut byte).cast(),
+        iov_len: 1,
+    };
+    let remote = libc::iovec {
+        iov_base: core::ptr::without_provenance_mut(at),
+        iov_len: 1,
+    };
+    // SAFETY: the kernel writes one byte, to `byte`, and checks the other address.
+    let got = unsafe {
+        libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
+    };
+    match got {
+        1 => Ok(()),
+        0 => Err(Errno(libc::EFAULT)),
+        _ => Err(super::errno::get()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(bytes: &mut [u8]) -> ApplicationMemory {
+        let address = bytes.as_mut_ptr().expose_provenance();
+        // SAFETY: the tests use the value while the bytes live, and the bytes only when it is not.
+        unsafe { ApplicationMemory::new(address, bytes.len()) }.expect("in the address space")
+    }
+
+    #[test]
+    fn bytes_are_read_and_written_inside_the_range_only() {
+        let mut bytes = [0u8; 32];
+        let memory = of(&mut bytes);
+        assert_eq!(memory.write(4, &[1, 2, 3]), Ok(()));
+        let mut back = [0u8; 3];
+        assert_eq!(memory.read(4, &mut back), Ok(()));
+        assert_eq!(back, [1, 2, 3]);
+        assert_eq!(memory.write(30, &[1, 2, 3]), Err(OutOfRange));
+        assert_eq!(memory.read(usize::MAX, &mut back), Err(OutOfRange));
+        assert_eq!(memory.write(32, &[]), Ok(()));
+        assert_eq!(bytes[3..8], [0, 1, 2, 3, 0]);
+    }
+
+    #[test]
+    fn words_are_atomic_and_aligned() {
+        let mut words = [5u64; 2];
+        let bytes = bytemuck::bytes_of_mut(&mut words);
+        let memory = of(bytes);
+        let word = memory.word(8).expect("aligned");
+        assert_eq!(word.fetch_add(2), 5);
+        assert_eq!(word.compare_swap(1, 9), 7);
+        assert_eq!(word.compare_swap(7, 9), 7);
+        assert!(memory.word(4).is_err());
+        assert!(memory.word(16).is_err());
+        assert_eq!(words, [5, 9]);
+    }
+
+    #[test]
+    fn ranges_that_wrap_or_are_not_mapped_are_told() {
+        // SAFETY: nothing of it is used.
+        assert!(unsafe { ApplicationMemory::new(usize::MAX, 2) }.is_err());
+        // SAFETY: as above; the kernel is only asked about it.
+        let nothing = unsafe { ApplicationMemory::new(4096, 4096) }.expect("in the address space");
+        assert_eq!(nothing.populate(true), Err(Errno(libc::EFAULT)));
+        assert_eq!(nothing.populate(false), Err(Errno(libc::EFAULT)));
+        let mut bytes = vec![0u8; 100_000];
+        assert_eq!(of(&mut bytes).populate(true), Ok(()));
+    }
+}
