@@ -6,7 +6,7 @@ use std::{ffi::OsString, path::PathBuf};
 use anyhow::{Result, bail};
 use lexopt::prelude::*;
 
-use crate::bench::Part;
+use crate::{bench::Part, install};
 
 pub const USAGE: &str = "\
 cargo xtask test [--only STAGE,...] [--stock [--bless]] [--list]
@@ -20,6 +20,12 @@ cargo xtask vm [--stock] [--write] -- COMMAND [ARGUMENT...]
     --write  with IBVERBS_FORCE_WRITE=1
 cargo xtask demo
     Boots that machine and shows Debian's ibv_devinfo and ibv_rc_pingpong over the library.
+cargo xtask install [--destdir DIR] [--prefix DIR] [--libdir DIR] [--includedir DIR] [--docdir DIR]
+                    [--no-strip]
+    Installs what `cargo build --release` built: the library, headers, libibverbs.pc.
+    --destdir   a directory that stands for / (default: / itself)
+    --prefix    /usr/local unless named; the library goes to its lib unless --libdir is named
+    --no-strip  leaves debug information in the library
 cargo xtask bench [--write] [--only PART]
     Compares the library built here with the system's; fails if a row is above its bound.
     --write  writes docs/benchmarks.md; not with --only
@@ -31,6 +37,7 @@ pub enum Command {
     Vm(Vm),
     Demo,
     Bench(Bench),
+    Install(install::Options),
     /// What the virtual machine is started with; not for people.
     InGuest {
         results: PathBuf,
@@ -69,6 +76,7 @@ pub fn parse(mut words: lexopt::Parser) -> Result<Command> {
         Value(name) if name == "vm" => vm(words),
         Value(name) if name == "demo" => nothing_more(words, Command::Demo),
         Value(name) if name == "bench" => bench(words),
+        Value(name) if name == "install" => install(words),
         Value(name) if name == "in-guest" => {
             let results = words.value()?.into();
             nothing_more(words, Command::InGuest { results })
@@ -143,6 +151,26 @@ fn bench(mut words: lexopt::Parser) -> Result<Command> {
     Ok(Command::Bench(options))
 }
 
+fn install(mut words: lexopt::Parser) -> Result<Command> {
+    let mut options = install::Options::default();
+    while let Some(word) = words.next()? {
+        let directory = match word {
+            Long("destdir") => &mut options.destdir,
+            Long("prefix") => &mut options.prefix,
+            Long("libdir") => &mut options.libdir,
+            Long("includedir") => &mut options.includedir,
+            Long("docdir") => &mut options.docdir,
+            Long("no-strip") => {
+                options.strip = false;
+                continue;
+            }
+            other => return Err(other.unexpected().into()),
+        };
+        *directory = Some(words.value()?.into());
+    }
+    Ok(Command::Install(options))
+}
+
 fn part(name: &str) -> Result<Part> {
     match name {
         "guest" => Ok(Part::Guest),
@@ -194,6 +222,22 @@ mod tests {
         assert!(words("demo now").is_err());
         assert!(words("vm --stock").is_err());
     }
+
+    #[test]
+    fn an_installation_is_told_where() {
+        let wanted = install::Options {
+            destdir: Some("d".into()),
+            prefix: Some("/usr".into()),
+            strip: false,
+            ..install::Options::default()
+        };
+        let got = words("install --destdir d --prefix=/usr --no-strip");
+        assert_eq!(got.ok(), Some(Command::Install(wanted)));
+        assert!(words("install /usr").is_err());
+        assert!(words("install --prefix").is_err());
+        assert!(words("install --bindir /usr/bin").is_err());
+    }
+
     #[test]
     fn a_part_of_the_bench_is_not_written_as_the_whole() {
         let wanted = Bench {

@@ -69,7 +69,8 @@ impl Dirs {
         Ok(lib)
     }
 
-    fn built(&self) -> Result<PathBuf> {
+    /// The file that cargo built.
+    pub fn built(&self) -> Result<PathBuf> {
         let built = self.target.join("release/libibverbs.so");
         if !built.exists() {
             bail!(

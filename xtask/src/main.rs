@@ -1,9 +1,10 @@
 //! The project's own commands, run as `cargo xtask <command>`.
 //!
 //! `test` runs everything that shows the library to be right, `demo` shows it at work, `vm` gives
-//! a machine with an RDMA device to try things on, `bench` compares with the system's library.
-//! All of them, `test` and `bench` for a part, need a kernel with RDMA drivers; they boot one in
-//! QEMU and start this same binary again inside.
+//! a machine with an RDMA device to try things on, `bench` compares with the system's library,
+//! `install` puts the library in its place.
+//! All but `install`, `test` and `bench` for a part, need a kernel with RDMA drivers; they boot one
+//! in QEMU and start this same binary again inside.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -14,6 +15,7 @@ mod dirs;
 mod expect;
 mod guest;
 mod host;
+mod install;
 mod needs;
 mod record;
 mod report;
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         cli::Command::Vm(options) => vm::run_command(&options),
         cli::Command::Demo => demo::run(),
         cli::Command::Bench(options) => bench::run(&options),
+        cli::Command::Install(options) => install::run(&options),
         cli::Command::InGuest { results } => guest::run(&results),
         cli::Command::Help => {
             println!("{}", cli::USAGE);

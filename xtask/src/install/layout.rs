@@ -1,0 +1,246 @@
+//! What is called what, and what goes where.
+#![forbid(unsafe_code)]
+
+use std::path::{self, Component, Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// The release of rdma-core whose libibverbs this one answers to: pkg-config's version, which
+/// programs compare with what they need, counts in these.
+pub const RDMA_CORE: &str = "44.0";
+
+/// What was said on the command line; directories that were not named get their usual place.
+#[derive(Debug, PartialEq)]
+pub struct Options {
+    pub destdir: Option<PathBuf>,
+    pub prefix: Option<PathBuf>,
+    pub libdir: Option<PathBuf>,
+    pub includedir: Option<PathBuf>,
+    pub docdir: Option<PathBuf>,
+    pub strip: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            destdir: None,
+            prefix: None,
+            libdir: None,
+            includedir: None,
+            docdir: None,
+            strip: true,
+        }
+    }
+}
+
+/// Where things go. All but `destdir` are paths in the installed system.
+#[derive(Debug)]
+pub struct Layout {
+    pub destdir: PathBuf,
+    prefix: PathBuf,
+    pub libdir: PathBuf,
+    pub includedir: PathBuf,
+    pub docdir: PathBuf,
+}
+
+impl Layout {
+    pub fn new(options: &Options) -> Result<Self> {
+        let destdir = options.destdir.as_deref().unwrap_or(Path::new("/"));
+        if destdir.as_os_str().is_empty() {
+            bail!("--destdir is empty");
+        }
+        let destdir = path::absolute(destdir).context("--destdir")?;
+        let prefix = installed("--prefix", options.prefix.as_deref(), || {
+            "/usr/local".into()
+        })?;
+        let libdir = installed("--libdir", options.libdir.as_deref(), || prefix.join("lib"))?;
+        let includedir = installed("--includedir", options.includedir.as_deref(), || {
+            prefix.join("include")
+        })?;
+        let docdir = installed("--docdir", options.docdir.as_deref(), || {
+            prefix.join("share/doc/ferroverbs")
+        })?;
+        Ok(Self {
+            destdir,
+            prefix,
+            libdir,
+            includedir,
+            docdir,
+        })
+    }
+
+    /// Fills the template of the pkg-config file.
+    pub fn pkg_config(&self, template: &str, names: &Names) -> Result<String> {
+        let text = template
+            .replace("@prefix@", text(&self.prefix)?)
+            .replace("@libdir@", &self.below_prefix(&self.libdir)?)
+            .replace("@includedir@", &self.below_prefix(&self.includedir)?)
+            .replace("@release@", Names::RELEASE)
+            .replace("@version@", &names.version());
+        if text.contains('@') {
+            bail!("the template of the pkg-config file names something unknown");
+        }
+        Ok(text)
+    }
+
+    /// A path as pkg-config's variables give it, so that the prefix can be moved.
+    fn below_prefix(&self, path: &Path) -> Result<String> {
+        match path.strip_prefix(&self.prefix) {
+            Ok(rest) if self.prefix != Path::new("/") => Ok(format!("${{prefix}}/{}", text(rest)?)),
+            _ => Ok(text(path)?.to_owned()),
+        }
+    }
+}
+
+/// A directory of the installed system: absolute, and sayable in a pkg-config file.
+fn installed(
+    option: &str,
+    given: Option<&Path>,
+    usual: impl FnOnce() -> PathBuf,
+) -> Result<PathBuf> {
+    let Some(path) = given else {
+        return Ok(usual());
+    };
+    if !path.is_absolute() {
+        bail!("{option} {}: not an absolute path", path.display());
+    }
+    let up = |part: Component<'_>| part == Component::ParentDir;
+    if path.components().any(up) {
+        bail!("{option} {}: leads upwards", path.display());
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+~:".contains(c);
+    if !text(path)?.chars().all(plain) {
+        bail!(
+            "{option} {}: only letters, digits and /._-+~: can stand in a pkg-config file",
+            path.display()
+        );
+    }
+    // Without doubled slashes and dots, which would end up in the pkg-config file.
+    Ok(path.components().collect())
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str()
+        .with_context(|| format!("{} is not UTF-8", path.display()))
+}
+
+/// The names of the library's file.
+#[derive(Debug)]
+pub struct Names {
+    /// N of the highest exported node IBVERBS_1.N.
+    node: u32,
+}
+
+impl Names {
+    pub const SONAME: &str = "libibverbs.so.1";
+    /// What the linker looks for.
+    pub const LINKED: &str = "libibverbs.so";
+    pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
+
+    /// Reads the nodes of the version script.
+    pub fn new(map: &str) -> Result<Self> {
+        let nodes = map.lines().filter_map(|line| {
+            let (number, _) = line.strip_prefix("IBVERBS_1.")?.split_once(' ')?;
+            number.parse().ok()
+        });
+        let node = nodes.max().context("the version script has no node")?;
+        Ok(Self { node })
+    }
+
+    /// The file itself, named as rdma-core does: SONAME, node, release.
+    pub fn file(&self) -> String {
+        format!("{}.{}.{}", Self::SONAME, self.node, Self::RELEASE)
+    }
+
+    /// What pkg-config says.
+    pub fn version(&self) -> String {
+        format!("1.{}.{RDMA_CORE}", self.node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAP: &str =
+        "/* x */\nIBVERBS_1.9 {\n};\nIBVERBS_1.14 {\n} IBVERBS_1.9;\nIBVERBS_PRIVATE_34 {\n};\n";
+
+    fn usr(libdir: &str) -> Options {
+        Options {
+            prefix: Some("/usr".into()),
+            libdir: Some(libdir.into()),
+            ..Options::default()
+        }
+    }
+
+    #[test]
+    fn the_file_is_named_by_the_highest_node() {
+        let names = Names::new(MAP).unwrap();
+        let release = Names::RELEASE;
+        assert_eq!(names.file(), format!("libibverbs.so.1.14.{release}"));
+        assert_eq!(names.version(), "1.14.44.0");
+        assert!(Names::new("IBVERBS_PRIVATE_34 {\n};\n").is_err());
+    }
+
+    #[test]
+    fn directories_follow_the_prefix() {
+        let layout = Layout::new(&Options::default()).unwrap();
+        assert_eq!(layout.destdir, Path::new("/"));
+        assert_eq!(layout.libdir, Path::new("/usr/local/lib"));
+        assert_eq!(layout.includedir, Path::new("/usr/local/include"));
+        assert_eq!(layout.docdir, Path::new("/usr/local/share/doc/ferroverbs"));
+    }
+
+    #[test]
+    fn bad_directories_are_refused() {
+        for bad in [
+            "lib",
+            "",
+            "/usr/../etc",
+            "/usr/my lib",
+            "/usr/$x",
+            "/a\nb",
+            "/ü",
+        ] {
+            assert!(Layout::new(&usr(bad)).is_err(), "{bad:?}");
+        }
+        let empty = Options {
+            destdir: Some(PathBuf::new()),
+            ..Options::default()
+        };
+        assert!(Layout::new(&empty).is_err());
+    }
+
+    #[test]
+    fn pkg_config_counts_in_rdma_cores_releases() {
+        let layout = Layout::new(&usr("//usr/lib/./x86_64-linux-gnu/")).unwrap();
+        let template = include_str!("../../../pkgconfig/libibverbs.pc.in");
+        let text = layout
+            .pkg_config(template, &Names::new(MAP).unwrap())
+            .unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        for wanted in [
+            "prefix=/usr",
+            "libdir=${prefix}/lib/x86_64-linux-gnu",
+            "includedir=${prefix}/include",
+            "Version: 1.14.44.0",
+            "Libs: -L${libdir} -libverbs",
+        ] {
+            assert!(lines.contains(&wanted), "{wanted}");
+        }
+        assert!(
+            layout
+                .pkg_config("@prefx@", &Names::new(MAP).unwrap())
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn a_directory_elsewhere_is_named_in_full() {
+        let layout = Layout::new(&usr("/opt/lib")).unwrap();
+        let text = layout
+            .pkg_config("@libdir@", &Names::new(MAP).unwrap())
+            .unwrap();
+        assert_eq!(text, "/opt/lib");
+    }
+}

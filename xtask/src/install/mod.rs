@@ -1,0 +1,228 @@
+//! `cargo xtask install`: puts the built library, its headers and its pkg-config file in place.
+//!
+//! Nothing is built or fetched here. All that is to be written is gathered first; then it is
+//! written below the destination and nowhere else.
+#![forbid(unsafe_code)]
+
+mod layout;
+mod tree;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::dirs::Dirs;
+pub use layout::Options;
+use layout::{Layout, Names};
+use tree::Tree;
+
+/// Headers that rdma-core keeps to itself, and so do we: what providers are built with.
+const PRIVATE_HEADERS: &[&str] = &[
+    "driver",
+    "driver.h",
+    "kern-abi.h",
+    "cmd_ioctl.h",
+    "cmd_write.h",
+    "marshall.h",
+];
+
+const DOCUMENTS: &[&str] = &["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
+
+/// A file or link to be, by its path in the installed system.
+enum Item {
+    File { path: PathBuf, bytes: Vec<u8> },
+    Link { path: PathBuf, target: String },
+}
+
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let layout = Layout::new(options)?;
+    let dirs = Dirs::find()?;
+    let items = gather(&dirs, &layout, options.strip)?;
+    let tree = Tree::at(&layout.destdir)?;
+    for item in &items {
+        match item {
+            Item::File { path, bytes } => tree.file(path, bytes)?,
+            Item::Link { path, target } => tree.link(path, target)?,
+        };
+    }
+    println!(
+        "installed {} files below {}",
+        items.len(),
+        layout.destdir.display()
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn gather(dirs: &Dirs, layout: &Layout, strip: bool) -> Result<Vec<Item>> {
+    let map = read_text(&dirs.root.join("src/libibverbs.map"))?;
+    let names = Names::new(&map)?;
+    let mut items = vec![Item::File {
+        path: layout.libdir.join(names.file()),
+        bytes: library(dirs, strip)?,
+    }];
+    let links = [
+        (Names::SONAME, names.file()),
+        (Names::LINKED, Names::SONAME.to_owned()),
+    ];
+    for (link, target) in links {
+        let path = layout.libdir.join(link);
+        items.push(Item::Link { path, target });
+    }
+    let template = read_text(&dirs.root.join("pkgconfig/libibverbs.pc.in"))?;
+    items.push(Item::File {
+        path: layout.libdir.join("pkgconfig/libibverbs.pc"),
+        bytes: layout.pkg_config(&template, &names)?.into_bytes(),
+    });
+    let include = dirs.root.join("include/infiniband");
+    for header in public_headers(&include)? {
+        items.push(Item::File {
+            bytes: read(&include.join(&header))?,
+            path: layout.includedir.join("infiniband").join(header),
+        });
+    }
+    for document in DOCUMENTS {
+        items.push(Item::File {
+            path: layout.docdir.join(document),
+            bytes: read(&dirs.root.join(document))?,
+        });
+    }
+    Ok(items)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("read {}", path.display()))
+}
+
+fn read_text(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
+}
+
+/// The library that cargo built; stripped, if asked for.
+fn library(dirs: &Dirs, strip: bool) -> Result<Vec<u8>> {
+    let built = dirs.built()?;
+    if !strip {
+        return read(&built);
+    }
+    let stripped = dirs.work.join("stripped.so");
+    strip_into(&built, &stripped)?;
+    read(&stripped)
+}
+
+/// Takes debug information and local symbols out. Notes stay, so the build-id does.
+fn strip_into(built: &Path, stripped: &Path) -> Result<()> {
+    let output = Command::new("strip")
+        .args(["--strip-unneeded", "-o"])
+        .args([stripped, built])
+        .output()
+        .context("start strip (package binutils; or use --no-strip)")?;
+    if !output.status.success() {
+        bail!(
+            "strip failed: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(())
+}
+
+/// The headers for applications, by their paths below `include`, in order.
+fn public_headers(include: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    headers_below(include, Path::new(""), &mut found)?;
+    found.retain(|header| {
+        let mut private = PRIVATE_HEADERS.iter();
+        !private.any(|name| header.starts_with(name))
+    });
+    if found.is_empty() {
+        bail!("no headers in {}", include.display());
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn headers_below(include: &Path, below: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    let dir = include.join(below);
+    let entries = fs::read_dir(&dir).with_context(|| format!("read {}", dir.display()))?;
+    for entry in entries {
+        let entry = entry?;
+        let path = below.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            headers_below(include, &path, found)?;
+        } else if path.extension().is_some_and(|ending| ending == "h") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn include() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../include/infiniband")
+    }
+
+    #[test]
+    fn what_is_kept_back_exists() {
+        for name in PRIVATE_HEADERS {
+            assert!(include().join(name).exists(), "{name}");
+        }
+    }
+
+    /// An installed header whose include is not installed would break every program.
+    #[test]
+    fn installed_headers_include_installed_ones_only() {
+        let headers = public_headers(&include()).unwrap();
+        for wanted in ["verbs.h", "verbs_api.h", "verbs/wr.h"] {
+            assert!(headers.contains(&PathBuf::from(wanted)), "{wanted}");
+        }
+        for header in &headers {
+            let text = fs::read_to_string(include().join(header)).unwrap();
+            for line in text.lines() {
+                let Some(rest) = line.strip_prefix("#include <infiniband/") else {
+                    assert!(!line.starts_with("#include \""), "{line}");
+                    continue;
+                };
+                let name = rest.split('>').next().unwrap();
+                let known = headers.contains(&PathBuf::from(name));
+                assert!(known, "{} includes {name}", header.display());
+            }
+        }
+    }
+
+    #[test]
+    fn stripping_keeps_the_build_id() {
+        let dir = tempfile::tempdir().unwrap();
+        let source = dir.path().join("a.c");
+        let (built, stripped) = (dir.path().join("a.so"), dir.path().join("b.so"));
+        fs::write(
+            &source,
+            "static int hidden_name; int f(void) { return hidden_name++; }",
+        )
+        .unwrap();
+        let compiled = Command::new("cc")
+            .args(["-g", "-shared", "-fPIC", "-Wl,--build-id", "-o"])
+            .args([&built, &source])
+            .status()
+            .unwrap();
+        assert!(compiled.success());
+        strip_into(&built, &stripped).unwrap();
+        assert_eq!(notes(&built), notes(&stripped));
+        assert!(notes(&stripped).contains("Build ID: "));
+        let has_name = |path| {
+            let bytes = fs::read(path).unwrap();
+            bytes.windows(11).any(|part| part == b"hidden_name")
+        };
+        assert!(has_name(&built) && !has_name(&stripped));
+        assert!(strip_into(&source, &stripped).is_err());
+    }
+
+    fn notes(file: &Path) -> String {
+        let output = Command::new("readelf").arg("-n").arg(file).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    }
+}
