@@ -2,6 +2,9 @@
 //! The library's own part of a context.
 
 use super::Table;
+use crate::provider::Edges;
+use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What stands behind `verbs_context::priv`. Providers never look inside.
@@ -14,6 +17,8 @@ pub struct Private {
     pub ioctl_write: AtomicBool,
     /// One bit a command: the kernel answered that it has no such ioctl.
     unsupported: [AtomicU64; 2],
+    /// The provider, if it is one in user space.
+    edges: OnceLock<Arc<dyn Edges>>,
     /// The provider's verbs, every missing one filled with its default.
     pub verbs: Table,
 }
@@ -26,8 +31,19 @@ impl Private {
             imported: AtomicBool::new(false),
             ioctl_write: AtomicBool::new(false),
             unsupported: [AtomicU64::new(0), AtomicU64::new(0)],
+            edges: OnceLock::new(),
             verbs: Table::new(),
         }
+    }
+
+    /// Whom to ask what the library asks the kernel for other devices; `None` for those.
+    pub fn edges(&self) -> Option<&dyn Edges> {
+        self.edges.get().map(AsRef::as_ref)
+    }
+
+    /// Notes the provider of a context that is being opened. The first one stays.
+    pub fn set_edges(&self, edges: Arc<dyn Edges>) {
+        self.edges.get_or_init(|| edges);
     }
 
     /// Whether the kernel has already refused the ioctl of this command (a slot number below 128).
