@@ -4,7 +4,9 @@ use super::buffer::bytes;
 use crate::{export::ret, symver};
 use kit::{
     abi::{
-        handle::{Cq, Ctx, Pd, Qp, RwqIndTable, Srq, receives, sends, xrcd_number},
+        handle::{
+            Cq, Ctx, Pd, Qp, QpAnswer, QpChange, RwqIndTable, Srq, receives, sends, xrcd_number,
+        },
         kernel::*,
         *,
     },
@@ -407,8 +409,8 @@ unsafe extern "C" fn modify_qp(
     // buffer.
     ret::command(unsafe {
         Qp::from_raw(pair).and_then(|h| {
-            let attr = attr.as_ref().ok_or(Errno::INVAL)?;
-            let command = qp::modify_command(h.number(), attr, attr_mask.cast_unsigned());
+            let change = QpChange::from_raw(attr, attr_mask.cast_unsigned())?;
+            let command = qp::modify_command(h.number(), change);
             let cmd = bytes(cmd, cmd_size);
             let mut driver = Driver::buffers::<ib_uverbs_modify_qp>(cmd, &mut [])?;
             qp::modify_qp(&h.ctx(), &command, &mut driver)
@@ -429,14 +431,9 @@ unsafe extern "C" fn modify_qp_ex(
     // SAFETY: as above.
     ret::command(unsafe {
         Qp::from_raw(pair).and_then(|h| {
-            let attr = attr.as_ref().ok_or(Errno::INVAL)?;
-            let mask = attr_mask.cast_unsigned();
-            // Old programs' attributes end before the rate limit.
-            let rate_limit = match mask & IBV_QP_RATE_LIMIT {
-                0 => 0,
-                _ => attr.rate_limit,
-            };
-            let command = qp::modify_command(h.number(), attr, mask);
+            let change = QpChange::from_raw(attr, attr_mask.cast_unsigned())?;
+            let rate_limit = change.rate_limit().unwrap_or(0);
+            let command = qp::modify_command(h.number(), change);
             let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
             let mut driver = Driver::buffers::<ib_uverbs_ex_modify_qp>(cmd, resp)?;
             qp::modify_qp_ex(&h.ctx(), command, rate_limit, &mut driver)
@@ -457,13 +454,13 @@ unsafe extern "C" fn query_qp(
     // own buffer.
     ret::command(unsafe {
         Qp::from_raw(pair).and_then(|h| {
-            let (attr, init_attr) = (attr.as_mut(), init_attr.as_mut());
-            let (attr, init_attr) = attr.zip(init_attr).ok_or(Errno::INVAL)?;
+            let mut attr = QpAnswer::from_raw(attr)?;
+            let init_attr = init_attr.as_mut().ok_or(Errno::INVAL)?;
             let cmd = bytes(cmd, cmd_size);
             let mut driver = Driver::buffers::<ib_uverbs_query_qp>(cmd, &mut [])?;
             let mask = attr_mask.cast_unsigned();
             let told = qp::query_qp(&h.ctx(), h.number(), mask, &mut driver)?;
-            qp::read_attr(attr, &told);
+            qp::read_attr(&mut attr, &told);
             init_attr.qp_context = (*pair).qp_context;
             init_attr.send_cq = (*pair).send_cq;
             init_attr.recv_cq = (*pair).recv_cq;

@@ -1,9 +1,10 @@
 //! Attributes of queue pairs, in the API's form and the kernel's.
 
+use crate::abi::handle::{QpAnswer, QpChange};
 use crate::abi::kernel::*;
 use crate::abi::*;
 
-fn destination(attr: &ibv_ah_attr) -> ib_uverbs_qp_dest {
+fn destination(attr: ibv_ah_attr) -> ib_uverbs_qp_dest {
     ib_uverbs_qp_dest {
         dgid: attr.grh.dgid.bytes(),
         flow_label: attr.grh.flow_label,
@@ -20,18 +21,22 @@ fn destination(attr: &ibv_ah_attr) -> ib_uverbs_qp_dest {
     }
 }
 
-fn read_destination(attr: &mut ibv_ah_attr, dest: &ib_uverbs_qp_dest) {
-    attr.grh.dgid.raw = dest.dgid;
-    attr.grh.flow_label = dest.flow_label;
-    attr.grh.sgid_index = dest.sgid_index;
-    attr.grh.hop_limit = dest.hop_limit;
-    attr.grh.traffic_class = dest.traffic_class;
-    attr.dlid = dest.dlid;
-    attr.sl = dest.sl;
-    attr.src_path_bits = dest.src_path_bits;
-    attr.static_rate = dest.static_rate;
-    attr.is_global = dest.is_global;
-    attr.port_num = dest.port_num;
+fn address(dest: &ib_uverbs_qp_dest) -> ibv_ah_attr {
+    ibv_ah_attr {
+        grh: ibv_global_route {
+            dgid: ibv_gid { raw: dest.dgid },
+            flow_label: dest.flow_label,
+            sgid_index: dest.sgid_index,
+            hop_limit: dest.hop_limit,
+            traffic_class: dest.traffic_class,
+        },
+        dlid: dest.dlid,
+        sl: dest.sl,
+        src_path_bits: dest.src_path_bits,
+        static_rate: dest.static_rate,
+        is_global: dest.is_global,
+        port_num: dest.port_num,
+    }
 }
 
 /// A value for which the kernel's structure has a byte. One that is too large becomes the largest,
@@ -40,22 +45,21 @@ fn byte(value: u32) -> u8 {
     u8::try_from(value).unwrap_or(u8::MAX)
 }
 
-/// The command that changes the attributes of queue pair `handle` named by `mask`
-/// (`IBV_QP_*`). What the mask leaves out is zero and not read: the memory behind `attr` may end
-/// before the rate limit, as that of programs built before it was added does.
-pub fn modify_command(handle: u32, attr: &ibv_qp_attr, mask: u32) -> ib_uverbs_modify_qp {
+/// The command that makes this change of queue pair `handle`. What the mask leaves out is zero.
+pub fn modify_command(handle: u32, change: QpChange<'_>) -> ib_uverbs_modify_qp {
+    let mask = change.mask();
     let mut command = ib_uverbs_modify_qp {
         qp_handle: handle,
         attr_mask: mask,
         ..Default::default()
     };
-    add_state(&mut command, attr, mask);
+    add_state(&mut command, change);
     // Of the changes a queue pair goes through, most need no more than the first.
     if mask & PATH != 0 {
-        add_path(&mut command, attr, mask);
+        add_path(&mut command, change);
     }
     if mask & TRANSPORT != 0 {
-        add_transport(&mut command, attr, mask);
+        add_transport(&mut command, change);
     }
     command
 }
@@ -75,107 +79,113 @@ const TRANSPORT: u32 = IBV_QP_TIMEOUT
     | IBV_QP_MAX_DEST_RD_ATOMIC;
 
 #[inline(never)]
-fn add_state(command: &mut ib_uverbs_modify_qp, attr: &ibv_qp_attr, mask: u32) {
-    if mask & IBV_QP_STATE != 0 {
-        command.qp_state = byte(attr.qp_state);
+fn add_state(command: &mut ib_uverbs_modify_qp, change: QpChange<'_>) {
+    if let Some(value) = change.qp_state() {
+        command.qp_state = byte(value);
     }
-    if mask & IBV_QP_CUR_STATE != 0 {
-        command.cur_qp_state = byte(attr.cur_qp_state);
+    if let Some(value) = change.cur_qp_state() {
+        command.cur_qp_state = byte(value);
     }
-    if mask & IBV_QP_EN_SQD_ASYNC_NOTIFY != 0 {
-        command.en_sqd_async_notify = attr.en_sqd_async_notify;
+    if let Some(value) = change.en_sqd_async_notify() {
+        command.en_sqd_async_notify = value;
     }
-    if mask & IBV_QP_ACCESS_FLAGS != 0 {
-        command.qp_access_flags = attr.qp_access_flags;
+    if let Some(value) = change.qp_access_flags() {
+        command.qp_access_flags = value;
     }
-    if mask & IBV_QP_PKEY_INDEX != 0 {
-        command.pkey_index = attr.pkey_index;
+    if let Some(value) = change.pkey_index() {
+        command.pkey_index = value;
     }
-    if mask & IBV_QP_PORT != 0 {
-        command.port_num = attr.port_num;
+    if let Some(value) = change.port_num() {
+        command.port_num = value;
     }
-    if mask & IBV_QP_QKEY != 0 {
-        command.qkey = attr.qkey;
-    }
-}
-
-#[inline(never)]
-fn add_path(command: &mut ib_uverbs_modify_qp, attr: &ibv_qp_attr, mask: u32) {
-    if mask & IBV_QP_AV != 0 {
-        command.dest = destination(&attr.ah_attr);
-    }
-    if mask & IBV_QP_PATH_MTU != 0 {
-        command.path_mtu = byte(attr.path_mtu);
-    }
-    if mask & IBV_QP_ALT_PATH != 0 {
-        command.alt_dest = destination(&attr.alt_ah_attr);
-        command.alt_pkey_index = attr.alt_pkey_index;
-        command.alt_port_num = attr.alt_port_num;
-        command.alt_timeout = attr.alt_timeout;
-    }
-    if mask & IBV_QP_PATH_MIG_STATE != 0 {
-        command.path_mig_state = byte(attr.path_mig_state);
-    }
-    if mask & IBV_QP_DEST_QPN != 0 {
-        command.dest_qp_num = attr.dest_qp_num;
+    if let Some(value) = change.qkey() {
+        command.qkey = value;
     }
 }
 
 #[inline(never)]
-fn add_transport(command: &mut ib_uverbs_modify_qp, attr: &ibv_qp_attr, mask: u32) {
-    if mask & IBV_QP_TIMEOUT != 0 {
-        command.timeout = attr.timeout;
+fn add_path(command: &mut ib_uverbs_modify_qp, change: QpChange<'_>) {
+    if let Some(value) = change.ah_attr() {
+        command.dest = destination(value);
     }
-    if mask & IBV_QP_RETRY_CNT != 0 {
-        command.retry_cnt = attr.retry_cnt;
+    if let Some(value) = change.path_mtu() {
+        command.path_mtu = byte(value);
     }
-    if mask & IBV_QP_RNR_RETRY != 0 {
-        command.rnr_retry = attr.rnr_retry;
+    if let Some(alternate) = change.alt_ah_attr() {
+        command.alt_dest = destination(alternate);
     }
-    if mask & IBV_QP_MIN_RNR_TIMER != 0 {
-        command.min_rnr_timer = attr.min_rnr_timer;
+    if let Some(index) = change.alt_pkey_index() {
+        command.alt_pkey_index = index;
     }
-    if mask & IBV_QP_RQ_PSN != 0 {
-        command.rq_psn = attr.rq_psn;
+    if let Some(port) = change.alt_port_num() {
+        command.alt_port_num = port;
     }
-    if mask & IBV_QP_SQ_PSN != 0 {
-        command.sq_psn = attr.sq_psn;
+    if let Some(timeout) = change.alt_timeout() {
+        command.alt_timeout = timeout;
     }
-    if mask & IBV_QP_MAX_QP_RD_ATOMIC != 0 {
-        command.max_rd_atomic = attr.max_rd_atomic;
+    if let Some(value) = change.path_mig_state() {
+        command.path_mig_state = byte(value);
     }
-    if mask & IBV_QP_MAX_DEST_RD_ATOMIC != 0 {
-        command.max_dest_rd_atomic = attr.max_dest_rd_atomic;
+    if let Some(value) = change.dest_qp_num() {
+        command.dest_qp_num = value;
+    }
+}
+
+#[inline(never)]
+fn add_transport(command: &mut ib_uverbs_modify_qp, change: QpChange<'_>) {
+    if let Some(value) = change.timeout() {
+        command.timeout = value;
+    }
+    if let Some(value) = change.retry_cnt() {
+        command.retry_cnt = value;
+    }
+    if let Some(value) = change.rnr_retry() {
+        command.rnr_retry = value;
+    }
+    if let Some(value) = change.min_rnr_timer() {
+        command.min_rnr_timer = value;
+    }
+    if let Some(value) = change.rq_psn() {
+        command.rq_psn = value;
+    }
+    if let Some(value) = change.sq_psn() {
+        command.sq_psn = value;
+    }
+    if let Some(value) = change.max_rd_atomic() {
+        command.max_rd_atomic = value;
+    }
+    if let Some(value) = change.max_dest_rd_atomic() {
+        command.max_dest_rd_atomic = value;
     }
 }
 
 /// Fills the attributes that the kernel told. The rate limit and `en_sqd_async_notify`, which it
 /// does not tell, keep their values.
-pub fn read_attr(attr: &mut ibv_qp_attr, told: &ib_uverbs_query_qp_resp) {
-    attr.qp_state = told.qp_state.into();
-    attr.cur_qp_state = told.cur_qp_state.into();
-    attr.path_mtu = told.path_mtu.into();
-    attr.path_mig_state = told.path_mig_state.into();
-    attr.qkey = told.qkey;
-    attr.rq_psn = told.rq_psn;
-    attr.sq_psn = told.sq_psn;
-    attr.dest_qp_num = told.dest_qp_num;
-    attr.qp_access_flags = told.qp_access_flags;
-    attr.cap = told.cap();
-    read_destination(&mut attr.ah_attr, &told.dest);
-    read_destination(&mut attr.alt_ah_attr, &told.alt_dest);
-    attr.pkey_index = told.pkey_index;
-    attr.alt_pkey_index = told.alt_pkey_index;
-    attr.sq_draining = told.sq_draining;
-    attr.max_rd_atomic = told.max_rd_atomic;
-    attr.max_dest_rd_atomic = told.max_dest_rd_atomic;
-    attr.min_rnr_timer = told.min_rnr_timer;
-    attr.port_num = told.port_num;
-    attr.timeout = told.timeout;
-    attr.retry_cnt = told.retry_cnt;
-    attr.rnr_retry = told.rnr_retry;
-    attr.alt_port_num = told.alt_port_num;
-    attr.alt_timeout = told.alt_timeout;
+pub fn read_attr(attr: &mut QpAnswer<'_>, told: &ib_uverbs_query_qp_resp) {
+    attr.set_qp_state(told.qp_state.into());
+    attr.set_cur_qp_state(told.cur_qp_state.into());
+    attr.set_path_mtu(told.path_mtu.into());
+    attr.set_path_mig_state(told.path_mig_state.into());
+    attr.set_qkey(told.qkey);
+    attr.set_rq_psn(told.rq_psn);
+    attr.set_sq_psn(told.sq_psn);
+    attr.set_dest_qp_num(told.dest_qp_num);
+    attr.set_qp_access_flags(told.qp_access_flags);
+    attr.set_cap(told.cap());
+    attr.set_ah_attr(address(&told.dest));
+    attr.set_alt_ah_attr(address(&told.alt_dest));
+    attr.set_pkey_index(told.pkey_index);
+    attr.set_alt_pkey_index(told.alt_pkey_index);
+    attr.set_sq_draining(told.sq_draining);
+    attr.set_max_rd_atomic(told.max_rd_atomic);
+    attr.set_max_dest_rd_atomic(told.max_dest_rd_atomic);
+    attr.set_min_rnr_timer(told.min_rnr_timer);
+    attr.set_port_num(told.port_num);
+    attr.set_timeout(told.timeout);
+    attr.set_retry_cnt(told.retry_cnt);
+    attr.set_rnr_retry(told.rnr_retry);
+    attr.set_alt_port_num(told.alt_port_num);
+    attr.set_alt_timeout(told.alt_timeout);
 }
 
 impl ib_uverbs_query_qp_resp {

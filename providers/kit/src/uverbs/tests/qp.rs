@@ -1,6 +1,7 @@
 //! Queue pairs.
 
 use super::commands::{handle, method, number, told, written};
+use crate::abi::handle::{QpAnswer, QpChange};
 use crate::abi::kernel::ioctl::*;
 use crate::abi::kernel::*;
 use crate::abi::*;
@@ -285,7 +286,7 @@ fn attributes(fill: u8) -> ibv_qp_attr {
         ..told_all(fill)
     };
     let mut attr = blank();
-    qp::read_attr(&mut attr, &told);
+    qp::read_attr(&mut QpAnswer::new(&mut attr), &told);
     attr.en_sqd_async_notify = fill;
     attr
 }
@@ -397,7 +398,7 @@ proptest! {
         // No byte of these attributes is zero, so a filled byte shows.
         let mut attr = attributes(0x5a);
         attr.qkey = 0x5a5a_5a5a;
-        let command = qp::modify_command(qp, &attr, mask);
+        let command = qp::modify_command(qp, QpChange::new(&attr, mask));
         prop_assert_eq!((command.qp_handle, command.attr_mask), (qp, mask));
         let mut expected = ib_uverbs_modify_qp::zeroed();
         expected.qp_handle = qp;
@@ -425,7 +426,7 @@ proptest! {
         prop_assert_eq!(attr.ah_attr.grh.dgid.bytes(), [fill; 16]);
         prop_assert_eq!(attr.alt_ah_attr.grh.dgid.bytes(), [fill.wrapping_add(1); 16]);
         prop_assert_eq!((attr.rate_limit, attr.en_sqd_async_notify), (0, fill));
-        let command = qp::modify_command(1, &attr, IBV_QP_AV | IBV_QP_ALT_PATH);
+        let command = qp::modify_command(1, QpChange::new(&attr, IBV_QP_AV | IBV_QP_ALT_PATH));
         let (primary, alternate) = (dest(fill), dest(fill.wrapping_add(1)));
         prop_assert_eq!(bytemuck::bytes_of(&command.dest), bytemuck::bytes_of(&primary));
         prop_assert_eq!(bytemuck::bytes_of(&command.alt_dest), bytemuck::bytes_of(&alternate));
@@ -436,7 +437,7 @@ proptest! {
 fn a_state_too_large_is_not_taken_for_another() {
     let mut attr = blank();
     attr.qp_state = 0x103;
-    let command = qp::modify_command(1, &attr, IBV_QP_STATE);
+    let command = qp::modify_command(1, QpChange::new(&attr, IBV_QP_STATE));
     assert_eq!(command.qp_state, u8::MAX);
 }
 
@@ -468,7 +469,7 @@ fn the_rate_limit_needs_the_extended_command() {
 #[test]
 fn modifies_and_queries() {
     let kernel = written(&());
-    let command = qp::modify_command(77, &attributes(1), IBV_QP_STATE);
+    let command = qp::modify_command(77, QpChange::new(&attributes(1), IBV_QP_STATE));
     qp::modify_qp(&kernel, &command, &mut Driver::none()).unwrap();
     let (number, c) = told::<ib_uverbs_modify_qp>(&kernel);
     assert_eq!((number, c.qp_handle), (IB_USER_VERBS_CMD_MODIFY_QP, 77));
