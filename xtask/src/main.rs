@@ -22,6 +22,7 @@ mod report;
 mod stages;
 mod suites;
 mod unit;
+mod valgrind;
 mod vm;
 
 use std::process::ExitCode;

@@ -29,14 +29,15 @@ const PACKAGES: &[&str] = &[
     "libibverbs-dev",
     "librdmacm-dev",
     "ibverbs-providers",
-    // The virtual machine.
+    // The virtual machine; virtme-ng asks file(1) how busybox is linked.
+    "file",
     "qemu-system-x86",
     "linux-image-amd64",
     "kmod",
     "iproute2",
     "busybox-static",
     "python3-venv",
-    // The bench counts instructions with it.
+    // The unit tests run under it; the bench counts instructions with it.
     "valgrind",
     // The suites.
     "rdma-core",

@@ -26,6 +26,15 @@ impl Tally {
         *self.skips.entry(reason.to_owned()).or_default() += 1;
     }
 
+    /// Adds another part of the same stage.
+    pub fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failures.extend(other.failures);
+        for (reason, number) in other.skips {
+            *self.skips.entry(reason).or_default() += number;
+        }
+    }
+
     pub fn skipped(&self) -> usize {
         self.skips.values().sum()
     }
@@ -139,6 +148,22 @@ fn counts(tally: &Tally) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_of_a_stage_add_up() {
+        let mut part = Tally {
+            passed: 2,
+            ..Tally::default()
+        };
+        part.fail("x");
+        part.skip("no device");
+        let mut whole = Tally::default();
+        whole.skip("no device");
+        whole.add(part);
+        assert_eq!((whole.passed, whole.failures.len()), (2, 1));
+        assert_eq!(whole.skipped(), 2);
+        assert_eq!(whole.skips.len(), 1);
+    }
 
     #[test]
     fn the_last_line_is_the_totals() {

@@ -20,7 +20,7 @@ use crate::{
     record::{Record, parse_list},
     report::{Report, Tally},
     suites::{Run, SUITES},
-    unit,
+    unit, valgrind,
     vm::{self, Job},
 };
 
@@ -72,6 +72,7 @@ const CARGO: &[Cargo] = &[
 ];
 
 const UNIT: &str = "unit";
+const VALGRIND: &str = "unit:valgrind";
 const GUEST: &str = "guest:";
 const C_TESTS: &str = "c-tests";
 
@@ -121,7 +122,8 @@ fn names(stock: bool) -> Vec<String> {
     let guest = guest_runs(stock)
         .into_iter()
         .map(|(_, run)| format!("{GUEST}{}", run.label()));
-    cargo.chain(guest).collect()
+    let valgrind = [VALGRIND.to_owned()];
+    cargo.chain(valgrind).chain(guest).collect()
 }
 
 /// Whether a stage was asked for: by its name, or by a part of it up to a `:` or `.`.
@@ -184,6 +186,12 @@ fn on_this_machine(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Res
             one_test(stage.name, ended_well, &log)
         };
         report.add(stage.name, start.elapsed(), tally);
+    }
+    if chosen(&options.only, VALGRIND) {
+        println!("-- {VALGRIND}: the unit tests of the packages with unsafe code");
+        let start = Instant::now();
+        let tally = valgrind::run(dirs, &dirs.work.join("valgrind.log"))?;
+        report.add(VALGRIND, start.elapsed(), tally);
     }
     Ok(())
 }
