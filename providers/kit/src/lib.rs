@@ -5,10 +5,12 @@
 //! - [`uverbs`]: the commands that go to the kernel;
 //! - [`sys`]: raw system and C library calls;
 //! - [`errno`]: the error type;
+//! - [`netlink`]: messages and sockets of netlink;
 //! - [`provider`]: the trait of providers written in Rust.
 
 pub mod abi;
 pub mod errno;
+pub mod netlink;
 pub mod provider;
 pub mod sys;
 pub mod table;

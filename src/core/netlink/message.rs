@@ -4,8 +4,8 @@
 //! Numbers are those of `linux/include/uapi/rdma/rdma_netlink.h`; integers are in the host's
 //! byte order, strings end with a NUL.
 
-use super::frame::{Kind, Question};
 use kit::errno::{Errno, Result};
+use kit::netlink::frame::{Kind, Question};
 use netlink_packet_core::{DefaultNla, NlasIterator, parse_u8, parse_u32, parse_u64};
 
 /// Client number of the device commands, the upper part of a message type.

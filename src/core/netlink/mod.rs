@@ -2,15 +2,13 @@
 //! What the kernel says about RDMA over netlink: its devices, their character devices, and
 //! whether fork is safe for registered memory.
 
-pub mod connection;
-pub mod frame;
 mod message;
 
 pub use message::{CharDevice, DeviceInfo};
 
-use connection::Connection;
-use frame::Kind;
 use kit::errno::{Errno, Result};
+use kit::netlink::connection::Connection;
+use kit::netlink::frame::Kind;
 use message::{Attributes, Command};
 use netlink_packet_core::DefaultNla;
 

@@ -3,9 +3,9 @@
 
 use super::message::{self, Link, Neighbour, Route};
 use super::{Hop, Mac, Network};
-use crate::core::netlink::connection::Connection;
-use crate::core::netlink::frame::{self, Kind};
 use kit::errno::{Errno, Result};
+use kit::netlink::connection::Connection;
+use kit::netlink::frame::{self, Kind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType};
@@ -126,7 +126,7 @@ fn listen(events: &mut Connection, hop: &Hop, end: Instant) -> Result<Option<Mac
         if !readable(events, left)? {
             continue;
         }
-        match events.next() {
+        match events.news() {
             Ok(datagram) => {
                 if let Some(mac) = told(hop, datagram.unwrap_or_default())? {
                     return Ok(Some(mac));

@@ -5,34 +5,17 @@
 //! `if_addr.h`, `if_link.h`, `neighbour.h`.
 
 use super::Mac;
-use crate::core::netlink::frame::{Kind, Question};
 use kit::errno::{Errno, Result};
-use netlink_packet_core::{DefaultNla, NlaBuffer, NlasIterator, parse_u16};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use kit::netlink::frame::{Kind, Question};
+use kit::netlink::route::{INET, INET6, address, attributes, split};
+use netlink_packet_core::{DefaultNla, parse_u16};
+use std::net::IpAddr;
 
 /// Multicast group of changes in the neighbour table, as a bit (`RTNLGRP_NEIGH`).
 pub const NEIGHBOUR_GROUP: u32 = 1 << 2;
 
 /// `RTM_NEWNEIGH`: a neighbour is new, or has changed.
 pub const NEW_NEIGHBOUR: u16 = 28;
-
-/// `AF_INET`, `AF_INET6` as the messages have them.
-const INET: u8 = 2;
-const INET6: u8 = 10;
-
-/// The attributes behind a structure of `SIZE` bytes.
-fn split<const SIZE: usize>(payload: &[u8]) -> Result<(&[u8; SIZE], &[u8])> {
-    payload.split_first_chunk().ok_or(Errno::PROTO)
-}
-
-/// Calls `take` with each attribute.
-fn attributes(bytes: &[u8], mut take: impl FnMut(u16, &[u8]) -> Result<()>) -> Result<()> {
-    for nla in NlasIterator::new(bytes) {
-        let nla: NlaBuffer<&[u8]> = nla.map_err(|_| Errno::PROTO)?;
-        take(nla.kind(), nla.value())?;
-    }
-    Ok(())
-}
 
 fn family(address: IpAddr) -> u8 {
     match address {
@@ -46,19 +29,6 @@ fn octets(address: IpAddr) -> Vec<u8> {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),
     }
-}
-
-/// An address of a family; none for families other than IPv4 and IPv6.
-fn address(family: u8, value: &[u8]) -> Result<Option<IpAddr>> {
-    Ok(Some(match family {
-        INET => Ipv4Addr::from(exactly::<4>(value)?).into(),
-        INET6 => Ipv6Addr::from(exactly::<16>(value)?).into(),
-        _ => return Ok(None),
-    }))
-}
-
-fn exactly<const SIZE: usize>(value: &[u8]) -> Result<[u8; SIZE]> {
-    value.try_into().map_err(|_| Errno::PROTO)
 }
 
 /// An Ethernet address; none for link addresses of other lengths, and for an interface that

@@ -1,5 +1,5 @@
-use super::super::frame::{self, HEADER, Progress};
 use super::*;
+use kit::netlink::frame::{self, HEADER, Progress};
 use netlink_packet_core::{
     Emitable, NLM_F_ACK, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer,
 };

@@ -2,6 +2,7 @@
 use super::*;
 use netlink_packet_core::Emitable;
 use proptest::prelude::*;
+use std::net::Ipv6Addr;
 
 const MAC: Mac = [2, 0, 0, 0, 0, 11];
 

@@ -2,7 +2,7 @@
 //! A socket to one of the kernel's netlink protocols.
 
 use super::frame::{self, Progress, Question};
-use kit::errno::{Errno, Result};
+use crate::errno::{Errno, Result};
 use rustix::buffer::spare_capacity;
 use rustix::io::retry_on_intr;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -16,6 +16,8 @@ const DATAGRAM: usize = 32 * 1024;
 pub struct Connection {
     socket: OwnedFd,
     sequence: u32,
+    /// What the list that was answered last stood for changed meanwhile.
+    interrupted: bool,
     /// The datagram received last. Its room is not cleared first: that would cost more than all
     /// the rest of a question.
     buffer: Vec<u8>,
@@ -41,6 +43,7 @@ impl Connection {
         Ok(Self {
             socket,
             sequence: 0,
+            interrupted: false,
             buffer: Vec::with_capacity(DATAGRAM),
         })
     }
@@ -59,20 +62,30 @@ impl Connection {
         let request = question.bytes(self.sequence)?;
         retry_on_intr(|| net::send(&self.socket, &request, SendFlags::empty()))?;
         let sequence = self.sequence;
+        self.interrupted = false;
         loop {
             // The kernel answers while it is asked, so this does not wait long.
             let datagram = self.receive(RecvFlags::empty())?;
+            let interrupted = frame::is_interrupted(datagram);
             if frame::read(datagram, sequence, &mut each)? == Progress::Complete {
+                self.interrupted |= interrupted;
                 return Ok(());
             }
+            self.interrupted |= interrupted;
         }
+    }
+
+    /// Whether what was listed last changed while it was listed, so that a part may be missing or
+    /// be there twice.
+    pub fn interrupted(&self) -> bool {
+        self.interrupted
     }
 
     /// The next datagram that has come in; none when there is none yet.
     ///
     /// # Errors
     /// ENOBUFS when messages were lost because this process was slow to read them.
-    pub fn next(&mut self) -> Result<Option<&[u8]>> {
+    pub fn news(&mut self) -> Result<Option<&[u8]>> {
         match self.receive(RecvFlags::DONTWAIT) {
             Ok(datagram) => Ok(Some(datagram)),
             Err(e) if e.raw() == libc::EAGAIN => Ok(None),

@@ -4,10 +4,10 @@
 //! The header, the end of an answer, acknowledgements and errors are those of
 //! `linux/include/uapi/linux/netlink.h`; what stands between is the business of each protocol.
 
-use kit::errno::{Errno, Result};
+use crate::errno::{Errno, Result};
 use netlink_packet_core::{
-    DefaultNla, Emitable, ErrorBuffer, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE,
-    NLMSG_ERROR, NLMSG_NOOP, NLMSG_OVERRUN, NetlinkBuffer,
+    DefaultNla, Emitable, ErrorBuffer, NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST,
+    NLMSG_DONE, NLMSG_ERROR, NLMSG_NOOP, NLMSG_OVERRUN, NetlinkBuffer,
 };
 
 /// Bytes of `struct nlmsghdr`.
@@ -83,6 +83,13 @@ pub fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<NetlinkBuffer<&[
         };
         Some(message.map(|(message, _)| message))
     })
+}
+
+/// Whether a datagram of a list says that the list changed while it was sent.
+pub fn is_interrupted(datagram: &[u8]) -> bool {
+    messages(datagram)
+        .map_while(Result::ok)
+        .any(|message| message.flags() & NLM_F_DUMP_INTR != 0)
 }
 
 /// The first message, and what follows it.
