@@ -1,0 +1,78 @@
+//! The ports of this process.
+
+use super::Port;
+use crate::netdev::{self, Interface};
+use kit::errno::{Errno, Result};
+use kit::sys::per_process::PerProcess;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A forked child starts with none: its parent's may have been changing just then.
+static PORTS: PerProcess<Ports> = PerProcess::new();
+
+/// Those of this process.
+///
+/// # Errors
+/// ENOMEM at the first call.
+pub fn ports() -> Result<&'static Ports> {
+    PORTS.get()
+}
+
+/// Asks the kernel for news if nobody is told them. What is known stays if it cannot be asked.
+pub fn look_unless_followed() {
+    if let Ok(ports) = ports()
+        && ports.followers.load(Ordering::Acquire) == 0
+    {
+        let _ = ports.look();
+    }
+}
+
+/// Ports, one an interface: made when first asked for, kept as long as the interface is there.
+#[derive(Default)]
+pub struct Ports {
+    /// Held while the kernel is asked, so that what ports learn never goes back in time.
+    known: Mutex<Vec<Arc<Port>>>,
+    /// How many see to it that news are taken in when they come.
+    followers: AtomicUsize,
+}
+
+impl Ports {
+    /// Takes in what interfaces there are now, and answers them. Events are told before it
+    /// returns.
+    ///
+    /// # Errors
+    /// Those of [`netdev::interfaces`].
+    pub fn look(&self) -> Result<Vec<Interface>> {
+        let mut known = self.known.lock();
+        let interfaces = netdev::interfaces()?;
+        follow(&mut known, &interfaces);
+        Ok(interfaces)
+    }
+
+    /// The port of the interface of that index.
+    ///
+    /// # Errors
+    /// ENODEV when there is none; those of [`netdev::interfaces`].
+    pub fn of(&self, index: u32) -> Result<Arc<Port>> {
+        let mut known = self.known.lock();
+        let interfaces = netdev::interfaces()?;
+        follow(&mut known, &interfaces);
+        if let Some(port) = known.iter().find(|port| port.interface() == index) {
+            return Ok(Arc::clone(port));
+        }
+        let interface = interfaces.iter().find(|i| i.index == index);
+        let port = Arc::new(Port::new(interface.ok_or(Errno::NODEV)?));
+        known.push(Arc::clone(&port));
+        Ok(port)
+    }
+}
+
+/// Forgets ports whose interface is gone; contexts on them keep them.
+fn follow(known: &mut Vec<Arc<Port>>, interfaces: &[Interface]) {
+    known.retain(|port| {
+        let interface = interfaces.iter().find(|i| i.index == port.interface());
+        port.follow(interface);
+        interface.is_some()
+    });
+}

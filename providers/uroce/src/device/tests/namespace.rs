@@ -1,0 +1,141 @@
+//! Ports on the real kernel, in a network namespace of the test's own.
+
+use super::*;
+use crate::list::devices;
+use crate::netdev::News;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::ffi::OsStr;
+use std::process::Command;
+
+/// Says that the namespace is there.
+const THERE: &str = "FERROVERBS_TEST_NAMESPACE";
+
+#[test]
+fn in_a_namespace() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: network namespaces need root");
+        return;
+    }
+    let output = Command::new("unshare")
+        .arg("-n")
+        .arg(std::env::current_exe().expect("a path"))
+        .args(["--exact", "--ignored", "--nocapture"])
+        .arg("device::tests::namespace::inside")
+        .env(THERE, "1")
+        .output()
+        .expect("unshare runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{complained}");
+    assert!(
+        said.contains("test result: ok. 1 passed"),
+        "{said}\n{complained}"
+    );
+}
+
+fn ip(arguments: &str) {
+    let done = Command::new("ip").args(arguments.split(' ')).status();
+    assert!(done.expect("ip runs").success(), "ip {arguments}");
+}
+
+/// The listing's names, and the complaints.
+fn names(variable: &str) -> (String, usize) {
+    let listing = devices(Some(OsStr::new(variable)));
+    let names: Vec<_> = listing.devices.into_iter().map(|d| d.name).collect();
+    (names.join(" "), listing.complaints.len())
+}
+
+/// Waits for news, and takes in what they are about.
+fn look(news: &mut News) {
+    let mut fds = [PollFd::new(&*news, PollFlags::IN)];
+    poll(&mut fds, None).expect("news come");
+    assert_eq!(news.take(), Ok(true));
+    ports().expect("there").look().expect("listed");
+}
+
+#[test]
+#[ignore = "in_a_namespace runs it, where the namespace is"]
+fn inside() {
+    if std::env::var_os(THERE).is_none() {
+        eprintln!("skipped: in_a_namespace runs this");
+        return;
+    }
+    ip("link set lo up");
+    assert_eq!(names("lo"), ("uroce_lo".to_owned(), 0));
+    assert_eq!(names("v0,lo"), ("uroce_lo".to_owned(), 1));
+    ip("link add v0 address 02:00:00:00:00:0a type veth peer name v1");
+    assert_eq!(names("v0,lo"), ("uroce_lo uroce_v0".to_owned(), 0));
+    let listing = devices(Some(OsStr::new("v0")));
+    let first = &listing.devices[0];
+    assert_eq!(first.guid, 0x0000_00ff_fe00_000a);
+    follows(first.interface);
+    // The same name again is another device.
+    assert_eq!(names("v0"), (String::new(), 1));
+    ip("link add v0 type veth peer name v1");
+    let again = devices(Some(OsStr::new("v0")));
+    assert_ne!(again.devices[0].interface, first.interface);
+    fills(again.devices[0].interface);
+}
+
+/// Addresses and state come and go; in the end the interface does.
+fn follows(interface: u32) {
+    let port = ports().expect("there").of(interface).expect("a port");
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&events);
+    let _listener = port.subscribe(move |event| kept.lock().push(event));
+    let mut news = News::listen().expect("listening");
+    let address = |index| port.address(index).map(|address| address.to_string());
+    // Until the port tells the event.
+    let mut until = |event| {
+        while !events.lock().contains(&event) {
+            look(&mut news);
+        }
+        events.lock().clear();
+    };
+    ip("addr add 10.77.0.1/24 dev v0");
+    until(IBV_EVENT_GID_CHANGE);
+    assert_eq!(address(0).as_deref(), Ok("10.77.0.1"));
+    ip("link set v1 up");
+    ip("link set v0 up");
+    until(IBV_EVENT_PORT_ACTIVE);
+    ip("addr add 10.77.0.2/24 dev v0");
+    until(IBV_EVENT_GID_CHANGE);
+    let place = port.gid_table().iter().find_map(|entry| {
+        let ours = entry.gid.bytes() == gid_of([10, 77, 0, 2].into()).bytes();
+        ours.then_some(entry.gid_index)
+    });
+    let place = place.expect("in the table");
+    // Taking away the first takes away its second addresses, unless they are promoted.
+    std::fs::write("/proc/sys/net/ipv4/conf/v0/promote_secondaries", "1").expect("written");
+    ip("addr del 10.77.0.1/24 dev v0");
+    until(IBV_EVENT_GID_CHANGE);
+    assert_eq!(address(0), Err(Errno::INVAL));
+    assert_eq!(address(place).as_deref(), Ok("10.77.0.2"));
+    ip("link set v1 down");
+    until(IBV_EVENT_PORT_ERR);
+    let mut attr = bytemuck::Zeroable::zeroed();
+    port.query(&mut attr);
+    assert_eq!((attr.state, attr.phys_state), (IBV_PORT_DOWN, 2));
+    ip("link set v0 mtu 9000");
+    port.query(&mut attr);
+    assert_eq!(attr.active_mtu, IBV_MTU_4096);
+    ip("link del v0");
+    until(IBV_EVENT_DEVICE_FATAL);
+    assert!(port.is_gone());
+    let gone = ports().expect("there").of(interface);
+    assert_eq!(gone.err(), Some(Errno::NODEV));
+}
+
+/// Every place of the table can be filled.
+fn fills(interface: u32) {
+    let port = ports().expect("there").of(interface).expect("a port");
+    let batch: String = (0..260)
+        .map(|n| format!("addr add 10.88.{}.{}/32 dev v0\n", n / 256, n % 256))
+        .collect();
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), batch).expect("written");
+    let path = file.path().to_str().expect("a path");
+    ip(&format!("-batch {path}"));
+    assert_eq!(port.gid_table().len(), 256);
+    assert!(port.gid_entry(1, PLACES - 1).is_ok());
+}

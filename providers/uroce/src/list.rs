@@ -1,0 +1,132 @@
+//! The devices that there are now.
+
+use crate::config::{self, Wanted};
+use crate::device::ports;
+use crate::netdev::Interface;
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// A device: the same one as long as name and interface are the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Device {
+    /// Its name, `uroce_` and that of its interface.
+    pub name: String,
+    /// Index of the interface.
+    pub interface: u32,
+    /// Node GUID, in the host's byte order.
+    pub guid: u64,
+}
+
+/// The devices, and why others are missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// In the order of the interfaces' indices.
+    pub devices: Vec<Device>,
+    /// One line each: what is wrong, and what to do.
+    pub complaints: Vec<String>,
+}
+
+/// Which devices the configuration asks for and are there. `variable` is the value of
+/// [`config::VARIABLE`], none in a process that must not trust its environment.
+#[must_use]
+pub fn devices(variable: Option<&OsStr>) -> Listing {
+    let (wanted, mut complaints) = config::read(variable, Path::new(config::FILE));
+    if wanted.is_none() {
+        return Listing {
+            devices: Vec::new(),
+            complaints,
+        };
+    }
+    let found = match ports().and_then(|ports| ports.look()) {
+        Ok(interfaces) => choose(&wanted, &interfaces),
+        Err(e) => Listing {
+            devices: Vec::new(),
+            complaints: vec![format!(
+                "no devices: the network interfaces cannot be listed (errno {}): \
+                 let this process open netlink sockets (AF_NETLINK, NETLINK_ROUTE)",
+                e.raw()
+            )],
+        },
+    };
+    complaints.extend(found.complaints);
+    Listing {
+        devices: found.devices,
+        complaints,
+    }
+}
+
+fn choose(wanted: &Wanted, interfaces: &[Interface]) -> Listing {
+    let mut chosen: Vec<_> = interfaces
+        .iter()
+        .filter(|i| wanted.wants(&i.name))
+        .collect();
+    chosen.sort_by_key(|interface| interface.index);
+    let missing = wanted
+        .names
+        .iter()
+        .filter(|name| !interfaces.iter().any(|i| i.name == **name));
+    Listing {
+        devices: chosen.into_iter().map(device).collect(),
+        complaints: missing.map(|name| complaint(name)).collect(),
+    }
+}
+
+fn complaint(name: &str) -> String {
+    format!(
+        "no device uroce_{name}: there is no network interface '{name}': \
+         name one that 'ip link' shows in {} or {}",
+        config::VARIABLE,
+        config::FILE
+    )
+}
+
+fn device(interface: &Interface) -> Device {
+    Device {
+        name: format!("uroce_{}", interface.name),
+        interface: interface.index,
+        guid: crate::device::guid(interface),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interface(name: &str, index: u32) -> Interface {
+        Interface {
+            name: name.to_owned(),
+            index,
+            ..Interface::default()
+        }
+    }
+
+    fn wanted(all: bool, names: &[&str]) -> Wanted {
+        Wanted {
+            all,
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn those_that_are_wanted_and_there() {
+        let interfaces = [interface("eth0", 2), interface("lo", 1)];
+        let names = |wanted| {
+            let listing = choose(&wanted, &interfaces);
+            let names: Vec<_> = listing.devices.into_iter().map(|d| d.name).collect();
+            (names.join(" "), listing.complaints)
+        };
+        assert_eq!(names(wanted(true, &[])).0, "uroce_lo uroce_eth0");
+        assert_eq!(names(wanted(false, &["eth0"])).0, "uroce_eth0");
+        let (found, complaints) = names(wanted(false, &["eth1", "lo"]));
+        assert_eq!((found.as_str(), complaints.len()), ("uroce_lo", 1));
+        assert!(complaints[0].contains("'eth1'"), "{complaints:?}");
+    }
+
+    #[test]
+    fn none_are_wanted_by_default() {
+        assert_eq!(devices(Some(OsStr::new(""))), Listing::default());
+        assert_eq!(devices(Some(OsStr::new("lo"))).devices.len(), 1);
+        let none = devices(Some(OsStr::new("no such")));
+        assert_eq!((none.devices.len(), none.complaints.len()), (0, 2));
+    }
+}
