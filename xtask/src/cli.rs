@@ -42,6 +42,10 @@ pub enum Command {
     InGuest {
         results: PathBuf,
     },
+    /// What the stage `package` starts in namespaces of its own; not for people.
+    InRoot {
+        job: PathBuf,
+    },
     Help,
 }
 
@@ -80,6 +84,10 @@ pub fn parse(mut words: lexopt::Parser) -> Result<Command> {
         Value(name) if name == "in-guest" => {
             let results = words.value()?.into();
             nothing_more(words, Command::InGuest { results })
+        }
+        Value(name) if name == "in-root" => {
+            let job = words.value()?.into();
+            nothing_more(words, Command::InRoot { job })
         }
         Value(name) if name == "help" => nothing_more(words, Command::Help),
         Long("help") | Short('h') => Ok(Command::Help),

@@ -17,6 +17,7 @@ mod guest;
 mod host;
 mod install;
 mod needs;
+mod package;
 mod record;
 mod report;
 mod stages;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         cli::Command::Bench(options) => bench::run(&options),
         cli::Command::Install(options) => install::run(&options),
         cli::Command::InGuest { results } => guest::run(&results),
+        cli::Command::InRoot { job } => package::in_root(&job),
         cli::Command::Help => {
             println!("{}", cli::USAGE);
             Ok(ExitCode::SUCCESS)

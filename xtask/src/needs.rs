@@ -50,6 +50,9 @@ const PACKAGES: &[&str] = &[
     "python3-mpi4py",
 ];
 
+/// What making and looking at Debian packages takes beside those.
+const PACKAGING: &[&str] = &["dpkg-dev", "debhelper", "lintian", "pkgconf"];
+
 /// Documentation that minimal images of Debian leave out, and that holds tests.
 const KEPT_DOCS: &[&str] = &[
     "--path-include=/usr/share/doc/rdma-core/*",
@@ -78,11 +81,13 @@ pub fn provide(dirs: &Dirs) -> Result<Machine> {
     })
 }
 
+/// Sees to it that Debian packages can be made.
+pub fn packaging(dirs: &Dirs) -> Result<()> {
+    install_missing(dirs, PACKAGING)
+}
+
 fn packages(dirs: &Dirs) -> Result<()> {
-    let missing = missing_packages()?;
-    if !missing.is_empty() {
-        install(dirs, "install", &missing)?;
-    }
+    install_missing(dirs, PACKAGES)?;
     let holders = [
         (RDMA_CORE_TESTS, "rdma-core"),
         (EVENT_MAN_PAGE, "libibverbs-dev"),
@@ -99,14 +104,22 @@ fn packages(dirs: &Dirs) -> Result<()> {
     install(dirs, "reinstall", &bare)
 }
 
-fn missing_packages() -> Result<Vec<&'static str>> {
+fn install_missing(dirs: &Dirs, wanted: &[&str]) -> Result<()> {
+    let missing = missing_packages(wanted)?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    install(dirs, "install", &missing)
+}
+
+fn missing_packages<'a>(wanted: &[&'a str]) -> Result<Vec<&'a str>> {
     let output = Command::new("dpkg-query")
         .args(["-W", "-f", "${Package} ${db:Status-Status}\n"])
-        .args(PACKAGES)
+        .args(wanted)
         .output()
         .context("dpkg-query; these commands are made for Debian")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    Ok(lacking(&text, PACKAGES))
+    Ok(lacking(&text, wanted))
 }
 
 fn lacking<'a>(dpkg: &str, wanted: &[&'a str]) -> Vec<&'a str> {

@@ -17,6 +17,7 @@ use crate::{
     guest::COMPLETE,
     host,
     needs::{self, Machine},
+    package,
     record::{Record, parse_list},
     report::{Report, Tally},
     suites::{Run, SUITES},
@@ -122,8 +123,8 @@ fn names(stock: bool) -> Vec<String> {
     let guest = guest_runs(stock)
         .into_iter()
         .map(|(_, run)| format!("{GUEST}{}", run.label()));
-    let valgrind = [VALGRIND.to_owned()];
-    cargo.chain(valgrind).chain(guest).collect()
+    let others = [VALGRIND, package::STAGE].map(str::to_owned);
+    cargo.chain(others).chain(guest).collect()
 }
 
 /// Whether a stage was asked for: by its name, or by a part of it up to a `:` or `.`.
@@ -192,6 +193,11 @@ fn on_this_machine(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Res
         let start = Instant::now();
         let tally = valgrind::run(dirs, &dirs.work.join("valgrind.log"))?;
         report.add(VALGRIND, start.elapsed(), tally);
+    }
+    if chosen(&options.only, package::STAGE) {
+        let start = Instant::now();
+        let tally = package::run(dirs);
+        report.add(package::STAGE, start.elapsed(), tally);
     }
     Ok(())
 }

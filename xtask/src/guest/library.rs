@@ -53,7 +53,8 @@ impl<'a> Witness<'a> {
     }
 }
 
-fn initialised(text: &str) -> Option<String> {
+/// The libibverbs.so.1 that a process initialised, by what its linker wrote.
+pub fn initialised(text: &str) -> Option<String> {
     let paths = text.lines().filter_map(|line| line.split_once(INIT));
     let mut ours = paths
         .map(|(_, path)| path.trim())

@@ -9,6 +9,7 @@ mod pyverbs;
 mod setup;
 mod suite;
 
+pub use library::initialised;
 pub use suite::COMPLETE;
 
 use std::{

@@ -16,8 +16,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::dirs::Dirs;
-pub use layout::Options;
 use layout::{Layout, Names};
+pub use layout::{Options, RDMA_CORE};
 use tree::Tree;
 
 /// Headers that rdma-core keeps to itself, and so do we: what providers are built with.

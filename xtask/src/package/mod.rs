@@ -1,0 +1,299 @@
+//! The stage `package`: the Debian packages are built as their README says, without a network, and
+//! installed over Debian's own in a copy of this machine that is thrown away.
+//!
+//! On this machine the sources are copied, the crates put beside them, the packages built and
+//! looked at by lintian. Then this same program is started again in namespaces of its own (`root`)
+//! and moves to our packages and back (`moves`).
+#![forbid(unsafe_code)]
+
+mod moves;
+mod observe;
+mod root;
+mod source;
+mod symbols;
+
+use std::{
+    env,
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    dirs::Dirs,
+    host, needs,
+    record::{Record, Word, parse_list},
+    report::Tally,
+};
+
+pub use root::run as in_root;
+
+pub const STAGE: &str = "package";
+
+/// Our packages, each with the Debian package it stands for.
+const PACKAGES: [(&str, &str); 2] = [
+    ("libferroverbs1", "libibverbs1"),
+    ("libferroverbs-dev", "libibverbs-dev"),
+];
+
+/// The file of a job directory in which results are left, and its last line.
+const RESULTS: &str = "results.tsv";
+const COMPLETE: &str = "# complete";
+/// The folder of a job directory that holds Debian's packages.
+const STOCK: &str = "stock";
+
+/// New namespaces: mounts and the network are nobody else's, and nothing is left running.
+const APART: [&str; 6] = [
+    "--mount",
+    "--net",
+    "--pid",
+    "--ipc",
+    "--fork",
+    "--kill-child",
+];
+
+/// Runs the stage; what goes wrong on the way fails it.
+pub fn run(dirs: &Dirs) -> Tally {
+    let mut tally = Tally::default();
+    if let Err(error) = all(dirs, &mut tally) {
+        tally.fail(format!("{STAGE}: {error:#}"));
+    }
+    tally
+}
+
+fn all(dirs: &Dirs, tally: &mut Tally) -> Result<()> {
+    needs::packaging(dirs)?;
+    let job = dirs.fresh(STAGE)?;
+    let source = job.join("ferroverbs");
+    source::copy(&dirs.root, &source, &dirs.target)?;
+    let refusal = no_namespaces();
+    vendor(dirs, &source)?;
+    build(dirs, &job, &source, refusal.is_none())?;
+    tally.passed += 1;
+    one(tally, "lintian", lintian(dirs, &job));
+    one(tally, "symbols", symbols::compare(&job));
+    if let Some(refusal) = refusal {
+        tally.skip(&format!("no throw-away root to install in: {refusal}"));
+        return Ok(());
+    }
+    stock_packages(dirs, &job.join(STOCK))?;
+    installed(dirs, &job, tally)
+}
+
+fn one(tally: &mut Tally, name: &str, result: Result<()>) {
+    match result {
+        Ok(()) => tally.passed += 1,
+        Err(error) => tally.fail(format!("{STAGE}: {name}: {error:#}")),
+    }
+}
+
+/// Why this process cannot have namespaces of its own, if it cannot.
+fn no_namespaces() -> Option<String> {
+    let probe = Command::new("unshare").args(APART).arg("true").output();
+    match probe {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        Err(error) => Some(format!("unshare: {error}")),
+    }
+}
+
+/// What has to succeed, in the log under its own name.
+fn must(dirs: &Dirs, name: &str, command: &mut Command) -> Result<()> {
+    let log = dirs.work.join(format!("{STAGE}-{name}.log"));
+    let outcome = host::run(command, &log, None)?;
+    if !outcome.status.success() {
+        bail!("{name} failed ({}); see {}", outcome.status, log.display());
+    }
+    Ok(())
+}
+
+/// A command without what this program's own cargo put into the environment.
+fn outside_cargo(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        let of_cargo = text.starts_with("CARGO") && text != "CARGO_HOME";
+        if of_cargo || text.starts_with("DEB_") || text == "RUSTFLAGS" {
+            command.env_remove(&name);
+        }
+    }
+    command
+}
+
+fn vendor(dirs: &Dirs, source: &Path) -> Result<()> {
+    println!("-- {STAGE}: debian/rules vendor");
+    let mut command = outside_cargo("debian/rules");
+    must(dirs, "vendor", command.arg("vendor").current_dir(source))
+}
+
+/// Builds with crates from nowhere but debian/vendor: cargo's own store is an empty directory,
+/// and where that can be had there is no network.
+fn build(dirs: &Dirs, job: &Path, source: &Path, apart: bool) -> Result<()> {
+    println!("-- {STAGE}: dpkg-buildpackage -b -us -uc");
+    let mut command = if apart {
+        let mut command = outside_cargo("unshare");
+        command.args(["--net", "dpkg-buildpackage"]);
+        command
+    } else {
+        outside_cargo("dpkg-buildpackage")
+    };
+    command
+        .args(["-b", "-us", "-uc"])
+        .env("CARGO_HOME", job.join("empty-cargo-home"))
+        // The stage `unit` runs these tests.
+        .env("DEB_BUILD_OPTIONS", "nocheck")
+        .current_dir(source);
+    must(dirs, "build", &mut command)
+}
+
+fn lintian(dirs: &Dirs, job: &Path) -> Result<()> {
+    let mut command = Command::new("lintian");
+    command
+        .args(["--display-info", "--fail-on", "error,warning,info"])
+        // Takes machine code for text now and then ("wtH" for "with").
+        .args(["--suppress-tags", "spelling-error-in-binary"])
+        .arg(file_with(job, "ferroverbs_", ".changes")?);
+    if rustix::process::geteuid().is_root() {
+        command.arg("--allow-root");
+    }
+    must(dirs, "lintian", &mut command)
+}
+
+/// The file of a package in a directory.
+fn package_in(dir: &Path, package: &str) -> Result<PathBuf> {
+    file_with(dir, &format!("{package}_"), ".deb")
+}
+
+/// The one file of a directory that begins and ends so.
+fn file_with(dir: &Path, start: &str, end: &str) -> Result<PathBuf> {
+    let entries = fs::read_dir(dir).with_context(|| dir.display().to_string())?;
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(start) && name.ends_with(end) {
+            return Ok(entry.path());
+        }
+    }
+    bail!("no {start}*{end} in {}", dir.display())
+}
+
+/// Puts the packages that are installed here, as the archive has them, into a directory.
+fn stock_packages(dirs: &Dirs, into: &Path) -> Result<()> {
+    fs::create_dir_all(into)?;
+    for (_, stock) in PACKAGES {
+        let version = installed_version(stock)?;
+        let kept = dirs.cache.join("debian").join(format!("{stock}-{version}"));
+        let complete = kept.join("complete");
+        if !complete.exists() {
+            fs::create_dir_all(&kept)?;
+            download(dirs, &format!("{stock}={version}"), &kept)?;
+            fs::write(&complete, "")?;
+        }
+        let package = package_in(&kept, stock)?;
+        let name = package.file_name().context("a package has a name")?;
+        fs::copy(&package, into.join(name))?;
+    }
+    Ok(())
+}
+
+fn installed_version(package: &str) -> Result<String> {
+    let output = Command::new("dpkg-query")
+        .args(["-W", "-f", "${Version}", package])
+        .output()?;
+    let version = String::from_utf8(output.stdout)?;
+    if !output.status.success() || version.is_empty() {
+        bail!("{package} of Debian is not installed on this machine");
+    }
+    Ok(version)
+}
+
+fn download(dirs: &Dirs, package: &str, into: &Path) -> Result<()> {
+    // The directory is root's, which apt's own user may not write to.
+    let words = ["-o", "APT::Sandbox::User=root"];
+    let mut get = Command::new("apt-get");
+    get.args(words)
+        .args(["download", package])
+        .current_dir(into);
+    if must(dirs, "download", &mut get).is_ok() {
+        return Ok(());
+    }
+    // Minimal images come without the lists of what there is.
+    must(dirs, "update", Command::new("apt-get").arg("update"))?;
+    must(dirs, "download", &mut get)
+}
+
+/// Moves there and back in the throw-away root, and counts what was found.
+fn installed(dirs: &Dirs, job: &Path, tally: &mut Tally) -> Result<()> {
+    println!("-- {STAGE}: installed over Debian's packages, and back");
+    let mut command = Command::new("unshare");
+    command
+        .args(APART)
+        .arg(&dirs.program)
+        .arg("in-root")
+        .arg(job);
+    let ended = must(dirs, "installed", &mut command);
+    let text = fs::read_to_string(job.join(RESULTS)).unwrap_or_default();
+    let before = tally.failures.len();
+    let records = parse_list(&text)?;
+    count(&records, tally);
+    if text.lines().next_back() != Some(COMPLETE) {
+        tally.fail(format!("{STAGE}: the moves were not completed"));
+    }
+    // What failed has been said already, save by a process that got nowhere.
+    if tally.failures.len() > before && !records.is_empty() {
+        return Ok(());
+    }
+    ended
+}
+
+fn count(records: &[Record], tally: &mut Tally) {
+    for record in records {
+        match record.word {
+            Word::Ok => tally.passed += 1,
+            _ => tally.fail(format!("{STAGE}: {}: {}", record.name, record.reason)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn debian(file: &str) -> String {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../debian");
+        fs::read_to_string(path.join(file)).unwrap()
+    }
+
+    #[test]
+    fn the_changelog_has_the_version_of_the_crates() {
+        let wanted = format!("ferroverbs ({})", env!("CARGO_PKG_VERSION"));
+        assert!(debian("changelog").starts_with(&wanted));
+    }
+
+    #[test]
+    fn the_packages_stand_for_the_release_that_pkg_config_names() {
+        let rules = debian("rules");
+        let version = format!("RDMA_CORE_VERSION := {}-", crate::install::RDMA_CORE);
+        assert!(rules.lines().any(|line| line.starts_with(&version)));
+        let control = debian("control");
+        for (ours, stock) in PACKAGES {
+            assert!(control.contains(&format!("Package: {ours}\n")));
+            assert!(control.contains(&format!(" {stock} (= ${{rdma-core:Version}}),\n")));
+        }
+    }
+
+    #[test]
+    fn every_result_counts() {
+        let mut tally = Tally::default();
+        let records = [
+            Record::new("a", Word::Ok, ""),
+            Record::new("b", Word::Fail, "x"),
+            Record::new("c", Word::Hung, ""),
+        ];
+        count(&records, &mut tally);
+        assert_eq!((tally.passed, tally.failures.len()), (1, 2));
+    }
+}

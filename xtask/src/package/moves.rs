@@ -1,0 +1,322 @@
+//! In the throw-away root: from Debian's packages to ours and back, by apt and by dpkg, with
+//! programs run at every stop.
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsStr,
+    fs::{self, File},
+    io::Write,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::{
+    COMPLETE, PACKAGES, RESULTS, STOCK,
+    observe::{Observed, PROGRAMS, must, observe, packages, resolves},
+    package_in,
+};
+use crate::{
+    install::RDMA_CORE,
+    record::{Record, Word},
+};
+
+const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
+const OURS: [&str; 2] = [PACKAGES[0].0, PACKAGES[1].0];
+const DEBIANS: [&str; 2] = [PACKAGES[0].1, PACKAGES[1].1];
+
+/// Where a program is compiled, in the throw-away root.
+const SCRATCH: &str = "/run/ferroverbs-scratch";
+/// A user's program.
+const SOURCE: &str = r#"
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdio.h>
+
+int main(void)
+{
+	int number = -1;
+	struct ibv_device **list = ibv_get_device_list(&number);
+
+	printf("%s, %d devices, errno %d\n", ibv_port_state_str(IBV_PORT_ACTIVE), number,
+	       list ? 0 : errno);
+	if (list)
+		ibv_free_device_list(list);
+	return 0;
+}
+"#;
+
+/// Makes all moves; answers whether everything was as it should be.
+pub fn run(job: &Path) -> Result<bool> {
+    let mut notes = Notes {
+        file: File::create(job.join(RESULTS)).context(RESULTS)?,
+        fine: true,
+    };
+    match there_and_back(job, &mut notes) {
+        Ok(()) => writeln!(notes.file, "{COMPLETE}").context(RESULTS)?,
+        // Where a move failed, the ones behind it would mean nothing.
+        Err(error) => notes.add("a move", Err(error))?,
+    }
+    Ok(notes.fine)
+}
+
+/// The results, one line a test.
+struct Notes {
+    file: File,
+    fine: bool,
+}
+
+impl Notes {
+    fn add(&mut self, name: &str, result: Result<()>) -> Result<()> {
+        let record = match result {
+            Ok(()) => Record::new(name, Word::Ok, ""),
+            Err(error) => {
+                self.fine = false;
+                Record::new(name, Word::Fail, format!("{error:#}"))
+            }
+        };
+        println!("{record}");
+        writeln!(self.file, "{record}").context(RESULTS)
+    }
+}
+
+fn there_and_back(job: &Path, notes: &mut Notes) -> Result<()> {
+    let stock = Start::look(notes)?;
+    let ours = [package_in(job, OURS[0])?, package_in(job, OURS[1])?];
+    let debians = job.join(STOCK);
+    fs::create_dir_all(Path::new(SCRATCH).join("debian"))?;
+
+    apt_install_files(&ours)?;
+    notes.add(
+        "apt: ours for Debian's, nothing else",
+        stock.exchanged(&[0, 1]),
+    )?;
+    stock.at_ours("apt", notes)?;
+    notes.add("a program is compiled and runs", compiled_runs(OURS[0]))?;
+    notes.add("what that program depends on", dependencies())?;
+    notes.add("providers and libraries resolve", resolves(&users()?))?;
+
+    supply(&debians)?;
+    apt_install(&[DEBIANS[1]])?;
+    notes.add("apt: Debian's headers, our library", stock.exchanged(&[0]))?;
+    notes.add("compiled with Debian's headers", compiled_runs(OURS[0]))?;
+
+    supply(&debians)?;
+    apt_install(&DEBIANS)?;
+    stock.at_debians("apt", notes)?;
+    notes.add("compiled over Debian's library", compiled_runs(DEBIANS[0]))?;
+
+    must(Command::new("dpkg").arg("--install").args(&ours))?;
+    notes.add(
+        "dpkg: ours for Debian's, nothing else",
+        stock.exchanged(&[0, 1]),
+    )?;
+    stock.at_ours("dpkg", notes)?;
+    must(
+        Command::new("dpkg")
+            .args(["--force-depends", "--remove"])
+            .args(OURS),
+    )?;
+    let mut files = Vec::new();
+    for debian in DEBIANS {
+        files.push(package_in(&debians, debian)?);
+    }
+    must(Command::new("dpkg").arg("--install").args(files))?;
+    stock.at_debians("dpkg", notes)
+}
+
+/// How the machine was: its packages, and what its programs said.
+struct Start {
+    packages: BTreeSet<String>,
+    said: Vec<Observed>,
+}
+
+impl Start {
+    fn look(notes: &mut Notes) -> Result<Self> {
+        notes.add("Debian's: sound", sound())?;
+        let mut said = Vec::new();
+        for words in PROGRAMS {
+            let observed = observe(words)?;
+            let name = format!("Debian's: {}", words.join(" "));
+            notes.add(&name, over(&observed, DEBIANS[0]))?;
+            said.push(observed);
+        }
+        Ok(Self {
+            packages: packages()?,
+            said,
+        })
+    }
+
+    /// Whether these of our packages, by index, are there for Debian's, and nothing else changed.
+    fn exchanged(&self, indices: &[usize]) -> Result<()> {
+        let names = |set: &BTreeSet<String>, other: &BTreeSet<String>| -> Vec<String> {
+            let only = set.difference(other);
+            only.filter_map(|line| line.split(' ').next().map(str::to_owned))
+                .collect()
+        };
+        let now = packages()?;
+        let (mut come, mut gone) = (names(&now, &self.packages), names(&self.packages, &now));
+        let pick = |all: &[&str; 2]| -> Vec<String> {
+            let mut picked: Vec<_> = indices.iter().map(|&i| all[i].to_owned()).collect();
+            picked.sort();
+            picked
+        };
+        come.sort();
+        gone.sort();
+        if come != pick(&OURS) || gone != pick(&DEBIANS) {
+            bail!("came: {}; went: {}", come.join(" "), gone.join(" "));
+        }
+        Ok(())
+    }
+
+    fn at_ours(&self, how: &str, notes: &mut Notes) -> Result<()> {
+        notes.add(&format!("{how}, ours: sound"), sound())?;
+        for package in OURS {
+            notes.add(&format!("{how}: {package} as packaged"), verify(package))?;
+        }
+        self.programs(&format!("{how}, ours"), OURS[0], notes)
+    }
+
+    fn at_debians(&self, how: &str, notes: &mut Notes) -> Result<()> {
+        let back = format!("{how}, back");
+        notes.add(&format!("{back}: packages as before"), self.exchanged(&[]))?;
+        notes.add(&format!("{back}: sound"), sound())?;
+        for package in DEBIANS {
+            notes.add(&format!("{back}: {package} as packaged"), verify(package))?;
+        }
+        self.programs(&back, DEBIANS[0], notes)
+    }
+
+    /// Whether each program says what it said at the start, over the library of a package.
+    fn programs(&self, label: &str, package: &str, notes: &mut Notes) -> Result<()> {
+        for (words, stock) in PROGRAMS.iter().zip(&self.said) {
+            let name = format!("{label}: {}", words.join(" "));
+            notes.add(&name, same(words, stock, package))?;
+        }
+        Ok(())
+    }
+}
+
+fn same(words: &[&str], stock: &Observed, package: &str) -> Result<()> {
+    let observed = observe(words)?;
+    over(&observed, package)?;
+    if observed.said != stock.said {
+        bail!("said {:?}, at the start {:?}", observed.said, stock.said);
+    }
+    Ok(())
+}
+
+/// Whether a program got the library of this package and no other.
+fn over(observed: &Observed, package: &str) -> Result<()> {
+    if observed.libraries.is_empty() {
+        bail!("no libibverbs.so.1 was loaded");
+    }
+    for library in &observed.libraries {
+        let owner = must(Command::new("dpkg").arg("--search").arg(library))?;
+        if owner.split(':').next() != Some(package) {
+            bail!("loaded {}: {owner}", library.display());
+        }
+    }
+    Ok(())
+}
+
+/// Whether all dependencies are satisfied and no package is half installed.
+fn sound() -> Result<()> {
+    must(Command::new("apt-get").arg("check"))?;
+    let audit = must(Command::new("dpkg").arg("--audit"))?;
+    if !audit.is_empty() {
+        bail!("dpkg --audit: {audit}");
+    }
+    Ok(())
+}
+
+/// Whether a package's files are what it brought. Documents may have been left out: minimal
+/// images of Debian tell dpkg so.
+fn verify(package: &str) -> Result<()> {
+    let text = must(Command::new("dpkg").args(["--verify", package]))?;
+    let wrong = text.lines().find(|line| !line.contains(" /usr/share/"));
+    wrong.map_or(Ok(()), |line| bail!("dpkg --verify: {line}"))
+}
+
+/// Installs by name, from what is where apt keeps what it downloaded.
+fn apt_install(packages: &[&str]) -> Result<()> {
+    apt(&["--no-download"], packages)
+}
+
+/// Installs package files. `--no-download` would stop apt from taking them.
+fn apt_install_files(files: &[PathBuf]) -> Result<()> {
+    apt(&[], files)
+}
+
+fn apt(options: &[&str], packages: &[impl AsRef<OsStr>]) -> Result<()> {
+    let mut apt = Command::new("apt-get");
+    apt.args(["install", "-y", "--no-install-recommends"])
+        // Without a terminal between apt and dpkg there are no progress bars.
+        .args(["-o", "Dpkg::Use-Pty=0"])
+        .args(options)
+        .args(packages)
+        .env("DEBIAN_FRONTEND", "noninteractive");
+    println!("{}", must(&mut apt)?);
+    Ok(())
+}
+
+/// Puts Debian's packages where apt keeps what it downloaded. Images of containers have apt
+/// clear that place after each installation.
+fn supply(debians: &Path) -> Result<()> {
+    let archives = Path::new("/var/cache/apt/archives");
+    for debian in DEBIANS {
+        let package = package_in(debians, debian)?;
+        let name = package.file_name().context("a package has a name")?;
+        fs::copy(&package, archives.join(name))?;
+    }
+    Ok(())
+}
+
+/// Compiles the user's program as its makefile would, and runs it over the library of a package.
+fn compiled_runs(package: &str) -> Result<()> {
+    fs::write(Path::new(SCRATCH).join("program.c"), SOURCE)?;
+    let version = must(Command::new("pkg-config").args(["--modversion", "libibverbs"]))?;
+    if !version.trim_end().ends_with(&format!(".{RDMA_CORE}")) {
+        bail!("pkg-config says {version}");
+    }
+    let flags = must(Command::new("pkg-config").args(["--cflags", "--libs", "libibverbs"]))?;
+    must(
+        Command::new("cc")
+            .args(["-Wall", "-Werror", "-o", "program", "program.c"])
+            .args(flags.split_whitespace())
+            .current_dir(SCRATCH),
+    )?;
+    let observed = observe(&[&format!("{SCRATCH}/program")])?;
+    over(&observed, package)?;
+    if !observed.said.contains("\nactive, ") {
+        bail!("said {:?}", observed.said);
+    }
+    Ok(())
+}
+
+/// A package with that program would run over Debian's library as well.
+fn dependencies() -> Result<()> {
+    let control = "Source: program\n\nPackage: program\nArchitecture: any\n";
+    fs::write(Path::new(SCRATCH).join("debian/control"), control)?;
+    let text = must(
+        Command::new("dpkg-shlibdeps")
+            .args(["-O", "program"])
+            .current_dir(SCRATCH),
+    )?;
+    if !text.contains("libibverbs1 (>= 1.1.6)") || text.contains(OURS[0]) {
+        bail!("{text}");
+    }
+    Ok(())
+}
+
+/// All providers, and the libraries that link with libibverbs.
+fn users() -> Result<Vec<PathBuf>> {
+    let libraries = Path::new(LIBRARIES);
+    let mut files = vec![libraries.join("librdmacm.so.1")];
+    for entry in fs::read_dir(libraries.join("libibverbs")).context("the providers")? {
+        files.push(entry?.path());
+    }
+    Ok(files)
+}
