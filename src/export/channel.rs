@@ -13,7 +13,7 @@ use kit::{
 };
 use std::{
     ffi::c_int,
-    os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd},
 };
 
 unsafe extern "C" fn create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
@@ -23,15 +23,23 @@ unsafe extern "C" fn create_comp_channel(context: *mut ibv_context) -> *mut ibv_
 symver!(create_comp_channel => "ibv_create_comp_channel", "IBVERBS_1.0");
 
 fn create(ctx: Ctx<'_>) -> Result<*mut ibv_comp_channel> {
-    let fd = uverbs::create_comp_channel(&ctx)?;
+    let edges = ctx.private().edges();
+    let fd = match edges {
+        Some(edges) => edges.create_comp_channel()?,
+        None => uverbs::create_comp_channel(&ctx)?,
+    };
     let channel = memory::new(ibv_comp_channel {
         context: ctx.as_ptr(),
         fd: fd.as_raw_fd(),
         refcnt: 0,
-    })?;
-    // The channel owns it from here on.
-    let _ = fd.into_raw_fd();
-    Ok(channel)
+    });
+    match (&channel, edges) {
+        // The channel owns it from here on.
+        (Ok(_), _) => _ = fd.into_raw_fd(),
+        (Err(_), Some(edges)) => edges.destroy_comp_channel(fd.as_fd()),
+        (Err(_), None) => {}
+    }
+    channel
 }
 
 unsafe extern "C" fn destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
@@ -44,14 +52,20 @@ symver!(destroy_comp_channel => "ibv_destroy_comp_channel", "IBVERBS_1.0");
 /// Nobody uses the channel afterwards, unless it is answered EBUSY.
 unsafe fn destroy(channel: CompChannel<'_>) -> Result<()> {
     let raw = channel.as_ptr();
-    let _guard = channel.ctx().lock();
+    let ctx = channel.ctx();
+    let _guard = ctx.lock();
     if channel.in_use() {
         return Err(Errno::BUSY);
     }
     // SAFETY: the channel owns its descriptor and its block; no queue refers to it.
-    unsafe {
-        drop(OwnedFd::from_raw_fd((*raw).fd));
+    let fd = unsafe {
+        let fd = OwnedFd::from_raw_fd((*raw).fd);
         memory::free(raw.cast());
+        fd
+    };
+    if let Some(edges) = ctx.private().edges() {
+        edges.destroy_comp_channel(fd.as_fd());
     }
+    drop(fd);
     Ok(())
 }

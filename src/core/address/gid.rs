@@ -1,15 +1,15 @@
 #![forbid(unsafe_code)]
 //! GID queries: ibv_query_gid(3), ibv_query_gid_ex(3), ibv_query_gid_table(3).
 //!
-//! The kernel answers from Linux 5.10 on; before that, sysfs does.
+//! The provider answers for a device in user space. For others the kernel does from Linux 5.10
+//! on; before that, sysfs does.
 
 use super::entry::{Entry, SIZE};
-use super::{Answer, Device, Failure, Gid, Port, Version, sysfs};
+use super::{Answer, Device, Failure, Gid, Port, Version, sysfs, table};
 use kit::abi::{
     IBV_GID_TYPE_IB, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2, IBV_LINK_LAYER_ETHERNET,
 };
 use kit::errno::{Errno, Result};
-use kit::uverbs::gid::{query_gid_entry, query_gid_table};
 
 /// What is asked, where it has to be read piece by piece.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub fn query_into<D: Device + ?Sized>(
     flags: u32,
     memory: &mut [u8],
 ) -> Answer<()> {
-    if query_gid_entry(device, port, index, flags, memory)? {
+    if table::entry(device, port, index, flags, memory)? {
         return Ok(());
     }
     if memory.len() < SIZE {
@@ -61,7 +61,7 @@ fn look_up<D: Device + ?Sized>(
     want: Want,
 ) -> Answer<Option<Entry>> {
     let mut bytes = [0; SIZE];
-    let found = match query_gid_entry(device, port.into(), index, 0, &mut bytes) {
+    let found = match table::entry(device, port.into(), index, 0, &mut bytes) {
         Ok(true) => Ok(Entry::from_bytes(&bytes)),
         Ok(false) => from_sysfs(device, port.into(), index, want),
         Err(e) => Err(e.into()),
@@ -79,7 +79,7 @@ fn look_up<D: Device + ?Sized>(
 /// Those of [`query_into`].
 pub fn version<D: Device + ?Sized>(device: &D, port: u8, index: u32) -> Answer<Version> {
     let mut bytes = [0; SIZE];
-    match query_gid_entry(device, port.into(), index, 0, &mut bytes) {
+    match table::entry(device, port.into(), index, 0, &mut bytes) {
         Ok(true) => Ok(Entry::from_bytes(&bytes).version()),
         Ok(false) => sysfs::version(device, port, index).map_err(Failure::in_sysfs),
         Err(Errno::NODATA) => Ok(Version::V1),
@@ -108,7 +108,7 @@ fn holds<D: Device + ?Sized>(
     wanted: Version,
 ) -> Answer<bool> {
     let mut bytes = [0; SIZE];
-    match query_gid_entry(device, port.into(), index, 0, &mut bytes) {
+    match table::entry(device, port.into(), index, 0, &mut bytes) {
         Ok(true) => {
             let entry = Entry::from_bytes(&bytes);
             return Ok(entry.gid == *gid && entry.version() == wanted);
@@ -137,7 +137,7 @@ pub fn query_table<D: Device + ?Sized>(
     entry_size: usize,
     memory: &mut [u8],
 ) -> Result<u64> {
-    if let Some(count) = query_gid_table(device, entry_size, flags, memory)? {
+    if let Some(count) = table::entries(device, flags, entry_size, memory)? {
         return Ok(count);
     }
     if entry_size == 0 || memory.is_empty() {

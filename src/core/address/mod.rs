@@ -9,6 +9,7 @@ pub mod handle;
 pub mod l2;
 pub mod pkey;
 pub mod sysfs;
+pub mod table;
 
 #[cfg(test)]
 mod made_up;

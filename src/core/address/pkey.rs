@@ -1,5 +1,6 @@
 #![forbid(unsafe_code)]
-//! P_Key tables: ibv_query_pkey(3), ibv_get_pkey_index(3). Sysfs shows them.
+//! P_Key tables: ibv_query_pkey(3), ibv_get_pkey_index(3). Sysfs shows them; the provider of a
+//! device in user space tells them.
 
 use super::Device;
 use kit::abi::be16;
@@ -9,8 +10,12 @@ use std::ffi::c_int;
 /// The P_Key at a place in a port's table.
 ///
 /// # Errors
-/// ENOENT when there is no such port or place; EINVAL when the text is no P_Key.
+/// ENOENT when there is no such port or place, EINVAL for a device in user space; EINVAL when the
+/// text is no P_Key.
 pub fn query<D: Device + ?Sized>(device: &D, port: u8, index: c_int) -> Result<be16> {
+    if let Some(edges) = device.private().edges() {
+        return edges.pkey(port, index.try_into().map_err(|_| Errno::INVAL)?);
+    }
     let text = device.read(&format!("ports/{port}/pkeys/{index}"))?;
     parse(&text).map(be16::new).ok_or(Errno::INVAL)
 }
