@@ -14,8 +14,12 @@ use std::path::Path;
 /// The folder of the files.
 pub const FOLDER: &str = "/etc/libibverbs.d";
 
-/// The names of all regular files in `folder`, whatever the files are called: the files in the
-/// order of their names, in each the last line first. What cannot be read is warned of.
+/// A file of that folder which is not about providers: which interfaces get a device of uroce.
+const NOT_OURS: &str = "uroce.conf";
+
+/// The names in all regular files but [`NOT_OURS`] in `folder`, whatever the files are called: the
+/// files in the order of their names, in each the last line first. What cannot be read is warned
+/// of.
 pub fn from_folder(folder: &Path) -> Vec<OsString> {
     let Ok(entries) = fs::read_dir(folder) else {
         warn(&format!(
@@ -29,6 +33,7 @@ pub fn from_folder(folder: &Path) -> Vec<OsString> {
     files.sort_unstable();
     files
         .iter()
+        .filter(|file| *file != NOT_OURS)
         .flat_map(|file| from_file(&folder.join(file)))
         .collect()
 }

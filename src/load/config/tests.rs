@@ -49,6 +49,7 @@ fn a_folder() {
     fs::write(at("b.driver"), "driver b1\ndriver b2\n").unwrap();
     fs::write(at("a.conf"), "driver a\n").unwrap();
     fs::create_dir(at("c.driver")).unwrap();
+    fs::write(at("uroce.conf"), "device lo\ndriver no\n").unwrap();
     symlink("/nowhere", at("d.driver")).unwrap();
     assert_eq!(from_folder(folder.path()), ["a", "b2", "b1"]);
     assert!(from_folder(&at("none")).is_empty());
