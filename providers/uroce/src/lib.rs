@@ -2,7 +2,10 @@
 //! no root.
 #![forbid(unsafe_code)]
 
+pub mod carrier;
+pub mod clock;
 pub mod config;
 pub mod device;
 pub mod list;
 pub mod netdev;
+pub mod node;

@@ -3,6 +3,7 @@
 pub mod application;
 pub mod attr;
 pub mod command;
+pub mod datagram;
 pub mod dl;
 pub mod errno;
 pub mod fd;
@@ -14,6 +15,7 @@ pub mod mapping;
 pub mod memory;
 pub mod per_process;
 pub mod pthread;
+pub mod signal;
 pub mod stat;
 pub mod write;
 

@@ -1,0 +1,66 @@
+//! Datagrams with all that an Internet header says: recvmmsg(2) and sendmmsg(2) with control
+//! messages, and the socket options that switch them on.
+
+mod control;
+mod receive;
+mod send;
+
+pub use receive::{BATCH, Received, Receiver};
+pub use send::{Datagram, Datagrams};
+
+use crate::errno::Result;
+use core::ffi::c_int;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+fn set(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: c_int) -> Result<()> {
+    let size = libc::socklen_t::try_from(size_of::<c_int>()).unwrap_or(4);
+    // SAFETY: the option's value is an int that lives through the call.
+    let done =
+        unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const value).cast(), size) };
+    if done == 0 {
+        return Ok(());
+    }
+    Err(super::errno::get())
+}
+
+/// Makes an IPv4 socket tell destination, interface, time to live and type of service of what it
+/// receives, and take in multicast of its own memberships only.
+///
+/// # Errors
+/// Of setsockopt(2).
+pub fn tell_headers_v4(fd: BorrowedFd<'_>) -> Result<()> {
+    set(fd, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
+    set(fd, libc::IPPROTO_IP, libc::IP_RECVTTL, 1)?;
+    set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+    set(fd, libc::IPPROTO_IP, IP_MULTICAST_ALL, 0)
+}
+
+/// Makes an IPv6 socket tell destination, interface, hop limit and traffic class of what it
+/// receives, and take in multicast of its own memberships only.
+///
+/// # Errors
+/// Of setsockopt(2).
+pub fn tell_headers_v6(fd: BorrowedFd<'_>) -> Result<()> {
+    set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
+    set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1)?;
+    set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
+    // Since Linux 4.20; before, everybody's memberships count, and the receiver has to look.
+    let _ = set(fd, libc::IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+    Ok(())
+}
+
+/// Lets an UDP socket receive runs of datagrams of one flow as one, see [`Received::segment`].
+///
+/// # Errors
+/// ENOPROTOOPT before Linux 5.0.
+pub fn receive_runs(fd: BorrowedFd<'_>) -> Result<()> {
+    set(fd, libc::SOL_UDP, libc::UDP_GRO, 1)
+}
+
+/// linux/in.h
+const IP_MULTICAST_ALL: c_int = 49;
+/// linux/in6.h
+const IPV6_MULTICAST_ALL: c_int = 29;
+
+#[cfg(test)]
+mod tests;

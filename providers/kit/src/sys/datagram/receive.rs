@@ -1,0 +1,212 @@
+//! Receiving.
+
+use super::control::{Control, ROOM};
+use crate::errno::Result;
+use core::ffi::c_int;
+use core::mem::zeroed;
+use core::ptr::null_mut;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Datagrams, or runs of them, taken at once.
+pub const BATCH: usize = 8;
+/// The most bytes of a datagram or a run.
+const SIZE: usize = 1 << 16;
+
+/// A datagram that came in, or a run of datagrams of one flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received<'a> {
+    /// The bytes.
+    pub data: &'a [u8],
+    /// Bytes of each datagram of a run, of which the last may be shorter.
+    pub segment: usize,
+    /// Where from.
+    pub source: IpAddr,
+    /// Port at the source.
+    pub port: u16,
+    /// Where to.
+    pub destination: IpAddr,
+    /// The interface it came in by.
+    pub interface: u32,
+    /// Time to live or hop limit.
+    pub hop_limit: u8,
+    /// Type of service or traffic class.
+    pub traffic_class: u8,
+}
+
+struct Place {
+    name: libc::sockaddr_storage,
+    control: Control,
+    length: usize,
+    whole: bool,
+}
+
+/// Buffers for [`BATCH`] datagrams and what is known of them.
+pub struct Receiver {
+    bytes: Box<[u8]>,
+    places: Box<[Place]>,
+    filled: usize,
+}
+
+impl Default for Receiver {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Receiver {
+    /// Empty buffers.
+    #[must_use]
+    pub fn new() -> Self {
+        let place = |_| Place {
+            // SAFETY: a structure of numbers, for which zeros are values.
+            name: unsafe { zeroed() },
+            control: Control::new(),
+            length: 0,
+            whole: false,
+        };
+        Self {
+            bytes: vec![0; BATCH * SIZE].into_boxed_slice(),
+            places: (0..BATCH).map(place).collect(),
+            filled: 0,
+        }
+    }
+
+    /// Takes in what there is, without waiting. Answers how many there are for
+    /// [`Receiver::received`]; what was there before is gone.
+    ///
+    /// # Errors
+    /// Of recvmmsg(2): EAGAIN if there is nothing.
+    pub fn receive(&mut self, fd: BorrowedFd<'_>) -> Result<usize> {
+        self.filled = 0;
+        // SAFETY: structures of numbers and pointers, for which zeros are values.
+        let mut headers: [libc::mmsghdr; BATCH] = unsafe { zeroed() };
+        // SAFETY: as above.
+        let mut pieces: [libc::iovec; BATCH] = unsafe { zeroed() };
+        let buffers = self.bytes.chunks_exact_mut(SIZE);
+        for (((header, piece), place), buffer) in headers
+            .iter_mut()
+            .zip(&mut pieces)
+            .zip(&mut self.places)
+            .zip(buffers)
+        {
+            piece.iov_base = buffer.as_mut_ptr().cast();
+            piece.iov_len = buffer.len();
+            header.msg_hdr.msg_name = (&raw mut place.name).cast();
+            header.msg_hdr.msg_namelen = NAME;
+            header.msg_hdr.msg_iov = piece;
+            header.msg_hdr.msg_iovlen = 1;
+            header.msg_hdr.msg_control = place.control.bytes.as_mut_ptr().cast();
+            header.msg_hdr.msg_controllen = ROOM;
+        }
+        let count = libc::c_uint::try_from(BATCH).unwrap_or(1);
+        // SAFETY: every header points to buffers of the lengths it names, which live through the
+        // call and are nobody else's.
+        let got = unsafe {
+            libc::recvmmsg(
+                fd.as_raw_fd(),
+                headers.as_mut_ptr(),
+                count,
+                libc::MSG_DONTWAIT,
+                null_mut(),
+            )
+        };
+        let Ok(got) = usize::try_from(got) else {
+            return Err(crate::sys::errno::get());
+        };
+        for (place, header) in self.places.iter_mut().zip(&headers).take(got) {
+            place.length = usize::try_from(header.msg_len).unwrap_or(0).min(SIZE);
+            place.control.used = header.msg_hdr.msg_controllen.min(ROOM);
+            let cut = libc::MSG_TRUNC | libc::MSG_CTRUNC;
+            place.whole = header.msg_hdr.msg_flags & cut == 0;
+        }
+        self.filled = got.min(BATCH);
+        Ok(self.filled)
+    }
+
+    /// One of those received last; `None` if it did not fit, or came over no Internet protocol.
+    #[must_use]
+    pub fn received(&self, index: usize) -> Option<Received<'_>> {
+        let place = self.places.get(index).filter(|_| index < self.filled)?;
+        if !place.whole {
+            return None;
+        }
+        let start = index.checked_mul(SIZE)?;
+        let data = self.bytes.get(start..start + place.length)?;
+        let (source, port) = address(&place.name)?;
+        let mut received = Received {
+            data,
+            segment: data.len(),
+            source,
+            port,
+            destination: source,
+            interface: 0,
+            hop_limit: 0,
+            traffic_class: 0,
+        };
+        let mut complete = false;
+        for (level, kind, data) in place.control.iter() {
+            complete |= received.apply(level, kind, data) == Some(true);
+        }
+        complete.then_some(received)
+    }
+}
+
+impl Received<'_> {
+    /// Takes over a control message; `Some(true)` for the one that nothing goes without.
+    fn apply(&mut self, level: c_int, kind: c_int, data: &[u8]) -> Option<bool> {
+        match (level, kind) {
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                // ipi_ifindex, ipi_spec_dst, ipi_addr.
+                self.interface = u32::from_ne_bytes(*data.first_chunk()?);
+                let address = data.get(8..)?.first_chunk::<4>()?;
+                self.destination = IpAddr::V4(Ipv4Addr::from(*address));
+                return Some(true);
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                let address = data.first_chunk::<16>()?;
+                self.destination = IpAddr::V6(Ipv6Addr::from(*address));
+                self.interface = u32::from_ne_bytes(*data.get(16..)?.first_chunk()?);
+                return Some(true);
+            }
+            (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+                self.hop_limit = low_byte(data)?;
+            }
+            // The only one of these that is a byte and no int.
+            (libc::IPPROTO_IP, libc::IP_TOS) => self.traffic_class = *data.first()?,
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => self.traffic_class = low_byte(data)?,
+            (libc::SOL_UDP, libc::UDP_GRO) => {
+                let size = c_int::from_ne_bytes(*data.first_chunk()?);
+                self.segment = usize::try_from(size).ok().filter(|size| *size > 0)?;
+            }
+            _ => {}
+        }
+        Some(false)
+    }
+}
+
+fn low_byte(data: &[u8]) -> Option<u8> {
+    u8::try_from(c_int::from_ne_bytes(*data.first_chunk()?)).ok()
+}
+
+const NAME: libc::socklen_t = 128;
+const _: () = assert!(size_of::<libc::sockaddr_storage>() == NAME as usize);
+
+fn address(name: &libc::sockaddr_storage) -> Option<(IpAddr, u16)> {
+    let storage = core::ptr::from_ref(name);
+    match c_int::from(name.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: large and aligned enough, and any bytes are a value.
+            let name = unsafe { &*storage.cast::<libc::sockaddr_in>() };
+            let address = Ipv4Addr::from(u32::from_be(name.sin_addr.s_addr));
+            Some((IpAddr::V4(address), u16::from_be(name.sin_port)))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let name = unsafe { &*storage.cast::<libc::sockaddr_in6>() };
+            let address = Ipv6Addr::from(name.sin6_addr.s6_addr);
+            Some((IpAddr::V6(address), u16::from_be(name.sin6_port)))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,176 @@
+//! Sending.
+
+use super::control::Control;
+use crate::errno::Result;
+use core::ffi::c_int;
+use core::mem::zeroed;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Datagrams handed to the kernel by one call.
+const BATCH: usize = 16;
+
+/// A datagram to send, or a run of datagrams of one flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram<'a> {
+    /// The bytes.
+    pub data: &'a [u8],
+    /// Bytes of each datagram of a run, of which the last may be shorter; `None` if it is one.
+    pub segment: Option<u16>,
+    /// Where from, an address of this host of the same family as the destination.
+    pub source: IpAddr,
+    /// Where to.
+    pub destination: IpAddr,
+    /// Port at the destination.
+    pub port: u16,
+    /// By which interface; 0: as the routes say.
+    pub interface: u32,
+    /// Time to live or hop limit; 0: the system's own.
+    pub hop_limit: u8,
+    /// Type of service or traffic class.
+    pub traffic_class: u8,
+}
+
+/// Datagrams, sent in order.
+pub struct Datagrams<'a, I: Iterator<Item = Datagram<'a>>>(pub I);
+
+impl<'a, I: Iterator<Item = Datagram<'a>>> Datagrams<'a, I> {
+    /// Sends as many as go by one call: up to 16. Answers how many went.
+    ///
+    /// # Errors
+    /// Of sendmmsg(2), and then it is the first one that cannot be sent.
+    pub fn send(self, fd: BorrowedFd<'_>) -> Result<usize> {
+        let mut names = [NO_NAME; BATCH];
+        let mut controls = [const { Control::new() }; BATCH];
+        // SAFETY: structures of numbers and pointers, for which zeros are values.
+        let mut pieces: [libc::iovec; BATCH] = unsafe { zeroed() };
+        // SAFETY: as above.
+        let mut headers: [libc::mmsghdr; BATCH] = unsafe { zeroed() };
+        let mut count = 0;
+        let places = headers
+            .iter_mut()
+            .zip(&mut pieces)
+            .zip(&mut names)
+            .zip(&mut controls);
+        for (datagram, (((header, piece), name), control)) in self.0.zip(places) {
+            // Only read by the kernel.
+            piece.iov_base = datagram.data.as_ptr().cast_mut().cast();
+            piece.iov_len = datagram.data.len();
+            let length = name.set(&datagram);
+            describe(&datagram, control);
+            header.msg_hdr.msg_name = (&raw mut *name).cast();
+            header.msg_hdr.msg_namelen = length;
+            header.msg_hdr.msg_iov = piece;
+            header.msg_hdr.msg_iovlen = 1;
+            header.msg_hdr.msg_control = control.bytes.as_mut_ptr().cast();
+            header.msg_hdr.msg_controllen = control.used;
+            count += 1;
+        }
+        if count == 0 {
+            return Ok(0);
+        }
+        // SAFETY: the first `count` headers point to names, buffers and control messages of the
+        // lengths they name, which live through the call; the kernel writes only the headers.
+        let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), count, 0) };
+        usize::try_from(sent).map_err(|_| crate::sys::errno::get())
+    }
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+union Name {
+    v4: libc::sockaddr_in,
+    v6: libc::sockaddr_in6,
+}
+
+const NO_NAME: Name = Name {
+    v6: libc::sockaddr_in6 {
+        sin6_family: 0,
+        sin6_port: 0,
+        sin6_flowinfo: 0,
+        sin6_addr: libc::in6_addr { s6_addr: [0; 16] },
+        sin6_scope_id: 0,
+    },
+};
+
+impl Name {
+    /// The address of the destination; answers its length.
+    fn set(&mut self, datagram: &Datagram<'_>) -> libc::socklen_t {
+        match datagram.destination {
+            IpAddr::V4(address) => {
+                self.v4 = libc::sockaddr_in {
+                    sin_family: AF_INET,
+                    sin_port: datagram.port.to_be(),
+                    sin_addr: libc::in_addr {
+                        s_addr: u32::from(address).to_be(),
+                    },
+                    sin_zero: [0; 8],
+                };
+                V4_LEN
+            }
+            IpAddr::V6(address) => {
+                self.v6 = libc::sockaddr_in6 {
+                    sin6_family: AF_INET6,
+                    sin6_port: datagram.port.to_be(),
+                    sin6_flowinfo: 0,
+                    sin6_addr: libc::in6_addr {
+                        s6_addr: address.octets(),
+                    },
+                    sin6_scope_id: datagram.interface,
+                };
+                V6_LEN
+            }
+        }
+    }
+}
+
+const AF_INET: libc::sa_family_t = 2;
+const AF_INET6: libc::sa_family_t = 10;
+const V4_LEN: libc::socklen_t = 16;
+const V6_LEN: libc::socklen_t = 28;
+const _: () = assert!(
+    AF_INET as c_int == libc::AF_INET
+        && AF_INET6 as c_int == libc::AF_INET6
+        && V4_LEN as usize == size_of::<libc::sockaddr_in>()
+        && V6_LEN as usize == size_of::<libc::sockaddr_in6>()
+);
+
+fn describe(datagram: &Datagram<'_>, control: &mut Control) {
+    let hop_limit = c_int::from(datagram.hop_limit).to_ne_bytes();
+    let traffic_class = c_int::from(datagram.traffic_class).to_ne_bytes();
+    let interface = datagram.interface.to_ne_bytes();
+    match datagram.source {
+        IpAddr::V4(source) => {
+            // ipi_ifindex, ipi_spec_dst, ipi_addr (not looked at).
+            let mut info = [0; 12];
+            let (index, rest) = info.split_at_mut(4);
+            index.copy_from_slice(&interface);
+            if let Some(place) = rest.first_chunk_mut::<4>() {
+                *place = source.octets();
+            }
+            control.push(libc::IPPROTO_IP, libc::IP_PKTINFO, &info);
+            if datagram.hop_limit != 0 {
+                control.push(libc::IPPROTO_IP, libc::IP_TTL, &hop_limit);
+            }
+            if datagram.traffic_class != 0 {
+                control.push(libc::IPPROTO_IP, libc::IP_TOS, &traffic_class);
+            }
+        }
+        IpAddr::V6(source) => {
+            let mut info = [0; 20];
+            let (address, index) = info.split_at_mut(16);
+            address.copy_from_slice(&source.octets());
+            index.copy_from_slice(&interface);
+            control.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info);
+            if datagram.hop_limit != 0 {
+                control.push(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &hop_limit);
+            }
+            if datagram.traffic_class != 0 {
+                control.push(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &traffic_class);
+            }
+        }
+    }
+    if let Some(segment) = datagram.segment {
+        control.push(libc::SOL_UDP, libc::UDP_SEGMENT, &segment.to_ne_bytes());
+    }
+}

@@ -1,0 +1,3 @@
+//! What carries packets between hosts and processes.
+
+pub mod udp;

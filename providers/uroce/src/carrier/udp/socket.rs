@@ -1,0 +1,91 @@
+//! The sockets that packets come in by.
+
+use super::PORT;
+use kit::errno::{Errno, Result};
+use kit::sys::datagram;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// What is asked for as socket buffer; the system may give less (net.core.rmem_max, wmem_max).
+const BUFFER: usize = 16 << 20;
+/// How long a full send buffer may hold up a sender before its packets count as lost.
+const SEND_PATIENCE: Duration = Duration::from_millis(20);
+
+/// Port 4791 of both families.
+#[derive(Debug)]
+pub struct Sockets {
+    v4: OwnedFd,
+    v6: Option<OwnedFd>,
+}
+
+impl Sockets {
+    /// Opens both; without IPv6 in the system, only that of IPv4.
+    ///
+    /// # Errors
+    /// EADDRINUSE if another user, or kernel soft-RoCE, has the port; else of socket(2), bind(2).
+    pub fn open() -> Result<Self> {
+        let v4 = open(AddressFamily::INET, PORT)?;
+        let v6 = match open(AddressFamily::INET6, PORT) {
+            Ok(v6) => Some(v6),
+            Err(Errno(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Self { v4, v6 })
+    }
+
+    /// The socket of IPv4.
+    #[must_use]
+    pub fn v4(&self) -> BorrowedFd<'_> {
+        self.v4.as_fd()
+    }
+
+    /// The socket of IPv6, if there is one.
+    #[must_use]
+    pub fn v6(&self) -> Option<BorrowedFd<'_>> {
+        self.v6.as_ref().map(OwnedFd::as_fd)
+    }
+
+    /// The socket for an address.
+    ///
+    /// # Errors
+    /// EAFNOSUPPORT without IPv6.
+    pub fn of(&self, address: IpAddr) -> Result<BorrowedFd<'_>> {
+        match address {
+            IpAddr::V4(_) => Ok(self.v4()),
+            IpAddr::V6(_) => self.v6().ok_or(Errno(libc::EAFNOSUPPORT)),
+        }
+    }
+}
+
+fn open(family: AddressFamily, port: u16) -> Result<OwnedFd> {
+    let socket = net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
+    let any: IpAddr = if family == AddressFamily::INET {
+        sockopt::set_ip_mtu_discover(&socket, sockopt::Ipv4PathMtuDiscovery::PROBE)?;
+        datagram::tell_headers_v4(socket.as_fd())?;
+        Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+        sockopt::set_ipv6_mtu_discover(&socket, sockopt::Ipv6PathMtuDiscovery::PROBE)?;
+        datagram::tell_headers_v6(socket.as_fd())?;
+        Ipv6Addr::UNSPECIFIED.into()
+    };
+    // Without it runs come in one by one.
+    let _ = datagram::receive_runs(socket.as_fd());
+    enlarge(&socket);
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(SEND_PATIENCE))?;
+    net::bind(&socket, &SocketAddr::new(any, port))?;
+    Ok(socket)
+}
+
+/// Asks for large buffers, beyond the limits where this process may.
+fn enlarge(socket: &OwnedFd) {
+    if sockopt::set_socket_recv_buffer_size_force(socket, BUFFER).is_err() {
+        let _ = sockopt::set_socket_recv_buffer_size(socket, BUFFER);
+    }
+    if sockopt::set_socket_send_buffer_size_force(socket, BUFFER).is_err() {
+        let _ = sockopt::set_socket_send_buffer_size(socket, BUFFER);
+    }
+}

@@ -1,0 +1,121 @@
+//! The parts of a node, shared with its helper thread.
+
+use super::deliver::Inbox;
+use super::groups::Groups;
+use super::helper::Alarm;
+use super::round::Round;
+use super::table::Table;
+use super::timers::Timers;
+use super::watch::Watches;
+use crate::carrier::udp::outbox::{Counters, Outbox};
+use crate::carrier::udp::{Slot, Sockets, slot};
+use crate::clock;
+use kit::errno::{Errno, Result};
+use kit::sys::per_process::PerProcess;
+use parking_lot::Mutex;
+use uroce_engine::timer::Time;
+
+/// Outboxes kept for the next sender.
+const SPARE: usize = 4;
+
+/// Something of its own address in every process, forked children included. Not of size 0, since
+/// such things share addresses.
+#[derive(Default)]
+struct Mark {
+    _byte: u8,
+}
+
+static MARK: PerProcess<Mark> = PerProcess::new();
+
+pub(super) struct Core {
+    mark: &'static Mark,
+    pub slot: Slot,
+    pub sockets: Sockets,
+    pub table: Table,
+    pub timers: Timers,
+    pub groups: Groups,
+    pub watches: Watches,
+    pub alarm: Alarm,
+    pub inbox: Mutex<Inbox>,
+    pub counters: Counters,
+    outboxes: Mutex<Vec<Outbox>>,
+}
+
+impl Core {
+    pub fn open() -> Result<Self> {
+        let slot = Slot::claim()?;
+        let sockets = Sockets::open()?;
+        let alarm = Alarm::new(&sockets, &slot)?;
+        Ok(Self {
+            mark: MARK.get()?,
+            slot,
+            sockets,
+            table: Table::new(),
+            timers: Timers::new(),
+            groups: Groups::default(),
+            watches: Watches::default(),
+            alarm,
+            inbox: Mutex::new(Inbox::new()),
+            counters: Counters::default(),
+            outboxes: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// Whether this is the process that made the node.
+    ///
+    /// # Errors
+    /// ENODEV in a forked child.
+    pub fn here(&self) -> Result<()> {
+        if std::ptr::eq(MARK.get()?, self.mark) {
+            return Ok(());
+        }
+        Err(Errno::NODEV)
+    }
+
+    /// The index of a QP number of this process.
+    pub fn index(&self, qpn: u32) -> Option<u32> {
+        let ours = qpn >> 24 == 0 && slot::of(qpn) == self.slot.number();
+        ours.then_some(qpn & ((1 << slot::INDEX_BITS) - 1))
+    }
+
+    pub fn outbox(&self) -> Outbox {
+        self.outboxes.lock().pop().unwrap_or_default()
+    }
+
+    pub fn put_back(&self, outbox: Outbox) {
+        let mut outboxes = self.outboxes.lock();
+        if outboxes.len() < SPARE {
+            outboxes.push(outbox);
+        }
+    }
+
+    pub fn post(&self, index: u32, now: Time) {
+        let mut round = Round::new(self, now);
+        round.transmit(index);
+        round.finish();
+    }
+
+    pub fn progress(&self) {
+        let now = clock::now();
+        self.alarm.polled(now);
+        if let Some(mut inbox) = self.inbox.try_lock() {
+            self.advance(&mut inbox, now, false);
+        }
+    }
+
+    /// Takes in packets, hands them over, sends the answers, acts on deadlines. Answers whether
+    /// there was a packet.
+    pub fn advance(&self, inbox: &mut Inbox, now: Time, all: bool) -> bool {
+        let mut round = Round::new(self, now);
+        let some = inbox.take_in(self, &mut round, all);
+        self.expire(&mut round);
+        round.finish();
+        some
+    }
+
+    fn expire(&self, round: &mut Round<'_>) {
+        while let Some((time, index)) = self.timers.expired(round.now) {
+            round.expire(time, index);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Packets on their way in: whom they are for, and whether they are whole.
+
+use super::core::Core;
+use super::endpoint::Incoming;
+use super::round::Round;
+use crate::carrier::udp::{PORT, slot};
+use kit::sys::datagram::{Received, Receiver};
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+use uroce_engine::wire::Packet;
+use uroce_engine::wire::icrc::{self, Network, Route};
+
+/// Runs handed on by others that are taken at once.
+const HANDED_ON: usize = 8;
+/// Looks at an idle socket after which it is looked at more seldom.
+const IDLE: u32 = 256;
+/// How much more seldom.
+const SELDOM: u32 = 16;
+/// Bytes of the longest run, and the head of one that was handed on.
+const LONGEST: usize = (1 << 16) + 64;
+
+const MULTICAST: u32 = 0x00ff_ffff;
+
+/// Where packets come in.
+pub(super) struct Inbox {
+    receiver: Receiver,
+    handed_on: Box<[u8]>,
+    /// For the sockets of IPv4, IPv6 and the slot: how often nothing was there in succession.
+    idle: [u32; 3],
+    turn: u32,
+}
+
+impl Inbox {
+    pub fn new() -> Self {
+        Self {
+            receiver: Receiver::new(),
+            handed_on: vec![0; LONGEST].into_boxed_slice(),
+            idle: [0; 3],
+            turn: 0,
+        }
+    }
+
+    /// Takes in what there is, a batch of each socket; all sockets, or those where it is worth
+    /// looking. Answers whether there was anything.
+    pub fn take_in(&mut self, core: &Core, round: &mut Round<'_>, all: bool) -> bool {
+        self.turn = self.turn.wrapping_add(1);
+        let seldom = self.turn.is_multiple_of(SELDOM);
+        let [v4, v6, own] = self.idle.map(|idle| all || seldom || idle < IDLE);
+        let mut found = [
+            v4 && self.take(core, round, core.sockets.v4()),
+            false,
+            false,
+        ];
+        if v6 && let Some(socket) = core.sockets.v6() {
+            found[1] = self.take(core, round, socket);
+        }
+        found[2] = own && self.take_handed_on(core, round);
+        for (idle, found) in self.idle.iter_mut().zip(found) {
+            *idle = if found { 0 } else { idle.saturating_add(1) };
+        }
+        found.contains(&true)
+    }
+
+    fn take(&mut self, core: &Core, round: &mut Round<'_>, socket: BorrowedFd<'_>) -> bool {
+        let Ok(count) = self.receiver.receive(socket) else {
+            return false;
+        };
+        for index in 0..count {
+            if let Some(run) = self.receiver.received(index) {
+                sort(core, round, &run, true);
+            }
+        }
+        count > 0
+    }
+
+    fn take_handed_on(&mut self, core: &Core, round: &mut Round<'_>) -> bool {
+        let mut found = false;
+        for _ in 0..HANDED_ON {
+            let Ok(run) = core.slot.take(&mut self.handed_on) else {
+                break;
+            };
+            found = true;
+            if let Some(run) = run {
+                sort(core, round, &run, false);
+            }
+        }
+        found
+    }
+}
+
+/// The QP number that a packet names.
+fn destination(datagram: &[u8]) -> Option<u32> {
+    let [high, middle, low] = *datagram.get(5..)?.first_chunk()?;
+    Some(u32::from_be_bytes([0, high, middle, low]))
+}
+
+/// Hands the packets of a run to those they are for, neighbours together; those of other processes
+/// are handed on if `hand_on`.
+fn sort(core: &Core, round: &mut Round<'_>, run: &Received<'_>, hand_on: bool) {
+    let mut rest = run.data;
+    let mut guess = 0;
+    while let Some(qpn) = destination(rest) {
+        let foreign = core.index(qpn).is_none() && !run.destination.is_multicast();
+        let same = |datagram: &[u8]| match destination(datagram) {
+            Some(next) if foreign => slot::of(next) == slot::of(qpn),
+            next => next == Some(qpn),
+        };
+        let neighbours = rest.chunks(run.segment).take_while(|next| same(next));
+        let length = neighbours.map(<[u8]>::len).sum();
+        let Some((mine, after)) = rest.split_at_checked(length) else {
+            return;
+        };
+        let part = Received { data: mine, ..*run };
+        if !foreign {
+            guess = hand_over(core, round, &part, qpn, guess);
+        } else if hand_on {
+            pass_on(core, &part, qpn);
+        }
+        rest = after;
+    }
+}
+
+fn pass_on(core: &Core, part: &Received<'_>, qpn: u32) {
+    let to = slot::of(qpn);
+    if (1..=slot::LAST).contains(&to) {
+        // Nobody there, or too slow: the packets are lost, as in a full queue of a switch.
+        let _ = core.slot.hand_on(to, part);
+    }
+}
+
+/// Hands packets to one queue pair of this process, or to a group. Answers the identification that
+/// the next packet probably has.
+fn hand_over(
+    core: &Core,
+    round: &mut Round<'_>,
+    part: &Received<'_>,
+    qpn: u32,
+    mut guess: u16,
+) -> u16 {
+    let mut whole = Vec::with_capacity(part.data.len() / part.segment.max(1) + 1);
+    for datagram in part.data.chunks(part.segment) {
+        let Some(identification) = check(part, datagram, guess) else {
+            continue;
+        };
+        guess = identification.wrapping_add(1);
+        if let Ok(packet) = Packet::parse(datagram) {
+            whole.push(Incoming::new(packet, datagram.len(), part));
+        }
+    }
+    if whole.is_empty() {
+        return guess;
+    }
+    if !part.destination.is_multicast() {
+        if let Some(index) = core.index(qpn) {
+            round.deliver(index, &whole);
+        }
+    } else if qpn == MULTICAST {
+        for member in core.groups.members(part.destination, part.interface) {
+            if let Some(index) = core.index(member) {
+                round.deliver(index, &whole);
+            }
+        }
+    }
+    guess
+}
+
+/// The identification with which a packet's ICRC is right.
+fn check(part: &Received<'_>, datagram: &[u8], guess: u16) -> Option<u16> {
+    let route = |dont_fragment| {
+        let network = match (part.source, part.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => Network::V4 {
+                source: source.octets(),
+                destination: destination.octets(),
+                identification: guess,
+                dont_fragment,
+            },
+            (IpAddr::V6(source), IpAddr::V6(destination)) => Network::V6 {
+                source: source.octets(),
+                destination: destination.octets(),
+            },
+            _ => return None,
+        };
+        Some(Route {
+            network,
+            source_port: part.port,
+            destination_port: PORT,
+        })
+    };
+    // Most senders say DF; whether this one did is not told either.
+    icrc::identify(&route(true)?, datagram).or_else(|| icrc::identify(&route(false)?, datagram))
+}

@@ -1,0 +1,245 @@
+//! The helper thread: sleeps until something happens, and leaves the sockets to pollers while there
+//! are any.
+
+use super::core::Core;
+use super::table::NEVER;
+use crate::carrier::udp::{Slot, Sockets};
+use crate::clock;
+use kit::errno::{Errno, Result};
+use parking_lot::Mutex;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
+use std::thread::{JoinHandle, ThreadId};
+use uroce_engine::timer::Time;
+
+/// How long a nap takes.
+const NAP: u64 = 1_000_000;
+/// Polls since the helper last looked that make it nap: more than somebody does who goes on to wait.
+const BUSY: u64 = 32;
+/// Passes over the sockets in a row before the helper looks at other things.
+const PASSES: usize = 16;
+
+/// The number of the kick in the epoll sets; 0 is no watch's.
+const KICK: u64 = 0;
+
+/// What wakes the helper.
+pub(super) struct Alarm {
+    /// Wakes it.
+    kick: OwnedFd,
+    /// The kick and what others watch.
+    watches: OwnedFd,
+    /// Those and the sockets.
+    all: OwnedFd,
+    /// Calls of `polled`.
+    polls: AtomicU64,
+    /// The helper leaves the sockets alone.
+    napping: AtomicBool,
+    /// Somebody waits without polling.
+    waiting: AtomicBool,
+    stopping: AtomicBool,
+    /// When the helper wakes by itself.
+    planned: AtomicU64,
+    thread: OnceLock<ThreadId>,
+}
+
+impl Alarm {
+    pub fn new(sockets: &Sockets, slot: &Slot) -> Result<Self> {
+        let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let watches = epoll::create(CreateFlags::CLOEXEC)?;
+        let all = epoll::create(CreateFlags::CLOEXEC)?;
+        let readable = |set: &OwnedFd, fd: BorrowedFd<'_>| {
+            epoll::add(set, fd, EventData::new_u64(KICK), EventFlags::IN)
+        };
+        readable(&watches, kick.as_fd())?;
+        readable(&all, watches.as_fd())?;
+        readable(&all, sockets.v4())?;
+        readable(&all, slot.socket())?;
+        if let Some(socket) = sockets.v6() {
+            readable(&all, socket)?;
+        }
+        Ok(Self {
+            kick,
+            watches,
+            all,
+            polls: AtomicU64::new(0),
+            napping: AtomicBool::new(false),
+            waiting: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            planned: AtomicU64::new(NEVER),
+            thread: OnceLock::new(),
+        })
+    }
+
+    /// The set that watched descriptors belong to.
+    pub fn watches(&self) -> BorrowedFd<'_> {
+        self.watches.as_fd()
+    }
+
+    /// Somebody polls.
+    pub fn polled(&self, _now: Time) {
+        self.polls.fetch_add(1, Relaxed);
+    }
+
+    /// Somebody is going to wait.
+    pub fn armed(&self) {
+        self.waiting.store(true, SeqCst);
+        if self.napping.load(SeqCst) {
+            self.kick();
+        }
+    }
+
+    /// There is a new deadline.
+    pub fn deadline(&self, deadline: u64) {
+        if deadline < self.planned.load(SeqCst) {
+            self.kick();
+        }
+    }
+
+    /// Ends the helper.
+    pub fn stop(&self) {
+        self.stopping.store(true, SeqCst);
+        self.kick();
+    }
+
+    /// Whether this is the helper thread.
+    pub fn is_helper(&self) -> bool {
+        self.thread.get() == Some(&std::thread::current().id())
+    }
+
+    fn kick(&self) {
+        // Fails only if the counter is full, and then it has been kicked.
+        let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
+    }
+
+    fn calm(&self) {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.kick, &mut count);
+    }
+}
+
+/// The thread's handle.
+pub(super) struct Helper(Mutex<Option<JoinHandle<()>>>);
+
+impl Helper {
+    pub fn start(core: &Arc<Core>) -> Result<Self> {
+        let shared = Arc::clone(core);
+        let builder = std::thread::Builder::new().name("uroce".to_owned());
+        let run = move || {
+            let _ = shared.alarm.thread.set(std::thread::current().id());
+            run(&shared);
+        };
+        let thread = kit::sys::signal::blocked(|| builder.spawn(run))?;
+        Ok(Self(Mutex::new(Some(thread?))))
+    }
+
+    /// Waits for its end, unless this is the helper.
+    pub fn join(&self) {
+        let Some(thread) = self.0.lock().take() else {
+            return;
+        };
+        if thread.thread().id() != std::thread::current().id() {
+            // An error is a panic, which the thread has told of.
+            let _ = thread.join();
+        }
+    }
+
+    /// Gives up a thread that is not in this process.
+    pub fn forget(&mut self) {
+        std::mem::forget(self.0.get_mut().take());
+    }
+}
+
+fn run(core: &Core) {
+    let mut seen = core.alarm.polls.load(Relaxed);
+    let mut nap = false;
+    while !core.alarm.stopping.load(SeqCst) {
+        let events = if nap { doze(core) } else { sleep(core) };
+        // An error other than these cannot come of the sets and the buffer being right.
+        if let Err(error) = events
+            && error.raw() != libc::EINTR
+        {
+            break;
+        }
+        serve_watches(core);
+        let polls = core.alarm.polls.load(Relaxed);
+        let since = polls.wrapping_sub(seen);
+        seen = polls;
+        let waited_for = core.alarm.waiting.swap(false, SeqCst);
+        nap = !waited_for && if nap { since > 0 } else { since >= BUSY };
+        if !nap {
+            work(core);
+        }
+    }
+}
+
+/// Waits for a kick or a watched descriptor, for the time of a nap.
+fn doze(core: &Core) -> Result<()> {
+    let alarm = &core.alarm;
+    alarm.planned.store(0, SeqCst);
+    alarm.napping.store(true, SeqCst);
+    let waited = if alarm.waiting.load(SeqCst) {
+        Ok(())
+    } else {
+        wait(&alarm.watches, Some(NAP), &mut [MaybeUninit::uninit()]).map(|_| ())
+    };
+    alarm.napping.store(false, SeqCst);
+    waited
+}
+
+/// Waits for anything.
+fn sleep(core: &Core) -> Result<()> {
+    let alarm = &core.alarm;
+    let mut next = core.timers.next();
+    loop {
+        alarm.planned.store(next, SeqCst);
+        let again = core.timers.next();
+        if again >= next {
+            break;
+        }
+        next = again;
+    }
+    let patience = (next != NEVER).then(|| next.saturating_sub(clock::now().nanos()));
+    wait(&alarm.all, patience, &mut [MaybeUninit::uninit()])?;
+    alarm.planned.store(0, SeqCst);
+    Ok(())
+}
+
+fn wait<'e>(
+    set: &OwnedFd,
+    nanos: Option<u64>,
+    events: &'e mut [MaybeUninit<Event>],
+) -> Result<&'e [Event]> {
+    let timeout = nanos.map(|nanos| Timespec {
+        tv_sec: i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: i64::try_from(nanos % 1_000_000_000).unwrap_or(0),
+    });
+    let (events, _) = epoll::wait(set, events, timeout.as_ref()).map_err(Errno::from)?;
+    Ok(events)
+}
+
+fn serve_watches(core: &Core) {
+    let mut events = [MaybeUninit::uninit(); 16];
+    let Ok(events) = wait(&core.alarm.watches, Some(0), &mut events) else {
+        return;
+    };
+    for event in events {
+        match event.data.u64() {
+            KICK => core.alarm.calm(),
+            id => core.watches.call(id, event.flags),
+        }
+    }
+}
+
+/// Takes in what there is.
+fn work(core: &Core) {
+    let mut inbox = core.inbox.lock();
+    for _ in 0..PASSES {
+        if !core.advance(&mut inbox, clock::now(), true) {
+            break;
+        }
+    }
+}

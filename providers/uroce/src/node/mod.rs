@@ -1,0 +1,183 @@
+//! What the devices of a process share: its slot, the UDP sockets, the queue pairs, their timers and
+//! the helper thread.
+//!
+//! Whoever polls or posts moves everything along; the helper does when nobody polls. There is one
+//! node a process, made for the first context and gone with the last. A forked child has none: what
+//! it inherited answers ENODEV or does nothing, and does not disturb the parent.
+
+mod core;
+mod deliver;
+mod endpoint;
+mod groups;
+mod helper;
+mod round;
+mod table;
+mod timers;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+pub use endpoint::{Endpoint, Incoming};
+pub use watch::{Interest, Ready, Watch};
+
+use self::core::Core;
+use crate::carrier::udp::slot::INDEX_BITS;
+use crate::clock;
+use helper::Helper;
+use kit::errno::{Errno, Result};
+use kit::sys::per_process::PerProcess;
+use parking_lot::Mutex;
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Weak};
+
+static NODE: PerProcess<Mutex<Weak<Node>>> = PerProcess::new();
+
+/// The node of this process.
+pub struct Node {
+    core: Arc<Core>,
+    helper: Helper,
+}
+
+impl Node {
+    /// The node of this process, made if there is none.
+    ///
+    /// # Errors
+    /// EADDRINUSE if UDP port 4791 belongs to another user or to kernel soft-RoCE; EADDRNOTAVAIL if
+    /// all slots of the network namespace are taken; EAGAIN if no thread can be had; of socket(2),
+    /// epoll_create(2).
+    pub fn get() -> Result<Arc<Self>> {
+        let mut place = NODE.get()?.lock();
+        if let Some(node) = place.upgrade() {
+            return Ok(node);
+        }
+        let node = Arc::new(Self::open()?);
+        *place = Arc::downgrade(&node);
+        Ok(node)
+    }
+
+    fn open() -> Result<Self> {
+        let core = Arc::new(Core::open()?);
+        let helper = Helper::start(&core)?;
+        Ok(Self { core, helper })
+    }
+
+    /// Gives a queue pair its number: `make` is called with it.
+    ///
+    /// # Errors
+    /// ENOMEM if the process has 16384 queue pairs; ENODEV in a forked child; what `make` answers.
+    pub fn attach(&self, make: impl FnOnce(u32) -> Result<Arc<dyn Endpoint>>) -> Result<u32> {
+        self.core.here()?;
+        let index = self.core.table.reserve()?;
+        let number = u32::from(self.core.slot.number()) << INDEX_BITS | index;
+        match make(number) {
+            Ok(endpoint) => {
+                self.core.table.put(index, endpoint);
+                Ok(number)
+            }
+            Err(error) => {
+                self.core.table.release(index);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes a queue pair's number away, with its memberships. When this returns no call to the
+    /// endpoint is running or comes. Not to be called from inside such a call, or with a lock held
+    /// that one waits for.
+    pub fn detach(&self, qpn: u32) {
+        if self.core.here().is_err() {
+            return;
+        }
+        self.core.groups.leave_all(qpn, &self.core.sockets);
+        let Some(index) = self.core.index(qpn) else {
+            return;
+        };
+        let endpoint = self.core.table.take(index);
+        if endpoint.is_some() {
+            self.core.table.release(index);
+        }
+    }
+
+    /// Sends what the queue pair has to send now. Packets of one queue pair leave in order: if
+    /// another thread is sending for it, that one goes on to send this too.
+    pub fn post(&self, qpn: u32) {
+        if self.core.here().is_ok()
+            && let Some(index) = self.core.index(qpn)
+        {
+            self.core.post(index, clock::now());
+        }
+    }
+
+    /// Takes in what has come, unless another thread is at it, and acts on deadlines: for whoever
+    /// found a completion queue empty.
+    pub fn progress(&self) {
+        if self.core.here().is_ok() {
+            self.core.progress();
+        }
+    }
+
+    /// Tells that somebody is going to wait without polling, so that the helper takes over at once.
+    pub fn armed(&self) {
+        if self.core.here().is_ok() {
+            self.core.alarm.armed();
+        }
+    }
+
+    /// Calls `callback` in the helper thread whenever the descriptor is ready, until the result is
+    /// dropped; after that it is not running.
+    ///
+    /// # Errors
+    /// Of dup(2), epoll_ctl(2); ENODEV in a forked child.
+    pub fn watch(
+        &self,
+        fd: BorrowedFd<'_>,
+        interest: Interest,
+        callback: impl FnMut(Ready) + Send + 'static,
+    ) -> Result<Watch> {
+        self.core.here()?;
+        Watch::new(&self.core, fd, interest, Box::new(callback))
+    }
+
+    /// Attaches a queue pair to a multicast group on an interface. Doing it again changes nothing.
+    ///
+    /// # Errors
+    /// EINVAL if the address is no group; of IP_ADD_MEMBERSHIP, IPV6_ADD_MEMBERSHIP: ENODEV for an
+    /// unknown interface, ENOBUFS beyond net.ipv4.igmp_max_memberships.
+    pub fn join(&self, group: IpAddr, interface: u32, qpn: u32) -> Result<()> {
+        self.core.here()?;
+        self.core.index(qpn).ok_or(Errno::INVAL)?;
+        let sockets = &self.core.sockets;
+        self.core.groups.join(group, interface, qpn, sockets)
+    }
+
+    /// Detaches a queue pair from a group.
+    ///
+    /// # Errors
+    /// EINVAL if it is not attached.
+    pub fn leave(&self, group: IpAddr, interface: u32, qpn: u32) -> Result<()> {
+        self.core.here()?;
+        let sockets = &self.core.sockets;
+        self.core.groups.leave(group, interface, qpn, sockets)
+    }
+
+    /// The slot: the highest 10 bits of this process's QP numbers.
+    #[must_use]
+    pub fn slot(&self) -> u16 {
+        self.core.slot.number()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if self.core.here().is_err() {
+            // A forked child: the thread is not here, and a lock may stay locked for ever.
+            std::mem::forget(Arc::clone(&self.core));
+            self.helper.forget();
+            return;
+        }
+        self.core.alarm.stop();
+        self.helper.join();
+    }
+}

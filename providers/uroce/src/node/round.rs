@@ -1,0 +1,147 @@
+//! One thread's turn at moving queue pairs along.
+
+use super::core::Core;
+use super::endpoint::{Endpoint, Incoming};
+use super::table::{Entry, NEVER};
+use crate::carrier::udp::outbox::{Outbox, Sender};
+use std::sync::atomic::Ordering::SeqCst;
+use uroce_engine::timer::Time;
+
+/// Packets go into one outbox for all queue pairs of the turn, and leave at its end.
+///
+/// Sending for a queue pair belongs to one thread at a time, from taking its packets until they are
+/// sent, so that they leave in order. Who finds it taken leaves word, and the other goes on.
+pub(super) struct Round<'a> {
+    core: &'a Core,
+    pub now: Time,
+    outbox: Option<Outbox>,
+    /// Whose sending belongs to this thread.
+    held: Vec<u32>,
+}
+
+impl<'a> Round<'a> {
+    pub fn new(core: &'a Core, now: Time) -> Self {
+        Self {
+            core,
+            now,
+            outbox: None,
+            held: Vec::new(),
+        }
+    }
+
+    fn entry(&self, index: u32) -> Option<&'a Entry> {
+        self.core.table.get(index)
+    }
+
+    fn with(&self, index: u32, call: impl FnOnce(&dyn Endpoint)) -> bool {
+        let Some(entry) = self.entry(index) else {
+            return false;
+        };
+        let endpoint = entry.endpoint.read();
+        let Some(endpoint) = endpoint.as_deref() else {
+            return false;
+        };
+        call(endpoint);
+        true
+    }
+
+    /// Hands packets to a queue pair of this process, and sends its answers.
+    pub fn deliver(&mut self, index: u32, incoming: &[Incoming<'_>]) {
+        let now = self.now;
+        let call = |endpoint: &dyn Endpoint| match incoming {
+            [one] => endpoint.receive(now, one),
+            more => endpoint.receive_batch(now, more),
+        };
+        if self.with(index, call) {
+            self.transmit(index);
+        }
+    }
+
+    /// A deadline that the timers knew has passed.
+    pub fn expire(&mut self, time: u64, index: u32) {
+        let Some(entry) = self.entry(index) else {
+            return;
+        };
+        // Otherwise an earlier one took its place.
+        let known = entry
+            .scheduled
+            .compare_exchange(time, NEVER, SeqCst, SeqCst);
+        let now = self.now;
+        if known.is_ok() && self.with(index, |endpoint| endpoint.on_time(now)) {
+            self.transmit(index);
+        }
+    }
+
+    /// Takes what a queue pair has to send.
+    pub fn transmit(&mut self, index: u32) {
+        let Some(entry) = self.entry(index) else {
+            return;
+        };
+        if self.held.contains(&index) {
+            self.pump(index, entry);
+        } else if entry.sending.fetch_add(1, SeqCst) == 0 {
+            self.held.push(index);
+            self.pump(index, entry);
+        }
+    }
+
+    fn pump(&mut self, index: u32, entry: &Entry) {
+        let mut outbox = self.outbox.take().unwrap_or_else(|| self.core.outbox());
+        loop {
+            let now = self.now;
+            let mut deadline = None;
+            self.with(index, |endpoint| {
+                endpoint.transmit(now, &mut Sender::new(&mut outbox));
+                deadline = endpoint.deadline();
+            });
+            if let Some(deadline) = deadline {
+                self.schedule(index, entry, deadline);
+            }
+            if !outbox.is_full() {
+                break;
+            }
+            outbox.send(&self.core.sockets, &self.core.counters);
+        }
+        self.outbox = Some(outbox);
+    }
+
+    fn schedule(&self, index: u32, entry: &Entry, deadline: Time) {
+        let deadline = deadline.nanos();
+        if entry.scheduled.fetch_min(deadline, SeqCst) > deadline {
+            self.core.timers.add(deadline, index);
+            self.core.alarm.deadline(deadline);
+        }
+    }
+
+    /// Sends everything.
+    pub fn finish(mut self) {
+        while !self.held.is_empty() {
+            self.send();
+            let mut held = std::mem::take(&mut self.held);
+            held.retain(|index| !self.let_go(*index));
+            self.held = held;
+        }
+        if let Some(outbox) = self.outbox.take() {
+            self.core.put_back(outbox);
+        }
+    }
+
+    fn send(&mut self) {
+        if let Some(outbox) = &mut self.outbox {
+            outbox.send(&self.core.sockets, &self.core.counters);
+        }
+    }
+
+    /// Ends sending for a queue pair, unless somebody asked for more.
+    fn let_go(&mut self, index: u32) -> bool {
+        let Some(entry) = self.entry(index) else {
+            return true;
+        };
+        if entry.sending.compare_exchange(1, 0, SeqCst, SeqCst).is_ok() {
+            return true;
+        }
+        entry.sending.store(1, SeqCst);
+        self.pump(index, entry);
+        false
+    }
+}

@@ -1,0 +1,119 @@
+//! The queue pairs of a process, by the index in their numbers.
+
+use super::Endpoint;
+use kit::errno::{Errno, Result};
+use parking_lot::{Mutex, RwLock};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
+
+use crate::carrier::udp::slot::INDEX_BITS;
+
+/// Queue pairs of a process.
+pub(super) const CAPACITY: u32 = 1 << INDEX_BITS;
+const CHUNK: u32 = 256;
+
+/// No deadline.
+pub(super) const NEVER: u64 = u64::MAX;
+
+/// The place of one queue pair.
+pub(super) struct Entry {
+    /// Read for the time of every call, so that whoever takes the endpoint away waits for those.
+    pub endpoint: RwLock<Option<Arc<dyn Endpoint>>>,
+    /// The deadline that the timers know of.
+    pub scheduled: AtomicU64,
+    /// How often sending was asked for since it began: 0 if nobody sends.
+    pub sending: AtomicU32,
+}
+
+impl Entry {
+    fn new() -> Self {
+        Self {
+            endpoint: RwLock::new(None),
+            scheduled: AtomicU64::new(NEVER),
+            sending: AtomicU32::new(0),
+        }
+    }
+}
+
+/// All places; memory is taken for those in use, in steps.
+pub(super) struct Table {
+    chunks: Box<[OnceLock<Box<[Entry]>>]>,
+    numbers: Mutex<Numbers>,
+}
+
+/// Numbers in use, and where to look for the next: numbers come round late, so that packets for one
+/// that is gone find nobody for a while.
+struct Numbers {
+    taken: Box<[bool]>,
+    next: u32,
+    count: u32,
+}
+
+fn place(index: u32) -> usize {
+    usize::try_from(index).unwrap_or(usize::MAX)
+}
+
+impl Table {
+    pub fn new() -> Self {
+        Self {
+            chunks: (0..CAPACITY / CHUNK).map(|_| OnceLock::new()).collect(),
+            numbers: Mutex::new(Numbers {
+                taken: vec![false; place(CAPACITY)].into_boxed_slice(),
+                next: 0,
+                count: 0,
+            }),
+        }
+    }
+
+    /// Reserves a place.
+    ///
+    /// # Errors
+    /// ENOMEM if all are in use.
+    pub fn reserve(&self) -> Result<u32> {
+        let mut numbers = self.numbers.lock();
+        if numbers.count == CAPACITY {
+            return Err(Errno::NOMEM);
+        }
+        loop {
+            let index = numbers.next;
+            numbers.next = (index + 1) % CAPACITY;
+            if let Some(taken) = numbers.taken.get_mut(place(index)).filter(|taken| !**taken) {
+                *taken = true;
+                numbers.count += 1;
+                return Ok(index);
+            }
+        }
+    }
+
+    /// Gives a place back.
+    pub fn release(&self, index: u32) {
+        let mut numbers = self.numbers.lock();
+        if let Some(taken) = numbers.taken.get_mut(place(index)).filter(|taken| **taken) {
+            *taken = false;
+            numbers.count -= 1;
+        }
+    }
+
+    /// The place of an index; `None` if nobody was near it yet.
+    pub fn get(&self, index: u32) -> Option<&Entry> {
+        let chunk = self.chunks.get(place(index / CHUNK))?.get()?;
+        chunk.get(place(index % CHUNK))
+    }
+
+    /// Puts an endpoint into a reserved place.
+    pub fn put(&self, index: u32, endpoint: Arc<dyn Endpoint>) {
+        let Some(chunk) = self.chunks.get(place(index / CHUNK)) else {
+            return;
+        };
+        let entries = chunk.get_or_init(|| (0..CHUNK).map(|_| Entry::new()).collect());
+        if let Some(entry) = entries.get(place(index % CHUNK)) {
+            entry.scheduled.store(NEVER, SeqCst);
+            *entry.endpoint.write() = Some(endpoint);
+        }
+    }
+
+    /// Takes an endpoint away, when nobody is inside it any more.
+    pub fn take(&self, index: u32) -> Option<Arc<dyn Endpoint>> {
+        self.get(index)?.endpoint.write().take()
+    }
+}

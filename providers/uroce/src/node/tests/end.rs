@@ -1,0 +1,210 @@
+//! A queue pair of the engine with a simulated host, as an endpoint of a node.
+
+use super::super::{Endpoint, Incoming, Node};
+use crate::carrier::udp::{Path, Sender};
+use parking_lot::Mutex;
+use std::net::IpAddr;
+use std::sync::Arc;
+use uroce_engine::host::Fault;
+use uroce_engine::outgoing::{Outgoing, Payload};
+use uroce_engine::qp::{Arrival, Config, Mtu, QueuePair, State};
+use uroce_engine::sim::{BASE, Setup, SimHost, step};
+use uroce_engine::timer::{AckTimeout, Time};
+use uroce_engine::work::{Completion, Data, Receive, Sge, WorkRequest};
+
+pub struct Inner {
+    pub qp: QueuePair,
+    pub host: SimHost,
+    pub path: Path,
+}
+
+pub struct End {
+    pub inner: Mutex<Inner>,
+    pub number: u32,
+    pub node: Arc<Node>,
+}
+
+/// A path from an address to itself.
+pub fn path(address: IpAddr) -> Path {
+    Path {
+        source: address,
+        destination: address,
+        interface: 0,
+        traffic_class: 0,
+        hop_limit: 64,
+    }
+}
+
+pub fn fill(outgoing: &Outgoing<'_>, host: &SimHost, mut to: &mut [u8]) -> Result<(), Fault> {
+    match outgoing.payload {
+        Payload::Bytes(bytes) => to.copy_from_slice(bytes),
+        Payload::Local(pieces) => {
+            for piece in pieces {
+                let bytes = host.local(piece.lkey, piece.address, piece.length);
+                let bytes = bytes.ok_or(Fault)?;
+                let (now, later) = to.split_at_mut(bytes.len());
+                now.copy_from_slice(bytes);
+                to = later;
+            }
+        }
+        Payload::Remote {
+            rkey,
+            address,
+            length,
+        } => to.copy_from_slice(host.remote(rkey, address, length).ok_or(Fault)?),
+    }
+    Ok(())
+}
+
+impl Endpoint for End {
+    fn receive(&self, now: Time, incoming: &Incoming<'_>) {
+        let inner = &mut *self.inner.lock();
+        let grh = incoming.grh();
+        let arrival = Arrival {
+            packet: &incoming.packet,
+            grh: incoming.packet.headers.deth.map(|_| &grh),
+        };
+        inner.qp.receive(now, &arrival, &mut inner.host);
+    }
+
+    fn transmit(&self, now: Time, out: &mut Sender<'_>) {
+        let Inner { qp, host, path } = &mut *self.inner.lock();
+        while !out.is_full() {
+            let Some(outgoing) = qp.transmit(now, host) else {
+                break;
+            };
+            let origin = outgoing.origin;
+            let length = outgoing.payload.length() as usize;
+            let sent = out.push(path, &outgoing.headers, length, |to| {
+                fill(&outgoing, host, to)
+            });
+            if sent.is_err() {
+                qp.gather_failed(origin, host);
+            }
+        }
+    }
+
+    fn on_time(&self, now: Time) {
+        let inner = &mut *self.inner.lock();
+        inner.qp.on_time(now, &mut inner.host);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.inner.lock().qp.deadline()
+    }
+}
+
+impl End {
+    /// A queue pair in RESET.
+    pub fn new(node: &Arc<Node>, setup: &Setup, address: IpAddr, seed: u64) -> Arc<Self> {
+        let mut made = None;
+        let number = node.attach(|number| {
+            let config = Config {
+                service: setup.service,
+                number,
+                max_send_wr: 256,
+                sq_sig_all: false,
+                shared_receives: false,
+                port_mtu: setup.mtu,
+                max_in_flight: 64,
+            };
+            let inner = Inner {
+                qp: QueuePair::new(config),
+                host: SimHost::sized(seed, 8 << 20),
+                path: path(address),
+            };
+            let end = Arc::new(Self {
+                inner: Mutex::new(inner),
+                number,
+                node: Arc::clone(node),
+            });
+            made = Some(Arc::clone(&end));
+            Ok(end)
+        });
+        assert_eq!(number.ok(), made.as_ref().map(|end| end.number));
+        made.expect("made")
+    }
+
+    pub fn connect(&self, setup: &Setup, peer: u32) {
+        let inner = &mut *self.inner.lock();
+        for to in [State::Init, State::Rtr, State::Rts] {
+            let mut modify = step(setup, setup.service, peer, to);
+            // 67 ms: the other side may have to wait for a CPU.
+            modify.values.timeout = AckTimeout::new(14).expect("a code");
+            assert_eq!(inner.qp.modify(&modify, &mut inner.host), Ok(()));
+        }
+    }
+
+    pub fn post(&self, wr: WorkRequest) {
+        {
+            let inner = &mut *self.inner.lock();
+            assert_eq!(inner.qp.post_send(wr, &mut inner.host), Ok(()));
+        }
+        self.node.post(self.number);
+    }
+
+    pub fn post_receive(&self, id: u64, offset: u64, length: u32) {
+        let receive = Receive {
+            id,
+            sges: vec![sge(offset, length)],
+        };
+        let inner = &mut *self.inner.lock();
+        inner.host.receives.push_back(receive);
+        inner.qp.receives_posted(&mut inner.host);
+    }
+
+    pub fn bytes(&self, offset: u64, length: u32) -> Vec<u8> {
+        let inner = self.inner.lock();
+        let bytes = inner.host.bytes(BASE + offset, length);
+        bytes.expect("in memory").to_vec()
+    }
+
+    pub fn completions(&self) -> Vec<Completion> {
+        std::mem::take(&mut self.inner.lock().host.completions)
+    }
+
+    /// Waits for so many completions; polling, or leaving it to the helper.
+    pub fn wait(&self, count: usize, polling: bool) -> Vec<Completion> {
+        let mut all = Vec::new();
+        while all.len() < count {
+            all.extend(self.completions());
+            if polling {
+                self.node.progress();
+            } else {
+                self.node.armed();
+                std::thread::sleep(std::time::Duration::from_micros(200));
+            }
+        }
+        all
+    }
+}
+
+pub fn sge(offset: u64, length: u32) -> Sge {
+    Sge {
+        address: BASE + offset,
+        length,
+        lkey: uroce_engine::sim::ALL,
+    }
+}
+
+pub fn data(offset: u64, length: u32) -> Data {
+    Data::Sges(vec![sge(offset, length)])
+}
+
+/// Two connected queue pairs, one on each node.
+pub fn pair(nodes: [&Arc<Node>; 2], setup: &Setup, address: IpAddr) -> [Arc<End>; 2] {
+    let ends = [
+        End::new(nodes[0], setup, address, 1),
+        End::new(nodes[1], setup, address, 2),
+    ];
+    ends[0].connect(setup, ends[1].number);
+    ends[1].connect(setup, ends[0].number);
+    ends
+}
+
+pub fn setup(service: uroce_engine::qp::Service) -> Setup {
+    Setup {
+        mtu: Mtu::B4096,
+        ..Setup::new(service)
+    }
+}
