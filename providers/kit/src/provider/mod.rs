@@ -1,4 +1,4 @@
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 //! Providers written in Rust: the trait they implement.
 //!
 //! A provider is a value per open context. Its objects are values too; the C structures that
@@ -15,9 +15,12 @@
 
 mod edges;
 mod request;
+#[allow(unsafe_code, reason = "the shims speak with C")]
+mod shim;
 
 pub use edges::Edges;
 pub use request::{Bind, BindInfo, Data, Inline, ReceiveRequest, SendRequest, Tso};
+pub use shim::{Device, DeviceSpec, Opened, Pieces};
 
 use crate::abi::*;
 use crate::errno::{Errno, Result};
@@ -126,8 +129,12 @@ pub struct QpInit<'a, P: Provider> {
     pub sq_sig_all: bool,
     /// `enum ibv_qp_create_flags`.
     pub create_flags: u32,
+    /// With `IBV_QP_CREATE_SOURCE_QPN`: the number that packets name as their source.
+    pub source_qpn: u32,
+    /// Longest header of `IBV_WR_TSO`.
+    pub max_tso_header: u16,
     /// `enum ibv_qp_create_send_ops_flags`: what ibv_wr_* functions will be called; the shim has
-    /// checked that the flags are known.
+    /// checked that the type of queue pair can have them (EOPNOTSUPP).
     pub send_ops: u64,
 }
 
@@ -157,6 +164,15 @@ pub trait Provider: Edges + Sized + Send + Sync + 'static {
     type Ah: Send + Sync + 'static;
     /// XRC domain.
     type Xrcd: Send + Sync + 'static;
+
+    /// How many completion vectors there are (`num_comp_vectors`).
+    fn comp_vectors(&self) -> u32 {
+        1
+    }
+    /// ibv_close_device(3). Objects that the application has left are to be taken out of service:
+    /// none of their verbs is called any more. The shims' references to the provider and its
+    /// [`Edges`] are dropped afterwards, those to objects that were left never.
+    fn close(&self) {}
 
     /// ibv_query_device_ex(3). `attr` is all zeros.
     ///
@@ -374,7 +390,8 @@ pub trait Provider: Edges + Sized + Send + Sync + 'static {
         Err(Errno::OPNOTSUPP)
     }
     /// ibv_post_srq_recv(3). Requests before the one that is refused are posted; the last that was
-    /// taken from the iterator is the bad one.
+    /// taken from the iterator is the bad one. The iterator ends before a request that the shim
+    /// refuses (EINVAL); what came before it is posted, and the answer is `Ok`.
     ///
     /// # Errors
     /// EINVAL, ENOMEM as its page says.
@@ -413,7 +430,7 @@ pub trait Provider: Edges + Sized + Send + Sync + 'static {
     /// # Errors
     /// EBUSY while it is attached to a multicast group.
     fn destroy_qp(&self, qp: &Arc<Self::Qp>) -> Result<u32>;
-    /// ibv_post_send(3), ibv_wr_complete(3). As for [`Provider::post_srq_recv`].
+    /// ibv_post_send(3). As for [`Provider::post_srq_recv`].
     ///
     /// # Errors
     /// EINVAL, ENOMEM as its page says.
@@ -421,6 +438,16 @@ pub trait Provider: Edges + Sized + Send + Sync + 'static {
         &self,
         qp: &Arc<Self::Qp>,
         requests: &mut dyn Iterator<Item = SendRequest<'_, Self>>,
+    ) -> Result<()>;
+    /// ibv_wr_complete(3): posts all of the requests, of which there is at least one, or none.
+    /// Data to copy stands in memory of the shim's ([`Inline::Bytes`]).
+    ///
+    /// # Errors
+    /// EINVAL, ENOMEM as for ibv_post_send(3); then none is posted.
+    fn post_send_all(
+        &self,
+        qp: &Arc<Self::Qp>,
+        requests: &mut dyn ExactSizeIterator<Item = SendRequest<'_, Self>>,
     ) -> Result<()>;
     /// ibv_post_recv(3). As for [`Provider::post_srq_recv`].
     ///

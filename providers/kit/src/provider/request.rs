@@ -1,6 +1,7 @@
 #![forbid(unsafe_code)]
 //! Work requests as providers see them.
 
+use super::Pieces;
 use super::Provider;
 use crate::abi::{ibv_sge, ibv_wr_opcode};
 use std::sync::Arc;
@@ -8,20 +9,19 @@ use std::sync::Arc;
 /// Bytes that the application wants to be copied while it posts.
 #[derive(Clone, Copy)]
 pub enum Inline<'a> {
-    /// `IBV_SEND_INLINE`, and `ibv_wr_set_inline_data_list`: pieces in order.
-    Pieces(&'a [&'a [u8]]),
-    /// One piece.
+    /// `IBV_SEND_INLINE`: pieces in order.
+    Pieces(Pieces<'a>),
+    /// One piece: what `ibv_wr_set_inline_data` and its like have copied.
     Bytes(&'a [u8]),
 }
 
 impl Inline<'_> {
-    /// Bytes in all.
+    /// Bytes in all. Nothing of the data is touched for it, so that what is too long is never
+    /// copied.
     #[must_use]
     pub fn length(&self) -> usize {
         match self {
-            Self::Pieces(pieces) => pieces
-                .iter()
-                .fold(0usize, |sum, piece| sum.saturating_add(piece.len())),
+            Self::Pieces(pieces) => pieces.length(),
             Self::Bytes(bytes) => bytes.len(),
         }
     }
@@ -30,7 +30,7 @@ impl Inline<'_> {
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         match self {
-            Self::Pieces(pieces) => pieces.concat(),
+            Self::Pieces(pieces) => pieces.iter().flatten().copied().collect(),
             Self::Bytes(bytes) => bytes.to_vec(),
         }
     }
@@ -113,6 +113,32 @@ pub struct SendRequest<'a, P: Provider> {
     pub bind: Option<Bind<'a, P>>,
     /// `IBV_WR_TSO`.
     pub tso: Option<Tso<'a>>,
+}
+
+impl<P: Provider> SendRequest<'_, P> {
+    /// A request without data, and with zeros in all else.
+    #[must_use]
+    pub fn new(id: u64, opcode: ibv_wr_opcode, flags: u32) -> Self {
+        Self {
+            id,
+            opcode,
+            flags,
+            data: Data::Sges(&[]),
+            imm: [0; 4],
+            invalidate_rkey: 0,
+            remote_address: 0,
+            rkey: 0,
+            compare_add: 0,
+            swap: 0,
+            atomic_write: None,
+            ah: None,
+            remote_qpn: 0,
+            remote_qkey: 0,
+            remote_srqn: 0,
+            bind: None,
+            tso: None,
+        }
+    }
 }
 
 /// A receive request (`struct ibv_recv_wr`).

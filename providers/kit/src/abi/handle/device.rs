@@ -165,7 +165,8 @@ impl Drop for HeldDevice {
     }
 }
 
-fn transport(node: ibv_node_type) -> ibv_transport_type {
+/// The transport of a kind of device.
+pub(crate) fn transport(node: ibv_node_type) -> ibv_transport_type {
     match node {
         IBV_NODE_CA | IBV_NODE_SWITCH | IBV_NODE_ROUTER => IBV_TRANSPORT_IB,
         IBV_NODE_RNIC => IBV_TRANSPORT_IWARP,
@@ -174,6 +175,19 @@ fn transport(node: ibv_node_type) -> ibv_transport_type {
         IBV_NODE_UNSPECIFIED => IBV_TRANSPORT_UNSPECIFIED,
         _ => IBV_TRANSPORT_UNKNOWN,
     }
+}
+
+/// A name as C keeps it.
+///
+/// # Errors
+/// ENAMETOOLONG; EINVAL if there is a NUL in it.
+pub(crate) fn name_of<const SIZE: usize>(name: &str) -> Result<[c_char; SIZE]> {
+    if name.contains('\0') {
+        return Err(Errno::INVAL);
+    }
+    let mut array = [0; SIZE];
+    put(&mut array, name)?;
+    Ok(array)
 }
 
 /// Copies a name; the arrays are as long as those that the names come from.

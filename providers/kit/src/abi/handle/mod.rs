@@ -17,6 +17,7 @@ mod sysfs;
 
 pub use context::{Ctx, LibraryVerbs};
 pub use device::{DeviceRef, HeldDevice, hold, release};
+pub(crate) use device::{name_of, transport};
 pub use driver::{Driver, Match, MatchEntry};
 pub use number::{counters_number, flow_action_number, xrcd_number};
 pub use object::*;

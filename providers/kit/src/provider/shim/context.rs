@@ -1,0 +1,207 @@
+//! An open context of a provider, and how the shims find it.
+
+use super::object::{Object, Side, Uses, free};
+use super::table;
+use crate::abi::handle::{Ctx, DeviceRef, hold, release};
+use crate::abi::{ibv_context, verbs_context};
+use crate::errno::{Errno, Result};
+use crate::provider::{Opened, Provider};
+use crate::sys::memory;
+use crate::table::Table;
+use core::cell::UnsafeCell;
+use core::ffi::c_int;
+use core::mem::offset_of;
+use core::ptr::addr_of_mut;
+use std::sync::Arc;
+
+/// The block of a context: the C structure first.
+#[repr(C)]
+pub(super) struct Context<P: Provider> {
+    /// Applications and the library write here too.
+    _verbs: UnsafeCell<verbs_context>,
+    /// Objects of the context.
+    pub(super) uses: Uses,
+    /// `None` once the context is closed and only waits for objects that were left.
+    provider: UnsafeCell<Option<Arc<P>>>,
+}
+
+/// Devices of this library have no driver in the kernel (`RDMA_DRIVER_UNKNOWN`).
+const NO_DRIVER: u32 = 0;
+
+impl<P: Provider> Context<P> {
+    /// What C knows the context by.
+    pub(super) fn public(&self) -> *mut ibv_context {
+        core::ptr::from_ref(self)
+            .cast_mut()
+            .cast::<u8>()
+            .wrapping_add(offset_of!(verbs_context, context))
+            .cast()
+    }
+
+    /// The provider.
+    ///
+    /// # Errors
+    /// EINVAL when the context is closed.
+    pub(super) fn provider(&self) -> Result<&Arc<P>> {
+        // SAFETY: written when the context is opened and closed only, while no other call runs.
+        unsafe { (*self.provider.get()).as_ref() }.ok_or(Errno::INVAL)
+    }
+
+    /// The context that C passed to a verb of `P`.
+    ///
+    /// # Errors
+    /// EINVAL for NULL.
+    ///
+    /// # Safety
+    /// `raw` is NULL or a context that [`open`] made for the same provider, and stays for `'a`.
+    pub(super) unsafe fn from_raw<'a>(raw: *mut ibv_context) -> Result<&'a Self> {
+        if raw.is_null() {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: vouched for by the caller: the context lies in such a block.
+        Ok(unsafe {
+            &*raw
+                .byte_sub(offset_of!(verbs_context, context))
+                .cast::<Self>()
+        })
+    }
+
+    /// An object that a verb is given beside its first.
+    ///
+    /// # Errors
+    /// EINVAL for NULL, and for an object of another context.
+    ///
+    /// # Safety
+    /// `raw` is NULL or an object of the kind that the type says, of any context, and stays for
+    /// `'a`.
+    pub(super) unsafe fn object<'a, R: Side>(&self, raw: *mut R::C) -> Result<&'a Object<R>> {
+        if raw.is_null() {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: vouched for by the caller; every object starts with its context. One of this
+        // context was made by the shims of this provider, as such a block.
+        unsafe {
+            if *raw.cast::<*mut ibv_context>() != self.public() {
+                return Err(Errno::INVAL);
+            }
+            Ok(&*raw.cast::<Object<R>>())
+        }
+    }
+
+    /// As [`Self::object`], for one that may be left out.
+    ///
+    /// # Errors
+    /// EINVAL for an object of another context.
+    ///
+    /// # Safety
+    /// As for [`Self::object`].
+    pub(super) unsafe fn optional<'a, R: Side>(
+        &self,
+        raw: *mut R::C,
+    ) -> Result<Option<&'a Object<R>>> {
+        if raw.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: vouched for by the caller.
+        unsafe { self.object(raw) }.map(Some)
+    }
+}
+
+/// The object that a verb is about, and the context that it belongs to.
+pub(super) struct Subject<'a, P: Provider, R: Side> {
+    pub(super) context: &'a Context<P>,
+    pub(super) provider: &'a Arc<P>,
+    pub(super) object: &'a Object<R>,
+    raw: *mut R::C,
+}
+
+impl<'a, P: Provider, R: Side> Subject<'a, P, R> {
+    /// Takes the pointer that C passed.
+    ///
+    /// # Errors
+    /// EINVAL for NULL, and when the context is closed.
+    ///
+    /// # Safety
+    /// `raw` is NULL or an object of that kind that the shims of `P` made, and stays for `'a`.
+    pub(super) unsafe fn from_raw(raw: *mut R::C) -> Result<Self> {
+        if raw.is_null() {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: vouched for by the caller; an object starts with its context, whose block is
+        // there as long as it has objects.
+        unsafe {
+            let context = Context::from_raw(*raw.cast::<*mut ibv_context>())?;
+            Ok(Self {
+                context,
+                provider: context.provider()?,
+                object: &*raw.cast::<Object<R>>(),
+                raw,
+            })
+        }
+    }
+
+    /// Frees the object.
+    ///
+    /// # Safety
+    /// It is idle, and nobody uses it any more.
+    pub(super) unsafe fn free(self) {
+        // SAFETY: vouched for by the caller.
+        unsafe { free(self.raw.cast::<Object<R>>()) }
+    }
+}
+
+/// Makes the context of a device that a provider has opened.
+///
+/// # Errors
+/// ENOMEM.
+pub(super) fn open<P: Provider>(
+    device: DeviceRef<'_>,
+    opened: Opened<P>,
+) -> Result<*mut verbs_context> {
+    let Opened { provider, async_fd } = opened;
+    let vectors = c_int::try_from(provider.comp_vectors()).map_err(|_| Errno::OVERFLOW)?;
+    let block = memory::zeroed(size_of::<Context<P>>())?.cast::<Context<P>>();
+    let provider = Arc::new(provider);
+    let ops = table::<P>();
+    // SAFETY: the block is new, large enough and zeroed; each of its members is made ready once,
+    // before anybody else knows it.
+    unsafe {
+        let context = block.cast::<verbs_context>();
+        Ctx::init(context, device, None, NO_DRIVER);
+        hold(device);
+        addr_of_mut!((*block).uses).write(Uses::new());
+        addr_of_mut!((*block).provider).write(UnsafeCell::new(Some(Arc::clone(&provider))));
+        (*context).context.num_comp_vectors = vectors;
+        let ctx = Ctx::from_raw(&raw mut (*context).context)?;
+        ctx.table().set(context, &raw const ops);
+        ctx.set_async_fd(async_fd);
+        ctx.private().set_edges(provider);
+        Ok(context)
+    }
+}
+
+/// ibv_close_device(3). Objects that the application has left keep the block of the context:
+/// their verbs answer EINVAL from now on, or EOPNOTSUPP where they are called through the context.
+pub(super) unsafe extern "C" fn free_context<P: Provider>(raw: *mut ibv_context) {
+    // SAFETY: the library passes an open context and nobody uses it any more.
+    unsafe {
+        let Ok(context) = Context::<P>::from_raw(raw) else {
+            return;
+        };
+        let verbs = raw
+            .byte_sub(offset_of!(verbs_context, context))
+            .cast::<verbs_context>();
+        let device = DeviceRef::from_raw((*raw).device);
+        if let Some(provider) = (*context.provider.get()).take() {
+            provider.close();
+        }
+        Ctx::uninit(verbs);
+        Table::new().show(verbs);
+        if !context.uses.any() {
+            memory::free(verbs.cast());
+        }
+        if let Ok(device) = device {
+            release(device);
+        }
+    }
+}

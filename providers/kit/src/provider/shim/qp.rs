@@ -1,0 +1,220 @@
+//! Queue pairs: ibv_modify_qp(3), ibv_query_qp(3), ibv_post_send(3), ibv_attach_mcast(3).
+
+use super::answer::code;
+use super::builder::Builder;
+use super::context::Subject;
+use super::object::{Hold, Side};
+use super::receive::{Receives, refused};
+use super::send::Sends;
+use crate::abi::handle::Qp;
+use crate::abi::*;
+use crate::errno::{Errno, Result};
+use crate::provider::Provider;
+use core::ffi::c_int;
+use core::mem::{offset_of, zeroed};
+use std::sync::Arc;
+
+/// A queue pair.
+pub(super) struct Pair<P: Provider> {
+    pub(super) qp: Arc<P::Qp>,
+    pub(super) sq_sig_all: bool,
+    /// For ibv_wr_* calls, if the queue pair was made for them.
+    pub(super) builder: Option<Box<Builder<P>>>,
+    /// Domains and queues that it was made with.
+    pub(super) _holds: [Option<Hold>; 5],
+}
+
+// SAFETY: verbs_qp starts with the context of its ibv_qp; numbers, pointers and functions may be
+// 0.
+unsafe impl<P: Provider> Side for Pair<P> {
+    type C = verbs_qp;
+}
+
+/// # Safety
+/// `qp` is NULL or a live queue pair of the provider.
+pub(super) unsafe fn subject<'a, P: Provider>(qp: *mut ibv_qp) -> Result<Subject<'a, P, Pair<P>>> {
+    // SAFETY: vouched for by the caller; an ibv_qp is the first member of its block.
+    unsafe { Subject::from_raw(qp.cast()) }
+}
+
+/// Bytes of `ibv_qp_attr` in programs from before the rate limit.
+const WITHOUT_RATE_LIMIT: usize = offset_of!(ibv_qp_attr, rate_limit);
+
+/// Copies attributes; the rate limit only if the mask has it, since old programs' attributes end
+/// before it.
+///
+/// # Safety
+/// Both are good for what is copied.
+unsafe fn copy(from: *const ibv_qp_attr, to: *mut ibv_qp_attr, mask: u32) {
+    let size = match mask & IBV_QP_RATE_LIMIT {
+        0 => WITHOUT_RATE_LIMIT,
+        _ => size_of::<ibv_qp_attr>(),
+    };
+    // SAFETY: vouched for by the caller.
+    unsafe { core::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast::<u8>(), size) }
+}
+
+fn no_attr() -> ibv_qp_attr {
+    // SAFETY: the structure is numbers, and addresses that are bytes.
+    unsafe { zeroed() }
+}
+
+pub(super) unsafe extern "C" fn modify_qp<P: Provider>(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    mask: c_int,
+) -> c_int {
+    // SAFETY: the library passes a live queue pair and attributes.
+    code(unsafe {
+        subject::<P>(qp).and_then(|pair| {
+            if attr.is_null() {
+                return Err(Errno::INVAL);
+            }
+            let (mut asked, mask) = (no_attr(), mask.cast_unsigned());
+            copy(attr, &raw mut asked, mask);
+            let state = pair
+                .provider
+                .modify_qp(&pair.object.side.qp, &asked, mask)?;
+            Qp::from_raw(qp)?.set_state(state);
+            Ok(())
+        })
+    })
+}
+
+pub(super) unsafe extern "C" fn query_qp<P: Provider>(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    mask: c_int,
+    init: *mut ibv_qp_init_attr,
+) -> c_int {
+    // SAFETY: the library passes a live queue pair and room for both kinds of attributes.
+    code(unsafe {
+        subject::<P>(qp).and_then(|pair| {
+            if attr.is_null() {
+                return Err(Errno::INVAL);
+            }
+            let init = init.as_mut().ok_or(Errno::INVAL)?;
+            let mut told = no_attr();
+            pair.provider.query_qp(&pair.object.side.qp, &mut told)?;
+            copy(&raw const told, attr, mask.cast_unsigned());
+            (*qp).state = told.qp_state;
+            *init = ibv_qp_init_attr {
+                qp_context: (*qp).qp_context,
+                send_cq: (*qp).send_cq,
+                recv_cq: (*qp).recv_cq,
+                srq: (*qp).srq,
+                cap: told.cap,
+                qp_type: (*qp).qp_type,
+                sq_sig_all: pair.object.side.sq_sig_all.into(),
+            };
+            Ok(())
+        })
+    })
+}
+
+pub(super) unsafe extern "C" fn destroy_qp<P: Provider>(qp: *mut ibv_qp) -> c_int {
+    // SAFETY: the library passes a live queue pair, whose mutex and condition are ready.
+    code(unsafe {
+        subject::<P>(qp).and_then(|pair| {
+            pair.object.idle()?;
+            let told = pair.provider.destroy_qp(&pair.object.side.qp)?;
+            Qp::from_raw(qp)?.wait_acked(told);
+            pair.free();
+            Ok(())
+        })
+    })
+}
+
+pub(super) unsafe extern "C" fn post_send<P: Provider>(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: the caller passes a live queue pair, a chain of requests and room for a pointer, or
+    // NULL.
+    unsafe {
+        let pair = match subject::<P>(qp) {
+            Ok(pair) => pair,
+            Err(e) => return refused(e, wr, bad),
+        };
+        let mut requests = Sends::new(pair.context, (*qp).qp_type, wr);
+        let qp = &pair.object.side.qp;
+        let answer = pair.provider.post_send(qp, &mut requests);
+        requests.answer(answer, bad)
+    }
+}
+
+pub(super) unsafe extern "C" fn post_recv<P: Provider>(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: as for post_send.
+    unsafe {
+        let pair = match subject::<P>(qp) {
+            Ok(pair) => pair,
+            Err(e) => return refused(e, wr, bad),
+        };
+        let mut requests = Receives::new(wr);
+        let qp = &pair.object.side.qp;
+        let answer = pair.provider.post_recv(qp, &mut requests);
+        requests.answer(answer, bad)
+    }
+}
+
+pub(super) unsafe extern "C" fn attach_mcast<P: Provider>(
+    qp: *mut ibv_qp,
+    gid: *const ibv_gid,
+    lid: u16,
+) -> c_int {
+    // SAFETY: the library passes a live queue pair and a GID.
+    code(unsafe {
+        subject::<P>(qp).and_then(|pair| {
+            let gid = gid.as_ref().ok_or(Errno::INVAL)?;
+            let qp = &pair.object.side.qp;
+            pair.provider.attach_mcast(qp, gid, lid)
+        })
+    })
+}
+
+pub(super) unsafe extern "C" fn detach_mcast<P: Provider>(
+    qp: *mut ibv_qp,
+    gid: *const ibv_gid,
+    lid: u16,
+) -> c_int {
+    // SAFETY: as for attach_mcast.
+    code(unsafe {
+        subject::<P>(qp).and_then(|pair| {
+            let gid = gid.as_ref().ok_or(Errno::INVAL)?;
+            let qp = &pair.object.side.qp;
+            pair.provider.detach_mcast(qp, gid, lid)
+        })
+    })
+}
+
+pub(super) unsafe extern "C" fn set_ece<P: Provider>(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
+    // SAFETY: the library passes a live queue pair and the options.
+    code(unsafe {
+        subject::<P>(qp).and_then(|pair| {
+            let ece = ece.as_ref().ok_or(Errno::INVAL)?;
+            if ece.comp_mask != 0 {
+                return Err(Errno::INVAL);
+            }
+            pair.provider.set_ece(&pair.object.side.qp, ece)
+        })
+    })
+}
+
+pub(super) unsafe extern "C" fn query_ece<P: Provider>(
+    qp: *mut ibv_qp,
+    ece: *mut ibv_ece,
+) -> c_int {
+    // SAFETY: the library passes a live queue pair and room for the options.
+    code(unsafe {
+        subject::<P>(qp).and_then(|pair| {
+            let room = ece.as_mut().ok_or(Errno::INVAL)?;
+            *room = pair.provider.query_ece(&pair.object.side.qp)?;
+            Ok(())
+        })
+    })
+}

@@ -1,0 +1,352 @@
+//! Making queue pairs: ibv_create_qp(3), ibv_create_qp_ex(3), ibv_open_qp(3).
+
+use super::answer::pointer;
+use super::builder::{self, Builder};
+use super::context::{Context, Subject};
+use super::cq::Completions;
+use super::object::{Hold, New, Object, Side};
+use super::pd::Domain;
+use super::qp::Pair;
+use super::srq::Shared;
+use super::xrcd::Sharing;
+use crate::abi::handle::Qp;
+use crate::abi::*;
+use crate::errno::{Errno, Result};
+use crate::provider::{Provider, QpInit};
+use core::ffi::c_void;
+use core::ptr::null_mut;
+use std::sync::Arc;
+
+/// What is asked for, in checked form. Members that a mask leaves out were not read.
+struct Asked<'a, P: Provider> {
+    qp_context: *mut c_void,
+    qp_type: ibv_qp_type,
+    sq_sig_all: bool,
+    cap: ibv_qp_cap,
+    pd: Option<&'a Object<Domain<P>>>,
+    send_cq: Option<&'a Object<Completions<P>>>,
+    recv_cq: Option<&'a Object<Completions<P>>>,
+    srq: Option<&'a Object<Shared<P>>>,
+    xrcd: Option<&'a Object<Sharing<P>>>,
+    create_flags: u32,
+    source_qpn: u32,
+    max_tso_header: u16,
+    /// `None` without `IBV_QP_INIT_ATTR_SEND_OPS_FLAGS`.
+    send_ops: Option<u64>,
+}
+
+/// What ibv_create_qp(3) takes, the beginning of either kind of attributes.
+struct Queues {
+    qp_type: ibv_qp_type,
+    send_cq: *mut ibv_cq,
+    recv_cq: *mut ibv_cq,
+    srq: *mut ibv_srq,
+}
+
+impl<'a, P: Provider> Asked<'a, P> {
+    /// The plain part.
+    ///
+    /// # Safety
+    /// Queues that the attributes name are live, or NULL.
+    unsafe fn plain(context: &Context<P>, attr: &ibv_qp_init_attr) -> Result<Self> {
+        let mut asked = Self {
+            qp_context: attr.qp_context,
+            qp_type: attr.qp_type,
+            sq_sig_all: attr.sq_sig_all != 0,
+            cap: attr.cap,
+            pd: None,
+            send_cq: None,
+            recv_cq: None,
+            srq: None,
+            xrcd: None,
+            create_flags: 0,
+            source_qpn: 0,
+            max_tso_header: 0,
+            send_ops: None,
+        };
+        let queues = Queues {
+            qp_type: attr.qp_type,
+            send_cq: attr.send_cq,
+            recv_cq: attr.recv_cq,
+            srq: attr.srq,
+        };
+        // SAFETY: vouched for by the caller.
+        unsafe { asked.queues(context, &queues) }?;
+        Ok(asked)
+    }
+
+    /// The queues that a queue pair of the type has; others are not looked at.
+    ///
+    /// # Safety
+    /// As for [`Self::plain`].
+    unsafe fn queues(&mut self, context: &Context<P>, given: &Queues) -> Result<()> {
+        let xrc = matches!(given.qp_type, IBV_QPT_XRC_SEND | IBV_QPT_XRC_RECV);
+        if xrc && !given.srq.is_null() {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: vouched for by the caller; queues lie in such blocks.
+        unsafe {
+            if given.qp_type != IBV_QPT_XRC_RECV {
+                self.send_cq = Some(context.object(given.send_cq.cast())?);
+            }
+            if !xrc {
+                self.recv_cq = Some(context.object(given.recv_cq.cast())?);
+                self.srq = context.optional(given.srq.cast())?;
+            }
+            match self.srq {
+                Some(srq) if (*srq.c()).srq_type != IBV_SRQT_BASIC => Err(Errno::INVAL),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    /// The part that only ibv_create_qp_ex(3) has.
+    ///
+    /// # Safety
+    /// Objects that the attributes name are live, or NULL; members that the mask leaves out may
+    /// be beyond the end of what the caller has.
+    unsafe fn extended(
+        &mut self,
+        context: &Context<P>,
+        attr: *const ibv_qp_init_attr_ex,
+    ) -> Result<()> {
+        // SAFETY: the mask is in all versions of the structure; the rest is read under its bit.
+        unsafe {
+            let mask = (*attr).comp_mask;
+            let given = |bit| mask & bit != 0;
+            check_mask(mask)?;
+            match (self.qp_type, given(IBV_QP_INIT_ATTR_XRCD)) {
+                (IBV_QPT_XRC_RECV, true) => {
+                    self.xrcd = Some(context.object((*attr).xrcd.cast())?);
+                }
+                (IBV_QPT_XRC_RECV, false) => return Err(Errno::INVAL),
+                _ if given(IBV_QP_INIT_ATTR_PD) => self.pd = Some(context.object((*attr).pd)?),
+                _ => return Err(Errno::INVAL),
+            }
+            if given(IBV_QP_INIT_ATTR_CREATE_FLAGS) {
+                self.create_flags = (*attr).create_flags;
+            }
+            if self.create_flags & IBV_QP_CREATE_SOURCE_QPN != 0 {
+                self.source_qpn = (*attr).source_qpn;
+            }
+            if given(IBV_QP_INIT_ATTR_MAX_TSO_HEADER) {
+                self.max_tso_header = (*attr).max_tso_header;
+            }
+            if given(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
+                let ops = (*attr).send_ops_flags;
+                builder::check(self.qp_type, ops)?;
+                self.send_ops = Some(ops);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// # Errors
+/// EOPNOTSUPP for indirection tables, EINVAL for bits that nobody knows.
+fn check_mask(mask: u32) -> Result<()> {
+    const KNOWN: u32 = IBV_QP_INIT_ATTR_PD
+        | IBV_QP_INIT_ATTR_XRCD
+        | IBV_QP_INIT_ATTR_CREATE_FLAGS
+        | IBV_QP_INIT_ATTR_MAX_TSO_HEADER
+        | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    const TABLES: u32 = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
+    match mask & !KNOWN {
+        0 => Ok(()),
+        unknown if unknown & !TABLES != 0 => Err(Errno::INVAL),
+        _ => Err(Errno::OPNOTSUPP),
+    }
+}
+
+fn part<'a, R: Side, T>(
+    object: Option<&'a Object<R>>,
+    part: impl FnOnce(&'a R) -> &'a T,
+) -> Option<&'a T> {
+    object.map(|object| part(&object.side))
+}
+
+fn raw<R: Side>(object: Option<&Object<R>>) -> *mut R::C {
+    object.map_or(null_mut(), Object::c)
+}
+
+fn hold<R: Side>(object: Option<&Object<R>>) -> Option<Hold> {
+    object.map(|object| object.uses.hold())
+}
+
+/// Makes the queue pair; answers what it can hold.
+fn create<P: Provider>(
+    context: &Context<P>,
+    asked: &Asked<'_, P>,
+) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
+    let provider = context.provider()?;
+    let allocator = asked.pd.and_then(Object::allocator);
+    let mut new = New::<Pair<P>>::alloc(context, allocator)?;
+    // An event may come before the provider returns.
+    fill(&mut new, asked);
+    let mut cap = asked.cap;
+    let (qp, number) = provider.create_qp(&mut QpInit {
+        token: new.token(),
+        qp_type: asked.qp_type,
+        pd: part(asked.pd, |side| &side.pd),
+        send_cq: part(asked.send_cq, |side| &side.cq),
+        recv_cq: part(asked.recv_cq, |side| &side.cq),
+        srq: part(asked.srq, |side| &side.srq),
+        xrcd: part(asked.xrcd, |side| &side.xrcd),
+        cap: &mut cap,
+        sq_sig_all: asked.sq_sig_all,
+        create_flags: asked.create_flags,
+        source_qpn: asked.source_qpn,
+        max_tso_header: asked.max_tso_header,
+        send_ops: asked.send_ops.unwrap_or(0),
+    })?;
+    note(&mut new, number);
+    let qp = new.finish(Pair {
+        qp: Arc::new(qp),
+        sq_sig_all: asked.sq_sig_all,
+        builder: asked.send_ops.map(|_| Box::new(Builder::new(cap))),
+        _holds: [
+            hold(asked.pd),
+            hold(asked.send_cq),
+            hold(asked.recv_cq),
+            hold(asked.srq),
+            hold(asked.xrcd),
+        ],
+    });
+    Ok((qp.cast(), cap))
+}
+
+/// Fills what does not depend on the provider.
+fn fill<P: Provider>(new: &mut New<Pair<P>>, asked: &Asked<'_, P>) {
+    let qp: *mut ibv_qp = new.as_ptr().cast();
+    // SAFETY: a verbs_qp starts with its ibv_qp, and nobody else knows the block.
+    unsafe {
+        (*qp).qp_context = asked.qp_context;
+        (*qp).pd = raw(asked.pd);
+        (*qp).send_cq = raw(asked.send_cq).cast();
+        (*qp).recv_cq = raw(asked.recv_cq).cast();
+        (*qp).srq = raw(asked.srq).cast();
+        (*qp).qp_type = asked.qp_type;
+        (*qp).state = IBV_QPS_RESET;
+        Qp::init_events(qp);
+    }
+    if let Some(ops) = asked.send_ops {
+        new.c().comp_mask |= VERBS_QP_EX;
+        // SAFETY: as above; a verbs_qp has room for the extended half.
+        let extended = unsafe { &mut *qp.cast::<ibv_qp_ex>() };
+        builder::fill::<P>(extended, asked.qp_type, ops);
+    }
+    if asked.xrcd.is_some() {
+        let c = new.c();
+        c.comp_mask |= VERBS_QP_XRCD;
+        c.xrcd = raw(asked.xrcd);
+    }
+}
+
+/// Notes the number of the queue pair.
+fn note<P: Provider>(new: &mut New<Pair<P>>, number: u32) {
+    let qp: *mut ibv_qp = new.as_ptr().cast();
+    // SAFETY: as in `fill`.
+    unsafe {
+        (*qp).handle = number;
+        (*qp).qp_num = number;
+    }
+}
+
+pub(super) unsafe extern "C" fn create_qp<P: Provider>(
+    pd: *mut ibv_pd,
+    attr: *mut ibv_qp_init_attr,
+) -> *mut ibv_qp {
+    // SAFETY: the library passes a live domain, and attributes that name live queues or NULL.
+    pointer(unsafe {
+        Subject::<P, Domain<P>>::from_raw(pd).and_then(|domain| {
+            let attr = attr.as_mut().ok_or(Errno::INVAL)?;
+            if attr.qp_type == IBV_QPT_XRC_RECV {
+                return Err(Errno::INVAL);
+            }
+            let mut asked = Asked::plain(domain.context, attr)?;
+            asked.pd = Some(domain.object);
+            let (qp, cap) = create(domain.context, &asked)?;
+            attr.cap = cap;
+            Ok(qp)
+        })
+    })
+}
+
+pub(super) unsafe extern "C" fn create_qp_ex<P: Provider>(
+    context: *mut ibv_context,
+    attr: *mut ibv_qp_init_attr_ex,
+) -> *mut ibv_qp {
+    // SAFETY: the caller passes an open context and attributes that name live objects, or NULL;
+    // they start as the plain ones do (asserted below).
+    pointer(unsafe {
+        Context::<P>::from_raw(context).and_then(|context| {
+            let plain = attr.cast::<ibv_qp_init_attr>().as_ref();
+            let mut asked = Asked::plain(context, plain.ok_or(Errno::INVAL)?)?;
+            asked.extended(context, attr)?;
+            let (qp, cap) = create(context, &asked)?;
+            (*attr).cap = cap;
+            Ok(qp)
+        })
+    })
+}
+
+const _: () = {
+    use core::mem::offset_of;
+    assert!(offset_of!(ibv_qp_init_attr, cap) == offset_of!(ibv_qp_init_attr_ex, cap));
+    assert!(
+        offset_of!(ibv_qp_init_attr, sq_sig_all) == offset_of!(ibv_qp_init_attr_ex, sq_sig_all)
+    );
+    assert!(offset_of!(ibv_qp_init_attr_ex, comp_mask) < size_of::<ibv_qp_init_attr>());
+};
+
+/// An XRC target that this or another process made: its queues are not to be seen.
+pub(super) unsafe extern "C" fn open_qp<P: Provider>(
+    context: *mut ibv_context,
+    attr: *mut ibv_qp_open_attr,
+) -> *mut ibv_qp {
+    // SAFETY: the caller passes an open context and attributes that name a live domain, or NULL.
+    pointer(unsafe {
+        Context::<P>::from_raw(context)
+            .and_then(|context| open(context, attr.as_ref().ok_or(Errno::INVAL)?))
+    })
+}
+
+/// # Safety
+/// A domain that the attributes name is live, or NULL.
+unsafe fn open<P: Provider>(context: &Context<P>, attr: &ibv_qp_open_attr) -> Result<*mut ibv_qp> {
+    const NEEDED: u32 = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+    if attr.comp_mask >= IBV_QP_OPEN_ATTR_RESERVED {
+        return Err(Errno::OPNOTSUPP);
+    }
+    if attr.comp_mask & NEEDED != NEEDED || attr.qp_type != IBV_QPT_XRC_RECV {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: vouched for by the caller; every XRC domain lies in such a block.
+    let xrcd = unsafe { context.object::<Sharing<P>>(attr.xrcd.cast()) }?;
+    let mut new = New::<Pair<P>>::alloc(context, None)?;
+    let qp_context = match attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT {
+        0 => null_mut(),
+        _ => attr.qp_context,
+    };
+    let qp: *mut ibv_qp = new.as_ptr().cast();
+    // SAFETY: a verbs_qp starts with its ibv_qp, and nobody else knows the block.
+    unsafe {
+        (*qp).qp_context = qp_context;
+        (*qp).qp_type = attr.qp_type;
+        (*qp).state = IBV_QPS_UNKNOWN;
+        Qp::init_events(qp);
+    }
+    note(&mut new, attr.qp_num);
+    let c = new.c();
+    c.comp_mask = VERBS_QP_XRCD;
+    c.xrcd = xrcd.c();
+    let provider = context.provider()?;
+    let opened = provider.open_qp(&xrcd.side.xrcd, attr.qp_num, new.token())?;
+    let pair = new.finish(Pair {
+        qp: Arc::new(opened),
+        sq_sig_all: false,
+        builder: None,
+        _holds: [Some(xrcd.uses.hold()), None, None, None, None],
+    });
+    Ok(pair.cast())
+}

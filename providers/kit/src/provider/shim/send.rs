@@ -1,0 +1,203 @@
+//! Chains of send requests (ibv_post_send(3)), seen one by one while they are posted.
+
+use super::ah::Address;
+use super::context::Context;
+use super::mr::Region;
+use super::mw::Window;
+use super::receive::{elements, refused};
+use crate::abi::*;
+use crate::errno::{Errno, Result};
+use crate::provider::{Bind, BindInfo, Data, Inline, Pieces, Provider, SendRequest, Tso};
+use core::ffi::c_int;
+use core::marker::PhantomData;
+
+/// The requests of a chain.
+pub(super) struct Sends<'a, P: Provider> {
+    context: &'a Context<P>,
+    qp_type: ibv_qp_type,
+    next: *mut ibv_send_wr,
+    /// The last that was looked at; the first before that.
+    last: *mut ibv_send_wr,
+    /// Why the last ended the chain, if it did.
+    bad: Option<Errno>,
+    life: PhantomData<&'a ibv_send_wr>,
+}
+
+impl<'a, P: Provider> Sends<'a, P> {
+    /// The chain that starts at `first`, which may be NULL, for a queue pair of that type.
+    ///
+    /// # Safety
+    /// It is one as ibv_post_send(3) wants it, and stays so for `'a`.
+    pub(super) unsafe fn new(
+        context: &'a Context<P>,
+        qp_type: ibv_qp_type,
+        first: *mut ibv_send_wr,
+    ) -> Self {
+        Self {
+            context,
+            qp_type,
+            next: first,
+            last: first,
+            bad: None,
+            life: PhantomData,
+        }
+    }
+
+    /// Tells C what the provider answered, and which request is to blame.
+    ///
+    /// # Safety
+    /// `bad` is NULL or has room for a pointer.
+    pub(super) unsafe fn answer(self, answer: Result<()>, bad: *mut *mut ibv_send_wr) -> c_int {
+        match answer.err().or(self.bad) {
+            None => 0,
+            // SAFETY: vouched for by the caller.
+            Some(e) => unsafe { refused(e, self.last, bad) },
+        }
+    }
+
+    /// # Safety
+    /// As for [`Self::new`], for this request.
+    unsafe fn view(&self, wr: &'a ibv_send_wr) -> Result<SendRequest<'a, P>> {
+        let mut request = SendRequest::new(wr.wr_id, wr.opcode, wr.send_flags);
+        // SAFETY: vouched for by the caller; a member of a union is read where the opcode or the
+        // type of queue pair says that it is the one, and its numbers may have any value.
+        unsafe {
+            request.data = data(wr)?;
+            match wr.opcode {
+                IBV_WR_SEND_WITH_IMM | IBV_WR_RDMA_WRITE_WITH_IMM => {
+                    request.imm = wr.imm.invalidate_rkey.to_ne_bytes();
+                }
+                IBV_WR_SEND_WITH_INV | IBV_WR_LOCAL_INV => {
+                    request.invalidate_rkey = wr.imm.invalidate_rkey;
+                }
+                IBV_WR_BIND_MW => request.bind = Some(self.bind(&wr.op.bind_mw)?),
+                IBV_WR_TSO => request.tso = Some(tso(&wr.op.tso)?),
+                _ => {}
+            }
+            match (self.qp_type, wr.opcode) {
+                (IBV_QPT_UD, _) => self.address(&mut request, &wr.wr.ud)?,
+                (_, IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD) => {
+                    let atomic = wr.wr.atomic;
+                    request.remote_address = atomic.remote_addr;
+                    request.rkey = atomic.rkey;
+                    request.compare_add = atomic.compare_add;
+                    request.swap = atomic.swap;
+                }
+                _ => {
+                    request.remote_address = wr.wr.rdma.remote_addr;
+                    request.rkey = wr.wr.rdma.rkey;
+                }
+            }
+            if self.qp_type == IBV_QPT_XRC_SEND {
+                request.remote_srqn = wr.qp_type.xrc.remote_srqn;
+            }
+        }
+        Ok(request)
+    }
+
+    /// # Safety
+    /// The address handle is live, or NULL.
+    unsafe fn address(
+        &self,
+        request: &mut SendRequest<'a, P>,
+        to: &ibv_send_wr_wr_ud,
+    ) -> Result<()> {
+        // SAFETY: vouched for by the caller.
+        let ah = unsafe { self.context.object::<Address<P>>(to.ah) }?;
+        request.ah = Some(&ah.side.ah);
+        request.remote_qpn = to.remote_qpn;
+        request.remote_qkey = to.remote_qkey;
+        Ok(())
+    }
+
+    /// # Safety
+    /// Window and region are live, or NULL.
+    unsafe fn bind(&self, bind: &'a ibv_send_wr_op_bind_mw) -> Result<Bind<'a, P>> {
+        // SAFETY: vouched for by the caller.
+        unsafe {
+            let window = self.context.object::<Window<P>>(bind.mw)?;
+            Ok(Bind {
+                mw: &window.side.mw,
+                rkey: bind.rkey,
+                info: bind_info(self.context, &bind.bind_info)?,
+            })
+        }
+    }
+}
+
+/// What a window is to be bound to.
+///
+/// # Errors
+/// EINVAL for a region of another context.
+///
+/// # Safety
+/// The region is live, or NULL.
+pub(super) unsafe fn bind_info<'a, P: Provider>(
+    context: &Context<P>,
+    info: &ibv_mw_bind_info,
+) -> Result<BindInfo<'a, P>> {
+    // SAFETY: vouched for by the caller; every region lies in such a block.
+    let region = unsafe { context.optional::<Region<P>>(info.mr.cast())? };
+    Ok(BindInfo {
+        mr: region.map(|region| &region.side.mr),
+        address: info.addr,
+        length: info.length,
+        access: info.mw_access_flags,
+    })
+}
+
+/// Requests that move no data have no list, whatever stands in its place.
+///
+/// # Safety
+/// The list of the request is good for its count during `'a`, and what its elements name too if
+/// it is to be copied.
+unsafe fn data<'a>(wr: &ibv_send_wr) -> Result<Data<'a>> {
+    if matches!(wr.opcode, IBV_WR_LOCAL_INV | IBV_WR_BIND_MW) {
+        return Ok(Data::Sges(&[]));
+    }
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        let sges = elements(wr.sg_list, wr.num_sge)?;
+        if wr.send_flags & IBV_SEND_INLINE == 0 {
+            return Ok(Data::Sges(sges));
+        }
+        Ok(Data::Inline(Inline::Pieces(Pieces::new(sges))))
+    }
+}
+
+/// # Safety
+/// The header is good for its size during `'a`, or NULL.
+unsafe fn tso<'a>(tso: &ibv_send_wr_op_tso) -> Result<Tso<'a>> {
+    let header: &[u8] = match (tso.hdr.is_null(), usize::from(tso.hdr_sz)) {
+        (_, 0) => &[],
+        (true, _) => return Err(Errno::INVAL),
+        // SAFETY: vouched for by the caller.
+        (false, size) => unsafe { core::slice::from_raw_parts(tso.hdr.cast(), size) },
+    };
+    let mss = tso.mss;
+    Ok(Tso { header, mss })
+}
+
+impl<'a, P: Provider> Iterator for Sends<'a, P> {
+    type Item = SendRequest<'a, P>;
+
+    fn next(&mut self) -> Option<SendRequest<'a, P>> {
+        if self.next.is_null() || self.bad.is_some() {
+            return None;
+        }
+        self.last = self.next;
+        // SAFETY: `new` was promised a good chain.
+        let (next, view) = unsafe {
+            let wr: &'a ibv_send_wr = &*self.next;
+            (wr.next, self.view(wr))
+        };
+        self.next = next;
+        match view {
+            Ok(request) => Some(request),
+            Err(e) => {
+                self.bad = Some(e);
+                None
+            }
+        }
+    }
+}
