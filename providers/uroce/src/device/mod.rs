@@ -1,10 +1,12 @@
 //! Devices and their one port each, which follow a network interface.
 
+mod follower;
 mod gids;
 mod guid;
 mod link;
 mod ports;
 
+pub use follower::Follower;
 pub use gids::PLACES;
 pub use guid::of as guid;
 pub use ports::{Ports, ports};

@@ -50,6 +50,14 @@ impl Ports {
         Ok(interfaces)
     }
 
+    pub(super) fn add_follower(&self) {
+        self.followers.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn remove_follower(&self) {
+        self.followers.fetch_sub(1, Ordering::AcqRel);
+    }
+
     /// The port of the interface of that index.
     ///
     /// # Errors

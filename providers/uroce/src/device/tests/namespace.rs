@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::list::devices;
-use crate::netdev::News;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::ffi::OsStr;
 use std::process::Command;
@@ -46,11 +45,10 @@ fn names(variable: &str) -> (String, usize) {
 }
 
 /// Waits for news, and takes in what they are about.
-fn look(news: &mut News) {
-    let mut fds = [PollFd::new(&*news, PollFlags::IN)];
+fn wait(follower: &Follower) {
+    let mut fds = [PollFd::new(follower, PollFlags::IN)];
     poll(&mut fds, None).expect("news come");
-    assert_eq!(news.take(), Ok(true));
-    ports().expect("there").look().expect("listed");
+    follower.follow().expect("listed");
 }
 
 #[test]
@@ -83,12 +81,12 @@ fn follows(interface: u32) {
     let events = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&events);
     let _listener = port.subscribe(move |event| kept.lock().push(event));
-    let mut news = News::listen().expect("listening");
+    let follower = Follower::new().expect("listening");
     let address = |index| port.address(index).map(|address| address.to_string());
     // Until the port tells the event.
-    let mut until = |event| {
+    let until = |event| {
         while !events.lock().contains(&event) {
-            look(&mut news);
+            wait(&follower);
         }
         events.lock().clear();
     };
@@ -117,8 +115,9 @@ fn follows(interface: u32) {
     port.query(&mut attr);
     assert_eq!((attr.state, attr.phys_state), (IBV_PORT_DOWN, 2));
     ip("link set v0 mtu 9000");
-    port.query(&mut attr);
-    assert_eq!(attr.active_mtu, IBV_MTU_4096);
+    while port.mtu() != Mtu::B4096 {
+        wait(&follower);
+    }
     ip("link del v0");
     until(IBV_EVENT_DEVICE_FATAL);
     assert!(port.is_gone());
