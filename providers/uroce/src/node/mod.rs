@@ -10,6 +10,7 @@ mod deliver;
 mod endpoint;
 mod groups;
 mod helper;
+mod news;
 mod round;
 mod table;
 mod timers;
@@ -38,6 +39,8 @@ static NODE: PerProcess<Mutex<Weak<Node>>> = PerProcess::new();
 pub struct Node {
     core: Arc<Core>,
     helper: Helper,
+    /// Dropped after the helper has ended.
+    _news: Option<Watch>,
 }
 
 impl Node {
@@ -59,8 +62,13 @@ impl Node {
 
     fn open() -> Result<Self> {
         let core = Arc::new(Core::open()?);
+        let news = news::follow(&core);
         let helper = Helper::start(&core)?;
-        Ok(Self { core, helper })
+        Ok(Self {
+            core,
+            helper,
+            _news: news,
+        })
     }
 
     /// Gives a queue pair its number: `make` is called with it.

@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::list::devices;
+use crate::node::Node;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::ffi::OsStr;
 use std::process::Command;
+use std::sync::mpsc;
 
 /// Says that the namespace is there.
 const THERE: &str = "FERROVERBS_TEST_NAMESPACE";
@@ -73,6 +75,7 @@ fn inside() {
     let again = devices(Some(OsStr::new("v0")));
     assert_ne!(again.devices[0].interface, first.interface);
     fills(again.devices[0].interface);
+    by_the_node(again.devices[0].interface);
 }
 
 /// Addresses and state come and go; in the end the interface does.
@@ -137,4 +140,25 @@ fn fills(interface: u32) {
     ip(&format!("-batch {path}"));
     assert_eq!(port.gid_table().len(), 256);
     assert!(port.gid_entry(1, PLACES - 1).is_ok());
+}
+
+/// With a node, ports follow by themselves; without one again, they ask when they are queried.
+fn by_the_node(interface: u32) {
+    let port = ports().expect("there").of(interface).expect("a port");
+    let (tell, told) = mpsc::channel();
+    let _listener = port.subscribe(move |event| tell.send(event).expect("heard"));
+    let node = Node::get().expect("a node");
+    ip("addr flush dev v0");
+    while !port.state.read().gids.in_use().eq([]) {
+        assert_eq!(told.recv(), Ok(IBV_EVENT_GID_CHANGE));
+    }
+    ip("link set v1 up");
+    ip("link set v0 up");
+    while told.recv() != Ok(IBV_EVENT_PORT_ACTIVE) {}
+    drop(node);
+    ip("link set v0 down");
+    assert!(port.state.read().link.is_active(), "nobody has told it");
+    let mut attr = bytemuck::Zeroable::zeroed();
+    port.query(&mut attr);
+    assert_eq!(attr.state, IBV_PORT_DOWN);
 }

@@ -1,0 +1,19 @@
+//! Keeps the ports of this process up to date as long as there is a node.
+
+use super::core::Core;
+use super::watch::{Interest, Watch};
+use crate::device::Follower;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// Takes in news of the network's interfaces when they come. None where there are no such news:
+/// ports then ask the kernel when they are queried.
+pub(super) fn follow(core: &Arc<Core>) -> Option<Watch> {
+    let follower = Arc::new(Follower::new().ok()?);
+    let following = Arc::clone(&follower);
+    let take = move |_| {
+        // The next news make up for what could not be asked for now.
+        let _ = following.follow();
+    };
+    Watch::new(core, follower.as_fd(), Interest::Read, Box::new(take)).ok()
+}
