@@ -8,11 +8,12 @@ use super::table::Table;
 use super::timers::Timers;
 use super::watch::Watches;
 use crate::carrier::udp::outbox::{Counters, Outbox};
-use crate::carrier::udp::{Slot, Sockets, slot};
+use crate::carrier::udp::{Slot, Sockets, Ways, slot};
 use crate::clock;
 use kit::errno::{Errno, Result};
 use kit::sys::per_process::PerProcess;
 use parking_lot::Mutex;
+use std::sync::Arc;
 use uroce_engine::timer::Time;
 
 /// Outboxes kept for the next sender.
@@ -30,7 +31,7 @@ static MARK: PerProcess<Mark> = PerProcess::new();
 pub(super) struct Core {
     mark: &'static Mark,
     pub slot: Slot,
-    pub sockets: Sockets,
+    pub ways: Arc<Ways>,
     pub table: Table,
     pub timers: Timers,
     pub groups: Groups,
@@ -49,7 +50,7 @@ impl Core {
         Ok(Self {
             mark: MARK.get()?,
             slot,
-            sockets,
+            ways: Arc::new(Ways::new(sockets)),
             table: Table::new(),
             timers: Timers::new(),
             groups: Groups::default(),
@@ -72,6 +73,11 @@ impl Core {
         Err(Errno::NODEV)
     }
 
+    /// The sockets of port 4791.
+    pub fn sockets(&self) -> &Sockets {
+        self.ways.shared()
+    }
+
     /// The index of a QP number of this process.
     pub fn index(&self, qpn: u32) -> Option<u32> {
         let ours = qpn >> 24 == 0 && slot::of(qpn) == self.slot.number();
@@ -79,7 +85,8 @@ impl Core {
     }
 
     pub fn outbox(&self) -> Outbox {
-        self.outboxes.lock().pop().unwrap_or_default()
+        let spare = self.outboxes.lock().pop();
+        spare.unwrap_or_else(|| Outbox::new(Arc::clone(&self.ways)))
     }
 
     pub fn put_back(&self, outbox: Outbox) {
@@ -97,7 +104,7 @@ impl Core {
 
     pub fn progress(&self) {
         let now = clock::now();
-        self.alarm.polled(now);
+        self.alarm.polled();
         if let Some(mut inbox) = self.inbox.try_lock() {
             self.advance(&mut inbox, now, false);
         }

@@ -3,10 +3,9 @@
 use super::core::Core;
 use super::endpoint::Incoming;
 use super::round::Round;
-use crate::carrier::udp::{PORT, slot};
+use crate::carrier::udp::{Doors, PORT, slot};
 use kit::sys::datagram::{Received, Receiver};
 use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
 use uroce_engine::wire::Packet;
 use uroce_engine::wire::icrc::{self, Network, Route};
 
@@ -25,17 +24,25 @@ const MULTICAST: u32 = 0x00ff_ffff;
 pub(super) struct Inbox {
     receiver: Receiver,
     handed_on: Box<[u8]>,
-    /// For the sockets of IPv4, IPv6 and the slot: how often nothing was there in succession.
-    idle: [u32; 3],
+    doors: Doors,
+    /// For the sockets of IPv4, IPv6, the slot, and the doors in their order: how often nothing was
+    /// there in succession.
+    idle: Vec<u32>,
     turn: u32,
 }
+
+const V4: usize = 0;
+const V6: usize = 1;
+const SLOT: usize = 2;
+const DOORS: usize = 3;
 
 impl Inbox {
     pub fn new() -> Self {
         Self {
             receiver: Receiver::new(),
             handed_on: vec![0; LONGEST].into_boxed_slice(),
-            idle: [0; 3],
+            doors: Doors::default(),
+            idle: vec![0; DOORS],
             turn: 0,
         }
     }
@@ -44,29 +51,37 @@ impl Inbox {
     /// looking. Answers whether there was anything.
     pub fn take_in(&mut self, core: &Core, round: &mut Round<'_>, all: bool) -> bool {
         self.turn = self.turn.wrapping_add(1);
-        let seldom = self.turn.is_multiple_of(SELDOM);
-        let [v4, v6, own] = self.idle.map(|idle| all || seldom || idle < IDLE);
-        let mut found = [
-            v4 && self.take(core, round, core.sockets.v4()),
-            false,
-            false,
-        ];
-        if v6 && let Some(socket) = core.sockets.v6() {
-            found[1] = self.take(core, round, socket);
+        let all = all || self.turn.is_multiple_of(SELDOM);
+        let mut any = false;
+        for source in 0..self.idle.len() {
+            let idle = self.idle.get(source).copied().unwrap_or(0);
+            if !all && idle >= IDLE {
+                continue;
+            }
+            let found = self.take_from(core, round, source);
+            if let Some(place) = self.idle.get_mut(source) {
+                *place = if found { 0 } else { idle.saturating_add(1) };
+            }
+            any |= found;
         }
-        found[2] = own && self.take_handed_on(core, round);
-        for (idle, found) in self.idle.iter_mut().zip(found) {
-            *idle = if found { 0 } else { idle.saturating_add(1) };
-        }
-        found.contains(&true)
+        any
     }
 
-    fn take(&mut self, core: &Core, round: &mut Round<'_>, socket: BorrowedFd<'_>) -> bool {
-        let Ok(count) = self.receiver.receive(socket) else {
+    fn take_from(&mut self, core: &Core, round: &mut Round<'_>, source: usize) -> bool {
+        let Self {
+            receiver, doors, ..
+        } = self;
+        let socket = match source {
+            SLOT => return self.take_handed_on(core, round),
+            V4 => Some(core.sockets().v4()),
+            V6 => core.sockets().v6(),
+            door => doors.get(door - DOORS),
+        };
+        let Some(Ok(count)) = socket.map(|socket| receiver.receive(socket)) else {
             return false;
         };
         for index in 0..count {
-            if let Some(run) = self.receiver.received(index) {
+            if let Some(run) = receiver.received(index) {
                 sort(core, round, &run, true);
             }
         }
@@ -80,8 +95,17 @@ impl Inbox {
                 break;
             };
             found = true;
-            if let Some(run) = run {
-                sort(core, round, &run, false);
+            let Some(run) = run else {
+                continue;
+            };
+            if !sort(core, round, &run, false) {
+                continue;
+            }
+            // Packets for us that are whole: from now on they shall come straight. If that cannot
+            // be had, they go on coming this way.
+            if let Ok(Some(door)) = self.doors.open(core.slot.number(), &run) {
+                let _ = core.alarm.add(door);
+                self.idle.push(0);
             }
         }
         found
@@ -95,8 +119,9 @@ fn destination(datagram: &[u8]) -> Option<u32> {
 }
 
 /// Hands the packets of a run to those they are for, neighbours together; those of other processes
-/// are handed on if `hand_on`.
-fn sort(core: &Core, round: &mut Round<'_>, run: &Received<'_>, hand_on: bool) {
+/// are handed on if `hand_on`. Answers whether some were for a queue pair here, and whole.
+fn sort(core: &Core, round: &mut Round<'_>, run: &Received<'_>, hand_on: bool) -> bool {
+    let mut ours = false;
     let mut rest = run.data;
     let mut guess = 0;
     while let Some(qpn) = destination(rest) {
@@ -108,16 +133,17 @@ fn sort(core: &Core, round: &mut Round<'_>, run: &Received<'_>, hand_on: bool) {
         let neighbours = rest.chunks(run.segment).take_while(|next| same(next));
         let length = neighbours.map(<[u8]>::len).sum();
         let Some((mine, after)) = rest.split_at_checked(length) else {
-            return;
+            break;
         };
         let part = Received { data: mine, ..*run };
         if !foreign {
-            guess = hand_over(core, round, &part, qpn, guess);
+            ours |= hand_over(core, round, &part, qpn, &mut guess);
         } else if hand_on {
             pass_on(core, &part, qpn);
         }
         rest = after;
     }
+    ours
 }
 
 fn pass_on(core: &Core, part: &Received<'_>, qpn: u32) {
@@ -128,40 +154,41 @@ fn pass_on(core: &Core, part: &Received<'_>, qpn: u32) {
     }
 }
 
-/// Hands packets to one queue pair of this process, or to a group. Answers the identification that
-/// the next packet probably has.
+/// Hands packets to one queue pair of this process, or to a group, and answers whether it could.
+/// `guess` is the identification that the first probably has, and then the next.
 fn hand_over(
     core: &Core,
     round: &mut Round<'_>,
     part: &Received<'_>,
     qpn: u32,
-    mut guess: u16,
-) -> u16 {
+    guess: &mut u16,
+) -> bool {
     let mut whole = Vec::with_capacity(part.data.len() / part.segment.max(1) + 1);
     for datagram in part.data.chunks(part.segment) {
-        let Some(identification) = check(part, datagram, guess) else {
+        let Some(identification) = check(part, datagram, *guess) else {
             continue;
         };
-        guess = identification.wrapping_add(1);
+        *guess = identification.wrapping_add(1);
         if let Ok(packet) = Packet::parse(datagram) {
             whole.push(Incoming::new(packet, datagram.len(), part));
         }
     }
     if whole.is_empty() {
-        return guess;
+        return false;
     }
     if !part.destination.is_multicast() {
-        if let Some(index) = core.index(qpn) {
-            round.deliver(index, &whole);
-        }
-    } else if qpn == MULTICAST {
+        return core
+            .index(qpn)
+            .is_some_and(|index| round.deliver(index, &whole));
+    }
+    if qpn == MULTICAST {
         for member in core.groups.members(part.destination, part.interface) {
             if let Some(index) = core.index(member) {
                 round.deliver(index, &whole);
             }
         }
     }
-    guess
+    false
 }
 
 /// The identification with which a packet's ICRC is right.

@@ -14,7 +14,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, ThreadId};
-use uroce_engine::timer::Time;
 
 /// How long a nap takes.
 const NAP: u64 = 1_000_000;
@@ -79,8 +78,17 @@ impl Alarm {
         self.watches.as_fd()
     }
 
+    /// Wakes the helper for one more socket.
+    ///
+    /// # Errors
+    /// Of epoll_ctl(2).
+    pub fn add(&self, socket: BorrowedFd<'_>) -> Result<()> {
+        epoll::add(&self.all, socket, EventData::new_u64(KICK), EventFlags::IN)?;
+        Ok(())
+    }
+
     /// Somebody polls.
-    pub fn polled(&self, _now: Time) {
+    pub fn polled(&self) {
         self.polls.fetch_add(1, Relaxed);
     }
 

@@ -98,7 +98,7 @@ impl Node {
         if self.core.here().is_err() {
             return;
         }
-        self.core.groups.leave_all(qpn, &self.core.sockets);
+        self.core.groups.leave_all(qpn, self.core.sockets());
         let Some(index) = self.core.index(qpn) else {
             return;
         };
@@ -156,7 +156,7 @@ impl Node {
     pub fn join(&self, group: IpAddr, interface: u32, qpn: u32) -> Result<()> {
         self.core.here()?;
         self.core.index(qpn).ok_or(Errno::INVAL)?;
-        let sockets = &self.core.sockets;
+        let sockets = self.core.sockets();
         self.core.groups.join(group, interface, qpn, sockets)
     }
 
@@ -166,7 +166,7 @@ impl Node {
     /// EINVAL if it is not attached.
     pub fn leave(&self, group: IpAddr, interface: u32, qpn: u32) -> Result<()> {
         self.core.here()?;
-        let sockets = &self.core.sockets;
+        let sockets = self.core.sockets();
         self.core.groups.leave(group, interface, qpn, sockets)
     }
 

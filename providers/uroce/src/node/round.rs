@@ -45,16 +45,19 @@ impl<'a> Round<'a> {
         true
     }
 
-    /// Hands packets to a queue pair of this process, and sends its answers.
-    pub fn deliver(&mut self, index: u32, incoming: &[Incoming<'_>]) {
+    /// Hands packets to a queue pair of this process, and sends its answers. Answers whether there
+    /// is such a one.
+    pub fn deliver(&mut self, index: u32, incoming: &[Incoming<'_>]) -> bool {
         let now = self.now;
         let call = |endpoint: &dyn Endpoint| match incoming {
             [one] => endpoint.receive(now, one),
             more => endpoint.receive_batch(now, more),
         };
-        if self.with(index, call) {
+        let there = self.with(index, call);
+        if there {
             self.transmit(index);
         }
+        there
     }
 
     /// A deadline that the timers knew has passed.
@@ -100,7 +103,7 @@ impl<'a> Round<'a> {
             if !outbox.is_full() {
                 break;
             }
-            outbox.send(&self.core.sockets, &self.core.counters);
+            outbox.send(&self.core.counters);
         }
         self.outbox = Some(outbox);
     }
@@ -128,7 +131,7 @@ impl<'a> Round<'a> {
 
     fn send(&mut self) {
         if let Some(outbox) = &mut self.outbox {
-            outbox.send(&self.core.sockets, &self.core.counters);
+            outbox.send(&self.core.counters);
         }
     }
 

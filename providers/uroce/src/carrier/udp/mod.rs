@@ -4,13 +4,17 @@
 //! process it is not for. QP numbers name the process (see [`slot`]), and whoever gets such a
 //! packet hands it on.
 
+pub mod doors;
 pub mod outbox;
 pub mod slot;
 pub mod socket;
+pub mod ways;
 
+pub use doors::Doors;
 pub use outbox::{Outbox, Path, Sender};
 pub use slot::Slot;
 pub use socket::Sockets;
+pub use ways::Ways;
 
 /// The UDP port of RoCE v2 (IBTA volume 1, annex A17).
 pub const PORT: u16 = 4791;

@@ -1,9 +1,11 @@
 //! Packets on their way out: built in place one after the other, and sent in runs of one path.
 
-use super::{PORT, Sockets};
+use super::{PORT, Ways, slot};
+use kit::errno::Errno;
 use kit::sys::datagram::{Datagram, Datagrams};
 use std::net::IpAddr;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use uroce_engine::host::Fault;
 use uroce_engine::wire::icrc::{Icrc, Network, Route};
@@ -13,6 +15,11 @@ use uroce_engine::wire::{Headers, ICRC_LEN, MAX_HEADERS, MAX_PAYLOAD};
 const ROOM: usize = 128 << 10;
 /// The longest packet, pad included.
 const LONGEST: usize = MAX_HEADERS + MAX_PAYLOAD + 3 + ICRC_LEN;
+
+/// Packets of a run at most: what every kernel takes (UDP_MAX_SEGMENTS was 64 before Linux 6.9).
+const RUN: usize = 64;
+/// Bytes of a run at most: one IP packet, its headers left out.
+const RUN_BYTES: usize = 65_000;
 
 /// Where packets go. The UDP source port is the carrier's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,33 +51,44 @@ pub struct Counters {
 #[derive(Clone, Debug)]
 struct Run {
     path: Path,
+    port: u16,
     bytes: Range<usize>,
+    /// Bytes of each packet; the last may have fewer.
+    segment: usize,
     packets: usize,
+}
+
+impl Run {
+    /// Whether a packet may follow: then the ones before are of equal length.
+    fn takes(&self, path: &Path, port: u16, length: usize) -> bool {
+        self.bytes.len() == self.packets * self.segment
+            && length <= self.segment
+            && self.packets < RUN
+            && self.bytes.len() + length <= RUN_BYTES
+            && self.port == port
+            && self.path == *path
+    }
 }
 
 /// A buffer of packets.
 #[derive(Debug)]
 pub struct Outbox {
+    ways: Arc<Ways>,
     bytes: Box<[u8]>,
     used: usize,
     runs: Vec<Run>,
 }
 
-impl Default for Outbox {
-    fn default() -> Self {
+impl Outbox {
+    /// An empty one.
+    #[must_use]
+    pub fn new(ways: Arc<Ways>) -> Self {
         Self {
+            ways,
             bytes: vec![0; ROOM].into_boxed_slice(),
             used: 0,
             runs: Vec::new(),
         }
-    }
-}
-
-impl Outbox {
-    /// Whether there is nothing in it.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.runs.is_empty()
     }
 
     /// Whether the next packet might find no room.
@@ -80,42 +98,83 @@ impl Outbox {
     }
 
     /// Sends everything. What the kernel refuses is lost, and counted.
-    pub fn send(&mut self, sockets: &Sockets, counters: &Counters) {
-        let mut first = 0;
-        while let Some(run) = self.runs.get(first) {
-            let v4 = run.path.destination.is_ipv4();
-            let rest = self.runs.get(first..).unwrap_or_default();
-            let same = rest
-                .iter()
-                .take_while(|run| run.path.destination.is_ipv4() == v4);
-            let datagrams = Datagrams(same.map(|run| self.datagram(run)));
-            let sent = match sockets.of(run.path.destination) {
-                Ok(socket) => datagrams.send(socket),
-                Err(error) => Err(error),
-            };
+    pub fn send(&mut self, counters: &Counters) {
+        let mut runs = std::mem::take(&mut self.runs);
+        let mut rest = runs.as_slice();
+        while let Some((first, others)) = rest.split_first() {
+            let sent = self.send_some(rest);
             let (step, counter) = match sent {
                 Ok(sent) if sent > 0 => (sent, &counters.sent),
-                Err(error) if error.raw() == libc::EINTR => continue,
+                Err(Errno(libc::EINTR)) => continue,
+                Err(Errno(libc::EIO | libc::EINVAL | libc::EMSGSIZE)) if first.packets > 1 => {
+                    self.ways.refuse_runs(first.path.destination);
+                    self.send_singly(first, counters);
+                    rest = others;
+                    continue;
+                }
                 _ => (1, &counters.refused),
             };
             let packets: usize = rest.iter().take(step).map(|run| run.packets).sum();
             counter.fetch_add(u64::try_from(packets).unwrap_or(0), Relaxed);
-            first += step;
+            rest = rest.get(step..).unwrap_or_default();
         }
-        self.runs.clear();
+        runs.clear();
+        self.runs = runs;
         self.used = 0;
     }
 
+    /// Sends the first runs that go by one socket; answers how many went.
+    fn send_some(&self, runs: &[Run]) -> kit::errno::Result<usize> {
+        let Some(first) = runs.first() else {
+            return Ok(0);
+        };
+        let way = |run: &Run| (run.path.destination.is_ipv4(), run.port);
+        let same = runs.iter().take_while(|run| way(run) == way(first));
+        let socket = self.ways.socket(first.path.destination, first.port);
+        let socket = socket.ok_or(Errno(libc::EAFNOSUPPORT))?;
+        Datagrams(same.map(|run| self.datagram(run))).send(socket)
+    }
+
     fn datagram(&self, run: &Run) -> Datagram<'_> {
+        let segment = u16::try_from(run.segment).ok();
         Datagram {
             data: self.bytes.get(run.bytes.clone()).unwrap_or_default(),
-            segment: None,
+            segment: segment.filter(|_| run.packets > 1),
             source: run.path.source,
             destination: run.path.destination,
             port: PORT,
             interface: run.path.interface,
             hop_limit: run.path.hop_limit,
             traffic_class: run.path.traffic_class,
+        }
+    }
+
+    /// Sends the packets of a refused run one by one: now each has the identification 0.
+    fn send_singly(&mut self, run: &Run, counters: &Counters) {
+        let mut start = run.bytes.start;
+        while start < run.bytes.end {
+            let end = run.bytes.end.min(start + run.segment);
+            if let Some(packet) = self.bytes.get_mut(start..end) {
+                let _ = seal(packet, &run.path, run.port, 0);
+            }
+            let one = Run {
+                bytes: start..end,
+                packets: 1,
+                ..run.clone()
+            };
+            let sent = loop {
+                match self.send_some(std::slice::from_ref(&one)) {
+                    Err(Errno(libc::EINTR)) => {}
+                    other => break other,
+                }
+            };
+            let counter = if sent.is_ok() {
+                &counters.sent
+            } else {
+                &counters.refused
+            };
+            counter.fetch_add(1, Relaxed);
+            start = end;
         }
     }
 }
@@ -157,6 +216,9 @@ impl<'a> Sender<'a> {
         if total > LONGEST || outbox.is_full() {
             return Err(Fault);
         }
+        let port = outbox
+            .ways
+            .port(path.destination, slot::of(headers.bth.destination));
         let range = outbox.used..outbox.used + total;
         let packet = outbox.bytes.get_mut(range.clone()).ok_or(Fault)?;
         let (place, rest) = packet.split_at_mut_checked(head.len()).ok_or(Fault)?;
@@ -164,11 +226,24 @@ impl<'a> Sender<'a> {
         let (payload, rest) = rest.split_at_mut_checked(length).ok_or(Fault)?;
         fill(payload)?;
         rest.fill(0);
-        seal(packet, path, 0).ok_or(Fault)?;
+        let runs = outbox.ways.takes_runs(path.destination);
+        let last = outbox.runs.last_mut();
+        let last = last.filter(|last| runs && last.takes(path, port, total));
+        // The kernel counts up from 0 in a run, and says 0 in single packets.
+        let identification = last.as_ref().map_or(0, |run| run.packets);
+        let identification = u16::try_from(identification).map_err(|_| Fault)?;
+        seal(packet, path, port, identification).ok_or(Fault)?;
         outbox.used = range.end;
+        if let Some(run) = last {
+            run.bytes.end = range.end;
+            run.packets += 1;
+            return Ok(());
+        }
         outbox.runs.push(Run {
             path: *path,
+            port,
             bytes: range,
+            segment: total,
             packets: 1,
         });
         Ok(())
@@ -177,7 +252,7 @@ impl<'a> Sender<'a> {
 
 /// Writes the ICRC of a packet that will go with this identification; `None` if the path's addresses
 /// are not of one family.
-fn seal(packet: &mut [u8], path: &Path, identification: u16) -> Option<()> {
+fn seal(packet: &mut [u8], path: &Path, port: u16, identification: u16) -> Option<()> {
     let network = match (path.source, path.destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => Network::V4 {
             source: source.octets(),
@@ -193,7 +268,7 @@ fn seal(packet: &mut [u8], path: &Path, identification: u16) -> Option<()> {
     };
     let route = Route {
         network,
-        source_port: PORT,
+        source_port: port,
         destination_port: PORT,
     };
     let total = packet.len();

@@ -60,32 +60,83 @@ impl Sockets {
 }
 
 fn open(family: AddressFamily, port: u16) -> Result<OwnedFd> {
-    let socket = net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    sockopt::set_socket_reuseport(&socket, true)?;
-    let any: IpAddr = if family == AddressFamily::INET {
-        sockopt::set_ip_mtu_discover(&socket, sockopt::Ipv4PathMtuDiscovery::PROBE)?;
-        datagram::tell_headers_v4(socket.as_fd())?;
-        Ipv4Addr::UNSPECIFIED.into()
-    } else {
-        sockopt::set_ipv6_v6only(&socket, true)?;
-        sockopt::set_ipv6_mtu_discover(&socket, sockopt::Ipv6PathMtuDiscovery::PROBE)?;
-        datagram::tell_headers_v6(socket.as_fd())?;
-        Ipv6Addr::UNSPECIFIED.into()
-    };
-    // Without it runs come in one by one.
-    let _ = datagram::receive_runs(socket.as_fd());
-    enlarge(&socket);
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(SEND_PATIENCE))?;
-    net::bind(&socket, &SocketAddr::new(any, port))?;
+    let socket = shared(family)?;
+    receiving(&socket, family)?;
+    large(&socket)?;
+    net::bind(&socket, &SocketAddr::new(any(family), port))?;
     Ok(socket)
 }
 
+/// A socket that packets only go out by.
+///
+/// # Errors
+/// EADDRINUSE if another user has the port; of socket(2), bind(2).
+pub fn sending(family: AddressFamily, port: u16) -> Result<OwnedFd> {
+    let socket = shared(family)?;
+    large(&socket)?;
+    // Nobody reads what strangers send here.
+    sockopt::set_socket_recv_buffer_size(&socket, 0)?;
+    net::bind(&socket, &SocketAddr::new(any(family), port))?;
+    Ok(socket)
+}
+
+/// A socket that takes in what one sender sends to one address of this host.
+///
+/// # Errors
+/// Of socket(2), bind(2), connect(2).
+pub fn connected(ours: SocketAddr, theirs: SocketAddr) -> Result<OwnedFd> {
+    let family = match ours {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let socket = shared(family)?;
+    receiving(&socket, family)?;
+    large(&socket)?;
+    net::bind(&socket, &ours)?;
+    net::connect(&socket, &theirs)?;
+    Ok(socket)
+}
+
+fn any(family: AddressFamily) -> IpAddr {
+    if family == AddressFamily::INET {
+        Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        Ipv6Addr::UNSPECIFIED.into()
+    }
+}
+
+/// A socket whose port others of the user may have too, and that never fragments.
+fn shared(family: AddressFamily) -> Result<OwnedFd> {
+    let socket = net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
+    if family == AddressFamily::INET {
+        sockopt::set_ip_mtu_discover(&socket, sockopt::Ipv4PathMtuDiscovery::PROBE)?;
+    } else {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+        sockopt::set_ipv6_mtu_discover(&socket, sockopt::Ipv6PathMtuDiscovery::PROBE)?;
+    }
+    Ok(socket)
+}
+
+fn receiving(socket: &OwnedFd, family: AddressFamily) -> Result<()> {
+    if family == AddressFamily::INET {
+        datagram::tell_headers_v4(socket.as_fd())?;
+    } else {
+        datagram::tell_headers_v6(socket.as_fd())?;
+    }
+    // Without it runs come in one by one.
+    let _ = datagram::receive_runs(socket.as_fd());
+    Ok(())
+}
+
 /// Asks for large buffers, beyond the limits where this process may.
-fn enlarge(socket: &OwnedFd) {
+fn large(socket: &OwnedFd) -> Result<()> {
     if sockopt::set_socket_recv_buffer_size_force(socket, BUFFER).is_err() {
         let _ = sockopt::set_socket_recv_buffer_size(socket, BUFFER);
     }
     if sockopt::set_socket_send_buffer_size_force(socket, BUFFER).is_err() {
         let _ = sockopt::set_socket_send_buffer_size(socket, BUFFER);
     }
+    sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, Some(SEND_PATIENCE))?;
+    Ok(())
 }

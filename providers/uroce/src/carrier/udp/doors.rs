@@ -1,0 +1,80 @@
+//! Sockets that bring packets straight to this process.
+//!
+//! Of the sockets that share port 4791 the kernel prefers one that is connected to the packet's
+//! source. So when packets of a sender reached us by way of another process, and their source port
+//! names our slot, we open one connected to that address and port. Nobody else wants these packets.
+
+use super::{socket, ways};
+use kit::errno::Result;
+use kit::sys::datagram::Received;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Doors at most; beyond, packets go on being handed on.
+const MOST: usize = 32;
+
+#[derive(Debug)]
+struct Door {
+    ours: IpAddr,
+    theirs: IpAddr,
+    interface: u32,
+    socket: OwnedFd,
+}
+
+/// The doors of a process.
+#[derive(Debug, Default)]
+pub struct Doors(Vec<Door>);
+
+impl Doors {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The socket of one.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<BorrowedFd<'_>> {
+        self.0.get(index).map(|door| door.socket.as_fd())
+    }
+
+    /// Opens a door for the sender of packets that were handed on to `slot`, if one helps and there
+    /// is none yet; answers its socket.
+    ///
+    /// # Errors
+    /// Of socket(2), bind(2), connect(2).
+    pub fn open(&mut self, slot: u16, run: &Received<'_>) -> Result<Option<BorrowedFd<'_>>> {
+        let local = |address: IpAddr| match address {
+            IpAddr::V6(v6) if v6.is_unicast_link_local() => run.interface,
+            _ => 0,
+        };
+        let interface = local(run.destination);
+        let there = |door: &Door| {
+            (door.ours, door.theirs, door.interface) == (run.destination, run.source, interface)
+        };
+        if run.port != ways::port(slot) || self.0.len() >= MOST || self.0.iter().any(there) {
+            return Ok(None);
+        }
+        let full = |address: IpAddr, port: u16| match address {
+            IpAddr::V6(v6) => SocketAddrV6::new(v6, port, 0, interface).into(),
+            IpAddr::V4(_) => SocketAddr::new(address, port),
+        };
+        let socket = socket::connected(
+            full(run.destination, super::PORT),
+            full(run.source, run.port),
+        )?;
+        self.0.push(Door {
+            ours: run.destination,
+            theirs: run.source,
+            interface,
+            socket,
+        });
+        Ok(self.0.last().map(|door| door.socket.as_fd()))
+    }
+}
