@@ -1,7 +1,7 @@
 //! `cargo xtask install`: puts the built library, its headers and its pkg-config file in place.
 //!
-//! Nothing is built or fetched here. All that is to be written is gathered first; then it is
-//! written below the destination and nowhere else.
+//! Nothing is built or fetched here. All that is to be written is read first; then it is written
+//! below the destination and nowhere else, the library in front of the rest.
 #![forbid(unsafe_code)]
 
 mod layout;
@@ -34,17 +34,31 @@ const DOCUMENTS: &[&str] = &["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
 /// A file or link to be, by its path in the installed system.
 enum Item {
-    File { path: PathBuf, bytes: Vec<u8> },
-    Link { path: PathBuf, target: String },
+    /// The library that cargo built.
+    Library {
+        path: PathBuf,
+        built: PathBuf,
+    },
+    File {
+        path: PathBuf,
+        bytes: Vec<u8>,
+    },
+    Link {
+        path: PathBuf,
+        target: String,
+    },
 }
 
 pub fn run(options: &Options) -> Result<ExitCode> {
     let layout = Layout::new(options)?;
     let dirs = Dirs::find()?;
-    let items = gather(&dirs, &layout, options.strip)?;
+    let items = gather(&dirs, &layout)?;
     let tree = Tree::at(&layout.destdir)?;
     for item in &items {
         match item {
+            Item::Library { path, built } => {
+                tree.made(path, |new| library(built, new, options.strip))?;
+            }
             Item::File { path, bytes } => tree.file(path, bytes)?,
             Item::Link { path, target } => tree.link(path, target)?,
         };
@@ -57,12 +71,12 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn gather(dirs: &Dirs, layout: &Layout, strip: bool) -> Result<Vec<Item>> {
+fn gather(dirs: &Dirs, layout: &Layout) -> Result<Vec<Item>> {
     let map = read_text(&dirs.root.join("src/libibverbs.map"))?;
     let names = Names::new(&map)?;
-    let mut items = vec![Item::File {
+    let mut items = vec![Item::Library {
         path: layout.libdir.join(names.file()),
-        bytes: library(dirs, strip)?,
+        built: dirs.built()?,
     }];
     let links = [
         (Names::SONAME, names.file()),
@@ -101,22 +115,16 @@ fn read_text(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
 }
 
-/// The library that cargo built; stripped, if asked for.
-fn library(dirs: &Dirs, strip: bool) -> Result<Vec<u8>> {
-    let built = dirs.built()?;
+/// Copies the library, and takes debug information and local symbols out if asked to. Notes stay,
+/// so the build-id does.
+fn library(built: &Path, new: &Path, strip: bool) -> Result<()> {
+    fs::copy(built, new).with_context(|| format!("copy {}", built.display()))?;
     if !strip {
-        return read(&built);
+        return Ok(());
     }
-    let stripped = dirs.work.join("stripped.so");
-    strip_into(&built, &stripped)?;
-    read(&stripped)
-}
-
-/// Takes debug information and local symbols out. Notes stay, so the build-id does.
-fn strip_into(built: &Path, stripped: &Path) -> Result<()> {
     let output = Command::new("strip")
-        .args(["--strip-unneeded", "-o"])
-        .args([stripped, built])
+        .arg("--strip-unneeded")
+        .arg(new)
         .output()
         .context("start strip (package binutils; or use --no-strip)")?;
     if !output.status.success() {
@@ -210,15 +218,17 @@ mod tests {
             .status()
             .unwrap();
         assert!(compiled.success());
-        strip_into(&built, &stripped).unwrap();
+        library(&built, &stripped, true).unwrap();
         assert_eq!(notes(&built), notes(&stripped));
         assert!(notes(&stripped).contains("Build ID: "));
-        let has_name = |path| {
+        let has_name = |path: &Path| {
             let bytes = fs::read(path).unwrap();
             bytes.windows(11).any(|part| part == b"hidden_name")
         };
         assert!(has_name(&built) && !has_name(&stripped));
-        assert!(strip_into(&source, &stripped).is_err());
+        library(&built, &stripped, false).unwrap();
+        assert!(has_name(&stripped));
+        assert!(library(&source, &stripped, true).is_err());
     }
 
     fn notes(file: &Path) -> String {

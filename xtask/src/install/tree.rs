@@ -2,8 +2,9 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    ffi::OsString,
     fs::{self, File, Permissions},
-    io::{self, Write},
+    io,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Component, Path, PathBuf},
     process,
@@ -29,30 +30,36 @@ impl Tree {
 
     /// Writes a file whole or not at all: a program that has the old one mapped keeps it.
     pub fn file(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        self.made(path, |new| Ok(fs::write(new, bytes)?))
+    }
+
+    /// The same with a file that something else makes, at the path it is given.
+    pub fn made(&self, path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
         self.replace(path, |new| {
-            let mut file = File::create_new(new)?;
-            file.write_all(bytes)?;
+            // Not through a link that lies there, if any does.
+            File::create_new(new)?;
+            make(new)?;
             // The mode is the same whatever the umask.
-            file.set_permissions(Permissions::from_mode(FILE))
+            Ok(fs::set_permissions(new, Permissions::from_mode(FILE))?)
         })
     }
 
     pub fn link(&self, path: &Path, target: &str) -> Result<()> {
-        self.replace(path, |new| symlink(target, new))
+        self.replace(path, |new| Ok(symlink(target, new)?))
     }
 
     /// Makes something beside its place and moves it there.
-    fn replace(&self, path: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> Result<()> {
+    fn replace(&self, path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             bail!("{} names no file", path.display());
         };
         let dir = self.directory(parent)?;
         let place = dir.join(name);
-        let mut hidden = std::ffi::OsString::from(".");
+        let mut hidden = OsString::from(".");
         hidden.push(name);
         hidden.push(format!(".{}", process::id()));
         let new = dir.join(hidden);
-        let done = make(&new).and_then(|()| fs::rename(&new, &place));
+        let done = make(&new).and_then(|()| Ok(fs::rename(&new, &place)?));
         if done.is_err() {
             // Nothing of a failed attempt stays; that it was never made is no error.
             let _ = fs::remove_file(&new);
@@ -145,6 +152,18 @@ mod tests {
         assert!(tree.file(Path::new("/usr/include/b/a"), b"").is_err());
         assert!(tree.file(Path::new("/usr/../../a"), b"").is_err());
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_cannot_be_made_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = Tree::at(dir.path()).unwrap();
+        let failed = tree.made(Path::new("/a"), |new| {
+            fs::write(new, "half")?;
+            bail!("no more")
+        });
+        assert!(failed.is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]
