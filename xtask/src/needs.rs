@@ -88,20 +88,22 @@ pub fn packaging(dirs: &Dirs) -> Result<()> {
 
 fn packages(dirs: &Dirs) -> Result<()> {
     install_missing(dirs, PACKAGES)?;
-    let holders = [
-        (RDMA_CORE_TESTS, "rdma-core"),
-        (EVENT_MAN_PAGE, "libibverbs-dev"),
-    ];
-    let bare: Vec<_> = holders
-        .into_iter()
-        .filter(|(path, _)| !Path::new(path).exists())
-        .map(|(_, package)| package)
-        .collect();
+    let bare = without_docs(|path| Path::new(path).exists());
     if bare.is_empty() {
         return Ok(());
     }
     // Installed earlier, without their documentation.
     install(dirs, "reinstall", &bare)
+}
+
+/// The packages whose files that hold tests were left out when they were installed.
+fn without_docs(there: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let holders = [
+        (RDMA_CORE_TESTS, "rdma-core"),
+        (EVENT_MAN_PAGE, "libibverbs-dev"),
+    ];
+    let bare = holders.into_iter().filter(|(path, _)| !there(path));
+    bare.map(|(_, package)| package).collect()
 }
 
 fn install_missing(dirs: &Dirs, wanted: &[&str]) -> Result<()> {
@@ -132,27 +134,31 @@ fn lacking<'a>(dpkg: &str, wanted: &[&'a str]) -> Vec<&'a str> {
 }
 
 fn install(dirs: &Dirs, how: &str, packages: &[&str]) -> Result<()> {
-    let list = packages.join(" ");
-    if !rustix::process::geteuid().is_root() {
-        bail!(
-            "missing Debian packages (root may run: apt-get {how} --no-install-recommends {list})"
-        );
-    }
-    println!("-- apt-get {how} {list}");
-    apt(dirs, &["update"])?;
-    let mut words = vec![how, "-y", "--no-install-recommends"];
-    let kept: Vec<_> = KEPT_DOCS
-        .iter()
-        .map(|option| format!("Dpkg::Options::={option}"))
-        .collect();
-    for option in &kept {
-        words.extend(["-o", option]);
-    }
-    words.extend(packages);
+    let words = apt_words(how, packages, rustix::process::geteuid().is_root())?;
+    println!("-- apt-get {how} {}", packages.join(" "));
+    apt(dirs, &["update".into()])?;
     apt(dirs, &words)
 }
 
-fn apt(dirs: &Dirs, words: &[&str]) -> Result<()> {
+/// What apt-get is told; a user who may not install is told the packages.
+fn apt_words(how: &str, packages: &[&str], root: bool) -> Result<Vec<String>> {
+    if !root {
+        bail!(
+            "missing Debian packages (root may run: apt-get {how} --no-install-recommends {})",
+            packages.join(" ")
+        );
+    }
+    let mut words = [how, "-y", "--no-install-recommends"]
+        .map(str::to_owned)
+        .to_vec();
+    for option in KEPT_DOCS {
+        words.extend(["-o".to_owned(), format!("Dpkg::Options::={option}")]);
+    }
+    words.extend(packages.iter().copied().map(str::to_owned));
+    Ok(words)
+}
+
+fn apt(dirs: &Dirs, words: &[String]) -> Result<()> {
     let mut command = Command::new("apt-get");
     command
         .args(words)
@@ -261,6 +267,39 @@ mod tests {
     fn kernels_are_ordered_by_number() {
         assert!(numbers("6.1.0-9-amd64") < numbers("6.1.0-10-amd64"));
         assert!(numbers("6.1.0-50-amd64") < numbers("6.12.3-amd64"));
+    }
+
+    #[test]
+    fn on_a_bare_machine_everything_lacks() {
+        assert_eq!(lacking("", PACKAGES), PACKAGES);
+        let all: String = PACKAGES
+            .iter()
+            .map(|p| format!("{p} installed\n"))
+            .collect();
+        assert!(lacking(&all, PACKAGES).is_empty());
+    }
+
+    #[test]
+    fn root_installs_what_lacks_with_the_documentation_that_holds_tests() -> Result<()> {
+        let words = apt_words("install", &["lld", "kmod"], true)?.join(" ");
+        assert!(words.starts_with("install -y --no-install-recommends "));
+        assert!(words.contains("-o Dpkg::Options::=--path-include=/usr/share/doc/rdma-core/*"));
+        assert!(words.ends_with(" lld kmod"));
+        Ok(())
+    }
+
+    #[test]
+    fn others_are_told_every_package_and_fail() {
+        let refused = apt_words("install", &["lld", "kmod"], false);
+        let told = refused.err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(told.contains("apt-get install --no-install-recommends lld kmod"));
+    }
+
+    #[test]
+    fn packages_installed_without_their_documentation_are_named() {
+        assert_eq!(without_docs(|_| false), ["rdma-core", "libibverbs-dev"]);
+        assert_eq!(without_docs(|path| path == EVENT_MAN_PAGE), ["rdma-core"]);
+        assert!(without_docs(|_| true).is_empty());
     }
 
     #[test]
