@@ -95,7 +95,15 @@ pub fn run(plan: &Plan, out: &Path) -> Result<Vec<Record>> {
             if program.set == Set::Criterion && combo != COMBOS[0] {
                 continue;
             }
+            let begun = Instant::now();
             let record = run_one(plan, combo, &program)?;
+            println!(
+                "{} {}: {} in {:.1} s",
+                record.combo,
+                record.program,
+                record.status,
+                begun.elapsed().as_secs_f32()
+            );
             write!(file, "{record}")?;
             file.flush()?;
             check_library(plan, &record)?;

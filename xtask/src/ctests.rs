@@ -21,8 +21,9 @@ fn runner(dirs: &Dirs) -> PathBuf {
     dirs.program.with_file_name("c-tests")
 }
 
+/// Where the package's own tests put the programs too, so that they are compiled once.
 fn programs(dirs: &Dirs) -> PathBuf {
-    dirs.work.join("c-programs")
+    dirs.target.join("c-tests/programs")
 }
 
 fn records(dir: &Path, label: &str) -> PathBuf {
