@@ -110,17 +110,24 @@ fn must(dirs: &Dirs, name: &str, command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// A command without what this program's own cargo put into the environment.
+/// A command without what cargo put into this program's environment, and without settings that
+/// would change what is built. Where cargo gets crates from stays as it is.
 fn outside_cargo(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in env::vars_os() {
-        let text = name.to_string_lossy();
-        let of_cargo = text.starts_with("CARGO") && text != "CARGO_HOME";
-        if of_cargo || text.starts_with("DEB_") || text == "RUSTFLAGS" {
+        if changes_the_build(&name.to_string_lossy()) {
             command.env_remove(&name);
         }
     }
     command
+}
+
+fn changes_the_build(variable: &str) -> bool {
+    let of_this_program = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"];
+    let settings = ["CARGO_PROFILE_", "CARGO_BUILD_", "CARGO_TARGET_", "DEB_"];
+    let mut starts = of_this_program.iter().chain(&settings);
+    let flags = ["CARGO", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"];
+    flags.contains(&variable) || starts.any(|start| variable.starts_with(start))
 }
 
 fn vendor(dirs: &Dirs, source: &Path) -> Result<()> {
@@ -282,6 +289,21 @@ mod tests {
         for (ours, stock) in PACKAGES {
             assert!(control.contains(&format!("Package: {ours}\n")));
             assert!(control.contains(&format!(" {stock} (= ${{rdma-core:Version}}),\n")));
+        }
+    }
+
+    #[test]
+    fn where_crates_come_from_is_kept() {
+        for gone in [
+            "CARGO",
+            "CARGO_PKG_NAME",
+            "CARGO_PROFILE_RELEASE_LTO",
+            "RUSTFLAGS",
+        ] {
+            assert!(changes_the_build(gone), "{gone}");
+        }
+        for kept in ["CARGO_HOME", "CARGO_HTTP_PROXY", "PATH", "CARGO_NET_RETRY"] {
+            assert!(!changes_the_build(kept), "{kept}");
         }
     }
 
