@@ -1,6 +1,7 @@
 //! Memory that an application registered: a range that this process may read and write, because
 //! the application said so.
 
+use super::{careful, madvise};
 use crate::errno::{Errno, Result};
 use core::ffi::{c_int, c_void};
 use core::ptr::with_exposed_provenance_mut;
@@ -27,8 +28,8 @@ impl ApplicationMemory {
     ///
     /// # Safety
     /// As ibv_reg_mr(3) asks of its caller: whatever of the range is used through the value is mapped, and
-    /// writable if it is written, as long as the value (or a copy) is used. No Rust reference to the
-    /// memory is alive meanwhile.
+    /// writable if it is written, as long as the value (or a copy) is used (the `try_` methods find that
+    /// out by themselves). No Rust reference to the memory is alive meanwhile.
     pub unsafe fn new(address: usize, length: usize) -> Result<Self> {
         address.checked_add(length).ok_or(Errno::INVAL)?;
         Ok(Self { address, length })
@@ -87,6 +88,28 @@ impl ApplicationMemory {
         Ok(())
     }
 
+    /// As [`Self::read`], for a range of which parts may not be mapped.
+    ///
+    /// # Errors
+    /// EFAULT out of the range, and where nothing is mapped; ENOMEM, EMFILE.
+    pub fn try_read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        let from = self.at(offset, to.len()).map_err(|_| Errno(libc::EFAULT))?;
+        careful::read(from.addr(), to)
+    }
+
+    /// As [`Self::write`], for a range of which parts may not be mapped, or not writable. Bytes in
+    /// front of such a part may have been written.
+    ///
+    /// # Errors
+    /// EFAULT out of the range, and where nothing is mapped, or not so; ENOMEM, EMFILE.
+    pub fn try_write(&self, offset: usize, from: &[u8]) -> Result<()> {
+        let to = self
+            .at(offset, from.len())
+            .map_err(|_| Errno(libc::EFAULT))?;
+        // SAFETY: inside the range, which `new` was promised is the application's to be written.
+        unsafe { careful::write(to.addr(), from) }
+    }
+
     /// The word of 8 bytes at `offset`, for atomic operations.
     ///
     /// # Errors
@@ -117,21 +140,27 @@ impl ApplicationMemory {
         } else {
             libc::MADV_POPULATE_READ
         };
+        let probe = || self.probe(begin, page, writable);
         match populate(begin, length, advice) {
-            // A kernel before Linux 5.14, or a mapping of a device: pages are tried one by one.
-            Err(Errno::INVAL) => self.probe(begin, page),
-            Err(Errno::NOMEM) => Err(self.probe(begin, page).err().unwrap_or(Errno::NOMEM)),
+            // A kernel before Linux 5.14, a mapping of a device, or one that may not be used so:
+            // pages are tried one by one.
+            Err(Errno::INVAL) => probe(),
+            Err(Errno::NOMEM) => Err(probe().err().unwrap_or(Errno::NOMEM)),
             Err(_) => Err(Errno(libc::EFAULT)),
             Ok(()) => Ok(()),
         }
     }
 
-    /// Reads a byte of each page by way of the kernel, which answers EFAULT where there is none.
-    fn probe(&self, begin: usize, page: usize) -> Result<()> {
+    /// Uses each page by way of the kernel, which answers EFAULT where that cannot be.
+    fn probe(&self, begin: usize, page: usize, writable: bool) -> Result<()> {
         let end = self.address + self.length;
         let mut at = begin;
         while at < end {
-            peek(at)?;
+            if writable {
+                madvise::fault_in(at)?;
+            } else {
+                careful::read(at, &mut [0])?;
+            }
             let Some(next) = at.checked_add(page) else {
                 break;
             };
@@ -172,27 +201,6 @@ fn populate(begin: usize, length: usize, advice: c_int) -> Result<()> {
         return Ok(());
     }
     Err(super::errno::get())
-}
-
-fn peek(at: usize) -> Result<()> {
-    let mut byte = 0u8;
-    let local = libc::iovec {
-        iov_base: (&raw mut byte).cast(),
-        iov_len: 1,
-    };
-    let remote = libc::iovec {
-        iov_base: core::ptr::without_provenance_mut(at),
-        iov_len: 1,
-    };
-    // SAFETY: the kernel writes one byte, to `byte`, and checks the other address.
-    let got = unsafe {
-        libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
-    };
-    match got {
-        1 => Ok(()),
-        0 => Err(Errno(libc::EFAULT)),
-        _ => Err(super::errno::get()),
-    }
 }
 
 #[cfg(test)]
@@ -243,5 +251,52 @@ mod tests {
         assert_eq!(nothing.populate(false), Err(Errno(libc::EFAULT)));
         let mut bytes = vec![0u8; 100_000];
         assert_eq!(of(&mut bytes).populate(true), Ok(()));
+    }
+
+    #[test]
+    fn memory_that_may_not_be_written_is_told() {
+        let page = rustix::param::page_size();
+        let length = 3 * page;
+        let memory = map(length, rustix::mm::ProtFlags::READ);
+        assert_eq!(memory.populate(false), Ok(()));
+        assert_eq!(memory.populate(true), Err(Errno(libc::EFAULT)));
+        let first = memory.part(0, page).expect("inside");
+        protect(
+            &first,
+            rustix::mm::MprotectFlags::READ | rustix::mm::MprotectFlags::WRITE,
+        );
+        assert_eq!(first.populate(true), Ok(()));
+        assert_eq!(memory.populate(true), Err(Errno(libc::EFAULT)));
+        assert_eq!(
+            memory.try_write(page - 2, &[1; 4]),
+            Err(Errno(libc::EFAULT))
+        );
+        assert_eq!(memory.try_write(page - 2, &[1; 2]), Ok(()));
+        let mut back = [7; 4];
+        assert_eq!(memory.try_read(page - 2, &mut back), Ok(()));
+        assert_eq!(back, [1, 1, 0, 0]);
+        protect(&first, rustix::mm::MprotectFlags::empty());
+        assert_eq!(memory.populate(false), Err(Errno(libc::EFAULT)));
+        assert_eq!(
+            memory.try_read(page - 2, &mut back),
+            Err(Errno(libc::EFAULT))
+        );
+        assert_eq!(memory.try_read(length, &mut [0]), Err(Errno(libc::EFAULT)));
+    }
+
+    fn map(length: usize, protection: rustix::mm::ProtFlags) -> ApplicationMemory {
+        let flags = rustix::mm::MapFlags::PRIVATE;
+        // SAFETY: a new mapping, of nobody else's; it is never unmapped.
+        unsafe {
+            let at = rustix::mm::mmap_anonymous(core::ptr::null_mut(), length, protection, flags);
+            ApplicationMemory::new(at.expect("memory").expose_provenance(), length)
+        }
+        .expect("in the address space")
+    }
+
+    fn protect(memory: &ApplicationMemory, protection: rustix::mm::MprotectFlags) {
+        let at = with_exposed_provenance_mut(memory.address());
+        // SAFETY: a mapping that `map` made for the test.
+        unsafe { rustix::mm::mprotect(at, memory.length(), protection) }.expect("protected");
     }
 }

@@ -2,8 +2,10 @@
 
 pub mod application;
 pub mod attr;
+mod careful;
 pub mod command;
 pub mod datagram;
+pub mod device_memory;
 pub mod dl;
 pub mod errno;
 pub mod fd;
@@ -17,6 +19,7 @@ pub mod per_process;
 pub mod pthread;
 pub mod signal;
 pub mod stat;
+pub mod thread;
 pub mod write;
 
 #[cfg(test)]
