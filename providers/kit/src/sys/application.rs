@@ -205,6 +205,7 @@ fn populate(begin: usize, length: usize, advice: c_int) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scratch::Scratch;
     use super::*;
 
     fn of(bytes: &mut [u8]) -> ApplicationMemory {
@@ -255,48 +256,34 @@ mod tests {
 
     #[test]
     fn memory_that_may_not_be_written_is_told() {
-        let page = rustix::param::page_size();
-        let length = 3 * page;
-        let memory = map(length, rustix::mm::ProtFlags::READ);
+        let page = Scratch::page();
+        let pages = Scratch::new(2).expect("memory");
+        let memory = pages.memory();
+        let efault = Err(Errno(libc::EFAULT));
+        pages.forbid_writing().expect("protected");
         assert_eq!(memory.populate(false), Ok(()));
-        assert_eq!(memory.populate(true), Err(Errno(libc::EFAULT)));
-        let first = memory.part(0, page).expect("inside");
-        protect(
-            &first,
-            rustix::mm::MprotectFlags::READ | rustix::mm::MprotectFlags::WRITE,
-        );
-        assert_eq!(first.populate(true), Ok(()));
-        assert_eq!(memory.populate(true), Err(Errno(libc::EFAULT)));
-        assert_eq!(
-            memory.try_write(page - 2, &[1; 4]),
-            Err(Errno(libc::EFAULT))
-        );
-        assert_eq!(memory.try_write(page - 2, &[1; 2]), Ok(()));
+        assert_eq!(memory.populate(true), efault);
+        assert_eq!(memory.try_write(0, &[1; 4]), efault);
         let mut back = [7; 4];
         assert_eq!(memory.try_read(page - 2, &mut back), Ok(()));
-        assert_eq!(back, [1, 1, 0, 0]);
-        protect(&first, rustix::mm::MprotectFlags::empty());
-        assert_eq!(memory.populate(false), Err(Errno(libc::EFAULT)));
-        assert_eq!(
-            memory.try_read(page - 2, &mut back),
-            Err(Errno(libc::EFAULT))
-        );
-        assert_eq!(memory.try_read(length, &mut [0]), Err(Errno(libc::EFAULT)));
+        assert_eq!(back, [0; 4]);
+        pages.forbid().expect("protected");
+        assert_eq!(memory.populate(false), efault);
+        assert_eq!(memory.try_read(page - 2, &mut back), efault);
     }
 
-    fn map(length: usize, protection: rustix::mm::ProtFlags) -> ApplicationMemory {
-        let flags = rustix::mm::MapFlags::PRIVATE;
-        // SAFETY: a new mapping, of nobody else's; it is never unmapped.
-        unsafe {
-            let at = rustix::mm::mmap_anonymous(core::ptr::null_mut(), length, protection, flags);
-            ApplicationMemory::new(at.expect("memory").expose_provenance(), length)
-        }
-        .expect("in the address space")
-    }
-
-    fn protect(memory: &ApplicationMemory, protection: rustix::mm::MprotectFlags) {
-        let at = with_exposed_provenance_mut(memory.address());
-        // SAFETY: a mapping that `map` made for the test.
-        unsafe { rustix::mm::mprotect(at, memory.length(), protection) }.expect("protected");
+    #[test]
+    fn use_by_way_of_the_kernel_ends_where_nothing_is_mapped() {
+        let page = Scratch::page();
+        let first = Scratch::new(1).expect("memory").memory();
+        assert_eq!(first.try_write(page - 2, &[1; 2]), Ok(()));
+        let mut back = [7; 2];
+        assert_eq!(first.try_read(page - 2, &mut back), Ok(()));
+        assert_eq!(back, [1, 1]);
+        assert!(first.try_read(page - 1, &mut back).is_err());
+        let gone = Scratch::new(1).expect("memory");
+        gone.unmap().expect("unmapped");
+        assert_eq!(gone.memory().try_write(0, &[1]), Err(Errno(libc::EFAULT)));
+        assert_eq!(gone.memory().populate(true), Err(Errno(libc::EFAULT)));
     }
 }

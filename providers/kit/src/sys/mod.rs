@@ -17,9 +17,10 @@ pub mod mapping;
 pub mod memory;
 pub mod per_process;
 pub mod pthread;
+#[cfg(any(test, feature = "testing"))]
+pub mod scratch;
 pub mod signal;
 pub mod stat;
-pub mod thread;
 pub mod write;
 
 #[cfg(test)]

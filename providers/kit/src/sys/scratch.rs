@@ -1,0 +1,91 @@
+//! Memory for tests of what works on an application's memory.
+//!
+//! For tests only: nothing keeps a test from using bytes after it took them away, and then it ends
+//! with a signal.
+
+use super::application::ApplicationMemory;
+use crate::errno::Result;
+use core::ptr::{null_mut, with_exposed_provenance_mut};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+
+/// Pages of an application, at first zeros that can be written. They stay mapped for good, unless
+/// they are unmapped.
+#[derive(Clone, Copy, Debug)]
+pub struct Scratch(ApplicationMemory);
+
+impl Scratch {
+    /// Bytes of a page.
+    #[must_use]
+    pub fn page() -> usize {
+        rustix::param::page_size()
+    }
+
+    /// So many new pages.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn new(pages: usize) -> Result<Self> {
+        let length = pages.saturating_mul(Self::page());
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, of which nobody has a reference.
+        let at = unsafe { mmap_anonymous(null_mut(), length, protection, MapFlags::PRIVATE) }?;
+        // SAFETY: mapped for good, but for what tests do (see the module).
+        unsafe { ApplicationMemory::new(at.expose_provenance(), length) }.map(Self)
+    }
+
+    /// The whole address space, as implicit on-demand paging has it.
+    ///
+    /// # Errors
+    /// None.
+    pub fn everything() -> Result<ApplicationMemory> {
+        // SAFETY: used on demand only, in tests.
+        unsafe { ApplicationMemory::new(0, usize::MAX) }
+    }
+
+    /// A range that may not be in the pages.
+    ///
+    /// # Errors
+    /// EINVAL if it wraps around.
+    pub fn range(&self, offset: usize, length: usize) -> Result<ApplicationMemory> {
+        // SAFETY: of these pages; where a test goes beyond them, it does not use the range.
+        unsafe { ApplicationMemory::new(self.0.address().wrapping_add(offset), length) }
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn memory(&self) -> ApplicationMemory {
+        self.0
+    }
+
+    /// Unmaps the pages.
+    ///
+    /// # Errors
+    /// Those of munmap(2).
+    pub fn unmap(&self) -> Result<()> {
+        let at = with_exposed_provenance_mut(self.0.address());
+        // SAFETY: the mapping of `new` (see the module).
+        Ok(unsafe { munmap(at, self.0.length()) }?)
+    }
+
+    /// Makes the pages read-only.
+    ///
+    /// # Errors
+    /// Those of mprotect(2).
+    pub fn forbid_writing(&self) -> Result<()> {
+        self.protect(MprotectFlags::READ)
+    }
+
+    /// Makes the pages of no use at all.
+    ///
+    /// # Errors
+    /// Those of mprotect(2).
+    pub fn forbid(&self) -> Result<()> {
+        self.protect(MprotectFlags::empty())
+    }
+
+    fn protect(&self, flags: MprotectFlags) -> Result<()> {
+        let at = with_exposed_provenance_mut(self.0.address());
+        // SAFETY: the mapping of `new` (see the module).
+        Ok(unsafe { mprotect(at, self.0.length(), flags) }?)
+    }
+}

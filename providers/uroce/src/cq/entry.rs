@@ -1,0 +1,83 @@
+//! Completions as verbs show them.
+
+use kit::abi::*;
+use uroce_engine::work::{Completion, CompletionOpcode, Status};
+
+/// `IBV_WC_FLUSH`, from rdma-core 50 on.
+const WC_FLUSH: ibv_wc_opcode = 8;
+
+/// A completion on its way into a queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The completion.
+    pub completion: Completion,
+    /// `qp_num`.
+    pub qp_num: u32,
+    /// `pkey_index`.
+    pub pkey_index: u16,
+}
+
+impl Entry {
+    /// A completion of a queue pair.
+    #[must_use]
+    pub fn new(completion: Completion, qp_num: u32) -> Self {
+        Self {
+            completion,
+            qp_num,
+            pkey_index: 0,
+        }
+    }
+
+    /// Whether it counts as solicited: errors always do.
+    pub(super) fn is_solicited(&self) -> bool {
+        self.completion.solicited || self.completion.status != Status::Success
+    }
+
+    /// The union of `imm_data` and `invalidated_rkey`, as it lies in memory, and the flag that says
+    /// which it is.
+    pub(super) fn immediate(&self) -> (u32, ibv_wc_flags) {
+        match (self.completion.immediate, self.completion.invalidated) {
+            (Some(immediate), _) => (immediate.data.to_be(), IBV_WC_WITH_IMM),
+            (None, Some(rkey)) => (rkey, IBV_WC_WITH_INV),
+            (None, None) => (0, 0),
+        }
+    }
+
+    /// As ibv_poll_cq(3) has it.
+    pub(super) fn wc(&self) -> ibv_wc {
+        let completion = &self.completion;
+        let (invalidated_rkey, with) = self.immediate();
+        let grh = if completion.grh { IBV_WC_GRH } else { 0 };
+        ibv_wc {
+            wr_id: completion.id,
+            status: completion.status as ibv_wc_status,
+            opcode: opcode(completion.opcode),
+            vendor_err: 0,
+            byte_len: completion.length,
+            imm: ibv_wc_imm { invalidated_rkey },
+            qp_num: self.qp_num,
+            src_qp: completion.source,
+            wc_flags: with | grh,
+            pkey_index: self.pkey_index,
+            slid: 0,
+            sl: 0,
+            dlid_path_bits: 0,
+        }
+    }
+}
+
+fn opcode(opcode: CompletionOpcode) -> ibv_wc_opcode {
+    match opcode {
+        CompletionOpcode::Send => IBV_WC_SEND,
+        CompletionOpcode::Write => IBV_WC_RDMA_WRITE,
+        CompletionOpcode::Read => IBV_WC_RDMA_READ,
+        CompletionOpcode::CompareSwap => IBV_WC_COMP_SWAP,
+        CompletionOpcode::FetchAdd => IBV_WC_FETCH_ADD,
+        CompletionOpcode::Bind => IBV_WC_BIND_MW,
+        CompletionOpcode::LocalInvalidate => IBV_WC_LOCAL_INV,
+        CompletionOpcode::AtomicWrite => IBV_WC_ATOMIC_WRITE,
+        CompletionOpcode::Flush => WC_FLUSH,
+        CompletionOpcode::Receive => IBV_WC_RECV,
+        CompletionOpcode::ReceiveWithImm => IBV_WC_RECV_RDMA_WITH_IMM,
+    }
+}

@@ -1,0 +1,235 @@
+//! Completion queues: ibv_create_cq(3), ibv_poll_cq(3), ibv_req_notify_cq(3).
+
+mod alarm;
+mod entry;
+mod moderation;
+#[cfg(test)]
+mod tests;
+
+pub use entry::Entry;
+
+use crate::channel::Records;
+use crate::clock;
+use kit::abi::*;
+use kit::errno::{Errno, Result};
+use kit::provider::{Polled, Token, Told};
+use moderation::Moderation;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use uroce_engine::timer::Time;
+
+/// `max_cqe`.
+pub const MAX_ENTRIES: u32 = 1 << 20;
+
+/// A completion queue.
+///
+/// Completions of a queue pair that is destroyed stay until they are polled, as the kernel's
+/// soft-RoCE keeps them: the application learns of its last requests, and nothing has to be searched.
+pub struct Cq {
+    token: Token,
+    events: Arc<Records>,
+    ignore_overrun: bool,
+    /// Entries in the ring, for whoever only wants to know that there are none.
+    length: AtomicUsize,
+    dead: AtomicBool,
+    ring: Mutex<Ring>,
+    notifier: Option<Arc<Moderation>>,
+}
+
+/// A completion as it waits.
+struct Waiting {
+    wc: ibv_wc,
+    at: Time,
+}
+
+struct Ring {
+    entries: VecDeque<Waiting>,
+    capacity: usize,
+    armed: Armed,
+}
+
+/// What an event was requested for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Armed {
+    No,
+    /// The next solicited completion or error.
+    Solicited,
+    /// The next completion.
+    Next,
+}
+
+impl Ring {
+    /// Whether an event is due for an entry that is added. Then there is no request any more.
+    fn fires(&mut self, entry: &Entry) -> bool {
+        let due = match self.armed {
+            Armed::No => false,
+            Armed::Solicited => entry.is_solicited(),
+            Armed::Next => true,
+        };
+        if due {
+            self.armed = Armed::No;
+        }
+        due
+    }
+}
+
+fn ring_of(entries: u32) -> Result<VecDeque<Waiting>> {
+    if entries == 0 || entries > MAX_ENTRIES {
+        return Err(Errno::INVAL);
+    }
+    let room = usize::try_from(entries).map_err(|_| Errno::INVAL)?;
+    let mut ring = VecDeque::new();
+    ring.try_reserve_exact(room).map_err(|_| Errno::NOMEM)?;
+    Ok(ring)
+}
+
+impl Cq {
+    /// A queue of as many entries. Completion events go to `channel`, `IBV_EVENT_CQ_ERR` to `events`.
+    ///
+    /// # Errors
+    /// EINVAL for no entries or more than [`MAX_ENTRIES`]; ENOMEM.
+    pub fn new(
+        token: Token,
+        entries: u32,
+        channel: Option<Arc<Records>>,
+        events: Arc<Records>,
+        ignore_overrun: bool,
+    ) -> Result<Self> {
+        let ring = Ring {
+            entries: ring_of(entries)?,
+            capacity: usize::try_from(entries).map_err(|_| Errno::INVAL)?,
+            armed: Armed::No,
+        };
+        Ok(Self {
+            token,
+            events,
+            ignore_overrun,
+            length: AtomicUsize::new(0),
+            dead: AtomicBool::new(false),
+            ring: Mutex::new(ring),
+            notifier: channel.map(|channel| Arc::new(Moderation::new(channel, token))),
+        })
+    }
+
+    /// Adds a completion; `false` if the queue is dead, which it is from the first one on that it
+    /// has no room for (`IBV_EVENT_CQ_ERR`). With `IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN` the oldest one
+    /// is lost instead.
+    pub fn push(&self, entry: Entry) -> bool {
+        let at = clock::now();
+        let mut ring = self.ring.lock();
+        if self.is_dead() {
+            return false;
+        }
+        if ring.entries.len() >= ring.capacity {
+            if !self.ignore_overrun {
+                self.dead.store(true, Ordering::Release);
+                drop(ring);
+                self.events.asynchronous(IBV_EVENT_CQ_ERR, self.token);
+                return false;
+            }
+            ring.entries.pop_front();
+        }
+        let due = ring.fires(&entry);
+        let wc = entry.wc();
+        ring.entries.push_back(Waiting { wc, at });
+        self.length.store(ring.entries.len(), Ordering::Release);
+        drop(ring);
+        if let Some(notifier) = &self.notifier {
+            notifier.completion(due);
+        }
+        true
+    }
+
+    /// ibv_poll_cq(3): fills `room` from its beginning; answers how many there were. What was in
+    /// the queue when it died can still be polled.
+    pub fn poll(&self, room: &mut [ibv_wc]) -> usize {
+        if self.is_empty() {
+            return 0;
+        }
+        let mut ring = self.ring.lock();
+        let count = ring.entries.len().min(room.len());
+        for (slot, waiting) in room.iter_mut().zip(ring.entries.drain(..count)) {
+            *slot = waiting.wc;
+        }
+        self.length.store(ring.entries.len(), Ordering::Release);
+        count
+    }
+
+    /// The next completion, with its times.
+    pub fn poll_ex(&self) -> Option<Polled> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut ring = self.ring.lock();
+        let Waiting { wc, at } = ring.entries.pop_front()?;
+        self.length.store(ring.entries.len(), Ordering::Release);
+        drop(ring);
+        Some(Polled {
+            wc,
+            timestamp: at.nanos(),
+            wallclock: clock::wall(at),
+        })
+    }
+
+    /// Whether there is nothing to poll.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether it had no room for a completion once, and takes none any more.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Acquire)
+    }
+
+    /// ibv_req_notify_cq(3): one event for the first completion from now on; or for the first that
+    /// is solicited or an error, if nobody has asked for any.
+    pub fn arm(&self, solicited_only: bool) {
+        let mut ring = self.ring.lock();
+        ring.armed = match (solicited_only, ring.armed) {
+            (true, Armed::Next) | (false, _) => Armed::Next,
+            (true, _) => Armed::Solicited,
+        };
+    }
+
+    /// ibv_resize_cq(3).
+    ///
+    /// # Errors
+    /// EINVAL for fewer entries than there are completions in it, for none, and for more than
+    /// [`MAX_ENTRIES`]; ENOMEM.
+    pub fn resize(&self, entries: u32) -> Result<()> {
+        let mut new = ring_of(entries)?;
+        let capacity = usize::try_from(entries).map_err(|_| Errno::INVAL)?;
+        let mut ring = self.ring.lock();
+        if capacity < ring.entries.len() {
+            return Err(Errno::INVAL);
+        }
+        new.append(&mut ring.entries);
+        ring.entries = new;
+        ring.capacity = capacity;
+        Ok(())
+    }
+
+    /// ibv_modify_cq(3): an event that is due waits until there were `count` completions or `period`
+    /// microseconds have passed. Neither 0 nor 1 completion, nor a period of 0, waits.
+    ///
+    /// # Errors
+    /// None; the type is that of the verb.
+    pub fn moderate(&self, count: u16, period: u16) -> Result<()> {
+        if let Some(notifier) = &self.notifier {
+            notifier.set(count, period);
+        }
+        Ok(())
+    }
+
+    /// The queue goes: events that the application was handed.
+    pub fn told(&self) -> Told {
+        Told {
+            completion: self.notifier.as_ref().map_or(0, |notifier| notifier.end()),
+            asynchronous: self.events.take_back(self.token),
+        }
+    }
+}

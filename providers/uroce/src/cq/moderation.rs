@@ -1,0 +1,106 @@
+//! Completion events on their way to the channel, which may be held back for a while
+//! (ibv_modify_cq(3)).
+
+use super::alarm;
+use crate::channel::Records;
+use kit::provider::Token;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The events of one queue.
+pub struct Moderation {
+    channel: Arc<Records>,
+    token: Token,
+    state: Mutex<State>,
+    /// Whether an event is held back, for whoever only wants to know that.
+    holds: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    count: u16,
+    period: u16,
+    /// Completions since an event is due that is held back, its own included.
+    held: Option<u16>,
+    /// Which event is held back: alarms for earlier ones mean nothing.
+    number: u64,
+    ended: bool,
+}
+
+impl Moderation {
+    /// Nothing is held back at first.
+    pub fn new(channel: Arc<Records>, token: Token) -> Self {
+        Self {
+            channel,
+            token,
+            state: Mutex::default(),
+            holds: AtomicBool::new(false),
+        }
+    }
+
+    /// Completions and microseconds to wait for, whichever is first.
+    pub fn set(&self, count: u16, period: u16) {
+        let mut state = self.state.lock();
+        state.count = count;
+        state.period = period;
+        if state.held.is_some() {
+            self.send(&mut state);
+        }
+    }
+
+    /// There was a completion; `due` if it calls for an event.
+    pub fn completion(self: &Arc<Self>, due: bool) {
+        if !due && !self.holds.load(Ordering::Acquire) {
+            return;
+        }
+        let mut state = self.state.lock();
+        let held = match state.held {
+            Some(held) => held.saturating_add(1),
+            None if due => 1,
+            None => return,
+        };
+        if held >= state.count || state.period == 0 {
+            self.send(&mut state);
+            return;
+        }
+        let is_first = state.held.is_none();
+        state.held = Some(held);
+        self.holds.store(true, Ordering::Release);
+        if is_first && self.wait(&mut state).is_err() {
+            self.send(&mut state);
+        }
+    }
+
+    fn wait(self: &Arc<Self>, state: &mut State) -> kit::errno::Result<()> {
+        state.number += 1;
+        let period = Duration::from_micros(u64::from(state.period));
+        alarm::set(Instant::now() + period, Arc::downgrade(self), state.number)
+    }
+
+    fn send(&self, state: &mut State) {
+        state.held = None;
+        self.holds.store(false, Ordering::Release);
+        if !state.ended {
+            self.channel.completion(self.token);
+        }
+    }
+
+    /// The time of an event that was held back has come.
+    pub fn on_time(&self, number: u64) {
+        let mut state = self.state.lock();
+        if state.held.is_some() && state.number == number {
+            self.send(&mut state);
+        }
+    }
+
+    /// The queue goes: events that the application was handed.
+    pub fn end(&self) -> u32 {
+        let mut state = self.state.lock();
+        state.ended = true;
+        state.held = None;
+        self.holds.store(false, Ordering::Release);
+        self.channel.take_back(self.token)
+    }
+}

@@ -1,0 +1,368 @@
+use super::*;
+use proptest::prelude::*;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::{AsFd, OwnedFd};
+use uroce_engine::wire::ImmDt;
+use uroce_engine::work::{Completion, CompletionOpcode, Status};
+
+const QUEUE: Token = Token(77);
+
+struct World {
+    cq: Cq,
+    channel: OwnedFd,
+    events: OwnedFd,
+}
+
+fn world(entries: u32, ignore_overrun: bool) -> World {
+    let (channel, channel_fd) = Records::new().expect("made");
+    let (events, events_fd) = Records::new().expect("made");
+    let channel = Some(Arc::new(channel));
+    let cq = Cq::new(QUEUE, entries, channel, Arc::new(events), ignore_overrun);
+    World {
+        cq: cq.expect("made"),
+        channel: channel_fd,
+        events: events_fd,
+    }
+}
+
+fn entry(id: u64, status: Status, solicited: bool) -> Entry {
+    let mut completion = Completion::new(id, status, CompletionOpcode::Receive);
+    completion.solicited = solicited;
+    Entry::new(completion, 0x1234)
+}
+
+fn good(id: u64) -> Entry {
+    entry(id, Status::Success, false)
+}
+
+/// Reads all records that there are.
+fn drain(fd: &OwnedFd) -> usize {
+    let mut count = 0;
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    loop {
+        let mut watched = [PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)];
+        if poll(&mut watched, Some(&now)).expect("polled") == 0 {
+            return count;
+        }
+        let mut record = [0; 16];
+        let length = rustix::io::read(fd, &mut record).expect("a record");
+        assert!(length > 0, "the end");
+        assert_eq!(record[..8], QUEUE.0.to_ne_bytes());
+        count += 1;
+    }
+}
+
+fn room(entries: usize) -> Vec<ibv_wc> {
+    vec![good(u64::MAX).wc(); entries]
+}
+
+fn ids(cq: &Cq, most: usize) -> Vec<u64> {
+    let mut room = room(most);
+    let count = cq.poll(&mut room);
+    room.truncate(count);
+    room.iter().map(|wc| wc.wr_id).collect()
+}
+
+#[test]
+fn completions_are_polled_in_order_as_verbs_show_them() {
+    let world = world(4, false);
+    let mut completion = Completion::new(9, Status::Success, CompletionOpcode::ReceiveWithImm);
+    completion.length = 100;
+    completion.immediate = Some(ImmDt { data: 0x0102_0304 });
+    completion.source = 0x55;
+    completion.grh = true;
+    assert!(world.cq.push(Entry::new(completion, 0x1234)));
+    let mut completion = Completion::new(10, Status::RemAccess, CompletionOpcode::Send);
+    completion.invalidated = Some(0x99);
+    assert!(world.cq.push(Entry::new(completion, 0x1235)));
+    let mut room = room(4);
+    assert_eq!(world.cq.poll(&mut room), 2);
+    let wc = room[0];
+    assert_eq!((wc.wr_id, wc.status, wc.opcode), (9, 0, 129));
+    assert_eq!((wc.byte_len, wc.qp_num, wc.src_qp), (100, 0x1234, 0x55));
+    assert_eq!(wc.wc_flags, IBV_WC_GRH | IBV_WC_WITH_IMM);
+    assert_eq!((wc.vendor_err, wc.pkey_index, wc.slid, wc.sl), (0, 0, 0, 0));
+    let wc = room[1];
+    assert_eq!(
+        (wc.wr_id, wc.status, wc.opcode),
+        (10, IBV_WC_REM_ACCESS_ERR, IBV_WC_SEND)
+    );
+    assert_eq!(wc.wc_flags, IBV_WC_WITH_INV);
+    assert_eq!(world.cq.poll(&mut room), 0);
+}
+
+#[test]
+fn immediate_data_lies_in_memory_as_on_the_wire() {
+    let mut completion = Completion::new(9, Status::Success, CompletionOpcode::Receive);
+    assert_eq!(Entry::new(completion, 1).immediate(), (0, 0));
+    completion.invalidated = Some(0x99);
+    assert_eq!(
+        Entry::new(completion, 1).immediate(),
+        (0x99, IBV_WC_WITH_INV)
+    );
+    completion.immediate = Some(ImmDt { data: 0x0102_0304 });
+    let (raw, flag) = Entry::new(completion, 1).immediate();
+    assert_eq!((raw.to_ne_bytes(), flag), ([1, 2, 3, 4], IBV_WC_WITH_IMM));
+}
+
+#[test]
+fn an_event_is_for_the_next_completion_after_arming() {
+    let world = world(100, false);
+    world.cq.push(good(1));
+    world.cq.arm(false);
+    assert_eq!(drain(&world.channel), 0, "it was there before");
+    world.cq.push(good(2));
+    world.cq.push(good(3));
+    assert_eq!(drain(&world.channel), 1, "one a request");
+    assert_eq!(ids(&world.cq, 10), [1, 2, 3]);
+    world.cq.arm(false);
+    world.cq.arm(false);
+    world.cq.push(good(4));
+    world.cq.push(good(5));
+    assert_eq!(drain(&world.channel), 1, "requests do not add up");
+}
+
+#[test]
+fn a_solicited_request_waits_for_solicited_completions_and_errors() {
+    let world = world(100, false);
+    let cases = [
+        (good(1), 0),
+        (entry(2, Status::Success, true), 1),
+        (entry(3, Status::WrFlush, false), 1),
+    ];
+    for (entry, events) in cases {
+        world.cq.arm(true);
+        world.cq.push(entry);
+        assert_eq!(drain(&world.channel), events);
+    }
+}
+
+#[test]
+fn the_next_completion_overrides_solicited_only_and_never_the_other_way() {
+    let world = world(100, false);
+    world.cq.arm(true);
+    world.cq.arm(false);
+    world.cq.push(good(1));
+    assert_eq!(drain(&world.channel), 1);
+    world.cq.arm(false);
+    world.cq.arm(true);
+    world.cq.push(good(2));
+    assert_eq!(drain(&world.channel), 1);
+}
+
+proptest! {
+    #[test]
+    fn events_are_those_of_the_rules(steps in proptest::collection::vec(0u8..6, 0..200)) {
+        let world = world(1000, false);
+        // (asked for any, asked for solicited)
+        let mut asked = (false, false);
+        for step in steps {
+            let (entry, counts) = match step {
+                0 => {
+                    world.cq.arm(false);
+                    asked.0 = true;
+                    continue;
+                }
+                1 => {
+                    world.cq.arm(true);
+                    asked.1 = true;
+                    continue;
+                }
+                2 => {
+                    ids(&world.cq, 3);
+                    continue;
+                }
+                3 => (good(1), false),
+                4 => (entry(1, Status::Success, true), true),
+                _ => (entry(1, Status::RetryExc, false), true),
+            };
+            world.cq.push(entry);
+            let expected = asked.0 || asked.1 && counts;
+            if expected {
+                asked = (false, false);
+            }
+            prop_assert_eq!(drain(&world.channel), usize::from(expected));
+        }
+    }
+}
+
+#[test]
+fn a_queue_that_overruns_says_so_once_and_takes_no_more() {
+    let world = world(2, false);
+    assert!(world.cq.push(good(1)) && world.cq.push(good(2)));
+    assert!(!world.cq.is_dead());
+    world.cq.arm(false);
+    assert!(!world.cq.push(good(3)));
+    assert!(!world.cq.push(good(4)));
+    assert!(world.cq.is_dead());
+    assert_eq!(drain(&world.events), 1);
+    assert_eq!(drain(&world.channel), 0);
+    assert_eq!(ids(&world.cq, 10), [1, 2]);
+    assert!(!world.cq.push(good(5)));
+    assert!(world.cq.is_empty());
+    let told = Told {
+        completion: 0,
+        asynchronous: 1,
+    };
+    assert_eq!(world.cq.told(), told);
+}
+
+#[test]
+fn an_overrun_that_is_ignored_loses_the_oldest() {
+    let world = world(2, true);
+    for id in 1..=5 {
+        assert!(world.cq.push(good(id)));
+    }
+    assert_eq!(ids(&world.cq, 10), [4, 5]);
+    assert_eq!(drain(&world.events), 0);
+}
+
+#[test]
+fn the_largest_queue_can_be_filled() {
+    let world = world(MAX_ENTRIES, false);
+    for id in 0..u64::from(MAX_ENTRIES) {
+        assert!(world.cq.push(good(id)));
+    }
+    assert!(!world.cq.push(good(0)));
+    let too_many = world.cq.resize(MAX_ENTRIES + 1);
+    assert_eq!(too_many, Err(Errno::INVAL));
+}
+
+#[test]
+fn resizing_keeps_what_is_there() {
+    let world = world(3, false);
+    for id in 1..=3 {
+        world.cq.push(good(id));
+    }
+    assert_eq!(world.cq.resize(2), Err(Errno::INVAL));
+    assert_eq!(world.cq.resize(0), Err(Errno::INVAL));
+    assert_eq!(world.cq.resize(5), Ok(()));
+    assert!(world.cq.push(good(4)) && world.cq.push(good(5)));
+    assert_eq!(ids(&world.cq, 2), [1, 2]);
+    assert_eq!(world.cq.resize(3), Ok(()));
+    assert_eq!(ids(&world.cq, 10), [3, 4, 5]);
+}
+
+#[test]
+fn resizing_under_load_loses_nothing() {
+    const ALL: u64 = 20_000;
+    let world = world(64, false);
+    let cq = &world.cq;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for id in 0..ALL {
+                // As a queue pair would: no more under way than there is room for.
+                while cq.length.load(Ordering::Acquire) >= 32 {
+                    std::thread::yield_now();
+                }
+                assert!(cq.push(good(id)));
+            }
+        });
+        scope.spawn(move || {
+            for entries in (0..2000).map(|n| 32 + n % 64) {
+                cq.resize(entries).expect("room for 32");
+            }
+        });
+        let mut seen = Vec::new();
+        while seen.len() < usize::try_from(ALL).expect("small") {
+            seen.extend(ids(cq, 7));
+        }
+        assert_eq!(seen, (0..ALL).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn extended_polling_tells_the_times() {
+    let world = world(4, false);
+    let before = clock::now().nanos();
+    world.cq.push(good(1));
+    world.cq.push(good(2));
+    let after = clock::now().nanos();
+    let first = world.cq.poll_ex().expect("the first");
+    let second = world.cq.poll_ex().expect("the second");
+    assert_eq!((first.wc.wr_id, second.wc.wr_id), (1, 2));
+    assert!(before <= first.timestamp && first.timestamp <= second.timestamp);
+    assert!(second.timestamp <= after);
+    let day = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .expect("after 1970");
+    let age = day.as_nanos() - u128::from(first.wallclock);
+    assert!(age < 60_000_000_000);
+    assert!(world.cq.poll_ex().is_none());
+}
+
+#[test]
+fn a_queue_without_a_channel_can_be_armed() {
+    let (events, _fd) = Records::new().expect("made");
+    let cq = Cq::new(QUEUE, 4, None, Arc::new(events), false).expect("made");
+    cq.arm(false);
+    assert_eq!(cq.moderate(4, 4), Ok(()));
+    assert!(cq.push(good(1)));
+    assert_eq!(cq.told(), Told::default());
+    let (events, _fd) = Records::new().expect("made");
+    let none = Cq::new(QUEUE, 0, None, Arc::new(events), false);
+    assert_eq!(none.err(), Some(Errno::INVAL));
+}
+
+#[test]
+fn told_counts_what_was_read_and_takes_the_rest_back() {
+    let world = world(10, false);
+    for id in 0..3 {
+        world.cq.arm(false);
+        world.cq.push(good(id));
+    }
+    let mut record = [0; 8];
+    assert_eq!(rustix::io::read(&world.channel, &mut record), Ok(8));
+    assert_eq!(world.cq.told().completion, 1);
+    assert_eq!(drain(&world.channel), 0);
+}
+
+#[test]
+fn moderated_events_wait_for_the_count_or_the_period() {
+    let world = world(100, false);
+    let start = std::time::Instant::now();
+    // Whether the longest period is over decides what may be there already.
+    let in_time = || start.elapsed() < std::time::Duration::from_micros(u16::MAX.into());
+    assert_eq!(world.cq.moderate(3, u16::MAX), Ok(()));
+    world.cq.arm(false);
+    world.cq.push(good(1));
+    world.cq.push(good(2));
+    let early = drain(&world.channel);
+    assert!(early == 0 || !in_time());
+    world.cq.push(good(3));
+    assert_eq!(early + drain(&world.channel), 1);
+    world.cq.push(good(4));
+    assert_eq!(drain(&world.channel), 0, "nobody asked");
+    // The period ends the wait: a read blocks until then.
+    let start = std::time::Instant::now();
+    assert_eq!(world.cq.moderate(1000, 2000), Ok(()));
+    world.cq.arm(true);
+    world.cq.push(entry(5, Status::Success, true));
+    let mut record = [0; 8];
+    assert_eq!(rustix::io::read(&world.channel, &mut record), Ok(8));
+    assert!(start.elapsed() >= std::time::Duration::from_millis(2));
+    // Turning it off lets go of what waits.
+    assert_eq!(world.cq.moderate(1000, u16::MAX), Ok(()));
+    world.cq.arm(false);
+    world.cq.push(good(6));
+    assert_eq!(world.cq.moderate(0, 0), Ok(()));
+    assert_eq!(drain(&world.channel), 1);
+    assert_eq!(world.cq.told().completion, 3);
+}
+
+#[test]
+fn an_event_that_waits_goes_with_its_queue() {
+    let world = world(100, false);
+    assert_eq!(world.cq.moderate(1000, 1), Ok(()));
+    for id in 0..50 {
+        world.cq.arm(false);
+        world.cq.push(good(id));
+    }
+    let told = world.cq.told().completion;
+    assert_eq!(told, 0, "nobody has read one");
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    assert_eq!(drain(&world.channel), 0);
+}

@@ -1,0 +1,55 @@
+//! Access flags of regions and windows (`enum ibv_access_flags`).
+
+use kit::abi::*;
+use kit::errno::{Errno, Result};
+use uroce_engine::wire::feth;
+
+/// `IBV_ACCESS_FLUSH_GLOBAL`: a peer may ask for what was written to be visible. From rdma-core 50 on.
+pub const FLUSH_GLOBAL: u32 = 1 << 8;
+
+const MEANT: u32 = IBV_ACCESS_LOCAL_WRITE
+    | IBV_ACCESS_REMOTE_WRITE
+    | IBV_ACCESS_REMOTE_READ
+    | IBV_ACCESS_REMOTE_ATOMIC
+    | IBV_ACCESS_MW_BIND
+    | IBV_ACCESS_ZERO_BASED
+    | IBV_ACCESS_ON_DEMAND
+    | IBV_ACCESS_HUGETLB
+    | FLUSH_GLOBAL
+    | IBV_ACCESS_OPTIONAL_RANGE;
+
+const REMOTE_CHANGES: u32 = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+
+/// Whether a region can have these flags.
+///
+/// # Errors
+/// EINVAL for flags of no meaning here, `IBV_ACCESS_FLUSH_PERSISTENT` among them (nothing that is
+/// written survives the machine's power), and for remote changes of what may not be changed locally.
+pub fn check(access: u32) -> Result<()> {
+    let alone = access & REMOTE_CHANGES != 0 && access & IBV_ACCESS_LOCAL_WRITE == 0;
+    if access & !MEANT != 0 || alone {
+        return Err(Errno::INVAL);
+    }
+    Ok(())
+}
+
+/// What a window's flags must be within (ibv_bind_mw(3)).
+pub const WINDOW: u32 = IBV_ACCESS_REMOTE_WRITE
+    | IBV_ACCESS_REMOTE_READ
+    | IBV_ACCESS_REMOTE_ATOMIC
+    | IBV_ACCESS_ZERO_BASED
+    | FLUSH_GLOBAL;
+
+/// Whether a region of these flags can have a window of those.
+pub fn admits(region: u32, window: u32) -> bool {
+    let changes = window & REMOTE_CHANGES != 0;
+    region & IBV_ACCESS_MW_BIND != 0
+        && region & IBV_ACCESS_ZERO_BASED == 0
+        && window & !WINDOW == 0
+        && (!changes || region & IBV_ACCESS_LOCAL_WRITE != 0)
+}
+
+/// The flag that a flush of this placement needs; `None` for one that cannot be had.
+pub fn flush(placement: u8) -> Option<u32> {
+    (placement == feth::GLOBAL).then_some(FLUSH_GLOBAL)
+}

@@ -1,0 +1,193 @@
+//! Keys in use: by local requests, and by peers.
+
+use super::access;
+use super::keys::Keys;
+use super::space::Change;
+use super::{PdId, Peer};
+use kit::abi::*;
+use uroce_engine::host::{Atomic, Fault, LocalAccess, RemoteAccess, RemoteRange};
+use uroce_engine::outgoing::Gather;
+use uroce_engine::wire::feth;
+use uroce_engine::work::Sge;
+
+type Done<T = ()> = Result<T, Fault>;
+
+fn size(bytes: &[u8]) -> Done<u64> {
+    u64::try_from(bytes.len()).map_err(|_| Fault)
+}
+
+fn flags(access: LocalAccess) -> u32 {
+    match access {
+        LocalAccess::Read => 0,
+        LocalAccess::Write => IBV_ACCESS_LOCAL_WRITE,
+    }
+}
+
+/// Local requests, by L_Keys of regions.
+impl Keys {
+    /// Whether all pieces may be used so.
+    ///
+    /// # Errors
+    /// [`Fault`] if one may not.
+    pub fn check_local(&self, pd: PdId, sges: &[Sge], access: LocalAccess) -> Done {
+        for sge in sges.iter().filter(|sge| sge.length > 0) {
+            let (address, length) = (sge.address, u64::from(sge.length));
+            self.with(sge.lkey, |entry| {
+                entry.local(pd, address, length, flags(access)).map(|_| ())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Reads a piece; `out` has as many bytes as the piece.
+    ///
+    /// # Errors
+    /// [`Fault`] if it may not be read, or has another length.
+    #[inline]
+    pub fn gather(&self, pd: PdId, sge: Sge, out: &mut [u8]) -> Done {
+        let length = u64::from(sge.length);
+        if size(out)? != length {
+            return Err(Fault);
+        }
+        if length == 0 {
+            return Ok(());
+        }
+        self.with(sge.lkey, |entry| {
+            let at = entry.local(pd, sge.address, length, 0)?;
+            entry.space.read(at, out)
+        })
+    }
+
+    /// Writes `data` into the pieces, `offset` bytes after the beginning of the first.
+    ///
+    /// # Errors
+    /// [`Fault`] if a piece may not be written, or there is too little room. Pieces in front of it
+    /// have been written.
+    #[inline]
+    pub fn scatter(&self, pd: PdId, sges: &[Sge], offset: u64, data: &[u8]) -> Done {
+        let length = u32::try_from(data.len()).map_err(|_| Fault)?;
+        let mut rest = data;
+        for piece in Gather::new(sges, offset, length) {
+            let take = usize::try_from(piece.length).map_err(|_| Fault)?;
+            let (now, later) = rest.split_at_checked(take).ok_or(Fault)?;
+            self.with(piece.lkey, |entry| {
+                let length = u64::from(piece.length);
+                let at = entry.local(pd, piece.address, length, IBV_ACCESS_LOCAL_WRITE)?;
+                entry.space.write(at, now)
+            })?;
+            rest = later;
+        }
+        if rest.is_empty() { Ok(()) } else { Err(Fault) }
+    }
+}
+
+/// Peers, by R_Keys of regions and windows.
+impl Keys {
+    /// Whether peers of a queue pair may do this with memory.
+    ///
+    /// # Errors
+    /// [`Fault`] if not.
+    pub fn check_remote(&self, who: Peer, range: RemoteRange, access: RemoteAccess) -> Done {
+        let flags = match access {
+            RemoteAccess::Read => IBV_ACCESS_REMOTE_READ,
+            RemoteAccess::Write => IBV_ACCESS_REMOTE_WRITE,
+            RemoteAccess::Atomic => IBV_ACCESS_REMOTE_ATOMIC,
+            RemoteAccess::Flush {
+                placement,
+                selectivity,
+            } => return self.check_flush(who, range, placement, selectivity),
+        };
+        let length = u64::from(range.length);
+        if length == 0 {
+            return Ok(());
+        }
+        self.with(range.rkey, |entry| {
+            entry.remote(who, range.address, length, flags).map(|_| ())
+        })
+    }
+
+    fn check_flush(&self, who: Peer, range: RemoteRange, placement: u8, selectivity: u8) -> Done {
+        let flags = access::flush(placement).ok_or(Fault)?;
+        self.with(range.rkey, |entry| {
+            if selectivity == feth::RANGE {
+                let length = u64::from(range.length);
+                return entry.remote(who, range.address, length, flags).map(|_| ());
+            }
+            let may = selectivity == feth::REGION && entry.admits(who, flags);
+            if may { Ok(()) } else { Err(Fault) }
+        })
+    }
+
+    /// RDMA write.
+    ///
+    /// # Errors
+    /// [`Fault`] if memory may not be written.
+    #[inline]
+    pub fn write(&self, who: Peer, rkey: u32, address: u64, data: &[u8]) -> Done {
+        let length = size(data)?;
+        if length == 0 {
+            return Ok(());
+        }
+        self.with(rkey, |entry| {
+            let at = entry.remote(who, address, length, IBV_ACCESS_REMOTE_WRITE)?;
+            entry.space.write(at, data)
+        })
+    }
+
+    /// RDMA read.
+    ///
+    /// # Errors
+    /// [`Fault`] if memory may not be read.
+    #[inline]
+    pub fn read(&self, who: Peer, rkey: u32, address: u64, out: &mut [u8]) -> Done {
+        let length = size(out)?;
+        if length == 0 {
+            return Ok(());
+        }
+        self.with(rkey, |entry| {
+            let at = entry.remote(who, address, length, IBV_ACCESS_REMOTE_READ)?;
+            entry.space.read(at, out)
+        })
+    }
+
+    /// An atomic operation; answers what was there before.
+    ///
+    /// # Errors
+    /// [`Fault`] if memory may not be used so, or is not aligned to 8 bytes here.
+    pub fn atomic(&self, who: Peer, rkey: u32, address: u64, operation: Atomic) -> Done<u64> {
+        self.word(
+            who,
+            rkey,
+            address,
+            IBV_ACCESS_REMOTE_ATOMIC,
+            Change::Atomic(operation),
+        )
+    }
+
+    /// Atomic write of 8 bytes.
+    ///
+    /// # Errors
+    /// [`Fault`] if memory may not be written, or is not aligned to 8 bytes here.
+    pub fn atomic_write(&self, who: Peer, rkey: u32, address: u64, data: [u8; 8]) -> Done {
+        let store = Change::Store(u64::from_ne_bytes(data));
+        self.word(who, rkey, address, IBV_ACCESS_REMOTE_WRITE, store)
+            .map(|_| ())
+    }
+
+    fn word(&self, who: Peer, rkey: u32, address: u64, flags: u32, change: Change) -> Done<u64> {
+        self.with(rkey, |entry| {
+            let at = entry.remote(who, address, 8, flags)?;
+            entry.space.change(at, change)
+        })
+    }
+
+    /// Makes what was written visible to every thread here.
+    ///
+    /// # Errors
+    /// [`Fault`] if the key does not allow it; for any placement but [`feth::GLOBAL`].
+    pub fn flush(&self, who: Peer, range: RemoteRange, placement: u8, selectivity: u8) -> Done {
+        self.check_flush(who, range, placement, selectivity)?;
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        Ok(())
+    }
+}

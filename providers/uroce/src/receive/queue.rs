@@ -1,0 +1,171 @@
+//! A queue of receive requests.
+
+use kit::errno::{Errno, Result};
+use kit::provider::ReceiveRequest;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use uroce_engine::work::{Receive, Sge};
+
+/// Receive requests in the order in which they were posted.
+pub struct ReceiveQueue {
+    max_sge: usize,
+    /// How many there are, for whoever only wants to know that.
+    length: AtomicUsize,
+    state: Mutex<State>,
+}
+
+struct State {
+    requests: VecDeque<Receive>,
+    capacity: usize,
+    /// An event is due when fewer than so many are left; 0 for none.
+    limit: usize,
+}
+
+impl State {
+    /// Whether the limit was just fallen below. It is no limit any more then.
+    fn falls_below_limit(&mut self) -> bool {
+        let falls = self.requests.len() < self.limit;
+        if falls {
+            self.limit = 0;
+        }
+        falls
+    }
+}
+
+/// What [`ReceiveQueue::take_limited`] took.
+pub(super) struct Taken {
+    /// The request, if there was one.
+    pub receive: Option<Receive>,
+    /// Whether the limit event is due.
+    pub at_limit: bool,
+}
+
+fn size(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+impl ReceiveQueue {
+    /// A queue of at most `max_wr` requests of at most `max_sge` pieces.
+    #[must_use]
+    pub fn new(max_wr: u32, max_sge: u32) -> Self {
+        Self {
+            max_sge: size(max_sge),
+            length: AtomicUsize::new(0),
+            state: Mutex::new(State {
+                requests: VecDeque::new(),
+                capacity: size(max_wr),
+                limit: 0,
+            }),
+        }
+    }
+
+    /// Takes requests in until one is refused.
+    ///
+    /// # Errors
+    /// EINVAL for too many pieces; ENOMEM if the queue is full, or there is no memory.
+    pub fn post(&self, requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>) -> Result<()> {
+        let mut state = self.state.lock();
+        let mut posted = Ok(());
+        for request in requests {
+            posted = self.post_one(&mut state, &request);
+            if posted.is_err() {
+                break;
+            }
+        }
+        self.length.store(state.requests.len(), Ordering::Release);
+        posted
+    }
+
+    fn post_one(&self, state: &mut State, request: &ReceiveRequest<'_>) -> Result<()> {
+        if request.sges.len() > self.max_sge {
+            return Err(Errno::INVAL);
+        }
+        if state.requests.len() >= state.capacity {
+            return Err(Errno::NOMEM);
+        }
+        state.requests.try_reserve(1).map_err(|_| Errno::NOMEM)?;
+        let mut sges = Vec::new();
+        sges.try_reserve_exact(request.sges.len())
+            .map_err(|_| Errno::NOMEM)?;
+        sges.extend(request.sges.iter().map(|sge| Sge {
+            address: sge.addr,
+            length: sge.length,
+            lkey: sge.lkey,
+        }));
+        let id = request.id;
+        state.requests.push_back(Receive { id, sges });
+        Ok(())
+    }
+
+    /// Takes the next request out.
+    pub fn take(&self) -> Option<Receive> {
+        self.take_limited().receive
+    }
+
+    pub(super) fn take_limited(&self) -> Taken {
+        if self.is_empty() {
+            return Taken {
+                receive: None,
+                at_limit: false,
+            };
+        }
+        let mut state = self.state.lock();
+        let receive = state.requests.pop_front();
+        self.length.store(state.requests.len(), Ordering::Release);
+        let at_limit = receive.is_some() && state.falls_below_limit();
+        Taken { receive, at_limit }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length.load(Ordering::Acquire)
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets all of them.
+    pub fn clear(&self) {
+        let mut state = self.state.lock();
+        state.requests.clear();
+        self.length.store(0, Ordering::Release);
+    }
+
+    /// The most requests of the queue, the most pieces of one, and the limit that is still to be
+    /// fallen below.
+    pub(super) fn sizes(&self) -> (u32, u32, u32) {
+        let state = self.state.lock();
+        (
+            count(state.capacity),
+            count(self.max_sge),
+            count(state.limit),
+        )
+    }
+
+    /// Changes size and limit, where they are given; answers whether the limit event is due at once,
+    /// since fewer requests than that are there.
+    ///
+    /// # Errors
+    /// EINVAL for a size of 0 or under the number of requests, and for a limit above the size. Then
+    /// nothing has changed.
+    pub(super) fn modify(&self, max_wr: Option<u32>, limit: Option<u32>) -> Result<bool> {
+        let mut state = self.state.lock();
+        let capacity = max_wr.map_or(state.capacity, size);
+        let wanted = limit.map_or(state.limit, size);
+        if capacity == 0 || capacity < state.requests.len() || wanted > capacity {
+            return Err(Errno::INVAL);
+        }
+        state.capacity = capacity;
+        state.limit = wanted;
+        Ok(limit.is_some() && state.falls_below_limit())
+    }
+}
