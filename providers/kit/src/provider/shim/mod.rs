@@ -28,6 +28,9 @@ mod srq;
 mod work;
 mod xrcd;
 
+#[cfg(test)]
+mod tests;
+
 pub use device::{Device, DeviceSpec, Opened};
 pub use pieces::Pieces;
 
