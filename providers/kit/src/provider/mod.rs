@@ -353,7 +353,8 @@ pub trait Provider: Edges + Sized + Send + Sync + 'static {
     /// # Errors
     /// Its errno (the shim answers it as a negative number).
     fn poll_cq(&self, cq: &Arc<Self::Cq>, room: &mut [ibv_wc]) -> Result<usize>;
-    /// The next completion of an extended queue; `None` if there is none.
+    /// The next completion of an extended queue; `None` if there is none. Both ways of polling take
+    /// from the same entries.
     fn poll_ex(&self, cq: &Arc<Self::Cq>) -> Option<Polled>;
     /// ibv_req_notify_cq(3).
     ///
@@ -415,7 +416,9 @@ pub trait Provider: Edges + Sized + Send + Sync + 'static {
     fn open_qp(&self, xrcd: &Arc<Self::Xrcd>, number: u32, token: Token) -> Result<Self::Qp> {
         Err(Errno::OPNOTSUPP)
     }
-    /// ibv_modify_qp(3): the state after it.
+    /// ibv_modify_qp(3): the state after it. Members of `attr` that the mask leaves out may have any
+    /// value; the rate limit is then 0. What the queue pair holds stays as creation told it, since
+    /// the shims go by that (`IBV_QP_CAP` is for the provider to refuse).
     ///
     /// # Errors
     /// EINVAL for a transition, attribute or value that there is not.
