@@ -151,7 +151,7 @@ fn read_through(pipe: &Pipe, at: usize, to: Option<&mut [u8]>) -> Result<()> {
 }
 
 /// # Safety
-/// As [`write`].
+/// As [`write()`].
 unsafe fn write_through(pipe: &Pipe, at: usize, from: &[u8]) -> Result<()> {
     let mut at = at;
     for step in from.chunks(STEP) {
