@@ -2,15 +2,20 @@
 //! no root.
 #![forbid(unsafe_code)]
 
+mod address;
 pub mod carrier;
 pub mod channel;
 pub mod clock;
 pub mod config;
+pub mod context;
 pub mod cq;
 pub mod device;
+mod limits;
 pub mod list;
 pub mod memory;
 pub mod netdev;
 pub mod node;
+mod qp;
 pub mod receive;
 mod threads;
+mod xrcd;

@@ -4,7 +4,7 @@
 use super::prelude::*;
 
 /// `struct ibv_global_route`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 #[repr(C)]
 pub struct ibv_global_route {
     pub dgid: ibv_gid,
@@ -29,7 +29,7 @@ pub struct ibv_grh {
 layout!(ibv_grh, 40, { version_tclass_flow: 0, paylen: 4, next_hdr: 6, hop_limit: 7, sgid: 8, dgid: 24 });
 
 /// `struct ibv_ah_attr`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 #[repr(C)]
 pub struct ibv_ah_attr {
     pub grh: ibv_global_route,

@@ -99,7 +99,7 @@ pub const IBV_WC_TM_MATCH: ibv_wc_flags = 0x20;
 pub const IBV_WC_TM_DATA_VALID: ibv_wc_flags = 0x40;
 
 /// Unnamed union inside the struct of that name.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 #[repr(C)]
 pub union ibv_wc_imm {
     pub imm_data: be32,
@@ -108,7 +108,7 @@ pub union ibv_wc_imm {
 layout!(ibv_wc_imm, 4, { imm_data: 0, invalidated_rkey: 0 });
 
 /// `struct ibv_wc`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 #[repr(C)]
 pub struct ibv_wc {
     pub wr_id: u64,

@@ -50,7 +50,7 @@ pub struct ibv_device {
 layout!(ibv_device, 664, { _ops: 0, node_type: 16, transport_type: 20, name: 24, dev_name: 88, dev_path: 152, ibdev_path: 408 });
 
 /// Unnamed struct inside the struct of that name.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 #[repr(C)]
 pub struct ibv_gid_global {
     pub subnet_prefix: be64,
@@ -59,7 +59,7 @@ pub struct ibv_gid_global {
 layout!(ibv_gid_global, 16, { subnet_prefix: 0, interface_id: 8 });
 
 /// `union ibv_gid`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 #[repr(C)]
 pub union ibv_gid {
     pub raw: [u8; 16],

@@ -14,7 +14,7 @@ pub const IBV_QPT_XRC_RECV: ibv_qp_type = 10;
 pub const IBV_QPT_DRIVER: ibv_qp_type = 255;
 
 /// `struct ibv_qp_cap`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 #[repr(C)]
 pub struct ibv_qp_cap {
     pub max_send_wr: u32,
@@ -169,7 +169,7 @@ pub const IBV_MIG_REARM: ibv_mig_state = 1;
 pub const IBV_MIG_ARMED: ibv_mig_state = 2;
 
 /// `struct ibv_qp_attr`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 #[repr(C)]
 pub struct ibv_qp_attr {
     pub qp_state: ibv_qp_state,

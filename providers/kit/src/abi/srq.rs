@@ -22,7 +22,7 @@ pub const IBV_SRQ_MAX_WR: ibv_srq_attr_mask = 1;
 pub const IBV_SRQ_LIMIT: ibv_srq_attr_mask = 2;
 
 /// `struct ibv_srq_attr`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 #[repr(C)]
 pub struct ibv_srq_attr {
     pub max_wr: u32,

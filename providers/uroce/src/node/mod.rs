@@ -25,6 +25,7 @@ pub use watch::{Interest, Ready, Watch};
 use self::core::Core;
 use crate::carrier::udp::slot::INDEX_BITS;
 use crate::clock;
+use crate::memory::Keys;
 use helper::Helper;
 use kit::errno::{Errno, Result};
 use kit::sys::per_process::PerProcess;
@@ -37,6 +38,7 @@ static NODE: PerProcess<Mutex<Weak<Node>>> = PerProcess::new();
 
 /// The node of this process.
 pub struct Node {
+    keys: Arc<Keys>,
     core: Arc<Core>,
     helper: Helper,
     /// Dropped after the helper has ended.
@@ -65,6 +67,7 @@ impl Node {
         let news = news::follow(&core);
         let helper = Helper::start(&core)?;
         Ok(Self {
+            keys: Arc::new(Keys::new()),
             core,
             helper,
             _news: news,
@@ -168,6 +171,12 @@ impl Node {
         self.core.here()?;
         let sockets = self.core.sockets();
         self.core.groups.leave(group, interface, qpn, sockets)
+    }
+
+    /// The keys to this process's memory.
+    #[must_use]
+    pub fn keys(&self) -> &Arc<Keys> {
+        &self.keys
     }
 
     /// The slot: the highest 10 bits of this process's QP numbers.

@@ -131,11 +131,8 @@ impl QueuePair {
     /// [`crate::work::MAX_MESSAGE`] bytes, inline data or too little room for a response, a misshapen
     /// flush; [`Refused::Full`] if `max_send_wr` requests are under way.
     pub fn post_send(&mut self, wr: WorkRequest, host: &mut impl Host) -> Result<(), Refused> {
-        if matches!(self.state, State::Reset | State::Init | State::Rtr) {
-            return Err(Refused::Invalid);
-        }
-        let length = self.check_request(&wr).ok_or(Refused::Invalid)?;
-        if self.requester.outstanding() >= self.config.max_send_wr {
+        let length = self.check_post(&wr)?;
+        if self.room() == 0 {
             return Err(Refused::Full);
         }
         self.requester.post(wr, length, &self.attributes);
@@ -143,6 +140,28 @@ impl QueuePair {
             self.requester.flush(host);
         }
         Ok(())
+    }
+
+    /// Whether [`QueuePair::post_send`] would take the request, if there is room.
+    ///
+    /// # Errors
+    /// As for [`QueuePair::post_send`], but for [`Refused::Full`].
+    pub fn may_post(&self, wr: &WorkRequest) -> Result<(), Refused> {
+        self.check_post(wr).map(|_| ())
+    }
+
+    /// How many more send requests there is room for.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        let posted = self.requester.outstanding();
+        self.config.max_send_wr.saturating_sub(posted)
+    }
+
+    fn check_post(&self, wr: &WorkRequest) -> Result<u32, Refused> {
+        if matches!(self.state, State::Reset | State::Init | State::Rtr) {
+            return Err(Refused::Invalid);
+        }
+        self.check_request(wr).ok_or(Refused::Invalid)
     }
 
     /// Tells that receive requests were posted, so that in ERR they are flushed and a peer without

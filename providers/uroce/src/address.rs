@@ -1,0 +1,112 @@
+//! Address handles, and how verbs' addresses become paths of the network.
+
+use crate::carrier::udp::Path;
+use crate::device::Port;
+use crate::memory::PdId;
+use kit::abi::{ibv_ah_attr, ibv_gid};
+use kit::errno::{Errno, Result};
+use parking_lot::RwLock;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+/// The address that a RoCE v2 GID stands for: an IPv4 address where it is a mapped one.
+pub fn ip(gid: &ibv_gid) -> IpAddr {
+    Ipv6Addr::from(gid.bytes()).to_canonical()
+}
+
+/// The path that an address vector describes.
+///
+/// # Errors
+/// EINVAL for another port than 1, without a global route (RoCE has no other), for a GID index that
+/// is empty, an unspecified destination, and for GIDs of two families.
+pub fn path(port: &Port, attr: &ibv_ah_attr) -> Result<Path> {
+    if attr.port_num != 1 || attr.is_global == 0 {
+        return Err(Errno::INVAL);
+    }
+    let source = port.address(u32::from(attr.grh.sgid_index))?;
+    let destination = ip(&attr.grh.dgid);
+    if destination.is_unspecified() || source.is_ipv4() != destination.is_ipv4() {
+        return Err(Errno::INVAL);
+    }
+    Ok(Path {
+        source,
+        destination,
+        interface: port.interface(),
+        traffic_class: attr.grh.traffic_class,
+        // 0: the system's own, as kernel RoCE has it.
+        hop_limit: attr.grh.hop_limit,
+    })
+}
+
+/// An address handle.
+pub struct Ah {
+    number: u64,
+    pd: PdId,
+    table: Arc<Addresses>,
+}
+
+impl Ah {
+    /// Its name in the engine.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The domain that it was made in.
+    pub fn pd(&self) -> PdId {
+        self.pd
+    }
+}
+
+impl Drop for Ah {
+    fn drop(&mut self) {
+        self.table.handles.write().paths.remove(&self.number);
+    }
+}
+
+/// The address handles of a context, by the names that the engine has for them: a datagram whose
+/// handle was destroyed before it left is dropped.
+#[derive(Default)]
+pub struct Addresses {
+    handles: RwLock<Handles>,
+}
+
+#[derive(Default)]
+struct Handles {
+    paths: HashMap<u64, Path>,
+    next: u64,
+}
+
+impl Addresses {
+    /// A new handle.
+    pub fn add(self: &Arc<Self>, pd: PdId, path: Path) -> Ah {
+        let mut handles = self.handles.write();
+        let number = handles.next;
+        handles.next += 1;
+        handles.paths.insert(number, path);
+        Ah {
+            number,
+            pd,
+            table: Arc::clone(self),
+        }
+    }
+
+    /// The path of a handle.
+    pub fn path(&self, number: u64) -> Option<Path> {
+        self.handles.read().paths.get(&number).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::gid_of;
+
+    #[test]
+    fn gids_are_addresses() {
+        for text in ["10.1.2.3", "fe80::1", "::1"] {
+            let address: IpAddr = text.parse().expect("an address");
+            assert_eq!(ip(&gid_of(address)), address);
+        }
+    }
+}

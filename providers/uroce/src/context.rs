@@ -1,0 +1,440 @@
+//! An open device: the provider's side of every verb.
+
+use crate::address::{self, Addresses, Ah};
+use crate::channel::{Channels, Records};
+use crate::cq::Cq;
+use crate::device::{Listener, NUMBER, Port};
+use crate::limits;
+use crate::memory::{Dm, Mr, Mw, Pd, PdId};
+use crate::node::Node;
+use crate::qp::{Core, Parts, Qp, attributes};
+use crate::receive::Srq;
+use crate::xrcd::Xrcd;
+use kit::abi::*;
+use kit::errno::{Errno, Result};
+use kit::provider::{
+    BindInfo, CqInit, Edges, Keys, Polled, Provider, QpInit, ReceiveRequest, Rereg, SendRequest,
+    SrqInit, Token, Told,
+};
+use kit::sys::application::ApplicationMemory;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use uroce_engine::qp::Service;
+
+/// An open device.
+pub struct Context {
+    node: Arc<Node>,
+    port: Arc<Port>,
+    events: Arc<Records>,
+    channels: Channels,
+    addresses: Arc<Addresses>,
+    /// Events of the port come as long as it is kept.
+    _listener: Arc<Listener>,
+}
+
+impl Context {
+    /// Opens the device of a port; also answers the descriptor of asynchronous events.
+    ///
+    /// # Errors
+    /// What [`Node::get`] answers; EMFILE, ENFILE, ENOMEM.
+    pub fn open(port: &Arc<Port>) -> Result<(Self, OwnedFd)> {
+        let node = Node::get()?;
+        let (events, async_fd) = Records::new()?;
+        let events = Arc::new(events);
+        let told = Arc::clone(&events);
+        let context = Self {
+            node,
+            port: Arc::clone(port),
+            _listener: port.subscribe(move |event| told.port(event, NUMBER)),
+            events,
+            channels: Channels::default(),
+            addresses: Arc::default(),
+        };
+        Ok((context, async_fd))
+    }
+
+    fn parts(&self, init: &QpInit<'_, Self>, service: Service) -> Result<Parts> {
+        let needed = |there: bool| if there { Ok(()) } else { Err(Errno::INVAL) };
+        match service {
+            Service::XrcTarget => needed(init.xrcd.is_some() && init.srq.is_none())?,
+            Service::XrcInitiator => needed(init.send_cq.is_some() && init.srq.is_none())?,
+            _ => needed(init.send_cq.is_some() && init.recv_cq.is_some())?,
+        }
+        let pd = match init.pd {
+            Some(pd) => pd.id(),
+            None if service == Service::XrcTarget => PdId::NONE,
+            None => return Err(Errno::INVAL),
+        };
+        Ok(Parts {
+            node: Arc::clone(&self.node),
+            port: Arc::clone(&self.port),
+            events: Arc::clone(&self.events),
+            addresses: Arc::clone(&self.addresses),
+            service,
+            pd,
+            send_cq: init.send_cq.cloned(),
+            recv_cq: init.recv_cq.cloned(),
+            srq: init.srq.map(|srq| Arc::clone(&**srq)),
+            xrcd: init.xrcd.cloned(),
+            cap: *init.cap,
+            sq_sig_all: init.sq_sig_all,
+        })
+    }
+}
+
+/// The sizes that a queue pair is made with.
+///
+/// # Errors
+/// EINVAL for more than [`limits`] has.
+fn sizes(asked: &ibv_qp_cap, service: Service, shared: bool) -> Result<ibv_qp_cap> {
+    let within = |value: u32, most: u32| {
+        if value > most {
+            return Err(Errno::INVAL);
+        }
+        Ok(value)
+    };
+    let sends = service.requests();
+    let receives = service.responds() && !shared && service != Service::XrcTarget;
+    let when = |wanted: bool, value: u32| if wanted { value } else { 0 };
+    Ok(ibv_qp_cap {
+        max_send_wr: when(sends, within(asked.max_send_wr, limits::MAX_WR)?),
+        max_recv_wr: when(receives, within(asked.max_recv_wr, limits::MAX_WR)?),
+        max_send_sge: when(sends, within(asked.max_send_sge, limits::MAX_SGE)?),
+        max_recv_sge: when(receives, within(asked.max_recv_sge, limits::MAX_SGE)?),
+        max_inline_data: when(sends, within(asked.max_inline_data, limits::MAX_INLINE)?),
+    })
+}
+
+impl Edges for Context {
+    fn create_comp_channel(&self) -> Result<OwnedFd> {
+        self.channels.create()
+    }
+
+    fn destroy_comp_channel(&self, channel: BorrowedFd<'_>) {
+        self.channels.destroy(channel);
+    }
+
+    fn gid_entry(&self, port: u32, index: u32) -> Result<ibv_gid_entry> {
+        self.port.gid_entry(port, index)
+    }
+
+    fn gid_table(&self) -> Result<Vec<ibv_gid_entry>> {
+        Ok(self.port.gid_table())
+    }
+
+    fn pkey(&self, port: u8, index: u32) -> Result<be16> {
+        self.port.pkey(port, index)
+    }
+}
+
+impl Provider for Context {
+    type Pd = Pd;
+    type Mr = Mr;
+    type Mw = Mw;
+    type Dm = Dm;
+    type Cq = Cq;
+    type Srq = Arc<Srq>;
+    type Qp = Qp;
+    type Ah = Ah;
+    type Xrcd = Xrcd;
+
+    fn query_device(&self, attr: &mut ibv_device_attr_ex) -> Result<()> {
+        limits::tell(attr);
+        attr.orig_attr.node_guid = self.port.guid();
+        attr.orig_attr.sys_image_guid = self.port.guid();
+        Ok(())
+    }
+
+    fn query_port(&self, port: u8, attr: &mut ibv_port_attr) -> Result<()> {
+        if port != 1 {
+            return Err(Errno::INVAL);
+        }
+        self.port.query(attr);
+        attr.max_msg_sz = limits::MAX_MESSAGE_SIZE;
+        Ok(())
+    }
+
+    fn raw_clock(&self) -> Result<libc::timespec> {
+        let nanos = crate::clock::now().nanos();
+        let part = |value: u64| i64::try_from(value).map_err(|_| Errno::OVERFLOW);
+        Ok(libc::timespec {
+            tv_sec: part(nanos / 1_000_000_000)?,
+            tv_nsec: part(nanos % 1_000_000_000)?,
+        })
+    }
+
+    fn alloc_pd(&self) -> Result<Pd> {
+        Ok(Pd::new())
+    }
+
+    fn reg_mr(
+        &self,
+        pd: &Arc<Pd>,
+        memory: ApplicationMemory,
+        iova: u64,
+        access: u32,
+    ) -> Result<(Mr, Keys)> {
+        self.node.keys().register(pd.id(), memory, iova, access)
+    }
+
+    fn rereg_mr(&self, mr: &Arc<Mr>, change: &Rereg<'_, Self>) -> Result<Keys> {
+        let pd = change.pd.map(|pd| pd.id());
+        self.node.keys().rereg(mr, change.range, pd, change.access)
+    }
+
+    fn dereg_mr(&self, mr: &Arc<Mr>) -> Result<()> {
+        self.node.keys().deregister(mr)
+    }
+
+    fn alloc_null_mr(&self, pd: &Arc<Pd>) -> Result<(Mr, Keys)> {
+        self.node.keys().null_mr(pd.id())
+    }
+
+    fn advise_mr(&self, pd: &Arc<Pd>, advice: u32, flags: u32, sges: &[ibv_sge]) -> Result<()> {
+        self.node.keys().advise(pd.id(), advice, flags, sges)
+    }
+
+    fn alloc_dm(&self, length: usize, log_align: u32) -> Result<Dm> {
+        Dm::new(length, log_align)
+    }
+
+    fn free_dm(&self, _: &Arc<Dm>) -> Result<()> {
+        Ok(())
+    }
+
+    fn write_dm(&self, dm: &Arc<Dm>, offset: u64, data: &[u8]) -> Result<()> {
+        dm.write(offset, data)
+    }
+
+    fn read_dm(&self, dm: &Arc<Dm>, offset: u64, data: &mut [u8]) -> Result<()> {
+        dm.read(offset, data)
+    }
+
+    fn reg_dm_mr(
+        &self,
+        pd: &Arc<Pd>,
+        dm: &Arc<Dm>,
+        offset: u64,
+        length: usize,
+        access: u32,
+    ) -> Result<(Mr, Keys)> {
+        let keys = self.node.keys();
+        keys.register_dm(pd.id(), dm, offset, length, access)
+    }
+
+    fn alloc_mw(&self, pd: &Arc<Pd>, mw_type: ibv_mw_type) -> Result<(Mw, u32)> {
+        self.node.keys().alloc_mw(pd.id(), mw_type)
+    }
+
+    fn dealloc_mw(&self, mw: &Arc<Mw>) -> Result<()> {
+        self.node.keys().dealloc_mw(mw)
+    }
+
+    fn bind_mw(
+        &self,
+        qp: &Arc<Qp>,
+        mw: &Arc<Mw>,
+        id: u64,
+        flags: u32,
+        info: &BindInfo<'_, Self>,
+    ) -> Result<u32> {
+        qp.core.bind_mw(mw, id, flags, info)
+    }
+
+    fn create_cq(&self, init: &CqInit<'_>) -> Result<(Cq, u32)> {
+        if init.entries > limits::MAX_CQE || init.vector >= limits::VECTORS {
+            return Err(Errno::INVAL);
+        }
+        let channel = init.channel.map(|fd| self.channels.find(fd)).transpose()?;
+        let events = Arc::clone(&self.events);
+        let cq = Cq::new(
+            init.token,
+            init.entries,
+            channel,
+            events,
+            init.ignore_overrun,
+        )?;
+        Ok((cq, init.entries))
+    }
+
+    fn resize_cq(&self, cq: &Arc<Cq>, entries: u32) -> Result<u32> {
+        if entries > limits::MAX_CQE {
+            return Err(Errno::INVAL);
+        }
+        cq.resize(entries)?;
+        Ok(entries)
+    }
+
+    fn moderate_cq(&self, cq: &Arc<Cq>, count: u16, period: u16) -> Result<()> {
+        cq.moderate(count, period)
+    }
+
+    fn destroy_cq(&self, cq: &Arc<Cq>) -> Result<Told> {
+        Ok(cq.told())
+    }
+
+    fn poll_cq(&self, cq: &Arc<Cq>, room: &mut [ibv_wc]) -> Result<usize> {
+        let found = cq.poll(room);
+        if found > 0 || room.is_empty() {
+            return Ok(found);
+        }
+        self.node.progress();
+        Ok(cq.poll(room))
+    }
+
+    fn poll_ex(&self, cq: &Arc<Cq>) -> Option<Polled> {
+        cq.poll_ex().or_else(|| {
+            self.node.progress();
+            cq.poll_ex()
+        })
+    }
+
+    fn req_notify_cq(&self, cq: &Arc<Cq>, solicited_only: bool) -> Result<()> {
+        cq.arm(solicited_only);
+        self.node.armed();
+        Ok(())
+    }
+
+    fn create_srq(&self, init: &mut SrqInit<'_, Self>) -> Result<(Arc<Srq>, u32)> {
+        let attr = &mut *init.attr;
+        let within = attr.max_wr > 0
+            && attr.max_wr <= limits::MAX_WR
+            && attr.max_sge <= limits::MAX_SGE
+            && attr.srq_limit <= attr.max_wr;
+        if !within {
+            return Err(Errno::INVAL);
+        }
+        let events = Arc::clone(&self.events);
+        let cq = init.xrc.as_ref().map(|xrc| Arc::clone(xrc.cq));
+        let srq = Arc::new(Srq::new(init.token, init.pd.id(), attr, events, cq)?);
+        if let Some(xrc) = &init.xrc {
+            srq.enter(xrc.xrcd);
+        }
+        let number = srq.number();
+        Ok((srq, number))
+    }
+
+    fn modify_srq(&self, srq: &Arc<Arc<Srq>>, attr: &ibv_srq_attr, mask: u32) -> Result<()> {
+        if mask & IBV_SRQ_MAX_WR != 0 && attr.max_wr > limits::MAX_WR {
+            return Err(Errno::INVAL);
+        }
+        srq.modify(attr, mask)
+    }
+
+    fn query_srq(&self, srq: &Arc<Arc<Srq>>) -> Result<ibv_srq_attr> {
+        Ok(srq.query())
+    }
+
+    fn destroy_srq(&self, srq: &Arc<Arc<Srq>>) -> Result<u32> {
+        Ok(srq.leave())
+    }
+
+    fn post_srq_recv(
+        &self,
+        srq: &Arc<Arc<Srq>>,
+        requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
+    ) -> Result<()> {
+        srq.post(requests)
+    }
+
+    fn create_qp(&self, init: &mut QpInit<'_, Self>) -> Result<(Qp, u32)> {
+        let service = attributes::service(init.qp_type)?;
+        if init.create_flags != 0 {
+            return Err(Errno::OPNOTSUPP);
+        }
+        *init.cap = sizes(init.cap, service, init.srq.is_some())?;
+        let parts = self.parts(init, service)?;
+        let token = init.token;
+        let mut made = None;
+        let number = self.node.attach(|number| {
+            let core = Arc::new(Core::new(number, token, parts));
+            made = Some(Arc::clone(&core));
+            Ok(core)
+        })?;
+        let core = made.ok_or(Errno::NOMEM)?;
+        if let Some(xrcd) = core.xrcd() {
+            xrcd.add_target(&core);
+        }
+        Ok((Qp { core, token }, number))
+    }
+
+    fn open_qp(&self, xrcd: &Arc<Xrcd>, number: u32, token: Token) -> Result<Qp> {
+        let core = xrcd.target(number).ok_or(Errno::INVAL)?;
+        core.opened(token);
+        Ok(Qp { core, token })
+    }
+
+    fn modify_qp(&self, qp: &Arc<Qp>, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
+        qp.core.modify(attr, mask)
+    }
+
+    fn query_qp(&self, qp: &Arc<Qp>, attr: &mut ibv_qp_attr) -> Result<()> {
+        qp.core.query(attr);
+        Ok(())
+    }
+
+    fn destroy_qp(&self, qp: &Arc<Qp>) -> Result<u32> {
+        qp.destroy()
+    }
+
+    fn post_send(
+        &self,
+        qp: &Arc<Qp>,
+        requests: &mut dyn Iterator<Item = SendRequest<'_, Self>>,
+    ) -> Result<()> {
+        qp.core.post_send(requests)
+    }
+
+    fn post_send_all(
+        &self,
+        qp: &Arc<Qp>,
+        requests: &mut dyn ExactSizeIterator<Item = SendRequest<'_, Self>>,
+    ) -> Result<()> {
+        qp.core.post_send_all(requests)
+    }
+
+    fn post_recv(
+        &self,
+        qp: &Arc<Qp>,
+        requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
+    ) -> Result<()> {
+        qp.core.post_recv(requests)
+    }
+
+    fn attach_mcast(&self, qp: &Arc<Qp>, gid: &ibv_gid, _: u16) -> Result<()> {
+        qp.core.attach(gid)
+    }
+
+    fn detach_mcast(&self, qp: &Arc<Qp>, gid: &ibv_gid, _: u16) -> Result<()> {
+        qp.core.detach(gid)
+    }
+
+    // There are no enhancements here, so none are left of what a peer offers.
+    fn set_ece(&self, _: &Arc<Qp>, ece: &ibv_ece) -> Result<()> {
+        if ece.comp_mask != 0 {
+            return Err(Errno::INVAL);
+        }
+        Ok(())
+    }
+
+    fn query_ece(&self, _: &Arc<Qp>) -> Result<ibv_ece> {
+        Ok(ibv_ece {
+            vendor_id: 0,
+            options: 0,
+            comp_mask: 0,
+        })
+    }
+
+    fn create_ah(&self, pd: &Arc<Pd>, attr: &ibv_ah_attr) -> Result<Ah> {
+        let path = address::path(&self.port, attr)?;
+        Ok(self.addresses.add(pd.id(), path))
+    }
+
+    fn open_xrcd(&self, file: Option<BorrowedFd<'_>>, flags: i32) -> Result<Xrcd> {
+        Xrcd::open(file, flags)
+    }
+
+    fn close_xrcd(&self, _: &Arc<Xrcd>) -> Result<()> {
+        Ok(())
+    }
+}

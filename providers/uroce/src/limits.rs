@@ -1,0 +1,83 @@
+//! What a device can do, in numbers. Each is one that can be reached: a queue of the largest size
+//! can be made and filled.
+
+use crate::memory;
+use kit::abi::*;
+use uroce_engine::work::MAX_MESSAGE;
+
+/// `max_qp_rd_atom`, `max_qp_init_rd_atom`: reads and atomics under way on a queue pair.
+pub const MAX_READS: u32 = 128;
+/// `max_qp_wr`, `max_srq_wr`.
+pub const MAX_WR: u32 = 1 << 15;
+/// `max_sge`, `max_srq_sge`, `max_sge_rd`.
+pub const MAX_SGE: u32 = 32;
+/// Most bytes of inline data.
+pub const MAX_INLINE: u32 = 4096;
+/// `max_cqe`.
+pub const MAX_CQE: u32 = 1 << 20;
+/// Queue pairs: the numbers of one process, but the two reserved ones.
+pub const MAX_QP: u32 = (1 << 14) - 2;
+/// Request packets of one queue pair under way.
+pub const MAX_IN_FLIGHT: u32 = 64;
+
+/// `struct ibv_device_attr_ex`, but for what is the device's own (GUIDs).
+pub fn tell(attr: &mut ibv_device_attr_ex) {
+    let number = |value: u32| i32::try_from(value).unwrap_or(i32::MAX);
+    let many = number(memory::MAX_REGIONS);
+    let orig = &mut attr.orig_attr;
+    orig.max_mr_size = u64::MAX;
+    orig.page_size_cap = 0xffff_f000;
+    orig.max_qp = number(MAX_QP);
+    orig.max_qp_wr = number(MAX_WR);
+    orig.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD
+        | IBV_DEVICE_RC_RNR_NAK_GEN
+        | IBV_DEVICE_SRQ_RESIZE
+        | IBV_DEVICE_SYS_IMAGE_GUID
+        | IBV_DEVICE_XRC
+        | IBV_DEVICE_MEM_WINDOW
+        | IBV_DEVICE_MEM_WINDOW_TYPE_2B
+        | IBV_DEVICE_MEM_MGT_EXTENSIONS
+        | IBV_DEVICE_PORT_ACTIVE_EVENT;
+    orig.max_sge = number(MAX_SGE);
+    orig.max_sge_rd = number(MAX_SGE);
+    orig.max_cq = many;
+    orig.max_cqe = number(MAX_CQE);
+    orig.max_mr = many;
+    orig.max_pd = many;
+    orig.max_qp_rd_atom = number(MAX_READS);
+    orig.max_res_rd_atom = number(MAX_READS).saturating_mul(number(MAX_QP));
+    orig.max_qp_init_rd_atom = number(MAX_READS);
+    orig.atomic_cap = IBV_ATOMIC_HCA;
+    orig.max_mw = number(memory::MAX_WINDOWS);
+    orig.max_mcast_grp = 1 << 10;
+    orig.max_mcast_qp_attach = number(MAX_QP);
+    orig.max_total_mcast_qp_attach = many;
+    orig.max_ah = many;
+    orig.max_srq = many;
+    orig.max_srq_wr = number(MAX_WR);
+    orig.max_srq_sge = number(MAX_SGE);
+    orig.max_pkeys = 1;
+    orig.local_ca_ack_delay = 15;
+    orig.phys_port_cnt = 1;
+    attr.phys_port_cnt_ex = 1;
+    attr.device_cap_flags_ex = u64::from(orig.device_cap_flags);
+    attr.completion_timestamp_mask = u64::MAX;
+    // In kHz: the clock counts nanoseconds.
+    attr.hca_core_clock = 1_000_000;
+    attr.max_dm_size = u64::try_from(memory::MAX_DEVICE_MEMORY).unwrap_or(0);
+    attr.cq_mod_caps.max_cq_count = u16::MAX;
+    attr.cq_mod_caps.max_cq_period = u16::MAX;
+    let send = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
+    let connected = send | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_SRQ_RECV;
+    let reliable = connected | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+    attr.odp_caps.general_caps = u64::from(IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT);
+    attr.odp_caps.per_transport_caps.rc_odp_caps = reliable;
+    attr.odp_caps.per_transport_caps.uc_odp_caps = connected;
+    attr.odp_caps.per_transport_caps.ud_odp_caps = send | IBV_ODP_SUPPORT_SRQ_RECV;
+    attr.xrc_odp_caps = reliable;
+}
+
+/// `max_msg_sz`.
+pub const MAX_MESSAGE_SIZE: u32 = MAX_MESSAGE;
+/// `num_comp_vectors`.
+pub const VECTORS: u32 = 1;

@@ -1,0 +1,254 @@
+//! Attributes of ibv_modify_qp(3) and ibv_query_qp(3): C's numbers and the engine's values.
+
+use kit::abi::*;
+use kit::errno::{Errno, Result};
+use uroce_engine::psn::Psn;
+use uroce_engine::qp::{Access, Attributes, Mask, Modify, Mtu, Service, State};
+use uroce_engine::timer::{AckTimeout, RnrTimer};
+
+/// The service of `qp_type`.
+///
+/// # Errors
+/// EOPNOTSUPP for a type of verbs that there is not here, EINVAL for no type of verbs.
+pub fn service(qp_type: ibv_qp_type) -> Result<Service> {
+    match qp_type {
+        IBV_QPT_RC => Ok(Service::Rc),
+        IBV_QPT_UC => Ok(Service::Uc),
+        IBV_QPT_UD => Ok(Service::Ud),
+        IBV_QPT_XRC_SEND => Ok(Service::XrcInitiator),
+        IBV_QPT_XRC_RECV => Ok(Service::XrcTarget),
+        IBV_QPT_RAW_PACKET | IBV_QPT_DRIVER => Err(Errno::OPNOTSUPP),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// `qp_type` of a service.
+#[cfg(test)]
+fn qp_type(service: Service) -> ibv_qp_type {
+    match service {
+        Service::Rc => IBV_QPT_RC,
+        Service::Uc => IBV_QPT_UC,
+        Service::Ud => IBV_QPT_UD,
+        Service::XrcInitiator => IBV_QPT_XRC_SEND,
+        Service::XrcTarget => IBV_QPT_XRC_RECV,
+    }
+}
+
+/// C's number of a state.
+pub fn qp_state(state: State) -> ibv_qp_state {
+    match state {
+        State::Reset => IBV_QPS_RESET,
+        State::Init => IBV_QPS_INIT,
+        State::Rtr => IBV_QPS_RTR,
+        State::Rts => IBV_QPS_RTS,
+        State::Sqd => IBV_QPS_SQD,
+        State::Sqe => IBV_QPS_SQE,
+        State::Error => IBV_QPS_ERR,
+    }
+}
+
+fn state(number: ibv_qp_state) -> Result<State> {
+    Ok(match number {
+        IBV_QPS_RESET => State::Reset,
+        IBV_QPS_INIT => State::Init,
+        IBV_QPS_RTR => State::Rtr,
+        IBV_QPS_RTS => State::Rts,
+        IBV_QPS_SQD => State::Sqd,
+        IBV_QPS_SQE => State::Sqe,
+        IBV_QPS_ERR => State::Error,
+        _ => return Err(Errno::INVAL),
+    })
+}
+
+/// C's number of an MTU.
+pub fn mtu_code(mtu: Mtu) -> ibv_mtu {
+    match mtu {
+        Mtu::B256 => IBV_MTU_256,
+        Mtu::B512 => IBV_MTU_512,
+        Mtu::B1024 => IBV_MTU_1024,
+        Mtu::B2048 => IBV_MTU_2048,
+        Mtu::B4096 => IBV_MTU_4096,
+    }
+}
+
+/// The MTU of C's number.
+///
+/// # Errors
+/// EINVAL for no number of an MTU.
+pub fn mtu(code: ibv_mtu) -> Result<Mtu> {
+    let code = u8::try_from(code).map_err(|_| Errno::INVAL)?;
+    Mtu::from_code(code).ok_or(Errno::INVAL)
+}
+
+/// What a queue pair can be told to let a peer do.
+const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
+    | IBV_ACCESS_REMOTE_WRITE
+    | IBV_ACCESS_REMOTE_READ
+    | IBV_ACCESS_REMOTE_ATOMIC
+    | IBV_ACCESS_MW_BIND;
+
+fn access(flags: u32) -> Result<Access> {
+    if flags & !(ACCESS | IBV_ACCESS_OPTIONAL_RANGE) != 0 {
+        return Err(Errno::INVAL);
+    }
+    Ok(Access {
+        write: flags & IBV_ACCESS_REMOTE_WRITE != 0,
+        read: flags & IBV_ACCESS_REMOTE_READ != 0,
+        atomic: flags & IBV_ACCESS_REMOTE_ATOMIC != 0,
+        flush_global: false,
+        flush_persistent: false,
+    })
+}
+
+/// One call of ibv_modify_qp(3) for the engine. Addresses are not in it ([`super::path`]).
+///
+/// # Errors
+/// EINVAL for a value that the mask names and that is out of its range; EOPNOTSUPP for an alternate
+/// path, which the port's capabilities do not offer.
+pub fn modify(attr: &ibv_qp_attr, mask: u32) -> Result<Modify> {
+    let mask = Mask(mask);
+    let has = |bit| mask.has(bit);
+    if has(Mask::ALT_PATH) || has(Mask::PATH_MIG_STATE) && attr.path_mig_state != IBV_MIG_MIGRATED {
+        return Err(Errno::OPNOTSUPP);
+    }
+    if has(Mask::PORT) && attr.port_num != 1 || has(Mask::PKEY_INDEX) && attr.pkey_index != 0 {
+        return Err(Errno::INVAL);
+    }
+    Ok(Modify {
+        mask,
+        state: when(has(Mask::STATE), || state(attr.qp_state))?,
+        current: when(has(Mask::CUR_STATE), || state(attr.cur_qp_state))?,
+        values: values(attr, mask)?,
+    })
+}
+
+fn values(attr: &ibv_qp_attr, mask: Mask) -> Result<Attributes> {
+    let has = |bit| mask.has(bit);
+    let flags = when(has(Mask::ACCESS_FLAGS), || access(attr.qp_access_flags))?;
+    let path_mtu = when(has(Mask::PATH_MTU), || mtu(attr.path_mtu))?;
+    let timeout = when(has(Mask::TIMEOUT), || {
+        AckTimeout::new(attr.timeout).ok_or(Errno::INVAL)
+    })?;
+    let min_rnr_timer = when(has(Mask::MIN_RNR_TIMER), || {
+        RnrTimer::new(attr.min_rnr_timer).ok_or(Errno::INVAL)
+    })?;
+    let reads = |bit, value: u8| {
+        let within = u32::from(value) <= crate::limits::MAX_READS;
+        if has(bit) && !within {
+            return Err(Errno::INVAL);
+        }
+        Ok(value)
+    };
+    Ok(Attributes {
+        access: flags.unwrap_or_default(),
+        pkey: crate::device::PKEY,
+        qkey: attr.qkey,
+        path_mtu: path_mtu.unwrap_or_default(),
+        dest_qp_num: attr.dest_qp_num,
+        rq_psn: Psn::new(attr.rq_psn),
+        sq_psn: Psn::new(attr.sq_psn),
+        timeout: timeout.unwrap_or_default(),
+        retry_cnt: attr.retry_cnt,
+        rnr_retry: attr.rnr_retry,
+        min_rnr_timer: min_rnr_timer.unwrap_or_default(),
+        max_rd_atomic: reads(Mask::MAX_QP_RD_ATOMIC, attr.max_rd_atomic)?,
+        max_dest_rd_atomic: reads(Mask::MAX_DEST_RD_ATOMIC, attr.max_dest_rd_atomic)?,
+        en_sqd_async_notify: attr.en_sqd_async_notify != 0,
+    })
+}
+
+fn when<T>(wanted: bool, value: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
+    if wanted { value().map(Some) } else { Ok(None) }
+}
+
+/// The engine's values for ibv_query_qp(3).
+pub fn tell(values: &Attributes, to: &mut ibv_qp_attr) {
+    let flag = |given: bool, bit: u32| if given { bit } else { 0 };
+    to.path_mtu = mtu_code(values.path_mtu);
+    to.path_mig_state = IBV_MIG_MIGRATED;
+    to.qkey = values.qkey;
+    to.rq_psn = values.rq_psn.value();
+    to.sq_psn = values.sq_psn.value();
+    to.dest_qp_num = values.dest_qp_num;
+    to.qp_access_flags = flag(values.access.write, IBV_ACCESS_REMOTE_WRITE)
+        | flag(values.access.read, IBV_ACCESS_REMOTE_READ)
+        | flag(values.access.atomic, IBV_ACCESS_REMOTE_ATOMIC);
+    to.en_sqd_async_notify = u8::from(values.en_sqd_async_notify);
+    to.max_rd_atomic = values.max_rd_atomic;
+    to.max_dest_rd_atomic = values.max_dest_rd_atomic;
+    to.min_rnr_timer = values.min_rnr_timer.code();
+    to.timeout = values.timeout.code();
+    to.retry_cnt = values.retry_cnt;
+    to.rnr_retry = values.rnr_retry;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytemuck::Zeroable;
+
+    #[test]
+    fn only_values_that_the_mask_names_are_looked_at() {
+        let mut attr = ibv_qp_attr::zeroed();
+        attr.qp_state = 99;
+        attr.timeout = 77;
+        attr.path_mtu = 9;
+        attr.port_num = 3;
+        assert!(modify(&attr, 0).is_ok());
+        for mask in [IBV_QP_STATE, IBV_QP_TIMEOUT, IBV_QP_PATH_MTU, IBV_QP_PORT] {
+            assert_eq!(modify(&attr, mask).err(), Some(Errno::INVAL), "{mask:#x}");
+        }
+    }
+
+    #[test]
+    fn what_was_modified_is_what_is_told() {
+        let mut attr = ibv_qp_attr::zeroed();
+        attr.path_mtu = IBV_MTU_2048;
+        attr.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+        attr.timeout = 14;
+        attr.min_rnr_timer = 12;
+        attr.max_rd_atomic = 3;
+        attr.rq_psn = 0x12_3456;
+        let mask = IBV_QP_PATH_MTU
+            | IBV_QP_ACCESS_FLAGS
+            | IBV_QP_TIMEOUT
+            | IBV_QP_MIN_RNR_TIMER
+            | IBV_QP_MAX_QP_RD_ATOMIC
+            | IBV_QP_RQ_PSN;
+        let values = modify(&attr, mask).expect("in range").values;
+        let mut told = ibv_qp_attr::zeroed();
+        tell(&values, &mut told);
+        assert_eq!(told.path_mtu, attr.path_mtu);
+        assert_eq!(told.qp_access_flags, attr.qp_access_flags);
+        assert_eq!(told.timeout, 14);
+        assert_eq!(told.min_rnr_timer, 12);
+        assert_eq!(told.max_rd_atomic, 3);
+        assert_eq!(told.rq_psn, 0x12_3456);
+    }
+
+    #[test]
+    fn an_alternate_path_is_not_offered() {
+        let attr = ibv_qp_attr::zeroed();
+        let answer = modify(&attr, IBV_QP_ALT_PATH).err();
+        assert_eq!(answer, Some(Errno::OPNOTSUPP));
+        assert!(modify(&attr, IBV_QP_PATH_MIG_STATE).is_ok());
+    }
+
+    #[test]
+    fn states_and_types_have_their_numbers() {
+        for number in IBV_QPS_RESET..=IBV_QPS_ERR {
+            assert_eq!(state(number).map(qp_state), Ok(number));
+        }
+        for number in [
+            IBV_QPT_RC,
+            IBV_QPT_UC,
+            IBV_QPT_UD,
+            IBV_QPT_XRC_SEND,
+            IBV_QPT_XRC_RECV,
+        ] {
+            assert_eq!(service(number).map(qp_type), Ok(number));
+        }
+        assert_eq!(service(0), Err(Errno::INVAL));
+        assert_eq!(service(IBV_QPT_RAW_PACKET), Err(Errno::OPNOTSUPP));
+    }
+}

@@ -1,0 +1,501 @@
+//! A queue pair: the engine's state machine between the node's packets and verbs' queues.
+//!
+//! One lock holds the engine. While it is held, keys, receive queues, completion queues and the
+//! carrier's buffer may be locked, never another queue pair.
+
+use super::attributes;
+use super::binds::Binds;
+use super::host::Surroundings;
+use super::multicast::Groups;
+use super::requests::Posting;
+use crate::address::Addresses;
+use crate::carrier::udp::{Path, Sender};
+use crate::channel::Records;
+use crate::context::Context;
+use crate::cq::Cq;
+use crate::device::Port;
+use crate::memory::{Binding, Keys, Mw, PdId, Peer};
+use crate::node::{Endpoint, Incoming, Node};
+use crate::receive::{ReceiveQueue, Srq};
+use crate::xrcd::Xrcd;
+use crate::{address, limits};
+use bytemuck::Zeroable;
+use kit::abi::*;
+use kit::errno::{Errno, Result};
+use kit::provider::{BindInfo, ReceiveRequest, SendRequest, Token};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use uroce_engine::host::{Fault, NoReceive};
+use uroce_engine::outgoing::{Outgoing, Payload};
+use uroce_engine::qp::{Arrival, Config, Mask, QueuePair, Refused, Service, State};
+use uroce_engine::timer::Time;
+use uroce_engine::work::{Completion, Receive, Request, WorkRequest};
+
+/// What a queue pair is made of, besides its number.
+pub struct Parts {
+    /// The process's node.
+    pub node: Arc<Node>,
+    /// The device's port.
+    pub port: Arc<Port>,
+    /// Where asynchronous events are told.
+    pub events: Arc<Records>,
+    /// The context's address handles.
+    pub addresses: Arc<Addresses>,
+    /// The service.
+    pub service: Service,
+    /// Protection domain; that of nothing for XRC targets.
+    pub pd: PdId,
+    /// Queue for completions of send requests.
+    pub send_cq: Option<Arc<Cq>>,
+    /// Queue for completions of receive requests.
+    pub recv_cq: Option<Arc<Cq>>,
+    /// Shared receive queue.
+    pub srq: Option<Arc<Srq>>,
+    /// XRC domain of an XRC target.
+    pub xrcd: Option<Arc<Xrcd>>,
+    /// Sizes.
+    pub cap: ibv_qp_cap,
+    /// Every send request is signalled.
+    pub sq_sig_all: bool,
+}
+
+/// A queue pair.
+pub struct Core {
+    /// The number.
+    pub number: u32,
+    /// The protection domain.
+    pub pd: PdId,
+    parts: Parts,
+    /// Its own receive queue.
+    receives: Option<ReceiveQueue>,
+    /// The names by which applications know it in events: more than one for an XRC target that was
+    /// opened again.
+    tokens: Mutex<Vec<Token>>,
+    /// Multicast groups it is attached to.
+    pub(super) groups: Mutex<Groups>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    engine: QueuePair,
+    binds: Binds,
+    /// The address vector, as it was given.
+    av: Option<ibv_ah_attr>,
+    /// Where the connected peer is.
+    path: Option<Path>,
+    /// The protection domain of the latest request: an XRC target has none of its own.
+    domain: PdId,
+}
+
+impl Inner {
+    fn split<'a>(&'a mut self, core: &'a Core) -> (&'a mut QueuePair, Surroundings<'a>) {
+        let host = Surroundings {
+            core,
+            binds: &mut self.binds,
+            domain: self.domain,
+        };
+        (&mut self.engine, host)
+    }
+}
+
+impl Core {
+    /// A queue pair in RESET.
+    pub fn new(number: u32, token: Token, parts: Parts) -> Self {
+        let shared = parts.srq.is_some() || parts.service == Service::XrcTarget;
+        let owns = !shared && parts.service.responds();
+        let cap = parts.cap;
+        Self {
+            number,
+            pd: parts.pd,
+            receives: owns.then(|| ReceiveQueue::new(cap.max_recv_wr, cap.max_recv_sge)),
+            tokens: Mutex::new(vec![token]),
+            groups: Mutex::default(),
+            inner: Mutex::new(Inner {
+                engine: QueuePair::new(Config {
+                    service: parts.service,
+                    number,
+                    max_send_wr: usize::try_from(cap.max_send_wr).unwrap_or(usize::MAX),
+                    sq_sig_all: parts.sq_sig_all,
+                    shared_receives: shared,
+                    port_mtu: parts.port.mtu(),
+                    max_in_flight: limits::MAX_IN_FLIGHT,
+                }),
+                binds: Binds::default(),
+                av: None,
+                path: None,
+                domain: parts.pd,
+            }),
+            parts,
+        }
+    }
+
+    /// The node that carries its packets.
+    pub fn node(&self) -> &Arc<Node> {
+        &self.parts.node
+    }
+
+    /// The keys of the process.
+    pub fn keys(&self) -> &Arc<Keys> {
+        self.parts.node.keys()
+    }
+
+    /// The service.
+    pub fn service(&self) -> Service {
+        self.parts.service
+    }
+
+    /// The XRC domain of an XRC target.
+    pub fn xrcd(&self) -> Option<&Arc<Xrcd>> {
+        self.parts.xrcd.as_ref()
+    }
+
+    /// The device's port.
+    pub fn port(&self) -> &Arc<Port> {
+        &self.parts.port
+    }
+
+    /// Calls the engine, with its surroundings.
+    fn with<T>(&self, call: impl FnOnce(&mut QueuePair, &mut Surroundings<'_>) -> T) -> T {
+        let mut inner = self.inner.lock();
+        let (engine, mut host) = inner.split(self);
+        call(engine, &mut host)
+    }
+
+    /// ibv_modify_qp(3); answers the state after it.
+    ///
+    /// # Errors
+    /// EINVAL for a transition, attribute or value that there is not; EOPNOTSUPP for an alternate
+    /// path. Then nothing has changed.
+    pub fn modify(&self, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
+        let modify = attributes::modify(attr, mask)?;
+        let path = if modify.mask.has(Mask::AV) {
+            Some(address::path(&self.parts.port, &attr.ah_attr)?)
+        } else {
+            None
+        };
+        let inner = &mut *self.inner.lock();
+        let (engine, mut host) = inner.split(self);
+        engine.modify(&modify, &mut host).map_err(errno)?;
+        if let Some(path) = path {
+            inner.path = Some(path);
+            inner.av = Some(attr.ah_attr);
+        }
+        let state = inner.engine.state();
+        if state == State::Reset {
+            inner.path = None;
+            inner.av = None;
+            inner.binds.clear();
+            if let Some(receives) = &self.receives {
+                receives.clear();
+            }
+        }
+        Ok(attributes::qp_state(state))
+    }
+
+    /// ibv_query_qp(3).
+    pub fn query(&self, attr: &mut ibv_qp_attr) {
+        let inner = self.inner.lock();
+        let engine = &inner.engine;
+        attributes::tell(engine.attributes(), attr);
+        attr.qp_state = attributes::qp_state(engine.state());
+        attr.cur_qp_state = attr.qp_state;
+        attr.sq_draining = u8::from(engine.is_draining());
+        attr.cap = self.parts.cap;
+        attr.port_num = 1;
+        attr.ah_attr = inner.av.unwrap_or_else(ibv_ah_attr::zeroed);
+    }
+
+    /// ibv_post_send(3): takes requests until one is refused; what was taken is sent.
+    ///
+    /// # Errors
+    /// EINVAL for a request that is wrong, or not in this state; ENOMEM if the queue is full.
+    pub fn post_send(
+        &self,
+        requests: &mut dyn Iterator<Item = SendRequest<'_, Context>>,
+    ) -> Result<()> {
+        let mut taken = Ok(());
+        {
+            let inner = &mut *self.inner.lock();
+            for given in requests {
+                let converted = self.posting(inner).convert(&given);
+                let (engine, mut host) = inner.split(self);
+                taken = converted.and_then(|wr| engine.post_send(wr, &mut host).map_err(errno));
+                if taken.is_err() {
+                    break;
+                }
+            }
+        }
+        self.parts.node.post(self.number);
+        taken
+    }
+
+    /// ibv_wr_complete(3): takes all requests or, after an error, none.
+    ///
+    /// # Errors
+    /// As for [`Core::post_send`].
+    pub fn post_send_all(
+        &self,
+        requests: &mut dyn ExactSizeIterator<Item = SendRequest<'_, Context>>,
+    ) -> Result<()> {
+        {
+            let mut inner = self.inner.lock();
+            if requests.len() > inner.engine.room() {
+                return Err(Errno::NOMEM);
+            }
+            let mut converted = Vec::with_capacity(requests.len());
+            for given in requests {
+                let wr = self.posting(&mut inner).convert(&given)?;
+                inner.engine.may_post(&wr).map_err(errno)?;
+                converted.push(wr);
+            }
+            let (engine, mut host) = inner.split(self);
+            for wr in converted {
+                engine.post_send(wr, &mut host).map_err(errno)?;
+            }
+        }
+        self.parts.node.post(self.number);
+        Ok(())
+    }
+
+    fn posting<'a>(&'a self, inner: &'a mut Inner) -> Posting<'a> {
+        Posting {
+            service: self.parts.service,
+            cap: &self.parts.cap,
+            pd: self.pd,
+            keys: self.parts.node.keys(),
+            binds: &mut inner.binds,
+        }
+    }
+
+    /// ibv_post_recv(3).
+    ///
+    /// # Errors
+    /// EINVAL in RESET, with a shared receive queue, for too many pieces; ENOMEM if the queue is
+    /// full.
+    pub fn post_recv(&self, requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>) -> Result<()> {
+        let receives = self.receives.as_ref().ok_or(Errno::INVAL)?;
+        let may = self.inner.lock().engine.may_post_receive();
+        if !may {
+            // The first is the one that is refused.
+            return requests.next().map_or(Ok(()), |_| Err(Errno::INVAL));
+        }
+        let taken = receives.post(requests);
+        // In ERR they are flushed; a peer that was told of an empty queue learns of them.
+        self.with(|engine, host| engine.receives_posted(host));
+        taken
+    }
+
+    /// The next receive request of its own queue or the shared one.
+    pub fn next_receive(&self) -> Option<Receive> {
+        match (&self.receives, &self.parts.srq) {
+            (Some(own), _) => own.take(),
+            (None, Some(srq)) => srq.take(),
+            (None, None) => None,
+        }
+    }
+
+    /// The next receive request of an XRC shared receive queue.
+    pub fn next_shared(&self, number: u32) -> std::result::Result<Receive, NoReceive> {
+        let srq = self.shared(number).ok_or(NoReceive::Unknown)?;
+        srq.take().ok_or(NoReceive::Empty)
+    }
+
+    fn shared(&self, number: u32) -> Option<Arc<Srq>> {
+        self.parts.xrcd.as_ref()?.srq(number)
+    }
+
+    /// Receive requests left, if they are the queue pair's own.
+    pub fn credits(&self) -> Option<u32> {
+        let receives = self.receives.as_ref()?;
+        Some(u32::try_from(receives.len()).unwrap_or(u32::MAX))
+    }
+
+    /// The queue that a completion goes to.
+    pub fn queue_of(&self, completion: &Completion) -> Option<Arc<Cq>> {
+        if let Some(number) = completion.srqn {
+            return self.shared(number).and_then(|srq| srq.cq().cloned());
+        }
+        let queue = if completion.is_receive() {
+            &self.parts.recv_cq
+        } else {
+            &self.parts.send_cq
+        };
+        queue.clone()
+    }
+
+    /// Carries out a request to bind a window.
+    ///
+    /// # Errors
+    /// [`Fault`] if the window cannot be bound so.
+    pub fn bind(&self, binding: &Binding) -> std::result::Result<(), Fault> {
+        let peer = Peer {
+            pd: self.pd,
+            qpn: self.number,
+        };
+        self.keys().bind(peer, binding)
+    }
+
+    /// ibv_bind_mw(3), for windows of type 1: posts the request; answers the new R_Key.
+    ///
+    /// # Errors
+    /// As for [`Core::post_send`]; EINVAL for a window of type 2.
+    pub fn bind_mw(
+        &self,
+        mw: &Arc<Mw>,
+        id: u64,
+        flags: u32,
+        info: &BindInfo<'_, Context>,
+    ) -> Result<u32> {
+        let rkey = self.keys().next_rkey(mw)?;
+        let mut wr = WorkRequest::new(id, Request::Bind(0));
+        wr.signaled = flags & IBV_SEND_SIGNALED != 0;
+        wr.solicited = flags & IBV_SEND_SOLICITED != 0;
+        wr.fence = flags & IBV_SEND_FENCE != 0;
+        {
+            let mut inner = self.inner.lock();
+            wr.request = Request::Bind(inner.binds.keep(Binding {
+                mw: Arc::clone(mw),
+                rkey,
+                mr: info.mr.map(Arc::clone),
+                address: info.address,
+                length: info.length,
+                access: info.access,
+            }));
+            let (engine, mut host) = inner.split(self);
+            engine.post_send(wr, &mut host).map_err(errno)?;
+        }
+        self.parts.node.post(self.number);
+        Ok(rkey)
+    }
+
+    /// Tells an asynchronous event.
+    pub fn tell(&self, event: ibv_event_type) {
+        for token in self.tokens.lock().iter() {
+            self.parts.events.asynchronous(event, *token);
+        }
+    }
+
+    /// Another name for it in events.
+    pub fn opened(&self, token: Token) {
+        self.tokens.lock().push(token);
+    }
+
+    /// A name less; answers how many are left, and how many events were told under it.
+    pub fn closed(&self, token: Token) -> (usize, u32) {
+        let mut tokens = self.tokens.lock();
+        tokens.retain(|known| *known != token);
+        (tokens.len(), self.parts.events.take_back(token))
+    }
+
+    /// Whether packets from this address are the connected peer's.
+    fn is_from_peer(&self, path: Option<&Path>, incoming: &Incoming<'_>) -> bool {
+        if self.parts.service == Service::Ud {
+            return self.parts.port.has(incoming.destination) || incoming.multicast;
+        }
+        path.is_some_and(|path| path.destination == incoming.source)
+    }
+}
+
+fn errno(refused: Refused) -> Errno {
+    match refused {
+        Refused::Invalid => Errno::INVAL,
+        Refused::Full => Errno::NOMEM,
+    }
+}
+
+impl Endpoint for Core {
+    fn receive(&self, now: Time, incoming: &Incoming<'_>) {
+        let inner = &mut *self.inner.lock();
+        if !self.is_from_peer(inner.path.as_ref(), incoming) {
+            return;
+        }
+        let grh = (self.parts.service == Service::Ud).then(|| incoming.grh());
+        let arrival = Arrival {
+            packet: &incoming.packet,
+            grh: grh.as_ref(),
+        };
+        let srqn = incoming.packet.headers.xrceth.map(|header| header.srqn);
+        if let Some(srq) = srqn.and_then(|number| self.shared(number)) {
+            inner.domain = srq.pd();
+        }
+        let (engine, mut host) = inner.split(self);
+        engine.receive(now, &arrival, &mut host);
+    }
+
+    fn transmit(&self, now: Time, out: &mut Sender<'_>) {
+        let mut inner = self.inner.lock();
+        let (peer, domain) = (inner.path, inner.domain);
+        let (engine, mut host) = inner.split(self);
+        while !out.is_full() {
+            let Some(outgoing) = engine.transmit(now, &mut host) else {
+                break;
+            };
+            let origin = outgoing.origin;
+            if self.send(&outgoing, peer.as_ref(), domain, out).is_err() {
+                engine.gather_failed(origin, &mut host);
+            }
+        }
+    }
+
+    fn on_time(&self, now: Time) {
+        self.with(|engine, host| engine.on_time(now, host));
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.inner.lock().engine.deadline()
+    }
+}
+
+impl Core {
+    /// Hands a packet over. One that has nowhere to go is dropped, as a network would.
+    fn send(
+        &self,
+        outgoing: &Outgoing<'_>,
+        peer: Option<&Path>,
+        domain: PdId,
+        out: &mut Sender<'_>,
+    ) -> std::result::Result<(), Fault> {
+        let path = match outgoing.address {
+            Some(name) => self.parts.addresses.path(name),
+            None => peer.copied(),
+        };
+        let Some(path) = path else {
+            return Ok(());
+        };
+        let length = usize::try_from(outgoing.payload.length()).map_err(|_| Fault)?;
+        out.push(&path, &outgoing.headers, length, |room| {
+            self.gather(&outgoing.payload, domain, room)
+        })
+    }
+
+    fn gather(
+        &self,
+        payload: &Payload<'_>,
+        domain: PdId,
+        room: &mut [u8],
+    ) -> std::result::Result<(), Fault> {
+        match *payload {
+            Payload::Bytes(bytes) => {
+                room.copy_from_slice(bytes);
+                Ok(())
+            }
+            Payload::Local(pieces) => {
+                let mut rest = room;
+                for piece in pieces {
+                    let length = usize::try_from(piece.length).map_err(|_| Fault)?;
+                    let (now, later) = rest.split_at_mut_checked(length).ok_or(Fault)?;
+                    self.keys().gather(domain, piece, now)?;
+                    rest = later;
+                }
+                Ok(())
+            }
+            Payload::Remote { rkey, address, .. } => {
+                let peer = Peer {
+                    pd: domain,
+                    qpn: self.number,
+                };
+                self.keys().read(peer, rkey, address, room)
+            }
+        }
+    }
+}

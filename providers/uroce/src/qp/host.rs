@@ -1,0 +1,103 @@
+//! What the engine asks of a queue pair's surroundings: memory, receive requests, queues of
+//! completions, events.
+
+use super::binds::Binds;
+use super::core::Core;
+use crate::cq::Entry;
+use crate::memory::{PdId, Peer};
+use kit::abi::*;
+use uroce_engine::host::{
+    Atomic, Fault, Host, LocalAccess, NoReceive, ReceiveSource, RemoteAccess, RemoteRange,
+};
+use uroce_engine::work::{Completion, Event, Receive, Sge};
+
+/// The surroundings of one queue pair, lent to its engine for one call.
+pub struct Surroundings<'a> {
+    /// The queue pair.
+    pub core: &'a Core,
+    /// Its requests to bind.
+    pub binds: &'a mut Binds,
+    /// The protection domain: for an XRC target that of the shared receive queue that the request
+    /// names (IBTA volume 1, annex A14).
+    pub domain: PdId,
+}
+
+impl Surroundings<'_> {
+    fn peer(&self) -> Peer {
+        Peer {
+            pd: self.domain,
+            qpn: self.core.number,
+        }
+    }
+}
+
+impl Host for Surroundings<'_> {
+    fn check_local(&mut self, sges: &[Sge], access: LocalAccess) -> Result<(), Fault> {
+        self.core.keys().check_local(self.domain, sges, access)
+    }
+
+    fn scatter(&mut self, sges: &[Sge], offset: u64, data: &[u8]) -> Result<(), Fault> {
+        self.core.keys().scatter(self.domain, sges, offset, data)
+    }
+
+    fn check_remote(&mut self, range: RemoteRange, access: RemoteAccess) -> Result<(), Fault> {
+        self.core.keys().check_remote(self.peer(), range, access)
+    }
+
+    fn write(&mut self, rkey: u32, address: u64, data: &[u8]) -> Result<(), Fault> {
+        self.core.keys().write(self.peer(), rkey, address, data)
+    }
+
+    fn atomic_write(&mut self, rkey: u32, address: u64, data: [u8; 8]) -> Result<(), Fault> {
+        let peer = self.peer();
+        self.core.keys().atomic_write(peer, rkey, address, data)
+    }
+
+    fn atomic(&mut self, rkey: u32, address: u64, operation: Atomic) -> Result<u64, Fault> {
+        let peer = self.peer();
+        self.core.keys().atomic(peer, rkey, address, operation)
+    }
+
+    fn flush(&mut self, range: RemoteRange, placement: u8, selectivity: u8) -> Result<(), Fault> {
+        let peer = self.peer();
+        self.core.keys().flush(peer, range, placement, selectivity)
+    }
+
+    fn invalidate(&mut self, rkey: u32, remote: bool) -> Result<(), Fault> {
+        self.core.keys().invalidate(self.peer(), rkey, remote)
+    }
+
+    fn bind(&mut self, what: u64) -> Result<(), Fault> {
+        let binding = self.binds.take(what).ok_or(Fault)?;
+        self.core.bind(&binding)
+    }
+
+    fn receive(&mut self, source: ReceiveSource) -> Result<Receive, NoReceive> {
+        match source {
+            ReceiveSource::Own => self.core.next_receive().ok_or(NoReceive::Empty),
+            ReceiveSource::Srq(number) => self.core.next_shared(number),
+        }
+    }
+
+    fn credits(&mut self) -> Option<u32> {
+        self.core.credits()
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        let entry = Entry::new(completion, self.core.number);
+        if let Some(cq) = self.core.queue_of(&completion) {
+            cq.push(entry);
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        self.core.tell(match event {
+            Event::CommEst => IBV_EVENT_COMM_EST,
+            Event::SqDrained => IBV_EVENT_SQ_DRAINED,
+            Event::LastWqeReached => IBV_EVENT_QP_LAST_WQE_REACHED,
+            Event::QpFatal => IBV_EVENT_QP_FATAL,
+            Event::QpReqErr => IBV_EVENT_QP_REQ_ERR,
+            Event::QpAccessErr => IBV_EVENT_QP_ACCESS_ERR,
+        });
+    }
+}

@@ -1,0 +1,170 @@
+//! Work requests: verbs' views as the engine's values.
+
+use super::binds::Binds;
+use crate::context::Context;
+use crate::memory::{Binding, Keys, PdId};
+use kit::abi::*;
+use kit::errno::{Errno, Result};
+use kit::provider::{Data as Given, SendRequest};
+use std::sync::Arc;
+use uroce_engine::qp::Service;
+use uroce_engine::wire::ImmDt;
+use uroce_engine::work::{Data, Destination, Remote, Request, Sge, WorkRequest};
+
+/// Every flag of `enum ibv_send_flags` that means something here.
+const FLAGS: u32 =
+    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE | IBV_SEND_IP_CSUM;
+
+/// What of a queue pair a request is checked against.
+pub struct Posting<'a> {
+    /// Its service.
+    pub service: Service,
+    /// Sizes it was made with.
+    pub cap: &'a ibv_qp_cap,
+    /// Its protection domain.
+    pub pd: PdId,
+    /// The keys of the process.
+    pub keys: &'a Keys,
+    /// Where requests to bind are kept until their turn comes.
+    pub binds: &'a mut Binds,
+}
+
+/// A piece of memory.
+pub fn sge(given: &ibv_sge) -> Sge {
+    Sge {
+        address: given.addr,
+        length: given.length,
+        lkey: given.lkey,
+    }
+}
+
+impl Posting<'_> {
+    /// The request as the engine takes it.
+    ///
+    /// # Errors
+    /// EINVAL for an opcode or flag that there is not, more pieces or more inline data than the
+    /// queue pair was made for, a datagram without an address.
+    pub fn convert(&mut self, given: &SendRequest<'_, Context>) -> Result<WorkRequest> {
+        if given.flags & !FLAGS != 0 {
+            return Err(Errno::INVAL);
+        }
+        Ok(WorkRequest {
+            id: given.id,
+            request: self.request(given)?,
+            data: self.data(given)?,
+            signaled: given.flags & IBV_SEND_SIGNALED != 0,
+            solicited: given.flags & IBV_SEND_SOLICITED != 0,
+            fence: given.flags & IBV_SEND_FENCE != 0,
+            destination: self.destination(given)?,
+            srqn: given.remote_srqn,
+        })
+    }
+
+    fn request(&mut self, given: &SendRequest<'_, Context>) -> Result<Request> {
+        let remote = Remote {
+            address: given.remote_address,
+            rkey: given.rkey,
+        };
+        let immediate = ImmDt {
+            data: u32::from_be_bytes(given.imm),
+        };
+        Ok(match given.opcode {
+            IBV_WR_SEND => Request::Send,
+            IBV_WR_SEND_WITH_IMM => Request::SendImm(immediate),
+            IBV_WR_SEND_WITH_INV => Request::SendInvalidate(given.invalidate_rkey),
+            IBV_WR_RDMA_WRITE => Request::Write(remote),
+            IBV_WR_RDMA_WRITE_WITH_IMM => Request::WriteImm(remote, immediate),
+            IBV_WR_RDMA_READ => Request::Read(remote),
+            IBV_WR_ATOMIC_CMP_AND_SWP => Request::CompareSwap {
+                remote,
+                compare: given.compare_add,
+                swap: given.swap,
+            },
+            IBV_WR_ATOMIC_FETCH_AND_ADD => Request::FetchAdd {
+                remote,
+                add: given.compare_add,
+            },
+            IBV_WR_ATOMIC_WRITE => Request::AtomicWrite(remote, self.word(given)?),
+            IBV_WR_LOCAL_INV => Request::LocalInvalidate(given.invalidate_rkey),
+            IBV_WR_BIND_MW => {
+                let bind = given.bind.as_ref().ok_or(Errno::INVAL)?;
+                Request::Bind(self.binds.keep(Binding {
+                    mw: Arc::clone(bind.mw),
+                    rkey: bind.rkey,
+                    mr: bind.info.mr.map(Arc::clone),
+                    address: bind.info.address,
+                    length: bind.info.length,
+                    access: bind.info.access,
+                }))
+            }
+            _ => return Err(Errno::INVAL),
+        })
+    }
+
+    /// The 8 bytes of an atomic write: they travel in the request, so they are read now.
+    fn word(&self, given: &SendRequest<'_, Context>) -> Result<[u8; 8]> {
+        if let Some(word) = given.atomic_write {
+            return Ok(word);
+        }
+        let bytes = match &given.data {
+            Given::Inline(inline) => inline.to_vec(),
+            Given::Sges(sges) => {
+                let mut bytes = Vec::new();
+                for piece in sges.iter().map(sge) {
+                    let length = usize::try_from(piece.length).map_err(|_| Errno::INVAL)?;
+                    if length > 8 {
+                        return Err(Errno::INVAL);
+                    }
+                    let mut room = [0; 8];
+                    let room = room.get_mut(..length).ok_or(Errno::INVAL)?;
+                    let read = self.keys.gather(self.pd, piece, room);
+                    read.map_err(|_| Errno::INVAL)?;
+                    bytes.extend_from_slice(room);
+                }
+                bytes
+            }
+        };
+        bytes.try_into().map_err(|_| Errno::INVAL)
+    }
+
+    fn data(&self, given: &SendRequest<'_, Context>) -> Result<Data> {
+        let local = matches!(
+            given.opcode,
+            IBV_WR_LOCAL_INV | IBV_WR_BIND_MW | IBV_WR_ATOMIC_WRITE
+        );
+        if local {
+            return Ok(Data::default());
+        }
+        match &given.data {
+            Given::Inline(inline) => {
+                let most = usize::try_from(self.cap.max_inline_data).unwrap_or(usize::MAX);
+                if inline.length() > most {
+                    return Err(Errno::INVAL);
+                }
+                Ok(Data::Inline(inline.to_vec()))
+            }
+            Given::Sges(sges) => {
+                let most = usize::try_from(self.cap.max_send_sge).unwrap_or(usize::MAX);
+                if sges.len() > most {
+                    return Err(Errno::INVAL);
+                }
+                Ok(Data::Sges(sges.iter().map(sge).collect()))
+            }
+        }
+    }
+
+    fn destination(&self, given: &SendRequest<'_, Context>) -> Result<Option<Destination>> {
+        if self.service != Service::Ud {
+            return Ok(None);
+        }
+        let ah = given.ah.ok_or(Errno::INVAL)?;
+        if ah.pd() != self.pd {
+            return Err(Errno::INVAL);
+        }
+        Ok(Some(Destination {
+            address: ah.number(),
+            qpn: given.remote_qpn & 0x00ff_ffff,
+            qkey: given.remote_qkey,
+        }))
+    }
+}

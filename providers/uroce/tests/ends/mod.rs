@@ -1,0 +1,337 @@
+//! One end of a connection: an open device, its objects, and 64 KiB and a bit of registered memory.
+
+use bytemuck::Zeroable;
+use kit::abi::*;
+use kit::provider::{CqInit, Data, Provider, QpInit, ReceiveRequest, SendRequest, Token};
+use kit::sys::application::ApplicationMemory;
+use std::cell::UnsafeCell;
+use std::sync::Arc;
+use uroce::context::Context;
+use uroce::device::{Port, ports};
+
+/// Bytes of memory of an end.
+const MEMORY: usize = 1 << 17;
+const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
+    | IBV_ACCESS_REMOTE_WRITE
+    | IBV_ACCESS_REMOTE_READ
+    | IBV_ACCESS_REMOTE_ATOMIC;
+const QKEY: u32 = 0x1234;
+
+fn loopback() -> Arc<Port> {
+    let ports = ports().expect("ports");
+    let interfaces = ports.look().expect("interfaces");
+    let lo = interfaces.iter().find(|i| i.name == "lo").expect("lo");
+    ports.of(lo.index).expect("loopback")
+}
+
+/// An end.
+pub struct End {
+    context: Context,
+    pd: Arc<<Context as Provider>::Pd>,
+    cq: Arc<<Context as Provider>::Cq>,
+    qp: Arc<<Context as Provider>::Qp>,
+    mr: Arc<<Context as Provider>::Mr>,
+    keys: kit::provider::Keys,
+    number: u32,
+    kind: ibv_qp_type,
+    memory: Box<UnsafeCell<[u64; MEMORY / 8]>>,
+}
+
+impl End {
+    /// An end with a queue pair in RESET.
+    pub fn new(kind: ibv_qp_type) -> Self {
+        let port = loopback();
+        let (context, _async) = Context::open(&port).expect("opens");
+        let pd = Arc::new(context.alloc_pd().expect("domain"));
+        let memory = Box::new(UnsafeCell::new([0u64; MEMORY / 8]));
+        let address = memory.get().expose_provenance();
+        // SAFETY: the memory lives as long as the region, and is used through pointers only.
+        let range = unsafe { ApplicationMemory::new(address, MEMORY) }.expect("in range");
+        let iova = u64::try_from(address).expect("64 bits");
+        let (mr, keys) = context.reg_mr(&pd, range, iova, ACCESS).expect("region");
+        let init = CqInit {
+            token: Token(1),
+            entries: 256,
+            channel: None,
+            vector: 0,
+            ignore_overrun: false,
+        };
+        let (cq, _) = context.create_cq(&init).expect("queue");
+        let cq = Arc::new(cq);
+        let mut cap = ibv_qp_cap::zeroed();
+        cap.max_send_wr = 64;
+        cap.max_recv_wr = 64;
+        cap.max_send_sge = 2;
+        cap.max_recv_sge = 2;
+        cap.max_inline_data = 64;
+        let mut init = QpInit {
+            token: Token(2),
+            qp_type: kind,
+            pd: Some(&pd),
+            send_cq: Some(&cq),
+            recv_cq: Some(&cq),
+            srq: None,
+            xrcd: None,
+            cap: &mut cap,
+            sq_sig_all: true,
+            create_flags: 0,
+            send_ops: 0,
+            max_tso_header: 0,
+            source_qpn: 0,
+        };
+        let (qp, number) = context.create_qp(&mut init).expect("queue pair");
+        Self {
+            qp: Arc::new(qp),
+            mr: Arc::new(mr),
+            context,
+            pd,
+            cq,
+            keys,
+            number,
+            kind,
+            memory,
+        }
+    }
+
+    /// The number of the queue pair.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The key of all its memory.
+    pub fn rkey(&self) -> u32 {
+        self.keys.rkey
+    }
+
+    fn base(&self) -> *mut u8 {
+        self.memory.get().cast()
+    }
+
+    fn address(&self, offset: u32) -> u64 {
+        u64::try_from(self.base().expose_provenance()).expect("64 bits") + u64::from(offset)
+    }
+
+    /// Writes a pattern of the seed into all memory.
+    pub fn fill(&self, seed: u8) {
+        for at in 0..MEMORY {
+            let byte = if seed == 0xee {
+                seed
+            } else {
+                (at % 251) as u8 ^ seed
+            };
+            // SAFETY: inside the memory.
+            unsafe { self.base().add(at).write_volatile(byte) };
+        }
+    }
+
+    /// Writes bytes.
+    pub fn put(&self, offset: u32, bytes: &[u8]) {
+        for (at, byte) in bytes.iter().enumerate() {
+            // SAFETY: inside the memory.
+            unsafe { self.base().add(offset as usize + at).write_volatile(*byte) };
+        }
+    }
+
+    /// Reads bytes.
+    pub fn bytes(&self, offset: u32, length: u32) -> Vec<u8> {
+        (0..length as usize)
+            // SAFETY: inside the memory.
+            .map(|at| unsafe { self.base().add(offset as usize + at).read_volatile() })
+            .collect()
+    }
+
+    fn sge(&self, offset: u32, length: u32) -> ibv_sge {
+        ibv_sge {
+            addr: self.address(offset),
+            length,
+            lkey: self.keys.lkey,
+        }
+    }
+
+    /// Posts a receive request.
+    pub fn post_recv(&self, id: u64, offset: u32, length: u32) {
+        let sges = [self.sge(offset, length)];
+        let mut requests = std::iter::once(ReceiveRequest { id, sges: &sges });
+        let posted = self.context.post_recv(&self.qp, &mut requests);
+        posted.expect("posted");
+    }
+
+    fn request<'a>(
+        &self,
+        id: u64,
+        opcode: ibv_wr_opcode,
+        sges: &'a [ibv_sge],
+    ) -> SendRequest<'a, Context> {
+        SendRequest {
+            id,
+            opcode,
+            flags: 0,
+            data: Data::Sges(sges),
+            imm: [1, 2, 3, 4],
+            invalidate_rkey: 0,
+            remote_address: 0,
+            rkey: 0,
+            compare_add: 0,
+            swap: 0,
+            atomic_write: None,
+            ah: None,
+            remote_qpn: 0,
+            remote_qkey: 0,
+            remote_srqn: 0,
+            bind: None,
+            tso: None,
+        }
+    }
+
+    fn post(&self, request: SendRequest<'_, Context>) {
+        let mut requests = Some(request).into_iter();
+        let posted = self.context.post_send(&self.qp, &mut requests);
+        posted.expect("posted");
+    }
+
+    /// Posts a request between `offset` here and `remote` there (memory of an end like this one).
+    pub fn post_send(
+        &self,
+        id: u64,
+        opcode: ibv_wr_opcode,
+        offset: u32,
+        length: u32,
+        remote: u32,
+        rkey: u32,
+    ) {
+        let sges = [self.sge(offset, length)];
+        let mut request = self.request(id, opcode, &sges);
+        request.remote_address = REMOTE.with(|base| base.get()) + u64::from(remote);
+        request.rkey = rkey;
+        self.post(request);
+    }
+
+    /// Posts an atomic operation.
+    #[expect(clippy::too_many_arguments, reason = "the members of the request")]
+    pub fn atomic(
+        &self,
+        id: u64,
+        opcode: ibv_wr_opcode,
+        offset: u32,
+        remote: u32,
+        rkey: u32,
+        compare_add: u64,
+        swap: u64,
+    ) {
+        let sges = [self.sge(offset, 8)];
+        let mut request = self.request(id, opcode, &sges);
+        request.remote_address = REMOTE.with(|base| base.get()) + u64::from(remote);
+        request.rkey = rkey;
+        request.compare_add = compare_add;
+        request.swap = swap;
+        self.post(request);
+    }
+
+    /// Sends a datagram.
+    pub fn datagram(&self, id: u64, length: u32, to: &Self) {
+        let ah = self.context.create_ah(&self.pd, &av()).expect("handle");
+        let ah = Arc::new(ah);
+        let sges = [self.sge(0, length)];
+        let mut request = self.request(id, IBV_WR_SEND, &sges);
+        request.ah = Some(&ah);
+        request.remote_qpn = to.number;
+        request.remote_qkey = QKEY;
+        self.post(request);
+    }
+
+    /// What completed.
+    pub fn poll(&self) -> Vec<ibv_wc> {
+        let mut room = [ibv_wc::zeroed(); 16];
+        let found = self.context.poll_cq(&self.cq, &mut room).expect("polled");
+        room[..found].to_vec()
+    }
+
+    /// Waits for one completion.
+    pub fn completion(&self) -> ibv_wc {
+        loop {
+            let mut room = [ibv_wc::zeroed(); 1];
+            if self.context.poll_cq(&self.cq, &mut room).expect("polled") == 1 {
+                return room[0];
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// `qp_state`.
+    pub fn state(&self) -> ibv_qp_state {
+        let mut attr = ibv_qp_attr::zeroed();
+        self.context.query_qp(&self.qp, &mut attr).expect("told");
+        attr.qp_state
+    }
+
+    fn modify(&self, attr: &ibv_qp_attr, mask: u32) {
+        let done = self.context.modify_qp(&self.qp, attr, mask);
+        done.expect("modified");
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.context.destroy_qp(&self.qp).expect("destroyed");
+        self.context.destroy_cq(&self.cq).expect("destroyed");
+        self.context.dereg_mr(&self.mr).expect("destroyed");
+    }
+}
+
+thread_local! {
+    /// Where the memory of the connected peer begins.
+    static REMOTE: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+fn av() -> ibv_ah_attr {
+    let mut av = ibv_ah_attr::zeroed();
+    av.is_global = 1;
+    av.port_num = 1;
+    av.grh.dgid = ibv_gid {
+        raw: std::net::Ipv4Addr::LOCALHOST.to_ipv6_mapped().octets(),
+    };
+    av.grh.hop_limit = 64;
+    av
+}
+
+/// Brings an end to RTS, connected to the number.
+pub fn connect(end: &End, peer: u32) {
+    let mut attr = ibv_qp_attr::zeroed();
+    let mut to = |state: ibv_qp_state, mask: u32| {
+        attr.qp_state = state;
+        attr.port_num = 1;
+        attr.qkey = QKEY;
+        attr.qp_access_flags = ACCESS;
+        attr.ah_attr = av();
+        attr.path_mtu = IBV_MTU_1024;
+        attr.dest_qp_num = peer;
+        attr.max_rd_atomic = 4;
+        attr.max_dest_rd_atomic = 4;
+        attr.min_rnr_timer = 1;
+        attr.timeout = 12;
+        attr.retry_cnt = 4;
+        attr.rnr_retry = 7;
+        end.modify(&attr, IBV_QP_STATE | mask);
+    };
+    let init = IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+    let path = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    let reads = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    let retries = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+    let (qkey, to_rtr, to_rts) = match end.kind {
+        IBV_QPT_UD => (IBV_QP_QKEY, 0, 0),
+        IBV_QPT_UC => (IBV_QP_ACCESS_FLAGS, path, 0),
+        _ => (IBV_QP_ACCESS_FLAGS, path | reads, retries),
+    };
+    to(IBV_QPS_INIT, init | qkey);
+    to(IBV_QPS_RTR, to_rtr);
+    to(IBV_QPS_RTS, IBV_QP_SQ_PSN | to_rts);
+}
+
+/// Two connected ends.
+pub fn pair(kind: ibv_qp_type) -> [End; 2] {
+    let ends = [End::new(kind), End::new(kind)];
+    connect(&ends[0], ends[1].number);
+    connect(&ends[1], ends[0].number);
+    REMOTE.with(|base| base.set(ends[1].address(0)));
+    ends
+}

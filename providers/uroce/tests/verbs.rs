@@ -1,0 +1,129 @@
+//! Verbs over the loopback interface: two open devices in one process, as a provider is used.
+//!
+//! They share UDP port 4791 with other processes of the same user; what is for them comes by the
+//! slot in the numbers of their queue pairs.
+#![allow(
+    clippy::expect_used,
+    reason = "a test ends where something is not as expected"
+)]
+#![allow(clippy::cast_possible_truncation, reason = "of patterns")]
+
+mod ends;
+
+use ends::{End, connect, pair};
+use kit::abi::*;
+
+fn each_kind(test: impl Fn(ibv_qp_type)) {
+    for kind in [IBV_QPT_RC, IBV_QPT_UC] {
+        test(kind);
+    }
+}
+
+#[test]
+fn messages_of_many_sizes_arrive_as_they_were() {
+    each_kind(|kind| {
+        let [a, b] = pair(kind);
+        for length in [0u32, 1, 3, 4, 255, 1024, 4095, 4096, 4097, 20_000, 60_000] {
+            a.fill(length as u8);
+            b.fill(0xee);
+            b.post_recv(7, 0, 65_536);
+            a.post_send(9, IBV_WR_SEND_WITH_IMM, 0, length, 0, 0);
+            let sent = a.completion();
+            assert_eq!((sent.wr_id, sent.status, sent.opcode), (9, 0, IBV_WC_SEND));
+            let got = b.completion();
+            assert_eq!((got.wr_id, got.status, got.byte_len), (7, 0, length));
+            assert_eq!(got.wc_flags & IBV_WC_WITH_IMM, IBV_WC_WITH_IMM);
+            assert_eq!(b.bytes(0, length), a.bytes(0, length), "{kind} {length}");
+            assert!(b.bytes(length, 8).iter().all(|byte| *byte == 0xee));
+        }
+    });
+}
+
+#[test]
+fn memory_is_written_read_and_changed() {
+    let [a, b] = pair(IBV_QPT_RC);
+    a.fill(1);
+    b.fill(2);
+    a.post_send(1, IBV_WR_RDMA_WRITE, 100, 10_000, 300, b.rkey());
+    assert_eq!(a.completion().status, IBV_WC_SUCCESS);
+    assert_eq!(b.bytes(300, 10_000), a.bytes(100, 10_000));
+    b.fill(3);
+    a.post_send(2, IBV_WR_RDMA_READ, 8, 50_000, 16, b.rkey());
+    let read = a.completion();
+    assert_eq!(
+        (read.status, read.opcode),
+        (IBV_WC_SUCCESS, IBV_WC_RDMA_READ)
+    );
+    assert_eq!(a.bytes(8, 50_000), b.bytes(16, 50_000));
+    b.put(64, &5u64.to_ne_bytes());
+    a.atomic(3, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 64, b.rkey(), 10, 0);
+    assert_eq!(a.completion().status, IBV_WC_SUCCESS);
+    assert_eq!(a.bytes(0, 8), 5u64.to_ne_bytes());
+    a.atomic(4, IBV_WR_ATOMIC_CMP_AND_SWP, 0, 64, b.rkey(), 15, 99);
+    assert_eq!(a.completion().status, IBV_WC_SUCCESS);
+    assert_eq!(a.bytes(0, 8), 15u64.to_ne_bytes());
+    assert_eq!(b.bytes(64, 8), 99u64.to_ne_bytes());
+}
+
+#[test]
+fn a_wrong_key_ends_both_ends() {
+    let [a, b] = pair(IBV_QPT_RC);
+    b.post_recv(5, 0, 16);
+    a.post_send(1, IBV_WR_RDMA_WRITE, 0, 8, 0, b.rkey() ^ 0x100);
+    assert_eq!(a.completion().status, IBV_WC_REM_ACCESS_ERR);
+    assert_eq!(a.state(), IBV_QPS_ERR);
+    let flushed = b.completion();
+    assert_eq!((flushed.wr_id, flushed.status), (5, IBV_WC_WR_FLUSH_ERR));
+    assert_eq!(b.state(), IBV_QPS_ERR);
+}
+
+#[test]
+fn a_peer_that_is_gone_is_found_out() {
+    let [a, b] = pair(IBV_QPT_RC);
+    drop(b);
+    a.post_send(1, IBV_WR_SEND, 0, 8, 0, 0);
+    assert_eq!(a.completion().status, IBV_WC_RETRY_EXC_ERR);
+}
+
+#[test]
+fn datagrams_tell_where_they_come_from() {
+    let [a, b] = [End::new(IBV_QPT_UD), End::new(IBV_QPT_UD)];
+    for end in [&a, &b] {
+        connect(end, 0);
+    }
+    b.post_recv(3, 0, 4096);
+    a.fill(7);
+    a.datagram(1, 1000, &b);
+    assert_eq!(a.completion().status, IBV_WC_SUCCESS);
+    let got = b.completion();
+    assert_eq!((got.byte_len, got.src_qp), (1040, a.number()));
+    assert_eq!(got.wc_flags & IBV_WC_GRH, IBV_WC_GRH);
+    assert_eq!(b.bytes(40, 1000), a.bytes(0, 1000));
+}
+
+#[test]
+fn every_request_completes_once_and_in_order() {
+    let [a, b] = pair(IBV_QPT_RC);
+    let rounds = 2000u64;
+    let mut posted = 0;
+    let (mut sent, mut got) = (0, 0);
+    for id in 0..64 {
+        b.post_recv(id, 0, 4096);
+    }
+    while got < rounds {
+        while posted < rounds && posted < sent + 32 {
+            a.post_send(posted, IBV_WR_SEND, 0, 64, 0, 0);
+            posted += 1;
+        }
+        for wc in a.poll() {
+            assert_eq!((wc.wr_id, wc.status), (sent, IBV_WC_SUCCESS));
+            sent += 1;
+        }
+        for wc in b.poll() {
+            assert_eq!((wc.wr_id, wc.status), (got, IBV_WC_SUCCESS));
+            b.post_recv(got + 64, 0, 4096);
+            got += 1;
+        }
+    }
+    assert_eq!(posted, rounds);
+}
