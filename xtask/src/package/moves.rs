@@ -108,6 +108,13 @@ fn there_and_back(job: &Path, notes: &mut Notes) -> Result<()> {
     stock.at_debians("apt", notes)?;
     notes.add("compiled over Debian's library", compiled_runs(DEBIANS[0]))?;
 
+    apt_install_files(ours.get(..1).unwrap_or_default())?;
+    notes.add("apt: our library alone", stock.exchanged(&[0]))?;
+    notes.add("our library alone: sound", sound())?;
+    supply(&debians)?;
+    apt_install(&DEBIANS)?;
+    notes.add("apt: back from our library alone", stock.exchanged(&[]))?;
+
     must(Command::new("dpkg").arg("--install").args(&ours))?;
     notes.add(
         "dpkg: ours for Debian's, nothing else",
