@@ -60,7 +60,8 @@ pub(super) unsafe extern "C" fn dealloc_mw<P: Provider>(mw: *mut ibv_mw) -> c_in
     })
 }
 
-/// The caller has checked what ibv_bind_mw(3) says of window and region.
+/// The caller has checked what ibv_bind_mw(3) says of window and region. It was the window that
+/// named the verb, so the queue pair may be any.
 pub(super) unsafe extern "C" fn bind_mw<P: Provider>(
     qp: *mut ibv_qp,
     mw: *mut ibv_mw,
@@ -69,13 +70,13 @@ pub(super) unsafe extern "C" fn bind_mw<P: Provider>(
     // SAFETY: the caller passes a live queue pair and window, and a request that names a live
     // region, or NULL.
     code(unsafe {
-        Subject::<P, Pair<P>>::from_raw(qp.cast()).and_then(|pair| {
-            let window = pair.context.object::<Window<P>>(mw)?;
+        Subject::<P, Window<P>>::from_raw(mw).and_then(|window| {
+            let pair = window.context.object::<Pair<P>>(qp.cast())?;
             let bind = bind.as_ref().ok_or(Errno::INVAL)?;
-            let info = bind_info(pair.context, &bind.bind_info)?;
-            (*mw).rkey = pair.provider.bind_mw(
-                &pair.object.side.qp,
-                &window.side.mw,
+            let info = bind_info(window.context, &bind.bind_info)?;
+            (*mw).rkey = window.provider.bind_mw(
+                &pair.side.qp,
+                &window.object.side.mw,
                 bind.wr_id,
                 bind.send_flags,
                 &info,

@@ -8,7 +8,7 @@ use crate::sys::memory;
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::mem::ManuallyDrop;
-use core::ptr::{NonNull, addr_of_mut, drop_in_place};
+use core::ptr::{NonNull, addr_of_mut};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// The provider's side of an object.
@@ -146,9 +146,11 @@ pub(super) unsafe fn free<R: Side>(raw: *mut Object<R>) {
     // SAFETY: vouched for by the caller.
     unsafe {
         let allocator = (*raw).allocator;
-        drop_in_place(addr_of_mut!((*raw).side));
+        let side = addr_of_mut!((*raw).side).read();
         let context = addr_of_mut!((*raw).context).read();
+        // A parent domain is held until its memory is back.
         release(raw.cast(), allocator);
+        drop(side);
         drop(context);
     }
 }

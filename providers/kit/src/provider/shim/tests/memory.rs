@@ -161,6 +161,13 @@ fn windows_are_bound_by_their_own_verb() {
         request.bind_info.mr = far_mr;
         assert_eq!(bind(qp, mw, &raw mut request), INVAL);
         assert_eq!(other.dereg_mr(far_mr), 0);
+        request.bind_info.mr = mr;
+        assert_eq!(bind(null_mut(), mw, &raw mut request), INVAL);
+        let far_cq = other.cq();
+        let far_qp = other.qp(far, far_cq, IBV_QPT_RC);
+        assert_eq!(bind(far_qp, mw, &raw mut request), INVAL);
+        assert_eq!(other.destroy_qp(far_qp), 0);
+        assert_eq!(other.destroy_cq(far_cq), 0);
         assert_eq!(other.dealloc_pd(far), 0);
         assert_eq!(bench.dealloc_pd(pd), BUSY);
         assert_eq!(dealloc(mw), 0);
