@@ -60,3 +60,40 @@ fn an_old_key_does_not_open_its_successor() {
     }
     assert_eq!(keys.gather(pd, sge(live.key(), at, 1), &mut [0]), Ok(()));
 }
+
+#[test]
+fn binding_and_deregistering_at_once_never_leave_a_window_of_nothing() {
+    let (keys, (scratch, at)) = (keys(), pages());
+    let pd = Pd::new().id();
+    let who = Peer { pd, qpn: 1 };
+    let (mw, first) = keys.alloc_mw(pd, IBV_MW_TYPE_2).expect("allocated");
+    let mw = Arc::new(mw);
+    for round in 0..300 {
+        let mr = Arc::new(register(&keys, pd, scratch, FULL));
+        let binding = Binding {
+            mw: Arc::clone(&mw),
+            rkey: first,
+            mr: Some(Arc::clone(&mr)),
+            address: at,
+            length: 8,
+            access: IBV_ACCESS_REMOTE_READ,
+        };
+        let gone = std::thread::scope(|scope| {
+            let binder = scope.spawn(|| keys.bind(who, &binding).is_ok());
+            while round % 3 == 0 && !binder.is_finished() {
+                std::thread::yield_now();
+            }
+            let gone = keys.deregister(&mr);
+            let was_bound = binder.join().expect("it ends");
+            assert_eq!(gone.is_err(), was_bound);
+            assert!(was_bound || round % 3 != 0);
+            gone
+        });
+        let read = keys.read(who, first, at, &mut [0; 8]);
+        assert_eq!(read.is_ok(), gone == Err(Errno::BUSY));
+        if gone.is_err() {
+            assert_eq!(keys.invalidate(who, first, false), Ok(()));
+            assert_eq!(keys.deregister(&mr), Ok(()));
+        }
+    }
+}

@@ -1,4 +1,5 @@
 mod dereg;
+mod model;
 mod regions;
 mod windows;
 
