@@ -1,6 +1,7 @@
 //! Completions as verbs show them.
 
 use kit::abi::*;
+use uroce_engine::timer::Time;
 use uroce_engine::work::{Completion, CompletionOpcode, Status};
 
 /// `IBV_WC_FLUSH`, from rdma-core 50 on.
@@ -15,6 +16,8 @@ pub struct Entry {
     pub qp_num: u32,
     /// `pkey_index`.
     pub pkey_index: u16,
+    /// When; `None` for the moment at which it is added.
+    pub at: Option<Time>,
 }
 
 impl Entry {
@@ -25,7 +28,15 @@ impl Entry {
             completion,
             qp_num,
             pkey_index: 0,
+            at: None,
         }
+    }
+
+    /// The same, at a time that is known already, which saves asking the clock.
+    #[must_use]
+    pub fn at(self, at: Time) -> Self {
+        let at = Some(at);
+        Self { at, ..self }
     }
 
     /// Whether it counts as solicited: errors always do.

@@ -117,7 +117,7 @@ impl Cq {
     /// has no room for (`IBV_EVENT_CQ_ERR`). With `IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN` the oldest one
     /// is lost instead.
     pub fn push(&self, entry: Entry) -> bool {
-        let at = clock::now();
+        let at = entry.at.unwrap_or_else(clock::now);
         let mut ring = self.ring.lock();
         if self.is_dead() {
             return false;

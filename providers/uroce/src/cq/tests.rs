@@ -291,6 +291,8 @@ fn extended_polling_tells_the_times() {
         .expect("after 1970");
     let age = day.as_nanos() - u128::from(first.wallclock);
     assert!(age < 60_000_000_000);
+    world.cq.push(good(3).at(Time::from_nanos(123)));
+    assert_eq!(world.cq.poll_ex().map(|polled| polled.timestamp), Some(123));
     assert!(world.cq.poll_ex().is_none());
 }
 

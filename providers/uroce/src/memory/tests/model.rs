@@ -11,8 +11,10 @@ const SPAN: u64 = 64;
 const SHIFT: u64 = 1 << 40;
 const READ: u32 = IBV_ACCESS_REMOTE_READ;
 const WRITE: u32 = IBV_ACCESS_REMOTE_WRITE;
-const ACCESSES: [u32; 5] = [
+const ACCESSES: [u32; 7] = [
     0,
+    FULL,
+    FULL,
     FULL,
     FULL & !IBV_ACCESS_MW_BIND,
     READ | IBV_ACCESS_MW_BIND,
@@ -39,26 +41,29 @@ type Range = (u64, u64);
 type Caller = (usize, u32);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let range = || (0..SPAN, 0..24u64);
+    // Parts of what regions cover, mostly, and of what windows show.
+    let region = || (0..8u64, 0..SPAN);
+    let window = || (4..16u64, 0..24u64);
+    let range = || (4..32u64, 0..8u64);
     let caller = || (0..2usize, 1..3u32);
     let one = any::<Index>;
     let access = || 0..ACCESSES.len();
     let step = prop_oneof![
-        3 => (range(), 0..2usize, access(), any::<bool>())
+        3 => (region(), 0..2usize, access(), any::<bool>())
             .prop_map(|(range, pd, access, shift)| Step::Register(range, pd, access, shift)),
         1 => one().prop_map(Step::Deregister),
-        1 => (one(), of(range()), of(0..2usize), of(access()))
+        1 => (one(), of(region()), of(0..2usize), of(access()))
             .prop_map(|(which, range, pd, access)| Step::Rereg(which, range, pd, access)),
         2 => (0..2usize, 1..3u32).prop_map(|(pd, kind)| Step::Allocate(pd, kind)),
         1 => one().prop_map(Step::Deallocate),
-        4 => (one(), of(one()), range(), 0..4usize, caller(), any::<u8>())
+        4 => (one(), of(one()), window(), 0..4usize, caller(), 0..4u8)
             .prop_map(|(mw, mr, range, access, caller, tag)| Step::Bind(mw, mr, range, access, caller, tag)),
         2 => (one(), caller()).prop_map(|(key, caller)| Step::Invalidate(key, caller)),
         4 => (one(), range(), caller()).prop_map(|(key, range, caller)| Step::Write(key, range, caller)),
         4 => (one(), range(), caller()).prop_map(|(key, range, caller)| Step::Read(key, range, caller)),
         2 => (one(), range(), 0..2usize).prop_map(|(key, range, pd)| Step::Gather(key, range, pd)),
     ];
-    proptest::collection::vec(step, 1..80)
+    proptest::collection::vec(step, 1..120)
 }
 
 struct Region {
@@ -134,6 +139,21 @@ impl Model {
         }
     }
 
+    /// A key: mostly one of the latest.
+    fn key(&self, which: &Index) -> u32 {
+        let recent = which.index(9);
+        let index = match self.known.len().checked_sub(recent + 1) {
+            Some(index) if recent < 8 => index,
+            _ => which.index(self.known.len()),
+        };
+        self.known[index]
+    }
+
+    /// One of the latest regions or windows.
+    fn recent(which: &Index, all: usize) -> usize {
+        all - 1 - which.index(all.min(3))
+    }
+
     fn is_bound(&self, region: usize) -> bool {
         let to = |window: &Window| window.bound.as_ref().is_some_and(|to| to.region == region);
         self.windows.iter().any(to)
@@ -196,10 +216,10 @@ impl Model {
             Step::Bind(mw, mr, range, access, caller, tag) => {
                 self.bind(mw, mr.as_ref(), *range, *access, *caller, *tag);
             }
-            Step::Invalidate(key, caller) => self.invalidate(*key.get(&self.known), *caller),
-            Step::Write(key, range, caller) => self.write(*key.get(&self.known), *range, *caller),
-            Step::Read(key, range, caller) => self.read(*key.get(&self.known), *range, *caller),
-            Step::Gather(key, range, pd) => self.gather(*key.get(&self.known), *range, *pd),
+            Step::Invalidate(key, caller) => self.invalidate(self.key(key), *caller),
+            Step::Write(key, range, caller) => self.write(self.key(key), *range, *caller),
+            Step::Read(key, range, caller) => self.read(self.key(key), *range, *caller),
+            Step::Gather(key, range, pd) => self.gather(self.key(key), *range, *pd),
         }
     }
 
@@ -227,7 +247,7 @@ impl Model {
         if self.regions.is_empty() {
             return;
         }
-        let index = which.index(self.regions.len());
+        let index = Self::recent(which, self.regions.len());
         let expected = match (self.regions[index].alive, self.is_bound(index)) {
             (false, _) => Err(Errno::INVAL),
             (true, true) => Err(Errno::BUSY),
@@ -248,7 +268,7 @@ impl Model {
         if self.regions.is_empty() {
             return;
         }
-        let index = which.index(self.regions.len());
+        let index = Self::recent(which, self.regions.len());
         let busy = self.is_bound(index);
         let memory = range.map(|range| self.memory(range));
         let region = &mut self.regions[index];
@@ -291,7 +311,7 @@ impl Model {
         if self.windows.is_empty() {
             return;
         }
-        let index = which.index(self.windows.len());
+        let index = Self::recent(which, self.windows.len());
         let window = &mut self.windows[index];
         let done = self.keys.dealloc_mw(&window.mw);
         assert_eq!(done.is_ok(), window.alive);
@@ -312,8 +332,8 @@ impl Model {
             return;
         }
         let access = [READ, WRITE, READ | WRITE, IBV_ACCESS_MW_BIND][access];
-        let index = mw.index(self.windows.len());
-        let region = mr.map(|mr| mr.index(self.regions.len()));
+        let index = Self::recent(mw, self.windows.len());
+        let region = mr.map(|mr| Self::recent(mr, self.regions.len()));
         let shift = region.map_or(0, |region| self.regions[region].shift);
         let who = self.peer(caller);
         let window = &self.windows[index];
