@@ -21,6 +21,10 @@ const ACCESSES: [u32; 7] = [
     IBV_ACCESS_LOCAL_WRITE | WRITE | IBV_ACCESS_MW_BIND,
 ];
 
+fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).expect("small")
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Register(Range, usize, usize, bool),
@@ -160,7 +164,7 @@ impl Model {
     }
 
     fn memory(&self, range: Range) -> kit::sys::application::ApplicationMemory {
-        let (start, length) = (range.0 as usize, range.1 as usize);
+        let (start, length) = (size(range.0), size(range.1));
         self.scratch.range(start, length).expect("a range")
     }
 
@@ -195,7 +199,7 @@ impl Model {
     /// Where in memory a range is that a peer names with the region's shift.
     fn place(open: &Open, shift: u64, range: Range) -> Option<std::ops::Range<usize>> {
         let inside = range.0 >= open.start && range.0 + range.1 <= open.start + open.length;
-        (inside && shift == open.shift).then(|| range.0 as usize..(range.0 + range.1) as usize)
+        (inside && shift == open.shift).then(|| size(range.0)..size(range.0 + range.1))
     }
 
     fn shifts(&self, range: Range) -> [(u64, u64); 2] {
@@ -412,7 +416,7 @@ impl Model {
     fn write(&mut self, key: u32, range: Range, caller: Caller) {
         for (shift, address) in self.shifts(range) {
             self.fill = self.fill.wrapping_add(1);
-            let data = vec![self.fill; range.1 as usize];
+            let data = vec![self.fill; size(range.1)];
             let open = self.remote(key, caller, WRITE);
             let place = open.and_then(|open| Self::place(&open, shift, range));
             let done = self.keys.write(self.peer(caller), key, address, &data);
@@ -425,7 +429,7 @@ impl Model {
 
     fn read(&mut self, key: u32, range: Range, caller: Caller) {
         for (shift, address) in self.shifts(range) {
-            let mut data = vec![0; range.1 as usize];
+            let mut data = vec![0; size(range.1)];
             let open = self.remote(key, caller, READ);
             let place = open.and_then(|open| Self::place(&open, shift, range));
             let done = self.keys.read(self.peer(caller), key, address, &mut data);
@@ -438,7 +442,7 @@ impl Model {
 
     fn gather(&mut self, key: u32, range: Range, pd: usize) {
         for (shift, address) in self.shifts(range) {
-            let mut data = vec![0; range.1 as usize];
+            let mut data = vec![0; size(range.1)];
             let region = self
                 .regions
                 .iter()
