@@ -4,6 +4,7 @@
 //! Without a file, or with one that cannot be opened, nothing is logged.
 
 use super::config;
+use kit::log::Level;
 use parking_lot::Mutex;
 use std::{
     fs::{File, OpenOptions},
@@ -32,6 +33,14 @@ pub fn init() {
     };
     if FILE.set(Mutex::new(file)).is_ok() {
         LEVEL.store(level, Ordering::Release);
+        kit::log::send_to(line);
+    }
+}
+
+/// Writes one line in the library's name, if messages of the level are kept.
+pub fn line(level: Level, text: &str) {
+    if wants(level as u32) {
+        write(format!("libibverbs: {text}\n").as_bytes());
     }
 }
 

@@ -5,11 +5,13 @@
 //! - [`uverbs`]: the commands that go to the kernel;
 //! - [`sys`]: raw system and C library calls;
 //! - [`errno`]: the error type;
+//! - [`log`]: providers' messages for the library's log;
 //! - [`netlink`]: messages and sockets of netlink;
 //! - [`provider`]: the trait of providers written in Rust.
 
 pub mod abi;
 pub mod errno;
+pub mod log;
 pub mod netlink;
 pub mod provider;
 pub mod sys;

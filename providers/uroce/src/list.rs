@@ -1,8 +1,14 @@
 //! The devices that there are now.
 
 use crate::config::{self, Wanted};
+use crate::context::Context;
 use crate::device::ports;
 use crate::netdev::Interface;
+use kit::abi::IBV_NODE_CA;
+use kit::abi::handle::HeldDevice;
+use kit::errno::{Errno, Result};
+use kit::log::{self, Level};
+use kit::provider::{self, DeviceSpec, Opened};
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -88,6 +94,60 @@ fn device(interface: &Interface) -> Device {
     }
 }
 
+/// Makes a device for C. Opening it finds the port of the process that opens, which may be a forked
+/// child of the one that listed.
+///
+/// # Errors
+/// ENAMETOOLONG, EINVAL for a name that C cannot hold.
+pub fn make(device: &Device) -> Result<HeldDevice> {
+    let interface = device.interface;
+    let spec = DeviceSpec {
+        name: device.name.clone(),
+        node_type: IBV_NODE_CA,
+        guid: device.guid,
+        identity: interface.into(),
+    };
+    let name = device.name.clone();
+    provider::Device::new(spec, move || {
+        open(interface).inspect_err(|e| {
+            let why = why_not_opened(*e);
+            log::line(Level::Error, &format!("uroce: {name} cannot be opened: {why}"));
+        })
+    })
+}
+
+fn open(interface: u32) -> Result<Opened<Context>> {
+    let port = ports()?.of(interface)?;
+    let (provider, async_fd) = Context::open(&port)?;
+    Ok(Opened { provider, async_fd })
+}
+
+/// What is wrong, and what to do.
+fn why_not_opened(e: Errno) -> String {
+    let known = match e.raw() {
+        libc::EADDRINUSE => {
+            "UDP port 4791 belongs to another user's program or to the kernel's soft-RoCE: \
+             'ss -uanp sport = 4791' shows which; end it, or 'modprobe -r rdma_rxe', or run this \
+             program in a network namespace of its own"
+        }
+        libc::EADDRNOTAVAIL => {
+            "1022 processes have devices open in this network namespace: end some, or run this \
+             one in a namespace of its own"
+        }
+        libc::ENODEV => "its network interface is gone: list the devices again",
+        libc::EMFILE => "this process may open no more files: raise 'ulimit -n'",
+        libc::EAGAIN => "this user may have no more threads: raise 'ulimit -u'",
+        libc::EPERM | libc::EACCES => {
+            "this process may not open UDP or netlink sockets: its sandbox has to let it"
+        }
+        _ => "",
+    };
+    match known {
+        "" => format!("errno {}", e.raw()),
+        known => format!("{known} (errno {})", e.raw()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +180,19 @@ mod tests {
         let (found, complaints) = names(wanted(false, &["eth1", "lo"]));
         assert_eq!((found.as_str(), complaints.len()), ("uroce_lo", 1));
         assert!(complaints[0].contains("'eth1'"), "{complaints:?}");
+    }
+
+    #[test]
+    fn every_reason_says_what_to_do() {
+        for (errno, word) in [
+            (libc::EADDRINUSE, "rdma_rxe"),
+            (libc::EMFILE, "ulimit"),
+            (libc::EIO, "errno 5"),
+        ] {
+            let why = why_not_opened(Errno(errno));
+            assert!(why.contains(word), "{why}");
+            assert!(why.contains(&format!("errno {errno}")), "{why}");
+        }
     }
 
     #[test]

@@ -1,12 +1,15 @@
 #![forbid(unsafe_code)]
 //! The devices: the list, who holds what, which pointer stands for which device.
 //!
+//! Those of the kernel come first, then those in user space.
+//!
 //! A device of the kernel keeps its `ibv_device` as long as the kernel shows it, over any number
 //! of lists. One that is gone is dropped from the list, and given back to its provider when the
 //! last list or context that holds it goes; a device that comes back under the same name is
 //! another.
 
 mod scan;
+mod user;
 
 pub use scan::{CDEV_FOLDER, Places};
 
@@ -15,11 +18,14 @@ use crate::load::{self, drivers};
 use crate::warn::warn;
 use kit::abi::handle::{DeviceRef, Driver, Found, HeldDevice};
 use kit::errno::{Errno, Result};
+use kit::provider;
 use kit::sys::stat::char_device;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::CWD;
 use std::ffi::{OsString, c_int};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use uroce::list::{Device, Listing};
+use user::UserSpace;
 
 /// Bytes that the text of a node GUID is read into, NUL included.
 const GUID_TEXT: usize = 24;
@@ -34,11 +40,17 @@ pub struct Surroundings<'a> {
     pub drivers: &'a dyn Fn() -> Vec<Driver>,
     /// Loads all providers; each registers while this runs.
     pub load: &'a dyn Fn(),
+    /// Which devices in user space there are to be.
+    pub user: &'a dyn Fn() -> Listing,
+    /// Makes one of them.
+    pub make: &'a dyn Fn(&Device) -> Result<HeldDevice>,
+    /// Is told which of them are missing, and what to do.
+    pub complain: &'a dyn Fn(&str),
 }
 
 /// The devices known so far.
 pub struct Devices {
-    /// Newest first where several were found at different times.
+    /// Those of the kernel, newest first where several were found at different times.
     list: Mutex<Vec<HeldDevice>>,
     /// The version of the kernel's interface has been found good.
     interface: AtomicBool,
@@ -46,6 +58,8 @@ pub struct Devices {
     loading: AtomicUsize,
     /// The providers have been loaded. Changes under the lock.
     loaded: AtomicBool,
+    /// Those in user space.
+    user: UserSpace,
 }
 
 static DEVICES: Devices = Devices::new();
@@ -53,14 +67,17 @@ static DEVICES: Devices = Devices::new();
 /// All devices of this system, each with a reference of its own.
 ///
 /// # Errors
-/// ENOSYS when the kernel has no RDMA or speaks an unknown version; EPERM when looking is not
-/// permitted; ENOMEM, EMFILE, ENFILE.
+/// ENOSYS when the kernel has no RDMA or speaks an unknown version, EPERM when looking is not
+/// permitted: both only where there is no device in user space. ENOMEM, EMFILE, ENFILE.
 pub fn all() -> Result<Vec<HeldDevice>> {
     drivers::keep();
     DEVICES.refresh(&Surroundings {
         places: Places::system(),
         drivers: &drivers::registered,
         load: &|| load::all(&named_by_user()),
+        user: &|| uroce::list::devices(config::trusted(uroce::config::VARIABLE).as_deref()),
+        make: &uroce::list::make,
+        complain: &user::complain,
     })
 }
 
@@ -92,9 +109,12 @@ pub fn from_cmd_fd(fd: c_int) -> Result<HeldDevice> {
 /// The node GUID of a device. It is read once.
 ///
 /// # Errors
-/// EINVAL for a device that a provider made by itself, and for a GUID that is none; ENOENT when
+/// EINVAL for a device of a provider that does not tell, and for a GUID that is none; ENOENT when
 /// sysfs has none.
 pub fn guid(device: DeviceRef<'_>) -> Result<u64> {
+    if let Some(spec) = provider::Device::spec(device) {
+        return Ok(spec.guid);
+    }
     let sysfs = device.sysfs().ok_or(Errno::INVAL)?;
     if let Some(guid) = sysfs.guid() {
         return Ok(guid);
@@ -113,10 +133,21 @@ impl Devices {
             interface: AtomicBool::new(false),
             loading: AtomicUsize::new(0),
             loaded: AtomicBool::new(false),
+            user: UserSpace::new(),
         }
     }
 
     fn refresh(&self, from: &Surroundings<'_>) -> Result<Vec<HeldDevice>> {
+        let user = self.user.refresh(from.user, from.make, from.complain);
+        match self.refresh_kernel(from) {
+            Ok(kernel) => Ok(kernel.into_iter().chain(user).collect()),
+            // What the kernel lacks or forbids is no hindrance to them.
+            Err(Errno::NOSYS | Errno::PERM) if !user.is_empty() => Ok(user),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn refresh_kernel(&self, from: &Surroundings<'_>) -> Result<Vec<HeldDevice>> {
         let mut list = self.list.lock();
         let scan = scan::scan(&from.places)?;
         self.check(&scan, &from.places)?;

@@ -1,4 +1,7 @@
 use super::*;
+
+mod user_space;
+
 use crate::core::testing::{Shown, Tree};
 use crate::export::fake::{Fake, for_modalias, living};
 use std::cell::{Cell, RefCell};
@@ -15,6 +18,22 @@ fn takes_all() -> Driver {
         ..Fake::default()
     }
     .driver()
+}
+
+/// Surroundings without anything.
+fn nothing() -> Surroundings<'static> {
+    Surroundings {
+        places: Places {
+            sysfs: String::new(),
+            cdevs: String::new(),
+            netlink: false,
+        },
+        drivers: &Vec::new,
+        load: &|| (),
+        user: &Listing::default,
+        make: &|_| Err(Errno::NOSYS),
+        complain: &|_| (),
+    }
 }
 
 fn two_devices() -> Tree {
@@ -40,6 +59,7 @@ fn refresh(devices: &Devices, tree: &Tree, drivers: &[Driver]) -> Vec<HeldDevice
         places: tree.places(),
         drivers: &|| drivers.to_vec(),
         load: &|| (),
+        ..nothing()
     };
     let mut held = devices.refresh(&from).unwrap();
     held.sort_by_key(|held| held.device().name().to_owned());
@@ -131,6 +151,7 @@ fn providers_are_loaded_once_and_only_when_needed() {
                 loads.set(loads.get() + 1);
                 registered.borrow_mut().push(takes_all());
             },
+            ..nothing()
         };
         devices.refresh(&from).unwrap().len()
     };
@@ -162,6 +183,7 @@ fn a_constructor_may_ask_for_the_list() {
             registered.borrow_mut().push(takes_all());
             inner_saw.set(refresh(&devices, &tree, &registered.borrow()).len());
         },
+        ..nothing()
     };
     let outer = devices.refresh(&from).unwrap();
     assert_eq!((outer.len(), inner_saw.get()), (2, 2));
@@ -198,8 +220,7 @@ fn a_kernel_of_another_version_is_refused() {
     tree.write("sys/class/infiniband_verbs/abi_version", "7\n");
     let from = Surroundings {
         places: tree.places(),
-        drivers: &Vec::new,
-        load: &|| (),
+        ..nothing()
     };
     assert_eq!(devices.refresh(&from).err(), Some(Errno::NOSYS));
 }

@@ -1,0 +1,69 @@
+#![forbid(unsafe_code)]
+//! Devices in user space: uroce's, one for each network interface that the configuration names.
+
+use crate::core::log;
+use kit::abi::handle::HeldDevice;
+use kit::errno::Result;
+use kit::log::Level;
+use parking_lot::Mutex;
+use uroce::list::{Device, Listing};
+
+/// The devices known so far.
+pub struct UserSpace(Mutex<Known>);
+
+struct Known {
+    devices: Vec<(Device, HeldDevice)>,
+    /// What was complained of last, so that a program that lists often logs it once.
+    said: Vec<String>,
+}
+
+impl UserSpace {
+    /// None yet.
+    pub const fn new() -> Self {
+        Self(Mutex::new(Known {
+            devices: Vec::new(),
+            said: Vec::new(),
+        }))
+    }
+
+    /// The devices that there are now, each with a reference of its own: those that were there
+    /// before are the same, new ones are made. `say` gets what is missing and what to do, once.
+    pub fn refresh(
+        &self,
+        list: &dyn Fn() -> Listing,
+        make: &dyn Fn(&Device) -> Result<HeldDevice>,
+        say: &dyn Fn(&str),
+    ) -> Vec<HeldDevice> {
+        let mut known = self.0.lock();
+        let mut listing = list();
+        let before = std::mem::take(&mut known.devices);
+        for device in listing.devices {
+            let same = before.iter().find(|(known, _)| *known == device);
+            let held = match same {
+                Some((_, held)) => Ok(held.clone()),
+                None => make(&device),
+            };
+            match held {
+                Ok(held) => known.devices.push((device, held)),
+                Err(e) => listing.complaints.push(not_made(&device, e.raw())),
+            }
+        }
+        let said = std::mem::replace(&mut known.said, listing.complaints);
+        let new = known.said.iter().filter(|line| !said.contains(line));
+        new.for_each(|line| say(line));
+        let held = known.devices.iter().map(|(_, held)| held.clone()).collect();
+        drop(known);
+        // Devices that are gone go back to their provider, which may take its time.
+        drop(before);
+        held
+    }
+}
+
+fn not_made(device: &Device, errno: i32) -> String {
+    format!("no device {}: errno {errno}", device.name)
+}
+
+/// Writes a complaint to the log.
+pub fn complain(line: &str) {
+    log::line(Level::Warning, &format!("uroce: {line}"));
+}
