@@ -111,7 +111,10 @@ pub fn make(device: &Device) -> Result<HeldDevice> {
     provider::Device::new(spec, move || {
         open(interface).inspect_err(|e| {
             let why = why_not_opened(*e);
-            log::line(Level::Error, &format!("uroce: {name} cannot be opened: {why}"));
+            log::line(
+                Level::Error,
+                &format!("uroce: {name} cannot be opened: {why}"),
+            );
         })
     })
 }

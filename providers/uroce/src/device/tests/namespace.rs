@@ -39,6 +39,13 @@ fn ip(arguments: &str) {
     assert!(done.expect("ip runs").success(), "ip {arguments}");
 }
 
+fn batch(text: &str) {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), text).expect("written");
+    let path = file.path().to_str().expect("a path");
+    ip(&format!("-batch {path}"));
+}
+
 /// The listing's names, and the complaints.
 fn names(variable: &str) -> (String, usize) {
     let listing = devices(Some(OsStr::new(variable)));
@@ -76,6 +83,7 @@ fn inside() {
     assert_ne!(again.devices[0].interface, first.interface);
     fills(again.devices[0].interface);
     by_the_node(again.devices[0].interface);
+    under_threads(again.devices[0].interface);
 }
 
 /// Addresses and state come and go; in the end the interface does.
@@ -131,13 +139,9 @@ fn follows(interface: u32) {
 /// Every place of the table can be filled.
 fn fills(interface: u32) {
     let port = ports().expect("there").of(interface).expect("a port");
-    let batch: String = (0..260)
-        .map(|n| format!("addr add 10.88.{}.{}/32 dev v0\n", n / 256, n % 256))
-        .collect();
-    let file = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(file.path(), batch).expect("written");
-    let path = file.path().to_str().expect("a path");
-    ip(&format!("-batch {path}"));
+    batch(&(0..260).fold(String::new(), |text, n| {
+        text + &format!("addr add 10.88.{}.{}/32 dev v0\n", n / 256, n % 256)
+    }));
     assert_eq!(port.gid_table().len(), 256);
     assert!(port.gid_entry(1, PLACES - 1).is_ok());
 }
@@ -161,4 +165,47 @@ fn by_the_node(interface: u32) {
     let mut attr = bytemuck::Zeroable::zeroed();
     port.query(&mut attr);
     assert_eq!(attr.state, IBV_PORT_DOWN);
+}
+
+/// An address that stays keeps its place while others come and go and threads look on.
+fn under_threads(interface: u32) {
+    ip("addr flush dev v0");
+    ip("addr add 10.99.0.1/32 dev v0");
+    let port = ports().expect("there").of(interface).expect("a port");
+    let node = Node::get().expect("a node");
+    let place = |address: [u8; 4]| {
+        let gid = gid_of(address.into()).bytes();
+        let table = port.gid_table();
+        table
+            .iter()
+            .find(|entry| entry.gid.bytes() == gid)
+            .map(|entry| entry.gid_index)
+    };
+    ports().expect("there").look().expect("listed");
+    let before = place([10, 99, 0, 1]);
+    assert!(before.is_some());
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !over.load(Ordering::SeqCst) {
+                    assert_eq!(names("v0").0, "uroce_v0");
+                    assert_eq!(place([10, 99, 0, 1]), before);
+                }
+            });
+        }
+        for _ in 0..10 {
+            batch(&(1..40).fold(String::new(), |text, n| {
+                text + &format!("addr add 10.98.0.{n}/32 dev v0\n")
+            }));
+            batch(&(1..40).fold(String::new(), |text, n| {
+                text + &format!("addr del 10.98.0.{n}/32 dev v0\n")
+            }));
+        }
+        over.store(true, Ordering::SeqCst);
+    });
+    ports().expect("there").look().expect("listed");
+    assert_eq!(place([10, 99, 0, 1]), before);
+    assert_eq!(port.gid_table().len(), 1);
+    drop(node);
 }
