@@ -1,7 +1,7 @@
 //! Memory that work requests and peers name by keys: regions, windows, device memory
 //! (ibv_reg_mr(3), ibv_alloc_mw(3), ibv_alloc_dm(3)).
 //!
-//! A key is 24 bits of index and 8 bits of tag. The index leads to a slot of [`table`] without a
+//! A key is 24 bits of index and 8 bits of tag. The index leads to a slot of a table without a
 //! search. Whoever uses memory holds the slot's lock for reading while bytes move, so that a key
 //! that has been taken away is no longer in use anywhere when the call that took it returns. The
 //! tag changes when the slot is used again.
@@ -27,9 +27,9 @@ pub use window::{Binding, Mw};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `max_mr`: regions a process.
-pub const MAX_REGIONS: u32 = 1 << 20;
+pub const MAX_REGIONS: u32 = 1 << 18;
 /// `max_mw`: windows a process.
-pub const MAX_WINDOWS: u32 = 1 << 20;
+pub const MAX_WINDOWS: u32 = 1 << 18;
 
 /// The number of a protection domain, of which there is one in the life of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -362,4 +362,24 @@ fn device_memory_is_of_its_own_and_zero_based() {
     assert_eq!(dm.read(u64::MAX, &mut bytes), Err(EFAULT));
     drop(dm);
     assert_eq!(keys.read(who, mr.key(), 0, &mut bytes[..16]), Ok(()));
+    let all = Dm::new(MAX_DEVICE_MEMORY, 0).expect("all of it");
+    let last = u64::try_from(MAX_DEVICE_MEMORY - 1).expect("small");
+    assert_eq!(all.write(last, &[1]), Ok(()));
+}
+
+#[test]
+fn as_many_regions_and_windows_as_are_promised_can_be_had() {
+    let keys = keys();
+    let pd = Pd::new().id();
+    let mut regions: Vec<Mr> = (0..MAX_REGIONS)
+        .map(|_| keys.null_mr(pd).expect("room").0)
+        .collect();
+    let mut windows: Vec<Mw> = (0..MAX_WINDOWS)
+        .map(|_| keys.alloc_mw(pd, IBV_MW_TYPE_2).expect("room").0)
+        .collect();
+    assert_eq!(keys.null_mr(pd).err(), Some(Errno::NOMEM));
+    assert_eq!(keys.alloc_mw(pd, IBV_MW_TYPE_1).err(), Some(Errno::NOMEM));
+    drop((regions.pop(), windows.pop()));
+    assert!(keys.null_mr(pd).is_ok());
+    assert!(keys.alloc_mw(pd, IBV_MW_TYPE_1).is_ok());
 }
