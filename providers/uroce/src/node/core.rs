@@ -4,16 +4,18 @@ use super::deliver::Inbox;
 use super::groups::Groups;
 use super::helper::Alarm;
 use super::round::Round;
-use super::table::Table;
+use super::table::{NEVER, Table};
 use super::timers::Timers;
 use super::watch::Watches;
-use crate::carrier::udp::outbox::{Counters, Outbox};
-use crate::carrier::udp::{Slot, Sockets, Ways, slot};
+use crate::carrier::udp::faults::BadNetwork;
+use crate::carrier::udp::outbox::{Counters, Outbox, send_packet};
+use crate::carrier::udp::{Slot, Sockets, Tools, Ways, slot};
 use crate::clock;
 use kit::errno::{Errno, Result};
 use kit::sys::per_process::PerProcess;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use uroce_engine::timer::Time;
 
 /// Outboxes kept for the next sender.
@@ -40,17 +42,22 @@ pub(super) struct Core {
     pub inbox: Mutex<Inbox>,
     pub counters: Counters,
     outboxes: Mutex<Vec<Outbox>>,
+    /// When the timers know that a held packet is due.
+    held_until: AtomicU64,
 }
 
+/// What the timers know the bad network by; no queue pair's index.
+const HELD_PACKETS: u32 = u32::MAX;
+
 impl Core {
-    pub fn open() -> Result<Self> {
+    pub fn open(tools: Tools) -> Result<Self> {
         let slot = Slot::claim()?;
         let sockets = Sockets::open()?;
         let alarm = Alarm::new(&sockets, &slot)?;
         Ok(Self {
             mark: MARK.get()?,
             slot,
-            ways: Arc::new(Ways::new(sockets)),
+            ways: Arc::new(Ways::new(sockets, tools)),
             table: Table::new(),
             timers: Timers::new(),
             groups: Groups::default(),
@@ -59,6 +66,7 @@ impl Core {
             inbox: Mutex::new(Inbox::new()),
             counters: Counters::default(),
             outboxes: Mutex::new(Vec::new()),
+            held_until: AtomicU64::new(NEVER),
         })
     }
 
@@ -102,6 +110,14 @@ impl Core {
         round.finish();
     }
 
+    /// Sends what is in an outbox.
+    pub fn send(&self, outbox: &mut Outbox, now: Time) {
+        outbox.send(now, &self.counters);
+        if self.ways.tools().network.is_some() {
+            self.mind_held();
+        }
+    }
+
     pub fn progress(&self) {
         let now = clock::now();
         self.alarm.polled();
@@ -122,7 +138,32 @@ impl Core {
 
     fn expire(&self, round: &mut Round<'_>) {
         while let Some((time, index)) = self.timers.expired(round.now) {
-            round.expire(time, index);
+            if index == HELD_PACKETS {
+                self.release(round.now);
+            } else {
+                round.expire(time, index);
+            }
+        }
+    }
+
+    /// Sends what the bad network held and has let go.
+    fn release(&self, now: Time) {
+        self.held_until.store(NEVER, SeqCst);
+        let network = self.ways.tools().network.as_ref();
+        while let Some(packet) = network.and_then(|network| network.due(now)) {
+            send_packet(&self.ways, &packet, &self.counters);
+        }
+        self.mind_held();
+    }
+
+    /// Has the timers know of packets that the bad network holds.
+    pub fn mind_held(&self) {
+        let network = self.ways.tools().network.as_ref();
+        if let Some(time) = network.and_then(BadNetwork::next)
+            && self.held_until.fetch_min(time, SeqCst) > time
+        {
+            self.timers.add(time, HELD_PACKETS);
+            self.alarm.deadline(time);
         }
     }
 }

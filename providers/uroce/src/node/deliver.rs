@@ -3,6 +3,7 @@
 use super::core::Core;
 use super::endpoint::Incoming;
 use super::round::Round;
+use crate::carrier::udp::capture::Record;
 use crate::carrier::udp::{Doors, PORT, slot};
 use kit::sys::datagram::{Received, Receiver};
 use std::net::IpAddr;
@@ -169,6 +170,17 @@ fn hand_over(
             continue;
         };
         *guess = identification.wrapping_add(1);
+        if let Some(capture) = &core.ways.tools().capture {
+            capture.add(&Record {
+                source: part.source,
+                destination: part.destination,
+                ports: (part.port, PORT),
+                hop_limit: part.hop_limit,
+                traffic_class: part.traffic_class,
+                identification,
+                payload: datagram,
+            });
+        }
         if let Ok(packet) = Packet::parse(datagram) {
             whole.push(Incoming::new(packet, datagram.len(), part));
         }

@@ -23,6 +23,7 @@ pub use endpoint::{Endpoint, Incoming};
 pub use watch::{Interest, Ready, Watch};
 
 use self::core::Core;
+use crate::carrier::udp::Tools;
 use crate::carrier::udp::slot::INDEX_BITS;
 use crate::clock;
 use crate::memory::Keys;
@@ -50,7 +51,8 @@ impl Node {
     ///
     /// # Errors
     /// EADDRINUSE if UDP port 4791 belongs to another user or to kernel soft-RoCE; EADDRNOTAVAIL if
-    /// all slots of the network namespace are taken; EAGAIN if no thread can be had; of socket(2),
+    /// all slots of the network namespace are taken; EAGAIN if no thread can be had; EINVAL if
+    /// `UROCE_FAULTS` cannot be understood; of opening the file of `UROCE_PCAP`; of socket(2),
     /// epoll_create(2).
     pub fn get() -> Result<Arc<Self>> {
         let mut place = NODE.get()?.lock();
@@ -63,7 +65,11 @@ impl Node {
     }
 
     fn open() -> Result<Self> {
-        let core = Arc::new(Core::open()?);
+        Self::open_with(Tools::from_environment()?)
+    }
+
+    fn open_with(tools: Tools) -> Result<Self> {
+        let core = Arc::new(Core::open(tools)?);
         let news = news::follow(&core);
         let helper = Helper::start(&core)?;
         Ok(Self {

@@ -103,7 +103,7 @@ impl<'a> Round<'a> {
             if !outbox.is_full() {
                 break;
             }
-            outbox.send(&self.core.counters);
+            self.core.send(&mut outbox, self.now);
         }
         self.outbox = Some(outbox);
     }
@@ -131,7 +131,7 @@ impl<'a> Round<'a> {
 
     fn send(&mut self) {
         if let Some(outbox) = &mut self.outbox {
-            outbox.send(&self.core.counters);
+            self.core.send(outbox, self.now);
         }
     }
 

@@ -4,16 +4,20 @@
 //! process it is not for. QP numbers name the process (see [`slot`]), and whoever gets such a
 //! packet hands it on.
 
+pub mod capture;
 pub mod doors;
+pub mod faults;
 pub mod outbox;
 pub mod slot;
 pub mod socket;
+pub mod tools;
 pub mod ways;
 
 pub use doors::Doors;
 pub use outbox::{Outbox, Path, Sender};
 pub use slot::Slot;
 pub use socket::Sockets;
+pub use tools::Tools;
 pub use ways::Ways;
 
 /// The UDP port of RoCE v2 (IBTA volume 1, annex A17).

@@ -1,5 +1,7 @@
 //! Packets on their way out: built in place one after the other, and sent in runs of one path.
 
+use super::capture::Record;
+use super::faults::{BadNetwork, Packet};
 use super::{PORT, Ways, slot};
 use kit::errno::Errno;
 use kit::sys::datagram::{Datagram, Datagrams};
@@ -8,6 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use uroce_engine::host::Fault;
+use uroce_engine::timer::Time;
 use uroce_engine::wire::icrc::{Icrc, Network, Route};
 use uroce_engine::wire::{Headers, ICRC_LEN, MAX_HEADERS, MAX_PAYLOAD};
 
@@ -98,9 +101,34 @@ impl Outbox {
     }
 
     /// Sends everything. What the kernel refuses is lost, and counted.
-    pub fn send(&mut self, counters: &Counters) {
+    pub fn send(&mut self, now: Time, counters: &Counters) {
+        let ways = Arc::clone(&self.ways);
         let mut runs = std::mem::take(&mut self.runs);
-        let mut rest = runs.as_slice();
+        match &ways.tools().network {
+            Some(network) => self.send_badly(now, network, &runs, counters),
+            None => self.send_runs(&runs, counters),
+        }
+        runs.clear();
+        self.runs = runs;
+        self.used = 0;
+    }
+
+    /// Sends packets one by one over a bad network.
+    fn send_badly(&self, now: Time, network: &BadNetwork, runs: &[Run], counters: &Counters) {
+        for run in runs {
+            let packet = Packet {
+                path: run.path,
+                port: run.port,
+                bytes: self.bytes(run).to_vec(),
+            };
+            for packet in network.take(now, packet) {
+                send_packet(&self.ways, &packet, counters);
+            }
+        }
+    }
+
+    fn send_runs(&mut self, runs: &[Run], counters: &Counters) {
+        let mut rest = runs;
         while let Some((first, others)) = rest.split_first() {
             let sent = self.send_some(rest);
             let (step, counter) = match sent {
@@ -114,13 +142,25 @@ impl Outbox {
                 }
                 _ => (1, &counters.refused),
             };
-            let packets: usize = rest.iter().take(step).map(|run| run.packets).sum();
+            let (now, later) = rest.split_at_checked(step).unwrap_or((rest, &[]));
+            let packets: usize = now.iter().map(|run| run.packets).sum();
             counter.fetch_add(u64::try_from(packets).unwrap_or(0), Relaxed);
-            rest = rest.get(step..).unwrap_or_default();
+            if sent.is_ok() && self.ways.tools().capture.is_some() {
+                now.iter().for_each(|run| self.capture(run));
+            }
+            rest = later;
         }
-        runs.clear();
-        self.runs = runs;
-        self.used = 0;
+    }
+
+    fn bytes(&self, run: &Run) -> &[u8] {
+        self.bytes.get(run.bytes.clone()).unwrap_or_default()
+    }
+
+    fn capture(&self, run: &Run) {
+        let packets = self.bytes(run).chunks(run.segment.max(1));
+        for (identification, packet) in (0..).zip(packets) {
+            capture(&self.ways, &run.path, run.port, identification, packet);
+        }
     }
 
     /// Sends the first runs that go by one socket; answers how many went.
@@ -138,7 +178,7 @@ impl Outbox {
     fn datagram(&self, run: &Run) -> Datagram<'_> {
         let segment = u16::try_from(run.segment).ok();
         Datagram {
-            data: self.bytes.get(run.bytes.clone()).unwrap_or_default(),
+            data: self.bytes(run),
             segment: segment.filter(|_| run.packets > 1),
             source: run.path.source,
             destination: run.path.destination,
@@ -157,26 +197,67 @@ impl Outbox {
             if let Some(packet) = self.bytes.get_mut(start..end) {
                 let _ = seal(packet, &run.path, run.port, 0);
             }
-            let one = Run {
-                bytes: start..end,
-                packets: 1,
-                ..run.clone()
+            let packet = Packet {
+                path: run.path,
+                port: run.port,
+                bytes: self.bytes.get(start..end).unwrap_or_default().to_vec(),
             };
-            let sent = loop {
-                match self.send_some(std::slice::from_ref(&one)) {
-                    Err(Errno(libc::EINTR)) => {}
-                    other => break other,
-                }
-            };
-            let counter = if sent.is_ok() {
-                &counters.sent
-            } else {
-                &counters.refused
-            };
-            counter.fetch_add(1, Relaxed);
+            send_packet(&self.ways, &packet, counters);
             start = end;
         }
     }
+}
+
+/// Sends a packet that is in no outbox.
+pub fn send_packet(ways: &Ways, packet: &Packet, counters: &Counters) {
+    let Packet { path, port, bytes } = packet;
+    let datagram = Datagram {
+        data: bytes,
+        segment: None,
+        source: path.source,
+        destination: path.destination,
+        port: PORT,
+        interface: path.interface,
+        hop_limit: path.hop_limit,
+        traffic_class: path.traffic_class,
+    };
+    let sent = loop {
+        let Some(socket) = ways.socket(path.destination, *port) else {
+            break false;
+        };
+        match Datagrams(std::iter::once(datagram)).send(socket) {
+            Err(Errno(libc::EINTR)) => {}
+            sent => break sent.is_ok(),
+        }
+    };
+    if !sent {
+        counters.refused.fetch_add(1, Relaxed);
+        return;
+    }
+    counters.sent.fetch_add(1, Relaxed);
+    capture(ways, path, *port, 0, bytes);
+}
+
+/// Time to live that the system gives where none was asked for, as far as a capture is concerned.
+const USUAL_HOPS: u8 = 64;
+
+fn capture(ways: &Ways, path: &Path, port: u16, identification: u16, payload: &[u8]) {
+    let Some(capture) = &ways.tools().capture else {
+        return;
+    };
+    capture.add(&Record {
+        source: path.source,
+        destination: path.destination,
+        ports: (port, PORT),
+        hop_limit: if path.hop_limit == 0 {
+            USUAL_HOPS
+        } else {
+            path.hop_limit
+        },
+        traffic_class: path.traffic_class,
+        identification,
+        payload,
+    });
 }
 
 /// What a queue pair hands its packets to.

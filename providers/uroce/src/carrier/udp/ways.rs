@@ -6,7 +6,7 @@
 //! receiving host; and a process that gets its packets by way of another can ask for them, by a
 //! socket connected to the sender's address and that port (see [`super::doors`]).
 
-use super::{PORT, Sockets, slot, socket};
+use super::{PORT, Sockets, Tools, slot, socket};
 use rustix::net::AddressFamily;
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -35,6 +35,7 @@ type Places = Box<[OnceLock<Option<OwnedFd>>]>;
 #[derive(Debug)]
 pub struct Ways {
     shared: Sockets,
+    tools: Tools,
     v4: Places,
     v6: Places,
     open: AtomicUsize,
@@ -45,10 +46,11 @@ pub struct Ways {
 impl Ways {
     /// With the sockets of port 4791 for what has no own.
     #[must_use]
-    pub fn new(shared: Sockets) -> Self {
+    pub fn new(shared: Sockets, tools: Tools) -> Self {
         let places = || (0..=slot::LAST + 1).map(|_| OnceLock::new()).collect();
         Self {
             shared,
+            tools,
             v4: places(),
             v6: places(),
             open: AtomicUsize::new(0),
@@ -61,6 +63,12 @@ impl Ways {
     #[must_use]
     pub fn shared(&self) -> &Sockets {
         &self.shared
+    }
+
+    /// What the environment asked for.
+    #[must_use]
+    pub fn tools(&self) -> &Tools {
+        &self.tools
     }
 
     fn own(&self, destination: IpAddr, slot: u16) -> Option<BorrowedFd<'_>> {
@@ -94,8 +102,11 @@ impl Ways {
             .or_else(|| self.shared.of(destination).ok())
     }
 
-    /// Whether runs can be sent to an address by one call.
+    /// Whether runs can be sent to an address by one call. On a bad network every packet is alone.
     pub fn takes_runs(&self, destination: IpAddr) -> bool {
+        if self.tools.network.is_some() {
+            return false;
+        }
         if !self.any_refused.load(Relaxed) {
             return true;
         }

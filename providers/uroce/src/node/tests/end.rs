@@ -1,12 +1,12 @@
 //! A queue pair of the engine with a simulated host, as an endpoint of a node.
 
-use super::super::{Endpoint, Incoming, Node};
-use crate::carrier::udp::{Path, Sender};
+use super::api::{Endpoint, Incoming, Node, Path, Sender};
 use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::sync::Arc;
 use uroce_engine::host::Fault;
 use uroce_engine::outgoing::{Outgoing, Payload};
+use uroce_engine::psn::Psn;
 use uroce_engine::qp::{Arrival, Config, Mtu, QueuePair, State};
 use uroce_engine::sim::{BASE, Setup, SimHost, step};
 use uroce_engine::timer::{AckTimeout, Time};
@@ -96,7 +96,13 @@ impl Endpoint for End {
 
 impl End {
     /// A queue pair in RESET.
-    pub fn new(node: &Arc<Node>, setup: &Setup, address: IpAddr, seed: u64) -> Arc<Self> {
+    pub fn new(
+        node: &Arc<Node>,
+        setup: &Setup,
+        address: IpAddr,
+        seed: u64,
+        bytes: usize,
+    ) -> Arc<Self> {
         let mut made = None;
         let number = node.attach(|number| {
             let config = Config {
@@ -110,7 +116,7 @@ impl End {
             };
             let inner = Inner {
                 qp: QueuePair::new(config),
-                host: SimHost::sized(seed, 8 << 20),
+                host: SimHost::sized(seed, bytes),
                 path: path(address),
             };
             let end = Arc::new(Self {
@@ -126,10 +132,15 @@ impl End {
     }
 
     pub fn connect(&self, setup: &Setup, peer: u32) {
+        self.connect_to(setup, peer, setup.psn);
+    }
+
+    pub fn connect_to(&self, setup: &Setup, peer: u32, rq_psn: Psn) {
         let inner = &mut *self.inner.lock();
         for to in [State::Init, State::Rtr, State::Rts] {
             let mut modify = step(setup, setup.service, peer, to);
             // 67 ms: the other side may have to wait for a CPU.
+            modify.values.rq_psn = rq_psn;
             modify.values.timeout = AckTimeout::new(14).expect("a code");
             assert_eq!(inner.qp.modify(&modify, &mut inner.host), Ok(()));
         }
@@ -191,11 +202,11 @@ pub fn data(offset: u64, length: u32) -> Data {
     Data::Sges(vec![sge(offset, length)])
 }
 
-/// Two connected queue pairs, one on each node.
-pub fn pair(nodes: [&Arc<Node>; 2], setup: &Setup, address: IpAddr) -> [Arc<End>; 2] {
+/// Two connected queue pairs, one on each node, each with so many bytes of memory.
+pub fn pair(nodes: [&Arc<Node>; 2], setup: &Setup, address: IpAddr, bytes: usize) -> [Arc<End>; 2] {
     let ends = [
-        End::new(nodes[0], setup, address, 1),
-        End::new(nodes[1], setup, address, 2),
+        End::new(nodes[0], setup, address, 1, bytes),
+        End::new(nodes[1], setup, address, 2, bytes),
     ];
     ends[0].connect(setup, ends[1].number);
     ends[1].connect(setup, ends[0].number);

@@ -2,10 +2,15 @@
 
 use super::end::{End, data, pair, setup};
 use super::there;
+use crate::carrier::udp::Tools;
+use crate::carrier::udp::faults::{BadNetwork, Faults};
 use crate::node::{Interest, Node};
+use kit::errno::Errno;
 use parking_lot::Mutex;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 use std::sync::mpsc;
 use uroce_engine::qp::Service;
@@ -14,8 +19,12 @@ use uroce_engine::work::{Destination, Remote, Request, Status, WorkRequest};
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+/// The index of the loopback interface in every namespace.
+const LO: u32 = 1;
 /// Bytes of the long messages.
-const LONG: u32 = 1_000_003;
+const LONG: u32 = 200_003;
+/// Bytes of memory for what [`exchange`] does.
+const MEMORY: usize = 1 << 20;
 
 /// One at a time: nodes are many in one process here.
 static TURN: Mutex<()> = Mutex::new(());
@@ -42,19 +51,19 @@ fn request(id: u64, request: Request, offset: u64, length: u32) -> WorkRequest {
 fn exchange(ends: &[Arc<End>; 2], polling: bool) {
     for [from, to] in [[0, 1], [1, 0]].map(|pair: [usize; 2]| pair.map(|at| &ends[at])) {
         let text = from.bytes(0, LONG);
-        to.post_receive(7, 2 << 20, LONG);
+        to.post_receive(7, 256 << 10, LONG);
         from.post(request(1, Request::Send, 0, LONG));
-        from.post(request(2, Request::Write(remote(4 << 20)), 0, LONG));
-        let theirs = to.bytes(1 << 20, LONG);
-        from.post(request(3, Request::Read(remote(1 << 20)), 6 << 20, LONG));
+        from.post(request(2, Request::Write(remote(512 << 10)), 0, LONG));
+        let theirs = to.bytes(0, LONG);
+        from.post(request(3, Request::Read(remote(0)), 768 << 10, LONG));
         let done = from.wait(3, polling);
         let ids: Vec<_> = done.iter().map(|one| (one.id, one.status)).collect();
         assert_eq!(ids, [1, 2, 3].map(|id| (id, Status::Success)));
         let got = to.wait(1, polling);
         assert_eq!((got[0].id, got[0].length), (7, LONG));
-        assert!(to.bytes(2 << 20, LONG) == text);
-        assert!(to.bytes(4 << 20, LONG) == text);
-        assert!(from.bytes(6 << 20, LONG) == theirs);
+        assert!(to.bytes(256 << 10, LONG) == text);
+        assert!(to.bytes(512 << 10, LONG) == text);
+        assert!(from.bytes(768 << 10, LONG) == theirs);
     }
 }
 
@@ -68,7 +77,7 @@ fn a_node_talks_to_itself() {
     let node = node();
     for address in [V4, V6] {
         for polling in [true, false] {
-            let ends = pair([&node, &node], &setup(Service::Rc), address);
+            let ends = pair([&node, &node], &setup(Service::Rc), address, MEMORY);
             exchange(&ends, polling);
             ends.iter().for_each(|end| node.detach(end.number));
         }
@@ -85,9 +94,156 @@ fn nodes_share_the_port() {
     let nodes: Vec<_> = (0..3).map(|_| node()).collect();
     for address in [V4, V6] {
         for other in &nodes {
-            let ends = pair([&nodes[0], other], &setup(Service::Rc), address);
+            let ends = pair([&nodes[0], other], &setup(Service::Rc), address, MEMORY);
             exchange(&ends, true);
             exchange(&ends, false);
+        }
+    }
+}
+
+#[test]
+#[ignore = "in_a_namespace runs it"]
+fn a_bad_network_only_takes_longer() {
+    let _turn = TURN.lock();
+    if !there() {
+        return;
+    }
+    let text = "loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=0-100us,seed=5";
+    let tools = || Tools {
+        network: Some(BadNetwork::new(Faults::parse(text).expect("faults"))),
+        capture: None,
+    };
+    let node = || Arc::new(Node::open_with(tools()).expect("a node"));
+    let (left, right) = (node(), node());
+    for address in [V4, V6] {
+        let ends = pair([&left, &right], &setup(Service::Rc), address, MEMORY);
+        exchange(&ends, true);
+        exchange(&ends, false);
+    }
+}
+
+#[test]
+#[ignore = "in_a_namespace runs it"]
+fn groups_reach_all_members_of_all_processes() {
+    let _turn = TURN.lock();
+    if !there() {
+        return;
+    }
+    let nodes = [node(), node()];
+    let setup = setup(Service::Ud);
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: multicast needs an address that only root can give");
+        return;
+    }
+    // Linux takes no multicast from 127.0.0.1 (ip_mc_validate_source).
+    let ours = Ipv4Addr::new(10, 77, 1, 1).into();
+    let groups: [(IpAddr, IpAddr); 1] = [(ours, Ipv4Addr::new(239, 7, 7, 7).into())];
+    for (address, group) in groups {
+        let end = |node| End::new(node, &setup, address, 1, 1024);
+        let members = [end(&nodes[0]), end(&nodes[0]), end(&nodes[1])];
+        let stranger = end(&nodes[1]);
+        for one in members.iter().chain([&stranger]) {
+            one.connect(&setup, 0);
+            one.inner.lock().path.destination = group;
+            one.inner.lock().path.interface = LO;
+            one.post_receive(3, 0, 48);
+        }
+        for one in &members {
+            assert_eq!(one.node.join(group, LO, one.number), Ok(()));
+            assert_eq!(one.node.join(group, LO, one.number), Ok(()));
+        }
+        let mut send = request(4, Request::Send, 64, 8);
+        send.destination = Some(Destination {
+            address: 0,
+            qpn: 0x00ff_ffff,
+            qkey: 0x1111_1111,
+        });
+        // From one who is no member, and one who is: it hears itself.
+        for from in [&stranger, &members[0]] {
+            from.post(send.clone());
+            let own = usize::from(from.number == members[0].number);
+            let done = from.wait(1 + own, true);
+            assert_eq!(done[0].status, Status::Success);
+            for to in &members[own..] {
+                assert_eq!(to.wait(1, true)[0].length, 48);
+            }
+            members.iter().for_each(|one| one.post_receive(3, 0, 48));
+        }
+        assert!(stranger.completions().is_empty());
+        let [first, second, third] = &members;
+        assert_eq!(first.node.leave(group, LO, first.number), Ok(()));
+        assert_eq!(first.node.leave(group, LO, first.number), Err(Errno::INVAL));
+        third.node.detach(third.number);
+        stranger.post(send);
+        assert_eq!(second.wait(1, true).len(), 1);
+        assert!(first.completions().is_empty());
+        let node = &first.node;
+        assert_eq!(node.join(address, LO, first.number), Err(Errno::INVAL));
+        assert_eq!(node.join(group, 9999, first.number), Err(Errno::NODEV));
+    }
+}
+
+#[test]
+#[ignore = "in_a_namespace runs it"]
+fn hostile_packets_change_nothing() {
+    let _turn = TURN.lock();
+    if !there() {
+        return;
+    }
+    let node = node();
+    let ends = pair([&node, &node], &setup(Service::Rc), V4, MEMORY);
+    let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+    let slots = UnixDatagram::unbound().expect("a socket");
+    let name = format!("uroce/{}", node.slot());
+    let name = std::os::unix::net::SocketAddr::from_abstract_name(name).expect("a name");
+    let before = ends[1].bytes(0, 4096);
+    let mut state = 1u64;
+    for round in 0..20_000u32 {
+        let mut bytes = vec![0u8; usize::try_from(round % 200).expect("small")];
+        for byte in &mut bytes {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            *byte = state.to_be_bytes()[0];
+        }
+        // For this queue pair, for dead slots, for anybody.
+        let number = match round % 4 {
+            0 => ends[1].number,
+            1 => 0x00ff_ffff,
+            2 => round << 10,
+            _ => round,
+        };
+        if let Some(place) = bytes.get_mut(5..8) {
+            place.copy_from_slice(&number.to_be_bytes()[1..]);
+        }
+        let _ = socket.send_to(&bytes, (Ipv4Addr::LOCALHOST, 4791));
+        slots.set_nonblocking(true).expect("an option");
+        let _ = slots.send_to_addr(&bytes, &name);
+        node.progress();
+    }
+    assert!(ends[1].bytes(0, 4096) == before);
+    assert_eq!(ends[1].inner.lock().qp.counters().packets_received, 0);
+    exchange(&ends, true);
+}
+
+#[test]
+#[ignore = "in_a_namespace runs it"]
+fn after_detaching_nobody_is_called() {
+    let _turn = TURN.lock();
+    if !there() {
+        return;
+    }
+    let node = node();
+    for _ in 0..50 {
+        let ends = pair([&node, &node], &setup(Service::Rc), V4, MEMORY);
+        ends[1].post_receive(1, 0, LONG);
+        ends[0].post(request(1, Request::Send, 0, LONG));
+        let [first, second] = ends;
+        node.detach(second.number);
+        node.detach(first.number);
+        for end in [first, second] {
+            // The node's are gone.
+            assert_eq!(Arc::strong_count(&end), 1);
         }
     }
 }
@@ -102,8 +258,8 @@ fn datagrams_show_where_they_came_from() {
     let (left, right) = (node(), node());
     for address in [V4, V6] {
         let setup = setup(Service::Ud);
-        let from = End::new(&left, &setup, address, 1);
-        let to = End::new(&right, &setup, address, 2);
+        let from = End::new(&left, &setup, address, 1, 1024);
+        let to = End::new(&right, &setup, address, 2, 1024);
         from.connect(&setup, 0);
         to.connect(&setup, 0);
         to.post_receive(5, 0, 140);
@@ -150,7 +306,7 @@ fn a_silent_peer_is_found_out_by_the_helper() {
     let node = node();
     let mut setup = setup(Service::Rc);
     setup.retry_cnt = 2;
-    let ends = pair([&node, &node], &setup, V4);
+    let ends = pair([&node, &node], &setup, V4, 1024);
     node.detach(ends[1].number);
     ends[0].post(request(9, Request::Send, 0, 10));
     let done = ends[0].wait(1, false);

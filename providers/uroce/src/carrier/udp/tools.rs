@@ -1,0 +1,40 @@
+//! What the environment asks of the carrier.
+
+use super::capture::{self, Capture};
+use super::faults::{self, BadNetwork, Faults};
+use kit::errno::{Errno, Result};
+
+/// A bad network and a capture, where wanted.
+#[derive(Debug, Default)]
+pub struct Tools {
+    /// `UROCE_FAULTS`.
+    pub network: Option<BadNetwork>,
+    /// `UROCE_PCAP`.
+    pub capture: Option<Capture>,
+}
+
+impl Tools {
+    /// Those that the environment names; none in a program that runs with more rights than whoever
+    /// started it.
+    ///
+    /// # Errors
+    /// EINVAL if `UROCE_FAULTS` cannot be understood; of opening the capture's file.
+    pub fn from_environment() -> Result<Self> {
+        use rustix::process::{getegid, geteuid, getgid, getuid};
+        if getuid() != geteuid() || getgid() != getegid() {
+            return Ok(Self::default());
+        }
+        let value = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let mut tools = Self::default();
+        if let Some(text) = value(faults::VARIABLE) {
+            let faults = text.to_str().map(Faults::parse);
+            let faults = faults.and_then(core::result::Result::ok);
+            tools.network = Some(BadNetwork::new(faults.ok_or(Errno::INVAL)?));
+        }
+        if let Some(name) = value(capture::VARIABLE) {
+            let name = name.to_str().ok_or(Errno::INVAL)?;
+            tools.capture = Some(Capture::open(name)?);
+        }
+        Ok(tools)
+    }
+}
