@@ -3,6 +3,7 @@
 pub mod application;
 pub mod attr;
 mod careful;
+pub mod child;
 pub mod command;
 pub mod datagram;
 pub mod device_memory;

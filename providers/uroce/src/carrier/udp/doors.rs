@@ -4,11 +4,12 @@
 //! source. So when packets of a sender reached us by way of another process, and their source port
 //! names our slot, we open one connected to that address and port. Nobody else wants these packets.
 
-use super::{socket, ways};
+use super::socket::{self, Socket};
+use super::ways;
 use kit::errno::Result;
 use kit::sys::datagram::Received;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Doors at most; beyond, packets go on being handed on.
 const MOST: usize = 32;
@@ -18,7 +19,7 @@ struct Door {
     ours: IpAddr,
     theirs: IpAddr,
     interface: u32,
-    socket: OwnedFd,
+    socket: Socket,
 }
 
 /// The doors of a process.

@@ -6,6 +6,7 @@
 //! others got by mistake: a head that says what the Internet header said, then the datagrams.
 //! Nothing in it is trusted more than a datagram from the network, since anybody may send here.
 
+use super::socket::Socket;
 use kit::errno::{Errno, Result};
 use kit::sys::datagram::Received;
 use rustix::io::{Errno as SystemErrno, IoSlice};
@@ -14,7 +15,7 @@ use rustix::net::{
 };
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Bits of a QP number that count the process's queue pairs.
 pub const INDEX_BITS: u32 = 14;
@@ -35,7 +36,7 @@ pub fn of(qpn: u32) -> u16 {
 #[derive(Debug)]
 pub struct Slot {
     number: u16,
-    socket: OwnedFd,
+    socket: Socket,
 }
 
 fn name(slot: u16) -> Result<SocketAddrUnix> {
@@ -56,7 +57,10 @@ impl Slot {
         for step in 0..slots {
             let number = 1 + u16::try_from((start + step) % slots).unwrap_or(0);
             match net::bind(&socket, &name(number)?) {
-                Ok(()) => return Ok(Self { number, socket }),
+                Ok(()) => {
+                    let socket = Socket::new(socket);
+                    return Ok(Self { number, socket });
+                }
                 Err(SystemErrno::ADDRINUSE) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -2,6 +2,7 @@
 
 use super::PORT;
 use kit::errno::{Errno, Result};
+use kit::sys::child::ParentOnly;
 use kit::sys::datagram;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -16,8 +17,33 @@ const SEND_PATIENCE: Duration = Duration::from_millis(20);
 /// Port 4791 of both families.
 #[derive(Debug)]
 pub struct Sockets {
-    v4: OwnedFd,
-    v6: Option<OwnedFd>,
+    v4: Socket,
+    v6: Option<Socket>,
+}
+
+/// A socket that a forked child does not get: it would go on taking packets that nobody reads.
+#[derive(Debug)]
+pub struct Socket {
+    /// Dropped first.
+    _here: Option<ParentOnly>,
+    socket: OwnedFd,
+}
+
+impl Socket {
+    /// Keeps a socket out of forked children, as far as there is room for that.
+    #[must_use]
+    pub fn new(socket: OwnedFd) -> Self {
+        Self {
+            _here: ParentOnly::new(socket.as_fd()).ok(),
+            socket,
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
 }
 
 impl Sockets {
@@ -44,7 +70,7 @@ impl Sockets {
     /// The socket of IPv6, if there is one.
     #[must_use]
     pub fn v6(&self) -> Option<BorrowedFd<'_>> {
-        self.v6.as_ref().map(OwnedFd::as_fd)
+        self.v6.as_ref().map(Socket::as_fd)
     }
 
     /// The socket for an address.
@@ -59,12 +85,12 @@ impl Sockets {
     }
 }
 
-fn open(family: AddressFamily, port: u16) -> Result<OwnedFd> {
+fn open(family: AddressFamily, port: u16) -> Result<Socket> {
     let socket = shared(family)?;
     receiving(&socket, family)?;
     large(&socket)?;
     net::bind(&socket, &SocketAddr::new(any(family), port))?;
-    Ok(socket)
+    Ok(Socket::new(socket))
 }
 
 /// A socket that packets only go out by.
@@ -84,7 +110,7 @@ pub fn sending(family: AddressFamily, port: u16) -> Result<OwnedFd> {
 ///
 /// # Errors
 /// Of socket(2), bind(2), connect(2).
-pub fn connected(ours: SocketAddr, theirs: SocketAddr) -> Result<OwnedFd> {
+pub fn connected(ours: SocketAddr, theirs: SocketAddr) -> Result<Socket> {
     let family = match ours {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
@@ -94,7 +120,7 @@ pub fn connected(ours: SocketAddr, theirs: SocketAddr) -> Result<OwnedFd> {
     large(&socket)?;
     net::bind(&socket, &ours)?;
     net::connect(&socket, &theirs)?;
-    Ok(socket)
+    Ok(Socket::new(socket))
 }
 
 fn any(family: AddressFamily) -> IpAddr {

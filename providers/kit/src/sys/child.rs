@@ -1,0 +1,100 @@
+//! Descriptors that a forked child shall not have.
+//!
+//! Close-on-exec does nothing for a child that never calls exec. Where its copy would do harm (a
+//! socket that goes on taking a share of a port's packets, a name that stays taken after the
+//! parent's end), a descriptor is registered here, and fork(2) closes it in the child. A bare
+//! clone(2) does not.
+
+use crate::errno::{Errno, Result};
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicI32, Ordering::SeqCst};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::sync::OnceLock;
+
+/// Descriptors at most.
+const MOST: usize = 256;
+const NONE: RawFd = -1;
+
+static DESCRIPTORS: [AtomicI32; MOST] = [const { AtomicI32::new(NONE) }; MOST];
+
+/// A registration, until it is dropped. To be dropped before the descriptor is closed.
+#[derive(Debug)]
+pub struct ParentOnly(&'static AtomicI32);
+
+impl ParentOnly {
+    /// Registers a descriptor. In the child its number is free, or already another's: whoever has
+    /// the value there must not close it.
+    ///
+    /// # Errors
+    /// ENOMEM if 256 are registered, or of pthread_atfork(3).
+    pub fn new(fd: BorrowedFd<'_>) -> Result<Self> {
+        static HANDLER: OnceLock<c_int> = OnceLock::new();
+        // SAFETY: a handler that lives as long as the library, which is not unloaded while a
+        // provider's device is open (glibc takes the handlers of an unloaded library away).
+        let failed =
+            *HANDLER.get_or_init(|| unsafe { libc::pthread_atfork(None, None, Some(in_child)) });
+        if failed != 0 {
+            return Err(Errno(failed));
+        }
+        let claim = |place: &&AtomicI32| {
+            let claimed = place.compare_exchange(NONE, fd.as_raw_fd(), SeqCst, SeqCst);
+            claimed.is_ok()
+        };
+        let place = DESCRIPTORS.iter().find(claim).ok_or(Errno::NOMEM)?;
+        Ok(Self(place))
+    }
+}
+
+impl Drop for ParentOnly {
+    fn drop(&mut self) {
+        self.0.store(NONE, SeqCst);
+    }
+}
+
+/// Only what is allowed after fork(2) in a process of several threads: atomics and close(2).
+unsafe extern "C" fn in_child() {
+    for place in &DESCRIPTORS {
+        let fd = place.swap(NONE, SeqCst);
+        if fd != NONE {
+            // SAFETY: the parent's owner is not in this process; nobody uses its number here.
+            unsafe { libc::close(fd) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    fn open_in_child(fd: RawFd) -> bool {
+        // SAFETY: the child calls fcntl(2) and _exit(2) only.
+        match unsafe { libc::fork() } {
+            0 => {
+                // SAFETY: as above.
+                let open = unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0;
+                // SAFETY: as above.
+                unsafe { libc::_exit(c_int::from(open)) }
+            }
+            child => {
+                let mut status = 0;
+                // SAFETY: waits for the child just made.
+                unsafe { libc::waitpid(child, &raw mut status, 0) };
+                assert!(libc::WIFEXITED(status));
+                libc::WEXITSTATUS(status) == 1
+            }
+        }
+    }
+
+    #[test]
+    fn a_child_has_none_of_them() {
+        let (near, _far) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        let fd = near.as_fd().as_raw_fd();
+        assert!(open_in_child(fd));
+        let registered = ParentOnly::new(near.as_fd()).expect("registered");
+        assert!(!open_in_child(fd));
+        assert!(!open_in_child(fd));
+        drop(registered);
+        assert!(open_in_child(fd));
+    }
+}
