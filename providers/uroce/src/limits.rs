@@ -20,11 +20,15 @@ pub const MAX_QP: u32 = (1 << 14) - 2;
 /// Request packets of one queue pair under way.
 pub const MAX_IN_FLIGHT: u32 = 64;
 
+/// `vendor_id` of devices without one (24 bits, as an OUI), which soft-RoCE in the kernel has too.
+const NO_VENDOR: u32 = 0x00ff_ffff;
+
 /// `struct ibv_device_attr_ex`, but for what is the device's own (GUIDs).
 pub fn tell(attr: &mut ibv_device_attr_ex) {
     let number = |value: u32| i32::try_from(value).unwrap_or(i32::MAX);
     let many = number(memory::MAX_REGIONS);
     let orig = &mut attr.orig_attr;
+    orig.vendor_id = NO_VENDOR;
     orig.max_mr_size = u64::MAX;
     orig.page_size_cap = 0xffff_f000;
     orig.max_qp = number(MAX_QP);

@@ -225,6 +225,14 @@ impl Cq {
         Ok(())
     }
 
+    /// Drops the completions of a queue pair that goes back to RESET or away: nobody knows its
+    /// requests any more.
+    pub fn forget(&self, qp_num: u32) {
+        let mut ring = self.ring.lock();
+        ring.entries.retain(|waiting| waiting.wc.qp_num != qp_num);
+        self.length.store(ring.entries.len(), Ordering::Release);
+    }
+
     /// The queue goes: events that the application was handed.
     pub fn told(&self) -> Told {
         Told {

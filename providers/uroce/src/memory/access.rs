@@ -40,12 +40,13 @@ pub const WINDOW: u32 = IBV_ACCESS_REMOTE_WRITE
     | IBV_ACCESS_ZERO_BASED
     | FLUSH_GLOBAL;
 
-/// Whether a region of these flags can have a window of those.
+/// Whether a region of these flags can have a window of those. `IBV_ACCESS_LOCAL_WRITE` says nothing
+/// of a window, and programs give it; other providers pass over it too.
 pub fn admits(region: u32, window: u32) -> bool {
     let changes = window & REMOTE_CHANGES != 0;
     region & IBV_ACCESS_MW_BIND != 0
         && region & IBV_ACCESS_ZERO_BASED == 0
-        && window & !WINDOW == 0
+        && window & !(WINDOW | IBV_ACCESS_LOCAL_WRITE) == 0
         && (!changes || region & IBV_ACCESS_LOCAL_WRITE != 0)
 }
 

@@ -13,6 +13,17 @@ const LOG_PAGE: u32 = 12;
 
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
 
+/// Offsets and lengths of copies are multiples of this.
+const WORD: usize = 4;
+
+fn aligned(offset: u64, length: usize) -> Result<usize> {
+    let at = usize::try_from(offset).map_err(|_| Errno(libc::EFAULT))?;
+    if at.is_multiple_of(WORD) && length.is_multiple_of(WORD) {
+        return Ok(at);
+    }
+    Err(Errno::INVAL)
+}
+
 /// A block of device memory. Regions of it keep the bytes when it is gone.
 #[derive(Debug)]
 pub struct Dm(Arc<DeviceMemory>);
@@ -42,18 +53,19 @@ impl Dm {
     /// ibv_memcpy_to_dm(3).
     ///
     /// # Errors
-    /// EFAULT beyond the end.
+    /// EFAULT beyond the end; EINVAL for an offset or length that is no multiple of 4, as devices
+    /// with such memory have it: a program that works here works there.
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
-        let at = usize::try_from(offset).map_err(|_| Errno(libc::EFAULT))?;
+        let at = aligned(offset, data.len())?;
         self.0.write(at, data).map_err(|_| Errno(libc::EFAULT))
     }
 
     /// ibv_memcpy_from_dm(3).
     ///
     /// # Errors
-    /// EFAULT beyond the end.
+    /// As for [`Dm::write`].
     pub fn read(&self, offset: u64, data: &mut [u8]) -> Result<()> {
-        let at = usize::try_from(offset).map_err(|_| Errno(libc::EFAULT))?;
+        let at = aligned(offset, data.len())?;
         self.0.read(at, data).map_err(|_| Errno(libc::EFAULT))
     }
 

@@ -80,12 +80,16 @@ pub fn mtu(code: ibv_mtu) -> Result<Mtu> {
     Mtu::from_code(code).ok_or(Errno::INVAL)
 }
 
-/// What a queue pair can be told to let a peer do.
+/// Flags of regions, which the call takes too; those that say nothing of a queue pair are passed
+/// over, as the kernel does.
 const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_REMOTE_WRITE
     | IBV_ACCESS_REMOTE_READ
     | IBV_ACCESS_REMOTE_ATOMIC
-    | IBV_ACCESS_MW_BIND;
+    | IBV_ACCESS_MW_BIND
+    | IBV_ACCESS_ZERO_BASED
+    | IBV_ACCESS_ON_DEMAND
+    | IBV_ACCESS_HUGETLB;
 
 fn access(flags: u32) -> Result<Access> {
     if flags & !(ACCESS | IBV_ACCESS_OPTIONAL_RANGE) != 0 {

@@ -18,13 +18,14 @@ use crate::memory::{Binding, Keys, Mw, PdId, Peer};
 use crate::node::{Endpoint, Incoming, Node};
 use crate::receive::{ReceiveQueue, Srq};
 use crate::xrcd::Xrcd;
-use crate::{address, limits};
+use crate::{address, clock, limits};
 use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{BindInfo, ReceiveRequest, SendRequest, Token};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use uroce_engine::host::{Fault, NoReceive};
 use uroce_engine::outgoing::{Outgoing, Payload};
 use uroce_engine::qp::{Arrival, Config, Mask, QueuePair, Refused, Service, State};
@@ -71,6 +72,9 @@ pub struct Core {
     /// The names by which applications know it in events: more than one for an XRC target that was
     /// opened again.
     tokens: Mutex<Vec<Token>>,
+    /// A completion found a queue without room; set under the lock of `inner`, and looked at when
+    /// the engine has answered.
+    overran: AtomicBool,
     /// Multicast groups it is attached to.
     pub(super) groups: Mutex<Groups>,
     inner: Mutex<Inner>,
@@ -88,13 +92,23 @@ struct Inner {
 }
 
 impl Inner {
-    fn split<'a>(&'a mut self, core: &'a Core) -> (&'a mut QueuePair, Surroundings<'a>) {
+    fn split<'a>(&'a mut self, core: &'a Core, now: Time) -> (&'a mut QueuePair, Surroundings<'a>) {
         let host = Surroundings {
             core,
             binds: &mut self.binds,
             domain: self.domain,
+            now,
         };
         (&mut self.engine, host)
+    }
+
+    /// After calls of the engine: a completion queue that had no room takes its queue pairs with it
+    /// (IBTA volume 1, 10.2.6.2).
+    fn follow(&mut self, core: &Core, now: Time) {
+        if core.overran.swap(false, Ordering::Relaxed) {
+            let (engine, mut host) = self.split(core, now);
+            engine.fatal(&mut host);
+        }
     }
 }
 
@@ -109,6 +123,7 @@ impl Core {
             pd: parts.pd,
             receives: owns.then(|| ReceiveQueue::new(cap.max_recv_wr, cap.max_recv_sge)),
             tokens: Mutex::new(vec![token]),
+            overran: AtomicBool::new(false),
             groups: Mutex::default(),
             inner: Mutex::new(Inner {
                 engine: QueuePair::new(Config {
@@ -156,9 +171,17 @@ impl Core {
 
     /// Calls the engine, with its surroundings.
     fn with<T>(&self, call: impl FnOnce(&mut QueuePair, &mut Surroundings<'_>) -> T) -> T {
+        let now = clock::now();
         let mut inner = self.inner.lock();
-        let (engine, mut host) = inner.split(self);
-        call(engine, &mut host)
+        let (engine, mut host) = inner.split(self, now);
+        let answer = call(engine, &mut host);
+        inner.follow(self, now);
+        answer
+    }
+
+    /// A completion found its queue without room.
+    pub fn overrun(&self) {
+        self.overran.store(true, Ordering::Relaxed);
     }
 
     /// ibv_modify_qp(3); answers the state after it.
@@ -174,8 +197,10 @@ impl Core {
             None
         };
         let inner = &mut *self.inner.lock();
-        let (engine, mut host) = inner.split(self);
+        let now = clock::now();
+        let (engine, mut host) = inner.split(self, now);
         engine.modify(&modify, &mut host).map_err(errno)?;
+        inner.follow(self, now);
         if let Some(path) = path {
             inner.path = Some(path);
             inner.av = Some(attr.ah_attr);
@@ -185,11 +210,22 @@ impl Core {
             inner.path = None;
             inner.av = None;
             inner.binds.clear();
+            self.forget_completions();
             if let Some(receives) = &self.receives {
                 receives.clear();
             }
         }
         Ok(attributes::qp_state(state))
+    }
+
+    /// Drops its completions that were not polled.
+    pub fn forget_completions(&self) {
+        for cq in [&self.parts.send_cq, &self.parts.recv_cq]
+            .into_iter()
+            .flatten()
+        {
+            cq.forget(self.number);
+        }
     }
 
     /// ibv_query_qp(3).
@@ -214,16 +250,18 @@ impl Core {
         requests: &mut dyn Iterator<Item = SendRequest<'_, Context>>,
     ) -> Result<()> {
         let mut taken = Ok(());
+        let now = clock::now();
         {
             let inner = &mut *self.inner.lock();
             for given in requests {
                 let converted = self.posting(inner).convert(&given);
-                let (engine, mut host) = inner.split(self);
+                let (engine, mut host) = inner.split(self, now);
                 taken = converted.and_then(|wr| engine.post_send(wr, &mut host).map_err(errno));
                 if taken.is_err() {
                     break;
                 }
             }
+            inner.follow(self, now);
         }
         self.parts.node.post(self.number);
         taken
@@ -248,10 +286,12 @@ impl Core {
                 inner.engine.may_post(&wr).map_err(errno)?;
                 converted.push(wr);
             }
-            let (engine, mut host) = inner.split(self);
+            let now = clock::now();
+            let (engine, mut host) = inner.split(self, now);
             for wr in converted {
                 engine.post_send(wr, &mut host).map_err(errno)?;
             }
+            inner.follow(self, now);
         }
         self.parts.node.post(self.number);
         Ok(())
@@ -361,8 +401,10 @@ impl Core {
                 length: info.length,
                 access: info.access,
             }));
-            let (engine, mut host) = inner.split(self);
+            let now = clock::now();
+            let (engine, mut host) = inner.split(self, now);
             engine.post_send(wr, &mut host).map_err(errno)?;
+            inner.follow(self, now);
         }
         self.parts.node.post(self.number);
         Ok(rkey)
@@ -418,14 +460,15 @@ impl Endpoint for Core {
         if let Some(srq) = srqn.and_then(|number| self.shared(number)) {
             inner.domain = srq.pd();
         }
-        let (engine, mut host) = inner.split(self);
+        let (engine, mut host) = inner.split(self, now);
         engine.receive(now, &arrival, &mut host);
+        inner.follow(self, now);
     }
 
     fn transmit(&self, now: Time, out: &mut Sender<'_>) {
         let mut inner = self.inner.lock();
         let (peer, domain) = (inner.path, inner.domain);
-        let (engine, mut host) = inner.split(self);
+        let (engine, mut host) = inner.split(self, now);
         while !out.is_full() {
             let Some(outgoing) = engine.transmit(now, &mut host) else {
                 break;
@@ -435,6 +478,7 @@ impl Endpoint for Core {
                 engine.gather_failed(origin, &mut host);
             }
         }
+        inner.follow(self, now);
     }
 
     fn on_time(&self, now: Time) {

@@ -9,6 +9,7 @@ use kit::abi::*;
 use uroce_engine::host::{
     Atomic, Fault, Host, LocalAccess, NoReceive, ReceiveSource, RemoteAccess, RemoteRange,
 };
+use uroce_engine::timer::Time;
 use uroce_engine::work::{Completion, Event, Receive, Sge};
 
 /// The surroundings of one queue pair, lent to its engine for one call.
@@ -17,6 +18,8 @@ pub struct Surroundings<'a> {
     pub core: &'a Core,
     /// Its requests to bind.
     pub binds: &'a mut Binds,
+    /// The time of what happens.
+    pub now: Time,
     /// The protection domain: for an XRC target that of the shared receive queue that the request
     /// names (IBTA volume 1, annex A14).
     pub domain: PdId,
@@ -84,9 +87,11 @@ impl Host for Surroundings<'_> {
     }
 
     fn complete(&mut self, completion: Completion) {
-        let entry = Entry::new(completion, self.core.number);
-        if let Some(cq) = self.core.queue_of(&completion) {
-            cq.push(entry);
+        let entry = Entry::new(completion, self.core.number).at(self.now);
+        if let Some(cq) = self.core.queue_of(&completion)
+            && !cq.push(entry)
+        {
+            self.core.overrun();
         }
     }
 

@@ -35,6 +35,7 @@ impl Qp {
         let (left, told) = core.closed(self.token);
         if left == 0 {
             core.node().detach(core.number);
+            core.forget_completions();
             if let Some(xrcd) = core.xrcd() {
                 xrcd.remove_target(core.number);
             }

@@ -358,13 +358,15 @@ fn device_memory_is_of_its_own_and_zero_based() {
     assert_eq!(dm.read(0, &mut bytes), Ok(()));
     assert_eq!(bytes[..16], [0; 16]);
     assert_eq!(bytes[16..24], (one + 1).to_ne_bytes());
-    assert_eq!(dm.write(60, &[0; 5]), Err(EFAULT));
-    assert_eq!(dm.read(u64::MAX, &mut bytes), Err(EFAULT));
+    assert_eq!(dm.write(60, &[0; 8]), Err(EFAULT));
+    assert_eq!(dm.read(u64::MAX - 3, &mut bytes), Err(EFAULT));
+    assert_eq!(dm.write(56, &[0; 3]), Err(Errno::INVAL));
+    assert_eq!(dm.read(2, &mut bytes[..4]), Err(Errno::INVAL));
     drop(dm);
     assert_eq!(keys.read(who, mr.key(), 0, &mut bytes[..16]), Ok(()));
     let all = Dm::new(MAX_DEVICE_MEMORY, 0).expect("all of it");
-    let last = u64::try_from(MAX_DEVICE_MEMORY - 1).expect("small");
-    assert_eq!(all.write(last, &[1]), Ok(()));
+    let last = u64::try_from(MAX_DEVICE_MEMORY - 4).expect("small");
+    assert_eq!(all.write(last, &[1; 4]), Ok(()));
 }
 
 #[test]
