@@ -190,7 +190,18 @@ impl Core {
     /// EINVAL for a transition, attribute or value that there is not; EOPNOTSUPP for an alternate
     /// path. Then nothing has changed.
     pub fn modify(&self, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
+        let state = self.change(attr, mask)?;
+        // Out of SQD requests go on; a peer is told of an error.
+        self.parts.node.post(self.number);
+        Ok(state)
+    }
+
+    fn change(&self, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
         let modify = attributes::modify(attr, mask)?;
+        // A peer's request that has completed here is answered, whatever comes now.
+        if matches!(modify.state, Some(State::Reset | State::Error)) {
+            self.parts.node.post(self.number);
+        }
         let path = if modify.mask.has(Mask::AV) {
             Some(address::path(&self.parts.port, &attr.ah_attr)?)
         } else {
