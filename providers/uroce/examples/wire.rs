@@ -2,11 +2,12 @@
 //! and RoCE v2 against any peer that speaks the text protocol of rdma-core's pingpongs over TCP
 //! port 18515.
 //!
-//!     wire server|client OWN PEER rc|ud lat|write|read SIZE COUNT [RKEY ADDRESS]
+//!     wire server|client|self OWN PEER rc|ud lat|write|read SIZE COUNT [RKEY ADDRESS]
 //!
 //! `lat` is a pingpong of sends (`ibv_rc_pingpong`, `ibv_ud_pingpong` on the other side will do);
 //! `write` and `read` go from the client to the server, to memory that the peer named, or another
-//! `wire` has.
+//! `wire` has. `self` has both sides in one thread and counts its CPU time, so that it can be
+//! measured on a busy machine: sends one way and the other, each acknowledged.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -87,7 +88,16 @@ fn main() {
             address: args.get(8).map_or(BASE, |address| number(address)),
         },
     };
+    if word(0) == "self" {
+        return task.alone();
+    }
     task.run();
+}
+
+/// Nanoseconds that this thread has had a CPU.
+fn cpu_time() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("/proc");
+    number(text.split(' ').next().expect("a number"))
 }
 
 fn octets(address: IpAddr) -> [u8; 16] {
@@ -139,6 +149,36 @@ impl Task {
             serve(&end, stream);
         }
         self.report(taken);
+    }
+
+    fn alone(&self) {
+        let node = api::Node::get().expect("a node");
+        let setup = setup(self.service);
+        let [left, right] = end::pair([&node, &node], &setup, self.own, 8 << 20);
+        for end in [&left, &right] {
+            (0..DEPTH as u64).for_each(|id| self.post_receive(end, id));
+        }
+        let start = cpu_time();
+        for _ in 0..self.count {
+            for [from, to] in [[&left, &right], [&right, &left]] {
+                self.send(from, to.number);
+                let mut arrived = false;
+                while !arrived {
+                    node.progress();
+                    for one in to.completions() {
+                        arrived |= one.is_receive();
+                    }
+                }
+                from.completions();
+                self.post_receive(to, 0);
+            }
+        }
+        let micros = (cpu_time() - start) as f64 / 1e3;
+        println!(
+            "{} B: {:.2} us of CPU one way",
+            self.size,
+            micros / self.count as f64 / 2.0
+        );
     }
 
     fn meet(&self, stream: &mut TcpStream, end: &End, setup: &Setup) -> u32 {

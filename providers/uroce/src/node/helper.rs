@@ -17,7 +17,8 @@ use std::thread::{JoinHandle, ThreadId};
 
 /// How long a nap takes.
 const NAP: u64 = 1_000_000;
-/// Polls since the helper last looked that make it nap: more than somebody does who goes on to wait.
+/// Polls within the time of a nap that make the helper nap: more than somebody does who goes on to
+/// wait, and tells so.
 const BUSY: u64 = 32;
 /// Passes over the sockets in a row before the helper looks at other things.
 const PASSES: usize = 16;
@@ -163,6 +164,9 @@ impl Helper {
 
 fn run(core: &Core) {
     let mut seen = core.alarm.polls.load(Relaxed);
+    // Since when polls are counted, and how many there had been. Not since the helper last woke:
+    // packets wake it, and then a poller with many packets would look like one who hardly polls.
+    let mut since = (clock::now().nanos(), seen);
     let mut nap = false;
     while !core.alarm.stopping.load(SeqCst) {
         let events = if nap { doze(core) } else { sleep(core) };
@@ -174,10 +178,14 @@ fn run(core: &Core) {
         }
         serve_watches(core);
         let polls = core.alarm.polls.load(Relaxed);
-        let since = polls.wrapping_sub(seen);
-        seen = polls;
+        let now = clock::now().nanos();
         let waited_for = core.alarm.waiting.swap(false, SeqCst);
-        nap = !waited_for && if nap { since > 0 } else { since >= BUSY };
+        let busy = polls.wrapping_sub(since.1) >= BUSY;
+        nap = !waited_for && if nap { polls != seen } else { busy };
+        seen = polls;
+        if waited_for || busy || now.saturating_sub(since.0) > NAP {
+            since = (now, polls);
+        }
         if !nap {
             work(core);
         }
