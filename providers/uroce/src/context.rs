@@ -17,8 +17,10 @@ use kit::provider::{
     SrqInit, Token, Told,
 };
 use kit::sys::application::ApplicationMemory;
+use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use uroce_engine::qp::Service;
 
 /// An open device.
@@ -28,6 +30,8 @@ pub struct Context {
     events: Arc<Records>,
     channels: Channels,
     addresses: Arc<Addresses>,
+    /// Queue pairs that it made and that may still be there.
+    made: Mutex<HashMap<u32, Weak<Core>>>,
     /// Events of the port come as long as it is kept.
     _listener: Arc<Listener>,
 }
@@ -49,6 +53,7 @@ impl Context {
             events,
             channels: Channels::default(),
             addresses: Arc::default(),
+            made: Mutex::default(),
         };
         Ok((context, async_fd))
     }
@@ -137,6 +142,17 @@ impl Provider for Context {
     type Qp = Qp;
     type Ah = Ah;
     type Xrcd = Xrcd;
+
+    /// Queue pairs that the application did not destroy leave the node: nothing arrives at them any
+    /// more. A target that others have opened stays.
+    fn close(&self) {
+        let left: Vec<_> = self.made.lock().drain().map(|(_, core)| core).collect();
+        for core in left.iter().filter_map(Weak::upgrade) {
+            if !core.is_shared() {
+                self.node.detach(core.number);
+            }
+        }
+    }
 
     fn query_device(&self, attr: &mut ibv_device_attr_ex) -> Result<()> {
         limits::tell(attr);
@@ -352,6 +368,10 @@ impl Provider for Context {
             Ok(core)
         })?;
         let core = made.ok_or(Errno::NOMEM)?;
+        let mut known = self.made.lock();
+        // Numbers are used again, so this does not grow beyond those of a process.
+        known.insert(number, Arc::downgrade(&core));
+        drop(known);
         if let Some(xrcd) = core.xrcd() {
             xrcd.add_target(&core);
         }

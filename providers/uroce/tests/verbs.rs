@@ -127,3 +127,11 @@ fn every_request_completes_once_and_in_order() {
     }
     assert_eq!(posted, rounds);
 }
+
+#[test]
+fn what_is_left_when_a_device_is_closed_hears_nothing() {
+    let [a, b] = pair(IBV_QPT_RC);
+    b.close();
+    a.post_send(1, IBV_WR_SEND, 0, 8, 0, 0);
+    assert_eq!(a.completion().status, IBV_WC_RETRY_EXC_ERR);
+}

@@ -433,6 +433,11 @@ impl Core {
         self.tokens.lock().push(token);
     }
 
+    /// Whether several hold it.
+    pub fn is_shared(&self) -> bool {
+        self.tokens.lock().len() > 1
+    }
+
     /// A name less; answers how many are left, and how many events were told under it.
     pub fn closed(&self, token: Token) -> (usize, u32) {
         let mut tokens = self.tokens.lock();

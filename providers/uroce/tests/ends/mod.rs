@@ -93,6 +93,11 @@ impl End {
         }
     }
 
+    /// ibv_close_device(3) with all objects left.
+    pub fn close(&self) {
+        self.context.close();
+    }
+
     /// The number of the queue pair.
     pub fn number(&self) -> u32 {
         self.number
