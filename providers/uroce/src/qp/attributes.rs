@@ -104,7 +104,7 @@ fn access(flags: u32) -> Result<Access> {
     })
 }
 
-/// One call of ibv_modify_qp(3) for the engine. Addresses are not in it ([`super::path`]).
+/// One call of ibv_modify_qp(3) for the engine. Addresses are not in it ([`crate::address::path`]).
 ///
 /// # Errors
 /// EINVAL for a value that the mask names and that is out of its range; EOPNOTSUPP for an alternate
