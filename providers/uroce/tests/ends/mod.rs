@@ -1,10 +1,12 @@
 //! One end of a connection: an open device, its objects, and 64 KiB and a bit of registered memory.
+#![allow(dead_code, reason = "each test takes what it needs")]
 
 use bytemuck::Zeroable;
 use kit::abi::*;
-use kit::provider::{CqInit, Data, Provider, QpInit, ReceiveRequest, SendRequest, Token};
+use kit::provider::{CqInit, Data, Edges, Provider, QpInit, ReceiveRequest, SendRequest, Token};
 use kit::sys::application::ApplicationMemory;
 use std::cell::UnsafeCell;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use uroce::context::Context;
 use uroce::device::{Port, ports};
@@ -15,6 +17,8 @@ const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_REMOTE_WRITE
     | IBV_ACCESS_REMOTE_READ
     | IBV_ACCESS_REMOTE_ATOMIC;
+/// Completions that there is room for.
+const ENTRIES: u32 = 1024;
 const QKEY: u32 = 0x1234;
 
 fn loopback() -> Arc<Port> {
@@ -26,38 +30,52 @@ fn loopback() -> Arc<Port> {
 
 /// An end.
 pub struct End {
+    qp: Arc<<Context as Provider>::Qp>,
+    number: u32,
+    kind: ibv_qp_type,
+    device: Arc<Device>,
+}
+
+/// An open device and what its queue pairs share.
+pub struct Device {
     context: Context,
     pd: Arc<<Context as Provider>::Pd>,
     cq: Arc<<Context as Provider>::Cq>,
-    qp: Arc<<Context as Provider>::Qp>,
+    channel: Option<OwnedFd>,
+    _async: OwnedFd,
     mr: Arc<<Context as Provider>::Mr>,
     keys: kit::provider::Keys,
-    number: u32,
-    kind: ibv_qp_type,
     memory: Box<UnsafeCell<[u64; MEMORY / 8]>>,
+}
+
+impl std::ops::Deref for End {
+    type Target = Device;
+
+    fn deref(&self) -> &Device {
+        &self.device
+    }
 }
 
 impl End {
     /// An end with a queue pair in RESET.
     pub fn new(kind: ibv_qp_type) -> Self {
-        let port = loopback();
-        let (context, _async) = Context::open(&port).expect("opens");
-        let pd = Arc::new(context.alloc_pd().expect("domain"));
-        let memory = Box::new(UnsafeCell::new([0u64; MEMORY / 8]));
-        let address = memory.get().expose_provenance();
-        // SAFETY: the memory lives as long as the region, and is used through pointers only.
-        let range = unsafe { ApplicationMemory::new(address, MEMORY) }.expect("in range");
-        let iova = u64::try_from(address).expect("64 bits");
-        let (mr, keys) = context.reg_mr(&pd, range, iova, ACCESS).expect("region");
-        let init = CqInit {
-            token: Token(1),
-            entries: 256,
-            channel: None,
-            vector: 0,
-            ignore_overrun: false,
-        };
-        let (cq, _) = context.create_cq(&init).expect("queue");
-        let cq = Arc::new(cq);
+        Self::on(Arc::new(Device::new(false)), kind)
+    }
+
+    /// An end that waits for completions by a channel.
+    pub fn waiting(kind: ibv_qp_type) -> Self {
+        Self::on(Arc::new(Device::new(true)), kind)
+    }
+
+    /// Another one of the same device, queue and memory.
+    pub fn another(&self) -> Self {
+        Self::on(Arc::clone(&self.device), self.kind)
+    }
+
+    fn on(device: Arc<Device>, kind: ibv_qp_type) -> Self {
+        let Device {
+            context, pd, cq, ..
+        } = &*device;
         let mut cap = ibv_qp_cap::zeroed();
         cap.max_send_wr = 64;
         cap.max_recv_wr = 64;
@@ -67,9 +85,9 @@ impl End {
         let mut init = QpInit {
             token: Token(2),
             qp_type: kind,
-            pd: Some(&pd),
-            send_cq: Some(&cq),
-            recv_cq: Some(&cq),
+            pd: Some(pd),
+            send_cq: Some(cq),
+            recv_cq: Some(cq),
             srq: None,
             xrcd: None,
             cap: &mut cap,
@@ -82,14 +100,9 @@ impl End {
         let (qp, number) = context.create_qp(&mut init).expect("queue pair");
         Self {
             qp: Arc::new(qp),
-            mr: Arc::new(mr),
-            context,
-            pd,
-            cq,
-            keys,
             number,
             kind,
-            memory,
+            device,
         }
     }
 
@@ -112,7 +125,8 @@ impl End {
         self.memory.get().cast()
     }
 
-    fn address(&self, offset: u32) -> u64 {
+    /// Where a place of its memory is.
+    pub fn address(&self, offset: u32) -> u64 {
         u64::try_from(self.base().expose_provenance()).expect("64 bits") + u64::from(offset)
     }
 
@@ -251,6 +265,29 @@ impl End {
         room[..found].to_vec()
     }
 
+    /// What completed; waits until something has, by the channel if there is one.
+    pub fn wait(&self) -> Vec<ibv_wc> {
+        loop {
+            let found = self.poll();
+            if !found.is_empty() {
+                return found;
+            }
+            let Some(channel) = &self.channel else {
+                std::thread::yield_now();
+                continue;
+            };
+            let armed = self.context.req_notify_cq(&self.cq, false);
+            armed.expect("armed");
+            let found = self.poll();
+            if !found.is_empty() {
+                return found;
+            }
+            let mut record = [0; 16];
+            let read = rustix::io::read(channel, &mut record[..]).expect("a record");
+            assert_eq!(read, 8);
+        }
+    }
+
     /// Waits for one completion.
     pub fn completion(&self) -> ibv_wc {
         loop {
@@ -275,10 +312,52 @@ impl End {
     }
 }
 
+impl Device {
+    fn new(waits: bool) -> Self {
+        let port = loopback();
+        let (context, _async) = Context::open(&port).expect("opens");
+        let channel = waits.then(|| context.create_comp_channel().expect("channel"));
+        let pd = Arc::new(context.alloc_pd().expect("domain"));
+        let memory = Box::new(UnsafeCell::new([0u64; MEMORY / 8]));
+        let address = memory.get().expose_provenance();
+        // SAFETY: the memory lives as long as the region, and is used through pointers only.
+        let range = unsafe { ApplicationMemory::new(address, MEMORY) }.expect("in range");
+        let iova = u64::try_from(address).expect("64 bits");
+        let (mr, keys) = context.reg_mr(&pd, range, iova, ACCESS).expect("region");
+        let init = CqInit {
+            token: Token(1),
+            entries: ENTRIES,
+            channel: channel.as_ref().map(OwnedFd::as_fd),
+            vector: 0,
+            ignore_overrun: false,
+        };
+        let (cq, _) = context.create_cq(&init).expect("queue");
+        let cq = Arc::new(cq);
+        Self {
+            context,
+            pd,
+            cq,
+            channel,
+            _async,
+            mr: Arc::new(mr),
+            keys,
+            memory,
+        }
+    }
+}
+
 impl Drop for End {
     fn drop(&mut self) {
         self.context.destroy_qp(&self.qp).expect("destroyed");
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
         self.context.destroy_cq(&self.cq).expect("destroyed");
+        if let Some(channel) = &self.channel {
+            self.context.destroy_comp_channel(channel.as_fd());
+        }
         self.context.dereg_mr(&self.mr).expect("destroyed");
     }
 }
@@ -286,6 +365,11 @@ impl Drop for End {
 thread_local! {
     /// Where the memory of the connected peer begins.
     static REMOTE: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Says where the memory of the connected peer begins, to [`End::post_send`] of this thread.
+pub fn peer_is_at(address: u64) {
+    REMOTE.with(|base| base.set(address));
 }
 
 fn av() -> ibv_ah_attr {
@@ -299,8 +383,13 @@ fn av() -> ibv_ah_attr {
     av
 }
 
-/// Brings an end to RTS, connected to the number.
+/// Brings an end to RTS, connected to the number. A silent peer is given up soon.
 pub fn connect(end: &End, peer: u32) {
+    connect_for(end, peer, [12, 4]);
+}
+
+/// Brings an end to RTS, with that timeout and number of retries.
+pub fn connect_for(end: &End, peer: u32, [timeout, retries]: [u8; 2]) {
     let mut attr = ibv_qp_attr::zeroed();
     let mut to = |state: ibv_qp_state, mask: u32| {
         attr.qp_state = state;
@@ -313,8 +402,8 @@ pub fn connect(end: &End, peer: u32) {
         attr.max_rd_atomic = 4;
         attr.max_dest_rd_atomic = 4;
         attr.min_rnr_timer = 1;
-        attr.timeout = 12;
-        attr.retry_cnt = 4;
+        attr.timeout = timeout;
+        attr.retry_cnt = retries;
         attr.rnr_retry = 7;
         end.modify(&attr, IBV_QP_STATE | mask);
     };

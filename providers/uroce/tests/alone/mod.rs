@@ -1,0 +1,178 @@
+//! Tests in a network namespace of their own, processes that play a role in them, and what a
+//! process holds.
+#![allow(dead_code, reason = "each test takes what it needs")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// Says that the namespace is there.
+const THERE: &str = "UROCE_TEST_NETWORK";
+/// The role of a process that a test started.
+const ROLE: &str = "UROCE_TEST_ROLE";
+/// What a process in a role says begins with this: the test harness talks too.
+const MARK: &str = "uroce: ";
+
+/// Runs the tests of the module `inside` in a network namespace, where there is only `lo`.
+pub fn in_a_namespace() {
+    let program = std::env::current_exe().expect("a test program");
+    let mut command = if rustix::process::geteuid().is_root() {
+        let mut command = Command::new("unshare");
+        let script = "ip link set lo up && exec \"$0\" \"$@\"";
+        command.args(["-n", "sh", "-c", script]).arg(program);
+        command
+    } else {
+        eprintln!("on the host's network: a namespace needs root");
+        Command::new(program)
+    };
+    let output = command
+        .args(["--ignored", "--nocapture", "--test-threads=1", "inside::"])
+        .env(THERE, "1")
+        .output()
+        .expect("a process");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    eprint!("{complained}");
+    assert!(output.status.success(), "{said}\n{complained}");
+    assert!(!said.contains(" 0 passed"), "{said}\n{complained}");
+}
+
+/// Whether [`in_a_namespace`] runs this; says so if not.
+pub fn there() -> bool {
+    let there = std::env::var_os(THERE).is_some();
+    if !there {
+        eprintln!("skipped: in_a_namespace runs this");
+    }
+    there
+}
+
+/// How many rounds: as the variable says, or `few`.
+pub fn rounds(variable: &str, few: u64) -> u64 {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().expect("a number"),
+        Err(_) => few,
+    }
+}
+
+/// The role of this process, if it was started for one.
+pub fn role() -> Option<String> {
+    std::env::var(ROLE).ok()
+}
+
+/// Says something to the test that started this process.
+pub fn say(text: &str) {
+    println!("{MARK}{text}");
+}
+
+/// What the test says; `None` once it has ended the conversation.
+pub fn hear() -> Option<String> {
+    let mut line = String::new();
+    let read = std::io::stdin().read_line(&mut line).expect("a line");
+    (read > 0).then(|| line.trim_end().to_owned())
+}
+
+/// A process in a role. It is killed when this is dropped.
+pub struct Player {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+}
+
+impl Player {
+    /// Starts the test `role` of this program in that role.
+    pub fn start(role: &str) -> Self {
+        let program = std::env::current_exe().expect("a test program");
+        let mut child = Command::new(program)
+            .args(["--ignored", "--exact", "--nocapture", "role"])
+            .env(ROLE, role)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a process");
+        let to = child.stdin.take().expect("a pipe");
+        let from = BufReader::new(child.stdout.take().expect("a pipe"));
+        Self { child, to, from }
+    }
+
+    /// Says a line to it.
+    pub fn tell(&mut self, text: &str) {
+        writeln!(self.to, "{text}").expect("it listens");
+    }
+
+    /// The next that it says.
+    pub fn hear(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            let read = self.from.read_line(&mut line).expect("a line");
+            assert!(read > 0, "it is gone: {:?}", self.child.wait());
+            // The harness's own line may be in front.
+            if let Some((_, text)) = line.split_once(MARK) {
+                return text.trim_end().to_owned();
+            }
+        }
+    }
+
+    /// The process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// kill -9.
+    pub fn kill(mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("ended");
+    }
+
+    /// Ends the conversation, and waits for an orderly end.
+    pub fn end(self) {
+        let Self {
+            mut child,
+            to,
+            from,
+        } = self;
+        drop(to);
+        let status = child.wait().expect("ended");
+        drop(from);
+        assert!(status.success(), "{status}");
+    }
+}
+
+fn count(folder: &str) -> usize {
+    std::fs::read_dir(folder).expect("a folder").count()
+}
+
+/// Descriptors of this process.
+pub fn descriptors() -> usize {
+    // One is that of the folder.
+    count("/proc/self/fd") - 1
+}
+
+/// Threads of this process.
+pub fn threads() -> usize {
+    count("/proc/self/task")
+}
+
+/// Bytes of memory in use by a process, "self" for this one.
+pub fn resident(process: &str) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a status");
+    let line = text.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1));
+    kib.expect("a size").parse::<u64>().expect("a number") * 1024
+}
+
+/// Numbers that look random, the same for the same seed.
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// The next.
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// One below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}

@@ -1,0 +1,252 @@
+//! Processes that die while they are connected, and many processes at once.
+//!
+//! `UROCE_KILL_ROUNDS` makes the first test longer.
+#![allow(
+    clippy::expect_used,
+    reason = "a test ends where something is not as expected"
+)]
+#![allow(clippy::cast_possible_truncation, reason = "of patterns")]
+
+mod alone;
+mod ends;
+
+use alone::{Dice, Player, descriptors, hear, role as my_role, say, threads};
+use ends::{End, connect_for, peer_is_at};
+use kit::abi::*;
+
+/// Requests of either side under way.
+const DEPTH: u64 = 4;
+const OPERATIONS: [ibv_wr_opcode; 4] = [
+    IBV_WR_SEND,
+    IBV_WR_RDMA_WRITE,
+    IBV_WR_RDMA_READ,
+    IBV_WR_SEND_WITH_IMM,
+];
+/// Bytes of the messages of each operation: from one packet to twenty.
+const LENGTHS: [u32; 4] = [8, 20_000, 10_000, 3000];
+/// Rounds that do not end by themselves.
+const FOR_EVER: u64 = 1 << 60;
+/// Set in the identifiers of receive requests.
+const RECEIVE: u64 = 1 << 63;
+
+#[test]
+fn in_a_namespace() {
+    alone::in_a_namespace();
+}
+
+/// A process of the tests below: makes an end, is told its peer, and moves data in both directions
+/// until it is told to stop, or a request fails; over and over.
+#[test]
+#[ignore = "the tests of `inside` start it"]
+fn role() {
+    let Some(role) = my_role() else {
+        return;
+    };
+    let (way, rounds) = role.split_once(' ').expect("way and rounds");
+    let rounds = rounds.parse().expect("rounds");
+    let before = [descriptors(), threads()];
+    loop {
+        let end = if way == "wait" {
+            End::waiting(IBV_QPT_RC)
+        } else {
+            End::new(IBV_QPT_RC)
+        };
+        say(&format!(
+            "{} {} {}",
+            end.number(),
+            end.address(0),
+            end.rkey()
+        ));
+        let Some(peer) = hear() else {
+            return;
+        };
+        let numbers: Vec<u64> = peer
+            .split(' ')
+            .map(|number| number.parse().expect("a number"))
+            .collect();
+        let [number, address, rkey] = numbers[..] else {
+            panic!("{peer}");
+        };
+        peer_is_at(address);
+        // perftest's values, unless the end of the peer is what is waited for.
+        let patience = if rounds == FOR_EVER { [12, 4] } else { [14, 7] };
+        connect_for(&end, number as u32, patience);
+        for id in 0..16 {
+            end.post_recv(RECEIVE | id, 65_536, 8192);
+        }
+        say("connected");
+        hear().expect("go");
+        let status = exchange(&end, rkey as u32, rounds);
+        say(&format!("status {status}"));
+        if status == IBV_WC_SUCCESS {
+            // The peer may still need our answers.
+            hear();
+        }
+        drop(end);
+        let after = [descriptors(), threads()];
+        say(&format!("left {:?} {:?}", before, after));
+    }
+}
+
+/// Moves data until so many requests are finished, or one fails, and answers how that one ended.
+fn exchange(end: &End, rkey: u32, rounds: u64) -> ibv_wc_status {
+    let (mut posted, mut finished) = (0u64, 0u64);
+    let (mut sends, mut received) = (0u64, 0u64);
+    // Two of four are sends.
+    assert!(rounds.is_multiple_of(4));
+    let expected = rounds / 2;
+    loop {
+        let mut failed = None;
+        while failed.is_none() && posted < rounds && posted < finished + DEPTH {
+            let kind = (posted % 4) as usize;
+            end.post_send(posted, OPERATIONS[kind], 0, LENGTHS[kind], 0, rkey);
+            sends += u64::from(is_send(posted));
+            posted += 1;
+        }
+        for wc in end.wait() {
+            if wc.status != IBV_WC_SUCCESS {
+                // What fails by itself comes first; the others are flushed.
+                failed.get_or_insert(wc.status);
+                continue;
+            }
+            assert_eq!(failed, None, "success after failure");
+            if wc.wr_id & RECEIVE == 0 {
+                assert_eq!(wc.wr_id, finished, "in order");
+                finished += 1;
+            } else {
+                end.post_recv(wc.wr_id, 65_536, 8192);
+                received += 1;
+            }
+        }
+        if let Some(status) = failed {
+            assert_eq!(end.state(), IBV_QPS_ERR);
+            return status;
+        }
+        if finished == rounds && received == expected {
+            assert_eq!(sends, expected);
+            return IBV_WC_SUCCESS;
+        }
+    }
+}
+
+fn is_send(id: u64) -> bool {
+    matches!(id % 4, 0 | 3)
+}
+
+mod inside {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    fn start(dice: &mut Dice, rounds: u64) -> (Player, String) {
+        let way = ["poll", "wait"][dice.below(2) as usize];
+        let mut player = Player::start(&format!("{way} {rounds}"));
+        let address = player.hear();
+        (player, address)
+    }
+
+    /// Has two connect and begin.
+    fn introduce(players: &mut [(Player, String); 2]) {
+        let [(left, of_left), (right, of_right)] = players;
+        left.tell(of_right);
+        right.tell(of_left);
+        assert_eq!(left.hear(), "connected");
+        assert_eq!(right.hear(), "connected");
+        left.tell("go");
+        right.tell("go");
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn a_killed_process_is_found_out_and_leaves_nothing() {
+        if !alone::there() {
+            return;
+        }
+        let rounds = alone::rounds("UROCE_KILL_ROUNDS", 24);
+        let mut dice = Dice(0x0dd5_eed5);
+        let mut longest = Duration::ZERO;
+        let mut players = [start(&mut dice, FOR_EVER), start(&mut dice, FOR_EVER)];
+        for round in 0..rounds {
+            introduce(&mut players);
+            std::thread::sleep(Duration::from_micros(dice.below(30_000)));
+            let [left, right] = players;
+            let (victim, mut survivor) = if dice.below(2) == 0 {
+                (left, right)
+            } else {
+                (right, left)
+            };
+            let killed = Instant::now();
+            victim.0.kill();
+            let status = survivor.0.hear();
+            longest = longest.max(killed.elapsed());
+            assert_eq!(
+                status,
+                format!("status {IBV_WC_RETRY_EXC_ERR}"),
+                "{round}"
+            );
+            let left = survivor.0.hear();
+            let (before, after) = left
+                .strip_prefix("left ")
+                .and_then(|left| left.split_once("] ["))
+                .expect("what is left");
+            assert_eq!(format!("{before}]"), format!("[{after}"), "{round}");
+            survivor.1 = survivor.0.hear();
+            // Of every few survivors one has lived through several deaths.
+            if dice.below(3) == 0 {
+                survivor.0.end();
+                survivor = start(&mut dice, FOR_EVER);
+            }
+            players = [survivor, start(&mut dice, FOR_EVER)];
+        }
+        eprintln!("{rounds} kills, found out within {longest:?}");
+        for (player, _) in players {
+            player.end();
+        }
+        nobody_is_left();
+    }
+
+    /// No slot is taken any more: other processes of this namespace are gone.
+    fn nobody_is_left() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let sockets = std::fs::read_to_string("/proc/net/unix").expect("sockets");
+        assert!(!sockets.contains("@uroce/"), "{sockets}");
+        let sockets = std::fs::read_to_string("/proc/net/udp").expect("sockets");
+        assert!(!sockets.contains(":12B7"), "{sockets}");
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn sixty_four_processes_move_data_at_once() {
+        if !alone::there() {
+            return;
+        }
+        let mut pairs: Vec<[(Player, String); 2]> = (0..32)
+            .map(|_| {
+                [(); 2].map(|()| {
+                    let mut player = Player::start("wait 200");
+                    let address = player.hear();
+                    (player, address)
+                })
+            })
+            .collect();
+        let began = Instant::now();
+        for pair in &mut pairs {
+            introduce(pair);
+        }
+        for (player, _) in pairs.iter_mut().flatten() {
+            let status = player.hear();
+            assert_eq!(status, format!("status {IBV_WC_SUCCESS}"));
+        }
+        eprintln!("64 processes, 200 requests each: {:?}", began.elapsed());
+        for (player, _) in pairs.iter_mut().flatten() {
+            player.tell("stop");
+        }
+        for (mut player, _) in pairs.into_iter().flatten() {
+            assert!(player.hear().starts_with("left"));
+            player.hear();
+            player.end();
+        }
+        nobody_is_left();
+    }
+}
