@@ -178,11 +178,7 @@ mod inside {
             victim.0.kill();
             let status = survivor.0.hear();
             longest = longest.max(killed.elapsed());
-            assert_eq!(
-                status,
-                format!("status {IBV_WC_RETRY_EXC_ERR}"),
-                "{round}"
-            );
+            assert_eq!(status, format!("status {IBV_WC_RETRY_EXC_ERR}"), "{round}");
             let left = survivor.0.hear();
             let (before, after) = left
                 .strip_prefix("left ")
