@@ -1,6 +1,7 @@
 //! Programs that fork with open devices, and that exit without closing them.
 #![allow(
     clippy::expect_used,
+    clippy::panic,
     reason = "a test ends where something is not as expected"
 )]
 #![allow(clippy::cast_possible_truncation, reason = "of patterns")]

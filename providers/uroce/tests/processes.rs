@@ -3,6 +3,7 @@
 //! `UROCE_KILL_ROUNDS` makes the first test longer.
 #![allow(
     clippy::expect_used,
+    clippy::panic,
     reason = "a test ends where something is not as expected"
 )]
 #![allow(clippy::cast_possible_truncation, reason = "of patterns")]

@@ -7,6 +7,7 @@ use kit::provider::{CqInit, Data, Edges, Provider, QpInit, ReceiveRequest, SendR
 use kit::sys::application::ApplicationMemory;
 use std::cell::UnsafeCell;
 use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
 use std::sync::Arc;
 use uroce::context::Context;
 use uroce::device::{Port, ports};
@@ -33,7 +34,7 @@ pub struct End {
     qp: Arc<<Context as Provider>::Qp>,
     number: u32,
     kind: ibv_qp_type,
-    device: Arc<Device>,
+    device: Rc<Device>,
 }
 
 /// An open device and what its queue pairs share.
@@ -59,20 +60,20 @@ impl std::ops::Deref for End {
 impl End {
     /// An end with a queue pair in RESET.
     pub fn new(kind: ibv_qp_type) -> Self {
-        Self::on(Arc::new(Device::new(false)), kind)
+        Self::on(Rc::new(Device::new(false)), kind)
     }
 
     /// An end that waits for completions by a channel.
     pub fn waiting(kind: ibv_qp_type) -> Self {
-        Self::on(Arc::new(Device::new(true)), kind)
+        Self::on(Rc::new(Device::new(true)), kind)
     }
 
     /// Another one of the same device, queue and memory.
     pub fn another(&self) -> Self {
-        Self::on(Arc::clone(&self.device), self.kind)
+        Self::on(Rc::clone(&self.device), self.kind)
     }
 
-    fn on(device: Arc<Device>, kind: ibv_qp_type) -> Self {
+    fn on(device: Rc<Device>, kind: ibv_qp_type) -> Self {
         let Device {
             context, pd, cq, ..
         } = &*device;
