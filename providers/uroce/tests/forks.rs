@@ -190,7 +190,7 @@ mod inside {
         if !alone::there() {
             return;
         }
-        for _ in 0..5 {
+        for _ in 0..2 {
             let end = End::new(IBV_QPT_RC);
             let mut player = Player::start("exit");
             introduce(&mut player, &end);
@@ -209,7 +209,7 @@ mod inside {
         if !alone::there() {
             return;
         }
-        for _ in 0..4 {
+        for _ in 0..2 {
             let end = End::new(IBV_QPT_RC);
             let mut player = Player::start("leave a child");
             let numbers = introduce(&mut player, &end);

@@ -22,7 +22,8 @@ const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
 const ENTRIES: u32 = 1024;
 const QKEY: u32 = 0x1234;
 
-fn loopback() -> Arc<Port> {
+/// The port of the loopback interface.
+pub fn loopback() -> Arc<Port> {
     let ports = ports().expect("ports");
     let interfaces = ports.look().expect("interfaces");
     let lo = interfaces.iter().find(|i| i.name == "lo").expect("lo");
@@ -384,9 +385,10 @@ fn av() -> ibv_ah_attr {
     av
 }
 
-/// Brings an end to RTS, connected to the number. A silent peer is given up soon.
+/// Brings an end to RTS, connected to the number. The peer may be silent for half a second, as it
+/// may be on a busy machine.
 pub fn connect(end: &End, peer: u32) {
-    connect_for(end, peer, [12, 4]);
+    connect_for(end, peer, [14, 7]);
 }
 
 /// Brings an end to RTS, with that timeout and number of retries.
