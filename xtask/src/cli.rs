@@ -6,20 +6,23 @@ use std::{ffi::OsString, path::PathBuf};
 use anyhow::{Result, bail};
 use lexopt::prelude::*;
 
-use crate::{bench::Part, install};
+use crate::{bench::Part, install, uroce};
 
 pub const USAGE: &str = "\
 cargo xtask test [--only STAGE,...] [--stock [--bless]] [--list]
     Runs every stage, or those named (a prefix such as `guest` names all that begin with it).
     --stock  runs the guest suites on the system's libibverbs instead of the one built here
-    --bless  writes what the stock library gave as the expected lists
+    --bless  writes what the stock library gave as the expected lists; without --stock, of the
+             suites of uroce, what they gave
     --list   names the stages and runs nothing
 cargo xtask vm [--stock] [--write] -- COMMAND [ARGUMENT...]
     Runs a command in a virtual machine with the RDMA device rxe0, over the library built here.
     --stock  over the system's libibverbs
     --write  with IBVERBS_FORCE_WRITE=1
-cargo xtask demo
-    Boots that machine and shows Debian's ibv_devinfo and ibv_rc_pingpong over the library.
+cargo xtask demo [--kernel]
+    Shows Debian's ibv_devinfo, ibv_rc_pingpong and ib_write_bw over the library on this machine,
+    which needs no RDMA: the device is uroce's. No root needed.
+    --kernel  over a kernel that has RDMA, in a virtual machine
 cargo xtask install [--destdir DIR] [--prefix DIR] [--libdir DIR] [--includedir DIR] [--docdir DIR]
                     [--no-strip]
     Installs what `cargo build --release` built: the library, headers, libibverbs.pc.
@@ -35,7 +38,10 @@ cargo xtask bench [--write] [--only PART]
 pub enum Command {
     Test(Test),
     Vm(Vm),
-    Demo,
+    Demo {
+        /// Over a kernel with RDMA, in the virtual machine.
+        kernel: bool,
+    },
     Bench(Bench),
     Install(install::Options),
     /// What the virtual machine is started with; not for people.
@@ -45,6 +51,10 @@ pub enum Command {
     /// What the stage `package` starts in namespaces of its own; not for people.
     InRoot {
         job: PathBuf,
+    },
+    /// What the stages of uroce start in a network of its own; not for people.
+    InNetwork {
+        results: PathBuf,
     },
     Help,
 }
@@ -78,7 +88,7 @@ pub fn parse(mut words: lexopt::Parser) -> Result<Command> {
     match first {
         Value(name) if name == "test" => test(words),
         Value(name) if name == "vm" => vm(words),
-        Value(name) if name == "demo" => nothing_more(words, Command::Demo),
+        Value(name) if name == "demo" => demo(words),
         Value(name) if name == "bench" => bench(words),
         Value(name) if name == "install" => install(words),
         Value(name) if name == "in-guest" => {
@@ -88,6 +98,10 @@ pub fn parse(mut words: lexopt::Parser) -> Result<Command> {
         Value(name) if name == "in-root" => {
             let job = words.value()?.into();
             nothing_more(words, Command::InRoot { job })
+        }
+        Value(name) if name == "in-network" => {
+            let results = words.value()?.into();
+            nothing_more(words, Command::InNetwork { results })
         }
         Value(name) if name == "help" => nothing_more(words, Command::Help),
         Long("help") | Short('h') => Ok(Command::Help),
@@ -100,6 +114,17 @@ fn nothing_more(mut words: lexopt::Parser, command: Command) -> Result<Command> 
         None => Ok(command),
         Some(other) => Err(other.unexpected().into()),
     }
+}
+
+fn demo(mut words: lexopt::Parser) -> Result<Command> {
+    let mut kernel = false;
+    while let Some(word) = words.next()? {
+        match word {
+            Long("kernel") => kernel = true,
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    Ok(Command::Demo { kernel })
 }
 
 fn test(mut words: lexopt::Parser) -> Result<Command> {
@@ -116,10 +141,19 @@ fn test(mut words: lexopt::Parser) -> Result<Command> {
             other => return Err(other.unexpected().into()),
         }
     }
-    if options.bless && !options.stock {
-        bail!("--bless records the stock library's results, so it needs --stock");
+    if options.bless && !options.stock && !only_uroce(&options.only) {
+        bail!(
+            "--bless records the stock library's results, so it needs --stock; \
+             or --only with suites of uroce"
+        );
     }
     Ok(Command::Test(options))
+}
+
+/// Whether stages were named, and all of them are of uroce, where no other library is the measure.
+fn only_uroce(only: &[String]) -> bool {
+    let of_uroce = |name: &String| name == "uroce" || name.starts_with(uroce::STAGE);
+    !only.is_empty() && only.iter().all(of_uroce)
 }
 
 fn vm(mut words: lexopt::Parser) -> Result<Command> {
@@ -207,7 +241,9 @@ mod tests {
     }
 
     #[test]
-    fn only_stock_results_can_be_blessed() {
+    fn only_results_that_are_a_measure_can_be_blessed() {
+        assert!(words("test --bless --only uroce:pyverbs").is_ok());
+        assert!(words("test --bless --only uroce,guest").is_err());
         assert!(words("test --bless").is_err());
         assert!(words("test --stock --bless").is_ok());
     }
@@ -228,6 +264,8 @@ mod tests {
     fn unknown_words_are_refused() {
         assert!(words("test --onyl fmt").is_err());
         assert!(words("demo now").is_err());
+        let wanted = Command::Demo { kernel: true };
+        assert_eq!(words("demo --kernel").ok(), Some(wanted));
         assert!(words("vm --stock").is_err());
     }
 

@@ -1,33 +1,68 @@
 //! `cargo xtask demo`: the library at work, on a machine that has no RDMA.
 #![forbid(unsafe_code)]
 
-use std::process::ExitCode;
+use std::{net::TcpListener, path::Path, process::ExitCode};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::{
     dirs::Dirs,
+    guest::{
+        demo::{self, Show},
+        suite::HELPERS,
+    },
     needs,
+    suites::uroce,
     vm::{self, Job},
 };
 
-pub fn run() -> Result<ExitCode> {
+/// Over a kernel with RDMA in the virtual machine, or over uroce right here.
+pub fn run(kernel: bool) -> Result<ExitCode> {
     let dirs = Dirs::find()?;
-    let machine = needs::provide(&dirs)?;
-    vm::build_library(&dirs)?;
-    let job = Job::Demo {
-        ours: dirs.library()?,
-    };
-    println!("-- booting {} (half a minute)", machine.kernel.display());
-    let dir = dirs.fresh("demo")?;
-    let log = dirs.work.join("demo.log");
-    let outcome = vm::boot(&dirs, &machine, &dir, &job, &log)?;
-    if !outcome.status.success() {
-        bail!("the demonstration failed; see {}", log.display());
+    if kernel {
+        in_the_guest(&dirs)?;
+    } else {
+        here(&dirs)?;
     }
     println!(
         "Debian's own programs ran over {}",
         dirs.target.join("release/libibverbs.so").display()
     );
     Ok(ExitCode::SUCCESS)
+}
+
+fn here(dirs: &Dirs) -> Result<()> {
+    needs::for_the_demo(dirs)?;
+    vm::build_library(dirs)?;
+    demo::run(&Show {
+        ours: &dirs.library()?,
+        target: &uroce::target(Path::new(HELPERS), false),
+        env: &[uroce::DEVICES],
+        port: free_port()?,
+        room: &dirs.fresh("demo")?,
+        bandwidth: true,
+    })?;
+    Ok(())
+}
+
+/// A TCP port that nobody uses now.
+fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind(("0.0.0.0", 0)).context("a free TCP port")?;
+    Ok(listener.local_addr()?.port())
+}
+
+fn in_the_guest(dirs: &Dirs) -> Result<()> {
+    let machine = needs::provide(dirs)?;
+    vm::build_library(dirs)?;
+    let job = Job::Demo {
+        ours: dirs.library()?,
+    };
+    println!("-- booting {} (half a minute)", machine.kernel.display());
+    let dir = dirs.fresh("demo")?;
+    let log = dirs.work.join("demo.log");
+    let outcome = vm::boot(dirs, &machine, &dir, &job, &log)?;
+    if !outcome.status.success() {
+        bail!("the demonstration failed; see {}", log.display());
+    }
+    Ok(())
 }

@@ -25,8 +25,29 @@ pub fn load(dir: &Path, suite: &str) -> Result<Vec<Record>> {
     parse_list(&text).with_context(|| path.display().to_string())
 }
 
-/// Writes what the stock library gave as the expected list.
+/// Writes what the stock library gave as the expected list of a suite in the virtual machine.
 pub fn bless(dir: &Path, suite: &str, results: &[Record]) -> Result<()> {
+    let head = format!(
+        "# What the suite {suite} gives over Debian 12's own libibverbs 44.0 on rxe, Linux 6.1.\n\
+         # Made by: cargo xtask test --only guest:{suite} --stock --bless\n"
+    );
+    write(dir, suite, &head, results)
+}
+
+/// Writes what uroce gave as the expected list of one of its suites. Nothing that fails is
+/// expected: there is no other library here whose failures it could share.
+pub fn bless_uroce(dir: &Path, label: &str, results: &[Record]) -> Result<()> {
+    if let Some(bad) = results.iter().find(|r| r.word == Word::Fail) {
+        bail!("not a result to expect: {bad}");
+    }
+    let head = format!(
+        "# What the suite {label} gives over uroce on lo.\n\
+         # Made by: cargo xtask test --only uroce:{label} --bless\n"
+    );
+    write(dir, &format!("uroce-{label}"), &head, results)
+}
+
+fn write(dir: &Path, suite: &str, head: &str, results: &[Record]) -> Result<()> {
     let bad = results
         .iter()
         .find(|r| matches!(r.word, Word::Hung | Word::WrongLibrary));
@@ -36,10 +57,7 @@ pub fn bless(dir: &Path, suite: &str, results: &[Record]) -> Result<()> {
     fs::create_dir_all(dir)?;
     let mut sorted: Vec<_> = results.iter().collect();
     sorted.sort_by(|a, b| a.name.cmp(&b.name));
-    let mut text = format!(
-        "# What the suite {suite} gives over Debian 12's own libibverbs 44.0 on rxe, Linux 6.1.\n\
-         # Made by: cargo xtask test --only guest:{suite} --stock --bless\n"
-    );
+    let mut text = head.to_owned();
     for record in sorted {
         // The reason of a failure changes from run to run and is not compared.
         let reason = if record.word == Word::Fail {

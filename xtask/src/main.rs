@@ -3,8 +3,8 @@
 //! `test` runs everything that shows the library to be right, `demo` shows it at work, `vm` gives
 //! a machine with an RDMA device to try things on, `bench` compares with the system's library,
 //! `install` puts the library in its place.
-//! All but `install`, `test` and `bench` for a part, need a kernel with RDMA drivers; they boot one
-//! in QEMU and start this same binary again inside.
+//! `vm`, and the others for a part, need a kernel with RDMA drivers; they boot one in QEMU and start
+//! this same binary again inside.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -23,6 +23,7 @@ mod report;
 mod stages;
 mod suites;
 mod unit;
+mod uroce;
 mod valgrind;
 mod vm;
 
@@ -32,10 +33,11 @@ fn main() -> ExitCode {
     let done = cli::parse(lexopt::Parser::from_env()).and_then(|command| match command {
         cli::Command::Test(options) => stages::run(&options),
         cli::Command::Vm(options) => vm::run_command(&options),
-        cli::Command::Demo => demo::run(),
+        cli::Command::Demo { kernel } => demo::run(kernel),
         cli::Command::Bench(options) => bench::run(&options),
         cli::Command::Install(options) => install::run(&options),
         cli::Command::InGuest { results } => guest::run(&results),
+        cli::Command::InNetwork { results } => uroce::in_network(&results),
         cli::Command::InRoot { job } => package::in_root(&job),
         cli::Command::Help => {
             println!("{}", cli::USAGE);

@@ -53,6 +53,9 @@ const PACKAGES: &[&str] = &[
 /// What making and looking at Debian packages takes beside those.
 const PACKAGING: &[&str] = &["dpkg-dev", "debhelper", "lintian", "pkgconf"];
 
+/// What the demonstration without a virtual machine takes.
+const DEMO: &[&str] = &["gcc", "libc6-dev", "lld", "ibverbs-utils", "perftest"];
+
 /// Documentation that minimal images of Debian leave out, and that holds tests.
 const KEPT_DOCS: &[&str] = &[
     "--path-include=/usr/share/doc/rdma-core/*",
@@ -73,12 +76,27 @@ pub struct Machine {
 
 /// Sees to it that everything is there.
 pub fn provide(dirs: &Dirs) -> Result<Machine> {
+    provide_here(dirs)?;
+    machine(dirs)
+}
+
+/// Sees to it that all is there but what booting takes.
+pub fn provide_here(dirs: &Dirs) -> Result<()> {
     packages(dirs)?;
-    components(dirs)?;
+    components(dirs)
+}
+
+/// What booting takes; the packages are there.
+pub fn machine(dirs: &Dirs) -> Result<Machine> {
     Ok(Machine {
         vng: virtme_ng(dirs)?,
         kernel: kernel()?,
     })
+}
+
+/// Sees to it that the library can be built, and run on this machine by a few programs.
+pub fn for_the_demo(dirs: &Dirs) -> Result<()> {
+    install_missing(dirs, DEMO)
 }
 
 /// Sees to it that Debian packages can be made.

@@ -21,7 +21,7 @@ use crate::{
     record::{Record, parse_list},
     report::{Report, Tally},
     suites::{Run, SUITES},
-    unit, valgrind,
+    unit, uroce, valgrind,
     vm::{self, Job},
 };
 
@@ -124,11 +124,12 @@ fn names(stock: bool) -> Vec<String> {
         .into_iter()
         .map(|(_, run)| format!("{GUEST}{}", run.label()));
     let others = [VALGRIND, package::STAGE].map(str::to_owned);
-    cargo.chain(others).chain(guest).collect()
+    let here = if stock { Vec::new() } else { uroce::names() };
+    cargo.chain(others).chain(here).chain(guest).collect()
 }
 
 /// Whether a stage was asked for: by its name, or by a part of it up to a `:` or `.`.
-fn chosen(only: &[String], stage: &str) -> bool {
+pub fn chosen(only: &[String], stage: &str) -> bool {
     only.is_empty() || only.iter().any(|asked| names_stage(asked, stage))
 }
 
@@ -151,13 +152,13 @@ pub fn run(options: &cli::Test) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let dirs = Dirs::find()?;
-    let machine = needs::provide(&dirs)?;
+    needs::provide_here(&dirs)?;
     let mut report = Report::default();
     // The stock library's results say nothing about what is built here.
     if !options.stock {
         on_this_machine(&dirs, options, &mut report)?;
     }
-    in_the_guest(&dirs, &machine, options, &mut report)?;
+    in_the_guest(&dirs, options, &mut report)?;
     println!("\n{}", report.text());
     Ok(if report.failed() {
         ExitCode::FAILURE
@@ -199,7 +200,7 @@ fn on_this_machine(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Res
         let tally = package::run(dirs);
         report.add(package::STAGE, start.elapsed(), tally);
     }
-    Ok(())
+    uroce::stages(dirs, options, report)
 }
 
 fn one_test(name: &str, ended_well: bool, log: &Path) -> Tally {
@@ -212,16 +213,12 @@ fn one_test(name: &str, ended_well: bool, log: &Path) -> Tally {
     tally
 }
 
-fn in_the_guest(
-    dirs: &Dirs,
-    machine: &Machine,
-    options: &cli::Test,
-    report: &mut Report,
-) -> Result<()> {
+fn in_the_guest(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<()> {
     let runs = chosen_runs(options);
     if runs.is_empty() {
         return Ok(());
     }
+    let machine = needs::machine(dirs)?;
     if !options.stock && !chosen(&options.only, "build") {
         vm::build_library(dirs)?;
     }
@@ -230,7 +227,7 @@ fn in_the_guest(
     }
     for boot in runs.chunk_by(|(a, _), (b, _)| a == b) {
         let labels: Vec<_> = boot.iter().map(|(_, run)| *run).collect();
-        one_boot(dirs, machine, options, &labels, report)?;
+        one_boot(dirs, &machine, options, &labels, report)?;
     }
     Ok(())
 }
@@ -318,14 +315,14 @@ fn judge(dirs: &Dirs, dir: &Path, run: Run, bless: bool) -> Result<Outcome> {
     Ok(Outcome { tally, took })
 }
 
-struct Outcome {
-    tally: Tally,
-    took: Duration,
+pub struct Outcome {
+    pub tally: Tally,
+    pub took: Duration,
 }
 
 impl Outcome {
     /// What a run is that cannot be held against anything; the others go on.
-    fn unjudged(error: anyhow::Error) -> Self {
+    pub fn unjudged(error: anyhow::Error) -> Self {
         let mut tally = Tally::default();
         tally.fail(format!("{error:#}"));
         Self {
@@ -335,11 +332,11 @@ impl Outcome {
     }
 }
 
-/// What a suite wrote in the virtual machine.
-struct List {
-    records: Vec<Record>,
+/// What a suite wrote where it ran.
+pub struct List {
+    pub records: Vec<Record>,
     /// How long it took, if it came to its end.
-    took: Option<Duration>,
+    pub took: Option<Duration>,
 }
 
 impl List {
@@ -351,7 +348,7 @@ impl List {
         expect::bless(&dirs.expected(), suite, &self.records)
     }
 
-    fn read(dir: &Path, label: &str) -> Result<Self> {
+    pub fn read(dir: &Path, label: &str) -> Result<Self> {
         let path = dir.join(format!("{label}.tsv"));
         // A machine that crashed early has written none.
         let text = fs::read_to_string(&path).unwrap_or_default();

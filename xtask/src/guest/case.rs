@@ -25,7 +25,8 @@ const BOUND: Duration = Duration::from_secs(300);
 
 pub struct Stage<'a> {
     pub witness: Witness<'a>,
-    pub write: bool,
+    /// Set for every program.
+    pub env: Vec<(&'static str, &'static str)>,
     /// Where outputs go, one file a program.
     pub logs: PathBuf,
 }
@@ -117,9 +118,7 @@ fn start(case: &Case, stage: &Stage, words: &[String], log: &Log) -> Result<Proc
     let (program, arguments) = words.split_first().map_or(("", words), |(p, a)| (p, a));
     let mut command = Command::new(program);
     command.args(arguments).envs(case.env.iter().cloned());
-    if stage.write {
-        command.env("IBVERBS_FORCE_WRITE", "1");
-    }
+    command.envs(stage.env.iter().copied());
     stage.witness.attend(&mut command);
     Process::start_apart(&mut command, &log.out, &log.err)
 }

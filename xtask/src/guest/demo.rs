@@ -1,4 +1,4 @@
-//! The part of the demonstration that needs an RDMA device.
+//! The part of the demonstration that needs an RDMA device, of the kernel or in user space.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -13,59 +13,111 @@ use anyhow::{Context, Result, bail};
 use super::{
     case::wait_until_ready,
     process::{End, Process},
-    setup::{ADDRESS, DEVICE},
 };
-use crate::suites::Ready;
+use crate::suites::{Ready, Target};
 
-/// Where the pingpong programs listen if nothing else is said.
-const PORT: u16 = 18515;
 const PINGPONG: &str = "ibv_rc_pingpong";
+const BANDWIDTH: &str = "ib_write_bw";
 const BOUND: Duration = Duration::from_secs(300);
 
-pub fn run(ours: &Path) -> Result<ExitCode> {
-    let file = fs::canonicalize(ours.join("libibverbs.so.1"))?;
-    println!("$ ibv_devinfo -d {DEVICE}");
-    let status = over(ours, "ibv_devinfo", &["-d", DEVICE]).status()?;
+/// What is shown, and how.
+pub struct Show<'a> {
+    /// The directory of the library.
+    pub ours: &'a Path,
+    pub target: &'a Target,
+    /// Set for every program.
+    pub env: &'a [(&'a str, &'a str)],
+    /// A TCP port that nobody uses, where programs meet.
+    pub port: u16,
+    /// Where a program may write.
+    pub room: &'a Path,
+    /// Whether a bandwidth is measured too.
+    pub bandwidth: bool,
+}
+
+pub fn run(show: &Show) -> Result<ExitCode> {
+    println!("$ {} ibv_devinfo -d {}", show.setting(), show.target.device);
+    let status = show
+        .over("ibv_devinfo", &["-d", show.target.device])
+        .status()?;
     if !status.success() {
         bail!("ibv_devinfo: {status}");
     }
-    pingpong(ours, &file)?;
-    println!("both programs ended well");
+    let (gid, port) = (show.target.gid.to_string(), show.port.to_string());
+    let words = ["-d", show.target.device, "-g", &gid, "-p", &port, "-c"];
+    pair(show, PINGPONG, &words)?;
+    if show.bandwidth {
+        let words = [
+            "-d",
+            show.target.device,
+            "-x",
+            &gid,
+            "-p",
+            &port,
+            "-F",
+            "-n",
+            "2000",
+        ];
+        pair(show, BANDWIDTH, &words)?;
+    }
+    println!("all programs ended well");
     Ok(ExitCode::SUCCESS)
 }
 
-fn over(ours: &Path, program: &str, words: &[&str]) -> Command {
-    let mut command = Command::new(program);
-    command.args(words).env("LD_LIBRARY_PATH", ours);
-    command
+impl Show<'_> {
+    fn over(&self, program: &str, words: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(words)
+            .env("LD_LIBRARY_PATH", self.ours)
+            .envs(self.env.iter().copied());
+        command
+    }
+
+    /// The variables as a shell takes them.
+    fn setting(&self) -> String {
+        let own = [("LD_LIBRARY_PATH", self.ours.display().to_string())];
+        let env = self
+            .env
+            .iter()
+            .map(|(name, value)| (*name, (*value).to_owned()));
+        let all = own.into_iter().chain(env);
+        let words: Vec<_> = all.map(|(name, value)| format!("{name}={value}")).collect();
+        words.join(" ")
+    }
 }
 
-fn pingpong(ours: &Path, file: &Path) -> Result<()> {
-    let words = ["-d", DEVICE, "-g", "1", "-c"];
-    println!("$ {PINGPONG} {} &", words.join(" "));
-    let log = Path::new("/run/demo-server");
-    let mut server = Process::start(&mut over(ours, PINGPONG, &words), log)?;
-    if !wait_until_ready(&Ready::Tcp(PORT), &mut server)? {
-        bail!("{PINGPONG} does not listen: {}", fs::read_to_string(log)?);
+/// Runs a server and its client, which talk to each other over the device.
+fn pair(show: &Show, program: &str, words: &[&str]) -> Result<()> {
+    let setting = show.setting();
+    println!("$ {setting} {program} {} &", words.join(" "));
+    let log = show.room.join("demo-server");
+    let mut server = Process::start(&mut show.over(program, words), &log)?;
+    if !wait_until_ready(&Ready::Tcp(show.port), &mut server)? {
+        bail!("{program} does not listen: {}", fs::read_to_string(&log)?);
     }
-    show_mapping(&server, file)?;
-    println!("$ {PINGPONG} {} {ADDRESS}", words.join(" "));
-    let mut client_words = words.to_vec();
-    client_words.push(ADDRESS);
-    let client = over(ours, PINGPONG, &client_words).status()?;
+    show_mapping(
+        program,
+        &server,
+        &fs::canonicalize(show.ours.join("libibverbs.so.1"))?,
+    )?;
+    let mut words = words.to_vec();
+    words.push(show.target.address);
+    println!("$ {setting} {program} {}", words.join(" "));
+    let client = show.over(program, &words).status()?;
     let server = server.wait(BOUND)?;
     println!(
         "-- the server had printed:\n{}",
-        fs::read_to_string(log)?.trim_end()
+        fs::read_to_string(&log)?.trim_end()
     );
     if !client.success() || server != End::Exit(0) {
-        bail!("{PINGPONG}: client {client}, server {server}");
+        bail!("{program}: client {client}, server {server}");
     }
     Ok(())
 }
 
 /// Shows the lines of the running server's memory map that hold a libibverbs.
-fn show_mapping(server: &Process, file: &Path) -> Result<()> {
+fn show_mapping(program: &str, server: &Process, file: &Path) -> Result<()> {
     let path = format!("/proc/{}/maps", server.id());
     let maps = fs::read_to_string(&path).context("the server's memory map")?;
     let wanted = file.display().to_string();
@@ -74,12 +126,12 @@ fn show_mapping(server: &Process, file: &Path) -> Result<()> {
     for line in maps.lines().filter(|line| line.contains("libibverbs.so")) {
         println!("{line}");
         if !line.ends_with(&wanted) {
-            bail!("{PINGPONG} runs over another libibverbs than {wanted}");
+            bail!("{program} runs over another libibverbs than {wanted}");
         }
         found += 1;
     }
     if found == 0 {
-        bail!("{PINGPONG} loaded no libibverbs");
+        bail!("{program} loaded no libibverbs");
     }
     Ok(())
 }

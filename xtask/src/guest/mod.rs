@@ -1,13 +1,13 @@
-//! Inside the virtual machine.
+//! Inside the virtual machine; what runs and judges a suite serves uroce's namespace too.
 #![forbid(unsafe_code)]
 
 mod case;
-mod demo;
+pub mod demo;
 mod library;
 mod process;
 mod pyverbs;
-mod setup;
-mod suite;
+pub mod setup;
+pub mod suite;
 
 pub use library::initialised;
 pub use suite::COMPLETE;
@@ -20,8 +20,10 @@ use std::{
 
 use anyhow::{Context, Result};
 
+use demo::Show;
+
 use crate::{
-    bench,
+    bench, suites,
     vm::{Job, Library, put_library},
 };
 
@@ -36,7 +38,15 @@ pub fn run(dir: &Path) -> Result<ExitCode> {
             write,
             words,
         } => one_command(&library, write, &words),
-        Job::Demo { ours } => demo::run(&ours),
+        Job::Demo { ours } => demo::run(&Show {
+            ours: &ours,
+            target: &suites::rxe(Path::new(suite::HELPERS)),
+            env: &[],
+            // Where the pingpong programs listen if nothing else is said.
+            port: 18515,
+            room: Path::new("/run"),
+            bandwidth: false,
+        }),
         Job::Bench => bench::guest::run(dir).map(|()| ExitCode::SUCCESS),
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{case::Stage, process::Process, setup};
+use super::{case::Stage, process::Process};
 use crate::{
     needs::RDMA_CORE_TESTS,
     record::{Record, Word},
@@ -19,19 +19,17 @@ use crate::{
 /// All tests together take half a minute in emulation.
 const BOUND: Duration = Duration::from_secs(900);
 
-/// Runs the suite; `runner` replaces its own main program.
-pub fn run(stage: &Stage, runner: Option<&Path>) -> Result<Vec<Record>> {
-    let home = unpack()?;
+/// Runs the suite on a device, unpacked below `room`; `runner` replaces its own main program.
+pub fn run(stage: &Stage, device: &str, room: &Path, runner: Option<&Path>) -> Result<Vec<Record>> {
+    let home = unpack(room)?;
     let own = home.join("tests/run_tests.py");
     let mut command = Command::new("/usr/bin/python3");
     command
         .arg("-B")
         .arg(runner.unwrap_or(&own))
-        .args(["-v", "--dev", setup::DEVICE])
+        .args(["-v", "--dev", device])
         .current_dir(&home);
-    if stage.write {
-        command.env("IBVERBS_FORCE_WRITE", "1");
-    }
+    command.envs(stage.env.iter().copied());
     stage.witness.attend(&mut command);
     let log = stage.logs.join("output");
     let mut process = Process::start(&mut command, &log)?;
@@ -49,9 +47,9 @@ pub fn run(stage: &Stage, runner: Option<&Path>) -> Result<Vec<Record>> {
     Ok(records)
 }
 
-/// The tests, unpacked where the virtual machine can write; answers the directory above them.
-fn unpack() -> Result<PathBuf> {
-    let home = PathBuf::from("/run/rdma-core");
+/// The tests, unpacked where one can write; answers the directory above them.
+fn unpack(room: &Path) -> Result<PathBuf> {
+    let home = room.join("rdma-core");
     let tests = home.join("tests");
     if tests.exists() {
         return Ok(home);

@@ -4,7 +4,7 @@
 use std::{
     fs::{self, File},
     io::Write,
-    path::{Path, PathBuf},
+    path::Path,
     process::ExitCode,
     time::Instant,
 };
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     ctests,
     record::Record,
-    suites::{Kind, Run},
+    suites::{self, Kind, Run, Target},
     vm::Library,
 };
 
@@ -27,7 +27,19 @@ use crate::{
 pub const COMPLETE: &str = "# complete, seconds:";
 
 /// Our own files that suites need.
-const HELPERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
+pub const HELPERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
+
+/// What a suite runs on.
+pub struct Place<'a> {
+    /// Where results go.
+    pub dir: &'a Path,
+    /// Where programs and the runner may leave what nobody wants later.
+    pub room: &'a Path,
+    pub library: &'a Library,
+    pub target: &'a Target,
+    /// Set for every program.
+    pub env: Vec<(&'static str, &'static str)>,
+}
 
 pub fn run(dir: &Path, ours: Option<&Path>, labels: &[String]) -> Result<ExitCode> {
     for label in labels {
@@ -43,32 +55,52 @@ fn one(dir: &Path, ours: Option<&Path>, label: &str) -> Result<()> {
         None if !run.stock => anyhow::bail!("no library to run over"),
         _ => Library::Stock,
     };
-    let logs = dir.join(label);
+    if matches!(suite.kind, Kind::CTests) {
+        let list = List::create(dir, label)?;
+        fs::create_dir_all(dir.join(label))?;
+        ctests::run_programs(&library, run, dir)?;
+        return list.complete();
+    }
+    let write = run.write.then_some(("IBVERBS_FORCE_WRITE", "1"));
+    let place = Place {
+        dir,
+        room: Path::new("/run"),
+        library: &library,
+        target: &suites::rxe(Path::new(HELPERS)),
+        env: write.into_iter().collect(),
+    };
+    programs(&place, label, &suite.kind)
+}
+
+/// Runs a suite of programs and writes its list.
+pub fn programs(place: &Place, label: &str, kind: &Kind) -> Result<()> {
+    let logs = place.dir.join(label);
     fs::create_dir_all(&logs)?;
-    let mut list = List::create(dir, label)?;
+    let mut list = List::create(place.dir, label)?;
     let stage = |number: usize| -> Result<Stage> {
-        let seen = PathBuf::from(format!("/run/xtask/{label}/{number}"));
+        let seen = place.room.join(format!("xtask/{label}/{number}"));
         Ok(Stage {
-            witness: Witness::new(&library, &seen)?,
-            write: run.write,
+            witness: Witness::new(place.library, &seen)?,
+            env: place.env.clone(),
             logs: logs.clone(),
         })
     };
-    match suite.kind {
+    match kind {
         Kind::Cases(cases) => {
-            for (number, case) in cases(Path::new(HELPERS)).iter().enumerate() {
+            for (number, case) in cases(place.target).iter().enumerate() {
                 let record = case::run(case, &stage(number)?);
                 list.add(&record.with_context(|| case.name.clone())?)?;
             }
         }
         Kind::Pyverbs { connection_manager } => {
-            let runner = Path::new(HELPERS).join("pyverbs_cm.py");
+            let runner = place.target.helpers.join("pyverbs_cm.py");
             let runner = connection_manager.then_some(runner);
-            for record in pyverbs::run(&stage(0)?, runner.as_deref())? {
+            let device = place.target.device;
+            for record in pyverbs::run(&stage(0)?, device, place.room, runner.as_deref())? {
                 list.add(&record)?;
             }
         }
-        Kind::CTests => ctests::run_programs(&library, run, dir)?,
+        Kind::CTests => anyhow::bail!("the C tests have a runner of their own"),
     }
     list.complete()
 }

@@ -1,4 +1,4 @@
-//! The suites that run in the virtual machine, as data.
+//! The suites, as data: those that run in the virtual machine, and those of uroce.
 #![forbid(unsafe_code)]
 
 mod check;
@@ -7,8 +7,47 @@ mod perftest;
 mod pingpong;
 mod rdmacm;
 mod ucx;
+pub mod uroce;
+
+use std::path::{Path, PathBuf};
+
+use crate::guest::setup;
 
 pub use check::Check;
+
+/// The device that the programs of a suite are pointed at.
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub device: &'static str,
+    /// Where the other side is: the address of the device's interface.
+    pub address: &'static str,
+    /// The index of that address in the GID table, and of another one.
+    pub gid: u8,
+    pub other_gid: u8,
+    /// The largest datagram.
+    pub mtu: u32,
+    /// Whether the kernel's connection manager knows the device.
+    pub connection_manager: bool,
+    /// Whether packets are lost on purpose, so that only reliable transports can be expected to
+    /// end.
+    pub faults: bool,
+    /// Helper files of this checkout.
+    pub helpers: PathBuf,
+}
+
+/// Soft RoCE in the virtual machine.
+pub fn rxe(helpers: &Path) -> Target {
+    Target {
+        device: setup::DEVICE,
+        address: setup::ADDRESS,
+        gid: 1,
+        other_gid: 0,
+        mtu: 1024,
+        connection_manager: true,
+        faults: false,
+        helpers: helpers.to_owned(),
+    }
+}
 
 /// One test: a program, or two that talk to each other.
 #[derive(Clone, Debug)]
@@ -103,8 +142,8 @@ impl Case {
 
 /// What a suite is made of.
 pub enum Kind {
-    /// A table of cases, made for a directory with helper files of this checkout.
-    Cases(fn(&std::path::Path) -> Vec<Case>),
+    /// A table of cases, made for the device.
+    Cases(fn(&Target) -> Vec<Case>),
     /// rdma-core's own tests: those that any device can run, or those of the connection manager.
     Pyverbs { connection_manager: bool },
     /// The programs of `c-tests/`, held against their outputs over the stock library.
@@ -212,7 +251,7 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::HashSet, path::Path};
+    use std::collections::HashSet;
 
     use super::*;
 
@@ -240,7 +279,7 @@ mod tests {
                 continue;
             };
             let mut seen = HashSet::new();
-            for case in cases(Path::new("/x")) {
+            for case in cases(&rxe(Path::new("/x"))) {
                 let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
                 assert!(case.name.chars().all(plain), "{}", case.name);
                 assert!(seen.insert(case.name.clone()), "{} twice", case.name);

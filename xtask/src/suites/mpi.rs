@@ -1,26 +1,24 @@
 //! OpenMPI over UCX: two ranks that exchange and compare data.
 #![forbid(unsafe_code)]
 
-use std::path::Path;
-
-use super::{Case, Check, ucx};
+use super::{Case, Check, Target, ucx};
 
 /// The exchanges of `exchange.py`.
 const EXCHANGES: &[&str] = &["pingpong", "collectives", "one-sided"];
 
-pub fn cases(helpers: &Path) -> Vec<Case> {
+pub fn cases(target: &Target) -> Vec<Case> {
     let mut cases = Vec::new();
     for (transport, layers) in ucx::TRANSPORTS {
         for exchange in EXCHANGES {
             let line = format!(
                 "mpirun --allow-run-as-root -n 2 --oversubscribe --mca pml ucx --mca btl ^vader,tcp,openib \
                  --mca osc ucx /usr/bin/python3 -B {}/exchange.py {exchange}",
-                helpers.display()
+                target.helpers.display()
             );
             let case = Case::single(format!("{transport}-{exchange}"), &line)
                 .users(2)
                 .check(Check::Says("2 ranks agree"));
-            cases.push(ucx::environment(case, layers));
+            cases.push(ucx::environment(case, target, layers));
         }
     }
     cases

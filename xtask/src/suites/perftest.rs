@@ -1,12 +1,10 @@
 //! The programs of perftest 4.5.
 #![forbid(unsafe_code)]
 
-use std::path::Path;
-
-use super::{Case, Check, Ready};
+use super::{Case, Check, Ready, Target};
 
 /// Name, program, options, size of the row in the table.
-type Row = (&'static str, &'static str, &'static str, u64);
+pub type Row = (&'static str, &'static str, &'static str, u64);
 
 const ROWS: &[Row] = &[
     ("send-lat", "ib_send_lat", "", 2),
@@ -24,7 +22,7 @@ const ROWS: &[Row] = &[
     ("send-bw-events", "ib_send_bw", "-e", 65536),
     ("send-bw-both-ways", "ib_send_bw", "-b", 65536),
     ("send-bw-uc", "ib_send_bw", "-c UC", 65536),
-    ("send-bw-ud", "ib_send_bw", "-c UD", 1024),
+    ("send-bw-ud", "ib_send_bw", "-c UD -s 1024", 1024),
     ("send-bw-srq", "ib_send_bw", "--use-srq", 65536),
     (
         "send-bw-srq-4-pairs",
@@ -86,37 +84,63 @@ const REFUSED: &[(&str, &str)] = &[
     ("on-demand-paging", "ib_write_bw --odp"),
 ];
 
-const COMMON: &str = "-d rxe0 -x 1 -F";
+pub fn cases(target: &Target) -> Vec<Case> {
+    let mut cases = table(target, &[]);
+    cases.extend(refused(target, REFUSED));
+    cases
+}
 
-pub fn cases(_: &Path) -> Vec<Case> {
-    let mut ports = 21000..;
-    let mut port = || ports.next().unwrap_or_default();
-    let mut cases: Vec<_> = ROWS
-        .iter()
-        .map(|(name, program, options, size)| {
-            // A multiple of the longest list of work requests.
-            let line = format!("{program} {COMMON} -n 96 {options}");
-            pair(name, &line, port(), vec![*size])
-        })
-        .collect();
-    for (name, program) in ALL_SIZES {
-        let line = format!("{program} {COMMON} -n 5 --all");
-        let sizes = (1..=23).map(|power| 1 << power).collect();
-        cases.push(pair(name, &line, port(), sizes));
-    }
-    for (name, line) in REFUSED {
-        let line = format!("{line} {COMMON} -n 100");
-        cases.push(pair(name, &line, port(), Vec::new()).may_refuse());
+/// What the device lacks: name, program and options.
+pub fn refused(target: &Target, lines: &[(&str, &str)]) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for ((name, line), port) in lines.iter().zip(21900..) {
+        let line = format!("{line} {} -n 100", common(target));
+        cases.push(pair(target, name, &line, port, Vec::new()).may_refuse());
     }
     cases
 }
 
-fn pair(name: &str, line: &str, port: u16, sizes: Vec<u64>) -> Case {
+/// The rows that any device can run, and these.
+pub fn table(target: &Target, more: &[Row]) -> Vec<Case> {
+    let mut ports = 21000..;
+    let mut port = || ports.next().unwrap_or_default();
+    let common = common(target);
+    let rows = ROWS.iter().chain(more);
+    let mut cases: Vec<_> = rows
+        .filter(|(_, _, options, _)| target.connection_manager || !over_cm(options))
+        .filter(|(_, _, options, _)| !target.faults || reliable(options))
+        .map(|(name, program, options, size)| {
+            // A multiple of the longest list of work requests.
+            let line = format!("{program} {common} -n 96 {options}");
+            pair(target, name, &line, port(), vec![*size])
+        })
+        .collect();
+    for (name, program) in ALL_SIZES {
+        let line = format!("{program} {common} -n 5 --all");
+        let sizes = (1..=23).map(|power| 1 << power).collect();
+        cases.push(pair(target, name, &line, port(), sizes));
+    }
+    cases
+}
+
+fn common(target: &Target) -> String {
+    format!("-d {} -x {} -F", target.device, target.gid)
+}
+
+/// With -R the exchange of parameters itself goes over the connection manager.
+fn over_cm(options: &str) -> bool {
+    options.split_whitespace().any(|word| word == "-R")
+}
+
+/// Whether what is lost on the way is sent again.
+fn reliable(options: &str) -> bool {
+    !["-c UC", "-c UD"].iter().any(|kind| options.contains(kind))
+}
+
+fn pair(target: &Target, name: &str, line: &str, port: u16, sizes: Vec<u64>) -> Case {
     let server = format!("{line} -p {port}");
-    let client = format!("{server} 10.9.0.1");
-    // With -R the exchange of parameters itself goes over the connection manager.
-    let over_cm = line.split_whitespace().any(|word| word == "-R");
-    let ready = if over_cm {
+    let client = format!("{server} {}", target.address);
+    let ready = if over_cm(line) {
         Ready::RdmaCm
     } else {
         Ready::Tcp(port)

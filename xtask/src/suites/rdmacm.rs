@@ -1,9 +1,7 @@
 //! The programs of rdmacm-utils.
 #![forbid(unsafe_code)]
 
-use std::path::Path;
-
-use super::{Case, Check, Ready};
+use super::{Case, Check, Ready, Target};
 
 /// Name, server, client; `PORT` becomes a port of the case's own.
 type Row = (&'static str, &'static str, &'static str);
@@ -73,7 +71,7 @@ const ROWS: &[Row] = &[
 
 const SERVERS_THAT_STAY: &[&str] = &["cmtime"];
 
-pub fn cases(_: &Path) -> Vec<Case> {
+pub fn cases(_: &Target) -> Vec<Case> {
     let mut ports = 22000..;
     let mut cases: Vec<_> = ROWS
         .iter()

@@ -1,9 +1,7 @@
 //! UCX's own benchmark, over both of its plain verbs transports.
 #![forbid(unsafe_code)]
 
-use std::path::Path;
-
-use super::{Case, Check, Ready};
+use super::{Case, Check, Ready, Target};
 
 /// Name and value of `UCX_TLS`; reliable connections need datagrams to be set up.
 pub const TRANSPORTS: &[(&str, &str)] = &[("ud", "ud_verbs"), ("rc", "rc_verbs,ud_verbs:aux")];
@@ -27,7 +25,7 @@ const TESTS: &[(&str, &str)] = &[
     ("cswap", "ucp_cswap -s 8"),
 ];
 
-pub fn cases(_: &Path) -> Vec<Case> {
+pub fn cases(target: &Target) -> Vec<Case> {
     let mut ports = 23000..;
     let mut cases = Vec::new();
     for (transport, layers) in TRANSPORTS {
@@ -35,13 +33,13 @@ pub fn cases(_: &Path) -> Vec<Case> {
             let port = ports.next().unwrap_or_default();
             let server = format!("ucx_perftest -p {port}");
             // Both ends poll without a pause: on two emulated processors a turn takes 10 ms.
-            let client = format!("{server} 10.9.0.1 -t {test} -n 20 -w 2");
+            let client = format!("{server} {} -t {test} -n 20 -w 2", target.address);
             let name = format!("{transport}-{name}");
             let case = Case::pair(name, &server, Ready::Tcp(port), &client)
                 // The last line of the table; without it the test did not end.
                 .check(Check::Says("Final:"))
                 .check(Check::NeverSays("ERROR"));
-            cases.push(environment(case, layers));
+            cases.push(environment(case, target, layers));
         }
     }
     cases
@@ -49,8 +47,8 @@ pub fn cases(_: &Path) -> Vec<Case> {
 
 /// What points UCX at the device, and keeps it from giving up on a peer: a machine that shares its
 /// processors with others can be away for longer than UCX's half minute.
-pub fn environment(case: Case, layers: &str) -> Case {
-    case.env("UCX_NET_DEVICES", "rxe0:1")
+pub fn environment(case: Case, target: &Target, layers: &str) -> Case {
+    case.env("UCX_NET_DEVICES", &format!("{}:1", target.device))
         .env("UCX_IB_GID_INDEX", "0")
         .env("UCX_TLS", layers)
         .env("UCX_UD_VERBS_TIMEOUT", "3600s")

@@ -1,0 +1,249 @@
+//! The suites of the user-space device `uroce_lo`, which needs no RDMA in the kernel.
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+
+use super::{Case, Check, Kind, Ready, Target, mpi, perftest, pingpong, ucx};
+
+pub struct Suite {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// Run a second time on a bad network, with the cases that can be expected to end there.
+    pub with_faults: bool,
+}
+
+pub const SUITES: &[Suite] = &[
+    Suite {
+        name: "pingpong",
+        kind: Kind::Cases(pingpongs),
+        with_faults: true,
+    },
+    Suite {
+        name: "perftest",
+        kind: Kind::Cases(perftests),
+        with_faults: true,
+    },
+    Suite {
+        name: "pyverbs",
+        kind: Kind::Pyverbs {
+            connection_manager: false,
+        },
+        with_faults: false,
+    },
+    Suite {
+        name: "ucx",
+        kind: Kind::Cases(ucx::cases),
+        with_faults: false,
+    },
+    Suite {
+        name: "mpi",
+        kind: Kind::Cases(mpi::cases),
+        with_faults: false,
+    },
+];
+
+/// What makes `lo` a device, and nothing else.
+pub const DEVICES: (&str, &str) = ("UROCE_DEVICES", "lo");
+/// A network that loses and swaps packets, the same ones in each run.
+pub const FAULTS: (&str, &str) = ("UROCE_FAULTS", "loss=1%,reorder=1%,seed=7");
+
+/// The device over `lo`: its GIDs are 127.0.0.1 and ::1.
+pub fn target(helpers: &Path, faults: bool) -> Target {
+    Target {
+        device: "uroce_lo",
+        address: "127.0.0.1",
+        gid: 0,
+        other_gid: 1,
+        mtu: 4096,
+        connection_manager: false,
+        faults,
+        helpers: helpers.to_owned(),
+    }
+}
+
+/// Beside what any device can do: program, name, options.
+const PINGPONGS: &[(&str, &str, &str)] = &[
+    ("rc", "timestamps", "-t"),
+    ("rc", "timestamps-events", "-t -e"),
+    ("rc", "timestamps-new-send", "-t -N -c"),
+    ("rc", "on-demand-paging", "-o -c"),
+    ("rc", "on-demand-paging-events", "-o -c -e"),
+    ("rc", "on-demand-paging-prefetch", "-o -P -c"),
+    ("rc", "implicit-on-demand-paging", "-O -c"),
+    ("rc", "device-memory", "-j -c"),
+    ("rc", "device-memory-new-send", "-j -N -c -e"),
+    ("rc", "one-byte", "-s 1 -c"),
+    ("rc", "megabyte", "-s 1048576 -c"),
+    ("rc", "odd-size", "-s 70001 -c -e"),
+    ("rc", "few-receives", "-r 1 -c"),
+    ("rc", "service-level", "-l 3 -c"),
+    ("rc", "mtu-256", "-m 256 -s 20000 -c"),
+    ("rc", "mtu-512", "-m 512 -s 20000 -c"),
+    ("rc", "mtu-2048", "-m 2048 -s 20000 -c"),
+    ("rc", "mtu-4096", "-m 4096 -s 20000 -c -e"),
+    ("uc", "one-byte", "-s 1 -c"),
+    ("uc", "mtu-256", "-m 256 -s 20000 -c"),
+    ("uc", "mtu-4096", "-m 4096 -s 20000 -c -e"),
+    ("ud", "one-byte", "-s 1 -c"),
+    ("ud", "service-level", "-l 3 -c"),
+    ("srq", "on-demand-paging", "-o -c"),
+    ("srq", "one-pair", "-q 1 -c"),
+    ("srq", "mtu-256", "-m 256 -s 20000 -c"),
+    ("srq", "mtu-4096", "-m 4096 -s 20000 -c -e"),
+];
+
+/// ibv_xsrq_pingpong: name and options. It compares what it receives by itself, in no way.
+const XRC: &[(&str, &str)] = &[
+    ("poll", ""),
+    ("poll-64", "-s 64 -n 50"),
+    ("poll-65536", "-s 65536 -n 50"),
+    ("events", "-e"),
+    ("events-65536", "-e -s 65536 -n 50"),
+    ("on-demand-paging", "-o"),
+    ("mtu-256", "-m 256 -s 20000"),
+    ("mtu-4096", "-m 4096 -s 20000"),
+];
+
+const REFUSED: &[(&str, &str)] = &[
+    ("rc-no-such-device", "ibv_rc_pingpong -d uroce_lo7"),
+    (
+        "rc-no-such-port",
+        "ibv_rc_pingpong -d uroce_lo -i 2 -g 0 127.0.0.1",
+    ),
+    (
+        "rc-no-such-gid",
+        "ibv_rc_pingpong -d uroce_lo -g 99 127.0.0.1",
+    ),
+    ("ud-over-mtu", "ibv_ud_pingpong -d uroce_lo -g 0 -s 4097"),
+];
+
+fn pingpongs(target: &Target) -> Vec<Case> {
+    let mut cases = pingpong::table(target, PINGPONGS);
+    let ports = 20900..;
+    cases.extend(
+        XRC.iter()
+            .zip(ports)
+            .map(|(row, port)| xrc(target, row, port)),
+    );
+    cases.push(two_clients(target));
+    let refused = REFUSED
+        .iter()
+        .map(|(name, line)| Case::single(*name, line).may_refuse());
+    cases.extend(refused);
+    cases
+}
+
+fn xrc_line(target: &Target, port: u16, options: &str) -> String {
+    let (device, gid) = (target.device, target.gid);
+    format!("ibv_xsrq_pingpong -d {device} -g {gid} -p {port} {options}")
+}
+
+fn xrc(target: &Target, (name, options): &(&str, &str), port: u16) -> Case {
+    let line = xrc_line(target, port, options);
+    let client = format!("{line} {}", target.address);
+    Case::pair(format!("xsrq-{name}"), &line, Ready::Tcp(port), &client)
+        .check(Check::Says("success"))
+}
+
+/// One server, whose domain is shared by the queue pairs of two clients.
+fn two_clients(target: &Target) -> Case {
+    let port = 20999;
+    let server = xrc_line(target, port, "-c 2");
+    let client = xrc_line(target, port, target.address);
+    let mut case = Case::pair("xsrq-two-clients", &server, Ready::Tcp(port), "sh -c");
+    let both = format!("{client} & {client}; second=$?; wait $! && exit $second");
+    case.client.push(both);
+    case.check(Check::Says("success"))
+}
+
+/// Beside what any device can do: name, program, options, size of the row in the table.
+const PERFTESTS: &[perftest::Row] = &[
+    ("send-lat-xrc", "ib_send_lat", "-c XRC", 2),
+    ("send-lat-xrc-events", "ib_send_lat", "-c XRC -e", 2),
+    ("send-bw-xrc", "ib_send_bw", "-c XRC", 65536),
+    (
+        "send-bw-xrc-4-pairs",
+        "ib_send_bw",
+        "-c XRC -q 4 -s 4096",
+        4096,
+    ),
+    ("write-lat-xrc", "ib_write_lat", "-c XRC", 2),
+    ("write-bw-xrc", "ib_write_bw", "-c XRC", 65536),
+    ("read-lat-xrc", "ib_read_lat", "-c XRC", 2),
+    ("read-bw-xrc", "ib_read_bw", "-c XRC", 65536),
+    ("atomic-lat-xrc", "ib_atomic_lat", "-c XRC", 8),
+    ("send-lat-multicast", "ib_send_lat", "-c UD -g", 2),
+    ("send-bw-multicast", "ib_send_bw", "-c UD -g -s 1024", 1024),
+    (
+        "send-bw-multicast-2",
+        "ib_send_bw",
+        "-c UD -g -q 2 -s 1024",
+        1024,
+    ),
+    ("write-bw-on-demand-paging", "ib_write_bw", "--odp", 65536),
+    ("read-bw-on-demand-paging", "ib_read_bw", "--odp", 65536),
+    ("send-lat-ud-mtu", "ib_send_lat", "-c UD -s 4096", 4096),
+    ("write-bw-mtu-256", "ib_write_bw", "-m 256 -s 8192", 8192),
+    ("read-bw-mtu-256", "ib_read_bw", "-m 256 -s 8192", 8192),
+    ("write-bw-megabyte", "ib_write_bw", "-s 1048576", 1_048_576),
+    ("read-bw-both-ways", "ib_read_bw", "-b", 65536),
+    ("read-bw-one-at-a-time", "ib_read_bw", "-o 1", 65536),
+    ("read-bw-sixteen-at-a-time", "ib_read_bw", "-o 16", 65536),
+    ("write-bw-16-pairs", "ib_write_bw", "-q 16 -s 4096", 4096),
+    ("write-bw-events", "ib_write_bw", "-e", 65536),
+];
+
+/// What the device does not have.
+const NO_PERFTESTS: &[(&str, &str)] = &[("srd", "ib_send_lat -c SRD"), ("dc", "ib_send_lat -c DC")];
+
+fn perftests(target: &Target) -> Vec<Case> {
+    let mut cases = perftest::table(target, PERFTESTS);
+    cases.extend(perftest::refused(target, NO_PERFTESTS));
+    cases
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn names(suite: &Suite, faults: bool) -> Vec<String> {
+        let Kind::Cases(cases) = suite.kind else {
+            return Vec::new();
+        };
+        let cases = cases(&target(Path::new("/x"), faults));
+        cases.into_iter().map(|case| case.name).collect()
+    }
+
+    #[test]
+    fn names_of_cases_are_unique_and_fit_files() {
+        for suite in SUITES {
+            let names = names(suite, false);
+            let unique: HashSet<_> = names.iter().collect();
+            assert_eq!(unique.len(), names.len(), "{}", suite.name);
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+            assert!(names.iter().all(|name| name.chars().all(plain)));
+        }
+    }
+
+    #[test]
+    fn only_reliable_transports_are_run_on_a_bad_network() {
+        for suite in SUITES.iter().filter(|suite| suite.with_faults) {
+            let names = names(suite, true);
+            assert!(names.len() > 30, "{}: {}", suite.name, names.len());
+            let lossy = |name: &String| name.starts_with("ud-") || name.starts_with("uc-");
+            let bad = names
+                .iter()
+                .find(|name| lossy(name) && *name != "ud-over-mtu" || name.contains("multicast"));
+            assert_eq!(bad, None);
+        }
+    }
+
+    #[test]
+    fn nothing_asks_for_a_connection_manager() {
+        for suite in SUITES {
+            assert!(!names(suite, false).iter().any(|name| name.contains("-cm")));
+        }
+    }
+}

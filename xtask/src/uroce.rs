@@ -1,0 +1,247 @@
+//! The stages of uroce: real programs on this machine, over the device `uroce_lo`.
+//!
+//! They run in a network namespace of their own, so that port 4791 and the addresses are theirs.
+//! Root makes it by itself, others in a user namespace.
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, ExitCode, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    cli,
+    dirs::Dirs,
+    expect,
+    guest::suite::{self, HELPERS, Place},
+    host,
+    record::{Record, Word},
+    report::{Report, Tally},
+    stages::{List, Outcome, chosen},
+    suites::uroce::{self as suites, SUITES, Suite},
+    vm::{self, Job, Library},
+};
+
+/// Begins the names of these stages.
+pub const STAGE: &str = "uroce:";
+
+/// One run of a suite. Its label names its stage and its files.
+#[derive(Clone, Copy)]
+struct Run {
+    suite: &'static Suite,
+    faults: bool,
+}
+
+impl Run {
+    fn all() -> impl Iterator<Item = Self> {
+        SUITES.iter().flat_map(|suite| {
+            let ways: &[bool] = if suite.with_faults {
+                &[false, true]
+            } else {
+                &[false]
+            };
+            ways.iter().map(move |&faults| Self { suite, faults })
+        })
+    }
+
+    fn label(self) -> String {
+        let faults = if self.faults { ".faults" } else { "" };
+        format!("{}{faults}", self.suite.name)
+    }
+
+    fn stage(self) -> String {
+        format!("{STAGE}{}", self.label())
+    }
+}
+
+pub fn names() -> Vec<String> {
+    Run::all().map(Run::stage).collect()
+}
+
+/// Runs the stages that were asked for.
+pub fn stages(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<()> {
+    let asked = |run: &Run| chosen(&options.only, &run.stage());
+    let runs: Vec<_> = Run::all().filter(asked).collect();
+    if runs.is_empty() {
+        return Ok(());
+    }
+    if report.has_failed("build") {
+        for run in runs {
+            let mut tally = Tally::default();
+            tally.fail("not run: the library does not build");
+            report.add(&run.stage(), Duration::ZERO, tally);
+        }
+        return Ok(());
+    }
+    if !chosen(&options.only, "build") {
+        vm::build_library(dirs)?;
+    }
+    for run in runs {
+        println!("-- {}: in a network of its own", run.stage());
+        let start = Instant::now();
+        let judged = one(dirs, run, options.bless);
+        let outcome = judged.unwrap_or_else(Outcome::unjudged);
+        report.add(&run.stage(), start.elapsed(), outcome.tally);
+    }
+    Ok(())
+}
+
+fn one(dirs: &Dirs, run: Run, bless: bool) -> Result<Outcome> {
+    let label = run.label();
+    let dir = dirs.fresh(&format!("uroce-{label}"))?;
+    let job = Job::Suites {
+        ours: Some(dirs.snapshot(&dir)?),
+        labels: vec![label.clone()],
+    };
+    job.save(&dir)?;
+    let mut command = network(&dirs.program);
+    command.arg("in-network").arg(&dir).current_dir(&dirs.root);
+    let log = dir.join("console.log");
+    let status = host::run(&mut command, &log, None)?.status;
+    let list = List::read(&dir, &label)?;
+    let mut tally = judge(dirs, &label, &list, bless);
+    if list.took.is_none() || !status.success() {
+        tally.fail(format!(
+            "the run broke off ({status}); see {}",
+            log.display()
+        ));
+    }
+    let took = list.took.unwrap_or_default();
+    Ok(Outcome { tally, took })
+}
+
+/// The command that runs a program in a network of its own, where the machine lets one be made.
+fn network(program: &Path) -> Command {
+    let ways: [&[&str]; 2] = [&["--net"], &["--net", "--user", "--map-root-user"]];
+    let allowed = ways.iter().find(|way| {
+        let mut trial = Command::new("unshare");
+        trial.args(**way).arg("true");
+        trial.stdout(Stdio::null()).stderr(Stdio::null());
+        trial.status().is_ok_and(|status| status.success())
+    });
+    let Some(way) = allowed else {
+        println!("-- no network namespace can be made here: running in this machine's network");
+        return Command::new(program);
+    };
+    let mut command = Command::new("unshare");
+    command.args(*way).arg("--").arg(program);
+    command
+}
+
+fn judge(dirs: &Dirs, label: &str, list: &List, bless: bool) -> Tally {
+    let refused = bless.then(|| {
+        if list.took.is_none() {
+            bail!("not complete");
+        }
+        expect::bless_uroce(&dirs.expected(), label, &list.records)
+    });
+    let mut tally = match expect::load(&dirs.expected(), &format!("uroce-{label}")) {
+        Ok(expected) => {
+            expect::compare(&without_huge_pages(expected, &list.records), &list.records)
+        }
+        Err(error) => {
+            let mut tally = Tally::default();
+            tally.fail(format!("{error:#}"));
+            tally
+        }
+    };
+    if let Some(Err(refused)) = refused {
+        tally.fail(format!("not written as the expected list: {refused:#}"));
+    }
+    tally
+}
+
+/// Huge pages are set aside by the administrator of a machine; where there are some, or none can
+/// be, a test that asks for them has another right answer than the one in the list.
+fn without_huge_pages(mut expected: Vec<Record>, results: &[Record]) -> Vec<Record> {
+    for wanted in &mut expected {
+        if !lacks_huge_pages(wanted) {
+            continue;
+        }
+        let given = results.iter().find(|result| result.name == wanted.name);
+        let right = |result: &&Record| result.word == Word::Ok || lacks_huge_pages(result);
+        if let Some(given) = given.filter(right) {
+            wanted.clone_from(given);
+        }
+    }
+    expected
+}
+
+fn lacks_huge_pages(record: &Record) -> bool {
+    let reasons = [
+        "There are no huge pages of size 2M allocated",
+        "Huge pages of size 2M is not supported in this platform",
+    ];
+    record.word == Word::Skip && reasons.contains(&record.reason.as_str())
+}
+
+/// Runs the suite whose job lies in this directory; called in the network that was made for it.
+pub fn in_network(dir: &Path) -> Result<ExitCode> {
+    let Job::Suites {
+        ours: Some(ours),
+        labels,
+    } = Job::load(dir)?
+    else {
+        bail!("{}: not a job for a network", dir.display());
+    };
+    // In a network that is not our own it is up, and we may be forbidden to say so.
+    let _ = Command::new("ip")
+        .args(["link", "set", "lo", "up", "multicast", "on"])
+        .stderr(Stdio::null())
+        .status();
+    let library = Library::Ours(ours);
+    for label in &labels {
+        let run = Run::all().find(|run| run.label() == *label);
+        let run = run.with_context(|| format!("no suite is called {label}"))?;
+        let room = dir.join("room");
+        fs::create_dir_all(&room)?;
+        let mut env = vec![suites::DEVICES];
+        env.extend(run.faults.then_some(suites::FAULTS));
+        let place = Place {
+            dir,
+            room: &room,
+            library: &library,
+            target: &suites::target(Path::new(HELPERS), run.faults),
+            env,
+        };
+        suite::programs(&place, label, &run.suite.kind)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_unique() {
+        let names = names();
+        let unique: std::collections::HashSet<_> = names.iter().collect();
+        assert_eq!(unique.len(), names.len());
+        assert!(names.contains(&"uroce:pingpong.faults".to_owned()));
+        assert!(!names.contains(&"uroce:mpi.faults".to_owned()));
+    }
+
+    #[test]
+    fn a_machine_with_huge_pages_may_run_what_the_list_skips() {
+        let skip = |reason| Record::new("t", Word::Skip, reason);
+        let none = skip("There are no huge pages of size 2M allocated");
+        let ran = Record::new("t", Word::Ok, "");
+        let agree = |wanted: &Record, given: &Record| {
+            let wanted = without_huge_pages(vec![wanted.clone()], std::slice::from_ref(given));
+            expect::compare(&wanted, std::slice::from_ref(given))
+                .failures
+                .is_empty()
+        };
+        assert!(agree(&none, &ran));
+        assert!(agree(&none, &none));
+        assert!(!agree(&none, &Record::new("t", Word::Fail, "")));
+        assert!(!agree(&none, &skip("no device")));
+        assert!(!agree(&skip("no device"), &ran));
+        assert!(!agree(&ran, &none));
+    }
+}
