@@ -55,6 +55,8 @@ pub enum Command {
     /// What the stages of uroce start in a network of its own; not for people.
     InNetwork {
         results: PathBuf,
+        /// The device is where the kernel shows its own, for a suite that wants this.
+        in_sysfs: bool,
     },
     Help,
 }
@@ -101,7 +103,8 @@ pub fn parse(mut words: lexopt::Parser) -> Result<Command> {
         }
         Value(name) if name == "in-network" => {
             let results = words.value()?.into();
-            nothing_more(words, Command::InNetwork { results })
+            let in_sysfs = matches!(words.next()?, Some(Long("in-sysfs")));
+            nothing_more(words, Command::InNetwork { results, in_sysfs })
         }
         Value(name) if name == "help" => nothing_more(words, Command::Help),
         Long("help") | Short('h') => Ok(Command::Help),

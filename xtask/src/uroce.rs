@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    fs,
+    env, fs,
     path::Path,
     process::{Command, ExitCode, Stdio},
     time::{Duration, Instant},
@@ -28,6 +28,9 @@ use crate::{
 
 /// Begins the names of these stages.
 pub const STAGE: &str = "uroce:";
+
+/// The script that shows uroce's devices where the kernel shows its own.
+const IN_SYSFS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tools/uroce-sysfs");
 
 /// One run of a suite. Its label names its stage and its files.
 #[derive(Clone, Copy)]
@@ -180,7 +183,7 @@ fn lacks_huge_pages(record: &Record) -> bool {
 }
 
 /// Runs the suite whose job lies in this directory; called in the network that was made for it.
-pub fn in_network(dir: &Path) -> Result<ExitCode> {
+pub fn in_network(dir: &Path, in_sysfs: bool) -> Result<ExitCode> {
     let Job::Suites {
         ours: Some(ours),
         labels,
@@ -197,6 +200,9 @@ pub fn in_network(dir: &Path) -> Result<ExitCode> {
     for label in &labels {
         let run = Run::all().find(|run| run.label() == *label);
         let run = run.with_context(|| format!("no suite is called {label}"))?;
+        if run.suite.in_sysfs && !in_sysfs {
+            return again_in_sysfs(dir, &library);
+        }
         let room = dir.join("room");
         fs::create_dir_all(&room)?;
         let mut env = vec![suites::DEVICES];
@@ -211,6 +217,24 @@ pub fn in_network(dir: &Path) -> Result<ExitCode> {
         suite::programs(&place, label, &run.suite.kind)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Starts this program again where the device is seen beside those of the kernel.
+fn again_in_sysfs(dir: &Path, library: &Library) -> Result<ExitCode> {
+    let mut command = Command::new(IN_SYSFS);
+    command
+        .arg(env::current_exe()?)
+        .arg("in-network")
+        .arg(dir)
+        .arg("--in-sysfs")
+        .envs([suites::DEVICES]);
+    vm::put_library(&mut command, library);
+    let status = command.status().context(IN_SYSFS)?;
+    Ok(if status.success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 #[cfg(test)]

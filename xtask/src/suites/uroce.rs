@@ -10,6 +10,8 @@ pub struct Suite {
     pub kind: Kind,
     /// Run a second time on a bad network, with the cases that can be expected to end there.
     pub with_faults: bool,
+    /// Its programs want to see the device where the kernel shows its own.
+    pub in_sysfs: bool,
 }
 
 pub const SUITES: &[Suite] = &[
@@ -17,11 +19,13 @@ pub const SUITES: &[Suite] = &[
         name: "pingpong",
         kind: Kind::Cases(pingpongs),
         with_faults: true,
+        in_sysfs: false,
     },
     Suite {
         name: "perftest",
         kind: Kind::Cases(perftests),
         with_faults: true,
+        in_sysfs: false,
     },
     Suite {
         name: "pyverbs",
@@ -29,16 +33,19 @@ pub const SUITES: &[Suite] = &[
             connection_manager: false,
         },
         with_faults: false,
+        in_sysfs: false,
     },
     Suite {
         name: "ucx",
         kind: Kind::Cases(ucx::cases),
         with_faults: false,
+        in_sysfs: true,
     },
     Suite {
         name: "mpi",
         kind: Kind::Cases(mpi::cases),
         with_faults: false,
+        in_sysfs: true,
     },
 ];
 
