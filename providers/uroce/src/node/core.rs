@@ -4,7 +4,7 @@ use super::deliver::Inbox;
 use super::groups::Groups;
 use super::helper::Alarm;
 use super::round::Round;
-use super::table::{NEVER, Table};
+use super::table::{Entry, NEVER, Table};
 use super::timers::Timers;
 use super::watch::Watches;
 use crate::carrier::udp::faults::BadNetwork;
@@ -115,6 +115,14 @@ impl Core {
         outbox.send(now, &self.counters);
         if self.ways.tools().network.is_some() {
             self.mind_held();
+        }
+    }
+
+    /// Sends what a queue pair has to send, and waits for whoever is sending for it.
+    pub fn send_out(&self, index: u32) {
+        self.post(index, clock::now());
+        while self.table.get(index).is_some_and(Entry::is_sending) {
+            std::thread::yield_now();
         }
     }
 

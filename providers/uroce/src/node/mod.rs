@@ -100,7 +100,8 @@ impl Node {
         }
     }
 
-    /// Takes a queue pair's number away, with its memberships. When this returns no call to the
+    /// Takes a queue pair's number away, with its memberships. What it has to send now is sent: the
+    /// peer waits for the acknowledgement of what was completed last. When this returns no call to the
     /// endpoint is running or comes. Not to be called from inside such a call, or with a lock held
     /// that one waits for.
     pub fn detach(&self, qpn: u32) {
@@ -111,6 +112,7 @@ impl Node {
         let Some(index) = self.core.index(qpn) else {
             return;
         };
+        self.core.send_out(index);
         let endpoint = self.core.table.take(index);
         if endpoint.is_some() {
             self.core.table.release(index);

@@ -33,6 +33,11 @@ impl Entry {
             sending: AtomicU32::new(0),
         }
     }
+
+    /// Whether a thread is sending for it.
+    pub fn is_sending(&self) -> bool {
+        self.sending.load(SeqCst) != 0
+    }
 }
 
 /// All places; memory is taken for those in use, in steps.
