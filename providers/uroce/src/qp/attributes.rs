@@ -91,6 +91,16 @@ const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_ON_DEMAND
     | IBV_ACCESS_HUGETLB;
 
+/// The attributes that a service has no use for, and that the kernel takes out of the mask of such
+/// queue pairs: programs give both ends of XRC what RC would be given.
+pub fn useless(service: Service) -> u32 {
+    match service {
+        Service::XrcInitiator => IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+        Service::XrcTarget => IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY,
+        _ => 0,
+    }
+}
+
 fn access(flags: u32) -> Result<Access> {
     if flags & !(ACCESS | IBV_ACCESS_OPTIONAL_RANGE) != 0 {
         return Err(Errno::INVAL);
@@ -254,5 +264,14 @@ mod tests {
         }
         assert_eq!(service(0), Err(Errno::INVAL));
         assert_eq!(service(IBV_QPT_RAW_PACKET), Err(Errno::OPNOTSUPP));
+    }
+
+    #[test]
+    fn xrc_takes_what_rc_would_be_given() {
+        let target = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+        let retries = IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
+        assert_eq!(useless(Service::XrcInitiator), target);
+        assert_eq!(useless(Service::XrcTarget), retries);
+        assert_eq!(useless(Service::Rc), 0);
     }
 }

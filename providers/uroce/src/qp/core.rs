@@ -197,6 +197,7 @@ impl Core {
     }
 
     fn change(&self, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
+        let mask = mask & !attributes::useless(self.parts.service);
         let modify = attributes::modify(attr, mask)?;
         // A peer's request that has completed here is answered, whatever comes now.
         if matches!(modify.state, Some(State::Reset | State::Error)) {
