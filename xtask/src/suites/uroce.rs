@@ -116,7 +116,6 @@ const REFUSED: &[(&str, &str)] = &[
         "rc-no-such-port",
         "ibv_rc_pingpong -d uroce_lo -i 2 -g 0 127.0.0.1",
     ),
-    ("rc-no-such-gid", "ibv_rc_pingpong -d uroce_lo -g 99"),
     ("ud-over-mtu", "ibv_ud_pingpong -d uroce_lo -g 0 -s 4097"),
 ];
 
