@@ -164,13 +164,24 @@ impl Core {
         self.mind_held();
     }
 
+    /// Has the timers know of a deadline that is noted where it belongs.
+    pub fn add_deadline(&self, time: u64, index: u32) {
+        self.timers.add(time, index, |time, index| {
+            if index == HELD_PACKETS {
+                return self.held_until.load(SeqCst) == time;
+            }
+            let entry = self.table.get(index);
+            entry.is_some_and(|entry| entry.scheduled.load(SeqCst) == time)
+        });
+    }
+
     /// Has the timers know of packets that the bad network holds.
     pub fn mind_held(&self) {
         let network = self.ways.tools().network.as_ref();
         if let Some(time) = network.and_then(BadNetwork::next)
             && self.held_until.fetch_min(time, SeqCst) > time
         {
-            self.timers.add(time, HELD_PACKETS);
+            self.add_deadline(time, HELD_PACKETS);
             self.alarm.deadline(time);
         }
     }

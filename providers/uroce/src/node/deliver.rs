@@ -104,8 +104,9 @@ impl Inbox {
             }
             // Packets for us that are whole: from now on they shall come straight. If that cannot
             // be had, they go on coming this way.
-            if let Ok(Some(door)) = self.doors.open(core.slot.number(), &run) {
-                let _ = core.alarm.add(door);
+            let slot = core.slot.number();
+            let opened = self.doors.open(slot, &run, |door| core.alarm.add(door));
+            if opened == Ok(true) {
                 self.idle.push(0);
             }
         }

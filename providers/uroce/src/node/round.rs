@@ -111,7 +111,7 @@ impl<'a> Round<'a> {
     fn schedule(&self, index: u32, entry: &Entry, deadline: Time) {
         let deadline = deadline.nanos();
         if entry.scheduled.fetch_min(deadline, SeqCst) > deadline {
-            self.core.timers.add(deadline, index);
+            self.core.add_deadline(deadline, index);
             self.core.alarm.deadline(deadline);
         }
     }

@@ -80,10 +80,16 @@ pub struct Player {
 impl Player {
     /// Starts the test `role` of this program in that role.
     pub fn start(role: &str) -> Self {
+        Self::start_with(role, &[])
+    }
+
+    /// Starts it with more in its environment.
+    pub fn start_with(role: &str, environment: &[(&str, &str)]) -> Self {
         let program = std::env::current_exe().expect("a test program");
         let mut child = Command::new(program)
             .args(["--ignored", "--exact", "--nocapture", "role"])
             .env(ROLE, role)
+            .envs(environment.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

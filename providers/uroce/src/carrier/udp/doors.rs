@@ -46,11 +46,17 @@ impl Doors {
     }
 
     /// Opens a door for the sender of packets that were handed on to `slot`, if one helps and there
-    /// is none yet; answers its socket.
+    /// is none yet. `listen` has somebody wake for its socket. Answers whether there is one more.
     ///
     /// # Errors
-    /// Of socket(2), bind(2), connect(2).
-    pub fn open(&mut self, slot: u16, run: &Received<'_>) -> Result<Option<BorrowedFd<'_>>> {
+    /// Of socket(2), bind(2), connect(2), and of `listen`. Then there is no door: packets would wait
+    /// at it for nobody.
+    pub fn open(
+        &mut self,
+        slot: u16,
+        run: &Received<'_>,
+        listen: impl FnOnce(BorrowedFd<'_>) -> Result<()>,
+    ) -> Result<bool> {
         let local = |address: IpAddr| match address {
             IpAddr::V6(v6) if v6.is_unicast_link_local() => run.interface,
             _ => 0,
@@ -60,7 +66,7 @@ impl Doors {
             (door.ours, door.theirs, door.interface) == (run.destination, run.source, interface)
         };
         if run.port != ways::port(slot) || self.0.len() >= MOST || self.0.iter().any(there) {
-            return Ok(None);
+            return Ok(false);
         }
         let full = |address: IpAddr, port: u16| match address {
             IpAddr::V6(v6) => SocketAddrV6::new(v6, port, 0, interface).into(),
@@ -70,12 +76,42 @@ impl Doors {
             full(run.destination, super::PORT),
             full(run.source, run.port),
         )?;
+        listen(socket.as_fd())?;
         self.0.push(Door {
             ours: run.destination,
             theirs: run.source,
             interface,
             socket,
         });
-        Ok(self.0.last().map(|door| door.socket.as_fd()))
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kit::errno::Errno;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn a_door_that_nobody_listens_at_is_closed() {
+        let slot = super::super::slot::LAST;
+        let run = Received {
+            data: &[],
+            segment: 1,
+            source: Ipv4Addr::new(127, 9, 9, 9).into(),
+            port: ways::port(slot),
+            destination: Ipv4Addr::LOCALHOST.into(),
+            interface: 1,
+            hop_limit: 64,
+            traffic_class: 0,
+        };
+        let mut doors = Doors::default();
+        let failed = doors.open(slot, &run, |_| Err(Errno(libc::ENOSPC)));
+        assert_eq!(failed, Err(Errno(libc::ENOSPC)));
+        assert!(doors.is_empty());
+        assert_eq!(doors.open(slot, &run, |_| Ok(())), Ok(true));
+        assert_eq!(doors.open(slot, &run, |_| Ok(())), Ok(false));
+        assert_eq!(doors.len(), 1);
     }
 }
