@@ -369,7 +369,6 @@ impl Provider for Context {
         })?;
         let core = made.ok_or(Errno::NOMEM)?;
         let mut known = self.made.lock();
-        // Numbers are used again, so this does not grow beyond those of a process.
         known.insert(number, Arc::downgrade(&core));
         drop(known);
         if let Some(xrcd) = core.xrcd() {
@@ -394,7 +393,19 @@ impl Provider for Context {
     }
 
     fn destroy_qp(&self, qp: &Arc<Qp>) -> Result<u32> {
-        qp.destroy()
+        let told = qp.destroy()?;
+        if !qp.core.is_named() {
+            // A weak reference keeps the memory. The number may be another's by now.
+            let mut made = self.made.lock();
+            let core = Arc::as_ptr(&qp.core);
+            if made
+                .get(&qp.core.number)
+                .is_some_and(|known| known.as_ptr() == core)
+            {
+                made.remove(&qp.core.number);
+            }
+        }
+        Ok(told)
     }
 
     fn post_send(

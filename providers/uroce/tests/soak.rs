@@ -14,7 +14,7 @@ use ends::{End, connect, connect_for};
 use kit::abi::*;
 
 /// Bytes by which memory in use may grow, whatever the rounds: fragments, buffers once full.
-const GROWTH: u64 = 1 << 20;
+const GROWTH: u64 = 512 << 10;
 
 #[test]
 fn in_a_namespace() {
@@ -91,8 +91,8 @@ fn role() {
     for id in 0..32 {
         datagrams[1].post_recv(id, 0, 4096);
     }
-    let turns = rounds("UROCE_SOAK_ROUNDS", 200);
-    let warm = 100;
+    let turns = rounds("UROCE_SOAK_ROUNDS", 300);
+    let warm = 50;
     let mut before = (0, 0, 0);
     for turn in 0..warm + turns {
         if turn == warm {

@@ -446,6 +446,11 @@ impl Core {
         (tokens.len(), self.parts.events.take_back(token))
     }
 
+    /// Whether an application still has a name for it.
+    pub fn is_named(&self) -> bool {
+        !self.tokens.lock().is_empty()
+    }
+
     /// Whether packets from this address are the connected peer's.
     fn is_from_peer(&self, path: Option<&Path>, incoming: &Incoming<'_>) -> bool {
         if self.parts.service == Service::Ud {
