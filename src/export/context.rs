@@ -11,10 +11,12 @@ use kit::{
         ibv_context, ibv_device, verbs_context,
     },
     errno::{Errno, Result},
+    provider,
     sys::errno,
 };
 use std::{
     ffi::{c_int, c_void},
+    os::fd::BorrowedFd,
     ptr::NonNull,
 };
 
@@ -64,6 +66,13 @@ symver!(import_device => "ibv_import_device", "IBVERBS_1.10");
 
 fn import(cmd_fd: c_int) -> Result<*mut ibv_context> {
     super::start();
+    if cmd_fd >= 0 {
+        // SAFETY: the caller passes a descriptor of its own; one that is not open is told.
+        let fd = unsafe { BorrowedFd::borrow_raw(cmd_fd) };
+        if provider::is_command(fd)? {
+            return Err(Errno::OPNOTSUPP);
+        }
+    }
     let held = devices::from_cmd_fd(cmd_fd)?;
     let driver = held.device().driver()?;
     if !driver.imports() {

@@ -13,11 +13,13 @@
 //! - NULL and foreign pointers (EINVAL), the sizes of extensible structures;
 //! - the return conventions.
 
+mod command;
 mod edges;
 mod request;
 #[allow(unsafe_code, reason = "the shims speak with C")]
 mod shim;
 
+pub use command::is_command;
 pub use edges::Edges;
 pub use request::{Bind, BindInfo, Data, Inline, ReceiveRequest, SendRequest, Tso};
 pub use shim::{Device, DeviceSpec, Opened, Pieces};

@@ -5,13 +5,14 @@ use super::table;
 use crate::abi::handle::{Ctx, DeviceRef, hold, release};
 use crate::abi::{ibv_context, verbs_context};
 use crate::errno::{Errno, Result};
-use crate::provider::{Opened, Provider};
+use crate::provider::{Opened, Provider, command};
 use crate::sys::memory;
 use crate::table::Table;
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::mem::offset_of;
 use core::ptr::addr_of_mut;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// The block of a context: the C structure first.
@@ -160,6 +161,7 @@ pub(super) fn open<P: Provider>(
 ) -> Result<*mut verbs_context> {
     let Opened { provider, async_fd } = opened;
     let vectors = c_int::try_from(provider.comp_vectors()).map_err(|_| Errno::OVERFLOW)?;
+    let command = command::open()?;
     let block = memory::zeroed(size_of::<Context<P>>())?.cast::<Context<P>>();
     let provider = Arc::new(provider);
     let ops = table::<P>();
@@ -167,7 +169,7 @@ pub(super) fn open<P: Provider>(
     // before anybody else knows it.
     unsafe {
         let context = block.cast::<verbs_context>();
-        Ctx::init(context, device, None, NO_DRIVER);
+        Ctx::init(context, device, Some(command), NO_DRIVER);
         hold(device);
         addr_of_mut!((*block).uses).write(Uses::new());
         addr_of_mut!((*block).provider).write(UnsafeCell::new(Some(Arc::clone(&provider))));
@@ -194,6 +196,9 @@ pub(super) unsafe extern "C" fn free_context<P: Provider>(raw: *mut ibv_context)
         let device = DeviceRef::from_raw((*raw).device);
         if let Some(provider) = (*context.provider.get()).take() {
             provider.close();
+        }
+        if (*raw).cmd_fd >= 0 {
+            command::forget(BorrowedFd::borrow_raw((*raw).cmd_fd));
         }
         Ctx::uninit(verbs);
         Table::new().show(verbs);
