@@ -57,6 +57,18 @@ pub fn receive_runs(fd: BorrowedFd<'_>) -> Result<()> {
     set(fd, libc::SOL_UDP, libc::UDP_GRO, 1)
 }
 
+/// Lets an UDP socket of IPv6 take in datagrams whose checksum is 0, "not computed", which it drops
+/// otherwise (RFC 6935). The sender of RoCE v2 leaves the checksum to the ICRC (IBTA volume 1, annex
+/// A17): cards and the kernel's soft-RoCE do.
+///
+/// # Errors
+/// ENOPROTOOPT before Linux 3.16.
+pub fn receive_without_checksum(fd: BorrowedFd<'_>) -> Result<()> {
+    set(fd, libc::SOL_UDP, UDP_NO_CHECK6_RX, 1)
+}
+
+/// linux/udp.h
+const UDP_NO_CHECK6_RX: c_int = 102;
 /// linux/in.h
 const IP_MULTICAST_ALL: c_int = 49;
 /// linux/in6.h

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::errno::Errno;
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::AsFd;
 
 fn pair() -> (UdpSocket, UdpSocket) {
@@ -65,6 +65,24 @@ fn runs_are_cut_and_joined() {
     assert_eq!(receiver.receive(right.as_fd()), Ok(1));
     let whole = receiver.received(0).expect("the run");
     assert_eq!((whole.data, whole.segment), (&bytes[..], 100));
+}
+
+#[test]
+fn datagrams_without_a_checksum_come_in() {
+    /// linux/udp.h
+    const UDP_NO_CHECK6_TX: c_int = 101;
+    let open = || UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).expect("a socket");
+    let (left, right) = (open(), open());
+    tell_headers_v6(right.as_fd()).expect("options");
+    set(left.as_fd(), libc::SOL_UDP, UDP_NO_CHECK6_TX, 1).expect("no checksum");
+    let place = right.local_addr().expect("bound");
+    let mut receiver = Receiver::new();
+    left.send_to(b"dropped", place).expect("sent");
+    assert_eq!(receiver.receive(right.as_fd()), Err(Errno::AGAIN));
+    receive_without_checksum(right.as_fd()).expect("option");
+    left.send_to(b"bare", place).expect("sent");
+    assert_eq!(receiver.receive(right.as_fd()), Ok(1));
+    assert_eq!(receiver.received(0).expect("bare").data, b"bare");
 }
 
 #[test]

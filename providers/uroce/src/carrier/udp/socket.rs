@@ -149,6 +149,8 @@ fn receiving(socket: &OwnedFd, family: AddressFamily) -> Result<()> {
         datagram::tell_headers_v4(socket.as_fd())?;
     } else {
         datagram::tell_headers_v6(socket.as_fd())?;
+        // Without it cards and the kernel's soft-RoCE are not heard.
+        let _ = datagram::receive_without_checksum(socket.as_fd());
     }
     // Without it runs come in one by one.
     let _ = datagram::receive_runs(socket.as_fd());
