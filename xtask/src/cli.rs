@@ -6,7 +6,7 @@ use std::{ffi::OsString, path::PathBuf};
 use anyhow::{Result, bail};
 use lexopt::prelude::*;
 
-use crate::{bench::Part, install, uroce};
+use crate::{bench::Part, install, stages, uroce};
 
 pub const USAGE: &str = "\
 cargo xtask test [--only STAGE,...] [--stock [--bless]] [--list]
@@ -155,7 +155,9 @@ fn test(mut words: lexopt::Parser) -> Result<Command> {
 
 /// Whether stages were named, and all of them are of uroce, where no other library is the measure.
 fn only_uroce(only: &[String]) -> bool {
-    let of_uroce = |name: &String| name == "uroce" || name.starts_with(uroce::STAGE);
+    let of_uroce = |name: &String| {
+        name == "uroce" || name.starts_with(uroce::STAGE) || *name == stages::uroce_rxe()
+    };
     !only.is_empty() && only.iter().all(of_uroce)
 }
 
@@ -246,6 +248,7 @@ mod tests {
     #[test]
     fn only_results_that_are_a_measure_can_be_blessed() {
         assert!(words("test --bless --only uroce:pyverbs").is_ok());
+        assert!(words("test --bless --only guest:uroce-rxe").is_ok());
         assert!(words("test --bless --only uroce,guest").is_err());
         assert!(words("test --bless").is_err());
         assert!(words("test --stock --bless").is_ok());

@@ -34,17 +34,23 @@ pub fn bless(dir: &Path, suite: &str, results: &[Record]) -> Result<()> {
     write(dir, suite, &head, results)
 }
 
-/// Writes what uroce gave as the expected list of one of its suites. Nothing that fails is
-/// expected: there is no other library here whose failures it could share.
-pub fn bless_uroce(dir: &Path, label: &str, results: &[Record]) -> Result<()> {
+/// Writes what uroce gave on `peer` as the expected list of the suite of a stage. Nothing that fails
+/// is expected: there is no other library here whose failures it could share.
+pub fn bless_uroce(
+    dir: &Path,
+    suite: &str,
+    stage: &str,
+    peer: &str,
+    results: &[Record],
+) -> Result<()> {
     if let Some(bad) = results.iter().find(|r| r.word == Word::Fail) {
         bail!("not a result to expect: {bad}");
     }
     let head = format!(
-        "# What the suite {label} gives over uroce on lo.\n\
-         # Made by: cargo xtask test --only uroce:{label} --bless\n"
+        "# What the suite {suite} gives over uroce {peer}.\n\
+         # Made by: cargo xtask test --only {stage} --bless\n"
     );
-    write(dir, &format!("uroce-{label}"), &head, results)
+    write(dir, suite, &head, results)
 }
 
 fn write(dir: &Path, suite: &str, head: &str, results: &[Record]) -> Result<()> {

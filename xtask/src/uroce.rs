@@ -140,7 +140,8 @@ fn judge(dirs: &Dirs, label: &str, list: &List, bless: bool) -> Tally {
         if list.took.is_none() {
             bail!("not complete");
         }
-        expect::bless_uroce(&dirs.expected(), label, &list.records)
+        let (suite, stage) = (format!("uroce-{label}"), format!("{STAGE}{label}"));
+        expect::bless_uroce(&dirs.expected(), &suite, &stage, "on lo", &list.records)
     });
     let mut tally = match expect::load(&dirs.expected(), &format!("uroce-{label}")) {
         Ok(expected) => {

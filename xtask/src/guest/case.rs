@@ -14,6 +14,7 @@ use anyhow::Result;
 use super::{
     library::Witness,
     process::{End, Process},
+    setup,
 };
 use crate::{
     record::{Record, Word},
@@ -43,6 +44,7 @@ struct Said {
 
 /// Runs a case; an error is one of the runner, not of the case.
 pub fn run(case: &Case, stage: &Stage) -> Result<Record> {
+    setup::commands(&case.before)?;
     let server_log = Log::new(stage, case, "server");
     let client_log = Log::new(stage, case, "client");
     let ends = run_programs(case, stage, &server_log, &client_log)?;
@@ -160,9 +162,11 @@ fn settle(ready: &Ready) {
 
 fn is_ready(ready: &Ready, server: u32) -> bool {
     match ready {
-        Ready::Tcp(port) => ["/proc/net/tcp", "/proc/net/tcp6"]
-            .iter()
-            .any(|table| tcp_listens(&fs::read_to_string(table).unwrap_or_default(), *port)),
+        // As the server sees it: it may be in a network namespace of its own.
+        Ready::Tcp(port) => ["tcp", "tcp6"].iter().any(|table| {
+            let table = fs::read_to_string(format!("/proc/{server}/net/{table}"));
+            tcp_listens(&table.unwrap_or_default(), *port)
+        }),
         Ready::RdmaCm => cm_listens(&cm_ids(), server),
         Ready::Multicast(group) => {
             let joined = fs::read_to_string("/proc/net/igmp").unwrap_or_default();

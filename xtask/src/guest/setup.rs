@@ -9,7 +9,6 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 /// The address of `rxe0`'s interface; its GID 1 is this address.
 pub const ADDRESS: &str = "10.9.0.1";
 pub const DEVICE: &str = "rxe0";
-const GID_1: &str = "/sys/class/infiniband/rxe0/ports/1/gids/1";
 
 const COMMANDS: &[&str] = &[
     "modprobe rdma_rxe",
@@ -29,27 +28,78 @@ pub fn device() -> Result<()> {
         maximum: None,
     };
     setrlimit(Resource::Memlock, unlimited).context("unlimited locked memory")?;
-    for line in COMMANDS {
+    commands(COMMANDS)?;
+    // Some of rdma-core's tests ask for huge pages.
+    fs::write("/proc/sys/vm/nr_hugepages", "64").context("huge pages")?;
+    wait_for_gid(1, ":ffff:0a09:0001")
+}
+
+/// Runs commands, all of which have to end well.
+pub fn commands<T: AsRef<str>>(lines: &[T]) -> Result<()> {
+    for line in lines.iter().map(AsRef::as_ref) {
         let mut words = line.split(' ');
         let program = words.next().unwrap_or_default();
         let status = Command::new(program).args(words).status();
-        if !status.with_context(|| line.to_string())?.success() {
+        if !status.with_context(|| line.to_owned())?.success() {
             bail!("{line}: failed");
         }
     }
-    // Some of rdma-core's tests ask for huge pages.
-    fs::write("/proc/sys/vm/nr_hugepages", "64").context("huge pages")?;
-    wait_for_address()
+    Ok(())
 }
 
-/// The kernel fills the GID table a moment after the link is up.
-fn wait_for_address() -> Result<()> {
+/// The kernel fills the GID table a moment after an interface has an address.
+fn wait_for_gid(index: u8, end: &str) -> Result<()> {
+    let file = format!("/sys/class/infiniband/{DEVICE}/ports/1/gids/{index}");
     for _ in 0..600 {
-        let gid = fs::read_to_string(GID_1).unwrap_or_default();
-        if gid.trim_end().ends_with(":ffff:0a09:0001") {
+        let gid = fs::read_to_string(&file).unwrap_or_default();
+        if gid.trim_end().ends_with(end) {
             return Ok(());
         }
         thread::sleep(Duration::from_millis(100));
     }
-    bail!("{DEVICE} got no GID for {ADDRESS} in a minute");
+    bail!("{DEVICE} got no GID {index} that ends in {end} in a minute");
+}
+
+/// The other end of the Ethernet pair in a network namespace of its own, as another host would have
+/// it, with addresses of both families on both ends. Gone when dropped.
+pub struct SecondHost;
+
+/// The namespace.
+pub const SECOND_HOST: &str = "second";
+/// The address of `v1` in it.
+pub const SECOND_ADDRESS: &str = "10.9.0.2";
+
+const APART: &[&str] = &[
+    "ip netns add second",
+    "ip link set v1 netns second",
+    "ip -n second link set lo up",
+    "ip -n second addr add 10.9.0.2/24 dev v1",
+    "ip -n second addr add fd00:9::2/64 dev v1 nodad",
+    "ip -n second link set v1 up",
+    "ip addr add fd00:9::1/64 dev v0 nodad",
+];
+
+/// The interfaces would be gone with the namespace.
+const TOGETHER: &[&str] = &[
+    "ip addr del fd00:9::1/64 dev v0",
+    "ip -n second link set v1 netns 1",
+    "ip link set v0 mtu 1500",
+    "ip link set v1 mtu 1500 up",
+    "ip netns del second",
+];
+
+impl SecondHost {
+    pub fn new() -> Result<Self> {
+        commands(APART)?;
+        wait_for_gid(2, "fd00:0009:0000:0000:0000:0000:0000:0001")?;
+        Ok(Self)
+    }
+}
+
+impl Drop for SecondHost {
+    fn drop(&mut self) {
+        if let Err(error) = commands(TOGETHER) {
+            eprintln!("the second host stays: {error:#}");
+        }
+    }
 }

@@ -15,6 +15,7 @@ use super::{
     case::{self, Stage},
     library::Witness,
     pyverbs,
+    setup::SecondHost,
 };
 use crate::{
     ctests,
@@ -86,7 +87,9 @@ pub fn programs(place: &Place, label: &str, kind: &Kind) -> Result<()> {
         })
     };
     match kind {
-        Kind::Cases(cases) => {
+        Kind::Cases(cases) | Kind::TwoHosts(cases) => {
+            let two = matches!(kind, Kind::TwoHosts(_));
+            let _second = two.then(SecondHost::new).transpose()?;
             for (number, case) in cases(place.target).iter().enumerate() {
                 let record = case::run(case, &stage(number)?);
                 list.add(&record.with_context(|| case.name.clone())?)?;

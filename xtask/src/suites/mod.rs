@@ -8,12 +8,14 @@ mod pingpong;
 mod rdmacm;
 mod ucx;
 pub mod uroce;
+mod uroce_rxe;
 
 use std::path::{Path, PathBuf};
 
 use crate::guest::setup;
 
 pub use check::Check;
+pub use uroce_rxe::NAME as UROCE_RXE;
 
 /// The device that the programs of a suite are pointed at.
 #[derive(Clone, Debug)]
@@ -56,6 +58,8 @@ pub struct Case {
     pub server: Option<Server>,
     pub client: Vec<String>,
     pub env: Vec<(String, String)>,
+    /// Commands that are run first.
+    pub before: Vec<String>,
     /// What the output must look like, beside both ending with status 0.
     pub checks: Vec<Check>,
     /// The device lacks this; ending with an error message is an answer, compared as such.
@@ -94,6 +98,7 @@ impl Case {
             server: None,
             client: words(line),
             env: Vec::new(),
+            before: Vec::new(),
             checks: Vec::new(),
             may_refuse: false,
             users: 1,
@@ -134,6 +139,11 @@ impl Case {
         self
     }
 
+    pub fn before(mut self, line: &str) -> Self {
+        self.before.push(line.into());
+        self
+    }
+
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.into(), value.into()));
         self
@@ -144,6 +154,9 @@ impl Case {
 pub enum Kind {
     /// A table of cases, made for the device.
     Cases(fn(&Target) -> Vec<Case>),
+    /// The same, with a second host on the other end of the Ethernet pair, where uroce runs. The
+    /// system's own library has no uroce to run over.
+    TwoHosts(fn(&Target) -> Vec<Case>),
     /// rdma-core's own tests: those that any device can run, or those of the connection manager.
     Pyverbs { connection_manager: bool },
     /// The programs of `c-tests/`, held against their outputs over the stock library.
@@ -203,6 +216,13 @@ pub const SUITES: &[Suite] = &[
     Suite {
         name: "mpi",
         kind: Kind::Cases(mpi::cases),
+        both_paths: false,
+        boot: 2,
+    },
+    // Last of its boot: it takes the Ethernet pair apart for a while.
+    Suite {
+        name: UROCE_RXE,
+        kind: Kind::TwoHosts(uroce_rxe::cases),
         both_paths: false,
         boot: 2,
     },
@@ -275,7 +295,7 @@ mod tests {
     #[test]
     fn names_of_cases_are_unique_and_fit_files() {
         for suite in SUITES {
-            let Kind::Cases(cases) = suite.kind else {
+            let (Kind::Cases(cases) | Kind::TwoHosts(cases)) = suite.kind else {
                 continue;
             };
             let mut seen = HashSet::new();

@@ -1,0 +1,164 @@
+//! uroce and the kernel's soft-RoCE with each other: `rxe0` on this host, `uroce_v1` on a second one
+//! at the other end of the Ethernet pair. Soft-RoCE listens in the first network namespace alone, so
+//! the second host is uroce's.
+#![forbid(unsafe_code)]
+
+use super::{Case, Check, Ready, Target};
+use crate::guest::setup::{ADDRESS, DEVICE, SECOND_ADDRESS, SECOND_HOST};
+
+pub const NAME: &str = "uroce-rxe";
+
+/// Who asks whom: the name of the client's side, and whether that is uroce.
+const DIRECTIONS: &[(&str, bool)] = &[("to-rxe", true), ("to-uroce", false)];
+
+/// Of an address family: its name, and the index of its GID at rxe and at uroce.
+const FAMILIES: &[(&str, u8, u8)] = &[("ipv4", 1, 0), ("ipv6", 2, 1)];
+
+/// Each service's sends, the bytes compared: name, program, options.
+const SENDS: &[(&str, &str, &str)] = &[
+    ("send-rc", "ibv_rc_pingpong", "-n 40 -s 65535"),
+    ("send-uc", "ibv_uc_pingpong", "-n 40 -s 20001"),
+    ("send-ud", "ibv_ud_pingpong", "-n 100 -s 1022"),
+];
+
+/// The other operations of each service that has them: name, program, options, size of the row in
+/// the table.
+const OTHERS: &[(&str, &str, &str, u64)] = &[
+    ("write-rc", "ib_write_bw", "-c RC", 65536),
+    ("write-uc", "ib_write_bw", "-c UC", 65536),
+    ("read-rc", "ib_read_bw", "", 65536),
+    ("atomic-rc", "ib_atomic_bw", "-A CMP_AND_SWAP", 8),
+];
+
+/// Over IPv4 alone: other ways to wait, to post, and to share.
+const VARIANTS: &[(&str, &str, &str, u64)] = &[
+    ("send-rc-events", "ib_send_lat", "-e", 2),
+    ("send-rc-both-ways", "ib_send_bw", "-b -q 2", 65536),
+    ("send-ud-stream", "ib_send_bw", "-c UD -s 1024", 1024),
+    ("write-rc-odd", "ib_write_lat", "-s 4099", 4099),
+    ("read-rc-odd", "ib_read_lat", "-s 4099", 4099),
+    (
+        "fetch-add-rc-events",
+        "ib_atomic_lat",
+        "-A FETCH_AND_ADD -e",
+        8,
+    ),
+];
+
+/// Packet sizes; frames of Ethernet's usual size hold the first ones, and the cases above use 1024.
+const SMALL_MTUS: &[u32] = &[256, 512];
+const LARGE_MTUS: &[u32] = &[2048, 4096];
+
+struct Maker {
+    ports: std::ops::RangeFrom<u16>,
+    cases: Vec<Case>,
+}
+
+/// How the two sides of a case are joined.
+#[derive(Clone, Copy)]
+struct Way {
+    direction: &'static str,
+    /// The client is uroce.
+    to_rxe: bool,
+    family: &'static str,
+    rxe_gid: u8,
+    uroce_gid: u8,
+}
+
+pub fn cases(_: &Target) -> Vec<Case> {
+    let mut maker = Maker {
+        ports: 23000..,
+        cases: Vec::new(),
+    };
+    for way in ways() {
+        maker.matrix(way);
+    }
+    let over_ipv4: Vec<_> = ways().filter(|way| way.family == "ipv4").collect();
+    for way in &over_ipv4 {
+        for (name, program, options, size) in VARIANTS {
+            maker.measured(*way, name, program, options, *size);
+        }
+        maker.mtus(*way, SMALL_MTUS);
+    }
+    let first = maker.cases.len();
+    for way in &over_ipv4 {
+        maker.mtus(*way, LARGE_MTUS);
+    }
+    if let Some(case) = maker.cases.get_mut(first) {
+        let grown = case.clone().before("ip link set v0 mtu 9000");
+        *case = grown.before(&format!("ip -n {SECOND_HOST} link set v1 mtu 9000"));
+    }
+    maker.cases
+}
+
+fn ways() -> impl Iterator<Item = Way> {
+    DIRECTIONS.iter().flat_map(|(direction, to_rxe)| {
+        FAMILIES
+            .iter()
+            .map(move |(family, rxe_gid, uroce_gid)| Way {
+                direction,
+                to_rxe: *to_rxe,
+                family,
+                rxe_gid: *rxe_gid,
+                uroce_gid: *uroce_gid,
+            })
+    })
+}
+
+impl Maker {
+    /// Every operation of every service.
+    fn matrix(&mut self, way: Way) {
+        for (name, program, options) in SENDS {
+            self.compared(way, name, program, options);
+        }
+        for (name, program, options, size) in OTHERS {
+            self.measured(way, name, program, options, *size);
+        }
+    }
+
+    fn mtus(&mut self, way: Way, mtus: &[u32]) {
+        for mtu in mtus {
+            let options = format!("-n 20 -s 30001 -m {mtu}");
+            self.compared(way, &format!("mtu-{mtu}"), "ibv_rc_pingpong", &options);
+        }
+    }
+
+    /// A pingpong that compares what came with what was sent.
+    fn compared(&mut self, way: Way, name: &str, program: &str, options: &str) {
+        let options = format!("-c {options}");
+        let case = self
+            .pair(way, name, program, "-g", &options)
+            .check(Check::Says("iters in"))
+            .check(Check::NeverSays("invalid data"));
+        self.cases.push(case);
+    }
+
+    /// A program of perftest.
+    fn measured(&mut self, way: Way, name: &str, program: &str, options: &str, size: u64) {
+        let options = format!("-F -n 96 {options}");
+        let case = self
+            .pair(way, name, program, "-x", &options)
+            .check(Check::PerftestRows(vec![size]));
+        self.cases.push(case);
+    }
+
+    /// `gid` is the program's option for the index of the GID. The programs find each other over
+    /// IPv4.
+    fn pair(&mut self, way: Way, name: &str, program: &str, gid: &str, options: &str) -> Case {
+        let port = self.ports.next().unwrap_or_default();
+        let line = format!("{options} -p {port}");
+        let rxe = format!("{program} -d {DEVICE} {gid} {} {line}", way.rxe_gid);
+        let uroce = format!(
+            "ip netns exec {SECOND_HOST} env UROCE_DEVICES=v1 \
+             {program} -d uroce_v1 {gid} {} {line}",
+            way.uroce_gid
+        );
+        let (server, client) = if way.to_rxe {
+            (rxe, format!("{uroce} {ADDRESS}"))
+        } else {
+            (uroce, format!("{rxe} {SECOND_ADDRESS}"))
+        };
+        let name = format!("{}-{}-{name}", way.direction, way.family);
+        Case::pair(name, &server, Ready::Tcp(port), &client)
+    }
+}
