@@ -80,6 +80,9 @@ impl Requester {
             return Step::Wait;
         }
         let fresh = !entry.sent;
+        if entry.wr.request.has_response() && !self.may_ask(entry) {
+            return Step::Wait;
+        }
         if !entry.wr.request.has_response() && !entry.wr.request.is_local() {
             let limit = self.window.size();
             if context.service.reliable() && self.flight >= limit {
@@ -109,6 +112,15 @@ impl Requester {
             return false;
         }
         self.next_psn.since(self.una).saturating_add(entry.packets) <= MAX_PSNS
+    }
+
+    /// Whether the way back has room for the response. A peer answers as fast as it can: what
+    /// overfills the queues on the way would be lost, and asked for again behind everything that the
+    /// peer still answers. One request may always be under way.
+    fn may_ask(&self, entry: &Entry) -> bool {
+        let responses = entry.packets.saturating_sub(entry.arrived);
+        let all = self.awaited.saturating_add(responses);
+        self.awaited == 0 || all <= self.window.responses()
     }
 
     /// Whether the peer is short of receive requests for this message. The first packet of the
@@ -180,6 +192,10 @@ impl Requester {
             self.offset
         };
         let last = has_response || offset + 1 >= entry.packets;
+        if has_response {
+            let responses = entry.packets.saturating_sub(entry.arrived);
+            self.awaited = self.awaited.saturating_add(responses);
+        }
         if context.service.reliable() {
             self.flight += u32::from(!has_response);
             self.since_ack_request += 1;

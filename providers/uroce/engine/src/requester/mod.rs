@@ -39,6 +39,8 @@ pub(crate) struct Requester {
     responses_due: u32,
     /// Request packets under way.
     flight: u32,
+    /// Response packets asked for that have not come.
+    awaited: u32,
     since_ack_request: u32,
     /// Every message asks for its acknowledgement until one comes.
     probing: bool,
@@ -64,6 +66,7 @@ impl Requester {
             limit: None,
             responses_due: 0,
             flight: 0,
+            awaited: 0,
             since_ack_request: 0,
             probing: false,
             retries_left: 0,
@@ -147,6 +150,7 @@ impl Requester {
         self.una = self.next_psn;
         self.responses_due = 0;
         self.flight = 0;
+        self.awaited = 0;
         self.timer = None;
         self.rnr_wait = None;
         self.rewound = None;

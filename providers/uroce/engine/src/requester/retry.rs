@@ -52,6 +52,7 @@ impl Requester {
         self.rewound = Some(self.una);
         self.timer = None;
         self.flight = 0;
+        self.awaited = 0;
         self.probing = true;
         self.since_ack_request = 0;
         let head = self.queue.iter().position(|entry| !entry.done);
@@ -184,6 +185,8 @@ impl Requester {
             entry.done = true;
             self.responses_due = self.responses_due.saturating_sub(1);
         }
+        self.awaited = self.awaited.saturating_sub(1);
+        self.window.on_progress(1);
         self.progress(now, una, 0, attributes);
         self.catch_up();
         last

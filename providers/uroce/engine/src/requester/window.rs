@@ -12,6 +12,9 @@ pub(crate) struct Window {
 
 const MIN: u32 = 4;
 const START: u32 = 128;
+/// Response packets for each request packet of the window: the side that asked is there to take
+/// them, so queues hold more.
+const RESPONSES: u32 = 4;
 
 impl Window {
     pub(crate) fn new(max: u32) -> Self {
@@ -25,6 +28,11 @@ impl Window {
 
     pub(crate) fn size(&self) -> u32 {
         self.size
+    }
+
+    /// How many response packets may be asked for.
+    pub(crate) fn responses(&self) -> u32 {
+        self.size.saturating_mul(RESPONSES)
     }
 
     pub(crate) fn on_progress(&mut self, packets: u32) {

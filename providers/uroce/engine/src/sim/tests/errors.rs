@@ -387,6 +387,49 @@ fn fences_wait_for_reads() {
     assert!(world.same((1, TO), (1, TO + 9000), 512));
 }
 
+/// The peer answers as fast as it can, and what does not fit into the queues on the way is lost.
+#[test]
+fn reads_ask_for_no_more_than_the_way_holds() {
+    let mut world = world(&Setup {
+        reads: 16,
+        ..Setup::new(Service::Rc)
+    });
+    let length = 64 * 256;
+    for id in 0..16 {
+        world.post(0, wr(id, Request::Read(remote(TO)), FROM, length));
+    }
+    let end = &mut world.ends[0];
+    let mut asked = Vec::new();
+    while let Some(outgoing) = end.qp.transmit(world.now, &mut end.host) {
+        asked.push(outgoing.headers.reth.expect("RETH").length);
+    }
+    assert_eq!(asked, [length; 4]);
+    world.rest();
+    assert_eq!(
+        world.statuses(0),
+        (0..16).map(|id| (id, Status::Success)).collect::<Vec<_>>()
+    );
+    assert!(world.same((1, TO), (0, FROM), length));
+}
+
+#[test]
+fn one_read_may_ask_for_more() {
+    let mut world = world(&Setup {
+        reads: 16,
+        ..Setup::new(Service::Rc)
+    });
+    let length = 1000 * 256;
+    for id in 0..2 {
+        world.post(0, wr(id, Request::Read(remote(TO)), FROM, length));
+    }
+    world.rest();
+    assert_eq!(
+        world.statuses(0),
+        [(0, Status::Success), (1, Status::Success)]
+    );
+    assert!(world.same((1, TO), (0, FROM), length));
+}
+
 #[test]
 fn no_reads_where_none_are_allowed() {
     let mut world = world(&Setup {
