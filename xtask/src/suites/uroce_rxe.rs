@@ -33,6 +33,7 @@ const OTHERS: &[(&str, &str, &str, u64)] = &[
 /// Over IPv4 alone: other ways to wait, to post, and to share.
 const VARIANTS: &[(&str, &str, &str, u64)] = &[
     ("send-rc-events", "ib_send_lat", "-e", 2),
+    ("send-rc-few-receives", "ib_send_bw", "-s 4096 -r 2", 4096),
     ("send-rc-both-ways", "ib_send_bw", "-b -q 2", 65536),
     ("send-ud-stream", "ib_send_bw", "-c UD -s 1024", 1024),
     ("write-rc-odd", "ib_write_lat", "-s 4099", 4099),
