@@ -30,12 +30,10 @@ const OTHERS: &[(&str, &str, &str, u64)] = &[
     ("atomic-rc", "ib_atomic_bw", "-A CMP_AND_SWAP", 8),
 ];
 
-/// Over IPv4 alone: other ways to wait, to post, and to share.
+/// Over IPv4 alone: other sizes and ways to wait.
 const VARIANTS: &[(&str, &str, &str, u64)] = &[
-    ("send-rc-events", "ib_send_lat", "-e", 2),
+    // Without receive requests ready, the sender is told to come again.
     ("send-rc-few-receives", "ib_send_bw", "-s 4096 -r 2", 4096),
-    ("send-rc-both-ways", "ib_send_bw", "-b -q 2", 65536),
-    ("send-ud-stream", "ib_send_bw", "-c UD -s 1024", 1024),
     ("write-rc-odd", "ib_write_lat", "-s 4099", 4099),
     ("read-rc-odd", "ib_read_lat", "-s 4099", 4099),
     (
@@ -45,6 +43,9 @@ const VARIANTS: &[(&str, &str, &str, u64)] = &[
         8,
     ),
 ];
+
+/// uroce loses, doubles and swaps packets, acknowledgements too.
+const FAULTS: &str = "loss=2%,dup=1%,reorder=1%,seed=7";
 
 /// Packet sizes; frames of Ethernet's usual size hold the first ones, and the cases above use 1024.
 const SMALL_MTUS: &[u32] = &[256, 512];
@@ -79,6 +80,7 @@ pub fn cases(_: &Target) -> Vec<Case> {
         for (name, program, options, size) in VARIANTS {
             maker.measured(*way, name, program, options, *size);
         }
+        maker.faults(*way);
         maker.mtus(*way, SMALL_MTUS);
     }
     let first = maker.cases.len();
@@ -115,6 +117,13 @@ impl Maker {
         for (name, program, options, size) in OTHERS {
             self.measured(way, name, program, options, *size);
         }
+    }
+
+    fn faults(&mut self, way: Way) {
+        self.compared(way, "faults", "ibv_rc_pingpong", "-n 20 -s 30001");
+        let case = self.cases.pop();
+        let bad = case.map(|case| case.env("UROCE_FAULTS", FAULTS));
+        self.cases.extend(bad);
     }
 
     fn mtus(&mut self, way: Way, mtus: &[u32]) {
