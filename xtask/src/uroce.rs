@@ -248,7 +248,7 @@ mod tests {
         let unique: std::collections::HashSet<_> = names.iter().collect();
         assert_eq!(unique.len(), names.len());
         assert!(names.contains(&"uroce:pingpong.faults".to_owned()));
-        assert!(!names.contains(&"uroce:mpi.faults".to_owned()));
+        assert!(!names.contains(&"uroce:pyverbs.faults".to_owned()));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use kit::errno::{Errno, Result};
 use kit::sys::per_process::PerProcess;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::SeqCst};
 use uroce_engine::timer::Time;
 
 /// Outboxes kept for the next sender.
@@ -44,6 +44,8 @@ pub(super) struct Core {
     outboxes: Mutex<Vec<Outbox>>,
     /// When the timers know that a held packet is due.
     held_until: AtomicU64,
+    /// The slot whose process took nothing of what was handed on last; 0 for none.
+    pub stuck: AtomicU16,
 }
 
 /// What the timers know the bad network by; no queue pair's index.
@@ -67,6 +69,7 @@ impl Core {
             counters: Counters::default(),
             outboxes: Mutex::new(Vec::new()),
             held_until: AtomicU64::new(NEVER),
+            stuck: AtomicU16::new(0),
         })
     }
 

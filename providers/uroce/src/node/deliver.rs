@@ -5,8 +5,11 @@ use super::endpoint::Incoming;
 use super::round::Round;
 use crate::carrier::udp::capture::Record;
 use crate::carrier::udp::{Doors, PORT, slot};
+use kit::errno::Errno;
 use kit::sys::datagram::{Received, Receiver};
 use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 use uroce_engine::wire::Packet;
 use uroce_engine::wire::icrc::{self, Network, Route};
 
@@ -151,9 +154,33 @@ fn sort(core: &Core, round: &mut Round<'_>, run: &Received<'_>, hand_on: bool) -
 fn pass_on(core: &Core, part: &Received<'_>, qpn: u32) {
     let to = slot::of(qpn);
     if (1..=slot::LAST).contains(&to) {
-        // Nobody there, or too slow: the packets are lost, as in a full queue of a switch.
-        let _ = core.slot.hand_on(to, part);
+        hand_on(core, to, part);
     }
+}
+
+/// How often a process that does not keep up is tried again, and how long it is left alone before.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// Its socket holds few runs (`net.unix.max_dgram_qlen`), and datagrams are not sent twice, so it
+/// is given a moment. One that took none of the last ones is not waited for. Nobody there, or too
+/// slow: the packets are lost, as in a full queue of a switch.
+fn hand_on(core: &Core, to: u16, part: &Received<'_>) {
+    let patient = core.stuck.load(Ordering::Relaxed) != to;
+    let tries = if patient { TRIES } else { 1 };
+    for _ in 0..tries {
+        match core.slot.hand_on(to, part) {
+            Err(Errno::AGAIN) if patient => std::thread::sleep(PAUSE),
+            Err(Errno::AGAIN) => return,
+            _ => {
+                let _ = core
+                    .stuck
+                    .compare_exchange(to, 0, Ordering::Relaxed, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+    core.stuck.store(to, Ordering::Relaxed);
 }
 
 /// Hands packets to one queue pair of this process, or to a group, and answers whether it could.
