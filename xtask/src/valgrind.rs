@@ -33,7 +33,7 @@ pub fn run(dirs: &Dirs, log: &Path) -> Result<Tally> {
     }
     let mut tally = Tally::default();
     for (name, folder) in LIBRARIES {
-        let tests = binary(&built.text, name)?;
+        let tests = dirs.root.join(binary(&built.text, name)?);
         let log = log.with_extension(format!("{name}.log"));
         let mut command = memcheck(dirs, &tests);
         command.current_dir(dirs.root.join(folder));
