@@ -147,7 +147,7 @@ fn two_clients(target: &Target) -> Case {
 }
 
 /// Beside what any device can do: name, program, options, size of the row in the table. perftest's
-/// multicast group is of IPv6, and so has to be the source.
+/// multicast group is of IPv6, and those do not work over loopback: nothing arrives.
 const PERFTESTS: &[perftest::Row] = &[
     ("send-lat-xrc", "ib_send_lat", "-c XRC", 2),
     ("send-lat-xrc-events", "ib_send_lat", "-c XRC -e", 2),
@@ -163,13 +163,6 @@ const PERFTESTS: &[perftest::Row] = &[
     ("read-lat-xrc", "ib_read_lat", "-c XRC", 2),
     ("read-bw-xrc", "ib_read_bw", "-c XRC", 65536),
     ("atomic-lat-xrc", "ib_atomic_lat", "-c XRC", 8),
-    ("send-lat-multicast", "ib_send_lat", "-c UD -g -x 1", 2),
-    (
-        "send-bw-multicast",
-        "ib_send_bw",
-        "-c UD -g -x 1 -s 1024",
-        1024,
-    ),
     ("write-bw-on-demand-paging", "ib_write_bw", "--odp", 65536),
     ("read-bw-on-demand-paging", "ib_read_bw", "--odp", 65536),
     ("send-lat-ud-mtu", "ib_send_lat", "-c UD -s 4096", 4096),
