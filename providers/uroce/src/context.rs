@@ -262,21 +262,20 @@ impl Provider for Context {
             return Err(Errno::INVAL);
         }
         let channel = init.channel.map(|fd| self.channels.find(fd)).transpose()?;
+        let entries = init.entries.max(limits::MIN_CQE);
         let events = Arc::clone(&self.events);
-        let cq = Cq::new(
-            init.token,
-            init.entries,
-            channel,
-            events,
-            init.ignore_overrun,
-        )?;
-        Ok((cq, init.entries))
+        let cq = Cq::new(init.token, entries, channel, events, init.ignore_overrun)?;
+        Ok((cq, entries))
     }
 
     fn resize_cq(&self, cq: &Arc<Cq>, entries: u32) -> Result<u32> {
         if entries > limits::MAX_CQE {
             return Err(Errno::INVAL);
         }
+        if entries == 0 {
+            return Err(Errno::INVAL);
+        }
+        let entries = entries.max(limits::MIN_CQE);
         cq.resize(entries)?;
         Ok(entries)
     }

@@ -15,6 +15,9 @@ pub const MAX_SGE: u32 = 32;
 pub const MAX_INLINE: u32 = 4096;
 /// `max_cqe`.
 pub const MAX_CQE: u32 = 1 << 20;
+/// The smallest completion queue. Programs that ask for 1 entry and post the next request before they
+/// poll get by with the slack that cards have.
+pub const MIN_CQE: u32 = 64;
 /// Queue pairs: the numbers of one process, but the two reserved ones.
 pub const MAX_QP: u32 = (1 << 14) - 2;
 /// Request packets of one queue pair under way.
