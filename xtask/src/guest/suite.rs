@@ -78,11 +78,11 @@ pub fn programs(place: &Place, label: &str, kind: &Kind) -> Result<()> {
     let logs = place.dir.join(label);
     fs::create_dir_all(&logs)?;
     let mut list = List::create(place.dir, label)?;
-    let stage = |number: usize| -> Result<Stage> {
+    let stage = |number: usize, attempt: usize| -> Result<Stage> {
         let seen = place.room.join(format!("xtask/{label}/{number}"));
         Ok(Stage {
             witness: Witness::new(place.library, &seen)?,
-            env: place.env.clone(),
+            env: suites::uroce::attempt(&place.env, attempt),
             logs: logs.clone(),
         })
     };
@@ -91,7 +91,9 @@ pub fn programs(place: &Place, label: &str, kind: &Kind) -> Result<()> {
             let two = matches!(kind, Kind::TwoHosts(_));
             let _second = two.then(SecondHost::new).transpose()?;
             for (number, case) in cases(place.target).iter().enumerate() {
-                let record = patiently(place, case, || case::run(case, &stage(number)?));
+                let record = patiently(place, case, |attempt| {
+                    case::run(case, &stage(number, attempt)?)
+                });
                 list.add(&record.with_context(|| case.name.clone())?)?;
             }
         }
@@ -99,7 +101,7 @@ pub fn programs(place: &Place, label: &str, kind: &Kind) -> Result<()> {
             let runner = place.target.helpers.join("pyverbs_cm.py");
             let runner = connection_manager.then_some(runner);
             let device = place.target.device;
-            for record in pyverbs::run(&stage(0)?, device, place.room, runner.as_deref())? {
+            for record in pyverbs::run(&stage(0, 0)?, device, place.room, runner.as_deref())? {
                 list.add(&record)?;
             }
         }
@@ -110,20 +112,20 @@ pub fn programs(place: &Place, label: &str, kind: &Kind) -> Result<()> {
 
 /// Runs a case; on a network that loses packets three times at most. An end that has what it wants
 /// goes away, and if its last acknowledgement is lost the other repeats to nobody until its retries
-/// are used up: no protocol can help that. The same seed does not mean the same packets, since what
-/// is sent depends on time.
-fn patiently(place: &Place, case: &Case, run: impl Fn() -> Result<Record>) -> Result<Record> {
+/// are used up: no protocol can help that. Each attempt has a seed of its own, since a short case may
+/// send as many packets each time.
+fn patiently(place: &Place, case: &Case, run: impl Fn(usize) -> Result<Record>) -> Result<Record> {
     const RETRIES_USED_UP: &str = "retry counter exceeded";
     let is_faults = |name: &str| name == "UROCE_FAULTS";
     let loses = place.env.iter().any(|(name, _)| is_faults(name))
         || case.env.iter().any(|(name, _)| is_faults(name));
-    let mut record = run()?;
-    for _ in 0..2 {
+    let mut record = run(0)?;
+    for attempt in 1..suites::uroce::ATTEMPTS {
         let unlucky = record.word == Word::Fail && record.reason.contains(RETRIES_USED_UP);
         if !loses || !unlucky {
             break;
         }
-        record = run()?;
+        record = run(attempt)?;
     }
     Ok(record)
 }

@@ -40,7 +40,26 @@ pub const SUITES: &[Suite] = &[
 /// What makes `lo` a device, and nothing else.
 pub const DEVICES: (&str, &str) = ("UROCE_DEVICES", "lo");
 /// A network that loses and swaps packets, the same ones in each run.
-pub const FAULTS: (&str, &str) = ("UROCE_FAULTS", "loss=1%,reorder=1%,seed=7");
+pub const FAULTS: (&str, &str) = ("UROCE_FAULTS", SEEDS[0]);
+const SEEDS: [&str; ATTEMPTS] = [
+    "loss=1%,reorder=1%,seed=7",
+    "loss=1%,reorder=1%,seed=8",
+    "loss=1%,reorder=1%,seed=9",
+];
+/// How often a case is run at most on such a network.
+pub const ATTEMPTS: usize = 3;
+
+/// The environment of an attempt: another seed.
+pub fn attempt(
+    env: &[(&'static str, &'static str)],
+    attempt: usize,
+) -> Vec<(&'static str, &'static str)> {
+    let seed = |(name, value)| match SEEDS.get(attempt) {
+        Some(faults) if name == FAULTS.0 => (name, *faults),
+        _ => (name, value),
+    };
+    env.iter().copied().map(seed).collect()
+}
 
 /// The device over `lo`: its GIDs are 127.0.0.1 and ::1.
 pub fn target(helpers: &Path, faults: bool) -> Target {
