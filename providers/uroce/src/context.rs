@@ -272,12 +272,9 @@ impl Provider for Context {
         if entries > limits::MAX_CQE {
             return Err(Errno::INVAL);
         }
-        if entries == 0 {
-            return Err(Errno::INVAL);
-        }
-        let entries = entries.max(limits::MIN_CQE);
-        cq.resize(entries)?;
-        Ok(entries)
+        let room = entries.max(limits::MIN_CQE);
+        cq.resize_with_slack(entries, room)?;
+        Ok(room)
     }
 
     fn moderate_cq(&self, cq: &Arc<Cq>, count: u16, period: u16) -> Result<()> {

@@ -201,10 +201,20 @@ impl Cq {
     /// EINVAL for fewer entries than there are completions in it, for none, and for more than
     /// [`MAX_ENTRIES`]; ENOMEM.
     pub fn resize(&self, entries: u32) -> Result<()> {
-        let mut new = ring_of(entries)?;
-        let capacity = usize::try_from(entries).map_err(|_| Errno::INVAL)?;
+        self.resize_with_slack(entries, entries)
+    }
+
+    /// The same, with room for `room` entries where that is more.
+    ///
+    /// # Errors
+    /// As for [`Cq::resize`].
+    pub fn resize_with_slack(&self, entries: u32, room: u32) -> Result<()> {
+        let room = room.max(entries);
+        let mut new = ring_of(room)?;
+        let size = |number: u32| usize::try_from(number).map_err(|_| Errno::INVAL);
+        let (asked, capacity) = (size(entries)?, size(room)?);
         let mut ring = self.ring.lock();
-        if capacity < ring.entries.len() {
+        if asked == 0 || asked < ring.entries.len() {
             return Err(Errno::INVAL);
         }
         new.append(&mut ring.entries);
