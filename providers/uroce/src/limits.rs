@@ -1,7 +1,7 @@
 //! What a device can do, in numbers. Each is one that can be reached: a queue of the largest size
 //! can be made and filled.
 
-use crate::memory;
+use crate::{cq, memory};
 use kit::abi::*;
 use uroce_engine::work::MAX_MESSAGE;
 
@@ -14,7 +14,7 @@ pub const MAX_SGE: u32 = 32;
 /// Most bytes of inline data.
 pub const MAX_INLINE: u32 = 4096;
 /// `max_cqe`.
-pub const MAX_CQE: u32 = 1 << 20;
+const MAX_CQE: u32 = cq::MAX_ENTRIES;
 /// The smallest completion queue. Programs that ask for 1 entry and post the next request before they
 /// poll get by with the slack that cards have.
 pub const MIN_CQE: u32 = 64;

@@ -185,23 +185,9 @@ impl End {
         sges: &'a [ibv_sge],
     ) -> SendRequest<'a, Context> {
         SendRequest {
-            id,
-            opcode,
-            flags: 0,
             data: Data::Sges(sges),
             imm: [1, 2, 3, 4],
-            invalidate_rkey: 0,
-            remote_address: 0,
-            rkey: 0,
-            compare_add: 0,
-            swap: 0,
-            atomic_write: None,
-            ah: None,
-            remote_qpn: 0,
-            remote_qkey: 0,
-            remote_srqn: 0,
-            bind: None,
-            tso: None,
+            ..SendRequest::new(id, opcode, 0)
         }
     }
 
