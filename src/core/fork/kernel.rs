@@ -1,12 +1,11 @@
 #![forbid(unsafe_code)]
 //! The kernel's marks, by madvise(2).
 
-use super::{counts::Pages, protection::Marks};
+use super::{counts::Pages, page_size::base as page_size, protection::Marks};
 use kit::{
     errno::{Errno, Result},
     sys::madvise,
 };
-use rustix::param::page_size;
 
 /// Marks pages of this process.
 pub struct Kernel;

@@ -1,12 +1,27 @@
 #![forbid(unsafe_code)]
-//! The page size of a mapping, for `RDMAV_HUGEPAGES_SAFE`.
+//! Page sizes: the system's, and that of a mapping, for `RDMAV_HUGEPAGES_SAFE`.
 
 use kit::sys::mapping;
 use std::{
     fs::File,
     io::{BufRead, BufReader},
     ops::Range,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
+
+/// Size in bytes of the system's pages. Kept, because sysconf(3) takes as many instructions as
+/// counting a range does.
+#[inline]
+pub fn base() -> usize {
+    static BASE: AtomicUsize = AtomicUsize::new(0);
+    let kept = BASE.load(Relaxed);
+    if kept != 0 {
+        return kept;
+    }
+    let asked = rustix::param::page_size();
+    BASE.store(asked, Relaxed);
+    asked
+}
 
 /// Size in bytes of the pages that hold `address`: asked of the kernel, where it does not answer
 /// (Linux before 6.11) read from /proc/self/smaps. None where nothing is mapped, or /proc is not.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// # Errors
 /// EINVAL when the range wraps around.
 pub fn plain(addr: usize, len: usize) -> Result<Pages> {
-    let size = rustix::param::page_size();
+    let size = page_size::base();
     let end = addr.checked_add(len).ok_or(Errno::INVAL)?;
     let end = end.checked_add(size - 1).ok_or(Errno::INVAL)?;
     // Divisions by a power of two, which the compiler does not know to be one; an address fits
@@ -25,7 +25,7 @@ pub fn plain(addr: usize, len: usize) -> Result<Pages> {
 /// # Errors
 /// EINVAL when the range wraps around.
 pub fn huge(addr: usize, len: usize) -> Result<Pages> {
-    let base = rustix::param::page_size();
+    let base = page_size::base();
     let end = addr.checked_add(len).ok_or(Errno::INVAL)?;
     let last = end.saturating_sub(1).max(addr);
     let first_size = page_size::at(addr).unwrap_or(base).max(base);
@@ -40,7 +40,7 @@ pub fn huge(addr: usize, len: usize) -> Result<Pages> {
 
 /// `start` is a page boundary; `end` is rounded up to `end_size`.
 fn pages(start: usize, end: usize, end_size: usize) -> Result<Pages> {
-    let base = rustix::param::page_size();
+    let base = page_size::base();
     let end = end.checked_next_multiple_of(end_size).ok_or(Errno::INVAL)?;
     // An address fits in 64 bits.
     Ok((start / base) as u64..(end / base) as u64)
