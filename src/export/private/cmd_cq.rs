@@ -81,22 +81,29 @@ unsafe extern "C" fn create_cq(
 symver!(create_cq => "ibv_cmd_create_cq", "IBVERBS_PRIVATE_34");
 
 /// The kernel's flags for what the application asks.
-fn flags(attr: &ibv_cq_init_attr_ex) -> Result<u32> {
-    if attr.comp_mask & !(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) != 0 {
-        return Err(Errno::OPNOTSUPP);
-    }
-    let stamps =
+///
+/// # Safety
+/// The members that the mask names are there.
+unsafe fn flags(attr: *const ibv_cq_init_attr_ex) -> Result<u32> {
+    const STAMPS: u32 =
         IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
-    let mut flags = 0;
-    if attr.wc_flags & u64::from(stamps) != 0 {
-        flags |= IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION;
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        let mask = (*attr).comp_mask;
+        if mask & !(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) != 0 {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let mut flags = 0;
+        if (*attr).wc_flags & u64::from(STAMPS) != 0 {
+            flags |= IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION;
+        }
+        if mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0
+            && (*attr).flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN != 0
+        {
+            flags |= IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
+        }
+        Ok(flags)
     }
-    if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0
-        && attr.flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN != 0
-    {
-        flags |= IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
-    }
-    Ok(flags)
 }
 
 unsafe extern "C" fn create_cq_ex(
@@ -113,15 +120,15 @@ unsafe extern "C" fn create_cq_ex(
     // which starts with an ibv_cq, and its own buffers.
     ret::command(unsafe {
         Ctx::from_raw(context).and_then(|ctx| {
-            let attr = attr.as_ref().ok_or(Errno::INVAL)?;
+            let attr = ret::not_null(attr.cast_mut())?;
             let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
             let mut driver = Driver::buffers::<ib_uverbs_ex_create_cq>(cmd, resp)?;
             let new = NewCq {
                 flags: flags(attr)?,
                 stamps_anyway: cmd_flags & CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX != 0,
-                ..plain(attr.cqe, attr.comp_vector)
+                ..plain((*attr).cqe, (*attr).comp_vector)
             };
-            create(ctx, queue.cast(), attr.channel, new, &mut driver)
+            create(ctx, queue.cast(), (*attr).channel, new, &mut driver)
         })
     })
 }

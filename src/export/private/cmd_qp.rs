@@ -45,28 +45,28 @@ unsafe fn completions(cq: *mut ibv_cq) -> Result<Option<u32>> {
 ///
 /// # Safety
 /// Objects that the attributes name are live, or NULL.
-unsafe fn spread(pd: Pd<'_>, attr: &ibv_qp_init_attr_ex) -> Result<Queues> {
-    // Its receives go to the queues of the table.
-    if !attr.recv_cq.is_null() {
-        return Err(Errno::INVAL);
-    }
+unsafe fn spread(pd: Pd<'_>, attr: *const ibv_qp_init_attr_ex) -> Result<Queues> {
     // SAFETY: vouched for by the caller.
     unsafe {
+        // Its receives go to the queues of the table.
+        if !(*attr).recv_cq.is_null() {
+            return Err(Errno::INVAL);
+        }
         Ok(Queues::Domain {
             pd: pd.number(),
-            send_cq: match attr.cap.max_send_wr {
+            send_cq: match (*attr).cap.max_send_wr {
                 0 => None,
-                _ => completions(attr.send_cq)?,
+                _ => completions((*attr).send_cq)?,
             },
             recv_cq: None,
-            ind_table: Some(RwqIndTable::from_raw(attr.rwq_ind_tbl)?.number()),
+            ind_table: Some(RwqIndTable::from_raw((*attr).rwq_ind_tbl)?.number()),
         })
     }
 }
 
 /// # Safety
 /// Objects that the attributes name are live, or NULL.
-unsafe fn queues(pd: Pd<'_>, attr: &ibv_qp_init_attr_ex, table: bool) -> Result<Queues> {
+unsafe fn queues(pd: Pd<'_>, attr: *const ibv_qp_init_attr_ex, table: bool) -> Result<Queues> {
     // SAFETY: vouched for by the caller.
     unsafe {
         if table {
@@ -74,10 +74,10 @@ unsafe fn queues(pd: Pd<'_>, attr: &ibv_qp_init_attr_ex, table: bool) -> Result<
         }
         Ok(Queues::Domain {
             pd: pd.number(),
-            send_cq: completions(attr.send_cq)?,
-            recv_cq: match attr.qp_type {
+            send_cq: completions((*attr).send_cq)?,
+            recv_cq: match (*attr).qp_type {
                 IBV_QPT_XRC_SEND => None,
-                _ => completions(attr.recv_cq)?,
+                _ => completions((*attr).recv_cq)?,
             },
             ind_table: None,
         })
@@ -88,58 +88,59 @@ unsafe fn queues(pd: Pd<'_>, attr: &ibv_qp_init_attr_ex, table: bool) -> Result<
 /// of an old program end before them.
 ///
 /// # Safety
-/// Objects that the attributes name are live, or NULL.
-unsafe fn asked(attr: &ibv_qp_init_attr_ex) -> Result<NewQp> {
-    let given = |bit| attr.comp_mask & bit != 0;
-    // SAFETY: vouched for by the caller; providers embed every ibv_xrcd.
-    let (queues, srq) = unsafe {
-        let queues = match attr.qp_type {
+/// Objects that the attributes name are live, or NULL; members that the mask leaves out may be
+/// beyond the end of what the caller has.
+unsafe fn asked(attr: *const ibv_qp_init_attr_ex) -> Result<NewQp> {
+    // SAFETY: vouched for by the caller; the mask is in all versions of the structure, the rest
+    // is read under its bit. Providers embed every ibv_xrcd.
+    unsafe {
+        let given = |bit| (*attr).comp_mask & bit != 0;
+        let queues = match (*attr).qp_type {
             IBV_QPT_XRC_RECV if given(IBV_QP_INIT_ATTR_XRCD) => {
-                Queues::Xrc(xrcd_number(attr.xrcd).ok_or(Errno::INVAL)?)
+                Queues::Xrc(xrcd_number((*attr).xrcd).ok_or(Errno::INVAL)?)
             }
             kind if kind != IBV_QPT_XRC_RECV && given(IBV_QP_INIT_ATTR_PD) => {
                 let table = given(IBV_QP_INIT_ATTR_IND_TABLE);
-                queues(Pd::from_raw(attr.pd)?, attr, table)?
+                queues(Pd::from_raw((*attr).pd)?, attr, table)?
             }
             _ => return Err(Errno::INVAL),
         };
-        (queues, shared(attr.srq)?)
-    };
-    let flags = match attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS {
-        0 => None,
-        _ => Some(attr.create_flags),
-    };
-    let own_source = flags.is_some_and(|flags| flags & IBV_QP_CREATE_SOURCE_QPN != 0);
-    Ok(NewQp {
-        user_handle: 0,
-        qp_type: attr.qp_type,
-        queues,
-        srq,
-        cap: attr.cap.into(),
-        signal_all: attr.sq_sig_all != 0,
-        flags,
-        source_qpn: if own_source { attr.source_qpn } else { 0 },
-        async_fd: -1,
-    })
+        let flags = match given(IBV_QP_INIT_ATTR_CREATE_FLAGS) {
+            false => None,
+            true => Some((*attr).create_flags),
+        };
+        let own_source = flags.is_some_and(|flags| flags & IBV_QP_CREATE_SOURCE_QPN != 0);
+        Ok(NewQp {
+            user_handle: 0,
+            qp_type: (*attr).qp_type,
+            queues,
+            srq: shared((*attr).srq)?,
+            cap: (*attr).cap.into(),
+            signal_all: (*attr).sq_sig_all != 0,
+            flags,
+            source_qpn: if own_source { (*attr).source_qpn } else { 0 },
+            async_fd: -1,
+        })
+    }
 }
 
 /// Fills what the library owns of a new queue pair.
 ///
 /// # Safety
 /// `pair` is a provider's new object.
-unsafe fn fill(pair: *mut ibv_qp, ctx: Ctx<'_>, attr: &ibv_qp_init_attr_ex) {
+unsafe fn fill(pair: *mut ibv_qp, ctx: Ctx<'_>, attr: *const ibv_qp_init_attr_ex) {
     // SAFETY: vouched for by the caller.
     unsafe {
         (*pair).context = ctx.as_ptr();
-        (*pair).qp_context = attr.qp_context;
-        (*pair).pd = match attr.comp_mask & IBV_QP_INIT_ATTR_PD {
+        (*pair).qp_context = (*attr).qp_context;
+        (*pair).pd = match (*attr).comp_mask & IBV_QP_INIT_ATTR_PD {
             0 => ptr::null_mut(),
-            _ => attr.pd,
+            _ => (*attr).pd,
         };
-        (*pair).send_cq = attr.send_cq;
-        (*pair).recv_cq = attr.recv_cq;
-        (*pair).srq = attr.srq;
-        (*pair).qp_type = attr.qp_type;
+        (*pair).send_cq = (*attr).send_cq;
+        (*pair).recv_cq = (*attr).recv_cq;
+        (*pair).srq = (*attr).srq;
+        (*pair).qp_type = (*attr).qp_type;
         (*pair).state = IBV_QPS_RESET;
         Qp::init_events(pair);
     }
@@ -152,7 +153,7 @@ unsafe fn fill(pair: *mut ibv_qp, ctx: Ctx<'_>, attr: &ibv_qp_init_attr_ex) {
 unsafe fn create(
     ctx: Ctx<'_>,
     pair: *mut ibv_qp,
-    attr: &mut ibv_qp_init_attr_ex,
+    attr: *mut ibv_qp_init_attr_ex,
     driver: &mut Driver<'_>,
 ) -> Result<()> {
     // SAFETY: vouched for by the caller. An event may come before the command returns.
@@ -170,7 +171,7 @@ unsafe fn create(
         } = qp::create_qp(&ctx, &new, driver)?;
         (*pair).handle = handle;
         (*pair).qp_num = qp_num;
-        attr.cap = cap.into();
+        (*attr).cap = cap.into();
     }
     Ok(())
 }
@@ -219,7 +220,7 @@ unsafe extern "C" fn create_qp(
             let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
             let mut driver = Driver::buffers::<ib_uverbs_create_qp>(cmd, resp)?;
             let mut wide = extended(attr, pd);
-            create(h.ctx(), pair, &mut wide, &mut driver)?;
+            create(h.ctx(), pair, &raw mut wide, &mut driver)?;
             attr.cap = wide.cap;
             Ok(())
         })
@@ -240,16 +241,16 @@ unsafe fn create_verbs_qp(
 ) -> Result<()> {
     // SAFETY: vouched for by the caller; a verbs_qp starts with its ibv_qp.
     unsafe {
-        let attr = attr.as_mut().ok_or(Errno::INVAL)?;
-        if attr.comp_mask & !known != 0 {
+        let attr = ret::not_null(attr)?;
+        if (*attr).comp_mask & !known != 0 {
             return Err(Errno::INVAL);
         }
         create(ctx, pair.cast(), attr, driver)?;
         (*pair).comp_mask = 0;
-        if attr.comp_mask & IBV_QP_INIT_ATTR_XRCD != 0 {
+        if (*attr).comp_mask & IBV_QP_INIT_ATTR_XRCD != 0 {
             (*pair).comp_mask = VERBS_QP_XRCD;
-            (*pair).xrcd = match attr.qp_type {
-                IBV_QPT_XRC_RECV => attr.xrcd.cast(),
+            (*pair).xrcd = match (*attr).qp_type {
+                IBV_QPT_XRC_RECV => (*attr).xrcd.cast(),
                 _ => ptr::null_mut(),
             };
         }

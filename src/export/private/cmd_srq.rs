@@ -75,67 +75,77 @@ symver!(create_srq => "ibv_cmd_create_srq", "IBVERBS_PRIVATE_34");
 ///
 /// # Safety
 /// A queue that they name is live, or NULL.
-unsafe fn completions(attr: &ibv_srq_init_attr_ex) -> Result<u32> {
-    if attr.comp_mask & IBV_SRQ_INIT_ATTR_CQ == 0 {
-        return Err(Errno::INVAL);
-    }
+unsafe fn completions(attr: *const ibv_srq_init_attr_ex) -> Result<u32> {
     // SAFETY: vouched for by the caller.
-    unsafe { Cq::from_raw(attr.cq) }.map(Cq::number)
+    unsafe {
+        if (*attr).comp_mask & IBV_SRQ_INIT_ATTR_CQ == 0 {
+            return Err(Errno::INVAL);
+        }
+        Cq::from_raw((*attr).cq).map(Cq::number)
+    }
 }
 
 /// # Safety
-/// Objects that the attributes name are live, or NULL.
-unsafe fn kind(attr: &ibv_srq_init_attr_ex) -> Result<SrqKind> {
+/// Objects that the attributes name are live, or NULL; members that the mask leaves out may be
+/// beyond the end of what the caller has.
+unsafe fn kind(attr: *const ibv_srq_init_attr_ex) -> Result<SrqKind> {
     let given = |bit| {
-        if attr.comp_mask & bit == 0 {
+        // SAFETY: the mask is in all versions of the structure.
+        if unsafe { (*attr).comp_mask } & bit == 0 {
             return Err(Errno::INVAL);
         }
         Ok(())
     };
-    match asked_type(attr) {
-        IBV_SRQT_BASIC => Ok(SrqKind::Basic),
-        IBV_SRQT_XRC => {
-            given(IBV_SRQ_INIT_ATTR_XRCD)?;
-            // SAFETY: vouched for by the caller; providers embed every ibv_xrcd.
-            let (xrcd, cq) = unsafe { (xrcd_number(attr.xrcd), completions(attr)?) };
-            let xrcd = xrcd.ok_or(Errno::INVAL)?;
-            Ok(SrqKind::Xrc { xrcd, cq })
-        }
-        IBV_SRQT_TM => {
-            given(IBV_SRQ_INIT_ATTR_TM)?;
-            // SAFETY: vouched for by the caller.
-            let cq = unsafe { completions(attr) }?;
-            let max_num_tags = attr.tm_cap.max_num_tags;
-            if max_num_tags == 0 {
-                return Err(Errno::INVAL);
+    // SAFETY: vouched for by the caller; providers embed every ibv_xrcd.
+    unsafe {
+        match asked_type(attr) {
+            IBV_SRQT_BASIC => Ok(SrqKind::Basic),
+            IBV_SRQT_XRC => {
+                given(IBV_SRQ_INIT_ATTR_XRCD)?;
+                let (xrcd, cq) = (xrcd_number((*attr).xrcd), completions(attr)?);
+                let xrcd = xrcd.ok_or(Errno::INVAL)?;
+                Ok(SrqKind::Xrc { xrcd, cq })
             }
-            Ok(SrqKind::TagMatching { cq, max_num_tags })
+            IBV_SRQT_TM => {
+                given(IBV_SRQ_INIT_ATTR_TM)?;
+                let cq = completions(attr)?;
+                let max_num_tags = (*attr).tm_cap.max_num_tags;
+                if max_num_tags == 0 {
+                    return Err(Errno::INVAL);
+                }
+                Ok(SrqKind::TagMatching { cq, max_num_tags })
+            }
+            _ => Err(Errno::INVAL),
         }
-        _ => Err(Errno::INVAL),
     }
 }
 
-fn asked_type(attr: &ibv_srq_init_attr_ex) -> ibv_srq_type {
-    if attr.comp_mask & IBV_SRQ_INIT_ATTR_TYPE == 0 {
-        return IBV_SRQT_BASIC;
+/// # Safety
+/// The members that the mask names are there.
+unsafe fn asked_type(attr: *const ibv_srq_init_attr_ex) -> ibv_srq_type {
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        if (*attr).comp_mask & IBV_SRQ_INIT_ATTR_TYPE == 0 {
+            return IBV_SRQT_BASIC;
+        }
+        (*attr).srq_type
     }
-    attr.srq_type
 }
 
 /// Notes what belongs to the queue beside the `ibv_srq`.
 ///
 /// # Safety
 /// `queue` is a provider's new object.
-unsafe fn note(queue: *mut verbs_srq, attr: &ibv_srq_init_attr_ex, made: &CreatedSrq) {
+unsafe fn note(queue: *mut verbs_srq, attr: *const ibv_srq_init_attr_ex, made: &CreatedSrq) {
     // SAFETY: vouched for by the caller.
     unsafe {
         (*queue).srq_type = asked_type(attr);
         if asked_type(attr) == IBV_SRQT_XRC {
             (*queue).srq_num = made.srq_num;
-            (*queue).xrcd = attr.xrcd.cast();
+            (*queue).xrcd = (*attr).xrcd.cast();
         }
-        if attr.comp_mask & IBV_SRQ_INIT_ATTR_CQ != 0 {
-            (*queue).cq = attr.cq;
+        if (*attr).comp_mask & IBV_SRQ_INIT_ATTR_CQ != 0 {
+            (*queue).cq = (*attr).cq;
         }
     }
 }
@@ -153,17 +163,17 @@ unsafe extern "C" fn create_srq_ex(
     // attributes, whose protection domain belongs to the context, and its own buffers.
     ret::command(unsafe {
         Ctx::from_raw(context).and_then(|_| {
-            let attr = attr.as_mut().ok_or(Errno::INVAL)?;
-            if attr.comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED {
+            let attr = ret::not_null(attr)?;
+            if (*attr).comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED {
                 return Err(Errno::OPNOTSUPP);
             }
-            if attr.comp_mask & IBV_SRQ_INIT_ATTR_PD == 0 {
+            if (*attr).comp_mask & IBV_SRQ_INIT_ATTR_PD == 0 {
                 return Err(Errno::INVAL);
             }
-            let (pd, kind) = (Pd::from_raw(attr.pd)?, kind(attr)?);
+            let (pd, kind) = (Pd::from_raw((*attr).pd)?, kind(attr)?);
             let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
             let mut driver = Driver::buffers::<ib_uverbs_create_xsrq>(cmd, resp)?;
-            let made = create(pd, queue.cast(), &mut attr.attr, kind, &mut driver)?;
+            let made = create(pd, queue.cast(), &mut (*attr).attr, kind, &mut driver)?;
             note(queue, attr, &made);
             Ok(())
         })

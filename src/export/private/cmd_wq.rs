@@ -29,19 +29,19 @@ unsafe extern "C" fn create_wq(
     // are live, a new object and its own buffers.
     ret::command(unsafe {
         Ctx::from_raw(context).and_then(|ctx| {
-            let attr = attr.as_mut().ok_or(Errno::INVAL)?;
+            let attr = ret::not_null(attr)?;
             let new = asked(ctx, queue, attr)?;
             let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
             let mut driver = Driver::buffers::<ib_uverbs_ex_create_wq>(cmd, resp)?;
             (*queue).context = context;
-            (*queue).cq = attr.cq;
-            (*queue).pd = attr.pd;
-            (*queue).wq_type = attr.wq_type;
+            (*queue).cq = (*attr).cq;
+            (*queue).pd = (*attr).pd;
+            (*queue).wq_type = (*attr).wq_type;
             let made = wq::create_wq(&ctx, &new, &mut driver)?;
             (*queue).handle = made.handle;
             (*queue).wq_num = made.wq_num;
-            attr.max_wr = made.max_wr;
-            attr.max_sge = made.max_sge;
+            (*attr).max_wr = made.max_wr;
+            (*attr).max_sge = made.max_sge;
             Ok(())
         })
     })
@@ -52,25 +52,26 @@ symver!(create_wq => "ibv_cmd_create_wq", "IBVERBS_PRIVATE_34");
 ///
 /// # Safety
 /// Objects that the attributes name are live, or NULL.
-unsafe fn asked(ctx: Ctx<'_>, queue: *mut ibv_wq, attr: &ibv_wq_init_attr) -> Result<NewWq> {
-    if attr.comp_mask >= IBV_WQ_INIT_ATTR_RESERVED {
-        return Err(Errno::INVAL);
+unsafe fn asked(ctx: Ctx<'_>, queue: *mut ibv_wq, attr: *const ibv_wq_init_attr) -> Result<NewWq> {
+    // SAFETY: vouched for by the caller; programs from before the flags do not name them.
+    unsafe {
+        if (*attr).comp_mask >= IBV_WQ_INIT_ATTR_RESERVED {
+            return Err(Errno::INVAL);
+        }
+        Ok(NewWq {
+            user_handle: ret::not_null(queue)?.expose_provenance() as u64,
+            pd: Pd::from_raw((*attr).pd)?.number(),
+            cq: Cq::from_raw((*attr).cq)?.number(),
+            wq_type: (*attr).wq_type,
+            max_wr: (*attr).max_wr,
+            max_sge: (*attr).max_sge,
+            flags: match (*attr).comp_mask & IBV_WQ_INIT_ATTR_FLAGS {
+                0 => 0,
+                _ => (*attr).create_flags,
+            },
+            async_fd: ctx.async_fd_raw(),
+        })
     }
-    // SAFETY: vouched for by the caller.
-    let (pd, cq) = unsafe { (Pd::from_raw(attr.pd)?, Cq::from_raw(attr.cq)?) };
-    Ok(NewWq {
-        user_handle: ret::not_null(queue)?.expose_provenance() as u64,
-        pd: pd.number(),
-        cq: cq.number(),
-        wq_type: attr.wq_type,
-        max_wr: attr.max_wr,
-        max_sge: attr.max_sge,
-        flags: match attr.comp_mask & IBV_WQ_INIT_ATTR_FLAGS {
-            0 => 0,
-            _ => attr.create_flags,
-        },
-        async_fd: ctx.async_fd_raw(),
-    })
 }
 
 unsafe extern "C" fn modify_wq(

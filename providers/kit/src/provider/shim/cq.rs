@@ -110,7 +110,9 @@ pub(super) unsafe extern "C" fn create_cq_ex<P: Provider>(
     // domain, or NULL.
     pointer(unsafe {
         Context::<P>::from_raw(context).and_then(|context| {
-            let attr = attr.as_ref().ok_or(Errno::INVAL)?;
+            if attr.is_null() {
+                return Err(Errno::INVAL);
+            }
             create(context, &extended(context, attr)?)
         })
     })
@@ -120,37 +122,39 @@ pub(super) unsafe extern "C" fn create_cq_ex<P: Provider>(
 /// A domain that the attributes name is live, or NULL.
 unsafe fn extended<'a, P: Provider>(
     context: &'a Context<P>,
-    attr: &ibv_cq_init_attr_ex,
+    attr: *const ibv_cq_init_attr_ex,
 ) -> Result<Asked<'a, P>> {
+    const MASK: u32 = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
     const FLAGS: u32 = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
-    if attr.comp_mask & !(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) != 0
-        || attr.wc_flags & !cq_ex::READERS != 0
-    {
-        return Err(Errno::OPNOTSUPP);
+    // SAFETY: vouched for by the caller; what the mask leaves out is not read.
+    unsafe {
+        let mask = (*attr).comp_mask;
+        if mask & !MASK != 0 || (*attr).wc_flags & !cq_ex::READERS != 0 {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let flags = match mask & IBV_CQ_INIT_ATTR_MASK_FLAGS {
+            0 => 0,
+            _ => (*attr).flags,
+        };
+        if flags & !FLAGS != 0 {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let parent = match mask & IBV_CQ_INIT_ATTR_MASK_PD {
+            0 => None,
+            _ => Some(context.object::<Domain<P>>((*attr).parent_domain)?),
+        };
+        if parent.is_some_and(|parent| !parent.is_parent()) {
+            return Err(Errno::INVAL);
+        }
+        Ok(Asked {
+            entries: (*attr).cqe,
+            channel: (*attr).channel,
+            vector: (*attr).comp_vector,
+            ignore_overrun: flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN != 0,
+            readers: Some((*attr).wc_flags),
+            parent,
+        })
     }
-    let flags = match attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS {
-        0 => 0,
-        _ => attr.flags,
-    };
-    if flags & !FLAGS != 0 {
-        return Err(Errno::OPNOTSUPP);
-    }
-    let parent = match attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD {
-        0 => None,
-        // SAFETY: vouched for by the caller.
-        _ => Some(unsafe { context.object::<Domain<P>>(attr.parent_domain) }?),
-    };
-    if parent.is_some_and(|parent| !parent.is_parent()) {
-        return Err(Errno::INVAL);
-    }
-    Ok(Asked {
-        entries: attr.cqe,
-        channel: attr.channel,
-        vector: attr.comp_vector,
-        ignore_overrun: flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN != 0,
-        readers: Some(attr.wc_flags),
-        parent,
-    })
 }
 
 type Queue<'a, P> = Subject<'a, P, Completions<P>>;

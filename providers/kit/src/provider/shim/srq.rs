@@ -93,17 +93,19 @@ pub(super) unsafe extern "C" fn create_srq_ex<P: Provider>(
     // SAFETY: the caller passes an open context and attributes that name live objects, or NULL.
     pointer(unsafe {
         Context::<P>::from_raw(context).and_then(|context| {
-            let attr = attr.as_mut().ok_or(Errno::INVAL)?;
-            if attr.comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED {
-                return Err(Errno::OPNOTSUPP);
-            }
-            if attr.comp_mask & IBV_SRQ_INIT_ATTR_PD == 0 {
+            if attr.is_null() {
                 return Err(Errno::INVAL);
             }
-            let domain = context.object::<Domain<P>>(attr.pd)?;
+            if (*attr).comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED {
+                return Err(Errno::OPNOTSUPP);
+            }
+            if (*attr).comp_mask & IBV_SRQ_INIT_ATTR_PD == 0 {
+                return Err(Errno::INVAL);
+            }
+            let domain = context.object::<Domain<P>>((*attr).pd)?;
             let xrc = xrc(context, attr)?;
-            let (pd, srq_context) = (Pd::from_raw(attr.pd)?, attr.srq_context);
-            create(context, domain, &mut attr.attr, xrc, |srq| {
+            let (pd, srq_context) = (Pd::from_raw((*attr).pd)?, (*attr).srq_context);
+            create(context, domain, &mut (*attr).attr, xrc, |srq| {
                 Srq::init(srq, pd, srq_context);
             })
         })
@@ -116,24 +118,25 @@ pub(super) unsafe extern "C" fn create_srq_ex<P: Provider>(
 /// Objects that the attributes name are live, or NULL.
 unsafe fn xrc<'a, P: Provider>(
     context: &Context<P>,
-    attr: &ibv_srq_init_attr_ex,
+    attr: *const ibv_srq_init_attr_ex,
 ) -> Result<Option<Xrc<'a, P>>> {
-    let given = |bit| attr.comp_mask & bit != 0;
-    if !given(IBV_SRQ_INIT_ATTR_TYPE) || attr.srq_type == IBV_SRQT_BASIC {
-        return Ok(None);
-    }
-    match attr.srq_type {
-        IBV_SRQT_XRC => {}
-        IBV_SRQT_TM => return Err(Errno::OPNOTSUPP),
-        _ => return Err(Errno::INVAL),
-    }
-    if !given(IBV_SRQ_INIT_ATTR_XRCD) || !given(IBV_SRQ_INIT_ATTR_CQ) {
-        return Err(Errno::INVAL);
-    }
     // SAFETY: vouched for by the caller; every XRC domain and queue lies in such a block.
     unsafe {
-        let xrcd = context.object::<Sharing<P>>(attr.xrcd.cast())?;
-        Ok(Some((xrcd, context.object(attr.cq.cast())?)))
+        let given = |bit| (*attr).comp_mask & bit != 0;
+        if !given(IBV_SRQ_INIT_ATTR_TYPE) {
+            return Ok(None);
+        }
+        match (*attr).srq_type {
+            IBV_SRQT_BASIC => return Ok(None),
+            IBV_SRQT_XRC => {}
+            IBV_SRQT_TM => return Err(Errno::OPNOTSUPP),
+            _ => return Err(Errno::INVAL),
+        }
+        if !given(IBV_SRQ_INIT_ATTR_XRCD) || !given(IBV_SRQ_INIT_ATTR_CQ) {
+            return Err(Errno::INVAL);
+        }
+        let xrcd = context.object::<Sharing<P>>((*attr).xrcd.cast())?;
+        Ok(Some((xrcd, context.object((*attr).cq.cast())?)))
     }
 }
 
