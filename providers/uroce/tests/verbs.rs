@@ -97,7 +97,7 @@ fn datagrams_tell_where_they_come_from() {
     assert_eq!(a.completion().status, IBV_WC_SUCCESS);
     let got = b.completion();
     assert_eq!((got.byte_len, got.src_qp), (1040, a.number()));
-    assert_eq!(got.wc_flags & IBV_WC_GRH, IBV_WC_GRH);
+    assert_eq!((got.wc_flags & IBV_WC_GRH, got.sl), (IBV_WC_GRH, 0b1010));
     assert_eq!(b.bytes(40, 1000), a.bytes(0, 1000));
 }
 

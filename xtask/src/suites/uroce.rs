@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{Case, Check, Kind, Ready, Target, perftest, pingpong};
+use super::{Case, Check, Kind, Ready, Target, mpi, perftest, pingpong, ucx};
 
 pub struct Suite {
     pub name: &'static str,
@@ -34,6 +34,18 @@ pub const SUITES: &[Suite] = &[
         },
         with_faults: false,
         in_sysfs: false,
+    },
+    Suite {
+        name: "ucx",
+        kind: Kind::Cases(ucx::cases),
+        with_faults: false,
+        in_sysfs: true,
+    },
+    Suite {
+        name: "mpi",
+        kind: Kind::Cases(mpi::cases),
+        with_faults: false,
+        in_sysfs: true,
     },
 ];
 

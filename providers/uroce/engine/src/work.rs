@@ -271,8 +271,8 @@ pub struct Completion {
     pub invalidated: Option<u32>,
     /// `src_qp`.
     pub source: u32,
-    /// `IBV_WC_GRH`: the first 40 bytes of the buffer are the network header.
-    pub grh: bool,
+    /// `IBV_WC_GRH`: the first 40 bytes of the buffer are the network header, of this kind.
+    pub grh: Option<Network>,
     /// Whether an event asked for solicited completions only is due. Errors always count.
     pub solicited: bool,
     /// XRC: the shared receive queue that the receive request came from.
@@ -291,7 +291,7 @@ impl Completion {
             immediate: None,
             invalidated: None,
             source: 0,
-            grh: false,
+            grh: None,
             solicited: status != Status::Success,
             srqn: None,
         }
@@ -304,6 +304,25 @@ impl Completion {
             self.opcode,
             CompletionOpcode::Receive | CompletionOpcode::ReceiveWithImm
         )
+    }
+}
+
+/// What network carried a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// The header is the last 20 of the 40 bytes.
+    Ipv4,
+    /// The header is all of them.
+    Ipv6,
+}
+
+impl Network {
+    /// By the version in front of an IPv6 header; before one of IPv4 are zeroes.
+    pub(crate) fn of(grh: &[u8; 40]) -> Self {
+        match grh {
+            [first, ..] if first >> 4 == 6 => Self::Ipv6,
+            _ => Self::Ipv4,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use kit::abi::*;
 use uroce_engine::timer::Time;
-use uroce_engine::work::{Completion, CompletionOpcode, Status};
+use uroce_engine::work::{Completion, CompletionOpcode, Network, Status};
 
 /// `IBV_WC_FLUSH`, from rdma-core 50 on.
 const WC_FLUSH: ibv_wc_opcode = 8;
@@ -58,7 +58,7 @@ impl Entry {
     pub(super) fn wc(&self) -> ibv_wc {
         let completion = &self.completion;
         let (invalidated_rkey, with) = self.immediate();
-        let grh = if completion.grh { IBV_WC_GRH } else { 0 };
+        let grh = completion.grh.map_or(0, |_| IBV_WC_GRH);
         ibv_wc {
             wr_id: completion.id,
             status: completion.status as ibv_wc_status,
@@ -71,9 +71,20 @@ impl Entry {
             wc_flags: with | grh,
             pkey_index: self.pkey_index,
             slid: 0,
-            sl: 0,
+            sl: completion.grh.map_or(0, service_level),
             dlid_path_bits: 0,
         }
+    }
+}
+
+/// RoCE v2 packets have no service level. Where its place is in a completion, ConnectX cards tell
+/// what kind of packet came (IBTA annex A17, 17.4.5.1, asks for that, and verbs have no field for
+/// it): bit 3 for UDP, below it 1 for IPv6 and 2 for IPv4. UCX relies on it to find the destination
+/// address in the header.
+fn service_level(network: Network) -> u8 {
+    match network {
+        Network::Ipv6 => 0b1001,
+        Network::Ipv4 => 0b1010,
     }
 }
 

@@ -15,7 +15,7 @@ use crate::host::{Fault, Host, ReceiveSource, RemoteRange};
 use crate::psn::Psn;
 use crate::qp::{Attributes, Service};
 use crate::wire::{Nak, Operation, Packet};
-use crate::work::{Completion, CompletionOpcode, Event, Receive, Status};
+use crate::work::{Completion, CompletionOpcode, Event, Network, Receive, Status};
 
 /// A message of which a part has arrived.
 #[derive(Clone, Debug)]
@@ -244,7 +244,7 @@ impl Responder {
             Some(deth) => deth.source,
             None => request.attributes.dest_qp_num,
         };
-        completion.grh = request.grh.is_some();
+        completion.grh = request.grh.map(Network::of);
         completion.solicited = headers.bth.solicited;
         completion.srqn = srqn;
         host.complete(completion);

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use uroce_engine::qp::Service;
 use uroce_engine::sim::{ALL, BASE};
-use uroce_engine::work::{Destination, Remote, Request, Status, WorkRequest};
+use uroce_engine::work::{Destination, Network, Remote, Request, Status, WorkRequest};
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
@@ -277,6 +277,7 @@ fn datagrams_show_where_they_came_from() {
         let grh = to.bytes(0, 40);
         match address {
             IpAddr::V4(_) => {
+                assert_eq!(got[0].grh, Some(Network::Ipv4));
                 assert_eq!(grh[..20], [0; 20]);
                 assert_eq!(grh[20], 0x45);
                 assert_eq!((grh[28], grh[29]), (64, 17));
@@ -288,6 +289,7 @@ fn datagrams_show_where_they_came_from() {
                 assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
             }
             IpAddr::V6(v6) => {
+                assert_eq!(got[0].grh, Some(Network::Ipv6));
                 assert_eq!((grh[0] >> 4, grh[6], grh[7]), (6, 17, 64));
                 assert_eq!(grh[8..24], v6.octets());
                 assert_eq!(grh[24..], v6.octets());
