@@ -142,6 +142,10 @@ impl Provider for Context {
     type Qp = Qp;
     type Ah = Ah;
     type Xrcd = Xrcd;
+    type Wq = ();
+    type WqTable = ();
+    type Flow = ();
+    type Counters = ();
 
     /// Queue pairs that the application did not destroy leave the node: nothing arrives at them any
     /// more. A target that others have opened stays.

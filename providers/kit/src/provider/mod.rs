@@ -18,11 +18,13 @@ mod edges;
 mod request;
 #[allow(unsafe_code, reason = "the shims speak with C")]
 mod shim;
+mod steering;
 
 pub use command::is_command;
 pub use edges::Edges;
 pub use request::{Bind, BindInfo, Data, Inline, ReceiveRequest, SendRequest, Tso};
 pub use shim::{Device, DeviceSpec, Opened, Pieces};
+pub use steering::{FlowInit, FlowPart, Rss, WqChange, WqInit};
 
 use crate::abi::*;
 use crate::errno::{Errno, Result};
@@ -138,6 +140,9 @@ pub struct QpInit<'a, P: Provider> {
     /// `enum ibv_qp_create_send_ops_flags`: what ibv_wr_* functions will be called; the shim has
     /// checked that the type of queue pair can have them (EOPNOTSUPP).
     pub send_ops: u64,
+    /// `IBV_QP_INIT_ATTR_IND_TABLE`, `IBV_QP_INIT_ATTR_RX_HASH`: it only receives, by a table of
+    /// work queues, and has no queues of its own.
+    pub rss: Option<Rss<'a, P>>,
 }
 
 /// A context of a provider, and what it makes. See the module for what the shims do themselves.
@@ -166,6 +171,14 @@ pub trait Provider: Edges + Sized + Send + Sync + 'static {
     type Ah: Send + Sync + 'static;
     /// XRC domain.
     type Xrcd: Send + Sync + 'static;
+    /// Work queue; `()` where there are none, as for those below.
+    type Wq: Send + Sync + 'static;
+    /// Table of work queues.
+    type WqTable: Send + Sync + 'static;
+    /// Flow rule.
+    type Flow: Send + Sync + 'static;
+    /// Set of counters.
+    type Counters: Send + Sync + 'static;
 
     /// How many completion vectors there are (`num_comp_vectors`).
     fn comp_vectors(&self) -> u32 {
@@ -518,6 +531,104 @@ pub trait Provider: Edges + Sized + Send + Sync + 'static {
     /// # Errors
     /// Its errno.
     fn close_xrcd(&self, xrcd: &Arc<Self::Xrcd>) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
+
+    /// ibv_create_wq(3): the queue and its number. It is in RESET.
+    ///
+    /// # Errors
+    /// EINVAL for a size that there is not, EOPNOTSUPP for flags.
+    fn create_wq(&self, init: &mut WqInit<'_, Self>) -> Result<(Self::Wq, u32)> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_modify_wq(3): the state after it.
+    ///
+    /// # Errors
+    /// EINVAL for a transition or state that there is not.
+    fn modify_wq(&self, wq: &Arc<Self::Wq>, change: &WqChange) -> Result<ibv_wq_state> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_destroy_wq(3): asynchronous events told.
+    ///
+    /// # Errors
+    /// Its errno.
+    fn destroy_wq(&self, wq: &Arc<Self::Wq>) -> Result<u32> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_post_wq_recv(3). As for [`Provider::post_srq_recv`].
+    ///
+    /// # Errors
+    /// EINVAL, ENOMEM as for ibv_post_recv(3).
+    fn post_wq_recv(
+        &self,
+        wq: &Arc<Self::Wq>,
+        requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
+    ) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_create_rwq_ind_table(3): the table and its number. The queues are a power of 2; one may
+    /// be there several times.
+    ///
+    /// # Errors
+    /// EINVAL for more queues than a table can have.
+    fn create_wq_table(&self, queues: &[&Arc<Self::Wq>]) -> Result<(Self::WqTable, u32)> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_destroy_rwq_ind_table(3).
+    ///
+    /// # Errors
+    /// Its errno.
+    fn destroy_wq_table(&self, table: &Arc<Self::WqTable>) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
+
+    /// ibv_create_flow(3).
+    ///
+    /// # Errors
+    /// EINVAL for a rule that makes no sense, EOPNOTSUPP for one that cannot be had here.
+    fn create_flow(&self, qp: &Arc<Self::Qp>, init: &FlowInit<'_, Self>) -> Result<Self::Flow> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_destroy_flow(3).
+    ///
+    /// # Errors
+    /// Its errno; then the rule is still there.
+    fn destroy_flow(&self, flow: &Arc<Self::Flow>) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
+
+    /// ibv_create_counters(3).
+    ///
+    /// # Errors
+    /// Its errno.
+    fn create_counters(&self) -> Result<Self::Counters> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_destroy_counters(3).
+    ///
+    /// # Errors
+    /// Its errno.
+    fn destroy_counters(&self, counters: &Arc<Self::Counters>) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_attach_counters_point_flow(3) without a flow: what is counted at this index, once the
+    /// counters are bound to a flow. The shim refuses it afterwards (EBUSY).
+    ///
+    /// # Errors
+    /// ENOTSUP for what cannot be counted, EINVAL for an index that is too large.
+    fn attach_counter(
+        &self,
+        counters: &Arc<Self::Counters>,
+        what: ibv_counter_description,
+        index: u32,
+    ) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// ibv_read_counters(3): the values by index.
+    ///
+    /// # Errors
+    /// EINVAL for more values than there are counters.
+    fn read_counters(&self, counters: &Arc<Self::Counters>, values: &mut [u64]) -> Result<()> {
         Err(Errno::OPNOTSUPP)
     }
 }

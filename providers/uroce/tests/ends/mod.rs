@@ -97,6 +97,7 @@ impl End {
             sq_sig_all: true,
             create_flags: 0,
             send_ops: 0,
+            rss: None,
             max_tso_header: 0,
             source_qpn: 0,
         };

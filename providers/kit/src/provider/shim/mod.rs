@@ -10,10 +10,12 @@ mod ah;
 mod answer;
 mod builder;
 mod context;
+mod counters;
 mod cq;
 mod cq_ex;
 mod device;
 mod dm;
+mod flow;
 mod mr;
 mod mw;
 mod object;
@@ -26,6 +28,7 @@ mod receive;
 mod send;
 mod srq;
 mod work;
+mod wq;
 mod xrcd;
 
 #[cfg(test)]
@@ -49,24 +52,33 @@ fn table<P: Provider>() -> verbs_context_ops {
         alloc_parent_domain: Some(pd::alloc_parent_domain::<P>),
         alloc_pd: Some(pd::alloc_pd::<P>),
         alloc_td: Some(pd::alloc_td::<P>),
+        attach_counters_point_flow: Some(counters::attach_counters_point_flow::<P>),
         attach_mcast: Some(qp::attach_mcast::<P>),
         bind_mw: Some(mw::bind_mw::<P>),
         close_xrcd: Some(xrcd::close_xrcd::<P>),
         create_ah: Some(ah::create_ah::<P>),
+        create_counters: Some(counters::create_counters::<P>),
         create_cq: Some(cq::create_cq::<P>),
         create_cq_ex: Some(cq::create_cq_ex::<P>),
+        create_flow: Some(flow::create_flow::<P>),
         create_qp: Some(qp_create::create_qp::<P>),
         create_qp_ex: Some(qp_create::create_qp_ex::<P>),
+        create_rwq_ind_table: Some(wq::create_rwq_ind_table::<P>),
         create_srq: Some(srq::create_srq::<P>),
         create_srq_ex: Some(srq::create_srq_ex::<P>),
+        create_wq: Some(wq::create_wq::<P>),
         dealloc_mw: Some(mw::dealloc_mw::<P>),
         dealloc_pd: Some(pd::dealloc_pd::<P>),
         dealloc_td: Some(pd::dealloc_td::<P>),
         dereg_mr: Some(mr::dereg_mr::<P>),
         destroy_ah: Some(ah::destroy_ah::<P>),
+        destroy_counters: Some(counters::destroy_counters::<P>),
         destroy_cq: Some(cq::destroy_cq::<P>),
+        destroy_flow: Some(flow::destroy_flow::<P>),
         destroy_qp: Some(qp::destroy_qp::<P>),
+        destroy_rwq_ind_table: Some(wq::destroy_rwq_ind_table::<P>),
         destroy_srq: Some(srq::destroy_srq::<P>),
+        destroy_wq: Some(wq::destroy_wq::<P>),
         detach_mcast: Some(qp::detach_mcast::<P>),
         free_context: Some(context::free_context::<P>),
         free_dm: Some(dm::free_dm::<P>),
@@ -74,6 +86,7 @@ fn table<P: Provider>() -> verbs_context_ops {
         modify_cq: Some(cq::modify_cq::<P>),
         modify_qp: Some(qp::modify_qp::<P>),
         modify_srq: Some(srq::modify_srq::<P>),
+        modify_wq: Some(wq::modify_wq::<P>),
         open_qp: Some(qp_create::open_qp::<P>),
         open_xrcd: Some(xrcd::open_xrcd::<P>),
         poll_cq: Some(cq::poll_cq::<P>),
@@ -86,6 +99,7 @@ fn table<P: Provider>() -> verbs_context_ops {
         query_qp: Some(qp::query_qp::<P>),
         query_rt_values: Some(query::query_rt_values::<P>),
         query_srq: Some(srq::query_srq::<P>),
+        read_counters: Some(counters::read_counters::<P>),
         reg_dm_mr: Some(dm::reg_dm_mr::<P>),
         reg_mr: Some(mr::reg_mr::<P>),
         req_notify_cq: Some(cq::req_notify_cq::<P>),

@@ -20,8 +20,8 @@ pub(super) struct Pair<P: Provider> {
     pub(super) sq_sig_all: bool,
     /// For ibv_wr_* calls, if the queue pair was made for them.
     pub(super) builder: Option<Box<Builder<P>>>,
-    /// Domains and queues that it was made with.
-    pub(super) _holds: [Option<Hold>; 5],
+    /// Domains, queues and the table that it was made with.
+    pub(super) _holds: [Option<Hold>; 6],
 }
 
 // SAFETY: verbs_qp starts with the context of its ibv_qp; numbers, pointers and functions may be

@@ -8,11 +8,12 @@ use super::object::{Hold, New, Object, Side};
 use super::pd::Domain;
 use super::qp::Pair;
 use super::srq::Shared;
+use super::wq::Table;
 use super::xrcd::Sharing;
 use crate::abi::handle::Qp;
 use crate::abi::*;
 use crate::errno::{Errno, Result};
-use crate::provider::{Provider, QpInit};
+use crate::provider::{Provider, QpInit, Rss};
 use core::ffi::c_void;
 use core::ptr::null_mut;
 use std::sync::Arc;
@@ -33,6 +34,15 @@ struct Asked<'a, P: Provider> {
     max_tso_header: u16,
     /// `None` without `IBV_QP_INIT_ATTR_SEND_OPS_FLAGS`.
     send_ops: Option<u64>,
+    rss: Option<Spread<'a, P>>,
+}
+
+/// A table of work queues and how packets are spread over it.
+struct Spread<'a, P: Provider> {
+    table: &'a Object<Table<P>>,
+    function: u8,
+    key: &'a [u8],
+    fields: u64,
 }
 
 /// What ibv_create_qp(3) takes, the beginning of either kind of attributes.
@@ -44,11 +54,11 @@ struct Queues {
 }
 
 impl<'a, P: Provider> Asked<'a, P> {
-    /// The plain part.
+    /// The plain part. A queue pair that receives by a table has no queues of its own.
     ///
     /// # Safety
     /// Queues that the attributes name are live, or NULL.
-    unsafe fn plain(context: &Context<P>, attr: &ibv_qp_init_attr) -> Result<Self> {
+    unsafe fn plain(context: &Context<P>, attr: &ibv_qp_init_attr, table: bool) -> Result<Self> {
         let mut asked = Self {
             qp_context: attr.qp_context,
             qp_type: attr.qp_type,
@@ -63,6 +73,7 @@ impl<'a, P: Provider> Asked<'a, P> {
             source_qpn: 0,
             max_tso_header: 0,
             send_ops: None,
+            rss: None,
         };
         let queues = Queues {
             qp_type: attr.qp_type,
@@ -70,8 +81,10 @@ impl<'a, P: Provider> Asked<'a, P> {
             recv_cq: attr.recv_cq,
             srq: attr.srq,
         };
-        // SAFETY: vouched for by the caller.
-        unsafe { asked.queues(context, &queues) }?;
+        if !table {
+            // SAFETY: vouched for by the caller.
+            unsafe { asked.queues(context, &queues) }?;
+        }
         Ok(asked)
     }
 
@@ -137,25 +150,63 @@ impl<'a, P: Provider> Asked<'a, P> {
                 builder::check(self.qp_type, ops)?;
                 self.send_ops = Some(ops);
             }
+            if given(IBV_QP_INIT_ATTR_IND_TABLE) {
+                self.rss = Some(spread(context, attr)?);
+            }
         }
         Ok(())
     }
 }
 
 /// # Errors
-/// EOPNOTSUPP for indirection tables, EINVAL for bits that nobody knows.
+/// EINVAL for another type than raw packets, without a hash, or with sends.
+///
+/// # Safety
+/// The mask has `IBV_QP_INIT_ATTR_IND_TABLE`; the table is live or NULL, the key as long as said
+/// during `'a`.
+unsafe fn spread<'a, P: Provider>(
+    context: &Context<P>,
+    attr: *const ibv_qp_init_attr_ex,
+) -> Result<Spread<'a, P>> {
+    // SAFETY: vouched for by the caller; tables lie in such blocks.
+    unsafe {
+        let mask = (*attr).comp_mask;
+        let hash = (*attr).rx_hash_conf;
+        let length = usize::from(hash.rx_hash_key_len);
+        let fit = (*attr).qp_type == IBV_QPT_RAW_PACKET
+            && mask & IBV_QP_INIT_ATTR_RX_HASH != 0
+            && mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS == 0
+            && !(hash.rx_hash_key.is_null() && length > 0);
+        if !fit {
+            return Err(Errno::INVAL);
+        }
+        let key = match length {
+            0 => &[],
+            _ => core::slice::from_raw_parts(hash.rx_hash_key, length),
+        };
+        Ok(Spread {
+            table: context.object((*attr).rwq_ind_tbl)?,
+            function: hash.rx_hash_function,
+            key,
+            fields: hash.rx_hash_fields_mask,
+        })
+    }
+}
+
+/// # Errors
+/// EINVAL for bits that nobody knows, and for a hash without a table.
 fn check_mask(mask: u32) -> Result<()> {
     const KNOWN: u32 = IBV_QP_INIT_ATTR_PD
         | IBV_QP_INIT_ATTR_XRCD
         | IBV_QP_INIT_ATTR_CREATE_FLAGS
         | IBV_QP_INIT_ATTR_MAX_TSO_HEADER
-        | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+        | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
+        | TABLES;
     const TABLES: u32 = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
-    match mask & !KNOWN {
-        0 => Ok(()),
-        unknown if unknown & !TABLES != 0 => Err(Errno::INVAL),
-        _ => Err(Errno::OPNOTSUPP),
+    if mask & !KNOWN != 0 || mask & TABLES == IBV_QP_INIT_ATTR_RX_HASH {
+        return Err(Errno::INVAL);
     }
+    Ok(())
 }
 
 fn part<'a, R: Side, T>(
@@ -198,6 +249,12 @@ fn create<P: Provider>(
         source_qpn: asked.source_qpn,
         max_tso_header: asked.max_tso_header,
         send_ops: asked.send_ops.unwrap_or(0),
+        rss: asked.rss.as_ref().map(|rss| Rss {
+            table: &rss.table.side.table,
+            function: rss.function,
+            key: rss.key,
+            fields: rss.fields,
+        }),
     })?;
     note(&mut new, number);
     let qp = new.finish(Pair {
@@ -210,6 +267,7 @@ fn create<P: Provider>(
             hold(asked.recv_cq),
             hold(asked.srq),
             hold(asked.xrcd),
+            asked.rss.as_ref().map(|rss| rss.table.uses.hold()),
         ],
     });
     Ok((qp.cast(), cap))
@@ -263,7 +321,7 @@ pub(super) unsafe extern "C" fn create_qp<P: Provider>(
             if attr.qp_type == IBV_QPT_XRC_RECV {
                 return Err(Errno::INVAL);
             }
-            let mut asked = Asked::plain(domain.context, attr)?;
+            let mut asked = Asked::plain(domain.context, attr, false)?;
             asked.pd = Some(domain.object);
             let (qp, cap) = create(domain.context, &asked)?;
             attr.cap = cap;
@@ -281,7 +339,9 @@ pub(super) unsafe extern "C" fn create_qp_ex<P: Provider>(
     pointer(unsafe {
         Context::<P>::from_raw(context).and_then(|context| {
             let plain = attr.cast::<ibv_qp_init_attr>().as_ref();
-            let mut asked = Asked::plain(context, plain.ok_or(Errno::INVAL)?)?;
+            let plain = plain.ok_or(Errno::INVAL)?;
+            let table = (*attr).comp_mask & IBV_QP_INIT_ATTR_IND_TABLE != 0;
+            let mut asked = Asked::plain(context, plain, table)?;
             asked.extended(context, attr)?;
             let (qp, cap) = create(context, &asked)?;
             (*attr).cap = cap;
@@ -346,7 +406,7 @@ unsafe fn open<P: Provider>(context: &Context<P>, attr: &ibv_qp_open_attr) -> Re
         qp: Arc::new(opened),
         sq_sig_all: false,
         builder: None,
-        _holds: [Some(xrcd.uses.hold()), None, None, None, None],
+        _holds: [Some(xrcd.uses.hold()), None, None, None, None, None],
     });
     Ok(pair.cast())
 }

@@ -2,6 +2,8 @@
 
 mod spec;
 
+pub(crate) use spec::halves;
+
 use super::destroy::{Method, destroy};
 use super::{Driver, Kernel, write_parts};
 use crate::abi::handle::FlowSpec;

@@ -170,7 +170,7 @@ const _: () = {
 
 fn encode_filter(to: &mut Vec<u8>, spec_type: ibv_flow_spec_type, bytes: &[u8]) -> Result<()> {
     let shape = shape(spec_type)?;
-    let (value, mask) = filter(shape, bytes)?;
+    let (value, mask) = halves(spec_type, bytes)?;
     header(to, kernel_type(spec_type), shape.kernel)?;
     // Value and mask share what the kernel's structure has behind its header.
     let half = (shape.kernel - HEADER) / 2;
@@ -181,7 +181,15 @@ fn encode_filter(to: &mut Vec<u8>, spec_type: ibv_flow_spec_type, bytes: &[u8]) 
     Ok(())
 }
 
-/// Value and mask of the length that goes to the kernel.
+/// Value and mask of a filter, both of the length that is known here.
+///
+/// # Errors
+/// EINVAL for a type that is unknown or a structure too short for it, EOPNOTSUPP for a mask that
+/// asks for more than is known here.
+pub(crate) fn halves(spec_type: ibv_flow_spec_type, bytes: &[u8]) -> Result<(&[u8], &[u8])> {
+    filter(shape(spec_type)?, bytes)
+}
+
 fn filter<'a>(shape: &Shape, bytes: &'a [u8]) -> Result<(&'a [u8], &'a [u8])> {
     let len = if shape.grows {
         bytes.len().saturating_sub(HEADER) / 2

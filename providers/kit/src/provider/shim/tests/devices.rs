@@ -182,8 +182,8 @@ fn verbs_that_no_provider_has_answer_the_default() {
     let bench = Bench::new();
     // SAFETY: the defaults look at nothing.
     unsafe {
-        let flow = || (bench.table().create_flow())(null_mut(), null_mut());
-        assert_eq!(refused(flow), Errno::OPNOTSUPP);
+        let action = || (bench.table().create_flow_action_esp())(null_mut(), null_mut());
+        assert_eq!(refused(action), Errno::OPNOTSUPP);
         let code = (bench.table().modify_qp_rate_limit())(null_mut(), null_mut());
         assert_eq!(code, libc::EOPNOTSUPP);
     }

@@ -237,6 +237,10 @@ impl Provider for Fake {
     type Qp = Counted<Queue>;
     type Ah = Counted<u16>;
     type Xrcd = Counted<i32>;
+    type Wq = Counted<Queue>;
+    type WqTable = Counted<usize>;
+    type Flow = Counted<()>;
+    type Counters = Counted<()>;
 
     fn comp_vectors(&self) -> u32 {
         2
@@ -442,6 +446,13 @@ impl Provider for Fake {
             init.create_flags,
             init.send_ops,
         ))?;
+        if let Some(rss) = &init.rss {
+            let (key, queues) = (rss.key.len(), rss.table.value);
+            self.state().may(format!(
+                "rss {queues} {} {key} {}",
+                rss.function, rss.fields
+            ))?;
+        }
         init.cap.max_send_wr = SAID;
         init.cap.max_inline_data = 16;
         Ok((self.made(Queue::default()), self.state().number()))
@@ -537,5 +548,74 @@ impl Provider for Fake {
     }
     fn close_xrcd(&self, _: &O<i32>) -> Result<()> {
         self.state().may("close_xrcd".into())
+    }
+    fn create_wq(&self, init: &mut WqInit<'_, Self>) -> Result<(Counted<Queue>, u32)> {
+        let (wr, sge) = (init.max_wr, init.max_sge);
+        self.state()
+            .may(format!("create_wq {wr} {sge} {}", init.flags))?;
+        init.max_wr += 1;
+        Ok((self.made(Queue::default()), self.state().number()))
+    }
+    fn modify_wq(&self, _: &O<Queue>, change: &WqChange) -> Result<ibv_wq_state> {
+        self.state().may(format!(
+            "modify_wq {:?} {:?} {:?}",
+            change.state, change.current, change.flags
+        ))?;
+        Ok(change.state.unwrap_or(IBV_WQS_RESET))
+    }
+    fn destroy_wq(&self, _: &O<Queue>) -> Result<u32> {
+        self.state().may("destroy_wq".into())?;
+        Ok(0)
+    }
+    fn post_wq_recv(
+        &self,
+        wq: &O<Queue>,
+        requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
+    ) -> Result<()> {
+        self.state().may("post_wq_recv".into())?;
+        wq.value.receive(requests)
+    }
+    fn create_wq_table(&self, queues: &[&O<Queue>]) -> Result<(Counted<usize>, u32)> {
+        self.state()
+            .may(format!("create_wq_table {}", queues.len()))?;
+        Ok((self.made(queues.len()), self.state().number()))
+    }
+    fn destroy_wq_table(&self, _: &O<usize>) -> Result<()> {
+        self.state().may("destroy_wq_table".into())
+    }
+    fn create_flow(&self, _: &O<Queue>, init: &FlowInit<'_, Self>) -> Result<Counted<()>> {
+        let parts = init.parts.iter().map(|part| match part {
+            FlowPart::Filter { kind, value, mask } => {
+                format!(" {kind:#x}:{}/{:?}", value.len(), mask.first())
+            }
+            FlowPart::Tag(tag) => format!(" tag {tag}"),
+            FlowPart::Drop => " drop".to_owned(),
+            FlowPart::Count(_) => " count".to_owned(),
+        });
+        let parts: String = parts.collect();
+        self.state().may(format!(
+            "create_flow {} {} {} {}{parts}",
+            init.attr_type, init.priority, init.port, init.flags
+        ))?;
+        Ok(self.made(()))
+    }
+    fn destroy_flow(&self, _: &O<()>) -> Result<()> {
+        self.state().may("destroy_flow".into())
+    }
+    fn create_counters(&self) -> Result<Counted<()>> {
+        self.state().may("create_counters".into())?;
+        Ok(self.made(()))
+    }
+    fn destroy_counters(&self, _: &O<()>) -> Result<()> {
+        self.state().may("destroy_counters".into())
+    }
+    fn attach_counter(&self, _: &O<()>, what: u32, index: u32) -> Result<()> {
+        self.state().may(format!("attach_counter {what} {index}"))
+    }
+    fn read_counters(&self, _: &O<()>, values: &mut [u64]) -> Result<()> {
+        self.state()
+            .may(format!("read_counters {}", values.len()))?;
+        values.fill(7);
+        Ok(())
     }
 }

@@ -8,6 +8,7 @@ mod leftovers;
 mod memory;
 mod pairs;
 mod requests;
+mod steering;
 mod wr;
 
 use super::{Device, DeviceSpec, Opened};
