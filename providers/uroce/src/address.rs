@@ -36,6 +36,7 @@ pub fn path(port: &Port, attr: &ibv_ah_attr) -> Result<Path> {
         traffic_class: attr.grh.traffic_class,
         // 0: the system's own, as kernel RoCE has it.
         hop_limit: attr.grh.hop_limit,
+        local: port.has(destination),
     })
 }
 

@@ -2,6 +2,7 @@
 //! messages, and the socket options that switch them on.
 
 mod control;
+pub mod passing;
 mod receive;
 mod send;
 

@@ -20,6 +20,7 @@ pub mod per_process;
 pub mod pthread;
 #[cfg(any(test, feature = "testing"))]
 pub mod scratch;
+pub mod shared;
 pub mod signal;
 pub mod stat;
 pub mod write;

@@ -7,6 +7,7 @@ use super::round::Round;
 use super::table::{Entry, NEVER, Table};
 use super::timers::Timers;
 use super::watch::Watches;
+use crate::carrier::shm::{Carrier, Directory};
 use crate::carrier::udp::faults::BadNetwork;
 use crate::carrier::udp::outbox::{Counters, Outbox, send_packet};
 use crate::carrier::udp::{Slot, Sockets, Tools, Ways, slot};
@@ -34,6 +35,9 @@ pub(super) struct Core {
     mark: &'static Mark,
     pub slot: Slot,
     pub ways: Arc<Ways>,
+    /// Processes of this host that can be reached by shared memory; `None` if that is not wanted, or
+    /// cannot be had.
+    pub directory: Option<Directory>,
     pub table: Table,
     pub timers: Timers,
     pub groups: Groups,
@@ -51,15 +55,31 @@ pub(super) struct Core {
 /// What the timers know the bad network by; no queue pair's index.
 const HELD_PACKETS: u32 = u32::MAX;
 
+/// # Errors
+/// What [`Directory::open`] answers, if there shall be no other way.
+fn open_directory(slot: &Slot, carrier: Carrier) -> Result<Option<Directory>> {
+    let open = || Directory::open(slot.number());
+    match carrier {
+        Carrier::Udp => Ok(None),
+        Carrier::Auto => Ok(open().ok()),
+        Carrier::Shm => open().map(Some),
+    }
+}
+
 impl Core {
     pub fn open(tools: Tools) -> Result<Self> {
         let slot = Slot::claim()?;
         let sockets = Sockets::open()?;
         let alarm = Alarm::new(&sockets, &slot)?;
+        let directory = open_directory(&slot, tools.carrier)?;
+        for socket in directory.iter().flat_map(Directory::sockets) {
+            alarm.add(socket)?;
+        }
         Ok(Self {
             mark: MARK.get()?,
             slot,
             ways: Arc::new(Ways::new(sockets, tools)),
+            directory,
             table: Table::new(),
             timers: Timers::new(),
             groups: Groups::default(),

@@ -19,6 +19,8 @@ const HANDED_ON: usize = 8;
 const IDLE: u32 = 256;
 /// How much more seldom.
 const SELDOM: u32 = 16;
+/// How many turns of pollers there are from one look at the door to the next.
+const RARELY: u32 = 64;
 /// Bytes of the longest run, and the head of one that was handed on.
 const LONGEST: usize = (1 << 16) + 64;
 
@@ -55,6 +57,11 @@ impl Inbox {
     /// looking. Answers whether there was anything.
     pub fn take_in(&mut self, core: &Core, round: &mut Round<'_>, all: bool) -> bool {
         self.turn = self.turn.wrapping_add(1);
+        if let Some(directory) = &core.directory
+            && (all || self.turn.is_multiple_of(RARELY))
+        {
+            directory.attend();
+        }
         let all = all || self.turn.is_multiple_of(SELDOM);
         let mut any = false;
         for source in 0..self.idle.len() {

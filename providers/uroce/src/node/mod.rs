@@ -23,8 +23,9 @@ pub use endpoint::{Endpoint, Incoming};
 pub use watch::{Interest, Ready, Watch};
 
 use self::core::Core;
+use crate::carrier::shm::{Directory, Peer};
 use crate::carrier::udp::Tools;
-use crate::carrier::udp::slot::INDEX_BITS;
+use crate::carrier::udp::slot::{self, INDEX_BITS};
 use crate::clock;
 use crate::memory::Keys;
 use helper::Helper;
@@ -52,7 +53,7 @@ impl Node {
     /// # Errors
     /// EADDRINUSE if UDP port 4791 belongs to another user or to kernel soft-RoCE; EADDRNOTAVAIL if
     /// all slots of the network namespace are taken; EAGAIN if no thread can be had; EINVAL if
-    /// `UROCE_FAULTS` cannot be understood; of opening the file of `UROCE_PCAP`; of socket(2),
+    /// `UROCE_FAULTS` or `UROCE_CARRIER` cannot be understood; of opening the file of `UROCE_PCAP`; of socket(2),
     /// epoll_create(2).
     pub fn get() -> Result<Arc<Self>> {
         let mut place = NODE.get()?.lock();
@@ -179,6 +180,20 @@ impl Node {
         self.core.here()?;
         let sockets = self.core.sockets();
         self.core.groups.leave(group, interface, qpn, sockets)
+    }
+
+    /// The processes of this host that can be reached by shared memory; `None` if none can.
+    #[must_use]
+    pub fn directory(&self) -> Option<&Directory> {
+        self.core.here().ok()?;
+        self.core.directory.as_ref()
+    }
+
+    /// The process that a QP number of this host belongs to, if it can be reached by shared memory. A
+    /// process that was not met is waited for, for a moment.
+    #[must_use]
+    pub fn meet(&self, qpn: u32) -> Option<Arc<Peer>> {
+        self.directory()?.meet(slot::of(qpn))
     }
 
     /// The keys to this process's memory.

@@ -9,6 +9,7 @@ use super::host::Surroundings;
 use super::multicast::Groups;
 use super::requests::Posting;
 use crate::address::Addresses;
+use crate::carrier::shm;
 use crate::carrier::udp::{Path, Sender};
 use crate::channel::Records;
 use crate::context::Context;
@@ -87,6 +88,8 @@ struct Inner {
     av: Option<ibv_ah_attr>,
     /// Where the connected peer is.
     path: Option<Path>,
+    /// Its process, if it can be reached by shared memory.
+    peer: Option<Arc<shm::Peer>>,
     /// The protection domain of the latest request: an XRC target has none of its own.
     domain: PdId,
 }
@@ -138,6 +141,7 @@ impl Core {
                 binds: Binds::default(),
                 av: None,
                 path: None,
+                peer: None,
                 domain: parts.pd,
             }),
             parts,
@@ -208,6 +212,7 @@ impl Core {
         } else {
             None
         };
+        let peer = self.meet(path.as_ref(), attr, mask);
         let inner = &mut *self.inner.lock();
         let now = clock::now();
         let (engine, mut host) = inner.split(self, now);
@@ -215,11 +220,13 @@ impl Core {
         inner.follow(self, now);
         if let Some(path) = path {
             inner.path = Some(path);
+            inner.peer = peer;
             inner.av = Some(attr.ah_attr);
         }
         let state = inner.engine.state();
         if state == State::Reset {
             inner.path = None;
+            inner.peer = None;
             inner.av = None;
             inner.binds.clear();
             self.forget_completions();
@@ -228,6 +235,15 @@ impl Core {
             }
         }
         Ok(attributes::qp_state(state))
+    }
+
+    /// The process that it is being connected to, if that can be reached by shared memory: met now, so
+    /// that all packets go one way.
+    fn meet(&self, path: Option<&Path>, attr: &ibv_qp_attr, mask: u32) -> Option<Arc<shm::Peer>> {
+        let connects = path.is_some_and(|path| path.local) && mask & IBV_QP_DEST_QPN != 0;
+        connects
+            .then(|| self.parts.node.meet(attr.dest_qp_num))
+            .flatten()
     }
 
     /// Drops its completions that were not polled.

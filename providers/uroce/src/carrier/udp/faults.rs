@@ -275,6 +275,7 @@ mod tests {
             interface: 0,
             traffic_class: 0,
             hop_limit: 0,
+            local: true,
         };
         Packet {
             path,

@@ -38,6 +38,8 @@ pub struct Path {
     pub traffic_class: u8,
     /// Hop limit, or time to live; 0: the system's own.
     pub hop_limit: u8,
+    /// The destination is an address of this host.
+    pub local: bool,
 }
 
 /// What the carrier counts.

@@ -2,6 +2,7 @@
 
 use super::capture::{self, Capture};
 use super::faults::{self, BadNetwork, Faults};
+use crate::carrier::shm::{self, Carrier};
 use kit::errno::{Errno, Result};
 
 /// A bad network and a capture, where wanted.
@@ -11,6 +12,9 @@ pub struct Tools {
     pub network: Option<BadNetwork>,
     /// `UROCE_PCAP`.
     pub capture: Option<Capture>,
+    /// `UROCE_CARRIER`. A bad network or a capture is of packets: with `auto` there is no shared memory
+    /// then.
+    pub carrier: Carrier,
 }
 
 impl Tools {
@@ -18,14 +22,21 @@ impl Tools {
     /// started it.
     ///
     /// # Errors
-    /// EINVAL if `UROCE_FAULTS` cannot be understood; of opening the capture's file.
+    /// EINVAL if `UROCE_FAULTS` or `UROCE_CARRIER` cannot be understood; of opening the capture's file.
     pub fn from_environment() -> Result<Self> {
         use rustix::process::{getegid, geteuid, getgid, getuid};
         if getuid() != geteuid() || getgid() != getegid() {
-            return Ok(Self::default());
+            return Ok(Self {
+                carrier: Carrier::Udp,
+                ..Self::default()
+            });
         }
         let value = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        let mut tools = Self::default();
+        let carrier = std::env::var_os(shm::VARIABLE);
+        let mut tools = Self {
+            carrier: Carrier::parse(carrier.as_deref())?,
+            ..Self::default()
+        };
         if let Some(text) = value(faults::VARIABLE) {
             let faults = text.to_str().map(Faults::parse);
             let faults = faults.and_then(core::result::Result::ok);
@@ -34,6 +45,10 @@ impl Tools {
         if let Some(name) = value(capture::VARIABLE) {
             let name = name.to_str().ok_or(Errno::INVAL)?;
             tools.capture = Some(Capture::open(name)?);
+        }
+        let plain = tools.network.is_none() && tools.capture.is_none();
+        if tools.carrier == Carrier::Auto && !plain {
+            tools.carrier = Carrier::Udp;
         }
         Ok(tools)
     }

@@ -32,6 +32,7 @@ pub fn path(address: IpAddr) -> Path {
         interface: 0,
         traffic_class: 0,
         hop_limit: 64,
+        local: false,
     }
 }
 

@@ -110,6 +110,7 @@ fn a_bad_network_only_takes_longer() {
     }
     let text = "loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=0-100us,seed=5";
     let tools = || Tools {
+        carrier: crate::carrier::shm::Carrier::Udp,
         network: Some(BadNetwork::new(Faults::parse(text).expect("faults"))),
         capture: None,
     };

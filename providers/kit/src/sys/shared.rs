@@ -1,0 +1,171 @@
+//! Memory that processes share: a sealed memfd, mapped.
+//!
+//! The other process may write anywhere in it at any time, so it is never seen as `&[u8]` or as
+//! anything with rules: only as atomic words, or copied out and in.
+
+use super::application::OutOfRange;
+use crate::errno::{Errno, Result};
+use core::ffi::{CStr, c_void};
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicU32, AtomicU64};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// What makes a memfd keep its length, so that no part of a mapping goes away (SIGBUS).
+const SEALS: SealFlags = SealFlags::SHRINK
+    .union(SealFlags::GROW)
+    .union(SealFlags::SEAL);
+
+/// A mapping of shared memory, until it is dropped.
+#[derive(Debug)]
+pub struct Shared {
+    at: NonNull<c_void>,
+    length: usize,
+}
+
+// SAFETY: the mapping belongs to nobody's thread, and is used through atomics and copies only.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// New memory of zeros, and the descriptor by which another process can map it. Pages take memory
+    /// when they are first used.
+    ///
+    /// # Errors
+    /// Of memfd_create(2), ftruncate(2), fcntl(2), mmap(2).
+    pub fn create(name: &CStr, length: usize) -> Result<(Self, OwnedFd)> {
+        let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        let size = u64::try_from(length).map_err(|_| Errno::INVAL)?;
+        rustix::fs::ftruncate(&fd, size)?;
+        rustix::fs::fcntl_add_seals(&fd, SEALS)?;
+        let mapped = Self::map(fd.as_fd(), length)?;
+        Ok((mapped, fd))
+    }
+
+    /// Maps what another process made.
+    ///
+    /// # Errors
+    /// EINVAL if it is not sealed against changes of its length, or has another one; of fcntl(2),
+    /// fstat(2), mmap(2).
+    pub fn map(fd: BorrowedFd<'_>, length: usize) -> Result<Self> {
+        let seals = rustix::fs::fcntl_get_seals(fd)?;
+        let size = usize::try_from(rustix::fs::fstat(fd)?.st_size).map_err(|_| Errno::INVAL)?;
+        if !seals.contains(SealFlags::SHRINK | SealFlags::GROW) || size != length {
+            return Err(Errno::INVAL);
+        }
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, at a place that the kernel chooses; nobody has a reference to it.
+        let at =
+            unsafe { rustix::mm::mmap(null_mut(), length, protection, MapFlags::SHARED, fd, 0) }?;
+        let at = NonNull::new(at).ok_or(Errno::NOMEM)?;
+        Ok(Self { at, length })
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// All of it, as words of 8 bytes.
+    #[must_use]
+    #[inline]
+    pub fn words(&self) -> &[AtomicU64] {
+        let count = self.length / size_of::<AtomicU64>();
+        // SAFETY: mapped as long as `self` is, aligned to a page; atomics may be changed by anybody.
+        unsafe { core::slice::from_raw_parts(self.at.as_ptr().cast(), count) }
+    }
+
+    /// All of it, as words of 4 bytes.
+    #[must_use]
+    #[inline]
+    pub fn halves(&self) -> &[AtomicU32] {
+        let count = self.length / size_of::<AtomicU32>();
+        // SAFETY: as in `words`.
+        unsafe { core::slice::from_raw_parts(self.at.as_ptr().cast(), count) }
+    }
+
+    fn place(&self, offset: usize, length: usize) -> core::result::Result<*mut c_void, OutOfRange> {
+        let end = offset.checked_add(length).ok_or(OutOfRange)?;
+        if end > self.length {
+            return Err(OutOfRange);
+        }
+        // SAFETY: inside the mapping.
+        Ok(unsafe { self.at.as_ptr().byte_add(offset) })
+    }
+
+    /// Copies bytes out. What another process writes meanwhile may be torn.
+    ///
+    /// # Errors
+    /// [`OutOfRange`].
+    #[inline]
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> core::result::Result<(), OutOfRange> {
+        let from = self.place(offset, to.len())?;
+        // SAFETY: inside the mapping; `to` is ours alone. The C function is called, rather than a
+        // copy of Rust's, since others may write meanwhile.
+        unsafe { libc::memcpy(to.as_mut_ptr().cast(), from, to.len()) };
+        Ok(())
+    }
+
+    /// Copies bytes in.
+    ///
+    /// # Errors
+    /// [`OutOfRange`].
+    #[inline]
+    pub fn write(&self, offset: usize, from: &[u8]) -> core::result::Result<(), OutOfRange> {
+        let to = self.place(offset, from.len())?;
+        // SAFETY: as in `read`.
+        unsafe { libc::memcpy(to, from.as_ptr().cast(), from.len()) };
+        Ok(())
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of `map`; all that was lent of it is gone.
+        let _ = unsafe { rustix::mm::munmap(self.at.as_ptr(), self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::Ordering::SeqCst;
+
+    #[test]
+    fn two_mappings_are_the_same_memory() {
+        let (ours, fd) = Shared::create(c"test", 8192).expect("memory");
+        let theirs = Shared::map(fd.as_fd(), 8192).expect("mapped");
+        assert_eq!(ours.words().len(), 1024);
+        assert_eq!(ours.halves().len(), 2048);
+        ours.words()[1023].store(7, SeqCst);
+        assert_eq!(theirs.words()[1023].load(SeqCst), 7);
+        assert_eq!(theirs.write(100, b"hello"), Ok(()));
+        let mut back = [0; 5];
+        assert_eq!(ours.read(100, &mut back), Ok(()));
+        assert_eq!(&back, b"hello");
+    }
+
+    #[test]
+    fn nothing_is_used_beyond_the_end() {
+        let (ours, _fd) = Shared::create(c"test", 4096).expect("memory");
+        assert_eq!(ours.write(4092, b"hello"), Err(OutOfRange));
+        assert_eq!(ours.read(usize::MAX, &mut [0; 2]), Err(OutOfRange));
+        assert_eq!(ours.write(4091, b"hello"), Ok(()));
+    }
+
+    #[test]
+    fn what_may_shrink_or_has_another_length_is_refused() {
+        let (_ours, fd) = Shared::create(c"test", 4096).expect("memory");
+        assert!(Shared::map(fd.as_fd(), 8192).is_err());
+        assert!(rustix::fs::ftruncate(&fd, 0).is_err());
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let open = rustix::fs::memfd_create(c"test", flags).expect("a memfd");
+        rustix::fs::ftruncate(&open, 4096).expect("sized");
+        assert_eq!(Shared::map(open.as_fd(), 4096).err(), Some(Errno::INVAL));
+        let (pipe, _) = rustix::pipe::pipe().expect("a pipe");
+        assert!(Shared::map(pipe.as_fd(), 4096).is_err());
+    }
+}

@@ -1,0 +1,355 @@
+//! The processes that this one has met, and how they meet.
+//!
+//! Each tells the other its segment; the one of the lower slot makes the link. Greetings may be lost
+//! (the queue of a door is short) or cross: whoever asks again is answered with the same.
+
+use super::door::{Door, Said, Word};
+use super::link::Link;
+use super::peer::Peer;
+use super::segment::{CLOSED, Segment};
+use kit::errno::{Errno, Result};
+use parking_lot::{Mutex, RwLock};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{Timespec, epoll::Event};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasher, RandomState};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+/// How often somebody who does not answer is asked, and how long he is waited for each time.
+const ASKED: u32 = 5;
+const PATIENCE: Duration = Duration::from_millis(20);
+/// How long nobody waits again for somebody who did not answer.
+const SILENCE: Duration = Duration::from_secs(1);
+/// Words that are heard at once.
+const WORDS: usize = 64;
+const MILLISECOND: i64 = 1_000_000;
+
+/// A link that was made for a process that has not answered yet.
+#[derive(Debug)]
+struct Proposed {
+    link: Link,
+    fd: OwnedFd,
+}
+
+/// The processes that this one has met.
+#[derive(Debug)]
+pub struct Directory {
+    slot: u16,
+    generation: u64,
+    segment: Segment,
+    fd: OwnedFd,
+    door: Door,
+    /// The ends of processes, by slot.
+    ends: OwnedFd,
+    peers: RwLock<HashMap<u16, Arc<Peer>>>,
+    /// Counts changes of `peers`.
+    changes: AtomicU64,
+    proposed: Mutex<HashMap<u16, Proposed>>,
+    silent: Mutex<HashMap<u16, Instant>>,
+}
+
+impl Directory {
+    /// The directory of the process that has claimed a slot.
+    ///
+    /// # Errors
+    /// EADDRINUSE if somebody has taken the name of its door; of memfd_create(2), mmap(2), socket(2),
+    /// epoll_create(2).
+    pub fn open(slot: u16) -> Result<Self> {
+        let generation = RandomState::new().hash_one(slot) | 1;
+        let (segment, fd) = Segment::create(slot, generation)?;
+        Ok(Self {
+            slot,
+            generation,
+            segment,
+            fd,
+            door: Door::open(slot)?,
+            ends: epoll::create(CreateFlags::CLOEXEC)?,
+            peers: RwLock::default(),
+            changes: AtomicU64::new(0),
+            proposed: Mutex::default(),
+            silent: Mutex::default(),
+        })
+    }
+
+    /// The segment of this process.
+    #[must_use]
+    pub fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// Descriptors that are ready to read when [`Directory::attend`] is to be called.
+    pub fn sockets(&self) -> [BorrowedFd<'_>; 2] {
+        [self.door.socket(), self.ends.as_fd()]
+    }
+
+    /// The process of a slot, if it was met and is there.
+    #[must_use]
+    pub fn peer(&self, slot: u16) -> Option<Arc<Peer>> {
+        let peer = self.peers.read().get(&slot).cloned();
+        peer.filter(|peer| !peer.is_gone())
+    }
+
+    /// All that were met, until they are found to have ended: what waits for each must look at
+    /// [`Peer::is_gone`] and [`Peer::has_ended`].
+    #[must_use]
+    pub fn peers(&self) -> Vec<Arc<Peer>> {
+        self.peers.read().values().cloned().collect()
+    }
+
+    /// Differs when [`Directory::peers`] does.
+    #[must_use]
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.changes.load(SeqCst)
+    }
+
+    /// The process of a slot, which is asked if it was not met, and waited for a moment.
+    #[must_use]
+    pub fn meet(&self, slot: u16) -> Option<Arc<Peer>> {
+        if let Some(peer) = self.peer(slot) {
+            return Some(peer);
+        }
+        if slot == self.slot {
+            return self.meet_myself().ok();
+        }
+        if self.was_silent(slot) {
+            return None;
+        }
+        for _ in 0..ASKED {
+            match self.ask(slot) {
+                Ok(()) | Err(Errno::AGAIN) => {}
+                Err(_) => return None,
+            }
+            if let Some(peer) = self.wait_for(slot) {
+                return Some(peer);
+            }
+        }
+        self.silent.lock().insert(slot, Instant::now());
+        None
+    }
+
+    fn was_silent(&self, slot: u16) -> bool {
+        let mut silent = self.silent.lock();
+        silent.retain(|_, since| since.elapsed() < SILENCE);
+        silent.contains_key(&slot)
+    }
+
+    fn wait_for(&self, slot: u16) -> Option<Arc<Peer>> {
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            self.hear();
+            if let Some(peer) = self.peer(slot) {
+                return Some(peer);
+            }
+            // Short, since the helper thread may be the one who hears the answer.
+            self.door.wait(MILLISECOND);
+        }
+        None
+    }
+
+    /// Asks a process who it is, without waiting for the answer.
+    ///
+    /// # Errors
+    /// ECONNREFUSED if there is none; EAGAIN if it does not keep up; what [`Link::create`] answers.
+    pub fn ask(&self, slot: u16) -> Result<()> {
+        let word = Word::Greeting {
+            generation: self.generation,
+            asks: true,
+        };
+        if self.slot > slot {
+            return self.door.say(slot, word, &[self.fd.as_fd()]);
+        }
+        let mut proposed = self.proposed.lock();
+        let link = match proposed.entry(slot) {
+            Entry::Occupied(link) => link.into_mut(),
+            Entry::Vacant(place) => {
+                let (link, fd) = Link::create()?;
+                place.insert(Proposed { link, fd })
+            }
+        };
+        self.door
+            .say(slot, word, &[self.fd.as_fd(), link.fd.as_fd()])
+    }
+
+    /// Rings a peer's bell.
+    pub fn ring(&self, slot: u16) {
+        // One whose queue is full is awake, or will be.
+        let _ = self.door.say(slot, Word::Bell, &[]);
+    }
+
+    /// Takes in what was said, and what has ended.
+    pub fn attend(&self) {
+        self.hear();
+        self.bury();
+    }
+
+    /// Takes in what was said.
+    pub fn hear(&self) {
+        for _ in 0..WORDS {
+            match self.door.hear() {
+                Ok(Some(said)) => self.consider(said),
+                Ok(None) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn consider(&self, said: Said) {
+        match said.word {
+            Word::Bell => {}
+            Word::Farewell => self.forget(said.slot, false),
+            Word::Greeting { generation, asks } => {
+                let slot = said.slot;
+                let known = self.peer(slot).filter(|peer| peer.generation == generation);
+                let peer = match known {
+                    Some(peer) => Ok(peer),
+                    None => self.take_in(said, generation),
+                };
+                if asks && let Ok(peer) = peer {
+                    // One who does not hear the answer asks again.
+                    let _ = self.answer(&peer);
+                }
+            }
+        }
+    }
+
+    /// Enters somebody who has told who he is.
+    fn take_in(&self, said: Said, generation: u64) -> Result<Arc<Peer>> {
+        let mut descriptors = said.descriptors.into_iter();
+        let fd = descriptors.next().ok_or(Errno::INVAL)?;
+        let segment = Segment::map(fd.as_fd(), said.slot, generation)?;
+        let (link, handed) = if self.slot < said.slot {
+            let (link, fd) = self.link_for(said.slot, generation)?;
+            (link, Some(fd))
+        } else {
+            let fd = descriptors.next().ok_or(Errno::INVAL)?;
+            let link = Link::map(fd.as_fd())?;
+            link.join(self.generation)?;
+            (link, None)
+        };
+        let pid = Pid::from_raw(said.pid).ok_or(Errno::INVAL)?;
+        self.enter(Peer {
+            slot: said.slot,
+            generation,
+            pid,
+            process: pidfd_open(pid, PidfdFlags::empty())?,
+            segment,
+            link,
+            handed,
+            gone: AtomicBool::new(false),
+        })
+    }
+
+    /// The link that was proposed, unless another process has joined it meanwhile; else a new one.
+    fn link_for(&self, slot: u16, generation: u64) -> Result<(Link, OwnedFd)> {
+        if let Some(Proposed { link, fd }) = self.proposed.lock().remove(&slot)
+            && link.is_for(generation)
+        {
+            return Ok((link, fd));
+        }
+        Link::create()
+    }
+
+    fn meet_myself(&self) -> Result<Arc<Peer>> {
+        let pid = rustix::process::getpid();
+        self.enter(Peer {
+            slot: self.slot,
+            generation: self.generation,
+            pid,
+            process: pidfd_open(pid, PidfdFlags::empty())?,
+            segment: Segment::map(self.fd.as_fd(), self.slot, self.generation)?,
+            link: Link::create()?.0,
+            handed: None,
+            gone: AtomicBool::new(false),
+        })
+    }
+
+    fn enter(&self, peer: Peer) -> Result<Arc<Peer>> {
+        let mut peers = self.peers.write();
+        if let Some(there) = peers.get(&peer.slot)
+            && there.generation == peer.generation
+            && !there.is_gone()
+        {
+            // Another thread was faster.
+            return Ok(Arc::clone(there));
+        }
+        let data = EventData::new_u64(u64::from(peer.slot));
+        epoll::add(&self.ends, peer.process(), data, EventFlags::IN)?;
+        let peer = Arc::new(peer);
+        let before = peers.insert(peer.slot, Arc::clone(&peer));
+        self.changes.fetch_add(1, SeqCst);
+        drop(peers);
+        if let Some(before) = before {
+            self.leave(&before);
+        }
+        Ok(peer)
+    }
+
+    fn answer(&self, peer: &Peer) -> Result<()> {
+        let word = Word::Greeting {
+            generation: self.generation,
+            asks: false,
+        };
+        match &peer.handed {
+            Some(link) => self
+                .door
+                .say(peer.slot, word, &[self.fd.as_fd(), link.as_fd()]),
+            None => self.door.say(peer.slot, word, &[self.fd.as_fd()]),
+        }
+    }
+
+    /// Forgets the processes that have ended.
+    fn bury(&self) {
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let mut events: [MaybeUninit<Event>; 16] = [const { MaybeUninit::uninit() }; 16];
+        let Ok((ended, _)) = epoll::wait(&self.ends, &mut events[..], Some(&now)) else {
+            return;
+        };
+        for event in ended {
+            if let Ok(slot) = u16::try_from(event.data.u64()) {
+                self.forget(slot, true);
+            }
+        }
+    }
+
+    /// Forgets a process; with `ended` only if it has.
+    fn forget(&self, slot: u16, ended: bool) {
+        let mut peers = self.peers.write();
+        let Some(peer) = peers.get(&slot) else {
+            return;
+        };
+        if slot == self.slot || ended && !peer.has_ended() {
+            return;
+        }
+        let peer = peers.remove(&slot);
+        self.changes.fetch_add(1, SeqCst);
+        drop(peers);
+        if let Some(peer) = peer {
+            self.leave(&peer);
+        }
+    }
+
+    /// Somebody is in the table no more. Others may still have him.
+    fn leave(&self, peer: &Peer) {
+        peer.give_up();
+        let _ = epoll::delete(&self.ends, peer.process());
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        self.segment.attention().fetch_or(CLOSED, SeqCst);
+        for peer in self.peers() {
+            let _ = self.door.say(peer.slot, Word::Farewell, &[]);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The socket by which processes meet: the abstract Unix datagram socket `\0uroce/<slot>/shm`.
+//!
+//! The kernel says who sends: the name of the sender's socket is its slot, which nobody else can
+//! have meanwhile, and its user must be ours.
+
+use crate::carrier::udp::socket::Socket;
+use kit::errno::Result;
+use kit::sys::datagram::passing;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// What is said at a door.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// There is something new in a ring.
+    Bell,
+    /// Who we are: the segment comes along and, from the lower slot, the link. `asks` for the same.
+    Greeting {
+        /// The sender's generation.
+        generation: u64,
+        /// An answer is wanted.
+        asks: bool,
+    },
+    /// The sender has closed its last device.
+    Farewell,
+}
+
+const VERSION: u8 = 1;
+/// Bytes of a word: version, kind, whether it asks, nothing, generation.
+const LENGTH: usize = 16;
+
+const BELL: u8 = 0;
+const GREETING: u8 = 1;
+const FAREWELL: u8 = 2;
+
+impl Word {
+    fn emit(self) -> [u8; LENGTH] {
+        let (kind, asks, generation) = match self {
+            Self::Bell => (BELL, false, 0),
+            Self::Greeting { generation, asks } => (GREETING, asks, generation),
+            Self::Farewell => (FAREWELL, false, 0),
+        };
+        let mut bytes = [0; LENGTH];
+        let (head, tail) = bytes.split_at_mut(LENGTH - 8);
+        if let Some(head) = head.first_chunk_mut() {
+            *head = [VERSION, kind, u8::from(asks)];
+        }
+        tail.copy_from_slice(&generation.to_ne_bytes());
+        bytes
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let (head, tail) = bytes.split_first_chunk::<{ LENGTH - 8 }>()?;
+        let generation = u64::from_ne_bytes(*tail.first_chunk()?);
+        match *head {
+            [VERSION, BELL, ..] => Some(Self::Bell),
+            [VERSION, GREETING, asks, ..] => Some(Self::Greeting {
+                generation,
+                asks: asks != 0,
+            }),
+            [VERSION, FAREWELL, ..] => Some(Self::Farewell),
+            _ => None,
+        }
+    }
+}
+
+/// Something that was said, by a process of our user.
+#[derive(Debug)]
+pub struct Said {
+    /// The slot of the sender.
+    pub slot: u16,
+    /// Its process number.
+    pub pid: i32,
+    /// What.
+    pub word: Word,
+    /// Descriptors that came along.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// The door of this process.
+#[derive(Debug)]
+pub struct Door {
+    socket: Socket,
+    user: u32,
+}
+
+fn name(slot: u16) -> String {
+    format!("uroce/{slot}/shm")
+}
+
+/// The slot that a name names.
+fn slot_of(name: &[u8]) -> Option<u16> {
+    let name = std::str::from_utf8(name).ok()?;
+    let slot = name.strip_prefix("uroce/")?.strip_suffix("/shm")?;
+    slot.parse().ok()
+}
+
+impl Door {
+    /// Opens the door of a slot that the process has claimed.
+    ///
+    /// # Errors
+    /// Of socket(2), bind(2), setsockopt(2): EADDRINUSE if somebody has taken the name.
+    pub fn open(slot: u16) -> Result<Self> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
+        passing::ask_for_senders(socket.as_fd())?;
+        net::bind(
+            &socket,
+            &SocketAddrUnix::new_abstract_name(name(slot).as_bytes())?,
+        )?;
+        Ok(Self {
+            socket: Socket::new(socket),
+            user: rustix::process::getuid().as_raw(),
+        })
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Says a word at the door of another slot, without waiting.
+    ///
+    /// # Errors
+    /// ECONNREFUSED if there is no such process; EAGAIN if it does not keep up.
+    pub fn say(&self, to: u16, word: Word, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+        passing::pass(
+            self.socket(),
+            name(to).as_bytes(),
+            &word.emit(),
+            descriptors,
+        )
+    }
+
+    /// The next that was said; `None` for what is not understood, or comes from another user or
+    /// from nobody who can be seen.
+    ///
+    /// # Errors
+    /// EAGAIN if there is nothing.
+    pub fn hear(&self) -> Result<Option<Said>> {
+        let mut buffer = [0; LENGTH];
+        let passed = passing::take(self.socket(), &mut buffer)?;
+        Ok(self.understand(passed, &buffer))
+    }
+
+    fn understand(&self, passed: passing::Passed, buffer: &[u8]) -> Option<Said> {
+        let sender = passed.sender.filter(|sender| sender.uid == self.user)?;
+        let word = Word::parse(buffer.get(..passed.length?)?)?;
+        Some(Said {
+            slot: slot_of(&passed.name)?,
+            pid: (sender.pid > 0).then_some(sender.pid)?,
+            word,
+            descriptors: passed.descriptors,
+        })
+    }
+
+    /// Waits until there is something to hear, at most so long.
+    pub fn wait(&self, nanos: i64) {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let time = Timespec {
+            tv_sec: 0,
+            tv_nsec: nanos,
+        };
+        let socket = self.socket();
+        // An interruption is as good as the end of the time.
+        let _ = poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&time));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn words_are_read_as_they_were_written() {
+        let greeting = Word::Greeting {
+            generation: 77,
+            asks: true,
+        };
+        for word in [Word::Bell, greeting, Word::Farewell] {
+            assert_eq!(Word::parse(&word.emit()), Some(word));
+        }
+        assert_eq!(slot_of(name(1022).as_bytes()), Some(1022));
+        assert_eq!(slot_of(b"uroce/1022"), None);
+        assert_eq!(slot_of(b"uroce/99999/shm"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            if let Some(word) = Word::parse(&bytes) {
+                prop_assert_eq!(&word.emit()[..2], &bytes[..2]);
+            }
+            prop_assert_eq!(slot_of(&bytes), None);
+        }
+    }
+}

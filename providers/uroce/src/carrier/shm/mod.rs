@@ -1,0 +1,21 @@
+//! Carrier 2: shared memory between processes of one host, one user and one network namespace.
+//!
+//! Each process has a [`Segment`], which its peers map on first contact, and shares a [`Link`] with
+//! each peer. Descriptors are handed over by the [`Door`], a socket whose name is that of the
+//! process's slot. Nothing is trusted that a peer wrote: every value is checked when it is read, and
+//! a peer that breaks a rule is not listened to any more.
+
+mod choice;
+mod directory;
+mod door;
+mod link;
+mod peer;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+pub use choice::{Carrier, VARIABLE};
+pub use directory::Directory;
+pub use link::Link;
+pub use peer::Peer;
+pub use segment::{AWAITS, CLOSED, SEGMENT, SLEEPS, Segment, TABLES};
