@@ -55,8 +55,8 @@ pub enum Command {
     /// What the stages of uroce start in a network of its own; not for people.
     InNetwork {
         results: PathBuf,
-        /// The device is where the kernel shows its own, for a suite that wants this.
-        in_sysfs: bool,
+        /// It has around it what its suite wants.
+        surrounded: bool,
     },
     Help,
 }
@@ -103,8 +103,14 @@ pub fn parse(mut words: lexopt::Parser) -> Result<Command> {
         }
         Value(name) if name == "in-network" => {
             let results = words.value()?.into();
-            let in_sysfs = matches!(words.next()?, Some(Long("in-sysfs")));
-            nothing_more(words, Command::InNetwork { results, in_sysfs })
+            let surrounded = matches!(words.next()?, Some(Long("surrounded")));
+            nothing_more(
+                words,
+                Command::InNetwork {
+                    results,
+                    surrounded,
+                },
+            )
         }
         Value(name) if name == "help" => nothing_more(words, Command::Help),
         Long("help") | Short('h') => Ok(Command::Help),

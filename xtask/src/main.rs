@@ -37,7 +37,10 @@ fn main() -> ExitCode {
         cli::Command::Bench(options) => bench::run(&options),
         cli::Command::Install(options) => install::run(&options),
         cli::Command::InGuest { results } => guest::run(&results),
-        cli::Command::InNetwork { results, in_sysfs } => uroce::in_network(&results, in_sysfs),
+        cli::Command::InNetwork {
+            results,
+            surrounded,
+        } => uroce::in_network(&results, surrounded),
         cli::Command::InRoot { job } => package::in_root(&job),
         cli::Command::Help => {
             println!("{}", cli::USAGE);

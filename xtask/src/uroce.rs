@@ -22,15 +22,12 @@ use crate::{
     record::{Record, Word},
     report::{Report, Tally},
     stages::{List, Outcome, chosen},
-    suites::uroce::{self as suites, SUITES, Suite},
+    suites::uroce::{self as suites, Around, SUITES, Suite},
     vm::{self, Job, Library},
 };
 
 /// Begins the names of these stages.
 pub const STAGE: &str = "uroce:";
-
-/// The script that shows uroce's devices where the kernel shows its own.
-const IN_SYSFS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tools/uroce-sysfs");
 
 /// One run of a suite. Its label names its stage and its files.
 #[derive(Clone, Copy)]
@@ -106,7 +103,7 @@ fn one(dirs: &Dirs, run: Run, bless: bool) -> Result<Outcome> {
     let log = dir.join("console.log");
     let status = host::run(&mut command, &log, None)?.status;
     let list = List::read(&dir, &label)?;
-    let mut tally = judge(dirs, &label, &list, bless);
+    let mut tally = judge(dirs, run, &list, bless);
     if list.took.is_none() || !status.success() {
         tally.fail(format!(
             "the run broke off ({status}); see {}",
@@ -135,13 +132,15 @@ fn network(program: &Path) -> Command {
     command
 }
 
-fn judge(dirs: &Dirs, label: &str, list: &List, bless: bool) -> Tally {
+fn judge(dirs: &Dirs, run: Run, list: &List, bless: bool) -> Tally {
+    let label = run.label();
+    let place = run.suite.around.place();
     let refused = bless.then(|| {
         if list.took.is_none() {
             bail!("not complete");
         }
         let (suite, stage) = (format!("uroce-{label}"), format!("{STAGE}{label}"));
-        expect::bless_uroce(&dirs.expected(), &suite, &stage, "on lo", &list.records)
+        expect::bless_uroce(&dirs.expected(), &suite, &stage, place, &list.records)
     });
     let mut tally = match expect::load(&dirs.expected(), &format!("uroce-{label}")) {
         Ok(expected) => {
@@ -184,7 +183,7 @@ fn lacks_huge_pages(record: &Record) -> bool {
 }
 
 /// Runs the suite whose job lies in this directory; called in the network that was made for it.
-pub fn in_network(dir: &Path, in_sysfs: bool) -> Result<ExitCode> {
+pub fn in_network(dir: &Path, surrounded: bool) -> Result<ExitCode> {
     let Job::Suites {
         ours: Some(ours),
         labels,
@@ -201,18 +200,18 @@ pub fn in_network(dir: &Path, in_sysfs: bool) -> Result<ExitCode> {
     for label in &labels {
         let run = Run::all().find(|run| run.label() == *label);
         let run = run.with_context(|| format!("no suite is called {label}"))?;
-        if run.suite.in_sysfs && !in_sysfs {
-            return again_in_sysfs(dir, &library);
+        if let Some(script) = run.suite.around.script().filter(|_| !surrounded) {
+            return again_by(script, dir, &library, run.suite.around);
         }
         let room = dir.join("room");
         fs::create_dir_all(&room)?;
-        let mut env = vec![suites::DEVICES];
+        let mut env = vec![run.suite.around.devices()];
         env.extend(run.faults.then_some(suites::FAULTS));
         let place = Place {
             dir,
             room: &room,
             library: &library,
-            target: &suites::target(Path::new(HELPERS), run.faults),
+            target: &run.suite.around.target(Path::new(HELPERS), run.faults),
             env,
         };
         suite::programs(&place, label, &run.suite.kind)?;
@@ -220,17 +219,17 @@ pub fn in_network(dir: &Path, in_sysfs: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts this program again where the device is seen beside those of the kernel.
-fn again_in_sysfs(dir: &Path, library: &Library) -> Result<ExitCode> {
-    let mut command = Command::new(IN_SYSFS);
+/// Starts this program again by a script that gives it what the suite wants around it.
+fn again_by(script: &str, dir: &Path, library: &Library, around: Around) -> Result<ExitCode> {
+    let mut command = Command::new(script);
     command
         .arg(env::current_exe()?)
         .arg("in-network")
         .arg(dir)
-        .arg("--in-sysfs")
-        .envs([suites::DEVICES]);
+        .arg("--surrounded")
+        .envs([around.devices()]);
     vm::put_library(&mut command, library);
-    let status = command.status().context(IN_SYSFS)?;
+    let status = command.status().with_context(|| script.to_owned())?;
     Ok(if status.success() {
         ExitCode::SUCCESS
     } else {

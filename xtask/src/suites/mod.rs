@@ -8,6 +8,7 @@ mod pingpong;
 mod rdmacm;
 mod ucx;
 pub mod uroce;
+mod uroce_hosts;
 mod uroce_rxe;
 
 use std::path::{Path, PathBuf};
@@ -64,7 +65,7 @@ pub struct Case {
     pub checks: Vec<Check>,
     /// The device lacks this; ending with an error message is an answer, compared as such.
     pub may_refuse: bool,
-    /// How many processes load libibverbs, at least, in a case without a server.
+    /// How many processes load libibverbs at least, if it is more than the programs named.
     pub users: usize,
 }
 

@@ -4,15 +4,18 @@
 use super::{Case, Check, Target, ucx};
 
 /// The exchanges of `exchange.py`.
-const EXCHANGES: &[&str] = &["pingpong", "collectives", "one-sided"];
+pub const EXCHANGES: &[&str] = &["pingpong", "collectives", "one-sided"];
+
+/// Messages and one-sided operations by UCX alone.
+pub const OPTIONS: &str =
+    "--allow-run-as-root --mca pml ucx --mca btl ^vader,tcp,openib --mca osc ucx";
 
 pub fn cases(target: &Target) -> Vec<Case> {
     let mut cases = Vec::new();
     for (transport, layers) in ucx::TRANSPORTS {
         for exchange in EXCHANGES {
             let line = format!(
-                "mpirun --allow-run-as-root -n 2 --oversubscribe --mca pml ucx --mca btl ^vader,tcp,openib \
-                 --mca osc ucx /usr/bin/python3 -B {}/exchange.py {exchange}",
+                "mpirun {OPTIONS} -n 2 --oversubscribe /usr/bin/python3 -B {}/exchange.py {exchange}",
                 target.helpers.display()
             );
             let case = Case::single(format!("{transport}-{exchange}"), &line)

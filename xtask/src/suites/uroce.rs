@@ -3,15 +3,64 @@
 
 use std::path::Path;
 
-use super::{Case, Check, Kind, Ready, Target, mpi, perftest, pingpong, ucx};
+use super::{Case, Check, Kind, Ready, Target, mpi, perftest, pingpong, ucx, uroce_hosts};
 
 pub struct Suite {
     pub name: &'static str,
     pub kind: Kind,
     /// Run a second time on a bad network, with the cases that can be expected to end there.
     pub with_faults: bool,
-    /// Its programs want to see the device where the kernel shows its own.
-    pub in_sysfs: bool,
+    pub around: Around,
+}
+
+/// What a suite runs in, beside a network of its own.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Around {
+    Nothing,
+    /// Its programs see the device where the kernel shows its own.
+    Sysfs,
+    /// Four hosts on one Ethernet.
+    Hosts,
+}
+
+/// The script that shows uroce's devices where the kernel shows its own.
+pub const IN_SYSFS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tools/uroce-sysfs");
+/// The script that makes four hosts.
+const FOUR_HOSTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest/four-hosts");
+
+impl Around {
+    /// The script that a program is started by so that it has these surroundings.
+    pub fn script(self) -> Option<&'static str> {
+        match self {
+            Self::Nothing => None,
+            Self::Sysfs => Some(IN_SYSFS),
+            Self::Hosts => Some(FOUR_HOSTS),
+        }
+    }
+
+    /// What makes the suite's device, and nothing else.
+    pub fn devices(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Nothing | Self::Sysfs => DEVICES,
+            Self::Hosts => uroce_hosts::DEVICES,
+        }
+    }
+
+    /// Where that is.
+    pub fn place(self) -> &'static str {
+        match self {
+            Self::Nothing | Self::Sysfs => "on lo",
+            Self::Hosts => "between four hosts",
+        }
+    }
+
+    /// The device.
+    pub fn target(self, helpers: &Path, faults: bool) -> Target {
+        match self {
+            Self::Nothing | Self::Sysfs => target(helpers, faults),
+            Self::Hosts => uroce_hosts::target(helpers),
+        }
+    }
 }
 
 pub const SUITES: &[Suite] = &[
@@ -19,13 +68,13 @@ pub const SUITES: &[Suite] = &[
         name: "pingpong",
         kind: Kind::Cases(pingpongs),
         with_faults: true,
-        in_sysfs: false,
+        around: Around::Nothing,
     },
     Suite {
         name: "perftest",
         kind: Kind::Cases(perftests),
         with_faults: true,
-        in_sysfs: false,
+        around: Around::Nothing,
     },
     Suite {
         name: "pyverbs",
@@ -33,19 +82,25 @@ pub const SUITES: &[Suite] = &[
             connection_manager: false,
         },
         with_faults: false,
-        in_sysfs: false,
+        around: Around::Nothing,
     },
     Suite {
         name: "ucx",
         kind: Kind::Cases(ucx::cases),
         with_faults: false,
-        in_sysfs: true,
+        around: Around::Sysfs,
     },
     Suite {
         name: "mpi",
         kind: Kind::Cases(mpi::cases),
         with_faults: false,
-        in_sysfs: true,
+        around: Around::Sysfs,
+    },
+    Suite {
+        name: "hosts",
+        kind: Kind::Cases(uroce_hosts::cases),
+        with_faults: false,
+        around: Around::Hosts,
     },
 ];
 
