@@ -6,6 +6,7 @@ pub mod config;
 pub mod context;
 pub mod devices;
 pub mod events;
+pub mod explain;
 pub mod fork;
 pub mod init;
 pub mod log;
@@ -13,6 +14,7 @@ pub mod marshal;
 pub mod memory;
 pub mod netlink;
 pub mod rate;
+pub mod report;
 pub mod sysfs;
 #[cfg(test)]
 pub mod testing;

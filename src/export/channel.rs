@@ -1,6 +1,6 @@
 //! Completion channels: ibv_create_comp_channel(3).
 
-use super::ret;
+use super::{observe, ret};
 use crate::symver;
 use kit::{
     abi::{
@@ -55,6 +55,11 @@ unsafe fn destroy(channel: CompChannel<'_>) -> Result<()> {
     let ctx = channel.ctx();
     let _guard = ctx.lock();
     if channel.in_use() {
+        observe::failed("ibv_destroy_comp_channel", ctx, Errno::BUSY, || {
+            "A completion queue still uses the channel: destroy the queues that were made with it \
+             first."
+                .to_owned()
+        });
         return Err(Errno::BUSY);
     }
     // SAFETY: the channel owns its descriptor and its block; no queue refers to it.

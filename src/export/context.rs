@@ -1,6 +1,6 @@
 //! Opening, importing and closing a device: ibv_open_device(3), ibv_import_device(3).
 
-use super::{cq, port, ret};
+use super::{cq, observe, port, ret};
 use crate::{
     core::{chardev, context, devices},
     symver,
@@ -33,7 +33,11 @@ pub unsafe extern "C" fn verbs_open_device(
     private_data: *mut c_void,
 ) -> *mut ibv_context {
     // SAFETY: the caller passes a device of a list that it holds, or NULL.
-    unsafe { ret::pointer(DeviceRef::from_raw(device).and_then(|d| open(d, private_data))) }
+    unsafe {
+        let opened = DeviceRef::from_raw(device)
+            .and_then(|d| open(d, private_data).inspect_err(|e| observe::not_opened(d, *e)));
+        ret::pointer(opened)
+    }
 }
 symver!(verbs_open_device => "verbs_open_device", "IBVERBS_PRIVATE_34");
 
@@ -101,6 +105,7 @@ unsafe fn complete<'a>(context: Option<NonNull<verbs_context>>) -> Result<Ctx<'a
     // SAFETY: vouched for by the caller.
     unsafe {
         let ctx = Ctx::from_raw(&raw mut (*context.as_ptr()).context)?;
+        observe::cover(ctx);
         ctx.show_library_verbs(&LIBRARY_VERBS);
         Ok(ctx)
     }

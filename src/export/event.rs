@@ -1,6 +1,6 @@
 //! Asynchronous events: ibv_get_async_event(3).
 
-use super::ret;
+use super::{observe, ret};
 use crate::{
     core::events::{self, Subject},
     symver,
@@ -25,6 +25,7 @@ unsafe extern "C" fn get_async_event(
             .and_then(|ctx| {
                 *event = next(ctx)?;
                 (ctx.table().async_event())(context, event);
+                observe::event(ctx, &*event);
                 Ok(())
             })
     };

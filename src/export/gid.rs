@@ -1,7 +1,7 @@
 //! GID tables: ibv_query_gid(3), ibv_query_gid_ex(3), ibv_query_gid_table(3).
 
 use super::address::{self, Device};
-use super::ret;
+use super::{observe, ret};
 use crate::core::address::{EMPTY, gid};
 use crate::symver;
 use kit::abi::{handle::Ctx, ibv_context, ibv_gid, ibv_gid_entry};
@@ -20,6 +20,14 @@ unsafe extern "C" fn query_gid(
         let arguments = ret::not_null(gid).and_then(|_| Ctx::from_raw(context));
         arguments.and_then(|ctx| {
             let found = gid::query(&Device(ctx), port_num, index.cast_unsigned());
+            if let Err(failure) = &found {
+                observe::failed("ibv_query_gid", ctx, failure.reason, || {
+                    format!(
+                        "Port {port_num} or index {index} does not exist: ibv_query_device tells \
+                         phys_port_cnt, ibv_query_port gid_tbl_len."
+                    )
+                });
+            }
             // Programs of old look for empty entries by their zeros.
             let raw = address::reason(found)?.unwrap_or(EMPTY);
             gid.write(ibv_gid { raw });

@@ -17,6 +17,7 @@ mod fork;
 mod gid;
 mod marshal;
 mod mr;
+mod observe;
 mod pd;
 mod pkey;
 mod port;

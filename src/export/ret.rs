@@ -13,7 +13,9 @@ use kit::{
     errno::{Errno, Result},
     sys::errno::set as set_errno,
 };
-use std::ffi::c_int;
+use std::{ffi::c_int, panic::Location};
+
+use super::observe;
 
 /// NULL and errno on error.
 pub fn pointer<T>(r: Result<*mut T>) -> *mut T {
@@ -27,8 +29,15 @@ pub fn null<T>(e: Errno) -> *mut T {
 }
 
 /// The provider's pointer; NULL with errno set when the arguments are bad.
+#[track_caller]
 pub fn pointer_of<H, T>(arguments: Result<H>, verb: impl FnOnce(H) -> *mut T) -> *mut T {
-    pointer(arguments.map(verb))
+    match arguments {
+        Ok(h) => verb(h),
+        Err(e) => {
+            observe::refused(e, Location::caller());
+            null(e)
+        }
+    }
 }
 
 /// 0, or the errno value itself.
@@ -49,8 +58,15 @@ pub fn command(r: Result<()>) -> c_int {
 }
 
 /// The provider's answer; the errno value when the arguments are bad.
+#[track_caller]
 pub fn code_of<H>(arguments: Result<H>, verb: impl FnOnce(H) -> c_int) -> c_int {
-    arguments.map_or_else(Errno::raw, verb)
+    match arguments {
+        Ok(h) => verb(h),
+        Err(e) => {
+            observe::refused(e, Location::caller());
+            e.raw()
+        }
+    }
 }
 
 /// 0, or -1 with errno set.

@@ -93,7 +93,7 @@ unsafe extern "C" fn set_ops(context: *mut verbs_context, ops: *const verbs_cont
     // SAFETY: the provider passes its context and its table, both of this generation.
     unsafe {
         if let Ok(ctx) = Ctx::from_raw(&raw mut (*context).context) {
-            ctx.table().set(context, ops);
+            ctx.private().set_verbs(context, ops);
         }
     }
 }

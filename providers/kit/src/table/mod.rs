@@ -46,6 +46,26 @@ impl Table {
         unsafe { self.take(context, given) }
     }
 
+    /// A table with the same pointers.
+    fn copy(&self) -> Self {
+        let slots = core::array::from_fn(|slot| AtomicPtr::new(self.slot(slot)));
+        Self { slots }
+    }
+
+    /// Takes over the pointers that are not NULL, and shows them to nobody.
+    ///
+    /// # Safety
+    /// `ops` is a table of this generation.
+    unsafe fn take_unseen(&self, ops: *const verbs_context_ops) {
+        // SAFETY: as in `set`.
+        let given = unsafe { &*ops.cast::<[*mut c_void; SLOTS]>() };
+        for (slot, verb) in self.slots.iter().zip(given) {
+            if !verb.is_null() {
+                slot.store(*verb, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Shows the table's own pointers, the defaults at first, in the context's public members.
     ///
     /// # Safety

@@ -1,7 +1,7 @@
-#![forbid(unsafe_code)]
 //! The library's own part of a context.
 
 use super::Table;
+use crate::abi::{verbs_context, verbs_context_ops};
 use crate::provider::Edges;
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -19,8 +19,11 @@ pub struct Private {
     unsupported: [AtomicU64; 2],
     /// The provider, if it is one in user space.
     edges: OnceLock<Arc<dyn Edges>>,
-    /// The provider's verbs, every missing one filled with its default.
+    /// The provider's verbs, every missing one filled with its default; or the verbs that cover
+    /// them.
     pub verbs: Table,
+    /// The provider's verbs, once others cover them.
+    beneath: OnceLock<Box<Table>>,
 }
 
 impl Private {
@@ -33,12 +36,43 @@ impl Private {
             unsupported: [AtomicU64::new(0), AtomicU64::new(0)],
             edges: OnceLock::new(),
             verbs: Table::new(),
+            beneath: OnceLock::new(),
         }
     }
 
     /// Whom to ask what the library asks the kernel for other devices; `None` for those.
     pub fn edges(&self) -> Option<&dyn Edges> {
         self.edges.get().map(AsRef::as_ref)
+    }
+
+    /// Takes over the verbs that a provider sets, whether they are covered or not.
+    ///
+    /// # Safety
+    /// `ops` is a table of this generation, `context` the context that this is the private part of.
+    pub unsafe fn set_verbs(&self, context: *mut verbs_context, ops: *const verbs_context_ops) {
+        match self.beneath.get() {
+            // SAFETY: vouched for by the caller.
+            Some(beneath) => unsafe { beneath.take_unseen(ops) },
+            // SAFETY: as above.
+            None => unsafe { self.verbs.set(context, ops) },
+        }
+    }
+
+    /// Puts `ops`, which has every verb, between the callers and the provider's verbs: those are
+    /// found in [`Self::beneath`] from then on. The first cover stays.
+    ///
+    /// # Safety
+    /// As for [`Self::set_verbs`]; nobody else knows the context yet.
+    pub unsafe fn cover(&self, context: *mut verbs_context, ops: *const verbs_context_ops) {
+        if self.beneath.set(Box::new(self.verbs.copy())).is_ok() {
+            // SAFETY: vouched for by the caller.
+            unsafe { self.verbs.set(context, ops) }
+        }
+    }
+
+    /// The provider's verbs, if others cover them.
+    pub fn beneath(&self) -> Option<&Table> {
+        self.beneath.get().map(AsRef::as_ref)
     }
 
     /// Notes the provider of a context that is being opened. The first one stays.

@@ -93,7 +93,11 @@ macro_rules! verbs {
     };
 }
 
-verbs! {
+/// The list of verbs, handed to a macro: slot, name, types of the arguments and of the answer, the
+/// default, and the public member that mirrors it. Every verb's first argument is what it is about.
+#[macro_export]
+macro_rules! each_verb {
+    ($then:ident) => { $then! {
     0 advise_mr(*mut ibv_pd, ib_uverbs_advise_mr_advice, u32, *mut ibv_sge, u32) -> c_int, code, mirror advise_mr;
     1 alloc_dm(*mut ibv_context, *mut ibv_alloc_dm_attr) -> *mut ibv_dm, null, mirror alloc_dm;
     2 alloc_mw(*mut ibv_pd, ibv_mw_type) -> *mut ibv_mw, null, mirror context.ops.alloc_mw;
@@ -170,4 +174,7 @@ verbs! {
     73 unimport_dm(*mut ibv_dm), nothing;
     74 unimport_mr(*mut ibv_mr), nothing;
     75 unimport_pd(*mut ibv_pd), nothing;
+} };
 }
+
+each_verb!(verbs);

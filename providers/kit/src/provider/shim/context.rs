@@ -175,7 +175,7 @@ pub(super) fn open<P: Provider>(
         addr_of_mut!((*block).provider).write(UnsafeCell::new(Some(Arc::clone(&provider))));
         (*context).context.num_comp_vectors = vectors;
         let ctx = Ctx::from_raw(&raw mut (*context).context)?;
-        ctx.table().set(context, &raw const ops);
+        ctx.private().set_verbs(context, &raw const ops);
         ctx.set_async_fd(async_fd);
         ctx.private().set_edges(provider);
         Ok(context)

@@ -1,0 +1,111 @@
+#![forbid(unsafe_code)]
+//! Where reports of `IBVERBS_EXPLAIN` go: one write(2) each, so that those of several threads and
+//! processes do not mix.
+//!
+//! The variable is 1 for the program's standard error, or the path of a file that is appended to.
+//! Not set, empty or 0 is off. A set-user-ID program does not look at it.
+
+use super::config;
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+const EXPLAIN: u8 = 1;
+
+static ON: AtomicU8 = AtomicU8::new(0);
+static EXPLANATIONS: OnceLock<Sink> = OnceLock::new();
+
+/// A place for reports.
+#[derive(Debug)]
+enum Sink {
+    StandardError,
+    File(File),
+}
+
+impl Sink {
+    /// What the value of a variable names; `None` for off. A file that cannot be opened is
+    /// replaced by the standard error, with a line that says so.
+    fn new(value: &OsStr) -> Option<Self> {
+        if value.is_empty() || value == "0" {
+            return None;
+        }
+        if value == "1" {
+            return Some(Self::StandardError);
+        }
+        let opened = OpenOptions::new().append(true).create(true).open(value);
+        Some(opened.map_or_else(
+            |error| {
+                crate::warn::warn(&format!("{}: {error}", value.to_string_lossy()));
+                Self::StandardError
+            },
+            Self::File,
+        ))
+    }
+
+    fn write(&self, text: &str) {
+        // A closed standard error or a full disk must not disturb the program.
+        let _ = match self {
+            Self::StandardError => std::io::stderr().write_all(text.as_bytes()),
+            Self::File(file) => (&*file).write_all(text.as_bytes()),
+        };
+    }
+}
+
+/// Reads the environment, once in the life of the process.
+pub fn init() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let value = config::trusted("IBVERBS_EXPLAIN");
+        let sink = value.as_deref().and_then(Sink::new);
+        if let Some(sink) = sink
+            && EXPLANATIONS.set(sink).is_ok()
+        {
+            ON.fetch_or(EXPLAIN, Ordering::Release);
+        }
+    });
+}
+
+/// Whether calls are looked at at all.
+pub fn on() -> bool {
+    ON.load(Ordering::Relaxed) != 0
+}
+
+/// Whether failures are explained.
+pub fn explains() -> bool {
+    ON.load(Ordering::Relaxed) & EXPLAIN != 0
+}
+
+/// Writes an explanation.
+pub fn explain(text: &str) {
+    if let Some(sink) = EXPLANATIONS.get() {
+        sink.write(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_the_variable() {
+        assert!(Sink::new(OsStr::new("")).is_none());
+        assert!(Sink::new(OsStr::new("0")).is_none());
+        let standard = Sink::new(OsStr::new("1"));
+        assert!(matches!(standard, Some(Sink::StandardError)));
+        let nowhere = Sink::new(OsStr::new("/nowhere/at/all"));
+        assert!(matches!(nowhere, Some(Sink::StandardError)));
+    }
+
+    #[test]
+    fn reports_are_appended_to_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("report");
+        for text in ["one\n", "two\n"] {
+            let sink = Sink::new(path.as_os_str()).unwrap();
+            sink.write(text);
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\n");
+    }
+}

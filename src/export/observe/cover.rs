@@ -1,0 +1,71 @@
+//! One function a verb, in front of the provider's.
+
+use super::{around, subject::Subject};
+use kit::abi::{kernel::*, *};
+use std::ffi::{c_int, c_uint, c_void};
+
+/// Defines the function in front of one verb; the types stand in the list of verbs, the names of
+/// the arguments here.
+macro_rules! covering {
+    ($name:ident ($a:ty) $(-> $r:ty)?) => {
+        covering!(@ $name (a: $a) $(-> $r)?);
+    };
+    ($name:ident ($a:ty, $b:ty) $(-> $r:ty)?) => {
+        covering!(@ $name (a: $a, b: $b) $(-> $r)?);
+    };
+    ($name:ident ($a:ty, $b:ty, $c:ty) $(-> $r:ty)?) => {
+        covering!(@ $name (a: $a, b: $b, c: $c) $(-> $r)?);
+    };
+    ($name:ident ($a:ty, $b:ty, $c:ty, $d:ty) $(-> $r:ty)?) => {
+        covering!(@ $name (a: $a, b: $b, c: $c, d: $d) $(-> $r)?);
+    };
+    ($name:ident ($a:ty, $b:ty, $c:ty, $d:ty, $e:ty) $(-> $r:ty)?) => {
+        covering!(@ $name (a: $a, b: $b, c: $c, d: $d, e: $e) $(-> $r)?);
+    };
+    ($name:ident ($a:ty, $b:ty, $c:ty, $d:ty, $e:ty, $f:ty) $(-> $r:ty)?) => {
+        covering!(@ $name (a: $a, b: $b, c: $c, d: $d, e: $e, f: $f) $(-> $r)?);
+    };
+    (@ $name:ident ($first:ident: $type:ty $(, $next:ident: $next_type:ty)*) $(-> $r:ty)?) => {
+        pub(super) unsafe extern "C" fn $name($first: $type $(, $next: $next_type)*) $(-> $r)? {
+            // SAFETY: what the caller promises to the provider's verb is what is needed here.
+            unsafe {
+                let call = Call::$name($first $(, $next)*);
+                around($first.context(), call, |beneath| (beneath.$name())($first $(, $next)*))
+            }
+        }
+    };
+}
+
+macro_rules! covers {
+    ($( $slot:literal $name:ident ( $($arg:ty),* ) $(-> $ret:ty)?, $default:ident $(, mirror $($mirror:ident).+)? ; )*) => {
+        /// A call of a verb, with the caller's arguments.
+        #[derive(Clone, Copy)]
+        pub enum Call {
+            $(
+                #[allow(dead_code, reason = "not every verb's arguments are looked at")]
+                $name($($arg),*)
+            ),*
+        }
+
+        impl Call {
+            /// The verb's name in the table.
+            pub fn verb(&self) -> &'static str {
+                match self {
+                    $( Self::$name(..) => stringify!($name), )*
+                }
+            }
+        }
+
+        mod functions {
+            use super::*;
+            $( covering!($name ( $($arg),* ) $(-> $ret)?); )*
+        }
+
+        /// The functions as a provider's table.
+        pub static OPS: verbs_context_ops = verbs_context_ops {
+            $( $name: Some(functions::$name), )*
+        };
+    };
+}
+
+kit::each_verb!(covers);
