@@ -1,0 +1,8 @@
+//! See `utils::pingpong`.
+#![forbid(unsafe_code)]
+
+use utils::pingpong::{self, UC};
+
+fn main() -> std::process::ExitCode {
+    utils::main(UC.options, |said| pingpong::run(&UC, said))
+}

@@ -1,0 +1,8 @@
+//! See `utils::pingpong`.
+#![forbid(unsafe_code)]
+
+use utils::pingpong::{self, UD};
+
+fn main() -> std::process::ExitCode {
+    utils::main(UD.options, |said| pingpong::run(&UD, said))
+}

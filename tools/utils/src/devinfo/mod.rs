@@ -1,0 +1,293 @@
+//! `ibv_devinfo`: what devices and ports say of themselves.
+
+mod json;
+mod text;
+
+use std::{
+    ffi::OsString,
+    io::{self, Write},
+    os::unix::ffi::OsStrExt,
+};
+
+use serde_json::Value;
+use verbs::{
+    Context, Device,
+    abi::{ibv_device_attr_ex, ibv_port_attr},
+    getopt::{Opt, Options},
+};
+
+use crate::{
+    numbers::{int, number},
+    program::{JSON_USAGE, Step, devices, print_json},
+};
+
+/// Its options.
+pub const OPTIONS: &[Opt] = &[
+    Opt::new('d', "ib-dev", true),
+    Opt::new('i', "ib-port", true),
+    Opt::new('l', "list", false),
+    Opt::new('v', "verbose", false),
+];
+
+/// The status of most failures: -1, as C programs return it.
+const FAILED: u8 = 255;
+
+/// What was asked for.
+#[derive(Default)]
+struct Asked {
+    device: Option<OsString>,
+    /// 0 for all.
+    port: i32,
+    verbose: bool,
+    json: bool,
+}
+
+/// Runs the program.
+///
+/// # Errors
+/// 255, or the status of what failed (`Trouble`); of several devices, all bits.
+pub fn run(mut options: Options) -> Result<(), u8> {
+    let mut asked = Asked::default();
+    let mut list_only = false;
+    for (name, value) in options.by_ref() {
+        match name {
+            'd' => asked.device = Some(value),
+            'i' => {
+                asked.port = int(number(&value));
+                if asked.port <= 0 {
+                    print!("{}", usage(&options.program));
+                    return Err(1);
+                }
+            }
+            'v' => asked.verbose = true,
+            'J' => asked.json = true,
+            'l' => {
+                list_only = true;
+                break;
+            }
+            _ => {
+                print!("{}", usage(&options.program));
+                return Err(FAILED);
+            }
+        }
+    }
+    // `-l` ends the reading, but `--json` counts wherever it stands.
+    asked.json |= list_only && std::env::args_os().any(|word| word == "--json");
+    let done = if list_only {
+        list(asked.json)
+    } else {
+        show(&asked)
+    };
+    done.map_err(|failed| failed.0)
+}
+
+fn usage(program: &str) -> String {
+    format!(
+        "Usage: {program}             print the ca attributes\n\
+         \n\
+         Options:\n\
+         \x20 -d, --ib-dev=<dev>     use IB device <dev> (default first device found)\n\
+         \x20 -i, --ib-port=<port>   use port <port> of IB device (default all ports)\n\
+         \x20 -l, --list             print only the IB devices names\n\
+         \x20 -v, --verbose          print all the attributes of the IB device(s)\n\
+         {JSON_USAGE}"
+    )
+}
+
+fn list(json: bool) -> Step {
+    let devices = devices(FAILED)?;
+    let names = devices.iter().map(Device::name);
+    if json {
+        return print_json(&names.collect::<Vec<_>>().into());
+    }
+    let mut out = io::stdout().lock();
+    let plural = if devices.len() == 1 { "" } else { "s" };
+    writeln!(out, "{} HCA{plural} found:", devices.len())?;
+    for name in names {
+        writeln!(out, "\t{name}")?;
+    }
+    Ok(writeln!(out)?)
+}
+
+fn show(asked: &Asked) -> Step {
+    let devices = devices(FAILED)?;
+    let name = asked.device.as_ref().map(|name| name.as_bytes());
+    let chosen: Vec<Device<'_>> = match name {
+        Some(name) => devices.find(Some(name)).into_iter().collect(),
+        None => devices.iter().collect(),
+    };
+    if chosen.is_empty() {
+        match &asked.device {
+            Some(name) => eprintln!("IB device '{}' wasn't found", name.to_string_lossy()),
+            None => eprintln!("No IB devices found"),
+        }
+        return Err(crate::program::Failed(FAILED));
+    }
+    let (mut status, mut found) = (0, Vec::new());
+    for device in chosen {
+        let mut out = io::stdout().lock();
+        let told = tell(device, asked, &mut out, &mut found);
+        status |= told.err().map_or(0, Trouble::status);
+        out.flush()?;
+    }
+    if asked.json {
+        print_json(&Value::from(found))?;
+    }
+    match status {
+        0 => Ok(()),
+        status => Err(crate::program::Failed(status)),
+    }
+}
+
+/// What can fail, and the status for it.
+enum Trouble {
+    Open,
+    Query,
+    Port,
+    Close,
+    /// Of a port or of its GIDs: the errno is the status.
+    Errno(u8),
+    /// Nobody reads what is printed.
+    Output,
+}
+
+impl Trouble {
+    fn status(self) -> u8 {
+        match self {
+            Self::Open | Self::Output => 1,
+            Self::Query => 2,
+            Self::Close => 3,
+            Self::Port => 4,
+            Self::Errno(errno) => errno,
+        }
+    }
+
+    fn said(self, words: &str) -> Self {
+        eprintln!("{words}");
+        self
+    }
+
+    /// An errno as the status, which is its lowest byte.
+    fn errno(error: &io::Error) -> Self {
+        let number = error.raw_os_error().unwrap_or(1);
+        Self::Errno(crate::numbers::byte(number))
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(_: io::Error) -> Self {
+        Self::Output
+    }
+}
+
+/// A device that is shown.
+struct Shown<'a> {
+    device: Device<'a>,
+    context: &'a Context,
+    attr: ibv_device_attr_ex,
+    verbose: bool,
+}
+
+fn tell(
+    device: Device<'_>,
+    asked: &Asked,
+    out: &mut impl Write,
+    found: &mut Vec<Value>,
+) -> Result<(), Trouble> {
+    let context = device
+        .open()
+        .map_err(|_| Trouble::Open.said("Failed to open device"))?;
+    let told = tell_open(device, &context, asked, out, found);
+    let closed = context.close();
+    if closed.is_err() {
+        eprint!("Failed to close device");
+        return Err(Trouble::Close);
+    }
+    told
+}
+
+fn tell_open(
+    device: Device<'_>,
+    context: &Context,
+    asked: &Asked,
+    out: &mut impl Write,
+    found: &mut Vec<Value>,
+) -> Result<(), Trouble> {
+    let attr = context
+        .query_device()
+        .map_err(|_| Trouble::Query.said("Failed to query device props"))?;
+    let ports = attr.orig_attr.phys_port_cnt;
+    // C passes the number as a byte.
+    let port = crate::numbers::byte(asked.port);
+    if port > ports {
+        return Err(Trouble::Port.said("Invalid port requested for device"));
+    }
+    let shown = Shown {
+        device,
+        context,
+        attr,
+        verbose: asked.verbose,
+    };
+    let mut object = json::device(&shown);
+    if !asked.json {
+        text::device(&shown, out)?;
+    }
+    let mut of_ports = Vec::new();
+    let all = (1..=ports).filter(|number| port == 0 || port == *number);
+    for number in all {
+        let attr = shown.context.query_port(number).map_err(|error| {
+            Trouble::errno(&error).said(&format!("Failed to query port {number} props"))
+        })?;
+        if asked.json {
+            of_ports.push(json::port(&shown, number, &attr)?);
+        } else {
+            text::port(&shown, number, &attr, out)?;
+        }
+    }
+    json::add_ports(&mut object, of_ports);
+    found.push(object);
+    Ok(())
+}
+
+/// A GID as it is printed: `None` for the type where the device does not tell.
+struct Gid {
+    index: i32,
+    raw: [u8; 16],
+    kind: Option<GidKind>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum GidKind {
+    /// Of InfiniBand, or RoCE version 1.
+    IbOrV1,
+    V2,
+}
+
+/// The GIDs of a port whose lower half is not zero. All of the table is asked for first, so what
+/// is there when one cannot be read is not lost.
+fn gids(shown: &Shown<'_>, port: u8, attr: &ibv_port_attr) -> (Vec<Gid>, Result<(), Trouble>) {
+    let mut found = Vec::new();
+    for index in 0..attr.gid_tbl_len {
+        let gid = match shown.context.query_gid(port, index) {
+            Ok(gid) => gid.bytes(),
+            Err(error) => {
+                eprintln!("Failed to query gid to port {port}, index {index}");
+                return (found, Err(Trouble::errno(&error)));
+            }
+        };
+        if gid.iter().skip(8).all(|byte| *byte == 0) {
+            continue;
+        }
+        let index_there = u32::try_from(index).unwrap_or(0);
+        let entry = shown.context.query_gid_entry(u32::from(port), index_there);
+        found.push(Gid {
+            index,
+            raw: gid,
+            kind: entry.ok().map(|entry| match entry.gid_type {
+                verbs::abi::IBV_GID_TYPE_ROCE_V2 => GidKind::V2,
+                _ => GidKind::IbOrV1,
+            }),
+        });
+    }
+    (found, Ok(()))
+}

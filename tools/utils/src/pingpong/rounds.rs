@@ -1,0 +1,114 @@
+//! The messages: one in flight for each queue pair, answered by the other end.
+
+use verbs::{
+    abi::IBV_WC_SUCCESS,
+    completion::{Completion, status_text},
+};
+
+use super::{Asked, Endpoint, Transport, endpoint::Slot, outcome::Times};
+use crate::{
+    numbers::byte,
+    program::{Failed, Step, fail},
+};
+
+/// What a request is called, which is also its bit in `Slot::pending`.
+pub(super) const RECEIVE: u64 = 1;
+pub(super) const SEND: u64 = 2;
+
+/// How far it has come.
+struct Count {
+    sent: u32,
+    received: u32,
+    events: u32,
+    times: Times,
+    previous: Option<u64>,
+}
+
+/// Sends and receives until both have been done as often as asked for. The client begins.
+pub(super) fn play(asked: &Asked, endpoint: &mut Endpoint, first: bool) -> Step<Times> {
+    let mut count = Count {
+        sent: 0,
+        received: 0,
+        events: 0,
+        times: Times::default(),
+        previous: None,
+    };
+    endpoint.begin(asked, first)?;
+    let mut completions = Vec::new();
+    let most = match asked.transport {
+        Transport::Srq => endpoint.most_completions(asked),
+        _ => 2,
+    };
+    while count.received < asked.iters || count.sent < asked.iters {
+        if asked.events {
+            endpoint.wait()?;
+            count.events += 1;
+        }
+        poll(asked, endpoint, most, &mut completions)?;
+        for completion in &completions {
+            let taken = take(asked, endpoint, &mut count, completion);
+            if taken.is_err() && asked.transport == Transport::Rc && !asked.timestamps {
+                eprintln!("parse WC failed {}", completions.len());
+            }
+            taken?;
+        }
+    }
+    endpoint.acknowledge(count.events);
+    Ok(count.times)
+}
+
+/// Takes completions; without events, waits for one.
+fn poll(asked: &Asked, endpoint: &Endpoint, most: usize, into: &mut Vec<Completion>) -> Step {
+    loop {
+        if let Err(error) = endpoint.poll(most, into) {
+            eprintln!("poll CQ failed {error}");
+            let status = if asked.timestamps { byte(error) } else { 1 };
+            return Err(Failed(status));
+        }
+        if asked.events || !into.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+fn take(
+    asked: &Asked,
+    endpoint: &mut Endpoint,
+    count: &mut Count,
+    completion: &Completion,
+) -> Step {
+    let (id, status) = (completion.id, completion.status);
+    if status != IBV_WC_SUCCESS {
+        let words = status_text(status);
+        return fail(format!("Failed status {words} ({status}) for wr_id {id}"));
+    }
+    let Some(Slot(slot)) = endpoint.slot_of(completion) else {
+        let number = completion.queue_pair;
+        return fail(format!("Couldn't find QPN {number:06x}"));
+    };
+    match id {
+        SEND => count.sent += 1,
+        RECEIVE => {
+            endpoint.received(asked)?;
+            count.received += 1;
+            if asked.timestamps {
+                time(endpoint, count, completion.timestamp);
+            }
+        }
+        _ => return fail(format!("Completion for unknown wr_id {id}")),
+    }
+    let idle = endpoint.ended(Slot(slot), id);
+    if idle && count.sent < asked.iters {
+        endpoint.send(asked, Slot(slot))?;
+    }
+    Ok(())
+}
+
+/// The clock may have begun anew.
+fn time(endpoint: &Endpoint, count: &mut Count, now: u64) {
+    if let Some(before) = count.previous.replace(now) {
+        let delta = now.checked_sub(before);
+        let around = endpoint.clock_mask().wrapping_sub(before).wrapping_add(now);
+        count.times.add(delta.unwrap_or(around.wrapping_add(1)));
+    }
+}

@@ -1,0 +1,16 @@
+//! What programs ask of the process they are.
+
+/// Lets SIGPIPE end the program, as it ends programs in C; Rust starts them with it ignored.
+/// Called first thing.
+pub fn end_on_closed_pipe() {
+    // SAFETY: the default action needs nothing of this process.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+/// The size of a page in bytes.
+#[must_use]
+pub fn page_size() -> usize {
+    // SAFETY: asks for a number.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).unwrap_or(4096)
+}
