@@ -302,6 +302,10 @@ impl Provider for Context {
         })
     }
 
+    fn poll_next(&self, cq: &Arc<Cq>) -> Option<Polled> {
+        cq.poll_ex()
+    }
+
     fn req_notify_cq(&self, cq: &Arc<Cq>, solicited_only: bool) -> Result<()> {
         cq.arm(solicited_only);
         self.node.armed();

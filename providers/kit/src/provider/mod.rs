@@ -371,6 +371,12 @@ pub trait Provider: Edges + Sized + Send + Sync + 'static {
     /// The next completion of an extended queue; `None` if there is none. Both ways of polling take
     /// from the same entries.
     fn poll_ex(&self, cq: &Arc<Self::Cq>) -> Option<Polled>;
+    /// The same for a batch that goes on: what is in the queue by itself. A provider that looks for
+    /// more when a poll finds nothing does so when a batch begins, and not here: who has asked for an
+    /// event and goes on to the end of the queue would get one for what he has just read.
+    fn poll_next(&self, cq: &Arc<Self::Cq>) -> Option<Polled> {
+        self.poll_ex(cq)
+    }
     /// ibv_req_notify_cq(3).
     ///
     /// # Errors

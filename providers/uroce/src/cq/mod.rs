@@ -5,8 +5,10 @@ mod entry;
 mod moderation;
 #[cfg(test)]
 mod tests;
+mod turn;
 
 pub use entry::Entry;
+pub use turn::Turn;
 
 use crate::channel::Records;
 use crate::clock;

@@ -1,7 +1,7 @@
 //! Completion events on their way to the channel, which may be held back for a while
 //! (ibv_modify_cq(3)).
 
-use super::alarm;
+use super::{alarm, turn};
 use crate::channel::Records;
 use kit::provider::Token;
 use parking_lot::Mutex;
@@ -41,7 +41,7 @@ impl Moderation {
     }
 
     /// Completions and microseconds to wait for, whichever is first.
-    pub fn set(&self, count: u16, period: u16) {
+    pub fn set(self: &Arc<Self>, count: u16, period: u16) {
         let mut state = self.state.lock();
         state.count = count;
         state.period = period;
@@ -79,16 +79,23 @@ impl Moderation {
         alarm::set(Instant::now() + period, Arc::downgrade(self), state.number)
     }
 
-    fn send(&self, state: &mut State) {
+    fn send(self: &Arc<Self>, state: &mut State) {
         state.held = None;
         self.holds.store(false, Ordering::Release);
-        if !state.ended {
+        if !state.ended && !turn::put_off(self) {
+            self.channel.completion(self.token);
+        }
+    }
+
+    /// The turn that the event was put off to has ended.
+    pub(super) fn tell(&self) {
+        if !self.state.lock().ended {
             self.channel.completion(self.token);
         }
     }
 
     /// The time of an event that was held back has come.
-    pub fn on_time(&self, number: u64) {
+    pub fn on_time(self: &Arc<Self>, number: u64) {
         let mut state = self.state.lock();
         if state.held.is_some() && state.number == number {
             self.send(&mut state);

@@ -339,6 +339,38 @@ fn told_counts_what_was_read_and_takes_the_rest_back() {
 }
 
 #[test]
+fn a_turn_tells_a_queue_once() {
+    let (world, other) = (world(10, false), self::world(10, false));
+    let turn = Turn::begin();
+    for id in 0..3 {
+        world.cq.arm(false);
+        world.cq.push(good(id));
+    }
+    other.cq.arm(false);
+    {
+        let _within = Turn::begin();
+        other.cq.push(good(1));
+    }
+    assert_eq!((drain(&world.channel), drain(&other.channel)), (0, 0));
+    drop(turn);
+    assert_eq!((drain(&world.channel), drain(&other.channel)), (1, 1));
+    world.cq.arm(false);
+    world.cq.push(good(4));
+    assert_eq!(drain(&world.channel), 1, "no turn is on");
+}
+
+#[test]
+fn a_queue_that_goes_within_a_turn_is_told_of_no_more() {
+    let world = world(10, false);
+    let turn = Turn::begin();
+    world.cq.arm(false);
+    world.cq.push(good(1));
+    assert_eq!(world.cq.told().completion, 0);
+    drop(turn);
+    assert_eq!(drain(&world.channel), 0);
+}
+
+#[test]
 fn moderated_events_wait_for_the_count_or_the_period() {
     let world = world(100, false);
     let start = std::time::Instant::now();

@@ -4,6 +4,7 @@ use super::core::Core;
 use super::endpoint::{Endpoint, Incoming};
 use super::table::{Entry, NEVER};
 use crate::carrier::udp::outbox::{Outbox, Sender};
+use crate::cq::Turn;
 use std::sync::atomic::Ordering::SeqCst;
 use uroce_engine::timer::Time;
 
@@ -17,6 +18,8 @@ pub(super) struct Round<'a> {
     outbox: Option<Outbox>,
     /// Whose sending belongs to this thread.
     held: Vec<u32>,
+    /// Completion events wait until all packets are handed over.
+    turn: Option<Turn>,
 }
 
 impl<'a> Round<'a> {
@@ -26,6 +29,7 @@ impl<'a> Round<'a> {
             now,
             outbox: None,
             held: Vec::new(),
+            turn: Some(Turn::begin()),
         }
     }
 
@@ -116,8 +120,9 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Sends everything.
+    /// Tells what completed, and sends everything.
     pub fn finish(mut self) {
+        self.turn = None;
         while !self.held.is_empty() {
             self.send();
             let mut held = std::mem::take(&mut self.held);

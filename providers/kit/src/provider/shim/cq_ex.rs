@@ -87,16 +87,12 @@ unsafe fn subject<'a, P: Provider>(
     Ok((queue, batch))
 }
 
-/// Moves to the next entry. ENOENT when there is none.
+/// Moves to the next entry, if there is one; else ENOENT.
 ///
 /// # Safety
-/// `cq` is that queue, whose batch this thread has locked.
-unsafe fn advance<P: Provider>(
-    cq: *mut ibv_cq_ex,
-    queue: &Subject<'_, P, Completions<P>>,
-    batch: &Batch,
-) -> c_int {
-    let Some(polled) = queue.provider.poll_ex(&queue.object.side.cq) else {
+/// `cq` is the queue of that batch, which this thread has locked.
+unsafe fn advance(cq: *mut ibv_cq_ex, batch: &Batch, next: Option<Polled>) -> c_int {
+    let Some(polled) = next else {
         errno::set(Errno::NOENT);
         return Errno::NOENT.raw();
     };
@@ -124,7 +120,8 @@ unsafe extern "C" fn start_poll<P: Provider>(
             return Errno::INVAL.raw();
         }
         batch.lock.lock();
-        let answer = advance(cq, &queue, batch);
+        let first = queue.provider.poll_ex(&queue.object.side.cq);
+        let answer = advance(cq, batch, first);
         if answer != 0 {
             // There is no end_poll after an error.
             batch.lock.unlock();
@@ -137,7 +134,10 @@ unsafe extern "C" fn next_poll<P: Provider>(cq: *mut ibv_cq_ex) -> c_int {
     // SAFETY: the caller passes a live extended queue, in a batch that it started.
     unsafe {
         match subject::<P>(cq) {
-            Ok((queue, batch)) if batch.lock.is_locked() => advance(cq, &queue, batch),
+            Ok((queue, batch)) if batch.lock.is_locked() => {
+                let next = queue.provider.poll_next(&queue.object.side.cq);
+                advance(cq, batch, next)
+            }
             _ => Errno::INVAL.raw(),
         }
     }

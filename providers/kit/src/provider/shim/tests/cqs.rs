@@ -218,6 +218,25 @@ fn batches_begin_move_on_and_end() {
 }
 
 #[test]
+fn a_batch_that_goes_on_gets_no_more_than_is_there() {
+    let bench = Bench::new();
+    let cq = bench.cq_ex(IBV_WC_EX_WITH_QP_NUM.into());
+    fill(&bench, &[1]);
+    bench.state.coming.lock().unwrap().push_back(polled(2));
+    // SAFETY: the queue is live.
+    unsafe {
+        let q = &*cq;
+        assert_eq!((q.start_poll.unwrap())(cq, null_mut()), 0);
+        assert_eq!((q.next_poll.unwrap())(cq), libc::ENOENT);
+        (q.end_poll.unwrap())(cq);
+        assert_eq!((q.start_poll.unwrap())(cq, null_mut()), 0);
+        assert_eq!((*cq).wr_id, 2);
+        (q.end_poll.unwrap())(cq);
+    }
+    assert_eq!(bench.destroy_cq(cq.cast()), 0);
+}
+
+#[test]
 fn two_threads_take_turns_in_batches() {
     let bench = Bench::new();
     let cq = bench.cq_ex(IBV_WC_EX_WITH_QP_NUM.into());

@@ -27,6 +27,8 @@ pub struct State {
     pub told: Mutex<Told>,
     /// Completions for the next polls.
     pub ready: Mutex<VecDeque<Polled>>,
+    /// Completions that a poll of an empty queue goes and gets.
+    pub coming: Mutex<VecDeque<Polled>>,
 }
 
 impl State {
@@ -396,7 +398,11 @@ impl Provider for Fake {
         }
         Ok(count)
     }
-    fn poll_ex(&self, _: &O<Token>) -> Option<Polled> {
+    fn poll_ex(&self, cq: &O<Token>) -> Option<Polled> {
+        let coming = || self.state().coming.lock().unwrap().pop_front();
+        self.poll_next(cq).or_else(coming)
+    }
+    fn poll_next(&self, _: &O<Token>) -> Option<Polled> {
         self.state().ready.lock().unwrap().pop_front()
     }
     fn req_notify_cq(&self, _: &O<Token>, solicited_only: bool) -> Result<()> {

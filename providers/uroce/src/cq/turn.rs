@@ -1,0 +1,69 @@
+//! Events of completions that come together are told together.
+
+use super::moderation::Moderation;
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+thread_local! {
+    /// What this thread is to tell at the end of its turn; `None` outside of one.
+    static DUE: RefCell<Option<Vec<Arc<Moderation>>>> = const { RefCell::new(None) };
+}
+
+/// While there is one, completion events of this thread wait, so that of a packet's completions, or of
+/// packets that came together, a queue tells once: who is woken by the first completion of several
+/// asks for the next event, and gets one for a completion that he may have polled by then.
+///
+/// Dropping it tells. A turn within a turn is part of it.
+pub struct Turn {
+    is_outer: bool,
+    /// It ends in the thread that began it.
+    _not_send: PhantomData<*const ()>,
+}
+
+impl Turn {
+    /// Begins.
+    #[must_use]
+    pub fn begin() -> Self {
+        let is_outer = with(|due| {
+            let is_outer = due.is_none();
+            due.get_or_insert_default();
+            is_outer
+        });
+        Self {
+            is_outer: is_outer.unwrap_or(false),
+            _not_send: PhantomData,
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.is_outer {
+            return;
+        }
+        for events in with(Option::take).flatten().into_iter().flatten() {
+            events.tell();
+        }
+    }
+}
+
+/// Puts an event off to the end of the turn, once for each queue; `false` outside of a turn.
+pub(super) fn put_off(events: &Arc<Moderation>) -> bool {
+    let put_off = with(|due| {
+        let Some(due) = due else {
+            return false;
+        };
+        if !due.iter().any(|known| Arc::ptr_eq(known, events)) {
+            due.push(Arc::clone(events));
+        }
+        true
+    });
+    put_off.unwrap_or(false)
+}
+
+/// `None` in a thread that is so near its end that it has no such places any more: applications may
+/// call from there.
+fn with<T>(call: impl FnOnce(&mut Option<Vec<Arc<Moderation>>>) -> T) -> Option<T> {
+    DUE.try_with(|due| call(&mut due.borrow_mut())).ok()
+}
