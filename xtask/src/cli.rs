@@ -32,7 +32,12 @@ cargo xtask install [--destdir DIR] [--prefix DIR] [--libdir DIR] [--includedir 
 cargo xtask bench [--write] [--only PART]
     Compares the library built here with the system's; fails if a row is above its bound.
     --write  writes docs/benchmarks.md; not with --only
-    --only   guest (start and objects, in the virtual machine) or fork (fork protection)";
+    --only   guest (start and objects, in the virtual machine) or fork (fork protection)
+cargo xtask bench uroce [--write] [--rounds N]
+    Compares uroce with UCX, TCP, raw system calls and the kernel's soft-RoCE; fails if a bound is
+    not met.
+    --write   writes docs/benchmarks-uroce.md
+    --rounds  5 unless named";
 
 #[derive(Debug, PartialEq)]
 pub enum Command {
@@ -43,6 +48,7 @@ pub enum Command {
         kernel: bool,
     },
     Bench(Bench),
+    BenchUroce(BenchUroce),
     Install(install::Options),
     /// What the virtual machine is started with; not for people.
     InGuest {
@@ -81,6 +87,12 @@ pub struct Bench {
     pub write: bool,
     /// The only part to measure.
     pub part: Option<Part>,
+}
+
+#[derive(Debug, PartialEq)]
+pub struct BenchUroce {
+    pub write: bool,
+    pub rounds: usize,
 }
 
 pub fn parse(mut words: lexopt::Parser) -> Result<Command> {
@@ -193,6 +205,9 @@ fn bench(mut words: lexopt::Parser) -> Result<Command> {
     let mut options = Bench::default();
     while let Some(word) = words.next()? {
         match word {
+            Value(name) if name == "uroce" && options == Bench::default() => {
+                return bench_uroce(words);
+            }
             Long("write") => options.write = true,
             Long("only") => options.part = Some(part(&words.value()?.string()?)?),
             other => return Err(other.unexpected().into()),
@@ -202,6 +217,24 @@ fn bench(mut words: lexopt::Parser) -> Result<Command> {
         bail!("--write writes all tables, so --only cannot go with it");
     }
     Ok(Command::Bench(options))
+}
+
+fn bench_uroce(mut words: lexopt::Parser) -> Result<Command> {
+    let mut options = BenchUroce {
+        write: false,
+        rounds: 5,
+    };
+    while let Some(word) = words.next()? {
+        match word {
+            Long("write") => options.write = true,
+            Long("rounds") => options.rounds = words.value()?.parse()?,
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if options.rounds == 0 {
+        bail!("a bench of no rounds measures nothing");
+    }
+    Ok(Command::BenchUroce(options))
 }
 
 fn install(mut words: lexopt::Parser) -> Result<Command> {
@@ -294,6 +327,18 @@ mod tests {
         assert!(words("install /usr").is_err());
         assert!(words("install --prefix").is_err());
         assert!(words("install --bindir /usr/bin").is_err());
+    }
+
+    #[test]
+    fn the_bench_of_uroce_has_rounds() {
+        let wanted = BenchUroce {
+            write: true,
+            rounds: 9,
+        };
+        let got = words("bench uroce --write --rounds 9");
+        assert_eq!(got.ok(), Some(Command::BenchUroce(wanted)));
+        assert!(words("bench uroce --rounds 0").is_err());
+        assert!(words("bench --write uroce").is_err());
     }
 
     #[test]

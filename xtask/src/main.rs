@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         cli::Command::Vm(options) => vm::run_command(&options),
         cli::Command::Demo { kernel } => demo::run(kernel),
         cli::Command::Bench(options) => bench::run(&options),
+        cli::Command::BenchUroce(options) => bench::uroce::run_all(&options),
         cli::Command::Install(options) => install::run(&options),
         cli::Command::InGuest { results } => guest::run(&results),
         cli::Command::InNetwork {

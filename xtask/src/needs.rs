@@ -48,6 +48,8 @@ const PACKAGES: &[&str] = &[
     "ucx-utils",
     "openmpi-bin",
     "python3-mpi4py",
+    // What uroce's speed is held against.
+    "qperf",
 ];
 
 /// What making and looking at Debian packages takes beside those.

@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    cli,
+    bench, cli,
     dirs::Dirs,
     expect,
     guest::suite::{self, HELPERS, Place},
@@ -115,7 +115,7 @@ fn one(dirs: &Dirs, run: Run, bless: bool) -> Result<Outcome> {
 }
 
 /// The command that runs a program in a network of its own, where the machine lets one be made.
-fn network(program: &Path) -> Command {
+pub fn network(program: &Path) -> Command {
     let ways: [&[&str]; 2] = [&["--net"], &["--net", "--user", "--map-root-user"]];
     let allowed = ways.iter().find(|way| {
         let mut trial = Command::new("unshare");
@@ -184,12 +184,16 @@ fn lacks_huge_pages(record: &Record) -> bool {
 
 /// Runs the suite whose job lies in this directory; called in the network that was made for it.
 pub fn in_network(dir: &Path, surrounded: bool) -> Result<ExitCode> {
-    let Job::Suites {
-        ours: Some(ours),
-        labels,
-    } = Job::load(dir)?
-    else {
-        bail!("{}: not a job for a network", dir.display());
+    let (ours, labels) = match Job::load(dir)? {
+        Job::Suites {
+            ours: Some(ours),
+            labels,
+        } => (ours, labels),
+        Job::BenchUroce { ours, rounds } => {
+            bench::uroce::in_network(dir, &ours, rounds)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        _ => bail!("{}: not a job for a network", dir.display()),
     };
     // In a network that is not our own it is up, and we may be forbidden to say so.
     let _ = Command::new("ip")

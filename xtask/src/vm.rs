@@ -47,6 +47,8 @@ pub enum Job {
     Demo { ours: PathBuf },
     /// Measure what lies in the directory of the job.
     Bench,
+    /// Measure uroce and its peers there.
+    BenchUroce { ours: PathBuf, rounds: usize },
 }
 
 const FILE: &str = "job";
@@ -98,6 +100,9 @@ impl Job {
             }
             Self::Demo { ours } => vec!["demo".into(), path(ours)],
             Self::Bench => vec!["bench".into(), OsString::new()],
+            Self::BenchUroce { ours, rounds } => {
+                vec!["bench-uroce".into(), path(ours), rounds.to_string().into()]
+            }
         }
     }
 
@@ -123,6 +128,10 @@ impl Job {
             }
             "demo" => Some(Self::Demo { ours: ours? }),
             "bench" => Some(Self::Bench),
+            "bench-uroce" => Some(Self::BenchUroce {
+                ours: ours?,
+                rounds: words.next()?.to_str()?.parse().ok()?,
+            }),
             _ => None,
         }
     }
@@ -256,6 +265,10 @@ mod tests {
             },
             Job::Demo { ours: "/y".into() },
             Job::Bench,
+            Job::BenchUroce {
+                ours: "/z".into(),
+                rounds: 3,
+            },
         ];
         for job in jobs {
             assert_eq!(Job::from_words(job.words().into_iter()), Some(job));

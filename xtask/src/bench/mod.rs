@@ -11,8 +11,9 @@ pub mod guest;
 mod machine;
 mod programs;
 mod row;
-mod sample;
+pub mod sample;
 mod table;
+pub mod uroce;
 
 use std::{fs, path::Path, process::ExitCode};
 

@@ -81,7 +81,8 @@ fn compile(dirs: &Dirs, bench: &Bench, name: &str, libraries: &[&str]) -> Result
     run(&mut gcc)
 }
 
-fn run(command: &mut Command) -> Result<()> {
+/// Runs a command that has to end well.
+pub fn run(command: &mut Command) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| name.clone())?;
     if !output.status.success() {

@@ -1,10 +1,10 @@
 //! Inside the virtual machine; what runs and judges a suite serves uroce's namespace too.
 #![forbid(unsafe_code)]
 
-mod case;
+pub mod case;
 pub mod demo;
 mod library;
-mod process;
+pub mod process;
 mod pyverbs;
 pub mod setup;
 pub mod suite;
@@ -48,6 +48,9 @@ pub fn run(dir: &Path) -> Result<ExitCode> {
             bandwidth: false,
         }),
         Job::Bench => bench::guest::run(dir).map(|()| ExitCode::SUCCESS),
+        Job::BenchUroce { ours, rounds } => {
+            bench::uroce::in_the_guest(dir, &ours, rounds).map(|()| ExitCode::SUCCESS)
+        }
     }
 }
 

@@ -31,7 +31,7 @@ pub fn device() -> Result<()> {
     commands(COMMANDS)?;
     // Some of rdma-core's tests ask for huge pages.
     fs::write("/proc/sys/vm/nr_hugepages", "64").context("huge pages")?;
-    wait_for_gid(1, ":ffff:0a09:0001")
+    wait_for_gid(DEVICE, 1, ":ffff:0a09:0001")
 }
 
 /// Runs commands, all of which have to end well.
@@ -48,8 +48,8 @@ pub fn commands<T: AsRef<str>>(lines: &[T]) -> Result<()> {
 }
 
 /// The kernel fills the GID table a moment after an interface has an address.
-fn wait_for_gid(index: u8, end: &str) -> Result<()> {
-    let file = format!("/sys/class/infiniband/{DEVICE}/ports/1/gids/{index}");
+fn wait_for_gid(device: &str, index: u8, end: &str) -> Result<()> {
+    let file = format!("/sys/class/infiniband/{device}/ports/1/gids/{index}");
     for _ in 0..600 {
         let gid = fs::read_to_string(&file).unwrap_or_default();
         if gid.trim_end().ends_with(end) {
@@ -57,7 +57,7 @@ fn wait_for_gid(index: u8, end: &str) -> Result<()> {
         }
         thread::sleep(Duration::from_millis(100));
     }
-    bail!("{DEVICE} got no GID {index} that ends in {end} in a minute");
+    bail!("{device} got no GID {index} that ends in {end} in a minute");
 }
 
 /// The other end of the Ethernet pair in a network namespace of its own, as another host would have
@@ -79,6 +79,65 @@ const APART: &[&str] = &[
     "ip addr add fd00:9::1/64 dev v0 nodad",
 ];
 
+/// A second Ethernet pair with each end in a network namespace of its own, where uroce can have its
+/// port: in the first namespace soft-RoCE has it. Gone with the virtual machine.
+pub struct TwoHosts;
+
+const TWO_HOSTS: &[&str] = &[
+    "ip netns add left",
+    "ip netns add right",
+    "ip link add u0 netns left type veth peer name u1 netns right",
+    "ip -n left link set lo up",
+    "ip -n left addr add 10.8.0.1/24 dev u0",
+    "ip -n left link set u0 up",
+    "ip -n right link set lo up",
+    "ip -n right addr add 10.8.0.2/24 dev u1",
+    "ip -n right link set u1 up",
+];
+
+impl TwoHosts {
+    /// Namespace and interface of each.
+    pub const HOSTS: [(&str, &str); 2] = [("left", "u0"), ("right", "u1")];
+    /// The address of the first.
+    pub const ADDRESS: &str = "10.8.0.1";
+
+    pub fn new() -> Result<Self> {
+        commands(TWO_HOSTS)?;
+        Ok(Self)
+    }
+}
+
+/// Both ends of the Ethernet pair in this namespace, each with an address and a soft-RoCE device, and
+/// rules of routing by which packets between them go through the pair instead of `lo`. Gone with the
+/// virtual machine.
+pub struct ToAndFro;
+
+const JOINED: &[&str] = &[
+    "ip addr add 10.9.0.2/24 dev v1",
+    "sysctl -q -w net.ipv4.conf.v0.accept_local=1 net.ipv4.conf.v1.accept_local=1",
+    "sysctl -q -w net.ipv4.conf.all.rp_filter=0",
+    "sysctl -q -w net.ipv4.conf.v0.rp_filter=0 net.ipv4.conf.v1.rp_filter=0",
+    "ip rule add pref 10 iif v0 lookup local",
+    "ip rule add pref 11 iif v1 lookup local",
+    "ip rule add pref 20 lookup 100",
+    "ip rule add pref 30 lookup local",
+    "ip rule del pref 0",
+    "ip route add 10.9.0.2 dev v0 src 10.9.0.1 table 100",
+    "ip route add 10.9.0.1 dev v1 src 10.9.0.2 table 100",
+    "rdma link add rxe1 type rxe netdev v1",
+];
+
+impl ToAndFro {
+    /// The device of the second end.
+    pub const DEVICE: &str = "rxe1";
+
+    pub fn new() -> Result<Self> {
+        commands(JOINED)?;
+        wait_for_gid(Self::DEVICE, 1, ":ffff:0a09:0002")?;
+        Ok(Self)
+    }
+}
+
 /// The interfaces would be gone with the namespace.
 const TOGETHER: &[&str] = &[
     "ip addr del fd00:9::1/64 dev v0",
@@ -91,7 +150,7 @@ const TOGETHER: &[&str] = &[
 impl SecondHost {
     pub fn new() -> Result<Self> {
         commands(APART)?;
-        wait_for_gid(2, "fd00:0009:0000:0000:0000:0000:0000:0001")?;
+        wait_for_gid(DEVICE, 2, "fd00:0009:0000:0000:0000:0000:0000:0001")?;
         Ok(Self)
     }
 }

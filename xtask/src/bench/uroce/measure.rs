@@ -1,0 +1,186 @@
+//! Running the rows of a place, round by round.
+#![forbid(unsafe_code)]
+
+use std::{fs::File, io::Write, path::Path, process::Command};
+
+use anyhow::{Context, Result, bail};
+
+use super::{
+    COMPLETE, RESULTS,
+    figure::{Figure, Side},
+    pair::{self, Call},
+    rows::{Carrier, Perftest, Place, Row, Unit, Work},
+    rows_of,
+};
+use crate::{
+    guest::setup::{ADDRESS, DEVICE, ToAndFro, TwoHosts},
+    suites::uroce::DEVICES,
+};
+
+/// The program that moves bytes without RDMA.
+pub const RAW: &str = "raw";
+
+/// Emulation is slow, and counts of rounds are for chance: fewer of them there.
+const GUEST_ROUNDS: usize = 3;
+
+struct Room<'a> {
+    dir: &'a Path,
+    ours: &'a Path,
+    place: Place,
+}
+
+/// The rows of this machine; `lo` is up.
+pub fn in_network(dir: &Path, ours: &Path, rounds: usize) -> Result<()> {
+    let _ = Command::new("ip")
+        .args(["link", "set", "lo", "up"])
+        .status();
+    let place = Place::Loopback;
+    rounds_of(&Room { dir, ours, place }, rounds)
+}
+
+/// The rows of the virtual machine.
+pub fn in_the_guest(dir: &Path, ours: &Path, rounds: usize) -> Result<()> {
+    let place = Place::Guest;
+    let rounds = rounds.min(GUEST_ROUNDS);
+    let _wire = ToAndFro::new()?;
+    let _hosts = TwoHosts::new()?;
+    rounds_of(&Room { dir, ours, place }, rounds)
+}
+
+fn rounds_of(room: &Room<'_>, rounds: usize) -> Result<()> {
+    let path = room.dir.join(RESULTS);
+    let mut file = File::create(&path).with_context(|| path.display().to_string())?;
+    for round in 0..rounds {
+        println!("bench: round {} of {rounds}", round + 1);
+        for row in rows_of(room.place) {
+            for side in Side::in_turn(round) {
+                let work = match side {
+                    Side::Ours => row.ours,
+                    Side::Peer => row.peer,
+                };
+                let value = one(room, row, work).with_context(|| row.name.to_owned())?;
+                println!("bench: {}: {side:?} {value}", row.name);
+                let row = row.name.to_owned();
+                writeln!(file, "{}", Figure { row, side, value })?;
+            }
+        }
+    }
+    writeln!(file, "{COMPLETE}")?;
+    Ok(())
+}
+
+fn one(room: &Room<'_>, row: &Row, work: Work) -> Result<f64> {
+    match work {
+        Work::Uroce(perftest, carrier) => uroce(room, perftest, carrier),
+        Work::Rxe(perftest) => rxe(room, perftest),
+        Work::Tcp(test, size) => tcp(room, test, size, row.unit),
+        Work::Nothing => bail!("nothing to run"),
+    }
+}
+
+fn line(perftest: Perftest, device: &str, gid: u8, port: u16) -> String {
+    let Perftest {
+        program, options, ..
+    } = perftest;
+    format!("{program} -d {device} -x {gid} -F -p {port} {options}")
+}
+
+fn uroce(room: &Room<'_>, perftest: Perftest, carrier: Carrier) -> Result<f64> {
+    let port = pair::port();
+    let call = |interface: &'static str, address: &str| {
+        let line = line(perftest, &format!("uroce_{interface}"), 0, port);
+        Call::new(&format!("{line} {address}"))
+            .env("LD_LIBRARY_PATH", room.ours)
+            .env("UROCE_CARRIER", carrier.word())
+            .env(DEVICES.0, interface)
+    };
+    let (server, client) = match room.place {
+        Place::Guest => {
+            let [server, client] = TwoHosts::HOSTS;
+            let host = |(namespace, interface), address| {
+                call(interface, address).entering(&format!("ip netns exec {namespace}"))
+            };
+            (host(server, ""), host(client, TwoHosts::ADDRESS))
+        }
+        _ => (call(DEVICES.1, ""), call(DEVICES.1, "127.0.0.1")),
+    };
+    let text = pair::run(room.dir, &server, &client, port)?;
+    perftest_field(&text, perftest.field)
+}
+
+/// Both on the kernel's soft-RoCE, one on each end of the Ethernet pair.
+fn rxe(room: &Room<'_>, perftest: Perftest) -> Result<f64> {
+    let port = pair::port();
+    let server = Call::new(&line(perftest, DEVICE, 1, port));
+    let client = line(perftest, ToAndFro::DEVICE, 1, port);
+    let client = Call::new(&format!("{client} {ADDRESS}"));
+    let text = pair::run(room.dir, &server, &client, port)?;
+    perftest_field(&text, perftest.field)
+}
+
+/// A field of the only row of perftest's table.
+fn perftest_field(text: &str, field: usize) -> Result<f64> {
+    let numbers = |line: &str| {
+        let numbers = line.split_whitespace().map(str::parse);
+        numbers.collect::<std::result::Result<Vec<f64>, _>>().ok()
+    };
+    let row = text.lines().filter_map(numbers).find(|row| row.len() >= 5);
+    let value = row.as_ref().and_then(|row| row.get(field));
+    value.copied().context("no row in perftest's table")
+}
+
+fn tcp(room: &Room<'_>, test: &str, size: u32, unit: Unit) -> Result<f64> {
+    let port = pair::port();
+    let server = Call::new(&format!("qperf -lp {port}"));
+    // The server goes on until it is told to quit.
+    let client = Call::new(&format!(
+        "qperf -lp {port} -uu -t 1 -m {size} 127.0.0.1 {test} quit"
+    ));
+    let text = pair::run(room.dir, &server, &client, port)?;
+    let value = qperf_value(&text).with_context(|| format!("no figure in {text:?}"))?;
+    Ok(match unit {
+        Unit::Microseconds => value * 1e6,
+        _ => value / f64::from(1 << 20),
+    })
+}
+
+/// The figure in seconds or bytes a second, as qperf says it with `-uu`.
+fn qperf_value(text: &str) -> Option<f64> {
+    let (_, value) = text.lines().find_map(|line| line.split_once('='))?;
+    let mut words = value.split_whitespace();
+    let number: f64 = words.next()?.replace(',', "").parse().ok()?;
+    let scale = match words.next()? {
+        "sec" | "bytes/sec" => 1.0,
+        "ms" => 1e-3,
+        "us" => 1e-6,
+        "ns" => 1e-9,
+        "KB/sec" => 1e3,
+        "MB/sec" => 1e6,
+        "GB/sec" => 1e9,
+        _ => return None,
+    };
+    Some(number * scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_perftest() {
+        let text =
+            " #bytes #iterations\n 8       10000          18.70   10411.07  1120.12  1288.75\n--\n";
+        assert_eq!(perftest_field(text, 4).ok(), Some(1120.12));
+        assert!(perftest_field("", 4).is_err());
+        assert!(perftest_field(text, 9).is_err());
+    }
+
+    #[test]
+    fn figures_of_qperf() {
+        let value = |text: &str| qperf_value(text).map(|value| (value * 1e9).round());
+        assert_eq!(value("tcp_lat:\n    latency  =  7.7 us\n"), Some(7700.0));
+        assert_eq!(value("    bw  =  1.5 GB/sec\n"), Some(1.5e18));
+        assert_eq!(value("    bw  =  1,000 bytes/sec\n"), Some(1e12));
+        assert_eq!(value("    bw  =  1 parsec\n"), None);
+    }
+}
