@@ -153,6 +153,7 @@ impl Provider for Context {
         let left: Vec<_> = self.made.lock().drain().map(|(_, core)| core).collect();
         for core in left.iter().filter_map(Weak::upgrade) {
             if !core.is_shared() {
+                core.close();
                 self.node.detach(core.number);
             }
         }

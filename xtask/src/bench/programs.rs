@@ -78,15 +78,15 @@ fn compile(dirs: &Dirs, bench: &Bench, name: &str, libraries: &[&str]) -> Result
         .arg(bench.program(name))
         .arg(dirs.root.join("c-tests/bench").join(format!("{name}.c")))
         .args(libraries);
-    run(&mut gcc)
+    run(&mut gcc).map(|_| ())
 }
 
-/// Runs a command that has to end well.
-pub fn run(command: &mut Command) -> Result<()> {
+/// Runs a command that has to end well; answers what it printed.
+pub fn run(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| name.clone())?;
     if !output.status.success() {
         bail!("{name}: {}", String::from_utf8_lossy(&output.stderr));
     }
-    Ok(())
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -21,6 +21,12 @@ pub struct ApplicationMemory {
 }
 
 impl ApplicationMemory {
+    /// No bytes.
+    pub const NOTHING: Self = Self {
+        address: 0,
+        length: 0,
+    };
+
     /// The range of `length` bytes from `address`.
     ///
     /// # Errors

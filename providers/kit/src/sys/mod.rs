@@ -16,6 +16,7 @@ pub mod link;
 pub mod madvise;
 pub mod mapping;
 pub mod memory;
+pub mod other_process;
 pub mod per_process;
 pub mod pthread;
 #[cfg(any(test, feature = "testing"))]

@@ -3,6 +3,7 @@
 use super::access;
 use super::dm::Dm;
 use super::entry::{Entry, Identity, Kind};
+use super::shown::{Shown, Writing};
 use super::space::Space;
 use super::table::{Slot, Table};
 use super::{MAX_REGIONS, PdId};
@@ -17,6 +18,7 @@ use uroce_engine::host::Fault;
 /// The keys of a process.
 pub struct Keys {
     table: Table,
+    shown: Option<Box<dyn Shown>>,
     regions: AtomicU32,
     pub(super) windows: AtomicU32,
 }
@@ -118,9 +120,29 @@ impl Keys {
     pub fn new() -> Self {
         Self {
             table: Table::new(),
+            shown: None,
             regions: AtomicU32::new(0),
             windows: AtomicU32::new(0),
         }
+    }
+
+    /// No keys yet; those to come are shown to peers.
+    #[must_use]
+    pub fn shown_by(shown: Box<dyn Shown>) -> Self {
+        Self {
+            shown: Some(shown),
+            ..Self::new()
+        }
+    }
+
+    pub(super) fn shown(&self) -> Option<&dyn Shown> {
+        self.shown.as_deref()
+    }
+
+    /// The slot of a key, locked to be changed. It may be another's meanwhile.
+    pub(super) fn change(&self, key: u32) -> std::result::Result<Writing<'_>, Fault> {
+        let entry = self.slot(key)?.write();
+        Ok(Writing::new(self, key >> 8, entry))
     }
 
     /// The slot of a key, which may be another's meanwhile.
@@ -146,7 +168,7 @@ impl Keys {
     /// Puts an entry into a slot of its own; answers the key. Its tag is chosen here.
     pub(super) fn enter(&self, mut entry: Entry) -> Result<u32> {
         let index = self.table.take()?;
-        let mut slot = self.table.slot(index).ok_or(Errno::NOMEM)?.write();
+        let mut slot = self.change(index << 8).map_err(|_| Errno::NOMEM)?;
         entry.tag = slot.tag.wrapping_add(1);
         let key = index << 8 | u32::from(entry.tag);
         *slot = entry;
@@ -268,7 +290,7 @@ impl Keys {
         access: Option<u32>,
     ) -> Result<provider::Keys> {
         let covered = self.changed(mr, range, access)?;
-        let mut entry = self.own(mr)?.write();
+        let mut entry = self.change(mr.key).map_err(|_| Errno::INVAL)?;
         if !entry.is(&mr.identity) {
             return Err(Errno::INVAL);
         }
@@ -323,7 +345,7 @@ impl Keys {
     /// # Errors
     /// EBUSY while a window is bound to it; EINVAL if it was deregistered before.
     pub fn deregister(&self, mr: &Mr) -> Result<()> {
-        let mut entry = self.own(mr)?.write();
+        let mut entry = self.change(mr.key).map_err(|_| Errno::INVAL)?;
         if !entry.is(&mr.identity) {
             return Err(Errno::INVAL);
         }

@@ -13,7 +13,9 @@ mod advise;
 mod dm;
 mod entry;
 mod keys;
+mod lend;
 mod peer;
+mod shown;
 mod space;
 mod table;
 #[cfg(test)]
@@ -22,6 +24,7 @@ mod window;
 
 pub use dm::{Dm, MAX_DEVICE_MEMORY};
 pub use keys::{Keys, Mr};
+pub use shown::Shown;
 pub use window::{Binding, Mw};
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +41,12 @@ pub struct PdId(u64);
 impl PdId {
     /// The domain that nothing is in.
     pub const NONE: Self = Self(0);
+
+    /// The number.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.0
+    }
 }
 
 /// A protection domain.

@@ -143,8 +143,7 @@ impl Keys {
     /// # Errors
     /// EINVAL if it was deallocated before.
     pub fn dealloc_mw(&self, mw: &Mw) -> Result<()> {
-        let slot = self.slot(mw.index << 8).map_err(|_| Errno::INVAL)?;
-        let mut entry = slot.write();
+        let mut entry = self.change(mw.index << 8).map_err(|_| Errno::INVAL)?;
         if !entry.is(&mw.identity) {
             return Err(Errno::INVAL);
         }
@@ -167,7 +166,7 @@ impl Keys {
         if binding.rkey >> 8 != mw.index {
             return Err(Fault);
         }
-        let mut entry = self.slot(binding.rkey)?.write();
+        let mut entry = self.change(binding.rkey)?;
         if !entry.is(&mw.identity) {
             return Err(Fault);
         }
@@ -226,7 +225,7 @@ impl Keys {
         rkey: u32,
         _remote: bool,
     ) -> std::result::Result<(), Fault> {
-        let mut entry = self.slot(rkey)?.write();
+        let mut entry = self.change(rkey)?;
         let bound = entry.kind.is_type_2() && entry.bound.is_some();
         if !bound || entry.tag != tag_of(rkey) || !entry.admits(who, 0) {
             return Err(Fault);

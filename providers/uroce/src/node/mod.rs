@@ -12,6 +12,7 @@ mod groups;
 mod helper;
 mod news;
 mod round;
+mod shown;
 mod table;
 mod timers;
 mod watch;
@@ -74,7 +75,7 @@ impl Node {
         let news = news::follow(&core);
         let helper = Helper::start(&core)?;
         Ok(Self {
-            keys: Arc::new(Keys::new()),
+            keys: Arc::new(shown::keys(&core)),
             core,
             helper,
             _news: news,

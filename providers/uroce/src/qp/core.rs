@@ -7,6 +7,7 @@ use super::attributes;
 use super::binds::Binds;
 use super::host::Surroundings;
 use super::multicast::Groups;
+use super::onesided::MOST_BYTES;
 use super::requests::Posting;
 use crate::address::Addresses;
 use crate::carrier::shm;
@@ -24,6 +25,7 @@ use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{BindInfo, ReceiveRequest, SendRequest, Token};
+use kit::sys::other_process::OtherProcess;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,15 +83,21 @@ pub struct Core {
     inner: Mutex<Inner>,
 }
 
-struct Inner {
-    engine: QueuePair,
+pub(super) struct Inner {
+    pub(super) engine: QueuePair,
     binds: Binds,
     /// The address vector, as it was given.
     av: Option<ibv_ah_attr>,
     /// Where the connected peer is.
     path: Option<Path>,
     /// Its process, if it can be reached by shared memory.
-    peer: Option<Arc<shm::Peer>>,
+    pub(super) peer: Option<Arc<shm::Peer>>,
+    /// The same process, if its memory can be used from here.
+    pub(super) reach: Option<OtherProcess>,
+    /// What that process is shown.
+    pub(super) gate: Option<shm::Gate>,
+    /// The queue pair goes: nothing is shown any more.
+    pub(super) closing: bool,
     /// The protection domain of the latest request: an XRC target has none of its own.
     domain: PdId,
 }
@@ -112,6 +120,7 @@ impl Inner {
             let (engine, mut host) = self.split(core, now);
             engine.fatal(&mut host);
         }
+        core.mind_gate(self);
     }
 }
 
@@ -142,6 +151,9 @@ impl Core {
                 av: None,
                 path: None,
                 peer: None,
+                reach: None,
+                gate: None,
+                closing: false,
                 domain: parts.pd,
             }),
             parts,
@@ -171,6 +183,18 @@ impl Core {
     /// The device's port.
     pub fn port(&self) -> &Arc<Port> {
         &self.parts.port
+    }
+
+    /// Sizes it was made with.
+    pub(super) fn cap(&self) -> &ibv_qp_cap {
+        &self.parts.cap
+    }
+
+    /// The queue pair goes: its peer uses nothing by way of it any more.
+    pub fn close(&self) {
+        let mut inner = self.inner.lock();
+        inner.closing = true;
+        self.mind_gate(&mut inner);
     }
 
     /// Calls the engine, with its surroundings.
@@ -220,6 +244,9 @@ impl Core {
         inner.follow(self, now);
         if let Some(path) = path {
             inner.path = Some(path);
+            inner.reach = peer
+                .as_ref()
+                .and_then(|peer| OtherProcess::new(peer.pid()).ok());
             inner.peer = peer;
             inner.av = Some(attr.ah_attr);
         }
@@ -227,6 +254,7 @@ impl Core {
         if state == State::Reset {
             inner.path = None;
             inner.peer = None;
+            inner.reach = None;
             inner.av = None;
             inner.binds.clear();
             self.forget_completions();
@@ -234,6 +262,7 @@ impl Core {
                 receives.clear();
             }
         }
+        self.mind_gate(inner);
         Ok(attributes::qp_state(state))
     }
 
@@ -278,10 +307,16 @@ impl Core {
         requests: &mut dyn Iterator<Item = SendRequest<'_, Context>>,
     ) -> Result<()> {
         let mut taken = Ok(());
+        let mut budget = MOST_BYTES;
+        let mut posted = false;
         let now = clock::now();
         {
             let inner = &mut *self.inner.lock();
             for given in requests {
+                if self.one_sided(inner, &given, &mut budget).is_some() {
+                    continue;
+                }
+                posted = true;
                 let converted = self.posting(inner).convert(&given);
                 let (engine, mut host) = inner.split(self, now);
                 taken = converted.and_then(|wr| engine.post_send(wr, &mut host).map_err(errno));
@@ -291,7 +326,9 @@ impl Core {
             }
             inner.follow(self, now);
         }
-        self.parts.node.post(self.number);
+        if posted {
+            self.parts.node.post(self.number);
+        }
         taken
     }
 
@@ -308,8 +345,15 @@ impl Core {
             if requests.len() > inner.engine.room() {
                 return Err(Errno::NOMEM);
             }
-            let mut converted = Vec::with_capacity(requests.len());
+            // Several go the ordinary way, since none may be carried out if a later one is wrong.
+            let alone = requests.len() == 1;
+            let mut budget = MOST_BYTES;
+            let mut converted = Vec::new();
             for given in requests {
+                if alone && self.one_sided(&mut inner, &given, &mut budget).is_some() {
+                    inner.follow(self, clock::now());
+                    return Ok(());
+                }
                 let wr = self.posting(&mut inner).convert(&given)?;
                 inner.engine.may_post(&wr).map_err(errno)?;
                 converted.push(wr);

@@ -5,6 +5,7 @@ mod binds;
 mod core;
 mod host;
 mod multicast;
+mod onesided;
 mod requests;
 
 pub use core::{Core, Parts};
@@ -34,6 +35,7 @@ impl Qp {
         }
         let (left, told) = core.closed(self.token);
         if left == 0 {
+            core.close();
             core.node().detach(core.number);
             core.forget_completions();
             if let Some(xrcd) = core.xrcd() {

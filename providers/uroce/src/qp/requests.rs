@@ -12,7 +12,7 @@ use uroce_engine::wire::ImmDt;
 use uroce_engine::work::{Data, Destination, Remote, Request, Sge, WorkRequest};
 
 /// Every flag of `enum ibv_send_flags` that means something here.
-const FLAGS: u32 =
+pub const FLAGS: u32 =
     IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE | IBV_SEND_IP_CSUM;
 
 /// What of a queue pair a request is checked against.

@@ -289,6 +289,22 @@ impl End {
         }
     }
 
+    /// Registers part of the memory once more; answers the region and its R_Key.
+    pub fn register(&self, offset: u32, length: u32) -> (Arc<<Context as Provider>::Mr>, u32) {
+        let iova = self.address(offset);
+        let address = usize::try_from(iova).expect("an address");
+        // SAFETY: part of the memory of all.
+        let range = unsafe { ApplicationMemory::new(address, length as usize) }.expect("in range");
+        let made = self.context.reg_mr(&self.pd, range, iova, ACCESS);
+        let (mr, keys) = made.expect("region");
+        (Arc::new(mr), keys.rkey)
+    }
+
+    /// ibv_dereg_mr(3).
+    pub fn deregister(&self, mr: &Arc<<Context as Provider>::Mr>) {
+        self.context.dereg_mr(mr).expect("deregistered");
+    }
+
     /// `qp_state`.
     pub fn state(&self) -> ibv_qp_state {
         let mut attr = ibv_qp_attr::zeroed();

@@ -1,7 +1,7 @@
 //! Running the rows of a place, round by round.
 #![forbid(unsafe_code)]
 
-use std::{fs::File, io::Write, path::Path, process::Command};
+use std::{fs, fs::File, io::Write, path::Path, process::Command};
 
 use anyhow::{Context, Result, bail};
 
@@ -9,7 +9,7 @@ use super::{
     COMPLETE, RESULTS,
     figure::{Figure, Side},
     pair::{self, Call},
-    rows::{Carrier, Perftest, Place, Row, Unit, Work},
+    rows::{Carrier, Perftest, Place, Row, Told, Unit, Work},
     rows_of,
 };
 use crate::{
@@ -19,6 +19,9 @@ use crate::{
 
 /// The program that moves bytes without RDMA.
 pub const RAW: &str = "raw";
+
+/// Bytes of a file that a program of perftest has as its buffer.
+const SHARED: u64 = 4 << 20;
 
 /// Emulation is slow, and counts of rounds are for chance: fewer of them there.
 const GUEST_ROUNDS: usize = 3;
@@ -72,6 +75,9 @@ fn rounds_of(room: &Room<'_>, rounds: usize) -> Result<()> {
 fn one(room: &Room<'_>, row: &Row, work: Work) -> Result<f64> {
     match work {
         Work::Uroce(perftest, carrier) => uroce(room, perftest, carrier),
+        Work::UroceShared(perftest) => shared(room, perftest),
+        Work::Ucx(test, count, field) => ucx(room, test, count, field, row.unit),
+        Work::Raw(what, size, count, told) => raw(room, what, size, count, told),
         Work::Rxe(perftest) => rxe(room, perftest),
         Work::Tcp(test, size) => tcp(room, test, size, row.unit),
         Work::Nothing => bail!("nothing to run"),
@@ -106,6 +112,78 @@ fn uroce(room: &Room<'_>, perftest: Perftest, carrier: Carrier) -> Result<f64> {
     };
     let text = pair::run(room.dir, &server, &client, port)?;
     perftest_field(&text, perftest.field)
+}
+
+/// Each side's buffer is a file in shared memory of its own.
+fn shared(room: &Room<'_>, perftest: Perftest) -> Result<f64> {
+    let port = pair::port();
+    let line = line(perftest, "uroce_lo", 0, port);
+    let file = |side: &str| format!("/dev/shm/xtask-bench-{}-{port}-{side}", std::process::id());
+    let files = [file("server"), file("client")];
+    let call = |file: &str, address: &str| {
+        Call::new(&format!("{line} --mmap={file} {address}"))
+            .env("LD_LIBRARY_PATH", room.ours)
+            .env("UROCE_CARRIER", Carrier::Shm.word())
+            .env(DEVICES.0, DEVICES.1)
+    };
+    let [server, client] = &files;
+    for file in &files {
+        File::create_new(file)
+            .and_then(|file| file.set_len(SHARED))
+            .with_context(|| file.clone())?;
+    }
+    let text = pair::run(
+        room.dir,
+        &call(server, ""),
+        &call(client, "127.0.0.1"),
+        port,
+    );
+    for file in &files {
+        fs::remove_file(file).with_context(|| file.clone())?;
+    }
+    perftest_field(&text?, perftest.field)
+}
+
+fn ucx(room: &Room<'_>, test: &str, count: u32, field: usize, unit: Unit) -> Result<f64> {
+    let port = pair::port();
+    let call = |words: &str| {
+        Call::new(&format!("ucx_perftest -p {port} {words}")).env("UCX_TLS", "posix,self")
+    };
+    let client = call(&format!("-t {test} -s 8 -n {count} 127.0.0.1"));
+    let text = pair::run(room.dir, &call(""), &client, port)?;
+    let value = ucx_field(&text, field).with_context(|| format!("no figure in {text:?}"))?;
+    Ok(match unit {
+        Unit::Messages => value / 1e6,
+        _ => value,
+    })
+}
+
+/// A field of the last row of ucx_perftest's table.
+fn ucx_field(text: &str, field: usize) -> Option<f64> {
+    let row = text.lines().find_map(|line| line.strip_prefix("Final:"))?;
+    row.split_whitespace().nth(field)?.parse().ok()
+}
+
+/// It pins itself, and its child.
+fn raw(room: &Room<'_>, what: &str, size: u32, count: u32, told: Told) -> Result<f64> {
+    let mut command = Command::new(room.dir.join(RAW));
+    command.args([what, &size.to_string(), &count.to_string()]);
+    let text = crate::bench::programs::run(&mut command)?;
+    let (name, scale) = match told {
+        Told::Time => ("median", 1e-3),
+        Told::Bandwidth => ("mean", 1.0),
+    };
+    let nanoseconds: f64 = text
+        .lines()
+        .filter_map(|line| line.split_once('\t'))
+        .find(|(known, _)| *known == name)
+        .with_context(|| format!("no {name} in {text:?}"))?
+        .1
+        .parse()?;
+    Ok(match told {
+        Told::Time => nanoseconds * scale,
+        Told::Bandwidth => f64::from(size) / nanoseconds * 1e9 / f64::from(1 << 20),
+    })
 }
 
 /// Both on the kernel's soft-RoCE, one on each end of the Ethernet pair.
@@ -173,6 +251,15 @@ mod tests {
         assert_eq!(perftest_field(text, 4).ok(), Some(1120.12));
         assert!(perftest_field("", 4).is_err());
         assert!(perftest_field(text, 9).is_err());
+    }
+
+    #[test]
+    fn fields_of_ucx_perftest() {
+        let text =
+            "[thread 0] 1 2 3\nFinal:   200000  0.621  12.346  7.187  0.62  1.06  81000  139144\n";
+        assert_eq!(ucx_field(text, 1), Some(0.621));
+        assert_eq!(ucx_field(text, 7), Some(139_144.0));
+        assert_eq!(ucx_field("", 1), None);
     }
 
     #[test]

@@ -40,8 +40,8 @@ pub fn run_all(options: &cli::BenchUroce) -> Result<ExitCode> {
     let described = machine::describe(&dirs, &machine);
     vm::build_library(&dirs)?;
     let mut figures = here(&dirs, options.rounds)?;
-    figures.extend(scale::measure(&dirs)?);
     figures.extend(guest(&dirs, &machine, options.rounds)?);
+    figures.extend(scale::measure(&dirs)?);
     let faults = text::faults(ROWS, &figures);
     let tables = text::tables(ROWS, &figures);
     println!("\n{tables}");

@@ -43,12 +43,14 @@ pub enum Unit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     Udp,
+    Shm,
 }
 
 impl Carrier {
     pub fn word(self) -> &'static str {
         match self {
             Self::Udp => "udp",
+            Self::Shm => "shm",
         }
     }
 }
@@ -62,17 +64,35 @@ pub struct Perftest {
     pub field: usize,
 }
 
+/// What is wanted of what `raw` says: nanoseconds for one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// The median of groups, as microseconds.
+    Time,
+    /// The mean, as mebibytes a second.
+    Bandwidth,
+}
+
 /// perftest's fields.
 pub const TYPICAL: usize = 4;
 pub const AVERAGE: usize = 5;
 pub const BANDWIDTH: usize = 3;
 pub const RATE: usize = 4;
+/// ucx_perftest's fields, behind `Final:`.
+pub const UCX_MEDIAN: usize = 1;
+pub const UCX_RATE: usize = 7;
 
 /// What runs.
 #[derive(Clone, Copy, Debug)]
 pub enum Work {
     /// perftest over uroce.
     Uroce(Perftest, Carrier),
+    /// The same, with a file of shared memory as each side's buffer.
+    UroceShared(Perftest),
+    /// ucx_perftest over shared memory: the test, how often, the field that is the figure.
+    Ucx(&'static str, u32, usize),
+    /// The program `raw`: what, bytes, how often, what is wanted as the figure.
+    Raw(&'static str, u32, u32, Told),
     /// perftest over the kernel's soft-RoCE.
     Rxe(Perftest),
     /// qperf: the test, the message size.
@@ -100,6 +120,34 @@ const fn udp(program: &'static str, options: &'static str, field: usize) -> Work
     Work::Uroce(perftest, Carrier::Udp)
 }
 
+const fn shm(program: &'static str, options: &'static str, field: usize) -> Work {
+    let perftest = Perftest {
+        program,
+        options,
+        field,
+    };
+    Work::Uroce(perftest, Carrier::Shm)
+}
+
+/// A row of bandwidth over shared memory, against a system call alone.
+const fn bandwidth(
+    name: &'static str,
+    against: &'static str,
+    [program, call]: [&'static str; 2],
+    options: &'static str,
+    (size, count): (u32, u32),
+) -> Row {
+    Row {
+        name,
+        against,
+        place: Place::Loopback,
+        unit: Unit::Mebibytes,
+        bound: Bound::AtLeast(0.95),
+        ours: shm(program, options, BANDWIDTH),
+        peer: Work::Raw(call, size, count, Told::Bandwidth),
+    }
+}
+
 const fn rxe(program: &'static str, options: &'static str, field: usize) -> Work {
     Work::Rxe(Perftest {
         program,
@@ -114,12 +162,88 @@ const RXE: &str = "kernel soft-RoCE over an Ethernet pair alike";
 
 pub const MEMORY: &str = "memory per idle RC queue pair, 10000 connected in one process";
 
+const WRITEV: &str = "process_vm_writev alone";
+const READV: &str = "process_vm_readv alone";
+const WRITES: [&str; 2] = ["ib_write_bw", "writev"];
+const READS: [&str; 2] = ["ib_read_bw", "readv"];
+const SHM_LAT: &str = "-s 8 -n 100000";
+const SMALL: (u32, u32) = (65536, 10000);
+const LARGE: (u32, u32) = (1 << 20, 1000);
+
 const LAT: &str = "-s 8 -n 10000";
 const BW: &str = "-s 65536 -n 10000";
 const GUEST_LAT: &str = "-s 8 -n 500";
 const GUEST_BW: &str = "-s 65536 -n 300";
 
 pub const ROWS: &[Row] = &[
+    Row {
+        name: "ib_send_lat 8 B, shm",
+        against: "UCX posix tag_lat 8 B",
+        place: Place::Loopback,
+        unit: Unit::Microseconds,
+        bound: Bound::AtMost(1.0),
+        ours: shm("ib_send_lat", SHM_LAT, TYPICAL),
+        peer: Work::Ucx("tag_lat", 100_000, UCX_MEDIAN),
+    },
+    Row {
+        name: "ib_write_lat 8 B, shm, private memory",
+        against: "process_vm_writev of 8 B alone",
+        place: Place::Loopback,
+        unit: Unit::Microseconds,
+        bound: Bound::AtMost(1.3),
+        ours: shm("ib_write_lat", SHM_LAT, TYPICAL),
+        peer: Work::Raw("writev", 8, 100_000, Told::Time),
+    },
+    Row {
+        name: "ib_write_lat 8 B, shm, shared-memory region",
+        against: "a cache line from core to core",
+        place: Place::Loopback,
+        unit: Unit::Microseconds,
+        bound: Bound::AtMost(3.0),
+        ours: Work::UroceShared(Perftest {
+            program: "ib_write_lat",
+            options: SHM_LAT,
+            field: TYPICAL,
+        }),
+        peer: Work::Raw("line", 8, 1_000_000, Told::Time),
+    },
+    Row {
+        name: "ib_send_bw 8 B, shm",
+        against: "UCX posix tag_bw 8 B",
+        place: Place::Loopback,
+        unit: Unit::Messages,
+        bound: Bound::AtLeast(0.8),
+        ours: shm("ib_send_bw", "-s 8 -n 500000", RATE),
+        peer: Work::Ucx("tag_bw", 2_000_000, UCX_RATE),
+    },
+    bandwidth(
+        "ib_write_bw 64 KiB, shm",
+        WRITEV,
+        WRITES,
+        "-s 65536 -n 10000",
+        SMALL,
+    ),
+    bandwidth(
+        "ib_write_bw 1 MiB, shm",
+        WRITEV,
+        WRITES,
+        "-s 1048576 -n 1000",
+        LARGE,
+    ),
+    bandwidth(
+        "ib_read_bw 64 KiB, shm",
+        READV,
+        READS,
+        "-s 65536 -n 10000",
+        SMALL,
+    ),
+    bandwidth(
+        "ib_read_bw 1 MiB, shm",
+        READV,
+        READS,
+        "-s 1048576 -n 1000",
+        LARGE,
+    ),
     Row {
         name: "ib_send_lat 8 B, UDP on lo",
         against: TCP_LAT,

@@ -105,6 +105,13 @@ impl QueuePair {
         &self.counters
     }
 
+    /// Whether a request of the peer would be carried out without anything else happening: in states
+    /// that receive, and in RTR once the first request has come.
+    #[must_use]
+    pub fn takes_requests(&self) -> bool {
+        self.state.receives() && (self.established || self.state != State::Rtr)
+    }
+
     /// Send requests posted and not completed.
     #[must_use]
     pub fn outstanding(&self) -> usize {

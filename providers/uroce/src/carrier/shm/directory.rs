@@ -5,6 +5,7 @@
 
 use super::door::{Door, Said, Word};
 use super::link::Link;
+use super::onesided::Claims;
 use super::peer::Peer;
 use super::segment::{CLOSED, Segment};
 use kit::errno::{Errno, Result};
@@ -43,6 +44,7 @@ pub struct Directory {
     slot: u16,
     generation: u64,
     segment: Segment,
+    claims: Claims,
     fd: OwnedFd,
     door: Door,
     /// The ends of processes, by slot.
@@ -67,6 +69,7 @@ impl Directory {
             slot,
             generation,
             segment,
+            claims: Claims::default(),
             fd,
             door: Door::open(slot)?,
             ends: epoll::create(CreateFlags::CLOEXEC)?,
@@ -81,6 +84,24 @@ impl Directory {
     #[must_use]
     pub fn segment(&self) -> &Segment {
         &self.segment
+    }
+
+    /// The slot of this process.
+    #[must_use]
+    pub fn slot(&self) -> u16 {
+        self.slot
+    }
+
+    /// What tells this process from those that have its slot before or after.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// What this process uses of its peers at the moment.
+    #[must_use]
+    pub fn claims(&self) -> &Claims {
+        &self.claims
     }
 
     /// Descriptors that are ready to read when [`Directory::attend`] is to be called.

@@ -9,6 +9,7 @@ mod choice;
 mod directory;
 mod door;
 mod link;
+mod onesided;
 mod peer;
 mod segment;
 #[cfg(test)]
@@ -17,5 +18,6 @@ mod tests;
 pub use choice::{Carrier, VARIABLE};
 pub use directory::Directory;
 pub use link::Link;
+pub use onesided::{Claims, Gate, Key, Right, Use};
 pub use peer::Peer;
 pub use segment::{AWAITS, CLOSED, SEGMENT, SLEEPS, Segment, TABLES};

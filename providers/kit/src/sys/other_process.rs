@@ -1,0 +1,184 @@
+//! Memory of another process: read and written by way of the kernel, which checks that this process
+//! may, and that the memory is there (process_vm_readv(2)).
+
+use super::application::ApplicationMemory;
+use crate::errno::{Errno, Result};
+use core::ffi::c_void;
+use core::ptr::{null_mut, without_provenance_mut};
+use rustix::process::Pid;
+
+/// Pieces of local memory in one transfer.
+pub const MOST: usize = 8;
+
+/// Another process of this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherProcess(Pid);
+
+/// What is written to another process.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// Memory that the application registered.
+    Registered(&'a [ApplicationMemory]),
+    /// Bytes.
+    Bytes(&'a [u8]),
+}
+
+impl OtherProcess {
+    /// The process of that number.
+    ///
+    /// # Errors
+    /// EINVAL for this process: its own memory is not written through a number.
+    pub fn new(pid: Pid) -> Result<Self> {
+        if pid == rustix::process::getpid() {
+            return Err(Errno::INVAL);
+        }
+        Ok(Self(pid))
+    }
+
+    /// Writes bytes from `address` on; answers how many, which are fewer where the memory that is there
+    /// ends.
+    ///
+    /// # Errors
+    /// EINVAL for more than [`MOST`] pieces; EFAULT if nothing is there, or here; EPERM if the process
+    /// may not be looked into; ESRCH if it is gone; ENOSYS.
+    pub fn write(self, from: Source<'_>, address: u64) -> Result<usize> {
+        let mut list = List::new();
+        match from {
+            Source::Registered(pieces) => list.fill(pieces)?,
+            // Only read.
+            Source::Bytes(bytes) => list.push(bytes.as_ptr().cast_mut().cast(), bytes.len())?,
+        }
+        self.transfer(libc::process_vm_writev, &list, address)
+    }
+
+    /// Reads bytes from `address` on into the pieces; answers how many.
+    ///
+    /// # Errors
+    /// As for [`OtherProcess::write`].
+    pub fn read(self, to: &[ApplicationMemory], address: u64) -> Result<usize> {
+        let mut list = List::new();
+        list.fill(to)?;
+        self.transfer(libc::process_vm_readv, &list, address)
+    }
+
+    fn transfer(self, call: Transfer, list: &List, address: u64) -> Result<usize> {
+        let address = usize::try_from(address).map_err(|_| Errno(libc::EFAULT))?;
+        let there = libc::iovec {
+            iov_base: without_provenance_mut(address),
+            iov_len: list.length,
+        };
+        let pid = self.0.as_raw_nonzero().get();
+        // SAFETY: the local pieces are bytes that are lent for the call and only read, or memory that
+        // an application registered, which may be read and written as `ApplicationMemory::new` was
+        // promised. The process is another one, so nothing else of this one's memory is touched. The
+        // kernel checks every address.
+        let done = unsafe {
+            call(
+                pid,
+                list.pieces.as_ptr(),
+                list.count,
+                &raw const there,
+                1,
+                0,
+            )
+        };
+        usize::try_from(done).map_err(|_| super::errno::get())
+    }
+}
+
+type Transfer = unsafe extern "C" fn(
+    libc::pid_t,
+    *const libc::iovec,
+    libc::c_ulong,
+    *const libc::iovec,
+    libc::c_ulong,
+    libc::c_ulong,
+) -> isize;
+
+struct List {
+    pieces: [libc::iovec; MOST],
+    count: libc::c_ulong,
+    /// Bytes in all.
+    length: usize,
+}
+
+impl List {
+    fn new() -> Self {
+        const NOTHING: libc::iovec = libc::iovec {
+            iov_base: null_mut(),
+            iov_len: 0,
+        };
+        Self {
+            pieces: [NOTHING; MOST],
+            count: 0,
+            length: 0,
+        }
+    }
+
+    fn fill(&mut self, pieces: &[ApplicationMemory]) -> Result<()> {
+        for piece in pieces {
+            let address = core::ptr::with_exposed_provenance_mut(piece.address());
+            self.push(address, piece.length())?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, iov_base: *mut c_void, iov_len: usize) -> Result<()> {
+        let at = usize::try_from(self.count).map_err(|_| Errno::INVAL)?;
+        *self.pieces.get_mut(at).ok_or(Errno::INVAL)? = libc::iovec { iov_base, iov_len };
+        self.count += 1;
+        self.length = self.length.checked_add(iov_len).ok_or(Errno::INVAL)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scratch::Scratch;
+    use super::*;
+    use std::process::{Child, Command, Stdio};
+
+    fn child() -> (Child, OtherProcess) {
+        let mut sleeper = Command::new("cat");
+        let sleeper = sleeper.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+        let sleeper = sleeper.expect("a child");
+        let pid = i32::try_from(sleeper.id()).ok().and_then(Pid::from_raw);
+        let process = OtherProcess::new(pid.expect("a number"));
+        (sleeper, process.expect("another process"))
+    }
+
+    /// An address of a page in the child that may be written.
+    fn writable(of: &Child) -> u64 {
+        loop {
+            let maps = std::fs::read_to_string(format!("/proc/{}/maps", of.id())).expect("maps");
+            let stack = maps.lines().find(|line| line.ends_with("[stack]"));
+            if let Some((start, _)) = stack.and_then(|line| line.split_once('-')) {
+                return u64::from_str_radix(start, 16).expect("a number");
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_go_there_and_come_back() {
+        let (mut other, process) = child();
+        let at = writable(&other);
+        assert_eq!(process.write(Source::Bytes(b"hello"), at), Ok(5));
+        let here = Scratch::new(1).expect("memory").memory();
+        let pieces = [(100, 2), (200, 3)].map(|(at, length)| here.part(at, length).expect("there"));
+        assert_eq!(process.read(&pieces, at), Ok(5));
+        let mut back = [0; 3];
+        assert_eq!(here.read(200, &mut back), Ok(()));
+        assert_eq!(&back, b"llo");
+        assert_eq!(process.write(Source::Registered(&pieces), at + 8), Ok(5));
+        assert_eq!(process.read(&pieces, 4096), Err(Errno(libc::EFAULT)));
+        assert_eq!(process.read(&[pieces[0]; MOST + 1], at), Err(Errno::INVAL));
+        other.kill().expect("killed");
+        other.wait().expect("gone");
+        assert_eq!(process.read(&pieces, at), Err(Errno(libc::ESRCH)));
+    }
+
+    #[test]
+    fn the_own_process_is_refused() {
+        assert!(OtherProcess::new(rustix::process::getpid()).is_err());
+    }
+}

@@ -1,0 +1,77 @@
+//! RDMA writes and reads that the initiator carries out by itself, in the memory of a process of this
+//! host: what processes show each other for it.
+//!
+//! A process shows two tables in its segment: a [`Gate`] for each of its queue pairs and a [`Key`] for
+//! each of its regions and windows. Both are copies of what it goes by itself; where they do not say
+//! that a request is all right, the request goes by packets, and the other side's word counts. Before
+//! an initiator uses what it has read there, it says so in its own segment ([`Claim`]), and reads it
+//! again. A process that takes a gate or a key away changes the table first, and then waits until no
+//! peer says that it uses it.
+
+mod claims;
+mod gate;
+mod key;
+mod record;
+#[cfg(test)]
+mod tests;
+
+pub use claims::{Claims, Use};
+pub use gate::{Gate, Right};
+pub use key::Key;
+
+use super::segment::Segment;
+use std::sync::atomic::AtomicU64;
+
+/// Where the parts of the tables begin, in words from the beginning of [`Segment::tables`]. Gates are
+/// as many as a process has queue pairs; keys as many as there is room for, the rest is not shown.
+const CLAIMS: usize = 0;
+const GATES: usize = 1024;
+const KEYS: usize = GATES + (1 << 14) * gate::WORDS;
+
+fn part(segment: &Segment, start: usize, words: usize) -> Option<&[AtomicU64]> {
+    segment.tables().get(start..start.checked_add(words)?)
+}
+
+/// The place of a queue pair's gate; `None` for an index that there is not.
+fn gate_at(segment: &Segment, index: u32) -> Option<&[AtomicU64]> {
+    let index = usize::try_from(index)
+        .ok()
+        .filter(|index| *index < 1 << 14)?;
+    part(segment, GATES + index * gate::WORDS, gate::WORDS)
+}
+
+/// The place of a key; `None` for one that is not shown.
+fn key_at(segment: &Segment, index: u32) -> Option<&[AtomicU64]> {
+    let start = usize::try_from(index).ok()?.checked_mul(key::WORDS)?;
+    part(segment, KEYS.checked_add(start)?, key::WORDS)
+}
+
+/// What a segment shows.
+impl Segment {
+    /// The gate of the queue pair of that index.
+    #[must_use]
+    pub fn gate(&self, index: u32) -> Option<Gate> {
+        Gate::of(record::read(gate_at(self, index)?)?)
+    }
+
+    /// What a key stands for; `None` also for one that is not shown, or of another tag.
+    #[must_use]
+    pub fn key(&self, key: u32) -> Option<Key> {
+        let there = Key::of(record::read(key_at(self, key >> 8)?)?)?;
+        (u32::from(there.tag) == key & 0xff).then_some(there)
+    }
+
+    /// Shows a gate. One at a time for each index.
+    pub fn show_gate(&self, index: u32, gate: Option<Gate>) {
+        if let Some(place) = gate_at(self, index) {
+            record::write(place, gate.map_or([0; gate::WORDS - 1], Gate::words));
+        }
+    }
+
+    /// Shows what a key's index stands for. One at a time for each index.
+    pub fn show_key(&self, index: u32, key: Option<Key>) {
+        if let Some(place) = key_at(self, index) {
+            record::write(place, key.map_or([0; key::WORDS - 1], Key::words));
+        }
+    }
+}

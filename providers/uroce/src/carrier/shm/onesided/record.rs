@@ -1,0 +1,72 @@
+//! A few words that one process writes and others read, whole or not at all (a sequence lock).
+//!
+//! The first word counts: it is odd while the others change. Whoever reads and finds it odd, or
+//! another one afterwards, has read nothing; he does not wait, since the writer may have died there.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, fence};
+
+/// Writes the words behind the count. By one at a time.
+pub fn write<const N: usize>(place: &[AtomicU64], words: [u64; N]) {
+    let Some((count, places)) = place.split_first() else {
+        return;
+    };
+    let before = count.load(Relaxed);
+    count.store(before | 1, Relaxed);
+    // Nobody sees a new word without the odd count.
+    fence(Release);
+    for (place, word) in places.iter().zip(words) {
+        place.store(word, Relaxed);
+    }
+    count.store((before | 1).wrapping_add(1), Release);
+}
+
+/// Reads them, if nobody is writing.
+pub fn read<const N: usize>(place: &[AtomicU64]) -> Option<[u64; N]> {
+    let (count, places) = place.split_first()?;
+    let before = count.load(Acquire);
+    let places = places.first_chunk::<N>()?;
+    let words = places.each_ref().map(|place| place.load(Relaxed));
+    // The words were read before the count is read again.
+    fence(Acquire);
+    let same = before & 1 == 0 && count.load(Relaxed) == before;
+    same.then_some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn words_are_read_whole() {
+        let place: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(0)).collect();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for turn in 1..200_000 {
+                    write(&place, [turn, turn + 1, turn + 2]);
+                }
+                done.store(true, Release);
+            });
+            let mut last = 0;
+            while !done.load(Acquire) {
+                if let Some([a, b, c]) = read(&place).filter(|words| *words != [0; 3]) {
+                    assert_eq!((b, c), (a + 1, a + 2));
+                    assert!(a >= last);
+                    last = a;
+                }
+            }
+        });
+        assert_eq!(read(&place), Some([199_999, 200_000, 200_001]));
+    }
+
+    #[test]
+    fn what_a_writer_left_half_done_is_nothing() {
+        let place: Vec<AtomicU64> = (0..3).map(|_| AtomicU64::new(1)).collect();
+        assert_eq!(read::<2>(&place), None);
+        write(&place, [7, 8]);
+        assert_eq!(read(&place), Some([7, 8]));
+        assert_eq!(read::<9>(&place), None);
+    }
+}

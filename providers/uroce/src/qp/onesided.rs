@@ -1,0 +1,264 @@
+//! RDMA writes and reads that this side carries out by itself, in the memory of a process of this host:
+//! where all is well. Whatever is not goes the ordinary way, and errors come from there.
+//!
+//! Nothing of the connection's packets changes, so both ways may take turns. A request goes this way
+//! only when all before it are finished, and is finished itself when it returns: order is kept.
+
+use super::core::{Core, Inner};
+use super::requests::{self, sge};
+use crate::carrier::shm::{Gate, Right};
+use crate::carrier::udp::slot::INDEX_BITS;
+use crate::context::Context;
+use crate::cq::Entry;
+use kit::abi::*;
+use kit::errno::Result;
+use kit::provider::{Data, Inline, SendRequest};
+use kit::sys::application::ApplicationMemory;
+use kit::sys::other_process::{MOST, OtherProcess, Source};
+use uroce_engine::host::LocalAccess;
+use uroce_engine::qp::{Service, State};
+use uroce_engine::work::{Completion, CompletionOpcode, Sge, Status};
+
+/// Bytes that one call of a verb moves this way; what is longer goes by packets, which leave the caller
+/// free meanwhile.
+pub const MOST_BYTES: u64 = 4 << 20;
+
+/// A request that could go this way.
+struct Asked<'a> {
+    right: Right,
+    local: Local<'a>,
+    address: u64,
+    rkey: u32,
+    length: u64,
+}
+
+enum Local<'a> {
+    Sges([Sge; MOST], usize),
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Asked<'a> {
+    fn new(core: &Core, given: &'a SendRequest<'_, Context>) -> Option<Self> {
+        let right = match given.opcode {
+            IBV_WR_RDMA_WRITE => Right::Write,
+            IBV_WR_RDMA_READ => Right::Read,
+            _ => return None,
+        };
+        if given.flags & !requests::FLAGS != 0 {
+            return None;
+        }
+        let (local, length) = match &given.data {
+            Data::Sges(list) => {
+                let most = usize::try_from(core.cap().max_send_sge).ok()?;
+                if list.len() > most.min(MOST) {
+                    return None;
+                }
+                let mut sges = [Sge::default(); MOST];
+                let mut length = 0;
+                for (place, given) in sges.iter_mut().zip(*list) {
+                    *place = sge(given);
+                    length += u64::from(given.length);
+                }
+                (Local::Sges(sges, list.len()), length)
+            }
+            Data::Inline(inline) if right == Right::Write => {
+                let bytes = one_piece(inline)?;
+                if bytes.len() > usize::try_from(core.cap().max_inline_data).ok()? {
+                    return None;
+                }
+                (Local::Bytes(bytes), u64::try_from(bytes.len()).ok()?)
+            }
+            Data::Inline(_) => return None,
+        };
+        Some(Self {
+            right,
+            local,
+            address: given.remote_address,
+            rkey: given.rkey,
+            length,
+        })
+    }
+
+    fn local_access(&self) -> LocalAccess {
+        match self.right {
+            Right::Write => LocalAccess::Read,
+            Right::Read => LocalAccess::Write,
+        }
+    }
+
+    fn remote_access(&self) -> u32 {
+        match self.right {
+            Right::Write => IBV_ACCESS_REMOTE_WRITE,
+            Right::Read => IBV_ACCESS_REMOTE_READ,
+        }
+    }
+}
+
+fn one_piece<'a>(inline: &Inline<'a>) -> Option<&'a [u8]> {
+    match inline {
+        Inline::Bytes(bytes) => Some(bytes),
+        Inline::Pieces(pieces) if pieces.count() == 1 => pieces.iter().next(),
+        Inline::Pieces(_) => None,
+    }
+}
+
+/// How the bytes of a request are moved.
+struct Way {
+    process: OtherProcess,
+    address: u64,
+}
+
+impl Way {
+    fn write(&self, from: Source<'_>) -> Result<usize> {
+        self.process.write(from, self.address)
+    }
+
+    fn read(&self, to: &[ApplicationMemory]) -> Result<usize> {
+        self.process.read(to, self.address)
+    }
+}
+
+impl Core {
+    /// Carries a request out, and completes it; `None`, and nothing is done, if it has to go the
+    /// ordinary way. `budget` is what the call may still move.
+    pub(super) fn one_sided(
+        &self,
+        inner: &mut Inner,
+        given: &SendRequest<'_, Context>,
+        budget: &mut u64,
+    ) -> Option<()> {
+        if inner.reach.is_none() || self.service() != Service::Rc {
+            return None;
+        }
+        let asked = Asked::new(self, given)?;
+        let idle = inner.engine.state() == State::Rts && inner.engine.outstanding() == 0;
+        if !idle || asked.length == 0 || asked.length > *budget {
+            return None;
+        }
+        if asked.right == Right::Read && inner.engine.attributes().max_rd_atomic == 0 {
+            return None;
+        }
+        self.carry_out(inner, &asked)?;
+        *budget -= asked.length;
+        if given.flags & IBV_SEND_SIGNALED != 0 || inner.engine.config().sq_sig_all {
+            let opcode = match asked.right {
+                Right::Write => CompletionOpcode::Write,
+                Right::Read => CompletionOpcode::Read,
+            };
+            let mut completion = Completion::new(given.id, Status::Success, opcode);
+            completion.length = u32::try_from(asked.length).ok()?;
+            self.complete(&completion);
+        }
+        Some(())
+    }
+
+    fn complete(&self, completion: &Completion) {
+        if let Some(cq) = self.queue_of(completion)
+            && !cq.push(Entry::new(*completion, self.number))
+        {
+            self.overrun();
+        }
+    }
+
+    fn carry_out(&self, inner: &mut Inner, asked: &Asked<'_>) -> Option<()> {
+        let moved = match &asked.local {
+            Local::Bytes(bytes) => {
+                self.reach(inner, asked, |way| way.write(Source::Bytes(bytes)))?
+            }
+            Local::Sges(sges, count) => {
+                // Locks of this process first, then what the peer waits for: see `Writing`.
+                let sges = sges.get(..*count)?;
+                let keys = self.keys();
+                let inner = &mut *inner;
+                keys.lend(self.pd, sges, asked.local_access(), |memory| {
+                    self.reach(inner, asked, |way| match asked.right {
+                        Right::Write => way.write(Source::Registered(memory)),
+                        Right::Read => way.read(memory),
+                    })
+                })?
+            }
+        };
+        // Part of it: the memory was taken away by the application that registered it. The ordinary
+        // way begins anew, and finds the same.
+        (u64::try_from(moved) == Ok(asked.length)).then_some(())
+    }
+
+    /// Calls with the way to the peer's memory while that stays what it is.
+    fn reach(
+        &self,
+        inner: &mut Inner,
+        asked: &Asked<'_>,
+        call: impl FnOnce(&Way) -> Result<usize>,
+    ) -> Option<usize> {
+        let process = inner.reach?;
+        let peer = inner.peer.as_ref().filter(|peer| !peer.is_gone())?;
+        // `None` in a forked child, which has nothing to say here.
+        let directory = self.node().directory()?;
+        let attributes = inner.engine.attributes();
+        let theirs = attributes.dest_qp_num;
+        let index = theirs & ((1 << INDEX_BITS) - 1);
+        let claim =
+            directory
+                .claims()
+                .claim(directory.segment(), peer.slot(), index, asked.rkey >> 8)?;
+        let gate = peer.segment().gate(index)?;
+        let ours = gate.peer == self.number
+            && gate.generation == directory.generation()
+            && (gate.pkey ^ attributes.pkey) & 0x7fff == 0
+            && (gate.pkey | attributes.pkey) & 0x8000 != 0;
+        if !ours || !gate.admits(asked.right) {
+            return None;
+        }
+        let key = peer.segment().key(asked.rkey)?;
+        let range = (asked.address, asked.length);
+        let address = key.place(gate.pd, theirs, asked.remote_access(), range)?;
+        let done = call(&Way { process, address });
+        drop(claim);
+        if done.is_err_and(forbids) {
+            inner.reach = None;
+        }
+        done.ok()
+    }
+
+    /// Shows the peer what it may do here by itself, if that has changed; what it is doing by what is
+    /// taken away is waited for.
+    pub(super) fn mind_gate(&self, inner: &mut Inner) {
+        let gate = self.gate(inner);
+        if gate == inner.gate {
+            return;
+        }
+        let Some(directory) = self.node().directory() else {
+            return;
+        };
+        let index = self.number & ((1 << INDEX_BITS) - 1);
+        directory.segment().show_gate(index, gate);
+        if inner.gate.is_some() {
+            directory.wait_for_gate(index);
+        }
+        inner.gate = gate;
+    }
+
+    fn gate(&self, inner: &Inner) -> Option<Gate> {
+        let peer = inner.peer.as_ref()?;
+        if self.service() != Service::Rc || !inner.engine.takes_requests() || inner.closing {
+            return None;
+        }
+        let attributes = inner.engine.attributes();
+        let access = attributes.access;
+        Some(Gate {
+            peer: attributes.dest_qp_num,
+            generation: peer.generation(),
+            pd: self.pd.number(),
+            pkey: attributes.pkey,
+            write: access.write,
+            read: access.read && attributes.max_dest_rd_atomic > 0,
+        })
+    }
+}
+
+/// Whether the kernel says that the process may not be looked into: because of another user namespace,
+/// a security module, or a filter of system calls.
+fn forbids(error: kit::errno::Errno) -> bool {
+    use kit::errno::Errno;
+    matches!(error, Errno::PERM | Errno::NOSYS) || error == Errno(libc::EACCES)
+}

@@ -1,0 +1,259 @@
+//! RDMA writes and reads between two processes of one host: the target need not do anything, errors are
+//! those of the network, and memory that was deregistered is left alone.
+//!
+//! `UROCE_DEREG_ROUNDS` makes the last test longer.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test ends where something is not as expected"
+)]
+#![allow(clippy::cast_possible_truncation, reason = "of patterns")]
+
+mod alone;
+mod ends;
+
+use alone::{Dice, Player, hear, role as my_role, say};
+use ends::{End, connect, peer_is_at};
+use kit::abi::*;
+
+#[test]
+fn in_a_namespace() {
+    alone::in_a_namespace();
+}
+
+/// Where the region of the last test is, and its bytes.
+const REGION: u32 = 65_536;
+const BYTES: u32 = 32_768;
+
+/// A process that does what it is told, line by line.
+#[test]
+#[ignore = "the tests of `inside` start it"]
+fn role() {
+    if my_role().is_none() {
+        return;
+    }
+    let mut end = End::new(IBV_QPT_RC);
+    let mut region = None;
+    while let Some(line) = hear() {
+        let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
+        let numbers: Vec<u64> = rest
+            .split_whitespace()
+            .map(|number| number.parse().expect("a number"))
+            .collect();
+        match (word, &numbers[..]) {
+            ("who", []) => say(&format!(
+                "{} {} {}",
+                end.number(),
+                end.address(0),
+                end.rkey()
+            )),
+            ("connect", [number, address]) => {
+                peer_is_at(*address);
+                connect(&end, *number as u32);
+                say("connected");
+            }
+            ("again", []) => {
+                end = end.another();
+                say("again");
+            }
+            ("fill", [seed]) => {
+                end.fill(*seed as u8);
+                say("filled");
+            }
+            ("sum", [offset, length]) => {
+                say(&format!("{}", sum(&end, *offset as u32, *length as u32)))
+            }
+            (operation, [offset, length, remote, rkey]) => {
+                let opcode = match operation {
+                    "write" => IBV_WR_RDMA_WRITE,
+                    "read" => IBV_WR_RDMA_READ,
+                    _ => panic!("{line}"),
+                };
+                let (offset, length) = (*offset as u32, *length as u32);
+                end.post_send(9, opcode, offset, length, *remote as u32, *rkey as u32);
+                let wc = end.completion();
+                assert_eq!((wc.wr_id, wc.qp_num), (9, end.number()));
+                say(&format!("status {}", wc.status));
+            }
+            ("state", []) => say(&format!("state {}", end.state())),
+            ("register", []) => {
+                let (mr, rkey) = end.register(REGION, BYTES);
+                region = Some(mr);
+                say(&format!("{rkey}"));
+            }
+            ("deregister", [micros]) => {
+                std::thread::sleep(std::time::Duration::from_micros(*micros));
+                end.deregister(&region.take().expect("registered"));
+                // From here on these bytes are ours alone.
+                end.put(REGION, &[0xee; BYTES as usize]);
+                std::thread::sleep(std::time::Duration::from_millis(2));
+                let same = end.bytes(REGION, BYTES).iter().all(|byte| *byte == 0xee);
+                say(if same { "left alone" } else { "CHANGED" });
+            }
+            ("hammer", [rkey]) => {
+                let mut written = 0u64;
+                let status = loop {
+                    let length = 1 + (written * 4099 % u64::from(BYTES)) as u32;
+                    end.post_send(9, IBV_WR_RDMA_WRITE, 0, length, REGION, *rkey as u32);
+                    let wc = end.completion();
+                    if wc.status != IBV_WC_SUCCESS {
+                        break wc.status;
+                    }
+                    written += 1;
+                };
+                say(&format!("{status} {written}"));
+            }
+            _ => panic!("{line}"),
+        }
+    }
+}
+
+fn sum(end: &End, offset: u32, length: u32) -> u64 {
+    let add = |sum: u64, byte: &u8| sum.wrapping_mul(31).wrapping_add(u64::from(*byte));
+    end.bytes(offset, length).iter().fold(0, add)
+}
+
+mod inside {
+    use super::*;
+    use rustix::process::{Pid, Signal, kill_process};
+
+    /// Two connected processes; the second's key.
+    struct Two {
+        initiator: Player,
+        target: Player,
+        rkey: u64,
+    }
+
+    fn ask(player: &mut Player, line: &str) -> String {
+        player.tell(line);
+        player.hear()
+    }
+
+    impl Two {
+        fn start(carrier: &str) -> Self {
+            let start = || Player::start_with("end", &[("UROCE_CARRIER", carrier)]);
+            let mut two = Self {
+                initiator: start(),
+                target: start(),
+                rkey: 0,
+            };
+            two.join();
+            two
+        }
+
+        fn join(&mut self) {
+            let who = [&mut self.initiator, &mut self.target].map(|player| {
+                let who = ask(player, "who");
+                let numbers = who.split(' ').map(|word| word.parse().expect("a number"));
+                numbers.collect::<Vec<u64>>()
+            });
+            let [initiator, target] = &who;
+            let line = |of: &[u64]| format!("connect {} {}", of[0], of[1]);
+            assert_eq!(ask(&mut self.initiator, &line(target)), "connected");
+            assert_eq!(ask(&mut self.target, &line(initiator)), "connected");
+            self.rkey = target[2];
+        }
+
+        fn signal(&self, signal: Signal) {
+            let pid = i32::try_from(self.target.id()).ok().and_then(Pid::from_raw);
+            kill_process(pid.expect("a number"), signal).expect("there");
+        }
+
+        fn operate(&mut self, operation: &str, length: u32, remote: u32, rkey: u64) -> String {
+            ask(
+                &mut self.initiator,
+                &format!("{operation} 0 {length} {remote} {rkey}"),
+            )
+        }
+
+        fn end(self) {
+            self.initiator.end();
+            self.target.end();
+        }
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn a_target_that_is_stopped_is_written_and_read() {
+        if !alone::there() {
+            return;
+        }
+        let mut two = Two::start("shm");
+        let rkey = two.rkey;
+        ask(&mut two.initiator, "fill 3");
+        ask(&mut two.target, "fill 200");
+        let theirs = ask(&mut two.target, "sum 70000 50001");
+        let ours = ask(&mut two.initiator, "sum 0 60001");
+        two.signal(Signal::STOP);
+        assert_eq!(two.operate("write", 60_001, 5, rkey), "status 0");
+        assert_eq!(two.operate("read", 50_001, 70_000, rkey), "status 0");
+        assert_eq!(ask(&mut two.initiator, "sum 0 50001"), theirs);
+        two.signal(Signal::CONT);
+        assert_eq!(ask(&mut two.target, "sum 5 60001"), ours);
+        // What goes by packets may follow.
+        assert_eq!(two.operate("write", 100, 100_000, rkey), "status 0");
+        two.end();
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn what_is_wrong_ends_as_over_a_network() {
+        if !alone::there() {
+            return;
+        }
+        let error = |carrier: &str, operation: &str, length, remote, wrong: u64| {
+            let mut two = Two::start(carrier);
+            let rkey = two.rkey;
+            assert_eq!(two.operate("write", 8, 0, rkey), "status 0");
+            let before = ask(&mut two.target, "sum 0 131072");
+            let status = two.operate(operation, length, remote, rkey ^ wrong);
+            let state = ask(&mut two.initiator, "state");
+            let theirs = ask(&mut two.target, "state");
+            assert_eq!(ask(&mut two.target, "sum 0 131072"), before);
+            two.end();
+            [status, state, theirs]
+        };
+        let wrongs = [
+            ("write", 8, 0, 1),
+            ("read", 8, 0, 1 << 20),
+            ("write", 16, 131_064, 0),
+            ("read", 4000, 131_000, 0),
+        ];
+        for (operation, length, remote, wrong) in wrongs {
+            let by = |carrier| error(carrier, operation, length, remote, wrong);
+            let packets = by("udp");
+            assert_eq!(packets[0], format!("status {IBV_WC_REM_ACCESS_ERR}"));
+            assert_eq!(packets[1], format!("state {IBV_QPS_ERR}"));
+            assert_eq!(by("auto"), packets);
+        }
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn memory_that_was_deregistered_is_left_alone() {
+        if !alone::there() {
+            return;
+        }
+        let mut dice = Dice(0x5eed);
+        let mut two = Two::start("auto");
+        let mut all = 0;
+        for round in 0..alone::rounds("UROCE_DEREG_ROUNDS", 40) {
+            let rkey = ask(&mut two.target, "register");
+            two.initiator.tell(&format!("hammer {rkey}"));
+            let micros = dice.below(3000);
+            let said = ask(&mut two.target, &format!("deregister {micros}"));
+            assert_eq!(said, "left alone", "{round}");
+            let hammered = two.initiator.hear();
+            let (status, written) = hammered.split_once(' ').expect("two numbers");
+            assert_eq!(status, format!("{IBV_WC_REM_ACCESS_ERR}"), "{round}");
+            all += written.parse::<u64>().expect("a number");
+            for player in [&mut two.initiator, &mut two.target] {
+                assert_eq!(ask(player, "again"), "again");
+            }
+            two.join();
+        }
+        eprintln!("{all} writes");
+        assert!(all > 0);
+        two.end();
+    }
+}
