@@ -7,14 +7,16 @@ use crate::device::{Listener, NUMBER, Port};
 use crate::limits;
 use crate::memory::{Dm, Mr, Mw, Pd, PdId};
 use crate::node::Node;
-use crate::qp::{Core, Parts, Qp, attributes};
+use crate::qp::{Core, Named, Parts, Qp, attributes};
+use crate::raw;
 use crate::receive::Srq;
 use crate::xrcd::Xrcd;
+use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{
-    BindInfo, CqInit, Edges, Keys, Polled, Provider, QpInit, ReceiveRequest, Rereg, SendRequest,
-    SrqInit, Token, Told,
+    BindInfo, CqInit, Edges, FlowInit, Keys, Polled, Provider, QpInit, ReceiveRequest, Rereg,
+    SendRequest, SrqInit, Token, Told, WqChange, WqInit,
 };
 use kit::sys::application::ApplicationMemory;
 use parking_lot::Mutex;
@@ -32,6 +34,8 @@ pub struct Context {
     addresses: Arc<Addresses>,
     /// Queue pairs that it made and that may still be there.
     made: Mutex<HashMap<u32, Weak<Core>>>,
+    /// The same for raw packets.
+    raw: raw::Made,
     /// Events of the port come as long as it is kept.
     _listener: Arc<Listener>,
 }
@@ -54,6 +58,7 @@ impl Context {
             channels: Channels::default(),
             addresses: Arc::default(),
             made: Mutex::default(),
+            raw: raw::Made::default(),
         };
         Ok((context, async_fd))
     }
@@ -84,6 +89,37 @@ impl Context {
             cap: *init.cap,
             sq_sig_all: init.sq_sig_all,
         })
+    }
+
+    /// A queue pair of raw packets.
+    fn create_raw(&self, init: &mut QpInit<'_, Self>) -> Result<(Qp, u32)> {
+        if let Some(rss) = &init.rss {
+            // It is of no use to who may not have the others.
+            raw::permit(self.port.interface())?;
+            let spread = raw::Spread::create(&self.node, rss)?;
+            *init.cap = ibv_qp_cap::zeroed();
+            let number = spread.number;
+            return Ok((Qp::Spread(Arc::new(spread)), number));
+        }
+        let (Some(pd), Some(send_cq), Some(recv_cq)) = (init.pd, init.send_cq, init.recv_cq) else {
+            return Err(Errno::INVAL);
+        };
+        *init.cap = sizes(init.cap, Service::Ud, init.srq.is_some())?;
+        let parts = raw::Parts {
+            node: Arc::clone(&self.node),
+            events: Arc::clone(&self.events),
+            token: init.token,
+            pd: pd.id(),
+            send_cq: Arc::clone(send_cq),
+            recv_cq: Arc::clone(recv_cq),
+            srq: init.srq.map(|srq| Arc::clone(&**srq)),
+            cap: *init.cap,
+            sq_sig_all: init.sq_sig_all,
+        };
+        let qp = raw::RawQp::create(parts, self.port.interface())?;
+        self.raw.qp(&qp);
+        let number = qp.number;
+        Ok((Qp::Raw(qp), number))
     }
 }
 
@@ -142,14 +178,15 @@ impl Provider for Context {
     type Qp = Qp;
     type Ah = Ah;
     type Xrcd = Xrcd;
-    type Wq = ();
-    type WqTable = ();
-    type Flow = ();
-    type Counters = ();
+    type Wq = raw::Wq;
+    type WqTable = raw::Table;
+    type Flow = raw::Flow;
+    type Counters = raw::Counters;
 
     /// Queue pairs that the application did not destroy leave the node: nothing arrives at them any
     /// more. A target that others have opened stays.
     fn close(&self) {
+        self.raw.end();
         let left: Vec<_> = self.made.lock().drain().map(|(_, core)| core).collect();
         for core in left.iter().filter_map(Weak::upgrade) {
             if !core.is_shared() {
@@ -259,7 +296,7 @@ impl Provider for Context {
         flags: u32,
         info: &BindInfo<'_, Self>,
     ) -> Result<u32> {
-        qp.core.bind_mw(mw, id, flags, info)
+        qp.bind_mw(mw, id, flags, info)
     }
 
     fn create_cq(&self, init: &CqInit<'_>) -> Result<(Cq, u32)> {
@@ -356,10 +393,15 @@ impl Provider for Context {
     }
 
     fn create_qp(&self, init: &mut QpInit<'_, Self>) -> Result<(Qp, u32)> {
-        let service = attributes::service(init.qp_type)?;
-        if init.create_flags != 0 {
+        // Nothing here cuts a message for TCP into segments.
+        let segments = u64::from(IBV_QP_EX_WITH_TSO);
+        if init.create_flags != 0 || init.max_tso_header != 0 || init.send_ops & segments != 0 {
             return Err(Errno::OPNOTSUPP);
         }
+        if init.qp_type == IBV_QPT_RAW_PACKET {
+            return self.create_raw(init);
+        }
+        let service = attributes::service(init.qp_type)?;
         *init.cap = sizes(init.cap, service, init.srq.is_some())?;
         let parts = self.parts(init, service)?;
         let token = init.token;
@@ -376,35 +418,36 @@ impl Provider for Context {
         if let Some(xrcd) = core.xrcd() {
             xrcd.add_target(&core);
         }
-        Ok((Qp { core, token }, number))
+        Ok((Qp::Protocol(Named { core, token }), number))
     }
 
     fn open_qp(&self, xrcd: &Arc<Xrcd>, number: u32, token: Token) -> Result<Qp> {
         let core = xrcd.target(number).ok_or(Errno::INVAL)?;
         core.opened(token);
-        Ok(Qp { core, token })
+        Ok(Qp::Protocol(Named { core, token }))
     }
 
     fn modify_qp(&self, qp: &Arc<Qp>, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
-        qp.core.modify(attr, mask)
+        qp.modify(attr, mask)
     }
 
     fn query_qp(&self, qp: &Arc<Qp>, attr: &mut ibv_qp_attr) -> Result<()> {
-        qp.core.query(attr);
-        Ok(())
+        qp.query(attr)
     }
 
     fn destroy_qp(&self, qp: &Arc<Qp>) -> Result<u32> {
         let told = qp.destroy()?;
-        if !qp.core.is_named() {
+        if let Ok(core) = qp.core()
+            && !core.is_named()
+        {
             // A weak reference keeps the memory. The number may be another's by now.
             let mut made = self.made.lock();
-            let core = Arc::as_ptr(&qp.core);
+            let at = Arc::as_ptr(core);
             if made
-                .get(&qp.core.number)
-                .is_some_and(|known| known.as_ptr() == core)
+                .get(&core.number)
+                .is_some_and(|known| known.as_ptr() == at)
             {
-                made.remove(&qp.core.number);
+                made.remove(&core.number);
             }
         }
         Ok(told)
@@ -415,7 +458,7 @@ impl Provider for Context {
         qp: &Arc<Qp>,
         requests: &mut dyn Iterator<Item = SendRequest<'_, Self>>,
     ) -> Result<()> {
-        qp.core.post_send(requests)
+        qp.post_send(requests)
     }
 
     fn post_send_all(
@@ -423,7 +466,7 @@ impl Provider for Context {
         qp: &Arc<Qp>,
         requests: &mut dyn ExactSizeIterator<Item = SendRequest<'_, Self>>,
     ) -> Result<()> {
-        qp.core.post_send_all(requests)
+        qp.post_send_all(requests)
     }
 
     fn post_recv(
@@ -431,15 +474,15 @@ impl Provider for Context {
         qp: &Arc<Qp>,
         requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
     ) -> Result<()> {
-        qp.core.post_recv(requests)
+        qp.post_recv(requests)
     }
 
     fn attach_mcast(&self, qp: &Arc<Qp>, gid: &ibv_gid, _: u16) -> Result<()> {
-        qp.core.attach(gid)
+        qp.core()?.attach(gid)
     }
 
     fn detach_mcast(&self, qp: &Arc<Qp>, gid: &ibv_gid, _: u16) -> Result<()> {
-        qp.core.detach(gid)
+        qp.core()?.detach(gid)
     }
 
     // There are no enhancements here, so none are left of what a peer offers.
@@ -466,5 +509,84 @@ impl Provider for Context {
 
     fn close_xrcd(&self, _: &Arc<Xrcd>) -> Result<()> {
         Ok(())
+    }
+
+    fn create_wq(&self, init: &mut WqInit<'_, Self>) -> Result<(raw::Wq, u32)> {
+        if init.flags != 0 {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let (wr, sge) = (init.max_wr, init.max_sge);
+        let wq = raw::Wq::create(&self.node, init.pd.id(), init.cq, wr, sge)?;
+        let number = wq.number();
+        Ok((wq, number))
+    }
+
+    fn modify_wq(&self, wq: &Arc<raw::Wq>, change: &WqChange) -> Result<ibv_wq_state> {
+        wq.modify(change)
+    }
+
+    fn destroy_wq(&self, wq: &Arc<raw::Wq>) -> Result<u32> {
+        wq.end();
+        Ok(0)
+    }
+
+    fn post_wq_recv(
+        &self,
+        wq: &Arc<raw::Wq>,
+        requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
+    ) -> Result<()> {
+        wq.post(requests)
+    }
+
+    fn create_wq_table(&self, queues: &[&Arc<raw::Wq>]) -> Result<(raw::Table, u32)> {
+        // Nothing asks for the number of a table.
+        Ok((raw::Table::new(queues)?, 0))
+    }
+
+    fn destroy_wq_table(&self, _: &Arc<raw::Table>) -> Result<()> {
+        Ok(())
+    }
+
+    fn create_flow(&self, qp: &Arc<Qp>, init: &FlowInit<'_, Self>) -> Result<raw::Flow> {
+        let target = match &**qp {
+            Qp::Raw(raw) => raw::Target::Qp(Arc::clone(raw)),
+            Qp::Spread(spread) => raw::Target::Spread(Arc::clone(spread)),
+            // Datagrams come by their queue pair's number, and by no rule.
+            Qp::Protocol(named) if named.core.service() == Service::Ud => {
+                return Err(Errno::OPNOTSUPP);
+            }
+            Qp::Protocol(_) => return Err(Errno::INVAL),
+        };
+        let (rule, counters) = raw::rule(init)?;
+        let interface = self.port.interface();
+        let flow = raw::Flow::create(&self.node, interface, rule, target, counters)?;
+        self.raw.flow(&flow);
+        Ok(flow)
+    }
+
+    fn destroy_flow(&self, flow: &Arc<raw::Flow>) -> Result<()> {
+        flow.end();
+        Ok(())
+    }
+
+    fn create_counters(&self) -> Result<raw::Counters> {
+        Ok(raw::Counters::default())
+    }
+
+    fn destroy_counters(&self, _: &Arc<raw::Counters>) -> Result<()> {
+        Ok(())
+    }
+
+    fn attach_counter(
+        &self,
+        counters: &Arc<raw::Counters>,
+        what: ibv_counter_description,
+        index: u32,
+    ) -> Result<()> {
+        counters.attach(what, index)
+    }
+
+    fn read_counters(&self, counters: &Arc<raw::Counters>, values: &mut [u64]) -> Result<()> {
+        counters.read(values)
     }
 }

@@ -16,6 +16,7 @@ pub mod memory;
 pub mod netdev;
 pub mod node;
 mod qp;
+mod raw;
 pub mod receive;
 mod threads;
 mod xrcd;

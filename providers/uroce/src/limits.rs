@@ -1,7 +1,7 @@
 //! What a device can do, in numbers. Each is one that can be reached: a queue of the largest size
 //! can be made and filled.
 
-use crate::{cq, memory};
+use crate::{cq, memory, raw};
 use kit::abi::*;
 use uroce_engine::work::MAX_MESSAGE;
 
@@ -18,7 +18,7 @@ const MAX_CQE: u32 = cq::MAX_ENTRIES;
 /// The smallest completion queue. Programs that ask for 1 entry and post the next request before they
 /// poll get by with the slack that cards have.
 pub const MIN_CQE: u32 = 64;
-/// Queue pairs: the numbers of one process, but the two reserved ones.
+/// Queue pairs and work queues together: the numbers of one process, but the two reserved ones.
 pub const MAX_QP: u32 = (1 << 14) - 2;
 /// Request packets of one queue pair under way.
 pub const MAX_IN_FLIGHT: u32 = 64;
@@ -44,7 +44,8 @@ pub fn tell(attr: &mut ibv_device_attr_ex) {
         | IBV_DEVICE_MEM_WINDOW
         | IBV_DEVICE_MEM_WINDOW_TYPE_2B
         | IBV_DEVICE_MEM_MGT_EXTENSIONS
-        | IBV_DEVICE_PORT_ACTIVE_EVENT;
+        | IBV_DEVICE_PORT_ACTIVE_EVENT
+        | IBV_DEVICE_MANAGED_FLOW_STEERING;
     orig.max_sge = number(MAX_SGE);
     orig.max_sge_rd = number(MAX_SGE);
     orig.max_cq = many;
@@ -82,6 +83,13 @@ pub fn tell(attr: &mut ibv_device_attr_ex) {
     attr.odp_caps.per_transport_caps.uc_odp_caps = connected;
     attr.odp_caps.per_transport_caps.ud_odp_caps = send | IBV_ODP_SUPPORT_SRQ_RECV;
     attr.xrc_odp_caps = reliable;
+    let rss = &mut attr.rss_caps;
+    rss.supported_qpts = 1 << IBV_QPT_RAW_PACKET;
+    rss.max_rwq_indirection_tables = MAX_QP;
+    rss.max_rwq_indirection_table_size = u32::try_from(raw::MAX_TABLE).unwrap_or(0);
+    rss.rx_hash_function = u8::try_from(IBV_RX_HASH_FUNC_TOEPLITZ).unwrap_or(0);
+    rss.rx_hash_fields_mask = raw::HASH_FIELDS;
+    attr.max_wq_type_rq = MAX_QP;
 }
 
 /// `max_msg_sz`.

@@ -17,6 +17,7 @@ pub mod madvise;
 pub mod mapping;
 pub mod memory;
 pub mod other_process;
+pub mod packet;
 pub mod per_process;
 pub mod pthread;
 #[cfg(any(test, feature = "testing"))]

@@ -9,7 +9,7 @@ use uroce_engine::timer::{AckTimeout, RnrTimer};
 /// The service of `qp_type`.
 ///
 /// # Errors
-/// EOPNOTSUPP for a type of verbs that there is not here, EINVAL for no type of verbs.
+/// EOPNOTSUPP for a type of verbs that the protocol does not have, EINVAL for no type of verbs.
 pub fn service(qp_type: ibv_qp_type) -> Result<Service> {
     match qp_type {
         IBV_QPT_RC => Ok(Service::Rc),
@@ -47,7 +47,11 @@ pub fn qp_state(state: State) -> ibv_qp_state {
     }
 }
 
-fn state(number: ibv_qp_state) -> Result<State> {
+/// The state of C's number.
+///
+/// # Errors
+/// EINVAL for no state.
+pub fn state(number: ibv_qp_state) -> Result<State> {
     Ok(match number {
         IBV_QPS_RESET => State::Reset,
         IBV_QPS_INIT => State::Init,
@@ -117,13 +121,13 @@ fn access(flags: u32) -> Result<Access> {
 /// One call of ibv_modify_qp(3) for the engine. Addresses are not in it ([`crate::address::path`]).
 ///
 /// # Errors
-/// EINVAL for a value that the mask names and that is out of its range; EOPNOTSUPP for an alternate
-/// path, which the port's capabilities do not offer.
+/// EINVAL for a value that the mask names and that is out of its range, and for an alternate path,
+/// which the port's capabilities do not offer (the kernel's soft-RoCE answers so too).
 pub fn modify(attr: &ibv_qp_attr, mask: u32) -> Result<Modify> {
     let mask = Mask(mask);
     let has = |bit| mask.has(bit);
     if has(Mask::ALT_PATH) || has(Mask::PATH_MIG_STATE) && attr.path_mig_state != IBV_MIG_MIGRATED {
-        return Err(Errno::OPNOTSUPP);
+        return Err(Errno::INVAL);
     }
     if has(Mask::PORT) && attr.port_num != 1 || has(Mask::PKEY_INDEX) && attr.pkey_index != 0 {
         return Err(Errno::INVAL);
@@ -244,7 +248,7 @@ mod tests {
     fn an_alternate_path_is_not_offered() {
         let attr = ibv_qp_attr::zeroed();
         let answer = modify(&attr, IBV_QP_ALT_PATH).err();
-        assert_eq!(answer, Some(Errno::OPNOTSUPP));
+        assert_eq!(answer, Some(Errno::INVAL));
         assert!(modify(&attr, IBV_QP_PATH_MIG_STATE).is_ok());
     }
 

@@ -215,8 +215,7 @@ impl Core {
     /// ibv_modify_qp(3); answers the state after it.
     ///
     /// # Errors
-    /// EINVAL for a transition, attribute or value that there is not; EOPNOTSUPP for an alternate
-    /// path. Then nothing has changed.
+    /// EINVAL for a transition, attribute or value that there is not. Then nothing has changed.
     pub fn modify(&self, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
         let state = self.change(attr, mask)?;
         // Out of SQD requests go on; a peer is told of an error.

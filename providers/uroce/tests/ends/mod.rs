@@ -25,10 +25,15 @@ const QKEY: u32 = 0x1234;
 
 /// The port of the loopback interface.
 pub fn loopback() -> Arc<Port> {
+    port_of("lo")
+}
+
+/// The port of an interface.
+pub fn port_of(name: &str) -> Arc<Port> {
     let ports = ports().expect("ports");
     let interfaces = ports.look().expect("interfaces");
-    let lo = interfaces.iter().find(|i| i.name == "lo").expect("lo");
-    ports.of(lo.index).expect("loopback")
+    let found = interfaces.iter().find(|i| i.name == name).expect(name);
+    ports.of(found.index).expect("a port")
 }
 
 /// An end.
@@ -62,12 +67,17 @@ impl std::ops::Deref for End {
 impl End {
     /// An end with a queue pair in RESET.
     pub fn new(kind: ibv_qp_type) -> Self {
-        Self::on(Rc::new(Device::new(false)), kind)
+        Self::on(Rc::new(Device::new(loopback(), false)), kind)
     }
 
     /// An end that waits for completions by a channel.
     pub fn waiting(kind: ibv_qp_type) -> Self {
-        Self::on(Rc::new(Device::new(true)), kind)
+        Self::on(Rc::new(Device::new(loopback(), true)), kind)
+    }
+
+    /// An end on an interface.
+    pub fn of(interface: &str, kind: ibv_qp_type) -> Self {
+        Self::on(Rc::new(Device::new(port_of(interface), false)), kind)
     }
 
     /// Another one of the same device, queue and memory.
@@ -113,6 +123,26 @@ impl End {
     /// ibv_close_device(3) with all objects left.
     pub fn close(&self) {
         self.context.close();
+    }
+
+    /// The queue pair.
+    pub fn qp(&self) -> &Arc<<Context as Provider>::Qp> {
+        &self.qp
+    }
+
+    /// The open device.
+    pub fn context(&self) -> &Context {
+        &self.device.context
+    }
+
+    /// Its protection domain.
+    pub fn domain(&self) -> &Arc<<Context as Provider>::Pd> {
+        &self.device.pd
+    }
+
+    /// Its completion queue.
+    pub fn completions(&self) -> &Arc<<Context as Provider>::Cq> {
+        &self.device.cq
     }
 
     /// The number of the queue pair.
@@ -163,7 +193,8 @@ impl End {
             .collect()
     }
 
-    fn sge(&self, offset: u32, length: u32) -> ibv_sge {
+    /// A piece of its memory.
+    pub fn sge(&self, offset: u32, length: u32) -> ibv_sge {
         ibv_sge {
             addr: self.address(offset),
             length,
@@ -312,15 +343,15 @@ impl End {
         attr.qp_state
     }
 
-    fn modify(&self, attr: &ibv_qp_attr, mask: u32) {
+    /// ibv_modify_qp(3).
+    pub fn modify(&self, attr: &ibv_qp_attr, mask: u32) {
         let done = self.context.modify_qp(&self.qp, attr, mask);
         done.expect("modified");
     }
 }
 
 impl Device {
-    fn new(waits: bool) -> Self {
-        let port = loopback();
+    fn new(port: Arc<Port>, waits: bool) -> Self {
         let (context, _async) = Context::open(&port).expect("opens");
         let channel = waits.then(|| context.create_comp_channel().expect("channel"));
         let pd = Arc::new(context.alloc_pd().expect("domain"));

@@ -1,0 +1,165 @@
+//! Queue pairs as applications hold them.
+
+use super::core::Core;
+use crate::context::Context;
+use crate::memory::Mw;
+use crate::raw::{RawQp, Spread};
+use kit::abi::*;
+use kit::errno::{Errno, Result};
+use kit::provider::{BindInfo, ReceiveRequest, SendRequest, Token};
+use std::sync::Arc;
+
+/// A queue pair of the protocol: several may be one XRC target (ibv_open_qp(3)).
+pub struct Named {
+    /// The queue pair itself.
+    pub core: Arc<Core>,
+    /// Its name in event records.
+    pub token: Token,
+}
+
+/// A queue pair.
+pub enum Qp {
+    /// One of RoCE.
+    Protocol(Named),
+    /// One of raw packets.
+    Raw(Arc<RawQp>),
+    /// One that spreads raw packets over work queues, and does nothing else.
+    Spread(Arc<Spread>),
+}
+
+impl Qp {
+    /// The queue pair of the protocol.
+    ///
+    /// # Errors
+    /// EINVAL if it is of raw packets.
+    pub fn core(&self) -> Result<&Arc<Core>> {
+        match self {
+            Self::Protocol(named) => Ok(&named.core),
+            Self::Raw(_) | Self::Spread(_) => Err(Errno::INVAL),
+        }
+    }
+
+    /// ibv_modify_qp(3); answers the state after it.
+    ///
+    /// # Errors
+    /// EINVAL for a transition, attribute or value that there is not; EOPNOTSUPP for attributes
+    /// that no device here has, and for one that spreads: its work queues have states.
+    pub fn modify(&self, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
+        if mask & !KNOWN != 0 {
+            return Err(Errno::OPNOTSUPP);
+        }
+        match self {
+            Self::Protocol(named) => named.core.modify(attr, mask),
+            Self::Raw(raw) => raw.modify(attr, mask),
+            Self::Spread(_) => Err(Errno::OPNOTSUPP),
+        }
+    }
+
+    /// ibv_query_qp(3).
+    ///
+    /// # Errors
+    /// EOPNOTSUPP for one that spreads.
+    pub fn query(&self, attr: &mut ibv_qp_attr) -> Result<()> {
+        match self {
+            Self::Protocol(named) => named.core.query(attr),
+            Self::Raw(raw) => raw.query(attr),
+            Self::Spread(_) => return Err(Errno::OPNOTSUPP),
+        }
+        Ok(())
+    }
+
+    /// ibv_post_send(3).
+    ///
+    /// # Errors
+    /// EINVAL, ENOMEM as its page says.
+    pub fn post_send(
+        &self,
+        requests: &mut dyn Iterator<Item = SendRequest<'_, Context>>,
+    ) -> Result<()> {
+        match self {
+            Self::Protocol(named) => named.core.post_send(requests),
+            Self::Raw(raw) => raw.post_send(requests),
+            Self::Spread(_) => requests.next().map_or(Ok(()), |_| Err(Errno::INVAL)),
+        }
+    }
+
+    /// ibv_wr_complete(3).
+    ///
+    /// # Errors
+    /// EINVAL, ENOMEM; then none is posted.
+    pub fn post_send_all(
+        &self,
+        requests: &mut dyn ExactSizeIterator<Item = SendRequest<'_, Context>>,
+    ) -> Result<()> {
+        match self {
+            Self::Protocol(named) => named.core.post_send_all(requests),
+            Self::Raw(raw) => raw.post_send_all(requests),
+            Self::Spread(_) => Err(Errno::INVAL),
+        }
+    }
+
+    /// ibv_post_recv(3).
+    ///
+    /// # Errors
+    /// EINVAL, ENOMEM as its page says.
+    pub fn post_recv(&self, requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>) -> Result<()> {
+        match self {
+            Self::Protocol(named) => named.core.post_recv(requests),
+            Self::Raw(raw) => raw.post_recv(requests),
+            Self::Spread(_) => requests.next().map_or(Ok(()), |_| Err(Errno::INVAL)),
+        }
+    }
+
+    /// ibv_bind_mw(3).
+    ///
+    /// # Errors
+    /// EINVAL, ENOMEM as its page says.
+    pub fn bind_mw(
+        &self,
+        mw: &Arc<Mw>,
+        id: u64,
+        flags: u32,
+        info: &BindInfo<'_, Context>,
+    ) -> Result<u32> {
+        self.core()?.bind_mw(mw, id, flags, info)
+    }
+
+    /// ibv_destroy_qp(3). Answers how many events were told under this name.
+    ///
+    /// # Errors
+    /// EBUSY while it is attached to a multicast group.
+    pub fn destroy(&self) -> Result<u32> {
+        match self {
+            Self::Protocol(named) => named.destroy(),
+            Self::Raw(raw) => Ok(raw.end()),
+            Self::Spread(spread) => {
+                spread.end();
+                Ok(0)
+            }
+        }
+    }
+}
+
+/// Attributes that ibv_modify_qp(3) has here; others, of which the rate limit is one, are unknown to
+/// the kernel's command too.
+const KNOWN: u32 = (IBV_QP_DEST_QPN << 1) - 1;
+
+impl Named {
+    /// The queue pair goes with the last that names it.
+    fn destroy(&self) -> Result<u32> {
+        let core = &self.core;
+        if core.is_attached() {
+            return Err(Errno::BUSY);
+        }
+        let (left, told) = core.closed(self.token);
+        if left == 0 {
+            core.close();
+            core.node().detach(core.number);
+            core.forget_completions();
+            if let Some(xrcd) = core.xrcd() {
+                xrcd.remove_target(core.number);
+            }
+        }
+        Ok(told)
+    }
+}

@@ -1,0 +1,135 @@
+//! The receiving half of a queue pair or a work queue: frames into receive requests.
+
+use crate::cq::{Cq, Entry};
+use crate::memory::{Keys, PdId};
+use crate::receive::{ReceiveQueue, Srq};
+use kit::errno::{Errno, Result};
+use kit::provider::ReceiveRequest;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use uroce_engine::work::{Completion, CompletionOpcode, Receive, Status};
+
+/// Where receive requests come from.
+pub enum Requests {
+    /// Its own queue.
+    Own(ReceiveQueue),
+    /// A shared one.
+    Shared(Arc<Srq>),
+}
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is in the memory of a request.
+    Received,
+    /// There was no request, or none that it fits into; that one waits for another frame.
+    Dropped,
+    /// The request's memory may not be written, or its completion has no room.
+    Failed,
+}
+
+/// The receiving half.
+pub struct Intake {
+    /// `qp_num` of completions.
+    pub number: u32,
+    pd: PdId,
+    requests: Requests,
+    /// A request that a frame did not fit into.
+    held: Mutex<Option<Receive>>,
+    cq: Arc<Cq>,
+    keys: Arc<Keys>,
+}
+
+impl Intake {
+    /// One of that number, with memory by the keys of the domain.
+    pub fn new(number: u32, pd: PdId, requests: Requests, cq: &Arc<Cq>, keys: &Arc<Keys>) -> Self {
+        let pd = match &requests {
+            Requests::Own(_) => pd,
+            Requests::Shared(srq) => srq.pd(),
+        };
+        Self {
+            number,
+            pd,
+            requests,
+            held: Mutex::default(),
+            cq: Arc::clone(cq),
+            keys: Arc::clone(keys),
+        }
+    }
+
+    /// Whether requests come from a shared queue.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.requests, Requests::Shared(_))
+    }
+
+    /// ibv_post_recv(3).
+    ///
+    /// # Errors
+    /// EINVAL with a shared queue and for too many pieces; ENOMEM if the queue is full.
+    pub fn post(&self, requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>) -> Result<()> {
+        match &self.requests {
+            Requests::Own(queue) => queue.post(requests),
+            Requests::Shared(_) => Err(Errno::INVAL),
+        }
+    }
+
+    fn next(&self) -> Option<Receive> {
+        match &self.requests {
+            Requests::Own(queue) => queue.take(),
+            Requests::Shared(srq) => srq.take(),
+        }
+    }
+
+    /// Takes a frame in.
+    pub fn take(&self, frame: &[u8]) -> Outcome {
+        let mut held = self.held.lock();
+        let Some(receive) = held.take().or_else(|| self.next()) else {
+            return Outcome::Dropped;
+        };
+        let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+        if u64::from(length) > receive.room() {
+            *held = Some(receive);
+            return Outcome::Dropped;
+        }
+        let written = self.keys.scatter(self.pd, &receive.sges, 0, frame);
+        let status = match written {
+            Ok(()) => Status::Success,
+            Err(_) => Status::LocProt,
+        };
+        let told = self.tell(receive.id, status, length);
+        if told && status == Status::Success {
+            return Outcome::Received;
+        }
+        Outcome::Failed
+    }
+
+    fn tell(&self, id: u64, status: Status, length: u32) -> bool {
+        let mut completion = Completion::new(id, status, CompletionOpcode::Receive);
+        completion.length = length;
+        self.cq.push(Entry::new(completion, self.number))
+    }
+
+    /// Ends all requests of its own.
+    pub fn flush(&self) {
+        let mut held = self.held.lock();
+        let mut next = || {
+            let own = || match &self.requests {
+                Requests::Own(queue) => queue.take(),
+                Requests::Shared(_) => None,
+            };
+            held.take().or_else(own)
+        };
+        while let Some(receive) = next() {
+            self.tell(receive.id, Status::WrFlush, 0);
+        }
+    }
+
+    /// Forgets all requests of its own, and completions that were not polled.
+    pub fn clear(&self) {
+        *self.held.lock() = None;
+        if let Requests::Own(queue) = &self.requests {
+            queue.clear();
+        }
+        self.cq.forget(self.number);
+    }
+}

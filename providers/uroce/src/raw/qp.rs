@@ -1,0 +1,350 @@
+//! Raw packet queue pairs.
+
+use super::intake::{Intake, Outcome as Taken, Requests};
+use super::sending::{Outcome, Sending};
+use super::states;
+use crate::carrier::udp::Sender;
+use crate::channel::Records;
+use crate::context::Context;
+use crate::cq::{Cq, Entry};
+use crate::memory::PdId;
+use crate::node::{Endpoint, Incoming, Node};
+use crate::qp::attributes;
+use crate::receive::{ReceiveQueue, Srq};
+use kit::abi::*;
+use kit::errno::{Errno, Result};
+use kit::provider::{ReceiveRequest, SendRequest, Token};
+use kit::sys::packet;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use uroce_engine::qp::State;
+use uroce_engine::timer::Time;
+use uroce_engine::work::{Completion, CompletionOpcode, Status};
+
+/// What a queue pair is made of, besides its number.
+pub struct Parts {
+    /// The process's node.
+    pub node: Arc<Node>,
+    /// Where asynchronous events are told.
+    pub events: Arc<Records>,
+    /// Its name there.
+    pub token: Token,
+    /// Protection domain.
+    pub pd: PdId,
+    /// Queue for completions of send requests.
+    pub send_cq: Arc<Cq>,
+    /// Queue for completions of receive requests.
+    pub recv_cq: Arc<Cq>,
+    /// Shared receive queue.
+    pub srq: Option<Arc<Srq>>,
+    /// Sizes.
+    pub cap: ibv_qp_cap,
+    /// Every send request is signalled.
+    pub sq_sig_all: bool,
+}
+
+/// A queue pair that sends and receives frames.
+pub struct RawQp {
+    /// The number.
+    pub number: u32,
+    parts: Parts,
+    intake: Intake,
+    socket: OwnedFd,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    state: State,
+    sends: VecDeque<Sending>,
+    /// When to try again, after the socket had no room.
+    again: Option<Time>,
+    /// Memory to gather frames in.
+    room: Vec<u8>,
+}
+
+/// How long a full socket is left alone, in nanoseconds.
+const PATIENCE: u64 = 200_000;
+
+/// A socket that frames of an interface are sent by.
+fn socket(interface: u32) -> Result<OwnedFd> {
+    let socket = packet::open(interface, false)?;
+    if !packet::hardware(socket.as_fd())?.ethernet {
+        return Err(Errno::OPNOTSUPP);
+    }
+    Ok(socket)
+}
+
+/// Whether this process may have queue pairs of raw packets on an interface.
+///
+/// # Errors
+/// EPERM without `CAP_NET_RAW`; EOPNOTSUPP for an interface whose frames are not Ethernet's; ENODEV
+/// for one that is gone.
+pub fn permit(interface: u32) -> Result<()> {
+    socket(interface).map(drop)
+}
+
+impl RawQp {
+    /// Makes one on an interface, in RESET.
+    ///
+    /// # Errors
+    /// As for [`permit`]; ENOMEM if there are no numbers left.
+    pub fn create(parts: Parts, interface: u32) -> Result<Arc<Self>> {
+        let socket = socket(interface)?;
+        let node = Arc::clone(&parts.node);
+        let mut made = None;
+        node.attach(|number| {
+            let qp = Arc::new(Self::new(number, parts, socket));
+            made = Some(Arc::clone(&qp));
+            Ok(qp)
+        })?;
+        made.ok_or(Errno::NOMEM)
+    }
+
+    fn new(number: u32, parts: Parts, socket: OwnedFd) -> Self {
+        let requests = match &parts.srq {
+            Some(srq) => Requests::Shared(Arc::clone(srq)),
+            None => {
+                let cap = &parts.cap;
+                Requests::Own(ReceiveQueue::new(cap.max_recv_wr, cap.max_recv_sge))
+            }
+        };
+        let keys = parts.node.keys();
+        Self {
+            number,
+            intake: Intake::new(number, parts.pd, requests, &parts.recv_cq, keys),
+            socket,
+            parts,
+            inner: Mutex::new(Inner {
+                state: State::Reset,
+                sends: VecDeque::new(),
+                again: None,
+                room: Vec::new(),
+            }),
+        }
+    }
+
+    /// ibv_modify_qp(3); answers the state after it.
+    ///
+    /// # Errors
+    /// EINVAL for a transition, attribute or value that there is not.
+    pub fn modify(&self, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
+        let asked = match mask & IBV_QP_STATE {
+            0 => None,
+            _ => Some(attributes::state(attr.qp_state)?),
+        };
+        let mut inner = self.inner.lock();
+        let state = states::next(inner.state, asked, attr, mask)?;
+        match state {
+            State::Reset => self.clear(&mut inner),
+            State::Error => self.fail(&mut inner),
+            _ => inner.state = state,
+        }
+        drop(inner);
+        self.parts.node.post(self.number);
+        Ok(attributes::qp_state(state))
+    }
+
+    /// ibv_query_qp(3).
+    pub fn query(&self, attr: &mut ibv_qp_attr) {
+        let inner = self.inner.lock();
+        attr.qp_state = attributes::qp_state(inner.state);
+        attr.cur_qp_state = attr.qp_state;
+        attr.sq_draining = 0;
+        attr.cap = self.parts.cap;
+        attr.port_num = match inner.state {
+            State::Reset => 0,
+            _ => crate::device::NUMBER,
+        };
+    }
+
+    /// ibv_post_send(3): takes requests until one is refused; what was taken is sent.
+    ///
+    /// # Errors
+    /// EINVAL for a request that is wrong, or not in this state; ENOMEM if the queue is full.
+    pub fn post_send(
+        &self,
+        requests: &mut dyn Iterator<Item = SendRequest<'_, Context>>,
+    ) -> Result<()> {
+        let mut taken = Ok(());
+        let mut inner = self.inner.lock();
+        for given in requests {
+            taken = self.sending(&inner, &given).map(|sending| {
+                self.enqueue(&mut inner, sending);
+            });
+            if taken.is_err() {
+                break;
+            }
+        }
+        drop(inner);
+        self.parts.node.post(self.number);
+        taken
+    }
+
+    /// ibv_wr_complete(3): takes all requests or, after an error, none.
+    ///
+    /// # Errors
+    /// As for [`Self::post_send`].
+    pub fn post_send_all(
+        &self,
+        requests: &mut dyn ExactSizeIterator<Item = SendRequest<'_, Context>>,
+    ) -> Result<()> {
+        let mut inner = self.inner.lock();
+        if requests.len() > self.room(&inner) {
+            return Err(Errno::NOMEM);
+        }
+        let sendings = requests
+            .map(|given| self.sending(&inner, &given))
+            .collect::<Result<Vec<_>>>()?;
+        for sending in sendings {
+            self.enqueue(&mut inner, sending);
+        }
+        drop(inner);
+        self.parts.node.post(self.number);
+        Ok(())
+    }
+
+    fn room(&self, inner: &Inner) -> usize {
+        let most = usize::try_from(self.parts.cap.max_send_wr).unwrap_or(usize::MAX);
+        most.saturating_sub(inner.sends.len())
+    }
+
+    fn sending(&self, inner: &Inner, given: &SendRequest<'_, Context>) -> Result<Sending> {
+        if matches!(inner.state, State::Reset | State::Init | State::Rtr) {
+            return Err(Errno::INVAL);
+        }
+        let sending = Sending::new(given, &self.parts.cap, self.parts.sq_sig_all)?;
+        if self.room(inner) == 0 {
+            return Err(Errno::NOMEM);
+        }
+        Ok(sending)
+    }
+
+    fn enqueue(&self, inner: &mut Inner, sending: Sending) {
+        inner.sends.push_back(sending);
+        if matches!(inner.state, State::Error | State::Sqe) {
+            self.flush_sends(inner);
+        }
+    }
+
+    /// ibv_post_recv(3).
+    ///
+    /// # Errors
+    /// EINVAL in RESET, with a shared receive queue, for too many pieces; ENOMEM if the queue is
+    /// full.
+    pub fn post_recv(&self, requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>) -> Result<()> {
+        let inner = self.inner.lock();
+        if inner.state == State::Reset || self.intake.is_shared() {
+            // The first is the one that is refused.
+            return requests.next().map_or(Ok(()), |_| Err(Errno::INVAL));
+        }
+        let taken = self.intake.post(requests);
+        if inner.state == State::Error {
+            self.intake.flush();
+        }
+        taken
+    }
+
+    /// A frame that a rule leads here.
+    pub fn receive(&self, frame: &[u8]) {
+        let mut inner = self.inner.lock();
+        if matches!(inner.state, State::Reset | State::Init | State::Error) {
+            return;
+        }
+        if self.intake.take(frame) == Taken::Failed {
+            self.fatal(&mut inner);
+        }
+    }
+
+    /// Out of service: nothing arrives or leaves any more. Answers how many events were told.
+    pub fn end(&self) -> u32 {
+        self.clear(&mut self.inner.lock());
+        self.parts.node.detach(self.number);
+        self.parts.events.take_back(self.parts.token)
+    }
+
+    fn clear(&self, inner: &mut Inner) {
+        inner.state = State::Reset;
+        inner.sends.clear();
+        inner.again = None;
+        self.intake.clear();
+        self.parts.send_cq.forget(self.number);
+    }
+
+    fn fail(&self, inner: &mut Inner) {
+        let again = std::mem::replace(&mut inner.state, State::Error) == State::Error;
+        inner.again = None;
+        self.flush_sends(inner);
+        self.intake.flush();
+        if self.intake.is_shared() && !again {
+            self.tell(IBV_EVENT_QP_LAST_WQE_REACHED);
+        }
+    }
+
+    fn fatal(&self, inner: &mut Inner) {
+        self.fail(inner);
+        self.tell(IBV_EVENT_QP_FATAL);
+    }
+
+    fn tell(&self, event: ibv_event_type) {
+        self.parts.events.asynchronous(event, self.parts.token);
+    }
+
+    fn flush_sends(&self, inner: &mut Inner) {
+        for sending in inner.sends.drain(..) {
+            self.complete(sending.id, Status::WrFlush);
+        }
+    }
+
+    fn complete(&self, id: u64, status: Status) -> bool {
+        let completion = Completion::new(id, status, CompletionOpcode::Send);
+        self.parts.send_cq.push(Entry::new(completion, self.number))
+    }
+
+    /// Sends what is to be sent, as far as the socket takes it.
+    fn pump(&self, inner: &mut Inner, now: Time) {
+        inner.again = None;
+        while inner.state == State::Rts {
+            let Some(sending) = inner.sends.front() else {
+                return;
+            };
+            let (keys, pd) = (self.parts.node.keys(), self.parts.pd);
+            let outcome = sending.send(self.socket.as_fd(), keys, pd, &mut inner.room);
+            let (id, signaled) = (sending.id, sending.signaled);
+            let told = match outcome {
+                Outcome::Full => {
+                    inner.again = Some(now.plus(PATIENCE));
+                    return;
+                }
+                Outcome::Sent => !signaled || self.complete(id, Status::Success),
+                Outcome::Failed(status) => self.complete(id, status),
+            };
+            inner.sends.pop_front();
+            if !told {
+                self.fatal(inner);
+            } else if outcome != Outcome::Sent {
+                // As with datagrams, receiving goes on.
+                inner.state = State::Sqe;
+                self.flush_sends(inner);
+            }
+        }
+    }
+}
+
+/// The node gives it its number, and calls it to send. Packets of RoCE for that number are nobody's.
+impl Endpoint for RawQp {
+    fn receive(&self, _: Time, _: &Incoming<'_>) {}
+
+    fn transmit(&self, now: Time, _: &mut Sender<'_>) {
+        self.pump(&mut self.inner.lock(), now);
+    }
+
+    fn on_time(&self, now: Time) {
+        self.pump(&mut self.inner.lock(), now);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.inner.lock().again
+    }
+}
