@@ -19,3 +19,4 @@ pub mod sysfs;
 #[cfg(test)]
 pub mod testing;
 pub mod text;
+pub mod validate;

@@ -1,21 +1,26 @@
 #![forbid(unsafe_code)]
-//! Where reports of `IBVERBS_EXPLAIN` go: one write(2) each, so that those of several threads and
+//! Where reports of `IBVERBS_EXPLAIN` and `IBVERBS_VALIDATE` go: one write(2) each, so that those of several threads and
 //! processes do not mix.
 //!
 //! The variable is 1 for the program's standard error, or the path of a file that is appended to.
-//! Not set, empty or 0 is off. A set-user-ID program does not look at it.
+//! Not set, empty or 0 is off. `IBVERBS_VALIDATE` may also be `abort`, alone or with a path behind
+//! a comma: then the first report ends the program (SIGABRT). A set-user-ID program does not look at it.
 
 use super::config;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 const EXPLAIN: u8 = 1;
+const VALIDATE: u8 = 2;
+const ABORT: u8 = 4;
 
 static ON: AtomicU8 = AtomicU8::new(0);
 static EXPLANATIONS: OnceLock<Sink> = OnceLock::new();
+static MISTAKES: OnceLock<Sink> = OnceLock::new();
 
 /// A place for reports.
 #[derive(Debug)]
@@ -59,12 +64,33 @@ pub fn init() {
     ONCE.call_once(|| {
         let value = config::trusted("IBVERBS_EXPLAIN");
         let sink = value.as_deref().and_then(Sink::new);
-        if let Some(sink) = sink
-            && EXPLANATIONS.set(sink).is_ok()
-        {
-            ON.fetch_or(EXPLAIN, Ordering::Release);
-        }
+        turn_on(sink, &EXPLANATIONS, EXPLAIN);
+        let value = config::trusted("IBVERBS_VALIDATE").unwrap_or_default();
+        let (abort, place) = aborting(&value);
+        let mode = if abort { VALIDATE | ABORT } else { VALIDATE };
+        turn_on(Sink::new(place), &MISTAKES, mode);
     });
+}
+
+fn turn_on(sink: Option<Sink>, place: &OnceLock<Sink>, mode: u8) {
+    if let Some(sink) = sink
+        && place.set(sink).is_ok()
+    {
+        ON.fetch_or(mode, Ordering::Release);
+    }
+}
+
+/// Whether a value says to abort, and where to report.
+fn aborting(value: &OsStr) -> (bool, &OsStr) {
+    let Some(rest) = value.as_bytes().strip_prefix(b"abort") else {
+        return (false, value);
+    };
+    match rest.strip_prefix(b",") {
+        Some(place) => (true, OsStr::from_bytes(place)),
+        None if rest.is_empty() => (true, OsStr::new("1")),
+        // A file whose name begins so.
+        None => (false, value),
+    }
 }
 
 /// Whether calls are looked at at all.
@@ -75,6 +101,21 @@ pub fn on() -> bool {
 /// Whether failures are explained.
 pub fn explains() -> bool {
     ON.load(Ordering::Relaxed) & EXPLAIN != 0
+}
+
+/// Whether the program's calls are checked.
+pub fn validates() -> bool {
+    ON.load(Ordering::Relaxed) & VALIDATE != 0
+}
+
+/// Writes a report of a mistake, and ends the program if that was asked for.
+pub fn invalid(text: &str) {
+    if let Some(sink) = MISTAKES.get() {
+        sink.write(text);
+    }
+    if ON.load(Ordering::Relaxed) & ABORT != 0 {
+        std::process::abort();
+    }
 }
 
 /// Writes an explanation.
@@ -96,6 +137,18 @@ mod tests {
         assert!(matches!(standard, Some(Sink::StandardError)));
         let nowhere = Sink::new(OsStr::new("/nowhere/at/all"));
         assert!(matches!(nowhere, Some(Sink::StandardError)));
+    }
+
+    #[test]
+    fn abort_may_stand_before_a_path() {
+        let read = |value: &'static str| {
+            let (abort, place) = aborting(OsStr::new(value));
+            (abort, place.to_str().unwrap())
+        };
+        assert_eq!(read("1"), (false, "1"));
+        assert_eq!(read("abort"), (true, "1"));
+        assert_eq!(read("abort,/tmp/x"), (true, "/tmp/x"));
+        assert_eq!(read("abort.log"), (false, "abort.log"));
     }
 
     #[test]

@@ -30,7 +30,7 @@ macro_rules! covering {
             // SAFETY: what the caller promises to the provider's verb is what is needed here.
             unsafe {
                 let call = Call::$name($first $(, $next)*);
-                around($first.context(), call, |beneath| (beneath.$name())($first $(, $next)*))
+                around($first.addr(), $first.context(), call, |beneath| (beneath.$name())($first $(, $next)*))
             }
         }
     };

@@ -212,6 +212,10 @@ unsafe fn post_send(
             at = (*at).next;
             place += 1;
         }
+        // Some providers do not say which it was; then the first is as good as any.
+        if at.is_null() {
+            (at, place) = (first, 0);
+        }
         let request = at.as_ref().map(|wr| {
             // More pieces than the queue takes may not be there.
             let most = queue.cap.map_or(0, |cap| cap.max_send_sge).cast_signed();
@@ -243,6 +247,9 @@ unsafe fn receive(
         while !at.is_null() && at != wanted {
             at = (*at).next;
             place += 1;
+        }
+        if at.is_null() {
+            (at, place) = (first, 0);
         }
         let most = queue
             .srq

@@ -1,6 +1,6 @@
-//! What looks at calls while a program runs: `IBVERBS_EXPLAIN`.
+//! What looks at calls while a program runs: `IBVERBS_EXPLAIN`, `IBVERBS_VALIDATE`.
 //!
-//! When it is on, [`cover`] puts a function of this module in front of each of the provider's
+//! When it is on, [`cover()`] puts a function of this module in front of each of the provider's
 //! verbs, in the context's table and in the members that applications call directly. When it is
 //! off, the provider's own pointers stand there and nothing of this module runs.
 
@@ -11,14 +11,15 @@ mod extended;
 mod facts;
 mod originals;
 mod subject;
+mod validate;
 
-pub use explain::{event, failed, not_opened, refused};
+pub use explain::{failed, not_opened, refused};
 
 use crate::core::{explain as text, report};
 use answer::{Answer, Outcome};
 use cover::{Call, OPS};
-use kit::abi::handle::{Ctx, Qp};
-use kit::abi::{ibv_context, ibv_qp};
+use kit::abi::handle::{Ctx, Qp, watch};
+use kit::abi::{ibv_async_event, ibv_context, ibv_qp};
 use kit::errno::Errno;
 use kit::sys::errno;
 use kit::table::Table;
@@ -30,9 +31,14 @@ use kit::table::Table;
 /// Nobody else knows the context yet.
 pub unsafe fn cover(ctx: Ctx<'_>) {
     report::init();
-    if report::on() {
-        // SAFETY: vouched for by the caller; the table has every verb.
-        unsafe { ctx.private().cover(ctx.verbs(), &raw const OPS) }
+    if !report::on() {
+        return;
+    }
+    // SAFETY: vouched for by the caller; the table has every verb.
+    unsafe { ctx.private().cover(ctx.verbs(), &raw const OPS) }
+    if report::validates() {
+        watch::check_by(validate::is_destroyed);
+        validate::opened(ctx);
     }
 }
 
@@ -62,13 +68,17 @@ unsafe fn objects(call: &Call, value: u64) {
 /// Runs a verb of the provider and looks at what comes of it.
 ///
 /// # Safety
-/// `context` is NULL or that of the object which the call is about, `run` calls the verb of
-/// `call` with its arguments, which are the caller's.
+/// `context` is NULL or that of the object at `object`, which the call is about; `run` calls the
+/// verb of `call` with its arguments, which are the caller's.
 unsafe fn around<A: Answer>(
+    object: usize,
     context: *mut ibv_context,
     call: Call,
     run: impl FnOnce(&Table) -> A,
 ) -> A {
+    if report::validates() && validate::is_destroyed(object, context.addr()) {
+        return A::refused(Errno::INVAL);
+    }
     // SAFETY: vouched for by the caller.
     let ctx = unsafe { Ctx::from_raw(context) };
     let Ok(ctx) = ctx else {
@@ -77,35 +87,75 @@ unsafe fn around<A: Answer>(
     let Some(beneath) = ctx.private().beneath() else {
         return A::refused(Errno::INVAL);
     };
+    let before = if report::validates() {
+        // SAFETY: the arguments are the caller's; the context is open.
+        kept_errno(|| unsafe { validate::before(ctx, &call) })
+    } else {
+        0
+    };
     let answer = run(beneath);
     if matches!(call, Call::free_context(..)) {
         return answer;
     }
-    let left = errno::get();
     let outcome = answer.outcome(call.verb());
-    // SAFETY: the arguments are the caller's; the context is open.
-    unsafe {
-        if let Outcome::Done(value) = outcome {
-            objects(&call, value);
-        }
-        look(ctx, &call, outcome);
-    }
+    // SAFETY: as above.
+    kept_errno(|| unsafe { look(ctx, &call, outcome, before) });
+    answer
+}
+
+/// Runs what must not disturb the program's errno.
+fn kept_errno<T>(run: impl FnOnce() -> T) -> T {
+    let left = errno::get();
+    let answer = run();
     errno::set(left);
     answer
 }
 
 /// # Safety
-/// The call has just answered `outcome`, and its arguments are still the caller's.
-unsafe fn look(ctx: Ctx<'_>, call: &Call, outcome: Outcome) {
-    if !report::explains() {
+/// The call has just answered `outcome`, and its arguments are still the caller's; `before` is
+/// what was known before it.
+unsafe fn look(ctx: Ctx<'_>, call: &Call, outcome: Outcome, before: u64) {
+    let (explains, validates) = (report::explains(), report::validates());
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        match outcome {
+            Outcome::Failed(e) => {
+                if validates {
+                    validate::failed(call);
+                }
+                if explains {
+                    explain::verb(ctx, call, e);
+                }
+            }
+            Outcome::Done(value) => {
+                objects(call, value);
+                if validates {
+                    validate::done(ctx, call, value, before);
+                }
+                if explains {
+                    explain::succeeded(ctx, call, value);
+                }
+            }
+        }
+    }
+}
+
+/// Looks at an asynchronous event that the program is being given.
+///
+/// # Safety
+/// The event is one that was just read, whose object is live.
+pub unsafe fn event(ctx: Ctx<'_>, event: &ibv_async_event) {
+    if !report::on() {
         return;
     }
     // SAFETY: vouched for by the caller.
     unsafe {
-        match outcome {
-            Outcome::Failed(e) => explain::verb(ctx, call, e),
-            Outcome::Done(value) => explain::succeeded(ctx, call, value),
-        }
+        kept_errno(|| {
+            if report::validates() {
+                validate::event(event);
+            }
+            explain::event(ctx, event);
+        });
     }
 }
 

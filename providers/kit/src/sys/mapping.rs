@@ -53,3 +53,14 @@ pub fn page_size(address: usize) -> Result<Option<usize>> {
     let size = usize::try_from(query.vma_page_size).map_err(|_| Errno::INVAL)?;
     Ok(size.is_power_of_two().then_some(size))
 }
+/// Whether all of a range is mapped.
+pub fn is_mapped(address: usize, length: usize) -> bool {
+    let page = rustix::param::page_size();
+    let begin = address - address % page;
+    let Some(length) = length.checked_add(address - begin) else {
+        return false;
+    };
+    let start = core::ptr::without_provenance_mut(begin);
+    // SAFETY: with MS_ASYNC, Linux only looks whether the range is mapped (msync(2)).
+    unsafe { libc::msync(start, length, libc::MS_ASYNC) == 0 }
+}

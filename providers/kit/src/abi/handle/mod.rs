@@ -14,6 +14,7 @@ mod qp_attr;
 mod queue;
 mod requests;
 mod sysfs;
+pub mod watch;
 
 pub use context::{Ctx, LibraryVerbs};
 pub use device::{DeviceRef, HeldDevice, hold, release};

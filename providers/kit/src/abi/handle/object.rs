@@ -1,6 +1,6 @@
 //! Handles of the objects that belong to a context.
 
-use super::Ctx;
+use super::{Ctx, watch};
 use crate::abi::*;
 use crate::{errno::Errno, table::Table};
 use core::ptr::NonNull;
@@ -18,15 +18,21 @@ macro_rules! objects {
             /// Takes the pointer that C passed.
             ///
             /// # Errors
-            /// EINVAL when the pointer is NULL or the object's context is not one of this library's.
+            /// EINVAL when the pointer is NULL, the object's context is not one of this library's,
+            /// or [`watch`] knows that the object was destroyed.
             ///
             /// # Safety
             /// A pointer that is not NULL must be an object of that type, which a provider
             /// created and nobody destroys during `'a`.
             pub unsafe fn from_raw(raw: *mut $c) -> Result<Self, Errno> {
                 let raw = NonNull::new(raw).ok_or(Errno::INVAL)?;
-                // SAFETY: the object is valid, and so is the context that it belongs to.
-                let ctx = unsafe { Ctx::from_raw((*raw.as_ptr()).context) }?;
+                // SAFETY: the object is valid.
+                let context = unsafe { (*raw.as_ptr()).context };
+                if watch::refuses(raw.as_ptr().addr(), context.addr()) {
+                    return Err(Errno::INVAL);
+                }
+                // SAFETY: so is the context that it belongs to.
+                let ctx = unsafe { Ctx::from_raw(context) }?;
                 Ok(Self { raw, ctx })
             }
 

@@ -1,6 +1,7 @@
 //! Blocks that hold a C structure and, behind it, what belongs to a provider.
 
 use super::context::Context;
+use crate::abi::handle::watch;
 use crate::abi::{ibv_context, ibv_pd};
 use crate::errno::{Errno, Result};
 use crate::provider::{Provider, Token};
@@ -162,7 +163,7 @@ unsafe fn release(block: *mut c_void, allocator: Option<Allocator>) {
     unsafe {
         match allocator {
             Some(allocator) => allocator.release(block),
-            None => memory::free(block),
+            None => watch::free(block),
         }
     }
 }

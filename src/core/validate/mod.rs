@@ -1,0 +1,97 @@
+#![forbid(unsafe_code)]
+//! `IBVERBS_VALIDATE`: what the program's objects are, what it posted on them, and which of its
+//! calls cannot be right.
+//!
+//! [`World`] keeps the books: `export::observe` tells it what the program asks and what comes of
+//! it. A mistake is reported once an object. Where the books cannot be kept (completions that do
+//! not tell their queue pair, completions out of order), a queue is left alone rather than
+//! accused.
+
+mod completions;
+mod finding;
+mod memory;
+mod object;
+mod queue;
+mod requests;
+
+pub use completions::Completion;
+pub use finding::Place;
+pub use memory::NewRegion;
+pub use object::Kind;
+pub use queue::{NewQueuePair, SharedQueue};
+pub use requests::{Piece, Receive, Send};
+
+use crate::core::report;
+use finding::Finding;
+use kit::sys::per_process::PerProcess;
+use memory::Regions;
+use object::Objects;
+use parking_lot::Mutex;
+use queue::Queues;
+use std::collections::{BTreeMap, BTreeSet};
+
+static WORLD: PerProcess<Mutex<World>> = PerProcess::new();
+
+/// Everything that is known of the program's objects. A forked child starts with nothing.
+#[derive(Debug, Default)]
+pub struct World {
+    objects: Objects,
+    regions: Regions,
+    queues: Queues,
+    /// Open contexts; whether the memory of their destroyed objects is kept.
+    contexts: BTreeMap<usize, bool>,
+    told: BTreeSet<(&'static str, usize)>,
+    findings: Vec<Finding>,
+}
+
+impl World {
+    /// Notes a mistake about an object, unless it is known.
+    fn find(&mut self, check: &'static str, about: usize, text: impl FnOnce() -> String) {
+        if !self.told.insert((check, about)) {
+            return;
+        }
+        let object = self.objects.known(about);
+        let made = object.map(|object| object.made.clone());
+        let gone = object.and_then(|object| object.gone.clone());
+        self.findings.push(Finding::new(check, text(), made, gone));
+    }
+
+    /// Notes a new context. `seen` says that all its keys are made by calls that are seen,
+    /// `kept` that the memory of destroyed objects stays what it was.
+    pub fn opened(&mut self, context: usize, seen: bool, kept: bool) {
+        self.contexts.insert(context, kept);
+        if seen {
+            self.keys_are_seen(context);
+        }
+    }
+
+    /// Whether memory that names this context holds an object, though one that lay there was
+    /// destroyed: objects made by a vendor's own calls are not in the books.
+    pub fn is_reused(&self, context: usize) -> bool {
+        self.contexts.get(&context) == Some(&false)
+    }
+
+    /// An object that is gone may be accused again when another has its address.
+    fn forgive(&mut self, object: usize) {
+        self.told.retain(|(_, about)| *about != object);
+    }
+}
+
+/// Works on the books, then reports what was found, with no lock held.
+pub fn with<T: Default>(work: impl FnOnce(&mut World) -> T) -> T {
+    let Ok(world) = WORLD.get() else {
+        return T::default();
+    };
+    let (answer, findings) = {
+        let mut world = world.lock();
+        let answer = work(&mut world);
+        (answer, std::mem::take(&mut world.findings))
+    };
+    for finding in findings {
+        report::invalid(&finding.text());
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests;
