@@ -61,6 +61,9 @@ impl Inbox {
             && (all || self.turn.is_multiple_of(RARELY))
         {
             directory.attend();
+            for index in directory.take_used() {
+                round.used(index);
+            }
         }
         let all = all || self.turn.is_multiple_of(SELDOM);
         let mut any = false;

@@ -30,6 +30,9 @@ pub trait Endpoint: Send + Sync {
     /// Acts on the deadline, if it has passed. Called late or without need, it does no harm.
     fn on_time(&self, now: Time);
 
+    /// The peer has used the connection without a packet.
+    fn used(&self, _now: Time) {}
+
     /// When [`Endpoint::on_time`] is to be called. Asked for after every call above.
     fn deadline(&self) -> Option<Time>;
 }

@@ -64,6 +64,12 @@ impl<'a> Round<'a> {
         there
     }
 
+    /// The peer has used a queue pair's connection without a packet.
+    pub fn used(&mut self, index: u32) {
+        let now = self.now;
+        self.with(index, |endpoint| endpoint.used(now));
+    }
+
     /// A deadline that the timers knew has passed.
     pub fn expire(&mut self, time: u64, index: u32) {
         let Some(entry) = self.entry(index) else {

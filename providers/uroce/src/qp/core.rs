@@ -96,6 +96,8 @@ pub(super) struct Inner {
     pub(super) reach: Option<OtherProcess>,
     /// What that process is shown.
     pub(super) gate: Option<shm::Gate>,
+    /// The peer was told that its connection is used.
+    pub(super) told_use: bool,
     /// The queue pair goes: nothing is shown any more.
     pub(super) closing: bool,
     /// The protection domain of the latest request: an XRC target has none of its own.
@@ -153,6 +155,7 @@ impl Core {
                 peer: None,
                 reach: None,
                 gate: None,
+                told_use: false,
                 closing: false,
                 domain: parts.pd,
             }),
@@ -243,6 +246,7 @@ impl Core {
         inner.follow(self, now);
         if let Some(path) = path {
             inner.path = Some(path);
+            inner.told_use = false;
             inner.reach = peer
                 .as_ref()
                 .and_then(|peer| OtherProcess::new(peer.pid()).ok());
@@ -560,6 +564,10 @@ impl Endpoint for Core {
             }
         }
         inner.follow(self, now);
+    }
+
+    fn used(&self, _now: Time) {
+        self.with(|engine, host| engine.used(host));
     }
 
     fn on_time(&self, now: Time) {

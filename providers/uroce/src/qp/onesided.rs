@@ -209,6 +209,10 @@ impl Core {
         if !ours || !gate.admits(asked.right) {
             return None;
         }
+        if gate.awaits_use && !inner.told_use {
+            directory.tell_used(peer.slot(), index).ok()?;
+            inner.told_use = true;
+        }
         let key = peer.segment().key(asked.rkey)?;
         let range = (asked.address, asked.length);
         let address = key.place(gate.pd, theirs, asked.remote_access(), range)?;
@@ -232,7 +236,13 @@ impl Core {
         };
         let index = self.number & ((1 << INDEX_BITS) - 1);
         directory.segment().show_gate(index, gate);
-        if inner.gate.is_some() {
+        let rights = |gate: Option<Gate>| {
+            gate.map(|gate| Gate {
+                awaits_use: false,
+                ..gate
+            })
+        };
+        if inner.gate.is_some() && rights(inner.gate) != rights(gate) {
             directory.wait_for_gate(index);
         }
         inner.gate = gate;
@@ -240,7 +250,7 @@ impl Core {
 
     fn gate(&self, inner: &Inner) -> Option<Gate> {
         let peer = inner.peer.as_ref()?;
-        if self.service() != Service::Rc || !inner.engine.takes_requests() || inner.closing {
+        if self.service() != Service::Rc || !inner.engine.state().receives() || inner.closing {
             return None;
         }
         let attributes = inner.engine.attributes();
@@ -252,6 +262,7 @@ impl Core {
             pkey: attributes.pkey,
             write: access.write,
             read: access.read && attributes.max_dest_rd_atomic > 0,
+            awaits_use: inner.engine.awaits_use(),
         })
     }
 }

@@ -65,11 +65,16 @@ impl QueuePair {
             && (headers.bth.destination == self.config.number || multicast)
     }
 
-    fn receive_request(&mut self, arrival: &Arrival<'_>, host: &mut impl Host) {
-        if !self.established && self.state == State::Rtr {
+    /// The peer has used the connection, perhaps past the protocol.
+    pub fn used(&mut self, host: &mut impl Host) {
+        if self.awaits_use() {
             self.established = true;
             host.event(Event::CommEst);
         }
+    }
+
+    fn receive_request(&mut self, arrival: &Arrival<'_>, host: &mut impl Host) {
+        self.used(host);
         let mut request = Request {
             service: self.config.service,
             attributes: &self.attributes,

@@ -105,11 +105,10 @@ impl QueuePair {
         &self.counters
     }
 
-    /// Whether a request of the peer would be carried out without anything else happening: in states
-    /// that receive, and in RTR once the first request has come.
+    /// Whether the peer's first request is still to be told as an event.
     #[must_use]
-    pub fn takes_requests(&self) -> bool {
-        self.state.receives() && (self.established || self.state != State::Rtr)
+    pub fn awaits_use(&self) -> bool {
+        self.state == State::Rtr && !self.established
     }
 
     /// Send requests posted and not completed.

@@ -27,6 +27,8 @@ const ASKED: u32 = 5;
 const PATIENCE: Duration = Duration::from_millis(20);
 /// How long nobody waits again for somebody who did not answer.
 const SILENCE: Duration = Duration::from_secs(1);
+/// Used connections that are remembered at once.
+const USED: usize = 1024;
 /// Words that are heard at once.
 const WORDS: usize = 64;
 const MILLISECOND: i64 = 1_000_000;
@@ -45,6 +47,8 @@ pub struct Directory {
     generation: u64,
     segment: Segment,
     claims: Claims,
+    /// Queue pairs whose connection was used.
+    used: Mutex<Vec<u32>>,
     fd: OwnedFd,
     door: Door,
     /// The ends of processes, by slot.
@@ -70,6 +74,7 @@ impl Directory {
             generation,
             segment,
             claims: Claims::default(),
+            used: Mutex::default(),
             fd,
             door: Door::open(slot)?,
             ends: epoll::create(CreateFlags::CLOEXEC)?,
@@ -204,6 +209,20 @@ impl Directory {
         let _ = self.door.say(slot, Word::Bell, &[]);
     }
 
+    /// Tells a peer that the connection of one of its queue pairs is used.
+    ///
+    /// # Errors
+    /// ECONNREFUSED if it is gone; EAGAIN if it does not keep up.
+    pub fn tell_used(&self, slot: u16, index: u32) -> Result<()> {
+        self.door.say(slot, Word::Used(index), &[])
+    }
+
+    /// The queue pairs whose connection was used, by index.
+    #[must_use]
+    pub fn take_used(&self) -> Vec<u32> {
+        std::mem::take(&mut *self.used.lock())
+    }
+
     /// Takes in what was said, and what has ended.
     pub fn attend(&self) {
         self.hear();
@@ -225,6 +244,13 @@ impl Directory {
         match said.word {
             Word::Bell => {}
             Word::Farewell => self.forget(said.slot, false),
+            Word::Used(index) => {
+                let mut used = self.used.lock();
+                // Whoever says more is not heard in between.
+                if used.len() < USED {
+                    used.push(index);
+                }
+            }
             Word::Greeting { generation, asks } => {
                 let slot = said.slot;
                 let known = self.peer(slot).filter(|peer| peer.generation == generation);

@@ -23,15 +23,18 @@ pub enum Word {
     },
     /// The sender has closed its last device.
     Farewell,
+    /// The sender has used the connection of the queue pair of that index, without a packet.
+    Used(u32),
 }
 
 const VERSION: u8 = 1;
-/// Bytes of a word: version, kind, whether it asks, nothing, generation.
+/// Bytes of a word: version, kind, whether it asks, nothing, generation or index.
 const LENGTH: usize = 16;
 
 const BELL: u8 = 0;
 const GREETING: u8 = 1;
 const FAREWELL: u8 = 2;
+const USED: u8 = 3;
 
 impl Word {
     fn emit(self) -> [u8; LENGTH] {
@@ -39,6 +42,7 @@ impl Word {
             Self::Bell => (BELL, false, 0),
             Self::Greeting { generation, asks } => (GREETING, asks, generation),
             Self::Farewell => (FAREWELL, false, 0),
+            Self::Used(index) => (USED, false, u64::from(index)),
         };
         let mut bytes = [0; LENGTH];
         let (head, tail) = bytes.split_at_mut(LENGTH - 8);
@@ -59,6 +63,7 @@ impl Word {
                 asks: asks != 0,
             }),
             [VERSION, FAREWELL, ..] => Some(Self::Farewell),
+            [VERSION, USED, ..] => u32::try_from(generation).ok().map(Self::Used),
             _ => None,
         }
     }

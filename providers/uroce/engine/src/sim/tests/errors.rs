@@ -371,6 +371,27 @@ fn the_first_packet_tells_of_the_connection() {
 }
 
 #[test]
+fn a_use_past_the_protocol_tells_of_the_connection_once() {
+    let setup = Setup::new(Service::Rc);
+    let mut world = world(&setup);
+    let end = &mut world.ends[1];
+    end.qp.used(&mut end.host);
+    assert_eq!(end.host.events, [], "in RTS nothing is told");
+    end.qp = QueuePair::new(*end.qp.config());
+    for to in [State::Init, State::Rtr] {
+        let modify = step(&setup, Service::Rc, 17, to);
+        end.qp.modify(&modify, &mut end.host).expect("forward");
+    }
+    assert!(end.qp.awaits_use());
+    end.qp.used(&mut end.host);
+    end.qp.used(&mut end.host);
+    assert!(!end.qp.awaits_use());
+    world.post(0, wr(1, Request::Write(remote(TO)), FROM, 2000));
+    world.rest();
+    assert_eq!(world.ends[1].host.events, [Event::CommEst]);
+}
+
+#[test]
 fn fences_wait_for_reads() {
     let mut world = world(&Setup::new(Service::Rc));
     world.post_receive(1, 100, TO + 9000, 512);

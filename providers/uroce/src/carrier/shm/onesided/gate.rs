@@ -18,6 +18,8 @@ pub struct Gate {
     pub write: bool,
     /// RDMA reads are let in.
     pub read: bool,
+    /// Whoever uses it first has to say so.
+    pub awaits_use: bool,
 }
 
 /// What a request needs.
@@ -32,6 +34,7 @@ pub enum Right {
 const OPEN: u64 = 1 << 63;
 const WRITE: u64 = 1 << 62;
 const READ: u64 = 1 << 61;
+const AWAITS_USE: u64 = 1 << 60;
 
 fn bit(set: bool, bit: u64) -> u64 {
     if set { bit } else { 0 }
@@ -51,6 +54,7 @@ impl Gate {
         let first = OPEN
             | bit(self.write, WRITE)
             | bit(self.read, READ)
+            | bit(self.awaits_use, AWAITS_USE)
             | u64::from(self.pkey) << 24
             | u64::from(self.peer & 0x00ff_ffff);
         [first, self.generation, self.pd]
@@ -67,6 +71,7 @@ impl Gate {
             pkey: u16::try_from(first >> 24 & 0xffff).ok()?,
             write: first & WRITE != 0,
             read: first & READ != 0,
+            awaits_use: first & AWAITS_USE != 0,
         })
     }
 }

@@ -48,6 +48,7 @@ fn gates_are_shown_and_taken_away() {
         pkey: 0xffff,
         write: true,
         read: false,
+        awaits_use: true,
     };
     assert_eq!(segment.gate(16_383), None);
     segment.show_gate(16_383, Some(gate));
