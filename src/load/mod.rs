@@ -1,6 +1,7 @@
 #![forbid(unsafe_code)]
 //! Finding and matching providers.
 
+pub mod built_in;
 pub mod config;
 pub mod drivers;
 pub mod matching;

@@ -61,9 +61,7 @@ pub fn run_programs(library: &Library, run: Run, dir: &Path) -> Result<()> {
     };
     command.args(["--patience", PATIENCE, "--out"]);
     command.arg(records(dir, &run.label()));
-    if run.write {
-        command.env("IBVERBS_FORCE_WRITE", "1");
-    }
+    command.envs(run.env());
     let status = command.status().context("the C tests' runner")?;
     // 1 says that a program failed, which the comparison says better; 2 that the run is no good.
     if !matches!(status.code(), Some(0 | 1)) {
@@ -77,6 +75,7 @@ pub fn judge(dirs: &Dirs, dir: &Path, run: Run) -> Result<Tally> {
     let reference = Run {
         stock: true,
         write: false,
+        built_in: false,
         ..run
     };
     let reference = records(dir, &reference.label());

@@ -18,13 +18,14 @@ const SOURCES: &str = "../src/abi/kernel";
 /// The frame of the ioctl interface, beside the command buffer of providers, which is no
 /// kernel type.
 const FRAME: &str = "../src/abi/cmd.rs";
-const HEADERS: [&str; 6] = [
+const HEADERS: [&str; 7] = [
     "rdma/ib_user_verbs.h",
     "rdma/ib_user_ioctl_verbs.h",
     "rdma/ib_user_ioctl_cmds.h",
     "rdma/rdma_user_ioctl_cmds.h",
     "rdma/rdma_user_ioctl.h",
     "rdma/ib_user_sa.h",
+    "rdma/rdma_user_rxe.h",
 ];
 
 /// A structure that C declares without a name; its members are compared by the size of the
@@ -39,12 +40,14 @@ const PROVIDERS_OWN: [&str; 2] = ["ibv_command_buffer", "_UHW_NO_INDEX"];
 
 /// Members that C declares as unnamed structures or unions: place and size are compared, the
 /// type cannot be.
-const ANONYMOUS: [(&str, &str); 5] = [
+const ANONYMOUS: [(&str, &str); 7] = [
     ("ib_uverbs_attr", "attr_data"),
     ("ib_uverbs_odp_caps", "per_transport_caps"),
     ("ib_uverbs_send_wr", "ex"),
     ("ib_uverbs_send_wr", "wr"),
     ("ib_uverbs_wc", "ex"),
+    ("rxe_send_wr", "ex"),
+    ("rxe_send_wr", "wr"),
 ];
 
 /// Members that have a name in Rust alone: padding, and a union whose members are C's.

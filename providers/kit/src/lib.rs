@@ -7,6 +7,7 @@
 //! - [`errno`]: the error type;
 //! - [`log`]: providers' messages for the library's log;
 //! - [`netlink`]: messages and sockets of netlink;
+//! - [`queue`]: queues that a kernel driver shares with this process;
 //! - [`provider`]: the trait of providers written in Rust.
 
 pub mod abi;
@@ -14,6 +15,7 @@ pub mod errno;
 pub mod log;
 pub mod netlink;
 pub mod provider;
+pub mod queue;
 pub mod sys;
 pub mod table;
 pub mod uverbs;

@@ -384,10 +384,10 @@ impl Provider for Context {
         Ok(srq.leave())
     }
 
-    fn post_srq_recv(
+    fn post_srq_recv<'a>(
         &self,
         srq: &Arc<Arc<Srq>>,
-        requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
+        requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
         srq.post(requests)
     }
@@ -453,26 +453,26 @@ impl Provider for Context {
         Ok(told)
     }
 
-    fn post_send(
+    fn post_send<'a>(
         &self,
         qp: &Arc<Qp>,
-        requests: &mut dyn Iterator<Item = SendRequest<'_, Self>>,
+        requests: &mut impl Iterator<Item = SendRequest<'a, Self>>,
     ) -> Result<()> {
         qp.post_send(requests)
     }
 
-    fn post_send_all(
+    fn post_send_all<'a>(
         &self,
         qp: &Arc<Qp>,
-        requests: &mut dyn ExactSizeIterator<Item = SendRequest<'_, Self>>,
+        requests: &mut impl ExactSizeIterator<Item = SendRequest<'a, Self>>,
     ) -> Result<()> {
         qp.post_send_all(requests)
     }
 
-    fn post_recv(
+    fn post_recv<'a>(
         &self,
         qp: &Arc<Qp>,
-        requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
+        requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
         qp.post_recv(requests)
     }

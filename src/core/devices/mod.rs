@@ -36,8 +36,11 @@ const MODALIAS: usize = 512;
 pub struct Surroundings<'a> {
     /// Where devices are looked for.
     pub places: Places,
-    /// The providers that have registered so far.
+    /// Those of the library's own providers that come first, and the providers that have
+    /// registered so far.
     pub drivers: &'a dyn Fn() -> Vec<Driver>,
+    /// Those of the library's own that come after all that can be loaded.
+    pub last: &'a dyn Fn() -> Vec<Driver>,
     /// Loads all providers; each registers while this runs.
     pub load: &'a dyn Fn(),
     /// Which devices in user space there are to be.
@@ -71,9 +74,14 @@ static DEVICES: Devices = Devices::new();
 /// permitted: both only where there is no device in user space. ENOMEM, EMFILE, ENFILE.
 pub fn all() -> Result<Vec<HeldDevice>> {
     drivers::keep();
+    let preferred = config::trusted(load::built_in::VARIABLE);
     DEVICES.refresh(&Surroundings {
         places: Places::system(),
-        drivers: &drivers::registered,
+        drivers: &|| {
+            let own = load::built_in::first(preferred.as_deref());
+            own.into_iter().chain(drivers::registered()).collect()
+        },
+        last: &|| load::built_in::last(preferred.as_deref()),
         load: &|| load::all(&named_by_user()),
         user: &|| uroce::list::devices(config::trusted(uroce::config::VARIABLE).as_deref()),
         make: &uroce::list::make,
@@ -154,12 +162,15 @@ impl Devices {
         let (mut new, gone) = reconcile(&mut list, scan.devices);
         // While another thread loads, only some of the providers are there to choose from.
         if self.loaded.load(Ordering::Relaxed) || self.loading.load(Ordering::Relaxed) == 0 {
-            new = attach(&mut list, new, from)?;
+            new = attach(&mut list, new, from.drivers, from)?;
         }
         if !new.is_empty() && !self.loaded.load(Ordering::Relaxed) {
             self.load(&mut list, from);
             new.retain(|found| !knows(&list, found));
-            new = attach(&mut list, new, from)?;
+            new = attach(&mut list, new, from.drivers, from)?;
+        }
+        if self.loaded.load(Ordering::Relaxed) {
+            new = attach(&mut list, new, from.last, from)?;
         }
         let held = list.clone();
         drop(list);
@@ -209,17 +220,18 @@ fn knows(list: &[HeldDevice], found: &Found) -> bool {
     list.iter().any(|held| is(held, found))
 }
 
-/// Puts every device that a registered provider takes at the front of the list, in the kernel's
+/// Puts every device that one of these providers takes at the front of the list, in the kernel's
 /// order. Returns the others.
 fn attach(
     list: &mut Vec<HeldDevice>,
     new: Vec<Found>,
+    drivers: &dyn Fn() -> Vec<Driver>,
     from: &Surroundings<'_>,
 ) -> Result<Vec<Found>> {
     if new.is_empty() {
         return Ok(new);
     }
-    let drivers = (from.drivers)();
+    let drivers = drivers();
     let (mut taken, mut rest) = (Vec::new(), Vec::new());
     for found in new {
         let dev_path = from.places.class_path(&found.sysfs_name);

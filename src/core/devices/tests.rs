@@ -29,6 +29,7 @@ fn nothing() -> Surroundings<'static> {
             netlink: false,
         },
         drivers: &Vec::new,
+        last: &Vec::new,
         load: &|| (),
         user: &Listing::default,
         make: &|_| Err(Errno::NOSYS),
@@ -70,6 +71,22 @@ fn pointers(held: &[HeldDevice]) -> Vec<usize> {
     held.iter()
         .map(|held| held.device().as_ptr().addr())
         .collect()
+}
+
+#[test]
+fn a_provider_of_the_last_resort_waits_for_the_others() {
+    let _alone = ALONE.lock();
+    let (tree, devices) = (Tree::new(), Devices::new());
+    tree.add(&Shown::default());
+    let loads = Cell::new(0);
+    let from = Surroundings {
+        places: tree.places(),
+        last: &|| vec![takes_all()],
+        load: &|| loads.set(loads.get() + 1),
+        ..nothing()
+    };
+    assert_eq!(devices.refresh(&from).unwrap().len(), 1);
+    assert_eq!(loads.get(), 1, "the others were loaded first");
 }
 
 #[test]

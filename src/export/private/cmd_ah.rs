@@ -5,35 +5,13 @@ use crate::{export::ret, symver};
 use kit::{
     abi::{
         handle::{Ah, Pd, Qp},
-        kernel::{ib_uverbs_ah_attr, ib_uverbs_create_ah, ib_uverbs_global_route},
+        kernel::ib_uverbs_create_ah,
         *,
     },
     errno::Errno,
     uverbs::{Driver, ah},
 };
 use std::ffi::{c_int, c_void};
-
-/// An address as the kernel has it.
-fn address(attr: &ibv_ah_attr) -> ib_uverbs_ah_attr {
-    ib_uverbs_ah_attr {
-        grh: ib_uverbs_global_route {
-            // SAFETY: a GID is 16 bytes whichever way it is looked at.
-            dgid: unsafe { attr.grh.dgid.raw },
-            flow_label: attr.grh.flow_label,
-            sgid_index: attr.grh.sgid_index,
-            hop_limit: attr.grh.hop_limit,
-            traffic_class: attr.grh.traffic_class,
-            reserved: 0,
-        },
-        dlid: attr.dlid,
-        sl: attr.sl,
-        src_path_bits: attr.src_path_bits,
-        static_rate: attr.static_rate,
-        is_global: attr.is_global,
-        port_num: attr.port_num,
-        reserved: 0,
-    }
-}
 
 unsafe extern "C" fn create_ah(
     pd: *mut ibv_pd,
@@ -51,7 +29,7 @@ unsafe extern "C" fn create_ah(
             let resp = bytes(resp, resp_size);
             let mut driver = Driver::buffers::<ib_uverbs_create_ah>(&mut [], resp)?;
             let ctx = pd.ctx();
-            new.handle = ah::create_ah(&ctx, pd.number(), name, address(attr), &mut driver)?;
+            new.handle = ah::create_ah(&ctx, pd.number(), name, attr.into(), &mut driver)?;
             new.context = ctx.as_ptr();
             Ok(())
         })

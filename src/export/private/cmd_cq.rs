@@ -212,26 +212,6 @@ unsafe extern "C" fn modify_cq(
 }
 symver!(modify_cq => "ibv_cmd_modify_cq", "IBVERBS_PRIVATE_34");
 
-fn completion(wc: &ib_uverbs_wc) -> ibv_wc {
-    ibv_wc {
-        wr_id: wc.wr_id,
-        status: wc.status,
-        opcode: wc.opcode,
-        vendor_err: wc.vendor_err,
-        byte_len: wc.byte_len,
-        imm: ibv_wc_imm {
-            invalidated_rkey: wc.ex,
-        },
-        qp_num: wc.qp_num,
-        src_qp: wc.src_qp,
-        wc_flags: wc.wc_flags,
-        pkey_index: wc.pkey_index,
-        slid: wc.slid,
-        sl: wc.sl,
-        dlid_path_bits: wc.dlid_path_bits,
-    }
-}
-
 unsafe extern "C" fn poll_cq(queue: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> c_int {
     // SAFETY: the provider passes a live queue, and room for so many completions.
     ret::count(unsafe {
@@ -239,7 +219,7 @@ unsafe extern "C" fn poll_cq(queue: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc
             let most = usize::try_from(entries).map_err(|_| Errno::INVAL)?;
             let room = ret::not_null(wc)?;
             let found = cq::poll_cq(&h.ctx(), h.number(), most, |i, wc| {
-                room.add(i).write(completion(wc));
+                room.add(i).write(ibv_wc::from(*wc));
             })?;
             c_int::try_from(found).map_err(|_| Errno::OVERFLOW)
         })

@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, ffi::OsStr, fs::File, io::Write, path::Path, pr
 
 use anyhow::{Context, Result, bail};
 
+use crate::suites::PREFER_PLUGIN;
+
 use super::{
     callgrind,
     programs::Bench,
@@ -107,7 +109,9 @@ fn one_round(bench: &Bench, round: usize) -> Result<Vec<Figure>> {
 
 impl Run {
     fn env<'a>(&self, library_dir: &'a OsStr) -> Vec<(&'static str, &'a OsStr)> {
-        let mut env = vec![("LD_LIBRARY_PATH", library_dir)];
+        // Both libraries over one provider, the C plugin.
+        let plugin = (PREFER_PLUGIN, OsStr::new("all"));
+        let mut env = vec![("LD_LIBRARY_PATH", library_dir), plugin];
         if self.fork_safe {
             env.push((FORK_SAFE, OsStr::new("1")));
         }
@@ -183,7 +187,8 @@ fn peak(bench: &Bench, side: Side) -> Result<Figure> {
     let mut command = Command::new(bench.program("peak"));
     command
         .arg("ibv_devices")
-        .env("LD_LIBRARY_PATH", bench.library_dir(side));
+        .env("LD_LIBRARY_PATH", bench.library_dir(side))
+        .env(PREFER_PLUGIN, "all");
     let text = output(&mut command)?;
     if !text.contains(DEVICE) {
         bail!("ibv_devices did not list {DEVICE}: {text}");

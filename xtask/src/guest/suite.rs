@@ -62,13 +62,12 @@ fn one(dir: &Path, ours: Option<&Path>, label: &str) -> Result<()> {
         ctests::run_programs(&library, run, dir)?;
         return list.complete();
     }
-    let write = run.write.then_some(("IBVERBS_FORCE_WRITE", "1"));
     let place = Place {
         dir,
         room: Path::new("/run"),
         library: &library,
         target: &suites::rxe(Path::new(HELPERS)),
-        env: write.into_iter().collect(),
+        env: run.env(),
     };
     programs(&place, label, &suite.kind)
 }

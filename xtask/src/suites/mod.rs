@@ -169,6 +169,8 @@ pub struct Suite {
     pub kind: Kind,
     /// Run a second time over the write() command interface.
     pub both_paths: bool,
+    /// Run a second time over the library's own provider for the device.
+    pub built_in: bool,
     /// Suites of one boot share a number; a boot takes 20 seconds.
     pub boot: u8,
 }
@@ -180,6 +182,7 @@ pub const SUITES: &[Suite] = &[
             connection_manager: false,
         },
         both_paths: true,
+        built_in: true,
         boot: 1,
     },
     Suite {
@@ -188,36 +191,42 @@ pub const SUITES: &[Suite] = &[
             connection_manager: true,
         },
         both_paths: true,
+        built_in: true,
         boot: 1,
     },
     Suite {
         name: "pingpong",
         kind: Kind::Cases(pingpong::cases),
         both_paths: true,
+        built_in: true,
         boot: 1,
     },
     Suite {
         name: "perftest",
         kind: Kind::Cases(perftest::cases),
         both_paths: false,
+        built_in: true,
         boot: 2,
     },
     Suite {
         name: "rdmacm",
         kind: Kind::Cases(rdmacm::cases),
         both_paths: false,
+        built_in: true,
         boot: 2,
     },
     Suite {
         name: "ucx",
         kind: Kind::Cases(ucx::cases),
         both_paths: false,
+        built_in: true,
         boot: 2,
     },
     Suite {
         name: "mpi",
         kind: Kind::Cases(mpi::cases),
         both_paths: false,
+        built_in: false,
         boot: 2,
     },
     // Last of its boot: it takes the Ethernet pair apart for a while.
@@ -225,12 +234,14 @@ pub const SUITES: &[Suite] = &[
         name: UROCE_RXE,
         kind: Kind::TwoHosts(uroce_rxe::cases),
         both_paths: false,
+        built_in: false,
         boot: 2,
     },
     Suite {
         name: "c-tests",
         kind: Kind::CTests,
         both_paths: true,
+        built_in: true,
         boot: 3,
     },
 ];
@@ -241,11 +252,27 @@ pub struct Run {
     pub suite: &'static str,
     pub stock: bool,
     pub write: bool,
+    /// Over the library's own provider, not the C plugin.
+    pub built_in: bool,
 }
 
+/// Names providers of which the C plugin is to be taken, where the library has one of its own.
+pub const PREFER_PLUGIN: &str = "IBVERBS_PREFER_PLUGIN";
+
 impl Run {
+    /// What programs are run with, beside the library.
+    pub fn env(self) -> Vec<(&'static str, &'static str)> {
+        let write = self.write.then_some(("IBVERBS_FORCE_WRITE", "1"));
+        let plugin = (!self.built_in).then_some((PREFER_PLUGIN, "all"));
+        write.into_iter().chain(plugin).collect()
+    }
+
     pub fn label(self) -> String {
-        let write = if self.write { ".write" } else { "" };
+        let write = match (self.write, self.built_in) {
+            (_, true) => ".rust",
+            (true, _) => ".write",
+            _ => "",
+        };
         let stock = if self.stock { ".stock" } else { "" };
         format!("{}{write}{stock}", self.suite)
     }
@@ -253,10 +280,11 @@ impl Run {
     pub fn from_label(label: &str) -> Option<(Self, &'static Suite)> {
         let (name, rest) = label.split_once('.').unwrap_or((label, ""));
         let suite = SUITES.iter().find(|suite| suite.name == name)?;
-        let (stock, write) = match rest {
-            "" => (false, false),
-            "write" => (false, true),
-            "stock" => (true, false),
+        let (stock, write, built_in) = match rest {
+            "" => (false, false, false),
+            "write" => (false, true, false),
+            "stock" => (true, false, false),
+            "rust" => (false, false, true),
             _ => return None,
         };
         Some((
@@ -264,6 +292,7 @@ impl Run {
                 suite: suite.name,
                 stock,
                 write,
+                built_in,
             },
             suite,
         ))
@@ -279,11 +308,19 @@ mod tests {
     #[test]
     fn labels_are_read_as_they_were_written() {
         for suite in SUITES {
-            for (stock, write) in [(false, false), (false, true), (true, false)] {
+            let none = [false; 3];
+            let ways = [
+                none,
+                [true, false, false],
+                [false, true, false],
+                [false, false, true],
+            ];
+            for [stock, write, built_in] in ways {
                 let run = Run {
                     suite: suite.name,
                     stock,
                     write,
+                    built_in,
                 };
                 let read = Run::from_label(&run.label()).map(|(run, _)| run);
                 assert_eq!(read, Some(run));

@@ -37,7 +37,7 @@ pub struct ibv_data_buf {
 layout!(ibv_data_buf, 16, { addr: 0, length: 8 });
 
 /// `struct ibv_sge`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub struct ibv_sge {
     pub addr: u64,

@@ -15,6 +15,7 @@
 
 mod command;
 mod edges;
+mod kernel;
 mod request;
 #[allow(unsafe_code, reason = "the shims speak with C")]
 mod shim;
@@ -22,8 +23,9 @@ mod steering;
 
 pub use command::is_command;
 pub use edges::Edges;
+pub use kernel::{KernelProvider, Numbered};
 pub use request::{Bind, BindInfo, Data, Inline, ReceiveRequest, SendRequest, Tso};
-pub use shim::{Device, DeviceSpec, Opened, Pieces};
+pub use shim::{Commands, Device, DeviceSpec, Opened, Pieces, driver};
 pub use steering::{FlowInit, FlowPart, Rss, WqChange, WqInit};
 
 use crate::abi::*;
@@ -68,6 +70,9 @@ pub struct CqInit<'a> {
     pub vector: u32,
     /// `IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN`.
     pub ignore_overrun: bool,
+    /// What the application wants to read of completions, if the queue is an extended one: bits
+    /// of `enum ibv_create_cq_wc_flags` that the shim has readers for.
+    pub readers: Option<u64>,
 }
 
 /// A completion with what extended queues tell beyond `ibv_wc`.
@@ -152,7 +157,7 @@ pub struct QpInit<'a, P: Provider> {
 /// (the provider may hold references to it a little longer). Methods that a provider leaves out
 /// answer EOPNOTSUPP.
 #[allow(unused_variables, reason = "the names document the defaults")]
-pub trait Provider: Edges + Sized + Send + Sync + 'static {
+pub trait Provider: Sized + Send + Sync + 'static {
     /// Protection domain.
     type Pd: Send + Sync + 'static;
     /// Memory region.
@@ -188,6 +193,11 @@ pub trait Provider: Edges + Sized + Send + Sync + 'static {
     /// none of their verbs is called any more. The shims' references to the provider and its
     /// [`Edges`] are dropped afterwards, those to objects that were left never.
     fn close(&self) {}
+    /// The number that C shows of an object (`handle`), which is the kernel's for a kernel device.
+    /// `None` leaves it at 0, or at the number of a queue pair or shared receive queue.
+    fn number(&self, object: Numbered<'_, Self>) -> Option<u32> {
+        None
+    }
 
     /// ibv_query_device_ex(3). `attr` is all zeros.
     ///
@@ -417,10 +427,10 @@ pub trait Provider: Edges + Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// EINVAL, ENOMEM as its page says.
-    fn post_srq_recv(
+    fn post_srq_recv<'a>(
         &self,
         srq: &Arc<Self::Srq>,
-        requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
+        requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
         Err(Errno::OPNOTSUPP)
     }
@@ -458,29 +468,29 @@ pub trait Provider: Edges + Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// EINVAL, ENOMEM as its page says.
-    fn post_send(
+    fn post_send<'a>(
         &self,
         qp: &Arc<Self::Qp>,
-        requests: &mut dyn Iterator<Item = SendRequest<'_, Self>>,
+        requests: &mut impl Iterator<Item = SendRequest<'a, Self>>,
     ) -> Result<()>;
     /// ibv_wr_complete(3): posts all of the requests, of which there is at least one, or none.
     /// Data to copy stands in memory of the shim's ([`Inline::Bytes`]).
     ///
     /// # Errors
     /// EINVAL, ENOMEM as for ibv_post_send(3); then none is posted.
-    fn post_send_all(
+    fn post_send_all<'a>(
         &self,
         qp: &Arc<Self::Qp>,
-        requests: &mut dyn ExactSizeIterator<Item = SendRequest<'_, Self>>,
+        requests: &mut impl ExactSizeIterator<Item = SendRequest<'a, Self>>,
     ) -> Result<()>;
     /// ibv_post_recv(3). As for [`Provider::post_srq_recv`].
     ///
     /// # Errors
     /// EINVAL, ENOMEM as its page says.
-    fn post_recv(
+    fn post_recv<'a>(
         &self,
         qp: &Arc<Self::Qp>,
-        requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
+        requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()>;
     /// ibv_attach_mcast(3).
     ///

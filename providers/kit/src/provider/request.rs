@@ -47,6 +47,8 @@ pub enum Data<'a> {
 
 /// What a window is bound to.
 pub struct BindInfo<'a, P: Provider> {
+    /// The R_Key that the window shows (`ibv_mw.rkey`).
+    pub key: u32,
     /// The region; `None` unbinds.
     pub mr: Option<&'a Arc<P::Mr>>,
     /// First byte.

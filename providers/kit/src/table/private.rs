@@ -3,9 +3,10 @@
 use super::Table;
 use crate::abi::{verbs_context, verbs_context_ops};
 use crate::provider::Edges;
+use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 /// What stands behind `verbs_context::priv`. Providers never look inside.
 pub struct Private {
@@ -15,6 +16,10 @@ pub struct Private {
     pub imported: AtomicBool,
     /// The kernel carries write commands inside its ioctl interface.
     pub ioctl_write: AtomicBool,
+    /// Number of the command descriptor, -1 without one and once the context is closed.
+    cmd_fd: AtomicI32,
+    /// Number of the descriptor for asynchronous events, -1 while there is none.
+    async_fd: AtomicI32,
     /// One bit a command: the kernel answered that it has no such ioctl.
     unsupported: [AtomicU64; 2],
     /// The provider, if it is one in user space.
@@ -33,6 +38,8 @@ impl Private {
             driver_id,
             imported: AtomicBool::new(false),
             ioctl_write: AtomicBool::new(false),
+            cmd_fd: AtomicI32::new(-1),
+            async_fd: AtomicI32::new(-1),
             unsupported: [AtomicU64::new(0), AtomicU64::new(0)],
             edges: OnceLock::new(),
             verbs: Table::new(),
@@ -78,6 +85,26 @@ impl Private {
     /// Notes the provider of a context that is being opened. The first one stays.
     pub fn set_edges(&self, edges: Arc<dyn Edges>) {
         self.edges.get_or_init(|| edges);
+    }
+
+    /// Number of the command descriptor, -1 when there is none to be used (any more).
+    pub fn cmd_fd(&self) -> c_int {
+        self.cmd_fd.load(Ordering::Relaxed)
+    }
+
+    /// Number of the descriptor for asynchronous events, -1 when there is none (any more).
+    pub fn async_fd(&self) -> c_int {
+        self.async_fd.load(Ordering::Relaxed)
+    }
+
+    /// Notes the command descriptor, which the context owns.
+    pub(crate) fn set_cmd_fd(&self, fd: c_int) {
+        self.cmd_fd.store(fd, Ordering::Relaxed);
+    }
+
+    /// Notes the descriptor for asynchronous events, which the context owns.
+    pub(crate) fn set_async_fd(&self, fd: c_int) {
+        self.async_fd.store(fd, Ordering::Relaxed);
     }
 
     /// Whether the kernel has already refused the ioctl of this command (a slot number below 128).

@@ -3,13 +3,36 @@
 
 use super::destroy::{Method, destroy};
 use super::{Driver, Kernel, destroyed, write};
+use crate::abi::ibv_ah_attr;
 use crate::abi::kernel::ioctl::*;
 use crate::abi::kernel::{
     ib_uverbs_ah_attr, ib_uverbs_attach_mcast, ib_uverbs_create_ah, ib_uverbs_destroy_ah,
-    ib_uverbs_detach_mcast,
+    ib_uverbs_detach_mcast, ib_uverbs_global_route,
 };
 use crate::errno::Result;
 use crate::table::slot;
+
+impl From<&ibv_ah_attr> for ib_uverbs_ah_attr {
+    fn from(attr: &ibv_ah_attr) -> Self {
+        Self {
+            grh: ib_uverbs_global_route {
+                dgid: attr.grh.dgid.bytes(),
+                flow_label: attr.grh.flow_label,
+                sgid_index: attr.grh.sgid_index,
+                hop_limit: attr.grh.hop_limit,
+                traffic_class: attr.grh.traffic_class,
+                reserved: 0,
+            },
+            dlid: attr.dlid,
+            sl: attr.sl,
+            src_path_bits: attr.src_path_bits,
+            static_rate: attr.static_rate,
+            is_global: attr.is_global,
+            port_num: attr.port_num,
+            reserved: 0,
+        }
+    }
+}
 
 /// Makes an address handle; answers its handle. `user_handle` is what the kernel calls it.
 ///

@@ -5,7 +5,7 @@ use super::{Driver, Kernel, write_parts};
 use crate::abi::handle::Posted;
 use crate::abi::kernel::*;
 use crate::errno::{Errno, Result};
-use crate::sys::command::WriteCommand;
+use crate::sys::{command::WriteCommand, write::Request};
 use bytemuck::Pod;
 use core::mem::size_of;
 
@@ -195,3 +195,36 @@ pub fn post_srq_recv<'a, K: Kernel + ?Sized, P: Copy>(
     };
     post(kernel, requests, command, |answer| answer.bad_wr)
 }
+
+/// Tells the kernel that a mapped queue of this queue pair has new requests: the command that posts
+/// none.
+///
+/// # Errors
+/// The kernel's own errno.
+pub fn ring_doorbell<K: Kernel + ?Sized>(kernel: &K, qp: u32) -> Result<()> {
+    let command = ib_uverbs_post_send {
+        response: 0,
+        qp_handle: qp,
+        wr_count: 0,
+        sge_count: 0,
+        wqe_size: BYTES,
+    };
+    // Written, which is the kernel's shortest way. It refuses a process whose credentials have
+    // changed since the device was opened; the ioctl does not.
+    let mut buf = [0; ib_uverbs_post_send::FRONT];
+    let mut resp = [0; size_of::<ib_uverbs_post_send_resp>()];
+    let (_, place) = buf.split_at_mut(ib_uverbs_post_send::HEADER);
+    place.copy_from_slice(bytemuck::bytes_of(&command));
+    let (core, room) = (size_of_val(&command), resp.len());
+    let request = &mut Request::new::<ib_uverbs_post_send>(&mut buf, core, &mut resp, room)?;
+    match kernel.write(request) {
+        Err(e) if e.raw() == libc::EACCES => {
+            super::write(kernel, &command, &mut Driver::none()).map(|_| ())
+        }
+        answer => answer,
+    }
+}
+
+/// Bytes of a request, as the command without requests has to say too.
+#[expect(clippy::cast_possible_truncation, reason = "128")]
+const BYTES: u32 = size_of::<ib_uverbs_send_wr>() as u32;

@@ -367,6 +367,7 @@ impl Device {
             channel: channel.as_ref().map(OwnedFd::as_fd),
             vector: 0,
             ignore_overrun: false,
+            readers: None,
         };
         let (cq, _) = context.create_cq(&init).expect("queue");
         let cq = Arc::new(cq);

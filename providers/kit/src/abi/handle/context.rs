@@ -14,6 +14,7 @@ use core::{
     ptr::NonNull,
 };
 use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::sync::Arc;
 
 type CreateFlow = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_flow_attr) -> *mut ibv_flow;
 type DestroyFlow = unsafe extern "C" fn(*mut ibv_flow) -> c_int;
@@ -53,18 +54,19 @@ impl Ctx<'_> {
         cmd_fd: Option<OwnedFd>,
         driver_id: u32,
     ) {
-        let private = Box::into_raw(Box::new(Private::new(driver_id)));
+        let private = Arc::new(Private::new(driver_id));
         // SAFETY: vouched for by the caller.
         unsafe {
             let public = &raw mut (*context).context;
             (*public).device = device.as_ptr();
             (*public).cmd_fd = cmd_fd.map_or(-1, IntoRawFd::into_raw_fd);
+            private.set_cmd_fd((*public).cmd_fd);
             (*public).async_fd = -1;
             (*public).abi_compat = core::ptr::without_provenance_mut(usize::MAX);
             pthread::init_mutex(&raw mut (*public).mutex);
             (*context).sz = size_of::<verbs_context>();
-            (*context).priv_ = private.cast();
-            (*private).verbs.show(context);
+            private.verbs.show(context);
+            (*context).priv_ = Arc::into_raw(private).cast_mut().cast();
         }
     }
 
@@ -76,6 +78,12 @@ impl Ctx<'_> {
         // SAFETY: vouched for by the caller; descriptors of the context are its own.
         unsafe {
             let public = &raw mut (*context).context;
+            let private = core::mem::replace(&mut (*context).priv_, core::ptr::null_mut());
+            if !private.is_null() {
+                let private = Arc::from_raw(private.cast_const().cast::<Private>());
+                private.set_cmd_fd(-1);
+                private.set_async_fd(-1);
+            }
             for fd in [(*public).cmd_fd, (*public).async_fd] {
                 if fd >= 0 {
                     drop(OwnedFd::from_raw_fd(fd));
@@ -83,10 +91,6 @@ impl Ctx<'_> {
             }
             (*public).cmd_fd = -1;
             (*public).async_fd = -1;
-            let private = core::mem::replace(&mut (*context).priv_, core::ptr::null_mut());
-            if !private.is_null() {
-                drop(Box::from_raw(private.cast::<Private>()));
-            }
             pthread::destroy_mutex(&raw mut (*public).mutex);
         }
     }
@@ -143,6 +147,16 @@ impl<'a> Ctx<'a> {
         unsafe { &*(*self.verbs()).priv_.cast::<Private>() }
     }
 
+    /// The library's own part, to be kept longer than the context.
+    pub(crate) fn share_private(self) -> Arc<Private> {
+        // SAFETY: `init` made the pointer out of an `Arc`, of which the context holds a count.
+        unsafe {
+            let private = (*self.verbs()).priv_.cast_const().cast::<Private>();
+            Arc::increment_strong_count(private);
+            Arc::from_raw(private)
+        }
+    }
+
     /// Completes the public members of a context that the provider has just opened.
     ///
     /// # Safety
@@ -195,8 +209,10 @@ impl<'a> Ctx<'a> {
 
     /// Gives the context its descriptor for asynchronous events, while nobody else uses it.
     pub fn set_async_fd(self, fd: OwnedFd) {
+        let fd = fd.into_raw_fd();
+        self.private().set_async_fd(fd);
         // SAFETY: as above; the context owns the descriptor from here on.
-        unsafe { (*self.raw.as_ptr()).async_fd = fd.into_raw_fd() }
+        unsafe { (*self.raw.as_ptr()).async_fd = fd }
     }
 
     /// The command descriptor.

@@ -6,7 +6,7 @@ use super::object::{Hold, New, Side};
 use super::pd::Domain;
 use crate::abi::*;
 use crate::errno::Errno;
-use crate::provider::Provider;
+use crate::provider::{Numbered, Provider};
 use core::ffi::c_int;
 use std::sync::Arc;
 
@@ -33,6 +33,9 @@ pub(super) unsafe extern "C" fn create_ah<P: Provider>(
             let object = domain.object;
             let ah = Arc::new(domain.provider.create_ah(&object.side.pd, attr)?);
             new.c().pd = pd;
+            if let Some(number) = domain.provider.number(Numbered::Ah(&*ah)) {
+                new.c().handle = number;
+            }
             Ok(new.finish(Address {
                 ah,
                 _pd: object.uses.hold(),

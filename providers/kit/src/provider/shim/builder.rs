@@ -323,11 +323,12 @@ unsafe extern "C" fn bind_mw<P: Provider>(
         step::<P>(qp, |pair, work, _| {
             let window = pair.context.object::<Window<P>>(mw)?;
             let info = info.as_ref().ok_or(Errno::INVAL)?;
-            let info = bind_info(pair.context, info)?;
+            let info = bind_info(pair.context, mw, info)?;
             work.set_bind(Binding {
                 mw: Arc::clone(&window.side.mw),
                 rkey,
                 mr: info.mr.cloned(),
+                key: info.key,
                 address: info.address,
                 length: info.length,
                 access: info.access,

@@ -1,18 +1,20 @@
 //! An open context of a provider, and how the shims find it.
 
+use super::Commands;
 use super::object::{Object, Side, Uses, free};
 use super::table;
 use crate::abi::handle::{Ctx, DeviceRef, hold, release};
 use crate::abi::{ibv_context, verbs_context};
 use crate::errno::{Errno, Result};
-use crate::provider::{Opened, Provider, command};
+use crate::provider::{Edges, KernelProvider, Opened, Provider, command};
 use crate::sys::memory;
 use crate::table::Table;
+use crate::uverbs;
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::mem::offset_of;
 use core::ptr::addr_of_mut;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// The block of a context: the C structure first.
@@ -155,7 +157,7 @@ impl<'a, P: Provider, R: Side> Subject<'a, P, R> {
 ///
 /// # Errors
 /// ENOMEM.
-pub(super) fn open<P: Provider>(
+pub(super) fn open<P: Provider + Edges>(
     device: DeviceRef<'_>,
     opened: Opened<P>,
 ) -> Result<*mut verbs_context> {
@@ -182,6 +184,61 @@ pub(super) fn open<P: Provider>(
     }
 }
 
+/// Makes the context of a kernel device, whose command descriptor is given away.
+///
+/// # Errors
+/// ENOMEM, the kernel's errno, the provider's.
+pub(super) fn open_kernel<P: KernelProvider>(
+    device: DeviceRef<'_>,
+    cmd_fd: OwnedFd,
+) -> Result<*mut verbs_context> {
+    let block = memory::zeroed(size_of::<Context<P>>())?.cast::<Context<P>>();
+    // SAFETY: the block is new, large enough and zeroed; each of its members is made ready once,
+    // before anybody else knows it, and what was made ready is undone before it is freed.
+    unsafe {
+        let context = block.cast::<verbs_context>();
+        Ctx::init(context, device, Some(cmd_fd), P::DRIVER);
+        hold(device);
+        addr_of_mut!((*block).uses).write(Uses::new());
+        addr_of_mut!((*block).provider).write(UnsafeCell::new(None));
+        let opened = Ctx::from_raw(&raw mut (*context).context).and_then(begin::<P>);
+        match opened {
+            Ok(provider) => {
+                *(*block).provider.get() = Some(Arc::new(provider));
+                let ops = table::<P>();
+                Ctx::from_raw(&raw mut (*context).context)?
+                    .table()
+                    .set(context, &raw const ops);
+                Ok(context)
+            }
+            Err(e) => {
+                Ctx::uninit(context);
+                memory::free(block.cast());
+                release(device);
+                Err(e)
+            }
+        }
+    }
+}
+
+/// Has the kernel make its part of the context, and the provider its own.
+fn begin<P: KernelProvider>(ctx: Ctx<'_>) -> Result<P> {
+    uverbs::choose_paths(&ctx);
+    let told = uverbs::context::get_context(&ctx, &mut uverbs::Driver::none())?;
+    if let Some(fd) = told.async_fd {
+        ctx.set_async_fd(fd);
+    }
+    // SAFETY: nobody else knows the context yet; its device is held.
+    unsafe {
+        (*ctx.as_ptr()).num_comp_vectors = told.num_comp_vectors;
+        if let Some(support) = told.core_support {
+            (*ctx.device()).core_support = support;
+        }
+    }
+    let vectors = u32::try_from(told.num_comp_vectors).map_err(|_| Errno::PROTO)?;
+    P::open(Commands::of(ctx), vectors)
+}
+
 /// ibv_close_device(3). Objects that the application has left keep the block of the context:
 /// their verbs answer EINVAL from now on, or EOPNOTSUPP where they are called through the context.
 pub(super) unsafe extern "C" fn free_context<P: Provider>(raw: *mut ibv_context) {
@@ -197,7 +254,8 @@ pub(super) unsafe extern "C" fn free_context<P: Provider>(raw: *mut ibv_context)
         if let Some(provider) = (*context.provider.get()).take() {
             provider.close();
         }
-        if (*raw).cmd_fd >= 0 {
+        let of_kernel = Ctx::from_raw(raw).is_ok_and(|ctx| ctx.private().edges().is_none());
+        if (*raw).cmd_fd >= 0 && !of_kernel {
             command::forget(BorrowedFd::borrow_raw((*raw).cmd_fd));
         }
         Ctx::uninit(verbs);

@@ -8,7 +8,7 @@ use super::pd::Domain;
 use crate::abi::handle::{CompChannel, Cq};
 use crate::abi::*;
 use crate::errno::{Errno, Result};
-use crate::provider::{CqInit, Provider};
+use crate::provider::{CqInit, Numbered, Provider};
 use core::ffi::c_int;
 use std::sync::Arc;
 
@@ -66,7 +66,11 @@ unsafe fn create<P: Provider>(
         channel: channel.map(CompChannel::fd).transpose()?,
         vector: asked.vector,
         ignore_overrun: asked.ignore_overrun,
+        readers: asked.readers,
     })?;
+    if let Some(number) = provider.number(Numbered::Cq(&cq)) {
+        new.c().handle = number;
+    }
     new.c().cqe = c_int::try_from(entries).unwrap_or(c_int::MAX);
     if let Some(flags) = asked.readers {
         cq_ex::fill::<P>(new.c(), flags);

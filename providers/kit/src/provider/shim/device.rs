@@ -6,7 +6,7 @@ use crate::abi::{
     ibv_device, ibv_node_type, verbs_context, verbs_device, verbs_device_ops, verbs_sysfs_dev,
 };
 use crate::errno::{Errno, Result};
-use crate::provider::Provider;
+use crate::provider::{Edges, Provider};
 use core::ffi::{CStr, c_int, c_void};
 use core::mem::offset_of;
 use core::ptr::{addr_of, null, null_mut};
@@ -56,7 +56,7 @@ impl Device {
         clippy::new_ret_no_self,
         reason = "C shares the device by a count of references"
     )]
-    pub fn new<P: Provider>(
+    pub fn new<P: Provider + Edges>(
         spec: DeviceSpec,
         open: impl Fn() -> Result<Opened<P>> + Send + Sync + 'static,
     ) -> Result<HeldDevice> {

@@ -9,6 +9,7 @@
 mod ah;
 mod answer;
 mod builder;
+mod commands;
 mod context;
 mod counters;
 mod cq;
@@ -16,6 +17,7 @@ mod cq_ex;
 mod device;
 mod dm;
 mod flow;
+mod kernel;
 mod mr;
 mod mw;
 mod object;
@@ -34,7 +36,9 @@ mod xrcd;
 #[cfg(test)]
 mod tests;
 
+pub use commands::Commands;
 pub use device::{Device, DeviceSpec, Opened};
+pub use kernel::driver;
 pub use pieces::Pieces;
 
 use super::Provider;

@@ -6,7 +6,7 @@ use super::object::{Hold, New, Object, Side, Uses};
 use super::pd::Domain;
 use crate::abi::{kernel::*, *};
 use crate::errno::{Errno, Result};
-use crate::provider::{Keys, Provider, Rereg};
+use crate::provider::{Keys, Numbered, Provider, Rereg};
 use crate::sys::application::ApplicationMemory;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
@@ -44,6 +44,9 @@ pub(super) fn register<P: Provider>(
     let mut new = New::<Region<P>>::alloc(domain.context, None)?;
     let (mr, keys) = make(domain.provider, &domain.object.side.pd)?;
     let c = new.c();
+    if let Some(number) = domain.provider.number(Numbered::Mr(&mr)) {
+        c.ibv_mr.handle = number;
+    }
     c.ibv_mr.pd = domain.object.c();
     c.ibv_mr.addr = shown.addr;
     c.ibv_mr.length = shown.length;

@@ -8,7 +8,7 @@ use super::qp::Pair;
 use super::send::bind_info;
 use crate::abi::*;
 use crate::errno::Errno;
-use crate::provider::Provider;
+use crate::provider::{Numbered, Provider};
 use core::ffi::c_int;
 use std::sync::Arc;
 
@@ -40,6 +40,9 @@ pub(super) unsafe extern "C" fn alloc_mw<P: Provider>(
             c.pd = pd;
             c.rkey = rkey;
             c.type_ = mw_type;
+            if let Some(number) = domain.provider.number(Numbered::Mw(&mw)) {
+                c.handle = number;
+            }
             Ok(new.finish(Window {
                 mw: Arc::new(mw),
                 _pd: object.uses.hold(),
@@ -73,7 +76,7 @@ pub(super) unsafe extern "C" fn bind_mw<P: Provider>(
         Subject::<P, Window<P>>::from_raw(mw).and_then(|window| {
             let pair = window.context.object::<Pair<P>>(qp.cast())?;
             let bind = bind.as_ref().ok_or(Errno::INVAL)?;
-            let info = bind_info(window.context, &bind.bind_info)?;
+            let info = bind_info(window.context, mw, &bind.bind_info)?;
             (*mw).rkey = window.provider.bind_mw(
                 &pair.side.qp,
                 &window.object.side.mw,

@@ -6,7 +6,7 @@ use super::context::{Context, Subject};
 use super::object::{Allocator, Hold, New, Object, Side};
 use crate::abi::*;
 use crate::errno::{Errno, Result};
-use crate::provider::Provider;
+use crate::provider::{Numbered, Provider};
 use core::ffi::c_int;
 use std::sync::Arc;
 
@@ -45,8 +45,11 @@ pub(super) unsafe extern "C" fn alloc_pd<P: Provider>(context: *mut ibv_context)
     pointer(
         unsafe { Context::<P>::from_raw(context) }.and_then(|context| {
             let provider = context.provider()?;
-            let new = New::<Domain<P>>::alloc(context, None)?;
+            let mut new = New::<Domain<P>>::alloc(context, None)?;
             let pd = Arc::new(provider.alloc_pd()?);
+            if let Some(number) = provider.number(Numbered::Pd(&*pd)) {
+                new.c().handle = number;
+            }
             Ok(new.finish(Domain { pd, parent: None }))
         }),
     )

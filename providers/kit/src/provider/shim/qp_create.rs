@@ -13,7 +13,7 @@ use super::xrcd::Sharing;
 use crate::abi::handle::Qp;
 use crate::abi::*;
 use crate::errno::{Errno, Result};
-use crate::provider::{Provider, QpInit, Rss};
+use crate::provider::{Numbered, Provider, QpInit, Rss};
 use core::ffi::c_void;
 use core::ptr::null_mut;
 use std::sync::Arc;
@@ -256,7 +256,8 @@ fn create<P: Provider>(
             fields: rss.fields,
         }),
     })?;
-    note(&mut new, number);
+    let handle = provider.number(Numbered::Qp(&qp)).unwrap_or(number);
+    note(&mut new, number, handle);
     let qp = new.finish(Pair {
         qp: Arc::new(qp),
         sq_sig_all: asked.sq_sig_all,
@@ -300,12 +301,12 @@ fn fill<P: Provider>(new: &mut New<Pair<P>>, asked: &Asked<'_, P>) {
     }
 }
 
-/// Notes the number of the queue pair.
-fn note<P: Provider>(new: &mut New<Pair<P>>, number: u32) {
+/// Notes the numbers of the queue pair: on the wire, and where it was made.
+fn note<P: Provider>(new: &mut New<Pair<P>>, number: u32, handle: u32) {
     let qp: *mut ibv_qp = new.as_ptr().cast();
     // SAFETY: as in `fill`.
     unsafe {
-        (*qp).handle = number;
+        (*qp).handle = handle;
         (*qp).qp_num = number;
     }
 }
@@ -396,7 +397,7 @@ unsafe fn open<P: Provider>(context: &Context<P>, attr: &ibv_qp_open_attr) -> Re
         (*qp).state = IBV_QPS_UNKNOWN;
         Qp::init_events(qp);
     }
-    note(&mut new, attr.qp_num);
+    note(&mut new, attr.qp_num, attr.qp_num);
     let c = new.c();
     c.comp_mask = VERBS_QP_XRCD;
     c.xrcd = xrcd.c();

@@ -119,7 +119,7 @@ impl<'a, P: Provider> Sends<'a, P> {
             Ok(Bind {
                 mw: &window.side.mw,
                 rkey: bind.rkey,
-                info: bind_info(self.context, &bind.bind_info)?,
+                info: bind_info(self.context, bind.mw, &bind.bind_info)?,
             })
         }
     }
@@ -131,14 +131,17 @@ impl<'a, P: Provider> Sends<'a, P> {
 /// EINVAL for a region of another context.
 ///
 /// # Safety
-/// The region is live, or NULL.
+/// The region is live, or NULL; the window is live.
 pub(super) unsafe fn bind_info<'a, P: Provider>(
     context: &Context<P>,
+    mw: *mut ibv_mw,
     info: &ibv_mw_bind_info,
 ) -> Result<BindInfo<'a, P>> {
     // SAFETY: vouched for by the caller; every region lies in such a block.
     let region = unsafe { context.optional::<Region<P>>(info.mr.cast())? };
     Ok(BindInfo {
+        // SAFETY: vouched for by the caller.
+        key: unsafe { (*mw).rkey },
         mr: region.map(|region| &region.side.mr),
         address: info.addr,
         length: info.length,

@@ -10,7 +10,7 @@ use super::xrcd::Sharing;
 use crate::abi::handle::{Pd, Srq};
 use crate::abi::*;
 use crate::errno::{Errno, Result};
-use crate::provider::{Provider, SrqInit, XrcInit};
+use crate::provider::{Numbered, Provider, SrqInit, XrcInit};
 use core::ffi::c_int;
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ fn create<P: Provider>(
     *attr = answer;
     let c = new.c();
     c.srq.pd = domain.c();
-    c.srq.handle = number;
+    c.srq.handle = provider.number(Numbered::Srq(&srq)).unwrap_or(number);
     c.srq_num = number;
     c.srq_type = IBV_SRQT_BASIC;
     if let Some((xrcd, cq)) = xrc {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 pub(super) struct Binding<P: Provider> {
     pub(super) mw: Arc<P::Mw>,
     pub(super) rkey: u32,
+    pub(super) key: u32,
     pub(super) mr: Option<Arc<P::Mr>>,
     pub(super) address: u64,
     pub(super) length: u64,
@@ -222,6 +223,7 @@ fn view_of_binding<P: Provider>(bind: &Binding<P>) -> Bind<'_, P> {
         mw: &bind.mw,
         rkey: bind.rkey,
         info: BindInfo {
+            key: bind.key,
             mr: bind.mr.as_ref(),
             address: bind.address,
             length: bind.length,

@@ -431,10 +431,10 @@ impl Provider for Fake {
         self.state().may("destroy_srq".into())?;
         Ok(self.state().told.lock().unwrap().asynchronous)
     }
-    fn post_srq_recv(
+    fn post_srq_recv<'a>(
         &self,
         srq: &O<Queue>,
-        requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
+        requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
         self.state().may("post_srq_recv".into())?;
         srq.value.receive(requests)
@@ -483,10 +483,10 @@ impl Provider for Fake {
         self.state().may("destroy_qp".into())?;
         Ok(self.state().told.lock().unwrap().asynchronous)
     }
-    fn post_send(
+    fn post_send<'a>(
         &self,
         qp: &O<Queue>,
-        requests: &mut dyn Iterator<Item = SendRequest<'_, Self>>,
+        requests: &mut impl Iterator<Item = SendRequest<'a, Self>>,
     ) -> Result<()> {
         self.state().may("post_send".into())?;
         let mut sent = qp.value.sent.lock().unwrap();
@@ -495,10 +495,10 @@ impl Provider for Fake {
         }
         Ok(())
     }
-    fn post_send_all(
+    fn post_send_all<'a>(
         &self,
         qp: &O<Queue>,
-        requests: &mut dyn ExactSizeIterator<Item = SendRequest<'_, Self>>,
+        requests: &mut impl ExactSizeIterator<Item = SendRequest<'a, Self>>,
     ) -> Result<()> {
         self.state()
             .may(format!("post_send_all {}", requests.len()))?;
@@ -512,10 +512,10 @@ impl Provider for Fake {
         }
         Ok(())
     }
-    fn post_recv(
+    fn post_recv<'a>(
         &self,
         qp: &O<Queue>,
-        requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
+        requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
         self.state().may("post_recv".into())?;
         qp.value.receive(requests)

@@ -1,0 +1,160 @@
+#![forbid(unsafe_code)]
+//! The protocol of a ring's two indices.
+//!
+//! Both lie in the ring, from 0 to the mask; the ring is empty when they are equal, and full when
+//! the producer's is one behind the consumer's. Entries are written before the producer's index is
+//! released, and read before the consumer's is.
+
+use crate::errno::{Errno, Result};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// An index in shared memory.
+pub trait Index {
+    /// Reads what the other side released.
+    fn acquire(&self) -> u32;
+    /// Shows the other side how far this one is.
+    fn release(&self, value: u32);
+}
+
+impl Index for AtomicU32 {
+    #[inline]
+    fn acquire(&self) -> u32 {
+        self.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn release(&self, value: u32) {
+        self.store(value, Ordering::Release);
+    }
+}
+
+/// An index that was read, if it lies in the ring.
+///
+/// # Errors
+/// EIO if it does not.
+#[inline]
+fn inside(index: u32, mask: u32) -> Result<u32> {
+    if index > mask {
+        return Err(Errno::IO);
+    }
+    Ok(index)
+}
+
+/// The producer's side. Whoever uses it is the only producer.
+#[derive(Debug)]
+pub struct Producer {
+    /// The entry to be written next.
+    next: u32,
+    /// What the consumer's index was when it was last looked at.
+    seen: u32,
+    mask: u32,
+}
+
+impl Producer {
+    /// Goes on where the shared indices say.
+    ///
+    /// # Errors
+    /// EIO for an index outside of the ring.
+    pub fn new(producer: &impl Index, consumer: &impl Index, mask: u32) -> Result<Self> {
+        Ok(Self {
+            next: inside(producer.acquire(), mask)?,
+            seen: inside(consumer.acquire(), mask)?,
+            mask,
+        })
+    }
+
+    /// Whether an entry is free. The consumer's index is looked at only if none was.
+    ///
+    /// # Errors
+    /// EIO for an index outside of the ring.
+    #[inline]
+    pub fn has_room(&mut self, consumer: &impl Index) -> Result<bool> {
+        let after = self.next.wrapping_add(1) & self.mask;
+        if after != self.seen {
+            return Ok(true);
+        }
+        self.seen = inside(consumer.acquire(), self.mask)?;
+        Ok(after != self.seen)
+    }
+
+    /// The entry to be written.
+    #[inline]
+    #[must_use]
+    pub fn at(&self) -> u32 {
+        self.next
+    }
+
+    /// The entry is written.
+    #[inline]
+    pub fn step(&mut self) {
+        self.next = self.next.wrapping_add(1) & self.mask;
+    }
+
+    /// Forgets entries from `at` on, which were not published.
+    #[inline]
+    pub fn back_to(&mut self, at: u32) {
+        self.next = at & self.mask;
+    }
+
+    /// Hands all that is written to the consumer.
+    #[inline]
+    pub fn publish(&self, producer: &impl Index) {
+        producer.release(self.next);
+    }
+}
+
+/// The consumer's side. Whoever uses it is the only consumer.
+#[derive(Debug)]
+pub struct Consumer {
+    /// The entry to be read next.
+    next: u32,
+    /// What the producer's index was when it was last looked at.
+    seen: u32,
+    mask: u32,
+}
+
+impl Consumer {
+    /// Goes on where the shared indices say.
+    ///
+    /// # Errors
+    /// EIO for an index outside of the ring.
+    pub fn new(producer: &impl Index, consumer: &impl Index, mask: u32) -> Result<Self> {
+        Ok(Self {
+            next: inside(consumer.acquire(), mask)?,
+            seen: inside(producer.acquire(), mask)?,
+            mask,
+        })
+    }
+
+    /// Whether an entry is there. The producer's index is looked at only if none was.
+    ///
+    /// # Errors
+    /// EIO for an index outside of the ring.
+    #[inline]
+    pub fn has_entry(&mut self, producer: &impl Index) -> Result<bool> {
+        if self.next != self.seen {
+            return Ok(true);
+        }
+        self.seen = inside(producer.acquire(), self.mask)?;
+        Ok(self.next != self.seen)
+    }
+
+    /// The entry to be read.
+    #[inline]
+    #[must_use]
+    pub fn at(&self) -> u32 {
+        self.next
+    }
+
+    /// The entry is read.
+    #[inline]
+    pub fn step(&mut self) {
+        self.next = self.next.wrapping_add(1) & self.mask;
+    }
+
+    /// Gives all that is read back to the producer.
+    #[inline]
+    pub fn release(&self, consumer: &impl Index) {
+        consumer.release(self.next);
+    }
+}

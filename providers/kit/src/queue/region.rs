@@ -1,0 +1,100 @@
+//! Shared memory.
+
+use crate::errno::{Errno, Result};
+use core::ptr::{NonNull, null_mut};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// Memory that another party reads and writes too. It is never seen through a reference, save for
+/// atomics.
+pub struct Region(Arc<Bytes>);
+
+struct Bytes {
+    at: NonNull<u8>,
+    length: usize,
+    mapped: bool,
+}
+
+// SAFETY: the memory belongs to the value, and is used by atomics and by copies alone.
+unsafe impl Send for Bytes {}
+// SAFETY: as above.
+unsafe impl Sync for Bytes {}
+
+impl Region {
+    /// Maps `length` bytes at `offset` of a descriptor, shared, to be read and written.
+    ///
+    /// # Errors
+    /// EINVAL for no bytes; ENOMEM, and what else mmap(2) says.
+    pub fn map(fd: BorrowedFd<'_>, offset: u64, length: usize) -> Result<Self> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, of which nobody has a reference.
+        let at = unsafe { mmap(null_mut(), length, protection, MapFlags::SHARED, fd, offset) }?;
+        let at = NonNull::new(at.cast()).ok_or(Errno::NOMEM)?;
+        Ok(Self(Arc::new(Bytes {
+            at,
+            length,
+            mapped: true,
+        })))
+    }
+
+    /// Zeros that nobody maps, so that tests can be both sides.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn plain(length: usize) -> Result<Self> {
+        let at = crate::sys::memory::zeroed(length)?;
+        let at = NonNull::new(at.cast()).ok_or(Errno::NOMEM)?;
+        Ok(Self(Arc::new(Bytes {
+            at,
+            length,
+            mapped: false,
+        })))
+    }
+
+    /// The same memory again, for the other side in tests.
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub fn share(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.0.length
+    }
+
+    /// The place of `size` bytes at `offset`, if they lie in the region and `offset` is a multiple
+    /// of `align`.
+    ///
+    /// # Errors
+    /// EIO if they do not: what the kernel told of the region cannot be.
+    pub(super) fn place(&self, offset: usize, size: usize, align: usize) -> Result<NonNull<u8>> {
+        let end = offset.checked_add(size).ok_or(Errno::IO)?;
+        if end > self.0.length || !offset.is_multiple_of(align) {
+            return Err(Errno::IO);
+        }
+        // SAFETY: within the region.
+        let place = unsafe { self.0.at.add(offset) };
+        if !place.addr().get().is_multiple_of(align) {
+            return Err(Errno::IO);
+        }
+        Ok(place)
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        // SAFETY: nobody refers to the memory any more; it came from where it goes to.
+        unsafe {
+            if self.mapped {
+                // Nothing can be done about a failure, and nobody misses the memory.
+                let _ = munmap(self.at.as_ptr().cast(), self.length);
+            } else {
+                crate::sys::memory::free(self.at.as_ptr().cast());
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+#![forbid(unsafe_code)]
+//! Rings in plain memory, with a test as the other side; the protocol of the indices under loom.
+
+use super::index::{Consumer, Index, Producer};
+use super::*;
+use crate::errno::Errno;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use std::thread;
+
+const SHAPE: Shape = Shape {
+    producer: 0,
+    consumer: 64,
+    entries: 128,
+    log2_entry: 4,
+    mask: 3,
+};
+const LENGTH: usize = 128 + 4 * 16;
+
+type Pair = (ProducerRing<16>, ConsumerRing<16>, Region);
+
+fn pair() -> Pair {
+    let region = Region::plain(LENGTH).expect("memory");
+    let ring = |region: &Region| Ring::new(region.share(), &SHAPE).expect("fits");
+    let producer = ProducerRing::new(ring(&region)).expect("empty");
+    let consumer = ConsumerRing::new(ring(&region)).expect("empty");
+    (producer, consumer, region)
+}
+
+fn put(producer: &mut ProducerRing<16>, value: u64) -> crate::errno::Result<()> {
+    let mut entry = producer.free()?;
+    entry.put::<0, u64>(value);
+    entry.put_bytes(8, &(!value).to_ne_bytes())?;
+    producer.step();
+    Ok(())
+}
+
+fn take(consumer: &mut ConsumerRing<16>) -> crate::errno::Result<Option<u64>> {
+    let Some(entry) = consumer.head()? else {
+        return Ok(None);
+    };
+    let value = entry.get::<0, u64>();
+    assert_eq!(entry.get::<8, u64>(), !value);
+    consumer.step();
+    Ok(Some(value))
+}
+
+#[test]
+fn entries_come_out_in_order_once_they_are_published() {
+    let (mut producer, mut consumer, _) = pair();
+    for value in 0..3 {
+        put(&mut producer, value).expect("room");
+    }
+    assert_eq!(take(&mut consumer), Ok(None));
+    producer.publish();
+    assert_eq!(put(&mut producer, 3), Err(Errno::NOMEM));
+    assert_eq!(take(&mut consumer), Ok(Some(0)));
+    assert_eq!(put(&mut producer, 3), Err(Errno::NOMEM));
+    consumer.release();
+    put(&mut producer, 3).expect("room");
+    producer.publish();
+    for value in 1..4 {
+        assert_eq!(take(&mut consumer), Ok(Some(value)));
+    }
+    assert_eq!(take(&mut consumer), Ok(None));
+}
+
+#[test]
+fn what_was_not_published_can_be_taken_back() {
+    let (mut producer, mut consumer, _) = pair();
+    put(&mut producer, 1).expect("room");
+    let from = producer.at();
+    put(&mut producer, 2).expect("room");
+    producer.back_to(from);
+    put(&mut producer, 3).expect("room");
+    producer.publish();
+    assert_eq!(take(&mut consumer), Ok(Some(1)));
+    assert_eq!(take(&mut consumer), Ok(Some(3)));
+    assert_eq!(take(&mut consumer), Ok(None));
+}
+
+#[test]
+fn an_index_outside_of_the_ring_is_an_error() {
+    let (mut producer, mut consumer, region) = pair();
+    for bad in [4, 5, u32::MAX] {
+        region.set_number(SHAPE.producer, bad).expect("inside");
+        assert_eq!(take(&mut consumer), Err(Errno::IO));
+    }
+    for value in 0..3 {
+        put(&mut producer, value).expect("room");
+    }
+    region.set_number(SHAPE.consumer, 4).expect("inside");
+    assert_eq!(put(&mut producer, 3), Err(Errno::IO));
+    let ring = || Ring::<16>::new(region.share(), &SHAPE).expect("fits");
+    assert_eq!(ProducerRing::new(ring()).err(), Some(Errno::IO));
+    assert_eq!(ConsumerRing::new(ring()).err(), Some(Errno::IO));
+}
+
+#[test]
+fn a_shape_that_does_not_fit_is_refused() {
+    let bad = [
+        Shape { mask: 2, ..SHAPE },
+        Shape { mask: 7, ..SHAPE },
+        Shape {
+            mask: u32::MAX,
+            ..SHAPE
+        },
+        Shape {
+            log2_entry: 3,
+            ..SHAPE
+        },
+        Shape {
+            log2_entry: 5,
+            ..SHAPE
+        },
+        Shape {
+            log2_entry: 64,
+            ..SHAPE
+        },
+        Shape {
+            producer: LENGTH,
+            ..SHAPE
+        },
+        Shape {
+            consumer: 2,
+            ..SHAPE
+        },
+        Shape {
+            entries: usize::MAX - 7,
+            ..SHAPE
+        },
+        Shape {
+            entries: 129,
+            ..SHAPE
+        },
+    ];
+    let region = Region::plain(LENGTH).expect("memory");
+    for shape in bad {
+        let ring = Ring::<16>::new(region.share(), &shape);
+        assert_eq!(ring.err(), Some(Errno::IO), "{shape:?}");
+    }
+    assert_eq!(region.number(LENGTH), Err(Errno::IO));
+    assert_eq!(region.number(LENGTH - 4), Ok(0));
+}
+
+#[test]
+fn bytes_stay_in_their_entry() {
+    let (mut producer, ..) = pair();
+    let mut entry = producer.free().expect("room");
+    assert_eq!(entry.put_bytes(8, &[1; 9]), Err(Errno::INVAL));
+    assert_eq!(entry.put_bytes(17, &[]), Err(Errno::INVAL));
+    assert_eq!(entry.put_bytes(usize::MAX, &[1]), Err(Errno::INVAL));
+    assert_eq!(entry.put_bytes(16, &[]), Ok(()));
+}
+
+#[test]
+fn two_threads_lose_nothing() {
+    const MANY: u64 = if cfg!(miri) { 100 } else { 20_000 };
+    let (mut producer, mut consumer, _) = pair();
+    let writes = thread::spawn(move || {
+        let mut value = 0;
+        while value < MANY {
+            match put(&mut producer, value) {
+                Ok(()) => value += 1,
+                Err(Errno::NOMEM) => thread::yield_now(),
+                Err(e) => panic!("{e:?}"),
+            }
+            producer.publish();
+        }
+    });
+    for value in 0..MANY {
+        let found = loop {
+            match take(&mut consumer).expect("inside") {
+                Some(found) => break found,
+                None => thread::yield_now(),
+            }
+        };
+        consumer.release();
+        assert_eq!(found, value);
+    }
+    writes.join().expect("ends well");
+}
+
+proptest! {
+    #[test]
+    fn a_ring_is_a_queue_of_three(steps in proptest::collection::vec(any::<Option<u64>>(), 0..200)) {
+        let (mut producer, mut consumer, _) = pair();
+        let mut model = VecDeque::new();
+        for step in steps {
+            match step {
+                Some(value) if model.len() < 3 => {
+                    prop_assert_eq!(put(&mut producer, value), Ok(()));
+                    producer.publish();
+                    model.push_back(value);
+                }
+                Some(value) => prop_assert_eq!(put(&mut producer, value), Err(Errno::NOMEM)),
+                None => {
+                    prop_assert_eq!(take(&mut consumer), Ok(model.pop_front()));
+                    consumer.release();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_index_leads_out_of_the_ring(indices in proptest::collection::vec(any::<(u32, u32)>(), 0..50)) {
+        let (mut producer, mut consumer, region) = pair();
+        for (ours, theirs) in indices {
+            region.set_number(SHAPE.producer, ours % 8).expect("inside");
+            region.set_number(SHAPE.consumer, theirs % 8).expect("inside");
+            let _ = consumer.head().map(|entry| entry.map(|entry| entry.get::<0, u64>()));
+            consumer.step();
+            if let Ok(mut entry) = producer.free() {
+                entry.put::<8, u64>(1);
+                producer.step();
+            }
+        }
+    }
+}
+
+impl Index for loom::sync::atomic::AtomicU32 {
+    fn acquire(&self) -> u32 {
+        self.load(loom::sync::atomic::Ordering::Acquire)
+    }
+
+    fn release(&self, value: u32) {
+        self.store(value, loom::sync::atomic::Ordering::Release);
+    }
+}
+
+/// What the two sides share under loom, which finds every entry that both may touch at once.
+struct Shared {
+    producer: loom::sync::atomic::AtomicU32,
+    consumer: loom::sync::atomic::AtomicU32,
+    entries: [loom::cell::Cell<u32>; 2],
+}
+
+#[test]
+fn every_interleaving_hands_entries_over() {
+    const COUNT: u32 = 3;
+    loom::model(|| {
+        let shared = loom::sync::Arc::new(Shared {
+            producer: loom::sync::atomic::AtomicU32::new(0),
+            consumer: loom::sync::atomic::AtomicU32::new(0),
+            entries: std::array::from_fn(|_| loom::cell::Cell::new(0)),
+        });
+        let theirs = loom::sync::Arc::clone(&shared);
+        let writer = loom::thread::spawn(move || {
+            let mut index = Producer::new(&theirs.producer, &theirs.consumer, 1).expect("inside");
+            for value in 1..=COUNT {
+                while !index.has_room(&theirs.consumer).expect("inside") {
+                    loom::thread::yield_now();
+                }
+                theirs.entries[index.at() as usize].set(value);
+                index.step();
+                index.publish(&theirs.producer);
+            }
+        });
+        let mut index = Consumer::new(&shared.producer, &shared.consumer, 1).expect("inside");
+        for value in 1..=COUNT {
+            while !index.has_entry(&shared.producer).expect("inside") {
+                loom::thread::yield_now();
+            }
+            assert_eq!(shared.entries[index.at() as usize].get(), value);
+            index.step();
+            index.release(&shared.consumer);
+        }
+        writer.join().expect("ends well");
+    });
+}

@@ -1,0 +1,151 @@
+//! Completion queues.
+
+use crate::mapped;
+use bytemuck::{Zeroable, bytes_of_mut};
+use kit::abi::ibv_wc;
+use kit::abi::kernel::*;
+use kit::errno::{Errno, Result};
+use kit::provider::{Commands, CqInit, Polled, Told};
+use kit::queue::ConsumerRing;
+use kit::uverbs::{Driver, cq};
+use parking_lot::Mutex;
+use std::os::fd::AsRawFd;
+
+/// Bytes of a completion.
+const ENTRY: usize = size_of::<ib_uverbs_wc>();
+
+/// A completion queue.
+pub struct Cq {
+    pub(crate) handle: u32,
+    queue: Mutex<Queue>,
+}
+
+struct Queue {
+    ring: Option<ConsumerRing<ENTRY>>,
+    /// Where the kernel keeps the ring. After it was resized, mapping the new one may fail; then it
+    /// is tried again when it is polled.
+    at: mminfo,
+}
+
+impl Queue {
+    fn ring(&mut self, kernel: &Commands) -> Result<&mut ConsumerRing<ENTRY>> {
+        match self.ring {
+            Some(ref mut ring) => Ok(ring),
+            None => Ok(self.ring.insert(map(kernel, &self.at)?)),
+        }
+    }
+}
+
+fn map(kernel: &Commands, at: &mminfo) -> Result<ConsumerRing<ENTRY>> {
+    ConsumerRing::new(mapped::map(kernel, at)?)
+}
+
+impl Cq {
+    /// Makes a queue; answers how many entries it has, too.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP for time stamps, which completions do not have; the kernel's own errno.
+    pub fn create(kernel: &Commands, init: &CqInit<'_>) -> Result<(Self, u32)> {
+        use kit::abi::*;
+        const STAMPS: u64 = (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP
+            | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) as u64;
+        if init.readers.unwrap_or(0) & STAMPS != 0 {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let flags = match init.ignore_overrun {
+            true => IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN,
+            false => 0,
+        };
+        let new = cq::NewCq {
+            user_handle: init.token.0,
+            cqe: init.entries,
+            channel: init.channel.map(|fd| fd.as_raw_fd()),
+            comp_vector: init.vector,
+            flags,
+            stamps_anyway: false,
+            async_fd: kernel.async_fd(),
+        };
+        let mut told = rxe_create_cq_resp::zeroed();
+        let made = cq::create_cq(kernel, &new, &mut Driver::response(bytes_of_mut(&mut told)))?;
+        let ring = map(kernel, &told.mi).inspect_err(|_| {
+            // Nobody knows the queue; what cannot be undone goes with the context.
+            let _ = cq::destroy_cq(kernel, made.handle);
+        })?;
+        let queue = Mutex::new(Queue {
+            ring: Some(ring),
+            at: told.mi,
+        });
+        let handle = made.handle;
+        Ok((Self { handle, queue }, made.cqe))
+    }
+
+    /// Ends it in the kernel.
+    ///
+    /// # Errors
+    /// The kernel's own errno.
+    pub fn destroy(&self, kernel: &Commands) -> Result<Told> {
+        let (completion, asynchronous) = cq::destroy_cq(kernel, self.handle)?.unwrap_or_default();
+        self.queue.lock().ring = None;
+        Ok(Told {
+            completion,
+            asynchronous,
+        })
+    }
+
+    /// Has the kernel make a ring of another size, with the completions that are in the old one.
+    ///
+    /// # Errors
+    /// The kernel's own errno; ENOMEM if the new ring cannot be mapped, which polling then tries
+    /// again.
+    pub fn resize(&self, kernel: &Commands, entries: u32) -> Result<u32> {
+        let mut queue = self.queue.lock();
+        let mut told = rxe_resize_cq_resp::zeroed();
+        let driver = &mut Driver::response(bytes_of_mut(&mut told));
+        let entries = cq::resize_cq(kernel, self.handle, entries, driver)?;
+        queue.ring = None;
+        queue.at = told.mi;
+        queue.ring(kernel)?;
+        Ok(entries)
+    }
+
+    /// Takes the oldest completions.
+    ///
+    /// # Errors
+    /// EIO if the kernel's index leads out of the ring.
+    #[inline]
+    pub fn poll(&self, kernel: &Commands, room: &mut [ibv_wc]) -> Result<usize> {
+        let mut queue = self.queue.lock();
+        let ring = queue.ring(kernel)?;
+        let mut found = 0;
+        for place in room {
+            match ring.head() {
+                Ok(Some(entry)) => *place = entry.get::<0, ib_uverbs_wc>().into(),
+                Ok(None) => break,
+                // What was taken must not be lost.
+                Err(_) if found > 0 => break,
+                Err(e) => return Err(e),
+            }
+            ring.step();
+            found += 1;
+        }
+        if found > 0 {
+            ring.release();
+        }
+        Ok(found)
+    }
+
+    /// Takes the oldest completion.
+    #[inline]
+    pub fn poll_one(&self, kernel: &Commands) -> Option<Polled> {
+        let mut queue = self.queue.lock();
+        let ring = queue.ring(kernel).ok()?;
+        let wc = ring.head().ok()??.get::<0, ib_uverbs_wc>().into();
+        ring.step();
+        ring.release();
+        Some(Polled {
+            wc,
+            timestamp: 0,
+            wallclock: 0,
+        })
+    }
+}

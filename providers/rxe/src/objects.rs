@@ -1,0 +1,25 @@
+//! Objects of which the provider keeps no more than the kernel's numbers.
+
+/// Protection domain.
+pub struct Pd {
+    pub(crate) handle: u32,
+}
+
+/// Memory region.
+pub struct Mr {
+    pub(crate) handle: u32,
+    /// What windows are bound by. Reregistering changes it in kernels that do that.
+    pub(crate) lkey: core::sync::atomic::AtomicU32,
+}
+
+/// Memory window.
+pub struct Mw {
+    pub(crate) handle: u32,
+}
+
+/// Address handle.
+pub struct Ah {
+    pub(crate) handle: u32,
+    /// Number by which send requests name it.
+    pub(crate) number: u32,
+}

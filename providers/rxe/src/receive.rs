@@ -1,0 +1,256 @@
+//! Receive requests, of queue pairs and of shared receive queues.
+
+use crate::mapped;
+use crate::objects::Pd;
+use bytemuck::{Zeroable, bytes_of, bytes_of_mut, cast_slice};
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU64, Ordering};
+use kit::abi::kernel::*;
+use kit::abi::{IBV_SRQ_MAX_WR, ibv_sge, ibv_srq_attr};
+use kit::errno::{Errno, Result};
+use kit::provider::{Commands, Provider, ReceiveRequest, SrqInit};
+use kit::queue::ProducerRing;
+use kit::uverbs::{Driver, srq};
+use parking_lot::Mutex;
+
+/// Where the elements of a request stand.
+const SGES: usize = size_of::<rxe_recv_wqe>();
+/// Bytes of a request with one element.
+const ENTRY: usize = SGES + size_of::<ibv_sge>();
+
+/// A ring of receive requests.
+pub struct Receives {
+    ring: ProducerRing<ENTRY>,
+    max_sge: usize,
+}
+
+impl Receives {
+    /// Maps the queue that a command answered.
+    ///
+    /// # Errors
+    /// Those of [`mapped::map`].
+    pub fn map(kernel: &Commands, at: &mminfo, max_sge: u32) -> Result<Self> {
+        Self::new(ProducerRing::new(mapped::map(kernel, at)?)?, max_sge)
+    }
+
+    fn new(ring: ProducerRing<ENTRY>, max_sge: u32) -> Result<Self> {
+        let max_sge = usize::try_from(max_sge).map_err(|_| Errno::IO)?;
+        Ok(Self { ring, max_sge })
+    }
+
+    /// Posts requests in order.
+    ///
+    /// # Errors
+    /// ENOMEM when the queue is full, EINVAL for too many elements, EIO for an index of the
+    /// kernel's that leads out of the ring. Those before the request are posted.
+    #[inline]
+    pub fn post<'a>(
+        &mut self,
+        requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
+    ) -> Result<()> {
+        let answer = requests.try_for_each(|request| self.add(&request));
+        self.ring.publish();
+        answer
+    }
+
+    #[inline]
+    fn add(&mut self, request: &ReceiveRequest<'_>) -> Result<()> {
+        let mut entry = self.ring.free()?;
+        if request.sges.len() > self.max_sge {
+            return Err(Errno::INVAL);
+        }
+        let length = length(request.sges);
+        let count = u32::try_from(request.sges.len()).map_err(|_| Errno::INVAL)?;
+        entry.put::<{ offset_of!(rxe_recv_wqe, wr_id) }, u64>(request.id);
+        entry.put::<{ offset_of!(rxe_recv_wqe, dma) }, [u32; 6]>([length, length, 0, count, 0, 0]);
+        match request.sges {
+            [] => {}
+            [one] => entry.put::<SGES, ibv_sge>(*one),
+            more => entry.put_bytes(SGES, cast_slice(more))?,
+        }
+        self.ring.step();
+        Ok(())
+    }
+}
+
+/// Bytes of all elements, in the kernel's 32 bits.
+#[inline]
+pub fn length(sges: &[ibv_sge]) -> u32 {
+    sges.iter()
+        .fold(0u32, |sum, sge| sum.wrapping_add(sge.length))
+}
+
+/// A shared receive queue.
+pub struct Srq {
+    pub(crate) handle: u32,
+    queue: Mutex<Queue>,
+}
+
+struct Queue {
+    requests: Option<Receives>,
+    /// As in a completion queue: where the ring is to be mapped.
+    at: mminfo,
+    max_sge: u32,
+}
+
+impl Queue {
+    fn requests(&mut self, kernel: &Commands) -> Result<&mut Receives> {
+        match self.requests {
+            Some(ref mut requests) => Ok(requests),
+            None => {
+                let requests = Receives::map(kernel, &self.at, self.max_sge)?;
+                Ok(self.requests.insert(requests))
+            }
+        }
+    }
+}
+
+impl Srq {
+    /// Makes a queue; answers its number, too.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP for XRC; the kernel's own errno.
+    pub fn create<P: Provider<Pd = Pd>>(
+        kernel: &Commands,
+        init: &mut SrqInit<'_, P>,
+    ) -> Result<(Self, u32)> {
+        if init.xrc.is_some() {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let new = srq::NewSrq {
+            user_handle: init.token.0,
+            pd: init.pd.handle,
+            max_wr: init.attr.max_wr,
+            max_sge: init.attr.max_sge,
+            srq_limit: init.attr.srq_limit,
+            kind: srq::SrqKind::Basic,
+            async_fd: kernel.async_fd(),
+        };
+        let mut told = rxe_create_srq_resp::zeroed();
+        let driver = &mut Driver::response(bytes_of_mut(&mut told));
+        let made = srq::create_srq(kernel, &new, driver)?;
+        let requests = Receives::map(kernel, &told.mi, made.max_sge).inspect_err(|_| {
+            // As for completion queues.
+            let _ = srq::destroy_srq(kernel, made.handle);
+        })?;
+        init.attr.max_wr = made.max_wr;
+        init.attr.max_sge = made.max_sge;
+        let queue = Mutex::new(Queue {
+            requests: Some(requests),
+            at: told.mi,
+            max_sge: made.max_sge,
+        });
+        let handle = made.handle;
+        Ok((Self { handle, queue }, told.srq_num))
+    }
+
+    /// Changes size or limit.
+    ///
+    /// # Errors
+    /// The kernel's own errno; ENOMEM if a new ring cannot be mapped, which posting then tries
+    /// again.
+    pub fn modify(&self, kernel: &Commands, attr: &ibv_srq_attr, mask: u32) -> Result<()> {
+        let mut queue = self.queue.lock();
+        // The kernel writes where the ring is to this address while the command runs.
+        let place: [AtomicU64; 2] = Default::default();
+        let command = ib_uverbs_modify_srq {
+            srq_handle: self.handle,
+            attr_mask: mask,
+            max_wr: attr.max_wr,
+            srq_limit: attr.srq_limit,
+        };
+        let mut data = rxe_modify_srq_cmd {
+            mmap_info_addr: (&raw const place).expose_provenance() as u64,
+        };
+        srq::modify_srq(kernel, &command, &mut Driver::data(bytes_of_mut(&mut data)))?;
+        if mask & IBV_SRQ_MAX_WR == 0 {
+            return Ok(());
+        }
+        let told = place.each_ref().map(|word| word.load(Ordering::Acquire));
+        queue.at = bytemuck::pod_read_unaligned(bytes_of(&told));
+        queue.requests = None;
+        queue.requests(kernel).map(|_| ())
+    }
+
+    /// Asks for size and limit.
+    ///
+    /// # Errors
+    /// The kernel's own errno.
+    pub fn query(&self, kernel: &Commands) -> Result<ibv_srq_attr> {
+        let told = srq::query_srq(kernel, self.handle, &mut Driver::none())?;
+        Ok(ibv_srq_attr {
+            max_wr: told.max_wr,
+            max_sge: told.max_sge,
+            srq_limit: told.srq_limit,
+        })
+    }
+
+    /// Ends it in the kernel; answers the asynchronous events told.
+    ///
+    /// # Errors
+    /// The kernel's own errno.
+    pub fn destroy(&self, kernel: &Commands) -> Result<u32> {
+        let told = srq::destroy_srq(kernel, self.handle)?.unwrap_or_default();
+        self.queue.lock().requests = None;
+        Ok(told)
+    }
+
+    /// As [`Receives::post`].
+    ///
+    /// # Errors
+    /// As there; those of [`mapped::map`].
+    #[inline]
+    pub fn post<'a>(
+        &self,
+        kernel: &Commands,
+        requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
+    ) -> Result<()> {
+        self.queue.lock().requests(kernel)?.post(requests)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kit::queue::ConsumerRing;
+    use std::iter::once;
+
+    #[test]
+    fn requests_have_their_elements() {
+        let region = mapped::plain(1, 7);
+        let ring = ProducerRing::new(mapped::ring(region.share()).expect("fits"));
+        let mut receives = Receives::new(ring.expect("empty"), 3).expect("small");
+        let kernel = ConsumerRing::<128>::new(mapped::ring(region.share()).expect("fits"));
+        let mut kernel = kernel.expect("empty");
+        let element = |addr| ibv_sge {
+            addr,
+            length: 10,
+            lkey: 3,
+        };
+        let sges = [element(1), element(2), element(3), element(4)];
+        for count in 0..=3u32 {
+            let id = count.into();
+            let sges = &sges[..count as usize];
+            receives
+                .post(&mut once(ReceiveRequest { id, sges }))
+                .expect("room");
+            let full = receives.post(&mut once(ReceiveRequest { id, sges }));
+            assert_eq!(full, Err(Errno::NOMEM));
+            let entry = kernel.head().expect("inside").expect("a request");
+            let wqe = entry.get::<0, rxe_recv_wqe>();
+            assert_eq!((wqe.wr_id, wqe.dma.num_sge), (id, count));
+            assert_eq!((wqe.dma.length, wqe.dma.resid), (count * 10, count * 10));
+            let found = entry.get::<SGES, [rxe_sge; 3]>();
+            for (found, sge) in found.iter().zip(sges) {
+                let found = (found.addr, found.length, found.lkey);
+                assert_eq!(found, (sge.addr, sge.length, sge.lkey));
+            }
+            kernel.step();
+            kernel.release();
+        }
+        let sges = &sges[..];
+        let many = receives.post(&mut once(ReceiveRequest { id: 9, sges }));
+        assert_eq!(many, Err(Errno::INVAL));
+        assert!(kernel.head().expect("inside").is_none());
+    }
+}

@@ -1,0 +1,403 @@
+//! Send requests.
+
+use crate::context::Context;
+use crate::mapped;
+use crate::receive::length;
+use bytemuck::cast_slice;
+use core::mem::offset_of;
+use core::sync::atomic::Ordering;
+use kit::abi::kernel::*;
+use kit::abi::*;
+use kit::errno::{Errno, Result};
+use kit::provider::{Bind, Commands, Data, Inline, SendRequest};
+use kit::queue::{Entry, ProducerRing};
+
+/// Where the elements of a request, or its data, stand.
+const DATA: usize = size_of::<rxe_send_wqe>();
+/// Bytes of a request with one element.
+const ENTRY: usize = DATA + size_of::<ibv_sge>();
+/// Where what belongs to the opcode stands: the kernel's structures without a name.
+const WR: usize = offset_of!(rxe_send_wr, wr);
+
+/// A ring of send requests.
+pub struct Sends {
+    ring: ProducerRing<ENTRY>,
+    qp_type: ibv_qp_type,
+    max_sge: usize,
+    max_inline: usize,
+    /// Number of the next request.
+    ssn: u32,
+}
+
+/// What a request moves.
+#[derive(Clone, Copy)]
+enum Moved<'a> {
+    Sges(&'a [ibv_sge]),
+    Inline(Inline<'a>),
+    Word([u8; 8]),
+}
+
+impl Sends {
+    /// Maps the queue that a command answered.
+    ///
+    /// # Errors
+    /// Those of [`mapped::map`].
+    pub fn map(
+        kernel: &Commands,
+        at: &mminfo,
+        qp_type: ibv_qp_type,
+        cap: &ib_uverbs_qp_cap,
+    ) -> Result<Self> {
+        Self::new(ProducerRing::new(mapped::map(kernel, at)?)?, qp_type, cap)
+    }
+
+    fn new(
+        ring: ProducerRing<ENTRY>,
+        qp_type: ibv_qp_type,
+        cap: &ib_uverbs_qp_cap,
+    ) -> Result<Self> {
+        let size = |value: u32| usize::try_from(value).map_err(|_| Errno::IO);
+        Ok(Self {
+            ring,
+            qp_type,
+            max_sge: size(cap.max_send_sge)?,
+            max_inline: size(cap.max_inline_data)?,
+            ssn: 0,
+        })
+    }
+
+    /// Posts requests in order.
+    ///
+    /// # Errors
+    /// EINVAL for a request that is none, ENOMEM when the queue is full, EIO for an index of the
+    /// kernel's that leads out of the ring. Those before the request are posted.
+    #[inline]
+    pub fn post<'a>(
+        &mut self,
+        requests: &mut impl Iterator<Item = SendRequest<'a, Context>>,
+    ) -> Result<()> {
+        let answer = requests.try_for_each(|request| self.add(&request));
+        self.ring.publish();
+        answer
+    }
+
+    /// Posts all requests, or none.
+    ///
+    /// # Errors
+    /// As [`Self::post`].
+    pub fn post_all<'a>(
+        &mut self,
+        requests: &mut impl Iterator<Item = SendRequest<'a, Context>>,
+    ) -> Result<()> {
+        let (at, ssn) = (self.ring.at(), self.ssn);
+        for request in requests {
+            if let Err(e) = self.add(&request) {
+                self.ring.back_to(at);
+                self.ssn = ssn;
+                return Err(e);
+            }
+        }
+        self.ring.publish();
+        Ok(())
+    }
+
+    #[inline]
+    fn add(&mut self, request: &SendRequest<'_, Context>) -> Result<()> {
+        let (moved, length) = self.moved(request)?;
+        self.check(request, length)?;
+        let ssn = self.ssn;
+        let mut entry = self.ring.free()?;
+        let elements = match moved {
+            Moved::Sges(sges) => u32::try_from(sges.len()).map_err(|_| Errno::INVAL)?,
+            Moved::Inline(_) | Moved::Word(_) => 0,
+        };
+        entry.put::<{ offset_of!(rxe_send_wqe, wr) }, u64>(request.id);
+        entry.put::<{ offset_of!(rxe_send_wr, opcode) }, [u32; 3]>([
+            request.opcode,
+            request.flags,
+            extra(request),
+        ]);
+        put_operation(&mut entry, self.qp_type, request)?;
+        entry.put::<{ offset_of!(rxe_send_wqe, status) }, [u32; 2]>([0; 2]);
+        entry.put::<{ offset_of!(rxe_send_wqe, iova) }, u64>(request.remote_address);
+        entry.put::<{ offset_of!(rxe_send_wqe, ssn) }, [u32; 2]>([ssn, 0]);
+        entry.put::<{ offset_of!(rxe_send_wqe, dma) }, [u32; 6]>([
+            length, length, 0, elements, 0, 0,
+        ]);
+        put_data(&mut entry, moved)?;
+        self.ring.step();
+        self.ssn = ssn.wrapping_add(1);
+        Ok(())
+    }
+
+    /// What the request moves, and how many bytes that is.
+    #[inline]
+    fn moved<'a>(&self, request: &SendRequest<'a, Context>) -> Result<(Moved<'a>, u32)> {
+        if request.opcode == IBV_WR_ATOMIC_WRITE {
+            let word = request.atomic_write.or_else(|| inline_word(&request.data));
+            return Ok((Moved::Word(word.ok_or(Errno::INVAL)?), 8));
+        }
+        match request.data {
+            Data::Sges(sges) if sges.len() > self.max_sge => Err(Errno::INVAL),
+            Data::Sges(sges) => Ok((Moved::Sges(sges), length(sges))),
+            Data::Inline(inline) => {
+                let length = inline.length();
+                if length > self.max_inline {
+                    return Err(Errno::INVAL);
+                }
+                let length = u32::try_from(length).map_err(|_| Errno::INVAL)?;
+                Ok((Moved::Inline(inline), length))
+            }
+        }
+    }
+
+    /// What the kernel takes for granted.
+    #[inline]
+    fn check(&self, request: &SendRequest<'_, Context>, length: u32) -> Result<()> {
+        let good = match request.opcode {
+            IBV_WR_RDMA_WRITE
+            | IBV_WR_RDMA_WRITE_WITH_IMM
+            | IBV_WR_SEND
+            | IBV_WR_SEND_WITH_IMM
+            | IBV_WR_RDMA_READ
+            | IBV_WR_LOCAL_INV
+            | IBV_WR_SEND_WITH_INV => true,
+            IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => {
+                length >= 8 && request.remote_address.is_multiple_of(8)
+            }
+            IBV_WR_BIND_MW => matches!(self.qp_type, IBV_QPT_RC | IBV_QPT_UC),
+            IBV_WR_ATOMIC_WRITE => request.remote_address.is_multiple_of(8),
+            // The kernel looks opcodes up in a table without a check.
+            _ => false,
+        };
+        if good { Ok(()) } else { Err(Errno::INVAL) }
+    }
+}
+
+/// The 8 bytes of an atomic write that were given inline.
+fn inline_word(data: &Data<'_>) -> Option<[u8; 8]> {
+    match data {
+        Data::Inline(inline) if inline.length() == 8 => inline.to_vec().try_into().ok(),
+        _ => None,
+    }
+}
+
+/// Immediate data as it goes on the wire, or the key to invalidate.
+#[inline]
+fn extra(request: &SendRequest<'_, Context>) -> u32 {
+    match request.opcode {
+        IBV_WR_SEND_WITH_INV | IBV_WR_LOCAL_INV => request.invalidate_rkey,
+        _ => u32::from_ne_bytes(request.imm),
+    }
+}
+
+/// Writes what belongs to the opcode.
+#[inline]
+fn put_operation(
+    entry: &mut Entry<'_, ENTRY>,
+    qp_type: ibv_qp_type,
+    request: &SendRequest<'_, Context>,
+) -> Result<()> {
+    match request.opcode {
+        _ if qp_type == IBV_QPT_UD => {
+            let ah = request.ah.ok_or(Errno::INVAL)?;
+            entry.put::<WR, [u32; 4]>([request.remote_qpn, request.remote_qkey, 0, ah.number]);
+        }
+        IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => {
+            entry.put::<WR, [u64; 3]>([request.remote_address, request.compare_add, request.swap]);
+            entry.put::<{ WR + 24 }, [u32; 2]>([request.rkey, 0]);
+        }
+        IBV_WR_BIND_MW => put_bind(entry, request.bind.as_ref().ok_or(Errno::INVAL)?),
+        _ => {
+            entry.put::<WR, u64>(request.remote_address);
+            entry.put::<{ WR + 8 }, [u32; 2]>([request.rkey, 0]);
+        }
+    }
+    Ok(())
+}
+
+fn put_bind(entry: &mut Entry<'_, ENTRY>, bind: &Bind<'_, Context>) {
+    let lkey = bind.info.mr.map_or(0, |mr| mr.lkey.load(Ordering::Relaxed));
+    entry.put::<WR, [u64; 2]>([bind.info.address, bind.info.length]);
+    entry.put::<{ WR + 16 }, [u32; 4]>([lkey, bind.info.key, bind.rkey, bind.info.access]);
+}
+
+#[inline]
+fn put_data(entry: &mut Entry<'_, ENTRY>, moved: Moved<'_>) -> Result<()> {
+    match moved {
+        Moved::Sges([]) => Ok(()),
+        Moved::Sges([one]) => {
+            entry.put::<DATA, ibv_sge>(*one);
+            Ok(())
+        }
+        Moved::Sges(more) => entry.put_bytes(DATA, cast_slice(more)),
+        Moved::Inline(Inline::Bytes(bytes)) => entry.put_bytes(DATA, bytes),
+        Moved::Inline(Inline::Pieces(pieces)) => {
+            let mut at = DATA;
+            for piece in pieces.iter() {
+                entry.put_bytes(at, piece)?;
+                at += piece.len();
+            }
+            Ok(())
+        }
+        Moved::Word(word) => {
+            entry.put::<DATA, [u8; 8]>(word);
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::Ah;
+    use kit::queue::{ConsumerRing, Region};
+    use std::iter::once;
+    use std::sync::Arc;
+
+    const CAP: ib_uverbs_qp_cap = ib_uverbs_qp_cap {
+        max_send_wr: 3,
+        max_recv_wr: 0,
+        max_send_sge: 3,
+        max_recv_sge: 0,
+        max_inline_data: 48,
+    };
+
+    /// A queue of three requests, and the kernel's end of it.
+    fn queue(qp_type: ibv_qp_type) -> (Sends, ConsumerRing<256>, Region) {
+        let region = mapped::plain(2, 8);
+        let ring = ProducerRing::new(mapped::ring(region.share()).expect("fits"));
+        let sends = Sends::new(ring.expect("empty"), qp_type, &CAP).expect("small");
+        let kernel = ConsumerRing::new(mapped::ring(region.share()).expect("fits"));
+        (sends, kernel.expect("empty"), region)
+    }
+
+    fn taken(kernel: &mut ConsumerRing<256>) -> ([u32; 64], rxe_send_wqe) {
+        let entry = kernel.head().expect("inside").expect("a request");
+        let found = (entry.get::<0, [u32; 64]>(), entry.get::<0, rxe_send_wqe>());
+        kernel.step();
+        kernel.release();
+        found
+    }
+
+    fn sge(addr: u64, length: u32) -> ibv_sge {
+        ibv_sge {
+            addr,
+            length,
+            lkey: 7,
+        }
+    }
+
+    fn write<'a>(data: Data<'a>, flags: u32) -> SendRequest<'a, Context> {
+        let mut request = SendRequest::new(11, IBV_WR_RDMA_WRITE, flags);
+        request.data = data;
+        request.remote_address = 0x1_0000_0008;
+        request.rkey = 9;
+        request
+    }
+
+    #[test]
+    fn a_write_has_its_elements() {
+        let (mut sends, mut kernel, _) = queue(IBV_QPT_RC);
+        for (count, flags) in [(0, 2), (1, 0), (3, 2)] {
+            let sges = [sge(16, 100), sge(32, 200), sge(48, 300)];
+            let sges = &sges[..count];
+            let request = write(Data::Sges(sges), flags);
+            sends.post(&mut once(request)).expect("room");
+            let (words, wqe) = taken(&mut kernel);
+            assert_eq!((wqe.wr.wr_id, wqe.wr.opcode), (11, IBV_WR_RDMA_WRITE));
+            assert_eq!(wqe.wr.send_flags, flags);
+            assert_eq!(wqe.wr.wr[0], 0x1_0000_0008);
+            assert_eq!(words[WR / 4 + 2], 9);
+            assert_eq!(wqe.iova, 0x1_0000_0008);
+            let length: u32 = sges.iter().map(|sge| sge.length).sum();
+            assert_eq!((wqe.dma.length, wqe.dma.resid), (length, length));
+            assert_eq!(wqe.dma.num_sge as usize, count);
+            for (i, sge) in sges.iter().enumerate() {
+                let at = DATA / 4 + 4 * i;
+                assert_eq!(u64::from(words[at]), sge.addr);
+                assert_eq!(words[at + 2..at + 4], [sge.length, 7]);
+            }
+        }
+    }
+
+    #[test]
+    fn data_is_copied_up_to_what_the_queue_takes() {
+        let (mut sends, mut kernel, _) = queue(IBV_QPT_RC);
+        let bytes: Vec<u8> = (0..48).collect();
+        let inline = |bytes| write(Data::Inline(Inline::Bytes(bytes)), IBV_SEND_INLINE);
+        sends.post(&mut once(inline(&bytes))).expect("fits");
+        let (words, wqe) = taken(&mut kernel);
+        assert_eq!((wqe.dma.length, wqe.dma.num_sge), (48, 0));
+        assert_eq!(bytemuck::cast_slice::<u32, u8>(&words)[DATA..], bytes);
+        let more = [0; 49];
+        assert_eq!(sends.post(&mut once(inline(&more))), Err(Errno::INVAL));
+        assert!(kernel.head().expect("inside").is_none());
+    }
+
+    #[test]
+    fn a_datagram_names_its_address() {
+        let (mut sends, mut kernel, _) = queue(IBV_QPT_UD);
+        let ah = Arc::new(Ah {
+            handle: 1,
+            number: 5,
+        });
+        let mut request = SendRequest::new(1, IBV_WR_SEND_WITH_IMM, 0);
+        request.imm = 3u32.to_ne_bytes();
+        request.remote_qpn = 17;
+        request.remote_qkey = 0x1111;
+        let nowhere = SendRequest::new(1, IBV_WR_SEND, 0);
+        assert_eq!(sends.post(&mut once(nowhere)), Err(Errno::INVAL));
+        request.ah = Some(&ah);
+        sends.post(&mut once(request)).expect("room");
+        let (words, wqe) = taken(&mut kernel);
+        assert_eq!(wqe.wr.ex, 3);
+        assert_eq!(words[WR / 4..WR / 4 + 4], [17, 0x1111, 0, 5]);
+    }
+
+    #[test]
+    fn what_the_kernel_would_trip_over_is_refused() {
+        let (mut sends, mut kernel, _) = queue(IBV_QPT_RC);
+        let eight = [sge(0, 8)];
+        let four = [sge(0, 4); 4];
+        let atomic = |address, sges| {
+            let mut request = write(Data::Sges(sges), 0);
+            request.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+            request.remote_address = address;
+            request
+        };
+        let mut refused = vec![
+            atomic(4, &eight[..]),
+            atomic(8, &four[..1]),
+            write(Data::Sges(&four), 0),
+            SendRequest::new(0, IBV_WR_BIND_MW, 0),
+            SendRequest::new(0, IBV_WR_ATOMIC_WRITE, 0),
+        ];
+        for opcode in [IBV_WR_TSO, 11, 12, 13, 0x20, 0xf0, u32::MAX] {
+            refused.push(SendRequest::new(0, opcode, 0));
+        }
+        for request in refused {
+            assert_eq!(sends.post(&mut once(request)), Err(Errno::INVAL));
+        }
+        assert!(kernel.head().expect("inside").is_none());
+        sends.post(&mut once(atomic(8, &eight[..]))).expect("good");
+        assert_eq!(taken(&mut kernel).1.ssn, 0, "no number was used up");
+    }
+
+    #[test]
+    fn a_full_queue_takes_what_fits_or_nothing() {
+        let (mut sends, mut kernel, region) = queue(IBV_QPT_RC);
+        let requests = |n: u64| (0..n).map(|id| SendRequest::new(id, IBV_WR_SEND, 0));
+        assert_eq!(sends.post_all(&mut requests(4)), Err(Errno::NOMEM));
+        assert!(kernel.head().expect("inside").is_none());
+        assert_eq!(sends.post(&mut requests(4)), Err(Errno::NOMEM));
+        for id in 0..3 {
+            let wqe = taken(&mut kernel).1;
+            assert_eq!((wqe.wr.wr_id, u64::from(wqe.ssn)), (id, id));
+        }
+        assert_eq!(sends.post_all(&mut requests(3)), Ok(()));
+        let consumer = offset_of!(rxe_queue_buf, consumer_index);
+        region.set_number(consumer, 4).expect("inside");
+        assert_eq!(sends.post(&mut requests(1)), Err(Errno::IO));
+    }
+}
