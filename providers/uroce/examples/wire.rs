@@ -21,7 +21,8 @@
 mod end;
 
 mod api {
-    pub use uroce::carrier::udp::{Path, Sender};
+    pub use uroce::carrier::Sender;
+    pub use uroce::carrier::udp::Path;
     pub use uroce::node::{Endpoint, Incoming, Node};
 }
 

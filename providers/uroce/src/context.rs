@@ -307,6 +307,8 @@ impl Provider for Context {
         let entries = init.entries.max(limits::MIN_CQE);
         let events = Arc::clone(&self.events);
         let cq = Cq::new(init.token, entries, channel, events, init.ignore_overrun)?;
+        let timed = init.readers.is_some();
+        let cq = if timed { cq } else { cq.untimed() };
         Ok((cq, entries))
     }
 

@@ -33,6 +33,8 @@ pub struct Cq {
     token: Token,
     events: Arc<Records>,
     ignore_overrun: bool,
+    /// Somebody may ask when a completion was added.
+    timed: bool,
     /// Entries in the ring, for whoever only wants to know that there are none.
     length: AtomicUsize,
     dead: AtomicBool,
@@ -108,6 +110,7 @@ impl Cq {
             token,
             events,
             ignore_overrun,
+            timed: true,
             length: AtomicUsize::new(0),
             dead: AtomicBool::new(false),
             ring: Mutex::new(ring),
@@ -115,11 +118,22 @@ impl Cq {
         })
     }
 
+    /// A queue of which nobody asks when a completion was added, which saves asking the clock.
+    #[must_use]
+    pub fn untimed(self) -> Self {
+        let timed = false;
+        Self { timed, ..self }
+    }
+
     /// Adds a completion; `false` if the queue is dead, which it is from the first one on that it
     /// has no room for (`IBV_EVENT_CQ_ERR`). With `IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN` the oldest one
     /// is lost instead.
     pub fn push(&self, entry: Entry) -> bool {
-        let at = entry.at.unwrap_or_else(clock::now);
+        let at = match entry.at {
+            Some(at) => at,
+            None if self.timed => clock::now(),
+            None => Time::default(),
+        };
         let mut ring = self.ring.lock();
         if self.is_dead() {
             return false;

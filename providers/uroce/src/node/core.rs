@@ -3,6 +3,7 @@
 use super::deliver::Inbox;
 use super::groups::Groups;
 use super::helper::Alarm;
+use super::peers::Stalls;
 use super::round::Round;
 use super::table::{Entry, NEVER, Table};
 use super::timers::Timers;
@@ -35,6 +36,8 @@ pub(super) struct Core {
     mark: &'static Mark,
     pub slot: Slot,
     pub ways: Arc<Ways>,
+    /// To this host's addresses nothing but shared memory leads.
+    only_local: bool,
     /// Processes of this host that can be reached by shared memory; `None` if that is not wanted, or
     /// cannot be had.
     pub directory: Option<Directory>,
@@ -44,6 +47,7 @@ pub(super) struct Core {
     pub watches: Watches,
     pub alarm: Alarm,
     pub inbox: Mutex<Inbox>,
+    pub stalls: Mutex<Stalls>,
     pub counters: Counters,
     outboxes: Mutex<Vec<Outbox>>,
     /// When the timers know that a held packet is due.
@@ -71,6 +75,7 @@ impl Core {
         let slot = Slot::claim()?;
         let sockets = Sockets::open()?;
         let alarm = Alarm::new(&sockets, &slot)?;
+        let only_local = tools.carrier == Carrier::Shm;
         let directory = open_directory(&slot, tools.carrier)?;
         for socket in directory.iter().flat_map(Directory::sockets) {
             alarm.add(socket)?;
@@ -79,6 +84,7 @@ impl Core {
             mark: MARK.get()?,
             slot,
             ways: Arc::new(Ways::new(sockets, tools)),
+            only_local,
             directory,
             table: Table::new(),
             timers: Timers::new(),
@@ -86,6 +92,7 @@ impl Core {
             watches: Watches::default(),
             alarm,
             inbox: Mutex::new(Inbox::new()),
+            stalls: Mutex::default(),
             counters: Counters::default(),
             outboxes: Mutex::new(Vec::new()),
             held_until: AtomicU64::new(NEVER),
@@ -102,6 +109,12 @@ impl Core {
             return Ok(());
         }
         Err(Errno::NODEV)
+    }
+
+    /// What a sender has to know of shared memory.
+    pub fn local(&self) -> Option<(&Directory, bool)> {
+        let directory = self.directory.as_ref()?;
+        Some((directory, self.only_local))
     }
 
     /// The sockets of port 4791.
@@ -150,10 +163,12 @@ impl Core {
     }
 
     pub fn progress(&self) {
-        let now = clock::now();
         self.alarm.polled();
-        if let Some(mut inbox) = self.inbox.try_lock() {
-            self.advance(&mut inbox, now, false);
+        let Some(mut inbox) = self.inbox.try_lock() else {
+            return;
+        };
+        if !inbox.take_in_rings(self) && !inbox.leaves_sockets() {
+            self.advance(&mut inbox, clock::now(), false);
         }
     }
 
@@ -164,7 +179,7 @@ impl Core {
         let some = inbox.take_in(self, &mut round, all);
         self.expire(&mut round);
         round.finish();
-        some
+        inbox.take_in_rings(self) || some
     }
 
     fn expire(&self, round: &mut Round<'_>) {

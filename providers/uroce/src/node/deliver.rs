@@ -2,6 +2,7 @@
 
 use super::core::Core;
 use super::endpoint::Incoming;
+use super::rings::{Lazy, Rings};
 use super::round::Round;
 use crate::carrier::udp::capture::Record;
 use crate::carrier::udp::{Doors, PORT, slot};
@@ -19,8 +20,9 @@ const HANDED_ON: usize = 8;
 const IDLE: u32 = 256;
 /// How much more seldom.
 const SELDOM: u32 = 16;
-/// How many turns of pollers there are from one look at the door to the next.
-const RARELY: u32 = 64;
+/// How many turns of pollers there are from one look at the door to the next, and at sockets that are
+/// idle while rings are there.
+const RARELY: u32 = 256;
 /// Bytes of the longest run, and the head of one that was handed on.
 const LONGEST: usize = (1 << 16) + 64;
 
@@ -35,6 +37,7 @@ pub(super) struct Inbox {
     /// there in succession.
     idle: Vec<u32>,
     turn: u32,
+    rings: Rings,
 }
 
 const V4: usize = 0;
@@ -50,13 +53,37 @@ impl Inbox {
             doors: Doors::default(),
             idle: vec![0; DOORS],
             turn: 0,
+            rings: Rings::new(),
         }
+    }
+
+    /// Takes in what the rings have. Answers whether there was anything.
+    #[inline]
+    pub fn take_in_rings(&mut self, core: &Core) -> bool {
+        let mut turn = Lazy::new(core);
+        let some = self.rings.take_in(core, &mut turn);
+        turn.finish();
+        some
+    }
+
+    /// Whether the rings have something.
+    pub fn rings_have_some(&mut self, core: &Core) -> bool {
+        self.rings.has_some(core)
+    }
+
+    /// Whether this poller leaves the sockets alone: there are rings, and nothing came by the sockets
+    /// for long.
+    #[inline]
+    pub fn leaves_sockets(&mut self) -> bool {
+        self.turn = self.turn.wrapping_add(1);
+        !self.rings.is_empty()
+            && !self.turn.is_multiple_of(RARELY)
+            && self.idle.iter().all(|idle| *idle >= IDLE)
     }
 
     /// Takes in what there is, a batch of each socket; all sockets, or those where it is worth
     /// looking. Answers whether there was anything.
     pub fn take_in(&mut self, core: &Core, round: &mut Round<'_>, all: bool) -> bool {
-        self.turn = self.turn.wrapping_add(1);
         if let Some(directory) = &core.directory
             && (all || self.turn.is_multiple_of(RARELY))
         {

@@ -1,6 +1,8 @@
 //! What the node asks of a queue pair, and what it tells it.
 
-use crate::carrier::udp::Sender;
+pub(super) use super::messages::Messages;
+use crate::carrier::Sender;
+use crate::carrier::shm::{Fate, Peer};
 use kit::sys::datagram::Received;
 use std::net::IpAddr;
 use uroce_engine::timer::Time;
@@ -35,6 +37,18 @@ pub trait Endpoint: Send + Sync {
 
     /// When [`Endpoint::on_time`] is to be called. Asked for after every call above.
     fn deadline(&self) -> Option<Time>;
+
+    /// Takes in messages that came past the protocol. What it does not answer is refused.
+    fn messages(&self, _: &mut Messages<'_>) {}
+
+    /// What became of messages that it sent to a process past the protocol. Answers whether it has
+    /// something to transmit now.
+    fn settled(&self, _: &Peer, _: Fate) -> bool {
+        false
+    }
+
+    /// A process has taken nothing for so many nanoseconds, and messages to it wait.
+    fn stalled(&self, _: &Peer, _: u64) {}
 }
 
 /// A packet that came in.

@@ -20,6 +20,8 @@ const NAP: u64 = 1_000_000;
 /// Polls within the time of a nap that make the helper nap: more than somebody does who goes on to
 /// wait, and tells so.
 const BUSY: u64 = 32;
+/// How often it looks whether peers take what was sent to them, while there is such.
+const STALL: u64 = 50_000_000;
 /// Passes over the sockets in a row before the helper looks at other things.
 const PASSES: usize = 16;
 
@@ -177,6 +179,7 @@ fn run(core: &Core) {
             break;
         }
         serve_watches(core);
+        core.look_after_peers();
         let polls = core.alarm.polls.load(Relaxed);
         let now = clock::now().nanos();
         let waited_for = core.alarm.waiting.swap(false, SeqCst);
@@ -219,9 +222,28 @@ fn sleep(core: &Core) -> Result<()> {
         next = again;
     }
     let patience = (next != NEVER).then(|| next.saturating_sub(clock::now().nanos()));
-    wait(&alarm.all, patience, &mut [MaybeUninit::uninit()])?;
+    let waited = wait_for_all(core, patience);
     alarm.planned.store(0, SeqCst);
-    Ok(())
+    waited
+}
+
+/// Waits for sockets, watched descriptors and rings.
+fn wait_for_all(core: &Core, patience: Option<u64>) -> Result<()> {
+    let mut events = [MaybeUninit::uninit()];
+    let Some(directory) = &core.directory else {
+        return wait(&core.alarm.all, patience, &mut events).map(|_| ());
+    };
+    directory.sleeps();
+    let patience = if core.inbox.lock().rings_have_some(core) {
+        Some(0)
+    } else if directory.awaits() {
+        Some(patience.unwrap_or(STALL).min(STALL))
+    } else {
+        patience
+    };
+    let waited = wait(&core.alarm.all, patience, &mut events).map(|_| ());
+    directory.wakes();
+    waited
 }
 
 fn wait<'e>(

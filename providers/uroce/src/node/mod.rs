@@ -10,7 +10,10 @@ mod deliver;
 mod endpoint;
 mod groups;
 mod helper;
+mod messages;
 mod news;
+mod peers;
+mod rings;
 mod round;
 mod shown;
 mod table;
@@ -21,6 +24,7 @@ mod watch;
 mod tests;
 
 pub use endpoint::{Endpoint, Incoming};
+pub use messages::Messages;
 pub use watch::{Interest, Ready, Watch};
 
 use self::core::Core;
@@ -195,6 +199,20 @@ impl Node {
     #[must_use]
     pub fn meet(&self, qpn: u32) -> Option<Arc<Peer>> {
         self.directory()?.meet(slot::of(qpn))
+    }
+
+    /// Whether messages may go past the protocol: not where its packets are to meet a bad network.
+    #[must_use]
+    pub fn may_bypass(&self) -> bool {
+        self.core.ways.tools().network.is_none()
+    }
+
+    /// Something was put into a peer's ring.
+    #[inline]
+    pub fn nudge(&self, peer: &Peer) {
+        if let Some(directory) = &self.core.directory {
+            directory.nudge(peer);
+        }
     }
 
     /// The keys to this process's memory.

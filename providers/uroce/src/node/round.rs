@@ -3,7 +3,8 @@
 use super::core::Core;
 use super::endpoint::{Endpoint, Incoming};
 use super::table::{Entry, NEVER};
-use crate::carrier::udp::outbox::{Outbox, Sender};
+use crate::carrier::Sender;
+use crate::carrier::udp::Outbox;
 use crate::cq::Turn;
 use std::sync::atomic::Ordering::SeqCst;
 use uroce_engine::timer::Time;
@@ -104,7 +105,8 @@ impl<'a> Round<'a> {
             let now = self.now;
             let mut deadline = None;
             self.with(index, |endpoint| {
-                endpoint.transmit(now, &mut Sender::new(&mut outbox));
+                let mut sender = Sender::new(&mut outbox, self.core.local());
+                endpoint.transmit(now, &mut sender);
                 deadline = endpoint.deadline();
             });
             if let Some(deadline) = deadline {

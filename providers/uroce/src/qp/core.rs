@@ -5,19 +5,21 @@
 
 use super::attributes;
 use super::binds::Binds;
+use super::bypass::Bypass;
 use super::host::Surroundings;
 use super::multicast::Groups;
 use super::onesided::MOST_BYTES;
 use super::requests::Posting;
 use crate::address::Addresses;
-use crate::carrier::shm;
-use crate::carrier::udp::{Path, Sender};
+use crate::carrier::udp::Path;
+use crate::carrier::udp::slot::INDEX_BITS;
+use crate::carrier::{Sender, shm};
 use crate::channel::Records;
 use crate::context::Context;
 use crate::cq::Cq;
 use crate::device::Port;
 use crate::memory::{Binding, Keys, Mw, PdId, Peer};
-use crate::node::{Endpoint, Incoming, Node};
+use crate::node::{Endpoint, Incoming, Messages, Node};
 use crate::receive::{ReceiveQueue, Srq};
 use crate::xrcd::Xrcd;
 use crate::{address, clock, limits};
@@ -85,7 +87,10 @@ pub struct Core {
 
 pub(super) struct Inner {
     pub(super) engine: QueuePair,
-    binds: Binds,
+    pub(super) binds: Binds,
+    pub(super) bypass: Bypass,
+    /// Whose ring had no room for a packet.
+    clogged: Option<Arc<shm::Peer>>,
     /// The address vector, as it was given.
     av: Option<ibv_ah_attr>,
     /// Where the connected peer is.
@@ -105,6 +110,11 @@ pub(super) struct Inner {
 }
 
 impl Inner {
+    /// Requests posted and not completed.
+    fn outstanding(&self) -> usize {
+        self.engine.outstanding() + self.bypass.outstanding()
+    }
+
     fn split<'a>(&'a mut self, core: &'a Core, now: Time) -> (&'a mut QueuePair, Surroundings<'a>) {
         let host = Surroundings {
             core,
@@ -123,6 +133,7 @@ impl Inner {
             engine.fatal(&mut host);
         }
         core.mind_gate(self);
+        core.flush_past(self);
     }
 }
 
@@ -150,6 +161,8 @@ impl Core {
                     max_in_flight: limits::MAX_IN_FLIGHT,
                 }),
                 binds: Binds::default(),
+                bypass: Bypass::default(),
+                clogged: None,
                 av: None,
                 path: None,
                 peer: None,
@@ -210,6 +223,13 @@ impl Core {
         answer
     }
 
+    /// What [`Inner::follow`] does, without asking for the time where there is nothing to do.
+    fn mind_overrun(&self, inner: &mut Inner) {
+        if self.overran.load(Ordering::Relaxed) {
+            inner.follow(self, clock::now());
+        }
+    }
+
     /// A completion found its queue without room.
     pub fn overrun(&self) {
         self.overran.store(true, Ordering::Relaxed);
@@ -229,6 +249,9 @@ impl Core {
     fn change(&self, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
         let mask = mask & !attributes::useless(self.parts.service);
         let modify = attributes::modify(attr, mask)?;
+        if modify.state == Some(State::Sqd) {
+            self.drain_past();
+        }
         // A peer's request that has completed here is answered, whatever comes now.
         if matches!(modify.state, Some(State::Reset | State::Error)) {
             self.parts.node.post(self.number);
@@ -245,6 +268,8 @@ impl Core {
         engine.modify(&modify, &mut host).map_err(errno)?;
         inner.follow(self, now);
         if let Some(path) = path {
+            let open = peer.is_some() && self.may_bypass();
+            inner.bypass.expect(open, attr.rq_psn);
             inner.path = Some(path);
             inner.told_use = false;
             inner.reach = peer
@@ -254,7 +279,12 @@ impl Core {
             inner.av = Some(attr.ah_attr);
         }
         let state = inner.engine.state();
+        if modify.mask.has(Mask::SQ_PSN) {
+            inner.bypass.begin(attr.sq_psn);
+        }
         if state == State::Reset {
+            inner.bypass.clear();
+            inner.clogged = None;
             inner.path = None;
             inner.peer = None;
             inner.reach = None;
@@ -295,7 +325,8 @@ impl Core {
         attributes::tell(engine.attributes(), attr);
         attr.qp_state = attributes::qp_state(engine.state());
         attr.cur_qp_state = attr.qp_state;
-        attr.sq_draining = u8::from(engine.is_draining());
+        let past = engine.state() == State::Sqd && inner.bypass.is_busy();
+        attr.sq_draining = u8::from(engine.is_draining() || past);
         attr.cap = self.parts.cap;
         attr.port_num = 1;
         attr.ah_attr = inner.av.unwrap_or_else(ibv_ah_attr::zeroed);
@@ -311,25 +342,28 @@ impl Core {
     ) -> Result<()> {
         let mut taken = Ok(());
         let mut budget = MOST_BYTES;
-        let mut posted = false;
-        let now = clock::now();
+        let mut long = false;
         {
             let inner = &mut *self.inner.lock();
             for given in requests {
-                if self.one_sided(inner, &given, &mut budget).is_some() {
+                if self.post_past(inner, &given)
+                    || self.one_sided(inner, &given, &mut budget).is_some()
+                {
                     continue;
                 }
-                posted = true;
-                let converted = self.posting(inner).convert(&given);
-                let (engine, mut host) = inner.split(self, now);
-                taken = converted.and_then(|wr| engine.post_send(wr, &mut host).map_err(errno));
+                long = true;
+                taken = self.post_one(inner, &given);
                 if taken.is_err() {
                     break;
                 }
             }
-            inner.follow(self, now);
+            if long {
+                inner.follow(self, clock::now());
+            } else {
+                self.mind_overrun(inner);
+            }
         }
-        if posted {
+        if long {
             self.parts.node.post(self.number);
         }
         taken
@@ -345,40 +379,99 @@ impl Core {
     ) -> Result<()> {
         {
             let mut inner = self.inner.lock();
-            if requests.len() > inner.engine.room() {
+            let inner = &mut *inner;
+            if requests.len() > self.room().saturating_sub(inner.outstanding()) {
                 return Err(Errno::NOMEM);
             }
-            // Several go the ordinary way, since none may be carried out if a later one is wrong.
-            let alone = requests.len() == 1;
-            let mut budget = MOST_BYTES;
-            let mut converted = Vec::new();
-            for given in requests {
-                if alone && self.one_sided(&mut inner, &given, &mut budget).is_some() {
+            if requests.len() == 1
+                && let Some(given) = requests.next()
+            {
+                if self.post_past(inner, &given) {
+                    return Ok(());
+                }
+                let mut budget = MOST_BYTES;
+                if self.one_sided(inner, &given, &mut budget).is_some() {
                     inner.follow(self, clock::now());
                     return Ok(());
                 }
-                let wr = self.posting(&mut inner).convert(&given)?;
+                self.post_one(inner, &given)?;
+            }
+            // Several go the ordinary way, since none may be carried out if a later one is wrong.
+            let mut converted = Vec::with_capacity(requests.len());
+            for given in requests {
+                let wr = self.posting(&mut inner.binds).convert(&given)?;
                 inner.engine.may_post(&wr).map_err(errno)?;
                 converted.push(wr);
             }
-            let now = clock::now();
-            let (engine, mut host) = inner.split(self, now);
             for wr in converted {
-                engine.post_send(wr, &mut host).map_err(errno)?;
+                self.post_checked(inner, wr);
             }
-            inner.follow(self, now);
+            inner.follow(self, clock::now());
         }
         self.parts.node.post(self.number);
         Ok(())
     }
 
-    fn posting<'a>(&'a self, inner: &'a mut Inner) -> Posting<'a> {
+    /// Takes a request, for the protocol.
+    fn post_one(&self, inner: &mut Inner, given: &SendRequest<'_, Context>) -> Result<()> {
+        let wr = self.posting(&mut inner.binds).convert(given)?;
+        inner.engine.may_post(&wr).map_err(errno)?;
+        if inner.outstanding() >= self.room() {
+            return Err(Errno::NOMEM);
+        }
+        self.post_checked(inner, wr);
+        Ok(())
+    }
+
+    /// Takes a request that was found good and that there is room for.
+    pub(super) fn post_checked(&self, inner: &mut Inner, wr: WorkRequest) {
+        if inner.bypass.is_busy() {
+            inner.bypass.defer(wr);
+        } else {
+            self.post_to_engine(inner, wr);
+        }
+    }
+
+    /// The protocol takes a request.
+    pub(super) fn post_to_engine(&self, inner: &mut Inner, wr: WorkRequest) {
+        inner.bypass.passed_by();
+        let (engine, mut host) = inner.split(self, clock::now());
+        // Refused only in a state that it cannot have come to since it was asked.
+        let _ = engine.post_send(wr, &mut host);
+    }
+
+    /// Whether the fate of messages that went past the protocol is not known.
+    pub(super) fn is_busy_past(&self) -> bool {
+        self.inner.lock().bypass.is_busy()
+    }
+
+    /// `max_send_wr`.
+    pub(super) fn room(&self) -> usize {
+        usize::try_from(self.parts.cap.max_send_wr).unwrap_or(usize::MAX)
+    }
+
+    /// The queue for completions of send requests.
+    pub(super) fn send_cq(&self) -> Option<&Cq> {
+        self.parts.send_cq.as_deref()
+    }
+
+    /// The queue for completions of receive requests.
+    pub(super) fn recv_cq(&self) -> Option<&Cq> {
+        self.parts.recv_cq.as_deref()
+    }
+
+    /// Whether messages may go past the protocol.
+    fn may_bypass(&self) -> bool {
+        matches!(self.parts.service, Service::Rc | Service::Uc) && self.parts.node.may_bypass()
+    }
+
+    pub(super) fn posting<'a>(&'a self, binds: &'a mut Binds) -> Posting<'a> {
         Posting {
             service: self.parts.service,
             cap: &self.parts.cap,
             pd: self.pd,
             keys: self.parts.node.keys(),
-            binds: &mut inner.binds,
+            binds,
         }
     }
 
@@ -405,6 +498,15 @@ impl Core {
         match (&self.receives, &self.parts.srq) {
             (Some(own), _) => own.take(),
             (None, Some(srq)) => srq.take(),
+            (None, None) => None,
+        }
+    }
+
+    /// Takes out the next receive request if `receive` answers that it is used. Answers its identifier.
+    pub(super) fn next_receive_with(&self, receive: impl FnOnce(&Receive) -> bool) -> Option<u64> {
+        match (&self.receives, &self.parts.srq) {
+            (Some(own), _) => own.take_with(receive),
+            (None, Some(srq)) => srq.take_with(receive),
             (None, None) => None,
         }
     }
@@ -476,10 +578,13 @@ impl Core {
                 length: info.length,
                 access: info.access,
             }));
-            let now = clock::now();
-            let (engine, mut host) = inner.split(self, now);
-            engine.post_send(wr, &mut host).map_err(errno)?;
-            inner.follow(self, now);
+            let inner = &mut *inner;
+            inner.engine.may_post(&wr).map_err(errno)?;
+            if inner.outstanding() >= self.room() {
+                return Err(Errno::NOMEM);
+            }
+            self.post_checked(inner, wr);
+            inner.follow(self, clock::now());
         }
         self.parts.node.post(self.number);
         Ok(rkey)
@@ -552,9 +657,17 @@ impl Endpoint for Core {
 
     fn transmit(&self, now: Time, out: &mut Sender<'_>) {
         let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        if let Some(peer) = inner.clogged.take()
+            && peer.waits(self.number & INDEX)
+        {
+            inner.clogged = Some(peer);
+            return;
+        }
         let (peer, domain) = (inner.path, inner.domain);
         let (engine, mut host) = inner.split(self, now);
-        while !out.is_full() {
+        let mut clogged = None;
+        while clogged.is_none() && !out.is_full() {
             let Some(outgoing) = engine.transmit(now, &mut host) else {
                 break;
             };
@@ -562,8 +675,13 @@ impl Endpoint for Core {
             if self.send(&outgoing, peer.as_ref(), domain, out).is_err() {
                 engine.gather_failed(origin, &mut host);
             }
+            // Called again when there is room.
+            clogged = out
+                .take_clogged()
+                .filter(|peer| peer.waits(self.number & INDEX));
         }
         inner.follow(self, now);
+        inner.clogged = clogged;
     }
 
     fn used(&self, _now: Time) {
@@ -577,7 +695,40 @@ impl Endpoint for Core {
     fn deadline(&self) -> Option<Time> {
         self.inner.lock().engine.deadline()
     }
+
+    fn messages(&self, messages: &mut Messages<'_>) {
+        let inner = &mut *self.inner.lock();
+        self.take_past(inner, messages);
+        self.mind_overrun(inner);
+    }
+
+    fn settled(&self, peer: &shm::Peer, fate: shm::Fate) -> bool {
+        let inner = &mut *self.inner.lock();
+        if !inner.peer.as_ref().is_some_and(|known| known.is(peer)) {
+            return false;
+        }
+        let sends = self.settle(inner, fate);
+        self.mind_overrun(inner);
+        sends
+    }
+
+    fn stalled(&self, peer: &shm::Peer, nanos: u64) {
+        let inner = &mut *self.inner.lock();
+        if inner.peer.as_ref().is_some_and(|known| known.is(peer))
+            && self.stalled_past(inner, nanos)
+        {
+            let now = clock::now();
+            let (engine, mut host) = inner.split(self, now);
+            if engine.config().service == Service::Rc {
+                engine.fail_past(&mut host);
+            }
+            inner.follow(self, now);
+        }
+    }
 }
+
+/// The index in a QP number.
+const INDEX: u32 = (1 << INDEX_BITS) - 1;
 
 impl Core {
     /// Hands a packet over. One that has nowhere to go is dropped, as a network would.

@@ -2,6 +2,7 @@
 
 pub mod attributes;
 mod binds;
+mod bypass;
 mod core;
 mod held;
 mod host;

@@ -16,7 +16,7 @@ use kit::provider::{Data, Inline, SendRequest};
 use kit::sys::application::ApplicationMemory;
 use kit::sys::other_process::{MOST, OtherProcess, Source};
 use uroce_engine::host::LocalAccess;
-use uroce_engine::qp::{Service, State};
+use uroce_engine::qp::Service;
 use uroce_engine::work::{Completion, CompletionOpcode, Sge, Status};
 
 /// Bytes that one call of a verb moves this way; what is longer goes by packets, which leave the caller
@@ -131,7 +131,7 @@ impl Core {
             return None;
         }
         let asked = Asked::new(self, given)?;
-        let idle = inner.engine.state() == State::Rts && inner.engine.outstanding() == 0;
+        let idle = inner.engine.may_send_past() && !inner.bypass.is_busy();
         if !idle || asked.length == 0 || asked.length > *budget {
             return None;
         }

@@ -127,7 +127,7 @@ impl Posting<'_> {
         bytes.try_into().map_err(|_| Errno::INVAL)
     }
 
-    fn data(&self, given: &SendRequest<'_, Context>) -> Result<Data> {
+    pub fn data(&self, given: &SendRequest<'_, Context>) -> Result<Data> {
         let local = matches!(
             given.opcode,
             IBV_WR_LOCAL_INV | IBV_WR_BIND_MW | IBV_WR_ATOMIC_WRITE

@@ -3,7 +3,7 @@
 use super::intake::{Intake, Outcome as Taken, Requests};
 use super::sending::{Outcome, Sending};
 use super::states;
-use crate::carrier::udp::Sender;
+use crate::carrier::Sender;
 use crate::channel::Records;
 use crate::context::Context;
 use crate::cq::{Cq, Entry};

@@ -2,7 +2,7 @@
 //! of tables (ibv_create_wq(3)).
 
 use super::intake::{Intake, Outcome, Requests};
-use crate::carrier::udp::Sender;
+use crate::carrier::Sender;
 use crate::cq::Cq;
 use crate::limits;
 use crate::memory::PdId;

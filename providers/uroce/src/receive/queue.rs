@@ -107,6 +107,26 @@ impl ReceiveQueue {
         self.take_limited().receive
     }
 
+    /// Takes the next request out if `receive` has done with it what is to be done.
+    pub(super) fn take_if(&self, receive: impl FnOnce(&Receive) -> bool) -> Option<(u64, bool)> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut state = self.state.lock();
+        if !receive(state.requests.front()?) {
+            return None;
+        }
+        let taken = state.requests.pop_front()?;
+        self.length.store(state.requests.len(), Ordering::Release);
+        Some((taken.id, state.falls_below_limit()))
+    }
+
+    /// Takes the next request out if `receive` answers that it has done with it what is to be done.
+    /// Answers its identifier.
+    pub fn take_with(&self, receive: impl FnOnce(&Receive) -> bool) -> Option<u64> {
+        self.take_if(receive).map(|(id, _)| id)
+    }
+
     pub(super) fn take_limited(&self) -> Taken {
         if self.is_empty() {
             return Taken {

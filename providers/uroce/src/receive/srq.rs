@@ -105,6 +105,14 @@ impl Srq {
         taken.receive
     }
 
+    /// Takes the next request out if `receive` answers that it has done with it what is to be done.
+    /// Answers its identifier.
+    pub fn take_with(&self, receive: impl FnOnce(&Receive) -> bool) -> Option<u64> {
+        let (id, at_limit) = self.queue.take_if(receive)?;
+        self.tell(at_limit);
+        Some(id)
+    }
+
     fn tell(&self, at_limit: bool) {
         if at_limit {
             let event = IBV_EVENT_SRQ_LIMIT_REACHED;

@@ -4,6 +4,7 @@ mod attributes;
 mod error;
 mod flow;
 mod modify;
+mod past;
 mod state;
 pub mod table;
 

@@ -250,6 +250,11 @@ impl Responder {
         host.complete(completion);
     }
 
+    /// Whether no message is half received.
+    pub(crate) fn is_between(&self) -> bool {
+        self.current.is_none() && self.held.is_none()
+    }
+
     pub(crate) fn has_replies(&self) -> bool {
         !self.replies.is_empty()
     }

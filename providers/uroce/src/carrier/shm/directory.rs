@@ -6,8 +6,10 @@
 use super::door::{Door, Said, Word};
 use super::link::Link;
 use super::onesided::Claims;
-use super::peer::Peer;
-use super::segment::{CLOSED, Segment};
+use super::peer::{Peer, places};
+use super::ring::Producer;
+use super::segment::{AWAITS, CLOSED, SLEEPS, Segment};
+use super::wire::Out;
 use kit::errno::{Errno, Result};
 use parking_lot::{Mutex, RwLock};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -203,6 +205,54 @@ impl Directory {
             .say(slot, word, &[self.fd.as_fd(), link.fd.as_fd()])
     }
 
+    /// Something was put into a peer's ring: sees to it that it looks, and that somebody here looks
+    /// when it was taken.
+    #[inline]
+    pub fn nudge(&self, peer: &Peer) {
+        if peer.is_to_be_woken() {
+            self.ring(peer.slot);
+        }
+        let attention = self.segment.attention();
+        let now = attention.load(SeqCst);
+        if now & SLEEPS != 0 && now & AWAITS == 0 {
+            attention.fetch_or(AWAITS, SeqCst);
+            // It may have been taken before the peer could see that.
+            if peer.has_news() {
+                self.ring(self.slot);
+            }
+        }
+    }
+
+    /// Something of a peer's was taken: wakes it, if it waits for that.
+    #[inline]
+    pub fn told(&self, peer: &Peer) {
+        if peer.is_to_be_told() {
+            self.ring(peer.slot);
+        }
+    }
+
+    /// Nobody here looks at the rings from now on, until [`Directory::wakes`]. What is there already
+    /// must be looked for after this.
+    pub fn sleeps(&self) {
+        let flags = if self.awaits() {
+            SLEEPS | AWAITS
+        } else {
+            SLEEPS
+        };
+        self.segment.attention().fetch_or(flags, SeqCst);
+    }
+
+    /// Whether anything depends on what peers take.
+    pub fn awaits(&self) -> bool {
+        self.peers.read().values().any(|peer| peer.awaits())
+    }
+
+    /// Somebody looks again.
+    pub fn wakes(&self) {
+        let flags = SLEEPS | AWAITS;
+        self.segment.attention().fetch_and(!flags, SeqCst);
+    }
+
     /// Rings a peer's bell.
     pub fn ring(&self, slot: u16) {
         // One whose queue is full is awake, or will be.
@@ -281,6 +331,7 @@ impl Directory {
             (link, None)
         };
         let pid = Pid::from_raw(said.pid).ok_or(Errno::INVAL)?;
+        let places = places(self.slot, said.slot);
         self.enter(Peer {
             slot: said.slot,
             generation,
@@ -290,6 +341,9 @@ impl Directory {
             link,
             handed,
             gone: AtomicBool::new(false),
+            places,
+            out: Mutex::new(Out::new(Producer::new(places[0]))),
+            collected: AtomicU64::new(0),
         })
     }
 
@@ -305,6 +359,7 @@ impl Directory {
 
     fn meet_myself(&self) -> Result<Arc<Peer>> {
         let pid = rustix::process::getpid();
+        let places = places(self.slot, self.slot);
         self.enter(Peer {
             slot: self.slot,
             generation: self.generation,
@@ -314,6 +369,9 @@ impl Directory {
             link: Link::create()?.0,
             handed: None,
             gone: AtomicBool::new(false),
+            places,
+            out: Mutex::new(Out::new(Producer::new(places[0]))),
+            collected: AtomicU64::new(0),
         })
     }
 

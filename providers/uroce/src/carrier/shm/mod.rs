@@ -1,7 +1,7 @@
 //! Carrier 2: shared memory between processes of one host, one user and one network namespace.
 //!
 //! Each process has a [`Segment`], which its peers map on first contact, and shares a [`Link`] with
-//! each peer. Descriptors are handed over by the [`Door`], a socket whose name is that of the
+//! each peer. Descriptors are handed over by the door, a socket whose name is that of the
 //! process's slot. Nothing is trusted that a peer wrote: every value is checked when it is read, and
 //! a peer that breaks a rule is not listened to any more.
 
@@ -11,13 +11,17 @@ mod door;
 mod link;
 mod onesided;
 mod peer;
+mod ring;
 mod segment;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 pub use choice::{Carrier, VARIABLE};
 pub use directory::Directory;
 pub use link::Link;
 pub use onesided::{Claims, Gate, Key, Right, Use};
 pub use peer::Peer;
+pub use ring::{Broken, Consumer, PREFIX, Record};
 pub use segment::{AWAITS, CLOSED, SEGMENT, SLEEPS, Segment, TABLES};
+pub use wire::{Fate, Header, MESSAGE, MESSAGE_HEAD, MESSAGE_MAX, News, PACKET};

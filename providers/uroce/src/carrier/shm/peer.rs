@@ -1,11 +1,15 @@
 //! A process that this one has met.
 
 use super::link::Link;
-use super::segment::{CLOSED, Segment};
+use super::ring::{Consumer, Place, Producer};
+use super::segment::{AWAITS, CLOSED, SLEEPS, Segment};
+use super::wire::{Header, News, Out};
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use uroce_engine::host::Fault;
 
 /// A process that this one has met: perhaps this one itself.
 #[derive(Debug)]
@@ -20,6 +24,11 @@ pub struct Peer {
     /// The descriptor of a link that was made here: the peer may ask for it again.
     pub(super) handed: Option<OwnedFd>,
     pub(super) gone: AtomicBool,
+    /// The ring that this process writes, and the one that it reads.
+    pub(super) places: [Place; 2],
+    pub(super) out: Mutex<Out>,
+    /// Up to where [`Peer::collect`] has looked.
+    pub(super) collected: AtomicU64,
 }
 
 impl Peer {
@@ -88,4 +97,111 @@ impl Peer {
     pub(super) fn process(&self) -> BorrowedFd<'_> {
         self.process.as_fd()
     }
+}
+
+/// Traffic.
+impl Peer {
+    /// Whether the other is the same process.
+    #[must_use]
+    #[inline]
+    pub fn is(&self, other: &Self) -> bool {
+        self.generation == other.generation && self.slot == other.slot
+    }
+
+    /// The reading side of the link, at its beginning: for the one who reads it.
+    pub fn consumer(&self) -> Consumer {
+        Consumer::new(self.places[1])
+    }
+
+    /// Sends a packet, if not at once then when there is room; answers whether there was.
+    pub fn packet(&self, content: &[u8]) -> bool {
+        let sent = self.out.lock().packet(&self.link, content);
+        sent.unwrap_or_else(|_| {
+            self.give_up();
+            true
+        })
+    }
+
+    /// Sends a message of `length` bytes, which `fill` writes. Answers where it is in the ring; `None`
+    /// if there is no room, or the bytes cannot be had.
+    #[inline]
+    pub fn message(
+        &self,
+        header: &Header,
+        length: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), Fault>,
+    ) -> Option<u64> {
+        let sent = self.out.lock().message(&self.link, header, length, fill);
+        sent.unwrap_or_else(|_| {
+            self.give_up();
+            None
+        })
+    }
+
+    /// Whether the peer sleeps and this is what wakes it: records are there.
+    #[inline]
+    #[must_use]
+    pub fn is_to_be_woken(&self) -> bool {
+        self.wakes(SLEEPS)
+    }
+
+    /// Whether the peer sleeps and waits for records to be taken, which now were.
+    #[inline]
+    #[must_use]
+    pub fn is_to_be_told(&self) -> bool {
+        self.wakes(AWAITS)
+    }
+
+    fn wakes(&self, flag: u64) -> bool {
+        let attention = self.segment.attention();
+        attention.load(SeqCst) & flag != 0
+            && attention.fetch_and(!(SLEEPS | AWAITS), SeqCst) & flag != 0
+    }
+
+    /// Whether [`Peer::collect`] may find something.
+    #[inline]
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        let taken = Producer::taken_word(self.places[0], self.link.memory());
+        taken != self.collected.load(SeqCst)
+    }
+
+    /// What became of what was sent.
+    pub fn collect(&self, news: &mut News) {
+        let mut out = self.out.lock();
+        if out.collect(&self.link, news).is_err() {
+            self.give_up();
+        }
+        self.collected.store(out.released(), SeqCst);
+    }
+
+    /// It is gone: nothing more will become of what was sent.
+    pub fn lose(&self, news: &mut News) {
+        self.out.lock().lose(news);
+    }
+
+    /// Whether packets wait for room; then the queue pair is remembered, and told of by
+    /// [`Peer::collect`].
+    #[must_use]
+    pub fn waits(&self, index: u32) -> bool {
+        !self.is_gone() && self.out.lock().waits(index)
+    }
+
+    /// Whether anything depends on what the peer takes.
+    #[must_use]
+    pub fn awaits(&self) -> bool {
+        self.out.lock().awaits()
+    }
+
+    /// Up to where the peer has taken records, and whose messages wait.
+    #[must_use]
+    pub fn pending(&self) -> (u64, Vec<u32>) {
+        let out = self.out.lock();
+        (out.released(), out.senders())
+    }
+}
+
+/// The rings of a link as the process of a slot has them: the one it writes, the one it reads.
+pub(super) fn places(own: u16, peer: u16) -> [Place; 2] {
+    [Place::new(own > peer), Place::new(own < peer)]
 }

@@ -14,7 +14,7 @@ pub mod tools;
 pub mod ways;
 
 pub use doors::Doors;
-pub use outbox::{Outbox, Path, Sender};
+pub use outbox::{Outbox, Path};
 pub use slot::Slot;
 pub use socket::Sockets;
 pub use tools::Tools;

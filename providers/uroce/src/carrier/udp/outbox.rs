@@ -19,6 +19,9 @@ const ROOM: usize = 128 << 10;
 /// The longest packet, pad included.
 const LONGEST: usize = MAX_HEADERS + MAX_PAYLOAD + 3 + ICRC_LEN;
 
+/// What another carrier puts in front of a packet.
+const MORE: usize = 64;
+
 /// Packets of a run at most: what every kernel takes (UDP_MAX_SEGMENTS was 64 before Linux 6.9).
 const RUN: usize = 64;
 /// Bytes of a run at most: one IP packet, its headers left out.
@@ -99,7 +102,66 @@ impl Outbox {
     /// Whether the next packet might find no room.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.bytes.len() - self.used < LONGEST
+        self.bytes.len() - self.used < LONGEST + MORE
+    }
+
+    /// Bytes that are not in use: enough for the longest packet and some more, unless it is full.
+    pub fn spare(&mut self) -> &mut [u8] {
+        self.bytes.get_mut(self.used..).unwrap_or_default()
+    }
+
+    /// Takes a packet of `length` bytes of payload, which `fill` writes: the one copy there is. Pad
+    /// (as many bytes as the BTH says) and ICRC are added.
+    ///
+    /// # Errors
+    /// [`Fault`] if `fill` fails, if the packet is longer than any, or if the outbox is full; then
+    /// nothing is sent.
+    pub fn push(
+        &mut self,
+        path: &Path,
+        headers: &Headers,
+        length: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let outbox = self;
+        let emitted = headers.emit();
+        let head = emitted.as_slice();
+        let pad = usize::from(headers.bth.pad);
+        let total = head.len() + length + pad + ICRC_LEN;
+        if total > LONGEST || outbox.is_full() {
+            return Err(Fault);
+        }
+        let port = outbox
+            .ways
+            .port(path.destination, slot::of(headers.bth.destination));
+        let range = outbox.used..outbox.used + total;
+        let packet = outbox.bytes.get_mut(range.clone()).ok_or(Fault)?;
+        let (place, rest) = packet.split_at_mut_checked(head.len()).ok_or(Fault)?;
+        place.copy_from_slice(head);
+        let (payload, rest) = rest.split_at_mut_checked(length).ok_or(Fault)?;
+        fill(payload)?;
+        rest.fill(0);
+        let runs = outbox.ways.takes_runs(path.destination);
+        let last = outbox.runs.last_mut();
+        let last = last.filter(|last| runs && last.takes(path, port, total));
+        // The kernel counts up from 0 in a run, and says 0 in single packets.
+        let identification = last.as_ref().map_or(0, |run| run.packets);
+        let identification = u16::try_from(identification).map_err(|_| Fault)?;
+        seal(packet, path, port, identification).ok_or(Fault)?;
+        outbox.used = range.end;
+        if let Some(run) = last {
+            run.bytes.end = range.end;
+            run.packets += 1;
+            return Ok(());
+        }
+        outbox.runs.push(Run {
+            path: *path,
+            port,
+            bytes: range,
+            segment: total,
+            packets: 1,
+        });
+        Ok(())
     }
 
     /// Sends everything. What the kernel refuses is lost, and counted.
@@ -262,74 +324,11 @@ fn capture(ways: &Ways, path: &Path, port: u16, identification: u16, payload: &[
     });
 }
 
-/// What a queue pair hands its packets to.
-#[derive(Debug)]
-pub struct Sender<'a>(&'a mut Outbox);
-
-impl<'a> Sender<'a> {
-    /// A sender that fills an outbox.
-    pub fn new(outbox: &'a mut Outbox) -> Self {
-        Self(outbox)
-    }
-
-    /// Whether no more packets can be taken just now.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.0.is_full()
-    }
-
-    /// Takes a packet of `length` bytes of payload, which `fill` writes: the one copy there is. Pad
-    /// (as many bytes as the BTH says) and ICRC are added.
-    ///
-    /// # Errors
-    /// [`Fault`] if `fill` fails, if the packet is longer than any, or if the outbox is full; then
-    /// nothing is sent.
-    pub fn push(
-        &mut self,
-        path: &Path,
-        headers: &Headers,
-        length: usize,
-        fill: impl FnOnce(&mut [u8]) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
-        let outbox = &mut *self.0;
-        let emitted = headers.emit();
-        let head = emitted.as_slice();
-        let pad = usize::from(headers.bth.pad);
-        let total = head.len() + length + pad + ICRC_LEN;
-        if total > LONGEST || outbox.is_full() {
-            return Err(Fault);
-        }
-        let port = outbox
-            .ways
-            .port(path.destination, slot::of(headers.bth.destination));
-        let range = outbox.used..outbox.used + total;
-        let packet = outbox.bytes.get_mut(range.clone()).ok_or(Fault)?;
-        let (place, rest) = packet.split_at_mut_checked(head.len()).ok_or(Fault)?;
-        place.copy_from_slice(head);
-        let (payload, rest) = rest.split_at_mut_checked(length).ok_or(Fault)?;
-        fill(payload)?;
-        rest.fill(0);
-        let runs = outbox.ways.takes_runs(path.destination);
-        let last = outbox.runs.last_mut();
-        let last = last.filter(|last| runs && last.takes(path, port, total));
-        // The kernel counts up from 0 in a run, and says 0 in single packets.
-        let identification = last.as_ref().map_or(0, |run| run.packets);
-        let identification = u16::try_from(identification).map_err(|_| Fault)?;
-        seal(packet, path, port, identification).ok_or(Fault)?;
-        outbox.used = range.end;
-        if let Some(run) = last {
-            run.bytes.end = range.end;
-            run.packets += 1;
-            return Ok(());
-        }
-        outbox.runs.push(Run {
-            path: *path,
-            port,
-            bytes: range,
-            segment: total,
-            packets: 1,
-        });
-        Ok(())
+/// An address as 16 bytes.
+pub fn octets(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
     }
 }
 

@@ -6,6 +6,7 @@
 //! others got by mistake: a head that says what the Internet header said, then the datagrams.
 //! Nothing in it is trusted more than a datagram from the network, since anybody may send here.
 
+use super::outbox::octets;
 use super::socket::Socket;
 use kit::errno::{Errno, Result};
 use kit::sys::datagram::Received;
@@ -105,13 +106,6 @@ impl Slot {
     }
 }
 
-fn octets(address: IpAddr) -> [u8; 16] {
-    match address {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-        IpAddr::V6(v6) => v6.octets(),
-    }
-}
-
 fn head(run: &Received<'_>) -> Option<[u8; HEAD]> {
     let mut head = [0; HEAD];
     let family = if run.source.is_ipv4() { 4 } else { 6 };
@@ -157,7 +151,8 @@ fn parse(bytes: &[u8]) -> Option<Received<'_>> {
     })
 }
 
-fn address(family: u8, octets: [u8; 16]) -> Option<IpAddr> {
+/// The address of a family (4 or 6) that was written as 16 bytes.
+pub fn address(family: u8, octets: [u8; 16]) -> Option<IpAddr> {
     let v6 = Ipv6Addr::from(octets);
     match family {
         4 => v6.to_ipv4_mapped().map(|v4: Ipv4Addr| v4.into()),

@@ -1,0 +1,343 @@
+//! A ring: records of bytes from one process to another.
+//!
+//! A record begins at a multiple of 64 bytes and does not wrap around. Its first word is 0 until it is
+//! whole, so the consumer looks at one cache line and finds a short message there. Before the consumer
+//! gives a record back it zeroes the first word of each of its lines, since any of them may be the
+//! beginning of the next record. Nobody else's position is believed without a look at the own one.
+
+use super::link::{HEAD, RING};
+use kit::sys::shared::Shared;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+const WORD: usize = size_of::<u64>();
+/// Bytes of a ring, as a position counts them.
+const SIZE: u64 = 128 << 10;
+const _: () = assert!(RING == 128 << 10);
+/// The longest record: several must fit.
+pub const LONGEST: usize = RING / 4;
+/// What every record has: the first word, and the one by which it may be refused.
+pub const PREFIX: usize = 2 * WORD;
+
+/// Words of the head of a ring, each alone in its cache line.
+const TAKEN: usize = 256 / WORD;
+const REFUSED: usize = TAKEN + 1;
+
+/// Set in the second word of a record that was refused; below is what the consumer has to say.
+const REFUSAL: u64 = 1 << 63;
+/// Set in the first word of every record.
+const WHOLE: u64 = 1 << 63;
+
+/// The peer broke a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken;
+
+/// Where a ring is in the memory of a link.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    base: usize,
+}
+
+impl Place {
+    /// The first or the second ring of a link.
+    pub fn new(second: bool) -> Self {
+        let base = if second { HEAD + RING } else { 0 };
+        Self { base }
+    }
+
+    fn word(self, memory: &Shared, offset: usize) -> Result<&AtomicU64, Broken> {
+        memory.words().get(self.base / WORD + offset).ok_or(Broken)
+    }
+
+    /// The byte of the data at a position.
+    fn at(self, position: u64) -> usize {
+        let inside = usize::try_from(position % SIZE).unwrap_or(0);
+        self.base + HEAD + inside
+    }
+
+    fn data_word(self, memory: &Shared, position: u64, index: usize) -> Result<&AtomicU64, Broken> {
+        let word = self.at(position) / WORD + index;
+        memory.words().get(word).ok_or(Broken)
+    }
+}
+
+fn lines(bytes: usize) -> u64 {
+    u64::try_from(bytes.next_multiple_of(LINE)).unwrap_or(u64::MAX)
+}
+
+/// What the first word says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Where it begins, counted from the beginning of the ring's life.
+    pub position: u64,
+    /// Bytes, the prefix included.
+    pub length: usize,
+    /// What it is: not 0, which fills up the end of the ring.
+    pub kind: u8,
+    /// As the kind has it.
+    pub flags: u8,
+}
+
+const FILLER: u8 = 0;
+
+fn first_word(length: usize, kind: u8, flags: u8) -> u64 {
+    let length = u64::try_from(length).unwrap_or(0);
+    WHOLE | u64::from(flags) << 40 | u64::from(kind) << 32 | length
+}
+
+/// The writing side.
+#[derive(Debug)]
+pub struct Producer {
+    place: Place,
+    /// Where the next record begins.
+    tail: u64,
+    /// Up to where records were taken, and looked at since: their room is free.
+    free: u64,
+    /// Refusals that were found.
+    refused: u64,
+}
+
+impl Producer {
+    /// At the beginning.
+    pub fn new(place: Place) -> Self {
+        Self {
+            place,
+            tail: 0,
+            free: 0,
+            refused: 0,
+        }
+    }
+
+    /// Where the next record will be, if there is room for so many bytes. What is left of the ring
+    /// before it is filled up.
+    pub fn reserve(&mut self, memory: &Shared, length: usize) -> Result<Option<u64>, Broken> {
+        let need = lines(length);
+        let rest = SIZE - self.tail % SIZE;
+        let filler = if need > rest { rest } else { 0 };
+        if length > LONGEST || self.tail + filler + need - self.free > SIZE {
+            return Ok(None);
+        }
+        if filler > 0 {
+            let length = usize::try_from(filler).map_err(|_| Broken)?;
+            self.publish(memory, length, FILLER, 0)?;
+        }
+        Ok(Some(self.tail))
+    }
+
+    /// A word of the record that was reserved.
+    #[inline]
+    pub fn put(&self, memory: &Shared, index: usize, value: u64) -> Result<(), Broken> {
+        let word = self.place.data_word(memory, self.tail, index)?;
+        word.store(value, Relaxed);
+        Ok(())
+    }
+
+    /// Bytes of the record that was reserved.
+    #[inline]
+    pub fn copy(&self, memory: &Shared, offset: usize, bytes: &[u8]) -> Result<(), Broken> {
+        let at = self.place.at(self.tail) + offset;
+        memory.write(at, bytes).map_err(|_| Broken)
+    }
+
+    /// Shows the record that was reserved to the consumer.
+    #[inline]
+    pub fn publish(
+        &mut self,
+        memory: &Shared,
+        length: usize,
+        kind: u8,
+        flags: u8,
+    ) -> Result<(), Broken> {
+        self.place
+            .data_word(memory, self.tail, 1)?
+            .store(0, Relaxed);
+        let first = self.place.data_word(memory, self.tail, 0)?;
+        // Before a look at whether the consumer sleeps.
+        first.swap(first_word(length, kind, flags), SeqCst);
+        self.tail += lines(length);
+        Ok(())
+    }
+
+    /// Up to where the consumer has taken records.
+    #[inline]
+    pub fn taken(&self, memory: &Shared) -> Result<u64, Broken> {
+        let taken = self.place.word(memory, TAKEN)?.load(Acquire);
+        if taken < self.free || taken > self.tail {
+            return Err(Broken);
+        }
+        Ok(taken)
+    }
+
+    /// Whether there are refusals that were not found.
+    pub fn any_refused(&self, memory: &Shared) -> Result<bool, Broken> {
+        let refused = self.place.word(memory, REFUSED)?.load(Acquire);
+        Ok(refused != self.refused)
+    }
+
+    /// What the consumer said if it refused the record at a position. To be asked once a record.
+    pub fn refusal(&mut self, memory: &Shared, position: u64) -> Result<Option<u64>, Broken> {
+        let word = self.place.data_word(memory, position, 1)?.load(Acquire);
+        if word & REFUSAL == 0 {
+            return Ok(None);
+        }
+        self.refused = self.refused.wrapping_add(1);
+        Ok(Some(word & !REFUSAL))
+    }
+
+    /// Gives up the room of records up to a position that was taken.
+    pub fn release(&mut self, position: u64) {
+        self.free = position;
+    }
+
+    /// Where the next record begins.
+    pub fn position(&self) -> u64 {
+        self.tail
+    }
+
+    /// The word in which the consumer tells how far it has come.
+    #[inline]
+    pub fn taken_word(place: Place, memory: &Shared) -> u64 {
+        place
+            .word(memory, TAKEN)
+            .map_or(0, |word| word.load(Acquire))
+    }
+
+    /// Up to where room is free.
+    pub fn released(&self) -> u64 {
+        self.free
+    }
+}
+
+/// The reading side.
+#[derive(Debug)]
+pub struct Consumer {
+    place: Place,
+    /// Where the next record begins.
+    head: u64,
+    /// Up to where the producer knows that records were taken.
+    told: u64,
+    refused: u64,
+}
+
+impl Consumer {
+    /// At the beginning.
+    pub fn new(place: Place) -> Self {
+        Self {
+            place,
+            head: 0,
+            told: 0,
+            refused: 0,
+        }
+    }
+
+    /// Whether there is a record, or something else to look at.
+    #[inline]
+    pub fn has_some(&self, memory: &Shared) -> bool {
+        let first = self.place.data_word(memory, self.head, 0);
+        first.is_ok_and(|word| word.load(SeqCst) != 0)
+    }
+
+    /// The next record.
+    #[inline]
+    pub fn next(&mut self, memory: &Shared) -> Result<Option<Record>, Broken> {
+        // After a filler comes a record, or another is a broken rule.
+        for _ in 0..2 {
+            let first = self.place.data_word(memory, self.head, 0)?.load(Acquire);
+            if first == 0 {
+                return Ok(None);
+            }
+            let record = self.check(first)?;
+            if record.kind != FILLER {
+                return Ok(Some(record));
+            }
+            self.advance(memory, &record)?;
+        }
+        Err(Broken)
+    }
+
+    fn check(&self, first: u64) -> Result<Record, Broken> {
+        let [l0, l1, l2, l3, kind, flags, zero, top] = first.to_le_bytes();
+        let length = u32::from_le_bytes([l0, l1, l2, l3]);
+        let length = usize::try_from(length).map_err(|_| Broken)?;
+        let rest = SIZE - self.head % SIZE;
+        let fits = length >= PREFIX && lines(length) <= rest;
+        let short = length <= LONGEST || kind == FILLER;
+        if top != 0x80 || zero != 0 || !fits || !short {
+            return Err(Broken);
+        }
+        Ok(Record {
+            position: self.head,
+            length,
+            kind,
+            flags,
+        })
+    }
+
+    /// A word of a record that was not given back. It may change at any time.
+    #[inline]
+    pub fn get(&self, memory: &Shared, record: &Record, index: usize) -> Result<u64, Broken> {
+        let word = self.place.data_word(memory, record.position, index)?;
+        Ok(word.load(Relaxed))
+    }
+
+    /// Bytes of a record that was not given back.
+    #[inline]
+    pub fn read(
+        &self,
+        memory: &Shared,
+        record: &Record,
+        offset: usize,
+        to: &mut [u8],
+    ) -> Result<(), Broken> {
+        if offset
+            .checked_add(to.len())
+            .is_none_or(|end| end > record.length)
+        {
+            return Err(Broken);
+        }
+        let at = self.place.at(record.position) + offset;
+        memory.read(at, to).map_err(|_| Broken)
+    }
+
+    /// Refuses the record, before it is given back.
+    pub fn refuse(&mut self, memory: &Shared, record: &Record, say: u64) -> Result<(), Broken> {
+        let word = self.place.data_word(memory, record.position, 1)?;
+        word.store(REFUSAL | say & !REFUSAL, Relaxed);
+        self.refused += 1;
+        Ok(())
+    }
+
+    /// Gives the record back; the producer learns of it by [`Consumer::tell`].
+    #[inline]
+    pub fn advance(&mut self, memory: &Shared, record: &Record) -> Result<(), Broken> {
+        let length = lines(record.length);
+        let end = record.position + length;
+        let mut at = record.position;
+        while at < end {
+            self.place.data_word(memory, at, 0)?.store(0, Relaxed);
+            at += 64;
+        }
+        self.head = end;
+        Ok(())
+    }
+
+    /// Tells the producer how far it has come. Answers whether there was anything to tell.
+    #[inline]
+    pub fn tell(&mut self, memory: &Shared) -> Result<bool, Broken> {
+        if self.told == self.head {
+            return Ok(false);
+        }
+        self.told = self.head;
+        self.place
+            .word(memory, REFUSED)?
+            .store(self.refused, Release);
+        // Before a look at whether the producer sleeps.
+        self.place.word(memory, TAKEN)?.swap(self.head, SeqCst);
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests;

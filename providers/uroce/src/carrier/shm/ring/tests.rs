@@ -1,0 +1,179 @@
+use super::super::link::{LINK, Link};
+use super::super::wire::{Fate, Header, MESSAGE, MESSAGE_HEAD, News, Out, PACKET};
+use super::*;
+use proptest::prelude::*;
+use std::sync::atomic::Ordering::SeqCst;
+
+fn ends() -> (Link, Producer, Consumer) {
+    let (link, _fd) = Link::create().expect("memory");
+    let place = Place::new(true);
+    (link, Producer::new(place), Consumer::new(place))
+}
+
+fn pattern(seed: usize, length: usize) -> Vec<u8> {
+    (0..length)
+        .map(|at| u8::try_from((at * 7 + seed) % 251).expect("small"))
+        .collect()
+}
+
+fn header(epoch: u32) -> Header {
+    Header {
+        source: 1,
+        destination: 2,
+        epoch,
+        immediate: Some(7),
+        solicited: true,
+    }
+}
+
+#[test]
+fn a_ring_has_room_for_what_is_taken() {
+    let (link, mut producer, mut consumer) = ends();
+    let memory = link.memory();
+    assert_eq!(consumer.next(memory), Ok(None));
+    for round in 0..3 {
+        let mut count = 0;
+        while producer.reserve(memory, 64).expect("right").is_some() {
+            producer.publish(memory, 64, PACKET, 0).expect("right");
+            count += 1;
+        }
+        assert_eq!(count, RING / 64, "{round}");
+        for _ in 0..count {
+            let record = consumer.next(memory).expect("right").expect("a record");
+            consumer.advance(memory, &record).expect("right");
+        }
+        assert_eq!(consumer.next(memory), Ok(None));
+        assert_eq!(producer.taken(memory), Ok(producer.released()));
+        assert_eq!(consumer.tell(memory), Ok(true));
+        assert_eq!(consumer.tell(memory), Ok(false));
+        let taken = producer.taken(memory).expect("right");
+        producer.release(taken);
+    }
+    assert_eq!(producer.reserve(memory, LONGEST + 1), Ok(None));
+}
+
+#[test]
+fn a_refusal_is_found_and_what_is_behind_it_too() {
+    let (link, producer, mut consumer) = ends();
+    let mut out = Out::new(producer);
+    let memory = link.memory();
+    let mut position = Vec::new();
+    for _ in 0..4 {
+        let sent = out.message(&link, &header(5), 3, |room| {
+            room.copy_from_slice(b"abc");
+            Ok(())
+        });
+        position.push(sent.expect("right").expect("room"));
+    }
+    for count in 0..4 {
+        let record = consumer.next(memory).expect("right").expect("a record");
+        assert_eq!((record.kind, record.length), (MESSAGE, MESSAGE_HEAD + 3));
+        if count >= 2 {
+            consumer.refuse(memory, &record, 6).expect("right");
+        }
+        consumer.advance(memory, &record).expect("right");
+    }
+    let mut news = News::default();
+    out.collect(&link, &mut news).expect("right");
+    assert!(news.fates.is_empty() && out.awaits());
+    consumer.tell(memory).expect("right");
+    out.collect(&link, &mut news).expect("right");
+    let expected = [
+        (1, Fate::Taken(position[1])),
+        (1, Fate::Refused(position[2], 6)),
+        (1, Fate::Refused(position[3], 6)),
+    ];
+    assert_eq!(news.fates, expected);
+    assert!(!out.awaits());
+}
+
+#[test]
+fn packets_without_room_wait_in_order() {
+    let (link, producer, mut consumer) = ends();
+    let mut out = Out::new(producer);
+    let memory = link.memory();
+    for number in 0..200 {
+        out.packet(&link, &pattern(number, 4000)).expect("right");
+    }
+    assert!(out.waits(9) && out.waits(9));
+    let full = out.message(&link, &header(0), 0, |_| Ok(()));
+    assert_eq!(full, Ok(None));
+    let mut news = News::default();
+    for number in 0..200 {
+        let record = consumer.next(memory).expect("right").expect("a record");
+        let mut bytes = vec![0; record.length - PREFIX];
+        consumer
+            .read(memory, &record, PREFIX, &mut bytes)
+            .expect("inside");
+        assert_eq!(bytes, pattern(number, 4000));
+        consumer.advance(memory, &record).expect("right");
+        consumer.tell(memory).expect("right");
+        out.collect(&link, &mut news).expect("right");
+    }
+    assert_eq!(news.ready, [9]);
+    assert!(!out.waits(9));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn records_arrive_as_they_were(lengths in proptest::collection::vec(0usize..9000, 1..60)) {
+        let (link, producer, mut consumer) = ends();
+        let mut out = Out::new(producer);
+        let memory = link.memory();
+        let mut arrived = Vec::new();
+        let mut news = News::default();
+        for (at, length) in lengths.iter().enumerate() {
+            out.packet(&link, &pattern(at, *length)).expect("right");
+            if at % 7 == 3 || at + 1 == lengths.len() {
+                loop {
+                    while let Some(record) = consumer.next(memory).expect("right") {
+                        let mut bytes = vec![0; record.length - PREFIX];
+                        consumer.read(memory, &record, PREFIX, &mut bytes).expect("inside");
+                        arrived.push(bytes);
+                        consumer.advance(memory, &record).expect("right");
+                    }
+                    if !consumer.tell(memory).expect("right") {
+                        break;
+                    }
+                    out.collect(&link, &mut news).expect("right");
+                }
+            }
+        }
+        let sent: Vec<_> = lengths.iter().enumerate().map(|(at, length)| pattern(at, *length)).collect();
+        prop_assert_eq!(arrived, sent);
+    }
+
+    /// A peer that scribbles: nothing is read or written elsewhere, and it all ends.
+    #[test]
+    fn scribbles_do_no_harm(
+        scribbles in proptest::collection::vec((0usize..LINK / 8, any::<u64>()), 1..30),
+        words in proptest::collection::vec((0u32..200_000, any::<u8>(), any::<u8>()), 1..20),
+    ) {
+        let (link, producer, mut consumer) = ends();
+        let mut out = Out::new(producer);
+        let memory = link.memory();
+        let mut news = News::default();
+        let data = (super::super::link::HEAD * 2 + RING) / 8;
+        for (index, value) in scribbles {
+            // Also what looks like a record, where the next one begins.
+            for (length, kind, flags) in &words {
+                let first = WHOLE | u64::from(*flags) << 40 | u64::from(*kind % 4) << 32 | u64::from(*length);
+                memory.words()[data].store(first, SeqCst);
+                let mut room = vec![0; LONGEST];
+                if let Ok(Some(record)) = consumer.next(memory) {
+                    prop_assert!(record.length <= LONGEST);
+                    let _ = consumer.read(memory, &record, 0, &mut room);
+                    let _ = consumer.get(memory, &record, 3);
+                    let _ = consumer.refuse(memory, &record, value);
+                    let _ = consumer.advance(memory, &record);
+                }
+            }
+            memory.words()[index].store(value, SeqCst);
+            let _ = consumer.tell(memory);
+            let _ = out.packet(&link, &[1; 100]);
+            let _ = out.message(&link, &header(1), 8, |_| Ok(()));
+            let _ = out.collect(&link, &mut news);
+        }
+    }
+}

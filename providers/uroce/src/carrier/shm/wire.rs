@@ -1,0 +1,271 @@
+//! What goes to a peer: packets and messages by way of the ring, and what becomes of messages.
+
+use super::link::Link;
+use super::ring::{Broken, LONGEST, PREFIX, Producer};
+use kit::sys::shared::Shared;
+use std::collections::VecDeque;
+use uroce_engine::host::Fault;
+
+/// A record that holds a packet as it would go over the wire, behind where it comes from.
+pub const PACKET: u8 = 1;
+/// A record that holds a whole message, which knows nothing of the protocol.
+pub const MESSAGE: u8 = 2;
+
+/// The message has the bit for solicited events.
+pub const SOLICITED: u8 = 1;
+/// The message has immediate data.
+pub const IMMEDIATE: u8 = 2;
+
+/// Bytes in front of a message's data: the prefix, queue pairs, epoch and immediate data.
+pub const MESSAGE_HEAD: usize = PREFIX + 16;
+/// The most bytes of a message: longer ones are cheaper as packets.
+pub const MESSAGE_MAX: usize = 8192;
+const _: () = assert!(MESSAGE_HEAD + MESSAGE_MAX <= LONGEST);
+
+/// What a message says besides its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// QP number of the sender.
+    pub source: u32,
+    /// QP number of the receiver.
+    pub destination: u32,
+    /// Must be what the receiver expects: it changes with each refusal.
+    pub epoch: u32,
+    /// Immediate data.
+    pub immediate: Option<u32>,
+    /// The bit for solicited events.
+    pub solicited: bool,
+}
+
+impl Header {
+    fn flags(&self) -> u8 {
+        let solicited = if self.solicited { SOLICITED } else { 0 };
+        let immediate = if self.immediate.is_some() {
+            IMMEDIATE
+        } else {
+            0
+        };
+        solicited | immediate
+    }
+
+    fn words(&self) -> [u64; 2] {
+        let both = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        [
+            both(self.source, self.destination),
+            both(self.epoch, self.immediate.unwrap_or(0)),
+        ]
+    }
+
+    /// Reads what [`Header::words`] made.
+    pub fn parse([who, what]: [u64; 2], flags: u8) -> Self {
+        let low = |word: u64| u32::try_from(word & 0xffff_ffff).unwrap_or(0);
+        Self {
+            source: low(who),
+            destination: low(who >> 32),
+            epoch: low(what),
+            immediate: (flags & IMMEDIATE != 0).then_some(low(what >> 32)),
+            solicited: flags & SOLICITED != 0,
+        }
+    }
+}
+
+/// What became of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// All up to this position were received.
+    Taken(u64),
+    /// The one at this position was refused, and all behind it are; the next may have this epoch.
+    Refused(u64, u32),
+    /// The peer is gone.
+    Lost,
+}
+
+/// The writing side of a link, and what waits there.
+#[derive(Debug)]
+pub struct Out {
+    producer: Producer,
+    /// Messages whose fate is not known: position, and QP number of the sender.
+    sent: VecDeque<(u64, u32)>,
+    fates: Vec<(u32, Fate)>,
+    /// Packets that found no room, in order.
+    backlog: VecDeque<Vec<u8>>,
+    /// Queue pairs that wait until there is room.
+    waiting: Vec<u32>,
+    scratch: Box<[u8]>,
+}
+
+impl Out {
+    pub fn new(producer: Producer) -> Self {
+        Self {
+            producer,
+            sent: VecDeque::new(),
+            fates: Vec::new(),
+            backlog: VecDeque::new(),
+            waiting: Vec::new(),
+            scratch: vec![0; MESSAGE_MAX].into_boxed_slice(),
+        }
+    }
+
+    /// Puts a packet into the ring, or behind those that found no room. Answers whether it found
+    /// room.
+    pub fn packet(&mut self, link: &Link, content: &[u8]) -> Result<bool, Broken> {
+        if self.backlog.is_empty() && self.put_packet(link.memory(), content)? {
+            return Ok(true);
+        }
+        self.backlog.push_back(content.to_vec());
+        Ok(false)
+    }
+
+    fn put_packet(&mut self, memory: &Shared, content: &[u8]) -> Result<bool, Broken> {
+        let length = PREFIX + content.len();
+        if !self.reserve(memory, length)? {
+            return Ok(false);
+        }
+        self.producer.copy(memory, PREFIX, content)?;
+        self.producer.publish(memory, length, PACKET, 0)?;
+        Ok(true)
+    }
+
+    fn reserve(&mut self, memory: &Shared, length: usize) -> Result<bool, Broken> {
+        if self.producer.reserve(memory, length)?.is_some() {
+            return Ok(true);
+        }
+        self.look(memory)?;
+        Ok(self.producer.reserve(memory, length)?.is_some())
+    }
+
+    /// Puts a message of `length` bytes into the ring, which `fill` writes. Answers where it is;
+    /// `None` if there is no room, or the bytes cannot be had.
+    pub fn message(
+        &mut self,
+        link: &Link,
+        header: &Header,
+        length: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), Fault>,
+    ) -> Result<Option<u64>, Broken> {
+        let memory = link.memory();
+        let total = MESSAGE_HEAD + length;
+        if !self.backlog.is_empty() || !self.reserve(memory, total)? {
+            return Ok(None);
+        }
+        let Some(data) = self.scratch.get_mut(..length) else {
+            return Ok(None);
+        };
+        if fill(data).is_err() {
+            return Ok(None);
+        }
+        let data = self.scratch.get(..length).ok_or(Broken)?;
+        let [who, what] = header.words();
+        self.producer.put(memory, 2, who)?;
+        self.producer.put(memory, 3, what)?;
+        self.producer.copy(memory, MESSAGE_HEAD, data)?;
+        let position = self.producer.position();
+        self.producer
+            .publish(memory, total, MESSAGE, header.flags())?;
+        self.sent.push_back((position, header.source));
+        Ok(Some(position))
+    }
+
+    /// Looks at what the consumer has taken.
+    pub fn look(&mut self, memory: &Shared) -> Result<(), Broken> {
+        let taken = self.producer.taken(memory)?;
+        if taken == self.producer.released() {
+            return Ok(());
+        }
+        let refusals = self.producer.any_refused(memory)?;
+        while let Some((position, number)) = self.sent.front().copied() {
+            if position >= taken {
+                break;
+            }
+            self.sent.pop_front();
+            let refusal = if refusals {
+                self.producer.refusal(memory, position)?
+            } else {
+                None
+            };
+            self.settle(number, position, refusal);
+        }
+        self.producer.release(taken);
+        Ok(())
+    }
+
+    fn settle(&mut self, number: u32, position: u64, refusal: Option<u64>) {
+        if let Some(say) = refusal {
+            let epoch = u32::try_from(say & 0xffff_ffff).unwrap_or(0);
+            self.fates.push((number, Fate::Refused(position, epoch)));
+            return;
+        }
+        match self.fates.last_mut() {
+            Some((last, Fate::Taken(end))) if *last == number => *end = position,
+            _ => self.fates.push((number, Fate::Taken(position))),
+        }
+    }
+
+    /// What is known of messages since this was asked last, and queue pairs for whose packets there
+    /// is room now.
+    pub fn collect(&mut self, link: &Link, news: &mut News) -> Result<(), Broken> {
+        let memory = link.memory();
+        self.look(memory)?;
+        news.fates.append(&mut self.fates);
+        while let Some(packet) = self.backlog.pop_front() {
+            if !self.put_packet(memory, &packet)? {
+                self.backlog.push_front(packet);
+                return Ok(());
+            }
+        }
+        news.ready.append(&mut self.waiting);
+        Ok(())
+    }
+
+    /// The peer is gone: what is not known will not be.
+    pub fn lose(&mut self, news: &mut News) {
+        news.fates.append(&mut self.fates);
+        let mut last = None;
+        for (_, number) in self.sent.drain(..) {
+            if last != Some(number) {
+                news.fates.push((number, Fate::Lost));
+            }
+            last = Some(number);
+        }
+        self.backlog.clear();
+        news.ready.append(&mut self.waiting);
+    }
+
+    /// Whether packets wait for room; then the queue pair is remembered.
+    pub fn waits(&mut self, index: u32) -> bool {
+        if self.backlog.is_empty() {
+            return false;
+        }
+        if !self.waiting.contains(&index) {
+            self.waiting.push(index);
+        }
+        true
+    }
+
+    /// Whether anything depends on what the consumer takes.
+    pub fn awaits(&self) -> bool {
+        !self.sent.is_empty() || !self.backlog.is_empty()
+    }
+
+    /// Up to where records were taken, as far as it was looked at.
+    pub fn released(&self) -> u64 {
+        self.producer.released()
+    }
+
+    /// Whose messages wait, each once.
+    pub fn senders(&self) -> Vec<u32> {
+        let mut numbers: Vec<u32> = self.sent.iter().map(|(_, number)| *number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
+}
+
+/// What a look at a peer brought.
+#[derive(Debug, Default)]
+pub struct News {
+    /// What became of messages, by QP number of the sender.
+    pub fates: Vec<(u32, Fate)>,
+    /// Queue pairs (indices) for whose packets there is room.
+    pub ready: Vec<u32>,
+}

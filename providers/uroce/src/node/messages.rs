@@ -1,0 +1,151 @@
+//! Messages that came past the protocol, as a queue pair takes them in.
+
+use crate::carrier::shm::{Broken, Consumer, Header, MESSAGE, MESSAGE_HEAD, Peer, Record};
+use std::sync::Arc;
+
+/// Messages for one queue pair that came together, in order. Each is accepted or refused before the
+/// next is looked at.
+pub struct Messages<'a> {
+    peer: &'a Arc<Peer>,
+    consumer: &'a mut Consumer,
+    buffer: &'a mut [u8],
+    budget: &'a mut u32,
+    record: Record,
+    header: Header,
+    destination: u32,
+    /// The message was answered, or there is none.
+    done: bool,
+    broken: Option<Broken>,
+}
+
+impl<'a> Messages<'a> {
+    pub(super) fn new(
+        peer: &'a Arc<Peer>,
+        consumer: &'a mut Consumer,
+        buffer: &'a mut [u8],
+        budget: &'a mut u32,
+        first: &Record,
+    ) -> Result<Self, Broken> {
+        let header = header(peer, consumer, first)?;
+        Ok(Self {
+            peer,
+            consumer,
+            buffer,
+            budget,
+            record: *first,
+            header,
+            destination: header.destination,
+            done: false,
+            broken: None,
+        })
+    }
+
+    /// The queue pair that they are for.
+    #[must_use]
+    pub fn destination(&self) -> u32 {
+        self.destination
+    }
+
+    /// The process that they came from.
+    #[must_use]
+    pub fn peer(&self) -> &Arc<Peer> {
+        self.peer
+    }
+
+    /// What the message says besides its data.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Bytes of its data.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.record.length - MESSAGE_HEAD
+    }
+
+    /// Its data.
+    pub fn data(&mut self) -> Option<&[u8]> {
+        let length = self.length();
+        let data = self.buffer.get_mut(..length)?;
+        let memory = self.peer.link().memory();
+        let read = self.consumer.read(memory, &self.record, MESSAGE_HEAD, data);
+        read.ok()?;
+        Some(data)
+    }
+
+    /// The message was received. Answers whether there is another one.
+    pub fn accept(&mut self) -> bool {
+        self.give_back()
+    }
+
+    /// The message is not received: its sender has to take the long way, and may then come with this
+    /// epoch. Answers whether there is another message.
+    pub fn refuse(&mut self, epoch: u32) -> bool {
+        let memory = self.peer.link().memory();
+        let refused = self.consumer.refuse(memory, &self.record, u64::from(epoch));
+        self.note(refused);
+        self.give_back()
+    }
+
+    fn note(&mut self, result: Result<(), Broken>) {
+        if let Err(broken) = result {
+            self.broken = Some(broken);
+        }
+    }
+
+    fn give_back(&mut self) -> bool {
+        let memory = self.peer.link().memory();
+        let advanced = self.consumer.advance(memory, &self.record);
+        self.note(advanced);
+        self.done = true;
+        *self.budget = self.budget.saturating_sub(1);
+        if self.broken.is_some() || *self.budget == 0 {
+            return false;
+        }
+        match self.follows() {
+            Ok(Some((record, header))) => {
+                self.record = record;
+                self.header = header;
+                self.done = false;
+                true
+            }
+            Ok(None) => false,
+            Err(broken) => {
+                self.broken = Some(broken);
+                false
+            }
+        }
+    }
+
+    /// The next message, if it is for the same queue pair.
+    fn follows(&mut self) -> Result<Option<(Record, Header)>, Broken> {
+        let memory = self.peer.link().memory();
+        let Some(record) = self.consumer.next(memory)? else {
+            return Ok(None);
+        };
+        if record.kind != MESSAGE {
+            return Ok(None);
+        }
+        let header = header(self.peer, self.consumer, &record)?;
+        Ok((header.destination == self.destination).then_some((record, header)))
+    }
+
+    /// Refuses what nobody answered: there is no such queue pair.
+    pub(super) fn finish(mut self) -> Result<(), Broken> {
+        while !self.done && self.refuse(0) {}
+        self.broken.map_or(Ok(()), Err)
+    }
+}
+
+fn header(peer: &Peer, consumer: &Consumer, record: &Record) -> Result<Header, Broken> {
+    if record.length < MESSAGE_HEAD {
+        return Err(Broken);
+    }
+    let memory = peer.link().memory();
+    let words = [
+        consumer.get(memory, record, 2)?,
+        consumer.get(memory, record, 3)?,
+    ];
+    Ok(Header::parse(words, record.flags))
+}

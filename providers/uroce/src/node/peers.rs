@@ -1,0 +1,74 @@
+//! Peers that end, and peers that take nothing of what is sent to them.
+
+use super::core::Core;
+use crate::carrier::shm::Peer;
+use crate::clock;
+use std::sync::Arc;
+
+/// A peer that messages wait for.
+struct Slow {
+    peer: Arc<Peer>,
+    /// Up to where it had taken records, and when it was first found there.
+    taken: u64,
+    since: u64,
+}
+
+/// Peers that messages wait for, as the helper sees them from time to time.
+#[derive(Default)]
+pub(super) struct Stalls {
+    slow: Vec<Slow>,
+    latest: u64,
+}
+
+/// How long there is from one look to the next, at least.
+const EVERY: u64 = 40_000_000;
+
+impl Stalls {
+    /// Takes a look: answers who has taken nothing, for how many nanoseconds, and whose messages wait.
+    fn look(&mut self, core: &Core, now: u64) -> Vec<(Arc<Peer>, u64, Vec<u32>)> {
+        let Some(directory) = &core.directory else {
+            return Vec::new();
+        };
+        if now.saturating_sub(self.latest) < EVERY {
+            return Vec::new();
+        }
+        self.latest = now;
+        let mut stalled = Vec::new();
+        let before = std::mem::take(&mut self.slow);
+        for peer in directory.peers() {
+            let (taken, senders) = peer.pending();
+            if senders.is_empty() {
+                continue;
+            }
+            let known = before
+                .iter()
+                .find(|slow| Arc::ptr_eq(&slow.peer, &peer) && slow.taken == taken);
+            let since = known.map_or(now, |slow| slow.since);
+            if known.is_some() {
+                stalled.push((Arc::clone(&peer), now - since, senders));
+            }
+            self.slow.push(Slow { peer, taken, since });
+        }
+        stalled
+    }
+}
+
+impl Core {
+    /// For the helper, each time it wakes.
+    pub fn look_after_peers(&self) {
+        let Some(directory) = &self.directory else {
+            return;
+        };
+        directory.attend();
+        let stalled = self.stalls.lock().look(self, clock::now().nanos());
+        for (peer, nanos, senders) in stalled {
+            for index in senders.iter().filter_map(|number| self.index(*number)) {
+                if let Some(entry) = self.table.get(index)
+                    && let Some(endpoint) = entry.endpoint.read().as_deref()
+                {
+                    endpoint.stalled(&peer, nanos);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! What comes in by the rings of processes of this host.
+
+use super::core::Core;
+use super::endpoint::{Incoming, Messages};
+use super::round::Round;
+use crate::carrier::HEAD;
+use crate::carrier::shm::PREFIX;
+use crate::carrier::shm::{Broken, Consumer, Fate, MESSAGE, News, PACKET, Peer, Record};
+use crate::carrier::udp::slot;
+use crate::clock;
+use crate::cq::Turn;
+use kit::sys::datagram::Received;
+use std::sync::Arc;
+use uroce_engine::wire::Packet;
+
+/// Records of one ring that are taken in at once.
+const RECORDS: u32 = 64;
+/// How often that is as much as a ring holds.
+const WHOLE: u32 = 32;
+/// Bytes of packets that are handed over at once.
+const BATCH: usize = 48 << 10;
+/// The longest packet, and the head in front of it.
+const LONGEST: usize = 8192;
+
+/// The reading side of a link.
+struct Line {
+    peer: Arc<Peer>,
+    consumer: Consumer,
+}
+
+/// The reading sides of all links.
+pub(super) struct Rings {
+    lines: Vec<Line>,
+    /// When the directory was looked at last.
+    changes: u64,
+    buffer: Box<[u8]>,
+    /// Packets in the buffer: where each ends.
+    ends: Vec<usize>,
+    news: News,
+}
+
+/// A round that begins when there is need of it: to begin one takes the time.
+pub(super) struct Lazy<'a> {
+    core: &'a Core,
+    round: Option<Round<'a>>,
+}
+
+impl<'a> Lazy<'a> {
+    pub fn new(core: &'a Core) -> Self {
+        Self { core, round: None }
+    }
+
+    fn round(&mut self) -> &mut Round<'a> {
+        let core = self.core;
+        self.round
+            .get_or_insert_with(|| Round::new(core, clock::now()))
+    }
+
+    pub fn finish(self) {
+        if let Some(round) = self.round {
+            round.finish();
+        }
+    }
+}
+
+impl Rings {
+    pub fn new() -> Self {
+        Self {
+            lines: Vec::new(),
+            changes: 0,
+            buffer: vec![0; BATCH + LONGEST].into_boxed_slice(),
+            ends: Vec::new(),
+            news: News::default(),
+        }
+    }
+
+    /// Whether there is any.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// Whether there is something to take in, or to learn.
+    pub fn has_some(&mut self, core: &Core) -> bool {
+        let mut turn = Lazy::new(core);
+        self.follow(core, &mut turn);
+        turn.finish();
+        self.lines.iter().any(|Line { peer, consumer }| {
+            !peer.is_gone() && (consumer.has_some(peer.link().memory()) || peer.has_news())
+        })
+    }
+
+    /// Takes in what there is. Answers whether there was anything.
+    #[inline]
+    pub fn take_in(&mut self, core: &Core, turn: &mut Lazy<'_>) -> bool {
+        self.follow(core, turn);
+        let mut some = false;
+        // Completion events wait until all is taken in.
+        let mut events = None;
+        for at in 0..self.lines.len() {
+            let Some(line) = self.lines.get(at) else {
+                break;
+            };
+            if line.consumer.has_some(line.peer.link().memory()) {
+                some = true;
+                events.get_or_insert_with(Turn::begin);
+                self.drain(core, turn, at);
+            }
+            if self.lines.get(at).is_some_and(|line| line.peer.has_news()) {
+                some = true;
+                events.get_or_insert_with(Turn::begin);
+                self.learn(core, turn, at);
+            }
+        }
+        some
+    }
+
+    /// Knows the same processes as the directory.
+    fn follow(&mut self, core: &Core, turn: &mut Lazy<'_>) {
+        let Some(directory) = &core.directory else {
+            return;
+        };
+        let changes = directory.changes();
+        if changes == self.changes {
+            return;
+        }
+        self.changes = changes;
+        let peers = directory.peers();
+        for at in (0..self.lines.len()).rev() {
+            let stays = |line: &Line| peers.iter().any(|peer| Arc::ptr_eq(peer, &line.peer));
+            if !self.lines.get(at).is_some_and(stays) {
+                self.empty(core, turn, at);
+                let line = self.lines.swap_remove(at);
+                line.peer.lose(&mut self.news);
+                self.tell(core, turn, &line.peer);
+            }
+        }
+        for peer in peers {
+            if !self.lines.iter().any(|line| Arc::ptr_eq(&line.peer, &peer)) {
+                let consumer = peer.consumer();
+                self.lines.push(Line { peer, consumer });
+            }
+        }
+    }
+
+    /// Takes in what a process sent before its end, no more than a ring holds.
+    fn empty(&mut self, core: &Core, turn: &mut Lazy<'_>, at: usize) {
+        for _ in 0..WHOLE {
+            let more = |line: &Line| line.consumer.has_some(line.peer.link().memory());
+            if !self.lines.get(at).is_some_and(more) {
+                return;
+            }
+            self.drain(core, turn, at);
+        }
+    }
+
+    /// What became of what was sent.
+    fn learn(&mut self, core: &Core, turn: &mut Lazy<'_>, at: usize) {
+        let Some(line) = self.lines.get(at) else {
+            return;
+        };
+        let peer = Arc::clone(&line.peer);
+        peer.collect(&mut self.news);
+        self.tell(core, turn, &peer);
+    }
+
+    fn tell(&mut self, core: &Core, turn: &mut Lazy<'_>, peer: &Peer) {
+        for (number, fate) in self.news.fates.drain(..) {
+            tell(core, turn, peer, number, fate);
+        }
+        for index in self.news.ready.drain(..) {
+            turn.round().transmit(index);
+        }
+    }
+
+    /// Takes in records, and tells the sender.
+    fn drain(&mut self, core: &Core, turn: &mut Lazy<'_>, at: usize) {
+        let Some(line) = self.lines.get_mut(at) else {
+            return;
+        };
+        let mut work = Work {
+            core,
+            line,
+            buffer: &mut self.buffer,
+            ends: &mut self.ends,
+            filled: 0,
+            budget: RECORDS,
+        };
+        let taken = work.take_in(turn);
+        let peer = &line.peer;
+        let told = taken.and_then(|()| line.consumer.tell(peer.link().memory()));
+        match (told, &core.directory) {
+            (Ok(true), Some(directory)) => directory.told(peer),
+            (Ok(_), _) => {}
+            (Err(Broken), _) => peer.give_up(),
+        }
+    }
+}
+
+fn tell(core: &Core, turn: &mut Lazy<'_>, peer: &Peer, number: u32, fate: Fate) {
+    let Some(index) = core.index(number) else {
+        return;
+    };
+    let Some(entry) = core.table.get(index) else {
+        return;
+    };
+    let endpoint = entry.endpoint.read();
+    let sends = endpoint
+        .as_deref()
+        .is_some_and(|endpoint| endpoint.settled(peer, fate));
+    drop(endpoint);
+    if sends {
+        turn.round().transmit(index);
+    }
+}
+
+/// One look at a ring.
+struct Work<'a> {
+    core: &'a Core,
+    line: &'a mut Line,
+    buffer: &'a mut [u8],
+    ends: &'a mut Vec<usize>,
+    filled: usize,
+    budget: u32,
+}
+
+impl Work<'_> {
+    fn take_in(&mut self, turn: &mut Lazy<'_>) -> Result<(), Broken> {
+        let peer = Arc::clone(&self.line.peer);
+        let memory = peer.link().memory();
+        // For whom the packets in the buffer are.
+        let mut whose = 0;
+        while self.budget > 0
+            && let Some(record) = self.line.consumer.next(memory)?
+        {
+            match record.kind {
+                MESSAGE => {
+                    self.hand_over(turn, whose);
+                    self.messages(&peer, &record)?;
+                }
+                PACKET => {
+                    if self.filled > BATCH {
+                        self.hand_over(turn, whose);
+                    }
+                    let number = self.copy(&peer, &record)?;
+                    if number != whose {
+                        // The new one is copied again, to the beginning of the buffer.
+                        self.hand_over(turn, whose);
+                        self.copy(&peer, &record)?;
+                        whose = number;
+                    }
+                    self.keep(&record);
+                    self.line.consumer.advance(memory, &record)?;
+                    self.budget -= 1;
+                }
+                _ => return Err(Broken),
+            }
+        }
+        self.hand_over(turn, whose);
+        Ok(())
+    }
+
+    /// Copies a packet behind those in the buffer. Answers the QP number that it names.
+    fn copy(&mut self, peer: &Peer, record: &Record) -> Result<u32, Broken> {
+        let length = record.length - PREFIX;
+        let end = self.filled + length;
+        let place = self.buffer.get_mut(self.filled..end).ok_or(Broken)?;
+        if length > LONGEST {
+            return Err(Broken);
+        }
+        let memory = peer.link().memory();
+        self.line.consumer.read(memory, record, PREFIX, place)?;
+        let number = place.get(HEAD + 5..HEAD + 8).ok_or(Broken)?;
+        let [high, middle, low] = *number.first_chunk().ok_or(Broken)?;
+        Ok(u32::from_be_bytes([0, high, middle, low]))
+    }
+
+    fn keep(&mut self, record: &Record) {
+        self.filled += record.length - PREFIX;
+        self.ends.push(self.filled);
+    }
+
+    /// Hands the packets in the buffer to whom they are for.
+    fn hand_over(&mut self, turn: &mut Lazy<'_>, whose: u32) {
+        let mut begin = 0;
+        let mut whole = Vec::with_capacity(self.ends.len());
+        for end in self.ends.drain(..) {
+            let bytes = self.buffer.get(begin..end).unwrap_or_default();
+            whole.extend(incoming(bytes));
+            begin = end;
+        }
+        self.filled = 0;
+        if let Some(index) = self.core.index(whose)
+            && !whole.is_empty()
+        {
+            turn.round().deliver(index, &whole);
+        }
+    }
+
+    /// Hands messages to the queue pair that the first one names.
+    fn messages(&mut self, peer: &Arc<Peer>, first: &Record) -> Result<(), Broken> {
+        let mut messages = Messages::new(
+            peer,
+            &mut self.line.consumer,
+            self.buffer,
+            &mut self.budget,
+            first,
+        )?;
+        let entry = self
+            .core
+            .index(messages.destination())
+            .and_then(|index| self.core.table.get(index));
+        if let Some(entry) = entry
+            && let Some(endpoint) = entry.endpoint.read().as_deref()
+        {
+            endpoint.messages(&mut messages);
+        }
+        messages.finish()
+    }
+}
+
+/// A packet as it lies in a ring.
+fn incoming(bytes: &[u8]) -> Option<Incoming<'_>> {
+    let (head, datagram) = bytes.split_first_chunk::<HEAD>()?;
+    let [family, traffic_class, hop_limit, _, i0, i1, i2, i3, ..] = *head;
+    let source = slot::address(family, *head.get(8..)?.first_chunk()?)?;
+    let destination = slot::address(family, *head.get(24..)?.first_chunk()?)?;
+    let run = Received {
+        data: datagram,
+        segment: datagram.len(),
+        source,
+        port: 0,
+        destination,
+        interface: u32::from_ne_bytes([i0, i1, i2, i3]),
+        hop_limit,
+        traffic_class,
+    };
+    let packet = Packet::parse(datagram).ok()?;
+    Some(Incoming::new(packet, datagram.len(), &run))
+}

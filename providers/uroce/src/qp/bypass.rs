@@ -1,0 +1,374 @@
+//! Messages past the protocol: sends to a process of this host while nothing else is under way.
+//!
+//! A message goes whole into the ring that leads to the peer's process, and the peer's poll puts it into
+//! the next receive request. That is all as long as all is well. What the peer cannot take so (no
+//! receive request, one that is too short, memory that may not be written, another state) it refuses,
+//! with everything behind it, and the protocol sends it from here, which finds out the same in its own
+//! way and has the answer to it.
+//!
+//! Order: the protocol has nothing under way while messages go past it, and gets the next request when
+//! the fate of all of them is known.
+
+use super::core::{Core, Inner};
+use crate::carrier::shm::{Fate, Header, MESSAGE_MAX};
+use crate::context::Context;
+use crate::cq::Entry;
+use crate::node::Messages;
+use kit::abi::*;
+use kit::provider::SendRequest;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+use uroce_engine::host::Fault;
+use uroce_engine::qp::{Service, State};
+use uroce_engine::wire::ImmDt;
+use uroce_engine::work::{
+    Completion, CompletionOpcode, Data, Receive, Request, Status, WorkRequest,
+};
+
+/// Flags of requests that may go past the protocol.
+const FLAGS: u32 = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+/// After a refusal so many requests take the long way before the short one is tried again; after each
+/// that follows twice as many, up to the second number.
+const PENALTY: [u32; 2] = [1, 64];
+
+/// Nanoseconds after which a message that nobody took is lost, where nobody answers.
+const UNRELIABLE: u64 = 1_000_000_000;
+
+/// How long a send queue that drains waits for messages.
+const DRAIN: Duration = Duration::from_millis(100);
+
+/// A message whose fate is not known.
+#[derive(Debug)]
+struct Sent {
+    /// Where it is in the ring.
+    position: u64,
+    length: u32,
+    wr: WorkRequest,
+}
+
+/// What a queue pair has sent past the protocol, and expects.
+#[derive(Debug, Default)]
+pub struct Bypass {
+    /// It may be used on this queue pair.
+    open: bool,
+    /// What the peer expects of the next message.
+    epoch: u32,
+    /// What is expected of the peer's next message.
+    expected: u32,
+    sent: VecDeque<Sent>,
+    /// Requests that wait until the fate of all messages is known.
+    deferred: VecDeque<WorkRequest>,
+    /// Requests that are to take the long way.
+    rest: u32,
+    penalty: u32,
+}
+
+impl Bypass {
+    /// Requests posted and not completed.
+    pub fn outstanding(&self) -> usize {
+        self.sent.len() + self.deferred.len()
+    }
+
+    /// Whether the next request has to wait for its turn.
+    pub fn is_busy(&self) -> bool {
+        !self.sent.is_empty() || !self.deferred.is_empty()
+    }
+
+    /// Keeps a request until its turn comes.
+    pub fn defer(&mut self, wr: WorkRequest) {
+        self.deferred.push_back(wr);
+    }
+
+    /// A request takes the long way.
+    pub fn passed_by(&mut self) {
+        self.rest = self.rest.saturating_sub(1);
+    }
+
+    /// Forgets everything, as in RESET.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The queue pair has a peer: what is expected of him begins with the PSN that his packets begin
+    /// with, so that nothing of an earlier connection is taken for one of this.
+    pub fn expect(&mut self, open: bool, psn: u32) {
+        self.open = open;
+        self.expected = psn << 8;
+    }
+
+    /// The queue pair may send.
+    pub fn begin(&mut self, psn: u32) {
+        self.epoch = psn << 8;
+    }
+
+    fn refused(&mut self) {
+        let [least, most] = PENALTY;
+        self.penalty = (self.penalty * 2).clamp(least, most);
+        self.rest = self.penalty;
+    }
+}
+
+fn request(given: &SendRequest<'_, Context>) -> Option<Request> {
+    match given.opcode {
+        IBV_WR_SEND => Some(Request::Send),
+        IBV_WR_SEND_WITH_IMM => Some(Request::SendImm(ImmDt {
+            data: u32::from_be_bytes(given.imm),
+        })),
+        _ => None,
+    }
+}
+
+/// Sending.
+impl Core {
+    /// Sends a request past the protocol, if that may be. It is one that the long way would take.
+    pub(super) fn post_past(&self, inner: &mut Inner, given: &SendRequest<'_, Context>) -> bool {
+        let bypass = &inner.bypass;
+        let may = bypass.open
+            && bypass.rest == 0
+            && bypass.deferred.is_empty()
+            && given.flags & !FLAGS == 0
+            && bypass.sent.len() < self.room()
+            && inner.engine.may_send_past();
+        may && self.put_past(inner, given).is_some()
+    }
+
+    fn put_past(&self, inner: &mut Inner, given: &SendRequest<'_, Context>) -> Option<()> {
+        let request = request(given)?;
+        let peer = inner.peer.as_ref().filter(|peer| !peer.is_gone())?;
+        let data = self.posting(&mut inner.binds).data(given).ok()?;
+        let length = data.length()?;
+        let size = usize::try_from(length)
+            .ok()
+            .filter(|size| *size <= MESSAGE_MAX)?;
+        let header = Header {
+            source: self.number,
+            destination: inner.engine.attributes().dest_qp_num,
+            epoch: inner.bypass.epoch,
+            immediate: match &request {
+                Request::SendImm(immediate) => Some(immediate.data),
+                _ => None,
+            },
+            solicited: given.flags & IBV_SEND_SOLICITED != 0,
+        };
+        let position = peer.message(&header, size, |room| self.read_past(&data, room))?;
+        self.node().nudge(peer);
+        inner.engine.sent_past(length);
+        inner.bypass.sent.push_back(Sent {
+            position,
+            length,
+            wr: WorkRequest {
+                id: given.id,
+                request,
+                data,
+                signaled: given.flags & IBV_SEND_SIGNALED != 0,
+                solicited: header.solicited,
+                fence: given.flags & IBV_SEND_FENCE != 0,
+                destination: None,
+                srqn: 0,
+            },
+        });
+        Some(())
+    }
+
+    /// Waits a moment until the fate of all messages is known: the protocol tells of the end of a send
+    /// queue that drains, and knows nothing of them.
+    pub(super) fn drain_past(&self) {
+        let began = Instant::now();
+        while self.is_busy_past() && began.elapsed() < DRAIN {
+            self.node().progress();
+            std::thread::yield_now();
+        }
+    }
+
+    fn read_past(&self, data: &Data, room: &mut [u8]) -> Result<(), Fault> {
+        match data {
+            Data::Inline(bytes) => {
+                room.copy_from_slice(bytes);
+                Ok(())
+            }
+            Data::Sges(pieces) => {
+                let mut rest = room;
+                for piece in pieces {
+                    let length = usize::try_from(piece.length).map_err(|_| Fault)?;
+                    let (now, later) = rest.split_at_mut_checked(length).ok_or(Fault)?;
+                    self.keys().gather(self.pd, *piece, now)?;
+                    rest = later;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What became of messages. Answers whether the protocol has something to send now.
+    pub(super) fn settle(&self, inner: &mut Inner, fate: Fate) -> bool {
+        match fate {
+            Fate::Taken(position) => self.complete_to(inner, position, true),
+            Fate::Refused(position, epoch) => {
+                self.complete_to(inner, position, false);
+                let front = inner.bypass.sent.front();
+                if front.is_some_and(|sent| sent.position == position) {
+                    inner.bypass.epoch = epoch;
+                    self.take_the_long_way(inner);
+                }
+            }
+            Fate::Lost => self.take_the_long_way(inner),
+        }
+        self.resume(inner)
+    }
+
+    /// Completes messages up to a position.
+    fn complete_to(&self, inner: &mut Inner, position: u64, inclusive: bool) {
+        while let Some(front) = inner.bypass.sent.front() {
+            if front.position > position || front.position == position && !inclusive {
+                return;
+            }
+            let Some(sent) = inner.bypass.sent.pop_front() else {
+                return;
+            };
+            inner.bypass.penalty = 0;
+            if sent.wr.signaled || inner.engine.config().sq_sig_all {
+                self.complete_past(&sent.wr, sent.length, Status::Success);
+            }
+        }
+    }
+
+    fn complete_past(&self, wr: &WorkRequest, length: u32, status: Status) {
+        let mut completion = Completion::new(wr.id, status, wr.request.completion_opcode());
+        completion.length = length;
+        self.push(self.send_cq(), completion);
+    }
+
+    /// The protocol sends all that is under way past it.
+    fn take_the_long_way(&self, inner: &mut Inner) {
+        if inner.bypass.sent.is_empty() {
+            return;
+        }
+        inner.bypass.refused();
+        let sent = std::mem::take(&mut inner.bypass.sent);
+        for Sent { wr, .. } in sent {
+            self.post_to_engine(inner, wr);
+        }
+    }
+
+    /// The protocol takes the requests that wait, if their turn has come. Answers whether it has
+    /// something to send.
+    fn resume(&self, inner: &mut Inner) -> bool {
+        if !inner.bypass.sent.is_empty() {
+            return false;
+        }
+        while let Some(wr) = inner.bypass.deferred.pop_front() {
+            self.post_to_engine(inner, wr);
+        }
+        inner.engine.outstanding() > 0
+    }
+
+    /// After calls of the protocol: if it has failed, nothing goes past it either.
+    pub(super) fn flush_past(&self, inner: &mut Inner) {
+        let failed = matches!(inner.engine.state(), State::Error | State::Sqe);
+        if !failed || !inner.bypass.is_busy() {
+            return;
+        }
+        let sent = std::mem::take(&mut inner.bypass.sent);
+        let deferred = std::mem::take(&mut inner.bypass.deferred);
+        for wr in sent.into_iter().map(|sent| sent.wr).chain(deferred) {
+            self.complete_past(&wr, 0, Status::WrFlush);
+        }
+    }
+
+    /// A peer has taken nothing for so many nanoseconds: the connection ends as it does when the
+    /// protocol's repeated packets stay without an answer.
+    pub(super) fn stalled_past(&self, inner: &mut Inner, nanos: u64) -> bool {
+        if inner.bypass.sent.is_empty() || nanos < patience(inner) {
+            return false;
+        }
+        if inner.engine.config().service != Service::Rc {
+            // Nobody waits for an answer here: what was not taken is lost.
+            while let Some(sent) = inner.bypass.sent.pop_front() {
+                self.complete_past(&sent.wr, sent.length, Status::Success);
+            }
+            return true;
+        }
+        if let Some(sent) = inner.bypass.sent.pop_front() {
+            self.complete_past(&sent.wr, 0, Status::RetryExc);
+        }
+        true
+    }
+}
+
+/// Nanoseconds for which a peer may take nothing.
+fn patience(inner: &Inner) -> u64 {
+    let attributes = inner.engine.attributes();
+    if inner.engine.config().service != Service::Rc {
+        return UNRELIABLE;
+    }
+    let tries = u64::from(attributes.retry_cnt) + 1;
+    let once = attributes.timeout.nanos();
+    once.map_or(u64::MAX, |once| once.saturating_mul(tries))
+}
+
+/// Receiving.
+impl Core {
+    pub(super) fn take_past(&self, inner: &mut Inner, messages: &mut Messages<'_>) {
+        loop {
+            let received = self.receive_past(inner, messages);
+            let header = *messages.header();
+            let more = match received {
+                Some(()) => messages.accept(),
+                None => {
+                    let expected = &mut inner.bypass.expected;
+                    if header.epoch == *expected {
+                        *expected = expected.wrapping_add(1);
+                    }
+                    messages.refuse(*expected)
+                }
+            };
+            if !more {
+                return;
+            }
+        }
+    }
+
+    /// Puts a message into the next receive request. `None` if anything is not as it should be; then
+    /// nothing has happened.
+    fn receive_past(&self, inner: &mut Inner, messages: &mut Messages<'_>) -> Option<()> {
+        let header = *messages.header();
+        let peer = inner.peer.as_ref()?;
+        let expected = inner.bypass.open
+            && header.epoch == inner.bypass.expected
+            && header.source == inner.engine.attributes().dest_qp_num
+            && peer.is(messages.peer())
+            && inner.engine.may_receive_past();
+        if !expected {
+            return None;
+        }
+        let length = u32::try_from(messages.length()).ok()?;
+        let id = self.next_receive_with(|receive| self.scatter_past(receive, messages))?;
+        inner.engine.received_past(length);
+        let mut completion = Completion::new(id, Status::Success, CompletionOpcode::Receive);
+        completion.length = length;
+        completion.immediate = header.immediate.map(|data| ImmDt { data });
+        completion.source = header.source;
+        completion.solicited = header.solicited;
+        self.push(self.recv_cq(), completion);
+        Some(())
+    }
+
+    fn scatter_past(&self, receive: &Receive, messages: &mut Messages<'_>) -> bool {
+        let length = u64::try_from(messages.length()).unwrap_or(u64::MAX);
+        if length > receive.room() {
+            return false;
+        }
+        let Some(data) = messages.data() else {
+            return false;
+        };
+        self.keys().scatter(self.pd, &receive.sges, 0, data).is_ok()
+    }
+
+    fn push(&self, queue: Option<&crate::cq::Cq>, completion: Completion) {
+        if let Some(queue) = queue
+            && !queue.push(Entry::new(completion, self.number))
+        {
+            self.overrun();
+        }
+    }
+}
