@@ -195,11 +195,13 @@ pub fn in_network(dir: &Path, surrounded: bool) -> Result<ExitCode> {
         }
         _ => bail!("{}: not a job for a network", dir.display()),
     };
-    // In a network that is not our own it is up, and we may be forbidden to say so.
-    let _ = Command::new("ip")
-        .args(["link", "set", "lo", "up", "multicast", "on"])
-        .stderr(Stdio::null())
-        .status();
+    // In a network that is not our own that is so or not, and we may be forbidden to change it.
+    for line in suites::LOOPBACK {
+        let _ = Command::new("ip")
+            .args(line.split(' '))
+            .stderr(Stdio::null())
+            .status();
+    }
     let library = Library::Ours(ours);
     for label in &labels {
         let run = Run::all().find(|run| run.label() == *label);

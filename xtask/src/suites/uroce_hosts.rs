@@ -1,5 +1,5 @@
 //! uroce between four hosts on one Ethernet: UCX between each two of them, OpenMPI over UCX with a
-//! rank on each. `guest/four-hosts` makes the hosts, `guest/on-host` runs programs there.
+//! rank on each, and multicast. `guest/four-hosts` makes the hosts, `guest/on-host` runs programs there.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -28,10 +28,19 @@ pub fn target(helpers: &Path) -> Target {
     }
 }
 
+/// Name, index of the source's GID, and group, byte by byte: 239.1.1.1 and ff0e::1:1.
+const GROUPS: &[(&str, u8, &str)] = &[
+    ("ipv4", 0, "0:0:0:0:0:0:0:0:0:0:255:255:239:1:1:1"),
+    ("ipv6", 1, "255:14:0:0:0:0:0:0:0:0:0:0:0:1:0:1"),
+];
+
 pub fn cases(target: &Target) -> Vec<Case> {
     let mut ports = 24000..;
     let mut port = || ports.next().unwrap_or_default();
     let mut cases = Vec::new();
+    for group in GROUPS {
+        cases.push(multicast(target, group, port()));
+    }
     for (transport, layers) in ucx::TRANSPORTS {
         for (server, client) in pairs() {
             let name = format!("{transport}-ucx-{server}-{client}");
@@ -61,6 +70,21 @@ fn address(host: u8) -> String {
 /// The words before a program that runs on this host.
 fn on(target: &Target, host: u8) -> String {
     format!("{}/on-host {host}", target.helpers.display())
+}
+
+/// Datagrams to a group of each other's.
+fn multicast(target: &Target, (family, gid, group): &(&str, u8, &str), port: u16) -> Case {
+    let device = target.device;
+    let line = format!("ib_send_lat -d {device} -x {gid} -F -n 96 -c UD -g -M {group} -p {port}");
+    let server = format!("{} {line}", on(target, 1));
+    let client = format!("{} {line} {}", on(target, 2), address(1));
+    Case::pair(
+        format!("multicast-{family}"),
+        &server,
+        Ready::Tcp(port),
+        &client,
+    )
+    .check(Check::PerftestRows(vec![2]))
 }
 
 fn ucx_pair(target: &Target, name: String, (server, client): (u8, u8), port: u16) -> Case {
