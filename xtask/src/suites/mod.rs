@@ -191,7 +191,7 @@ pub const SUITES: &[Suite] = &[
             connection_manager: true,
         },
         both_paths: true,
-        built_in: true,
+        built_in: false,
         boot: 1,
     },
     Suite {
@@ -205,21 +205,21 @@ pub const SUITES: &[Suite] = &[
         name: "perftest",
         kind: Kind::Cases(perftest::cases),
         both_paths: false,
-        built_in: true,
+        built_in: false,
         boot: 2,
     },
     Suite {
         name: "rdmacm",
         kind: Kind::Cases(rdmacm::cases),
         both_paths: false,
-        built_in: true,
+        built_in: false,
         boot: 2,
     },
     Suite {
         name: "ucx",
         kind: Kind::Cases(ucx::cases),
         both_paths: false,
-        built_in: true,
+        built_in: false,
         boot: 2,
     },
     Suite {
@@ -241,7 +241,7 @@ pub const SUITES: &[Suite] = &[
         name: "c-tests",
         kind: Kind::CTests,
         both_paths: true,
-        built_in: true,
+        built_in: false,
         boot: 3,
     },
 ];
