@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    Result, man,
+    Result, man, stub,
     tree::{Program, programs, programs_dir, workspace_dir},
 };
 
@@ -55,12 +55,21 @@ impl Combo {
         format!("{headers}-{}", self.compiler)
     }
 
+    /// Whether the program can be compiled in this way.
+    #[must_use]
+    pub fn fits(self, program: &Program) -> bool {
+        self.headers == Headers::Ours || !program.set.is_later()
+    }
+
     /// The combo of that name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Combo> {
         COMBOS.into_iter().find(|c| c.name() == name)
     }
 }
+
+/// Where [`build`] puts the library that later programs are linked with.
+const STUB: &str = "stub";
 
 /// The folder of our headers.
 #[must_use]
@@ -86,13 +95,16 @@ pub fn binary(out: &Path, combo: Combo, program: &Program) -> PathBuf {
 pub fn build(out: &Path, combos: &[Combo]) -> Result<usize> {
     let examples = out.join("examples");
     man::extract_all(&examples)?;
+    stub::build(&out.join(STUB))?;
     let programs = programs()?;
     let newest = newest_shared(combos, &examples)?;
     let mut jobs = Vec::new();
     for &combo in combos {
         check_compiler(combo)?;
         for program in &programs {
-            jobs.push((combo, program.clone()));
+            if combo.fits(program) {
+                jobs.push((combo, program.clone()));
+            }
         }
     }
     let count = jobs.len();
@@ -216,6 +228,9 @@ fn compile(
         .arg(examples);
     if combo.headers == Headers::Ours {
         command.arg("-I").arg(our_headers());
+    }
+    if program.set.is_later() {
+        command.arg("-L").arg(out.join(STUB));
     }
     command
         .arg(&source)

@@ -53,7 +53,7 @@ impl Plan {
     pub fn all(programs: PathBuf, library: Library) -> Plan {
         let mut sets = Set::ALL.to_vec();
         if library == Library::Stock {
-            sets.retain(|&set| set != Set::Criterion);
+            sets.retain(|&set| !set.is_ours());
         }
         if env::var_os("IBVERBS_FORCE_WRITE").is_some() {
             println!("left out: the set ioctl, because IBVERBS_FORCE_WRITE is set");
@@ -92,7 +92,7 @@ pub fn run(plan: &Plan, out: &Path) -> Result<Vec<Record>> {
                 continue;
             }
             // A criterion takes long, and does not ask how it was compiled.
-            if program.set == Set::Criterion && combo != COMBOS[0] {
+            if program.set == Set::Criterion && combo != COMBOS[0] || !combo.fits(&program) {
                 continue;
             }
             let begun = Instant::now();

@@ -24,11 +24,36 @@ pub enum Set {
     /// Holds the library against a criterion that the stock library may fail,
     /// so it runs on ours alone. Needs no device.
     Criterion,
+    /// Uses what the stock library does not have, so it is compiled with our
+    /// headers and runs on our library alone. Needs no device.
+    Later,
+    /// As [`Set::Later`]; needs `rxe0`.
+    LaterRxe,
 }
 
 impl Set {
     /// All sets, in the order in which they run.
-    pub const ALL: [Set; 5] = [Set::Any, Set::Rxe, Set::Ioctl, Set::Man, Set::Criterion];
+    pub const ALL: [Set; 7] = [
+        Set::Any,
+        Set::Rxe,
+        Set::Ioctl,
+        Set::Man,
+        Set::Criterion,
+        Set::Later,
+        Set::LaterRxe,
+    ];
+
+    /// Whether its programs need what only our headers and our library have.
+    #[must_use]
+    pub fn is_later(self) -> bool {
+        matches!(self, Set::Later | Set::LaterRxe)
+    }
+
+    /// Whether its programs run on our library alone.
+    #[must_use]
+    pub fn is_ours(self) -> bool {
+        self == Set::Criterion || self.is_later()
+    }
 
     /// The folder's name, which is also the name on the command line.
     #[must_use]
@@ -39,6 +64,8 @@ impl Set {
             Set::Ioctl => "ioctl",
             Set::Man => "man",
             Set::Criterion => "criterion",
+            Set::Later => "later",
+            Set::LaterRxe => "later-rxe",
         }
     }
 

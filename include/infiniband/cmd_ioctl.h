@@ -13,6 +13,7 @@
 #ifndef __INFINIBAND_VERBS_IOCTL_H
 #define __INFINIBAND_VERBS_IOCTL_H
 
+#include <infiniband/driver/generation.h>
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>

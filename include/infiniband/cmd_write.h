@@ -7,6 +7,7 @@
 #ifndef __INFINIBAND_VERBS_WRITE_H
 #define __INFINIBAND_VERBS_WRITE_H
 
+#include <infiniband/driver/generation.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <rdma/ib_user_ioctl_cmds.h>

@@ -13,6 +13,7 @@
 #ifndef INFINIBAND_DRIVER_H
 #define INFINIBAND_DRIVER_H
 
+#include <infiniband/driver/generation.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -29,6 +29,7 @@ extern "C" {
 /* What the kernel's core adds to every driver. */
 enum ib_uverbs_core_support {
 	IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS = 1 << 0,
+	IB_UVERBS_CORE_SUPPORT_ROBUST_UDATA = 1 << 1,
 };
 
 enum ib_uverbs_access_flags {
@@ -40,6 +41,8 @@ enum ib_uverbs_access_flags {
 	IB_UVERBS_ACCESS_ZERO_BASED = 1 << 5,
 	IB_UVERBS_ACCESS_ON_DEMAND = 1 << 6,
 	IB_UVERBS_ACCESS_HUGETLB = 1 << 7,
+	IB_UVERBS_ACCESS_FLUSH_GLOBAL = 1 << 8,
+	IB_UVERBS_ACCESS_FLUSH_PERSISTENT = 1 << 9,
 	IB_UVERBS_ACCESS_RELAXED_ORDERING = IB_UVERBS_ACCESS_OPTIONAL_FIRST,
 	IB_UVERBS_ACCESS_OPTIONAL_RANGE = ((IB_UVERBS_ACCESS_OPTIONAL_LAST << 1) - 1) &
 		~(IB_UVERBS_ACCESS_OPTIONAL_FIRST - 1),
@@ -188,7 +191,8 @@ enum ib_uverbs_advise_mr_flag {
 struct ib_uverbs_query_port_resp_ex {
 	struct ib_uverbs_query_port_resp legacy_resp;
 	__u16 port_cap_flags2;
-	__u8 reserved[6];
+	__u8 reserved[2];
+	__u32 active_speed_ex;
 };
 
 struct ib_uverbs_qp_cap {
@@ -223,6 +227,7 @@ enum rdma_driver_id {
 	RDMA_DRIVER_SIW = 18,
 	RDMA_DRIVER_ERDMA = 19,
 	RDMA_DRIVER_MANA = 20,
+	RDMA_DRIVER_IONIC = 21,
 };
 
 enum ib_uverbs_gid_type {
@@ -238,6 +243,41 @@ struct ib_uverbs_gid_entry {
 	__u32 port_num;
 	__u32 gid_type;
 	__u32 netdev_ifindex;
+};
+
+enum ib_uverbs_buffer_type {
+	IB_UVERBS_BUFFER_TYPE_DMABUF = 0,
+	IB_UVERBS_BUFFER_TYPE_VA = 1,
+};
+
+/* Memory that an attribute hands to the kernel. */
+struct ib_uverbs_buffer_desc {
+	__u32 type; /* enum ib_uverbs_buffer_type */
+	__s32 fd; /* of a DMA buffer */
+	__u32 flags; /* refused where unknown */
+	__u32 optional_flags; /* ignored where unknown */
+	__aligned_u64 addr; /* or the offset in the DMA buffer */
+	__aligned_u64 length; /* bytes */
+};
+
+/* Which of a completion counter's two counts. */
+enum ib_uverbs_comp_cntr_entry {
+	IB_UVERBS_COMP_CNTR_ENTRY_COMP = 0,
+	IB_UVERBS_COMP_CNTR_ENTRY_ERR = 1,
+};
+
+enum ib_uverbs_comp_cntr_modify_op {
+	IB_UVERBS_COMP_CNTR_MODIFY_OP_SET = 0,
+	IB_UVERBS_COMP_CNTR_MODIFY_OP_INC = 1,
+};
+
+enum ib_uverbs_qp_attach_comp_cntr_op {
+	IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_SEND = 1 << 0,
+	IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_RECV = 1 << 1,
+	IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_RDMA_READ = 1 << 2,
+	IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ = 1 << 3,
+	IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE = 1 << 4,
+	IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE = 1 << 5,
 };
 
 #ifdef __cplusplus

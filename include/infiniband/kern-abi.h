@@ -7,6 +7,7 @@
 #ifndef KERN_ABI_H
 #define KERN_ABI_H
 
+#include <infiniband/driver/generation.h>
 #include <assert.h>
 #include <stddef.h>
 #include <linux/types.h>

@@ -14,6 +14,7 @@ pub mod marshal;
 pub mod memory;
 pub mod netlink;
 pub mod rate;
+pub mod region;
 pub mod report;
 pub mod sysfs;
 #[cfg(test)]

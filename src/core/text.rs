@@ -29,7 +29,7 @@ const PORT_STATES: [&CStr; 6] = [
 ];
 
 /// Indexed by `enum ibv_event_type`.
-const EVENTS: [&CStr; 20] = [
+const EVENTS: [&CStr; 21] = [
     c"CQ error",
     c"local work queue catastrophic error",
     c"invalid request local work queue error",
@@ -50,6 +50,7 @@ const EVENTS: [&CStr; 20] = [
     c"client reregistration",
     c"GID table change",
     c"WQ fatal",
+    c"Device link speed change",
 ];
 
 /// Indexed by `enum ibv_wc_status`.
@@ -114,7 +115,10 @@ mod tests {
     fn the_last_value_of_each_enumeration_has_its_name() {
         assert_eq!(node_type(IBV_NODE_UNSPECIFIED), c"unspecified");
         assert_eq!(port_state(IBV_PORT_ACTIVE_DEFER), c"active defer");
-        assert_eq!(event_type(IBV_EVENT_WQ_FATAL), c"WQ fatal");
+        assert_eq!(
+            event_type(IBV_EVENT_DEVICE_SPEED_CHANGE),
+            c"Device link speed change"
+        );
         assert_eq!(
             wc_status(IBV_WC_TM_RNDV_INCOMPLETE),
             c"TM software rendezvous"
@@ -127,7 +131,7 @@ mod tests {
         assert_eq!(node_type(0), c"unknown");
         assert_eq!(node_type(i32::MAX), c"unknown");
         assert_eq!(port_state(6), c"unknown");
-        assert_eq!(event_type(20), c"unknown");
+        assert_eq!(event_type(21), c"unknown");
         assert_eq!(wc_status(u32::MAX), c"unknown");
     }
 }

@@ -1,11 +1,15 @@
-//! Import of device memory: ibv_import_dm(3).
+//! Import and export of device memory: ibv_import_dm(3), ibv_dm_export_dmabuf_fd(3).
 
 use super::ret;
 use crate::symver;
-use kit::abi::{
-    handle::{Ctx, Dm},
-    ibv_context, ibv_dm,
+use kit::{
+    abi::{
+        handle::{Ctx, Dm},
+        ibv_context, ibv_dm,
+    },
+    errno::Errno,
 };
+use std::ffi::c_int;
 
 unsafe extern "C" fn import_dm(context: *mut ibv_context, handle: u32) -> *mut ibv_dm {
     // SAFETY: the caller passes an open context or NULL.
@@ -26,3 +30,11 @@ unsafe extern "C" fn unimport_dm(dm: *mut ibv_dm) {
     }
 }
 symver!(unimport_dm => "ibv_unimport_dm", "IBVERBS_1.13");
+
+/// Where the memory lies in the kernel's driver is known to the provider alone, and none of the
+/// generation that is loaded tells.
+unsafe extern "C" fn dm_export_dmabuf_fd(dm: *mut ibv_dm) -> c_int {
+    // SAFETY: the caller passes live device memory or NULL.
+    ret::count(unsafe { Dm::from_raw(dm) }.and(Err(Errno::OPNOTSUPP)))
+}
+symver!(dm_export_dmabuf_fd => "ibv_dm_export_dmabuf_fd", "IBVERBS_1.16");

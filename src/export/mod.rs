@@ -5,11 +5,14 @@ pub mod ret;
 
 mod address;
 mod ah;
+mod buf;
 mod channel;
+mod comp_cntr;
 mod context;
 mod cq;
 mod device;
 mod dm;
+mod dmah;
 mod event;
 #[cfg(test)]
 pub mod fake;
@@ -17,6 +20,7 @@ mod fork;
 mod gid;
 mod marshal;
 mod mr;
+mod mr_ex;
 mod observe;
 mod pd;
 mod pkey;

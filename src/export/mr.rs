@@ -10,7 +10,7 @@ use kit::{
         handle::{Mr, Pd},
         *,
     },
-    errno::Errno,
+    errno::{Errno, Result},
     sys::errno,
 };
 use std::ffi::{c_int, c_uint, c_void};
@@ -19,19 +19,19 @@ use std::ffi::{c_int, c_uint, c_void};
 ///
 /// # Safety
 /// `pd` is a live protection domain.
-unsafe fn register(
+pub unsafe fn register(
     pd: Pd<'_>,
     addr: *mut c_void,
     length: usize,
     iova: u64,
     access: c_uint,
-) -> *mut ibv_mr {
+) -> Result<*mut ibv_mr> {
     let access = memory::access_for_kernel(access, pd.ctx().core_support());
     let range = memory::pins(access).then_some(Range {
         addr: addr.addr(),
         len: length,
     });
-    let registered = memory::protected(range, || {
+    memory::protected(range, || {
         // SAFETY: the provider's verb; a new region is valid.
         unsafe {
             let mr = (pd.table().reg_mr())(pd.as_ptr(), addr, length, iova, access.cast_signed());
@@ -44,8 +44,35 @@ unsafe fn register(
             region.length = length;
             Ok(mr)
         }
-    });
-    ret::pointer(registered)
+    })
+}
+
+/// Registers a part of a DMA buffer through the provider, and fills what the library owns.
+///
+/// # Safety
+/// As for [`register`].
+pub unsafe fn register_dmabuf(
+    pd: Pd<'_>,
+    offset: u64,
+    length: usize,
+    iova: u64,
+    fd: c_int,
+    access: c_int,
+) -> Result<*mut ibv_mr> {
+    // The offset into the buffer stands in for an address, as ibv_reg_dmabuf_mr(3) has it.
+    let stands_in = usize::try_from(offset).map_err(|_| Errno::OVERFLOW)?;
+    // SAFETY: the provider's verb; a new region is valid.
+    unsafe {
+        let mr = (pd.table().reg_dmabuf_mr())(pd.as_ptr(), offset, length, iova, fd, access);
+        let Some(region) = mr.as_mut() else {
+            return Err(errno::get());
+        };
+        region.context = pd.ctx().as_ptr();
+        region.pd = pd.as_ptr();
+        region.addr = std::ptr::without_provenance_mut(stands_in);
+        region.length = length;
+        Ok(mr)
+    }
 }
 
 unsafe extern "C" fn reg_mr_iova2(
@@ -57,9 +84,7 @@ unsafe extern "C" fn reg_mr_iova2(
 ) -> *mut ibv_mr {
     // SAFETY: the caller passes a live domain or NULL.
     unsafe {
-        ret::pointer_of(Pd::from_raw(pd), |pd| {
-            register(pd, addr, length, iova, access)
-        })
+        ret::pointer(Pd::from_raw(pd).and_then(|pd| register(pd, addr, length, iova, access)))
     }
 }
 symver!(reg_mr_iova2 => "ibv_reg_mr_iova2", "IBVERBS_1.8");
@@ -95,23 +120,10 @@ unsafe extern "C" fn reg_dmabuf_mr(
     fd: c_int,
     access: c_int,
 ) -> *mut ibv_mr {
-    // The offset into the buffer stands in for an address, as ibv_reg_dmabuf_mr(3) has it.
-    let Ok(stands_in) = usize::try_from(offset) else {
-        return ret::null(Errno::OVERFLOW);
-    };
-    // SAFETY: the caller passes a live domain or NULL; a new region is valid.
-    unsafe {
-        ret::pointer_of(Pd::from_raw(pd), |h| {
-            let mr = (h.table().reg_dmabuf_mr())(pd, offset, length, iova, fd, access);
-            if let Some(region) = mr.as_mut() {
-                region.context = h.ctx().as_ptr();
-                region.pd = pd;
-                region.addr = std::ptr::without_provenance_mut(stands_in);
-                region.length = length;
-            }
-            mr
-        })
-    }
+    // SAFETY: the caller passes a live domain or NULL.
+    ret::pointer(unsafe {
+        Pd::from_raw(pd).and_then(|pd| register_dmabuf(pd, offset, length, iova, fd, access))
+    })
 }
 symver!(reg_dmabuf_mr => "ibv_reg_dmabuf_mr", "IBVERBS_1.12");
 

@@ -1,4 +1,5 @@
-//! Queries of the device and its ports: ibv_query_device(3), ibv_query_port(3).
+//! Queries of the device and its ports: ibv_query_device(3), ibv_query_port(3),
+//! ibv_query_port_speed(3).
 //!
 //! `ibv_port_attr` has grown over the releases, and each application brings the size that its
 //! headers had. Programs of today call the slot `query_port` of `verbs_context`, with their size;
@@ -6,7 +7,11 @@
 
 use super::ret;
 use crate::symver;
-use kit::abi::{handle::Ctx, *};
+use kit::{
+    abi::{handle::Ctx, *},
+    errno::Errno,
+    uverbs::device,
+};
 use std::{ffi::c_int, mem::MaybeUninit, ptr};
 
 pub unsafe extern "C" fn query_device(
@@ -76,3 +81,25 @@ pub unsafe extern "C" fn query_port(
     }
 }
 symver!(query_port => "ibv_query_port", "IBVERBS_1.1");
+
+/// The provider's answer; for one that is older than the verb, the kernel's.
+unsafe extern "C" fn query_port_speed(
+    context: *mut ibv_context,
+    port_num: u32,
+    speed: *mut u64,
+) -> c_int {
+    // SAFETY: the caller passes an open context and room for the answer, or NULL.
+    unsafe {
+        let arguments = ret::not_null(speed).and_then(|_| Ctx::from_raw(context));
+        ret::code_of(arguments, |ctx| match ctx.private().later() {
+            Some(later) => match later.query_port_speed {
+                Some(query) => query(context, port_num, speed),
+                None => Errno::OPNOTSUPP.raw(),
+            },
+            None => {
+                ret::code(device::query_port_speed(&ctx, port_num).map(|told| speed.write(told)))
+            }
+        })
+    }
+}
+symver!(query_port_speed => "ibv_query_port_speed", "IBVERBS_1.16");

@@ -90,15 +90,25 @@ unsafe extern "C" fn query_qp_data_in_order(
     opcode: ibv_wr_opcode,
     flags: u32,
 ) -> c_int {
+    const KNOWN: u32 =
+        IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS | IBV_QUERY_QP_DATA_IN_ORDER_DEVICE_ONLY;
+    let asks = |flag| flags & flag != 0;
     // Only the x86 memory model is known to keep the order that the device writes in.
-    if !cfg!(any(target_arch = "x86", target_arch = "x86_64")) {
+    let known = cfg!(any(target_arch = "x86", target_arch = "x86_64"));
+    if flags & !KNOWN != 0 || !(known || asks(IBV_QUERY_QP_DATA_IN_ORDER_DEVICE_ONLY)) {
         return 0;
     }
-    // SAFETY: the caller passes a live queue pair or NULL.
-    match unsafe { Qp::from_raw(qp) } {
+    // SAFETY: the caller passes a live queue pair or NULL. The flags came after the verb: a
+    // provider that is asked without them answers for whole messages.
+    let answer = match unsafe { Qp::from_raw(qp) } {
         // SAFETY: as above.
-        Ok(h) => unsafe { (h.table().query_qp_data_in_order())(qp, opcode, flags) },
+        Ok(h) => unsafe { (h.table().query_qp_data_in_order())(qp, opcode, 0) },
         Err(_) => 0,
+    };
+    match answer.cast_unsigned() & IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG {
+        0 => 0,
+        _ if !asks(IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS) => 1,
+        whole => (whole | IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES).cast_signed(),
     }
 }
 symver!(query_qp_data_in_order => "ibv_query_qp_data_in_order", "IBVERBS_1.14");

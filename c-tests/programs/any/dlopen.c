@@ -31,7 +31,6 @@ static const struct {
 	{ "verbs_allow_disassociate_destroy", "IBVERBS_PRIVATE_34" },
 	{ "verbs_register_driver_34", "IBVERBS_PRIVATE_34" },
 	{ "__verbs_log", "IBVERBS_PRIVATE_34" },
-	{ "ibv_reg_mr_ex", "IBVERBS_1.15" },
 	{ "no_such_name", "IBVERBS_1.1" },
 };
 

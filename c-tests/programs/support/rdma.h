@@ -10,9 +10,11 @@
 #include <sched.h>
 
 /* The device that the tests' surroundings prepare. */
+#ifndef DEVICE_NAME
 #define DEVICE_NAME "rxe0"
 /* Index of the GID made from the IPv4 address of its port. */
 #define IPV4_INDEX 1
+#endif
 #define QKEY 0x11111111U
 
 /*

@@ -10,6 +10,7 @@
 #ifndef INFINIBAND_DRIVER_COMMANDS_H
 #define INFINIBAND_DRIVER_COMMANDS_H
 
+#include <infiniband/driver/generation.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <infiniband/cmd_ioctl.h>

@@ -9,6 +9,7 @@
 #ifndef INFINIBAND_DRIVER_OPS_H
 #define INFINIBAND_DRIVER_OPS_H
 
+#include <infiniband/driver/generation.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <infiniband/verbs.h>

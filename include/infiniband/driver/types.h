@@ -7,6 +7,7 @@
 #ifndef INFINIBAND_DRIVER_TYPES_H
 #define INFINIBAND_DRIVER_TYPES_H
 
+#include <infiniband/driver/generation.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

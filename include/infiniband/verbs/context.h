@@ -97,6 +97,15 @@ struct ibv_context {
  * inline verb answers EOPNOTSUPP.
  */
 struct verbs_context {
+#ifndef _IBV_PROVIDER_GENERATION
+	void (*free_buf)(struct ibv_buf *buf);
+	void *(*alloc_buf)(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
+	int (*dm_export_dmabuf_fd)(struct ibv_dm *dm);
+	struct ibv_mr *(*reg_mr_ex)(struct ibv_pd *pd, struct ibv_mr_init_attr *attr);
+	int (*dealloc_dmah)(struct ibv_dmah *dmah);
+	struct ibv_dmah *(*alloc_dmah)(
+			struct ibv_context *context, struct ibv_dmah_init_attr *attr);
+#endif
 	/* The last argument is the caller's sizeof(struct ibv_port_attr). */
 	int (*query_port)(
 			struct ibv_context *context, uint8_t port_num,

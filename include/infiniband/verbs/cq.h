@@ -194,6 +194,34 @@ static inline void ibv_wc_read_tm_info(struct ibv_cq_ex *cq,
 	cq->read_tm_info(cq, tm_info);
 }
 
+/*
+ * Completion counters: two 64-bit counts, of requests that succeeded and of those
+ * that failed, without an entry for each. 0 or a positive errno, save for creating:
+ * NULL and errno. EOPNOTSUPP where the device has none. ibv_create_comp_cntr(3)
+ */
+int _ibv_query_comp_cntr_caps(struct ibv_context *context,
+			      struct ibv_comp_cntr_caps *caps, size_t caps_size);
+
+/* ibv_query_comp_cntr_caps(3) */
+static inline int ibv_query_comp_cntr_caps(struct ibv_context *context,
+					   struct ibv_comp_cntr_caps *caps)
+{
+	return _ibv_query_comp_cntr_caps(context, caps, sizeof(*caps));
+}
+
+struct ibv_comp_cntr *
+ibv_create_comp_cntr(struct ibv_context *context,
+		     struct ibv_comp_cntr_init_attr *cc_attr);
+
+/* EBUSY while a queue pair counts on it. */
+int ibv_destroy_comp_cntr(struct ibv_comp_cntr *comp_cntr);
+int ibv_set_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t value);
+int ibv_set_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t value);
+int ibv_inc_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t amount);
+int ibv_inc_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t amount);
+int ibv_read_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value);
+int ibv_read_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value);
+
 #ifdef __cplusplus
 }
 #endif

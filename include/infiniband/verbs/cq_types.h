@@ -83,6 +83,7 @@ enum ibv_wc_opcode {
 	IBV_WC_BIND_MW = 5,
 	IBV_WC_LOCAL_INV = 6,
 	IBV_WC_TSO = 7,
+	IBV_WC_FLUSH = 8,
 	IBV_WC_ATOMIC_WRITE = 9,
 	IBV_WC_RECV = 128, /* smallest opcode of the receive side */
 	IBV_WC_RECV_RDMA_WITH_IMM = 129,
@@ -254,6 +255,47 @@ struct ibv_moderate_cq {
 struct ibv_modify_cq_attr {
 	uint32_t attr_mask; /* enum ibv_cq_attr_mask */
 	struct ibv_moderate_cq moderate;
+};
+
+/* What a completion counter counts of a queue pair; bits. */
+enum ibv_qp_attach_comp_cntr_op {
+	IBV_QP_ATTACH_COMP_CNTR_OP_SEND = 1 << 0,
+	IBV_QP_ATTACH_COMP_CNTR_OP_RECV = 1 << 1,
+	IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ = 1 << 2,
+	IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ = 1 << 3, /* the peer reads here */
+	IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE = 1 << 4,
+	IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE = 1 << 5, /* the peer writes here */
+};
+
+/* See ibv_query_comp_cntr_caps(3). */
+struct ibv_comp_cntr_caps {
+	uint64_t max_value; /* counting on begins at 0 */
+	uint32_t max_counters;
+	uint32_t supported_qp_attach_ops; /* enum ibv_qp_attach_comp_cntr_op */
+};
+
+/* A completion counter. Owned by the caller until ibv_destroy_comp_cntr(3). */
+struct ibv_comp_cntr {
+	struct ibv_context *context;
+	uint32_t handle;
+};
+
+enum ibv_comp_cntr_type {
+	IBV_COMP_CNTR_TYPE_WRS = 0, /* completed requests */
+	IBV_COMP_CNTR_TYPE_BYTES = 1, /* their bytes */
+};
+
+/* See ibv_create_comp_cntr(3). comp_mask and flags must be 0. */
+struct ibv_comp_cntr_init_attr {
+	uint32_t comp_mask;
+	enum ibv_comp_cntr_type type;
+	uint32_t flags;
+};
+
+/* See ibv_qp_attach_comp_cntr(3). comp_mask must be 0. */
+struct ibv_qp_attach_comp_cntr_attr {
+	uint32_t comp_mask;
+	uint32_t op_mask; /* enum ibv_qp_attach_comp_cntr_op */
 };
 
 #ifdef __cplusplus

@@ -176,6 +176,13 @@ static inline int ___ibv_query_port(struct ibv_context *context,
 #define ibv_query_port(context, port_num, port_attr) \
 	___ibv_query_port(context, port_num, port_attr)
 
+/*
+ * How fast the port is now, in units of 100 Mbit/s. 0 or a positive errno;
+ * EOPNOTSUPP where neither device nor kernel tells. ibv_query_port_speed(3)
+ */
+int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num,
+			 uint64_t *port_speed);
+
 /* 0 or -1. ibv_query_gid(3) */
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index,
 		  union ibv_gid *gid);

@@ -96,6 +96,8 @@ enum ibv_device_cap_flags {
  */
 #define IBV_DEVICE_RAW_SCATTER_FCS (1ULL << 34)
 #define IBV_DEVICE_PCI_WRITE_END_PADDING (1ULL << 36)
+/* In a confidential guest: device memory is copied through shared pages. */
+#define IBV_DEVICE_CC_DMA_BOUNCE (1ULL << 41)
 
 /* How far the device's atomics are atomic. */
 enum ibv_atomic_cap {
@@ -175,6 +177,8 @@ enum ibv_odp_transport_cap_bits {
 	IBV_ODP_SUPPORT_READ = 1 << 3,
 	IBV_ODP_SUPPORT_ATOMIC = 1 << 4,
 	IBV_ODP_SUPPORT_SRQ_RECV = 1 << 5,
+	IBV_ODP_SUPPORT_FLUSH = 1 << 6,
+	IBV_ODP_SUPPORT_ATOMIC_WRITE = 1 << 7,
 };
 
 /* On-demand paging, per transport: bits of enum ibv_odp_transport_cap_bits. */
@@ -352,6 +356,7 @@ enum ibv_port_cap_flags2 {
 	IBV_PORT_LINK_WIDTH_2X_SUP = 1 << 4,
 	IBV_PORT_LINK_SPEED_HDR_SUP = 1 << 5,
 	IBV_PORT_LINK_SPEED_NDR_SUP = 1 << 10,
+	IBV_PORT_LINK_SPEED_XDR_SUP = 1 << 12,
 };
 
 /*
@@ -382,6 +387,10 @@ struct ibv_port_attr {
 	uint8_t link_layer; /* IBV_LINK_LAYER_* */
 	uint8_t flags; /* IBV_QPF_GRH_REQUIRED */
 	uint16_t port_cap_flags2; /* enum ibv_port_cap_flags2 */
+#ifndef _IBV_PROVIDER_GENERATION
+	/* As active_speed, with the bits that it has no room for: 256 is 200 Gbit/s a lane. */
+	uint32_t active_speed_ex;
+#endif
 };
 
 enum ibv_values_mask {

@@ -37,6 +37,7 @@ enum ibv_event_type {
 	IBV_EVENT_CLIENT_REREGISTER = 17,
 	IBV_EVENT_GID_CHANGE = 18,
 	IBV_EVENT_WQ_FATAL = 19,
+	IBV_EVENT_DEVICE_SPEED_CHANGE = 20, /* no element */
 };
 
 /*

@@ -130,6 +130,34 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
 				 size_t length, uint64_t iova, int fd,
 				 int access);
 
+/*
+ * All kinds of regions in one call. NULL and errno; EOPNOTSUPP for what the device
+ * does not have, EINVAL for members that contradict. ibv_reg_mr(3)
+ */
+struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr);
+
+/*
+ * Memory allocated as the domain's device likes it, page aligned; *buf is for the
+ * calls below. NULL and errno. The domain stays until ibv_free_buf().
+ * ibv_alloc_buf(3)
+ */
+void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
+void ibv_free_buf(struct ibv_buf *buf);
+
+/* addr and length lie in the buffer, pd is its domain. NULL and errno. */
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf,
+			      void *addr, size_t length, int access);
+
+/* A new descriptor, the caller's; -1 and errno, ENODATA: it is no DMA buffer. */
+int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf);
+
+/* NULL and errno. ibv_alloc_dmah(3) */
+struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context,
+				struct ibv_dmah_init_attr *attr);
+
+/* 0 or a positive errno. ibv_alloc_dmah(3) */
+int ibv_dealloc_dmah(struct ibv_dmah *dmah);
+
 /* flags: enum ibv_rereg_mr_flags. 0 or an enum ibv_rereg_mr_err_code. */
 int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
 		 size_t length, int access);
@@ -255,6 +283,9 @@ static inline struct ibv_mr *ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm,
 	errno = EOPNOTSUPP;
 	return NULL;
 }
+
+/* A descriptor, the caller's; -1 and errno. ibv_dm_export_dmabuf_fd(3) */
+int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm);
 
 /* NULL and errno. ibv_import_dm(3) */
 struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle);

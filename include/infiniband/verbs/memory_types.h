@@ -38,6 +38,8 @@ struct ibv_td {
 enum ibv_parent_domain_init_attr_mask {
 	IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS = 1 << 0,
 	IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT = 1 << 1,
+	/* buffers of ibv_alloc_buf(3) may lie in memory shared with the host */
+	IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC = 1 << 2,
 };
 
 /*
@@ -86,6 +88,8 @@ enum ibv_access_flags {
 	IBV_ACCESS_ZERO_BASED = 1 << 5, /* remote addresses count from 0 */
 	IBV_ACCESS_ON_DEMAND = 1 << 6, /* pages are not pinned */
 	IBV_ACCESS_HUGETLB = 1 << 7, /* with ON_DEMAND: huge pages throughout */
+	IBV_ACCESS_FLUSH_GLOBAL = 1 << 8, /* remote flush to global visibility */
+	IBV_ACCESS_FLUSH_PERSISTENT = 1 << 9, /* remote flush to persistence */
 	/* optional: ignored where unsupported */
 	IBV_ACCESS_RELAXED_ORDERING = IBV_ACCESS_OPTIONAL_FIRST,
 };
@@ -102,6 +106,56 @@ struct ibv_mr {
 	uint32_t handle;
 	uint32_t lkey; /* host order */
 	uint32_t rkey; /* host order */
+};
+
+/* Which members of ibv_mr_init_attr are given. */
+enum ibv_mr_init_attr_mask {
+	IBV_REG_MR_MASK_IOVA = 1 << 0,
+	IBV_REG_MR_MASK_ADDR = 1 << 1,
+	IBV_REG_MR_MASK_FD = 1 << 2,
+	IBV_REG_MR_MASK_FD_OFFSET = 1 << 3,
+	IBV_REG_MR_MASK_DMAH = 1 << 4,
+	IBV_REG_MR_MASK_BUF = 1 << 5,
+};
+
+/* Hints for the device's accesses to memory; see ibv_alloc_dmah(3). */
+struct ibv_dmah {
+	struct ibv_context *context;
+};
+
+/* Memory of ibv_alloc_buf(3), opaque. */
+struct ibv_buf;
+
+/* What ibv_reg_mr_ex(3) shall register: addr, or fd with fd_offset and iova. */
+struct ibv_mr_init_attr {
+	size_t length; /* bytes */
+	int access; /* enum ibv_access_flags */
+	uint64_t comp_mask; /* enum ibv_mr_init_attr_mask */
+	uint64_t iova; /* address under the keys; addr without it */
+	void *addr;
+	int fd; /* of a DMA buffer */
+	uint64_t fd_offset; /* bytes */
+	struct ibv_dmah *dmah;
+	struct ibv_buf *buf; /* addr lies in it */
+};
+
+enum ibv_tph_mem_type {
+	IBV_TPH_MEM_TYPE_VM = 0, /* volatile memory */
+	IBV_TPH_MEM_TYPE_PM = 1, /* persistent memory */
+};
+
+enum ibv_dmah_init_attr_mask {
+	IBV_DMAH_INIT_ATTR_MASK_CPU_ID = 1 << 0,
+	IBV_DMAH_INIT_ATTR_MASK_PH = 1 << 1,
+	IBV_DMAH_INIT_ATTR_MASK_TPH_MEM_TYPE = 1 << 2,
+};
+
+/* TLP processing hints; see ibv_alloc_dmah(3). */
+struct ibv_dmah_init_attr {
+	uint32_t comp_mask; /* enum ibv_dmah_init_attr_mask */
+	uint32_t cpu_id; /* whose cache the data shall be near */
+	uint8_t ph; /* the two bits of the hint */
+	uint8_t tph_mem_type; /* enum ibv_tph_mem_type */
 };
 
 /* What ibv_rereg_mr(3) shall change. */

@@ -71,11 +71,19 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		 struct ibv_qp_init_attr *init_attr);
 
 /*
- * 1 if the bytes of an incoming message reach memory in order, else 0. flags: 0.
- * ibv_query_qp_data_in_order(3)
+ * Whether the bytes of an incoming message reach memory in order. flags 0: 1 or 0,
+ * for whole messages; IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS: bits of enum
+ * ibv_query_qp_data_in_order_caps. ibv_query_qp_data_in_order(3)
  */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
 			       uint32_t flags);
+
+/*
+ * Counts the queue pair's operations from now on; in RESET and INIT only. 0 or a
+ * positive errno. ibv_qp_attach_comp_cntr(3)
+ */
+int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *comp_cntr,
+			    struct ibv_qp_attach_comp_cntr_attr *attr);
 
 /* Waits until every event got is acknowledged. 0 or a positive errno. */
 int ibv_destroy_qp(struct ibv_qp *qp);

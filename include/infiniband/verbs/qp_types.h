@@ -126,6 +126,7 @@ enum ibv_qp_create_send_ops_flags {
 	IBV_QP_EX_WITH_BIND_MW = 1 << 8,
 	IBV_QP_EX_WITH_SEND_WITH_INV = 1 << 9,
 	IBV_QP_EX_WITH_TSO = 1 << 10,
+	IBV_QP_EX_WITH_FLUSH = 1 << 11,
 	IBV_QP_EX_WITH_ATOMIC_WRITE = 1 << 12,
 };
 
@@ -201,6 +202,17 @@ enum ibv_qp_attr_mask {
 	IBV_QP_CAP = 1 << 19,
 	IBV_QP_DEST_QPN = 1 << 20,
 	IBV_QP_RATE_LIMIT = 1 << 25,
+};
+
+/* See ibv_query_qp_data_in_order(3). */
+enum ibv_query_qp_data_in_order_flags {
+	IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS = 1 << 0, /* answer bits of the enum below */
+	IBV_QUERY_QP_DATA_IN_ORDER_DEVICE_ONLY = 1 << 1, /* leave the CPU's part out */
+};
+
+enum ibv_query_qp_data_in_order_caps {
+	IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG = 1 << 0,
+	IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES = 1 << 1,
 };
 
 /* Argument of ibv_modify_qp(3), answer of ibv_query_qp(3). */
@@ -298,6 +310,11 @@ struct ibv_qp_ex {
 	void (*wr_atomic_write)(
 			struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 			const void *atomic_wr);
+#ifndef _IBV_PROVIDER_GENERATION
+	void (*wr_flush)(
+			struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
+			size_t len, uint8_t type, uint8_t level);
+#endif
 };
 
 #ifdef __cplusplus

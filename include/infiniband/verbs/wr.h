@@ -50,6 +50,19 @@ static inline void ibv_wr_send_imm(struct ibv_qp_ex *qp, __be32 imm_data)
 	qp->wr_send_imm(qp, imm_data);
 }
 
+/*
+ * Only to a queue pair made with IBV_QP_EX_WITH_FLUSH. type: bits of enum
+ * ibv_placement_type, level: enum ibv_selectivity_level.
+ */
+#ifndef _IBV_PROVIDER_GENERATION
+static inline void ibv_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey,
+				uint64_t remote_addr, size_t len, uint8_t type,
+				uint8_t level)
+{
+	qp->wr_flush(qp, rkey, remote_addr, len, type, level);
+}
+#endif
+
 static inline void ibv_wr_send_inv(struct ibv_qp_ex *qp,
 				   uint32_t invalidate_rkey)
 {

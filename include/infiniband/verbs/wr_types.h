@@ -28,7 +28,20 @@ enum ibv_wr_opcode {
 	IBV_WR_SEND_WITH_INV = 9,
 	IBV_WR_TSO = 10,
 	IBV_WR_DRIVER1 = 11,
+	IBV_WR_FLUSH = 14,
 	IBV_WR_ATOMIC_WRITE = 15,
+};
+
+/* How far the bytes of a flush shall get; bits. */
+enum ibv_placement_type {
+	IBV_FLUSH_GLOBAL = 1 << 0, /* to where every observer sees them */
+	IBV_FLUSH_PERSISTENT = 1 << 1, /* to where they outlive a power failure */
+};
+
+/* Which bytes a flush is about. */
+enum ibv_selectivity_level {
+	IBV_FLUSH_RANGE = 0,
+	IBV_FLUSH_MR = 1, /* all of the region */
 };
 
 enum ibv_send_flags {
@@ -50,6 +63,12 @@ struct ibv_sge {
 	uint64_t addr;
 	uint32_t length;
 	uint32_t lkey;
+};
+
+/* Descriptors and how many they are. */
+struct ibv_fd_arr {
+	int *arr;
+	uint32_t count;
 };
 
 /*

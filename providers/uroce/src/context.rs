@@ -7,7 +7,7 @@ use crate::device::{Listener, NUMBER, Port};
 use crate::limits;
 use crate::memory::{Dm, Mr, Mw, Pd, PdId};
 use crate::node::Node;
-use crate::qp::{Core, Named, Parts, Qp, attributes};
+use crate::qp::{Core, Named, Parts, Qp, attributes, counting};
 use crate::raw;
 use crate::receive::Srq;
 use crate::xrcd::Xrcd;
@@ -15,8 +15,8 @@ use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{
-    BindInfo, CqInit, Edges, FlowInit, Keys, Polled, Provider, QpInit, ReceiveRequest, Rereg,
-    SendRequest, SrqInit, Token, Told, WqChange, WqInit,
+    BindInfo, CompCntr, CqInit, Edges, FlowInit, Keys, Polled, Provider, QpInit, ReceiveRequest,
+    Rereg, SendRequest, SrqInit, Token, Told, WqChange, WqInit,
 };
 use kit::sys::application::ApplicationMemory;
 use parking_lot::Mutex;
@@ -210,6 +210,21 @@ impl Provider for Context {
         self.port.query(attr);
         attr.max_msg_sz = limits::MAX_MESSAGE_SIZE;
         Ok(())
+    }
+
+    fn query_port_speed(&self, port: u32) -> Result<u64> {
+        if port != 1 {
+            return Err(Errno::INVAL);
+        }
+        Ok(self.port.speed())
+    }
+
+    fn comp_cntr_ops(&self) -> u32 {
+        counting::OPERATIONS
+    }
+
+    fn attach_comp_cntr(&self, qp: &Arc<Qp>, cntr: Arc<CompCntr>, ops: u32) -> Result<()> {
+        qp.core()?.count_on(cntr, ops)
     }
 
     fn raw_clock(&self) -> Result<libc::timespec> {

@@ -16,6 +16,7 @@ use kit::{
 };
 use std::{
     ffi::{c_int, c_void},
+    mem::offset_of,
     ptr,
 };
 
@@ -74,6 +75,9 @@ unsafe extern "C" fn query_context(
 }
 symver!(query_context => "ibv_cmd_query_context", "IBVERBS_PRIVATE_34");
 
+/// Bytes of `struct ibv_port_attr` in this generation.
+const PORT_ATTR_SIZE: usize = offset_of!(ibv_port_attr, active_speed_ex);
+
 unsafe extern "C" fn query_port(
     context: *mut ibv_context,
     port: u8,
@@ -84,10 +88,16 @@ unsafe extern "C" fn query_port(
     // SAFETY: the provider passes its context, room for the answer and its own buffer.
     ret::command(unsafe {
         Ctx::from_raw(context).and_then(|ctx| {
-            let attr = attr.as_mut().ok_or(Errno::INVAL)?;
+            let attr = ret::not_null(attr)?.cast::<u8>();
             let cmd = bytes(cmd, cmd_size);
             let mut driver = Driver::buffers::<ib_uverbs_query_port>(cmd, &mut [])?;
-            device::query_port(&ctx, port, attr, &mut driver)
+            // A provider of this generation has room for what its structure had.
+            let mut whole = ibv_port_attr::zeroed();
+            let known = (&raw mut whole).cast::<u8>();
+            ptr::copy_nonoverlapping(attr, known, PORT_ATTR_SIZE);
+            device::query_port(&ctx, port, &mut whole, &mut driver)?;
+            ptr::copy_nonoverlapping(known, attr, PORT_ATTR_SIZE);
+            Ok(())
         })
     })
 }

@@ -187,6 +187,8 @@ pub const IBV_ODP_SUPPORT_WRITE: ibv_odp_transport_cap_bits = 4;
 pub const IBV_ODP_SUPPORT_READ: ibv_odp_transport_cap_bits = 8;
 pub const IBV_ODP_SUPPORT_ATOMIC: ibv_odp_transport_cap_bits = 0x10;
 pub const IBV_ODP_SUPPORT_SRQ_RECV: ibv_odp_transport_cap_bits = 0x20;
+pub const IBV_ODP_SUPPORT_FLUSH: ibv_odp_transport_cap_bits = 0x40;
+pub const IBV_ODP_SUPPORT_ATOMIC_WRITE: ibv_odp_transport_cap_bits = 0x80;
 
 /// Unnamed struct inside the struct of that name.
 #[derive(Clone, Copy, Zeroable)]

@@ -25,6 +25,7 @@ pub const IBV_EVENT_QP_LAST_WQE_REACHED: ibv_event_type = 0x10;
 pub const IBV_EVENT_CLIENT_REREGISTER: ibv_event_type = 17;
 pub const IBV_EVENT_GID_CHANGE: ibv_event_type = 18;
 pub const IBV_EVENT_WQ_FATAL: ibv_event_type = 19;
+pub const IBV_EVENT_DEVICE_SPEED_CHANGE: ibv_event_type = 20;
 
 /// Unnamed union inside the struct of that name.
 #[derive(Clone, Copy)]

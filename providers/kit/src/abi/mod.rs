@@ -31,6 +31,7 @@ mod prelude {
 
 mod ah;
 mod cmd;
+mod comp_cntr;
 mod context;
 mod counters;
 mod cq;
@@ -53,6 +54,7 @@ mod xrcd;
 
 pub use ah::*;
 pub use cmd::*;
+pub use comp_cntr::*;
 pub use context::*;
 pub use counters::*;
 pub use cq::*;

@@ -13,6 +13,8 @@ pub const IBV_ACCESS_MW_BIND: ibv_access_flags = 0x10;
 pub const IBV_ACCESS_ZERO_BASED: ibv_access_flags = 0x20;
 pub const IBV_ACCESS_ON_DEMAND: ibv_access_flags = 0x40;
 pub const IBV_ACCESS_HUGETLB: ibv_access_flags = 0x80;
+pub const IBV_ACCESS_FLUSH_GLOBAL: ibv_access_flags = 0x100;
+pub const IBV_ACCESS_FLUSH_PERSISTENT: ibv_access_flags = 0x200;
 pub const IBV_ACCESS_RELAXED_ORDERING: ibv_access_flags = 0x100000;
 
 /// `struct ibv_mr`.
@@ -28,6 +30,71 @@ pub struct ibv_mr {
     pub rkey: u32,
 }
 layout!(ibv_mr, 48, { context: 0, pd: 8, addr: 16, length: 24, handle: 32, lkey: 36, rkey: 40 });
+
+/// `enum ibv_placement_type`.
+pub type ibv_placement_type = c_uint;
+pub const IBV_FLUSH_GLOBAL: ibv_placement_type = 1;
+pub const IBV_FLUSH_PERSISTENT: ibv_placement_type = 2;
+
+/// `enum ibv_selectivity_level`.
+pub type ibv_selectivity_level = c_uint;
+pub const IBV_FLUSH_RANGE: ibv_selectivity_level = 0;
+pub const IBV_FLUSH_MR: ibv_selectivity_level = 1;
+
+/// `enum ibv_mr_init_attr_mask`.
+pub const IBV_REG_MR_MASK_IOVA: u64 = 1;
+pub const IBV_REG_MR_MASK_ADDR: u64 = 2;
+pub const IBV_REG_MR_MASK_FD: u64 = 4;
+pub const IBV_REG_MR_MASK_FD_OFFSET: u64 = 8;
+pub const IBV_REG_MR_MASK_DMAH: u64 = 0x10;
+pub const IBV_REG_MR_MASK_BUF: u64 = 0x20;
+
+/// `struct ibv_mr_init_attr`; programs of the releases before 64 end it before `buf`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct ibv_mr_init_attr {
+    pub length: usize,
+    pub access: c_int,
+    pub comp_mask: u64,
+    pub iova: u64,
+    pub addr: *mut c_void,
+    pub fd: c_int,
+    pub fd_offset: u64,
+    pub dmah: *mut ibv_dmah,
+    pub buf: *mut ibv_buf,
+}
+layout!(ibv_mr_init_attr, 72, { length: 0, access: 8, comp_mask: 16, iova: 24, addr: 32, fd: 40, fd_offset: 48, dmah: 56, buf: 64 });
+
+/// `struct ibv_dmah`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct ibv_dmah {
+    pub context: *mut ibv_context,
+}
+layout!(ibv_dmah, 8, { context: 0 });
+
+/// `struct ibv_dmah_init_attr`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct ibv_dmah_init_attr {
+    pub comp_mask: u32,
+    pub cpu_id: u32,
+    pub ph: u8,
+    pub tph_mem_type: u8,
+}
+layout!(ibv_dmah_init_attr, 12, { comp_mask: 0, cpu_id: 4, ph: 8, tph_mem_type: 9 });
+
+/// `struct ibv_buf`: opaque to programs, known to providers since release 64.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct ibv_buf {
+    pub addr: *mut c_void,
+    pub size: usize,
+    pub pd: *mut ibv_pd,
+    /// -1: no DMA buffer.
+    pub dmabuf_fd: c_int,
+}
+layout!(ibv_buf, 32, { addr: 0, size: 8, pd: 16, dmabuf_fd: 24 });
 
 /// `enum ibv_rereg_mr_flags`.
 pub type ibv_rereg_mr_flags = c_uint;

@@ -32,6 +32,8 @@ layout!(ibv_td, 8, { context: 0 });
 pub type ibv_parent_domain_init_attr_mask = c_uint;
 pub const IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS: ibv_parent_domain_init_attr_mask = 1;
 pub const IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT: ibv_parent_domain_init_attr_mask = 2;
+pub const IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC: ibv_parent_domain_init_attr_mask =
+    4;
 
 /// `struct ibv_parent_domain_init_attr`.
 #[derive(Clone, Copy)]

@@ -60,6 +60,7 @@ pub const IBV_PORT_SWITCH_PORT_STATE_TABLE_SUP: ibv_port_cap_flags2 = 8;
 pub const IBV_PORT_LINK_WIDTH_2X_SUP: ibv_port_cap_flags2 = 0x10;
 pub const IBV_PORT_LINK_SPEED_HDR_SUP: ibv_port_cap_flags2 = 0x20;
 pub const IBV_PORT_LINK_SPEED_NDR_SUP: ibv_port_cap_flags2 = 0x400;
+pub const IBV_PORT_LINK_SPEED_XDR_SUP: ibv_port_cap_flags2 = 0x1000;
 
 /// `struct ibv_port_attr`.
 #[derive(Clone, Copy, Zeroable)]
@@ -87,8 +88,10 @@ pub struct ibv_port_attr {
     pub link_layer: u8,
     pub flags: u8,
     pub port_cap_flags2: u16,
+    /// Not there in the structures of providers of generation 34, nor of their programs.
+    pub active_speed_ex: u32,
 }
-layout!(ibv_port_attr, 52, { state: 0, max_mtu: 4, active_mtu: 8, gid_tbl_len: 12, port_cap_flags: 16, max_msg_sz: 20, bad_pkey_cntr: 24, qkey_viol_cntr: 28, pkey_tbl_len: 32, lid: 34, sm_lid: 36, lmc: 38, max_vl_num: 39, sm_sl: 40, subnet_timeout: 41, init_type_reply: 42, active_width: 43, active_speed: 44, phys_state: 45, link_layer: 46, flags: 47, port_cap_flags2: 48 });
+layout!(ibv_port_attr, 56, { state: 0, max_mtu: 4, active_mtu: 8, gid_tbl_len: 12, port_cap_flags: 16, max_msg_sz: 20, bad_pkey_cntr: 24, qkey_viol_cntr: 28, pkey_tbl_len: 32, lid: 34, sm_lid: 36, lmc: 38, max_vl_num: 39, sm_sl: 40, subnet_timeout: 41, init_type_reply: 42, active_width: 43, active_speed: 44, phys_state: 45, link_layer: 46, flags: 47, port_cap_flags2: 48, active_speed_ex: 52 });
 
 /// `enum ibv_rate`.
 pub type ibv_rate = c_uint;

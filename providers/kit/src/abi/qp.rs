@@ -70,6 +70,7 @@ pub const IBV_QP_EX_WITH_LOCAL_INV: ibv_qp_create_send_ops_flags = 0x80;
 pub const IBV_QP_EX_WITH_BIND_MW: ibv_qp_create_send_ops_flags = 0x100;
 pub const IBV_QP_EX_WITH_SEND_WITH_INV: ibv_qp_create_send_ops_flags = 0x200;
 pub const IBV_QP_EX_WITH_TSO: ibv_qp_create_send_ops_flags = 0x400;
+pub const IBV_QP_EX_WITH_FLUSH: ibv_qp_create_send_ops_flags = 0x800;
 pub const IBV_QP_EX_WITH_ATOMIC_WRITE: ibv_qp_create_send_ops_flags = 0x1000;
 
 /// `struct ibv_rx_hash_conf`.
@@ -150,6 +151,16 @@ pub const IBV_QP_PATH_MIG_STATE: ibv_qp_attr_mask = 0x40000;
 pub const IBV_QP_CAP: ibv_qp_attr_mask = 0x80000;
 pub const IBV_QP_DEST_QPN: ibv_qp_attr_mask = 0x100000;
 pub const IBV_QP_RATE_LIMIT: ibv_qp_attr_mask = 0x2000000;
+
+/// `enum ibv_query_qp_data_in_order_flags`.
+pub type ibv_query_qp_data_in_order_flags = c_uint;
+pub const IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS: ibv_query_qp_data_in_order_flags = 1;
+pub const IBV_QUERY_QP_DATA_IN_ORDER_DEVICE_ONLY: ibv_query_qp_data_in_order_flags = 2;
+
+/// `enum ibv_query_qp_data_in_order_caps`.
+pub type ibv_query_qp_data_in_order_caps = c_uint;
+pub const IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG: ibv_query_qp_data_in_order_caps = 1;
+pub const IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES: ibv_query_qp_data_in_order_caps = 2;
 
 /// `enum ibv_qp_state`.
 pub type ibv_qp_state = c_uint;
@@ -271,23 +282,30 @@ pub struct ibv_qp_ex {
     pub wr_complete: Option<unsafe extern "C" fn(*mut ibv_qp_ex) -> c_int>,
     pub wr_abort: Option<unsafe extern "C" fn(*mut ibv_qp_ex)>,
     pub wr_atomic_write: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, *const c_void)>,
+    /// Not there in queue pairs of providers of generation 34, whose [`verbs_qp`] has its
+    /// `comp_mask` in this place.
+    pub wr_flush: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, usize, u8, u8)>,
 }
-layout!(ibv_qp_ex, 352, { qp_base: 0, comp_mask: 160, wr_id: 168, wr_flags: 176, wr_atomic_cmp_swp: 184, wr_atomic_fetch_add: 192, wr_bind_mw: 200, wr_local_inv: 208, wr_rdma_read: 216, wr_rdma_write: 224, wr_rdma_write_imm: 232, wr_send: 240, wr_send_imm: 248, wr_send_inv: 256, wr_send_tso: 264, wr_set_ud_addr: 272, wr_set_xrc_srqn: 280, wr_set_inline_data: 288, wr_set_inline_data_list: 296, wr_set_sge: 304, wr_set_sge_list: 312, wr_start: 320, wr_complete: 328, wr_abort: 336, wr_atomic_write: 344 });
+layout!(ibv_qp_ex, 360, { qp_base: 0, comp_mask: 160, wr_id: 168, wr_flags: 176, wr_atomic_cmp_swp: 184, wr_atomic_fetch_add: 192, wr_bind_mw: 200, wr_local_inv: 208, wr_rdma_read: 216, wr_rdma_write: 224, wr_rdma_write_imm: 232, wr_send: 240, wr_send_imm: 248, wr_send_inv: 256, wr_send_tso: 264, wr_set_ud_addr: 272, wr_set_xrc_srqn: 280, wr_set_inline_data: 288, wr_set_inline_data_list: 296, wr_set_sge: 304, wr_set_sge_list: 312, wr_start: 320, wr_complete: 328, wr_abort: 336, wr_atomic_write: 344, wr_flush: 352 });
 
 /// `enum verbs_qp_mask`.
 pub type verbs_qp_mask = c_uint;
 pub const VERBS_QP_XRCD: verbs_qp_mask = 1;
 pub const VERBS_QP_EX: verbs_qp_mask = 2;
 
+/// Bytes of `struct ibv_qp_ex` in generation 34.
+pub const QP_EX_SIZE_34: usize = 352;
+
 /// Unnamed union inside the struct of that name.
 #[repr(C)]
 pub union verbs_qp_u0 {
     pub qp: ManuallyDrop<ibv_qp>,
-    pub qp_ex: ManuallyDrop<ibv_qp_ex>,
+    /// What generation 34 has of an `ibv_qp_ex`.
+    pub qp_ex: [u64; QP_EX_SIZE_34 / size_of::<u64>()],
 }
 layout!(verbs_qp_u0, 352, { qp: 0, qp_ex: 0 });
 
-/// `struct verbs_qp`.
+/// `struct verbs_qp` of providers in C, generation 34.
 #[repr(C)]
 pub struct verbs_qp {
     pub u0: verbs_qp_u0,
@@ -295,3 +313,12 @@ pub struct verbs_qp {
     pub xrcd: *mut verbs_xrcd,
 }
 layout!(verbs_qp, 368, { u0: 0, comp_mask: 352, xrcd: 360 });
+
+/// The `struct verbs_qp` of releases since 45, which providers in Rust have (the shims).
+#[repr(C)]
+pub struct verbs_qp_own {
+    pub qp_ex: ibv_qp_ex,
+    pub comp_mask: u32,
+    pub xrcd: *mut verbs_xrcd,
+}
+layout!(verbs_qp_own, 376, { qp_ex: 0, comp_mask: 360, xrcd: 368 });

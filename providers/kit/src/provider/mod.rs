@@ -14,6 +14,7 @@
 //! - the return conventions.
 
 mod command;
+mod comp_cntr;
 mod edges;
 mod kernel;
 mod request;
@@ -22,6 +23,7 @@ mod shim;
 mod steering;
 
 pub use command::is_command;
+pub use comp_cntr::{CompCntr, Counts, MAX_COMP_CNTRS};
 pub use edges::Edges;
 pub use kernel::{KernelProvider, Numbered};
 pub use request::{Bind, BindInfo, Data, Inline, ReceiveRequest, SendRequest, Tso};
@@ -209,6 +211,26 @@ pub trait Provider: Sized + Send + Sync + 'static {
     /// # Errors
     /// EINVAL for a port that there is not.
     fn query_port(&self, port: u8, attr: &mut ibv_port_attr) -> Result<()>;
+    /// ibv_query_port_speed(3), in units of 100 Mbit/s.
+    ///
+    /// # Errors
+    /// EINVAL for a port that there is not.
+    fn query_port_speed(&self, port: u32) -> Result<u64> {
+        Err(Errno::OPNOTSUPP)
+    }
+    /// The operations that queue pairs count on completion counters: bits of
+    /// `enum ibv_qp_attach_comp_cntr_op`. 0: there are no such counters.
+    fn comp_cntr_ops(&self) -> u32 {
+        0
+    }
+    /// ibv_qp_attach_comp_cntr(3): counts the operations `ops`, some of
+    /// [`Provider::comp_cntr_ops`] that are not counted yet, until the queue pair is destroyed.
+    ///
+    /// # Errors
+    /// EINVAL for a queue pair that is neither in RESET nor in INIT.
+    fn attach_comp_cntr(&self, qp: &Arc<Self::Qp>, cntr: Arc<CompCntr>, ops: u32) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
     /// ibv_query_rt_values_ex(3): the device's clock.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ pub mod mapping;
 pub mod memory;
 pub mod other_process;
 pub mod packet;
+pub mod pages;
 pub mod per_process;
 pub mod pthread;
 #[cfg(any(test, feature = "testing"))]

@@ -4,9 +4,11 @@
 //! call without a check; a provider then sets what it has, once or several times.
 
 mod default;
+mod later;
 mod private;
 mod verbs;
 
+pub use later::{CompCntr, Later};
 pub use private::Private;
 pub use verbs::{SLOTS, slot};
 

@@ -1,6 +1,6 @@
 //! The library's own part of a context.
 
-use super::Table;
+use super::{Later, Table};
 use crate::abi::{verbs_context, verbs_context_ops};
 use crate::provider::Edges;
 use std::ffi::c_int;
@@ -24,6 +24,8 @@ pub struct Private {
     unsupported: [AtomicU64; 2],
     /// The provider, if it is one in user space.
     edges: OnceLock<Arc<dyn Edges>>,
+    /// What a provider in Rust has besides the table.
+    later: OnceLock<Later>,
     /// The provider's verbs, every missing one filled with its default; or the verbs that cover
     /// them.
     pub verbs: Table,
@@ -42,6 +44,7 @@ impl Private {
             async_fd: AtomicI32::new(-1),
             unsupported: [AtomicU64::new(0), AtomicU64::new(0)],
             edges: OnceLock::new(),
+            later: OnceLock::new(),
             verbs: Table::new(),
             beneath: OnceLock::new(),
         }
@@ -50,6 +53,16 @@ impl Private {
     /// Whom to ask what the library asks the kernel for other devices; `None` for those.
     pub fn edges(&self) -> Option<&dyn Edges> {
         self.edges.get().map(AsRef::as_ref)
+    }
+
+    /// The verbs of later releases; `None` for a provider in C, which has none.
+    pub fn later(&self) -> Option<&Later> {
+        self.later.get()
+    }
+
+    /// Notes the verbs of later releases, while the context is being opened.
+    pub fn set_later(&self, later: Later) {
+        self.later.get_or_init(|| later);
     }
 
     /// Takes over the verbs that a provider sets, whether they are covered or not.

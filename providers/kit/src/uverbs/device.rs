@@ -67,6 +67,19 @@ fn set_port(attr: &mut ibv_port_attr, from: &ib_uverbs_query_port_resp) {
     attr.flags = from.flags;
 }
 
+/// How fast the port is now, in units of 100 Mbit/s.
+///
+/// # Errors
+/// EOPNOTSUPP where kernel or driver does not tell; EINVAL for a port that is not there.
+pub fn query_port_speed<K: Kernel + ?Sized>(kernel: &K, port: u32) -> Result<u64> {
+    let mut speed = 0u64;
+    let mut method = Ioctl::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT_SPEED);
+    method.u64_in(UVERBS_ATTR_QUERY_PORT_SPEED_PORT_NUM, port.into());
+    method.value_out(UVERBS_ATTR_QUERY_PORT_SPEED_RESP, &mut speed);
+    super::comp_cntr::call(kernel, &mut method)?;
+    Ok(speed)
+}
+
 /// The same bits, as C keeps them.
 fn signed(n: u32) -> c_int {
     n.cast_signed()

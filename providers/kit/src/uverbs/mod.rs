@@ -14,6 +14,7 @@ mod path;
 mod write;
 
 pub mod ah;
+pub mod comp_cntr;
 pub mod context;
 pub mod counters;
 pub mod cq;

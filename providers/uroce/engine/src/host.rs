@@ -151,6 +151,12 @@ pub trait Host {
     /// A completion, in the order in which they are to be seen.
     fn complete(&mut self, completion: Completion);
 
+    /// A request that has ended well without a completion, for whoever counts requests; nobody
+    /// does by default.
+    fn ended(&mut self, unseen: &Completion) {
+        let _ = unseen;
+    }
+
     /// An asynchronous event.
     fn event(&mut self, event: Event);
 }

@@ -32,6 +32,21 @@ pub const fn code(mtu: Mtu) -> ibv_mtu {
     }
 }
 
+const X1: u8 = 1;
+const X4: u8 = 2;
+/// Lanes, code of a lane's speed, and megabits a second of all of them.
+const NAMES: [(u8, u8, u32); 9] = [
+    (X1, 1, 2_500),    // SDR
+    (X1, 2, 5_000),    // DDR
+    (X1, 8, 10_000),   // FDR-10
+    (X4, 2, 20_000),   // DDR
+    (X1, 32, 25_000),  // EDR
+    (X4, 8, 40_000),   // FDR-10
+    (X1, 64, 50_000),  // HDR
+    (X4, 32, 100_000), // EDR
+    (X4, 64, 200_000), // HDR
+];
+
 /// How an interface stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Link {
@@ -74,23 +89,15 @@ impl Link {
         }
     }
 
+    /// Units of 100 Mbit/s; one that does not tell counts as the slowest of [`NAMES`].
+    pub fn speed(self) -> u64 {
+        let slowest = NAMES[0].2;
+        u64::from(self.speed.unwrap_or(slowest)) / 100
+    }
+
     /// `active_width`, `active_speed`: the least that InfiniBand has a name for and that is not
     /// slower than the interface. One that does not tell counts as the slowest.
     pub fn width_and_speed(self) -> (u8, u8) {
-        const X1: u8 = 1;
-        const X4: u8 = 2;
-        // Lanes, code of a lane's speed, and megabits a second of all of them.
-        const NAMES: [(u8, u8, u32); 9] = [
-            (X1, 1, 2_500),    // SDR
-            (X1, 2, 5_000),    // DDR
-            (X1, 8, 10_000),   // FDR-10
-            (X4, 2, 20_000),   // DDR
-            (X1, 32, 25_000),  // EDR
-            (X4, 8, 40_000),   // FDR-10
-            (X1, 64, 50_000),  // HDR
-            (X4, 32, 100_000), // EDR
-            (X4, 64, 200_000), // HDR
-        ];
         const FASTEST: (u8, u8) = (X4, 128); // NDR
         let speed = self.speed.unwrap_or(0);
         let name = NAMES.iter().find(|(_, _, megabits)| speed <= *megabits);
@@ -161,6 +168,8 @@ mod tests {
                 ..Link::default()
             };
             assert_eq!(link.width_and_speed(), expected, "{megabits:?}");
+            let hundreds = u64::from(megabits.unwrap_or(2_500)) / 100;
+            assert_eq!(link.speed(), hundreds, "{megabits:?}");
         }
     }
 }

@@ -132,6 +132,12 @@ impl Port {
         self.state.read().gids.at(index).ok_or(Errno::INVAL)
     }
 
+    /// ibv_query_port_speed(3).
+    pub fn speed(&self) -> u64 {
+        ports::look_unless_followed();
+        self.state.read().link.speed()
+    }
+
     /// Fills what the port knows of ibv_query_port(3), which is all but `max_msg_sz`; the rest
     /// is zero for Ethernet and left alone.
     pub fn query(&self, attr: &mut ibv_port_attr) {
@@ -139,6 +145,7 @@ impl Port {
         let link = self.state.read().link;
         (attr.state, attr.phys_state) = link.state();
         (attr.active_width, attr.active_speed) = link.width_and_speed();
+        attr.active_speed_ex = attr.active_speed.into();
         attr.max_mtu = link::code(Mtu::B4096);
         attr.active_mtu = link::code(link.mtu());
         attr.gid_tbl_len = PLACES.try_into().unwrap_or(0);

@@ -226,16 +226,19 @@ impl Core {
                 return;
             };
             inner.bypass.penalty = 0;
-            if sent.wr.signaled || inner.engine.config().sq_sig_all {
-                self.complete_past(&sent.wr, sent.length, Status::Success);
-            }
+            self.complete_past(inner, &sent.wr, sent.length, Status::Success);
         }
     }
 
-    fn complete_past(&self, wr: &WorkRequest, length: u32, status: Status) {
+    /// A request that went past the protocol has ended; a success is told if it is signalled.
+    fn complete_past(&self, inner: &Inner, wr: &WorkRequest, length: u32, status: Status) {
         let mut completion = Completion::new(wr.id, status, wr.request.completion_opcode());
         completion.length = length;
-        self.push(self.send_cq(), completion);
+        inner.counting.count(&completion);
+        let signalled = wr.signaled || inner.engine.config().sq_sig_all;
+        if signalled || status != Status::Success {
+            self.push(self.send_cq(), completion);
+        }
     }
 
     /// The protocol sends all that is under way past it.
@@ -271,7 +274,7 @@ impl Core {
         let sent = std::mem::take(&mut inner.bypass.sent);
         let deferred = std::mem::take(&mut inner.bypass.deferred);
         for wr in sent.into_iter().map(|sent| sent.wr).chain(deferred) {
-            self.complete_past(&wr, 0, Status::WrFlush);
+            self.complete_past(inner, &wr, 0, Status::WrFlush);
         }
     }
 
@@ -284,12 +287,12 @@ impl Core {
         if inner.engine.config().service != Service::Rc {
             // Nobody waits for an answer here: what was not taken is lost.
             while let Some(sent) = inner.bypass.sent.pop_front() {
-                self.complete_past(&sent.wr, sent.length, Status::Success);
+                self.complete_past(inner, &sent.wr, sent.length, Status::Success);
             }
             return true;
         }
         if let Some(sent) = inner.bypass.sent.pop_front() {
-            self.complete_past(&sent.wr, 0, Status::RetryExc);
+            self.complete_past(inner, &sent.wr, 0, Status::RetryExc);
         }
         true
     }
@@ -349,6 +352,7 @@ impl Core {
         completion.immediate = header.immediate.map(|data| ImmDt { data });
         completion.source = header.source;
         completion.solicited = header.solicited;
+        inner.counting.count(&completion);
         self.push(self.recv_cq(), completion);
         Some(())
     }

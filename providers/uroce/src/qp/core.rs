@@ -6,6 +6,7 @@
 use super::attributes;
 use super::binds::Binds;
 use super::bypass::Bypass;
+use super::counting::Counting;
 use super::host::Surroundings;
 use super::multicast::Groups;
 use super::onesided::MOST_BYTES;
@@ -26,7 +27,7 @@ use crate::{address, clock, limits};
 use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
-use kit::provider::{BindInfo, ReceiveRequest, SendRequest, Token};
+use kit::provider::{BindInfo, CompCntr, ReceiveRequest, SendRequest, Token};
 use kit::sys::other_process::OtherProcess;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -91,6 +92,7 @@ pub(super) struct Inner {
     pub(super) bypass: Bypass,
     /// Whose ring had no room for a packet.
     clogged: Option<Arc<shm::Peer>>,
+    pub(super) counting: Counting,
     /// The address vector, as it was given.
     av: Option<ibv_ah_attr>,
     /// Where the connected peer is.
@@ -119,6 +121,7 @@ impl Inner {
         let host = Surroundings {
             core,
             binds: &mut self.binds,
+            counting: &self.counting,
             domain: self.domain,
             now,
         };
@@ -163,6 +166,7 @@ impl Core {
                 binds: Binds::default(),
                 bypass: Bypass::default(),
                 clogged: None,
+                counting: Counting::default(),
                 av: None,
                 path: None,
                 peer: None,
@@ -330,6 +334,19 @@ impl Core {
         attr.cap = self.parts.cap;
         attr.port_num = 1;
         attr.ah_attr = inner.av.unwrap_or_else(ibv_ah_attr::zeroed);
+    }
+
+    /// ibv_qp_attach_comp_cntr(3).
+    ///
+    /// # Errors
+    /// EINVAL once the queue pair is neither in RESET nor in INIT.
+    pub fn count_on(&self, counter: Arc<CompCntr>, ops: u32) -> Result<()> {
+        let mut inner = self.inner.lock();
+        if !matches!(inner.engine.state(), State::Reset | State::Init) {
+            return Err(Errno::INVAL);
+        }
+        inner.counting.add(ops, counter);
+        Ok(())
     }
 
     /// ibv_post_send(3): takes requests until one is refused; what was taken is sent.

@@ -3,6 +3,7 @@
 
 use super::binds::Binds;
 use super::core::Core;
+use super::counting::Counting;
 use crate::cq::Entry;
 use crate::memory::{PdId, Peer};
 use kit::abi::*;
@@ -18,6 +19,8 @@ pub struct Surroundings<'a> {
     pub core: &'a Core,
     /// Its requests to bind.
     pub binds: &'a mut Binds,
+    /// What counts its requests.
+    pub counting: &'a Counting,
     /// The time of what happens.
     pub now: Time,
     /// The protection domain: for an XRC target that of the shared receive queue that the request
@@ -86,7 +89,12 @@ impl Host for Surroundings<'_> {
         self.core.credits()
     }
 
+    fn ended(&mut self, unseen: &Completion) {
+        self.counting.count(unseen);
+    }
+
     fn complete(&mut self, completion: Completion) {
+        self.counting.count(&completion);
         let entry = Entry::new(completion, self.core.number).at(self.now);
         if let Some(cq) = self.core.queue_of(&completion)
             && !cq.push(entry)

@@ -4,6 +4,7 @@ pub mod attributes;
 mod binds;
 mod bypass;
 mod core;
+pub mod counting;
 mod held;
 mod host;
 mod multicast;

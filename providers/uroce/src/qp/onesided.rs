@@ -140,13 +140,14 @@ impl Core {
         }
         self.carry_out(inner, &asked)?;
         *budget -= asked.length;
+        let opcode = match asked.right {
+            Right::Write => CompletionOpcode::Write,
+            Right::Read => CompletionOpcode::Read,
+        };
+        let mut completion = Completion::new(given.id, Status::Success, opcode);
+        completion.length = u32::try_from(asked.length).ok()?;
+        inner.counting.count(&completion);
         if given.flags & IBV_SEND_SIGNALED != 0 || inner.engine.config().sq_sig_all {
-            let opcode = match asked.right {
-                Right::Write => CompletionOpcode::Write,
-                Right::Read => CompletionOpcode::Read,
-            };
-            let mut completion = Completion::new(given.id, Status::Success, opcode);
-            completion.length = u32::try_from(asked.length).ok()?;
             self.complete(&completion);
         }
         Some(())

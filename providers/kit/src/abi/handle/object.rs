@@ -77,6 +77,8 @@ objects! {
     Ah of ibv_ah;
     /// An XRC domain.
     Xrcd of ibv_xrcd;
+    /// A completion counter.
+    CompCntr of ibv_comp_cntr;
     /// A set of counters.
     Counters of ibv_counters;
     /// A flow rule.

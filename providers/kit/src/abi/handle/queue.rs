@@ -163,12 +163,18 @@ impl Qp<'_> {
 
     /// The extended half, NULL when the queue pair was not made with it.
     pub fn extended(self) -> *mut ibv_qp_ex {
-        let verbs = self.as_ptr().cast::<verbs_qp>();
-        // SAFETY: providers embed every queue pair in a verbs_qp.
-        if unsafe { (*verbs).comp_mask } & VERBS_QP_EX == 0 {
+        let qp = self.as_ptr();
+        // SAFETY: providers embed every queue pair in the verbs_qp of their generation.
+        let mask = unsafe {
+            match self.ctx().private().later() {
+                Some(_) => (*qp.cast::<verbs_qp_own>()).comp_mask,
+                None => (*qp.cast::<verbs_qp>()).comp_mask,
+            }
+        };
+        if mask & VERBS_QP_EX == 0 {
             return core::ptr::null_mut();
         }
-        verbs.cast()
+        qp.cast()
     }
 
     /// Counts an acknowledged asynchronous event.

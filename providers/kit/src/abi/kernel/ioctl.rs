@@ -21,6 +21,7 @@ pub const UVERBS_OBJECT_FLOW_ACTION: u16 = 13;
 pub const UVERBS_OBJECT_DM: u16 = 14;
 pub const UVERBS_OBJECT_COUNTERS: u16 = 15;
 pub const UVERBS_OBJECT_ASYNC_EVENT: u16 = 16;
+pub const UVERBS_OBJECT_COMP_CNTR: u16 = 19;
 
 // unnamed enum
 pub const UVERBS_ATTR_UHW_IN: u16 = 4096;
@@ -34,6 +35,8 @@ pub const UVERBS_METHOD_GET_CONTEXT: u16 = 3;
 pub const UVERBS_METHOD_QUERY_CONTEXT: u16 = 4;
 pub const UVERBS_METHOD_QUERY_GID_TABLE: u16 = 5;
 pub const UVERBS_METHOD_QUERY_GID_ENTRY: u16 = 6;
+pub const UVERBS_METHOD_QUERY_PORT_SPEED: u16 = 7;
+pub const UVERBS_METHOD_QUERY_COMP_CNTR_CAPS: u16 = 8;
 
 // enum uverbs_attrs_invoke_write_cmd_attr_ids
 pub const UVERBS_ATTR_CORE_IN: u16 = 0;
@@ -104,6 +107,7 @@ pub const UVERBS_ATTR_DESTROY_QP_RESP: u16 = 1;
 // enum uverbs_methods_qp
 pub const UVERBS_METHOD_QP_CREATE: u16 = 0;
 pub const UVERBS_METHOD_QP_DESTROY: u16 = 1;
+pub const UVERBS_METHOD_QP_ATTACH_COMP_CNTR: u16 = 2;
 
 // enum uverbs_attrs_create_srq_cmd_attr_ids
 pub const UVERBS_ATTR_CREATE_SRQ_HANDLE: u16 = 0;
@@ -290,6 +294,51 @@ pub const UVERBS_ATTR_QUERY_GID_ENTRY_PORT: u16 = 0;
 pub const UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX: u16 = 1;
 pub const UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS: u16 = 2;
 pub const UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY: u16 = 3;
+
+// enum uverbs_attrs_query_port_speed_cmd_attr_ids
+pub const UVERBS_ATTR_QUERY_PORT_SPEED_PORT_NUM: u16 = 0;
+pub const UVERBS_ATTR_QUERY_PORT_SPEED_RESP: u16 = 1;
+
+// enum uverbs_attrs_query_comp_cntr_caps_attr_ids
+pub const UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_MAX_COUNTERS: u16 = 0;
+pub const UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_MAX_VALUE: u16 = 1;
+pub const UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_SUPPORTED_QP_ATTACH_OPS: u16 = 2;
+
+// enum uverbs_attrs_qp_attach_comp_cntr_cmd_attr_ids
+pub const UVERBS_ATTR_QP_ATTACH_COMP_CNTR_HANDLE: u16 = 0;
+pub const UVERBS_ATTR_QP_ATTACH_COMP_CNTR_CNTR_HANDLE: u16 = 1;
+pub const UVERBS_ATTR_QP_ATTACH_COMP_CNTR_OP_MASK: u16 = 2;
+
+// enum uverbs_methods_comp_cntr
+pub const UVERBS_METHOD_COMP_CNTR_CREATE: u16 = 0;
+pub const UVERBS_METHOD_COMP_CNTR_DESTROY: u16 = 1;
+pub const UVERBS_METHOD_COMP_CNTR_MODIFY: u16 = 2;
+pub const UVERBS_METHOD_COMP_CNTR_READ: u16 = 3;
+
+// enum uverbs_attrs_create_comp_cntr_cmd_attr_ids
+pub const UVERBS_ATTR_CREATE_COMP_CNTR_HANDLE: u16 = 0;
+
+// enum uverbs_attrs_destroy_comp_cntr_cmd_attr_ids
+pub const UVERBS_ATTR_DESTROY_COMP_CNTR_HANDLE: u16 = 0;
+
+// enum uverbs_attrs_modify_comp_cntr_cmd_attr_ids
+pub const UVERBS_ATTR_MODIFY_COMP_CNTR_HANDLE: u16 = 0;
+pub const UVERBS_ATTR_MODIFY_COMP_CNTR_ENTRY: u16 = 1;
+pub const UVERBS_ATTR_MODIFY_COMP_CNTR_OP: u16 = 2;
+pub const UVERBS_ATTR_MODIFY_COMP_CNTR_VALUE: u16 = 3;
+
+// enum uverbs_attrs_read_comp_cntr_cmd_attr_ids
+pub const UVERBS_ATTR_READ_COMP_CNTR_HANDLE: u16 = 0;
+pub const UVERBS_ATTR_READ_COMP_CNTR_ENTRY: u16 = 1;
+pub const UVERBS_ATTR_READ_COMP_CNTR_RESP_VALUE: u16 = 2;
+
+// enum ib_uverbs_comp_cntr_entry
+pub const IB_UVERBS_COMP_CNTR_ENTRY_COMP: u8 = 0;
+pub const IB_UVERBS_COMP_CNTR_ENTRY_ERR: u8 = 1;
+
+// enum ib_uverbs_comp_cntr_modify_op
+pub const IB_UVERBS_COMP_CNTR_MODIFY_OP_SET: u8 = 0;
+pub const IB_UVERBS_COMP_CNTR_MODIFY_OP_INC: u8 = 1;
 
 /// The kernel must know this attribute.
 pub const UVERBS_ATTR_F_MANDATORY: u16 = 1;

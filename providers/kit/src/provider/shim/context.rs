@@ -2,7 +2,7 @@
 
 use super::Commands;
 use super::object::{Object, Side, Uses, free};
-use super::table;
+use super::{later, table};
 use crate::abi::handle::{Ctx, DeviceRef, hold, release};
 use crate::abi::{ibv_context, verbs_context};
 use crate::errno::{Errno, Result};
@@ -179,6 +179,7 @@ pub(super) fn open<P: Provider + Edges>(
         let ctx = Ctx::from_raw(&raw mut (*context).context)?;
         ctx.private().set_verbs(context, &raw const ops);
         ctx.set_async_fd(async_fd);
+        ctx.private().set_later(later::<P>());
         ctx.private().set_edges(provider);
         Ok(context)
     }

@@ -10,6 +10,7 @@ mod ah;
 mod answer;
 mod builder;
 mod commands;
+mod comp_cntr;
 mod context;
 mod counters;
 mod cq;
@@ -43,6 +44,15 @@ pub use pieces::Pieces;
 
 use super::Provider;
 use crate::abi::verbs_context_ops;
+use crate::table::Later;
+
+/// The verbs of a provider that came after those of the table.
+fn later<P: Provider>() -> Later {
+    Later {
+        query_port_speed: Some(query::query_port_speed::<P>),
+        comp_cntr: Some(comp_cntr::verbs::<P>()),
+    }
+}
 
 /// The verbs of a provider; those that are left out keep the defaults of the table.
 fn table<P: Provider>() -> verbs_context_ops {

@@ -123,8 +123,10 @@ unsafe fn wrap<P: Provider>(
     context: &Context<P>,
     attr: &ibv_parent_domain_init_attr,
 ) -> Result<*mut ibv_pd> {
-    const KNOWN: u32 =
-        IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+    // Memory need not be shared with a host for a device in user space, but may be.
+    const KNOWN: u32 = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS
+        | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT
+        | IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC;
     if attr.comp_mask & !KNOWN != 0 {
         return Err(Errno::INVAL);
     }

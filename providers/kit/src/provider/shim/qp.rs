@@ -2,6 +2,7 @@
 
 use super::answer::code;
 use super::builder::Builder;
+use super::comp_cntr::Attached;
 use super::context::Subject;
 use super::object::{Hold, Side};
 use super::receive::{Receives, refused};
@@ -20,6 +21,8 @@ pub(super) struct Pair<P: Provider> {
     pub(super) sq_sig_all: bool,
     /// For ibv_wr_* calls, if the queue pair was made for them.
     pub(super) builder: Option<Box<Builder<P>>>,
+    /// Completion counters that it counts on.
+    pub(super) attached: Attached,
     /// Domains, queues and the table that it was made with.
     pub(super) _holds: [Option<Hold>; 6],
 }
@@ -27,7 +30,7 @@ pub(super) struct Pair<P: Provider> {
 // SAFETY: verbs_qp starts with the context of its ibv_qp; numbers, pointers and functions may be
 // 0.
 unsafe impl<P: Provider> Side for Pair<P> {
-    type C = verbs_qp;
+    type C = verbs_qp_own;
 }
 
 /// # Safety

@@ -2,6 +2,7 @@
 
 use super::answer::pointer;
 use super::builder::{self, Builder};
+use super::comp_cntr::Attached;
 use super::context::{Context, Subject};
 use super::cq::Completions;
 use super::object::{Hold, New, Object, Side};
@@ -262,6 +263,7 @@ fn create<P: Provider>(
         qp: Arc::new(qp),
         sq_sig_all: asked.sq_sig_all,
         builder: asked.send_ops.map(|_| Box::new(Builder::new(cap))),
+        attached: Attached::default(),
         _holds: [
             hold(asked.pd),
             hold(asked.send_cq),
@@ -290,9 +292,7 @@ fn fill<P: Provider>(new: &mut New<Pair<P>>, asked: &Asked<'_, P>) {
     }
     if let Some(ops) = asked.send_ops {
         new.c().comp_mask |= VERBS_QP_EX;
-        // SAFETY: as above; a verbs_qp has room for the extended half.
-        let extended = unsafe { &mut *qp.cast::<ibv_qp_ex>() };
-        builder::fill::<P>(extended, asked.qp_type, ops);
+        builder::fill::<P>(&mut new.c().qp_ex, asked.qp_type, ops);
     }
     if asked.xrcd.is_some() {
         let c = new.c();
@@ -407,6 +407,7 @@ unsafe fn open<P: Provider>(context: &Context<P>, attr: &ibv_qp_open_attr) -> Re
         qp: Arc::new(opened),
         sq_sig_all: false,
         builder: None,
+        attached: Attached::default(),
         _holds: [Some(xrcd.uses.hold()), None, None, None, None, None],
     });
     Ok(pair.cast())

@@ -62,6 +62,20 @@ pub(super) unsafe extern "C" fn query_port<P: Provider>(
     })
 }
 
+pub(super) unsafe extern "C" fn query_port_speed<P: Provider>(
+    context: *mut ibv_context,
+    port: u32,
+    speed: *mut u64,
+) -> c_int {
+    // SAFETY: the library passes an open context and room for the speed.
+    code(unsafe {
+        Context::<P>::from_raw(context).and_then(|context| {
+            *speed.as_mut().ok_or(Errno::INVAL)? = context.provider()?.query_port_speed(port)?;
+            Ok(())
+        })
+    })
+}
+
 /// `comp_mask` says what is asked for, and then what was answered.
 pub(super) unsafe extern "C" fn query_rt_values<P: Provider>(
     context: *mut ibv_context,

@@ -5,6 +5,7 @@ mod commands;
 mod destroy;
 mod device;
 mod flow;
+mod later;
 mod policy;
 mod post;
 mod qp;

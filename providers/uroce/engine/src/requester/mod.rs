@@ -123,8 +123,11 @@ impl Requester {
             if !entry.done {
                 return None;
             }
+            let completion = entry.completion(Status::Success);
             if entry.wr.signaled || sq_sig_all {
-                host.complete(entry.completion(Status::Success));
+                host.complete(completion);
+            } else {
+                host.ended(&completion);
             }
             self.pop();
         }

@@ -119,7 +119,7 @@ fn parent_domains_refuse_what_they_do_not_know() {
     let foreign_td = td(&other);
     let none = null_mut();
     let mut unknown = parent_attr(pd, none);
-    unknown.comp_mask = 4;
+    unknown.comp_mask = 8;
     for mut attr in [
         unknown,
         parent_attr(none.cast(), none),

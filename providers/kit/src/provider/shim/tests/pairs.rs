@@ -277,7 +277,7 @@ fn xrc_objects_hold_their_domain() {
             bench.state.asked(),
             ["create_qp 10 pd=false cqs=00 srq=false xrcd=true all=true flags=0 ops=0"]
         );
-        let c = &*qp.cast::<verbs_qp>();
+        let c = &*qp.cast::<verbs_qp_own>();
         assert_eq!((c.comp_mask, c.xrcd), (VERBS_QP_XRCD, xrcd.cast()));
 
         let mut open = ibv_qp_open_attr {

@@ -1,0 +1,107 @@
+//! Buffers that are allocated for a device: ibv_alloc_buf(3).
+//!
+//! They are pages of the process: no provider that is loaded here allocates them in another way.
+
+use super::{mr_ex, ret};
+use crate::symver;
+use kit::{
+    abi::{handle::Pd, *},
+    errno::{Errno, Result},
+    sys::{memory, pages},
+};
+use std::{
+    ffi::{c_int, c_void},
+    os::fd::{BorrowedFd, IntoRawFd},
+};
+
+/// `dmabuf_fd` of a buffer that is no DMA buffer.
+const NONE: c_int = -1;
+
+/// # Safety
+/// `pd` is a live domain or NULL, `buf` has room for a pointer or is NULL.
+unsafe fn alloc(pd: *mut ibv_pd, size: usize, buf: *mut *mut ibv_buf) -> Result<*mut c_void> {
+    // SAFETY: vouched for by the caller.
+    unsafe { Pd::from_raw(pd) }?;
+    let buf = ret::not_null(buf)?;
+    let addr = pages::map(size)?;
+    let made = memory::new(ibv_buf {
+        addr,
+        size,
+        pd,
+        dmabuf_fd: NONE,
+    });
+    match made {
+        // SAFETY: vouched for by the caller.
+        Ok(made) => unsafe { buf.write(made) },
+        Err(e) => {
+            // SAFETY: mapped above, and nobody knows the pages.
+            unsafe { pages::unmap(addr, size) };
+            return Err(e);
+        }
+    }
+    Ok(addr)
+}
+
+unsafe extern "C" fn alloc_buf(
+    pd: *mut ibv_pd,
+    size: usize,
+    buf: *mut *mut ibv_buf,
+) -> *mut c_void {
+    // SAFETY: the caller passes a live domain and room for a pointer, or NULL.
+    ret::pointer(unsafe { alloc(pd, size, buf) })
+}
+symver!(alloc_buf => "ibv_alloc_buf", "IBVERBS_1.17");
+
+unsafe extern "C" fn free_buf(buf: *mut ibv_buf) {
+    // SAFETY: the caller passes a buffer that it uses no more, or NULL; it is one of `alloc`.
+    unsafe {
+        if let Some(ibv_buf { addr, size, .. }) = buf.as_ref().copied() {
+            pages::unmap(addr, size);
+            memory::free(buf.cast());
+        }
+    }
+}
+symver!(free_buf => "ibv_free_buf", "IBVERBS_1.17");
+
+unsafe extern "C" fn reg_buf_mr(
+    pd: *mut ibv_pd,
+    buf: *mut ibv_buf,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> *mut ibv_mr {
+    let mut attr = ibv_mr_init_attr {
+        length,
+        access,
+        comp_mask: IBV_REG_MR_MASK_BUF | IBV_REG_MR_MASK_ADDR,
+        iova: 0,
+        addr,
+        fd: NONE,
+        fd_offset: 0,
+        dmah: std::ptr::null_mut(),
+        buf,
+    };
+    // SAFETY: the caller passes a live domain and buffer, or NULL.
+    unsafe { mr_ex::reg_mr_ex(pd, &raw mut attr) }
+}
+symver!(reg_buf_mr => "ibv_reg_buf_mr", "IBVERBS_1.17");
+
+/// # Safety
+/// `buf` is a live buffer or NULL.
+unsafe fn export(buf: *mut ibv_buf) -> Result<c_int> {
+    // SAFETY: vouched for by the caller; the buffer owns its descriptor.
+    unsafe {
+        let fd = (*ret::not_null(buf)?).dmabuf_fd;
+        if fd < 0 {
+            return Err(Errno(libc::ENODATA));
+        }
+        let copy = BorrowedFd::borrow_raw(fd).try_clone_to_owned()?;
+        Ok(copy.into_raw_fd())
+    }
+}
+
+unsafe extern "C" fn export_buf_dmabuf_fd(buf: *mut ibv_buf) -> c_int {
+    // SAFETY: the caller passes a live buffer or NULL.
+    ret::count(unsafe { export(buf) })
+}
+symver!(export_buf_dmabuf_fd => "ibv_export_buf_dmabuf_fd", "IBVERBS_1.18");
