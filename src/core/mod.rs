@@ -20,4 +20,5 @@ pub mod sysfs;
 #[cfg(test)]
 pub mod testing;
 pub mod text;
+pub mod trace;
 pub mod validate;

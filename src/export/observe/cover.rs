@@ -1,6 +1,9 @@
 //! One function a verb, in front of the provider's.
 
-use super::{around, subject::Subject};
+use super::{
+    around,
+    subject::{Subject, Word},
+};
 use kit::abi::{kernel::*, *};
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -36,6 +39,33 @@ macro_rules! covering {
     };
 }
 
+/// Pushes the arguments of a call; the names are given here, as above.
+macro_rules! words {
+    ($call:ident, $name:ident ($a:ty), $to:ident) => {
+        words!(@ $call, $name (a), $to)
+    };
+    ($call:ident, $name:ident ($a:ty, $b:ty), $to:ident) => {
+        words!(@ $call, $name (a, b), $to)
+    };
+    ($call:ident, $name:ident ($a:ty, $b:ty, $c:ty), $to:ident) => {
+        words!(@ $call, $name (a, b, c), $to)
+    };
+    ($call:ident, $name:ident ($a:ty, $b:ty, $c:ty, $d:ty), $to:ident) => {
+        words!(@ $call, $name (a, b, c, d), $to)
+    };
+    ($call:ident, $name:ident ($a:ty, $b:ty, $c:ty, $d:ty, $e:ty), $to:ident) => {
+        words!(@ $call, $name (a, b, c, d, e), $to)
+    };
+    ($call:ident, $name:ident ($a:ty, $b:ty, $c:ty, $d:ty, $e:ty, $f:ty), $to:ident) => {
+        words!(@ $call, $name (a, b, c, d, e, f), $to)
+    };
+    (@ $call:ident, $name:ident ($($p:ident),*), $to:ident) => {
+        if let Self::$name($($p),*) = *$call {
+            $to.extend([$( $p.word() ),*]);
+        }
+    };
+}
+
 macro_rules! covers {
     ($( $slot:literal $name:ident ( $($arg:ty),* ) $(-> $ret:ty)?, $default:ident $(, mirror $($mirror:ident).+)? ; )*) => {
         /// A call of a verb, with the caller's arguments.
@@ -52,6 +82,22 @@ macro_rules! covers {
             pub fn verb(&self) -> &'static str {
                 match self {
                     $( Self::$name(..) => stringify!($name), )*
+                }
+            }
+        }
+
+        impl Call {
+            /// The verb's slot in the table.
+            pub fn slot(&self) -> usize {
+                match self {
+                    $( Self::$name(..) => $slot, )*
+                }
+            }
+
+            /// Appends the arguments as numbers.
+            pub fn words(&self, to: &mut Vec<u64>) {
+                match *self {
+                    $( Self::$name(..) => words!(self, $name ( $($arg),* ), to), )*
                 }
             }
         }

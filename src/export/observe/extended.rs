@@ -2,10 +2,12 @@
 //! and of extended queue pairs (ibv_wr_post(3)). They are replaced when the object is made;
 //! everything else in it stays the provider's.
 
+use super::answer::{Answer, Outcome};
 use super::originals::Originals;
+use super::trace::{self, Extra};
 use super::{explain, validate};
-use crate::core::report;
 use crate::core::validate::{self as books, Completion, Piece, Send};
+use crate::core::{report, trace as recording};
 use kit::abi::{handle::*, *};
 use kit::errno::Errno;
 use kit::sys::errno;
@@ -61,8 +63,9 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
     };
     // SAFETY: the provider's function for this queue, with the caller's arguments.
     unsafe {
+        let begin = trace::begin();
         let answer = start(cq, attr);
-        polled(cq, answer);
+        polled(cq, answer, Extra::StartPoll, begin);
         answer
     }
 }
@@ -73,19 +76,30 @@ unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
     };
     // SAFETY: as above.
     unsafe {
+        let begin = trace::begin();
         let answer = next(cq);
-        polled(cq, answer);
+        polled(cq, answer, Extra::NextPoll, begin);
         answer
     }
 }
 
 /// # Safety
 /// `cq` is live, and `answer` that of the call that moved it on.
-unsafe fn polled(cq: *mut ibv_cq_ex, answer: c_int) {
+unsafe fn polled(cq: *mut ibv_cq_ex, answer: c_int, call: Extra, begin: u64) {
+    let left = errno::get();
+    if recording::on() {
+        let end = trace::begin();
+        // SAFETY: vouched for by the caller.
+        let (id, status) = unsafe { ((*cq).wr_id, (*cq).status) };
+        let all = [cq.addr() as u64, id, status.into()];
+        // An empty queue has no completion to tell of.
+        let words = if answer == 0 { &all[..] } else { &all[..1] };
+        trace::extra(call, answer.outcome("start_poll"), begin, end, words);
+    }
     if answer != 0 {
+        errno::set(left);
         return;
     }
-    let left = errno::get();
     // SAFETY: vouched for by the caller; the reader is there if it was asked for.
     unsafe {
         let (status, id) = ((*cq).status, (*cq).wr_id);
@@ -241,11 +255,23 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     };
     // SAFETY: the provider's function for this queue pair; a queue pair that is live afterwards.
     unsafe {
+        let begin = trace::begin();
         let answer = complete(qp);
+        let left = errno::get();
+        if recording::on() {
+            let outcome: Outcome = answer.outcome("wr_complete");
+            trace::extra(
+                Extra::Complete,
+                outcome,
+                begin,
+                trace::begin(),
+                &[qp.addr() as u64],
+            );
+        }
         if answer == 0 {
+            errno::set(left);
             return answer;
         }
-        let left = errno::get();
         books::with(|world| world.not_posted(qp.addr(), posted));
         if report::explains() {
             explain::batch(qp.cast(), Errno(answer));

@@ -1,4 +1,5 @@
-//! What looks at calls while a program runs: `IBVERBS_EXPLAIN`, `IBVERBS_VALIDATE`.
+//! What looks at calls while a program runs: `IBVERBS_EXPLAIN`, `IBVERBS_VALIDATE`,
+//! `IBVERBS_TRACE`.
 //!
 //! When it is on, [`cover()`] puts a function of this module in front of each of the provider's
 //! verbs, in the context's table and in the members that applications call directly. When it is
@@ -11,17 +12,18 @@ mod extended;
 mod facts;
 mod originals;
 mod subject;
+mod trace;
 mod validate;
 
 pub use explain::{failed, not_opened, refused};
 
-use crate::core::{explain as text, report};
+use crate::core::{explain as text, report, trace as recording};
 use answer::{Answer, Outcome};
 use cover::{Call, OPS};
 use kit::abi::handle::{Ctx, Qp, watch};
 use kit::abi::{ibv_async_event, ibv_context, ibv_qp};
 use kit::errno::Errno;
-use kit::sys::errno;
+use kit::sys::{errno, exit};
 use kit::table::Table;
 
 /// Puts the functions of this module in front of a context's verbs, if the environment asks for
@@ -31,7 +33,8 @@ use kit::table::Table;
 /// Nobody else knows the context yet.
 pub unsafe fn cover(ctx: Ctx<'_>) {
     report::init();
-    if !report::on() {
+    recording::init(exit::at_exit);
+    if !report::on() && !recording::on() {
         return;
     }
     // SAFETY: vouched for by the caller; the table has every verb.
@@ -93,11 +96,18 @@ unsafe fn around<A: Answer>(
     } else {
         0
     };
+    let begin = trace::begin();
     let answer = run(beneath);
+    let end = trace::begin();
+    let outcome = answer.outcome(call.verb());
+    if recording::on() {
+        // SAFETY: as above; of a context that is closed nothing is read.
+        kept_errno(|| unsafe { trace::verb(&call, outcome, begin, end) });
+    }
     if matches!(call, Call::free_context(..)) {
+        kept_errno(recording::flush);
         return answer;
     }
-    let outcome = answer.outcome(call.verb());
     // SAFETY: as above.
     kept_errno(|| unsafe { look(ctx, &call, outcome, before) });
     answer

@@ -55,3 +55,46 @@ impl Subject for *mut verbs_mr {
         unsafe { self.cast::<ibv_mr>().context() }
     }
 }
+
+/// An argument as a number: addresses of pointers, values of numbers.
+pub trait Word {
+    /// The number.
+    fn word(self) -> u64;
+}
+
+impl<T> Word for *mut T {
+    fn word(self) -> u64 {
+        self.addr() as u64
+    }
+}
+
+impl<T> Word for *const T {
+    fn word(self) -> u64 {
+        self.addr() as u64
+    }
+}
+
+macro_rules! words {
+    ($($number:ty),*) => { $(
+        impl Word for $number {
+            fn word(self) -> u64 {
+                self.into()
+            }
+        }
+    )* };
+}
+
+words!(u8, u16, u32, u64);
+
+impl Word for usize {
+    fn word(self) -> u64 {
+        self as u64
+    }
+}
+
+impl Word for i32 {
+    fn word(self) -> u64 {
+        // Flags more often than numbers below 0.
+        self.cast_unsigned().into()
+    }
+}

@@ -404,8 +404,11 @@ unsafe fn queue_pair(
     (cap, sig_all, kind): (ibv_qp_cap, bool, ibv_qp_type),
     (send_cq, recv_cq, srq): (*mut ibv_cq, *mut ibv_cq, *mut ibv_srq),
 ) {
+    let raw = with_exposed_provenance_mut::<ibv_qp>(made);
     // SAFETY: vouched for by the caller.
-    let number = unsafe { (*with_exposed_provenance_mut::<ibv_qp>(made)).qp_num };
+    let (number, qp) = unsafe { ((*raw).qp_num, Qp::from_raw(raw)) };
+    let told = qp.ok().and_then(facts::queue_pair);
+    let cap = told.map_or(cap, |(_, told)| larger(&cap, &told));
     let new = NewQueuePair {
         object: made,
         number,
@@ -419,6 +422,18 @@ unsafe fn queue_pair(
         kind,
     };
     with(|world| world.made_qp(&new));
+}
+
+/// What a queue has room for at most: soft-RoCE tells in a query more than at the creation, where
+/// it rounds up.
+fn larger(a: &ibv_qp_cap, b: &ibv_qp_cap) -> ibv_qp_cap {
+    ibv_qp_cap {
+        max_send_wr: a.max_send_wr.max(b.max_send_wr),
+        max_recv_wr: a.max_recv_wr.max(b.max_recv_wr),
+        max_send_sge: a.max_send_sge.max(b.max_send_sge),
+        max_recv_sge: a.max_recv_sge.max(b.max_recv_sge),
+        max_inline_data: a.max_inline_data.max(b.max_inline_data),
+    }
 }
 
 /// # Safety

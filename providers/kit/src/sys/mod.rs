@@ -9,6 +9,7 @@ pub mod datagram;
 pub mod device_memory;
 pub mod dl;
 pub mod errno;
+pub mod exit;
 pub mod fd;
 pub mod glob;
 pub mod ioctl;

@@ -4,7 +4,7 @@
 //! providers written in Rust are kept for a while instead of being freed, so that a use of them is
 //! found out and not undefined.
 
-use crate::sys::memory;
+use crate::sys::{memory, per_process::PerProcess};
 use core::ffi::c_void;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -18,7 +18,8 @@ const KEPT: usize = 1024;
 pub type Check = fn(usize, usize) -> bool;
 
 static CHECK: OnceLock<Check> = OnceLock::new();
-static BLOCKS: Mutex<VecDeque<Block>> = Mutex::new(VecDeque::new());
+/// A child starts without any: another thread may have held the lock when it was forked.
+static BLOCKS: PerProcess<Mutex<VecDeque<Block>>> = PerProcess::new();
 
 struct Block(*mut c_void);
 
@@ -41,16 +42,15 @@ pub(super) fn refuses(object: usize, context: usize) -> bool {
 /// # Safety
 /// It came from [`memory`], and nobody is meant to use it any more.
 pub(crate) unsafe fn free(block: *mut c_void) {
-    let mut oldest = None;
-    if CHECK.get().is_none() {
-        oldest = Some(Block(block));
-    } else {
-        let mut blocks = BLOCKS.lock();
-        blocks.push_back(Block(block));
-        if blocks.len() > KEPT {
-            oldest = blocks.pop_front();
+    let kept = CHECK.get().and_then(|_| BLOCKS.get().ok());
+    let oldest = match kept {
+        None => Some(Block(block)),
+        Some(blocks) => {
+            let mut blocks = blocks.lock();
+            blocks.push_back(Block(block));
+            (blocks.len() > KEPT).then(|| blocks.pop_front()).flatten()
         }
-    }
+    };
     if let Some(Block(block)) = oldest {
         // SAFETY: vouched for by the caller, now or when it was kept.
         unsafe { memory::free(block) }

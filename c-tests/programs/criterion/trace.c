@@ -1,0 +1,189 @@
+/*
+ * IBVERBS_TRACE: every call of a program is in the file, with its arguments,
+ * its answer and its time; also those of a forked child, whose chunks stand
+ * beside the parent's. The file is read here by its description alone.
+ */
+#include "report.h"
+
+#include <sys/wait.h>
+
+struct call {
+	const char *name;
+	uint32_t process;
+	uint64_t number, thread, begin, took, error, value, words, word[32];
+};
+
+enum { CALLS = 4096 };
+static struct call calls[CALLS];
+static int call_count, chunks;
+static char *names[256];
+
+static uint64_t leb128(const uint8_t **at, const uint8_t *end)
+{
+	uint64_t number = 0;
+	int shift = 0;
+
+	for (;; shift += 7) {
+		expect(*at < end && shift < 64);
+		number |= (uint64_t)(**at & 0x7f) << shift;
+		if (!(*(*at)++ & 0x80))
+			return number;
+	}
+}
+
+static void take_names(const uint8_t *at, uint32_t length)
+{
+	char *text = strndup((const char *)at, length), *line;
+	int i;
+
+	for (i = 0, line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), i++) {
+		expect(i < 256);
+		line[strcspn(line, " ")] = '\0';
+		names[i] = line;
+	}
+}
+
+static void take_records(const uint8_t *at, uint32_t length, uint32_t process, uint64_t since)
+{
+	const uint8_t *end = at + length;
+	uint64_t difference, i;
+	struct call *call;
+
+	while (at < end) {
+		expect(call_count < CALLS);
+		call = &calls[call_count++];
+		call->process = process;
+		call->number = leb128(&at, end);
+		expect(call->number < 256 && names[call->number]);
+		call->name = names[call->number];
+		call->thread = leb128(&at, end);
+		difference = leb128(&at, end);
+		call->begin = since + ((difference >> 1) ^ -(difference & 1));
+		call->took = leb128(&at, end);
+		call->error = leb128(&at, end);
+		call->value = leb128(&at, end);
+		call->words = leb128(&at, end);
+		expect(call->words <= 32);
+		for (i = 0; i < call->words; i++)
+			call->word[i] = leb128(&at, end);
+	}
+}
+
+static void read_trace(void)
+{
+	static uint8_t bytes[1 << 20];
+	int fd = open(report_path, O_RDONLY);
+	ssize_t length;
+	const uint8_t *at = bytes;
+
+	expect(fd >= 0);
+	length = read(fd, bytes, sizeof(bytes));
+	expect(length > 0 && length < (ssize_t)sizeof(bytes));
+	close(fd);
+	while (at < bytes + length) {
+		uint32_t process, size;
+		uint64_t since;
+
+		expect(bytes + length - at >= 24 && !memcmp(at, "IBVT\1", 5));
+		memcpy(&process, at + 8, 4);
+		memcpy(&size, at + 12, 4);
+		memcpy(&since, at + 16, 8);
+		expect(size <= bytes + length - at - 24);
+		if (at[5] == 0)
+			take_names(at + 24, size);
+		else
+			take_records(at + 24, size, process, since);
+		at += 24 + size;
+		chunks++;
+	}
+}
+
+/* The nth call of that name, counted from 0, or NULL. */
+static struct call *nth(const char *name, int n)
+{
+	int i;
+
+	for (i = 0; i < call_count; i++)
+		if (!strcmp(calls[i].name, name) && !n--)
+			return &calls[i];
+	return NULL;
+}
+
+static void work(struct ibv_context *context)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = { .wr_id = 77, .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct two t;
+	struct ibv_wc wc;
+
+	two_open(&t, context, 0, 1);
+	sge = two_piece(&t, 8);
+	wr.opcode = IBV_WR_RDMA_WRITE;
+	wr.wr.rdma.remote_addr = (uintptr_t)t.buffer + 64;
+	wr.wr.rdma.rkey = t.mr->rkey;
+	MUST(ibv_post_send(t.qp[0], &wr, &bad));
+	expect(two_wait(&t, &wc) == IBV_WC_SUCCESS);
+	expect(!ibv_reg_mr(t.pd, t.buffer, 64, IBV_ACCESS_REMOTE_WRITE));
+	two_close(&t);
+	MUST(ibv_close_device(context));
+}
+
+static void by_calls(struct ibv_context *context)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 1, .wc_flags = IBV_WC_EX_WITH_QP_NUM };
+	struct ibv_poll_cq_attr poll = { 0 };
+	struct ibv_cq_ex *cq = MUST_PTR(ibv_create_cq_ex(context, &attr));
+
+	expect(ibv_start_poll(cq, &poll) == ENOENT);
+	MUST(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)));
+	MUST(ibv_close_device(context));
+}
+
+int main(void)
+{
+	struct call *call, *poll;
+	int status;
+	pid_t child;
+
+	if (!own_uroce()) {
+		out("no network namespace may be made: nothing is tried");
+		return done();
+	}
+	report_to_file("IBVERBS_TRACE", "");
+	work(MUST_PTR(open_device_named("uroce_lo")));
+	child = fork();
+	if (!child) {
+		by_calls(MUST_PTR(open_device_named("uroce_lo")));
+		_exit(0);
+	}
+	expect(waitpid(child, &status, 0) == child && status == 0);
+	read_trace();
+	expect(chunks >= 4);
+
+	call = MUST_PTR(nth("ibv_post_send", 0));
+	expect(call->process == (uint32_t)getpid() && call->error == 0);
+	/* qp, wr, bad_wr, requests, wr_id, opcode, bytes */
+	expect(call->words == 7 && call->word[3] == 1 && call->word[4] == 77 && call->word[6] == 8);
+	out("posted");
+	for (status = 0; (poll = nth("ibv_poll_cq", status)); status++)
+		if (poll->value == 1)
+			break;
+	expect(poll && poll->word[3] == 77 && poll->word[4] == IBV_WC_SUCCESS);
+	expect(poll->begin >= call->begin + call->took);
+	out("polled");
+	call = MUST_PTR(nth("ibv_reg_mr", 1));
+	expect(call->error == EINVAL && call->word[2] == 64 &&
+	       call->word[4] == IBV_ACCESS_REMOTE_WRITE);
+	out("refused");
+	call = MUST_PTR(nth("ibv_modify_qp", 0));
+	expect(call->words == 5 && call->word[3] == IBV_QPS_INIT);
+	expect(nth("ibv_modify_qp", 5) && !nth("ibv_modify_qp", 6));
+	out("modified");
+	call = MUST_PTR(nth("ibv_close_device", 0));
+	expect(call->process == (uint32_t)getpid());
+	call = MUST_PTR(nth("ibv_start_poll", 0));
+	expect(call->process == (uint32_t)child && call->error == ENOENT);
+	out("a child's calls stand beside");
+	unlink(report_path);
+	return done();
+}

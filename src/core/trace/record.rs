@@ -1,0 +1,203 @@
+#![forbid(unsafe_code)]
+//! The form of a record, and the names of what is in it.
+
+/// What is recorded beside the table's verbs, in the order of their numbers behind those.
+pub const EXTRA: [(&str, &str); 3] = [
+    ("start_poll", "cq wr_id status"),
+    ("next_poll", "cq wr_id status"),
+    ("wr_complete", "qp"),
+];
+
+/// A call.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// The number of its name.
+    pub call: usize,
+    /// The thread.
+    pub thread: u32,
+    /// When it began, nanoseconds of CLOCK_MONOTONIC.
+    pub begin: u64,
+    /// How long it took, nanoseconds.
+    pub took: u64,
+    /// The errno of a failure, 0 for none.
+    pub error: u32,
+    /// What it answered: a count, or the address of what was made.
+    pub value: u64,
+    /// The arguments, and what is told of those that are structures.
+    pub words: &'a [u64],
+}
+
+impl Record<'_> {
+    /// Appends the record: call, thread, time since `since`, duration, error, value, the number of
+    /// words, and those.
+    pub fn put(&self, since: u64, to: &mut Vec<u8>) {
+        let head = [
+            self.call as u64,
+            self.thread.into(),
+            // A thread may have begun before the chunk's first record.
+            zigzag(self.begin.wrapping_sub(since)),
+            self.took,
+            self.error.into(),
+            self.value,
+            self.words.len() as u64,
+        ];
+        for number in head.iter().chain(self.words) {
+            leb128(*number, to);
+        }
+    }
+}
+
+/// Small numbers for small differences of either sign.
+fn zigzag(difference: u64) -> u64 {
+    let sign = if difference >> 63 == 0 { 0 } else { u64::MAX };
+    (difference << 1) ^ sign
+}
+
+fn leb128(mut number: u64, to: &mut Vec<u8>) {
+    loop {
+        let [low, ..] = number.to_le_bytes();
+        number >>= 7;
+        if number == 0 {
+            to.push(low & 0x7f);
+            return;
+        }
+        to.push(low | 0x80);
+    }
+}
+
+macro_rules! names {
+    ($( $slot:literal $name:ident ( $($arg:ty),* ) $(-> $ret:ty)?, $default:ident $(, mirror $($mirror:ident).+)? ; )*) => {
+        /// Each verb's number, name and the types of its arguments.
+        const VERBS: &[(usize, &str, &[&str])] = &[
+            $( ($slot, stringify!($name), &[$( stringify!($arg) ),*]), )*
+        ];
+    };
+}
+
+kit::each_verb!(names);
+
+/// What is told of a call's structures, behind its arguments.
+pub fn details(verb: &str) -> &'static str {
+    match verb {
+        "modify_qp" => "state dest_qp_num",
+        "create_qp" | "create_qp_ex" => "type max_send_wr max_recv_wr qp_num",
+        "post_send" => "requests wr_id opcode bytes",
+        "post_recv" | "post_srq_recv" => "requests wr_id bytes",
+        "poll_cq" => "wr_id status",
+        "reg_mr" => "lkey",
+        _ => "",
+    }
+}
+
+/// The names of a verb's arguments, where their types do not say enough.
+fn named(verb: &str) -> Option<&'static str> {
+    Some(match verb {
+        "reg_mr" => "pd addr length iova access",
+        "rereg_mr" => "mr flags pd addr length access",
+        "reg_dm_mr" => "pd dm offset length access",
+        "reg_dmabuf_mr" => "pd offset length iova fd access",
+        "modify_qp" => "qp attr attr_mask",
+        "query_qp" => "qp attr attr_mask init_attr",
+        "modify_srq" => "srq attr attr_mask",
+        "create_cq" => "context cqe channel comp_vector",
+        "resize_cq" => "cq cqe",
+        "req_notify_cq" => "cq solicited_only",
+        "poll_cq" => "cq num_entries wc",
+        "query_port" => "context port_num attr",
+        "query_device_ex" => "context input attr size",
+        "attach_mcast" | "detach_mcast" => "qp gid lid",
+        _ => return None,
+    })
+}
+
+/// How many calls there are.
+pub fn verbs() -> usize {
+    VERBS.len()
+}
+
+/// The names as a chunk has them: a line a call, its name and those of its words.
+pub fn names() -> Vec<u8> {
+    let mut text = String::new();
+    for (_, name, arguments) in VERBS {
+        text += &super::super::explain::call_name(name);
+        match named(name) {
+            Some(names) => {
+                text.push(' ');
+                text += names;
+            }
+            None => arguments.iter().for_each(|argument| {
+                text.push(' ');
+                text += word(argument);
+            }),
+        }
+        for detail in details(name).split_whitespace() {
+            text.push(' ');
+            text += detail;
+        }
+        text.push('\n');
+    }
+    for (name, words) in EXTRA {
+        text += &format!("ibv_{name} {words}\n");
+    }
+    text.into_bytes()
+}
+
+/// What an argument is called: its C type without what all have in common.
+fn word(argument: &str) -> &str {
+    let last = argument.rsplit(' ').next().unwrap_or(argument);
+    let name = last.strip_prefix("ibv_").unwrap_or(last);
+    match name {
+        "verbs_mr" => "mr",
+        "c_void" => "addr",
+        "c_int" | "c_uint" | "u8" | "u16" | "u32" | "u64" | "usize" => "arg",
+        "ib_uverbs_advise_mr_advice" => "advice",
+        name => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        let mut bytes = Vec::new();
+        leb128(5, &mut bytes);
+        leb128(300, &mut bytes);
+        assert_eq!(bytes, [5, 0xac, 2]);
+        bytes.clear();
+        leb128(u64::MAX, &mut bytes);
+        assert_eq!(bytes.len(), 10);
+        assert_eq!(zigzag(1), 2);
+        assert_eq!(zigzag(0u64.wrapping_sub(1)), 1);
+    }
+
+    #[test]
+    fn the_names_stand_at_their_numbers() {
+        assert!(VERBS.iter().enumerate().all(|(at, (slot, ..))| at == *slot));
+        let names = String::from_utf8(names()).unwrap();
+        assert!(names.contains("\nibv_poll_cq cq num_entries wc wr_id status\n"));
+        assert!(names.contains("\nibv_reg_mr pd addr length iova access lkey\n"));
+        for (_, name, arguments) in VERBS {
+            let named = named(name).map(|names| names.split(' ').count());
+            assert!(named.is_none_or(|count| count == arguments.len()), "{name}");
+        }
+        assert_eq!(names.lines().count(), VERBS.len() + EXTRA.len());
+    }
+
+    #[test]
+    fn a_record_is_a_row_of_numbers() {
+        let record = Record {
+            call: 3,
+            thread: 4,
+            begin: 110,
+            took: 7,
+            error: 22,
+            value: 0,
+            words: &[1, 2],
+        };
+        let mut bytes = Vec::new();
+        record.put(100, &mut bytes);
+        assert_eq!(bytes, [3, 4, 20, 7, 22, 0, 2, 1, 2]);
+    }
+}
