@@ -13,6 +13,9 @@ pub mod device;
 mod limits;
 pub mod list;
 pub mod memory;
+#[cfg(test)]
+#[path = "../tests/alone/namespace.rs"]
+mod namespace;
 pub mod netdev;
 pub mod node;
 mod qp;

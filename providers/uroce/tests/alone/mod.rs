@@ -2,47 +2,22 @@
 //! process holds.
 #![allow(dead_code, reason = "each test takes what it needs")]
 
+mod namespace;
+
+pub use namespace::there;
+
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Says that the namespace is there.
-const THERE: &str = "UROCE_TEST_NETWORK";
 /// The role of a process that a test started.
 const ROLE: &str = "UROCE_TEST_ROLE";
 /// What a process in a role says begins with this: the test harness talks too.
 const MARK: &str = "uroce: ";
 
-/// Runs the tests of the module `inside` in a network namespace, where there is only `lo`.
+/// Runs the tests of the module `inside` in a network namespace, where there is only `lo`, one after
+/// the other.
 pub fn in_a_namespace() {
-    let program = std::env::current_exe().expect("a test program");
-    let mut command = if rustix::process::geteuid().is_root() {
-        let mut command = Command::new("unshare");
-        let script = "ip link set lo up && exec \"$0\" \"$@\"";
-        command.args(["-n", "sh", "-c", script]).arg(program);
-        command
-    } else {
-        eprintln!("on the host's network: a namespace needs root");
-        Command::new(program)
-    };
-    let output = command
-        .args(["--ignored", "--nocapture", "--test-threads=1", "inside::"])
-        .env(THERE, "1")
-        .output()
-        .expect("a process");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let complained = String::from_utf8_lossy(&output.stderr);
-    eprint!("{complained}");
-    assert!(output.status.success(), "{said}\n{complained}");
-    assert!(!said.contains(" 0 passed"), "{said}\n{complained}");
-}
-
-/// Whether [`in_a_namespace`] runs this; says so if not.
-pub fn there() -> bool {
-    let there = std::env::var_os(THERE).is_some();
-    if !there {
-        eprintln!("skipped: in_a_namespace runs this");
-    }
-    there
+    namespace::run("inside::", &[], &["--test-threads=1"]);
 }
 
 /// How many rounds: as the variable says, or `few`.

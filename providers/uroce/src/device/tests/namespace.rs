@@ -2,36 +2,20 @@
 
 use super::*;
 use crate::list::devices;
+use crate::namespace;
 use crate::node::Node;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::ffi::OsStr;
 use std::process::Command;
 use std::sync::mpsc;
 
-/// Says that the namespace is there.
-const THERE: &str = "FERROVERBS_TEST_NAMESPACE";
-
 #[test]
 fn in_a_namespace() {
-    if !rustix::process::geteuid().is_root() {
+    if !namespace::is_root() {
         eprintln!("skipped: network namespaces need root");
         return;
     }
-    let output = Command::new("unshare")
-        .arg("-n")
-        .arg(std::env::current_exe().expect("a path"))
-        .args(["--exact", "--ignored", "--nocapture"])
-        .arg("device::tests::namespace::inside")
-        .env(THERE, "1")
-        .output()
-        .expect("unshare runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{complained}");
-    assert!(
-        said.contains("test result: ok. 1 passed"),
-        "{said}\n{complained}"
-    );
+    namespace::run("device::tests::namespace::inside", &[], &["--exact"]);
 }
 
 fn ip(arguments: &str) {
@@ -63,11 +47,9 @@ fn wait(follower: &Follower) {
 #[test]
 #[ignore = "in_a_namespace runs it, where the namespace is"]
 fn inside() {
-    if std::env::var_os(THERE).is_none() {
-        eprintln!("skipped: in_a_namespace runs this");
+    if !namespace::there() {
         return;
     }
-    ip("link set lo up");
     assert_eq!(names("lo"), ("uroce_lo".to_owned(), 0));
     assert_eq!(names("v0,lo"), ("uroce_lo".to_owned(), 1));
     ip("link add v0 address 02:00:00:00:00:0a type veth peer name v1");

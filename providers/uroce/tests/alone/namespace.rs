@@ -1,0 +1,51 @@
+//! Tests that run in a network namespace of their own: the test program is started again there.
+
+use std::process::Command;
+
+/// Says that the namespace is there.
+const THERE: &str = "UROCE_TEST_NETWORK";
+
+/// Runs the ignored tests whose names begin like this in a network namespace, after `lo` is up and
+/// the lines of `setup` were run; with `options` of the test harness. On the host's network without
+/// root, which cannot have a namespace.
+pub fn run(tests: &str, setup: &[&str], options: &[&str]) {
+    let program = std::env::current_exe().expect("a test program");
+    let mut command = if is_root() {
+        let mut lines = vec!["ip link set lo up"];
+        lines.extend(setup);
+        lines.push("exec \"$0\" \"$@\"");
+        let mut command = Command::new("unshare");
+        let script = lines.join(" && ");
+        command.args(["-n", "sh", "-c", &script]).arg(program);
+        command
+    } else {
+        eprintln!("on the host's network: a namespace needs root");
+        Command::new(program)
+    };
+    let output = command
+        .args(["--ignored", "--nocapture"])
+        .args(options)
+        .arg(tests)
+        .env(THERE, "1")
+        .output()
+        .expect("a process");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    eprint!("{complained}");
+    assert!(output.status.success(), "{said}\n{complained}");
+    assert!(!said.contains(" 0 passed"), "{said}\n{complained}");
+}
+
+/// Whether [`run`] runs this; says so if not.
+pub fn there() -> bool {
+    let there = std::env::var_os(THERE).is_some();
+    if !there {
+        eprintln!("skipped: in_a_namespace runs this");
+    }
+    there
+}
+
+/// Whether a namespace can be had.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
