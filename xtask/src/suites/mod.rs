@@ -191,7 +191,7 @@ pub const SUITES: &[Suite] = &[
             connection_manager: true,
         },
         both_paths: true,
-        built_in: false,
+        built_in: true,
         boot: 1,
     },
     Suite {
