@@ -7,7 +7,7 @@ use crate::{
 };
 use kit::{
     abi::{
-        handle::{Ctx, DeviceRef, LibraryVerbs},
+        handle::{Ctx, DeviceRef, HeldDevice, LibraryVerbs},
         ibv_context, ibv_device, verbs_context,
     },
     errno::{Errno, Result},
@@ -73,8 +73,8 @@ fn import(cmd_fd: c_int) -> Result<*mut ibv_context> {
     if cmd_fd >= 0 {
         // SAFETY: the caller passes a descriptor of its own; one that is not open is told.
         let fd = unsafe { BorrowedFd::borrow_raw(cmd_fd) };
-        if provider::is_command(fd)? {
-            return Err(Errno::OPNOTSUPP);
+        if let Some(held) = provider::command_device(fd)? {
+            return import_from(&held, cmd_fd);
         }
     }
     let held = devices::from_cmd_fd(cmd_fd)?;
@@ -88,6 +88,16 @@ fn import(cmd_fd: c_int) -> Result<*mut ibv_context> {
     let ctx = unsafe { complete(context) }?;
     context::mark_imported(ctx);
     with_async_events(ctx)?;
+    Ok(ctx.as_ptr())
+}
+
+/// Another context of a device in user space, in the process of the first.
+fn import_from(held: &HeldDevice, cmd_fd: c_int) -> Result<*mut ibv_context> {
+    let driver = held.device().driver()?;
+    // SAFETY: the driver is the device's own.
+    let context = unsafe { driver.import_context(held.device(), cmd_fd) };
+    // SAFETY: the provider has just made it.
+    let ctx = unsafe { complete(context) }?;
     Ok(ctx.as_ptr())
 }
 

@@ -107,6 +107,7 @@ impl Context {
         *init.cap = sizes(init.cap, Service::Ud, init.srq.is_some())?;
         let parts = raw::Parts {
             node: Arc::clone(&self.node),
+            port: Arc::clone(&self.port),
             events: Arc::clone(&self.events),
             token: init.token,
             pd: pd.id(),
@@ -116,7 +117,7 @@ impl Context {
             cap: *init.cap,
             sq_sig_all: init.sq_sig_all,
         };
-        let qp = raw::RawQp::create(parts, self.port.interface())?;
+        let qp = raw::RawQp::create(parts)?;
         self.raw.qp(&qp);
         let number = qp.number;
         Ok((Qp::Raw(qp), number))

@@ -1,62 +1,105 @@
 #![forbid(unsafe_code)]
 //! Command descriptors of devices in user space.
 //!
-//! A context has one because programs duplicate it and hand it on. Nothing is behind it: it is empty
-//! memory, known again by its inode.
+//! A context has one because programs duplicate it and hand it on: in the same process it can be
+//! opened again (ibv_import_device(3)). It is empty memory, known again by its inode.
 
+use crate::abi::handle::HeldDevice;
 use crate::errno::{Errno, Result};
 use parking_lot::Mutex;
-use rustix::fs::{MemfdFlags, fstat, memfd_create};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{MemfdFlags, fstat, memfd_create, readlink};
+use std::any::Any;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 type Inode = (u64, u64);
 
-static OPEN: Mutex<Vec<Inode>> = Mutex::new(Vec::new());
+/// What the contexts of a descriptor share; the shims know what it is.
+pub(super) type Shared = Arc<dyn Any + Send + Sync>;
+
+struct Open {
+    inode: Inode,
+    /// Contexts that are open.
+    contexts: usize,
+    device: HeldDevice,
+    shared: Shared,
+}
+
+static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+
+/// The name of the memory, by which descriptors of other processes are known.
+const NAME: &str = "verbs";
 
 fn inode(fd: BorrowedFd<'_>) -> Result<Inode> {
     let stat = fstat(fd)?;
     Ok((stat.st_dev, stat.st_ino))
 }
 
-/// A new descriptor.
+/// A new descriptor, for a context of the device.
 ///
 /// # Errors
 /// EMFILE, ENFILE, ENOMEM; ENOSYS before Linux 3.17.
-pub(super) fn open() -> Result<OwnedFd> {
-    let fd = memfd_create("verbs", MemfdFlags::CLOEXEC)?;
-    let inode = inode(fd.as_fd())?;
-    OPEN.lock().push(inode);
+pub(super) fn open(device: HeldDevice, shared: Shared) -> Result<OwnedFd> {
+    let fd = memfd_create(NAME, MemfdFlags::CLOEXEC)?;
+    OPEN.lock().push(Open {
+        inode: inode(fd.as_fd())?,
+        contexts: 1,
+        device,
+        shared,
+    });
     Ok(fd)
 }
 
-/// The context of a descriptor is closed.
+/// One more context of a descriptor is open: what it shares with the others.
+///
+/// # Errors
+/// [`Errno::INVAL`] if none is.
+pub(super) fn again(fd: BorrowedFd<'_>) -> Result<Shared> {
+    let inode = inode(fd).map_err(|_| Errno::INVAL)?;
+    let mut open = OPEN.lock();
+    let known = open.iter_mut().find(|known| known.inode == inode);
+    let known = known.ok_or(Errno::INVAL)?;
+    known.contexts += 1;
+    Ok(Arc::clone(&known.shared))
+}
+
+/// A context of a descriptor is closed.
 pub(super) fn forget(fd: BorrowedFd<'_>) {
-    if let Ok(inode) = inode(fd) {
-        OPEN.lock().retain(|known| *known != inode);
+    let Ok(inode) = inode(fd) else {
+        return;
+    };
+    let mut open = OPEN.lock();
+    let Some(at) = open.iter().position(|known| known.inode == inode) else {
+        return;
+    };
+    let Some(known) = open.get_mut(at) else {
+        return;
+    };
+    known.contexts -= 1;
+    if known.contexts == 0 {
+        let last = open.swap_remove(at);
+        drop(open);
+        drop(last);
     }
 }
 
-/// Whether a descriptor is that of an open context of a device in user space, or a duplicate.
+/// The device in user space of which this is the command descriptor of an open context, or a
+/// duplicate; `None` if it is of no such device.
 ///
 /// # Errors
-/// [`Errno::INVAL`] if nothing is open there.
-pub fn is_command(fd: BorrowedFd<'_>) -> Result<bool> {
+/// [`Errno::INVAL`] if nothing is open there; [`Errno::OPNOTSUPP`] for a descriptor of another
+/// process's context: its objects are that process's memory.
+pub fn command_device(fd: BorrowedFd<'_>) -> Result<Option<HeldDevice>> {
     let inode = inode(fd).map_err(|_| Errno::INVAL)?;
-    Ok(OPEN.lock().contains(&inode))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_duplicate_is_known_until_the_context_is_closed() {
-        let fd = open().expect("a descriptor");
-        let copy = fd.try_clone().expect("a copy");
-        assert_eq!(is_command(copy.as_fd()), Ok(true));
-        let other = std::fs::File::open("/dev/null").expect("there");
-        assert_eq!(is_command(other.as_fd()), Ok(false));
-        forget(fd.as_fd());
-        assert_eq!(is_command(copy.as_fd()), Ok(false));
+    let open = OPEN.lock();
+    if let Some(known) = open.iter().find(|known| known.inode == inode) {
+        return Ok(Some(known.device.clone()));
+    }
+    drop(open);
+    let link = readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new());
+    let foreign = format!("/memfd:{NAME}");
+    match link {
+        Ok(link) if link.as_bytes().starts_with(foreign.as_bytes()) => Err(Errno::OPNOTSUPP),
+        _ => Ok(None),
     }
 }

@@ -22,7 +22,7 @@ mod request;
 mod shim;
 mod steering;
 
-pub use command::is_command;
+pub use command::command_device;
 pub use comp_cntr::{CompCntr, Counts, MAX_COMP_CNTRS};
 pub use edges::Edges;
 pub use kernel::{KernelProvider, Numbered};

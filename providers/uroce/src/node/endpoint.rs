@@ -1,5 +1,6 @@
 //! What the node asks of a queue pair, and what it tells it.
 
+use super::Account;
 pub(super) use super::messages::Messages;
 use crate::carrier::Sender;
 use crate::carrier::shm::{Fate, Peer};
@@ -49,6 +50,11 @@ pub trait Endpoint: Send + Sync {
 
     /// A process has taken nothing for so many nanoseconds, and messages to it wait.
     fn stalled(&self, _: &Peer, _: u64) {}
+
+    /// What it has counted; `None` for what is no queue pair.
+    fn account(&self) -> Option<Account> {
+        None
+    }
 }
 
 /// A packet that came in.

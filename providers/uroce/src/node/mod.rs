@@ -5,6 +5,7 @@
 //! node a process, made for the first context and gone with the last. A forked child has none: what
 //! it inherited answers ENODEV or does nothing, and does not disturb the parent.
 
+mod account;
 mod core;
 mod deliver;
 mod endpoint;
@@ -23,6 +24,7 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
+pub use account::Account;
 pub use endpoint::{Endpoint, Incoming};
 pub use messages::Messages;
 pub use watch::{Interest, Ready, Watch};
@@ -50,6 +52,8 @@ pub struct Node {
     helper: Helper,
     /// Dropped after the helper has ended.
     _news: Option<Watch>,
+    /// As above.
+    _account: Option<Watch>,
 }
 
 impl Node {
@@ -77,12 +81,14 @@ impl Node {
     fn open_with(tools: Tools) -> Result<Self> {
         let core = Arc::new(Core::open(tools)?);
         let news = news::follow(&core);
+        let account = account::answer(&core);
         let helper = Helper::start(&core)?;
         Ok(Self {
             keys: Arc::new(shown::keys(&core)),
             core,
             helper,
             _news: news,
+            _account: account,
         })
     }
 

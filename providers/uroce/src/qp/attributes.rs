@@ -64,6 +64,30 @@ pub fn state(number: ibv_qp_state) -> Result<State> {
     })
 }
 
+/// The name of a state.
+pub fn name_of_state(state: State) -> &'static str {
+    match state {
+        State::Reset => "RESET",
+        State::Init => "INIT",
+        State::Rtr => "RTR",
+        State::Rts => "RTS",
+        State::Sqd => "SQD",
+        State::Sqe => "SQE",
+        State::Error => "ERR",
+    }
+}
+
+/// The name of a service.
+pub fn name_of_service(service: Service) -> &'static str {
+    match service {
+        Service::Rc => "RC",
+        Service::Uc => "UC",
+        Service::Ud => "UD",
+        Service::XrcInitiator => "XRC_SEND",
+        Service::XrcTarget => "XRC_RECV",
+    }
+}
+
 /// C's number of an MTU.
 pub fn mtu_code(mtu: Mtu) -> ibv_mtu {
     match mtu {

@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::cq::Cq;
 use crate::device::Port;
 use crate::memory::{Binding, Keys, Mw, PdId, Peer};
-use crate::node::{Endpoint, Incoming, Messages, Node};
+use crate::node::{Account, Endpoint, Incoming, Messages, Node};
 use crate::receive::{ReceiveQueue, Srq};
 use crate::xrcd::Xrcd;
 use crate::{address, clock, limits};
@@ -741,6 +741,16 @@ impl Endpoint for Core {
             }
             inner.follow(self, now);
         }
+    }
+
+    fn account(&self) -> Option<Account> {
+        let inner = self.inner.lock();
+        Some(Account {
+            kind: attributes::name_of_service(self.parts.service),
+            state: attributes::name_of_state(inner.engine.state()),
+            device: self.parts.port.name().to_owned(),
+            counters: *inner.engine.counters(),
+        })
     }
 }
 

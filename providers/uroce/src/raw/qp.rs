@@ -7,8 +7,9 @@ use crate::carrier::Sender;
 use crate::channel::Records;
 use crate::context::Context;
 use crate::cq::{Cq, Entry};
+use crate::device::Port;
 use crate::memory::PdId;
-use crate::node::{Endpoint, Incoming, Node};
+use crate::node::{Account, Endpoint, Incoming, Node};
 use crate::qp::attributes;
 use crate::receive::{ReceiveQueue, Srq};
 use kit::abi::*;
@@ -19,6 +20,7 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use uroce_engine::counters::Counters;
 use uroce_engine::qp::State;
 use uroce_engine::timer::Time;
 use uroce_engine::work::{Completion, CompletionOpcode, Status};
@@ -27,6 +29,8 @@ use uroce_engine::work::{Completion, CompletionOpcode, Status};
 pub struct Parts {
     /// The process's node.
     pub node: Arc<Node>,
+    /// The device's port.
+    pub port: Arc<Port>,
     /// Where asynchronous events are told.
     pub events: Arc<Records>,
     /// Its name there.
@@ -62,6 +66,12 @@ struct Inner {
     again: Option<Time>,
     /// Memory to gather frames in.
     room: Vec<u8>,
+    /// Frames and their bytes.
+    counters: Counters,
+}
+
+fn size(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
 }
 
 /// How long a full socket is left alone, in nanoseconds.
@@ -86,12 +96,12 @@ pub fn permit(interface: u32) -> Result<()> {
 }
 
 impl RawQp {
-    /// Makes one on an interface, in RESET.
+    /// Makes one on the port's interface, in RESET.
     ///
     /// # Errors
     /// As for [`permit`]; ENOMEM if there are no numbers left.
-    pub fn create(parts: Parts, interface: u32) -> Result<Arc<Self>> {
-        let socket = socket(interface)?;
+    pub fn create(parts: Parts) -> Result<Arc<Self>> {
+        let socket = socket(parts.port.interface())?;
         let node = Arc::clone(&parts.node);
         let mut made = None;
         node.attach(|number| {
@@ -121,6 +131,7 @@ impl RawQp {
                 sends: VecDeque::new(),
                 again: None,
                 room: Vec::new(),
+                counters: Counters::default(),
             }),
         }
     }
@@ -252,8 +263,15 @@ impl RawQp {
         if matches!(inner.state, State::Reset | State::Init | State::Error) {
             return;
         }
-        if self.intake.take(frame) == Taken::Failed {
-            self.fatal(&mut inner);
+        let counters = &mut inner.counters;
+        counters.packets_received += 1;
+        match self.intake.take(frame) {
+            Taken::Received => counters.bytes_received += size(frame.len()),
+            Taken::Dropped => counters.dropped += 1,
+            Taken::Failed => {
+                counters.errors += 1;
+                self.fatal(&mut inner);
+            }
         }
     }
 
@@ -311,7 +329,7 @@ impl RawQp {
             };
             let (keys, pd) = (self.parts.node.keys(), self.parts.pd);
             let outcome = sending.send(self.socket.as_fd(), keys, pd, &mut inner.room);
-            let (id, signaled) = (sending.id, sending.signaled);
+            let (id, signaled, length) = (sending.id, sending.signaled, sending.length());
             let told = match outcome {
                 Outcome::Full => {
                     inner.again = Some(now.plus(PATIENCE));
@@ -321,6 +339,12 @@ impl RawQp {
                 Outcome::Failed(status) => self.complete(id, status),
             };
             inner.sends.pop_front();
+            if outcome == Outcome::Sent {
+                inner.counters.packets_sent += 1;
+                inner.counters.bytes_sent += size(length);
+            } else {
+                inner.counters.errors += 1;
+            }
             if !told {
                 self.fatal(inner);
             } else if outcome != Outcome::Sent {
@@ -346,5 +370,15 @@ impl Endpoint for RawQp {
 
     fn deadline(&self) -> Option<Time> {
         self.inner.lock().again
+    }
+
+    fn account(&self) -> Option<Account> {
+        let inner = self.inner.lock();
+        Some(Account {
+            kind: "RAW_PACKET",
+            state: attributes::name_of_state(inner.state),
+            device: self.parts.port.name().to_owned(),
+            counters: inner.counters,
+        })
     }
 }

@@ -68,6 +68,11 @@ impl Sending {
         })
     }
 
+    /// Bytes of the frame.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
     /// Sends it; `room` is memory to gather in.
     pub fn send(
         &self,

@@ -1,6 +1,7 @@
 //! An open context of a provider, and how the shims find it.
 
 use super::Commands;
+use super::import::{self, Exports, Left};
 use super::object::{Object, Side, Uses, free};
 use super::{later, table};
 use crate::abi::handle::{Ctx, DeviceRef, hold, release};
@@ -14,7 +15,7 @@ use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::mem::offset_of;
 use core::ptr::addr_of_mut;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 /// The block of a context: the C structure first.
@@ -26,6 +27,10 @@ pub(super) struct Context<P: Provider> {
     pub(super) uses: Uses,
     /// `None` once the context is closed and only waits for objects that were left.
     provider: UnsafeCell<Option<Arc<P>>>,
+    /// Objects by handle, shared with contexts that were imported.
+    exports: Arc<Exports<P>>,
+    /// Imported domains that were given up while they were in use.
+    left: Left<P>,
 }
 
 /// Devices of this library have no driver in the kernel (`RDMA_DRIVER_UNKNOWN`).
@@ -39,6 +44,16 @@ impl<P: Provider> Context<P> {
             .cast::<u8>()
             .wrapping_add(offset_of!(verbs_context, context))
             .cast()
+    }
+
+    /// Objects that can be imported.
+    pub(super) fn exports(&self) -> &Exports<P> {
+        &self.exports
+    }
+
+    /// Imported domains that were given up.
+    pub(super) fn left(&self) -> &Left<P> {
+        &self.left
     }
 
     /// The provider.
@@ -156,25 +171,69 @@ impl<'a, P: Provider, R: Side> Subject<'a, P, R> {
 /// Makes the context of a device that a provider has opened.
 ///
 /// # Errors
-/// ENOMEM.
+/// ENOMEM, EMFILE, ENFILE.
 pub(super) fn open<P: Provider + Edges>(
     device: DeviceRef<'_>,
     opened: Opened<P>,
 ) -> Result<*mut verbs_context> {
+    let exports = Arc::<Exports<P>>::default();
+    let shared = Arc::<Exports<P>>::clone(&exports);
+    let command = command::open(device.hold(), shared)?;
+    let made = make(device, opened, exports, || command.as_raw_fd());
+    if made.is_ok() {
+        // The context owns it now.
+        let _ = command.into_raw_fd();
+    } else {
+        command::forget(command.as_fd());
+    }
+    made
+}
+
+/// Makes another context around a command descriptor, which it owns if there is no error.
+///
+/// # Errors
+/// EINVAL for a descriptor of no open context, or of another kind of device; ENOMEM.
+pub(super) fn import<P: Provider + Edges>(
+    device: DeviceRef<'_>,
+    opened: Opened<P>,
+    command: BorrowedFd<'_>,
+) -> Result<*mut verbs_context> {
+    let shared = command::again(command)?;
+    let made = shared
+        .downcast::<Exports<P>>()
+        .map_err(|_| Errno::INVAL)
+        .and_then(|exports| make(device, opened, exports, || command.as_raw_fd()));
+    if made.is_err() {
+        command::forget(command);
+    }
+    made
+}
+
+/// Makes a context; `command` answers the number of the descriptor that it is to own, and is the
+/// last that is asked.
+fn make<P: Provider + Edges>(
+    device: DeviceRef<'_>,
+    opened: Opened<P>,
+    exports: Arc<Exports<P>>,
+    command: impl FnOnce() -> RawFd,
+) -> Result<*mut verbs_context> {
     let Opened { provider, async_fd } = opened;
     let vectors = c_int::try_from(provider.comp_vectors()).map_err(|_| Errno::OVERFLOW)?;
-    let command = command::open()?;
     let block = memory::zeroed(size_of::<Context<P>>())?.cast::<Context<P>>();
     let provider = Arc::new(provider);
-    let ops = table::<P>();
+    let ops = import::with_imports::<P>(table::<P>());
     // SAFETY: the block is new, large enough and zeroed; each of its members is made ready once,
     // before anybody else knows it.
     unsafe {
         let context = block.cast::<verbs_context>();
+        // Whoever calls lets go of it.
+        let command = OwnedFd::from_raw_fd(command());
         Ctx::init(context, device, Some(command), NO_DRIVER);
         hold(device);
         addr_of_mut!((*block).uses).write(Uses::new());
         addr_of_mut!((*block).provider).write(UnsafeCell::new(Some(Arc::clone(&provider))));
+        addr_of_mut!((*block).exports).write(exports);
+        addr_of_mut!((*block).left).write(Left::new());
         (*context).context.num_comp_vectors = vectors;
         let ctx = Ctx::from_raw(&raw mut (*context).context)?;
         ctx.private().set_verbs(context, &raw const ops);
@@ -202,6 +261,8 @@ pub(super) fn open_kernel<P: KernelProvider>(
         hold(device);
         addr_of_mut!((*block).uses).write(Uses::new());
         addr_of_mut!((*block).provider).write(UnsafeCell::new(None));
+        addr_of_mut!((*block).exports).write(Arc::default());
+        addr_of_mut!((*block).left).write(Left::new());
         let opened = Ctx::from_raw(&raw mut (*context).context).and_then(begin::<P>);
         match opened {
             Ok(provider) => {
@@ -214,6 +275,8 @@ pub(super) fn open_kernel<P: KernelProvider>(
             }
             Err(e) => {
                 Ctx::uninit(context);
+                drop(addr_of_mut!((*block).exports).read());
+                drop(addr_of_mut!((*block).left).read());
                 memory::free(block.cast());
                 release(device);
                 Err(e)
@@ -261,7 +324,11 @@ pub(super) unsafe extern "C" fn free_context<P: Provider>(raw: *mut ibv_context)
         }
         Ctx::uninit(verbs);
         Table::new().show(verbs);
+        context.left.sweep();
         if !context.uses.any() {
+            let block = verbs.cast::<Context<P>>();
+            drop(addr_of_mut!((*block).exports).read());
+            drop(addr_of_mut!((*block).left).read());
             memory::free(verbs.cast());
         }
         if let Ok(device) = device {

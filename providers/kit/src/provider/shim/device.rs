@@ -10,7 +10,8 @@ use crate::provider::{Edges, Provider};
 use core::ffi::{CStr, c_int, c_void};
 use core::mem::offset_of;
 use core::ptr::{addr_of, null, null_mut};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
 
 /// What a device is called, and what tells it from others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +37,7 @@ pub struct Opened<P> {
 }
 
 type Open = dyn Fn(DeviceRef<'_>) -> Result<*mut verbs_context> + Send + Sync;
+type Import = dyn Fn(DeviceRef<'_>, BorrowedFd<'_>) -> Result<*mut verbs_context> + Send + Sync;
 
 /// A device in user space.
 #[repr(C)]
@@ -44,6 +46,7 @@ pub struct Device {
     ops: verbs_device_ops,
     spec: DeviceSpec,
     open: Box<Open>,
+    import: Box<Import>,
 }
 
 impl Device {
@@ -61,6 +64,8 @@ impl Device {
         open: impl Fn() -> Result<Opened<P>> + Send + Sync + 'static,
     ) -> Result<HeldDevice> {
         let name = name_of(&spec.name)?;
+        let open = Arc::new(open);
+        let again = Arc::clone(&open);
         // SAFETY: all zeros is a device without a name.
         let mut verbs: verbs_device = unsafe { core::mem::zeroed() };
         verbs.device.node_type = spec.node_type;
@@ -73,6 +78,7 @@ impl Device {
             ops: OPS,
             spec,
             open: Box::new(move |device| context::open(device, open()?)),
+            import: Box::new(move |device, fd| context::import(device, again()?, fd)),
         }));
         // SAFETY: the block is new and stays until `uninit_device`; the device has one reference,
         // which goes to the caller.
@@ -106,7 +112,7 @@ const OPS: verbs_device_ops = verbs_device_ops {
     static_providers: null(),
     match_device: None,
     alloc_context: Some(alloc_context),
-    import_context: None,
+    import_context: Some(import_context),
     alloc_device: Some(alloc_device),
     uninit_device: Some(uninit_device),
 };
@@ -138,6 +144,22 @@ unsafe extern "C" fn alloc_context(
         DeviceRef::from_raw(device).and_then(|held| {
             let open = addr_of!((*device.cast::<Device>()).open);
             (*open)(held)
+        })
+    })
+}
+
+/// Another context around the descriptor of one that is open; it belongs to the context then.
+unsafe extern "C" fn import_context(device: *mut ibv_device, cmd_fd: c_int) -> *mut verbs_context {
+    if cmd_fd < 0 {
+        return answer::pointer(Err(Errno::INVAL));
+    }
+    // SAFETY: the library passes a device that `Device::new` made, and holds it; the descriptor is
+    // the caller's, and open.
+    answer::pointer(unsafe {
+        let fd = BorrowedFd::borrow_raw(cmd_fd);
+        DeviceRef::from_raw(device).and_then(|held| {
+            let import = addr_of!((*device.cast::<Device>()).import);
+            (*import)(held, fd)
         })
     })
 }

@@ -2,6 +2,7 @@
 
 use super::answer::{code, pointer};
 use super::context::{Context, Subject};
+use super::import::Import;
 use super::mr::{Shown, register};
 use super::object::{New, Side};
 use super::pd::Domain;
@@ -14,7 +15,15 @@ use std::sync::Arc;
 
 /// Device memory.
 pub(super) struct Memory<P: Provider> {
-    dm: Arc<P::Dm>,
+    pub(super) dm: Arc<P::Dm>,
+    pub(super) import: Import,
+}
+
+impl<P: Provider> Memory<P> {
+    /// Some that another context has made.
+    pub(super) fn imported(dm: Arc<P::Dm>, import: Import) -> Self {
+        Self { dm, import }
+    }
 }
 
 // SAFETY: verbs_dm starts with the context of its ibv_dm; numbers, pointers and functions may be
@@ -40,7 +49,15 @@ pub(super) unsafe extern "C" fn alloc_dm<P: Provider>(
                 .alloc_dm(attr.length, attr.log_align_req)?;
             new.c().dm.memcpy_to_dm = Some(memcpy_to_dm::<P>);
             new.c().dm.memcpy_from_dm = Some(memcpy_from_dm::<P>);
-            Ok(new.finish(Memory { dm: Arc::new(dm) }))
+            let handle = context.exports().handle();
+            new.c().dm.handle = handle;
+            new.c().handle = handle;
+            let memory = new.finish(Memory {
+                dm: Arc::new(dm),
+                import: Import::by(handle),
+            });
+            context.exports().dms.add(handle, memory);
+            Ok(memory)
         })
     };
     pointer(dm).cast()
@@ -50,8 +67,15 @@ pub(super) unsafe extern "C" fn free_dm<P: Provider>(dm: *mut ibv_dm) -> c_int {
     // SAFETY: the caller passes live device memory.
     code(unsafe {
         Subject::<P, Memory<P>>::from_raw(dm.cast()).and_then(|subject| {
-            subject.object.idle()?;
-            subject.provider.free_dm(&subject.object.side.dm)?;
+            let side = &subject.object.side;
+            if side.import.is() {
+                subject.object.idle()?;
+            } else {
+                let (dms, handle) = (&subject.context.exports().dms, side.import.handle());
+                dms.withdraw(handle, subject.object)?;
+                let done = subject.provider.free_dm(&side.dm);
+                done.inspect_err(|_| dms.add(handle, dm.cast()))?;
+            }
             subject.free();
             Ok(())
         })
@@ -71,7 +95,7 @@ fn some(host: *const c_void, length: usize) -> Result<bool> {
     }
 }
 
-unsafe extern "C" fn memcpy_to_dm<P: Provider>(
+pub(super) unsafe extern "C" fn memcpy_to_dm<P: Provider>(
     dm: *mut ibv_dm,
     offset: u64,
     host: *const c_void,
@@ -90,7 +114,7 @@ unsafe extern "C" fn memcpy_to_dm<P: Provider>(
     })
 }
 
-unsafe extern "C" fn memcpy_from_dm<P: Provider>(
+pub(super) unsafe extern "C" fn memcpy_from_dm<P: Provider>(
     host: *mut c_void,
     dm: *mut ibv_dm,
     offset: u64,

@@ -18,6 +18,7 @@ mod cq_ex;
 mod device;
 mod dm;
 mod flow;
+mod import;
 mod kernel;
 mod mr;
 mod mw;

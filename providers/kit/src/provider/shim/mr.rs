@@ -2,6 +2,7 @@
 
 use super::answer::{code, pointer};
 use super::context::Subject;
+use super::import::Import;
 use super::object::{Hold, New, Object, Side, Uses};
 use super::pd::Domain;
 use crate::abi::{kernel::*, *};
@@ -19,6 +20,19 @@ pub(super) struct Region<P: Provider> {
     pd: Mutex<Hold>,
     /// Device memory under it.
     _dm: Option<Hold>,
+    pub(super) import: Import,
+}
+
+impl<P: Provider> Region<P> {
+    /// One that another context has made, in a domain here.
+    pub(super) fn imported(mr: Arc<P::Mr>, pd: Hold, import: Import) -> Self {
+        Self {
+            mr,
+            pd: Mutex::new(pd),
+            _dm: None,
+            import,
+        }
+    }
 }
 
 // SAFETY: verbs_mr starts with the context of its ibv_mr; numbers and pointers may be 0.
@@ -44,12 +58,12 @@ pub(super) fn register<P: Provider>(
     let mut new = New::<Region<P>>::alloc(domain.context, None)?;
     let (mr, keys) = make(domain.provider, &domain.object.side.pd)?;
     let c = new.c();
-    if let Some(number) = domain.provider.number(Numbered::Mr(&mr)) {
-        c.ibv_mr.handle = number;
-    }
     c.ibv_mr.pd = domain.object.c();
     c.ibv_mr.addr = shown.addr;
     c.ibv_mr.length = shown.length;
+    let number = domain.provider.number(Numbered::Mr(&mr));
+    let handle = number.unwrap_or_else(|| domain.context.exports().handle());
+    c.ibv_mr.handle = handle;
     c.ibv_mr.lkey = keys.lkey;
     c.ibv_mr.rkey = keys.rkey;
     c.mr_type = shown.mr_type;
@@ -58,8 +72,11 @@ pub(super) fn register<P: Provider>(
         mr: Arc::new(mr),
         pd: Mutex::new(domain.object.uses.hold()),
         _dm: dm.map(Uses::hold),
+        import: Import::by(handle),
     };
-    Ok(new.finish(region).cast())
+    let region = new.finish(region);
+    domain.context.exports().mrs.add(handle, region);
+    Ok(region.cast())
 }
 
 /// A range that the application named.
@@ -116,8 +133,15 @@ pub(super) unsafe extern "C" fn dereg_mr<P: Provider>(mr: *mut verbs_mr) -> c_in
     // SAFETY: the library passes a live region.
     code(unsafe {
         Subject::<P, Region<P>>::from_raw(mr).and_then(|subject| {
-            subject.object.idle()?;
-            subject.provider.dereg_mr(&subject.object.side.mr)?;
+            let side = &subject.object.side;
+            if side.import.is() {
+                subject.object.idle()?;
+            } else {
+                let (mrs, handle) = (&subject.context.exports().mrs, side.import.handle());
+                mrs.withdraw(handle, subject.object)?;
+                let done = subject.provider.dereg_mr(&side.mr);
+                done.inspect_err(|_| mrs.add(handle, mr))?;
+            }
             subject.free();
             Ok(())
         })
@@ -138,6 +162,10 @@ pub(super) unsafe extern "C" fn rereg_mr<P: Provider>(
             let asks = |flag: u32| flags.cast_unsigned() & flag != 0;
             if flags.cast_unsigned() & !IBV_REREG_MR_FLAGS_SUPPORTED != 0 {
                 return Err(Errno::INVAL);
+            }
+            // The keys that others know would be wrong.
+            if subject.object.side.import.is() {
+                return Err(Errno::OPNOTSUPP);
             }
             let domain: Option<&Object<Domain<P>>> = match asks(IBV_REREG_MR_CHANGE_PD) {
                 true => Some(subject.context.object(pd)?),

@@ -3,6 +3,7 @@
 
 use super::answer::{code, pointer};
 use super::context::{Context, Subject};
+use super::import::Import;
 use super::object::{Allocator, Hold, New, Object, Side};
 use crate::abi::*;
 use crate::errno::{Errno, Result};
@@ -14,6 +15,18 @@ use std::sync::Arc;
 pub(super) struct Domain<P: Provider> {
     pub(super) pd: Arc<P::Pd>,
     parent: Option<Parent>,
+    pub(super) import: Import,
+}
+
+impl<P: Provider> Domain<P> {
+    /// One that another context has made.
+    pub(super) fn imported(pd: Arc<P::Pd>, import: Import) -> Self {
+        Self {
+            pd,
+            parent: None,
+            import,
+        }
+    }
 }
 
 /// What makes a parent domain.
@@ -47,10 +60,16 @@ pub(super) unsafe extern "C" fn alloc_pd<P: Provider>(context: *mut ibv_context)
             let provider = context.provider()?;
             let mut new = New::<Domain<P>>::alloc(context, None)?;
             let pd = Arc::new(provider.alloc_pd()?);
-            if let Some(number) = provider.number(Numbered::Pd(&*pd)) {
-                new.c().handle = number;
-            }
-            Ok(new.finish(Domain { pd, parent: None }))
+            let number = provider.number(Numbered::Pd(&*pd));
+            let handle = number.unwrap_or_else(|| context.exports().handle());
+            new.c().handle = handle;
+            let domain = new.finish(Domain {
+                pd,
+                parent: None,
+                import: Import::by(handle),
+            });
+            context.exports().pds.add(handle, domain);
+            Ok(domain)
         }),
     )
 }
@@ -60,9 +79,14 @@ pub(super) unsafe extern "C" fn dealloc_pd<P: Provider>(pd: *mut ibv_pd) -> c_in
     // answered an error.
     code(unsafe {
         Subject::<P, Domain<P>>::from_raw(pd).and_then(|subject| {
-            subject.object.idle()?;
-            if !subject.object.is_parent() {
-                subject.provider.dealloc_pd(&subject.object.side.pd)?;
+            let side = &subject.object.side;
+            if subject.object.is_parent() || side.import.is() {
+                subject.object.idle()?;
+            } else {
+                let (pds, handle) = (&subject.context.exports().pds, side.import.handle());
+                pds.withdraw(handle, subject.object)?;
+                let done = subject.provider.dealloc_pd(&side.pd);
+                done.inspect_err(|_| pds.add(handle, pd))?;
             }
             subject.free();
             Ok(())
@@ -149,6 +173,7 @@ unsafe fn wrap<P: Provider>(
     Ok(new.finish(Domain {
         pd: Arc::clone(&wrapped.side.pd),
         parent: Some(parent),
+        import: Import::default(),
     }))
 }
 

@@ -16,7 +16,7 @@ pub mod ways;
 pub use doors::Doors;
 pub use outbox::{Outbox, Path};
 pub use slot::Slot;
-pub use socket::Sockets;
+pub use socket::{Socket, Sockets};
 pub use tools::Tools;
 pub use ways::Ways;
 

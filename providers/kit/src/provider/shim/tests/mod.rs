@@ -4,6 +4,7 @@ mod cqs;
 mod devices;
 mod domains;
 mod fake;
+mod import;
 mod leftovers;
 mod memory;
 mod pairs;
