@@ -7,7 +7,7 @@ use std::sync::Arc;
 use uroce_engine::host::Fault;
 use uroce_engine::wire::{Headers, ICRC_LEN};
 
-/// Bytes in front of a packet in a ring, see [`head`].
+/// Bytes in front of a packet in a ring, see `head`.
 pub const HEAD: usize = 40;
 
 /// Ways out.

@@ -20,8 +20,8 @@ const HANDED_ON: usize = 8;
 const IDLE: u32 = 256;
 /// How much more seldom.
 const SELDOM: u32 = 16;
-/// How many turns of pollers there are from one look at the door to the next, and at sockets that are
-/// idle while rings are there.
+/// How many turns of pollers there are from one look at the door and the sockets to the next, while the
+/// sockets are idle and rings are there.
 const RARELY: u32 = 256;
 /// Bytes of the longest run, and the head of one that was handed on.
 const LONGEST: usize = (1 << 16) + 64;
@@ -76,9 +76,13 @@ impl Inbox {
     #[inline]
     pub fn leaves_sockets(&mut self) -> bool {
         self.turn = self.turn.wrapping_add(1);
-        !self.rings.is_empty()
-            && !self.turn.is_multiple_of(RARELY)
-            && self.idle.iter().all(|idle| *idle >= IDLE)
+        !self.turn.is_multiple_of(RARELY) && self.is_for_rings()
+    }
+
+    /// Whether there are rings, and nothing came by the sockets for long.
+    #[inline]
+    pub fn is_for_rings(&self) -> bool {
+        !self.rings.is_empty() && self.idle.iter().all(|idle| *idle >= IDLE)
     }
 
     /// Takes in what there is, a batch of each socket; all sockets, or those where it is worth

@@ -90,6 +90,12 @@ impl Alarm {
         Ok(())
     }
 
+    /// Whether a socket or a watched descriptor is ready.
+    pub fn has_some(&self) -> bool {
+        let ready = wait(&self.all, Some(0), &mut [MaybeUninit::uninit()]).map(<[_]>::len);
+        ready != Ok(0)
+    }
+
     /// Somebody polls.
     pub fn polled(&self) {
         self.polls.fetch_add(1, Relaxed);

@@ -56,7 +56,7 @@ impl Header {
         ]
     }
 
-    /// Reads what [`Header::words`] made.
+    /// Reads the two words that a header is written as.
     pub fn parse([who, what]: [u64; 2], flags: u8) -> Self {
         let low = |word: u64| u32::try_from(word & 0xffff_ffff).unwrap_or(0);
         Self {
