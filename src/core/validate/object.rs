@@ -149,6 +149,12 @@ impl World {
         true
     }
 
+    /// Notes that a call has just answered this address: whatever lay there before, it is an
+    /// object now.
+    pub fn answered(&mut self, object: usize) {
+        self.objects.dead.remove(&object);
+    }
+
     /// Counts an asynchronous event about an object.
     pub fn event(&mut self, object: usize) {
         if let Some(object) = self.objects.live.get_mut(&object) {

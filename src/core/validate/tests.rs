@@ -216,6 +216,15 @@ fn objects_that_are_gone() {
 }
 
 #[test]
+fn an_address_that_was_answered_again_is_no_destroyed_object() {
+    let mut world = world();
+    world.destroyed(QP, world.generation(QP));
+    world.answered(QP);
+    assert!(!world.is_destroyed(QP, false));
+    assert!(found(&mut world).is_empty());
+}
+
+#[test]
 fn events_and_leaks() {
     let mut world = world();
     world.completion_event(CQ);

@@ -138,6 +138,9 @@ unsafe fn look(ctx: Ctx<'_>, call: &Call, outcome: Outcome, before: u64) {
                 }
             }
             Outcome::Done(value) => {
+                if validates {
+                    validate::answered(value);
+                }
                 objects(call, value);
                 if validates {
                     validate::done(ctx, call, value, before);

@@ -145,6 +145,12 @@ pub unsafe fn pieces(list: *const ibv_sge, count: i32) -> Vec<Piece> {
     list.iter().map(piece).collect()
 }
 
+/// Notes the address that a call has answered, before anybody looks at the object there.
+pub fn answered(value: u64) {
+    let object = usize::try_from(value).unwrap_or(0);
+    with(|world| world.answered(object));
+}
+
 /// Notes what a call brought.
 ///
 /// # Safety
