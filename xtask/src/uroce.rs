@@ -33,24 +33,54 @@ pub const STAGE: &str = "uroce:";
 #[derive(Clone, Copy)]
 struct Run {
     suite: &'static Suite,
-    faults: bool,
+    how: How,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum How {
+    /// As a user has it: by shared memory where that can be had.
+    Plain,
+    /// By packets alone. The results have to be the same.
+    Udp,
+    /// On a bad network.
+    Faults,
 }
 
 impl Run {
     fn all() -> impl Iterator<Item = Self> {
         SUITES.iter().flat_map(|suite| {
-            let ways: &[bool] = if suite.with_faults {
-                &[false, true]
-            } else {
-                &[false]
-            };
-            ways.iter().map(move |&faults| Self { suite, faults })
+            let ways = [
+                (How::Plain, true),
+                (How::Udp, suite.by_udp),
+                (How::Faults, suite.with_faults),
+            ];
+            let wanted = ways.into_iter().filter(|(_, wanted)| *wanted);
+            wanted.map(move |(how, _)| Self { suite, how })
         })
     }
 
     fn label(self) -> String {
-        let faults = if self.faults { ".faults" } else { "" };
-        format!("{}{faults}", self.suite.name)
+        let how = match self.how {
+            How::Plain => "",
+            How::Udp => ".udp",
+            How::Faults => ".faults",
+        };
+        format!("{}{how}", self.suite.name)
+    }
+
+    /// Whose expected list it is held against.
+    fn list(self) -> Self {
+        match self.how {
+            How::Plain | How::Faults => self,
+            How::Udp => Self {
+                how: How::Plain,
+                ..self
+            },
+        }
+    }
+
+    fn faults(self) -> bool {
+        self.how == How::Faults
     }
 
     fn stage(self) -> String {
@@ -133,7 +163,7 @@ pub fn network(program: &Path) -> Command {
 }
 
 fn judge(dirs: &Dirs, run: Run, list: &List, bless: bool) -> Tally {
-    let label = run.label();
+    let label = run.list().label();
     let place = run.suite.around.place();
     let refused = bless.then(|| {
         if list.took.is_none() {
@@ -212,12 +242,13 @@ pub fn in_network(dir: &Path, surrounded: bool) -> Result<ExitCode> {
         let room = dir.join("room");
         fs::create_dir_all(&room)?;
         let mut env = vec![run.suite.around.devices()];
-        env.extend(run.faults.then_some(suites::FAULTS));
+        env.extend(run.faults().then_some(suites::FAULTS));
+        env.extend((run.how == How::Udp).then_some(suites::BY_UDP));
         let place = Place {
             dir,
             room: &room,
             library: &library,
-            target: &run.suite.around.target(Path::new(HELPERS), run.faults),
+            target: &run.suite.around.target(Path::new(HELPERS), run.faults()),
             env,
         };
         suite::programs(&place, label, &run.suite.kind)?;
@@ -254,6 +285,7 @@ mod tests {
         assert_eq!(unique.len(), names.len());
         assert!(names.contains(&"uroce:pingpong.faults".to_owned()));
         assert!(!names.contains(&"uroce:pyverbs.faults".to_owned()));
+        assert!(names.contains(&"uroce:pyverbs.udp".to_owned()));
     }
 
     #[test]

@@ -15,6 +15,8 @@ mod ends;
 use alone::{Dice, Player, hear, role as my_role, say};
 use ends::{End, connect, peer_is_at};
 use kit::abi::*;
+use kit::sys::shared::Shared;
+use std::sync::atomic::Ordering::SeqCst;
 
 #[test]
 fn in_a_namespace() {
@@ -34,6 +36,7 @@ fn role() {
     }
     let mut end = End::new(IBV_QPT_RC);
     let mut region = None;
+    let mut shared = None;
     while let Some(line) = hear() {
         let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
         let numbers: Vec<u64> = rest
@@ -76,6 +79,39 @@ fn role() {
                 say(&format!("status {}", wc.status));
             }
             ("state", []) => say(&format!("state {}", end.state())),
+            ("share", []) => {
+                let (memory, fd) = Shared::create(c"uroce-test", 1 << 16).expect("memory");
+                let (mr, rkey) = end.register_shared(&memory);
+                let address = memory.words().as_ptr().addr();
+                say(&format!("{rkey} {address}"));
+                region = Some(mr);
+                shared = Some((memory, fd));
+            }
+            ("word", [index]) => {
+                let (memory, _) = shared.as_ref().expect("shared");
+                let words = memory.words();
+                say(&format!("{}", words[*index as usize].load(SeqCst)));
+            }
+            ("count", [address, rkey]) => {
+                // Each number is written, read into another place and compared.
+                for number in 1..=100u64 {
+                    end.put(64, &number.to_ne_bytes());
+                    for (opcode, place) in [(IBV_WR_RDMA_WRITE, 64), (IBV_WR_RDMA_READ, 128)] {
+                        end.post_to(opcode, (place, 8), *address, *rkey as u32);
+                        assert_eq!(end.completion().status, IBV_WC_SUCCESS);
+                    }
+                    assert_eq!(end.bytes(128, 8), number.to_ne_bytes());
+                }
+                say("counted");
+            }
+            ("once", [address, rkey]) => {
+                end.post_to(IBV_WR_RDMA_WRITE, (64, 8), *address, *rkey as u32);
+                say(&format!("status {}", end.completion().status));
+            }
+            ("unregister", []) => {
+                end.deregister(&region.take().expect("registered"));
+                say("gone");
+            }
             ("register", []) => {
                 let (mr, rkey) = end.register(REGION, BYTES);
                 region = Some(mr);
@@ -124,6 +160,14 @@ mod inside {
         rkey: u64,
     }
 
+    struct Stopped(Pid);
+
+    impl Drop for Stopped {
+        fn drop(&mut self) {
+            kill_process(self.0, Signal::CONT).expect("there");
+        }
+    }
+
     fn ask(player: &mut Player, line: &str) -> String {
         player.tell(line);
         player.hear()
@@ -154,9 +198,12 @@ mod inside {
             self.rkey = target[2];
         }
 
-        fn signal(&self, signal: Signal) {
+        /// Stops the target, until the answer is dropped.
+        fn stop(&self) -> Stopped {
             let pid = i32::try_from(self.target.id()).ok().and_then(Pid::from_raw);
-            kill_process(pid.expect("a number"), signal).expect("there");
+            let pid = pid.expect("a number");
+            kill_process(pid, Signal::STOP).expect("there");
+            Stopped(pid)
         }
 
         fn operate(&mut self, operation: &str, length: u32, remote: u32, rkey: u64) -> String {
@@ -184,14 +231,42 @@ mod inside {
         ask(&mut two.target, "fill 200");
         let theirs = ask(&mut two.target, "sum 70000 50001");
         let ours = ask(&mut two.initiator, "sum 0 60001");
-        two.signal(Signal::STOP);
+        let stopped = two.stop();
         assert_eq!(two.operate("write", 60_001, 5, rkey), "status 0");
         assert_eq!(two.operate("read", 50_001, 70_000, rkey), "status 0");
         assert_eq!(ask(&mut two.initiator, "sum 0 50001"), theirs);
-        two.signal(Signal::CONT);
+        drop(stopped);
         assert_eq!(ask(&mut two.target, "sum 5 60001"), ours);
         // What goes by packets may follow.
         assert_eq!(two.operate("write", 100, 100_000, rkey), "status 0");
+        two.end();
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn shared_memory_is_used_as_it_is() {
+        if !alone::there() {
+            return;
+        }
+        let mut two = Two::start("auto");
+        let shared = ask(&mut two.target, "share");
+        let (rkey, address) = shared.split_once(' ').expect("two numbers");
+        let address: u64 = address.parse().expect("an address");
+        let middle = address + 8 * 1000;
+        let stopped = two.stop();
+        let counted = ask(&mut two.initiator, &format!("count {middle} {rkey}"));
+        assert_eq!(counted, "counted");
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", two.initiator.id()));
+        assert!(maps.expect("maps").contains("memfd:uroce-test"));
+        drop(stopped);
+        assert_eq!(ask(&mut two.target, "word 1000"), "100");
+        assert_eq!(ask(&mut two.target, "word 1001"), "0");
+        // The bytes are still there, and still mapped; the key is not.
+        assert_eq!(ask(&mut two.target, "unregister"), "gone");
+        ask(&mut two.initiator, "fill 7");
+        let said = ask(&mut two.initiator, &format!("once {middle} {rkey}"));
+        assert_eq!(said, format!("status {IBV_WC_REM_ACCESS_ERR}"));
+        assert_eq!(ask(&mut two.target, "word 1000"), "100");
         two.end();
     }
 

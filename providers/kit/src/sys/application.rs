@@ -53,6 +53,11 @@ impl ApplicationMemory {
         self.length
     }
 
+    /// Where it begins.
+    pub(super) fn pointer(&self) -> *mut u8 {
+        with_exposed_provenance_mut(self.address)
+    }
+
     fn at(&self, offset: usize, length: usize) -> core::result::Result<*mut u8, OutOfRange> {
         let end = offset.checked_add(length).ok_or(OutOfRange)?;
         if end > self.length {

@@ -25,6 +25,7 @@ pub mod pthread;
 #[cfg(any(test, feature = "testing"))]
 pub mod scratch;
 pub mod shared;
+pub mod shared_file;
 pub mod signal;
 pub mod stat;
 pub mod write;

@@ -55,6 +55,7 @@ pub(super) struct Writing<'a> {
     index: u32,
     entry: RwLockWriteGuard<'a, Entry>,
     before: Option<Key>,
+    touched: bool,
 }
 
 impl<'a> Writing<'a> {
@@ -65,6 +66,7 @@ impl<'a> Writing<'a> {
             index,
             entry,
             before,
+            touched: false,
         }
     }
 }
@@ -79,6 +81,7 @@ impl Deref for Writing<'_> {
 
 impl DerefMut for Writing<'_> {
     fn deref_mut(&mut self) -> &mut Entry {
+        self.touched = true;
         &mut self.entry
     }
 }
@@ -86,7 +89,9 @@ impl DerefMut for Writing<'_> {
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
         let now = self.entry.shown();
-        let Some(shown) = self.keys.shown().filter(|_| now != self.before) else {
+        // Also if it looks the same: other memory may be at the same address now.
+        let changed = self.touched && (now.is_some() || self.before.is_some());
+        let Some(shown) = self.keys.shown().filter(|_| changed) else {
             return;
         };
         shown.show(self.index, now);

@@ -9,7 +9,7 @@ use super::bypass::Bypass;
 use super::counting::Counting;
 use super::host::Surroundings;
 use super::multicast::Groups;
-use super::onesided::MOST_BYTES;
+use super::onesided::{MOST_BYTES, Recent};
 use super::requests::Posting;
 use crate::address::Addresses;
 use crate::carrier::udp::Path;
@@ -103,6 +103,8 @@ pub(super) struct Inner {
     pub(super) reach: Option<OtherProcess>,
     /// What that process is shown.
     pub(super) gate: Option<shm::Gate>,
+    /// The peer's key that was used last.
+    pub(super) recent: Option<Recent>,
     /// The peer was told that its connection is used.
     pub(super) told_use: bool,
     /// The queue pair goes: nothing is shown any more.
@@ -172,6 +174,7 @@ impl Core {
                 peer: None,
                 reach: None,
                 gate: None,
+                recent: None,
                 told_use: false,
                 closing: false,
                 domain: parts.pd,
@@ -276,6 +279,7 @@ impl Core {
             inner.bypass.expect(open, attr.rq_psn);
             inner.path = Some(path);
             inner.told_use = false;
+            inner.recent = None;
             inner.reach = peer
                 .as_ref()
                 .and_then(|peer| OtherProcess::new(peer.pid()).ok());
@@ -292,6 +296,7 @@ impl Core {
             inner.path = None;
             inner.peer = None;
             inner.reach = None;
+            inner.recent = None;
             inner.av = None;
             inner.binds.clear();
             self.forget_completions();

@@ -6,15 +6,17 @@
 
 use super::core::{Core, Inner};
 use super::requests::{self, sge};
-use crate::carrier::shm::{Gate, Right};
+use crate::carrier::shm::{Gate, Key, Mapped, Right};
 use crate::carrier::udp::slot::INDEX_BITS;
 use crate::context::Context;
 use crate::cq::Entry;
 use kit::abi::*;
-use kit::errno::Result;
+use kit::errno::{Errno, Result};
 use kit::provider::{Data, Inline, SendRequest};
 use kit::sys::application::ApplicationMemory;
 use kit::sys::other_process::{MOST, OtherProcess, Source};
+use kit::sys::shared_file::SharedFile;
+use rustix::process::Pid;
 use uroce_engine::host::LocalAccess;
 use uroce_engine::qp::Service;
 use uroce_engine::work::{Completion, CompletionOpcode, Sge, Status};
@@ -103,18 +105,84 @@ fn one_piece<'a>(inline: &Inline<'a>) -> Option<&'a [u8]> {
 }
 
 /// How the bytes of a request are moved.
-struct Way {
-    process: OtherProcess,
-    address: u64,
+enum Way<'a> {
+    /// By the kernel, to or from that address.
+    Process(OtherProcess, u64),
+    /// Here, from that place on.
+    Mapped(&'a SharedFile, usize),
 }
 
-impl Way {
-    fn write(&self, from: Source<'_>) -> Result<usize> {
-        self.process.write(from, self.address)
+fn fault<E>(_: E) -> Errno {
+    Errno(libc::EFAULT)
+}
+
+impl Way<'_> {
+    fn write(&self, from: Source<'_>, length: u64) -> Result<u64> {
+        let (file, at) = match *self {
+            Self::Process(process, address) => return moved(process.write(from, address)?),
+            Self::Mapped(file, at) => (file, at),
+        };
+        match from {
+            Source::Registered(pieces) => file.write_from(at, pieces),
+            Source::Bytes(bytes) => file.write(at, bytes),
+        }
+        .map_err(fault)?;
+        Ok(length)
     }
 
-    fn read(&self, to: &[ApplicationMemory]) -> Result<usize> {
-        self.process.read(to, self.address)
+    fn read(&self, to: &[ApplicationMemory], length: u64) -> Result<u64> {
+        match *self {
+            Self::Process(process, address) => moved(process.read(to, address)?),
+            Self::Mapped(file, at) => {
+                file.read_into(at, to).map_err(fault)?;
+                Ok(length)
+            }
+        }
+    }
+}
+
+fn moved(bytes: usize) -> Result<u64> {
+    u64::try_from(bytes).map_err(fault)
+}
+
+/// The peer's key that was used last, and its memory once that is mapped here.
+pub struct Recent {
+    rkey: u32,
+    /// What [`crate::carrier::shm::Segment::key_and_count`] said.
+    count: u64,
+    uses: u32,
+    mapped: Option<Mapped>,
+}
+
+/// So often a key is used in succession before its memory is looked for, which takes the time of many
+/// uses.
+const USES: u32 = 8;
+
+impl Recent {
+    /// Notes a use of a key; answers the mapping of its memory, if there is one.
+    fn note<'a>(
+        recent: &'a mut Option<Self>,
+        rkey: u32,
+        (key, count): (&Key, u64),
+        pid: Pid,
+    ) -> Option<&'a Mapped> {
+        let same = |recent: &&mut Self| recent.rkey == rkey && recent.count == count;
+        if recent.as_mut().filter(same).is_none() {
+            *recent = Some(Self {
+                rkey,
+                count,
+                uses: 0,
+                mapped: None,
+            });
+        }
+        let recent = recent.as_mut()?;
+        if recent.uses < USES {
+            recent.uses += 1;
+            if recent.uses == USES {
+                recent.mapped = Mapped::find(pid, key.address, key.length);
+            }
+        }
+        recent.mapped.as_ref()
     }
 }
 
@@ -163,9 +231,9 @@ impl Core {
 
     fn carry_out(&self, inner: &mut Inner, asked: &Asked<'_>) -> Option<()> {
         let moved = match &asked.local {
-            Local::Bytes(bytes) => {
-                self.reach(inner, asked, |way| way.write(Source::Bytes(bytes)))?
-            }
+            Local::Bytes(bytes) => self.reach(inner, asked, |way| {
+                way.write(Source::Bytes(bytes), asked.length)
+            })?,
             Local::Sges(sges, count) => {
                 // Locks of this process first, then what the peer waits for: see `Writing`.
                 let sges = sges.get(..*count)?;
@@ -173,15 +241,15 @@ impl Core {
                 let inner = &mut *inner;
                 keys.lend(self.pd, sges, asked.local_access(), |memory| {
                     self.reach(inner, asked, |way| match asked.right {
-                        Right::Write => way.write(Source::Registered(memory)),
-                        Right::Read => way.read(memory),
+                        Right::Write => way.write(Source::Registered(memory), asked.length),
+                        Right::Read => way.read(memory, asked.length),
                     })
                 })?
             }
         };
         // Part of it: the memory was taken away by the application that registered it. The ordinary
         // way begins anew, and finds the same.
-        (u64::try_from(moved) == Ok(asked.length)).then_some(())
+        (moved == asked.length).then_some(())
     }
 
     /// Calls with the way to the peer's memory while that stays what it is.
@@ -189,8 +257,8 @@ impl Core {
         &self,
         inner: &mut Inner,
         asked: &Asked<'_>,
-        call: impl FnOnce(&Way) -> Result<usize>,
-    ) -> Option<usize> {
+        call: impl FnOnce(&Way<'_>) -> Result<u64>,
+    ) -> Option<u64> {
         let process = inner.reach?;
         let peer = inner.peer.as_ref().filter(|peer| !peer.is_gone())?;
         // `None` in a forked child, which has nothing to say here.
@@ -214,10 +282,16 @@ impl Core {
             directory.tell_used(peer.slot(), index).ok()?;
             inner.told_use = true;
         }
-        let key = peer.segment().key(asked.rkey)?;
+        let (key, count) = peer.segment().key_and_count(asked.rkey)?;
         let range = (asked.address, asked.length);
         let address = key.place(gate.pd, theirs, asked.remote_access(), range)?;
-        let done = call(&Way { process, address });
+        let recent = &mut inner.recent;
+        let mapped = Recent::note(recent, asked.rkey, (&key, count), peer.pid());
+        let way = match mapped.and_then(|mapped| mapped.place(address, asked.length)) {
+            Some((file, at)) => Way::Mapped(file, at),
+            None => Way::Process(process, address),
+        };
+        let done = call(&way);
         drop(claim);
         if done.is_err_and(forbids) {
             inner.reach = None;
@@ -270,7 +344,6 @@ impl Core {
 
 /// Whether the kernel says that the process may not be looked into: because of another user namespace,
 /// a security module, or a filter of system calls.
-fn forbids(error: kit::errno::Errno) -> bool {
-    use kit::errno::Errno;
+fn forbids(error: Errno) -> bool {
     matches!(error, Errno::PERM | Errno::NOSYS) || error == Errno(libc::EACCES)
 }

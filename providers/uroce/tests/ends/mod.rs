@@ -6,6 +6,7 @@ use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::provider::{CqInit, Data, Edges, Provider, QpInit, ReceiveRequest, SendRequest, Token};
 use kit::sys::application::ApplicationMemory;
+use kit::sys::shared::Shared;
 use std::cell::UnsafeCell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -329,6 +330,33 @@ impl End {
         let made = self.context.reg_mr(&self.pd, range, iova, ACCESS);
         let (mr, keys) = made.expect("region");
         (Arc::new(mr), keys.rkey)
+    }
+
+    /// Registers memory that other processes may map; answers the region and its R_Key.
+    pub fn register_shared(&self, memory: &Shared) -> (Arc<<Context as Provider>::Mr>, u32) {
+        let address = memory.words().as_ptr().expose_provenance();
+        // SAFETY: the caller keeps it mapped; it is used as atomic words only.
+        let range = unsafe { ApplicationMemory::new(address, memory.length()) };
+        let range = range.expect("in range");
+        let iova = u64::try_from(address).expect("64 bits");
+        let made = self.context.reg_mr(&self.pd, range, iova, ACCESS);
+        let (mr, keys) = made.expect("region");
+        (Arc::new(mr), keys.rkey)
+    }
+
+    /// Posts a request between `offset` here and an address of the peer.
+    pub fn post_to(
+        &self,
+        opcode: ibv_wr_opcode,
+        (offset, length): (u32, u32),
+        address: u64,
+        rkey: u32,
+    ) {
+        let sges = [self.sge(offset, length)];
+        let mut request = self.request(9, opcode, &sges);
+        request.remote_address = address;
+        request.rkey = rkey;
+        self.post(request);
     }
 
     /// ibv_dereg_mr(3).

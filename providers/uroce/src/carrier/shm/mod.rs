@@ -20,7 +20,7 @@ mod wire;
 pub use choice::{Carrier, VARIABLE};
 pub use directory::Directory;
 pub use link::Link;
-pub use onesided::{Claims, Gate, Key, Right, Use};
+pub use onesided::{Claims, Gate, Key, Mapped, Right, Use};
 pub use peer::Peer;
 pub use ring::{Broken, Consumer, PREFIX, Record};
 pub use segment::{AWAITS, CLOSED, SEGMENT, SLEEPS, Segment, TABLES};

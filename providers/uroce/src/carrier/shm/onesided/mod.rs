@@ -11,6 +11,7 @@
 mod claims;
 mod gate;
 mod key;
+mod mapped;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ mod tests;
 pub use claims::{Claims, Use};
 pub use gate::{Gate, Right};
 pub use key::Key;
+pub use mapped::Mapped;
 
 use super::segment::Segment;
 use std::sync::atomic::AtomicU64;
@@ -51,14 +53,21 @@ impl Segment {
     /// The gate of the queue pair of that index.
     #[must_use]
     pub fn gate(&self, index: u32) -> Option<Gate> {
-        Gate::of(record::read(gate_at(self, index)?)?)
+        Gate::of(record::read(gate_at(self, index)?)?.1)
     }
 
     /// What a key stands for; `None` also for one that is not shown, or of another tag.
     #[must_use]
     pub fn key(&self, key: u32) -> Option<Key> {
-        let there = Key::of(record::read(key_at(self, key >> 8)?)?)?;
-        (u32::from(there.tag) == key & 0xff).then_some(there)
+        self.key_and_count(key).map(|(key, _)| key)
+    }
+
+    /// The same, and a number that is another one once anything about the key was changed.
+    #[must_use]
+    pub fn key_and_count(&self, key: u32) -> Option<(Key, u64)> {
+        let (count, words) = record::read(key_at(self, key >> 8)?)?;
+        let there = Key::of(words)?;
+        (u32::from(there.tag) == key & 0xff).then_some((there, count))
     }
 
     /// Shows a gate. One at a time for each index.

@@ -21,8 +21,8 @@ pub fn write<const N: usize>(place: &[AtomicU64], words: [u64; N]) {
     count.store((before | 1).wrapping_add(1), Release);
 }
 
-/// Reads them, if nobody is writing.
-pub fn read<const N: usize>(place: &[AtomicU64]) -> Option<[u64; N]> {
+/// Reads the count and the words, if nobody is writing.
+pub fn read<const N: usize>(place: &[AtomicU64]) -> Option<(u64, [u64; N])> {
     let (count, places) = place.split_first()?;
     let before = count.load(Acquire);
     let places = places.first_chunk::<N>()?;
@@ -30,7 +30,7 @@ pub fn read<const N: usize>(place: &[AtomicU64]) -> Option<[u64; N]> {
     // The words were read before the count is read again.
     fence(Acquire);
     let same = before & 1 == 0 && count.load(Relaxed) == before;
-    same.then_some(words)
+    same.then_some((before, words))
 }
 
 #[cfg(test)]
@@ -51,14 +51,18 @@ mod tests {
             });
             let mut last = 0;
             while !done.load(Acquire) {
-                if let Some([a, b, c]) = read(&place).filter(|words| *words != [0; 3]) {
+                if let Some([a, b, c]) = read(&place)
+                    .map(|(_, words)| words)
+                    .filter(|words| *words != [0; 3])
+                {
                     assert_eq!((b, c), (a + 1, a + 2));
                     assert!(a >= last);
                     last = a;
                 }
             }
         });
-        assert_eq!(read(&place), Some([199_999, 200_000, 200_001]));
+        let last = Some((399_998, [199_999, 200_000, 200_001]));
+        assert_eq!(read(&place), last);
     }
 
     #[test]
@@ -66,7 +70,7 @@ mod tests {
         let place: Vec<AtomicU64> = (0..3).map(|_| AtomicU64::new(1)).collect();
         assert_eq!(read::<2>(&place), None);
         write(&place, [7, 8]);
-        assert_eq!(read(&place), Some([7, 8]));
+        assert_eq!(read(&place), Some((2, [7, 8])));
         assert_eq!(read::<9>(&place), None);
     }
 }
