@@ -24,11 +24,12 @@ cargo xtask demo [--kernel]
     which needs no RDMA: the device is uroce's. No root needed.
     --kernel  over a kernel that has RDMA, in a virtual machine
 cargo xtask install [--destdir DIR] [--prefix DIR] [--libdir DIR] [--includedir DIR] [--docdir DIR]
-                    [--no-strip]
-    Installs what `cargo build --release` built: the library, headers, libibverbs.pc.
+                    [--bindir DIR] [--mandir DIR] [--no-strip]
+    Installs what `cargo build --release` built: the library, headers, libibverbs.pc, the programs
+    and their manual pages.
     --destdir   a directory that stands for / (default: / itself)
     --prefix    /usr/local unless named; the library goes to its lib unless --libdir is named
-    --no-strip  leaves debug information in the library
+    --no-strip  leaves debug information in the library and the programs
 cargo xtask bench [--write] [--only PART]
     Compares the library built here with the system's; fails if a row is above its bound.
     --write  writes docs/benchmarks.md; not with --only
@@ -246,6 +247,8 @@ fn install(mut words: lexopt::Parser) -> Result<Command> {
             Long("libdir") => &mut options.libdir,
             Long("includedir") => &mut options.includedir,
             Long("docdir") => &mut options.docdir,
+            Long("bindir") => &mut options.bindir,
+            Long("mandir") => &mut options.mandir,
             Long("no-strip") => {
                 options.strip = false;
                 continue;
@@ -326,7 +329,7 @@ mod tests {
         assert_eq!(got.ok(), Some(Command::Install(wanted)));
         assert!(words("install /usr").is_err());
         assert!(words("install --prefix").is_err());
-        assert!(words("install --bindir /usr/bin").is_err());
+        assert!(words("install --sbindir /usr/sbin").is_err());
     }
 
     #[test]

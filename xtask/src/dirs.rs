@@ -81,6 +81,15 @@ impl Dirs {
         Ok(built)
     }
 
+    /// A program that cargo built.
+    pub fn program_built(&self, name: &str) -> Result<PathBuf> {
+        let built = self.target.join("release").join(name);
+        if !built.exists() {
+            bail!("{} is not there: cargo build --release", built.display());
+        }
+        Ok(built)
+    }
+
     /// An empty directory of this name below `work`.
     pub fn fresh(&self, name: &str) -> Result<PathBuf> {
         let dir = self.work.join(name);

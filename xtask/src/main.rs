@@ -16,6 +16,7 @@ mod expect;
 mod guest;
 mod host;
 mod install;
+mod links;
 mod needs;
 mod package;
 mod record;

@@ -15,7 +15,7 @@ use crate::{
     dirs::Dirs,
     expect,
     guest::COMPLETE,
-    host,
+    host, links,
     needs::{self, Machine},
     package,
     record::{Record, parse_list},
@@ -139,7 +139,7 @@ fn names(stock: bool) -> Vec<String> {
     let guest = guest_runs(stock)
         .into_iter()
         .map(|(_, run)| format!("{GUEST}{}", run.label()));
-    let others = [VALGRIND, package::STAGE].map(str::to_owned);
+    let others = [links::STAGE, VALGRIND, package::STAGE].map(str::to_owned);
     let here = if stock { Vec::new() } else { uroce::names() };
     cargo.chain(others).chain(here).chain(guest).collect()
 }
@@ -204,6 +204,11 @@ fn on_this_machine(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Res
             one_test(stage.name, ended_well, &log)
         };
         report.add(stage.name, start.elapsed(), tally);
+    }
+    if chosen(&options.only, links::STAGE) {
+        println!("-- {}: what the documents point to", links::STAGE);
+        let start = Instant::now();
+        report.add(links::STAGE, start.elapsed(), links::run(&dirs.root));
     }
     if chosen(&options.only, VALGRIND) {
         println!("-- {VALGRIND}: the unit tests of the packages with unsafe code");

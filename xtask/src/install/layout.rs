@@ -14,9 +14,11 @@ pub const RDMA_CORE: &str = "44.0";
 pub struct Options {
     pub destdir: Option<PathBuf>,
     pub prefix: Option<PathBuf>,
+    pub bindir: Option<PathBuf>,
     pub libdir: Option<PathBuf>,
     pub includedir: Option<PathBuf>,
     pub docdir: Option<PathBuf>,
+    pub mandir: Option<PathBuf>,
     pub strip: bool,
 }
 
@@ -25,9 +27,11 @@ impl Default for Options {
         Self {
             destdir: None,
             prefix: None,
+            bindir: None,
             libdir: None,
             includedir: None,
             docdir: None,
+            mandir: None,
             strip: true,
         }
     }
@@ -38,9 +42,11 @@ impl Default for Options {
 pub struct Layout {
     pub destdir: PathBuf,
     prefix: PathBuf,
+    pub bindir: PathBuf,
     pub libdir: PathBuf,
     pub includedir: PathBuf,
     pub docdir: PathBuf,
+    pub mandir: PathBuf,
 }
 
 impl Layout {
@@ -53,6 +59,10 @@ impl Layout {
         let prefix = installed("--prefix", options.prefix.as_deref(), || {
             "/usr/local".into()
         })?;
+        let bindir = installed("--bindir", options.bindir.as_deref(), || prefix.join("bin"))?;
+        let mandir = installed("--mandir", options.mandir.as_deref(), || {
+            prefix.join("share/man")
+        })?;
         let libdir = installed("--libdir", options.libdir.as_deref(), || prefix.join("lib"))?;
         let includedir = installed("--includedir", options.includedir.as_deref(), || {
             prefix.join("include")
@@ -63,9 +73,11 @@ impl Layout {
         Ok(Self {
             destdir,
             prefix,
+            bindir,
             libdir,
             includedir,
             docdir,
+            mandir,
         })
     }
 

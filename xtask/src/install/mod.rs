@@ -1,4 +1,5 @@
-//! `cargo xtask install`: puts the built library, its headers and its pkg-config file in place.
+//! `cargo xtask install`: puts the built library, its headers and its pkg-config file in place,
+//! the programs, and the manual pages.
 //!
 //! Nothing is built or fetched here. All that is to be written is read first; then it is written
 //! below the destination and nowhere else, the library in front of the rest.
@@ -32,10 +33,28 @@ const PRIVATE_HEADERS: &[&str] = &[
 
 const DOCUMENTS: &[&str] = &["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
+/// The programs of `tools/`; each has a manual page.
+const PROGRAMS: &[&str] = &[
+    "ibv_asyncwatch",
+    "ibv_devices",
+    "ibv_devinfo",
+    "ibv_doctor",
+    "ibv_rc_pingpong",
+    "ibv_srq_pingpong",
+    "ibv_uc_pingpong",
+    "ibv_ud_pingpong",
+    "ibv_xsrq_pingpong",
+];
+
 /// A file or link to be, by its path in the installed system.
 enum Item {
     /// The library that cargo built.
     Library {
+        path: PathBuf,
+        built: PathBuf,
+    },
+    /// A program that cargo built.
+    Program {
         path: PathBuf,
         built: PathBuf,
     },
@@ -57,7 +76,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     for item in &items {
         match item {
             Item::Library { path, built } => {
-                tree.made(path, |new| library(built, new, options.strip))?;
+                tree.made(path, |new| copied(built, new, options.strip))?;
+            }
+            Item::Program { path, built } => {
+                tree.program(path, |new| copied(built, new, options.strip))?;
             }
             Item::File { path, bytes } => tree.file(path, bytes)?,
             Item::Link { path, target } => tree.link(path, target)?,
@@ -98,6 +120,19 @@ fn gather(dirs: &Dirs, layout: &Layout) -> Result<Vec<Item>> {
             path: layout.includedir.join("infiniband").join(header),
         });
     }
+    for program in PROGRAMS {
+        items.push(Item::Program {
+            path: layout.bindir.join(program),
+            built: dirs.program_built(program)?,
+        });
+    }
+    for page in manual_pages(&dirs.root.join(MANUAL))? {
+        let section = page.extension().unwrap_or_default().to_string_lossy();
+        items.push(Item::File {
+            path: layout.mandir.join(format!("man{section}")).join(&page),
+            bytes: read(&dirs.root.join(MANUAL).join(&page))?,
+        });
+    }
     for document in DOCUMENTS {
         items.push(Item::File {
             path: layout.docdir.join(document),
@@ -115,9 +150,9 @@ fn read_text(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
 }
 
-/// Copies the library, and takes debug information and local symbols out if asked to. Notes stay,
+/// Copies a library or a program, and takes debug information and local symbols out if asked to. Notes stay,
 /// so the build-id does.
-fn library(built: &Path, new: &Path, strip: bool) -> Result<()> {
+fn copied(built: &Path, new: &Path, strip: bool) -> Result<()> {
     fs::copy(built, new).with_context(|| format!("copy {}", built.display()))?;
     if !strip {
         return Ok(());
@@ -134,6 +169,20 @@ fn library(built: &Path, new: &Path, strip: bool) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Where the manual pages are.
+const MANUAL: &str = "docs/man";
+
+/// The files of a folder of manual pages: `NAME.SECTION`.
+fn manual_pages(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
+    let mut pages = Vec::new();
+    for entry in entries {
+        pages.push(PathBuf::from(entry?.file_name()));
+    }
+    pages.sort();
+    Ok(pages)
 }
 
 /// The headers for applications, by their paths below `include`, in order.
@@ -203,6 +252,46 @@ mod tests {
     }
 
     #[test]
+    fn every_program_has_a_manual_page() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let pages = manual_pages(&root.join(MANUAL)).unwrap();
+        for program in PROGRAMS {
+            assert!(
+                pages.contains(&PathBuf::from(format!("{program}.1"))),
+                "{program}"
+            );
+        }
+        for page in ["ferroverbs.7", "uroce.7"] {
+            assert!(pages.contains(&PathBuf::from(page)), "{page}");
+        }
+    }
+
+    /// groff says nothing about any of them.
+    #[test]
+    fn manual_pages_are_well_formed() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("..")
+            .join(MANUAL);
+        if Command::new("groff").arg("--version").output().is_err() {
+            println!("skipped: there is no groff");
+            return;
+        }
+        for page in manual_pages(&folder).unwrap() {
+            let output = Command::new("groff")
+                .args(["-man", "-ww", "-z", "-Tutf8"])
+                .arg(folder.join(&page))
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                output.status.success() && said.is_empty(),
+                "{}: {said}",
+                page.display()
+            );
+        }
+    }
+
+    #[test]
     fn stripping_keeps_the_build_id() {
         let dir = tempfile::tempdir().unwrap();
         let source = dir.path().join("a.c");
@@ -218,7 +307,7 @@ mod tests {
             .status()
             .unwrap();
         assert!(compiled.success());
-        library(&built, &stripped, true).unwrap();
+        copied(&built, &stripped, true).unwrap();
         assert_eq!(notes(&built), notes(&stripped));
         assert!(notes(&stripped).contains("Build ID: "));
         let has_name = |path: &Path| {
@@ -226,9 +315,9 @@ mod tests {
             bytes.windows(11).any(|part| part == b"hidden_name")
         };
         assert!(has_name(&built) && !has_name(&stripped));
-        library(&built, &stripped, false).unwrap();
+        copied(&built, &stripped, false).unwrap();
         assert!(has_name(&stripped));
-        assert!(library(&source, &stripped, true).is_err());
+        assert!(copied(&source, &stripped, true).is_err());
     }
 
     fn notes(file: &Path) -> String {

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 
 const DIRECTORY: u32 = 0o755;
 const FILE: u32 = 0o644;
+const PROGRAM: u32 = 0o755;
 
 /// A directory that stands for `/`.
 pub struct Tree {
@@ -35,12 +36,26 @@ impl Tree {
 
     /// The same with a file that something else makes, at the path it is given.
     pub fn made(&self, path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+        self.with_mode(path, FILE, make)
+    }
+
+    /// The same with a file that can be run.
+    pub fn program(&self, path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+        self.with_mode(path, PROGRAM, make)
+    }
+
+    fn with_mode(
+        &self,
+        path: &Path,
+        mode: u32,
+        make: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<()> {
         self.replace(path, |new| {
             // Not through a link that lies there, if any does.
             File::create_new(new)?;
             make(new)?;
             // The mode is the same whatever the umask.
-            Ok(fs::set_permissions(new, Permissions::from_mode(FILE))?)
+            Ok(fs::set_permissions(new, Permissions::from_mode(mode))?)
         })
     }
 
@@ -124,6 +139,10 @@ mod tests {
             let lib = dir.path().join("new/root/usr/lib");
             assert_eq!(fs::read(lib.join("a")).unwrap(), bytes);
             assert_eq!(mode(&lib.join("a.so")), FILE);
+            let program = Path::new("/usr/bin/p");
+            tree.program(program, |new| Ok(fs::write(new, "")?))
+                .unwrap();
+            assert_eq!(mode(&dir.path().join("new/root/usr/bin/p")), PROGRAM);
             assert_eq!(mode(&lib), DIRECTORY);
             assert_eq!(fs::read_dir(&lib).unwrap().count(), 2);
         }

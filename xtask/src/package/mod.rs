@@ -34,9 +34,10 @@ pub use root::run as in_root;
 pub const STAGE: &str = "package";
 
 /// Our packages, each with the Debian package it stands for.
-const PACKAGES: [(&str, &str); 2] = [
+const PACKAGES: [(&str, &str); 3] = [
     ("libferroverbs1", "libibverbs1"),
     ("libferroverbs-dev", "libibverbs-dev"),
+    ("ferroverbs-utils", "ibverbs-utils"),
 ];
 
 /// The file of a job directory in which results are left, and its last line.

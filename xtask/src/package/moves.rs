@@ -26,6 +26,8 @@ use crate::{
 const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
 const OURS: [&str; 2] = [PACKAGES[0].0, PACKAGES[1].0];
 const DEBIANS: [&str; 2] = [PACKAGES[0].1, PACKAGES[1].1];
+/// The programs: ours, and Debian's.
+const UTILS: (&str, &str) = PACKAGES[2];
 
 /// Where a program is compiled, in the throw-away root.
 const SCRATCH: &str = "/run/ferroverbs-scratch";
@@ -131,7 +133,34 @@ fn there_and_back(job: &Path, notes: &mut Notes) -> Result<()> {
         files.push(package_in(&debians, debian)?);
     }
     must(Command::new("dpkg").arg("--install").args(files))?;
-    stock.at_debians("dpkg", notes)
+    stock.at_debians("dpkg", notes)?;
+    programs(job, &stock, &ours, notes)
+}
+
+/// Our programs for Debian's, over Debian's library and over ours, and back.
+fn programs(job: &Path, stock: &Start, ours: &[PathBuf], notes: &mut Notes) -> Result<()> {
+    apt_install_files(&[package_in(job, UTILS.0)?])?;
+    notes.add("apt: our programs, nothing else", stock.exchanged(&[2]))?;
+    notes.add("our programs: sound", sound())?;
+    notes.add("our programs as packaged", verify(UTILS.0))?;
+    stock.programs("our programs, Debian's library", DEBIANS[0], notes)?;
+    notes.add("our programs: the doctor", doctor())?;
+    apt_install_files(ours.get(..1).unwrap_or_default())?;
+    notes.add("apt: all of ours", stock.exchanged(&[0, 2]))?;
+    stock.programs("our programs, our library", OURS[0], notes)?;
+    supply(&job.join(STOCK))?;
+    apt_install(&[DEBIANS[0], DEBIANS[1], UTILS.1])?;
+    notes.add("apt: back from our programs", stock.exchanged(&[]))
+}
+
+/// Whether the doctor looks at this machine, whatever it finds, and knows its words.
+fn doctor() -> Result<()> {
+    let output = Command::new("ibv_doctor").arg("--json").output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !matches!(output.status.code(), Some(0 | 1)) || !text.contains("\"findings\"") {
+        bail!("ibv_doctor --json: {}, {text}", output.status);
+    }
+    Ok(())
 }
 
 /// How the machine was: its packages, and what its programs said.
@@ -165,14 +194,15 @@ impl Start {
         };
         let now = packages()?;
         let (mut come, mut gone) = (names(&now, &self.packages), names(&self.packages, &now));
-        let pick = |all: &[&str; 2]| -> Vec<String> {
-            let mut picked: Vec<_> = indices.iter().map(|&i| all[i].to_owned()).collect();
+        let pick = |name: fn(&(&'static str, &'static str)) -> &'static str| -> Vec<String> {
+            let rows = indices.iter().filter_map(|&i| PACKAGES.get(i));
+            let mut picked: Vec<_> = rows.map(|row| name(row).to_owned()).collect();
             picked.sort();
             picked
         };
         come.sort();
         gone.sort();
-        if come != pick(&OURS) || gone != pick(&DEBIANS) {
+        if come != pick(|row| row.0) || gone != pick(|row| row.1) {
             bail!("came: {}; went: {}", come.join(" "), gone.join(" "));
         }
         Ok(())
@@ -273,7 +303,7 @@ fn apt(options: &[&str], packages: &[impl AsRef<OsStr>]) -> Result<()> {
 /// clear that place after each installation.
 fn supply(debians: &Path) -> Result<()> {
     let archives = Path::new("/var/cache/apt/archives");
-    for debian in DEBIANS {
+    for (_, debian) in PACKAGES {
         let package = package_in(debians, debian)?;
         let name = package.file_name().context("a package has a name")?;
         fs::copy(&package, archives.join(name))?;

@@ -69,12 +69,15 @@ pub fn observe(words: &[&str]) -> Result<Observed> {
 }
 
 fn said(output: &Output) -> String {
-    format!(
+    let text = format!(
         "{}\n{}{}",
         output.status,
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
-    )
+    );
+    // The one line of usage that our programs have and Debian's have not.
+    let common = text.split_inclusive('\n');
+    common.filter(|line| !line.contains("--json ")).collect()
 }
 
 /// Whether all symbols that these files ask of their libraries are there.
