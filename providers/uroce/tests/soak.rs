@@ -71,9 +71,17 @@ fn work(turn: u64, [a, b]: &[End; 2]) {
             }
             std::thread::yield_now();
         }
-        same(turn, "sent", &to.bytes(40_000, length), &from.bytes(0, length));
-        same(turn, "written", &to.bytes(70_000, length), &from.bytes(0, length));
-        same(turn, "read", &from.bytes(100_000, length), &to.bytes(0, length));
+        let equal = |what: &str, (there, at), here: &End| {
+            same(
+                turn,
+                what,
+                &End::bytes(there, at, length),
+                &here.bytes(0, length),
+            );
+        };
+        equal("sent", (to, 40_000), from);
+        equal("written", (to, 70_000), from);
+        equal("read", (from, 100_000), to);
     }
 }
 

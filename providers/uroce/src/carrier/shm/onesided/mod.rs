@@ -4,7 +4,7 @@
 //! A process shows two tables in its segment: a [`Gate`] for each of its queue pairs and a [`Key`] for
 //! each of its regions and windows. Both are copies of what it goes by itself; where they do not say
 //! that a request is all right, the request goes by packets, and the other side's word counts. Before
-//! an initiator uses what it has read there, it says so in its own segment ([`Claim`]), and reads it
+//! an initiator uses what it has read there, it says so in its own segment ([`claims::Claim`]), and reads it
 //! again. A process that takes a gate or a key away changes the table first, and then waits until no
 //! peer says that it uses it.
 
