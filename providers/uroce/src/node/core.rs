@@ -2,6 +2,7 @@
 
 use super::deliver::Inbox;
 use super::groups::Groups;
+use super::habits::Habits;
 use super::helper::Alarm;
 use super::peers::Stalls;
 use super::round::Round;
@@ -44,6 +45,7 @@ pub(super) struct Core {
     pub table: Table,
     pub timers: Timers,
     pub groups: Groups,
+    pub habits: Habits,
     pub watches: Watches,
     pub alarm: Alarm,
     pub inbox: Mutex<Inbox>,
@@ -89,6 +91,7 @@ impl Core {
             table: Table::new(),
             timers: Timers::new(),
             groups: Groups::default(),
+            habits: Habits::default(),
             watches: Watches::default(),
             alarm,
             inbox: Mutex::new(Inbox::new()),

@@ -2,6 +2,7 @@
 
 use super::core::Core;
 use super::endpoint::Incoming;
+use super::habits::{Habits, Manner};
 use super::rings::{Lazy, Rings};
 use super::round::Round;
 use crate::carrier::udp::capture::Record;
@@ -235,7 +236,8 @@ fn hand_over(
 ) -> bool {
     let mut whole = Vec::with_capacity(part.data.len() / part.segment.max(1) + 1);
     for datagram in part.data.chunks(part.segment) {
-        let Some(identification) = check(part, datagram, *guess) else {
+        let Some(identification) = check(&core.habits, part, datagram, *guess) else {
+            *guess = guess.wrapping_add(1);
             continue;
         };
         *guess = identification.wrapping_add(1);
@@ -272,28 +274,34 @@ fn hand_over(
     false
 }
 
-/// The identification with which a packet's ICRC is right.
-fn check(part: &Received<'_>, datagram: &[u8], guess: u16) -> Option<u16> {
-    let route = |dont_fragment| {
-        let network = match (part.source, part.destination) {
-            (IpAddr::V4(source), IpAddr::V4(destination)) => Network::V4 {
+/// The identification with which a packet's ICRC is right, if its sender may number packets so.
+fn check(habits: &Habits, part: &Received<'_>, datagram: &[u8], guess: u16) -> Option<u16> {
+    let route = |network| Route {
+        network,
+        source_port: part.port,
+        destination_port: PORT,
+    };
+    let (source, destination) = match (part.source, part.destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => (source, destination),
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            let network = Network::V6 {
                 source: source.octets(),
                 destination: destination.octets(),
-                identification: guess,
-                dont_fragment,
-            },
-            (IpAddr::V6(source), IpAddr::V6(destination)) => Network::V6 {
-                source: source.octets(),
-                destination: destination.octets(),
-            },
-            _ => return None,
-        };
-        Some(Route {
-            network,
-            source_port: part.port,
-            destination_port: PORT,
-        })
+            };
+            return icrc::identify(&route(network), datagram);
+        }
+        _ => return None,
     };
     // Most senders say DF; whether this one did is not told either.
-    icrc::identify(&route(true)?, datagram).or_else(|| icrc::identify(&route(false)?, datagram))
+    let (identification, dont_fragment) = [true, false].into_iter().find_map(|dont_fragment| {
+        let network = Network::V4 {
+            source: source.octets(),
+            destination: destination.octets(),
+            identification: guess,
+            dont_fragment,
+        };
+        Some((icrc::identify(&route(network), datagram)?, dont_fragment))
+    })?;
+    let manner = Manner::of(identification, dont_fragment);
+    habits.admit(source, manner).then_some(identification)
 }

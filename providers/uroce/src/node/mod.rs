@@ -10,6 +10,7 @@ mod core;
 mod deliver;
 mod endpoint;
 mod groups;
+mod habits;
 mod helper;
 mod messages;
 mod news;
