@@ -175,9 +175,12 @@ impl Peer {
         self.collected.store(out.released(), SeqCst);
     }
 
-    /// It is gone: nothing more will become of what was sent.
+    /// It is gone: what it had not taken by then is lost.
     pub fn lose(&self, news: &mut News) {
-        self.out.lock().lose(news);
+        let mut out = self.out.lock();
+        // What it took last it may have told nobody of but the ring.
+        let _ = out.look(self.link.memory());
+        out.lose(news);
     }
 
     /// Whether packets wait for room; then the queue pair is remembered, and told of by

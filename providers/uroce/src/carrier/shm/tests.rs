@@ -141,6 +141,35 @@ fn a_farewell_is_heard_and_a_successor_is_another() {
 }
 
 #[test]
+fn what_was_taken_before_the_end_is_not_lost() {
+    let [low, high] = two();
+    high.1.ask(low.0.number()).expect("asked");
+    low.1.attend();
+    high.1.attend();
+    let sender = high.1.peer(low.0.number()).expect("met");
+    let receiver = low.1.peer(high.0.number()).expect("met");
+    let header = Header {
+        source: 5,
+        destination: 6,
+        epoch: 0,
+        immediate: None,
+        solicited: false,
+    };
+    let sent = [1, 2].map(|_| sender.message(&header, 8, |_| Ok(())).expect("room"));
+    let memory = receiver.link().memory();
+    let mut consumer = receiver.consumer();
+    let first = consumer.next(memory).expect("sound").expect("a record");
+    consumer.advance(memory, &first).expect("sound");
+    let _ = consumer.tell(memory).expect("sound");
+    let mut news = News::default();
+    sender.lose(&mut news);
+    assert_eq!(news.fates, [(5, Fate::Taken(sent[0])), (5, Fate::Lost)]);
+    // Who has not heard of the end yet is not kept waiting.
+    assert_eq!(sender.message(&header, 8, |_| Ok(())), None);
+    assert!(sender.packet(&[0; 64]) && !sender.waits(5) && !sender.awaits());
+}
+
+#[test]
 fn a_link_is_for_one_process() {
     let (link, fd) = Link::create().expect("memory");
     use std::os::fd::AsFd;

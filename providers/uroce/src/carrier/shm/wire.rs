@@ -92,6 +92,9 @@ pub struct Out {
     /// Queue pairs that wait until there is room.
     waiting: Vec<u32>,
     scratch: Box<[u8]>,
+    /// The peer is gone, and everybody was told: what comes after that, from somebody who has not
+    /// heard of it, would wait for good.
+    lost: bool,
 }
 
 impl Out {
@@ -103,13 +106,14 @@ impl Out {
             backlog: VecDeque::new(),
             waiting: Vec::new(),
             scratch: vec![0; MESSAGE_MAX].into_boxed_slice(),
+            lost: false,
         }
     }
 
     /// Puts a packet into the ring, or behind those that found no room. Answers whether it found
-    /// room.
+    /// room; to a peer that is gone it is lost.
     pub fn packet(&mut self, link: &Link, content: &[u8]) -> Result<bool, Broken> {
-        if self.backlog.is_empty() && self.put_packet(link.memory(), content)? {
+        if self.lost || self.backlog.is_empty() && self.put_packet(link.memory(), content)? {
             return Ok(true);
         }
         self.backlog.push_back(content.to_vec());
@@ -135,7 +139,7 @@ impl Out {
     }
 
     /// Puts a message of `length` bytes into the ring, which `fill` writes. Answers where it is;
-    /// `None` if there is no room, or the bytes cannot be had.
+    /// `None` if there is no room, the peer is gone, or the bytes cannot be had.
     pub fn message(
         &mut self,
         link: &Link,
@@ -145,7 +149,7 @@ impl Out {
     ) -> Result<Option<u64>, Broken> {
         let memory = link.memory();
         let total = MESSAGE_HEAD + length;
-        if !self.backlog.is_empty() || !self.reserve(memory, total)? {
+        if self.lost || !self.backlog.is_empty() || !self.reserve(memory, total)? {
             return Ok(None);
         }
         let Some(data) = self.scratch.get_mut(..length) else {
@@ -219,6 +223,7 @@ impl Out {
 
     /// The peer is gone: what is not known will not be.
     pub fn lose(&mut self, news: &mut News) {
+        self.lost = true;
         news.fates.append(&mut self.fates);
         let mut last = None;
         for (_, number) in self.sent.drain(..) {
