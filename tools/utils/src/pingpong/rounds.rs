@@ -33,6 +33,13 @@ pub(super) fn play(asked: &Asked, endpoint: &mut Endpoint, first: bool) -> Step<
         times: Times::default(),
         previous: None,
     };
+    let ended = go_on(asked, endpoint, first, &mut count);
+    // Also after a failure: the queue goes only when its events were acknowledged.
+    endpoint.acknowledge(count.events);
+    ended.map(|()| count.times)
+}
+
+fn go_on(asked: &Asked, endpoint: &mut Endpoint, first: bool, count: &mut Count) -> Step {
     endpoint.begin(asked, first)?;
     let mut completions = Vec::new();
     let most = match asked.transport {
@@ -46,15 +53,14 @@ pub(super) fn play(asked: &Asked, endpoint: &mut Endpoint, first: bool) -> Step<
         }
         poll(asked, endpoint, most, &mut completions)?;
         for completion in &completions {
-            let taken = take(asked, endpoint, &mut count, completion);
+            let taken = take(asked, endpoint, count, completion);
             if taken.is_err() && asked.transport == Transport::Rc && !asked.timestamps {
                 eprintln!("parse WC failed {}", completions.len());
             }
             taken?;
         }
     }
-    endpoint.acknowledge(count.events);
-    Ok(count.times)
+    Ok(())
 }
 
 /// Takes completions; without events, waits for one.

@@ -265,10 +265,13 @@ fn play(asked: &Asked) -> Step {
             }
         }
     }
-    let events = endpoint.exchange(asked, &mut peers)?;
+    let mut events = 0;
+    let ended = endpoint.exchange(asked, &mut peers, &mut events);
+    // Also after a failure: the queue goes only when its events were acknowledged.
     if asked.events {
         endpoint.receive_cq.acknowledge(events);
     }
+    ended?;
     part(asked, &mut peers)?;
     let told: Vec<Value> = peers
         .iter()
@@ -457,14 +460,14 @@ impl Endpoint {
     }
 
     /// Answers each message until all have come; how many events there were.
-    fn exchange(&self, asked: &Asked, peers: &mut [Peer]) -> Step<u32> {
+    fn exchange(&self, asked: &Asked, peers: &mut [Peer], events: &mut u32) -> Step {
         let total = asked.clients.saturating_mul(asked.tests);
-        let (mut count, mut events) = (0, 0);
+        let mut count = 0;
         let mut taken = Vec::new();
         while count < total {
             if asked.events {
                 self.wait()?;
-                events += 1;
+                *events += 1;
             }
             loop {
                 poll(&self.receive_cq, &mut taken)?;
@@ -488,7 +491,7 @@ impl Endpoint {
             poll(&self.send_cq, &mut taken)?;
             ended += u32::try_from(taken.len()).unwrap_or(0);
         }
-        Ok(events)
+        Ok(())
     }
 
     fn wait(&self) -> Step {
