@@ -191,6 +191,18 @@ impl Core {
         inbox.take_in_rings(self) || some
     }
 
+    /// Passes a bell on to the helper that another thread has heard, perhaps while it looked for an
+    /// answer: that thread may look at no ring any more.
+    #[inline]
+    pub fn pass_bell(&self) {
+        if let Some(directory) = &self.directory
+            && directory.take_bell()
+            && !self.alarm.is_helper()
+        {
+            self.alarm.kick();
+        }
+    }
+
     fn expire(&self, round: &mut Round<'_>) {
         while let Some((time, index)) = self.timers.expired(round.now) {
             if index == HELD_PACKETS {

@@ -127,7 +127,8 @@ impl Alarm {
         self.thread.get() == Some(&std::thread::current().id())
     }
 
-    fn kick(&self) {
+    /// Wakes it.
+    pub fn kick(&self) {
         // Fails only if the counter is full, and then it has been kicked.
         let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
     }

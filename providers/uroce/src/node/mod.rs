@@ -205,7 +205,9 @@ impl Node {
     /// process that was not met is waited for, for a moment.
     #[must_use]
     pub fn meet(&self, qpn: u32) -> Option<Arc<Peer>> {
-        self.directory()?.meet(slot::of(qpn))
+        let peer = self.directory()?.meet(slot::of(qpn));
+        self.core.pass_bell();
+        peer
     }
 
     /// Whether messages may go past the protocol: not where its packets are to meet a bad network.

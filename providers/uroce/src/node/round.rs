@@ -140,6 +140,7 @@ impl<'a> Round<'a> {
         if let Some(outbox) = self.outbox.take() {
             self.core.put_back(outbox);
         }
+        self.core.pass_bell();
     }
 
     fn send(&mut self) {

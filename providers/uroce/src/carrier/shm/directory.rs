@@ -51,6 +51,8 @@ pub struct Directory {
     claims: Claims,
     /// Queue pairs whose connection was used.
     used: Mutex<Vec<u32>>,
+    /// A bell was heard, and nobody has asked yet.
+    bell: AtomicBool,
     fd: OwnedFd,
     door: Door,
     /// The ends of processes, by slot.
@@ -77,6 +79,7 @@ impl Directory {
             segment,
             claims: Claims::default(),
             used: Mutex::default(),
+            bell: AtomicBool::new(false),
             fd,
             door: Door::open(slot)?,
             ends: epoll::create(CreateFlags::CLOEXEC)?,
@@ -273,6 +276,13 @@ impl Directory {
         std::mem::take(&mut *self.used.lock())
     }
 
+    /// Whether a bell was heard since this was asked last. It was for whoever sleeps, and may have
+    /// been taken from him: then he is to be woken.
+    #[inline]
+    pub fn take_bell(&self) -> bool {
+        self.bell.load(SeqCst) && self.bell.swap(false, SeqCst)
+    }
+
     /// Takes in what was said, and what has ended.
     pub fn attend(&self) {
         self.hear();
@@ -292,7 +302,7 @@ impl Directory {
 
     fn consider(&self, said: Said) {
         match said.word {
-            Word::Bell => {}
+            Word::Bell => self.bell.store(true, SeqCst),
             Word::Farewell => self.forget(said.slot, false),
             Word::Used(index) => {
                 let mut used = self.used.lock();

@@ -170,6 +170,15 @@ fn what_was_taken_before_the_end_is_not_lost() {
 }
 
 #[test]
+fn a_bell_that_somebody_else_hears_is_remembered() {
+    let [low, high] = two();
+    low.1.ring(high.0.number());
+    // Heard by a thread that waits for an answer to something else.
+    assert!(high.1.meet(low.0.number()).is_none());
+    assert!(high.1.take_bell() && !high.1.take_bell());
+}
+
+#[test]
 fn a_link_is_for_one_process() {
     let (link, fd) = Link::create().expect("memory");
     use std::os::fd::AsFd;
