@@ -51,6 +51,9 @@ pub struct Directory {
     claims: Claims,
     /// Queue pairs whose connection was used.
     used: Mutex<Vec<u32>>,
+    /// Held while a word is taken in, or a link proposed: of two threads that take in a question and an
+    /// answer of one process, each would make a link, and the two processes use different ones.
+    meeting: Mutex<()>,
     /// A bell was heard, and nobody has asked yet.
     bell: AtomicBool,
     fd: OwnedFd,
@@ -79,6 +82,7 @@ impl Directory {
             segment,
             claims: Claims::default(),
             used: Mutex::default(),
+            meeting: Mutex::new(()),
             bell: AtomicBool::new(false),
             fd,
             door: Door::open(slot)?,
@@ -196,6 +200,11 @@ impl Directory {
         if self.slot > slot {
             return self.door.say(slot, word, &[self.fd.as_fd()]);
         }
+        let _meeting = self.meeting.lock();
+        if self.peer(slot).is_some() {
+            // Met meanwhile, by a link that it knows.
+            return Ok(());
+        }
         let mut proposed = self.proposed.lock();
         let link = match proposed.entry(slot) {
             Entry::Occupied(link) => link.into_mut(),
@@ -292,6 +301,7 @@ impl Directory {
     /// Takes in what was said.
     pub fn hear(&self) {
         for _ in 0..WORDS {
+            let _meeting = self.meeting.lock();
             match self.door.hear() {
                 Ok(Some(said)) => self.consider(said),
                 Ok(None) => {}

@@ -76,6 +76,34 @@ fn questions_that_cross_make_one_link() {
 }
 
 #[test]
+fn many_threads_of_two_processes_make_one_link() {
+    for _ in 0..100 {
+        let ends = two();
+        let slots = [ends[0].0.number(), ends[1].0.number()];
+        thread::scope(|scope| {
+            for at in [0, 1, 0, 1, 0, 1] {
+                let (directory, other) = (&ends[at].1, slots[1 - at]);
+                scope.spawn(move || {
+                    let _ = directory.ask(other);
+                    for _ in 0..20 {
+                        directory.attend();
+                        thread::yield_now();
+                    }
+                });
+            }
+        });
+        let met = [0, 1].map(|at| {
+            ends[at].1.attend();
+            ends[at].1.meet(slots[1 - at])
+        });
+        let [Some(left), Some(right)] = met else {
+            panic!("not met");
+        };
+        assert!(linked(&left, &right));
+    }
+}
+
+#[test]
 fn a_lost_answer_is_given_again() {
     let [low, high] = two();
     high.1.ask(low.0.number()).expect("asked");
