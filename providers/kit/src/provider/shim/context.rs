@@ -268,9 +268,10 @@ pub(super) fn open_kernel<P: KernelProvider>(
             Ok(provider) => {
                 *(*block).provider.get() = Some(Arc::new(provider));
                 let ops = table::<P>();
-                Ctx::from_raw(&raw mut (*context).context)?
-                    .table()
-                    .set(context, &raw const ops);
+                let ctx = Ctx::from_raw(&raw mut (*context).context)?;
+                ctx.table().set(context, &raw const ops);
+                // Objects of the shims are laid out as later generations have them.
+                ctx.private().set_later(later::<P>());
                 Ok(context)
             }
             Err(e) => {
