@@ -14,17 +14,36 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: uroce-stat [PROCESS...]";
+const USAGE: &str = "usage: uroce-stat [PROCESS...]\n\
+    \n\
+    Prints what the queue pairs of uroce have counted, in the processes that have\n\
+    a device of it open, or in those named.\n";
+
+/// The processes to tell of, all if none is named; `None` asks for the usage.
+fn arguments(words: impl Iterator<Item = String>) -> Result<Option<Vec<u32>>, String> {
+    let mut wanted = Vec::new();
+    for word in words {
+        if word == "--help" || word == "-h" {
+            return Ok(None);
+        }
+        let process = word.parse();
+        wanted.push(process.map_err(|_| format!("{word} is no process number"))?);
+    }
+    Ok(Some(wanted))
+}
 
 fn main() -> ExitCode {
-    let mut wanted = Vec::new();
-    for argument in std::env::args().skip(1) {
-        let Ok(process) = argument.parse::<u32>() else {
-            eprintln!("{USAGE}");
+    let wanted = match arguments(std::env::args().skip(1)) {
+        Ok(Some(wanted)) => wanted,
+        Ok(None) => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            eprint!("uroce-stat: {error}\n{USAGE}");
             return ExitCode::from(2);
-        };
-        wanted.push(process);
-    }
+        }
+    };
     match report(&wanted) {
         Ok(text) => match io::stdout().write_all(text.as_bytes()) {
             Ok(()) => ExitCode::SUCCESS,
@@ -116,6 +135,17 @@ mod tests {
         qp 0x00c001 device uroce_lo type RC state RTS packets_sent 4 errors 0\n\
         qp 0x00c002 device uroce_lo type UD state RTS packets_sent 5 errors 1\n\
         qp 0x00c003 device uroce_eth0 type UD state INIT packets_sent 0 errors 0\n";
+
+    #[test]
+    fn the_command_line() {
+        let of = |words: &[&str]| arguments(words.iter().map(|word| (*word).to_owned()));
+        assert_eq!(of(&[]), Ok(Some(vec![])));
+        assert_eq!(of(&["7", "8"]), Ok(Some(vec![7, 8])));
+        assert_eq!(of(&["7", "--help"]), Ok(None));
+        for word in ["x", "-7", "4294967296", "--all"] {
+            assert!(of(&[word]).is_err(), "{word}");
+        }
+    }
 
     #[test]
     fn queue_pairs_add_up_by_device() {

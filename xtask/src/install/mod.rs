@@ -41,9 +41,11 @@ const PROGRAMS: &[&str] = &[
     "ibv_doctor",
     "ibv_rc_pingpong",
     "ibv_srq_pingpong",
+    "ibv_trace",
     "ibv_uc_pingpong",
     "ibv_ud_pingpong",
     "ibv_xsrq_pingpong",
+    "uroce-stat",
 ];
 
 /// A file or link to be, by its path in the installed system.

@@ -145,6 +145,8 @@ fn programs(job: &Path, stock: &Start, ours: &[PathBuf], notes: &mut Notes) -> R
     notes.add("our programs as packaged", verify(UTILS.0))?;
     stock.programs("our programs, Debian's library", DEBIANS[0], notes)?;
     notes.add("our programs: the doctor", doctor())?;
+    notes.add("our programs: the trace reader", trace_reader())?;
+    notes.add("our programs: counters", counters())?;
     apt_install_files(ours.get(..1).unwrap_or_default())?;
     notes.add("apt: all of ours", stock.exchanged(&[0, 2]))?;
     stock.programs("our programs, our library", OURS[0], notes)?;
@@ -159,6 +161,25 @@ fn doctor() -> Result<()> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     if !matches!(output.status.code(), Some(0 | 1)) || !text.contains("\"findings\"") {
         bail!("ibv_doctor --json: {}, {text}", output.status);
+    }
+    Ok(())
+}
+
+/// Whether a file that is no trace is told.
+fn trace_reader() -> Result<()> {
+    let output = Command::new("ibv_trace").arg("/etc/passwd").output()?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.code() != Some(1) || !text.contains("/etc/passwd: ") {
+        bail!("ibv_trace /etc/passwd: {}, {text}", output.status);
+    }
+    Ok(())
+}
+
+/// In this network nobody has a device of uroce, so there is nothing to tell.
+fn counters() -> Result<()> {
+    let text = must(&mut Command::new("uroce-stat"))?;
+    if !text.is_empty() {
+        bail!("uroce-stat: {text}");
     }
     Ok(())
 }
