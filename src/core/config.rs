@@ -13,12 +13,10 @@ pub fn is_on(name: &str) -> bool {
     env::var_os(name).is_some_and(|value| value != "0")
 }
 
-/// A variable that names files or programs to load: not read in a set-user-ID process, where the
-/// caller's environment is not to be trusted.
+/// A variable that names files or programs to load: not read in a process with more rights than
+/// its caller (set-user-ID, file capabilities), whose environment is not to be trusted.
 pub fn trusted(name: &str) -> Option<OsString> {
-    if rustix::process::getuid() != rustix::process::geteuid()
-        || rustix::process::getgid() != rustix::process::getegid()
-    {
+    if kit::sys::privilege::exceeds_caller() {
         return None;
     }
     env::var_os(name)

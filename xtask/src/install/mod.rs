@@ -7,6 +7,8 @@
 
 mod layout;
 mod tree;
+#[cfg(test)]
+mod variables;
 
 use std::{
     fs,

@@ -21,6 +21,7 @@ pub mod other_process;
 pub mod packet;
 pub mod pages;
 pub mod per_process;
+pub mod privilege;
 pub mod pthread;
 #[cfg(any(test, feature = "testing"))]
 pub mod scratch;

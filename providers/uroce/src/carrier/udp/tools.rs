@@ -24,8 +24,7 @@ impl Tools {
     /// # Errors
     /// EINVAL if `UROCE_FAULTS` or `UROCE_CARRIER` cannot be understood; of opening the capture's file.
     pub fn from_environment() -> Result<Self> {
-        use rustix::process::{getegid, geteuid, getgid, getuid};
-        if getuid() != geteuid() || getgid() != getegid() {
+        if kit::sys::privilege::exceeds_caller() {
             return Ok(Self {
                 carrier: Carrier::Udp,
                 ..Self::default()

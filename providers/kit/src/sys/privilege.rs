@@ -1,0 +1,28 @@
+//! Whether this process has rights that whoever started it has not.
+
+use rustix::process::{getegid, geteuid, getgid, getuid};
+
+/// Whether the caller's environment is not to be trusted: the program is set-user-ID or set-group-ID
+/// and still uses that right, or the kernel says that it got rights when it was started
+/// (`AT_SECURE`; file capabilities and security modules count, too). The dynamic linker goes by
+/// the second.
+#[must_use]
+pub fn exceeds_caller() -> bool {
+    let of_another = getuid() != geteuid() || getgid() != getegid();
+    of_another || started_secure()
+}
+
+fn started_secure() -> bool {
+    // SAFETY: looks up a word of the auxiliary vector, whatever its number, and touches nothing else.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    /// Tests are run with the rights of whoever runs them; `c-tests/tests/set_user_id.rs` has the
+    /// other case.
+    #[test]
+    fn a_test_has_no_more_rights_than_its_caller() {
+        assert!(!super::exceeds_caller());
+    }
+}
