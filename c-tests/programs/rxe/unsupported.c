@@ -142,8 +142,9 @@ int main(void)
 	ece_calls(qp);
 	order_calls(qp);
 	out("extension: %s", verbs_get_ctx(context) ? "there" : "missing");
-	out("wide enough: %s",
-	    verbs_get_ctx(context)->sz >= sizeof(struct verbs_context) ? "yes" : "no");
+	/* A member that the structure has had since version 44: headers grow in front of it. */
+	out("wide enough: %s", verbs_get_ctx(context)->sz >= sizeof(struct verbs_context) -
+				   offsetof(struct verbs_context, query_port) ? "yes" : "no");
 	RC(ibv_destroy_srq(srq));
 	RC(ibv_destroy_qp(qp));
 	RC(ibv_destroy_cq(cq));

@@ -180,7 +180,7 @@ static inline void two_connect(struct two *t, struct ibv_qp *qp, uint32_t peer)
 	struct ibv_qp_attr rtr = two_rtr_attr(t, peer);
 	struct ibv_qp_attr rts = {
 		.qp_state = IBV_QPS_RTS,
-		.timeout = 8,
+		.timeout = 14,
 		.retry_cnt = 1,
 		.rnr_retry = 1,
 		.max_rd_atomic = 1,
