@@ -209,6 +209,48 @@ pub(super) fn import<P: Provider + Edges>(
     made
 }
 
+/// Lays out the block of a context that has no provider yet. It holds its device, and owns the
+/// descriptor that `command` answers, which is asked last.
+///
+/// # Errors
+/// ENOMEM.
+fn lay<P: Provider>(
+    device: DeviceRef<'_>,
+    driver: u32,
+    exports: Arc<Exports<P>>,
+    command: impl FnOnce() -> OwnedFd,
+) -> Result<*mut Context<P>> {
+    let block = memory::zeroed(size_of::<Context<P>>())?.cast::<Context<P>>();
+    // SAFETY: the block is new, large enough and zeroed; each of its members is made ready once,
+    // before anybody else knows it.
+    unsafe {
+        let context = block.cast::<verbs_context>();
+        Ctx::init(context, device, Some(command()), driver);
+        hold(device);
+        addr_of_mut!((*block).uses).write(Uses::new());
+        addr_of_mut!((*block).provider).write(UnsafeCell::new(None));
+        addr_of_mut!((*block).exports).write(exports);
+        addr_of_mut!((*block).left).write(Left::new());
+        // Objects of the shims are laid out as later generations have them.
+        let ctx = Ctx::from_raw(&raw mut (*context).context)?;
+        ctx.private().set_later(later::<P>());
+    }
+    Ok(block)
+}
+
+/// Frees the block of a context that is closed.
+///
+/// # Safety
+/// [`lay`] made it, it is closed, and nobody uses it any more.
+unsafe fn clear<P: Provider>(block: *mut Context<P>) {
+    // SAFETY: vouched for by the caller; members that own something are dropped once.
+    unsafe {
+        drop(addr_of_mut!((*block).exports).read());
+        drop(addr_of_mut!((*block).left).read());
+        memory::free(block.cast());
+    }
+}
+
 /// Makes a context; `command` answers the number of the descriptor that it is to own, and is the
 /// last that is asked.
 fn make<P: Provider + Edges>(
@@ -219,26 +261,20 @@ fn make<P: Provider + Edges>(
 ) -> Result<*mut verbs_context> {
     let Opened { provider, async_fd } = opened;
     let vectors = c_int::try_from(provider.comp_vectors()).map_err(|_| Errno::OVERFLOW)?;
-    let block = memory::zeroed(size_of::<Context<P>>())?.cast::<Context<P>>();
-    let provider = Arc::new(provider);
     let ops = import::with_imports::<P>(table::<P>());
-    // SAFETY: the block is new, large enough and zeroed; each of its members is made ready once,
-    // before anybody else knows it.
+    // SAFETY: whoever calls lets go of the descriptor.
+    let block = lay::<P>(device, NO_DRIVER, exports, || unsafe {
+        OwnedFd::from_raw_fd(command())
+    })?;
+    let provider = Arc::new(provider);
+    // SAFETY: the block was just laid out, and nobody else knows it.
     unsafe {
         let context = block.cast::<verbs_context>();
-        // Whoever calls lets go of it.
-        let command = OwnedFd::from_raw_fd(command());
-        Ctx::init(context, device, Some(command), NO_DRIVER);
-        hold(device);
-        addr_of_mut!((*block).uses).write(Uses::new());
-        addr_of_mut!((*block).provider).write(UnsafeCell::new(Some(Arc::clone(&provider))));
-        addr_of_mut!((*block).exports).write(exports);
-        addr_of_mut!((*block).left).write(Left::new());
+        *(*block).provider.get() = Some(Arc::clone(&provider));
         (*context).context.num_comp_vectors = vectors;
         let ctx = Ctx::from_raw(&raw mut (*context).context)?;
         ctx.private().set_verbs(context, &raw const ops);
         ctx.set_async_fd(async_fd);
-        ctx.private().set_later(later::<P>());
         ctx.private().set_edges(provider);
         Ok(context)
     }
@@ -252,33 +288,22 @@ pub(super) fn open_kernel<P: KernelProvider>(
     device: DeviceRef<'_>,
     cmd_fd: OwnedFd,
 ) -> Result<*mut verbs_context> {
-    let block = memory::zeroed(size_of::<Context<P>>())?.cast::<Context<P>>();
-    // SAFETY: the block is new, large enough and zeroed; each of its members is made ready once,
-    // before anybody else knows it, and what was made ready is undone before it is freed.
+    let block = lay::<P>(device, P::DRIVER, Arc::default(), || cmd_fd)?;
+    let context = block.cast::<verbs_context>();
+    // SAFETY: the block was just laid out, and nobody else knows it; what was made ready is undone
+    // before it is freed.
     unsafe {
-        let context = block.cast::<verbs_context>();
-        Ctx::init(context, device, Some(cmd_fd), P::DRIVER);
-        hold(device);
-        addr_of_mut!((*block).uses).write(Uses::new());
-        addr_of_mut!((*block).provider).write(UnsafeCell::new(None));
-        addr_of_mut!((*block).exports).write(Arc::default());
-        addr_of_mut!((*block).left).write(Left::new());
-        let opened = Ctx::from_raw(&raw mut (*context).context).and_then(begin::<P>);
-        match opened {
+        let ctx = Ctx::from_raw(&raw mut (*context).context)?;
+        match begin::<P>(ctx) {
             Ok(provider) => {
                 *(*block).provider.get() = Some(Arc::new(provider));
                 let ops = table::<P>();
-                let ctx = Ctx::from_raw(&raw mut (*context).context)?;
                 ctx.table().set(context, &raw const ops);
-                // Objects of the shims are laid out as later generations have them.
-                ctx.private().set_later(later::<P>());
                 Ok(context)
             }
             Err(e) => {
                 Ctx::uninit(context);
-                drop(addr_of_mut!((*block).exports).read());
-                drop(addr_of_mut!((*block).left).read());
-                memory::free(block.cast());
+                clear(block);
                 release(device);
                 Err(e)
             }
@@ -327,10 +352,7 @@ pub(super) unsafe extern "C" fn free_context<P: Provider>(raw: *mut ibv_context)
         Table::new().show(verbs);
         context.left.sweep();
         if !context.uses.any() {
-            let block = verbs.cast::<Context<P>>();
-            drop(addr_of_mut!((*block).exports).read());
-            drop(addr_of_mut!((*block).left).read());
-            memory::free(verbs.cast());
+            clear(verbs.cast::<Context<P>>());
         }
         if let Ok(device) = device {
             release(device);
