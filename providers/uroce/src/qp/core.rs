@@ -12,15 +12,14 @@ use super::multicast::Groups;
 use super::onesided::{MOST_BYTES, Recent};
 use super::requests::Posting;
 use crate::address::Addresses;
+use crate::carrier::shm;
 use crate::carrier::udp::Path;
-use crate::carrier::udp::slot::INDEX_BITS;
-use crate::carrier::{Sender, shm};
 use crate::channel::Records;
 use crate::context::Context;
 use crate::cq::Cq;
 use crate::device::Port;
 use crate::memory::{Binding, Keys, Mw, PdId, Peer};
-use crate::node::{Account, Endpoint, Incoming, Messages, Node};
+use crate::node::Node;
 use crate::receive::{ReceiveQueue, Srq};
 use crate::xrcd::Xrcd;
 use crate::{address, clock, limits};
@@ -33,8 +32,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use uroce_engine::host::{Fault, NoReceive};
-use uroce_engine::outgoing::{Outgoing, Payload};
-use uroce_engine::qp::{Arrival, Config, Mask, QueuePair, Refused, Service, State};
+use uroce_engine::qp::{Config, Mask, QueuePair, Refused, Service, State};
 use uroce_engine::timer::Time;
 use uroce_engine::work::{Completion, Receive, Request, WorkRequest};
 
@@ -72,7 +70,7 @@ pub struct Core {
     pub number: u32,
     /// The protection domain.
     pub pd: PdId,
-    parts: Parts,
+    pub(super) parts: Parts,
     /// Its own receive queue.
     receives: Option<ReceiveQueue>,
     /// The names by which applications know it in events: more than one for an XRC target that was
@@ -83,7 +81,7 @@ pub struct Core {
     overran: AtomicBool,
     /// Multicast groups it is attached to.
     pub(super) groups: Mutex<Groups>,
-    inner: Mutex<Inner>,
+    pub(super) inner: Mutex<Inner>,
 }
 
 pub(super) struct Inner {
@@ -91,12 +89,12 @@ pub(super) struct Inner {
     pub(super) binds: Binds,
     pub(super) bypass: Bypass,
     /// Whose ring had no room for a packet.
-    clogged: Option<Arc<shm::Peer>>,
+    pub(super) clogged: Option<Arc<shm::Peer>>,
     pub(super) counting: Counting,
     /// The address vector, as it was given.
     av: Option<ibv_ah_attr>,
     /// Where the connected peer is.
-    path: Option<Path>,
+    pub(super) path: Option<Path>,
     /// Its process, if it can be reached by shared memory.
     pub(super) peer: Option<Arc<shm::Peer>>,
     /// The same process, if its memory can be used from here.
@@ -110,7 +108,7 @@ pub(super) struct Inner {
     /// The queue pair goes: nothing is shown any more.
     pub(super) closing: bool,
     /// The protection domain of the latest request: an XRC target has none of its own.
-    domain: PdId,
+    pub(super) domain: PdId,
 }
 
 impl Inner {
@@ -119,7 +117,11 @@ impl Inner {
         self.engine.outstanding() + self.bypass.outstanding()
     }
 
-    fn split<'a>(&'a mut self, core: &'a Core, now: Time) -> (&'a mut QueuePair, Surroundings<'a>) {
+    pub(super) fn split<'a>(
+        &'a mut self,
+        core: &'a Core,
+        now: Time,
+    ) -> (&'a mut QueuePair, Surroundings<'a>) {
         let host = Surroundings {
             core,
             binds: &mut self.binds,
@@ -132,7 +134,7 @@ impl Inner {
 
     /// After calls of the engine: a completion queue that had no room takes its queue pairs with it
     /// (IBTA volume 1, 10.2.6.2).
-    fn follow(&mut self, core: &Core, now: Time) {
+    pub(super) fn follow(&mut self, core: &Core, now: Time) {
         if core.overran.swap(false, Ordering::Relaxed) {
             let (engine, mut host) = self.split(core, now);
             engine.fatal(&mut host);
@@ -221,7 +223,10 @@ impl Core {
     }
 
     /// Calls the engine, with its surroundings.
-    fn with<T>(&self, call: impl FnOnce(&mut QueuePair, &mut Surroundings<'_>) -> T) -> T {
+    pub(super) fn with<T>(
+        &self,
+        call: impl FnOnce(&mut QueuePair, &mut Surroundings<'_>) -> T,
+    ) -> T {
         let now = clock::now();
         let mut inner = self.inner.lock();
         let (engine, mut host) = inner.split(self, now);
@@ -231,7 +236,7 @@ impl Core {
     }
 
     /// What [`Inner::follow`] does, without asking for the time where there is nothing to do.
-    fn mind_overrun(&self, inner: &mut Inner) {
+    pub(super) fn mind_overrun(&self, inner: &mut Inner) {
         if self.overran.load(Ordering::Relaxed) {
             inner.follow(self, clock::now());
         }
@@ -539,7 +544,7 @@ impl Core {
         srq.take().ok_or(NoReceive::Empty)
     }
 
-    fn shared(&self, number: u32) -> Option<Arc<Srq>> {
+    pub(super) fn shared(&self, number: u32) -> Option<Arc<Srq>> {
         self.parts.xrcd.as_ref()?.srq(number)
     }
 
@@ -640,178 +645,11 @@ impl Core {
     pub fn is_named(&self) -> bool {
         !self.tokens.lock().is_empty()
     }
-
-    /// Whether packets from this address are the connected peer's.
-    fn is_from_peer(&self, path: Option<&Path>, incoming: &Incoming<'_>) -> bool {
-        if self.parts.service == Service::Ud {
-            return self.parts.port.has(incoming.destination) || incoming.multicast;
-        }
-        path.is_some_and(|path| path.destination == incoming.source)
-    }
 }
 
 fn errno(refused: Refused) -> Errno {
     match refused {
         Refused::Invalid => Errno::INVAL,
         Refused::Full => Errno::NOMEM,
-    }
-}
-
-impl Endpoint for Core {
-    fn receive(&self, now: Time, incoming: &Incoming<'_>) {
-        let inner = &mut *self.inner.lock();
-        if !self.is_from_peer(inner.path.as_ref(), incoming) {
-            return;
-        }
-        let grh = (self.parts.service == Service::Ud).then(|| incoming.grh());
-        let arrival = Arrival {
-            packet: &incoming.packet,
-            grh: grh.as_ref(),
-        };
-        let srqn = incoming.packet.headers.xrceth.map(|header| header.srqn);
-        if let Some(srq) = srqn.and_then(|number| self.shared(number)) {
-            inner.domain = srq.pd();
-        }
-        let (engine, mut host) = inner.split(self, now);
-        engine.receive(now, &arrival, &mut host);
-        inner.follow(self, now);
-    }
-
-    fn transmit(&self, now: Time, out: &mut Sender<'_>) {
-        let mut inner = self.inner.lock();
-        let inner = &mut *inner;
-        if let Some(peer) = inner.clogged.take()
-            && peer.waits(self.number & INDEX)
-        {
-            inner.clogged = Some(peer);
-            return;
-        }
-        let (peer, domain) = (inner.path, inner.domain);
-        let (engine, mut host) = inner.split(self, now);
-        let mut clogged = None;
-        while clogged.is_none() && !out.is_full() {
-            let Some(outgoing) = engine.transmit(now, &mut host) else {
-                break;
-            };
-            let origin = outgoing.origin;
-            if self.send(&outgoing, peer.as_ref(), domain, out).is_err() {
-                engine.gather_failed(origin, &mut host);
-            }
-            // Called again when there is room.
-            clogged = out
-                .take_clogged()
-                .filter(|peer| peer.waits(self.number & INDEX));
-        }
-        inner.follow(self, now);
-        inner.clogged = clogged;
-    }
-
-    fn used(&self, _now: Time) {
-        self.with(|engine, host| engine.used(host));
-    }
-
-    fn on_time(&self, now: Time) {
-        self.with(|engine, host| engine.on_time(now, host));
-    }
-
-    fn deadline(&self) -> Option<Time> {
-        self.inner.lock().engine.deadline()
-    }
-
-    fn messages(&self, messages: &mut Messages<'_>) {
-        let inner = &mut *self.inner.lock();
-        self.take_past(inner, messages);
-        self.mind_overrun(inner);
-    }
-
-    fn settled(&self, peer: &shm::Peer, fate: shm::Fate) -> bool {
-        let inner = &mut *self.inner.lock();
-        if !inner.peer.as_ref().is_some_and(|known| known.is(peer)) {
-            return false;
-        }
-        let sends = self.settle(inner, fate);
-        self.mind_overrun(inner);
-        sends
-    }
-
-    fn stalled(&self, peer: &shm::Peer, nanos: u64) {
-        let inner = &mut *self.inner.lock();
-        if inner.peer.as_ref().is_some_and(|known| known.is(peer))
-            && self.stalled_past(inner, nanos)
-        {
-            let now = clock::now();
-            let (engine, mut host) = inner.split(self, now);
-            if engine.config().service == Service::Rc {
-                engine.fail_past(&mut host);
-            }
-            inner.follow(self, now);
-        }
-    }
-
-    fn account(&self) -> Option<Account> {
-        let inner = self.inner.lock();
-        Some(Account {
-            kind: attributes::name_of_service(self.parts.service),
-            state: attributes::name_of_state(inner.engine.state()),
-            device: self.parts.port.name().to_owned(),
-            counters: *inner.engine.counters(),
-        })
-    }
-}
-
-/// The index in a QP number.
-const INDEX: u32 = (1 << INDEX_BITS) - 1;
-
-impl Core {
-    /// Hands a packet over. One that has nowhere to go is dropped, as a network would.
-    fn send(
-        &self,
-        outgoing: &Outgoing<'_>,
-        peer: Option<&Path>,
-        domain: PdId,
-        out: &mut Sender<'_>,
-    ) -> std::result::Result<(), Fault> {
-        let path = match outgoing.address {
-            Some(name) => self.parts.addresses.path(name),
-            None => peer.copied(),
-        };
-        let Some(path) = path else {
-            return Ok(());
-        };
-        let length = usize::try_from(outgoing.payload.length()).map_err(|_| Fault)?;
-        out.push(&path, &outgoing.headers, length, |room| {
-            self.gather(&outgoing.payload, domain, room)
-        })
-    }
-
-    fn gather(
-        &self,
-        payload: &Payload<'_>,
-        domain: PdId,
-        room: &mut [u8],
-    ) -> std::result::Result<(), Fault> {
-        match *payload {
-            Payload::Bytes(bytes) => {
-                room.copy_from_slice(bytes);
-                Ok(())
-            }
-            Payload::Local(pieces) => {
-                let mut rest = room;
-                for piece in pieces {
-                    let length = usize::try_from(piece.length).map_err(|_| Fault)?;
-                    let (now, later) = rest.split_at_mut_checked(length).ok_or(Fault)?;
-                    self.keys().gather(domain, piece, now)?;
-                    rest = later;
-                }
-                Ok(())
-            }
-            Payload::Remote { rkey, address, .. } => {
-                let peer = Peer {
-                    pd: domain,
-                    qpn: self.number,
-                };
-                self.keys().read(peer, rkey, address, room)
-            }
-        }
     }
 }

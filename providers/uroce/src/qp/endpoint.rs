@@ -1,0 +1,181 @@
+//! A queue pair as the node sees it: packets that come in for it, and those that it has to send.
+
+use super::attributes;
+use super::core::Core;
+use crate::carrier::udp::Path;
+use crate::carrier::udp::slot::INDEX_BITS;
+use crate::carrier::{Sender, shm};
+use crate::clock;
+use crate::memory::{PdId, Peer};
+use crate::node::{Account, Endpoint, Incoming, Messages};
+use uroce_engine::host::Fault;
+use uroce_engine::outgoing::{Outgoing, Payload};
+use uroce_engine::qp::{Arrival, Service};
+use uroce_engine::timer::Time;
+
+impl Endpoint for Core {
+    fn receive(&self, now: Time, incoming: &Incoming<'_>) {
+        let inner = &mut *self.inner.lock();
+        if !self.is_from_peer(inner.path.as_ref(), incoming) {
+            return;
+        }
+        let grh = (self.parts.service == Service::Ud).then(|| incoming.grh());
+        let arrival = Arrival {
+            packet: &incoming.packet,
+            grh: grh.as_ref(),
+        };
+        let srqn = incoming.packet.headers.xrceth.map(|header| header.srqn);
+        if let Some(srq) = srqn.and_then(|number| self.shared(number)) {
+            inner.domain = srq.pd();
+        }
+        let (engine, mut host) = inner.split(self, now);
+        engine.receive(now, &arrival, &mut host);
+        inner.follow(self, now);
+    }
+
+    fn transmit(&self, now: Time, out: &mut Sender<'_>) {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        if let Some(peer) = inner.clogged.take()
+            && peer.waits(self.number & INDEX)
+        {
+            inner.clogged = Some(peer);
+            return;
+        }
+        let (peer, domain) = (inner.path, inner.domain);
+        let (engine, mut host) = inner.split(self, now);
+        let mut clogged = None;
+        while clogged.is_none() && !out.is_full() {
+            let Some(outgoing) = engine.transmit(now, &mut host) else {
+                break;
+            };
+            let origin = outgoing.origin;
+            if self.send(&outgoing, peer.as_ref(), domain, out).is_err() {
+                engine.gather_failed(origin, &mut host);
+            }
+            // Called again when there is room.
+            clogged = out
+                .take_clogged()
+                .filter(|peer| peer.waits(self.number & INDEX));
+        }
+        inner.follow(self, now);
+        inner.clogged = clogged;
+    }
+
+    fn used(&self, _now: Time) {
+        self.with(|engine, host| engine.used(host));
+    }
+
+    fn on_time(&self, now: Time) {
+        self.with(|engine, host| engine.on_time(now, host));
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.inner.lock().engine.deadline()
+    }
+
+    fn messages(&self, messages: &mut Messages<'_>) {
+        let inner = &mut *self.inner.lock();
+        self.take_past(inner, messages);
+        self.mind_overrun(inner);
+    }
+
+    fn settled(&self, peer: &shm::Peer, fate: shm::Fate) -> bool {
+        let inner = &mut *self.inner.lock();
+        if !inner.peer.as_ref().is_some_and(|known| known.is(peer)) {
+            return false;
+        }
+        let sends = self.settle(inner, fate);
+        self.mind_overrun(inner);
+        sends
+    }
+
+    fn stalled(&self, peer: &shm::Peer, nanos: u64) {
+        let inner = &mut *self.inner.lock();
+        if inner.peer.as_ref().is_some_and(|known| known.is(peer))
+            && self.stalled_past(inner, nanos)
+        {
+            let now = clock::now();
+            let (engine, mut host) = inner.split(self, now);
+            if engine.config().service == Service::Rc {
+                engine.fail_past(&mut host);
+            }
+            inner.follow(self, now);
+        }
+    }
+
+    fn account(&self) -> Option<Account> {
+        let inner = self.inner.lock();
+        Some(Account {
+            kind: attributes::name_of_service(self.parts.service),
+            state: attributes::name_of_state(inner.engine.state()),
+            device: self.parts.port.name().to_owned(),
+            counters: *inner.engine.counters(),
+        })
+    }
+}
+
+/// The index in a QP number.
+const INDEX: u32 = (1 << INDEX_BITS) - 1;
+
+impl Core {
+    /// Whether packets from this address are the connected peer's.
+    fn is_from_peer(&self, path: Option<&Path>, incoming: &Incoming<'_>) -> bool {
+        if self.parts.service == Service::Ud {
+            return self.parts.port.has(incoming.destination) || incoming.multicast;
+        }
+        path.is_some_and(|path| path.destination == incoming.source)
+    }
+
+    /// Hands a packet over. One that has nowhere to go is dropped, as a network would.
+    fn send(
+        &self,
+        outgoing: &Outgoing<'_>,
+        peer: Option<&Path>,
+        domain: PdId,
+        out: &mut Sender<'_>,
+    ) -> std::result::Result<(), Fault> {
+        let path = match outgoing.address {
+            Some(name) => self.parts.addresses.path(name),
+            None => peer.copied(),
+        };
+        let Some(path) = path else {
+            return Ok(());
+        };
+        let length = usize::try_from(outgoing.payload.length()).map_err(|_| Fault)?;
+        out.push(&path, &outgoing.headers, length, |room| {
+            self.gather(&outgoing.payload, domain, room)
+        })
+    }
+
+    fn gather(
+        &self,
+        payload: &Payload<'_>,
+        domain: PdId,
+        room: &mut [u8],
+    ) -> std::result::Result<(), Fault> {
+        match *payload {
+            Payload::Bytes(bytes) => {
+                room.copy_from_slice(bytes);
+                Ok(())
+            }
+            Payload::Local(pieces) => {
+                let mut rest = room;
+                for piece in pieces {
+                    let length = usize::try_from(piece.length).map_err(|_| Fault)?;
+                    let (now, later) = rest.split_at_mut_checked(length).ok_or(Fault)?;
+                    self.keys().gather(domain, piece, now)?;
+                    rest = later;
+                }
+                Ok(())
+            }
+            Payload::Remote { rkey, address, .. } => {
+                let peer = Peer {
+                    pd: domain,
+                    qpn: self.number,
+                };
+                self.keys().read(peer, rkey, address, room)
+            }
+        }
+    }
+}
