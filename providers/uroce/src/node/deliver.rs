@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::endpoint::Incoming;
-use super::habits::{Habits, Manner};
+use super::habits::{Habits, Manner, Run};
 use super::rings::{Lazy, Rings};
 use super::round::Round;
 use crate::carrier::udp::capture::Record;
@@ -170,7 +170,7 @@ fn destination(datagram: &[u8]) -> Option<u32> {
 fn sort(core: &Core, round: &mut Round<'_>, run: &Received<'_>, hand_on: bool) -> bool {
     let mut ours = false;
     let mut rest = run.data;
-    let mut guess = 0;
+    let mut looked = Run::default();
     while let Some(qpn) = destination(rest) {
         let foreign = core.index(qpn).is_none() && !run.destination.is_multicast();
         let same = |datagram: &[u8]| match destination(datagram) {
@@ -184,7 +184,7 @@ fn sort(core: &Core, round: &mut Round<'_>, run: &Received<'_>, hand_on: bool) -
         };
         let part = Received { data: mine, ..*run };
         if !foreign {
-            ours |= hand_over(core, round, &part, qpn, &mut guess);
+            ours |= hand_over(core, round, &part, qpn, &mut looked);
         } else if hand_on {
             pass_on(core, &part, qpn);
         }
@@ -226,21 +226,20 @@ fn hand_on(core: &Core, to: u16, part: &Received<'_>) {
 }
 
 /// Hands packets to one queue pair of this process, or to a group, and answers whether it could.
-/// `guess` is the identification that the first probably has, and then the next.
 fn hand_over(
     core: &Core,
     round: &mut Round<'_>,
     part: &Received<'_>,
     qpn: u32,
-    guess: &mut u16,
+    looked: &mut Run,
 ) -> bool {
     let mut whole = Vec::with_capacity(part.data.len() / part.segment.max(1) + 1);
     for datagram in part.data.chunks(part.segment) {
-        let Some(identification) = check(&core.habits, part, datagram, *guess) else {
-            *guess = guess.wrapping_add(1);
+        let Some(identification) = check(&core.habits, part, datagram, looked) else {
+            looked.guess = looked.guess.wrapping_add(1);
             continue;
         };
-        *guess = identification.wrapping_add(1);
+        looked.guess = identification.wrapping_add(1);
         if let Some(capture) = &core.ways.tools().capture {
             capture.add(&Record {
                 source: part.source,
@@ -275,7 +274,7 @@ fn hand_over(
 }
 
 /// The identification with which a packet's ICRC is right, if its sender may number packets so.
-fn check(habits: &Habits, part: &Received<'_>, datagram: &[u8], guess: u16) -> Option<u16> {
+fn check(habits: &Habits, part: &Received<'_>, datagram: &[u8], looked: &mut Run) -> Option<u16> {
     let route = |network| Route {
         network,
         source_port: part.port,
@@ -297,11 +296,13 @@ fn check(habits: &Habits, part: &Received<'_>, datagram: &[u8], guess: u16) -> O
         let network = Network::V4 {
             source: source.octets(),
             destination: destination.octets(),
-            identification: guess,
+            identification: looked.guess,
             dont_fragment,
         };
         Some((icrc::identify(&route(network), datagram)?, dont_fragment))
     })?;
     let manner = Manner::of(identification, dont_fragment);
-    habits.admit(source, manner).then_some(identification)
+    looked
+        .admits(habits, source, manner)
+        .then_some(identification)
 }

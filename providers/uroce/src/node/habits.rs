@@ -45,6 +45,38 @@ impl Manner {
     }
 }
 
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is of another manner than its sender's.
+    Refused,
+    /// It is to be believed, and something was learned.
+    Learned,
+    /// It is to be believed, and so is the next of this manner, with nothing left to learn.
+    Sure,
+}
+
+/// What was found while the packets of one run were looked at, all from one sender.
+#[derive(Default)]
+pub(super) struct Run {
+    /// The identification that the next packet probably has.
+    pub guess: u16,
+    /// The manner that need not be asked for again.
+    sure: Option<Manner>,
+}
+
+impl Run {
+    /// As [`Habits::admit`], asking once a run where there is nothing to learn.
+    pub fn admits(&mut self, habits: &Habits, source: Ipv4Addr, manner: Manner) -> bool {
+        if self.sure == Some(manner) {
+            return true;
+        }
+        let verdict = habits.admit(source, manner);
+        self.sure = (verdict == Verdict::Sure).then_some(manner);
+        verdict != Verdict::Refused
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Habit {
     manner: Manner,
@@ -60,7 +92,7 @@ pub(super) struct Habits(Mutex<HashMap<Ipv4Addr, Habit>>);
 
 impl Habits {
     /// Whether a packet of this manner, its ICRC right, is to be believed; learns from it.
-    pub fn admit(&self, source: Ipv4Addr, manner: Manner) -> bool {
+    pub fn admit(&self, source: Ipv4Addr, manner: Manner) -> Verdict {
         let mut habits = self.0.lock();
         if habits.len() == MOST && !habits.contains_key(&source) {
             habits.clear();
@@ -74,14 +106,17 @@ impl Habits {
         if habit.manner.admits(manner) {
             habit.seen = (habit.seen + 1).min(SURE);
             habit.strange = 0;
-            return true;
+            return match habit.seen {
+                SURE => Verdict::Sure,
+                _ => Verdict::Learned,
+            };
         }
         habit.strange += 1;
         if habit.seen == SURE && habit.strange < SURE {
-            return false;
+            return Verdict::Refused;
         }
         *habit = Habit { seen: 1, ..new };
-        true
+        Verdict::Learned
     }
 }
 
@@ -91,6 +126,10 @@ mod tests {
 
     const SENDER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
+    fn admits(habits: &Habits, source: Ipv4Addr, manner: Manner) -> bool {
+        habits.admit(source, manner) != Verdict::Refused
+    }
+
     fn free(dont_fragment: bool) -> Manner {
         Manner::of(40_000, dont_fragment)
     }
@@ -99,31 +138,43 @@ mod tests {
     fn single_strangers_are_refused() {
         let habits = Habits::default();
         for _ in 0..3 {
-            assert!(habits.admit(SENDER, Manner::of(5, true)));
+            assert!(admits(&habits, SENDER, Manner::of(5, true)));
         }
         for _ in 0..100 {
-            assert!(!habits.admit(SENDER, free(true)));
-            assert!(!habits.admit(SENDER, free(false)));
-            assert!(habits.admit(SENDER, Manner::of(0, true)));
+            assert!(!admits(&habits, SENDER, free(true)));
+            assert!(!admits(&habits, SENDER, free(false)));
+            assert!(admits(&habits, SENDER, Manner::of(0, true)));
         }
+    }
+
+    #[test]
+    fn a_run_asks_until_there_is_nothing_to_learn() {
+        let (habits, counted) = (Habits::default(), Manner::of(5, true));
+        let mut run = Run::default();
+        for _ in 0..100 {
+            assert!(run.admits(&habits, SENDER, counted));
+        }
+        assert!(!run.admits(&habits, SENDER, free(true)));
+        assert!(run.admits(&habits, SENDER, counted));
+        assert!(!run.admits(&habits, SENDER, free(true)));
     }
 
     #[test]
     fn a_free_number_may_be_a_small_one() {
         let habits = Habits::default();
         for identification in [40_000, 3, 50_000, 0, 63, 64] {
-            assert!(habits.admit(SENDER, Manner::of(identification, true)));
+            assert!(admits(&habits, SENDER, Manner::of(identification, true)));
         }
-        assert!(!habits.admit(SENDER, free(false)));
+        assert!(!admits(&habits, SENDER, free(false)));
     }
 
     #[test]
     fn a_sender_may_become_another() {
         let habits = Habits::default();
         for _ in 0..10 {
-            assert!(habits.admit(SENDER, Manner::Counted));
+            assert!(admits(&habits, SENDER, Manner::Counted));
         }
-        let answers = [(); 4].map(|()| habits.admit(SENDER, free(false)));
+        let answers = [(); 4].map(|()| admits(&habits, SENDER, free(false)));
         assert_eq!(answers, [false, false, true, true]);
     }
 
@@ -131,7 +182,11 @@ mod tests {
     fn many_senders_are_learned_anew() {
         let habits = Habits::default();
         for number in 0..10_000 {
-            assert!(habits.admit(Ipv4Addr::from_bits(number), Manner::Counted));
+            assert!(admits(
+                &habits,
+                Ipv4Addr::from_bits(number),
+                Manner::Counted
+            ));
         }
         assert!(habits.0.lock().len() <= MOST);
     }
