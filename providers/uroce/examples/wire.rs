@@ -22,7 +22,9 @@ mod end;
 
 mod api {
     pub use uroce::carrier::Sender;
+    pub use uroce::carrier::shm::Peer;
     pub use uroce::carrier::udp::Path;
+    pub use uroce::carrier::udp::slot::INDEX_BITS;
     pub use uroce::node::{Endpoint, Incoming, Node};
 }
 

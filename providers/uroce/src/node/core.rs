@@ -19,6 +19,7 @@ use kit::sys::per_process::PerProcess;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::SeqCst};
+use std::time::Instant;
 use uroce_engine::timer::Time;
 
 /// Outboxes kept for the next sender.
@@ -56,6 +57,8 @@ pub(super) struct Core {
     held_until: AtomicU64,
     /// The slot whose process took nothing of what was handed on last; 0 for none.
     pub stuck: AtomicU16,
+    /// When a queue pair that goes last waited for its peer in vain.
+    pub in_vain: Mutex<Option<Instant>>,
 }
 
 /// What the timers know the bad network by; no queue pair's index.
@@ -100,6 +103,7 @@ impl Core {
             outboxes: Mutex::new(Vec::new()),
             held_until: AtomicU64::new(NEVER),
             stuck: AtomicU16::new(0),
+            in_vain: Mutex::new(None),
         })
     }
 

@@ -30,6 +30,11 @@ pub trait Endpoint: Send + Sync {
     /// Hands packets to `out` until there are none or `out.is_full()`; called again later if it was.
     fn transmit(&self, now: Time, out: &mut Sender<'_>);
 
+    /// Whether it has something to transmit that a peer's ring had no room for.
+    fn waits_for_room(&self) -> bool {
+        false
+    }
+
     /// Acts on the deadline, if it has passed. Called late or without need, it does no harm.
     fn on_time(&self, now: Time);
 

@@ -14,6 +14,7 @@ mod habits;
 mod helper;
 mod messages;
 mod news;
+mod parting;
 mod peers;
 mod rings;
 mod round;
@@ -113,8 +114,7 @@ impl Node {
         }
     }
 
-    /// Takes a queue pair's number away, with its memberships. What it has to send now is sent: the
-    /// peer waits for the acknowledgement of what was completed last. When this returns no call to the
+    /// Takes a queue pair's number away, with its memberships, after [`Node::see_off`]. When this returns no call to the
     /// endpoint is running or comes. Not to be called from inside such a call, or with a lock held
     /// that one waits for.
     pub fn detach(&self, qpn: u32) {
@@ -125,7 +125,7 @@ impl Node {
         let Some(index) = self.core.index(qpn) else {
             return;
         };
-        self.core.send_out(index);
+        self.core.see_off(index);
         let endpoint = self.core.table.take(index);
         if endpoint.is_some() {
             self.core.table.release(index);
@@ -139,6 +139,17 @@ impl Node {
             && let Some(index) = self.core.index(qpn)
         {
             self.core.post(index, clock::now());
+        }
+    }
+
+    /// Sends what a queue pair has to send now, and waits a moment for room if there is none: the peer
+    /// waits for the acknowledgement of what was completed last. What has come by shared memory is
+    /// taken in before. Not to be called where [`Node::detach`] may not be.
+    pub fn see_off(&self, qpn: u32) {
+        if self.core.here().is_ok()
+            && let Some(index) = self.core.index(qpn)
+        {
+            self.core.see_off(index);
         }
     }
 

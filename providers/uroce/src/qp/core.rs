@@ -266,7 +266,7 @@ impl Core {
         }
         // A peer's request that has completed here is answered, whatever comes now.
         if matches!(modify.state, Some(State::Reset | State::Error)) {
-            self.parts.node.post(self.number);
+            self.parts.node.see_off(self.number);
         }
         let path = if modify.mask.has(Mask::AV) {
             Some(address::path(&self.parts.port, &attr.ah_attr)?)

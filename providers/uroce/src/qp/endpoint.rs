@@ -62,6 +62,12 @@ impl Endpoint for Core {
         inner.clogged = clogged;
     }
 
+    fn waits_for_room(&self) -> bool {
+        let inner = self.inner.lock();
+        let clogged = inner.clogged.as_ref();
+        clogged.is_some_and(|peer| peer.waits(self.number & INDEX))
+    }
+
     fn used(&self, _now: Time) {
         self.with(|engine, host| engine.used(host));
     }

@@ -1,6 +1,6 @@
 //! A queue pair of the engine with a simulated host, as an endpoint of a node.
 
-use super::api::{Endpoint, Incoming, Node, Path, Sender};
+use super::api::{Endpoint, INDEX_BITS, Incoming, Node, Path, Peer, Sender};
 use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,6 +16,8 @@ pub struct Inner {
     pub qp: QueuePair,
     pub host: SimHost,
     pub path: Path,
+    /// Whose ring had no room for a packet.
+    pub clogged: Option<Arc<Peer>>,
 }
 
 pub struct End {
@@ -69,8 +71,15 @@ impl Endpoint for End {
     }
 
     fn transmit(&self, now: Time, out: &mut Sender<'_>) {
-        let Inner { qp, host, path } = &mut *self.inner.lock();
-        while !out.is_full() {
+        let Inner {
+            qp,
+            host,
+            path,
+            clogged,
+        } = &mut *self.inner.lock();
+        let waits = |peer: &Arc<Peer>| peer.waits(self.number & ((1 << INDEX_BITS) - 1));
+        *clogged = clogged.take().filter(waits);
+        while clogged.is_none() && !out.is_full() {
             let Some(outgoing) = qp.transmit(now, host) else {
                 break;
             };
@@ -82,7 +91,12 @@ impl Endpoint for End {
             if sent.is_err() {
                 qp.gather_failed(origin, host);
             }
+            *clogged = out.take_clogged().filter(waits);
         }
+    }
+
+    fn waits_for_room(&self) -> bool {
+        self.inner.lock().clogged.is_some()
     }
 
     fn on_time(&self, now: Time) {
@@ -119,6 +133,7 @@ impl End {
                 qp: QueuePair::new(config),
                 host: SimHost::sized(seed, bytes),
                 path: path(address),
+                clogged: None,
             };
             let end = Arc::new(Self {
                 inner: Mutex::new(inner),

@@ -2,6 +2,7 @@
 
 use super::end::{End, data, pair, setup};
 use super::there;
+use crate::carrier::shm::Carrier;
 use crate::carrier::udp::Tools;
 use crate::carrier::udp::faults::{BadNetwork, Faults};
 use crate::node::{Interest, Node};
@@ -13,8 +14,9 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 use std::sync::mpsc;
+use std::time::Duration;
 use uroce_engine::qp::Service;
-use uroce_engine::sim::{ALL, BASE};
+use uroce_engine::sim::{ALL, BASE, Setup};
 use uroce_engine::work::{Destination, Network, Remote, Request, Status, WorkRequest};
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -110,7 +112,7 @@ fn a_bad_network_only_takes_longer() {
     }
     let text = "loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=0-100us,seed=5";
     let tools = || Tools {
-        carrier: crate::carrier::shm::Carrier::Udp,
+        carrier: Carrier::Udp,
         network: Some(BadNetwork::new(Faults::parse(text).expect("faults"))),
         capture: None,
     };
@@ -341,4 +343,56 @@ fn descriptors_are_watched_until_they_are_not() {
     // The callback is gone with its end of the channel, after what it had told.
     assert!(told.iter().all(|ready| ready.readable));
     assert!(told.recv().is_err());
+}
+
+/// Two nodes that share memory.
+fn neighbours() -> [Arc<Node>; 2] {
+    [(); 2].map(|()| {
+        let tools = Tools {
+            carrier: Carrier::Shm,
+            ..Tools::default()
+        };
+        Arc::new(Node::open_with(tools).expect("a node"))
+    })
+}
+
+/// Two connected queue pairs of neighbours.
+fn local_pair(nodes: &[Arc<Node>; 2], setup: &Setup) -> [Arc<End>; 2] {
+    let ends = pair([&nodes[0], &nodes[1]], setup, V4, MEMORY);
+    ends.iter()
+        .for_each(|end| end.inner.lock().path.local = true);
+    ends
+}
+
+#[test]
+#[ignore = "in_a_namespace runs it"]
+fn an_acknowledgement_survives_its_sender() {
+    let _turn = TURN.lock();
+    if !there() {
+        return;
+    }
+    let nodes = neighbours();
+    let setup = setup(Service::Rc);
+    let [leaves, stays] = local_pair(&nodes, &setup);
+    let [busy, slow] = local_pair(&nodes, &setup);
+    drop(nodes);
+    leaves.post_receive(1, 0, 64);
+    // Nobody takes anything from the ring that leads to the one who stays, and it fills up.
+    let held = slow.inner.lock();
+    let full = || busy.inner.lock().clogged.is_some();
+    busy.post(request(2, Request::Write(remote(0)), 0, 4 * LONG));
+    while !full() {
+        busy.node.progress();
+    }
+    stays.post(request(3, Request::Send, 0, 64));
+    assert_eq!(leaves.wait(1, true)[0].status, Status::Success);
+    let going = std::thread::spawn(move || {
+        for end in [leaves, busy] {
+            end.node.detach(end.number);
+        }
+    });
+    std::thread::sleep(Duration::from_millis(20));
+    drop(held);
+    going.join().expect("gone");
+    assert_eq!(stays.wait(1, true)[0].status, Status::Success);
 }
