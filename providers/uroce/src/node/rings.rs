@@ -5,7 +5,7 @@ use super::endpoint::{Incoming, Messages};
 use super::round::Round;
 use crate::carrier::HEAD;
 use crate::carrier::shm::PREFIX;
-use crate::carrier::shm::{Broken, Consumer, Fate, MESSAGE, News, PACKET, Peer, Record};
+use crate::carrier::shm::{Broken, Census, Consumer, Fate, MESSAGE, News, PACKET, Peer, Record};
 use crate::carrier::udp::slot;
 use crate::clock;
 use crate::cq::Turn;
@@ -124,22 +124,30 @@ impl Rings {
             return;
         }
         self.changes = changes;
-        let peers = directory.peers();
-        for at in (0..self.lines.len()).rev() {
-            let stays = |line: &Line| peers.iter().any(|peer| Arc::ptr_eq(peer, &line.peer));
-            if !self.lines.get(at).is_some_and(stays) {
-                self.empty(core, turn, at);
-                let line = self.lines.swap_remove(at);
-                line.peer.lose(&mut self.news);
-                self.tell(core, turn, &line.peer);
-            }
+        let Census { there, left } = directory.census();
+        for peer in there {
+            self.line_of(&peer);
         }
-        for peer in peers {
-            if !self.lines.iter().any(|line| Arc::ptr_eq(&line.peer, &peer)) {
-                let consumer = peer.consumer();
-                self.lines.push(Line { peer, consumer });
-            }
+        for peer in left {
+            let at = self.line_of(&peer);
+            self.empty(core, turn, at);
+            self.lines.swap_remove(at);
+            peer.lose(&mut self.news);
+            self.tell(core, turn, &peer);
         }
+    }
+
+    /// Which line is a process's. One that came and went unseen has one, too: something may have been
+    /// sent in either direction.
+    fn line_of(&mut self, peer: &Arc<Peer>) -> usize {
+        let is_his = |line: &Line| Arc::ptr_eq(&line.peer, peer);
+        self.lines.iter().position(is_his).unwrap_or_else(|| {
+            self.lines.push(Line {
+                peer: Arc::clone(peer),
+                consumer: peer.consumer(),
+            });
+            self.lines.len() - 1
+        })
     }
 
     /// Takes in what a process sent before its end, no more than a ring holds.

@@ -42,6 +42,15 @@ struct Proposed {
     fd: OwnedFd,
 }
 
+/// Whom a process has met.
+#[derive(Debug)]
+pub struct Census {
+    /// Those that are there.
+    pub there: Vec<Arc<Peer>>,
+    /// Those that have left.
+    pub left: Vec<Arc<Peer>>,
+}
+
 /// The processes that this one has met.
 #[derive(Debug)]
 pub struct Directory {
@@ -61,6 +70,8 @@ pub struct Directory {
     /// The ends of processes, by slot.
     ends: OwnedFd,
     peers: RwLock<HashMap<u16, Arc<Peer>>>,
+    /// Those that have left `peers`, until somebody asks. Changed only while `peers` is locked.
+    left: Mutex<Vec<Arc<Peer>>>,
     /// Counts changes of `peers`.
     changes: AtomicU64,
     proposed: Mutex<HashMap<u16, Proposed>>,
@@ -88,6 +99,7 @@ impl Directory {
             door: Door::open(slot)?,
             ends: epoll::create(CreateFlags::CLOEXEC)?,
             peers: RwLock::default(),
+            left: Mutex::default(),
             changes: AtomicU64::new(0),
             proposed: Mutex::default(),
             silent: Mutex::default(),
@@ -135,6 +147,17 @@ impl Directory {
     #[must_use]
     pub fn peers(&self) -> Vec<Arc<Peer>> {
         self.peers.read().values().cloned().collect()
+    }
+
+    /// All that were met, and those that have left since this was asked last: also one that came and
+    /// went in between, to whom something may have been sent.
+    #[must_use]
+    pub fn census(&self) -> Census {
+        let peers = self.peers.read();
+        Census {
+            there: peers.values().cloned().collect(),
+            left: std::mem::take(&mut *self.left.lock()),
+        }
     }
 
     /// Differs when [`Directory::peers`] does.
@@ -407,12 +430,10 @@ impl Directory {
         let data = EventData::new_u64(u64::from(peer.slot));
         epoll::add(&self.ends, peer.process(), data, EventFlags::IN)?;
         let peer = Arc::new(peer);
-        let before = peers.insert(peer.slot, Arc::clone(&peer));
-        self.changes.fetch_add(1, SeqCst);
-        drop(peers);
-        if let Some(before) = before {
-            self.leave(&before);
+        if let Some(before) = peers.insert(peer.slot, Arc::clone(&peer)) {
+            self.leave(before);
         }
+        self.changes.fetch_add(1, SeqCst);
         Ok(peer)
     }
 
@@ -455,18 +476,17 @@ impl Directory {
         if slot == self.slot || ended && !peer.has_ended() {
             return;
         }
-        let peer = peers.remove(&slot);
-        self.changes.fetch_add(1, SeqCst);
-        drop(peers);
-        if let Some(peer) = peer {
-            self.leave(&peer);
+        if let Some(peer) = peers.remove(&slot) {
+            self.leave(peer);
         }
+        self.changes.fetch_add(1, SeqCst);
     }
 
-    /// Somebody is in the table no more. Others may still have him.
-    fn leave(&self, peer: &Peer) {
+    /// Somebody is in the table, which is locked, no more. Others may still have him.
+    fn leave(&self, peer: Arc<Peer>) {
         peer.give_up();
         let _ = epoll::delete(&self.ends, peer.process());
+        self.left.lock().push(peer);
     }
 }
 

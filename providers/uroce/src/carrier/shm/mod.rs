@@ -18,7 +18,7 @@ mod tests;
 mod wire;
 
 pub use choice::{Carrier, VARIABLE};
-pub use directory::Directory;
+pub use directory::{Census, Directory};
 pub use link::Link;
 pub use onesided::{Claims, Gate, Key, Mapped, Right, Use};
 pub use peer::Peer;

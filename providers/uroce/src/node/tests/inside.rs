@@ -2,10 +2,11 @@
 
 use super::end::{End, data, pair, setup};
 use super::there;
-use crate::carrier::shm::Carrier;
+use crate::carrier::Sender;
+use crate::carrier::shm::{Carrier, Fate, Header, Peer};
 use crate::carrier::udp::Tools;
 use crate::carrier::udp::faults::{BadNetwork, Faults};
-use crate::node::{Interest, Node};
+use crate::node::{Endpoint, Incoming, Interest, Node};
 use kit::errno::Errno;
 use parking_lot::Mutex;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,6 +18,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 use uroce_engine::qp::Service;
 use uroce_engine::sim::{ALL, BASE, Setup};
+use uroce_engine::timer::Time;
 use uroce_engine::work::{Destination, Network, Remote, Request, Status, WorkRequest};
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -395,4 +397,59 @@ fn an_acknowledgement_survives_its_sender() {
     drop(held);
     going.join().expect("gone");
     assert_eq!(stays.wait(1, true)[0].status, Status::Success);
+}
+
+/// Remembers what became of messages.
+#[derive(Default)]
+struct Fates(Mutex<Vec<Fate>>);
+
+impl Endpoint for Fates {
+    fn receive(&self, _: Time, _: &Incoming<'_>) {}
+    fn transmit(&self, _: Time, _: &mut Sender<'_>) {}
+    fn on_time(&self, _: Time) {}
+
+    fn deadline(&self) -> Option<Time> {
+        None
+    }
+
+    fn settled(&self, _: &Peer, fate: Fate) -> bool {
+        self.0.lock().push(fate);
+        false
+    }
+}
+
+#[test]
+#[ignore = "in_a_namespace runs it"]
+fn who_sent_to_somebody_that_came_and_went_is_told() {
+    let _turn = TURN.lock();
+    if !there() {
+        return;
+    }
+    let [left, right] = neighbours();
+    let fates = Arc::new(Fates::default());
+    let endpoint = Arc::clone(&fates);
+    let source = left.attach(|_| Ok(endpoint)).expect("a number");
+    let destination = right
+        .attach(|_| Ok(Arc::new(Fates::default())))
+        .expect("a number");
+    // Nobody looks at rings, and so nobody sees that there is one more.
+    let inbox = left.core.inbox.lock();
+    let peer = left.meet(destination).expect("met");
+    let header = Header {
+        source,
+        destination,
+        epoch: 0,
+        immediate: None,
+        solicited: false,
+    };
+    peer.message(&header, 8, |_| Ok(())).expect("room");
+    let directory = left.directory().expect("a directory");
+    drop(right);
+    while directory.peer(peer.slot()).is_some() {
+        directory.attend();
+    }
+    drop(inbox);
+    left.core.inbox.lock().take_in_rings(&left.core);
+    assert_eq!(fates.0.lock().len(), 1);
+    left.detach(source);
 }
