@@ -20,7 +20,7 @@ use crate::{
     package,
     record::{Record, parse_list},
     report::{Report, Tally},
-    suites::{Run, SUITES, UROCE_RXE},
+    suites::{Run, SUITES, UROCE_RXE, programs},
     unit, uroce, valgrind,
     vm::{self, Job},
 };
@@ -245,6 +245,9 @@ fn in_the_guest(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result
     }
     if runs.iter().any(|(_, run)| run.suite == C_TESTS) {
         ctests::build(dirs)?;
+    }
+    if runs.iter().any(|(_, run)| run.suite == programs::NAME) {
+        programs::build(dirs)?;
     }
     for boot in runs.chunk_by(|(a, _), (b, _)| a == b) {
         let labels: Vec<_> = boot.iter().map(|(_, run)| *run).collect();

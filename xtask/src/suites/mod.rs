@@ -5,6 +5,7 @@ mod check;
 mod mpi;
 mod perftest;
 mod pingpong;
+pub mod programs;
 mod rdmacm;
 mod ucx;
 pub mod uroce;
@@ -225,6 +226,13 @@ pub const SUITES: &[Suite] = &[
     Suite {
         name: "mpi",
         kind: Kind::Cases(mpi::cases),
+        both_paths: false,
+        built_in: false,
+        boot: 2,
+    },
+    Suite {
+        name: programs::NAME,
+        kind: Kind::Cases(programs::cases),
         both_paths: false,
         built_in: false,
         boot: 2,

@@ -1,7 +1,10 @@
 //! The providers, and what libibverbs says.
 
 use super::{Finding, usable};
-use crate::facts::{Access, Facts, PluginState, VerbsDevice};
+use crate::facts::{Access, Device, Facts, PluginState, VerbsDevice};
+
+/// Providers that ferroverbs has of its own. rdma-core's library loads them as any other.
+const BUILT_IN: &[&str] = &["rxe"];
 
 /// Registrations of programs that are worth their card.
 const USUAL_MEMLOCK: u64 = 64 << 20;
@@ -19,6 +22,9 @@ pub(super) fn plugins(facts: &Facts, findings: &mut Vec<Finding>) {
         let Some(name) = device.provider else {
             continue;
         };
+        if BUILT_IN.contains(&name) && !passed_over(facts, device) {
+            continue;
+        }
         let plugin = facts.plugins.iter().find(|plugin| plugin.name == name);
         let found = plugin.map(|plugin| &plugin.state);
         if let Some(finding) = plugin_finding(name, found) {
@@ -39,6 +45,11 @@ pub(super) fn plugins(facts: &Facts, findings: &mut Vec<Finding>) {
             findings.push(finding.about(&plugin.name));
         }
     }
+}
+
+/// Whether the library was asked for a device that it could open, and has not got it.
+fn passed_over(facts: &Facts, device: &Device) -> bool {
+    facts.verbs.is_some() && device.access != Access::Missing
 }
 
 fn plugin_finding(name: &str, state: Option<&PluginState>) -> Option<Finding> {
@@ -102,9 +113,7 @@ pub(super) fn devices(facts: &Facts, findings: &mut Vec<Finding>) {
         let Some((number, words)) = &device.error else {
             continue;
         };
-        let told = |known: &crate::facts::Device| {
-            known.name == device.name && known.access != Access::Granted
-        };
+        let told = |known: &Device| known.name == device.name && known.access != Access::Granted;
         if !facts.devices.iter().any(told) {
             findings.push(open_failed(device, *number, words));
         }

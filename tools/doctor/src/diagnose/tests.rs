@@ -243,6 +243,34 @@ fn providers() {
     assert!(other(PluginState::Missing).is_empty());
 }
 
+/// ferroverbs has a provider for soft-RoCE of its own, and needs no other.
+#[test]
+fn providers_of_the_librarys_own() {
+    let soft = |change: fn(&mut Facts)| {
+        ids(|facts| {
+            facts.cards.clear();
+            facts.plugins.clear();
+            facts.devices[0].name = "rxe0".into();
+            facts.devices[0].provider = Some("rxe");
+            device(facts).name = "rxe0".into();
+            change(facts);
+        })
+    };
+    assert!(soft(|_| {}).is_empty());
+    // rdma-core's library, which needs one.
+    assert_eq!(
+        soft(|facts| verbs(facts).devices.clear()),
+        ["provider-missing", "uroce"]
+    );
+    // Without a node no library has the device.
+    let hidden = |facts: &mut Facts| {
+        verbs(facts).devices.clear();
+        facts.devices[0].access = Access::Missing;
+    };
+    assert_eq!(soft(hidden), ["node-missing", "uroce"]);
+    assert!(soft(|facts| facts.verbs = None).is_empty());
+}
+
 #[test]
 fn the_library() {
     let list = |facts: &mut Facts| {
