@@ -181,7 +181,7 @@ static inline void two_connect(struct two *t, struct ibv_qp *qp, uint32_t peer)
 	struct ibv_qp_attr rts = {
 		.qp_state = IBV_QPS_RTS,
 		.timeout = 14,
-		.retry_cnt = 1,
+		.retry_cnt = 7,
 		.rnr_retry = 1,
 		.max_rd_atomic = 1,
 	};
@@ -228,6 +228,8 @@ static inline enum ibv_wc_status two_wait(struct two *t, struct ibv_wc *wc)
 	while (!(count = ibv_poll_cq(t->cq, 1, wc)))
 		;
 	expect(count == 1);
+	if (wc->status != IBV_WC_SUCCESS)
+		out("a completion: %s", ibv_wc_status_str(wc->status));
 	return wc->status;
 }
 
