@@ -45,7 +45,8 @@ fn sources(table: &str) -> Result<(String, String)> {
         let (Some(name), Some(node)) = (fields.next(), fields.next()) else {
             return Err(format!("not a line of the table: {line}").into());
         };
-        if node.starts_with("IBVERBS_PRIVATE") {
+        // Old versions: no program of later headers names one.
+        if node.starts_with("IBVERBS_PRIVATE") || fields.next() == Some("no") {
             continue;
         }
         if node != last {
@@ -69,7 +70,7 @@ mod tests {
     #[test]
     fn nodes_follow_the_table() {
         let table = "name\tnode\tdefault\na\tIBVERBS_1.0\tyes\nb\tIBVERBS_1.0\tyes\n\
-                     c\tIBVERBS_1.1\tyes\nd\tIBVERBS_PRIVATE_34\tyes\n";
+                     c\tIBVERBS_1.0\tno\nc\tIBVERBS_1.1\tyes\nd\tIBVERBS_PRIVATE_34\tyes\n";
         let (code, map) = sources(table).expect("a table");
         assert_eq!(code.lines().count(), 3);
         assert_eq!(

@@ -11,7 +11,7 @@ use kit::abi::{
 use kit::errno::{Errno, Result};
 use std::{ffi::c_int, mem::MaybeUninit};
 
-unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
+pub(super) unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
     // SAFETY: the caller passes a live domain and attributes, or NULL; a new handle is valid.
     unsafe {
         let arguments = ret::not_null(attr).and_then(|_| Pd::from_raw(pd));
@@ -27,7 +27,7 @@ unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut 
 }
 symver!(create_ah => "ibv_create_ah", "IBVERBS_1.1");
 
-unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
+pub(super) unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
     // SAFETY: the caller passes a live handle or NULL, and does not use it afterwards.
     unsafe { ret::code_of(Ah::from_raw(ah), |h| (h.table().destroy_ah())(ah)) }
 }

@@ -1,6 +1,6 @@
 //! Completion channels: ibv_create_comp_channel(3).
 
-use super::{observe, ret};
+use super::{compat_1_0, observe, ret};
 use crate::symver;
 use kit::{
     abi::{
@@ -16,9 +16,13 @@ use std::{
     os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd},
 };
 
+/// Programs of libibverbs 1.0 call this too, with a context of theirs.
 unsafe extern "C" fn create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
-    // SAFETY: the caller passes an open context or NULL.
-    ret::pointer(unsafe { Ctx::from_raw(context) }.and_then(create))
+    // SAFETY: the caller passes an open context, or NULL.
+    unsafe {
+        let old = compat_1_0::channel::create(context, create_comp_channel, destroy_comp_channel);
+        old.unwrap_or_else(|| ret::pointer(Ctx::from_raw(context).and_then(create)))
+    }
 }
 symver!(create_comp_channel => "ibv_create_comp_channel", "IBVERBS_1.0");
 
@@ -42,9 +46,13 @@ fn create(ctx: Ctx<'_>) -> Result<*mut ibv_comp_channel> {
     channel
 }
 
+/// Programs of libibverbs 1.0 call this too, with a channel of theirs.
 unsafe extern "C" fn destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
     // SAFETY: the caller passes a live channel or NULL, and does not use it afterwards.
-    unsafe { ret::code(CompChannel::from_raw(channel).and_then(|h| destroy(h))) }
+    unsafe {
+        let old = compat_1_0::channel::destroy(channel, destroy_comp_channel);
+        old.unwrap_or_else(|| ret::code(CompChannel::from_raw(channel).and_then(|h| destroy(h))))
+    }
 }
 symver!(destroy_comp_channel => "ibv_destroy_comp_channel", "IBVERBS_1.0");
 

@@ -41,7 +41,7 @@ pub unsafe extern "C" fn verbs_open_device(
 }
 symver!(verbs_open_device => "verbs_open_device", "IBVERBS_PRIVATE_34");
 
-unsafe extern "C" fn open_device(device: *mut ibv_device) -> *mut ibv_context {
+pub(super) unsafe extern "C" fn open_device(device: *mut ibv_device) -> *mut ibv_context {
     // SAFETY: as above; no provider expects private data from this call.
     unsafe { verbs_open_device(device, std::ptr::null_mut()) }
 }
@@ -129,7 +129,7 @@ fn with_async_events(ctx: Ctx<'_>) -> Result<()> {
     })
 }
 
-unsafe extern "C" fn close_device(context: *mut ibv_context) -> c_int {
+pub(super) unsafe extern "C" fn close_device(context: *mut ibv_context) -> c_int {
     // SAFETY: the caller passes an open context or NULL.
     unsafe {
         ret::code_of(Ctx::from_raw(context), |ctx| {

@@ -26,7 +26,7 @@ unsafe fn optional<'a>(channel: *mut ibv_comp_channel) -> Result<Option<CompChan
     unsafe { CompChannel::from_raw(channel) }.map(Some)
 }
 
-unsafe extern "C" fn create_cq(
+pub(super) unsafe extern "C" fn create_cq(
     context: *mut ibv_context,
     cqe: c_int,
     cq_context: *mut c_void,
@@ -73,13 +73,13 @@ pub unsafe extern "C" fn create_cq_ex(
     }
 }
 
-unsafe extern "C" fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
+pub(super) unsafe extern "C" fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     // SAFETY: the caller passes a live queue or NULL.
     unsafe { ret::code_of(Cq::from_raw(cq), |h| (h.table().resize_cq())(cq, cqe)) }
 }
 symver!(resize_cq => "ibv_resize_cq", "IBVERBS_1.1");
 
-unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
+pub(super) unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     // SAFETY: the caller passes a live queue or NULL; its channel is read before it is freed.
     unsafe {
         ret::code_of(Cq::from_raw(cq), |h| {
@@ -96,7 +96,7 @@ unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
 }
 symver!(destroy_cq => "ibv_destroy_cq", "IBVERBS_1.1");
 
-unsafe extern "C" fn get_cq_event(
+pub(super) unsafe extern "C" fn get_cq_event(
     channel: *mut ibv_comp_channel,
     cq: *mut *mut ibv_cq,
     cq_context: *mut *mut c_void,
@@ -119,7 +119,7 @@ unsafe extern "C" fn get_cq_event(
 }
 symver!(get_cq_event => "ibv_get_cq_event", "IBVERBS_1.1");
 
-unsafe extern "C" fn ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
+pub(super) unsafe extern "C" fn ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
     // SAFETY: the caller passes a live queue or NULL.
     if let Ok(cq) = unsafe { Cq::from_raw(cq) } {
         cq.ack_comp(events);

@@ -71,7 +71,7 @@ symver!(free_device_list => "ibv_free_device_list", "IBVERBS_1.1");
 
 /// # Safety
 /// `device` is NULL or a device that the caller holds by a list or an open context.
-unsafe extern "C" fn get_device_name(device: *mut ibv_device) -> *const c_char {
+pub(super) unsafe extern "C" fn get_device_name(device: *mut ibv_device) -> *const c_char {
     if device.is_null() {
         set_errno(Errno::INVAL);
         return null();
@@ -83,7 +83,7 @@ symver!(get_device_name => "ibv_get_device_name", "IBVERBS_1.1");
 
 /// # Safety
 /// As `get_device_name`.
-unsafe extern "C" fn get_device_guid(device: *mut ibv_device) -> be64 {
+pub(super) unsafe extern "C" fn get_device_guid(device: *mut ibv_device) -> be64 {
     // SAFETY: as above.
     let guid = unsafe { DeviceRef::from_raw(device) }.and_then(devices::guid);
     be64::new(guid.unwrap_or_else(|e| {

@@ -14,7 +14,7 @@ use kit::{
 };
 use std::{ffi::c_int, ptr};
 
-unsafe extern "C" fn get_async_event(
+pub(super) unsafe extern "C" fn get_async_event(
     context: *mut ibv_context,
     event: *mut ibv_async_event,
 ) -> c_int {
@@ -52,7 +52,7 @@ fn next(ctx: Ctx<'_>) -> Result<ibv_async_event> {
     })
 }
 
-unsafe extern "C" fn ack_async_event(event: *mut ibv_async_event) {
+pub(super) unsafe extern "C" fn ack_async_event(event: *mut ibv_async_event) {
     // SAFETY: the caller passes an event that it got, whose object is live, or NULL; the type
     // tells which member of the union is the valid one.
     unsafe {

@@ -9,7 +9,7 @@ use kit::errno::{Errno, Result};
 use kit::sys::errno::set as set_errno;
 use std::ffi::c_int;
 
-unsafe extern "C" fn query_gid(
+pub(super) unsafe extern "C" fn query_gid(
     context: *mut ibv_context,
     port_num: u8,
     index: c_int,

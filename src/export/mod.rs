@@ -8,6 +8,7 @@ mod ah;
 mod buf;
 mod channel;
 mod comp_cntr;
+mod compat_1_0;
 mod context;
 mod cq;
 mod device;

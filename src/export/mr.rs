@@ -101,7 +101,7 @@ unsafe extern "C" fn reg_mr_iova(
 }
 symver!(reg_mr_iova => "ibv_reg_mr_iova", "IBVERBS_1.7");
 
-unsafe extern "C" fn reg_mr(
+pub(super) unsafe extern "C" fn reg_mr(
     pd: *mut ibv_pd,
     addr: *mut c_void,
     length: usize,
@@ -178,7 +178,7 @@ unsafe extern "C" fn rereg_mr(
 }
 symver!(rereg_mr => "ibv_rereg_mr", "IBVERBS_1.1");
 
-unsafe extern "C" fn dereg_mr(mr: *mut ibv_mr) -> c_int {
+pub(super) unsafe extern "C" fn dereg_mr(mr: *mut ibv_mr) -> c_int {
     // SAFETY: the caller passes a live region or NULL; what is read of it is read before the
     // provider frees it.
     unsafe {

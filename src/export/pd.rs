@@ -8,7 +8,7 @@ use kit::abi::{
 };
 use std::ffi::c_int;
 
-unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
+pub(super) unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     // SAFETY: the caller passes an open context or NULL; a provider's new domain is valid.
     unsafe {
         ret::pointer_of(Ctx::from_raw(context), |ctx| {
@@ -22,7 +22,7 @@ unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
 }
 symver!(alloc_pd => "ibv_alloc_pd", "IBVERBS_1.1");
 
-unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
+pub(super) unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
     // SAFETY: the caller passes a live domain or NULL.
     unsafe { ret::code_of(Pd::from_raw(pd), |h| (h.table().dealloc_pd())(pd)) }
 }

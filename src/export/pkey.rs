@@ -5,7 +5,7 @@ use crate::{core::address::pkey, symver};
 use kit::abi::{be16, handle::Ctx, ibv_context};
 use std::ffi::c_int;
 
-unsafe extern "C" fn query_pkey(
+pub(super) unsafe extern "C" fn query_pkey(
     context: *mut ibv_context,
     port_num: u8,
     index: c_int,

@@ -12,7 +12,10 @@ use kit::{
 };
 use std::ffi::c_int;
 
-unsafe extern "C" fn create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
+pub(super) unsafe extern "C" fn create_qp(
+    pd: *mut ibv_pd,
+    attr: *mut ibv_qp_init_attr,
+) -> *mut ibv_qp {
     // SAFETY: the caller passes a live domain and its attributes, or NULL.
     unsafe {
         let arguments = ret::not_null(attr).and_then(|_| Pd::from_raw(pd));
@@ -38,7 +41,7 @@ unsafe fn qp_and<'a, T>(qp: *mut ibv_qp, argument: *mut T) -> Result<Qp<'a>> {
     unsafe { Qp::from_raw(qp) }
 }
 
-unsafe extern "C" fn query_qp(
+pub(super) unsafe extern "C" fn query_qp(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
     attr_mask: c_int,
@@ -56,7 +59,11 @@ unsafe extern "C" fn query_qp(
 }
 symver!(query_qp => "ibv_query_qp", "IBVERBS_1.1");
 
-unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int {
+pub(super) unsafe extern "C" fn modify_qp(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    attr_mask: c_int,
+) -> c_int {
     // SAFETY: the caller passes a live queue pair and its attributes, or NULL.
     unsafe {
         ret::code_of(qp_and(qp, attr), |h| {
@@ -79,7 +86,7 @@ unsafe fn note_state(qp: Qp<'_>, answer: c_int, attr: *const ibv_qp_attr, attr_m
     }
 }
 
-unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
+pub(super) unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     // SAFETY: the caller passes a live queue pair or NULL.
     unsafe { ret::code_of(Qp::from_raw(qp), |h| (h.table().destroy_qp())(qp)) }
 }
@@ -113,7 +120,11 @@ unsafe extern "C" fn query_qp_data_in_order(
 }
 symver!(query_qp_data_in_order => "ibv_query_qp_data_in_order", "IBVERBS_1.14");
 
-unsafe extern "C" fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
+pub(super) unsafe extern "C" fn attach_mcast(
+    qp: *mut ibv_qp,
+    gid: *const ibv_gid,
+    lid: u16,
+) -> c_int {
     // SAFETY: the caller passes a live queue pair and a GID, or NULL.
     unsafe {
         ret::code_of(qp_and(qp, gid.cast_mut()), |h| {
@@ -123,7 +134,11 @@ unsafe extern "C" fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16
 }
 symver!(attach_mcast => "ibv_attach_mcast", "IBVERBS_1.1");
 
-unsafe extern "C" fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
+pub(super) unsafe extern "C" fn detach_mcast(
+    qp: *mut ibv_qp,
+    gid: *const ibv_gid,
+    lid: u16,
+) -> c_int {
     // SAFETY: as for attach_mcast.
     unsafe {
         ret::code_of(qp_and(qp, gid.cast_mut()), |h| {

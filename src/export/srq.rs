@@ -8,7 +8,10 @@ use kit::abi::{
 };
 use std::ffi::c_int;
 
-unsafe extern "C" fn create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init_attr) -> *mut ibv_srq {
+pub(super) unsafe extern "C" fn create_srq(
+    pd: *mut ibv_pd,
+    attr: *mut ibv_srq_init_attr,
+) -> *mut ibv_srq {
     // SAFETY: the caller passes a live domain and its attributes, or NULL; a provider's new
     // queue is valid and nobody else has it yet.
     unsafe {
@@ -24,7 +27,7 @@ unsafe extern "C" fn create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init_attr) -
 }
 symver!(create_srq => "ibv_create_srq", "IBVERBS_1.1");
 
-unsafe extern "C" fn modify_srq(
+pub(super) unsafe extern "C" fn modify_srq(
     srq: *mut ibv_srq,
     attr: *mut ibv_srq_attr,
     attr_mask: c_int,
@@ -39,7 +42,7 @@ unsafe extern "C" fn modify_srq(
 }
 symver!(modify_srq => "ibv_modify_srq", "IBVERBS_1.1");
 
-unsafe extern "C" fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
+pub(super) unsafe extern "C" fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
     // SAFETY: as for modify_srq.
     unsafe {
         let arguments = ret::not_null(attr).and_then(|_| Srq::from_raw(srq));
@@ -48,7 +51,7 @@ unsafe extern "C" fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_
 }
 symver!(query_srq => "ibv_query_srq", "IBVERBS_1.1");
 
-unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
+pub(super) unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
     // SAFETY: the caller passes a live queue or NULL.
     unsafe { ret::code_of(Srq::from_raw(srq), |h| (h.table().destroy_srq())(srq)) }
 }

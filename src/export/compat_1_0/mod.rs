@@ -1,0 +1,192 @@
+//! The functions of libibverbs 1.0 (`@IBVERBS_1.0`, before 2007), whose objects were others.
+//!
+//! An object of 1.0 is a wrapper: a block with the members that its programs read, and the
+//! object of today behind it. Every function checks the wrapper, calls the function of today
+//! that has its name, and keeps the wrapper's members as 1.0 had them. Nothing else in the
+//! library knows of wrappers, but for [`channel`]: the two functions for completion channels
+//! have one version, and programs of 1.0 call it with what they have.
+//!
+//! `*_context` of the object of today is the wrapper, given to it when it is created: so events
+//! find their wrapper.
+
+mod ah;
+pub mod channel;
+mod context;
+mod cq;
+mod device;
+mod event;
+mod layout;
+mod mr;
+mod pd;
+mod post;
+mod qp;
+mod query;
+mod register;
+mod srq;
+
+use super::ret;
+use kit::abi::*;
+use kit::errno::Result;
+use kit::sys::{errno, memory, pthread};
+use layout::*;
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+
+/// A wrapper.
+///
+/// # Safety
+/// The structure begins with the pointer to its `ibv_context_1_0`.
+unsafe trait Wrapper {
+    /// The object of today.
+    type Real;
+
+    /// The member that points to it.
+    fn real(&self) -> *mut Self::Real;
+
+    /// Takes a new object, and what programs read of it: numbers and keys.
+    ///
+    /// # Safety
+    /// The object is valid.
+    unsafe fn take(&mut self, object: *mut Self::Real);
+}
+
+macro_rules! wrappers {
+    ($( $name:ident { $member:ident: $real:ident $(, $same:ident)+ } )*) => { $(
+        // SAFETY: the first member is the context; `layout` asserts it.
+        unsafe impl Wrapper for $name {
+            type Real = $real;
+
+            fn real(&self) -> *mut $real {
+                self.$member
+            }
+
+            unsafe fn take(&mut self, object: *mut $real) {
+                self.$member = object;
+                // SAFETY: vouched for by the caller.
+                unsafe { $( self.$same = (*object).$same; )+ }
+            }
+        }
+    )* };
+}
+
+wrappers! {
+    ibv_pd_1_0 { real_pd: ibv_pd, handle }
+    ibv_mr_1_0 { real_mr: ibv_mr, handle, lkey, rkey }
+    ibv_ah_1_0 { real_ah: ibv_ah, handle }
+    ibv_cq_1_0 { real_cq: ibv_cq, handle, cqe }
+    ibv_srq_1_0 { real_srq: ibv_srq, handle }
+    ibv_qp_1_0 { real_qp: ibv_qp, handle, qp_num, state }
+}
+
+/// Takes the pointer that C passed: the wrapper, which other threads may use as well.
+///
+/// # Errors
+/// EINVAL when it is NULL or the object is none of 1.0's.
+///
+/// # Safety
+/// `raw` is NULL or a live object of either version.
+unsafe fn wrapper<W: Wrapper>(raw: *mut W) -> Result<*mut W> {
+    ret::not_null(raw)?;
+    // SAFETY: objects of either version begin with the pointer to their context, which lives as
+    // long as they do; one whose context is a wrapper is one itself.
+    unsafe {
+        context::check(raw.cast::<*mut ibv_context_1_0>().read())?;
+    }
+    Ok(raw)
+}
+
+/// Takes the pointer that C passed: the object of today.
+///
+/// # Errors
+/// As for [`wrapper`].
+///
+/// # Safety
+/// As for [`wrapper`].
+unsafe fn real<W: Wrapper>(raw: *mut W) -> Result<*mut W::Real> {
+    // SAFETY: vouched for by the caller.
+    unsafe { wrapper(raw).map(|w| (*w).real()) }
+}
+
+/// The object of today behind one that may be left out.
+///
+/// # Errors
+/// EINVAL when it is there and none of 1.0's.
+///
+/// # Safety
+/// As for [`wrapper`].
+unsafe fn optional<W: Wrapper>(raw: *mut W) -> Result<*mut W::Real> {
+    if raw.is_null() {
+        return Ok(std::ptr::null_mut());
+    }
+    // SAFETY: vouched for by the caller.
+    unsafe { real(raw) }
+}
+
+/// A new wrapper around what `make` makes; `make` is given its address. NULL, with the errno of
+/// whatever failed, and then there is neither.
+///
+/// # Safety
+/// `make` answers NULL with errno, or a new object of today.
+unsafe fn made<W: Wrapper>(value: W, make: impl FnOnce(*mut W) -> *mut W::Real) -> *mut W {
+    let new = match memory::new(value) {
+        Ok(new) => new,
+        Err(e) => return ret::null(e),
+    };
+    let object = make(new);
+    // SAFETY: the block is new and nobody else has it but the object, whose events cannot have
+    // come yet.
+    unsafe {
+        if object.is_null() {
+            let why = errno::get();
+            memory::free(new.cast());
+            return ret::null(why);
+        }
+        (*new).take(object);
+    }
+    new
+}
+
+/// Ends an object of today, and its wrapper if that went well.
+///
+/// # Safety
+/// `raw` is as for [`wrapper`], and is not used after an answer of 0; `destroy` ends objects of
+/// that type.
+unsafe fn ended<W: Wrapper>(
+    raw: *mut W,
+    destroy: unsafe extern "C" fn(*mut W::Real) -> c_int,
+) -> c_int {
+    // SAFETY: vouched for by the caller. The object of today has waited for its last event to be
+    // acknowledged, so nobody is given the wrapper any more.
+    unsafe {
+        ret::code_of(real(raw), |object| {
+            let answer = destroy(object);
+            if answer == 0 {
+                memory::free(raw.cast());
+            }
+            answer
+        })
+    }
+}
+
+/// A mutex and a condition for members that programs could only copy or ignore: today's objects
+/// have those that count.
+fn idle() -> (pthread::pthread_mutex_t, pthread::pthread_cond_t) {
+    (
+        libc::PTHREAD_MUTEX_INITIALIZER,
+        libc::PTHREAD_COND_INITIALIZER,
+    )
+}
+
+/// Attributes of today, all zero.
+fn zeroed<T: AllZero>() -> T {
+    // SAFETY: all zeros is a value of the type.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
+/// # Safety
+/// All zeros is a value of the type.
+unsafe trait AllZero {}
+// SAFETY: numbers and pointers.
+unsafe impl AllZero for ibv_qp_init_attr {}
+// SAFETY: numbers and pointers.
+unsafe impl AllZero for ibv_send_wr {}

@@ -1,0 +1,23 @@
+//! `ibv_register_driver@IBVERBS_1.1`, by which providers of libibverbs 1.1 registered.
+
+use crate::symver;
+use kit::log::Level;
+use std::ffi::{CStr, c_char, c_int};
+
+/// What such a provider gave: a function from a device's folder and its ABI version to a device.
+type Init = Option<unsafe extern "C" fn(*const c_char, c_int) -> *mut u8>;
+
+/// Takes no provider: their interface is of before 2017, and nothing of it is left. Programs
+/// call this too, to have older libraries say nothing of devices that they drive themselves.
+unsafe extern "C" fn register_driver(name: *const c_char, _init: Init) {
+    if name.is_null() {
+        return;
+    }
+    // SAFETY: the caller passes a string.
+    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+    crate::core::log::line(
+        Level::Warning,
+        &format!("provider {name} registered by the interface of libibverbs 1.1: not taken"),
+    );
+}
+symver!(old register_driver => "ibv_register_driver", "IBVERBS_1.1");
