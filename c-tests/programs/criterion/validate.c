@@ -69,6 +69,18 @@ static void keys(struct two *t)
 	(void)ibv_post_recv(qp, &wr, &bad);
 	report_has("beyond the region", "invalid (range)", "is not inside the region", NULL);
 	MUST(ibv_destroy_qp(qp));
+	/* Once an object, so with another one. */
+	qp = two_qp(t, 1);
+	two_init(qp);
+	mr = MUST_PTR(ibv_reg_mr(t->pd, t->buffer, 64, 0));
+	sge = (struct ibv_sge){ (uintptr_t)t->buffer, 8, mr->lkey };
+	(void)ibv_post_recv(qp, &wr, &bad);
+	report_has("not to be written to", "invalid (access)", "without IBV_ACCESS_LOCAL_WRITE", NULL);
+	sge.lkey ^= 0x5a5a00;
+	(void)ibv_post_recv(qp, &wr, &bad);
+	report_has("a key that never was", "invalid (key)", "which no region of the device has", NULL);
+	MUST(ibv_destroy_qp(qp));
+	MUST(ibv_dereg_mr(mr));
 	MUST(ibv_dealloc_pd(other));
 }
 
@@ -214,7 +226,7 @@ static void destroyed(struct two *t, bool kept)
 }
 
 /* Destroying waits for the acknowledgement, so a child does it and is ended. */
-static void unacknowledged(void)
+static void unacknowledged(const char *device, int gid_index)
 {
 	int status, pipes[2];
 	pid_t child;
@@ -224,7 +236,7 @@ static void unacknowledged(void)
 	fflush(stdout);
 	child = fork();
 	if (!child) {
-		struct ibv_context *context = MUST_PTR(open_device_named("uroce_lo"));
+		struct ibv_context *context = MUST_PTR(open_device_named(device));
 		struct ibv_comp_channel *channel = MUST_PTR(ibv_create_comp_channel(context));
 		struct two t;
 		struct ibv_send_wr wr, *bad;
@@ -232,7 +244,7 @@ static void unacknowledged(void)
 		struct ibv_cq *cq;
 		void *data;
 
-		two_open(&t, context, 0, 1);
+		two_open(&t, context, gid_index, 1);
 		cq = MUST_PTR(ibv_create_cq(context, 4, NULL, channel, 0));
 		MUST(ibv_destroy_qp(t.qp[0]));
 		struct ibv_qp_init_attr init = {
@@ -365,15 +377,17 @@ int main(int argc, char **argv)
 	}
 	report_to_file("IBVERBS_VALIDATE", "");
 	context = open_device_named("rxe0");
-	if (context)
+	if (context) {
 		all(context, 1, false);
+		unacknowledged("rxe0", 1);
+	}
 	if (!own_uroce()) {
 		out("no network namespace may be made: uroce is left out");
 		return done();
 	}
 	context = MUST_PTR(open_device_named("uroce_lo"));
 	all(context, 0, true);
-	unacknowledged();
+	unacknowledged("uroce_lo", 0);
 	aborts();
 	unlink(report_path);
 	return done();
