@@ -38,12 +38,9 @@ pub fn run(root: &Path) -> Tally {
             Err(error) => tally.fail(format!("{STAGE}: {}: {error:#}", document.display())),
         }
     }
-    match unlisted(root, &documents) {
-        Ok(pages) if pages.is_empty() => tally.passed += 1,
-        Ok(pages) => tally.fail(format!(
-            "{STAGE}: {CONTENTS} leaves out {}",
-            pages.join(", ")
-        )),
+    match contents(root, &documents) {
+        Ok(complaints) if complaints.is_empty() => tally.passed += 1,
+        Ok(complaints) => tally.fail(format!("{STAGE}: {CONTENTS} {}", complaints.join(", "))),
         Err(error) => tally.fail(format!("{STAGE}: {CONTENTS}: {error:#}")),
     }
     tally
@@ -169,8 +166,8 @@ fn headings(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The pages of the guide's folder that its contents do not name.
-fn unlisted(root: &Path, documents: &[PathBuf]) -> Result<Vec<String>> {
+/// What is wrong with the table of contents. mdbook(1) takes each page once.
+fn contents(root: &Path, documents: &[PathBuf]) -> Result<Vec<String>> {
     let contents = Path::new(CONTENTS);
     let folder = contents.parent().unwrap_or(Path::new(""));
     let named = links(&fs::read_to_string(root.join(contents))?);
@@ -178,7 +175,15 @@ fn unlisted(root: &Path, documents: &[PathBuf]) -> Result<Vec<String>> {
         .iter()
         .filter(|page| page.parent() == Some(folder) && page.as_path() != contents)
         .filter_map(|page| page.file_name()?.to_str().map(str::to_owned));
-    Ok(pages.filter(|page| !named.contains(page)).collect())
+    let complaints =
+        pages.filter_map(
+            |page| match named.iter().filter(|name| **name == page).count() {
+                1 => None,
+                0 => Some(format!("leaves out {page}")),
+                _ => Some(format!("names {page} twice")),
+            },
+        );
+    Ok(complaints.collect())
 }
 
 #[cfg(test)]
@@ -220,8 +225,10 @@ mod tests {
         assert_eq!(told("docs/b.md"), ["a.md#none", "gone.md", "../../x"]);
         let all = documents(dir.path()).unwrap();
         assert_eq!(all.len(), 4);
-        assert_eq!(unlisted(dir.path(), &all).unwrap(), ["b.md"]);
+        assert_eq!(contents(dir.path(), &all).unwrap(), ["leaves out b.md"]);
         let tally = run(dir.path());
         assert_eq!((tally.passed, tally.failures.len()), (3, 2));
+        write("docs/SUMMARY.md", "[a](a.md)\n[b](b.md)\n[a](a.md)");
+        assert_eq!(contents(dir.path(), &all).unwrap(), ["names a.md twice"]);
     }
 }
