@@ -24,12 +24,14 @@ cargo xtask demo [--kernel]
     which needs no RDMA: the device is uroce's. No root needed.
     --kernel  over a kernel that has RDMA, in a virtual machine
 cargo xtask install [--destdir DIR] [--prefix DIR] [--libdir DIR] [--includedir DIR] [--docdir DIR]
-                    [--bindir DIR] [--mandir DIR] [--no-strip]
+                    [--bindir DIR] [--mandir DIR] [--no-strip] [--static]
     Installs what `cargo build --release` built: the library, headers, libibverbs.pc, the programs
     and their manual pages.
     --destdir   a directory that stands for / (default: / itself)
     --prefix    /usr/local unless named; the library goes to its lib unless --libdir is named
     --no-strip  leaves debug information in the library and the programs
+    --static    libibverbs.a, too, which is built apart:
+                cargo rustc --release -p ferroverbs --crate-type staticlib
 cargo xtask bench [--write] [--only PART]
     Compares the library built here with the system's; fails if a row is above its bound.
     --write  writes docs/benchmarks.md; not with --only
@@ -255,6 +257,10 @@ fn install(mut words: lexopt::Parser) -> Result<Command> {
             }
             other => return Err(other.unexpected().into()),
         };
+            Long("static") => {
+                options.with_static = true;
+                continue;
+            }
         *directory = Some(words.value()?.into());
     }
     Ok(Command::Install(options))
@@ -333,6 +339,14 @@ mod tests {
     }
 
     #[test]
+        let with_static = install::Options {
+            with_static: true,
+            ..install::Options::default()
+        };
+        assert_eq!(
+            words("install --static").ok(),
+            Some(Command::Install(with_static))
+        );
     fn the_bench_of_uroce_has_rounds() {
         let wanted = BenchUroce {
             write: true,

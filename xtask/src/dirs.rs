@@ -81,6 +81,18 @@ impl Dirs {
         Ok(built)
     }
 
+    /// The static library that cargo built.
+    pub fn archive_built(&self) -> Result<PathBuf> {
+        let built = self.target.join("release/libibverbs.a");
+        if !built.exists() {
+            bail!(
+                "{} is not there: cargo rustc --release -p ferroverbs --crate-type staticlib",
+                built.display()
+            );
+        }
+        Ok(built)
+    }
+
     /// A program that cargo built.
     pub fn program_built(&self, name: &str) -> Result<PathBuf> {
         let built = self.target.join("release").join(name);

@@ -20,6 +20,8 @@ pub struct Options {
     pub docdir: Option<PathBuf>,
     pub mandir: Option<PathBuf>,
     pub strip: bool,
+    /// The static library, too.
+    pub with_static: bool,
 }
 
 impl Default for Options {
@@ -33,6 +35,7 @@ impl Default for Options {
             docdir: None,
             mandir: None,
             strip: true,
+            with_static: false,
         }
     }
 }
@@ -147,6 +150,8 @@ impl Names {
     pub const SONAME: &str = "libibverbs.so.1";
     /// What the linker looks for.
     pub const LINKED: &str = "libibverbs.so";
+    /// What it looks for with -static.
+    pub const STATIC: &str = "libibverbs.a";
     pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
     /// Reads the nodes of the version script.

@@ -62,6 +62,11 @@ enum Item {
         path: PathBuf,
         built: PathBuf,
     },
+    /// The static library that cargo built.
+    Archive {
+        path: PathBuf,
+        built: PathBuf,
+    },
     File {
         path: PathBuf,
         bytes: Vec<u8>,
@@ -75,15 +80,25 @@ enum Item {
 pub fn run(options: &Options) -> Result<ExitCode> {
     let layout = Layout::new(options)?;
     let dirs = Dirs::find()?;
-    let items = gather(&dirs, &layout)?;
+    let mut items = gather(&dirs, &layout)?;
+    if options.with_static {
+        items.push(Item::Archive {
+            path: layout.libdir.join(Names::STATIC),
+            built: dirs.archive_built()?,
+        });
+    }
     let tree = Tree::at(&layout.destdir)?;
+    let strip = |what| options.strip.then_some(what);
     for item in &items {
         match item {
             Item::Library { path, built } => {
-                tree.made(path, |new| copied(built, new, options.strip))?;
+                tree.made(path, |new| copied(built, new, strip(UNNEEDED)))?;
             }
             Item::Program { path, built } => {
-                tree.program(path, |new| copied(built, new, options.strip))?;
+                tree.program(path, |new| copied(built, new, strip(UNNEEDED)))?;
+            }
+            Item::Archive { path, built } => {
+                tree.made(path, |new| copied(built, new, strip(DEBUG_INFORMATION)))?;
             }
             Item::File { path, bytes } => tree.file(path, bytes)?,
             Item::Link { path, target } => tree.link(path, target)?,
@@ -154,15 +169,20 @@ fn read_text(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
 }
 
-/// Copies a library or a program, and takes debug information and local symbols out if asked to. Notes stay,
+/// What strip(1) takes out of a library or a program: debug information and local symbols. Notes stay,
 /// so the build-id does.
-fn copied(built: &Path, new: &Path, strip: bool) -> Result<()> {
+const UNNEEDED: &str = "--strip-unneeded";
+/// And out of what is still to be linked.
+const DEBUG_INFORMATION: &str = "--strip-debug";
+
+/// Copies what cargo built, and takes out what strip(1) is asked for.
+fn copied(built: &Path, new: &Path, strip: Option<&str>) -> Result<()> {
     fs::copy(built, new).with_context(|| format!("copy {}", built.display()))?;
-    if !strip {
+    let Some(what) = strip else {
         return Ok(());
-    }
+    };
     let output = Command::new("strip")
-        .arg("--strip-unneeded")
+        .arg(what)
         .arg(new)
         .output()
         .context("start strip (package binutils; or use --no-strip)")?;
@@ -311,7 +331,7 @@ mod tests {
             .status()
             .unwrap();
         assert!(compiled.success());
-        copied(&built, &stripped, true).unwrap();
+        copied(&built, &stripped, Some(UNNEEDED)).unwrap();
         assert_eq!(notes(&built), notes(&stripped));
         assert!(notes(&stripped).contains("Build ID: "));
         let has_name = |path: &Path| {
@@ -319,9 +339,9 @@ mod tests {
             bytes.windows(11).any(|part| part == b"hidden_name")
         };
         assert!(has_name(&built) && !has_name(&stripped));
-        copied(&built, &stripped, false).unwrap();
+        copied(&built, &stripped, None).unwrap();
         assert!(has_name(&stripped));
-        assert!(copied(&source, &stripped, true).is_err());
+        assert!(copied(&source, &stripped, Some(UNNEEDED)).is_err());
     }
 
     fn notes(file: &Path) -> String {
