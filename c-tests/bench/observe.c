@@ -1,9 +1,7 @@
 /*
  * What IBVERBS_EXPLAIN, IBVERBS_VALIDATE and IBVERBS_TRACE cost: nanoseconds
  * a call over uroce on lo, the least of several rounds.
- *
- *   cc -O2 -o observe c-tests/bench/observe.c -libverbs
- *   unshare -n sh -c 'ip link set lo up; UROCE_DEVICES=lo LD_LIBRARY_PATH=LIB ./observe'
+ * "cargo xtask bench observe" runs it.
  */
 #include <infiniband/verbs.h>
 #include <stdint.h>

@@ -40,7 +40,9 @@ cargo xtask bench uroce [--write] [--rounds N]
     Compares uroce with UCX, TCP, raw system calls and the kernel's soft-RoCE; fails if a bound is
     not met.
     --write   writes docs/benchmarks-uroce.md
-    --rounds  5 unless named";
+    --rounds  5 unless named
+cargo xtask bench observe
+    What IBVERBS_EXPLAIN, IBVERBS_VALIDATE and IBVERBS_TRACE cost a call, beside none of them.";
 
 #[derive(Debug, PartialEq)]
 pub enum Command {
@@ -52,6 +54,7 @@ pub enum Command {
     },
     Bench(Bench),
     BenchUroce(BenchUroce),
+    BenchObserve,
     Install(install::Options),
     /// What the virtual machine is started with; not for people.
     InGuest {
@@ -211,6 +214,9 @@ fn bench(mut words: lexopt::Parser) -> Result<Command> {
             Value(name) if name == "uroce" && options == Bench::default() => {
                 return bench_uroce(words);
             }
+            Value(name) if name == "observe" && options == Bench::default() => {
+                return nothing_more(words, Command::BenchObserve);
+            }
             Long("write") => options.write = true,
             Long("only") => options.part = Some(part(&words.value()?.string()?)?),
             other => return Err(other.unexpected().into()),
@@ -251,16 +257,16 @@ fn install(mut words: lexopt::Parser) -> Result<Command> {
             Long("docdir") => &mut options.docdir,
             Long("bindir") => &mut options.bindir,
             Long("mandir") => &mut options.mandir,
+            Long("static") => {
+                options.with_static = true;
+                continue;
+            }
             Long("no-strip") => {
                 options.strip = false;
                 continue;
             }
             other => return Err(other.unexpected().into()),
         };
-            Long("static") => {
-                options.with_static = true;
-                continue;
-            }
         *directory = Some(words.value()?.into());
     }
     Ok(Command::Install(options))
@@ -333,12 +339,6 @@ mod tests {
         };
         let got = words("install --destdir d --prefix=/usr --no-strip");
         assert_eq!(got.ok(), Some(Command::Install(wanted)));
-        assert!(words("install /usr").is_err());
-        assert!(words("install --prefix").is_err());
-        assert!(words("install --sbindir /usr/sbin").is_err());
-    }
-
-    #[test]
         let with_static = install::Options {
             with_static: true,
             ..install::Options::default()
@@ -347,6 +347,12 @@ mod tests {
             words("install --static").ok(),
             Some(Command::Install(with_static))
         );
+        assert!(words("install /usr").is_err());
+        assert!(words("install --prefix").is_err());
+        assert!(words("install --sbindir /usr/sbin").is_err());
+    }
+
+    #[test]
     fn the_bench_of_uroce_has_rounds() {
         let wanted = BenchUroce {
             write: true,
@@ -356,6 +362,8 @@ mod tests {
         assert_eq!(got.ok(), Some(Command::BenchUroce(wanted)));
         assert!(words("bench uroce --rounds 0").is_err());
         assert!(words("bench --write uroce").is_err());
+        assert_eq!(words("bench observe").ok(), Some(Command::BenchObserve));
+        assert!(words("bench observe --write").is_err());
     }
 
     #[test]

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         cli::Command::Vm(options) => vm::run_command(&options),
         cli::Command::Demo { kernel } => demo::run(kernel),
         cli::Command::Bench(options) => bench::run(&options),
+        cli::Command::BenchObserve => bench::observe::run_all(),
         cli::Command::BenchUroce(options) => bench::uroce::run_all(&options),
         cli::Command::Install(options) => install::run(&options),
         cli::Command::InGuest { results } => guest::run(&results),

@@ -9,6 +9,7 @@ mod callgrind;
 mod fork;
 pub mod guest;
 mod machine;
+pub mod observe;
 mod programs;
 mod row;
 pub mod sample;
