@@ -174,14 +174,21 @@ impl Core {
         let Some(mut inbox) = self.inbox.try_lock() else {
             return;
         };
-        if inbox.take_in_rings(self) || inbox.leaves_sockets() {
+        if inbox.take_in_rings(self) {
+            inbox.found(true);
+            return;
+        }
+        if inbox.leaves_sockets() {
             return;
         }
         let now = clock::now();
         // With rings there, one call tells that all the sockets have nothing.
         let quiet = inbox.is_for_rings() && self.timers.next() > now.nanos();
-        if !quiet || self.alarm.has_some() {
-            self.advance(&mut inbox, now, false);
+        let some = (!quiet || self.alarm.has_some()) && self.advance(&mut inbox, now, false);
+        inbox.found(some);
+        if inbox.waits_long() {
+            drop(inbox);
+            std::thread::yield_now();
         }
     }
 

@@ -24,6 +24,9 @@ const SELDOM: u32 = 16;
 /// How many turns of pollers there are from one look at the door and the sockets to the next, while the
 /// sockets are idle and rings are there.
 const RARELY: u32 = 256;
+/// Turns of pollers that look at rings, one after the other, after which one gives way to other
+/// programs: more than it takes a peer that runs to answer. A look at sockets takes longer.
+const LONG: u32 = 1024;
 /// Bytes of the longest run, and the head of one that was handed on.
 const LONGEST: usize = (1 << 16) + 64;
 
@@ -38,6 +41,8 @@ pub(super) struct Inbox {
     /// there in succession.
     idle: Vec<u32>,
     turn: u32,
+    /// The turn in which something was found last.
+    latest: u32,
     rings: Rings,
 }
 
@@ -54,6 +59,7 @@ impl Inbox {
             doors: Doors::default(),
             idle: vec![0; DOORS],
             turn: 0,
+            latest: 0,
             rings: Rings::new(),
         }
     }
@@ -78,6 +84,22 @@ impl Inbox {
     pub fn leaves_sockets(&mut self) -> bool {
         self.turn = self.turn.wrapping_add(1);
         !self.turn.is_multiple_of(RARELY) && self.is_for_rings()
+    }
+
+    /// A poller has found something, or nothing.
+    #[inline]
+    pub fn found(&mut self, some: bool) {
+        if some {
+            self.latest = self.turn;
+        }
+    }
+
+    /// Whether pollers have found nothing for so long that whoever is to send something may be waiting
+    /// for this processor.
+    pub fn waits_long(&self) -> bool {
+        let empty = self.turn.wrapping_sub(self.latest);
+        let patience = if self.is_for_rings() { LONG } else { LONG / 16 };
+        empty >= patience && self.turn.is_multiple_of(SELDOM)
     }
 
     /// Whether there are rings, and nothing came by the sockets for long.
@@ -305,4 +327,21 @@ fn check(habits: &Habits, part: &Received<'_>, datagram: &[u8], looked: &mut Run
     looked
         .admits(habits, source, manner)
         .then_some(identification)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_poller_gives_way_only_after_many_turns_in_vain() {
+        let mut inbox = Inbox::new();
+        let mut gives_way = |turn: u32| {
+            inbox.leaves_sockets();
+            inbox.found(turn == 40);
+            inbox.waits_long()
+        };
+        // Without rings: 64 turns after the 40th, when sockets are looked at.
+        assert_eq!((1..1000).find(|turn| gives_way(*turn)), Some(112));
+    }
 }
