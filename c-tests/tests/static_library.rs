@@ -49,15 +49,16 @@ fn archive() -> Result<PathBuf> {
     Ok(target_dir().join("debug/libibverbs.a"))
 }
 
-/// The public symbols, each once.
+/// The public symbols that are the default of their name: a linker finds no other in an archive.
 fn public() -> Result<BTreeSet<String>> {
     let text = fs::read_to_string(package_dir().join("data/symbols.tsv"))?;
     let lines = text.lines().skip(1).filter_map(|line| {
         let mut fields = line.split('\t');
-        Some((fields.next()?, fields.next()?))
+        Some((fields.next()?, fields.next()?, fields.next()?))
     });
-    let public = lines.filter(|(_, node)| !node.starts_with("IBVERBS_PRIVATE"));
-    Ok(public.map(|(name, _)| name.to_owned()).collect())
+    let public = lines
+        .filter(|(_, node, default)| *default == "yes" && !node.starts_with("IBVERBS_PRIVATE"));
+    Ok(public.map(|(name, ..)| name.to_owned()).collect())
 }
 
 /// The program, with the address of each symbol, in two files: what the headers declare as a function
