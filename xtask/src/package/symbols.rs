@@ -96,6 +96,44 @@ libibverbs.so.1 libibverbs1 #MINVER#
         assert!(differences(STOCK, STOCK).is_ok());
     }
 
+    /// The names of the version script, each with its node: `name@NODE`.
+    fn exported(map: &str) -> BTreeSet<String> {
+        let mut node = "";
+        let mut names = BTreeSet::new();
+        for line in map.lines() {
+            if let Some(begun) = line.strip_suffix(" {") {
+                node = begun;
+            }
+            // "*" is everything else, which stays hidden.
+            if let Some(name) = line
+                .trim()
+                .strip_suffix(';')
+                .filter(|name| line.starts_with('\t') && !name.contains('*'))
+            {
+                names.insert(format!("{name}@{node}"));
+            }
+        }
+        names
+    }
+
+    /// What dpkg-gensymbols would say after minutes of building.
+    #[test]
+    fn the_symbols_file_follows_the_version_script() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+        let exported = exported(&read("src/libibverbs.map"));
+        assert!(exported.contains("ibv_reg_mr@IBVERBS_1.1"), "{exported:?}");
+        let listed = symbols(&read("debian/libferroverbs1.symbols")).unwrap();
+        let listed: BTreeSet<_> = listed.into_iter().map(|(symbol, _)| symbol).collect();
+        let only = |a: &BTreeSet<String>, b| a.difference(b).cloned().collect::<Vec<_>>();
+        assert_eq!(only(&exported, &listed), Vec::<String>::new(), "not listed");
+        assert_eq!(
+            only(&listed, &exported),
+            Vec::<String>::new(),
+            "not exported"
+        );
+    }
+
     #[test]
     fn later_symbols_are_of_our_package() {
         let with = |line: &str| format!("{STOCK}{line}");
