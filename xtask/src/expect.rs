@@ -26,9 +26,9 @@ pub fn load(dir: &Path, suite: &str) -> Result<Vec<Record>> {
 }
 
 /// Writes what the stock library gave as the expected list of a suite in the virtual machine.
-pub fn bless(dir: &Path, suite: &str, results: &[Record]) -> Result<()> {
+pub fn bless(dir: &Path, suite: &str, device: &str, results: &[Record]) -> Result<()> {
     let head = format!(
-        "# What the suite {suite} gives over Debian 12's own libibverbs 44.0 on rxe, Linux 6.1.\n\
+        "# What the suite {suite} gives over Debian 12's own libibverbs 44.0 on {device}, Linux 6.1.\n\
          # Made by: cargo xtask test --only guest:{suite} --stock --bless\n"
     );
     write(dir, suite, &head, results)
@@ -189,6 +189,6 @@ mod tests {
     #[test]
     fn a_hung_test_cannot_be_blessed() {
         let results = list("a\thung");
-        assert!(bless(Path::new("/nonexistent"), "s", &results).is_err());
+        assert!(bless(Path::new("/nonexistent"), "s", "rxe", &results).is_err());
     }
 }

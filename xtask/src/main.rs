@@ -21,6 +21,7 @@ mod needs;
 mod package;
 mod record;
 mod report;
+mod siw;
 mod stages;
 mod suites;
 mod unit;

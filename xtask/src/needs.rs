@@ -126,7 +126,8 @@ fn without_docs(there: impl Fn(&str) -> bool) -> Vec<&'static str> {
     bare.map(|(_, package)| package).collect()
 }
 
-fn install_missing(dirs: &Dirs, wanted: &[&str]) -> Result<()> {
+/// Installs those packages that are not there.
+pub fn install_missing(dirs: &Dirs, wanted: &[&str]) -> Result<()> {
     let missing = missing_packages(wanted)?;
     if missing.is_empty() {
         return Ok(());
@@ -235,7 +236,8 @@ fn virtme_ng(dirs: &Dirs) -> Result<PathBuf> {
     Ok(vng)
 }
 
-fn must_run(command: &mut Command, log: &Path) -> Result<()> {
+/// Runs a command that has to end well.
+pub fn must_run(command: &mut Command, log: &Path) -> Result<()> {
     let outcome = host::run(command, log, None)?;
     if !outcome.status.success() {
         bail!(

@@ -250,6 +250,7 @@ pub fn in_network(dir: &Path, surrounded: bool) -> Result<ExitCode> {
             library: &library,
             target: &run.suite.around.target(Path::new(HELPERS), run.faults()),
             env,
+            run: None,
         };
         suite::programs(&place, label, &run.suite.kind)?;
     }

@@ -18,7 +18,7 @@ const SOURCES: &str = "../src/abi/kernel";
 /// The frame of the ioctl interface, beside the command buffer of providers, which is no
 /// kernel type.
 const FRAME: &str = "../src/abi/cmd.rs";
-const HEADERS: [&str; 7] = [
+const HEADERS: [&str; 8] = [
     "rdma/ib_user_verbs.h",
     "rdma/ib_user_ioctl_verbs.h",
     "rdma/ib_user_ioctl_cmds.h",
@@ -26,6 +26,7 @@ const HEADERS: [&str; 7] = [
     "rdma/rdma_user_ioctl.h",
     "rdma/ib_user_sa.h",
     "rdma/rdma_user_rxe.h",
+    "rdma/siw-abi.h",
 ];
 
 /// A structure that C declares without a name; its members are compared by the size of the

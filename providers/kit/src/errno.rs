@@ -37,6 +37,9 @@ impl Errno {
     /// Protocol not supported: the kernel does not know this ioctl.
     pub const PROTONOSUPPORT: Self = Self(libc::EPROTONOSUPPORT);
 
+    /// Not connected.
+    pub const NOTCONN: Self = Self(libc::ENOTCONN);
+
     /// The number that C sees.
     pub const fn raw(self) -> c_int {
         self.0

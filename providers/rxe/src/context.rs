@@ -38,7 +38,9 @@ impl KernelProvider for Context {
         2..=2
     };
 
-    fn open(kernel: Commands, comp_vectors: u32) -> Result<Self> {
+    type Answer = ();
+
+    fn open(kernel: Commands, comp_vectors: u32, _: ()) -> Result<Self> {
         Ok(Self {
             kernel,
             comp_vectors,

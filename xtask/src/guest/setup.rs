@@ -1,7 +1,7 @@
 //! Making the RDMA device: soft RoCE over one end of a virtual Ethernet pair.
 #![forbid(unsafe_code)]
 
-use std::{fs, process::Command, thread, time::Duration};
+use std::{fs, path::Path, process::Command, thread, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -135,6 +135,46 @@ impl ToAndFro {
         commands(JOINED)?;
         wait_for_gid(Self::DEVICE, 1, ":ffff:0a09:0002")?;
         Ok(Self)
+    }
+}
+
+/// A soft-iWARP device on an Ethernet pair of its own. Gone when dropped.
+pub struct SoftIwarp;
+
+/// The device, and the address of its interface.
+pub const SIW: &str = "siw0";
+pub const SIW_ADDRESS: &str = "10.7.0.1";
+
+const IWARP: &[&str] = &[
+    // The device's GID is the address that the interface has now. One that was given stays; udev
+    // would change another a moment later.
+    "ip link add w0 address 02:00:00:07:00:01 type veth peer name w1",
+    "ip addr add 10.7.0.1/24 dev w0",
+    "ip link set w0 up",
+    "ip link set w1 up",
+    "rdma link add siw0 type siw netdev w0",
+];
+
+const NO_IWARP: &[&str] = &["rdma link delete siw0", "ip link delete w0"];
+
+impl SoftIwarp {
+    /// Loads the module, unless it is loaded.
+    pub fn new(module: &Path) -> Result<Self> {
+        if !Path::new("/sys/module/siw").exists() {
+            // What insmod does not load by itself.
+            commands(&["modprobe -a iw_cm rdma_cm libcrc32c crc32c_generic"])?;
+            commands(&[format!("insmod {}", module.display())])?;
+        }
+        commands(IWARP)?;
+        Ok(Self)
+    }
+}
+
+impl Drop for SoftIwarp {
+    fn drop(&mut self) {
+        if let Err(error) = commands(NO_IWARP) {
+            eprintln!("soft-iWARP stays: {error:#}");
+        }
     }
 }
 

@@ -15,12 +15,13 @@ use super::{
     case::{self, Stage},
     library::Witness,
     pyverbs,
-    setup::SecondHost,
+    setup::{SecondHost, SoftIwarp},
 };
 use crate::{
     ctests,
     record::{Record, Word},
-    suites::{self, Case, Kind, Run, Target},
+    siw,
+    suites::{self, Case, Kind, On, Run, Target},
     vm::Library,
 };
 
@@ -40,6 +41,8 @@ pub struct Place<'a> {
     pub target: &'a Target,
     /// Set for every program.
     pub env: Vec<(&'static str, &'static str)>,
+    /// Which cases are run, if not all.
+    pub run: Option<Run>,
 }
 
 pub fn run(dir: &Path, ours: Option<&Path>, labels: &[String]) -> Result<ExitCode> {
@@ -66,8 +69,13 @@ fn one(dir: &Path, ours: Option<&Path>, label: &str) -> Result<()> {
         dir,
         room: Path::new("/run"),
         library: &library,
-        target: &suites::rxe(Path::new(HELPERS)),
+        target: &suite.on.target(Path::new(HELPERS)),
         env: run.env(),
+        run: Some(run),
+    };
+    let _device = match suite.on {
+        On::Rxe => None,
+        On::Siw => Some(SoftIwarp::new(&dir.join(siw::MODULE))?),
     };
     programs(&place, label, &suite.kind)
 }
@@ -89,7 +97,9 @@ pub fn programs(place: &Place, label: &str, kind: &Kind) -> Result<()> {
         Kind::Cases(cases) | Kind::TwoHosts(cases) => {
             let two = matches!(kind, Kind::TwoHosts(_));
             let _second = two.then(SecondHost::new).transpose()?;
-            for (number, case) in cases(place.target).iter().enumerate() {
+            let wanted = |case: &&Case| place.run.is_none_or(|run| run.has(&case.name));
+            let cases = cases(place.target);
+            for (number, case) in cases.iter().filter(wanted).enumerate() {
                 let record = patiently(place, case, |attempt| {
                     case::run(case, &stage(number, attempt)?)
                 });

@@ -7,6 +7,7 @@ mod perftest;
 mod pingpong;
 pub mod programs;
 mod rdmacm;
+mod siw;
 mod ucx;
 pub mod uroce;
 mod uroce_hosts;
@@ -45,6 +46,20 @@ pub fn rxe(helpers: &Path) -> Target {
         device: setup::DEVICE,
         address: setup::ADDRESS,
         gid: 1,
+        other_gid: 0,
+        mtu: 1024,
+        connection_manager: true,
+        faults: false,
+        helpers: helpers.to_owned(),
+    }
+}
+
+/// Soft iWARP there.
+fn soft_iwarp(helpers: &Path) -> Target {
+    Target {
+        device: setup::SIW,
+        address: setup::SIW_ADDRESS,
+        gid: 0,
         other_gid: 0,
         mtu: 1024,
         connection_manager: true,
@@ -165,13 +180,51 @@ pub enum Kind {
     CTests,
 }
 
+/// The device in the virtual machine that a suite runs on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum On {
+    Rxe,
+    /// Made for the suite alone, by a module that Debian's kernel lacks.
+    Siw,
+}
+
+impl On {
+    pub fn target(self, helpers: &Path) -> Target {
+        match self {
+            Self::Rxe => rxe(helpers),
+            Self::Siw => soft_iwarp(helpers),
+        }
+    }
+}
+
+/// What of a suite is run once more.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Again {
+    Nothing,
+    All,
+    /// These cases. In the others the provider is asked the same, and minutes of the emulated machine
+    /// would say nothing new.
+    Only(&'static [&'static str]),
+}
+
+impl Again {
+    pub fn has(self, case: &str) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::All => true,
+            Self::Only(names) => names.contains(&case),
+        }
+    }
+}
+
 pub struct Suite {
     pub name: &'static str,
+    pub on: On,
     pub kind: Kind,
     /// Run a second time over the write() command interface.
     pub both_paths: bool,
-    /// Run a second time over the library's own provider for the device.
-    pub built_in: bool,
+    /// What is run a second time over the library's own provider for the device.
+    pub built_in: Again,
     /// Suites of one boot share a number; a boot takes 20 seconds.
     pub boot: u8,
 }
@@ -179,77 +232,95 @@ pub struct Suite {
 pub const SUITES: &[Suite] = &[
     Suite {
         name: "pyverbs",
+        on: On::Rxe,
         kind: Kind::Pyverbs {
             connection_manager: false,
         },
         both_paths: true,
-        built_in: true,
+        built_in: Again::All,
         boot: 1,
     },
     Suite {
         name: "pyverbs-cm",
+        on: On::Rxe,
         kind: Kind::Pyverbs {
             connection_manager: true,
         },
         both_paths: true,
-        built_in: true,
+        built_in: Again::All,
         boot: 1,
     },
     Suite {
         name: "pingpong",
+        on: On::Rxe,
         kind: Kind::Cases(pingpong::cases),
         both_paths: true,
-        built_in: true,
+        built_in: Again::All,
         boot: 1,
     },
     Suite {
         name: "perftest",
+        on: On::Rxe,
         kind: Kind::Cases(perftest::cases),
         both_paths: false,
-        built_in: false,
+        built_in: Again::Only(perftest::AGAIN),
         boot: 2,
     },
     Suite {
         name: "rdmacm",
+        on: On::Rxe,
         kind: Kind::Cases(rdmacm::cases),
         both_paths: false,
-        built_in: false,
+        built_in: Again::Only(rdmacm::AGAIN),
         boot: 2,
     },
     Suite {
         name: "ucx",
+        on: On::Rxe,
         kind: Kind::Cases(ucx::cases),
         both_paths: false,
-        built_in: false,
+        built_in: Again::Only(ucx::AGAIN),
         boot: 2,
     },
     Suite {
         name: "mpi",
+        on: On::Rxe,
         kind: Kind::Cases(mpi::cases),
         both_paths: false,
-        built_in: false,
+        built_in: Again::Only(mpi::AGAIN),
+        boot: 2,
+    },
+    Suite {
+        name: siw::NAME,
+        on: On::Siw,
+        kind: Kind::Cases(siw::cases),
+        both_paths: false,
+        built_in: Again::All,
         boot: 2,
     },
     Suite {
         name: programs::NAME,
+        on: On::Rxe,
         kind: Kind::Cases(programs::cases),
         both_paths: false,
-        built_in: false,
+        built_in: Again::Nothing,
         boot: 2,
     },
     // Last of its boot: it takes the Ethernet pair apart for a while.
     Suite {
         name: UROCE_RXE,
+        on: On::Rxe,
         kind: Kind::TwoHosts(uroce_rxe::cases),
         both_paths: false,
-        built_in: false,
+        built_in: Again::Nothing,
         boot: 2,
     },
     Suite {
         name: "c-tests",
+        on: On::Rxe,
         kind: Kind::CTests,
         both_paths: true,
-        built_in: false,
+        built_in: Again::Nothing,
         boot: 3,
     },
 ];
@@ -283,6 +354,18 @@ impl Run {
         };
         let stock = if self.stock { ".stock" } else { "" };
         format!("{}{write}{stock}", self.suite)
+    }
+
+    /// The device that it runs on.
+    pub fn on(self) -> On {
+        let suite = SUITES.iter().find(|suite| suite.name == self.suite);
+        suite.map_or(On::Rxe, |suite| suite.on)
+    }
+
+    /// Whether a test of the suite is part of the run.
+    pub fn has(self, case: &str) -> bool {
+        let suite = SUITES.iter().find(|suite| suite.name == self.suite);
+        !self.built_in || suite.is_some_and(|suite| suite.built_in.has(case))
     }
 
     pub fn from_label(label: &str) -> Option<(Self, &'static Suite)> {
@@ -345,11 +428,15 @@ mod tests {
                 continue;
             };
             let mut seen = HashSet::new();
-            for case in cases(&rxe(Path::new("/x"))) {
+            for case in cases(&suite.on.target(Path::new("/x"))) {
                 let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
                 assert!(case.name.chars().all(plain), "{}", case.name);
                 assert!(seen.insert(case.name.clone()), "{} twice", case.name);
                 assert!(!case.client.is_empty(), "{} runs nothing", case.name);
+            }
+            if let Again::Only(names) = suite.built_in {
+                let unknown: Vec<_> = names.iter().filter(|name| !seen.contains(**name)).collect();
+                assert!(unknown.is_empty(), "{unknown:?}");
             }
             assert!(!seen.is_empty());
         }

@@ -71,6 +71,28 @@ const ROWS: &[Row] = &[
     ("atomic-bw-both-ways", "ib_atomic_bw", "-b", 8),
 ];
 
+/// Each service, operation and way of posting and waiting once, for a second provider.
+pub const AGAIN: &[&str] = &[
+    "send-lat",
+    "send-lat-64k",
+    "send-lat-uc",
+    "send-lat-ud-events",
+    "send-lat-srq",
+    "send-lat-inline",
+    "send-lat-old-post",
+    "send-lat-cm-ud",
+    "send-bw-both-ways",
+    "send-bw-srq-4-pairs",
+    "send-bw-list",
+    "write-lat-cm",
+    "write-bw-uc",
+    "read-bw-4-pairs",
+    "read-lat-events",
+    "atomic-lat-compare-swap",
+    "atomic-bw-both-ways",
+    "xrc",
+];
+
 /// Runs over every size from 2 bytes to 8 MiB; few exchanges, for they add up to 16 MiB each.
 const ALL_SIZES: &[(&str, &str)] = &[
     ("send-lat-all", "ib_send_lat"),
@@ -102,25 +124,32 @@ pub fn refused(target: &Target, lines: &[(&str, &str)]) -> Vec<Case> {
 
 /// The rows that any device can run, and these.
 pub fn table(target: &Target, more: &[Row]) -> Vec<Case> {
-    let mut ports = 21000..;
-    let mut port = || ports.next().unwrap_or_default();
-    let common = common(target);
-    let rows = ROWS.iter().chain(more);
-    let mut cases: Vec<_> = rows
+    let rows: Vec<_> = ROWS
+        .iter()
+        .chain(more)
         .filter(|(_, _, options, _)| target.connection_manager || !over_cm(options))
         .filter(|(_, _, options, _)| !target.faults || reliable(options))
-        .map(|(name, program, options, size)| {
-            // A multiple of the longest list of work requests.
-            let line = format!("{program} {common} -n 96 {options}");
-            pair(target, name, &line, port(), vec![*size])
-        })
+        .copied()
         .collect();
-    for (name, program) in ALL_SIZES {
+    let mut cases = self::rows(target, &rows, 21000);
+    let common = common(target);
+    for ((name, program), port) in ALL_SIZES.iter().zip(21800..) {
         let line = format!("{program} {common} -n 5 --all");
         let sizes = (1..=23).map(|power| 1 << power).collect();
-        cases.push(pair(target, name, &line, port(), sizes));
+        cases.push(pair(target, name, &line, port, sizes));
     }
     cases
+}
+
+/// These rows, with ports from this one on.
+pub fn rows(target: &Target, rows: &[Row], port: u16) -> Vec<Case> {
+    let common = common(target);
+    let case = |((name, program, options, size), port): (&Row, u16)| {
+        // A multiple of the longest list of work requests.
+        let line = format!("{program} {common} -n 96 {options}");
+        pair(target, name, &line, port, vec![*size])
+    };
+    rows.iter().zip(port..).map(case).collect()
 }
 
 fn common(target: &Target) -> String {

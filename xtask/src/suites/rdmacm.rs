@@ -3,90 +3,109 @@
 
 use super::{Case, Check, Ready, Target};
 
-/// Name, server, client; `PORT` becomes a port of the case's own.
+/// Name, server, client; `PORT` becomes a port of the case's own, `ADDRESS` the
+/// address of the device's interface.
 type Row = (&'static str, &'static str, &'static str);
 
 const ROWS: &[Row] = &[
     (
         "rping",
-        "rping -s -a 10.9.0.1 -p PORT -C 20 -V -v",
-        "rping -c -a 10.9.0.1 -p PORT -C 20 -V -v",
+        "rping -s -a ADDRESS -p PORT -C 20 -V -v",
+        "rping -c -a ADDRESS -p PORT -C 20 -V -v",
     ),
     (
         "rping-own-queue-pair",
-        "rping -s -a 10.9.0.1 -p PORT -C 20 -V -q",
-        "rping -c -a 10.9.0.1 -p PORT -C 20 -V -q",
+        "rping -s -a ADDRESS -p PORT -C 20 -V -q",
+        "rping -c -a ADDRESS -p PORT -C 20 -V -q",
     ),
     (
         "rping-64k",
-        "rping -s -a 10.9.0.1 -p PORT -C 5 -V -S 65000",
-        "rping -c -a 10.9.0.1 -p PORT -C 5 -V -S 65000",
+        "rping -s -a ADDRESS -p PORT -C 5 -V -S 65000",
+        "rping -c -a ADDRESS -p PORT -C 5 -V -S 65000",
     ),
     (
         "ucmatose",
         "ucmatose -p PORT -c 3 -C 20 -S 512",
-        "ucmatose -s 10.9.0.1 -p PORT -c 3 -C 20 -S 512",
+        "ucmatose -s ADDRESS -p PORT -c 3 -C 20 -S 512",
     ),
     (
         "udaddy",
         "udaddy -c 2 -C 20",
-        "udaddy -s 10.9.0.1 -c 2 -C 20",
+        "udaddy -s ADDRESS -c 2 -C 20",
     ),
     (
         "rstream",
         "rstream -p PORT -S 4096 -C 50 -I 2 -T v",
-        "rstream -s 10.9.0.1 -p PORT -S 4096 -C 50 -I 2 -T v",
+        "rstream -s ADDRESS -p PORT -S 4096 -C 50 -I 2 -T v",
     ),
     (
         "rstream-blocking",
         "rstream -p PORT -S 1024 -C 50 -I 2 -T b -T v",
-        "rstream -s 10.9.0.1 -p PORT -S 1024 -C 50 -I 2 -T b -T v",
+        "rstream -s ADDRESS -p PORT -S 1024 -C 50 -I 2 -T b -T v",
     ),
     (
         "rstream-nonblocking",
         "rstream -p PORT -S 1024 -C 50 -I 2 -T n -T v",
-        "rstream -s 10.9.0.1 -p PORT -S 1024 -C 50 -I 2 -T n -T v",
+        "rstream -s ADDRESS -p PORT -S 1024 -C 50 -I 2 -T n -T v",
     ),
     (
         "riostream",
         "riostream -p PORT -S 4096 -C 50 -I 2 -T v",
-        "riostream -s 10.9.0.1 -p PORT -S 4096 -C 50 -I 2 -T v",
+        "riostream -s ADDRESS -p PORT -S 4096 -C 50 -I 2 -T v",
     ),
     (
         "cmtime",
         "cmtime -p PORT",
-        "cmtime -s 10.9.0.1 -p PORT -c 10",
+        "cmtime -s ADDRESS -p PORT -c 10",
     ),
     (
         "rdma-server",
         "rdma_server -p PORT",
-        "rdma_client -s 10.9.0.1 -p PORT",
+        "rdma_client -s ADDRESS -p PORT",
     ),
     (
         "rdma-xserver-rc",
         "rdma_xserver -p PORT -c r",
-        "rdma_xclient -s 10.9.0.1 -p PORT -c r",
+        "rdma_xclient -s ADDRESS -p PORT -c r",
     ),
+];
+
+/// Each service and way of waiting once, for a second provider.
+pub const AGAIN: &[&str] = &[
+    "rping",
+    "ucmatose",
+    "udaddy",
+    "rstream-blocking",
+    "riostream",
+    "mckey",
 ];
 
 const SERVERS_THAT_STAY: &[&str] = &["cmtime"];
 
-pub fn cases(_: &Target) -> Vec<Case> {
-    let mut ports = 22000..;
-    let mut cases: Vec<_> = ROWS
-        .iter()
-        .map(|row| case(row, ports.next().unwrap_or_default()))
-        .collect();
+pub fn cases(target: &Target) -> Vec<Case> {
+    let all: Vec<_> = ROWS.iter().map(|(name, ..)| *name).collect();
+    let mut cases = named(target, &all, 22000);
+    let mut ports = 22500..;
     cases.push(multicast());
     cases.push(datagrams(ports.next().unwrap_or_default()));
     cases.push(copy(ports.next().unwrap_or_default()));
     cases
 }
 
-fn case((name, server, client): &Row, port: u16) -> Case {
+/// Cases by name, with ports from this one on.
+pub fn named(target: &Target, names: &[&str], port: u16) -> Vec<Case> {
+    let wanted = ROWS.iter().filter(|(name, ..)| names.contains(name));
+    let rows = wanted.zip(port..);
+    rows.map(|(row, port)| case(target, row, port)).collect()
+}
+
+fn case(target: &Target, (name, server, client): &Row, port: u16) -> Case {
     let port = port.to_string();
-    let server = server.replace("PORT", &port);
-    let client = client.replace("PORT", &port);
+    let place = |line: &str| {
+        line.replace("PORT", &port)
+            .replace("ADDRESS", target.address)
+    };
+    let (server, client) = (place(server), place(client));
     let case = Case::pair(*name, &server, Ready::RdmaCm, &client)
         // What these programs print about wrong data and errors, some with exit status 0.
         .check(Check::NeverSays("data mismatch"))

@@ -25,6 +25,16 @@ const TESTS: &[(&str, &str)] = &[
     ("cswap", "ucp_cswap -s 8"),
 ];
 
+/// Short and long messages, each operation with its way of posting once, for a second provider.
+pub const AGAIN: &[&str] = &[
+    "ud-tag-lat-64k",
+    "ud-am-bw",
+    "rc-tag-bw",
+    "rc-put-bw",
+    "rc-get",
+    "rc-fadd",
+];
+
 pub fn cases(target: &Target) -> Vec<Case> {
     let mut ports = 23000..;
     let mut cases = Vec::new();

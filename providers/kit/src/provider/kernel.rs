@@ -3,6 +3,7 @@
 
 use super::{Commands, Provider};
 use crate::errno::Result;
+use bytemuck::Pod;
 use core::ffi::CStr;
 use core::ops::RangeInclusive;
 
@@ -23,12 +24,16 @@ pub trait KernelProvider: Provider {
     /// not taken, which is logged.
     const ABI: RangeInclusive<u32>;
 
-    /// Makes the provider's value for a context that has just been opened. `comp_vectors` is what
-    /// the kernel told.
+    /// What the driver answers to the command that makes a context, beside the kernel's own part;
+    /// `()` if that is nothing. A driver that has an answer refuses a command without room for it.
+    type Answer: Pod;
+
+    /// Makes the provider's value for a context that has just been opened. `comp_vectors` and
+    /// `answer` are what the kernel told.
     ///
     /// # Errors
     /// That of ibv_open_device(3); the kernel's context is closed again.
-    fn open(kernel: Commands, comp_vectors: u32) -> Result<Self>;
+    fn open(kernel: Commands, comp_vectors: u32, answer: Self::Answer) -> Result<Self>;
 }
 
 /// An object of which C shows the number.

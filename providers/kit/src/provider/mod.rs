@@ -547,7 +547,9 @@ pub trait Provider: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// EINVAL for a port or GID that there is not.
-    fn create_ah(&self, pd: &Arc<Self::Pd>, attr: &ibv_ah_attr) -> Result<Self::Ah>;
+    fn create_ah(&self, pd: &Arc<Self::Pd>, attr: &ibv_ah_attr) -> Result<Self::Ah> {
+        Err(Errno::OPNOTSUPP)
+    }
     /// ibv_destroy_ah(3).
     ///
     /// # Errors

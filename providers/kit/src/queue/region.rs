@@ -53,8 +53,7 @@ impl Region {
         })))
     }
 
-    /// The same memory again, for the other side in tests.
-    #[cfg(any(test, feature = "testing"))]
+    /// The same memory again: what else lies in it, or the other side in tests.
     #[must_use]
     pub fn share(&self) -> Self {
         Self(Arc::clone(&self.0))

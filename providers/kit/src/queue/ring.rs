@@ -96,12 +96,8 @@ impl<const LEAST: usize> Ring<LEAST> {
     fn entry(&self, index: u32) -> Entry<'_, LEAST> {
         // `new` refused a ring whose entries usize does not count.
         let index = (index & self.mask) as usize;
-        Entry {
-            // SAFETY: `new` found room for all entries.
-            at: unsafe { self.entries.add(index << self.log2_entry) },
-            size: self.size(),
-            life: PhantomData,
-        }
+        // SAFETY: `new` found room for all entries, which are aligned and have `LEAST` bytes.
+        unsafe { Entry::new(self.entries.add(index << self.log2_entry), self.size()) }
     }
 }
 
@@ -138,6 +134,20 @@ pub struct Entry<'a, const LEAST: usize> {
 }
 
 impl<const LEAST: usize> Entry<'_, LEAST> {
+    /// The entry of `size` bytes at `at`.
+    ///
+    /// # Safety
+    /// They are part of a region that stays for the entry's life, aligned to [`ALIGN`], and at least
+    /// `LEAST`.
+    #[inline]
+    pub(super) unsafe fn new(at: NonNull<u8>, size: usize) -> Self {
+        Self {
+            at,
+            size,
+            life: PhantomData,
+        }
+    }
+
     /// Writes a member at a fixed place.
     #[inline]
     pub fn put<const AT: usize, T: Pod>(&mut self, value: T) {

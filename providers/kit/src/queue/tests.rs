@@ -2,10 +2,12 @@
 //! Rings in plain memory, with a test as the other side; the protocol of the indices under loom.
 
 use super::index::{Consumer, Index, Producer};
+use super::owner::{Flag, hand_over};
 use super::*;
 use crate::errno::Errno;
 use proptest::prelude::*;
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicU16;
 use std::thread;
 
 const SHAPE: Shape = Shape {
@@ -264,6 +266,82 @@ fn every_interleaving_hands_entries_over() {
             assert_eq!(shared.entries[index.at() as usize].get(), value);
             index.step();
             index.release(&shared.consumer);
+        }
+        writer.join().expect("ends well");
+    });
+}
+
+#[test]
+fn slots_stay_in_their_region() {
+    type Small = Slots<16, 8, AtomicU16>;
+    let region = Region::plain(4 * 16).expect("memory");
+    for count in [0, 3, 5, 8, 1 << 31, u32::MAX] {
+        let slots = Small::new(region.share(), count);
+        assert_eq!(slots.err(), Some(Errno::IO), "{count}");
+    }
+    let mut slots = Small::new(region.share(), 4).expect("fits");
+    assert_eq!((slots.count(), Small::bytes(4)), (4, Ok(64)));
+    for index in [0, 3, 4, 6, u32::MAX] {
+        slots.entry(index).put::<0, u64>(index.into());
+        slots.flag(index).set(0xfff0);
+        let other = Small::new(region.share(), 4).expect("fits");
+        assert_eq!(other.flag(index % 4).look(), 0xfff0);
+        assert_eq!(region.number((index % 4) as usize * 16), Ok(index));
+    }
+    assert_eq!(Word::new(region.share(), 64).err(), Some(Errno::IO));
+    Word::new(region.share(), 60).expect("inside").set(7);
+    assert_eq!(region.number(60), Ok(7));
+}
+
+impl Flag for loom::sync::atomic::AtomicU16 {
+    type Value = u16;
+
+    fn look(&self) -> u16 {
+        // What an atomic does in this order, as far as loom has it: a barrier of its own.
+        loom::sync::atomic::fence(loom::sync::atomic::Ordering::SeqCst);
+        self.load(loom::sync::atomic::Ordering::Acquire)
+    }
+
+    fn set(&self, value: u16) {
+        self.store(value, loom::sync::atomic::Ordering::Release);
+        loom::sync::atomic::fence(loom::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+/// Entries with flags under loom, and a bell that wakes the consumer.
+struct Flagged {
+    flags: [loom::sync::atomic::AtomicU16; 3],
+    entries: [loom::cell::Cell<u32>; 3],
+    bell: loom::sync::Notify,
+}
+
+/// The producer rings only where [`hand_over`] says so; the consumer looks at the queue only after
+/// the bell, until it finds nothing.
+#[test]
+fn no_entry_is_left_without_a_bell() {
+    loom::model(|| {
+        let shared = loom::sync::Arc::new(Flagged {
+            flags: std::array::from_fn(|_| loom::sync::atomic::AtomicU16::new(0)),
+            entries: std::array::from_fn(|_| loom::cell::Cell::new(0)),
+            bell: loom::sync::Notify::new(),
+        });
+        let theirs = loom::sync::Arc::clone(&shared);
+        let writer = loom::thread::spawn(move || {
+            for (at, before) in [(0, 2), (1, 0)] {
+                theirs.entries[at].set(7);
+                if hand_over(&theirs.flags[at], 1, &theirs.flags[before], 1) {
+                    theirs.bell.notify();
+                }
+            }
+        });
+        let mut next = 0;
+        while next < 2 {
+            shared.bell.wait();
+            while next < 2 && shared.flags[next].look() != 0 {
+                assert_eq!(shared.entries[next].get(), 7);
+                shared.flags[next].set(0);
+                next += 1;
+            }
         }
         writer.join().expect("ends well");
     });

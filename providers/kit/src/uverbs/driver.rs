@@ -168,6 +168,14 @@ impl<'a> Driver<'a> {
         }
     }
 
+    /// Driver data and room for the answer, as of [`Self::data`] and [`Self::response`].
+    pub fn both(cmd: &'a mut [u8], resp: &'a mut [u8]) -> Self {
+        Self {
+            cmd: Side { buf: cmd, front: 0 },
+            ..Self::response(resp)
+        }
+    }
+
     /// Attributes of the provider's own.
     pub fn linked(link: Option<Link<'a>>) -> Self {
         Self {

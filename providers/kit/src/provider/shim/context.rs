@@ -11,6 +11,7 @@ use crate::provider::{Edges, KernelProvider, Opened, Provider, command};
 use crate::sys::memory;
 use crate::table::Table;
 use crate::uverbs;
+use bytemuck::{Zeroable, bytes_of_mut};
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::mem::offset_of;
@@ -314,7 +315,9 @@ pub(super) fn open_kernel<P: KernelProvider>(
 /// Has the kernel make its part of the context, and the provider its own.
 fn begin<P: KernelProvider>(ctx: Ctx<'_>) -> Result<P> {
     uverbs::choose_paths(&ctx);
-    let told = uverbs::context::get_context(&ctx, &mut uverbs::Driver::none())?;
+    let mut answer = P::Answer::zeroed();
+    let driver = &mut uverbs::Driver::response(bytes_of_mut(&mut answer));
+    let told = uverbs::context::get_context(&ctx, driver)?;
     if let Some(fd) = told.async_fd {
         ctx.set_async_fd(fd);
     }
@@ -326,7 +329,7 @@ fn begin<P: KernelProvider>(ctx: Ctx<'_>) -> Result<P> {
         }
     }
     let vectors = u32::try_from(told.num_comp_vectors).map_err(|_| Errno::PROTO)?;
-    P::open(Commands::of(ctx), vectors)
+    P::open(Commands::of(ctx), vectors, answer)
 }
 
 /// ibv_close_device(3). Objects that the application has left keep the block of the context:

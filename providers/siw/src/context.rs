@@ -1,0 +1,233 @@
+//! An open device: the provider's side of every verb.
+
+use crate::cq::Cq;
+use crate::qp::Qp;
+use crate::receive::Srq;
+use bytemuck::{Zeroable, bytes_of_mut};
+use core::convert::Infallible;
+use core::ffi::CStr;
+use core::ops::RangeInclusive;
+use kit::abi::kernel::*;
+use kit::abi::*;
+use kit::errno::{Errno, Result};
+use kit::provider::{
+    Commands, CqInit, KernelProvider, Keys, Numbered, Polled, Provider, QpInit, ReceiveRequest,
+    SendRequest, SrqInit, Told,
+};
+use kit::sys::application::ApplicationMemory;
+use kit::uverbs::{Driver, device, mr, pd};
+use std::sync::Arc;
+
+/// An open device.
+pub struct Context {
+    kernel: Commands,
+    comp_vectors: u32,
+}
+
+/// Protection domain.
+pub struct Pd {
+    pub(crate) handle: u32,
+}
+
+/// Memory region.
+pub struct Mr {
+    handle: u32,
+}
+
+impl KernelProvider for Context {
+    const NAME: &'static CStr = c"siw";
+    const DRIVER: u32 = RDMA_DRIVER_SIW;
+    const DEVICES: &'static CStr = c"rdma_device:Nsiw*";
+    const ABI: RangeInclusive<u32> = SIW_ABI_VERSION..=SIW_ABI_VERSION;
+
+    type Answer = siw_uresp_alloc_ctx;
+
+    fn open(kernel: Commands, comp_vectors: u32, _: siw_uresp_alloc_ctx) -> Result<Self> {
+        Ok(Self {
+            kernel,
+            comp_vectors,
+        })
+    }
+}
+
+/// What the kernel tells in 64 bits, as text: three numbers of 16 bits.
+fn firmware(version: u64) -> String {
+    let part = |shift: u32| version >> shift & 0xffff;
+    format!("{}.{}.{}", part(32), part(16), part(0))
+}
+
+impl Provider for Context {
+    type Pd = Pd;
+    type Mr = Mr;
+    type Mw = Infallible;
+    type Dm = Infallible;
+    type Cq = Cq;
+    type Srq = Srq;
+    type Qp = Qp;
+    type Ah = Infallible;
+    type Xrcd = Infallible;
+    type Wq = Infallible;
+    type WqTable = Infallible;
+    type Flow = Infallible;
+    type Counters = Infallible;
+
+    fn comp_vectors(&self) -> u32 {
+        self.comp_vectors
+    }
+
+    fn number(&self, object: Numbered<'_, Self>) -> Option<u32> {
+        match object {
+            Numbered::Pd(pd) => Some(pd.handle),
+            Numbered::Mr(mr) => Some(mr.handle),
+            Numbered::Cq(cq) => Some(cq.handle),
+            Numbered::Srq(srq) => Some(srq.handle),
+            Numbered::Qp(qp) => Some(qp.handle),
+            Numbered::Mw(none) | Numbered::Ah(none) => match *none {},
+        }
+    }
+
+    fn query_device(&self, attr: &mut ibv_device_attr_ex) -> Result<()> {
+        let mut told = ib_uverbs_ex_query_device_resp::zeroed();
+        let wanted = size_of_val(attr);
+        device::query_device(&self.kernel, wanted, attr, 0, bytes_of_mut(&mut told))?;
+        let text = firmware(told.base.fw_ver);
+        let room = &mut attr.orig_attr.fw_ver;
+        for (place, byte) in room.iter_mut().zip(text.bytes()) {
+            *place = byte.cast_signed();
+        }
+        Ok(())
+    }
+
+    fn query_port(&self, port: u8, attr: &mut ibv_port_attr) -> Result<()> {
+        device::query_port(&self.kernel, port, attr, &mut Driver::none())
+    }
+
+    fn alloc_pd(&self) -> Result<Pd> {
+        let handle = pd::alloc_pd(&self.kernel, &mut Driver::none())?;
+        Ok(Pd { handle })
+    }
+
+    fn dealloc_pd(&self, pd: &Arc<Pd>) -> Result<()> {
+        pd::dealloc_pd(&self.kernel, pd.handle)
+    }
+
+    fn reg_mr(
+        &self,
+        pd: &Arc<Pd>,
+        memory: ApplicationMemory,
+        iova: u64,
+        access: u32,
+    ) -> Result<(Mr, Keys)> {
+        let number = |n: usize| u64::try_from(n).map_err(|_| Errno::INVAL);
+        let cover = mr::Cover {
+            start: number(memory.address())?,
+            length: number(memory.length())?,
+            iova,
+            access,
+        };
+        let mut asked = siw_ureq_reg_mr::zeroed();
+        let mut told = siw_uresp_reg_mr::zeroed();
+        let driver = &mut Driver::both(bytes_of_mut(&mut asked), bytes_of_mut(&mut told));
+        let made = mr::reg_mr(&self.kernel, pd.handle, &cover, driver)?;
+        let keys = Keys {
+            lkey: made.lkey,
+            rkey: made.rkey,
+        };
+        let handle = made.handle;
+        Ok((Mr { handle }, keys))
+    }
+
+    fn dereg_mr(&self, mr: &Arc<Mr>) -> Result<()> {
+        mr::dereg_mr(&self.kernel, mr.handle)
+    }
+
+    fn create_cq(&self, init: &CqInit<'_>) -> Result<(Cq, u32)> {
+        Cq::create(&self.kernel, init)
+    }
+
+    fn destroy_cq(&self, cq: &Arc<Cq>) -> Result<Told> {
+        cq.destroy(&self.kernel)
+    }
+
+    #[inline]
+    fn poll_cq(&self, cq: &Arc<Cq>, room: &mut [ibv_wc]) -> Result<usize> {
+        cq.poll(room)
+    }
+
+    #[inline]
+    fn poll_ex(&self, cq: &Arc<Cq>) -> Option<Polled> {
+        cq.poll_one()
+    }
+
+    fn req_notify_cq(&self, cq: &Arc<Cq>, solicited_only: bool) -> Result<()> {
+        cq.notify(solicited_only)
+    }
+
+    fn create_srq(&self, init: &mut SrqInit<'_, Self>) -> Result<(Srq, u32)> {
+        // iWARP has no numbers for them.
+        Ok((Srq::create(&self.kernel, init)?, 0))
+    }
+
+    fn modify_srq(&self, srq: &Arc<Srq>, attr: &ibv_srq_attr, mask: u32) -> Result<()> {
+        srq.modify(&self.kernel, attr, mask)
+    }
+
+    fn query_srq(&self, srq: &Arc<Srq>) -> Result<ibv_srq_attr> {
+        srq.query(&self.kernel)
+    }
+
+    fn destroy_srq(&self, srq: &Arc<Srq>) -> Result<u32> {
+        srq.destroy(&self.kernel)
+    }
+
+    #[inline]
+    fn post_srq_recv<'a>(
+        &self,
+        srq: &Arc<Srq>,
+        requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
+    ) -> Result<()> {
+        srq.post(requests)
+    }
+
+    fn create_qp(&self, init: &mut QpInit<'_, Self>) -> Result<(Qp, u32)> {
+        Qp::create(&self.kernel, init)
+    }
+
+    fn modify_qp(&self, qp: &Arc<Qp>, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
+        qp.modify(&self.kernel, attr, mask)
+    }
+
+    fn query_qp(&self, qp: &Arc<Qp>, attr: &mut ibv_qp_attr) -> Result<()> {
+        qp.query(&self.kernel, attr)
+    }
+
+    fn destroy_qp(&self, qp: &Arc<Qp>) -> Result<u32> {
+        qp.destroy(&self.kernel)
+    }
+
+    #[inline]
+    fn post_send<'a>(
+        &self,
+        qp: &Arc<Qp>,
+        requests: &mut impl Iterator<Item = SendRequest<'a, Self>>,
+    ) -> Result<()> {
+        qp.post_send(&self.kernel, requests)
+    }
+
+    fn post_send_all<'a>(
+        &self,
+        qp: &Arc<Qp>,
+        requests: &mut impl ExactSizeIterator<Item = SendRequest<'a, Self>>,
+    ) -> Result<()> {
+        qp.post_send_all(&self.kernel, requests)
+    }
+
+    #[inline]
+    fn post_recv<'a>(
+        &self,
+        qp: &Arc<Qp>,
+        requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
+    ) -> Result<()> {
+        qp.post_recv(requests)
+    }
+}
