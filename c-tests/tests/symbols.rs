@@ -69,6 +69,8 @@ fn soname_is_that_of_the_stock_library() -> Result<()> {
 const STOCK_NODES: [u32; 12] = [0, 1, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
 /// Those of rdma-core 65 besides.
 const LATER_NODES: [u32; 4] = [15, 16, 17, 18];
+/// What no other library has; it stands alone.
+const OWN_NODE: &str = "FERROVERBS_1.0";
 
 fn public_nodes() -> impl Iterator<Item = String> {
     let numbers = STOCK_NODES.into_iter().chain(LATER_NODES);
@@ -79,6 +81,7 @@ fn public_nodes() -> impl Iterator<Item = String> {
 fn nodes_are_those_of_the_interface_in_order() -> Result<()> {
     let mut wanted: Vec<String> = public_nodes().collect();
     wanted.push("IBVERBS_PRIVATE_34".to_owned());
+    wanted.push(OWN_NODE.to_owned());
     assert_eq!(built()?.nodes, wanted);
     Ok(())
 }
@@ -105,13 +108,14 @@ fn public_nodes_are_a_chain_in_the_map() -> Result<()> {
         parent = name;
     }
     wanted.push(("IBVERBS_PRIVATE_34".to_owned(), String::new()));
+    wanted.push((OWN_NODE.to_owned(), String::new()));
     assert_eq!(found, wanted);
     Ok(())
 }
 
 /// Against the library that Debian installs, where it is that version: all of
 /// its symbols, default and old, its nodes and SONAME, and besides them the
-/// symbols of later nodes alone.
+/// symbols of later nodes and of our own alone.
 #[test]
 fn all_that_the_installed_stock_library_offers_is_there() -> Result<()> {
     let path = Path::new("/usr/lib/x86_64-linux-gnu/libibverbs.so.1");
@@ -126,9 +130,10 @@ fn all_that_the_installed_stock_library_offers_is_there() -> Result<()> {
     }
     let ours = built()?;
     let later = |node: &String| {
-        LATER_NODES
-            .iter()
-            .any(|n| *node == format!("IBVERBS_1.{n}"))
+        node == OWN_NODE
+            || LATER_NODES
+                .iter()
+                .any(|n| *node == format!("IBVERBS_1.{n}"))
     };
     let of_stock = |(_, node): &(String, String)| !later(node);
     let both: Pairs = pairs(&ours, true).into_iter().filter(of_stock).collect();

@@ -23,6 +23,7 @@ mod marshal;
 mod mr;
 mod mr_ex;
 mod observe;
+mod ofa;
 mod pd;
 mod pkey;
 mod port;

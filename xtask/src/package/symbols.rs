@@ -25,11 +25,12 @@ pub fn compare(job: &Path) -> Result<()> {
 }
 
 /// The nodes that Debian's library does not have. Programs that use them depend on our package.
-const LATER_NODES: [&str; 4] = [
+const LATER_NODES: [&str; 5] = [
     "IBVERBS_1.15",
     "IBVERBS_1.16",
     "IBVERBS_1.17",
     "IBVERBS_1.18",
+    "FERROVERBS_1.0",
 ];
 
 fn is_later(symbol: &str) -> bool {

@@ -1,0 +1,264 @@
+//! The XRC calls of the older verbs manual (`infiniband/ofa_verbs.h`), over today's: a receive
+//! queue pair is named by its number, and lives as long as anybody is registered with it.
+//!
+//! They answer 0, or -1 with errno; a pointer, or NULL with errno. The exported names begin with
+//! `ofa_`, and the header gives them those of the manual: Open MPI takes a library that exports
+//! `ibv_create_xrc_rcv_qp` for one without the XRC verbs of today.
+
+mod domains;
+
+use super::{qp, ret};
+use crate::symver;
+use domains::{Domain, Registered};
+use kit::abi::{
+    handle::{Cq, Ctx, Pd, Qp},
+    *,
+};
+use kit::errno::{Errno, Result};
+use kit::sys::errno;
+use std::ffi::{c_int, c_void};
+use std::mem::{MaybeUninit, offset_of};
+
+/// `struct ibv_xrc_domain`.
+#[repr(C)]
+pub struct ibv_xrc_domain {
+    pub context: *mut ibv_context,
+    pub handle: u64,
+}
+const _: () = assert!(size_of::<ibv_xrc_domain>() == 16);
+
+/// `struct ofa_qp_init_attr`: the manual's `ibv_qp_init_attr`, which had one member more.
+#[repr(C)]
+pub struct ofa_qp_init_attr {
+    init: ibv_qp_init_attr,
+    xrc_domain: *mut ibv_xrc_domain,
+}
+const _: () = assert!(offset_of!(ofa_qp_init_attr, xrc_domain) == 64);
+const _: () = assert!(size_of::<ofa_qp_init_attr>() == 72);
+
+/// A positive errno value as a result.
+fn result(code: c_int) -> Result<()> {
+    match code {
+        0 => Ok(()),
+        code => Err(Errno(code)),
+    }
+}
+
+/// A provider's new object.
+fn made<T>(object: *mut T) -> Result<*mut T> {
+    if object.is_null() {
+        return Err(errno::get());
+    }
+    Ok(object)
+}
+
+/// Attributes of today, all zero: no member of them refers to anything.
+///
+/// # Safety
+/// All zeros is a value of the type.
+unsafe fn zeroed<T>() -> T {
+    // SAFETY: vouched for by the caller.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
+unsafe extern "C" fn open_xrc_domain(
+    context: *mut ibv_context,
+    fd: c_int,
+    oflag: c_int,
+) -> *mut ibv_xrc_domain {
+    // SAFETY: the caller passes an open context or NULL.
+    let ctx = unsafe { Ctx::from_raw(context) };
+    ret::pointer(ctx.and_then(|ctx| domains::open(ctx, fd, oflag)))
+}
+symver!(open_xrc_domain => "ofa_open_xrc_domain", "FERROVERBS_1.0");
+
+unsafe extern "C" fn close_xrc_domain(domain: *mut ibv_xrc_domain) -> c_int {
+    ret::minus_one(domains::close(domain))
+}
+symver!(close_xrc_domain => "ofa_close_xrc_domain", "FERROVERBS_1.0");
+
+unsafe extern "C" fn create_xrc_srq(
+    pd: *mut ibv_pd,
+    domain: *mut ibv_xrc_domain,
+    cq: *mut ibv_cq,
+    init: *mut ibv_srq_init_attr,
+) -> *mut ibv_srq {
+    // SAFETY: the caller passes live objects and attributes, or NULL.
+    let arguments = unsafe {
+        ret::not_null(init)
+            .and_then(|_| Pd::from_raw(pd))
+            .and_then(|pd| Cq::from_raw(cq).map(|_| pd))
+    };
+    ret::pointer(arguments.and_then(|h| {
+        domains::with(domain, |domain| {
+            if h.ctx().as_ptr() != domain.context() {
+                return Err(Errno::INVAL);
+            }
+            // SAFETY: as above; the table's verb reads what is given here, and zeros mean
+            // nothing.
+            unsafe {
+                let mut given = ibv_srq_init_attr_ex {
+                    srq_context: (*init).srq_context,
+                    attr: (*init).attr,
+                    comp_mask: IBV_SRQ_INIT_ATTR_TYPE
+                        | IBV_SRQ_INIT_ATTR_PD
+                        | IBV_SRQ_INIT_ATTR_XRCD
+                        | IBV_SRQ_INIT_ATTR_CQ,
+                    srq_type: IBV_SRQT_XRC,
+                    pd,
+                    xrcd: domain.xrcd(),
+                    cq,
+                    ..zeroed()
+                };
+                let srq = made((h.table().create_srq_ex())(
+                    domain.context(),
+                    &raw mut given,
+                ))?;
+                (*init).attr = given.attr;
+                Ok(srq)
+            }
+        })
+    }))
+}
+symver!(create_xrc_srq => "ofa_create_xrc_srq", "FERROVERBS_1.0");
+
+unsafe extern "C" fn create_xrc_rcv_qp(init: *mut ofa_qp_init_attr, number: *mut u32) -> c_int {
+    let arguments = ret::not_null(init).and_then(|_| ret::not_null(number));
+    // SAFETY: the caller passes attributes and room for the number, or NULL.
+    ret::minus_one(arguments.and_then(|_| unsafe {
+        let created = domains::with((*init).xrc_domain, |domain| {
+            create(domain, (*init).init.qp_context)
+        })?;
+        number.write(created);
+        Ok(())
+    }))
+}
+symver!(create_xrc_rcv_qp => "ofa_create_xrc_rcv_qp", "FERROVERBS_1.0");
+
+/// A receive queue pair, with which this process is registered: its number.
+fn create(domain: &mut Domain, qp_context: *mut c_void) -> Result<u32> {
+    // SAFETY: the context of a domain is open; zeros mean nothing.
+    unsafe {
+        let ctx = Ctx::from_raw(domain.context())?;
+        let mut given = ibv_qp_init_attr_ex {
+            qp_context,
+            qp_type: IBV_QPT_XRC_RECV,
+            comp_mask: IBV_QP_INIT_ATTR_XRCD,
+            xrcd: domain.xrcd(),
+            ..zeroed()
+        };
+        let qp = made((ctx.table().create_qp_ex())(
+            domain.context(),
+            &raw mut given,
+        ))?;
+        let number = (*qp).qp_num;
+        domain.register(number, Registered(qp));
+        Ok(number)
+    }
+}
+
+/// Today's queue pair of that number, opened once more.
+///
+/// # Errors
+/// The provider's: EINVAL where the domain has none of that number.
+fn open(domain: &Domain, number: u32) -> Result<*mut ibv_qp> {
+    let mut attr = ibv_qp_open_attr {
+        comp_mask: IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+        qp_num: number,
+        xrcd: domain.xrcd(),
+        qp_context: std::ptr::null_mut(),
+        qp_type: IBV_QPT_XRC_RECV,
+    };
+    // SAFETY: the context of a domain is open.
+    unsafe {
+        let ctx = Ctx::from_raw(domain.context())?;
+        made((ctx.table().open_qp())(domain.context(), &raw mut attr))
+    }
+}
+
+/// Does something with a queue pair of the domain, whether this process is registered with it or
+/// not.
+fn act(domain: &Domain, number: u32, run: impl FnOnce(*mut ibv_qp) -> c_int) -> Result<()> {
+    if let Some(Registered(qp)) = domain.registered(number) {
+        return result(run(qp));
+    }
+    let qp = open(domain, number)?;
+    let answer = result(run(qp));
+    // SAFETY: opened above, and nobody else has it.
+    answer.and(result(unsafe { qp::destroy_qp(qp) }))
+}
+
+unsafe extern "C" fn modify_xrc_rcv_qp(
+    domain: *mut ibv_xrc_domain,
+    number: u32,
+    attr: *mut ibv_qp_attr,
+    attr_mask: c_int,
+) -> c_int {
+    ret::minus_one(ret::not_null(attr).and_then(|_| {
+        domains::with(domain, |domain| {
+            // SAFETY: the caller's attributes, and a live queue pair.
+            act(domain, number, |qp| unsafe {
+                qp::modify_qp(qp, attr, attr_mask)
+            })
+        })
+    }))
+}
+symver!(modify_xrc_rcv_qp => "ofa_modify_xrc_rcv_qp", "FERROVERBS_1.0");
+
+unsafe extern "C" fn query_xrc_rcv_qp(
+    domain: *mut ibv_xrc_domain,
+    number: u32,
+    attr: *mut ibv_qp_attr,
+    attr_mask: c_int,
+    init: *mut ofa_qp_init_attr,
+) -> c_int {
+    let arguments = ret::not_null(attr).and_then(|_| ret::not_null(init));
+    ret::minus_one(arguments.and_then(|_| {
+        domains::with(domain, |found| {
+            // SAFETY: all zeros is a value of it; the caller's room, and a live queue pair.
+            act(found, number, |qp| unsafe {
+                let mut told: ibv_qp_init_attr = zeroed();
+                let answer = qp::query_qp(qp, attr, attr_mask, &raw mut told);
+                if answer == 0 {
+                    init.write(ofa_qp_init_attr {
+                        init: told,
+                        xrc_domain: domain,
+                    });
+                }
+                answer
+            })
+        })
+    }))
+}
+symver!(query_xrc_rcv_qp => "ofa_query_xrc_rcv_qp", "FERROVERBS_1.0");
+
+unsafe extern "C" fn reg_xrc_rcv_qp(domain: *mut ibv_xrc_domain, number: u32) -> c_int {
+    ret::minus_one(domains::with(domain, |domain| {
+        if domain.registered(number).is_none() {
+            let qp = open(domain, number)?;
+            domain.register(number, Registered(qp));
+        }
+        Ok(())
+    }))
+}
+symver!(reg_xrc_rcv_qp => "ofa_reg_xrc_rcv_qp", "FERROVERBS_1.0");
+
+unsafe extern "C" fn unreg_xrc_rcv_qp(domain: *mut ibv_xrc_domain, number: u32) -> c_int {
+    ret::minus_one(unregister(domain, number))
+}
+symver!(unreg_xrc_rcv_qp => "ofa_unreg_xrc_rcv_qp", "FERROVERBS_1.0");
+
+/// EINVAL for who is not registered.
+fn unregister(domain: *mut ibv_xrc_domain, number: u32) -> Result<()> {
+    let taken = domains::with(domain, |d| d.unregister(number).ok_or(Errno::INVAL))?;
+    // The domains are not locked: this waits until all events of the queue pair are acknowledged.
+    // SAFETY: it was this process's registration, and nobody else has it now.
+    let answer = unsafe { Qp::from_raw(taken.0).map(|_| qp::destroy_qp(taken.0)) };
+    answer.and_then(result).inspect_err(|_| {
+        // It stays as it was; a domain that was closed meanwhile takes nothing back.
+        let _ = domains::with(domain, |d| {
+            d.register(number, Registered(taken.0));
+            Ok(())
+        });
+    })
+}
