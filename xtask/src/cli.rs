@@ -42,7 +42,11 @@ cargo xtask bench uroce [--write] [--rounds N]
     --write   writes docs/benchmarks-uroce.md
     --rounds  5 unless named
 cargo xtask bench observe
-    What IBVERBS_EXPLAIN, IBVERBS_VALIDATE and IBVERBS_TRACE cost a call, beside none of them.";
+    What IBVERBS_EXPLAIN, IBVERBS_VALIDATE and IBVERBS_TRACE cost a call, beside none of them.
+cargo xtask bench rxe [--write]
+    Compares the library's own provider for the kernel's soft-RoCE with rdma-core's; fails if a row
+    is above its bound.
+    --write  writes docs/benchmarks-rxe.md";
 
 #[derive(Debug, PartialEq)]
 pub enum Command {
@@ -55,6 +59,7 @@ pub enum Command {
     Bench(Bench),
     BenchUroce(BenchUroce),
     BenchObserve,
+    BenchRxe(BenchRxe),
     Install(install::Options),
     /// What the virtual machine is started with; not for people.
     InGuest {
@@ -99,6 +104,11 @@ pub struct Bench {
 pub struct BenchUroce {
     pub write: bool,
     pub rounds: usize,
+}
+
+#[derive(Debug, PartialEq)]
+pub struct BenchRxe {
+    pub write: bool,
 }
 
 pub fn parse(mut words: lexopt::Parser) -> Result<Command> {
@@ -217,6 +227,9 @@ fn bench(mut words: lexopt::Parser) -> Result<Command> {
             Value(name) if name == "observe" && options == Bench::default() => {
                 return nothing_more(words, Command::BenchObserve);
             }
+            Value(name) if name == "rxe" && options == Bench::default() => {
+                return bench_rxe(words);
+            }
             Long("write") => options.write = true,
             Long("only") => options.part = Some(part(&words.value()?.string()?)?),
             other => return Err(other.unexpected().into()),
@@ -226,6 +239,17 @@ fn bench(mut words: lexopt::Parser) -> Result<Command> {
         bail!("--write writes all tables, so --only cannot go with it");
     }
     Ok(Command::Bench(options))
+}
+
+fn bench_rxe(mut words: lexopt::Parser) -> Result<Command> {
+    let mut options = BenchRxe { write: false };
+    while let Some(word) = words.next()? {
+        match word {
+            Long("write") => options.write = true,
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    Ok(Command::BenchRxe(options))
 }
 
 fn bench_uroce(mut words: lexopt::Parser) -> Result<Command> {
@@ -364,6 +388,14 @@ mod tests {
         assert!(words("bench --write uroce").is_err());
         assert_eq!(words("bench observe").ok(), Some(Command::BenchObserve));
         assert!(words("bench observe --write").is_err());
+    }
+
+    #[test]
+    fn the_bench_of_rxe_can_be_written() {
+        let got = words("bench rxe --write");
+        let wanted = BenchRxe { write: true };
+        assert_eq!(got.ok(), Some(Command::BenchRxe(wanted)));
+        assert!(words("bench rxe --rounds 3").is_err());
     }
 
     #[test]

@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         cli::Command::Bench(options) => bench::run(&options),
         cli::Command::BenchObserve => bench::observe::run_all(),
         cli::Command::BenchUroce(options) => bench::uroce::run_all(&options),
+        cli::Command::BenchRxe(options) => bench::rxe::run(&options),
         cli::Command::Install(options) => install::run(&options),
         cli::Command::InGuest { results } => guest::run(&results),
         cli::Command::InNetwork {

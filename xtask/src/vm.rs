@@ -49,6 +49,8 @@ pub enum Job {
     Bench,
     /// Measure uroce and its peers there.
     BenchUroce { ours: PathBuf, rounds: usize },
+    /// Measure the provider for soft-RoCE with what lies in the directory of the job.
+    BenchRxe,
 }
 
 const FILE: &str = "job";
@@ -100,6 +102,7 @@ impl Job {
             }
             Self::Demo { ours } => vec!["demo".into(), path(ours)],
             Self::Bench => vec!["bench".into(), OsString::new()],
+            Self::BenchRxe => vec!["bench-rxe".into(), OsString::new()],
             Self::BenchUroce { ours, rounds } => {
                 vec!["bench-uroce".into(), path(ours), rounds.to_string().into()]
             }
@@ -128,6 +131,7 @@ impl Job {
             }
             "demo" => Some(Self::Demo { ours: ours? }),
             "bench" => Some(Self::Bench),
+            "bench-rxe" => Some(Self::BenchRxe),
             "bench-uroce" => Some(Self::BenchUroce {
                 ours: ours?,
                 rounds: words.next()?.to_str()?.parse().ok()?,
@@ -265,6 +269,7 @@ mod tests {
             },
             Job::Demo { ours: "/y".into() },
             Job::Bench,
+            Job::BenchRxe,
             Job::BenchUroce {
                 ours: "/z".into(),
                 rounds: 3,

@@ -24,9 +24,9 @@ pub const RESULTS: &str = "figures.tsv";
 const ROUNDS: usize = 21;
 /// Rounds under callgrind, where a round takes minutes, and the same work is the same count.
 const COUNT_ROUNDS: usize = 1;
-const CYCLES: u32 = 20;
+pub const CYCLES: u32 = 20;
 
-const DEVICE: &str = "rxe0";
+pub const DEVICE: &str = "rxe0";
 /// The library's own switch for fork protection.
 const FORK_SAFE: &str = "RDMAV_FORK_SAFE";
 
@@ -173,7 +173,7 @@ impl Run {
 
 /// The program dumps CYCLES cycles as "KIND 1" and twice as many as "KIND 2": what the second
 /// has more is that of CYCLES cycles, and nothing of what stands around them.
-fn per_cycle(parts: &BTreeMap<String, f64>) -> Vec<(String, f64)> {
+pub fn per_cycle(parts: &BTreeMap<String, f64>) -> Vec<(String, f64)> {
     let once = |(name, once): (&String, &f64)| {
         let kind = name.strip_suffix(" 1")?;
         let twice = parts.get(&format!("{kind} 2"))?;
@@ -222,7 +222,7 @@ fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
 const LIBRARY: &str = "library";
 
 /// The program says which file it measured; it has to be this one.
-fn witness(text: &str, wanted: &Path) -> Result<()> {
+pub fn witness(text: &str, wanted: &Path) -> Result<()> {
     let found = lines(text).find(|(name, _)| *name == LIBRARY);
     let path = found.map(|(_, path)| Path::new(path));
     if path == Some(wanted) {

@@ -12,6 +12,7 @@ mod machine;
 pub mod observe;
 mod programs;
 mod row;
+pub mod rxe;
 pub mod sample;
 mod table;
 pub mod uroce;
@@ -29,7 +30,16 @@ use crate::{
 use programs::Bench;
 use row::{Figure, Row, Side, Unit};
 
-const DOCUMENT: &str = "docs/benchmarks.md";
+/// A document with figures.
+struct Paper {
+    document: &'static str,
+    introduction: &'static str,
+}
+
+const PAPER: Paper = Paper {
+    document: "docs/benchmarks.md",
+    introduction: INTRODUCTION,
+};
 
 const INTRODUCTION: &str = "\
 # Benchmarks
@@ -74,7 +84,7 @@ pub fn run(options: &cli::Bench) -> Result<ExitCode> {
     let bench = programs::prepare(&dirs, &dirs.library()?.join("libibverbs.so.1"))?;
     let mut figures = Vec::new();
     if options.part != Some(Part::Fork) {
-        figures.extend(in_the_guest(&dirs, &machine, &bench)?);
+        figures.extend(in_the_guest(&dirs, &machine, &bench, &Job::Bench)?);
     }
     if options.part != Some(Part::Guest) {
         println!("-- fork protection, on this machine");
@@ -85,14 +95,14 @@ pub fn run(options: &cli::Bench) -> Result<ExitCode> {
     }
     let mut rows = Row::gather(figures);
     rows.sort_by_key(|row| row.table == guest::MEMORY);
-    report(&dirs, &described, options, &rows)
+    report(&dirs, &described, options.write, &rows, &PAPER)
 }
 
-fn in_the_guest(dirs: &Dirs, machine: &Machine, bench: &Bench) -> Result<Vec<Figure>> {
+fn in_the_guest(dirs: &Dirs, machine: &Machine, bench: &Bench, job: &Job) -> Result<Vec<Figure>> {
     println!("-- booting {} for the bench", machine.kernel.display());
     let dir = bench.dir();
     let log = dirs.work.join("bench.log");
-    let outcome = vm::boot(dirs, machine, dir, &Job::Bench, &log)?;
+    let outcome = vm::boot(dirs, machine, dir, job, &log)?;
     if !outcome.status.success() {
         bail!("the bench failed; see {}", log.display());
     }
@@ -135,15 +145,16 @@ fn bound(row: &Row) -> f64 {
 fn report(
     dirs: &Dirs,
     machine: &[(&str, String)],
-    options: &cli::Bench,
+    write: bool,
     rows: &[Row],
+    paper: &Paper,
 ) -> Result<ExitCode> {
     let tables = table::tables(rows, bound);
     println!("\n{tables}");
     let faults: Vec<_> = rows.iter().flat_map(|row| row.faults(bound(row))).collect();
-    if options.write {
-        let path = dirs.root.join(DOCUMENT);
-        let text = document(machine, &tables, &faults);
+    if write {
+        let path = dirs.root.join(paper.document);
+        let text = document(paper, machine, &tables, &faults);
         fs::write(&path, text).with_context(|| path.display().to_string())?;
         println!("written to {}", path.display());
     }
@@ -158,8 +169,8 @@ fn report(
     })
 }
 
-fn document(machine: &[(&str, String)], tables: &str, faults: &[String]) -> String {
-    let mut text = INTRODUCTION.to_owned();
+fn document(paper: &Paper, machine: &[(&str, String)], tables: &str, faults: &[String]) -> String {
+    let mut text = paper.introduction.to_owned();
     text.push_str("\n| | |\n| --- | --- |\n");
     for (name, value) in machine {
         text.push_str(&format!("| {name} | {value} |\n"));
@@ -195,10 +206,10 @@ mod tests {
 
     #[test]
     fn the_document_says_what_is_above_its_bound() {
-        let text = document(&[("processor", "x".to_owned())], "## T\n", &[]);
+        let text = document(&PAPER, &[("processor", "x".to_owned())], "## T\n", &[]);
         assert!(text.contains("| processor | x |"));
         assert!(text.ends_with("None.\n"));
-        let text = document(&[], "", &["T, r: time 2".to_owned()]);
+        let text = document(&PAPER, &[], "", &["T, r: time 2".to_owned()]);
         assert!(text.ends_with("- T, r: time 2\n"));
     }
 }

@@ -17,9 +17,10 @@ const STOCK: &str = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1";
 const SONAME: &str = "libibverbs.so.1";
 
 /// Each program with what it is linked with.
-const PROGRAMS: [(&str, &[&str]); 4] = [
+const PROGRAMS: [(&str, &[&str]); 5] = [
     ("start", &["-ldl"]),
     ("objects", &["-libverbs", "-ldl"]),
+    ("requests", &["-libverbs", "-ldl"]),
     ("peak", &[]),
     ("fork", &["-ldl", "-lpthread"]),
 ];

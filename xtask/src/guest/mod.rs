@@ -48,6 +48,7 @@ pub fn run(dir: &Path) -> Result<ExitCode> {
             bandwidth: false,
         }),
         Job::Bench => bench::guest::run(dir).map(|()| ExitCode::SUCCESS),
+        Job::BenchRxe => bench::rxe::measure(dir).map(|()| ExitCode::SUCCESS),
         Job::BenchUroce { ours, rounds } => {
             bench::uroce::in_the_guest(dir, &ours, rounds).map(|()| ExitCode::SUCCESS)
         }

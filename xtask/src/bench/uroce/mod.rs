@@ -5,7 +5,7 @@
 
 mod figure;
 mod measure;
-mod pair;
+pub mod pair;
 mod rows;
 mod scale;
 mod text;

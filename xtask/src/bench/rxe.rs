@@ -1,0 +1,144 @@
+//! `cargo xtask bench rxe`: the library's own provider for soft-RoCE against rdma-core's, the same
+//! work in turn, in one virtual machine.
+#![forbid(unsafe_code)]
+
+use std::{fs::File, io::Write, path::Path, process::ExitCode};
+
+use anyhow::{Context, Result};
+
+use super::{
+    Paper, callgrind,
+    guest::{COMPLETE, CYCLES, DEVICE, RESULTS, per_cycle, witness},
+    in_the_guest, machine, programs,
+    programs::Bench,
+    report,
+    row::{Figure, Row, Side, Unit},
+    uroce::pair::{self, Call},
+};
+use crate::{cli, dirs::Dirs, guest::setup, needs, vm, vm::Job};
+
+const REQUESTS: &str = "Work requests";
+const MESSAGES: &str = "Messages";
+
+/// Rounds of the messages.
+const ROUNDS: usize = 11;
+
+const PAPER: Paper = Paper {
+    document: "docs/benchmarks-rxe.md",
+    introduction: "\
+# Benchmarks of the provider for soft-RoCE
+The library with its own provider for the kernel's soft-RoCE against rdma-core's library with its \
+plugin in C, the same work in turn, in one run of
+
+    cargo xtask bench rxe --write
+
+which measures in the virtual machine, fails if a row is above its bound, and writes this file.
+
+*Work requests* are instructions in user space of one call each, counted by callgrind \
+(`c-tests/bench/requests.c`): a request with one piece of memory, polling for one completion that \
+is not there, for one that is, and for 16 that are. What the kernel does is not counted.
+
+*Messages* is the time a message of `ib_send_bw -s 64`, over a reliable connection, by its message \
+rate: less is a higher rate. The machine is emulated, so times can be compared with each other, and \
+mean nothing by themselves. A time is a fault if it is above the bound by the medians and in so \
+many rounds that chance (sign test, 0.1 %) does not explain it.
+",
+};
+
+/// The whole command.
+pub fn run(options: &cli::BenchRxe) -> Result<ExitCode> {
+    let dirs = Dirs::find()?;
+    let machine = needs::provide(&dirs)?;
+    let described = machine::describe(&dirs, &machine);
+    vm::build_library(&dirs)?;
+    let bench = programs::prepare(&dirs, &dirs.library()?.join("libibverbs.so.1"))?;
+    let figures = in_the_guest(&dirs, &machine, &bench, &Job::BenchRxe)?;
+    let rows = Row::gather(figures);
+    report(&dirs, &described, options.write, &rows, &PAPER)
+}
+
+/// Measures everything into the file of results in `dir`; called in the virtual machine.
+pub fn measure(dir: &Path) -> Result<()> {
+    let bench = Bench::at(dir);
+    let path = dir.join(RESULTS);
+    let mut file = File::create(&path).with_context(|| path.display().to_string())?;
+    for side in Side::in_turn(0) {
+        for figure in requests(&bench, side)? {
+            println!("bench: {figure}");
+            writeln!(file, "{figure}")?;
+        }
+    }
+    // Not counted: what is read from disk for the first time.
+    messages(&bench, Side::Stock)?;
+    for round in 0..ROUNDS {
+        for side in Side::in_turn(round) {
+            let figure = messages(&bench, side)?;
+            println!("bench: {figure}");
+            writeln!(file, "{figure}")?;
+        }
+    }
+    writeln!(file, "{COMPLETE}")?;
+    Ok(())
+}
+
+/// Instructions of each call.
+fn requests(bench: &Bench, side: Side) -> Result<Vec<Figure>> {
+    let library_dir = bench.library_dir(side);
+    let counts = callgrind::count(
+        &bench.program("requests"),
+        &[DEVICE.to_owned(), CYCLES.to_string()],
+        &[("LD_LIBRARY_PATH", library_dir.as_os_str())],
+        &bench.dir().join("callgrind"),
+    )?;
+    witness(&counts.text, &bench.library(side))?;
+    let figure = |(row, value)| Figure {
+        table: REQUESTS.to_owned(),
+        row,
+        unit: Unit::Instructions,
+        side,
+        value,
+    };
+    Ok(per_cycle(&counts.parts).into_iter().map(figure).collect())
+}
+
+/// Nanoseconds a message.
+fn messages(bench: &Bench, side: Side) -> Result<Figure> {
+    let port = pair::port();
+    let words = format!("ib_send_bw -d {DEVICE} -x 1 -F -s 64 -n 2000 -p {port}");
+    let call = |words: &str| Call::new(words).env("LD_LIBRARY_PATH", bench.library_dir(side));
+    let client = call(&format!("{words} {}", setup::ADDRESS));
+    let text = pair::run(bench.dir(), &call(&words), &client, port)?;
+    let rate = rate(&text).with_context(|| format!("no message rate in {text:?}"))?;
+    Ok(Figure {
+        table: MESSAGES.to_owned(),
+        row: "`ib_send_bw -s 64`".to_owned(),
+        unit: Unit::Nanoseconds,
+        side,
+        value: 1e3 / rate,
+    })
+}
+
+/// Millions of messages a second: the last column of the row for 64 bytes.
+fn rate(text: &str) -> Option<f64> {
+    let fields = text.lines().map(|line| line.split_whitespace());
+    let mut rows = fields.filter(|fields| fields.clone().next() == Some("64"));
+    rows.next_back()?
+        .last()?
+        .parse()
+        .ok()
+        .filter(|rate| *rate > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_that_of_the_row() {
+        let text = " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n\
+                    \x2064         2000             0.93               0.85   \t\t   0.013961\n----\n";
+        assert_eq!(rate(text), Some(0.013961));
+        assert_eq!(rate("64 2000 0 0 0.000000"), None);
+        assert_eq!(rate(""), None);
+    }
+}
