@@ -1,10 +1,12 @@
 //! The socket by which processes meet: the abstract Unix datagram socket `\0uroce/<slot>/shm`.
 //!
 //! The kernel says who sends: the name of the sender's socket is its slot, which nobody else can
-//! have meanwhile, and its user must be ours.
+//! have meanwhile, and its user must be ours. So must its process table (PID namespace), which it
+//! names: of two tables one may be able to see into the other and not the other way round, and then
+//! one process would take itself for met and the other would not listen.
 
 use crate::carrier::udp::socket::Socket;
-use kit::errno::Result;
+use kit::errno::{Errno, Result};
 use kit::sys::datagram::passing;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,8 +30,10 @@ pub enum Word {
 }
 
 const VERSION: u8 = 1;
-/// Bytes of a word: version, kind, whether it asks, nothing, generation or index.
+/// Bytes of a word: version, kind, whether it asks, nothing, process table, generation or index.
 const LENGTH: usize = 16;
+/// Where the process table is named.
+const TABLE: std::ops::Range<usize> = 4..8;
 
 const BELL: u8 = 0;
 const GREETING: u8 = 1;
@@ -87,6 +91,18 @@ pub struct Said {
 pub struct Door {
     socket: Socket,
     user: u32,
+    /// The number of the process table.
+    table: [u8; 4],
+}
+
+/// The number of this process's process table.
+///
+/// # Errors
+/// ENOENT where there is no /proc.
+fn process_table() -> Result<[u8; 4]> {
+    let number = rustix::fs::stat("/proc/self/ns/pid")?.st_ino;
+    let number = u32::try_from(number).map_err(|_| Errno::INVAL)?;
+    Ok(number.to_ne_bytes())
 }
 
 fn name(slot: u16) -> String {
@@ -104,8 +120,13 @@ impl Door {
     /// Opens the door of a slot that the process has claimed.
     ///
     /// # Errors
-    /// Of socket(2), bind(2), setsockopt(2): EADDRINUSE if somebody has taken the name.
+    /// Of socket(2), bind(2), setsockopt(2): EADDRINUSE if somebody has taken the name. ENOENT where
+    /// there is no /proc.
     pub fn open(slot: u16) -> Result<Self> {
+        Self::open_as(slot, process_table()?)
+    }
+
+    fn open_as(slot: u16, table: [u8; 4]) -> Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
         passing::ask_for_senders(socket.as_fd())?;
@@ -116,6 +137,7 @@ impl Door {
         Ok(Self {
             socket: Socket::new(socket),
             user: rustix::process::getuid().as_raw(),
+            table,
         })
     }
 
@@ -129,16 +151,15 @@ impl Door {
     /// # Errors
     /// ECONNREFUSED if there is no such process; EAGAIN if it does not keep up.
     pub fn say(&self, to: u16, word: Word, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
-        passing::pass(
-            self.socket(),
-            name(to).as_bytes(),
-            &word.emit(),
-            descriptors,
-        )
+        let mut bytes = word.emit();
+        if let Some(table) = bytes.get_mut(TABLE) {
+            table.copy_from_slice(&self.table);
+        }
+        passing::pass(self.socket(), name(to).as_bytes(), &bytes, descriptors)
     }
 
-    /// The next that was said; `None` for what is not understood, or comes from another user or
-    /// from nobody who can be seen.
+    /// The next that was said; `None` for what is not understood, or comes from another user, another
+    /// process table, or from nobody who can be seen.
     ///
     /// # Errors
     /// EAGAIN if there is nothing.
@@ -150,7 +171,11 @@ impl Door {
 
     fn understand(&self, passed: passing::Passed, buffer: &[u8]) -> Option<Said> {
         let sender = passed.sender.filter(|sender| sender.uid == self.user)?;
-        let word = Word::parse(buffer.get(..passed.length?)?)?;
+        let bytes = buffer.get(..passed.length?)?;
+        if bytes.get(TABLE)? != self.table {
+            return None;
+        }
+        let word = Word::parse(bytes)?;
         Some(Said {
             slot: slot_of(&passed.name)?,
             pid: (sender.pid > 0).then_some(sender.pid)?,
@@ -189,6 +214,20 @@ mod tests {
         assert_eq!(slot_of(name(1022).as_bytes()), Some(1022));
         assert_eq!(slot_of(b"uroce/1022"), None);
         assert_eq!(slot_of(b"uroce/99999/shm"), None);
+    }
+
+    #[test]
+    fn other_process_tables_are_not_listened_to() {
+        // Slots that nobody can have.
+        let of = |slot, table: u32| Door::open_as(slot, table.to_ne_bytes()).expect("a door");
+        let here = of(2001, 7);
+        let (near, far) = (of(2002, 7), of(2003, 8));
+        for (door, listens) in [(near, true), (far, false)] {
+            door.say(2001, Word::Bell, &[]).expect("said");
+            let said = here.hear().expect("there").map(|said| said.word);
+            assert_eq!(said, listens.then_some(Word::Bell));
+        }
+        assert!(process_table().is_ok_and(|table| table != [0; 4]));
     }
 
     proptest! {
