@@ -38,10 +38,10 @@ struct Run {
 
 #[derive(Clone, Copy, PartialEq)]
 enum How {
-    /// As a user has it: by packets.
+    /// As a user has it: by shared memory where that can be had.
     Plain,
-    /// By shared memory where that can be had. The results have to be the same.
-    Auto,
+    /// By packets alone. The results have to be the same.
+    Udp,
     /// On a bad network.
     Faults,
 }
@@ -51,7 +51,7 @@ impl Run {
         SUITES.iter().flat_map(|suite| {
             let ways = [
                 (How::Plain, true),
-                (How::Auto, suite.by_auto),
+                (How::Udp, suite.by_udp),
                 (How::Faults, suite.with_faults),
             ];
             let wanted = ways.into_iter().filter(|(_, wanted)| *wanted);
@@ -62,7 +62,7 @@ impl Run {
     fn label(self) -> String {
         let how = match self.how {
             How::Plain => "",
-            How::Auto => ".auto",
+            How::Udp => ".udp",
             How::Faults => ".faults",
         };
         format!("{}{how}", self.suite.name)
@@ -72,7 +72,7 @@ impl Run {
     fn list(self) -> Self {
         match self.how {
             How::Plain | How::Faults => self,
-            How::Auto => Self {
+            How::Udp => Self {
                 how: How::Plain,
                 ..self
             },
@@ -243,7 +243,7 @@ pub fn in_network(dir: &Path, surrounded: bool) -> Result<ExitCode> {
         fs::create_dir_all(&room)?;
         let mut env = vec![run.suite.around.devices()];
         env.extend(run.faults().then_some(suites::FAULTS));
-        env.extend((run.how == How::Auto).then_some(suites::BY_AUTO));
+        env.extend((run.how == How::Udp).then_some(suites::BY_UDP));
         let place = Place {
             dir,
             room: &room,
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(unique.len(), names.len());
         assert!(names.contains(&"uroce:pingpong.faults".to_owned()));
         assert!(!names.contains(&"uroce:pyverbs.faults".to_owned()));
-        assert!(names.contains(&"uroce:pyverbs.auto".to_owned()));
+        assert!(names.contains(&"uroce:pyverbs.udp".to_owned()));
     }
 
     #[test]

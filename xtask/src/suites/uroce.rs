@@ -10,8 +10,8 @@ pub struct Suite {
     pub kind: Kind,
     /// Run a second time on a bad network, with the cases that can be expected to end there.
     pub with_faults: bool,
-    /// Run by shared memory, too.
-    pub by_auto: bool,
+    /// Run by packets alone, too.
+    pub by_udp: bool,
     pub around: Around,
 }
 
@@ -70,14 +70,14 @@ pub const SUITES: &[Suite] = &[
         name: "pingpong",
         kind: Kind::Cases(pingpongs),
         with_faults: true,
-        by_auto: false,
+        by_udp: true,
         around: Around::Nothing,
     },
     Suite {
         name: "perftest",
         kind: Kind::Cases(perftests),
         with_faults: true,
-        by_auto: false,
+        by_udp: false,
         around: Around::Nothing,
     },
     Suite {
@@ -86,28 +86,28 @@ pub const SUITES: &[Suite] = &[
             connection_manager: false,
         },
         with_faults: false,
-        by_auto: true,
+        by_udp: true,
         around: Around::Nothing,
     },
     Suite {
         name: "ucx",
         kind: Kind::Cases(ucx::cases),
         with_faults: false,
-        by_auto: false,
+        by_udp: false,
         around: Around::Sysfs,
     },
     Suite {
         name: "mpi",
         kind: Kind::Cases(mpi::cases),
         with_faults: false,
-        by_auto: false,
+        by_udp: false,
         around: Around::Sysfs,
     },
     Suite {
         name: "hosts",
         kind: Kind::Cases(uroce_hosts::cases),
         with_faults: false,
-        by_auto: false,
+        by_udp: false,
         around: Around::Hosts,
     },
 ];
@@ -120,8 +120,8 @@ pub const LOOPBACK: &[&str] = &[
     "link set lo up multicast on",
     "-6 route replace local ff00::/8 dev lo",
 ];
-/// Shared memory where it can be had.
-pub const BY_AUTO: (&str, &str) = ("UROCE_CARRIER", "auto");
+/// No shared memory.
+pub const BY_UDP: (&str, &str) = ("UROCE_CARRIER", "udp");
 /// A network that loses and swaps packets, the same ones in each run.
 pub const FAULTS: (&str, &str) = ("UROCE_FAULTS", SEEDS[0]);
 const SEEDS: [&str; ATTEMPTS] = [

@@ -10,16 +10,16 @@ pub const VARIABLE: &str = "UROCE_CARRIER";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Carrier {
     /// By shared memory to processes of this host and user, where that can be had; else by UDP.
+    #[default]
     Auto,
     /// By UDP.
-    #[default]
     Udp,
     /// To addresses of this host by shared memory only: what has no such way is lost.
     Shm,
 }
 
 impl Carrier {
-    /// The value of the variable; none or an empty one is `udp`.
+    /// The value of the variable; none or an empty one is `auto`.
     ///
     /// # Errors
     /// EINVAL for another word.
@@ -42,8 +42,8 @@ mod tests {
     #[test]
     fn words() {
         let parse = |text: &str| Carrier::parse(Some(OsStr::new(text)));
-        assert_eq!(Carrier::parse(None), Ok(Carrier::Udp));
-        assert_eq!(parse(""), Ok(Carrier::Udp));
+        assert_eq!(Carrier::parse(None), Ok(Carrier::Auto));
+        assert_eq!(parse(""), Ok(Carrier::Auto));
         assert_eq!(parse("auto"), Ok(Carrier::Auto));
         assert_eq!(parse("udp"), Ok(Carrier::Udp));
         assert_eq!(parse("shm"), Ok(Carrier::Shm));
