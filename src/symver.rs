@@ -38,6 +38,27 @@ macro_rules! symver {
     };
 }
 
+/// `private!(function => "name")`: exports a function of providers under every private node, with
+/// `data` in front a static. With numbers behind it, `private!(function => "name", [59, 64])`,
+/// under those nodes. What is linked with this library finds those of node 34 that release 44 has.
+#[macro_export]
+macro_rules! private {
+    ($f:path => $name:literal) => {
+        $crate::symver!($f => $name, "IBVERBS_PRIVATE_34");
+        $crate::private!($f => $name, [57, 59, 64, 65]);
+    };
+    ($f:path => $name:literal, [$($node:literal),*]) => {
+        $( $crate::symver!(@emit $f, concat!("\"", $name, "@IBVERBS_PRIVATE_", $node, "\"")); )*
+    };
+    (data $s:path => $name:literal) => {
+        $crate::symver!(data $s => $name, "IBVERBS_PRIVATE_34");
+        $crate::private!(@data $s => $name, [57, 59, 64, 65]);
+    };
+    (@data $s:path => $name:literal, [$($node:literal),*]) => {
+        $( $crate::symver!(@global $s, concat!("\"", $name, "@IBVERBS_PRIVATE_", $node, "\"")); )*
+    };
+}
+
 /// `hidden!(function => "name")`: gives `function` a name for the library's own C file alone.
 #[macro_export]
 macro_rules! hidden {

@@ -10,7 +10,7 @@ pub mod library;
 pub mod man;
 pub mod record;
 pub mod run;
-mod stub;
+pub mod stub;
 pub mod tree;
 
 /// Any error of this tool; it is printed and nothing looks inside.

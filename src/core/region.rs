@@ -66,16 +66,20 @@ impl Asked {
     /// What is to be registered.
     ///
     /// # Errors
-    /// EOPNOTSUPP for members that nobody knows, and for handles of hints (`dmah`), which no
-    /// provider here makes; EINVAL for members that contradict each other, and for a range that
+    /// EOPNOTSUPP for members that nobody knows, and for handles of hints (`dmah`) unless `hints`
+    /// says that the provider knows them; EINVAL for members that contradict each other, and for a range that
     /// is not in its buffer.
-    pub fn plan(&self) -> Result<Plan> {
+    pub fn plan(&self, hints: bool) -> Result<Plan> {
         const KNOWN: u64 = IBV_REG_MR_MASK_IOVA
             | IBV_REG_MR_MASK_ADDR
             | IBV_REG_MR_MASK_FD
             | IBV_REG_MR_MASK_FD_OFFSET
             | IBV_REG_MR_MASK_BUF;
-        if self.mask & !KNOWN != 0 {
+        let known = match hints {
+            true => KNOWN | IBV_REG_MR_MASK_DMAH,
+            false => KNOWN,
+        };
+        if self.mask & !known != 0 {
             return Err(Errno::OPNOTSUPP);
         }
         match self.gives(IBV_REG_MR_MASK_BUF) {
@@ -169,11 +173,11 @@ mod tests {
                 iova,
             })
         };
-        assert_eq!(asked(ADDR).plan(), memory(0x1080));
-        assert_eq!(asked(ADDR | IOVA).plan(), memory(7));
-        assert_eq!(asked(FD | OFFSET | IOVA).plan(), dma(0x40, 7));
-        assert_eq!(asked(BUF | ADDR).plan(), memory(0x1080));
-        assert_eq!(asked(BUF | ADDR | IOVA).plan(), memory(7));
+        assert_eq!(asked(ADDR).plan(false), memory(0x1080));
+        assert_eq!(asked(ADDR | IOVA).plan(false), memory(7));
+        assert_eq!(asked(FD | OFFSET | IOVA).plan(false), dma(0x40, 7));
+        assert_eq!(asked(BUF | ADDR).plan(false), memory(0x1080));
+        assert_eq!(asked(BUF | ADDR | IOVA).plan(false), memory(7));
         for bad in [
             0,
             IOVA,
@@ -186,10 +190,10 @@ mod tests {
             BUF | ADDR | FD,
             BUF | ADDR | OFFSET,
         ] {
-            assert_eq!(asked(bad).plan(), Err(Errno::INVAL), "{bad:#x}");
+            assert_eq!(asked(bad).plan(false), Err(Errno::INVAL), "{bad:#x}");
         }
         for unknown in [IBV_REG_MR_MASK_DMAH, 0x40, 1 << 63] {
-            assert_eq!(asked(ADDR | unknown).plan(), Err(Errno::OPNOTSUPP));
+            assert_eq!(asked(ADDR | unknown).plan(false), Err(Errno::OPNOTSUPP));
         }
     }
 
@@ -201,7 +205,7 @@ mod tests {
                 length,
                 ..asked(BUF | ADDR)
             };
-            asked.plan().is_ok()
+            asked.plan(false).is_ok()
         };
         assert!(place(0x1000, 0x100));
         assert!(place(0x10ff, 1));
@@ -219,7 +223,7 @@ mod tests {
                 buffer,
                 ..asked(mask)
             }
-            .plan()
+            .plan(false)
         };
         let stranger = Buffer {
             same_domain: false,

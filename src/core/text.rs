@@ -53,6 +53,26 @@ const EVENTS: [&CStr; 21] = [
     c"Device link speed change",
 ];
 
+/// Indexed by `enum ibv_wr_opcode`, in which 12 and 13 are free.
+const WR_OPCODES: [&CStr; 16] = [
+    c"rdma-write",
+    c"rdma-write-with-imm",
+    c"send",
+    c"send-with-imm",
+    c"rdma-read",
+    c"atomic-cmp-and-swp",
+    c"atomic-fetch-and-add",
+    c"local-inv",
+    c"bind-mw",
+    c"send-with-inv",
+    c"tso",
+    c"driver1",
+    c"unknown",
+    c"unknown",
+    c"flush",
+    c"atomic-write",
+];
+
 /// Indexed by `enum ibv_wc_status`.
 const WC_STATUSES: [&CStr; 24] = [
     c"success",
@@ -106,6 +126,11 @@ pub fn wc_status(value: u32) -> &'static CStr {
     name(&WC_STATUSES, value)
 }
 
+/// Name of the operation of a send request; `unknown` outside the enumeration.
+pub fn wr_opcode(value: u32) -> &'static CStr {
+    name(&WR_OPCODES, i32::try_from(value).unwrap_or(-1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,6 +148,8 @@ mod tests {
             wc_status(IBV_WC_TM_RNDV_INCOMPLETE),
             c"TM software rendezvous"
         );
+        assert_eq!(wr_opcode(IBV_WR_FLUSH), c"flush");
+        assert_eq!(wr_opcode(IBV_WR_ATOMIC_WRITE), c"atomic-write");
     }
 
     #[test]
@@ -130,6 +157,8 @@ mod tests {
         assert_eq!(node_type(IBV_NODE_UNKNOWN), c"unknown");
         assert_eq!(node_type(0), c"unknown");
         assert_eq!(node_type(i32::MAX), c"unknown");
+        assert_eq!(wr_opcode(16), c"unknown");
+        assert_eq!(wr_opcode(u32::MAX), c"unknown");
         assert_eq!(port_state(6), c"unknown");
         assert_eq!(event_type(21), c"unknown");
         assert_eq!(wc_status(u32::MAX), c"unknown");

@@ -1,6 +1,6 @@
 //! Buffers that are allocated for a device: ibv_alloc_buf(3).
 //!
-//! They are pages of the process: no provider that is loaded here allocates them in another way.
+//! They are pages of the process, unless the provider allocates them in another way.
 
 use super::{mr_ex, ret};
 use crate::symver;
@@ -8,6 +8,7 @@ use kit::{
     abi::{handle::Pd, *},
     errno::{Errno, Result},
     sys::{memory, pages},
+    table::{Known, Later},
 };
 use std::{
     ffi::{c_int, c_void},
@@ -42,22 +43,46 @@ unsafe fn alloc(pd: *mut ibv_pd, size: usize, buf: *mut *mut ibv_buf) -> Result<
     Ok(addr)
 }
 
-unsafe extern "C" fn alloc_buf(
+pub unsafe extern "C" fn alloc_buf(
     pd: *mut ibv_pd,
     size: usize,
     buf: *mut *mut ibv_buf,
 ) -> *mut c_void {
     // SAFETY: the caller passes a live domain and room for a pointer, or NULL.
-    ret::pointer(unsafe { alloc(pd, size, buf) })
+    unsafe {
+        match provider(pd, Later::alloc_buf) {
+            Some(verb) if !buf.is_null() => verb(pd, size, buf),
+            _ => ret::pointer(alloc(pd, size, buf)),
+        }
+    }
+}
+
+/// The provider's own verb.
+///
+/// # Safety
+/// `pd` is a live domain or NULL.
+unsafe fn provider<F>(pd: *mut ibv_pd, verb: impl FnOnce(&Later) -> Known<F>) -> Option<F> {
+    // SAFETY: vouched for by the caller.
+    let pd = unsafe { Pd::from_raw(pd) }.ok()?;
+    match verb(pd.ctx().private().later()) {
+        Known::Is(verb) => Some(verb),
+        Known::LeftOut | Known::TooOld => None,
+    }
 }
 symver!(alloc_buf => "ibv_alloc_buf", "IBVERBS_1.17");
 
-unsafe extern "C" fn free_buf(buf: *mut ibv_buf) {
-    // SAFETY: the caller passes a buffer that it uses no more, or NULL; it is one of `alloc`.
+pub unsafe extern "C" fn free_buf(buf: *mut ibv_buf) {
+    // SAFETY: the caller passes a buffer that it uses no more, or NULL, before its domain ends. A
+    // provider that allocates buffers made it, and else `alloc`.
     unsafe {
-        if let Some(ibv_buf { addr, size, .. }) = buf.as_ref().copied() {
+        let Some(ibv_buf { addr, size, pd, .. }) = buf.as_ref().copied() else {
+            return;
+        };
+        if provider(pd, Later::alloc_buf).is_none() {
             pages::unmap(addr, size);
             memory::free(buf.cast());
+        } else if let Some(verb) = provider(pd, Later::free_buf) {
+            verb(buf);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Completion counters: ibv_create_comp_cntr(3), ibv_query_comp_cntr_caps(3),
 //! ibv_qp_attach_comp_cntr(3).
 //!
-//! A provider in Rust keeps its own. For others the library asks the kernel itself: the commands
-//! carry nothing of the provider's, so they work over one that is older than the counters.
+//! A provider that knows of them has its own verbs. For older ones the library asks the kernel
+//! itself: the commands carry nothing of the provider's.
 
 use super::ret;
 use crate::symver;
@@ -13,19 +13,23 @@ use kit::{
     },
     errno::{Errno, Result},
     sys::memory,
-    table,
-    uverbs::comp_cntr::{self as kernel, Change, Entry},
+    table::{CompCntr as CompCntrVerbs, Known},
+    uverbs::{
+        Driver,
+        comp_cntr::{self as kernel, Change, Entry},
+    },
 };
 use std::{ffi::c_int, ptr};
 
 /// The provider's own verbs; `None` if the kernel is to be asked.
 ///
 /// # Errors
-/// EOPNOTSUPP for a provider in Rust that has none.
-fn own(ctx: Ctx<'_>) -> Result<Option<&table::CompCntr>> {
-    match ctx.private().later() {
-        None => Ok(None),
-        Some(later) => later.comp_cntr.as_ref().map(Some).ok_or(Errno::OPNOTSUPP),
+/// EOPNOTSUPP for a provider that could have them and does not.
+fn own(ctx: Ctx<'_>) -> Result<Option<CompCntrVerbs>> {
+    match ctx.private().later().comp_cntr() {
+        Known::Is(verbs) => Ok(Some(verbs)),
+        Known::LeftOut => Err(Errno::OPNOTSUPP),
+        Known::TooOld => Ok(None),
     }
 }
 
@@ -43,7 +47,10 @@ unsafe extern "C" fn query_comp_cntr_caps(
             }
             let mut told = ibv_comp_cntr_caps::default();
             match own(ctx)? {
-                Some(verbs) => answered((verbs.query_caps)(context, &raw mut told))?,
+                Some(verbs) => {
+                    let size = size_of::<ibv_comp_cntr_caps>();
+                    answered((verbs.query_caps)(context, &raw mut told, size))?
+                }
                 None => told = kernel::query_caps(&ctx)?,
             }
             // What a later structure has besides is zero.
@@ -75,7 +82,7 @@ fn create(ctx: Ctx<'_>, attr: ibv_comp_cntr_init_attr) -> Result<*mut ibv_comp_c
         context: ctx.as_ptr(),
         handle: 0,
     })?;
-    match kernel::create(&ctx) {
+    match kernel::create(&ctx, &mut Driver::none()) {
         Ok(handle) => {
             // SAFETY: the block is new.
             unsafe { (*counter).handle = handle };
@@ -128,14 +135,14 @@ symver!(destroy_comp_cntr => "ibv_destroy_comp_cntr", "IBVERBS_1.18");
 /// `counter` is a live counter or NULL.
 unsafe fn with(
     counter: *mut ibv_comp_cntr,
-    verb: impl FnOnce(&table::CompCntr) -> c_int,
+    verb: impl FnOnce(&CompCntrVerbs) -> c_int,
     command: impl FnOnce(Ctx<'_>, u32) -> Result<()>,
 ) -> c_int {
     // SAFETY: vouched for by the caller.
     unsafe {
         ret::code(
             CompCntr::from_raw(counter).and_then(|h| match own(h.ctx())? {
-                Some(verbs) => answered(verb(verbs)),
+                Some(verbs) => answered(verb(&verbs)),
                 None => command(h.ctx(), (*counter).handle),
             }),
         )

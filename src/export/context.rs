@@ -1,13 +1,14 @@
 //! Opening, importing and closing a device: ibv_open_device(3), ibv_import_device(3).
 
-use super::{cq, observe, port, ret};
+use super::{buf, cq, dm, dmah, mr_ex, observe, port, ret};
 use crate::{
     core::{chardev, context, devices},
-    symver,
+    load::drivers,
+    private, symver,
 };
 use kit::{
     abi::{
-        handle::{Ctx, DeviceRef, HeldDevice, LibraryVerbs},
+        handle::{Ctx, DeviceRef, Driver, HeldDevice, LaterVerbs, LibraryVerbs},
         ibv_context, ibv_device, verbs_context,
     },
     errno::{Errno, Result},
@@ -25,6 +26,14 @@ const LIBRARY_VERBS: LibraryVerbs = LibraryVerbs {
     query_port: port::query_port_sized,
     compat_query_port: port::query_port,
     compat_query_device: port::query_device,
+    later: LaterVerbs {
+        free_buf: buf::free_buf,
+        alloc_buf: buf::alloc_buf,
+        dm_export_dmabuf_fd: dm::dm_export_dmabuf_fd,
+        reg_mr_ex: mr_ex::reg_mr_ex,
+        dealloc_dmah: dmah::dealloc_dmah,
+        alloc_dmah: dmah::alloc_dmah,
+    },
 };
 
 /// ibv_open_device(3); `private_data` goes to the provider's `alloc_context`.
@@ -39,7 +48,7 @@ pub unsafe extern "C" fn verbs_open_device(
         ret::pointer(opened)
     }
 }
-symver!(verbs_open_device => "verbs_open_device", "IBVERBS_PRIVATE_34");
+private!(verbs_open_device => "verbs_open_device");
 
 pub(super) unsafe extern "C" fn open_device(device: *mut ibv_device) -> *mut ibv_context {
     // SAFETY: as above; no provider expects private data from this call.
@@ -56,7 +65,7 @@ unsafe fn open(device: DeviceRef<'_>, private_data: *mut c_void) -> Result<*mut 
     // SAFETY: the driver is the device's own; the caller vouches for the private data.
     let context = unsafe { driver.alloc_context(device, cmd_fd, private_data) };
     // SAFETY: the provider has just made it.
-    let ctx = unsafe { complete(context) }?;
+    let ctx = unsafe { complete(driver, context) }?;
     if has_kernel {
         with_async_events(ctx)?;
     }
@@ -85,7 +94,7 @@ fn import(cmd_fd: c_int) -> Result<*mut ibv_context> {
     // SAFETY: the driver is the device's own.
     let context = unsafe { driver.import_context(held.device(), cmd_fd) };
     // SAFETY: the provider has just made it.
-    let ctx = unsafe { complete(context) }?;
+    let ctx = unsafe { complete(driver, context) }?;
     context::mark_imported(ctx);
     with_async_events(ctx)?;
     Ok(ctx.as_ptr())
@@ -97,7 +106,7 @@ fn import_from(held: &HeldDevice, cmd_fd: c_int) -> Result<*mut ibv_context> {
     // SAFETY: the driver is the device's own.
     let context = unsafe { driver.import_context(held.device(), cmd_fd) };
     // SAFETY: the provider has just made it.
-    let ctx = unsafe { complete(context) }?;
+    let ctx = unsafe { complete(driver, context) }?;
     Ok(ctx.as_ptr())
 }
 
@@ -108,13 +117,15 @@ fn import_from(held: &HeldDevice, cmd_fd: c_int) -> Result<*mut ibv_context> {
 ///
 /// # Safety
 /// Nobody else knows the context yet.
-unsafe fn complete<'a>(context: Option<NonNull<verbs_context>>) -> Result<Ctx<'a>> {
+unsafe fn complete<'a>(driver: Driver, context: Option<NonNull<verbs_context>>) -> Result<Ctx<'a>> {
     let Some(context) = context else {
         return Err(errno::get());
     };
     // SAFETY: vouched for by the caller.
     unsafe {
-        let ctx = Ctx::from_raw(&raw mut (*context.as_ptr()).context)?;
+        // The provider's verbs_context is that of its generation.
+        let at = drivers::layout(driver).context_offset();
+        let ctx = Ctx::from_raw(context.as_ptr().byte_add(at).cast())?;
         observe::cover(ctx);
         ctx.show_library_verbs(&LIBRARY_VERBS);
         Ok(ctx)

@@ -8,6 +8,7 @@ use kit::{
         ibv_context, ibv_dm,
     },
     errno::Errno,
+    table::Known,
 };
 use std::ffi::c_int;
 
@@ -31,10 +32,19 @@ unsafe extern "C" fn unimport_dm(dm: *mut ibv_dm) {
 }
 symver!(unimport_dm => "ibv_unimport_dm", "IBVERBS_1.13");
 
-/// Where the memory lies in the kernel's driver is known to the provider alone, and none of the
-/// generation that is loaded tells.
-unsafe extern "C" fn dm_export_dmabuf_fd(dm: *mut ibv_dm) -> c_int {
+/// Where the memory lies in the kernel's driver is known to the provider alone.
+pub unsafe extern "C" fn dm_export_dmabuf_fd(dm: *mut ibv_dm) -> c_int {
     // SAFETY: the caller passes live device memory or NULL.
-    ret::count(unsafe { Dm::from_raw(dm) }.and(Err(Errno::OPNOTSUPP)))
+    unsafe {
+        let verb =
+            Dm::from_raw(dm).and_then(|h| match h.ctx().private().later().dm_export_dmabuf_fd() {
+                Known::Is(verb) => Ok(verb),
+                Known::LeftOut | Known::TooOld => Err(Errno::OPNOTSUPP),
+            });
+        match verb {
+            Ok(verb) => verb(dm),
+            Err(e) => ret::count(Err(e)),
+        }
+    }
 }
 symver!(dm_export_dmabuf_fd => "ibv_dm_export_dmabuf_fd", "IBVERBS_1.16");

@@ -1,19 +1,21 @@
 //! All kinds of regions in one call: ibv_reg_mr_ex(3).
 //!
-//! It becomes one of the older calls, which every provider has: nothing that they cannot say can
-//! be said to a provider of the generation that is loaded.
+//! A provider that has the verb is asked by it. For others it becomes one of the older calls,
+//! which every provider has.
 
 use super::{mr, ret};
 use crate::{
     core::{
-        memory,
+        memory::{self, Range},
         region::{Asked, Buffer, Plan},
     },
     symver,
 };
 use kit::{
     abi::{handle::Pd, *},
-    errno::Result,
+    errno::{Errno, Result},
+    sys::errno,
+    table::Known,
 };
 use std::ffi::c_void;
 
@@ -60,7 +62,11 @@ unsafe fn asked(pd: Pd<'_>, attr: *const ibv_mr_init_attr) -> Asked {
 unsafe fn register(pd: Pd<'_>, attr: *const ibv_mr_init_attr) -> Result<*mut ibv_mr> {
     // SAFETY: vouched for by the caller.
     let (asked, access) = unsafe { (asked(pd, attr), (*attr).access.cast_unsigned()) };
-    let plan = asked.plan()?;
+    if let Known::Is(verb) = pd.ctx().private().later().reg_mr_ex() {
+        // SAFETY: as above.
+        return unsafe { by_provider(pd, attr, asked, verb) };
+    }
+    let plan = asked.plan(false)?;
     // SAFETY: vouched for by the caller: a domain and memory that are there.
     unsafe {
         match plan {
@@ -79,6 +85,88 @@ unsafe fn register(pd: Pd<'_>, attr: *const ibv_mr_init_attr) -> Result<*mut ibv
             }
         }
     }
+}
+
+type Verb = unsafe extern "C" fn(*mut ibv_pd, *mut ibv_mr_init_attr) -> *mut ibv_mr;
+
+/// Registers by the provider's own verb, which sees a copy of the attributes with what was asked
+/// for in its plainest form: memory, or a part of a DMA buffer.
+///
+/// # Safety
+/// As for [`asked`](fn@asked); `asked` was read from `attr`.
+unsafe fn by_provider(
+    pd: Pd<'_>,
+    attr: *const ibv_mr_init_attr,
+    asked: Asked,
+    verb: Verb,
+) -> Result<*mut ibv_mr> {
+    let plan = asked.plan(true)?;
+    let hints = asked.mask & IBV_REG_MR_MASK_DMAH;
+    // SAFETY: vouched for by the caller.
+    let (given, dmah) = unsafe {
+        let dmah = match hints {
+            0 => std::ptr::null_mut(),
+            _ => ret::not_null((*attr).dmah)?,
+        };
+        ((*attr).access.cast_unsigned(), dmah)
+    };
+    let access = memory::access_for_kernel(given, pd.ctx().core_support());
+    let plain = ibv_mr_init_attr {
+        length: asked.length,
+        access: access.cast_signed(),
+        comp_mask: hints | IBV_REG_MR_MASK_IOVA,
+        iova: 0,
+        addr: std::ptr::null_mut(),
+        fd: 0,
+        fd_offset: 0,
+        dmah,
+        buf: std::ptr::null_mut(),
+    };
+    let with_addr = asked.mask & IBV_REG_MR_MASK_ADDR != 0;
+    let (mut plain, range, shown) = match plan {
+        Plan::Memory { iova } => {
+            // SAFETY: as above; memory has an address.
+            let addr = unsafe { (*attr).addr };
+            let range = Range::from((asked.addr, asked.length));
+            let plain = ibv_mr_init_attr {
+                comp_mask: plain.comp_mask | IBV_REG_MR_MASK_ADDR,
+                iova,
+                addr,
+                ..plain
+            };
+            (plain, memory::pins(access).then_some(range), addr)
+        }
+        Plan::DmaBuffer { fd, offset, iova } => {
+            let stands_in = usize::try_from(offset).map_err(|_| Errno::OVERFLOW)?;
+            let plain = ibv_mr_init_attr {
+                comp_mask: plain.comp_mask | IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET,
+                iova,
+                fd,
+                fd_offset: offset,
+                ..plain
+            };
+            let shown = match with_addr {
+                // SAFETY: as above; the mask names the address.
+                true => unsafe { (*attr).addr },
+                false => std::ptr::without_provenance_mut(stands_in),
+            };
+            (plain, None, shown)
+        }
+    };
+    memory::protected(range, || {
+        // SAFETY: the provider's verb; a new region is valid.
+        unsafe {
+            let mr = verb(pd.as_ptr(), &raw mut plain);
+            let Some(region) = mr.as_mut() else {
+                return Err(errno::get());
+            };
+            region.context = pd.ctx().as_ptr();
+            region.pd = pd.as_ptr();
+            region.addr = shown;
+            region.length = asked.length;
+            Ok(mr)
+        }
+    })
 }
 
 pub unsafe extern "C" fn reg_mr_ex(pd: *mut ibv_pd, attr: *mut ibv_mr_init_attr) -> *mut ibv_mr {

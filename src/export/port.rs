@@ -10,6 +10,7 @@ use crate::symver;
 use kit::{
     abi::{handle::Ctx, *},
     errno::Errno,
+    table::Known,
     uverbs::device,
 };
 use std::{ffi::c_int, mem::MaybeUninit, ptr};
@@ -91,13 +92,13 @@ unsafe extern "C" fn query_port_speed(
     // SAFETY: the caller passes an open context and room for the answer, or NULL.
     unsafe {
         let arguments = ret::not_null(speed).and_then(|_| Ctx::from_raw(context));
-        ret::code_of(arguments, |ctx| match ctx.private().later() {
-            Some(later) => match later.query_port_speed {
-                Some(query) => query(context, port_num, speed),
-                None => Errno::OPNOTSUPP.raw(),
-            },
-            None => {
-                ret::code(device::query_port_speed(&ctx, port_num).map(|told| speed.write(told)))
+        ret::code_of(arguments, |ctx| {
+            match ctx.private().later().query_port_speed() {
+                Known::Is(query) => query(context, port_num, speed),
+                Known::LeftOut => Errno::OPNOTSUPP.raw(),
+                Known::TooOld => ret::code(
+                    device::query_port_speed(&ctx, port_num).map(|told| speed.write(told)),
+                ),
             }
         })
     }

@@ -2,8 +2,9 @@
 //! Which providers to load: lines `driver NAME` in the files of a folder, and names in the
 //! environment.
 //!
-//! In a file, blanks and tabs separate words, `#` begins a line that is passed over, and what
-//! follows NAME is passed over too.
+//! In a file, blanks and tabs separate words, and `#` begins a line that is passed over. What
+//! follows NAME is passed over too, but for `release=N`: the release of rdma-core that the
+//! provider is of.
 
 use crate::warn::warn;
 use std::ffi::{OsStr, OsString};
@@ -11,16 +12,25 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+/// A provider to load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Its name, or its path without the end of a provider's file name.
+    pub name: OsString,
+    /// The release that the line gives.
+    pub release: Option<u16>,
+}
+
 /// The folder of the files.
 pub const FOLDER: &str = "/etc/libibverbs.d";
 
 /// A file of that folder which is not about providers: which interfaces get a device of uroce.
 const NOT_OURS: &str = "uroce.conf";
 
-/// The names in all regular files but [`NOT_OURS`] in `folder`, whatever the files are called: the
+/// The providers in all regular files but [`NOT_OURS`] in `folder`, whatever the files are called: the
 /// files in the order of their names, in each the last line first. What cannot be read is warned
 /// of.
-pub fn from_folder(folder: &Path) -> Vec<OsString> {
+pub fn from_folder(folder: &Path) -> Vec<Wanted> {
     let Ok(entries) = fs::read_dir(folder) else {
         warn(&format!(
             "Warning: couldn't open config directory '{}'.",
@@ -38,7 +48,7 @@ pub fn from_folder(folder: &Path) -> Vec<OsString> {
         .collect()
 }
 
-fn from_file(file: &Path) -> Vec<OsString> {
+fn from_file(file: &Path) -> Vec<Wanted> {
     let shown = file.display();
     match fs::metadata(file) {
         Ok(info) if info.is_file() => {}
@@ -63,8 +73,8 @@ fn from_file(file: &Path) -> Vec<OsString> {
     names
 }
 
-/// The names in a file's text, and the first words of lines that say something else.
-fn parse(text: &[u8]) -> (Vec<OsString>, Vec<OsString>) {
+/// The providers in a file's text, and the first words of lines that say something else.
+fn parse(text: &[u8]) -> (Vec<Wanted>, Vec<OsString>) {
     let mut names = Vec::new();
     let mut bad = Vec::new();
     for line in text.split(|&byte| byte == b'\n') {
@@ -74,11 +84,22 @@ fn parse(text: &[u8]) -> (Vec<OsString>, Vec<OsString>) {
         match (words.next(), words.next()) {
             (None, _) => {}
             (Some(word), _) if word.starts_with(b"#") => {}
-            (Some(b"driver"), Some(name)) => names.push(owned(name)),
+            (Some(b"driver"), Some(name)) => names.push(Wanted {
+                name: owned(name),
+                release: words
+                    .take_while(|word| !word.starts_with(b"#"))
+                    .find_map(release),
+            }),
             (Some(word), _) => bad.push(owned(word)),
         }
     }
     (names, bad)
+}
+
+/// The release in a word `release=N`.
+fn release(word: &[u8]) -> Option<u16> {
+    let number = word.strip_prefix(b"release=")?;
+    std::str::from_utf8(number).ok()?.parse().ok()
 }
 
 /// The names in an environment variable, separated by colons or semicolons.

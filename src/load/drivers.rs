@@ -5,9 +5,16 @@
 //! the program loaded (or is linked with) may be unloaded again as long as no device list has
 //! made use of it; the first list keeps it loaded, or forgets it when it is gone.
 
+use super::generation::{self, Decision, VARIABLE, Wish, from_variable, name_in};
+use super::plugins;
+use crate::warn::warn;
 use kit::abi::handle::Driver;
+use kit::generation::Layout;
+use kit::log::{Level, line};
 use kit::sys::dl::{self, Object};
+use kit::sys::privilege;
 use parking_lot::Mutex;
+use std::env;
 
 struct Registration {
     driver: Driver,
@@ -19,16 +26,63 @@ struct Registration {
 /// asked of the dynamic linker meanwhile.
 static REGISTERED: Mutex<Vec<Registration>> = Mutex::new(Vec::new());
 
-/// Adds a provider whose object stays loaded.
-pub fn register(driver: Driver) {
-    add(driver, None);
+/// Adds a provider of that private node whose object stays loaded.
+pub fn register(driver: Driver, node: u16) {
+    let object = Object::at(driver.as_ptr().addr());
+    if let Some(layout) = layout_of(driver, node, object.as_ref()) {
+        add(driver.with_layout(layout), None);
+    }
 }
 
 /// Adds a provider whose object the program may unload. A table in no object (made at run time)
 /// is the business of whoever made it.
-pub fn register_unkept(driver: Driver) {
+pub fn register_unkept(driver: Driver, node: u16) {
     let object = Object::at(driver.as_ptr().addr());
-    add(driver, object);
+    if let Some(layout) = layout_of(driver, node, object.as_ref()) {
+        add(driver.with_layout(layout), object);
+    }
+}
+
+/// Finds out the layout of a provider. One that is refused is told to whoever loads it, or else
+/// warned of.
+fn layout_of(driver: Driver, node: u16, object: Option<&Object>) -> Option<&'static Layout> {
+    let file = object.map(Object::file);
+    let own_name = driver.name().to_string_lossy();
+    let name = file.and_then(name_in).unwrap_or(&own_name);
+    // A program with more rights than its caller does not listen to the caller's environment.
+    let value = match privilege::exceeds_caller() {
+        true => None,
+        false => env::var_os(VARIABLE),
+    };
+    let wish = value
+        .and_then(|value| from_variable(&value, name))
+        .map(|release| Wish {
+            release,
+            from: VARIABLE,
+        });
+    match generation::of(node, file, wish.or_else(plugins::wish)) {
+        Ok(Decision { layout, from }) => {
+            let Layout { first, last, .. } = layout;
+            line(
+                Level::Info,
+                &format!(
+                    "provider {name}: release {first} to {last}, IBVERBS_PRIVATE_{node}, by {from}"
+                ),
+            );
+            Some(layout)
+        }
+        Err(reason) => {
+            let reason = format!("its release is not clear: {reason}; {VARIABLE} can name it");
+            line(
+                Level::Warning,
+                &format!("provider {name} refused: {reason}"),
+            );
+            if !plugins::refuse(&reason) {
+                warn(&format!("Warning: driver '{name}' is not used: {reason}"));
+            }
+            None
+        }
+    }
 }
 
 /// One that is there already, because it was unloaded and loaded again, is not added twice.
@@ -39,6 +93,14 @@ fn add(driver: Driver, unkept: Option<Object>) {
         Some(known) if known.unkept.is_some() => known.unkept = unkept,
         Some(_) => {}
     }
+}
+
+/// How a provider lays out what it shares with the library: what was found out when it
+/// registered, or the library's own way for one that never did.
+pub fn layout(driver: Driver) -> &'static Layout {
+    let registered = REGISTERED.lock();
+    let known = registered.iter().find(|known| known.driver == driver);
+    known.map_or(driver, |known| known.driver).layout()
 }
 
 /// Keeps the objects of all providers loaded from here on; forgets those that are gone. To be

@@ -4,6 +4,7 @@
 pub mod built_in;
 pub mod config;
 pub mod drivers;
+pub mod generation;
 pub mod matching;
 mod plugins;
 

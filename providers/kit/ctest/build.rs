@@ -69,8 +69,20 @@ const SINCE_6_2: [&str; 4] = [
     "RDMA_DRIVER_MANA",
 ];
 
-/// What names of methods and attributes contain that Linux 6.19 and later have.
-const LATER: [&str; 2] = ["COMP_CNTR", "QUERY_PORT_SPEED"];
+/// What names of methods and attributes contain that Linux 6.12 and later have.
+const LATER: [&str; 11] = [
+    "COMP_CNTR",
+    "CREATE_CQ_BUFFER",
+    "DMABUF_ALLOC",
+    "ALLOC_DMABUF",
+    "OBJECT_DMABUF",
+    "DMAH",
+    "FREE_DMA_HANDLE",
+    "GET_CONTEXT_FD_ARR",
+    "QUERY_PORT_SPEED",
+    "ATTR_REG_MR_",
+    "METHOD_REG_MR",
+];
 
 /// Those of [`SINCE_6_2`] and [`LATER`] that the headers installed lack.
 fn too_new(flat: &str) -> Vec<String> {

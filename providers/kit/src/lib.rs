@@ -2,6 +2,7 @@
 //!
 //! - [`abi`]: the C types, and handles that borrow C objects;
 //! - [`table`]: the verbs table of a context and its defaults;
+//! - [`generation`]: the layouts of providers in C, release by release;
 //! - [`uverbs`]: the commands that go to the kernel;
 //! - [`sys`]: raw system and C library calls;
 //! - [`errno`]: the error type;
@@ -12,6 +13,7 @@
 
 pub mod abi;
 pub mod errno;
+pub mod generation;
 pub mod log;
 pub mod netlink;
 pub mod provider;

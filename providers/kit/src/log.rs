@@ -11,6 +11,8 @@ pub enum Level {
     Error = 1,
     /// Something is left out.
     Warning = 2,
+    /// What was found out.
+    Info = 3,
 }
 
 static SINK: OnceLock<fn(Level, &str)> = OnceLock::new();

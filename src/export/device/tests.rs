@@ -66,8 +66,8 @@ fn a_full_buffer_leaves_errno_alone() {
 fn a_table_is_registered_once() {
     use crate::load::drivers;
     let driver = Fake::default().driver();
-    drivers::register(driver);
-    drivers::register(driver);
+    drivers::register(driver, 34);
+    drivers::register(driver, 34);
     let times = drivers::registered()
         .iter()
         .filter(|d| **d == driver)

@@ -1,7 +1,7 @@
 //! `ibv_cmd_*` of address handles and multicast groups.
 
 use super::buffer::bytes;
-use crate::{export::ret, symver};
+use crate::{export::ret, private};
 use kit::{
     abi::{
         handle::{Ah, Pd, Qp},
@@ -35,13 +35,13 @@ unsafe extern "C" fn create_ah(
         })
     })
 }
-symver!(create_ah => "ibv_cmd_create_ah", "IBVERBS_PRIVATE_34");
+private!(create_ah => "ibv_cmd_create_ah");
 
 unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
     // SAFETY: the provider passes a live address handle.
     ret::command(unsafe { Ah::from_raw(ah) }.and_then(|ah| ah::destroy_ah(&ah.ctx(), ah.number())))
 }
-symver!(destroy_ah => "ibv_cmd_destroy_ah", "IBVERBS_PRIVATE_34");
+private!(destroy_ah => "ibv_cmd_destroy_ah");
 
 unsafe extern "C" fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
     // SAFETY: the provider passes a live queue pair and the application's GID.
@@ -52,7 +52,7 @@ unsafe extern "C" fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16
         })
     })
 }
-symver!(attach_mcast => "ibv_cmd_attach_mcast", "IBVERBS_PRIVATE_34");
+private!(attach_mcast => "ibv_cmd_attach_mcast");
 
 unsafe extern "C" fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
     // SAFETY: as above.
@@ -63,4 +63,4 @@ unsafe extern "C" fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16
         })
     })
 }
-symver!(detach_mcast => "ibv_cmd_detach_mcast", "IBVERBS_PRIVATE_34");
+private!(detach_mcast => "ibv_cmd_detach_mcast");

@@ -1,22 +1,20 @@
 //! `ibv_cmd_*` of contexts, devices and ports.
 
-use super::buffer::bytes;
-use crate::{export::ret, symver};
+use super::{buffer::bytes, locate};
+use crate::{export::ret, private, symver};
 use bytemuck::Zeroable;
 use kit::{
     abi::{
         handle::{Ctx, DeviceRef, SysfsView},
-        ibv_command_buffer, ibv_context, ibv_device_attr, ibv_device_attr_ex, ibv_port_attr,
-        ibv_query_device_ex_input,
+        ibv_command_buffer, ibv_context, ibv_device_attr, ibv_device_attr_ex, ibv_fd_arr,
+        ibv_port_attr, ibv_query_device_ex_input,
         kernel::{ib_uverbs_get_context, ib_uverbs_query_port},
-        verbs_context,
     },
     errno::{Errno, Result},
     uverbs::{Driver, Link, context, device},
 };
 use std::{
     ffi::{c_int, c_void},
-    mem::offset_of,
     ptr,
 };
 
@@ -37,8 +35,26 @@ unsafe fn note(ctx: Ctx<'_>, told: context::Context) {
     }
 }
 
+/// # Safety
+/// As a provider calls `ibv_cmd_get_context`: the context is being opened, the buffers are the
+/// provider's own.
+unsafe fn get(
+    context: *mut ibv_context,
+    cmd: &mut [u8],
+    fds: &[c_int],
+    resp: &mut [u8],
+) -> Result<()> {
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        let ctx = Ctx::from_raw(context)?;
+        let mut driver = Driver::buffers::<ib_uverbs_get_context>(cmd, resp)?;
+        note(ctx, context::get_context_with(&ctx, fds, &mut driver)?);
+    }
+    Ok(())
+}
+
 unsafe extern "C" fn get_context(
-    context: *mut verbs_context,
+    context: *mut c_void,
     cmd: *mut c_void,
     cmd_size: usize,
     resp: *mut c_void,
@@ -46,19 +62,47 @@ unsafe extern "C" fn get_context(
 ) -> c_int {
     // SAFETY: the provider is opening this context and passes its own buffers.
     ret::command(unsafe {
-        let raw = match context.is_null() {
-            true => ptr::null_mut(),
-            false => &raw mut (*context).context,
-        };
-        Ctx::from_raw(raw).and_then(|ctx| {
-            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
-            let mut driver = Driver::buffers::<ib_uverbs_get_context>(cmd, resp)?;
-            note(ctx, context::get_context(&ctx, &mut driver)?);
-            Ok(())
-        })
+        let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
+        get(locate::context::<34>(context), cmd, &[], resp)
     })
 }
 symver!(get_context => "ibv_cmd_get_context", "IBVERBS_PRIVATE_34");
+
+/// Since release 57: with descriptors for the kernel's driver.
+unsafe extern "C" fn get_context_with<const NODE: u16>(
+    context: *mut c_void,
+    cmd: *mut c_void,
+    cmd_size: usize,
+    fds: *const ibv_fd_arr,
+    resp: *mut c_void,
+    resp_size: usize,
+) -> c_int {
+    // SAFETY: the provider is opening this context and passes its own buffers and descriptors.
+    ret::command(unsafe {
+        let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
+        descriptors(fds).and_then(|fds| get(locate::context::<NODE>(context), cmd, fds, resp))
+    })
+}
+private!(get_context_with::<57> => "ibv_cmd_get_context", [57]);
+private!(get_context_with::<59> => "ibv_cmd_get_context", [59]);
+private!(get_context_with::<64> => "ibv_cmd_get_context", [64]);
+private!(get_context_with::<65> => "ibv_cmd_get_context", [65]);
+
+/// # Safety
+/// `fds` is NULL, or says where so many descriptors stand.
+unsafe fn descriptors<'a>(fds: *const ibv_fd_arr) -> Result<&'a [c_int]> {
+    // SAFETY: vouched for by the caller.
+    let Some(fds) = (unsafe { fds.as_ref() }) else {
+        return Ok(&[]);
+    };
+    let count = usize::try_from(fds.count).map_err(|_| Errno::INVAL)?;
+    if count == 0 {
+        return Ok(&[]);
+    }
+    let first = ret::not_null(fds.arr)?;
+    // SAFETY: as above.
+    Ok(unsafe { std::slice::from_raw_parts(first, count) })
+}
 
 unsafe extern "C" fn query_context(
     context: *mut ibv_context,
@@ -73,10 +117,7 @@ unsafe extern "C" fn query_context(
         })
     })
 }
-symver!(query_context => "ibv_cmd_query_context", "IBVERBS_PRIVATE_34");
-
-/// Bytes of `struct ibv_port_attr` in this generation.
-const PORT_ATTR_SIZE: usize = offset_of!(ibv_port_attr, active_speed_ex);
+private!(query_context => "ibv_cmd_query_context");
 
 unsafe extern "C" fn query_port(
     context: *mut ibv_context,
@@ -91,17 +132,34 @@ unsafe extern "C" fn query_port(
             let attr = ret::not_null(attr)?.cast::<u8>();
             let cmd = bytes(cmd, cmd_size);
             let mut driver = Driver::buffers::<ib_uverbs_query_port>(cmd, &mut [])?;
-            // A provider of this generation has room for what its structure had.
+            // The provider has room for what the structure of its generation has.
+            let size = ctx.private().layout().port_attr;
             let mut whole = ibv_port_attr::zeroed();
             let known = (&raw mut whole).cast::<u8>();
-            ptr::copy_nonoverlapping(attr, known, PORT_ATTR_SIZE);
+            ptr::copy_nonoverlapping(attr, known, size);
             device::query_port(&ctx, port, &mut whole, &mut driver)?;
-            ptr::copy_nonoverlapping(known, attr, PORT_ATTR_SIZE);
+            ptr::copy_nonoverlapping(known, attr, size);
             Ok(())
         })
     })
 }
-symver!(query_port => "ibv_cmd_query_port", "IBVERBS_PRIVATE_34");
+private!(query_port => "ibv_cmd_query_port");
+
+unsafe extern "C" fn query_port_speed(
+    context: *mut ibv_context,
+    port: u32,
+    speed: *mut u64,
+) -> c_int {
+    // SAFETY: the provider passes its context and room for the speed.
+    ret::command(unsafe {
+        Ctx::from_raw(context).and_then(|ctx| {
+            let speed = ret::not_null(speed)?;
+            speed.write(device::query_port_speed(&ctx, port)?);
+            Ok(())
+        })
+    })
+}
+private!(query_port_speed => "ibv_cmd_query_port_speed", [59, 64, 65]);
 
 /// The provider's response buffer; `resp_size` says how long it is, and takes how much of it
 /// the kernel filled.
@@ -132,7 +190,7 @@ unsafe extern "C" fn query_device_any(
         })
     })
 }
-symver!(query_device_any => "ibv_cmd_query_device_any", "IBVERBS_PRIVATE_34");
+private!(query_device_any => "ibv_cmd_query_device_any");
 
 /// # Safety
 /// `attr` is NULL or good for `attr_size` bytes.

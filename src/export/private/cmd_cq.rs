@@ -1,7 +1,7 @@
 //! `ibv_cmd_*` of completion queues.
 
 use super::buffer::bytes;
-use crate::{export::ret, symver};
+use crate::{export::ret, private, symver};
 use kit::{
     abi::{
         handle::{CompChannel, Cq, Ctx},
@@ -10,11 +10,14 @@ use kit::{
     },
     errno::{Errno, Result},
     uverbs::{
-        Driver,
-        cq::{self, NewCq},
+        Driver, Link,
+        cq::{self, Buffer, NewCq},
     },
 };
-use std::ffi::{c_int, c_void};
+use std::{
+    ffi::{c_int, c_void},
+    ptr,
+};
 
 /// Makes the queue and notes what the kernel told of it.
 ///
@@ -25,6 +28,7 @@ unsafe fn create(
     queue: *mut ibv_cq,
     channel: *const ibv_comp_channel,
     new: NewCq,
+    buffer: Option<Buffer>,
     driver: &mut Driver<'_>,
 ) -> Result<()> {
     // SAFETY: vouched for by the caller.
@@ -36,7 +40,7 @@ unsafe fn create(
             ..new
         };
         (*queue).context = ctx.as_ptr();
-        let made = cq::create_cq(&ctx, &new, driver)?;
+        let made = cq::create_cq_in(&ctx, &new, buffer, driver)?;
         (*queue).handle = made.handle;
         (*queue).cqe = made.cqe.cast_signed();
     }
@@ -74,11 +78,11 @@ unsafe extern "C" fn create_cq(
             let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
             let mut driver = Driver::buffers::<ib_uverbs_create_cq>(cmd, resp)?;
             let new = plain(cqe.cast_unsigned(), comp_vector.cast_unsigned());
-            create(ctx, queue, channel, new, &mut driver)
+            create(ctx, queue, channel, new, None, &mut driver)
         })
     })
 }
-symver!(create_cq => "ibv_cmd_create_cq", "IBVERBS_PRIVATE_34");
+private!(create_cq => "ibv_cmd_create_cq");
 
 /// The kernel's flags for what the application asks.
 ///
@@ -106,6 +110,60 @@ unsafe fn flags(attr: *const ibv_cq_init_attr_ex) -> Result<u32> {
     }
 }
 
+/// Memory that a provider since release 59 has for the queue, as its flags say.
+///
+/// # Safety
+/// `given` is NULL or the provider's attributes.
+unsafe fn buffer(given: *const verbs_create_cq_prov_attr, flags: u32) -> Result<Option<Buffer>> {
+    let (memory, dmabuf) = (
+        flags & CREATE_CQ_CMD_FLAGS_WITH_MEM_VA != 0,
+        flags & CREATE_CQ_CMD_FLAGS_WITH_MEM_DMABUF != 0,
+    );
+    if !memory && !dmabuf {
+        return Ok(None);
+    }
+    // SAFETY: vouched for by the caller; the flags say which member of the union is set.
+    unsafe {
+        let given = given.as_ref().ok_or(Errno::INVAL)?;
+        let length = given.length;
+        Ok(Some(match memory {
+            true => Buffer::Memory {
+                addr: given.u0.ptr.expose_provenance() as u64,
+                length,
+            },
+            false => Buffer::DmaBuffer {
+                fd: given.u0.dmabuf.fd,
+                offset: given.u0.dmabuf.offset,
+                length,
+            },
+        }))
+    }
+}
+
+/// # Safety
+/// As a provider calls `ibv_cmd_create_cq_ex`: an open context, the application's attributes, a
+/// new object, which starts with an ibv_cq.
+unsafe fn create_extended(
+    context: *mut ibv_context,
+    attr: *const ibv_cq_init_attr_ex,
+    queue: *mut verbs_cq,
+    cmd_flags: u32,
+    buffer: Option<Buffer>,
+    mut driver: Driver<'_>,
+) -> Result<()> {
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        let ctx = Ctx::from_raw(context)?;
+        let attr = ret::not_null(attr.cast_mut())?;
+        let new = NewCq {
+            flags: flags(attr)?,
+            stamps_anyway: cmd_flags & CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX != 0,
+            ..plain((*attr).cqe, (*attr).comp_vector)
+        };
+        create(ctx, queue.cast(), (*attr).channel, new, buffer, &mut driver)
+    }
+}
+
 unsafe extern "C" fn create_cq_ex(
     context: *mut ibv_context,
     attr: *const ibv_cq_init_attr_ex,
@@ -116,23 +174,86 @@ unsafe extern "C" fn create_cq_ex(
     resp_size: usize,
     cmd_flags: u32,
 ) -> c_int {
-    // SAFETY: the provider passes an open context, the application's attributes, a new object,
-    // which starts with an ibv_cq, and its own buffers.
+    // SAFETY: the provider passes what `create_extended` wants, and its own buffers.
+    unsafe {
+        let link = ptr::null_mut();
+        create_cq_ex2(
+            context, attr, queue, cmd, cmd_size, resp, resp_size, cmd_flags, link,
+        )
+    }
+}
+symver!(create_cq_ex => "ibv_cmd_create_cq_ex", "IBVERBS_PRIVATE_34");
+private!(create_cq_ex => "ibv_cmd_create_cq_ex", [57]);
+
+/// Since release 53: with attributes of the provider's own.
+unsafe extern "C" fn create_cq_ex2(
+    context: *mut ibv_context,
+    attr: *const ibv_cq_init_attr_ex,
+    queue: *mut verbs_cq,
+    cmd: *mut c_void,
+    cmd_size: usize,
+    resp: *mut c_void,
+    resp_size: usize,
+    cmd_flags: u32,
+    link: *mut ibv_command_buffer,
+) -> c_int {
+    // SAFETY: as above, and attributes of its own or NULL.
     ret::command(unsafe {
-        Ctx::from_raw(context).and_then(|ctx| {
-            let attr = ret::not_null(attr.cast_mut())?;
-            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
-            let mut driver = Driver::buffers::<ib_uverbs_ex_create_cq>(cmd, resp)?;
-            let new = NewCq {
-                flags: flags(attr)?,
-                stamps_anyway: cmd_flags & CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX != 0,
-                ..plain((*attr).cqe, (*attr).comp_vector)
-            };
-            create(ctx, queue.cast(), (*attr).channel, new, &mut driver)
+        let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
+        Driver::buffers::<ib_uverbs_ex_create_cq>(cmd, resp).and_then(|driver| {
+            let driver = driver.and_linked(Link::from_raw(link));
+            create_extended(context, attr, queue, cmd_flags, None, driver)
         })
     })
 }
-symver!(create_cq_ex => "ibv_cmd_create_cq_ex", "IBVERBS_PRIVATE_34");
+private!(create_cq_ex2 => "ibv_cmd_create_cq_ex2", [34, 57]);
+
+/// Since release 59: with memory for the queue.
+unsafe extern "C" fn create_cq_ex_in(
+    context: *mut ibv_context,
+    attr: *const ibv_cq_init_attr_ex,
+    given: *const verbs_create_cq_prov_attr,
+    queue: *mut verbs_cq,
+    cmd: *mut c_void,
+    cmd_size: usize,
+    resp: *mut c_void,
+    resp_size: usize,
+    cmd_flags: u32,
+) -> c_int {
+    // SAFETY: as above, and attributes for the memory or NULL.
+    unsafe {
+        let link = ptr::null_mut();
+        create_cq_ex2_in(
+            context, attr, given, queue, cmd, cmd_size, resp, resp_size, cmd_flags, link,
+        )
+    }
+}
+private!(create_cq_ex_in => "ibv_cmd_create_cq_ex", [59, 64, 65]);
+
+/// Since release 59: with both.
+unsafe extern "C" fn create_cq_ex2_in(
+    context: *mut ibv_context,
+    attr: *const ibv_cq_init_attr_ex,
+    given: *const verbs_create_cq_prov_attr,
+    queue: *mut verbs_cq,
+    cmd: *mut c_void,
+    cmd_size: usize,
+    resp: *mut c_void,
+    resp_size: usize,
+    cmd_flags: u32,
+    link: *mut ibv_command_buffer,
+) -> c_int {
+    // SAFETY: as above.
+    ret::command(unsafe {
+        let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
+        Driver::buffers::<ib_uverbs_ex_create_cq>(cmd, resp).and_then(|driver| {
+            let driver = driver.and_linked(Link::from_raw(link));
+            let buffer = buffer(given, cmd_flags)?;
+            create_extended(context, attr, queue, cmd_flags, buffer, driver)
+        })
+    })
+}
+private!(create_cq_ex2_in => "ibv_cmd_create_cq_ex2", [59, 64, 65]);
 
 unsafe extern "C" fn init_cq(
     queue: *mut ibv_cq,
@@ -150,7 +271,7 @@ unsafe extern "C" fn init_cq(
         }
     }
 }
-symver!(init_cq => "verbs_init_cq", "IBVERBS_PRIVATE_34");
+private!(init_cq => "verbs_init_cq");
 
 unsafe extern "C" fn destroy_cq(queue: *mut ibv_cq) -> c_int {
     // SAFETY: the provider passes a live queue.
@@ -161,7 +282,7 @@ unsafe extern "C" fn destroy_cq(queue: *mut ibv_cq) -> c_int {
         Ok(())
     }))
 }
-symver!(destroy_cq => "ibv_cmd_destroy_cq", "IBVERBS_PRIVATE_34");
+private!(destroy_cq => "ibv_cmd_destroy_cq");
 
 unsafe extern "C" fn resize_cq(
     queue: *mut ibv_cq,
@@ -182,7 +303,7 @@ unsafe extern "C" fn resize_cq(
         })
     })
 }
-symver!(resize_cq => "ibv_cmd_resize_cq", "IBVERBS_PRIVATE_34");
+private!(resize_cq => "ibv_cmd_resize_cq");
 
 unsafe extern "C" fn modify_cq(
     queue: *mut ibv_cq,
@@ -210,7 +331,7 @@ unsafe extern "C" fn modify_cq(
         })
     })
 }
-symver!(modify_cq => "ibv_cmd_modify_cq", "IBVERBS_PRIVATE_34");
+private!(modify_cq => "ibv_cmd_modify_cq");
 
 unsafe extern "C" fn poll_cq(queue: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> c_int {
     // SAFETY: the provider passes a live queue, and room for so many completions.
@@ -225,7 +346,7 @@ unsafe extern "C" fn poll_cq(queue: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc
         })
     })
 }
-symver!(poll_cq => "ibv_cmd_poll_cq", "IBVERBS_PRIVATE_34");
+private!(poll_cq => "ibv_cmd_poll_cq");
 
 unsafe extern "C" fn req_notify_cq(queue: *mut ibv_cq, solicited_only: c_int) -> c_int {
     // SAFETY: the provider passes a live queue.
@@ -234,4 +355,4 @@ unsafe extern "C" fn req_notify_cq(queue: *mut ibv_cq, solicited_only: c_int) ->
             .and_then(|h| cq::req_notify_cq(&h.ctx(), h.number(), solicited_only != 0)),
     )
 }
-symver!(req_notify_cq => "ibv_cmd_req_notify_cq", "IBVERBS_PRIVATE_34");
+private!(req_notify_cq => "ibv_cmd_req_notify_cq");

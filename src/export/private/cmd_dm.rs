@@ -1,7 +1,7 @@
 //! `ibv_cmd_*` of device memory and counters.
 
 use super::{buffer::bytes, cmd_mr::note};
-use crate::{export::ret, symver};
+use crate::{export::ret, private};
 use kit::{
     abi::{
         handle::{Counters, Ctx, Dm, Pd},
@@ -12,6 +12,7 @@ use kit::{
 };
 use std::{
     ffi::{c_int, c_uint},
+    os::fd::IntoRawFd,
     ptr,
 };
 
@@ -37,7 +38,19 @@ unsafe extern "C" fn alloc_dm(
         })
     })
 }
-symver!(alloc_dm => "ibv_cmd_alloc_dm", "IBVERBS_PRIVATE_34");
+private!(alloc_dm => "ibv_cmd_alloc_dm");
+
+/// Answers the descriptor of a DMA buffer, or -1 with errno set.
+unsafe extern "C" fn export_dmabuf_fd(context: *mut ibv_context, at: i64) -> c_int {
+    // SAFETY: the provider passes its context.
+    ret::count(unsafe {
+        Ctx::from_raw(context).and_then(|ctx| {
+            let at = u64::try_from(at).map_err(|_| Errno::INVAL)?;
+            Ok(dm::export_dmabuf(&ctx, at)?.into_raw_fd())
+        })
+    })
+}
+private!(export_dmabuf_fd => "ibv_cmd_export_dmabuf_fd", [59, 64, 65]);
 
 unsafe extern "C" fn free_dm(vdm: *mut verbs_dm) -> c_int {
     // SAFETY: the provider passes live device memory, whose first member is the ibv_dm.
@@ -45,7 +58,7 @@ unsafe extern "C" fn free_dm(vdm: *mut verbs_dm) -> c_int {
         Dm::from_raw(vdm.cast()).and_then(|dm| dm::free_dm(&dm.ctx(), (*vdm).handle))
     })
 }
-symver!(free_dm => "ibv_cmd_free_dm", "IBVERBS_PRIVATE_34");
+private!(free_dm => "ibv_cmd_free_dm");
 
 unsafe extern "C" fn reg_dm_mr(
     pd: *mut ibv_pd,
@@ -75,7 +88,7 @@ unsafe extern "C" fn reg_dm_mr(
         })
     })
 }
-symver!(reg_dm_mr => "ibv_cmd_reg_dm_mr", "IBVERBS_PRIVATE_34");
+private!(reg_dm_mr => "ibv_cmd_reg_dm_mr");
 
 unsafe extern "C" fn create_counters(
     context: *mut ibv_context,
@@ -98,7 +111,7 @@ unsafe extern "C" fn create_counters(
         })
     })
 }
-symver!(create_counters => "ibv_cmd_create_counters", "IBVERBS_PRIVATE_34");
+private!(create_counters => "ibv_cmd_create_counters");
 
 unsafe extern "C" fn destroy_counters(set: *mut verbs_counters) -> c_int {
     // SAFETY: the provider passes a live set, whose first member is the ibv_counters.
@@ -107,7 +120,7 @@ unsafe extern "C" fn destroy_counters(set: *mut verbs_counters) -> c_int {
             .and_then(|c| counters::destroy_counters(&c.ctx(), (*set).handle))
     })
 }
-symver!(destroy_counters => "ibv_cmd_destroy_counters", "IBVERBS_PRIVATE_34");
+private!(destroy_counters => "ibv_cmd_destroy_counters");
 
 unsafe extern "C" fn read_counters(
     set: *mut verbs_counters,
@@ -133,4 +146,4 @@ unsafe extern "C" fn read_counters(
         })
     })
 }
-symver!(read_counters => "ibv_cmd_read_counters", "IBVERBS_PRIVATE_34");
+private!(read_counters => "ibv_cmd_read_counters");

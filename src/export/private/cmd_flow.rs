@@ -1,7 +1,7 @@
 //! `ibv_cmd_*` of flow rules and flow actions.
 
 use super::buffer::bytes;
-use crate::{export::ret, symver};
+use crate::{export::ret, private};
 use kit::{
     abi::{
         handle::{Ctx, Flow, FlowAction, Qp, flow_action_number, specs},
@@ -43,7 +43,7 @@ unsafe extern "C" fn create_flow(
         })
     })
 }
-symver!(create_flow => "ibv_cmd_create_flow", "IBVERBS_PRIVATE_34");
+private!(create_flow => "ibv_cmd_create_flow");
 
 unsafe extern "C" fn destroy_flow(rule: *mut ibv_flow) -> c_int {
     // SAFETY: the provider passes a live rule.
@@ -51,7 +51,7 @@ unsafe extern "C" fn destroy_flow(rule: *mut ibv_flow) -> c_int {
         unsafe { Flow::from_raw(rule) }.and_then(|h| flow::destroy_flow(&h.ctx(), h.number())),
     )
 }
-symver!(destroy_flow => "ibv_cmd_destroy_flow", "IBVERBS_PRIVATE_34");
+private!(destroy_flow => "ibv_cmd_destroy_flow");
 
 /// A structure that comes in kinds: the kind and its bytes; none for NULL.
 ///
@@ -102,7 +102,7 @@ unsafe extern "C" fn create_flow_action_esp(
         })
     })
 }
-symver!(create_flow_action_esp => "ibv_cmd_create_flow_action_esp", "IBVERBS_PRIVATE_34");
+private!(create_flow_action_esp => "ibv_cmd_create_flow_action_esp");
 
 /// A live flow action and its number; a verbs_flow_action starts with its ibv_flow_action.
 ///
@@ -131,7 +131,7 @@ unsafe extern "C" fn modify_flow_action_esp(
         })
     })
 }
-symver!(modify_flow_action_esp => "ibv_cmd_modify_flow_action_esp", "IBVERBS_PRIVATE_34");
+private!(modify_flow_action_esp => "ibv_cmd_modify_flow_action_esp");
 
 unsafe extern "C" fn destroy_flow_action(action: *mut verbs_flow_action) -> c_int {
     // SAFETY: the provider passes a live action.
@@ -140,4 +140,4 @@ unsafe extern "C" fn destroy_flow_action(action: *mut verbs_flow_action) -> c_in
             .and_then(|(h, number)| flow_action::destroy_flow_action(&h.ctx(), number)),
     )
 }
-symver!(destroy_flow_action => "ibv_cmd_destroy_flow_action", "IBVERBS_PRIVATE_34");
+private!(destroy_flow_action => "ibv_cmd_destroy_flow_action");

@@ -1,7 +1,7 @@
 //! `ibv_cmd_*` of memory regions and memory windows.
 
 use super::buffer::bytes;
-use crate::{export::ret, symver};
+use crate::{export::ret, private};
 use kit::{
     abi::{
         handle::{Mr, Mw, Pd},
@@ -10,7 +10,7 @@ use kit::{
     },
     errno::{Errno, Result},
     uverbs::{
-        Driver,
+        Driver, Link,
         mr::{self, Cover, Region},
     },
 };
@@ -63,7 +63,7 @@ unsafe extern "C" fn reg_mr(
         })
     })
 }
-symver!(reg_mr => "ibv_cmd_reg_mr", "IBVERBS_PRIVATE_34");
+private!(reg_mr => "ibv_cmd_reg_mr");
 
 unsafe extern "C" fn rereg_mr(
     vmr: *mut verbs_mr,
@@ -99,8 +99,10 @@ unsafe extern "C" fn rereg_mr(
         })
     })
 }
-symver!(rereg_mr => "ibv_cmd_rereg_mr", "IBVERBS_PRIVATE_34");
+private!(rereg_mr => "ibv_cmd_rereg_mr");
 
+/// Providers since release 54 pass attributes of their own as the last argument; from older ones
+/// it is whatever stood there.
 unsafe extern "C" fn reg_dmabuf_mr(
     pd: *mut ibv_pd,
     offset: u64,
@@ -109,14 +111,21 @@ unsafe extern "C" fn reg_dmabuf_mr(
     fd: c_int,
     access: c_int,
     vmr: *mut verbs_mr,
+    link: *mut ibv_command_buffer,
 ) -> c_int {
-    // SAFETY: the provider passes a live domain and a new object.
+    // SAFETY: the provider passes a live domain, a new object, and, if its generation does,
+    // attributes of its own or NULL.
     ret::command(unsafe {
         Pd::from_raw(pd).and_then(|pd| {
             let vmr = vmr.as_mut().ok_or(Errno::INVAL)?;
             let cover = cover(offset, length, iova, access)?;
             let at = usize::try_from(offset).map_err(|_| Errno::INVAL)?;
-            let region = mr::reg_dmabuf_mr(&pd.ctx(), pd.number(), &cover, fd)?;
+            let link = match pd.ctx().private().layout().dmabuf_link {
+                true => Link::from_raw(link),
+                false => None,
+            };
+            let mut driver = Driver::linked(link);
+            let region = mr::reg_dmabuf_mr(&pd.ctx(), pd.number(), &cover, fd, &mut driver)?;
             note(&mut vmr.ibv_mr, region);
             vmr.ibv_mr.context = pd.ctx().as_ptr();
             vmr.ibv_mr.pd = pd.as_ptr();
@@ -128,7 +137,69 @@ unsafe extern "C" fn reg_dmabuf_mr(
         })
     })
 }
-symver!(reg_dmabuf_mr => "ibv_cmd_reg_dmabuf_mr", "IBVERBS_PRIVATE_34");
+private!(reg_dmabuf_mr => "ibv_cmd_reg_dmabuf_mr");
+
+/// Memory of the process, or of a DMA buffer where the attributes name one; the members that the
+/// mask leaves out are not read.
+///
+/// # Errors
+/// EINVAL for members that contradict each other.
+///
+/// # Safety
+/// `attr` has the members that its mask names; a handle of hints that it names is live.
+unsafe fn asked(attr: *const ibv_mr_init_attr) -> Result<(Cover, Option<c_int>, Option<u32>)> {
+    // SAFETY: vouched for by the caller; providers embed every ibv_dmah.
+    unsafe {
+        let gives = |member| (*attr).comp_mask & member != 0;
+        let fd = gives(IBV_REG_MR_MASK_FD).then(|| (*attr).fd);
+        let with_offset = gives(IBV_REG_MR_MASK_FD_OFFSET);
+        if with_offset != fd.is_some() || gives(IBV_REG_MR_MASK_ADDR) == fd.is_some() {
+            return Err(Errno::INVAL);
+        }
+        let start = match fd {
+            None => (*attr).addr.addr() as u64,
+            Some(_) => (*attr).fd_offset,
+        };
+        let iova = match gives(IBV_REG_MR_MASK_IOVA) {
+            true => (*attr).iova,
+            false if fd.is_none() => start,
+            false => return Err(Errno::INVAL),
+        };
+        let dmah = match gives(IBV_REG_MR_MASK_DMAH) {
+            false => None,
+            true => Some((*ret::not_null((*attr).dmah)?.cast::<verbs_dmah>()).handle),
+        };
+        Ok((
+            cover(start, (*attr).length, iova, (*attr).access)?,
+            fd,
+            dmah,
+        ))
+    }
+}
+
+unsafe extern "C" fn reg_mr_ex(
+    pd: *mut ibv_pd,
+    vmr: *mut verbs_mr,
+    attr: *mut ibv_mr_init_attr,
+) -> c_int {
+    // SAFETY: the provider passes a live domain, a new object and the application's attributes.
+    ret::command(unsafe {
+        Pd::from_raw(pd).and_then(|pd| {
+            let vmr = vmr.as_mut().ok_or(Errno::INVAL)?;
+            let (cover, fd, dmah) = asked(ret::not_null(attr)?)?;
+            let region = mr::reg_mr_ex(&pd.ctx(), pd.number(), &cover, fd, dmah)?;
+            note(&mut vmr.ibv_mr, region);
+            vmr.ibv_mr.context = pd.ctx().as_ptr();
+            vmr.mr_type = match fd {
+                None => IBV_MR_TYPE_MR,
+                Some(_) => IBV_MR_TYPE_DMABUF_MR,
+            };
+            vmr.access = cover.access.cast_signed();
+            Ok(())
+        })
+    })
+}
+private!(reg_mr_ex => "ibv_cmd_reg_mr_ex", [59, 64, 65]);
 
 unsafe extern "C" fn query_mr(pd: *mut ibv_pd, vmr: *mut verbs_mr, handle: u32) -> c_int {
     // SAFETY: the provider passes a live domain and a new object.
@@ -146,7 +217,7 @@ unsafe extern "C" fn query_mr(pd: *mut ibv_pd, vmr: *mut verbs_mr, handle: u32) 
         })
     })
 }
-symver!(query_mr => "ibv_cmd_query_mr", "IBVERBS_PRIVATE_34");
+private!(query_mr => "ibv_cmd_query_mr");
 
 unsafe extern "C" fn advise_mr(
     pd: *mut ibv_pd,
@@ -170,7 +241,7 @@ unsafe extern "C" fn advise_mr(
         })
     })
 }
-symver!(advise_mr => "ibv_cmd_advise_mr", "IBVERBS_PRIVATE_34");
+private!(advise_mr => "ibv_cmd_advise_mr");
 
 unsafe extern "C" fn dereg_mr(vmr: *mut verbs_mr) -> c_int {
     // SAFETY: the provider passes a live region, whose first member is the ibv_mr.
@@ -178,7 +249,7 @@ unsafe extern "C" fn dereg_mr(vmr: *mut verbs_mr) -> c_int {
         Mr::from_raw(vmr.cast()).and_then(|mr| mr::dereg_mr(&mr.ctx(), (*mr.as_ptr()).handle))
     })
 }
-symver!(dereg_mr => "ibv_cmd_dereg_mr", "IBVERBS_PRIVATE_34");
+private!(dereg_mr => "ibv_cmd_dereg_mr");
 
 unsafe extern "C" fn alloc_mw(
     pd: *mut ibv_pd,
@@ -203,7 +274,7 @@ unsafe extern "C" fn alloc_mw(
         })
     })
 }
-symver!(alloc_mw => "ibv_cmd_alloc_mw", "IBVERBS_PRIVATE_34");
+private!(alloc_mw => "ibv_cmd_alloc_mw");
 
 unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     // SAFETY: the provider passes a live window.
@@ -211,4 +282,4 @@ unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
         Mw::from_raw(mw).and_then(|mw| mr::dealloc_mw(&mw.ctx(), (*mw.as_ptr()).handle))
     })
 }
-symver!(dealloc_mw => "ibv_cmd_dealloc_mw", "IBVERBS_PRIVATE_34");
+private!(dealloc_mw => "ibv_cmd_dealloc_mw");

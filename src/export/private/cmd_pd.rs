@@ -1,7 +1,7 @@
 //! `ibv_cmd_*` of protection domains and XRC domains.
 
 use super::buffer::bytes;
-use crate::{export::ret, symver};
+use crate::{export::ret, private};
 use kit::{
     abi::{
         handle::{Ctx, Pd, Xrcd},
@@ -37,13 +37,13 @@ unsafe extern "C" fn alloc_pd(
         })
     })
 }
-symver!(alloc_pd => "ibv_cmd_alloc_pd", "IBVERBS_PRIVATE_34");
+private!(alloc_pd => "ibv_cmd_alloc_pd");
 
 unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
     // SAFETY: the provider passes a live domain.
     ret::command(unsafe { Pd::from_raw(pd) }.and_then(|pd| pd::dealloc_pd(&pd.ctx(), pd.number())))
 }
-symver!(dealloc_pd => "ibv_cmd_dealloc_pd", "IBVERBS_PRIVATE_34");
+private!(dealloc_pd => "ibv_cmd_dealloc_pd");
 
 /// Both are needed; a mask with an unknown bit is from a later version.
 fn check(attr: &ibv_xrcd_init_attr) -> Result<()> {
@@ -90,7 +90,7 @@ unsafe extern "C" fn open_xrcd(
         })
     })
 }
-symver!(open_xrcd => "ibv_cmd_open_xrcd", "IBVERBS_PRIVATE_34");
+private!(open_xrcd => "ibv_cmd_open_xrcd");
 
 unsafe extern "C" fn close_xrcd(xrcd: *mut verbs_xrcd) -> c_int {
     // SAFETY: the provider passes a live domain; ibv_xrcd is its first member.
@@ -98,4 +98,4 @@ unsafe extern "C" fn close_xrcd(xrcd: *mut verbs_xrcd) -> c_int {
         Xrcd::from_raw(xrcd.cast()).and_then(|x| pd::close_xrcd(&x.ctx(), (*xrcd).handle))
     })
 }
-symver!(close_xrcd => "ibv_cmd_close_xrcd", "IBVERBS_PRIVATE_34");
+private!(close_xrcd => "ibv_cmd_close_xrcd");

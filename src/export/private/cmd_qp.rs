@@ -1,7 +1,7 @@
 //! `ibv_cmd_*` of queue pairs.
 
 use super::buffer::bytes;
-use crate::{export::ret, symver};
+use crate::{export::ret, private, symver};
 use kit::{
     abi::{
         handle::{
@@ -12,7 +12,7 @@ use kit::{
     },
     errno::{Errno, Result},
     uverbs::{
-        Driver, post,
+        Driver, Link, post,
         qp::{self, CreatedQp, NewQp, Queues},
     },
 };
@@ -226,7 +226,30 @@ unsafe extern "C" fn create_qp(
         })
     })
 }
-symver!(create_qp => "ibv_cmd_create_qp", "IBVERBS_PRIVATE_34");
+private!(create_qp => "ibv_cmd_create_qp");
+
+/// Fills what a `verbs_qp` has behind the queue pair, where the provider's generation has it.
+///
+/// # Safety
+/// `pair` is a provider's new object, and has room for the domain if one is given.
+unsafe fn set_behind(ctx: Ctx<'_>, pair: *mut verbs_qp, xrcd: Option<*mut verbs_xrcd>) {
+    let mask = pair.wrapping_byte_add(ctx.private().layout().qp_mask);
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        mask.cast::<u32>().write(match xrcd {
+            None => 0,
+            Some(_) => VERBS_QP_XRCD,
+        });
+        if let Some(xrcd) = xrcd {
+            mask.byte_add(XRCD_BEHIND_MASK)
+                .cast::<*mut verbs_xrcd>()
+                .write(xrcd);
+        }
+    }
+}
+
+/// How far `xrcd` lies behind `comp_mask` in a `verbs_qp` of any generation.
+const XRCD_BEHIND_MASK: usize = offset_of!(verbs_qp, xrcd) - offset_of!(verbs_qp, comp_mask);
 
 /// As [`create`], for a `verbs_qp` and attributes that may have the bits `known`.
 ///
@@ -246,14 +269,12 @@ unsafe fn create_verbs_qp(
             return Err(Errno::INVAL);
         }
         create(ctx, pair.cast(), attr, driver)?;
-        (*pair).comp_mask = 0;
-        if (*attr).comp_mask & IBV_QP_INIT_ATTR_XRCD != 0 {
-            (*pair).comp_mask = VERBS_QP_XRCD;
-            (*pair).xrcd = match (*attr).qp_type {
-                IBV_QPT_XRC_RECV => (*attr).xrcd.cast(),
-                _ => ptr::null_mut(),
-            };
-        }
+        let xrcd = match (*attr).qp_type {
+            IBV_QPT_XRC_RECV => (*attr).xrcd.cast(),
+            _ => ptr::null_mut(),
+        };
+        let has_domain = (*attr).comp_mask & IBV_QP_INIT_ATTR_XRCD != 0;
+        set_behind(ctx, pair, has_domain.then_some(xrcd));
     }
     Ok(())
 }
@@ -287,7 +308,7 @@ unsafe extern "C" fn create_qp_ex(
         })
     })
 }
-symver!(create_qp_ex => "ibv_cmd_create_qp_ex", "IBVERBS_PRIVATE_34");
+private!(create_qp_ex => "ibv_cmd_create_qp_ex");
 
 unsafe extern "C" fn create_qp_ex2(
     context: *mut ibv_context,
@@ -299,15 +320,36 @@ unsafe extern "C" fn create_qp_ex2(
     resp_size: usize,
 ) -> c_int {
     // SAFETY: as above.
+    unsafe {
+        let link = ptr::null_mut();
+        create_qp_ex2_linked(context, pair, attr, cmd, cmd_size, resp, resp_size, link)
+    }
+}
+symver!(create_qp_ex2 => "ibv_cmd_create_qp_ex2", "IBVERBS_PRIVATE_34");
+private!(create_qp_ex2 => "ibv_cmd_create_qp_ex2", [57, 59]);
+
+/// Since release 64: with attributes of the provider's own.
+unsafe extern "C" fn create_qp_ex2_linked(
+    context: *mut ibv_context,
+    pair: *mut verbs_qp,
+    attr: *mut ibv_qp_init_attr_ex,
+    cmd: *mut c_void,
+    cmd_size: usize,
+    resp: *mut c_void,
+    resp_size: usize,
+    link: *mut ibv_command_buffer,
+) -> c_int {
+    // SAFETY: as above, and attributes of its own or NULL.
     ret::command(unsafe {
         Ctx::from_raw(context).and_then(|ctx| {
             let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
-            let mut driver = Driver::buffers::<ib_uverbs_ex_create_qp>(cmd, resp)?;
+            let driver = Driver::buffers::<ib_uverbs_ex_create_qp>(cmd, resp)?;
+            let mut driver = driver.and_linked(Link::from_raw(link));
             create_verbs_qp(ctx, pair, attr, KNOWN_EX, &mut driver)
         })
     })
 }
-symver!(create_qp_ex2 => "ibv_cmd_create_qp_ex2", "IBVERBS_PRIVATE_34");
+private!(create_qp_ex2_linked => "ibv_cmd_create_qp_ex2", [64, 65]);
 
 /// The XRC domain that the attributes have to name, beside number and type.
 ///
@@ -335,7 +377,7 @@ unsafe fn fill_opened(
     ctx: Ctx<'_>,
     attr: &ibv_qp_open_attr,
 ) -> Result<()> {
-    const WITH_XRCD: usize = offset_of!(verbs_qp, xrcd) + size_of::<*mut verbs_xrcd>();
+    let end = ctx.private().layout().qp_mask + XRCD_BEHIND_MASK + size_of::<*mut verbs_xrcd>();
     let size = usize::try_from(size).map_err(|_| Errno::INVAL)?;
     let qp: *mut ibv_qp = pair.cast();
     // SAFETY: vouched for by the caller; a verbs_qp starts with its ibv_qp.
@@ -350,11 +392,7 @@ unsafe fn fill_opened(
         (*qp).qp_type = attr.qp_type;
         (*qp).state = IBV_QPS_UNKNOWN;
         Qp::init_events(qp);
-        (*pair).comp_mask = 0;
-        if size >= WITH_XRCD {
-            (*pair).comp_mask = VERBS_QP_XRCD;
-            (*pair).xrcd = attr.xrcd.cast();
-        }
+        set_behind(ctx, pair, (size >= end).then_some(attr.xrcd.cast()));
     }
     Ok(())
 }
@@ -386,7 +424,7 @@ unsafe extern "C" fn open_qp(
         })
     })
 }
-symver!(open_qp => "ibv_cmd_open_qp", "IBVERBS_PRIVATE_34");
+private!(open_qp => "ibv_cmd_open_qp");
 
 unsafe extern "C" fn destroy_qp(pair: *mut ibv_qp) -> c_int {
     // SAFETY: the provider passes a live queue pair.
@@ -397,7 +435,7 @@ unsafe extern "C" fn destroy_qp(pair: *mut ibv_qp) -> c_int {
         Ok(())
     }))
 }
-symver!(destroy_qp => "ibv_cmd_destroy_qp", "IBVERBS_PRIVATE_34");
+private!(destroy_qp => "ibv_cmd_destroy_qp");
 
 unsafe extern "C" fn modify_qp(
     pair: *mut ibv_qp,
@@ -418,7 +456,7 @@ unsafe extern "C" fn modify_qp(
         })
     })
 }
-symver!(modify_qp => "ibv_cmd_modify_qp", "IBVERBS_PRIVATE_34");
+private!(modify_qp => "ibv_cmd_modify_qp");
 
 unsafe extern "C" fn modify_qp_ex(
     pair: *mut ibv_qp,
@@ -441,7 +479,7 @@ unsafe extern "C" fn modify_qp_ex(
         })
     })
 }
-symver!(modify_qp_ex => "ibv_cmd_modify_qp_ex", "IBVERBS_PRIVATE_34");
+private!(modify_qp_ex => "ibv_cmd_modify_qp_ex");
 
 unsafe extern "C" fn query_qp(
     pair: *mut ibv_qp,
@@ -473,7 +511,7 @@ unsafe extern "C" fn query_qp(
         })
     })
 }
-symver!(query_qp => "ibv_cmd_query_qp", "IBVERBS_PRIVATE_34");
+private!(query_qp => "ibv_cmd_query_qp");
 
 unsafe extern "C" fn post_send(
     pair: *mut ibv_qp,
@@ -489,7 +527,7 @@ unsafe extern "C" fn post_send(
         })
     })
 }
-symver!(post_send => "ibv_cmd_post_send", "IBVERBS_PRIVATE_34");
+private!(post_send => "ibv_cmd_post_send");
 
 unsafe extern "C" fn post_recv(
     pair: *mut ibv_qp,
@@ -504,4 +542,4 @@ unsafe extern "C" fn post_recv(
         })
     })
 }
-symver!(post_recv => "ibv_cmd_post_recv", "IBVERBS_PRIVATE_34");
+private!(post_recv => "ibv_cmd_post_recv");

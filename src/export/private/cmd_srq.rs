@@ -1,7 +1,7 @@
 //! `ibv_cmd_*` of shared receive queues.
 
 use super::buffer::bytes;
-use crate::{export::ret, symver};
+use crate::{export::ret, private};
 use kit::{
     abi::{
         handle::{Cq, Ctx, Pd, Srq, receives, xrcd_number},
@@ -69,7 +69,7 @@ unsafe extern "C" fn create_srq(
         })
     })
 }
-symver!(create_srq => "ibv_cmd_create_srq", "IBVERBS_PRIVATE_34");
+private!(create_srq => "ibv_cmd_create_srq");
 
 /// The completion queue that the attributes have to name.
 ///
@@ -179,7 +179,7 @@ unsafe extern "C" fn create_srq_ex(
         })
     })
 }
-symver!(create_srq_ex => "ibv_cmd_create_srq_ex", "IBVERBS_PRIVATE_34");
+private!(create_srq_ex => "ibv_cmd_create_srq_ex");
 
 unsafe extern "C" fn modify_srq(
     queue: *mut ibv_srq,
@@ -204,7 +204,7 @@ unsafe extern "C" fn modify_srq(
         })
     })
 }
-symver!(modify_srq => "ibv_cmd_modify_srq", "IBVERBS_PRIVATE_34");
+private!(modify_srq => "ibv_cmd_modify_srq");
 
 unsafe extern "C" fn query_srq(
     queue: *mut ibv_srq,
@@ -226,7 +226,7 @@ unsafe extern "C" fn query_srq(
         })
     })
 }
-symver!(query_srq => "ibv_cmd_query_srq", "IBVERBS_PRIVATE_34");
+private!(query_srq => "ibv_cmd_query_srq");
 
 unsafe extern "C" fn destroy_srq(queue: *mut ibv_srq) -> c_int {
     // SAFETY: the provider passes a live queue.
@@ -237,7 +237,7 @@ unsafe extern "C" fn destroy_srq(queue: *mut ibv_srq) -> c_int {
         Ok(())
     }))
 }
-symver!(destroy_srq => "ibv_cmd_destroy_srq", "IBVERBS_PRIVATE_34");
+private!(destroy_srq => "ibv_cmd_destroy_srq");
 
 unsafe extern "C" fn post_srq_recv(
     queue: *mut ibv_srq,
@@ -252,4 +252,4 @@ unsafe extern "C" fn post_srq_recv(
         })
     })
 }
-symver!(post_srq_recv => "ibv_cmd_post_srq_recv", "IBVERBS_PRIVATE_34");
+private!(post_srq_recv => "ibv_cmd_post_srq_recv");

@@ -1,7 +1,7 @@
 //! `ibv_cmd_*` of work queues and their indirection tables.
 
 use super::buffer::bytes;
-use crate::{export::ret, symver};
+use crate::{export::ret, private};
 use kit::{
     abi::{
         handle::{Cq, Ctx, Pd, RwqIndTable, Wq},
@@ -46,7 +46,7 @@ unsafe extern "C" fn create_wq(
         })
     })
 }
-symver!(create_wq => "ibv_cmd_create_wq", "IBVERBS_PRIVATE_34");
+private!(create_wq => "ibv_cmd_create_wq");
 
 /// What the application asks for.
 ///
@@ -102,7 +102,7 @@ unsafe extern "C" fn modify_wq(
         })
     })
 }
-symver!(modify_wq => "ibv_cmd_modify_wq", "IBVERBS_PRIVATE_34");
+private!(modify_wq => "ibv_cmd_modify_wq");
 
 unsafe extern "C" fn destroy_wq(queue: *mut ibv_wq) -> c_int {
     // SAFETY: the provider passes a live queue.
@@ -113,7 +113,7 @@ unsafe extern "C" fn destroy_wq(queue: *mut ibv_wq) -> c_int {
         Ok(())
     }))
 }
-symver!(destroy_wq => "ibv_cmd_destroy_wq", "IBVERBS_PRIVATE_34");
+private!(destroy_wq => "ibv_cmd_destroy_wq");
 
 /// The numbers of the queues that a table is to have.
 ///
@@ -157,7 +157,7 @@ unsafe extern "C" fn create_rwq_ind_table(
         })
     })
 }
-symver!(create_rwq_ind_table => "ibv_cmd_create_rwq_ind_table", "IBVERBS_PRIVATE_34");
+private!(create_rwq_ind_table => "ibv_cmd_create_rwq_ind_table");
 
 unsafe extern "C" fn destroy_rwq_ind_table(table: *mut ibv_rwq_ind_table) -> c_int {
     // SAFETY: the provider passes a live table.
@@ -166,4 +166,4 @@ unsafe extern "C" fn destroy_rwq_ind_table(table: *mut ibv_rwq_ind_table) -> c_i
             .and_then(|h| wq::destroy_rwq_ind_table(&h.ctx(), h.number())),
     )
 }
-symver!(destroy_rwq_ind_table => "ibv_cmd_destroy_rwq_ind_table", "IBVERBS_PRIVATE_34");
+private!(destroy_rwq_ind_table => "ibv_cmd_destroy_rwq_ind_table");

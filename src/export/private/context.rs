@@ -1,10 +1,11 @@
 //! The life of a context: what a provider calls while it opens or closes a device.
 
-use crate::{core::context, export::ret, symver};
+use super::locate;
+use crate::{core::context, export::ret, load::drivers, private, symver};
 use kit::{
     abi::{
         handle::{self, Ctx, DeviceRef},
-        ibv_device, verbs_context, verbs_context_ops,
+        ibv_device, verbs_context,
     },
     errno::{Errno, Result},
     sys::memory,
@@ -31,7 +32,7 @@ unsafe extern "C" fn init_and_alloc_context(
     device: *mut ibv_device,
     cmd_fd: c_int,
     alloc_size: usize,
-    context_offset: *mut verbs_context,
+    context_offset: *mut c_void,
     driver_id: u32,
 ) -> *mut c_void {
     // SAFETY: the provider hands over the descriptor and a device of ours.
@@ -42,7 +43,7 @@ unsafe extern "C" fn init_and_alloc_context(
     };
     ret::pointer(made)
 }
-symver!(init_and_alloc_context => "_verbs_init_and_alloc_context", "IBVERBS_PRIVATE_34");
+private!(init_and_alloc_context => "_verbs_init_and_alloc_context");
 
 /// # Safety
 /// `device` is a device of this library.
@@ -53,15 +54,18 @@ unsafe fn alloc(
     offset: usize,
     driver_id: u32,
 ) -> Result<*mut c_void> {
-    let end = offset.checked_add(size_of::<verbs_context>());
+    let layout = drivers::layout(device.driver()?);
+    let end = offset.checked_add(layout.context_size);
     if !offset.is_multiple_of(align_of::<verbs_context>()) || end.is_none_or(|end| end > size) {
         return Err(Errno::INVAL);
     }
     let block = memory::zeroed(size)?;
-    // SAFETY: the block holds a verbs_context at that offset (checked above), all zero.
+    // SAFETY: the block holds the provider's verbs_context at that offset (checked above), all
+    // zero, which ends with ours.
     unsafe {
-        let context = block.byte_add(offset).cast::<verbs_context>();
-        Ctx::init(context, device, fd, driver_id);
+        let inner = offset + layout.inner_offset();
+        let context = block.byte_add(inner).cast::<verbs_context>();
+        Ctx::init_laid_out(context, device, fd, driver_id, layout);
         handle::hold(device);
         if let Ok(ctx) = Ctx::from_raw(&raw mut (*context).context) {
             context::prepare(ctx);
@@ -71,30 +75,39 @@ unsafe fn alloc(
 }
 
 /// Releases what the library owns of a context; the provider frees the memory.
-unsafe extern "C" fn uninit_context(context: *mut verbs_context) {
-    if context.is_null() {
-        return;
-    }
+unsafe extern "C" fn uninit_context<const NODE: u16>(context: *mut c_void) {
     // SAFETY: a provider closes a context that it made with the function above, once.
     unsafe {
-        let device = DeviceRef::from_raw((*context).context.device);
-        Ctx::uninit(context);
+        let Ok(ctx) = Ctx::from_raw(locate::context::<NODE>(context)) else {
+            return;
+        };
+        let device = DeviceRef::from_raw((*ctx.as_ptr()).device);
+        Ctx::uninit(ctx.verbs());
         if let Ok(device) = device {
             handle::release(device);
         }
     }
 }
-symver!(uninit_context => "verbs_uninit_context", "IBVERBS_PRIVATE_34");
+symver!(uninit_context::<34> => "verbs_uninit_context", "IBVERBS_PRIVATE_34");
+private!(uninit_context::<57> => "verbs_uninit_context", [57]);
+private!(uninit_context::<59> => "verbs_uninit_context", [59]);
+private!(uninit_context::<64> => "verbs_uninit_context", [64]);
+private!(uninit_context::<65> => "verbs_uninit_context", [65]);
 
-unsafe extern "C" fn set_ops(context: *mut verbs_context, ops: *const verbs_context_ops) {
-    if context.is_null() || ops.is_null() {
+unsafe extern "C" fn set_ops<const NODE: u16>(context: *mut c_void, ops: *const c_void) {
+    if ops.is_null() {
         return;
     }
-    // SAFETY: the provider passes its context and its table, both of this generation.
+    // SAFETY: the provider passes its context and its table, both of its generation, which the
+    // context has noted.
     unsafe {
-        if let Ok(ctx) = Ctx::from_raw(&raw mut (*context).context) {
-            ctx.private().set_verbs(context, ops);
+        if let Ok(ctx) = Ctx::from_raw(locate::context::<NODE>(context)) {
+            ctx.private().set_laid_out(ctx.verbs(), ops);
         }
     }
 }
-symver!(set_ops => "verbs_set_ops", "IBVERBS_PRIVATE_34");
+symver!(set_ops::<34> => "verbs_set_ops", "IBVERBS_PRIVATE_34");
+private!(set_ops::<57> => "verbs_set_ops", [57]);
+private!(set_ops::<59> => "verbs_set_ops", [59]);
+private!(set_ops::<64> => "verbs_set_ops", [64]);
+private!(set_ops::<65> => "verbs_set_ops", [65]);

@@ -1,12 +1,12 @@
 //! Whether objects of a device that is gone may be destroyed with success.
 
-use crate::symver;
+use crate::private;
 use kit::uverbs;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One byte that providers read, 0 or 1 (C's `bool`).
 static ALLOW: AtomicBool = AtomicBool::new(false);
-symver!(data ALLOW => "verbs_allow_disassociate_destroy", "IBVERBS_PRIVATE_34");
+private!(data ALLOW => "verbs_allow_disassociate_destroy");
 
 const _: () = assert!(size_of::<AtomicBool>() == 1);
 

@@ -5,7 +5,7 @@ use crate::export::{
     address::{self, Device},
     ret,
 };
-use crate::symver;
+use crate::private;
 use kit::abi::{
     IBV_GID_TYPE_SYSFS_IB_ROCE_V1, IBV_GID_TYPE_SYSFS_ROCE_V2, handle::Ctx, ibv_context,
     ibv_gid_type_sysfs,
@@ -31,4 +31,4 @@ unsafe extern "C" fn query_gid_type(
         })
     })
 }
-symver!(query_gid_type => "ibv_query_gid_type", "IBVERBS_PRIVATE_34");
+private!(query_gid_type => "ibv_query_gid_type");

@@ -1,6 +1,6 @@
 //! Method calls that a provider puts together itself.
 
-use crate::{export::ret, symver};
+use crate::{export::ret, private};
 use kit::{
     abi::{handle::Ctx, ibv_command_buffer, ibv_context},
     sys::link::{Link, run_foreign},
@@ -15,7 +15,7 @@ unsafe extern "C" fn execute(context: *mut ibv_context, cmd: *mut ibv_command_bu
             .and_then(|ctx| run_foreign(ctx.cmd_fd()?, ctx.private().driver_id, cmd))
     })
 }
-symver!(execute => "execute_ioctl", "IBVERBS_PRIVATE_34");
+private!(execute => "execute_ioctl");
 
 /// How many attributes a buffer with `num_attrs` of its own has to hold for `link` as well.
 unsafe extern "C" fn final_num_attrs(num_attrs: c_uint, link: *mut ibv_command_buffer) -> c_uint {
@@ -23,4 +23,4 @@ unsafe extern "C" fn final_num_attrs(num_attrs: c_uint, link: *mut ibv_command_b
     let linked = unsafe { Link::from_raw(link) }.map_or(0, Link::count);
     num_attrs.saturating_add(c_uint::try_from(linked).unwrap_or(c_uint::MAX))
 }
-symver!(final_num_attrs => "__ioctl_final_num_attrs", "IBVERBS_PRIVATE_34");
+private!(final_num_attrs => "__ioctl_final_num_attrs");

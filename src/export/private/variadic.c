@@ -13,6 +13,19 @@
 #define RUST __attribute__((visibility("hidden")))
 #define FORMAT(fmt, first) __attribute__((format(printf, fmt, first)))
 
+#define SYMVER(function, name, at, node) \
+	__asm__(".symver " #function ", " #name at "IBVERBS_PRIVATE_" #node)
+/* Under every private node. Those beside the default need a symbol of their own. */
+#define ALIAS(function, name, node) \
+	extern __typeof__(function) function##_##node __attribute__((alias(#function))); \
+	SYMVER(function##_##node, name, "@", node)
+#define PRIVATE(function, name) \
+	SYMVER(function, name, "@@", 34); \
+	ALIAS(function, name, 57); \
+	ALIAS(function, name, 59); \
+	ALIAS(function, name, 64); \
+	ALIAS(function, name, 65)
+
 struct verbs_context;
 struct verbs_sysfs_dev;
 
@@ -41,7 +54,7 @@ void ferroverbs_verbs_log(struct verbs_context *context, uint32_t level, const c
 	}
 	errno = saved;
 }
-__asm__(".symver ferroverbs_verbs_log, __verbs_log@@IBVERBS_PRIVATE_34");
+PRIVATE(ferroverbs_verbs_log, __verbs_log);
 
 FORMAT(4, 5)
 int ferroverbs_read_ibdev_sysfs_file(char *buf, size_t size, struct verbs_sysfs_dev *device,
@@ -62,4 +75,4 @@ int ferroverbs_read_ibdev_sysfs_file(char *buf, size_t size, struct verbs_sysfs_
 	free(file);
 	return length;
 }
-__asm__(".symver ferroverbs_read_ibdev_sysfs_file, ibv_read_ibdev_sysfs_file@@IBVERBS_PRIVATE_34");
+PRIVATE(ferroverbs_read_ibdev_sysfs_file, ibv_read_ibdev_sysfs_file);

@@ -6,8 +6,19 @@ fn names(text: &str) -> Vec<String> {
     let (names, _) = parse(text.as_bytes());
     names
         .into_iter()
-        .map(|n| n.into_string().unwrap())
+        .map(|wanted| wanted.name.into_string().unwrap())
         .collect()
+}
+
+#[test]
+fn a_line_may_give_the_release() {
+    let releases = |text: &str| {
+        let (wanted, bad) = parse(text.as_bytes());
+        assert!(bad.is_empty());
+        wanted.iter().map(|one| one.release).collect::<Vec<_>>()
+    };
+    let text = "driver a release=50\ndriver b\ndriver c # old release=39\ndriver d release=x";
+    assert_eq!(releases(text), [Some(50), None, None, None]);
 }
 
 fn bad(text: &str) -> Vec<String> {
@@ -51,7 +62,9 @@ fn a_folder() {
     fs::create_dir(at("c.driver")).unwrap();
     fs::write(at("uroce.conf"), "device lo\ndriver no\n").unwrap();
     symlink("/nowhere", at("d.driver")).unwrap();
-    assert_eq!(from_folder(folder.path()), ["a", "b2", "b1"]);
+    let found = from_folder(folder.path());
+    let names: Vec<_> = found.iter().map(|wanted| &wanted.name).collect();
+    assert_eq!(names, ["a", "b2", "b1"]);
     assert!(from_folder(&at("none")).is_empty());
 }
 
@@ -67,6 +80,7 @@ proptest! {
         let (names, bad) = parse(&text);
         let lines = text.split(|&b| b == b'\n').count();
         prop_assert!(names.len() + bad.len() <= lines);
-        prop_assert!(names.iter().chain(&bad).all(|word| !word.is_empty()));
+        let words = names.iter().map(|wanted| &wanted.name).chain(&bad);
+        prop_assert!(words.into_iter().all(|word| !word.is_empty()));
     }
 }

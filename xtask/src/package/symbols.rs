@@ -25,17 +25,27 @@ pub fn compare(job: &Path) -> Result<()> {
 }
 
 /// The nodes that Debian's library does not have. Programs that use them depend on our package.
-const LATER_NODES: [&str; 5] = [
+const LATER_NODES: [&str; 9] = [
     "IBVERBS_1.15",
     "IBVERBS_1.16",
     "IBVERBS_1.17",
     "IBVERBS_1.18",
     "FERROVERBS_1.0",
+    "IBVERBS_PRIVATE_57",
+    "IBVERBS_PRIVATE_59",
+    "IBVERBS_PRIVATE_64",
+    "IBVERBS_PRIVATE_65",
+];
+
+/// What later releases added to a node that it has.
+const LATER_NAMES: [&str; 2] = [
+    "ibv_cmd_create_cq_ex2@IBVERBS_PRIVATE_34",
+    "ibv_wr_opcode_str@IBVERBS_PRIVATE_34",
 ];
 
 fn is_later(symbol: &str) -> bool {
     let node = symbol.split_once('@').map(|(_, node)| node);
-    node.is_some_and(|node| LATER_NODES.contains(&node))
+    LATER_NAMES.contains(&symbol) || node.is_some_and(|node| LATER_NODES.contains(&node))
 }
 
 /// Everything of ours is in Debian's file with the same version, or later than its library; all of

@@ -61,6 +61,15 @@ pub struct ibv_context {
 }
 layout!(ibv_context, 328, { device: 0, ops: 8, cmd_fd: 264, async_fd: 268, num_comp_vectors: 272, mutex: 280, abi_compat: 320 });
 
+/// `struct ibv_fd_arr`, of providers since release 57.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct ibv_fd_arr {
+    pub arr: *mut c_int,
+    pub count: u32,
+}
+layout!(ibv_fd_arr, 16, { arr: 0, count: 8 });
+
 /// `struct verbs_context`.
 #[repr(C)]
 pub struct verbs_context {

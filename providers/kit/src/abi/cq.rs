@@ -247,3 +247,33 @@ layout!(verbs_cq, 288, { u0: 0 });
 /// `enum create_cq_cmd_flags`.
 pub type create_cq_cmd_flags = c_uint;
 pub const CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX: create_cq_cmd_flags = 1;
+pub const CREATE_CQ_CMD_FLAGS_WITH_MEM_VA: create_cq_cmd_flags = 2;
+pub const CREATE_CQ_CMD_FLAGS_WITH_MEM_DMABUF: create_cq_cmd_flags = 4;
+
+/// Unnamed struct inside the struct of that name.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct verbs_create_cq_prov_attr_dmabuf {
+    pub offset: u64,
+    pub fd: c_int,
+}
+layout!(verbs_create_cq_prov_attr_dmabuf, 16, { offset: 0, fd: 8 });
+
+/// Unnamed union inside the struct of that name.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub union verbs_create_cq_prov_attr_u0 {
+    pub ptr: *mut u8,
+    pub dmabuf: verbs_create_cq_prov_attr_dmabuf,
+}
+layout!(verbs_create_cq_prov_attr_u0, 16, { ptr: 0, dmabuf: 0 });
+
+/// `struct verbs_create_cq_prov_attr`, of providers since release 59; its only member is an
+/// unnamed struct called `buffer`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct verbs_create_cq_prov_attr {
+    pub length: u64,
+    pub u0: verbs_create_cq_prov_attr_u0,
+}
+layout!(verbs_create_cq_prov_attr, 24, { length: 0, u0: 8 });

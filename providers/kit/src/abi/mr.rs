@@ -73,6 +73,21 @@ pub struct ibv_dmah {
 }
 layout!(ibv_dmah, 8, { context: 0 });
 
+/// `struct verbs_dmah`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct verbs_dmah {
+    pub dmah: ibv_dmah,
+    pub handle: u32,
+}
+layout!(verbs_dmah, 16, { dmah: 0, handle: 8 });
+
+/// `enum ibv_dmah_init_attr_mask`.
+pub type ibv_dmah_init_attr_mask = c_uint;
+pub const IBV_DMAH_INIT_ATTR_MASK_CPU_ID: ibv_dmah_init_attr_mask = 1;
+pub const IBV_DMAH_INIT_ATTR_MASK_PH: ibv_dmah_init_attr_mask = 2;
+pub const IBV_DMAH_INIT_ATTR_MASK_TPH_MEM_TYPE: ibv_dmah_init_attr_mask = 4;
+
 /// `struct ibv_dmah_init_attr`.
 #[derive(Clone, Copy)]
 #[repr(C)]

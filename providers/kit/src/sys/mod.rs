@@ -8,6 +8,7 @@ pub mod command;
 pub mod datagram;
 pub mod device_memory;
 pub mod dl;
+pub mod dma_heap;
 pub mod errno;
 pub mod exit;
 pub mod fd;

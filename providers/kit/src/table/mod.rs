@@ -8,11 +8,12 @@ mod later;
 mod private;
 mod verbs;
 
-pub use later::{CompCntr, Later};
+pub use later::{COUNT as LATER, CompCntr, Given, Known, Later, slot as later_slot};
 pub use private::Private;
 pub use verbs::{SLOTS, slot};
 
 use crate::abi::{verbs_context, verbs_context_ops};
+use crate::generation::{Layout, Place};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -75,6 +76,35 @@ impl Table {
     pub unsafe fn show(&self, context: *mut verbs_context) {
         // SAFETY: vouched for by the caller.
         unsafe { self.mirror(context) }
+    }
+}
+
+/// A provider's verbs, sorted into the places that they have here.
+struct Sorted {
+    table: [*mut c_void; SLOTS],
+    later: [*mut c_void; LATER],
+}
+
+impl Sorted {
+    /// Reads a `struct verbs_context_ops` of another layout.
+    ///
+    /// # Safety
+    /// `ops` is such a structure.
+    unsafe fn read(layout: &Layout, ops: *const c_void) -> Self {
+        // SAFETY: vouched for by the caller: so many pointers and nothing else.
+        let given =
+            unsafe { core::slice::from_raw_parts(ops.cast::<*mut c_void>(), layout.slots()) };
+        let mut sorted = Self {
+            table: [core::ptr::null_mut(); SLOTS],
+            later: [core::ptr::null_mut(); LATER],
+        };
+        for (verb, place) in given.iter().zip(layout.verbs()) {
+            match place {
+                Place::Table(slot) => sorted.table[slot] = *verb,
+                Place::Later(slot) => sorted.later[slot] = *verb,
+            }
+        }
+        sorted
     }
 }
 

@@ -1,9 +1,10 @@
 //! The library's own part of a context.
 
-use super::{Later, Table};
+use super::{Given, Later, Sorted, Table};
 use crate::abi::{verbs_context, verbs_context_ops};
+use crate::generation::{self, Layout};
 use crate::provider::Edges;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -24,8 +25,10 @@ pub struct Private {
     unsupported: [AtomicU64; 2],
     /// The provider, if it is one in user space.
     edges: OnceLock<Arc<dyn Edges>>,
-    /// What a provider in Rust has besides the table.
-    later: OnceLock<Later>,
+    /// How the provider lays out what it shares with the library.
+    layout: &'static Layout,
+    /// What the provider has besides the table.
+    later: Later,
     /// The provider's verbs, every missing one filled with its default; or the verbs that cover
     /// them.
     pub verbs: Table,
@@ -34,8 +37,13 @@ pub struct Private {
 }
 
 impl Private {
-    /// A private part with a table of defaults.
+    /// A private part with a table of defaults, for a provider in Rust.
     pub fn new(driver_id: u32) -> Self {
+        Self::laid_out(driver_id, &generation::OWN)
+    }
+
+    /// The same for a provider in C.
+    pub fn laid_out(driver_id: u32, layout: &'static Layout) -> Self {
         Self {
             driver_id,
             imported: AtomicBool::new(false),
@@ -44,7 +52,8 @@ impl Private {
             async_fd: AtomicI32::new(-1),
             unsupported: [AtomicU64::new(0), AtomicU64::new(0)],
             edges: OnceLock::new(),
-            later: OnceLock::new(),
+            layout,
+            later: Later::new(layout.first),
             verbs: Table::new(),
             beneath: OnceLock::new(),
         }
@@ -55,14 +64,37 @@ impl Private {
         self.edges.get().map(AsRef::as_ref)
     }
 
-    /// The verbs of later releases; `None` for a provider in C, which has none.
-    pub fn later(&self) -> Option<&Later> {
-        self.later.get()
+    /// How the provider lays out what it shares with the library.
+    pub fn layout(&self) -> &'static Layout {
+        self.layout
     }
 
-    /// Notes the verbs of later releases, while the context is being opened.
-    pub fn set_later(&self, later: Later) {
-        self.later.get_or_init(|| later);
+    /// The verbs of later releases.
+    pub fn later(&self) -> &Later {
+        &self.later
+    }
+
+    /// Takes over the later verbs of a provider in Rust.
+    pub fn set_later(&self, given: &Given) {
+        self.later.set(given);
+    }
+
+    /// Takes over the verbs that a provider in C sets, in the layout of its generation.
+    ///
+    /// # Safety
+    /// `ops` is a `struct verbs_context_ops` of [`Self::layout`]; `context` the context that this
+    /// is the private part of.
+    pub unsafe fn set_laid_out(&self, context: *mut verbs_context, ops: *const c_void) {
+        if self.layout.has_our_verbs() {
+            // SAFETY: vouched for by the caller.
+            return unsafe { self.set_verbs(context, ops.cast()) };
+        }
+        // SAFETY: as above; the sorted pointers are those of the structure of this crate.
+        unsafe {
+            let sorted = Sorted::read(self.layout, ops);
+            self.set_verbs(context, (&raw const sorted.table).cast());
+            self.later.take(&sorted.later);
+        }
     }
 
     /// Takes over the verbs that a provider sets, whether they are covered or not.

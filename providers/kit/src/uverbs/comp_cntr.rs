@@ -4,7 +4,7 @@
 //! Every command here is a method without another form; a kernel without it answers
 //! EPROTONOSUPPORT, which is EOPNOTSUPP for callers.
 
-use super::{Ioctl, Kernel, destroyed, run};
+use super::{Driver, Ioctl, Kernel, add_driver, destroyed, run};
 use crate::abi::ibv_comp_cntr_caps;
 use crate::abi::kernel::ioctl::*;
 use crate::errno::{Errno, Result};
@@ -72,9 +72,10 @@ pub fn query_caps<K: Kernel + ?Sized>(kernel: &K) -> Result<ibv_comp_cntr_caps> 
 ///
 /// # Errors
 /// EOPNOTSUPP where the device has none; else the kernel's own errno.
-pub fn create<K: Kernel + ?Sized>(kernel: &K) -> Result<u32> {
+pub fn create<K: Kernel + ?Sized>(kernel: &K, driver: &mut Driver<'_>) -> Result<u32> {
     let mut method = Ioctl::new(UVERBS_OBJECT_COMP_CNTR, UVERBS_METHOD_COMP_CNTR_CREATE);
     method.object_out(UVERBS_ATTR_CREATE_COMP_CNTR_HANDLE);
+    add_driver(&mut method, driver);
     call(kernel, &mut method)?;
     method.object(UVERBS_ATTR_CREATE_COMP_CNTR_HANDLE)
 }

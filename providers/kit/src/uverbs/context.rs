@@ -32,10 +32,25 @@ fn count(n: u32) -> c_int {
 /// # Errors
 /// The kernel's own errno.
 pub fn get_context<K: Kernel + ?Sized>(kernel: &K, driver: &mut Driver<'_>) -> Result<Context> {
+    get_context_with(kernel, &[], driver)
+}
+
+/// The same with descriptors for the kernel's driver.
+///
+/// # Errors
+/// The kernel's own errno; EINVAL for more descriptors than an attribute holds.
+pub fn get_context_with<K: Kernel + ?Sized>(
+    kernel: &K,
+    fds: &[c_int],
+    driver: &mut Driver<'_>,
+) -> Result<Context> {
     let (mut vectors, mut support) = (0u32, 0u64);
     let mut call = Ioctl::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT);
     call.value_out(UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, &mut vectors);
     call.value_out(UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, &mut support);
+    if !fds.is_empty() {
+        call.bytes_in(UVERBS_ATTR_GET_CONTEXT_FD_ARR, bytemuck::cast_slice(fds));
+    }
     add_driver(&mut call, driver);
     // The verb that frees a context has no ioctl of its own, so its slot stands for this one.
     let path = try_ioctl(kernel, slot::free_context, &mut call, Fallback::Write)?;

@@ -32,6 +32,44 @@ pub struct NewCq {
     pub async_fd: c_int,
 }
 
+/// Memory that a provider has for a queue: `length` bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffer {
+    /// Of the process.
+    Memory {
+        /// Address of the first byte.
+        addr: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// In a DMA buffer.
+    DmaBuffer {
+        /// Its descriptor.
+        fd: c_int,
+        /// Where the memory begins in it.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+}
+
+impl Buffer {
+    fn add_to(self, call: &mut Ioctl<'_>) {
+        let length = match self {
+            Self::Memory { addr, length } => {
+                call.u64_in(UVERBS_ATTR_CREATE_CQ_BUFFER_VA, addr);
+                length
+            }
+            Self::DmaBuffer { fd, offset, length } => {
+                call.fd_in(UVERBS_ATTR_CREATE_CQ_BUFFER_FD, fd);
+                call.u64_in(UVERBS_ATTR_CREATE_CQ_BUFFER_OFFSET, offset);
+                length
+            }
+        };
+        call.u64_in(UVERBS_ATTR_CREATE_CQ_BUFFER_LENGTH, length);
+    }
+}
+
 /// A queue as the kernel made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreatedCq {
@@ -96,6 +134,20 @@ pub fn create_cq<K: Kernel + ?Sized>(
     new: &NewCq,
     driver: &mut Driver<'_>,
 ) -> Result<CreatedCq> {
+    create_cq_in(kernel, new, None, driver)
+}
+
+/// The same in memory of the provider's, if it has some.
+///
+/// # Errors
+/// As for [`create_cq`]; EOPNOTSUPP for memory on a kernel without the method, because a write
+/// command has no place for it.
+pub fn create_cq_in<K: Kernel + ?Sized>(
+    kernel: &K,
+    new: &NewCq,
+    buffer: Option<Buffer>,
+    driver: &mut Driver<'_>,
+) -> Result<CreatedCq> {
     let mut cqe = 0;
     let mut call = Ioctl::new(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE);
     call.object_out(UVERBS_ATTR_CREATE_CQ_HANDLE);
@@ -112,11 +164,17 @@ pub fn create_cq<K: Kernel + ?Sized>(
     if !kernel.private().imported.load(Ordering::Relaxed) {
         events.optional();
     }
+    if let Some(buffer) = buffer {
+        buffer.add_to(&mut call);
+    }
     if new.flags != 0 {
         call.u32_in(UVERBS_ATTR_CREATE_CQ_FLAGS, new.flags);
     }
     add_driver(&mut call, driver);
-    let fallback = unless_imported(kernel, new.fallback());
+    let fallback = match buffer {
+        None => unless_imported(kernel, new.fallback()),
+        Some(_) => Fallback::None,
+    };
     match try_ioctl(kernel, slot::create_cq, &mut call, fallback)? {
         Path::Ioctl => {
             let handle = call.object(UVERBS_ATTR_CREATE_CQ_HANDLE)?;

@@ -33,6 +33,7 @@ pub fn query_port<K: Kernel + ?Sized>(
     if try_ioctl(kernel, slot::query_port, &mut call, Fallback::Write)? == Path::Ioctl {
         set_port(attr, &answer.legacy_resp);
         attr.port_cap_flags2 = answer.port_cap_flags2;
+        attr.active_speed_ex = answer.active_speed_ex();
         return Ok(());
     }
     let command = ib_uverbs_query_port {

@@ -6,6 +6,7 @@ use super::{Driver, Ioctl, Kernel, add_driver, destroyed, run};
 use crate::abi::IBV_ACCESS_ZERO_BASED;
 use crate::abi::kernel::ioctl::*;
 use crate::errno::{Errno, Result};
+use std::os::fd::OwnedFd;
 
 /// Allocates device memory; answers its handle. `log_align` is the alignment asked for, as a
 /// power of two.
@@ -25,6 +26,19 @@ pub fn alloc_dm<K: Kernel + ?Sized>(
     add_driver(&mut call, driver);
     run(kernel, &mut call)?;
     call.object(UVERBS_ATTR_ALLOC_DM_HANDLE)
+}
+
+/// Makes a DMA buffer of what the kernel's driver maps at the offset `at` of the command
+/// descriptor, in bytes; answers its descriptor.
+///
+/// # Errors
+/// The kernel's own errno, EOPNOTSUPP or EPROTONOSUPPORT where kernel or driver cannot.
+pub fn export_dmabuf<K: Kernel + ?Sized>(kernel: &K, at: u64) -> Result<OwnedFd> {
+    let mut call = Ioctl::new(UVERBS_OBJECT_DMABUF, UVERBS_METHOD_DMABUF_ALLOC);
+    call.fd_out(UVERBS_ATTR_ALLOC_DMABUF_HANDLE);
+    call.u64_in(UVERBS_ATTR_ALLOC_DMABUF_PGOFF, at);
+    run(kernel, &mut call)?;
+    call.take_fd()
 }
 
 /// Frees device memory.

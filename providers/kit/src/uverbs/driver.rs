@@ -184,6 +184,11 @@ impl<'a> Driver<'a> {
         }
     }
 
+    /// The same with attributes of the provider's own besides.
+    pub fn and_linked(self, link: Option<Link<'a>>) -> Self {
+        Self { link, ..self }
+    }
+
     /// Data for the kernel's driver, room for its answer, and linked attributes.
     pub(super) fn pieces(&mut self) -> (&[u8], &mut [u8], Option<Link<'a>>) {
         (self.cmd.data(), self.resp.data_mut(), self.link)

@@ -20,6 +20,7 @@ pub mod counters;
 pub mod cq;
 pub mod device;
 pub mod dm;
+pub mod dmah;
 pub mod flow;
 pub mod flow_action;
 pub mod gid;

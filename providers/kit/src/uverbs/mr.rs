@@ -2,7 +2,7 @@
 //! Memory regions and memory windows.
 
 use super::destroy::{Method, destroy};
-use super::{Driver, Ioctl, Kernel, run, write};
+use super::{Driver, Fallback, Ioctl, Kernel, Path, add_driver, run, try_ioctl, write};
 use crate::abi::kernel::ioctl::*;
 use crate::abi::kernel::{
     ib_uverbs_alloc_mw, ib_uverbs_dealloc_mw, ib_uverbs_dereg_mr, ib_uverbs_reg_mr,
@@ -10,7 +10,7 @@ use crate::abi::kernel::{
 };
 use crate::abi::{IBV_ACCESS_ON_DEMAND, IBV_REREG_MR_CHANGE_PD};
 use crate::errno::{Errno, Result};
-use crate::table::slot;
+use crate::table::{SLOTS, later_slot, slot};
 
 /// A registered region, as the kernel names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,6 +116,7 @@ pub fn reg_dmabuf_mr<K: Kernel + ?Sized>(
     pd: u32,
     cover: &Cover,
     fd: i32,
+    driver: &mut Driver<'_>,
 ) -> Result<Region> {
     let mut made = Region::default();
     let mut call = Ioctl::new(UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR);
@@ -129,9 +130,59 @@ pub fn reg_dmabuf_mr<K: Kernel + ?Sized>(
     // The kernel takes the descriptor as a number here and answers EBADF itself.
     call.u32_in(UVERBS_ATTR_REG_DMABUF_MR_FD, fd.cast_unsigned());
     call.u32_in(UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, cover.access);
+    add_driver(&mut call, driver);
     run(kernel, &mut call)?;
     let handle = call.object(UVERBS_ATTR_REG_DMABUF_MR_HANDLE)?;
     Ok(Region { handle, ..made })
+}
+
+/// Registers memory of the process or, with `fd`, the memory behind a dma-buf descriptor, where
+/// `cover.start` is the offset in it. `dmah` is a handle of hints, by number.
+///
+/// # Errors
+/// EINVAL for a whole address space that does not start at 0; EOPNOTSUPP where a kernel without
+/// the method would have to be told of `fd` or `dmah`; else the kernel's own errno.
+pub fn reg_mr_ex<K: Kernel + ?Sized>(
+    kernel: &K,
+    pd: u32,
+    cover: &Cover,
+    fd: Option<i32>,
+    dmah: Option<u32>,
+) -> Result<Region> {
+    let whole = cover.access & IBV_ACCESS_ON_DEMAND != 0 && cover.length == u64::MAX;
+    if fd.is_none() && whole && cover.start != 0 {
+        return Err(Errno::INVAL);
+    }
+    let mut made = Region::default();
+    let mut call = Ioctl::new(UVERBS_OBJECT_MR, UVERBS_METHOD_REG_MR);
+    match fd {
+        None => call.u64_in(UVERBS_ATTR_REG_MR_ADDR, cover.start),
+        Some(fd) => {
+            call.u64_in(UVERBS_ATTR_REG_MR_FD_OFFSET, cover.start);
+            call.fd_in(UVERBS_ATTR_REG_MR_FD, fd)
+        }
+    };
+    call.u64_in(UVERBS_ATTR_REG_MR_IOVA, cover.iova);
+    call.object_out(UVERBS_ATTR_REG_MR_HANDLE);
+    call.value_out(UVERBS_ATTR_REG_MR_RESP_LKEY, &mut made.lkey);
+    call.value_out(UVERBS_ATTR_REG_MR_RESP_RKEY, &mut made.rkey);
+    call.object_in(UVERBS_ATTR_REG_MR_PD_HANDLE, pd);
+    call.u64_in(UVERBS_ATTR_REG_MR_LENGTH, cover.length);
+    call.u32_in(UVERBS_ATTR_REG_MR_ACCESS_FLAGS, cover.access);
+    if let Some(dmah) = dmah {
+        call.object_in(UVERBS_ATTR_REG_MR_DMA_HANDLE, dmah);
+    }
+    let fallback = match fd.is_none() && dmah.is_none() {
+        true => Fallback::Write,
+        false => Fallback::None,
+    };
+    // It has no slot in the table; those of later verbs are counted on from there.
+    let slot = SLOTS + later_slot::reg_mr_ex;
+    if try_ioctl(kernel, slot, &mut call, fallback)? == Path::Ioctl {
+        let handle = call.object(UVERBS_ATTR_REG_MR_HANDLE)?;
+        return Ok(Region { handle, ..made });
+    }
+    reg_mr(kernel, pd, cover, &mut Driver::none())
 }
 
 /// Keys and length in bytes of the region `mr`, which another process may have registered.

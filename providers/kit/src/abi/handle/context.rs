@@ -4,10 +4,11 @@ use super::DeviceRef;
 use crate::abi::*;
 use crate::{
     errno::Errno,
+    generation::Layout,
     sys::pthread,
     table::{Private, Table},
 };
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
 use core::{
     marker::PhantomData,
     mem::{offset_of, transmute},
@@ -32,7 +33,31 @@ pub struct LibraryVerbs {
         unsafe extern "C" fn(*mut ibv_context, u8, *mut _compat_ibv_port_attr) -> c_int,
     /// For programs built before ibv_query_device_ex.
     pub compat_query_device: unsafe extern "C" fn(*mut ibv_context, *mut ibv_device_attr) -> c_int,
+    /// Those that contexts of later generations have in front.
+    pub later: LaterVerbs,
 }
+
+/// The members that `verbs_context` has gained at its front, the last one first. What a
+/// generation has of them lies right below its oldest member.
+#[repr(C)]
+pub struct LaterVerbs {
+    /// Since release 64.
+    pub free_buf: unsafe extern "C" fn(*mut ibv_buf),
+    /// Since release 64.
+    pub alloc_buf: unsafe extern "C" fn(*mut ibv_pd, usize, *mut *mut ibv_buf) -> *mut c_void,
+    /// Since release 62.
+    pub dm_export_dmabuf_fd: unsafe extern "C" fn(*mut ibv_dm) -> c_int,
+    /// Since release 59, with the two that follow.
+    pub reg_mr_ex: unsafe extern "C" fn(*mut ibv_pd, *mut ibv_mr_init_attr) -> *mut ibv_mr,
+    /// See above.
+    pub dealloc_dmah: unsafe extern "C" fn(*mut ibv_dmah) -> c_int,
+    /// See above.
+    pub alloc_dmah:
+        unsafe extern "C" fn(*mut ibv_context, *mut ibv_dmah_init_attr) -> *mut ibv_dmah,
+}
+
+// The largest verbs_context has all of them in front of that of this crate.
+const _: () = assert!(size_of::<LaterVerbs>() + size_of::<verbs_context>() == 696);
 
 /// An open context, valid for `'a`.
 #[derive(Clone, Copy)]
@@ -56,6 +81,35 @@ impl Ctx<'_> {
     ) {
         let private = Arc::new(Private::new(driver_id));
         // SAFETY: vouched for by the caller.
+        unsafe { Self::init_with(context, device, cmd_fd, private) }
+    }
+
+    /// The same for the context of a provider in C: `context` is what its own ends with
+    /// ([`Layout::inner_offset`]).
+    ///
+    /// # Safety
+    /// As for [`init`](Self::init); the provider's context is of that layout.
+    pub unsafe fn init_laid_out(
+        context: *mut verbs_context,
+        device: DeviceRef<'_>,
+        cmd_fd: Option<OwnedFd>,
+        driver_id: u32,
+        layout: &'static Layout,
+    ) {
+        let private = Arc::new(Private::laid_out(driver_id, layout));
+        // SAFETY: vouched for by the caller.
+        unsafe { Self::init_with(context, device, cmd_fd, private) }
+    }
+
+    /// # Safety
+    /// As for [`init`](Self::init).
+    unsafe fn init_with(
+        context: *mut verbs_context,
+        device: DeviceRef<'_>,
+        cmd_fd: Option<OwnedFd>,
+        private: Arc<Private>,
+    ) {
+        // SAFETY: vouched for by the caller.
         unsafe {
             let public = &raw mut (*context).context;
             (*public).device = device.as_ptr();
@@ -64,7 +118,7 @@ impl Ctx<'_> {
             (*public).async_fd = -1;
             (*public).abi_compat = core::ptr::without_provenance_mut(usize::MAX);
             pthread::init_mutex(&raw mut (*public).mutex);
-            (*context).sz = size_of::<verbs_context>();
+            (*context).sz = private.layout().context_size;
             private.verbs.show(context);
             (*context).priv_ = Arc::into_raw(private).cast_mut().cast();
         }
@@ -163,8 +217,15 @@ impl<'a> Ctx<'a> {
     /// Nobody else knows the context yet.
     pub unsafe fn show_library_verbs(self, library: &LibraryVerbs) {
         let context = self.verbs();
-        // SAFETY: vouched for by the caller.
+        let in_front = self.private().layout().inner_offset();
+        // SAFETY: vouched for by the caller; so many bytes of the provider's context lie in front
+        // of ours, and are the last of those members.
         unsafe {
+            (&raw const library.later)
+                .add(1)
+                .cast::<u8>()
+                .sub(in_front)
+                .copy_to_nonoverlapping(context.cast::<u8>().sub(in_front), in_front);
             (*context).create_cq_ex = Some(library.create_cq_ex);
             (*context).query_port = Some(library.query_port);
             (*context).context.ops._compat_query_port = Some(library.compat_query_port);

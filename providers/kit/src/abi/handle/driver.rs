@@ -3,14 +3,27 @@
 use super::{DeviceRef, HeldDevice, SysfsDev};
 use crate::abi::*;
 use crate::errno::{Errno, Result};
+use crate::generation::{self, Layout};
 use core::ffi::{CStr, c_void};
+use core::mem::offset_of;
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 use std::os::fd::{IntoRawFd, OwnedFd};
 
 /// The operations of a provider. Two are equal when they are the same table.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Driver(NonNull<verbs_device_ops>);
+#[derive(Clone, Copy)]
+pub struct Driver {
+    ops: NonNull<verbs_device_ops>,
+    layout: &'static Layout,
+}
+
+impl PartialEq for Driver {
+    fn eq(&self, other: &Self) -> bool {
+        self.ops == other.ops
+    }
+}
+
+impl Eq for Driver {}
 
 // SAFETY: the table is constant while it is registered, and providers' functions may be called
 // from any thread.
@@ -64,6 +77,28 @@ fn pattern<'a>(entry: &verbs_match_ent) -> Match<'a> {
     Match::Modalias(unsafe { CStr::from_ptr(pattern) })
 }
 
+/// `struct verbs_sysfs_dev` of release 34, in words.
+type WithoutPorts = [u64; 984 / 8];
+
+/// The device in the form of release 34: without the number of ports, what follows moved up.
+fn without_ports(device: &SysfsDev) -> WithoutPorts {
+    const ABI: usize = offset_of!(verbs_sysfs_dev, num_ports);
+    const CREATED: usize = ABI + size_of::<u32>();
+    let mut shown: WithoutPorts = [0; 984 / 8];
+    let to = shown.as_mut_ptr().cast::<u8>();
+    // SAFETY: both are plain data, and every offset lies in its structure: 964 bytes are the same,
+    // 4 and 16 follow.
+    unsafe {
+        let c = device.as_ptr();
+        to.copy_from_nonoverlapping(c.cast(), ABI);
+        to.add(ABI).cast::<u32>().write((*c).abi_ver);
+        to.add(CREATED)
+            .cast::<libc::timespec>()
+            .write((*c).time_created);
+    }
+    shown
+}
+
 impl Driver {
     /// Takes the table that a provider registers.
     ///
@@ -77,20 +112,56 @@ impl Driver {
         // SAFETY: the caller vouches for the table.
         let usable = unsafe { ops.as_ref() }.alloc_device.is_some();
         if usable {
-            Ok(Self(ops))
+            let layout = &generation::OWN;
+            Ok(Self { ops, layout })
         } else {
             Err(Errno::INVAL)
         }
     }
 
+    /// The same provider, which lays out what it shares with the library in this way.
+    pub fn with_layout(self, layout: &'static Layout) -> Self {
+        Self { layout, ..self }
+    }
+
+    /// How the provider lays out what it shares with the library.
+    pub fn layout(self) -> &'static Layout {
+        self.layout
+    }
+
     fn ops(&self) -> &verbs_device_ops {
         // SAFETY: `from_raw` was told that the table stays.
-        unsafe { self.0.as_ref() }
+        unsafe { self.ops.as_ref() }
+    }
+
+    /// Shows the device to a function of the provider, in the form that its generation reads.
+    ///
+    /// # Safety
+    /// `function` is the provider's.
+    unsafe fn show<T>(
+        &self,
+        device: &SysfsDev,
+        function: unsafe extern "C" fn(*mut verbs_sysfs_dev) -> T,
+    ) -> T {
+        if self.layout.num_ports {
+            // SAFETY: the device is valid; the caller vouches for the function.
+            return unsafe { function(device.as_ptr()) };
+        }
+        let mut shown = without_ports(device);
+        // SAFETY: as above; such a provider knows the structure in this form.
+        let answer = unsafe { function(shown.as_mut_ptr().cast()) };
+        // SAFETY: as above; what the provider noted stands in the part that is the same.
+        unsafe {
+            let same = offset_of!(verbs_sysfs_dev, num_ports);
+            let to = device.as_ptr().cast::<u8>();
+            to.copy_from_nonoverlapping(shown.as_ptr().cast(), same);
+        }
+        answer
     }
 
     /// The pointer that was registered.
     pub fn as_ptr(self) -> *const verbs_device_ops {
-        self.0.as_ptr()
+        self.ops.as_ptr()
     }
 
     /// The provider's name.
@@ -127,7 +198,7 @@ impl Driver {
     pub fn match_device(&self, device: &mut SysfsDev) -> Option<bool> {
         let function = self.ops().match_device?;
         // SAFETY: the device is valid and nobody else uses it during the call.
-        Some(unsafe { function(device.as_ptr()) })
+        Some(unsafe { self.show(device, function) })
     }
 
     /// Lets the provider make its device. The new device has one reference and owns `found`;
@@ -145,7 +216,7 @@ impl Driver {
         };
         // SAFETY: the device is valid; the provider may keep the pointer, which stays as long
         // as the device that it makes.
-        let made = unsafe { function(found.as_ptr()) };
+        let made = unsafe { self.show(&found, function) };
         match NonNull::new(made) {
             // SAFETY: a new device of this provider that nobody else knows yet.
             Some(made) => Ok(unsafe { HeldDevice::adopt(made, self, found, dev_path) }),

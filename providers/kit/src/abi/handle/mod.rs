@@ -16,7 +16,7 @@ mod requests;
 mod sysfs;
 pub mod watch;
 
-pub use context::{Ctx, LibraryVerbs};
+pub use context::{Ctx, LaterVerbs, LibraryVerbs};
 pub use device::{DeviceRef, HeldDevice, hold, release};
 pub(crate) use device::{name_of, transport};
 pub use driver::{Driver, Match, MatchEntry};

@@ -164,13 +164,10 @@ impl Qp<'_> {
     /// The extended half, NULL when the queue pair was not made with it.
     pub fn extended(self) -> *mut ibv_qp_ex {
         let qp = self.as_ptr();
-        // SAFETY: providers embed every queue pair in the verbs_qp of their generation.
-        let mask = unsafe {
-            match self.ctx().private().later() {
-                Some(_) => (*qp.cast::<verbs_qp_own>()).comp_mask,
-                None => (*qp.cast::<verbs_qp>()).comp_mask,
-            }
-        };
+        let offset = self.ctx().private().layout().qp_mask;
+        // SAFETY: providers embed every queue pair in the verbs_qp of their generation, which has
+        // its mask there.
+        let mask = unsafe { qp.byte_add(offset).cast::<u32>().read() };
         if mask & VERBS_QP_EX == 0 {
             return core::ptr::null_mut();
         }

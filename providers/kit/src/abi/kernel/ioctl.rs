@@ -21,6 +21,8 @@ pub const UVERBS_OBJECT_FLOW_ACTION: u16 = 13;
 pub const UVERBS_OBJECT_DM: u16 = 14;
 pub const UVERBS_OBJECT_COUNTERS: u16 = 15;
 pub const UVERBS_OBJECT_ASYNC_EVENT: u16 = 16;
+pub const UVERBS_OBJECT_DMAH: u16 = 17;
+pub const UVERBS_OBJECT_DMABUF: u16 = 18;
 pub const UVERBS_OBJECT_COMP_CNTR: u16 = 19;
 
 // unnamed enum
@@ -50,6 +52,7 @@ pub const UVERBS_ATTR_QUERY_PORT_RESP: u16 = 1;
 // enum uverbs_attrs_get_context_attr_ids
 pub const UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS: u16 = 0;
 pub const UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT: u16 = 1;
+pub const UVERBS_ATTR_GET_CONTEXT_FD_ARR: u16 = 2;
 
 // enum uverbs_attrs_query_context_attr_ids
 pub const UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS: u16 = 0;
@@ -64,6 +67,10 @@ pub const UVERBS_ATTR_CREATE_CQ_COMP_VECTOR: u16 = 4;
 pub const UVERBS_ATTR_CREATE_CQ_FLAGS: u16 = 5;
 pub const UVERBS_ATTR_CREATE_CQ_RESP_CQE: u16 = 6;
 pub const UVERBS_ATTR_CREATE_CQ_EVENT_FD: u16 = 7;
+pub const UVERBS_ATTR_CREATE_CQ_BUFFER_VA: u16 = 8;
+pub const UVERBS_ATTR_CREATE_CQ_BUFFER_LENGTH: u16 = 9;
+pub const UVERBS_ATTR_CREATE_CQ_BUFFER_FD: u16 = 10;
+pub const UVERBS_ATTR_CREATE_CQ_BUFFER_OFFSET: u16 = 11;
 
 // enum uverbs_attrs_destroy_cq_cmd_attr_ids
 pub const UVERBS_ATTR_DESTROY_CQ_HANDLE: u16 = 0;
@@ -192,6 +199,7 @@ pub const UVERBS_METHOD_MR_DESTROY: u16 = 1;
 pub const UVERBS_METHOD_ADVISE_MR: u16 = 2;
 pub const UVERBS_METHOD_QUERY_MR: u16 = 3;
 pub const UVERBS_METHOD_REG_DMABUF_MR: u16 = 4;
+pub const UVERBS_METHOD_REG_MR: u16 = 5;
 
 // enum uverbs_attrs_mr_destroy_ids
 pub const UVERBS_ATTR_DESTROY_MR_HANDLE: u16 = 0;
@@ -346,3 +354,36 @@ pub const UVERBS_ATTR_F_MANDATORY: u16 = 1;
 pub const UVERBS_ATTR_F_VALID_OUTPUT: u16 = 2;
 /// Request number of every verbs ioctl.
 pub const RDMA_VERBS_IOCTL: c_ulong = 0xc0181b01;
+
+// enum uverbs_attrs_reg_mr_cmd_attr_ids
+pub const UVERBS_ATTR_REG_MR_HANDLE: u16 = 0;
+pub const UVERBS_ATTR_REG_MR_PD_HANDLE: u16 = 1;
+pub const UVERBS_ATTR_REG_MR_DMA_HANDLE: u16 = 2;
+pub const UVERBS_ATTR_REG_MR_IOVA: u16 = 3;
+pub const UVERBS_ATTR_REG_MR_ADDR: u16 = 4;
+pub const UVERBS_ATTR_REG_MR_LENGTH: u16 = 5;
+pub const UVERBS_ATTR_REG_MR_ACCESS_FLAGS: u16 = 6;
+pub const UVERBS_ATTR_REG_MR_FD: u16 = 7;
+pub const UVERBS_ATTR_REG_MR_FD_OFFSET: u16 = 8;
+pub const UVERBS_ATTR_REG_MR_RESP_LKEY: u16 = 9;
+pub const UVERBS_ATTR_REG_MR_RESP_RKEY: u16 = 10;
+
+// enum uverbs_methods_dmah
+pub const UVERBS_METHOD_DMAH_ALLOC: u16 = 0;
+pub const UVERBS_METHOD_DMAH_FREE: u16 = 1;
+
+// enum uverbs_attrs_alloc_dmah_cmd_attr_ids
+pub const UVERBS_ATTR_ALLOC_DMAH_HANDLE: u16 = 0;
+pub const UVERBS_ATTR_ALLOC_DMAH_CPU_ID: u16 = 1;
+pub const UVERBS_ATTR_ALLOC_DMAH_TPH_MEM_TYPE: u16 = 2;
+pub const UVERBS_ATTR_ALLOC_DMAH_PH: u16 = 3;
+
+// enum uverbs_attrs_free_dmah_cmd_attr_ids
+pub const UVERBS_ATTR_FREE_DMA_HANDLE: u16 = 0;
+
+// enum uverbs_methods_dmabuf
+pub const UVERBS_METHOD_DMABUF_ALLOC: u16 = 0;
+
+// enum uverbs_attrs_alloc_dmabuf_cmd_attr_ids
+pub const UVERBS_ATTR_ALLOC_DMABUF_HANDLE: u16 = 0;
+pub const UVERBS_ATTR_ALLOC_DMABUF_PGOFF: u16 = 1;

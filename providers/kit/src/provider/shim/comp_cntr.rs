@@ -8,7 +8,7 @@ use crate::abi::*;
 use crate::errno::{Errno, Result};
 use crate::provider::Provider;
 use crate::provider::comp_cntr::{CompCntr, Counts, MAX_COMP_CNTRS};
-use crate::table;
+use crate::table::Given;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,19 +25,20 @@ unsafe impl Side for Counter {
 #[derive(Default)]
 pub(super) struct Attached(Mutex<(u32, Vec<Hold>)>);
 
-/// The verbs.
-pub(super) fn verbs<P: Provider>() -> table::CompCntr {
-    table::CompCntr {
-        query_caps: query_caps::<P>,
-        create: create::<P>,
-        destroy: destroy::<P>,
-        set: set::<P>,
-        set_err: set_err::<P>,
-        inc: inc::<P>,
-        inc_err: inc_err::<P>,
-        read: read::<P>,
-        read_err: read_err::<P>,
-        attach: attach::<P>,
+/// Adds the verbs of completion counters to others.
+pub(super) fn with_verbs<P: Provider>(others: Given) -> Given {
+    Given {
+        query_comp_cntr_caps: Some(query_caps::<P>),
+        create_comp_cntr: Some(create::<P>),
+        destroy_comp_cntr: Some(destroy::<P>),
+        set_comp_cntr: Some(set::<P>),
+        set_err_comp_cntr: Some(set_err::<P>),
+        inc_comp_cntr: Some(inc::<P>),
+        inc_err_comp_cntr: Some(inc_err::<P>),
+        read_comp_cntr: Some(read::<P>),
+        read_err_comp_cntr: Some(read_err::<P>),
+        qp_attach_comp_cntr: Some(attach::<P>),
+        ..others
     }
 }
 
@@ -55,8 +56,9 @@ fn operations<P: Provider>(context: &Context<P>) -> Result<u32> {
 unsafe extern "C" fn query_caps<P: Provider>(
     context: *mut ibv_context,
     caps: *mut ibv_comp_cntr_caps,
+    _size: usize,
 ) -> c_int {
-    // SAFETY: the library passes an open context and room for the answer.
+    // SAFETY: the library passes an open context and room for a whole answer.
     code(unsafe {
         Context::<P>::from_raw(context).and_then(|context| {
             let told = ibv_comp_cntr_caps {

@@ -232,9 +232,8 @@ fn lay<P: Provider>(
         addr_of_mut!((*block).provider).write(UnsafeCell::new(None));
         addr_of_mut!((*block).exports).write(exports);
         addr_of_mut!((*block).left).write(Left::new());
-        // Objects of the shims are laid out as later generations have them.
         let ctx = Ctx::from_raw(&raw mut (*context).context)?;
-        ctx.private().set_later(later::<P>());
+        ctx.private().set_later(&later::<P>());
     }
     Ok(block)
 }

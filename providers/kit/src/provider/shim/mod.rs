@@ -45,14 +45,14 @@ pub use pieces::Pieces;
 
 use super::Provider;
 use crate::abi::verbs_context_ops;
-use crate::table::Later;
+use crate::table::Given;
 
 /// The verbs of a provider that came after those of the table.
-fn later<P: Provider>() -> Later {
-    Later {
+fn later<P: Provider>() -> Given {
+    comp_cntr::with_verbs::<P>(Given {
         query_port_speed: Some(query::query_port_speed::<P>),
-        comp_cntr: Some(comp_cntr::verbs::<P>()),
-    }
+        ..Given::default()
+    })
 }
 
 /// The verbs of a provider; those that are left out keep the defaults of the table.

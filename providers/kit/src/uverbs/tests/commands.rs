@@ -144,7 +144,7 @@ proptest! {
             call.answer(UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, &keys[2].to_ne_bytes());
         });
         let cover = Cover { start, length, iova, access };
-        let made = mr::reg_dmabuf_mr(&kernel, pd, &cover, fd);
+        let made = mr::reg_dmabuf_mr(&kernel, pd, &cover, fd, &mut Driver::none());
         prop_assert_eq!(made, Ok(Region { handle: keys[0], lkey: keys[1], rkey: keys[2] }));
     }
 }

@@ -5,6 +5,7 @@ use crate::abi::ibv_comp_cntr_caps;
 use crate::abi::kernel::ioctl::*;
 use crate::errno::{Errno, Result};
 use crate::sys::ioctl::Ioctl;
+use crate::uverbs::Driver;
 use crate::uverbs::comp_cntr::{self, Change, Entry};
 use crate::uverbs::device::query_port_speed;
 use crate::uverbs::fake::{Asked, Fake};
@@ -54,7 +55,7 @@ fn counts_are_set_added_to_and_attached() {
         (UVERBS_OBJECT_COMP_CNTR, UVERBS_METHOD_COMP_CNTR_DESTROY)
     );
     assert_eq!(attrs, [(0, 5)]);
-    comp_cntr::create(&fake).unwrap();
+    comp_cntr::create(&fake, &mut Driver::none()).unwrap();
     assert_eq!(asked(&fake).1, UVERBS_METHOD_COMP_CNTR_CREATE);
 }
 
@@ -64,7 +65,10 @@ fn a_kernel_that_does_not_know_a_command_is_eopnotsupp() {
         let fake = kernel(|_| Err(unknown));
         let not_there = Errno::OPNOTSUPP;
         assert_eq!(comp_cntr::query_caps(&fake), Err(not_there));
-        assert_eq!(comp_cntr::create(&fake), Err(not_there));
+        assert_eq!(
+            comp_cntr::create(&fake, &mut Driver::none()),
+            Err(not_there)
+        );
         assert_eq!(comp_cntr::destroy(&fake, 1), Err(not_there));
         assert_eq!(comp_cntr::read(&fake, 1, Entry::Completed), Err(not_there));
         assert_eq!(comp_cntr::attach(&fake, 1, 2, 1), Err(not_there));

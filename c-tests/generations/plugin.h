@@ -1,0 +1,26 @@
+/* What the program of this test and its plugins tell each other. */
+#ifndef PLUGIN_H
+#define PLUGIN_H
+
+struct report {
+	int release;
+	/* Opens a device of the plugin; NULL with errno set. */
+	void *(*device)(void);
+	/* Checks the context from inside: 0, or the line of the check that failed. */
+	int (*inside)(void *ibv_context);
+	/* Runs the commands that differ between generations: 0, or the line that failed. */
+	int (*commands)(void *ibv_context);
+	/* The verb that was called last, and NULL. */
+	const char *(*called)(void);
+	/* Whether the generation has a verb. */
+	int (*has)(const char *verb);
+};
+
+/* What the program has for a kernel: the attributes of the last call. */
+struct asked {
+	unsigned object, method, count;
+	unsigned short ids[64];
+};
+extern struct asked asked;
+
+#endif

@@ -1,0 +1,238 @@
+//! Providers of every layout of the private interface, made from the tables of layouts, loaded
+//! into one process at once.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use c_tests::{
+    Result,
+    library::built_library,
+    stub,
+    tree::{package_dir, workspace_dir},
+};
+
+/// A row of the table of layouts: what differs, from this release on.
+struct Layout {
+    release: u16,
+    node: u16,
+    context: u16,
+    qp_mask: u16,
+    port_attr: u16,
+    dmabuf_arguments: u16,
+}
+
+fn rows(name: &str) -> Result<Vec<Vec<String>>> {
+    let text = fs::read_to_string(package_dir().join("data").join(name))?;
+    let split = |line: &str| line.split('\t').map(str::to_owned).collect();
+    Ok(text.lines().map(split).collect())
+}
+
+fn layouts() -> Result<Vec<Layout>> {
+    let mut layouts = Vec::new();
+    for row in rows("generation-layouts.tsv")?.iter().skip(1) {
+        let numbers: Vec<u16> = row
+            .iter()
+            .map(|n| n.parse())
+            .collect::<std::result::Result<_, _>>()?;
+        let [
+            release,
+            node,
+            context,
+            qp_mask,
+            port_attr,
+            _,
+            dmabuf_arguments,
+        ] = numbers[..]
+        else {
+            return Err(format!("not a row of layouts: {row:?}").into());
+        };
+        layouts.push(Layout {
+            release,
+            node,
+            context,
+            qp_mask,
+            port_attr,
+            dmabuf_arguments,
+        });
+    }
+    Ok(layouts)
+}
+
+/// The header of one plugin.
+fn header(layout: &Layout) -> Result<String> {
+    let table = rows("generation-verbs.tsv")?;
+    let since: Vec<u16> = table[0][1..]
+        .iter()
+        .map(|n| n.parse())
+        .collect::<std::result::Result<_, _>>()?;
+    let column = since.iter().rposition(|since| *since <= layout.release);
+    let column = column.ok_or("no column of verbs")? + 1;
+    let Layout {
+        release,
+        node,
+        context,
+        qp_mask,
+        port_attr,
+        dmabuf_arguments,
+    } = layout;
+    let mut text = format!(
+        "#define RELEASE {release}\n#define NODE {node}\n#define NAME \"gen{release}\"\n\
+         #define CONTEXT_SIZE {context}\n#define QP_MASK {qp_mask}\n\
+         #define PORT_ATTR {port_attr}\n#define DMABUF_ARGUMENTS {dmabuf_arguments}\n"
+    );
+    let there = table[1..].iter().filter(|row| row[column] != "-");
+    let verbs: Vec<(&str, &str)> = there.map(|row| (&*row[0], &*row[column])).collect();
+    writeln!(text, "#define SLOTS {}", verbs.len())?;
+    for (verb, slot) in &verbs {
+        writeln!(text, "#define SLOT_{verb} {slot}")?;
+    }
+    let list: Vec<String> = verbs.iter().map(|(v, s)| format!("V({v}, {s})")).collect();
+    writeln!(text, "#define VERBS(V) {}", list.join(" "))?;
+    Ok(text)
+}
+
+fn gcc(arguments: &mut Command) -> Result<()> {
+    let output = arguments
+        .output()
+        .map_err(|e| format!("gcc: {e}; install the package gcc"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&output.stderr).into()),
+    }
+}
+
+/// A library to link plugins of that node with.
+fn link_library(node: u16, dir: &Path) -> Result<PathBuf> {
+    let dir = dir.join(format!("node-{node}"));
+    fs::create_dir_all(&dir)?;
+    let wanted = format!("IBVERBS_PRIVATE_{node}");
+    let (mut code, mut map) = (String::new(), format!("{wanted} {{ global:\n"));
+    for row in rows("symbols.tsv")?
+        .iter()
+        .chain(&rows("symbols-private.tsv")?)
+    {
+        if row[1] == wanted {
+            writeln!(code, "void {}(void) {{}}", row[0])?;
+            writeln!(map, "{};", row[0])?;
+        }
+    }
+    map.push_str("};\n");
+    fs::write(dir.join("stub.c"), code)?;
+    fs::write(dir.join("stub.map"), map)?;
+    gcc(Command::new("gcc")
+        .args([
+            "-shared",
+            "-fPIC",
+            "-w",
+            "-Wl,-soname,libibverbs.so.1",
+            "-o",
+        ])
+        .arg(dir.join("libibverbs.so"))
+        .arg(format!(
+            "-Wl,--version-script={}",
+            dir.join("stub.map").display()
+        ))
+        .arg(dir.join("stub.c")))?;
+    Ok(dir)
+}
+
+fn sources() -> PathBuf {
+    package_dir().join("generations")
+}
+
+/// Makes a plugin, named as a release's file is.
+fn plugin(layout: &Layout, dir: &Path) -> Result<PathBuf> {
+    let release = layout.release;
+    let own = dir.join(format!("gen{release}"));
+    fs::create_dir_all(&own)?;
+    fs::write(own.join("generation.h"), header(layout)?)?;
+    let file = own.join(format!("libgen{release}.so.1.0.{release}.0"));
+    gcc(Command::new("gcc")
+        .args([
+            "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o",
+        ])
+        .arg(&file)
+        .arg(sources().join("plugin.c"))
+        .arg("-I")
+        .arg(&own)
+        .arg("-I")
+        .arg(sources())
+        .arg("-L")
+        .arg(link_library(layout.node, dir)?)
+        .arg("-libverbs"))?;
+    Ok(file)
+}
+
+/// Makes the program, with our headers.
+fn program(dir: &Path) -> Result<PathBuf> {
+    let names = dir.join("names");
+    stub::build(&names)?;
+    let file = dir.join("program");
+    gcc(Command::new("gcc")
+        .args(["-rdynamic", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
+        .arg(&file)
+        .arg(sources().join("program.c"))
+        .arg("-I")
+        .arg(workspace_dir().join("include"))
+        .arg("-I")
+        .arg(sources())
+        .arg("-L")
+        .arg(&names)
+        .args(["-libverbs", "-ldl"]))?;
+    Ok(file)
+}
+
+fn run(program: &Path, plugins: &[PathBuf], log: &Path) -> Result<Output> {
+    Ok(Command::new(program)
+        .args(plugins)
+        .env("LD_LIBRARY_PATH", built_library()?)
+        .env("VERBS_LOG_LEVEL", "3")
+        .env("VERBS_LOG_FILE", log)
+        .env_remove("IBVERBS_PROVIDER_RELEASE")
+        .output()?)
+}
+
+#[test]
+fn all_generations_work_in_one_process() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let layouts = layouts()?;
+    let plugins: Vec<PathBuf> = layouts
+        .iter()
+        .map(|layout| plugin(layout, dir.path()))
+        .collect::<Result<_>>()?;
+    let output = run(&program(dir.path())?, &plugins, &dir.path().join("log"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {text}{errors}", output.status);
+    let end = format!("{} plugins, 0 failures\n", layouts.len());
+    assert!(text.ends_with(&end), "{text}");
+    Ok(())
+}
+
+/// A plugin whose file speaks of a release of another node is not registered.
+#[test]
+fn a_plugin_that_contradicts_itself_is_refused() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let layouts = layouts()?;
+    let odd = layouts.iter().find(|layout| layout.release == 57);
+    let file = plugin(odd.ok_or("a layout of release 57")?, dir.path())?;
+    let right = layouts.iter().find(|layout| layout.release == 44);
+    let named = plugin(right.ok_or("a layout of release 44")?, dir.path())?;
+    // The release in its name is one of another node.
+    let wrong = named.with_file_name("libgen44.so.1.0.57.0");
+    fs::copy(&named, &wrong)?;
+    let output = run(
+        &program(dir.path())?,
+        &[file, wrong],
+        &dir.path().join("log"),
+    )?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("driver 'gen44' is not used"), "{errors}");
+    assert!(errors.contains("release 57"), "{errors}");
+    assert!(!errors.contains("gen57"), "{errors}");
+    Ok(())
+}

@@ -1,0 +1,110 @@
+#![forbid(unsafe_code)]
+//! From evidence to a layout.
+
+use super::evidence::{Evidence, Said};
+use kit::generation::{Layout, USUAL_RELEASE};
+
+/// What the user says, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// The release.
+    pub release: u16,
+    /// The variable or the kind of line.
+    pub from: &'static str,
+}
+
+/// What was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The layout.
+    pub layout: &'static Layout,
+    /// From what.
+    pub from: String,
+}
+
+/// Chooses among the layouts of a node. The user's word comes first, then what the provider's own
+/// file is called, its package, what its neighbours are called, and last the usual release.
+/// Whatever is chosen has to agree with the symbols that the provider imports.
+///
+/// # Errors
+/// The reason why none is chosen: what is there contradicts itself, or does not say enough.
+pub fn decide(node: u16, wish: Option<Wish>, evidence: &Evidence) -> Result<Decision, String> {
+    let chosen = match wish {
+        Some(wish) => release_of(node, wish.release, wish.from.to_owned())?,
+        None => found(node, evidence)?,
+    };
+    let Some((least, symbol)) = &evidence.at_least else {
+        return Ok(chosen);
+    };
+    if *least > chosen.layout.last {
+        return Err(format!(
+            "{} speaks of release {}, but it imports {symbol}, which came with {least}",
+            chosen.from, chosen.layout.last
+        ));
+    }
+    Ok(chosen)
+}
+
+fn release_of(node: u16, release: u16, from: String) -> Result<Decision, String> {
+    match Layout::of(node, release) {
+        Some(layout) => Ok(Decision { layout, from }),
+        None => Err(format!(
+            "{from} speaks of release {release}, which did not have IBVERBS_PRIVATE_{node}"
+        )),
+    }
+}
+
+fn found(node: u16, evidence: &Evidence) -> Result<Decision, String> {
+    if let Some(decision) = agreed(node, &evidence.named)? {
+        return Ok(decision);
+    }
+    if let Some(said) = &evidence.packaged {
+        return release_of(node, said.release, said.from.clone());
+    }
+    // Neighbours of another node are of another release than the provider.
+    let near: Vec<Said> = evidence
+        .neighbours
+        .iter()
+        .filter(|said| Layout::of(node, said.release).is_some())
+        .cloned()
+        .collect();
+    if let Some(decision) = agreed(node, &near)? {
+        return Ok(decision);
+    }
+    if let Some(layout) = Layout::of(node, USUAL_RELEASE) {
+        let from = format!("the usual release, {USUAL_RELEASE}");
+        return Ok(Decision { layout, from });
+    }
+    only_left(node, evidence)
+}
+
+/// The layout that all of these speak of; none where there are none.
+fn agreed(node: u16, all: &[Said]) -> Result<Option<Decision>, String> {
+    let Some((first, others)) = all.split_first() else {
+        return Ok(None);
+    };
+    let decision = release_of(node, first.release, first.from.clone())?;
+    for other in others {
+        if !decision.layout.has(other.release) {
+            return Err(format!(
+                "{} speaks of release {}, {} of {}",
+                first.from, first.release, other.from, other.release
+            ));
+        }
+    }
+    Ok(Some(decision))
+}
+
+/// The one layout that has what the provider imports.
+fn only_left(node: u16, evidence: &Evidence) -> Result<Decision, String> {
+    if let Some((least, symbol)) = &evidence.at_least {
+        let mut left = Layout::of_node(node).filter(|layout| layout.last >= *least);
+        if let (Some(layout), None) = (left.next(), left.next()) {
+            let from = format!("its import of {symbol}");
+            return Ok(Decision { layout, from });
+        }
+    }
+    Err(format!(
+        "nothing tells which release of IBVERBS_PRIVATE_{node} it is of"
+    ))
+}
