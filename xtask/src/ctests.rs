@@ -9,7 +9,13 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::{dirs::Dirs, host, report::Tally, suites::Run, vm::Library};
+use crate::{
+    dirs::{C_PROGRAMS, Dirs},
+    host,
+    report::Tally,
+    suites::Run,
+    vm::Library,
+};
 
 /// Seconds after which the runner calls a program hung; the longest takes a few in emulation.
 const PATIENCE: &str = "300";
@@ -21,9 +27,8 @@ fn runner(dirs: &Dirs) -> PathBuf {
     dirs.program.with_file_name("c-tests")
 }
 
-/// Where the package's own tests put the programs too, so that they are compiled once.
 fn programs(dirs: &Dirs) -> PathBuf {
-    dirs.target.join("c-tests/programs")
+    dirs.target.join(C_PROGRAMS)
 }
 
 fn records(dir: &Path, label: &str) -> PathBuf {

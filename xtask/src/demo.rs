@@ -60,7 +60,7 @@ fn in_the_guest(dirs: &Dirs) -> Result<()> {
     println!("-- booting {} (half a minute)", machine.kernel.display());
     let dir = dirs.fresh("demo")?;
     let log = dirs.work.join("demo.log");
-    let outcome = vm::boot(dirs, &machine, &dir, &job, &log)?;
+    let outcome = vm::boot(dirs, &machine, &dir, &job, &log, true)?;
     if !outcome.status.success() {
         bail!("the demonstration failed; see {}", log.display());
     }

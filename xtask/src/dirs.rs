@@ -9,6 +9,10 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
+/// The compiled C tests, below the target directory. The package's own tests put them there too, so
+/// that they are compiled once.
+pub const C_PROGRAMS: &str = "c-tests/programs";
+
 pub struct Dirs {
     /// The checkout.
     pub root: PathBuf,
@@ -57,6 +61,34 @@ impl Dirs {
             _ => symlink(&built, &link)?,
         }
         Ok(dir)
+    }
+
+    /// The same for the virtual machine, in a target directory of its own with copies of the programs
+    /// that it runs, which builds that go on meanwhile leave alone.
+    pub fn aside(&self) -> Result<Self> {
+        let target = self.fresh("guest")?;
+        let profile = self.program.parent().context("no directory")?;
+        let bin = target.join(profile.file_name().context("no profile")?);
+        // The program makes its own, but the virtual machine may not write here.
+        fs::create_dir_all(target.join("xtask"))?;
+        let runs = |name: &str| matches!(name, "xtask" | "c-tests") || name.starts_with("ibv_");
+        copy(profile, &bin, &runs)?;
+        let release = target.join("release");
+        copy(&self.target.join("release"), &release, &|name| {
+            name == "libibverbs.so"
+        })?;
+        copy(
+            &self.target.join(C_PROGRAMS),
+            &target.join(C_PROGRAMS),
+            &|_| true,
+        )?;
+        Ok(Self {
+            root: self.root.clone(),
+            work: target.join("xtask"),
+            cache: self.cache.clone(),
+            program: bin.join(self.program.file_name().context("no name")?),
+            target,
+        })
     }
 
     /// The same below `dir` with a copy, which a build that goes on meanwhile leaves alone.
@@ -111,6 +143,29 @@ impl Dirs {
         }
         Ok(dir)
     }
+}
+
+/// Copies the files of these names; directories, if their names are such, with all that is in them.
+fn copy(from: &Path, to: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<()> {
+    fs::create_dir_all(to)?;
+    let entries = match fs::read_dir(from) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.with_context(|| from.display().to_string())?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        if !name.to_str().is_some_and(wanted) {
+            continue;
+        }
+        let (from, to) = (entry.path(), to.join(&name));
+        if entry.file_type()?.is_dir() {
+            copy(&from, &to, &|_| true)?;
+        } else {
+            fs::copy(&from, &to).with_context(|| format!("copy {}", from.display()))?;
+        }
+    }
+    Ok(())
 }
 
 fn cache_home() -> Result<PathBuf> {

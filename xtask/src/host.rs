@@ -29,6 +29,20 @@ pub struct Outcome {
 /// `bound` is for commands that can wait for ever; the command and all its descendants are
 /// killed when it has passed.
 pub fn run(command: &mut Command, log: &Path, bound: Option<Duration>) -> Result<Outcome> {
+    watched(command, log, bound, true)
+}
+
+/// The same, with what the command says in the log and the outcome alone.
+pub fn run_silently(command: &mut Command, log: &Path, bound: Option<Duration>) -> Result<Outcome> {
+    watched(command, log, bound, false)
+}
+
+fn watched(
+    command: &mut Command,
+    log: &Path,
+    bound: Option<Duration>,
+    show: bool,
+) -> Result<Outcome> {
     let name = command.get_program().to_string_lossy().into_owned();
     let (mut reader, writer) = io::pipe().context("a pipe")?;
     command
@@ -49,15 +63,15 @@ pub fn run(command: &mut Command, log: &Path, bound: Option<Duration>) -> Result
             late
         })
     });
-    let text = tee(&mut reader, log)?;
+    let text = tee(&mut reader, log, show)?;
     let status = child.wait().with_context(|| format!("wait for {name}"))?;
     drop(done);
     let hung = watchdog.is_some_and(|thread| thread.join().unwrap_or(false));
     Ok(Outcome { status, text, hung })
 }
 
-/// Copies to the log and the terminal; answers the whole as text.
-fn tee(from: &mut impl Read, log: &Path) -> Result<String> {
+/// Copies to the log and, if it is to be shown, to the terminal; answers the whole as text.
+fn tee(from: &mut impl Read, log: &Path, show: bool) -> Result<String> {
     let mut log = File::create(log).with_context(|| format!("create {}", log.display()))?;
     let mut whole = Vec::new();
     let mut buffer = [0; 8192];
@@ -70,6 +84,9 @@ fn tee(from: &mut impl Read, log: &Path) -> Result<String> {
         };
         log.write_all(got)?;
         whole.extend_from_slice(got);
+        if !show {
+            continue;
+        }
         let mut terminal = io::stdout().lock();
         terminal.write_all(got)?;
         terminal.flush()?;

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod boots;
 mod cli;
 mod ctests;
 mod demo;

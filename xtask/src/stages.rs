@@ -2,28 +2,22 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, ExitCode},
-    time::{Duration, Instant},
+    thread,
+    time::Instant,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow, bail};
 
 use crate::{
-    cli, ctests,
+    boots::{self, Boots},
+    cli,
     dirs::Dirs,
-    expect,
-    guest::COMPLETE,
-    host, links,
-    needs::{self, Machine},
-    package,
-    record::{Record, parse_list},
+    host, links, needs, package,
     report::{Report, Tally},
-    siw,
-    suites::{Again, On, Run, SUITES, UROCE_RXE, programs},
-    unit, uroce, valgrind,
-    vm::{self, Job},
+    suites::{Again, Run, SUITES, UROCE_RXE},
+    unit, uroce, valgrind, vm,
 };
 
 /// A stage on this machine: its name, cargo's words, and the variable that makes warnings errors.
@@ -75,8 +69,8 @@ const CARGO: &[Cargo] = &[
 
 const UNIT: &str = "unit";
 const VALGRIND: &str = "unit:valgrind";
-const GUEST: &str = "guest:";
-const C_TESTS: &str = "c-tests";
+pub const GUEST: &str = "guest:";
+pub const C_TESTS: &str = "c-tests";
 
 /// The stage in which uroce meets the kernel's soft-RoCE.
 pub fn uroce_rxe() -> String {
@@ -173,9 +167,31 @@ pub fn run(options: &cli::Test) -> Result<ExitCode> {
     let mut report = Report::default();
     // The stock library's results say nothing about what is built here.
     if !options.stock {
-        on_this_machine(&dirs, options, &mut report)?;
+        for stage in asked(options).filter(|stage| stage.name != UNIT) {
+            cargo(&dirs, stage, &mut report)?;
+        }
     }
-    in_the_guest(&dirs, options, &mut report)?;
+    let boots = ready(options, &mut report)?;
+    let others = [UNIT, links::STAGE, VALGRIND, package::STAGE];
+    let booted = if options.stock || !others.iter().any(|stage| chosen(&options.only, stage)) {
+        boots.map(|boots| boots.run(true)).unwrap_or_default()
+    } else {
+        // Emulation wants one processor more than any other, and these leave it one most of the time.
+        thread::scope(|scope| {
+            let guest = scope.spawn(|| boots.map(|boots| boots.run(false)).unwrap_or_default());
+            let here = meanwhile(&dirs, options, &mut report);
+            let booted = guest
+                .join()
+                .map_err(|_| anyhow!("a panic beside the virtual machine"));
+            here.and(booted)
+        })?
+    };
+    for boot in booted {
+        boot.tell(&mut report);
+    }
+    if !options.stock {
+        uroce::stages(&dirs, options, &mut report)?;
+    }
     println!("\n{}", report.text());
     Ok(if report.failed() {
         ExitCode::FAILURE
@@ -184,27 +200,55 @@ pub fn run(options: &cli::Test) -> Result<ExitCode> {
     })
 }
 
-fn on_this_machine(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<()> {
-    for stage in CARGO
+/// The stages of cargo that were asked for.
+fn asked(options: &cli::Test) -> impl Iterator<Item = &'static Cargo> {
+    CARGO
         .iter()
         .filter(|stage| chosen(&options.only, stage.name))
-    {
-        println!("-- {}: cargo {}", stage.name, stage.words.join(" "));
-        let start = Instant::now();
-        let log = dirs.work.join(format!("{}.log", stage.name));
-        let mut command = Command::new("cargo");
-        command
-            .args(stage.words)
-            .envs(stage.env)
-            .current_dir(&dirs.root);
-        let outcome = host::run(&mut command, &log, None)?;
-        let ended_well = outcome.status.success();
-        let tally = if stage.name == UNIT {
-            unit::tally(&outcome.text, ended_well)
-        } else {
-            one_test(stage.name, ended_well, &log)
-        };
-        report.add(stage.name, start.elapsed(), tally);
+}
+
+fn cargo(dirs: &Dirs, stage: &Cargo, report: &mut Report) -> Result<()> {
+    println!("-- {}: cargo {}", stage.name, stage.words.join(" "));
+    let start = Instant::now();
+    let log = dirs.work.join(format!("{}.log", stage.name));
+    let mut command = Command::new("cargo");
+    command
+        .args(stage.words)
+        .envs(stage.env)
+        .current_dir(&dirs.root);
+    let outcome = host::run(&mut command, &log, None)?;
+    let ended_well = outcome.status.success();
+    let tally = if stage.name == UNIT {
+        unit::tally(&outcome.text, ended_well)
+    } else {
+        one_test(stage.name, ended_well, &log)
+    };
+    report.add(stage.name, start.elapsed(), tally);
+    Ok(())
+}
+
+/// Makes the runs in the virtual machine ready that were asked for.
+fn ready(options: &cli::Test, report: &mut Report) -> Result<Option<Boots>> {
+    let runs = chosen_runs(options);
+    if runs.is_empty() {
+        return Ok(None);
+    }
+    if report.has_failed("build") {
+        let runs: Vec<_> = runs.iter().map(|(_, run)| *run).collect();
+        boots::not_run(&runs, "the library does not build").tell(report);
+        return Ok(None);
+    }
+    let dirs = Dirs::find()?;
+    if !options.stock && !chosen(&options.only, "build") {
+        vm::build_library(&dirs)?;
+    }
+    Boots::prepare(dirs, options, runs, report).map(Some)
+}
+
+/// The stages that run beside the virtual machine: none of them measures anything.
+fn meanwhile(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<()> {
+    for stage in asked(options).filter(|stage| stage.name == UNIT) {
+        cargo(dirs, stage, report)?;
     }
     if chosen(&options.only, links::STAGE) {
         println!("-- {}: what the documents point to", links::STAGE);
@@ -222,7 +266,7 @@ fn on_this_machine(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Res
         let tally = package::run(dirs);
         report.add(package::STAGE, start.elapsed(), tally);
     }
-    uroce::stages(dirs, options, report)
+    Ok(())
 }
 
 fn one_test(name: &str, ended_well: bool, log: &Path) -> Tally {
@@ -233,217 +277,6 @@ fn one_test(name: &str, ended_well: bool, log: &Path) -> Tally {
         tally.fail(format!("{name}: see {}", log.display()));
     }
     tally
-}
-
-fn in_the_guest(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<()> {
-    let runs = chosen_runs(options);
-    if runs.is_empty() {
-        return Ok(());
-    }
-    let machine = needs::machine(dirs)?;
-    if !options.stock && !chosen(&options.only, "build") {
-        vm::build_library(dirs)?;
-    }
-    if runs.iter().any(|(_, run)| run.suite == C_TESTS) {
-        ctests::build(dirs)?;
-    }
-    if runs.iter().any(|(_, run)| run.suite == programs::NAME) {
-        programs::build(dirs)?;
-    }
-    let (runs, module) = with_module(dirs, &machine, runs, report);
-    for boot in runs.chunk_by(|(a, _), (b, _)| a == b) {
-        let labels: Vec<_> = boot.iter().map(|(_, run)| *run).collect();
-        let boot = Boot {
-            machine: &machine,
-            runs: &labels,
-            module: module.as_deref(),
-        };
-        one_boot(dirs, options, &boot, report)?;
-    }
-    Ok(())
-}
-
-/// The module that runs on soft-iWARP need. Where it cannot be had they are skipped, and the rest is
-/// answered.
-fn with_module(
-    dirs: &Dirs,
-    machine: &Machine,
-    runs: Vec<(u8, Run)>,
-    report: &mut Report,
-) -> (Vec<(u8, Run)>, Option<PathBuf>) {
-    if runs.iter().all(|(_, run)| run.on() != On::Siw) {
-        return (runs, None);
-    }
-    let reason = match siw::module(dirs, machine) {
-        Ok(module) => return (runs, Some(module)),
-        Err(error) => format!("no module for soft-iWARP: {error:#}"),
-    };
-    let (without, others) = runs.into_iter().partition(|(_, run)| run.on() == On::Siw);
-    let without: Vec<(u8, Run)> = without;
-    for (_, run) in without {
-        let mut tally = Tally::default();
-        tally.skip(&reason);
-        report.add(&format!("{GUEST}{}", run.label()), Duration::ZERO, tally);
-    }
-    (others, None)
-}
-
-/// One boot of the virtual machine.
-struct Boot<'a> {
-    machine: &'a Machine,
-    runs: &'a [Run],
-    /// Of soft-iWARP, if one of them needs it.
-    module: Option<&'a Path>,
-}
-
-/// Boots once for these runs, and holds what each gave against its list.
-fn one_boot(dirs: &Dirs, options: &cli::Test, boot: &Boot<'_>, report: &mut Report) -> Result<()> {
-    let Boot {
-        machine,
-        runs,
-        module,
-    } = *boot;
-    let labels: Vec<_> = runs.iter().map(|run| run.label()).collect();
-    println!(
-        "-- booting {} for {}",
-        machine.kernel.display(),
-        labels.join(" ")
-    );
-    if report.has_failed("build") {
-        not_run(runs, report);
-        return Ok(());
-    }
-    let first = labels.first().map_or("none", String::as_str);
-    let dir = dirs.fresh(&format!("guest-{first}"))?;
-    let ours = if options.stock {
-        None
-    } else {
-        Some(dirs.snapshot(&dir)?)
-    };
-    if let Some(module) = module {
-        fs::copy(module, dir.join(siw::MODULE)).context("the module")?;
-    }
-    let log = dir.join("console.log");
-    let start = Instant::now();
-    let job = Job::Suites {
-        ours,
-        labels: labels.clone(),
-    };
-    let outcome = vm::boot(dirs, machine, &dir, &job, &log)?;
-    let all = start.elapsed();
-    let mut suites = Duration::ZERO;
-    for run in runs {
-        let label = run.label();
-        let judged = judge(dirs, &dir, *run, options.bless);
-        let Outcome { mut tally, took } = judged.unwrap_or_else(Outcome::unjudged);
-        if outcome.hung {
-            tally.fail(format!("the virtual machine hung; see {}", log.display()));
-        }
-        suites += took;
-        report.add(&format!("{GUEST}{label}"), took, tally);
-    }
-    println!(
-        "-- {} s to boot and power off",
-        all.saturating_sub(suites).as_secs()
-    );
-    Ok(())
-}
-
-/// Says of each run that there is no library for it; the other stages still run.
-fn not_run(runs: &[Run], report: &mut Report) {
-    for run in runs {
-        let mut tally = Tally::default();
-        tally.fail("not run: the library does not build");
-        report.add(&format!("{GUEST}{}", run.label()), Duration::ZERO, tally);
-    }
-}
-
-fn judge(dirs: &Dirs, dir: &Path, run: Run, bless: bool) -> Result<Outcome> {
-    let list = List::read(dir, &run.label())?;
-    let refused = if bless && run.suite != C_TESTS {
-        list.bless(dirs, run).err()
-    } else {
-        None
-    };
-    let mut tally = if run.suite == C_TESTS {
-        ctests::judge(dirs, dir, run)?
-    } else {
-        let expected = expect::load(&dirs.expected(), run.suite)?;
-        match run.built_in {
-            true => {
-                let wanted: Vec<_> = expected.into_iter().filter(|r| run.has(&r.name)).collect();
-                expect::compare_at_least(&wanted, &list.records)
-            }
-            false => expect::compare(&expected, &list.records),
-        }
-    };
-    if let Some(refused) = refused {
-        tally.fail(format!("not written as the expected list: {refused:#}"));
-    }
-    if list.took.is_none() {
-        tally.fail("the run ended before the suite did");
-    }
-    let took = list.took.unwrap_or_default();
-    Ok(Outcome { tally, took })
-}
-
-pub struct Outcome {
-    pub tally: Tally,
-    pub took: Duration,
-}
-
-impl Outcome {
-    /// What a run is that cannot be held against anything; the others go on.
-    pub fn unjudged(error: anyhow::Error) -> Self {
-        let mut tally = Tally::default();
-        tally.fail(format!("{error:#}"));
-        Self {
-            tally,
-            took: Duration::ZERO,
-        }
-    }
-}
-
-/// What a suite wrote where it ran.
-pub struct List {
-    pub records: Vec<Record>,
-    /// How long it took, if it came to its end.
-    pub took: Option<Duration>,
-}
-
-impl List {
-    /// Writes the results as the expected list, if they can be one.
-    fn bless(&self, dirs: &Dirs, run: Run) -> Result<()> {
-        let suite = run.suite;
-        if self.took.is_none() {
-            bail!("not complete");
-        }
-        let lists = dirs.expected();
-        if suite == UROCE_RXE {
-            let peer = "and the kernel's soft-RoCE, Linux 6.1";
-            return expect::bless_uroce(&lists, suite, &uroce_rxe(), peer, &self.records);
-        }
-        let device = match run.on() {
-            On::Rxe => "rxe",
-            On::Siw => "siw",
-        };
-        expect::bless(&lists, suite, device, &self.records)
-    }
-
-    pub fn read(dir: &Path, label: &str) -> Result<Self> {
-        let path = dir.join(format!("{label}.tsv"));
-        // A machine that crashed early has written none.
-        let text = fs::read_to_string(&path).unwrap_or_default();
-        let records = parse_list(&text).with_context(|| path.display().to_string())?;
-        let last = text.lines().next_back().unwrap_or_default();
-        let seconds = last
-            .strip_prefix(COMPLETE)
-            .and_then(|rest| rest.trim().parse().ok());
-        Ok(Self {
-            records,
-            took: seconds.map(Duration::from_secs),
-        })
-    }
 }
 
 #[cfg(test)]

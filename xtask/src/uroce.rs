@@ -14,14 +14,16 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    bench, cli,
+    bench,
+    boots::{List, Outcome},
+    cli,
     dirs::Dirs,
     expect,
     guest::suite::{self, HELPERS, Place},
     host,
     record::{Record, Word},
     report::{Report, Tally},
-    stages::{List, Outcome, chosen},
+    stages::chosen,
     suites::uroce::{self as suites, Around, SUITES, Suite},
     vm::{self, Job, Library},
 };

@@ -19,7 +19,7 @@ use anyhow::{Context, Result, bail};
 use crate::{cli, dirs::Dirs, host, needs, needs::Machine};
 
 /// A machine that does nothing for this long is stuck: a boot with all suites takes a third.
-const BOUND: Duration = Duration::from_secs(45 * 60);
+const BOUND: Duration = Duration::from_secs(60 * 60);
 
 /// Which libibverbs.so.1 the programs get.
 #[derive(Clone, Debug, PartialEq)]
@@ -189,15 +189,21 @@ fn quote(path: &Path) -> Result<&str> {
     })
 }
 
-/// Boots, runs the job, and powers off; what was printed is streamed and logged.
+/// Boots, runs the job, and powers off; what was printed is logged, and streamed if it is to be
+/// shown.
 pub fn boot(
     dirs: &Dirs,
     machine: &Machine,
     dir: &Path,
     job: &Job,
     log: &Path,
+    show: bool,
 ) -> Result<host::Outcome> {
-    host::run(&mut command(dirs, machine, dir, job)?, log, Some(BOUND))
+    let mut command = command(dirs, machine, dir, job)?;
+    match show {
+        true => host::run(&mut command, log, Some(BOUND)),
+        false => host::run_silently(&mut command, log, Some(BOUND)),
+    }
 }
 
 /// `cargo xtask vm -- COMMAND`.

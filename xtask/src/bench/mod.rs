@@ -102,7 +102,7 @@ fn in_the_guest(dirs: &Dirs, machine: &Machine, bench: &Bench, job: &Job) -> Res
     println!("-- booting {} for the bench", machine.kernel.display());
     let dir = bench.dir();
     let log = dirs.work.join("bench.log");
-    let outcome = vm::boot(dirs, machine, dir, job, &log)?;
+    let outcome = vm::boot(dirs, machine, dir, job, &log, true)?;
     if !outcome.status.success() {
         bail!("the bench failed; see {}", log.display());
     }

@@ -93,7 +93,7 @@ fn guest(dirs: &Dirs, machine: &needs::Machine, rounds: usize) -> Result<Vec<Fig
     let dir = prepare(dirs, "bench-uroce-guest", rounds)?;
     let job = Job::load(&dir)?;
     let log = dirs.work.join("bench-uroce-guest.log");
-    let outcome = vm::boot(dirs, machine, &dir, &job, &log)?;
+    let outcome = vm::boot(dirs, machine, &dir, &job, &log, true)?;
     if !outcome.status.success() {
         bail!("the bench failed in the guest; see {}", log.display());
     }

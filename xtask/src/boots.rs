@@ -1,0 +1,276 @@
+//! The suites in the virtual machine, a boot after the other.
+//!
+//! The machine reads the file system of this one, where cargo goes on building meanwhile: so it gets
+//! copies of all that it runs, in a target directory of its own ([`Dirs::aside`]).
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    cli, ctests,
+    dirs::Dirs,
+    expect,
+    guest::COMPLETE,
+    needs::{self, Machine},
+    record::{Record, parse_list},
+    report::{Report, Tally},
+    siw,
+    stages::{C_TESTS, GUEST, uroce_rxe},
+    suites::{On, Run, UROCE_RXE, programs},
+    vm::{self, Job},
+};
+
+/// What is to be run in the virtual machine, ready to be run.
+pub struct Boots {
+    /// Here.
+    dirs: Dirs,
+    /// The copies.
+    aside: Dirs,
+    machine: Machine,
+    /// Of soft-iWARP, if a run needs it.
+    module: Option<PathBuf>,
+    /// Runs, with the boot that each belongs to.
+    runs: Vec<(u8, Run)>,
+    stock: bool,
+    bless: bool,
+}
+
+/// What a boot came to.
+pub struct Booted {
+    /// What the machine printed, if it was not shown meanwhile.
+    said: String,
+    rows: Vec<(String, Duration, Tally)>,
+    /// To boot and to power off.
+    around: Duration,
+}
+
+impl Booted {
+    /// Shows it, and adds it to the report.
+    pub fn tell(self, report: &mut Report) {
+        print!("{}", self.said);
+        for (stage, took, tally) in self.rows {
+            report.add(&stage, took, tally);
+        }
+        println!("-- {} s to boot and power off", self.around.as_secs());
+    }
+}
+
+impl Boots {
+    /// Builds what the runs need, and copies it. Runs that cannot be had here are answered.
+    ///
+    /// # Errors
+    /// Of the machine, of compilations, of the file system.
+    pub fn prepare(
+        dirs: Dirs,
+        options: &cli::Test,
+        runs: Vec<(u8, Run)>,
+        report: &mut Report,
+    ) -> Result<Self> {
+        let machine = needs::machine(&dirs)?;
+        if runs.iter().any(|(_, run)| run.suite == C_TESTS) {
+            ctests::build(&dirs)?;
+        }
+        if runs.iter().any(|(_, run)| run.suite == programs::NAME) {
+            programs::build(&dirs)?;
+        }
+        let (runs, module) = with_module(&dirs, &machine, runs, report);
+        Ok(Self {
+            aside: dirs.aside()?,
+            dirs,
+            machine,
+            module,
+            runs,
+            stock: options.stock,
+            bless: options.bless,
+        })
+    }
+
+    /// Boots for all runs; `show` says whether what the machine prints is shown meanwhile.
+    pub fn run(&self, show: bool) -> Vec<Booted> {
+        self.runs
+            .chunk_by(|(a, _), (b, _)| a == b)
+            .map(|boot| {
+                let runs: Vec<_> = boot.iter().map(|(_, run)| *run).collect();
+                self.boot(&runs, show)
+                    .unwrap_or_else(|error| not_run(&runs, &format!("{error:#}")))
+            })
+            .collect()
+    }
+
+    /// Boots once for these runs, and holds what each gave against its list.
+    fn boot(&self, runs: &[Run], show: bool) -> Result<Booted> {
+        let labels: Vec<_> = runs.iter().map(|run| run.label()).collect();
+        println!(
+            "-- booting {} for {}",
+            self.machine.kernel.display(),
+            labels.join(" ")
+        );
+        let first = labels.first().map_or("none", String::as_str);
+        let dir = self.dirs.fresh(&format!("guest-{first}"))?;
+        let ours = match self.stock {
+            true => None,
+            false => Some(self.aside.snapshot(&dir)?),
+        };
+        if let Some(module) = &self.module {
+            fs::copy(module, dir.join(siw::MODULE)).context("the module")?;
+        }
+        let log = dir.join("console.log");
+        let start = Instant::now();
+        let job = Job::Suites { ours, labels };
+        let outcome = vm::boot(&self.aside, &self.machine, &dir, &job, &log, show)?;
+        let all = start.elapsed();
+        let mut suites = Duration::ZERO;
+        let mut rows = Vec::new();
+        for run in runs {
+            let judged = judge(&self.dirs, &dir, *run, self.bless);
+            let Outcome { mut tally, took } = judged.unwrap_or_else(Outcome::unjudged);
+            if outcome.hung {
+                tally.fail(format!("the virtual machine hung; see {}", log.display()));
+            }
+            suites += took;
+            rows.push((stage(*run), took, tally));
+        }
+        Ok(Booted {
+            said: if show { String::new() } else { outcome.text },
+            rows,
+            around: all.saturating_sub(suites),
+        })
+    }
+}
+
+/// The module that runs on soft-iWARP need. Where it cannot be had they are skipped, and the rest is
+/// answered.
+fn with_module(
+    dirs: &Dirs,
+    machine: &Machine,
+    runs: Vec<(u8, Run)>,
+    report: &mut Report,
+) -> (Vec<(u8, Run)>, Option<PathBuf>) {
+    if runs.iter().all(|(_, run)| run.on() != On::Siw) {
+        return (runs, None);
+    }
+    let reason = match siw::module(dirs, machine) {
+        Ok(module) => return (runs, Some(module)),
+        Err(error) => format!("no module for soft-iWARP: {error:#}"),
+    };
+    let (without, others) = runs.into_iter().partition(|(_, run)| run.on() == On::Siw);
+    let without: Vec<(u8, Run)> = without;
+    for (_, run) in without {
+        let mut tally = Tally::default();
+        tally.skip(&reason);
+        report.add(&stage(run), Duration::ZERO, tally);
+    }
+    (others, None)
+}
+
+fn stage(run: Run) -> String {
+    format!("{GUEST}{}", run.label())
+}
+
+/// What runs come to that could not be run; the other stages still are.
+pub fn not_run(runs: &[Run], reason: &str) -> Booted {
+    let row = |run: &Run| {
+        let mut tally = Tally::default();
+        tally.fail(format!("not run: {reason}"));
+        (stage(*run), Duration::ZERO, tally)
+    };
+    Booted {
+        said: String::new(),
+        rows: runs.iter().map(row).collect(),
+        around: Duration::ZERO,
+    }
+}
+
+fn judge(dirs: &Dirs, dir: &Path, run: Run, bless: bool) -> Result<Outcome> {
+    let list = List::read(dir, &run.label())?;
+    let refused = if bless && run.suite != C_TESTS {
+        list.bless(dirs, run).err()
+    } else {
+        None
+    };
+    let mut tally = if run.suite == C_TESTS {
+        ctests::judge(dirs, dir, run)?
+    } else {
+        let expected = expect::load(&dirs.expected(), run.suite)?;
+        match run.built_in {
+            true => {
+                let wanted: Vec<_> = expected.into_iter().filter(|r| run.has(&r.name)).collect();
+                expect::compare_at_least(&wanted, &list.records)
+            }
+            false => expect::compare(&expected, &list.records),
+        }
+    };
+    if let Some(refused) = refused {
+        tally.fail(format!("not written as the expected list: {refused:#}"));
+    }
+    if list.took.is_none() {
+        tally.fail("the run ended before the suite did");
+    }
+    let took = list.took.unwrap_or_default();
+    Ok(Outcome { tally, took })
+}
+
+pub struct Outcome {
+    pub tally: Tally,
+    pub took: Duration,
+}
+
+impl Outcome {
+    /// What a run is that cannot be held against anything; the others go on.
+    pub fn unjudged(error: anyhow::Error) -> Self {
+        let mut tally = Tally::default();
+        tally.fail(format!("{error:#}"));
+        Self {
+            tally,
+            took: Duration::ZERO,
+        }
+    }
+}
+
+/// What a suite wrote where it ran.
+pub struct List {
+    pub records: Vec<Record>,
+    /// How long it took, if it came to its end.
+    pub took: Option<Duration>,
+}
+
+impl List {
+    /// Writes the results as the expected list, if they can be one.
+    fn bless(&self, dirs: &Dirs, run: Run) -> Result<()> {
+        let suite = run.suite;
+        if self.took.is_none() {
+            bail!("not complete");
+        }
+        let lists = dirs.expected();
+        if suite == UROCE_RXE {
+            let peer = "and the kernel's soft-RoCE, Linux 6.1";
+            return expect::bless_uroce(&lists, suite, &uroce_rxe(), peer, &self.records);
+        }
+        let device = match run.on() {
+            On::Rxe => "rxe",
+            On::Siw => "siw",
+        };
+        expect::bless(&lists, suite, device, &self.records)
+    }
+
+    pub fn read(dir: &Path, label: &str) -> Result<Self> {
+        let path = dir.join(format!("{label}.tsv"));
+        // A machine that crashed early has written none.
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let records = parse_list(&text).with_context(|| path.display().to_string())?;
+        let last = text.lines().next_back().unwrap_or_default();
+        let seconds = last
+            .strip_prefix(COMPLETE)
+            .and_then(|rest| rest.trim().parse().ok());
+        Ok(Self {
+            records,
+            took: seconds.map(Duration::from_secs),
+        })
+    }
+}
