@@ -4,7 +4,7 @@ use super::{Finding, usable};
 use crate::facts::{Access, Device, Facts, PluginState, VerbsDevice};
 
 /// Providers that ferroverbs has of its own. rdma-core's library loads them as any other.
-const BUILT_IN: &[&str] = &["rxe"];
+const BUILT_IN: &[&str] = &["rxe", "siw"];
 
 /// Registrations of programs that are worth their card.
 const USUAL_MEMLOCK: u64 = 64 << 20;
