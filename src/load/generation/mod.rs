@@ -2,7 +2,7 @@
 //! Which release of rdma-core a provider was made for.
 //!
 //! Its private node tells, but for two nodes whose releases differ in layout. There it is found
-//! out from what lies around the provider; [`decide`] weighs that.
+//! out from what lies around the provider; [`decide()`] weighs that.
 
 mod decide;
 mod evidence;
