@@ -134,13 +134,22 @@ fn owner(file: &Path, lists: &Path) -> Option<String> {
         })
     };
     let is_list = |path: &PathBuf| path.extension() == Some(OsStr::new("list"));
-    let found = fs::read_dir(lists)
+    let mut all: Vec<_> = fs::read_dir(lists)
         .ok()?
         .map_while(Result::ok)
         .map(|entry| entry.path())
         .filter(is_list)
-        .find(has)?;
+        .collect();
+    // There are a thousand on a desktop, and a provider is mostly of the first.
+    all.sort_by_key(|path| !is_likely(path));
+    let found = all.into_iter().find(has)?;
     found.file_stem().map(OsString::from)?.into_string().ok()
+}
+
+/// Whether the package is one of those that providers come in: `ibverbs-providers`, `rdma-core`.
+fn is_likely(list: &Path) -> bool {
+    let name = list.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("ibverbs-") || name.contains("rdma")
 }
 
 #[cfg(test)]
