@@ -3,9 +3,11 @@
 
 use super::{imports, name_in, release_in};
 use kit::generation::LAYOUTS;
-use std::ffi::{OsStr, OsString};
+use parking_lot::Mutex;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// Something that speaks of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +59,7 @@ impl Evidence {
         if !evidence.named.is_empty() {
             return evidence;
         }
-        evidence.packaged = packaged(&real, Path::new(PACKAGES));
+        evidence.packaged = PACKAGES.of(&real);
         evidence.neighbours = NEIGHBOURS
             .into_iter()
             .flat_map(|name| of_name(&near, name))
@@ -99,57 +101,104 @@ fn of_name(files: &[PathBuf], name: &str) -> Vec<Said> {
 }
 
 /// Where dpkg keeps which files are of which package.
-const PACKAGES: &str = "/var/lib/dpkg";
+static PACKAGES: LazyLock<Packages> = LazyLock::new(|| Packages::at("/var/lib/dpkg"));
 
-/// The version of the package that has the file, where dpkg knows it and it is one of
-/// rdma-core's.
-fn packaged(file: &Path, database: &Path) -> Option<Said> {
-    let package = owner(file, &database.join("info"))?;
-    let status = fs::read_to_string(database.join("status")).ok()?;
-    let (name, _) = package.split_once(':').unwrap_or((&package, ""));
-    let begin = format!("Package: {name}");
-    let fields = status
-        .split("\n\n")
-        .find(|fields| fields.lines().next() == Some(&begin))?;
-    let version = fields
-        .lines()
-        .find_map(|line| line.strip_prefix("Version: "))?;
-    let release = version.split(['.', '-']).next()?.parse().ok()?;
-    LAYOUTS
-        .iter()
-        .any(|layout| layout.has(release))
-        .then(|| Said {
-            release,
-            from: format!("package {name} {version}"),
-        })
+/// The package that Debian's providers are of.
+const PROVIDERS: &str = "ibverbs-providers";
+
+/// dpkg's database. It is large, and providers mostly are of one package: so that is looked at
+/// first, and remembered.
+struct Packages {
+    database: PathBuf,
+    last: Mutex<Option<Package>>,
 }
 
-/// The package whose list of files has this one.
-fn owner(file: &Path, lists: &Path) -> Option<String> {
-    let line = [b"\n", file.as_os_str().as_encoded_bytes(), b"\n"].concat();
-    let has = |list: &PathBuf| {
-        fs::read(list).is_ok_and(|text| {
-            text.windows(line.len())
-                .any(|window| window == line.as_slice())
-        })
-    };
-    let is_list = |path: &PathBuf| path.extension() == Some(OsStr::new("list"));
-    let mut all: Vec<_> = fs::read_dir(lists)
-        .ok()?
-        .map_while(Result::ok)
-        .map(|entry| entry.path())
-        .filter(is_list)
-        .collect();
-    // There are a thousand on a desktop, and a provider is mostly of the first.
-    all.sort_by_key(|path| !is_likely(path));
-    let found = all.into_iter().find(has)?;
-    found.file_stem().map(OsString::from)?.into_string().ok()
+/// A package with a version of rdma-core's.
+#[derive(Clone)]
+struct Package {
+    /// Its list of files.
+    files: Vec<u8>,
+    said: Said,
 }
 
-/// Whether the package is one of those that providers come in: `ibverbs-providers`, `rdma-core`.
-fn is_likely(list: &Path) -> bool {
-    let name = list.file_name().unwrap_or_default().to_string_lossy();
-    name.starts_with("ibverbs-") || name.contains("rdma")
+impl Packages {
+    fn at(database: impl Into<PathBuf>) -> Self {
+        Self {
+            database: database.into(),
+            last: Mutex::new(None),
+        }
+    }
+
+    /// The version of the package that has the file, where dpkg knows it and it is one of
+    /// rdma-core's.
+    fn of(&self, file: &Path) -> Option<Said> {
+        // Not waited for: its owner may be a thread that a forked child does not have.
+        let mut last = self.last.try_lock();
+        let known = last.as_deref().and_then(Option::as_ref);
+        if let Some(package) = known.filter(|package| has(&package.files, file)) {
+            return Some(package.said.clone());
+        }
+        let (list, files) = self.list_with(file)?;
+        let said = self.version(&list)?;
+        if let Some(last) = &mut last {
+            **last = Some(Package {
+                files,
+                said: said.clone(),
+            });
+        }
+        Some(said)
+    }
+
+    /// The list that has the file, and what is in it.
+    fn list_with(&self, file: &Path) -> Option<(PathBuf, Vec<u8>)> {
+        let info = self.database.join("info");
+        let arch = match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            other => other,
+        };
+        let likely = [
+            info.join(format!("{PROVIDERS}:{arch}.list")),
+            info.join(format!("{PROVIDERS}.list")),
+        ];
+        // There are a thousand on a desktop.
+        let all = std::iter::once_with(|| fs::read_dir(&info).into_iter().flatten())
+            .flatten()
+            .map_while(Result::ok)
+            .map(|entry| entry.path())
+            .filter(|path| path.extension() == Some(OsStr::new("list")));
+        likely.into_iter().chain(all).find_map(|list| {
+            let files = fs::read(&list).ok()?;
+            has(&files, file).then_some((list, files))
+        })
+    }
+
+    fn version(&self, list: &Path) -> Option<Said> {
+        let package = list.file_stem()?.to_str()?;
+        let status = fs::read_to_string(self.database.join("status")).ok()?;
+        let (name, _) = package.split_once(':').unwrap_or((package, ""));
+        let begin = format!("Package: {name}");
+        let fields = status
+            .split("\n\n")
+            .find(|fields| fields.lines().next() == Some(&begin))?;
+        let version = fields
+            .lines()
+            .find_map(|line| line.strip_prefix("Version: "))?;
+        let release = version.split(['.', '-']).next()?.parse().ok()?;
+        LAYOUTS
+            .iter()
+            .any(|layout| layout.has(release))
+            .then(|| Said {
+                release,
+                from: format!("package {name} {version}"),
+            })
+    }
+}
+
+/// Whether a list of files, a line each, has this one.
+fn has(files: &[u8], file: &Path) -> bool {
+    let file = file.as_os_str().as_encoded_bytes();
+    files.split(|byte| *byte == b'\n').any(|line| line == file)
 }
 
 #[cfg(test)]
@@ -204,7 +253,8 @@ mod tests {
         fs::write(info.join("b:amd64.list"), "/.\n/usr/lib/libx-rdmav34.so\n").unwrap();
         let status = "Package: a\nVersion: 1\n\nPackage: b\nStatus: ok\nVersion: 50.0-2\n";
         fs::write(folder.path().join("status"), status).unwrap();
-        let said = |file: &str| packaged(Path::new(file), folder.path());
+        let packages = Packages::at(folder.path());
+        let said = |file: &str| packages.of(Path::new(file));
         let of_b = said("/usr/lib/libx-rdmav34.so").unwrap();
         assert_eq!((of_b.release, of_b.from.as_str()), (50, "package b 50.0-2"));
         assert_eq!(said("/usr/lib/libx.so"), None);
