@@ -40,6 +40,10 @@ const NEIGHBOURS: [&str; 8] = [
 impl Evidence {
     /// Looks around a provider of that node. What cannot be read says nothing.
     pub fn gather(node: u16, file: &Path) -> Self {
+        Self::look(node, file, near_last)
+    }
+
+    fn look(node: u16, file: &Path, near: fn(&Path) -> Vec<PathBuf>) -> Self {
         let real = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
         let mut evidence = Self {
             at_least: imports::least(node, &real),
@@ -66,6 +70,24 @@ impl Evidence {
             .collect();
         evidence
     }
+}
+
+/// As [`near`], remembered for the folder looked at last: most providers lie in one, beside
+/// thousands of other files.
+fn near_last(file: &Path) -> Vec<PathBuf> {
+    static LAST: Mutex<Option<(PathBuf, Vec<PathBuf>)>> = Mutex::new(None);
+
+    // Not waited for: its owner may be a thread that a forked child does not have.
+    let mut last = LAST.try_lock();
+    let known = last.as_deref().and_then(Option::as_ref);
+    if let Some((_, files)) = known.filter(|(folder, _)| file.parent() == Some(folder)) {
+        return files.clone();
+    }
+    let found = near(file);
+    if let (Some(last), Some(folder)) = (&mut last, file.parent()) {
+        **last = Some((folder.to_owned(), found.clone()));
+    }
+    found
 }
 
 /// Libraries in the provider's folder and in the one above, where `libibverbs` lies in it.
@@ -221,13 +243,13 @@ mod tests {
         touch(&folder.path().join("libother.so.1.2.50.0"));
         touch(&folder.path().join("libc.so.6"));
         let releases = |all: &[Said]| all.iter().map(|said| said.release).collect::<Vec<_>>();
-        let evidence = Evidence::gather(34, &plugin);
+        let evidence = Evidence::look(34, &plugin, near);
         assert_eq!(releases(&evidence.neighbours), [44]);
         assert!(evidence.named.is_empty());
         assert_eq!((evidence.packaged, evidence.at_least), (None, None));
 
         touch(&folder.path().join("libx.so.1.0.50.0"));
-        let evidence = Evidence::gather(34, &plugin);
+        let evidence = Evidence::look(34, &plugin, near);
         assert_eq!(releases(&evidence.named), [50]);
         assert!(evidence.neighbours.is_empty());
     }
@@ -239,7 +261,7 @@ mod tests {
         touch(&real);
         let plugin = folder.path().join("libx-rdmav34.so");
         std::os::unix::fs::symlink(&real, &plugin).unwrap();
-        let evidence = Evidence::gather(34, &plugin);
+        let evidence = Evidence::look(34, &plugin, near);
         assert_eq!(evidence.named.len(), 1);
         assert_eq!(evidence.named[0].release, 45);
     }
