@@ -377,10 +377,10 @@ int main(int argc, char **argv)
 	}
 	report_to_file("IBVERBS_VALIDATE", "");
 	context = open_device_named("rxe0");
-	if (context) {
+	if (context)
 		all(context, 1, false);
-		unacknowledged("rxe0", 1);
-	}
+	/* What is checked is the books, not the carrier. */
+	setenv("UROCE_CARRIER", "udp", 1);
 	if (!own_uroce()) {
 		out("no network namespace may be made: uroce is left out");
 		return done();
