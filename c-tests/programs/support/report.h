@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/stat.h>
 
 static char report_path[] = "/tmp/ibverbs-report-XXXXXX";
 
@@ -37,6 +38,15 @@ static inline const char *report_take(void)
 	expect(ftruncate(fd, 0) == 0);
 	close(fd);
 	return text;
+}
+
+/* How much was reported since report_take(); another process may be the one that reports. */
+static inline off_t report_size(void)
+{
+	struct stat about;
+
+	expect(stat(report_path, &about) == 0);
+	return about.st_size;
 }
 
 /* The reports since the last call must have each of these words, the last being NULL. */
