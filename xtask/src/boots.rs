@@ -67,22 +67,22 @@ impl Boots {
     /// # Errors
     /// Of the machine, of compilations, of the file system.
     pub fn prepare(
-        dirs: Dirs,
+        dirs: &Dirs,
         options: &cli::Test,
         runs: Vec<(u8, Run)>,
         report: &mut Report,
     ) -> Result<Self> {
-        let machine = needs::machine(&dirs)?;
+        let machine = needs::machine(dirs)?;
         if runs.iter().any(|(_, run)| run.suite == C_TESTS) {
-            ctests::build(&dirs)?;
+            ctests::build(dirs)?;
         }
         if runs.iter().any(|(_, run)| run.suite == programs::NAME) {
-            programs::build(&dirs)?;
+            programs::build(dirs)?;
         }
-        let (runs, module) = with_module(&dirs, &machine, runs, report);
+        let (runs, module) = with_module(dirs, &machine, runs, report);
         Ok(Self {
             aside: dirs.aside()?,
-            dirs,
+            dirs: dirs.clone(),
             machine,
             module,
             runs,
@@ -91,16 +91,14 @@ impl Boots {
         })
     }
 
-    /// Boots for all runs; `show` says whether what the machine prints is shown meanwhile.
-    pub fn run(&self, show: bool) -> Vec<Booted> {
-        self.runs
-            .chunk_by(|(a, _), (b, _)| a == b)
-            .map(|boot| {
-                let runs: Vec<_> = boot.iter().map(|(_, run)| *run).collect();
-                self.boot(&runs, show)
-                    .unwrap_or_else(|error| not_run(&runs, &format!("{error:#}")))
-            })
-            .collect()
+    /// Boots for all runs, and says of each boot what it came to; `show` says whether what the machine
+    /// prints is shown meanwhile.
+    pub fn run(&self, show: bool, mut ended: impl FnMut(Booted)) {
+        for boot in self.runs.chunk_by(|(a, _), (b, _)| a == b) {
+            let runs: Vec<_> = boot.iter().map(|(_, run)| *run).collect();
+            let booted = self.boot(&runs, show);
+            ended(booted.unwrap_or_else(|error| not_run(&runs, &format!("{error:#}"))));
+        }
     }
 
     /// Boots once for these runs, and holds what each gave against its list.

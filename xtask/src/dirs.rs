@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 /// that they are compiled once.
 pub const C_PROGRAMS: &str = "c-tests/programs";
 
+#[derive(Clone)]
 pub struct Dirs {
     /// The checkout.
     pub root: PathBuf,

@@ -171,23 +171,28 @@ pub fn run(options: &cli::Test) -> Result<ExitCode> {
             cargo(&dirs, stage, &mut report)?;
         }
     }
-    let boots = ready(options, &mut report)?;
+    let boots = ready(&dirs, options, &mut report)?;
     let others = [UNIT, links::STAGE, VALGRIND, package::STAGE];
-    let booted = if options.stock || !others.iter().any(|stage| chosen(&options.only, stage)) {
-        boots.map(|boots| boots.run(true)).unwrap_or_default()
+    if options.stock || !others.iter().any(|stage| chosen(&options.only, stage)) {
+        if let Some(boots) = boots {
+            boots.run(true, |boot| boot.tell(&mut report));
+        }
     } else {
         // Emulation wants one processor more than any other, and these leave it one most of the time.
+        let mut booted = Vec::new();
         thread::scope(|scope| {
-            let guest = scope.spawn(|| boots.map(|boots| boots.run(false)).unwrap_or_default());
+            let guest = scope.spawn(|| {
+                if let Some(boots) = boots {
+                    boots.run(false, |boot| booted.push(boot));
+                }
+            });
             let here = meanwhile(&dirs, options, &mut report);
-            let booted = guest
-                .join()
-                .map_err(|_| anyhow!("a panic beside the virtual machine"));
-            here.and(booted)
-        })?
-    };
-    for boot in booted {
-        boot.tell(&mut report);
+            let guest = guest.join();
+            here.and(guest.map_err(|_| anyhow!("a panic beside the virtual machine")))
+        })?;
+        for boot in booted {
+            boot.tell(&mut report);
+        }
     }
     if !options.stock {
         uroce::stages(&dirs, options, &mut report)?;
@@ -228,7 +233,7 @@ fn cargo(dirs: &Dirs, stage: &Cargo, report: &mut Report) -> Result<()> {
 }
 
 /// Makes the runs in the virtual machine ready that were asked for.
-fn ready(options: &cli::Test, report: &mut Report) -> Result<Option<Boots>> {
+fn ready(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<Option<Boots>> {
     let runs = chosen_runs(options);
     if runs.is_empty() {
         return Ok(None);
@@ -238,9 +243,8 @@ fn ready(options: &cli::Test, report: &mut Report) -> Result<Option<Boots>> {
         boots::not_run(&runs, "the library does not build").tell(report);
         return Ok(None);
     }
-    let dirs = Dirs::find()?;
     if !options.stock && !chosen(&options.only, "build") {
-        vm::build_library(&dirs)?;
+        vm::build_library(dirs)?;
     }
     Boots::prepare(dirs, options, runs, report).map(Some)
 }

@@ -106,7 +106,14 @@ fn must(dirs: &Dirs, name: &str, command: &mut Command) -> Result<()> {
     let log = dirs.work.join(format!("{STAGE}-{name}.log"));
     let outcome = host::run(command, &log, None)?;
     if !outcome.status.success() {
-        bail!("{name} failed ({}); see {}", outcome.status, log.display());
+        let mut last: Vec<_> = outcome.text.lines().rev().take(5).collect();
+        last.reverse();
+        bail!(
+            "{name} failed ({}), see {}: {}",
+            outcome.status,
+            log.display(),
+            last.join(" / ")
+        );
     }
     Ok(())
 }
