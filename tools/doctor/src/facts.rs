@@ -137,8 +137,9 @@ pub enum PluginState {
     Missing,
     /// For processors of another kind: the number in its header, and this program's.
     Foreign(u16, u16),
-    /// Of another generation of the private interface than the library's.
-    Generation(String),
+    /// Of a generation of the private interface that the library does not have: its own, and
+    /// those of the library.
+    Generation(u16, Vec<u16>),
     /// The file cannot be read, or is no shared object.
     Damaged(String),
 }

@@ -8,22 +8,20 @@
     reason = "a test ends where something is not as expected"
 )]
 
+mod common;
+
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::Command,
 };
 
+use common::{DOCTOR, is_root, json, library, no_network, script};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const DOCTOR: &str = env!("CARGO_BIN_EXE_ibv_doctor");
 const RELEASE: &str = "6.1.0-test";
-
-fn is_root() -> bool {
-    Command::new("id").arg("-u").output().unwrap().stdout == b"0\n"
-}
 
 /// A folder that stands for a machine.
 struct Machine {
@@ -194,14 +192,6 @@ impl Machine {
     }
 }
 
-/// The library of this workspace for a command.
-fn library(command: &mut Command) -> &mut Command {
-    command.env(
-        "LD_LIBRARY_PATH",
-        c_tests::library::built_library().unwrap(),
-    )
-}
-
 const MACHINE: u8 = if cfg!(target_arch = "aarch64") {
     183
 } else {
@@ -310,8 +300,15 @@ fn providers_that_cannot_be_loaded() {
     let with = |name: &str, bytes: &[u8]| named().library(name, bytes);
     with("libmlx5-rdmav34.so", &elf(MACHINE, "34")).finds(&[]);
     with("libmlx5-rdmav34.so", &elf(40, "34")).finds(&["provider-foreign"]);
-    with("libmlx5-rdmav34.so", &elf(MACHINE, "59")).finds(&["provider-generation"]);
-    with("libmlx5-rdmav59.so", &elf(MACHINE, "59")).finds(&["provider-generation"]);
+    with("libmlx5-rdmav34.so", &elf(MACHINE, "33")).finds(&["provider-generation"]);
+    with("libmlx5-rdmav33.so", &elf(MACHINE, "33")).finds(&["provider-generation"]);
+    // Later ones that the library has, alone and beside an older one.
+    for generation in ["57", "59", "64", "65"] {
+        let name = format!("libmlx5-rdmav{generation}.so");
+        with(&name, &elf(MACHINE, generation)).finds(&[]);
+        let both = with("libmlx5-rdmav34.so", b"INPUT(x)");
+        both.library(&name, &elf(MACHINE, generation)).finds(&[]);
+    }
     with("libmlx5-rdmav34.so", b"INPUT(x)").finds(&["provider-damaged"]);
     with("libmlx5-rdmav34.so", b"\x7fELF").finds(&["provider-damaged"]);
 }
@@ -347,38 +344,6 @@ fn memory_that_may_be_pinned() {
     } else {
         println!("not tried without a limit: it may not be raised here");
     }
-}
-
-/// Runs a script in a new network, where `lo` is up, and with its sysfs: a mounted one goes on
-/// showing the interfaces of the network that it was mounted in.
-fn script(text: &str, env: &[(&str, &str)]) -> Output {
-    let mut command = Command::new("unshare");
-    command.args(["--net", "--mount"]);
-    if !is_root() {
-        command.arg("--map-root-user");
-    }
-    library(&mut command)
-        .args(["bash", "-c"])
-        .arg(format!(
-            "mount -t sysfs sysfs /sys && ip link set lo up || exit\ndoctor={DOCTOR}\n{text}"
-        ))
-        .env("UROCE_DEVICES", "lo")
-        .env_remove("UROCE_FAULTS")
-        .envs(env.iter().copied())
-        .output()
-        .unwrap()
-}
-
-fn no_network() -> bool {
-    let none = !script("true", &[]).status.success();
-    if none {
-        println!("skipped: no network namespace can be made here");
-    }
-    none
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
 /// The findings about a device or its ports.

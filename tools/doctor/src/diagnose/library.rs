@@ -56,10 +56,13 @@ fn plugin_finding(name: &str, state: Option<&PluginState>) -> Option<Finding> {
     let install = "apt-get install --reinstall ibverbs-providers";
     let finding = match state {
         Some(PluginState::Fine) => return None,
-        None => Finding::problem("provider-missing", format!("The provider {name} is not installed"))
-            .why("Each kind of device needs its own; no file in /etc/libibverbs.d names this one.")
-            .type_("apt-get install ibverbs-providers")
-            .type_("dnf install libibverbs"),
+        None => Finding::problem(
+            "provider-missing",
+            format!("The provider {name} is not installed"),
+        )
+        .why("Each kind of device needs its own; no file in /etc/libibverbs.d names this one.")
+        .type_("apt-get install ibverbs-providers")
+        .type_("dnf install libibverbs"),
         Some(PluginState::Missing) => Finding::problem(
             "provider-missing",
             format!("The provider {name} is named in /etc/libibverbs.d, but its file is missing"),
@@ -75,18 +78,25 @@ fn plugin_finding(name: &str, state: Option<&PluginState>) -> Option<Finding> {
         ))
         .type_("dpkg --print-architecture; dpkg -l ibverbs-providers")
         .type_(install),
-        Some(PluginState::Generation(generation)) => Finding::problem(
+        Some(PluginState::Generation(theirs, ours)) => Finding::problem(
             "provider-generation",
-            format!("The provider {name} is of the generation {generation} and cannot be loaded"),
+            format!("The provider {name} is of the generation {theirs} and cannot be loaded"),
         )
-        .why("Providers and library share private structures; this library has those of 34 (rdma-core 44).")
+        .why(format!(
+            "Providers and library share private structures; this library has those of {}.",
+            ours.iter()
+                .map(u16::to_string)
+                .collect::<Vec<_>>()
+                .join(", ")
+        ))
         .type_("dpkg -l ibverbs-providers libibverbs1 libferroverbs1")
         .type_(install),
-        Some(PluginState::Damaged(why)) => {
-            Finding::problem("provider-damaged", format!("The provider {name} cannot be read"))
-                .why(why.clone())
-                .type_(install)
-        }
+        Some(PluginState::Damaged(why)) => Finding::problem(
+            "provider-damaged",
+            format!("The provider {name} cannot be read"),
+        )
+        .why(why.clone())
+        .type_(install),
     };
     Some(finding)
 }

@@ -219,7 +219,7 @@ fn providers() {
         ["provider-foreign", "uroce"]
     );
     assert_eq!(
-        unlisted(Some(PluginState::Generation("59".into()))),
+        unlisted(Some(PluginState::Generation(66, vec![34, 59]))),
         ["provider-generation", "uroce"]
     );
     assert_eq!(
@@ -237,7 +237,7 @@ fn providers() {
         })
     };
     assert_eq!(
-        other(PluginState::Generation("59".into())),
+        other(PluginState::Generation(66, vec![34, 59])),
         ["provider-generation"]
     );
     assert!(other(PluginState::Missing).is_empty());

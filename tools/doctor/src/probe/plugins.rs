@@ -5,9 +5,10 @@ use std::{fs, io::Read, path::Path};
 use super::{Probe, names, read};
 use crate::facts::{Plugin, PluginState};
 
-/// The generation of the private interface that the library has, in the names of files and in the
-/// symbols that they ask for.
-const GENERATION: &str = "34";
+/// The generation of the private interface that every library since rdma-core 34 has.
+const USUAL: u16 = 34;
+/// How a private node is called, in the library and in what providers ask for.
+const NODE: &[u8] = b"IBVERBS_PRIVATE_";
 
 /// Where distributions keep providers.
 const FOLDERS: &[&str] = &[
@@ -27,6 +28,7 @@ const MACHINE: u16 = if cfg!(target_arch = "aarch64") {
 
 pub(super) fn all(probe: &Probe) -> Vec<Plugin> {
     let config = probe.file("etc/libibverbs.d");
+    let ours = of_library();
     let mut plugins: Vec<Plugin> = Vec::new();
     for file in names(&config) {
         for line in read(&config.join(file)).lines() {
@@ -40,7 +42,7 @@ pub(super) fn all(probe: &Probe) -> Vec<Plugin> {
             let new = !plugins.iter().any(|plugin| plugin.name == name);
             if new {
                 plugins.push(Plugin {
-                    state: state(probe, name),
+                    state: state(probe, name, &ours),
                     name: name.to_owned(),
                 });
             }
@@ -49,27 +51,49 @@ pub(super) fn all(probe: &Probe) -> Vec<Plugin> {
     plugins
 }
 
-fn state(probe: &Probe, name: &str) -> PluginState {
-    let file = format!("lib{name}-rdmav{GENERATION}.so");
+/// The generations that the library has which this program runs on: its file names them.
+fn of_library() -> Vec<u16> {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let file = maps.lines().find_map(|line| {
+        let (_, path) = line.split_once('/')?;
+        let name = path.rsplit('/').next()?;
+        name.starts_with("libibverbs.so")
+            .then(|| format!("/{path}"))
+    });
+    let bytes = file.and_then(|file| fs::read(file).ok());
+    let mut found = generations(&bytes.unwrap_or_default());
+    if found.is_empty() {
+        found.push(USUAL);
+    }
+    found
+}
+
+/// The latest file that the library can load decides, as it does when providers are loaded.
+fn state(probe: &Probe, name: &str, ours: &[u16]) -> PluginState {
+    let start = format!("lib{name}-rdmav");
+    let number = |file: &str| {
+        let digits = file.strip_prefix(&start)?.strip_suffix(".so")?;
+        digits.parse::<u16>().ok()
+    };
     let mut other = None;
     for folder in FOLDERS {
         let folder = probe.file(folder);
-        let path = folder.join(&file);
-        if path.exists() {
-            return look(&path);
+        let files = names(&folder);
+        let there = files.iter().filter_map(|file| Some((number(file)?, file)));
+        let (known, unknown): (Vec<_>, Vec<_>) = there.partition(|(of, _)| ours.contains(of));
+        if let Some((_, file)) = known.iter().max() {
+            return look(&folder.join(file), ours);
         }
-        let start = format!("lib{name}-rdmav");
-        let found = names(&folder).into_iter().find_map(|file| {
-            let generation = file.strip_prefix(&start)?.strip_suffix(".so")?;
-            Some(generation.to_owned())
-        });
-        other = other.or(found);
+        other = other.or(unknown.iter().map(|(of, _)| *of).max());
     }
-    other.map_or(PluginState::Missing, PluginState::Generation)
+    match other {
+        Some(theirs) => PluginState::Generation(theirs, ours.to_vec()),
+        None => PluginState::Missing,
+    }
 }
 
 /// Reads the header of a shared object, and which private symbols it asks for.
-fn look(path: &Path) -> PluginState {
+fn look(path: &Path, ours: &[u16]) -> PluginState {
     let mut bytes = Vec::new();
     let read = fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
     if let Err(error) = read {
@@ -85,20 +109,34 @@ fn look(path: &Path) -> PluginState {
     if machine != MACHINE {
         return PluginState::Foreign(machine, MACHINE);
     }
-    match generation(&bytes) {
-        Some(other) if other != GENERATION => PluginState::Generation(other),
+    match generations(&bytes).first() {
+        Some(theirs) if !ours.contains(theirs) => PluginState::Generation(*theirs, ours.to_vec()),
         _ => PluginState::Fine,
     }
 }
 
-/// The number in the first `IBVERBS_PRIVATE_…` of a file.
-fn generation(bytes: &[u8]) -> Option<String> {
-    const NODE: &[u8] = b"IBVERBS_PRIVATE_";
-    let at = bytes.windows(NODE.len()).position(|part| part == NODE)?;
-    let digits = bytes.get(at + NODE.len()..)?;
-    let digits: String = digits
-        .iter()
-        .map_while(|byte| byte.is_ascii_digit().then_some(char::from(*byte)))
-        .collect();
-    Some(digits)
+/// The numbers of the private nodes that a file names.
+fn generations(bytes: &[u8]) -> Vec<u16> {
+    let mut found = Vec::new();
+    for (at, _) in bytes
+        .windows(NODE.len())
+        .enumerate()
+        .filter(|(_, part)| *part == NODE)
+    {
+        let behind = bytes.get(at + NODE.len()..).unwrap_or_default();
+        let digits: String = behind
+            .iter()
+            .map_while(|byte| byte.is_ascii_digit().then_some(char::from(*byte)))
+            .collect();
+        // The name of a node ends with a zero; a sentence about one does not.
+        let ends = behind.get(digits.len()) == Some(&0);
+        if let Ok(number) = digits.parse()
+            && ends
+            && !found.contains(&number)
+        {
+            found.push(number);
+        }
+    }
+    found.sort_unstable();
+    found
 }
