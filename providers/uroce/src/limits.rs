@@ -2,6 +2,7 @@
 //! can be made and filled.
 
 use crate::{cq, memory, raw};
+use kit::abi::kernel;
 use kit::abi::*;
 use uroce_engine::work::MAX_MESSAGE;
 
@@ -25,6 +26,9 @@ pub const MAX_IN_FLIGHT: u32 = 64;
 
 /// `vendor_id` of devices without one (24 bits, as an OUI), which soft-RoCE in the kernel has too.
 const NO_VENDOR: u32 = 0x00ff_ffff;
+
+/// `IB_UVERBS_DEVICE_FLUSH_GLOBAL`, of Linux 6.2 and later.
+const FLUSH_GLOBAL: u64 = 1 << 38;
 
 /// `struct ibv_device_attr_ex`, but for what is the device's own (GUIDs).
 pub fn tell(attr: &mut ibv_device_attr_ex) {
@@ -68,7 +72,8 @@ pub fn tell(attr: &mut ibv_device_attr_ex) {
     orig.local_ca_ack_delay = 15;
     orig.phys_port_cnt = 1;
     attr.phys_port_cnt_ex = 1;
-    attr.device_cap_flags_ex = u64::from(orig.device_cap_flags);
+    attr.device_cap_flags_ex =
+        u64::from(orig.device_cap_flags) | kernel::IB_UVERBS_DEVICE_ATOMIC_WRITE | FLUSH_GLOBAL;
     attr.completion_timestamp_mask = u64::MAX;
     // In kHz: the clock counts nanoseconds.
     attr.hca_core_clock = 1_000_000;

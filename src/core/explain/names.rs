@@ -120,6 +120,7 @@ pub fn opcode(opcode: ibv_wr_opcode) -> String {
         IBV_WR_SEND_WITH_INV => "IBV_WR_SEND_WITH_INV",
         IBV_WR_TSO => "IBV_WR_TSO",
         IBV_WR_ATOMIC_WRITE => "IBV_WR_ATOMIC_WRITE",
+        IBV_WR_FLUSH => "IBV_WR_FLUSH",
         other => return format!("opcode {other}"),
     }
     .to_owned()

@@ -183,6 +183,7 @@ pub fn carries(kind: ibv_qp_type, opcode: ibv_wr_opcode) -> bool {
                 | IBV_WR_ATOMIC_CMP_AND_SWP
                 | IBV_WR_ATOMIC_FETCH_AND_ADD
                 | IBV_WR_ATOMIC_WRITE
+                | IBV_WR_FLUSH
         ),
         IBV_QPT_XRC_RECV => false,
         _ => true,

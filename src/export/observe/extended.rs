@@ -12,6 +12,7 @@ use kit::abi::{handle::*, *};
 use kit::errno::Errno;
 use kit::sys::errno;
 use std::ffi::{c_int, c_void};
+use std::mem::offset_of;
 
 type StartPoll = unsafe extern "C" fn(*mut ibv_cq_ex, *mut ibv_poll_cq_attr) -> c_int;
 type NextPoll = unsafe extern "C" fn(*mut ibv_cq_ex) -> c_int;
@@ -40,13 +41,15 @@ pub unsafe fn cq(raw: *mut ibv_cq_ex) {
 /// As for [`cq`].
 pub unsafe fn qp(qp: Qp<'_>) {
     let raw = qp.extended();
+    // Providers of older generations have fewer functions, and their own members behind them.
+    let end = qp.ctx().private().layout().qp_mask;
     // SAFETY: vouched for by the caller; the extended half is there.
     unsafe {
         if let Some(qp) = raw.as_mut()
             && qp.wr_complete.is_some()
         {
-            POSTS.put(raw.addr(), Posts::of(qp));
-            Posts::cover(qp, report::validates());
+            POSTS.put(raw.addr(), Posts::of(qp, end));
+            Posts::cover(qp, end, report::validates());
         }
     }
 }
@@ -138,9 +141,10 @@ macro_rules! posts {
         }
 
         impl Posts {
-            fn of(qp: &ibv_qp_ex) -> Self {
+            /// `end` is how far the provider's functions go.
+            fn of(qp: &ibv_qp_ex, end: usize) -> Self {
                 Self {
-                    $( $op: qp.$op, )*
+                    $( $op: qp.$op.filter(|_| offset_of!(ibv_qp_ex, $op) < end), )*
                     $( $other: qp.$other, )*
                     wr_complete: qp.wr_complete,
                 }
@@ -148,12 +152,16 @@ macro_rules! posts {
 
             /// Functions that the provider left out stay out. Without `all`, only how a batch
             /// ends is looked at.
-            fn cover(qp: &mut ibv_qp_ex, all: bool) {
+            fn cover(qp: &mut ibv_qp_ex, end: usize, all: bool) {
                 qp.wr_complete = Some(wr_complete);
                 if !all {
                     return;
                 }
-                $( qp.$op = qp.$op.map(|_| functions::$op as _); )*
+                $(
+                    if offset_of!(ibv_qp_ex, $op) < end {
+                        qp.$op = qp.$op.map(|_| functions::$op as _);
+                    }
+                )*
                 $( qp.$other = qp.$other.map(|_| functions::$other as _); )*
             }
         }
@@ -201,6 +209,7 @@ posts! {
         wr_send_inv(rkey: u32) = IBV_WR_SEND_WITH_INV;
         wr_send_tso(header: *mut c_void, size: u16, mss: u16) = IBV_WR_TSO;
         wr_atomic_write(rkey: u32, addr: u64, value: *const c_void) = IBV_WR_ATOMIC_WRITE;
+        wr_flush(rkey: u32, addr: u64, length: usize, placement: u8, selectivity: u8) = IBV_WR_FLUSH;
     }
     others {
         wr_start() => |world, qp| world.batch_begins(qp);

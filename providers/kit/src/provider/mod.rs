@@ -26,7 +26,7 @@ pub use command::command_device;
 pub use comp_cntr::{CompCntr, Counts, MAX_COMP_CNTRS};
 pub use edges::Edges;
 pub use kernel::{KernelProvider, Numbered};
-pub use request::{Bind, BindInfo, Data, Inline, ReceiveRequest, SendRequest, Tso};
+pub use request::{Bind, BindInfo, Data, Flush, Inline, ReceiveRequest, SendRequest, Tso};
 pub use shim::{Commands, Device, DeviceSpec, Opened, Pieces, driver};
 pub use steering::{FlowInit, FlowPart, Rss, WqChange, WqInit};
 

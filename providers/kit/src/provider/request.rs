@@ -103,6 +103,8 @@ pub struct SendRequest<'a, P: Provider> {
     pub swap: u64,
     /// `IBV_WR_ATOMIC_WRITE`: the 8 bytes, when an ibv_wr_* call gave them.
     pub atomic_write: Option<[u8; 8]>,
+    /// `IBV_WR_FLUSH`; the memory is that of `remote_address` and `rkey`.
+    pub flush: Option<Flush>,
     /// Datagrams: the address handle.
     pub ah: Option<&'a Arc<P::Ah>>,
     /// Datagrams: remote queue pair.
@@ -133,6 +135,7 @@ impl<P: Provider> SendRequest<'_, P> {
             compare_add: 0,
             swap: 0,
             atomic_write: None,
+            flush: None,
             ah: None,
             remote_qpn: 0,
             remote_qkey: 0,
@@ -141,6 +144,18 @@ impl<P: Provider> SendRequest<'_, P> {
             tso: None,
         }
     }
+}
+
+/// How much memory a flush is about, and how far its bytes shall get. Only ibv_wr_flush(3) can say it:
+/// `struct ibv_send_wr` has no room for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flush {
+    /// Bytes.
+    pub length: usize,
+    /// Bits of `enum ibv_placement_type`.
+    pub placement: u8,
+    /// A value of `enum ibv_selectivity_level`.
+    pub selectivity: u8,
 }
 
 /// A receive request (`struct ibv_recv_wr`).

@@ -4,9 +4,6 @@ use kit::abi::*;
 use uroce_engine::timer::Time;
 use uroce_engine::work::{Completion, CompletionOpcode, Network, Status};
 
-/// `IBV_WC_FLUSH`, from rdma-core 50 on.
-const WC_FLUSH: ibv_wc_opcode = 8;
-
 /// A completion on its way into a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
@@ -98,7 +95,7 @@ fn opcode(opcode: CompletionOpcode) -> ibv_wc_opcode {
         CompletionOpcode::Bind => IBV_WC_BIND_MW,
         CompletionOpcode::LocalInvalidate => IBV_WC_LOCAL_INV,
         CompletionOpcode::AtomicWrite => IBV_WC_ATOMIC_WRITE,
-        CompletionOpcode::Flush => WC_FLUSH,
+        CompletionOpcode::Flush => IBV_WC_FLUSH,
         CompletionOpcode::Receive => IBV_WC_RECV,
         CompletionOpcode::ReceiveWithImm => IBV_WC_RECV_RDMA_WITH_IMM,
     }

@@ -4,9 +4,6 @@ use kit::abi::*;
 use kit::errno::{Errno, Result};
 use uroce_engine::wire::feth;
 
-/// `IBV_ACCESS_FLUSH_GLOBAL`: a peer may ask for what was written to be visible. From rdma-core 50 on.
-pub const FLUSH_GLOBAL: u32 = 1 << 8;
-
 const MEANT: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_REMOTE_WRITE
     | IBV_ACCESS_REMOTE_READ
@@ -15,7 +12,7 @@ const MEANT: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_ZERO_BASED
     | IBV_ACCESS_ON_DEMAND
     | IBV_ACCESS_HUGETLB
-    | FLUSH_GLOBAL
+    | IBV_ACCESS_FLUSH_GLOBAL
     | IBV_ACCESS_OPTIONAL_RANGE;
 
 const REMOTE_CHANGES: u32 = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
@@ -38,7 +35,7 @@ pub const WINDOW: u32 = IBV_ACCESS_REMOTE_WRITE
     | IBV_ACCESS_REMOTE_READ
     | IBV_ACCESS_REMOTE_ATOMIC
     | IBV_ACCESS_ZERO_BASED
-    | FLUSH_GLOBAL;
+    | IBV_ACCESS_FLUSH_GLOBAL;
 
 /// Whether a region of these flags can have a window of those. `IBV_ACCESS_LOCAL_WRITE` says nothing
 /// of a window, and programs give it; other providers pass over it too.
@@ -52,5 +49,5 @@ pub fn admits(region: u32, window: u32) -> bool {
 
 /// The flag that a flush of this placement needs; `None` for one that cannot be had.
 pub fn flush(placement: u8) -> Option<u32> {
-    (placement == feth::GLOBAL).then_some(FLUSH_GLOBAL)
+    (placement == feth::GLOBAL).then_some(IBV_ACCESS_FLUSH_GLOBAL)
 }

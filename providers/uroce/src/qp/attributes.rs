@@ -117,7 +117,8 @@ const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_MW_BIND
     | IBV_ACCESS_ZERO_BASED
     | IBV_ACCESS_ON_DEMAND
-    | IBV_ACCESS_HUGETLB;
+    | IBV_ACCESS_HUGETLB
+    | IBV_ACCESS_FLUSH_GLOBAL;
 
 /// The attributes that a service has no use for, and that the kernel takes out of the mask of such
 /// queue pairs: programs give both ends of XRC what RC would be given.
@@ -137,7 +138,7 @@ fn access(flags: u32) -> Result<Access> {
         write: flags & IBV_ACCESS_REMOTE_WRITE != 0,
         read: flags & IBV_ACCESS_REMOTE_READ != 0,
         atomic: flags & IBV_ACCESS_REMOTE_ATOMIC != 0,
-        flush_global: false,
+        flush_global: flags & IBV_ACCESS_FLUSH_GLOBAL != 0,
         flush_persistent: false,
     })
 }
@@ -214,7 +215,8 @@ pub fn tell(values: &Attributes, to: &mut ibv_qp_attr) {
     to.dest_qp_num = values.dest_qp_num;
     to.qp_access_flags = flag(values.access.write, IBV_ACCESS_REMOTE_WRITE)
         | flag(values.access.read, IBV_ACCESS_REMOTE_READ)
-        | flag(values.access.atomic, IBV_ACCESS_REMOTE_ATOMIC);
+        | flag(values.access.atomic, IBV_ACCESS_REMOTE_ATOMIC)
+        | flag(values.access.flush_global, IBV_ACCESS_FLUSH_GLOBAL);
     to.en_sqd_async_notify = u8::from(values.en_sqd_async_notify);
     to.max_rd_atomic = values.max_rd_atomic;
     to.max_dest_rd_atomic = values.max_dest_rd_atomic;
@@ -246,7 +248,8 @@ mod tests {
     fn what_was_modified_is_what_is_told() {
         let mut attr = ibv_qp_attr::zeroed();
         attr.path_mtu = IBV_MTU_2048;
-        attr.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+        attr.qp_access_flags =
+            IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_FLUSH_GLOBAL;
         attr.timeout = 14;
         attr.min_rnr_timer = 12;
         attr.max_rd_atomic = 3;

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::memory::{Binding, Keys, PdId};
 use kit::abi::*;
 use kit::errno::{Errno, Result};
-use kit::provider::{Data as Given, SendRequest};
+use kit::provider::{Data as Given, Flush, SendRequest};
 use std::sync::Arc;
 use uroce_engine::qp::Service;
 use uroce_engine::wire::ImmDt;
@@ -36,6 +36,19 @@ pub fn sge(given: &ibv_sge) -> Sge {
         length: given.length,
         lkey: given.lkey,
     }
+}
+
+/// # Errors
+/// EINVAL for one that ibv_post_send(3) was given, which cannot say what is to be flushed, and for more
+/// bytes than a request has a number for.
+fn flush(remote: Remote, given: Option<Flush>) -> Result<Request> {
+    let given = given.ok_or(Errno::INVAL)?;
+    Ok(Request::Flush {
+        remote,
+        length: u32::try_from(given.length).map_err(|_| Errno::INVAL)?,
+        placement: given.placement,
+        selectivity: given.selectivity,
+    })
 }
 
 impl Posting<'_> {
@@ -85,6 +98,7 @@ impl Posting<'_> {
                 add: given.compare_add,
             },
             IBV_WR_ATOMIC_WRITE => Request::AtomicWrite(remote, self.word(given)?),
+            IBV_WR_FLUSH => flush(remote, given.flush)?,
             IBV_WR_LOCAL_INV => Request::LocalInvalidate(given.invalidate_rkey),
             IBV_WR_BIND_MW => {
                 let bind = given.bind.as_ref().ok_or(Errno::INVAL)?;
@@ -130,7 +144,7 @@ impl Posting<'_> {
     pub fn data(&self, given: &SendRequest<'_, Context>) -> Result<Data> {
         let local = matches!(
             given.opcode,
-            IBV_WR_LOCAL_INV | IBV_WR_BIND_MW | IBV_WR_ATOMIC_WRITE
+            IBV_WR_LOCAL_INV | IBV_WR_BIND_MW | IBV_WR_ATOMIC_WRITE | IBV_WR_FLUSH
         );
         if local {
             return Ok(Data::default());

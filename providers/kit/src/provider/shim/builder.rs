@@ -13,7 +13,7 @@ use super::send::bind_info;
 use super::work::{Binding, Work};
 use crate::abi::*;
 use crate::errno::{Errno, Result};
-use crate::provider::{Provider, SendRequest};
+use crate::provider::{Flush, Provider, SendRequest};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_uint, c_void};
 use parking_lot::RawMutex;
@@ -53,7 +53,8 @@ const RELIABLE: c_uint = UNRELIABLE
     | IBV_QP_EX_WITH_RDMA_READ
     | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
     | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD
-    | IBV_QP_EX_WITH_ATOMIC_WRITE;
+    | IBV_QP_EX_WITH_ATOMIC_WRITE
+    | IBV_QP_EX_WITH_FLUSH;
 
 /// Whether a queue pair of the type can have these operations.
 ///
@@ -118,6 +119,9 @@ pub(super) fn fill<P: Provider>(qp: &mut ibv_qp_ex, qp_type: ibv_qp_type, ops: u
     }
     if wants(IBV_QP_EX_WITH_ATOMIC_WRITE) {
         qp.wr_atomic_write = Some(atomic_write::<P>);
+    }
+    if wants(IBV_QP_EX_WITH_FLUSH) {
+        qp.wr_flush = Some(flush::<P>);
     }
     if wants(IBV_QP_EX_WITH_LOCAL_INV) {
         qp.wr_local_inv = Some(local_inv::<P>);
@@ -274,6 +278,11 @@ requests! {
         request.rkey = rkey;
         request.remote_address = address;
         request.compare_add = add;
+    }
+    flush(rkey: u32, address: u64, length: usize, placement: u8, selectivity: u8) = IBV_WR_FLUSH, request => {
+        request.rkey = rkey;
+        request.remote_address = address;
+        request.flush = Some(Flush { length, placement, selectivity });
     }
 }
 

@@ -43,9 +43,14 @@ pub(super) struct Work<P: Provider> {
     error: Option<Errno>,
 }
 
-/// Whether the opcode is one that moves no data.
+/// Whether the opcode is one that the peer does not learn of.
 fn is_local(opcode: ibv_wr_opcode) -> bool {
     matches!(opcode, IBV_WR_LOCAL_INV | IBV_WR_BIND_MW)
+}
+
+/// Whether a request of the opcode has data of its own.
+fn has_data(opcode: ibv_wr_opcode) -> bool {
+    !is_local(opcode) && opcode != IBV_WR_FLUSH
 }
 
 /// Whether data may be copied for the opcode (ibv_wr_post(3)).
@@ -118,7 +123,7 @@ impl<P: Provider> Work<P> {
     /// The request that was begun last, if it has no data yet and may have some.
     fn without_data(&mut self) -> Result<&mut Prepared<P>> {
         let last = self.last()?;
-        if last.place.is_some() || is_local(last.plain.opcode) {
+        if last.place.is_some() || !has_data(last.plain.opcode) {
             return Err(Errno::INVAL);
         }
         Ok(last)

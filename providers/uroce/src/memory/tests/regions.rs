@@ -30,7 +30,7 @@ fn access_flags_are_checked() {
         IBV_ACCESS_RELAXED_ORDERING,
         IBV_ACCESS_HUGETLB,
         1 << 29,
-        access::FLUSH_GLOBAL,
+        IBV_ACCESS_FLUSH_GLOBAL,
     ] {
         assert_eq!(register(good), None, "{good:#x}");
     }
@@ -172,7 +172,7 @@ fn flushes_need_a_key_that_allows_them_and_a_placement_that_can_be_had() {
     let pd = Pd::new().id();
     let who = Peer { pd, qpn: 7 };
     let plain = register(&keys, pd, scratch, FULL);
-    let mr = register(&keys, pd, scratch, access::FLUSH_GLOBAL);
+    let mr = register(&keys, pd, scratch, IBV_ACCESS_FLUSH_GLOBAL);
     let range = |rkey, length| RemoteRange {
         rkey,
         address: at,

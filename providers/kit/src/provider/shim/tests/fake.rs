@@ -93,6 +93,7 @@ pub struct Sent {
     pub to: (u64, u32),
     pub atomic: (u64, u64),
     pub atomic_write: Option<[u8; 8]>,
+    pub flush: Option<(usize, u8, u8)>,
     /// `dlid` of the address handle, queue pair and Q_Key.
     pub datagram: Option<(u16, u32, u32)>,
     pub srqn: u32,
@@ -122,6 +123,9 @@ impl Sent {
             to: (request.remote_address, request.rkey),
             atomic: (request.compare_add, request.swap),
             atomic_write: request.atomic_write,
+            flush: request
+                .flush
+                .map(|flush| (flush.length, flush.placement, flush.selectivity)),
             datagram: request
                 .ah
                 .map(|ah| (ah.value, request.remote_qpn, request.remote_qkey)),

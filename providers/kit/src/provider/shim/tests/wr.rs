@@ -7,7 +7,7 @@ use crate::abi::handle::Qp;
 use core::ffi::c_void;
 use std::thread;
 
-const RC: u32 = 0x13ff;
+const RC: u32 = 0x1bff;
 
 fn extended(set: &Set) -> *mut ibv_qp_ex {
     // SAFETY: the queue pair is live.
@@ -71,6 +71,7 @@ fn every_operation_is_built() {
             (f.wr_rdma_read.unwrap())(qp, 1, 2);
             (f.wr_set_sge.unwrap())(qp, 3, 4, 5);
         };
+        |qp, f| (f.wr_flush.unwrap())(qp, 23, 24, 25, 1, 0);
     };
     for (at, build) in build.iter().enumerate() {
         let code = post(&set, |qp, f| {
@@ -160,6 +161,14 @@ fn every_operation_is_built() {
                 ..to(2, 1)
             },
         ),
+        of(
+            11,
+            IBV_WR_FLUSH,
+            Sent {
+                flush: Some((25, 1, 0)),
+                ..to(24, 23)
+            },
+        ),
     ];
     assert_eq!(all, expected);
 }
@@ -173,6 +182,7 @@ fn only_what_was_asked_for_is_there() {
     assert!(f.wr_set_sge.is_some() && f.wr_set_sge_list.is_some());
     assert!(f.wr_send_imm.is_none() && f.wr_rdma_read.is_none());
     assert!(f.wr_bind_mw.is_none() && f.wr_atomic_write.is_none());
+    assert!(f.wr_flush.is_none());
     assert!(f.wr_set_ud_addr.is_none() && f.wr_set_xrc_srqn.is_none());
 }
 
@@ -244,6 +254,10 @@ fn mistakes_are_remembered_until_the_end() {
         // Data of what moves none.
         |qp, f| {
             (f.wr_local_inv.unwrap())(qp, 1);
+            (f.wr_set_sge.unwrap())(qp, 1, 2, 3);
+        };
+        |qp, f| {
+            (f.wr_flush.unwrap())(qp, 1, 2, 3, 1, 0);
             (f.wr_set_sge.unwrap())(qp, 1, 2, 3);
         };
         // Inline data for a read.
