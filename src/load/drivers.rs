@@ -50,11 +50,8 @@ fn layout_of(driver: Driver, node: u16, object: Option<&Object>) -> Option<&'sta
     let own_name = driver.name().to_string_lossy();
     let name = file.and_then(name_in).unwrap_or(&own_name);
     // A program with more rights than its caller does not listen to the caller's environment.
-    let value = match privilege::exceeds_caller() {
-        true => None,
-        false => env::var_os(VARIABLE),
-    };
-    let wish = value
+    let wish = env::var_os(VARIABLE)
+        .filter(|_| !privilege::exceeds_caller())
         .and_then(|value| from_variable(&value, name))
         .map(|release| Wish {
             release,

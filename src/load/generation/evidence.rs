@@ -4,10 +4,12 @@
 use super::{imports, name_in, release_in};
 use kit::generation::LAYOUTS;
 use parking_lot::Mutex;
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::{Arc, OnceLock};
 
 /// Something that speaks of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,92 +40,131 @@ const NEIGHBOURS: [&str; 8] = [
 ];
 
 impl Evidence {
-    /// Looks around a provider of that node. What cannot be read says nothing.
+    /// Looks around a provider of that node, no further than is needed. What cannot be read says
+    /// nothing.
     pub fn gather(node: u16, file: &Path) -> Self {
-        Self::look(node, file, near_last)
+        Self::look(node, file, Folder::last)
     }
 
-    fn look(node: u16, file: &Path, near: fn(&Path) -> Vec<PathBuf>) -> Self {
-        let real = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    fn look(node: u16, file: &Path, around: fn(&Path) -> Arc<Folder>) -> Self {
+        let folder = around(file.parent().unwrap_or(Path::new(".")));
+        let real = match fs::read_link(file) {
+            Ok(_) => fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()),
+            Err(_) => folder.real.join(file.file_name().unwrap_or_default()),
+        };
         let mut evidence = Self {
             at_least: imports::least(node, &real),
             ..Self::default()
         };
-        if let Some(release) = real.file_name().and_then(release_in) {
-            evidence.named.push(Said {
-                release,
-                from: real.display().to_string(),
-            });
+        if let Some(said) = library(&real) {
+            evidence.named.push(said);
             return evidence;
         }
-        let near = near(&real);
-        if let Some(name) = name_in(file) {
-            evidence.named = of_name(&near, name);
-        }
+        let folder = match real.parent() {
+            Some(parent) if parent != folder.real => around(parent),
+            _ => folder,
+        };
+        let name = name_in(file);
+        evidence.named = name.map_or_else(Vec::new, |name| folder.linked(name));
         if !evidence.named.is_empty() {
             return evidence;
         }
         evidence.packaged = PACKAGES.of(&real);
-        evidence.neighbours = NEIGHBOURS
-            .into_iter()
-            .flat_map(|name| of_name(&near, name))
-            .collect();
+        if evidence.packaged.is_none() {
+            let libraries = folder.libraries();
+            evidence.named = of_names(libraries, name.as_slice());
+            evidence.neighbours = of_names(libraries, &NEIGHBOURS);
+        }
         evidence
     }
 }
 
-/// As [`near`], remembered for the folder looked at last: most providers lie in one, beside
-/// thousands of other files.
-fn near_last(file: &Path) -> Vec<PathBuf> {
-    static LAST: Mutex<Option<(PathBuf, Vec<PathBuf>)>> = Mutex::new(None);
-
-    // Not waited for: its owner may be a thread that a forked child does not have.
-    let mut last = LAST.try_lock();
-    let known = last.as_deref().and_then(Option::as_ref);
-    if let Some((_, files)) = known.filter(|(folder, _)| file.parent() == Some(folder)) {
-        return files.clone();
-    }
-    let found = near(file);
-    if let (Some(last), Some(folder)) = (&mut last, file.parent()) {
-        **last = Some((folder.to_owned(), found.clone()));
-    }
-    found
+/// A folder of providers.
+struct Folder {
+    /// As it was asked for.
+    asked: PathBuf,
+    /// With no link on the way.
+    real: PathBuf,
+    /// [`Folder::libraries`], once they were wanted: there may be thousands.
+    libraries: OnceLock<Vec<PathBuf>>,
 }
 
-/// Libraries in the provider's folder and in the one above, where `libibverbs` lies in it.
-fn near(file: &Path) -> Vec<PathBuf> {
-    let Some(folder) = file.parent() else {
-        return Vec::new();
-    };
-    let above = folder.parent().filter(|_| folder.ends_with("libibverbs"));
-    let has_release = |entry: &fs::DirEntry| release_in(&entry.file_name()).is_some();
-    let mut found: Vec<PathBuf> = [Some(folder), above]
-        .into_iter()
-        .flatten()
-        .filter_map(|folder| fs::read_dir(folder).ok())
-        .flat_map(|entries| entries.map_while(Result::ok).filter(has_release))
-        .map(|entry| entry.path())
-        .collect();
-    found.sort_unstable();
-    found
-}
+impl Folder {
+    /// As [`Folder::at`], remembered for the one that was asked for last: most providers lie in one.
+    fn last(folder: &Path) -> Arc<Self> {
+        static LAST: Mutex<Option<Arc<Folder>>> = Mutex::new(None);
 
-fn of_name(files: &[PathBuf], name: &str) -> Vec<Said> {
-    let file_name = |file: &Path| file.file_name().map(OsStr::to_owned);
-    files
-        .iter()
-        .filter(|file| name_in(file) == Some(name))
-        .filter_map(|file| {
-            Some(Said {
-                release: release_in(&file_name(file)?)?,
-                from: file.display().to_string(),
-            })
+        // Not waited for: its owner may be a thread that a forked child does not have.
+        let mut last = LAST.try_lock();
+        let known = last.as_deref().and_then(Option::as_ref);
+        if let Some(known) = known.filter(|known| known.asked == folder || known.real == folder) {
+            return Arc::clone(known);
+        }
+        let found = Self::at(folder);
+        if let Some(last) = &mut last {
+            **last = Some(Arc::clone(&found));
+        }
+        found
+    }
+
+    fn at(folder: &Path) -> Arc<Self> {
+        Arc::new(Self {
+            asked: folder.to_owned(),
+            real: fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()),
+            libraries: OnceLock::new(),
         })
+    }
+
+    /// The folder, and the one above where the folder is `libibverbs`.
+    fn places(&self) -> impl Iterator<Item = &Path> {
+        let above = self.real.parent();
+        let above = above.filter(|_| self.real.ends_with("libibverbs"));
+        [Some(&*self.real), above].into_iter().flatten()
+    }
+
+    /// What programs get that are linked with the library of that name.
+    fn linked(&self, name: &str) -> Vec<Said> {
+        let link = format!("lib{name}.so.1");
+        self.places()
+            .filter_map(|place| Some(place.join(fs::read_link(place.join(&link)).ok()?)))
+            .filter_map(|file| library(&file))
+            .collect()
+    }
+
+    /// The libraries there with a release in their names.
+    fn libraries(&self) -> &[PathBuf] {
+        self.libraries.get_or_init(|| {
+            let mut found: Vec<_> = self
+                .places()
+                .filter_map(|place| fs::read_dir(place).ok())
+                .flat_map(|entries| entries.map_while(Result::ok))
+                .filter(|entry| release_in(&entry.file_name()).is_some())
+                .map(|entry| entry.path())
+                .collect();
+            found.sort_unstable();
+            found
+        })
+    }
+}
+
+/// What the name of a library says.
+fn library(file: &Path) -> Option<Said> {
+    Some(Said {
+        release: file.file_name().and_then(release_in)?,
+        from: file.display().to_string(),
+    })
+}
+
+fn of_names(libraries: &[PathBuf], names: &[&str]) -> Vec<Said> {
+    libraries
+        .iter()
+        .filter(|file| name_in(file).is_some_and(|name| names.contains(&name)))
+        .filter_map(|file| library(file))
         .collect()
 }
 
 /// Where dpkg keeps which files are of which package.
-static PACKAGES: LazyLock<Packages> = LazyLock::new(|| Packages::at("/var/lib/dpkg"));
+static PACKAGES: Packages = Packages::at(Cow::Borrowed("/var/lib/dpkg"));
 
 /// The package that Debian's providers are of.
 const PROVIDERS: &str = "ibverbs-providers";
@@ -131,7 +172,7 @@ const PROVIDERS: &str = "ibverbs-providers";
 /// dpkg's database. It is large, and providers mostly are of one package: so that is looked at
 /// first, and remembered.
 struct Packages {
-    database: PathBuf,
+    database: Cow<'static, str>,
     last: Mutex<Option<Package>>,
 }
 
@@ -144,9 +185,9 @@ struct Package {
 }
 
 impl Packages {
-    fn at(database: impl Into<PathBuf>) -> Self {
+    const fn at(database: Cow<'static, str>) -> Self {
         Self {
-            database: database.into(),
+            database,
             last: Mutex::new(None),
         }
     }
@@ -161,7 +202,7 @@ impl Packages {
             return Some(package.said.clone());
         }
         let (list, files) = self.list_with(file)?;
-        let said = self.version(&list)?;
+        let said = released(&list, &files).or_else(|| self.version(&list))?;
         if let Some(last) = &mut last {
             **last = Some(Package {
                 files,
@@ -173,7 +214,7 @@ impl Packages {
 
     /// The list that has the file, and what is in it.
     fn list_with(&self, file: &Path) -> Option<(PathBuf, Vec<u8>)> {
-        let info = self.database.join("info");
+        let info = Path::new(&*self.database).join("info");
         let arch = match std::env::consts::ARCH {
             "x86_64" => "amd64",
             "aarch64" => "arm64",
@@ -197,7 +238,7 @@ impl Packages {
 
     fn version(&self, list: &Path) -> Option<Said> {
         let package = list.file_stem()?.to_str()?;
-        let status = fs::read_to_string(self.database.join("status")).ok()?;
+        let status = fs::read_to_string(Path::new(&*self.database).join("status")).ok()?;
         let (name, _) = package.split_once(':').unwrap_or((package, ""));
         let begin = format!("Package: {name}");
         let fields = status
@@ -207,14 +248,29 @@ impl Packages {
             .lines()
             .find_map(|line| line.strip_prefix("Version: "))?;
         let release = version.split(['.', '-']).next()?.parse().ok()?;
-        LAYOUTS
-            .iter()
-            .any(|layout| layout.has(release))
-            .then(|| Said {
-                release,
-                from: format!("package {name} {version}"),
-            })
+        has_layout(release).then(|| Said {
+            release,
+            from: format!("package {name} {version}"),
+        })
     }
+}
+
+/// The release in the name of a library of the same package: reading a list is less work than
+/// reading of all packages, for every program that starts.
+fn released(list: &Path, files: &[u8]) -> Option<Said> {
+    let package = list.file_stem()?.to_str()?;
+    files.split(|byte| *byte == b'\n').find_map(|line| {
+        let file = Path::new(OsStr::from_bytes(line));
+        let release = file.file_name().and_then(release_in)?;
+        name_in(file).filter(|name| NEIGHBOURS.contains(name))?;
+        let from = format!("package {package}, which has {}", file.display());
+        has_layout(release).then_some(Said { release, from })
+    })
+}
+
+/// Whether there was such a release of rdma-core.
+fn has_layout(release: u16) -> bool {
+    LAYOUTS.iter().any(|layout| layout.has(release))
 }
 
 /// Whether a list of files, a line each, has this one.
@@ -243,13 +299,18 @@ mod tests {
         touch(&folder.path().join("libother.so.1.2.50.0"));
         touch(&folder.path().join("libc.so.6"));
         let releases = |all: &[Said]| all.iter().map(|said| said.release).collect::<Vec<_>>();
-        let evidence = Evidence::look(34, &plugin, near);
+        let evidence = Evidence::look(34, &plugin, Folder::at);
         assert_eq!(releases(&evidence.neighbours), [44]);
         assert!(evidence.named.is_empty());
         assert_eq!((evidence.packaged, evidence.at_least), (None, None));
 
+        // With the link that programs go by, and without.
         touch(&folder.path().join("libx.so.1.0.50.0"));
-        let evidence = Evidence::look(34, &plugin, near);
+        let unlinked = Evidence::look(34, &plugin, Folder::at);
+        assert_eq!(releases(&unlinked.named), [50]);
+        let link = folder.path().join("libx.so.1");
+        std::os::unix::fs::symlink("libx.so.1.0.50.0", link).unwrap();
+        let evidence = Evidence::look(34, &plugin, Folder::at);
         assert_eq!(releases(&evidence.named), [50]);
         assert!(evidence.neighbours.is_empty());
     }
@@ -261,7 +322,7 @@ mod tests {
         touch(&real);
         let plugin = folder.path().join("libx-rdmav34.so");
         std::os::unix::fs::symlink(&real, &plugin).unwrap();
-        let evidence = Evidence::look(34, &plugin, near);
+        let evidence = Evidence::look(34, &plugin, Folder::at);
         assert_eq!(evidence.named.len(), 1);
         assert_eq!(evidence.named[0].release, 45);
     }
@@ -275,11 +336,20 @@ mod tests {
         fs::write(info.join("b:amd64.list"), "/.\n/usr/lib/libx-rdmav34.so\n").unwrap();
         let status = "Package: a\nVersion: 1\n\nPackage: b\nStatus: ok\nVersion: 50.0-2\n";
         fs::write(folder.path().join("status"), status).unwrap();
-        let packages = Packages::at(folder.path());
+        let packages = Packages::at(Cow::Owned(folder.path().display().to_string()));
         let said = |file: &str| packages.of(Path::new(file));
         let of_b = said("/usr/lib/libx-rdmav34.so").unwrap();
         assert_eq!((of_b.release, of_b.from.as_str()), (50, "package b 50.0-2"));
         assert_eq!(said("/usr/lib/libx.so"), None);
+        let files =
+            "/.\n/usr/lib/libc.so.6\n/usr/lib/libmlx5.so.1.24.53.0\n/usr/lib/libz-rdmav34.so\n";
+        fs::write(info.join("c.list"), files).unwrap();
+        let of_c = said("/usr/lib/libz-rdmav34.so").unwrap();
+        assert_eq!(of_c.release, 53);
+        assert_eq!(
+            of_c.from,
+            "package c, which has /usr/lib/libmlx5.so.1.24.53.0"
+        );
         assert_eq!(said("/usr/lib/liby.so"), None);
     }
 }

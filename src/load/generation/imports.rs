@@ -23,20 +23,19 @@ const NAMES: [(u16, &str, u16); 4] = [
 /// imports nothing of the kind, or cannot be read.
 pub fn least(node: u16, file: &Path) -> Option<(u16, String)> {
     let data = fs::read(file).ok()?;
-    names(&data)?
-        .iter()
-        .filter_map(|name| {
-            let known = NAMES
-                .iter()
-                .find(|(of, known, _)| *of == node && known == name);
-            known.map(|(_, name, release)| (*release, (*name).to_owned()))
-        })
-        .max()
+    let mut latest = None;
+    for_each_name(&data, |import| {
+        let known = NAMES
+            .iter()
+            .find(|(of, name, _)| *of == node && name.as_bytes() == import);
+        latest = latest.max(known.map(|(_, name, release)| (*release, *name)));
+    })?;
+    latest.map(|(release, name)| (release, name.to_owned()))
 }
 
 /// The names of the symbols that a file needs from others. None for what is no ELF file of this
 /// machine's kind.
-fn names(data: &[u8]) -> Option<Vec<String>> {
+fn for_each_name(data: &[u8], mut f: impl FnMut(&[u8])) -> Option<()> {
     let file = ElfFile64::<Endianness>::parse(data).ok()?;
     let endian = file.endian();
     let header: &Header = file.elf_header();
@@ -45,14 +44,12 @@ fn names(data: &[u8]) -> Option<Vec<String>> {
         .symbols(endian, data, object::elf::SHT_DYNSYM)
         .ok()?;
     let strings = symbols.strings();
-    let needed = symbols
+    symbols
         .iter()
-        .filter(|symbol| symbol.st_shndx(endian) == SHN_UNDEF);
-    let text = needed.filter_map(|symbol| symbol.name(endian, strings).ok());
-    Some(
-        text.map(|name| String::from_utf8_lossy(name).into_owned())
-            .collect(),
-    )
+        .filter(|symbol| symbol.st_shndx(endian) == SHN_UNDEF)
+        .filter_map(|symbol| symbol.name(endian, strings).ok())
+        .for_each(&mut f);
+    Some(())
 }
 
 #[cfg(test)]
@@ -63,14 +60,16 @@ mod tests {
     #[test]
     fn the_test_program_needs_the_c_library() {
         let own = std::env::current_exe().unwrap();
-        let needed = names(&fs::read(own).unwrap()).unwrap();
-        assert!(needed.iter().any(|name| name == "malloc"), "{needed:?}");
+        let mut needed = false;
+        for_each_name(&fs::read(own).unwrap(), |name| needed |= name == b"malloc").unwrap();
+        assert!(needed);
     }
 
     #[test]
     fn what_is_no_object_imports_nothing() {
-        assert_eq!(names(b"no ELF"), None);
-        assert_eq!(names(&[]), None);
+        let nothing = |name: &[u8]| panic!("{name:?}");
+        assert_eq!(for_each_name(b"no ELF", nothing), None);
+        assert_eq!(for_each_name(&[], nothing), None);
         assert_eq!(least(34, &PathBuf::from("/nowhere/libx.so")), None);
     }
 }

@@ -62,16 +62,11 @@ pub fn of(node: u16, file: Option<&Path>, wish: Option<Wish>) -> Result<Decision
 /// The release in a file name such as `libmlx5.so.1.24.44.0`, where it stands before the last
 /// number.
 fn release_in(name: &OsStr) -> Option<u16> {
-    let name = std::str::from_utf8(name.as_bytes()).ok()?;
-    let (_, numbers) = name.split_once(".so.")?;
-    let numbers: Vec<u16> = numbers
-        .split('.')
-        .map(|number| number.parse().ok())
-        .collect::<Option<_>>()?;
-    match numbers[..] {
-        [_, _, release, _] => Some(release),
-        _ => None,
-    }
+    // From the back: most of what lies in a folder of libraries is told by its last letter.
+    let mut parts = name.as_bytes().rsplit(|byte| *byte == b'.');
+    let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse::<u16>().ok();
+    let (_, release, _, _) = (number()?, number()?, number()?, number()?);
+    (parts.next() == Some(b"so")).then_some(release)
 }
 
 #[cfg(test)]
