@@ -59,6 +59,45 @@ macro_rules! private {
     };
 }
 
+/// `per_node!(function(argument: Type, ...) -> Type => "name", [57, ...])`: exports
+/// `function::<NODE>` under each of these private nodes, and with `34,` in front of the name as the
+/// default of node 34. The compiler may make an instance of a generic function in another part of
+/// the crate than the one that names it here, where the assembler does not find it; so there is a
+/// plain function for each.
+#[macro_export]
+macro_rules! per_node {
+    ($f:ident $args:tt $(-> $r:ty)? => 34, $name:literal, $nodes:tt) => {
+        const _: () = {
+            mod of_node {
+                use super::*;
+                $crate::per_node!(@plain $f $args $(-> $r)?, 34);
+                $crate::symver!(node => $name, "IBVERBS_PRIVATE_34");
+            }
+        };
+        $crate::per_node!($f $args $(-> $r)? => $name, $nodes);
+    };
+    ($f:ident $args:tt $(-> $r:ty)? => $name:literal, [$($node:literal),*]) => {
+        $crate::per_node!(@each $f $args [$($r)?] $name, $($node)*);
+    };
+    (@each $f:ident $args:tt $r:tt $name:literal,) => {};
+    (@each $f:ident $args:tt [$($r:ty)?] $name:literal, $node:literal $($others:literal)*) => {
+        const _: () = {
+            mod of_node {
+                use super::*;
+                $crate::per_node!(@plain $f $args $(-> $r)?, $node);
+                $crate::private!(node => $name, [$node]);
+            }
+        };
+        $crate::per_node!(@each $f $args [$($r)?] $name, $($others)*);
+    };
+    (@plain $f:ident ($($arg:ident: $t:ty),*) $(-> $r:ty)?, $node:literal) => {
+        unsafe extern "C" fn node($($arg: $t),*) $(-> $r)? {
+            // SAFETY: the same function; the caller vouches for what it says of its arguments.
+            unsafe { $f::<$node>($($arg),*) }
+        }
+    };
+}
+
 /// `hidden!(function => "name")`: gives `function` a name for the library's own C file alone.
 #[macro_export]
 macro_rules! hidden {

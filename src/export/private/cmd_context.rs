@@ -1,7 +1,7 @@
 //! `ibv_cmd_*` of contexts, devices and ports.
 
 use super::{buffer::bytes, locate};
-use crate::{export::ret, private, symver};
+use crate::{export::ret, per_node, private, symver};
 use bytemuck::Zeroable;
 use kit::{
     abi::{
@@ -83,10 +83,16 @@ unsafe extern "C" fn get_context_with<const NODE: u16>(
         descriptors(fds).and_then(|fds| get(locate::context::<NODE>(context), cmd, fds, resp))
     })
 }
-private!(get_context_with::<57> => "ibv_cmd_get_context", [57]);
-private!(get_context_with::<59> => "ibv_cmd_get_context", [59]);
-private!(get_context_with::<64> => "ibv_cmd_get_context", [64]);
-private!(get_context_with::<65> => "ibv_cmd_get_context", [65]);
+per_node!(
+    get_context_with(
+        context: *mut c_void,
+        cmd: *mut c_void,
+        cmd_size: usize,
+        fds: *const ibv_fd_arr,
+        resp: *mut c_void,
+        resp_size: usize
+    ) -> c_int => "ibv_cmd_get_context", [57, 59, 64, 65]
+);
 
 /// # Safety
 /// `fds` is NULL, or says where so many descriptors stand.

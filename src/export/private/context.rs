@@ -1,7 +1,7 @@
 //! The life of a context: what a provider calls while it opens or closes a device.
 
 use super::locate;
-use crate::{core::context, export::ret, load::drivers, private, symver};
+use crate::{core::context, export::ret, load::drivers, per_node, private};
 use kit::{
     abi::{
         handle::{self, Ctx, DeviceRef},
@@ -88,11 +88,7 @@ unsafe extern "C" fn uninit_context<const NODE: u16>(context: *mut c_void) {
         }
     }
 }
-symver!(uninit_context::<34> => "verbs_uninit_context", "IBVERBS_PRIVATE_34");
-private!(uninit_context::<57> => "verbs_uninit_context", [57]);
-private!(uninit_context::<59> => "verbs_uninit_context", [59]);
-private!(uninit_context::<64> => "verbs_uninit_context", [64]);
-private!(uninit_context::<65> => "verbs_uninit_context", [65]);
+per_node!(uninit_context(context: *mut c_void) => 34, "verbs_uninit_context", [57, 59, 64, 65]);
 
 unsafe extern "C" fn set_ops<const NODE: u16>(context: *mut c_void, ops: *const c_void) {
     if ops.is_null() {
@@ -106,8 +102,4 @@ unsafe extern "C" fn set_ops<const NODE: u16>(context: *mut c_void, ops: *const 
         }
     }
 }
-symver!(set_ops::<34> => "verbs_set_ops", "IBVERBS_PRIVATE_34");
-private!(set_ops::<57> => "verbs_set_ops", [57]);
-private!(set_ops::<59> => "verbs_set_ops", [59]);
-private!(set_ops::<64> => "verbs_set_ops", [64]);
-private!(set_ops::<65> => "verbs_set_ops", [65]);
+per_node!(set_ops(context: *mut c_void, ops: *const c_void) => 34, "verbs_set_ops", [57, 59, 64, 65]);

@@ -1,6 +1,6 @@
 //! Where providers register.
 
-use crate::{load, private, symver};
+use crate::{load, per_node};
 use kit::abi::handle::Driver;
 use kit::abi::verbs_device_ops;
 
@@ -22,8 +22,8 @@ unsafe extern "C" fn register_driver<const NODE: u16>(ops: *const verbs_device_o
         load::drivers::register_unkept(driver, NODE);
     }
 }
-symver!(register_driver::<34> => "verbs_register_driver_34", "IBVERBS_PRIVATE_34");
-private!(register_driver::<57> => "verbs_register_driver_57", [57]);
-private!(register_driver::<59> => "verbs_register_driver_59", [59]);
-private!(register_driver::<64> => "verbs_register_driver_64", [64]);
-private!(register_driver::<65> => "verbs_register_driver_65", [65]);
+per_node!(register_driver(ops: *const verbs_device_ops) => 34, "verbs_register_driver_34", []);
+per_node!(register_driver(ops: *const verbs_device_ops) => "verbs_register_driver_57", [57]);
+per_node!(register_driver(ops: *const verbs_device_ops) => "verbs_register_driver_59", [59]);
+per_node!(register_driver(ops: *const verbs_device_ops) => "verbs_register_driver_64", [64]);
+per_node!(register_driver(ops: *const verbs_device_ops) => "verbs_register_driver_65", [65]);
