@@ -4,6 +4,7 @@
  * events come.
  */
 #include "check.h"
+#include "network.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -31,31 +32,6 @@ static void shell(const char *command)
 {
 	out("%s", command);
 	expect(system(command) == 0);
-}
-
-static void put(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY);
-
-	expect(fd >= 0);
-	expect(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
-	close(fd);
-}
-
-/* A network of our own: one interface, lo, which is down. */
-static bool own_network(void)
-{
-	uid_t uid = geteuid();
-	char map[32];
-
-	if (uid == 0)
-		return unshare(CLONE_NEWNET) == 0;
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNET))
-		return false;
-	/* Only root's programs keep the rights that the namespace gives. */
-	snprintf(map, sizeof(map), "0 %u 1\n", uid);
-	put("/proc/self/uid_map", map);
-	return true;
 }
 
 static enum ibv_event_type next_event(struct ibv_context *context)

@@ -5,9 +5,9 @@
  */
 #define DEVICE_NAME "uroce_lo"
 #define IPV4_INDEX 0
+#include "network.h"
 #include "rdma.h"
 
-#include <fcntl.h>
 
 /* Bits of device_cap_flags_ex that have names in the kernel's headers alone. */
 #define CAP_FLUSH_GLOBAL (1ULL << 38)
@@ -32,29 +32,6 @@ struct ends {
 	unsigned char *memory;
 	struct ibv_mr *mr;
 };
-
-static void put(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY);
-
-	expect(fd >= 0);
-	expect(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
-	close(fd);
-}
-
-static bool own_network(void)
-{
-	uid_t uid = geteuid();
-	char map[32];
-
-	if (uid == 0)
-		return unshare(CLONE_NEWNET) == 0;
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNET))
-		return false;
-	snprintf(map, sizeof(map), "0 %u 1\n", uid);
-	put("/proc/self/uid_map", map);
-	return true;
-}
 
 static struct ibv_qp *new_qp(struct ends *ends, enum ibv_qp_type type, uint64_t ops)
 {

@@ -5,9 +5,9 @@
  */
 #define DEVICE_NAME "uroce_lo"
 #define IPV4_INDEX 0
+#include "network.h"
 #include "rdma.h"
 
-#include <fcntl.h>
 #include <infiniband/ofa_verbs.h>
 #include <sys/wait.h>
 
@@ -20,29 +20,6 @@ _Static_assert(offsetof(struct ofa_qp_init_attr, xrc_domain) == sizeof(struct ib
 #define NOTHING(call, why) expect(!PTR(call) && errno == (why))
 
 enum { MESSAGES = 32, LENGTH = 3000 };
-
-static void put(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY);
-
-	expect(fd >= 0);
-	expect(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
-	close(fd);
-}
-
-static bool own_network(void)
-{
-	uid_t uid = geteuid();
-	char map[32];
-
-	if (uid == 0)
-		return unshare(CLONE_NEWNET) == 0;
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNET))
-		return false;
-	snprintf(map, sizeof(map), "0 %u 1\n", uid);
-	put("/proc/self/uid_map", map);
-	return true;
-}
 
 static int new_file(void)
 {

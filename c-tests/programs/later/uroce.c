@@ -5,31 +5,8 @@
 #define DEVICE_NAME "uroce_lo"
 #define IPV4_INDEX 0
 #include "later.h"
+#include "network.h"
 
-#include <fcntl.h>
-
-static void put(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY);
-
-	expect(fd >= 0);
-	expect(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
-	close(fd);
-}
-
-static bool own_network(void)
-{
-	uid_t uid = geteuid();
-	char map[32];
-
-	if (uid == 0)
-		return unshare(CLONE_NEWNET) == 0;
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNET))
-		return false;
-	snprintf(map, sizeof(map), "0 %u 1\n", uid);
-	put("/proc/self/uid_map", map);
-	return true;
-}
 
 static void show(const char *title, struct ibv_comp_cntr *counter)
 {

@@ -4,10 +4,8 @@
 #ifndef REPORT_H
 #define REPORT_H
 
-#include "check.h"
+#include "network.h"
 
-#include <fcntl.h>
-#include <sched.h>
 #include <sys/stat.h>
 
 static char report_path[] = "/tmp/ibverbs-report-XXXXXX";
@@ -77,30 +75,11 @@ static inline void report_nothing(const char *title)
 	out("%s: nothing", title);
 }
 
-static inline void report_put(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY);
-
-	expect(fd >= 0);
-	expect(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
-	close(fd);
-}
-
 /* A network of the program's own with uroce on lo, or false where none may be made. */
 static inline bool own_uroce(void)
 {
-	uid_t uid = geteuid();
-	char map[32];
-
-	if (uid == 0) {
-		if (unshare(CLONE_NEWNET))
-			return false;
-	} else {
-		if (unshare(CLONE_NEWUSER | CLONE_NEWNET))
-			return false;
-		snprintf(map, sizeof(map), "0 %u 1\n", uid);
-		report_put("/proc/self/uid_map", map);
-	}
+	if (!own_network())
+		return false;
 	expect(system("ip link set lo up") == 0);
 	setenv("UROCE_DEVICES", "lo", 1);
 	return true;

@@ -70,19 +70,7 @@ const SINCE_6_2: [&str; 4] = [
 ];
 
 /// What names of methods and attributes contain that Linux 6.12 and later have.
-const LATER: [&str; 11] = [
-    "COMP_CNTR",
-    "CREATE_CQ_BUFFER",
-    "DMABUF_ALLOC",
-    "ALLOC_DMABUF",
-    "OBJECT_DMABUF",
-    "DMAH",
-    "FREE_DMA_HANDLE",
-    "GET_CONTEXT_FD_ARR",
-    "QUERY_PORT_SPEED",
-    "ATTR_REG_MR_",
-    "METHOD_REG_MR",
-];
+const LATER: &str = include_str!("later.txt");
 
 /// Those of [`SINCE_6_2`] and [`LATER`] that the headers installed lack.
 fn too_new(flat: &str) -> Vec<String> {
@@ -90,7 +78,7 @@ fn too_new(flat: &str) -> Vec<String> {
         .iter()
         .filter_map(|header| fs::read_to_string(Path::new("/usr/include").join(header)).ok())
         .collect();
-    let is_later = |name: &String| LATER.iter().any(|part| name.contains(part));
+    let is_later = |name: &String| LATER.lines().any(|part| name.contains(part));
     let later = names(flat, "pub const ").into_iter().filter(is_later);
     SINCE_6_2
         .into_iter()
