@@ -8,9 +8,9 @@ use std::sync::Arc;
 /// A peer that messages wait for.
 struct Slow {
     peer: Arc<Peer>,
-    /// Up to where it had taken records, and when it was first found there.
+    /// Up to where it had taken records, and how long it was found there.
     taken: u64,
-    since: u64,
+    nanos: u64,
 }
 
 /// Peers that messages wait for, as the helper sees them from time to time.
@@ -22,6 +22,9 @@ pub(super) struct Stalls {
 
 /// How long there is from one look to the next, at least.
 const EVERY: u64 = 40_000_000;
+/// And at most, as far as it counts: where more time has passed, this process did not run, or the whole
+/// machine did not, and then nobody was waited for.
+const COUNTED: u64 = 100_000_000;
 
 impl Stalls {
     /// Takes a look: answers who has taken nothing, for how many nanoseconds, and whose messages wait.
@@ -32,6 +35,7 @@ impl Stalls {
         if now.saturating_sub(self.latest) < EVERY {
             return Vec::new();
         }
+        let step = now.saturating_sub(self.latest).min(COUNTED);
         self.latest = now;
         let mut stalled = Vec::new();
         let before = std::mem::take(&mut self.slow);
@@ -43,11 +47,11 @@ impl Stalls {
             let known = before
                 .iter()
                 .find(|slow| Arc::ptr_eq(&slow.peer, &peer) && slow.taken == taken);
-            let since = known.map_or(now, |slow| slow.since);
+            let nanos = known.map_or(0, |slow| slow.nanos + step);
             if known.is_some() {
-                stalled.push((Arc::clone(&peer), now - since, senders));
+                stalled.push((Arc::clone(&peer), nanos, senders));
             }
-            self.slow.push(Slow { peer, taken, since });
+            self.slow.push(Slow { peer, taken, nanos });
         }
         stalled
     }

@@ -8,7 +8,9 @@ use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Release, Ordering::SeqCst,
+};
 use uroce_engine::host::Fault;
 
 /// A process that this one has met: perhaps this one itself.
@@ -163,7 +165,7 @@ impl Peer {
     #[must_use]
     pub fn has_news(&self) -> bool {
         let taken = Producer::taken_word(self.places[0], self.link.memory());
-        taken != self.collected.load(SeqCst)
+        taken != self.collected.load(Acquire)
     }
 
     /// What became of what was sent.
@@ -172,7 +174,7 @@ impl Peer {
         if out.collect(&self.link, news).is_err() {
             self.give_up();
         }
-        self.collected.store(out.released(), SeqCst);
+        self.collected.store(out.released(), Release);
     }
 
     /// It is gone: what it had not taken by then is lost.
@@ -196,11 +198,11 @@ impl Peer {
         self.out.lock().awaits()
     }
 
-    /// Up to where the peer has taken records, and whose messages wait.
+    /// Up to where the peer has taken records, and whose messages wait for it to take more.
     #[must_use]
     pub fn pending(&self) -> (u64, Vec<u32>) {
-        let out = self.out.lock();
-        (out.released(), out.senders())
+        let taken = Producer::taken_word(self.places[0], self.link.memory());
+        (taken, self.out.lock().senders(taken))
     }
 }
 

@@ -257,9 +257,10 @@ impl Out {
         self.producer.released()
     }
 
-    /// Whose messages wait, each once.
-    pub fn senders(&self) -> Vec<u32> {
-        let mut numbers: Vec<u32> = self.sent.iter().map(|(_, number)| *number).collect();
+    /// Whose messages wait from a position on, each once.
+    pub fn senders(&self, from: u64) -> Vec<u32> {
+        let waiting = self.sent.iter().filter(|(position, _)| *position >= from);
+        let mut numbers: Vec<u32> = waiting.map(|(_, number)| *number).collect();
         numbers.sort_unstable();
         numbers.dedup();
         numbers
