@@ -1,6 +1,7 @@
 //! Work requests and completions.
 
 use crate::wire::ImmDt;
+use smallvec::SmallVec;
 
 /// The longest message: 2^30 bytes, so that even with the smallest MTU its packets take a quarter of
 /// the PSN circle.
@@ -16,6 +17,12 @@ pub struct Sge {
     /// L_Key.
     pub lkey: u32,
 }
+
+/// Pieces of local memory. Most requests have one.
+pub type Sges = SmallVec<[Sge; 2]>;
+
+/// Bytes that were copied when their request was posted. Most are few.
+pub type Bytes = SmallVec<[u8; 32]>;
 
 /// A place in the peer's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,14 +133,14 @@ impl Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Data {
     /// Local memory, gathered or scattered in order.
-    Sges(Vec<Sge>),
+    Sges(Sges),
     /// Bytes copied when the request was posted (`IBV_SEND_INLINE`).
-    Inline(Vec<u8>),
+    Inline(Bytes),
 }
 
 impl Default for Data {
     fn default() -> Self {
-        Self::Sges(Vec::new())
+        Self::Sges(Sges::new())
     }
 }
 
@@ -206,7 +213,7 @@ pub struct Receive {
     /// `wr_id`.
     pub id: u64,
     /// Where to scatter to.
-    pub sges: Vec<Sge>,
+    pub sges: Sges,
 }
 
 impl Receive {

@@ -73,6 +73,11 @@ impl Inbox {
         some
     }
 
+    /// A queue pair is gone: the rings call it no more.
+    pub fn forget(&mut self, index: u32) {
+        self.rings.forget(index);
+    }
+
     /// Whether the rings have something.
     pub fn rings_have_some(&mut self, core: &Core) -> bool {
         self.rings.has_some(core)

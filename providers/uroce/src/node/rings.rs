@@ -1,11 +1,12 @@
 //! What comes in by the rings of processes of this host.
 
 use super::core::Core;
-use super::endpoint::{Incoming, Messages};
+use super::endpoint::{Endpoint, Incoming};
+use super::messages::Messages;
 use super::round::Round;
 use crate::carrier::HEAD;
 use crate::carrier::shm::PREFIX;
-use crate::carrier::shm::{Broken, Census, Consumer, Fate, MESSAGE, News, PACKET, Peer, Record};
+use crate::carrier::shm::{Broken, Census, Consumer, MESSAGE, News, PACKET, Peer, Record};
 use crate::carrier::udp::slot;
 use crate::clock;
 use crate::cq::Turn;
@@ -28,9 +29,29 @@ struct Line {
     consumer: Consumer,
 }
 
+/// The queue pair that was called last: most messages are for the same one.
+#[derive(Default)]
+struct Known(Option<(u32, Arc<dyn Endpoint>)>);
+
+impl Known {
+    /// The queue pair of an index. Whoever takes it away says so by [`Rings::forget`], which waits for
+    /// calls to it.
+    #[inline]
+    fn get(&mut self, core: &Core, index: u32) -> Option<&dyn Endpoint> {
+        let is_known = matches!(&self.0, Some((known, _)) if *known == index);
+        if !is_known {
+            let entry = core.table.get(index)?;
+            let endpoint = Arc::clone(entry.endpoint.read().as_ref()?);
+            self.0 = Some((index, endpoint));
+        }
+        self.0.as_ref().map(|(_, endpoint)| &**endpoint)
+    }
+}
+
 /// The reading sides of all links.
 pub(super) struct Rings {
     lines: Vec<Line>,
+    known: Known,
     /// When the directory was looked at last.
     changes: u64,
     buffer: Box<[u8]>,
@@ -67,6 +88,7 @@ impl Rings {
     pub fn new() -> Self {
         Self {
             lines: Vec::new(),
+            known: Known::default(),
             changes: 0,
             buffer: vec![0; BATCH + LONGEST].into_boxed_slice(),
             ends: Vec::new(),
@@ -77,6 +99,12 @@ impl Rings {
     /// Whether there is any.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
+    }
+
+    /// A queue pair was taken out of the table: it is not called any more.
+    pub fn forget(&mut self, index: u32) {
+        let known = &mut self.known.0;
+        known.take_if(|(known, _)| *known == index);
     }
 
     /// Whether there is something to take in, or to learn.
@@ -173,7 +201,12 @@ impl Rings {
 
     fn tell(&mut self, core: &Core, turn: &mut Lazy<'_>, peer: &Peer) {
         for (number, fate) in self.news.fates.drain(..) {
-            tell(core, turn, peer, number, fate);
+            if let Some(index) = core.index(number)
+                && let Some(endpoint) = self.known.get(core, index)
+                && endpoint.settled(peer, fate)
+            {
+                turn.round().transmit(index);
+            }
         }
         for index in self.news.ready.drain(..) {
             turn.round().transmit(index);
@@ -182,20 +215,21 @@ impl Rings {
 
     /// Takes in records, and tells the sender.
     fn drain(&mut self, core: &Core, turn: &mut Lazy<'_>, at: usize) {
-        let Some(line) = self.lines.get_mut(at) else {
+        let Some(Line { peer, consumer }) = self.lines.get_mut(at) else {
             return;
         };
         let mut work = Work {
             core,
-            line,
+            known: &mut self.known,
+            peer,
+            consumer,
             buffer: &mut self.buffer,
             ends: &mut self.ends,
             filled: 0,
             budget: RECORDS,
         };
         let taken = work.take_in(turn);
-        let peer = &line.peer;
-        let told = taken.and_then(|()| line.consumer.tell(peer.link().memory()));
+        let told = taken.and_then(|()| consumer.tell(peer.link().memory()));
         match (told, &core.directory) {
             (Ok(true), Some(directory)) => directory.told(peer),
             (Ok(_), _) => {}
@@ -204,27 +238,12 @@ impl Rings {
     }
 }
 
-fn tell(core: &Core, turn: &mut Lazy<'_>, peer: &Peer, number: u32, fate: Fate) {
-    let Some(index) = core.index(number) else {
-        return;
-    };
-    let Some(entry) = core.table.get(index) else {
-        return;
-    };
-    let endpoint = entry.endpoint.read();
-    let sends = endpoint
-        .as_deref()
-        .is_some_and(|endpoint| endpoint.settled(peer, fate));
-    drop(endpoint);
-    if sends {
-        turn.round().transmit(index);
-    }
-}
-
 /// One look at a ring.
 struct Work<'a> {
     core: &'a Core,
-    line: &'a mut Line,
+    known: &'a mut Known,
+    peer: &'a Arc<Peer>,
+    consumer: &'a mut Consumer,
     buffer: &'a mut [u8],
     ends: &'a mut Vec<usize>,
     filled: usize,
@@ -233,31 +252,31 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn take_in(&mut self, turn: &mut Lazy<'_>) -> Result<(), Broken> {
-        let peer = Arc::clone(&self.line.peer);
+        let peer: &Arc<Peer> = self.peer;
         let memory = peer.link().memory();
         // For whom the packets in the buffer are.
         let mut whose = 0;
         while self.budget > 0
-            && let Some(record) = self.line.consumer.next(memory)?
+            && let Some(record) = self.consumer.next(memory)?
         {
             match record.kind {
                 MESSAGE => {
                     self.hand_over(turn, whose);
-                    self.messages(&peer, &record)?;
+                    self.messages(&record)?;
                 }
                 PACKET => {
                     if self.filled > BATCH {
                         self.hand_over(turn, whose);
                     }
-                    let number = self.copy(&peer, &record)?;
+                    let number = self.copy(&record)?;
                     if number != whose {
                         // The new one is copied again, to the beginning of the buffer.
                         self.hand_over(turn, whose);
-                        self.copy(&peer, &record)?;
+                        self.copy(&record)?;
                         whose = number;
                     }
                     self.keep(&record);
-                    self.line.consumer.advance(memory, &record)?;
+                    self.consumer.advance(memory, &record)?;
                     self.budget -= 1;
                 }
                 _ => return Err(Broken),
@@ -268,15 +287,15 @@ impl Work<'_> {
     }
 
     /// Copies a packet behind those in the buffer. Answers the QP number that it names.
-    fn copy(&mut self, peer: &Peer, record: &Record) -> Result<u32, Broken> {
+    fn copy(&mut self, record: &Record) -> Result<u32, Broken> {
         let length = record.length - PREFIX;
         let end = self.filled + length;
         let place = self.buffer.get_mut(self.filled..end).ok_or(Broken)?;
         if length > LONGEST {
             return Err(Broken);
         }
-        let memory = peer.link().memory();
-        self.line.consumer.read(memory, record, PREFIX, place)?;
+        let memory = self.peer.link().memory();
+        self.consumer.read(memory, record, PREFIX, place)?;
         let number = place.get(HEAD + 5..HEAD + 8).ok_or(Broken)?;
         let [high, middle, low] = *number.first_chunk().ok_or(Broken)?;
         Ok(u32::from_be_bytes([0, high, middle, low]))
@@ -305,20 +324,16 @@ impl Work<'_> {
     }
 
     /// Hands messages to the queue pair that the first one names.
-    fn messages(&mut self, peer: &Arc<Peer>, first: &Record) -> Result<(), Broken> {
+    fn messages(&mut self, first: &Record) -> Result<(), Broken> {
         let mut messages = Messages::new(
-            peer,
-            &mut self.line.consumer,
+            self.peer,
+            self.consumer,
             self.buffer,
             &mut self.budget,
             first,
         )?;
-        let entry = self
-            .core
-            .index(messages.destination())
-            .and_then(|index| self.core.table.get(index));
-        if let Some(entry) = entry
-            && let Some(endpoint) = entry.endpoint.read().as_deref()
+        if let Some(index) = self.core.index(messages.destination())
+            && let Some(endpoint) = self.known.get(self.core, index)
         {
             endpoint.messages(&mut messages);
         }

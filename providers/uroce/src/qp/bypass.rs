@@ -345,7 +345,12 @@ impl Core {
             return None;
         }
         let length = u32::try_from(messages.length()).ok()?;
-        let id = self.next_receive_with(|receive| self.scatter_past(receive, messages))?;
+        let scatter = |receive: &Receive| self.scatter_past(receive, messages);
+        let id = match (&mut inner.receives, self.srq()) {
+            (Some(own), _) => own.take_alone_with(scatter),
+            (None, Some(srq)) => srq.take_with(scatter),
+            (None, None) => None,
+        }?;
         inner.engine.received_past(length);
         let mut completion = Completion::new(id, Status::Success, CompletionOpcode::Receive);
         completion.length = length;

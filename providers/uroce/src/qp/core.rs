@@ -71,8 +71,6 @@ pub struct Core {
     /// The protection domain.
     pub pd: PdId,
     pub(super) parts: Parts,
-    /// Its own receive queue.
-    receives: Option<ReceiveQueue>,
     /// The names by which applications know it in events: more than one for an XRC target that was
     /// opened again.
     tokens: Mutex<Vec<Token>>,
@@ -86,6 +84,8 @@ pub struct Core {
 
 pub(super) struct Inner {
     pub(super) engine: QueuePair,
+    /// Its own receive queue.
+    pub(super) receives: Option<ReceiveQueue>,
     pub(super) binds: Binds,
     pub(super) bypass: Bypass,
     /// Whose ring had no room for a packet.
@@ -124,6 +124,7 @@ impl Inner {
     ) -> (&'a mut QueuePair, Surroundings<'a>) {
         let host = Surroundings {
             core,
+            receives: self.receives.as_mut(),
             binds: &mut self.binds,
             counting: &self.counting,
             domain: self.domain,
@@ -153,7 +154,6 @@ impl Core {
         Self {
             number,
             pd: parts.pd,
-            receives: owns.then(|| ReceiveQueue::new(cap.max_recv_wr, cap.max_recv_sge)),
             tokens: Mutex::new(vec![token]),
             overran: AtomicBool::new(false),
             groups: Mutex::default(),
@@ -167,6 +167,7 @@ impl Core {
                     port_mtu: parts.port.mtu(),
                     max_in_flight: limits::MAX_IN_FLIGHT,
                 }),
+                receives: owns.then(|| ReceiveQueue::new(cap.max_recv_wr, cap.max_recv_sge)),
                 binds: Binds::default(),
                 bypass: Bypass::default(),
                 clogged: None,
@@ -305,7 +306,7 @@ impl Core {
             inner.av = None;
             inner.binds.clear();
             self.forget_completions();
-            if let Some(receives) = &self.receives {
+            if let Some(receives) = &inner.receives {
                 receives.clear();
             }
         }
@@ -508,34 +509,26 @@ impl Core {
     /// EINVAL in RESET, with a shared receive queue, for too many pieces; ENOMEM if the queue is
     /// full.
     pub fn post_recv(&self, requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>) -> Result<()> {
-        let receives = self.receives.as_ref().ok_or(Errno::INVAL)?;
-        let may = self.inner.lock().engine.may_post_receive();
-        if !may {
+        let inner = &mut *self.inner.lock();
+        let receives = inner.receives.as_mut().ok_or(Errno::INVAL)?;
+        if !inner.engine.may_post_receive() {
             // The first is the one that is refused.
             return requests.next().map_or(Ok(()), |_| Err(Errno::INVAL));
         }
-        let taken = receives.post(requests);
-        // In ERR they are flushed; a peer that was told of an empty queue learns of them.
-        self.with(|engine, host| engine.receives_posted(host));
+        let taken = receives.post_alone(requests);
+        if inner.engine.minds_receives() {
+            // In ERR they are flushed; a peer that was told of an empty queue learns of them.
+            let now = clock::now();
+            let (engine, mut host) = inner.split(self, now);
+            engine.receives_posted(&mut host);
+            inner.follow(self, now);
+        }
         taken
     }
 
-    /// The next receive request of its own queue or the shared one.
-    pub fn next_receive(&self) -> Option<Receive> {
-        match (&self.receives, &self.parts.srq) {
-            (Some(own), _) => own.take(),
-            (None, Some(srq)) => srq.take(),
-            (None, None) => None,
-        }
-    }
-
-    /// Takes out the next receive request if `receive` answers that it is used. Answers its identifier.
-    pub(super) fn next_receive_with(&self, receive: impl FnOnce(&Receive) -> bool) -> Option<u64> {
-        match (&self.receives, &self.parts.srq) {
-            (Some(own), _) => own.take_with(receive),
-            (None, Some(srq)) => srq.take_with(receive),
-            (None, None) => None,
-        }
+    /// The shared receive queue.
+    pub(super) fn srq(&self) -> Option<&Srq> {
+        self.parts.srq.as_deref()
     }
 
     /// The next receive request of an XRC shared receive queue.
@@ -546,12 +539,6 @@ impl Core {
 
     pub(super) fn shared(&self, number: u32) -> Option<Arc<Srq>> {
         self.parts.xrcd.as_ref()?.srq(number)
-    }
-
-    /// Receive requests left, if they are the queue pair's own.
-    pub fn credits(&self) -> Option<u32> {
-        let receives = self.receives.as_ref()?;
-        Some(u32::try_from(receives.len()).unwrap_or(u32::MAX))
     }
 
     /// The queue that a completion goes to.

@@ -6,6 +6,7 @@ use super::core::Core;
 use super::counting::Counting;
 use crate::cq::Entry;
 use crate::memory::{PdId, Peer};
+use crate::receive::{ReceiveQueue, Srq};
 use kit::abi::*;
 use uroce_engine::host::{
     Atomic, Fault, Host, LocalAccess, NoReceive, ReceiveSource, RemoteAccess, RemoteRange,
@@ -17,6 +18,8 @@ use uroce_engine::work::{Completion, Event, Receive, Sge};
 pub struct Surroundings<'a> {
     /// The queue pair.
     pub core: &'a Core,
+    /// Its own receive queue.
+    pub receives: Option<&'a mut ReceiveQueue>,
     /// Its requests to bind.
     pub binds: &'a mut Binds,
     /// What counts its requests.
@@ -80,13 +83,20 @@ impl Host for Surroundings<'_> {
 
     fn receive(&mut self, source: ReceiveSource) -> Result<Receive, NoReceive> {
         match source {
-            ReceiveSource::Own => self.core.next_receive().ok_or(NoReceive::Empty),
+            ReceiveSource::Own => {
+                let next = match &mut self.receives {
+                    Some(own) => own.take_alone(),
+                    None => self.core.srq().and_then(Srq::take),
+                };
+                next.ok_or(NoReceive::Empty)
+            }
             ReceiveSource::Srq(number) => self.core.next_shared(number),
         }
     }
 
     fn credits(&mut self) -> Option<u32> {
-        self.core.credits()
+        let receives = self.receives.as_ref()?;
+        Some(u32::try_from(receives.len()).unwrap_or(u32::MAX))
     }
 
     fn ended(&mut self, unseen: &Completion) {

@@ -5,11 +5,11 @@ use crate::context::Context;
 use crate::memory::{Binding, Keys, PdId};
 use kit::abi::*;
 use kit::errno::{Errno, Result};
-use kit::provider::{Data as Given, Flush, SendRequest};
+use kit::provider::{Data as Given, Flush, Inline, SendRequest};
 use std::sync::Arc;
 use uroce_engine::qp::Service;
 use uroce_engine::wire::ImmDt;
-use uroce_engine::work::{Data, Destination, Remote, Request, Sge, WorkRequest};
+use uroce_engine::work::{Bytes, Data, Destination, Remote, Request, Sge, WorkRequest};
 
 /// Every flag of `enum ibv_send_flags` that means something here.
 pub const FLAGS: u32 =
@@ -49,6 +49,20 @@ fn flush(remote: Remote, given: Option<Flush>) -> Result<Request> {
         placement: given.placement,
         selectivity: given.selectivity,
     })
+}
+
+/// A copy of inline data.
+fn bytes(inline: &Inline<'_>) -> Bytes {
+    match inline {
+        Inline::Bytes(bytes) => Bytes::from_slice(bytes),
+        Inline::Pieces(pieces) => {
+            let mut bytes = Bytes::new();
+            for piece in pieces.iter() {
+                bytes.extend_from_slice(piece);
+            }
+            bytes
+        }
+    }
 }
 
 impl Posting<'_> {
@@ -155,7 +169,7 @@ impl Posting<'_> {
                 if inline.length() > most {
                     return Err(Errno::INVAL);
                 }
-                Ok(Data::Inline(inline.to_vec()))
+                Ok(Data::Inline(bytes(inline)))
             }
             Given::Sges(sges) => {
                 let most = usize::try_from(self.cap.max_send_sge).unwrap_or(usize::MAX);

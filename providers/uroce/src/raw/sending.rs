@@ -48,7 +48,7 @@ impl Sending {
         let within = |count: usize, most: u32| u32::try_from(count).is_ok_and(|n| n <= most);
         let data = match &given.data {
             Given::Inline(inline) if within(inline.length(), cap.max_inline_data) => {
-                Data::Inline(inline.to_vec())
+                Data::Inline(inline.to_vec().into())
             }
             Given::Sges(sges) if within(sges.len(), cap.max_send_sge) => {
                 Data::Sges(sges.iter().map(piece).collect())

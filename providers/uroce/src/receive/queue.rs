@@ -5,7 +5,7 @@ use kit::provider::ReceiveRequest;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use uroce_engine::work::{Receive, Sge};
+use uroce_engine::work::{Receive, Sge, Sges};
 
 /// Receive requests in the order in which they were posted.
 pub struct ReceiveQueue {
@@ -23,6 +23,41 @@ struct State {
 }
 
 impl State {
+    /// Takes requests in until one is refused.
+    fn post_all(
+        &mut self,
+        max_sge: usize,
+        requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
+    ) -> Result<()> {
+        for request in requests {
+            self.post(max_sge, &request)?;
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// EINVAL for more than `max_sge` pieces; ENOMEM if the queue is full, or there is no memory.
+    fn post(&mut self, max_sge: usize, request: &ReceiveRequest<'_>) -> Result<()> {
+        if request.sges.len() > max_sge {
+            return Err(Errno::INVAL);
+        }
+        if self.requests.len() >= self.capacity {
+            return Err(Errno::NOMEM);
+        }
+        self.requests.try_reserve(1).map_err(|_| Errno::NOMEM)?;
+        let mut sges = Sges::new();
+        sges.try_reserve_exact(request.sges.len())
+            .map_err(|_| Errno::NOMEM)?;
+        sges.extend(request.sges.iter().map(|sge| Sge {
+            address: sge.addr,
+            length: sge.length,
+            lkey: sge.lkey,
+        }));
+        let id = request.id;
+        self.requests.push_back(Receive { id, sges });
+        Ok(())
+    }
+
     /// Whether the limit was just fallen below. It is no limit any more then.
     fn falls_below_limit(&mut self) -> bool {
         let falls = self.requests.len() < self.limit;
@@ -70,41 +105,48 @@ impl ReceiveQueue {
     /// EINVAL for too many pieces; ENOMEM if the queue is full, or there is no memory.
     pub fn post(&self, requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>) -> Result<()> {
         let mut state = self.state.lock();
-        let mut posted = Ok(());
-        for request in requests {
-            posted = self.post_one(&mut state, &request);
-            if posted.is_err() {
-                break;
-            }
-        }
+        let posted = state.post_all(self.max_sge, requests);
         self.length.store(state.requests.len(), Ordering::Release);
         posted
     }
 
-    fn post_one(&self, state: &mut State, request: &ReceiveRequest<'_>) -> Result<()> {
-        if request.sges.len() > self.max_sge {
-            return Err(Errno::INVAL);
-        }
-        if state.requests.len() >= state.capacity {
-            return Err(Errno::NOMEM);
-        }
-        state.requests.try_reserve(1).map_err(|_| Errno::NOMEM)?;
-        let mut sges = Vec::new();
-        sges.try_reserve_exact(request.sges.len())
-            .map_err(|_| Errno::NOMEM)?;
-        sges.extend(request.sges.iter().map(|sge| Sge {
-            address: sge.addr,
-            length: sge.length,
-            lkey: sge.lkey,
-        }));
-        let id = request.id;
-        state.requests.push_back(Receive { id, sges });
-        Ok(())
+    /// The same, of a queue that nobody else can use meanwhile.
+    ///
+    /// # Errors
+    /// As for [`ReceiveQueue::post`].
+    pub fn post_alone(
+        &mut self,
+        requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
+    ) -> Result<()> {
+        let state = self.state.get_mut();
+        let posted = state.post_all(self.max_sge, requests);
+        *self.length.get_mut() = state.requests.len();
+        posted
     }
 
     /// Takes the next request out.
     pub fn take(&self) -> Option<Receive> {
         self.take_limited().receive
+    }
+
+    /// The same, of a queue that nobody else can use meanwhile.
+    pub fn take_alone(&mut self) -> Option<Receive> {
+        let requests = &mut self.state.get_mut().requests;
+        let receive = requests.pop_front();
+        *self.length.get_mut() = requests.len();
+        receive
+    }
+
+    /// Takes the next request out if `receive` answers that it has done with it what is to be done;
+    /// nobody else can use the queue meanwhile. Answers its identifier.
+    pub fn take_alone_with(&mut self, receive: impl FnOnce(&Receive) -> bool) -> Option<u64> {
+        let requests = &mut self.state.get_mut().requests;
+        if !receive(requests.front()?) {
+            return None;
+        }
+        let id = requests.pop_front()?.id;
+        *self.length.get_mut() = requests.len();
+        Some(id)
     }
 
     /// Takes the next request out if `receive` has done with it what is to be done.

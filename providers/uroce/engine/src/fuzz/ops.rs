@@ -5,6 +5,7 @@ use crate::qp::{Mask, Modify, Service, State};
 use crate::sim::{ALL, BASE, Faults, Region, Setup, World, seal};
 use crate::wire::{ICRC_LEN, ImmDt};
 use crate::work::{Data, Receive, Remote, Request, Sge, WorkRequest};
+use smallvec::smallvec;
 
 const BYTES: usize = 0x4000;
 
@@ -110,7 +111,7 @@ impl Run {
         let mut wr = WorkRequest::new(self.next_id, request);
         wr.fence = shape & 0x80 != 0;
         wr.srqn = u32::from(shape >> 5 & 1);
-        wr.data = Data::Sges(vec![Sge {
+        wr.data = Data::Sges(smallvec![Sge {
             address: BASE + u64::from(shape) * 8,
             length,
             lkey: ALL,
@@ -129,7 +130,7 @@ impl Run {
         };
         let receive = Receive {
             id: 0,
-            sges: vec![Sge {
+            sges: smallvec![Sge {
                 address: BASE + 0x2000,
                 length: u32::from(input.byte()) * 16,
                 lkey: ALL,

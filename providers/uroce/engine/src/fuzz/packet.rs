@@ -7,6 +7,7 @@ use crate::sim::{ALL, BASE, Region, Setup, SimHost, step};
 use crate::timer::Time;
 use crate::wire::{Opcode, Packet};
 use crate::work::{Data, Destination, Receive, Remote, Request, Sge, WorkRequest};
+use smallvec::smallvec;
 
 const BYTES: usize = 0x4000;
 /// What a peer may write, and change by atomics.
@@ -43,7 +44,7 @@ fn host() -> SimHost {
     for id in 0..4u64 {
         let receive = Receive {
             id,
-            sges: vec![Sge {
+            sges: smallvec![Sge {
                 address: BASE + 0x2000 + id * 0x400,
                 length: 0x400,
                 lkey: LOCAL_KEY,
@@ -83,7 +84,7 @@ fn queue_pair(service: Service, last: State, host: &mut SimHost) -> QueuePair {
 /// Posts requests whose responses a peer may forge. Answers those accepted.
 fn post(qp: &mut QueuePair, host: &mut SimHost) -> Vec<u64> {
     let result = |offset: u64, length| {
-        Data::Sges(vec![Sge {
+        Data::Sges(smallvec![Sge {
             address: BASE + 0x3000 + offset,
             length,
             lkey: LOCAL_KEY,
@@ -97,7 +98,7 @@ fn post(qp: &mut QueuePair, host: &mut SimHost) -> Vec<u64> {
         (Request::Send, result(0, 600)),
         (Request::Read(remote), result(0, 600)),
         (Request::FetchAdd { remote, add: 1 }, result(1024, 8)),
-        (Request::Write(remote), Data::Inline(vec![1; 300])),
+        (Request::Write(remote), Data::Inline(smallvec![1; 300])),
         (Request::AtomicWrite(remote, [1; 8]), Data::default()),
     ];
     let datagram = Destination {

@@ -181,6 +181,12 @@ impl QueuePair {
         }
     }
 
+    /// Whether [`QueuePair::receives_posted`] has anything to do.
+    #[must_use]
+    pub fn minds_receives(&self) -> bool {
+        self.state == State::Error || self.responder.is_starved()
+    }
+
     /// Whether receive requests may be posted: in every state but RESET.
     #[must_use]
     pub fn may_post_receive(&self) -> bool {

@@ -80,6 +80,11 @@ impl Responder {
         });
     }
 
+    /// Whether a peer was told of no receive requests.
+    pub(crate) fn is_starved(&self) -> bool {
+        self.starved
+    }
+
     /// Receive requests were posted: a peer that was told of none learns of them.
     pub(crate) fn receives_posted(&mut self, host: &mut impl Host) {
         if self.starved {

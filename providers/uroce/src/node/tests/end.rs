@@ -2,6 +2,7 @@
 
 use super::api::{Endpoint, INDEX_BITS, Incoming, Node, Path, Peer, Sender};
 use parking_lot::Mutex;
+use smallvec::smallvec;
 use std::net::IpAddr;
 use std::sync::Arc;
 use uroce_engine::host::Fault;
@@ -173,7 +174,7 @@ impl End {
     pub fn post_receive(&self, id: u64, offset: u64, length: u32) {
         let receive = Receive {
             id,
-            sges: vec![sge(offset, length)],
+            sges: smallvec![sge(offset, length)],
         };
         let inner = &mut *self.inner.lock();
         inner.host.receives.push_back(receive);
@@ -215,7 +216,7 @@ pub fn sge(offset: u64, length: u32) -> Sge {
 }
 
 pub fn data(offset: u64, length: u32) -> Data {
-    Data::Sges(vec![sge(offset, length)])
+    Data::Sges(smallvec![sge(offset, length)])
 }
 
 /// Two connected queue pairs, one on each node, each with so many bytes of memory.

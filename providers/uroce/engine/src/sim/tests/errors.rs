@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::wire::{Aeth, Bth, Headers, Nak, Opcode, Operation, Syndrome, Transport};
+use smallvec::smallvec;
 
 const FROM: u64 = 0;
 const TO: u64 = 0x40000;
@@ -122,7 +123,7 @@ fn a_misaligned_atomic() {
 fn local_memory_that_is_wrong() {
     let mut world = world(&Setup::new(Service::Rc));
     world.post_receive(1, 100, TO, 8);
-    let bad = Data::Sges(vec![Sge {
+    let bad = Data::Sges(smallvec![Sge {
         lkey: 9,
         ..sge(FROM, 8)
     }]);
@@ -151,7 +152,7 @@ fn a_receive_request_whose_memory_is_wrong() {
     let mut world = world(&Setup::new(Service::Rc));
     let bad = Receive {
         id: 100,
-        sges: vec![Sge {
+        sges: smallvec![Sge {
             lkey: 9,
             ..sge(TO, 8)
         }],
@@ -302,7 +303,7 @@ fn failed_somewhere(world: &World, status: Status) {
 fn an_unreliable_queue_stops_sending_and_goes_on_receiving() {
     let mut world = world(&Setup::new(Service::Uc));
     world.post_receive(0, 200, TO, 100);
-    let bad = Data::Sges(vec![Sge {
+    let bad = Data::Sges(smallvec![Sge {
         lkey: 9,
         ..sge(FROM, 8)
     }]);
@@ -471,7 +472,7 @@ fn what_went_before_a_failed_request_needs_no_retry() {
         ..Setup::new(Service::Rc)
     };
     let mut world = world(&setup);
-    let bad = Data::Sges(vec![Sge {
+    let bad = Data::Sges(smallvec![Sge {
         lkey: 9,
         ..sge(FROM, 8)
     }]);

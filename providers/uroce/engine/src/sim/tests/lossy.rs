@@ -281,7 +281,10 @@ proptest! {
             } else {
                 &mut end.host.receives
             };
-            queue.push_back(Receive { id, sges });
+            queue.push_back(Receive {
+                id,
+                sges: sges.into(),
+            });
             end.qp.receives_posted(&mut end.host);
         }
         prop_assert!(world.run(STEPS));

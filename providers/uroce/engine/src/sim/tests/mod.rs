@@ -8,6 +8,7 @@ use super::*;
 use crate::work::{
     Completion, Data, Destination, Event, Receive, Remote, Request, Sge, Status, WorkRequest,
 };
+use smallvec::smallvec;
 
 const STEPS: usize = 200_000;
 
@@ -32,7 +33,7 @@ fn remote(offset: u64) -> Remote {
 
 fn wr(id: u64, request: Request, offset: u64, length: u32) -> WorkRequest {
     WorkRequest {
-        data: Data::Sges(vec![sge(offset, length)]),
+        data: Data::Sges(smallvec![sge(offset, length)]),
         ..WorkRequest::new(id, request)
     }
 }
@@ -47,7 +48,7 @@ impl World {
         let end = &mut self.ends[side];
         end.host.receives.push_back(Receive {
             id,
-            sges: vec![sge(offset, length)],
+            sges: smallvec![sge(offset, length)],
         });
         end.qp.receives_posted(&mut end.host);
     }

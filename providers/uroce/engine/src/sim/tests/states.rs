@@ -4,6 +4,7 @@ use super::*;
 use crate::qp::Refused;
 use crate::wire::{ImmDt, feth};
 use crate::work::{CompletionOpcode, Network};
+use smallvec::smallvec;
 
 const FROM: u64 = 0;
 const TO: u64 = 0x40000;
@@ -166,7 +167,7 @@ fn xrc_goes_to_the_queue_that_the_request_names() {
     for queue in [5u32, 6] {
         let receive = Receive {
             id: u64::from(queue),
-            sges: vec![sge(TO + u64::from(queue) * 4096, 4096)],
+            sges: smallvec![sge(TO + u64::from(queue) * 4096, 4096)],
         };
         world.ends[1].host.shared.insert(queue, [receive].into());
     }
