@@ -239,11 +239,66 @@ static void receiver(struct ibv_context *context, int from, int to)
 	close(fd);
 }
 
+/* Registered with a queue pair of another process, which lives on when that one is not. */
+static void registered(int fd, int from, int to)
+{
+	struct ibv_context *context;
+	struct ibv_xrc_domain *domain;
+	struct ofa_qp_init_attr told;
+	struct ibv_qp_attr attr;
+	uint32_t number = hear(from);
+
+	context = open_rxe();
+	NOTHING(ibv_open_xrc_domain(context, fd, O_CREAT | O_EXCL), EEXIST);
+	domain = MUST_PTR(ibv_open_xrc_domain(context, fd, 0));
+	FAILS(ibv_reg_xrc_rcv_qp(domain, number + 1), EINVAL);
+	FAILS(ibv_unreg_xrc_rcv_qp(domain, number), EINVAL);
+	MUST(ibv_reg_xrc_rcv_qp(domain, number));
+	attr = attr_init();
+	MUST(ibv_modify_xrc_rcv_qp(domain, number, &attr, RC_INIT_MASK));
+	tell(to, 0);
+	/* Its maker is not registered any more. */
+	hear(from);
+	memset(&attr, 0, sizeof(attr));
+	MUST(ibv_query_xrc_rcv_qp(domain, number, &attr, IBV_QP_STATE, &told));
+	expect(attr.qp_state == IBV_QPS_INIT && told.xrc_domain == domain);
+	FAILS(ibv_close_xrc_domain(domain), EBUSY);
+	MUST(ibv_unreg_xrc_rcv_qp(domain, number));
+	FAILS(ibv_unreg_xrc_rcv_qp(domain, number), EINVAL);
+	MUST(ibv_close_xrc_domain(domain));
+	MUST(ibv_close_device(context));
+	tell(to, 0);
+}
+
+static void maker(struct ibv_context *context, int fd, int from, int to)
+{
+	struct ibv_xrc_domain *domain = MUST_PTR(ibv_open_xrc_domain(context, fd, O_CREAT));
+	struct ofa_qp_init_attr init = { .xrc_domain = domain }, told;
+	struct ibv_qp_attr attr;
+	uint32_t number;
+
+	MUST(ibv_create_xrc_rcv_qp(&init, &number));
+	tell(to, number);
+	hear(from);
+	MUST(ibv_query_xrc_rcv_qp(domain, number, &attr, IBV_QP_STATE, &told));
+	expect(attr.qp_state == IBV_QPS_INIT);
+	MUST(ibv_unreg_xrc_rcv_qp(domain, number));
+	/* It is there as long as the other process is registered. */
+	MUST(ibv_query_xrc_rcv_qp(domain, number, &attr, IBV_QP_STATE, &told));
+	tell(to, 0);
+	hear(from);
+	while (!ibv_query_xrc_rcv_qp(domain, number, &attr, IBV_QP_STATE, &told))
+		sched_yield();
+	expect(errno == EINVAL);
+	FAILS(ibv_reg_xrc_rcv_qp(domain, number), EINVAL);
+	MUST(ibv_close_xrc_domain(domain));
+}
+
 int main(void)
 {
 	struct ibv_context *context;
-	int there[2], back[2], status;
-	pid_t child;
+	int there[2], back[2], down[2], up[2], status, shared = new_file();
+	pid_t child, other;
 
 	if (!own_network()) {
 		out("skipped: no network namespace: %s", errno_name(errno));
@@ -261,11 +316,21 @@ int main(void)
 		sender(there[0], back[1]);
 		_exit(0);
 	}
+	MUST(pipe(down));
+	MUST(pipe(up));
+	other = fork();
+	expect(other >= 0);
+	if (!other) {
+		registered(shared, down[0], up[1]);
+		_exit(0);
+	}
 	close(there[0]);
 	close(back[1]);
 	context = open_rxe();
 	receiver(context, back[0], there[1]);
 	expect(waitpid(child, &status, 0) == child && status == 0);
+	maker(context, shared, up[0], down[1]);
+	expect(waitpid(other, &status, 0) == other && status == 0);
 	domains(context);
 	registrations(context);
 	MUST(ibv_close_device(context));

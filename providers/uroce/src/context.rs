@@ -10,7 +10,7 @@ use crate::node::Node;
 use crate::qp::{Core, Named, Parts, Qp, attributes, counting};
 use crate::raw;
 use crate::receive::Srq;
-use crate::xrcd::Xrcd;
+use crate::xrc::{Ground, Xrcd};
 use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
@@ -379,7 +379,10 @@ impl Provider for Context {
         }
         let events = Arc::clone(&self.events);
         let cq = init.xrc.as_ref().map(|xrc| Arc::clone(xrc.cq));
-        let srq = Arc::new(Srq::new(init.token, init.pd.id(), attr, events, cq)?);
+        // Numbers of those for XRC name the process, as QP numbers do.
+        let slot = init.xrc.as_ref().map(|_| self.node.slot());
+        let srq = Srq::new(init.token, init.pd.id(), attr, events, cq, slot)?;
+        let srq = Arc::new(srq);
         if let Some(xrc) = &init.xrc {
             srq.enter(xrc.xrcd);
         }
@@ -440,7 +443,10 @@ impl Provider for Context {
     }
 
     fn open_qp(&self, xrcd: &Arc<Xrcd>, number: u32, token: Token) -> Result<Qp> {
-        let core = xrcd.target(number).ok_or(Errno::INVAL)?;
+        let Some(core) = xrcd.target(number) else {
+            let opened = xrcd.open_elsewhere(number, token, &self.events)?;
+            return Ok(Qp::Elsewhere(opened));
+        };
         core.opened(token);
         Ok(Qp::Protocol(Named { core, token }))
     }
@@ -522,7 +528,13 @@ impl Provider for Context {
     }
 
     fn open_xrcd(&self, file: Option<BorrowedFd<'_>>, flags: i32) -> Result<Xrcd> {
-        Xrcd::open(file, flags)
+        let ground = Ground {
+            node: Arc::clone(&self.node),
+            port: Arc::clone(&self.port),
+            events: Arc::clone(&self.events),
+            addresses: Arc::clone(&self.addresses),
+        };
+        Xrcd::open(&ground, file, flags)
     }
 
     fn close_xrcd(&self, _: &Arc<Xrcd>) -> Result<()> {
@@ -573,7 +585,7 @@ impl Provider for Context {
             Qp::Protocol(named) if named.core.service() == Service::Ud => {
                 return Err(Errno::OPNOTSUPP);
             }
-            Qp::Protocol(_) => return Err(Errno::INVAL),
+            Qp::Protocol(_) | Qp::Elsewhere(_) => return Err(Errno::INVAL),
         };
         let (rule, counters) = raw::rule(init)?;
         let interface = self.port.interface();

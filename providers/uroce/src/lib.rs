@@ -22,4 +22,4 @@ mod qp;
 mod raw;
 pub mod receive;
 mod threads;
-mod xrcd;
+mod xrc;

@@ -29,6 +29,7 @@ mod tests;
 pub use account::Account;
 pub use endpoint::{Endpoint, Incoming};
 pub use messages::Messages;
+pub use rings::incoming;
 pub use watch::{Interest, Ready, Watch};
 
 use self::core::Core;

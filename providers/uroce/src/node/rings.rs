@@ -342,7 +342,7 @@ impl Work<'_> {
 }
 
 /// A packet as it lies in a ring.
-fn incoming(bytes: &[u8]) -> Option<Incoming<'_>> {
+pub fn incoming(bytes: &[u8]) -> Option<Incoming<'_>> {
     let (head, datagram) = bytes.split_first_chunk::<HEAD>()?;
     let [family, traffic_class, hop_limit, _, i0, i1, i2, i3, ..] = *head;
     let source = slot::address(family, *head.get(8..)?.first_chunk()?)?;

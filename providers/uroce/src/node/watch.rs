@@ -16,6 +16,8 @@ pub enum Interest {
     Read,
     /// Room to write.
     Write,
+    /// Either.
+    Both,
 }
 
 /// What a descriptor is ready for.
@@ -107,6 +109,7 @@ fn flags(interest: Interest) -> EventFlags {
     match interest {
         Interest::Read => EventFlags::IN,
         Interest::Write => EventFlags::OUT,
+        Interest::Both => EventFlags::IN | EventFlags::OUT,
     }
 }
 

@@ -11,6 +11,7 @@ use super::host::Surroundings;
 use super::multicast::Groups;
 use super::onesided::{MOST_BYTES, Recent};
 use super::requests::Posting;
+use super::turns::{Away, Stay};
 use crate::address::Addresses;
 use crate::carrier::shm;
 use crate::carrier::udp::Path;
@@ -21,14 +22,14 @@ use crate::device::Port;
 use crate::memory::{Binding, Keys, Mw, PdId, Peer};
 use crate::node::Node;
 use crate::receive::{ReceiveQueue, Srq};
-use crate::xrcd::Xrcd;
+use crate::xrc::{Ground, Link, Xrcd};
 use crate::{address, clock, limits};
 use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{BindInfo, CompCntr, ReceiveRequest, SendRequest, Token};
 use kit::sys::other_process::OtherProcess;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use uroce_engine::host::{Fault, NoReceive};
@@ -64,10 +65,33 @@ pub struct Parts {
     pub sq_sig_all: bool,
 }
 
+impl Parts {
+    /// Those of an XRC target.
+    pub fn of_target(ground: &Ground, xrcd: Arc<Xrcd>) -> Self {
+        let ground = ground.clone();
+        Self {
+            node: ground.node,
+            port: ground.port,
+            events: ground.events,
+            addresses: ground.addresses,
+            service: Service::XrcTarget,
+            pd: PdId::NONE,
+            send_cq: None,
+            recv_cq: None,
+            srq: None,
+            xrcd: Some(xrcd),
+            cap: ibv_qp_cap::zeroed(),
+            sq_sig_all: false,
+        }
+    }
+}
+
 /// A queue pair.
 pub struct Core {
     /// The number.
     pub number: u32,
+    /// The number by which the node knows it: another for a target of another process.
+    pub place: u32,
     /// The protection domain.
     pub pd: PdId,
     pub(super) parts: Parts,
@@ -80,6 +104,14 @@ pub struct Core {
     /// Multicast groups it is attached to.
     pub(super) groups: Mutex<Groups>,
     pub(super) inner: Mutex<Inner>,
+    /// An XRC target that was lent is here again.
+    pub(super) back: Condvar,
+    /// Other processes that have it open, each as often as it has.
+    pub(super) visitors: Mutex<Vec<Arc<Link>>>,
+    /// Where it is at home, if that is another process.
+    pub(super) home: Mutex<Option<Arc<Link>>>,
+    /// It has come to its end.
+    pub(super) ended: AtomicBool,
 }
 
 pub(super) struct Inner {
@@ -109,6 +141,10 @@ pub(super) struct Inner {
     pub(super) closing: bool,
     /// The protection domain of the latest request: an XRC target has none of its own.
     pub(super) domain: PdId,
+    /// An XRC target that another process receives with.
+    pub(super) away: Away,
+    /// An XRC target of another process.
+    pub(super) stay: Option<Stay>,
 }
 
 impl Inner {
@@ -153,6 +189,7 @@ impl Core {
         let cap = parts.cap;
         Self {
             number,
+            place: number,
             pd: parts.pd,
             tokens: Mutex::new(vec![token]),
             overran: AtomicBool::new(false),
@@ -181,8 +218,23 @@ impl Core {
                 told_use: false,
                 closing: false,
                 domain: parts.pd,
+                away: Away::default(),
+                stay: None,
             }),
+            back: Condvar::new(),
+            visitors: Mutex::default(),
+            home: Mutex::default(),
+            ended: AtomicBool::new(false),
             parts,
+        }
+    }
+
+    /// The same, under another number in the node, and with no name: the application does not know it.
+    pub(super) fn placed(self, place: u32) -> Self {
+        Self {
+            place,
+            tokens: Mutex::default(),
+            ..self
         }
     }
 
@@ -255,7 +307,7 @@ impl Core {
     pub fn modify(&self, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
         let state = self.change(attr, mask)?;
         // Out of SQD requests go on; a peer is told of an error.
-        self.parts.node.post(self.number);
+        self.parts.node.post(self.place);
         Ok(state)
     }
 
@@ -267,7 +319,8 @@ impl Core {
         }
         // A peer's request that has completed here is answered, whatever comes now.
         if matches!(modify.state, Some(State::Reset | State::Error)) {
-            self.parts.node.see_off(self.number);
+            self.parts.node.see_off(self.place);
+            self.call_back();
         }
         let path = if modify.mask.has(Mask::AV) {
             Some(address::path(&self.parts.port, &attr.ah_attr)?)
@@ -311,12 +364,18 @@ impl Core {
             }
         }
         self.mind_gate(inner);
+        self.tell_guest(inner);
         Ok(attributes::qp_state(state))
     }
 
     /// The process that it is being connected to, if that can be reached by shared memory: met now, so
     /// that all packets go one way.
-    fn meet(&self, path: Option<&Path>, attr: &ibv_qp_attr, mask: u32) -> Option<Arc<shm::Peer>> {
+    pub(super) fn meet(
+        &self,
+        path: Option<&Path>,
+        attr: &ibv_qp_attr,
+        mask: u32,
+    ) -> Option<Arc<shm::Peer>> {
         let connects = path.is_some_and(|path| path.local) && mask & IBV_QP_DEST_QPN != 0;
         connects
             .then(|| self.parts.node.meet(attr.dest_qp_num))
@@ -335,7 +394,10 @@ impl Core {
 
     /// ibv_query_qp(3).
     pub fn query(&self, attr: &mut ibv_qp_attr) {
-        let inner = self.inner.lock();
+        self.tell_attributes(&self.inner.lock(), attr);
+    }
+
+    pub(super) fn tell_attributes(&self, inner: &Inner, attr: &mut ibv_qp_attr) {
         let engine = &inner.engine;
         attributes::tell(engine.attributes(), attr);
         attr.qp_state = attributes::qp_state(engine.state());
@@ -392,7 +454,7 @@ impl Core {
             }
         }
         if long {
-            self.parts.node.post(self.number);
+            self.parts.node.post(self.place);
         }
         taken
     }
@@ -436,7 +498,7 @@ impl Core {
             }
             inner.follow(self, clock::now());
         }
-        self.parts.node.post(self.number);
+        self.parts.node.post(self.place);
         Ok(())
     }
 
@@ -600,7 +662,7 @@ impl Core {
             self.post_checked(inner, wr);
             inner.follow(self, clock::now());
         }
-        self.parts.node.post(self.number);
+        self.parts.node.post(self.place);
         Ok(rkey)
     }
 
@@ -609,6 +671,7 @@ impl Core {
         for token in self.tokens.lock().iter() {
             self.parts.events.asynchronous(event, *token);
         }
+        self.tell_others(event);
     }
 
     /// Another name for it in events.

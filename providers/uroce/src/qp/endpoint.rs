@@ -1,7 +1,7 @@
 //! A queue pair as the node sees it: packets that come in for it, and those that it has to send.
 
 use super::attributes;
-use super::core::Core;
+use super::core::{Core, Inner};
 use crate::carrier::udp::Path;
 use crate::carrier::udp::slot::INDEX_BITS;
 use crate::carrier::{Sender, shm};
@@ -19,34 +19,28 @@ impl Endpoint for Core {
         if !self.is_from_peer(inner.path.as_ref(), incoming) {
             return;
         }
-        let grh = (self.parts.service == Service::Ud).then(|| incoming.grh());
-        let arrival = Arrival {
-            packet: &incoming.packet,
-            grh: grh.as_ref(),
-        };
-        let srqn = incoming.packet.headers.xrceth.map(|header| header.srqn);
-        if let Some(srq) = srqn.and_then(|number| self.shared(number)) {
-            inner.domain = srq.pd();
+        if !self.goes_elsewhere(inner, incoming) {
+            self.take_in(inner, now, incoming);
         }
-        let (engine, mut host) = inner.split(self, now);
-        engine.receive(now, &arrival, &mut host);
-        inner.follow(self, now);
     }
 
     fn transmit(&self, now: Time, out: &mut Sender<'_>) {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         if let Some(peer) = inner.clogged.take()
-            && peer.waits(self.number & INDEX)
+            && peer.waits(self.place & INDEX)
         {
             inner.clogged = Some(peer);
             return;
         }
-        let (peer, domain) = (inner.path, inner.domain);
-        let (engine, mut host) = inner.split(self, now);
         let mut clogged = None;
         while clogged.is_none() && !out.is_full() {
+            let (peer, domain) = (inner.path, inner.domain);
+            let (engine, mut host) = inner.split(self, now);
             let Some(outgoing) = engine.transmit(now, &mut host) else {
+                if self.unpark(inner, now) {
+                    continue;
+                }
                 break;
             };
             let origin = outgoing.origin;
@@ -56,16 +50,17 @@ impl Endpoint for Core {
             // Called again when there is room.
             clogged = out
                 .take_clogged()
-                .filter(|peer| peer.waits(self.number & INDEX));
+                .filter(|peer| peer.waits(self.place & INDEX));
         }
         inner.follow(self, now);
         inner.clogged = clogged;
+        self.mind_stay(inner);
     }
 
     fn waits_for_room(&self) -> bool {
         let inner = self.inner.lock();
         let clogged = inner.clogged.as_ref();
-        clogged.is_some_and(|peer| peer.waits(self.number & INDEX))
+        clogged.is_some_and(|peer| peer.waits(self.place & INDEX))
     }
 
     fn used(&self, _now: Time) {
@@ -125,6 +120,22 @@ impl Endpoint for Core {
 const INDEX: u32 = (1 << INDEX_BITS) - 1;
 
 impl Core {
+    /// The engine takes in a packet of the peer's.
+    pub(super) fn take_in(&self, inner: &mut Inner, now: Time, incoming: &Incoming<'_>) {
+        let grh = (self.parts.service == Service::Ud).then(|| incoming.grh());
+        let arrival = Arrival {
+            packet: &incoming.packet,
+            grh: grh.as_ref(),
+        };
+        let srqn = incoming.packet.headers.xrceth.map(|header| header.srqn);
+        if let Some(srq) = srqn.and_then(|number| self.shared(number)) {
+            inner.domain = srq.pd();
+        }
+        let (engine, mut host) = inner.split(self, now);
+        engine.receive(now, &arrival, &mut host);
+        inner.follow(self, now);
+    }
+
     /// Whether packets from this address are the connected peer's.
     fn is_from_peer(&self, path: Option<&Path>, incoming: &Incoming<'_>) -> bool {
         if self.parts.service == Service::Ud {

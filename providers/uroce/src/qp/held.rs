@@ -4,6 +4,7 @@ use super::core::Core;
 use crate::context::Context;
 use crate::memory::Mw;
 use crate::raw::{RawQp, Spread};
+use crate::xrc::Opened;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{BindInfo, ReceiveRequest, SendRequest, Token};
@@ -21,6 +22,8 @@ pub struct Named {
 pub enum Qp {
     /// One of RoCE.
     Protocol(Named),
+    /// An XRC target that another process has made.
+    Elsewhere(Arc<Opened>),
     /// One of raw packets.
     Raw(Arc<RawQp>),
     /// One that spreads raw packets over work queues, and does nothing else.
@@ -31,11 +34,11 @@ impl Qp {
     /// The queue pair of the protocol.
     ///
     /// # Errors
-    /// EINVAL if it is of raw packets.
+    /// EINVAL if it is of raw packets, or of another process.
     pub fn core(&self) -> Result<&Arc<Core>> {
         match self {
             Self::Protocol(named) => Ok(&named.core),
-            Self::Raw(_) | Self::Spread(_) => Err(Errno::INVAL),
+            Self::Raw(_) | Self::Spread(_) | Self::Elsewhere(_) => Err(Errno::INVAL),
         }
     }
 
@@ -50,6 +53,7 @@ impl Qp {
         }
         match self {
             Self::Protocol(named) => named.core.modify(attr, mask),
+            Self::Elsewhere(opened) => opened.modify(attr, mask),
             Self::Raw(raw) => raw.modify(attr, mask),
             Self::Spread(_) => Err(Errno::OPNOTSUPP),
         }
@@ -62,6 +66,7 @@ impl Qp {
     pub fn query(&self, attr: &mut ibv_qp_attr) -> Result<()> {
         match self {
             Self::Protocol(named) => named.core.query(attr),
+            Self::Elsewhere(opened) => opened.query(attr)?,
             Self::Raw(raw) => raw.query(attr),
             Self::Spread(_) => return Err(Errno::OPNOTSUPP),
         }
@@ -79,7 +84,9 @@ impl Qp {
         match self {
             Self::Protocol(named) => named.core.post_send(requests),
             Self::Raw(raw) => raw.post_send(requests),
-            Self::Spread(_) => requests.next().map_or(Ok(()), |_| Err(Errno::INVAL)),
+            Self::Spread(_) | Self::Elsewhere(_) => {
+                requests.next().map_or(Ok(()), |_| Err(Errno::INVAL))
+            }
         }
     }
 
@@ -94,7 +101,7 @@ impl Qp {
         match self {
             Self::Protocol(named) => named.core.post_send_all(requests),
             Self::Raw(raw) => raw.post_send_all(requests),
-            Self::Spread(_) => Err(Errno::INVAL),
+            Self::Spread(_) | Self::Elsewhere(_) => Err(Errno::INVAL),
         }
     }
 
@@ -106,7 +113,9 @@ impl Qp {
         match self {
             Self::Protocol(named) => named.core.post_recv(requests),
             Self::Raw(raw) => raw.post_recv(requests),
-            Self::Spread(_) => requests.next().map_or(Ok(()), |_| Err(Errno::INVAL)),
+            Self::Spread(_) | Self::Elsewhere(_) => {
+                requests.next().map_or(Ok(()), |_| Err(Errno::INVAL))
+            }
         }
     }
 
@@ -131,6 +140,7 @@ impl Qp {
     pub fn destroy(&self) -> Result<u32> {
         match self {
             Self::Protocol(named) => named.destroy(),
+            Self::Elsewhere(opened) => Ok(opened.close()),
             Self::Raw(raw) => Ok(raw.end()),
             Self::Spread(spread) => {
                 spread.end();
@@ -151,15 +161,8 @@ impl Named {
         if core.is_attached() {
             return Err(Errno::BUSY);
         }
-        let (left, told) = core.closed(self.token);
-        if left == 0 {
-            core.close();
-            core.node().detach(core.number);
-            core.forget_completions();
-            if let Some(xrcd) = core.xrcd() {
-                xrcd.remove_target(core.number);
-            }
-        }
+        let (_, told) = core.closed(self.token);
+        core.end();
         Ok(told)
     }
 }

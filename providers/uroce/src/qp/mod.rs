@@ -11,6 +11,7 @@ mod host;
 mod multicast;
 mod onesided;
 mod requests;
+mod turns;
 
 pub use core::{Core, Parts};
 pub use held::{Named, Qp};

@@ -1,6 +1,7 @@
 //! Shared receive queues.
 
 use super::queue::ReceiveQueue;
+use crate::carrier::udp::slot::INDEX_BITS;
 use crate::channel::Records;
 use crate::cq::Cq;
 use crate::memory::PdId;
@@ -33,21 +34,22 @@ pub struct Srq {
 
 impl Srq {
     /// A queue of the sizes in `attr`; the limit there does not count (ibv_create_srq(3)). Events go
-    /// to `events`. With `cq`, it is one for XRC.
+    /// to `events`. With `cq`, it is one for XRC. With `slot`, its number begins with that.
     ///
     /// # Errors
-    /// ENOMEM if there are 2^24 already.
+    /// ENOMEM if there are 2^24 already, or with `slot` 2^14.
     pub fn new(
         token: Token,
         pd: PdId,
         attr: &ibv_srq_attr,
         events: Arc<Records>,
         cq: Option<Arc<Cq>>,
+        slot: Option<u16>,
     ) -> Result<Self> {
         Ok(Self {
             token,
             pd,
-            number: Number::take()?,
+            number: Number::take(slot)?,
             queue: ReceiveQueue::new(attr.max_wr, attr.max_sge),
             events,
             cq,
@@ -169,18 +171,26 @@ struct Numbers {
     latest: u32,
 }
 
-const MASK: u32 = (1 << 24) - 1;
+/// What counts of a number: all of it, or what follows a slot.
+fn mask(slot: Option<u16>) -> u32 {
+    match slot {
+        None => (1 << 24) - 1,
+        Some(_) => (1 << INDEX_BITS) - 1,
+    }
+}
 
 /// A number that no other queue of the process has.
 struct Number(u32);
 
 impl Number {
-    fn take() -> Result<Self> {
+    fn take(slot: Option<u16>) -> Result<Self> {
+        let mask = mask(slot);
+        let first = slot.map_or(0, |slot| u32::from(slot) << INDEX_BITS);
         let mut numbers = NUMBERS.lock();
-        for _ in 0..MASK {
-            let next = (numbers.latest + 1) & MASK;
-            numbers.latest = next;
-            if next != 0 && numbers.used.insert(next) {
+        for _ in 0..mask {
+            numbers.latest = (numbers.latest + 1) & ((1 << 24) - 1);
+            let next = first | numbers.latest & mask;
+            if next & mask != 0 && numbers.used.insert(next) {
                 return Ok(Self(next));
             }
         }

@@ -77,7 +77,7 @@ fn shared(max_wr: u32) -> (Arc<Srq>, OwnedFd) {
         max_sge: 1,
         srq_limit: 3,
     };
-    let srq = Srq::new(TOKEN, Pd::new().id(), &attr, Arc::new(events), None);
+    let srq = Srq::new(TOKEN, Pd::new().id(), &attr, Arc::new(events), None, None);
     (Arc::new(srq.expect("made")), fd)
 }
 

@@ -7,7 +7,9 @@ mod modify;
 mod past;
 mod state;
 pub mod table;
+mod turns;
 
+pub use crate::responder::{Answered, Rest};
 pub use attributes::{Access, Attributes, Modify, Mtu};
 pub use flow::Arrival;
 pub use state::{Service, State};

@@ -4,11 +4,13 @@ mod datagram;
 mod duplicate;
 mod reliable;
 mod reply;
+mod rest;
 mod unreliable;
 
 use std::collections::VecDeque;
 
 pub(crate) use reply::{Replies, Reply};
+pub use rest::{Answered, Rest};
 
 use crate::counters::Counters;
 use crate::host::{Fault, Host, ReceiveSource, RemoteRange};

@@ -1,0 +1,58 @@
+//! A receiving queue pair that several engines serve in turn.
+
+use super::attributes::Attributes;
+use super::state::State;
+use super::{QueuePair, Rest};
+use crate::host::Host;
+use crate::psn::Psn;
+use crate::responder::Responder;
+
+impl QueuePair {
+    /// Whether no message is half received, and nothing is to be answered.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        self.responder.is_between() && !self.responder.has_replies()
+    }
+
+    /// Whether no message is half received.
+    #[must_use]
+    pub fn is_between(&self) -> bool {
+        self.responder.is_between()
+    }
+
+    /// The PSN that a new request has.
+    #[must_use]
+    pub fn expected(&self) -> Psn {
+        self.responder.expected()
+    }
+
+    /// What the receiving side knows. Meant for another engine only where no message is half received.
+    #[must_use]
+    pub fn rest(&self) -> Rest {
+        self.responder.rest()
+    }
+
+    /// Goes on receiving, in RTR, where another engine stopped.
+    pub fn resume(&mut self, attributes: Attributes, rest: &Rest) {
+        self.state = State::Rtr;
+        self.attributes = attributes;
+        self.established = true;
+        self.responder = Responder::resume(rest);
+    }
+
+    /// Takes over what another engine knows now, and nothing else.
+    pub fn catch_up(&mut self, rest: &Rest) {
+        self.responder = Responder::resume(rest);
+    }
+
+    /// Other values from now on, of which another engine has been told.
+    pub fn follow(&mut self, attributes: Attributes) {
+        self.attributes = attributes;
+    }
+
+    /// Another engine goes on: a message that is half received ends as flushed, and what was to be
+    /// answered is not.
+    pub fn abandon(&mut self, host: &mut impl Host) {
+        self.responder.abandon(host);
+    }
+}

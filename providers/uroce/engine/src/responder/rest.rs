@@ -1,0 +1,95 @@
+//! A responder between two messages, so that another engine can go on in its place: the processes of
+//! an XRC domain take turns at one queue pair.
+
+use super::{Reply, Resource, Responder};
+use crate::host::{Host, RemoteRange};
+use crate::psn::Psn;
+use crate::wire::Operation;
+
+/// A request that must not be carried out twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// Where it was.
+    pub psn: Psn,
+    /// What it was.
+    pub operation: Operation,
+    /// What an atomic operation found; `None` for what was answered without data.
+    pub found: Option<u64>,
+}
+
+/// All that a responder knows when no message is half received.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rest {
+    /// The next PSN.
+    pub expected: Psn,
+    /// Messages that were carried out.
+    pub msn: Psn,
+    /// A negative acknowledgement was sent, and what it asks for has not come.
+    pub nak_sent: bool,
+    /// The latest requests that must not be carried out twice, oldest first.
+    pub answered: Vec<Answered>,
+}
+
+impl Responder {
+    /// The PSN that a new request has.
+    pub(crate) fn expected(&self) -> Psn {
+        self.expected
+    }
+
+    /// What another would have to know now.
+    pub(crate) fn rest(&self) -> Rest {
+        let answered = |resource: &Resource| Answered {
+            psn: resource.psn,
+            operation: resource.operation,
+            found: match resource.reply {
+                Reply::Atomic { original, .. } => Some(original),
+                _ => None,
+            },
+        };
+        Rest {
+            expected: self.expected,
+            msn: self.msn,
+            nak_sent: self.nak_sent,
+            answered: self.resources.iter().map(answered).collect(),
+        }
+    }
+
+    /// Knows what another knew.
+    pub(crate) fn resume(rest: &Rest) -> Self {
+        let resource = |answered: &Answered| {
+            let psn = answered.psn;
+            let nothing = RemoteRange {
+                rkey: 0,
+                address: 0,
+                length: 0,
+            };
+            let reply = match answered.found {
+                Some(original) => Reply::Atomic { psn, original },
+                None => Reply::Data {
+                    psn,
+                    range: nothing,
+                    sent: 0,
+                    packets: 1,
+                },
+            };
+            Resource {
+                psn,
+                operation: answered.operation,
+                reply,
+            }
+        };
+        Self {
+            expected: rest.expected,
+            msn: rest.msn,
+            nak_sent: rest.nak_sent,
+            resources: rest.answered.iter().map(resource).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Gives up a message that is half received, and what was to be answered.
+    pub(crate) fn abandon(&mut self, host: &mut impl Host) {
+        self.flush(false, host);
+        self.replies.clear();
+    }
+}
