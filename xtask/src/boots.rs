@@ -5,8 +5,10 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    collections::VecDeque,
     fs,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -35,8 +37,8 @@ pub struct Boots {
     machine: Machine,
     /// Of soft-iWARP, if a run needs it.
     module: Option<PathBuf>,
-    /// Runs, with the boot that each belongs to.
-    runs: Vec<(u8, Run)>,
+    /// The runs of each boot that is still to come.
+    waiting: Mutex<VecDeque<Vec<Run>>>,
     stock: bool,
     bless: bool,
 }
@@ -80,25 +82,32 @@ impl Boots {
             programs::build(dirs)?;
         }
         let (runs, module) = with_module(dirs, &machine, runs, report);
+        let boots = runs
+            .chunk_by(|(a, _), (b, _)| a == b)
+            .map(|boot| boot.iter().map(|(_, run)| *run).collect());
         Ok(Self {
             aside: dirs.aside()?,
             dirs: dirs.clone(),
             machine,
             module,
-            runs,
+            waiting: Mutex::new(boots.collect()),
             stock: options.stock,
             bless: options.bless,
         })
     }
 
-    /// Boots for all runs, and says of each boot what it came to; `show` says whether what the machine
-    /// prints is shown meanwhile.
+    /// Boots for all runs that nobody boots for yet, and says of each boot what it came to; `show`
+    /// says whether what the machine prints is shown meanwhile. Several threads may share the work.
     pub fn run(&self, show: bool, mut ended: impl FnMut(Booted)) {
-        for boot in self.runs.chunk_by(|(a, _), (b, _)| a == b) {
-            let runs: Vec<_> = boot.iter().map(|(_, run)| *run).collect();
+        while let Some(runs) = self.next() {
             let booted = self.boot(&runs, show);
             ended(booted.unwrap_or_else(|error| not_run(&runs, &format!("{error:#}"))));
         }
+    }
+
+    fn next(&self) -> Option<Vec<Run>> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.pop_front()
     }
 
     /// Boots once for these runs, and holds what each gave against its list.

@@ -4,6 +4,7 @@
 use std::{
     path::Path,
     process::{Command, ExitCode},
+    sync::mpsc::{self, Sender},
     thread,
     time::Instant,
 };
@@ -66,6 +67,9 @@ const CARGO: &[Cargo] = &[
         env: None,
     },
 ];
+
+/// The stages of cargo before all else; the virtual machine needs the library.
+const FIRST: [&str; 2] = ["fmt", "build"];
 
 const UNIT: &str = "unit";
 const VALGRIND: &str = "unit:valgrind";
@@ -167,30 +171,36 @@ pub fn run(options: &cli::Test) -> Result<ExitCode> {
     let mut report = Report::default();
     // The stock library's results say nothing about what is built here.
     if !options.stock {
-        for stage in asked(options).filter(|stage| stage.name != UNIT) {
+        for stage in asked(options).filter(|stage| FIRST.contains(&stage.name)) {
             cargo(&dirs, stage, &mut report)?;
         }
     }
     let boots = ready(&dirs, options, &mut report)?;
-    let others = [UNIT, links::STAGE, VALGRIND, package::STAGE];
-    if options.stock || !others.iter().any(|stage| chosen(&options.only, stage)) {
+    if options.stock || !any_meanwhile(options) {
         if let Some(boots) = boots {
             boots.run(true, |boot| boot.tell(&mut report));
         }
     } else {
         // Emulation wants one processor more than any other, and these leave it one most of the time.
-        let mut booted = Vec::new();
+        // When they are over, there is room for a second machine.
+        let (tell, told) = mpsc::channel();
+        let boot = |boots: &Boots, tell: &Sender<_>| {
+            boots.run(false, |boot| tell.send(boot).unwrap_or_default());
+        };
         thread::scope(|scope| {
-            let guest = scope.spawn(|| {
-                if let Some(boots) = boots {
-                    boots.run(false, |boot| booted.push(boot));
-                }
+            let beside = boots.as_ref().map(|boots| {
+                let tell = tell.clone();
+                scope.spawn(move || boot(boots, &tell))
             });
             let here = meanwhile(&dirs, options, &mut report);
-            let guest = guest.join();
+            if let Some(boots) = boots.as_ref().filter(|_| here.is_ok()) {
+                boot(boots, &tell);
+            }
+            let guest = beside.map_or(Ok(()), |guest| guest.join());
             here.and(guest.map_err(|_| anyhow!("a panic beside the virtual machine")))
         })?;
-        for boot in booted {
+        drop(tell);
+        for boot in told {
             boot.tell(&mut report);
         }
     }
@@ -249,9 +259,15 @@ fn ready(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<Option
     Boots::prepare(dirs, options, runs, report).map(Some)
 }
 
+fn any_meanwhile(options: &cli::Test) -> bool {
+    let others = [links::STAGE, VALGRIND, package::STAGE];
+    asked(options).any(|stage| !FIRST.contains(&stage.name))
+        || others.iter().any(|stage| chosen(&options.only, stage))
+}
+
 /// The stages that run beside the virtual machine: none of them measures anything.
 fn meanwhile(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<()> {
-    for stage in asked(options).filter(|stage| stage.name == UNIT) {
+    for stage in asked(options).filter(|stage| !FIRST.contains(&stage.name)) {
         cargo(dirs, stage, report)?;
     }
     if chosen(&options.only, links::STAGE) {
