@@ -166,7 +166,8 @@ fn headings(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// What is wrong with the table of contents. mdbook(1) takes each page once.
+/// What is wrong with the table of contents, and with pages as parts of a book. mdbook(1) takes
+/// each page once, and has nothing of what lies outside of the folder.
 fn contents(root: &Path, documents: &[PathBuf]) -> Result<Vec<String>> {
     let contents = Path::new(CONTENTS);
     let folder = contents.parent().unwrap_or(Path::new(""));
@@ -183,7 +184,17 @@ fn contents(root: &Path, documents: &[PathBuf]) -> Result<Vec<String>> {
                 _ => Some(format!("names {page} twice")),
             },
         );
-    Ok(complaints.collect())
+    let mut complaints: Vec<String> = complaints.collect();
+    let pages: BTreeSet<PathBuf> = named.iter().map(|name| folder.join(name)).collect();
+    for page in pages {
+        let Ok(text) = fs::read_to_string(root.join(&page)) else {
+            continue;
+        };
+        let away = links(&text).into_iter().filter(|to| to.starts_with("../"));
+        complaints
+            .extend(away.map(|to| format!("has {}, which leads out to {to}", page.display())));
+    }
+    Ok(complaints)
 }
 
 #[cfg(test)]
@@ -225,10 +236,23 @@ mod tests {
         assert_eq!(told("docs/b.md"), ["a.md#none", "gone.md", "../../x"]);
         let all = documents(dir.path()).unwrap();
         assert_eq!(all.len(), 4);
-        assert_eq!(contents(dir.path(), &all).unwrap(), ["leaves out b.md"]);
+        assert_eq!(
+            contents(dir.path(), &all).unwrap(),
+            [
+                "leaves out b.md",
+                "has docs/a.md, which leads out to ../c.md#two"
+            ]
+        );
         let tally = run(dir.path());
         assert_eq!((tally.passed, tally.failures.len()), (3, 2));
         write("docs/SUMMARY.md", "[a](a.md)\n[b](b.md)\n[a](a.md)");
-        assert_eq!(contents(dir.path(), &all).unwrap(), ["names a.md twice"]);
+        assert_eq!(
+            contents(dir.path(), &all).unwrap(),
+            [
+                "names a.md twice",
+                "has docs/a.md, which leads out to ../c.md#two",
+                "has docs/b.md, which leads out to ../../x"
+            ]
+        );
     }
 }
