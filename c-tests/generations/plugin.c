@@ -166,6 +166,8 @@ static int inside(void *ibv_context)
 	void *only[SLOTS] = { [SLOT_free_context] = (void *)free_context };
 	size_t at;
 
+	/* A verb that is set later leaves the others. */
+	verbs_set_ops(context->verbs, only);
 	for (at = 0; at < 4; at++)
 		CHECK(!context->before[at] && !context->after[at]);
 	CHECK((size_t)member(context, 8) == CONTEXT_SIZE);		/* sz */
@@ -183,9 +185,6 @@ static int inside(void *ibv_context)
 	CHECK(*(void **)((char *)ibv_context + 96) == (void *)do_poll_cq);
 	CHECK(*(void **)((char *)ibv_context + 208) == (void *)do_post_send);
 	CHECK(*(void **)((char *)ibv_context + 216) == (void *)do_post_recv);
-	/* A verb that is set later leaves the others. */
-	verbs_set_ops(context->verbs, only);
-	CHECK(member(context, 312) == (void *)do_advise_mr);
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 //! into one process at once.
 
 use std::{
+    collections::BTreeMap,
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
@@ -187,14 +188,77 @@ fn program(dir: &Path) -> Result<PathBuf> {
 }
 
 fn run(program: &Path, plugins: &[PathBuf], log: &Path) -> Result<Output> {
-    Ok(Command::new(program)
+    Ok(command(program, plugins, log)?.output()?)
+}
+
+fn command(program: &Path, plugins: &[PathBuf], log: &Path) -> Result<Command> {
+    let mut command = Command::new(program);
+    command
         .args(plugins)
         .env("LD_LIBRARY_PATH", built_library()?)
         .env("VERBS_LOG_LEVEL", "3")
         .env("VERBS_LOG_FILE", log)
-        .env_remove("IBVERBS_PROVIDER_RELEASE")
-        .output()?)
+        .env_remove("IBVERBS_PROVIDER_RELEASE");
+    Ok(command)
 }
+
+/// A number of a trace, and what follows it.
+fn number(bytes: &[u8]) -> Result<(usize, &[u8])> {
+    let length = bytes.iter().position(|byte| byte & 0x80 == 0);
+    let (own, rest) = bytes.split_at(length.ok_or("a number without an end")? + 1);
+    let digits = own.iter().rev();
+    let value = digits.fold(0usize, |value, byte| value << 7 | usize::from(byte & 0x7f));
+    Ok((value, rest))
+}
+
+/// How often each call is in a trace.
+fn recorded(mut bytes: &[u8]) -> Result<BTreeMap<String, usize>> {
+    let (mut names, mut calls) = (Vec::new(), BTreeMap::new());
+    while let Some((head, rest)) = bytes.split_at_checked(24) {
+        let length = u32::from_le_bytes(head[12..16].try_into()?);
+        let (mut body, rest) = rest.split_at(usize::try_from(length)?);
+        if head[5] == 0 {
+            let text = String::from_utf8(body.to_vec())?;
+            let name = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
+            names = text.lines().map(name).collect();
+            body = &[];
+        }
+        while !body.is_empty() {
+            // Call, thread, begin, time, error, value, and how many words there are.
+            let (call, mut at) = number(body)?;
+            let mut words = 0;
+            for _ in 0..6 {
+                (words, at) = number(at)?;
+            }
+            for _ in 0..words {
+                (_, at) = number(at)?;
+            }
+            *calls.entry(names[call].clone()).or_default() += 1;
+            body = at;
+        }
+        bytes = rest;
+    }
+    Ok(calls)
+}
+
+/// Calls that came after the verbs of release 44, whoever answers them.
+const LATER: [&str; 4] = [
+    "ibv_alloc_dmah",
+    "ibv_dealloc_dmah",
+    "ibv_dm_export_dmabuf_fd",
+    "ibv_query_port_speed",
+];
+/// Those that only providers of the latest release are asked for here.
+const LATEST: [&str; 8] = [
+    "ibv_query_comp_cntr_caps",
+    "ibv_set_comp_cntr",
+    "ibv_set_err_comp_cntr",
+    "ibv_inc_comp_cntr",
+    "ibv_inc_err_comp_cntr",
+    "ibv_read_comp_cntr",
+    "ibv_read_err_comp_cntr",
+    "ibv_qp_attach_comp_cntr",
+];
 
 #[test]
 fn all_generations_work_in_one_process() -> Result<()> {
@@ -210,6 +274,59 @@ fn all_generations_work_in_one_process() -> Result<()> {
     assert!(output.status.success(), "{}: {text}{errors}", output.status);
     let end = format!("{} plugins, 0 failures\n", layouts.len());
     assert!(text.ends_with(&end), "{text}");
+    Ok(())
+}
+
+/// Calls are recorded and explained for every generation, those that came later too.
+#[test]
+fn calls_of_all_generations_are_looked_at() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let layouts = layouts()?;
+    let plugins: Vec<PathBuf> = layouts
+        .iter()
+        .map(|layout| plugin(layout, dir.path()))
+        .collect::<Result<_>>()?;
+    let program = program(dir.path())?;
+    let log = dir.path().join("log");
+    let trace = dir.path().join("trace");
+    let output = command(&program, &plugins, &log)?
+        .env("IBVERBS_TRACE", &trace)
+        .env("COVERED", "1")
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    // Each verb still comes to the provider, and no other one.
+    assert!(output.status.success(), "{}: {text}", output.status);
+    let calls = recorded(&fs::read(&trace)?)?;
+    let count = |name: &str| calls.get(name).copied().unwrap_or(0);
+    for name in ["ibv_alloc_pd", "ibv_create_comp_cntr"]
+        .iter()
+        .chain(&LATER)
+    {
+        assert_eq!(count(name), layouts.len(), "{name}: {calls:?}");
+    }
+    for name in LATEST {
+        assert_eq!(count(name), 1, "{name}: {calls:?}");
+    }
+    assert!(count("ibv_reg_mr_ex") > 0 && count("ibv_alloc_buf") > 0);
+
+    // To explain a failure other verbs are called, which the program counts as wrong ones.
+    let report = dir.path().join("report");
+    command(&program, &plugins, &log)?
+        .env("IBVERBS_EXPLAIN", &report)
+        .env("COVERED", "1")
+        .output()?;
+    let report = fs::read_to_string(&report)?;
+    let lacks = |name: &str| format!("libibverbs: {name}() on ");
+    for name in [
+        "ibv_alloc_dmah",
+        "ibv_dealloc_dmah",
+        "ibv_dm_export_dmabuf_fd",
+    ] {
+        let told = report.lines().find(|line| line.starts_with(&lacks(name)));
+        let told = told.ok_or(format!("{name} is not explained:\n{report}"))?;
+        assert!(told.contains("EOPNOTSUPP"), "{told}");
+        assert!(told.contains("does not have this call"), "{told}");
+    }
     Ok(())
 }
 

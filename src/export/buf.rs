@@ -2,6 +2,7 @@
 //!
 //! They are pages of the process, unless the provider allocates them in another way.
 
+use super::observe::{self, Later as Call, Word};
 use super::{mr_ex, ret};
 use crate::symver;
 use kit::{
@@ -50,9 +51,16 @@ pub unsafe extern "C" fn alloc_buf(
 ) -> *mut c_void {
     // SAFETY: the caller passes a live domain and room for a pointer, or NULL.
     unsafe {
-        match provider(pd, Later::alloc_buf) {
+        let make = || match provider(pd, Later::alloc_buf) {
             Some(verb) if !buf.is_null() => verb(pd, size, buf),
             _ => ret::pointer(alloc(pd, size, buf)),
+        };
+        match Pd::from_raw(pd) {
+            Ok(h) => {
+                let words = [pd.word(), size.word(), buf.word()];
+                observe::later(h.ctx(), Call::AllocBuf, &words, make)
+            }
+            Err(_) => make(),
         }
     }
 }
@@ -78,11 +86,17 @@ pub unsafe extern "C" fn free_buf(buf: *mut ibv_buf) {
         let Some(ibv_buf { addr, size, pd, .. }) = buf.as_ref().copied() else {
             return;
         };
-        if provider(pd, Later::alloc_buf).is_none() {
-            pages::unmap(addr, size);
-            memory::free(buf.cast());
-        } else if let Some(verb) = provider(pd, Later::free_buf) {
-            verb(buf);
+        let free = || {
+            if provider(pd, Later::alloc_buf).is_none() {
+                pages::unmap(addr, size);
+                memory::free(buf.cast());
+            } else if let Some(verb) = provider(pd, Later::free_buf) {
+                verb(buf);
+            }
+        };
+        match Pd::from_raw(pd) {
+            Ok(h) => observe::later(h.ctx(), Call::FreeBuf, &[buf.word()], free),
+            Err(_) => free(),
         }
     }
 }
@@ -127,6 +141,14 @@ unsafe fn export(buf: *mut ibv_buf) -> Result<c_int> {
 
 unsafe extern "C" fn export_buf_dmabuf_fd(buf: *mut ibv_buf) -> c_int {
     // SAFETY: the caller passes a live buffer or NULL.
-    ret::count(unsafe { export(buf) })
+    unsafe {
+        let run = || ret::count(export(buf));
+        let domain = buf.as_ref().map(|buf| Pd::from_raw(buf.pd));
+        match domain {
+            Some(Ok(h)) => observe::later(h.ctx(), Call::ExportBufDmabufFd, &[buf.word()], run),
+            // Whose it is is its provider's business.
+            Some(Err(_)) | None => run(),
+        }
+    }
 }
 symver!(export_buf_dmabuf_fd => "ibv_export_buf_dmabuf_fd", "IBVERBS_1.18");

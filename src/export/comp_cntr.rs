@@ -4,6 +4,7 @@
 //! A provider that knows of them has its own verbs. For older ones the library asks the kernel
 //! itself: the commands carry nothing of the provider's.
 
+use super::observe::{self, Later, Word};
 use super::ret;
 use crate::symver;
 use kit::{
@@ -46,13 +47,14 @@ unsafe extern "C" fn query_comp_cntr_caps(
                 return Err(Errno::INVAL);
             }
             let mut told = ibv_comp_cntr_caps::default();
-            match own(ctx)? {
+            let words = [context.word(), caps.word(), size.word()];
+            observe::later(ctx, Later::QueryCompCntrCaps, &words, || match own(ctx)? {
                 Some(verbs) => {
                     let size = size_of::<ibv_comp_cntr_caps>();
-                    answered((verbs.query_caps)(context, &raw mut told, size))?
+                    answered((verbs.query_caps)(context, &raw mut told, size))
                 }
-                None => told = kernel::query_caps(&ctx)?,
-            }
+                None => kernel::query_caps(&ctx).map(|caps| told = caps),
+            })?;
             // What a later structure has besides is zero.
             caps.cast::<u8>().write_bytes(0, size);
             caps.write(told);
@@ -103,10 +105,13 @@ unsafe extern "C" fn create_comp_cntr(
     // SAFETY: the caller passes an open context and attributes, or NULL.
     unsafe {
         let arguments = ret::not_null(attr).and_then(|_| Ctx::from_raw(context));
-        ret::pointer_of(arguments, |ctx| match own(ctx) {
-            Ok(Some(verbs)) => (verbs.create)(context, attr),
-            Ok(None) => ret::pointer(create(ctx, *attr)),
-            Err(e) => ret::null(e),
+        ret::pointer_of(arguments, |ctx| {
+            let words = [context.word(), attr.word()];
+            observe::later(ctx, Later::CreateCompCntr, &words, || match own(ctx) {
+                Ok(Some(verbs)) => (verbs.create)(context, attr),
+                Ok(None) => ret::pointer(create(ctx, *attr)),
+                Err(e) => ret::null(e),
+            })
         })
     }
 }
@@ -115,16 +120,22 @@ symver!(create_comp_cntr => "ibv_create_comp_cntr", "IBVERBS_1.18");
 unsafe extern "C" fn destroy_comp_cntr(counter: *mut ibv_comp_cntr) -> c_int {
     // SAFETY: the caller passes a live counter or NULL; one of the kernel's was made above.
     unsafe {
-        ret::code(
-            CompCntr::from_raw(counter).and_then(|h| match own(h.ctx())? {
-                Some(verbs) => answered((verbs.destroy)(counter)),
-                None => {
-                    kernel::destroy(&h.ctx(), (*counter).handle)?;
-                    memory::free(counter.cast());
-                    Ok(())
-                }
-            }),
-        )
+        ret::code(CompCntr::from_raw(counter).and_then(|h| {
+            let ctx = h.ctx();
+            observe::later(
+                ctx,
+                Later::DestroyCompCntr,
+                &[counter.word()],
+                || match own(ctx)? {
+                    Some(verbs) => answered((verbs.destroy)(counter)),
+                    None => {
+                        kernel::destroy(&ctx, (*counter).handle)?;
+                        memory::free(counter.cast());
+                        Ok(())
+                    }
+                },
+            )
+        }))
     }
 }
 symver!(destroy_comp_cntr => "ibv_destroy_comp_cntr", "IBVERBS_1.18");
@@ -135,27 +146,30 @@ symver!(destroy_comp_cntr => "ibv_destroy_comp_cntr", "IBVERBS_1.18");
 /// `counter` is a live counter or NULL.
 unsafe fn with(
     counter: *mut ibv_comp_cntr,
+    (call, word): (Later, u64),
     verb: impl FnOnce(&CompCntrVerbs) -> c_int,
     command: impl FnOnce(Ctx<'_>, u32) -> Result<()>,
 ) -> c_int {
     // SAFETY: vouched for by the caller.
     unsafe {
-        ret::code(
-            CompCntr::from_raw(counter).and_then(|h| match own(h.ctx())? {
+        ret::code(CompCntr::from_raw(counter).and_then(|h| {
+            let ctx = h.ctx();
+            observe::later(ctx, call, &[counter.word(), word], || match own(ctx)? {
                 Some(verbs) => answered(verb(&verbs)),
-                None => command(h.ctx(), (*counter).handle),
-            }),
-        )
+                None => command(ctx, (*counter).handle),
+            })
+        }))
     }
 }
 
 macro_rules! changes {
-    ($($function:ident: $symbol:literal, $verb:ident, $entry:ident, $change:ident;)*) => { $(
+    ($($function:ident: $symbol:literal, $call:ident, $verb:ident, $entry:ident, $change:ident;)*) => { $(
         unsafe extern "C" fn $function(counter: *mut ibv_comp_cntr, value: u64) -> c_int {
             // SAFETY: the caller passes a live counter or NULL.
             unsafe {
                 with(
                     counter,
+                    (Later::$call, value.word()),
                     |verbs| (verbs.$verb)(counter, value),
                     |ctx, handle| kernel::modify(&ctx, handle, Entry::$entry, Change::$change(value)),
                 )
@@ -166,14 +180,14 @@ macro_rules! changes {
 }
 
 changes! {
-    set_comp_cntr: "ibv_set_comp_cntr", set, Completed, Set;
-    set_err_comp_cntr: "ibv_set_err_comp_cntr", set_err, Failed, Set;
-    inc_comp_cntr: "ibv_inc_comp_cntr", inc, Completed, Inc;
-    inc_err_comp_cntr: "ibv_inc_err_comp_cntr", inc_err, Failed, Inc;
+    set_comp_cntr: "ibv_set_comp_cntr", SetCompCntr, set, Completed, Set;
+    set_err_comp_cntr: "ibv_set_err_comp_cntr", SetErrCompCntr, set_err, Failed, Set;
+    inc_comp_cntr: "ibv_inc_comp_cntr", IncCompCntr, inc, Completed, Inc;
+    inc_err_comp_cntr: "ibv_inc_err_comp_cntr", IncErrCompCntr, inc_err, Failed, Inc;
 }
 
 macro_rules! reads {
-    ($($function:ident: $symbol:literal, $verb:ident, $entry:ident;)*) => { $(
+    ($($function:ident: $symbol:literal, $call:ident, $verb:ident, $entry:ident;)*) => { $(
         unsafe extern "C" fn $function(counter: *mut ibv_comp_cntr, value: *mut u64) -> c_int {
             if value.is_null() {
                 return Errno::INVAL.raw();
@@ -182,6 +196,7 @@ macro_rules! reads {
             unsafe {
                 with(
                     counter,
+                    (Later::$call, value.word()),
                     |verbs| (verbs.$verb)(counter, value),
                     |ctx, handle| {
                         ptr::write(value, kernel::read(&ctx, handle, Entry::$entry)?);
@@ -195,8 +210,8 @@ macro_rules! reads {
 }
 
 reads! {
-    read_comp_cntr: "ibv_read_comp_cntr", read, Completed;
-    read_err_comp_cntr: "ibv_read_err_comp_cntr", read_err, Failed;
+    read_comp_cntr: "ibv_read_comp_cntr", ReadCompCntr, read, Completed;
+    read_err_comp_cntr: "ibv_read_err_comp_cntr", ReadErrCompCntr, read_err, Failed;
 }
 
 unsafe extern "C" fn qp_attach_comp_cntr(
@@ -209,14 +224,17 @@ unsafe extern "C" fn qp_attach_comp_cntr(
         let arguments =
             ret::not_null(attr).and_then(|_| Ok((Qp::from_raw(qp)?, CompCntr::from_raw(counter)?)));
         ret::code(arguments.and_then(|(pair, h)| {
-            if let Some(verbs) = own(pair.ctx())? {
-                return answered((verbs.attach)(qp, counter, attr));
-            }
-            if h.ctx().as_ptr() != pair.ctx().as_ptr() || (*attr).comp_mask != 0 {
-                return Err(Errno::INVAL);
-            }
-            let (qp, cntr) = ((*qp).handle, (*counter).handle);
-            kernel::attach(&pair.ctx(), qp, cntr, (*attr).op_mask)
+            let words = [qp.word(), counter.word(), attr.word()];
+            observe::later(pair.ctx(), Later::QpAttachCompCntr, &words, || {
+                if let Some(verbs) = own(pair.ctx())? {
+                    return answered((verbs.attach)(qp, counter, attr));
+                }
+                if h.ctx().as_ptr() != pair.ctx().as_ptr() || (*attr).comp_mask != 0 {
+                    return Err(Errno::INVAL);
+                }
+                let (qp, cntr) = ((*qp).handle, (*counter).handle);
+                kernel::attach(&pair.ctx(), qp, cntr, (*attr).op_mask)
+            })
         }))
     }
 }

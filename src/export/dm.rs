@@ -1,5 +1,6 @@
 //! Import and export of device memory: ibv_import_dm(3), ibv_dm_export_dmabuf_fd(3).
 
+use super::observe::{self, Later, Word};
 use super::ret;
 use crate::symver;
 use kit::{
@@ -36,13 +37,16 @@ symver!(unimport_dm => "ibv_unimport_dm", "IBVERBS_1.13");
 pub unsafe extern "C" fn dm_export_dmabuf_fd(dm: *mut ibv_dm) -> c_int {
     // SAFETY: the caller passes live device memory or NULL.
     unsafe {
-        let verb =
-            Dm::from_raw(dm).and_then(|h| match h.ctx().private().later().dm_export_dmabuf_fd() {
-                Known::Is(verb) => Ok(verb),
-                Known::LeftOut | Known::TooOld => Err(Errno::OPNOTSUPP),
-            });
-        match verb {
-            Ok(verb) => verb(dm),
+        match Dm::from_raw(dm) {
+            Ok(h) => {
+                let ctx = h.ctx();
+                observe::later(ctx, Later::DmExportDmabufFd, &[dm.word()], || {
+                    match ctx.private().later().dm_export_dmabuf_fd() {
+                        Known::Is(verb) => verb(dm),
+                        Known::LeftOut | Known::TooOld => ret::count(Err(Errno::OPNOTSUPP)),
+                    }
+                })
+            }
             Err(e) => ret::count(Err(e)),
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Only the provider can register memory with such a handle, so only it makes them.
 
+use super::observe::{self, Later, Word};
 use super::ret;
 use crate::symver;
 use kit::{
@@ -18,9 +19,14 @@ pub unsafe extern "C" fn alloc_dmah(
     // SAFETY: the caller passes an open context and attributes, or NULL.
     unsafe {
         let arguments = ret::not_null(attr).and_then(|_| Ctx::from_raw(context));
-        ret::pointer_of(arguments, |ctx| match ctx.private().later().alloc_dmah() {
-            Known::Is(verb) => verb(context, attr),
-            Known::LeftOut | Known::TooOld => ret::null(Errno::OPNOTSUPP),
+        ret::pointer_of(arguments, |ctx| {
+            let words = [context.word(), attr.word()];
+            observe::later(ctx, Later::AllocDmah, &words, || {
+                match ctx.private().later().alloc_dmah() {
+                    Known::Is(verb) => verb(context, attr),
+                    Known::LeftOut | Known::TooOld => ret::null(Errno::OPNOTSUPP),
+                }
+            })
         })
     }
 }
@@ -31,10 +37,12 @@ pub unsafe extern "C" fn dealloc_dmah(dmah: *mut ibv_dmah) -> c_int {
     unsafe {
         let arguments = ret::not_null(dmah).and_then(|dmah| Ctx::from_raw((*dmah).context));
         ret::code_of(arguments, |ctx| {
-            match ctx.private().later().dealloc_dmah() {
-                Known::Is(verb) => verb(dmah),
-                Known::LeftOut | Known::TooOld => Errno::OPNOTSUPP.raw(),
-            }
+            observe::later(ctx, Later::DeallocDmah, &[dmah.word()], || {
+                match ctx.private().later().dealloc_dmah() {
+                    Known::Is(verb) => verb(dmah),
+                    Known::LeftOut | Known::TooOld => Errno::OPNOTSUPP.raw(),
+                }
+            })
         })
     }
 }

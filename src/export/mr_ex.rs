@@ -3,7 +3,7 @@
 //! A provider that has the verb is asked by it. For others it becomes one of the older calls,
 //! which every provider has.
 
-use super::{mr, ret};
+use super::{mr, observe, ret};
 use crate::{
     core::{
         memory::{self, Range},
@@ -66,7 +66,7 @@ unsafe fn register(pd: Pd<'_>, attr: *const ibv_mr_init_attr) -> Result<*mut ibv
         // SAFETY: as above.
         return unsafe { by_provider(pd, attr, asked, verb) };
     }
-    let plan = asked.plan(false)?;
+    let plan = planned(pd, &asked, false)?;
     // SAFETY: vouched for by the caller: a domain and memory that are there.
     unsafe {
         match plan {
@@ -87,6 +87,21 @@ unsafe fn register(pd: Pd<'_>, attr: *const ibv_mr_init_attr) -> Result<*mut ibv
     }
 }
 
+/// Checks what was asked for.
+fn planned(pd: Pd<'_>, asked: &Asked, hints: bool) -> Result<Plan> {
+    asked.plan(hints).inspect_err(|e| {
+        observe::failed("ibv_reg_mr_ex", pd.ctx(), *e, || {
+            format!(
+                "comp_mask is {:#x}: it has to name one of memory (IBV_REG_MR_MASK_ADDR), a DMA \
+                 buffer (IBV_REG_MR_MASK_FD with IBV_REG_MR_MASK_FD_OFFSET) and a buffer of \
+                 ibv_alloc_buf (IBV_REG_MR_MASK_BUF), and the range has to be inside; hints \
+                 (IBV_REG_MR_MASK_DMAH) need a provider that has ibv_alloc_dmah.",
+                asked.mask
+            )
+        });
+    })
+}
+
 type Verb = unsafe extern "C" fn(*mut ibv_pd, *mut ibv_mr_init_attr) -> *mut ibv_mr;
 
 /// Registers by the provider's own verb, which sees a copy of the attributes with what was asked
@@ -100,7 +115,7 @@ unsafe fn by_provider(
     asked: Asked,
     verb: Verb,
 ) -> Result<*mut ibv_mr> {
-    let plan = asked.plan(true)?;
+    let plan = planned(pd, &asked, true)?;
     let hints = asked.mask & IBV_REG_MR_MASK_DMAH;
     // SAFETY: vouched for by the caller.
     let (given, dmah) = unsafe {
@@ -156,15 +171,18 @@ unsafe fn by_provider(
     memory::protected(range, || {
         // SAFETY: the provider's verb; a new region is valid.
         unsafe {
-            let mr = verb(pd.as_ptr(), &raw mut plain);
-            let Some(region) = mr.as_mut() else {
-                return Err(errno::get());
-            };
-            region.context = pd.ctx().as_ptr();
-            region.pd = pd.as_ptr();
-            region.addr = shown;
-            region.length = asked.length;
-            Ok(mr)
+            let told = plain;
+            observe::reg_mr_ex(pd.ctx(), pd.as_ptr(), &told, range.is_some(), || {
+                let mr = verb(pd.as_ptr(), &raw mut plain);
+                let Some(region) = mr.as_mut() else {
+                    return Err(errno::get());
+                };
+                region.context = pd.ctx().as_ptr();
+                region.pd = pd.as_ptr();
+                region.addr = shown;
+                region.length = asked.length;
+                Ok(mr)
+            })
         }
     })
 }

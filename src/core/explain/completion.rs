@@ -211,6 +211,10 @@ mod tests {
         ] {
             assert_ne!(meaning(s), other);
         }
+        let failures = (IBV_EVENT_CQ_ERR..=IBV_EVENT_WQ_FATAL)
+            .filter_map(event_meaning)
+            .count();
+        assert_eq!(failures, 9);
         assert!(event("d", IBV_EVENT_PORT_ACTIVE, "port 1").is_none());
         assert!(event("d", IBV_EVENT_CQ_ERR, "a CQ").is_some_and(|t| t.contains("no room")));
     }

@@ -76,8 +76,42 @@ pub fn reasons(queue: &Queue, request: Option<&Request>, e: Errno) -> Reasons {
     why
 }
 
+/// Why a batch of ibv_wr_post(3) was refused, as far as is known without its requests.
+pub fn batch(queue: &Queue, e: Errno) -> Reasons {
+    let mut why = Reasons::default();
+    if !sends_from(queue.state) {
+        why.add("Requests are sent from RTS on.");
+        return why;
+    }
+    let Some(cap) = queue.cap else {
+        return why;
+    };
+    why.add_if(e == Errno::NOMEM, || {
+        format!(
+            "The batch does not fit: the send queue holds {} requests (max_send_wr), also those \
+             whose completions were not polled; a request takes {} pieces (max_send_sge) and {} \
+             bytes inline (max_inline_data).",
+            cap.max_send_wr, cap.max_send_sge, cap.max_inline_data
+        )
+    });
+    why.add_if(e == Errno::INVAL, || {
+        format!(
+            "A request of the batch is not one that the queue pair takes: more than {} pieces \
+             (max_send_sge), more than {} bytes inline (max_inline_data), an operation that the \
+             service does not have, or data for one that brings data in.",
+            cap.max_send_sge, cap.max_inline_data
+        )
+    });
+    why
+}
+
+/// Whether a queue pair in that state takes send requests.
+fn sends_from(state: ibv_qp_state) -> bool {
+    matches!(state, IBV_QPS_RTS | IBV_QPS_SQD | IBV_QPS_SQE | IBV_QPS_ERR)
+}
+
 fn send(q: &Queue, r: &Request, opcode: ibv_wr_opcode, flags: u32, e: Errno, why: &mut Reasons) {
-    why.add_if(!matches!(q.state, IBV_QPS_RTS | IBV_QPS_SQD | IBV_QPS_SQE | IBV_QPS_ERR), || {
+    why.add_if(!sends_from(q.state), || {
         format!(
             "The queue pair is in {}: requests are sent from RTS on (ibv_modify_qp RESET -> INIT \
              -> RTR -> RTS).",

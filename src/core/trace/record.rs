@@ -8,6 +8,68 @@ pub const EXTRA: [(&str, &str); 3] = [
     ("wr_complete", "qp"),
 ];
 
+macro_rules! later {
+    ($( $call:ident $name:literal $words:literal; )*) => {
+        /// A call that came after the verbs of the table.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "each is explained by its man page")]
+        pub enum Later {
+            $( $call, )*
+        }
+
+        /// All of them with their names and words, in the order of their numbers behind [`EXTRA`].
+        const LATER: &[(Later, &str, &str)] = &[ $( (Later::$call, $name, $words), )* ];
+    };
+}
+
+later! {
+    AllocDmah "alloc_dmah" "context attr";
+    DeallocDmah "dealloc_dmah" "dmah";
+    RegMrEx "reg_mr_ex" "pd attr length iova access lkey";
+    DmExportDmabufFd "dm_export_dmabuf_fd" "dm";
+    QueryPortSpeed "query_port_speed" "context port_num speed";
+    AllocBuf "alloc_buf" "pd size buf";
+    FreeBuf "free_buf" "buf";
+    ExportBufDmabufFd "export_buf_dmabuf_fd" "buf";
+    QueryCompCntrCaps "query_comp_cntr_caps" "context caps size";
+    CreateCompCntr "create_comp_cntr" "context attr";
+    DestroyCompCntr "destroy_comp_cntr" "comp_cntr";
+    SetCompCntr "set_comp_cntr" "comp_cntr value";
+    SetErrCompCntr "set_err_comp_cntr" "comp_cntr value";
+    IncCompCntr "inc_comp_cntr" "comp_cntr value";
+    IncErrCompCntr "inc_err_comp_cntr" "comp_cntr value";
+    ReadCompCntr "read_comp_cntr" "comp_cntr value_at";
+    ReadErrCompCntr "read_err_comp_cntr" "comp_cntr value_at";
+    QpAttachCompCntr "qp_attach_comp_cntr" "qp comp_cntr attr";
+}
+
+impl Later {
+    fn row(self) -> (usize, &'static str, &'static str) {
+        let found = LATER.iter().enumerate().find(|(_, row)| row.0 == self);
+        found.map_or((0, "", ""), |(at, row)| (at, row.1, row.2))
+    }
+
+    /// The call's name without `ibv_`.
+    pub fn name(self) -> &'static str {
+        self.row().1
+    }
+
+    /// The number of its name in a file.
+    pub fn number(self) -> usize {
+        VERBS.len() + EXTRA.len() + self.row().0
+    }
+
+    /// Those of its arguments that are numbers, in words.
+    pub fn arguments(self, words: &[u64]) -> String {
+        const NUMBERS: [&str; 6] = ["port_num", "size", "length", "iova", "access", "value"];
+        let named = self.row().2.split(' ').zip(words);
+        let told = named
+            .filter(|(name, _)| NUMBERS.contains(name))
+            .map(|(name, word)| format!("{name} {word}"));
+        told.collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// A call.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
@@ -136,7 +198,8 @@ pub fn names() -> Vec<u8> {
         }
         text.push('\n');
     }
-    for (name, words) in EXTRA {
+    let later = LATER.iter().map(|(_, name, words)| (*name, *words));
+    for (name, words) in EXTRA.into_iter().chain(later) {
         text += &format!("ibv_{name} {words}\n");
     }
     text.into_bytes()
@@ -182,7 +245,19 @@ mod tests {
             let named = named(name).map(|names| names.split(' ').count());
             assert!(named.is_none_or(|count| count == arguments.len()), "{name}");
         }
-        assert_eq!(names.lines().count(), VERBS.len() + EXTRA.len());
+        assert_eq!(
+            names.lines().count(),
+            VERBS.len() + EXTRA.len() + LATER.len()
+        );
+        for (call, name, words) in LATER {
+            let line = names.lines().nth(call.number());
+            assert_eq!(line, Some(format!("ibv_{name} {words}").as_str()));
+        }
+        assert_eq!(
+            Later::QueryPortSpeed.arguments(&[7, 1, 9]),
+            "port_num 1",
+            "no addresses"
+        );
     }
 
     #[test]

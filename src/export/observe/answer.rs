@@ -1,6 +1,6 @@
 //! What a verb answered, whatever its convention.
 
-use kit::errno::Errno;
+use kit::errno::{Errno, Result};
 use kit::sys::errno;
 use std::ffi::c_int;
 
@@ -45,10 +45,39 @@ impl<T> Answer for *mut T {
     }
 }
 
+impl Answer for Result<()> {
+    fn outcome(&self, _: &str) -> Outcome {
+        match self {
+            Ok(()) => Outcome::Done(0),
+            Err(e) => Outcome::Failed(*e),
+        }
+    }
+
+    fn refused(e: Errno) -> Self {
+        Err(e)
+    }
+}
+
+impl<T> Answer for Result<*mut T> {
+    fn outcome(&self, _: &str) -> Outcome {
+        match self {
+            Ok(made) => Outcome::Done(made.expose_provenance() as u64),
+            Err(e) => Outcome::Failed(*e),
+        }
+    }
+
+    fn refused(e: Errno) -> Self {
+        Err(e)
+    }
+}
+
 impl Answer for c_int {
     fn outcome(&self, verb: &str) -> Outcome {
         // These answer a number, and a failure below 0.
-        let counts = matches!(verb, "poll_cq" | "query_qp_data_in_order");
+        let counts = matches!(
+            verb,
+            "poll_cq" | "query_qp_data_in_order" | "dm_export_dmabuf_fd" | "export_buf_dmabuf_fd"
+        );
         match *self {
             value @ 0.. if counts || value == 0 => Outcome::Done(u64::from(value.unsigned_abs())),
             -1 => Outcome::Failed(errno::get()),

@@ -140,15 +140,26 @@ fn create_qp_ex(ctx: Ctx<'_>, a: &ibv_qp_init_attr_ex, e: Errno) -> (String, Rea
     (create.arguments(), create.reasons(&facts::limits(ctx), e))
 }
 
+/// Explains a call that came after the table's verbs.
+pub fn later(ctx: Ctx<'_>, call: &str, arguments: &str, e: Errno, why: Reasons) {
+    if e != Errno::AGAIN {
+        say(ctx, call, arguments, e, why);
+    }
+}
+
+/// Why memory was not registered.
+pub fn memory(ctx: Ctx<'_>, wanted: &memory::Registration, e: Errno) -> Reasons {
+    let (locked, maps) = (facts::locked(), facts::maps());
+    memory::reasons(wanted, e, &locked, &maps, facts::odp(ctx))
+}
+
 fn region(ctx: Ctx<'_>, addr: u64, length: u64, access: i32, e: Errno) -> (String, Reasons) {
     let r = memory::Registration {
         addr,
         length,
         access: access.cast_unsigned(),
     };
-    let (locked, maps) = (facts::locked(), facts::maps());
-    let why = memory::reasons(&r, e, &locked, &maps, facts::odp(ctx));
-    (memory::arguments(&r), why)
+    (memory::arguments(&r), memory(ctx, &r, e))
 }
 
 fn shared(ctx: Ctx<'_>, a: ibv_srq_attr, e: Errno) -> (String, Reasons) {
@@ -310,16 +321,7 @@ pub unsafe fn batch(raw: *mut ibv_qp, e: Errno) {
     // SAFETY: vouched for by the caller.
     unsafe {
         let queue = queue(raw);
-        let mut why = Reasons::default();
-        let sends = matches!(
-            queue.state,
-            IBV_QPS_RTS | IBV_QPS_SQD | IBV_QPS_SQE | IBV_QPS_ERR
-        );
-        why.add_if(!sends, || "Requests are sent from RTS on.".to_owned());
-        why.add_if(e == Errno::NOMEM, || {
-            "The batch does not fit into the send queue, or into max_send_sge or max_inline_data."
-                .to_owned()
-        });
+        let why = post::batch(&queue, e);
         if let Ok(ctx) = Ctx::from_raw((*raw).context) {
             say(
                 ctx,

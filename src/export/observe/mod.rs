@@ -10,12 +10,16 @@ mod cover;
 mod explain;
 mod extended;
 mod facts;
+mod later;
 mod originals;
 mod subject;
 mod trace;
 mod validate;
 
+pub use crate::core::trace::record::Later;
 pub use explain::{failed, not_opened, refused};
+pub use later::{later, reg_mr_ex};
+pub use subject::Word;
 
 use crate::core::{explain as text, report, trace as recording};
 use answer::{Answer, Outcome};

@@ -2,7 +2,7 @@
 
 use super::answer::Outcome;
 use super::cover::Call;
-use crate::core::trace::{self, record::Record, record::verbs};
+use crate::core::trace::{self, record::Later, record::Record, record::verbs};
 use kit::abi::*;
 use std::ptr::with_exposed_provenance;
 
@@ -43,6 +43,17 @@ pub fn extra(call: Extra, outcome: Outcome, begin: u64, end: u64, words: &[u64])
         Extra::Complete => 2,
     };
     add(verbs() + number, outcome, begin, end, words);
+}
+
+/// Records a call that came after the table's verbs.
+pub fn later(call: Later, outcome: Outcome, begin: u64, end: u64, words: &[u64]) {
+    let mut words = words.to_vec();
+    if let (Later::RegMrEx, Outcome::Done(value)) = (call, outcome) {
+        let made = with_exposed_provenance::<ibv_mr>(usize::try_from(value).unwrap_or(0));
+        // SAFETY: what the call has just made.
+        words.push(unsafe { (*made).lkey }.into());
+    }
+    add(call.number(), outcome, begin, end, &words);
 }
 
 fn add(call: usize, outcome: Outcome, begin: u64, end: u64, words: &[u64]) {

@@ -319,6 +319,22 @@ fn victim(call: &Call) -> Option<usize> {
     })
 }
 
+/// Notes a region that a provider's own verb has made.
+///
+/// # Safety
+/// `made` is a new region.
+pub unsafe fn registered(
+    ctx: Ctx<'_>,
+    made: usize,
+    pd: usize,
+    range: (u64, u64, u32),
+    memory: Option<(usize, usize)>,
+) {
+    answered(made as u64);
+    // SAFETY: vouched for by the caller.
+    unsafe { region(ctx.as_ptr().addr(), made, pd, range, memory) }
+}
+
 /// # Safety
 /// `made` is a new region.
 unsafe fn region(

@@ -81,6 +81,13 @@ fn what_the_library_recorded() {
     let events = picture["traceEvents"].as_array().unwrap();
     let calls = events.iter().filter(|event| event["ph"] == "X").count();
     assert_eq!(calls, lines.lines().count(), "an event a line");
+    for event in events {
+        let number = |name: &str| event[name].as_f64().unwrap();
+        assert!(event["name"].as_str().unwrap().starts_with("ibv_"));
+        assert!(number("pid") >= 1.0 && number("tid") >= 1.0, "{event}");
+        assert!(number("ts") > 0.0 && number("dur") >= 0.0, "{event}");
+        assert!(event["args"]["answer"].is_string(), "{event}");
+    }
 
     // Cut short, as of a program that was killed: what is whole is printed, and the rest told.
     let bytes = fs::read(&file).unwrap();
