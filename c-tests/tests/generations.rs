@@ -353,3 +353,116 @@ fn a_plugin_that_contradicts_itself_is_refused() -> Result<()> {
     assert!(!errors.contains("gen57"), "{errors}");
     Ok(())
 }
+
+/// A kernel with one device that no provider knows, so that all providers are loaded: a sysfs in a
+/// folder, and a node for the device in a /dev of the command's own. What the program says, and the
+/// log.
+fn with_a_device(dir: &Path, drivers: &str) -> Result<Option<String>> {
+    if Path::new("/sys/class/infiniband").exists() {
+        println!("skipped: this kernel has RDMA, and is asked for its devices");
+        return Ok(None);
+    }
+    let class = dir.join("sys/class/infiniband_verbs");
+    fs::create_dir_all(class.join("uverbs0"))?;
+    fs::create_dir_all(dir.join("sys/class/infiniband/strange0"))?;
+    fs::create_dir_all(dir.join("dev"))?;
+    fs::write(class.join("abi_version"), "6\n")?;
+    for (file, text) in [
+        ("ibdev", "strange0\n"),
+        ("abi_version", "1\n"),
+        ("dev", "1:3\n"),
+    ] {
+        fs::write(class.join("uverbs0").join(file), text)?;
+    }
+    fs::write(
+        dir.join("list.c"),
+        "#include <infiniband/verbs.h>\n#include \"plugin.h\"\n\
+         struct asked asked;\n\
+         int main(void) { ibv_free_device_list(ibv_get_device_list(NULL)); return 0; }\n",
+    )?;
+    let names = dir.join("names");
+    stub::build(&names)?;
+    gcc(Command::new("gcc")
+        .args(["-rdynamic", "-o"])
+        .arg(dir.join("list"))
+        .arg(dir.join("list.c"))
+        .arg("-I")
+        .arg(workspace_dir().join("include"))
+        .arg("-I")
+        .arg(sources())
+        .arg("-L")
+        .arg(&names)
+        .arg("-libverbs"))?;
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--mount"]);
+    if Command::new("id").arg("-u").output()?.stdout != b"0\n" {
+        command.arg("--map-root-user");
+    }
+    let output = command
+        .args(["sh", "-c"])
+        .arg(
+            "mount -t tmpfs dev $DIR/dev && mkdir $DIR/dev/infiniband || exit 9
+             for node in null infiniband/uverbs0; do
+               : >$DIR/dev/$node && mount --bind /dev/null $DIR/dev/$node || exit 9
+             done
+             mount --rbind $DIR/dev /dev || exit 9
+             $DIR/list",
+        )
+        .env("DIR", dir)
+        .env("SYSFS_PATH", dir.join("sys"))
+        .env("RDMAV_DRIVERS", drivers)
+        .env("UROCE_DEVICES", "")
+        .env("LD_LIBRARY_PATH", built_library()?)
+        .env("VERBS_LOG_LEVEL", "3")
+        .env("VERBS_LOG_FILE", dir.join("log"))
+        .env_remove("IBVERBS_PROVIDER_RELEASE")
+        .output()?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() != Some(0) {
+        println!("skipped: no namespaces can be made here: {errors}");
+        return Ok(None);
+    }
+    let log = fs::read_to_string(dir.join("log"))?;
+    Ok(Some(format!("{log}{errors}")))
+}
+
+/// `RDMAV_DRIVERS` names files of several nodes, some of them of no use: of each name the latest
+/// that can be used is.
+#[test]
+fn a_mixed_directory_gives_the_best_of_each() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let layouts = layouts()?;
+    let mixed = dir.path().join("mixed");
+    fs::create_dir(&mixed)?;
+    let put = |release: u16, name: &str| -> Result<()> {
+        let layout = layouts.iter().find(|layout| layout.release == release);
+        let file = plugin(layout.ok_or("a layout of that release")?, dir.path())?;
+        fs::copy(file, mixed.join(name))?;
+        Ok(())
+    };
+    put(65, "libfirst-rdmav65.so")?;
+    put(44, "libfirst-rdmav34.so")?;
+    fs::write(mixed.join("libsecond-rdmav65.so"), "no shared object")?;
+    // Which of the two layouts of its node it has nothing tells.
+    put(59, "libsecond-rdmav59.so")?;
+    put(57, "libsecond-rdmav57.so")?;
+    put(64, "libthird-rdmav64.so")?;
+    put(65, "libfourth-rdmav99.so")?;
+    let stem = |name: &str| mixed.join(name).display().to_string();
+    let drivers = ["libfirst", "libsecond", "libthird", "libfourth"].map(stem);
+    let Some(said) = with_a_device(dir.path(), &drivers.join(":"))? else {
+        return Ok(());
+    };
+    for there in [
+        "provider first: release 65",
+        "provider second refused",
+        "provider second: release 57 to 58, IBVERBS_PRIVATE_57",
+        "provider third: release 64",
+        "libfourth-rdmav99.so",
+    ] {
+        assert!(said.contains(there), "{there}: {said}");
+    }
+    let first = said.matches("provider first: ").count();
+    assert_eq!(first, 1, "{said}");
+    Ok(())
+}
