@@ -15,7 +15,7 @@ use kit::errno::{Errno, Result};
 use kit::log::{self, Level};
 use kit::provider::{
     BindInfo, Commands, CqInit, KernelProvider, Keys, Numbered, Polled, Provider, QpInit,
-    ReceiveRequest, Rereg, SendRequest, SrqInit, Told,
+    ReceiveRequest, Rereg, SendChain, SendRequest, SrqInit, Told,
 };
 use kit::sys::application::ApplicationMemory;
 use kit::uverbs::{Driver, ah, cq, device, mr, pd};
@@ -255,12 +255,8 @@ impl Provider for Context {
     }
 
     #[inline]
-    fn post_send<'a>(
-        &self,
-        qp: &Arc<Qp>,
-        requests: &mut impl Iterator<Item = SendRequest<'a, Self>>,
-    ) -> Result<()> {
-        qp.post_send(&self.kernel, requests)
+    fn post_send<'a>(&self, qp: &Arc<Qp>, requests: &mut impl SendChain<'a, Self>) -> Result<()> {
+        qp.post_send(&self.kernel, &mut requests.views())
     }
 
     fn post_send_all<'a>(

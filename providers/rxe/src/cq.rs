@@ -40,6 +40,11 @@ fn map(kernel: &Commands, at: &mminfo) -> Result<ConsumerRing<ENTRY>> {
     ConsumerRing::new(mapped::map(kernel, at)?)
 }
 
+#[inline]
+fn take(ring: &mut ConsumerRing<ENTRY>, room: &mut [ibv_wc]) -> Result<usize> {
+    ring.take(room, |entry| entry.get::<0, ib_uverbs_wc>().into())
+}
+
 impl Cq {
     /// Makes a queue; answers how many entries it has, too.
     ///
@@ -114,24 +119,19 @@ impl Cq {
     /// EIO if the kernel's index leads out of the ring.
     #[inline]
     pub fn poll(&self, kernel: &Commands, room: &mut [ibv_wc]) -> Result<usize> {
-        let mut queue = self.queue.lock();
-        let ring = queue.ring(kernel)?;
-        let mut found = 0;
-        for place in room {
-            match ring.head() {
-                Ok(Some(entry)) => *place = entry.get::<0, ib_uverbs_wc>().into(),
-                Ok(None) => break,
-                // What was taken must not be lost.
-                Err(_) if found > 0 => break,
-                Err(e) => return Err(e),
-            }
-            ring.step();
-            found += 1;
+        if let Some(mut queue) = self.queue.try_lock()
+            && let Some(ring) = &mut queue.ring
+        {
+            return take(ring, room);
         }
-        if found > 0 {
-            ring.release();
-        }
-        Ok(found)
+        self.poll_later(kernel, room)
+    }
+
+    /// The same when another thread is at it, or the ring has to be mapped.
+    #[cold]
+    #[inline(never)]
+    fn poll_later(&self, kernel: &Commands, room: &mut [ibv_wc]) -> Result<usize> {
+        take(self.queue.lock().ring(kernel)?, room)
     }
 
     /// Takes the oldest completion.

@@ -9,7 +9,7 @@ use kit::abi::handle::{QpAnswer, QpChange};
 use kit::abi::kernel::*;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
-use kit::provider::{Bind, BindInfo, Commands, QpInit, ReceiveRequest, SendRequest};
+use kit::provider::{Bind, BindInfo, Commands, QpInit, ReceiveRequest, SendRequest, SendView};
 use kit::uverbs::{Driver, post, qp};
 use parking_lot::Mutex;
 
@@ -165,7 +165,7 @@ impl Qp {
     pub fn post_send<'a>(
         &self,
         kernel: &Commands,
-        requests: &mut impl Iterator<Item = SendRequest<'a, Context>>,
+        requests: &mut impl Iterator<Item = impl SendView<'a, Context>>,
     ) -> Result<()> {
         self.sends_now()?;
         let answer = self.sends.lock().post(requests);

@@ -9,7 +9,7 @@ use kit::abi::kernel::*;
 use kit::abi::{IBV_SRQ_MAX_WR, ibv_sge, ibv_srq_attr};
 use kit::errno::{Errno, Result};
 use kit::provider::{Commands, Provider, ReceiveRequest, SrqInit};
-use kit::queue::ProducerRing;
+use kit::queue::{Entry, ProducerRing};
 use kit::uverbs::{Driver, srq};
 use parking_lot::Mutex;
 
@@ -48,9 +48,20 @@ impl Receives {
         &mut self,
         requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
-        let answer = requests.try_for_each(|request| self.add(&request));
+        let answer = self.add_all(requests);
         self.ring.publish();
         answer
+    }
+
+    #[inline(always)] // the chain's place is then kept in registers
+    fn add_all<'a>(
+        &mut self,
+        requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
+    ) -> Result<()> {
+        for request in requests {
+            self.add(&request)?;
+        }
+        Ok(())
     }
 
     #[inline]
@@ -59,25 +70,48 @@ impl Receives {
         if request.sges.len() > self.max_sge {
             return Err(Errno::INVAL);
         }
-        let length = length(request.sges);
-        let count = u32::try_from(request.sges.len()).map_err(|_| Errno::INVAL)?;
+        let (length, count) = put_sges::<ENTRY, SGES>(&mut entry, request.sges)?;
         entry.put::<{ offset_of!(rxe_recv_wqe, wr_id) }, u64>(request.id);
         entry.put::<{ offset_of!(rxe_recv_wqe, dma) }, [u32; 6]>([length, length, 0, count, 0, 0]);
-        match request.sges {
-            [] => {}
-            [one] => entry.put::<SGES, ibv_sge>(*one),
-            more => entry.put_bytes(SGES, cast_slice(more))?,
-        }
         self.ring.step();
         Ok(())
     }
 }
 
-/// Bytes of all elements, in the kernel's 32 bits.
+/// Writes the elements of a request at a fixed place; answers their bytes, in the kernel's 32 bits,
+/// and how many they are.
+///
+/// # Errors
+/// EINVAL for more than the entry has room for.
 #[inline]
+pub fn put_sges<const LEAST: usize, const AT: usize>(
+    entry: &mut Entry<'_, LEAST>,
+    sges: &[ibv_sge],
+) -> Result<(u32, u32)> {
+    match sges {
+        [one] => {
+            entry.put::<AT, ibv_sge>(*one);
+            Ok((one.length, 1))
+        }
+        more => put_more(entry, AT, more),
+    }
+}
+
+#[inline(never)]
+fn put_more<const LEAST: usize>(
+    entry: &mut Entry<'_, LEAST>,
+    at: usize,
+    sges: &[ibv_sge],
+) -> Result<(u32, u32)> {
+    entry.put_bytes(at, cast_slice(sges))?;
+    let count = u32::try_from(sges.len()).map_err(|_| Errno::INVAL)?;
+    Ok((length(sges), count))
+}
+
+/// Bytes of all elements, in the kernel's 32 bits.
 pub fn length(sges: &[ibv_sge]) -> u32 {
-    sges.iter()
-        .fold(0u32, |sum, sge| sum.wrapping_add(sge.length))
+    let lengths = sges.iter().map(|sge| sge.length);
+    lengths.fold(0, u32::wrapping_add)
 }
 
 /// A shared receive queue.

@@ -2,14 +2,14 @@
 
 use crate::context::Context;
 use crate::mapped;
-use crate::receive::length;
-use bytemuck::cast_slice;
+use crate::receive::{length, put_sges};
+use core::iter::once;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 use kit::abi::kernel::*;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
-use kit::provider::{Bind, Commands, Data, Inline, SendRequest};
+use kit::provider::{Bind, Commands, Data, Inline, SendRequest, SendView};
 use kit::queue::{Entry, ProducerRing};
 
 /// Where the elements of a request, or its data, stand.
@@ -19,22 +19,32 @@ const ENTRY: usize = DATA + size_of::<ibv_sge>();
 /// Where what belongs to the opcode stands: the kernel's structures without a name.
 const WR: usize = offset_of!(rxe_send_wr, wr);
 
+/// The operations, a bit each, of which an address, a key and the data say everything on a connection.
+const PLAIN: u32 = 1 << IBV_WR_RDMA_WRITE
+    | 1 << IBV_WR_RDMA_WRITE_WITH_IMM
+    | 1 << IBV_WR_SEND
+    | 1 << IBV_WR_SEND_WITH_IMM
+    | 1 << IBV_WR_RDMA_READ
+    | 1 << IBV_WR_SEND_WITH_INV;
+
 /// A ring of send requests.
 pub struct Sends {
     ring: ProducerRing<ENTRY>,
     qp_type: ibv_qp_type,
-    max_sge: usize,
-    max_inline: usize,
+    most: Most,
+    /// [`PLAIN`], if the queue pair has those operations.
+    plain: u32,
     /// Number of the next request.
     ssn: u32,
 }
 
-/// What a request moves.
+/// What a request may have at most.
 #[derive(Clone, Copy)]
-enum Moved<'a> {
-    Sges(&'a [ibv_sge]),
-    Inline(Inline<'a>),
-    Word([u8; 8]),
+struct Most {
+    /// Elements.
+    sges: usize,
+    /// Bytes to copy.
+    inline: usize,
 }
 
 impl Sends {
@@ -60,8 +70,11 @@ impl Sends {
         Ok(Self {
             ring,
             qp_type,
-            max_sge: size(cap.max_send_sge)?,
-            max_inline: size(cap.max_inline_data)?,
+            most: Most {
+                sges: size(cap.max_send_sge)?,
+                inline: size(cap.max_inline_data)?,
+            },
+            plain: if qp_type == IBV_QPT_UD { 0 } else { PLAIN },
             ssn: 0,
         })
     }
@@ -74,11 +87,22 @@ impl Sends {
     #[inline]
     pub fn post<'a>(
         &mut self,
-        requests: &mut impl Iterator<Item = SendRequest<'a, Context>>,
+        requests: &mut impl Iterator<Item = impl SendView<'a, Context>>,
     ) -> Result<()> {
-        let answer = requests.try_for_each(|request| self.add(&request));
+        let answer = self.add_all(requests);
         self.ring.publish();
         answer
+    }
+
+    #[inline]
+    fn add_all<'a>(
+        &mut self,
+        requests: &mut impl Iterator<Item = impl SendView<'a, Context>>,
+    ) -> Result<()> {
+        for request in requests {
+            self.add(request)?;
+        }
+        Ok(())
     }
 
     /// Posts all requests, or none.
@@ -87,11 +111,11 @@ impl Sends {
     /// As [`Self::post`].
     pub fn post_all<'a>(
         &mut self,
-        requests: &mut impl Iterator<Item = SendRequest<'a, Context>>,
+        requests: &mut impl Iterator<Item = impl SendView<'a, Context>>,
     ) -> Result<()> {
         let (at, ssn) = (self.ring.at(), self.ssn);
         for request in requests {
-            if let Err(e) = self.add(&request) {
+            if let Err(e) = self.add(request) {
                 self.ring.back_to(at);
                 self.ssn = ssn;
                 return Err(e);
@@ -101,53 +125,68 @@ impl Sends {
         Ok(())
     }
 
-    #[inline]
-    fn add(&mut self, request: &SendRequest<'_, Context>) -> Result<()> {
-        let (moved, length) = self.moved(request)?;
-        self.check(request, length)?;
-        let ssn = self.ssn;
-        let mut entry = self.ring.free()?;
-        let elements = match moved {
-            Moved::Sges(sges) => u32::try_from(sges.len()).map_err(|_| Errno::INVAL)?,
-            Moved::Inline(_) | Moved::Word(_) => 0,
+    #[inline(always)] // the chain's place is then kept in registers
+    fn add<'a>(&mut self, request: impl SendView<'a, Context>) -> Result<()> {
+        let plain = self.plain.checked_shr(request.opcode()).unwrap_or(0);
+        if plain & 1 == 0 {
+            return self.add_other(request);
+        }
+        let Ok(mut entry) = self.ring.free() else {
+            // What is wrong with the request itself is said first.
+            return self.add_other(request);
         };
-        entry.put::<{ offset_of!(rxe_send_wqe, wr) }, u64>(request.id);
-        entry.put::<{ offset_of!(rxe_send_wr, opcode) }, [u32; 3]>([
-            request.opcode,
-            request.flags,
-            extra(request),
-        ]);
-        put_operation(&mut entry, self.qp_type, request)?;
-        entry.put::<{ offset_of!(rxe_send_wqe, status) }, [u32; 2]>([0; 2]);
-        entry.put::<{ offset_of!(rxe_send_wqe, iova) }, u64>(request.remote_address);
-        entry.put::<{ offset_of!(rxe_send_wqe, ssn) }, [u32; 2]>([ssn, 0]);
-        entry.put::<{ offset_of!(rxe_send_wqe, dma) }, [u32; 6]>([
-            length, length, 0, elements, 0, 0,
-        ]);
-        put_data(&mut entry, moved)?;
+        let moved = put_data(&mut entry, &request.data()?, self.most)?;
+        let (address, rkey) = request.remote();
+        let what = [request.opcode(), request.flags(), request.extra()];
+        put_head(&mut entry, request.id(), what);
+        put_remote(&mut entry, address, rkey);
+        put_rest(&mut entry, address, self.ssn, moved);
         self.ring.step();
-        self.ssn = ssn.wrapping_add(1);
+        self.ssn = self.ssn.wrapping_add(1);
         Ok(())
     }
 
-    /// What the request moves, and how many bytes that is.
-    #[inline]
-    fn moved<'a>(&self, request: &SendRequest<'a, Context>) -> Result<(Moved<'a>, u32)> {
-        if request.opcode == IBV_WR_ATOMIC_WRITE {
-            let word = request.atomic_write.or_else(|| inline_word(&request.data));
-            return Ok((Moved::Word(word.ok_or(Errno::INVAL)?), 8));
-        }
-        match request.data {
-            Data::Sges(sges) if sges.len() > self.max_sge => Err(Errno::INVAL),
-            Data::Sges(sges) => Ok((Moved::Sges(sges), length(sges))),
-            Data::Inline(inline) => {
-                let length = inline.length();
-                if length > self.max_inline {
-                    return Err(Errno::INVAL);
-                }
-                let length = u32::try_from(length).map_err(|_| Errno::INVAL)?;
-                Ok((Moved::Inline(inline), length))
+    /// The same for operations of which an address and a key do not say everything.
+    #[inline(never)]
+    fn add_other<'a>(&mut self, request: impl SendView<'a, Context>) -> Result<()> {
+        let request = request.request()?;
+        let word = match request.opcode {
+            IBV_WR_ATOMIC_WRITE => Some(word(&request).ok_or(Errno::INVAL)?),
+            _ => None,
+        };
+        let length = match word {
+            Some(_) => 8,
+            None => self.measure(&request.data)?,
+        };
+        self.check(&request, length)?;
+        let mut entry = self.ring.free()?;
+        let moved = match word {
+            Some(word) => {
+                entry.put::<DATA, [u8; 8]>(word);
+                (8, 0)
             }
+            None => put_data(&mut entry, &request.data, self.most)?,
+        };
+        let what = [request.opcode, request.flags, request.extra()];
+        put_head(&mut entry, request.id, what);
+        put_operation(&mut entry, self.qp_type, &request)?;
+        put_rest(&mut entry, request.remote_address, self.ssn, moved);
+        self.ring.step();
+        self.ssn = self.ssn.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Bytes of the data.
+    ///
+    /// # Errors
+    /// EINVAL for more than the queue takes.
+    fn measure(&self, data: &Data<'_>) -> Result<u32> {
+        match data {
+            Data::Sges(sges) if sges.len() <= self.most.sges => Ok(length(sges)),
+            Data::Inline(inline) if inline.length() <= self.most.inline => {
+                u32::try_from(inline.length()).map_err(|_| Errno::INVAL)
+            }
+            _ => Err(Errno::INVAL),
         }
     }
 
@@ -174,21 +213,35 @@ impl Sends {
     }
 }
 
-/// The 8 bytes of an atomic write that were given inline.
-fn inline_word(data: &Data<'_>) -> Option<[u8; 8]> {
-    match data {
+/// The 8 bytes of an atomic write.
+fn word(request: &SendRequest<'_, Context>) -> Option<[u8; 8]> {
+    request.atomic_write.or_else(|| match request.data {
         Data::Inline(inline) if inline.length() == 8 => inline.to_vec().try_into().ok(),
         _ => None,
-    }
+    })
 }
 
-/// Immediate data as it goes on the wire, or the key to invalidate.
+/// `what` is the opcode, the flags, and immediate data as it goes on the wire or the key to
+/// invalidate.
 #[inline]
-fn extra(request: &SendRequest<'_, Context>) -> u32 {
-    match request.opcode {
-        IBV_WR_SEND_WITH_INV | IBV_WR_LOCAL_INV => request.invalidate_rkey,
-        _ => u32::from_ne_bytes(request.imm),
-    }
+fn put_head(entry: &mut Entry<'_, ENTRY>, id: u64, what: [u32; 3]) {
+    entry.put::<{ offset_of!(rxe_send_wqe, wr) }, u64>(id);
+    entry.put::<{ offset_of!(rxe_send_wr, opcode) }, [u32; 3]>(what);
+}
+
+#[inline]
+fn put_remote(entry: &mut Entry<'_, ENTRY>, address: u64, rkey: u32) {
+    entry.put::<WR, u64>(address);
+    entry.put::<{ WR + 8 }, [u32; 2]>([rkey, 0]);
+}
+
+/// What stands behind the request, up to the data.
+#[inline]
+fn put_rest(entry: &mut Entry<'_, ENTRY>, address: u64, ssn: u32, (length, elements): (u32, u32)) {
+    entry.put::<{ offset_of!(rxe_send_wqe, status) }, [u32; 2]>([0; 2]);
+    entry.put::<{ offset_of!(rxe_send_wqe, iova) }, u64>(address);
+    entry.put::<{ offset_of!(rxe_send_wqe, ssn) }, [u32; 2]>([ssn, 0]);
+    entry.put::<{ offset_of!(rxe_send_wqe, dma) }, [u32; 6]>([length, length, 0, elements, 0, 0]);
 }
 
 /// Writes what belongs to the opcode.
@@ -208,10 +261,7 @@ fn put_operation(
             entry.put::<{ WR + 24 }, [u32; 2]>([request.rkey, 0]);
         }
         IBV_WR_BIND_MW => put_bind(entry, request.bind.as_ref().ok_or(Errno::INVAL)?),
-        _ => {
-            entry.put::<WR, u64>(request.remote_address);
-            entry.put::<{ WR + 8 }, [u32; 2]>([request.rkey, 0]);
-        }
+        _ => put_remote(entry, request.remote_address, request.rkey),
     }
     Ok(())
 }
@@ -222,29 +272,36 @@ fn put_bind(entry: &mut Entry<'_, ENTRY>, bind: &Bind<'_, Context>) {
     entry.put::<{ WR + 16 }, [u32; 4]>([lkey, bind.info.key, bind.rkey, bind.info.access]);
 }
 
+/// Writes the data; answers its bytes, and of how many elements it is, which data that is copied
+/// has none of.
+///
+/// # Errors
+/// EINVAL for more than the queue takes.
 #[inline]
-fn put_data(entry: &mut Entry<'_, ENTRY>, moved: Moved<'_>) -> Result<()> {
-    match moved {
-        Moved::Sges([]) => Ok(()),
-        Moved::Sges([one]) => {
-            entry.put::<DATA, ibv_sge>(*one);
-            Ok(())
-        }
-        Moved::Sges(more) => entry.put_bytes(DATA, cast_slice(more)),
-        Moved::Inline(Inline::Bytes(bytes)) => entry.put_bytes(DATA, bytes),
-        Moved::Inline(Inline::Pieces(pieces)) => {
-            let mut at = DATA;
-            for piece in pieces.iter() {
-                entry.put_bytes(at, piece)?;
-                at += piece.len();
-            }
-            Ok(())
-        }
-        Moved::Word(word) => {
-            entry.put::<DATA, [u8; 8]>(word);
-            Ok(())
-        }
+fn put_data(entry: &mut Entry<'_, ENTRY>, data: &Data<'_>, most: Most) -> Result<(u32, u32)> {
+    match data {
+        Data::Sges(sges) if sges.len() > most.sges => Err(Errno::INVAL),
+        Data::Sges(sges) => put_sges::<ENTRY, DATA>(entry, sges),
+        Data::Inline(Inline::Bytes(bytes)) => put_inline(entry, once(*bytes), most.inline),
+        Data::Inline(Inline::Pieces(pieces)) => put_inline(entry, pieces.iter(), most.inline),
     }
+}
+
+#[inline]
+fn put_inline<'a>(
+    entry: &mut Entry<'_, ENTRY>,
+    pieces: impl Iterator<Item = &'a [u8]>,
+    most: usize,
+) -> Result<(u32, u32)> {
+    let mut length = 0;
+    for piece in pieces {
+        if piece.len() > most - length {
+            return Err(Errno::INVAL);
+        }
+        entry.put_bytes(DATA + length, piece)?;
+        length += piece.len();
+    }
+    Ok((u32::try_from(length).map_err(|_| Errno::INVAL)?, 0))
 }
 
 #[cfg(test)]
@@ -252,7 +309,6 @@ mod tests {
     use super::*;
     use crate::objects::Ah;
     use kit::queue::{ConsumerRing, Region};
-    use std::iter::once;
     use std::sync::Arc;
 
     const CAP: ib_uverbs_qp_cap = ib_uverbs_qp_cap {

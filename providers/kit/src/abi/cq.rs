@@ -128,6 +128,25 @@ pub struct ibv_wc {
 }
 layout!(ibv_wc, 48, { wr_id: 0, status: 8, opcode: 12, vendor_err: 16, byte_len: 20, imm: 24, qp_num: 28, src_qp: 32, wc_flags: 36, pkey_index: 40, slid: 42, sl: 44, dlid_path_bits: 45 });
 
+impl From<kernel::ib_uverbs_wc> for ibv_wc {
+    /// All at once: of every completion polled it is the larger part of the work.
+    #[inline]
+    fn from(wc: kernel::ib_uverbs_wc) -> Self {
+        use core::mem::offset_of;
+        use kernel::ib_uverbs_wc;
+        macro_rules! same {
+            ($($ours:ident $kernel:ident),*) => {
+                const { $( assert!(offset_of!(ibv_wc, $ours) == offset_of!(ib_uverbs_wc, $kernel)); )* }
+            };
+        }
+        same!(wr_id wr_id, status status, opcode opcode, vendor_err vendor_err, byte_len byte_len);
+        same!(imm ex, qp_num qp_num, src_qp src_qp, wc_flags wc_flags, pkey_index pkey_index);
+        same!(slid slid, sl sl, dlid_path_bits dlid_path_bits);
+        // SAFETY: both have the same members at the same places, all of them numbers.
+        unsafe { core::mem::transmute::<ib_uverbs_wc, Self>(wc) }
+    }
+}
+
 /// `struct ibv_poll_cq_attr`.
 #[derive(Clone, Copy)]
 #[repr(C)]

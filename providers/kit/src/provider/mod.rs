@@ -26,7 +26,9 @@ pub use command::command_device;
 pub use comp_cntr::{CompCntr, Counts, MAX_COMP_CNTRS};
 pub use edges::Edges;
 pub use kernel::{KernelProvider, Numbered};
-pub use request::{Bind, BindInfo, Data, Flush, Inline, ReceiveRequest, SendRequest, Tso};
+pub use request::{
+    Bind, BindInfo, Data, Flush, Inline, ReceiveRequest, SendChain, SendRequest, SendView, Tso,
+};
 pub use shim::{Commands, Device, DeviceSpec, Opened, Pieces, driver};
 pub use steering::{FlowInit, FlowPart, Rss, WqChange, WqInit};
 
@@ -493,7 +495,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     fn post_send<'a>(
         &self,
         qp: &Arc<Self::Qp>,
-        requests: &mut impl Iterator<Item = SendRequest<'a, Self>>,
+        requests: &mut impl SendChain<'a, Self>,
     ) -> Result<()>;
     /// ibv_wr_complete(3): posts all of the requests, of which there is at least one, or none.
     /// Data to copy stands in memory of the shim's ([`Inline::Bytes`]).

@@ -3,7 +3,8 @@
 
 use super::Pieces;
 use super::Provider;
-use crate::abi::{ibv_sge, ibv_wr_opcode};
+use crate::abi::{IBV_WR_LOCAL_INV, IBV_WR_SEND_WITH_INV, ibv_sge, ibv_wr_opcode};
+use crate::errno::Result;
 use std::sync::Arc;
 
 /// Bytes that the application wants to be copied while it posts.
@@ -156,6 +157,78 @@ pub struct Flush {
     pub placement: u8,
     /// A value of `enum ibv_selectivity_level`.
     pub selectivity: u8,
+}
+
+/// A send request of which members are read when they are asked for. Which ones count depends on the
+/// opcode; the others may have any value.
+pub trait SendView<'a, P: Provider>: Sized {
+    /// `wr_id`.
+    fn id(&self) -> u64;
+    /// What to do. Values of no meaning are possible.
+    fn opcode(&self) -> ibv_wr_opcode;
+    /// Bits of `enum ibv_send_flags`.
+    fn flags(&self) -> u32;
+    /// `imm_data` as it lies in memory, or `invalidate_rkey`: they share their place.
+    fn extra(&self) -> u32;
+    /// `remote_addr` and `rkey`, save for atomic operations and datagrams.
+    fn remote(&self) -> (u64, u32);
+    /// The data.
+    ///
+    /// # Errors
+    /// EINVAL for a list that is none.
+    fn data(&self) -> Result<Data<'a>>;
+    /// All members.
+    ///
+    /// # Errors
+    /// EINVAL for a request that cannot be one.
+    fn request(self) -> Result<SendRequest<'a, P>>;
+}
+
+/// The requests of ibv_post_send(3): an iterator of values, which is the way of a provider that
+/// looks at all members, and of views for one that does not.
+pub trait SendChain<'a, P: Provider>: Iterator<Item = SendRequest<'a, P>> {
+    /// The requests as views.
+    fn views(&mut self) -> impl Iterator<Item = impl SendView<'a, P>>;
+}
+
+impl<'a, P: Provider> SendView<'a, P> for SendRequest<'a, P> {
+    #[inline]
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    #[inline]
+    fn opcode(&self) -> ibv_wr_opcode {
+        self.opcode
+    }
+
+    #[inline]
+    fn flags(&self) -> u32 {
+        self.flags
+    }
+
+    #[inline]
+    fn extra(&self) -> u32 {
+        match self.opcode {
+            IBV_WR_SEND_WITH_INV | IBV_WR_LOCAL_INV => self.invalidate_rkey,
+            _ => u32::from_ne_bytes(self.imm),
+        }
+    }
+
+    #[inline]
+    fn remote(&self) -> (u64, u32) {
+        (self.remote_address, self.rkey)
+    }
+
+    #[inline]
+    fn data(&self) -> Result<Data<'a>> {
+        Ok(self.data)
+    }
+
+    #[inline]
+    fn request(self) -> Result<Self> {
+        Ok(self)
+    }
 }
 
 /// A receive request (`struct ibv_recv_wr`).

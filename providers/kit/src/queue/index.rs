@@ -139,6 +139,18 @@ impl Consumer {
         Ok(self.next != self.seen)
     }
 
+    /// How many entries are there; the producer's index is looked at.
+    ///
+    /// # Errors
+    /// EIO for an index outside of the ring.
+    #[inline]
+    pub fn entries(&mut self, producer: &impl Index) -> Result<u32> {
+        let (next, mask) = (self.next, self.mask);
+        let seen = inside(producer.acquire(), mask)?;
+        self.seen = seen;
+        Ok(seen.wrapping_sub(next) & mask)
+    }
+
     /// The entry to be read.
     #[inline]
     #[must_use]
@@ -150,6 +162,13 @@ impl Consumer {
     #[inline]
     pub fn step(&mut self) {
         self.next = self.next.wrapping_add(1) & self.mask;
+    }
+
+    /// The entries before `at` are read, counted from [`Self::at`] on without regard to the end of
+    /// the ring.
+    #[inline]
+    pub fn go_to(&mut self, at: u32) {
+        self.next = at & self.mask;
     }
 
     /// Gives all that is read back to the producer.

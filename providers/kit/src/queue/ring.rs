@@ -279,6 +279,32 @@ impl<const LEAST: usize> ConsumerRing<LEAST> {
         Ok(Some(self.ring.entry(self.index.at())))
     }
 
+    /// Reads the oldest entries, as many as there are and `room` has places for, and gives them
+    /// back to the producer; answers how many.
+    ///
+    /// # Errors
+    /// EIO for an index outside of the ring.
+    #[inline]
+    pub fn take<T>(
+        &mut self,
+        room: &mut [T],
+        read: impl Fn(&Entry<'_, LEAST>) -> T,
+    ) -> Result<usize> {
+        let there = self.index.entries(self.ring.producer())?;
+        if there == 0 {
+            return Ok(0);
+        }
+        let there = room.len().min(usize::try_from(there).unwrap_or(usize::MAX));
+        let mut at = self.index.at();
+        for place in room.iter_mut().take(there) {
+            *place = read(&self.ring.entry(at));
+            at = at.wrapping_add(1);
+        }
+        self.index.go_to(at);
+        self.index.release(self.ring.consumer());
+        Ok(there)
+    }
+
     /// The entry is read.
     #[inline]
     pub fn step(&mut self) {

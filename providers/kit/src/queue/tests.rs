@@ -82,6 +82,42 @@ fn what_was_not_published_can_be_taken_back() {
 }
 
 #[test]
+fn entries_are_taken_as_many_as_there_is_room_for() {
+    let (mut producer, mut consumer, region) = pair();
+    let mut room = [0; 2];
+    let mut value = 0;
+    for there in [0, 1, 2, 3, 3, 1] {
+        for _ in 0..there {
+            put(&mut producer, value).expect("room");
+            value += 1;
+        }
+        producer.publish();
+        let mut left = there;
+        while left > 0 {
+            let found = consumer.take(&mut room, |entry| entry.get::<0, u64>());
+            let wanted = left.min(2);
+            assert_eq!(found, Ok(wanted));
+            let first = value - left as u64;
+            assert!(room[..wanted].iter().copied().eq((first..).take(wanted)));
+            left -= wanted;
+        }
+        let found = consumer.take(&mut room, |entry| entry.get::<0, u64>());
+        assert_eq!(found, Ok(0));
+        assert_eq!(take(&mut consumer), Ok(None), "one by one, too");
+    }
+    put(&mut producer, value).expect("given back");
+    producer.publish();
+    assert_eq!(
+        consumer.take(&mut [0; 0], |entry| entry.get::<0, u64>()),
+        Ok(0)
+    );
+    assert_eq!(take(&mut consumer), Ok(Some(value)));
+    region.set_number(SHAPE.producer, 4).expect("inside");
+    let found = consumer.take(&mut room, |entry| entry.get::<0, u64>());
+    assert_eq!(found, Err(Errno::IO));
+}
+
+#[test]
 fn an_index_outside_of_the_ring_is_an_error() {
     let (mut producer, mut consumer, region) = pair();
     for bad in [4, 5, u32::MAX] {
@@ -237,10 +273,12 @@ struct Shared {
     entries: [loom::cell::Cell<u32>; 2],
 }
 
-#[test]
-fn every_interleaving_hands_entries_over() {
-    const COUNT: u32 = 3;
-    loom::model(|| {
+const COUNT: u32 = 3;
+
+/// Three values go through a ring of one; `consume` takes some of them and answers the one to be
+/// taken next.
+fn every_interleaving(consume: fn(&mut Consumer, &Shared, u32) -> u32) {
+    loom::model(move || {
         let shared = loom::sync::Arc::new(Shared {
             producer: loom::sync::atomic::AtomicU32::new(0),
             consumer: loom::sync::atomic::AtomicU32::new(0),
@@ -259,15 +297,43 @@ fn every_interleaving_hands_entries_over() {
             }
         });
         let mut index = Consumer::new(&shared.producer, &shared.consumer, 1).expect("inside");
-        for value in 1..=COUNT {
-            while !index.has_entry(&shared.producer).expect("inside") {
-                loom::thread::yield_now();
-            }
-            assert_eq!(shared.entries[index.at() as usize].get(), value);
-            index.step();
-            index.release(&shared.consumer);
+        let mut value = 1;
+        while value <= COUNT {
+            value = consume(&mut index, &shared, value);
         }
         writer.join().expect("ends well");
+    });
+}
+
+#[test]
+fn every_interleaving_hands_entries_over() {
+    every_interleaving(|index, shared, value| {
+        while !index.has_entry(&shared.producer).expect("inside") {
+            loom::thread::yield_now();
+        }
+        assert_eq!(shared.entries[index.at() as usize].get(), value);
+        index.step();
+        index.release(&shared.consumer);
+        value + 1
+    });
+}
+
+#[test]
+fn every_interleaving_hands_entries_over_that_are_counted() {
+    every_interleaving(|index, shared, value| {
+        let there = index.entries(&shared.producer).expect("inside");
+        if there == 0 {
+            loom::thread::yield_now();
+            return value;
+        }
+        let first = index.at();
+        for n in 0..there {
+            let at = first.wrapping_add(n) & 1;
+            assert_eq!(shared.entries[at as usize].get(), value + n);
+        }
+        index.go_to(first.wrapping_add(there));
+        index.release(&shared.consumer);
+        value + there
     });
 }
 

@@ -44,6 +44,8 @@ impl<'a> Request<'a> {
     /// # Errors
     /// EINVAL when a length does not fit the header or the kernel's unit (4 bytes, 8 in an
     /// extended command), or is less than the structures of `C`.
+    // Inlined with what follows, most of a command whose lengths are known is done by the compiler.
+    #[inline(always)]
     pub fn new<C: WriteCommand>(
         buf: &'a mut [u8],
         core: usize,
@@ -82,11 +84,13 @@ impl<'a> Request<'a> {
         }
     }
 
+    #[inline(always)]
     fn extended(&self) -> bool {
         self.header == EX_HEADER
     }
 
     /// Fills the header and shows the kernel where the response goes.
+    #[inline(always)]
     fn address(&mut self) -> Result<()> {
         let at = if self.resp.is_empty() {
             0
@@ -133,6 +137,7 @@ impl<'a> Request<'a> {
     /// # Errors
     /// EINVAL for a length that the header cannot say, EIO when the kernel took only a part,
     /// else the kernel's own errno.
+    #[inline(always)]
     pub fn send(&mut self, fd: BorrowedFd<'_>) -> Result<()> {
         self.address()?;
         let taken = rustix::io::retry_on_intr(|| rustix::io::write(fd, self.buf))?;
@@ -143,6 +148,7 @@ impl<'a> Request<'a> {
     }
 }
 
+#[inline(always)]
 fn put(buf: &mut [u8], at: usize, bytes: &[u8]) -> Result<()> {
     let place = buf.get_mut(at..).and_then(|b| b.get_mut(..bytes.len()));
     place.ok_or(Errno::INVAL)?.copy_from_slice(bytes);
@@ -150,6 +156,7 @@ fn put(buf: &mut [u8], at: usize, bytes: &[u8]) -> Result<()> {
 }
 
 /// `len` in units of `unit` bytes.
+#[inline(always)]
 fn units(len: usize, unit: usize) -> Result<u16> {
     if !len.is_multiple_of(unit) {
         return Err(Errno::INVAL);

@@ -7,7 +7,7 @@ use super::{Driver, Fallback, Ioctl, Kernel, Path};
 use super::{add_driver, try_ioctl, unless_imported, write, write_parts};
 use crate::abi::kernel::ioctl::*;
 use crate::abi::kernel::*;
-use crate::abi::{ibv_wc, ibv_wc_imm};
+
 use crate::errno::{Errno, Result};
 use crate::table::slot;
 use core::ffi::c_int;
@@ -262,29 +262,6 @@ pub fn req_notify_cq<K: Kernel + ?Sized>(
         solicited_only: solicited_only.into(),
     };
     write(kernel, &command, &mut Driver::none())
-}
-
-impl From<ib_uverbs_wc> for ibv_wc {
-    #[inline]
-    fn from(wc: ib_uverbs_wc) -> Self {
-        Self {
-            wr_id: wc.wr_id,
-            status: wc.status,
-            opcode: wc.opcode,
-            vendor_err: wc.vendor_err,
-            byte_len: wc.byte_len,
-            imm: ibv_wc_imm {
-                invalidated_rkey: wc.ex,
-            },
-            qp_num: wc.qp_num,
-            src_qp: wc.src_qp,
-            wc_flags: wc.wc_flags,
-            pkey_index: wc.pkey_index,
-            slid: wc.slid,
-            sl: wc.sl,
-            dlid_path_bits: wc.dlid_path_bits,
-        }
-    }
 }
 
 /// Completions that one command fetches at most: what a response of 16 bits' length holds.

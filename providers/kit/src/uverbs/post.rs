@@ -201,6 +201,7 @@ pub fn post_srq_recv<'a, K: Kernel + ?Sized, P: Copy>(
 ///
 /// # Errors
 /// The kernel's own errno.
+#[inline]
 pub fn ring_doorbell<K: Kernel + ?Sized>(kernel: &K, qp: u32) -> Result<()> {
     let command = ib_uverbs_post_send {
         response: 0,
@@ -218,11 +219,15 @@ pub fn ring_doorbell<K: Kernel + ?Sized>(kernel: &K, qp: u32) -> Result<()> {
     let (core, room) = (size_of_val(&command), resp.len());
     let request = &mut Request::new::<ib_uverbs_post_send>(&mut buf, core, &mut resp, room)?;
     match kernel.write(request) {
-        Err(e) if e.raw() == libc::EACCES => {
-            super::write(kernel, &command, &mut Driver::none()).map(|_| ())
-        }
+        Err(e) if e.raw() == libc::EACCES => ring_by_ioctl(kernel, &command),
         answer => answer,
     }
+}
+
+#[cold]
+#[inline(never)]
+fn ring_by_ioctl<K: Kernel + ?Sized>(kernel: &K, command: &ib_uverbs_post_send) -> Result<()> {
+    super::write(kernel, command, &mut Driver::none()).map(|_| ())
 }
 
 /// Bytes of a request, as the command without requests has to say too.

@@ -25,10 +25,18 @@ pub(super) fn pointer<T>(result: Result<*mut T>) -> *mut T {
 }
 
 /// A count, or the errno value negated.
+#[inline]
 pub(super) fn count(result: Result<usize>) -> c_int {
-    let result = result.and_then(|n| c_int::try_from(n).map_err(|_| Errno::OVERFLOW));
-    result.unwrap_or_else(|e| {
-        errno::set(e);
-        -e.raw()
-    })
+    match result.map(c_int::try_from) {
+        Ok(Ok(count)) => count,
+        Ok(Err(_)) => negated(Errno::OVERFLOW),
+        Err(e) => negated(e),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn negated(e: Errno) -> c_int {
+    errno::set(e);
+    -e.raw()
 }

@@ -23,6 +23,7 @@ impl Commands {
     ///
     /// # Errors
     /// EBADF once the context is closed.
+    #[inline]
     pub fn descriptor(&self) -> Result<BorrowedFd<'_>> {
         match self.0.cmd_fd() {
             // SAFETY: the context owns the descriptor and is open; closing it while a verb of it
@@ -49,6 +50,7 @@ impl Kernel for Commands {
         call.run(self.descriptor()?, self.0.driver_id)
     }
 
+    #[inline(always)] // what a doorbell is, is then known
     fn write(&self, request: &mut Request<'_>) -> Result<()> {
         request.send(self.descriptor()?)
     }

@@ -229,19 +229,18 @@ pub(super) unsafe extern "C" fn poll_cq<P: Provider>(
 ) -> c_int {
     // SAFETY: the caller passes a live queue and room for that many completions, which are plain
     // numbers.
-    count(unsafe {
-        subject::<P>(cq).and_then(|queue| {
-            let entries = usize::try_from(entries).map_err(|_| Errno::INVAL)?;
-            if entries == 0 {
-                return Ok(0);
-            }
-            if wc.is_null() {
-                return Err(Errno::INVAL);
-            }
-            let room = core::slice::from_raw_parts_mut(wc, entries);
-            queue.provider.poll_cq(&queue.object.side.cq, room)
-        })
-    })
+    unsafe {
+        let queue = match subject::<P>(cq) {
+            Ok(queue) => queue,
+            Err(e) => return count(Err(e)),
+        };
+        let room = match usize::try_from(entries) {
+            Ok(0) => return 0,
+            Ok(entries) if !wc.is_null() => core::slice::from_raw_parts_mut(wc, entries),
+            _ => return count(Err(Errno::INVAL)),
+        };
+        count(queue.provider.poll_cq(&queue.object.side.cq, room))
+    }
 }
 
 pub(super) unsafe extern "C" fn req_notify_cq<P: Provider>(

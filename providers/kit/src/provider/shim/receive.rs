@@ -13,6 +13,7 @@ use core::marker::PhantomData;
 ///
 /// # Safety
 /// `list` is NULL or good for `count` elements during `'a`.
+#[inline]
 pub(super) unsafe fn elements<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a [ibv_sge]> {
     let count = usize::try_from(count).map_err(|_| Errno::INVAL)?;
     if count == 0 {
@@ -79,6 +80,7 @@ impl Receives<'_> {
 impl<'a> Iterator for Receives<'a> {
     type Item = ReceiveRequest<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<ReceiveRequest<'a>> {
         if self.next.is_null() || self.bad.is_some() {
             return None;

@@ -4,17 +4,20 @@ use super::ah::Address;
 use super::context::Context;
 use super::mr::Region;
 use super::mw::Window;
+use super::object::Object;
+use super::qp::Pair;
 use super::receive::{elements, refused};
 use crate::abi::*;
 use crate::errno::{Errno, Result};
-use crate::provider::{Bind, BindInfo, Data, Inline, Pieces, Provider, SendRequest, Tso};
+use crate::provider::{
+    Bind, BindInfo, Data, Inline, Pieces, Provider, SendChain, SendRequest, SendView, Tso,
+};
 use core::ffi::c_int;
 use core::marker::PhantomData;
 
 /// The requests of a chain.
 pub(super) struct Sends<'a, P: Provider> {
-    context: &'a Context<P>,
-    qp_type: ibv_qp_type,
+    pair: &'a Object<Pair<P>>,
     next: *mut ibv_send_wr,
     /// The last that was looked at; the first before that.
     last: *mut ibv_send_wr,
@@ -24,18 +27,13 @@ pub(super) struct Sends<'a, P: Provider> {
 }
 
 impl<'a, P: Provider> Sends<'a, P> {
-    /// The chain that starts at `first`, which may be NULL, for a queue pair of that type.
+    /// The chain that starts at `first`, which may be NULL, for that queue pair.
     ///
     /// # Safety
     /// It is one as ibv_post_send(3) wants it, and stays so for `'a`.
-    pub(super) unsafe fn new(
-        context: &'a Context<P>,
-        qp_type: ibv_qp_type,
-        first: *mut ibv_send_wr,
-    ) -> Self {
+    pub(super) unsafe fn new(pair: &'a Object<Pair<P>>, first: *mut ibv_send_wr) -> Self {
         Self {
-            context,
-            qp_type,
+            pair,
             next: first,
             last: first,
             bad: None,
@@ -55,13 +53,79 @@ impl<'a, P: Provider> Sends<'a, P> {
         }
     }
 
+    /// The next request of the chain, whatever stands there.
+    #[inline]
+    fn step(&mut self) -> Option<View<'a, P>> {
+        if self.next.is_null() {
+            return None;
+        }
+        self.last = self.next;
+        // SAFETY: `new` was promised a good chain.
+        let wr: &'a ibv_send_wr = unsafe { &*self.next };
+        self.next = wr.next;
+        let pair = self.pair;
+        Some(View { pair, wr })
+    }
+}
+
+/// A request as the application wrote it. Only [`Sends`] makes one, so all of it is good for `'a`.
+struct View<'a, P: Provider> {
+    pair: &'a Object<Pair<P>>,
+    wr: &'a ibv_send_wr,
+}
+
+impl<'a, P: Provider> SendView<'a, P> for View<'a, P> {
+    #[inline]
+    fn id(&self) -> u64 {
+        self.wr.wr_id
+    }
+
+    #[inline]
+    fn opcode(&self) -> ibv_wr_opcode {
+        self.wr.opcode
+    }
+
+    #[inline]
+    fn flags(&self) -> u32 {
+        self.wr.send_flags
+    }
+
+    #[inline]
+    fn extra(&self) -> u32 {
+        // SAFETY: both members of the union are numbers, of any value.
+        unsafe { self.wr.imm.invalidate_rkey }
+    }
+
+    #[inline]
+    fn remote(&self) -> (u64, u32) {
+        // SAFETY: the members are numbers, of any value.
+        let rdma = unsafe { self.wr.wr.rdma };
+        (rdma.remote_addr, rdma.rkey)
+    }
+
+    #[inline]
+    fn data(&self) -> Result<Data<'a>> {
+        // SAFETY: `Sends::new` was promised a good chain.
+        unsafe { data(self.wr) }
+    }
+
+    fn request(self) -> Result<SendRequest<'a, P>> {
+        // SAFETY: as above.
+        unsafe { self.value() }
+    }
+}
+
+impl<'a, P: Provider> View<'a, P> {
     /// # Safety
-    /// As for [`Self::new`], for this request.
-    unsafe fn view(&self, wr: &'a ibv_send_wr) -> Result<SendRequest<'a, P>> {
+    /// As for [`Sends::new`], for this request.
+    unsafe fn value(&self) -> Result<SendRequest<'a, P>> {
+        let (wr, pair) = (self.wr, self.pair.c());
         let mut request = SendRequest::new(wr.wr_id, wr.opcode, wr.send_flags);
         // SAFETY: vouched for by the caller; a member of a union is read where the opcode or the
         // type of queue pair says that it is the one, and its numbers may have any value.
         unsafe {
+            let qp: &ibv_qp = &*pair.cast();
+            let (context, qp_type) = (Context::from_raw(qp.context)?, qp.qp_type);
             request.data = data(wr)?;
             match wr.opcode {
                 IBV_WR_SEND_WITH_IMM | IBV_WR_RDMA_WRITE_WITH_IMM => {
@@ -70,12 +134,12 @@ impl<'a, P: Provider> Sends<'a, P> {
                 IBV_WR_SEND_WITH_INV | IBV_WR_LOCAL_INV => {
                     request.invalidate_rkey = wr.imm.invalidate_rkey;
                 }
-                IBV_WR_BIND_MW => request.bind = Some(self.bind(&wr.op.bind_mw)?),
+                IBV_WR_BIND_MW => request.bind = Some(bind(context, &wr.op.bind_mw)?),
                 IBV_WR_TSO => request.tso = Some(tso(&wr.op.tso)?),
                 _ => {}
             }
-            match (self.qp_type, wr.opcode) {
-                (IBV_QPT_UD, _) => self.address(&mut request, &wr.wr.ud)?,
+            match (qp_type, wr.opcode) {
+                (IBV_QPT_UD, _) => address(context, &mut request, &wr.wr.ud)?,
                 (_, IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD) => {
                     let atomic = wr.wr.atomic;
                     request.remote_address = atomic.remote_addr;
@@ -88,40 +152,43 @@ impl<'a, P: Provider> Sends<'a, P> {
                     request.rkey = wr.wr.rdma.rkey;
                 }
             }
-            if self.qp_type == IBV_QPT_XRC_SEND {
+            if qp_type == IBV_QPT_XRC_SEND {
                 request.remote_srqn = wr.qp_type.xrc.remote_srqn;
             }
         }
         Ok(request)
     }
+}
 
-    /// # Safety
-    /// The address handle is live, or NULL.
-    unsafe fn address(
-        &self,
-        request: &mut SendRequest<'a, P>,
-        to: &ibv_send_wr_wr_ud,
-    ) -> Result<()> {
-        // SAFETY: vouched for by the caller.
-        let ah = unsafe { self.context.object::<Address<P>>(to.ah) }?;
-        request.ah = Some(&ah.side.ah);
-        request.remote_qpn = to.remote_qpn;
-        request.remote_qkey = to.remote_qkey;
-        Ok(())
-    }
+/// # Safety
+/// The address handle is live, or NULL.
+unsafe fn address<'a, P: Provider>(
+    context: &Context<P>,
+    request: &mut SendRequest<'a, P>,
+    to: &ibv_send_wr_wr_ud,
+) -> Result<()> {
+    // SAFETY: vouched for by the caller.
+    let ah = unsafe { context.object::<Address<P>>(to.ah) }?;
+    request.ah = Some(&ah.side.ah);
+    request.remote_qpn = to.remote_qpn;
+    request.remote_qkey = to.remote_qkey;
+    Ok(())
+}
 
-    /// # Safety
-    /// Window and region are live, or NULL.
-    unsafe fn bind(&self, bind: &'a ibv_send_wr_op_bind_mw) -> Result<Bind<'a, P>> {
-        // SAFETY: vouched for by the caller.
-        unsafe {
-            let window = self.context.object::<Window<P>>(bind.mw)?;
-            Ok(Bind {
-                mw: &window.side.mw,
-                rkey: bind.rkey,
-                info: bind_info(self.context, bind.mw, &bind.bind_info)?,
-            })
-        }
+/// # Safety
+/// Window and region are live, or NULL.
+unsafe fn bind<'a, P: Provider>(
+    context: &Context<P>,
+    bind: &ibv_send_wr_op_bind_mw,
+) -> Result<Bind<'a, P>> {
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        let window = context.object::<Window<P>>(bind.mw)?;
+        Ok(Bind {
+            mw: &window.side.mw,
+            rkey: bind.rkey,
+            info: bind_info(context, bind.mw, &bind.bind_info)?,
+        })
     }
 }
 
@@ -154,6 +221,7 @@ pub(super) unsafe fn bind_info<'a, P: Provider>(
 /// # Safety
 /// The list of the request is good for its count during `'a`, and what its elements name too if
 /// it is to be copied.
+#[inline]
 unsafe fn data<'a>(wr: &ibv_send_wr) -> Result<Data<'a>> {
     if matches!(wr.opcode, IBV_WR_LOCAL_INV | IBV_WR_BIND_MW) {
         return Ok(Data::Sges(&[]));
@@ -185,22 +253,22 @@ impl<'a, P: Provider> Iterator for Sends<'a, P> {
     type Item = SendRequest<'a, P>;
 
     fn next(&mut self) -> Option<SendRequest<'a, P>> {
-        if self.next.is_null() || self.bad.is_some() {
+        if self.bad.is_some() {
             return None;
         }
-        self.last = self.next;
-        // SAFETY: `new` was promised a good chain.
-        let (next, view) = unsafe {
-            let wr: &'a ibv_send_wr = &*self.next;
-            (wr.next, self.view(wr))
-        };
-        self.next = next;
-        match view {
+        match self.step()?.request() {
             Ok(request) => Some(request),
             Err(e) => {
                 self.bad = Some(e);
                 None
             }
         }
+    }
+}
+
+impl<'a, P: Provider> SendChain<'a, P> for Sends<'a, P> {
+    #[inline]
+    fn views(&mut self) -> impl Iterator<Item = impl SendView<'a, P>> {
+        core::iter::from_fn(|| self.step())
     }
 }
