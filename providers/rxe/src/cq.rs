@@ -6,9 +6,8 @@ use kit::abi::ibv_wc;
 use kit::abi::kernel::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{Commands, CqInit, Polled, Told};
-use kit::queue::ConsumerRing;
+use kit::queue::{ConsumerRing, Lock};
 use kit::uverbs::{Driver, cq};
-use parking_lot::Mutex;
 use std::os::fd::AsRawFd;
 
 /// Bytes of a completion.
@@ -17,7 +16,7 @@ const ENTRY: usize = size_of::<ib_uverbs_wc>();
 /// A completion queue.
 pub struct Cq {
     pub(crate) handle: u32,
-    queue: Mutex<Queue>,
+    queue: Lock<Queue>,
 }
 
 struct Queue {
@@ -41,8 +40,14 @@ fn map(kernel: &Commands, at: &mminfo) -> Result<ConsumerRing<ENTRY>> {
 }
 
 #[inline]
-fn take(ring: &mut ConsumerRing<ENTRY>, room: &mut [ibv_wc]) -> Result<usize> {
+fn take(ring: &mut ConsumerRing<ENTRY>, room: &mut [ibv_wc]) -> Result<u32> {
     ring.take(room, |entry| entry.get::<0, ib_uverbs_wc>().into())
+}
+
+/// No more than there was room for, so that it is a size.
+#[inline]
+fn size(found: u32) -> usize {
+    usize::try_from(found).unwrap_or(usize::MAX)
 }
 
 impl Cq {
@@ -76,7 +81,7 @@ impl Cq {
             // Nobody knows the queue; what cannot be undone goes with the context.
             let _ = cq::destroy_cq(kernel, made.handle);
         })?;
-        let queue = Mutex::new(Queue {
+        let queue = Lock::new(Queue {
             ring: Some(ring),
             at: told.mi,
         });
@@ -122,15 +127,15 @@ impl Cq {
         if let Some(mut queue) = self.queue.try_lock()
             && let Some(ring) = &mut queue.ring
         {
-            return take(ring, room);
+            return take(ring, room).map(size);
         }
-        self.poll_later(kernel, room)
+        self.poll_later(kernel, room).map(size)
     }
 
     /// The same when another thread is at it, or the ring has to be mapped.
     #[cold]
     #[inline(never)]
-    fn poll_later(&self, kernel: &Commands, room: &mut [ibv_wc]) -> Result<usize> {
+    fn poll_later(&self, kernel: &Commands, room: &mut [ibv_wc]) -> Result<u32> {
         take(self.queue.lock().ring(kernel)?, room)
     }
 

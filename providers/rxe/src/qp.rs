@@ -10,17 +10,17 @@ use kit::abi::kernel::*;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{Bind, BindInfo, Commands, QpInit, ReceiveRequest, SendRequest, SendView};
+use kit::queue::Lock;
 use kit::uverbs::{Driver, post, qp};
-use parking_lot::Mutex;
 
 /// A queue pair.
 pub struct Qp {
     pub(crate) handle: u32,
     /// The state that the application brought it to; an error may have moved it since.
     state: AtomicU32,
-    sends: Mutex<Sends>,
+    sends: Lock<Sends>,
     /// None if it receives from a shared queue.
-    receives: Option<Mutex<Receives>>,
+    receives: Option<Lock<Receives>>,
 }
 
 /// Operations by calls that each type of queue pair has.
@@ -102,8 +102,8 @@ impl Qp {
         Ok(Self {
             handle: made.handle,
             state: AtomicU32::new(IBV_QPS_RESET),
-            sends: Mutex::new(sends),
-            receives: receives.map(Mutex::new),
+            sends: Lock::new(sends),
+            receives: receives.map(Lock::new),
         })
     }
 

@@ -9,9 +9,8 @@ use kit::abi::kernel::*;
 use kit::abi::{IBV_SRQ_MAX_WR, ibv_sge, ibv_srq_attr};
 use kit::errno::{Errno, Result};
 use kit::provider::{Commands, Provider, ReceiveRequest, SrqInit};
-use kit::queue::{Entry, ProducerRing};
+use kit::queue::{Entry, Lock, ProducerRing};
 use kit::uverbs::{Driver, srq};
-use parking_lot::Mutex;
 
 /// Where the elements of a request stand.
 const SGES: usize = size_of::<rxe_recv_wqe>();
@@ -70,7 +69,8 @@ impl Receives {
         if request.sges.len() > self.max_sge {
             return Err(Errno::INVAL);
         }
-        let (length, count) = put_sges::<ENTRY, SGES>(&mut entry, request.sges)?;
+        let length = put_sges::<ENTRY, SGES>(&mut entry, request.sges)?;
+        let count = u32::try_from(request.sges.len()).map_err(|_| Errno::INVAL)?;
         entry.put::<{ offset_of!(rxe_recv_wqe, wr_id) }, u64>(request.id);
         entry.put::<{ offset_of!(rxe_recv_wqe, dma) }, [u32; 6]>([length, length, 0, count, 0, 0]);
         self.ring.step();
@@ -78,8 +78,7 @@ impl Receives {
     }
 }
 
-/// Writes the elements of a request at a fixed place; answers their bytes, in the kernel's 32 bits,
-/// and how many they are.
+/// Writes the elements of a request at a fixed place; answers their bytes, in the kernel's 32 bits.
 ///
 /// # Errors
 /// EINVAL for more than the entry has room for.
@@ -87,11 +86,11 @@ impl Receives {
 pub fn put_sges<const LEAST: usize, const AT: usize>(
     entry: &mut Entry<'_, LEAST>,
     sges: &[ibv_sge],
-) -> Result<(u32, u32)> {
+) -> Result<u32> {
     match sges {
         [one] => {
             entry.put::<AT, ibv_sge>(*one);
-            Ok((one.length, 1))
+            Ok(one.length)
         }
         more => put_more(entry, AT, more),
     }
@@ -102,10 +101,9 @@ fn put_more<const LEAST: usize>(
     entry: &mut Entry<'_, LEAST>,
     at: usize,
     sges: &[ibv_sge],
-) -> Result<(u32, u32)> {
+) -> Result<u32> {
     entry.put_bytes(at, cast_slice(sges))?;
-    let count = u32::try_from(sges.len()).map_err(|_| Errno::INVAL)?;
-    Ok((length(sges), count))
+    Ok(length(sges))
 }
 
 /// Bytes of all elements, in the kernel's 32 bits.
@@ -117,7 +115,7 @@ pub fn length(sges: &[ibv_sge]) -> u32 {
 /// A shared receive queue.
 pub struct Srq {
     pub(crate) handle: u32,
-    queue: Mutex<Queue>,
+    queue: Lock<Queue>,
 }
 
 struct Queue {
@@ -169,7 +167,7 @@ impl Srq {
         })?;
         init.attr.max_wr = made.max_wr;
         init.attr.max_sge = made.max_sge;
-        let queue = Mutex::new(Queue {
+        let queue = Lock::new(Queue {
             requests: Some(requests),
             at: told.mi,
             max_sge: made.max_sge,

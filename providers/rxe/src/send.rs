@@ -44,7 +44,7 @@ struct Most {
     /// Elements.
     sges: usize,
     /// Bytes to copy.
-    inline: usize,
+    inline: u32,
 }
 
 impl Sends {
@@ -72,7 +72,7 @@ impl Sends {
             qp_type,
             most: Most {
                 sges: size(cap.max_send_sge)?,
-                inline: size(cap.max_inline_data)?,
+                inline: cap.max_inline_data,
             },
             plain: if qp_type == IBV_QPT_UD { 0 } else { PLAIN },
             ssn: 0,
@@ -135,12 +135,13 @@ impl Sends {
             // What is wrong with the request itself is said first.
             return self.add_other(request);
         };
-        let moved = put_data(&mut entry, &request.data()?, self.most)?;
+        let data = request.data()?;
+        let length = put_data(&mut entry, &data, self.most)?;
         let (address, rkey) = request.remote();
         let what = [request.opcode(), request.flags(), request.extra()];
         put_head(&mut entry, request.id(), what);
         put_remote(&mut entry, address, rkey);
-        put_rest(&mut entry, address, self.ssn, moved);
+        put_rest(&mut entry, address, self.ssn, (length, elements(&data)?));
         self.ring.step();
         self.ssn = self.ssn.wrapping_add(1);
         Ok(())
@@ -160,17 +161,25 @@ impl Sends {
         };
         self.check(&request, length)?;
         let mut entry = self.ring.free()?;
-        let moved = match word {
+        let elements = match word {
             Some(word) => {
                 entry.put::<DATA, [u8; 8]>(word);
-                (8, 0)
+                0
             }
-            None => put_data(&mut entry, &request.data, self.most)?,
+            None => {
+                put_data(&mut entry, &request.data, self.most)?;
+                elements(&request.data)?
+            }
         };
         let what = [request.opcode, request.flags, request.extra()];
         put_head(&mut entry, request.id, what);
         put_operation(&mut entry, self.qp_type, &request)?;
-        put_rest(&mut entry, request.remote_address, self.ssn, moved);
+        put_rest(
+            &mut entry,
+            request.remote_address,
+            self.ssn,
+            (length, elements),
+        );
         self.ring.step();
         self.ssn = self.ssn.wrapping_add(1);
         Ok(())
@@ -183,10 +192,11 @@ impl Sends {
     fn measure(&self, data: &Data<'_>) -> Result<u32> {
         match data {
             Data::Sges(sges) if sges.len() <= self.most.sges => Ok(length(sges)),
-            Data::Inline(inline) if inline.length() <= self.most.inline => {
-                u32::try_from(inline.length()).map_err(|_| Errno::INVAL)
-            }
-            _ => Err(Errno::INVAL),
+            Data::Inline(inline) => u32::try_from(inline.length())
+                .ok()
+                .filter(|length| *length <= self.most.inline)
+                .ok_or(Errno::INVAL),
+            Data::Sges(_) => Err(Errno::INVAL),
         }
     }
 
@@ -272,13 +282,21 @@ fn put_bind(entry: &mut Entry<'_, ENTRY>, bind: &Bind<'_, Context>) {
     entry.put::<{ WR + 16 }, [u32; 4]>([lkey, bind.info.key, bind.rkey, bind.info.access]);
 }
 
-/// Writes the data; answers its bytes, and of how many elements it is, which data that is copied
-/// has none of.
+/// Of how many elements the data is; data that is copied has none.
+#[inline]
+fn elements(data: &Data<'_>) -> Result<u32> {
+    match data {
+        Data::Sges(sges) => u32::try_from(sges.len()).map_err(|_| Errno::INVAL),
+        Data::Inline(_) => Ok(0),
+    }
+}
+
+/// Writes the data; answers its bytes.
 ///
 /// # Errors
 /// EINVAL for more than the queue takes.
 #[inline]
-fn put_data(entry: &mut Entry<'_, ENTRY>, data: &Data<'_>, most: Most) -> Result<(u32, u32)> {
+fn put_data(entry: &mut Entry<'_, ENTRY>, data: &Data<'_>, most: Most) -> Result<u32> {
     match data {
         Data::Sges(sges) if sges.len() > most.sges => Err(Errno::INVAL),
         Data::Sges(sges) => put_sges::<ENTRY, DATA>(entry, sges),
@@ -291,17 +309,19 @@ fn put_data(entry: &mut Entry<'_, ENTRY>, data: &Data<'_>, most: Most) -> Result
 fn put_inline<'a>(
     entry: &mut Entry<'_, ENTRY>,
     pieces: impl Iterator<Item = &'a [u8]>,
-    most: usize,
-) -> Result<(u32, u32)> {
-    let mut length = 0;
+    most: u32,
+) -> Result<u32> {
+    let (mut at, mut length) = (DATA, 0);
     for piece in pieces {
-        if piece.len() > most - length {
+        let more = u32::try_from(piece.len()).map_err(|_| Errno::INVAL)?;
+        if more > most - length {
             return Err(Errno::INVAL);
         }
-        entry.put_bytes(DATA + length, piece)?;
-        length += piece.len();
+        entry.put_bytes(at, piece)?;
+        at += piece.len();
+        length += more;
     }
-    Ok((u32::try_from(length).map_err(|_| Errno::INVAL)?, 0))
+    Ok(length)
 }
 
 #[cfg(test)]

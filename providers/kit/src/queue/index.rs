@@ -139,16 +139,14 @@ impl Consumer {
         Ok(self.next != self.seen)
     }
 
-    /// How many entries are there; the producer's index is looked at.
+    /// Looks at the producer's index: the entries from [`Self::at`] up to the answer are there.
     ///
     /// # Errors
     /// EIO for an index outside of the ring.
     #[inline]
-    pub fn entries(&mut self, producer: &impl Index) -> Result<u32> {
-        let (next, mask) = (self.next, self.mask);
-        let seen = inside(producer.acquire(), mask)?;
-        self.seen = seen;
-        Ok(seen.wrapping_sub(next) & mask)
+    pub fn look(&mut self, producer: &impl Index) -> Result<u32> {
+        self.seen = inside(producer.acquire(), self.mask)?;
+        Ok(self.seen)
     }
 
     /// The entry to be read.
@@ -164,8 +162,14 @@ impl Consumer {
         self.next = self.next.wrapping_add(1) & self.mask;
     }
 
-    /// The entries before `at` are read, counted from [`Self::at`] on without regard to the end of
-    /// the ring.
+    /// The entry behind the one at `at`.
+    #[inline]
+    #[must_use]
+    pub fn after(&self, at: u32) -> u32 {
+        at.wrapping_add(1) & self.mask
+    }
+
+    /// The entries before `at` are read.
     #[inline]
     pub fn go_to(&mut self, at: u32) {
         self.next = at & self.mask;

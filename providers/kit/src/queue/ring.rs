@@ -289,20 +289,24 @@ impl<const LEAST: usize> ConsumerRing<LEAST> {
         &mut self,
         room: &mut [T],
         read: impl Fn(&Entry<'_, LEAST>) -> T,
-    ) -> Result<usize> {
-        let there = self.index.entries(self.ring.producer())?;
-        if there == 0 {
+    ) -> Result<u32> {
+        let end = self.index.look(self.ring.producer())?;
+        let mut at = self.index.at();
+        if at == end {
             return Ok(0);
         }
-        let there = room.len().min(usize::try_from(there).unwrap_or(usize::MAX));
-        let mut at = self.index.at();
-        for place in room.iter_mut().take(there) {
+        let mut found = 0;
+        for place in room {
             *place = read(&self.ring.entry(at));
-            at = at.wrapping_add(1);
+            at = self.index.after(at);
+            found += 1;
+            if at == end {
+                break;
+            }
         }
         self.index.go_to(at);
         self.index.release(self.ring.consumer());
-        Ok(there)
+        Ok(found)
     }
 
     /// The entry is read.

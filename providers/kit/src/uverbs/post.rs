@@ -6,7 +6,7 @@ use crate::abi::handle::Posted;
 use crate::abi::kernel::*;
 use crate::errno::{Errno, Result};
 use crate::sys::{command::WriteCommand, write::Request};
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable};
 use core::mem::size_of;
 
 /// Bytes of requests that one command carries at most, unless a single one is larger; the
@@ -203,25 +203,37 @@ pub fn post_srq_recv<'a, K: Kernel + ?Sized, P: Copy>(
 /// The kernel's own errno.
 #[inline]
 pub fn ring_doorbell<K: Kernel + ?Sized>(kernel: &K, qp: u32) -> Result<()> {
-    let command = ib_uverbs_post_send {
-        response: 0,
-        qp_handle: qp,
-        wr_count: 0,
-        sge_count: 0,
-        wqe_size: BYTES,
-    };
     // Written, which is the kernel's shortest way. It refuses a process whose credentials have
     // changed since the device was opened; the ioctl does not.
-    let mut buf = [0; ib_uverbs_post_send::FRONT];
+    let mut written = Doorbell {
+        header: ib_uverbs_cmd_hdr::zeroed(),
+        command: ib_uverbs_post_send {
+            response: 0,
+            qp_handle: qp,
+            wr_count: 0,
+            sge_count: 0,
+            wqe_size: BYTES,
+        },
+    };
     let mut resp = [0; size_of::<ib_uverbs_post_send_resp>()];
-    let (_, place) = buf.split_at_mut(ib_uverbs_post_send::HEADER);
-    place.copy_from_slice(bytemuck::bytes_of(&command));
-    let (core, room) = (size_of_val(&command), resp.len());
-    let request = &mut Request::new::<ib_uverbs_post_send>(&mut buf, core, &mut resp, room)?;
+    let (buf, core, room) = (
+        bytemuck::bytes_of_mut(&mut written),
+        size_of::<ib_uverbs_post_send>(),
+        resp.len(),
+    );
+    let request = &mut Request::new::<ib_uverbs_post_send>(buf, core, &mut resp, room)?;
     match kernel.write(request) {
-        Err(e) if e.raw() == libc::EACCES => ring_by_ioctl(kernel, &command),
+        Err(e) if e.raw() == libc::EACCES => ring_by_ioctl(kernel, &written.command),
         answer => answer,
     }
+}
+
+/// The command as it is written.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Doorbell {
+    header: ib_uverbs_cmd_hdr,
+    command: ib_uverbs_post_send,
 }
 
 #[cold]
@@ -231,5 +243,5 @@ fn ring_by_ioctl<K: Kernel + ?Sized>(kernel: &K, command: &ib_uverbs_post_send) 
 }
 
 /// Bytes of a request, as the command without requests has to say too.
-#[expect(clippy::cast_possible_truncation, reason = "128")]
+#[expect(clippy::cast_possible_truncation, reason = "56")]
 const BYTES: u32 = size_of::<ib_uverbs_send_wr>() as u32;
