@@ -26,6 +26,11 @@ const EVERY: u64 = 40_000_000;
 /// machine did not, and then nobody was waited for.
 const COUNTED: u64 = 100_000_000;
 
+/// The nanoseconds from one look to the next, as far as they count.
+fn counted(latest: u64, now: u64) -> u64 {
+    now.saturating_sub(latest).min(COUNTED)
+}
+
 impl Stalls {
     /// Takes a look: answers who has taken nothing, for how many nanoseconds, and whose messages wait.
     fn look(&mut self, core: &Core, now: u64) -> Vec<(Arc<Peer>, u64, Vec<u32>)> {
@@ -35,7 +40,7 @@ impl Stalls {
         if now.saturating_sub(self.latest) < EVERY {
             return Vec::new();
         }
-        let step = now.saturating_sub(self.latest).min(COUNTED);
+        let step = counted(self.latest, now);
         self.latest = now;
         let mut stalled = Vec::new();
         let before = std::mem::take(&mut self.slow);
@@ -74,5 +79,18 @@ impl Core {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_counts_for_little() {
+        let second = 1_000_000_000;
+        assert_eq!(counted(7 * second, 7 * second + EVERY), EVERY);
+        assert_eq!(counted(7 * second, 9 * second), COUNTED);
+        assert_eq!(counted(7 * second, 6 * second), 0);
     }
 }
