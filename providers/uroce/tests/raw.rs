@@ -89,7 +89,7 @@ mod inside {
             ..SendRequest::new(id, opcode, 0)
         };
         let mut requests = Some(request).into_iter();
-        end.context().post_send(end.qp(), &mut requests)
+        end.qp().post_send(&mut requests)
     }
 
     fn flow(end: &End, attr_type: u32, parts: Vec<FlowPart<'_, Context>>) -> Flow {
@@ -248,7 +248,7 @@ mod inside {
             ..SendRequest::new(1, IBV_WR_SEND, IBV_SEND_IP_CSUM)
         };
         let mut requests = Some(checks_sums).into_iter();
-        let answer = a.context().post_send(a.qp(), &mut requests);
+        let answer = a.qp().post_send(&mut requests);
         assert_eq!(answer, Err(Errno::INVAL));
         let early = End::of("lo", IBV_QPT_RAW_PACKET);
         let answer = post(&early, 1, IBV_WR_SEND, Data::Sges(&[early.sge(0, 60)]));

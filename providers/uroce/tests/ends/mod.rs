@@ -226,7 +226,7 @@ impl End {
 
     fn post(&self, request: SendRequest<'_, Context>) {
         let mut requests = Some(request).into_iter();
-        let posted = self.context.post_send(&self.qp, &mut requests);
+        let posted = self.qp.post_send(&mut requests);
         posted.expect("posted");
     }
 
