@@ -4,7 +4,10 @@
  */
 #include "report.h"
 
+#include <linux/capability.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 static struct ibv_send_wr send_wr(struct ibv_sge *sge, enum ibv_wr_opcode opcode,
@@ -489,6 +492,48 @@ static void of_own_device(struct two *t)
 	events(t);
 }
 
+/* Gives up the right to lock more memory than the limit says. */
+static void obey_limit(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2];
+	struct rlimit limit = { 1 << 16, 1 << 16 };
+
+	expect(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
+	expect(syscall(SYS_capget, &header, data) == 0);
+	data[0].effective &= ~(1U << CAP_IPC_LOCK);
+	data[0].permitted &= ~(1U << CAP_IPC_LOCK);
+	expect(syscall(SYS_capset, &header, data) == 0);
+}
+
+/*
+ * More than may be locked; the kernel counts what it pins for a device. By a child, which opens
+ * it after the change: by write(), the kernel serves no one whose rights are not the opener's.
+ */
+static void locked(const char *device)
+{
+	size_t length = 1 << 20;
+	int status;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (!child) {
+		struct ibv_context *context;
+		void *memory = MUST_PTR(aligned_alloc(4096, length));
+
+		obey_limit();
+		context = MUST_PTR(open_device_named(device));
+		expect(!PTR(ibv_reg_mr(MUST_PTR(ibv_alloc_pd(context)), memory, length,
+				       IBV_ACCESS_LOCAL_WRITE)));
+		fflush(stdout);
+		_exit(0);
+	}
+	expect(waitpid(child, &status, 0) == child && status == 0);
+	report_has("more than may be locked", "ibv_reg_mr", "ENOMEM",
+		   "RLIMIT_MEMLOCK is 65536 bytes", "does not fit", NULL);
+}
+
 static void all(struct ibv_context *context, int gid_index, bool own)
 {
 	struct two t;
@@ -519,8 +564,10 @@ int main(int argc, char **argv)
 
 	report_to_file("IBVERBS_EXPLAIN", "");
 	context = open_device_named("rxe0");
-	if (context)
+	if (context) {
 		all(context, 1, false);
+		locked("rxe0");
+	}
 	if (!own_uroce()) {
 		out("no network namespace may be made: uroce is left out");
 		return done();
