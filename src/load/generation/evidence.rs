@@ -170,7 +170,7 @@ static PACKAGES: Packages = Packages::at(Cow::Borrowed("/var/lib/dpkg"));
 const PROVIDERS: &str = "ibverbs-providers";
 
 /// dpkg's database. It is large, and providers mostly are of one package: so that is looked at
-/// first, and remembered.
+/// first, and remembered, and of the others only those are looked at that may have any.
 struct Packages {
     database: Cow<'static, str>,
     last: Mutex<Option<Package>>,
@@ -224,13 +224,13 @@ impl Packages {
             info.join(format!("{PROVIDERS}:{arch}.list")),
             info.join(format!("{PROVIDERS}.list")),
         ];
-        // There are a thousand on a desktop.
-        let all = std::iter::once_with(|| fs::read_dir(&info).into_iter().flatten())
+        // Of a thousand on a desktop.
+        let others = std::iter::once_with(|| fs::read_dir(&info).into_iter().flatten())
             .flatten()
             .map_while(Result::ok)
             .map(|entry| entry.path())
-            .filter(|path| path.extension() == Some(OsStr::new("list")));
-        likely.into_iter().chain(all).find_map(|list| {
+            .filter(|path| path.extension() == Some(OsStr::new("list")) && may_have_provider(path));
+        likely.into_iter().chain(others).find_map(|list| {
             let files = fs::read(&list).ok()?;
             has(&files, file).then_some((list, files))
         })
@@ -271,6 +271,14 @@ fn released(list: &Path, files: &[u8]) -> Option<Said> {
 /// Whether there was such a release of rdma-core.
 fn has_layout(release: u16) -> bool {
     LAYOUTS.iter().any(|layout| layout.has(release))
+}
+
+/// Whether a package of that list is called as packages with providers are: all the others stay
+/// unread, for every program that starts reads these.
+fn may_have_provider(list: &Path) -> bool {
+    const WORDS: [&str; 7] = ["verbs", "rdma", "infiniband", "ofed", "mlx", "mlnx", "doca"];
+    let name = list.file_stem().map(OsStr::to_string_lossy);
+    name.is_some_and(|name| WORDS.iter().any(|word| name.contains(word)))
 }
 
 /// Whether a list of files, a line each, has this one.
@@ -332,24 +340,38 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let info = folder.path().join("info");
         fs::create_dir(&info).unwrap();
-        fs::write(info.join("a.list"), "/.\n/usr/lib/libx.so\n").unwrap();
-        fs::write(info.join("b:amd64.list"), "/.\n/usr/lib/libx-rdmav34.so\n").unwrap();
-        let status = "Package: a\nVersion: 1\n\nPackage: b\nStatus: ok\nVersion: 50.0-2\n";
+        fs::write(info.join("rdma-a.list"), "/.\n/usr/lib/libx.so\n").unwrap();
+        fs::write(
+            info.join("libb-verbs:amd64.list"),
+            "/.\n/usr/lib/libx-rdmav34.so\n",
+        )
+        .unwrap();
+        let status =
+            "Package: rdma-a\nVersion: 1\n\nPackage: libb-verbs\nStatus: ok\nVersion: 50.0-2\n";
         fs::write(folder.path().join("status"), status).unwrap();
         let packages = Packages::at(Cow::Owned(folder.path().display().to_string()));
         let said = |file: &str| packages.of(Path::new(file));
         let of_b = said("/usr/lib/libx-rdmav34.so").unwrap();
-        assert_eq!((of_b.release, of_b.from.as_str()), (50, "package b 50.0-2"));
+        assert_eq!(
+            (of_b.release, of_b.from.as_str()),
+            (50, "package libb-verbs 50.0-2")
+        );
         assert_eq!(said("/usr/lib/libx.so"), None);
         let files =
             "/.\n/usr/lib/libc.so.6\n/usr/lib/libmlx5.so.1.24.53.0\n/usr/lib/libz-rdmav34.so\n";
-        fs::write(info.join("c.list"), files).unwrap();
+        fs::write(info.join("mlnx-c.list"), files).unwrap();
         let of_c = said("/usr/lib/libz-rdmav34.so").unwrap();
         assert_eq!(of_c.release, 53);
         assert_eq!(
             of_c.from,
-            "package c, which has /usr/lib/libmlx5.so.1.24.53.0"
+            "package mlnx-c, which has /usr/lib/libmlx5.so.1.24.53.0"
         );
+        assert_eq!(said("/usr/lib/liby.so"), None);
+        fs::write(
+            info.join("game.list"),
+            "/usr/lib/liby.so\n/usr/lib/libefa.so.1.2.50.0\n",
+        )
+        .unwrap();
         assert_eq!(said("/usr/lib/liby.so"), None);
     }
 }
