@@ -260,14 +260,16 @@ const LATEST: [&str; 8] = [
     "ibv_qp_attach_comp_cntr",
 ];
 
+/// A plugin of each layout.
+fn plugins(layouts: &[Layout], dir: &Path) -> Result<Vec<PathBuf>> {
+    layouts.iter().map(|layout| plugin(layout, dir)).collect()
+}
+
 #[test]
 fn all_generations_work_in_one_process() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let layouts = layouts()?;
-    let plugins: Vec<PathBuf> = layouts
-        .iter()
-        .map(|layout| plugin(layout, dir.path()))
-        .collect::<Result<_>>()?;
+    let plugins = plugins(&layouts, dir.path())?;
     let output = run(&program(dir.path())?, &plugins, &dir.path().join("log"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -282,10 +284,7 @@ fn all_generations_work_in_one_process() -> Result<()> {
 fn calls_of_all_generations_are_looked_at() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let layouts = layouts()?;
-    let plugins: Vec<PathBuf> = layouts
-        .iter()
-        .map(|layout| plugin(layout, dir.path()))
-        .collect::<Result<_>>()?;
+    let plugins = plugins(&layouts, dir.path())?;
     let program = program(dir.path())?;
     let log = dir.path().join("log");
     let trace = dir.path().join("trace");

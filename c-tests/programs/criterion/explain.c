@@ -256,20 +256,9 @@ static void receiving(struct two *t)
 /* Requests by calls. */
 static void batches(struct two *t)
 {
-	struct ibv_qp_init_attr_ex init = {
-		.send_cq = t->cq,
-		.recv_cq = t->cq,
-		.cap = { 1, 1, 1, 1, 16 },
-		.qp_type = IBV_QPT_RC,
-		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.pd = t->pd,
-		.send_ops_flags = IBV_QP_EX_WITH_SEND,
-	};
-	struct ibv_qp *qp = MUST_PTR(ibv_create_qp_ex(t->context, &init));
+	struct ibv_qp *qp = two_by_calls(t, 1);
 	struct ibv_qp_ex *ex = MUST_PTR(ibv_qp_to_qp_ex(qp));
 
-	two_init(qp);
-	two_connect(t, qp, qp->qp_num);
 	ibv_wr_start(ex);
 	ibv_wr_send(ex);
 	ibv_wr_set_inline_data(ex, t->buffer, 4096);

@@ -179,6 +179,25 @@ static inline void two_connect(struct two *t, struct ibv_qp *qp, uint32_t peer)
 	MUST(ibv_modify_qp(qp, &rts, RTS_MASK));
 }
 
+/* A queue pair for requests by calls, connected to itself, with room for so many each way. */
+static inline struct ibv_qp *two_by_calls(struct two *t, uint32_t room)
+{
+	struct ibv_qp_init_attr_ex init = {
+		.send_cq = t->cq,
+		.recv_cq = t->cq,
+		.cap = { room, room, 1, 1, 16 },
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = t->pd,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND,
+	};
+	struct ibv_qp *qp = MUST_PTR(ibv_create_qp_ex(t->context, &init));
+
+	two_init(qp);
+	two_connect(t, qp, qp->qp_num);
+	return qp;
+}
+
 static inline void two_open(struct two *t, struct ibv_context *context, int gid_index,
 			    int sq_sig_all)
 {
