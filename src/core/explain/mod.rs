@@ -24,6 +24,11 @@ impl Reasons {
         self.0.push(sentence.into());
     }
 
+    /// Adds a sentence before all others.
+    pub fn first(&mut self, sentence: String) {
+        self.0.insert(0, sentence);
+    }
+
     /// Adds a sentence if it applies.
     pub fn add_if(&mut self, applies: bool, sentence: impl FnOnce() -> String) {
         if applies {
@@ -107,6 +112,15 @@ pub fn not_opened(device: &str, node: &str, e: Errno) -> String {
     failure("ibv_open_device", "", device, e, &reasons)
 }
 
+/// EACCES of a context whose commands are written to the kernel, before whatever else was found:
+/// the kernel looks at who writes before it looks at the command.
+pub fn other_credentials() -> String {
+    "The kernel takes commands by write(2) here, and only with the credentials that the device was \
+     opened with: user, groups or capabilities of this process or thread changed since (setuid(2), \
+     capset(2), and the like). Change them first, then open the device."
+        .to_owned()
+}
+
 /// What an errno says by itself; used where nothing better is known. `provider` is who answered.
 pub fn general(e: Errno, call: &str, provider: &str) -> String {
     match e.raw() {
@@ -129,9 +143,13 @@ pub fn general(e: Errno, call: &str, provider: &str) -> String {
         libc::ENODEV => "The device is gone, or the context was inherited by fork(2), in which \
                          case the child has to open the device itself."
             .to_owned(),
-        libc::EPERM | libc::EACCES => "This process has not the right to: raw packets and \
-                                       flow steering need CAP_NET_RAW."
+        libc::EPERM => "This process has not the right to: raw packets, flow steering, a source \
+                        queue pair number and Q_Keys from 0x80000000 on need CAP_NET_RAW."
             .to_owned(),
+        libc::EACCES => format!(
+            "A rule of the system forbids it to this process, as SELinux does for partition keys \
+             ('ausearch -m avc'), or the {provider} does."
+        ),
         libc::EFAULT => "An address that was passed is not mapped, or not with the rights that \
                          are needed."
             .to_owned(),
@@ -160,6 +178,29 @@ mod tests {
             text,
             "libibverbs: ibv_x(a 1) on d failed: EINVAL (Invalid argument). One. Three.\n"
         );
+    }
+
+    #[test]
+    fn what_is_more_likely_comes_first() {
+        let mut why = Reasons::default();
+        why.add("It may also be this.");
+        why.first(other_credentials());
+        assert!(
+            why.text()
+                .starts_with("The kernel takes commands by write(2)")
+        );
+        assert!(
+            why.text()
+                .ends_with("open the device. It may also be this.")
+        );
+    }
+
+    #[test]
+    fn no_right_and_a_rule_are_different_things() {
+        let say = |errno| general(Errno(errno), "ibv_create_qp", "provider rxe");
+        assert!(say(libc::EPERM).contains("CAP_NET_RAW"));
+        assert!(!say(libc::EACCES).contains("CAP_NET_RAW"));
+        assert!(say(libc::EACCES).contains("the provider rxe does"));
     }
 
     #[test]

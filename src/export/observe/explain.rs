@@ -27,6 +27,9 @@ fn say(ctx: Ctx<'_>, call: &str, arguments: &str, e: Errno, mut why: Reasons) {
     if why.is_empty() || matches!(e, Errno::OPNOTSUPP | Errno::NOSYS) {
         why.add(text::general(e, call, &facts::provider(ctx)));
     }
+    if e.raw() == libc::EACCES && facts::writes(ctx) {
+        why.first(text::other_credentials());
+    }
     report::explain(&text::failure(
         call,
         arguments,

@@ -9,6 +9,7 @@ use kit::abi::{handle::*, *};
 use kit::table::Table;
 use rustix::process::{Resource, getrlimit};
 use std::mem::MaybeUninit;
+use std::sync::atomic::Ordering;
 use std::{fs, ptr};
 
 /// Places of a GID table that are looked at for one that would fit.
@@ -43,6 +44,13 @@ pub fn provider(ctx: Ctx<'_>) -> String {
         |_| "provider".to_owned(),
         |driver| format!("provider {}", driver.name().to_string_lossy()),
     )
+}
+
+/// Whether commands of this context are written to the kernel: it has no ioctl(2) for them, or is
+/// not to be asked for it.
+pub fn writes(ctx: Ctx<'_>) -> bool {
+    let private = ctx.private();
+    private.edges().is_none() && !private.ioctl_write.load(Ordering::Relaxed)
 }
 
 fn attributes(ctx: Ctx<'_>) -> Option<(ibv_device_attr, bool)> {
