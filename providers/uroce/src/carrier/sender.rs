@@ -66,7 +66,7 @@ impl<'a> Sender<'a> {
         let Some((directory, only)) = self.local.filter(|_| path.local) else {
             return self.outbox.push(path, headers, length, fill);
         };
-        match self.peer(directory, slot::of(headers.bth.destination)) {
+        match self.whose(directory, headers.bth.destination) {
             Some(peer) => self.put(directory, &peer, path, headers, length, fill),
             None if only => Ok(()),
             None => self.outbox.push(path, headers, length, fill),
@@ -82,6 +82,19 @@ impl<'a> Sender<'a> {
         }
         self.latest = directory.meet(slot);
         self.latest.clone()
+    }
+
+    /// The process that a packet goes to: that of the number, or its heir.
+    fn whose(&mut self, directory: &Directory, number: u32) -> Option<Arc<Peer>> {
+        if let Some(peer) = self.peer(directory, slot::of(number)) {
+            return Some(peer);
+        }
+        let heir = directory.heirs().find(number)?;
+        let peer = self.peer(directory, heir);
+        if peer.is_none() {
+            directory.heirs().forget(number);
+        }
+        peer
     }
 
     fn put(

@@ -4,6 +4,7 @@ use super::deliver::Inbox;
 use super::groups::Groups;
 use super::habits::Habits;
 use super::helper::Alarm;
+use super::inherited::Inherited;
 use super::peers::Stalls;
 use super::round::Round;
 use super::table::{Entry, NEVER, Table};
@@ -12,7 +13,7 @@ use super::watch::Watches;
 use crate::carrier::shm::{Carrier, Directory};
 use crate::carrier::udp::faults::BadNetwork;
 use crate::carrier::udp::outbox::{Counters, Outbox, send_packet};
-use crate::carrier::udp::{Slot, Sockets, Tools, Ways, slot};
+use crate::carrier::udp::{Heirs, Slot, Sockets, Tools, Ways, slot};
 use crate::clock;
 use kit::errno::{Errno, Result};
 use kit::sys::per_process::PerProcess;
@@ -50,6 +51,8 @@ pub(super) struct Core {
     pub watches: Watches,
     pub alarm: Alarm,
     pub inbox: Mutex<Inbox>,
+    pub heirs: Heirs,
+    pub inherited: Inherited,
     pub stalls: Mutex<Stalls>,
     pub counters: Counters,
     outboxes: Mutex<Vec<Outbox>>,
@@ -98,6 +101,8 @@ impl Core {
             watches: Watches::default(),
             alarm,
             inbox: Mutex::new(Inbox::new()),
+            heirs: Heirs::default(),
+            inherited: Inherited::default(),
             stalls: Mutex::default(),
             counters: Counters::default(),
             outboxes: Mutex::new(Vec::new()),
@@ -129,10 +134,14 @@ impl Core {
         self.ways.shared()
     }
 
-    /// The index of a QP number of this process.
+    /// The index of a QP number of this process, or of one that it has inherited.
+    #[inline]
     pub fn index(&self, qpn: u32) -> Option<u32> {
         let ours = qpn >> 24 == 0 && slot::of(qpn) == self.slot.number();
-        ours.then_some(qpn & ((1 << slot::INDEX_BITS) - 1))
+        if ours {
+            return Some(qpn & ((1 << slot::INDEX_BITS) - 1));
+        }
+        self.inherited.index(qpn)
     }
 
     pub fn outbox(&self) -> Outbox {

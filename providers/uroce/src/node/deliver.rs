@@ -222,8 +222,14 @@ fn sort(core: &Core, round: &mut Round<'_>, run: &Received<'_>, hand_on: bool) -
 
 fn pass_on(core: &Core, part: &Received<'_>, qpn: u32) {
     let to = slot::of(qpn);
-    if (1..=slot::LAST).contains(&to) {
-        hand_on(core, to, part);
+    if !(1..=slot::LAST).contains(&to) || hand_on(core, to, part) {
+        return;
+    }
+    // Its process has ended. Another may have inherited the queue pair.
+    if let Some(heir) = core.heirs.find(qpn)
+        && (heir == core.slot.number() || !hand_on(core, heir, part))
+    {
+        core.heirs.forget(qpn);
     }
 }
 
@@ -232,24 +238,26 @@ const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// Its socket holds few runs (`net.unix.max_dgram_qlen`), and datagrams are not sent twice, so it
-/// is given a moment. One that took none of the last ones is not waited for. Nobody there, or too
-/// slow: the packets are lost, as in a full queue of a switch.
-fn hand_on(core: &Core, to: u16, part: &Received<'_>) {
+/// is given a moment. One that took none of the last ones is not waited for. Too slow: the packets
+/// are lost, as in a full queue of a switch. Answers whether there is such a process.
+fn hand_on(core: &Core, to: u16, part: &Received<'_>) -> bool {
     let patient = core.stuck.load(Ordering::Relaxed) != to;
     let tries = if patient { TRIES } else { 1 };
     for _ in 0..tries {
-        match core.slot.hand_on(to, part) {
+        let handed = core.slot.hand_on(to, part);
+        match handed {
             Err(Errno::AGAIN) if patient => std::thread::sleep(PAUSE),
-            Err(Errno::AGAIN) => return,
+            Err(Errno::AGAIN) => return true,
             _ => {
                 let _ = core
                     .stuck
                     .compare_exchange(to, 0, Ordering::Relaxed, Ordering::Relaxed);
-                return;
+                return handed != Err(Errno(libc::ECONNREFUSED));
             }
         }
     }
     core.stuck.store(to, Ordering::Relaxed);
+    true
 }
 
 /// Hands packets to one queue pair of this process, or to a group, and answers whether it could.

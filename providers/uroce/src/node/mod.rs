@@ -12,6 +12,7 @@ mod endpoint;
 mod groups;
 mod habits;
 mod helper;
+mod inherited;
 mod messages;
 mod news;
 mod parting;
@@ -43,7 +44,7 @@ use kit::errno::{Errno, Result};
 use kit::sys::per_process::PerProcess;
 use parking_lot::Mutex;
 use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
 
 static NODE: PerProcess<Mutex<Weak<Node>>> = PerProcess::new();
@@ -132,6 +133,40 @@ impl Node {
             self.core.inbox.lock().forget(index);
             self.core.table.release(index);
         }
+    }
+
+    /// Packets for a number that another process gave come to the queue pair of a number of this one
+    /// from now on, wherever they arrive.
+    ///
+    /// # Errors
+    /// EINVAL if `place` is no number of this process; ENODEV in a forked child; of socket(2), bind(2).
+    pub fn inherit(&self, number: u32, place: u32) -> Result<()> {
+        self.core.here()?;
+        let index = self.core.index(place).ok_or(Errno::INVAL)?;
+        self.core.inherited.add(number, index, self.slot())
+    }
+
+    /// Packets for a number that was inherited do not come here any more.
+    pub fn disinherit(&self, number: u32) {
+        if self.core.here().is_ok() {
+            self.core.inherited.remove(number);
+        }
+    }
+
+    /// The slot of the process that has inherited a number.
+    #[must_use]
+    pub fn heir(&self, number: u32) -> Option<u16> {
+        self.core.heirs.find(number)
+    }
+
+    /// What keeps this process's slot from being given again, also after its end: for those who may
+    /// inherit numbers of it.
+    ///
+    /// # Errors
+    /// ENODEV in a forked child; of socket(2), bind(2), fcntl(2).
+    pub fn keeps_slot(&self) -> Result<OwnedFd> {
+        self.core.here()?;
+        self.core.inherited.keeps(self.slot())
     }
 
     /// Sends what the queue pair has to send now. Packets of one queue pair leave in order: if

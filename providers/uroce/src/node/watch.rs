@@ -1,11 +1,12 @@
 //! Descriptors that the helper thread waits on for others.
 
 use super::core::Core;
+use crate::carrier::udp::Socket;
 use kit::errno::Result;
 use parking_lot::Mutex;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::collections::HashMap;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
@@ -64,7 +65,7 @@ pub struct Watch {
     core: Weak<Core>,
     id: u64,
     /// A copy of its own, so that it can be taken from the epoll set whatever became of the other.
-    fd: OwnedFd,
+    fd: Option<Socket>,
     callback: Arc<Callback>,
 }
 
@@ -75,7 +76,8 @@ impl Watch {
         interest: Interest,
         callback: Box<dyn FnMut(Ready) + Send>,
     ) -> Result<Self> {
-        let fd = rustix::io::fcntl_dupfd_cloexec(fd, 0)?;
+        // In a forked child it would keep the other end from seeing the end of this process.
+        let fd = Socket::new(rustix::io::fcntl_dupfd_cloexec(fd, 0)?);
         let id = core.watches.last.fetch_add(1, Relaxed) + 1;
         let callback = Arc::new(Mutex::new(callback));
         let watches = &core.watches.callbacks;
@@ -83,12 +85,14 @@ impl Watch {
         let watch = Self {
             core: Arc::downgrade(core),
             id,
-            fd,
+            fd: Some(fd),
             callback,
         };
         let flags = flags(interest);
         let data = EventData::new_u64(id);
-        epoll::add(core.alarm.watches(), &watch.fd, data, flags)?;
+        if let Some(fd) = &watch.fd {
+            epoll::add(core.alarm.watches(), fd, data, flags)?;
+        }
         Ok(watch)
     }
 
@@ -97,9 +101,9 @@ impl Watch {
     /// # Errors
     /// Of epoll_ctl(2).
     pub fn set_interest(&self, interest: Interest) -> Result<()> {
-        if let Some(core) = self.core.upgrade() {
+        if let (Some(core), Some(fd)) = (self.core.upgrade(), &self.fd) {
             let data = EventData::new_u64(self.id);
-            epoll::modify(core.alarm.watches(), &self.fd, data, flags(interest))?;
+            epoll::modify(core.alarm.watches(), fd, data, flags(interest))?;
         }
         Ok(())
     }
@@ -119,9 +123,13 @@ impl Drop for Watch {
             return;
         };
         if core.here().is_err() {
+            // In a forked child its number is free, or another's.
+            std::mem::forget(self.fd.take());
             return;
         }
-        let _ = epoll::delete(core.alarm.watches(), &self.fd);
+        if let Some(fd) = &self.fd {
+            let _ = epoll::delete(core.alarm.watches(), fd);
+        }
         core.watches.callbacks.lock().remove(&self.id);
         // Waits for a call that is running, unless it is that call which drops this.
         if !core.alarm.is_helper() {

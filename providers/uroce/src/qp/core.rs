@@ -8,6 +8,7 @@ use super::binds::Binds;
 use super::bypass::Bypass;
 use super::counting::Counting;
 use super::host::Surroundings;
+use super::inherit::Inheritance;
 use super::multicast::Groups;
 use super::onesided::{MOST_BYTES, Recent};
 use super::requests::Posting;
@@ -22,7 +23,7 @@ use crate::device::Port;
 use crate::memory::{Binding, Keys, Mw, PdId, Peer};
 use crate::node::Node;
 use crate::receive::{ReceiveQueue, Srq};
-use crate::xrc::{Ground, Link, Xrcd};
+use crate::xrc::{Estate, Ground, Link, Xrcd};
 use crate::{address, clock, limits};
 use bytemuck::Zeroable;
 use kit::abi::*;
@@ -106,8 +107,10 @@ pub struct Core {
     pub(super) inner: Mutex<Inner>,
     /// An XRC target that was lent is here again.
     pub(super) back: Condvar,
-    /// Other processes that have it open, each as often as it has.
-    pub(super) visitors: Mutex<Vec<Arc<Link>>>,
+    /// The slots of other processes that have it open, each as often as it has.
+    pub(super) visitors: Mutex<Vec<u16>>,
+    /// What there is besides, if it was inherited.
+    pub(super) inheritance: Mutex<Inheritance>,
     /// Where it is at home, if that is another process.
     pub(super) home: Mutex<Option<Arc<Link>>>,
     /// It has come to its end.
@@ -124,7 +127,7 @@ pub(super) struct Inner {
     pub(super) clogged: Option<Arc<shm::Peer>>,
     pub(super) counting: Counting,
     /// The address vector, as it was given.
-    av: Option<ibv_ah_attr>,
+    pub(super) av: Option<ibv_ah_attr>,
     /// Where the connected peer is.
     pub(super) path: Option<Path>,
     /// Its process, if it can be reached by shared memory.
@@ -145,6 +148,10 @@ pub(super) struct Inner {
     pub(super) away: Away,
     /// An XRC target of another process.
     pub(super) stay: Option<Stay>,
+    /// What an XRC target leaves, if there is anybody to inherit it.
+    pub(super) estate: Option<Arc<Estate>>,
+    /// How often an XRC target was lent.
+    pub(super) lent: u32,
 }
 
 impl Inner {
@@ -220,9 +227,12 @@ impl Core {
                 domain: parts.pd,
                 away: Away::default(),
                 stay: None,
+                estate: None,
+                lent: 0,
             }),
             back: Condvar::new(),
             visitors: Mutex::default(),
+            inheritance: Mutex::default(),
             home: Mutex::default(),
             ended: AtomicBool::new(false),
             parts,
@@ -365,6 +375,7 @@ impl Core {
         }
         self.mind_gate(inner);
         self.tell_guest(inner);
+        self.record(inner);
         Ok(attributes::qp_state(state))
     }
 

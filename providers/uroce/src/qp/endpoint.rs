@@ -134,6 +134,10 @@ impl Core {
         let (engine, mut host) = inner.split(self, now);
         engine.receive(now, &arrival, &mut host);
         inner.follow(self, now);
+        // Before the answer leaves.
+        if inner.estate.is_some() && inner.engine.is_between() {
+            self.record(inner);
+        }
     }
 
     /// Whether packets from this address are the connected peer's.

@@ -8,6 +8,7 @@ pub mod counting;
 mod endpoint;
 mod held;
 mod host;
+mod inherit;
 mod multicast;
 mod onesided;
 mod requests;

@@ -52,11 +52,13 @@ pub(super) struct Away {
 
 /// As a guest.
 pub(super) struct Stay {
-    home: Arc<Link>,
+    pub(super) home: Arc<Link>,
     /// It is here now.
-    here: bool,
+    pub(super) here: bool,
     /// It is wanted elsewhere.
     recalled: bool,
+    /// How often it was lent, this time included.
+    pub(super) turn: u32,
 }
 
 /// A packet as it lies in a ring.
@@ -128,14 +130,19 @@ impl Core {
         let now = crate::clock::now();
         let (engine, mut host) = inner.split(self, now);
         engine.used(&mut host);
-        let attr = self.told(inner);
-        link.say(&Word::Lend(self.number, attr, inner.engine.rest()));
+        inner.away.is_with(Arc::clone(&link));
+        inner.lent = inner.lent.wrapping_add(1);
+        // An heir asks the guest, so that it must be known before.
+        self.record(inner);
+        if let Some(estate) = &inner.estate {
+            estate.show(self.number, &link);
+        }
+        let (attr, rest) = (self.told(inner), inner.engine.rest());
+        link.say(&Word::Lend(self.number, inner.lent, attr, rest));
         link.offer(&Word::Packet(self.number, &bytes(incoming)));
-        inner.away.at = Some(link);
-        inner.away.recalled = false;
     }
 
-    fn told(&self, inner: &Inner) -> ibv_qp_attr {
+    pub(super) fn told(&self, inner: &Inner) -> ibv_qp_attr {
         let mut attr = ibv_qp_attr::zeroed();
         self.tell_attributes(inner, &mut attr);
         attr
@@ -169,8 +176,9 @@ impl Core {
             if !inner.away.is_at(link) {
                 return;
             }
-            if inner.engine.state().receives() {
+            if inner.engine.state().receives() && standing != Standing::Never {
                 inner.engine.catch_up(rest);
+                self.record(inner);
             }
             if standing == Standing::Going {
                 if inner.away.parked.is_empty() {
@@ -212,6 +220,7 @@ impl Core {
             let _ = engine.modify(&error, &mut host);
             inner.follow(self, now);
         }
+        self.record(inner);
         self.back.notify_all();
         self.unpark(inner, now);
     }
@@ -238,35 +247,8 @@ impl Core {
         }
     }
 
-    /// Another process has opened it.
-    pub fn add_visitor(&self, link: &Arc<Link>) {
-        self.visitors.lock().push(Arc::clone(link));
-    }
-
-    /// Another process has opened it once less.
-    pub fn remove_visitor(self: &Arc<Self>, link: &Arc<Link>) {
-        let mut visitors = self.visitors.lock();
-        if let Some(at) = visitors.iter().position(|known| Arc::ptr_eq(known, link)) {
-            visitors.swap_remove(at);
-        }
-        drop(visitors);
-        self.end_elsewhere();
-    }
-
-    /// Another process has gone.
-    pub fn forget_visitor(self: &Arc<Self>, link: &Arc<Link>) {
-        let mut visitors = self.visitors.lock();
-        let before = visitors.len();
-        visitors.retain(|known| !Arc::ptr_eq(known, link));
-        let fewer = visitors.len() < before;
-        drop(visitors);
-        if fewer {
-            self.end_elsewhere();
-        }
-    }
-
     /// The target goes with the last that has it open, in a thread that may wait.
-    fn end_elsewhere(self: &Arc<Self>) {
+    pub(super) fn end_elsewhere(self: &Arc<Self>) {
         if self.is_held() {
             return;
         }
@@ -277,7 +259,7 @@ impl Core {
 
     /// Whether anybody has it open.
     pub fn is_held(&self) -> bool {
-        self.is_named() || !self.visitors.lock().is_empty()
+        self.is_named() || !self.visitors.lock().is_empty() || !self.holders().is_empty()
     }
 
     /// Nobody has it open any more.
@@ -294,12 +276,18 @@ impl Core {
         self.close();
         self.node().detach(self.place);
         self.forget_completions();
+        self.renounce();
     }
 
     /// Tells those an event who have it open in other processes; a guest tells its home.
     pub(super) fn tell_others(&self, event: ibv_event_type) {
-        for link in &*self.visitors.lock() {
-            link.say(&Word::Event(self.number, event));
+        if let Some(xrcd) = self.xrcd() {
+            for slot in &*self.visitors.lock() {
+                xrcd.tell(*slot, self.number, event);
+            }
+        }
+        for opened in self.holders() {
+            opened.tell(event);
         }
         // That one the home tells itself, when it learns that the target has failed.
         if let Some(home) = &*self.home.lock()
@@ -331,7 +319,13 @@ impl Core {
     ///
     /// # Errors
     /// EINVAL for attributes that have no meaning here: an address that the interface does not have.
-    pub fn lodge(&self, home: &Arc<Link>, attr: &ibv_qp_attr, rest: &Rest) -> Result<()> {
+    pub fn lodge(
+        &self,
+        home: &Arc<Link>,
+        turn: u32,
+        attr: &ibv_qp_attr,
+        rest: &Rest,
+    ) -> Result<()> {
         let values = attributes::modify(attr, GIVEN)?.values;
         let path = address::path(self.port(), &attr.ah_attr)?;
         let peer = self.meet(Some(&path), attr, GIVEN);
@@ -344,6 +338,7 @@ impl Core {
             home: Arc::clone(home),
             here: true,
             recalled: false,
+            turn,
         });
         Ok(())
     }
@@ -429,6 +424,17 @@ impl Inner {
 }
 
 impl Away {
+    /// Whom it is lent to.
+    pub fn at(&self) -> Option<&Arc<Link>> {
+        self.at.as_ref()
+    }
+
+    /// It is lent.
+    pub fn is_with(&mut self, link: Arc<Link>) {
+        self.at = Some(link);
+        self.recalled = false;
+    }
+
     fn is_at(&self, link: &Arc<Link>) -> bool {
         self.at.as_ref().is_some_and(|at| Arc::ptr_eq(at, link))
     }

@@ -7,14 +7,21 @@ use kit::abi::ibv_qp_attr;
 use kit::errno::{Errno, Result};
 use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno as SystemErrno;
-use rustix::net::{self, RecvFlags, SendFlags};
+use rustix::io::{IoSlice, IoSliceMut};
+use rustix::net::{
+    self, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::{AsFd, OwnedFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::SeqCst};
 
 /// Bytes of the longest word.
 const LONGEST: usize = 16 << 10;
+/// Descriptors that go with a word at most.
+const MOST: usize = 2;
 /// Words taken in at once.
 const WORDS: usize = 64;
 
@@ -28,11 +35,20 @@ pub struct Link {
     socket: Socket,
     watch: Mutex<Option<Watch>>,
     /// Words that there was no room for.
-    kept: Mutex<VecDeque<Vec<u8>>>,
+    kept: Mutex<VecDeque<Kept>>,
     gone: AtomicBool,
     calls: Mutex<Calls>,
     answered: Condvar,
 }
+
+/// A word that there was no room for, and the descriptors that go along.
+struct Kept {
+    bytes: Vec<u8>,
+    descriptors: Vec<OwnedFd>,
+}
+
+/// What was heard: a word with descriptors, or at last nothing.
+pub type Heard<'a> = Option<(Word<'a>, Vec<OwnedFd>)>;
 
 #[derive(Default)]
 struct Calls {
@@ -51,7 +67,7 @@ impl Link {
         node: &Node,
         slot: u16,
         socket: OwnedFd,
-        hear: impl Fn(&Arc<Self>, Option<Word<'_>>) + Send + 'static,
+        hear: impl Fn(&Arc<Self>, Heard<'_>) + Send + 'static,
     ) -> Result<Arc<Self>> {
         let link = Arc::new(Self {
             slot: AtomicU16::new(slot),
@@ -90,30 +106,61 @@ impl Link {
 
     /// Says something that must arrive: kept if there is no room.
     pub fn say(&self, word: &Word<'_>) {
+        self.hand(word, &[]);
+    }
+
+    /// Says something that must arrive, and hands descriptors over.
+    pub fn hand(&self, word: &Word<'_>, descriptors: &[BorrowedFd<'_>]) {
         let bytes = word.emit();
         let mut kept = self.kept.lock();
-        if kept.is_empty() && self.send(&bytes) != Err(Errno::AGAIN) {
+        if kept.is_empty() && self.send(&bytes, descriptors) != Err(Errno::AGAIN) {
             return;
         }
-        kept.push_back(bytes);
+        let copies = descriptors.iter().map(|fd| fd.try_clone_to_owned());
+        let Ok(descriptors) = copies.collect() else {
+            // Without descriptors left, the other end does without what it cannot have.
+            return;
+        };
+        kept.push_back(Kept { bytes, descriptors });
         self.watch_for(Interest::Both);
     }
 
     /// Says something that may be lost: dropped if there is no room.
     pub fn offer(&self, word: &Word<'_>) {
         if self.kept.lock().is_empty() {
-            let _ = self.send(&word.emit());
+            let _ = self.send(&word.emit(), &[]);
         }
     }
 
-    fn send(&self, bytes: &[u8]) -> Result<()> {
+    fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(Errno::INVAL);
+        }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         loop {
-            match net::send(&self.socket, bytes, flags) {
+            match net::sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut control, flags) {
                 Err(SystemErrno::INTR) => {}
                 sent => return Ok(sent.map(|_| ())?),
             }
         }
+    }
+
+    /// The next word's bytes, and what came along.
+    fn take(&self, buffer: &mut [u8]) -> rustix::io::Result<(usize, Vec<OwnedFd>)> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let parts = &mut [IoSliceMut::new(buffer)];
+        let got = net::recvmsg(&self.socket, parts, &mut control, flags)?;
+        let mut descriptors = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(some) = message {
+                descriptors.extend(some);
+            }
+        }
+        Ok((got.bytes, descriptors))
     }
 
     fn watch_for(&self, interest: Interest) {
@@ -127,19 +174,21 @@ impl Link {
         self: &Arc<Self>,
         ready: Ready,
         buffer: &mut [u8],
-        hear: &impl Fn(&Arc<Self>, Option<Word<'_>>),
+        hear: &impl Fn(&Arc<Self>, Heard<'_>),
     ) {
         if ready.writable {
             self.send_kept();
         }
         for _ in 0..WORDS {
-            match net::recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT) {
-                Ok((_, length)) if length > 0 => {
+            match self.take(buffer) {
+                Ok((length, descriptors)) if length > 0 => {
                     let word = buffer.get(..length).and_then(Word::parse);
                     if let Some(word) = word {
-                        hear(self, Some(word));
+                        hear(self, Some((word, descriptors)));
                     }
                 }
+                // The other end has gone without having read all. What it had said comes next.
+                Err(SystemErrno::CONNRESET) => {}
                 Err(SystemErrno::AGAIN | SystemErrno::INTR) => return,
                 _ => {
                     self.end();
@@ -152,8 +201,9 @@ impl Link {
 
     fn send_kept(&self) {
         let mut kept = self.kept.lock();
-        while let Some(bytes) = kept.front() {
-            if self.send(bytes) == Err(Errno::AGAIN) {
+        while let Some(Kept { bytes, descriptors }) = kept.front() {
+            let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+            if self.send(bytes, &descriptors) == Err(Errno::AGAIN) {
                 return;
             }
             kept.pop_front();

@@ -5,31 +5,35 @@
 //! process that made it, its home; packets for a receive queue of another process take the target
 //! there for as long as they come ([`crate::qp`], `turns`).
 
+mod estate;
+mod inherit;
 mod link;
 mod names;
 mod opened;
 mod words;
 
+pub use estate::Estate;
 pub use link::Link;
-pub use opened::Opened;
-pub use words::{Standing, Word};
+pub use opened::{Opened, Place};
+pub use words::{Record, Standing, Word};
 
 use crate::address::Addresses;
-use crate::carrier::udp::slot;
 use crate::channel::Records;
 use crate::device::Port;
 use crate::node::{self, Interest, Node, Watch};
 use crate::qp::{Core, Parts};
 use crate::receive::{self, Srq};
 use crate::{clock, threads};
+use inherit::Asks;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::Token;
 use kit::sys::per_process::PerProcess;
+use link::Heard;
 use names::Key;
 use parking_lot::Mutex;
 use rustix::fs::fstat;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
 use words::Call;
@@ -74,6 +78,12 @@ struct Shared {
     guests: Mutex<HashMap<u32, Arc<Core>>>,
     /// Targets of other processes that are open here.
     opened: Mutex<Vec<Weak<Opened>>>,
+    /// What targets of other processes leave.
+    estates: Mutex<HashMap<u32, Arc<Estate>>>,
+    /// Processes that have left the domain, by slot.
+    gone: Mutex<HashSet<u16>>,
+    /// Heirs that wait for an answer.
+    asked: Mutex<Vec<Asks>>,
 }
 
 /// An opened domain.
@@ -172,13 +182,41 @@ impl Xrcd {
     ) -> Result<Arc<Opened>> {
         let domain = self.kept.as_ref().ok_or(Errno::INVAL)?;
         let shared = domain.shared.as_ref().ok_or(Errno::INVAL)?;
-        let link = domain.link(slot::of(number)).ok_or(Errno::INVAL)?;
-        let opened = Opened::open(link, number, token, Arc::clone(events));
-        let opened = opened.map_err(|_| Errno::INVAL)?;
-        let mut all = shared.opened.lock();
-        all.retain(|known| known.strong_count() > 0);
-        all.push(Arc::downgrade(&opened));
+        let link = domain.link_of(number).ok_or(Errno::INVAL)?;
+        let opened = Arc::new(Opened::new(domain, link, number, token, Arc::clone(events)));
+        {
+            // Known before it is open: if the process ends at once, this one inherits.
+            let mut all = shared.opened.lock();
+            all.retain(|known| known.strong_count() > 0);
+            all.push(Arc::downgrade(&opened));
+        }
+        if opened.open().is_err() {
+            opened.moves(Place::Nowhere);
+            return Err(Errno::INVAL);
+        }
         Ok(opened)
+    }
+
+    /// One more that keeps the domain open in this process.
+    ///
+    /// # Errors
+    /// EINVAL if it is not open.
+    fn again(domain: &Arc<Domain>) -> Result<Self> {
+        let shared = domain.shared.as_ref().ok_or(Errno::INVAL)?;
+        let mut known = BY_FILE.get()?.lock();
+        let known = known.get_mut(&shared.key).ok_or(Errno::INVAL)?;
+        if !Arc::ptr_eq(&known.domain, domain) {
+            return Err(Errno::INVAL);
+        }
+        known.count += 1;
+        Ok(Self::of(Arc::clone(domain)))
+    }
+
+    /// Tells another process of an event of a target.
+    pub fn tell(&self, slot: u16, number: u32, event: ibv_event_type) {
+        if let Some(link) = self.link(slot) {
+            link.say(&Word::Event(number, event));
+        }
     }
 
     /// Makes a target known by its number.
@@ -232,6 +270,9 @@ impl Domain {
                 links: Mutex::default(),
                 guests: Mutex::default(),
                 opened: Mutex::default(),
+                estates: Mutex::default(),
+                gone: Mutex::default(),
+                asked: Mutex::default(),
             }),
             ..Self::default()
         });
@@ -308,16 +349,23 @@ impl Domain {
         }
     }
 
-    fn hear(self: &Arc<Self>, link: &Arc<Link>, word: Option<Word<'_>>) {
-        let Some(word) = word else {
+    fn hear(self: &Arc<Self>, link: &Arc<Link>, heard: Heard<'_>) {
+        let Some((word, descriptors)) = heard else {
             return self.lost(link);
         };
         match word {
-            Word::Hello(slot) => link.is_of(slot),
-            Word::Lend(number, attr, rest) => {
+            Word::Hello(slot) => self.greet(link, slot),
+            Word::Estate(number) => self.keep_estate(number, descriptors),
+            Word::Inherited(number, turn, home) => self.stand(Asks {
+                heir: Arc::clone(link),
+                number,
+                turn,
+                home,
+            }),
+            Word::Lend(number, turn, attr, rest) => {
                 let lodged = self.guest(number);
                 if lodged
-                    .and_then(|guest| guest.lodge(link, &attr, &rest))
+                    .and_then(|guest| guest.lodge(link, turn, &attr, &rest))
                     .is_err()
                 {
                     link.say(&Word::Rest(number, Standing::Back, rest));
@@ -393,7 +441,7 @@ impl Domain {
     }
 
     /// A process has left the domain, or ended.
-    fn lost(&self, link: &Arc<Link>) {
+    fn lost(self: &Arc<Self>, link: &Arc<Link>) {
         let Some(shared) = &self.shared else {
             return;
         };
@@ -405,23 +453,14 @@ impl Domain {
             let targets = self.targets.lock();
             targets.values().filter_map(Weak::upgrade).collect()
         };
+        shared.gone.lock().insert(link.slot());
         for core in targets {
             core.lost(link);
-            core.forget_visitor(link);
+            core.forget_visitor(link.slot());
         }
-        for opened in self.opened_of(link) {
-            opened.tell(IBV_EVENT_QP_FATAL);
-        }
-        let gone: Vec<Arc<Core>> = {
-            let mut guests = shared.guests.lock();
-            let slot = link.slot();
-            let of_his = guests.extract_if(|number, _| slot::of(*number) == slot);
-            of_his.map(|(_, guest)| guest).collect()
-        };
-        for guest in gone {
-            guest.go_home(true);
-            guest.node().detach(guest.place);
-        }
+        self.settle();
+        self.stand_now();
+        self.end_orphans();
     }
 
     /// Answers who has a target of this process open, or opens it.
@@ -436,13 +475,17 @@ impl Domain {
         };
         match call {
             Call::Open => {
-                core.add_visitor(link);
-                link.say(&Word::Answer(id, 0, None));
+                // Handed over before the answer: whoever has opened it can inherit it.
+                let answer = match core.add_visitor(link) {
+                    Ok(()) => Word::Answer(id, 0, told(&core)),
+                    Err(error) => Word::Answer(id, error.0, None),
+                };
+                link.say(&answer);
             }
             Call::Query => link.say(&Word::Answer(id, 0, told(&core))),
             Call::Close => {
-                core.remove_visitor(link);
-                link.say(&Word::Answer(id, 0, None));
+                core.remove_visitor(link.slot());
+                link.say(&Word::Answer(id, 0, told(&core)));
             }
             Call::Modify(attr, mask) => {
                 let asks = Arc::clone(link);

@@ -73,6 +73,18 @@ impl Key {
         Ok(socket)
     }
 
+    /// Whether the process of a slot has the domain open.
+    pub fn is_open_at(&self, slot: u16) -> bool {
+        let (Ok(socket), Ok(name)) = (socket(), self.name(&slot.to_string())) else {
+            return false;
+        };
+        // Of one that is there, the queue may be full.
+        match net::connect(&socket, &name) {
+            Ok(()) => true,
+            Err(error) => error == SystemErrno::AGAIN,
+        }
+    }
+
     /// Connections to all who listen, by their slots.
     ///
     /// # Errors

@@ -28,14 +28,19 @@ pub enum Call {
 pub enum Word<'a> {
     /// The first on a connection: the slot of who made it.
     Hello(u16),
-    /// Home to guest: go on receiving with these attributes.
-    Lend(u32, ibv_qp_attr, Rest),
+    /// Home to guest: go on receiving with these attributes. How often it was lent goes with it.
+    Lend(u32, u32, ibv_qp_attr, Rest),
     /// Home to guest: the attributes are others from now on.
     Change(u32, ibv_qp_attr),
     /// Home to guest: a packet, as in a ring.
     Packet(u32, &'a [u8]),
     /// Home to guest: give it back when no message is half received, or at once.
     Recall(u32, bool),
+    /// Home to whoever may inherit the target: its [`super::Estate`], in two descriptors.
+    Estate(u32),
+    /// From who has inherited the target to its guest: your home is here. How do things stand, since it
+    /// was lent so often? The slot of its former home goes with it.
+    Inherited(u32, u32, u16),
     /// Guest to home: what is known now.
     Rest(u32, Standing, Rest),
     /// Of the queue pair: guest to home, and home to who has it open.
@@ -55,6 +60,8 @@ pub enum Standing {
     Back,
     /// It has given the target back, in ERR.
     Failed,
+    /// The target never came.
+    Never,
 }
 
 const HELLO: u8 = 1;
@@ -66,6 +73,8 @@ const REST: u8 = 6;
 const EVENT: u8 = 7;
 const CALL: u8 = 8;
 const ANSWER: u8 = 9;
+const ESTATE: u8 = 10;
+const INHERITED: u8 = 11;
 
 const OPEN: u8 = 0;
 const CLOSE: u8 = 1;
@@ -142,6 +151,54 @@ fn read_attr(from: &mut Reader<'_>) -> Option<ibv_qp_attr> {
     Some(attr)
 }
 
+/// What is written down of a target, for whoever inherits it.
+#[derive(Clone)]
+pub struct Record {
+    /// Its attributes, state among them.
+    pub attr: ibv_qp_attr,
+    /// What was received.
+    pub rest: Rest,
+    /// The slot of the process that it is lent to; 0 if it is at home.
+    pub at: u16,
+    /// How often it was lent.
+    pub turn: u32,
+    /// The slots of other processes that have it open, each as often as it has.
+    pub visitors: Vec<u16>,
+}
+
+impl Record {
+    /// The bytes.
+    pub fn emit(&self) -> Vec<u8> {
+        let mut to = Vec::new();
+        to.extend_from_slice(&self.at.to_ne_bytes());
+        to.extend_from_slice(&self.turn.to_ne_bytes());
+        write_attr(&mut to, &self.attr);
+        write_rest(&mut to, &self.rest);
+        for visitor in &self.visitors {
+            to.extend_from_slice(&visitor.to_ne_bytes());
+        }
+        to
+    }
+
+    /// What the bytes say; `None` if that is nothing.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let from = &mut Reader(bytes);
+        let (at, turn) = (u16::read(from)?, u32::read(from)?);
+        let (attr, rest) = (read_attr(from)?, read_rest(from)?);
+        let mut visitors = Vec::new();
+        while let Some(visitor) = u16::read(from) {
+            visitors.push(visitor);
+        }
+        Some(Self {
+            attr,
+            rest,
+            at,
+            turn,
+            visitors,
+        })
+    }
+}
+
 fn write_rest(to: &mut Vec<u8>, rest: &Rest) {
     to.extend_from_slice(&rest.expected.value().to_ne_bytes());
     to.extend_from_slice(&rest.msn.value().to_ne_bytes());
@@ -191,8 +248,9 @@ impl<'a> Word<'a> {
         };
         match self {
             Self::Hello(slot) => begin(&mut to, HELLO, u32::from(*slot)),
-            Self::Lend(qpn, attr, rest) => {
+            Self::Lend(qpn, turn, attr, rest) => {
                 begin(&mut to, LEND, *qpn);
+                to.extend_from_slice(&turn.to_ne_bytes());
                 write_attr(&mut to, attr);
                 write_rest(&mut to, rest);
             }
@@ -214,8 +272,15 @@ impl<'a> Word<'a> {
                     Standing::Going => 0,
                     Standing::Back => 1,
                     Standing::Failed => 2,
+                    Standing::Never => 3,
                 });
                 write_rest(&mut to, rest);
+            }
+            Self::Estate(qpn) => begin(&mut to, ESTATE, *qpn),
+            Self::Inherited(qpn, turn, home) => {
+                begin(&mut to, INHERITED, *qpn);
+                to.extend_from_slice(&turn.to_ne_bytes());
+                to.extend_from_slice(&home.to_ne_bytes());
             }
             Self::Event(qpn, event) => {
                 begin(&mut to, EVENT, *qpn);
@@ -255,7 +320,9 @@ impl<'a> Word<'a> {
         let qpn = u32::read(from)?;
         Some(match kind {
             HELLO => Self::Hello(u16::try_from(qpn).ok()?),
-            LEND => Self::Lend(qpn, read_attr(from)?, read_rest(from)?),
+            LEND => Self::Lend(qpn, u32::read(from)?, read_attr(from)?, read_rest(from)?),
+            ESTATE => Self::Estate(qpn),
+            INHERITED => Self::Inherited(qpn, u32::read(from)?, u16::read(from)?),
             CHANGE => Self::Change(qpn, read_attr(from)?),
             PACKET => Self::Packet(qpn, from.rest()),
             RECALL => Self::Recall(qpn, u8::read(from)? != 0),
@@ -264,6 +331,7 @@ impl<'a> Word<'a> {
                     0 => Standing::Going,
                     1 => Standing::Back,
                     2 => Standing::Failed,
+                    3 => Standing::Never,
                     _ => return None,
                 };
                 Self::Rest(qpn, standing, read_rest(from)?)

@@ -40,6 +40,17 @@ impl QueuePair {
         self.responder = Responder::resume(rest);
     }
 
+    /// Is what another engine was, which has ended. Without a rest, the receiving side knows what it
+    /// knows.
+    pub fn inherit(&mut self, state: State, attributes: Attributes, rest: Option<&Rest>) {
+        self.state = state;
+        self.attributes = attributes;
+        self.established = state.receives();
+        if let Some(rest) = rest {
+            self.responder = Responder::resume(rest);
+        }
+    }
+
     /// Takes over what another engine knows now, and nothing else.
     pub fn catch_up(&mut self, rest: &Rest) {
         self.responder = Responder::resume(rest);

@@ -10,6 +10,7 @@ use super::peer::{Peer, places};
 use super::ring::Producer;
 use super::segment::{AWAITS, CLOSED, SLEEPS, Segment};
 use super::wire::Out;
+use crate::carrier::udp::Heirs;
 use kit::errno::{Errno, Result};
 use parking_lot::{Mutex, RwLock};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -76,6 +77,7 @@ pub struct Directory {
     changes: AtomicU64,
     proposed: Mutex<HashMap<u16, Proposed>>,
     silent: Mutex<HashMap<u16, Instant>>,
+    heirs: Heirs,
 }
 
 impl Directory {
@@ -103,6 +105,7 @@ impl Directory {
             changes: AtomicU64::new(0),
             proposed: Mutex::default(),
             silent: Mutex::default(),
+            heirs: Heirs::default(),
         })
     }
 
@@ -128,6 +131,12 @@ impl Directory {
     #[must_use]
     pub fn claims(&self) -> &Claims {
         &self.claims
+    }
+
+    /// Who has inherited numbers of processes that have ended.
+    #[must_use]
+    pub fn heirs(&self) -> &Heirs {
+        &self.heirs
     }
 
     /// Descriptors that are ready to read when [`Directory::attend`] is to be called.

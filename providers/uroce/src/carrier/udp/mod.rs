@@ -7,6 +7,7 @@
 pub mod capture;
 pub mod doors;
 pub mod faults;
+pub mod heirs;
 pub mod outbox;
 pub mod slot;
 pub mod socket;
@@ -14,6 +15,7 @@ pub mod tools;
 pub mod ways;
 
 pub use doors::Doors;
+pub use heirs::Heirs;
 pub use outbox::{Outbox, Path};
 pub use slot::Slot;
 pub use socket::{Socket, Sockets};

@@ -6,6 +6,7 @@
 //! others got by mistake: a head that says what the Internet header said, then the datagrams.
 //! Nothing in it is trusted more than a datagram from the network, since anybody may send here.
 
+use super::heirs;
 use super::outbox::octets;
 use super::socket::Socket;
 use kit::errno::{Errno, Result};
@@ -57,6 +58,9 @@ impl Slot {
         let start = RandomState::new().hash_one(std::process::id()) % slots;
         for step in 0..slots {
             let number = 1 + u16::try_from((start + step) % slots).unwrap_or(0);
+            if heirs::is_kept(number) {
+                continue;
+            }
             match net::bind(&socket, &name(number)?) {
                 Ok(()) => {
                     let socket = Socket::new(socket);
