@@ -22,12 +22,12 @@ mod needs;
 mod package;
 mod record;
 mod report;
+mod rooms;
 mod siw;
 mod stages;
 mod suites;
 mod unit;
 mod uroce;
-mod valgrind;
 mod vm;
 
 use std::process::ExitCode;

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    iter,
     path::Path,
     process::{Command, ExitCode},
     sync::mpsc::{self, Sender},
@@ -17,8 +18,9 @@ use crate::{
     dirs::Dirs,
     host, links, needs, package,
     report::{Report, Tally},
+    rooms,
     suites::{Again, Run, SUITES, UROCE_RXE},
-    unit, uroce, valgrind, vm,
+    unit, uroce, vm,
 };
 
 /// A stage on this machine: its name, cargo's words, and the variable that makes warnings errors.
@@ -72,7 +74,6 @@ const CARGO: &[Cargo] = &[
 const FIRST: [&str; 2] = ["fmt", "build"];
 
 const UNIT: &str = "unit";
-const VALGRIND: &str = "unit:valgrind";
 pub const GUEST: &str = "guest:";
 pub const C_TESTS: &str = "c-tests";
 
@@ -138,9 +139,16 @@ fn names(stock: bool) -> Vec<String> {
     let guest = guest_runs(stock)
         .into_iter()
         .map(|(_, run)| format!("{GUEST}{}", run.label()));
-    let others = [links::STAGE, VALGRIND, package::STAGE].map(str::to_owned);
+    let others = others().map(str::to_owned);
     let here = if stock { Vec::new() } else { uroce::names() };
     cargo.chain(others).chain(here).chain(guest).collect()
+}
+
+/// The stages on this machine that are not one command of cargo.
+fn others() -> impl Iterator<Item = &'static str> {
+    iter::once(links::STAGE)
+        .chain(rooms::STAGES)
+        .chain([package::STAGE])
 }
 
 /// Whether a stage was asked for: by its name, or by a part of it up to a `:` or `.`.
@@ -260,9 +268,8 @@ fn ready(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<Option
 }
 
 fn any_meanwhile(options: &cli::Test) -> bool {
-    let others = [links::STAGE, VALGRIND, package::STAGE];
     asked(options).any(|stage| !FIRST.contains(&stage.name))
-        || others.iter().any(|stage| chosen(&options.only, stage))
+        || others().any(|stage| chosen(&options.only, stage))
 }
 
 /// The stages that run beside the virtual machine: none of them measures anything.
@@ -275,12 +282,7 @@ fn meanwhile(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<()
         let start = Instant::now();
         report.add(links::STAGE, start.elapsed(), links::run(&dirs.root));
     }
-    if chosen(&options.only, VALGRIND) {
-        println!("-- {VALGRIND}: the unit tests of the packages with unsafe code");
-        let start = Instant::now();
-        let tally = valgrind::run(dirs, &dirs.work.join("valgrind.log"))?;
-        report.add(VALGRIND, start.elapsed(), tally);
-    }
+    rooms::stages(dirs, &options.only, report)?;
     if chosen(&options.only, package::STAGE) {
         let start = Instant::now();
         let tally = package::run(dirs);
