@@ -4,8 +4,9 @@
 pub mod built_in;
 pub mod config;
 pub mod drivers;
+mod foreign;
 pub mod generation;
 pub mod matching;
 mod plugins;
 
-pub use plugins::{all, is_loading};
+pub use plugins::{Extent, is_loading, load};

@@ -13,16 +13,19 @@
 //! else.
 
 use super::config::{self, Wanted};
+use super::foreign::is_foreign;
 use super::generation::Wish;
 use crate::warn::warn;
 use kit::generation::NODES;
 use kit::sys::dl;
+use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::env::consts::ARCH;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// The end of a provider's file name.
 fn suffix(node: u16) -> String {
@@ -45,7 +48,7 @@ thread_local! {
     static LOADING: RefCell<Option<Loading>> = const { RefCell::new(None) };
 }
 
-/// Whether this thread is in [`all`]: what registers meanwhile is never unloaded.
+/// Whether this thread is in [`load`]: what registers meanwhile is never unloaded.
 pub fn is_loading() -> bool {
     LOADING.with_borrow(Option::is_some)
 }
@@ -68,25 +71,48 @@ pub fn refuse(reason: &str) -> bool {
     })
 }
 
-/// Loads the providers named `first`, then all that the configuration names. What cannot be
-/// loaded is warned of.
+/// How many of the configured providers are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent<'a> {
+    /// All but those of rdma-core that are for other kernel drivers than these.
+    For(&'a [u32]),
+    /// All.
+    All,
+}
+
+/// What the configuration names. It is read once.
+static CONFIGURED: LazyLock<Vec<Wanted>> =
+    LazyLock::new(|| config::from_folder(Path::new(config::FOLDER)));
+
+/// What was tried already, loaded or not.
+static TRIED: Mutex<Vec<Wanted>> = Mutex::new(Vec::new());
+
+/// Loads the providers named `first`, then those that the configuration names, each once in the
+/// life of the process. What cannot be loaded is warned of.
 ///
-/// Several threads may do this at the same time: the dynamic linker loads a file once.
-pub fn all(first: &[OsString]) {
+/// Several threads may do this at the same time: the dynamic linker loads a file once. A provider
+/// counts as tried when it has registered, so that nobody goes on without it.
+pub fn load(first: &[OsString], extent: Extent<'_>) {
     let folders = folders();
     let named = first.iter().map(|name| Wanted {
         name: name.clone(),
         release: None,
     });
-    let configured = config::from_folder(Path::new(config::FOLDER));
-    for wanted in named.chain(configured) {
-        load(&wanted, &folders);
+    let configured = CONFIGURED.iter().filter(|wanted| match extent {
+        Extent::For(devices) => !is_foreign(wanted, devices),
+        Extent::All => true,
+    });
+    for wanted in named.chain(configured.cloned()) {
+        if !TRIED.lock().contains(&wanted) {
+            load_one(&wanted, &folders);
+            TRIED.lock().push(wanted);
+        }
     }
 }
 
 /// The folders of this system that may hold providers.
 fn folders() -> Vec<PathBuf> {
-    let own = dl::Object::at(all as *const () as usize)
+    let own = dl::Object::at(folders as *const () as usize)
         .and_then(|object| object.file().canonicalize().ok())
         .and_then(|file| Some(file.parent()?.join("libibverbs")));
     let known = [
@@ -108,7 +134,7 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-fn load(wanted: &Wanted, folders: &[PathBuf]) {
+fn load_one(wanted: &Wanted, folders: &[PathBuf]) {
     if let Err(message) = attempt(wanted, folders) {
         let name = wanted.name.display();
         warn(&format!(

@@ -14,7 +14,7 @@ mod user;
 pub use scan::{CDEV_FOLDER, Places};
 
 use super::{config, sysfs};
-use crate::load::{self, drivers};
+use crate::load::{self, Extent, drivers};
 use crate::warn::warn;
 use kit::abi::handle::{DeviceRef, Driver, Found, HeldDevice};
 use kit::errno::{Errno, Result};
@@ -41,8 +41,8 @@ pub struct Surroundings<'a> {
     pub drivers: &'a dyn Fn() -> Vec<Driver>,
     /// Those of the library's own that come after all that can be loaded.
     pub last: &'a dyn Fn() -> Vec<Driver>,
-    /// Loads all providers; each registers while this runs.
-    pub load: &'a dyn Fn(),
+    /// Loads providers; each registers while this runs.
+    pub load: &'a dyn Fn(Extent<'_>),
     /// Which devices in user space there are to be.
     pub user: &'a dyn Fn() -> Listing,
     /// Makes one of them.
@@ -59,7 +59,9 @@ pub struct Devices {
     interface: AtomicBool,
     /// Threads that are loading the providers. Changes under the lock.
     loading: AtomicUsize,
-    /// The providers have been loaded. Changes under the lock.
+    /// Some providers have been loaded. Changes under the lock.
+    begun: AtomicBool,
+    /// All providers have been loaded. Changes under the lock.
     loaded: AtomicBool,
     /// Those in user space.
     user: UserSpace,
@@ -82,7 +84,7 @@ pub fn all() -> Result<Vec<HeldDevice>> {
             own.into_iter().chain(drivers::registered()).collect()
         },
         last: &|| load::built_in::last(preferred.as_deref()),
-        load: &|| load::all(&named_by_user()),
+        load: &|extent| load::load(&named_by_user(), extent),
         user: &|| uroce::list::devices(config::trusted(uroce::config::VARIABLE).as_deref()),
         make: &uroce::list::make,
         complain: &user::complain,
@@ -140,6 +142,7 @@ impl Devices {
             list: Mutex::new(Vec::new()),
             interface: AtomicBool::new(false),
             loading: AtomicUsize::new(0),
+            begun: AtomicBool::new(false),
             loaded: AtomicBool::new(false),
             user: UserSpace::new(),
         }
@@ -160,18 +163,15 @@ impl Devices {
         let scan = scan::scan(&from.places)?;
         self.check(&scan, &from.places)?;
         let (mut new, gone) = reconcile(&mut list, scan.devices);
-        // While another thread loads, only some of the providers are there to choose from.
-        if self.loaded.load(Ordering::Relaxed) || self.loading.load(Ordering::Relaxed) == 0 {
+        if self.has_all_to_choose_from() {
             new = attach(&mut list, new, from.drivers, from)?;
         }
-        if !new.is_empty() && !self.loaded.load(Ordering::Relaxed) {
-            self.load(&mut list, from);
+        while !new.is_empty() && !self.loaded.load(Ordering::Relaxed) {
+            self.load(&mut list, &new, from);
             new.retain(|found| !knows(&list, found));
             new = attach(&mut list, new, from.drivers, from)?;
         }
-        if self.loaded.load(Ordering::Relaxed) {
-            new = attach(&mut list, new, from.last, from)?;
-        }
+        new = attach(&mut list, new, from.last, from)?;
         let held = list.clone();
         drop(list);
         drop(gone);
@@ -179,14 +179,39 @@ impl Devices {
         Ok(held)
     }
 
-    /// Loads the providers, without the lock: their constructors call back into the library, and
+    /// Whether the providers that have registered are all that there are, or those that came
+    /// with the program: not some of those to load, of which another may go first.
+    fn has_all_to_choose_from(&self) -> bool {
+        let none = !self.begun.load(Ordering::Relaxed) && self.loading.load(Ordering::Relaxed) == 0;
+        none || self.loaded.load(Ordering::Relaxed)
+    }
+
+    /// Loads providers for the devices that have none: at first those that may be theirs, then
+    /// all. This is done without the lock: their constructors call back into the library, and
     /// another thread may sit in one of them and wait for this list. A thread that wants the list
     /// meanwhile loads too, instead of waiting.
-    fn load(&self, list: &mut MutexGuard<'_, Vec<HeldDevice>>, from: &Surroundings<'_>) {
+    fn load(
+        &self,
+        list: &mut MutexGuard<'_, Vec<HeldDevice>>,
+        new: &[Found],
+        from: &Surroundings<'_>,
+    ) {
+        let drivers: Vec<u32> = new.iter().map(|found| found.driver_id).collect();
+        let extent = self.extent(&drivers);
         self.loading.fetch_add(1, Ordering::Relaxed);
-        MutexGuard::unlocked(list, from.load);
+        MutexGuard::unlocked(list, || (from.load)(extent));
         self.loading.fetch_sub(1, Ordering::Relaxed);
-        self.loaded.store(true, Ordering::Relaxed);
+        self.begun.store(true, Ordering::Relaxed);
+        let all = extent == Extent::All;
+        self.loaded.fetch_or(all, Ordering::Relaxed);
+    }
+
+    /// Which providers to load for devices of these kernel drivers.
+    fn extent<'a>(&self, drivers: &'a [u32]) -> Extent<'a> {
+        match self.begun.load(Ordering::Relaxed) || drivers.contains(&0) {
+            true => Extent::All,
+            false => Extent::For(drivers),
+        }
     }
 
     fn check(&self, scan: &scan::Scan, places: &Places) -> Result<()> {

@@ -30,7 +30,7 @@ fn nothing() -> Surroundings<'static> {
         },
         drivers: &Vec::new,
         last: &Vec::new,
-        load: &|| (),
+        load: &|_| (),
         user: &Listing::default,
         make: &|_| Err(Errno::NOSYS),
         complain: &|_| (),
@@ -59,7 +59,7 @@ fn refresh(devices: &Devices, tree: &Tree, drivers: &[Driver]) -> Vec<HeldDevice
     let from = Surroundings {
         places: tree.places(),
         drivers: &|| drivers.to_vec(),
-        load: &|| (),
+        load: &|_| (),
         ..nothing()
     };
     let mut held = devices.refresh(&from).unwrap();
@@ -82,7 +82,7 @@ fn a_provider_of_the_last_resort_waits_for_the_others() {
     let from = Surroundings {
         places: tree.places(),
         last: &|| vec![takes_all()],
-        load: &|| loads.set(loads.get() + 1),
+        load: &|_| loads.set(loads.get() + 1),
         ..nothing()
     };
     assert_eq!(devices.refresh(&from).unwrap().len(), 1);
@@ -164,7 +164,7 @@ fn providers_are_loaded_once_and_only_when_needed() {
         let from = Surroundings {
             places: tree.places(),
             drivers: &|| registered.borrow().clone(),
-            load: &|| {
+            load: &|_| {
                 loads.set(loads.get() + 1);
                 registered.borrow_mut().push(takes_all());
             },
@@ -188,6 +188,19 @@ fn providers_are_loaded_once_and_only_when_needed() {
 }
 
 #[test]
+fn those_of_other_kernel_drivers_are_loaded_when_the_rest_does_not_do() {
+    let devices = Devices::new();
+    assert!(devices.has_all_to_choose_from());
+    assert_eq!(devices.extent(&[14, 1]), Extent::For(&[14, 1]));
+    assert_eq!(devices.extent(&[14, 0]), Extent::All, "it may be anyone's");
+    devices.begun.store(true, Ordering::Relaxed);
+    assert!(!devices.has_all_to_choose_from());
+    assert_eq!(devices.extent(&[14]), Extent::All);
+    devices.loaded.store(true, Ordering::Relaxed);
+    assert!(devices.has_all_to_choose_from());
+}
+
+#[test]
 fn a_constructor_may_ask_for_the_list() {
     let _alone = ALONE.lock();
     let (devices, tree) = (Devices::new(), two_devices());
@@ -196,7 +209,7 @@ fn a_constructor_may_ask_for_the_list() {
     let from = Surroundings {
         places: tree.places(),
         drivers: &|| registered.borrow().clone(),
-        load: &|| {
+        load: &|_| {
             registered.borrow_mut().push(takes_all());
             inner_saw.set(refresh(&devices, &tree, &registered.borrow()).len());
         },
