@@ -33,7 +33,7 @@ pub struct Asked {
     pub addr: usize,
     /// `fd`.
     pub fd: c_int,
-    /// `fd_offset`.
+    /// `fd_offset`, in bytes.
     pub fd_offset: u64,
     /// `buf`.
     pub buffer: Option<Buffer>,

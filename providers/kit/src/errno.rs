@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! Error numbers.
+//! Error numbers (errno(3)).
 
 use std::ffi::c_int;
 

@@ -1,4 +1,5 @@
-//! Address handles, and how verbs' addresses become paths of the network.
+//! Address handles, and how verbs' addresses become paths of the network
+//! (ibv_create_ah(3); IBTA volume 1, annex A17).
 
 use crate::carrier::udp::Path;
 use crate::device::Port;

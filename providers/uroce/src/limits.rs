@@ -97,7 +97,7 @@ pub fn tell(attr: &mut ibv_device_attr_ex) {
     attr.max_wq_type_rq = MAX_QP;
 }
 
-/// `max_msg_sz`.
+/// `max_msg_sz`, in bytes.
 pub const MAX_MESSAGE_SIZE: u32 = MAX_MESSAGE;
 /// `num_comp_vectors`.
 pub const VECTORS: u32 = 1;

@@ -171,7 +171,9 @@ fn look(asked: &Asked, out: &mut io::Stdout) -> io::Result<bool> {
     if asked.json {
         writeln!(out, "{}", report::document(&facts, &findings))?;
     } else {
-        let colored = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        // Set to nothing, it says nothing (https://no-color.org).
+        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let colored = out.is_terminal() && !unwanted;
         report::text(&facts, &findings, colored, out)?;
     }
     let well = !findings

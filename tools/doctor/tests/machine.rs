@@ -382,6 +382,24 @@ fn a_device_of_uroce_is_enough() {
     }
 }
 
+/// Findings are coloured on a terminal, unless somebody does not want that.
+#[test]
+fn colour_is_for_terminals() {
+    if no_network() {
+        return;
+    }
+    for (unwanted, colored) in [("", true), ("1", false)] {
+        // One finding there is in any case: the interface is switched off.
+        let output = script(
+            "ip link set lo down\nscript --quiet --command $doctor /dev/null",
+            &[("NO_COLOR", unwanted)],
+        );
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("[netdev-down]"), "{text}");
+        assert_eq!(text.contains('\x1b'), colored, "{text}");
+    }
+}
+
 #[test]
 fn without_any_device_uroce_is_proposed() {
     if no_network() || Path::new("/sys/class/infiniband_verbs").exists() {

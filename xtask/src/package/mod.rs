@@ -6,6 +6,7 @@
 //! and moves to our packages and back (`moves`).
 #![forbid(unsafe_code)]
 
+mod elsewhere;
 mod moves;
 mod observe;
 mod root;
@@ -80,6 +81,7 @@ fn all(dirs: &Dirs, tally: &mut Tally) -> Result<()> {
         tally.skip(&format!("no throw-away root to install in: {refusal}"));
         return Ok(());
     }
+    one(tally, "elsewhere", elsewhere::check(&job, &source));
     stock_packages(dirs, &job.join(STOCK))?;
     installed(dirs, &job, tally)
 }

@@ -1,4 +1,5 @@
-//! The table of verbs that a provider fills (`struct verbs_context_ops`).
+//! The table of verbs that a provider fills (`struct verbs_context_ops` of
+//! rdma-core's `libibverbs/driver.h`).
 #![allow(missing_docs)] // member names are those of the C API; the man pages named above explain them
 
 use super::prelude::*;

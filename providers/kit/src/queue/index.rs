@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! The protocol of a ring's two indices.
+//! The protocol of a ring's two indices (`struct rxe_queue_buf` of `rdma/rdma_user_rxe.h`).
 //!
 //! Both lie in the ring, from 0 to the mask; the ring is empty when they are equal, and full when
 //! the producer's is one behind the consumer's. Entries are written before the producer's index is

@@ -1,5 +1,6 @@
 #![forbid(unsafe_code)]
-//! The protocol of queues whose entries say by a flag of their own whose they are.
+//! The protocol of queues whose entries say by a flag of their own whose they are
+//! (`rdma/siw-abi.h`).
 //!
 //! A producer writes an entry and sets its flag; the consumer reads it and clears the flag. Each
 //! side knows by itself which entry is next. A consumer that found nothing stops until a doorbell

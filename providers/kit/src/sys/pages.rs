@@ -1,4 +1,4 @@
-//! Whole pages of this process's own.
+//! Whole pages of this process's own (mmap(2)).
 
 use crate::errno::{Errno, Result};
 use core::ffi::c_void;

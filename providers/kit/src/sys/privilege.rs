@@ -1,4 +1,5 @@
-//! Whether this process has rights that whoever started it has not.
+//! Whether this process has rights that whoever started it has not (AT_SECURE of
+//! getauxval(3)).
 
 use rustix::process::{getegid, geteuid, getgid, getuid};
 

@@ -1,4 +1,5 @@
-//! The mutexes and conditions inside objects that C shares with the library: used in place.
+//! The mutexes and conditions inside objects that C shares with the library: used in place
+//! (pthread_mutex_lock(3), pthread_cond_wait(3)).
 
 use core::{marker::PhantomData, ptr};
 

@@ -1,5 +1,6 @@
 #![forbid(unsafe_code)]
-//! A command written to the device's command descriptor.
+//! A command written to the device's command descriptor: a header, the command,
+//! driver data (`rdma/ib_user_verbs.h`).
 
 use super::command::{EX_HEADER, WriteCommand};
 use crate::abi::kernel::{ib_uverbs_cmd_hdr, ib_uverbs_ex_cmd_hdr};

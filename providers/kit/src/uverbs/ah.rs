@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! Address handles and multicast groups.
+//! Address handles and multicast groups (ibv_create_ah(3), ibv_attach_mcast(3)).
 
 use super::destroy::{Method, destroy};
 use super::{Driver, Kernel, destroyed, write};

@@ -1,5 +1,6 @@
 #![forbid(unsafe_code)]
-//! Commands of the context itself: opening, importing, descriptors for events.
+//! Commands of the context itself: opening, importing, descriptors for events
+//! (ibv_open_device(3), ibv_import_device(3), ibv_create_comp_channel(3)).
 
 use super::{Driver, Fallback, Ioctl, Kernel, Path, add_driver, run, try_ioctl, write};
 use crate::abi::kernel::ioctl::*;

@@ -1,5 +1,6 @@
 #![forbid(unsafe_code)]
-//! Driver data: what a provider sends and gets beside the command proper.
+//! Driver data: what a provider sends and gets beside the command proper
+//! (`UVERBS_ATTR_UHW_IN` and `_OUT` of `rdma/ib_user_ioctl_cmds.h`).
 
 use crate::errno::{Errno, Result};
 use crate::sys::{command::WriteCommand, link::Link};

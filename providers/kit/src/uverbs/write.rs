@@ -1,5 +1,6 @@
 #![forbid(unsafe_code)]
-//! Write commands: laid out, then carried by the ioctl interface or written.
+//! Write commands: laid out, then carried by the ioctl interface or written
+//! (`rdma/ib_user_verbs.h`).
 
 use super::driver::{Driver, Own};
 use super::{Ioctl, Kernel};

@@ -1,4 +1,5 @@
-//! The GID table of a port: RoCE v2 GIDs, which are the interface's addresses.
+//! The GID table of a port: RoCE v2 GIDs, which are the interface's addresses
+//! (ibv_query_gid_table(3); IBTA volume 1, annex A17).
 
 use std::net::IpAddr;
 

@@ -1,5 +1,5 @@
 //! The network interfaces of this process's network namespace: what they are now, and the news
-//! that something has changed.
+//! that something has changed (rtnetlink(7)).
 
 mod message;
 mod speed;

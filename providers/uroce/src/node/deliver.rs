@@ -1,4 +1,5 @@
-//! Packets on their way in: whom they are for, and whether they are whole.
+//! Packets on their way in: whom they are for, and whether they are whole
+//! (IBTA volume 1, 9.6, and annex A17).
 
 use super::core::Core;
 use super::endpoint::Incoming;

@@ -1,4 +1,4 @@
-//! Multicast groups and the queue pairs attached to them.
+//! Multicast groups and the queue pairs attached to them (ibv_attach_mcast(3)).
 
 use crate::carrier::udp::Sockets;
 use kit::errno::{Errno, Result};

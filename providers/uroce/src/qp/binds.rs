@@ -1,4 +1,5 @@
-//! Requests to bind a window, between being posted and being carried out.
+//! Requests to bind a window, between being posted and being carried out
+//! (ibv_bind_mw(3)).
 
 use crate::memory::Binding;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! The sending half: requests as frames.
+//! The sending half: requests as frames (packet(7)).
 
 use super::headers::SHORTEST;
 use crate::context::Context;

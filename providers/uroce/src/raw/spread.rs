@@ -1,4 +1,5 @@
-//! Tables of work queues, and queue pairs that spread what they receive over one.
+//! Tables of work queues, and queue pairs that spread what they receive over one
+//! (ibv_create_rwq_ind_table(3)).
 
 use super::hash::{self, KEY};
 use super::headers::Headers;

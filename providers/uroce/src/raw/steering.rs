@@ -1,4 +1,4 @@
-//! Which rules a frame meets.
+//! Which rules a frame meets (ibv_create_flow(3)).
 
 use super::headers::Headers;
 use super::rule::{Kind, Rule};

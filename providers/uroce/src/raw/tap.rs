@@ -1,4 +1,5 @@
-//! Where frames come in: one socket for each interface that this process has rules on.
+//! Where frames come in: one socket for each interface that this process has rules on
+//! (packet(7)).
 
 use super::counters::Counters;
 use super::headers::Headers;

@@ -1,4 +1,4 @@
-//! A queue of receive requests.
+//! A queue of receive requests (ibv_post_recv(3)).
 
 use kit::errno::{Errno, Result};
 use kit::provider::ReceiveRequest;

@@ -1,4 +1,5 @@
-//! What a provider registers: its operations on devices, and what it matches.
+//! What a provider registers: its operations on devices, and what it matches
+//! (`struct verbs_device_ops` of rdma-core's `libibverbs/driver.h`).
 
 use super::{DeviceRef, HeldDevice, SysfsDev};
 use crate::abi::*;

@@ -214,6 +214,9 @@ fn assert_untouched(before: &[u8], after: &[u8]) {
 /// Feeds a queue pair packets made from the bytes, interleaved with time. Checks that no memory
 /// changes but what a key or a receive request opens, that a packet causes a bounded number of
 /// others, and that every request completes once and in order.
+///
+/// # Panics
+/// When a queue pair does what it must not: that is what is looked for.
 pub fn fuzz_packet(data: &[u8]) {
     let mut input = Input(data);
     let service = match input.byte() % 8 {

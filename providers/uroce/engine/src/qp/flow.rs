@@ -1,4 +1,4 @@
-//! Packets in, packets out, time.
+//! Packets in, packets out, time (IBTA volume 1, chapter 9).
 
 use super::{QueuePair, Service, State};
 use crate::completer::Completer;

@@ -112,6 +112,9 @@ impl Producer {
 
     /// Where the next record will be, if there is room for so many bytes. What is left of the ring
     /// before it is filled up.
+    ///
+    /// # Errors
+    /// [`Broken`] beyond the ring.
     pub fn reserve(&mut self, memory: &Shared, length: usize) -> Result<Option<u64>, Broken> {
         let need = lines(length);
         let rest = SIZE - self.tail % SIZE;
@@ -127,6 +130,9 @@ impl Producer {
     }
 
     /// A word of the record that was reserved.
+    ///
+    /// # Errors
+    /// [`Broken`] beyond the ring.
     #[inline]
     pub fn put(&self, memory: &Shared, index: usize, value: u64) -> Result<(), Broken> {
         let word = self.place.data_word(memory, self.tail, index)?;
@@ -135,6 +141,9 @@ impl Producer {
     }
 
     /// Bytes of the record that was reserved.
+    ///
+    /// # Errors
+    /// [`Broken`] beyond the ring.
     #[inline]
     pub fn copy(&self, memory: &Shared, offset: usize, bytes: &[u8]) -> Result<(), Broken> {
         let at = self.place.at(self.tail) + offset;
@@ -142,6 +151,9 @@ impl Producer {
     }
 
     /// Shows the record that was reserved to the consumer.
+    ///
+    /// # Errors
+    /// [`Broken`] beyond the ring.
     #[inline]
     pub fn publish(
         &mut self,
@@ -161,6 +173,9 @@ impl Producer {
     }
 
     /// Up to where the consumer has taken records.
+    ///
+    /// # Errors
+    /// [`Broken`] when the consumer is ahead of this side, or went backwards.
     #[inline]
     pub fn taken(&self, memory: &Shared) -> Result<u64, Broken> {
         let taken = self.place.word(memory, TAKEN)?.load(Acquire);
@@ -171,12 +186,18 @@ impl Producer {
     }
 
     /// Whether there are refusals that were not found.
+    ///
+    /// # Errors
+    /// [`Broken`] beyond the ring.
     pub fn any_refused(&self, memory: &Shared) -> Result<bool, Broken> {
         let refused = self.place.word(memory, REFUSED)?.load(Acquire);
         Ok(refused != self.refused)
     }
 
     /// What the consumer said if it refused the record at a position. To be asked once a record.
+    ///
+    /// # Errors
+    /// [`Broken`] beyond the ring.
     pub fn refusal(&mut self, memory: &Shared, position: u64) -> Result<Option<u64>, Broken> {
         let word = self.place.data_word(memory, position, 1)?.load(Acquire);
         if word & REFUSAL == 0 {
@@ -240,6 +261,9 @@ impl Consumer {
     }
 
     /// The next record.
+    ///
+    /// # Errors
+    /// [`Broken`] for a record that is not the protocol's.
     #[inline]
     pub fn next(&mut self, memory: &Shared) -> Result<Option<Record>, Broken> {
         // After a filler comes a record, or another is a broken rule.
@@ -276,6 +300,9 @@ impl Consumer {
     }
 
     /// A word of a record that was not given back. It may change at any time.
+    ///
+    /// # Errors
+    /// [`Broken`] beyond the ring.
     #[inline]
     pub fn get(&self, memory: &Shared, record: &Record, index: usize) -> Result<u64, Broken> {
         let word = self.place.data_word(memory, record.position, index)?;
@@ -283,6 +310,9 @@ impl Consumer {
     }
 
     /// Bytes of a record that was not given back.
+    ///
+    /// # Errors
+    /// [`Broken`] beyond the record.
     #[inline]
     pub fn read(
         &self,
@@ -302,6 +332,9 @@ impl Consumer {
     }
 
     /// Refuses the record, before it is given back.
+    ///
+    /// # Errors
+    /// [`Broken`] beyond the ring.
     pub fn refuse(&mut self, memory: &Shared, record: &Record, say: u64) -> Result<(), Broken> {
         let word = self.place.data_word(memory, record.position, 1)?;
         word.store(REFUSAL | say & !REFUSAL, Relaxed);
@@ -310,6 +343,9 @@ impl Consumer {
     }
 
     /// Gives the record back; the producer learns of it by [`Consumer::tell`].
+    ///
+    /// # Errors
+    /// [`Broken`] beyond the ring.
     #[inline]
     pub fn advance(&mut self, memory: &Shared, record: &Record) -> Result<(), Broken> {
         let length = lines(record.length);
@@ -324,6 +360,9 @@ impl Consumer {
     }
 
     /// Tells the producer how far it has come. Answers whether there was anything to tell.
+    ///
+    /// # Errors
+    /// [`Broken`] beyond the ring.
     #[inline]
     pub fn tell(&mut self, memory: &Shared) -> Result<bool, Broken> {
         if self.told == self.head {

@@ -1,0 +1,117 @@
+//! `cargo xtask install` below a directory, with another prefix and library directory: nothing else
+//! may be written, and what is there has to be usable.
+//!
+//! The program that the build of the packages left runs where every mount but the destination is
+//! read-only and there is no network, and without any capability, so that a write elsewhere fails
+//! it, and what only root may do.
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::observe::must;
+
+const PREFIX: &str = "/opt/verbs";
+const LIBRARIES: &str = "/opt/verbs/lib64";
+
+/// Makes all but the directory `$0` read-only, sees that it is so at `$1`, and runs the rest.
+const ALONE: &str = r#"
+only=$0 witness=$1 && shift
+mount --make-rprivate / && mount --bind "$only" "$only" || exit 1
+findmnt --raw --noheadings --output TARGET | while read -r at; do
+    [ "$at" = "$only" ] || mount -o remount,bind,ro "$at" 2>/dev/null
+done
+if touch "$witness" 2>/dev/null; then echo "$witness can be written" >&2; exit 1; fi
+exec setpriv --inh-caps=-all --bounding-set=-all "$@""#;
+
+/// A program that says what it runs on.
+const PROGRAM: &str = "#include <infiniband/verbs.h>\n#include <stdio.h>\n\
+     int main(void) { return puts(ibv_node_type_str(IBV_NODE_CA)) < 0; }\n";
+
+/// Installs what was built in `source` into a new directory of `job`.
+pub fn check(job: &Path, source: &Path) -> Result<()> {
+    let only = job.join("elsewhere");
+    fs::create_dir(&only)?;
+    install(job, source, &only)?;
+    let (found, prefix) = (files(&only)?, below(&only, PREFIX));
+    if let Some(file) = found.iter().find(|file| !file.starts_with(&prefix)) {
+        bail!("{} is not below {PREFIX}", file.display());
+    }
+    for wanted in ["share/man/man7/ferroverbs.7", "bin/ibv_doctor"] {
+        if !found.contains(&prefix.join(wanted)) {
+            bail!("{wanted} is not there");
+        }
+    }
+    usable(job, &only)
+}
+
+fn install(job: &Path, source: &Path, only: &Path) -> Result<()> {
+    let program = source.join("debian/cargo-target/debug/xtask");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--net", "sh", "-c", ALONE]);
+    command.arg(only).arg(job.join("witness")).arg(program);
+    command.args(["install", "--prefix", PREFIX, "--libdir", LIBRARIES]);
+    command.arg("--destdir").arg(only);
+    must(&mut command).map(drop)
+}
+
+/// Where a path of the installed system is.
+fn below(only: &Path, path: &str) -> PathBuf {
+    only.join(path.trim_start_matches('/'))
+}
+
+/// All that is below a directory and is none itself.
+fn files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => found.extend(files(&entry.path())?),
+            false => found.push(entry.path()),
+        }
+    }
+    Ok(found)
+}
+
+/// A program is compiled with what pkg-config says and runs on the library, and one of those that
+/// were installed does.
+fn usable(job: &Path, only: &Path) -> Result<()> {
+    let libraries = below(only, LIBRARIES);
+    let mut asked = Command::new("pkg-config");
+    asked
+        .args(["--cflags", "--libs", "libibverbs"])
+        .env("PKG_CONFIG_SYSROOT_DIR", only)
+        .env("PKG_CONFIG_LIBDIR", libraries.join("pkgconfig"));
+    let flags = must(&mut asked)?;
+    if !flags.contains(&format!("-L{}", libraries.display())) {
+        bail!("pkg-config says {flags}");
+    }
+    let (source, program) = (job.join("elsewhere.c"), job.join("elsewhere-program"));
+    fs::write(&source, PROGRAM)?;
+    let mut compiler = Command::new("cc");
+    compiler
+        .arg("-o")
+        .arg(&program)
+        .arg(&source)
+        .args(flags.split_whitespace());
+    must(&mut compiler)?;
+    for program in [program, below(only, PREFIX).join("bin/ibv_devices")] {
+        // The dynamic linker speaks on standard error.
+        let mut run = Command::new("sh");
+        run.args(["-c", "LD_DEBUG=files exec \"$0\" 2>&1"])
+            .arg(&program)
+            .env("LD_LIBRARY_PATH", &libraries)
+            .env("UROCE_DEVICES", "lo");
+        let said = must(&mut run)?;
+        let wanted = format!("calling init: {}/libibverbs.so.1", libraries.display());
+        if !said.contains(&wanted) {
+            bail!("{} runs on another library", program.display());
+        }
+    }
+    Ok(())
+}
