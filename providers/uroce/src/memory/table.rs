@@ -2,7 +2,8 @@
 
 use super::entry::Entry;
 use kit::errno::{Errno, Result};
-use parking_lot::{Mutex, RwLock};
+use kit::sys::biased::RwLock;
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 

@@ -166,8 +166,7 @@ impl Producer {
             .data_word(memory, self.tail, 1)?
             .store(0, Relaxed);
         let first = self.place.data_word(memory, self.tail, 0)?;
-        // Before a look at whether the consumer sleeps.
-        first.swap(first_word(length, kind, flags), SeqCst);
+        first.store(first_word(length, kind, flags), Release);
         self.tail += lines(length);
         Ok(())
     }
@@ -372,8 +371,7 @@ impl Consumer {
         self.place
             .word(memory, REFUSED)?
             .store(self.refused, Release);
-        // Before a look at whether the producer sleeps.
-        self.place.word(memory, TAKEN)?.swap(self.head, SeqCst);
+        self.place.word(memory, TAKEN)?.store(self.head, Release);
         Ok(true)
     }
 }
