@@ -6,7 +6,7 @@
 //! released, and read before the consumer's is.
 
 use crate::errno::{Errno, Result};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::AtomicU32;
 
 /// An index in shared memory.
 pub trait Index {
@@ -16,17 +16,26 @@ pub trait Index {
     fn release(&self, value: u32);
 }
 
-impl Index for AtomicU32 {
-    #[inline]
-    fn acquire(&self) -> u32 {
-        self.load(Ordering::Acquire)
-    }
+/// Makes an atomic an index; the tests' own kind of atomic, too, so that they try these orderings.
+macro_rules! index {
+    ($atomic:ty) => {
+        impl $crate::queue::index::Index for $atomic {
+            #[inline]
+            fn acquire(&self) -> u32 {
+                self.load(core::sync::atomic::Ordering::Acquire)
+            }
 
-    #[inline]
-    fn release(&self, value: u32) {
-        self.store(value, Ordering::Release);
-    }
+            #[inline]
+            fn release(&self, value: u32) {
+                self.store(value, core::sync::atomic::Ordering::Release);
+            }
+        }
+    };
 }
+#[cfg(all(test, not(miri)))]
+pub(super) use index;
+
+index!(AtomicU32);
 
 /// An index that was read, if it lies in the ring.
 ///

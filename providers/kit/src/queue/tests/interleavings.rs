@@ -1,18 +1,10 @@
 #![forbid(unsafe_code)]
 //! The protocols of indices and of flags under loom, which tries every order of events.
 
-use super::super::index::{Consumer, Index, Producer};
+use super::super::index::{Consumer, Producer};
 use super::super::owner::{Flag, hand_over};
 
-impl Index for loom::sync::atomic::AtomicU32 {
-    fn acquire(&self) -> u32 {
-        self.load(loom::sync::atomic::Ordering::Acquire)
-    }
-
-    fn release(&self, value: u32) {
-        self.store(value, loom::sync::atomic::Ordering::Release);
-    }
-}
+super::super::index::index!(loom::sync::atomic::AtomicU32);
 
 /// What the two sides share under loom, which finds every entry that both may touch at once.
 struct Shared {
