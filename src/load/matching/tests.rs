@@ -132,6 +132,30 @@ fn versions_out_of_range_and_failures_go_to_the_next() {
     assert_eq!(winner(&drivers[..2], &found(9), CONNECTX), None);
 }
 
+/// Others are passed over with a warning that names both.
+#[test]
+fn the_librarys_own_providers_take_the_versions_they_speak() {
+    let drivers = crate::load::built_in::first(None);
+    let taken = |driver_id, abi| {
+        let found = Found {
+            abi,
+            ..found(driver_id)
+        };
+        let chosen = winner(&drivers, &found, "");
+        chosen.map(|chosen| drivers[chosen].name().to_str().unwrap())
+    };
+    use kit::abi::kernel::{RDMA_DRIVER_RXE, RDMA_DRIVER_SIW};
+    for (driver, name, spoken) in [
+        (RDMA_DRIVER_RXE, "rxe", 1..=2),
+        (RDMA_DRIVER_SIW, "siw", 1..=1),
+    ] {
+        for abi in 0..4 {
+            let wanted = spoken.contains(&abi).then_some(name);
+            assert_eq!(taken(driver, abi), wanted, "{name} {abi}");
+        }
+    }
+}
+
 #[test]
 fn a_name_that_does_not_fit() {
     let long = Found {
