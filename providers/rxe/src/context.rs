@@ -13,6 +13,7 @@ use kit::abi::kernel::*;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::log::{self, Level};
+use kit::provider::plain;
 use kit::provider::{
     BindInfo, Commands, CqInit, KernelProvider, Keys, Numbered, Polled, Provider, QpInit,
     ReceiveRequest, Rereg, SendChain, SendRequest, SrqInit, Told,
@@ -23,7 +24,7 @@ use std::sync::Arc;
 
 /// An open device.
 pub struct Context {
-    kernel: Commands,
+    pub(crate) kernel: Commands,
     comp_vectors: u32,
 }
 
@@ -46,12 +47,6 @@ impl KernelProvider for Context {
             comp_vectors,
         })
     }
-}
-
-/// What the kernel tells in 64 bits, as text: three numbers of 16 bits.
-fn firmware(version: u64) -> String {
-    let part = |shift: u32| version >> shift & 0xffff;
-    format!("{}.{}.{}", part(32), part(16), part(0))
 }
 
 fn cover(memory: &ApplicationMemory, iova: u64, access: u32) -> Result<mr::Cover> {
@@ -90,21 +85,13 @@ impl Provider for Context {
             Numbered::Mw(mw) => mw.handle,
             Numbered::Cq(cq) => cq.handle,
             Numbered::Srq(srq) => srq.handle,
-            Numbered::Qp(qp) => qp.handle,
+            Numbered::Qp(qp) => qp.plain.handle,
             Numbered::Ah(ah) => ah.handle,
         })
     }
 
     fn query_device(&self, attr: &mut ibv_device_attr_ex) -> Result<()> {
-        let mut told = ib_uverbs_ex_query_device_resp::zeroed();
-        let wanted = size_of_val(attr);
-        device::query_device(&self.kernel, wanted, attr, 0, bytes_of_mut(&mut told))?;
-        let text = firmware(told.base.fw_ver);
-        let room = &mut attr.orig_attr.fw_ver;
-        for (place, byte) in room.iter_mut().zip(text.bytes()) {
-            *place = byte.cast_signed();
-        }
-        Ok(())
+        plain::query_device(&self.kernel, attr)
     }
 
     fn query_port(&self, port: u8, attr: &mut ibv_port_attr) -> Result<()> {
@@ -214,7 +201,7 @@ impl Provider for Context {
     }
 
     fn create_srq(&self, init: &mut SrqInit<'_, Self>) -> Result<(Srq, u32)> {
-        Srq::create(&self.kernel, init)
+        Srq::create(self, init)
     }
 
     fn modify_srq(&self, srq: &Arc<Srq>, attr: &ibv_srq_attr, mask: u32) -> Result<()> {
@@ -222,7 +209,7 @@ impl Provider for Context {
     }
 
     fn query_srq(&self, srq: &Arc<Srq>) -> Result<ibv_srq_attr> {
-        srq.query(&self.kernel)
+        plain::query_srq(&self.kernel, srq.handle)
     }
 
     fn destroy_srq(&self, srq: &Arc<Srq>) -> Result<u32> {
@@ -239,19 +226,19 @@ impl Provider for Context {
     }
 
     fn create_qp(&self, init: &mut QpInit<'_, Self>) -> Result<(Qp, u32)> {
-        Qp::create(&self.kernel, init)
+        Qp::create(self, init)
     }
 
     fn modify_qp(&self, qp: &Arc<Qp>, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
-        qp.modify(&self.kernel, attr, mask)
+        qp.plain.modify(&self.kernel, attr, mask)
     }
 
     fn query_qp(&self, qp: &Arc<Qp>, attr: &mut ibv_qp_attr) -> Result<()> {
-        qp.query(&self.kernel, attr)
+        qp.plain.query(&self.kernel, attr)
     }
 
     fn destroy_qp(&self, qp: &Arc<Qp>) -> Result<u32> {
-        qp.destroy(&self.kernel)
+        qp.plain.destroy(&self.kernel)
     }
 
     #[inline]
@@ -277,11 +264,11 @@ impl Provider for Context {
     }
 
     fn attach_mcast(&self, qp: &Arc<Qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
-        ah::attach_mcast(&self.kernel, qp.handle, gid.bytes(), lid)
+        ah::attach_mcast(&self.kernel, qp.plain.handle, gid.bytes(), lid)
     }
 
     fn detach_mcast(&self, qp: &Arc<Qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
-        ah::detach_mcast(&self.kernel, qp.handle, gid.bytes(), lid)
+        ah::detach_mcast(&self.kernel, qp.plain.handle, gid.bytes(), lid)
     }
 
     fn create_ah(&self, pd: &Arc<Pd>, attr: &ibv_ah_attr) -> Result<Ah> {

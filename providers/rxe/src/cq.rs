@@ -8,7 +8,6 @@ use kit::errno::{Errno, Result};
 use kit::provider::{Commands, CqInit, Polled, Told};
 use kit::queue::{ConsumerRing, Lock};
 use kit::uverbs::{Driver, cq};
-use std::os::fd::AsRawFd;
 
 /// Bytes of a completion.
 const ENTRY: usize = size_of::<ib_uverbs_wc>();
@@ -45,25 +44,11 @@ impl Cq {
     /// # Errors
     /// EOPNOTSUPP for time stamps, which completions do not have; the kernel's own errno.
     pub fn create(kernel: &Commands, init: &CqInit<'_>) -> Result<(Self, u32)> {
-        use kit::abi::*;
-        const STAMPS: u64 = (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP
-            | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) as u64;
-        if init.readers.unwrap_or(0) & STAMPS != 0 {
-            return Err(Errno::OPNOTSUPP);
-        }
         let flags = match init.ignore_overrun {
             true => IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN,
             false => 0,
         };
-        let new = cq::NewCq {
-            user_handle: init.token.0,
-            cqe: init.entries,
-            channel: init.channel.map(|fd| fd.as_raw_fd()),
-            comp_vector: init.vector,
-            flags,
-            stamps_anyway: false,
-            async_fd: kernel.async_fd(),
-        };
+        let new = init.plain(kernel, flags)?;
         let mut told = rxe_create_cq_resp::zeroed();
         let made = cq::create_cq(kernel, &new, &mut Driver::response(bytes_of_mut(&mut told)))?;
         let ring = map(kernel, &told.mi).inspect_err(|_| {
@@ -126,17 +111,17 @@ impl Cq {
             ring.release();
             return Ok(1);
         }
-        self.poll_many(kernel, room)
+        let found = self.poll_many(kernel, room)?;
+        usize::try_from(found).map_err(|_| Errno::OVERFLOW)
     }
 
     /// The same for any number, also when another thread is at it, or the ring has to be mapped.
     #[inline(never)]
-    fn poll_many(&self, kernel: &Commands, room: &mut [ibv_wc]) -> Result<usize> {
+    fn poll_many(&self, kernel: &Commands, room: &mut [ibv_wc]) -> Result<u32> {
         let mut queue = self.queue.lock();
-        let found = queue
+        queue
             .ring(kernel)?
-            .take(room, |entry| entry.get::<0, ib_uverbs_wc>().into())?;
-        usize::try_from(found).map_err(|_| Errno::OVERFLOW)
+            .take(room, |entry| entry.get::<0, ib_uverbs_wc>().into())
     }
 
     /// Takes the oldest completion.

@@ -4,20 +4,17 @@ use crate::context::Context;
 use crate::receive::Receives;
 use crate::send::Sends;
 use bytemuck::{Zeroable, bytes_of_mut};
-use core::sync::atomic::{AtomicU32, Ordering};
-use kit::abi::handle::{QpAnswer, QpChange};
 use kit::abi::kernel::*;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
+use kit::provider::plain::PlainQp;
 use kit::provider::{Bind, BindInfo, Commands, QpInit, ReceiveRequest, SendRequest, SendView};
 use kit::queue::Lock;
 use kit::uverbs::{Driver, post, qp};
 
 /// A queue pair.
 pub struct Qp {
-    pub(crate) handle: u32,
-    /// The state that the application brought it to; an error may have moved it since.
-    state: AtomicU32,
+    pub(crate) plain: PlainQp,
     sends: Lock<Sends>,
     /// None if it receives from a shared queue.
     receives: Option<Lock<Receives>>,
@@ -37,21 +34,31 @@ const RELIABLE: u32 = UNRELIABLE
     | IBV_QP_EX_WITH_LOCAL_INV
     | IBV_QP_EX_WITH_ATOMIC_WRITE;
 
+/// The operations of a type.
+///
 /// # Errors
 /// EOPNOTSUPP for what the kernel's driver does not have.
-fn check(init: &QpInit<'_, Context>) -> Result<()> {
-    let operations = match init.qp_type {
-        IBV_QPT_RC => RELIABLE,
-        IBV_QPT_UC => UNRELIABLE,
-        IBV_QPT_UD => DATAGRAMS,
-        _ => return Err(Errno::OPNOTSUPP),
-    };
-    let known = init.send_ops & !u64::from(operations) == 0;
-    let plain = init.create_flags == 0 && init.max_tso_header == 0 && init.rss.is_none();
-    if !known || !plain {
-        return Err(Errno::OPNOTSUPP);
+fn operations(qp_type: ibv_qp_type) -> Result<u32> {
+    match qp_type {
+        IBV_QPT_RC => Ok(RELIABLE),
+        IBV_QPT_UC => Ok(UNRELIABLE),
+        IBV_QPT_UD => Ok(DATAGRAMS),
+        _ => Err(Errno::OPNOTSUPP),
     }
-    Ok(())
+}
+
+fn map(
+    kernel: &Commands,
+    init: &QpInit<'_, Context>,
+    made: &qp::CreatedQp,
+    told: &rxe_create_qp_resp,
+) -> Result<(Sends, Option<Receives>)> {
+    let receives = match init.srq {
+        Some(_) => None,
+        None => Some(Receives::map(kernel, &told.rq_mi, made.cap.max_recv_sge)?),
+    };
+    let sends = Sends::map(kernel, &told.sq_mi, init.qp_type, &made.cap)?;
+    Ok((sends, receives))
 }
 
 impl Qp {
@@ -59,90 +66,21 @@ impl Qp {
     ///
     /// # Errors
     /// EOPNOTSUPP for what the kernel's driver does not have; the kernel's own errno.
-    pub fn create(kernel: &Commands, init: &mut QpInit<'_, Context>) -> Result<(Self, u32)> {
-        check(init)?;
-        let new = qp::NewQp {
-            user_handle: init.token.0,
-            qp_type: init.qp_type,
-            queues: qp::Queues::Domain {
-                pd: init.pd.ok_or(Errno::INVAL)?.handle,
-                send_cq: init.send_cq.map(|cq| cq.handle),
-                recv_cq: init.recv_cq.map(|cq| cq.handle),
-                ind_table: None,
-            },
-            srq: init.srq.map(|srq| srq.handle),
-            cap: (*init.cap).into(),
-            signal_all: init.sq_sig_all,
-            flags: None,
-            source_qpn: 0,
-            async_fd: kernel.async_fd(),
-        };
+    pub fn create(context: &Context, init: &mut QpInit<'_, Context>) -> Result<(Self, u32)> {
+        let (kernel, operations) = (&context.kernel, operations(init.qp_type)?);
         let mut told = rxe_create_qp_resp::zeroed();
         let driver = &mut Driver::response(bytes_of_mut(&mut told));
-        let made = qp::create_qp(kernel, &new, driver)?;
-        let pair = Self::map(kernel, &new, &made, &told).inspect_err(|_| {
+        let (plain, made) = PlainQp::make(context, kernel, init, operations, driver)?;
+        let (sends, receives) = map(kernel, init, &made, &told).inspect_err(|_| {
             // Nobody knows the queue pair; what cannot be undone goes with the context.
-            let _ = qp::destroy_qp(kernel, made.handle);
+            let _ = plain.destroy(kernel);
         })?;
-        *init.cap = made.cap.into();
-        Ok((pair, made.qp_num))
-    }
-
-    fn map(
-        kernel: &Commands,
-        new: &qp::NewQp,
-        made: &qp::CreatedQp,
-        told: &rxe_create_qp_resp,
-    ) -> Result<Self> {
-        let receives = match new.srq {
-            Some(_) => None,
-            None => Some(Receives::map(kernel, &told.rq_mi, made.cap.max_recv_sge)?),
-        };
-        let sends = Sends::map(kernel, &told.sq_mi, new.qp_type, &made.cap)?;
-        Ok(Self {
-            handle: made.handle,
-            state: AtomicU32::new(IBV_QPS_RESET),
+        let pair = Self {
+            plain,
             sends: Lock::new(sends),
             receives: receives.map(Lock::new),
-        })
-    }
-
-    /// Ends it in the kernel; answers the asynchronous events told.
-    ///
-    /// # Errors
-    /// The kernel's own errno.
-    pub fn destroy(&self, kernel: &Commands) -> Result<u32> {
-        Ok(qp::destroy_qp(kernel, self.handle)?.unwrap_or_default())
-    }
-
-    /// Changes it; answers the state after that.
-    ///
-    /// # Errors
-    /// The kernel's own errno.
-    pub fn modify(&self, kernel: &Commands, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
-        let command = qp::modify_command(self.handle, QpChange::new(attr, mask));
-        let driver = &mut Driver::none();
-        if mask & IBV_QP_RATE_LIMIT == 0 {
-            qp::modify_qp(kernel, &command, driver)?;
-        } else {
-            qp::modify_qp_ex(kernel, command, attr.rate_limit, driver)?;
-        }
-        if mask & IBV_QP_STATE != 0 {
-            self.state.store(attr.qp_state, Ordering::Relaxed);
-        }
-        Ok(self.state.load(Ordering::Relaxed))
-    }
-
-    /// Asks for its attributes.
-    ///
-    /// # Errors
-    /// The kernel's own errno.
-    pub fn query(&self, kernel: &Commands, attr: &mut ibv_qp_attr) -> Result<()> {
-        const ALL: u32 = IBV_QP_RATE_LIMIT - 1;
-        let told = qp::query_qp(kernel, self.handle, ALL, &mut Driver::none())?;
-        qp::read_attr(&mut QpAnswer::new(attr), &told);
-        self.state.store(attr.qp_state, Ordering::Relaxed);
-        Ok(())
+        };
+        Ok((pair, made.qp_num))
     }
 
     /// Whether the state is one in which the kernel takes send requests.
@@ -151,7 +89,7 @@ impl Qp {
     /// EINVAL if it is not.
     #[inline]
     fn sends_now(&self) -> Result<()> {
-        match self.state.load(Ordering::Relaxed) {
+        match self.plain.state() {
             IBV_QPS_RESET | IBV_QPS_INIT | IBV_QPS_RTR => Err(Errno::INVAL),
             _ => Ok(()),
         }
@@ -170,7 +108,8 @@ impl Qp {
         self.sends_now()?;
         let answer = self.sends.lock().post(requests);
         // Requests in front of a bad one are to be sent, too.
-        post::ring_doorbell(kernel, self.handle).and(answer)
+        post::ring_doorbell(kernel, self.plain.handle)?;
+        answer
     }
 
     /// As [`Self::post_send`], all or none.
@@ -184,7 +123,7 @@ impl Qp {
     ) -> Result<()> {
         self.sends_now()?;
         self.sends.lock().post_all(requests)?;
-        post::ring_doorbell(kernel, self.handle)
+        post::ring_doorbell(kernel, self.plain.handle)
     }
 
     /// Posts receive requests.
@@ -198,7 +137,7 @@ impl Qp {
         requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
         let receives = self.receives.as_ref().ok_or(Errno::INVAL)?;
-        if self.state.load(Ordering::Relaxed) == IBV_QPS_RESET {
+        if self.plain.state() == IBV_QPS_RESET {
             return Err(Errno::INVAL);
         }
         receives.lock().post(requests)

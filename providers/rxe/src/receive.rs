@@ -1,14 +1,14 @@
 //! Receive requests, of queue pairs and of shared receive queues.
 
+use crate::context::Context;
 use crate::mapped;
-use crate::objects::Pd;
 use bytemuck::{Zeroable, bytes_of, bytes_of_mut, cast_slice};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kit::abi::kernel::*;
 use kit::abi::{IBV_SRQ_MAX_WR, ibv_sge, ibv_srq_attr};
 use kit::errno::{Errno, Result};
-use kit::provider::{Commands, Provider, ReceiveRequest, SrqInit};
+use kit::provider::{Commands, ReceiveRequest, SrqInit};
 use kit::queue::{Entry, Lock, ProducerRing};
 use kit::uverbs::{Driver, srq};
 
@@ -142,31 +142,15 @@ impl Srq {
     ///
     /// # Errors
     /// EOPNOTSUPP for XRC; the kernel's own errno.
-    pub fn create<P: Provider<Pd = Pd>>(
-        kernel: &Commands,
-        init: &mut SrqInit<'_, P>,
-    ) -> Result<(Self, u32)> {
-        if init.xrc.is_some() {
-            return Err(Errno::OPNOTSUPP);
-        }
-        let new = srq::NewSrq {
-            user_handle: init.token.0,
-            pd: init.pd.handle,
-            max_wr: init.attr.max_wr,
-            max_sge: init.attr.max_sge,
-            srq_limit: init.attr.srq_limit,
-            kind: srq::SrqKind::Basic,
-            async_fd: kernel.async_fd(),
-        };
+    pub fn create(context: &Context, init: &mut SrqInit<'_, Context>) -> Result<(Self, u32)> {
+        let kernel = &context.kernel;
         let mut told = rxe_create_srq_resp::zeroed();
         let driver = &mut Driver::response(bytes_of_mut(&mut told));
-        let made = srq::create_srq(kernel, &new, driver)?;
+        let made = init.make_plain(context, kernel, driver)?;
         let requests = Receives::map(kernel, &told.mi, made.max_sge).inspect_err(|_| {
             // As for completion queues.
             let _ = srq::destroy_srq(kernel, made.handle);
         })?;
-        init.attr.max_wr = made.max_wr;
-        init.attr.max_sge = made.max_sge;
         let queue = Lock::new(Queue {
             requests: Some(requests),
             at: told.mi,
@@ -202,19 +186,6 @@ impl Srq {
         queue.at = bytemuck::pod_read_unaligned(bytes_of(&told));
         queue.requests = None;
         queue.requests(kernel).map(|_| ())
-    }
-
-    /// Asks for size and limit.
-    ///
-    /// # Errors
-    /// The kernel's own errno.
-    pub fn query(&self, kernel: &Commands) -> Result<ibv_srq_attr> {
-        let told = srq::query_srq(kernel, self.handle, &mut Driver::none())?;
-        Ok(ibv_srq_attr {
-            max_wr: told.max_wr,
-            max_sge: told.max_sge,
-            srq_limit: told.srq_limit,
-        })
     }
 
     /// Ends it in the kernel; answers the asynchronous events told.

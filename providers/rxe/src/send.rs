@@ -3,13 +3,12 @@
 use crate::context::Context;
 use crate::mapped;
 use crate::receive::{length, put_sges};
-use core::iter::once;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 use kit::abi::kernel::*;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
-use kit::provider::{Bind, Commands, Data, Inline, SendRequest, SendView};
+use kit::provider::{Bind, Commands, Data, Inline, Pieces, SendRequest, SendView};
 use kit::queue::{Entry, ProducerRing};
 
 /// Where the elements of a request, or its data, stand.
@@ -300,26 +299,34 @@ fn put_data(entry: &mut Entry<'_, ENTRY>, data: &Data<'_>, most: Most) -> Result
     match data {
         Data::Sges(sges) if sges.len() > most.sges => Err(Errno::INVAL),
         Data::Sges(sges) => put_sges::<ENTRY, DATA>(entry, sges),
-        Data::Inline(Inline::Bytes(bytes)) => put_inline(entry, once(*bytes), most.inline),
-        Data::Inline(Inline::Pieces(pieces)) => put_inline(entry, pieces.iter(), most.inline),
+        Data::Inline(Inline::Bytes(bytes)) => put_bytes(entry, DATA, bytes, most.inline),
+        Data::Inline(Inline::Pieces(pieces)) => match pieces.only() {
+            Some(bytes) => put_bytes(entry, DATA, bytes, most.inline),
+            None => put_pieces(entry, pieces, most.inline),
+        },
     }
 }
 
+/// Copies at most `most` bytes to `at`; answers how many there were.
+///
+/// # Errors
+/// EINVAL for more.
 #[inline]
-fn put_inline<'a>(
-    entry: &mut Entry<'_, ENTRY>,
-    pieces: impl Iterator<Item = &'a [u8]>,
-    most: u32,
-) -> Result<u32> {
+fn put_bytes(entry: &mut Entry<'_, ENTRY>, at: usize, bytes: &[u8], most: u32) -> Result<u32> {
+    let length = u32::try_from(bytes.len()).map_err(|_| Errno::INVAL)?;
+    if length > most {
+        return Err(Errno::INVAL);
+    }
+    entry.put_bytes(at, bytes)?;
+    Ok(length)
+}
+
+#[inline(never)] // most requests have one piece
+fn put_pieces(entry: &mut Entry<'_, ENTRY>, pieces: &Pieces<'_>, most: u32) -> Result<u32> {
     let (mut at, mut length) = (DATA, 0);
-    for piece in pieces {
-        let more = u32::try_from(piece.len()).map_err(|_| Errno::INVAL)?;
-        if more > most - length {
-            return Err(Errno::INVAL);
-        }
-        entry.put_bytes(at, piece)?;
+    for piece in pieces.iter() {
+        length += put_bytes(entry, at, piece, most - length)?;
         at += piece.len();
-        length += more;
     }
     Ok(length)
 }
@@ -328,6 +335,7 @@ fn put_inline<'a>(
 mod tests {
     use super::*;
     use crate::objects::Ah;
+    use core::iter::once;
     use kit::queue::{ConsumerRing, Region};
     use std::sync::Arc;
 

@@ -10,6 +10,7 @@ use core::ops::RangeInclusive;
 use kit::abi::kernel::*;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
+use kit::provider::plain;
 use kit::provider::{
     Commands, CqInit, KernelProvider, Keys, Numbered, Polled, Provider, QpInit, ReceiveRequest,
     SendRequest, SrqInit, Told,
@@ -20,7 +21,7 @@ use std::sync::Arc;
 
 /// An open device.
 pub struct Context {
-    kernel: Commands,
+    pub(crate) kernel: Commands,
     comp_vectors: u32,
 }
 
@@ -50,12 +51,6 @@ impl KernelProvider for Context {
     }
 }
 
-/// What the kernel tells in 64 bits, as text: three numbers of 16 bits.
-fn firmware(version: u64) -> String {
-    let part = |shift: u32| version >> shift & 0xffff;
-    format!("{}.{}.{}", part(32), part(16), part(0))
-}
-
 impl Provider for Context {
     type Pd = Pd;
     type Mr = Mr;
@@ -81,21 +76,13 @@ impl Provider for Context {
             Numbered::Mr(mr) => Some(mr.handle),
             Numbered::Cq(cq) => Some(cq.handle),
             Numbered::Srq(srq) => Some(srq.handle),
-            Numbered::Qp(qp) => Some(qp.handle),
+            Numbered::Qp(qp) => Some(qp.plain.handle),
             Numbered::Mw(none) | Numbered::Ah(none) => match *none {},
         }
     }
 
     fn query_device(&self, attr: &mut ibv_device_attr_ex) -> Result<()> {
-        let mut told = ib_uverbs_ex_query_device_resp::zeroed();
-        let wanted = size_of_val(attr);
-        device::query_device(&self.kernel, wanted, attr, 0, bytes_of_mut(&mut told))?;
-        let text = firmware(told.base.fw_ver);
-        let room = &mut attr.orig_attr.fw_ver;
-        for (place, byte) in room.iter_mut().zip(text.bytes()) {
-            *place = byte.cast_signed();
-        }
-        Ok(())
+        plain::query_device(&self.kernel, attr)
     }
 
     fn query_port(&self, port: u8, attr: &mut ibv_port_attr) -> Result<()> {
@@ -165,7 +152,7 @@ impl Provider for Context {
 
     fn create_srq(&self, init: &mut SrqInit<'_, Self>) -> Result<(Srq, u32)> {
         // iWARP has no numbers for them.
-        Ok((Srq::create(&self.kernel, init)?, 0))
+        Ok((Srq::create(self, init)?, 0))
     }
 
     fn modify_srq(&self, srq: &Arc<Srq>, attr: &ibv_srq_attr, mask: u32) -> Result<()> {
@@ -173,7 +160,7 @@ impl Provider for Context {
     }
 
     fn query_srq(&self, srq: &Arc<Srq>) -> Result<ibv_srq_attr> {
-        srq.query(&self.kernel)
+        plain::query_srq(&self.kernel, srq.handle)
     }
 
     fn destroy_srq(&self, srq: &Arc<Srq>) -> Result<u32> {
@@ -190,19 +177,19 @@ impl Provider for Context {
     }
 
     fn create_qp(&self, init: &mut QpInit<'_, Self>) -> Result<(Qp, u32)> {
-        Qp::create(&self.kernel, init)
+        Qp::create(self, init)
     }
 
     fn modify_qp(&self, qp: &Arc<Qp>, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
-        qp.modify(&self.kernel, attr, mask)
+        qp.plain.modify(&self.kernel, attr, mask)
     }
 
     fn query_qp(&self, qp: &Arc<Qp>, attr: &mut ibv_qp_attr) -> Result<()> {
-        qp.query(&self.kernel, attr)
+        qp.plain.query(&self.kernel, attr)
     }
 
     fn destroy_qp(&self, qp: &Arc<Qp>) -> Result<u32> {
-        qp.destroy(&self.kernel)
+        qp.plain.destroy(&self.kernel)
     }
 
     #[inline]

@@ -12,7 +12,6 @@ use kit::queue::owner::Flag;
 use kit::queue::{Region, Slots, Word};
 use kit::uverbs::{Driver, cq};
 use parking_lot::Mutex;
-use std::os::fd::AsRawFd;
 
 /// Bytes of a completion.
 const ENTRY: usize = size_of::<siw_cqe>();
@@ -136,20 +135,10 @@ impl Cq {
     /// EOPNOTSUPP for time stamps, which completions do not have, and for a queue that may be
     /// overrun; the kernel's own errno.
     pub fn create(kernel: &Commands, init: &CqInit<'_>) -> Result<(Self, u32)> {
-        const STAMPS: u64 = (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP
-            | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) as u64;
-        if init.readers.unwrap_or(0) & STAMPS != 0 || init.ignore_overrun {
+        if init.ignore_overrun {
             return Err(Errno::OPNOTSUPP);
         }
-        let new = cq::NewCq {
-            user_handle: init.token.0,
-            cqe: init.entries,
-            channel: init.channel.map(|fd| fd.as_raw_fd()),
-            comp_vector: init.vector,
-            flags: 0,
-            stamps_anyway: false,
-            async_fd: kernel.async_fd(),
-        };
+        let new = init.plain(kernel, 0)?;
         let mut told = siw_uresp_create_cq::zeroed();
         let made = cq::create_cq(kernel, &new, &mut Driver::response(bytes_of_mut(&mut told)))?;
         let queue = Queue::map(kernel, &told).inspect_err(|_| {

@@ -1,6 +1,6 @@
 //! Receive requests, of queue pairs and of shared receive queues.
 
-use crate::context::{Context, Pd};
+use crate::context::Context;
 use crate::mapped::{self, FLAG};
 use bytemuck::{Zeroable, bytes_of_mut, cast_slice};
 use core::mem::offset_of;
@@ -97,30 +97,16 @@ impl Srq {
     ///
     /// # Errors
     /// EOPNOTSUPP for XRC; the kernel's own errno.
-    pub fn create(kernel: &Commands, init: &mut SrqInit<'_, Context>) -> Result<Self> {
-        if init.xrc.is_some() {
-            return Err(Errno::OPNOTSUPP);
-        }
-        let pd: &Pd = init.pd;
-        let new = srq::NewSrq {
-            user_handle: init.token.0,
-            pd: pd.handle,
-            max_wr: init.attr.max_wr,
-            max_sge: init.attr.max_sge,
-            srq_limit: init.attr.srq_limit,
-            kind: srq::SrqKind::Basic,
-            async_fd: kernel.async_fd(),
-        };
+    pub fn create(context: &Context, init: &mut SrqInit<'_, Context>) -> Result<Self> {
+        let kernel = &context.kernel;
         let mut told = siw_uresp_create_srq::zeroed();
         let driver = &mut Driver::response(bytes_of_mut(&mut told));
-        let made = srq::create_srq(kernel, &new, driver)?;
+        let made = init.make_plain(context, kernel, driver)?;
         let mapped = Receives::map(kernel, told.srq_key, told.num_rqe, made.max_sge);
         let requests = mapped.inspect_err(|_| {
             // Nobody knows the queue; what cannot be undone goes with the context.
             let _ = srq::destroy_srq(kernel, made.handle);
         })?;
-        init.attr.max_wr = made.max_wr;
-        init.attr.max_sge = made.max_sge;
         Ok(Self {
             handle: made.handle,
             requests: Mutex::new(Some(requests)),
@@ -139,19 +125,6 @@ impl Srq {
             srq_limit: attr.srq_limit,
         };
         srq::modify_srq(kernel, &command, &mut Driver::none())
-    }
-
-    /// Asks for size and limit.
-    ///
-    /// # Errors
-    /// The kernel's own errno.
-    pub fn query(&self, kernel: &Commands) -> Result<ibv_srq_attr> {
-        let told = srq::query_srq(kernel, self.handle, &mut Driver::none())?;
-        Ok(ibv_srq_attr {
-            max_wr: told.max_wr,
-            max_sge: told.max_sge,
-            srq_limit: told.srq_limit,
-        })
     }
 
     /// Ends it in the kernel; answers the asynchronous events told.

@@ -17,6 +17,7 @@ mod command;
 mod comp_cntr;
 mod edges;
 mod kernel;
+pub mod plain;
 mod request;
 #[allow(unsafe_code, reason = "the shims speak with C")]
 mod shim;

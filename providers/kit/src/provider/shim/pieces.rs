@@ -34,17 +34,33 @@ impl<'a> Pieces<'a> {
 
     /// The bytes of each piece.
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        self.0.iter().map(|piece| {
-            let (Ok(address), Ok(length)) =
-                (usize::try_from(piece.addr), usize::try_from(piece.length))
-            else {
-                return &[][..];
-            };
-            if address == 0 || length == 0 {
-                return &[];
-            }
-            // SAFETY: `new` was promised readable bytes.
-            unsafe { core::slice::from_raw_parts(with_exposed_provenance(address), length) }
-        })
+        // SAFETY: `new` was promised readable bytes.
+        self.0.iter().map(|piece| unsafe { bytes(piece) })
     }
+
+    /// The bytes, if they are in one piece.
+    #[inline]
+    #[must_use]
+    pub fn only(&self) -> Option<&'a [u8]> {
+        match self.0 {
+            // SAFETY: as above.
+            [piece] => Some(unsafe { bytes(piece) }),
+            _ => None,
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Pieces::new`], for this element.
+#[inline]
+unsafe fn bytes<'a>(piece: &ibv_sge) -> &'a [u8] {
+    let (Ok(address), Ok(length)) = (usize::try_from(piece.addr), usize::try_from(piece.length))
+    else {
+        return &[];
+    };
+    if address == 0 {
+        return &[];
+    }
+    // SAFETY: vouched for by the caller; of no bytes, any address will do.
+    unsafe { core::slice::from_raw_parts(with_exposed_provenance(address), length) }
 }

@@ -1,0 +1,118 @@
+#![forbid(unsafe_code)]
+//! Objects of drivers that take no more than the kernel's common commands say: what the shims ask
+//! for as such a command, and what of the answer is the same for all.
+
+mod qp;
+
+pub use qp::PlainQp;
+
+use super::{Commands, CqInit, Numbered, Provider, SrqInit};
+use crate::abi::kernel::ib_uverbs_ex_query_device_resp;
+use crate::abi::*;
+use crate::errno::{Errno, Result};
+use crate::uverbs::{Driver, cq, device, srq};
+use bytemuck::{Zeroable, bytes_of_mut};
+use std::os::fd::AsRawFd;
+
+/// Asks what the device can do. The version of its firmware is shown as three numbers of 16 bits.
+///
+/// # Errors
+/// The kernel's own errno.
+pub fn query_device(kernel: &Commands, attr: &mut ibv_device_attr_ex) -> Result<()> {
+    let mut told = ib_uverbs_ex_query_device_resp::zeroed();
+    let wanted = size_of_val(attr);
+    device::query_device(kernel, wanted, attr, 0, bytes_of_mut(&mut told))?;
+    let text = firmware(told.base.fw_ver);
+    for (place, byte) in attr.orig_attr.fw_ver.iter_mut().zip(text.bytes()) {
+        *place = byte.cast_signed();
+    }
+    Ok(())
+}
+
+fn firmware(version: u64) -> String {
+    let part = |shift: u32| version >> shift & 0xffff;
+    format!("{}.{}.{}", part(32), part(16), part(0))
+}
+
+impl CqInit<'_> {
+    /// The command that makes the queue; `flags` are `IB_UVERBS_CQ_FLAGS_*`.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP for time stamps, which a plain device does not have.
+    pub fn plain(&self, kernel: &Commands, flags: u32) -> Result<cq::NewCq> {
+        const STAMPS: u64 = (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP
+            | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) as u64;
+        if self.readers.unwrap_or(0) & STAMPS != 0 {
+            return Err(Errno::OPNOTSUPP);
+        }
+        Ok(cq::NewCq {
+            user_handle: self.token.0,
+            cqe: self.entries,
+            channel: self.channel.map(|fd| fd.as_raw_fd()),
+            comp_vector: self.vector,
+            flags,
+            stamps_anyway: false,
+            async_fd: kernel.async_fd(),
+        })
+    }
+}
+
+impl<P: Provider> SrqInit<'_, P> {
+    /// Makes the queue in the kernel, and hands its sizes back to the application.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP for XRC; the kernel's own errno.
+    pub fn make_plain(
+        &mut self,
+        provider: &P,
+        kernel: &Commands,
+        driver: &mut Driver<'_>,
+    ) -> Result<srq::CreatedSrq> {
+        if self.xrc.is_some() {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let new = srq::NewSrq {
+            user_handle: self.token.0,
+            pd: number(provider, Numbered::Pd(&**self.pd))?,
+            max_wr: self.attr.max_wr,
+            max_sge: self.attr.max_sge,
+            srq_limit: self.attr.srq_limit,
+            kind: srq::SrqKind::Basic,
+            async_fd: kernel.async_fd(),
+        };
+        let made = srq::create_srq(kernel, &new, driver)?;
+        self.attr.max_wr = made.max_wr;
+        self.attr.max_sge = made.max_sge;
+        Ok(made)
+    }
+}
+
+/// # Errors
+/// EINVAL for an object that the kernel has not.
+fn number<P: Provider>(provider: &P, object: Numbered<'_, P>) -> Result<u32> {
+    provider.number(object).ok_or(Errno::INVAL)
+}
+
+/// Asks for a shared receive queue's size and limit.
+///
+/// # Errors
+/// The kernel's own errno.
+pub fn query_srq(kernel: &Commands, handle: u32) -> Result<ibv_srq_attr> {
+    let told = srq::query_srq(kernel, handle, &mut Driver::none())?;
+    Ok(ibv_srq_attr {
+        max_wr: told.max_wr,
+        max_sge: told.max_sge,
+        srq_limit: told.srq_limit,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_the_firmware_is_three_numbers() {
+        assert_eq!(firmware(0x0012_0000_ffff), "18.0.65535");
+        assert_eq!(firmware(0), "0.0.0");
+    }
+}
