@@ -22,6 +22,8 @@ const BENCHMARKS: &[perftest::Row] = &[
     ("send-lat-inline", "ib_send_lat", "-R -I 64 -s 64", 64),
     ("write-bw-list", "ib_write_bw", "-R -l 8 -s 4096", 4096),
     ("read-lat", "ib_read_lat", "-R", 2),
+    ("send-bw-srq", "ib_send_bw", "-R --use-srq -s 4096", 4096),
+    ("send-lat-srq-events", "ib_send_lat", "-R --use-srq -e", 2),
 ];
 
 /// Ports from here on.
