@@ -16,9 +16,9 @@ use c_tests::{
 const USAGE: &str = "\
 c-tests build --out DIR [--combo NAME]...
 c-tests run --programs DIR --lib DIR|stock --out FILE
-            [--set any|rxe|ioctl|man|criterion|later|later-rxe]... [--combo NAME]...
+            [--set any|rxe|ioctl|plugin|man|criterion|later|later-rxe]... [--combo NAME]...
             [--only TEXT] [--patience SECONDS]
-c-tests compare REFERENCE OTHER...
+c-tests compare REFERENCE OTHER... [--set NAME]...
 names of combos: stock-gcc ours-gcc stock-clang ours-clang";
 
 fn main() -> ExitCode {
@@ -108,13 +108,25 @@ fn run_command(args: &[String]) -> Result<bool> {
 }
 
 fn compare_command(args: &[String]) -> Result<bool> {
-    let (reference, others) = args.split_first().ok_or(USAGE)?;
+    let begin = args.iter().position(|arg| arg.starts_with("--"));
+    let (files, rest) = args.split_at(begin.unwrap_or(args.len()));
+    let (reference, others) = files.split_first().ok_or(USAGE)?;
+    let mut sets = Vec::new();
+    for (name, value) in options(rest)? {
+        match name {
+            "--set" => sets.push(Set::from_name(value).ok_or_else(|| unknown(name, value))?),
+            _ => return Err(unknown(name, value)),
+        }
+    }
+    if sets.is_empty() {
+        sets = Set::ALL.to_vec();
+    }
     let reference = record::read(reference.as_ref())?;
     let mut runs = Vec::new();
     for other in others {
         runs.push(record::read(other.as_ref())?);
     }
-    let report = compare(&reference, &runs);
+    let report = compare(&reference, &runs, &sets);
     for words in &report.differences {
         println!("{words}");
     }

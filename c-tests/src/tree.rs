@@ -19,6 +19,9 @@ pub enum Set {
     /// As [`Set::Rxe`], with answers that only the ioctl interface of the kernel
     /// gives; left out where `IBVERBS_FORCE_WRITE` takes the write interface.
     Ioctl,
+    /// As [`Set::Rxe`], with numbers of the kernel's that the program writes into objects. A
+    /// provider in C names the object by it; the library's own ones do not look there.
+    Plugin,
     /// Examples of the manual pages inside a template; needs `rxe0`.
     Man,
     /// Holds the library against a criterion that the stock library may fail,
@@ -33,10 +36,11 @@ pub enum Set {
 
 impl Set {
     /// All sets, in the order in which they run.
-    pub const ALL: [Set; 7] = [
+    pub const ALL: [Set; 8] = [
         Set::Any,
         Set::Rxe,
         Set::Ioctl,
+        Set::Plugin,
         Set::Man,
         Set::Criterion,
         Set::Later,
@@ -62,6 +66,7 @@ impl Set {
             Set::Any => "any",
             Set::Rxe => "rxe",
             Set::Ioctl => "ioctl",
+            Set::Plugin => "plugin",
             Set::Man => "man",
             Set::Criterion => "criterion",
             Set::Later => "later",

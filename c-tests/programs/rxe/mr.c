@@ -124,18 +124,6 @@ static void by_iova(char *memory)
 		MUST(ibv_dereg_mr(mr));
 }
 
-/* A handle that the kernel does not know: the error is told, the object stays. */
-static void wrong_handle(char *memory)
-{
-	struct ibv_mr *mr = MUST_PTR(ibv_reg_mr(pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE));
-	uint32_t handle = mr->handle;
-
-	mr->handle = 0xfffff0;
-	RC(ibv_dereg_mr(mr));
-	mr->handle = handle;
-	RC(ibv_dereg_mr(mr));
-}
-
 static void dmabuf(void)
 {
 	int ends[2];
@@ -176,7 +164,6 @@ int main(void)
 	by_length(memory);
 	by_place();
 	by_iova(memory);
-	wrong_handle(memory);
 	dmabuf();
 	many(memory);
 	RC(ibv_dealloc_pd(pd));

@@ -8,7 +8,6 @@ int main(void)
 	struct ibv_mr *mr;
 	struct ibv_dm dm = { .context = context };
 	char *memory = MUST_PTR((char *)malloc(4096));
-	uint32_t handle;
 	size_t i;
 
 	pd = PTR(ibv_alloc_pd(context));
@@ -16,12 +15,6 @@ int main(void)
 	mr = MUST_PTR(ibv_reg_mr(pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE));
 	RC(ibv_dealloc_pd(pd));
 	MUST(ibv_dereg_mr(mr));
-
-	handle = pd->handle;
-	pd->handle = 0xfffff0;
-	RC(ibv_dealloc_pd(pd));
-	PTR(ibv_reg_mr(pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE));
-	pd->handle = handle;
 
 	PTR(ibv_import_pd(context, pd->handle));
 	PTR(ibv_import_pd(context, 0xfffff0));

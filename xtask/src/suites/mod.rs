@@ -321,7 +321,7 @@ pub const SUITES: &[Suite] = &[
         on: On::Rxe,
         kind: Kind::CTests,
         both_paths: true,
-        built_in: Again::Nothing,
+        built_in: Again::All,
         boot: 4,
     },
 ];
