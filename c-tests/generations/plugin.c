@@ -294,6 +294,8 @@ static int reg_dmabuf(void *ibv_context)
 	return 0;
 }
 
+#include "commands.h"
+
 static int commands(void *ibv_context)
 {
 	int line = query_port(ibv_context);
@@ -306,6 +308,12 @@ static int commands(void *ibv_context)
 		line = create_qp(ibv_context);
 	if (!line)
 		line = reg_dmabuf(ibv_context);
+	if (!line)
+		line = other_commands(ibv_context);
+	if (!line)
+		line = queue_commands(ibv_context);
+	if (!line)
+		line = later_commands(ibv_context);
 	return line;
 }
 

@@ -19,6 +19,8 @@ struct report {
 /* What the program has for a kernel: the attributes of the last call. */
 struct asked {
 	unsigned object, method, count;
+	/* The number of a write command. */
+	unsigned write;
 	unsigned short ids[64];
 };
 extern struct asked asked;

@@ -45,6 +45,10 @@ int ioctl(int fd, unsigned long request, ...)
 	asked.count = head->attributes;
 	for (at = 0; at < head->attributes && at < 64; at++)
 		asked.ids[at] = head->attr[at].id;
+	asked.write = 0;
+	for (at = 0; at < head->attributes; at++)
+		if (!head->object && !head->method && head->attr[at].id == 2)
+			asked.write = (unsigned)head->attr[at].data;
 	return 0;
 }
 
