@@ -19,6 +19,7 @@ use std::ffi::{c_int, c_uint, c_void};
 ///
 /// # Safety
 /// `pd` is a live protection domain.
+#[inline(always)] // few callers, and a call with six arguments costs as much as half of it
 pub unsafe fn register(
     pd: Pd<'_>,
     addr: *mut c_void,

@@ -23,7 +23,7 @@ unsafe extern "C" fn create_ah(
     // SAFETY: the provider passes a live domain, a new object, the application's attributes and
     // its own buffer.
     ret::command(unsafe {
-        Pd::from_raw(pd).and_then(|pd| {
+        Pd::from_command(pd).and_then(|pd| {
             let (attr, name) = (attr.as_ref().ok_or(Errno::INVAL)?, new.addr() as u64);
             let new = new.as_mut().ok_or(Errno::INVAL)?;
             let resp = bytes(resp, resp_size);
@@ -39,14 +39,16 @@ private!(create_ah => "ibv_cmd_create_ah");
 
 unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
     // SAFETY: the provider passes a live address handle.
-    ret::command(unsafe { Ah::from_raw(ah) }.and_then(|ah| ah::destroy_ah(&ah.ctx(), ah.number())))
+    ret::command(
+        unsafe { Ah::from_command(ah) }.and_then(|ah| ah::destroy_ah(&ah.ctx(), ah.number())),
+    )
 }
 private!(destroy_ah => "ibv_cmd_destroy_ah");
 
 unsafe extern "C" fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
     // SAFETY: the provider passes a live queue pair and the application's GID.
     ret::command(unsafe {
-        Qp::from_raw(qp).and_then(|qp| {
+        Qp::from_command(qp).and_then(|qp| {
             let gid = gid.as_ref().ok_or(Errno::INVAL)?.raw;
             ah::attach_mcast(&qp.ctx(), qp.number(), gid, lid)
         })
@@ -57,7 +59,7 @@ private!(attach_mcast => "ibv_cmd_attach_mcast");
 unsafe extern "C" fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
     // SAFETY: as above.
     ret::command(unsafe {
-        Qp::from_raw(qp).and_then(|qp| {
+        Qp::from_command(qp).and_then(|qp| {
             let gid = gid.as_ref().ok_or(Errno::INVAL)?.raw;
             ah::detach_mcast(&qp.ctx(), qp.number(), gid, lid)
         })

@@ -118,7 +118,7 @@ unsafe extern "C" fn attach(
 ) -> c_int {
     // SAFETY: the provider passes a live queue pair, a live counter and attributes.
     ret::command(unsafe {
-        Qp::from_raw(pair).and_then(|h| {
+        Qp::from_command(pair).and_then(|h| {
             let attr = attr.as_ref().ok_or(Errno::INVAL)?;
             CompCntr::from_raw(counter)?;
             comp_cntr::attach(&h.ctx(), h.number(), (*counter).handle, attr.op_mask)

@@ -275,7 +275,7 @@ private!(init_cq => "verbs_init_cq");
 
 unsafe extern "C" fn destroy_cq(queue: *mut ibv_cq) -> c_int {
     // SAFETY: the provider passes a live queue.
-    ret::command(unsafe { Cq::from_raw(queue) }.and_then(|h| {
+    ret::command(unsafe { Cq::from_command(queue) }.and_then(|h| {
         if let Some((comp, asynchronous)) = cq::destroy_cq(&h.ctx(), h.number())? {
             h.wait_acked(comp, asynchronous);
         }
@@ -294,7 +294,7 @@ unsafe extern "C" fn resize_cq(
 ) -> c_int {
     // SAFETY: the provider passes a live queue and its own buffers.
     ret::command(unsafe {
-        Cq::from_raw(queue).and_then(|h| {
+        Cq::from_command(queue).and_then(|h| {
             let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
             let mut driver = Driver::buffers::<ib_uverbs_resize_cq>(cmd, resp)?;
             let entries = cqe.cast_unsigned();
@@ -313,7 +313,7 @@ unsafe extern "C" fn modify_cq(
 ) -> c_int {
     // SAFETY: the provider passes a live queue, the application's attributes and its own buffer.
     ret::command(unsafe {
-        Cq::from_raw(queue).and_then(|h| {
+        Cq::from_command(queue).and_then(|h| {
             let attr = attr.as_ref().ok_or(Errno::INVAL)?;
             let moderation = ib_uverbs_cq_moderation {
                 cq_count: attr.moderate.cq_count,
@@ -336,7 +336,7 @@ private!(modify_cq => "ibv_cmd_modify_cq");
 unsafe extern "C" fn poll_cq(queue: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> c_int {
     // SAFETY: the provider passes a live queue, and room for so many completions.
     ret::count(unsafe {
-        Cq::from_raw(queue).and_then(|h| {
+        Cq::from_command(queue).and_then(|h| {
             let most = usize::try_from(entries).map_err(|_| Errno::INVAL)?;
             let room = ret::not_null(wc)?;
             let found = cq::poll_cq(&h.ctx(), h.number(), most, |i, wc| {
@@ -351,7 +351,7 @@ private!(poll_cq => "ibv_cmd_poll_cq");
 unsafe extern "C" fn req_notify_cq(queue: *mut ibv_cq, solicited_only: c_int) -> c_int {
     // SAFETY: the provider passes a live queue.
     ret::command(
-        unsafe { Cq::from_raw(queue) }
+        unsafe { Cq::from_command(queue) }
             .and_then(|h| cq::req_notify_cq(&h.ctx(), h.number(), solicited_only != 0)),
     )
 }

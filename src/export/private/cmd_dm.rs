@@ -72,7 +72,7 @@ unsafe extern "C" fn reg_dm_mr(
     // SAFETY: the provider passes a live domain, live device memory, a new object and
     // attributes of its own or NULL.
     ret::command(unsafe {
-        Pd::from_raw(pd).and_then(|pd| {
+        Pd::from_command(pd).and_then(|pd| {
             let (vdm, vmr) = vdm.as_ref().zip(vmr.as_mut()).ok_or(Errno::INVAL)?;
             let span = (offset, u64::try_from(length).map_err(|_| Errno::INVAL)?);
             let mut driver = Driver::linked(Link::from_raw(link));

@@ -26,7 +26,7 @@ unsafe extern "C" fn create_flow(
     // SAFETY: the provider passes a live queue pair, a new object, the application's attributes
     // with their specifications behind them, and its own buffer.
     ret::command(unsafe {
-        Qp::from_raw(pair).and_then(|h| {
+        Qp::from_command(pair).and_then(|h| {
             let rule = rule.as_mut().ok_or(Errno::INVAL)?;
             let specs = specs(ret::not_null(attr)?);
             let new = NewFlow {

@@ -49,7 +49,7 @@ unsafe extern "C" fn reg_mr(
 ) -> c_int {
     // SAFETY: the provider passes a live domain, a new object and its own buffers.
     ret::command(unsafe {
-        Pd::from_raw(pd).and_then(|pd| {
+        Pd::from_command(pd).and_then(|pd| {
             let vmr = vmr.as_mut().ok_or(Errno::INVAL)?;
             let cover = cover(addr.addr() as u64, length, iova, access)?;
             let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
@@ -81,7 +81,7 @@ unsafe extern "C" fn rereg_mr(
     // SAFETY: the provider passes a live region, whose first member is the ibv_mr, a live domain
     // where `flags` say so, and its own buffers.
     ret::command(unsafe {
-        Mr::from_raw(vmr.cast()).and_then(|mr| {
+        Mr::from_command(vmr.cast()).and_then(|mr| {
             let pd = match flags & IBV_REREG_MR_CHANGE_PD {
                 0 => None,
                 _ => Some(Pd::from_raw(pd)?),
@@ -116,7 +116,7 @@ unsafe extern "C" fn reg_dmabuf_mr(
     // SAFETY: the provider passes a live domain, a new object, and, if its generation does,
     // attributes of its own or NULL.
     ret::command(unsafe {
-        Pd::from_raw(pd).and_then(|pd| {
+        Pd::from_command(pd).and_then(|pd| {
             let vmr = vmr.as_mut().ok_or(Errno::INVAL)?;
             let cover = cover(offset, length, iova, access)?;
             let at = usize::try_from(offset).map_err(|_| Errno::INVAL)?;
@@ -184,7 +184,7 @@ unsafe extern "C" fn reg_mr_ex(
 ) -> c_int {
     // SAFETY: the provider passes a live domain, a new object and the application's attributes.
     ret::command(unsafe {
-        Pd::from_raw(pd).and_then(|pd| {
+        Pd::from_command(pd).and_then(|pd| {
             let vmr = vmr.as_mut().ok_or(Errno::INVAL)?;
             let (cover, fd, dmah) = asked(ret::not_null(attr)?)?;
             let region = mr::reg_mr_ex(&pd.ctx(), pd.number(), &cover, fd, dmah)?;
@@ -204,7 +204,7 @@ private!(reg_mr_ex => "ibv_cmd_reg_mr_ex", [59, 64, 65]);
 unsafe extern "C" fn query_mr(pd: *mut ibv_pd, vmr: *mut verbs_mr, handle: u32) -> c_int {
     // SAFETY: the provider passes a live domain and a new object.
     ret::command(unsafe {
-        Pd::from_raw(pd).and_then(|pd| {
+        Pd::from_command(pd).and_then(|pd| {
             let vmr = vmr.as_mut().ok_or(Errno::INVAL)?;
             let (region, length) = mr::query_mr(&pd.ctx(), handle)?;
             note(&mut vmr.ibv_mr, region);
@@ -228,7 +228,7 @@ unsafe extern "C" fn advise_mr(
 ) -> c_int {
     // SAFETY: the caller passes a live domain and a list of `count` ranges.
     ret::command(unsafe {
-        Pd::from_raw(pd).and_then(|pd| {
+        Pd::from_command(pd).and_then(|pd| {
             let size = usize::try_from(count)
                 .ok()
                 .and_then(|count| count.checked_mul(size_of::<ibv_sge>()));
@@ -246,7 +246,7 @@ private!(advise_mr => "ibv_cmd_advise_mr");
 unsafe extern "C" fn dereg_mr(vmr: *mut verbs_mr) -> c_int {
     // SAFETY: the provider passes a live region, whose first member is the ibv_mr.
     ret::command(unsafe {
-        Mr::from_raw(vmr.cast()).and_then(|mr| mr::dereg_mr(&mr.ctx(), (*mr.as_ptr()).handle))
+        Mr::from_command(vmr.cast()).and_then(|mr| mr::dereg_mr(&mr.ctx(), (*mr.as_ptr()).handle))
     })
 }
 private!(dereg_mr => "ibv_cmd_dereg_mr");
@@ -262,7 +262,7 @@ unsafe extern "C" fn alloc_mw(
 ) -> c_int {
     // SAFETY: the provider passes a live domain, a new object and its own buffers.
     ret::command(unsafe {
-        Pd::from_raw(pd).and_then(|pd| {
+        Pd::from_command(pd).and_then(|pd| {
             let mw = mw.as_mut().ok_or(Errno::INVAL)?;
             let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
             let mut driver = Driver::buffers::<ib_uverbs_alloc_mw>(cmd, resp)?;
@@ -279,7 +279,7 @@ private!(alloc_mw => "ibv_cmd_alloc_mw");
 unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     // SAFETY: the provider passes a live window.
     ret::command(unsafe {
-        Mw::from_raw(mw).and_then(|mw| mr::dealloc_mw(&mw.ctx(), (*mw.as_ptr()).handle))
+        Mw::from_command(mw).and_then(|mw| mr::dealloc_mw(&mw.ctx(), (*mw.as_ptr()).handle))
     })
 }
 private!(dealloc_mw => "ibv_cmd_dealloc_mw");

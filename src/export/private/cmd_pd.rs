@@ -41,7 +41,9 @@ private!(alloc_pd => "ibv_cmd_alloc_pd");
 
 unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
     // SAFETY: the provider passes a live domain.
-    ret::command(unsafe { Pd::from_raw(pd) }.and_then(|pd| pd::dealloc_pd(&pd.ctx(), pd.number())))
+    ret::command(
+        unsafe { Pd::from_command(pd) }.and_then(|pd| pd::dealloc_pd(&pd.ctx(), pd.number())),
+    )
 }
 private!(dealloc_pd => "ibv_cmd_dealloc_pd");
 

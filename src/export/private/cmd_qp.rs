@@ -215,7 +215,7 @@ unsafe extern "C" fn create_qp(
     // SAFETY: the provider passes a live domain, a new object, the application's attributes and
     // its own buffers.
     ret::command(unsafe {
-        Pd::from_raw(pd).and_then(|h| {
+        Pd::from_command(pd).and_then(|h| {
             let attr = attr.as_mut().ok_or(Errno::INVAL)?;
             let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
             let mut driver = Driver::buffers::<ib_uverbs_create_qp>(cmd, resp)?;
@@ -428,7 +428,7 @@ private!(open_qp => "ibv_cmd_open_qp");
 
 unsafe extern "C" fn destroy_qp(pair: *mut ibv_qp) -> c_int {
     // SAFETY: the provider passes a live queue pair.
-    ret::command(unsafe { Qp::from_raw(pair) }.and_then(|h| {
+    ret::command(unsafe { Qp::from_command(pair) }.and_then(|h| {
         if let Some(events) = qp::destroy_qp(&h.ctx(), h.number())? {
             h.wait_acked(events);
         }
@@ -447,7 +447,7 @@ unsafe extern "C" fn modify_qp(
     // SAFETY: the provider passes a live queue pair, the application's attributes and its own
     // buffer.
     ret::command(unsafe {
-        Qp::from_raw(pair).and_then(|h| {
+        Qp::from_command(pair).and_then(|h| {
             let change = QpChange::from_raw(attr, attr_mask.cast_unsigned())?;
             let command = qp::modify_command(h.number(), change);
             let cmd = bytes(cmd, cmd_size);
@@ -469,7 +469,7 @@ unsafe extern "C" fn modify_qp_ex(
 ) -> c_int {
     // SAFETY: as above.
     ret::command(unsafe {
-        Qp::from_raw(pair).and_then(|h| {
+        Qp::from_command(pair).and_then(|h| {
             let change = QpChange::from_raw(attr, attr_mask.cast_unsigned())?;
             let rate_limit = change.rate_limit().unwrap_or(0);
             let command = qp::modify_command(h.number(), change);
@@ -492,7 +492,7 @@ unsafe extern "C" fn query_qp(
     // SAFETY: the provider passes a live queue pair, room for both kinds of attributes and its
     // own buffer.
     ret::command(unsafe {
-        Qp::from_raw(pair).and_then(|h| {
+        Qp::from_command(pair).and_then(|h| {
             let mut attr = QpAnswer::from_raw(attr)?;
             let init_attr = init_attr.as_mut().ok_or(Errno::INVAL)?;
             let cmd = bytes(cmd, cmd_size);
@@ -521,7 +521,7 @@ unsafe extern "C" fn post_send(
     // SAFETY: the provider passes a live queue pair, the application's chain and room for a
     // pointer.
     ret::command(unsafe {
-        Qp::from_raw(pair).and_then(|h| {
+        Qp::from_command(pair).and_then(|h| {
             let chain = sends(wr, h.qp_type());
             ret::posted(post::post_send(&h.ctx(), h.number(), chain), bad_wr)
         })
@@ -536,7 +536,7 @@ unsafe extern "C" fn post_recv(
 ) -> c_int {
     // SAFETY: as above.
     ret::command(unsafe {
-        Qp::from_raw(pair).and_then(|h| {
+        Qp::from_command(pair).and_then(|h| {
             let chain = receives(wr);
             ret::posted(post::post_recv(&h.ctx(), h.number(), chain), bad_wr)
         })

@@ -61,7 +61,7 @@ unsafe extern "C" fn create_srq(
     // SAFETY: the provider passes a live domain, a new object, the application's attributes and
     // its own buffers.
     ret::command(unsafe {
-        Pd::from_raw(pd).and_then(|pd| {
+        Pd::from_command(pd).and_then(|pd| {
             let attr = &mut attr.as_mut().ok_or(Errno::INVAL)?.attr;
             let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
             let mut driver = Driver::buffers::<ib_uverbs_create_srq>(cmd, resp)?;
@@ -190,7 +190,7 @@ unsafe extern "C" fn modify_srq(
 ) -> c_int {
     // SAFETY: the provider passes a live queue, the application's attributes and its own buffer.
     ret::command(unsafe {
-        Srq::from_raw(queue).and_then(|h| {
+        Srq::from_command(queue).and_then(|h| {
             let attr = attr.as_ref().ok_or(Errno::INVAL)?;
             let command = ib_uverbs_modify_srq {
                 srq_handle: h.number(),
@@ -214,7 +214,7 @@ unsafe extern "C" fn query_srq(
 ) -> c_int {
     // SAFETY: the provider passes a live queue, room for the attributes and its own buffer.
     ret::command(unsafe {
-        Srq::from_raw(queue).and_then(|h| {
+        Srq::from_command(queue).and_then(|h| {
             let attr = attr.as_mut().ok_or(Errno::INVAL)?;
             let cmd = bytes(cmd, cmd_size);
             let mut driver = Driver::buffers::<ib_uverbs_query_srq>(cmd, &mut [])?;
@@ -230,7 +230,7 @@ private!(query_srq => "ibv_cmd_query_srq");
 
 unsafe extern "C" fn destroy_srq(queue: *mut ibv_srq) -> c_int {
     // SAFETY: the provider passes a live queue.
-    ret::command(unsafe { Srq::from_raw(queue) }.and_then(|h| {
+    ret::command(unsafe { Srq::from_command(queue) }.and_then(|h| {
         if let Some(events) = srq::destroy_srq(&h.ctx(), h.number())? {
             h.wait_acked(events);
         }
@@ -246,7 +246,7 @@ unsafe extern "C" fn post_srq_recv(
 ) -> c_int {
     // SAFETY: the provider passes a live queue, the application's chain and room for a pointer.
     ret::command(unsafe {
-        Srq::from_raw(queue).and_then(|h| {
+        Srq::from_command(queue).and_then(|h| {
             let posted = post::post_srq_recv(&h.ctx(), h.number(), receives(wr));
             ret::posted(posted, bad_wr)
         })

@@ -82,7 +82,7 @@ unsafe extern "C" fn modify_wq(
 ) -> c_int {
     // SAFETY: the provider passes a live queue, the application's attributes and its own buffer.
     ret::command(unsafe {
-        Wq::from_raw(queue).and_then(|h| {
+        Wq::from_command(queue).and_then(|h| {
             let attr = attr.as_ref().ok_or(Errno::INVAL)?;
             let command = ib_uverbs_ex_modify_wq {
                 attr_mask: attr.attr_mask,
@@ -106,7 +106,7 @@ private!(modify_wq => "ibv_cmd_modify_wq");
 
 unsafe extern "C" fn destroy_wq(queue: *mut ibv_wq) -> c_int {
     // SAFETY: the provider passes a live queue.
-    ret::command(unsafe { Wq::from_raw(queue) }.and_then(|h| {
+    ret::command(unsafe { Wq::from_command(queue) }.and_then(|h| {
         if let Some(events) = wq::destroy_wq(&h.ctx(), h.number())? {
             h.wait_acked(events);
         }

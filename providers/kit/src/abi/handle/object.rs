@@ -36,6 +36,23 @@ macro_rules! objects {
                 Ok(Self { raw, ctx })
             }
 
+            /// Takes the pointer that a provider passes with the command for a call about that
+            /// object: as [`from_raw`](Self::from_raw), which the call went through, but for the
+            /// question whether it was destroyed.
+            ///
+            /// # Errors
+            /// EINVAL when the pointer is NULL or the object's context is not one of this
+            /// library's.
+            ///
+            /// # Safety
+            /// As for [`from_raw`](Self::from_raw).
+            pub unsafe fn from_command(raw: *mut $c) -> Result<Self, Errno> {
+                let raw = NonNull::new(raw).ok_or(Errno::INVAL)?;
+                // SAFETY: the object is valid, and so is the context that it belongs to.
+                let ctx = unsafe { Ctx::from_raw((*raw.as_ptr()).context) }?;
+                Ok(Self { raw, ctx })
+            }
+
             /// The pointer for C.
             pub fn as_ptr(self) -> *mut $c {
                 self.raw.as_ptr()

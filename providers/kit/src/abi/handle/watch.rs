@@ -6,6 +6,7 @@
 
 use crate::sys::{memory, per_process::PerProcess};
 use core::ffi::c_void;
+use core::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::OnceLock;
@@ -18,6 +19,8 @@ const KEPT: usize = 1024;
 pub type Check = fn(usize, usize) -> bool;
 
 static CHECK: OnceLock<Check> = OnceLock::new();
+/// Whether there is a check: all that a call pays for while there is none.
+static CHECKS: AtomicBool = AtomicBool::new(false);
 /// A child starts without any: another thread may have held the lock when it was forked.
 static BLOCKS: PerProcess<Mutex<VecDeque<Block>>> = PerProcess::new();
 
@@ -29,11 +32,18 @@ unsafe impl Send for Block {}
 /// Has every use of an object checked, from now on. The first check stays.
 pub fn check_by(check: Check) {
     let _ = CHECK.set(check);
+    CHECKS.store(true, Ordering::Relaxed);
 }
 
 /// Whether the object was destroyed.
 #[inline]
 pub(super) fn refuses(object: usize, context: usize) -> bool {
+    CHECKS.load(Ordering::Relaxed) && checked(object, context)
+}
+
+#[cold]
+#[inline(never)]
+fn checked(object: usize, context: usize) -> bool {
     CHECK.get().is_some_and(|check| check(object, context))
 }
 
