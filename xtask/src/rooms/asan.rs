@@ -6,18 +6,13 @@ use std::{path::Path, process::Command};
 
 use anyhow::Result;
 
-use super::{FOUND, Library, answers, run_tests};
+use super::{FOUND, KIT, Library, answers, run_tests};
 use crate::{dirs::Dirs, host, report::Tally, unit};
 
 pub const STAGE: &str = "unit:asan";
 
 const LIBRARIES: [Library; 5] = [
-    Library {
-        name: "kit",
-        folder: "providers/kit",
-        // loom switches stacks by itself, which the sanitizer takes for an error.
-        words: &["--skip", "queue::tests::interleavings"],
-    },
+    KIT,
     Library::whole("rxe", "providers/rxe"),
     Library::whole("siw", "providers/siw"),
     Library {

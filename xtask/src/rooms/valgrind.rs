@@ -5,15 +5,12 @@ use std::{path::Path, process::Command};
 
 use anyhow::Result;
 
-use super::{FOUND, Library, run_tests};
+use super::{FOUND, KIT, Library, run_tests};
 use crate::{dirs::Dirs, host, report::Tally, unit};
 
 pub const STAGE: &str = "unit:valgrind";
 
-const LIBRARIES: [Library; 2] = [
-    Library::whole("kit", "providers/kit"),
-    Library::whole("ibverbs", ""),
-];
+const LIBRARIES: [Library; 2] = [KIT, Library::whole("ibverbs", "")];
 
 /// Properties are tried on this many inputs instead of 256: each step takes some thirty times as
 /// long, and memory is used in the same way for most inputs.
