@@ -2,8 +2,6 @@
 
 pub mod application;
 pub mod attr;
-pub mod barrier;
-pub mod biased;
 mod careful;
 pub mod child;
 pub mod command;
@@ -32,7 +30,6 @@ pub mod shared;
 pub mod shared_file;
 pub mod signal;
 pub mod stat;
-pub mod thread;
 pub mod write;
 
 #[cfg(test)]

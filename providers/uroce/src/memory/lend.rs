@@ -29,7 +29,7 @@ impl Keys {
         let mut count = 0;
         for sge in sges.iter().filter(|sge| sge.length > 0) {
             // Two pieces may be of one region, and somebody may wait to change it.
-            let entry = self.slot(sge.lkey).ok()?.read();
+            let entry = self.slot(sge.lkey).ok()?.read_recursive();
             if u32::from(entry.tag) != sge.lkey & 0xff {
                 return None;
             }

@@ -2,8 +2,7 @@
 
 use super::entry::Entry;
 use kit::errno::{Errno, Result};
-use kit::sys::biased::RwLock;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 

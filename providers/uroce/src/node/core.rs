@@ -16,7 +16,6 @@ use crate::carrier::udp::outbox::{Counters, Outbox, send_packet};
 use crate::carrier::udp::{Heirs, Slot, Sockets, Tools, Ways, slot};
 use crate::clock;
 use kit::errno::{Errno, Result};
-use kit::sys::biased;
 use kit::sys::per_process::PerProcess;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -51,7 +50,7 @@ pub(super) struct Core {
     pub habits: Habits,
     pub watches: Watches,
     pub alarm: Alarm,
-    pub inbox: biased::Mutex<Inbox>,
+    pub inbox: Mutex<Inbox>,
     pub heirs: Heirs,
     pub inherited: Inherited,
     pub stalls: Mutex<Stalls>,
@@ -101,7 +100,7 @@ impl Core {
             habits: Habits::default(),
             watches: Watches::default(),
             alarm,
-            inbox: biased::Mutex::new(Inbox::new()),
+            inbox: Mutex::new(Inbox::new()),
             heirs: Heirs::default(),
             inherited: Inherited::default(),
             stalls: Mutex::default(),

@@ -150,7 +150,6 @@ impl Helper {
         let shared = Arc::clone(core);
         let builder = std::thread::Builder::new().name("uroce".to_owned());
         let run = move || {
-            kit::sys::biased::helps();
             let _ = shared.alarm.thread.set(std::thread::current().id());
             run(&shared);
         };

@@ -46,21 +46,6 @@ impl Known {
         }
         self.0.as_ref().map(|(_, endpoint)| &**endpoint)
     }
-
-    /// Tells queue pairs what became of what they sent.
-    fn tell(&mut self, core: &Core, turn: &mut Lazy<'_>, peer: &Peer, news: &mut News) {
-        for (number, fate) in news.fates.drain(..) {
-            if let Some(index) = core.index(number)
-                && let Some(endpoint) = self.get(core, index)
-                && endpoint.settled(peer, fate)
-            {
-                turn.round().transmit(index);
-            }
-        }
-        for index in news.ready.drain(..) {
-            turn.round().transmit(index);
-        }
-    }
 }
 
 /// The reading sides of all links.
@@ -176,7 +161,7 @@ impl Rings {
             self.empty(core, turn, at);
             self.lines.swap_remove(at);
             peer.lose(&mut self.news);
-            self.known.tell(core, turn, &peer, &mut self.news);
+            self.tell(core, turn, &peer);
         }
     }
 
@@ -206,14 +191,26 @@ impl Rings {
 
     /// What became of what was sent.
     fn learn(&mut self, core: &Core, turn: &mut Lazy<'_>, at: usize) {
-        let Self {
-            lines, known, news, ..
-        } = self;
-        let Some(Line { peer, .. }) = lines.get(at) else {
+        let Some(line) = self.lines.get(at) else {
             return;
         };
-        peer.collect(news);
-        known.tell(core, turn, peer, news);
+        let peer = Arc::clone(&line.peer);
+        peer.collect(&mut self.news);
+        self.tell(core, turn, &peer);
+    }
+
+    fn tell(&mut self, core: &Core, turn: &mut Lazy<'_>, peer: &Peer) {
+        for (number, fate) in self.news.fates.drain(..) {
+            if let Some(index) = core.index(number)
+                && let Some(endpoint) = self.known.get(core, index)
+                && endpoint.settled(peer, fate)
+            {
+                turn.round().transmit(index);
+            }
+        }
+        for index in self.news.ready.drain(..) {
+            turn.round().transmit(index);
+        }
     }
 
     /// Takes in records, and tells the sender.
@@ -310,14 +307,7 @@ impl Work<'_> {
     }
 
     /// Hands the packets in the buffer to whom they are for.
-    #[inline]
     fn hand_over(&mut self, turn: &mut Lazy<'_>, whose: u32) {
-        if !self.ends.is_empty() {
-            self.hand_over_all(turn, whose);
-        }
-    }
-
-    fn hand_over_all(&mut self, turn: &mut Lazy<'_>, whose: u32) {
         let mut begin = 0;
         let mut whole = Vec::with_capacity(self.ends.len());
         for end in self.ends.drain(..) {

@@ -29,7 +29,6 @@ use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{BindInfo, CompCntr, ReceiveRequest, SendRequest, Token};
-use kit::sys::biased;
 use kit::sys::other_process::OtherProcess;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -105,7 +104,7 @@ pub struct Core {
     overran: AtomicBool,
     /// Multicast groups it is attached to.
     pub(super) groups: Mutex<Groups>,
-    pub(super) inner: biased::Mutex<Inner>,
+    pub(super) inner: Mutex<Inner>,
     /// An XRC target that was lent is here again.
     pub(super) back: Condvar,
     /// The slots of other processes that have it open, each as often as it has.
@@ -202,7 +201,7 @@ impl Core {
             tokens: Mutex::new(vec![token]),
             overran: AtomicBool::new(false),
             groups: Mutex::default(),
-            inner: biased::Mutex::new(Inner {
+            inner: Mutex::new(Inner {
                 engine: QueuePair::new(Config {
                     service: parts.service,
                     number,

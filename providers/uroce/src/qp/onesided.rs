@@ -222,7 +222,7 @@ impl Core {
     }
 
     fn complete(&self, completion: &Completion) {
-        if let Some(cq) = self.send_cq()
+        if let Some(cq) = self.queue_of(completion)
             && !cq.push(Entry::new(*completion, self.number))
         {
             self.overrun();
@@ -266,10 +266,10 @@ impl Core {
         let attributes = inner.engine.attributes();
         let theirs = attributes.dest_qp_num;
         let index = theirs & ((1 << INDEX_BITS) - 1);
-        let key = asked.rkey >> 8;
-        let fence = || directory.fence_for(peer);
-        let claims = directory.claims();
-        let claim = claims.claim(directory.segment(), peer.slot(), index, key, fence)?;
+        let claim =
+            directory
+                .claims()
+                .claim(directory.segment(), peer.slot(), index, asked.rkey >> 8)?;
         let gate = peer.segment().gate(index)?;
         let ours = gate.peer == self.number
             && gate.generation == directory.generation()

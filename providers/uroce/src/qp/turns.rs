@@ -235,7 +235,7 @@ impl Core {
         at.say(&Word::Recall(self.number, true));
         inner.away.recalled = true;
         while inner.away.at.is_some() {
-            inner.wait(&self.back);
+            self.back.wait(&mut inner);
         }
         inner.away.parked.clear();
     }

@@ -2,7 +2,7 @@
 
 use kit::errno::{Errno, Result};
 use kit::provider::ReceiveRequest;
-use kit::sys::biased::Mutex;
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use uroce_engine::work::{Receive, Sge, Sges};

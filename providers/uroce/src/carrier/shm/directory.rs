@@ -8,11 +8,10 @@ use super::link::Link;
 use super::onesided::Claims;
 use super::peer::{Peer, places};
 use super::ring::Producer;
-use super::segment::{AWAITS, CLOSED, FENCES, SLEEPS, Segment};
+use super::segment::{AWAITS, CLOSED, SLEEPS, Segment};
 use super::wire::Out;
 use crate::carrier::udp::Heirs;
 use kit::errno::{Errno, Result};
-use kit::sys::{barrier, biased};
 use parking_lot::{Mutex, RwLock};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{Timespec, epoll::Event};
@@ -23,7 +22,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 /// How often somebody who does not answer is asked, and how long he is waited for each time.
@@ -254,7 +253,6 @@ impl Directory {
     /// when it was taken.
     #[inline]
     pub fn nudge(&self, peer: &Peer) {
-        self.fence_for(peer);
         if peer.is_to_be_woken() {
             self.ring(peer.slot);
         }
@@ -272,7 +270,6 @@ impl Directory {
     /// Something of a peer's was taken: wakes it, if it waits for that.
     #[inline]
     pub fn told(&self, peer: &Peer) {
-        self.fence_for(peer);
         if peer.is_to_be_told() {
             self.ring(peer.slot);
         }
@@ -281,36 +278,12 @@ impl Directory {
     /// Nobody here looks at the rings from now on, until [`Directory::wakes`]. What is there already
     /// must be looked for after this.
     pub fn sleeps(&self) {
-        let attention = self.segment.attention();
-        attention.fetch_or(SLEEPS, SeqCst);
-        self.fence_all();
-        if self.awaits() {
-            attention.fetch_or(AWAITS, SeqCst);
-            self.fence_all();
-        }
-    }
-
-    /// Between what was written for a peer and a look at whether somebody sleeps, or at its tables: a
-    /// full fence, unless both processes see to it themselves.
-    #[inline]
-    pub fn fence_for(&self, peer: &Peer) {
-        barrier::light();
-        let both = self.segment.attention().load(Relaxed) & peer.segment.attention().load(Relaxed);
-        if both & FENCES == 0 {
-            fence(SeqCst);
-        }
-    }
-
-    /// The other side of [`Directory::fence_for`], here and at the peers.
-    pub(super) fn fence_all(&self) {
-        fence(SeqCst);
-        let attention = self.segment.attention();
-        if attention.load(SeqCst) & FENCES == 0 || barrier::heavy_shared() {
-            return;
-        }
-        // A filter of system calls that came later.
-        attention.fetch_and(!FENCES, SeqCst);
-        barrier::wait_ages();
+        let flags = if self.awaits() {
+            SLEEPS | AWAITS
+        } else {
+            SLEEPS
+        };
+        self.segment.attention().fetch_or(flags, SeqCst);
     }
 
     /// Whether anything depends on what peers take.
@@ -421,7 +394,7 @@ impl Directory {
             handed,
             gone: AtomicBool::new(false),
             places,
-            out: biased::Mutex::new(Out::new(Producer::new(places[0]))),
+            out: Mutex::new(Out::new(Producer::new(places[0]))),
             collected: AtomicU64::new(0),
         })
     }
@@ -449,7 +422,7 @@ impl Directory {
             handed: None,
             gone: AtomicBool::new(false),
             places,
-            out: biased::Mutex::new(Out::new(Producer::new(places[0]))),
+            out: Mutex::new(Out::new(Producer::new(places[0]))),
             collected: AtomicU64::new(0),
         })
     }

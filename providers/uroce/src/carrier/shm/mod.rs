@@ -23,5 +23,5 @@ pub use link::Link;
 pub use onesided::{Claims, Gate, Key, Mapped, Right, Use};
 pub use peer::Peer;
 pub use ring::{Broken, Consumer, PREFIX, Record};
-pub use segment::{AWAITS, CLOSED, FENCES, SEGMENT, SLEEPS, Segment, TABLES};
+pub use segment::{AWAITS, CLOSED, SEGMENT, SLEEPS, Segment, TABLES};
 pub use wire::{Fate, Header, MESSAGE, MESSAGE_HEAD, MESSAGE_MAX, News, PACKET};

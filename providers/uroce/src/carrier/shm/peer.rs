@@ -4,7 +4,7 @@ use super::link::Link;
 use super::ring::{Consumer, Place, Producer};
 use super::segment::{AWAITS, CLOSED, SLEEPS, Segment};
 use super::wire::{Header, News, Out};
-use kit::sys::biased::Mutex;
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

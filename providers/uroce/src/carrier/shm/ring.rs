@@ -166,7 +166,8 @@ impl Producer {
             .data_word(memory, self.tail, 1)?
             .store(0, Relaxed);
         let first = self.place.data_word(memory, self.tail, 0)?;
-        first.store(first_word(length, kind, flags), Release);
+        // Before a look at whether the consumer sleeps.
+        first.swap(first_word(length, kind, flags), SeqCst);
         self.tail += lines(length);
         Ok(())
     }
@@ -371,7 +372,8 @@ impl Consumer {
         self.place
             .word(memory, REFUSED)?
             .store(self.refused, Release);
-        self.place.word(memory, TAKEN)?.store(self.head, Release);
+        // Before a look at whether the producer sleeps.
+        self.place.word(memory, TAKEN)?.swap(self.head, SeqCst);
         Ok(true)
     }
 }

@@ -1,7 +1,6 @@
 //! The memory that a process shows to its peers.
 
 use kit::errno::{Errno, Result};
-use kit::sys::barrier;
 use kit::sys::shared::Shared;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -28,9 +27,6 @@ pub const SLEEPS: u64 = 1;
 pub const AWAITS: u64 = 2;
 /// The process has closed its last device, and looks no more.
 pub const CLOSED: u64 = 4;
-/// When the process goes to sleep, or takes something away from its tables, it has all processors
-/// fenced: its peers need no fence of their own before they look, if their processors are among those.
-pub const FENCES: u64 = 8;
 
 /// The segment of this process, or of a peer.
 #[derive(Debug)]
@@ -48,9 +44,6 @@ impl Segment {
         let segment = Self { memory };
         segment.word(word::SLOT)?.store(u64::from(slot), SeqCst);
         segment.word(word::GENERATION)?.store(generation, SeqCst);
-        if barrier::share() {
-            segment.attention().store(FENCES, SeqCst);
-        }
         segment.word(word::MAGIC)?.store(MAGIC, SeqCst);
         Ok((segment, fd))
     }
@@ -77,7 +70,7 @@ impl Segment {
         self.memory.words().get(index).ok_or(Errno::INVAL)
     }
 
-    /// What the process is doing: [`SLEEPS`], [`AWAITS`], [`CLOSED`]; and whether it [`FENCES`].
+    /// What the process is doing: [`SLEEPS`], [`AWAITS`], [`CLOSED`].
     #[inline]
     pub fn attention(&self) -> &AtomicU64 {
         static NOBODY: AtomicU64 = AtomicU64::new(CLOSED);

@@ -8,8 +8,8 @@
 use super::super::directory::Directory;
 use super::super::peer::Peer;
 use super::{CLAIMS, Segment, part};
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, fence};
 use std::time::Duration;
 
 /// Threads that use a peer at the same time. Whoever comes next goes another way.
@@ -77,7 +77,7 @@ impl Directory {
 
     /// Waits until no peer uses that part of this process, which was taken away from its tables.
     pub fn wait_for_all(&self, what: Use) {
-        self.fence_all();
+        fence(SeqCst);
         for peer in self.peers() {
             peer.wait_for(self.slot(), what);
         }
@@ -100,15 +100,14 @@ impl Default for Claims {
 
 impl Claims {
     /// Says that a gate and a key of the process of `slot` are going to be used, until the answer is
-    /// dropped. What is read of the peer's tables from then on holds as long. `fence` is
-    /// [`Directory::fence_for`] that peer. `None` if too many threads are at it.
+    /// dropped. What is read of the peer's tables from then on holds as long. `None` if too many
+    /// threads are at it.
     pub fn claim<'a>(
         &'a self,
         own: &'a Segment,
         slot: u16,
         gate: u32,
         key: u32,
-        fence: impl FnOnce(),
     ) -> Option<Claim<'a>> {
         let places = places(own).chunks_exact(WORDS).zip(&self.taken);
         for (place, taken) in places {
@@ -120,7 +119,7 @@ impl Claims {
             };
             gate_place.store(word(slot, gate), Relaxed);
             key_place.store(word(slot, key), Relaxed);
-            fence();
+            fence(SeqCst);
             return Some(Claim { place, taken });
         }
         None

@@ -90,9 +90,7 @@ fn claims_are_seen_until_they_are_dropped() {
     let (own, fd) = Segment::create(5, 9).expect("a segment");
     let seen = Segment::map(fd.as_fd(), 5, 9).expect("mapped");
     let claims = Claims::default();
-    let held: Vec<_> = (0..70)
-        .map(|at| claims.claim(&own, 6, at, at, || ()))
-        .collect();
+    let held: Vec<_> = (0..70).map(|at| claims.claim(&own, 6, at, at)).collect();
     assert_eq!(held.iter().flatten().count(), 64);
     assert!(seen.claims(6, Use::Gate(63)) && seen.claims(6, Use::Key(0)));
     assert!(!seen.claims(7, Use::Key(0)) && !seen.claims(6, Use::Key(64)));
@@ -114,9 +112,7 @@ fn nothing_is_used_after_it_was_taken_away() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !done.load(SeqCst) {
-                    let claim = claims
-                        .claim(&own, 5, 0, 1, || fence(SeqCst))
-                        .expect("a place");
+                    let claim = claims.claim(&own, 5, 0, 1).expect("a place");
                     if target.key(1 << 8 | 7).is_some() {
                         assert_eq!(state.load(SeqCst) & 1, 1);
                         used.fetch_add(1, SeqCst);
