@@ -11,24 +11,17 @@ use crate::{dirs::Dirs, host, report::Tally, unit};
 
 pub const STAGE: &str = "unit:asan";
 
-const LIBRARIES: [Library; 5] = [
+const LIBRARIES: [Library; 4] = [
     KIT,
     Library::whole("rxe", "providers/rxe"),
     Library::whole("siw", "providers/siw"),
-    Library {
-        name: "uroce",
-        folder: "providers/uroce",
-        // What works on shared memory and on the application's.
-        words: &["carrier::shm", "memory::"],
-    },
     Library::whole("ibverbs", ""),
 ];
 
-const PACKAGES: [&str; 5] = [
+const PACKAGES: [&str; 4] = [
     "ferroverbs-kit",
     "ferroverbs-rxe",
     "ferroverbs-siw",
-    "uroce",
     "ferroverbs",
 ];
 
