@@ -24,6 +24,11 @@ use crate::{
 /// When a program is called hung. The longest takes a few seconds in emulation.
 const BOUND: Duration = Duration::from_secs(300);
 
+/// For a server to complain in, whose client has failed, before it is ended.
+const COMPLAINING: Duration = Duration::from_secs(5);
+/// For a client whose server has failed: it may be about to find out by itself, in emulation.
+const FINDING_OUT: Duration = Duration::from_secs(30);
+
 pub struct Stage<'a> {
     pub witness: Witness<'a>,
     /// Set for every program.
@@ -98,6 +103,7 @@ fn run_programs(case: &Case, stage: &Stage, server_log: &Log, client_log: &Log) 
         let _ = serving.describe(&server_log.hung);
     }
     let mut client = start(case, stage, &case.client, client_log)?;
+    wait_for_failure_or_end(&mut client, &mut serving)?;
     let client_end = end_of(&mut client, client_log)?;
     let server_end = if server.stays {
         serving.stop()?;
@@ -106,7 +112,7 @@ fn run_programs(case: &Case, stage: &Stage, server_log: &Log, client_log: &Log) 
         end_of(&mut serving, server_log)?
     } else {
         // Its client failed, so it may wait for ever; its own complaint is of interest.
-        let end = serving.wait(Duration::from_secs(5))?;
+        let end = serving.wait(COMPLAINING)?;
         serving.stop()?;
         end
     };
@@ -114,6 +120,21 @@ fn run_programs(case: &Case, stage: &Stage, server_log: &Log, client_log: &Log) 
         server: Some(server_end),
         client: client_end,
     })
+}
+
+/// Waits until the client ends. Where its server fails, it may wait for ever, and is ended.
+fn wait_for_failure_or_end(client: &mut Process, server: &mut Process) -> Result<()> {
+    let begin = Instant::now();
+    while begin.elapsed() < BOUND && client.ended()?.is_none() {
+        if server.ended()?.is_some_and(|end| !end.well()) {
+            if client.wait(FINDING_OUT)? == End::Hung {
+                client.stop()?;
+            }
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 fn start(case: &Case, stage: &Stage, words: &[String], log: &Log) -> Result<Process> {
@@ -248,7 +269,12 @@ fn not_well(case: &Case, ends: &Ends, said: &Said) -> Record {
 }
 
 fn last_line(text: &str) -> &str {
+    // What perftest says after it, of its counters, says less.
+    const STATUS: &str = "Failed status";
     let mut lines = text.lines().rev().map(str::trim);
+    if let Some(status) = lines.clone().find(|line| line.starts_with(STATUS)) {
+        return status;
+    }
     // Rulers under tables say nothing.
     let speaks = |line: &&str| line.contains(char::is_alphanumeric);
     lines.find(speaks).unwrap_or_default()
