@@ -8,20 +8,25 @@
 #include <rdma/ib_user_verbs.h>
 
 /*
- * An event about an object or a port. It is not acknowledged: to destroy an object waits until as
- * many events are as the device told, and the device knows nothing of this one.
+ * An event about an object or a port, from a pipe that stands for the context's descriptor while it
+ * is read: objects are made with the true one. It is not acknowledged: to destroy an object waits
+ * until as many events are as the device told, and the device knows nothing of this one.
  */
-static void tell(struct ibv_context *context, int kernel, enum ibv_event_type kind, uint64_t about)
+static void tell(struct ibv_context *context, const int *ends, enum ibv_event_type kind,
+		 uint64_t about)
 {
 	struct ib_uverbs_async_event_desc record = { .element = about, .event_type = kind };
 	struct ibv_async_event event;
+	int own = context->async_fd;
 
-	expect(write(kernel, &record, sizeof(record)) == sizeof(record));
+	expect(write(ends[1], &record, sizeof(record)) == sizeof(record));
+	context->async_fd = ends[0];
 	MUST(ibv_get_async_event(context, &event));
+	context->async_fd = own;
 	expect(event.event_type == kind);
 }
 
-static void of_queue_pairs(struct two *t, int kernel)
+static void of_queue_pairs(struct two *t, const int *ends)
 {
 	uint64_t qp = (uintptr_t)t->qp[0];
 	const char *device = ibv_get_device_name(t->context->device);
@@ -29,24 +34,24 @@ static void of_queue_pairs(struct two *t, int kernel)
 
 	snprintf(about, sizeof(about), "libibverbs: QP %#x of %s tells event ", t->qp[0]->qp_num,
 		 device);
-	tell(t->context, kernel, IBV_EVENT_QP_FATAL, qp);
+	tell(t->context, ends, IBV_EVENT_QP_FATAL, qp);
 	report_has("a queue pair that failed", about, "event 1, local work queue catastrophic error",
 		   "failed outside of any request and is in ERR", NULL);
-	tell(t->context, kernel, IBV_EVENT_QP_REQ_ERR, qp);
+	tell(t->context, ends, IBV_EVENT_QP_REQ_ERR, qp);
 	report_has("a request that must not be", about,
 		   "event 2, invalid request local work queue error",
 		   "an operation that qp_access_flags do not allow", NULL);
-	tell(t->context, kernel, IBV_EVENT_QP_ACCESS_ERR, qp);
+	tell(t->context, ends, IBV_EVENT_QP_ACCESS_ERR, qp);
 	report_has("a use of memory that must not be", about,
 		   "event 3, local access violation work queue error",
 		   "The peer used memory of this end that it may not", NULL);
-	tell(t->context, kernel, IBV_EVENT_PATH_MIG_ERR, qp);
+	tell(t->context, ends, IBV_EVENT_PATH_MIG_ERR, qp);
 	report_has("an alternate path that was of no use", about,
 		   "event 7, path migration request error", "The alternate path could not be used",
 		   NULL);
 }
 
-static void of_other_objects(struct two *t, int kernel)
+static void of_other_objects(struct two *t, const int *ends)
 {
 	struct ibv_srq_init_attr shared = { .attr = { .max_wr = 1, .max_sge = 1 } };
 	struct ibv_srq *srq = MUST_PTR(ibv_create_srq(t->pd, &shared));
@@ -59,10 +64,10 @@ static void of_other_objects(struct two *t, int kernel)
 	};
 	struct ibv_wq *wq;
 
-	tell(t->context, kernel, IBV_EVENT_SRQ_ERR, (uintptr_t)srq);
+	tell(t->context, ends, IBV_EVENT_SRQ_ERR, (uintptr_t)srq);
 	report_has("a shared queue that failed", "libibverbs: an SRQ of ",
 		   "event 14, SRQ catastrophic error", "takes no more requests", NULL);
-	tell(t->context, kernel, IBV_EVENT_CQ_ERR, (uintptr_t)t->cq);
+	tell(t->context, ends, IBV_EVENT_CQ_ERR, (uintptr_t)t->cq);
 	report_has("a completion queue that overran", "libibverbs: a CQ of ", "event 0, CQ error",
 		   "had no room for a completion", NULL);
 	MUST(ibv_destroy_srq(srq));
@@ -72,24 +77,24 @@ static void of_other_objects(struct two *t, int kernel)
 		out("the device has no work queues");
 		return;
 	}
-	tell(t->context, kernel, IBV_EVENT_WQ_FATAL, (uintptr_t)wq);
+	tell(t->context, ends, IBV_EVENT_WQ_FATAL, (uintptr_t)wq);
 	report_has("a work queue that failed", "libibverbs: a WQ of ", "event 19, ",
 		   "The work queue failed and is in ERR", NULL);
 	MUST(ibv_destroy_wq(wq));
 }
 
-static void of_the_device(struct two *t, int kernel)
+static void of_the_device(struct two *t, const int *ends)
 {
-	tell(t->context, kernel, IBV_EVENT_DEVICE_FATAL, 0);
+	tell(t->context, ends, IBV_EVENT_DEVICE_FATAL, 0);
 	report_has("a device that is gone", "libibverbs: the device of ", "event 8, ",
 		   "The device is gone or has failed", NULL);
-	tell(t->context, kernel, IBV_EVENT_PORT_ERR, 1);
+	tell(t->context, ends, IBV_EVENT_PORT_ERR, 1);
 	report_has("a port that went down", "libibverbs: port 1 of ", "event 10, port error",
 		   "The port went down", NULL);
 }
 
 /* What a program may wait for is no failure, nor is a type that the library does not know. */
-static void news(struct two *t, int kernel)
+static void news(struct two *t, const int *ends)
 {
 	static const enum ibv_event_type of_queue_pairs[] = {
 		IBV_EVENT_COMM_EST, IBV_EVENT_SQ_DRAINED, IBV_EVENT_PATH_MIG,
@@ -103,28 +108,25 @@ static void news(struct two *t, int kernel)
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(of_queue_pairs); i++)
-		tell(t->context, kernel, of_queue_pairs[i], (uintptr_t)t->qp[0]);
+		tell(t->context, ends, of_queue_pairs[i], (uintptr_t)t->qp[0]);
 	for (i = 0; i < ARRAY_LEN(of_ports); i++)
-		tell(t->context, kernel, of_ports[i], 1);
+		tell(t->context, ends, of_ports[i], 1);
 	report_nothing("news");
 }
 
-/* The context's descriptor is replaced by a pipe, whose other end is the kernel's. */
 static void written(struct ibv_context *context, int gid_index)
 {
-	int own = context->async_fd, ends[2];
+	int ends[2];
 	struct two t;
 
 	out("%s", ibv_get_device_name(context->device));
 	two_open(&t, context, gid_index, 1);
 	(void)report_take();
 	expect(pipe(ends) == 0);
-	context->async_fd = ends[0];
-	of_queue_pairs(&t, ends[1]);
-	of_other_objects(&t, ends[1]);
-	of_the_device(&t, ends[1]);
-	news(&t, ends[1]);
-	context->async_fd = own;
+	of_queue_pairs(&t, ends);
+	of_other_objects(&t, ends);
+	of_the_device(&t, ends);
+	news(&t, ends);
 	expect(close(ends[0]) == 0 && close(ends[1]) == 0);
 	two_close(&t);
 }
