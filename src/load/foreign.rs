@@ -2,31 +2,32 @@
 //! Which of rdma-core's providers can be passed over, because no device is of their kernel driver.
 
 use super::config::Wanted;
+use kit::abi::kernel::*;
 use std::os::unix::ffi::OsStrExt;
 
-/// The providers of rdma-core, each with the kernel driver that it is for: `enum rdma_driver_id`
-/// of `rdma/ib_user_ioctl_verbs.h`, which RDMA netlink tells of every device.
-const KERNEL_DRIVERS: [(&str, u32); 20] = [
-    ("mlx5", 1),
-    ("mlx4", 2),
-    ("cxgb3", 3),
-    ("cxgb4", 4),
-    ("mthca", 5),
-    ("bnxt_re", 6),
-    ("ocrdma", 7),
-    ("nes", 8),
-    ("i40iw", 9),
-    ("irdma", 9),
-    ("vmw_pvrdma", 10),
-    ("qedr", 11),
-    ("hns", 12),
-    ("rxe", 14),
-    ("hfi1verbs", 15),
-    ("ipathverbs", 16),
-    ("efa", 17),
-    ("siw", 18),
-    ("erdma", 19),
-    ("mana", 20),
+/// The providers of rdma-core, each with the kernel driver that it is for, which RDMA netlink tells
+/// of every device.
+const KERNEL_DRIVERS: [(&str, rdma_driver_id); 20] = [
+    ("mlx5", RDMA_DRIVER_MLX5),
+    ("mlx4", RDMA_DRIVER_MLX4),
+    ("cxgb3", RDMA_DRIVER_CXGB3),
+    ("cxgb4", RDMA_DRIVER_CXGB4),
+    ("mthca", RDMA_DRIVER_MTHCA),
+    ("bnxt_re", RDMA_DRIVER_BNXT_RE),
+    ("ocrdma", RDMA_DRIVER_OCRDMA),
+    ("nes", RDMA_DRIVER_NES),
+    ("i40iw", RDMA_DRIVER_I40IW),
+    ("irdma", RDMA_DRIVER_IRDMA),
+    ("vmw_pvrdma", RDMA_DRIVER_VMW_PVRDMA),
+    ("qedr", RDMA_DRIVER_QEDR),
+    ("hns", RDMA_DRIVER_HNS),
+    ("rxe", RDMA_DRIVER_RXE),
+    ("hfi1verbs", RDMA_DRIVER_HFI1),
+    ("ipathverbs", RDMA_DRIVER_QIB),
+    ("efa", RDMA_DRIVER_EFA),
+    ("siw", RDMA_DRIVER_SIW),
+    ("erdma", RDMA_DRIVER_ERDMA),
+    ("mana", RDMA_DRIVER_MANA),
 ];
 
 /// Whether a configured provider is one of rdma-core's, and for other kernel drivers than those
