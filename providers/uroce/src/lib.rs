@@ -13,6 +13,7 @@ pub mod device;
 mod limits;
 pub mod list;
 pub mod memory;
+mod named;
 #[cfg(test)]
 #[path = "../tests/alone/namespace.rs"]
 mod namespace;

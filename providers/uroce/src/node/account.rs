@@ -8,12 +8,11 @@ use super::table::CAPACITY;
 use super::watch::{Interest, Watch};
 use crate::carrier::udp::Socket;
 use crate::carrier::udp::slot::INDEX_BITS;
+use crate::named;
 use crate::threads;
 use kit::errno::Result;
 use rustix::io::Errno as SystemErrno;
-use rustix::net::{
-    self, AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
-};
+use rustix::net::{self, SendFlags, SocketFlags, SocketType, sockopt};
 use std::fmt::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -54,13 +53,8 @@ pub(super) fn answer(core: &Arc<Core>) -> Option<Watch> {
 }
 
 fn listen(slot: u16) -> Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    let name = format!("uroce/{slot}/stat");
-    net::bind(
-        &socket,
-        &SocketAddrUnix::new_abstract_name(name.as_bytes())?,
-    )?;
+    let socket = named::socket(SocketType::STREAM)?;
+    net::bind(&socket, &named::name(&format!("uroce/{slot}/stat"))?)?;
     net::listen(&socket, BACKLOG)?;
     Ok(socket)
 }

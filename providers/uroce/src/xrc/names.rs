@@ -3,9 +3,10 @@
 //! process ends. Whether there is a domain is whether anybody listens.
 
 use crate::carrier::udp::{Socket, slot};
+use crate::named;
 use kit::errno::{Errno, Result};
 use rustix::io::Errno as SystemErrno;
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::net::{self, SocketAddrUnix, SocketType, sockopt};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -25,13 +26,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 const PAUSES: u32 = 5000;
 
 fn socket() -> Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Ok(net::socket_with(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        flags,
-        None,
-    )?)
+    named::socket(SocketType::SEQPACKET)
 }
 
 fn user() -> u32 {
@@ -42,8 +37,9 @@ impl Key {
     fn name(&self, of: &str) -> Result<SocketAddrUnix> {
         let (device, inode) = self.inode;
         let (user, interface) = (user(), &self.interface);
-        let name = format!("uroce/{of}/xrc/{user}/{device:x}:{inode:x}/{interface}");
-        Ok(SocketAddrUnix::new_abstract_name(name.as_bytes())?)
+        named::name(&format!(
+            "uroce/{of}/xrc/{user}/{device:x}:{inode:x}/{interface}"
+        ))
     }
 
     /// Keeps other processes from opening or leaving the domain until the result is dropped.
@@ -114,8 +110,7 @@ impl Key {
 /// EAGAIN if there is none.
 pub fn accept(listening: &Socket) -> Result<OwnedFd> {
     loop {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        match net::accept_with(listening, flags) {
+        match net::accept_with(listening, named::FLAGS) {
             Ok(connected) if is_ours(&connected) => return Ok(connected),
             Ok(_) | Err(SystemErrno::INTR | SystemErrno::CONNABORTED) => {}
             Err(error) => return Err(error.into()),

@@ -6,9 +6,10 @@
 //! one process would take itself for met and the other would not listen.
 
 use crate::carrier::udp::socket::Socket;
+use crate::named;
 use kit::errno::{Errno, Result};
 use kit::sys::datagram::passing;
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{self, SocketType};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// What is said at a door.
@@ -127,13 +128,9 @@ impl Door {
     }
 
     fn open_as(slot: u16, table: [u8; 4]) -> Result<Self> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
+        let socket = named::socket(SocketType::DGRAM)?;
         passing::ask_for_senders(socket.as_fd())?;
-        net::bind(
-            &socket,
-            &SocketAddrUnix::new_abstract_name(name(slot).as_bytes())?,
-        )?;
+        net::bind(&socket, &named::name(&name(slot))?)?;
         Ok(Self {
             socket: Socket::new(socket),
             user: rustix::process::getuid().as_raw(),

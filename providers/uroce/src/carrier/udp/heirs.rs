@@ -8,9 +8,10 @@
 
 use super::slot::{self, LAST};
 use super::socket::Socket;
+use crate::named;
 use kit::errno::{Errno, Result};
 use parking_lot::Mutex;
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{self, SocketAddrUnix, SocketType};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -23,25 +24,15 @@ const VAIN: Duration = Duration::from_millis(20);
 const MOST: usize = 1024;
 
 fn socket() -> Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Ok(net::socket_with(
-        AddressFamily::UNIX,
-        SocketType::DGRAM,
-        flags,
-        None,
-    )?)
-}
-
-fn name(name: &str) -> Result<SocketAddrUnix> {
-    Ok(SocketAddrUnix::new_abstract_name(name.as_bytes())?)
+    named::socket(SocketType::DGRAM)
 }
 
 fn kept_name(slot: u16) -> Result<SocketAddrUnix> {
-    name(&format!("uroce/{slot}/kept"))
+    named::name(&format!("uroce/{slot}/kept"))
 }
 
 fn heir_name(number: u32, slot: u16) -> Result<SocketAddrUnix> {
-    name(&format!("uroce/heir/{number}/{slot}"))
+    named::name(&format!("uroce/heir/{number}/{slot}"))
 }
 
 /// Holds the name that keeps a slot.

@@ -9,12 +9,11 @@
 use super::heirs;
 use super::outbox::octets;
 use super::socket::Socket;
+use crate::named;
 use kit::errno::{Errno, Result};
 use kit::sys::datagram::Received;
 use rustix::io::{Errno as SystemErrno, IoSlice};
-use rustix::net::{
-    self, AddressFamily, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
-};
+use rustix::net::{self, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketType};
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -42,8 +41,7 @@ pub struct Slot {
 }
 
 fn name(slot: u16) -> Result<SocketAddrUnix> {
-    let name = format!("uroce/{slot}");
-    Ok(SocketAddrUnix::new_abstract_name(name.as_bytes())?)
+    named::name(&format!("uroce/{slot}"))
 }
 
 impl Slot {
@@ -52,8 +50,7 @@ impl Slot {
     /// # Errors
     /// EADDRNOTAVAIL if all are taken; of socket(2).
     pub fn claim() -> Result<Self> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
+        let socket = named::socket(SocketType::DGRAM)?;
         let slots = u64::from(LAST);
         let start = RandomState::new().hash_one(std::process::id()) % slots;
         for step in 0..slots {
@@ -169,6 +166,7 @@ pub fn address(family: u8, octets: [u8; 16]) -> Option<IpAddr> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use rustix::net::AddressFamily;
 
     fn run(data: &[u8]) -> Received<'_> {
         Received {
