@@ -33,4 +33,28 @@ static inline bool own_network(void)
 	return true;
 }
 
+/* There is to be a device in user space, over lo in a network of the program's own. Says so where
+ * that may not be. */
+static inline bool own_device(void)
+{
+	if (!own_network()) {
+		out("skipped: no network namespace: %s", errno_name(errno));
+		return false;
+	}
+	expect(!system("ip link set lo up"));
+	setenv("UROCE_DEVICES", "lo", 1);
+	return true;
+}
+
+/* A file without a name. */
+static inline int new_file(void)
+{
+	char name[] = "/tmp/c-test-XXXXXX";
+	int fd = mkstemp(name);
+
+	expect(fd >= 0);
+	MUST(unlink(name));
+	return fd;
+}
+
 #endif
