@@ -38,10 +38,6 @@ int ibv_cmd_create_cq_ex2(void *context, const void *attr, const void *given, vo
 int ibv_cmd_create_cq_ex2(void *context, const void *attr, void *cq, void *cmd, size_t size,
 			  void *resp, size_t resp_size, uint32_t flags, struct link *link);
 #endif
-#if RELEASE >= 64
-int ibv_cmd_alloc_dmah(void *context, void *dmah, const void *attr);
-int ibv_cmd_free_dmah(void *dmah);
-#endif
 
 /* A method of an object. */
 #define ASKS(call, of, which) do { \
@@ -125,21 +121,3 @@ static int queue_commands(void *ibv_context)
 	ASKS(ibv_cmd_create_wq(ibv_context, attr, &o, cmd, 64, resp, 24), 12, 0);
 	return 0;
 }
-
-#if RELEASE >= 64
-static int later_commands(void *ibv_context)
-{
-	struct thing o = { .context = ibv_context };
-	uint64_t attr[64] = { 0 };
-
-	ASKS(ibv_cmd_alloc_dmah(ibv_context, &o, attr), 17, 0);
-	ASKS(ibv_cmd_free_dmah(&o), 17, 1);
-	return 0;
-}
-#else
-static int later_commands(void *ibv_context)
-{
-	(void)ibv_context;
-	return 0;
-}
-#endif

@@ -295,26 +295,23 @@ static int reg_dmabuf(void *ibv_context)
 }
 
 #include "commands.h"
+#include "later.h"
 
 static int commands(void *ibv_context)
 {
-	int line = query_port(ibv_context);
+	static int (*const all[])(void *) = {
+		query_port, get_context, create_cq, create_qp, reg_dmabuf,
+		other_commands, queue_commands, LATER_COMMANDS
+	};
+	size_t at;
 
-	if (!line)
-		line = get_context(ibv_context);
-	if (!line)
-		line = create_cq(ibv_context);
-	if (!line)
-		line = create_qp(ibv_context);
-	if (!line)
-		line = reg_dmabuf(ibv_context);
-	if (!line)
-		line = other_commands(ibv_context);
-	if (!line)
-		line = queue_commands(ibv_context);
-	if (!line)
-		line = later_commands(ibv_context);
-	return line;
+	for (at = 0; at < sizeof all / sizeof *all; at++) {
+		int line = all[at](ibv_context);
+
+		if (line)
+			return line;
+	}
+	return 0;
 }
 
 static const char *last(void)

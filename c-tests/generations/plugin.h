@@ -1,6 +1,7 @@
 /* What the program of this test and its plugins tell each other. */
 #ifndef PLUGIN_H
 #define PLUGIN_H
+#include <stdint.h>
 
 struct report {
 	int release;
@@ -22,7 +23,23 @@ struct asked {
 	/* The number of a write command. */
 	unsigned write;
 	unsigned short ids[64];
+	uint64_t data[64];
 };
 extern struct asked asked;
+
+/*
+ * What the next calls get besides zeros: size bytes of value by attribute id, or with size 0 the
+ * value in the attribute itself, where the kernel puts handles and descriptors. With error set,
+ * calls fail with it.
+ */
+struct answer {
+	unsigned id, size;
+	uint64_t value;
+};
+extern struct kernel {
+	int error;
+	struct answer answers[4];
+	unsigned count;
+} kernel;
 
 #endif

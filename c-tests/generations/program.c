@@ -21,6 +21,7 @@
 #define RDMA_VERBS_IOCTL 0xc0181b01
 
 struct asked asked;
+struct kernel kernel;
 
 struct head {
 	uint16_t length, object, method, attributes;
@@ -28,6 +29,25 @@ struct head {
 	uint32_t driver, reserved2;
 	struct { uint16_t id, len, flags, more; uint64_t data; } attr[];
 };
+
+static void answer(struct head *head)
+{
+	unsigned at, which;
+
+	for (which = 0; which < kernel.count; which++) {
+		const struct answer *answer = &kernel.answers[which];
+
+		for (at = 0; at < head->attributes; at++) {
+			if (head->attr[at].id != answer->id)
+				continue;
+			if (!answer->size)
+				head->attr[at].data = answer->value;
+			else if (head->attr[at].len >= answer->size)
+				memcpy((void *)(uintptr_t)head->attr[at].data, &answer->value,
+				       answer->size);
+		}
+	}
+}
 
 int ioctl(int fd, unsigned long request, ...)
 {
@@ -43,12 +63,19 @@ int ioctl(int fd, unsigned long request, ...)
 	asked.object = head->object;
 	asked.method = head->method;
 	asked.count = head->attributes;
-	for (at = 0; at < head->attributes && at < 64; at++)
+	for (at = 0; at < head->attributes && at < 64; at++) {
 		asked.ids[at] = head->attr[at].id;
+		asked.data[at] = head->attr[at].data;
+	}
 	asked.write = 0;
 	for (at = 0; at < head->attributes; at++)
 		if (!head->object && !head->method && head->attr[at].id == 2)
 			asked.write = (unsigned)head->attr[at].data;
+	if (kernel.error) {
+		errno = kernel.error;
+		return -1;
+	}
+	answer(head);
 	return 0;
 }
 

@@ -376,7 +376,7 @@ fn with_a_device(dir: &Path, drivers: &str) -> Result<Option<String>> {
     fs::write(
         dir.join("list.c"),
         "#include <infiniband/verbs.h>\n#include \"plugin.h\"\n\
-         struct asked asked;\n\
+         struct asked asked;\nstruct kernel kernel;\n\
          int main(void) { ibv_free_device_list(ibv_get_device_list(NULL)); return 0; }\n",
     )?;
     let names = dir.join("names");
