@@ -6,11 +6,15 @@
 
 use crate::abi::handle::HeldDevice;
 use crate::errno::{Errno, Result};
+use memory::{NAME, inode};
 use parking_lot::Mutex;
-use rustix::fs::{MemfdFlags, fstat, memfd_create, readlink};
+use rustix::fs::readlink;
 use std::any::Any;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+
+#[cfg_attr(miri, path = "command/interpreted.rs")]
+mod memory;
 
 type Inode = (u64, u64);
 
@@ -27,20 +31,12 @@ struct Open {
 
 static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
 
-/// The name of the memory, by which descriptors of other processes are known.
-const NAME: &str = "verbs";
-
-fn inode(fd: BorrowedFd<'_>) -> Result<Inode> {
-    let stat = fstat(fd)?;
-    Ok((stat.st_dev, stat.st_ino))
-}
-
 /// A new descriptor, for a context of the device.
 ///
 /// # Errors
 /// EMFILE, ENFILE, ENOMEM; ENOSYS before Linux 3.17.
 pub(super) fn open(device: HeldDevice, shared: Shared) -> Result<OwnedFd> {
-    let fd = memfd_create(NAME, MemfdFlags::CLOEXEC)?;
+    let fd = memory::new()?;
     OPEN.lock().push(Open {
         inode: inode(fd.as_fd())?,
         contexts: 1,
