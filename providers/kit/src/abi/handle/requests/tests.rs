@@ -156,6 +156,12 @@ fn spec(spec_type: u32, size: u16, rest: &[u8]) -> Vec<u8> {
     bytes
 }
 
+fn put_pointer<T>(rule: &mut Rule, at: usize, object: *mut T) {
+    let place = &mut rule.specs[at..at + size_of::<*mut T>()];
+    // SAFETY: the place is as long as a pointer.
+    unsafe { place.as_mut_ptr().cast::<*mut T>().write_unaligned(object) };
+}
+
 fn all(rule: &Rule) -> Vec<Result<FlowSpec<'_>>> {
     // SAFETY: the specifications stand right behind the attributes.
     unsafe { specs((&raw const *rule).cast()) }.collect()
@@ -167,24 +173,18 @@ fn specifications_follow_each_other_by_their_size() {
     action.handle = 5;
     let mut counters: verbs_counters = zeroed();
     counters.handle = 6;
-    let address = |p: *const u8| p.expose_provenance().to_ne_bytes();
-    let rule = rule(
+    let mut rule = rule(
         4,
         &[
             &spec(IBV_FLOW_SPEC_ACTION_DROP, 8, &[]),
-            &spec(
-                IBV_FLOW_SPEC_ACTION_HANDLE,
-                16,
-                &address((&raw const action).cast()),
-            ),
-            &spec(
-                IBV_FLOW_SPEC_ACTION_COUNT,
-                16,
-                &address((&raw const counters).cast()),
-            ),
+            &spec(IBV_FLOW_SPEC_ACTION_HANDLE, 16, &[0; 8]),
+            &spec(IBV_FLOW_SPEC_ACTION_COUNT, 16, &[0; 8]),
             &spec(IBV_FLOW_SPEC_ACTION_TAG, 12, &[7, 0, 0, 0]),
         ],
     );
+    // Written as pointers: an address put together of bytes leads to no object.
+    put_pointer(&mut rule, 16, &raw mut action);
+    put_pointer(&mut rule, 32, &raw mut counters);
     let drop = &rule.specs[..8];
     let tag = &rule.specs[40..52];
     assert_eq!(
