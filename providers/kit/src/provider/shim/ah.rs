@@ -29,7 +29,7 @@ pub(super) unsafe extern "C" fn create_ah<P: Provider>(
     pointer(unsafe {
         Subject::<P, Domain<P>>::from_raw(pd).and_then(|domain| {
             let attr = attr.as_ref().ok_or(Errno::INVAL)?;
-            let mut new = New::<Address<P>>::alloc(domain.context, None)?;
+            let mut new = New::<Address<P>>::alloc(&domain.context, None)?;
             let object = domain.object;
             let ah = Arc::new(domain.provider.create_ah(&object.side.pd, attr)?);
             new.c().pd = pd;

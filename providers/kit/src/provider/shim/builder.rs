@@ -138,7 +138,13 @@ type Found<'a, P> = (Subject<'a, P, Pair<P>>, &'a Builder<P>);
 unsafe fn found<'a, P: Provider>(qp: *mut ibv_qp_ex) -> Result<Found<'a, P>> {
     // SAFETY: vouched for by the caller; both forms have the same address.
     let pair = unsafe { subject::<P>(qp.cast()) }?;
-    let builder = pair.object.side.builder.as_deref().ok_or(Errno::INVAL)?;
+    let builder = pair
+        .object
+        .plain()
+        .side
+        .builder
+        .as_deref()
+        .ok_or(Errno::INVAL)?;
     Ok((pair, builder))
 }
 
@@ -332,7 +338,7 @@ unsafe extern "C" fn bind_mw<P: Provider>(
         step::<P>(qp, |pair, work, _| {
             let window = pair.context.object::<Window<P>>(mw)?;
             let info = info.as_ref().ok_or(Errno::INVAL)?;
-            let info = bind_info(pair.context, mw, info)?;
+            let info = bind_info(&pair.context, mw, info)?;
             work.set_bind(Binding {
                 mw: Arc::clone(&window.side.mw),
                 rkey,

@@ -172,7 +172,7 @@ unsafe extern "C" fn attach<P: Provider>(
     // SAFETY: the library passes a live queue pair, and a counter and attributes.
     code(unsafe {
         subject::<P>(qp).and_then(|pair| {
-            let known = operations(pair.context)?;
+            let known = operations(&pair.context)?;
             let counter = pair.context.object::<Counter>(counter)?;
             let attr = attr.as_ref().ok_or(Errno::INVAL)?;
             if attr.comp_mask != 0 || attr.op_mask == 0 {

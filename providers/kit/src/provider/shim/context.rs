@@ -2,6 +2,7 @@
 
 use super::Commands;
 use super::import::{self, Exports, Left};
+use super::lent::Lent;
 use super::object::{Object, Side, Uses, free};
 use super::{later, table};
 use crate::abi::handle::{Ctx, DeviceRef, hold, release};
@@ -128,9 +129,9 @@ impl<P: Provider> Context<P> {
 
 /// The object that a verb is about, and the context that it belongs to.
 pub(super) struct Subject<'a, P: Provider, R: Side> {
-    pub(super) context: &'a Context<P>,
-    pub(super) provider: &'a Arc<P>,
-    pub(super) object: &'a Object<R>,
+    pub(super) context: Lent<'a, Context<P>>,
+    pub(super) provider: Lent<'a, Arc<P>>,
+    pub(super) object: Lent<'a, Object<R>>,
     raw: *mut R::C,
 }
 
@@ -151,9 +152,9 @@ impl<'a, P: Provider, R: Side> Subject<'a, P, R> {
         unsafe {
             let context = Context::from_raw(*raw.cast::<*mut ibv_context>())?;
             Ok(Self {
-                context,
-                provider: context.provider()?,
-                object: &*raw.cast::<Object<R>>(),
+                provider: Lent::new(context.provider()?),
+                context: Lent::new(context),
+                object: Lent::new(&*raw.cast::<Object<R>>()),
                 raw,
             })
         }

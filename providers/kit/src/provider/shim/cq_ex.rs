@@ -83,7 +83,13 @@ unsafe fn subject<'a, P: Provider>(
 ) -> Result<(Subject<'a, P, Completions<P>>, &'a Batch)> {
     // SAFETY: vouched for by the caller.
     let queue = unsafe { Subject::<P, Completions<P>>::from_raw(cq) }?;
-    let batch = queue.object.side.batch.as_ref().ok_or(Errno::INVAL)?;
+    let batch = queue
+        .object
+        .plain()
+        .side
+        .batch
+        .as_ref()
+        .ok_or(Errno::INVAL)?;
     Ok((queue, batch))
 }
 

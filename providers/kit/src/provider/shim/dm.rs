@@ -72,7 +72,7 @@ pub(super) unsafe extern "C" fn free_dm<P: Provider>(dm: *mut ibv_dm) -> c_int {
                 subject.object.idle()?;
             } else {
                 let (dms, handle) = (&subject.context.exports().dms, side.import.handle());
-                dms.withdraw(handle, subject.object)?;
+                dms.withdraw(handle, &subject.object)?;
                 let done = subject.provider.free_dm(&side.dm);
                 done.inspect_err(|_| dms.add(handle, dm.cast()))?;
             }

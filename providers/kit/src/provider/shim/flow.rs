@@ -66,9 +66,9 @@ unsafe fn create<P: Provider>(
         if head.comp_mask != 0 {
             return Err(Errno::OPNOTSUPP);
         }
-        (head, parts(pair.context, attr, head.num_of_specs)?)
+        (head, parts(&pair.context, attr, head.num_of_specs)?)
     };
-    let mut new = New::<Rule<P>>::alloc(pair.context, None)?;
+    let mut new = New::<Rule<P>>::alloc(&pair.context, None)?;
     let init = FlowInit {
         attr_type: head.type_,
         priority: head.priority,

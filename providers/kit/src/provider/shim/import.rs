@@ -202,7 +202,7 @@ unsafe extern "C" fn import_mr<P: Provider>(pd: *mut ibv_pd, handle: u32) -> *mu
     // SAFETY: the library passes a live domain.
     let domain = unsafe { Subject::<P, Domain<P>>::from_raw(pd) };
     let mr = domain.and_then(|domain| {
-        let mut new = New::<Region<P>>::alloc(domain.context, None)?;
+        let mut new = New::<Region<P>>::alloc(&domain.context, None)?;
         domain.context.exports().mrs.with(handle, |original| {
             // SAFETY: the original is live, and its numbers stay while it has uses.
             let (known, kind, access) = unsafe {

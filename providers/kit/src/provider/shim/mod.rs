@@ -20,6 +20,7 @@ mod dm;
 mod flow;
 mod import;
 mod kernel;
+mod lent;
 mod mr;
 mod mw;
 mod object;

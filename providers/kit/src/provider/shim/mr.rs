@@ -55,8 +55,8 @@ pub(super) fn register<P: Provider>(
     dm: Option<&Uses>,
     make: impl FnOnce(&Arc<P>, &Arc<P::Pd>) -> Result<(P::Mr, Keys)>,
 ) -> Result<*mut ibv_mr> {
-    let mut new = New::<Region<P>>::alloc(domain.context, None)?;
-    let (mr, keys) = make(domain.provider, &domain.object.side.pd)?;
+    let mut new = New::<Region<P>>::alloc(&domain.context, None)?;
+    let (mr, keys) = make(&domain.provider, &domain.object.side.pd)?;
     let c = new.c();
     c.ibv_mr.pd = domain.object.c();
     c.ibv_mr.addr = shown.addr;
@@ -138,7 +138,7 @@ pub(super) unsafe extern "C" fn dereg_mr<P: Provider>(mr: *mut verbs_mr) -> c_in
                 subject.object.idle()?;
             } else {
                 let (mrs, handle) = (&subject.context.exports().mrs, side.import.handle());
-                mrs.withdraw(handle, subject.object)?;
+                mrs.withdraw(handle, &subject.object)?;
                 let done = subject.provider.dereg_mr(&side.mr);
                 done.inspect_err(|_| mrs.add(handle, mr))?;
             }

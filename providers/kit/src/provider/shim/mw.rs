@@ -33,7 +33,7 @@ pub(super) unsafe extern "C" fn alloc_mw<P: Provider>(
             if !matches!(mw_type, IBV_MW_TYPE_1 | IBV_MW_TYPE_2) {
                 return Err(Errno::INVAL);
             }
-            let mut new = New::<Window<P>>::alloc(domain.context, None)?;
+            let mut new = New::<Window<P>>::alloc(&domain.context, None)?;
             let object = domain.object;
             let (mw, rkey) = domain.provider.alloc_mw(&object.side.pd, mw_type)?;
             let c = new.c();
@@ -76,7 +76,7 @@ pub(super) unsafe extern "C" fn bind_mw<P: Provider>(
         Subject::<P, Window<P>>::from_raw(mw).and_then(|window| {
             let pair = window.context.object::<Pair<P>>(qp.cast())?;
             let bind = bind.as_ref().ok_or(Errno::INVAL)?;
-            let info = bind_info(window.context, mw, &bind.bind_info)?;
+            let info = bind_info(&window.context, mw, &bind.bind_info)?;
             (*mw).rkey = window.provider.bind_mw(
                 &pair.side.qp,
                 &window.object.side.mw,

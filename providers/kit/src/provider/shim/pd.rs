@@ -84,7 +84,7 @@ pub(super) unsafe extern "C" fn dealloc_pd<P: Provider>(pd: *mut ibv_pd) -> c_in
                 subject.object.idle()?;
             } else {
                 let (pds, handle) = (&subject.context.exports().pds, side.import.handle());
-                pds.withdraw(handle, subject.object)?;
+                pds.withdraw(handle, &subject.object)?;
                 let done = subject.provider.dealloc_pd(&side.pd);
                 done.inspect_err(|_| pds.add(handle, pd))?;
             }

@@ -140,7 +140,7 @@ pub(super) unsafe extern "C" fn post_send<P: Provider>(
             Ok(pair) => pair,
             Err(e) => return refused(e, wr, bad),
         };
-        let mut requests = Sends::new(pair.object, wr);
+        let mut requests = Sends::new(&pair.object, wr);
         let qp = &pair.object.side.qp;
         let answer = pair.provider.post_send(qp, &mut requests);
         requests.answer(answer, bad)

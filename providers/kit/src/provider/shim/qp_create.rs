@@ -322,9 +322,9 @@ pub(super) unsafe extern "C" fn create_qp<P: Provider>(
             if attr.qp_type == IBV_QPT_XRC_RECV {
                 return Err(Errno::INVAL);
             }
-            let mut asked = Asked::plain(domain.context, attr, false)?;
-            asked.pd = Some(domain.object);
-            let (qp, cap) = create(domain.context, &asked)?;
+            let mut asked = Asked::plain(&domain.context, attr, false)?;
+            asked.pd = Some(&domain.object);
+            let (qp, cap) = create(&domain.context, &asked)?;
             attr.cap = cap;
             Ok(qp)
         })

@@ -80,7 +80,7 @@ pub(super) unsafe extern "C" fn create_srq<P: Provider>(
     pointer(unsafe {
         Subject::<P, Domain<P>>::from_raw(pd).and_then(|domain| {
             let attr = &mut attr.as_mut().ok_or(Errno::INVAL)?.attr;
-            create(domain.context, domain.object, attr, None, |_| ())
+            create(&domain.context, &domain.object, attr, None, |_| ())
         })
     })
 }

@@ -1,0 +1,35 @@
+//! References that may outlive what they lead to.
+
+use core::marker::PhantomData;
+use core::ops::Deref;
+use core::ptr::NonNull;
+
+/// A reference to what the function that holds it may free. A plain one, as an argument or within
+/// one, promises that its place is there until that function returns.
+pub(super) struct Lent<'a, T> {
+    at: NonNull<T>,
+    lifetime: PhantomData<&'a T>,
+}
+
+impl<'a, T> Lent<'a, T> {
+    pub(super) fn new(it: &'a T) -> Self {
+        Self {
+            at: NonNull::from(it),
+            lifetime: PhantomData,
+        }
+    }
+
+    /// A plain reference, for who does not free the place.
+    pub(super) fn plain(&self) -> &'a T {
+        // SAFETY: made of a reference; who frees the place early vouches that nobody uses it after.
+        unsafe { self.at.as_ref() }
+    }
+}
+
+impl<T> Deref for Lent<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.plain()
+    }
+}
