@@ -45,6 +45,7 @@ pub fn pins(access: c_uint) -> bool {
 ///
 /// # Errors
 /// Those of madvise(2), and what `register` answers.
+#[inline(always)] // as `export::mr::register`, its caller
 pub fn protected<T>(range: Option<Range>, register: impl FnOnce() -> Result<T>) -> Result<T> {
     let Some(range) = range else {
         return register();

@@ -45,7 +45,11 @@ unsafe fn completions(cq: *mut ibv_cq) -> Result<Option<u32>> {
 ///
 /// # Safety
 /// Objects that the attributes name are live, or NULL.
-unsafe fn spread(pd: Pd<'_>, attr: *const ibv_qp_init_attr_ex) -> Result<Queues> {
+unsafe fn spread(
+    pd: Pd<'_>,
+    attr: *const ibv_qp_init_attr,
+    table: *mut ibv_rwq_ind_table,
+) -> Result<Queues> {
     // SAFETY: vouched for by the caller.
     unsafe {
         // Its receives go to the queues of the table.
@@ -59,24 +63,23 @@ unsafe fn spread(pd: Pd<'_>, attr: *const ibv_qp_init_attr_ex) -> Result<Queues>
                 _ => completions((*attr).send_cq)?,
             },
             recv_cq: None,
-            ind_table: Some(RwqIndTable::from_raw((*attr).rwq_ind_tbl)?.number()),
+            ind_table: Some(RwqIndTable::from_raw(table)?.number()),
         })
     }
 }
 
 /// # Safety
 /// Objects that the attributes name are live, or NULL.
-unsafe fn queues(pd: Pd<'_>, attr: *const ibv_qp_init_attr_ex, table: bool) -> Result<Queues> {
+#[inline(always)]
+unsafe fn queues(pd: Pd<'_>, attr: *const ibv_qp_init_attr) -> Result<Queues> {
     // SAFETY: vouched for by the caller.
     unsafe {
-        if table {
-            return spread(pd, attr);
-        }
         Ok(Queues::Domain {
             pd: pd.number(),
             send_cq: completions((*attr).send_cq)?,
             recv_cq: match (*attr).qp_type {
                 IBV_QPT_XRC_SEND => None,
+                IBV_QPT_XRC_RECV => return Err(Errno::INVAL),
                 _ => completions((*attr).recv_cq)?,
             },
             ind_table: None,
@@ -84,42 +87,57 @@ unsafe fn queues(pd: Pd<'_>, attr: *const ibv_qp_init_attr_ex, table: bool) -> R
     }
 }
 
+/// What of a request the old attributes have no room for, or a parameter instead.
+struct Asked {
+    pd: *mut ibv_pd,
+    queues: Queues,
+    flags: Option<u32>,
+    source_qpn: u32,
+}
+
+// Extended attributes begin as old ones do, up to the mask.
+const _: () = assert!(
+    offset_of!(ibv_qp_init_attr, cap) == offset_of!(ibv_qp_init_attr_ex, cap)
+        && offset_of!(ibv_qp_init_attr, qp_type) == offset_of!(ibv_qp_init_attr_ex, qp_type)
+        && offset_of!(ibv_qp_init_attr, sq_sig_all) == offset_of!(ibv_qp_init_attr_ex, sq_sig_all)
+);
+
 /// What the application asks for. Members that the mask leaves out are not read: the attributes
 /// of an old program end before them.
 ///
 /// # Safety
 /// Objects that the attributes name are live, or NULL; members that the mask leaves out may be
 /// beyond the end of what the caller has.
-unsafe fn asked(attr: *const ibv_qp_init_attr_ex) -> Result<NewQp> {
+#[inline(always)]
+unsafe fn asked(attr: *const ibv_qp_init_attr_ex) -> Result<Asked> {
+    let base = attr.cast::<ibv_qp_init_attr>();
     // SAFETY: vouched for by the caller; the mask is in all versions of the structure, the rest
     // is read under its bit. Providers embed every ibv_xrcd.
     unsafe {
         let given = |bit| (*attr).comp_mask & bit != 0;
+        let pd = match given(IBV_QP_INIT_ATTR_PD) {
+            false => ptr::null_mut(),
+            true => (*attr).pd,
+        };
         let queues = match (*attr).qp_type {
             IBV_QPT_XRC_RECV if given(IBV_QP_INIT_ATTR_XRCD) => {
                 Queues::Xrc(xrcd_number((*attr).xrcd).ok_or(Errno::INVAL)?)
             }
-            kind if kind != IBV_QPT_XRC_RECV && given(IBV_QP_INIT_ATTR_PD) => {
-                let table = given(IBV_QP_INIT_ATTR_IND_TABLE);
-                queues(Pd::from_raw((*attr).pd)?, attr, table)?
+            kind if kind != IBV_QPT_XRC_RECV && given(IBV_QP_INIT_ATTR_IND_TABLE) => {
+                spread(Pd::from_raw(pd)?, base, (*attr).rwq_ind_tbl)?
             }
-            _ => return Err(Errno::INVAL),
+            _ => queues(Pd::from_raw(pd)?, base)?,
         };
         let flags = match given(IBV_QP_INIT_ATTR_CREATE_FLAGS) {
             false => None,
             true => Some((*attr).create_flags),
         };
         let own_source = flags.is_some_and(|flags| flags & IBV_QP_CREATE_SOURCE_QPN != 0);
-        Ok(NewQp {
-            user_handle: 0,
-            qp_type: (*attr).qp_type,
+        Ok(Asked {
+            pd,
             queues,
-            srq: shared((*attr).srq)?,
-            cap: (*attr).cap.into(),
-            signal_all: (*attr).sq_sig_all != 0,
             flags,
             source_qpn: if own_source { (*attr).source_qpn } else { 0 },
-            async_fd: -1,
         })
     }
 }
@@ -128,15 +146,13 @@ unsafe fn asked(attr: *const ibv_qp_init_attr_ex) -> Result<NewQp> {
 ///
 /// # Safety
 /// `pair` is a provider's new object.
-unsafe fn fill(pair: *mut ibv_qp, ctx: Ctx<'_>, attr: *const ibv_qp_init_attr_ex) {
+#[inline(always)]
+unsafe fn fill(pair: *mut ibv_qp, ctx: Ctx<'_>, attr: *const ibv_qp_init_attr, pd: *mut ibv_pd) {
     // SAFETY: vouched for by the caller.
     unsafe {
         (*pair).context = ctx.as_ptr();
         (*pair).qp_context = (*attr).qp_context;
-        (*pair).pd = match (*attr).comp_mask & IBV_QP_INIT_ATTR_PD {
-            0 => ptr::null_mut(),
-            _ => (*attr).pd,
-        };
+        (*pair).pd = pd;
         (*pair).send_cq = (*attr).send_cq;
         (*pair).recv_cq = (*attr).recv_cq;
         (*pair).srq = (*attr).srq;
@@ -150,20 +166,28 @@ unsafe fn fill(pair: *mut ibv_qp, ctx: Ctx<'_>, attr: *const ibv_qp_init_attr_ex
 ///
 /// # Safety
 /// `pair` is a provider's new object; objects that the attributes name are live, or NULL.
+#[inline(always)]
 unsafe fn create(
     ctx: Ctx<'_>,
     pair: *mut ibv_qp,
-    attr: *mut ibv_qp_init_attr_ex,
+    attr: *mut ibv_qp_init_attr,
+    asked: Asked,
     driver: &mut Driver<'_>,
 ) -> Result<()> {
     // SAFETY: vouched for by the caller. An event may come before the command returns.
     unsafe {
         let new = NewQp {
             user_handle: ret::not_null(pair)?.expose_provenance() as u64,
+            qp_type: (*attr).qp_type,
+            queues: asked.queues,
+            srq: shared((*attr).srq)?,
+            cap: (*attr).cap.into(),
+            signal_all: (*attr).sq_sig_all != 0,
+            flags: asked.flags,
+            source_qpn: asked.source_qpn,
             async_fd: ctx.async_fd_raw(),
-            ..asked(attr)?
         };
-        fill(pair, ctx, attr);
+        fill(pair, ctx, attr, asked.pd);
         let CreatedQp {
             handle,
             qp_num,
@@ -174,33 +198,6 @@ unsafe fn create(
         (*attr).cap = cap.into();
     }
     Ok(())
-}
-
-/// The same attributes in the extended form.
-fn extended(attr: &ibv_qp_init_attr, pd: *mut ibv_pd) -> ibv_qp_init_attr_ex {
-    ibv_qp_init_attr_ex {
-        qp_context: attr.qp_context,
-        send_cq: attr.send_cq,
-        recv_cq: attr.recv_cq,
-        srq: attr.srq,
-        cap: attr.cap,
-        qp_type: attr.qp_type,
-        sq_sig_all: attr.sq_sig_all,
-        comp_mask: IBV_QP_INIT_ATTR_PD,
-        pd,
-        xrcd: ptr::null_mut(),
-        create_flags: 0,
-        max_tso_header: 0,
-        rwq_ind_tbl: ptr::null_mut(),
-        rx_hash_conf: ibv_rx_hash_conf {
-            rx_hash_function: 0,
-            rx_hash_key_len: 0,
-            rx_hash_key: ptr::null_mut(),
-            rx_hash_fields_mask: 0,
-        },
-        source_qpn: 0,
-        send_ops_flags: 0,
-    }
 }
 
 unsafe extern "C" fn create_qp(
@@ -216,13 +213,16 @@ unsafe extern "C" fn create_qp(
     // its own buffers.
     ret::command(unsafe {
         Pd::from_command(pd).and_then(|h| {
-            let attr = attr.as_mut().ok_or(Errno::INVAL)?;
+            let attr = ret::not_null(attr)?;
             let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
             let mut driver = Driver::buffers::<ib_uverbs_create_qp>(cmd, resp)?;
-            let mut wide = extended(attr, pd);
-            create(h.ctx(), pair, &raw mut wide, &mut driver)?;
-            attr.cap = wide.cap;
-            Ok(())
+            let asked = Asked {
+                pd,
+                queues: queues(h, attr)?,
+                flags: None,
+                source_qpn: 0,
+            };
+            create(h.ctx(), pair, attr, asked, &mut driver)
         })
     })
 }
@@ -268,7 +268,7 @@ unsafe fn create_verbs_qp(
         if (*attr).comp_mask & !known != 0 {
             return Err(Errno::INVAL);
         }
-        create(ctx, pair.cast(), attr, driver)?;
+        create(ctx, pair.cast(), attr.cast(), asked(attr)?, driver)?;
         let xrcd = match (*attr).qp_type {
             IBV_QPT_XRC_RECV => (*attr).xrcd.cast(),
             _ => ptr::null_mut(),

@@ -146,6 +146,8 @@ impl NewQp {
         given.then_some(self.source_qpn)
     }
 
+    // In place: what the caller knows of the request leaves little of it.
+    #[inline(always)]
     fn add_to(&self, call: &mut Ioctl<'_>) {
         match self.queues {
             Queues::Xrc(xrcd) => {
@@ -167,8 +169,9 @@ impl NewQp {
         call.u64_in(UVERBS_ATTR_CREATE_QP_TYPE, self.qp_type.into());
         call.u64_in(UVERBS_ATTR_CREATE_QP_USER_HANDLE, self.user_handle);
         call.fd_in(UVERBS_ATTR_CREATE_QP_EVENT_FD, self.async_fd);
-        if self.method_flags() != 0 {
-            call.u32_in(UVERBS_ATTR_CREATE_QP_FLAGS, self.method_flags());
+        let flags = self.method_flags();
+        if flags != 0 {
+            call.u32_in(UVERBS_ATTR_CREATE_QP_FLAGS, flags);
         }
         if let Some(number) = self.source_qpn() {
             call.u32_in(UVERBS_ATTR_CREATE_QP_SOURCE_QPN, number);
