@@ -59,6 +59,15 @@ impl Set {
         self == Set::Criterion || self.is_later()
     }
 
+    /// Whether its programs need `rxe0`. The others are run by `cargo test`, on this machine.
+    #[must_use]
+    pub fn needs_device(self) -> bool {
+        match self {
+            Set::Any | Set::Criterion | Set::Later => false,
+            Set::Rxe | Set::Ioctl | Set::Plugin | Set::Man | Set::LaterRxe => true,
+        }
+    }
+
     /// The folder's name, which is also the name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -66,7 +66,7 @@ fn outputs_agree_without_a_device(dir: &Path) -> Result<()> {
     stock.sets = vec![Set::Any];
     let stock = run(&stock, &dir.join("stock.txt"))?;
     let mut ours = Plan::all(dir.to_owned(), Library::Dir(built_library()?));
-    ours.sets = vec![Set::Any, Set::Criterion, Set::Later];
+    ours.sets.retain(|set| !set.needs_device());
     let ours = run(&ours, &dir.join("ours.txt"))?;
     let report = compare(&stock, &[ours], &[Set::Any]);
     println!("{} outputs agree", report.agree);

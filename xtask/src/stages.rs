@@ -316,6 +316,28 @@ mod tests {
         assert!(chosen(&[], "fmt"));
     }
 
+    /// docs/compatibility.md says which stage shows each of its cells.
+    #[test]
+    fn the_matrix_names_stages_that_exist() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let matrix = std::fs::read_to_string(root.join("docs/compatibility.md")).unwrap();
+        let stages = names(false);
+        let is_there = |asked: &str| match asked.split_once('*') {
+            Some((begin, end)) => stages
+                .iter()
+                .any(|stage| stage.starts_with(begin) && stage.ends_with(end)),
+            None => stages.iter().any(|stage| stage == asked),
+        };
+        let quoted = matrix.split('`').skip(1).step_by(2);
+        let is_stage =
+            |name: &&str| *name == UNIT || name.starts_with(GUEST) || name.starts_with("uroce:");
+        let named: Vec<&str> = quoted.filter(is_stage).collect();
+        assert!(named.len() > 20, "{named:?}");
+        for stage in named {
+            assert!(is_there(stage), "docs/compatibility.md names {stage}");
+        }
+    }
+
     #[test]
     fn the_write_path_is_ours_alone() {
         let labels = |stock| names(stock).join(" ");
