@@ -351,6 +351,9 @@ impl Ioctl<'_> {
     }
 
     /// Answers an output, an object or a descriptor as the kernel would.
+    ///
+    /// # Panics
+    /// When the call has no such attribute.
     pub fn answer(&mut self, id: u16, bytes: &[u8]) {
         let at = self.attrs().iter().position(|attr| attr.id == id).unwrap();
         let mut attr = self.attrs()[at];

@@ -85,6 +85,9 @@ impl Kernel for Fake<'_> {
 
 /// Runs `f` with the destruction of objects of lost devices allowed or not. One test at a time:
 /// the setting is the process's.
+///
+/// # Panics
+/// When another test failed meanwhile.
 pub fn with_disassociate<T>(allow: bool, f: impl FnOnce() -> T) -> T {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap();
