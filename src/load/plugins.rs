@@ -74,7 +74,7 @@ pub fn refuse(reason: &str) -> bool {
 /// How many of the configured providers are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent<'a> {
-    /// All but those of rdma-core that are for other kernel drivers than these.
+    /// All but those of rdma-core that are for other kernel drivers than these, which are known.
     For(&'a [u32]),
     /// All.
     All,

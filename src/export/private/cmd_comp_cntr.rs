@@ -66,7 +66,7 @@ unsafe fn with<'a, T>(
     command: impl FnOnce(&Ctx<'a>, u32) -> Result<T>,
 ) -> Result<T> {
     // SAFETY: vouched for by the caller.
-    unsafe { CompCntr::from_raw(counter).and_then(|h| command(&h.ctx(), (*counter).handle)) }
+    unsafe { CompCntr::from_command(counter).and_then(|h| command(&h.ctx(), (*counter).handle)) }
 }
 
 macro_rules! changes {
@@ -120,7 +120,7 @@ unsafe extern "C" fn attach(
     ret::command(unsafe {
         Qp::from_command(pair).and_then(|h| {
             let attr = attr.as_ref().ok_or(Errno::INVAL)?;
-            CompCntr::from_raw(counter)?;
+            CompCntr::from_command(counter)?;
             comp_cntr::attach(&h.ctx(), h.number(), (*counter).handle, attr.op_mask)
         })
     })

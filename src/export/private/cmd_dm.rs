@@ -55,7 +55,7 @@ private!(export_dmabuf_fd => "ibv_cmd_export_dmabuf_fd", [59, 64, 65]);
 unsafe extern "C" fn free_dm(vdm: *mut verbs_dm) -> c_int {
     // SAFETY: the provider passes live device memory, whose first member is the ibv_dm.
     ret::command(unsafe {
-        Dm::from_raw(vdm.cast()).and_then(|dm| dm::free_dm(&dm.ctx(), (*vdm).handle))
+        Dm::from_command(vdm.cast()).and_then(|dm| dm::free_dm(&dm.ctx(), (*vdm).handle))
     })
 }
 private!(free_dm => "ibv_cmd_free_dm");
@@ -116,7 +116,7 @@ private!(create_counters => "ibv_cmd_create_counters");
 unsafe extern "C" fn destroy_counters(set: *mut verbs_counters) -> c_int {
     // SAFETY: the provider passes a live set, whose first member is the ibv_counters.
     ret::command(unsafe {
-        Counters::from_raw(set.cast())
+        Counters::from_command(set.cast())
             .and_then(|c| counters::destroy_counters(&c.ctx(), (*set).handle))
     })
 }
@@ -132,7 +132,7 @@ unsafe extern "C" fn read_counters(
     // SAFETY: the provider passes a live set, room for `count` values and attributes of its own
     // or NULL.
     ret::command(unsafe {
-        Counters::from_raw(set.cast()).and_then(|c| {
+        Counters::from_command(set.cast()).and_then(|c| {
             let size = usize::try_from(count)
                 .ok()
                 .and_then(|count| count.checked_mul(size_of::<u64>()));

@@ -48,7 +48,7 @@ private!(create_flow => "ibv_cmd_create_flow");
 unsafe extern "C" fn destroy_flow(rule: *mut ibv_flow) -> c_int {
     // SAFETY: the provider passes a live rule.
     ret::command(
-        unsafe { Flow::from_raw(rule) }.and_then(|h| flow::destroy_flow(&h.ctx(), h.number())),
+        unsafe { Flow::from_command(rule) }.and_then(|h| flow::destroy_flow(&h.ctx(), h.number())),
     )
 }
 private!(destroy_flow => "ibv_cmd_destroy_flow");
@@ -111,7 +111,7 @@ private!(create_flow_action_esp => "ibv_cmd_create_flow_action_esp");
 unsafe fn numbered<'a>(action: *mut verbs_flow_action) -> Result<(FlowAction<'a>, u32)> {
     // SAFETY: vouched for by the caller.
     unsafe {
-        let h = FlowAction::from_raw(action.cast())?;
+        let h = FlowAction::from_command(action.cast())?;
         let number = flow_action_number(h.as_ptr()).ok_or(Errno::INVAL)?;
         Ok((h, number))
     }

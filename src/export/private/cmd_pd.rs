@@ -97,7 +97,7 @@ private!(open_xrcd => "ibv_cmd_open_xrcd");
 unsafe extern "C" fn close_xrcd(xrcd: *mut verbs_xrcd) -> c_int {
     // SAFETY: the provider passes a live domain; ibv_xrcd is its first member.
     ret::command(unsafe {
-        Xrcd::from_raw(xrcd.cast()).and_then(|x| pd::close_xrcd(&x.ctx(), (*xrcd).handle))
+        Xrcd::from_command(xrcd.cast()).and_then(|x| pd::close_xrcd(&x.ctx(), (*xrcd).handle))
     })
 }
 private!(close_xrcd => "ibv_cmd_close_xrcd");

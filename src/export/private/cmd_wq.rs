@@ -162,7 +162,7 @@ private!(create_rwq_ind_table => "ibv_cmd_create_rwq_ind_table");
 unsafe extern "C" fn destroy_rwq_ind_table(table: *mut ibv_rwq_ind_table) -> c_int {
     // SAFETY: the provider passes a live table.
     ret::command(
-        unsafe { RwqIndTable::from_raw(table) }
+        unsafe { RwqIndTable::from_command(table) }
             .and_then(|h| wq::destroy_rwq_ind_table(&h.ctx(), h.number())),
     )
 }

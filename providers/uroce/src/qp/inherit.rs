@@ -53,25 +53,16 @@ impl Core {
         Ok(())
     }
 
-    /// Another process has opened it once less.
-    pub fn remove_visitor(self: &Arc<Self>, slot: u16) {
-        let mut visitors = self.visitors.lock();
-        if let Some(at) = visitors.iter().position(|known| *known == slot) {
-            visitors.swap_remove(at);
-        }
-        drop(visitors);
-        self.record(&self.inner.lock());
-        self.end_elsewhere();
-    }
-
-    /// Another process has gone.
-    pub fn forget_visitor(self: &Arc<Self>, slot: u16) {
-        let mut visitors = self.visitors.lock();
-        let before = visitors.len();
-        visitors.retain(|known| *known != slot);
-        let fewer = visitors.len() < before;
-        drop(visitors);
-        if fewer {
+    /// Another process has opened it `most` times less, or as often as it did.
+    pub fn remove_visitor(self: &Arc<Self>, slot: u16, most: usize) {
+        let is_it = |known: &mut u16| *known == slot;
+        let fewer = self
+            .visitors
+            .lock()
+            .extract_if(.., is_it)
+            .take(most)
+            .count();
+        if fewer > 0 {
             self.record(&self.inner.lock());
             self.end_elsewhere();
         }

@@ -456,7 +456,7 @@ impl Domain {
         shared.gone.lock().insert(link.slot());
         for core in targets {
             core.lost(link);
-            core.forget_visitor(link.slot());
+            core.remove_visitor(link.slot(), usize::MAX);
         }
         self.settle();
         self.stand_now();
@@ -484,7 +484,7 @@ impl Domain {
             }
             Call::Query => link.say(&Word::Answer(id, 0, told(&core))),
             Call::Close => {
-                core.remove_visitor(link.slot());
+                core.remove_visitor(link.slot(), 1);
                 link.say(&Word::Answer(id, 0, told(&core)));
             }
             Call::Modify(attr, mask) => {
