@@ -1,6 +1,8 @@
 //! Calling the runner of the C tests: it compiles here, runs in the virtual machine, compares here.
 #![forbid(unsafe_code)]
 
+mod known;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -8,6 +10,8 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+
+use known::Known;
 
 use crate::{
     dirs::{C_PROGRAMS, Dirs},
@@ -25,59 +29,6 @@ const COMPILATIONS: [&str; 4] = ["stock-gcc ", "ours-gcc ", "stock-clang ", "our
 
 /// The sets whose programs use the device.
 const WITH_DEVICE: [&str; 3] = ["rxe", "ioctl", "man"];
-
-/// Programs that end or print otherwise over the library's own provider than over the plugin in C:
-/// which, how they end if that differs, and why.
-const DIFFER: [(&str, &str, &str); 7] = [
-    (
-        "rxe/cq",
-        "",
-        "a mask that names a parent domain where there is none is EINVAL; the plugin does not look",
-    ),
-    (
-        "rxe/data",
-        "exit 1",
-        "the plugin refuses a chain of none, and requests without a place for the bad one, which \
-         ibv_post_recv(3) does not ask for",
-    ),
-    (
-        "rxe/qp",
-        "",
-        "a type that nobody knows is EOPNOTSUPP, not EINVAL; a query brings the object's state up to \
-         date whatever is asked for, and leaves no attribute as it was",
-    ),
-    (
-        "rxe/qp_ex",
-        "",
-        "the plugin loses inline data in a list, and cannot send a datagram of several pieces; too \
-         much inline data is EINVAL, not ENOSPC",
-    ),
-    (
-        "rxe/removed",
-        "",
-        "what is left of a device that is gone is counted: a queue or domain in use is EBUSY",
-    ),
-    (
-        "rxe/srq",
-        "",
-        "unknown bits of a mask are EINVAL; errno is set with EOPNOTSUPP",
-    ),
-    (
-        "rxe/unsupported",
-        "",
-        "thread and parent domains are there; objects that were never made are EINVAL or EBUSY, and \
-         errno is set with EOPNOTSUPP",
-    ),
-];
-
-/// Why a difference of a run over the library's own provider is no fault. `title` is that of the
-/// comparison: compilation, program, library, and how the program ended if not well.
-fn reason(title: &str) -> Option<&'static str> {
-    let (program, place) = title.split_once(' ')?.1.split_once(" on ")?;
-    let ended = place.split_once(": ").map_or("", |(_, ended)| ended);
-    let known = DIFFER.iter().find(|known| known.0 == program)?;
-    (known.1 == ended).then_some(known.2)
-}
 
 /// What a run is of: all, or over the library's own provider what asks a provider anything.
 fn sets(run: Run) -> impl Iterator<Item = &'static str> {
@@ -163,11 +114,17 @@ pub fn judge(dirs: &Dirs, dir: &Path, run: Run) -> Result<Tally> {
     if !run.built_in {
         return Ok(both.tally());
     }
-    let (excused, faults) = both.titles.drain(..).partition(|t| reason(t).is_some());
-    both.titles = faults;
+    let known = Known::load(&dirs.expected())?;
+    let mut reasons = Vec::new();
+    let text = &both.text;
+    both.titles.retain(|title| {
+        let reason = known.reason(title, text);
+        reasons.extend(reason.clone());
+        reason.is_none()
+    });
     let mut tally = both.tally();
-    for title in &excused as &Vec<String> {
-        tally.skip(reason(title).unwrap_or_default());
+    for reason in &reasons {
+        tally.skip(reason);
     }
     Ok(tally)
 }
@@ -247,20 +204,6 @@ mod tests {
             ["ours-gcc rxe/mr on /x", "stock-gcc any/fork: not run"]
         );
         Ok(())
-    }
-
-    #[test]
-    fn a_known_difference_is_one_of_output_alone() {
-        assert!(reason("ours-gcc rxe/qp on /x").is_some());
-        assert!(reason("ours-gcc rxe/data on /x: exit 1").is_some());
-        for title in [
-            "ours-gcc rxe/qp on /x: signal 11",
-            "ours-gcc rxe/data on /x",
-            "ours-gcc rxe/mr on /x",
-            "ours-gcc rxe/qp: not run",
-        ] {
-            assert_eq!(reason(title), None, "{title}");
-        }
     }
 
     #[test]

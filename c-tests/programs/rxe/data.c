@@ -230,6 +230,7 @@ static void not_ready(void)
 	struct ibv_cq *cq = MUST_PTR(ibv_create_cq(context, 64, NULL, NULL, 0));
 	struct ibv_qp_init_attr init = init_attr(cq, IBV_QPT_RC);
 	struct ibv_qp *qp = MUST_PTR(ibv_create_qp(pd, &init));
+	struct ibv_qp *other = MUST_PTR(ibv_create_qp(pd, &init));
 	struct ibv_recv_wr recv = { .wr_id = 3 }, *bad_recv = NULL;
 	struct ibv_send_wr send = { .wr_id = 4, .opcode = IBV_WR_SEND }, *bad_send = NULL;
 	struct ibv_sge sges[5] = { 0 };
@@ -244,10 +245,13 @@ static void not_ready(void)
 	out("-- not ready, full, wrong");
 	RC(ibv_post_recv(qp, &recv, &bad_recv));
 	MUST(ibv_modify_qp(qp, &attr, RC_INIT_MASK));
-	RC(ibv_post_recv(qp, NULL, &bad_recv));
-	RC(ibv_post_send(qp, NULL, &bad_send));
-	RC(ibv_post_recv(qp, &recv, NULL));
-	RC(ibv_post_send(qp, &send, NULL));
+	/* Who takes these has one more to flush. */
+	MUST(ibv_modify_qp(other, &attr, RC_INIT_MASK));
+	RC(ibv_post_recv(other, NULL, &bad_recv));
+	RC(ibv_post_send(other, NULL, &bad_send));
+	RC(ibv_post_recv(other, &recv, NULL));
+	RC(ibv_post_send(other, &send, NULL));
+	MUST(ibv_destroy_qp(other));
 	for (i = 0; i < 31; i++)
 		MUST(ibv_post_recv(qp, &recv, &bad_recv));
 	RC(ibv_post_recv(qp, &recv, &bad_recv));

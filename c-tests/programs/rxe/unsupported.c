@@ -26,10 +26,17 @@ static void domain_calls(struct ibv_context *context, struct ibv_pd *pd)
 		.oflags = 0100,
 	};
 	struct ibv_xrcd xrcd = { .context = context };
+	struct ibv_td *made_td;
+	struct ibv_pd *made;
 
-	PTR(ibv_alloc_td(context, &td_attr));
+	made_td = PTR(ibv_alloc_td(context, &td_attr));
 	RC(ibv_dealloc_td(&td));
-	PTR(ibv_alloc_parent_domain(context, &parent));
+	made = PTR(ibv_alloc_parent_domain(context, &parent));
+	/* Other providers than the plugin make them. */
+	if (made)
+		MUST(ibv_dealloc_pd(made));
+	if (made_td)
+		MUST(ibv_dealloc_td(made_td));
 	PTR(ibv_open_xrcd(context, &xrcd_attr));
 	RC(ibv_close_xrcd(&xrcd));
 }

@@ -37,13 +37,16 @@ const RELIABLE: u32 = UNRELIABLE
 /// The operations of a type.
 ///
 /// # Errors
-/// EOPNOTSUPP for what the kernel's driver does not have.
+/// EOPNOTSUPP for what the kernel's driver does not have, EINVAL for what is no type.
 fn operations(qp_type: ibv_qp_type) -> Result<u32> {
     match qp_type {
         IBV_QPT_RC => Ok(RELIABLE),
         IBV_QPT_UC => Ok(UNRELIABLE),
         IBV_QPT_UD => Ok(DATAGRAMS),
-        _ => Err(Errno::OPNOTSUPP),
+        IBV_QPT_RAW_PACKET | IBV_QPT_XRC_SEND | IBV_QPT_XRC_RECV | IBV_QPT_DRIVER => {
+            Err(Errno::OPNOTSUPP)
+        }
+        _ => Err(Errno::INVAL),
     }
 }
 
@@ -65,7 +68,8 @@ impl Qp {
     /// Makes a queue pair; answers its number, too.
     ///
     /// # Errors
-    /// EOPNOTSUPP for what the kernel's driver does not have; the kernel's own errno.
+    /// EOPNOTSUPP for what the kernel's driver does not have, EINVAL for what is no type; the
+    /// kernel's own errno.
     pub fn create(context: &Context, init: &mut QpInit<'_, Context>) -> Result<(Self, u32)> {
         let (kernel, operations) = (&context.kernel, operations(init.qp_type)?);
         let mut told = rxe_create_qp_resp::zeroed();
@@ -172,4 +176,20 @@ impl Qp {
 /// The key of a window's next binding: the last 8 bits count.
 fn next_key(key: u32) -> u32 {
     key & 0xffff_ff00 | key.wrapping_add(1) & 0xff
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_that_rxe_lacks_is_another_error_than_no_type() {
+        assert!(operations(IBV_QPT_UD).is_ok());
+        for known in [IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND, IBV_QPT_DRIVER] {
+            assert_eq!(operations(known), Err(Errno::OPNOTSUPP));
+        }
+        for odd in [0, 1, 77, ibv_qp_type::MAX] {
+            assert_eq!(operations(odd), Err(Errno::INVAL));
+        }
+    }
 }

@@ -195,7 +195,7 @@ unsafe fn spread<'a, P: Provider>(
 }
 
 /// # Errors
-/// EINVAL for bits that nobody knows, and for a hash without a table.
+/// EOPNOTSUPP for bits that nobody knows, EINVAL for a hash without a table.
 fn check_mask(mask: u32) -> Result<()> {
     const KNOWN: u32 = IBV_QP_INIT_ATTR_PD
         | IBV_QP_INIT_ATTR_XRCD
@@ -204,7 +204,10 @@ fn check_mask(mask: u32) -> Result<()> {
         | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
         | TABLES;
     const TABLES: u32 = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
-    if mask & !KNOWN != 0 || mask & TABLES == IBV_QP_INIT_ATTR_RX_HASH {
+    if mask & !KNOWN != 0 {
+        return Err(Errno::OPNOTSUPP);
+    }
+    if mask & TABLES == IBV_QP_INIT_ATTR_RX_HASH {
         return Err(Errno::INVAL);
     }
     Ok(())

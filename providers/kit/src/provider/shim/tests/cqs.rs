@@ -242,7 +242,7 @@ fn a_batch_that_goes_on_gets_no_more_than_is_there() {
 fn two_threads_take_turns_in_batches() {
     let bench = Bench::new();
     let cq = bench.cq_ex(IBV_WC_EX_WITH_QP_NUM.into());
-    const EACH: u64 = 2000;
+    const EACH: u64 = if cfg!(miri) { 20 } else { 2000 };
     fill(&bench, &(0..2 * EACH).collect::<Vec<_>>());
     let queue = cq.expose_provenance();
     let drain = move || {

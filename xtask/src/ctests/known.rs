@@ -1,0 +1,120 @@
+//! The lines in which C tests over the library's own provider are known to differ.
+#![forbid(unsafe_code)]
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use anyhow::{Context, Result, bail};
+
+/// The list, among the expected ones.
+const FILE: &str = "c-tests.rust.diff";
+
+/// By program: what differs, with why it may.
+#[derive(Debug)]
+pub struct Known(BTreeMap<String, Vec<String>>);
+
+impl Known {
+    /// Reads the list.
+    pub fn load(expected: &Path) -> Result<Self> {
+        let path = expected.join(FILE);
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        Self::parse(&text).with_context(|| path.display().to_string())
+    }
+
+    /// `== PROGRAM`, then its lines as a difference has them: `-` the reference's, `+` its own.
+    /// What begins with `#` is for readers; each program has such a line that says why.
+    fn parse(text: &str) -> Result<Self> {
+        let mut programs = BTreeMap::new();
+        let mut blocks = text.split("\n== ");
+        blocks.next();
+        for block in blocks {
+            let mut lines = block.lines();
+            let name = lines.next().unwrap_or_default().to_owned();
+            let (reasons, lines): (Vec<_>, Vec<_>) = lines
+                .filter(|line| !line.is_empty())
+                .partition(|line| line.starts_with('#'));
+            if reasons.is_empty() {
+                bail!("{name} differs for no reason");
+            }
+            if let Some(odd) = lines.iter().find(|line| !line.starts_with(['-', '+'])) {
+                bail!("{name}: neither - nor +: {odd}");
+            }
+            let lines = lines.into_iter().map(str::to_owned).collect();
+            if programs.insert(name.clone(), lines).is_some() {
+                bail!("{name} is there twice");
+            }
+        }
+        Ok(Self(programs))
+    }
+
+    /// What is said of a difference that is in the list, line by line. `title` is that of the
+    /// comparison, `text` all that it printed. A program that did not end well is never known.
+    pub fn reason(&self, title: &str, text: &str) -> Option<String> {
+        let (program, place) = title.split_once(' ')?.1.split_once(" on ")?;
+        if place.contains(": ") {
+            return None;
+        }
+        let known = self.0.get(program)?;
+        let same = changed(title, text).eq(known.iter().map(String::as_str));
+        same.then(|| format!("{program} differs in the lines of expected/{FILE}"))
+    }
+}
+
+/// The lines of a paragraph that one side has and the other has not.
+fn changed<'a>(title: &str, text: &'a str) -> impl Iterator<Item = &'a str> {
+    let is_title = move |line: &&str| line.strip_suffix(':') == Some(title);
+    // Two lines follow that name the sides, as printed lines may look as well.
+    text.lines()
+        .skip_while(move |line| !is_title(line))
+        .skip(3)
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with(['-', '+']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TITLE: &str = "stock-gcc rxe/qp on /x";
+    const TEXT: &str = "stock-gcc rxe/cq on /x:\n--- reference\n+++ found\n-other\n\n\
+                        stock-gcc rxe/qp on /x:\n--- reference\n+++ found\n@@ -1 +1 @@\n \
+                        same\n--- a\n+b\n\n7 outputs agree, 2 differ\n";
+
+    #[test]
+    fn a_difference_is_known_with_all_its_lines_and_no_other() -> Result<()> {
+        let known = |lines: &str| Known::parse(&format!("# all\n\n== rxe/qp\n# why\n{lines}"));
+        assert!(known("--- a\n+b\n")?.reason(TITLE, TEXT).is_some());
+        for other in ["", "--- a\n", "+b\n--- a\n", "--- a\n+b\n+c\n"] {
+            assert_eq!(known(other)?.reason(TITLE, TEXT), None, "{other}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_program_that_ends_badly_is_never_known() -> Result<()> {
+        let known = Known::parse("\n== rxe/qp\n# why\n")?;
+        for title in ["signal 11", "exit 1", "hung"].map(|how| format!("{TITLE}: {how}")) {
+            assert_eq!(known.reason(&title, &format!("{title}\n")), None);
+        }
+        assert_eq!(known.reason("stock-gcc rxe/qp: not run", TEXT), None);
+        assert_eq!(known.reason("stock-gcc rxe/mr on /x", TEXT), None);
+        Ok(())
+    }
+
+    #[test]
+    fn a_list_says_why_and_says_it_once() {
+        for bad in [
+            "\n== rxe/qp\n-a\n",
+            "\n== rxe/qp\n# why\n a\n",
+            "\n== rxe/qp\n# why\n-a\n\n== rxe/qp\n# why\n-b\n",
+        ] {
+            assert!(Known::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_list_can_be_read() -> Result<()> {
+        let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join("expected");
+        assert!(!Known::load(&expected)?.0.is_empty());
+        Ok(())
+    }
+}
