@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use c_tests::{Result, tree::package_dir};
+use c_tests::{Result, elf, tree::package_dir};
 
 /// Verbs that the program of the generations does not call, and who does: these need objects that
 /// only a provider which carries data has.
@@ -112,5 +112,25 @@ fn every_kernel_command_of_every_node_is_given() -> Result<()> {
             "no test gives {command}"
         );
     }
+    Ok(())
+}
+
+/// That they are those that the plugin in C imports, where it is installed.
+#[test]
+fn what_rxe_gives_is_what_its_plugin_imports() -> Result<()> {
+    let name = "libibverbs/librxe-rdmav34.so";
+    let mut plugins = Vec::new();
+    for folder in fs::read_dir("/usr/lib")? {
+        plugins.push(folder?.path().join(name));
+    }
+    let Some(plugin) = plugins.into_iter().find(|plugin| plugin.exists()) else {
+        println!("skipped: there is no {name} below /usr/lib");
+        return Ok(());
+    };
+    let imports = elf::read(&plugin)?.undefined;
+    let commands = imports
+        .iter()
+        .filter_map(|s| s.name.strip_prefix("ibv_cmd_"));
+    assert_eq!(commands.collect::<BTreeSet<_>>(), OF_RXE.into());
     Ok(())
 }

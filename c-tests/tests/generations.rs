@@ -356,7 +356,7 @@ fn a_plugin_that_contradicts_itself_is_refused() -> Result<()> {
 /// A kernel with one device that no provider knows, so that all providers are loaded: a sysfs in a
 /// folder, and a node for the device in a /dev of the command's own. What the program says, and the
 /// log.
-fn with_a_device(dir: &Path, drivers: &str) -> Result<Option<String>> {
+fn with_a_device(dir: &Path, drivers: &str, release: Option<&str>) -> Result<Option<String>> {
     if Path::new("/sys/class/infiniband").exists() {
         println!("skipped: this kernel has RDMA, and is asked for its devices");
         return Ok(None);
@@ -365,6 +365,9 @@ fn with_a_device(dir: &Path, drivers: &str) -> Result<Option<String>> {
     fs::create_dir_all(class.join("uverbs0"))?;
     fs::create_dir_all(dir.join("sys/class/infiniband/strange0"))?;
     fs::create_dir_all(dir.join("dev"))?;
+    // What an earlier call said.
+    let log = dir.join("log");
+    fs::write(&log, "")?;
     fs::write(class.join("abi_version"), "6\n")?;
     for (file, text) in [
         ("ibdev", "strange0\n"),
@@ -413,16 +416,16 @@ fn with_a_device(dir: &Path, drivers: &str) -> Result<Option<String>> {
         .env("UROCE_DEVICES", "")
         .env("LD_LIBRARY_PATH", built_library()?)
         .env("VERBS_LOG_LEVEL", "3")
-        .env("VERBS_LOG_FILE", dir.join("log"))
+        .env("VERBS_LOG_FILE", &log)
         .env_remove("IBVERBS_PROVIDER_RELEASE")
+        .envs(release.map(|release| ("IBVERBS_PROVIDER_RELEASE", release)))
         .output()?;
     let errors = String::from_utf8_lossy(&output.stderr);
     if output.status.code() != Some(0) {
         println!("skipped: no namespaces can be made here: {errors}");
         return Ok(None);
     }
-    let log = fs::read_to_string(dir.join("log"))?;
-    Ok(Some(format!("{log}{errors}")))
+    Ok(Some(fs::read_to_string(log)? + &errors))
 }
 
 /// `RDMAV_DRIVERS` names files of several nodes, some of them of no use: of each name the latest
@@ -449,7 +452,8 @@ fn a_mixed_directory_gives_the_best_of_each() -> Result<()> {
     put(65, "libfourth-rdmav99.so")?;
     let stem = |name: &str| mixed.join(name).display().to_string();
     let drivers = ["libfirst", "libsecond", "libthird", "libfourth"].map(stem);
-    let Some(said) = with_a_device(dir.path(), &drivers.join(":"))? else {
+    let drivers = drivers.join(":");
+    let Some(said) = with_a_device(dir.path(), &drivers, None)? else {
         return Ok(());
     };
     for there in [
@@ -463,5 +467,11 @@ fn a_mixed_directory_gives_the_best_of_each() -> Result<()> {
     }
     let first = said.matches("provider first: ").count();
     assert_eq!(first, 1, "{said}");
+
+    // Told which it is, the later one can be used. Of another node it cannot be.
+    let said = with_a_device(dir.path(), &drivers, Some("second=59"))?.unwrap_or_default();
+    assert!(said.contains("provider second: release 59"), "{said}");
+    let said = with_a_device(dir.path(), &drivers, Some("second=65"))?.unwrap_or_default();
+    assert!(said.contains("provider second refused"), "{said}");
     Ok(())
 }
