@@ -20,7 +20,9 @@ which measures, says which bounds are met, and writes this file.
 Every row has a peer that did the same kind of work in the same rounds, in turn; figures are medians \
 of the rounds, the ratio is that of the medians, and the last column says in how many rounds the \
 bound was not met by the round's own two figures. Each program runs on a processor of its own, the \
-server on the first, the client on the second. perftest, ucx_perftest and qperf are Debian's. \
+server on the first, the client on the second. Where a virtual machine's processors came nearer to \
+each other or went farther away between the two sides of a row over shared memory, told by the time \
+that a cache line takes, that round was measured again. perftest, ucx_perftest and qperf are Debian's. \
 Latencies are one way. On this machine they are averages where the peer tells no other figure \
 (qperf), and else the median of a run.
 
