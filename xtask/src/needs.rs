@@ -106,6 +106,29 @@ pub fn packaging(dirs: &Dirs) -> Result<()> {
     install_missing(dirs, PACKAGING)
 }
 
+/// What a whole run leaves in the target directory, in gigabytes (`du -s target` after one).
+const WHOLE_RUN: u64 = 6;
+
+/// Says so where the target directory's disk is too full for a whole run: what fails for want of
+/// space may not say why.
+pub fn space(dirs: &Dirs) -> Result<()> {
+    let disk = rustix::fs::statvfs(&dirs.target)
+        .with_context(|| format!("ask about the disk of {}", dirs.target.display()))?;
+    if let Some(gigabytes) = tight(disk.f_bavail.saturating_mul(disk.f_frsize)) {
+        eprintln!(
+            "xtask: {} has {gigabytes} GB left on its disk; a whole run takes about {WHOLE_RUN}",
+            dirs.target.display()
+        );
+    }
+    Ok(())
+}
+
+/// The gigabytes that `free` bytes are, where a whole run needs more.
+fn tight(free: u64) -> Option<u64> {
+    let gigabytes = free / 1_000_000_000;
+    (gigabytes < WHOLE_RUN).then_some(gigabytes)
+}
+
 fn packages(dirs: &Dirs) -> Result<()> {
     install_missing(dirs, PACKAGES)?;
     let bare = without_docs(|path| Path::new(path).exists());
@@ -289,6 +312,12 @@ mod tests {
     fn kernels_are_ordered_by_number() {
         assert!(numbers("6.1.0-9-amd64") < numbers("6.1.0-10-amd64"));
         assert!(numbers("6.1.0-50-amd64") < numbers("6.12.3-amd64"));
+    }
+
+    #[test]
+    fn a_disk_too_full_for_a_whole_run_is_told_of() {
+        assert_eq!(tight(2_700_000_000), Some(2));
+        assert_eq!(tight(WHOLE_RUN * 1_000_000_000), None);
     }
 
     #[test]

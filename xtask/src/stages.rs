@@ -175,6 +175,9 @@ pub fn run(options: &cli::Test) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let dirs = Dirs::find()?;
+    if options.only.is_empty() {
+        needs::space(&dirs)?;
+    }
     needs::provide_here(&dirs)?;
     let mut report = Report::default();
     // The stock library's results say nothing about what is built here.
