@@ -115,6 +115,7 @@ pub fn judge(dirs: &Dirs, dir: &Path, run: Run) -> Result<Tally> {
         return Ok(both.tally());
     }
     let known = Known::load(&dirs.expected())?;
+    let stale = known.stale(&both.titles);
     let mut reasons = Vec::new();
     let text = &both.text;
     both.titles.retain(|title| {
@@ -122,6 +123,7 @@ pub fn judge(dirs: &Dirs, dir: &Path, run: Run) -> Result<Tally> {
         reasons.extend(reason.clone());
         reason.is_none()
     });
+    both.titles.extend(stale);
     let mut tally = both.tally();
     for reason in &reasons {
         tally.skip(reason);

@@ -49,7 +49,7 @@ impl Known {
     /// What is said of a difference that is in the list, line by line. `title` is that of the
     /// comparison, `text` all that it printed. A program that did not end well is never known.
     pub fn reason(&self, title: &str, text: &str) -> Option<String> {
-        let (program, place) = title.split_once(' ')?.1.split_once(" on ")?;
+        let (program, place) = named(title)?;
         if place.contains(": ") {
             return None;
         }
@@ -57,6 +57,23 @@ impl Known {
         let same = changed(title, text).eq(known.iter().map(String::as_str));
         same.then(|| format!("{program} differs in the lines of expected/{FILE}"))
     }
+
+    /// Programs of the list that none of the comparisons' titles names: they do not differ any more.
+    pub fn stale(&self, titles: &[String]) -> Vec<String> {
+        let differ: Vec<&str> = titles
+            .iter()
+            .filter_map(|title| Some(named(title)?.0))
+            .collect();
+        let known = self.0.keys();
+        let gone = known.filter(|program| !differ.contains(&program.as_str()));
+        gone.map(|program| format!("{program} does not differ, but is in expected/{FILE}"))
+            .collect()
+    }
+}
+
+/// The program of a comparison's title, and where it ran.
+fn named(title: &str) -> Option<(&str, &str)> {
+    title.split_once(' ')?.1.split_once(" on ")
 }
 
 /// The lines of a paragraph that one side has and the other has not.
@@ -97,6 +114,20 @@ mod tests {
         }
         assert_eq!(known.reason("stock-gcc rxe/qp: not run", TEXT), None);
         assert_eq!(known.reason("stock-gcc rxe/mr on /x", TEXT), None);
+        Ok(())
+    }
+
+    #[test]
+    fn what_differs_no_more_is_to_leave_the_list() -> Result<()> {
+        let known = Known::parse("\n== rxe/qp\n# why\n-a\n\n== rxe/cq\n# why\n-a\n")?;
+        let both = [
+            TITLE.to_owned(),
+            "stock-gcc rxe/cq on /x: exit 1".to_owned(),
+        ];
+        assert!(known.stale(&both).is_empty());
+        let stale = known.stale(&both[..1]);
+        assert_eq!(stale.len(), 1);
+        assert!(stale[0].starts_with("rxe/cq "));
         Ok(())
     }
 
