@@ -107,7 +107,7 @@ pub fn packaging(dirs: &Dirs) -> Result<()> {
 }
 
 /// What a whole run leaves in the target directory, in gigabytes (`du -s target` after one).
-const WHOLE_RUN: u64 = 6;
+const WHOLE_RUN: u64 = 4;
 
 /// Says so where the target directory's disk is too full for a whole run: what fails for want of
 /// space may not say why.
