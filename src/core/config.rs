@@ -16,10 +16,7 @@ pub fn is_on(name: &str) -> bool {
 /// A variable that names files or programs to load: not read in a process with more rights than
 /// its caller (set-user-ID, file capabilities), whose environment is not to be trusted.
 pub fn trusted(name: &str) -> Option<OsString> {
-    if kit::sys::privilege::exceeds_caller() {
-        return None;
-    }
-    env::var_os(name)
+    env::var_os(name).filter(|_| !kit::sys::privilege::exceeds_caller())
 }
 
 /// A number as strtol(3) reads it with base 0: decimal, 0x hexadecimal or 0 octal; text behind

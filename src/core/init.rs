@@ -9,13 +9,19 @@ use std::sync::Once;
 /// Below this many bytes of lockable memory hardly any registration succeeds.
 const MEMLOCK_FLOOR: u64 = 32 * 1024;
 
+/// The variables that ask to look at calls.
+const OBSERVERS: [&str; 3] = ["IBVERBS_EXPLAIN", "IBVERBS_VALIDATE", "IBVERBS_TRACE"];
+
 static ONCE: Once = Once::new();
 
 /// Reads the environment, starts fork protection and the log, warns of a small memory limit.
-/// `allow_disassociate` is told whether objects of a device that is gone may be destroyed.
-pub fn once(allow_disassociate: fn(bool)) {
+/// `allow_disassociate` is told whether objects of a device that is gone may be destroyed, `observe`
+/// whether any variable asks to look at calls.
+pub fn once(allow_disassociate: fn(bool), observe: fn(bool)) {
     ONCE.call_once(|| {
         log::init();
+        observe(OBSERVERS.iter().any(|name| config::is_set(name)));
+        kit::uverbs::read_environment();
         protect_forks();
         allow_disassociate(
             config::is_on("RDMAV_ALLOW_DISASSOC_DESTROY")

@@ -34,5 +34,5 @@ mod text;
 
 /// What has to be done before the first device is looked for.
 fn start() {
-    crate::core::init::once(private::disassociate::allow_disassociate);
+    crate::core::init::once(private::disassociate::allow_disassociate, observe::ask);
 }

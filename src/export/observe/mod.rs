@@ -29,6 +29,16 @@ use kit::abi::{ibv_async_event, ibv_context, ibv_qp};
 use kit::errno::Errno;
 use kit::sys::{errno, exit};
 use kit::table::Table;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether a variable asked for any of this when devices were first looked for.
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Remembers whether a variable asks for any of this: to read all of them takes longer than the rest
+/// of opening a context.
+pub fn ask(asked: bool) {
+    ASKED.store(asked, Ordering::Release);
+}
 
 /// Puts the functions of this module in front of a context's verbs, if the environment asks for
 /// any of what they do.
@@ -36,6 +46,9 @@ use kit::table::Table;
 /// # Safety
 /// Nobody else knows the context yet.
 pub unsafe fn cover(ctx: Ctx<'_>) {
+    if !ASKED.load(Ordering::Acquire) {
+        return;
+    }
     report::init();
     recording::init(exit::at_exit);
     if !report::on() && !recording::on() {

@@ -40,7 +40,7 @@ pub use crate::sys::ioctl::Ioctl;
 pub use crate::sys::link::Link;
 pub use context::{alloc_async_fd, create_comp_channel};
 pub use driver::Driver;
-pub use path::{Fallback, Path, add_driver, choose_paths, run, try_ioctl};
+pub use path::{Fallback, Path, add_driver, choose_paths, read_environment, run, try_ioctl};
 pub use write::{write, write_into, write_parts};
 
 use events::unless_imported;

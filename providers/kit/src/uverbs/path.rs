@@ -102,12 +102,18 @@ fn instead(call: &Ioctl<'_>, fallback: Fallback) -> Result<Path> {
 /// Finds out how a newly opened context's kernel takes commands. To be called once, before
 /// the first command.
 ///
-/// With `IBVERBS_FORCE_WRITE=1` in the environment, which is read when the first context opens,
-/// every command that has a write form is written to the command descriptor.
+/// With `IBVERBS_FORCE_WRITE=1` in the environment, which is read once ([`read_environment`]), every
+/// command that has a write form is written to the command descriptor.
 pub fn choose_paths<K: Kernel + ?Sized>(kernel: &K) {
-    static FORCED: LazyLock<bool> =
-        LazyLock::new(|| std::env::var_os("IBVERBS_FORCE_WRITE").is_some_and(|v| v == "1"));
     settle(kernel, *FORCED);
+}
+
+static FORCED: LazyLock<bool> =
+    LazyLock::new(|| std::env::var_os("IBVERBS_FORCE_WRITE").is_some_and(|v| v == "1"));
+
+/// Reads the environment now rather than when the first context opens.
+pub fn read_environment() {
+    LazyLock::force(&FORCED);
 }
 
 /// As [`choose_paths`], with the environment's answer given.
