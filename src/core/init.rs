@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 //! What happens once in a process, before the first device list.
 
-use super::{config, fork, log};
+use super::{config, fork, log, report, trace};
 use crate::warn::warn;
 use rustix::process::{Resource, geteuid, getrlimit};
 use std::sync::Once;
@@ -10,7 +10,11 @@ use std::sync::Once;
 const MEMLOCK_FLOOR: u64 = 32 * 1024;
 
 /// The variables that ask to look at calls.
-const OBSERVERS: [&str; 3] = ["IBVERBS_EXPLAIN", "IBVERBS_VALIDATE", "IBVERBS_TRACE"];
+const OBSERVERS: [&str; 3] = [
+    report::EXPLAIN_VARIABLE,
+    report::VALIDATE_VARIABLE,
+    trace::VARIABLE,
+];
 
 static ONCE: Once = Once::new();
 

@@ -58,14 +58,19 @@ impl Sink {
     }
 }
 
+/// Asks for explanations.
+pub const EXPLAIN_VARIABLE: &str = "IBVERBS_EXPLAIN";
+/// Asks for checks.
+pub const VALIDATE_VARIABLE: &str = "IBVERBS_VALIDATE";
+
 /// Reads the environment, once in the life of the process.
 pub fn init() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
-        let value = config::trusted("IBVERBS_EXPLAIN");
+        let value = config::trusted(EXPLAIN_VARIABLE);
         let sink = value.as_deref().and_then(Sink::new);
         turn_on(sink, &EXPLANATIONS, EXPLAIN);
-        let value = config::trusted("IBVERBS_VALIDATE").unwrap_or_default();
+        let value = config::trusted(VALIDATE_VARIABLE).unwrap_or_default();
         let (abort, place) = aborting(&value);
         let mode = if abort { VALIDATE | ABORT } else { VALIDATE };
         turn_on(Sink::new(place), &MISTAKES, mode);

@@ -48,12 +48,15 @@ struct Gathered {
     named: bool,
 }
 
+/// Asks for records, and names their file.
+pub const VARIABLE: &str = "IBVERBS_TRACE";
+
 /// Reads the environment, once in the life of the process. `at_exit` is told what to do when the
 /// program exits.
 pub fn init(at_exit: fn(fn())) {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
-        let path = config::trusted("IBVERBS_TRACE").filter(|path| !path.is_empty());
+        let path = config::trusted(VARIABLE).filter(|path| !path.is_empty());
         let Some(path) = path else {
             return;
         };

@@ -6,7 +6,7 @@
 
 use crate::abi::handle::HeldDevice;
 use crate::errno::{Errno, Result};
-use memory::{NAME, inode};
+use memory::inode;
 use parking_lot::Mutex;
 use rustix::fs::readlink;
 use std::any::Any;
@@ -17,6 +17,9 @@ use std::sync::Arc;
 mod memory;
 
 type Inode = (u64, u64);
+
+/// The name of the memory, by which descriptors of other processes are known.
+const NAME: &str = "verbs";
 
 /// What the contexts of a descriptor share; the shims know what it is.
 pub(super) type Shared = Arc<dyn Any + Send + Sync>;

@@ -7,8 +7,6 @@ use crate::errno::Result;
 use rustix::pipe::pipe;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-pub(super) const NAME: &str = "verbs";
-
 pub(super) fn new() -> Result<OwnedFd> {
     let (read, _) = pipe()?;
     Ok(read)

@@ -1,13 +1,10 @@
 #![forbid(unsafe_code)]
 //! Empty memory that is known again by its inode.
 
-use super::Inode;
+use super::{Inode, NAME};
 use crate::errno::Result;
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use std::os::fd::{BorrowedFd, OwnedFd};
-
-/// The name of the memory, by which descriptors of other processes are known.
-pub(super) const NAME: &str = "verbs";
 
 pub(super) fn new() -> Result<OwnedFd> {
     Ok(memfd_create(NAME, MemfdFlags::CLOEXEC)?)
