@@ -19,12 +19,12 @@ const OBSERVERS: [&str; 3] = [
 static ONCE: Once = Once::new();
 
 /// Reads the environment, starts fork protection and the log, warns of a small memory limit.
-/// `allow_disassociate` is told whether objects of a device that is gone may be destroyed, `observe`
-/// whether any variable asks to look at calls.
-pub fn once(allow_disassociate: fn(bool), observe: fn(bool)) {
+/// `allow_disassociate` is told whether objects of a device that is gone may be destroyed; `observe`
+/// asks [`is_observed`] and remembers.
+pub fn once(allow_disassociate: fn(bool), observe: fn()) {
     ONCE.call_once(|| {
         log::init();
-        observe(OBSERVERS.iter().any(|name| config::is_set(name)));
+        observe();
         kit::uverbs::read_environment();
         protect_forks();
         allow_disassociate(
@@ -34,6 +34,11 @@ pub fn once(allow_disassociate: fn(bool), observe: fn(bool)) {
         );
         warn_of_memlock();
     });
+}
+
+/// Whether any variable asks to look at calls.
+pub fn is_observed() -> bool {
+    OBSERVERS.iter().any(|name| config::is_set(name))
 }
 
 fn protect_forks() {

@@ -21,7 +21,7 @@ pub use explain::{failed, not_opened, refused};
 pub use later::{later, reg_mr_ex};
 pub use subject::Word;
 
-use crate::core::{explain as text, report, trace as recording};
+use crate::core::{explain as text, init, report, trace as recording};
 use answer::{Answer, Outcome};
 use cover::{Call, OPS};
 use kit::abi::handle::{Ctx, Qp, watch};
@@ -29,15 +29,15 @@ use kit::abi::{ibv_async_event, ibv_context, ibv_qp};
 use kit::errno::Errno;
 use kit::sys::{errno, exit};
 use kit::table::Table;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::LazyLock;
 
-/// Whether a variable asked for any of this when devices were first looked for.
-static ASKED: AtomicBool = AtomicBool::new(false);
+/// Whether a variable asks for any of this: to read all of them takes longer than the rest of
+/// opening a context.
+static ASKED: LazyLock<bool> = LazyLock::new(init::is_observed);
 
-/// Remembers whether a variable asks for any of this: to read all of them takes longer than the rest
-/// of opening a context.
-pub fn ask(asked: bool) {
-    ASKED.store(asked, Ordering::Release);
+/// Reads the environment now rather than when the first context opens.
+pub fn ask() {
+    LazyLock::force(&ASKED);
 }
 
 /// Puts the functions of this module in front of a context's verbs, if the environment asks for
@@ -46,7 +46,7 @@ pub fn ask(asked: bool) {
 /// # Safety
 /// Nobody else knows the context yet.
 pub unsafe fn cover(ctx: Ctx<'_>) {
-    if !ASKED.load(Ordering::Acquire) {
+    if !*ASKED {
         return;
     }
     report::init();
