@@ -35,23 +35,35 @@ struct Run {
     program: &'static str,
     words: fn(&Bench, Side) -> Vec<String>,
     fork_safe: bool,
+    /// The kernel puts everything where it put it in the run before.
+    same_addresses: bool,
     table: &'static str,
     /// Follows the name of each part.
     suffix: &'static str,
 }
 
-const RUNS: [Run; 3] = [
+const RUNS: [Run; 4] = [
     Run {
         program: "start",
-        words: |bench, side| vec![bench.library(side).display().to_string(), DEVICE.to_owned()],
+        words: start,
         fork_safe: false,
+        same_addresses: false,
         table: START,
         suffix: "",
+    },
+    Run {
+        program: "start",
+        words: start,
+        fork_safe: false,
+        same_addresses: true,
+        table: START,
+        suffix: ", same addresses",
     },
     Run {
         program: "objects",
         words: |_, _| vec![DEVICE.to_owned(), CYCLES.to_string()],
         fork_safe: false,
+        same_addresses: false,
         table: OBJECTS,
         suffix: "",
     },
@@ -59,10 +71,15 @@ const RUNS: [Run; 3] = [
         program: "objects",
         words: |_, _| vec![DEVICE.to_owned(), CYCLES.to_string(), "mr".to_owned()],
         fork_safe: true,
+        same_addresses: false,
         table: OBJECTS,
         suffix: ", fork protection on",
     },
 ];
+
+fn start(bench: &Bench, side: Side) -> Vec<String> {
+    vec![bench.library(side).display().to_string(), DEVICE.to_owned()]
+}
 
 /// The row that the parts of the start add up to.
 const TOGETHER: &str = "load + list + open + close";
@@ -87,7 +104,8 @@ pub fn run(dir: &Path) -> Result<()> {
     for round in 0..COUNT_ROUNDS {
         println!("bench: instructions, round {} of {COUNT_ROUNDS}", round + 1);
         for side in Side::in_turn(round) {
-            for run in &RUNS {
+            // Instructions are the same at other addresses.
+            for run in RUNS.iter().filter(|run| !run.same_addresses) {
                 write(run.count(&bench, side)?)?;
             }
         }
@@ -120,7 +138,14 @@ impl Run {
 
     fn time(&self, bench: &Bench, side: Side) -> Result<Vec<Figure>> {
         let library_dir = bench.library_dir(side);
-        let mut command = Command::new(bench.program(self.program));
+        let program = bench.program(self.program);
+        let mut command = if self.same_addresses {
+            let mut setarch = Command::new("setarch");
+            setarch.arg("--addr-no-randomize").arg(program);
+            setarch
+        } else {
+            Command::new(program)
+        };
         command
             .args((self.words)(bench, side))
             .envs(self.env(library_dir.as_os_str()));
@@ -158,7 +183,7 @@ impl Run {
             .collect();
         if self.table == START {
             let sum = rows.iter().map(|(_, value)| value).sum();
-            rows.push((TOGETHER.to_owned(), sum));
+            rows.push((format!("{TOGETHER}{}", self.suffix), sum));
         }
         let figure = |(row, value)| Figure {
             table: self.table.to_owned(),

@@ -60,7 +60,11 @@ The last column says in how many rounds ours was above the bound.
 *Start* and *Create and destroy* ran in the virtual machine, which is emulated: times there can be \
 compared with each other, and mean nothing by themselves. *Start* is a program that loads the \
 library with dlopen(3), lists devices for the first time (which loads the providers), opens the \
-device and closes it. *Create and destroy* is a cycle of both; registered memory is 64 KiB.
+device and closes it. The emulation translates code when it runs for the first time, and again for \
+each process that has it at other addresses: most of the time of a first call is that, and no machine \
+of metal has it. So the start is timed once more with programs and libraries at the same addresses \
+each time (setarch(8), `--addr-no-randomize`), where what was translated is used again. *Create and \
+destroy* is a cycle of both; registered memory is 64 KiB.
 
 *Fork protection* ran on the machine itself, by `ibv_dontfork_range` and `ibv_dofork_range`: its \
 kernel does not say that it copies registered pages at fork, so they are marked. One operation \
