@@ -6,7 +6,7 @@ use std::{
     path::Path,
     process::{Command, ExitCode},
     sync::mpsc::{self, Sender},
-    thread,
+    thread::{self, ScopedJoinHandle},
     time::Instant,
 };
 
@@ -192,8 +192,9 @@ pub fn run(options: &cli::Test) -> Result<ExitCode> {
             boots.run(true, |boot| boot.tell(&mut report));
         }
     } else {
-        // Emulation wants one processor more than any other, and these leave it one most of the time.
-        // When they are over, there is room for a second machine.
+        // Programs in the virtual machine poll: where it has to wait for a processor, it also wants more
+        // of it. So what runs here gives way, and still has one processor most of the time. When that is
+        // over, there is room for a second machine.
         let (tell, told) = mpsc::channel();
         let boot = |boots: &Boots, tell: &Sender<_>| {
             boots.run(false, |boot| tell.send(boot).unwrap_or_default());
@@ -201,14 +202,20 @@ pub fn run(options: &cli::Test) -> Result<ExitCode> {
         thread::scope(|scope| {
             let beside = boots.as_ref().map(|boots| {
                 let tell = tell.clone();
-                scope.spawn(move || boot(boots, &tell))
+                scope.spawn(move || {
+                    boot(boots, &tell);
+                    Ok(())
+                })
             });
-            let here = meanwhile(&dirs, options, &mut report);
+            let here = scope.spawn(|| {
+                give_way();
+                meanwhile(&dirs, options, &mut report)
+            });
+            let here = joined(here);
             if let Some(boots) = boots.as_ref().filter(|_| here.is_ok()) {
                 boot(boots, &tell);
             }
-            let guest = beside.map_or(Ok(()), |guest| guest.join());
-            here.and(guest.map_err(|_| anyhow!("a panic beside the virtual machine")))
+            here.and(beside.map_or(Ok(()), joined))
         })?;
         drop(tell);
         for boot in told {
@@ -224,6 +231,17 @@ pub fn run(options: &cli::Test) -> Result<ExitCode> {
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// Has this thread, and what it starts, wait for those that were not told so.
+fn give_way() {
+    // Linux keeps it by thread. Where it may not be had, all this takes longer.
+    let _ = rustix::process::nice(10);
+}
+
+fn joined(thread: ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
+    let panicked = |_| Err(anyhow!("a panic in a thread of the stages"));
+    thread.join().unwrap_or_else(panicked)
 }
 
 /// The stages of cargo that were asked for.

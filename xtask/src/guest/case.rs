@@ -269,11 +269,12 @@ fn not_well(case: &Case, ends: &Ends, said: &Said) -> Record {
 }
 
 fn last_line(text: &str) -> &str {
-    // What perftest says after it, of its counters, says less.
-    const STATUS: &str = "Failed status";
+    // What perftest says after it, of its counters or errno, says less.
+    const TELLING: [&str; 2] = ["Failed status", "Event: RDMA_CM_EVENT_"];
     let mut lines = text.lines().rev().map(str::trim);
-    if let Some(status) = lines.clone().find(|line| line.starts_with(STATUS)) {
-        return status;
+    let tells = |line: &&str| TELLING.iter().any(|begin| line.starts_with(begin));
+    if let Some(telling) = lines.clone().find(tells) {
+        return telling;
     }
     // Rulers under tables say nothing.
     let speaks = |line: &&str| line.contains(char::is_alphanumeric);
@@ -326,6 +327,13 @@ mod tests {
         assert_eq!(verdict(&case, End::Signal(11), well, "9 bytes"), Word::Fail);
         assert_eq!(verdict(&case, End::Hung, well, "9 bytes"), Word::Hung);
         assert_eq!(verdict(&case, well, End::Hung, "9 bytes"), Word::Hung);
+    }
+
+    #[test]
+    fn what_went_wrong_is_told_rather_than_what_came_of_it() {
+        let text = "RDMA CM event error:\nEvent: RDMA_CM_EVENT_REJECTED; error: 8.\n\nERRNO: Operation not supported.\n";
+        assert_eq!(last_line(text), "Event: RDMA_CM_EVENT_REJECTED; error: 8.");
+        assert_eq!(last_line("one\ntwo\n-----\n"), "two");
     }
 
     #[test]

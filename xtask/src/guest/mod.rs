@@ -4,6 +4,7 @@
 pub mod case;
 pub mod demo;
 mod library;
+mod patience;
 pub mod process;
 mod pyverbs;
 pub mod setup;

@@ -1,0 +1,144 @@
+//! Which failures of a case say nothing of the library, so that it is run again.
+#![forbid(unsafe_code)]
+
+use anyhow::Result;
+
+use super::{setup::SIW, suite::Place};
+use crate::{
+    record::{Record, Word},
+    suites::{self, Case},
+};
+
+/// What a case says that was unlucky.
+struct Misfortune {
+    on: On,
+    /// All of this is in the reason.
+    says: &'static [&'static str],
+}
+
+/// Where a misfortune may happen.
+#[derive(Clone, Copy, PartialEq)]
+enum On {
+    Any,
+    /// A network that was asked to lose packets.
+    Losing,
+    /// Soft-iWARP.
+    Iwarp,
+}
+
+/// An end that has what it wants goes away, and if its last acknowledgement is lost the other repeats
+/// to nobody until its retries are used up: no protocol can help that.
+const ENDED_WELL: &str = "exit status 0";
+
+const MISFORTUNES: &[Misfortune] = &[
+    // The last lines of the pingpongs.
+    Misfortune {
+        on: On::Losing,
+        says: &[ENDED_WELL, "retry counter exceeded"],
+    },
+    Misfortune {
+        on: On::Losing,
+        says: &[ENDED_WELL, "parse WC failed"],
+    },
+    // Perftest. Whoever sends datagrams, or over an unreliable connection, faster than a busy machine
+    // takes them loses some.
+    Misfortune {
+        on: On::Any,
+        says: &["Total Iters Required"],
+    },
+    // The kernel calls an id listening a moment before its connection manager knows the service: 8 is
+    // "invalid service id" among the InfiniBand specification's reasons to reject.
+    Misfortune {
+        on: On::Any,
+        says: &["RDMA_CM_EVENT_REJECTED; error: 8"],
+    },
+    // Soft-iWARP fails a connection (EINVAL) if the accepting side's first message is there before its
+    // reply was looked at (`siw_recv_mpa_rr` of the kernel's siw_cm.c), and the server of ucmatose is
+    // the first to send.
+    Misfortune {
+        on: On::Iwarp,
+        says: &["return status -22"],
+    },
+];
+
+/// Runs a case, three times at most if it was unlucky, and says so. Each attempt has a seed of its own,
+/// since a short case may send as many packets each time.
+pub fn run(
+    place: &Place,
+    case: &Case,
+    attempt: impl Fn(usize) -> Result<Record>,
+) -> Result<Record> {
+    let is_there = |on| match on {
+        On::Any => true,
+        On::Losing => loses(place, case),
+        On::Iwarp => place.target.device == SIW,
+    };
+    let mut record = attempt(0)?;
+    for number in 1..suites::uroce::ATTEMPTS {
+        if record.word != Word::Fail || !is_unlucky(&record.reason, is_there) {
+            break;
+        }
+        println!("once more, after: {}", record.reason);
+        record = attempt(number)?;
+    }
+    Ok(record)
+}
+
+fn loses(place: &Place, case: &Case) -> bool {
+    let is_faults = |name: &str| name == "UROCE_FAULTS";
+    place.env.iter().any(|(name, _)| is_faults(name))
+        || case.env.iter().any(|(name, _)| is_faults(name))
+}
+
+fn is_unlucky(reason: &str, is_there: impl Fn(On) -> bool) -> bool {
+    let is_listed = MISFORTUNES.iter().any(|misfortune| {
+        is_there(misfortune.on) && misfortune.says.iter().all(|words| reason.contains(words))
+    });
+    is_listed || is_there(On::Losing) && has_no_completion(reason)
+}
+
+/// Whether perftest tells of a completion with a status that there is none of (`enum ibv_wc_status`):
+/// with events it takes what it finds on its stack for a completion if the peer's answer comes first,
+/// because the acknowledgement before it was lost.
+fn has_no_completion(reason: &str) -> bool {
+    const LAST_STATUS: u32 = 23;
+    let said = reason.split("Failed status ").skip(1);
+    said.filter_map(|said| said.split(':').next()?.parse::<i64>().ok())
+        .any(|status| u32::try_from(status).is_ok_and(|status| status > LAST_STATUS) || status < 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unlucky_depends_on_the_network() {
+        let retries =
+            "client exit status 1: transport retry counter exceeded; server exit status 0: ";
+        assert!(is_unlucky(retries, |on| on == On::Losing));
+        assert!(!is_unlucky(retries, |on| on == On::Any));
+        let both = "client exit status 1: retry counter exceeded; server exit status 1: ";
+        assert!(!is_unlucky(both, |on| on == On::Losing));
+        let early = "client exit status 1: return status -22";
+        assert!(is_unlucky(early, |on| on == On::Iwarp));
+        assert!(!is_unlucky(early, |on| on == On::Losing));
+        let rejected = "client signal 11: Event: RDMA_CM_EVENT_REJECTED; error: 8.";
+        assert!(is_unlucky(rejected, |on| on == On::Any));
+        assert!(!is_unlucky("client signal 11: ", |_| true));
+    }
+
+    #[test]
+    fn a_status_that_no_completion_has_was_none() {
+        let reason =
+            |status: &str| format!("client exit status 17: Failed status {status}: wr_id 0");
+        for status in ["976236602", "-338249984", "24"] {
+            assert!(has_no_completion(&reason(status)), "{status}");
+        }
+        for status in ["12", "0", "23", "word"] {
+            assert!(!has_no_completion(&reason(status)), "{status}");
+        }
+        let both = format!("{}; server {}", reason("12"), reason("-5"));
+        assert!(has_no_completion(&both));
+        assert!(!has_no_completion("server hung:"));
+    }
+}
