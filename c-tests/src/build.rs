@@ -101,6 +101,7 @@ pub fn build(out: &Path, combos: &[Combo]) -> Result<usize> {
     let mut jobs = Vec::new();
     for &combo in combos {
         check_compiler(combo)?;
+        compile_support(out, combo, newest)?;
         for program in &programs {
             if combo.fits(program) {
                 jobs.push((combo, program.clone()));
@@ -202,6 +203,48 @@ fn is_fresh(binary: &Path, source: &Path, newest: SystemTime) -> Result<bool> {
     Ok(built > newest.max(fs::metadata(source)?.modified()?))
 }
 
+/// What every program is compiled with. Of debug information, lines are all that is of use.
+fn compiler(combo: Combo) -> Command {
+    let mut command = Command::new(combo.compiler);
+    command
+        .args(["-std=gnu11", "-O1", "-g1", "-D_GNU_SOURCE"])
+        .args(["-Wall", "-Wextra", "-Werror"])
+        .arg("-I")
+        .arg(programs_dir().join("support"));
+    if combo.headers == Headers::Ours {
+        command.arg("-I").arg(our_headers());
+    }
+    command
+}
+
+/// Where [`compile_support`] puts its object.
+fn support(out: &Path, combo: Combo) -> PathBuf {
+    out.join(combo.name()).join("check.o")
+}
+
+/// Compiles what is a part of every program, once for all of them.
+fn compile_support(out: &Path, combo: Combo, newest: SystemTime) -> Result<()> {
+    let source = programs_dir().join("support/check.c");
+    let target = support(out, combo);
+    if is_fresh(&target, &source, newest)? {
+        return Ok(());
+    }
+    fs::create_dir_all(out.join(combo.name()))?;
+    let mut command = compiler(combo);
+    command.arg("-c").arg(&source).arg("-o").arg(&target);
+    run(&mut command, combo, "support/check")
+}
+
+/// Runs a compiler; `what` it compiles goes with its complaints.
+fn run(command: &mut Command, combo: Combo, what: &str) -> Result<()> {
+    let output = command.output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let words = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{} of {what}:\n{words}", combo.name()).into())
+}
+
 fn compile(
     out: &Path,
     combo: Combo,
@@ -217,24 +260,14 @@ fn compile(
     if let Some(dir) = target.parent() {
         fs::create_dir_all(dir)?;
     }
-    let support = programs_dir().join("support");
-    let mut command = Command::new(combo.compiler);
-    command
-        .args(["-std=gnu11", "-O1", "-g", "-D_GNU_SOURCE"])
-        .args(["-Wall", "-Wextra", "-Werror"])
-        .arg("-I")
-        .arg(&support)
-        .arg("-I")
-        .arg(examples);
-    if combo.headers == Headers::Ours {
-        command.arg("-I").arg(our_headers());
-    }
+    let mut command = compiler(combo);
+    command.arg("-I").arg(examples);
     if program.set.is_later() {
         command.arg("-L").arg(out.join(STUB));
     }
     command
         .arg(&source)
-        .arg(support.join("check.c"))
+        .arg(support(out, combo))
         .arg("-o")
         .arg(&target)
         // -rdynamic: a program may stand in front of a library's symbol;
@@ -246,10 +279,5 @@ fn compile(
             "-lpthread",
             "-ldl",
         ]);
-    let output = command.output()?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let words = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{} of {}:\n{words}", combo.name(), program.key()).into())
+    run(&mut command, combo, &program.key())
 }
