@@ -2,6 +2,8 @@
 
 use std::{fs, io::Read, path::Path};
 
+use memchr::memmem;
+
 use super::{Probe, names, read};
 use crate::facts::{Plugin, PluginState};
 
@@ -118,11 +120,7 @@ fn look(path: &Path, ours: &[u16]) -> PluginState {
 /// The numbers of the private nodes that a file names.
 fn generations(bytes: &[u8]) -> Vec<u16> {
     let mut found = Vec::new();
-    for (at, _) in bytes
-        .windows(NODE.len())
-        .enumerate()
-        .filter(|(_, part)| *part == NODE)
-    {
+    for at in memmem::find_iter(bytes, NODE) {
         let behind = bytes.get(at + NODE.len()..).unwrap_or_default();
         let digits: String = behind
             .iter()
