@@ -49,7 +49,10 @@ const NODES: &[(&str, &[&str])] = &[
         ],
     ),
     ("IBVERBS_1.6", &["ibv_qp_to_qp_ex"]),
-    ("IBVERBS_1.11", &["_ibv_query_gid_ex"]),
+    (
+        "IBVERBS_1.11",
+        &["_ibv_query_gid_ex", "_ibv_query_gid_table"],
+    ),
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

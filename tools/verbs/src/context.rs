@@ -142,22 +142,30 @@ impl Context {
     /// # Errors
     /// Its errno; ENODATA for a place without a GID.
     pub fn query_gid_entry(&self, port: u32, index: u32) -> io::Result<GidEntry> {
-        let mut entry = ibv_gid_entry {
-            gid: ibv_gid::zeroed(),
-            gid_index: 0,
-            port_num: 0,
-            gid_type: 0,
-            ndev_ifindex: 0,
-        };
+        let mut entry = NO_ENTRY;
         let size = mem::size_of_val(&entry);
         let at = &raw mut entry;
         // SAFETY: the size says what may be written.
         status(unsafe { raw::_ibv_query_gid_ex(self.as_ptr(), port, index, at, 0, size) })?;
-        Ok(GidEntry {
-            gid: entry.gid.bytes(),
-            gid_type: entry.gid_type,
-            interface: entry.ndev_ifindex,
-        })
+        Ok(GidEntry::from(&entry))
+    }
+
+    /// ibv_query_gid_table(3): all places with a GID, of all ports; at most `max`.
+    ///
+    /// # Errors
+    /// Its errno; EINVAL if there are more.
+    pub fn query_gid_table(&self, max: usize) -> io::Result<Vec<GidEntry>> {
+        let mut entries = vec![NO_ENTRY; max];
+        let size = mem::size_of::<ibv_gid_entry>();
+        let at = entries.as_mut_ptr();
+        // SAFETY: the table has `max` entries of this size.
+        let found = unsafe { raw::_ibv_query_gid_table(self.as_ptr(), at, max, 0, size) };
+        // A count, or an errno below zero.
+        let found = usize::try_from(found).map_err(|_| {
+            let errno = i32::try_from(found.unsigned_abs()).unwrap_or(libc::EOVERFLOW);
+            io::Error::from_raw_os_error(errno)
+        })?;
+        Ok(entries.iter().take(found).map(GidEntry::from).collect())
     }
 
     /// Waits for an asynchronous event and acknowledges it: its type, and the port, which the
@@ -185,12 +193,36 @@ impl Context {
 /// A place of the GID table with a GID.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GidEntry {
+    /// From 1.
+    pub port: u32,
+    /// The place in the port's table, from 0.
+    pub index: u32,
     /// In network order.
     pub gid: [u8; 16],
     /// `enum ibv_gid_type`.
     pub gid_type: ibv_gid_type,
     /// The index of the network interface, 0 for none.
     pub interface: u32,
+}
+
+const NO_ENTRY: ibv_gid_entry = ibv_gid_entry {
+    gid: ibv_gid { raw: [0; 16] },
+    gid_index: 0,
+    port_num: 0,
+    gid_type: 0,
+    ndev_ifindex: 0,
+};
+
+impl From<&ibv_gid_entry> for GidEntry {
+    fn from(entry: &ibv_gid_entry) -> Self {
+        Self {
+            port: entry.port_num,
+            index: entry.gid_index,
+            gid: entry.gid.bytes(),
+            gid_type: entry.gid_type,
+            interface: entry.ndev_ifindex,
+        }
+    }
 }
 
 /// The one owner.

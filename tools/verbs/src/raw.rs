@@ -79,4 +79,11 @@ unsafe extern "C" {
         flags: u32,
         size: usize,
     ) -> c_int;
+    pub fn _ibv_query_gid_table(
+        context: *mut ibv_context,
+        entries: *mut ibv_gid_entry,
+        max: usize,
+        flags: u32,
+        size: usize,
+    ) -> isize;
 }

@@ -82,16 +82,6 @@ fn register(context: &Context) -> io::Result<()> {
 #[must_use]
 pub fn port(context: &Context, number: u8) -> Option<VerbsPort> {
     let attr = context.query_port(number).ok()?;
-    let places = 0..u32::try_from(attr.gid_tbl_len).unwrap_or(0);
-    let gids = places.filter_map(|index| {
-        let entry = context.query_gid_entry(u32::from(number), index).ok()?;
-        Some(VerbsGid {
-            index,
-            raw: entry.gid,
-            roce_v2: entry.gid_type == IBV_GID_TYPE_ROCE_V2,
-            interface: entry.interface,
-        })
-    });
     Some(VerbsPort {
         number,
         state: attr.state,
@@ -99,8 +89,31 @@ pub fn port(context: &Context, number: u8) -> Option<VerbsPort> {
         active_mtu: bytes(attr.active_mtu),
         max_mtu: bytes(attr.max_mtu),
         lid: attr.lid,
-        gids: gids.collect(),
+        gids: gids(context, number),
     })
+}
+
+/// The GIDs of a port, by one call: tables have a thousand places, nearly all of them empty.
+fn gids(context: &Context, number: u8) -> Vec<VerbsGid> {
+    let places = |number| {
+        let attr = context.query_port(number).ok()?;
+        usize::try_from(attr.gid_tbl_len).ok()
+    };
+    let ports = context
+        .query_device()
+        .map_or(number, |attr| attr.orig_attr.phys_port_cnt);
+    let most = (1..=ports).filter_map(places).sum();
+    let entries = context.query_gid_table(most).unwrap_or_default();
+    let of_port = entries
+        .into_iter()
+        .filter(|entry| entry.port == u32::from(number));
+    let gids = of_port.map(|entry| VerbsGid {
+        index: entry.index,
+        raw: entry.gid,
+        roce_v2: entry.gid_type == IBV_GID_TYPE_ROCE_V2,
+        interface: entry.interface,
+    });
+    gids.collect()
 }
 
 /// `enum ibv_mtu` in bytes.
