@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     ffi::OsStr,
     fs::{self, File},
     io::Write,
@@ -193,11 +193,11 @@ struct Start {
 impl Start {
     fn look(notes: &mut Notes) -> Result<Self> {
         notes.add("Debian's: sound", sound())?;
-        let mut said = Vec::new();
+        let (mut said, mut owners) = (Vec::new(), Owners::default());
         for words in PROGRAMS {
             let observed = observe(words)?;
             let name = format!("Debian's: {}", words.join(" "));
-            notes.add(&name, over(&observed, DEBIANS[0]))?;
+            notes.add(&name, owners.over(&observed, DEBIANS[0]))?;
             said.push(observed);
         }
         Ok(Self {
@@ -249,35 +249,50 @@ impl Start {
 
     /// Whether each program says what it said at the start, over the library of a package.
     fn programs(&self, label: &str, package: &str, notes: &mut Notes) -> Result<()> {
+        let mut owners = Owners::default();
         for (words, stock) in PROGRAMS.iter().zip(&self.said) {
             let name = format!("{label}: {}", words.join(" "));
-            notes.add(&name, same(words, stock, package))?;
+            notes.add(&name, same(words, stock, package, &mut owners))?;
         }
         Ok(())
     }
 }
 
-fn same(words: &[&str], stock: &Observed, package: &str) -> Result<()> {
+fn same(words: &[&str], stock: &Observed, package: &str, owners: &mut Owners) -> Result<()> {
     let observed = observe(words)?;
-    over(&observed, package)?;
+    owners.over(&observed, package)?;
     if observed.said != stock.said {
         bail!("said {:?}, at the start {:?}", observed.said, stock.said);
     }
     Ok(())
 }
 
-/// Whether a program got the library of this package and no other.
-fn over(observed: &Observed, package: &str) -> Result<()> {
-    if observed.libraries.is_empty() {
-        bail!("no libibverbs.so.1 was loaded");
-    }
-    for library in &observed.libraries {
-        let owner = must(Command::new("dpkg").arg("--search").arg(library))?;
-        if owner.split(':').next() != Some(package) {
-            bail!("loaded {}: {owner}", library.display());
+/// What dpkg says whose files are, each asked for once: good for one stop, where no package comes or
+/// goes.
+#[derive(Default)]
+struct Owners(BTreeMap<PathBuf, String>);
+
+impl Owners {
+    /// Whether a program got the library of this package and no other.
+    fn over(&mut self, observed: &Observed, package: &str) -> Result<()> {
+        if observed.libraries.is_empty() {
+            bail!("no libibverbs.so.1 was loaded");
         }
+        for library in &observed.libraries {
+            let owner = self.of(library)?;
+            if owner.split(':').next() != Some(package) {
+                bail!("loaded {}: {owner}", library.display());
+            }
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn of(&mut self, file: &Path) -> Result<&str> {
+        Ok(match self.0.entry(file.to_owned()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(must(Command::new("dpkg").arg("--search").arg(file))?),
+        })
+    }
 }
 
 /// Whether all dependencies are satisfied and no package is half installed.
@@ -347,7 +362,7 @@ fn compiled_runs(package: &str) -> Result<()> {
             .current_dir(SCRATCH),
     )?;
     let observed = observe(&[&format!("{SCRATCH}/program")])?;
-    over(&observed, package)?;
+    Owners::default().over(&observed, package)?;
     if !observed.said.contains("\nactive, ") {
         bail!("said {:?}", observed.said);
     }
