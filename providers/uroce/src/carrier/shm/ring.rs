@@ -1,9 +1,11 @@
 //! A ring: records of bytes from one process to another.
 //!
-//! A record begins at a multiple of 64 bytes and does not wrap around. Its first word is 0 until it is
-//! whole, so the consumer looks at one cache line and finds a short message there. Before the consumer
-//! gives a record back it zeroes the first word of each of its lines, since any of them may be the
-//! beginning of the next record. Nobody else's position is believed without a look at the own one.
+//! A record begins at a multiple of 64 bytes and does not wrap around. Its first word is written last,
+//! so the consumer looks at one cache line and finds a short message there. That word says how often the
+//! ring has gone round, which tells it from one that the consumer has taken: a record of one line
+//! is given back without a write to it, so that the line moves no oftener than it must. Any line of a
+//! longer record may be the beginning of the next one: the first words of those behind the first are
+//! zeroed before it is given back. Nobody else's position is believed without a look at the own one.
 
 use super::link::{HEAD, RING};
 use kit::sys::shared::Shared;
@@ -29,6 +31,8 @@ const REFUSED: usize = TAKEN + 1;
 const REFUSAL: u64 = 1 << 63;
 /// Set in the first word of every record.
 const WHOLE: u64 = 1 << 63;
+/// Where the first word has how often the ring has gone round.
+const LAP: u32 = 48;
 
 /// The peer broke a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,9 +86,14 @@ pub struct Record {
 
 const FILLER: u8 = 0;
 
-fn first_word(length: usize, kind: u8, flags: u8) -> u64 {
+/// The highest bits of the first word of records: those of one time around the ring, up to 256.
+fn stamp(position: u64) -> u64 {
+    WHOLE | ((position / SIZE) & 0xff) << LAP
+}
+
+fn first_word(position: u64, length: usize, kind: u8, flags: u8) -> u64 {
     let length = u64::try_from(length).unwrap_or(0);
-    WHOLE | u64::from(flags) << 40 | u64::from(kind) << 32 | length
+    stamp(position) | u64::from(flags) << 40 | u64::from(kind) << 32 | length
 }
 
 /// The writing side.
@@ -167,7 +176,7 @@ impl Producer {
             .store(0, Relaxed);
         let first = self.place.data_word(memory, self.tail, 0)?;
         // Before a look at whether the consumer sleeps.
-        first.swap(first_word(length, kind, flags), SeqCst);
+        first.swap(first_word(self.tail, length, kind, flags), SeqCst);
         self.tail += lines(length);
         Ok(())
     }
@@ -257,7 +266,13 @@ impl Consumer {
     #[inline]
     pub fn has_some(&self, memory: &Shared) -> bool {
         let first = self.place.data_word(memory, self.head, 0);
-        first.is_ok_and(|word| word.load(SeqCst) != 0)
+        first.is_ok_and(|word| self.is_new(word.load(SeqCst)))
+    }
+
+    /// Whether a first word is another one than that of a record which was taken.
+    #[inline]
+    fn is_new(&self, first: u64) -> bool {
+        first != 0 && first >> LAP != stamp(self.head.wrapping_sub(SIZE)) >> LAP
     }
 
     /// The next record.
@@ -269,7 +284,7 @@ impl Consumer {
         // After a filler comes a record, or another is a broken rule.
         for _ in 0..2 {
             let first = self.place.data_word(memory, self.head, 0)?.load(Acquire);
-            if first == 0 {
+            if !self.is_new(first) {
                 return Ok(None);
             }
             let record = self.check(first)?;
@@ -282,13 +297,14 @@ impl Consumer {
     }
 
     fn check(&self, first: u64) -> Result<Record, Broken> {
-        let [l0, l1, l2, l3, kind, flags, zero, top] = first.to_le_bytes();
+        let [l0, l1, l2, l3, kind, flags, ..] = first.to_le_bytes();
         let length = u32::from_le_bytes([l0, l1, l2, l3]);
         let length = usize::try_from(length).map_err(|_| Broken)?;
         let rest = SIZE - self.head % SIZE;
         let fits = length >= PREFIX && lines(length) <= rest;
         let short = length <= LONGEST || kind == FILLER;
-        if top != 0x80 || zero != 0 || !fits || !short {
+        let current = first >> LAP == stamp(self.head) >> LAP;
+        if !current || !fits || !short {
             return Err(Broken);
         }
         Ok(Record {
@@ -350,7 +366,7 @@ impl Consumer {
     pub fn advance(&mut self, memory: &Shared, record: &Record) -> Result<(), Broken> {
         let length = lines(record.length);
         let end = record.position + length;
-        let mut at = record.position;
+        let mut at = record.position + 64;
         while at < end {
             self.place.data_word(memory, at, 0)?.store(0, Relaxed);
             at += 64;

@@ -114,6 +114,31 @@ fn packets_without_room_wait_in_order() {
     assert!(!out.waits(9));
 }
 
+#[test]
+fn what_was_taken_is_not_taken_for_new_when_the_ring_has_gone_round() {
+    let (link, producer, mut consumer) = ends();
+    let mut out = Out::new(producer);
+    let memory = link.memory();
+    let mut news = News::default();
+    let lengths = [0, 8, 48, 49, 120, 3000, 9000, 48, 30_000, 1, 64];
+    for number in 0..9000 {
+        // Data that looks like records of this time around, and of the next.
+        let position = consumer.head + SIZE * (number % 2);
+        let word = first_word(position, 64, PACKET, 0).to_ne_bytes();
+        let at = usize::try_from(number).expect("small") % lengths.len();
+        let data: Vec<u8> = word.into_iter().cycle().take(lengths[at]).collect();
+        assert_eq!(out.packet(&link, &data), Ok(true));
+        let record = consumer.next(memory).expect("right").expect("a record");
+        assert_eq!(record.length, PREFIX + data.len());
+        consumer.advance(memory, &record).expect("right");
+        assert!(!consumer.has_some(memory));
+        assert_eq!(consumer.next(memory), Ok(None), "{number}");
+        consumer.tell(memory).expect("right");
+        out.collect(&link, &mut news).expect("right");
+    }
+    assert!(consumer.head / SIZE > 256);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
