@@ -16,7 +16,7 @@ use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{
     BindInfo, CompCntr, CqInit, Edges, FlowInit, Keys, Polled, Provider, QpInit, ReceiveRequest,
-    Rereg, SendRequest, SrqInit, Token, Told, WqChange, WqInit,
+    Rereg, SendChain, SendRequest, SrqInit, Token, Told, WqChange, WqInit,
 };
 use kit::sys::application::ApplicationMemory;
 use parking_lot::Mutex;
@@ -477,11 +477,7 @@ impl Provider for Context {
         Ok(told)
     }
 
-    fn post_send<'a>(
-        &self,
-        qp: &Arc<Qp>,
-        requests: &mut impl Iterator<Item = SendRequest<'a, Self>>,
-    ) -> Result<()> {
+    fn post_send<'a>(&self, qp: &Arc<Qp>, requests: &mut impl SendChain<'a, Self>) -> Result<()> {
         qp.post_send(requests)
     }
 

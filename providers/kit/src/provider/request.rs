@@ -191,6 +191,13 @@ pub trait SendChain<'a, P: Provider>: Iterator<Item = SendRequest<'a, P>> {
     fn views(&mut self) -> impl Iterator<Item = impl SendView<'a, P>>;
 }
 
+/// One value, or none: it is its own view.
+impl<'a, P: Provider> SendChain<'a, P> for core::option::IntoIter<SendRequest<'a, P>> {
+    fn views(&mut self) -> impl Iterator<Item = impl SendView<'a, P>> {
+        self
+    }
+}
+
 impl<'a, P: Provider> SendView<'a, P> for SendRequest<'a, P> {
     #[inline]
     fn id(&self) -> u64 {

@@ -10,20 +10,20 @@
 //! the fate of all of them is known.
 
 use super::core::{Core, Inner};
+use super::requests;
+use super::sent::{self, Sent};
 use crate::carrier::shm::{Fate, Header, MESSAGE_MAX};
 use crate::context::Context;
 use crate::cq::Entry;
 use crate::node::Messages;
 use kit::abi::*;
-use kit::provider::SendRequest;
+use kit::provider::{Data, SendView};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use uroce_engine::host::Fault;
 use uroce_engine::qp::{Service, State};
 use uroce_engine::wire::ImmDt;
-use uroce_engine::work::{
-    Completion, CompletionOpcode, Data, Receive, Request, Status, WorkRequest,
-};
+use uroce_engine::work::{Completion, CompletionOpcode, Receive, Status, WorkRequest};
 
 /// Flags of requests that may go past the protocol.
 const FLAGS: u32 = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
@@ -36,15 +36,6 @@ const UNRELIABLE: u64 = 1_000_000_000;
 
 /// How long a send queue that drains waits for messages.
 const DRAIN: Duration = Duration::from_millis(100);
-
-/// A message whose fate is not known.
-#[derive(Debug)]
-struct Sent {
-    /// Where it is in the ring.
-    position: u64,
-    length: u32,
-    wr: WorkRequest,
-}
 
 /// What a queue pair has sent past the protocol, and expects.
 #[derive(Debug, Default)]
@@ -108,35 +99,30 @@ impl Bypass {
     }
 }
 
-fn request(given: &SendRequest<'_, Context>) -> Option<Request> {
-    match given.opcode {
-        IBV_WR_SEND => Some(Request::Send),
-        IBV_WR_SEND_WITH_IMM => Some(Request::SendImm(ImmDt {
-            data: u32::from_be_bytes(given.imm),
-        })),
-        _ => None,
-    }
-}
-
 /// Sending.
 impl Core {
     /// Sends a request past the protocol, if that may be. It is one that the long way would take.
-    pub(super) fn post_past(&self, inner: &mut Inner, given: &SendRequest<'_, Context>) -> bool {
+    #[inline]
+    pub(super) fn post_past<'a>(
+        &self,
+        inner: &mut Inner,
+        given: &impl SendView<'a, Context>,
+    ) -> bool {
         let bypass = &inner.bypass;
         let may = bypass.open
             && bypass.rest == 0
             && bypass.deferred.is_empty()
-            && given.flags & !FLAGS == 0
+            && given.flags() & !FLAGS == 0
             && bypass.sent.len() < self.room()
             && inner.engine.may_send_past();
         may && self.put_past(inner, given).is_some()
     }
 
-    fn put_past(&self, inner: &mut Inner, given: &SendRequest<'_, Context>) -> Option<()> {
-        let request = request(given)?;
+    fn put_past<'a>(&self, inner: &mut Inner, given: &impl SendView<'a, Context>) -> Option<()> {
+        let immediate = sent::immediate(given)?;
         let peer = inner.peer.as_ref().filter(|peer| !peer.is_gone())?;
-        let data = self.posting(&mut inner.binds).data(given).ok()?;
-        let length = data.length()?;
+        let data = given.data().ok()?;
+        let length = self.posting(&mut inner.binds).length(&data)?;
         let size = usize::try_from(length)
             .ok()
             .filter(|size| *size <= MESSAGE_MAX)?;
@@ -144,29 +130,14 @@ impl Core {
             source: self.number,
             destination: inner.engine.attributes().dest_qp_num,
             epoch: inner.bypass.epoch,
-            immediate: match &request {
-                Request::SendImm(immediate) => Some(immediate.data),
-                _ => None,
-            },
-            solicited: given.flags & IBV_SEND_SOLICITED != 0,
+            immediate,
+            solicited: given.flags() & IBV_SEND_SOLICITED != 0,
         };
         let position = peer.message(&header, size, |room| self.read_past(&data, room))?;
         self.node().nudge(peer);
         inner.engine.sent_past(length);
-        inner.bypass.sent.push_back(Sent {
-            position,
-            length,
-            wr: WorkRequest {
-                id: given.id,
-                request,
-                data,
-                signaled: given.flags & IBV_SEND_SIGNALED != 0,
-                solicited: header.solicited,
-                fence: given.flags & IBV_SEND_FENCE != 0,
-                destination: None,
-                srqn: 0,
-            },
-        });
+        let sent = Sent::new(given, immediate, &data, (position, length));
+        inner.bypass.sent.push_back(sent);
         Some(())
     }
 
@@ -180,23 +151,19 @@ impl Core {
         }
     }
 
-    fn read_past(&self, data: &Data, room: &mut [u8]) -> Result<(), Fault> {
-        match data {
-            Data::Inline(bytes) => {
-                room.copy_from_slice(bytes);
-                Ok(())
-            }
-            Data::Sges(pieces) => {
-                let mut rest = room;
-                for piece in pieces {
-                    let length = usize::try_from(piece.length).map_err(|_| Fault)?;
-                    let (now, later) = rest.split_at_mut_checked(length).ok_or(Fault)?;
-                    self.keys().gather(self.pd, *piece, now)?;
-                    rest = later;
-                }
-                Ok(())
-            }
+    fn read_past(&self, data: &Data<'_>, room: &mut [u8]) -> Result<(), Fault> {
+        let pieces = match data {
+            Data::Inline(inline) => return requests::copy(inline, room).ok_or(Fault),
+            Data::Sges(pieces) => pieces.iter().map(requests::sge),
+        };
+        let mut rest = room;
+        for piece in pieces {
+            let length = usize::try_from(piece.length).map_err(|_| Fault)?;
+            let (now, later) = rest.split_at_mut_checked(length).ok_or(Fault)?;
+            self.keys().gather(self.pd, piece, now)?;
+            rest = later;
         }
+        Ok(())
     }
 
     /// What became of messages. Answers whether the protocol has something to send now.
@@ -226,17 +193,25 @@ impl Core {
                 return;
             };
             inner.bypass.penalty = 0;
-            self.complete_past(inner, &sent.wr, sent.length, Status::Success);
+            self.complete_sent(inner, &sent, Status::Success);
         }
     }
 
-    /// A request that went past the protocol has ended; a success is told if it is signalled.
-    fn complete_past(&self, inner: &Inner, wr: &WorkRequest, length: u32, status: Status) {
-        let mut completion = Completion::new(wr.id, status, wr.request.completion_opcode());
-        completion.length = length;
+    /// A message has ended.
+    fn complete_sent(&self, inner: &Inner, sent: &Sent, status: Status) {
+        let mut completion = Completion::new(sent.id, status, Sent::OPCODE);
+        if status == Status::Success {
+            completion.length = sent.length;
+        }
+        self.complete_past(inner, completion, sent.is_signaled());
+    }
+
+    /// A request that went past the protocol, or waited for that, has ended; a success is told if it is
+    /// signalled.
+    fn complete_past(&self, inner: &Inner, completion: Completion, signaled: bool) {
         inner.counting.count(&completion);
-        let signalled = wr.signaled || inner.engine.config().sq_sig_all;
-        if signalled || status != Status::Success {
+        let signaled = signaled || inner.engine.config().sq_sig_all;
+        if signaled || completion.status != Status::Success {
             self.push(self.send_cq(), completion);
         }
     }
@@ -248,8 +223,8 @@ impl Core {
         }
         inner.bypass.refused();
         let sent = std::mem::take(&mut inner.bypass.sent);
-        for Sent { wr, .. } in sent {
-            self.post_to_engine(inner, wr);
+        for sent in sent {
+            self.post_to_engine(inner, sent.request());
         }
     }
 
@@ -273,8 +248,13 @@ impl Core {
         }
         let sent = std::mem::take(&mut inner.bypass.sent);
         let deferred = std::mem::take(&mut inner.bypass.deferred);
-        for wr in sent.into_iter().map(|sent| sent.wr).chain(deferred) {
-            self.complete_past(inner, &wr, 0, Status::WrFlush);
+        for sent in &sent {
+            self.complete_sent(inner, sent, Status::WrFlush);
+        }
+        for wr in deferred {
+            let opcode = wr.request.completion_opcode();
+            let completion = Completion::new(wr.id, Status::WrFlush, opcode);
+            self.complete_past(inner, completion, wr.signaled);
         }
     }
 
@@ -287,12 +267,12 @@ impl Core {
         if inner.engine.config().service != Service::Rc {
             // Nobody waits for an answer here: what was not taken is lost.
             while let Some(sent) = inner.bypass.sent.pop_front() {
-                self.complete_past(inner, &sent.wr, sent.length, Status::Success);
+                self.complete_sent(inner, &sent, Status::Success);
             }
             return true;
         }
         if let Some(sent) = inner.bypass.sent.pop_front() {
-            self.complete_past(inner, &sent.wr, 0, Status::RetryExc);
+            self.complete_sent(inner, &sent, Status::RetryExc);
         }
         true
     }

@@ -28,7 +28,7 @@ use crate::{address, clock, limits};
 use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
-use kit::provider::{BindInfo, CompCntr, ReceiveRequest, SendRequest, Token};
+use kit::provider::{BindInfo, CompCntr, ReceiveRequest, SendChain, SendRequest, SendView, Token};
 use kit::sys::other_process::OtherProcess;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -437,23 +437,23 @@ impl Core {
     ///
     /// # Errors
     /// EINVAL for a request that is wrong, or not in this state; ENOMEM if the queue is full.
-    pub fn post_send(
-        &self,
-        requests: &mut dyn Iterator<Item = SendRequest<'_, Context>>,
-    ) -> Result<()> {
+    pub fn post_send<'a>(&self, requests: &mut impl SendChain<'a, Context>) -> Result<()> {
         let mut taken = Ok(());
         let mut budget = MOST_BYTES;
         let mut long = false;
         {
             let inner = &mut *self.inner.lock();
-            for given in requests {
-                if self.post_past(inner, &given)
-                    || self.one_sided(inner, &given, &mut budget).is_some()
-                {
+            for view in requests.views() {
+                if self.post_past(inner, &view) {
                     continue;
                 }
-                long = true;
-                taken = self.post_one(inner, &given);
+                taken = view.request().and_then(|given| {
+                    if self.one_sided(inner, &given, &mut budget).is_some() {
+                        return Ok(());
+                    }
+                    long = true;
+                    self.post_one(inner, &given)
+                });
                 if taken.is_err() {
                     break;
                 }

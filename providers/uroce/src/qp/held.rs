@@ -7,7 +7,7 @@ use crate::raw::{RawQp, Spread};
 use crate::xrc::Opened;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
-use kit::provider::{BindInfo, ReceiveRequest, SendRequest, Token};
+use kit::provider::{BindInfo, ReceiveRequest, SendChain, SendRequest, Token};
 use std::sync::Arc;
 
 /// A queue pair of the protocol: several may be one XRC target (ibv_open_qp(3)).
@@ -77,10 +77,7 @@ impl Qp {
     ///
     /// # Errors
     /// EINVAL, ENOMEM as its page says.
-    pub fn post_send(
-        &self,
-        requests: &mut dyn Iterator<Item = SendRequest<'_, Context>>,
-    ) -> Result<()> {
+    pub fn post_send<'a>(&self, requests: &mut impl SendChain<'a, Context>) -> Result<()> {
         match self {
             Self::Protocol(named) => named.core.post_send(requests),
             Self::Raw(raw) => raw.post_send(requests),

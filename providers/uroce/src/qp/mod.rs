@@ -12,6 +12,7 @@ mod inherit;
 mod multicast;
 mod onesided;
 mod requests;
+mod sent;
 mod turns;
 
 pub use core::{Core, Parts};

@@ -51,8 +51,25 @@ fn flush(remote: Remote, given: Option<Flush>) -> Result<Request> {
     })
 }
 
+/// Copies inline data to a place of its length; `None` if it has another.
+#[inline]
+pub fn copy(inline: &Inline<'_>, to: &mut [u8]) -> Option<()> {
+    let rest = match inline {
+        Inline::Bytes(bytes) => fill(to, bytes)?,
+        Inline::Pieces(pieces) => pieces.iter().try_fold(to, fill)?,
+    };
+    rest.is_empty().then_some(())
+}
+
+/// Copies a piece; answers what is left of the place.
+fn fill<'t>(to: &'t mut [u8], piece: &[u8]) -> Option<&'t mut [u8]> {
+    let (now, later) = to.split_at_mut_checked(piece.len())?;
+    now.copy_from_slice(piece);
+    Some(later)
+}
+
 /// A copy of inline data.
-fn bytes(inline: &Inline<'_>) -> Bytes {
+pub fn bytes(inline: &Inline<'_>) -> Bytes {
     match inline {
         Inline::Bytes(bytes) => Bytes::from_slice(bytes),
         Inline::Pieces(pieces) => {
@@ -155,7 +172,25 @@ impl Posting<'_> {
         bytes.try_into().map_err(|_| Errno::INVAL)
     }
 
-    pub fn data(&self, given: &SendRequest<'_, Context>) -> Result<Data> {
+    /// Bytes of a request's data, if there are not more pieces or inline bytes than the queue pair was made
+    /// for.
+    #[inline]
+    pub fn length(&self, data: &Given<'_>) -> Option<u32> {
+        let most = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+        match data {
+            Given::Inline(inline) => {
+                let length = inline.length();
+                let fits = length <= most(self.cap.max_inline_data);
+                u32::try_from(length).ok().filter(|_| fits)
+            }
+            Given::Sges(sges) if sges.len() <= most(self.cap.max_send_sge) => sges
+                .iter()
+                .try_fold(0u32, |sum, sge| sum.checked_add(sge.length)),
+            Given::Sges(_) => None,
+        }
+    }
+
+    fn data(&self, given: &SendRequest<'_, Context>) -> Result<Data> {
         let local = matches!(
             given.opcode,
             IBV_WR_LOCAL_INV | IBV_WR_BIND_MW | IBV_WR_ATOMIC_WRITE | IBV_WR_FLUSH

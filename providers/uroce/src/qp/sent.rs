@@ -1,0 +1,177 @@
+//! A request that went past the protocol, as it is kept until its fate is known: with what the protocol
+//! has to know if it is to send it after all, and no more, since there is one for each message.
+
+use super::requests;
+use crate::context::Context;
+use kit::abi::*;
+use kit::provider::{Data as Given, Inline, SendView};
+use uroce_engine::wire::ImmDt;
+use uroce_engine::work::{Bytes, CompletionOpcode, Data, Request, Sge, Sges, WorkRequest};
+
+/// Pieces of memory, and bytes, that are kept without an allocation.
+const PIECES: usize = 2;
+const BYTES: usize = 32;
+
+/// A message whose fate is not known.
+#[derive(Debug)]
+pub(super) struct Sent {
+    /// Where it is in the ring.
+    pub position: u64,
+    /// `wr_id`.
+    pub id: u64,
+    /// Bytes of data.
+    pub length: u32,
+    /// Bits of `enum ibv_send_flags`.
+    flags: u32,
+    immediate: Option<u32>,
+    data: Kept,
+}
+
+/// The data of a request.
+#[derive(Debug)]
+enum Kept {
+    Pieces([Sge; PIECES], usize),
+    Bytes([u8; BYTES], usize),
+    Much(Box<Data>),
+}
+
+/// The immediate data of a request that may go past the protocol, if it has any; `None` for others.
+pub(super) fn immediate<'a>(given: &impl SendView<'a, Context>) -> Option<Option<u32>> {
+    match given.opcode() {
+        IBV_WR_SEND => Some(None),
+        IBV_WR_SEND_WITH_IMM => Some(Some(u32::from_be(given.extra()))),
+        _ => None,
+    }
+}
+
+impl Sent {
+    #[inline]
+    pub fn new<'a>(
+        given: &impl SendView<'a, Context>,
+        immediate: Option<u32>,
+        data: &Given<'_>,
+        (position, length): (u64, u32),
+    ) -> Self {
+        Self {
+            position,
+            id: given.id(),
+            length,
+            flags: given.flags(),
+            immediate,
+            data: Kept::of(data),
+        }
+    }
+
+    /// Whether a success is to be told.
+    pub fn is_signaled(&self) -> bool {
+        self.flags & IBV_SEND_SIGNALED != 0
+    }
+
+    /// What its completion says that it was.
+    pub const OPCODE: CompletionOpcode = CompletionOpcode::Send;
+
+    /// The request as the protocol takes it.
+    pub fn request(self) -> WorkRequest {
+        WorkRequest {
+            id: self.id,
+            request: match self.immediate {
+                Some(data) => Request::SendImm(ImmDt { data }),
+                None => Request::Send,
+            },
+            signaled: self.is_signaled(),
+            solicited: self.flags & IBV_SEND_SOLICITED != 0,
+            fence: self.flags & IBV_SEND_FENCE != 0,
+            data: self.data.into(),
+            destination: None,
+            srqn: 0,
+        }
+    }
+}
+
+impl Kept {
+    #[inline]
+    fn of(data: &Given<'_>) -> Self {
+        match data {
+            Given::Sges([]) => Self::Pieces([Sge::default(); PIECES], 0),
+            Given::Sges([one]) => Self::Pieces([requests::sge(one), Sge::default()], 1),
+            Given::Sges([one, two]) => Self::Pieces([requests::sge(one), requests::sge(two)], 2),
+            Given::Sges(many) => {
+                let many = many.iter().map(requests::sge).collect();
+                Self::Much(Box::new(Data::Sges(many)))
+            }
+            Given::Inline(inline) => Self::of_bytes(inline),
+        }
+    }
+
+    fn of_bytes(inline: &Inline<'_>) -> Self {
+        let mut few = [0; BYTES];
+        let length = inline.length();
+        let copied = few
+            .get_mut(..length)
+            .and_then(|room| requests::copy(inline, room));
+        if copied.is_some() {
+            return Self::Bytes(few, length);
+        }
+        Self::Much(Box::new(Data::Inline(requests::bytes(inline))))
+    }
+}
+
+impl From<Kept> for Data {
+    fn from(kept: Kept) -> Self {
+        match kept {
+            Kept::Pieces(pieces, count) => {
+                Self::Sges(Sges::from_slice(pieces.get(..count).unwrap_or_default()))
+            }
+            Kept::Bytes(bytes, count) => {
+                Self::Inline(Bytes::from_slice(bytes.get(..count).unwrap_or_default()))
+            }
+            Kept::Much(data) => *data,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kit::provider::SendRequest;
+
+    fn kept(data: Given<'_>) -> WorkRequest {
+        let mut given = SendRequest::<Context>::new(7, IBV_WR_SEND_WITH_IMM, IBV_SEND_SOLICITED);
+        given.imm = 9u32.to_be_bytes();
+        given.data = data;
+        let immediate = immediate(&given).expect("one that may go");
+        Sent::new(&given, immediate, &data, (64, 3)).request()
+    }
+
+    #[test]
+    fn what_is_kept_is_the_request() {
+        let sge = |addr| ibv_sge {
+            addr,
+            length: 5,
+            lkey: 3,
+        };
+        let sges = [sge(1), sge(2), sge(3)];
+        for count in 0..=sges.len() {
+            let some = &sges[..count];
+            let wr = kept(Given::Sges(some));
+            assert_eq!(
+                wr.data,
+                Data::Sges(some.iter().map(requests::sge).collect())
+            );
+            assert_eq!(wr.request, Request::SendImm(ImmDt { data: 9 }));
+            assert!(wr.solicited && !wr.signaled && !wr.fence && wr.id == 7);
+        }
+        let bytes: Vec<u8> = (0..100).collect();
+        for count in [0, 1, BYTES, BYTES + 1, 100] {
+            let some = &bytes[..count];
+            let wr = kept(Given::Inline(Inline::Bytes(some)));
+            assert_eq!(wr.data, Data::Inline(Bytes::from_slice(some)));
+        }
+    }
+
+    #[test]
+    fn other_requests_do_not_go_past() {
+        let given = SendRequest::<Context>::new(7, IBV_WR_RDMA_WRITE, 0);
+        assert_eq!(immediate(&given), None);
+    }
+}
