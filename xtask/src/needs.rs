@@ -69,6 +69,12 @@ pub const RDMA_CORE_TESTS: &str = "/usr/share/doc/rdma-core/tests";
 const EVENT_MAN_PAGE: &str = "/usr/share/man/man3/ibv_get_cq_event.3.gz";
 
 const VIRTME_NG: &str = "virtme-ng==1.42";
+/// Options with which its initial file system mounts ours, which may change under the machine as far
+/// as it knows: so it asks for every name and byte each time, and in emulation that is most of what
+/// starting a program costs. What programs in the machine read does not change while it runs.
+const MOUNTED: &str = "trans=virtio,access=any,msize=524288 /dev/root";
+/// With what is read kept.
+const MOUNTED_CACHED: &str = "trans=virtio,access=any,msize=524288,cache=loose /dev/root";
 
 /// What booting the virtual machine takes.
 pub struct Machine {
@@ -233,7 +239,9 @@ fn components(dirs: &Dirs) -> Result<()> {
 
 /// virtme-ng in a Python environment of its own, in the cache directory.
 fn virtme_ng(dirs: &Dirs) -> Result<PathBuf> {
-    let home = dirs.cache.join(VIRTME_NG.replace("==", "-"));
+    let home = dirs
+        .cache
+        .join(VIRTME_NG.replace("==", "-") + "-that-caches");
     let vng = home.join("bin/vng");
     // Written last: an environment whose making was interrupted is made anew.
     let complete = home.join("complete");
@@ -255,8 +263,24 @@ fn virtme_ng(dirs: &Dirs) -> Result<PathBuf> {
     let mut pip = Command::new(home.join("bin/pip"));
     pip.args(["install", "--disable-pip-version-check", VIRTME_NG]);
     must_run(&mut pip, &log)?;
+    have_it_cache(&home)?;
     fs::write(&complete, "")?;
     Ok(vng)
+}
+
+/// virtme-ng has no option for this.
+fn have_it_cache(home: &Path) -> Result<()> {
+    let libraries = home.join("lib");
+    for python in fs::read_dir(&libraries).with_context(|| libraries.display().to_string())? {
+        let script = python?.path().join("site-packages/virtme/mkinitramfs.py");
+        let Ok(text) = fs::read_to_string(&script) else {
+            continue;
+        };
+        if text.contains(MOUNTED) {
+            return Ok(fs::write(&script, text.replace(MOUNTED, MOUNTED_CACHED))?);
+        }
+    }
+    bail!("{VIRTME_NG} mounts the file system of this machine in a way unknown here");
 }
 
 /// Runs a command that has to end well.
