@@ -8,6 +8,10 @@
 #include "xrc.h"
 
 #include <signal.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 enum {
@@ -18,6 +22,8 @@ enum {
 	/* Whose queue. */
 	TO_HOME = 0,
 	TO_GUEST = 1,
+	/* The bit of a number at which its process begins. */
+	SLOT = 14,
 };
 
 /* The messages of one side, in order and whole. */
@@ -259,10 +265,81 @@ static void gone(void)
 	close(fd);
 }
 
+static void early_sender(struct talk *home, int fd)
+{
+	struct sender s = make_sender(home, 8);
+
+	(void)fd;
+	s.number[TO_GUEST] = (uint32_t)hear(home);
+	tell(home, request(&s, TO_GUEST, IBV_WR_SEND, 0, 0, 8));
+	unmake_sender(&s);
+}
+
+/* What a process shows that has opened the domain, and that the others have not heard yet. */
+static int newcomer(uint32_t slot, int fd)
+{
+	int listening = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	struct stat file;
+	int length;
+
+	expect(listening >= 0);
+	MUST(fstat(fd, &file));
+	length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1,
+			  "uroce/%u/xrc/%u/%llx:%llx/lo", slot, geteuid(),
+			  (unsigned long long)file.st_dev, (unsigned long long)file.st_ino);
+	MUST(bind(listening, (struct sockaddr *)&name,
+		  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)));
+	MUST(listen(listening, 64));
+	return listening;
+}
+
+/* Packets for a process that is about to join are lost, as on a network: they may come before it
+ * has been heard of. The same without the process break the connection. */
+static void early(bool joins)
+{
+	int fd = new_file(), status, listening = -1;
+	struct ibv_qp_attr attr = attr_init();
+	struct ibv_qp_init_attr told;
+	uint32_t number, slot = 1;
+	struct talk to_sender;
+	struct side side;
+	struct ibv_qp *qp;
+	pid_t sends;
+
+	sends = start(&to_sender, early_sender, fd);
+	side = make_side(fd, O_CREAT | O_EXCL);
+	qp = new_target(&side);
+	number = (uint32_t)hear(&to_sender);
+	MUST(ibv_modify_qp(qp, &attr, RC_INIT_MASK));
+	attr = attr_rtr(side.context, number);
+	MUST(ibv_modify_qp(qp, &attr, RC_RTR_MASK));
+	while (slot == number >> SLOT || slot == qp->qp_num >> SLOT)
+		slot++;
+	if (joins)
+		listening = newcomer(slot, fd);
+	tell(&to_sender, qp->qp_num);
+	tell(&to_sender, slot << SLOT | 1);
+	expect(hear(&to_sender) == (joins ? IBV_WC_RETRY_EXC_ERR : IBV_WC_REM_INV_REQ_ERR) ||
+	       (getenv("UROCE_FAULTS") && !joins));
+	memset(&attr, 0, sizeof(attr));
+	MUST(ibv_query_qp(qp, &attr, IBV_QP_STATE, &told));
+	expect(attr.qp_state == (joins ? IBV_QPS_RTR : IBV_QPS_ERR));
+	expect(waitpid(sends, &status, 0) == sends && status == 0);
+	if (joins)
+		close(listening);
+	MUST(ibv_destroy_qp(qp));
+	unmake_side(&side);
+	close(fd);
+	out("a process that %s", joins ? "is about to join" : "is not there");
+}
+
 int main(void)
 {
 	if (!own_device())
 		return done();
+	early(true);
+	early(false);
 	together(false);
 	together(true);
 	gone();

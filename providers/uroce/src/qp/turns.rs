@@ -115,9 +115,12 @@ impl Core {
         if expected.before(psn) || !inner.engine.is_between() {
             return false;
         }
-        let link = (to != self.node().slot()).then(|| xrcd.link(to)).flatten();
-        let Some(link) = link else {
+        if to == self.node().slot() {
             return false;
+        }
+        let Some(link) = xrcd.link(to) else {
+            // Lost, and sent again by the peer.
+            return xrcd.is_coming(to);
         };
         if !inner.engine.is_at_rest() {
             return inner.away.park(psn, incoming);

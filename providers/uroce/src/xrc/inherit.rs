@@ -79,7 +79,7 @@ impl Domain {
     }
 
     /// Whether a process may have the domain open: also one that has not said who it is.
-    fn is_there(&self, shared: &Shared, slot: u16) -> bool {
+    pub(super) fn is_there(&self, shared: &Shared, slot: u16) -> bool {
         self.link(slot).is_some()
             || !shared.gone.lock().contains(&slot) && shared.key.is_open_at(slot)
     }

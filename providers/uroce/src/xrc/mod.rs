@@ -170,6 +170,15 @@ impl Xrcd {
         self.domain()?.link(slot)
     }
 
+    /// Whether another process has opened the domain and is not known here yet: it says so when it
+    /// has opened it, and that may be heard after its packets.
+    pub fn is_coming(&self, slot: u16) -> bool {
+        self.domain().is_some_and(|domain| {
+            let shared = domain.shared.as_ref();
+            shared.is_some_and(|shared| domain.is_there(shared, slot))
+        })
+    }
+
     /// Opens a target that another process has made.
     ///
     /// # Errors
