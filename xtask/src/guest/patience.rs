@@ -46,11 +46,16 @@ const MISFORTUNES: &[Misfortune] = &[
         on: On::Any,
         says: &["Total Iters Required"],
     },
-    // The kernel calls an id listening a moment before its connection manager knows the service: 8 is
-    // "invalid service id" among the InfiniBand specification's reasons to reject.
+    // The kernel calls an id listening a moment before its connection manager knows the service. Who
+    // asks for a connection is rejected with 8, "invalid service id"; who asks for a datagram service is
+    // answered with status 1, "service id not supported" (InfiniBand specification, REJ and SIDR_REP).
     Misfortune {
         on: On::Any,
-        says: &["RDMA_CM_EVENT_REJECTED; error: 8"],
+        says: &["RDMA_CM_EVENT_REJECTED; error: 8."],
+    },
+    Misfortune {
+        on: On::Any,
+        says: &["RDMA_CM_EVENT_UNREACHABLE; error: 1."],
     },
     // Soft-iWARP fails a connection (EINVAL) if the accepting side's first message is there before its
     // reply was looked at (`siw_recv_mpa_rr` of the kernel's siw_cm.c), and the server of ucmatose is
@@ -124,6 +129,8 @@ mod tests {
         assert!(!is_unlucky(early, |on| on == On::Losing));
         let rejected = "client signal 11: Event: RDMA_CM_EVENT_REJECTED; error: 8.";
         assert!(is_unlucky(rejected, |on| on == On::Any));
+        let unknown = "client signal 11: Event: RDMA_CM_EVENT_UNREACHABLE; error: 1.; server hung:";
+        assert!(is_unlucky(unknown, |on| on == On::Any));
         assert!(!is_unlucky("client signal 11: ", |_| true));
     }
 
