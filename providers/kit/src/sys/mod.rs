@@ -24,6 +24,7 @@ pub mod pages;
 pub mod per_process;
 pub mod privilege;
 pub mod pthread;
+pub mod sched;
 #[cfg(any(test, feature = "testing"))]
 pub mod scratch;
 pub mod shared;
