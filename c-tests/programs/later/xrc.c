@@ -66,6 +66,13 @@ static enum ibv_wc_status request(struct sender *s, int to, enum ibv_wr_opcode o
 	return wait_wc(s->cq).status;
 }
 
+/* Said once: a queue pair in the error state answers nobody who missed it. */
+static bool is_refusal(enum ibv_wc_status status)
+{
+	return status == IBV_WC_REM_INV_REQ_ERR ||
+	       (getenv("UROCE_FAULTS") && status == IBV_WC_RETRY_EXC_ERR);
+}
+
 static void send_message(struct sender *s, int to, unsigned int index)
 {
 	memset(s->area, (int)index + 1, LENGTH);
@@ -137,9 +144,7 @@ static void sender(struct talk *home)
 	tell(home, 0);
 	hear(home);
 	refused = request(&s, TO_GUEST, IBV_WR_SEND, 0, 0, 8);
-	/* Said once: a queue pair in the error state answers nobody who missed it. */
-	expect(refused == IBV_WC_REM_INV_REQ_ERR ||
-	       (getenv("UROCE_FAULTS") && refused == IBV_WC_RETRY_EXC_ERR));
+	expect(is_refusal(refused));
 	tell(home, 0);
 	unmake_sender(&s);
 }
@@ -302,6 +307,7 @@ static void early(bool joins)
 	struct ibv_qp_attr attr = attr_init();
 	struct ibv_qp_init_attr told;
 	uint32_t number, slot = 1;
+	enum ibv_wc_status said;
 	struct talk to_sender;
 	struct side side;
 	struct ibv_qp *qp;
@@ -320,8 +326,8 @@ static void early(bool joins)
 		listening = newcomer(slot, fd);
 	tell(&to_sender, qp->qp_num);
 	tell(&to_sender, slot << SLOT | 1);
-	expect(hear(&to_sender) == (joins ? IBV_WC_RETRY_EXC_ERR : IBV_WC_REM_INV_REQ_ERR) ||
-	       (getenv("UROCE_FAULTS") && !joins));
+	said = (enum ibv_wc_status)hear(&to_sender);
+	expect(joins ? said == IBV_WC_RETRY_EXC_ERR : is_refusal(said));
 	memset(&attr, 0, sizeof(attr));
 	MUST(ibv_query_qp(qp, &attr, IBV_QP_STATE, &told));
 	expect(attr.qp_state == (joins ? IBV_QPS_RTR : IBV_QPS_ERR));

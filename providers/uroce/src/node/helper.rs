@@ -27,7 +27,7 @@ const LEFT: u64 = 50_000;
 /// between for what a peer writes there.
 const AWAKE: u64 = 100_000_000;
 /// The slice of processor time that the helper runs in, in nanoseconds: shorter than those of a program
-/// that spins on the same processor, so that it does not wait for the end of one (1.4 ms here).
+/// that spins on the same processor, so that it does not wait for the end of one.
 const SLICE: u64 = 100_000;
 /// How often it looks whether peers take what was sent to them, while there is such.
 const STALL: u64 = 50_000_000;
