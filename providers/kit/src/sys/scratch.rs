@@ -5,8 +5,14 @@
 
 use super::application::ApplicationMemory;
 use crate::errno::Result;
-use core::ptr::{null_mut, with_exposed_provenance_mut};
+use core::ptr::with_exposed_provenance_mut;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+
+/// Where pages are asked for. Memory that is mapped without a wish comes from elsewhere, and no
+/// address is asked for twice: where a test unmapped pages, no other thread's are put meanwhile.
+/// It is below the shadow of AddressSanitizer, and above where valgrind begins to map.
+static NEXT: AtomicUsize = AtomicUsize::new(0x6800_0000);
 
 /// Pages of an application, at first zeros that can be written. They stay mapped for good, unless
 /// they are unmapped.
@@ -27,8 +33,9 @@ impl Scratch {
     pub fn new(pages: usize) -> Result<Self> {
         let length = pages.saturating_mul(Self::page());
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, of which nobody has a reference.
-        let at = unsafe { mmap_anonymous(null_mut(), length, protection, MapFlags::PRIVATE) }?;
+        let wish = with_exposed_provenance_mut(NEXT.fetch_add(length, Ordering::Relaxed));
+        // SAFETY: a new mapping, of which nobody has a reference: the wish replaces none.
+        let at = unsafe { mmap_anonymous(wish, length, protection, MapFlags::PRIVATE) }?;
         // SAFETY: mapped for good, but for what tests do (see the module).
         unsafe { ApplicationMemory::new(at.expose_provenance(), length) }.map(Self)
     }
@@ -57,7 +64,7 @@ impl Scratch {
         self.0
     }
 
-    /// Unmaps the pages.
+    /// Unmaps the pages; nothing is mapped there later.
     ///
     /// # Errors
     /// Those of munmap(2).
@@ -87,5 +94,18 @@ impl Scratch {
         let at = with_exposed_provenance_mut(self.0.address());
         // SAFETY: the mapping of `new` (see the module).
         Ok(unsafe { mprotect(at, self.0.length(), flags) }?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_address_is_given_twice() {
+        let first = Scratch::new(3).expect("memory");
+        first.unmap().expect("unmapped");
+        let second = Scratch::new(3).expect("memory");
+        assert!(second.memory().address() >= first.memory().address() + first.memory().length());
     }
 }
