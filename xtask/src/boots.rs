@@ -18,7 +18,7 @@ use crate::{
     cli, ctests,
     dirs::Dirs,
     expect,
-    guest::COMPLETE,
+    guest::{COMPLETE, near},
     needs::{self, Machine},
     record::{Record, parse_list},
     report::{Report, Tally},
@@ -63,11 +63,25 @@ impl Booted {
     }
 }
 
+/// Compiles what the runs need beside the library.
+///
+/// # Errors
+/// Of compilations.
+pub fn compile(dirs: &Dirs, runs: &[(u8, Run)]) -> Result<()> {
+    if runs.iter().any(|(_, run)| run.suite == C_TESTS) {
+        ctests::build(dirs)?;
+    }
+    if runs.iter().any(|(_, run)| run.suite == programs::NAME) {
+        programs::build(dirs)?;
+    }
+    Ok(())
+}
+
 impl Boots {
-    /// Builds what the runs need, and copies it. Runs that cannot be had here are answered.
+    /// Copies what the runs need ([`compile`]). Runs that cannot be had here are answered.
     ///
     /// # Errors
-    /// Of the machine, of compilations, of the file system.
+    /// Of the machine, of the file system.
     pub fn prepare(
         dirs: &Dirs,
         options: &cli::Test,
@@ -75,12 +89,6 @@ impl Boots {
         report: &mut Report,
     ) -> Result<Self> {
         let machine = needs::machine(dirs)?;
-        if runs.iter().any(|(_, run)| run.suite == C_TESTS) {
-            ctests::build(dirs)?;
-        }
-        if runs.iter().any(|(_, run)| run.suite == programs::NAME) {
-            programs::build(dirs)?;
-        }
         let (runs, module) = with_module(dirs, &machine, runs, report);
         let boots = runs
             .chunk_by(|(a, _), (b, _)| a == b)
@@ -127,6 +135,7 @@ impl Boots {
         if let Some(module) = &self.module {
             fs::copy(module, dir.join(siw::MODULE)).context("the module")?;
         }
+        near::list(runs, &dir)?;
         let log = dir.join("console.log");
         let start = Instant::now();
         let job = Job::Suites { ours, labels };

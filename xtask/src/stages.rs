@@ -7,7 +7,7 @@ use std::{
     process::{Command, ExitCode},
     sync::mpsc::{self, Sender},
     thread::{self, ScopedJoinHandle},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Result, anyhow, bail};
@@ -32,7 +32,7 @@ struct Cargo {
 
 const CARGO: &[Cargo] = &[
     Cargo {
-        name: "fmt",
+        name: FMT,
         words: &["fmt", "--all", "--", "--check"],
         env: None,
     },
@@ -59,7 +59,7 @@ const CARGO: &[Cargo] = &[
         env: Some(("RUSTDOCFLAGS", "-D warnings")),
     },
     Cargo {
-        name: "build",
+        name: BUILD,
         words: &["build", "--release", "--package", "ferroverbs"],
         env: None,
     },
@@ -71,8 +71,10 @@ const CARGO: &[Cargo] = &[
 ];
 
 /// The stages of cargo before all else; the virtual machine needs the library.
-const FIRST: [&str; 2] = ["fmt", "build"];
+const FIRST: [&str; 2] = [FMT, BUILD];
 
+const FMT: &str = "fmt";
+const BUILD: &str = "build";
 const UNIT: &str = "unit";
 pub const GUEST: &str = "guest:";
 pub const C_TESTS: &str = "c-tests";
@@ -182,11 +184,13 @@ pub fn run(options: &cli::Test) -> Result<ExitCode> {
     let mut report = Report::default();
     // The stock library's results say nothing about what is built here.
     if !options.stock {
-        for stage in asked(options).filter(|stage| FIRST.contains(&stage.name)) {
-            cargo(&dirs, stage, &mut report)?;
+        for stage in asked(options).filter(|stage| stage.name == FMT) {
+            cargo(&dirs, stage)?.add(&mut report);
         }
     }
-    let boots = ready(&dirs, options, &mut report)?;
+    let runs = chosen_runs(options);
+    compile(&dirs, options, &runs, &mut report)?;
+    let boots = ready(&dirs, options, runs, &mut report)?;
     if options.stock || !any_meanwhile(options) {
         if let Some(boots) = boots {
             boots.run(true, |boot| boot.tell(&mut report));
@@ -239,7 +243,7 @@ fn give_way() {
     let _ = rustix::process::nice(10);
 }
 
-fn joined(thread: ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
+fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
     let panicked = |_| Err(anyhow!("a panic in a thread of the stages"));
     thread.join().unwrap_or_else(panicked)
 }
@@ -251,7 +255,20 @@ fn asked(options: &cli::Test) -> impl Iterator<Item = &'static Cargo> {
         .filter(|stage| chosen(&options.only, stage.name))
 }
 
-fn cargo(dirs: &Dirs, stage: &Cargo, report: &mut Report) -> Result<()> {
+/// What a stage of cargo came to.
+struct Ended {
+    stage: &'static str,
+    took: Duration,
+    tally: Tally,
+}
+
+impl Ended {
+    fn add(self, report: &mut Report) {
+        report.add(self.stage, self.took, self.tally);
+    }
+}
+
+fn cargo(dirs: &Dirs, stage: &Cargo) -> Result<Ended> {
     println!("-- {}: cargo {}", stage.name, stage.words.join(" "));
     let start = Instant::now();
     let log = dirs.work.join(format!("{}.log", stage.name));
@@ -267,23 +284,56 @@ fn cargo(dirs: &Dirs, stage: &Cargo, report: &mut Report) -> Result<()> {
     } else {
         one_test(stage.name, ended_well, &log)
     };
-    report.add(stage.name, start.elapsed(), tally);
-    Ok(())
+    Ok(Ended {
+        stage: stage.name,
+        took: start.elapsed(),
+        tally,
+    })
+}
+
+/// Compiles the library as it is installed, and beside it, since the end of that keeps one processor
+/// only, what the virtual machine runs over it.
+fn compile(
+    dirs: &Dirs,
+    options: &cli::Test,
+    runs: &[(u8, Run)],
+    report: &mut Report,
+) -> Result<()> {
+    let library = || {
+        let stage = asked(options).find(|stage| stage.name == BUILD && !options.stock);
+        if let Some(stage) = stage {
+            return cargo(dirs, stage).map(Some);
+        }
+        if !options.stock && !runs.is_empty() {
+            vm::build_library(dirs)?;
+        }
+        Ok(None)
+    };
+    let (library, programs) = thread::scope(|scope| {
+        let library = scope.spawn(library);
+        let programs = boots::compile(dirs, runs);
+        (joined(library), programs)
+    });
+    if let Some(stage) = library? {
+        stage.add(report);
+    }
+    programs
 }
 
 /// Makes the runs in the virtual machine ready that were asked for.
-fn ready(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<Option<Boots>> {
-    let runs = chosen_runs(options);
+fn ready(
+    dirs: &Dirs,
+    options: &cli::Test,
+    runs: Vec<(u8, Run)>,
+    report: &mut Report,
+) -> Result<Option<Boots>> {
     if runs.is_empty() {
         return Ok(None);
     }
-    if report.has_failed("build") {
+    if report.has_failed(BUILD) {
         let runs: Vec<_> = runs.iter().map(|(_, run)| *run).collect();
         boots::not_run(&runs, "the library does not build").tell(report);
         return Ok(None);
-    }
-    if !options.stock && !chosen(&options.only, "build") {
-        vm::build_library(dirs)?;
     }
     Boots::prepare(dirs, options, runs, report).map(Some)
 }
@@ -296,7 +346,7 @@ fn any_meanwhile(options: &cli::Test) -> bool {
 /// The stages that run beside the virtual machine: none of them measures anything.
 fn meanwhile(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<()> {
     for stage in asked(options).filter(|stage| !FIRST.contains(&stage.name)) {
-        cargo(dirs, stage, report)?;
+        cargo(dirs, stage)?.add(report);
     }
     if chosen(&options.only, links::STAGE) {
         println!("-- {}: what the documents point to", links::STAGE);

@@ -152,6 +152,8 @@ fn command(dirs: &Dirs, machine: &Machine, dir: &Path, job: &Job) -> Result<Comm
         // Nested machines that offer KVM often cannot run this kernel with it.
         .args([
             "--disable-kvm",
+            // Without a wait for virtiofsd, which is not there or needs more rights.
+            "--force-9p",
             "--user",
             "root",
             "--cpus",
@@ -160,7 +162,13 @@ fn command(dirs: &Dirs, machine: &Machine, dir: &Path, job: &Job) -> Result<Comm
             "4G",
         ])
         .arg("--rwdir")
-        .arg(dir)
+        .arg(dir);
+    if matches!(job, Job::Suites { .. }) {
+        // The emulator translates a program's code once, and again in each process that has it at
+        // other addresses. Whatever is measured, or looked at by hand, has them as they are chosen.
+        command.args(["--append", "norandmaps"]);
+    }
+    command
         .args(["--exec", &inside])
         .env("PATH", path_with(&machine.vng)?)
         .current_dir(&dirs.root)

@@ -4,6 +4,7 @@
 pub mod case;
 pub mod demo;
 mod library;
+pub mod near;
 mod patience;
 pub mod process;
 mod pyverbs;
@@ -33,7 +34,11 @@ pub fn run(dir: &Path) -> Result<ExitCode> {
     let job = Job::load(dir)?;
     setup::device()?;
     match job {
-        Job::Suites { ours, labels } => suite::run(dir, ours.as_deref(), &labels),
+        Job::Suites { ours, labels } => {
+            near::bring(dir);
+            let ours = ours.as_deref().map(near::library).transpose()?;
+            suite::run(dir, ours.as_deref(), &labels)
+        }
         Job::Command {
             library,
             write,
