@@ -5,9 +5,12 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    collections::VecDeque,
     env, fs,
     path::Path,
     process::{Command, ExitCode, Stdio},
+    sync::{Mutex, PoisonError, mpsc},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -30,6 +33,10 @@ use crate::{
 
 /// Begins the names of these stages.
 pub const STAGE: &str = "uroce:";
+
+/// How many suites run at a time, each in a network of its own: their programs wait most of the time,
+/// for each other or for what was lost on a bad network.
+const LANES: usize = 2;
 
 /// One run of a suite. Its label names its stage and its files.
 #[derive(Clone, Copy)]
@@ -112,17 +119,64 @@ pub fn stages(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<(
     if !chosen(&options.only, "build") {
         vm::build_library(dirs)?;
     }
-    for run in runs {
-        println!("-- {}: in a network of its own", run.stage());
-        let start = Instant::now();
-        let judged = one(dirs, run, options.bless);
-        let outcome = judged.unwrap_or_else(Outcome::unjudged);
-        report.add(&run.stage(), start.elapsed(), outcome.tally);
-    }
+    let lanes = LANES.min(runs.len());
+    let waiting = Mutex::new(VecDeque::from(runs));
+    let (tell, told) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..lanes {
+            let (waiting, tell) = (&waiting, tell.clone());
+            scope.spawn(move || {
+                while let Some(run) = next(waiting) {
+                    println!("-- {}: in a network of its own", run.stage());
+                    tell.send(one(dirs, run, options.bless, lanes == 1))
+                        .unwrap_or_default();
+                }
+            });
+        }
+        drop(tell);
+        for ran in told {
+            ran.tell(report);
+        }
+    });
     Ok(())
 }
 
-fn one(dirs: &Dirs, run: Run, bless: bool) -> Result<Outcome> {
+fn next(waiting: &Mutex<VecDeque<Run>>) -> Option<Run> {
+    let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+    waiting.pop_front()
+}
+
+/// What a run came to.
+struct Ran {
+    run: Run,
+    /// What it printed, if that was not shown meanwhile.
+    said: String,
+    took: Duration,
+    tally: Tally,
+}
+
+impl Ran {
+    fn tell(self, report: &mut Report) {
+        print!("{}", self.said);
+        report.add(&self.run.stage(), self.took, self.tally);
+    }
+}
+
+/// Runs a suite; `show` says whether what it prints is shown meanwhile.
+fn one(dirs: &Dirs, run: Run, bless: bool, show: bool) -> Ran {
+    let start = Instant::now();
+    let (said, tally) = said_and_judged(dirs, run, bless, show)
+        .unwrap_or_else(|error| (String::new(), Outcome::unjudged(error).tally));
+    let took = start.elapsed();
+    Ran {
+        run,
+        said,
+        took,
+        tally,
+    }
+}
+
+fn said_and_judged(dirs: &Dirs, run: Run, bless: bool, show: bool) -> Result<(String, Tally)> {
     let label = run.label();
     let dir = dirs.fresh(&format!("uroce-{label}"))?;
     let job = Job::Suites {
@@ -133,17 +187,21 @@ fn one(dirs: &Dirs, run: Run, bless: bool) -> Result<Outcome> {
     let mut command = network(&dirs.program);
     command.arg("in-network").arg(&dir).current_dir(&dirs.root);
     let log = dir.join("console.log");
-    let status = host::run(&mut command, &log, None)?.status;
+    let ended = match show {
+        true => host::run(&mut command, &log, None)?,
+        false => host::run_silently(&mut command, &log, None)?,
+    };
     let list = List::read(&dir, &label)?;
     let mut tally = judge(dirs, run, &list, bless);
-    if list.took.is_none() || !status.success() {
+    if list.took.is_none() || !ended.status.success() {
         tally.fail(format!(
-            "the run broke off ({status}); see {}",
+            "the run broke off ({}); see {}",
+            ended.status,
             log.display()
         ));
     }
-    let took = list.took.unwrap_or_default();
-    Ok(Outcome { tally, took })
+    let said = if show { String::new() } else { ended.text };
+    Ok((said, tally))
 }
 
 /// The command that runs a program in a network of its own, where the machine lets one be made.
