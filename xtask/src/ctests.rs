@@ -78,9 +78,12 @@ pub fn run_programs(library: &Library, run: Run, dir: &Path) -> Result<()> {
         Library::Ours(dir) => command.arg("--lib").arg(dir),
     };
     command.args(sets(run));
+    // What headers they were compiled with is asked once, and neither by the provider nor by the
+    // kernel. Those of what came later than the stock library are ours alone.
     if run.built_in {
-        // The provider is not asked which headers they were compiled with.
         command.args(["--combo", "stock-gcc"]);
+    } else if run.write {
+        command.args(["--combo", "ours-gcc"]);
     }
     command.args(["--patience", PATIENCE, "--out"]);
     command.arg(records(dir, &run.label()));
