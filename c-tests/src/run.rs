@@ -4,12 +4,14 @@ use std::{
     env,
     fs::{self, File},
     io::{Read, Write},
-    os::unix::process::ExitStatusExt,
+    os::unix::process::{CommandExt, ExitStatusExt},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
 };
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::{
     Result,
@@ -128,9 +130,7 @@ fn run_one(plan: &Plan, combo: Combo, program: &Program) -> Result<Record> {
         Library::Stock => command.env_remove("LD_LIBRARY_PATH"),
         Library::Dir(dir) => command.env("LD_LIBRARY_PATH", fs::canonicalize(dir)?),
     };
-    let mut child = command
-        .spawn()
-        .map_err(|e| format!("{}: {e}", path.display()))?;
+    let mut child = start(&mut command).map_err(|e| format!("{}: {e}", path.display()))?;
     let stdout = collect(child.stdout.take());
     let stderr = collect(child.stderr.take());
     let status = wait(&mut child, plan.patience)?;
@@ -145,6 +145,19 @@ fn run_one(plan: &Plan, combo: Combo, program: &Program) -> Result<Record> {
         stdout,
         stderr,
     })
+}
+
+/// Starts a program in a group of its own, which its children belong to.
+fn start(command: &mut Command) -> std::io::Result<Child> {
+    command.process_group(0).spawn()
+}
+
+/// Kills a program that was started so, with its children: they have its pipes too.
+fn kill(child: &mut Child) -> Result<()> {
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    kill_process_group(group.ok_or("a process has a number")?, Signal::KILL)?;
+    child.wait()?;
+    Ok(())
 }
 
 /// Reads a pipe to its end beside the waiting, so that a full pipe cannot
@@ -171,8 +184,7 @@ fn wait(child: &mut Child, patience: Option<Duration>) -> Result<String> {
             return Ok(describe(status));
         }
         if start.elapsed() >= patience {
-            child.kill()?;
-            child.wait()?;
+            kill(child)?;
             return Ok("hung".to_owned());
         }
         thread::sleep(Duration::from_millis(5));
@@ -212,4 +224,21 @@ fn check_library(plan: &Plan, record: &Record) -> Result<()> {
         ..
     } = record;
     Err(format!("{combo} {program}: ran on the wrong library: '{library}'").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_hangs_is_killed_with_its_children() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo begun; sleep 1000 & wait"]);
+        let mut child = start(command.stdout(Stdio::piped())).expect("a shell");
+        let said = collect(child.stdout.take());
+        let status = wait(&mut child, Some(Duration::from_millis(300))).expect("killed");
+        assert_eq!(status, "hung");
+        // Not before the last of them has closed its end.
+        assert_eq!(said.join().expect("read"), ["begun"]);
+    }
 }

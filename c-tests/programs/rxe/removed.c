@@ -161,6 +161,22 @@ static void make_more(struct objects *all)
 		RC(ibv_dealloc_pd(more));
 }
 
+/*
+ * Into the error state, and until the request that was posted has come back: it
+ * comes when the kernel gets to it, and an event about it would be waited for
+ * by whoever destroys the queue.
+ */
+static void flush(struct objects *all)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct ibv_wc wc;
+
+	if (RC(ibv_modify_qp(all->qp, &attr, IBV_QP_STATE)))
+		return;
+	while (ibv_poll_cq(all->cq, 1, &wc) == 0)
+		sched_yield();
+}
+
 /* Everything is asked of the device, and the answers are printed. */
 static void ask(struct objects *all)
 {
@@ -168,7 +184,7 @@ static void ask(struct objects *all)
 	struct ibv_qp *qp = all->qp;
 	struct ibv_qp_init_attr told;
 	struct ibv_recv_wr recv = { .wr_id = 5 }, *bad_recv = NULL;
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct ibv_qp_attr attr = { 0 };
 	struct ibv_device_attr_ex extended = { 0 };
 	struct ibv_srq_attr srq_attr;
 	struct ibv_device_attr device;
@@ -181,9 +197,8 @@ static void ask(struct objects *all)
 	RC(ibv_query_port(context, 1, &port));
 	RC(ibv_query_qp(qp, &attr, IBV_QP_STATE, &told));
 	RC(ibv_query_srq(all->srq, &srq_attr));
-	attr.qp_state = IBV_QPS_ERR;
 	RC(ibv_post_recv(qp, &recv, &bad_recv));
-	RC(ibv_modify_qp(qp, &attr, IBV_QP_STATE));
+	flush(all);
 	RC(ibv_req_notify_cq(all->cq, 0));
 	COUNT(ibv_poll_cq(all->cq, 1, &wc) < 0);
 	RC(ibv_resize_cq(all->cq, 32));
