@@ -291,8 +291,8 @@ fn cargo(dirs: &Dirs, stage: &Cargo) -> Result<Ended> {
     })
 }
 
-/// Compiles the library as it is installed, and beside it, since the end of that keeps one processor
-/// only, what the virtual machine runs over it.
+/// Compiles the library as it is installed, and beside it, for the end of that keeps one processor only,
+/// what the virtual machine runs over it; that gives way.
 fn compile(
     dirs: &Dirs,
     options: &cli::Test,
@@ -310,9 +310,11 @@ fn compile(
         Ok(None)
     };
     let (library, programs) = thread::scope(|scope| {
-        let library = scope.spawn(library);
-        let programs = boots::compile(dirs, runs);
-        (joined(library), programs)
+        let programs = scope.spawn(|| {
+            give_way();
+            boots::compile(dirs, runs)
+        });
+        (library(), joined(programs))
     });
     if let Some(stage) = library? {
         stage.add(report);
