@@ -29,6 +29,9 @@ const AWAKE: u64 = 100_000_000;
 /// The slice of processor time that the helper runs in, in nanoseconds: shorter than those of a program
 /// that spins on the same processor, so that it does not wait for the end of one.
 const SLICE: u64 = 100_000;
+/// How far its nice value is below that of the thread that made the node, where it may be: a short turn, for an
+/// acknowledgement, is then soon forgotten, and the next one does not wait for the program's slice.
+const FAVOUR: i32 = 10;
 /// How often it looks whether peers take what was sent to them, while there is such.
 const STALL: u64 = 50_000_000;
 /// Passes over the sockets in a row before the helper looks at other things.
@@ -160,8 +163,9 @@ impl Helper {
         let builder = std::thread::Builder::new().name("uroce".to_owned());
         let run = move || {
             let _ = shared.alarm.thread.set(std::thread::current().id());
-            // Where that is not permitted, it is slower to answer beside programs that spin.
+            // Where these are not permitted, it is slower to answer beside programs that spin.
             let _ = sched::short_slices(SLICE);
+            let _ = rustix::process::nice(-FAVOUR);
             run(&shared);
         };
         let thread = kit::sys::signal::blocked(|| builder.spawn(run))?;
