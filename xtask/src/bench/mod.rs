@@ -24,6 +24,7 @@ use anyhow::{Context, Result, bail};
 use crate::{
     cli,
     dirs::Dirs,
+    guest::near,
     needs::{self, Machine},
     vm::{self, Job},
 };
@@ -63,8 +64,9 @@ library with dlopen(3), lists devices for the first time (which loads the provid
 device and closes it. The emulation translates code when it runs for the first time, and again for \
 each process that has it at other addresses: most of the time of a first call is that, and no machine \
 of metal has it. So the start is timed once more with programs and libraries at the same addresses \
-each time (setarch(8), `--addr-no-randomize`), where what was translated is used again. *Create and \
-destroy* is a cycle of both; registered memory is 64 KiB.
+each time (setarch(8), `--addr-no-randomize`), where what was translated is used again. Both \
+libraries, the programs and the providers are in the machine's memory, for it reads other files by \
+way of this one. *Create and destroy* is a cycle of both; registered memory is 64 KiB.
 
 *Fork protection* ran on the machine itself, by `ibv_dontfork_range` and `ibv_dofork_range`: its \
 kernel does not say that it copies registered pages at fork, so they are marked. One operation \
@@ -105,6 +107,7 @@ pub fn run(options: &cli::Bench) -> Result<ExitCode> {
 fn in_the_guest(dirs: &Dirs, machine: &Machine, bench: &Bench, job: &Job) -> Result<Vec<Figure>> {
     println!("-- booting {} for the bench", machine.kernel.display());
     let dir = bench.dir();
+    near::list(&[], dir)?;
     let log = dirs.work.join("bench.log");
     let outcome = vm::boot(dirs, machine, dir, job, &log, true)?;
     if !outcome.status.success() {

@@ -15,7 +15,13 @@ use super::{
     row::{Figure, Row, Side, Unit},
     uroce::pair::{self, Call},
 };
-use crate::{cli, dirs::Dirs, guest::setup, needs, vm, vm::Job};
+use crate::{
+    cli,
+    dirs::Dirs,
+    guest::{near, setup},
+    needs, vm,
+    vm::Job,
+};
 
 const REQUESTS: &str = "Work requests";
 const MESSAGES: &str = "Messages";
@@ -59,7 +65,8 @@ pub fn run(options: &cli::BenchRxe) -> Result<ExitCode> {
 
 /// Measures everything into the file of results in `dir`; called in the virtual machine.
 pub fn measure(dir: &Path) -> Result<()> {
-    let bench = Bench::at(dir);
+    // Where both libraries and all programs are in memory.
+    let bench = Bench::at(&near::copy(dir)?);
     let path = dir.join(RESULTS);
     let mut file = File::create(&path).with_context(|| path.display().to_string())?;
     for side in Side::in_turn(0) {

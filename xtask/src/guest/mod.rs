@@ -36,7 +36,7 @@ pub fn run(dir: &Path) -> Result<ExitCode> {
     match job {
         Job::Suites { ours, labels } => {
             near::bring(dir);
-            let ours = ours.as_deref().map(near::library).transpose()?;
+            let ours = ours.as_deref().map(near::copy).transpose()?;
             suite::run(dir, ours.as_deref(), &labels)
         }
         Job::Command {
@@ -53,8 +53,14 @@ pub fn run(dir: &Path) -> Result<ExitCode> {
             room: Path::new("/run"),
             bandwidth: false,
         }),
-        Job::Bench => bench::guest::run(dir).map(|()| ExitCode::SUCCESS),
-        Job::BenchRxe => bench::rxe::measure(dir).map(|()| ExitCode::SUCCESS),
+        Job::Bench => {
+            near::bring(dir);
+            bench::guest::run(dir).map(|()| ExitCode::SUCCESS)
+        }
+        Job::BenchRxe => {
+            near::bring(dir);
+            bench::rxe::measure(dir).map(|()| ExitCode::SUCCESS)
+        }
         Job::BenchUroce { ours, rounds } => {
             bench::uroce::in_the_guest(dir, &ours, rounds).map(|()| ExitCode::SUCCESS)
         }

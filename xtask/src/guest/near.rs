@@ -65,18 +65,31 @@ pub fn bring(dir: &Path) {
     }
 }
 
-/// Copies the library under test from its directory into one in memory, and answers that.
+/// Copies a folder into memory, and answers where it is there: what lies in the directory of the job is
+/// read anew for each program that opens it.
 ///
 /// # Errors
 /// Of the file system.
-pub fn library(ours: &Path) -> Result<PathBuf> {
-    let here = Path::new("/run/xtask-library");
+pub fn copy(folder: &Path) -> Result<PathBuf> {
+    let name = folder.file_name().context("a folder has a name")?;
+    let here = Path::new("/run/near").join(name);
+    copy_to(folder, &here)?;
+    Ok(here)
+}
+
+fn copy_to(folder: &Path, here: &Path) -> Result<()> {
     fs::create_dir_all(here)?;
-    for file in files_of(ours) {
-        let name = file.file_name().context("a file has a name")?;
-        fs::copy(&file, here.join(name)).with_context(|| file.display().to_string())?;
+    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    for entry in entries {
+        let entry = entry?;
+        let (from, to) = (entry.path(), here.join(entry.file_name()));
+        if from.is_dir() {
+            copy_to(&from, &to)?;
+        } else {
+            fs::copy(&from, &to).with_context(|| from.display().to_string())?;
+        }
     }
-    Ok(here.to_owned())
+    Ok(())
 }
 
 /// Sets a file's times to what they are.
