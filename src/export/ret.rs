@@ -76,10 +76,15 @@ pub fn minus_one(r: Result<()>) -> c_int {
 
 /// A value, or -1 with errno set.
 pub fn count(r: Result<c_int>) -> c_int {
-    r.unwrap_or_else(|e| {
-        set_errno(e);
-        -1
-    })
+    r.unwrap_or_else(failed)
+}
+
+// Apart, so that a verb that succeeds saves no registers for this call.
+#[cold]
+#[inline(never)]
+fn failed(e: Errno) -> c_int {
+    set_errno(e);
+    -1
 }
 
 /// A count, or the errno value negated.
