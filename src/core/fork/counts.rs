@@ -193,6 +193,8 @@ impl PageCounts {
     pub fn reserve(&mut self) -> Result<()> {
         if self.nodes.is_empty() {
             grow(&mut self.nodes, 1, Node::EMPTY)?;
+        }
+        if self.leaves.is_empty() {
             grow(&mut self.leaves, 1, Leaf::EMPTY)?;
         }
         while self.spare_nodes.len < 2 * NODES_A_CALL {
