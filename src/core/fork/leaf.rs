@@ -4,23 +4,23 @@
 /// Pages of one leaf.
 pub const LEAF_PAGES: u64 = 64;
 
-/// Binary digits of what a count has above 2. A count that reaches the largest value stays there
-/// for good, so that such a page errs on the protected side.
-const DIGITS: usize = 28;
+/// Binary digits of a count that every change goes through: pages in more than 15 ranges are
+/// rare, and a loop that ends early takes longer than these four.
+const LOW: usize = 4;
+/// The digits above them. A count that reaches the largest value stays there for good, so that
+/// such a page errs on the protected side.
+const DIGITS: usize = 25;
 
-/// One count a page. Whether it is 1 or more, and 2 or more, is what is asked for, so there is a
-/// bit a page for each, and one for 3 or more; what it has above 2 is stored by digit: bit `p` of `digits[d]` is digit
-/// `d` for page `p`. Adding 1 to any set of pages is then one ripple of carries, however many
-/// pages they are.
+/// One count a page, stored by digit: bit `p` of a word is the word's digit for page `p`. Adding
+/// 1 to any set of pages is then one ripple of carries, however many pages they are.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Leaf {
-    /// Pages whose count is 1 or more.
+    /// Pages with a digit in `digits` that is not 0.
+    high: u64,
+    low: [u64; LOW],
+    /// Pages whose count is not 0: those with any digit that is not 0.
     some: u64,
-    /// Pages whose count is 2 or more.
-    shared: u64,
-    /// Pages whose count is 3 or more: those with a digit that is not 0.
-    many: u64,
     digits: [u64; DIGITS],
     /// Digits in use: `digits[height..]` is zero.
     height: u32,
@@ -31,9 +31,9 @@ pub struct Leaf {
 impl Leaf {
     /// All counts 0.
     pub const EMPTY: Self = Self {
+        high: 0,
+        low: [0; LOW],
         some: 0,
-        shared: 0,
-        many: 0,
         digits: [0; DIGITS],
         height: 0,
         next_spare: 0,
@@ -45,13 +45,34 @@ impl Leaf {
     }
 
     /// The pages whose count is 0.
+    #[inline]
     pub fn zeros(&self) -> u64 {
         !self.some
     }
 
     /// The pages whose count is 1.
+    #[inline]
     pub fn ones(&self) -> u64 {
-        self.some & !self.shared
+        self.some & !self.shared()
+    }
+
+    /// The pages whose count is 2 or more.
+    #[inline]
+    fn shared(&self) -> u64 {
+        let [_, twos, fours, eights] = self.low;
+        twos | fours | eights | self.high
+    }
+
+    /// Whether no page of `pages` counts 0.
+    #[inline(always)]
+    pub fn has(&self, pages: u64) -> bool {
+        pages & self.zeros() == 0
+    }
+
+    /// Whether [`take`](Self::take) may be called with `pages`.
+    #[inline(always)]
+    pub fn can_spare(&self, pages: u64) -> bool {
+        pages & !self.shared() == 0 && (self.height as usize) < DIGITS
     }
 
     /// The pages whose count is the largest there is.
@@ -59,24 +80,34 @@ impl Leaf {
         if (self.height as usize) < DIGITS {
             return 0;
         }
-        self.digits.iter().fold(!0, |all, digit| all & digit)
+        let digits = self.low.iter().chain(&self.digits);
+        digits.fold(!0, |all, digit| all & digit)
     }
 
     /// Adds 1 to the count of each page of `pages`.
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, pages: u64) {
-        let again = pages & self.some;
-        let more = again & self.shared;
         self.some |= pages;
-        self.shared |= again;
-        if more != 0 {
-            self.carry(more);
+        let mut carry = pages;
+        for digit in &mut self.low {
+            let next = *digit & carry;
+            *digit ^= carry;
+            carry = next;
+        }
+        if carry != 0 {
+            self.carry(carry);
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn carry(&mut self, pages: u64) {
-        let mut carry = pages & !self.full();
-        self.many |= carry;
+        let full = self.digits.iter().fold(pages, |all, digit| all & digit);
+        for digit in &mut self.low {
+            *digit |= full;
+        }
+        let mut carry = pages & !full;
+        self.high |= carry;
         for (digit, height) in self.digits.iter_mut().zip(1..) {
             let next = *digit & carry;
             *digit ^= carry;
@@ -89,29 +120,45 @@ impl Leaf {
     }
 
     /// Takes 1 from the count of each page of `pages` that has one.
-    #[inline]
+    #[inline(always)]
     pub fn remove(&mut self, pages: u64) {
-        let shared = pages & self.shared;
-        // What counts 1 leaves the first set, what counts 2 the second.
-        self.some &= !pages | self.shared;
-        let more = shared & self.many;
-        self.shared ^= shared & !more;
-        if more != 0 {
-            self.borrow(more);
+        let counted = pages & self.some & !self.full();
+        self.some &= !(counted & self.ones());
+        self.ripple_down(counted);
+    }
+
+    /// Takes 1 from the count of each page of `pages`: none of them counts less than 2, or as
+    /// much as can be.
+    #[inline(always)]
+    pub fn take(&mut self, pages: u64) {
+        self.ripple_down(pages);
+    }
+
+    #[inline(always)]
+    fn ripple_down(&mut self, pages: u64) {
+        let mut borrow = pages;
+        for digit in &mut self.low {
+            *digit ^= borrow;
+            // A digit that is 1 now was 0.
+            borrow &= *digit;
+        }
+        if borrow != 0 {
+            self.borrow(borrow);
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn borrow(&mut self, pages: u64) {
-        let mut borrow = pages & !self.full();
+        let mut borrow = pages;
         let height = DIGITS.min(self.height as usize);
-        let mut many = 0;
+        let mut high = 0;
         for digit in &mut self.digits[..height] {
-            let next = !*digit & borrow;
             *digit ^= borrow;
-            borrow = next;
-            many |= *digit;
+            borrow &= *digit;
+            high |= *digit;
         }
-        self.many = many;
+        self.high = high;
         while self.digits[..self.height as usize].last() == Some(&0) {
             self.height -= 1;
         }
@@ -119,9 +166,10 @@ impl Leaf {
 
     #[cfg(test)]
     pub fn count(&self, page: u64) -> u64 {
-        let digits = self.digits.iter().enumerate();
-        let above_two: u64 = digits.map(|(d, bits)| (bits >> page & 1) << d).sum();
-        (self.some >> page & 1) + (self.shared >> page & 1) + above_two
+        let digits = self.low.iter().chain(&self.digits).enumerate();
+        let count = digits.map(|(d, bits)| (bits >> page & 1) << d).sum();
+        assert_eq!(self.some >> page & 1, u64::from(count > 0));
+        count
     }
 }
 
@@ -167,22 +215,44 @@ mod tests {
     }
 
     #[test]
+    fn takes_what_counts() {
+        let mut leaf = Leaf::EMPTY;
+        for n in 0..40 {
+            assert_eq!(leaf.has(mask(0, 9)), n > 0);
+            assert_eq!(leaf.can_spare(mask(0, 9)), n > 1);
+            leaf.add(mask(0, 10));
+        }
+        assert!(!leaf.has(mask(9, 11)) && !leaf.can_spare(mask(9, 11)));
+        for n in (1..40).rev() {
+            leaf.take(mask(3, 5));
+            assert_eq!([leaf.count(2), leaf.count(3), leaf.count(4)], [40, n, n]);
+        }
+        assert!(leaf.has(mask(3, 5)) && !leaf.can_spare(mask(4, 6)));
+        leaf.remove(mask(2, 64));
+        assert_eq!([leaf.count(1), leaf.count(2), leaf.count(3)], [40, 39, 0]);
+    }
+
+    #[test]
     fn the_largest_count_stays() {
-        const LARGEST: u64 = (1 << DIGITS) + 1;
+        const LARGEST: u64 = (1 << (LOW + DIGITS)) - 1;
         let mut leaf = Leaf {
-            some: 1,
-            shared: 1,
-            many: 1,
-            digits: [1; DIGITS],
-            height: 28,
+            high: 0b101,
+            low: [0b101; LOW],
+            some: 0b101,
+            digits: [0b101; DIGITS],
+            height: 25,
             next_spare: 0,
         };
-        leaf.add(0b11);
-        assert_eq!(leaf.count(0), LARGEST);
-        assert_eq!(leaf.count(1), 1);
-        leaf.remove(0b11);
-        assert_eq!(leaf.count(0), LARGEST);
-        assert_eq!(leaf.zeros(), !1);
+        leaf.low[0] = 0b001;
+        let counts = |leaf: &Leaf| [0, 1, 2].map(|page| leaf.count(page));
+        leaf.add(0b111);
+        assert_eq!(counts(&leaf), [LARGEST, 1, LARGEST]);
+        leaf.add(0b111);
+        assert_eq!(counts(&leaf), [LARGEST, 2, LARGEST]);
+        assert!(!leaf.can_spare(0b111), "this takes a closer look");
+        leaf.remove(0b111);
+        assert_eq!(counts(&leaf), [LARGEST, 1, LARGEST]);
+        assert_eq!(leaf.zeros(), !0b111);
     }
 
     #[test]
