@@ -10,6 +10,7 @@ mod near;
 
 use super::leaf::{LEAF_PAGES, Leaf, mask, runs};
 use kit::errno::{Errno, Result};
+pub use near::Block;
 use near::Recent;
 use std::ops::Range;
 
@@ -26,6 +27,9 @@ pub const LIMIT: u64 = LEAF_PAGES << (NODE_BITS * (TOP + 1));
 /// Neither a child nor the next spare; index 0 is the root, which is neither.
 const NONE: u32 = 0;
 const ROOT: u32 = 0;
+
+/// No leaf has this number.
+const NO_LEAF: u64 = u64::MAX;
 
 /// The most nodes below the root that one call can add: one a level at each end of its range.
 const NODES_A_CALL: usize = 2 * TOP as usize;
@@ -155,8 +159,14 @@ pub struct PageCounts {
     leaves: Vec<Leaf>,
     spare_nodes: Spare,
     spare_leaves: Spare,
-    /// What the short way found last; nothing after each change of the tree.
+    /// What the short way found last.
     recent: Recent,
+    /// Whether something above level 0 has changed since.
+    stale: bool,
+    /// Numbers of leaves that were left in their place when their last range went, the latest
+    /// first: programs that have one range at a time mostly have the next one there, and one of
+    /// few pages lies in two leaves at most.
+    idle: [u64; 2],
 }
 
 /// A list of unused entries, linked through their `next_spare`.
@@ -182,6 +192,8 @@ impl PageCounts {
             spare_nodes: Spare::NONE,
             spare_leaves: Spare::NONE,
             recent: Recent::NONE,
+            stale: false,
+            idle: [NO_LEAF; 2],
         }
     }
 
@@ -210,22 +222,66 @@ impl PageCounts {
 
     /// Adds 1 to the count of each page; [`reserve`](Self::reserve) comes before it.
     pub fn add(&mut self, pages: Pages) {
-        self.recent = Recent::NONE;
+        let first = pages.start;
         if !pages.is_empty() {
             self.add_below(ROOT, Place::ROOT, pages);
         }
+        self.refresh();
+        // The next call is mostly for the same pages, or for others near them.
+        self.look_up(first);
     }
 
     /// Takes 1 from the count of each page that has one; [`reserve`](Self::reserve) comes
     /// before it.
     pub fn remove(&mut self, pages: Pages) {
-        self.recent = Recent::NONE;
         if !pages.is_empty() {
             self.remove_below(ROOT, Place::ROOT, pages);
         }
-        let room = self.leaves.capacity().max(self.nodes.capacity());
-        if room > KEPT && self.nodes.first().is_some_and(|root| root.used == 0) {
-            self.shrink();
+        if !self.is_small() {
+            self.drop_idle();
+            if self.nodes.first().is_some_and(|root| root.used == 0) {
+                self.shrink();
+            }
+        }
+        self.refresh();
+    }
+
+    /// Whether the memory is no more than is kept anyway.
+    fn is_small(&self) -> bool {
+        self.leaves.capacity().max(self.nodes.capacity()) <= KEPT
+    }
+
+    /// Forgets what the short way found, if that may be wrong by now.
+    fn refresh(&mut self) {
+        if self.stale {
+            self.stale = false;
+            self.recent = Recent::NONE;
+        }
+    }
+
+    /// Takes the idle leaves out of the tree.
+    fn drop_idle(&mut self) {
+        let idle = std::mem::replace(&mut self.idle, [NO_LEAF; 2]);
+        idle.into_iter().for_each(|number| self.drop_leaf(number));
+    }
+
+    /// Takes a leaf out of the tree, if it is there and empty.
+    fn drop_leaf(&mut self, number: u64) {
+        if number == NO_LEAF {
+            return;
+        }
+        let mut path = [(ROOT, 0); TOP as usize + 1];
+        let mut node = ROOT;
+        for (level, step) in (0..TOP + 1).zip(&mut path).rev() {
+            let slot = index(number >> (NODE_BITS * level));
+            *step = (node, slot);
+            node = self.slot(node, slot).child;
+            if node == NONE {
+                return;
+            }
+        }
+        for (level, (node, slot)) in (0..TOP + 1).zip(path) {
+            self.drop_if_empty(node, slot, level);
         }
     }
 
@@ -237,6 +293,7 @@ impl PageCounts {
         self.leaves.shrink_to(KEPT);
         self.spare_nodes = Spare::NONE;
         self.spare_leaves = Spare::NONE;
+        self.stale = true;
     }
 
     /// Calls `each` with every longest run of `pages` whose count is `count` (0 or 1), in
@@ -267,7 +324,7 @@ impl PageCounts {
     fn add_below(&mut self, node: u32, place: Place, pages: Pages) {
         for (slot, part) in place.slots(pages) {
             if part.whole {
-                self.change(node, slot, Slot::add);
+                self.change(node, slot, place.level, Slot::add);
                 continue;
             }
             let child = self.child(node, slot, place.level);
@@ -283,7 +340,7 @@ impl PageCounts {
         for (slot, part) in place.slots(pages) {
             let Slot { whole, child } = self.slot(node, slot);
             if part.whole && whole > 0 {
-                self.change(node, slot, Slot::remove);
+                self.change(node, slot, place.level, Slot::remove);
                 continue;
             }
             if whole > 0 && self.lacks(child, &part, place.level) {
@@ -322,13 +379,13 @@ impl PageCounts {
     /// taken away. Only a range given back in other pieces than it was protected in needs this.
     fn push_down(&mut self, node: u32, slot: usize, level: u32) {
         let child = self.child(node, slot, level);
-        self.change(node, slot, Slot::remove);
+        self.change(node, slot, level, Slot::remove);
         if level == 0 {
             self.leaves[child as usize].add(!0);
             return;
         }
         for below in 0..SLOTS {
-            self.change(child, below, Slot::add);
+            self.change(child, below, level - 1, Slot::add);
         }
     }
 
@@ -372,7 +429,8 @@ impl PageCounts {
     }
 
     /// Changes a slot, keeping its node's number of used slots right.
-    fn change(&mut self, node: u32, slot: usize, change: impl FnOnce(&mut Slot)) {
+    fn change(&mut self, node: u32, slot: usize, level: u32, change: impl FnOnce(&mut Slot)) {
+        self.stale |= level > 0;
         let node = &mut self.nodes[node as usize];
         let slot = &mut node.slots[slot & (SLOTS - 1)];
         let was_empty = slot.is_empty();
@@ -398,7 +456,7 @@ impl PageCounts {
             self.spare_nodes.len -= 1;
             index
         };
-        self.change(node, slot, |slot| slot.child = child);
+        self.change(node, slot, level, |slot| slot.child = child);
         child
     }
 
@@ -415,7 +473,7 @@ impl PageCounts {
             }
             self.spare_node(child);
         }
-        self.change(node, slot, |slot| slot.child = NONE);
+        self.change(node, slot, level, |slot| slot.child = NONE);
     }
 
     fn spare_leaf(&mut self, index: u32) {

@@ -19,7 +19,7 @@ mod protection;
 mod rounding;
 
 use super::netlink;
-use counts::LIMIT;
+use counts::{LIMIT, Pages};
 use kernel::Kernel;
 use kit::{
     errno::{Errno, Result},
@@ -101,6 +101,12 @@ fn live() -> Result<MutexGuard<'static, Live>> {
     Ok(LIVE.get()?.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// [`live`] where that takes no waiting and no memory.
+#[inline(always)]
+fn free() -> Option<MutexGuard<'static, Live>> {
+    LIVE.made()?.try_lock().ok()
+}
+
 /// Takes the one step out of FRESH, unless another thread has.
 fn enter(state: u8) -> Result<()> {
     match STATE.compare_exchange(FRESH, state, Release, Acquire) {
@@ -140,29 +146,60 @@ fn copies() -> bool {
 /// EAGAIN. Nothing is protected then.
 #[inline]
 pub fn dont_fork(addr: usize, len: usize) -> Result<()> {
-    if !marking() || addr == 0 || len == 0 {
-        return Ok(());
+    match STATE.load(Acquire) {
+        MARKING if addr != 0 && len != 0 => protect(addr, len),
+        FRESH => unless_late(addr, len, protect),
+        _ => Ok(()),
     }
-    protect(addr, len)
 }
 
 // Apart from the test above, which is all that programs without protection come to.
 #[inline(never)]
 fn protect(addr: usize, len: usize) -> Result<()> {
-    let huge = HUGE_PAGES.load(Relaxed);
-    let pages = if huge {
-        rounding::huge(addr, len)?
-    } else {
-        rounding::plain(addr, len)?
-    };
+    if !HUGE_PAGES.load(Relaxed)
+        && let Some(pages) = rounding::countable(addr, len)
+        && let Some(live) = free()
+    {
+        return protect_locked(live, pages);
+    }
+    protect_any(addr, len)
+}
+
+#[inline(always)]
+fn protect_locked(mut live: MutexGuard<'static, Live>, pages: Pages) -> Result<()> {
+    if live.protection.protect_again(&pages) {
+        return Ok(());
+    }
+    protect_held(live, pages)
+}
+
+// A call of its own, so that the way before it saves no registers for it.
+#[inline(never)]
+fn protect_held(mut live: MutexGuard<'static, Live>, pages: Pages) -> Result<()> {
+    live.protection.protect(pages)
+}
+
+#[cold]
+#[inline(never)]
+fn protect_any(addr: usize, len: usize) -> Result<()> {
+    if HUGE_PAGES.load(Relaxed) {
+        return protect_huge(addr, len);
+    }
+    let pages = rounding::plain(addr, len)?;
+    if pages.end > LIMIT {
+        return Err(Errno::NOMEM);
+    }
+    protect_locked(live()?, pages)
+}
+
+fn protect_huge(addr: usize, len: usize) -> Result<()> {
+    let pages = rounding::huge(addr, len)?;
     if pages.end > LIMIT {
         return Err(Errno::NOMEM);
     }
     let mut held = live()?;
     let live = &mut *held;
-    if huge {
-        live.rounding.note(addr, len, &pages)?;
-    }
+    live.rounding.note(addr, len, &pages)?;
     live.protection.protect(pages.clone()).inspect_err(|_| {
         live.rounding.take(addr, len, &pages);
     })
@@ -176,31 +213,64 @@ fn protect(addr: usize, len: usize) -> Result<()> {
 /// Pages that were unmapped or mapped anew meanwhile are no error.
 #[inline]
 pub fn do_fork(addr: usize, len: usize) -> Result<()> {
-    if !marking() || addr == 0 || len == 0 {
-        return Ok(());
+    match STATE.load(Acquire) {
+        MARKING if addr != 0 && len != 0 => give_back(addr, len),
+        FRESH => unless_late(addr, len, give_back),
+        _ => Ok(()),
     }
-    give_back(addr, len)
 }
 
 #[inline(never)]
 fn give_back(addr: usize, len: usize) -> Result<()> {
-    let plain = rounding::plain(addr, len)?;
-    let mut live = live()?;
-    let pages = live.rounding.recall(addr, len).unwrap_or(plain);
-    if pages.end > LIMIT {
+    if let Some(pages) = rounding::countable(addr, len)
+        && let Some(live) = free()
+        && live.rounding.is_empty()
+    {
+        return give_back_locked(live, pages);
+    }
+    give_back_any(addr, len)
+}
+
+#[inline(always)]
+fn give_back_locked(mut live: MutexGuard<'static, Live>, pages: Pages) -> Result<()> {
+    if live.protection.give_back_spare(&pages) {
         return Ok(());
     }
+    give_back_held(live, pages)
+}
+
+#[inline(never)]
+fn give_back_held(mut live: MutexGuard<'static, Live>, pages: Pages) -> Result<()> {
+    live.protection.give_back(pages)
+}
+
+#[cold]
+#[inline(never)]
+fn give_back_any(addr: usize, len: usize) -> Result<()> {
+    let plain = rounding::plain(addr, len)?;
+    if plain.end > LIMIT {
+        return Ok(());
+    }
+    let mut live = live()?;
+    if live.rounding.is_empty() {
+        return give_back_locked(live, plain);
+    }
+    let pages = live.rounding.recall(addr, len).unwrap_or(plain);
     live.protection.give_back(pages.clone())?;
     live.rounding.take(addr, len, &pages);
     Ok(())
 }
 
-fn marking() -> bool {
-    let state = STATE.load(Acquire);
-    if state == FRESH {
-        return STATE.compare_exchange(FRESH, TOO_LATE, Release, Acquire) == Err(MARKING);
+/// The first range, which nobody asked to protect: leaves FRESH, so that it is too late for that
+/// now. If another thread was faster and did ask, `call` is due.
+#[cold]
+#[inline(never)]
+fn unless_late(addr: usize, len: usize, call: fn(usize, usize) -> Result<()>) -> Result<()> {
+    let asked = STATE.compare_exchange(FRESH, TOO_LATE, Release, Acquire) == Err(MARKING);
+    if !asked || addr == 0 || len == 0 {
+        return Ok(());
     }
-    state == MARKING
+    call(addr, len)
 }
 
 /// For tests, which have to mark pages whatever the kernel of the day copies.
@@ -214,6 +284,13 @@ pub mod testing {
         LIVE.get().unwrap();
         STATE.store(MARKING, Release);
         HUGE_PAGES.store(huge, Relaxed);
+    }
+
+    /// Notes that a range was rounded to so many pages from its first on, as if they were huge.
+    pub fn note_rounding(addr: usize, len: usize, pages: u64) {
+        let first = rounding::plain(addr, len).unwrap().start;
+        let rounded = first..first + pages;
+        live().unwrap().rounding.note(addr, len, &rounded).unwrap();
     }
 
     /// Runs `inside` while the lock of the ranges is held.

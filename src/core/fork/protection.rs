@@ -2,7 +2,7 @@
 //! Keeps the kernel's marks in step with the counts: a page is marked while it lies in a live
 //! range.
 
-use super::counts::{PageCounts, Pages};
+use super::counts::{Block, PageCounts, Pages};
 use kit::errno::{Errno, Result};
 
 /// Who sets and clears the marks: the kernel, or a test.
@@ -57,41 +57,80 @@ impl<M: Marks> Protection<M> {
         self.counts.reserve()
     }
 
+    /// The short way to [`protect`](Self::protect) where no mark changes and the pages are few;
+    /// answers whether it went.
+    #[inline(always)]
+    pub fn protect_again(&mut self, pages: &Pages) -> bool {
+        self.counts.add_again(pages)
+    }
+
     /// Adds a live range; its pages that lay in none are marked.
     ///
     /// # Errors
     /// ENOMEM, and those of madvise(2); everything is then as before.
+    #[inline(always)]
     pub fn protect(&mut self, pages: Pages) -> Result<()> {
-        if let Some((spot, clear)) = self.counts.clear_near(&pages) {
-            if !clear.is_empty() {
-                self.mark_all(clear.span(), clear.is_run())?;
-            }
-            self.counts.add_at(&spot);
-            return Ok(());
+        let Some(one) = self.counts.in_one_leaf(&pages) else {
+            return self.protect_across(pages);
+        };
+        let clear = self.counts.clear_of(&one);
+        if self.counts.is_idle(&one) {
+            self.marks.prepare(pages.start);
         }
-        self.protect_far(pages)
+        if !clear.is_empty() {
+            self.mark_all(clear.span(), clear.is_run())?;
+        }
+        self.counts.add_to(&one);
+        Ok(())
     }
 
+    #[inline(never)]
+    fn protect_across(&mut self, pages: Pages) -> Result<()> {
+        let Some((spot, clear)) = self.counts.clear_near(&pages) else {
+            return self.protect_far(pages);
+        };
+        if !clear.is_empty() {
+            self.prepare(clear.span().start);
+            self.mark_all(clear.span(), clear.is_run())?;
+        }
+        self.counts.add_at(&spot);
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
     fn protect_far(&mut self, pages: Pages) -> Result<()> {
         self.counts.reserve()?;
         let clear = self.clear_in(pages.clone());
-        if clear.runs > 0 && !self.counts.counts_near(clear.span.start) {
-            self.marks.prepare(clear.span.start);
-        }
         if clear.runs > 0 {
+            self.prepare(clear.span.start);
             self.mark_all(clear.span, clear.runs == 1)?;
         }
         self.counts.add(pages);
         Ok(())
     }
 
+    fn prepare(&mut self, page: u64) {
+        if !self.counts.counts_near(page) {
+            self.marks.prepare(page);
+        }
+    }
+
     /// Marks the clear pages of a span that begins and ends with one; `run` says that they are
     /// all of it.
+    #[inline(always)]
     fn mark_all(&mut self, span: Pages, run: bool) -> Result<()> {
         if run {
             return self.mark(span);
         }
         self.mark_between(span)
+    }
+
+    /// The short way to [`give_back`](Self::give_back) where no mark changes and the pages are
+    /// few; answers whether it went.
+    #[inline(always)]
+    pub fn give_back_spare(&mut self, pages: &Pages) -> bool {
+        self.counts.remove_spare(pages)
     }
 
     /// Takes a live range away; its pages that lie in no other are cleared. Pages that lie in
@@ -100,25 +139,45 @@ impl<M: Marks> Protection<M> {
     /// # Errors
     /// ENOMEM; everything is then as before. What madvise(2) says is no error here: pages that
     /// cannot be cleared are either not there any more, or cleared by a later call.
+    #[inline(always)]
     pub fn give_back(&mut self, pages: Pages) -> Result<()> {
-        let Some((spot, single)) = self.counts.single_near(&pages) else {
-            return self.give_back_far(pages);
+        let found = self.counts.in_one_leaf(&pages);
+        let Some((one, single)) = found.and_then(|one| self.counts.single_of(one)) else {
+            return self.give_back_across(pages);
         };
-        if single.is_empty() {
-            self.counts.remove_at(&spot);
-            return Ok(());
-        }
-        let before = self.owed.len();
-        for run in single.runs() {
-            clear_all(&mut self.marks, run, &mut self.owed);
-        }
-        self.counts.remove_at(&spot);
-        if before > 0 {
+        let owing = self.clear_runs(single);
+        self.counts.take_from(&one);
+        if owing {
             self.settle();
         }
         Ok(())
     }
 
+    #[inline(never)]
+    fn give_back_across(&mut self, pages: Pages) -> Result<()> {
+        let Some((spot, single)) = self.counts.single_near(&pages) else {
+            return self.give_back_far(pages);
+        };
+        let owing = self.clear_runs(single);
+        self.counts.remove_at(&spot);
+        if owing {
+            self.settle();
+        }
+        Ok(())
+    }
+
+    /// Clears the pages; answers whether there were some, and others owed before.
+    #[inline(always)]
+    fn clear_runs(&mut self, single: Block) -> bool {
+        let owing = !self.owed.is_empty() && !single.is_empty();
+        for run in single.runs() {
+            clear_all(&mut self.marks, run, &mut self.owed);
+        }
+        owing
+    }
+
+    #[cold]
+    #[inline(never)]
     fn give_back_far(&mut self, pages: Pages) -> Result<()> {
         self.counts.reserve()?;
         let Self {
@@ -157,15 +216,25 @@ impl<M: Marks> Protection<M> {
     }
 
     /// Marks one run of clear pages.
+    #[inline(always)]
     fn mark(&mut self, run: Pages) -> Result<()> {
         self.marks
             .mark(run.clone())
-            .inspect_err(|_| clear_all(&mut self.marks, run, &mut self.owed))
+            .or_else(|error| self.take_back(run, error))
+    }
+
+    /// Clears what a mark that failed has marked.
+    #[cold]
+    #[inline(never)]
+    fn take_back(&mut self, run: Pages, error: Errno) -> Result<()> {
+        clear_all(&mut self.marks, run, &mut self.owed);
+        Err(error)
     }
 
     /// Marks clear pages with marked ones between them. One call over all of them costs little
     /// more than one for the first alone; where that fails, perhaps because a marked page is not
     /// mapped any more, each run stands for itself.
+    #[inline(never)]
     fn mark_between(&mut self, span: Pages) -> Result<()> {
         if self.marks.mark(span.clone()).is_ok() {
             return Ok(());
@@ -201,13 +270,20 @@ impl<M: Marks> Protection<M> {
     }
 }
 
-/// Clears every page of `pages` that can be. A failure leaves the pages behind it as they were,
-/// so halves are tried, down to the page that fails: a part of a huge page, say, that has been
-/// mapped there meanwhile.
+/// Clears every page of `pages` that can be.
+#[inline(always)]
 fn clear_all(marks: &mut impl Marks, pages: Pages, owed: &mut Vec<Pages>) {
-    let Err(error) = marks.clear(pages.clone()) else {
-        return;
-    };
+    if let Err(error) = marks.clear(pages.clone()) {
+        clear_rest(marks, pages, owed, error);
+    }
+}
+
+/// Clears what a call for all of `pages` has not. A failure leaves the pages behind it as they
+/// were, so halves are tried, down to the page that fails: a part of a huge page, say, that has
+/// been mapped there meanwhile.
+#[cold]
+#[inline(never)]
+fn clear_rest(marks: &mut impl Marks, pages: Pages, owed: &mut Vec<Pages>, error: Errno) {
     if error == Errno::NOMEM {
         return;
     }

@@ -1,7 +1,10 @@
 #![forbid(unsafe_code)]
 //! From bytes to the whole pages that hold them.
 
-use super::{counts::Pages, page_size};
+use super::{
+    counts::{LIMIT, Pages},
+    page_size,
+};
 use kit::errno::{Errno, Result};
 use std::collections::BTreeMap;
 
@@ -17,6 +20,23 @@ pub fn plain(addr: usize, len: usize) -> Result<Pages> {
     // in 64 bits.
     let bits = size.trailing_zeros();
     Ok((addr >> bits) as u64..(end >> bits) as u64)
+}
+
+/// [`plain`] by fewer steps; none for ranges that wrap around or cannot be
+/// [counted](super::counts), and for others at addresses that no program has.
+#[inline(always)]
+pub fn countable(addr: usize, len: usize) -> Option<Pages> {
+    /// The half of what can be counted where pages are as small as on any system: so the end of
+    /// a range that begins below it and is shorter can be counted too.
+    const HALF: u64 = LIMIT / 2 * 4096;
+    // An address fits in 64 bits.
+    let (addr, len) = (addr as u64, len as u64);
+    if (addr | len) >= HALF {
+        return None;
+    }
+    let size = page_size::base() as u64;
+    let bits = size.trailing_zeros();
+    Some(addr >> bits..(addr + len + (size - 1)) >> bits)
 }
 
 /// The pages that hold the bytes, with the first and the last of them as large as the mapping
@@ -66,23 +86,19 @@ impl Rounding {
         Ok(())
     }
 
+    /// Whether every live range was rounded to its [`plain`] pages.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The pages of the latest such range that was noted.
     pub fn recall(&self, addr: usize, len: usize) -> Option<Pages> {
-        if self.0.is_empty() {
-            return None;
-        }
         self.0.get(&(addr, len))?.last().cloned()
     }
 
     /// Forgets the latest such range, if it was noted with these pages.
-    #[inline]
     pub fn take(&mut self, addr: usize, len: usize, pages: &Pages) {
-        if !self.0.is_empty() {
-            self.forget(addr, len, pages);
-        }
-    }
-
-    fn forget(&mut self, addr: usize, len: usize, pages: &Pages) {
         let Some(noted) = self.0.get_mut(&(addr, len)) else {
             return;
         };
@@ -109,6 +125,23 @@ mod tests {
     }
 
     #[test]
+    fn few_steps_come_to_the_same_pages() {
+        let size = rustix::param::page_size();
+        let half = usize::try_from(LIMIT / 2).unwrap() * 4096;
+        let edges = [1, 2, size - 1, size, size + 1, 9 * size + 7, half - 1];
+        for addr in edges {
+            for len in edges {
+                let pages = plain(addr, len).unwrap();
+                assert!(pages.end <= LIMIT);
+                assert_eq!(countable(addr, len), Some(pages));
+            }
+            assert_eq!(countable(addr, half), None);
+            assert_eq!(countable(half, addr), None);
+            assert_eq!(countable(addr, usize::MAX), None);
+        }
+    }
+
+    #[test]
     fn unusual_roundings_are_noted_in_order() {
         let mut rounding = Rounding::default();
         let base = plain(4096, 1).unwrap();
@@ -116,11 +149,12 @@ mod tests {
         assert_eq!(rounding.recall(4096, 1), None);
         rounding.note(4096, 1, &(0..512)).unwrap();
         rounding.note(4096, 1, &(0..1024)).unwrap();
+        assert!(!rounding.is_empty());
         assert_eq!(rounding.recall(4096, 1), Some(0..1024));
         rounding.take(4096, 1, &base);
         assert_eq!(rounding.recall(4096, 1), Some(0..1024));
         rounding.take(4096, 1, &(0..1024));
         rounding.take(4096, 1, &(0..512));
-        assert!(rounding.0.is_empty());
+        assert!(rounding.is_empty());
     }
 }

@@ -178,6 +178,19 @@ fn bytes_hold_their_whole_pages() {
 }
 
 #[test]
+fn a_range_is_given_back_as_it_was_rounded() {
+    let _turn = turn(false);
+    let memory = Memory::new(6);
+    protect(&memory, 1, 3);
+    testing::note_rounding(memory.page(1).addr(), page_size(), 3);
+    protect(&memory, 3, 2);
+    give_back(&memory, 1, 1);
+    assert_eq!(memory.seen_by_child(), [0, 1, 2, 5]);
+    give_back(&memory, 3, 2);
+    assert_eq!(memory.seen_by_child(), [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
 fn empty_and_impossible_ranges() {
     let _turn = turn(false);
     let at = ptr::without_provenance_mut::<c_void>;

@@ -42,6 +42,15 @@ impl<T: Default + Send + Sync> PerProcess<T> {
         Ok(Self::new_value(cell))
     }
 
+    /// This process's value, if it has been made.
+    #[inline(always)]
+    pub fn made(&self) -> Option<&T> {
+        // SAFETY: as in `get`.
+        let cell = unsafe { self.cell.load(Acquire).as_ref() }?;
+        // SAFETY: as in `get`.
+        unsafe { cell.load(Acquire).as_ref() }
+    }
+
     #[cold]
     fn new_cell(&self) -> Result<&AtomicPtr<T>> {
         let page = Page::new()?;

@@ -1,16 +1,19 @@
 #![forbid(unsafe_code)]
 //! The short way: a range whose pages lie in one leaf or in two neighbours that are there
 //! already, as most do where many ranges are live. The tree stays as it is, so no memory is
-//! needed and nothing above the leaves is looked at but the node that was found last.
+//! needed and nothing above the leaves is looked at but one of the nodes that were found last.
+//!
+//! Shortest is what changes no mark, [`PageCounts::add_again`] and [`PageCounts::remove_spare`];
+//! then what lies in one leaf, a [`One`], and then what does in two, a [`Spot`].
 
-use super::super::leaf::{LEAF_PAGES, mask};
-use super::{NODE_BITS, NONE, PageCounts, Pages, TOP, index};
+use super::super::leaf::{LEAF_PAGES, Leaf, runs};
+use super::{NODE_BITS, NONE, PageCounts, Pages, SLOTS, Slot, TOP, index};
 
-/// Some of 128 neighbouring pages, one bit a page.
+/// Some of 64 neighbouring pages, one bit a page.
 #[derive(Clone, Copy)]
 pub struct Block {
     base: u64,
-    bits: u128,
+    bits: u64,
 }
 
 impl Block {
@@ -22,23 +25,14 @@ impl Block {
     /// From the first to the last, whatever lies between.
     pub fn span(self) -> Pages {
         let (before, behind) = (self.bits.trailing_zeros(), self.bits.leading_zeros());
-        let end = u128::BITS.saturating_sub(behind);
+        let end = u64::BITS.saturating_sub(behind);
         self.base + u64::from(before.min(end))..self.base + u64::from(end)
     }
 
     /// Every longest run, in ascending order.
     pub fn runs(self) -> impl Iterator<Item = Pages> {
-        let Self { base, mut bits } = self;
-        std::iter::from_fn(move || {
-            if bits == 0 {
-                return None;
-            }
-            let from = bits.trailing_zeros();
-            let to = from + (bits >> from).trailing_ones();
-            // Adding to the lowest bit of a run carries through the run.
-            bits &= bits.wrapping_add(1 << from);
-            Some(base + u64::from(from)..base + u64::from(to))
-        })
+        let base = self.base;
+        runs(self.bits).map(move |(from, to)| base + from..base + to)
     }
 
     /// Whether the pages are one run, or none.
@@ -50,7 +44,7 @@ impl Block {
 
 /// Where the pages of a range are counted. Good until the tree changes.
 pub struct Spot {
-    base: u64,
+    start: u64,
     /// The second has an empty mask where one leaf is enough.
     parts: [Part; 2],
 }
@@ -64,9 +58,22 @@ struct Part {
     covered: bool,
 }
 
-/// A node of level 0 that was found, and the leaves below it.
+/// Pages below one leaf that no range counted further up covers. Good until the tree changes.
+pub struct One {
+    /// The leaf's first page.
+    base: u64,
+    leaf: u32,
+    mask: u64,
+}
+
+/// The nodes of level 0 that were found last. Good until something changes above that level.
+pub(super) struct Recent([Found; RECENT]);
+
+/// So many neighbouring nodes have a place each: with pages of 4 KiB, those of 1 GiB.
+const RECENT: usize = 16;
+
 #[derive(Clone, Copy)]
-pub(super) struct Recent {
+struct Found {
     /// Number of each leaf below, without the lowest bits.
     prefix: u64,
     node: u32,
@@ -75,16 +82,73 @@ pub(super) struct Recent {
 
 impl Recent {
     /// None: no page number has this prefix.
-    pub(super) const NONE: Self = Self {
-        prefix: u64::MAX,
-        node: NONE,
-        covered: false,
-    };
+    pub(super) const NONE: Self = Self(
+        [Found {
+            prefix: u64::MAX,
+            node: NONE,
+            covered: false,
+        }; RECENT],
+    );
+
+    #[inline(always)]
+    fn get(&self, prefix: u64) -> Option<Found> {
+        let found = self.0[place(prefix)];
+        (found.prefix == prefix).then_some(found)
+    }
+
+    fn keep(&mut self, found: Found) {
+        self.0[place(found.prefix)] = found;
+    }
+}
+
+fn place(prefix: u64) -> usize {
+    index(prefix) % RECENT
+}
+
+/// Up to 64 neighbouring pages, as bits of the leaf of the first and of the one behind it.
+struct Window {
+    leaf: u64,
+    first: u64,
+    /// Empty where one leaf is enough.
+    second: u64,
+}
+
+impl Window {
+    /// None for more pages, and where the two leaves are not below one node.
+    #[inline(always)]
+    fn of(pages: &Pages) -> Option<Self> {
+        if pages.end <= pages.start {
+            return None;
+        }
+        let leaf = pages.start / LEAF_PAGES;
+        let from = pages.start % LEAF_PAGES;
+        let len = pages.end - pages.start;
+        if len > LEAF_PAGES {
+            return None;
+        }
+        let to = from + len;
+        if to <= LEAF_PAGES {
+            return Some(Self {
+                leaf,
+                first: !0 >> (LEAF_PAGES - len) << from,
+                second: 0,
+            });
+        }
+        if index(leaf) == SLOTS - 1 {
+            return None;
+        }
+        Some(Self {
+            leaf,
+            first: !0 << from,
+            second: !0 >> (2 * LEAF_PAGES - to),
+        })
+    }
 }
 
 impl PageCounts {
     /// The pages of a range whose count is 0, and where to [add](Self::add_at) it. None where
     /// that takes the long way.
+    #[inline(always)]
     pub fn clear_near(&mut self, pages: &Pages) -> Option<(Spot, Block)> {
         let spot = self.near(pages)?;
         let clear = spot.block(|part| {
@@ -97,22 +161,24 @@ impl PageCounts {
     }
 
     /// The pages of a range whose count is 1, and where to [remove](Self::remove_at) it. None
-    /// where that takes the long way: also for the last range of a leaf, which goes with it.
+    /// where that takes the long way: also for the last range of a leaf which is to go with it.
+    #[inline(always)]
     pub fn single_near(&mut self, pages: &Pages) -> Option<(Spot, Block)> {
         let spot = self.near(pages)?;
-        let mut short = true;
+        let (mut short, small) = (true, self.is_small());
         let single = spot.block(|part| {
             let leaf = &self.leaves[part.leaf as usize];
             let (zeros, ones) = (leaf.zeros(), leaf.ones());
             // Those that count 0 or 1 here and more further up need a look at the tree.
             short &= !part.covered || (zeros | ones) & part.mask == 0;
-            short &= !zeros & !(ones & part.mask) != 0;
+            short &= small || zeros | ones & part.mask != !0;
             ones
         });
         short.then_some((spot, single))
     }
 
     /// Adds 1 to the count of each page of the spot.
+    #[inline(always)]
     pub fn add_at(&mut self, spot: &Spot) {
         let [first, second] = spot.parts;
         self.leaves[first.leaf as usize].add(first.mask);
@@ -122,56 +188,239 @@ impl PageCounts {
     }
 
     /// Takes 1 from the count of each page of the spot that has one.
+    #[inline(always)]
     pub fn remove_at(&mut self, spot: &Spot) {
         let [first, second] = spot.parts;
-        self.leaves[first.leaf as usize].remove(first.mask);
+        let number = spot.start / LEAF_PAGES;
+        self.remove_bits(number, first.leaf, first.mask);
         if second.mask != 0 {
-            self.leaves[second.leaf as usize].remove(second.mask);
+            self.remove_bits(number + 1, second.leaf, second.mask);
+        }
+    }
+
+    #[inline(always)]
+    fn remove_bits(&mut self, number: u64, leaf: u32, mask: u64) {
+        let leaf = &mut self.leaves[leaf as usize];
+        leaf.remove(mask);
+        if leaf.is_empty() {
+            self.leave(number);
         }
     }
 
     /// Whether a range ends among the 64 pages around `page`.
     pub fn counts_near(&mut self, page: u64) -> bool {
-        self.near(&(page..page + 1)).is_some()
+        let leaf = page / LEAF_PAGES;
+        let found = self.found(leaf >> NODE_BITS);
+        let node = found.and_then(|found| self.nodes.get(found.node as usize));
+        node.is_some_and(|node| self.counts_in(node.slots[index(leaf)]))
+    }
+
+    /// Whether a range ends below the slot. The leaf that slots without one name is empty.
+    #[inline(always)]
+    fn counts_in(&self, slot: Slot) -> bool {
+        !self.leaves[slot.child as usize].is_empty()
     }
 
     #[inline(always)]
     fn near(&mut self, pages: &Pages) -> Option<Spot> {
-        let last = pages.end.checked_sub(1)?;
-        let (first_leaf, last_leaf) = (pages.start / LEAF_PAGES, last / LEAF_PAGES);
-        let prefix = first_leaf >> NODE_BITS;
-        if last_leaf.wrapping_sub(first_leaf) > 1 || prefix != last_leaf >> NODE_BITS {
-            return None;
-        }
-        if self.recent.prefix != prefix {
-            self.recent = self.find(prefix)?;
-        }
-        let Recent { node, covered, .. } = self.recent;
-        let slots = &self.nodes[node as usize].slots;
+        let window = Window::of(pages)?;
+        let found = self.found(window.leaf >> NODE_BITS)?;
+        let slots = &self.nodes.get(found.node as usize)?.slots;
         let part = |leaf: u64, mask: u64| {
             let slot = slots[index(leaf)];
             (slot.child != NONE).then_some(Part {
                 leaf: slot.child,
                 mask,
-                covered: covered || slot.whole > 0,
+                covered: found.covered || slot.whole > 0,
             })
         };
-        let (from, to) = (pages.start % LEAF_PAGES, last % LEAF_PAGES + 1);
-        let base = first_leaf * LEAF_PAGES;
-        if first_leaf == last_leaf {
-            let first = part(first_leaf, mask(from, to))?;
-            let none = Part { mask: 0, ..first };
-            let parts = [first, none];
-            return Some(Spot { base, parts });
+        let first = part(window.leaf, window.first)?;
+        let second = if window.second == 0 {
+            Part { mask: 0, ..first }
+        } else {
+            part(window.leaf + 1, window.second)?
+        };
+        Some(Spot {
+            start: pages.start,
+            parts: [first, second],
+        })
+    }
+
+    /// Adds 1 to the count of each page, if none is 0 in the leaves; else changes nothing.
+    /// Answers which. Most calls where many ranges overlap come to this, in which no mark changes,
+    /// so it does without all that others need: it only reads the counts that it changes.
+    #[inline(always)]
+    pub fn add_again(&mut self, pages: &Pages) -> bool {
+        let Some((leaf, mask)) = self.one_leaf(pages) else {
+            return self.add_again_across(pages);
+        };
+        let all = leaf.has(mask);
+        if all {
+            leaf.add(mask);
         }
-        let first = part(first_leaf, mask(from, LEAF_PAGES))?;
-        let parts = [first, part(last_leaf, mask(0, to))?];
-        Some(Spot { base, parts })
+        all
+    }
+
+    #[inline(never)]
+    fn add_again_across(&mut self, pages: &Pages) -> bool {
+        let Some([(first, some), (second, others)]) = self.two_leaves(pages) else {
+            return false;
+        };
+        let all = first.has(some) && second.has(others);
+        if all {
+            first.add(some);
+            second.add(others);
+        }
+        all
+    }
+
+    /// Takes 1 from the count of each page, if none gets to 0 in the leaves; else changes nothing.
+    /// Answers which; as [`add_again`](Self::add_again).
+    #[inline(always)]
+    pub fn remove_spare(&mut self, pages: &Pages) -> bool {
+        let Some((leaf, mask)) = self.one_leaf(pages) else {
+            return self.remove_spare_across(pages);
+        };
+        let all = leaf.can_spare(mask);
+        if all {
+            leaf.take(mask);
+        }
+        all
+    }
+
+    #[inline(never)]
+    fn remove_spare_across(&mut self, pages: &Pages) -> bool {
+        let Some([(first, some), (second, others)]) = self.two_leaves(pages) else {
+            return false;
+        };
+        let all = first.can_spare(some) && second.can_spare(others);
+        if all {
+            first.take(some);
+            second.take(others);
+        }
+        all
+    }
+
+    /// The leaf that counts the pages, and their bits in it. Where there is none it may be the
+    /// first of all, in which nothing is ever counted.
+    #[inline(always)]
+    fn one_leaf(&mut self, pages: &Pages) -> Option<(&mut Leaf, u64)> {
+        let (slot, _) = self.one_slot(pages)?;
+        let leaf = self.leaves.get_mut(slot.child as usize)?;
+        Some((leaf, bits(pages)))
+    }
+
+    /// The slot that stands for all of the pages, and whether it is covered.
+    #[inline(always)]
+    fn one_slot(&self, pages: &Pages) -> Option<(Slot, bool)> {
+        let number = pages.start / LEAF_PAGES;
+        if number != pages.end.wrapping_sub(1) / LEAF_PAGES {
+            return None;
+        }
+        let found = self.recent.get(number >> NODE_BITS)?;
+        let slot = self.nodes.get(found.node as usize)?.slots[index(number)];
+        Some((slot, found.covered || slot.whole > 0))
+    }
+
+    /// Where the pages are counted, if that takes no look at the tree.
+    #[inline(always)]
+    pub fn in_one_leaf(&self, pages: &Pages) -> Option<One> {
+        let (slot, covered) = self.one_slot(pages)?;
+        if covered || slot.child == NONE {
+            return None;
+        }
+        Some(One {
+            base: pages.start & !(LEAF_PAGES - 1),
+            leaf: slot.child,
+            mask: bits(pages),
+        })
+    }
+
+    /// Those of the pages whose count is 0.
+    #[inline(always)]
+    pub fn clear_of(&self, one: &One) -> Block {
+        let leaf = &self.leaves[one.leaf as usize];
+        Block {
+            base: one.base,
+            bits: leaf.zeros() & one.mask,
+        }
+    }
+
+    /// Whether nothing is counted around the pages.
+    #[inline(always)]
+    pub fn is_idle(&self, one: &One) -> bool {
+        self.leaves[one.leaf as usize].is_empty()
+    }
+
+    /// Those of the pages whose count is 1. None for the last range of a leaf which is to go with
+    /// it.
+    #[inline(always)]
+    pub fn single_of(&self, one: One) -> Option<(One, Block)> {
+        let leaf = &self.leaves[one.leaf as usize];
+        let (zeros, single) = (leaf.zeros(), leaf.ones() & one.mask);
+        if zeros | single == !0 && !self.is_small() {
+            return None;
+        }
+        let base = one.base;
+        Some((one, Block { base, bits: single }))
+    }
+
+    /// Adds 1 to the count of each of the pages.
+    #[inline(always)]
+    pub fn add_to(&mut self, one: &One) {
+        self.leaves[one.leaf as usize].add(one.mask);
+    }
+
+    /// Takes 1 from the count of each of the pages that has one.
+    #[inline(always)]
+    pub fn take_from(&mut self, one: &One) {
+        self.remove_bits(one.base / LEAF_PAGES, one.leaf, one.mask);
+    }
+
+    /// Leaves an empty leaf in its place, instead of the first of those that were left before.
+    fn leave(&mut self, number: u64) {
+        let [latest, before] = self.idle;
+        if number == latest || number == before {
+            return;
+        }
+        self.drop_leaf(before);
+        self.refresh();
+        self.idle = [number, latest];
+    }
+
+    /// The two leaves that count the pages, and the bits in each.
+    #[inline(always)]
+    fn two_leaves(&mut self, pages: &Pages) -> Option<[(&mut Leaf, u64); 2]> {
+        let window = Window::of(pages)?;
+        if window.second == 0 {
+            return None;
+        }
+        let found = self.recent.get(window.leaf >> NODE_BITS)?;
+        let slots = &self.nodes.get(found.node as usize)?.slots;
+        let leaf = |number| slots[index(number)].child as usize;
+        let both = [leaf(window.leaf), leaf(window.leaf + 1)];
+        let [first, second] = self.leaves.get_disjoint_mut(both).ok()?;
+        Some([(first, window.first), (second, window.second)])
+    }
+
+    /// Lets the short ways find what is counted around `page`.
+    pub(super) fn look_up(&mut self, page: u64) {
+        let _ = self.found((page / LEAF_PAGES) >> NODE_BITS);
     }
 
     /// The node of level 0 with that prefix.
+    #[inline(always)]
+    fn found(&mut self, prefix: u64) -> Option<Found> {
+        if self.recent.get(prefix).is_none() {
+            let found = self.find(prefix)?;
+            self.recent.keep(found);
+        }
+        self.recent.get(prefix)
+    }
+
+    #[cold]
     #[inline(never)]
-    fn find(&self, prefix: u64) -> Option<Recent> {
+    fn find(&self, prefix: u64) -> Option<Found> {
         let (mut node, mut covered) = (super::ROOT, false);
         for level in (0..TOP).rev() {
             let slots = &self.nodes.get(node as usize)?.slots;
@@ -182,7 +431,7 @@ impl PageCounts {
             }
             node = slot.child;
         }
-        Some(Recent {
+        Some(Found {
             prefix,
             node,
             covered,
@@ -190,16 +439,26 @@ impl PageCounts {
     }
 }
 
+/// The bits of pages that are all in one leaf.
+#[inline(always)]
+fn bits(pages: &Pages) -> u64 {
+    let from = 1u64 << (pages.start % LEAF_PAGES);
+    // One above the last bit; for bit 63 there is none, and 0 is right.
+    let behind = 2u64 << (pages.end.wrapping_sub(1) % LEAF_PAGES);
+    behind.wrapping_sub(from)
+}
+
 impl Spot {
     /// The pages of the spot whose bit `of` sets.
     fn block(&self, mut of: impl FnMut(Part) -> u64) -> Block {
         let [first, second] = self.parts;
-        let mut bits = u128::from(of(first) & first.mask);
+        let from = self.start % LEAF_PAGES;
+        let mut bits = (of(first) & first.mask) >> from;
         if second.mask != 0 {
-            bits |= u128::from(of(second) & second.mask) << LEAF_PAGES;
+            bits |= (of(second) & second.mask) << (LEAF_PAGES - from);
         }
         Block {
-            base: self.base,
+            base: self.start,
             bits,
         }
     }
@@ -209,32 +468,47 @@ impl Spot {
 mod tests {
     use super::*;
 
-    fn block(bits: u128) -> Block {
+    fn block(bits: u64) -> Block {
         Block { base: 640, bits }
     }
 
     #[test]
-    fn runs_cross_from_leaf_to_leaf() {
-        let found: Vec<_> = block(0b1011 | 0b11 << 63 | 1 << 127).runs().collect();
-        assert_eq!(found, [640..642, 643..644, 703..705, 767..768]);
-        assert!(block(!0).runs().eq(std::iter::once(640..768)));
+    fn runs_begin_at_the_base() {
+        let found: Vec<_> = block(0b1011 | 1 << 63).runs().collect();
+        assert_eq!(found, [640..642, 643..644, 703..704]);
+        assert!(block(!0).runs().eq(std::iter::once(640..704)));
         assert_eq!(block(0).runs().next(), None);
     }
 
     #[test]
     fn a_span_is_from_the_first_to_the_last() {
-        assert_eq!(block(1 << 3 | 1 << 100).span(), 643..741);
-        assert_eq!(block(!0).span(), 640..768);
+        assert_eq!(block(1 << 3 | 1 << 60).span(), 643..701);
+        assert_eq!(block(!0).span(), 640..704);
         assert!(block(0).span().is_empty() && block(0).is_empty());
     }
 
     #[test]
     fn one_run_is_told_from_two() {
-        for one in [0, 1, 0b110, !0, 1 << 127, 0b11 << 63] {
+        for one in [0, 1, 0b110, !0, 1 << 63, 0b11 << 62] {
             assert!(block(one).is_run(), "{one:b}");
         }
-        for two in [0b101, 1 | 1 << 127, !0 ^ 1 << 64] {
+        for two in [0b101, 1 | 1 << 63, !0 ^ 1 << 33] {
             assert!(!block(two).is_run(), "{two:b}");
         }
+    }
+
+    #[test]
+    fn a_window_has_the_pages_of_two_leaves() {
+        let bits = |pages: Pages| Window::of(&pages).map(|w| (w.leaf, w.first, w.second));
+        assert_eq!(bits(64..128), Some((1, !0, 0)));
+        assert_eq!(bits(65..128), Some((1, !1, 0)));
+        assert_eq!(bits(65..129), Some((1, !1, 1)));
+        assert_eq!(bits(127..131), Some((1, 1 << 63, 0b111)));
+        assert_eq!(bits(3..4), Some((0, 0b1000, 0)));
+        assert_eq!(bits(65..130), None);
+        assert_eq!(bits(5..5), None);
+        let node = LEAF_PAGES << NODE_BITS;
+        assert_eq!(bits(node - 1..node), Some((255, 1 << 63, 0)));
+        assert_eq!(bits(node - 1..node + 1), None);
     }
 }

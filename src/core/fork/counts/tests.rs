@@ -23,17 +23,36 @@ fn pages() -> impl Strategy<Value = Pages> {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Add(Pages),
+    Add(Pages, Way),
     /// Gives back one of the live ranges.
-    Remove(prop::sample::Index),
+    Remove(prop::sample::Index, Way),
     /// Takes away a range that nobody added like this.
     Cut(Pages),
 }
 
+/// The shortest way that is tried; where it does not lead there, the next longer one is.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+enum Way {
+    /// No page starts or ends to count.
+    Quick,
+    OneLeaf,
+    Near,
+    Far,
+}
+
+fn way() -> impl Strategy<Value = Way> {
+    prop_oneof![
+        4 => Just(Way::Quick),
+        2 => Just(Way::OneLeaf),
+        1 => Just(Way::Near),
+        1 => Just(Way::Far),
+    ]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        5 => pages().prop_map(Step::Add),
-        4 => any::<prop::sample::Index>().prop_map(Step::Remove),
+        5 => (pages(), way()).prop_map(|(pages, way)| Step::Add(pages, way)),
+        4 => (any::<prop::sample::Index>(), way()).prop_map(|(which, way)| Step::Remove(which, way)),
         1 => pages().prop_map(Step::Cut),
     ]
 }
@@ -84,7 +103,61 @@ fn runs_of(counts: &PageCounts, pages: Pages, count: u32) -> Vec<Pages> {
     found
 }
 
-fn no_leaf_or_node_is_lost(counts: &PageCounts) {
+/// Adds the pages; answers what was found to be clear before.
+fn add(tree: &mut PageCounts, pages: &Pages, way: Way) -> Vec<Pages> {
+    if way == Way::Quick && tree.add_again(pages) {
+        return Vec::new();
+    }
+    if way <= Way::OneLeaf
+        && let Some(one) = tree.in_one_leaf(pages)
+    {
+        let clear = tree.clear_of(&one);
+        tree.add_to(&one);
+        return runs_in(clear);
+    }
+    if way <= Way::Near
+        && let Some((spot, clear)) = tree.clear_near(pages)
+    {
+        tree.add_at(&spot);
+        return runs_in(clear);
+    }
+    let clear = runs_of(tree, pages.clone(), 0);
+    tree.add(pages.clone());
+    clear
+}
+
+/// Takes the pages away; answers those whose count was 1.
+fn remove(tree: &mut PageCounts, pages: &Pages, way: Way) -> Vec<Pages> {
+    if way == Way::Quick && tree.remove_spare(pages) {
+        return Vec::new();
+    }
+    if way <= Way::OneLeaf
+        && let Some(one) = tree.in_one_leaf(pages)
+        && let Some((one, single)) = tree.single_of(one)
+    {
+        tree.take_from(&one);
+        return runs_in(single);
+    }
+    if way <= Way::Near
+        && let Some((spot, single)) = tree.single_near(pages)
+    {
+        tree.remove_at(&spot);
+        return runs_in(single);
+    }
+    let single = runs_of(tree, pages.clone(), 1);
+    tree.remove(pages.clone());
+    single
+}
+
+fn runs_in(block: Block) -> Vec<Pages> {
+    let runs: Vec<_> = block.runs().collect();
+    assert_eq!(block.is_run(), runs.len() < 2);
+    assert_eq!(block.is_empty(), runs.is_empty());
+    runs
+}
+
+fn no_leaf_or_node_is_lost(counts: &mut PageCounts) {
+    counts.drop_idle();
     let nodes: u32 = counts.nodes.iter().map(|n| n.used).sum();
     assert_eq!(nodes, 0, "a slot is still used");
     assert_eq!(counts.spare_nodes.len + 1, counts.nodes.len().max(1));
@@ -98,29 +171,18 @@ proptest! {
         for step in steps {
             tree.reserve().unwrap();
             let touched = match step {
-                Step::Add(pages) => {
-                    if let Some((spot, clear)) = tree.clear_near(&pages) {
-                        let runs: Vec<_> = clear.runs().collect();
-                        prop_assert_eq!(&map.runs(pages.clone(), 0), &runs);
-                        prop_assert_eq!(clear.is_run(), runs.len() < 2);
-                        tree.add_at(&spot);
-                    } else {
-                        tree.add(pages.clone());
-                    }
+                Step::Add(pages, way) => {
+                    let clear = add(&mut tree, &pages, way);
+                    prop_assert_eq!(map.runs(pages.clone(), 0), clear);
                     map.add(pages.clone());
                     live.push(pages.clone());
                     pages
                 }
-                Step::Remove(_) if live.is_empty() => continue,
-                Step::Remove(which) => {
+                Step::Remove(..) if live.is_empty() => continue,
+                Step::Remove(which, way) => {
                     let pages = live.swap_remove(which.index(live.len()));
-                    if let Some((spot, single)) = tree.single_near(&pages) {
-                        let runs: Vec<_> = single.runs().collect();
-                        prop_assert_eq!(map.runs(pages.clone(), 1), runs);
-                        tree.remove_at(&spot);
-                    } else {
-                        tree.remove(pages.clone());
-                    }
+                    let single = remove(&mut tree, &pages, way);
+                    prop_assert_eq!(map.runs(pages.clone(), 1), single);
                     map.remove(pages.clone());
                     pages
                 }
@@ -144,7 +206,7 @@ proptest! {
                 tree.remove(page.0..page.0 + 1);
             }
         }
-        no_leaf_or_node_is_lost(&tree);
+        no_leaf_or_node_is_lost(&mut tree);
     }
 }
 
@@ -163,7 +225,7 @@ fn the_whole_address_space_counts() {
         counts.reserve().unwrap();
         counts.remove(pages);
     }
-    no_leaf_or_node_is_lost(&counts);
+    no_leaf_or_node_is_lost(&mut counts);
 }
 
 #[test]
@@ -180,8 +242,98 @@ fn memory_goes_back_with_the_last_range() {
         counts.remove(apart(i));
     }
     assert!(counts.leaves.capacity() <= KEPT && counts.nodes.capacity() <= KEPT);
-    no_leaf_or_node_is_lost(&counts);
+    no_leaf_or_node_is_lost(&mut counts);
     assert_eq!(runs_of(&counts, 0..9, 0).first(), Some(&(0..9)));
+}
+
+/// The short way goes on where the pages count already, and nowhere else.
+#[test]
+fn the_short_way_is_for_pages_that_go_on_counting() {
+    let mut counts = PageCounts::new();
+    let (one, across) = (3..9, 60..70);
+    assert!(!counts.add_again(&one) && !counts.remove_spare(&one));
+    counts.reserve().unwrap();
+    counts.add(0..70);
+    counts.add(70..200);
+    assert!(!counts.add_again(&one), "not found yet");
+    assert!(
+        counts.clear_near(&one).is_none(),
+        "one range covers the leaf"
+    );
+    counts.reserve().unwrap();
+    counts.add(0..40);
+    counts.add(60..64);
+    assert!(counts.counts_near(0));
+    for pages in [one, across] {
+        assert!(!counts.remove_spare(&pages));
+        assert!(counts.add_again(&pages));
+        assert!(counts.remove_spare(&pages));
+        assert!(!counts.remove_spare(&pages));
+    }
+    assert!(!counts.add_again(&(60..71)) || counts.remove_spare(&(60..71)));
+    assert!(
+        !counts.add_again(&(39..41)),
+        "page 40 counts in the slot above alone"
+    );
+}
+
+/// Two leaves stay when their last range goes, and go when others do or memory is given back.
+#[test]
+fn two_leaves_stay_in_their_place() {
+    let mut counts = PageCounts::new();
+    let apart = |i: u64| i * 1000..i * 1000 + 1;
+    for i in [3, 3, 9, 3, 5, 9, 7] {
+        counts.reserve().unwrap();
+        let pages = apart(i);
+        add(&mut counts, &pages, Way::Near);
+        assert!(counts.counts_near(pages.start));
+        assert_eq!(remove(&mut counts, &pages, Way::OneLeaf).len(), 1);
+        assert!(
+            !counts.counts_near(pages.start),
+            "an empty leaf is no neighbour"
+        );
+        let in_place = counts.leaves.len() - 1 - counts.spare_leaves.len;
+        assert!(in_place <= 2);
+        let one = counts.in_one_leaf(&pages);
+        assert!(one.is_some_and(|one| counts.is_idle(&one)));
+    }
+    let across = 126..130;
+    counts.add(across.clone());
+    let one_run = std::slice::from_ref(&across);
+    for _ in 0..3 {
+        assert_eq!(remove(&mut counts, &across, Way::Near), one_run);
+        assert_eq!(counts.idle, [2, 1]);
+        assert_eq!(add(&mut counts, &across, Way::Near), one_run);
+    }
+    remove(&mut counts, &across, Way::Near);
+    for i in 0..1000 {
+        counts.reserve().unwrap();
+        add(&mut counts, &apart(i), Way::Quick);
+    }
+    for i in 0..1000 {
+        counts.reserve().unwrap();
+        remove(&mut counts, &apart(i), Way::Quick);
+    }
+    assert!(counts.leaves.capacity() <= KEPT && counts.nodes.capacity() <= KEPT);
+    no_leaf_or_node_is_lost(&mut counts);
+}
+
+/// Nodes come and go under the same place of those found last.
+#[test]
+fn a_node_that_went_is_not_found() {
+    let mut counts = PageCounts::new();
+    let node = LEAF_PAGES << NODE_BITS;
+    for at in [0, 16 * node, 5 * node, 16 * node] {
+        let pages = at + 1..at + 3;
+        counts.reserve().unwrap();
+        counts.add(pages.clone());
+        assert!(counts.counts_near(at));
+        assert!(counts.add_again(&pages) && counts.remove_spare(&pages));
+        counts.remove(pages.clone());
+        assert!(!counts.counts_near(at));
+        assert!(!counts.add_again(&pages) && !counts.remove_spare(&pages));
+    }
+    no_leaf_or_node_is_lost(&mut counts);
 }
 
 #[test]

@@ -19,6 +19,7 @@ struct Memory {
     /// No call can split or join a mapping: EAGAIN, nothing is done.
     exhausted: bool,
     calls: Vec<(char, Pages)>,
+    prepared: Vec<u64>,
 }
 
 impl Memory {
@@ -62,7 +63,9 @@ impl Marks for Memory {
         })
     }
 
-    fn prepare(&mut self, _: u64) {}
+    fn prepare(&mut self, page: u64) {
+        self.prepared.push(page);
+    }
 
     fn clear(&mut self, pages: Pages) -> Result<()> {
         self.call('-', pages, |marked, page| {
@@ -73,6 +76,21 @@ impl Marks for Memory {
 
 fn calls_of(protection: &mut Protection<Memory>) -> Vec<(char, Pages)> {
     std::mem::take(&mut protection.marks.calls)
+}
+
+/// As `protect` and `give_back` of the module above do it: the short way first.
+fn protect(protection: &mut Protection<Memory>, pages: Pages) -> Result<()> {
+    if protection.protect_again(&pages) {
+        return Ok(());
+    }
+    protection.protect(pages)
+}
+
+fn give_back(protection: &mut Protection<Memory>, pages: Pages) -> Result<()> {
+    if protection.give_back_spare(&pages) {
+        return Ok(());
+    }
+    protection.give_back(pages)
 }
 
 fn fresh() -> Protection<Memory> {
@@ -167,7 +185,7 @@ proptest! {
                     let bad = |page: u64| protection.marks.odd.contains(&page);
                     let must_fail = protection.marks.exhausted || pages.clone().any(bad);
                     let need = pages.clone().any(|page| !before.contains(&page));
-                    match protection.protect(pages.clone()) {
+                    match protect(&mut protection, pages.clone()) {
                         Ok(()) => {
                             map.add(pages.clone());
                             live.push(pages);
@@ -178,11 +196,11 @@ proptest! {
                 Step::GiveBack(_) if live.is_empty() => continue,
                 Step::GiveBack(which) => {
                     let pages = live.swap_remove(which.index(live.len()));
-                    protection.give_back(pages.clone()).unwrap();
+                    give_back(&mut protection, pages.clone()).unwrap();
                     map.remove(pages);
                 }
                 Step::Stray(pages) => {
-                    protection.give_back(pages.clone()).unwrap();
+                    give_back(&mut protection, pages.clone()).unwrap();
                     map.remove(pages);
                 }
                 Step::Odd(page) => {
@@ -207,11 +225,11 @@ proptest! {
         }
         protection.marks.exhausted = false;
         for pages in live {
-            protection.give_back(pages).unwrap();
+            give_back(&mut protection, pages).unwrap();
         }
         // What is still owed goes with the next page that is cleared.
-        protection.protect(5000..5001).unwrap();
-        protection.give_back(5000..5001).unwrap();
+        protect(&mut protection, 5000..5001).unwrap();
+        give_back(&mut protection, 5000..5001).unwrap();
         prop_assert_eq!(marked(&protection), []);
     }
 }
@@ -219,28 +237,47 @@ proptest! {
 #[test]
 fn overlapping_ranges_are_marked_once() {
     let mut protection = fresh();
-    protection.protect(0..10).unwrap();
-    protection.protect(0..10).unwrap();
-    protection.protect(5..12).unwrap();
+    protect(&mut protection, 0..10).unwrap();
+    protect(&mut protection, 0..10).unwrap();
+    protect(&mut protection, 5..12).unwrap();
     assert_eq!(calls_of(&mut protection), [('+', 0..10), ('+', 10..12)]);
-    protection.give_back(0..10).unwrap();
+    give_back(&mut protection, 0..10).unwrap();
     assert_eq!(calls_of(&mut protection), []);
-    protection.give_back(0..10).unwrap();
+    give_back(&mut protection, 0..10).unwrap();
     assert_eq!(calls_of(&mut protection), [('-', 0..5)]);
-    protection.give_back(5..12).unwrap();
+    give_back(&mut protection, 5..12).unwrap();
     assert_eq!(calls_of(&mut protection), [('-', 5..12)]);
+}
+
+#[test]
+fn a_page_away_from_all_others_is_prepared() {
+    let mut protection = fresh();
+    for _ in 0..2 {
+        protect(&mut protection, 70..72).unwrap();
+        protect(&mut protection, 75..76).unwrap();
+        give_back(&mut protection, 70..72).unwrap();
+        give_back(&mut protection, 75..76).unwrap();
+    }
+    for _ in 0..2 {
+        protect(&mut protection, 60..66).unwrap();
+        give_back(&mut protection, 60..66).unwrap();
+    }
+    protect(&mut protection, 66..67).unwrap();
+    protect(&mut protection, 62..68).unwrap();
+    protect(&mut protection, 61..62).unwrap();
+    assert_eq!(protection.marks.prepared, [70, 70, 60, 60, 66, 62]);
 }
 
 #[test]
 fn gaps_between_marked_pages_are_filled_by_one_call() {
     let mut protection = fresh();
     for page in [2, 4, 6] {
-        protection.protect(page..page + 1).unwrap();
+        protect(&mut protection, page..page + 1).unwrap();
     }
     calls_of(&mut protection);
-    protection.protect(2..8).unwrap();
+    protect(&mut protection, 2..8).unwrap();
     assert_eq!(calls_of(&mut protection), [('+', 3..8)]);
-    protection.give_back(2..8).unwrap();
+    give_back(&mut protection, 2..8).unwrap();
     assert_eq!(
         calls_of(&mut protection),
         [('-', 3..4), ('-', 5..6), ('-', 7..8)]
@@ -250,54 +287,54 @@ fn gaps_between_marked_pages_are_filled_by_one_call() {
 #[test]
 fn a_marked_page_that_is_gone_does_not_fail_its_neighbours() {
     let mut protection = fresh();
-    protection.protect(4..5).unwrap();
+    protect(&mut protection, 4..5).unwrap();
     protection.marks.unmap(4..5);
-    protection.protect(3..6).unwrap();
+    protect(&mut protection, 3..6).unwrap();
     assert_eq!(marked(&protection), [3, 5]);
 }
 
 #[test]
 fn a_failed_mark_leaves_everything_as_before() {
     let mut protection = fresh();
-    protection.protect(10..12).unwrap();
+    protect(&mut protection, 10..12).unwrap();
     protection.marks.unmap(14..15);
-    assert_eq!(protection.protect(8..20), Err(Errno::NOMEM));
+    assert_eq!(protect(&mut protection, 8..20), Err(Errno::NOMEM));
     assert_eq!(marked(&protection), [10, 11]);
     protection.marks.odd.insert(30);
-    assert_eq!(protection.protect(20..40), Err(Errno::INVAL));
+    assert_eq!(protect(&mut protection, 20..40), Err(Errno::INVAL));
     assert_eq!(marked(&protection), [10, 11]);
-    protection.give_back(10..12).unwrap();
+    give_back(&mut protection, 10..12).unwrap();
     assert_eq!(marked(&protection), []);
     calls_of(&mut protection);
-    protection.give_back(8..20).unwrap();
+    give_back(&mut protection, 8..20).unwrap();
     assert_eq!(calls_of(&mut protection), [], "nothing was live");
 }
 
 #[test]
 fn what_is_left_of_a_range_is_given_back() {
     let mut protection = fresh();
-    protection.protect(0..1000).unwrap();
+    protect(&mut protection, 0..1000).unwrap();
     protection.marks.unmap(100..200);
     protection.marks.odd.extend(512..600);
     protection
         .marks
         .marked
         .retain(|page| !(512..600).contains(page));
-    protection.give_back(0..1000).unwrap();
+    give_back(&mut protection, 0..1000).unwrap();
     assert_eq!(marked(&protection), []);
 }
 
 #[test]
 fn want_of_map_entries_is_made_good_later() {
     let mut protection = fresh();
-    protection.protect(0..30).unwrap();
-    protection.protect(50..51).unwrap();
+    protect(&mut protection, 0..30).unwrap();
+    protect(&mut protection, 50..51).unwrap();
     protection.marks.exhausted = true;
-    protection.give_back(0..30).unwrap();
+    give_back(&mut protection, 0..30).unwrap();
     protection.marks.exhausted = false;
     assert_eq!(marked(&protection).len(), 31);
-    protection.protect(7..9).unwrap();
-    protection.give_back(50..51).unwrap();
+    protect(&mut protection, 7..9).unwrap();
+    give_back(&mut protection, 50..51).unwrap();
     assert_eq!(marked(&protection), [7, 8]);
     assert!(protection.owed.is_empty());
 }
