@@ -45,6 +45,9 @@ fn role() {
     };
     let (way, rounds) = role.split_once(' ').expect("way and rounds");
     let rounds = rounds.parse().expect("rounds");
+    if way == "talk" {
+        return talk(rounds);
+    }
     let before = [descriptors(), threads()];
     loop {
         let end = if way == "wait" {
@@ -52,33 +55,19 @@ fn role() {
         } else {
             End::new(IBV_QPT_RC)
         };
-        say(&format!(
-            "{} {} {}",
-            end.number(),
-            end.address(0),
-            end.rkey()
-        ));
-        let Some(peer) = hear() else {
+        let Some((number, rkey)) = introduced(&end) else {
             return;
         };
-        let numbers: Vec<u64> = peer
-            .split(' ')
-            .map(|number| number.parse().expect("a number"))
-            .collect();
-        let [number, address, rkey] = numbers[..] else {
-            panic!("{peer}");
-        };
-        peer_is_at(address);
         // Soon, if the end of the peer is what is waited for; else more than the seconds for which
         // one of many processes may have no turn on a busy machine.
         let patience = if rounds == FOR_EVER { [12, 4] } else { [18, 7] };
-        connect_for(&end, number as u32, patience);
+        connect_for(&end, number, patience);
         for id in 0..16 {
             end.post_recv(RECEIVE | id, 65_536, 8192);
         }
         say("connected");
         hear().expect("go");
-        let status = exchange(&end, rkey as u32, rounds);
+        let status = exchange(&end, rkey, rounds);
         say(&format!("status {status}"));
         if status == IBV_WC_SUCCESS {
             // The peer may still need our answers.
@@ -88,6 +77,63 @@ fn role() {
         let after = [descriptors(), threads()];
         say(&format!("left {:?} {:?}", before, after));
     }
+}
+
+/// Says who this is, and hears who the peer is: its number and key.
+fn introduced(end: &End) -> Option<(u32, u32)> {
+    let (number, address, rkey) = (end.number(), end.address(0), end.rkey());
+    say(&format!("{number} {address} {rkey}"));
+    let peer = hear()?;
+    let numbers: Vec<u64> = peer
+        .split(' ')
+        .map(|number| number.parse().expect("a number"))
+        .collect();
+    let [number, address, rkey] = numbers[..] else {
+        panic!("{peer}");
+    };
+    peer_is_at(address);
+    Some((number as u32, rkey as u32))
+}
+
+/// Takes turns with the peer, one message each. The one that hears the last exits with all that it
+/// has; the other says what became of that message.
+fn talk(rounds: u64) {
+    let end = End::new(IBV_QPT_RC);
+    let (number, _) = introduced(&end).expect("a peer");
+    connect_for(&end, number, [14, 4]);
+    for id in 0..rounds {
+        end.post_recv(RECEIVE | id, 65_536, 64);
+    }
+    say("connected");
+    hear().expect("go");
+    let begins = end.number() < number;
+    for id in 0..rounds {
+        if begins {
+            end.post_send(id, IBV_WR_SEND, 0, 8, 0, 0);
+        }
+        let mut heard = false;
+        while !heard {
+            for wc in end.wait() {
+                assert_eq!(wc.status, IBV_WC_SUCCESS, "{id}");
+                heard |= wc.wr_id & RECEIVE != 0;
+            }
+        }
+        if !begins {
+            end.post_send(id, IBV_WR_SEND, 0, 8, 0, 0);
+        }
+    }
+    if begins {
+        // Nothing is destroyed, as when main returns.
+        std::process::exit(0);
+    }
+    let last = |wc: &ibv_wc| (wc.wr_id == rounds - 1).then_some(wc.status);
+    let status = loop {
+        if let Some(status) = end.wait().iter().find_map(last) {
+            break status;
+        }
+    };
+    say(&format!("status {status}"));
+    hear();
 }
 
 /// Moves data until so many requests are finished, or one fails, and answers how that one ended.
@@ -211,6 +257,36 @@ mod inside {
         assert!(!sockets.contains("@uroce/"), "{sockets}");
         let sockets = std::fs::read_to_string("/proc/net/udp").expect("sockets");
         assert!(!sockets.contains(":12B7"), "{sockets}");
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn a_process_that_exits_owes_no_acknowledgement() {
+        if !alone::there() {
+            return;
+        }
+        for carrier in ["udp", "shm"] {
+            for round in 0..5 {
+                let mut players = [(); 2].map(|()| {
+                    let environment = [("UROCE_CARRIER", carrier)];
+                    let mut player = Player::start_with("talk 20", &environment);
+                    let address = player.hear();
+                    (player, address)
+                });
+                let first = |(_, of): &(Player, String)| -> u32 {
+                    let number = of.split(' ').next().expect("a number");
+                    number.parse().expect("a number")
+                };
+                players.sort_by_key(first);
+                introduce(&mut players);
+                let [(begins, _), (mut answers, _)] = players;
+                let good = format!("status {IBV_WC_SUCCESS}");
+                assert_eq!(answers.hear(), good, "{carrier} {round}");
+                begins.end();
+                answers.end();
+            }
+        }
+        nobody_is_left();
     }
 
     #[test]

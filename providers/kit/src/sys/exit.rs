@@ -3,20 +3,32 @@
 use core::ffi::c_int;
 use std::sync::OnceLock;
 
-static HANDLER: OnceLock<fn()> = OnceLock::new();
+/// As many as there are callers in this library.
+static HANDLERS: [OnceLock<fn()>; 2] = [const { OnceLock::new() }; 2];
 
-/// Has a function called at exit(3), and when the library is unloaded. The first one stays; an end
-/// by a signal or _exit(2) calls nothing.
+/// Has a function called at exit(3), and when the library is unloaded: once, however often it is
+/// asked for. An end by a signal or _exit(2) calls nothing.
 pub fn at_exit(handler: fn()) {
-    if HANDLER.set(handler).is_ok() {
-        // SAFETY: a handler that lives as long as the library: glibc calls those of an unloaded
-        // library before it goes. Without memory for it, the handler is not called.
-        let _: c_int = unsafe { libc::atexit(exiting) };
+    for (place, known) in HANDLERS.iter().enumerate() {
+        if known.set(handler).is_ok() {
+            if place == 0 {
+                // SAFETY: a handler that lives as long as the library: glibc calls those of an
+                // unloaded library before it goes. Without memory for it, nothing is called.
+                let _: c_int = unsafe { libc::atexit(exiting) };
+            }
+            return;
+        }
+        if known
+            .get()
+            .is_some_and(|known| std::ptr::fn_addr_eq(*known, handler))
+        {
+            return;
+        }
     }
 }
 
 extern "C" fn exiting() {
-    if let Some(handler) = HANDLER.get() {
+    for handler in HANDLERS.iter().filter_map(OnceLock::get) {
         handler();
     }
 }

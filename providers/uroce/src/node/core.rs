@@ -19,7 +19,7 @@ use kit::errno::{Errno, Result};
 use kit::sys::per_process::PerProcess;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::SeqCst};
 use std::time::Instant;
 use uroce_engine::timer::Time;
 
@@ -62,6 +62,8 @@ pub(super) struct Core {
     pub stuck: AtomicU16,
     /// When a queue pair that goes last waited for its peer in vain.
     pub in_vain: Mutex<Option<Instant>>,
+    /// The program exits, and waits for the helper to send what is held back.
+    pub exits: AtomicBool,
 }
 
 /// What the timers know the bad network by; no queue pair's index.
@@ -109,6 +111,7 @@ impl Core {
             held_until: AtomicU64::new(NEVER),
             stuck: AtomicU16::new(0),
             in_vain: Mutex::new(None),
+            exits: AtomicBool::new(false),
         })
     }
 

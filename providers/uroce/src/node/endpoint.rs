@@ -41,6 +41,12 @@ pub trait Endpoint: Send + Sync {
     /// The peer has used the connection without a packet.
     fn used(&self, _now: Time) {}
 
+    /// Nothing waits for something else to be transmitted with, for nothing may come. Answers whether
+    /// anything did, and is to be transmitted.
+    fn hurry(&self) -> bool {
+        false
+    }
+
     /// When [`Endpoint::on_time`] is to be called. Asked for after every call above.
     fn deadline(&self) -> Option<Time>;
 

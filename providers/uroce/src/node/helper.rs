@@ -205,6 +205,7 @@ fn run(core: &Core) {
             break;
         }
         serve_watches(core);
+        core.serve_exit();
         core.look_after_peers();
         if nap && is_left(core) {
             awake_until = clock::now().nanos() + AWAKE;

@@ -41,6 +41,7 @@ use crate::clock;
 use crate::memory::Keys;
 use helper::Helper;
 use kit::errno::{Errno, Result};
+use kit::sys::exit;
 use kit::sys::per_process::PerProcess;
 use parking_lot::Mutex;
 use std::net::IpAddr;
@@ -48,6 +49,20 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
 
 static NODE: PerProcess<Mutex<Weak<Node>>> = PerProcess::new();
+
+/// The program exits.
+fn leave() {
+    // Who holds the lock may be the one who exits.
+    let node = NODE
+        .get()
+        .ok()
+        .and_then(|place| place.try_lock()?.upgrade());
+    if let Some(node) = node
+        && node.core.here().is_ok()
+    {
+        node.core.exits();
+    }
+}
 
 /// The node of this process.
 pub struct Node {
@@ -84,6 +99,7 @@ impl Node {
 
     fn open_with(tools: Tools) -> Result<Self> {
         let core = Arc::new(Core::open(tools)?);
+        exit::at_exit(leave);
         let news = news::follow(&core);
         let account = account::answer(&core);
         let helper = Helper::start(&core)?;

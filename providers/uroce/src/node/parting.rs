@@ -1,15 +1,23 @@
 //! Queue pairs that go: their peers get the answers that they wait for.
 //!
 //! By the network an answer is on its way once it is sent. In a ring there may be no room for it, and the
-//! process may end before there is.
+//! process may end before there is. Where sides take turns, an acknowledgement waits for the next request.
 
 use super::core::Core;
+use super::endpoint::Endpoint;
+use super::round::Round;
+use super::table::CAPACITY;
+use crate::clock;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 /// How long a peer is waited for that takes nothing.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// How long nobody waits again after a wait in vain.
 const VAIN: Duration = Duration::from_secs(1);
+/// How long a program that exits waits for what is still to be sent, and how often it looks.
+const EXIT: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_micros(20);
 /// Looks at the rings in a row: more may come than anybody waits for.
 const LOOKS: u32 = 8;
 
@@ -20,6 +28,7 @@ impl Core {
         if self.directory.is_some() {
             self.take_in_rings();
         }
+        self.hurry(index);
         self.send_out(index);
         if !self.waits_for_room(index) || self.was_in_vain() {
             return;
@@ -36,6 +45,15 @@ impl Core {
         }
     }
 
+    /// What a queue pair holds back is to be sent. Answers whether there is such.
+    fn hurry(&self, index: u32) -> bool {
+        let Some(entry) = self.table.get(index) else {
+            return false;
+        };
+        let endpoint = entry.endpoint.read();
+        endpoint.as_deref().is_some_and(Endpoint::hurry)
+    }
+
     fn was_in_vain(&self) -> bool {
         let in_vain = *self.in_vain.lock();
         in_vain.is_some_and(|since| since.elapsed() < VAIN)
@@ -48,6 +66,36 @@ impl Core {
         let endpoint = entry.endpoint.read();
         let endpoint = endpoint.as_deref();
         endpoint.is_some_and(|endpoint| endpoint.waits_for_room())
+    }
+
+    /// The program exits, with queue pairs that it did not destroy: sees to it that what they hold back
+    /// is sent. The helper does it, since a signal handler that calls exit(3) may have interrupted
+    /// whoever holds a lock.
+    pub fn exits(&self) {
+        if self.alarm.is_helper() {
+            return;
+        }
+        self.exits.store(true, SeqCst);
+        self.alarm.kick();
+        let began = Instant::now();
+        while self.exits.load(SeqCst) && began.elapsed() < EXIT {
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Does what [`Core::exits`] waits for.
+    pub fn serve_exit(&self) {
+        if !self.exits.load(SeqCst) {
+            return;
+        }
+        let mut round = Round::new(self, clock::now());
+        for index in 0..CAPACITY {
+            if self.hurry(index) {
+                round.transmit(index);
+            }
+        }
+        round.finish();
+        self.exits.store(false, SeqCst);
     }
 
     fn take_in_rings(&self) {

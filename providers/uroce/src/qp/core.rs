@@ -346,6 +346,8 @@ impl Core {
         if let Some(path) = path {
             let open = peer.is_some() && self.may_bypass();
             inner.bypass.expect(open, attr.rq_psn);
+            // A packet in a ring costs no system call.
+            inner.engine.delay_acknowledgements(peer.is_none());
             inner.path = Some(path);
             inner.told_use = false;
             inner.recent = None;

@@ -71,6 +71,10 @@ impl Endpoint for Core {
         self.with(|engine, host| engine.on_time(now, host));
     }
 
+    fn hurry(&self) -> bool {
+        self.inner.lock().engine.hurry()
+    }
+
     fn deadline(&self) -> Option<Time> {
         self.inner.lock().engine.deadline()
     }

@@ -22,7 +22,8 @@ struct Run {
 /// request must have completed once and in order.
 pub fn fuzz_ops(data: &[u8]) {
     let mut input = Input(data);
-    let service = match input.byte() % 4 {
+    let kind = input.byte();
+    let service = match kind % 4 {
         0 | 1 => Service::Rc,
         2 => Service::Uc,
         _ => Service::XrcInitiator,
@@ -40,6 +41,7 @@ pub fn fuzz_ops(data: &[u8]) {
         reads: 1 + (shape >> 5 & 3),
         sq_sig_all: true,
         credits: shape & 0x80 != 0,
+        delays: kind & 0x80 != 0,
         ..Setup::new(service)
     };
     let faults = Faults {

@@ -43,7 +43,7 @@ impl QueuePair {
         } else if opcode.operation().is_response() {
             self.receive_response(now, packet, host);
         } else {
-            self.receive_request(arrival, host);
+            self.receive_request(now, arrival, host);
         }
     }
 
@@ -73,7 +73,7 @@ impl QueuePair {
         }
     }
 
-    fn receive_request(&mut self, arrival: &Arrival<'_>, host: &mut impl Host) {
+    fn receive_request(&mut self, now: Time, arrival: &Arrival<'_>, host: &mut impl Host) {
         self.used(host);
         let mut request = Request {
             service: self.config.service,
@@ -81,6 +81,8 @@ impl QueuePair {
             packet: arrival.packet,
             grh: arrival.grh,
             counters: &mut self.counters,
+            now,
+            idle: self.state.sends() && self.requester.outstanding() <= 1,
         };
         if let Err(refusal) = self.responder.take(&mut request, host) {
             self.refuse(refusal, host);
@@ -110,7 +112,7 @@ impl QueuePair {
     /// told by the next call.
     pub fn transmit(&mut self, now: Time, host: &mut impl Host) -> Option<Outgoing<'_>> {
         self.settle(host);
-        let replies = self.responder.has_replies();
+        let replies = self.responder.has_due(now);
         let turn = std::mem::take(&mut self.requests_turn);
         if replies && !turn {
             self.requests_turn = true;
@@ -143,13 +145,14 @@ impl QueuePair {
             draining: self.state == State::Sqd,
         };
         if !self.requester.prepare(&context, host) {
-            if replies {
+            if replies || self.responder.has_spoken() {
                 return self.transmit_reply();
             }
             // A local operation, or a request found to be wrong, may have come to its end.
             self.settle(host);
             return None;
         }
+        self.responder.speak();
         let outgoing = self.requester.emit(&context)?;
         count(&mut self.counters, &outgoing);
         Some(outgoing)
@@ -157,6 +160,7 @@ impl QueuePair {
 
     /// Acts on the deadline, if it has passed.
     pub fn on_time(&mut self, now: Time, host: &mut impl Host) {
+        self.responder.on_time(now);
         match self.requester.on_time(now, &mut self.counters) {
             Expired::Resume => {}
             Expired::Fail(status) => self.fail_request(status, host),

@@ -129,7 +129,20 @@ impl QueuePair {
     /// When [`QueuePair::on_time`] is to be called, whatever else happens.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        self.requester.deadline()
+        let both = [self.requester.deadline(), self.responder.deadline()];
+        both.into_iter().flatten().min()
+    }
+
+    /// Whether acknowledgements may wait a moment for a request to go with, where the two sides take
+    /// turns: worth it where a packet costs more than its bytes.
+    pub fn delay_acknowledgements(&mut self, wanted: bool) {
+        self.responder.delay(wanted);
+    }
+
+    /// An acknowledgement that waits for a request does so no longer. Answers whether one did; then
+    /// there is something to transmit.
+    pub fn hurry(&mut self) -> bool {
+        self.responder.hurry()
     }
 
     /// Posts a send request. In ERR and SQE it completes at once, as flushed.

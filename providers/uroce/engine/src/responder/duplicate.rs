@@ -58,7 +58,7 @@ impl Responder {
     fn reply_again(&mut self, request: &mut Request<'_>, reply: Reply) {
         self.replies.forget_from(request.packet.headers.bth.psn);
         if self.check_resources(request).is_ok() {
-            self.replies.push(reply);
+            self.answer(reply);
         } else {
             request.counters.dropped += 1;
         }

@@ -1,6 +1,7 @@
 //! The responder: carries out the peer's requests and answers them (IBTA volume 1, 9.7.4 and 9.9.3).
 
 mod datagram;
+mod delay;
 mod duplicate;
 mod reliable;
 mod reply;
@@ -9,6 +10,7 @@ mod unreliable;
 
 use std::collections::VecDeque;
 
+use delay::Delay;
 pub(crate) use reply::{Replies, Reply};
 pub use rest::{Answered, Rest};
 
@@ -16,6 +18,7 @@ use crate::counters::Counters;
 use crate::host::{Fault, Host, ReceiveSource, RemoteRange};
 use crate::psn::Psn;
 use crate::qp::{Attributes, Service};
+use crate::timer::Time;
 use crate::wire::{Nak, Operation, Packet};
 use crate::work::{Completion, CompletionOpcode, Event, Network, Receive, Status};
 
@@ -91,6 +94,7 @@ pub(crate) struct Responder {
     /// The receive request in use, and the shared queue it is from.
     held: Option<(Receive, Option<u32>)>,
     replies: Replies,
+    delay: Delay,
     resources: VecDeque<Resource>,
     /// The last advertised credits were none.
     starved: bool,
@@ -104,6 +108,9 @@ pub(crate) struct Request<'a> {
     /// Network header of a datagram.
     pub grh: Option<&'a [u8; 40]>,
     pub counters: &'a mut Counters,
+    pub now: Time,
+    /// At most one request of this side is under way: the acknowledgement of that comes behind.
+    pub idle: bool,
 }
 
 impl Request<'_> {
@@ -175,6 +182,7 @@ impl Responder {
             host.complete(completion);
         }
         if let Some(nak) = refusal.nak {
+            self.delay.end();
             counters.naks_sent += 1;
             self.replies.end_with(Reply::Ack {
                 psn: self.expected,
@@ -188,6 +196,7 @@ impl Responder {
 
     /// The memory of an answer at `psn` cannot be read any more: the request is refused late.
     pub(crate) fn refuse_late(&mut self, psn: Psn, counters: &mut Counters, host: &mut impl Host) {
+        self.delay.end();
         self.replies.clear();
         counters.naks_sent += 1;
         self.replies.end_with(Reply::Ack {
@@ -261,11 +270,47 @@ impl Responder {
         !self.replies.is_empty()
     }
 
+    /// Whether there is an answer that does not wait for a request.
+    pub(crate) fn has_due(&self, now: Time) -> bool {
+        self.has_replies() && self.delay.until().is_none_or(|until| until <= now)
+    }
+
+    /// Whether acknowledgements may wait for requests to go with.
+    pub(crate) fn delay(&mut self, wanted: bool) {
+        self.delay.want(wanted);
+    }
+
+    /// A request leaves.
+    pub(crate) fn speak(&mut self) {
+        self.delay.speak();
+    }
+
+    /// Whether what an acknowledgement waited for was sent.
+    pub(crate) fn has_spoken(&self) -> bool {
+        self.delay.is_over()
+    }
+
+    /// Until when an acknowledgement waits.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.delay.until()
+    }
+
+    /// An acknowledgement waits no longer if its time has passed.
+    pub(crate) fn on_time(&mut self, now: Time) {
+        self.delay.expire(now);
+    }
+
+    /// An acknowledgement waits no longer. Answers whether one did.
+    pub(crate) fn hurry(&mut self) -> bool {
+        self.delay.end()
+    }
+
     pub(crate) fn emit(
         &mut self,
         service: Service,
         attributes: &Attributes,
     ) -> Option<crate::outgoing::Outgoing<'static>> {
+        self.delay.end();
         self.replies.emit(service, attributes, self.msn)
     }
 }

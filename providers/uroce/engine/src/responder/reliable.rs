@@ -47,7 +47,7 @@ impl Responder {
         }
         self.nak_sent = true;
         request.counters.naks_sent += 1;
-        self.replies.push(Reply::Ack {
+        self.answer(Reply::Ack {
             psn: self.expected,
             syndrome: Syndrome::Nak(Nak::Sequence),
         });
@@ -56,7 +56,7 @@ impl Responder {
     fn not_ready(&mut self, request: &mut Request<'_>) {
         self.nak_sent = true;
         request.counters.rnr_sent += 1;
-        self.replies.push(Reply::Ack {
+        self.answer(Reply::Ack {
             psn: self.expected,
             syndrome: Syndrome::Rnr(request.attributes.min_rnr_timer),
         });
@@ -67,17 +67,26 @@ impl Responder {
         if headers.opcode.always_answered() || !headers.bth.ack_request {
             return;
         }
+        let idle = request.idle && !self.has_replies();
         self.push_ack(host);
+        let timeout = request.attributes.timeout.nanos();
+        self.delay.begin(request.now, idle, timeout);
     }
 
     /// Acknowledges all that was carried out.
     pub(super) fn push_ack(&mut self, host: &mut impl Host) {
         let credits = host.credits();
         self.starved = credits == Some(0);
-        self.replies.push(Reply::Ack {
+        self.answer(Reply::Ack {
             psn: self.expected.previous(),
             syndrome: Syndrome::Ack(credits),
         });
+    }
+
+    /// Adds an answer, which takes an acknowledgement along that waits.
+    pub(super) fn answer(&mut self, reply: Reply) {
+        self.delay.end();
+        self.replies.push(reply);
     }
 
     /// Whether a peer was told of no receive requests.
@@ -259,7 +268,7 @@ impl Responder {
         }
         let packets = request.attributes.path_mtu.packets(range.length);
         self.msn = self.msn.next();
-        self.replies.push(Reply::Data {
+        self.answer(Reply::Data {
             psn: headers.bth.psn,
             range,
             sent: 0,
@@ -355,7 +364,7 @@ impl Responder {
             operation: request.packet.headers.opcode.operation(),
             reply,
         });
-        self.replies.push(reply);
+        self.answer(reply);
     }
 }
 

@@ -90,6 +90,7 @@ impl Responder {
     /// Gives up a message that is half received, and what was to be answered.
     pub(crate) fn abandon(&mut self, host: &mut impl Host) {
         self.flush(false, host);
+        self.delay.end();
         self.replies.clear();
     }
 }

@@ -46,6 +46,8 @@ pub struct Setup {
     pub sq_sig_all: bool,
     /// Whether acknowledgements carry credits.
     pub credits: bool,
+    /// Whether acknowledgements may wait for a request to go with; then the timeout is long.
+    pub delays: bool,
 }
 
 impl Setup {
@@ -62,6 +64,7 @@ impl Setup {
             reads: 4,
             sq_sig_all: false,
             credits: false,
+            delays: false,
         }
     }
 }
@@ -109,7 +112,8 @@ pub fn step(setup: &Setup, service: Service, peer: u32, to: State) -> Modify {
     values.max_dest_rd_atomic = setup.reads;
     values.max_rd_atomic = setup.reads;
     values.min_rnr_timer = RnrTimer::new(1).unwrap_or_default();
-    values.timeout = AckTimeout::new(6).unwrap_or_default();
+    let timeout = if setup.delays { 9 } else { 6 };
+    values.timeout = AckTimeout::new(timeout).unwrap_or_default();
     values.retry_cnt = setup.retry_cnt;
     values.rnr_retry = setup.rnr_retry;
     values.rq_psn = setup.psn;
@@ -146,6 +150,7 @@ impl World {
                 let done = end.qp.modify(&modify, &mut end.host);
                 debug_assert_eq!(done, Ok(()));
             }
+            end.qp.delay_acknowledgements(setup.delays);
             end
         };
         Self {

@@ -186,9 +186,10 @@ proptest! {
         faults in faults(),
         seed in any::<u64>(),
         credits in any::<bool>(),
+        delays in any::<bool>(),
         mtu in proptest::sample::select(vec![Mtu::B256, Mtu::B1024]),
     ) {
-        let setup = Setup { credits, mtu, ..Setup::new(Service::Rc) };
+        let setup = Setup { credits, delays, mtu, ..Setup::new(Service::Rc) };
         let mut world = World::new(&setup, faults, seed);
         let starts = [counter(&world, 0), counter(&world, 1)];
         let plans = [post_all(&mut world, 0, &left), post_all(&mut world, 1, &right)];

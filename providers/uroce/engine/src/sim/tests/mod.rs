@@ -1,5 +1,6 @@
 //! What two queue pairs do together.
 
+mod delays;
 mod errors;
 mod lossy;
 mod states;

@@ -1,0 +1,80 @@
+//! Acknowledgements that wait a moment, for a request to leave together with them.
+//!
+//! Where two sides take turns, each message is the answer to the one before. The acknowledgement of that
+//! one would go alone, a moment ahead of the answer, and cost both sides another packet, and a side
+//! that looks at memory another wake of whoever takes packets in for it. So it goes right behind the
+//! answer: whoever waits for it, to find the answer in memory then, finds it there. IBTA volume 1,
+//! 9.7.5.1.2, leaves it to the responder when it acknowledges.
+
+use crate::timer::Time;
+use std::num::NonZeroU64;
+
+/// How long an acknowledgement waits at most, in nanoseconds.
+const PATIENCE: u64 = 100_000;
+/// A timeout of the connection has room for so many waits; a shorter one would pass meanwhile.
+const SAFE: u64 = 16 * PATIENCE;
+/// So many acknowledgements do not wait after one that waited in vain.
+const PENALTY: u8 = 16;
+
+/// Whether acknowledgements wait, and until when.
+#[derive(Debug, Default)]
+pub(crate) struct Delay {
+    /// The carrier has something of it.
+    wanted: bool,
+    /// In nanoseconds; there are many queue pairs.
+    until: Option<NonZeroU64>,
+    /// A request was sent since the last acknowledgement fell due.
+    spoke: bool,
+    /// So many more do not wait.
+    at_once: u8,
+}
+
+impl Delay {
+    /// Whether acknowledgements may wait at all.
+    pub(crate) fn want(&mut self, wanted: bool) {
+        self.wanted = wanted;
+    }
+
+    /// An acknowledgement has fallen due, and waits if it is this side's turn to speak: it has nothing
+    /// else to answer, has sent a request for the message before, and no other.
+    pub(super) fn begin(&mut self, now: Time, idle: bool, timeout: Option<u64>) {
+        let spoke = std::mem::take(&mut self.spoke);
+        self.until = None;
+        if !self.wanted || !idle || !spoke || timeout.is_some_and(|time| time < SAFE) {
+            return;
+        }
+        if self.at_once > 0 {
+            self.at_once -= 1;
+            return;
+        }
+        self.until = NonZeroU64::new(now.plus(PATIENCE).nanos());
+    }
+
+    /// A request leaves.
+    pub(super) fn speak(&mut self) {
+        self.spoke = true;
+    }
+
+    /// What waits does so no longer. Answers whether anything did.
+    pub(super) fn end(&mut self) -> bool {
+        self.until.take().is_some()
+    }
+
+    /// Ends the wait if it was in vain.
+    pub(super) fn expire(&mut self, now: Time) {
+        if self.until().is_some_and(|until| until <= now) {
+            self.until = None;
+            self.at_once = PENALTY;
+        }
+    }
+
+    /// Whether a request was sent for which an acknowledgement waits.
+    pub(super) fn is_over(&self) -> bool {
+        self.spoke && self.until.is_some()
+    }
+
+    /// Until when an acknowledgement waits.
+    pub(super) fn until(&self) -> Option<Time> {
+        self.until.map(|until| Time::from_nanos(until.get()))
+    }
+}

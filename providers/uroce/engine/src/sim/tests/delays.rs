@@ -1,0 +1,187 @@
+//! Acknowledgements that wait for a request to go with.
+
+use super::*;
+use crate::wire::Operation;
+
+/// Two ends that have taken turns once: the next message of end 0 is one that end 1 answers.
+fn talking(setup: &Setup) -> World {
+    let mut world = world(setup);
+    for side in [0, 1] {
+        say(&mut world, side);
+        sent(&mut world, side);
+        arrive(&mut world);
+        // A wait in vain would have the next ones not wait.
+        world.ends[1 - side].qp.hurry();
+        world.rest();
+    }
+    world
+}
+
+fn delaying() -> Setup {
+    Setup {
+        delays: true,
+        ..Setup::new(Service::Rc)
+    }
+}
+
+fn say(world: &mut World, side: usize) {
+    let number = world.ends[side].host.completions.len() as u64;
+    let mut wr = wr(number, Request::Write(remote(64)), 0, 8);
+    wr.signaled = true;
+    world.post(side, wr);
+}
+
+/// What an end sends now.
+fn sent(world: &mut World, side: usize) -> Vec<Operation> {
+    let mut operations = Vec::new();
+    loop {
+        let end = &mut world.ends[side];
+        let Some(outgoing) = end.qp.transmit(world.now, &mut end.host) else {
+            return operations;
+        };
+        operations.push(outgoing.headers.opcode.operation());
+        let bytes = bytes_of(&outgoing, &end.host, side).expect("readable");
+        world.link.send(world.now, 1 - side, bytes);
+    }
+}
+
+/// Delivers what is on the way.
+fn arrive(world: &mut World) {
+    world.now = world.link.next_arrival().expect("on the way");
+    while let Some((to, bytes)) = world.link.receive(world.now) {
+        world.deliver(to, &bytes);
+    }
+}
+
+/// End 0 has said something that end 1 has heard.
+fn heard(setup: &Setup) -> World {
+    let mut world = talking(setup);
+    say(&mut world, 0);
+    assert_eq!(sent(&mut world, 0), [Operation::WriteOnly]);
+    arrive(&mut world);
+    world
+}
+
+#[test]
+fn an_acknowledgement_goes_behind_the_answer() {
+    let mut world = heard(&delaying());
+    for turn in 0..10 {
+        let side = (turn + 1) % 2;
+        assert_eq!(sent(&mut world, side), []);
+        say(&mut world, side);
+        let both = [Operation::WriteOnly, Operation::Acknowledge];
+        assert_eq!(sent(&mut world, side), both);
+        arrive(&mut world);
+        assert_eq!(world.ends[1 - side].qp.outstanding(), 0);
+    }
+    world.rest();
+    assert!(
+        world
+            .statuses(0)
+            .iter()
+            .all(|(_, status)| *status == Status::Success)
+    );
+    let [left, right] = &world.ends;
+    assert_eq!(left.qp.counters().duplicates, 0);
+    assert_eq!(right.qp.counters().duplicates, 0);
+}
+
+#[test]
+fn without_an_answer_it_goes_alone_and_the_next_do_not_wait() {
+    let mut world = heard(&delaying());
+    let due = world.ends[1].qp.deadline().expect("a deadline");
+    assert_eq!(due, world.now.plus(100_000));
+    world.now = due;
+    let end = &mut world.ends[1];
+    end.qp.on_time(due, &mut end.host);
+    assert_eq!(sent(&mut world, 1), [Operation::Acknowledge]);
+    arrive(&mut world);
+    for _ in 0..3 {
+        say(&mut world, 1);
+        world.rest();
+        say(&mut world, 0);
+        assert_eq!(sent(&mut world, 0), [Operation::WriteOnly]);
+        arrive(&mut world);
+        assert_eq!(sent(&mut world, 1), [Operation::Acknowledge]);
+        arrive(&mut world);
+    }
+}
+
+#[test]
+fn a_carrier_that_is_late_sends_it_when_its_time_has_passed() {
+    let mut world = heard(&delaying());
+    world.now = world.now.plus(100_000);
+    assert_eq!(sent(&mut world, 1), [Operation::Acknowledge]);
+}
+
+#[test]
+fn it_does_not_wait_for_what_will_not_come() {
+    let mut world = heard(&delaying());
+    assert!(world.ends[1].qp.hurry());
+    assert!(!world.ends[1].qp.hurry());
+    assert_eq!(sent(&mut world, 1), [Operation::Acknowledge]);
+
+    // Nor where it is not this side's turn.
+    let mut world = world_where_one_speaks();
+    assert_eq!(sent(&mut world, 1), [Operation::Acknowledge]);
+
+    // Nor if the timeout is short, or nobody wants it.
+    for setup in [Setup::new(Service::Rc), delaying()] {
+        let mut world = talking(&setup);
+        world.ends[1].qp.delay_acknowledgements(!setup.delays);
+        say(&mut world, 0);
+        sent(&mut world, 0);
+        arrive(&mut world);
+        assert_eq!(sent(&mut world, 1), [Operation::Acknowledge]);
+    }
+}
+
+/// End 0 says something for the second time in a row.
+fn world_where_one_speaks() -> World {
+    let mut world = talking(&delaying());
+    for _ in 0..2 {
+        say(&mut world, 0);
+        world.rest();
+    }
+    say(&mut world, 0);
+    sent(&mut world, 0);
+    arrive(&mut world);
+    world
+}
+
+#[test]
+fn a_second_message_is_acknowledged_at_once() {
+    let mut world = heard(&delaying());
+    say(&mut world, 0);
+    sent(&mut world, 0);
+    arrive(&mut world);
+    assert_eq!(sent(&mut world, 1), [Operation::Acknowledge]);
+    arrive(&mut world);
+    assert_eq!(world.ends[0].qp.outstanding(), 0);
+}
+
+#[test]
+fn a_side_with_requests_under_way_does_not_wait() {
+    let mut world = talking(&delaying());
+    for side in [0, 1, 0, 1] {
+        say(&mut world, side);
+        sent(&mut world, side);
+    }
+    arrive(&mut world);
+    // Each has heard the other's, and waits for its own acknowledgement.
+    assert_eq!(sent(&mut world, 0), [Operation::Acknowledge]);
+    assert_eq!(sent(&mut world, 1), [Operation::Acknowledge]);
+}
+
+#[test]
+fn an_error_tells_all_at_once() {
+    let mut world = heard(&delaying());
+    let mut wr = wr(77, Request::Write(remote(u64::MAX / 2)), 0, 8);
+    wr.signaled = true;
+    world.post(0, wr);
+    world.rest();
+    let last = world.completion(0, world.ends[0].host.completions.len() - 1);
+    assert_eq!((last.id, last.status), (77, Status::RemAccess));
+    let before = world.completion(0, world.ends[0].host.completions.len() - 2);
+    assert_eq!(before.status, Status::Success);
+}
