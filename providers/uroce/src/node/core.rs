@@ -194,6 +194,7 @@ impl Core {
             return;
         }
         let now = clock::now();
+        self.alarm.looked(now);
         // With rings there, one call tells that all the sockets have nothing.
         let quiet = inbox.is_for_rings() && self.timers.next() > now.nanos();
         let some = (!quiet || self.alarm.has_some()) && self.advance(&mut inbox, now, false);

@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, ThreadId};
+use uroce_engine::timer::Time;
 
 /// How long a nap takes.
 const NAP: u64 = 1_000_000;
@@ -23,9 +24,12 @@ const NAP: u64 = 1_000_000;
 const BUSY: u64 = 32;
 /// How long what has come in waits for a poller, while the helper naps, until it is left.
 const LEFT: u64 = 50_000;
-/// How long the helper does not nap where it was: somebody polls now and then, and looks at memory in
-/// between for what a peer writes there.
-const AWAKE: u64 = 100_000_000;
+/// How long the helper does not nap after it took in what was left: somebody polls now and then, and
+/// looks at memory in between for what a peer writes there.
+const AWAKE: u64 = 10_000_000;
+/// Whoever looked at the sockets so short a time ago looks again, or has just found what wakes the
+/// helper: to take it from him costs both a turn of the processor.
+const RECENT: u64 = 20_000;
 /// The slice of processor time that the helper runs in, in nanoseconds: shorter than those of a program
 /// that spins on the same processor, so that it does not wait for the end of one.
 const SLICE: u64 = 100_000;
@@ -50,6 +54,8 @@ pub(super) struct Alarm {
     all: OwnedFd,
     /// Calls of `polled`.
     polls: AtomicU64,
+    /// When a poller looked at the sockets last.
+    looked: AtomicU64,
     /// The helper leaves the sockets alone.
     napping: AtomicBool,
     /// Somebody waits without polling.
@@ -80,6 +86,7 @@ impl Alarm {
             watches,
             all,
             polls: AtomicU64::new(0),
+            looked: AtomicU64::new(0),
             napping: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
@@ -114,6 +121,11 @@ impl Alarm {
     pub fn polled(&self) {
         let polls = self.polls.load(Relaxed);
         self.polls.store(polls.wrapping_add(1), Relaxed);
+    }
+
+    /// Somebody who polls looks at the sockets.
+    pub fn looked(&self, now: Time) {
+        self.looked.store(now.nanos(), Relaxed);
     }
 
     /// Somebody is going to wait.
@@ -198,6 +210,7 @@ fn run(core: &Core) {
     let mut awake_until = 0;
     while !core.alarm.stopping.load(SeqCst) {
         let events = if nap { doze(core, NAP) } else { sleep(core) };
+        let woken = clock::now().nanos();
         // An error other than these cannot come of the sets and the buffer being right.
         if let Err(error) = events
             && error.raw() != libc::EINTR
@@ -219,10 +232,19 @@ fn run(core: &Core) {
         if waited_for || busy || now.saturating_sub(since.0) > NAP {
             since = (now, polls);
         }
-        if !nap {
-            work(core);
+        let is_theirs = !waited_for && is_theirs(core, woken);
+        if !nap && !is_theirs && work(core) && now < awake_until {
+            awake_until = now + AWAKE;
         }
     }
+}
+
+/// Whether pollers take in what has come: one looked just now, and one looks again.
+fn is_theirs(core: &Core, woken: u64) -> bool {
+    let recent = woken.saturating_sub(core.alarm.looked.load(Relaxed)) < RECENT;
+    let polls = || core.alarm.polls.load(Relaxed);
+    let before = polls();
+    recent && doze(core, LEFT).is_ok() && polls() != before
 }
 
 /// Whether something has come in and nobody polls, late in a nap.
@@ -271,12 +293,14 @@ fn wait_for_all(core: &Core, patience: Option<u64>) -> Result<()> {
         return wait(&core.alarm.all, patience, &mut events).map(|_| ());
     };
     directory.sleeps();
-    let patience = if core.inbox.lock().rings_have_some(core) {
-        Some(0)
-    } else if directory.awaits() {
-        Some(patience.unwrap_or(STALL).min(STALL))
-    } else {
-        patience
+    let inbox = core.inbox.try_lock();
+    let at_most = |most: u64| Some(patience.unwrap_or(most).min(most));
+    let patience = match inbox.map(|mut inbox| inbox.rings_have_some(core)) {
+        Some(true) => Some(0),
+        // A poller is at it.
+        None => at_most(LEFT),
+        Some(false) if directory.awaits() => at_most(STALL),
+        Some(false) => patience,
     };
     let waited = wait(&core.alarm.all, patience, &mut events).map(|_| ());
     directory.wakes();
@@ -309,12 +333,14 @@ fn serve_watches(core: &Core) {
     }
 }
 
-/// Takes in what there is.
-fn work(core: &Core) {
-    let mut inbox = core.inbox.lock();
-    for _ in 0..PASSES {
-        if !core.advance(&mut inbox, clock::now(), true) {
-            break;
-        }
-    }
+/// Takes in what there is, and answers whether there was anything. If a poller is at it, it is his for a
+/// moment: to wait for him here would stop him, where both run on one processor.
+fn work(core: &Core) -> bool {
+    let Some(mut inbox) = core.inbox.try_lock() else {
+        // An interruption does no harm.
+        let _ = doze(core, LEFT);
+        return false;
+    };
+    let advance = |_: &usize| core.advance(&mut inbox, clock::now(), true);
+    (0..PASSES).take_while(advance).count() > 0
 }
