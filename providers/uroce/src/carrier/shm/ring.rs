@@ -18,6 +18,10 @@ const WORD: usize = size_of::<u64>();
 /// Bytes of a ring, as a position counts them.
 const SIZE: u64 = 128 << 10;
 const _: () = assert!(RING == 128 << 10);
+/// How far ahead of the next record a line is fetched, to be written without a wait for it, while the
+/// consumer is so far behind; one that is not looks at these lines.
+const AHEAD: u64 = 4 * 64;
+const MANY: u64 = 8 * 64;
 /// The longest record: several must fit.
 pub const LONGEST: usize = RING / 4;
 /// What every record has: the first word, and the one by which it may be refused.
@@ -178,6 +182,9 @@ impl Producer {
         // Before a look at whether the consumer sleeps.
         first.swap(first_word(self.tail, length, kind, flags), SeqCst);
         self.tail += lines(length);
+        if self.tail - self.free > MANY {
+            memory.prefetch_to_write(self.place.at(self.tail + AHEAD));
+        }
         Ok(())
     }
 
