@@ -1,6 +1,8 @@
 //! Time as the engine sees it, and the specification's encodings of it. There is no clock here:
 //! whoever calls the engine says what time it is.
 
+use std::num::NonZeroU64;
+
 /// A moment, in nanoseconds since an origin of the caller's choice that never moves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(u64);
@@ -22,6 +24,32 @@ impl Time {
     #[must_use]
     pub const fn plus(self, nanoseconds: u64) -> Self {
         Self(self.0.saturating_add(nanoseconds))
+    }
+}
+
+/// A moment or none, in 8 bytes: there are many queue pairs. The origin is taken for 1 ns later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Moment(Option<NonZeroU64>);
+
+impl Moment {
+    /// None.
+    pub const NONE: Self = Self(None);
+
+    pub fn at(time: Time) -> Self {
+        Self(NonZeroU64::new(time.nanos().max(1)))
+    }
+
+    pub fn get(self) -> Option<Time> {
+        self.0.map(|nanos| Time::from_nanos(nanos.get()))
+    }
+
+    pub fn is_some(self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether there is one, and it has come.
+    pub fn has_passed(self, now: Time) -> bool {
+        self.get().is_some_and(|moment| moment <= now)
     }
 }
 

@@ -5,6 +5,7 @@ use super::endpoint::{Endpoint, Incoming};
 use super::table::{Entry, NEVER};
 use crate::carrier::Sender;
 use crate::carrier::udp::Outbox;
+use crate::clock;
 use crate::cq::Turn;
 use std::sync::atomic::Ordering::SeqCst;
 use uroce_engine::timer::Time;
@@ -116,6 +117,8 @@ impl<'a> Round<'a> {
                 break;
             }
             self.core.send(&mut outbox, self.now);
+            // Sending takes its time, and timers are set by this.
+            self.now = clock::now();
         }
         self.outbox = Some(outbox);
     }
@@ -161,6 +164,7 @@ impl<'a> Round<'a> {
             return true;
         }
         entry.sending.store(1, SeqCst);
+        self.now = clock::now();
         self.pump(index, entry);
         false
     }

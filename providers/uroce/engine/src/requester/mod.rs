@@ -16,7 +16,7 @@ use window::Window;
 use crate::host::Host;
 use crate::psn::Psn;
 use crate::qp::Attributes;
-use crate::timer::Time;
+use crate::timer::{Moment, Time};
 use crate::work::{Completion, Status, WorkRequest};
 
 /// State of the send queue.
@@ -50,7 +50,9 @@ pub(crate) struct Requester {
     /// packets tell of it.
     rewound: Option<Psn>,
     timer: Option<Time>,
-    rnr_wait: Option<Time>,
+    rnr_wait: Moment,
+    /// The latest time that was told.
+    latest: Time,
     window: Window,
 }
 
@@ -73,7 +75,8 @@ impl Requester {
             rnr_left: 0,
             rewound: None,
             timer: None,
-            rnr_wait: None,
+            rnr_wait: Moment::NONE,
+            latest: Time::default(),
             window: Window::new(max_in_flight),
         }
     }
@@ -107,7 +110,7 @@ impl Requester {
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
-        match (self.timer, self.rnr_wait) {
+        match (self.timer, self.rnr_wait.get()) {
             (Some(timer), Some(wait)) => Some(timer.min(wait)),
             (timer, wait) => timer.or(wait),
         }
@@ -155,7 +158,7 @@ impl Requester {
         self.flight = 0;
         self.awaited = 0;
         self.timer = None;
-        self.rnr_wait = None;
+        self.rnr_wait = Moment::NONE;
         self.rewound = None;
     }
 

@@ -4,7 +4,7 @@ use super::Requester;
 use crate::counters::Counters;
 use crate::psn::Psn;
 use crate::qp::Attributes;
-use crate::timer::{RnrTimer, Time};
+use crate::timer::{Moment, RnrTimer, Time};
 use crate::work::Status;
 
 /// What a deadline led to.
@@ -43,7 +43,7 @@ impl Requester {
     /// Asks for the acknowledgement of what was sent without asking, because nothing that would ask
     /// follows any more. That is no retry: nothing is known to be missing.
     pub(crate) fn probe(&mut self) {
-        if self.since_ack_request > 0 && self.rnr_wait.is_none() && self.una != self.next_psn {
+        if self.since_ack_request > 0 && !self.rnr_wait.is_some() && self.una != self.next_psn {
             self.go_back();
         }
     }
@@ -100,14 +100,16 @@ impl Requester {
         }
         self.rewind(counters);
         self.rewound = None;
-        self.rnr_wait = Some(now.plus(timer.nanos()));
+        let now = self.latest(now);
+        self.rnr_wait = Moment::at(now.plus(timer.nanos()));
         Expired::Resume
     }
 
     /// Acts on the deadlines that have passed.
     pub(crate) fn on_time(&mut self, now: Time, counters: &mut Counters) -> Expired {
-        if self.rnr_wait.is_some_and(|wait| wait <= now) {
-            self.rnr_wait = None;
+        let now = self.latest(now);
+        if self.rnr_wait.has_passed(now) {
+            self.rnr_wait = Moment::NONE;
         }
         if self.timer.is_some_and(|timer| timer <= now) {
             self.timer = None;
@@ -117,7 +119,15 @@ impl Requester {
         Expired::Resume
     }
 
+    /// The time: of several threads one may be late with it. A timer that was set by such a time would
+    /// have passed already, and each packet that is repeated spend a retry at once.
+    fn latest(&mut self, now: Time) -> Time {
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+
     pub(super) fn arm(&mut self, now: Time, attributes: &Attributes) {
+        let now = self.latest(now);
         self.timer = attributes.timeout.nanos().map(|nanos| now.plus(nanos));
     }
 
@@ -131,7 +141,7 @@ impl Requester {
         self.window.on_progress(requests);
         self.probing = false;
         self.rewound = None;
-        self.rnr_wait = None;
+        self.rnr_wait = Moment::NONE;
         self.renew_retries(attributes);
         if upto == self.next_psn {
             self.timer = None;

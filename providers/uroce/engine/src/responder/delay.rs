@@ -6,8 +6,7 @@
 //! answer: whoever waits for it, to find the answer in memory then, finds it there. IBTA volume 1,
 //! 9.7.5.1.2, leaves it to the responder when it acknowledges.
 
-use crate::timer::Time;
-use std::num::NonZeroU64;
+use crate::timer::{Moment, Time};
 
 /// How long an acknowledgement waits at most, in nanoseconds.
 const PATIENCE: u64 = 100_000;
@@ -21,8 +20,7 @@ const PENALTY: u8 = 16;
 pub(crate) struct Delay {
     /// The carrier has something of it.
     wanted: bool,
-    /// In nanoseconds; there are many queue pairs.
-    until: Option<NonZeroU64>,
+    until: Moment,
     /// A request was sent since the last acknowledgement fell due.
     spoke: bool,
     /// So many more do not wait.
@@ -39,7 +37,7 @@ impl Delay {
     /// else to answer, has sent a request for the message before, and no other.
     pub(super) fn begin(&mut self, now: Time, idle: bool, timeout: Option<u64>) {
         let spoke = std::mem::take(&mut self.spoke);
-        self.until = None;
+        self.until = Moment::NONE;
         if !self.wanted || !idle || !spoke || timeout.is_some_and(|time| time < SAFE) {
             return;
         }
@@ -47,7 +45,7 @@ impl Delay {
             self.at_once -= 1;
             return;
         }
-        self.until = NonZeroU64::new(now.plus(PATIENCE).nanos());
+        self.until = Moment::at(now.plus(PATIENCE));
     }
 
     /// A request leaves.
@@ -57,13 +55,13 @@ impl Delay {
 
     /// What waits does so no longer. Answers whether anything did.
     pub(super) fn end(&mut self) -> bool {
-        self.until.take().is_some()
+        std::mem::take(&mut self.until).is_some()
     }
 
     /// Ends the wait if it was in vain.
     pub(super) fn expire(&mut self, now: Time) {
-        if self.until().is_some_and(|until| until <= now) {
-            self.until = None;
+        if self.until.has_passed(now) {
+            self.until = Moment::NONE;
             self.at_once = PENALTY;
         }
     }
@@ -75,6 +73,6 @@ impl Delay {
 
     /// Until when an acknowledgement waits.
     pub(super) fn until(&self) -> Option<Time> {
-        self.until.map(|until| Time::from_nanos(until.get()))
+        self.until.get()
     }
 }

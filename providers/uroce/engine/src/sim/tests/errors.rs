@@ -567,3 +567,29 @@ fn answers_to_what_was_not_asked_change_nothing() {
     assert_eq!(world.statuses(0), [(1, Status::Success)]);
     assert_eq!(world.ends[0].qp.state(), State::Rts);
 }
+
+#[test]
+fn a_sender_who_is_late_with_the_time_spends_no_retries() {
+    let mut world = world(&Setup::new(Service::Rc));
+    world.link.deaf = [true; 2];
+    let begun = world.now;
+    world.post(0, wr(1, Request::Write(remote(64)), 0, 8));
+    world.pump();
+    // While one thread finds a deadline passed, another sends with the time at which it began.
+    let mut now = begun;
+    for _ in 0..20 {
+        let end = &mut world.ends[0];
+        now = now.max(end.qp.deadline().expect("under way"));
+        end.qp.on_time(now, &mut end.host);
+        while end.qp.transmit(begun, &mut end.host).is_some() {}
+        if world.ends[0].qp.state() == State::Error {
+            break;
+        }
+    }
+    assert_eq!(world.statuses(0), [(1, Status::RetryExc)]);
+    let once = AckTimeout::new(6)
+        .and_then(AckTimeout::nanos)
+        .expect("short");
+    // The first packet and seven retries.
+    assert_eq!(now, begun.plus(8 * once));
+}
