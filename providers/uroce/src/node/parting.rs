@@ -47,11 +47,7 @@ impl Core {
 
     /// What a queue pair holds back is to be sent. Answers whether there is such.
     fn hurry(&self, index: u32) -> bool {
-        let Some(entry) = self.table.get(index) else {
-            return false;
-        };
-        let endpoint = entry.endpoint.read();
-        endpoint.as_deref().is_some_and(Endpoint::hurry)
+        self.ask(index, |endpoint| endpoint.hurry())
     }
 
     fn was_in_vain(&self) -> bool {
@@ -60,12 +56,15 @@ impl Core {
     }
 
     fn waits_for_room(&self, index: u32) -> bool {
+        self.ask(index, |endpoint| endpoint.waits_for_room())
+    }
+
+    /// What a queue pair answers; `false` if there is none.
+    fn ask(&self, index: u32, question: impl FnOnce(&dyn Endpoint) -> bool) -> bool {
         let Some(entry) = self.table.get(index) else {
             return false;
         };
-        let endpoint = entry.endpoint.read();
-        let endpoint = endpoint.as_deref();
-        endpoint.is_some_and(|endpoint| endpoint.waits_for_room())
+        entry.endpoint.read().as_deref().is_some_and(question)
     }
 
     /// The program exits, with queue pairs that it did not destroy: sees to it that what they hold back
