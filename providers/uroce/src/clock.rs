@@ -1,16 +1,44 @@
 //! The time that the protocol engine is told.
 
+use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 use std::sync::LazyLock;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 use uroce_engine::timer::Time;
 
-static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+/// When this process first asked.
+static ORIGIN: LazyLock<u64> = LazyLock::new(|| nanos(clock_gettime(ClockId::Monotonic)));
+/// How far the clock that costs little is behind, in nanoseconds.
+static BEHIND: LazyLock<u64> = LazyLock::new(|| nanos(clock_getres(ClockId::MonotonicCoarse)));
+
+fn nanos(time: Timespec) -> u64 {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let rest = u64::try_from(time.tv_nsec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(rest)
+}
+
+fn since_origin(clock: ClockId) -> u64 {
+    // Asked before the clock, which would be behind it otherwise.
+    let origin = *ORIGIN;
+    nanos(clock_gettime(clock)).saturating_sub(origin)
+}
 
 /// Now: nanoseconds of `CLOCK_MONOTONIC` since this process first asked.
+///
+/// Where the kernel distrusts the processor's counter (`hpet`, `acpi_pm`, `xen` in
+/// /sys/devices/system/clocksource/clocksource0/current_clocksource), that is a system call and a
+/// device's answer, and costs more than all else that is done for a short message.
 #[must_use]
 pub fn now() -> Time {
-    let since = ORIGIN.elapsed().as_nanos();
-    Time::from_nanos(u64::try_from(since).unwrap_or(u64::MAX))
+    Time::from_nanos(since_origin(ClockId::Monotonic))
+}
+
+/// Whether a moment is so near that [`now`] has to be asked. Costs no system call
+/// (`CLOCK_MONOTONIC_COARSE`, which goes on with the kernel's ticks). A moment that has come may be told
+/// a tick late, where ticks are late.
+#[must_use]
+pub fn may_have_come(moment: u64) -> bool {
+    let lately = since_origin(ClockId::MonotonicCoarse);
+    moment <= lately.saturating_add(*BEHIND)
 }
 
 /// What the clock of the day showed at a moment that is not long ago, in nanoseconds since 1970.
@@ -31,6 +59,16 @@ mod tests {
     fn day() -> u128 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since.expect("after 1970").as_nanos()
+    }
+
+    #[test]
+    fn what_is_far_has_not_come_and_what_has_come_is_seen() {
+        let now = now().nanos();
+        assert!(!may_have_come(now + 3600 * 1_000_000_000));
+        // Ticks may be late.
+        while !may_have_come(now + 20_000_000) {
+            std::thread::yield_now();
+        }
     }
 
     #[test]

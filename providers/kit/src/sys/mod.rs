@@ -5,6 +5,7 @@ pub mod attr;
 mod careful;
 pub mod child;
 pub mod command;
+pub mod cycles;
 pub mod datagram;
 pub mod device_memory;
 pub mod dl;

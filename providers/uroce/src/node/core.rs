@@ -1,9 +1,9 @@
 //! The parts of a node, shared with its helper thread.
 
-use super::deliver::Inbox;
+use super::deliver::{Inbox, Look};
 use super::groups::Groups;
 use super::habits::Habits;
-use super::helper::Alarm;
+use super::helper::{self, Alarm};
 use super::inherited::Inherited;
 use super::peers::Stalls;
 use super::round::Round;
@@ -19,7 +19,7 @@ use kit::errno::{Errno, Result};
 use kit::sys::per_process::PerProcess;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Instant;
 use uroce_engine::timer::Time;
 
@@ -62,6 +62,8 @@ pub(super) struct Core {
     pub stuck: AtomicU16,
     /// When a queue pair that goes last waited for its peer in vain.
     pub in_vain: Mutex<Option<Instant>>,
+    /// A peer may have a short timeout.
+    hasty: AtomicBool,
     /// The program exits, and waits for the helper to send what is held back.
     pub exits: AtomicBool,
 }
@@ -88,7 +90,7 @@ impl Core {
         let only_local = tools.carrier == Carrier::Shm;
         let directory = open_directory(&slot, tools.carrier)?;
         for socket in directory.iter().flat_map(Directory::sockets) {
-            alarm.add(socket)?;
+            alarm.add(socket, helper::PEERS)?;
         }
         Ok(Self {
             mark: MARK.get()?,
@@ -111,6 +113,7 @@ impl Core {
             held_until: AtomicU64::new(NEVER),
             stuck: AtomicU16::new(0),
             in_vain: Mutex::new(None),
+            hasty: AtomicBool::new(false),
             exits: AtomicBool::new(false),
         })
     }
@@ -124,6 +127,16 @@ impl Core {
             return Ok(());
         }
         Err(Errno::NODEV)
+    }
+
+    /// A queue pair, and so perhaps its peer, waits so short a time for acknowledgements that the helper
+    /// is to look often.
+    pub fn make_haste(&self) {
+        self.hasty.store(true, Relaxed);
+    }
+
+    pub fn is_hasty(&self) -> bool {
+        self.hasty.load(Relaxed)
     }
 
     /// What a sender has to know of shared memory.
@@ -159,12 +172,6 @@ impl Core {
         }
     }
 
-    pub fn post(&self, index: u32, now: Time) {
-        let mut round = Round::new(self, now);
-        round.transmit(index);
-        round.finish();
-    }
-
     /// Sends what is in an outbox.
     pub fn send(&self, outbox: &mut Outbox, now: Time) {
         outbox.send(now, &self.counters);
@@ -175,7 +182,7 @@ impl Core {
 
     /// Sends what a queue pair has to send, and waits for whoever is sending for it.
     pub fn send_out(&self, index: u32) {
-        self.post(index, clock::now());
+        Round::new(self).send_for(index);
         while self.table.get(index).is_some_and(Entry::is_sending) {
             std::thread::yield_now();
         }
@@ -193,11 +200,10 @@ impl Core {
         if inbox.leaves_sockets() {
             return;
         }
-        let now = clock::now();
-        self.alarm.looked(now);
+        self.alarm.looked();
         // With rings there, one call tells that all the sockets have nothing.
-        let quiet = inbox.is_for_rings() && self.timers.next() > now.nanos();
-        let some = (!quiet || self.alarm.has_some()) && self.advance(&mut inbox, now, false);
+        let quiet = inbox.is_for_rings() && !clock::may_have_come(self.timers.next());
+        let some = (!quiet || self.alarm.has_some()) && self.advance(&mut inbox, Look::Worthwhile);
         inbox.found(some);
         if inbox.waits_long() {
             drop(inbox);
@@ -207,9 +213,9 @@ impl Core {
 
     /// Takes in packets, hands them over, sends the answers, acts on deadlines. Answers whether
     /// there was a packet.
-    pub fn advance(&self, inbox: &mut Inbox, now: Time, all: bool) -> bool {
-        let mut round = Round::new(self, now);
-        let some = inbox.take_in(self, &mut round, all);
+    pub fn advance(&self, inbox: &mut Inbox, look: Look<'_>) -> bool {
+        let mut round = Round::new(self);
+        let some = inbox.take_in(self, &mut round, look);
         self.expire(&mut round);
         round.finish();
         inbox.take_in_rings(self) || some
@@ -228,9 +234,12 @@ impl Core {
     }
 
     fn expire(&self, round: &mut Round<'_>) {
-        while let Some((time, index)) = self.timers.expired(round.now) {
+        if !round.may_be_past(self.timers.next()) {
+            return;
+        }
+        while let Some((time, index)) = self.timers.expired(round.now()) {
             if index == HELD_PACKETS {
-                self.release(round.now);
+                self.release(round.now());
             } else {
                 round.expire(time, index);
             }

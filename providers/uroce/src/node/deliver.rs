@@ -33,6 +33,42 @@ const LONGEST: usize = (1 << 16) + 64;
 
 const MULTICAST: u32 = 0x00ff_ffff;
 
+/// Sockets, by their places in [`Inbox::idle`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sources(u64);
+
+impl Sources {
+    fn bit(place: usize) -> u64 {
+        let shift = u32::try_from(place).unwrap_or(u32::MAX);
+        1u64.checked_shl(shift).unwrap_or(0)
+    }
+
+    /// That there is something in this place.
+    pub fn add(&mut self, place: u64) {
+        self.0 |= Self::bit(usize::try_from(place).unwrap_or(usize::MAX));
+    }
+
+    fn take_out(&mut self, place: usize) {
+        self.0 &= !Self::bit(place);
+    }
+
+    fn has(self, place: usize) -> bool {
+        self.0 & Self::bit(place) != 0
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// Where to look for packets.
+pub(super) enum Look<'s> {
+    /// Where a poller may hope for some.
+    Worthwhile,
+    /// At these, where there is something. Those where there is nothing any more are taken out.
+    At(&'s mut Sources),
+}
+
 /// Where packets come in.
 pub(super) struct Inbox {
     receiver: Receiver,
@@ -47,9 +83,10 @@ pub(super) struct Inbox {
     rings: Rings,
 }
 
-const V4: usize = 0;
-const V6: usize = 1;
-const SLOT: usize = 2;
+/// Places of sockets; those of doors follow.
+pub(super) const V4: usize = 0;
+pub(super) const V6: usize = 1;
+pub(super) const SLOT: usize = 2;
 const DOORS: usize = 3;
 
 impl Inbox {
@@ -114,31 +151,49 @@ impl Inbox {
         !self.rings.is_empty() && self.idle.iter().all(|idle| *idle >= IDLE)
     }
 
-    /// Takes in what there is, a batch of each socket; all sockets, or those where it is worth
-    /// looking. Answers whether there was anything.
-    pub fn take_in(&mut self, core: &Core, round: &mut Round<'_>, all: bool) -> bool {
-        if let Some(directory) = &core.directory
-            && (all || self.turn.is_multiple_of(RARELY))
-        {
-            directory.attend();
-            for index in directory.take_used() {
-                round.used(index);
-            }
-        }
-        let all = all || self.turn.is_multiple_of(SELDOM);
+    /// Takes in what there is, a batch of each socket. Answers whether there was anything.
+    pub fn take_in(&mut self, core: &Core, round: &mut Round<'_>, mut look: Look<'_>) -> bool {
+        self.attend(core, round, &look);
+        let often = self.turn.is_multiple_of(SELDOM);
         let mut any = false;
         for source in 0..self.idle.len() {
             let idle = self.idle.get(source).copied().unwrap_or(0);
-            if !all && idle >= IDLE {
+            let wanted = match &look {
+                Look::Worthwhile => often || idle < IDLE,
+                Look::At(sources) => sources.has(source),
+            };
+            if !wanted {
                 continue;
             }
             let found = self.take_from(core, round, source);
             if let Some(place) = self.idle.get_mut(source) {
                 *place = if found { 0 } else { idle.saturating_add(1) };
             }
+            if let Look::At(sources) = &mut look
+                && !found
+            {
+                sources.take_out(source);
+            }
             any |= found;
         }
         any
+    }
+
+    /// Does what other processes ask for at the door. The helper, who looks where there is something,
+    /// has been there.
+    fn attend(&self, core: &Core, round: &mut Round<'_>, look: &Look<'_>) {
+        let Some(directory) = &core.directory else {
+            return;
+        };
+        if let Look::Worthwhile = look {
+            if !self.turn.is_multiple_of(RARELY) {
+                return;
+            }
+            directory.attend();
+        }
+        for index in directory.take_used() {
+            round.used(index);
+        }
     }
 
     fn take_from(&mut self, core: &Core, round: &mut Round<'_>, source: usize) -> bool {
@@ -178,7 +233,10 @@ impl Inbox {
             // Packets for us that are whole: from now on they shall come straight. If that cannot
             // be had, they go on coming this way.
             let slot = core.slot.number();
-            let opened = self.doors.open(slot, &run, |door| core.alarm.add(door));
+            let place = u64::try_from(self.idle.len()).unwrap_or(u64::MAX);
+            let opened = self
+                .doors
+                .open(slot, &run, |door| core.alarm.add(door, place));
             if opened == Ok(true) {
                 self.idle.push(0);
             }
@@ -346,6 +404,21 @@ fn check(habits: &Habits, part: &Received<'_>, datagram: &[u8], looked: &mut Run
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sources_are_told_apart() {
+        let mut sources = Sources::default();
+        assert!(sources.is_empty());
+        sources.add(0);
+        sources.add(34);
+        // No place of a socket.
+        sources.add(u64::MAX);
+        assert!(sources.has(0) && sources.has(34) && !sources.has(2));
+        sources.take_out(34);
+        assert!(!sources.has(34));
+        sources.take_out(0);
+        assert!(sources.is_empty());
+    }
 
     #[test]
     fn a_poller_gives_way_only_after_many_turns_in_vain() {

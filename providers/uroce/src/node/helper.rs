@@ -2,11 +2,12 @@
 //! are any.
 
 use super::core::Core;
+use super::deliver::{self, Look, Sources};
 use super::table::NEVER;
 use crate::carrier::udp::{Slot, Sockets};
 use crate::clock;
 use kit::errno::{Errno, Result};
-use kit::sys::sched;
+use kit::sys::{cycles, sched};
 use parking_lot::Mutex;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -15,10 +16,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, ThreadId};
-use uroce_engine::timer::Time;
 
-/// How long a nap takes.
+/// How long a nap takes, at least.
 const NAP: u64 = 1_000_000;
+/// And at most, where somebody has polled for [`SHARE`] times as long. A peer waits so long for an answer
+/// when a program has polled, and stops without telling; its timeout should be longer.
+const LONG_NAP: u64 = 8_000_000;
+const SHARE: u64 = 8;
 /// Polls within the time of a nap that make the helper nap: more than somebody does who goes on to
 /// wait, and tells so.
 const BUSY: u64 = 32;
@@ -28,8 +32,12 @@ const LEFT: u64 = 50_000;
 /// looks at memory in between for what a peer writes there.
 const AWAKE: u64 = 10_000_000;
 /// Whoever looked at the sockets so short a time ago looks again, or has just found what wakes the
-/// helper: to take it from him costs both a turn of the processor.
-const RECENT: u64 = 20_000;
+/// helper: to take it from him costs both a turn of the processor. About 20 µs.
+const RECENT: u64 = 20 * cycles::IN_A_MICROSECOND;
+/// A deadline that is nearer is told from the time as it is, and not as it was when the helper woke.
+const NEAR: u64 = 10_000_000;
+/// Descriptors that are asked for at once.
+const EVENTS: usize = 16;
 /// The slice of processor time that the helper runs in, in nanoseconds: shorter than those of a program
 /// that spins on the same processor, so that it does not wait for the end of one.
 const SLICE: u64 = 100_000;
@@ -41,8 +49,12 @@ const STALL: u64 = 50_000_000;
 /// Passes over the sockets in a row before the helper looks at other things.
 const PASSES: usize = 16;
 
-/// The number of the kick in the epoll sets; 0 is no watch's.
+/// The number of the kick in the set of watches; 0 is no watch's.
 const KICK: u64 = 0;
+/// The numbers in the set of all: of the sockets by which this host's processes speak, and of the set of
+/// watches. Sockets have those of their places in the inbox.
+pub(super) const PEERS: u64 = u64::MAX - 1;
+const WATCHES: u64 = u64::MAX;
 
 /// What wakes the helper.
 pub(super) struct Alarm {
@@ -54,7 +66,7 @@ pub(super) struct Alarm {
     all: OwnedFd,
     /// Calls of `polled`.
     polls: AtomicU64,
-    /// When a poller looked at the sockets last.
+    /// When a poller looked at the sockets last, in cycles.
     looked: AtomicU64,
     /// The helper leaves the sockets alone.
     napping: AtomicBool,
@@ -71,15 +83,12 @@ impl Alarm {
         let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let watches = epoll::create(CreateFlags::CLOEXEC)?;
         let all = epoll::create(CreateFlags::CLOEXEC)?;
-        let readable = |set: &OwnedFd, fd: BorrowedFd<'_>| {
-            epoll::add(set, fd, EventData::new_u64(KICK), EventFlags::IN)
-        };
-        readable(&watches, kick.as_fd())?;
-        readable(&all, watches.as_fd())?;
-        readable(&all, sockets.v4())?;
-        readable(&all, slot.socket())?;
+        readable(&watches, kick.as_fd(), KICK)?;
+        readable(&all, watches.as_fd(), WATCHES)?;
+        readable(&all, sockets.v4(), deliver::V4 as u64)?;
+        readable(&all, slot.socket(), deliver::SLOT as u64)?;
         if let Some(socket) = sockets.v6() {
-            readable(&all, socket)?;
+            readable(&all, socket, deliver::V6 as u64)?;
         }
         Ok(Self {
             kick,
@@ -100,13 +109,12 @@ impl Alarm {
         self.watches.as_fd()
     }
 
-    /// Wakes the helper for one more socket.
+    /// Wakes the helper for one more socket: one in this place of the inbox, or one of [`PEERS`].
     ///
     /// # Errors
     /// Of epoll_ctl(2).
-    pub fn add(&self, socket: BorrowedFd<'_>) -> Result<()> {
-        epoll::add(&self.all, socket, EventData::new_u64(KICK), EventFlags::IN)?;
-        Ok(())
+    pub fn add(&self, socket: BorrowedFd<'_>, place: u64) -> Result<()> {
+        readable(&self.all, socket, place)
     }
 
     /// Whether a socket or a watched descriptor is ready.
@@ -124,8 +132,14 @@ impl Alarm {
     }
 
     /// Somebody who polls looks at the sockets.
-    pub fn looked(&self, now: Time) {
-        self.looked.store(now.nanos(), Relaxed);
+    #[inline]
+    pub fn looked(&self) {
+        self.looked.store(cycles::now(), Relaxed);
+    }
+
+    /// Whether somebody did just now.
+    fn was_looked_at(&self) -> bool {
+        cycles::now().wrapping_sub(self.looked.load(Relaxed)) < RECENT
     }
 
     /// Somebody is going to wait.
@@ -201,57 +215,164 @@ impl Helper {
     }
 }
 
-fn run(core: &Core) {
-    let mut seen = core.alarm.polls.load(Relaxed);
-    // Since when polls are counted, and how many there had been. Not since the helper last woke:
-    // packets wake it, and then a poller with many packets would look like one who hardly polls.
-    let mut since = (clock::now().nanos(), seen);
-    let mut nap = false;
-    let mut awake_until = 0;
-    while !core.alarm.stopping.load(SeqCst) {
-        let events = if nap { doze(core, NAP) } else { sleep(core) };
-        let woken = clock::now().nanos();
-        // An error other than these cannot come of the sets and the buffer being right.
-        if let Err(error) = events
-            && error.raw() != libc::EINTR
-        {
-            break;
+/// What the helper was woken for.
+#[derive(Clone, Copy, Default)]
+struct Woken {
+    watches: bool,
+    peers: bool,
+    sources: Sources,
+}
+
+impl Woken {
+    fn by(events: &[Event]) -> Self {
+        let mut woken = Self::default();
+        for event in events {
+            match event.data.u64() {
+                WATCHES => woken.watches = true,
+                PEERS => woken.peers = true,
+                place => woken.sources.add(place),
+            }
         }
-        serve_watches(core);
-        core.serve_exit();
-        core.look_after_peers();
-        if nap && is_left(core) {
-            awake_until = clock::now().nanos() + AWAKE;
-        }
-        let polls = core.alarm.polls.load(Relaxed);
+        woken
+    }
+
+    fn is_for_nothing(self) -> bool {
+        !self.watches && !self.peers && self.sources.is_empty()
+    }
+}
+
+/// What the helper goes by when it naps.
+struct Rhythm {
+    /// When it woke last.
+    now: u64,
+    nap: bool,
+    /// How long it has napped, one nap after the other.
+    napped: u64,
+    /// Calls of `polled` that it knows of.
+    seen: u64,
+    /// Since when polls are counted, and how many there had been. Not since the helper last woke:
+    /// packets wake it, and then a poller with many packets would look like one who hardly polls.
+    since: (u64, u64),
+    /// Until then it does not nap.
+    awake_until: u64,
+}
+
+impl Rhythm {
+    fn new(alarm: &Alarm) -> Self {
+        let seen = alarm.polls.load(Relaxed);
         let now = clock::now().nanos();
-        let waited_for = core.alarm.waiting.swap(false, SeqCst);
-        let busy = polls.wrapping_sub(since.1) >= BUSY;
-        nap = !waited_for && now >= awake_until && if nap { polls != seen } else { busy };
-        seen = polls;
-        if waited_for || busy || now.saturating_sub(since.0) > NAP {
-            since = (now, polls);
+        Self {
+            now,
+            nap: false,
+            napped: 0,
+            seen,
+            since: (now, seen),
+            awake_until: 0,
         }
-        let is_theirs = !waited_for && is_theirs(core, woken);
-        if !nap && !is_theirs && work(core) && now < awake_until {
-            awake_until = now + AWAKE;
+    }
+
+    /// How long the next nap takes.
+    fn length(&self, hasty: bool) -> u64 {
+        let most = if hasty { NAP } else { LONG_NAP };
+        (self.napped / SHARE).clamp(NAP, most)
+    }
+
+    /// Whether a nap is followed by the next, with nothing done in between: somebody polled all along.
+    fn dreams_on(&mut self, core: &Core, woken: Woken) -> bool {
+        let polls = core.alarm.polls.load(Relaxed);
+        let calm = self.nap
+            && polls != self.seen
+            && woken.is_for_nothing()
+            && !core.alarm.waiting.load(SeqCst)
+            && core.directory.as_ref().is_none_or(|known| !known.awaits());
+        if calm {
+            self.seen = polls;
+        }
+        calm
+    }
+
+    /// Decides whether it naps next. Answers whether somebody waits without polling.
+    fn goes_on(&mut self, alarm: &Alarm) -> bool {
+        let polls = alarm.polls.load(Relaxed);
+        let waited_for = alarm.waiting.swap(false, SeqCst);
+        let busy = polls.wrapping_sub(self.since.1) >= BUSY;
+        let polled = if self.nap { polls != self.seen } else { busy };
+        self.nap = polled && !waited_for && self.now >= self.awake_until;
+        if !self.nap {
+            self.napped = 0;
+        }
+        self.seen = polls;
+        if waited_for || busy || self.now.saturating_sub(self.since.0) > NAP {
+            self.since = (self.now, polls);
+        }
+        waited_for
+    }
+
+    /// What had come was left: it does not nap soon.
+    fn found_some_left(&mut self) {
+        self.now = clock::now().nanos();
+        self.awake_until = self.now + AWAKE;
+    }
+
+    fn found_some(&mut self) {
+        if self.now < self.awake_until {
+            self.awake_until = self.now + AWAKE;
+        }
+    }
+}
+
+fn run(core: &Core) {
+    let alarm = &core.alarm;
+    let mut rhythm = Rhythm::new(alarm);
+    while !alarm.stopping.load(SeqCst) {
+        let woken = if rhythm.nap {
+            let nap = rhythm.length(core.is_hasty());
+            rhythm.napped = rhythm.napped.saturating_add(nap);
+            doze(core, nap).and_then(|()| look(core, Some(0)))
+        } else {
+            sleep(core, rhythm.now)
+        };
+        let woken = match woken {
+            Ok(woken) => woken,
+            Err(error) if error.raw() == libc::EINTR => Woken::default(),
+            // No other can come of the sets and the buffer being right.
+            Err(_) => break,
+        };
+        if rhythm.dreams_on(core, woken) {
+            continue;
+        }
+        rhythm.now = clock::now().nanos();
+        if woken.watches {
+            serve_watches(core);
+        }
+        core.serve_exit();
+        core.look_after_peers(rhythm.now, woken.peers);
+        if rhythm.nap && is_left(core, woken) {
+            rhythm.found_some_left();
+        }
+        let waited_for = rhythm.goes_on(alarm);
+        if rhythm.nap || !waited_for && is_theirs(core) {
+            continue;
+        }
+        if work(core, woken.sources) {
+            rhythm.found_some();
         }
     }
 }
 
 /// Whether pollers take in what has come: one looked just now, and one looks again.
-fn is_theirs(core: &Core, woken: u64) -> bool {
-    let recent = woken.saturating_sub(core.alarm.looked.load(Relaxed)) < RECENT;
+fn is_theirs(core: &Core) -> bool {
     let polls = || core.alarm.polls.load(Relaxed);
     let before = polls();
-    recent && doze(core, LEFT).is_ok() && polls() != before
+    core.alarm.was_looked_at() && doze(core, LEFT).is_ok() && polls() != before
 }
 
 /// Whether something has come in and nobody polls, late in a nap.
-fn is_left(core: &Core) -> bool {
+fn is_left(core: &Core, woken: Woken) -> bool {
     let polls = || core.alarm.polls.load(Relaxed);
     let before = polls();
-    core.alarm.has_some() && doze(core, LEFT).is_ok() && polls() == before && core.alarm.has_some()
+    let some = !woken.sources.is_empty();
+    some && doze(core, LEFT).is_ok() && polls() == before && core.alarm.has_some()
 }
 
 /// Waits for a kick or a watched descriptor, for this many nanoseconds.
@@ -268,8 +389,8 @@ fn doze(core: &Core, nanos: u64) -> Result<()> {
     waited
 }
 
-/// Waits for anything.
-fn sleep(core: &Core) -> Result<()> {
+/// Waits for anything, since this time.
+fn sleep(core: &Core, since: u64) -> Result<Woken> {
     let alarm = &core.alarm;
     let mut next = core.timers.next();
     loop {
@@ -280,17 +401,22 @@ fn sleep(core: &Core) -> Result<()> {
         }
         next = again;
     }
-    let patience = (next != NEVER).then(|| next.saturating_sub(clock::now().nanos()));
-    let waited = wait_for_all(core, patience);
+    let waited = look_or_wait(core, patience(next, since));
     alarm.planned.store(0, SeqCst);
     waited
 }
 
+/// How long there is until a deadline, told from the time that was.
+fn patience(next: u64, since: u64) -> Option<u64> {
+    let rough = next.saturating_sub(since);
+    let exact = || next.saturating_sub(clock::now().nanos());
+    (next != NEVER).then(|| if rough < NEAR { exact() } else { rough })
+}
+
 /// Waits for sockets, watched descriptors and rings.
-fn wait_for_all(core: &Core, patience: Option<u64>) -> Result<()> {
-    let mut events = [MaybeUninit::uninit()];
+fn look_or_wait(core: &Core, patience: Option<u64>) -> Result<Woken> {
     let Some(directory) = &core.directory else {
-        return wait(&core.alarm.all, patience, &mut events).map(|_| ());
+        return look(core, patience);
     };
     directory.sleeps();
     let inbox = core.inbox.try_lock();
@@ -302,9 +428,20 @@ fn wait_for_all(core: &Core, patience: Option<u64>) -> Result<()> {
         Some(false) if directory.awaits() => at_most(STALL),
         Some(false) => patience,
     };
-    let waited = wait(&core.alarm.all, patience, &mut events).map(|_| ());
+    let woken = look(core, patience);
     directory.wakes();
-    waited
+    woken
+}
+
+/// Where there is something, or will be within so many nanoseconds.
+fn look(core: &Core, patience: Option<u64>) -> Result<Woken> {
+    let mut events = [MaybeUninit::uninit(); EVENTS];
+    wait(&core.alarm.all, patience, &mut events).map(Woken::by)
+}
+
+fn readable(set: &OwnedFd, socket: BorrowedFd<'_>, number: u64) -> Result<()> {
+    epoll::add(set, socket, EventData::new_u64(number), EventFlags::IN)?;
+    Ok(())
 }
 
 fn wait<'e>(
@@ -321,7 +458,7 @@ fn wait<'e>(
 }
 
 fn serve_watches(core: &Core) {
-    let mut events = [MaybeUninit::uninit(); 16];
+    let mut events = [MaybeUninit::uninit(); EVENTS];
     let Ok(events) = wait(&core.alarm.watches, Some(0), &mut events) else {
         return;
     };
@@ -333,14 +470,57 @@ fn serve_watches(core: &Core) {
     }
 }
 
-/// Takes in what there is, and answers whether there was anything. If a poller is at it, it is his for a
-/// moment: to wait for him here would stop him, where both run on one processor.
-fn work(core: &Core) -> bool {
+/// Takes in what there is at these sockets and in the rings, acts on deadlines, and answers whether there
+/// was anything. If a poller is at it, it is his for a moment: to wait for him here would stop him, where
+/// both run on one processor.
+fn work(core: &Core, mut sources: Sources) -> bool {
     let Some(mut inbox) = core.inbox.try_lock() else {
         // An interruption does no harm.
         let _ = doze(core, LEFT);
         return false;
     };
-    let advance = |_: &usize| core.advance(&mut inbox, clock::now(), true);
-    (0..PASSES).take_while(advance).count() > 0
+    let mut advance = |_: &usize| core.advance(&mut inbox, Look::At(&mut sources));
+    (0..PASSES).take_while(&mut advance).count() > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A rhythm of one who polls all the time.
+    fn napping(napped: u64) -> Rhythm {
+        Rhythm {
+            now: 0,
+            nap: true,
+            napped,
+            seen: 0,
+            since: (0, 0),
+            awake_until: 0,
+        }
+    }
+
+    #[test]
+    fn naps_grow_with_the_time_that_somebody_polls() {
+        let length = |napped| napping(napped).length(false);
+        assert_eq!(length(0), NAP);
+        assert_eq!(length(SHARE * NAP), NAP);
+        assert_eq!(length(24 * NAP), 3 * NAP);
+        assert_eq!(length(u64::MAX), LONG_NAP);
+    }
+
+    #[test]
+    fn naps_stay_short_where_a_timeout_is() {
+        assert_eq!(napping(u64::MAX).length(true), NAP);
+    }
+
+    #[test]
+    fn a_near_deadline_is_told_exactly() {
+        let now = clock::now().nanos();
+        assert_eq!(patience(NEVER, now), None);
+        assert_eq!(patience(now + 2 * NEAR, now), Some(2 * NEAR));
+        // Time has gone on since.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let near = patience(now + NEAR / 2, now).unwrap_or(u64::MAX);
+        assert!(near <= NEAR / 2 - NAP, "{near}");
+    }
 }

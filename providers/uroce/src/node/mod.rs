@@ -34,10 +34,10 @@ pub use rings::incoming;
 pub use watch::{Interest, Ready, Watch};
 
 use self::core::Core;
+use self::round::Round;
 use crate::carrier::shm::{Directory, Peer};
 use crate::carrier::udp::Tools;
 use crate::carrier::udp::slot::{self, INDEX_BITS};
-use crate::clock;
 use crate::memory::Keys;
 use helper::Helper;
 use kit::errno::{Errno, Result};
@@ -47,8 +47,12 @@ use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
+use uroce_engine::timer::{AckTimeout, Time};
 
 static NODE: PerProcess<Mutex<Weak<Node>>> = PerProcess::new();
+
+/// Timeouts under this are short: twice as long as the helper leaves a peer without an answer at most.
+const SHORT: u64 = 16_000_000;
 
 /// The program exits.
 fn leave() {
@@ -188,10 +192,19 @@ impl Node {
     /// Sends what the queue pair has to send now. Packets of one queue pair leave in order: if
     /// another thread is sending for it, that one goes on to send this too.
     pub fn post(&self, qpn: u32) {
+        self.send_in(qpn, Round::new);
+    }
+
+    /// As [`Node::post`], for who knows the time.
+    pub fn post_at(&self, qpn: u32, now: Time) {
+        self.send_in(qpn, |core| Round::at(core, now));
+    }
+
+    fn send_in<'a>(&'a self, qpn: u32, begin: impl FnOnce(&'a core::Core) -> Round<'a>) {
         if self.core.here().is_ok()
             && let Some(index) = self.core.index(qpn)
         {
-            self.core.post(index, clock::now());
+            begin(&self.core).send_for(index);
         }
     }
 
@@ -203,6 +216,13 @@ impl Node {
             && let Some(index) = self.core.index(qpn)
         {
             self.core.see_off(index);
+        }
+    }
+
+    /// A connection has this timeout, and may be given up within a few times of it.
+    pub fn mind_timeout(&self, timeout: AckTimeout) {
+        if timeout.nanos().is_some_and(|nanos| nanos < SHORT) && self.core.here().is_ok() {
+            self.core.make_haste();
         }
     }
 

@@ -7,7 +7,6 @@ use super::core::Core;
 use super::endpoint::Endpoint;
 use super::round::Round;
 use super::table::CAPACITY;
-use crate::clock;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
@@ -87,7 +86,7 @@ impl Core {
         if !self.exits.load(SeqCst) {
             return;
         }
-        let mut round = Round::new(self, clock::now());
+        let mut round = Round::new(self);
         for index in 0..CAPACITY {
             if self.hurry(index) {
                 round.transmit(index);

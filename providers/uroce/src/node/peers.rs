@@ -2,7 +2,6 @@
 
 use super::core::Core;
 use crate::carrier::shm::Peer;
-use crate::clock;
 use std::sync::Arc;
 
 /// A peer that messages wait for.
@@ -63,13 +62,15 @@ impl Stalls {
 }
 
 impl Core {
-    /// For the helper, each time it wakes.
-    pub fn look_after_peers(&self) {
+    /// For the helper, each time it wakes: at this time, perhaps because of what a process said.
+    pub fn look_after_peers(&self, now: u64, said: bool) {
         let Some(directory) = &self.directory else {
             return;
         };
-        directory.attend();
-        let stalled = self.stalls.lock().look(self, clock::now().nanos());
+        if said {
+            directory.attend();
+        }
+        let stalled = self.stalls.lock().look(self, now);
         for (peer, nanos, senders) in stalled {
             for index in senders.iter().filter_map(|number| self.index(*number)) {
                 if let Some(entry) = self.table.get(index)

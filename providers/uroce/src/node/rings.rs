@@ -8,7 +8,6 @@ use crate::carrier::HEAD;
 use crate::carrier::shm::PREFIX;
 use crate::carrier::shm::{Broken, Census, Consumer, MESSAGE, News, PACKET, Peer, Record};
 use crate::carrier::udp::slot;
-use crate::clock;
 use crate::cq::Turn;
 use kit::sys::datagram::Received;
 use std::sync::Arc;
@@ -73,8 +72,7 @@ impl<'a> Lazy<'a> {
 
     fn round(&mut self) -> &mut Round<'a> {
         let core = self.core;
-        self.round
-            .get_or_insert_with(|| Round::new(core, clock::now()))
+        self.round.get_or_insert_with(|| Round::new(core))
     }
 
     pub fn finish(self) {

@@ -16,7 +16,8 @@ use uroce_engine::timer::Time;
 /// sent, so that they leave in order. Who finds it taken leaves word, and the other goes on.
 pub(super) struct Round<'a> {
     core: &'a Core,
-    pub now: Time,
+    /// Asked for when there is need of it.
+    now: Option<Time>,
     outbox: Option<Outbox>,
     /// Whose sending belongs to this thread.
     held: Vec<u32>,
@@ -25,13 +26,35 @@ pub(super) struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    pub fn new(core: &'a Core, now: Time) -> Self {
+    pub fn new(core: &'a Core) -> Self {
         Self {
             core,
-            now,
+            now: None,
             outbox: None,
             held: Vec::new(),
             turn: Some(Turn::begin()),
+        }
+    }
+
+    /// One that begins now.
+    pub fn at(core: &'a Core, now: Time) -> Self {
+        let round = Self::new(core);
+        Self {
+            now: Some(now),
+            ..round
+        }
+    }
+
+    /// The time, as long as nothing was done that takes long.
+    pub fn now(&mut self) -> Time {
+        *self.now.get_or_insert_with(clock::now)
+    }
+
+    /// Whether a moment may have come.
+    pub fn may_be_past(&self, moment: u64) -> bool {
+        match self.now {
+            Some(now) => moment <= now.nanos(),
+            None => clock::may_have_come(moment),
         }
     }
 
@@ -54,7 +77,7 @@ impl<'a> Round<'a> {
     /// Hands packets to a queue pair of this process, and sends its answers. Answers whether there
     /// is such a one.
     pub fn deliver(&mut self, index: u32, incoming: &[Incoming<'_>]) -> bool {
-        let now = self.now;
+        let now = self.now();
         let call = |endpoint: &dyn Endpoint| match incoming {
             [one] => endpoint.receive(now, one),
             more => endpoint.receive_batch(now, more),
@@ -68,7 +91,7 @@ impl<'a> Round<'a> {
 
     /// The peer has used a queue pair's connection without a packet.
     pub fn used(&mut self, index: u32) {
-        let now = self.now;
+        let now = self.now();
         self.with(index, |endpoint| endpoint.used(now));
     }
 
@@ -81,7 +104,7 @@ impl<'a> Round<'a> {
         let known = entry
             .scheduled
             .compare_exchange(time, NEVER, SeqCst, SeqCst);
-        let now = self.now;
+        let now = self.now();
         if known.is_ok() && self.with(index, |endpoint| endpoint.on_time(now)) {
             self.transmit(index);
         }
@@ -100,10 +123,16 @@ impl<'a> Round<'a> {
         }
     }
 
+    /// Takes what one queue pair has to send, and sends it.
+    pub fn send_for(mut self, index: u32) {
+        self.transmit(index);
+        self.finish();
+    }
+
     fn pump(&mut self, index: u32, entry: &Entry) {
         let mut outbox = self.outbox.take().unwrap_or_else(|| self.core.outbox());
         loop {
-            let now = self.now;
+            let now = self.now();
             let mut deadline = None;
             self.with(index, |endpoint| {
                 let mut sender = Sender::new(&mut outbox, self.core.local());
@@ -116,9 +145,9 @@ impl<'a> Round<'a> {
             if !outbox.is_full() {
                 break;
             }
-            self.core.send(&mut outbox, self.now);
+            self.core.send(&mut outbox, self.now());
             // Sending takes its time, and timers are set by this.
-            self.now = clock::now();
+            self.now = None;
         }
         self.outbox = Some(outbox);
     }
@@ -150,8 +179,9 @@ impl<'a> Round<'a> {
     }
 
     fn send(&mut self) {
+        let now = self.now;
         if let Some(outbox) = &mut self.outbox {
-            self.core.send(outbox, self.now);
+            self.core.send(outbox, now.unwrap_or_else(clock::now));
         }
     }
 
@@ -164,7 +194,7 @@ impl<'a> Round<'a> {
             return true;
         }
         entry.sending.store(1, SeqCst);
-        self.now = clock::now();
+        self.now = None;
         self.pump(index, entry);
         false
     }

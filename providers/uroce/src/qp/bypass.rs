@@ -13,6 +13,7 @@ use super::core::{Core, Inner};
 use super::requests;
 use super::sent::{self, Sent};
 use crate::carrier::shm::{Fate, Header, MESSAGE_MAX};
+use crate::clock;
 use crate::context::Context;
 use crate::cq::Entry;
 use crate::node::Messages;
@@ -223,8 +224,9 @@ impl Core {
         }
         inner.bypass.refused();
         let sent = std::mem::take(&mut inner.bypass.sent);
+        let now = clock::now();
         for sent in sent {
-            self.post_to_engine(inner, sent.request());
+            self.post_to_engine(inner, sent.request(), now);
         }
     }
 
@@ -234,8 +236,10 @@ impl Core {
         if !inner.bypass.sent.is_empty() {
             return false;
         }
-        while let Some(wr) = inner.bypass.deferred.pop_front() {
-            self.post_to_engine(inner, wr);
+        let deferred = std::mem::take(&mut inner.bypass.deferred);
+        let mut time = None;
+        for wr in deferred {
+            self.post_to_engine(inner, wr, *time.get_or_insert_with(clock::now));
         }
         inner.engine.outstanding() > 0
     }

@@ -288,9 +288,9 @@ impl Core {
     /// Calls the engine, with its surroundings.
     pub(super) fn with<T>(
         &self,
+        now: Time,
         call: impl FnOnce(&mut QueuePair, &mut Surroundings<'_>) -> T,
     ) -> T {
-        let now = clock::now();
         let mut inner = self.inner.lock();
         let (engine, mut host) = inner.split(self, now);
         let answer = call(engine, &mut host);
@@ -343,6 +343,9 @@ impl Core {
         let (engine, mut host) = inner.split(self, now);
         engine.modify(&modify, &mut host).map_err(errno)?;
         inner.follow(self, now);
+        if modify.mask.has(Mask::TIMEOUT) {
+            self.parts.node.mind_timeout(modify.values.timeout);
+        }
         if let Some(path) = path {
             let open = peer.is_some() && self.may_bypass();
             inner.bypass.expect(open, attr.rq_psn);
@@ -442,7 +445,8 @@ impl Core {
     pub fn post_send<'a>(&self, requests: &mut impl SendChain<'a, Context>) -> Result<()> {
         let mut taken = Ok(());
         let mut budget = MOST_BYTES;
-        let mut long = false;
+        // Of the first request that the protocol takes.
+        let mut time = None;
         {
             let inner = &mut *self.inner.lock();
             for view in requests.views() {
@@ -453,22 +457,19 @@ impl Core {
                     if self.one_sided(inner, &given, &mut budget).is_some() {
                         return Ok(());
                     }
-                    long = true;
-                    self.post_one(inner, &given)
+                    let now = *time.get_or_insert_with(clock::now);
+                    self.post_one(inner, &given, now)
                 });
                 if taken.is_err() {
                     break;
                 }
             }
-            if long {
-                inner.follow(self, clock::now());
-            } else {
-                self.mind_overrun(inner);
+            match time {
+                Some(now) => inner.follow(self, now),
+                None => self.mind_overrun(inner),
             }
         }
-        if long {
-            self.parts.node.post(self.place);
-        }
+        self.send_now(time);
         taken
     }
 
@@ -480,6 +481,7 @@ impl Core {
         &self,
         requests: &mut dyn ExactSizeIterator<Item = SendRequest<'_, Context>>,
     ) -> Result<()> {
+        let mut time = None;
         {
             let mut inner = self.inner.lock();
             let inner = &mut *inner;
@@ -497,8 +499,9 @@ impl Core {
                     inner.follow(self, clock::now());
                     return Ok(());
                 }
-                self.post_one(inner, &given)?;
+                self.post_one(inner, &given, *time.insert(clock::now()))?;
             }
+            let now = *time.get_or_insert_with(clock::now);
             // Several go the ordinary way, since none may be carried out if a later one is wrong.
             let mut converted = Vec::with_capacity(requests.len());
             for given in requests {
@@ -507,38 +510,50 @@ impl Core {
                 converted.push(wr);
             }
             for wr in converted {
-                self.post_checked(inner, wr);
+                self.post_checked(inner, wr, now);
             }
-            inner.follow(self, clock::now());
+            inner.follow(self, now);
         }
-        self.parts.node.post(self.place);
+        self.send_now(time);
         Ok(())
     }
 
+    /// Sends what was posted at this time, if anything was.
+    fn send_now(&self, posted: Option<Time>) {
+        if let Some(now) = posted {
+            self.parts.node.post_at(self.place, now);
+        }
+    }
+
     /// Takes a request, for the protocol.
-    fn post_one(&self, inner: &mut Inner, given: &SendRequest<'_, Context>) -> Result<()> {
+    fn post_one(
+        &self,
+        inner: &mut Inner,
+        given: &SendRequest<'_, Context>,
+        now: Time,
+    ) -> Result<()> {
         let wr = self.posting(&mut inner.binds).convert(given)?;
         inner.engine.may_post(&wr).map_err(errno)?;
         if inner.outstanding() >= self.room() {
             return Err(Errno::NOMEM);
         }
-        self.post_checked(inner, wr);
+        self.post_checked(inner, wr, now);
         Ok(())
     }
 
     /// Takes a request that was found good and that there is room for.
-    pub(super) fn post_checked(&self, inner: &mut Inner, wr: WorkRequest) {
+    fn post_checked(&self, inner: &mut Inner, wr: WorkRequest, now: Time) {
         if inner.bypass.is_busy() {
             inner.bypass.defer(wr);
         } else {
-            self.post_to_engine(inner, wr);
+            self.post_to_engine(inner, wr, now);
         }
     }
 
     /// The protocol takes a request.
-    pub(super) fn post_to_engine(&self, inner: &mut Inner, wr: WorkRequest) {
+    pub(super) fn post_to_engine(&self, inner: &mut Inner, wr: WorkRequest, now: Time) {
         inner.bypass.passed_by();
-        let (engine, mut host) = inner.split(self, clock::now());
+        let (engine, mut host) = inner.split(self, now);
         // Refused only in a state that it cannot have come to since it was asked.
         let _ = engine.post_send(wr, &mut host);
     }
@@ -672,8 +687,9 @@ impl Core {
             if inner.outstanding() >= self.room() {
                 return Err(Errno::NOMEM);
             }
-            self.post_checked(inner, wr);
-            inner.follow(self, clock::now());
+            let now = clock::now();
+            self.post_checked(inner, wr, now);
+            inner.follow(self, now);
         }
         self.parts.node.post(self.place);
         Ok(rkey)

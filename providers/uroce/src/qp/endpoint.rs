@@ -63,12 +63,12 @@ impl Endpoint for Core {
         clogged.is_some_and(|peer| peer.waits(self.place & INDEX))
     }
 
-    fn used(&self, _now: Time) {
-        self.with(|engine, host| engine.used(host));
+    fn used(&self, now: Time) {
+        self.with(now, |engine, host| engine.used(host));
     }
 
     fn on_time(&self, now: Time) {
-        self.with(|engine, host| engine.on_time(now, host));
+        self.with(now, |engine, host| engine.on_time(now, host));
     }
 
     fn hurry(&self) -> bool {
