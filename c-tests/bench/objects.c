@@ -2,9 +2,10 @@
  * What it costs to make an object and give it back, by kind.
  *
  *     cc -O2 -o objects c-tests/bench/objects.c -libverbs -ldl
- *     ./objects DEVICE CYCLES [KIND...]
+ *     ./objects DEVICE CYCLES MAPPINGS [KIND...]
  *
- * Without a KIND all are measured. One line a kind: its name, a tab,
+ * The process has MAPPINGS more mappings than it needs. Without a KIND all are
+ * measured. One line a kind: its name, a tab,
  * nanoseconds a cycle (wall clock). Under callgrind, CYCLES cycles are dumped
  * as "KIND 1" and twice as many as "KIND 2": the difference, divided by CYCLES,
  * holds no cost but that of a cycle.
@@ -13,6 +14,7 @@
 #include "measure.h"
 
 #include <malloc.h>
+#include <sys/mman.h>
 
 #include <infiniband/verbs.h>
 
@@ -281,6 +283,23 @@ static void make_surroundings(void)
 	ZERO(ibv_query_gid(context, 1, GID_INDEX, &address.grh.dgid));
 }
 
+/*
+ * What the kernel does to map a queue and to unmap it depends on how many
+ * mappings there are: its tree of them splits and joins nodes in each cycle
+ * with one number, and in none with the next. Neighbours that may not be
+ * merged.
+ */
+static void make_mappings(unsigned long mappings)
+{
+	while (mappings--) {
+		int access = mappings % 2 ? PROT_READ : PROT_READ | PROT_WRITE;
+
+		if (mmap(NULL, 4096, access, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			 0) == MAP_FAILED)
+			die("mmap");
+	}
+}
+
 static void free_surroundings(void)
 {
 	ZERO(ibv_destroy_qp(ud));
@@ -301,26 +320,40 @@ static int asked(const char *name, char **names)
 	return 0;
 }
 
+static unsigned long number(const char *word)
+{
+	char *rest;
+	unsigned long number = strtoul(word, &rest, 10);
+
+	if (*rest || rest == word) {
+		fprintf(stderr, "%s: not a number\n", word);
+		exit(2);
+	}
+	return number;
+}
+
 int main(int argc, char **argv)
 {
-	unsigned long cycles;
-	char *rest;
+	unsigned long cycles, mappings;
 	size_t i;
 
-	if (argc < 3) {
-		fprintf(stderr, "usage: %s DEVICE CYCLES [KIND...]\n", argv[0]);
+	if (argc < 4) {
+		fprintf(stderr, "usage: %s DEVICE CYCLES MAPPINGS [KIND...]\n",
+			argv[0]);
 		return 2;
 	}
-	cycles = strtoul(argv[2], &rest, 10);
-	if (*rest || !cycles) {
-		fprintf(stderr, "%s: not a number of cycles\n", argv[2]);
+	cycles = number(argv[2]);
+	mappings = number(argv[3]);
+	if (!cycles) {
+		fprintf(stderr, "no cycles\n");
 		return 2;
 	}
 	open_device(argv[1]);
 	make_surroundings();
+	make_mappings(mappings);
 	print_library((const void *)ibv_get_device_list);
 	for (i = 0; i < KINDS; i++)
-		if (asked(kinds[i].name, argv + 3))
+		if (asked(kinds[i].name, argv + 4))
 			measure(&kinds[i], cycles);
 	free_surroundings();
 	return 0;

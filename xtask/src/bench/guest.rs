@@ -30,10 +30,10 @@ pub const DEVICE: &str = "rxe0";
 /// The library's own switch for fork protection.
 const FORK_SAFE: &str = "RDMAV_FORK_SAFE";
 
-/// One run of a program: what it is called with, and where its parts belong.
+/// One run of a program: what it is called with in a round, and where its parts belong.
 struct Run {
     program: &'static str,
-    words: fn(&Bench, Side) -> Vec<String>,
+    words: fn(&Bench, Side, usize) -> Vec<String>,
     fork_safe: bool,
     /// The kernel puts everything where it put it in the run before.
     same_addresses: bool,
@@ -61,7 +61,7 @@ const RUNS: [Run; 4] = [
     },
     Run {
         program: "objects",
-        words: |_, _| vec![DEVICE.to_owned(), CYCLES.to_string()],
+        words: |_, _, round| objects(round, &[]),
         fork_safe: false,
         same_addresses: false,
         table: OBJECTS,
@@ -69,7 +69,7 @@ const RUNS: [Run; 4] = [
     },
     Run {
         program: "objects",
-        words: |_, _| vec![DEVICE.to_owned(), CYCLES.to_string(), "mr".to_owned()],
+        words: |_, _, round| objects(round, &["mr"]),
         fork_safe: true,
         same_addresses: false,
         table: OBJECTS,
@@ -77,8 +77,16 @@ const RUNS: [Run; 4] = [
     },
 ];
 
-fn start(bench: &Bench, side: Side) -> Vec<String> {
+fn start(bench: &Bench, side: Side, _round: usize) -> Vec<String> {
     vec![bench.library(side).display().to_string(), DEVICE.to_owned()]
+}
+
+/// Each round has one mapping more than the one before, for both libraries: with how many a cycle costs
+/// the kernel much is chance, and not the same for both.
+fn objects(round: usize, kinds: &[&str]) -> Vec<String> {
+    let numbers = [DEVICE.to_owned(), CYCLES.to_string(), round.to_string()];
+    let kinds = kinds.iter().map(|kind| (*kind).to_owned());
+    numbers.into_iter().chain(kinds).collect()
 }
 
 /// The row that the parts of the start add up to.
@@ -107,7 +115,7 @@ pub fn run(dir: &Path) -> Result<()> {
         for side in Side::in_turn(round) {
             // Instructions are the same at other addresses.
             for run in RUNS.iter().filter(|run| !run.same_addresses) {
-                write(run.count(&bench, side)?)?;
+                write(run.count(&bench, side, round)?)?;
             }
         }
     }
@@ -119,7 +127,7 @@ fn one_round(bench: &Bench, round: usize) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for side in Side::in_turn(round) {
         for run in &RUNS {
-            figures.extend(run.time(bench, side)?);
+            figures.extend(run.time(bench, side, round)?);
         }
         figures.push(peak(bench, side)?);
     }
@@ -137,7 +145,7 @@ impl Run {
         env
     }
 
-    fn time(&self, bench: &Bench, side: Side) -> Result<Vec<Figure>> {
+    fn time(&self, bench: &Bench, side: Side, round: usize) -> Result<Vec<Figure>> {
         let library_dir = bench.library_dir(side);
         let program = bench.program(self.program);
         let mut command = if self.same_addresses {
@@ -148,7 +156,7 @@ impl Run {
             Command::new(program)
         };
         command
-            .args((self.words)(bench, side))
+            .args((self.words)(bench, side, round))
             .envs(self.env(library_dir.as_os_str()));
         let text = output(&mut command)?;
         witness(&text, &bench.library(side))?;
@@ -160,11 +168,11 @@ impl Run {
         Ok(self.figures(parts, Unit::Nanoseconds, side))
     }
 
-    fn count(&self, bench: &Bench, side: Side) -> Result<Vec<Figure>> {
+    fn count(&self, bench: &Bench, side: Side, round: usize) -> Result<Vec<Figure>> {
         let library_dir = bench.library_dir(side);
         let counts = callgrind::count(
             &bench.program(self.program),
-            &(self.words)(bench, side),
+            &(self.words)(bench, side, round),
             &self.env(library_dir.as_os_str()),
             &bench.dir().join("callgrind"),
         )?;

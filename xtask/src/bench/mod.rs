@@ -66,7 +66,9 @@ each process that has it at other addresses: most of the time of a first call is
 of metal has it. So the start is timed once more with programs and libraries at the same addresses \
 each time (setarch(8), `--addr-no-randomize`), where what was translated is used again. Both \
 libraries, the programs and the providers are in the machine's memory, for it reads other files by \
-way of this one. *Create and destroy* is a cycle of both; registered memory is 64 KiB.
+way of this one. *Create and destroy* is a cycle of both; registered memory is 64 KiB. Each round has \
+one mapping more than the one before, for both libraries: what it costs the kernel to map a queue and \
+to unmap it depends on how many the process has.
 
 *Fork protection* ran on the machine itself, by `ibv_dontfork_range` and `ibv_dofork_range`: its \
 kernel does not say that it copies registered pages at fork, so they are marked. One operation \
