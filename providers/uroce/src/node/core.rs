@@ -6,6 +6,7 @@ use super::habits::Habits;
 use super::helper::{self, Alarm};
 use super::inherited::Inherited;
 use super::peers::Stalls;
+use super::rings::Lazy;
 use super::round::Round;
 use super::table::{Entry, NEVER, Table};
 use super::timers::Timers;
@@ -214,10 +215,12 @@ impl Core {
     /// Takes in packets, hands them over, sends the answers, acts on deadlines. Answers whether
     /// there was a packet.
     pub fn advance(&self, inbox: &mut Inbox, look: Look<'_>) -> bool {
-        let mut round = Round::new(self);
-        let some = inbox.take_in(self, &mut round, look);
-        self.expire(&mut round);
-        round.finish();
+        let mut turn = Lazy::new(self);
+        let some = inbox.take_in(self, &mut turn, look);
+        if turn.may_be_past(self.timers.next()) {
+            self.expire(turn.round());
+        }
+        turn.finish();
         inbox.take_in_rings(self) || some
     }
 
@@ -234,9 +237,6 @@ impl Core {
     }
 
     fn expire(&self, round: &mut Round<'_>) {
-        if !round.may_be_past(self.timers.next()) {
-            return;
-        }
         while let Some((time, index)) = self.timers.expired(round.now()) {
             if index == HELD_PACKETS {
                 self.release(round.now());

@@ -5,7 +5,6 @@ use super::core::Core;
 use super::endpoint::Incoming;
 use super::habits::{Habits, Manner, Run};
 use super::rings::{Lazy, Rings};
-use super::round::Round;
 use crate::carrier::udp::capture::Record;
 use crate::carrier::udp::{Doors, PORT, slot};
 use kit::errno::Errno;
@@ -152,8 +151,8 @@ impl Inbox {
     }
 
     /// Takes in what there is, a batch of each socket. Answers whether there was anything.
-    pub fn take_in(&mut self, core: &Core, round: &mut Round<'_>, mut look: Look<'_>) -> bool {
-        self.attend(core, round, &look);
+    pub fn take_in(&mut self, core: &Core, turn: &mut Lazy<'_>, mut look: Look<'_>) -> bool {
+        self.attend(core, turn, &look);
         let often = self.turn.is_multiple_of(SELDOM);
         let mut any = false;
         for source in 0..self.idle.len() {
@@ -165,7 +164,7 @@ impl Inbox {
             if !wanted {
                 continue;
             }
-            let found = self.take_from(core, round, source);
+            let found = self.take_from(core, turn, source);
             if let Some(place) = self.idle.get_mut(source) {
                 *place = if found { 0 } else { idle.saturating_add(1) };
             }
@@ -181,7 +180,7 @@ impl Inbox {
 
     /// Does what other processes ask for at the door. The helper, who looks where there is something,
     /// has been there.
-    fn attend(&self, core: &Core, round: &mut Round<'_>, look: &Look<'_>) {
+    fn attend(&self, core: &Core, turn: &mut Lazy<'_>, look: &Look<'_>) {
         let Some(directory) = &core.directory else {
             return;
         };
@@ -192,16 +191,17 @@ impl Inbox {
             directory.attend();
         }
         for index in directory.take_used() {
-            round.used(index);
+            turn.round().used(index);
         }
+        core.pass_bell();
     }
 
-    fn take_from(&mut self, core: &Core, round: &mut Round<'_>, source: usize) -> bool {
+    fn take_from(&mut self, core: &Core, turn: &mut Lazy<'_>, source: usize) -> bool {
         let Self {
             receiver, doors, ..
         } = self;
         let socket = match source {
-            SLOT => return self.take_handed_on(core, round),
+            SLOT => return self.take_handed_on(core, turn),
             V4 => Some(core.sockets().v4()),
             V6 => core.sockets().v6(),
             door => doors.get(door - DOORS),
@@ -211,13 +211,13 @@ impl Inbox {
         };
         for index in 0..count {
             if let Some(run) = receiver.received(index) {
-                sort(core, round, &run, true);
+                sort(core, turn, &run, true);
             }
         }
         count > 0
     }
 
-    fn take_handed_on(&mut self, core: &Core, round: &mut Round<'_>) -> bool {
+    fn take_handed_on(&mut self, core: &Core, turn: &mut Lazy<'_>) -> bool {
         let mut found = false;
         for _ in 0..HANDED_ON {
             let Ok(run) = core.slot.take(&mut self.handed_on) else {
@@ -227,7 +227,7 @@ impl Inbox {
             let Some(run) = run else {
                 continue;
             };
-            if !sort(core, round, &run, false) {
+            if !sort(core, turn, &run, false) {
                 continue;
             }
             // Packets for us that are whole: from now on they shall come straight. If that cannot
@@ -253,7 +253,7 @@ fn destination(datagram: &[u8]) -> Option<u32> {
 
 /// Hands the packets of a run to those they are for, neighbours together; those of other processes
 /// are handed on if `hand_on`. Answers whether some were for a queue pair here, and whole.
-fn sort(core: &Core, round: &mut Round<'_>, run: &Received<'_>, hand_on: bool) -> bool {
+fn sort(core: &Core, turn: &mut Lazy<'_>, run: &Received<'_>, hand_on: bool) -> bool {
     let mut ours = false;
     let mut rest = run.data;
     let mut looked = Run::default();
@@ -270,7 +270,7 @@ fn sort(core: &Core, round: &mut Round<'_>, run: &Received<'_>, hand_on: bool) -
         };
         let part = Received { data: mine, ..*run };
         if !foreign {
-            ours |= hand_over(core, round, &part, qpn, &mut looked);
+            ours |= hand_over(core, turn, &part, qpn, &mut looked);
         } else if hand_on {
             pass_on(core, &part, qpn);
         }
@@ -322,7 +322,7 @@ fn hand_on(core: &Core, to: u16, part: &Received<'_>) -> bool {
 /// Hands packets to one queue pair of this process, or to a group, and answers whether it could.
 fn hand_over(
     core: &Core,
-    round: &mut Round<'_>,
+    turn: &mut Lazy<'_>,
     part: &Received<'_>,
     qpn: u32,
     looked: &mut Run,
@@ -355,12 +355,12 @@ fn hand_over(
     if !part.destination.is_multicast() {
         return core
             .index(qpn)
-            .is_some_and(|index| round.deliver(index, &whole));
+            .is_some_and(|index| turn.round().deliver(index, &whole));
     }
     if qpn == MULTICAST {
         for member in core.groups.members(part.destination, part.interface) {
             if let Some(index) = core.index(member) {
-                round.deliver(index, &whole);
+                turn.round().deliver(index, &whole);
             }
         }
     }

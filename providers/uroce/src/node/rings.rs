@@ -8,6 +8,7 @@ use crate::carrier::HEAD;
 use crate::carrier::shm::PREFIX;
 use crate::carrier::shm::{Broken, Census, Consumer, MESSAGE, News, PACKET, Peer, Record};
 use crate::carrier::udp::slot;
+use crate::clock;
 use crate::cq::Turn;
 use kit::sys::datagram::Received;
 use std::sync::Arc;
@@ -59,7 +60,7 @@ pub(super) struct Rings {
     news: News,
 }
 
-/// A round that begins when there is need of it: to begin one takes the time.
+/// A round that begins when there is need of it: most looks find nothing.
 pub(super) struct Lazy<'a> {
     core: &'a Core,
     round: Option<Round<'a>>,
@@ -70,9 +71,17 @@ impl<'a> Lazy<'a> {
         Self { core, round: None }
     }
 
-    fn round(&mut self) -> &mut Round<'a> {
-        let core = self.core;
-        self.round.get_or_insert_with(|| Round::new(core))
+    /// The round, begun at the latest now.
+    pub fn round(&mut self) -> &mut Round<'a> {
+        self.round.get_or_insert_with(|| Round::new(self.core))
+    }
+
+    /// Whether a moment may have come.
+    pub fn may_be_past(&self, moment: u64) -> bool {
+        match &self.round {
+            Some(round) => round.may_be_past(moment),
+            None => clock::may_have_come(moment),
+        }
     }
 
     pub fn finish(self) {

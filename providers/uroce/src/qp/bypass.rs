@@ -213,7 +213,7 @@ impl Core {
         inner.counting.count(&completion);
         let signaled = signaled || inner.engine.config().sq_sig_all;
         if signaled || completion.status != Status::Success {
-            self.push(self.send_cq(), completion);
+            self.complete(Entry::new(completion, self.number));
         }
     }
 
@@ -342,7 +342,7 @@ impl Core {
         completion.source = header.source;
         completion.solicited = header.solicited;
         inner.counting.count(&completion);
-        self.push(self.recv_cq(), completion);
+        self.complete(Entry::new(completion, self.number));
         Some(())
     }
 
@@ -355,13 +355,5 @@ impl Core {
             return false;
         };
         self.keys().scatter(self.pd, &receive.sges, 0, data).is_ok()
-    }
-
-    fn push(&self, queue: Option<&crate::cq::Cq>, completion: Completion) {
-        if let Some(queue) = queue
-            && !queue.push(Entry::new(completion, self.number))
-        {
-            self.overrun();
-        }
     }
 }

@@ -18,7 +18,7 @@ use crate::carrier::shm;
 use crate::carrier::udp::Path;
 use crate::channel::Records;
 use crate::context::Context;
-use crate::cq::Cq;
+use crate::cq::{Cq, Entry};
 use crate::device::Port;
 use crate::memory::{Binding, Keys, Mw, PdId, Peer};
 use crate::node::Node;
@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use uroce_engine::host::{Fault, NoReceive};
 use uroce_engine::qp::{Config, Mask, QueuePair, Refused, Service, State};
 use uroce_engine::timer::Time;
-use uroce_engine::work::{Completion, Receive, Request, WorkRequest};
+use uroce_engine::work::{Receive, Request, WorkRequest};
 
 /// What a queue pair is made of, besides its number.
 pub struct Parts {
@@ -568,16 +568,6 @@ impl Core {
         usize::try_from(self.parts.cap.max_send_wr).unwrap_or(usize::MAX)
     }
 
-    /// The queue for completions of send requests.
-    pub(super) fn send_cq(&self) -> Option<&Cq> {
-        self.parts.send_cq.as_deref()
-    }
-
-    /// The queue for completions of receive requests.
-    pub(super) fn recv_cq(&self) -> Option<&Cq> {
-        self.parts.recv_cq.as_deref()
-    }
-
     /// Whether messages may go past the protocol.
     fn may_bypass(&self) -> bool {
         matches!(self.parts.service, Service::Rc | Service::Uc) && self.parts.node.may_bypass()
@@ -631,17 +621,25 @@ impl Core {
         self.parts.xrcd.as_ref()?.srq(number)
     }
 
-    /// The queue that a completion goes to.
-    pub fn queue_of(&self, completion: &Completion) -> Option<Arc<Cq>> {
-        if let Some(number) = completion.srqn {
-            return self.shared(number).and_then(|srq| srq.cq().cloned());
+    /// Adds a completion to the queue that it belongs to.
+    pub(super) fn complete(&self, entry: Entry) {
+        if let Some(number) = entry.completion.srqn {
+            let srq = self.shared(number);
+            return self.push(srq.as_ref().and_then(|srq| srq.cq()), entry);
         }
-        let queue = if completion.is_receive() {
+        let queue = if entry.completion.is_receive() {
             &self.parts.recv_cq
         } else {
             &self.parts.send_cq
         };
-        queue.clone()
+        self.push(queue.as_ref(), entry);
+    }
+
+    /// Adds a completion to a queue.
+    fn push(&self, queue: Option<&Arc<Cq>>, entry: Entry) {
+        if queue.is_some_and(|queue| !queue.push(entry)) {
+            self.overrun();
+        }
     }
 
     /// Carries out a request to bind a window.

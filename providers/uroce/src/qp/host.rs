@@ -106,11 +106,7 @@ impl Host for Surroundings<'_> {
     fn complete(&mut self, completion: Completion) {
         self.counting.count(&completion);
         let entry = Entry::new(completion, self.core.number).at(self.now);
-        if let Some(cq) = self.core.queue_of(&completion)
-            && !cq.push(entry)
-        {
-            self.core.overrun();
-        }
+        self.core.complete(entry);
     }
 
     fn event(&mut self, event: Event) {

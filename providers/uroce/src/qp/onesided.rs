@@ -216,17 +216,9 @@ impl Core {
         completion.length = u32::try_from(asked.length).ok()?;
         inner.counting.count(&completion);
         if given.flags & IBV_SEND_SIGNALED != 0 || inner.engine.config().sq_sig_all {
-            self.complete(&completion);
+            self.complete(Entry::new(completion, self.number));
         }
         Some(())
-    }
-
-    fn complete(&self, completion: &Completion) {
-        if let Some(cq) = self.queue_of(completion)
-            && !cq.push(Entry::new(*completion, self.number))
-        {
-            self.overrun();
-        }
     }
 
     fn carry_out(&self, inner: &mut Inner, asked: &Asked<'_>) -> Option<()> {
