@@ -216,8 +216,9 @@ impl Core {
     /// there was a packet.
     pub fn advance(&self, inbox: &mut Inbox, look: Look<'_>) -> bool {
         let mut turn = Lazy::new(self);
+        let due = look.is_past(self.timers.next());
         let some = inbox.take_in(self, &mut turn, look);
-        if turn.may_be_past(self.timers.next()) {
+        if due || turn.may_be_past(self.timers.next()) {
             self.expire(turn.round());
         }
         turn.finish();

@@ -64,8 +64,16 @@ impl Sources {
 pub(super) enum Look<'s> {
     /// Where a poller may hope for some.
     Worthwhile,
-    /// At these, where there is something. Those where there is nothing any more are taken out.
-    At(&'s mut Sources),
+    /// At these, where there was something at this time. Those where there is nothing any more are taken
+    /// out.
+    At(&'s mut Sources, u64),
+}
+
+impl Look<'_> {
+    /// Whether a moment had come when it was found out where to look.
+    pub fn is_past(&self, moment: u64) -> bool {
+        matches!(self, Self::At(_, now) if moment <= *now)
+    }
 }
 
 /// Where packets come in.
@@ -159,7 +167,7 @@ impl Inbox {
             let idle = self.idle.get(source).copied().unwrap_or(0);
             let wanted = match &look {
                 Look::Worthwhile => often || idle < IDLE,
-                Look::At(sources) => sources.has(source),
+                Look::At(sources, _) => sources.has(source),
             };
             if !wanted {
                 continue;
@@ -168,7 +176,7 @@ impl Inbox {
             if let Some(place) = self.idle.get_mut(source) {
                 *place = if found { 0 } else { idle.saturating_add(1) };
             }
-            if let Look::At(sources) = &mut look
+            if let Look::At(sources, _) = &mut look
                 && !found
             {
                 sources.take_out(source);

@@ -10,7 +10,7 @@ use kit::errno::{Errno, Result};
 use kit::sys::{cycles, sched};
 use parking_lot::Mutex;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -27,7 +27,7 @@ const SHARE: u64 = 8;
 /// wait, and tells so.
 const BUSY: u64 = 32;
 /// How long what has come in waits for a poller, while the helper naps, until it is left.
-const LEFT: u64 = 50_000;
+const LEFT: u64 = 1_000_000;
 /// How long the helper does not nap after it took in what was left: somebody polls now and then, and
 /// looks at memory in between for what a peer writes there.
 const AWAKE: u64 = 10_000_000;
@@ -354,7 +354,7 @@ fn run(core: &Core) {
         if rhythm.nap || !waited_for && is_theirs(core) {
             continue;
         }
-        if work(core, woken.sources) {
+        if work(core, woken.sources, rhythm.now) {
             rhythm.found_some();
         }
     }
@@ -383,7 +383,7 @@ fn doze(core: &Core, nanos: u64) -> Result<()> {
     let waited = if alarm.waiting.load(SeqCst) {
         Ok(())
     } else {
-        wait(&alarm.watches, Some(nanos), &mut [MaybeUninit::uninit()]).map(|_| ())
+        wait_exactly(&alarm.watches, nanos)
     };
     alarm.napping.store(false, SeqCst);
     waited
@@ -436,7 +436,15 @@ fn look_or_wait(core: &Core, patience: Option<u64>) -> Result<Woken> {
 /// Where there is something, or will be within so many nanoseconds.
 fn look(core: &Core, patience: Option<u64>) -> Result<Woken> {
     let mut events = [MaybeUninit::uninit(); EVENTS];
-    wait(&core.alarm.all, patience, &mut events).map(Woken::by)
+    let all = &core.alarm.all;
+    match patience {
+        Some(nanos) if (1..NEAR).contains(&nanos) => {
+            wait_exactly(all, nanos)?;
+            wait(all, Some(0), &mut events)
+        }
+        _ => wait(all, patience, &mut events),
+    }
+    .map(Woken::by)
 }
 
 fn readable(set: &OwnedFd, socket: BorrowedFd<'_>, number: u64) -> Result<()> {
@@ -444,15 +452,28 @@ fn readable(set: &OwnedFd, socket: BorrowedFd<'_>, number: u64) -> Result<()> {
     Ok(())
 }
 
+/// Waits until something in a set is ready, or so many nanoseconds have passed: epoll_wait(2) knows
+/// milliseconds, and epoll_pwait2(2) is not in every kernel.
+fn wait_exactly(set: &OwnedFd, nanos: u64) -> Result<()> {
+    let timeout = timespec(nanos);
+    poll(&mut [PollFd::new(set, PollFlags::IN)], Some(&timeout))?;
+    Ok(())
+}
+
+fn timespec(nanos: u64) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: i64::try_from(nanos % 1_000_000_000).unwrap_or(0),
+    }
+}
+
+/// What is ready in a set, or is within so many nanoseconds, told in milliseconds.
 fn wait<'e>(
     set: &OwnedFd,
     nanos: Option<u64>,
     events: &'e mut [MaybeUninit<Event>],
 ) -> Result<&'e [Event]> {
-    let timeout = nanos.map(|nanos| Timespec {
-        tv_sec: i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX),
-        tv_nsec: i64::try_from(nanos % 1_000_000_000).unwrap_or(0),
-    });
+    let timeout = nanos.map(timespec);
     let (events, _) = epoll::wait(set, events, timeout.as_ref()).map_err(Errno::from)?;
     Ok(events)
 }
@@ -473,13 +494,13 @@ fn serve_watches(core: &Core) {
 /// Takes in what there is at these sockets and in the rings, acts on deadlines, and answers whether there
 /// was anything. If a poller is at it, it is his for a moment: to wait for him here would stop him, where
 /// both run on one processor.
-fn work(core: &Core, mut sources: Sources) -> bool {
+fn work(core: &Core, mut sources: Sources, now: u64) -> bool {
     let Some(mut inbox) = core.inbox.try_lock() else {
         // An interruption does no harm.
         let _ = doze(core, LEFT);
         return false;
     };
-    let mut advance = |_: &usize| core.advance(&mut inbox, Look::At(&mut sources));
+    let mut advance = |_: &usize| core.advance(&mut inbox, Look::At(&mut sources, now));
     (0..PASSES).take_while(&mut advance).count() > 0
 }
 
