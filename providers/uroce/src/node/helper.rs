@@ -21,7 +21,7 @@ use std::thread::{JoinHandle, ThreadId};
 const NAP: u64 = 1_000_000;
 /// And at most, where somebody has polled for [`SHARE`] times as long. A peer waits so long for an answer
 /// when a program has polled, and stops without telling; its timeout should be longer.
-const LONG_NAP: u64 = 8_000_000;
+pub(super) const LONG_NAP: u64 = 8_000_000;
 const SHARE: u64 = 8;
 /// Polls within the time of a nap that make the helper nap: more than somebody does who goes on to
 /// wait, and tells so.

@@ -52,7 +52,7 @@ use uroce_engine::timer::{AckTimeout, Time};
 static NODE: PerProcess<Mutex<Weak<Node>>> = PerProcess::new();
 
 /// Timeouts under this are short: twice as long as the helper leaves a peer without an answer at most.
-const SHORT: u64 = 16_000_000;
+const SHORT: u64 = 2 * helper::LONG_NAP;
 
 /// The program exits.
 fn leave() {

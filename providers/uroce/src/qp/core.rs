@@ -469,7 +469,9 @@ impl Core {
                 None => self.mind_overrun(inner),
             }
         }
-        self.send_now(time);
+        if let Some(now) = time {
+            self.parts.node.post_at(self.place, now);
+        }
         taken
     }
 
@@ -481,7 +483,7 @@ impl Core {
         &self,
         requests: &mut dyn ExactSizeIterator<Item = SendRequest<'_, Context>>,
     ) -> Result<()> {
-        let mut time = None;
+        let now;
         {
             let mut inner = self.inner.lock();
             let inner = &mut *inner;
@@ -499,9 +501,11 @@ impl Core {
                     inner.follow(self, clock::now());
                     return Ok(());
                 }
-                self.post_one(inner, &given, *time.insert(clock::now()))?;
+                now = clock::now();
+                self.post_one(inner, &given, now)?;
+            } else {
+                now = clock::now();
             }
-            let now = *time.get_or_insert_with(clock::now);
             // Several go the ordinary way, since none may be carried out if a later one is wrong.
             let mut converted = Vec::with_capacity(requests.len());
             for given in requests {
@@ -514,15 +518,8 @@ impl Core {
             }
             inner.follow(self, now);
         }
-        self.send_now(time);
+        self.parts.node.post_at(self.place, now);
         Ok(())
-    }
-
-    /// Sends what was posted at this time, if anything was.
-    fn send_now(&self, posted: Option<Time>) {
-        if let Some(now) = posted {
-            self.parts.node.post_at(self.place, now);
-        }
     }
 
     /// Takes a request, for the protocol.
@@ -670,6 +667,7 @@ impl Core {
         wr.signaled = flags & IBV_SEND_SIGNALED != 0;
         wr.solicited = flags & IBV_SEND_SOLICITED != 0;
         wr.fence = flags & IBV_SEND_FENCE != 0;
+        let now;
         {
             let mut inner = self.inner.lock();
             wr.request = Request::Bind(inner.binds.keep(Binding {
@@ -685,11 +683,11 @@ impl Core {
             if inner.outstanding() >= self.room() {
                 return Err(Errno::NOMEM);
             }
-            let now = clock::now();
+            now = clock::now();
             self.post_checked(inner, wr, now);
             inner.follow(self, now);
         }
-        self.parts.node.post(self.place);
+        self.parts.node.post_at(self.place, now);
         Ok(rkey)
     }
 
