@@ -119,10 +119,9 @@ impl<'a> Sender<'a> {
         fill(payload)?;
         // Nothing is damaged on the way, so there is no check sum.
         rest.fill(0);
-        if !peer.packet(packet) {
+        if !directory.put(peer, |peer| peer.packet(packet)) {
             self.clogged = Some(Arc::clone(peer));
         }
-        directory.nudge(peer);
         Ok(())
     }
 }

@@ -4,6 +4,7 @@
 use super::core::Core;
 use super::deliver::{self, Look, Sources};
 use super::table::NEVER;
+use crate::carrier::shm::{Directory, LATE};
 use crate::carrier::udp::{Slot, Sockets};
 use crate::clock;
 use kit::errno::{Errno, Result};
@@ -17,8 +18,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, ThreadId};
 
+const MILLISECOND: u64 = 1_000_000;
 /// How long a nap takes, at least.
-const NAP: u64 = 1_000_000;
+const NAP: u64 = MILLISECOND;
 /// And at most, where somebody has polled for [`SHARE`] times as long. A peer waits so long for an answer
 /// when a program has polled, and stops without telling; its timeout should be longer.
 pub(super) const LONG_NAP: u64 = 8_000_000;
@@ -27,7 +29,7 @@ const SHARE: u64 = 8;
 /// wait, and tells so.
 const BUSY: u64 = 32;
 /// How long what has come in waits for a poller, while the helper naps, until it is left.
-const LEFT: u64 = 1_000_000;
+const LEFT: u64 = MILLISECOND;
 /// How long the helper does not nap after it took in what was left: somebody polls now and then, and
 /// looks at memory in between for what a peer writes there.
 const AWAKE: u64 = 10_000_000;
@@ -419,18 +421,37 @@ fn look_or_wait(core: &Core, patience: Option<u64>) -> Result<Woken> {
         return look(core, patience);
     };
     directory.sleeps();
-    let inbox = core.inbox.try_lock();
+    let woken = look_twice(core, directory, patience);
+    directory.wakes();
+    woken
+}
+
+/// Waits, once peers can see that nobody looks at the rings, and looks at those a second time after a
+/// while: what a peer put there before it could see that may have come into sight since the first look.
+fn look_twice(core: &Core, directory: &Directory, patience: Option<u64>) -> Result<Woken> {
+    let patience = from_rings(core, directory, patience);
+    if patience.is_some_and(|nanos| nanos <= LATE) {
+        return look(core, patience);
+    }
+    let woken = look(core, Some(LATE))?;
+    if !woken.is_for_nothing() {
+        return Ok(woken);
+    }
+    let rest = patience.map(|nanos| nanos.saturating_sub(LATE));
+    look(core, from_rings(core, directory, rest))
+}
+
+/// How long to wait with regard to the rings, if it is so long without them.
+fn from_rings(core: &Core, directory: &Directory, patience: Option<u64>) -> Option<u64> {
     let at_most = |most: u64| Some(patience.unwrap_or(most).min(most));
-    let patience = match inbox.map(|mut inbox| inbox.rings_have_some(core)) {
+    let inbox = core.inbox.try_lock();
+    match inbox.map(|mut inbox| inbox.rings_have_some(core)) {
         Some(true) => Some(0),
         // A poller is at it.
         None => at_most(LEFT),
         Some(false) if directory.awaits() => at_most(STALL),
         Some(false) => patience,
-    };
-    let woken = look(core, patience);
-    directory.wakes();
-    woken
+    }
 }
 
 /// Where there is something, or will be within so many nanoseconds.
@@ -438,7 +459,7 @@ fn look(core: &Core, patience: Option<u64>) -> Result<Woken> {
     let mut events = [MaybeUninit::uninit(); EVENTS];
     let all = &core.alarm.all;
     match patience {
-        Some(nanos) if (1..NEAR).contains(&nanos) => {
+        Some(nanos) if nanos < NEAR && !nanos.is_multiple_of(MILLISECOND) => {
             wait_exactly(all, nanos)?;
             wait(all, Some(0), &mut events)
         }

@@ -300,14 +300,6 @@ impl Node {
         self.core.ways.tools().network.is_none()
     }
 
-    /// Something was put into a peer's ring.
-    #[inline]
-    pub fn nudge(&self, peer: &Peer) {
-        if let Some(directory) = &self.core.directory {
-            directory.nudge(peer);
-        }
-    }
-
     /// The keys to this process's memory.
     #[must_use]
     pub fn keys(&self) -> &Arc<Keys> {

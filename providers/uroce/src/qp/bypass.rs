@@ -134,8 +134,10 @@ impl Core {
             immediate,
             solicited: given.flags() & IBV_SEND_SOLICITED != 0,
         };
-        let position = peer.message(&header, size, |room| self.read_past(&data, room))?;
-        self.node().nudge(peer);
+        let directory = self.node().directory()?;
+        let position = directory.put(peer, |peer| {
+            peer.message(&header, size, |room| self.read_past(&data, room))
+        })?;
         inner.engine.sent_past(length);
         let sent = Sent::new(given, immediate, &data, (position, length));
         inner.bypass.sent.push_back(sent);

@@ -249,22 +249,33 @@ impl Directory {
             .say(slot, word, &[self.fd.as_fd(), link.fd.as_fd()])
     }
 
-    /// Something was put into a peer's ring: sees to it that it looks, and that somebody here looks
-    /// when it was taken.
+    /// Puts something into a peer's ring, by `put`: sees to it that the peer looks, and that somebody here
+    /// looks when it was taken.
     #[inline]
-    pub fn nudge(&self, peer: &Peer) {
+    pub fn put<T>(&self, peer: &Peer, put: impl FnOnce(&Peer) -> T) -> T {
+        // Before there is anything to take: whoever takes it sees this.
+        self.ask_to_be_told();
+        let done = put(peer);
         if peer.is_to_be_woken() {
             self.ring(peer.slot);
         }
-        let attention = self.segment.attention();
-        let now = attention.load(SeqCst);
-        if now & SLEEPS != 0 && now & AWAITS == 0 {
-            attention.fetch_or(AWAITS, SeqCst);
-            // It may have been taken before the peer could see that.
-            if peer.has_news() {
-                self.ring(self.slot);
-            }
+        if self.ask_to_be_told() {
+            // The helper has gone to sleep in between. It may have been taken before the peer could
+            // see that.
+            self.ring(self.slot);
         }
+        done
+    }
+
+    /// Has peers tell what they take, if nobody here looks. Answers whether they were not to before.
+    #[inline]
+    fn ask_to_be_told(&self) -> bool {
+        let attention = self.segment.attention();
+        let asks = attention.load(SeqCst) & (SLEEPS | AWAITS) == SLEEPS;
+        if asks {
+            attention.fetch_or(AWAITS, SeqCst);
+        }
+        asks
     }
 
     /// Something of a peer's was taken: wakes it, if it waits for that.
@@ -276,7 +287,7 @@ impl Directory {
     }
 
     /// Nobody here looks at the rings from now on, until [`Directory::wakes`]. What is there already
-    /// must be looked for after this.
+    /// must be looked for after this, and once more after [`super::LATE`].
     pub fn sleeps(&self) {
         let flags = if self.awaits() {
             SLEEPS | AWAITS

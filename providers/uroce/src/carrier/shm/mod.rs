@@ -25,3 +25,7 @@ pub use peer::Peer;
 pub use ring::{Broken, Consumer, PREFIX, Record};
 pub use segment::{AWAITS, CLOSED, SEGMENT, SLEEPS, Segment, TABLES};
 pub use wire::{Fate, Header, MESSAGE, MESSAGE_HEAD, MESSAGE_MAX, News, PACKET};
+
+/// Nanoseconds after which somebody who sleeps can see all that was shown before others could see that he
+/// does: many times as long as a processor keeps a write to itself.
+pub const LATE: u64 = 1_000_000;

@@ -9,8 +9,8 @@
 
 use super::link::{HEAD, RING};
 use kit::sys::shared::Shared;
-use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU64, compiler_fence};
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -69,6 +69,18 @@ impl Place {
         let word = self.at(position) / WORD + index;
         memory.words().get(word).ok_or(Broken)
     }
+}
+
+/// Writes a word that the other side looks for, ahead of a look at whether that side sleeps.
+///
+/// There is no full fence between the two, which would wait until the other side gives up the cache
+/// line, for each message: it may go to sleep, see the old word, and be seen awake, while the new word is
+/// still in this processor's store buffer. Whoever goes to sleep looks a second time, when
+/// [`super::LATE`] has passed and the buffer is long empty.
+#[inline]
+fn show(word: &AtomicU64, value: u64) {
+    word.store(value, Release);
+    compiler_fence(SeqCst);
 }
 
 fn lines(bytes: usize) -> u64 {
@@ -179,8 +191,7 @@ impl Producer {
             .data_word(memory, self.tail, 1)?
             .store(0, Relaxed);
         let first = self.place.data_word(memory, self.tail, 0)?;
-        // Before a look at whether the consumer sleeps.
-        first.swap(first_word(self.tail, length, kind, flags), SeqCst);
+        show(first, first_word(self.tail, length, kind, flags));
         self.tail += lines(length);
         if self.tail - self.free > MANY {
             memory.prefetch_to_write(self.place.at(self.tail + AHEAD));
@@ -395,8 +406,7 @@ impl Consumer {
         self.place
             .word(memory, REFUSED)?
             .store(self.refused, Release);
-        // Before a look at whether the producer sleeps.
-        self.place.word(memory, TAKEN)?.swap(self.head, SeqCst);
+        show(self.place.word(memory, TAKEN)?, self.head);
         Ok(true)
     }
 }

@@ -207,6 +207,25 @@ fn a_bell_that_somebody_else_hears_is_remembered() {
 }
 
 #[test]
+fn who_sleeps_asks_to_be_told_before_there_is_anything_to_take() {
+    let (_slot, directory) = opened();
+    let itself = directory.meet(directory.slot()).expect("met");
+    let flags = || directory.segment().attention().load(SeqCst);
+    // Nobody sleeps: nobody is to tell.
+    assert_eq!(directory.put(&itself, |_| flags()), 0);
+    directory.sleeps();
+    assert_eq!(flags(), SLEEPS);
+    assert_eq!(directory.put(&itself, |_| flags()), SLEEPS | AWAITS);
+    // The peer, who sleeps, was woken by it.
+    assert_eq!(flags(), 0);
+    // Somebody goes to sleep while a record is put there.
+    directory.put(&itself, |_| directory.sleeps());
+    assert!(!directory.take_bell());
+    directory.attend();
+    assert!(directory.take_bell());
+}
+
+#[test]
 fn a_link_is_for_one_process() {
     let (link, fd) = Link::create().expect("memory");
     use std::os::fd::AsFd;

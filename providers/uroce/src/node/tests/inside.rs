@@ -3,7 +3,7 @@
 use super::end::{End, data, pair, setup};
 use super::there;
 use crate::carrier::Sender;
-use crate::carrier::shm::{Carrier, Fate, Header, Peer};
+use crate::carrier::shm::{Carrier, Fate, Header, Peer, SLEEPS};
 use crate::carrier::udp::Tools;
 use crate::carrier::udp::faults::{BadNetwork, Faults};
 use crate::node::{Endpoint, Incoming, Interest, Node};
@@ -14,6 +14,7 @@ use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc;
 use std::time::Duration;
 use uroce_engine::qp::Service;
@@ -452,4 +453,48 @@ fn who_sent_to_somebody_that_came_and_went_is_told() {
     left.core.inbox.lock().take_in_rings(&left.core);
     assert_eq!(fates.0.lock().len(), 1);
     left.detach(source);
+}
+
+#[test]
+#[ignore = "in_a_namespace runs it"]
+fn who_sleeps_finds_what_came_into_sight_late() {
+    let _turn = TURN.lock();
+    if !there() {
+        return;
+    }
+    let [left, right] = neighbours();
+    let attach = |node: &Node| node.attach(|_| Ok(Arc::new(Fates::default())));
+    let [source, destination] = [&left, &right].map(|node| attach(node).expect("a number"));
+    let peer = left.meet(destination).expect("met");
+    let header = Header {
+        source,
+        destination,
+        epoch: 0,
+        immediate: None,
+        solicited: false,
+    };
+    let attention = right
+        .directory()
+        .expect("a directory")
+        .segment()
+        .attention();
+    let mut found = 0;
+    for _ in 0..100 {
+        right.core.alarm.kick();
+        while attention.load(SeqCst) & SLEEPS == 0 {
+            std::thread::yield_now();
+        }
+        // The helper's first look is over by then, but on a machine with much to do.
+        std::thread::sleep(Duration::from_micros(100));
+        // As one who could not see yet that it sleeps.
+        let position = peer.message(&header, 8, |_| Ok(())).expect("room");
+        std::thread::sleep(Duration::from_millis(5));
+        if peer.pending().0 > position {
+            found += 1;
+        }
+    }
+    // One that is put there after the second look is found when the helper is woken the next time.
+    assert!(found > 0);
+    left.detach(source);
+    right.detach(destination);
 }
