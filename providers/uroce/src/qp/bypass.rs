@@ -109,6 +109,9 @@ impl Core {
         inner: &mut Inner,
         given: &impl SendView<'a, Context>,
     ) -> bool {
+        let Some(immediate) = sent::immediate(given) else {
+            return false;
+        };
         let bypass = &inner.bypass;
         let may = bypass.open
             && bypass.rest == 0
@@ -116,11 +119,15 @@ impl Core {
             && given.flags() & !FLAGS == 0
             && bypass.sent.len() < self.room()
             && inner.engine.may_send_past();
-        may && self.put_past(inner, given).is_some()
+        may && self.put_past(inner, given, immediate).is_some()
     }
 
-    fn put_past<'a>(&self, inner: &mut Inner, given: &impl SendView<'a, Context>) -> Option<()> {
-        let immediate = sent::immediate(given)?;
+    fn put_past<'a>(
+        &self,
+        inner: &mut Inner,
+        given: &impl SendView<'a, Context>,
+        immediate: Option<u32>,
+    ) -> Option<()> {
         let peer = inner.peer.as_ref().filter(|peer| !peer.is_gone())?;
         let data = given.data().ok()?;
         let length = self.posting(&mut inner.binds).length(&data)?;
@@ -202,20 +209,21 @@ impl Core {
 
     /// A message has ended.
     fn complete_sent(&self, inner: &Inner, sent: &Sent, status: Status) {
-        let mut completion = Completion::new(sent.id, status, Sent::OPCODE);
+        let completion = Completion::new(sent.id, status, Sent::OPCODE);
+        let mut entry = Entry::new(completion, self.number);
         if status == Status::Success {
-            completion.length = sent.length;
+            entry.completion.length = sent.length;
         }
-        self.complete_past(inner, completion, sent.is_signaled());
+        self.complete_past(inner, entry, sent.is_signaled());
     }
 
     /// A request that went past the protocol, or waited for that, has ended; a success is told if it is
     /// signalled.
-    fn complete_past(&self, inner: &Inner, completion: Completion, signaled: bool) {
-        inner.counting.count(&completion);
+    fn complete_past(&self, inner: &Inner, entry: Entry, signaled: bool) {
+        inner.counting.count(&entry.completion);
         let signaled = signaled || inner.engine.config().sq_sig_all;
-        if signaled || completion.status != Status::Success {
-            self.complete(Entry::new(completion, self.number));
+        if signaled || entry.completion.status != Status::Success {
+            self.complete(entry);
         }
     }
 
@@ -260,7 +268,8 @@ impl Core {
         for wr in deferred {
             let opcode = wr.request.completion_opcode();
             let completion = Completion::new(wr.id, Status::WrFlush, opcode);
-            self.complete_past(inner, completion, wr.signaled);
+            let entry = Entry::new(completion, self.number);
+            self.complete_past(inner, entry, wr.signaled);
         }
     }
 
@@ -338,13 +347,15 @@ impl Core {
             (None, None) => None,
         }?;
         inner.engine.received_past(length);
-        let mut completion = Completion::new(id, Status::Success, CompletionOpcode::Receive);
+        let completion = Completion::new(id, Status::Success, CompletionOpcode::Receive);
+        let mut entry = Entry::new(completion, self.number);
+        let completion = &mut entry.completion;
         completion.length = length;
         completion.immediate = header.immediate.map(|data| ImmDt { data });
         completion.source = header.source;
         completion.solicited = header.solicited;
-        inner.counting.count(&completion);
-        self.complete(Entry::new(completion, self.number));
+        inner.counting.count(completion);
+        self.complete(entry);
         Some(())
     }
 

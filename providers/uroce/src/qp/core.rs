@@ -453,10 +453,10 @@ impl Core {
                 if self.post_past(inner, &view) {
                     continue;
                 }
+                if self.one_sided(inner, &view, &mut budget).is_some() {
+                    continue;
+                }
                 taken = view.request().and_then(|given| {
-                    if self.one_sided(inner, &given, &mut budget).is_some() {
-                        return Ok(());
-                    }
                     let now = *time.get_or_insert_with(clock::now);
                     self.post_one(inner, &given, now)
                 });

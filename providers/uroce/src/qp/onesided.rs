@@ -6,13 +6,13 @@
 
 use super::core::{Core, Inner};
 use super::requests::{self, sge};
-use crate::carrier::shm::{Gate, Key, Mapped, Right};
+use crate::carrier::shm::{Gate, Mapped, Right, Segment, Shown};
 use crate::carrier::udp::slot::INDEX_BITS;
 use crate::context::Context;
 use crate::cq::Entry;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
-use kit::provider::{Data, Inline, SendRequest};
+use kit::provider::{Data, Inline, SendView};
 use kit::sys::application::ApplicationMemory;
 use kit::sys::other_process::{MOST, OtherProcess, Source};
 use kit::sys::shared_file::SharedFile;
@@ -28,55 +28,47 @@ pub const MOST_BYTES: u64 = 4 << 20;
 /// A request that could go this way.
 struct Asked<'a> {
     right: Right,
-    local: Local<'a>,
+    data: Data<'a>,
     address: u64,
     rkey: u32,
     length: u64,
 }
 
-enum Local<'a> {
-    Sges([Sge; MOST], usize),
-    Bytes(&'a [u8]),
-}
-
 impl<'a> Asked<'a> {
-    fn new(core: &Core, given: &'a SendRequest<'_, Context>) -> Option<Self> {
-        let right = match given.opcode {
+    #[inline]
+    fn new(core: &Core, given: &impl SendView<'a, Context>) -> Option<Self> {
+        let right = match given.opcode() {
             IBV_WR_RDMA_WRITE => Right::Write,
             IBV_WR_RDMA_READ => Right::Read,
             _ => return None,
         };
-        if given.flags & !requests::FLAGS != 0 {
+        if given.flags() & !requests::FLAGS != 0 {
             return None;
         }
-        let (local, length) = match &given.data {
+        let data = given.data().ok()?;
+        let length = match &data {
             Data::Sges(list) => {
                 let most = usize::try_from(core.cap().max_send_sge).ok()?;
                 if list.len() > most.min(MOST) {
                     return None;
                 }
-                let mut sges = [Sge::default(); MOST];
-                let mut length = 0;
-                for (place, given) in sges.iter_mut().zip(*list) {
-                    *place = sge(given);
-                    length += u64::from(given.length);
-                }
-                (Local::Sges(sges, list.len()), length)
+                list.iter().map(|sge| u64::from(sge.length)).sum()
             }
             Data::Inline(inline) if right == Right::Write => {
-                let bytes = one_piece(inline)?;
-                if bytes.len() > usize::try_from(core.cap().max_inline_data).ok()? {
+                let length = one_piece(inline)?.len();
+                if length > usize::try_from(core.cap().max_inline_data).ok()? {
                     return None;
                 }
-                (Local::Bytes(bytes), u64::try_from(bytes.len()).ok()?)
+                u64::try_from(length).ok()?
             }
             Data::Inline(_) => return None,
         };
+        let (address, rkey) = given.remote();
         Some(Self {
             right,
-            local,
-            address: given.remote_address,
-            rkey: given.rkey,
+            data,
+            address,
+            rkey,
             length,
         })
     }
@@ -145,11 +137,9 @@ fn moved(bytes: usize) -> Result<u64> {
     u64::try_from(bytes).map_err(fault)
 }
 
-/// The peer's key that was used last, and its memory once that is mapped here.
+/// The peer's gate and key that were used last, and the key's memory once that is mapped here.
 pub struct Recent {
-    rkey: u32,
-    /// What [`crate::carrier::shm::Segment::key_and_count`] said.
-    count: u64,
+    shown: Shown,
     uses: u32,
     mapped: Option<Mapped>,
 }
@@ -159,40 +149,55 @@ pub struct Recent {
 const USES: u32 = 8;
 
 impl Recent {
-    /// Notes a use of a key; answers the mapping of its memory, if there is one.
-    fn note<'a>(
+    /// What a peer shows of a gate and a key, read only where it has changed since it was used last.
+    #[inline]
+    fn look<'a>(
         recent: &'a mut Option<Self>,
-        rkey: u32,
-        (key, count): (&Key, u64),
-        pid: Pid,
-    ) -> Option<&'a Mapped> {
-        let same = |recent: &&mut Self| recent.rkey == rkey && recent.count == count;
-        if recent.as_mut().filter(same).is_none() {
-            *recent = Some(Self {
-                rkey,
-                count,
+        segment: &Segment,
+        (index, rkey): (u32, u32),
+    ) -> Option<&'a mut Self> {
+        let current =
+            |known: &Self| known.shown.is_of(index, rkey) && segment.still_shows(&known.shown);
+        if !recent.as_ref().is_some_and(current) {
+            Self::read(recent, segment.shown(index, rkey)?);
+        }
+        recent.as_mut()
+    }
+
+    #[inline(never)]
+    fn read(recent: &mut Option<Self>, shown: Shown) {
+        let kept = recent.take().filter(|known| known.shown.has_key_of(&shown));
+        *recent = Some(match kept {
+            Some(known) => Self { shown, ..known },
+            None => Self {
+                shown,
                 uses: 0,
                 mapped: None,
-            });
-        }
-        let recent = recent.as_mut()?;
-        if recent.uses < USES {
-            recent.uses += 1;
-            if recent.uses == USES {
-                recent.mapped = Mapped::find(pid, key.address, key.length);
+            },
+        });
+    }
+
+    /// Notes a use; answers the mapping of the key's memory, if there is one.
+    #[inline]
+    fn mapped(&mut self, pid: Pid) -> Option<&Mapped> {
+        if self.uses < USES {
+            self.uses += 1;
+            if self.uses == USES {
+                let key = &self.shown.key;
+                self.mapped = Mapped::find(pid, key.address, key.length);
             }
         }
-        recent.mapped.as_ref()
+        self.mapped.as_ref()
     }
 }
 
 impl Core {
     /// Carries a request out, and completes it; `None`, and nothing is done, if it has to go the
     /// ordinary way. `budget` is what the call may still move.
-    pub(super) fn one_sided(
+    pub(super) fn one_sided<'a>(
         &self,
         inner: &mut Inner,
-        given: &SendRequest<'_, Context>,
+        given: &impl SendView<'a, Context>,
         budget: &mut u64,
     ) -> Option<()> {
         if inner.reach.is_none() || self.service() != Service::Rc {
@@ -212,23 +217,31 @@ impl Core {
             Right::Write => CompletionOpcode::Write,
             Right::Read => CompletionOpcode::Read,
         };
-        let mut completion = Completion::new(given.id, Status::Success, opcode);
-        completion.length = u32::try_from(asked.length).ok()?;
-        inner.counting.count(&completion);
-        if given.flags & IBV_SEND_SIGNALED != 0 || inner.engine.config().sq_sig_all {
-            self.complete(Entry::new(completion, self.number));
+        let completion = Completion::new(given.id(), Status::Success, opcode);
+        let mut entry = Entry::new(completion, self.number);
+        entry.completion.length = u32::try_from(asked.length).ok()?;
+        inner.counting.count(&entry.completion);
+        if given.flags() & IBV_SEND_SIGNALED != 0 || inner.engine.config().sq_sig_all {
+            self.complete(entry);
         }
         Some(())
     }
 
     fn carry_out(&self, inner: &mut Inner, asked: &Asked<'_>) -> Option<()> {
-        let moved = match &asked.local {
-            Local::Bytes(bytes) => self.reach(inner, asked, |way| {
-                way.write(Source::Bytes(bytes), asked.length)
-            })?,
-            Local::Sges(sges, count) => {
+        let moved = match &asked.data {
+            Data::Inline(inline) => {
+                let bytes = one_piece(inline)?;
+                self.reach(inner, asked, |way| {
+                    way.write(Source::Bytes(bytes), asked.length)
+                })?
+            }
+            Data::Sges(list) => {
+                let mut sges = [Sge::default(); MOST];
+                for (place, given) in sges.iter_mut().zip(*list) {
+                    *place = sge(given);
+                }
+                let sges = sges.get(..list.len())?;
                 // Locks of this process first, then what the peer waits for: see `Writing`.
-                let sges = sges.get(..*count)?;
                 let keys = self.keys();
                 let inner = &mut *inner;
                 keys.lend(self.pd, sges, asked.local_access(), |memory| {
@@ -262,7 +275,8 @@ impl Core {
             directory
                 .claims()
                 .claim(directory.segment(), peer.slot(), index, asked.rkey >> 8)?;
-        let gate = peer.segment().gate(index)?;
+        let recent = Recent::look(&mut inner.recent, peer.segment(), (index, asked.rkey))?;
+        let Shown { gate, key, .. } = &recent.shown;
         let ours = gate.peer == self.number
             && gate.generation == directory.generation()
             && (gate.pkey ^ attributes.pkey) & 0x7fff == 0
@@ -274,11 +288,9 @@ impl Core {
             directory.tell_used(peer.slot(), index).ok()?;
             inner.told_use = true;
         }
-        let (key, count) = peer.segment().key_and_count(asked.rkey)?;
         let range = (asked.address, asked.length);
         let address = key.place(gate.pd, theirs, asked.remote_access(), range)?;
-        let recent = &mut inner.recent;
-        let mapped = Recent::note(recent, asked.rkey, (&key, count), peer.pid());
+        let mapped = recent.mapped(peer.pid());
         let way = match mapped.and_then(|mapped| mapped.place(address, asked.length)) {
             Some((file, at)) => Way::Mapped(file, at),
             None => Way::Process(process, address),

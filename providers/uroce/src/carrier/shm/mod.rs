@@ -20,7 +20,7 @@ mod wire;
 pub use choice::{Carrier, VARIABLE};
 pub use directory::{Census, Directory};
 pub use link::Link;
-pub use onesided::{Claims, Gate, Key, Mapped, Right, Use};
+pub use onesided::{Claims, Gate, Key, Mapped, Right, Shown, Use};
 pub use peer::Peer;
 pub use ring::{Broken, Consumer, PREFIX, Record};
 pub use segment::{AWAITS, CLOSED, SEGMENT, SLEEPS, Segment, TABLES};

@@ -48,26 +48,70 @@ fn key_at(segment: &Segment, index: u32) -> Option<&[AtomicU64]> {
     part(segment, KEYS.checked_add(start)?, key::WORDS)
 }
 
+/// A gate and a key, as they were read.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    /// The gate.
+    pub gate: Gate,
+    /// What the key stands for.
+    pub key: Key,
+    index: u32,
+    rkey: u32,
+    /// How often the gate and the key had been changed.
+    counts: [u64; 2],
+}
+
+impl Shown {
+    /// Whether it is of that gate and that key.
+    #[must_use]
+    #[inline]
+    pub fn is_of(&self, index: u32, rkey: u32) -> bool {
+        self.index == index && self.rkey == rkey
+    }
+
+    /// Whether the other is of the same key, which has not been changed between the two.
+    #[must_use]
+    pub fn has_key_of(&self, other: &Self) -> bool {
+        let ([_, count], [_, others]) = (self.counts, other.counts);
+        self.rkey == other.rkey && count == others
+    }
+}
+
 /// What a segment shows.
 impl Segment {
-    /// The gate of the queue pair of that index.
-    #[must_use]
-    pub fn gate(&self, index: u32) -> Option<Gate> {
-        Gate::of(record::read(gate_at(self, index)?)?.1)
+    fn read_gate(&self, index: u32) -> Option<(Gate, u64)> {
+        let (count, words) = record::read(gate_at(self, index)?)?;
+        Some((Gate::of(words)?, count))
     }
 
-    /// What a key stands for; `None` also for one that is not shown, or of another tag.
-    #[must_use]
-    pub fn key(&self, key: u32) -> Option<Key> {
-        self.key_and_count(key).map(|(key, _)| key)
-    }
-
-    /// The same, and a number that is another one once anything about the key was changed.
-    #[must_use]
-    pub fn key_and_count(&self, key: u32) -> Option<(Key, u64)> {
+    /// `None` also for a key that is not shown, or of another tag.
+    fn read_key(&self, key: u32) -> Option<(Key, u64)> {
         let (count, words) = record::read(key_at(self, key >> 8)?)?;
         let there = Key::of(words)?;
         (u32::from(there.tag) == key & 0xff).then_some((there, count))
+    }
+
+    /// The gate of the queue pair of that index, and what a key stands for; `None` unless both are there.
+    #[must_use]
+    pub fn shown(&self, index: u32, rkey: u32) -> Option<Shown> {
+        let (gate, gate_count) = self.read_gate(index)?;
+        let (key, key_count) = self.read_key(rkey)?;
+        Some(Shown {
+            gate,
+            key,
+            index,
+            rkey,
+            counts: [gate_count, key_count],
+        })
+    }
+
+    /// Whether gate and key are still those that were read.
+    #[must_use]
+    #[inline]
+    pub fn still_shows(&self, shown: &Shown) -> bool {
+        let [gate, key] = shown.counts;
+        gate_at(self, shown.index).is_some_and(|place| record::is_still(place, gate))
+            && key_at(self, shown.rkey >> 8).is_some_and(|place| record::is_still(place, key))
     }
 
     /// Shows a gate. One at a time for each index.

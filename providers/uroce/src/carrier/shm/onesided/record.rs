@@ -33,6 +33,12 @@ pub fn read<const N: usize>(place: &[AtomicU64]) -> Option<(u64, [u64; N])> {
     same.then_some((before, words))
 }
 
+/// Whether the words are still those that were read with that count.
+#[inline]
+pub fn is_still(place: &[AtomicU64], count: u64) -> bool {
+    place.first().is_some_and(|now| now.load(Acquire) == count)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,5 +78,16 @@ mod tests {
         write(&place, [7, 8]);
         assert_eq!(read(&place), Some((2, [7, 8])));
         assert_eq!(read::<9>(&place), None);
+    }
+
+    #[test]
+    fn what_was_read_is_known_to_be_current() {
+        let place: Vec<AtomicU64> = (0..3).map(|_| AtomicU64::new(0)).collect();
+        let (count, _) = read::<2>(&place).expect("whole");
+        assert!(is_still(&place, count));
+        place[0].store(1, Relaxed);
+        assert!(!is_still(&place, count));
+        write(&place, [0, 0]);
+        assert!(!is_still(&place, count));
     }
 }

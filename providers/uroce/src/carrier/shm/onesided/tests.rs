@@ -15,6 +15,16 @@ const KEY: Key = Key {
     address: 0x7000_0000,
 };
 
+impl Segment {
+    fn key(&self, key: u32) -> Option<Key> {
+        self.read_key(key).map(|(key, _)| key)
+    }
+
+    fn gate(&self, index: u32) -> Option<Gate> {
+        self.read_gate(index).map(|(gate, _)| gate)
+    }
+}
+
 #[test]
 fn keys_are_shown_and_taken_away() {
     let (segment, fd) = Segment::create(5, 9).expect("a segment");
@@ -38,18 +48,46 @@ fn keys_are_shown_and_taken_away() {
     assert_eq!(seen.key(u32::MAX), None);
 }
 
+const GATE: Gate = Gate {
+    peer: 0x00ab_cdef,
+    generation: u64::MAX,
+    pd: 4,
+    pkey: 0xffff,
+    write: true,
+    read: false,
+    awaits_use: true,
+};
+
+#[test]
+fn what_was_read_holds_until_gate_or_key_is_changed() {
+    let (segment, _fd) = Segment::create(5, 9).expect("a segment");
+    assert!(segment.shown(3, 1 << 8 | 7).is_none());
+    segment.show_gate(3, Some(GATE));
+    assert!(segment.shown(3, 1 << 8 | 7).is_none());
+    segment.show_key(1, Some(KEY));
+    let first = segment.shown(3, 1 << 8 | 7).expect("shown");
+    assert_eq!((first.gate, first.key), (GATE, KEY));
+    assert!(first.is_of(3, 1 << 8 | 7) && segment.still_shows(&first));
+    assert!(!first.is_of(4, 1 << 8 | 7) && !first.is_of(3, 1 << 8 | 8));
+    // Others do not matter.
+    segment.show_gate(4, Some(GATE));
+    segment.show_key(2, Some(KEY));
+    assert!(segment.still_shows(&first));
+    segment.show_gate(3, Some(GATE));
+    assert!(!segment.still_shows(&first));
+    let second = segment.shown(3, 1 << 8 | 7).expect("shown");
+    assert!(segment.still_shows(&second) && second.has_key_of(&first));
+    segment.show_key(1, None);
+    segment.show_key(1, Some(KEY));
+    assert!(!segment.still_shows(&second));
+    let third = segment.shown(3, 1 << 8 | 7).expect("shown");
+    assert!(segment.still_shows(&third) && !third.has_key_of(&first));
+}
+
 #[test]
 fn gates_are_shown_and_taken_away() {
     let (segment, _fd) = Segment::create(5, 9).expect("a segment");
-    let gate = Gate {
-        peer: 0x00ab_cdef,
-        generation: u64::MAX,
-        pd: 4,
-        pkey: 0xffff,
-        write: true,
-        read: false,
-        awaits_use: true,
-    };
+    let gate = GATE;
     assert_eq!(segment.gate(16_383), None);
     segment.show_gate(16_383, Some(gate));
     assert_eq!(segment.gate(16_383), Some(gate));
