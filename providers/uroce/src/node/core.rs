@@ -11,7 +11,7 @@ use super::round::Round;
 use super::table::{Entry, NEVER, Table};
 use super::timers::Timers;
 use super::watch::Watches;
-use crate::carrier::shm::{Carrier, Directory};
+use crate::carrier::shm::{Carrier, Directory, complain};
 use crate::carrier::udp::faults::BadNetwork;
 use crate::carrier::udp::outbox::{Counters, Outbox, send_packet};
 use crate::carrier::udp::{Heirs, Slot, Sockets, Tools, Ways, slot};
@@ -78,7 +78,10 @@ fn open_directory(slot: &Slot, carrier: Carrier) -> Result<Option<Directory>> {
     let open = || Directory::open(slot.number());
     match carrier {
         Carrier::Udp => Ok(None),
-        Carrier::Auto => Ok(open().ok()),
+        Carrier::Auto => {
+            let opened = open().inspect_err(|error| complain("processes of this host", *error));
+            Ok(opened.ok())
+        }
         Carrier::Shm => open().map(Some),
     }
 }

@@ -3,6 +3,7 @@
 //! Each tells the other its segment; the one of the lower slot makes the link. Greetings may be lost
 //! (the queue of a door is short) or cross: whoever asks again is answered with the same.
 
+use super::complaint::complain;
 use super::door::{Door, Said, Word};
 use super::link::Link;
 use super::onesided::Claims;
@@ -369,7 +370,9 @@ impl Directory {
                 let known = self.peer(slot).filter(|peer| peer.generation == generation);
                 let peer = match known {
                     Some(peer) => Ok(peer),
-                    None => self.take_in(said, generation),
+                    None => self
+                        .take_in(said, generation)
+                        .inspect_err(|error| complain("a process of this host", *error)),
                 };
                 if asks && let Ok(peer) = peer {
                     // One who does not hear the answer asks again.

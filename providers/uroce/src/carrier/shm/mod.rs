@@ -6,6 +6,7 @@
 //! a peer that breaks a rule is not listened to any more.
 
 mod choice;
+mod complaint;
 mod directory;
 mod door;
 mod link;
@@ -18,6 +19,7 @@ mod tests;
 mod wire;
 
 pub use choice::{Carrier, VARIABLE};
+pub use complaint::complain;
 pub use directory::{Census, Directory};
 pub use link::Link;
 pub use onesided::{Claims, Gate, Key, Mapped, Right, Shown, Use};

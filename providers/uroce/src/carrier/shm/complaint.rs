@@ -1,0 +1,52 @@
+//! What the log is told where shared memory cannot be had: nothing fails by that but speed, or everything,
+//! where `UROCE_CARRIER` leaves no other way.
+
+use super::VARIABLE;
+use kit::errno::Errno;
+use kit::log::{self, Level};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Tells the log, once in a process, why no process of this host, or one, is not reached by shared memory.
+/// Nothing is said of one that has ended meanwhile, or speaks another version.
+pub fn complain(whom: &str, error: Errno) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if matches!(error.raw(), libc::ESRCH | libc::EINVAL) {
+        return;
+    }
+    if !SAID.swap(true, Relaxed) {
+        log::line(Level::Warning, &complaint(whom, error));
+    }
+}
+
+fn complaint(whom: &str, error: Errno) -> String {
+    let why = match error.raw() {
+        libc::ENOSYS => {
+            ": the kernel, or what this program runs in, has no pidfd_open(2) or memfd_create(2)"
+        }
+        libc::EMFILE | libc::ENFILE => ": there are too many open files (ulimit -n)",
+        libc::EACCES | libc::EPERM => ": it is forbidden here",
+        _ => "",
+    };
+    format!(
+        "uroce: no shared memory with {whom} (errno {}{why}): what goes there takes UDP, and no way \
+         where {VARIABLE}=shm",
+        error.raw()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complaint_says_what_is_missing_and_what_follows() {
+        let text = complaint("a process of this host", Errno::NOSYS);
+        let begin = "uroce: no shared memory with a process of this host (errno 38: ";
+        assert!(text.starts_with(begin), "{text}");
+        assert!(
+            text.contains("pidfd_open(2)") && text.ends_with("UROCE_CARRIER=shm"),
+            "{text}"
+        );
+        assert!(complaint("x", Errno(libc::ENXIO)).contains("(errno 6)"));
+    }
+}
