@@ -133,6 +133,10 @@ fn why_not_opened(e: Errno) -> String {
              'ss -uanp sport = 4791' shows which; end it, or 'modprobe -r rdma_rxe', or run this \
              program in a network namespace of its own"
         }
+        libc::ENOSYS => {
+            "UROCE_CARRIER=shm, and the kernel, or what this program runs in, has no pidfd_open(2) or \
+             memfd_create(2): leave the variable out"
+        }
         libc::EADDRNOTAVAIL => {
             "1022 processes have devices open in this network namespace: end some, or run this \
              one in a namespace of its own"
@@ -190,6 +194,7 @@ mod tests {
         for (errno, word) in [
             (libc::EADDRINUSE, "rdma_rxe"),
             (libc::EMFILE, "ulimit"),
+            (libc::ENOSYS, "UROCE_CARRIER"),
             (libc::EIO, "errno 5"),
         ] {
             let why = why_not_opened(Errno(errno));

@@ -22,13 +22,13 @@ pub struct Sender {
 /// A datagram that came in.
 #[derive(Debug)]
 pub struct Passed {
-    /// Bytes in the buffer; `None` if it was longer, or its descriptors were too many.
+    /// Bytes in the buffer; `None` if it was longer.
     pub length: Option<usize>,
     /// The abstract name of the sender's socket, without the leading zero; empty if it has none.
     pub name: Vec<u8>,
     /// Who sent it; `None` if the socket did not ask for that.
     pub sender: Option<Sender>,
-    /// Descriptors that came along: they are closed with this.
+    /// Descriptors that came along: they are closed with this. None if there was no room for all.
     pub descriptors: Vec<OwnedFd>,
 }
 
@@ -90,7 +90,7 @@ pub fn take(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Passed> {
     };
     control.used = head.msg_controllen.min(ROOM);
     let mut passed = Passed {
-        length: (head.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) == 0).then_some(length),
+        length: (head.msg_flags & libc::MSG_TRUNC == 0).then_some(length),
         name: abstract_name(&name, head.msg_namelen),
         sender: None,
         descriptors: Vec::new(),
@@ -108,6 +108,10 @@ pub fn take(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Passed> {
             (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) => passed.sender = sender(data),
             _ => {}
         }
+    }
+    if head.msg_flags & libc::MSG_CTRUNC != 0 {
+        // Those that came might be taken for others.
+        passed.descriptors.clear();
     }
     Ok(passed)
 }

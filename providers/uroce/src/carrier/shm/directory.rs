@@ -68,7 +68,7 @@ pub struct Directory {
     /// A bell was heard, and nobody has asked yet.
     bell: AtomicBool,
     fd: OwnedFd,
-    door: Door,
+    pub(super) door: Door,
     /// The ends of processes, by slot.
     ends: OwnedFd,
     peers: RwLock<HashMap<u16, Arc<Peer>>>,
@@ -85,9 +85,10 @@ impl Directory {
     /// The directory of the process that has claimed a slot.
     ///
     /// # Errors
-    /// EADDRINUSE if somebody has taken the name of its door; of memfd_create(2), mmap(2), socket(2),
-    /// epoll_create(2).
+    /// EADDRINUSE if somebody has taken the name of its door; ENOSYS without pidfd_open(2), which all
+    /// meeting needs; of memfd_create(2), mmap(2), socket(2), epoll_create(2).
     pub fn open(slot: u16) -> Result<Self> {
+        pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
         let generation = RandomState::new().hash_one(slot) | 1;
         let (segment, fd) = Segment::create(slot, generation)?;
         Ok(Self {
@@ -372,7 +373,7 @@ impl Directory {
                     Some(peer) => Ok(peer),
                     None => self
                         .take_in(said, generation)
-                        .inspect_err(|error| complain("a process of this host", *error)),
+                        .inspect_err(|error| self.turn_away(slot, *error)),
                 };
                 if asks && let Ok(peer) = peer {
                     // One who does not hear the answer asks again.
@@ -382,16 +383,30 @@ impl Directory {
         }
     }
 
+    /// Somebody could not be taken in: he is to know, since he may have taken in this process, and what he
+    /// puts into the ring would be lost. Not so who speaks another version, which he finds out himself, or
+    /// proposes a link that another has joined.
+    fn turn_away(&self, slot: u16, error: Errno) {
+        complain("a process of this host", error);
+        if error != Errno::INVAL {
+            let _ = self.door.say(slot, Word::Farewell, &[]);
+        }
+    }
+
     /// Enters somebody who has told who he is.
+    ///
+    /// # Errors
+    /// EMFILE if there was no room for his descriptors; ENOSYS without pidfd_open(2), ESRCH if he has
+    /// ended; EINVAL for another version, and for a link that another has joined; of mmap(2).
     fn take_in(&self, said: Said, generation: u64) -> Result<Arc<Peer>> {
         let mut descriptors = said.descriptors.into_iter();
-        let fd = descriptors.next().ok_or(Errno::INVAL)?;
+        let fd = descriptors.next().ok_or(Errno(libc::EMFILE))?;
         let segment = Segment::map(fd.as_fd(), said.slot, generation)?;
         let (link, handed) = if self.slot < said.slot {
             let (link, fd) = self.link_for(said.slot, generation)?;
             (link, Some(fd))
         } else {
-            let fd = descriptors.next().ok_or(Errno::INVAL)?;
+            let fd = descriptors.next().ok_or(Errno(libc::EMFILE))?;
             let link = Link::map(fd.as_fd())?;
             link.join(self.generation)?;
             (link, None)

@@ -1,3 +1,4 @@
+use super::door::Word;
 use super::*;
 use crate::carrier::udp::Slot;
 use std::sync::Arc;
@@ -119,6 +120,29 @@ fn a_lost_answer_is_given_again() {
     assert!(Arc::ptr_eq(&before, &after));
     let back = low.1.peer(high.0.number()).expect("met");
     assert!(linked(&back, &after));
+}
+
+#[test]
+fn who_cannot_take_somebody_in_says_so() {
+    let [low, high] = two();
+    let [low_slot, high_slot] = [&low, &high].map(|end| end.0.number());
+    low.1.ask(high_slot).expect("asked");
+    high.1.attend();
+    assert!(high.1.peer(low_slot).is_some());
+    let Ok(Some(_lost)) = low.1.door.hear() else {
+        panic!("no answer");
+    };
+    // As it comes to somebody who has no room for descriptors.
+    let word = Word::Greeting {
+        generation: high.1.generation(),
+        asks: false,
+    };
+    high.1.door.say(low_slot, word, &[]).expect("said");
+    low.1.attend();
+    assert!(low.1.peer(high_slot).is_none());
+    // What goes to him takes another way from now on.
+    high.1.attend();
+    assert!(high.1.peer(low_slot).is_none());
 }
 
 #[test]
