@@ -32,6 +32,7 @@ struct State {
 impl Moderation {
     /// Nothing is held back at first.
     pub fn new(channel: Arc<Records>, token: Token) -> Self {
+        turn::may_be_told();
         Self {
             channel,
             token,

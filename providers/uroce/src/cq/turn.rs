@@ -4,6 +4,16 @@ use super::moderation::Moderation;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Some queue of this process has a channel, or had one: in most programs that poll none has, and the
+/// thread's places cost more than all else that a turn does.
+static TELLS: AtomicBool = AtomicBool::new(false);
+
+/// There is a queue with a channel.
+pub(super) fn may_be_told() {
+    TELLS.store(true, Relaxed);
+}
 
 thread_local! {
     /// What this thread is to tell at the end of its turn; `None` outside of one.
@@ -24,7 +34,18 @@ pub struct Turn {
 impl Turn {
     /// Begins.
     #[must_use]
+    #[inline]
     pub fn begin() -> Self {
+        if TELLS.load(Relaxed) {
+            return Self::begin_to_tell();
+        }
+        Self {
+            is_outer: false,
+            _not_send: PhantomData,
+        }
+    }
+
+    fn begin_to_tell() -> Self {
         let is_outer = with(|due| {
             let is_outer = due.is_none();
             due.get_or_insert_default();
@@ -38,13 +59,17 @@ impl Turn {
 }
 
 impl Drop for Turn {
+    #[inline]
     fn drop(&mut self) {
-        if !self.is_outer {
-            return;
+        if self.is_outer {
+            tell_all();
         }
-        for events in with(Option::take).flatten().into_iter().flatten() {
-            events.tell();
-        }
+    }
+}
+
+fn tell_all() {
+    for events in with(Option::take).flatten().into_iter().flatten() {
+        events.tell();
     }
 }
 

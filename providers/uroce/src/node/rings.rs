@@ -315,6 +315,9 @@ impl Work<'_> {
 
     /// Hands the packets in the buffer to whom they are for.
     fn hand_over(&mut self, turn: &mut Lazy<'_>, whose: u32) {
+        if self.ends.is_empty() {
+            return;
+        }
         let mut begin = 0;
         let mut whole = Vec::with_capacity(self.ends.len());
         for end in self.ends.drain(..) {
