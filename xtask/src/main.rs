@@ -16,6 +16,7 @@ mod dirs;
 mod expect;
 mod guest;
 mod host;
+mod huge_pages;
 mod install;
 mod links;
 mod needs;

@@ -23,7 +23,7 @@ use crate::{
     dirs::Dirs,
     expect,
     guest::suite::{self, HELPERS, Place},
-    host,
+    host, huge_pages,
     record::{Record, Word},
     report::{Report, Tally},
     stages::chosen,
@@ -119,6 +119,7 @@ pub fn stages(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<(
     if !chosen(&options.only, "build") {
         vm::build_library(dirs)?;
     }
+    let _pages = huge_pages::Lent::ask(huge_pages::FILE);
     let lanes = LANES.min(runs.len());
     let waiting = Mutex::new(VecDeque::from(runs));
     let (tell, told) = mpsc::channel();
@@ -248,8 +249,9 @@ fn judge(dirs: &Dirs, run: Run, list: &List, bless: bool) -> Tally {
     tally
 }
 
-/// Huge pages are set aside by the administrator of a machine; where there are some, or none can
-/// be, a test that asks for them has another right answer than the one in the list.
+/// Who runs this may not have the kernel set huge pages aside, memory may have no room for them, and
+/// some kernels have none: a test that asks for them then has another right answer than the one in the
+/// list.
 fn without_huge_pages(mut expected: Vec<Record>, results: &[Record]) -> Vec<Record> {
     for wanted in &mut expected {
         if !lacks_huge_pages(wanted) {

@@ -1,0 +1,62 @@
+//! Huge pages, for tests that ask for some.
+#![forbid(unsafe_code)]
+
+use std::{fs, path::PathBuf};
+
+/// Enough for rdma-core's tests, two runs of them at a time.
+const PAGES: u64 = 64;
+
+/// The kernel's huge pages of the usual size, as many as it sets aside.
+pub const FILE: &str = "/proc/sys/vm/nr_hugepages";
+
+/// Huge pages that the kernel has set aside for as long as this is kept.
+pub struct Lent {
+    file: PathBuf,
+    before: u64,
+}
+
+impl Lent {
+    /// Asks for them; `None` where there are enough, and where this process may not ask. Memory may be in
+    /// too many pieces for all of them.
+    pub fn ask(file: &str) -> Option<Self> {
+        let before: u64 = fs::read_to_string(file).ok()?.trim().parse().ok()?;
+        if before >= PAGES {
+            return None;
+        }
+        fs::write(file, PAGES.to_string()).ok()?;
+        Some(Self {
+            file: file.into(),
+            before,
+        })
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Err(error) = fs::write(&self.file, self.before.to_string()) {
+            println!("-- {}: {error}", self.file.display());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_there_before_is_there_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pages");
+        let file = path.to_str().unwrap();
+        let pages = || fs::read_to_string(file).unwrap();
+        fs::write(file, "3\n").unwrap();
+        let lent = Lent::ask(file).unwrap();
+        assert_eq!(pages(), "64");
+        drop(lent);
+        assert_eq!(pages(), "3");
+        fs::write(file, "100\n").unwrap();
+        assert!(Lent::ask(file).is_none());
+        assert!(Lent::ask("/nowhere/at all").is_none());
+        assert_eq!(pages(), "100\n");
+    }
+}
