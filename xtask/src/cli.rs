@@ -40,7 +40,7 @@ cargo xtask bench uroce [--write] [--rounds N]
     Compares uroce with UCX, TCP, raw system calls and the kernel's soft-RoCE; fails if a bound is
     not met.
     --write   writes docs/benchmarks-uroce.md
-    --rounds  5 unless named
+    --rounds  11 unless named
 cargo xtask bench observe
     What IBVERBS_EXPLAIN, IBVERBS_VALIDATE and IBVERBS_TRACE cost a call, beside none of them.
 cargo xtask bench rxe [--write]
@@ -255,7 +255,7 @@ fn bench_rxe(mut words: lexopt::Parser) -> Result<Command> {
 fn bench_uroce(mut words: lexopt::Parser) -> Result<Command> {
     let mut options = BenchUroce {
         write: false,
-        rounds: 5,
+        rounds: 11,
     };
     while let Some(word) = words.next()? {
         match word {
