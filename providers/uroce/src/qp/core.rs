@@ -498,7 +498,7 @@ impl Core {
                 }
                 let mut budget = MOST_BYTES;
                 if self.one_sided(inner, &given, &mut budget).is_some() {
-                    inner.follow(self, clock::now());
+                    self.mind_overrun(inner);
                     return Ok(());
                 }
                 now = clock::now();

@@ -400,13 +400,14 @@ impl Directory {
     /// ended; EINVAL for another version, and for a link that another has joined; of mmap(2).
     fn take_in(&self, said: Said, generation: u64) -> Result<Arc<Peer>> {
         let mut descriptors = said.descriptors.into_iter();
-        let fd = descriptors.next().ok_or(Errno(libc::EMFILE))?;
+        let mut next = || descriptors.next().ok_or(Errno(libc::EMFILE));
+        let fd = next()?;
         let segment = Segment::map(fd.as_fd(), said.slot, generation)?;
         let (link, handed) = if self.slot < said.slot {
             let (link, fd) = self.link_for(said.slot, generation)?;
             (link, Some(fd))
         } else {
-            let fd = descriptors.next().ok_or(Errno(libc::EMFILE))?;
+            let fd = next()?;
             let link = Link::map(fd.as_fd())?;
             link.join(self.generation)?;
             (link, None)

@@ -419,6 +419,16 @@ impl Endpoint for Fates {
     }
 }
 
+fn header(source: u32, destination: u32) -> Header {
+    Header {
+        source,
+        destination,
+        epoch: 0,
+        immediate: None,
+        solicited: false,
+    }
+}
+
 #[test]
 #[ignore = "in_a_namespace runs it"]
 fn who_sent_to_somebody_that_came_and_went_is_told() {
@@ -436,14 +446,8 @@ fn who_sent_to_somebody_that_came_and_went_is_told() {
     // Nobody looks at rings, and so nobody sees that there is one more.
     let inbox = left.core.inbox.lock();
     let peer = left.meet(destination).expect("met");
-    let header = Header {
-        source,
-        destination,
-        epoch: 0,
-        immediate: None,
-        solicited: false,
-    };
-    peer.message(&header, 8, |_| Ok(())).expect("room");
+    peer.message(&header(source, destination), 8, |_| Ok(()))
+        .expect("room");
     let directory = left.directory().expect("a directory");
     drop(right);
     while directory.peer(peer.slot()).is_some() {
@@ -466,13 +470,6 @@ fn who_sleeps_finds_what_came_into_sight_late() {
     let attach = |node: &Node| node.attach(|_| Ok(Arc::new(Fates::default())));
     let [source, destination] = [&left, &right].map(|node| attach(node).expect("a number"));
     let peer = left.meet(destination).expect("met");
-    let header = Header {
-        source,
-        destination,
-        epoch: 0,
-        immediate: None,
-        solicited: false,
-    };
     let attention = right
         .directory()
         .expect("a directory")
@@ -487,7 +484,9 @@ fn who_sleeps_finds_what_came_into_sight_late() {
         // The helper's first look is over by then, but on a machine with much to do.
         std::thread::sleep(Duration::from_micros(100));
         // As one who could not see yet that it sleeps.
-        let position = peer.message(&header, 8, |_| Ok(())).expect("room");
+        let position = peer
+            .message(&header(source, destination), 8, |_| Ok(()))
+            .expect("room");
         std::thread::sleep(Duration::from_millis(5));
         if peer.pending().0 > position {
             found += 1;
