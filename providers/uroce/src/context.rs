@@ -556,10 +556,10 @@ impl Provider for Context {
         Ok(0)
     }
 
-    fn post_wq_recv(
+    fn post_wq_recv<'a>(
         &self,
         wq: &Arc<raw::Wq>,
-        requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
+        requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
         wq.post(requests)
     }

@@ -602,10 +602,10 @@ pub trait Provider: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// EINVAL, ENOMEM as for ibv_post_recv(3).
-    fn post_wq_recv(
+    fn post_wq_recv<'a>(
         &self,
         wq: &Arc<Self::Wq>,
-        requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
+        requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
         Err(Errno::OPNOTSUPP)
     }

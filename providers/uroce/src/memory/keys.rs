@@ -152,7 +152,7 @@ impl Keys {
     }
 
     /// Calls with what the key stands for, which stays so until the call returns.
-    #[inline]
+    #[inline(always)]
     pub(super) fn with<T>(
         &self,
         key: u32,

@@ -66,18 +66,27 @@ impl Keys {
     #[inline]
     pub fn scatter(&self, pd: PdId, sges: &[Sge], offset: u64, data: &[u8]) -> Done {
         let length = u32::try_from(data.len()).map_err(|_| Fault)?;
+        if let ([one], 0, 1..) = (sges, offset, length)
+            && length <= one.length
+        {
+            return self.put(pd, one.lkey, one.address, data);
+        }
         let mut rest = data;
         for piece in Gather::new(sges, offset, length) {
             let take = usize::try_from(piece.length).map_err(|_| Fault)?;
             let (now, later) = rest.split_at_checked(take).ok_or(Fault)?;
-            self.with(piece.lkey, |entry| {
-                let length = u64::from(piece.length);
-                let at = entry.local(pd, piece.address, length, IBV_ACCESS_LOCAL_WRITE)?;
-                entry.space.write(at, now)
-            })?;
+            self.put(pd, piece.lkey, piece.address, now)?;
             rest = later;
         }
         if rest.is_empty() { Ok(()) } else { Err(Fault) }
+    }
+
+    #[inline]
+    fn put(&self, pd: PdId, lkey: u32, address: u64, data: &[u8]) -> Done {
+        self.with(lkey, |entry| {
+            let at = entry.local(pd, address, size(data)?, IBV_ACCESS_LOCAL_WRITE)?;
+            entry.space.write(at, data)
+        })
     }
 }
 

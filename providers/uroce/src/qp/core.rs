@@ -585,7 +585,10 @@ impl Core {
     /// # Errors
     /// EINVAL in RESET, with a shared receive queue, for too many pieces; ENOMEM if the queue is
     /// full.
-    pub fn post_recv(&self, requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>) -> Result<()> {
+    pub fn post_recv<'a>(
+        &self,
+        requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
+    ) -> Result<()> {
         let inner = &mut *self.inner.lock();
         let receives = inner.receives.as_mut().ok_or(Errno::INVAL)?;
         if !inner.engine.may_post_receive() {

@@ -106,7 +106,10 @@ impl Qp {
     ///
     /// # Errors
     /// EINVAL, ENOMEM as its page says.
-    pub fn post_recv(&self, requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>) -> Result<()> {
+    pub fn post_recv<'a>(
+        &self,
+        requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
+    ) -> Result<()> {
         match self {
             Self::Protocol(named) => named.core.post_recv(requests),
             Self::Raw(raw) => raw.post_recv(requests),

@@ -66,7 +66,7 @@ impl Intake {
     ///
     /// # Errors
     /// EINVAL with a shared queue and for too many pieces; ENOMEM if the queue is full.
-    pub fn post(&self, requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>) -> Result<()> {
+    pub fn post<'a>(&self, requests: &mut impl Iterator<Item = ReceiveRequest<'a>>) -> Result<()> {
         match &self.requests {
             Requests::Own(queue) => queue.post(requests),
             Requests::Shared(_) => Err(Errno::INVAL),

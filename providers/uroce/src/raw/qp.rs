@@ -244,7 +244,10 @@ impl RawQp {
     /// # Errors
     /// EINVAL in RESET, with a shared receive queue, for too many pieces; ENOMEM if the queue is
     /// full.
-    pub fn post_recv(&self, requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>) -> Result<()> {
+    pub fn post_recv<'a>(
+        &self,
+        requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
+    ) -> Result<()> {
         let inner = self.inner.lock();
         if inner.state == State::Reset || self.intake.is_shared() {
             // The first is the one that is refused.

@@ -103,7 +103,7 @@ impl Wq {
     ///
     /// # Errors
     /// EINVAL in RESET and for too many pieces; ENOMEM if the queue is full.
-    pub fn post(&self, requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>) -> Result<()> {
+    pub fn post<'a>(&self, requests: &mut impl Iterator<Item = ReceiveRequest<'a>>) -> Result<()> {
         let state = self.state.lock();
         if *state == IBV_WQS_RESET {
             return requests.next().map_or(Ok(()), |_| Err(Errno::INVAL));

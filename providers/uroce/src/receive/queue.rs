@@ -1,5 +1,6 @@
 //! A queue of receive requests (ibv_post_recv(3)).
 
+use kit::abi::ibv_sge;
 use kit::errno::{Errno, Result};
 use kit::provider::ReceiveRequest;
 use parking_lot::Mutex;
@@ -24,10 +25,10 @@ struct State {
 
 impl State {
     /// Takes requests in until one is refused.
-    fn post_all(
+    fn post_all<'a>(
         &mut self,
         max_sge: usize,
-        requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
+        requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
         for request in requests {
             self.post(max_sge, &request)?;
@@ -37,6 +38,7 @@ impl State {
 
     /// # Errors
     /// EINVAL for more than `max_sge` pieces; ENOMEM if the queue is full, or there is no memory.
+    #[inline]
     fn post(&mut self, max_sge: usize, request: &ReceiveRequest<'_>) -> Result<()> {
         if request.sges.len() > max_sge {
             return Err(Errno::INVAL);
@@ -44,15 +46,10 @@ impl State {
         if self.requests.len() >= self.capacity {
             return Err(Errno::NOMEM);
         }
-        self.requests.try_reserve(1).map_err(|_| Errno::NOMEM)?;
-        let mut sges = Sges::new();
-        sges.try_reserve_exact(request.sges.len())
-            .map_err(|_| Errno::NOMEM)?;
-        sges.extend(request.sges.iter().map(|sge| Sge {
-            address: sge.addr,
-            length: sge.length,
-            lkey: sge.lkey,
-        }));
+        if self.requests.len() == self.requests.capacity() {
+            self.requests.try_reserve(1).map_err(|_| Errno::NOMEM)?;
+        }
+        let sges = pieces(request.sges)?;
         let id = request.id;
         self.requests.push_back(Receive { id, sges });
         Ok(())
@@ -66,6 +63,27 @@ impl State {
         }
         falls
     }
+}
+
+/// The pieces of a request, of which most have one.
+///
+/// # Errors
+/// ENOMEM.
+#[inline]
+fn pieces(given: &[ibv_sge]) -> Result<Sges> {
+    let sge = |given: &ibv_sge| Sge {
+        address: given.addr,
+        length: given.length,
+        lkey: given.lkey,
+    };
+    if let [one] = given {
+        return Ok(Sges::from_buf_and_len([sge(one), Sge::default()], 1));
+    }
+    let mut sges = Sges::new();
+    sges.try_reserve_exact(given.len())
+        .map_err(|_| Errno::NOMEM)?;
+    sges.extend(given.iter().map(sge));
+    Ok(sges)
 }
 
 /// What [`ReceiveQueue::take_limited`] took.
@@ -103,7 +121,7 @@ impl ReceiveQueue {
     ///
     /// # Errors
     /// EINVAL for too many pieces; ENOMEM if the queue is full, or there is no memory.
-    pub fn post(&self, requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>) -> Result<()> {
+    pub fn post<'a>(&self, requests: &mut impl Iterator<Item = ReceiveRequest<'a>>) -> Result<()> {
         let mut state = self.state.lock();
         let posted = state.post_all(self.max_sge, requests);
         self.length.store(state.requests.len(), Ordering::Release);
@@ -114,9 +132,9 @@ impl ReceiveQueue {
     ///
     /// # Errors
     /// As for [`ReceiveQueue::post`].
-    pub fn post_alone(
+    pub fn post_alone<'a>(
         &mut self,
-        requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
+        requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
         let state = self.state.get_mut();
         let posted = state.post_all(self.max_sge, requests);

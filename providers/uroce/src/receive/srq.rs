@@ -95,7 +95,7 @@ impl Srq {
     ///
     /// # Errors
     /// EINVAL for too many pieces; ENOMEM if the queue is full, or there is no memory.
-    pub fn post(&self, requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>) -> Result<()> {
+    pub fn post<'a>(&self, requests: &mut impl Iterator<Item = ReceiveRequest<'a>>) -> Result<()> {
         self.queue.post(requests)
     }
 

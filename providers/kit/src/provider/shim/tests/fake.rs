@@ -162,7 +162,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    fn receive(&self, requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>) -> Result<()> {
+    fn receive<'a>(&self, requests: &mut impl Iterator<Item = ReceiveRequest<'a>>) -> Result<()> {
         let mut received = self.received.lock().unwrap();
         for request in requests {
             if received.len() == ROOM {
@@ -577,10 +577,10 @@ impl Provider for Fake {
         self.state().may("destroy_wq".into())?;
         Ok(0)
     }
-    fn post_wq_recv(
+    fn post_wq_recv<'a>(
         &self,
         wq: &O<Queue>,
-        requests: &mut dyn Iterator<Item = ReceiveRequest<'_>>,
+        requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
         self.state().may("post_wq_recv".into())?;
         wq.value.receive(requests)
