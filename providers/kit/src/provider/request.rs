@@ -16,7 +16,17 @@ pub enum Inline<'a> {
     Bytes(&'a [u8]),
 }
 
-impl Inline<'_> {
+impl<'a> Inline<'a> {
+    /// The bytes, if they are in one piece.
+    #[inline]
+    #[must_use]
+    pub fn only(&self) -> Option<&'a [u8]> {
+        match self {
+            Self::Pieces(pieces) => pieces.only(),
+            Self::Bytes(bytes) => Some(bytes),
+        }
+    }
+
     /// Bytes in all. Nothing of the data is touched for it, so that what is too long is never
     /// copied.
     #[must_use]

@@ -74,6 +74,29 @@ impl Entry {
     }
 }
 
+/// A success as ibv_poll_cq(3) has it, of a queue pair of its own P_Key.
+#[inline(always)]
+#[must_use]
+pub fn success(id: u64, opcode: ibv_wc_opcode, length: u32, qp_num: u32) -> ibv_wc {
+    ibv_wc {
+        wr_id: id,
+        status: IBV_WC_SUCCESS,
+        opcode,
+        vendor_err: 0,
+        byte_len: length,
+        imm: ibv_wc_imm {
+            invalidated_rkey: 0,
+        },
+        qp_num,
+        src_qp: 0,
+        wc_flags: 0,
+        pkey_index: 0,
+        slid: 0,
+        sl: 0,
+        dlid_path_bits: 0,
+    }
+}
+
 /// RoCE v2 packets have no service level. Where its place is in a completion, ConnectX cards tell
 /// what kind of packet came (IBTA annex A17, 17.4.5.1, asks for that, and verbs have no field for
 /// it): bit 3 for UDP, below it 1 for IPv6 and 2 for IPv4. UCX relies on it to find the destination

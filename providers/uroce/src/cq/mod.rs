@@ -7,7 +7,7 @@ mod moderation;
 mod tests;
 mod turn;
 
-pub use entry::Entry;
+pub use entry::{Entry, success};
 pub use turn::Turn;
 
 use crate::channel::Records;
@@ -16,7 +16,7 @@ use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{Polled, Token, Told};
 use moderation::Moderation;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -66,10 +66,11 @@ enum Armed {
 
 impl Ring {
     /// Whether an event is due for an entry that is added. Then there is no request any more.
-    fn fires(&mut self, entry: &Entry) -> bool {
+    #[inline]
+    fn fires(&mut self, solicited: bool) -> bool {
         let due = match self.armed {
             Armed::No => false,
-            Armed::Solicited => entry.is_solicited(),
+            Armed::Solicited => solicited,
             Armed::Next => true,
         };
         if due {
@@ -129,26 +130,36 @@ impl Cq {
     /// has no room for (`IBV_EVENT_CQ_ERR`). With `IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN` the oldest one
     /// is lost instead.
     pub fn push(&self, entry: Entry) -> bool {
-        let at = match entry.at {
-            Some(at) => at,
-            None if self.timed => clock::now(),
-            None => Time::default(),
-        };
+        let at = entry.at.unwrap_or_else(|| self.now());
+        self.add(entry.wc(), at, entry.is_solicited())
+    }
+
+    /// The same of a success that is made already.
+    #[inline(always)]
+    pub fn push_success(&self, wc: ibv_wc, solicited: bool) -> bool {
+        self.add(wc, self.now(), solicited)
+    }
+
+    #[inline]
+    fn now(&self) -> Time {
+        if self.timed {
+            return clock::now();
+        }
+        Time::default()
+    }
+
+    // Inlined, so that what the completion consists of goes straight to its place: what was just written
+    // in small parts is copied only when it has left the processor's store buffer.
+    #[inline(always)]
+    fn add(&self, wc: ibv_wc, at: Time, solicited: bool) -> bool {
         let mut ring = self.ring.lock();
-        if self.is_dead() {
-            return false;
-        }
-        if ring.entries.len() >= ring.capacity {
-            if !self.ignore_overrun {
-                self.dead.store(true, Ordering::Release);
-                drop(ring);
-                self.events.asynchronous(IBV_EVENT_CQ_ERR, self.token);
-                return false;
+        if self.is_dead() || ring.entries.len() >= ring.capacity {
+            match self.make_room(ring) {
+                Some(room) => ring = room,
+                None => return false,
             }
-            ring.entries.pop_front();
         }
-        let due = ring.fires(&entry);
-        let wc = entry.wc();
+        let due = ring.fires(solicited);
         ring.entries.push_back(Waiting { wc, at });
         self.length.store(ring.entries.len(), Ordering::Release);
         drop(ring);
@@ -158,6 +169,23 @@ impl Cq {
         true
     }
 
+    /// The oldest completion is lost for another one, where that is wanted; `None` for a queue that is
+    /// dead, or now is.
+    #[cold]
+    fn make_room<'r>(&'r self, mut ring: MutexGuard<'r, Ring>) -> Option<MutexGuard<'r, Ring>> {
+        if self.is_dead() {
+            return None;
+        }
+        if self.ignore_overrun {
+            ring.entries.pop_front();
+            return Some(ring);
+        }
+        self.dead.store(true, Ordering::Release);
+        drop(ring);
+        self.events.asynchronous(IBV_EVENT_CQ_ERR, self.token);
+        None
+    }
+
     /// ibv_poll_cq(3): fills `room` from its beginning; answers how many there were. What was in
     /// the queue when it died can still be polled.
     pub fn poll(&self, room: &mut [ibv_wc]) -> usize {
@@ -165,9 +193,13 @@ impl Cq {
             return 0;
         }
         let mut ring = self.ring.lock();
-        let count = ring.entries.len().min(room.len());
-        for (slot, waiting) in room.iter_mut().zip(ring.entries.drain(..count)) {
+        let mut count = 0;
+        for slot in room {
+            let Some(waiting) = ring.entries.pop_front() else {
+                break;
+            };
             *slot = waiting.wc;
+            count += 1;
         }
         self.length.store(ring.entries.len(), Ordering::Release);
         count

@@ -45,6 +45,9 @@ impl Turn {
         }
     }
 
+    // A call, as is the end: inlined, the place of the thread is looked up in turns that tell nothing.
+    #[cold]
+    #[inline(never)]
     fn begin_to_tell() -> Self {
         let is_outer = with(|due| {
             let is_outer = due.is_none();
@@ -67,6 +70,8 @@ impl Drop for Turn {
     }
 }
 
+#[cold]
+#[inline(never)]
 fn tell_all() {
     for events in with(Option::take).flatten().into_iter().flatten() {
         events.tell();

@@ -1,6 +1,6 @@
 //! Messages that came past the protocol, as a queue pair takes them in.
 
-use crate::carrier::shm::{Broken, Consumer, Header, MESSAGE, MESSAGE_HEAD, Peer, Record};
+use crate::carrier::shm::{Broken, Consumer, FEW, Header, MESSAGE, MESSAGE_HEAD, Peer, Record};
 use std::sync::Arc;
 
 /// Messages for one queue pair that came together, in order. Each is accepted or refused before the
@@ -12,6 +12,8 @@ pub struct Messages<'a> {
     budget: &'a mut u32,
     record: Record,
     header: Header,
+    /// The first bytes of the data, and of what is behind it.
+    few: [u8; FEW],
     destination: u32,
     /// The message was answered, or there is none.
     done: bool,
@@ -26,7 +28,7 @@ impl<'a> Messages<'a> {
         budget: &'a mut u32,
         first: &Record,
     ) -> Result<Self, Broken> {
-        let header = header(peer, consumer, first)?;
+        let (header, few) = header(peer, consumer, first)?;
         Ok(Self {
             peer,
             consumer,
@@ -34,6 +36,7 @@ impl<'a> Messages<'a> {
             budget,
             record: *first,
             header,
+            few,
             destination: header.destination,
             done: false,
             broken: None,
@@ -67,6 +70,9 @@ impl<'a> Messages<'a> {
     /// Its data.
     pub fn data(&mut self) -> Option<&[u8]> {
         let length = self.length();
+        if length <= FEW {
+            return self.few.get(..length);
+        }
         let data = self.buffer.get_mut(..length)?;
         let memory = self.peer.link().memory();
         let read = self.consumer.read(memory, &self.record, MESSAGE_HEAD, data);
@@ -104,9 +110,10 @@ impl<'a> Messages<'a> {
             return false;
         }
         match self.follows() {
-            Ok(Some((record, header))) => {
+            Ok(Some((record, (header, few)))) => {
                 self.record = record;
                 self.header = header;
+                self.few = few;
                 self.done = false;
                 true
             }
@@ -119,7 +126,7 @@ impl<'a> Messages<'a> {
     }
 
     /// The next message, if it is for the same queue pair.
-    fn follows(&mut self) -> Result<Option<(Record, Header)>, Broken> {
+    fn follows(&mut self) -> Result<Option<(Record, (Header, [u8; FEW]))>, Broken> {
         let memory = self.peer.link().memory();
         let Some(record) = self.consumer.next(memory)? else {
             return Ok(None);
@@ -127,25 +134,27 @@ impl<'a> Messages<'a> {
         if record.kind != MESSAGE {
             return Ok(None);
         }
-        let header = header(self.peer, self.consumer, &record)?;
-        Ok((header.destination == self.destination).then_some((record, header)))
+        let (header, few) = header(self.peer, self.consumer, &record)?;
+        Ok((header.destination == self.destination).then_some((record, (header, few))))
     }
 
     /// Refuses what nobody answered: there is no such queue pair.
-    pub(super) fn finish(mut self) -> Result<(), Broken> {
+    pub(super) fn finish(&mut self) -> Result<(), Broken> {
         while !self.done && self.refuse(0) {}
-        self.broken.map_or(Ok(()), Err)
+        self.broken.take().map_or(Ok(()), Err)
     }
 }
 
-fn header(peer: &Peer, consumer: &Consumer, record: &Record) -> Result<Header, Broken> {
+/// What the first line says: the header, and the first bytes of the data.
+#[inline]
+fn header(
+    peer: &Peer,
+    consumer: &Consumer,
+    record: &Record,
+) -> Result<(Header, [u8; FEW]), Broken> {
     if record.length < MESSAGE_HEAD {
         return Err(Broken);
     }
-    let memory = peer.link().memory();
-    let words = [
-        consumer.get(memory, record, 2)?,
-        consumer.get(memory, record, 3)?,
-    ];
+    let words = consumer.get(peer.link().memory(), record)?;
     Ok(Header::parse(words, record.flags))
 }

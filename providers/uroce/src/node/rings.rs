@@ -168,7 +168,7 @@ impl Rings {
             self.empty(core, turn, at);
             self.lines.swap_remove(at);
             peer.lose(&mut self.news);
-            self.tell(core, turn, &peer);
+            tell(core, turn, &peer, &mut self.known, &mut self.news);
         }
     }
 
@@ -198,25 +198,9 @@ impl Rings {
 
     /// What became of what was sent.
     fn learn(&mut self, core: &Core, turn: &mut Lazy<'_>, at: usize) {
-        let Some(line) = self.lines.get(at) else {
-            return;
-        };
-        let peer = Arc::clone(&line.peer);
-        peer.collect(&mut self.news);
-        self.tell(core, turn, &peer);
-    }
-
-    fn tell(&mut self, core: &Core, turn: &mut Lazy<'_>, peer: &Peer) {
-        for (number, fate) in self.news.fates.drain(..) {
-            if let Some(index) = core.index(number)
-                && let Some(endpoint) = self.known.get(core, index)
-                && endpoint.settled(peer, fate)
-            {
-                turn.round().transmit(index);
-            }
-        }
-        for index in self.news.ready.drain(..) {
-            turn.round().transmit(index);
+        if let Some(Line { peer, .. }) = self.lines.get(at) {
+            peer.collect(&mut self.news);
+            tell(core, turn, peer, &mut self.known, &mut self.news);
         }
     }
 
@@ -243,6 +227,22 @@ impl Rings {
             (Err(Broken), _) => peer.give_up(),
         }
     }
+}
+
+/// Tells queue pairs what became of what they sent.
+fn tell(core: &Core, turn: &mut Lazy<'_>, peer: &Peer, known: &mut Known, news: &mut News) {
+    for (number, fate) in &news.fates {
+        if let Some(index) = core.index(*number)
+            && let Some(endpoint) = known.get(core, index)
+            && endpoint.settled(peer, *fate)
+        {
+            turn.round().transmit(index);
+        }
+    }
+    for index in &news.ready {
+        turn.round().transmit(*index);
+    }
+    news.clear();
 }
 
 /// One look at a ring.
@@ -314,10 +314,15 @@ impl Work<'_> {
     }
 
     /// Hands the packets in the buffer to whom they are for.
+    #[inline]
     fn hand_over(&mut self, turn: &mut Lazy<'_>, whose: u32) {
-        if self.ends.is_empty() {
-            return;
+        if !self.ends.is_empty() {
+            self.hand_over_all(turn, whose);
         }
+    }
+
+    #[inline(never)]
+    fn hand_over_all(&mut self, turn: &mut Lazy<'_>, whose: u32) {
         let mut begin = 0;
         let mut whole = Vec::with_capacity(self.ends.len());
         for end in self.ends.drain(..) {

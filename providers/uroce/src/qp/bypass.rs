@@ -11,11 +11,11 @@
 
 use super::core::{Core, Inner};
 use super::requests;
-use super::sent::{self, Sent};
-use crate::carrier::shm::{Fate, Header, MESSAGE_MAX};
+use super::sent::{self, Kept, Sent};
+use crate::carrier::shm::{Content, Fate, Header, MESSAGE_MAX};
 use crate::clock;
 use crate::context::Context;
-use crate::cq::Entry;
+use crate::cq::{Entry, success};
 use crate::node::Messages;
 use kit::abi::*;
 use kit::provider::{Data, SendView};
@@ -23,7 +23,6 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use uroce_engine::host::Fault;
 use uroce_engine::qp::{Service, State};
-use uroce_engine::wire::ImmDt;
 use uroce_engine::work::{Completion, CompletionOpcode, Receive, Status, WorkRequest};
 
 /// Flags of requests that may go past the protocol.
@@ -142,11 +141,15 @@ impl Core {
             solicited: given.flags() & IBV_SEND_SOLICITED != 0,
         };
         let directory = self.node().directory()?;
-        let position = directory.put(peer, |peer| {
-            peer.message(&header, size, |room| self.read_past(&data, room))
-        })?;
+        let kept = Kept::of(&data);
+        let mut read = |room: &mut [u8]| self.read_past(&data, room);
+        let content = match kept.few() {
+            Some((few, length)) => Content::Few(few, length),
+            None => Content::Much(size, &mut read),
+        };
+        let position = directory.put(peer, |peer| peer.message(&header, content))?;
         inner.engine.sent_past(length);
-        let sent = Sent::new(given, immediate, &data, (position, length));
+        let sent = Sent::new(given, immediate, kept, (position, length));
         inner.bypass.sent.push_back(sent);
         Some(())
     }
@@ -199,32 +202,27 @@ impl Core {
             if front.position > position || front.position == position && !inclusive {
                 return;
             }
-            let Some(sent) = inner.bypass.sent.pop_front() else {
-                return;
-            };
+            self.sent_well(inner, front);
             inner.bypass.penalty = 0;
-            self.complete_sent(inner, &sent, Status::Success);
+            inner.bypass.sent.pop_front();
         }
     }
 
-    /// A message has ended.
-    fn complete_sent(&self, inner: &Inner, sent: &Sent, status: Status) {
-        let completion = Completion::new(sent.id, status, Sent::OPCODE);
-        let mut entry = Entry::new(completion, self.number);
-        if status == Status::Success {
-            entry.completion.length = sent.length;
+    /// A message was received, or is lost without anybody telling; that is told if it is signalled.
+    #[inline]
+    fn sent_well(&self, inner: &Inner, sent: &Sent) {
+        inner.counting.succeeded(Sent::OPCODE, sent.length);
+        if sent.is_signaled() || inner.engine.config().sq_sig_all {
+            let wc = success(sent.id, IBV_WC_SEND, sent.length, self.number);
+            self.push_success(self.parts.send_cq.as_ref(), wc, false);
         }
-        self.complete_past(inner, entry, sent.is_signaled());
     }
 
-    /// A request that went past the protocol, or waited for that, has ended; a success is told if it is
-    /// signalled.
-    fn complete_past(&self, inner: &Inner, entry: Entry, signaled: bool) {
-        inner.counting.count(&entry.completion);
-        let signaled = signaled || inner.engine.config().sq_sig_all;
-        if signaled || entry.completion.status != Status::Success {
-            self.complete(entry);
-        }
+    /// A request that went past the protocol, or waited for that, has failed.
+    fn fail_past(&self, inner: &Inner, id: u64, status: Status, opcode: CompletionOpcode) {
+        let completion = Completion::new(id, status, opcode);
+        inner.counting.count(&completion);
+        self.complete(Entry::new(completion, self.number));
     }
 
     /// The protocol sends all that is under way past it.
@@ -246,10 +244,11 @@ impl Core {
         if !inner.bypass.sent.is_empty() {
             return false;
         }
-        let deferred = std::mem::take(&mut inner.bypass.deferred);
-        let mut time = None;
-        for wr in deferred {
-            self.post_to_engine(inner, wr, *time.get_or_insert_with(clock::now));
+        if !inner.bypass.deferred.is_empty() {
+            let now = clock::now();
+            for wr in std::mem::take(&mut inner.bypass.deferred) {
+                self.post_to_engine(inner, wr, now);
+            }
         }
         inner.engine.outstanding() > 0
     }
@@ -263,13 +262,11 @@ impl Core {
         let sent = std::mem::take(&mut inner.bypass.sent);
         let deferred = std::mem::take(&mut inner.bypass.deferred);
         for sent in &sent {
-            self.complete_sent(inner, sent, Status::WrFlush);
+            self.fail_past(inner, sent.id, Status::WrFlush, Sent::OPCODE);
         }
         for wr in deferred {
             let opcode = wr.request.completion_opcode();
-            let completion = Completion::new(wr.id, Status::WrFlush, opcode);
-            let entry = Entry::new(completion, self.number);
-            self.complete_past(inner, entry, wr.signaled);
+            self.fail_past(inner, wr.id, Status::WrFlush, opcode);
         }
     }
 
@@ -282,12 +279,12 @@ impl Core {
         if inner.engine.config().service != Service::Rc {
             // Nobody waits for an answer here: what was not taken is lost.
             while let Some(sent) = inner.bypass.sent.pop_front() {
-                self.complete_sent(inner, &sent, Status::Success);
+                self.sent_well(inner, &sent);
             }
             return true;
         }
         if let Some(sent) = inner.bypass.sent.pop_front() {
-            self.complete_sent(inner, &sent, Status::RetryExc);
+            self.fail_past(inner, sent.id, Status::RetryExc, Sent::OPCODE);
         }
         true
     }
@@ -309,12 +306,11 @@ impl Core {
     pub(super) fn take_past(&self, inner: &mut Inner, messages: &mut Messages<'_>) {
         loop {
             let received = self.receive_past(inner, messages);
-            let header = *messages.header();
             let more = match received {
                 Some(()) => messages.accept(),
                 None => {
                     let expected = &mut inner.bypass.expected;
-                    if header.epoch == *expected {
+                    if messages.header().epoch == *expected {
                         *expected = expected.wrapping_add(1);
                     }
                     messages.refuse(*expected)
@@ -329,11 +325,17 @@ impl Core {
     /// Puts a message into the next receive request. `None` if anything is not as it should be; then
     /// nothing has happened.
     fn receive_past(&self, inner: &mut Inner, messages: &mut Messages<'_>) -> Option<()> {
-        let header = *messages.header();
+        let Header {
+            source,
+            epoch,
+            immediate,
+            solicited,
+            ..
+        } = *messages.header();
         let peer = inner.peer.as_ref()?;
         let expected = inner.bypass.open
-            && header.epoch == inner.bypass.expected
-            && header.source == inner.engine.attributes().dest_qp_num
+            && epoch == inner.bypass.expected
+            && source == inner.engine.attributes().dest_qp_num
             && peer.is(messages.peer())
             && inner.engine.may_receive_past();
         if !expected {
@@ -347,15 +349,14 @@ impl Core {
             (None, None) => None,
         }?;
         inner.engine.received_past(length);
-        let completion = Completion::new(id, Status::Success, CompletionOpcode::Receive);
-        let mut entry = Entry::new(completion, self.number);
-        let completion = &mut entry.completion;
-        completion.length = length;
-        completion.immediate = header.immediate.map(|data| ImmDt { data });
-        completion.source = header.source;
-        completion.solicited = header.solicited;
-        inner.counting.count(completion);
-        self.complete(entry);
+        inner.counting.succeeded(CompletionOpcode::Receive, length);
+        let mut wc = success(id, IBV_WC_RECV, length, self.number);
+        wc.src_qp = source;
+        if let Some(immediate) = immediate {
+            wc.imm.imm_data = be32::new(immediate);
+            wc.wc_flags = IBV_WC_WITH_IMM;
+        }
+        self.push_success(self.parts.recv_cq.as_ref(), wc, solicited);
         Some(())
     }
 

@@ -642,6 +642,16 @@ impl Core {
         }
     }
 
+    /// Adds a success that is made already to a queue.
+    #[inline(always)]
+    pub(super) fn push_success(&self, queue: Option<&Arc<Cq>>, wc: ibv_wc, solicited: bool) {
+        if let Some(queue) = queue
+            && !queue.push_success(wc, solicited)
+        {
+            self.overrun();
+        }
+    }
+
     /// Carries out a request to bind a window.
     ///
     /// # Errors

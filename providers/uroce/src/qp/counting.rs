@@ -24,14 +24,27 @@ impl Counting {
 
     /// Counts a request that has ended, whether it has a completion or not.
     pub fn count(&self, ended: &Completion) {
-        let operation = operation(ended.opcode);
-        let counting = self.0.iter().filter(|(ops, _)| ops & operation != 0);
-        for (_, counter) in counting {
-            match ended.status {
-                Status::Success => counter.completed(ended.length),
-                _ => counter.failed(),
-            }
+        match ended.status {
+            Status::Success => self.succeeded(ended.opcode, ended.length),
+            _ => self
+                .those_of(ended.opcode)
+                .for_each(|counter| counter.failed()),
         }
+    }
+
+    /// Counts a request that has ended well.
+    #[inline]
+    pub fn succeeded(&self, opcode: CompletionOpcode, length: u32) {
+        if !self.0.is_empty() {
+            self.those_of(opcode)
+                .for_each(|counter| counter.completed(length));
+        }
+    }
+
+    fn those_of(&self, opcode: CompletionOpcode) -> impl Iterator<Item = &CompCntr> {
+        let operation = operation(opcode);
+        let counting = self.0.iter().filter(move |(ops, _)| ops & operation != 0);
+        counting.map(|(_, counter)| &**counter)
     }
 }
 

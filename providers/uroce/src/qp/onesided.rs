@@ -9,17 +9,17 @@ use super::requests::{self, sge};
 use crate::carrier::shm::{Gate, Mapped, Right, Segment, Shown};
 use crate::carrier::udp::slot::INDEX_BITS;
 use crate::context::Context;
-use crate::cq::Entry;
+use crate::cq::success;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
-use kit::provider::{Data, Inline, SendView};
+use kit::provider::{Data, SendView};
 use kit::sys::application::ApplicationMemory;
 use kit::sys::other_process::{MOST, OtherProcess, Source};
 use kit::sys::shared_file::SharedFile;
 use rustix::process::Pid;
 use uroce_engine::host::LocalAccess;
 use uroce_engine::qp::Service;
-use uroce_engine::work::{Completion, CompletionOpcode, Sge, Status};
+use uroce_engine::work::{CompletionOpcode, Sge};
 
 /// Bytes that one call of a verb moves this way; what is longer goes by packets, which leave the caller
 /// free meanwhile.
@@ -55,7 +55,7 @@ impl<'a> Asked<'a> {
                 list.iter().map(|sge| u64::from(sge.length)).sum()
             }
             Data::Inline(inline) if right == Right::Write => {
-                let length = one_piece(inline)?.len();
+                let length = inline.only()?.len();
                 if length > usize::try_from(core.cap().max_inline_data).ok()? {
                     return None;
                 }
@@ -85,14 +85,6 @@ impl<'a> Asked<'a> {
             Right::Write => IBV_ACCESS_REMOTE_WRITE,
             Right::Read => IBV_ACCESS_REMOTE_READ,
         }
-    }
-}
-
-fn one_piece<'a>(inline: &Inline<'a>) -> Option<&'a [u8]> {
-    match inline {
-        Inline::Bytes(bytes) => Some(bytes),
-        Inline::Pieces(pieces) if pieces.count() == 1 => pieces.iter().next(),
-        Inline::Pieces(_) => None,
     }
 }
 
@@ -213,16 +205,15 @@ impl Core {
         }
         self.carry_out(inner, &asked)?;
         *budget -= asked.length;
-        let opcode = match asked.right {
-            Right::Write => CompletionOpcode::Write,
-            Right::Read => CompletionOpcode::Read,
+        let (counted, told) = match asked.right {
+            Right::Write => (CompletionOpcode::Write, IBV_WC_RDMA_WRITE),
+            Right::Read => (CompletionOpcode::Read, IBV_WC_RDMA_READ),
         };
-        let completion = Completion::new(given.id(), Status::Success, opcode);
-        let mut entry = Entry::new(completion, self.number);
-        entry.completion.length = u32::try_from(asked.length).ok()?;
-        inner.counting.count(&entry.completion);
+        let length = u32::try_from(asked.length).ok()?;
+        inner.counting.succeeded(counted, length);
         if given.flags() & IBV_SEND_SIGNALED != 0 || inner.engine.config().sq_sig_all {
-            self.complete(entry);
+            let wc = success(given.id(), told, length, self.number);
+            self.push_success(self.parts.send_cq.as_ref(), wc, false);
         }
         Some(())
     }
@@ -230,7 +221,7 @@ impl Core {
     fn carry_out(&self, inner: &mut Inner, asked: &Asked<'_>) -> Option<()> {
         let moved = match &asked.data {
             Data::Inline(inline) => {
-                let bytes = one_piece(inline)?;
+                let bytes = inline.only()?;
                 self.reach(inner, asked, |way| {
                     way.write(Source::Bytes(bytes), asked.length)
                 })?

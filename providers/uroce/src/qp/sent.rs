@@ -2,15 +2,16 @@
 //! has to know if it is to send it after all, and no more, since there is one for each message.
 
 use super::requests;
+use crate::carrier::shm::{FEW, Few};
 use crate::context::Context;
 use kit::abi::*;
 use kit::provider::{Data as Given, Inline, SendView};
 use uroce_engine::wire::ImmDt;
 use uroce_engine::work::{Bytes, CompletionOpcode, Data, Request, Sge, Sges, WorkRequest};
 
-/// Pieces of memory, and bytes, that are kept without an allocation.
+/// Pieces of memory that are kept without an allocation. Of bytes it is as many as a message has in its
+/// first line.
 const PIECES: usize = 2;
-const BYTES: usize = 32;
 
 /// A message whose fate is not known.
 #[derive(Debug)]
@@ -29,9 +30,9 @@ pub(super) struct Sent {
 
 /// The data of a request.
 #[derive(Debug)]
-enum Kept {
+pub(super) enum Kept {
     Pieces([Sge; PIECES], usize),
-    Bytes([u8; BYTES], usize),
+    Bytes(Few, usize),
     Much(Box<Data>),
 }
 
@@ -49,7 +50,7 @@ impl Sent {
     pub fn new<'a>(
         given: &impl SendView<'a, Context>,
         immediate: Option<u32>,
-        data: &Given<'_>,
+        data: Kept,
         (position, length): (u64, u32),
     ) -> Self {
         Self {
@@ -58,7 +59,7 @@ impl Sent {
             length,
             flags: given.flags(),
             immediate,
-            data: Kept::of(data),
+            data,
         }
     }
 
@@ -89,8 +90,9 @@ impl Sent {
 }
 
 impl Kept {
-    #[inline]
-    fn of(data: &Given<'_>) -> Self {
+    // Inlined, so that words are kept as such until they are where they stay.
+    #[inline(always)]
+    pub fn of(data: &Given<'_>) -> Self {
         match data {
             Given::Sges([]) => Self::Pieces([Sge::default(); PIECES], 0),
             Given::Sges([one]) => Self::Pieces([requests::sge(one), Sge::default()], 1),
@@ -103,17 +105,52 @@ impl Kept {
         }
     }
 
+    #[inline(always)]
     fn of_bytes(inline: &Inline<'_>) -> Self {
-        let mut few = [0; BYTES];
-        let length = inline.length();
-        let copied = few
-            .get_mut(..length)
-            .and_then(|room| requests::copy(inline, room));
-        if copied.is_some() {
-            return Self::Bytes(few, length);
+        match inline.only() {
+            Some(bytes) if bytes.len() <= FEW => Self::Bytes(few(bytes), bytes.len()),
+            _ => Self::of_more(inline),
         }
-        Self::Much(Box::new(Data::Inline(requests::bytes(inline))))
     }
+
+    #[inline(never)]
+    fn of_more(inline: &Inline<'_>) -> Self {
+        let bytes = requests::bytes(inline);
+        if bytes.len() <= FEW {
+            return Self::Bytes(few(&bytes), bytes.len());
+        }
+        Self::Much(Box::new(Data::Inline(bytes)))
+    }
+
+    /// The bytes, if they are few, and how many they are.
+    #[inline]
+    pub fn few(&self) -> Option<(&Few, usize)> {
+        match self {
+            Self::Bytes(few, count) => Some((few, *count)),
+            Self::Pieces(..) | Self::Much(_) => None,
+        }
+    }
+}
+
+/// As many bytes as there is room for, and zeros.
+#[inline(always)]
+fn few(bytes: &[u8]) -> Few {
+    let mut few = Few::default();
+    for (word, bytes) in few.iter_mut().zip(bytes.chunks(size_of::<u64>())) {
+        *word = bytes
+            .try_into()
+            .map_or_else(|_| part(bytes), u64::from_ne_bytes);
+    }
+    few
+}
+
+/// A word that begins with these bytes.
+fn part(bytes: &[u8]) -> u64 {
+    let mut word = [0; size_of::<u64>()];
+    for (to, from) in word.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    u64::from_ne_bytes(word)
 }
 
 impl From<Kept> for Data {
@@ -122,7 +159,8 @@ impl From<Kept> for Data {
             Kept::Pieces(pieces, count) => {
                 Self::Sges(Sges::from_slice(pieces.get(..count).unwrap_or_default()))
             }
-            Kept::Bytes(bytes, count) => {
+            Kept::Bytes(few, count) => {
+                let bytes: [u8; FEW] = bytemuck::cast(few);
                 Self::Inline(Bytes::from_slice(bytes.get(..count).unwrap_or_default()))
             }
             Kept::Much(data) => *data,
@@ -140,7 +178,7 @@ mod tests {
         given.imm = 9u32.to_be_bytes();
         given.data = data;
         let immediate = immediate(&given).expect("one that may go");
-        Sent::new(&given, immediate, &data, (64, 3)).request()
+        Sent::new(&given, immediate, Kept::of(&data), (64, 3)).request()
     }
 
     #[test]
@@ -162,7 +200,7 @@ mod tests {
             assert!(wr.solicited && !wr.signaled && !wr.fence && wr.id == 7);
         }
         let bytes: Vec<u8> = (0..100).collect();
-        for count in [0, 1, BYTES, BYTES + 1, 100] {
+        for count in [0, 1, FEW, FEW + 1, 100] {
             let some = &bytes[..count];
             let wr = kept(Given::Inline(Inline::Bytes(some)));
             assert_eq!(wr.data, Data::Inline(Bytes::from_slice(some)));

@@ -3,7 +3,7 @@
 use super::link::Link;
 use super::ring::{Consumer, Place, Producer};
 use super::segment::{AWAITS, CLOSED, SLEEPS, Segment};
-use super::wire::{Header, News, Out};
+use super::wire::{Content, Header, News, Out};
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
@@ -11,7 +11,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{
     AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Release, Ordering::SeqCst,
 };
-use uroce_engine::host::Fault;
 
 /// A process that this one has met: perhaps this one itself.
 #[derive(Debug)]
@@ -124,16 +123,11 @@ impl Peer {
         })
     }
 
-    /// Sends a message of `length` bytes, which `fill` writes. Answers where it is in the ring; `None`
-    /// if there is no room, or the bytes cannot be had.
+    /// Sends a message. Answers where it is in the ring; `None` if there is no room, or the bytes cannot
+    /// be had.
     #[inline]
-    pub fn message(
-        &self,
-        header: &Header,
-        length: usize,
-        fill: impl FnOnce(&mut [u8]) -> Result<(), Fault>,
-    ) -> Option<u64> {
-        let sent = self.out.lock().message(&self.link, header, length, fill);
+    pub fn message(&self, header: &Header, content: Content<'_>) -> Option<u64> {
+        let sent = self.out.lock().message(&self.link, header, content);
         sent.unwrap_or_else(|_| {
             self.give_up();
             None

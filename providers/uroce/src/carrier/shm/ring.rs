@@ -27,6 +27,9 @@ pub const LONGEST: usize = RING / 4;
 /// What every record has: the first word, and the one by which it may be refused.
 pub const PREFIX: usize = 2 * WORD;
 
+/// Words behind the prefix in the first line of a record.
+pub const SHORT: usize = (LINE - PREFIX) / WORD;
+
 /// Words of the head of a ring, each alone in its cache line.
 const TAKEN: usize = 256 / WORD;
 const REFUSED: usize = TAKEN + 1;
@@ -65,9 +68,11 @@ impl Place {
         self.base + HEAD + inside
     }
 
-    fn data_word(self, memory: &Shared, position: u64, index: usize) -> Result<&AtomicU64, Broken> {
-        let word = self.at(position) / WORD + index;
-        memory.words().get(word).ok_or(Broken)
+    /// The words of the line at a position, where a record may begin.
+    #[inline]
+    fn line(self, memory: &Shared, position: u64) -> Result<&[AtomicU64; LINE / WORD], Broken> {
+        let words = memory.words().get(self.at(position) / WORD..);
+        words.and_then(<[_]>::first_chunk).ok_or(Broken)
     }
 }
 
@@ -154,14 +159,16 @@ impl Producer {
         Ok(Some(self.tail))
     }
 
-    /// A word of the record that was reserved.
+    /// The first words behind the prefix, of the record that was reserved.
     ///
     /// # Errors
     /// [`Broken`] beyond the ring.
     #[inline]
-    pub fn put(&self, memory: &Shared, index: usize, value: u64) -> Result<(), Broken> {
-        let word = self.place.data_word(memory, self.tail, index)?;
-        word.store(value, Relaxed);
+    pub fn put<const N: usize>(&self, memory: &Shared, values: [u64; N]) -> Result<(), Broken> {
+        let [_, _, rest @ ..] = self.place.line(memory, self.tail)?;
+        for (word, value) in rest.iter().zip(values) {
+            word.store(value, Relaxed);
+        }
         Ok(())
     }
 
@@ -187,10 +194,8 @@ impl Producer {
         kind: u8,
         flags: u8,
     ) -> Result<(), Broken> {
-        self.place
-            .data_word(memory, self.tail, 1)?
-            .store(0, Relaxed);
-        let first = self.place.data_word(memory, self.tail, 0)?;
+        let [first, refusal, ..] = self.place.line(memory, self.tail)?;
+        refusal.store(0, Relaxed);
         show(first, first_word(self.tail, length, kind, flags));
         self.tail += lines(length);
         if self.tail - self.free > MANY {
@@ -226,7 +231,8 @@ impl Producer {
     /// # Errors
     /// [`Broken`] beyond the ring.
     pub fn refusal(&mut self, memory: &Shared, position: u64) -> Result<Option<u64>, Broken> {
-        let word = self.place.data_word(memory, position, 1)?.load(Acquire);
+        let [_, refusal, ..] = self.place.line(memory, position)?;
+        let word = refusal.load(Acquire);
         if word & REFUSAL == 0 {
             return Ok(None);
         }
@@ -283,8 +289,8 @@ impl Consumer {
     /// Whether there is a record, or something else to look at.
     #[inline]
     pub fn has_some(&self, memory: &Shared) -> bool {
-        let first = self.place.data_word(memory, self.head, 0);
-        first.is_ok_and(|word| self.is_new(word.load(SeqCst)))
+        let line = self.place.line(memory, self.head);
+        line.is_ok_and(|[first, ..]| self.is_new(first.load(SeqCst)))
     }
 
     /// Whether a first word is another one than that of a record which was taken.
@@ -299,19 +305,30 @@ impl Consumer {
     /// [`Broken`] for a record that is not the protocol's.
     #[inline]
     pub fn next(&mut self, memory: &Shared) -> Result<Option<Record>, Broken> {
-        // After a filler comes a record, or another is a broken rule.
-        for _ in 0..2 {
-            let first = self.place.data_word(memory, self.head, 0)?.load(Acquire);
-            if !self.is_new(first) {
-                return Ok(None);
-            }
-            let record = self.check(first)?;
-            if record.kind != FILLER {
-                return Ok(Some(record));
-            }
-            self.advance(memory, &record)?;
+        match self.look(memory)? {
+            Some(filler) if filler.kind == FILLER => self.behind(memory, &filler),
+            other => Ok(other),
         }
-        Err(Broken)
+    }
+
+    /// The record behind a filler, which is no other filler.
+    #[cold]
+    fn behind(&mut self, memory: &Shared, filler: &Record) -> Result<Option<Record>, Broken> {
+        self.advance(memory, filler)?;
+        match self.look(memory)? {
+            Some(record) if record.kind == FILLER => Err(Broken),
+            other => Ok(other),
+        }
+    }
+
+    #[inline]
+    fn look(&self, memory: &Shared) -> Result<Option<Record>, Broken> {
+        let [first, ..] = self.place.line(memory, self.head)?;
+        let first = first.load(Acquire);
+        if !self.is_new(first) {
+            return Ok(None);
+        }
+        self.check(first).map(Some)
     }
 
     fn check(&self, first: u64) -> Result<Record, Broken> {
@@ -333,14 +350,15 @@ impl Consumer {
         })
     }
 
-    /// A word of a record that was not given back. It may change at any time.
+    /// The words behind the prefix in the first line of a record that was not given back. They may
+    /// change at any time.
     ///
     /// # Errors
     /// [`Broken`] beyond the ring.
     #[inline]
-    pub fn get(&self, memory: &Shared, record: &Record, index: usize) -> Result<u64, Broken> {
-        let word = self.place.data_word(memory, record.position, index)?;
-        Ok(word.load(Relaxed))
+    pub fn get(&self, memory: &Shared, record: &Record) -> Result<[u64; SHORT], Broken> {
+        let [_, _, rest @ ..] = self.place.line(memory, record.position)?;
+        Ok(rest.each_ref().map(|word| word.load(Relaxed)))
     }
 
     /// Bytes of a record that was not given back.
@@ -370,8 +388,8 @@ impl Consumer {
     /// # Errors
     /// [`Broken`] beyond the ring.
     pub fn refuse(&mut self, memory: &Shared, record: &Record, say: u64) -> Result<(), Broken> {
-        let word = self.place.data_word(memory, record.position, 1)?;
-        word.store(REFUSAL | say & !REFUSAL, Relaxed);
+        let [_, refusal, ..] = self.place.line(memory, record.position)?;
+        refusal.store(REFUSAL | say & !REFUSAL, Relaxed);
         self.refused += 1;
         Ok(())
     }
@@ -386,7 +404,8 @@ impl Consumer {
         let end = record.position + length;
         let mut at = record.position + 64;
         while at < end {
-            self.place.data_word(memory, at, 0)?.store(0, Relaxed);
+            let [first, ..] = self.place.line(memory, at)?;
+            first.store(0, Relaxed);
             at += 64;
         }
         self.head = end;

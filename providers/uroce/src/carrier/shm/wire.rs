@@ -1,7 +1,7 @@
 //! What goes to a peer: packets and messages by way of the ring, and what becomes of messages.
 
 use super::link::Link;
-use super::ring::{Broken, LONGEST, PREFIX, Producer};
+use super::ring::{Broken, LONGEST, PREFIX, Producer, SHORT};
 use kit::sys::shared::Shared;
 use std::collections::VecDeque;
 use uroce_engine::host::Fault;
@@ -21,6 +21,27 @@ pub const MESSAGE_HEAD: usize = PREFIX + 16;
 /// The most bytes of a message: longer ones are cheaper as packets.
 pub const MESSAGE_MAX: usize = 8192;
 const _: () = assert!(MESSAGE_HEAD + MESSAGE_MAX <= LONGEST);
+/// So many bytes of data are in the first line of a message.
+pub const FEW: usize = size_of::<Few>();
+/// They, as they are written there: from a register each, since what was just written byte by byte is read
+/// as a word only when it has left the processor's store buffer.
+pub type Few = [u64; SHORT - 2];
+
+/// The data of a message.
+pub enum Content<'a> {
+    /// So many bytes of these.
+    Few(&'a Few, usize),
+    /// So many bytes, which somebody writes.
+    Much(usize, &'a mut dyn FnMut(&mut [u8]) -> Result<(), Fault>),
+}
+
+impl Content<'_> {
+    fn length(&self) -> usize {
+        match self {
+            Self::Few(_, length) | Self::Much(length, _) => *length,
+        }
+    }
+}
 
 /// What a message says besides its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +69,7 @@ impl Header {
         solicited | immediate
     }
 
+    #[inline]
     fn words(&self) -> [u64; 2] {
         let both = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         [
@@ -56,16 +78,19 @@ impl Header {
         ]
     }
 
-    /// Reads the two words that a header is written as.
-    pub fn parse([who, what]: [u64; 2], flags: u8) -> Self {
+    /// Reads the words of the first line: the header, and the first bytes of the data.
+    #[inline]
+    pub fn parse(words: [u64; SHORT], flags: u8) -> (Self, [u8; FEW]) {
         let low = |word: u64| u32::try_from(word & 0xffff_ffff).unwrap_or(0);
-        Self {
+        let [who, what, few @ ..] = words;
+        let header = Self {
             source: low(who),
             destination: low(who >> 32),
             epoch: low(what),
             immediate: (flags & IMMEDIATE != 0).then_some(low(what >> 32)),
             solicited: flags & SOLICITED != 0,
-        }
+        };
+        (header, bytemuck::cast(few))
     }
 }
 
@@ -138,31 +163,35 @@ impl Out {
         Ok(self.producer.reserve(memory, length)?.is_some())
     }
 
-    /// Puts a message of `length` bytes into the ring, which `fill` writes. Answers where it is;
-    /// `None` if there is no room, the peer is gone, or the bytes cannot be had.
+    /// Puts a message into the ring. Answers where it is; `None` if there is no room, the peer is gone,
+    /// or the bytes cannot be had.
+    #[inline]
     pub fn message(
         &mut self,
         link: &Link,
         header: &Header,
-        length: usize,
-        fill: impl FnOnce(&mut [u8]) -> Result<(), Fault>,
+        content: Content<'_>,
     ) -> Result<Option<u64>, Broken> {
         let memory = link.memory();
-        let total = MESSAGE_HEAD + length;
+        let total = MESSAGE_HEAD + content.length();
         if self.lost || !self.backlog.is_empty() || !self.reserve(memory, total)? {
             return Ok(None);
         }
-        let Some(data) = self.scratch.get_mut(..length) else {
-            return Ok(None);
-        };
-        if fill(data).is_err() {
-            return Ok(None);
-        }
-        let data = self.scratch.get(..length).ok_or(Broken)?;
         let [who, what] = header.words();
-        self.producer.put(memory, 2, who)?;
-        self.producer.put(memory, 3, what)?;
-        self.producer.copy(memory, MESSAGE_HEAD, data)?;
+        match content {
+            Content::Few(few, _) => {
+                let [w0, w1, w2, w3] = *few;
+                self.producer.put(memory, [who, what, w0, w1, w2, w3])?;
+            }
+            Content::Much(length, fill) => {
+                let data = self.scratch.get_mut(..length);
+                let Some(data) = data.and_then(|data| fill(data).ok().map(|()| data)) else {
+                    return Ok(None);
+                };
+                self.producer.put(memory, [who, what])?;
+                self.producer.copy(memory, MESSAGE_HEAD, data)?;
+            }
+        }
         let position = self.producer.position();
         self.producer
             .publish(memory, total, MESSAGE, header.flags())?;
@@ -210,7 +239,11 @@ impl Out {
     pub fn collect(&mut self, link: &Link, news: &mut News) -> Result<(), Broken> {
         let memory = link.memory();
         self.look(memory)?;
-        news.fates.append(&mut self.fates);
+        if news.fates.is_empty() {
+            std::mem::swap(&mut news.fates, &mut self.fates);
+        } else {
+            news.fates.append(&mut self.fates);
+        }
         while let Some(packet) = self.backlog.pop_front() {
             if !self.put_packet(memory, &packet)? {
                 self.backlog.push_front(packet);
@@ -274,4 +307,12 @@ pub struct News {
     pub fates: Vec<(u32, Fate)>,
     /// Queue pairs (indices) for whose packets there is room.
     pub ready: Vec<u32>,
+}
+
+impl News {
+    /// There is nothing new.
+    pub fn clear(&mut self) {
+        self.fates.clear();
+        self.ready.clear();
+    }
 }

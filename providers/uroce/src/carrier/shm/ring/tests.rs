@@ -1,5 +1,7 @@
 use super::super::link::{LINK, Link};
-use super::super::wire::{Fate, Header, MESSAGE, MESSAGE_HEAD, News, Out, PACKET};
+use super::super::wire::{
+    Content, FEW, Fate, Few, Header, MESSAGE, MESSAGE_HEAD, News, Out, PACKET,
+};
 use super::*;
 use proptest::prelude::*;
 use std::sync::atomic::Ordering::SeqCst;
@@ -59,10 +61,11 @@ fn a_refusal_is_found_and_what_is_behind_it_too() {
     let memory = link.memory();
     let mut position = Vec::new();
     for _ in 0..4 {
-        let sent = out.message(&link, &header(5), 3, |room| {
+        let mut fill = |room: &mut [u8]| {
             room.copy_from_slice(b"abc");
             Ok(())
-        });
+        };
+        let sent = out.message(&link, &header(5), Content::Much(3, &mut fill));
         position.push(sent.expect("right").expect("room"));
     }
     for count in 0..4 {
@@ -88,6 +91,39 @@ fn a_refusal_is_found_and_what_is_behind_it_too() {
 }
 
 #[test]
+fn a_message_is_the_same_however_its_bytes_are_given() {
+    let (link, producer, mut consumer) = ends();
+    let mut out = Out::new(producer);
+    let memory = link.memory();
+    let bytes = pattern(3, FEW);
+    let few: Few = bytemuck::pod_read_unaligned(&bytes);
+    for length in 0..=FEW {
+        let mut fill = |room: &mut [u8]| {
+            room.copy_from_slice(&bytes[..length]);
+            Ok(())
+        };
+        let much = Content::Much(length, &mut fill);
+        let few = Content::Few(&few, length);
+        for content in [much, few] {
+            let sent = out.message(&link, &header(5), content);
+            assert!(sent.expect("right").is_some());
+            let record = consumer.next(memory).expect("right").expect("a record");
+            let words = consumer.get(memory, &record).expect("right");
+            let (said, data) = Header::parse(words, record.flags);
+            let mut read = vec![0; length];
+            consumer
+                .read(memory, &record, MESSAGE_HEAD, &mut read)
+                .expect("right");
+            assert_eq!(record.length, MESSAGE_HEAD + length);
+            assert_eq!(said, header(5));
+            assert_eq!(read, bytes[..length]);
+            assert_eq!(data[..length], bytes[..length]);
+            consumer.advance(memory, &record).expect("right");
+        }
+    }
+}
+
+#[test]
 fn packets_without_room_wait_in_order() {
     let (link, producer, mut consumer) = ends();
     let mut out = Out::new(producer);
@@ -96,7 +132,7 @@ fn packets_without_room_wait_in_order() {
         out.packet(&link, &pattern(number, 4000)).expect("right");
     }
     assert!(out.waits(9) && out.waits(9));
-    let full = out.message(&link, &header(0), 0, |_| Ok(()));
+    let full = out.message(&link, &header(0), Content::Few(&Few::default(), 0));
     assert_eq!(full, Ok(None));
     let mut news = News::default();
     for number in 0..200 {
@@ -189,7 +225,7 @@ proptest! {
                 if let Ok(Some(record)) = consumer.next(memory) {
                     prop_assert!(record.length <= LONGEST);
                     let _ = consumer.read(memory, &record, 0, &mut room);
-                    let _ = consumer.get(memory, &record, 3);
+                    let _ = consumer.get(memory, &record);
                     let _ = consumer.refuse(memory, &record, value);
                     let _ = consumer.advance(memory, &record);
                 }
@@ -197,7 +233,7 @@ proptest! {
             memory.words()[index].store(value, SeqCst);
             let _ = consumer.tell(memory);
             let _ = out.packet(&link, &[1; 100]);
-            let _ = out.message(&link, &header(1), 8, |_| Ok(()));
+            let _ = out.message(&link, &header(1), Content::Few(&Few::default(), 8));
             let _ = out.collect(&link, &mut news);
         }
     }
