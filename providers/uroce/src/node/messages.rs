@@ -17,6 +17,8 @@ pub struct Messages<'a> {
     destination: u32,
     /// The message was answered, or there is none.
     done: bool,
+    /// No record followed.
+    last: bool,
     broken: Option<Broken>,
 }
 
@@ -39,6 +41,7 @@ impl<'a> Messages<'a> {
             few,
             destination: header.destination,
             done: false,
+            last: false,
             broken: None,
         })
     }
@@ -129,6 +132,7 @@ impl<'a> Messages<'a> {
     fn follows(&mut self) -> Result<Option<(Record, (Header, [u8; FEW]))>, Broken> {
         let memory = self.peer.link().memory();
         let Some(record) = self.consumer.next(memory)? else {
+            self.last = true;
             return Ok(None);
         };
         if record.kind != MESSAGE {
@@ -138,10 +142,11 @@ impl<'a> Messages<'a> {
         Ok((header.destination == self.destination).then_some((record, (header, few))))
     }
 
-    /// Refuses what nobody answered: there is no such queue pair.
-    pub(super) fn finish(&mut self) -> Result<(), Broken> {
+    /// Refuses what nobody answered: there is no such queue pair. Answers whether other records may
+    /// follow.
+    pub(super) fn finish(&mut self) -> Result<bool, Broken> {
         while !self.done && self.refuse(0) {}
-        self.broken.take().map_or(Ok(()), Err)
+        self.broken.take().map_or(Ok(!self.last), Err)
     }
 }
 

@@ -40,11 +40,17 @@ impl Known {
     fn get(&mut self, core: &Core, index: u32) -> Option<&dyn Endpoint> {
         let is_known = matches!(&self.0, Some((known, _)) if *known == index);
         if !is_known {
-            let entry = core.table.get(index)?;
-            let endpoint = Arc::clone(entry.endpoint.read().as_ref()?);
-            self.0 = Some((index, endpoint));
+            self.look_up(core, index)?;
         }
         self.0.as_ref().map(|(_, endpoint)| &**endpoint)
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, core: &Core, index: u32) -> Option<()> {
+        let entry = core.table.get(index)?;
+        let endpoint = Arc::clone(entry.endpoint.read().as_ref()?);
+        self.0 = Some((index, endpoint));
+        Some(())
     }
 }
 
@@ -269,7 +275,9 @@ impl Work<'_> {
             match record.kind {
                 MESSAGE => {
                     self.hand_over(turn, whose);
-                    self.messages(&record)?;
+                    if !self.messages(&record)? {
+                        break;
+                    }
                 }
                 PACKET => {
                     if self.filled > BATCH {
@@ -338,8 +346,9 @@ impl Work<'_> {
         }
     }
 
-    /// Hands messages to the queue pair that the first one names.
-    fn messages(&mut self, first: &Record) -> Result<(), Broken> {
+    /// Hands messages to the queue pair that the first one names. Answers whether there may be more
+    /// records.
+    fn messages(&mut self, first: &Record) -> Result<bool, Broken> {
         let mut messages = Messages::new(
             self.peer,
             self.consumer,

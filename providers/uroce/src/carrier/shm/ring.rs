@@ -145,18 +145,26 @@ impl Producer {
     ///
     /// # Errors
     /// [`Broken`] beyond the ring.
+    #[inline]
     pub fn reserve(&mut self, memory: &Shared, length: usize) -> Result<Option<u64>, Broken> {
         let need = lines(length);
         let rest = SIZE - self.tail % SIZE;
-        let filler = if need > rest { rest } else { 0 };
-        if length > LONGEST || self.tail + filler + need - self.free > SIZE {
+        if length > LONGEST || need > rest && !self.fill_up(memory, rest, need)? {
             return Ok(None);
         }
-        if filler > 0 {
-            let length = usize::try_from(filler).map_err(|_| Broken)?;
-            self.publish(memory, length, FILLER, 0)?;
+        let fits = self.tail + need - self.free <= SIZE;
+        Ok(fits.then_some(self.tail))
+    }
+
+    /// Fills up the end of the ring, if there is room for that and what is needed behind it.
+    #[cold]
+    fn fill_up(&mut self, memory: &Shared, rest: u64, need: u64) -> Result<bool, Broken> {
+        if self.tail + rest + need - self.free > SIZE {
+            return Ok(false);
         }
-        Ok(Some(self.tail))
+        let length = usize::try_from(rest).map_err(|_| Broken)?;
+        self.publish(memory, length, FILLER, 0)?;
+        Ok(true)
     }
 
     /// The first words behind the prefix, of the record that was reserved.

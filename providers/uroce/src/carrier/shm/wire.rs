@@ -155,10 +155,16 @@ impl Out {
         Ok(true)
     }
 
+    #[inline]
     fn reserve(&mut self, memory: &Shared, length: usize) -> Result<bool, Broken> {
         if self.producer.reserve(memory, length)?.is_some() {
             return Ok(true);
         }
+        self.look_and_reserve(memory, length)
+    }
+
+    #[inline(never)]
+    fn look_and_reserve(&mut self, memory: &Shared, length: usize) -> Result<bool, Broken> {
         self.look(memory)?;
         Ok(self.producer.reserve(memory, length)?.is_some())
     }
