@@ -1,6 +1,8 @@
 //! Messages that came past the protocol, as a queue pair takes them in.
 
-use crate::carrier::shm::{Broken, Consumer, FEW, Header, MESSAGE, MESSAGE_HEAD, Peer, Record};
+use crate::carrier::shm::{
+    Broken, Consumer, FEW, Front, Header, MESSAGE, MESSAGE_HEAD, Peer, Record,
+};
 use std::sync::Arc;
 
 /// Messages for one queue pair that came together, in order. Each is accepted or refused before the
@@ -11,9 +13,7 @@ pub struct Messages<'a> {
     buffer: &'a mut [u8],
     budget: &'a mut u32,
     record: Record,
-    header: Header,
-    /// The first bytes of the data, and of what is behind it.
-    few: [u8; FEW],
+    front: Front,
     destination: u32,
     /// The message was answered, or there is none.
     done: bool,
@@ -30,16 +30,15 @@ impl<'a> Messages<'a> {
         budget: &'a mut u32,
         first: &Record,
     ) -> Result<Self, Broken> {
-        let (header, few) = header(peer, consumer, first)?;
+        let front = front(peer, consumer, first)?;
         Ok(Self {
             peer,
             consumer,
             buffer,
             budget,
             record: *first,
-            header,
-            few,
-            destination: header.destination,
+            front,
+            destination: front.header.destination,
             done: false,
             last: false,
             broken: None,
@@ -61,7 +60,7 @@ impl<'a> Messages<'a> {
     /// What the message says besides its data.
     #[must_use]
     pub fn header(&self) -> &Header {
-        &self.header
+        &self.front.header
     }
 
     /// Bytes of its data.
@@ -74,7 +73,7 @@ impl<'a> Messages<'a> {
     pub fn data(&mut self) -> Option<&[u8]> {
         let length = self.length();
         if length <= FEW {
-            return self.few.get(..length);
+            return self.front.few.get(..length);
         }
         let data = self.buffer.get_mut(..length)?;
         let memory = self.peer.link().memory();
@@ -113,10 +112,9 @@ impl<'a> Messages<'a> {
             return false;
         }
         match self.follows() {
-            Ok(Some((record, (header, few)))) => {
+            Ok(Some((record, front))) => {
                 self.record = record;
-                self.header = header;
-                self.few = few;
+                self.front = front;
                 self.done = false;
                 true
             }
@@ -129,7 +127,7 @@ impl<'a> Messages<'a> {
     }
 
     /// The next message, if it is for the same queue pair.
-    fn follows(&mut self) -> Result<Option<(Record, (Header, [u8; FEW]))>, Broken> {
+    fn follows(&mut self) -> Result<Option<(Record, Front)>, Broken> {
         let memory = self.peer.link().memory();
         let Some(record) = self.consumer.next(memory)? else {
             self.last = true;
@@ -138,8 +136,8 @@ impl<'a> Messages<'a> {
         if record.kind != MESSAGE {
             return Ok(None);
         }
-        let (header, few) = header(self.peer, self.consumer, &record)?;
-        Ok((header.destination == self.destination).then_some((record, (header, few))))
+        let front = front(self.peer, self.consumer, &record)?;
+        Ok((front.header.destination == self.destination).then_some((record, front)))
     }
 
     /// Refuses what nobody answered: there is no such queue pair. Answers whether other records may
@@ -150,16 +148,11 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// What the first line says: the header, and the first bytes of the data.
 #[inline]
-fn header(
-    peer: &Peer,
-    consumer: &Consumer,
-    record: &Record,
-) -> Result<(Header, [u8; FEW]), Broken> {
+fn front(peer: &Peer, consumer: &Consumer, record: &Record) -> Result<Front, Broken> {
     if record.length < MESSAGE_HEAD {
         return Err(Broken);
     }
     let words = consumer.get(peer.link().memory(), record)?;
-    Ok(Header::parse(words, record.flags))
+    Ok(Front::parse(words, record.flags))
 }

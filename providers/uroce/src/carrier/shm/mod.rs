@@ -26,7 +26,9 @@ pub use onesided::{Claims, Gate, Key, Mapped, Right, Shown, Use};
 pub use peer::Peer;
 pub use ring::{Broken, Consumer, PREFIX, Record};
 pub use segment::{AWAITS, CLOSED, SEGMENT, SLEEPS, Segment, TABLES};
-pub use wire::{Content, FEW, Fate, Few, Header, MESSAGE, MESSAGE_HEAD, MESSAGE_MAX, News, PACKET};
+pub use wire::{
+    Content, FEW, Fate, Few, Front, Header, MESSAGE, MESSAGE_HEAD, MESSAGE_MAX, News, PACKET,
+};
 
 /// Nanoseconds after which somebody who sleeps can see all that was shown before others could see that he
 /// does: many times as long as a processor keeps a write to itself.

@@ -77,20 +77,33 @@ impl Header {
             both(self.epoch, self.immediate.unwrap_or(0)),
         ]
     }
+}
 
-    /// Reads the words of the first line: the header, and the first bytes of the data.
+/// What the first line of a message says.
+#[derive(Clone, Copy, Debug)]
+pub struct Front {
+    /// The header.
+    pub header: Header,
+    /// The first bytes of the data, and of what is behind it.
+    pub few: [u8; FEW],
+}
+
+impl Front {
+    /// Reads the words of the line, and the flags in its first one.
     #[inline]
-    pub fn parse(words: [u64; SHORT], flags: u8) -> (Self, [u8; FEW]) {
+    pub fn parse(words: [u64; SHORT], flags: u8) -> Self {
         let low = |word: u64| u32::try_from(word & 0xffff_ffff).unwrap_or(0);
         let [who, what, few @ ..] = words;
-        let header = Self {
-            source: low(who),
-            destination: low(who >> 32),
-            epoch: low(what),
-            immediate: (flags & IMMEDIATE != 0).then_some(low(what >> 32)),
-            solicited: flags & SOLICITED != 0,
-        };
-        (header, bytemuck::cast(few))
+        Self {
+            header: Header {
+                source: low(who),
+                destination: low(who >> 32),
+                epoch: low(what),
+                immediate: (flags & IMMEDIATE != 0).then_some(low(what >> 32)),
+                solicited: flags & SOLICITED != 0,
+            },
+            few: bytemuck::cast(few),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 use super::super::link::{LINK, Link};
 use super::super::wire::{
-    Content, FEW, Fate, Few, Header, MESSAGE, MESSAGE_HEAD, News, Out, PACKET,
+    Content, FEW, Fate, Few, Front, Header, MESSAGE, MESSAGE_HEAD, News, Out, PACKET,
 };
 use super::*;
 use proptest::prelude::*;
@@ -109,15 +109,15 @@ fn a_message_is_the_same_however_its_bytes_are_given() {
             assert!(sent.expect("right").is_some());
             let record = consumer.next(memory).expect("right").expect("a record");
             let words = consumer.get(memory, &record).expect("right");
-            let (said, data) = Header::parse(words, record.flags);
+            let front = Front::parse(words, record.flags);
             let mut read = vec![0; length];
             consumer
                 .read(memory, &record, MESSAGE_HEAD, &mut read)
                 .expect("right");
             assert_eq!(record.length, MESSAGE_HEAD + length);
-            assert_eq!(said, header(5));
+            assert_eq!(front.header, header(5));
             assert_eq!(read, bytes[..length]);
-            assert_eq!(data[..length], bytes[..length]);
+            assert_eq!(front.few[..length], bytes[..length]);
             consumer.advance(memory, &record).expect("right");
         }
     }
