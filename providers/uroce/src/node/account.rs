@@ -4,7 +4,6 @@
 //! A line is words: what it is about, then pairs of a name and a value.
 
 use super::core::Core;
-use super::table::CAPACITY;
 use super::watch::{Interest, Watch};
 use crate::carrier::udp::Socket;
 use crate::carrier::udp::slot::INDEX_BITS;
@@ -111,7 +110,7 @@ fn text(core: &Core) -> String {
         text,
         "network packets_sent {sent} packets_refused {refused}"
     );
-    for index in 0..CAPACITY {
+    for index in core.table.indices() {
         let Some(entry) = core.table.get(index) else {
             continue;
         };

@@ -427,10 +427,11 @@ fn look_or_wait(core: &Core, patience: Option<u64>) -> Result<Woken> {
 }
 
 /// Waits, once peers can see that nobody looks at the rings, and looks at those a second time after a
-/// while: what a peer put there before it could see that may have come into sight since the first look.
+/// while: what a peer put there before it could see that may have come into sight since the first look. Who
+/// has met nobody has no rings, and is woken by the first greeting.
 fn look_twice(core: &Core, directory: &Directory, patience: Option<u64>) -> Result<Woken> {
     let patience = from_rings(core, directory, patience);
-    if patience.is_some_and(|nanos| nanos <= LATE) {
+    if directory.is_alone() || patience.is_some_and(|nanos| nanos <= LATE) {
         return look(core, patience);
     }
     let woken = look(core, Some(LATE))?;

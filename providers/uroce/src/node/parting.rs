@@ -6,7 +6,6 @@
 use super::core::Core;
 use super::endpoint::Endpoint;
 use super::round::Round;
-use super::table::CAPACITY;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
@@ -87,7 +86,7 @@ impl Core {
             return;
         }
         let mut round = Round::new(self);
-        for index in 0..CAPACITY {
+        for index in self.table.indices() {
             if self.hurry(index) {
                 round.transmit(index);
             }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use crate::carrier::udp::slot::INDEX_BITS;
 
 /// Queue pairs of a process.
-pub(super) const CAPACITY: u32 = 1 << INDEX_BITS;
+const CAPACITY: u32 = 1 << INDEX_BITS;
 const CHUNK: u32 = 256;
 
 /// No deadline.
@@ -105,6 +105,14 @@ impl Table {
         chunk.get(place(index % CHUNK))
     }
 
+    /// The indices of all places that there are.
+    pub fn indices(&self) -> impl Iterator<Item = u32> {
+        let there = (0..CAPACITY).step_by(place(CHUNK));
+        let there = there.zip(&self.chunks);
+        let there = there.filter_map(|(first, chunk)| chunk.get().map(|_| first));
+        there.flat_map(|first| first..first + CHUNK)
+    }
+
     /// Puts an endpoint into a reserved place.
     pub fn put(&self, index: u32, endpoint: Arc<dyn Endpoint>) {
         let Some(chunk) = self.chunks.get(place(index / CHUNK)) else {
@@ -120,5 +128,39 @@ impl Table {
     /// Takes an endpoint away, when nobody is inside it any more.
     pub fn take(&self, index: u32) -> Option<Arc<dyn Endpoint>> {
         self.get(index)?.endpoint.write().take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::carrier::Sender;
+    use crate::node::Incoming;
+    use uroce_engine::timer::Time;
+
+    struct Nothing;
+
+    impl Endpoint for Nothing {
+        fn receive(&self, _: Time, _: &Incoming<'_>) {}
+        fn transmit(&self, _: Time, _: &mut Sender<'_>) {}
+        fn on_time(&self, _: Time) {}
+
+        fn deadline(&self) -> Option<Time> {
+            None
+        }
+    }
+
+    #[test]
+    fn indices_are_those_of_chunks_that_there_are() {
+        let table = Table::new();
+        assert_eq!(table.indices().count(), 0);
+        for index in [2 * CHUNK + 3, CAPACITY - 1] {
+            table.put(index, Arc::new(Nothing));
+        }
+        let indices: Vec<_> = table.indices().collect();
+        let expected: Vec<_> = (2 * CHUNK..3 * CHUNK)
+            .chain(CAPACITY - CHUNK..CAPACITY)
+            .collect();
+        assert_eq!(indices, expected);
     }
 }

@@ -171,6 +171,12 @@ impl Directory {
         }
     }
 
+    /// Whether nobody was ever met.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.changes() == 0
+    }
+
     /// Differs when [`Directory::peers`] does.
     #[must_use]
     #[inline]
