@@ -64,6 +64,12 @@ const MISFORTUNES: &[Misfortune] = &[
         on: On::Iwarp,
         says: &["return status -22"],
     },
+    // A server of iWARP has a socket for each device, made one after the other: that one of them listens
+    // does not say that the client's does.
+    Misfortune {
+        on: On::Iwarp,
+        says: &["ERRNO: Connection refused", "server hung"],
+    },
 ];
 
 /// Runs a case, three times at most if it was unlucky, and says so. Each attempt has a seed of its own,
@@ -127,6 +133,9 @@ mod tests {
         let early = "client exit status 1: return status -22";
         assert!(is_unlucky(early, |on| on == On::Iwarp));
         assert!(!is_unlucky(early, |on| on == On::Losing));
+        let between = "client signal 11: ERRNO: Connection refused.; server hung: ";
+        assert!(is_unlucky(between, |on| on == On::Iwarp));
+        assert!(!is_unlucky(between, |on| on == On::Any));
         let rejected = "client signal 11: Event: RDMA_CM_EVENT_REJECTED; error: 8.";
         assert!(is_unlucky(rejected, |on| on == On::Any));
         let unknown = "client signal 11: Event: RDMA_CM_EVENT_UNREACHABLE; error: 1.; server hung:";
