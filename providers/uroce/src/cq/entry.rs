@@ -56,20 +56,15 @@ impl Entry {
         let completion = &self.completion;
         let (invalidated_rkey, with) = self.immediate();
         let grh = completion.grh.map_or(0, |_| IBV_WC_GRH);
+        let opcode = opcode(completion.opcode);
         ibv_wc {
-            wr_id: completion.id,
             status: completion.status as ibv_wc_status,
-            opcode: opcode(completion.opcode),
-            vendor_err: 0,
-            byte_len: completion.length,
             imm: ibv_wc_imm { invalidated_rkey },
-            qp_num: self.qp_num,
             src_qp: completion.source,
             wc_flags: with | grh,
             pkey_index: self.pkey_index,
-            slid: 0,
             sl: completion.grh.map_or(0, service_level),
-            dlid_path_bits: 0,
+            ..success(completion.id, opcode, completion.length, self.qp_num)
         }
     }
 }
