@@ -27,12 +27,25 @@ pub use keys::{Keys, Mr};
 pub use shown::Shown;
 pub use window::{Binding, Mw};
 
+use kit::abi::ibv_sge;
 use std::sync::atomic::{AtomicU64, Ordering};
+use uroce_engine::work::Sge;
 
 /// `max_mr`: regions a process.
 pub const MAX_REGIONS: u32 = 1 << 18;
 /// `max_mw`: windows a process.
 pub const MAX_WINDOWS: u32 = 1 << 18;
+
+/// A piece of memory as a request names it.
+#[inline]
+#[must_use]
+pub fn piece(given: &ibv_sge) -> Sge {
+    Sge {
+        address: given.addr,
+        length: given.length,
+        lkey: given.lkey,
+    }
+}
 
 /// The number of a protection domain, of which there is one in the life of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -16,6 +16,7 @@ use crate::carrier::shm::{Content, Fate, Header, MESSAGE_MAX};
 use crate::clock;
 use crate::context::Context;
 use crate::cq::{Entry, success};
+use crate::memory::piece;
 use crate::node::Messages;
 use kit::abi::*;
 use kit::provider::{Data, SendView};
@@ -167,7 +168,7 @@ impl Core {
     fn read_past(&self, data: &Data<'_>, room: &mut [u8]) -> Result<(), Fault> {
         let pieces = match data {
             Data::Inline(inline) => return requests::copy(inline, room).ok_or(Fault),
-            Data::Sges(pieces) => pieces.iter().map(requests::sge),
+            Data::Sges(pieces) => pieces.iter().map(piece),
         };
         let mut rest = room;
         for piece in pieces {

@@ -5,11 +5,12 @@
 //! only when all before it are finished, and is finished itself when it returns: order is kept.
 
 use super::core::{Core, Inner};
-use super::requests::{self, sge};
+use super::requests;
 use crate::carrier::shm::{Gate, Mapped, Right, Segment, Shown};
 use crate::carrier::udp::slot::INDEX_BITS;
 use crate::context::Context;
 use crate::cq::success;
+use crate::memory::piece;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{Data, SendView};
@@ -229,7 +230,7 @@ impl Core {
             Data::Sges(list) => {
                 let mut sges = [Sge::default(); MOST];
                 for (place, given) in sges.iter_mut().zip(*list) {
-                    *place = sge(given);
+                    *place = piece(given);
                 }
                 let sges = sges.get(..list.len())?;
                 // Locks of this process first, then what the peer waits for: see `Writing`.

@@ -2,14 +2,14 @@
 
 use super::binds::Binds;
 use crate::context::Context;
-use crate::memory::{Binding, Keys, PdId};
+use crate::memory::{Binding, Keys, PdId, piece};
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{Data as Given, Flush, Inline, SendRequest};
 use std::sync::Arc;
 use uroce_engine::qp::Service;
 use uroce_engine::wire::ImmDt;
-use uroce_engine::work::{Bytes, Data, Destination, Remote, Request, Sge, WorkRequest};
+use uroce_engine::work::{Bytes, Data, Destination, Remote, Request, WorkRequest};
 
 /// Every flag of `enum ibv_send_flags` that means something here.
 pub const FLAGS: u32 =
@@ -27,15 +27,6 @@ pub struct Posting<'a> {
     pub keys: &'a Keys,
     /// Where requests to bind are kept until their turn comes.
     pub binds: &'a mut Binds,
-}
-
-/// A piece of memory.
-pub fn sge(given: &ibv_sge) -> Sge {
-    Sge {
-        address: given.addr,
-        length: given.length,
-        lkey: given.lkey,
-    }
 }
 
 /// # Errors
@@ -155,7 +146,7 @@ impl Posting<'_> {
             Given::Inline(inline) => inline.to_vec(),
             Given::Sges(sges) => {
                 let mut bytes = Vec::new();
-                for piece in sges.iter().map(sge) {
+                for piece in sges.iter().map(piece) {
                     let length = usize::try_from(piece.length).map_err(|_| Errno::INVAL)?;
                     if length > 8 {
                         return Err(Errno::INVAL);
@@ -211,7 +202,7 @@ impl Posting<'_> {
                 if sges.len() > most {
                     return Err(Errno::INVAL);
                 }
-                Ok(Data::Sges(sges.iter().map(sge).collect()))
+                Ok(Data::Sges(sges.iter().map(piece).collect()))
             }
         }
     }

@@ -4,6 +4,7 @@
 use super::requests;
 use crate::carrier::shm::{FEW, Few};
 use crate::context::Context;
+use crate::memory::piece;
 use kit::abi::*;
 use kit::provider::{Data as Given, Inline, SendView};
 use uroce_engine::wire::ImmDt;
@@ -95,10 +96,10 @@ impl Kept {
     pub fn of(data: &Given<'_>) -> Self {
         match data {
             Given::Sges([]) => Self::Pieces([Sge::default(); PIECES], 0),
-            Given::Sges([one]) => Self::Pieces([requests::sge(one), Sge::default()], 1),
-            Given::Sges([one, two]) => Self::Pieces([requests::sge(one), requests::sge(two)], 2),
+            Given::Sges([one]) => Self::Pieces([piece(one), Sge::default()], 1),
+            Given::Sges([one, two]) => Self::Pieces([piece(one), piece(two)], 2),
             Given::Sges(many) => {
-                let many = many.iter().map(requests::sge).collect();
+                let many = many.iter().map(piece).collect();
                 Self::Much(Box::new(Data::Sges(many)))
             }
             Given::Inline(inline) => Self::of_bytes(inline),
@@ -192,10 +193,7 @@ mod tests {
         for count in 0..=sges.len() {
             let some = &sges[..count];
             let wr = kept(Given::Sges(some));
-            assert_eq!(
-                wr.data,
-                Data::Sges(some.iter().map(requests::sge).collect())
-            );
+            assert_eq!(wr.data, Data::Sges(some.iter().map(piece).collect()));
             assert_eq!(wr.request, Request::SendImm(ImmDt { data: 9 }));
             assert!(wr.solicited && !wr.signaled && !wr.fence && wr.id == 7);
         }

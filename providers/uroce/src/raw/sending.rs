@@ -2,7 +2,7 @@
 
 use super::headers::SHORTEST;
 use crate::context::Context;
-use crate::memory::{Keys, PdId};
+use crate::memory::{Keys, PdId, piece};
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{Data as Given, SendRequest};
@@ -113,14 +113,6 @@ impl Sending {
 
 /// The longest frame of any interface: an MTU of 65536, Ethernet header and tags.
 const LONGEST: usize = 65_536 + 32;
-
-fn piece(sge: &ibv_sge) -> Sge {
-    Sge {
-        address: sge.addr,
-        length: sge.length,
-        lkey: sge.lkey,
-    }
-}
 
 fn gather(keys: &Keys, pd: PdId, sges: &[Sge], room: &mut [u8]) -> Option<()> {
     let mut rest = room;

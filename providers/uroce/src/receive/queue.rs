@@ -1,5 +1,6 @@
 //! A queue of receive requests (ibv_post_recv(3)).
 
+use crate::memory::piece;
 use kit::abi::ibv_sge;
 use kit::errno::{Errno, Result};
 use kit::provider::ReceiveRequest;
@@ -46,9 +47,7 @@ impl State {
         if self.requests.len() >= self.capacity {
             return Err(Errno::NOMEM);
         }
-        if self.requests.len() == self.requests.capacity() {
-            self.requests.try_reserve(1).map_err(|_| Errno::NOMEM)?;
-        }
+        self.requests.try_reserve(1).map_err(|_| Errno::NOMEM)?;
         let sges = pieces(request.sges)?;
         let id = request.id;
         self.requests.push_back(Receive { id, sges });
@@ -71,18 +70,13 @@ impl State {
 /// ENOMEM.
 #[inline]
 fn pieces(given: &[ibv_sge]) -> Result<Sges> {
-    let sge = |given: &ibv_sge| Sge {
-        address: given.addr,
-        length: given.length,
-        lkey: given.lkey,
-    };
     if let [one] = given {
-        return Ok(Sges::from_buf_and_len([sge(one), Sge::default()], 1));
+        return Ok(Sges::from_buf_and_len([piece(one), Sge::default()], 1));
     }
     let mut sges = Sges::new();
     sges.try_reserve_exact(given.len())
         .map_err(|_| Errno::NOMEM)?;
-    sges.extend(given.iter().map(sge));
+    sges.extend(given.iter().map(piece));
     Ok(sges)
 }
 
