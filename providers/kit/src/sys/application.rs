@@ -125,6 +125,7 @@ impl ApplicationMemory {
     ///
     /// # Errors
     /// [`OutOfRange`], also if its address is no multiple of 8.
+    #[inline]
     pub fn word(&self, offset: usize) -> core::result::Result<Word<'_>, OutOfRange> {
         let at = self.at(offset, size_of::<u64>())?.cast::<u64>();
         if !at.is_aligned() {
@@ -186,6 +187,13 @@ impl ApplicationMemory {
 pub struct Word<'a>(&'a AtomicU64);
 
 impl Word<'_> {
+    /// What is there.
+    #[must_use]
+    #[inline]
+    pub fn load(self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
     /// Adds, modulo 2^64; answers what was there.
     pub fn fetch_add(self, add: u64) -> u64 {
         self.0.fetch_add(add, Ordering::SeqCst)

@@ -2,12 +2,14 @@
 
 mod alarm;
 mod entry;
+mod filling;
 mod moderation;
 #[cfg(test)]
 mod tests;
 mod turn;
 
 pub use entry::{Entry, success};
+pub use filling::Filling;
 pub use turn::Turn;
 
 use crate::channel::Records;
@@ -140,6 +142,16 @@ impl Cq {
         self.add(wc, self.now(), solicited)
     }
 
+    /// To add successes that come together.
+    #[must_use]
+    #[inline]
+    pub fn filling(&self) -> Filling<'_> {
+        Filling {
+            cq: self,
+            ring: None,
+        }
+    }
+
     #[inline]
     fn now(&self) -> Time {
         if self.timed {
@@ -152,13 +164,9 @@ impl Cq {
     // in small parts is copied only when it has left the processor's store buffer.
     #[inline(always)]
     fn add(&self, wc: ibv_wc, at: Time, solicited: bool) -> bool {
-        let mut ring = self.ring.lock();
-        if self.is_dead() || ring.entries.len() >= ring.capacity {
-            match self.make_room(ring) {
-                Some(room) => ring = room,
-                None => return false,
-            }
-        }
+        let Some(mut ring) = self.with_room(self.ring.lock()) else {
+            return false;
+        };
         let due = ring.fires(solicited);
         ring.entries.push_back(Waiting { wc, at });
         self.length.store(ring.entries.len(), Ordering::Release);
@@ -167,6 +175,15 @@ impl Cq {
             notifier.completion(due);
         }
         true
+    }
+
+    /// The ring if it takes another completion.
+    #[inline(always)]
+    fn with_room<'r>(&'r self, ring: MutexGuard<'r, Ring>) -> Option<MutexGuard<'r, Ring>> {
+        if self.is_dead() || ring.entries.len() >= ring.capacity {
+            return self.make_room(ring);
+        }
+        Some(ring)
     }
 
     /// The oldest completion is lost for another one, where that is wanted; `None` for a queue that is

@@ -314,8 +314,7 @@ fn extended_polling_tells_the_times() {
 
 #[test]
 fn a_queue_without_a_channel_can_be_armed() {
-    let (events, _fd) = Records::new().expect("made");
-    let cq = Cq::new(QUEUE, 4, None, Arc::new(events), false).expect("made");
+    let (cq, _events) = without_channel(4, false);
     cq.arm(false);
     assert_eq!(cq.moderate(4, 4), Ok(()));
     assert!(cq.push(good(1)));
@@ -323,6 +322,67 @@ fn a_queue_without_a_channel_can_be_armed() {
     let (events, _fd) = Records::new().expect("made");
     let none = Cq::new(QUEUE, 0, None, Arc::new(events), false);
     assert_eq!(none.err(), Some(Errno::INVAL));
+}
+
+fn without_channel(entries: u32, ignore_overrun: bool) -> (Cq, OwnedFd) {
+    let (events, fd) = Records::new().expect("made");
+    let cq = Cq::new(QUEUE, entries, None, Arc::new(events), ignore_overrun);
+    (cq.expect("made"), fd)
+}
+
+#[test]
+fn what_is_filled_in_is_there_in_the_end_and_in_order() {
+    let (cq, events) = without_channel(4, false);
+    assert!(cq.push(good(1)));
+    let mut filling = cq.filling();
+    assert!(filling.push_success(good(2).wc(), false));
+    assert!(filling.push_success(good(3).wc(), true));
+    drop(filling);
+    assert_eq!(ids(&cq, 10), [1, 2, 3]);
+    assert_eq!(drain(&events), 0);
+}
+
+#[test]
+fn a_queue_that_overruns_while_it_is_filled_keeps_what_it_has() {
+    let (cq, events) = without_channel(2, false);
+    let mut filling = cq.filling();
+    let added: Vec<_> = (1..=4)
+        .map(|id| filling.push_success(good(id).wc(), false))
+        .collect();
+    assert_eq!(added, [true, true, false, false]);
+    drop(filling);
+    assert!(cq.is_dead());
+    assert_eq!(drain(&events), 1);
+    assert_eq!(ids(&cq, 10), [1, 2]);
+    assert!(!cq.filling().push_success(good(5).wc(), false));
+    assert!(cq.is_empty());
+}
+
+#[test]
+fn an_overrun_that_is_ignored_loses_the_oldest_of_those_filled_in_too() {
+    let (cq, events) = without_channel(2, true);
+    let mut filling = cq.filling();
+    for id in 1..=5 {
+        assert!(filling.push_success(good(id).wc(), false));
+    }
+    drop(filling);
+    assert_eq!(ids(&cq, 10), [4, 5]);
+    assert_eq!(drain(&events), 0);
+}
+
+#[test]
+fn a_queue_with_a_channel_tells_while_it_is_filled() {
+    let world = world(8, false);
+    world.cq.arm(true);
+    let mut filling = world.cq.filling();
+    assert!(filling.push_success(good(1).wc(), false));
+    assert_eq!(drain(&world.channel), 0);
+    assert!(filling.push_success(good(2).wc(), true));
+    assert!(filling.push_success(good(3).wc(), true));
+    // Nothing is locked: what was told of can be polled.
+    assert_eq!(drain(&world.channel), 1);
+    assert_eq!(ids(&world.cq, 10), [1, 2, 3]);
+    drop(filling);
 }
 
 #[test]

@@ -11,8 +11,9 @@ use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider;
 use kit::sys::application::ApplicationMemory;
+use parking_lot::RwLockReadGuard;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use uroce_engine::host::Fault;
 
 /// The keys of a process.
@@ -21,6 +22,8 @@ pub struct Keys {
     shown: Option<Box<dyn Shown>>,
     regions: AtomicU32,
     pub(super) windows: AtomicU32,
+    /// How often a region's key ceased to stand for what it stood for.
+    changes: AtomicU64,
 }
 
 /// A memory region; deregistered at the latest when it is dropped.
@@ -123,6 +126,7 @@ impl Keys {
             shown: None,
             regions: AtomicU32::new(0),
             windows: AtomicU32::new(0),
+            changes: AtomicU64::new(0),
         }
     }
 
@@ -137,6 +141,18 @@ impl Keys {
 
     pub(super) fn shown(&self) -> Option<&dyn Shown> {
         self.shown.as_deref()
+    }
+
+    /// How often a key ceased to stand for what it stood for: whoever looks at a key after it has read this
+    /// number may go by what it saw as long as the number stays.
+    #[inline]
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// A key ceases to stand for what it stood for; called while its slot is locked.
+    pub(super) fn count_change(&self) {
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     /// The slot of a key, locked to be changed. It may be another's meanwhile.
@@ -158,11 +174,20 @@ impl Keys {
         key: u32,
         call: impl FnOnce(&Entry) -> std::result::Result<T, Fault>,
     ) -> std::result::Result<T, Fault> {
+        call(&*self.reading(key)?)
+    }
+
+    /// What the key stands for, which stays so until the result is dropped.
+    #[inline(always)]
+    pub(super) fn reading(
+        &self,
+        key: u32,
+    ) -> std::result::Result<RwLockReadGuard<'_, Entry>, Fault> {
         let entry = self.slot(key)?.read();
         if u32::from(entry.tag) != key & 0xff {
             return Err(Fault);
         }
-        call(&entry)
+        Ok(entry)
     }
 
     /// Puts an entry into a slot of its own; answers the key. Its tag is chosen here.

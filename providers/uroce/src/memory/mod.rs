@@ -15,6 +15,8 @@ mod entry;
 mod keys;
 mod lend;
 mod peer;
+mod recent;
+mod scatter;
 mod shown;
 mod space;
 mod table;
@@ -24,6 +26,8 @@ mod window;
 
 pub use dm::{Dm, MAX_DEVICE_MEMORY};
 pub use keys::{Keys, Mr};
+pub use recent::Recent;
+pub use scatter::Scattering;
 pub use shown::Shown;
 pub use window::{Binding, Mw};
 

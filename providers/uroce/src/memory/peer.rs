@@ -2,11 +2,11 @@
 
 use super::access;
 use super::keys::Keys;
+use super::scatter::Scattering;
 use super::space::Change;
 use super::{PdId, Peer};
 use kit::abi::*;
 use uroce_engine::host::{Atomic, Fault, LocalAccess, RemoteAccess, RemoteRange};
-use uroce_engine::outgoing::Gather;
 use uroce_engine::wire::feth;
 use uroce_engine::work::Sge;
 
@@ -63,30 +63,8 @@ impl Keys {
     /// # Errors
     /// [`Fault`] if a piece may not be written, or there is too little room. Pieces in front of it
     /// have been written.
-    #[inline]
     pub fn scatter(&self, pd: PdId, sges: &[Sge], offset: u64, data: &[u8]) -> Done {
-        let length = u32::try_from(data.len()).map_err(|_| Fault)?;
-        if let ([one], 0, 1..) = (sges, offset, length)
-            && length <= one.length
-        {
-            return self.put(pd, one.lkey, one.address, data);
-        }
-        let mut rest = data;
-        for piece in Gather::new(sges, offset, length) {
-            let take = usize::try_from(piece.length).map_err(|_| Fault)?;
-            let (now, later) = rest.split_at_checked(take).ok_or(Fault)?;
-            self.put(pd, piece.lkey, piece.address, now)?;
-            rest = later;
-        }
-        if rest.is_empty() { Ok(()) } else { Err(Fault) }
-    }
-
-    #[inline]
-    fn put(&self, pd: PdId, lkey: u32, address: u64, data: &[u8]) -> Done {
-        self.with(lkey, |entry| {
-            let at = entry.local(pd, address, size(data)?, IBV_ACCESS_LOCAL_WRITE)?;
-            entry.space.write(at, data)
-        })
+        Scattering::new(self, pd).write_at(sges, offset, data)
     }
 }
 

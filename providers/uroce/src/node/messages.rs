@@ -1,8 +1,9 @@
 //! Messages that came past the protocol, as a queue pair takes them in.
 
 use crate::carrier::shm::{
-    Broken, Consumer, FEW, Front, Header, MESSAGE, MESSAGE_HEAD, Peer, Record,
+    Broken, Consumer, FEW, Front, Header, MESSAGE, MESSAGE_HEAD, Peer, Record, SHORT,
 };
+use kit::sys::shared::Shared;
 use std::sync::Arc;
 
 /// Messages for one queue pair that came together, in order. Each is accepted or refused before the
@@ -12,6 +13,7 @@ pub struct Messages<'a> {
     consumer: &'a mut Consumer,
     buffer: &'a mut [u8],
     budget: &'a mut u32,
+    memory: &'a Shared,
     record: Record,
     front: Front,
     destination: u32,
@@ -30,15 +32,17 @@ impl<'a> Messages<'a> {
         budget: &'a mut u32,
         first: &Record,
     ) -> Result<Self, Broken> {
-        let front = front(peer, consumer, first)?;
+        let memory = peer.link().memory();
+        let front = front(first, consumer.get(memory, first)?)?;
         Ok(Self {
             peer,
+            memory,
             consumer,
             buffer,
             budget,
             record: *first,
             front,
-            destination: front.header.destination,
+            destination: front.destination(),
             done: false,
             last: false,
             broken: None,
@@ -59,39 +63,44 @@ impl<'a> Messages<'a> {
 
     /// What the message says besides its data.
     #[must_use]
-    pub fn header(&self) -> &Header {
-        &self.front.header
+    #[inline]
+    pub fn header(&self) -> Header {
+        self.front.header()
     }
 
     /// Bytes of its data.
     #[must_use]
     pub fn length(&self) -> usize {
-        self.record.length - MESSAGE_HEAD
+        self.record.length() - MESSAGE_HEAD
     }
 
     /// Its data.
     pub fn data(&mut self) -> Option<&[u8]> {
         let length = self.length();
         if length <= FEW {
-            return self.front.few.get(..length);
+            return self.front.few().get(..length);
         }
         let data = self.buffer.get_mut(..length)?;
-        let memory = self.peer.link().memory();
-        let read = self.consumer.read(memory, &self.record, MESSAGE_HEAD, data);
+        let read = self
+            .consumer
+            .read(self.memory, &self.record, MESSAGE_HEAD, data);
         read.ok()?;
         Some(data)
     }
 
     /// The message was received. Answers whether there is another one.
+    #[inline(always)]
     pub fn accept(&mut self) -> bool {
         self.give_back()
     }
 
     /// The message is not received: its sender has to take the long way, and may then come with this
     /// epoch. Answers whether there is another message.
+    #[inline(never)]
     pub fn refuse(&mut self, epoch: u32) -> bool {
-        let memory = self.peer.link().memory();
-        let refused = self.consumer.refuse(memory, &self.record, u64::from(epoch));
+        let refused = self
+            .consumer
+            .refuse(self.memory, &self.record, u64::from(epoch));
         self.note(refused);
         self.give_back()
     }
@@ -102,9 +111,9 @@ impl<'a> Messages<'a> {
         }
     }
 
+    #[inline(always)]
     fn give_back(&mut self) -> bool {
-        let memory = self.peer.link().memory();
-        let advanced = self.consumer.advance(memory, &self.record);
+        let advanced = self.consumer.advance(self.memory, &self.record);
         self.note(advanced);
         self.done = true;
         *self.budget = self.budget.saturating_sub(1);
@@ -127,17 +136,17 @@ impl<'a> Messages<'a> {
     }
 
     /// The next message, if it is for the same queue pair.
+    #[inline(always)]
     fn follows(&mut self) -> Result<Option<(Record, Front)>, Broken> {
-        let memory = self.peer.link().memory();
-        let Some(record) = self.consumer.next(memory)? else {
+        let Some((record, words)) = self.consumer.next_with_words(self.memory)? else {
             self.last = true;
             return Ok(None);
         };
-        if record.kind != MESSAGE {
+        if record.kind() != MESSAGE {
             return Ok(None);
         }
-        let front = front(self.peer, self.consumer, &record)?;
-        Ok((front.header.destination == self.destination).then_some((record, front)))
+        let front = front(&record, words)?;
+        Ok((front.destination() == self.destination).then_some((record, front)))
     }
 
     /// Refuses what nobody answered: there is no such queue pair. Answers whether other records may
@@ -148,11 +157,10 @@ impl<'a> Messages<'a> {
     }
 }
 
-#[inline]
-fn front(peer: &Peer, consumer: &Consumer, record: &Record) -> Result<Front, Broken> {
-    if record.length < MESSAGE_HEAD {
+#[inline(always)]
+fn front(record: &Record, words: [u64; SHORT]) -> Result<Front, Broken> {
+    if record.length() < MESSAGE_HEAD {
         return Err(Broken);
     }
-    let words = consumer.get(peer.link().memory(), record)?;
-    Ok(Front::parse(words, record.flags))
+    Ok(Front::new(words, record.flags()))
 }

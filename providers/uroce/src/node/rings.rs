@@ -272,7 +272,7 @@ impl Work<'_> {
         while self.budget > 0
             && let Some(record) = self.consumer.next(memory)?
         {
-            match record.kind {
+            match record.kind() {
                 MESSAGE => {
                     self.hand_over(turn, whose);
                     if !self.messages(&record)? {
@@ -303,7 +303,7 @@ impl Work<'_> {
 
     /// Copies a packet behind those in the buffer. Answers the QP number that it names.
     fn copy(&mut self, record: &Record) -> Result<u32, Broken> {
-        let length = record.length - PREFIX;
+        let length = record.length() - PREFIX;
         let end = self.filled + length;
         let place = self.buffer.get_mut(self.filled..end).ok_or(Broken)?;
         if length > LONGEST {
@@ -317,7 +317,7 @@ impl Work<'_> {
     }
 
     fn keep(&mut self, record: &Record) {
-        self.filled += record.length - PREFIX;
+        self.filled += record.length() - PREFIX;
         self.ends.push(self.filled);
     }
 

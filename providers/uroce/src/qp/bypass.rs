@@ -11,20 +11,21 @@
 
 use super::core::{Core, Inner};
 use super::requests;
-use super::sent::{self, Kept, Sent};
-use crate::carrier::shm::{Content, Fate, Header, MESSAGE_MAX};
+use super::sent::{self, Asked, Kept, Sent};
+use crate::carrier::shm::{Fate, Few, Header, MESSAGE_MAX, Peer};
 use crate::clock;
 use crate::context::Context;
-use crate::cq::{Entry, success};
-use crate::memory::piece;
+use crate::cq::{Entry, Filling, success};
+use crate::memory::{Recent, Scattering, piece};
 use crate::node::Messages;
 use kit::abi::*;
 use kit::provider::{Data, SendView};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uroce_engine::host::Fault;
 use uroce_engine::qp::{Service, State};
-use uroce_engine::work::{Completion, CompletionOpcode, Receive, Status, WorkRequest};
+use uroce_engine::work::{Completion, CompletionOpcode, Receive, Sge, Status, WorkRequest};
 
 /// Flags of requests that may go past the protocol.
 const FLAGS: u32 = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
@@ -119,39 +120,79 @@ impl Core {
             && given.flags() & !FLAGS == 0
             && bypass.sent.len() < self.room()
             && inner.engine.may_send_past();
-        may && self.put_past(inner, given, immediate).is_some()
+        let Some(data) = given.data().ok().filter(|_| may) else {
+            return false;
+        };
+        let asked = Asked {
+            id: given.id(),
+            flags: given.flags(),
+            immediate,
+        };
+        self.put_past(inner, &asked, &data).is_some()
     }
 
-    fn put_past<'a>(
-        &self,
-        inner: &mut Inner,
-        given: &impl SendView<'a, Context>,
-        immediate: Option<u32>,
-    ) -> Option<()> {
+    // The same for every kind of view, since what is kept of a request is made where it stays only where
+    // the compiler has one place that does it.
+    #[inline(never)]
+    fn put_past(&self, inner: &mut Inner, asked: &Asked, data: &Data<'_>) -> Option<()> {
         let peer = inner.peer.as_ref().filter(|peer| !peer.is_gone())?;
-        let data = given.data().ok()?;
-        let length = self.posting(&mut inner.binds).length(&data)?;
-        let size = usize::try_from(length)
-            .ok()
-            .filter(|size| *size <= MESSAGE_MAX)?;
+        let length = self.posting(&mut inner.binds).length(data)?;
+        if usize::try_from(length).ok()? > MESSAGE_MAX {
+            return None;
+        }
         let header = Header {
             source: self.number,
             destination: inner.engine.attributes().dest_qp_num,
             epoch: inner.bypass.epoch,
-            immediate,
-            solicited: given.flags() & IBV_SEND_SOLICITED != 0,
+            immediate: asked.immediate,
+            solicited: asked.flags & IBV_SEND_SOLICITED != 0,
+        };
+        let few = match sent::one_piece(data) {
+            Some(piece) => Some(self.read_few(&mut inner.local, &piece)?),
+            None => sent::few(data),
+        };
+        let Some((few, count)) = few else {
+            return self.put_much(inner, asked, &header, data, length);
         };
         let directory = self.node().directory()?;
-        let kept = Kept::of(&data);
-        let mut read = |room: &mut [u8]| self.read_past(&data, room);
-        let content = match kept.few() {
-            Some((few, length)) => Content::Few(few, length),
-            None => Content::Much(size, &mut read),
-        };
-        let position = directory.put(peer, |peer| peer.message(&header, content))?;
+        let position = directory.put(peer, |peer| peer.short(&header, few, count))?;
         inner.engine.sent_past(length);
-        let sent = Sent::new(given, immediate, kept, (position, length));
+        let kept = Kept::Bytes(few, count);
+        let sent = Sent::new(asked, kept, (position, length));
         inner.bypass.sent.push_back(sent);
+        Some(())
+    }
+
+    /// The bytes of a piece that are few; `None` if they cannot be had.
+    #[inline]
+    fn read_few(&self, local: &mut Option<Recent>, piece: &Sge) -> Option<(Few, usize)> {
+        let count = usize::try_from(piece.length).ok()?;
+        if count == 0 {
+            return Some((Few::default(), 0));
+        }
+        let few = self.keys().gather_words(self.pd, piece, local).ok()?;
+        Some((few, count))
+    }
+
+    /// Sends what is not in the first line.
+    #[inline(never)]
+    fn put_much(
+        &self,
+        inner: &mut Inner,
+        asked: &Asked,
+        header: &Header,
+        data: &Data<'_>,
+        length: u32,
+    ) -> Option<()> {
+        let peer = inner.peer.as_ref()?;
+        let directory = self.node().directory()?;
+        let size = usize::try_from(length).ok()?;
+        let mut read = |room: &mut [u8]| self.read_past(data, room);
+        let position = directory.put(peer, |peer| peer.long(header, size, &mut read))?;
+        inner.engine.sent_past(length);
+        let sent = Sent::new(asked, Kept::of(data), (position, length));
+        // Another way than that of few bytes, for the same reason.
+        inner.bypass.sent.extend([sent]);
         Some(())
     }
 
@@ -210,7 +251,7 @@ impl Core {
     }
 
     /// A message was received, or is lost without anybody telling; that is told if it is signalled.
-    #[inline]
+    #[inline(always)]
     fn sent_well(&self, inner: &Inner, sent: &Sent) {
         inner.counting.succeeded(Sent::OPCODE, sent.length);
         if sent.is_signaled() || inner.engine.config().sq_sig_all {
@@ -305,8 +346,9 @@ fn patience(inner: &Inner) -> u64 {
 /// Receiving.
 impl Core {
     pub(super) fn take_past(&self, inner: &mut Inner, messages: &mut Messages<'_>) {
+        let mut intake = Intake::of(self, inner, messages);
         loop {
-            let received = self.receive_past(inner, messages);
+            let received = self.receive_past(inner, &mut intake, messages);
             let more = match received {
                 Some(()) => messages.accept(),
                 None => {
@@ -325,25 +367,24 @@ impl Core {
 
     /// Puts a message into the next receive request. `None` if anything is not as it should be; then
     /// nothing has happened.
-    fn receive_past(&self, inner: &mut Inner, messages: &mut Messages<'_>) -> Option<()> {
-        let Header {
-            source,
-            epoch,
-            immediate,
-            solicited,
-            ..
-        } = *messages.header();
-        let peer = inner.peer.as_ref()?;
-        let expected = inner.bypass.open
-            && epoch == inner.bypass.expected
-            && source == inner.engine.attributes().dest_qp_num
-            && peer.is(messages.peer())
-            && inner.engine.may_receive_past();
-        if !expected {
+    #[inline(always)]
+    fn receive_past(
+        &self,
+        inner: &mut Inner,
+        intake: &mut Intake<'_>,
+        messages: &mut Messages<'_>,
+    ) -> Option<()> {
+        let header = messages.header();
+        let expected = intake.is_open && header.epoch == inner.bypass.expected;
+        if !expected || header.source != intake.source {
             return None;
         }
         let length = u32::try_from(messages.length()).ok()?;
-        let scatter = |receive: &Receive| self.scatter_past(receive, messages);
+        let memory = &mut intake.memory;
+        let scatter = |receive: &Receive| {
+            let data = messages.data();
+            data.is_some_and(|data| memory.write(&receive.sges, data).is_ok())
+        };
         let id = match (&mut inner.receives, self.srq()) {
             (Some(own), _) => own.take_alone_with(scatter),
             (None, Some(srq)) => srq.take_with(scatter),
@@ -352,23 +393,43 @@ impl Core {
         inner.engine.received_past(length);
         inner.counting.succeeded(CompletionOpcode::Receive, length);
         let mut wc = success(id, IBV_WC_RECV, length, self.number);
-        wc.src_qp = source;
-        if let Some(immediate) = immediate {
+        wc.src_qp = header.source;
+        if let Some(immediate) = header.immediate {
             wc.imm.imm_data = be32::new(immediate);
             wc.wc_flags = IBV_WC_WITH_IMM;
         }
-        self.push_success(self.parts.recv_cq.as_ref(), wc, solicited);
+        if let Some(queue) = &mut intake.queue
+            && !queue.push_success(wc, header.solicited)
+        {
+            self.overrun();
+        }
         Some(())
     }
+}
 
-    fn scatter_past(&self, receive: &Receive, messages: &mut Messages<'_>) -> bool {
-        let length = u64::try_from(messages.length()).unwrap_or(u64::MAX);
-        if length > receive.room() {
-            return false;
+/// What messages that came together go into.
+struct Intake<'a> {
+    /// They may come past the protocol.
+    is_open: bool,
+    /// QP number of the connected peer.
+    source: u32,
+    memory: Scattering<'a>,
+    queue: Option<Filling<'a>>,
+}
+
+impl<'a> Intake<'a> {
+    // What is asked here does not change while the queue pair is locked and messages come past the
+    // protocol alone.
+    fn of(core: &'a Core, inner: &Inner, messages: &Messages<'_>) -> Self {
+        let is_peer = |peer: &Arc<Peer>| peer.is(messages.peer());
+        let is_open = inner.bypass.open
+            && inner.peer.as_ref().is_some_and(is_peer)
+            && inner.engine.may_receive_past();
+        Self {
+            is_open,
+            source: inner.engine.attributes().dest_qp_num,
+            memory: Scattering::new(core.keys(), core.pd),
+            queue: core.parts.recv_cq.as_ref().map(|cq| cq.filling()),
         }
-        let Some(data) = messages.data() else {
-            return false;
-        };
-        self.keys().scatter(self.pd, &receive.sges, 0, data).is_ok()
     }
 }

@@ -20,7 +20,7 @@ use crate::channel::Records;
 use crate::context::Context;
 use crate::cq::{Cq, Entry};
 use crate::device::Port;
-use crate::memory::{Binding, Keys, Mw, PdId, Peer};
+use crate::memory::{self, Binding, Keys, Mw, PdId, Peer};
 use crate::node::Node;
 use crate::receive::{ReceiveQueue, Srq};
 use crate::xrc::{Estate, Ground, Link, Xrcd};
@@ -138,6 +138,8 @@ pub(super) struct Inner {
     pub(super) gate: Option<shm::Gate>,
     /// The peer's key that was used last.
     pub(super) recent: Option<Recent>,
+    /// The local key that few bytes were sent by last.
+    pub(super) local: Option<memory::Recent>,
     /// The peer was told that its connection is used.
     pub(super) told_use: bool,
     /// The queue pair goes: nothing is shown any more.
@@ -222,6 +224,7 @@ impl Core {
                 reach: None,
                 gate: None,
                 recent: None,
+                local: None,
                 told_use: false,
                 closing: false,
                 domain: parts.pd,

@@ -6,7 +6,7 @@ use crate::carrier::shm::{FEW, Few};
 use crate::context::Context;
 use crate::memory::piece;
 use kit::abi::*;
-use kit::provider::{Data as Given, Inline, SendView};
+use kit::provider::{Data as Given, SendView};
 use uroce_engine::wire::ImmDt;
 use uroce_engine::work::{Bytes, CompletionOpcode, Data, Request, Sge, Sges, WorkRequest};
 
@@ -46,20 +46,25 @@ pub(super) fn immediate<'a>(given: &impl SendView<'a, Context>) -> Option<Option
     }
 }
 
+/// A request but for its data.
+pub(super) struct Asked {
+    /// `wr_id`.
+    pub id: u64,
+    /// Bits of `enum ibv_send_flags`.
+    pub flags: u32,
+    /// Immediate data.
+    pub immediate: Option<u32>,
+}
+
 impl Sent {
     #[inline]
-    pub fn new<'a>(
-        given: &impl SendView<'a, Context>,
-        immediate: Option<u32>,
-        data: Kept,
-        (position, length): (u64, u32),
-    ) -> Self {
+    pub fn new(asked: &Asked, data: Kept, (position, length): (u64, u32)) -> Self {
         Self {
             position,
-            id: given.id(),
+            id: asked.id,
             length,
-            flags: given.flags(),
-            immediate,
+            flags: asked.flags,
+            immediate: asked.immediate,
             data,
         }
     }
@@ -90,9 +95,30 @@ impl Sent {
     }
 }
 
+/// The data of a request, if it is inline, in one piece and fits into the first line of a message; and
+/// how many bytes it has.
+// Inlined, so that words are kept as such until they are where they stay.
+#[inline(always)]
+pub(super) fn few(data: &Given<'_>) -> Option<(Few, usize)> {
+    let Given::Inline(inline) = data else {
+        return None;
+    };
+    let bytes = inline.only().filter(|bytes| bytes.len() <= FEW)?;
+    Some((words(bytes), bytes.len()))
+}
+
+/// The piece that has a request's data, if it fits into the first line of a message.
+#[inline]
+pub(super) fn one_piece(data: &Given<'_>) -> Option<Sge> {
+    let Given::Sges([one]) = data else {
+        return None;
+    };
+    let fits = usize::try_from(one.length).is_ok_and(|length| length <= FEW);
+    fits.then(|| piece(one))
+}
+
 impl Kept {
-    // Inlined, so that words are kept as such until they are where they stay.
-    #[inline(always)]
+    /// Data that [`few`] has no words of.
     pub fn of(data: &Given<'_>) -> Self {
         match data {
             Given::Sges([]) => Self::Pieces([Sge::default(); PIECES], 0),
@@ -102,51 +128,43 @@ impl Kept {
                 let many = many.iter().map(piece).collect();
                 Self::Much(Box::new(Data::Sges(many)))
             }
-            Given::Inline(inline) => Self::of_bytes(inline),
-        }
-    }
-
-    #[inline(always)]
-    fn of_bytes(inline: &Inline<'_>) -> Self {
-        match inline.only() {
-            Some(bytes) if bytes.len() <= FEW => Self::Bytes(few(bytes), bytes.len()),
-            _ => Self::of_more(inline),
-        }
-    }
-
-    #[inline(never)]
-    fn of_more(inline: &Inline<'_>) -> Self {
-        let bytes = requests::bytes(inline);
-        if bytes.len() <= FEW {
-            return Self::Bytes(few(&bytes), bytes.len());
-        }
-        Self::Much(Box::new(Data::Inline(bytes)))
-    }
-
-    /// The bytes, if they are few, and how many they are.
-    #[inline]
-    pub fn few(&self) -> Option<(&Few, usize)> {
-        match self {
-            Self::Bytes(few, count) => Some((few, *count)),
-            Self::Pieces(..) | Self::Much(_) => None,
+            Given::Inline(inline) => {
+                let bytes = requests::bytes(inline);
+                if bytes.len() <= FEW {
+                    return Self::Bytes(words(&bytes), bytes.len());
+                }
+                Self::Much(Box::new(Data::Inline(bytes)))
+            }
         }
     }
 }
 
 /// As many bytes as there is room for, and zeros.
 #[inline(always)]
-fn few(bytes: &[u8]) -> Few {
-    let mut few = Few::default();
-    for (word, bytes) in few.iter_mut().zip(bytes.chunks(size_of::<u64>())) {
-        *word = bytes
-            .try_into()
-            .map_or_else(|_| part(bytes), u64::from_ne_bytes);
-    }
-    few
+fn words(bytes: &[u8]) -> Few {
+    // One by one, so that they are in registers.
+    [
+        word(bytes, 0),
+        word(bytes, 8),
+        word(bytes, 16),
+        word(bytes, 24),
+    ]
+}
+
+/// The word at a place, with zeros for what is behind the end.
+#[inline(always)]
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let rest = bytes.get(at..).unwrap_or_default();
+    rest.first_chunk()
+        .map_or_else(|| part(rest), |whole| u64::from_ne_bytes(*whole))
 }
 
 /// A word that begins with these bytes.
+#[inline]
 fn part(bytes: &[u8]) -> u64 {
+    if bytes.is_empty() {
+        return 0;
+    }
     let mut word = [0; size_of::<u64>()];
     for (to, from) in word.iter_mut().zip(bytes) {
         *to = *from;
@@ -174,12 +192,20 @@ mod tests {
     use super::*;
     use kit::provider::SendRequest;
 
+    fn kept_of(data: &Given<'_>) -> Kept {
+        few(data).map_or_else(|| Kept::of(data), |(few, count)| Kept::Bytes(few, count))
+    }
+
     fn kept(data: Given<'_>) -> WorkRequest {
         let mut given = SendRequest::<Context>::new(7, IBV_WR_SEND_WITH_IMM, IBV_SEND_SOLICITED);
         given.imm = 9u32.to_be_bytes();
         given.data = data;
-        let immediate = immediate(&given).expect("one that may go");
-        Sent::new(&given, immediate, Kept::of(&data), (64, 3)).request()
+        let asked = Asked {
+            id: given.id,
+            flags: given.flags,
+            immediate: immediate(&given).expect("one that may go"),
+        };
+        Sent::new(&asked, kept_of(&data), (64, 3)).request()
     }
 
     #[test]
@@ -200,7 +226,7 @@ mod tests {
         let bytes: Vec<u8> = (0..100).collect();
         for count in [0, 1, FEW, FEW + 1, 100] {
             let some = &bytes[..count];
-            let wr = kept(Given::Inline(Inline::Bytes(some)));
+            let wr = kept(Given::Inline(kit::provider::Inline::Bytes(some)));
             assert_eq!(wr.data, Data::Inline(Bytes::from_slice(some)));
         }
     }

@@ -26,6 +26,7 @@ struct State {
 
 impl State {
     /// Takes requests in until one is refused.
+    #[inline(always)]
     fn post_all<'a>(
         &mut self,
         max_sge: usize,
@@ -39,7 +40,7 @@ impl State {
 
     /// # Errors
     /// EINVAL for more than `max_sge` pieces; ENOMEM if the queue is full, or there is no memory.
-    #[inline]
+    #[inline(always)]
     fn post(&mut self, max_sge: usize, request: &ReceiveRequest<'_>) -> Result<()> {
         if request.sges.len() > max_sge {
             return Err(Errno::INVAL);
@@ -48,9 +49,26 @@ impl State {
             return Err(Errno::NOMEM);
         }
         self.requests.try_reserve(1).map_err(|_| Errno::NOMEM)?;
-        let sges = pieces(request.sges)?;
         let id = request.id;
+        let [one] = request.sges else {
+            return self.post_pieces(id, request.sges);
+        };
+        let sges = Sges::from_buf_and_len([piece(one), Sge::default()], 1);
         self.requests.push_back(Receive { id, sges });
+        Ok(())
+    }
+
+    /// # Errors
+    /// ENOMEM.
+    #[inline(never)]
+    fn post_pieces(&mut self, id: u64, given: &[ibv_sge]) -> Result<()> {
+        let mut sges = Sges::new();
+        sges.try_reserve_exact(given.len())
+            .map_err(|_| Errno::NOMEM)?;
+        sges.extend(given.iter().map(piece));
+        // Another way than that of the one piece, so that the compiler has one place for it and builds
+        // it where it stays.
+        self.requests.extend([Receive { id, sges }]);
         Ok(())
     }
 
@@ -62,22 +80,6 @@ impl State {
         }
         falls
     }
-}
-
-/// The pieces of a request, of which most have one.
-///
-/// # Errors
-/// ENOMEM.
-#[inline]
-fn pieces(given: &[ibv_sge]) -> Result<Sges> {
-    if let [one] = given {
-        return Ok(Sges::from_buf_and_len([piece(one), Sge::default()], 1));
-    }
-    let mut sges = Sges::new();
-    sges.try_reserve_exact(given.len())
-        .map_err(|_| Errno::NOMEM)?;
-    sges.extend(given.iter().map(piece));
-    Ok(sges)
 }
 
 /// What [`ReceiveQueue::take_limited`] took.
@@ -126,6 +128,7 @@ impl ReceiveQueue {
     ///
     /// # Errors
     /// As for [`ReceiveQueue::post`].
+    #[inline]
     pub fn post_alone<'a>(
         &mut self,
         requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,

@@ -1,9 +1,9 @@
 //! A process that this one has met.
 
 use super::link::Link;
-use super::ring::{Consumer, Place, Producer};
+use super::ring::{Broken, Consumer, Place, Producer};
 use super::segment::{AWAITS, CLOSED, SLEEPS, Segment};
-use super::wire::{Content, Header, News, Out};
+use super::wire::{Few, Fill, Header, News, Out};
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
@@ -123,11 +123,24 @@ impl Peer {
         })
     }
 
-    /// Sends a message. Answers where it is in the ring; `None` if there is no room, or the bytes cannot
-    /// be had.
+    /// Sends a message of so many bytes, which are few. Answers where it is in the ring; `None` if there
+    /// is no room.
+    // Inlined, so that words stay words until they are in the ring.
+    #[inline(always)]
+    pub fn short(&self, header: &Header, few: Few, length: usize) -> Option<u64> {
+        let sent = self.out.lock().short(&self.link, header, few, length);
+        self.answer(sent)
+    }
+
+    /// Sends a message of so many bytes, which `fill` writes. Answers where it is in the ring; `None` if
+    /// there is no room, or the bytes cannot be had.
+    pub fn long(&self, header: &Header, length: usize, fill: Fill<'_>) -> Option<u64> {
+        let sent = self.out.lock().long(&self.link, header, length, fill);
+        self.answer(sent)
+    }
+
     #[inline]
-    pub fn message(&self, header: &Header, content: Content<'_>) -> Option<u64> {
-        let sent = self.out.lock().message(&self.link, header, content);
+    fn answer(&self, sent: Result<Option<u64>, Broken>) -> Option<u64> {
         sent.unwrap_or_else(|_| {
             self.give_up();
             None

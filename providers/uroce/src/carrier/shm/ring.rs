@@ -70,7 +70,7 @@ impl Place {
 
     /// The words of the line at a position, where a record may begin.
     #[inline]
-    fn line(self, memory: &Shared, position: u64) -> Result<&[AtomicU64; LINE / WORD], Broken> {
+    fn line(self, memory: &Shared, position: u64) -> Result<&Line, Broken> {
         let words = memory.words().get(self.at(position) / WORD..);
         words.and_then(<[_]>::first_chunk).ok_or(Broken)
     }
@@ -92,18 +92,39 @@ fn lines(bytes: usize) -> u64 {
     u64::try_from(bytes.next_multiple_of(LINE)).unwrap_or(u64::MAX)
 }
 
-/// What the first word says.
+/// A record that was found good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Where it begins, counted from the beginning of the ring's life.
-    pub position: u64,
-    /// Bytes, the prefix included.
-    pub length: usize,
-    /// What it is: not 0, which fills up the end of the ring.
-    pub kind: u8,
-    /// As the kind has it.
-    pub flags: u8,
+    position: u64,
+    /// Its first word, as it was when it was looked at.
+    first: u64,
 }
+
+impl Record {
+    /// Bytes, the prefix included.
+    #[inline]
+    pub fn length(&self) -> usize {
+        usize::try_from(self.first & 0xffff_ffff).unwrap_or(usize::MAX)
+    }
+
+    /// What it is: not 0, which fills up the end of the ring.
+    #[inline]
+    pub fn kind(&self) -> u8 {
+        let [_, _, _, _, kind, ..] = self.first.to_le_bytes();
+        kind
+    }
+
+    /// As the kind has it.
+    #[inline]
+    pub fn flags(&self) -> u8 {
+        let [_, _, _, _, _, flags, ..] = self.first.to_le_bytes();
+        flags
+    }
+}
+
+/// The first line of a record, of which anything may change at any time.
+type Line = [AtomicU64; LINE / WORD];
 
 const FILLER: u8 = 0;
 
@@ -163,21 +184,8 @@ impl Producer {
             return Ok(false);
         }
         let length = usize::try_from(rest).map_err(|_| Broken)?;
-        self.publish(memory, length, FILLER, 0)?;
+        self.publish(memory, length, FILLER, 0, [])?;
         Ok(true)
-    }
-
-    /// The first words behind the prefix, of the record that was reserved.
-    ///
-    /// # Errors
-    /// [`Broken`] beyond the ring.
-    #[inline]
-    pub fn put<const N: usize>(&self, memory: &Shared, values: [u64; N]) -> Result<(), Broken> {
-        let [_, _, rest @ ..] = self.place.line(memory, self.tail)?;
-        for (word, value) in rest.iter().zip(values) {
-            word.store(value, Relaxed);
-        }
-        Ok(())
     }
 
     /// Bytes of the record that was reserved.
@@ -190,19 +198,24 @@ impl Producer {
         memory.write(at, bytes).map_err(|_| Broken)
     }
 
-    /// Shows the record that was reserved to the consumer.
+    /// Shows the record that was reserved to the consumer, with these as its first words behind the
+    /// prefix.
     ///
     /// # Errors
     /// [`Broken`] beyond the ring.
     #[inline]
-    pub fn publish(
+    pub fn publish<const N: usize>(
         &mut self,
         memory: &Shared,
         length: usize,
         kind: u8,
         flags: u8,
+        values: [u64; N],
     ) -> Result<(), Broken> {
-        let [first, refusal, ..] = self.place.line(memory, self.tail)?;
+        let [first, refusal, rest @ ..] = self.place.line(memory, self.tail)?;
+        for (word, value) in rest.iter().zip(values) {
+            word.store(value, Relaxed);
+        }
         refusal.store(0, Relaxed);
         show(first, first_word(self.tail, length, kind, flags));
         self.tail += lines(length);
@@ -272,6 +285,11 @@ impl Producer {
     }
 }
 
+#[inline(always)]
+fn behind_prefix([_, _, rest @ ..]: &Line) -> [u64; SHORT] {
+    rest.each_ref().map(|word| word.load(Relaxed))
+}
+
 /// The reading side.
 #[derive(Debug)]
 pub struct Consumer {
@@ -313,49 +331,74 @@ impl Consumer {
     /// [`Broken`] for a record that is not the protocol's.
     #[inline]
     pub fn next(&mut self, memory: &Shared) -> Result<Option<Record>, Broken> {
+        Ok(self.next_line(memory)?.map(|(record, _)| record))
+    }
+
+    /// The next record, and the words behind the prefix in its first line.
+    ///
+    /// # Errors
+    /// [`Broken`] for a record that is not the protocol's.
+    #[inline(always)]
+    pub fn next_with_words(
+        &mut self,
+        memory: &Shared,
+    ) -> Result<Option<(Record, [u64; SHORT])>, Broken> {
+        let next = self.next_line(memory)?;
+        Ok(next.map(|(record, line)| (record, behind_prefix(line))))
+    }
+
+    #[inline(always)]
+    fn next_line<'m>(&mut self, memory: &'m Shared) -> Result<Option<(Record, &'m Line)>, Broken> {
         match self.look(memory)? {
-            Some(filler) if filler.kind == FILLER => self.behind(memory, &filler),
+            Some((filler, _)) if filler.kind() == FILLER => self.behind(memory, &filler),
             other => Ok(other),
         }
     }
 
     /// The record behind a filler, which is no other filler.
     #[cold]
-    fn behind(&mut self, memory: &Shared, filler: &Record) -> Result<Option<Record>, Broken> {
+    fn behind<'m>(
+        &mut self,
+        memory: &'m Shared,
+        filler: &Record,
+    ) -> Result<Option<(Record, &'m Line)>, Broken> {
         self.advance(memory, filler)?;
         match self.look(memory)? {
-            Some(record) if record.kind == FILLER => Err(Broken),
+            Some((record, _)) if record.kind() == FILLER => Err(Broken),
             other => Ok(other),
         }
     }
 
-    #[inline]
-    fn look(&self, memory: &Shared) -> Result<Option<Record>, Broken> {
-        let [first, ..] = self.place.line(memory, self.head)?;
-        let first = first.load(Acquire);
-        if !self.is_new(first) {
-            return Ok(None);
+    #[inline(always)]
+    fn look<'m>(&self, memory: &'m Shared) -> Result<Option<(Record, &'m Line)>, Broken> {
+        let line = self.place.line(memory, self.head)?;
+        let [word, ..] = line;
+        let first = word.load(Acquire);
+        if first >> LAP == stamp(self.head) >> LAP {
+            return Ok(Some((self.check(first)?, line)));
         }
-        self.check(first).map(Some)
-    }
-
-    fn check(&self, first: u64) -> Result<Record, Broken> {
-        let [l0, l1, l2, l3, kind, flags, ..] = first.to_le_bytes();
-        let length = u32::from_le_bytes([l0, l1, l2, l3]);
-        let length = usize::try_from(length).map_err(|_| Broken)?;
-        let rest = SIZE - self.head % SIZE;
-        let fits = length >= PREFIX && lines(length) <= rest;
-        let short = length <= LONGEST || kind == FILLER;
-        let current = first >> LAP == stamp(self.head) >> LAP;
-        if !current || !fits || !short {
+        if self.is_new(first) {
             return Err(Broken);
         }
-        Ok(Record {
+        Ok(None)
+    }
+
+    /// The record that begins here with this word, if it fits.
+    #[inline(always)]
+    fn check(&self, first: u64) -> Result<Record, Broken> {
+        let record = Record {
             position: self.head,
-            length,
-            kind,
-            flags,
-        })
+            first,
+        };
+        let length = record.length();
+        let rest = SIZE - self.head % SIZE;
+        let fits = length >= PREFIX && lines(length) <= rest;
+        let short = length <= LONGEST || record.kind() == FILLER;
+        if fits && short {
+            Ok(record)
+        } else {
+            Err(Broken)
+        }
     }
 
     /// The words behind the prefix in the first line of a record that was not given back. They may
@@ -365,8 +408,7 @@ impl Consumer {
     /// [`Broken`] beyond the ring.
     #[inline]
     pub fn get(&self, memory: &Shared, record: &Record) -> Result<[u64; SHORT], Broken> {
-        let [_, _, rest @ ..] = self.place.line(memory, record.position)?;
-        Ok(rest.each_ref().map(|word| word.load(Relaxed)))
+        Ok(behind_prefix(self.place.line(memory, record.position)?))
     }
 
     /// Bytes of a record that was not given back.
@@ -383,7 +425,7 @@ impl Consumer {
     ) -> Result<(), Broken> {
         if offset
             .checked_add(to.len())
-            .is_none_or(|end| end > record.length)
+            .is_none_or(|end| end > record.length())
         {
             return Err(Broken);
         }
@@ -408,7 +450,7 @@ impl Consumer {
     /// [`Broken`] beyond the ring.
     #[inline]
     pub fn advance(&mut self, memory: &Shared, record: &Record) -> Result<(), Broken> {
-        let length = lines(record.length);
+        let length = lines(record.length());
         let end = record.position + length;
         let mut at = record.position + 64;
         while at < end {

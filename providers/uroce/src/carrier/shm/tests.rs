@@ -207,11 +207,7 @@ fn what_was_taken_before_the_end_is_not_lost() {
         immediate: None,
         solicited: false,
     };
-    let sent = [1, 2].map(|_| {
-        sender
-            .message(&header, Content::Much(8, &mut |_| Ok(())))
-            .expect("room")
-    });
+    let sent = [1, 2].map(|_| sender.long(&header, 8, &mut |_| Ok(())).expect("room"));
     let memory = receiver.link().memory();
     let mut consumer = receiver.consumer();
     let first = consumer.next(memory).expect("sound").expect("a record");
@@ -221,10 +217,7 @@ fn what_was_taken_before_the_end_is_not_lost() {
     sender.lose(&mut news);
     assert_eq!(news.fates, [(5, Fate::Taken(sent[0])), (5, Fate::Lost)]);
     // Who has not heard of the end yet is not kept waiting.
-    assert_eq!(
-        sender.message(&header, Content::Much(8, &mut |_| Ok(()))),
-        None
-    );
+    assert_eq!(sender.long(&header, 8, &mut |_| Ok(())), None);
     assert!(sender.packet(&[0; 64]) && !sender.waits(5) && !sender.awaits());
 }
 

@@ -27,21 +27,8 @@ pub const FEW: usize = size_of::<Few>();
 /// as a word only when it has left the processor's store buffer.
 pub type Few = [u64; SHORT - 2];
 
-/// The data of a message.
-pub enum Content<'a> {
-    /// So many bytes of these.
-    Few(&'a Few, usize),
-    /// So many bytes, which somebody writes.
-    Much(usize, &'a mut dyn FnMut(&mut [u8]) -> Result<(), Fault>),
-}
-
-impl Content<'_> {
-    fn length(&self) -> usize {
-        match self {
-            Self::Few(_, length) | Self::Much(length, _) => *length,
-        }
-    }
-}
+/// Writes the data of a message.
+pub type Fill<'a> = &'a mut dyn FnMut(&mut [u8]) -> Result<(), Fault>;
 
 /// What a message says besides its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,31 +66,53 @@ impl Header {
     }
 }
 
-/// What the first line of a message says.
+/// What the first line of a message says: its words as they came, and the flags of its first one.
 #[derive(Clone, Copy, Debug)]
 pub struct Front {
-    /// The header.
-    pub header: Header,
-    /// The first bytes of the data, and of what is behind it.
-    pub few: [u8; FEW],
+    who: u64,
+    what: u64,
+    few: Few,
+    flags: u8,
+}
+
+fn low(word: u64) -> u32 {
+    u32::try_from(word & 0xffff_ffff).unwrap_or(0)
 }
 
 impl Front {
-    /// Reads the words of the line, and the flags in its first one.
+    /// What the words behind the prefix say.
     #[inline]
-    pub fn parse(words: [u64; SHORT], flags: u8) -> Self {
-        let low = |word: u64| u32::try_from(word & 0xffff_ffff).unwrap_or(0);
-        let [who, what, few @ ..] = words;
+    pub fn new([who, what, few @ ..]: [u64; SHORT], flags: u8) -> Self {
         Self {
-            header: Header {
-                source: low(who),
-                destination: low(who >> 32),
-                epoch: low(what),
-                immediate: (flags & IMMEDIATE != 0).then_some(low(what >> 32)),
-                solicited: flags & SOLICITED != 0,
-            },
-            few: bytemuck::cast(few),
+            who,
+            what,
+            few,
+            flags,
         }
+    }
+
+    /// The message's header.
+    #[inline]
+    pub fn header(&self) -> Header {
+        Header {
+            source: low(self.who),
+            destination: self.destination(),
+            epoch: low(self.what),
+            immediate: (self.flags & IMMEDIATE != 0).then_some(low(self.what >> 32)),
+            solicited: self.flags & SOLICITED != 0,
+        }
+    }
+
+    /// QP number of the receiver.
+    #[inline]
+    pub fn destination(&self) -> u32 {
+        low(self.who >> 32)
+    }
+
+    /// The first bytes of the data, and of what is behind it.
+    #[inline]
+    pub fn few(&self) -> &[u8] {
+        bytemuck::bytes_of(&self.few)
     }
 }
 
@@ -164,7 +173,7 @@ impl Out {
             return Ok(false);
         }
         self.producer.copy(memory, PREFIX, content)?;
-        self.producer.publish(memory, length, PACKET, 0)?;
+        self.producer.publish(memory, length, PACKET, 0, [])?;
         Ok(true)
     }
 
@@ -182,40 +191,66 @@ impl Out {
         Ok(self.producer.reserve(memory, length)?.is_some())
     }
 
-    /// Puts a message into the ring. Answers where it is; `None` if there is no room, the peer is gone,
-    /// or the bytes cannot be had.
-    #[inline]
-    pub fn message(
+    /// Puts a message of so many bytes into the ring, which are in its first line. Answers where it is;
+    /// `None` if there is no room, or the peer is gone.
+    #[inline(always)]
+    pub fn short(
         &mut self,
         link: &Link,
         header: &Header,
-        content: Content<'_>,
+        [w0, w1, w2, w3]: Few,
+        length: usize,
     ) -> Result<Option<u64>, Broken> {
         let memory = link.memory();
-        let total = MESSAGE_HEAD + content.length();
-        if self.lost || !self.backlog.is_empty() || !self.reserve(memory, total)? {
+        let total = MESSAGE_HEAD + length;
+        if !self.may_take(memory, total)? {
             return Ok(None);
         }
         let [who, what] = header.words();
-        match content {
-            Content::Few(few, _) => {
-                let [w0, w1, w2, w3] = *few;
-                self.producer.put(memory, [who, what, w0, w1, w2, w3])?;
-            }
-            Content::Much(length, fill) => {
-                let data = self.scratch.get_mut(..length);
-                let Some(data) = data.and_then(|data| fill(data).ok().map(|()| data)) else {
-                    return Ok(None);
-                };
-                self.producer.put(memory, [who, what])?;
-                self.producer.copy(memory, MESSAGE_HEAD, data)?;
-            }
+        self.show(memory, total, header, [who, what, w0, w1, w2, w3])
+            .map(Some)
+    }
+
+    /// Puts a message of so many bytes into the ring, which `fill` writes. Answers where it is; `None`
+    /// if there is no room, the peer is gone, or the bytes cannot be had.
+    pub fn long(
+        &mut self,
+        link: &Link,
+        header: &Header,
+        length: usize,
+        fill: Fill<'_>,
+    ) -> Result<Option<u64>, Broken> {
+        let memory = link.memory();
+        let total = MESSAGE_HEAD + length;
+        if !self.may_take(memory, total)? {
+            return Ok(None);
         }
+        let data = self.scratch.get_mut(..length);
+        let Some(data) = data.and_then(|data| fill(data).ok().map(|()| data)) else {
+            return Ok(None);
+        };
+        self.producer.copy(memory, MESSAGE_HEAD, data)?;
+        self.show(memory, total, header, header.words()).map(Some)
+    }
+
+    #[inline]
+    fn may_take(&mut self, memory: &Shared, length: usize) -> Result<bool, Broken> {
+        Ok(!self.lost && self.backlog.is_empty() && self.reserve(memory, length)?)
+    }
+
+    #[inline]
+    fn show<const N: usize>(
+        &mut self,
+        memory: &Shared,
+        length: usize,
+        header: &Header,
+        words: [u64; N],
+    ) -> Result<u64, Broken> {
         let position = self.producer.position();
         self.producer
-            .publish(memory, total, MESSAGE, header.flags())?;
+            .publish(memory, length, MESSAGE, header.flags(), words)?;
         self.sent.push_back((position, header.source));
-        Ok(Some(position))
+        Ok(position)
     }
 
     /// Looks at what the consumer has taken.

@@ -1,6 +1,7 @@
 mod dereg;
 mod model;
 mod regions;
+mod scatter;
 mod windows;
 
 use super::*;

@@ -1,7 +1,5 @@
 use super::super::link::{LINK, Link};
-use super::super::wire::{
-    Content, FEW, Fate, Few, Front, Header, MESSAGE, MESSAGE_HEAD, News, Out, PACKET,
-};
+use super::super::wire::{FEW, Fate, Few, Front, Header, MESSAGE, MESSAGE_HEAD, News, Out, PACKET};
 use super::*;
 use proptest::prelude::*;
 use std::sync::atomic::Ordering::SeqCst;
@@ -36,7 +34,7 @@ fn a_ring_has_room_for_what_is_taken() {
     for round in 0..3 {
         let mut count = 0;
         while producer.reserve(memory, 64).expect("right").is_some() {
-            producer.publish(memory, 64, PACKET, 0).expect("right");
+            producer.publish(memory, 64, PACKET, 0, []).expect("right");
             count += 1;
         }
         assert_eq!(count, RING / 64, "{round}");
@@ -65,12 +63,15 @@ fn a_refusal_is_found_and_what_is_behind_it_too() {
             room.copy_from_slice(b"abc");
             Ok(())
         };
-        let sent = out.message(&link, &header(5), Content::Much(3, &mut fill));
+        let sent = out.long(&link, &header(5), 3, &mut fill);
         position.push(sent.expect("right").expect("room"));
     }
     for count in 0..4 {
         let record = consumer.next(memory).expect("right").expect("a record");
-        assert_eq!((record.kind, record.length), (MESSAGE, MESSAGE_HEAD + 3));
+        assert_eq!(
+            (record.kind(), record.length()),
+            (MESSAGE, MESSAGE_HEAD + 3)
+        );
         if count >= 2 {
             consumer.refuse(memory, &record, 6).expect("right");
         }
@@ -102,22 +103,24 @@ fn a_message_is_the_same_however_its_bytes_are_given() {
             room.copy_from_slice(&bytes[..length]);
             Ok(())
         };
-        let much = Content::Much(length, &mut fill);
-        let few = Content::Few(&few, length);
-        for content in [much, few] {
-            let sent = out.message(&link, &header(5), content);
+        for is_short in [false, true] {
+            let sent = if is_short {
+                out.short(&link, &header(5), few, length)
+            } else {
+                out.long(&link, &header(5), length, &mut fill)
+            };
             assert!(sent.expect("right").is_some());
             let record = consumer.next(memory).expect("right").expect("a record");
             let words = consumer.get(memory, &record).expect("right");
-            let front = Front::parse(words, record.flags);
+            let front = Front::new(words, record.flags());
             let mut read = vec![0; length];
             consumer
                 .read(memory, &record, MESSAGE_HEAD, &mut read)
                 .expect("right");
-            assert_eq!(record.length, MESSAGE_HEAD + length);
-            assert_eq!(front.header, header(5));
+            assert_eq!(record.length(), MESSAGE_HEAD + length);
+            assert_eq!(front.header(), header(5));
             assert_eq!(read, bytes[..length]);
-            assert_eq!(front.few[..length], bytes[..length]);
+            assert_eq!(front.few()[..length], bytes[..length]);
             consumer.advance(memory, &record).expect("right");
         }
     }
@@ -132,12 +135,12 @@ fn packets_without_room_wait_in_order() {
         out.packet(&link, &pattern(number, 4000)).expect("right");
     }
     assert!(out.waits(9) && out.waits(9));
-    let full = out.message(&link, &header(0), Content::Few(&Few::default(), 0));
+    let full = out.short(&link, &header(0), Few::default(), 0);
     assert_eq!(full, Ok(None));
     let mut news = News::default();
     for number in 0..200 {
         let record = consumer.next(memory).expect("right").expect("a record");
-        let mut bytes = vec![0; record.length - PREFIX];
+        let mut bytes = vec![0; record.length() - PREFIX];
         consumer
             .read(memory, &record, PREFIX, &mut bytes)
             .expect("inside");
@@ -165,7 +168,7 @@ fn what_was_taken_is_not_taken_for_new_when_the_ring_has_gone_round() {
         let data: Vec<u8> = word.into_iter().cycle().take(lengths[at]).collect();
         assert_eq!(out.packet(&link, &data), Ok(true));
         let record = consumer.next(memory).expect("right").expect("a record");
-        assert_eq!(record.length, PREFIX + data.len());
+        assert_eq!(record.length(), PREFIX + data.len());
         consumer.advance(memory, &record).expect("right");
         assert!(!consumer.has_some(memory));
         assert_eq!(consumer.next(memory), Ok(None), "{number}");
@@ -189,7 +192,7 @@ proptest! {
             if at % 7 == 3 || at + 1 == lengths.len() {
                 loop {
                     while let Some(record) = consumer.next(memory).expect("right") {
-                        let mut bytes = vec![0; record.length - PREFIX];
+                        let mut bytes = vec![0; record.length() - PREFIX];
                         consumer.read(memory, &record, PREFIX, &mut bytes).expect("inside");
                         arrived.push(bytes);
                         consumer.advance(memory, &record).expect("right");
@@ -223,7 +226,7 @@ proptest! {
                 memory.words()[data].store(first, SeqCst);
                 let mut room = vec![0; LONGEST];
                 if let Ok(Some(record)) = consumer.next(memory) {
-                    prop_assert!(record.length <= LONGEST);
+                    prop_assert!(record.length() <= LONGEST);
                     let _ = consumer.read(memory, &record, 0, &mut room);
                     let _ = consumer.get(memory, &record);
                     let _ = consumer.refuse(memory, &record, value);
@@ -233,7 +236,7 @@ proptest! {
             memory.words()[index].store(value, SeqCst);
             let _ = consumer.tell(memory);
             let _ = out.packet(&link, &[1; 100]);
-            let _ = out.message(&link, &header(1), Content::Few(&Few::default(), 8));
+            let _ = out.short(&link, &header(1), Few::default(), 8);
             let _ = out.collect(&link, &mut news);
         }
     }

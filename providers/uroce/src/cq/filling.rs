@@ -1,0 +1,70 @@
+//! Successes that come together.
+
+use super::{Cq, Ring, Waiting};
+use kit::abi::ibv_wc;
+use parking_lot::MutexGuard;
+use std::sync::atomic::Ordering;
+
+/// Adds successes to a queue that is locked once for all of them, unless events have to be told, which is
+/// not done under its lock. They can be polled when the value is dropped at the latest: it is not to be
+/// kept longer than it takes to receive what is there.
+pub struct Filling<'q> {
+    pub(super) cq: &'q Cq,
+    pub(super) ring: Option<MutexGuard<'q, Ring>>,
+}
+
+impl<'q> Filling<'q> {
+    /// As [`Cq::push_success`].
+    #[inline(always)]
+    pub fn push_success(&mut self, wc: ibv_wc, solicited: bool) -> bool {
+        if self.cq.notifier.is_some() {
+            return self.cq.push_success(wc, solicited);
+        }
+        let at = self.cq.now();
+        let Some(ring) = self.ring() else {
+            return false;
+        };
+        // Nobody is told, but a request for an event is used up all the same.
+        ring.fires(solicited);
+        ring.entries.push_back(Waiting { wc, at });
+        true
+    }
+
+    /// The ring, with room for another completion.
+    #[inline(always)]
+    fn ring(&mut self) -> Option<&mut Ring> {
+        let full = match &self.ring {
+            Some(ring) => self.cq.is_dead() || ring.entries.len() >= ring.capacity,
+            None => true,
+        };
+        if full {
+            self.lock();
+        }
+        self.ring.as_deref_mut()
+    }
+
+    #[inline(never)]
+    fn lock(&mut self) {
+        // A queue that has no room is given up, with what is in it.
+        self.show();
+        let cq: &'q Cq = self.cq;
+        let ring = self.ring.take().unwrap_or_else(|| cq.ring.lock());
+        self.ring = cq.with_room(ring);
+    }
+}
+
+impl Filling<'_> {
+    #[inline]
+    fn show(&self) {
+        if let Some(ring) = &self.ring {
+            self.cq.length.store(ring.entries.len(), Ordering::Release);
+        }
+    }
+}
+
+impl Drop for Filling<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.show();
+    }
+}

@@ -1,0 +1,111 @@
+//! Messages that come together, on their way into local memory.
+
+use super::PdId;
+use super::entry::Entry;
+use super::keys::Keys;
+use kit::abi::IBV_ACCESS_LOCAL_WRITE;
+use parking_lot::RwLockReadGuard;
+use uroce_engine::host::Fault;
+use uroce_engine::outgoing::Gather;
+use uroce_engine::work::Sge;
+
+/// Writes into pieces of one domain's local memory, message after message.
+///
+/// Mostly all of them name one region. What the piece used last stands for stays so until the next one
+/// names another, or the value is dropped: it is not to be kept longer than it takes to receive what is
+/// there.
+pub struct Scattering<'k> {
+    keys: &'k Keys,
+    pd: PdId,
+    held: Option<Held<'k>>,
+}
+
+struct Held<'k> {
+    key: u32,
+    entry: RwLockReadGuard<'k, Entry>,
+}
+
+impl<'k> Scattering<'k> {
+    /// Has looked at no key yet.
+    #[must_use]
+    #[inline]
+    pub fn new(keys: &'k Keys, pd: PdId) -> Self {
+        Self {
+            keys,
+            pd,
+            held: None,
+        }
+    }
+
+    /// Writes a message into the pieces of its receive request.
+    ///
+    /// # Errors
+    /// [`Fault`] if there is too little room, and nothing was written; if a piece may not be written,
+    /// and those in front of it have been.
+    #[inline]
+    pub fn write(&mut self, sges: &[Sge], data: &[u8]) -> Result<(), Fault> {
+        let [one] = sges else {
+            return self.write_pieces(sges, data);
+        };
+        let length = u64::try_from(data.len()).map_err(|_| Fault)?;
+        if length > u64::from(one.length) {
+            return Err(Fault);
+        }
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.put(one.lkey, one.address, data)
+    }
+
+    #[inline(never)]
+    fn write_pieces(&mut self, sges: &[Sge], data: &[u8]) -> Result<(), Fault> {
+        let room: u64 = sges.iter().map(|sge| u64::from(sge.length)).sum();
+        if u64::try_from(data.len()).map_err(|_| Fault)? > room {
+            return Err(Fault);
+        }
+        self.write_at(sges, 0, data)
+    }
+
+    /// Writes bytes into the pieces, from `offset` bytes after the beginning of the first on.
+    ///
+    /// # Errors
+    /// [`Fault`] if a piece may not be written, or there is too little room. Pieces in front of it
+    /// have been written.
+    pub fn write_at(&mut self, sges: &[Sge], offset: u64, data: &[u8]) -> Result<(), Fault> {
+        let length = u32::try_from(data.len()).map_err(|_| Fault)?;
+        let mut rest = data;
+        for piece in Gather::new(sges, offset, length) {
+            let take = usize::try_from(piece.length).map_err(|_| Fault)?;
+            let (now, later) = rest.split_at_checked(take).ok_or(Fault)?;
+            self.put(piece.lkey, piece.address, now)?;
+            rest = later;
+        }
+        if rest.is_empty() { Ok(()) } else { Err(Fault) }
+    }
+
+    #[inline]
+    fn put(&mut self, key: u32, address: u64, data: &[u8]) -> Result<(), Fault> {
+        let length = u64::try_from(data.len()).map_err(|_| Fault)?;
+        let pd = self.pd;
+        let entry = self.entry(key)?;
+        let at = entry.local(pd, address, length, IBV_ACCESS_LOCAL_WRITE)?;
+        entry.space.write(at, data)
+    }
+
+    #[inline]
+    fn entry(&mut self, key: u32) -> Result<&Entry, Fault> {
+        if self.held.as_ref().is_none_or(|held| held.key != key) {
+            self.hold(key)?;
+        }
+        self.held.as_ref().map(|held| &*held.entry).ok_or(Fault)
+    }
+
+    #[inline(never)]
+    fn hold(&mut self, key: u32) -> Result<(), Fault> {
+        // Given back first: never two at a time.
+        self.held = None;
+        let entry = self.keys.reading(key)?;
+        self.held = Some(Held { key, entry });
+        Ok(())
+    }
+}
