@@ -140,20 +140,14 @@ impl Core {
         if usize::try_from(length).ok()? > MESSAGE_MAX {
             return None;
         }
-        let header = Header {
-            source: self.number,
-            destination: inner.engine.attributes().dest_qp_num,
-            epoch: inner.bypass.epoch,
-            immediate: asked.immediate,
-            solicited: asked.flags & IBV_SEND_SOLICITED != 0,
-        };
         let few = match sent::one_piece(data) {
             Some(piece) => Some(self.read_few(&mut inner.local, &piece)?),
             None => sent::few(data),
         };
         let Some((few, count)) = few else {
-            return self.put_much(inner, asked, &header, data, length);
+            return self.put_much(inner, asked, data, length);
         };
+        let header = self.header(inner, asked);
         let directory = self.node().directory()?;
         let position = directory.put(peer, |peer| peer.short(&header, few, count))?;
         inner.engine.sent_past(length);
@@ -163,8 +157,19 @@ impl Core {
         Some(())
     }
 
+    #[inline(always)]
+    fn header(&self, inner: &Inner, asked: &Asked) -> Header {
+        Header {
+            source: self.number,
+            destination: inner.engine.attributes().dest_qp_num,
+            epoch: inner.bypass.epoch,
+            immediate: asked.immediate,
+            solicited: asked.flags & IBV_SEND_SOLICITED != 0,
+        }
+    }
+
     /// The bytes of a piece that are few; `None` if they cannot be had.
-    #[inline]
+    #[inline(always)]
     fn read_few(&self, local: &mut Option<Recent>, piece: &Sge) -> Option<(Few, usize)> {
         let count = usize::try_from(piece.length).ok()?;
         if count == 0 {
@@ -180,15 +185,15 @@ impl Core {
         &self,
         inner: &mut Inner,
         asked: &Asked,
-        header: &Header,
         data: &Data<'_>,
         length: u32,
     ) -> Option<()> {
         let peer = inner.peer.as_ref()?;
         let directory = self.node().directory()?;
         let size = usize::try_from(length).ok()?;
+        let header = self.header(inner, asked);
         let mut read = |room: &mut [u8]| self.read_past(data, room);
-        let position = directory.put(peer, |peer| peer.long(header, size, &mut read))?;
+        let position = directory.put(peer, |peer| peer.long(&header, size, &mut read))?;
         inner.engine.sent_past(length);
         let sent = Sent::new(asked, Kept::of(data), (position, length));
         // Another way than that of few bytes, for the same reason.
@@ -240,13 +245,16 @@ impl Core {
 
     /// Completes messages up to a position.
     fn complete_to(&self, inner: &mut Inner, position: u64, inclusive: bool) {
-        while let Some(front) = inner.bypass.sent.front() {
-            if front.position > position || front.position == position && !inclusive {
-                return;
-            }
-            self.sent_well(inner, front);
+        let is_done =
+            |sent: &Sent| sent.position < position || inclusive && sent.position == position;
+        let mut count = 0;
+        for sent in inner.bypass.sent.iter().take_while(|sent| is_done(sent)) {
+            self.sent_well(inner, sent);
+            count += 1;
+        }
+        if count > 0 {
             inner.bypass.penalty = 0;
-            inner.bypass.sent.pop_front();
+            inner.bypass.sent.drain(..count);
         }
     }
 

@@ -260,32 +260,31 @@ impl Out {
             return Ok(());
         }
         let refusals = self.producer.any_refused(memory)?;
-        while let Some((position, number)) = self.sent.front().copied() {
-            if position >= taken {
-                break;
-            }
-            self.sent.pop_front();
-            let refusal = if refusals {
-                self.producer.refusal(memory, position)?
-            } else {
-                None
-            };
-            self.settle(number, position, refusal);
-        }
+        self.settle_to(memory, taken, refusals)?;
         self.producer.release(taken);
         Ok(())
     }
 
-    fn settle(&mut self, number: u32, position: u64, refusal: Option<u64>) {
-        if let Some(say) = refusal {
-            let epoch = u32::try_from(say & 0xffff_ffff).unwrap_or(0);
-            self.fates.push((number, Fate::Refused(position, epoch)));
-            return;
+    /// What became of the messages up to a position.
+    fn settle_to(&mut self, memory: &Shared, end: u64, refusals: bool) -> Result<(), Broken> {
+        let mut count = 0;
+        let mut sound = Ok(());
+        for (position, number) in self.sent.iter().take_while(|sent| sent.0 < end) {
+            let refusal = match refusals {
+                true => self.producer.refusal(memory, *position),
+                false => Ok(None),
+            };
+            match refusal {
+                Ok(refusal) => settle(&mut self.fates, *number, *position, refusal),
+                Err(broken) => {
+                    sound = Err(broken);
+                    break;
+                }
+            }
+            count += 1;
         }
-        match self.fates.last_mut() {
-            Some((last, Fate::Taken(end))) if *last == number => *end = position,
-            _ => self.fates.push((number, Fate::Taken(position))),
-        }
+        self.sent.drain(..count);
+        sound
     }
 
     /// What is known of messages since this was asked last, and queue pairs for whose packets there
@@ -351,6 +350,19 @@ impl Out {
         numbers.sort_unstable();
         numbers.dedup();
         numbers
+    }
+}
+
+#[inline]
+fn settle(fates: &mut Vec<(u32, Fate)>, number: u32, position: u64, refusal: Option<u64>) {
+    if let Some(say) = refusal {
+        let epoch = u32::try_from(say & 0xffff_ffff).unwrap_or(0);
+        fates.push((number, Fate::Refused(position, epoch)));
+        return;
+    }
+    match fates.last_mut() {
+        Some((last, Fate::Taken(end))) if *last == number => *end = position,
+        _ => fates.push((number, Fate::Taken(position))),
     }
 }
 

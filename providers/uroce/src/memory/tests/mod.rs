@@ -1,5 +1,6 @@
 mod dereg;
 mod model;
+mod recent;
 mod regions;
 mod scatter;
 mod windows;
