@@ -428,7 +428,7 @@ impl Provider for Context {
         let token = init.token;
         let mut made = None;
         let number = self.node.attach(|number| {
-            let core = Arc::new(Core::new(number, token, parts));
+            let core = Arc::new_cyclic(|me| Core::new(number, token, parts, me));
             made = Some(Arc::clone(&core));
             Ok(core)
         })?;

@@ -1,5 +1,6 @@
 //! What a slot of the table holds.
 
+use super::recent::Audience;
 use super::space::Space;
 use super::{PdId, Peer};
 use std::sync::Arc;
@@ -32,6 +33,8 @@ impl Kind {
 pub struct Identity {
     /// A region: windows that are bound to it.
     pub windows: AtomicU32,
+    /// A region: who remembers it.
+    pub audience: Audience,
 }
 
 /// A slot's content.

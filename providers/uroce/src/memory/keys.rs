@@ -13,7 +13,7 @@ use kit::provider;
 use kit::sys::application::ApplicationMemory;
 use parking_lot::RwLockReadGuard;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use uroce_engine::host::Fault;
 
 /// The keys of a process.
@@ -22,8 +22,6 @@ pub struct Keys {
     shown: Option<Box<dyn Shown>>,
     regions: AtomicU32,
     pub(super) windows: AtomicU32,
-    /// How often a region's key ceased to stand for what it stood for.
-    changes: AtomicU64,
 }
 
 /// A memory region; deregistered at the latest when it is dropped.
@@ -126,7 +124,6 @@ impl Keys {
             shown: None,
             regions: AtomicU32::new(0),
             windows: AtomicU32::new(0),
-            changes: AtomicU64::new(0),
         }
     }
 
@@ -141,18 +138,6 @@ impl Keys {
 
     pub(super) fn shown(&self) -> Option<&dyn Shown> {
         self.shown.as_deref()
-    }
-
-    /// How often a key ceased to stand for what it stood for: whoever looks at a key after it has read this
-    /// number may go by what it saw as long as the number stays.
-    #[inline]
-    pub(super) fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
-    }
-
-    /// A key ceases to stand for what it stood for; called while its slot is locked.
-    pub(super) fn count_change(&self) {
-        self.changes.fetch_add(1, Ordering::Release);
     }
 
     /// The slot of a key, locked to be changed. It may be another's meanwhile.
@@ -315,6 +300,7 @@ impl Keys {
         access: Option<u32>,
     ) -> Result<provider::Keys> {
         let covered = self.changed(mr, range, access)?;
+        let _quiet = mr.identity.audience.quiet(mr.key);
         let mut entry = self.change(mr.key).map_err(|_| Errno::INVAL)?;
         if !entry.is(&mr.identity) {
             return Err(Errno::INVAL);
@@ -370,6 +356,12 @@ impl Keys {
     /// # Errors
     /// EBUSY while a window is bound to it; EINVAL if it was deregistered before.
     pub fn deregister(&self, mr: &Mr) -> Result<()> {
+        // Who remembers what is gone is not asked: a region is dropped in places where one of them may be
+        // locked.
+        if !self.own(mr)?.read().is(&mr.identity) {
+            return Err(Errno::INVAL);
+        }
+        let _quiet = mr.identity.audience.quiet(mr.key);
         let mut entry = self.change(mr.key).map_err(|_| Errno::INVAL)?;
         if !entry.is(&mr.identity) {
             return Err(Errno::INVAL);

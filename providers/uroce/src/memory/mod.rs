@@ -4,7 +4,8 @@
 //! A key is 24 bits of index and 8 bits of tag. The index leads to a slot of a table without a
 //! search. Whoever uses memory holds the slot's lock for reading while bytes move, so that a key
 //! that has been taken away is no longer in use anywhere when the call that took it returns. The
-//! tag changes when the slot is used again.
+//! tag changes when the slot is used again. Who sends few bytes may go by what he remembers of a key,
+//! until he is told to forget it ([`Recent`]).
 //!
 //! A region's L_Key and R_Key are the same number. Pieces and ranges of no bytes are not looked up.
 
@@ -26,7 +27,7 @@ mod window;
 
 pub use dm::{Dm, MAX_DEVICE_MEMORY};
 pub use keys::{Keys, Mr};
-pub use recent::Recent;
+pub use recent::{Recent, Remembers, Words};
 pub use scatter::Scattering;
 pub use shown::Shown;
 pub use window::{Binding, Mw};

@@ -1,37 +1,60 @@
-//! The local key that somebody used last, for reading few bytes.
+//! What the local key stands for that somebody used last, so that few bytes are read without a lock or a
+//! search.
 //!
-//! Nothing is locked where nothing has changed since: [`Keys`] counts changes of what keys stand for. Who
-//! gives up memory while a verb that he called himself reads it has the bytes of nobody else, as with
-//! inline data.
+//! A region knows who remembers it, and has them forget before it becomes another one or goes: a queue
+//! pair reads under its own lock, which whoever has it forget waits for. So this holds here, too: memory
+//! is not used any more when the call returns that takes its key away.
 
 use super::PdId;
 use super::entry::Kind;
 use super::keys::Keys;
 use super::space::Space;
 use kit::sys::application::{ApplicationMemory, Word};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Weak;
 use uroce_engine::host::Fault;
 use uroce_engine::work::Sge;
 
 const WORD: usize = size_of::<u64>();
 /// Few bytes.
-type Words = [u64; 4];
+pub type Words = [u64; 4];
 
-/// A region of a domain, and how many changes there had been when it was looked at.
-#[derive(Debug)]
+/// Somebody who remembers what a key stands for.
+pub trait Remembers: Send + Sync {
+    /// The key ceases to stand for that: when this returns, nobody goes by what was remembered. Waits for
+    /// calls of [`Keys::gather_words`] with it, in which nothing waits for a change of a key.
+    fn forget(&self, key: u32);
+}
+
+/// What somebody remembers.
+#[derive(Debug, Default)]
 pub struct Recent {
+    last: u32,
+    known: Option<Region>,
+}
+
+#[derive(Debug)]
+struct Region {
     key: u32,
-    changes: u64,
     base: u64,
     memory: ApplicationMemory,
 }
 
 impl Recent {
+    /// For [`Remembers::forget`].
+    pub fn forget(&mut self, key: u32) {
+        self.known.take_if(|known| known.key == key);
+    }
+}
+
+impl Region {
     /// The words of a piece that consists of such, and zeros behind them.
     // Each is a value by itself: what was written to memory in parts would be copied from there only when
     // it has left the processor's store buffer.
     #[inline(always)]
     fn words(&self, sge: &Sge) -> Option<Words> {
-        let at = self.place(sge)?;
+        let at = usize::try_from(sge.address.checked_sub(self.base)?).ok()?;
         let length = usize::try_from(sge.length).ok()?;
         if !length.is_multiple_of(WORD) || length > size_of::<Words>() {
             return None;
@@ -49,72 +72,134 @@ impl Recent {
         let word = self.memory.word(at.checked_add(offset)?);
         word.ok().map(Word::load)
     }
+}
 
-    /// The bytes of a piece, and zeros behind them.
-    #[inline(never)]
-    fn bytes(&self, sge: &Sge) -> Result<Words, Fault> {
-        let at = self.place(sge).ok_or(Fault)?;
-        let length = usize::try_from(sge.length).map_err(|_| Fault)?;
-        let mut words = Words::default();
-        let room = bytemuck::bytes_of_mut(&mut words);
-        let room = room.get_mut(..length).ok_or(Fault)?;
-        self.memory.read(at, room).map_err(|_| Fault)?;
-        Ok(words)
+/// Who remembers a region.
+#[derive(Debug, Default)]
+pub(super) struct Audience(Mutex<Everyone>);
+
+#[derive(Default)]
+struct Everyone {
+    /// By address, which is nobody else's as long as somebody is listed.
+    users: HashMap<usize, Weak<dyn Remembers>>,
+    /// So many are about to change what the key stands for: nobody is to remember it.
+    changing: u32,
+}
+
+impl std::fmt::Debug for Everyone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} users", self.users.len())
+    }
+}
+
+/// As long as there is one, nobody remembers the region.
+pub(super) struct Quiet<'a>(&'a Audience);
+
+impl Audience {
+    /// Whether `who` may remember the region from now on.
+    fn admit(&self, who: Weak<dyn Remembers>) -> bool {
+        let mut everyone = self.0.lock();
+        if everyone.changing > 0 {
+            return false;
+        }
+        let users = &mut everyone.users;
+        if users.len() == users.capacity() {
+            users.retain(|_, user| user.strong_count() > 0);
+        }
+        users.insert(who.as_ptr().addr(), who);
+        true
     }
 
-    #[inline]
-    fn place(&self, sge: &Sge) -> Option<usize> {
-        usize::try_from(sge.address.checked_sub(self.base)?).ok()
+    /// Has everybody forget the key.
+    pub fn quiet(&self, key: u32) -> Quiet<'_> {
+        let users = {
+            let mut everyone = self.0.lock();
+            everyone.changing += 1;
+            std::mem::take(&mut everyone.users)
+        };
+        for user in users.into_values() {
+            if let Some(user) = user.upgrade() {
+                user.forget(key);
+            }
+        }
+        Quiet(self)
+    }
+}
+
+impl Drop for Quiet<'_> {
+    fn drop(&mut self) {
+        self.0.0.lock().changing -= 1;
     }
 }
 
 impl Keys {
-    /// Reads a piece that has no more bytes than four words, which end with zeros. It is one of a
-    /// domain's own, always the same for one `recent`.
+    /// Reads a piece of no more bytes than [`Words`] have, with zeros behind its end. The domain and `who`
+    /// are always the same for one `recent`. What a key stands for is remembered when it is used twice in
+    /// succession.
     ///
     /// # Errors
     /// [`Fault`] if it may not be read, or is longer.
     #[inline(always)]
-    pub fn gather_words(
+    pub fn gather_words<R: Remembers + 'static>(
         &self,
         pd: PdId,
-        sge: &Sge,
-        recent: &mut Option<Recent>,
+        sge: Sge,
+        recent: &mut Recent,
+        who: &Weak<R>,
     ) -> Result<Words, Fault> {
-        let changes = self.changes();
-        match recent {
-            Some(known) if known.key == sge.lkey && known.changes == changes => {
-                known.words(sge).map_or_else(|| known.bytes(sge), Ok)
-            }
-            _ => self.gather_anew(pd, sge, changes, recent),
+        if let Some(known) = &recent.known
+            && known.key == sge.lkey
+            && let Some(words) = known.words(&sge)
+        {
+            return Ok(words);
         }
+        self.gather_bytes(pd, sge, recent, who)
     }
 
     #[inline(never)]
-    fn gather_anew(
+    fn gather_bytes<R: Remembers + 'static>(
         &self,
         pd: PdId,
-        sge: &Sge,
-        changes: u64,
-        recent: &mut Option<Recent>,
+        sge: Sge,
+        recent: &mut Recent,
+        who: &Weak<R>,
     ) -> Result<Words, Fault> {
         let mut words = Words::default();
         let length = usize::try_from(sge.length).map_err(|_| Fault)?;
         let room = bytemuck::bytes_of_mut(&mut words);
-        self.gather(pd, *sge, room.get_mut(..length).ok_or(Fault)?)?;
-        *recent = self.look(pd, sge.lkey, changes).ok();
+        self.gather(pd, sge, room.get_mut(..length).ok_or(Fault)?)?;
+        let is_known = recent
+            .known
+            .as_ref()
+            .is_some_and(|known| known.key == sge.lkey);
+        if recent.last == sge.lkey && !is_known {
+            recent.known = self.remember(pd, sge.lkey, who).ok();
+        }
+        recent.last = sge.lkey;
         Ok(words)
     }
 
-    fn look(&self, pd: PdId, key: u32, changes: u64) -> Result<Recent, Fault> {
-        self.with(key, |entry| match entry.space {
-            Space::Pinned(memory) if entry.kind == Kind::Region && entry.pd == pd => Ok(Recent {
+    fn remember<R: Remembers + 'static>(
+        &self,
+        pd: PdId,
+        key: u32,
+        who: &Weak<R>,
+    ) -> Result<Region, Fault> {
+        self.with(key, |entry| {
+            let Space::Pinned(memory) = entry.space else {
+                return Err(Fault);
+            };
+            let identity = entry.identity.as_ref().ok_or(Fault)?;
+            let who: Weak<dyn Remembers> = Weak::<R>::clone(who);
+            let may = entry.kind == Kind::Region && entry.pd == pd;
+            if !may || !identity.audience.admit(who) {
+                return Err(Fault);
+            }
+            Ok(Region {
                 key,
-                changes,
                 base: entry.base,
                 memory,
-            }),
-            _ => Err(Fault),
+            })
         })
     }
 }

@@ -55,20 +55,17 @@ pub(super) struct Writing<'a> {
     index: u32,
     entry: RwLockWriteGuard<'a, Entry>,
     before: Option<Key>,
-    was_region: bool,
     touched: bool,
 }
 
 impl<'a> Writing<'a> {
     pub fn new(keys: &'a Keys, index: u32, entry: RwLockWriteGuard<'a, Entry>) -> Self {
         let before = entry.shown();
-        let was_region = entry.kind == Kind::Region;
         Self {
             keys,
             index,
             entry,
             before,
-            was_region,
             touched: false,
         }
     }
@@ -91,9 +88,6 @@ impl DerefMut for Writing<'_> {
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        if self.touched && self.was_region {
-            self.keys.count_change();
-        }
         let now = self.entry.shown();
         // Also if it looks the same: other memory may be at the same address now.
         let changed = self.touched && (now.is_some() || self.before.is_some());

@@ -141,7 +141,7 @@ impl Core {
             return None;
         }
         let few = match sent::one_piece(data) {
-            Some(piece) => Some(self.read_few(&mut inner.local, &piece)?),
+            Some(piece) => Some(self.read_few(&mut inner.local, piece)?),
             None => sent::few(data),
         };
         let Some((few, count)) = few else {
@@ -170,12 +170,15 @@ impl Core {
 
     /// The bytes of a piece that are few; `None` if they cannot be had.
     #[inline(always)]
-    fn read_few(&self, local: &mut Option<Recent>, piece: &Sge) -> Option<(Few, usize)> {
+    fn read_few(&self, local: &mut Recent, piece: Sge) -> Option<(Few, usize)> {
         let count = usize::try_from(piece.length).ok()?;
         if count == 0 {
             return Some((Few::default(), 0));
         }
-        let few = self.keys().gather_words(self.pd, piece, local).ok()?;
+        let few = self
+            .keys()
+            .gather_words(self.pd, piece, local, &self.me)
+            .ok()?;
         Some((few, count))
     }
 

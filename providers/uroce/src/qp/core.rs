@@ -31,8 +31,8 @@ use kit::errno::{Errno, Result};
 use kit::provider::{BindInfo, CompCntr, ReceiveRequest, SendChain, SendRequest, SendView, Token};
 use kit::sys::other_process::OtherProcess;
 use parking_lot::{Condvar, Mutex};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use uroce_engine::host::{Fault, NoReceive};
 use uroce_engine::qp::{Config, Mask, QueuePair, Refused, Service, State};
 use uroce_engine::timer::Time;
@@ -96,6 +96,8 @@ pub struct Core {
     /// The protection domain.
     pub pd: PdId,
     pub(super) parts: Parts,
+    /// Itself.
+    pub(super) me: Weak<Self>,
     /// The names by which applications know it in events: more than one for an XRC target that was
     /// opened again.
     tokens: Mutex<Vec<Token>>,
@@ -139,7 +141,7 @@ pub(super) struct Inner {
     /// The peer's key that was used last.
     pub(super) recent: Option<Recent>,
     /// The local key that few bytes were sent by last.
-    pub(super) local: Option<memory::Recent>,
+    pub(super) local: memory::Recent,
     /// The peer was told that its connection is used.
     pub(super) told_use: bool,
     /// The queue pair goes: nothing is shown any more.
@@ -192,7 +194,7 @@ impl Inner {
 
 impl Core {
     /// A queue pair in RESET.
-    pub fn new(number: u32, token: Token, parts: Parts) -> Self {
+    pub fn new(number: u32, token: Token, parts: Parts, me: &Weak<Self>) -> Self {
         let shared = parts.srq.is_some() || parts.service == Service::XrcTarget;
         let owns = !shared && parts.service.responds();
         let cap = parts.cap;
@@ -200,6 +202,7 @@ impl Core {
             number,
             place: number,
             pd: parts.pd,
+            me: Weak::clone(me),
             tokens: Mutex::new(vec![token]),
             overran: AtomicBool::new(false),
             groups: Mutex::default(),
@@ -224,7 +227,7 @@ impl Core {
                 reach: None,
                 gate: None,
                 recent: None,
-                local: None,
+                local: memory::Recent::default(),
                 told_use: false,
                 closing: false,
                 domain: parts.pd,
@@ -735,6 +738,12 @@ impl Core {
     /// Whether an application still has a name for it.
     pub fn is_named(&self) -> bool {
         !self.tokens.lock().is_empty()
+    }
+}
+
+impl memory::Remembers for Core {
+    fn forget(&self, key: u32) {
+        self.inner.lock().local.forget(key);
     }
 }
 

@@ -311,7 +311,8 @@ impl Core {
         let node = Arc::clone(&parts.node);
         let mut made = None;
         node.attach(|place| {
-            let core = Arc::new(Self::new(number, Token::default(), parts).placed(place));
+            let core =
+                Arc::new_cyclic(|me| Self::new(number, Token::default(), parts, me).placed(place));
             made = Some(Arc::clone(&core));
             Ok(core)
         })?;

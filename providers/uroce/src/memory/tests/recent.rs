@@ -1,9 +1,29 @@
 //! Few bytes by the key that was used last.
 
 use super::*;
+use parking_lot::Mutex;
+use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-fn bytes(words: [u64; 4]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+/// Somebody who sends: reads under his own lock.
+#[derive(Default)]
+struct Sender(Mutex<Recent>);
+
+impl Remembers for Sender {
+    fn forget(&self, key: u32) {
+        self.0.lock().forget(key);
+    }
+}
+
+fn gather(keys: &Keys, pd: PdId, who: &Arc<Sender>, piece: Sge) -> Result<Vec<u8>, Fault> {
+    let mut recent = who.0.lock();
+    let words = keys.gather_words(pd, piece, &mut recent, &Arc::downgrade(who))?;
+    Ok(words.iter().flat_map(|word| word.to_ne_bytes()).collect())
+}
+
+fn remembers(who: &Arc<Sender>) -> bool {
+    format!("{:?}", who.0.lock()).contains("Some")
 }
 
 fn fill(scratch: Scratch) -> Vec<u8> {
@@ -18,24 +38,22 @@ fn any_few_bytes_from_anywhere_are_read_and_zeros_behind_them() {
     let pattern = fill(scratch);
     let pd = Pd::new().id();
     let mr = register(&keys, pd, scratch, 0);
-    let mut recent = None;
     for offset in 0..17u8 {
         for length in 1..=32u8 {
             let piece = sge(mr.key(), at + u64::from(offset), length.into());
             let from = usize::from(offset);
             let mut expected = pattern[from..from + usize::from(length)].to_vec();
             expected.resize(32, 0);
-            // By the key as it is found, and as it is remembered.
-            for _ in 0..2 {
-                let words = keys.gather_words(pd, &piece, &mut recent);
-                assert_eq!(words.map(bytes).as_ref(), Ok(&expected));
+            let who = Arc::new(Sender::default());
+            for known in [false, false, true, true] {
+                assert_eq!(remembers(&who), known);
+                let read = gather(&keys, pd, &who, piece);
+                assert_eq!(read.as_ref(), Ok(&expected), "{offset} {length}");
             }
-            recent = (length % 2 == 0).then_some(recent).flatten();
+            let long = sge(mr.key(), at, 33);
+            assert_eq!(gather(&keys, pd, &who, long), Err(Fault));
         }
     }
-    let long = sge(mr.key(), at, 33);
-    assert_eq!(keys.gather_words(pd, &long, &mut recent), Err(Fault));
-    assert_eq!(keys.gather_words(pd, &long, &mut None), Err(Fault));
 }
 
 #[test]
@@ -44,69 +62,121 @@ fn the_end_of_a_region_is_its_end() {
     let pd = Pd::new().id();
     let memory = scratch.range(64, 20).expect("a range");
     let (mr, _) = keys.register(pd, memory, at + 64, 0).expect("registered");
-    let mut recent = None;
-    let mut read = |offset: u64, length| {
+    let who = Arc::new(Sender::default());
+    let read = |offset: u64, length| {
         let piece = sge(mr.key(), (at + 64).wrapping_add(offset), length);
-        keys.gather_words(pd, &piece, &mut recent).is_ok()
+        gather(&keys, pd, &who, piece).is_ok()
     };
     assert!(read(0, 8) && read(12, 8) && read(8, 12) && read(0, 20) && read(19, 1));
     for (offset, length) in [(13, 8), (0, 24), (20, 1), (u64::MAX, 1), (u64::MAX, 8)] {
         assert!(!read(offset, length), "{offset} {length}");
     }
-    assert!(read(0, 16));
+    assert!(read(0, 16) && remembers(&who));
 }
 
 #[test]
 fn what_a_key_was_is_forgotten_when_it_is_something_else() {
     let (keys, (scratch, at)) = (keys(), pages());
     let pattern = fill(scratch);
-    let pd = Pd::new().id();
+    let (pd, other) = (Pd::new().id(), Pd::new().id());
     let mr = register(&keys, pd, scratch, 0);
-    let mut recent = None;
-    let first = |key: u32, recent: &mut _| {
-        let words = keys.gather_words(pd, &sge(key, at, 8), recent);
-        words.map(|words| words[0].to_ne_bytes())
+    let who = Arc::new(Sender::default());
+    let first = |key, at| {
+        let read = gather(&keys, pd, &who, sge(key, at, 8));
+        read.map(|bytes| bytes[..8].to_vec())
     };
-    let whole = |offset: usize| *pattern[offset..].first_chunk().expect("long");
-    assert_eq!(first(mr.key(), &mut recent), Ok(whole(0)));
+    let there = |key, at, offset: usize| {
+        for _ in 0..3 {
+            assert_eq!(first(key, at), Ok(pattern[offset..offset + 8].to_vec()));
+        }
+        assert!(remembers(&who));
+    };
+    there(mr.key(), at, 0);
     // Another key is another region.
-    let other = scratch.range(32, 64).expect("a range");
-    let (second, _) = keys.register(pd, other, at, 0).expect("registered");
-    assert_eq!(first(second.key(), &mut recent), Ok(whole(32)));
-    assert_eq!(first(mr.key(), &mut recent), Ok(whole(0)));
+    let part = scratch.range(32, 64).expect("a range");
+    let (second, _) = keys.register(pd, part, at, 0).expect("registered");
+    there(second.key(), at, 32);
+    there(mr.key(), at, 0);
     // The same key at another place.
     let moved = scratch.range(96, 64).expect("a range");
     keys.rereg(&mr, Some(moved), None, None).expect("changed");
-    let elsewhere = keys.gather_words(pd, &sge(mr.key(), at, 8), &mut recent);
-    assert_eq!(elsewhere, Err(Fault));
-    let there = keys.gather_words(pd, &sge(mr.key(), at + 96, 8), &mut recent);
-    assert_eq!(there.map(|words| words[0].to_ne_bytes()), Ok(whole(96)));
+    assert!(!remembers(&who));
+    assert_eq!(first(mr.key(), at), Err(Fault));
+    there(mr.key(), at + 96, 96);
     // Another domain's.
-    keys.rereg(&mr, None, Some(Pd::new().id()), None)
-        .expect("changed");
-    let alien = keys.gather_words(pd, &sge(mr.key(), at + 96, 8), &mut recent);
-    assert_eq!(alien, Err(Fault));
+    keys.rereg(&mr, None, Some(other), None).expect("changed");
+    assert_eq!(first(mr.key(), at + 96), Err(Fault));
     // None's.
-    assert_eq!(first(second.key(), &mut recent), Ok(whole(32)));
+    there(second.key(), at, 32);
     assert_eq!(keys.deregister(&second), Ok(()));
-    assert_eq!(first(second.key(), &mut recent), Err(Fault));
+    assert!(!remembers(&who));
+    assert_eq!(first(second.key(), at), Err(Fault));
+    assert_eq!(keys.deregister(&second), Err(Errno::INVAL));
 }
 
 #[test]
-fn a_region_that_comes_makes_nobody_forget() {
+fn taking_a_key_away_waits_for_who_reads_by_it() {
     let (keys, (scratch, at)) = (keys(), pages());
     let pd = Pd::new().id();
     let mr = register(&keys, pd, scratch, 0);
-    let mut recent = None;
+    let who = Arc::new(Sender::default());
     let piece = sge(mr.key(), at, 8);
-    assert!(keys.gather_words(pd, &piece, &mut recent).is_ok());
-    let before = format!("{recent:?}");
-    let more = register(&keys, pd, scratch, 0);
-    assert!(keys.gather_words(pd, &piece, &mut recent).is_ok());
-    assert_eq!(format!("{recent:?}"), before);
-    assert_eq!(keys.deregister(&more), Ok(()));
-    assert!(keys.gather_words(pd, &piece, &mut recent).is_ok());
-    assert_ne!(format!("{recent:?}"), before);
+    for _ in 0..2 {
+        assert!(gather(&keys, pd, &who, piece).is_ok());
+    }
+    let gone = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let mut recent = who.0.lock();
+        scope.spawn(|| {
+            assert_eq!(keys.deregister(&mr), Ok(()));
+            gone.store(true, Ordering::SeqCst);
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        let me = Arc::downgrade(&who);
+        assert!(keys.gather_words(pd, piece, &mut recent, &me).is_ok());
+        assert!(!gone.load(Ordering::SeqCst));
+        // Whoever comes now uses the key, and does not remember it.
+        let late = Arc::new(Sender::default());
+        for _ in 0..3 {
+            assert!(gather(&keys, pd, &late, piece).is_ok());
+        }
+        assert!(!remembers(&late));
+    });
+    assert!(gone.load(Ordering::SeqCst));
+    assert_eq!(gather(&keys, pd, &who, piece), Err(Fault));
+}
+
+#[test]
+fn nobody_is_kept_in_mind_who_is_gone() {
+    let (keys, (scratch, at)) = (keys(), pages());
+    let pd = Pd::new().id();
+    let mr = register(&keys, pd, scratch, 0);
+    let piece = sge(mr.key(), at, 8);
+    let stays = Arc::new(Sender::default());
+    let mut gone: Vec<Weak<Sender>> = Vec::new();
+    for round in 0..1000 {
+        let who = Arc::new(Sender::default());
+        for sender in [&who, &stays] {
+            for _ in 0..2 {
+                assert!(gather(&keys, pd, sender, piece).is_ok());
+            }
+        }
+        assert!(remembers(&who) && remembers(&stays));
+        gone.push(Arc::downgrade(&who));
+        if round == 500 {
+            keys.rereg(&mr, None, Some(pd), None).expect("changed");
+            assert!(!remembers(&who) && !remembers(&stays));
+        }
+    }
+    assert!(gone.iter().all(|who| who.strong_count() == 0));
+    let listed = format!("{:?}", mr.identity.audience);
+    let count: usize = listed
+        .chars()
+        .filter(char::is_ascii_digit)
+        .collect::<String>()
+        .parse()
+        .expect("a number");
+    assert!(count < 600, "{listed}");
 }
 
 #[test]
@@ -114,10 +184,12 @@ fn memory_on_demand_is_looked_at_each_time() {
     let (keys, (scratch, at)) = (keys(), pages());
     let pd = Pd::new().id();
     let mr = register(&keys, pd, scratch, IBV_ACCESS_ON_DEMAND);
-    let mut recent = None;
+    let who = Arc::new(Sender::default());
     let piece = sge(mr.key(), at, 8);
-    assert!(keys.gather_words(pd, &piece, &mut recent).is_ok());
-    assert!(recent.is_none());
+    for _ in 0..3 {
+        assert!(gather(&keys, pd, &who, piece).is_ok());
+    }
+    assert!(!remembers(&who));
     scratch.unmap().expect("unmapped");
-    assert_eq!(keys.gather_words(pd, &piece, &mut recent), Err(Fault));
+    assert_eq!(gather(&keys, pd, &who, piece), Err(Fault));
 }
