@@ -40,6 +40,105 @@ fn messages_of_many_sizes_arrive_as_they_were() {
 }
 
 #[test]
+fn few_bytes_go_by_their_key_as_long_as_there_is_one() {
+    let [a, b] = pair(IBV_QPT_RC);
+    a.fill(1);
+    let (region, key) = a.register(0, 64);
+    for id in 0..4 {
+        b.fill(0xee);
+        b.post_recv(7, 0, 64);
+        a.send_by(id, key, 8, 8);
+        let (sent, got) = (a.completion(), b.completion());
+        assert_eq!((sent.wr_id, sent.status), (id, IBV_WC_SUCCESS));
+        assert_eq!((got.status, got.byte_len), (IBV_WC_SUCCESS, 8));
+        assert_eq!(b.bytes(0, 8), a.bytes(8, 8));
+    }
+    b.fill(0xee);
+    b.post_recv(7, 0, 64);
+    a.deregister(&region);
+    a.send_by(9, key, 8, 8);
+    let sent = a.completion();
+    assert_eq!((sent.wr_id, sent.status), (9, IBV_WC_LOC_PROT_ERR));
+    assert!(b.bytes(0, 64).iter().all(|byte| *byte == 0xee));
+}
+
+#[test]
+fn few_bytes_by_a_wrong_key_are_not_sent() {
+    for remembered in [false, true] {
+        let [a, b] = pair(IBV_QPT_RC);
+        b.fill(0xee);
+        for id in 0..4 {
+            b.post_recv(7, 0, 64);
+            // Nothing is looked up for no bytes.
+            let (key, length) = if remembered { (a.rkey(), 8) } else { (0, 0) };
+            a.send_by(id, key, 8, length);
+            assert_eq!(a.completion().status, IBV_WC_SUCCESS);
+            assert_eq!(b.completion().byte_len, length);
+        }
+        b.fill(0xee);
+        b.post_recv(7, 0, 64);
+        a.send_by(9, a.rkey() ^ 1, 8, 8);
+        let sent = a.completion();
+        assert_eq!((sent.wr_id, sent.status), (9, IBV_WC_LOC_PROT_ERR));
+        assert!(b.bytes(0, 64).iter().all(|byte| *byte == 0xee));
+    }
+}
+
+#[test]
+fn few_bytes_wait_for_a_receive_request() {
+    let [a, b] = pair(IBV_QPT_RC);
+    a.fill(5);
+    for length in [1, 8, 20, 32, 33] {
+        b.fill(0xee);
+        a.post_send(9, IBV_WR_SEND_WITH_IMM, 16, length, 0, 0);
+        assert!(a.poll().is_empty() && b.poll().is_empty());
+        b.post_recv(7, 0, 64);
+        let (got, sent) = (b.completion(), a.completion());
+        assert_eq!((sent.wr_id, sent.status), (9, IBV_WC_SUCCESS));
+        assert_eq!((got.wr_id, got.byte_len), (7, length));
+        assert_eq!(b.bytes(0, length), a.bytes(16, length));
+    }
+}
+
+#[test]
+fn messages_that_come_together_go_where_each_request_says() {
+    each_kind(|kind| {
+        let [a, b] = pair(kind);
+        let (one, other) = (b.register(0, 64), b.register(64, 64));
+        let piece = |key: u32, offset, length| ibv_sge {
+            lkey: key,
+            ..b.sge(offset, length)
+        };
+        for _ in 0..3 {
+            a.fill(3);
+            b.fill(0xee);
+            b.receive(0, &[piece(one.1, 0, 8)]);
+            b.receive(1, &[piece(one.1, 8, 16)]);
+            b.receive(2, &[piece(other.1, 64, 4), piece(one.1, 16, 4)]);
+            b.receive(3, &[piece(other.1, 68, 8)]);
+            b.receive(4, &[b.sge(24, 8)]);
+            for id in 0..5 {
+                a.post_send(id, IBV_WR_SEND, id as u32 * 8, 8, 0, 0);
+            }
+            for id in 0..5 {
+                let got = b.completion();
+                assert_eq!((got.wr_id, got.status, got.byte_len), (id, 0, 8));
+            }
+            for id in 0..5 {
+                assert_eq!(a.completion().wr_id, id);
+            }
+            let sent = a.bytes(0, 40);
+            assert_eq!(b.bytes(0, 16), sent[..16]);
+            assert_eq!(b.bytes(64, 4), sent[16..20]);
+            assert_eq!(b.bytes(16, 4), sent[20..24]);
+            assert_eq!(b.bytes(68, 8), sent[24..32]);
+            assert_eq!(b.bytes(24, 8), sent[32..40]);
+            assert!(b.bytes(32, 32).iter().all(|byte| *byte == 0xee));
+        }
+    });
+}
+
+#[test]
 fn memory_is_written_read_and_changed() {
     let [a, b] = pair(IBV_QPT_RC);
     a.fill(1);

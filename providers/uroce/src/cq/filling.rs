@@ -30,6 +30,13 @@ impl<'q> Filling<'q> {
         true
     }
 
+    /// Others may use the queue until the next one is added.
+    #[inline]
+    pub fn give_back(&mut self) {
+        self.show();
+        self.ring = None;
+    }
+
     /// The ring, with room for another completion.
     #[inline(always)]
     fn ring(&mut self) -> Option<&mut Ring> {

@@ -356,8 +356,8 @@ impl Keys {
     /// # Errors
     /// EBUSY while a window is bound to it; EINVAL if it was deregistered before.
     pub fn deregister(&self, mr: &Mr) -> Result<()> {
-        // Who remembers what is gone is not asked: a region is dropped in places where one of them may be
-        // locked.
+        // Nobody is asked to forget what is gone already: mostly a region was deregistered when it is
+        // dropped, and that may be where somebody who remembered it is locked.
         if !self.own(mr)?.read().is(&mr.identity) {
             return Err(Errno::INVAL);
         }

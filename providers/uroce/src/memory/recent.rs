@@ -103,10 +103,11 @@ impl Audience {
             return false;
         }
         let users = &mut everyone.users;
-        if users.len() == users.capacity() {
+        let at = who.as_ptr().addr();
+        if users.len() == users.capacity() && !users.contains_key(&at) {
             users.retain(|_, user| user.strong_count() > 0);
         }
-        users.insert(who.as_ptr().addr(), who);
+        users.insert(at, who);
         true
     }
 

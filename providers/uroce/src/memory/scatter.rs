@@ -37,6 +37,16 @@ impl<'k> Scattering<'k> {
         }
     }
 
+    /// Whether nobody has to be waited for to write into these pieces.
+    #[must_use]
+    #[inline]
+    pub fn holds(&self, sges: &[Sge]) -> bool {
+        match (sges, &self.held) {
+            ([one], Some(held)) => one.lkey == held.key,
+            _ => false,
+        }
+    }
+
     /// Writes a message into the pieces of its receive request.
     ///
     /// # Errors

@@ -278,6 +278,12 @@ impl Node {
         self.core.groups.leave(group, interface, qpn, sockets)
     }
 
+    /// Whether this is the process that opened it, not a forked child.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        self.core.here().is_ok()
+    }
+
     /// The processes of this host that can be reached by shared memory; `None` if none can.
     #[must_use]
     pub fn directory(&self) -> Option<&Directory> {

@@ -140,6 +140,8 @@ impl Core {
         if usize::try_from(length).ok()? > MESSAGE_MAX {
             return None;
         }
+        // In a forked child nothing is touched: it may have neither the memory nor the locks.
+        let directory = self.node().directory()?;
         let few = match sent::one_piece(data) {
             Some(piece) => Some(self.read_few(&mut inner.local, piece)?),
             None => sent::few(data),
@@ -148,7 +150,6 @@ impl Core {
             return self.put_much(inner, asked, data, length);
         };
         let header = self.header(inner, asked);
-        let directory = self.node().directory()?;
         let position = directory.put(peer, |peer| peer.short(&header, few, count))?;
         inner.engine.sent_past(length);
         let kept = Kept::Bytes(few, count);
@@ -391,8 +392,14 @@ impl Core {
             return None;
         }
         let length = u32::try_from(messages.length()).ok()?;
-        let memory = &mut intake.memory;
+        let Intake { memory, queue, .. } = intake;
         let scatter = |receive: &Receive| {
+            if !memory.holds(&receive.sges)
+                && let Some(queue) = queue
+            {
+                // Who changes that key may keep us waiting, but nobody who polls.
+                queue.give_back();
+            }
             let data = messages.data();
             data.is_some_and(|data| memory.write(&receive.sges, data).is_ok())
         };

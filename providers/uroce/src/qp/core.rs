@@ -743,7 +743,14 @@ impl Core {
 
 impl memory::Remembers for Core {
     fn forget(&self, key: u32) {
-        self.inner.lock().local.forget(key);
+        // In a forked child it may stay locked for good, and nothing is sent.
+        let inner = match self.node().is_here() {
+            true => Some(self.inner.lock()),
+            false => self.inner.try_lock(),
+        };
+        if let Some(mut inner) = inner {
+            inner.local.forget(key);
+        }
     }
 }
 

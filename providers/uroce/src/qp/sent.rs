@@ -192,6 +192,7 @@ mod tests {
     use super::*;
     use kit::provider::SendRequest;
 
+    /// As the data is kept that is not read at once.
     fn kept_of(data: &Given<'_>) -> Kept {
         few(data).map_or_else(|| Kept::of(data), |(few, count)| Kept::Bytes(few, count))
     }
@@ -212,7 +213,7 @@ mod tests {
     fn what_is_kept_is_the_request() {
         let sge = |addr| ibv_sge {
             addr,
-            length: 5,
+            length: 33,
             lkey: 3,
         };
         let sges = [sge(1), sge(2), sge(3)];

@@ -205,8 +205,12 @@ impl End {
 
     /// Posts a receive request.
     pub fn post_recv(&self, id: u64, offset: u32, length: u32) {
-        let sges = [self.sge(offset, length)];
-        let mut requests = std::iter::once(ReceiveRequest { id, sges: &sges });
+        self.receive(id, &[self.sge(offset, length)]);
+    }
+
+    /// Posts a receive request of these pieces.
+    pub fn receive(&self, id: u64, sges: &[ibv_sge]) {
+        let mut requests = std::iter::once(ReceiveRequest { id, sges });
         let posted = self.context.post_recv(&self.qp, &mut requests);
         posted.expect("posted");
     }
@@ -245,6 +249,14 @@ impl End {
         request.remote_address = REMOTE.with(|base| base.get()) + u64::from(remote);
         request.rkey = rkey;
         self.post(request);
+    }
+
+    /// Sends part of the memory by the key of another region.
+    pub fn send_by(&self, id: u64, lkey: u32, offset: u32, length: u32) {
+        let mut piece = self.sge(offset, length);
+        piece.lkey = lkey;
+        let sges = [piece];
+        self.post(self.request(id, IBV_WR_SEND, &sges));
     }
 
     /// Posts an atomic operation.

@@ -154,7 +154,7 @@ fn nobody_is_kept_in_mind_who_is_gone() {
     let piece = sge(mr.key(), at, 8);
     let stays = Arc::new(Sender::default());
     let mut gone: Vec<Weak<Sender>> = Vec::new();
-    for round in 0..1000 {
+    for _ in 0..1000 {
         let who = Arc::new(Sender::default());
         for sender in [&who, &stays] {
             for _ in 0..2 {
@@ -163,20 +163,18 @@ fn nobody_is_kept_in_mind_who_is_gone() {
         }
         assert!(remembers(&who) && remembers(&stays));
         gone.push(Arc::downgrade(&who));
-        if round == 500 {
-            keys.rereg(&mr, None, Some(pd), None).expect("changed");
-            assert!(!remembers(&who) && !remembers(&stays));
-        }
     }
     assert!(gone.iter().all(|who| who.strong_count() == 0));
     let listed = format!("{:?}", mr.identity.audience);
+    keys.rereg(&mr, None, Some(pd), None).expect("changed");
+    assert!(!remembers(&stays));
     let count: usize = listed
         .chars()
         .filter(char::is_ascii_digit)
         .collect::<String>()
         .parse()
         .expect("a number");
-    assert!(count < 600, "{listed}");
+    assert!((1..=8).contains(&count), "{listed}");
 }
 
 #[test]
