@@ -1,6 +1,6 @@
 //! Successes that come together.
 
-use super::{Cq, Ring, Waiting};
+use super::{Cq, Ring};
 use kit::abi::ibv_wc;
 use parking_lot::MutexGuard;
 use std::sync::atomic::Ordering;
@@ -25,8 +25,7 @@ impl<'q> Filling<'q> {
             return false;
         };
         // Nobody is told, but a request for an event is used up all the same.
-        ring.fires(solicited);
-        ring.entries.push_back(Waiting { wc, at });
+        ring.add(wc, at, solicited);
         true
     }
 
@@ -40,11 +39,8 @@ impl<'q> Filling<'q> {
     /// The ring, with room for another completion.
     #[inline(always)]
     fn ring(&mut self) -> Option<&mut Ring> {
-        let full = match &self.ring {
-            Some(ring) => self.cq.is_dead() || ring.entries.len() >= ring.capacity,
-            None => true,
-        };
-        if full {
+        let ring = self.ring.as_ref();
+        if !ring.is_some_and(|ring| self.cq.takes_one(ring)) {
             self.lock();
         }
         self.ring.as_deref_mut()
@@ -58,9 +54,7 @@ impl<'q> Filling<'q> {
         let ring = self.ring.take().unwrap_or_else(|| cq.ring.lock());
         self.ring = cq.with_room(ring);
     }
-}
 
-impl Filling<'_> {
     #[inline]
     fn show(&self) {
         if let Some(ring) = &self.ring {

@@ -67,6 +67,16 @@ enum Armed {
 }
 
 impl Ring {
+    /// Adds an entry, for which there is room. Answers whether an event is due for it.
+    // Inlined, so that what the completion consists of goes straight to its place: what was just written
+    // in small parts is copied only when it has left the processor's store buffer.
+    #[inline(always)]
+    fn add(&mut self, wc: ibv_wc, at: Time, solicited: bool) -> bool {
+        let due = self.fires(solicited);
+        self.entries.push_back(Waiting { wc, at });
+        due
+    }
+
     /// Whether an event is due for an entry that is added. Then there is no request any more.
     #[inline]
     fn fires(&mut self, solicited: bool) -> bool {
@@ -160,15 +170,13 @@ impl Cq {
         Time::default()
     }
 
-    // Inlined, so that what the completion consists of goes straight to its place: what was just written
-    // in small parts is copied only when it has left the processor's store buffer.
+    // As is [`Ring::add`].
     #[inline(always)]
     fn add(&self, wc: ibv_wc, at: Time, solicited: bool) -> bool {
         let Some(mut ring) = self.with_room(self.ring.lock()) else {
             return false;
         };
-        let due = ring.fires(solicited);
-        ring.entries.push_back(Waiting { wc, at });
+        let due = ring.add(wc, at, solicited);
         self.length.store(ring.entries.len(), Ordering::Release);
         drop(ring);
         if let Some(notifier) = &self.notifier {
@@ -180,10 +188,15 @@ impl Cq {
     /// The ring if it takes another completion.
     #[inline(always)]
     fn with_room<'r>(&'r self, ring: MutexGuard<'r, Ring>) -> Option<MutexGuard<'r, Ring>> {
-        if self.is_dead() || ring.entries.len() >= ring.capacity {
-            return self.make_room(ring);
+        if self.takes_one(&ring) {
+            return Some(ring);
         }
-        Some(ring)
+        self.make_room(ring)
+    }
+
+    #[inline(always)]
+    fn takes_one(&self, ring: &Ring) -> bool {
+        !self.is_dead() && ring.entries.len() < ring.capacity
     }
 
     /// The oldest completion is lost for another one, where that is wanted; `None` for a queue that is

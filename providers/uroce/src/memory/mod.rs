@@ -27,7 +27,7 @@ mod window;
 
 pub use dm::{Dm, MAX_DEVICE_MEMORY};
 pub use keys::{Keys, Mr};
-pub use recent::{Recent, Remembers, Words};
+pub use recent::{Recent, Remembers};
 pub use scatter::Scattering;
 pub use shown::Shown;
 pub use window::{Binding, Mw};

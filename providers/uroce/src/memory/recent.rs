@@ -9,6 +9,7 @@ use super::PdId;
 use super::entry::Kind;
 use super::keys::Keys;
 use super::space::Space;
+use crate::carrier::shm::Few;
 use kit::sys::application::{ApplicationMemory, Word};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -17,19 +18,19 @@ use uroce_engine::host::Fault;
 use uroce_engine::work::Sge;
 
 const WORD: usize = size_of::<u64>();
-/// Few bytes.
-pub type Words = [u64; 4];
 
 /// Somebody who remembers what a key stands for.
 pub trait Remembers: Send + Sync {
     /// The key ceases to stand for that: when this returns, nobody goes by what was remembered. Waits for
-    /// calls of [`Keys::gather_words`] with it, in which nothing waits for a change of a key.
+    /// calls of [`Keys::gather_few`] with it, in which nothing waits for a change of a key.
     fn forget(&self, key: u32);
 }
 
-/// What somebody remembers.
-#[derive(Debug, Default)]
+/// What somebody remembers, who sends from memory of one domain.
+#[derive(Debug)]
 pub struct Recent {
+    pd: PdId,
+    who: Weak<dyn Remembers>,
     last: u32,
     known: Option<Region>,
 }
@@ -42,6 +43,17 @@ struct Region {
 }
 
 impl Recent {
+    /// Nothing yet. It is `who` that forgets it.
+    #[must_use]
+    pub fn new(pd: PdId, who: Weak<dyn Remembers>) -> Self {
+        Self {
+            pd,
+            who,
+            last: 0,
+            known: None,
+        }
+    }
+
     /// For [`Remembers::forget`].
     pub fn forget(&mut self, key: u32) {
         self.known.take_if(|known| known.key == key);
@@ -53,10 +65,10 @@ impl Region {
     // Each is a value by itself: what was written to memory in parts would be copied from there only when
     // it has left the processor's store buffer.
     #[inline(always)]
-    fn words(&self, sge: &Sge) -> Option<Words> {
+    fn words(&self, sge: &Sge) -> Option<Few> {
         let at = usize::try_from(sge.address.checked_sub(self.base)?).ok()?;
         let length = usize::try_from(sge.length).ok()?;
-        if !length.is_multiple_of(WORD) || length > size_of::<Words>() {
+        if !length.is_multiple_of(WORD) || length > size_of::<Few>() {
             return None;
         }
         let word = |offset| self.word(at, offset, length);
@@ -78,18 +90,12 @@ impl Region {
 #[derive(Debug, Default)]
 pub(super) struct Audience(Mutex<Everyone>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Everyone {
     /// By address, which is nobody else's as long as somebody is listed.
     users: HashMap<usize, Weak<dyn Remembers>>,
     /// So many are about to change what the key stands for: nobody is to remember it.
     changing: u32,
-}
-
-impl std::fmt::Debug for Everyone {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} users", self.users.len())
-    }
 }
 
 /// As long as there is one, nobody remembers the region.
@@ -134,66 +140,45 @@ impl Drop for Quiet<'_> {
 }
 
 impl Keys {
-    /// Reads a piece of no more bytes than [`Words`] have, with zeros behind its end. The domain and `who`
-    /// are always the same for one `recent`. What a key stands for is remembered when it is used twice in
-    /// succession.
+    /// Reads a piece of no more bytes than [`Few`] has, with zeros behind its end. What a key stands for
+    /// is remembered when it is used twice in succession.
     ///
     /// # Errors
     /// [`Fault`] if it may not be read, or is longer.
     #[inline(always)]
-    pub fn gather_words<R: Remembers + 'static>(
-        &self,
-        pd: PdId,
-        sge: Sge,
-        recent: &mut Recent,
-        who: &Weak<R>,
-    ) -> Result<Words, Fault> {
+    pub fn gather_few(&self, sge: Sge, recent: &mut Recent) -> Result<Few, Fault> {
         if let Some(known) = &recent.known
             && known.key == sge.lkey
             && let Some(words) = known.words(&sge)
         {
             return Ok(words);
         }
-        self.gather_bytes(pd, sge, recent, who)
+        self.gather_bytes(sge, recent)
     }
 
     #[inline(never)]
-    fn gather_bytes<R: Remembers + 'static>(
-        &self,
-        pd: PdId,
-        sge: Sge,
-        recent: &mut Recent,
-        who: &Weak<R>,
-    ) -> Result<Words, Fault> {
-        let mut words = Words::default();
+    fn gather_bytes(&self, sge: Sge, recent: &mut Recent) -> Result<Few, Fault> {
+        let mut words = Few::default();
         let length = usize::try_from(sge.length).map_err(|_| Fault)?;
         let room = bytemuck::bytes_of_mut(&mut words);
-        self.gather(pd, sge, room.get_mut(..length).ok_or(Fault)?)?;
-        let is_known = recent
-            .known
-            .as_ref()
-            .is_some_and(|known| known.key == sge.lkey);
+        self.gather(recent.pd, sge, room.get_mut(..length).ok_or(Fault)?)?;
+        let known = recent.known.as_ref();
+        let is_known = known.is_some_and(|known| known.key == sge.lkey);
         if recent.last == sge.lkey && !is_known {
-            recent.known = self.remember(pd, sge.lkey, who).ok();
+            recent.known = self.remember(recent, sge.lkey).ok();
         }
         recent.last = sge.lkey;
         Ok(words)
     }
 
-    fn remember<R: Remembers + 'static>(
-        &self,
-        pd: PdId,
-        key: u32,
-        who: &Weak<R>,
-    ) -> Result<Region, Fault> {
+    fn remember(&self, recent: &Recent, key: u32) -> Result<Region, Fault> {
         self.with(key, |entry| {
             let Space::Pinned(memory) = entry.space else {
                 return Err(Fault);
             };
             let identity = entry.identity.as_ref().ok_or(Fault)?;
-            let who: Weak<dyn Remembers> = Weak::<R>::clone(who);
-            let may = entry.kind == Kind::Region && entry.pd == pd;
-            if !may || !identity.audience.admit(who) {
+            let may = entry.kind == Kind::Region && entry.pd == recent.pd;
+            if !may || !identity.audience.admit(Weak::clone(&recent.who)) {
                 return Err(Fault);
             }
             Ok(Region {
@@ -202,5 +187,19 @@ impl Keys {
                 memory,
             })
         })
+    }
+}
+
+#[cfg(test)]
+impl Recent {
+    pub(super) fn is_empty(&self) -> bool {
+        self.known.is_none()
+    }
+}
+
+#[cfg(test)]
+impl Audience {
+    pub(super) fn count(&self) -> usize {
+        self.0.lock().users.len()
     }
 }

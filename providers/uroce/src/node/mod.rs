@@ -62,7 +62,7 @@ fn leave() {
         .ok()
         .and_then(|place| place.try_lock()?.upgrade());
     if let Some(node) = node
-        && node.core.here().is_ok()
+        && node.is_here()
     {
         node.core.exits();
     }
@@ -168,7 +168,7 @@ impl Node {
 
     /// Packets for a number that was inherited do not come here any more.
     pub fn disinherit(&self, number: u32) {
-        if self.core.here().is_ok() {
+        if self.is_here() {
             self.core.inherited.remove(number);
         }
     }
@@ -201,7 +201,7 @@ impl Node {
     }
 
     fn send_in<'a>(&'a self, qpn: u32, begin: impl FnOnce(&'a core::Core) -> Round<'a>) {
-        if self.core.here().is_ok()
+        if self.is_here()
             && let Some(index) = self.core.index(qpn)
         {
             begin(&self.core).send_for(index);
@@ -212,7 +212,7 @@ impl Node {
     /// waits for the acknowledgement of what was completed last. What has come by shared memory is
     /// taken in before. Not to be called where [`Node::detach`] may not be.
     pub fn see_off(&self, qpn: u32) {
-        if self.core.here().is_ok()
+        if self.is_here()
             && let Some(index) = self.core.index(qpn)
         {
             self.core.see_off(index);
@@ -221,7 +221,7 @@ impl Node {
 
     /// A connection has this timeout, and may be given up within a few times of it.
     pub fn mind_timeout(&self, timeout: AckTimeout) {
-        if timeout.nanos().is_some_and(|nanos| nanos < SHORT) && self.core.here().is_ok() {
+        if timeout.nanos().is_some_and(|nanos| nanos < SHORT) && self.is_here() {
             self.core.make_haste();
         }
     }
@@ -229,14 +229,14 @@ impl Node {
     /// Takes in what has come, unless another thread is at it, and acts on deadlines: for whoever
     /// found a completion queue empty.
     pub fn progress(&self) {
-        if self.core.here().is_ok() {
+        if self.is_here() {
             self.core.progress();
         }
     }
 
     /// Tells that somebody is going to wait without polling, so that the helper takes over at once.
     pub fn armed(&self) {
-        if self.core.here().is_ok() {
+        if self.is_here() {
             self.core.alarm.armed();
         }
     }

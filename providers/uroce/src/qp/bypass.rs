@@ -12,7 +12,7 @@
 use super::core::{Core, Inner};
 use super::requests;
 use super::sent::{self, Asked, Kept, Sent};
-use crate::carrier::shm::{Fate, Few, Header, MESSAGE_MAX, Peer};
+use crate::carrier::shm::{Directory, Fate, Few, Header, MESSAGE_MAX, Peer};
 use crate::clock;
 use crate::context::Context;
 use crate::cq::{Entry, Filling, success};
@@ -147,7 +147,7 @@ impl Core {
             None => sent::few(data),
         };
         let Some((few, count)) = few else {
-            return self.put_much(inner, asked, data, length);
+            return self.put_much(inner, directory, asked, data, length);
         };
         let header = self.header(inner, asked);
         let position = directory.put(peer, |peer| peer.short(&header, few, count))?;
@@ -176,10 +176,7 @@ impl Core {
         if count == 0 {
             return Some((Few::default(), 0));
         }
-        let few = self
-            .keys()
-            .gather_words(self.pd, piece, local, &self.me)
-            .ok()?;
+        let few = self.keys().gather_few(piece, local).ok()?;
         Some((few, count))
     }
 
@@ -188,12 +185,12 @@ impl Core {
     fn put_much(
         &self,
         inner: &mut Inner,
+        directory: &Directory,
         asked: &Asked,
         data: &Data<'_>,
         length: u32,
     ) -> Option<()> {
         let peer = inner.peer.as_ref()?;
-        let directory = self.node().directory()?;
         let size = usize::try_from(length).ok()?;
         let header = self.header(inner, asked);
         let mut read = |room: &mut [u8]| self.read_past(data, room);

@@ -96,8 +96,6 @@ pub struct Core {
     /// The protection domain.
     pub pd: PdId,
     pub(super) parts: Parts,
-    /// Itself.
-    pub(super) me: Weak<Self>,
     /// The names by which applications know it in events: more than one for an XRC target that was
     /// opened again.
     tokens: Mutex<Vec<Token>>,
@@ -202,7 +200,6 @@ impl Core {
             number,
             place: number,
             pd: parts.pd,
-            me: Weak::clone(me),
             tokens: Mutex::new(vec![token]),
             overran: AtomicBool::new(false),
             groups: Mutex::default(),
@@ -227,7 +224,7 @@ impl Core {
                 reach: None,
                 gate: None,
                 recent: None,
-                local: memory::Recent::default(),
+                local: memory::Recent::new(parts.pd, Weak::<Self>::clone(me)),
                 told_use: false,
                 closing: false,
                 domain: parts.pd,
