@@ -10,8 +10,12 @@ use std::{
 
 use crate::{Result, tree::workspace_dir};
 
-/// Builds `libibverbs.so` in release mode, once per process, and returns a
-/// folder in which it stands as `libibverbs.so.1` and `libibverbs.so`.
+/// Names the library, where somebody has built it already.
+const BUILT: &str = "FERROVERBS_LIBRARY";
+
+/// Builds `libibverbs.so` in release mode, once per process and unless the variable
+/// `FERROVERBS_LIBRARY` names one, and returns a folder in which it stands as
+/// `libibverbs.so.1` and `libibverbs.so`.
 ///
 /// # Errors
 /// When cargo fails; the compiler's words went to stderr.
@@ -31,6 +35,16 @@ pub fn target_dir() -> PathBuf {
 }
 
 fn prepare() -> Result<PathBuf> {
+    let library = env::var_os(BUILT).map_or_else(build, |named| Ok(named.into()))?;
+    let dir = target_dir().join("c-tests/lib");
+    fs::create_dir_all(&dir)?;
+    for name in ["libibverbs.so.1", "libibverbs.so"] {
+        link(&library, &dir.join(name))?;
+    }
+    Ok(dir)
+}
+
+fn build() -> Result<PathBuf> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .args(["build", "--release", "-p", "ferroverbs"])
@@ -39,13 +53,7 @@ fn prepare() -> Result<PathBuf> {
     if !status.success() {
         return Err("cargo build --release -p ferroverbs failed".into());
     }
-    let library = target_dir().join("release/libibverbs.so");
-    let dir = target_dir().join("c-tests/lib");
-    fs::create_dir_all(&dir)?;
-    for name in ["libibverbs.so.1", "libibverbs.so"] {
-        link(&library, &dir.join(name))?;
-    }
-    Ok(dir)
+    Ok(target_dir().join("release/libibverbs.so"))
 }
 
 /// Points `at` to `library`. Another test may do the same at the same time, so

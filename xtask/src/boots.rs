@@ -5,10 +5,8 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    collections::VecDeque,
     fs,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -21,11 +19,12 @@ use crate::{
     guest::{COMPLETE, near},
     needs::{self, Machine},
     record::{Record, parse_list},
-    report::{Report, Tally},
+    report::{Report, Row, Tally},
     siw,
     stages::{C_TESTS, GUEST, uroce_rxe},
     suites::{On, Run, UROCE_RXE, programs},
     vm::{self, Job},
+    waiting::Waiting,
 };
 
 /// What is to be run in the virtual machine, ready to be run.
@@ -38,7 +37,7 @@ pub struct Boots {
     /// Of soft-iWARP, if a run needs it.
     module: Option<PathBuf>,
     /// The runs of each boot that is still to come.
-    waiting: Mutex<VecDeque<Vec<Run>>>,
+    waiting: Waiting<Vec<Run>>,
     stock: bool,
     bless: bool,
 }
@@ -47,19 +46,35 @@ pub struct Boots {
 pub struct Booted {
     /// What the machine printed, if it was not shown meanwhile.
     said: String,
-    rows: Vec<(String, Duration, Tally)>,
-    /// To boot and to power off.
-    around: Duration,
+    rows: Vec<Row>,
+    /// To boot and to power off, if there was a boot.
+    around: Option<Duration>,
 }
 
 impl Booted {
+    /// No boot: each run is what `say` makes of it.
+    fn without(runs: &[Run], say: impl Fn(&mut Tally)) -> Self {
+        let row = |run: &Run| {
+            let mut tally = Tally::default();
+            say(&mut tally);
+            Row::new(stage(*run), Duration::ZERO, tally)
+        };
+        Self {
+            said: String::new(),
+            rows: runs.iter().map(row).collect(),
+            around: None,
+        }
+    }
+
     /// Shows it, and adds it to the report.
     pub fn tell(self, report: &mut Report) {
         print!("{}", self.said);
-        for (stage, took, tally) in self.rows {
-            report.add(&stage, took, tally);
+        for row in self.rows {
+            report.add(row);
         }
-        println!("-- {} s to boot and power off", self.around.as_secs());
+        if let Some(around) = self.around {
+            println!("-- {} s to boot and power off", around.as_secs());
+        }
     }
 }
 
@@ -78,7 +93,7 @@ pub fn compile(dirs: &Dirs, runs: &[(u8, Run)]) -> Result<()> {
 }
 
 impl Boots {
-    /// Copies what the runs need ([`compile`]). Runs that cannot be had here are answered.
+    /// Copies what the runs need ([`compile`]), and says which cannot be had here.
     ///
     /// # Errors
     /// Of the machine, of the file system.
@@ -86,10 +101,10 @@ impl Boots {
         dirs: &Dirs,
         options: &cli::Test,
         runs: Vec<(u8, Run)>,
-        report: &mut Report,
+        skipped: impl FnOnce(Booted),
     ) -> Result<Self> {
         let machine = needs::machine(dirs)?;
-        let (runs, module) = with_module(dirs, &machine, runs, report);
+        let (runs, module) = with_module(dirs, &machine, runs, skipped);
         let boots = runs
             .chunk_by(|(a, _), (b, _)| a == b)
             .map(|boot| boot.iter().map(|(_, run)| *run).collect());
@@ -98,7 +113,7 @@ impl Boots {
             dirs: dirs.clone(),
             machine,
             module,
-            waiting: Mutex::new(boots.collect()),
+            waiting: boots.collect(),
             stock: options.stock,
             bless: options.bless,
         })
@@ -107,15 +122,10 @@ impl Boots {
     /// Boots for all runs that nobody boots for yet, and says of each boot what it came to; `show`
     /// says whether what the machine prints is shown meanwhile. Several threads may share the work.
     pub fn run(&self, show: bool, mut ended: impl FnMut(Booted)) {
-        while let Some(runs) = self.next() {
+        for runs in self.waiting.take() {
             let booted = self.boot(&runs, show);
             ended(booted.unwrap_or_else(|error| not_run(&runs, &format!("{error:#}"))));
         }
-    }
-
-    fn next(&self) -> Option<Vec<Run>> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.pop_front()
     }
 
     /// Boots once for these runs, and holds what each gave against its list.
@@ -150,12 +160,12 @@ impl Boots {
                 tally.fail(format!("the virtual machine hung; see {}", log.display()));
             }
             suites += took;
-            rows.push((stage(*run), took, tally));
+            rows.push(Row::new(stage(*run), took, tally));
         }
         Ok(Booted {
             said: if show { String::new() } else { outcome.text },
             rows,
-            around: all.saturating_sub(suites),
+            around: Some(all.saturating_sub(suites)),
         })
     }
 }
@@ -166,7 +176,7 @@ fn with_module(
     dirs: &Dirs,
     machine: &Machine,
     runs: Vec<(u8, Run)>,
-    report: &mut Report,
+    skipped: impl FnOnce(Booted),
 ) -> (Vec<(u8, Run)>, Option<PathBuf>) {
     if runs.iter().all(|(_, run)| run.on() != On::Siw) {
         return (runs, None);
@@ -177,11 +187,8 @@ fn with_module(
     };
     let (without, others) = runs.into_iter().partition(|(_, run)| run.on() == On::Siw);
     let without: Vec<(u8, Run)> = without;
-    for (_, run) in without {
-        let mut tally = Tally::default();
-        tally.skip(&reason);
-        report.add(&stage(run), Duration::ZERO, tally);
-    }
+    let without: Vec<_> = without.into_iter().map(|(_, run)| run).collect();
+    skipped(Booted::without(&without, |tally| tally.skip(&reason)));
     (others, None)
 }
 
@@ -191,16 +198,7 @@ fn stage(run: Run) -> String {
 
 /// What runs come to that could not be run; the other stages still are.
 pub fn not_run(runs: &[Run], reason: &str) -> Booted {
-    let row = |run: &Run| {
-        let mut tally = Tally::default();
-        tally.fail(format!("not run: {reason}"));
-        (stage(*run), Duration::ZERO, tally)
-    };
-    Booted {
-        said: String::new(),
-        rows: runs.iter().map(row).collect(),
-        around: Duration::ZERO,
-    }
+    Booted::without(runs, |tally| tally.fail(format!("not run: {reason}")))
 }
 
 fn judge(dirs: &Dirs, dir: &Path, run: Run, bless: bool) -> Result<Outcome> {
@@ -240,10 +238,8 @@ pub struct Outcome {
 impl Outcome {
     /// What a run is that cannot be held against anything; the others go on.
     pub fn unjudged(error: anyhow::Error) -> Self {
-        let mut tally = Tally::default();
-        tally.fail(format!("{error:#}"));
         Self {
-            tally,
+            tally: Tally::failure(format!("{error:#}")),
             took: Duration::ZERO,
         }
     }

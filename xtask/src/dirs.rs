@@ -13,6 +13,9 @@ use anyhow::{Context, Result, bail};
 /// that they are compiled once.
 pub const C_PROGRAMS: &str = "c-tests/programs";
 
+/// What cargo calls the library.
+pub const LIBRARY: &str = "libibverbs.so";
+
 #[derive(Clone)]
 pub struct Dirs {
     /// The checkout.
@@ -25,6 +28,8 @@ pub struct Dirs {
     pub cache: PathBuf,
     /// This program, as the virtual machine finds it too.
     pub program: PathBuf,
+    /// The library out of the packages, where those were built before it was asked for.
+    pub packaged: Option<PathBuf>,
 }
 
 impl Dirs {
@@ -40,6 +45,7 @@ impl Dirs {
             work: target.join("xtask"),
             cache: cache_home()?.join("ferroverbs"),
             program: program.clone(),
+            packaged: None,
         };
         fs::create_dir_all(&dirs.work)
             .with_context(|| format!("create {}", dirs.work.display()))?;
@@ -75,19 +81,23 @@ impl Dirs {
         let runs = |name: &str| matches!(name, "xtask" | "c-tests") || name.starts_with("ibv_");
         copy(profile, &bin, &runs)?;
         let release = target.join("release");
-        copy(&self.target.join("release"), &release, &|name| {
-            name == "libibverbs.so"
-        })?;
-        copy(
-            &self.target.join(C_PROGRAMS),
-            &target.join(C_PROGRAMS),
-            &|_| true,
-        )?;
+        fs::create_dir_all(&release)?;
+        // Runs over the system's library have none.
+        if let Ok(built) = self.built() {
+            fs::copy(&built, release.join(LIBRARY))
+                .with_context(|| format!("copy {}", built.display()))?;
+        }
+        // They are compiled only where they are asked for.
+        let programs = self.target.join(C_PROGRAMS);
+        if programs.exists() {
+            copy(&programs, &target.join(C_PROGRAMS), &|_| true)?;
+        }
         Ok(Self {
             root: self.root.clone(),
             work: target.join("xtask"),
             cache: self.cache.clone(),
             program: bin.join(self.program.file_name().context("no name")?),
+            packaged: None,
             target,
         })
     }
@@ -102,9 +112,12 @@ impl Dirs {
         Ok(lib)
     }
 
-    /// The file that cargo built.
+    /// The library: the file that cargo built, here or for the packages.
     pub fn built(&self) -> Result<PathBuf> {
-        let built = self.target.join("release/libibverbs.so");
+        if let Some(packaged) = &self.packaged {
+            return Ok(packaged.clone());
+        }
+        let built = self.target.join("release").join(LIBRARY);
         if !built.exists() {
             bail!(
                 "{} is not there: cargo build --release -p ferroverbs",
@@ -147,12 +160,9 @@ impl Dirs {
 }
 
 /// Copies the files of these names; directories, if their names are such, with all that is in them.
-fn copy(from: &Path, to: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<()> {
+pub fn copy(from: &Path, to: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<()> {
     fs::create_dir_all(to)?;
-    let entries = match fs::read_dir(from) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.with_context(|| from.display().to_string())?,
-    };
+    let entries = fs::read_dir(from).with_context(|| from.display().to_string())?;
     for entry in entries {
         let entry = entry?;
         let name = entry.file_name();
@@ -160,7 +170,7 @@ fn copy(from: &Path, to: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<()> {
             continue;
         }
         let (from, to) = (entry.path(), to.join(&name));
-        if entry.file_type()?.is_dir() {
+        if from.is_dir() {
             copy(&from, &to, &|_| true)?;
         } else {
             fs::copy(&from, &to).with_context(|| format!("copy {}", from.display()))?;

@@ -18,6 +18,7 @@ mod guest;
 mod host;
 mod huge_pages;
 mod install;
+mod library;
 mod links;
 mod needs;
 mod package;
@@ -30,6 +31,7 @@ mod suites;
 mod unit;
 mod uroce;
 mod vm;
+mod waiting;
 
 use std::process::ExitCode;
 

@@ -13,6 +13,22 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// One test, which has passed.
+    pub fn one() -> Self {
+        Self {
+            passed: 1,
+            ..Self::default()
+        }
+    }
+
+    /// One failure.
+    pub fn failure(what: impl Into<String>) -> Self {
+        Self {
+            failures: vec![what.into()],
+            ..Self::default()
+        }
+    }
+
     pub fn fail(&mut self, what: impl Into<String>) {
         self.failures.push(what.into());
     }
@@ -40,10 +56,25 @@ impl Tally {
     }
 }
 
+/// A stage that has ended.
 pub struct Row {
     pub stage: String,
     pub took: Duration,
     pub tally: Tally,
+}
+
+impl Row {
+    pub fn new(stage: impl Into<String>, took: Duration, tally: Tally) -> Self {
+        Self {
+            stage: stage.into(),
+            took,
+            tally,
+        }
+    }
+
+    pub fn failed(&self) -> bool {
+        !self.tally.failures.is_empty()
+    }
 }
 
 #[derive(Default)]
@@ -52,30 +83,27 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds a finished stage and says how it went.
-    pub fn add(&mut self, stage: &str, took: Duration, tally: Tally) {
+    /// Adds a stage and says how it went.
+    pub fn add(&mut self, row: Row) {
         println!(
-            "== {stage}: {} in {} s",
-            counts(&tally),
-            took.as_secs_f32().round()
+            "== {}: {} in {} s",
+            row.stage,
+            counts(&row.tally),
+            row.took.as_secs_f32().round()
         );
-        for failure in &tally.failures {
+        for failure in &row.tally.failures {
             println!("   FAILED {failure}");
         }
-        self.rows.push(Row {
-            stage: stage.to_owned(),
-            took,
-            tally,
-        });
+        self.rows.push(row);
     }
 
     pub fn failed(&self) -> bool {
-        self.rows.iter().any(|row| !row.tally.failures.is_empty())
+        self.rows.iter().any(Row::failed)
     }
 
     pub fn has_failed(&self, stage: &str) -> bool {
         let mut rows = self.rows.iter().filter(|row| row.stage == stage);
-        rows.any(|row| !row.tally.failures.is_empty())
+        rows.any(Row::failed)
     }
 
     /// Reasons of skips, failures, a table by stage, and the line of totals.
@@ -172,13 +200,13 @@ mod tests {
             passed: 2,
             ..Tally::default()
         };
-        report.add("a", Duration::ZERO, tally);
+        report.add(Row::new("a", Duration::ZERO, tally));
         assert!(report.text().ends_with("\n2 passed, 0 failed"));
         tally = Tally::default();
         tally.fail("x");
         tally.skip("no device");
         tally.skip("no device");
-        report.add("b", Duration::ZERO, tally);
+        report.add(Row::new("b", Duration::ZERO, tally));
         let text = report.text();
         assert!(text.ends_with("\n2 passed, 1 failed, 2 skipped"));
         assert!(text.contains("2 x no device"));

@@ -5,27 +5,30 @@ use std::{
     iter,
     path::Path,
     process::{Command, ExitCode},
-    sync::mpsc::{self, Sender},
+    sync::mpsc::{self, Receiver, Sender},
     thread::{self, ScopedJoinHandle},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use anyhow::{Result, anyhow, bail};
 
 use crate::{
-    boots::{self, Boots},
+    boots::{self, Booted, Boots},
     cli,
     dirs::Dirs,
-    host, links, needs, package,
-    report::{Report, Tally},
+    host,
+    library::{self, Made},
+    links, needs,
+    package::{self, Built},
+    report::{Report, Row, Tally},
     rooms,
     suites::{Again, Run, SUITES, UROCE_RXE},
-    unit, uroce, vm,
+    unit, uroce,
 };
 
 /// A stage on this machine: its name, cargo's words, and the variable that makes warnings errors.
-struct Cargo {
-    name: &'static str,
+pub struct Cargo {
+    pub name: &'static str,
     words: &'static [&'static str],
     env: Option<(&'static str, &'static str)>,
 }
@@ -70,11 +73,14 @@ const CARGO: &[Cargo] = &[
     },
 ];
 
-/// The stages of cargo before all else; the virtual machine needs the library.
+/// The stages that have their own place: before all else, and where the library is made.
 const FIRST: [&str; 2] = [FMT, BUILD];
 
+/// Names the library for tests that would build it.
+const NAMED: &str = "FERROVERBS_LIBRARY";
+
 const FMT: &str = "fmt";
-const BUILD: &str = "build";
+pub const BUILD: &str = "build";
 const UNIT: &str = "unit";
 pub const GUEST: &str = "guest:";
 pub const C_TESTS: &str = "c-tests";
@@ -185,47 +191,15 @@ pub fn run(options: &cli::Test) -> Result<ExitCode> {
     // The stock library's results say nothing about what is built here.
     if !options.stock {
         for stage in asked(options).filter(|stage| stage.name == FMT) {
-            cargo(&dirs, stage)?.add(&mut report);
+            report.add(cargo(&dirs, stage)?);
         }
     }
     let runs = chosen_runs(options);
-    compile(&dirs, options, &runs, &mut report)?;
-    let boots = ready(&dirs, options, runs, &mut report)?;
-    if options.stock || !any_meanwhile(options) {
-        if let Some(boots) = boots {
-            boots.run(true, |boot| boot.tell(&mut report));
-        }
+    let dirs = if options.stock || !any_meanwhile(options) {
+        in_the_machine(&dirs, options, runs, &mut report)?
     } else {
-        // Programs in the virtual machine poll: where it has to wait for a processor, it also wants more
-        // of it. So what runs here gives way, and still has one processor most of the time. When that is
-        // over, there is room for a second machine.
-        let (tell, told) = mpsc::channel();
-        let boot = |boots: &Boots, tell: &Sender<_>| {
-            boots.run(false, |boot| tell.send(boot).unwrap_or_default());
-        };
-        thread::scope(|scope| {
-            let beside = boots.as_ref().map(|boots| {
-                let tell = tell.clone();
-                scope.spawn(move || {
-                    boot(boots, &tell);
-                    Ok(())
-                })
-            });
-            let here = scope.spawn(|| {
-                give_way();
-                meanwhile(&dirs, options, &mut report)
-            });
-            let here = joined(here);
-            if let Some(boots) = boots.as_ref().filter(|_| here.is_ok()) {
-                boot(boots, &tell);
-            }
-            here.and(beside.map_or(Ok(()), joined))
-        })?;
-        drop(tell);
-        for boot in told {
-            boot.tell(&mut report);
-        }
-    }
+        side_by_side(&dirs, options, runs, &mut report)?
+    };
     if !options.stock {
         uroce::stages(&dirs, options, &mut report)?;
     }
@@ -235,6 +209,99 @@ pub fn run(options: &cli::Test) -> Result<ExitCode> {
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// Runs what runs in the virtual machine, and nothing beside it; answers where the library is.
+fn in_the_machine(
+    dirs: &Dirs,
+    options: &cli::Test,
+    runs: Vec<(u8, Run)>,
+    report: &mut Report,
+) -> Result<Dirs> {
+    let needed = !runs.is_empty();
+    let (made, programs) = thread::scope(|scope| {
+        let programs = scope.spawn(|| {
+            give_way();
+            boots::compile(dirs, &runs)
+        });
+        (library::make(dirs, options, needed), joined(programs))
+    });
+    let (dirs, made) = made?;
+    programs?;
+    let failed = made.failed();
+    made.stage.into_iter().for_each(|row| report.add(row));
+    if let Some(boots) = ready(&dirs, options, runs, failed, |boot| boot.tell(report))? {
+        boots.run(true, |boot| boot.tell(report));
+    }
+    Ok(dirs)
+}
+
+/// Runs what runs in the virtual machine beside what runs here; answers where the library is.
+///
+/// Programs in the virtual machine poll: where it has to wait for a processor, it also wants more of it.
+/// So what runs here gives way, and still has one processor most of the time. When that is over, there
+/// is room for a second machine.
+fn side_by_side(
+    dirs: &Dirs,
+    options: &cli::Test,
+    runs: Vec<(u8, Run)>,
+    report: &mut Report,
+) -> Result<Dirs> {
+    let (tell, told) = mpsc::channel();
+    let (compiled, programs) = mpsc::channel();
+    let (hand_over, library) = mpsc::channel();
+    let boot = |boots: &Boots, tell: &Sender<_>| {
+        boots.run(false, |boot| tell.send(boot).unwrap_or_default());
+    };
+    let needed = !runs.is_empty();
+    let to_compile = runs.clone();
+    let dirs = thread::scope(|scope| {
+        let report = &mut *report;
+        let here = scope.spawn(move || {
+            give_way();
+            boots::compile(dirs, &to_compile)?;
+            let _ = compiled.send(());
+            meanwhile(dirs, options, &library, report)
+        });
+        // Who waits for the library, or for the programs, is told by the end of the channel where they
+        // cannot be had.
+        let begun = (move || {
+            let (dirs, made) = library::make(dirs, options, needed)?;
+            let failed = made.failed();
+            let _ = hand_over.send((dirs.clone(), made));
+            let boots = match programs.recv() {
+                Ok(()) => {
+                    let skipped = |boot| tell.send(boot).unwrap_or_default();
+                    ready(&dirs, options, runs, failed, skipped)?
+                }
+                Err(_) => None,
+            };
+            Ok((dirs, boots, tell))
+        })();
+        let (dirs, boots, tell) = match begun {
+            Ok(begun) => begun,
+            Err(error) => return joined(here).and(Err(error)),
+        };
+        thread::scope(|scope| {
+            let beside = boots.as_ref().map(|boots| {
+                let tell = tell.clone();
+                scope.spawn(move || {
+                    boot(boots, &tell);
+                    Ok(())
+                })
+            });
+            let here = joined(here);
+            if let Some(boots) = boots.as_ref().filter(|_| here.is_ok()) {
+                boot(boots, &tell);
+            }
+            here.and(beside.map_or(Ok(()), joined))
+        })?;
+        Ok::<_, anyhow::Error>(dirs)
+    })?;
+    for boot in told {
+        boot.tell(report);
+    }
+    Ok(dirs)
 }
 
 /// Has this thread, and what it starts, wait for those that were not told so.
@@ -249,26 +316,17 @@ fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
 }
 
 /// The stages of cargo that were asked for.
-fn asked(options: &cli::Test) -> impl Iterator<Item = &'static Cargo> {
+pub fn asked(options: &cli::Test) -> impl Iterator<Item = &'static Cargo> {
     CARGO
         .iter()
         .filter(|stage| chosen(&options.only, stage.name))
 }
 
-/// What a stage of cargo came to.
-struct Ended {
-    stage: &'static str,
-    took: Duration,
-    tally: Tally,
-}
-
-impl Ended {
-    fn add(self, report: &mut Report) {
-        report.add(self.stage, self.took, self.tally);
-    }
-}
-
-fn cargo(dirs: &Dirs, stage: &Cargo) -> Result<Ended> {
+/// Runs a stage of cargo.
+///
+/// # Errors
+/// Of starting it, of its log.
+pub fn cargo(dirs: &Dirs, stage: &Cargo) -> Result<Row> {
     println!("-- {}: cargo {}", stage.name, stage.words.join(" "));
     let start = Instant::now();
     let log = dirs.work.join(format!("{}.log", stage.name));
@@ -276,6 +334,7 @@ fn cargo(dirs: &Dirs, stage: &Cargo) -> Result<Ended> {
     command
         .args(stage.words)
         .envs(stage.env)
+        .envs(dirs.packaged.iter().map(|library| (NAMED, library)))
         .current_dir(&dirs.root);
     let outcome = host::run(&mut command, &log, None)?;
     let ended_well = outcome.status.success();
@@ -284,60 +343,27 @@ fn cargo(dirs: &Dirs, stage: &Cargo) -> Result<Ended> {
     } else {
         one_test(stage.name, ended_well, &log)
     };
-    Ok(Ended {
-        stage: stage.name,
-        took: start.elapsed(),
-        tally,
-    })
+    Ok(Row::new(stage.name, start.elapsed(), tally))
 }
 
-/// Compiles the library as it is installed, and beside it, for the end of that keeps one processor only,
-/// what the virtual machine runs over it; that gives way.
-fn compile(
-    dirs: &Dirs,
-    options: &cli::Test,
-    runs: &[(u8, Run)],
-    report: &mut Report,
-) -> Result<()> {
-    let library = || {
-        let stage = asked(options).find(|stage| stage.name == BUILD && !options.stock);
-        if let Some(stage) = stage {
-            return cargo(dirs, stage).map(Some);
-        }
-        if !options.stock && !runs.is_empty() {
-            vm::build_library(dirs)?;
-        }
-        Ok(None)
-    };
-    let (library, programs) = thread::scope(|scope| {
-        let programs = scope.spawn(|| {
-            give_way();
-            boots::compile(dirs, runs)
-        });
-        (library(), joined(programs))
-    });
-    if let Some(stage) = library? {
-        stage.add(report);
-    }
-    programs
-}
-
-/// Makes the runs in the virtual machine ready that were asked for.
+/// Makes the runs in the virtual machine ready that were asked for; `tell` is told of those that cannot
+/// be had.
 fn ready(
     dirs: &Dirs,
     options: &cli::Test,
     runs: Vec<(u8, Run)>,
-    report: &mut Report,
+    failed: bool,
+    tell: impl FnOnce(Booted),
 ) -> Result<Option<Boots>> {
     if runs.is_empty() {
         return Ok(None);
     }
-    if report.has_failed(BUILD) {
+    if failed {
         let runs: Vec<_> = runs.iter().map(|(_, run)| *run).collect();
-        boots::not_run(&runs, "the library does not build").tell(report);
+        tell(boots::not_run(&runs, "the library does not build"));
         return Ok(None);
     }
-    Boots::prepare(dirs, options, runs, report).map(Some)
+    Boots::prepare(dirs, options, runs, tell).map(Some)
 }
 
 fn any_meanwhile(options: &cli::Test) -> bool {
@@ -345,33 +371,48 @@ fn any_meanwhile(options: &cli::Test) -> bool {
         || others().any(|stage| chosen(&options.only, stage))
 }
 
-/// The stages that run beside the virtual machine: none of them measures anything.
-fn meanwhile(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<()> {
-    for stage in asked(options).filter(|stage| !FIRST.contains(&stage.name)) {
-        cargo(dirs, stage)?.add(report);
+/// The stages that run beside the virtual machine: none of them measures anything. The first need no
+/// library.
+fn meanwhile(
+    dirs: &Dirs,
+    options: &cli::Test,
+    library: &Receiver<(Dirs, Made)>,
+    report: &mut Report,
+) -> Result<()> {
+    let here = || asked(options).filter(|stage| !FIRST.contains(&stage.name));
+    for stage in here().filter(|stage| stage.name != UNIT) {
+        report.add(cargo(dirs, stage)?);
+    }
+    // Whoever makes it says why there is none.
+    let Ok((dirs, made)) = library.recv() else {
+        return Ok(());
+    };
+    made.stage.into_iter().for_each(|row| report.add(row));
+    for stage in here().filter(|stage| stage.name == UNIT) {
+        report.add(cargo(&dirs, stage)?);
     }
     if chosen(&options.only, links::STAGE) {
         println!("-- {}: what the documents point to", links::STAGE);
         let start = Instant::now();
-        report.add(links::STAGE, start.elapsed(), links::run(&dirs.root));
+        let tally = links::run(&dirs.root);
+        report.add(Row::new(links::STAGE, start.elapsed(), tally));
     }
-    rooms::stages(dirs, &options.only, report)?;
+    rooms::stages(&dirs, &options.only, report)?;
     if chosen(&options.only, package::STAGE) {
         let start = Instant::now();
-        let tally = package::run(dirs);
-        report.add(package::STAGE, start.elapsed(), tally);
+        let built = made.packages.unwrap_or_else(|| Built::new(&dirs));
+        let tally = package::run(&dirs, built);
+        report.add(Row::new(package::STAGE, start.elapsed(), tally));
     }
     Ok(())
 }
 
 fn one_test(name: &str, ended_well: bool, log: &Path) -> Tally {
-    let mut tally = Tally::default();
     if ended_well {
-        tally.passed = 1;
+        Tally::one()
     } else {
-        tally.fail(format!("{name}: see {}", log.display()));
+        Tally::failure(format!("{name}: see {}", log.display()))
     }
-    tally
 }
 
 #[cfg(test)]

@@ -5,11 +5,10 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    collections::VecDeque,
     env, fs,
     path::Path,
     process::{Command, ExitCode, Stdio},
-    sync::{Mutex, PoisonError, mpsc},
+    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
@@ -25,10 +24,11 @@ use crate::{
     guest::suite::{self, HELPERS, Place},
     host, huge_pages,
     record::{Record, Word},
-    report::{Report, Tally},
+    report::{Report, Row, Tally},
     stages::chosen,
     suites::uroce::{self as suites, Around, SUITES, Suite},
     vm::{self, Job, Library},
+    waiting::Waiting,
 };
 
 /// Begins the names of these stages.
@@ -110,9 +110,8 @@ pub fn stages(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<(
     }
     if report.has_failed("build") {
         for run in runs {
-            let mut tally = Tally::default();
-            tally.fail("not run: the library does not build");
-            report.add(&run.stage(), Duration::ZERO, tally);
+            let tally = Tally::failure("not run: the library does not build");
+            report.add(Row::new(run.stage(), Duration::ZERO, tally));
         }
         return Ok(());
     }
@@ -121,13 +120,13 @@ pub fn stages(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<(
     }
     let _pages = huge_pages::Lent::ask(huge_pages::FILE);
     let lanes = LANES.min(runs.len());
-    let waiting = Mutex::new(VecDeque::from(runs));
+    let waiting: Waiting<_> = runs.into_iter().collect();
     let (tell, told) = mpsc::channel();
     thread::scope(|scope| {
         for _ in 0..lanes {
             let (waiting, tell) = (&waiting, tell.clone());
             scope.spawn(move || {
-                while let Some(run) = next(waiting) {
+                for run in waiting.take() {
                     println!("-- {}: in a network of its own", run.stage());
                     tell.send(one(dirs, run, options.bless, lanes == 1))
                         .unwrap_or_default();
@@ -136,31 +135,18 @@ pub fn stages(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<(
         }
         drop(tell);
         for ran in told {
-            ran.tell(report);
+            print!("{}", ran.said);
+            report.add(ran.row);
         }
     });
     Ok(())
 }
 
-fn next(waiting: &Mutex<VecDeque<Run>>) -> Option<Run> {
-    let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
-    waiting.pop_front()
-}
-
 /// What a run came to.
 struct Ran {
-    run: Run,
     /// What it printed, if that was not shown meanwhile.
     said: String,
-    took: Duration,
-    tally: Tally,
-}
-
-impl Ran {
-    fn tell(self, report: &mut Report) {
-        print!("{}", self.said);
-        report.add(&self.run.stage(), self.took, self.tally);
-    }
+    row: Row,
 }
 
 /// Runs a suite; `show` says whether what it prints is shown meanwhile.
@@ -168,13 +154,8 @@ fn one(dirs: &Dirs, run: Run, bless: bool, show: bool) -> Ran {
     let start = Instant::now();
     let (said, tally) = said_and_judged(dirs, run, bless, show)
         .unwrap_or_else(|error| (String::new(), Outcome::unjudged(error).tally));
-    let took = start.elapsed();
-    Ran {
-        run,
-        said,
-        took,
-        tally,
-    }
+    let row = Row::new(run.stage(), start.elapsed(), tally);
+    Ran { said, row }
 }
 
 fn said_and_judged(dirs: &Dirs, run: Run, bless: bool, show: bool) -> Result<(String, Tally)> {
@@ -237,11 +218,7 @@ fn judge(dirs: &Dirs, run: Run, list: &List, bless: bool) -> Tally {
         Ok(expected) => {
             expect::compare(&without_huge_pages(expected, &list.records), &list.records)
         }
-        Err(error) => {
-            let mut tally = Tally::default();
-            tally.fail(format!("{error:#}"));
-            tally
-        }
+        Err(error) => Tally::failure(format!("{error:#}")),
     };
     if let Some(Err(refused)) = refused {
         tally.fail(format!("not written as the expected list: {refused:#}"));

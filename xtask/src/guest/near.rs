@@ -17,7 +17,10 @@ use anyhow::{Context, Result};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 
 use super::suite::HELPERS;
-use crate::suites::{Kind, Run, SUITES};
+use crate::{
+    dirs,
+    suites::{Kind, Run, SUITES},
+};
 
 /// The list, in the directory of the job: a path a line.
 const FILE: &str = "near";
@@ -73,23 +76,8 @@ pub fn bring(dir: &Path) {
 pub fn copy(folder: &Path) -> Result<PathBuf> {
     let name = folder.file_name().context("a folder has a name")?;
     let here = Path::new("/run/near").join(name);
-    copy_to(folder, &here)?;
+    dirs::copy(folder, &here, &|_| true)?;
     Ok(here)
-}
-
-fn copy_to(folder: &Path, here: &Path) -> Result<()> {
-    fs::create_dir_all(here)?;
-    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
-    for entry in entries {
-        let entry = entry?;
-        let (from, to) = (entry.path(), here.join(entry.file_name()));
-        if from.is_dir() {
-            copy_to(&from, &to)?;
-        } else {
-            fs::copy(&from, &to).with_context(|| from.display().to_string())?;
-        }
-    }
-    Ok(())
 }
 
 /// Sets a file's times to what they are.

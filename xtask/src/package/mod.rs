@@ -24,7 +24,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    dirs::Dirs,
+    dirs::{Dirs, LIBRARY},
     host, needs,
     record::{Record, Word, parse_list},
     report::Tally,
@@ -57,23 +57,59 @@ const APART: [&str; 6] = [
     "--kill-child",
 ];
 
-/// Runs the stage; what goes wrong on the way fails it.
-pub fn run(dirs: &Dirs) -> Tally {
+/// The packages, built.
+pub struct Built {
+    /// Where they are.
+    job: PathBuf,
+    /// The sources that they were built from.
+    source: PathBuf,
+    /// Why nothing can be installed in a root of its own, if that is so.
+    refusal: Option<String>,
+}
+
+impl Built {
+    /// Builds them.
+    ///
+    /// # Errors
+    /// What the step said that failed.
+    pub fn new(dirs: &Dirs) -> Result<Self> {
+        needs::packaging(dirs)?;
+        let job = dirs.fresh(STAGE)?;
+        let source = job.join("ferroverbs");
+        source::copy(&dirs.root, &source, &dirs.target)?;
+        let refusal = no_namespaces();
+        vendor(dirs, &source)?;
+        build(dirs, &job, &source, refusal.is_none())?;
+        Ok(Self {
+            job,
+            source,
+            refusal,
+        })
+    }
+
+    /// The library that is in them, with its symbols.
+    pub fn library(&self) -> PathBuf {
+        let release = self.source.join("debian/cargo-target/release");
+        release.join(LIBRARY)
+    }
+}
+
+/// Looks at the packages, and installs them; what went wrong on the way fails the stage.
+pub fn run(dirs: &Dirs, built: Result<Built>) -> Tally {
     let mut tally = Tally::default();
-    if let Err(error) = all(dirs, &mut tally) {
+    let looked = built.and_then(|built| all(dirs, built, &mut tally));
+    if let Err(error) = looked {
         tally.fail(format!("{STAGE}: {error:#}"));
     }
     tally
 }
 
-fn all(dirs: &Dirs, tally: &mut Tally) -> Result<()> {
-    needs::packaging(dirs)?;
-    let job = dirs.fresh(STAGE)?;
-    let source = job.join("ferroverbs");
-    source::copy(&dirs.root, &source, &dirs.target)?;
-    let refusal = no_namespaces();
-    vendor(dirs, &source)?;
-    build(dirs, &job, &source, refusal.is_none())?;
+fn all(dirs: &Dirs, built: Built, tally: &mut Tally) -> Result<()> {
+    let Built {
+        job,
+        source,
+        refusal,
+    } = built;
     tally.passed += 1;
     one(tally, "lintian", lintian(dirs, &job));
     one(tally, "symbols", symbols::compare(&job));

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use crate::{
     dirs::Dirs,
     host,
-    report::{Report, Tally},
+    report::{Report, Row, Tally},
     stages::chosen,
     unit,
 };
@@ -67,7 +67,7 @@ pub fn stages(dirs: &Dirs, only: &[String], report: &mut Report) -> Result<()> {
             asan::STAGE => asan::run(dirs, &log),
             _ => miri::run(dirs, &log),
         }?;
-        report.add(stage, start.elapsed(), tally);
+        report.add(Row::new(stage, start.elapsed(), tally));
     }
     Ok(())
 }

@@ -66,6 +66,14 @@ impl Around {
 }
 
 pub const SUITES: &[Suite] = &[
+    // Takes longest: whatever begins last leaves a processor idle.
+    Suite {
+        name: "hosts",
+        kind: Kind::Cases(uroce_hosts::cases),
+        with_faults: false,
+        by_udp: false,
+        around: Around::Hosts,
+    },
     Suite {
         name: "pingpong",
         kind: Kind::Cases(pingpongs),
@@ -102,13 +110,6 @@ pub const SUITES: &[Suite] = &[
         with_faults: false,
         by_udp: false,
         around: Around::Sysfs,
-    },
-    Suite {
-        name: "hosts",
-        kind: Kind::Cases(uroce_hosts::cases),
-        with_faults: false,
-        by_udp: false,
-        around: Around::Hosts,
     },
 ];
 
