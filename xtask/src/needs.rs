@@ -46,6 +46,7 @@ const PACKAGES: &[&str] = &[
     "perftest",
     "rdmacm-utils",
     "ucx-utils",
+    "libfabric-bin",
     "openmpi-bin",
     "python3-mpi4py",
     // What uroce's speed is held against.

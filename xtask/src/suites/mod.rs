@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod libfabric;
 mod mpi;
 mod perftest;
 mod pingpong;
@@ -282,6 +283,14 @@ pub const SUITES: &[Suite] = &[
         both_paths: false,
         built_in: Again::Only(ucx::AGAIN),
         boot: 2,
+    },
+    Suite {
+        name: "libfabric",
+        on: On::Rxe,
+        kind: Kind::Cases(libfabric::cases),
+        both_paths: false,
+        built_in: Again::Only(libfabric::AGAIN),
+        boot: 3,
     },
     Suite {
         name: "mpi",

@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
-use super::{Case, Check, Kind, Ready, Target, mpi, perftest, pingpong, ucx, uroce_hosts};
+use super::{
+    Case, Check, Kind, Ready, Target, libfabric, mpi, perftest, pingpong, ucx, uroce_hosts,
+};
 
 pub struct Suite {
     pub name: &'static str,
@@ -103,6 +105,13 @@ pub const SUITES: &[Suite] = &[
         with_faults: false,
         by_udp: false,
         around: Around::Sysfs,
+    },
+    Suite {
+        name: "libfabric",
+        kind: Kind::Cases(libfabric::cases),
+        with_faults: false,
+        by_udp: true,
+        around: Around::Nothing,
     },
     Suite {
         name: "mpi",

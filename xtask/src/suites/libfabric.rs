@@ -1,0 +1,63 @@
+//! libfabric's own benchmark, which compares what comes back: over the layer that makes datagrams
+//! reliable, and, where the kernel's connection manager knows the device, over connections.
+#![forbid(unsafe_code)]
+
+use super::{Case, Check, Ready, Target};
+
+/// A provider of libfabric, its kind of endpoint, and what the name of its domain ends in.
+struct Way {
+    name: &'static str,
+    provider: &'static str,
+    endpoint: &'static str,
+    domain: &'static str,
+}
+
+const DATAGRAMS: Way = Way {
+    name: "rxd",
+    provider: "verbs;ofi_rxd",
+    endpoint: "rdm",
+    domain: "-dgram",
+};
+const CONNECTIONS: Way = Way {
+    name: "msg",
+    provider: "verbs",
+    endpoint: "msg",
+    domain: "",
+};
+
+/// Way, what names the test, and its options.
+const TESTS: &[(Way, &str, &str)] = &[
+    (DATAGRAMS, "64", "-S 64"),
+    (DATAGRAMS, "4k", "-S 4096"),
+    (DATAGRAMS, "64k", "-S 65536"),
+    (DATAGRAMS, "64k-tagged", "-S 65536 -m tagged"),
+    (CONNECTIONS, "64", "-S 64"),
+    (CONNECTIONS, "64k", "-S 65536"),
+];
+
+/// Long messages, once each way, for a second provider.
+pub const AGAIN: &[&str] = &["rxd-64k", "msg-64k"];
+
+pub fn cases(target: &Target) -> Vec<Case> {
+    let Way {
+        provider, domain, ..
+    } = DATAGRAMS;
+    let list = format!("fi_info -p {provider} -d {}{domain}", target.device);
+    let mut cases = vec![Case::single("list", &list).check(Check::Says("FI_PROTO_RXD"))];
+    for ((way, test, options), port) in TESTS.iter().zip(23400..) {
+        if way.endpoint == CONNECTIONS.endpoint && !target.connection_manager {
+            continue;
+        }
+        let line = format!(
+            "fi_pingpong -c -I 20 {options} -p {} -e {} -d {}{}",
+            way.provider, way.endpoint, target.device, way.domain
+        );
+        let server = format!("{line} -B {port}");
+        let client = format!("{line} -P {port} {}", target.address);
+        let name = format!("{}-{test}", way.name);
+        // All that was sent was answered, and had the right bytes.
+        let case = Case::pair(name, &server, Ready::Tcp(port), &client).check(Check::Says("=20"));
+        cases.push(case.env("FI_VERBS_GID_IDX", &target.gid.to_string()));
+    }
+    cases
+}
