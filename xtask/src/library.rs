@@ -1,5 +1,5 @@
 //! The library that the stages are about. Optimised as it is, it takes longest of all to compile: where
-//! the packages are built in the same run, it is the one that they have.
+//! the packages are built in the same run, it is the one that goes into them.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
@@ -9,7 +9,7 @@ use anyhow::Result;
 use crate::{
     cli,
     dirs::Dirs,
-    package::{self, Built},
+    package::{self, Compiled},
     report::{Row, Tally},
     stages::{self, BUILD, chosen},
     vm,
@@ -19,8 +19,8 @@ use crate::{
 pub struct Made {
     /// The stage, if that was asked for.
     pub stage: Option<Row>,
-    /// The packages, or why there are none, if they were built for it.
-    pub packages: Option<Result<Built>>,
+    /// What goes into the packages, or why there are none, if it was compiled for them.
+    pub packages: Option<Result<Compiled>>,
 }
 
 impl Made {
@@ -31,7 +31,7 @@ impl Made {
 }
 
 /// Makes the library, if the stage was asked for or it is `needed`, and answers where it is from then
-/// on. Where the packages cannot be built it is made without them.
+/// on. Where that cannot be done for the packages it is made without them.
 ///
 /// # Errors
 /// Of the file system; of the compiler, if the stage was not asked for.
@@ -52,9 +52,9 @@ pub fn make(dirs: &Dirs, options: &cli::Test, needed: bool) -> Result<(Dirs, Mad
     };
     if chosen(&options.only, package::STAGE) {
         let start = Instant::now();
-        let packages = made.packages.insert(Built::new(&dirs));
-        if let Ok(built) = packages {
-            dirs.packaged = Some(built.library());
+        let packages = made.packages.insert(Compiled::new(&dirs));
+        if let Ok(compiled) = packages {
+            dirs.packaged = Some(compiled.library());
             made.stage = Some(Row::new(BUILD, start.elapsed(), Tally::one()));
             return Ok((dirs, made));
         }

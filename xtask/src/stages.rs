@@ -19,7 +19,7 @@ use crate::{
     host,
     library::{self, Made},
     links, needs,
-    package::{self, Built},
+    package::{self, Compiled},
     report::{Report, Row, Tally},
     rooms,
     suites::{Again, Run, SUITES, UROCE_RXE},
@@ -250,58 +250,73 @@ fn side_by_side(
     let (tell, told) = mpsc::channel();
     let (compiled, programs) = mpsc::channel();
     let (hand_over, library) = mpsc::channel();
-    let boot = |boots: &Boots, tell: &Sender<_>| {
-        boots.run(false, |boot| tell.send(boot).unwrap_or_default());
-    };
-    let needed = !runs.is_empty();
-    let to_compile = runs.clone();
     let dirs = thread::scope(|scope| {
-        let report = &mut *report;
+        let (report, to_compile) = (&mut *report, runs.clone());
         let here = scope.spawn(move || {
             give_way();
             boots::compile(dirs, &to_compile)?;
             let _ = compiled.send(());
             meanwhile(dirs, options, &library, report)
         });
-        // Who waits for the library, or for the programs, is told by the end of the channel where they
-        // cannot be had.
-        let begun = (move || {
-            let (dirs, made) = library::make(dirs, options, needed)?;
-            let failed = made.failed();
-            let _ = hand_over.send((dirs.clone(), made));
-            let boots = match programs.recv() {
-                Ok(()) => {
-                    let skipped = |boot| tell.send(boot).unwrap_or_default();
-                    ready(&dirs, options, runs, failed, skipped)?
-                }
-                Err(_) => None,
-            };
-            Ok((dirs, boots, tell))
-        })();
-        let (dirs, boots, tell) = match begun {
+        let there = begin(dirs, options, runs, hand_over, &programs, &tell);
+        let (dirs, boots) = match there {
             Ok(begun) => begun,
             Err(error) => return joined(here).and(Err(error)),
         };
-        thread::scope(|scope| {
-            let beside = boots.as_ref().map(|boots| {
-                let tell = tell.clone();
-                scope.spawn(move || {
-                    boot(boots, &tell);
-                    Ok(())
-                })
-            });
-            let here = joined(here);
-            if let Some(boots) = boots.as_ref().filter(|_| here.is_ok()) {
-                boot(boots, &tell);
-            }
-            here.and(beside.map_or(Ok(()), joined))
-        })?;
-        Ok::<_, anyhow::Error>(dirs)
+        boot_beside(boots.as_ref(), here, &tell)?;
+        drop(tell);
+        Ok(dirs)
     })?;
     for boot in told {
         boot.tell(report);
     }
     Ok(dirs)
+}
+
+/// Makes the library and hands it over, and makes the runs ready once their programs are compiled. Who
+/// waits for the one or the other learns by the end of its channel that there is none.
+fn begin(
+    dirs: &Dirs,
+    options: &cli::Test,
+    runs: Vec<(u8, Run)>,
+    hand_over: Sender<(Dirs, Made)>,
+    programs: &Receiver<()>,
+    tell: &Sender<Booted>,
+) -> Result<(Dirs, Option<Boots>)> {
+    let (dirs, made) = library::make(dirs, options, !runs.is_empty())?;
+    let failed = made.failed();
+    let _ = hand_over.send((dirs.clone(), made));
+    if programs.recv().is_err() {
+        return Ok((dirs, None));
+    }
+    let skipped = |boot| tell.send(boot).unwrap_or_default();
+    let boots = ready(&dirs, options, runs, failed, skipped)?;
+    Ok((dirs, boots))
+}
+
+/// Boots while `here` runs, and in a second machine as well when that has ended.
+fn boot_beside(
+    boots: Option<&Boots>,
+    here: ScopedJoinHandle<'_, Result<()>>,
+    tell: &Sender<Booted>,
+) -> Result<()> {
+    let boot = |boots: &Boots, tell: &Sender<_>| {
+        boots.run(false, |boot| tell.send(boot).unwrap_or_default());
+    };
+    thread::scope(|scope| {
+        let beside = boots.map(|boots| {
+            let tell = tell.clone();
+            scope.spawn(move || {
+                boot(boots, &tell);
+                Ok(())
+            })
+        });
+        let here = joined(here);
+        if let Some(boots) = boots.filter(|_| here.is_ok()) {
+            boot(boots, tell);
+        }
+        here.and(beside.map_or(Ok(()), joined))
+    })
 }
 
 /// Has this thread, and what it starts, wait for those that were not told so.
@@ -400,8 +415,8 @@ fn meanwhile(
     rooms::stages(&dirs, &options.only, report)?;
     if chosen(&options.only, package::STAGE) {
         let start = Instant::now();
-        let built = made.packages.unwrap_or_else(|| Built::new(&dirs));
-        let tally = package::run(&dirs, built);
+        let compiled = made.packages.unwrap_or_else(|| Compiled::new(&dirs));
+        let tally = package::run(&dirs, compiled);
         report.add(Row::new(package::STAGE, start.elapsed(), tally));
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! The stage `package`: the Debian packages are built as their README says, without a network, and
 //! installed over Debian's own in a copy of this machine that is thrown away.
 //!
-//! On this machine the sources are copied, the crates put beside them, the packages built and
-//! looked at by lintian. Then this same program is started again in namespaces of its own (`root`)
+//! On this machine the sources are copied, the crates put beside them, the packages built in two
+//! steps, between which others may have what was compiled, and looked at by lintian. Then this same program is started again in namespaces of its own (`root`)
 //! and moves to our packages and back (`moves`).
 #![forbid(unsafe_code)]
 
@@ -57,18 +57,18 @@ const APART: [&str; 6] = [
     "--kill-child",
 ];
 
-/// The packages, built.
-pub struct Built {
-    /// Where they are.
+/// What goes into the packages, compiled.
+pub struct Compiled {
+    /// Where the packages will be.
     job: PathBuf,
-    /// The sources that they were built from.
+    /// The sources.
     source: PathBuf,
     /// Why nothing can be installed in a root of its own, if that is so.
     refusal: Option<String>,
 }
 
-impl Built {
-    /// Builds them.
+impl Compiled {
+    /// Compiles it: the first half of building the packages.
     ///
     /// # Errors
     /// What the step said that failed.
@@ -79,37 +79,60 @@ impl Built {
         source::copy(&dirs.root, &source, &dirs.target)?;
         let refusal = no_namespaces();
         vendor(dirs, &source)?;
-        build(dirs, &job, &source, refusal.is_none())?;
-        Ok(Self {
+        let compiled = Self {
             job,
             source,
             refusal,
-        })
+        };
+        compiled.build(dirs, "compile", &["--target=clean,build"])?;
+        Ok(compiled)
     }
 
-    /// The library that is in them, with its symbols.
+    /// The library, with its symbols.
     pub fn library(&self) -> PathBuf {
         let release = self.source.join("debian/cargo-target/release");
         release.join(LIBRARY)
     }
+
+    /// Takes a step of building, with crates from nowhere but debian/vendor: cargo's own store is an
+    /// empty directory, and where that can be had there is no network.
+    fn build(&self, dirs: &Dirs, name: &str, words: &[&str]) -> Result<()> {
+        println!("-- {STAGE}: dpkg-buildpackage -us -uc {}", words.join(" "));
+        let mut command = if self.refusal.is_none() {
+            let mut command = outside_cargo("unshare");
+            command.args(["--net", "dpkg-buildpackage"]);
+            command
+        } else {
+            outside_cargo("dpkg-buildpackage")
+        };
+        command
+            .args(["-us", "-uc"])
+            .args(words)
+            .env("CARGO_HOME", self.job.join("empty-cargo-home"))
+            // The stage `unit` runs these tests.
+            .env("DEB_BUILD_OPTIONS", "nocheck")
+            .current_dir(&self.source);
+        must(dirs, name, &mut command)
+    }
 }
 
-/// Looks at the packages, and installs them; what went wrong on the way fails the stage.
-pub fn run(dirs: &Dirs, built: Result<Built>) -> Tally {
+/// Builds the packages, looks at them, and installs them; what went wrong on the way fails the stage.
+pub fn run(dirs: &Dirs, compiled: Result<Compiled>) -> Tally {
     let mut tally = Tally::default();
-    let looked = built.and_then(|built| all(dirs, built, &mut tally));
+    let looked = compiled.and_then(|compiled| all(dirs, compiled, &mut tally));
     if let Err(error) = looked {
         tally.fail(format!("{STAGE}: {error:#}"));
     }
     tally
 }
 
-fn all(dirs: &Dirs, built: Built, tally: &mut Tally) -> Result<()> {
-    let Built {
+fn all(dirs: &Dirs, compiled: Compiled, tally: &mut Tally) -> Result<()> {
+    compiled.build(dirs, "build", &["-b", "-nc"])?;
+    let Compiled {
         job,
         source,
         refusal,
-    } = built;
+    } = compiled;
     tally.passed += 1;
     one(tally, "lintian", lintian(dirs, &job));
     one(tally, "symbols", symbols::compare(&job));
@@ -180,26 +203,6 @@ fn vendor(dirs: &Dirs, source: &Path) -> Result<()> {
     println!("-- {STAGE}: debian/rules vendor");
     let mut command = outside_cargo("debian/rules");
     must(dirs, "vendor", command.arg("vendor").current_dir(source))
-}
-
-/// Builds with crates from nowhere but debian/vendor: cargo's own store is an empty directory,
-/// and where that can be had there is no network.
-fn build(dirs: &Dirs, job: &Path, source: &Path, apart: bool) -> Result<()> {
-    println!("-- {STAGE}: dpkg-buildpackage -b -us -uc");
-    let mut command = if apart {
-        let mut command = outside_cargo("unshare");
-        command.args(["--net", "dpkg-buildpackage"]);
-        command
-    } else {
-        outside_cargo("dpkg-buildpackage")
-    };
-    command
-        .args(["-b", "-us", "-uc"])
-        .env("CARGO_HOME", job.join("empty-cargo-home"))
-        // The stage `unit` runs these tests.
-        .env("DEB_BUILD_OPTIONS", "nocheck")
-        .current_dir(source);
-    must(dirs, "build", &mut command)
 }
 
 fn lintian(dirs: &Dirs, job: &Path) -> Result<()> {

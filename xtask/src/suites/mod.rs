@@ -316,6 +316,14 @@ pub const SUITES: &[Suite] = &[
         built_in: Again::Nothing,
         boot: 3,
     },
+    Suite {
+        name: "c-tests",
+        on: On::Rxe,
+        kind: Kind::CTests,
+        both_paths: true,
+        built_in: Again::All,
+        boot: 3,
+    },
     // Last of its boot: it takes the Ethernet pair apart for a while.
     Suite {
         name: UROCE_RXE,
@@ -324,14 +332,6 @@ pub const SUITES: &[Suite] = &[
         both_paths: false,
         built_in: Again::Nothing,
         boot: 3,
-    },
-    Suite {
-        name: "c-tests",
-        on: On::Rxe,
-        kind: Kind::CTests,
-        both_paths: true,
-        built_in: Again::All,
-        boot: 4,
     },
 ];
 
