@@ -1,6 +1,7 @@
 //! Memory that an application registered: a range that this process may read and write, because
 //! the application said so.
 
+use super::put::put;
 use super::{careful, madvise};
 use crate::errno::{Errno, Result};
 use core::ffi::{c_int, c_void};
@@ -88,14 +89,15 @@ impl ApplicationMemory {
         Ok(())
     }
 
-    /// Writes the bytes from `offset` on.
+    /// Writes the bytes from `offset` on. The last ones become visible after all others: programs wait
+    /// for the last byte of what a peer writes.
     ///
     /// # Errors
     /// [`OutOfRange`].
     pub fn write(&self, offset: usize, from: &[u8]) -> core::result::Result<(), OutOfRange> {
         let to = self.at(offset, from.len())?;
         // SAFETY: as in `read`.
-        unsafe { libc::memcpy(to.cast(), from.as_ptr().cast::<c_void>(), from.len()) };
+        unsafe { put(to, from.as_ptr(), from.len()) };
         Ok(())
     }
 
@@ -245,6 +247,46 @@ mod tests {
         assert_eq!(memory.read(usize::MAX, &mut back), Err(OutOfRange));
         assert_eq!(memory.write(32, &[]), Ok(()));
         assert_eq!(bytes[3..8], [0, 1, 2, 3, 0]);
+    }
+
+    /// Rounds of one length.
+    const ROUNDS: u8 = 200;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "bytes are read while another thread writes them")]
+    fn who_sees_the_last_byte_sees_all() {
+        let memory = Scratch::new(1).expect("memory").memory();
+        for length in [2, 7, 8, 9, 31, 64, 255, 256, 1024, 4000] {
+            for shift in [0, 3] {
+                let at = memory.part(shift, length).expect("there");
+                at.write(0, &vec![0; length]).expect("there");
+                let seen = AtomicU64::new(0);
+                std::thread::scope(|scope| {
+                    scope.spawn(|| watch(&at, &seen));
+                    for round in 1..=ROUNDS {
+                        at.write(0, &vec![round; length]).expect("there");
+                        while seen.load(Ordering::Acquire) != u64::from(round) {
+                            std::thread::yield_now();
+                        }
+                    }
+                });
+            }
+        }
+    }
+
+    /// Waits for the last byte of each round, as programs do that poll for what a peer writes.
+    fn watch(at: &ApplicationMemory, seen: &AtomicU64) {
+        let mut all = vec![0; at.length()];
+        for round in 1..=ROUNDS {
+            let mut last = [0];
+            while last != [round] {
+                at.read(at.length() - 1, &mut last).expect("there");
+                std::hint::spin_loop();
+            }
+            at.read(0, &mut all).expect("there");
+            assert_eq!(all, vec![round; at.length()]);
+            seen.store(u64::from(round), Ordering::Release);
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub mod pages;
 pub mod per_process;
 pub mod privilege;
 pub mod pthread;
+mod put;
 pub mod sched;
 #[cfg(any(test, feature = "testing"))]
 pub mod scratch;

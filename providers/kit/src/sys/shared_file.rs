@@ -1,10 +1,10 @@
 //! A file that another process has mapped to share it, mapped here too.
 
 use super::application::{ApplicationMemory, OutOfRange};
+use super::put::put;
 use crate::errno::{Errno, Result};
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 use rustix::mm::{MapFlags, ProtFlags};
 use std::os::fd::BorrowedFd;
 
@@ -19,9 +19,6 @@ pub struct SharedFile {
 unsafe impl Send for SharedFile {}
 // SAFETY: as above.
 unsafe impl Sync for SharedFile {}
-
-/// Bytes that are written last, at once where they are aligned.
-const LAST: usize = size_of::<u64>();
 
 impl SharedFile {
     /// Maps bytes of a file. Whoever shortens the file while it is used here ends this process by
@@ -107,32 +104,6 @@ impl SharedFile {
             at += piece.length();
         }
         Ok(())
-    }
-}
-
-/// Copies, the last bytes after all others.
-///
-/// # Safety
-/// `length` bytes may be written at `to` and read at `from`, also while others use them.
-#[inline]
-unsafe fn put(to: *mut u8, from: *const u8, length: usize) {
-    let first = length.saturating_sub(LAST);
-    // SAFETY: vouched for by the caller; both places stay inside.
-    unsafe {
-        if first > 0 {
-            libc::memcpy(to.cast(), from.cast(), first);
-            fence(Ordering::Release);
-        }
-        let (to, from) = (to.add(first), from.add(first));
-        if length >= LAST && to.addr().is_multiple_of(LAST) {
-            let word = from.cast::<u64>().read_unaligned();
-            AtomicU64::from_ptr(to.cast()).store(word, Ordering::Release);
-            return;
-        }
-        for at in 0..length - first {
-            let byte = from.add(at).read_volatile();
-            AtomicU8::from_ptr(to.add(at)).store(byte, Ordering::Release);
-        }
     }
 }
 
