@@ -64,6 +64,8 @@ impl Sources {
 pub(super) enum Look<'s> {
     /// Where a poller may hope for some.
     Worthwhile,
+    /// Everywhere.
+    Everywhere,
     /// At these, where there was something at this time. Those where there is nothing any more are taken
     /// out.
     At(&'s mut Sources, u64),
@@ -167,6 +169,7 @@ impl Inbox {
             let idle = self.idle.get(source).copied().unwrap_or(0);
             let wanted = match &look {
                 Look::Worthwhile => often || idle < IDLE,
+                Look::Everywhere => true,
                 Look::At(sources, _) => sources.has(source),
             };
             if !wanted {
@@ -192,11 +195,10 @@ impl Inbox {
         let Some(directory) = &core.directory else {
             return;
         };
-        if let Look::Worthwhile = look {
-            if !self.turn.is_multiple_of(RARELY) {
-                return;
-            }
-            directory.attend();
+        match look {
+            Look::Worthwhile if !self.turn.is_multiple_of(RARELY) => return,
+            Look::Worthwhile | Look::Everywhere => directory.attend(),
+            Look::At(..) => {}
         }
         for index in directory.take_used() {
             turn.round().used(index);

@@ -1,9 +1,14 @@
-//! Queue pairs that go: their peers get the answers that they wait for.
+//! Queue pairs that go: what has come for them counts, and their peers get the answers that they wait
+//! for.
+//!
+//! A card has taken in a packet when it comes. Here one may lie in a socket while a program, told by other
+//! means that its peer has done, ends the connection: the acknowledgement among them.
 //!
 //! By the network an answer is on its way once it is sent. In a ring there may be no room for it, and the
 //! process may end before there is. Where sides take turns, an acknowledgement waits for the next request.
 
 use super::core::Core;
+use super::deliver::Look;
 use super::endpoint::Endpoint;
 use super::round::Round;
 use std::sync::atomic::Ordering::SeqCst;
@@ -16,16 +21,13 @@ const VAIN: Duration = Duration::from_secs(1);
 /// How long a program that exits waits for what is still to be sent, and how often it looks.
 const EXIT: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_micros(20);
-/// Looks at the rings in a row: more may come than anybody waits for.
+/// Looks in a row: more may come than anybody waits for.
 const LOOKS: u32 = 8;
 
 impl Core {
-    /// Takes in what has come by the rings, sends what a queue pair has to send, and sees to it that it
-    /// has left.
+    /// Takes in what has come, sends what a queue pair has to send, and sees to it that it has left.
     pub fn see_off(&self, index: u32) {
-        if self.directory.is_some() {
-            self.take_in_rings();
-        }
+        self.take_in();
         self.hurry(index);
         self.send_out(index);
         if !self.waits_for_room(index) || self.was_in_vain() {
@@ -93,6 +95,15 @@ impl Core {
         }
         round.finish();
         self.exits.store(false, SeqCst);
+    }
+
+    fn take_in(&self) {
+        let mut inbox = self.inbox.lock();
+        for _ in 0..LOOKS {
+            if !self.advance(&mut inbox, Look::Everywhere) {
+                return;
+            }
+        }
     }
 
     fn take_in_rings(&self) {

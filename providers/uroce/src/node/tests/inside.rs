@@ -403,6 +403,43 @@ fn an_acknowledgement_survives_its_sender() {
     assert_eq!(stays.wait(1, true)[0].status, Status::Success);
 }
 
+#[test]
+#[ignore = "in_a_namespace runs it"]
+fn an_acknowledgement_that_has_come_counts_for_who_leaves() {
+    let _turn = TURN.lock();
+    if !there() {
+        return;
+    }
+    let (one, other) = (node(), node());
+    let [stays, leaves] = pair([&one, &other], &setup(Service::Rc), V4, MEMORY);
+    for round in 0..20 {
+        // After the first ones packets come straight to whom they are for.
+        let first = round < 5;
+        stays.post_receive(1, 0, 64);
+        // Nobody takes in what comes for the one who leaves.
+        let inbox = (!first).then(|| one_who_takes_in(&leaves));
+        leaves.post(request(2, Request::Send, 0, 64));
+        assert_eq!(stays.wait(1, true)[0].status, Status::Success);
+        if first {
+            leaves.wait(1, true);
+            continue;
+        }
+        // Whoever took it in has sent the acknowledgement then.
+        drop(one_who_takes_in(&stays));
+        assert!(leaves.completions().is_empty());
+        drop(inbox);
+        leaves.node.see_off(leaves.number);
+        let [completion] = &leaves.completions()[..] else {
+            panic!("no completion");
+        };
+        assert_eq!(completion.status, Status::Success);
+    }
+}
+
+fn one_who_takes_in(end: &End) -> impl Drop + '_ {
+    end.node.core.inbox.lock()
+}
+
 /// Remembers what became of messages.
 #[derive(Default)]
 struct Fates(Mutex<Vec<Fate>>);
