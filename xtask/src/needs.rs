@@ -47,6 +47,10 @@ const PACKAGES: &[&str] = &[
     "rdmacm-utils",
     "ucx-utils",
     "libfabric-bin",
+    "libdapl2",
+    "dapl2-utils",
+    "ceph-mon",
+    "ceph-osd",
     "openmpi-bin",
     "python3-mpi4py",
     // What uroce's speed is held against.

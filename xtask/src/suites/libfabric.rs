@@ -2,7 +2,7 @@
 //! reliable, and, where the kernel's connection manager knows the device, over connections.
 #![forbid(unsafe_code)]
 
-use super::{Case, Check, Ready, Target};
+use super::{Case, Check, Ready, Target, mpi};
 
 /// A provider of libfabric, its kind of endpoint, and what the name of its domain ends in.
 struct Way {
@@ -38,6 +38,10 @@ const TESTS: &[(Way, &str, &str)] = &[
 /// Long messages, once each way, for a second provider.
 pub const AGAIN: &[&str] = &["rxd-64k", "msg-64k"];
 
+/// OpenMPI with libfabric's matching of messages, and nothing else.
+const OPENMPI: &str = "--allow-run-as-root --mca pml cm --mca mtl ofi \
+                       --mca mtl_ofi_provider_include verbs;ofi_rxd --mca osc pt2pt,rdma";
+
 pub fn cases(target: &Target) -> Vec<Case> {
     let Way {
         provider, domain, ..
@@ -57,7 +61,14 @@ pub fn cases(target: &Target) -> Vec<Case> {
         let name = format!("{}-{test}", way.name);
         // All that was sent was answered, and had the right bytes.
         let case = Case::pair(name, &server, Ready::Tcp(port), &client).check(Check::Says("=20"));
-        cases.push(case.env("FI_VERBS_GID_IDX", &target.gid.to_string()));
+        cases.push(case);
     }
-    cases
+    // In emulation that would take minutes, and ask nothing new of the device.
+    if !target.connection_manager {
+        let exchanges = mpi::EXCHANGES.iter();
+        cases.extend(exchanges.map(|exchange| mpi::case(target, "mpi", OPENMPI, exchange)));
+    }
+    let gid = target.gid.to_string();
+    let around = |case: Case| case.env("FI_VERBS_GID_IDX", &gid);
+    cases.into_iter().map(around).collect()
 }

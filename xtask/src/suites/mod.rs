@@ -1,7 +1,9 @@
 //! The suites, as data: those that run in the virtual machine, and those of uroce.
 #![forbid(unsafe_code)]
 
+mod ceph;
 mod check;
+mod dapl;
 mod libfabric;
 mod mpi;
 mod perftest;

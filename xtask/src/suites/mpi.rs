@@ -17,15 +17,20 @@ pub fn cases(target: &Target) -> Vec<Case> {
     let mut cases = Vec::new();
     for (transport, layers) in ucx::TRANSPORTS {
         for exchange in EXCHANGES {
-            let line = format!(
-                "mpirun {OPTIONS} -n 2 --oversubscribe /usr/bin/python3 -B {}/exchange.py {exchange}",
-                target.helpers.display()
-            );
-            let case = Case::single(format!("{transport}-{exchange}"), &line)
-                .users(2)
-                .check(Check::Says("2 ranks agree"));
+            let case = case(target, transport, OPTIONS, exchange);
             cases.push(ucx::environment(case, target, layers));
         }
     }
     cases
+}
+
+/// An exchange between two ranks.
+pub fn case(target: &Target, name: &str, options: &str, exchange: &str) -> Case {
+    let line = format!(
+        "mpirun {options} -n 2 --oversubscribe /usr/bin/python3 -B {}/exchange.py {exchange}",
+        target.helpers.display()
+    );
+    Case::single(format!("{name}-{exchange}"), &line)
+        .users(2)
+        .check(Check::Says("2 ranks agree"))
 }

@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use super::{
-    Case, Check, Kind, Ready, Target, libfabric, mpi, perftest, pingpong, ucx, uroce_hosts,
+    Case, Check, Kind, Ready, Target, ceph, dapl, libfabric, mpi, perftest, pingpong, ucx,
+    uroce_hosts,
 };
 
 pub struct Suite {
@@ -109,6 +110,22 @@ pub const SUITES: &[Suite] = &[
     Suite {
         name: "libfabric",
         kind: Kind::Cases(libfabric::cases),
+        with_faults: false,
+        by_udp: true,
+        around: Around::Nothing,
+    },
+    Suite {
+        name: "dapl",
+        kind: Kind::Cases(dapl::cases),
+        with_faults: false,
+        // Who has the last word ends the connection over a socket, ahead of an acknowledgement that
+        // waits for an answer.
+        by_udp: false,
+        around: Around::Nothing,
+    },
+    Suite {
+        name: "ceph",
+        kind: Kind::Cases(ceph::cases),
         with_faults: false,
         by_udp: true,
         around: Around::Nothing,
