@@ -262,10 +262,14 @@ mod tests {
                 at.write(0, &vec![0; length]).expect("there");
                 let seen = AtomicU64::new(0);
                 std::thread::scope(|scope| {
-                    scope.spawn(|| watch(&at, &seen));
+                    let watcher = scope.spawn(|| watch(&at, &seen));
                     for round in 1..=ROUNDS {
                         at.write(0, &vec![round; length]).expect("there");
                         while seen.load(Ordering::Acquire) != u64::from(round) {
+                            // With its assertion, unless that was the last round.
+                            let gone = watcher.is_finished();
+                            let done = seen.load(Ordering::Acquire) == u64::from(round);
+                            assert!(done || !gone, "round {round} of {length} bytes");
                             std::thread::yield_now();
                         }
                     }

@@ -8,7 +8,7 @@
 //! process may end before there is. Where sides take turns, an acknowledgement waits for the next request.
 
 use super::core::Core;
-use super::deliver::Look;
+use super::deliver::{Inbox, Look};
 use super::endpoint::Endpoint;
 use super::round::Round;
 use std::sync::atomic::Ordering::SeqCst;
@@ -98,18 +98,18 @@ impl Core {
     }
 
     fn take_in(&self) {
-        let mut inbox = self.inbox.lock();
-        for _ in 0..LOOKS {
-            if !self.advance(&mut inbox, Look::Everywhere) {
-                return;
-            }
-        }
+        self.look(|inbox| self.advance(inbox, Look::Everywhere));
     }
 
     fn take_in_rings(&self) {
+        self.look(|inbox| inbox.take_in_rings(self));
+    }
+
+    /// Looks as long as something is found.
+    fn look(&self, mut at: impl FnMut(&mut Inbox) -> bool) {
         let mut inbox = self.inbox.lock();
         for _ in 0..LOOKS {
-            if !inbox.take_in_rings(self) {
+            if !at(&mut inbox) {
                 return;
             }
         }
