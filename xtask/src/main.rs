@@ -25,6 +25,7 @@ mod package;
 mod record;
 mod report;
 mod rooms;
+mod sccache;
 mod siw;
 mod stages;
 mod suites;

@@ -25,6 +25,7 @@ const PACKAGES: &[&str] = &[
     "clang",
     "libclang-dev",
     "binutils",
+    "sccache",
     // Stock headers, libraries and providers to be compared with and to run over ours.
     "libibverbs-dev",
     "librdmacm-dev",

@@ -21,7 +21,7 @@ use crate::{
     links, needs,
     package::{self, Compiled},
     report::{Report, Row, Tally},
-    rooms,
+    rooms, sccache,
     suites::{Again, Run, SUITES, UROCE_RXE},
     unit, uroce,
 };
@@ -187,6 +187,9 @@ pub fn run(options: &cli::Test) -> Result<ExitCode> {
         needs::space(&dirs)?;
     }
     needs::provide_here(&dirs)?;
+    if let Some(code) = sccache::run_again(&dirs)? {
+        return Ok(code);
+    }
     let mut report = Report::default();
     // The stock library's results say nothing about what is built here.
     if !options.stock {

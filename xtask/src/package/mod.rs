@@ -28,6 +28,7 @@ use crate::{
     host, needs,
     record::{Record, Word, parse_list},
     report::Tally,
+    sccache,
 };
 
 pub use root::run as in_root;
@@ -195,7 +196,13 @@ fn changes_the_build(variable: &str) -> bool {
     let of_this_program = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"];
     let settings = ["CARGO_PROFILE_", "CARGO_BUILD_", "CARGO_TARGET_", "DEB_"];
     let mut starts = of_this_program.iter().chain(&settings);
-    let flags = ["CARGO", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"];
+    let flags = [
+        "CARGO",
+        "RUSTFLAGS",
+        "CARGO_ENCODED_RUSTFLAGS",
+        // Asks a server by the network, which is not there.
+        sccache::WRAPPER,
+    ];
     flags.contains(&variable) || starts.any(|start| variable.starts_with(start))
 }
 
@@ -348,6 +355,7 @@ mod tests {
             "CARGO_PKG_NAME",
             "CARGO_PROFILE_RELEASE_LTO",
             "RUSTFLAGS",
+            "RUSTC_WRAPPER",
         ] {
             assert!(changes_the_build(gone), "{gone}");
         }
