@@ -118,9 +118,7 @@ pub const SUITES: &[Suite] = &[
         name: "dapl",
         kind: Kind::Cases(dapl::cases),
         with_faults: false,
-        // Who has the last word ends the connection over a socket, ahead of an acknowledgement that
-        // waits for an answer.
-        by_udp: false,
+        by_udp: true,
         around: Around::Nothing,
     },
     Suite {

@@ -5,6 +5,7 @@ use super::groups::Groups;
 use super::habits::Habits;
 use super::helper::{self, Alarm};
 use super::inherited::Inherited;
+use super::parting::{self, Wait};
 use super::peers::Stalls;
 use super::rings::Lazy;
 use super::round::Round;
@@ -21,7 +22,6 @@ use kit::sys::per_process::PerProcess;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::time::Instant;
 use uroce_engine::timer::Time;
 
 /// Outboxes kept for the next sender.
@@ -61,8 +61,9 @@ pub(super) struct Core {
     held_until: AtomicU64,
     /// The slot whose process took nothing of what was handed on last; 0 for none.
     pub stuck: AtomicU16,
-    /// When a queue pair that goes last waited for its peer in vain.
-    pub in_vain: Mutex<Option<Instant>>,
+    /// Waits of queue pairs that go: for room in a peer's ring, for a peer's acknowledgements.
+    pub room: Wait,
+    pub answers: Wait,
     /// A peer may have a short timeout.
     hasty: AtomicBool,
     /// The program exits, and waits for the helper to send what is held back.
@@ -116,7 +117,8 @@ impl Core {
             outboxes: Mutex::new(Vec::new()),
             held_until: AtomicU64::new(NEVER),
             stuck: AtomicU16::new(0),
-            in_vain: Mutex::new(None),
+            room: Wait::new(parting::ROOM),
+            answers: Wait::new(parting::ANSWERS),
             hasty: AtomicBool::new(false),
             exits: AtomicBool::new(false),
         })

@@ -47,6 +47,11 @@ pub trait Endpoint: Send + Sync {
         false
     }
 
+    /// Whether what it sent was not answered yet, and nothing has told that it will not be.
+    fn expects_answers(&self) -> bool {
+        false
+    }
+
     /// When [`Endpoint::on_time`] is to be called. Asked for after every call above.
     fn deadline(&self) -> Option<Time>;
 

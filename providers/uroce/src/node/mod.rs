@@ -209,13 +209,15 @@ impl Node {
     }
 
     /// Sends what a queue pair has to send now, and waits a moment for room if there is none: the peer
-    /// waits for the acknowledgement of what was completed last. What has come is taken in before. Not
-    /// to be called where [`Node::detach`] may not be.
+    /// waits for the acknowledgement of what was completed last. What has come is taken in before, and
+    /// what comes in the next moment if its own requests wait for it: they are about to be flushed.
+    /// Not to be called where [`Node::detach`] may not be.
     pub fn see_off(&self, qpn: u32) {
         if self.is_here()
             && let Some(index) = self.core.index(qpn)
         {
             self.core.see_off(index);
+            self.core.hear_out(index);
         }
     }
 

@@ -2,7 +2,8 @@
 //! for.
 //!
 //! A card has taken in a packet when it comes. Here one may lie in a socket while a program, told by other
-//! means that its peer has done, ends the connection: the acknowledgement among them.
+//! means that its peer has done, ends the connection: the acknowledgement among them. Or that waits a
+//! moment, at a peer that is quicker to say so by those means.
 //!
 //! By the network an answer is on its way once it is sent. In a ring there may be no room for it, and the
 //! process may end before there is. Where sides take turns, an acknowledgement waits for the next request.
@@ -10,12 +11,17 @@
 use super::core::Core;
 use super::deliver::{Inbox, Look};
 use super::endpoint::Endpoint;
+use super::helper::LONG_NAP;
 use super::round::Round;
+use parking_lot::Mutex;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 /// How long a peer is waited for that takes nothing.
-const PATIENCE: Duration = Duration::from_millis(200);
+pub const ROOM: Duration = Duration::from_millis(200);
+/// How long acknowledgements are waited for: some times as long as a peer of ours may keep them back,
+/// which is until its helper has ended a nap.
+pub const ANSWERS: Duration = Duration::from_nanos(3 * LONG_NAP);
 /// How long nobody waits again after a wait in vain.
 const VAIN: Duration = Duration::from_secs(1);
 /// How long a program that exits waits for what is still to be sent, and how often it looks.
@@ -24,35 +30,64 @@ const LOOK: Duration = Duration::from_micros(20);
 /// Looks in a row: more may come than anybody waits for.
 const LOOKS: u32 = 8;
 
+/// Waiting for a peer that may be gone: one wait in vain is the last for a while.
+pub struct Wait {
+    patience: Duration,
+    in_vain: Mutex<Option<Instant>>,
+}
+
+impl Wait {
+    pub fn new(patience: Duration) -> Self {
+        Self {
+            patience,
+            in_vain: Mutex::new(None),
+        }
+    }
+
+    /// Does something about it while there is something to wait for.
+    fn wait(&self, has_to: impl Fn() -> bool, about_it: impl Fn()) {
+        if !has_to() || self.was_in_vain() {
+            return;
+        }
+        let began = Instant::now();
+        while has_to() {
+            if began.elapsed() > self.patience {
+                *self.in_vain.lock() = Some(Instant::now());
+                return;
+            }
+            std::thread::yield_now();
+            about_it();
+        }
+    }
+
+    fn was_in_vain(&self) -> bool {
+        let in_vain = *self.in_vain.lock();
+        in_vain.is_some_and(|since| since.elapsed() < VAIN)
+    }
+}
+
 impl Core {
     /// Takes in what has come, sends what a queue pair has to send, and sees to it that it has left.
     pub fn see_off(&self, index: u32) {
         self.take_in();
         self.hurry(index);
         self.send_out(index);
-        if !self.waits_for_room(index) || self.was_in_vain() {
-            return;
-        }
-        let began = Instant::now();
-        while self.waits_for_room(index) {
-            if began.elapsed() > PATIENCE {
-                *self.in_vain.lock() = Some(Instant::now());
-                return;
-            }
-            std::thread::yield_now();
+        let room = || self.waits_for_room(index);
+        self.room.wait(room, || {
             self.take_in_rings();
             self.send_out(index);
-        }
+        });
+    }
+
+    /// Waits a moment for the acknowledgements of what a queue pair has sent.
+    pub fn hear_out(&self, index: u32) {
+        let answers = || self.ask(index, |endpoint| endpoint.expects_answers());
+        self.answers.wait(answers, || self.take_in());
     }
 
     /// What a queue pair holds back is to be sent. Answers whether there is such.
     fn hurry(&self, index: u32) -> bool {
         self.ask(index, |endpoint| endpoint.hurry())
-    }
-
-    fn was_in_vain(&self) -> bool {
-        let in_vain = *self.in_vain.lock();
-        in_vain.is_some_and(|since| since.elapsed() < VAIN)
     }
 
     fn waits_for_room(&self, index: u32) -> bool {

@@ -75,6 +75,10 @@ impl Endpoint for Core {
         self.inner.lock().engine.hurry()
     }
 
+    fn expects_answers(&self) -> bool {
+        self.inner.lock().engine.expects_answers()
+    }
+
     fn deadline(&self) -> Option<Time> {
         self.inner.lock().engine.deadline()
     }

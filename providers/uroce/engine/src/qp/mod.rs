@@ -126,6 +126,16 @@ impl QueuePair {
         self.state == State::Sqd && !self.requester.is_drained()
     }
 
+    /// Whether a peer that got what was sent may have its acknowledgement on the way: no timeout, gap or
+    /// receiver that was not ready has told otherwise.
+    #[must_use]
+    pub fn expects_answers(&self) -> bool {
+        let reliable = matches!(self.config.service, Service::Rc | Service::XrcInitiator);
+        reliable
+            && matches!(self.state, State::Rts | State::Sqd)
+            && self.requester.expects_answers()
+    }
+
     /// When [`QueuePair::on_time`] is to be called, whatever else happens.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {

@@ -48,6 +48,11 @@ impl Requester {
         }
     }
 
+    /// Whether acknowledgements of what was sent may be on their way: nothing has told otherwise.
+    pub(crate) fn expects_answers(&self) -> bool {
+        self.una != self.next_psn && self.rewound.is_none() && !self.rnr_wait.is_some()
+    }
+
     fn go_back(&mut self) {
         self.rewound = Some(self.una);
         self.timer = None;

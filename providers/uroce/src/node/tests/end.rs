@@ -105,6 +105,14 @@ impl Endpoint for End {
         inner.qp.on_time(now, &mut inner.host);
     }
 
+    fn hurry(&self) -> bool {
+        self.inner.lock().qp.hurry()
+    }
+
+    fn expects_answers(&self) -> bool {
+        self.inner.lock().qp.expects_answers()
+    }
+
     fn deadline(&self) -> Option<Time> {
         self.inner.lock().qp.deadline()
     }
@@ -154,6 +162,7 @@ impl End {
 
     pub fn connect_to(&self, setup: &Setup, peer: u32, rq_psn: Psn) {
         let inner = &mut *self.inner.lock();
+        inner.qp.delay_acknowledgements(setup.delays);
         for to in [State::Init, State::Rtr, State::Rts] {
             let mut modify = step(setup, setup.service, peer, to);
             // 67 ms: the other side may have to wait for a CPU.

@@ -436,6 +436,50 @@ fn an_acknowledgement_that_has_come_counts_for_who_leaves() {
     }
 }
 
+#[test]
+#[ignore = "in_a_namespace runs it"]
+fn an_acknowledgement_that_waits_counts_for_who_leaves() {
+    let _turn = TURN.lock();
+    if !there() {
+        return;
+    }
+    let (one, other) = (node(), node());
+    let setup = Setup {
+        delays: true,
+        ..setup(Service::Rc)
+    };
+    let ends = pair([&one, &other], &setup, V4, MEMORY);
+    for round in 0..200 {
+        let mut sent = [0; 2];
+        // They take turns, and the last one does not answer.
+        for turn in 0..4 {
+            let (to, from) = (turn % 2, (turn + 1) % 2);
+            ends[to].post_receive(1, 0, 64);
+            ends[from].post(request(2, Request::Send, 0, 64));
+            sent[to] += until_one_has_come(&ends[to]);
+        }
+        ends[0].node.see_off(ends[0].number);
+        sent[0] += ends[0].completions().len();
+        assert_eq!(sent[0], 2, "in round {round}");
+        sent[1] += ends[1].completions().len();
+        ends[1].wait(2 - sent[1], true);
+    }
+}
+
+/// Answers how many of its own requests have completed meanwhile.
+fn until_one_has_come(end: &End) -> usize {
+    let mut sent = 0;
+    loop {
+        let all = end.wait(1, true);
+        assert!(all.iter().all(|one| one.status == Status::Success));
+        let came = all.iter().filter(|one| one.id == 1).count();
+        sent += all.len() - came;
+        if came > 0 {
+            return sent;
+        }
+    }
+}
+
 fn one_who_takes_in(end: &End) -> impl Drop + '_ {
     end.node.core.inbox.lock()
 }
