@@ -97,12 +97,22 @@ impl Drop for Server {
     /// Ends the server, which has written what it keeps then.
     fn drop(&mut self) {
         let mut stop = Command::new(PROGRAM);
-        let stopped = self.tell(stop.arg("--stop-server")).stdout(Stdio::null());
-        if !stopped.status().is_ok_and(|status| status.success()) {
-            let _ = self.child.kill();
+        match self.tell(stop.arg("--stop-server")).output() {
+            Ok(output) if output.status.success() => {
+                let text = String::from_utf8_lossy(&output.stdout);
+                let [hits, misses] = ["Cache hits", "Cache misses"].map(|what| number(&text, what));
+                println!("-- {PROGRAM}: {hits} compilations were kept, {misses} were not");
+            }
+            _ => drop(self.child.kill()),
         }
         let _ = self.child.wait();
     }
+}
+
+/// A number of the statistics: the line of this name, and not that of one of its parts.
+fn number(text: &str, what: &str) -> u64 {
+    let line = |line: &str| line.strip_prefix(what)?.trim().parse().ok();
+    text.lines().find_map(line).unwrap_or(0)
 }
 
 fn with_port(command: &mut Command, port: u16) -> &mut Command {
@@ -112,4 +122,20 @@ fn with_port(command: &mut Command, port: u16) -> &mut Command {
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("a free TCP port")?;
     Ok(listener.local_addr()?.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_statistics_are_read() {
+        let text = "Stopping sccache server...\n\
+                    Cache hits (Rust)                    118\n\
+                    Cache hits                           120\n\
+                    Cache misses                           0\n";
+        assert_eq!(number(text, "Cache hits"), 120);
+        assert_eq!(number(text, "Cache misses"), 0);
+        assert_eq!(number("", "Cache misses"), 0);
+    }
 }
