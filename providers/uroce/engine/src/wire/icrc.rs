@@ -11,7 +11,12 @@
 use super::ICRC_LEN;
 use crc32fast::Hasher;
 
-const DUMMY_LRH: [u8; 8] = [0xff; 8];
+/// Bytes of the dummy LRH.
+const DUMMY_LRH: usize = 8;
+/// Those of an IPv6 header.
+const IPV6_LEN: usize = 40;
+/// Bytes of the longest [`Front`].
+const FRONT: usize = DUMMY_LRH + IPV6_LEN + UDP_LEN as usize + MASKED_BYTE + 1;
 const IPV4_LEN: u16 = 20;
 const UDP_LEN: u16 = 8;
 const UDP_PROTOCOL: u8 = 17;
@@ -64,16 +69,13 @@ impl Icrc {
     /// agrees with.
     #[must_use]
     pub fn begin(route: &Route, headers: &[u8], datagram: usize) -> Self {
-        let mut hasher = Hasher::new();
-        hasher.update(&DUMMY_LRH);
         let payload = u16::try_from(datagram).unwrap_or(u16::MAX);
-        let udp_length = payload.saturating_add(UDP_LEN);
-        update_network(&mut hasher, &route.network, udp_length);
-        hasher.update(&route.source_port.to_be_bytes());
-        hasher.update(&route.destination_port.to_be_bytes());
-        hasher.update(&udp_length.to_be_bytes());
-        hasher.update(&[0xff; 2]);
-        update_headers(&mut hasher, headers);
+        let (masked, rest) = headers
+            .split_at_checked(MASKED_BYTE + 1)
+            .unwrap_or((headers, &[]));
+        let mut hasher = Hasher::new();
+        hasher.update(Front::new(route, payload.saturating_add(UDP_LEN), masked).bytes());
+        hasher.update(rest);
         Self(hasher)
     }
 
@@ -89,43 +91,70 @@ impl Icrc {
     }
 }
 
-fn update_network(hasher: &mut Hasher, network: &Network, udp_length: u16) {
-    match network {
-        Network::V4 {
-            source,
-            destination,
-            identification,
-            dont_fragment,
-        } => {
-            hasher.update(&[0x45, 0xff]);
-            hasher.update(&udp_length.saturating_add(IPV4_LEN).to_be_bytes());
-            hasher.update(&identification.to_be_bytes());
-            hasher.update(&[u8::from(*dont_fragment) << 6, 0]);
-            hasher.update(&[0xff, UDP_PROTOCOL, 0xff, 0xff]);
-            hasher.update(source);
-            hasher.update(destination);
-        }
-        Network::V6 {
-            source,
-            destination,
-        } => {
-            hasher.update(&[0x6f, 0xff, 0xff, 0xff]);
-            hasher.update(&udp_length.to_be_bytes());
-            hasher.update(&[UDP_PROTOCOL, 0xff]);
-            hasher.update(source);
-            hasher.update(destination);
-        }
-    }
+/// What is covered up to the byte of the BTH that changes on the way: one piece, since a CRC of many
+/// small ones takes longer than that of a short packet.
+struct Front {
+    bytes: [u8; FRONT],
+    length: usize,
 }
 
-fn update_headers(hasher: &mut Hasher, headers: &[u8]) {
-    let Some((before, rest)) = headers.split_at_checked(MASKED_BYTE) else {
-        return hasher.update(headers);
-    };
-    hasher.update(before);
-    if let Some((_, after)) = rest.split_first() {
-        hasher.update(&[0xff]);
-        hasher.update(after);
+impl Front {
+    /// With the first bytes of the BTH.
+    fn new(route: &Route, udp_length: u16, bth: &[u8]) -> Self {
+        let mut front = Self {
+            bytes: [0xff; FRONT],
+            length: DUMMY_LRH,
+        };
+        front.add_network(&route.network, udp_length);
+        front.add(&route.source_port.to_be_bytes());
+        front.add(&route.destination_port.to_be_bytes());
+        front.add(&udp_length.to_be_bytes());
+        front.length += 2;
+        let (same, changing) = bth.split_at_checked(MASKED_BYTE).unwrap_or((bth, &[]));
+        front.add(same);
+        front.length += changing.len();
+        front
+    }
+
+    fn add_network(&mut self, network: &Network, udp_length: u16) {
+        match network {
+            Network::V4 {
+                source,
+                destination,
+                identification,
+                dont_fragment,
+            } => {
+                self.add(&[0x45, 0xff]);
+                self.add(&udp_length.saturating_add(IPV4_LEN).to_be_bytes());
+                self.add(&identification.to_be_bytes());
+                self.add(&[u8::from(*dont_fragment) << 6, 0]);
+                self.add(&[0xff, UDP_PROTOCOL, 0xff, 0xff]);
+                self.add(source);
+                self.add(destination);
+            }
+            Network::V6 {
+                source,
+                destination,
+            } => {
+                self.add(&[0x6f, 0xff, 0xff, 0xff]);
+                self.add(&udp_length.to_be_bytes());
+                self.add(&[UDP_PROTOCOL, 0xff]);
+                self.add(source);
+                self.add(destination);
+            }
+        }
+    }
+
+    fn add(&mut self, some: &[u8]) {
+        let end = self.length + some.len();
+        if let Some(place) = self.bytes.get_mut(self.length..end) {
+            place.copy_from_slice(some);
+        }
+        self.length = end;
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
     }
 }
 
