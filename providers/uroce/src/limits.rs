@@ -22,7 +22,7 @@ pub const MIN_CQE: u32 = 64;
 /// Queue pairs and work queues together: the numbers of one process, but the two reserved ones.
 pub const MAX_QP: u32 = (1 << 14) - 2;
 /// Request packets of one queue pair under way.
-pub const MAX_IN_FLIGHT: u32 = 64;
+pub const MAX_IN_FLIGHT: u32 = 128;
 
 /// `vendor_id` of devices without one (24 bits, as an OUI), which soft-RoCE in the kernel has too.
 const NO_VENDOR: u32 = 0x00ff_ffff;

@@ -84,7 +84,7 @@ impl Requester {
             return Step::Wait;
         }
         if !entry.wr.request.has_response() && !entry.wr.request.is_local() {
-            let limit = self.window.size();
+            let limit = self.window.before(entry.packets);
             if context.service.reliable() && self.flight >= limit {
                 return Step::Wait;
             }

@@ -83,6 +83,7 @@ impl Requester {
 
     /// Takes the first PSN, on the way to RTS.
     pub(crate) fn start(&mut self, attributes: &Attributes) {
+        self.window.fit(attributes.path_mtu.bytes());
         self.next_psn = attributes.sq_psn;
         self.una = attributes.sq_psn;
         self.renew_retries(attributes);

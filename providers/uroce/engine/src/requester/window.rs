@@ -12,9 +12,18 @@ pub(crate) struct Window {
 
 const MIN: u32 = 4;
 const START: u32 = 128;
-/// Response packets for each request packet of the window: the side that asked is there to take
-/// them, so queues hold more.
+/// Bytes under way at most. What a receiver's socket has room for by Linux's own limits (a
+/// `net.core.rmem_max` of 208 KiB is doubled, and counts some of what packets take beside their bytes):
+/// where the receiver is the slower side, all of the window waits there.
+const BYTES: u32 = 384 << 10;
+/// Messages of fewer packets than this are short, and so many packets of them are under way at most: what
+/// waits for an acknowledgement leaves together, and costs less than one after the other.
+const LONG: u32 = 16;
+const OF_SHORT: u32 = 64;
+/// Response packets for each request packet of the window, and at most: the side that asked is there to
+/// take them, so queues hold more.
 const RESPONSES: u32 = 4;
+const MOST_RESPONSES: u32 = 256;
 
 impl Window {
     pub(crate) fn new(max: u32) -> Self {
@@ -26,13 +35,27 @@ impl Window {
         }
     }
 
+    /// Packets have up to so many bytes of payload.
+    pub(crate) fn fit(&mut self, payload: u32) {
+        self.max = self.max.min(BYTES / payload.max(1)).max(MIN);
+        self.size = self.size.min(self.max);
+    }
+
     pub(crate) fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// How many may be under way before the next one of a message of so many.
+    pub(crate) fn before(&self, packets: u32) -> u32 {
+        if packets < LONG {
+            return self.size.min(OF_SHORT);
+        }
         self.size
     }
 
     /// How many response packets may be asked for.
     pub(crate) fn responses(&self) -> u32 {
-        self.size.saturating_mul(RESPONSES)
+        self.size.saturating_mul(RESPONSES).min(MOST_RESPONSES)
     }
 
     pub(crate) fn on_progress(&mut self, packets: u32) {
@@ -67,6 +90,19 @@ mod tests {
         for _ in 0..20 {
             window.on_loss();
         }
-        assert_eq!(window.size(), MIN);
+        assert_eq!((window.size(), window.before(1)), (MIN, MIN));
+    }
+
+    #[test]
+    fn long_packets_are_fewer() {
+        for (payload, packets) in [(256, 128), (1024, 128), (2048, 128), (4096, 96)] {
+            let mut window = Window::new(128);
+            window.fit(payload);
+            assert_eq!(window.size(), packets);
+            window.on_progress(1000);
+            assert_eq!(window.size(), packets);
+            assert_eq!(window.responses(), 256);
+            assert_eq!((window.before(16), window.before(15)), (packets, 64));
+        }
     }
 }
