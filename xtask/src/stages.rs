@@ -198,13 +198,13 @@ pub fn run(options: &cli::Test) -> Result<ExitCode> {
         }
     }
     let runs = chosen_runs(options);
-    let dirs = if options.stock || !any_meanwhile(options) {
-        in_the_machine(&dirs, options, runs, &mut report)?
+    if options.stock || !any_meanwhile(options) {
+        let dirs = in_the_machine(&dirs, options, runs, &mut report)?;
+        if !options.stock {
+            uroce::stages(&dirs, options, &mut report)?;
+        }
     } else {
-        side_by_side(&dirs, options, runs, &mut report)?
-    };
-    if !options.stock {
-        uroce::stages(&dirs, options, &mut report)?;
+        side_by_side(&dirs, options, runs, &mut report)?;
     }
     println!("\n{}", report.text());
     Ok(if report.failed() {
@@ -239,41 +239,45 @@ fn in_the_machine(
     Ok(dirs)
 }
 
-/// Runs what runs in the virtual machine beside what runs here; answers where the library is.
+/// Runs what runs in the virtual machine beside what runs here.
 ///
 /// Programs in the virtual machine poll: where it has to wait for a processor, it also wants more of it.
 /// So what runs here gives way, and still has one processor most of the time. When that is over, there
-/// is room for a second machine.
+/// is room for a second machine, and for the suites of uroce.
 fn side_by_side(
     dirs: &Dirs,
     options: &cli::Test,
     runs: Vec<(u8, Run)>,
     report: &mut Report,
-) -> Result<Dirs> {
+) -> Result<()> {
     let (tell, told) = mpsc::channel();
     let (compiled, programs) = mpsc::channel();
     let (hand_over, library) = mpsc::channel();
-    let dirs = thread::scope(|scope| {
+    thread::scope(|scope| {
         let (report, to_compile) = (&mut *report, runs.clone());
         let here = scope.spawn(move || {
             give_way();
             boots::compile(dirs, &to_compile)?;
             let _ = compiled.send(());
-            meanwhile(dirs, options, &library, report)
+            meanwhile(dirs, options, &library, report)?;
+            Ok(report)
         });
         let there = begin(dirs, options, runs, hand_over, &programs, &tell);
         let (dirs, boots) = match there {
             Ok(begun) => begun,
             Err(error) => return joined(here).and(Err(error)),
         };
-        boot_beside(boots.as_ref(), here, &tell)?;
-        drop(tell);
-        Ok(dirs)
+        boot_beside(boots.as_ref(), &tell, || {
+            let report = joined(here)?;
+            boots.iter().for_each(|boots| boot_all(boots, &tell));
+            uroce::stages(&dirs, options, report)
+        })
     })?;
+    drop(tell);
     for boot in told {
         boot.tell(report);
     }
-    Ok(dirs)
+    Ok(())
 }
 
 /// Makes the library and hands it over, and makes the runs ready once their programs are compiled. Who
@@ -297,29 +301,27 @@ fn begin(
     Ok((dirs, boots))
 }
 
-/// Boots while `here` runs, and in a second machine as well when that has ended.
+/// Boots, one machine after the other, while `here` runs.
 fn boot_beside(
     boots: Option<&Boots>,
-    here: ScopedJoinHandle<'_, Result<()>>,
     tell: &Sender<Booted>,
+    here: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    let boot = |boots: &Boots, tell: &Sender<_>| {
-        boots.run(false, |boot| tell.send(boot).unwrap_or_default());
-    };
     thread::scope(|scope| {
         let beside = boots.map(|boots| {
-            let tell = tell.clone();
-            scope.spawn(move || {
-                boot(boots, &tell);
+            scope.spawn(|| {
+                boot_all(boots, tell);
                 Ok(())
             })
         });
-        let here = joined(here);
-        if let Some(boots) = boots.filter(|_| here.is_ok()) {
-            boot(boots, tell);
-        }
+        let here = here();
         here.and(beside.map_or(Ok(()), joined))
     })
+}
+
+/// Boots for all that nobody boots for yet, and says nothing meanwhile.
+fn boot_all(boots: &Boots, tell: &Sender<Booted>) {
+    boots.run(false, |boot| tell.send(boot).unwrap_or_default());
 }
 
 /// Has this thread, and what it starts, wait for those that were not told so.

@@ -228,8 +228,8 @@ pub struct Suite {
     pub both_paths: bool,
     /// What is run a second time over the library's own provider for the device.
     pub built_in: Again,
-    /// Suites of one boot share a number. A boot takes 20 seconds; two of them run side by side for
-    /// a part of the time, so none should be much longer than the others.
+    /// Suites of one boot share a number. A boot takes 20 seconds, and there may be room for two side by
+    /// side, so none should be much longer than the others.
     pub boot: u8,
 }
 
@@ -268,7 +268,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(perftest::cases),
         both_paths: false,
         built_in: Again::Only(perftest::AGAIN),
-        boot: 2,
+        boot: 1,
     },
     Suite {
         name: "rdmacm",
@@ -292,7 +292,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(libfabric::cases),
         both_paths: false,
         built_in: Again::Only(libfabric::AGAIN),
-        boot: 3,
+        boot: 2,
     },
     Suite {
         name: "mpi",
@@ -300,7 +300,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(mpi::cases),
         both_paths: false,
         built_in: Again::Only(mpi::AGAIN),
-        boot: 3,
+        boot: 2,
     },
     Suite {
         name: siw::NAME,
@@ -308,7 +308,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(siw::cases),
         both_paths: false,
         built_in: Again::All,
-        boot: 3,
+        boot: 2,
     },
     Suite {
         name: programs::NAME,
@@ -316,7 +316,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(programs::cases),
         both_paths: false,
         built_in: Again::Nothing,
-        boot: 3,
+        boot: 2,
     },
     Suite {
         name: "c-tests",
@@ -324,7 +324,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::CTests,
         both_paths: true,
         built_in: Again::All,
-        boot: 3,
+        boot: 2,
     },
     // Last of its boot: it takes the Ethernet pair apart for a while.
     Suite {
@@ -333,7 +333,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::TwoHosts(uroce_rxe::cases),
         both_paths: false,
         built_in: Again::Nothing,
-        boot: 3,
+        boot: 2,
     },
 ];
 
