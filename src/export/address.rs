@@ -12,8 +12,9 @@ use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::ffi::{OsStr, c_int};
 use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The device that a context was opened on.
 #[derive(Clone, Copy)]
@@ -24,6 +25,12 @@ impl<'a> Device<'a> {
         // SAFETY: an open context holds its device.
         let device = unsafe { DeviceRef::from_raw((*self.0.as_ptr()).device) }?;
         device.sysfs().ok_or(Errno::INVAL)
+    }
+
+    /// Where something below the device's own folder is.
+    fn path(self, below: &str) -> Result<PathBuf> {
+        let own = Path::new(OsStr::from_bytes(self.sysfs()?.path().to_bytes()));
+        Ok(own.join(below))
     }
 }
 
@@ -43,8 +50,11 @@ impl Kernel for Device<'_> {
 
 impl address::Device for Device<'_> {
     fn read(&self, file: &str) -> Result<String> {
-        let folder = Path::new(OsStr::from_bytes(self.sysfs()?.path().to_bytes()));
-        address::read_text(&folder.join(file))
+        address::read_text(&self.path(file)?)
+    }
+
+    fn folder(&self, path: &str) -> Result<OwnedFd> {
+        address::open_folder(&self.path(path)?)
     }
 
     fn ports(&self) -> Result<u8> {

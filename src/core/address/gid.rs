@@ -147,8 +147,12 @@ pub fn query_table<D: Device + ?Sized>(
     let mut count = 0;
     for port in 1..=device.ports()? {
         let Port { link_layer, gids } = device.port(port)?;
+        if gids == 0 {
+            continue;
+        }
+        let table = sysfs::Table::open(device, port).map_err(|_| Errno::INVAL)?;
         for index in 0..gids {
-            let Some(entry) = in_use(device, port, index, link_layer)? else {
+            let Some(entry) = in_use(device, &table, port, index, link_layer)? else {
                 continue;
             };
             entry.put(places.next().ok_or(Errno::INVAL)?);
@@ -161,11 +165,12 @@ pub fn query_table<D: Device + ?Sized>(
 /// The entry at a place, if it is in use.
 fn in_use<D: Device + ?Sized>(
     device: &D,
+    table: &sysfs::Table,
     port: u8,
     index: u32,
     link_layer: u8,
 ) -> Result<Option<Entry>> {
-    let gid = sysfs::gid(device, port, index).map_err(|_| Errno::INVAL)?;
+    let gid = table.gid(index).map_err(|_| Errno::INVAL)?;
     let mut entry = Entry {
         gid,
         index,

@@ -3,12 +3,12 @@
 //! no ioctl or refuses each with one errno.
 #![allow(clippy::unwrap_used)]
 
-use super::{Device, Port, read_text};
+use super::{Device, Port, open_folder, read_text};
 use kit::errno::{Errno, Result};
 use kit::sys::write::Request;
 use kit::table::Private;
 use kit::uverbs::{Ioctl, Kernel};
-use std::{cell::Cell, fs, path::Path};
+use std::{cell::Cell, fs, os::fd::OwnedFd, path::Path};
 
 /// The device. Port 1 has Ethernet, port 2 InfiniBand.
 pub struct MadeUp {
@@ -56,6 +56,10 @@ impl Kernel for MadeUp {
 impl Device for MadeUp {
     fn read(&self, file: &str) -> Result<String> {
         read_text(&self.folder.path().join(file))
+    }
+
+    fn folder(&self, path: &str) -> Result<OwnedFd> {
+        open_folder(&self.folder.path().join(path))
     }
 
     fn ports(&self) -> Result<u8> {

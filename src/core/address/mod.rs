@@ -16,8 +16,9 @@ mod made_up;
 
 use kit::errno::{Errno, Result};
 use kit::uverbs::Kernel;
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{CWD, Mode, OFlags, open, openat};
 use rustix::io::{read, retry_on_intr};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 /// The sixteen bytes of a GID, in network order.
@@ -44,6 +45,12 @@ pub trait Device: Kernel {
     /// The kernel's; EPROTO when the contents are no text, or far longer than any attribute
     /// of an address.
     fn read(&self, file: &str) -> Result<String>;
+
+    /// A folder below the device's, open: for files whose names differ in their ends alone.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn folder(&self, path: &str) -> Result<OwnedFd>;
 
     /// Number of ports; the first is port 1.
     ///
@@ -102,6 +109,15 @@ impl Failure {
     }
 }
 
+/// A folder, as [`Device::folder`].
+///
+/// # Errors
+/// As [`Device::folder`].
+pub fn open_folder(path: &Path) -> Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(retry_on_intr(|| open(path, flags, Mode::empty()))?)
+}
+
 /// The longest text that a file of an address may have, in bytes.
 const TEXT: usize = 63;
 
@@ -110,8 +126,16 @@ const TEXT: usize = 63;
 /// # Errors
 /// As [`Device::read`].
 pub fn read_text(path: &Path) -> Result<String> {
+    read_text_at(CWD, path)
+}
+
+/// The text of a file in an open folder.
+///
+/// # Errors
+/// As [`Device::read`].
+fn read_text_at(folder: impl AsFd, path: &Path) -> Result<String> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let file = retry_on_intr(|| open(path, flags, Mode::empty()))?;
+    let file = retry_on_intr(|| openat(folder.as_fd(), path, flags, Mode::empty()))?;
     let mut buffer = [0; TEXT + 1];
     let length = retry_on_intr(|| read(&file, &mut buffer))?;
     let text = buffer.get(..length).filter(|text| text.len() <= TEXT);

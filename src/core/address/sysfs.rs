@@ -2,9 +2,11 @@
 //! GID tables as sysfs shows them: `ports/<port>/gids/<index>` and, from Linux 4.5 on,
 //! `ports/<port>/gid_attrs/{types,ndevs}/<index>`.
 
-use super::{Device, Gid, Version};
+use super::{Device, Gid, Version, read_text_at};
 use kit::errno::{Errno, Result};
 use std::net::Ipv6Addr;
+use std::os::fd::OwnedFd;
+use std::path::Path;
 
 /// The GID at a place in a port's table; all zeros when the place is unused.
 ///
@@ -13,6 +15,29 @@ use std::net::Ipv6Addr;
 pub fn gid<D: Device + ?Sized>(device: &D, port: u8, index: u32) -> Result<Gid> {
     let text = device.read(&format!("ports/{port}/gids/{index}"))?;
     parse_gid(&text).ok_or(Errno::INVAL)
+}
+
+/// A port's GID table, to be read from one end to the other: it may have a thousand places, and the way
+/// to each from the root of the file system is long.
+pub struct Table(OwnedFd);
+
+impl Table {
+    /// The table of a port.
+    ///
+    /// # Errors
+    /// ENOENT when there is no such port.
+    pub fn open<D: Device + ?Sized>(device: &D, port: u8) -> Result<Self> {
+        Ok(Self(device.folder(&format!("ports/{port}/gids"))?))
+    }
+
+    /// As [`gid`].
+    ///
+    /// # Errors
+    /// Those of [`gid`].
+    pub fn gid(&self, index: u32) -> Result<Gid> {
+        let text = read_text_at(&self.0, Path::new(&index.to_string()))?;
+        parse_gid(&text).ok_or(Errno::INVAL)
+    }
 }
 
 /// Eight groups of hexadecimal digits with colons between.

@@ -215,6 +215,16 @@ fn a_table_that_shrank_meanwhile() {
 }
 
 #[test]
+fn a_table_that_is_not_there() {
+    let device = MadeUp::new();
+    let table = || query_table(&device, 0, SIZE, &mut [0; SIZE]);
+    assert_eq!(table(), Err(Errno::INVAL));
+    // Nothing is to be read then.
+    device.gids.set(0);
+    assert_eq!(table(), Ok(0));
+}
+
+#[test]
 fn the_kernels_own_refusals() {
     let device = device();
     device.refusal.set(Errno::INVAL);
