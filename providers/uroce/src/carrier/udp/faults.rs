@@ -1,7 +1,9 @@
 //! A bad network on demand: `UROCE_FAULTS="loss=1%,dup=0.5%,reorder=2%,corrupt=0.1%,delay=0-2ms,seed=7"`.
 //!
 //! Applied to what this process sends, packet by packet, by a generator with a seed: the same
-//! packets in the same order meet the same fate.
+//! packets in the same order meet the same fate. With `first=500`, only the first 500 packets do, and
+//! the network is good from then on: what a program does when it gets better, and how it ends, can be
+//! tested by itself.
 
 use super::outbox::Path;
 use parking_lot::Mutex;
@@ -33,6 +35,8 @@ pub struct Faults {
     pub delay: (u64, u64),
     /// Where the generator starts.
     pub seed: u64,
+    /// All this happens to so many packets, and to none after them. Without, to all.
+    pub first: Option<u64>,
 }
 
 impl Faults {
@@ -61,9 +65,28 @@ impl Faults {
             "corrupt" => self.corrupt = share(value)?,
             "delay" => self.delay = delay(value)?,
             "seed" => self.seed = value.trim().parse().ok()?,
+            "first" => self.first = Some(value.trim().parse().ok()?),
             _ => return None,
         }
         Some(())
+    }
+}
+
+impl Faults {
+    /// Which bit of a packet is flipped, if any, and how long it is held.
+    fn fate(&self, state: &mut State, length: usize) -> (Option<(usize, u64)>, Delay) {
+        let corrupt = state.happens(self.corrupt);
+        let bits = u64::try_from(length).unwrap_or(0) * 8;
+        let bit = state.below(bits);
+        let late = state.happens(self.reorder);
+        let more = state.below(LATE);
+        let (least, most) = self.delay;
+        let delay = Delay {
+            regular: least + state.below(most - least + 1),
+            late: if late { LATE + more } else { 0 },
+        };
+        let at = usize::try_from(bit / 8).unwrap_or(0);
+        (corrupt.then_some((at, bit % 8)), delay)
     }
 }
 
@@ -145,6 +168,8 @@ struct State {
     /// When the last packet that was not late is let go.
     last: u64,
     random: u64,
+    /// Packets taken.
+    taken: u64,
     order: u64,
     held: BinaryHeap<Held>,
 }
@@ -163,6 +188,7 @@ impl BadNetwork {
         let state = State {
             last: 0,
             random: faults.seed,
+            taken: 0,
             order: 0,
             held: BinaryHeap::new(),
         };
@@ -175,9 +201,10 @@ impl BadNetwork {
     /// Takes a packet; answers what is to be sent at once of it.
     pub fn take(&self, now: Time, packet: Packet) -> Vec<Packet> {
         let state = &mut *self.state.lock();
+        let faults = self.faults_now(state);
         // The same number of draws for every packet, so that fates do not depend on each other.
-        let [lost, twice] = [self.faults.loss, self.faults.duplicate].map(|at| state.happens(at));
-        let fates = [(); 2].map(|()| self.fate(state, packet.bytes.len()));
+        let [lost, twice] = [faults.loss, faults.duplicate].map(|at| state.happens(at));
+        let fates = [(); 2].map(|()| faults.fate(state, packet.bytes.len()));
         let copies = match (lost, twice) {
             (true, _) => 0,
             (false, false) => 1,
@@ -206,27 +233,22 @@ impl BadNetwork {
         at_once
     }
 
+    /// What happens to one more packet.
+    fn faults_now(&self, state: &mut State) -> Faults {
+        let is_over = self.faults.first.is_some_and(|first| state.taken >= first);
+        state.taken += 1;
+        if is_over {
+            Faults::default()
+        } else {
+            self.faults
+        }
+    }
+
     /// When a packet is let go: not before those ahead of it, unless they are late.
     fn until(&self, state: &mut State, now: Time, delay: Delay) -> u64 {
         let until = now.plus(delay.regular).nanos().max(state.last);
         state.last = if self.faults.delay.1 == 0 { 0 } else { until };
         until.saturating_add(delay.late)
-    }
-
-    /// Which bit is flipped, if any, and how long it is held.
-    fn fate(&self, state: &mut State, length: usize) -> (Option<(usize, u64)>, Delay) {
-        let corrupt = state.happens(self.faults.corrupt);
-        let bits = u64::try_from(length).unwrap_or(0) * 8;
-        let bit = state.below(bits);
-        let late = state.happens(self.faults.reorder);
-        let more = state.below(LATE);
-        let (least, most) = self.faults.delay;
-        let delay = Delay {
-            regular: least + state.below(most - least + 1),
-            late: if late { LATE + more } else { 0 },
-        };
-        let at = usize::try_from(bit / 8).unwrap_or(0);
-        (corrupt.then_some((at, bit % 8)), delay)
     }
 
     /// A packet whose time has come.
@@ -286,7 +308,7 @@ mod tests {
 
     #[test]
     fn the_variable_is_read() {
-        let text = "loss=1%, dup=0.5%,reorder=2%,corrupt=0.0001%,delay=0-2ms,seed=7";
+        let text = "loss=1%, dup=0.5%,reorder=2%,corrupt=0.0001%,delay=0-2ms,seed=7,first=9";
         let faults = Faults {
             loss: 10_000,
             duplicate: 5_000,
@@ -294,6 +316,7 @@ mod tests {
             corrupt: 1,
             delay: (0, 2_000_000),
             seed: 7,
+            first: Some(9),
         };
         assert_eq!(Faults::parse(text), Ok(faults));
         assert_eq!(Faults::parse(""), Ok(Faults::default()));
@@ -311,6 +334,7 @@ mod tests {
             "delay=1.5ns",
             "gain=1%",
             "seed=x",
+            "first=-1",
             "delay=99999999999999s",
         ] {
             assert_eq!(Faults::parse(bad), Err(bad.to_owned()));
@@ -341,6 +365,30 @@ mod tests {
             .filter(|one| **one != packet(0))
             .count();
         assert!((750..1_050).contains(&damaged), "{damaged}");
+    }
+
+    #[test]
+    fn the_network_is_good_after_the_first_packets() {
+        let taken = |text| {
+            let network = BadNetwork::new(Faults::parse(text).expect("well formed"));
+            let sent: Vec<_> = (0..20u8)
+                .map(|byte| network.take(Time::default(), packet(byte)).len())
+                .collect();
+            (network, sent)
+        };
+        let (_, sent) = taken("loss=100%,first=15");
+        assert_eq!(sent, [[0; 15].as_slice(), &[1; 5]].concat());
+        assert_eq!(taken("loss=100%,first=0").1, [1; 20]);
+
+        // Those that are not held by themselves overtake none that are.
+        let (network, sent) = taken("delay=1-2ms,first=15");
+        assert_eq!(sent, [0; 20]);
+        let late = Time::from_nanos(2_000_000);
+        let order: Vec<_> = std::iter::from_fn(|| network.due(late))
+            .map(|held| held.bytes[0])
+            .collect();
+        assert!(order.is_sorted() && order.len() == 20, "{order:?}");
+        assert_eq!(network.take(late, packet(0)).len(), 1);
     }
 
     #[test]
