@@ -113,8 +113,9 @@ impl QueuePair {
     pub fn transmit(&mut self, now: Time, host: &mut impl Host) -> Option<Outgoing<'_>> {
         self.settle(host);
         let replies = self.responder.has_due(now);
-        let turn = std::mem::take(&mut self.requests_turn);
-        if replies && !turn {
+        // An acknowledgement that has waited goes behind the answer even if that comes late.
+        let first = std::mem::take(&mut self.requests_turn) || self.responder.waits();
+        if replies && !first {
             self.requests_turn = true;
             return self.transmit_reply();
         }

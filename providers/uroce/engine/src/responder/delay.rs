@@ -12,7 +12,8 @@ use crate::timer::{Moment, Time};
 const PATIENCE: u64 = 100_000;
 /// A timeout of the connection has room for so many waits; a shorter one would pass meanwhile.
 const SAFE: u64 = 16 * PATIENCE;
-/// So many acknowledgements do not wait after one that waited in vain.
+/// So many acknowledgements at most do not wait after one that waited in vain: one after the first, and
+/// twice as many after each further one, until one has not waited in vain.
 const PENALTY: u8 = 16;
 
 /// Whether acknowledgements wait, and until when.
@@ -25,6 +26,8 @@ pub(crate) struct Delay {
     spoke: bool,
     /// So many more do not wait.
     at_once: u8,
+    /// So many did not after the last that waited in vain.
+    penalty: u8,
 }
 
 impl Delay {
@@ -51,6 +54,9 @@ impl Delay {
     /// A request leaves.
     pub(super) fn speak(&mut self) {
         self.spoke = true;
+        if self.until.is_some() {
+            self.penalty = 0;
+        }
     }
 
     /// What waits does so no longer. Answers whether anything did.
@@ -62,7 +68,8 @@ impl Delay {
     pub(super) fn expire(&mut self, now: Time) {
         if self.until.has_passed(now) {
             self.until = Moment::NONE;
-            self.at_once = PENALTY;
+            self.penalty = (2 * self.penalty).clamp(1, PENALTY);
+            self.at_once = self.penalty;
         }
     }
 

@@ -290,6 +290,11 @@ impl Responder {
         self.delay.is_over()
     }
 
+    /// Whether an acknowledgement waits, or has waited too long and nobody has looked since.
+    pub(crate) fn waits(&self) -> bool {
+        self.delay.until().is_some()
+    }
+
     /// Until when an acknowledgement waits.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.delay.until()

@@ -96,15 +96,56 @@ fn without_an_answer_it_goes_alone_and_the_next_do_not_wait() {
     end.qp.on_time(due, &mut end.host);
     assert_eq!(sent(&mut world, 1), [Operation::Acknowledge]);
     arrive(&mut world);
-    for _ in 0..3 {
-        say(&mut world, 1);
-        world.rest();
-        say(&mut world, 0);
-        assert_eq!(sent(&mut world, 0), [Operation::WriteOnly]);
-        arrive(&mut world);
+    // One does not, then the next waits in vain, two do not, and so on.
+    for at_once in [1, 2, 4, 8, 16, 16] {
+        for _ in 0..at_once {
+            turn(&mut world);
+            assert_eq!(sent(&mut world, 1), [Operation::Acknowledge]);
+            arrive(&mut world);
+        }
+        turn(&mut world);
+        in_vain(&mut world);
+    }
+    for _ in 0..16 {
+        turn(&mut world);
         assert_eq!(sent(&mut world, 1), [Operation::Acknowledge]);
         arrive(&mut world);
     }
+    // One that has not waited in vain makes up for all.
+    turn(&mut world);
+    say(&mut world, 1);
+    let both = [Operation::WriteOnly, Operation::Acknowledge];
+    assert_eq!(sent(&mut world, 1), both);
+    arrive(&mut world);
+    world.rest();
+    say(&mut world, 0);
+    sent(&mut world, 0);
+    arrive(&mut world);
+    in_vain(&mut world);
+    turn(&mut world);
+    assert_eq!(sent(&mut world, 1), [Operation::Acknowledge]);
+    arrive(&mut world);
+    turn(&mut world);
+    assert_eq!(sent(&mut world, 1), []);
+}
+
+/// End 1 says something, all is acknowledged, and end 0 says something that end 1 hears.
+fn turn(world: &mut World) {
+    say(world, 1);
+    world.rest();
+    say(world, 0);
+    assert_eq!(sent(world, 0), [Operation::WriteOnly]);
+    arrive(world);
+}
+
+/// End 1 has an acknowledgement that waits, and in vain.
+fn in_vain(world: &mut World) {
+    assert_eq!(sent(world, 1), []);
+    world.now = world.ends[1].qp.deadline().expect("a deadline");
+    let end = &mut world.ends[1];
+    end.qp.on_time(world.now, &mut end.host);
+    assert_eq!(sent(world, 1), [Operation::Acknowledge]);
+    arrive(world);
 }
 
 #[test]
@@ -112,6 +153,15 @@ fn a_carrier_that_is_late_sends_it_when_its_time_has_passed() {
     let mut world = heard(&delaying());
     world.now = world.now.plus(100_000);
     assert_eq!(sent(&mut world, 1), [Operation::Acknowledge]);
+}
+
+#[test]
+fn it_goes_behind_an_answer_that_is_late_where_nobody_looked_meanwhile() {
+    let mut world = heard(&delaying());
+    world.now = world.now.plus(300_000);
+    say(&mut world, 1);
+    let both = [Operation::WriteOnly, Operation::Acknowledge];
+    assert_eq!(sent(&mut world, 1), both);
 }
 
 #[test]
