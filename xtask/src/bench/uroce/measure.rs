@@ -24,7 +24,7 @@ pub const RAW: &str = "raw";
 const SHARED: u64 = 4 << 20;
 
 /// Emulation is slow, and counts of rounds are for chance: fewer of them there.
-const GUEST_ROUNDS: usize = 3;
+const GUEST_ROUNDS: usize = 7;
 
 /// A host places the processors of a virtual machine now near to each other and now far away, for
 /// seconds at a time; a cache line then takes several times as long from one to the other, and so does
