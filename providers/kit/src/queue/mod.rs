@@ -13,16 +13,15 @@
 //! otherwise); the own index is kept outside of the shared memory; the sizes that the region tells
 //! are read and checked once. Entries are copied before they are looked at.
 //!
-//! unsafe code stands in `region`, `ring`, `slots` and `lock` alone.
+//! unsafe code stands in `region`, `ring` and `slots` alone.
 
 pub mod index;
-mod lock;
 pub mod owner;
 mod region;
 mod ring;
 mod slots;
 
-pub use lock::{Lock, Spin};
+pub use crate::sys::lock::Lock;
 pub use region::Region;
 pub use ring::{ConsumerRing, Entry, ProducerRing, Ring, Shape};
 pub use slots::{AtomicFlag, Slots, Word};

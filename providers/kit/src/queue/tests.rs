@@ -196,29 +196,6 @@ fn bytes_stay_in_their_entry() {
 }
 
 #[test]
-fn a_lock_lets_one_in_at_a_time() {
-    const MANY: u32 = if cfg!(miri) { 50 } else { 5_000 };
-    let count = Lock::new([0u32; 2]);
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                for _ in 0..MANY {
-                    let mut both = count.lock();
-                    both[0] += 1;
-                    assert_eq!(both[0], both[1] + 1);
-                    both[1] += 1;
-                }
-            });
-        }
-    });
-    let held = count.lock();
-    assert_eq!(*held, [4 * MANY; 2]);
-    assert!(count.try_lock().is_none());
-    drop(held);
-    assert!(count.try_lock().is_some());
-}
-
-#[test]
 fn two_threads_lose_nothing() {
     const MANY: u64 = if cfg!(miri) { 100 } else { 20_000 };
     let (mut producer, mut consumer, _) = pair();

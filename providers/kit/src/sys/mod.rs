@@ -2,6 +2,7 @@
 
 pub mod application;
 pub mod attr;
+pub mod barrier;
 mod careful;
 pub mod child;
 pub mod command;
@@ -16,6 +17,7 @@ pub mod fd;
 pub mod glob;
 pub mod ioctl;
 pub mod link;
+pub mod lock;
 pub mod madvise;
 pub mod mapping;
 pub mod memory;

@@ -2,7 +2,7 @@
 
 use super::{Cq, Ring};
 use kit::abi::ibv_wc;
-use parking_lot::MutexGuard;
+use kit::sys::lock::Guard;
 use std::sync::atomic::Ordering;
 
 /// Adds successes to a queue that is locked once for all of them, unless events have to be told, which is
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 /// kept longer than it takes to receive what is there.
 pub struct Filling<'q> {
     pub(super) cq: &'q Cq,
-    pub(super) ring: Option<MutexGuard<'q, Ring>>,
+    pub(super) ring: Option<Guard<'q, Ring>>,
 }
 
 impl<'q> Filling<'q> {

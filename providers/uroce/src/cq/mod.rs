@@ -17,8 +17,8 @@ use crate::clock;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{Polled, Token, Told};
+use kit::sys::lock::{Guard, Lock};
 use moderation::Moderation;
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -40,7 +40,7 @@ pub struct Cq {
     /// Entries in the ring, for whoever only wants to know that there are none.
     length: AtomicUsize,
     dead: AtomicBool,
-    ring: Mutex<Ring>,
+    ring: Lock<Ring>,
     notifier: Option<Arc<Moderation>>,
 }
 
@@ -126,7 +126,7 @@ impl Cq {
             timed: true,
             length: AtomicUsize::new(0),
             dead: AtomicBool::new(false),
-            ring: Mutex::new(ring),
+            ring: Lock::new(ring),
             notifier: channel.map(|channel| Arc::new(Moderation::new(channel, token))),
         })
     }
@@ -187,7 +187,7 @@ impl Cq {
 
     /// The ring if it takes another completion.
     #[inline(always)]
-    fn with_room<'r>(&'r self, ring: MutexGuard<'r, Ring>) -> Option<MutexGuard<'r, Ring>> {
+    fn with_room<'r>(&'r self, ring: Guard<'r, Ring>) -> Option<Guard<'r, Ring>> {
         if self.takes_one(&ring) {
             return Some(ring);
         }
@@ -202,7 +202,7 @@ impl Cq {
     /// The oldest completion is lost for another one, where that is wanted; `None` for a queue that is
     /// dead, or now is.
     #[cold]
-    fn make_room<'r>(&'r self, mut ring: MutexGuard<'r, Ring>) -> Option<MutexGuard<'r, Ring>> {
+    fn make_room<'r>(&'r self, mut ring: Guard<'r, Ring>) -> Option<Guard<'r, Ring>> {
         if self.is_dead() {
             return None;
         }

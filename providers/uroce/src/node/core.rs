@@ -18,6 +18,7 @@ use crate::carrier::udp::outbox::{Counters, Outbox, send_packet};
 use crate::carrier::udp::{Heirs, Slot, Sockets, Tools, Ways, slot};
 use crate::clock;
 use kit::errno::{Errno, Result};
+use kit::sys::lock::Lock;
 use kit::sys::per_process::PerProcess;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub(super) struct Core {
     pub habits: Habits,
     pub watches: Watches,
     pub alarm: Alarm,
-    pub inbox: Mutex<Inbox>,
+    pub inbox: Lock<Inbox>,
     pub heirs: Heirs,
     pub inherited: Inherited,
     pub stalls: Mutex<Stalls>,
@@ -109,7 +110,7 @@ impl Core {
             habits: Habits::default(),
             watches: Watches::default(),
             alarm,
-            inbox: Mutex::new(Inbox::new()),
+            inbox: Lock::new(Inbox::new()),
             heirs: Heirs::default(),
             inherited: Inherited::default(),
             stalls: Mutex::default(),

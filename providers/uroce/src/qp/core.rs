@@ -12,7 +12,7 @@ use super::inherit::Inheritance;
 use super::multicast::Groups;
 use super::onesided::{MOST_BYTES, Recent};
 use super::requests::Posting;
-use super::turns::{Away, Stay};
+use super::turns::{Away, Returns, Stay};
 use crate::address::Addresses;
 use crate::carrier::shm;
 use crate::carrier::udp::Path;
@@ -29,8 +29,9 @@ use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{BindInfo, CompCntr, ReceiveRequest, SendChain, SendRequest, SendView, Token};
+use kit::sys::lock::Lock;
 use kit::sys::other_process::OtherProcess;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use uroce_engine::host::{Fault, NoReceive};
@@ -104,9 +105,9 @@ pub struct Core {
     overran: AtomicBool,
     /// Multicast groups it is attached to.
     pub(super) groups: Mutex<Groups>,
-    pub(super) inner: Mutex<Inner>,
+    pub(super) inner: Lock<Inner>,
     /// An XRC target that was lent is here again.
-    pub(super) back: Condvar,
+    pub(super) back: Returns,
     /// The slots of other processes that have it open, each as often as it has.
     pub(super) visitors: Mutex<Vec<u16>>,
     /// What there is besides, if it was inherited.
@@ -203,7 +204,7 @@ impl Core {
             tokens: Mutex::new(vec![token]),
             overran: AtomicBool::new(false),
             groups: Mutex::default(),
-            inner: Mutex::new(Inner {
+            inner: Lock::new(Inner {
                 engine: QueuePair::new(Config {
                     service: parts.service,
                     number,
@@ -233,7 +234,7 @@ impl Core {
                 estate: None,
                 lent: 0,
             }),
-            back: Condvar::new(),
+            back: Returns::default(),
             visitors: Mutex::default(),
             inheritance: Mutex::default(),
             home: Mutex::default(),

@@ -19,6 +19,7 @@ use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::Token;
+use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -48,6 +49,33 @@ pub(super) struct Away {
     recalled: bool,
     /// Packets that wait for it.
     parked: VecDeque<(Psn, Vec<u8>)>,
+}
+
+/// How often a target that was lent came back. Not kept in the queue pair's lock, which waits for nothing.
+#[derive(Default)]
+pub(super) struct Returns {
+    count: Mutex<u32>,
+    more: Condvar,
+}
+
+impl Returns {
+    fn count(&self) -> u32 {
+        *self.count.lock()
+    }
+
+    fn tell(&self) {
+        let mut count = self.count.lock();
+        *count = count.wrapping_add(1);
+        self.more.notify_all();
+    }
+
+    /// Waits until it came back after that count was read.
+    fn wait_for_more(&self, seen: u32) {
+        let mut count = self.count.lock();
+        while *count == seen {
+            self.more.wait(&mut count);
+        }
+    }
 }
 
 /// As a guest.
@@ -224,7 +252,7 @@ impl Core {
             inner.follow(self, now);
         }
         self.record(inner);
-        self.back.notify_all();
+        self.back.tell();
         self.unpark(inner, now);
     }
 
@@ -237,10 +265,17 @@ impl Core {
         };
         at.say(&Word::Recall(self.number, true));
         inner.away.recalled = true;
-        while inner.away.at.is_some() {
-            self.back.wait(&mut inner);
+        drop(inner);
+        loop {
+            let seen = self.back.count();
+            let mut inner = self.inner.lock();
+            if inner.away.at.is_none() {
+                inner.away.parked.clear();
+                return;
+            }
+            drop(inner);
+            self.back.wait_for_more(seen);
         }
-        inner.away.parked.clear();
     }
 
     /// A guest learns of attributes that have changed.

@@ -4,7 +4,7 @@ use crate::memory::piece;
 use kit::abi::ibv_sge;
 use kit::errno::{Errno, Result};
 use kit::provider::ReceiveRequest;
-use parking_lot::Mutex;
+use kit::sys::lock::Lock;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use uroce_engine::work::{Receive, Sge, Sges};
@@ -14,7 +14,7 @@ pub struct ReceiveQueue {
     max_sge: usize,
     /// How many there are, for whoever only wants to know that.
     length: AtomicUsize,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 struct State {
@@ -105,7 +105,7 @@ impl ReceiveQueue {
         Self {
             max_sge: size(max_sge),
             length: AtomicUsize::new(0),
-            state: Mutex::new(State {
+            state: Lock::new(State {
                 requests: VecDeque::new(),
                 capacity: size(max_wr),
                 limit: 0,

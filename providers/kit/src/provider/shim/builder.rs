@@ -14,15 +14,15 @@ use super::work::{Binding, Work};
 use crate::abi::*;
 use crate::errno::{Errno, Result};
 use crate::provider::{Flush, Provider, SendRequest};
+use crate::sys::lock::Brief;
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_uint, c_void};
-use parking_lot::RawMutex;
 use parking_lot::lock_api::RawMutex as _;
 use std::sync::Arc;
 
 /// The requests that are being put together.
 pub(super) struct Builder<P: Provider> {
-    lock: RawMutex,
+    lock: Brief,
     work: UnsafeCell<Work<P>>,
     /// What the queue pair holds.
     cap: ibv_qp_cap,
@@ -34,7 +34,7 @@ unsafe impl<P: Provider> Sync for Builder<P> {}
 impl<P: Provider> Builder<P> {
     pub(super) const fn new(cap: ibv_qp_cap) -> Self {
         Self {
-            lock: RawMutex::INIT,
+            lock: Brief::INIT,
             work: UnsafeCell::new(Work::new()),
             cap,
         }

@@ -9,9 +9,9 @@ use crate::abi::*;
 use crate::errno::{Errno, Result};
 use crate::provider::{Polled, Provider};
 use crate::sys::errno;
+use crate::sys::lock::Brief;
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_uint};
-use parking_lot::RawMutex;
 use parking_lot::lock_api::RawMutex as _;
 
 /// `wc_flags` that there are readers for.
@@ -21,7 +21,7 @@ pub(super) const READERS: u64 = (IBV_WC_STANDARD_FLAGS
 
 /// The batch under way.
 pub(super) struct Batch {
-    lock: RawMutex,
+    lock: Brief,
     /// The current entry.
     entry: UnsafeCell<Option<Polled>>,
 }
@@ -32,7 +32,7 @@ unsafe impl Sync for Batch {}
 impl Batch {
     pub(super) const fn new() -> Self {
         Self {
-            lock: RawMutex::INIT,
+            lock: Brief::INIT,
             entry: UnsafeCell::new(None),
         }
     }

@@ -13,6 +13,7 @@ use super::segment::{AWAITS, CLOSED, SLEEPS, Segment};
 use super::wire::Out;
 use crate::carrier::udp::Heirs;
 use kit::errno::{Errno, Result};
+use kit::sys::lock::Lock;
 use parking_lot::{Mutex, RwLock};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{Timespec, epoll::Event};
@@ -430,7 +431,7 @@ impl Directory {
             handed,
             gone: AtomicBool::new(false),
             places,
-            out: Mutex::new(Out::new(Producer::new(places[0]))),
+            out: Lock::new(Out::new(Producer::new(places[0]))),
             collected: AtomicU64::new(0),
         })
     }
@@ -458,7 +459,7 @@ impl Directory {
             handed: None,
             gone: AtomicBool::new(false),
             places,
-            out: Mutex::new(Out::new(Producer::new(places[0]))),
+            out: Lock::new(Out::new(Producer::new(places[0]))),
             collected: AtomicU64::new(0),
         })
     }

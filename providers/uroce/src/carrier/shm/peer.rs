@@ -4,7 +4,7 @@ use super::link::Link;
 use super::ring::{Broken, Consumer, Place, Producer};
 use super::segment::{AWAITS, CLOSED, SLEEPS, Segment};
 use super::wire::{Few, Fill, Header, News, Out};
-use parking_lot::Mutex;
+use kit::sys::lock::Lock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -27,7 +27,7 @@ pub struct Peer {
     pub(super) gone: AtomicBool,
     /// The ring that this process writes, and the one that it reads.
     pub(super) places: [Place; 2],
-    pub(super) out: Mutex<Out>,
+    pub(super) out: Lock<Out>,
     /// Up to where [`Peer::collect`] has looked.
     pub(super) collected: AtomicU64,
 }
