@@ -1,8 +1,23 @@
 //! Threads that exist while there is something to wait for.
 
 use kit::errno::{Errno, Result};
-use kit::sys::signal;
+use kit::sys::{barrier, signal};
 use std::thread::Builder;
+
+/// Whether the calling thread is the only one of the process, as far as can be told.
+fn is_alone() -> bool {
+    // A folder has two links, and one more for each folder in it.
+    rustix::fs::stat("/proc/self/task").is_ok_and(|tasks| tasks.st_nlink == 3)
+}
+
+/// Prepares barriers ([`barrier::prepare`]): before there are other threads, or else without a wait.
+pub fn prepare_barriers() {
+    if is_alone() {
+        return barrier::prepare();
+    }
+    // Without one more thread there are none, and what they are for is done by other means.
+    let _ = spawn("uroce-barrier", barrier::prepare);
+}
 
 /// Starts a thread in which no signal handler of the application runs.
 ///

@@ -2,43 +2,42 @@
 //!
 //! Where each of two threads writes something and then looks at what the other writes, one of them has to
 //! see the other's. That takes a full fence on both sides, or a barrier by the one who seldom does it.
+//!
+//! A process has to say that it wants such barriers ([`prepare`]). Where it has several threads by then, the
+//! kernel takes milliseconds for that, so it is not done when one is needed: there are none until then.
 
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use rustix::thread::{MembarrierCommand, membarrier};
 
 /// A kind of barrier: how it is asked for, and what has to be asked before.
 struct Kind {
     registration: MembarrierCommand,
     command: MembarrierCommand,
-    state: AtomicU8,
+    is_ready: AtomicBool,
 }
-
-const UNKNOWN: u8 = 0;
-const READY: u8 = 1;
-const NONE: u8 = 2;
 
 static PRIVATE: Kind = Kind {
     registration: MembarrierCommand::RegisterPrivateExpedited,
     command: MembarrierCommand::PrivateExpedited,
-    state: AtomicU8::new(UNKNOWN),
+    is_ready: AtomicBool::new(false),
+};
+
+static SHARED: Kind = Kind {
+    registration: MembarrierCommand::RegisterGlobalExpedited,
+    command: MembarrierCommand::GlobalExpedited,
+    is_ready: AtomicBool::new(false),
 };
 
 impl Kind {
-    /// Whether the kernel has it, and this process may use it.
+    /// Whether this process may use it. One that was forked may if its parent might.
     fn is_ready(&self) -> bool {
-        match self.state.load(Ordering::Acquire) {
-            UNKNOWN => self.register(),
-            state => state == READY,
-        }
+        self.is_ready.load(Ordering::Acquire)
     }
 
-    #[cold]
-    fn register(&self) -> bool {
-        // A process that was forked has what its parent had registered.
-        let ready = !cfg!(miri) && membarrier(self.registration).is_ok();
-        let state = if ready { READY } else { NONE };
-        self.state.store(state, Ordering::Release);
-        ready
+    fn register(&self) {
+        if !cfg!(miri) && !self.is_ready() && membarrier(self.registration).is_ok() {
+            self.is_ready.store(true, Ordering::Release);
+        }
     }
 
     fn pass(&self) -> bool {
@@ -46,10 +45,89 @@ impl Kind {
     }
 }
 
+/// From when this returns on there are barriers, if the kernel has them. It takes milliseconds in a process of
+/// several threads.
+pub fn prepare() {
+    PRIVATE.register();
+    SHARED.register();
+}
+
 /// Has all threads of this process pass a full barrier: what each wrote before its barrier can be seen by
 /// the caller when this returns, and what the caller wrote before the call by all that each reads after its
-/// barrier. `false`, and nothing is sure, where the kernel has no such call or a filter forbids it.
+/// barrier. `false`, and nothing is sure, before [`prepare`], and where the kernel has no such call or a filter
+/// forbids it.
 #[must_use]
 pub fn private() -> bool {
     PRIVATE.pass()
+}
+
+/// Whether this process passes barriers that others ask for by [`shared`], and may ask for some itself.
+#[must_use]
+pub fn takes_part() -> bool {
+    SHARED.is_ready()
+}
+
+/// As [`private`], for the threads of all processes that take part ([`takes_part`]).
+#[must_use]
+pub fn shared() -> bool {
+    SHARED.pass()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::Ordering::{Relaxed, Release};
+    use std::sync::atomic::compiler_fence;
+    use std::thread;
+
+    /// Two write and look, one with a plain store, the other with a barrier: one of them sees the other.
+    fn one_sees_the_other(barrier: fn() -> bool) {
+        const TURNS: u32 = 2_000;
+        let (quick, slow, turn) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+        let saw = AtomicU32::new(0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 1..=TURNS {
+                    while turn.load(Relaxed) != number {
+                        thread::yield_now();
+                    }
+                    quick.store(number, Release);
+                    compiler_fence(Ordering::SeqCst);
+                    let seen = u32::from(slow.load(Relaxed) == number);
+                    saw.store(number << 1 | seen, Release);
+                }
+            });
+            for number in 1..=TURNS {
+                turn.store(number, Release);
+                slow.store(number, Release);
+                assert!(barrier());
+                let seen = quick.load(Relaxed) == number;
+                while saw.load(Ordering::Acquire) >> 1 != number {
+                    thread::yield_now();
+                }
+                assert!(seen || saw.load(Relaxed) & 1 == 1, "turn {number}");
+            }
+        });
+    }
+
+    #[test]
+    fn one_of_two_threads_sees_the_other() {
+        prepare();
+        if private() {
+            one_sees_the_other(private);
+        } else {
+            println!("skipped: no membarrier(2)");
+        }
+    }
+
+    #[test]
+    fn so_does_one_of_two_that_take_part() {
+        prepare();
+        if takes_part() {
+            one_sees_the_other(shared);
+        } else {
+            println!("skipped: no membarrier(2)");
+        }
+    }
 }

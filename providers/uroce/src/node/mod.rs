@@ -39,6 +39,7 @@ use crate::carrier::shm::{Directory, Peer};
 use crate::carrier::udp::Tools;
 use crate::carrier::udp::slot::{self, INDEX_BITS};
 use crate::memory::Keys;
+use crate::threads;
 use helper::Helper;
 use kit::errno::{Errno, Result};
 use kit::sys::exit;
@@ -104,6 +105,7 @@ impl Node {
     fn open_with(tools: Tools) -> Result<Self> {
         let core = Arc::new(Core::open(tools)?);
         exit::at_exit(leave);
+        threads::prepare_barriers();
         let news = news::follow(&core);
         let account = account::answer(&core);
         let helper = Helper::start(&core)?;

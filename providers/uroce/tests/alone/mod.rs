@@ -6,6 +6,7 @@ mod namespace;
 
 pub use namespace::there;
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -92,6 +93,20 @@ impl Player {
         }
     }
 
+    /// Says a line to it; what it answers.
+    pub fn ask(&mut self, text: &str) -> String {
+        self.tell(text);
+        self.hear()
+    }
+
+    /// Stops it, until the answer is dropped.
+    pub fn stop(&self) -> Stopped {
+        let pid = i32::try_from(self.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.expect("a number");
+        kill_process(pid, Signal::STOP).expect("there");
+        Stopped(pid)
+    }
+
     /// The process.
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -117,6 +132,15 @@ impl Player {
     }
 }
 
+/// A process that was stopped, and goes on when this is dropped.
+pub struct Stopped(Pid);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        kill_process(self.0, Signal::CONT).expect("there");
+    }
+}
+
 fn count(folder: &str) -> usize {
     std::fs::read_dir(folder).expect("a folder").count()
 }
@@ -127,9 +151,23 @@ pub fn descriptors() -> usize {
     count("/proc/self/fd") - 1
 }
 
-/// Threads of this process.
+/// Threads of this process that stay: one prepares barriers, and ends when the kernel has done so.
 pub fn threads() -> usize {
+    while names()
+        .iter()
+        .any(|name| name.trim_end() == "uroce-barrier")
+    {
+        std::thread::yield_now();
+    }
     count("/proc/self/task")
+}
+
+/// The names of this process's threads.
+fn names() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("a folder");
+    // One may end in between.
+    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).ok();
+    tasks.flatten().filter_map(name).collect()
 }
 
 /// Bytes of memory in use by a process, "self" for this one.
