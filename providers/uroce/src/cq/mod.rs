@@ -4,6 +4,7 @@ mod alarm;
 mod entry;
 mod filling;
 mod moderation;
+mod places;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -19,7 +20,7 @@ use kit::errno::{Errno, Result};
 use kit::provider::{Polled, Token, Told};
 use kit::sys::lock::{Guard, Lock};
 use moderation::Moderation;
-use std::collections::VecDeque;
+use places::Places;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use uroce_engine::timer::Time;
@@ -44,15 +45,8 @@ pub struct Cq {
     notifier: Option<Arc<Moderation>>,
 }
 
-/// A completion as it waits.
-struct Waiting {
-    wc: ibv_wc,
-    at: Time,
-}
-
 struct Ring {
-    entries: VecDeque<Waiting>,
-    capacity: usize,
+    entries: Places,
     armed: Armed,
 }
 
@@ -73,7 +67,7 @@ impl Ring {
     #[inline(always)]
     fn add(&mut self, wc: ibv_wc, at: Time, solicited: bool) -> bool {
         let due = self.fires(solicited);
-        self.entries.push_back(Waiting { wc, at });
+        self.entries.push(wc, at);
         due
     }
 
@@ -92,14 +86,11 @@ impl Ring {
     }
 }
 
-fn ring_of(entries: u32) -> Result<VecDeque<Waiting>> {
+fn ring_of(entries: u32) -> Result<Places> {
     if entries == 0 || entries > MAX_ENTRIES {
         return Err(Errno::INVAL);
     }
-    let room = usize::try_from(entries).map_err(|_| Errno::INVAL)?;
-    let mut ring = VecDeque::new();
-    ring.try_reserve_exact(room).map_err(|_| Errno::NOMEM)?;
-    Ok(ring)
+    Places::new(usize::try_from(entries).map_err(|_| Errno::INVAL)?)
 }
 
 impl Cq {
@@ -116,7 +107,6 @@ impl Cq {
     ) -> Result<Self> {
         let ring = Ring {
             entries: ring_of(entries)?,
-            capacity: usize::try_from(entries).map_err(|_| Errno::INVAL)?,
             armed: Armed::No,
         };
         Ok(Self {
@@ -196,7 +186,7 @@ impl Cq {
 
     #[inline(always)]
     fn takes_one(&self, ring: &Ring) -> bool {
-        !self.is_dead() && ring.entries.len() < ring.capacity
+        !self.is_dead() && !ring.entries.is_full()
     }
 
     /// The oldest completion is lost for another one, where that is wanted; `None` for a queue that is
@@ -207,7 +197,7 @@ impl Cq {
             return None;
         }
         if self.ignore_overrun {
-            ring.entries.pop_front();
+            ring.entries.pop();
             return Some(ring);
         }
         self.dead.store(true, Ordering::Release);
@@ -225,10 +215,10 @@ impl Cq {
         let mut ring = self.ring.lock();
         let mut count = 0;
         for slot in room {
-            let Some(waiting) = ring.entries.pop_front() else {
+            let Some((wc, _)) = ring.entries.pop() else {
                 break;
             };
-            *slot = waiting.wc;
+            *slot = wc;
             count += 1;
         }
         self.length.store(ring.entries.len(), Ordering::Release);
@@ -241,7 +231,7 @@ impl Cq {
             return None;
         }
         let mut ring = self.ring.lock();
-        let Waiting { wc, at } = ring.entries.pop_front()?;
+        let (wc, at) = ring.entries.pop()?;
         self.length.store(ring.entries.len(), Ordering::Release);
         drop(ring);
         Some(Polled {
@@ -289,15 +279,13 @@ impl Cq {
     pub fn resize_with_slack(&self, entries: u32, room: u32) -> Result<()> {
         let room = room.max(entries);
         let mut new = ring_of(room)?;
-        let size = |number: u32| usize::try_from(number).map_err(|_| Errno::INVAL);
-        let (asked, capacity) = (size(entries)?, size(room)?);
+        let asked = usize::try_from(entries).map_err(|_| Errno::INVAL)?;
         let mut ring = self.ring.lock();
         if asked == 0 || asked < ring.entries.len() {
             return Err(Errno::INVAL);
         }
         new.append(&mut ring.entries);
         ring.entries = new;
-        ring.capacity = capacity;
         Ok(())
     }
 
@@ -317,7 +305,7 @@ impl Cq {
     /// requests any more.
     pub fn forget(&self, qp_num: u32) {
         let mut ring = self.ring.lock();
-        ring.entries.retain(|waiting| waiting.wc.qp_num != qp_num);
+        ring.entries.retain(|wc| wc.qp_num != qp_num);
         self.length.store(ring.entries.len(), Ordering::Release);
     }
 

@@ -1,0 +1,171 @@
+//! The completions of a queue, in places that are there from the beginning.
+//!
+//! A completion is written where it stays: made somewhere else and copied, what was just written in small
+//! parts would be read only when it has left the processor's store buffer.
+
+use kit::abi::ibv_wc;
+use kit::errno::{Errno, Result};
+use uroce_engine::timer::Time;
+
+/// A completion as it waits: a cache line.
+#[derive(Clone, Copy, bytemuck::Zeroable)]
+#[repr(C, align(64))]
+struct Place {
+    wc: ibv_wc,
+    at: u64,
+}
+
+/// Completions in the order in which they were added.
+pub(super) struct Places {
+    places: Box<[Place]>,
+    /// Where the oldest is.
+    first: usize,
+    length: usize,
+}
+
+impl Places {
+    /// Room for so many. Pages take memory when they are first used.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn new(capacity: usize) -> Result<Self> {
+        let places = bytemuck::allocation::try_zeroed_slice_box(capacity);
+        Ok(Self {
+            places: places.map_err(|()| Errno::NOMEM)?,
+            first: 0,
+            length: 0,
+        })
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.length == self.places.len()
+    }
+
+    /// The index so many places behind the oldest.
+    #[inline(always)]
+    fn index(&self, behind: usize) -> usize {
+        let index = self.first + behind;
+        if index >= self.places.len() {
+            index - self.places.len()
+        } else {
+            index
+        }
+    }
+
+    /// Adds one, if there is room.
+    #[inline(always)]
+    pub fn push(&mut self, wc: ibv_wc, at: Time) {
+        if self.is_full() {
+            return;
+        }
+        let index = self.index(self.length);
+        if let Some(place) = self.places.get_mut(index) {
+            place.wc = wc;
+            place.at = at.nanos();
+            self.length += 1;
+        }
+    }
+
+    /// Takes the oldest out.
+    #[inline]
+    pub fn pop(&mut self) -> Option<(ibv_wc, Time)> {
+        if self.length == 0 {
+            return None;
+        }
+        let Place { wc, at } = *self.places.get(self.first)?;
+        self.first = self.index(1);
+        self.length -= 1;
+        Some((wc, Time::from_nanos(at)))
+    }
+
+    /// Drops those that `keep` does not want.
+    pub fn retain(&mut self, keep: impl Fn(&ibv_wc) -> bool) {
+        for _ in 0..self.length {
+            let Some((wc, at)) = self.pop() else {
+                return;
+            };
+            if keep(&wc) {
+                self.push(wc, at);
+            }
+        }
+    }
+
+    /// Adds all of the other's, as far as there is room.
+    pub fn append(&mut self, other: &mut Self) {
+        while !self.is_full()
+            && let Some((wc, at)) = other.pop()
+        {
+            self.push(wc, at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::success;
+    use super::*;
+    use kit::abi::IBV_WC_SEND;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Push(u32),
+        Pop,
+        Drop(u32),
+        Resize(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            6 => (0..4u32).prop_map(Step::Push),
+            4 => Just(Step::Pop),
+            1 => (0..4u32).prop_map(Step::Drop),
+            1 => (1..9usize).prop_map(Step::Resize),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_a_queue(steps in proptest::collection::vec(step(), 0..80)) {
+            let mut places = Places::new(5).expect("memory");
+            let (mut model, mut capacity, mut next) = (VecDeque::new(), 5, 0);
+            for step in steps {
+                match step {
+                    Step::Push(qpn) => {
+                        places.push(success(next, IBV_WC_SEND, 0, qpn), Time::from_nanos(next + 1));
+                        if model.len() < capacity {
+                            model.push_back((next, qpn));
+                        }
+                        next += 1;
+                    }
+                    Step::Pop => {
+                        let popped = places.pop().map(|(wc, at)| {
+                            assert_eq!(at.nanos(), wc.wr_id + 1);
+                            (wc.wr_id, wc.qp_num)
+                        });
+                        prop_assert_eq!(popped, model.pop_front());
+                    }
+                    Step::Drop(qpn) => {
+                        places.retain(|wc| wc.qp_num != qpn);
+                        model.retain(|(_, of)| *of != qpn);
+                    }
+                    Step::Resize(size) => {
+                        capacity = size.max(model.len()).max(1);
+                        let mut new = Places::new(capacity).expect("memory");
+                        new.append(&mut places);
+                        places = new;
+                    }
+                }
+                prop_assert_eq!(places.len(), model.len());
+                prop_assert_eq!(places.is_full(), model.len() == capacity);
+            }
+        }
+    }
+}
