@@ -151,7 +151,6 @@ fn sum(end: &End, offset: u32, length: u32) -> u64 {
 
 mod inside {
     use super::*;
-    use rustix::process::{Pid, Signal, kill_process};
 
     /// Two connected processes; the second's key.
     struct Two {
@@ -160,17 +159,8 @@ mod inside {
         rkey: u64,
     }
 
-    struct Stopped(Pid);
-
-    impl Drop for Stopped {
-        fn drop(&mut self) {
-            kill_process(self.0, Signal::CONT).expect("there");
-        }
-    }
-
     fn ask(player: &mut Player, line: &str) -> String {
-        player.tell(line);
-        player.hear()
+        player.ask(line)
     }
 
     impl Two {
@@ -199,11 +189,8 @@ mod inside {
         }
 
         /// Stops the target, until the answer is dropped.
-        fn stop(&self) -> Stopped {
-            let pid = i32::try_from(self.target.id()).ok().and_then(Pid::from_raw);
-            let pid = pid.expect("a number");
-            kill_process(pid, Signal::STOP).expect("there");
-            Stopped(pid)
+        fn stop(&self) -> alone::Stopped {
+            self.target.stop()
         }
 
         fn operate(&mut self, operation: &str, length: u32, remote: u32, rkey: u64) -> String {

@@ -1,5 +1,5 @@
-//! What the local key stands for that somebody used last, so that few bytes are read without a lock or a
-//! search.
+//! What the local key stands for that somebody used last, so that few bytes are read, and receive requests
+//! looked at, without a lock or a search.
 //!
 //! A region knows who remembers it, and has them forget before it becomes another one or goes: a queue
 //! pair reads under its own lock, which whoever has it forget waits for. So this holds here, too: memory
@@ -10,6 +10,7 @@ use super::entry::Kind;
 use super::keys::Keys;
 use super::space::Space;
 use crate::carrier::shm::Few;
+use kit::abi::IBV_ACCESS_LOCAL_WRITE;
 use kit::sys::application::{ApplicationMemory, Word};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -26,7 +27,7 @@ pub trait Remembers: Send + Sync {
     fn forget(&self, key: u32);
 }
 
-/// What somebody remembers, who sends from memory of one domain.
+/// What somebody remembers, who sends from memory of one domain, or receives into it.
 #[derive(Debug)]
 pub struct Recent {
     pd: PdId,
@@ -40,6 +41,8 @@ struct Region {
     key: u32,
     base: u64,
     memory: ApplicationMemory,
+    /// Local requests may write there.
+    is_writable: bool,
 }
 
 impl Recent {
@@ -54,13 +57,24 @@ impl Recent {
         }
     }
 
-    /// For [`Remembers::forget`].
-    pub fn forget(&mut self, key: u32) {
-        self.known.take_if(|known| known.key == key);
+    /// For [`Remembers::forget`]. Answers whether the key was remembered.
+    pub fn forget(&mut self, key: u32) -> bool {
+        self.known.take_if(|known| known.key == key).is_some()
     }
 }
 
 impl Region {
+    /// Whether a message can be received into a piece.
+    #[inline]
+    fn takes(&self, sge: &Sge) -> bool {
+        let inside = || {
+            let start = sge.address.checked_sub(self.base)?;
+            let end = start.checked_add(u64::from(sge.length))?;
+            Some(usize::try_from(end).ok()? <= self.memory.length())
+        };
+        self.is_writable && inside() == Some(true)
+    }
+
     /// The words of a piece that consists of such, and zeros behind them.
     // Each is a value by itself: what was written to memory in parts would be copied from there only when
     // it has left the processor's store buffer.
@@ -162,13 +176,34 @@ impl Keys {
         let length = usize::try_from(sge.length).map_err(|_| Fault)?;
         let room = bytemuck::bytes_of_mut(&mut words);
         self.gather(recent.pd, sge, room.get_mut(..length).ok_or(Fault)?)?;
-        let known = recent.known.as_ref();
-        let is_known = known.is_some_and(|known| known.key == sge.lkey);
-        if recent.last == sge.lkey && !is_known {
-            recent.known = self.remember(recent, sge.lkey).ok();
-        }
-        recent.last = sge.lkey;
+        self.notice(sge.lkey, recent);
         Ok(words)
+    }
+
+    /// Whether a message can be received into a piece, as far as is remembered: `false` says nothing. What a
+    /// key stands for is remembered when it is used twice in succession.
+    #[inline]
+    pub fn is_to_receive(&self, sge: Sge, recent: &mut Recent) -> bool {
+        let is_known = |recent: &Recent| {
+            let known = recent.known.as_ref();
+            known.is_some_and(|known| known.key == sge.lkey && known.takes(&sge))
+        };
+        if is_known(recent) {
+            return true;
+        }
+        self.notice(sge.lkey, recent);
+        is_known(recent)
+    }
+
+    /// A key was used that is not known, or not for this.
+    #[inline(never)]
+    fn notice(&self, key: u32, recent: &mut Recent) {
+        let known = recent.known.as_ref();
+        let is_known = known.is_some_and(|known| known.key == key);
+        if recent.last == key && !is_known {
+            recent.known = self.remember(recent, key).ok();
+        }
+        recent.last = key;
     }
 
     fn remember(&self, recent: &Recent, key: u32) -> Result<Region, Fault> {
@@ -185,6 +220,7 @@ impl Keys {
                 key,
                 base: entry.base,
                 memory,
+                is_writable: entry.access & IBV_ACCESS_LOCAL_WRITE != 0,
             })
         })
     }

@@ -223,6 +223,14 @@ impl Node {
         }
     }
 
+    /// Takes in all that peers have put into rings by now; whoever is at it is waited for. Not to be called
+    /// where [`Node::detach`] may not be.
+    pub fn take_in_rings(&self) {
+        if self.is_here() {
+            self.core.take_in_all_rings();
+        }
+    }
+
     /// A connection has this timeout, and may be given up within a few times of it.
     pub fn mind_timeout(&self, timeout: AckTimeout) {
         if timeout.nanos().is_some_and(|nanos| nanos < SHORT) && self.is_here() {

@@ -12,6 +12,7 @@ use super::core::Core;
 use super::deliver::{Inbox, Look};
 use super::endpoint::Endpoint;
 use super::helper::LONG_NAP;
+use super::rings::WHOLE;
 use super::round::Round;
 use parking_lot::Mutex;
 use std::sync::atomic::Ordering::SeqCst;
@@ -133,17 +134,22 @@ impl Core {
     }
 
     fn take_in(&self) {
-        self.look(|inbox| self.advance(inbox, Look::Everywhere));
+        self.look(LOOKS, |inbox| self.advance(inbox, Look::Everywhere));
     }
 
     fn take_in_rings(&self) {
-        self.look(|inbox| inbox.take_in_rings(self));
+        self.look(LOOKS, |inbox| inbox.take_in_rings(self));
     }
 
-    /// Looks as long as something is found.
-    fn look(&self, mut at: impl FnMut(&mut Inbox) -> bool) {
+    /// Takes in all that is in rings now. What comes meanwhile may be left.
+    pub fn take_in_all_rings(&self) {
+        self.look(WHOLE, |inbox| inbox.take_in_rings(self));
+    }
+
+    /// Looks as long as something is found, no oftener than so many times.
+    fn look(&self, looks: u32, mut at: impl FnMut(&mut Inbox) -> bool) {
         let mut inbox = self.inbox.lock();
-        for _ in 0..LOOKS {
+        for _ in 0..looks {
             if !at(&mut inbox) {
                 return;
             }

@@ -17,7 +17,7 @@ use uroce_engine::wire::Packet;
 /// Records of one ring that are taken in at once.
 const RECORDS: u32 = 64;
 /// How often that is as much as a ring holds.
-const WHOLE: u32 = 32;
+pub(super) const WHOLE: u32 = 32;
 /// Bytes of packets that are handed over at once.
 const BATCH: usize = 48 << 10;
 /// The longest packet, and the head in front of it.

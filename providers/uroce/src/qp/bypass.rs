@@ -12,7 +12,7 @@
 use super::core::{Core, Inner};
 use super::requests;
 use super::sent::{self, Asked, Kept, Sent};
-use crate::carrier::shm::{Directory, Fate, Few, Header, MESSAGE_MAX, Peer};
+use crate::carrier::shm::{Directory, Fate, Few, GateSeen, Header, MESSAGE_MAX, Peer, Put};
 use crate::clock;
 use crate::context::Context;
 use crate::cq::{Entry, Filling, success};
@@ -94,6 +94,17 @@ impl Bypass {
         self.epoch = psn << 8;
     }
 
+    /// What is expected of the peer's next message.
+    #[inline]
+    pub fn expected(&self) -> u32 {
+        self.expected
+    }
+
+    /// Whether that is what the peer expects.
+    pub fn has_epoch(&self, epoch: u32) -> bool {
+        self.epoch == epoch
+    }
+
     fn refused(&mut self) {
         let [least, most] = PENALTY;
         self.penalty = (self.penalty * 2).clamp(least, most);
@@ -135,7 +146,7 @@ impl Core {
     // the compiler has one place that does it.
     #[inline(never)]
     fn put_past(&self, inner: &mut Inner, asked: &Asked, data: &Data<'_>) -> Option<()> {
-        let peer = inner.peer.as_ref().filter(|peer| !peer.is_gone())?;
+        inner.peer.as_ref().filter(|peer| !peer.is_gone())?;
         let length = self.posting(&mut inner.binds).length(data)?;
         if usize::try_from(length).ok()? > MESSAGE_MAX {
             return None;
@@ -149,23 +160,51 @@ impl Core {
         let Some((few, count)) = few else {
             return self.put_much(inner, directory, asked, data, length);
         };
-        let header = self.header(inner, asked);
-        let position = directory.put(peer, |peer| peer.short(&header, few, count))?;
-        inner.engine.sent_past(length);
+        let permit = self.permit(inner, length);
+        let header = self.header(inner, asked, permit);
+        let gate = permit.unwrap_or_default();
+        let peer = inner.peer.as_ref()?;
+        let put = directory.put(peer, |peer| peer.short(&header, few, count, gate))?;
+        if self.is_settled(inner, asked, length, put, permit) {
+            return Some(());
+        }
         let kept = Kept::Bytes(few, count);
-        let sent = Sent::new(asked, kept, (position, length));
+        let sent = Sent::new(asked, kept, (put.position, length));
         inner.bypass.sent.push_back(sent);
         Some(())
     }
 
+    /// A message is on its way, perhaps by a credit. Answers whether its success is told already.
     #[inline(always)]
-    fn header(&self, inner: &Inner, asked: &Asked) -> Header {
+    fn is_settled(
+        &self,
+        inner: &mut Inner,
+        asked: &Asked,
+        length: u32,
+        put: Put,
+        permit: Option<GateSeen>,
+    ) -> bool {
+        inner.engine.sent_past(length);
+        inner.permit.sent();
+        if put.settled {
+            inner.permit.settled(put.position);
+            inner.bypass.penalty = 0;
+            self.sent_well(inner, asked.id, asked.flags, length);
+        } else if permit.is_some() {
+            inner.permit.doubt();
+        }
+        put.settled
+    }
+
+    #[inline(always)]
+    fn header(&self, inner: &Inner, asked: &Asked, permit: Option<GateSeen>) -> Header {
         Header {
             source: self.number,
             destination: inner.engine.attributes().dest_qp_num,
             epoch: inner.bypass.epoch,
             immediate: asked.immediate,
             solicited: asked.flags & IBV_SEND_SOLICITED != 0,
+            settled: permit.is_some(),
         }
     }
 
@@ -190,13 +229,17 @@ impl Core {
         data: &Data<'_>,
         length: u32,
     ) -> Option<()> {
-        let peer = inner.peer.as_ref()?;
         let size = usize::try_from(length).ok()?;
-        let header = self.header(inner, asked);
+        let permit = self.permit(inner, length);
+        let header = self.header(inner, asked, permit);
+        let gate = permit.unwrap_or_default();
         let mut read = |room: &mut [u8]| self.read_past(data, room);
-        let position = directory.put(peer, |peer| peer.long(&header, size, &mut read))?;
-        inner.engine.sent_past(length);
-        let sent = Sent::new(asked, Kept::of(data), (position, length));
+        let peer = inner.peer.as_ref()?;
+        let put = directory.put(peer, |peer| peer.long(&header, size, &mut read, gate))?;
+        if self.is_settled(inner, asked, length, put, permit) {
+            return Some(());
+        }
+        let sent = Sent::new(asked, Kept::of(data), (put.position, length));
         // Another way than that of few bytes, for the same reason.
         inner.bypass.sent.extend([sent]);
         Some(())
@@ -250,7 +293,7 @@ impl Core {
             |sent: &Sent| sent.position < position || inclusive && sent.position == position;
         let mut count = 0;
         for sent in inner.bypass.sent.iter().take_while(|sent| is_done(sent)) {
-            self.sent_well(inner, sent);
+            self.sent_well(inner, sent.id, sent.flags, sent.length);
             count += 1;
         }
         if count > 0 {
@@ -261,10 +304,10 @@ impl Core {
 
     /// A message was received, or is lost without anybody telling; that is told if it is signalled.
     #[inline(always)]
-    fn sent_well(&self, inner: &Inner, sent: &Sent) {
-        inner.counting.succeeded(Sent::OPCODE, sent.length);
-        if sent.is_signaled() || inner.engine.config().sq_sig_all {
-            let wc = success(sent.id, IBV_WC_SEND, sent.length, self.number);
+    fn sent_well(&self, inner: &Inner, id: u64, flags: u32, length: u32) {
+        inner.counting.succeeded(Sent::OPCODE, length);
+        if flags & IBV_SEND_SIGNALED != 0 || inner.engine.config().sq_sig_all {
+            let wc = success(id, IBV_WC_SEND, length, self.number);
             self.push_success(self.parts.send_cq.as_ref(), wc, false);
         }
     }
@@ -283,6 +326,7 @@ impl Core {
         }
         inner.bypass.refused();
         let sent = std::mem::take(&mut inner.bypass.sent);
+        inner.permit.refused(sent.len());
         let now = clock::now();
         for sent in sent {
             self.post_to_engine(inner, sent.request(), now);
@@ -330,7 +374,7 @@ impl Core {
         if inner.engine.config().service != Service::Rc {
             // Nobody waits for an answer here: what was not taken is lost.
             while let Some(sent) = inner.bypass.sent.pop_front() {
-                self.sent_well(inner, &sent);
+                self.sent_well(inner, sent.id, sent.flags, sent.length);
             }
             return true;
         }
@@ -369,8 +413,12 @@ impl Core {
                 }
             };
             if !more {
-                return;
+                break;
             }
+        }
+        drop(intake);
+        if inner.offer.runs_low() {
+            self.mind_credit(inner);
         }
     }
 
@@ -384,8 +432,7 @@ impl Core {
         messages: &mut Messages<'_>,
     ) -> Option<()> {
         let header = messages.header();
-        let expected = intake.is_open && header.epoch == inner.bypass.expected;
-        if !expected || header.source != intake.source {
+        if !intake.expects(inner, &header) {
             return None;
         }
         let length = u32::try_from(messages.length()).ok()?;
@@ -401,7 +448,7 @@ impl Core {
             data.is_some_and(|data| memory.write(&receive.sges, data).is_ok())
         };
         let id = match (&mut inner.receives, self.srq()) {
-            (Some(own), _) => own.take_alone_with(scatter),
+            (Some(own), _) => own.take_alone_with(scatter).inspect(|_| inner.offer.took()),
             (None, Some(srq)) => srq.take_with(scatter),
             (None, None) => None,
         }?;
@@ -419,6 +466,15 @@ impl Core {
             self.overrun();
         }
         Some(())
+    }
+}
+
+impl Intake<'_> {
+    /// Whether the next message may be this one.
+    #[inline(always)]
+    fn expects(&self, inner: &Inner, header: &Header) -> bool {
+        let is_next = self.is_open && header.epoch == inner.bypass.expected;
+        is_next && header.source == self.source
     }
 }
 

@@ -7,6 +7,7 @@ use super::attributes;
 use super::binds::Binds;
 use super::bypass::Bypass;
 use super::counting::Counting;
+use super::credit::{self, Offer, Permit};
 use super::host::Surroundings;
 use super::inherit::Inheritance;
 use super::multicast::Groups;
@@ -35,7 +36,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use uroce_engine::host::{Fault, NoReceive};
-use uroce_engine::qp::{Config, Mask, QueuePair, Refused, Service, State};
+use uroce_engine::qp::{Config, Mask, Modify, QueuePair, Refused, Service, State};
 use uroce_engine::timer::Time;
 use uroce_engine::work::{Receive, Request, WorkRequest};
 
@@ -141,6 +142,13 @@ pub(super) struct Inner {
     pub(super) recent: Option<Recent>,
     /// The local key that few bytes were sent by last.
     pub(super) local: memory::Recent,
+    /// That of the latest receive requests.
+    pub(super) landing: memory::Recent,
+    /// What the peer may be promised, and what he promises.
+    pub(super) offer: Offer,
+    pub(super) permit: Permit,
+    /// So many want nothing to be promised now.
+    pub(super) withheld: u32,
     /// The peer was told that its connection is used.
     pub(super) told_use: bool,
     /// The queue pair goes: nothing is shown any more.
@@ -186,7 +194,11 @@ impl Inner {
             let (engine, mut host) = self.split(core, now);
             engine.fatal(&mut host);
         }
+        if let Some(receives) = &self.receives {
+            self.offer.remain(receives.len());
+        }
         core.mind_gate(self);
+        core.mind_credit(self);
         core.flush_past(self);
     }
 }
@@ -226,6 +238,10 @@ impl Core {
                 gate: None,
                 recent: None,
                 local: memory::Recent::new(parts.pd, Weak::<Self>::clone(me)),
+                landing: memory::Recent::new(parts.pd, Weak::<Self>::clone(me)),
+                offer: Offer::default(),
+                permit: Permit::default(),
+                withheld: 0,
                 told_use: false,
                 closing: false,
                 domain: parts.pd,
@@ -284,6 +300,7 @@ impl Core {
 
     /// The queue pair goes: its peer uses nothing by way of it any more.
     pub fn close(&self) {
+        self.withdraw();
         let mut inner = self.inner.lock();
         inner.closing = true;
         self.mind_gate(&mut inner);
@@ -319,15 +336,23 @@ impl Core {
     /// # Errors
     /// EINVAL for a transition, attribute or value that there is not. Then nothing has changed.
     pub fn modify(&self, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
-        let state = self.change(attr, mask)?;
+        let mask = mask & !attributes::useless(self.parts.service);
+        let modify = attributes::modify(attr, mask)?;
+        let leaves = matches!(modify.state, Some(State::Reset | State::Error));
+        if leaves {
+            self.withdraw();
+        }
+        let state = self.change(attr, mask, &modify);
+        if leaves {
+            self.grant();
+        }
+        let state = state?;
         // Out of SQD requests go on; a peer is told of an error.
         self.parts.node.post(self.place);
         Ok(state)
     }
 
-    fn change(&self, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
-        let mask = mask & !attributes::useless(self.parts.service);
-        let modify = attributes::modify(attr, mask)?;
+    fn change(&self, attr: &ibv_qp_attr, mask: u32, modify: &Modify) -> Result<ibv_qp_state> {
         if modify.state == Some(State::Sqd) {
             self.drain_past();
         }
@@ -345,7 +370,7 @@ impl Core {
         let inner = &mut *self.inner.lock();
         let now = clock::now();
         let (engine, mut host) = inner.split(self, now);
-        engine.modify(&modify, &mut host).map_err(errno)?;
+        engine.modify(modify, &mut host).map_err(errno)?;
         inner.follow(self, now);
         if modify.mask.has(Mask::TIMEOUT) {
             self.parts.node.mind_timeout(modify.values.timeout);
@@ -353,6 +378,7 @@ impl Core {
         if let Some(path) = path {
             let open = peer.is_some() && self.may_bypass();
             inner.bypass.expect(open, attr.rq_psn);
+            inner.offer.begin();
             // A packet in a ring costs no system call.
             inner.engine.delay_acknowledgements(peer.is_none());
             inner.path = Some(path);
@@ -367,6 +393,7 @@ impl Core {
         let state = inner.engine.state();
         if modify.mask.has(Mask::SQ_PSN) {
             inner.bypass.begin(attr.sq_psn);
+            inner.permit = Permit::default();
         }
         if state == State::Reset {
             inner.bypass.clear();
@@ -380,6 +407,7 @@ impl Core {
             self.forget_completions();
             if let Some(receives) = &inner.receives {
                 receives.clear();
+                inner.offer.remain(0);
             }
         }
         self.mind_gate(inner);
@@ -554,6 +582,8 @@ impl Core {
     /// The protocol takes a request.
     pub(super) fn post_to_engine(&self, inner: &mut Inner, wr: WorkRequest, now: Time) {
         inner.bypass.passed_by();
+        // It uses receive requests of the peer's.
+        inner.permit.doubt();
         let (engine, mut host) = inner.split(self, now);
         // Refused only in a state that it cannot have come to since it was asked.
         let _ = engine.post_send(wr, &mut host);
@@ -599,7 +629,14 @@ impl Core {
             // The first is the one that is refused.
             return requests.next().map_or(Ok(()), |_| Err(Errno::INVAL));
         }
-        let taken = receives.post_alone(requests);
+        let keys = self.parts.node.keys();
+        let (offer, landing) = (&mut inner.offer, &mut inner.landing);
+        let taken = receives.post_alone(requests, |sges| {
+            credit::posted(offer, keys, landing, sges);
+        });
+        if inner.offer.is_due() {
+            self.mind_credit(inner);
+        }
         if inner.engine.minds_receives() {
             // In ERR they are flushed; a peer that was told of an empty queue learns of them.
             let now = clock::now();
@@ -736,19 +773,6 @@ impl Core {
     /// Whether an application still has a name for it.
     pub fn is_named(&self) -> bool {
         !self.tokens.lock().is_empty()
-    }
-}
-
-impl memory::Remembers for Core {
-    fn forget(&self, key: u32) {
-        // In a forked child it may stay locked for good, and nothing is sent.
-        let inner = match self.node().is_here() {
-            true => Some(self.inner.lock()),
-            false => self.inner.try_lock(),
-        };
-        if let Some(mut inner) = inner {
-            inner.local.forget(key);
-        }
     }
 }
 

@@ -125,7 +125,7 @@ impl Endpoint for Core {
 }
 
 /// The index in a QP number.
-const INDEX: u32 = (1 << INDEX_BITS) - 1;
+pub(super) const INDEX: u32 = (1 << INDEX_BITS) - 1;
 
 impl Core {
     /// The engine takes in a packet of the peer's.

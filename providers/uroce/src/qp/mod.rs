@@ -5,6 +5,7 @@ mod binds;
 mod bypass;
 mod core;
 pub mod counting;
+mod credit;
 mod endpoint;
 mod held;
 mod host;

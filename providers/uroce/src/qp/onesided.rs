@@ -5,9 +5,9 @@
 //! only when all before it are finished, and is finished itself when it returns: order is kept.
 
 use super::core::{Core, Inner};
+use super::endpoint::INDEX;
 use super::requests;
 use crate::carrier::shm::{Gate, Mapped, Right, Segment, Shown};
-use crate::carrier::udp::slot::INDEX_BITS;
 use crate::context::Context;
 use crate::cq::success;
 use crate::memory::piece;
@@ -201,7 +201,7 @@ impl Core {
         if !idle || asked.length == 0 || asked.length > *budget {
             return None;
         }
-        if asked.right == Right::Read && inner.engine.attributes().max_rd_atomic == 0 {
+        if asked.right == Right::Read && !self.may_read(inner) {
             return None;
         }
         self.carry_out(inner, &asked)?;
@@ -217,6 +217,14 @@ impl Core {
             self.push_success(self.parts.send_cq.as_ref(), wc, false);
         }
         Some(())
+    }
+
+    /// Whether a read may be carried out now: it sees what messages before it have brought, so they must have
+    /// been taken in.
+    fn may_read(&self, inner: &Inner) -> bool {
+        let peer = inner.peer.as_ref();
+        let is_behind = peer.is_some_and(|peer| inner.permit.is_ahead(peer));
+        inner.engine.attributes().max_rd_atomic > 0 && !is_behind
     }
 
     fn carry_out(&self, inner: &mut Inner, asked: &Asked<'_>) -> Option<()> {
@@ -262,7 +270,7 @@ impl Core {
         let directory = self.node().directory()?;
         let attributes = inner.engine.attributes();
         let theirs = attributes.dest_qp_num;
-        let index = theirs & ((1 << INDEX_BITS) - 1);
+        let index = theirs & INDEX;
         let claim =
             directory
                 .claims()
@@ -305,11 +313,15 @@ impl Core {
         let Some(directory) = self.node().directory() else {
             return;
         };
-        let index = self.number & ((1 << INDEX_BITS) - 1);
+        let index = self.number & INDEX;
+        if gate.is_some_and(|gate| gate.credits) {
+            self.show_credit(inner, directory);
+        }
         directory.segment().show_gate(index, gate);
         let rights = |gate: Option<Gate>| {
             gate.map(|gate| Gate {
                 awaits_use: false,
+                credits: false,
                 ..gate
             })
         };
@@ -334,6 +346,7 @@ impl Core {
             write: access.write,
             read: access.read && attributes.max_dest_rd_atomic > 0,
             awaits_use: inner.engine.awaits_use(),
+            credits: self.offers(inner),
         })
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Sent {
     /// Bytes of data.
     pub length: u32,
     /// Bits of `enum ibv_send_flags`.
-    flags: u32,
+    pub flags: u32,
     immediate: Option<u32>,
     data: Kept,
 }

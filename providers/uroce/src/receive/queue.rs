@@ -25,15 +25,17 @@ struct State {
 }
 
 impl State {
-    /// Takes requests in until one is refused.
+    /// Takes requests in until one is refused; `posted` is called for each that was taken.
     #[inline(always)]
     fn post_all<'a>(
         &mut self,
         max_sge: usize,
         requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
+        mut posted: impl FnMut(&[ibv_sge]),
     ) -> Result<()> {
         for request in requests {
             self.post(max_sge, &request)?;
+            posted(request.sges);
         }
         Ok(())
     }
@@ -119,12 +121,13 @@ impl ReceiveQueue {
     /// EINVAL for too many pieces; ENOMEM if the queue is full, or there is no memory.
     pub fn post<'a>(&self, requests: &mut impl Iterator<Item = ReceiveRequest<'a>>) -> Result<()> {
         let mut state = self.state.lock();
-        let posted = state.post_all(self.max_sge, requests);
+        let posted = state.post_all(self.max_sge, requests, |_| ());
         self.length.store(state.requests.len(), Ordering::Release);
         posted
     }
 
-    /// The same, of a queue that nobody else can use meanwhile.
+    /// The same, of a queue that nobody else can use meanwhile; `posted` is called with the pieces of each
+    /// request that was taken.
     ///
     /// # Errors
     /// As for [`ReceiveQueue::post`].
@@ -132,9 +135,10 @@ impl ReceiveQueue {
     pub fn post_alone<'a>(
         &mut self,
         requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
+        posted: impl FnMut(&[ibv_sge]),
     ) -> Result<()> {
         let state = self.state.get_mut();
-        let posted = state.post_all(self.max_sge, requests);
+        let posted = state.post_all(self.max_sge, requests, posted);
         *self.length.get_mut() = state.requests.len();
         posted
     }

@@ -22,12 +22,12 @@ pub use choice::{Carrier, VARIABLE};
 pub use complaint::complain;
 pub use directory::{Census, Directory};
 pub use link::Link;
-pub use onesided::{Claims, Gate, Key, Mapped, Right, Shown, Use};
+pub use onesided::{Claims, Credit, Gate, GateSeen, Key, Mapped, Right, Shown, Use};
 pub use peer::Peer;
 pub use ring::{Broken, Consumer, PREFIX, Record, SHORT};
 pub use segment::{AWAITS, CLOSED, SEGMENT, SLEEPS, Segment, TABLES};
 pub use wire::{
-    FEW, Fate, Few, Fill, Front, Header, MESSAGE, MESSAGE_HEAD, MESSAGE_MAX, News, PACKET,
+    FEW, Fate, Few, Fill, Front, Header, MESSAGE, MESSAGE_HEAD, MESSAGE_MAX, News, PACKET, Put,
 };
 
 /// Nanoseconds after which somebody who sleeps can see all that was shown before others could see that he

@@ -1,9 +1,10 @@
 //! A process that this one has met.
 
 use super::link::Link;
+use super::onesided::GateSeen;
 use super::ring::{Broken, Consumer, Place, Producer};
 use super::segment::{AWAITS, CLOSED, SLEEPS, Segment};
-use super::wire::{Few, Fill, Header, News, Out};
+use super::wire::{Few, Fill, Header, News, Out, Put};
 use kit::sys::lock::Lock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
@@ -123,24 +124,39 @@ impl Peer {
         })
     }
 
-    /// Sends a message of so many bytes, which are few. Answers where it is in the ring; `None` if there
-    /// is no room.
+    /// Sends a message of so many bytes, which are few; `None` if there is no room. One that goes by credit
+    /// (its header says so) went by one of the gate of that index, as it was with that count.
     // Inlined, so that words stay words until they are in the ring.
     #[inline(always)]
-    pub fn short(&self, header: &Header, few: Few, length: usize) -> Option<u64> {
-        let sent = self.out.lock().short(&self.link, header, few, length);
+    pub fn short(&self, header: &Header, few: Few, length: usize, gate: GateSeen) -> Option<Put> {
+        let good = || self.segment.gate_is_still(gate);
+        let mut out = self.out.lock();
+        let sent = out.short(&self.link, header, few, length, good);
         self.answer(sent)
     }
 
-    /// Sends a message of so many bytes, which `fill` writes. Answers where it is in the ring; `None` if
-    /// there is no room, or the bytes cannot be had.
-    pub fn long(&self, header: &Header, length: usize, fill: Fill<'_>) -> Option<u64> {
-        let sent = self.out.lock().long(&self.link, header, length, fill);
+    /// The same of a message whose bytes `fill` writes; `None` also if they cannot be had.
+    pub fn long(
+        &self,
+        header: &Header,
+        length: usize,
+        fill: Fill<'_>,
+        gate: GateSeen,
+    ) -> Option<Put> {
+        let good = || self.segment.gate_is_still(gate);
+        let sent = self.out.lock().long(&self.link, header, length, fill, good);
         self.answer(sent)
+    }
+
+    /// Whether it has taken the record at a position, as far as it has said.
+    #[inline]
+    #[must_use]
+    pub fn has_taken(&self, position: u64) -> bool {
+        Producer::taken_word(self.places[0], self.link.memory()) > position
     }
 
     #[inline]
-    fn answer(&self, sent: Result<Option<u64>, Broken>) -> Option<u64> {
+    fn answer(&self, sent: Result<Option<Put>, Broken>) -> Option<Put> {
         sent.unwrap_or_else(|_| {
             self.give_up();
             None

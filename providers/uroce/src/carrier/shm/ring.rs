@@ -33,6 +33,14 @@ pub const SHORT: usize = (LINE - PREFIX) / WORD;
 /// Words of the head of a ring, each alone in its cache line.
 const TAKEN: usize = 256 / WORD;
 const REFUSED: usize = TAKEN + 1;
+/// Up to where the producer waits to hear that records were taken.
+const ASKED: usize = 512 / WORD;
+
+/// In a record's flags: its producer does not wait to hear that it was taken.
+pub const UNASKED: u8 = 1 << 7;
+/// How many bytes of such records are taken before the producer hears of it all the same, since it may want
+/// their room: far fewer than a ring has.
+const MUCH: u64 = SIZE / 8;
 
 /// Set in the second word of a record that was refused; below is what the consumer has to say.
 const REFUSAL: u64 = 1 << 63;
@@ -283,6 +291,15 @@ impl Producer {
     pub fn released(&self) -> u64 {
         self.free
     }
+
+    /// Waits after all to hear that all records were taken that are there now.
+    ///
+    /// # Errors
+    /// [`Broken`] beyond the ring.
+    pub fn ask(&self, memory: &Shared) -> Result<(), Broken> {
+        show(self.place.word(memory, ASKED)?, self.tail);
+        Ok(())
+    }
 }
 
 #[inline(always)]
@@ -298,6 +315,8 @@ pub struct Consumer {
     head: u64,
     /// Up to where the producer knows that records were taken.
     told: u64,
+    /// It waits to hear of more.
+    owing: bool,
     refused: u64,
 }
 
@@ -308,15 +327,27 @@ impl Consumer {
             place,
             head: 0,
             told: 0,
+            owing: false,
             refused: 0,
         }
     }
 
-    /// Whether there is a record, or something else to look at.
+    /// Whether there is a record, or something else to look at, or the producer waits to hear of one that
+    /// was taken.
     #[inline]
     pub fn has_some(&self, memory: &Shared) -> bool {
         let line = self.place.line(memory, self.head);
-        line.is_ok_and(|[first, ..]| self.is_new(first.load(SeqCst)))
+        line.is_ok_and(|[first, ..]| self.is_new(first.load(SeqCst))) || self.is_asked(memory)
+    }
+
+    /// Whether the producer waits to hear of a record that was taken, beyond what their flags say.
+    #[inline]
+    fn is_asked(&self, memory: &Shared) -> bool {
+        self.told != self.head
+            && self
+                .place
+                .word(memory, ASKED)
+                .is_ok_and(|asked| asked.load(SeqCst) > self.told)
     }
 
     /// Whether a first word is another one than that of a record which was taken.
@@ -459,24 +490,32 @@ impl Consumer {
             at += 64;
         }
         self.head = end;
+        self.owing |= record.flags() & UNASKED == 0;
         Ok(())
     }
 
-    /// Tells the producer how far it has come. Answers whether there was anything to tell.
+    /// Tells the producer how far it has come, if it waits for that. Answers whether there was anything to
+    /// tell.
     ///
     /// # Errors
     /// [`Broken`] beyond the ring.
     #[inline]
     pub fn tell(&mut self, memory: &Shared) -> Result<bool, Broken> {
-        if self.told == self.head {
+        if self.told == self.head || !self.has_to_tell(memory) {
             return Ok(false);
         }
+        self.owing = false;
         self.told = self.head;
         self.place
             .word(memory, REFUSED)?
             .store(self.refused, Release);
         show(self.place.word(memory, TAKEN)?, self.head);
         Ok(true)
+    }
+
+    #[inline]
+    fn has_to_tell(&self, memory: &Shared) -> bool {
+        self.owing || self.head - self.told >= MUCH || self.is_asked(memory)
     }
 }
 

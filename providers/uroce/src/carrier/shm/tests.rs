@@ -206,8 +206,14 @@ fn what_was_taken_before_the_end_is_not_lost() {
         epoch: 0,
         immediate: None,
         solicited: false,
+        settled: false,
     };
-    let sent = [1, 2].map(|_| sender.long(&header, 8, &mut |_| Ok(())).expect("room"));
+    let sent = [1, 2].map(|_| {
+        sender
+            .long(&header, 8, &mut |_| Ok(()), GateSeen::default())
+            .expect("room")
+            .position
+    });
     let memory = receiver.link().memory();
     let mut consumer = receiver.consumer();
     let first = consumer.next(memory).expect("sound").expect("a record");
@@ -217,7 +223,10 @@ fn what_was_taken_before_the_end_is_not_lost() {
     sender.lose(&mut news);
     assert_eq!(news.fates, [(5, Fate::Taken(sent[0])), (5, Fate::Lost)]);
     // Who has not heard of the end yet is not kept waiting.
-    assert_eq!(sender.long(&header, 8, &mut |_| Ok(())), None);
+    assert_eq!(
+        sender.long(&header, 8, &mut |_| Ok(()), GateSeen::default()),
+        None
+    );
     assert!(sender.packet(&[0; 64]) && !sender.waits(5) && !sender.awaits());
 }
 

@@ -1,7 +1,7 @@
 //! What goes to a peer: packets and messages by way of the ring, and what becomes of messages.
 
 use super::link::Link;
-use super::ring::{Broken, LONGEST, PREFIX, Producer, SHORT};
+use super::ring::{Broken, LONGEST, PREFIX, Producer, SHORT, UNASKED};
 use kit::sys::shared::Shared;
 use std::collections::VecDeque;
 use uroce_engine::host::Fault;
@@ -15,6 +15,9 @@ pub const MESSAGE: u8 = 2;
 pub const SOLICITED: u8 = 1;
 /// The message has immediate data.
 pub const IMMEDIATE: u8 = 2;
+
+/// Its sender has told its success: there was a credit for it.
+pub const SETTLED: u8 = UNASKED;
 
 /// Bytes in front of a message's data: the prefix, queue pairs, epoch and immediate data.
 pub const MESSAGE_HEAD: usize = PREFIX + 16;
@@ -43,6 +46,8 @@ pub struct Header {
     pub immediate: Option<u32>,
     /// The bit for solicited events.
     pub solicited: bool,
+    /// There is a credit for it, and its success is told at once.
+    pub settled: bool,
 }
 
 impl Header {
@@ -53,7 +58,8 @@ impl Header {
         } else {
             0
         };
-        solicited | immediate
+        let settled = if self.settled { SETTLED } else { 0 };
+        solicited | immediate | settled
     }
 
     #[inline]
@@ -100,6 +106,7 @@ impl Front {
             epoch: low(self.what),
             immediate: (self.flags & IMMEDIATE != 0).then_some(low(self.what >> 32)),
             solicited: self.flags & SOLICITED != 0,
+            settled: self.flags & SETTLED != 0,
         }
     }
 
@@ -125,6 +132,15 @@ pub enum Fate {
     Refused(u64, u32),
     /// The peer is gone.
     Lost,
+}
+
+/// A message that was put into the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Put {
+    /// Where it is.
+    pub position: u64,
+    /// The peer has to take it, and will: its fate is not told. It had a credit that was good.
+    pub settled: bool,
 }
 
 /// The writing side of a link, and what waits there.
@@ -191,8 +207,9 @@ impl Out {
         Ok(self.producer.reserve(memory, length)?.is_some())
     }
 
-    /// Puts a message of so many bytes into the ring, which are in its first line. Answers where it is;
-    /// `None` if there is no room, or the peer is gone.
+    /// Puts a message of so many bytes into the ring, which are in its first line; `None` if there is no
+    /// room, or the peer is gone. Of one whose header says that it is settled, `good` is asked afterwards
+    /// whether the credit for it has not been taken back.
     #[inline(always)]
     pub fn short(
         &mut self,
@@ -200,26 +217,27 @@ impl Out {
         header: &Header,
         [w0, w1, w2, w3]: Few,
         length: usize,
-    ) -> Result<Option<u64>, Broken> {
+        good: impl FnOnce() -> bool,
+    ) -> Result<Option<Put>, Broken> {
         let memory = link.memory();
         let total = MESSAGE_HEAD + length;
         if !self.may_take(memory, total)? {
             return Ok(None);
         }
         let [who, what] = header.words();
-        self.show(memory, total, header, [who, what, w0, w1, w2, w3])
+        self.show(memory, total, header, [who, what, w0, w1, w2, w3], good)
             .map(Some)
     }
 
-    /// Puts a message of so many bytes into the ring, which `fill` writes. Answers where it is; `None`
-    /// if there is no room, the peer is gone, or the bytes cannot be had.
+    /// The same of a message whose bytes `fill` writes; `None` also if they cannot be had.
     pub fn long(
         &mut self,
         link: &Link,
         header: &Header,
         length: usize,
         fill: Fill<'_>,
-    ) -> Result<Option<u64>, Broken> {
+        good: impl FnOnce() -> bool,
+    ) -> Result<Option<Put>, Broken> {
         let memory = link.memory();
         let total = MESSAGE_HEAD + length;
         if !self.may_take(memory, total)? {
@@ -230,7 +248,8 @@ impl Out {
             return Ok(None);
         };
         self.producer.copy(memory, MESSAGE_HEAD, data)?;
-        self.show(memory, total, header, header.words()).map(Some)
+        self.show(memory, total, header, header.words(), good)
+            .map(Some)
     }
 
     #[inline]
@@ -245,12 +264,28 @@ impl Out {
         length: usize,
         header: &Header,
         words: [u64; N],
-    ) -> Result<u64, Broken> {
+        good: impl FnOnce() -> bool,
+    ) -> Result<Put, Broken> {
         let position = self.producer.position();
         self.producer
             .publish(memory, length, MESSAGE, header.flags(), words)?;
+        // After it can be seen: who takes a credit back looks for messages afterwards.
+        let settled = header.settled && good();
+        if !settled {
+            self.wonder(memory, header, position)?;
+        }
+        Ok(Put { position, settled })
+    }
+
+    /// The fate of a message is to be told.
+    #[inline]
+    fn wonder(&mut self, memory: &Shared, header: &Header, position: u64) -> Result<(), Broken> {
         self.sent.push_back((position, header.source));
-        Ok(position)
+        if header.settled {
+            // The record says otherwise.
+            self.producer.ask(memory)?;
+        }
+        Ok(())
     }
 
     /// Looks at what the consumer has taken.

@@ -3,7 +3,7 @@
 use super::end::{End, data, pair, setup};
 use super::there;
 use crate::carrier::Sender;
-use crate::carrier::shm::{Carrier, Fate, Header, Peer, SLEEPS};
+use crate::carrier::shm::{Carrier, Fate, GateSeen, Header, Peer, SLEEPS};
 use crate::carrier::udp::Tools;
 use crate::carrier::udp::faults::{BadNetwork, Faults};
 use crate::node::{Endpoint, Incoming, Interest, Node};
@@ -510,6 +510,7 @@ fn header(source: u32, destination: u32) -> Header {
         epoch: 0,
         immediate: None,
         solicited: false,
+        settled: false,
     }
 }
 
@@ -530,8 +531,13 @@ fn who_sent_to_somebody_that_came_and_went_is_told() {
     // Nobody looks at rings, and so nobody sees that there is one more.
     let inbox = left.core.inbox.lock();
     let peer = left.meet(destination).expect("met");
-    peer.long(&header(source, destination), 8, &mut |_| Ok(()))
-        .expect("room");
+    peer.long(
+        &header(source, destination),
+        8,
+        &mut |_| Ok(()),
+        GateSeen::default(),
+    )
+    .expect("room");
     let directory = left.directory().expect("a directory");
     drop(right);
     while directory.peer(peer.slot()).is_some() {
@@ -569,8 +575,14 @@ fn who_sleeps_finds_what_came_into_sight_late() {
         std::thread::sleep(Duration::from_micros(100));
         // As one who could not see yet that it sleeps.
         let position = peer
-            .long(&header(source, destination), 8, &mut |_| Ok(()))
-            .expect("room");
+            .long(
+                &header(source, destination),
+                8,
+                &mut |_| Ok(()),
+                GateSeen::default(),
+            )
+            .expect("room")
+            .position;
         std::thread::sleep(Duration::from_millis(5));
         if peer.pending().0 > position {
             found += 1;

@@ -20,6 +20,8 @@ pub struct Gate {
     pub read: bool,
     /// Whoever uses it first has to say so.
     pub awaits_use: bool,
+    /// The peer may go by the queue pair's credits.
+    pub credits: bool,
 }
 
 /// What a request needs.
@@ -35,6 +37,7 @@ const OPEN: u64 = 1 << 63;
 const WRITE: u64 = 1 << 62;
 const READ: u64 = 1 << 61;
 const AWAITS_USE: u64 = 1 << 60;
+const CREDITS: u64 = 1 << 59;
 
 fn bit(set: bool, bit: u64) -> u64 {
     if set { bit } else { 0 }
@@ -55,6 +58,7 @@ impl Gate {
             | bit(self.write, WRITE)
             | bit(self.read, READ)
             | bit(self.awaits_use, AWAITS_USE)
+            | bit(self.credits, CREDITS)
             | u64::from(self.pkey) << 24
             | u64::from(self.peer & 0x00ff_ffff);
         [first, self.generation, self.pd]
@@ -72,6 +76,7 @@ impl Gate {
             write: first & WRITE != 0,
             read: first & READ != 0,
             awaits_use: first & AWAITS_USE != 0,
+            credits: first & CREDITS != 0,
         })
     }
 }

@@ -9,6 +9,7 @@
 //! peer says that it uses it.
 
 mod claims;
+mod credit;
 mod gate;
 mod key;
 mod mapped;
@@ -17,6 +18,7 @@ mod record;
 mod tests;
 
 pub use claims::{Claims, Use};
+pub use credit::Credit;
 pub use gate::{Gate, Right};
 pub use key::Key;
 pub use mapped::Mapped;
@@ -25,21 +27,45 @@ use super::segment::Segment;
 use std::sync::atomic::AtomicU64;
 
 /// Where the parts of the tables begin, in words from the beginning of [`Segment::tables`]. Gates are
-/// as many as a process has queue pairs; keys as many as there is room for, the rest is not shown.
+/// as many as a process has queue pairs, and so are credits; keys as many as there is room for, the rest
+/// is not shown.
 const CLAIMS: usize = 0;
 const GATES: usize = 1024;
-const KEYS: usize = GATES + (1 << 14) * gate::WORDS;
+const CREDITS: usize = GATES + QPS * gate::WORDS;
+const KEYS: usize = CREDITS + QPS * credit::WORDS;
+/// Queue pairs that a process may have.
+const QPS: usize = 1 << 14;
 
 fn part(segment: &Segment, start: usize, words: usize) -> Option<&[AtomicU64]> {
     segment.tables().get(start..start.checked_add(words)?)
 }
 
-/// The place of a queue pair's gate; `None` for an index that there is not.
+/// What is shown of a queue pair, in the part of the tables that begins there; `None` for an index that there
+/// is not.
+#[inline]
+fn of_qp(segment: &Segment, start: usize, index: u32, words: usize) -> Option<&[AtomicU64]> {
+    let index = usize::try_from(index).ok().filter(|index| *index < QPS)?;
+    part(segment, start + index * words, words)
+}
+
+/// The place of a queue pair's gate.
+#[inline]
 fn gate_at(segment: &Segment, index: u32) -> Option<&[AtomicU64]> {
-    let index = usize::try_from(index)
-        .ok()
-        .filter(|index| *index < 1 << 14)?;
-    part(segment, GATES + index * gate::WORDS, gate::WORDS)
+    of_qp(segment, GATES, index, gate::WORDS)
+}
+
+/// The place of a queue pair's credit.
+#[inline]
+fn credit_at(segment: &Segment, index: u32) -> Option<&[AtomicU64]> {
+    of_qp(segment, CREDITS, index, credit::WORDS)
+}
+
+/// A gate that was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GateSeen {
+    index: u32,
+    /// How often it had been changed.
+    count: u64,
 }
 
 /// The place of a key; `None` for one that is not shown.
@@ -103,6 +129,34 @@ impl Segment {
             rkey,
             counts: [gate_count, key_count],
         })
+    }
+
+    /// The gate of the queue pair of that index.
+    #[must_use]
+    pub fn gate_seen(&self, index: u32) -> Option<(Gate, GateSeen)> {
+        let (gate, count) = self.read_gate(index)?;
+        Some((gate, GateSeen { index, count }))
+    }
+
+    /// Whether the gate is still the one that was read.
+    #[must_use]
+    #[inline]
+    pub fn gate_is_still(&self, seen: GateSeen) -> bool {
+        gate_at(self, seen.index).is_some_and(|place| record::is_still(place, seen.count))
+    }
+
+    /// The credit of the queue pair of that index. It is good as long as the gate is that was read before.
+    #[must_use]
+    pub fn credit(&self, index: u32) -> Option<Credit> {
+        Credit::read(credit_at(self, index)?)
+    }
+
+    /// Shows a credit. One at a time for each index.
+    #[inline]
+    pub fn show_credit(&self, index: u32, credit: Credit) {
+        if let Some(place) = credit_at(self, index) {
+            credit.show(place);
+        }
     }
 
     /// Whether gate and key are still those that were read.

@@ -56,6 +56,7 @@ const GATE: Gate = Gate {
     write: true,
     read: false,
     awaits_use: true,
+    credits: true,
 };
 
 #[test]

@@ -1,5 +1,7 @@
 use super::super::link::{LINK, Link};
-use super::super::wire::{FEW, Fate, Few, Front, Header, MESSAGE, MESSAGE_HEAD, News, Out, PACKET};
+use super::super::wire::{
+    FEW, Fate, Few, Front, Header, MESSAGE, MESSAGE_HEAD, News, Out, PACKET, Put,
+};
 use super::*;
 use proptest::prelude::*;
 use std::sync::atomic::Ordering::SeqCst;
@@ -23,7 +25,13 @@ fn header(epoch: u32) -> Header {
         epoch,
         immediate: Some(7),
         solicited: true,
+        settled: false,
     }
+}
+
+/// Whether a credit is good, of messages that do not go by one.
+fn never() -> bool {
+    unreachable!("it is not asked")
 }
 
 #[test]
@@ -63,8 +71,8 @@ fn a_refusal_is_found_and_what_is_behind_it_too() {
             room.copy_from_slice(b"abc");
             Ok(())
         };
-        let sent = out.long(&link, &header(5), 3, &mut fill);
-        position.push(sent.expect("right").expect("room"));
+        let sent = out.long(&link, &header(5), 3, &mut fill, never);
+        position.push(sent.expect("right").expect("room").position);
     }
     for count in 0..4 {
         let record = consumer.next(memory).expect("right").expect("a record");
@@ -91,6 +99,90 @@ fn a_refusal_is_found_and_what_is_behind_it_too() {
     assert!(!out.awaits());
 }
 
+/// Puts a message by credit, which is good or not.
+fn put_settled(out: &mut Out, link: &Link, good: bool) -> Put {
+    let header = Header {
+        settled: true,
+        ..header(5)
+    };
+    let put = out.short(link, &header, Few::default(), 8, || good);
+    put.expect("right").expect("room")
+}
+
+/// Takes the next record; answers whether it is one by credit.
+fn take(consumer: &mut Consumer, memory: &Shared) -> bool {
+    let (record, words) = consumer
+        .next_with_words(memory)
+        .expect("right")
+        .expect("a record");
+    consumer.advance(memory, &record).expect("right");
+    Front::new(words, record.flags()).header().settled
+}
+
+#[test]
+fn who_goes_by_credit_hears_seldom_what_was_taken() {
+    let (link, producer, mut consumer) = ends();
+    let mut out = Out::new(producer);
+    let memory = link.memory();
+    let mut told = 0;
+    let count = 4 * SIZE / 64;
+    for _ in 0..count {
+        assert!(put_settled(&mut out, &link, true).settled && !out.awaits());
+        assert!(take(&mut consumer, memory));
+        told += u64::from(consumer.tell(memory).expect("right"));
+    }
+    assert_eq!(told, 4 * SIZE / MUCH);
+    let mut news = News::default();
+    out.collect(&link, &mut news).expect("right");
+    assert!(news.fates.is_empty());
+    // One that waits is told at once, of those before it, too.
+    let mut fill = |_: &mut [u8]| Ok(());
+    put_settled(&mut out, &link, true);
+    let sent = out.long(&link, &header(5), 8, &mut fill, never);
+    assert!(sent.is_ok_and(|put| put.is_some_and(|put| !put.settled)));
+    assert!(take(&mut consumer, memory));
+    assert_eq!(consumer.tell(memory), Ok(false));
+    assert!(!take(&mut consumer, memory));
+    assert_eq!(consumer.tell(memory), Ok(true));
+    assert!(!consumer.has_some(memory));
+}
+
+#[test]
+fn who_went_by_a_credit_that_was_taken_back_is_told() {
+    for taken_first in [false, true] {
+        let (link, producer, mut consumer) = ends();
+        let mut out = Out::new(producer);
+        let memory = link.memory();
+        put_settled(&mut out, &link, true);
+        let position = if taken_first {
+            // Before its producer asks.
+            let header = Header {
+                settled: true,
+                ..header(5)
+            };
+            let put = out.short(&link, &header, Few::default(), 8, || {
+                take(&mut consumer, memory);
+                take(&mut consumer, memory);
+                assert_eq!(consumer.tell(memory), Ok(false));
+                false
+            });
+            put.expect("right").expect("room")
+        } else {
+            let put = put_settled(&mut out, &link, false);
+            take(&mut consumer, memory);
+            take(&mut consumer, memory);
+            put
+        };
+        assert!(!position.settled && out.awaits());
+        assert!(consumer.has_some(memory));
+        assert_eq!(consumer.tell(memory), Ok(true));
+        assert!(!consumer.has_some(memory));
+        let mut news = News::default();
+        out.collect(&link, &mut news).expect("right");
+        assert_eq!(news.fates, [(1, Fate::Taken(position.position))]);
+    }
+}
+
 #[test]
 fn a_message_is_the_same_however_its_bytes_are_given() {
     let (link, producer, mut consumer) = ends();
@@ -105,9 +197,9 @@ fn a_message_is_the_same_however_its_bytes_are_given() {
         };
         for is_short in [false, true] {
             let sent = if is_short {
-                out.short(&link, &header(5), few, length)
+                out.short(&link, &header(5), few, length, never)
             } else {
-                out.long(&link, &header(5), length, &mut fill)
+                out.long(&link, &header(5), length, &mut fill, never)
             };
             assert!(sent.expect("right").is_some());
             let record = consumer.next(memory).expect("right").expect("a record");
@@ -135,7 +227,7 @@ fn packets_without_room_wait_in_order() {
         out.packet(&link, &pattern(number, 4000)).expect("right");
     }
     assert!(out.waits(9) && out.waits(9));
-    let full = out.short(&link, &header(0), Few::default(), 0);
+    let full = out.short(&link, &header(0), Few::default(), 0, never);
     assert_eq!(full, Ok(None));
     let mut news = News::default();
     for number in 0..200 {
@@ -242,7 +334,7 @@ proptest! {
             memory.words()[index].store(value, SeqCst);
             let _ = consumer.tell(memory);
             let _ = out.packet(&link, &[1; 100]);
-            let _ = out.short(&link, &header(1), Few::default(), 8);
+            let _ = out.short(&link, &header(1), Few::default(), 8, never);
             let _ = out.collect(&link, &mut news);
         }
     }

@@ -1,0 +1,46 @@
+//! What a queue pair tells its peer of its receive requests.
+//!
+//! The peer reads it when it has used up what it read before, and not for each message: the line is mostly
+//! here, where each request that is posted changes it.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// Words of a credit: a cache line, which nobody else's is in.
+pub const WORDS: usize = 8;
+
+/// So many messages may come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Credit {
+    /// Messages past the protocol that the queue pair takes in the life of the connection, those that it has
+    /// taken among them.
+    pub limit: u32,
+    /// The most bytes of a message.
+    pub room: u32,
+    /// The epoch that is expected of messages.
+    pub epoch: u32,
+}
+
+impl Credit {
+    pub(super) fn show(self, place: &[AtomicU64]) {
+        let [first, second, ..] = place else {
+            return;
+        };
+        second.store(u64::from(self.epoch), Relaxed);
+        first.store(u64::from(self.limit) | u64::from(self.room) << 32, Release);
+    }
+
+    /// The limit and the room are of the same moment. The epoch may be another's, if that changes meanwhile:
+    /// the gate changes then, too.
+    pub(super) fn read(place: &[AtomicU64]) -> Option<Self> {
+        let [first, second, ..] = place else {
+            return None;
+        };
+        let word = first.load(Acquire);
+        Some(Self {
+            limit: u32::try_from(word & 0xffff_ffff).ok()?,
+            room: u32::try_from(word >> 32).ok()?,
+            epoch: u32::try_from(second.load(Relaxed)).ok()?,
+        })
+    }
+}

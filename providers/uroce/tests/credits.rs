@@ -1,0 +1,342 @@
+//! Messages by credit between two processes of one host: where there is a receive request, a message is
+//! received once it is sent, whatever the other side does meanwhile.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test ends where something is not as expected"
+)]
+
+mod alone;
+mod ends;
+
+use alone::{Player, hear, role as my_role, say};
+use ends::{End, connect, peer_is_at};
+use kit::abi::*;
+use kit::sys::barrier;
+use std::sync::Arc;
+use uroce::context::Context;
+
+#[test]
+fn in_a_namespace() {
+    alone::in_a_namespace();
+}
+
+/// Bytes of each message, and from one receive request's place to the next one's.
+const LENGTH: u32 = 8;
+const PLACE: u32 = 64;
+/// Places: requests go round.
+const PLACES: u32 = 64;
+
+/// The receiving side.
+struct Receiver {
+    end: End,
+    region: Option<(Arc<<Context as kit::provider::Provider>::Mr>, u32)>,
+    posted: u32,
+}
+
+impl Receiver {
+    fn post(&mut self, count: u32) {
+        let (_, key) = self.region.as_ref().expect("registered");
+        for _ in 0..count {
+            let place = ibv_sge {
+                addr: self.end.address(self.posted % PLACES * PLACE),
+                length: PLACE,
+                lkey: *key,
+            };
+            self.end.receive(u64::from(self.posted), &[place]);
+            self.posted += 1;
+        }
+    }
+
+    /// What a message has brought into the place of a request.
+    fn value(&self, request: u32) -> u64 {
+        let bytes = self.end.bytes(request % PLACES * PLACE, LENGTH);
+        u64::from_ne_bytes(bytes.try_into().expect("eight"))
+    }
+
+    /// Receives so many messages, one after the other, and posts a request for each.
+    fn take(&mut self, count: u32, first: u32) {
+        for request in first..first + count {
+            let got = self.end.completion();
+            assert_eq!(
+                (got.wr_id, got.status),
+                (u64::from(request), IBV_WC_SUCCESS)
+            );
+            assert_eq!(self.value(request), u64::from(request));
+            self.post(1);
+        }
+    }
+}
+
+fn list<T: ToString>(values: impl Iterator<Item = T>) -> String {
+    values
+        .map(|value| value.to_string())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// A process that does what it is told, line by line.
+#[test]
+#[ignore = "the tests of `inside` start it"]
+fn role() {
+    if my_role().is_none() {
+        return;
+    }
+    barrier::prepare();
+    let end = End::new(IBV_QPT_RC);
+    let region = Some(end.register(0, PLACES * PLACE));
+    let mut receiver = Receiver {
+        end,
+        region,
+        posted: 0,
+    };
+    while let Some(line) = hear() {
+        let mut words = line.split_whitespace();
+        let word = words.next().unwrap_or_default();
+        let numbers: Vec<u32> = words.map(|word| word.parse().expect("a number")).collect();
+        match (word, &numbers[..]) {
+            ("who", []) => {
+                let end = &receiver.end;
+                say(&format!(
+                    "{} {} {}",
+                    end.number(),
+                    end.rkey(),
+                    end.address(0)
+                ));
+            }
+            ("connect", [number]) => {
+                connect(&receiver.end, *number);
+                say("connected");
+            }
+            ("post", [count]) => {
+                receiver.post(*count);
+                say("posted");
+            }
+            ("poll", [count]) => {
+                let statuses = (0..*count).map(|_| receiver.end.completion().status);
+                say(&list(statuses));
+            }
+            ("take", [count, first]) => {
+                receiver.take(*count, *first);
+                say("taken");
+            }
+            ("values", [first, count]) => {
+                say(&list((*first..first + count).map(|at| receiver.value(at))));
+            }
+            ("deregister", [first, count]) => {
+                let (region, _) = receiver.region.take().expect("registered");
+                receiver.end.deregister(&region);
+                say(&list((*first..first + count).map(|at| receiver.value(at))));
+            }
+            ("error", []) => {
+                let mut attr: ibv_qp_attr = bytemuck::Zeroable::zeroed();
+                attr.qp_state = IBV_QPS_ERR;
+                receiver.end.modify(&attr, IBV_QP_STATE);
+                say("failed");
+            }
+            _ => panic!("{line}"),
+        }
+    }
+}
+
+mod inside {
+    use super::*;
+
+    /// A sender here, and a process that receives.
+    struct Two {
+        end: End,
+        receiver: Player,
+        rkey: u32,
+        sent: u32,
+    }
+
+    impl Two {
+        /// Connected, with so many receive requests, of whose memory the other side knows that it is good;
+        /// `None` where there are no credits.
+        fn start(requests: u32) -> Option<Self> {
+            barrier::prepare();
+            if !alone::there() {
+                return None;
+            }
+            if std::env::var("UROCE_CARRIER").is_ok_and(|carrier| carrier == "udp") {
+                println!("skipped: there are no credits by UDP");
+                return None;
+            }
+            if !barrier::takes_part() {
+                println!("skipped: no membarrier(2), so no credits");
+                return None;
+            }
+            let end = End::new(IBV_QPT_RC);
+            let mut receiver = Player::start("receiver");
+            let who = receiver.ask("who");
+            let numbers: Vec<u64> = who
+                .split(' ')
+                .map(|word| word.parse().expect("a number"))
+                .collect();
+            let number = |at: usize| u32::try_from(numbers[at]).expect("small");
+            assert_eq!(
+                receiver.ask(&format!("connect {}", end.number())),
+                "connected"
+            );
+            connect(&end, number(0));
+            peer_is_at(numbers[2]);
+            let mut two = Self {
+                end,
+                receiver,
+                rkey: number(1),
+                sent: 0,
+            };
+            // Of the first nothing is known, and requests behind it wait for it to be used.
+            assert_eq!(
+                two.receiver.ask(&format!("post {}", requests + 1)),
+                "posted"
+            );
+            two.send(1);
+            assert_eq!(two.end.completion().status, IBV_WC_SUCCESS);
+            assert_eq!(two.receiver.ask("poll 1"), "0");
+            Some(two)
+        }
+
+        /// Each message has its number in it.
+        fn send(&mut self, count: u32) {
+            for _ in 0..count {
+                let place = self.sent % PLACES * LENGTH;
+                self.end.put(place, &u64::from(self.sent).to_ne_bytes());
+                self.end
+                    .post_send(u64::from(self.sent), IBV_WR_SEND, place, LENGTH, 0, 0);
+                self.sent += 1;
+            }
+        }
+
+        fn succeed(&mut self, count: u32) {
+            for number in self.sent..self.sent + count {
+                self.send(1);
+                let sent = self.end.completion();
+                assert_eq!(
+                    (sent.wr_id, sent.status),
+                    (u64::from(number), IBV_WC_SUCCESS)
+                );
+            }
+        }
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn who_is_stopped_receives() {
+        let Some(mut two) = Two::start(6) else {
+            return;
+        };
+        let stopped = two.receiver.stop();
+        two.succeed(4);
+        drop(stopped);
+        assert_eq!(two.receiver.ask("poll 4"), "0 0 0 0");
+        assert_eq!(two.receiver.ask("values 1 4"), "1 2 3 4");
+        two.receiver.end();
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn without_a_request_nothing_is_received() {
+        let Some(mut two) = Two::start(2) else {
+            return;
+        };
+        let stopped = two.receiver.stop();
+        two.succeed(2);
+        two.send(1);
+        for _ in 0..1000 {
+            assert!(two.end.poll().is_empty());
+        }
+        drop(stopped);
+        assert_eq!(two.receiver.ask("poll 2"), "0 0");
+        assert!(two.end.poll().is_empty());
+        assert_eq!(two.receiver.ask("post 1"), "posted");
+        assert_eq!(two.end.completion().status, IBV_WC_SUCCESS);
+        assert_eq!(two.receiver.ask("poll 1"), "0");
+        assert_eq!(two.receiver.ask("values 3 1"), "3");
+        // And then there are credits again.
+        assert_eq!(two.receiver.ask("post 4"), "posted");
+        two.end
+            .post_send(0, IBV_WR_RDMA_READ, 0, LENGTH, 0, two.rkey);
+        assert_eq!(two.end.completion().status, IBV_WC_SUCCESS);
+        two.receiver.end();
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn who_fails_has_received_before() {
+        let Some(mut two) = Two::start(6) else {
+            return;
+        };
+        let stopped = two.receiver.stop();
+        two.succeed(4);
+        two.receiver.tell("error");
+        drop(stopped);
+        assert_eq!(two.receiver.hear(), "failed");
+        let flushed = IBV_WC_WR_FLUSH_ERR;
+        let expected = format!("0 0 0 0 {flushed} {flushed}");
+        assert_eq!(two.receiver.ask("poll 6"), expected);
+        assert_eq!(two.receiver.ask("values 1 4"), "1 2 3 4");
+        two.receiver.end();
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn memory_goes_when_it_has_what_was_sent() {
+        let Some(mut two) = Two::start(6) else {
+            return;
+        };
+        let stopped = two.receiver.stop();
+        two.succeed(4);
+        two.receiver.tell("deregister 1 4");
+        drop(stopped);
+        assert_eq!(two.receiver.hear(), "1 2 3 4");
+        assert_eq!(two.receiver.ask("poll 4"), "0 0 0 0");
+        // The requests that are left name no memory any more.
+        two.send(1);
+        assert_eq!(two.end.completion().status, IBV_WC_REM_OP_ERR);
+        assert_eq!(two.receiver.ask("poll 1"), IBV_WC_LOC_PROT_ERR.to_string());
+        two.receiver.end();
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn a_read_finds_what_was_sent_before_it() {
+        let Some(mut two) = Two::start(6) else {
+            return;
+        };
+        let stopped = two.receiver.stop();
+        two.succeed(2);
+        two.end.put(4096, &[0xee; 8]);
+        let (place, rkey) = (2 * PLACE, two.rkey);
+        two.end
+            .post_send(9, IBV_WR_RDMA_READ, 4096, LENGTH, place, rkey);
+        drop(stopped);
+        assert_eq!(two.end.completion().status, IBV_WC_SUCCESS);
+        assert_eq!(two.end.bytes(4096, LENGTH), 2u64.to_ne_bytes());
+        two.receiver.end();
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn many_messages_come_in_order() {
+        const MANY: u32 = 20_000;
+        let Some(mut two) = Two::start(40) else {
+            return;
+        };
+        two.receiver.tell(&format!("take {MANY} 1"));
+        let mut done = 0;
+        while done < MANY {
+            // More than there are requests: some wait, and some are refused.
+            if two.sent - 1 - done < 50 && two.sent <= MANY {
+                two.send(1);
+                continue;
+            }
+            for sent in two.end.poll() {
+                done += 1;
+                assert_eq!((sent.wr_id, sent.status), (u64::from(done), IBV_WC_SUCCESS));
+            }
+        }
+        assert_eq!(two.receiver.hear(), "taken");
+        two.receiver.end();
+    }
+}
