@@ -63,6 +63,23 @@ impl Recent {
     }
 }
 
+/// Receiving.
+impl Recent {
+    /// Writes a message into the piece of its receive request, if that is remembered; else nothing is written.
+    #[inline]
+    pub fn receive(&self, sges: &[Sge], data: &[u8]) -> Option<()> {
+        let known = self.known.as_ref()?;
+        let [sge] = sges else {
+            return None;
+        };
+        let length = u32::try_from(data.len()).ok()?;
+        let fits = known.key == sge.lkey && length <= sge.length && known.takes(sge);
+        let at = usize::try_from(sge.address.checked_sub(known.base)?).ok()?;
+        let memory = fits.then_some(&known.memory)?;
+        memory.write(at, data).ok()
+    }
+}
+
 impl Region {
     /// Whether a message can be received into a piece.
     #[inline]

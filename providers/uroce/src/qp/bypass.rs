@@ -437,15 +437,21 @@ impl Core {
         }
         let length = u32::try_from(messages.length()).ok()?;
         let Intake { memory, queue, .. } = intake;
+        let landing = &inner.landing;
         let scatter = |receive: &Receive| {
+            let Some(data) = messages.data() else {
+                return false;
+            };
+            if landing.receive(&receive.sges, data).is_some() {
+                return true;
+            }
             if !memory.holds(&receive.sges)
                 && let Some(queue) = queue
             {
                 // Who changes that key may keep us waiting, but nobody who polls.
                 queue.give_back();
             }
-            let data = messages.data();
-            data.is_some_and(|data| memory.write(&receive.sges, data).is_ok())
+            memory.write(&receive.sges, data).is_ok()
         };
         let id = match (&mut inner.receives, self.srq()) {
             (Some(own), _) => own.take_alone_with(scatter).inspect(|_| inner.offer.took()),

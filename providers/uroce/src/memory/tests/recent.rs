@@ -187,3 +187,51 @@ fn memory_on_demand_is_looked_at_each_time() {
     scratch.unmap().expect("unmapped");
     assert_eq!(gather(&keys, &who, piece), Err(Fault));
 }
+
+#[test]
+fn a_message_goes_into_a_piece_that_is_remembered() {
+    let (keys, (scratch, at)) = (keys(), pages());
+    fill(scratch);
+    let pd = Pd::new().id();
+    let mr = register(&keys, pd, scratch, IBV_ACCESS_LOCAL_WRITE);
+    let who = sender(pd);
+    let piece = sge(mr.key(), at + 8, 16);
+    let receive = |piece: Sge, data: &[u8]| who.0.lock().receive(&[piece], data);
+    let to_receive = |piece: Sge| keys.is_to_receive(piece, &mut who.0.lock());
+    assert_eq!(receive(piece, &[1; 4]), None);
+    assert!(!to_receive(piece) && to_receive(piece) && to_receive(piece));
+    assert_eq!(receive(piece, &[1; 16]), Some(()));
+    assert_eq!(receive(piece, &[]), Some(()));
+    let mut bytes = [0; 32];
+    scratch.memory().read(0, &mut bytes).expect("inside");
+    assert_eq!(bytes[7..10], [7, 1, 1]);
+    assert_eq!(bytes[22..26], [1, 1, 24, 25]);
+    // Too long, by another key, in two pieces, outside.
+    assert_eq!(receive(piece, &[2; 17]), None);
+    assert_eq!(receive(sge(mr.key() ^ 1, at, 16), &[2; 4]), None);
+    assert_eq!(who.0.lock().receive(&[piece, piece], &[2; 4]), None);
+    let end = at + u64::try_from(scratch.memory().length()).expect("64 bits");
+    for outside in [sge(mr.key(), end - 8, 16), sge(mr.key(), at - 8, 16)] {
+        assert!(!to_receive(outside));
+        assert_eq!(receive(outside, &[2; 4]), None);
+    }
+    let mut after = [0; 32];
+    scratch.memory().read(0, &mut after).expect("inside");
+    assert_eq!(after, bytes);
+    keys.deregister(&mr).expect("gone");
+    assert_eq!(receive(piece, &[3; 4]), None);
+}
+
+#[test]
+fn nothing_is_received_into_memory_that_is_only_read() {
+    let (keys, (scratch, at)) = (keys(), pages());
+    let pd = Pd::new().id();
+    let mr = register(&keys, pd, scratch, 0);
+    let who = sender(pd);
+    let piece = sge(mr.key(), at, 16);
+    for _ in 0..3 {
+        assert!(!keys.is_to_receive(piece, &mut who.0.lock()));
+    }
+    assert!(remembers(&who));
+    assert_eq!(who.0.lock().receive(&[piece], &[1]), None);
+}
