@@ -23,16 +23,14 @@ use counts::{LIMIT, Pages};
 use kernel::Kernel;
 use kit::{
     errno::{Errno, Result},
+    sys::lock::{Guard, Lock},
     sys::per_process::PerProcess,
 };
 use protection::Protection;
 use rounding::Rounding;
 use std::{
     env,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU8, Ordering::Acquire, Ordering::Relaxed, Ordering::Release},
-    },
+    sync::atomic::{AtomicBool, AtomicU8, Ordering::Acquire, Ordering::Relaxed, Ordering::Release},
 };
 
 /// Answer of [`status`].
@@ -57,7 +55,7 @@ const BY_KERNEL: u8 = 3;
 
 static STATE: AtomicU8 = AtomicU8::new(FRESH);
 static HUGE_PAGES: AtomicBool = AtomicBool::new(false);
-static LIVE: PerProcess<Mutex<Live>> = PerProcess::new();
+static LIVE: PerProcess<Lock<Live>> = PerProcess::new();
 
 struct Live {
     protection: Protection<Kernel>,
@@ -95,16 +93,15 @@ pub fn init() -> Result<()> {
     enter(MARKING)
 }
 
-/// This process's live ranges, locked. By std's lock: `c-tests/bench/fork.c` with two threads and
-/// overlapping ranges runs faster over it than over parking_lot's.
-fn live() -> Result<MutexGuard<'static, Live>> {
-    Ok(LIVE.get()?.lock().unwrap_or_else(PoisonError::into_inner))
+/// This process's live ranges, locked.
+fn live() -> Result<Guard<'static, Live>> {
+    Ok(LIVE.get()?.lock())
 }
 
 /// [`live`] where that takes no waiting and no memory.
 #[inline(always)]
-fn free() -> Option<MutexGuard<'static, Live>> {
-    LIVE.made()?.try_lock().ok()
+fn free() -> Option<Guard<'static, Live>> {
+    LIVE.made()?.try_lock()
 }
 
 /// Takes the one step out of FRESH, unless another thread has.
@@ -166,7 +163,7 @@ fn protect(addr: usize, len: usize) -> Result<()> {
 }
 
 #[inline(always)]
-fn protect_locked(mut live: MutexGuard<'static, Live>, pages: Pages) -> Result<()> {
+fn protect_locked(mut live: Guard<'static, Live>, pages: Pages) -> Result<()> {
     if live.protection.protect_again(&pages) {
         return Ok(());
     }
@@ -175,7 +172,7 @@ fn protect_locked(mut live: MutexGuard<'static, Live>, pages: Pages) -> Result<(
 
 // A call of its own, so that the way before it saves no registers for it.
 #[inline(never)]
-fn protect_held(mut live: MutexGuard<'static, Live>, pages: Pages) -> Result<()> {
+fn protect_held(mut live: Guard<'static, Live>, pages: Pages) -> Result<()> {
     live.protection.protect(pages)
 }
 
@@ -232,7 +229,7 @@ fn give_back(addr: usize, len: usize) -> Result<()> {
 }
 
 #[inline(always)]
-fn give_back_locked(mut live: MutexGuard<'static, Live>, pages: Pages) -> Result<()> {
+fn give_back_locked(mut live: Guard<'static, Live>, pages: Pages) -> Result<()> {
     if live.protection.give_back_spare(&pages) {
         return Ok(());
     }
@@ -240,7 +237,7 @@ fn give_back_locked(mut live: MutexGuard<'static, Live>, pages: Pages) -> Result
 }
 
 #[inline(never)]
-fn give_back_held(mut live: MutexGuard<'static, Live>, pages: Pages) -> Result<()> {
+fn give_back_held(mut live: Guard<'static, Live>, pages: Pages) -> Result<()> {
     live.protection.give_back(pages)
 }
 
@@ -301,6 +298,6 @@ pub mod testing {
 
     /// Whether the lock of the ranges is free.
     pub fn is_free() -> bool {
-        LIVE.get().is_ok_and(|live| live.try_lock().is_ok())
+        LIVE.get().is_ok_and(|live| live.try_lock().is_some())
     }
 }
