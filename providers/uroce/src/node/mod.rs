@@ -36,8 +36,8 @@ pub use watch::{Interest, Ready, Watch};
 use self::core::Core;
 use self::round::Round;
 use crate::carrier::shm::{Directory, Peer};
-use crate::carrier::udp::Tools;
 use crate::carrier::udp::slot::{self, INDEX_BITS};
+use crate::carrier::udp::{Tools, crc};
 use crate::memory::Keys;
 use crate::threads;
 use helper::Helper;
@@ -106,6 +106,7 @@ impl Node {
         let core = Arc::new(Core::open(tools)?);
         exit::at_exit(leave);
         threads::prepare_barriers();
+        crc::choose();
         let news = news::follow(&core);
         let account = account::answer(&core);
         let helper = Helper::start(&core)?;

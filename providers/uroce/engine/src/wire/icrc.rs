@@ -9,7 +9,7 @@
 //! check is then 16 bits, as good as TCP's checksum, under the link's own CRC.
 
 use super::ICRC_LEN;
-use crc32fast::Hasher;
+use super::crc::Register;
 
 /// Bytes of the dummy LRH.
 const DUMMY_LRH: usize = 8;
@@ -61,7 +61,7 @@ pub struct Route {
 
 /// An ICRC being computed: begin with the headers, then the payload piece by piece, then the pad.
 #[derive(Clone, Debug)]
-pub struct Icrc(Hasher);
+pub struct Icrc(Register);
 
 impl Icrc {
     /// Begins with the route and the headers, BTH first. `datagram` is the length of the UDP payload,
@@ -73,10 +73,10 @@ impl Icrc {
         let (masked, rest) = headers
             .split_at_checked(MASKED_BYTE + 1)
             .unwrap_or((headers, &[]));
-        let mut hasher = Hasher::new();
-        hasher.update(Front::new(route, payload.saturating_add(UDP_LEN), masked).bytes());
-        hasher.update(rest);
-        Self(hasher)
+        let mut register = Register::new();
+        register.update(Front::new(route, payload.saturating_add(UDP_LEN), masked).bytes());
+        register.update(rest);
+        Self(register)
     }
 
     /// Adds payload or pad.
@@ -87,7 +87,7 @@ impl Icrc {
     /// The four bytes that end the packet.
     #[must_use]
     pub fn finish(self) -> [u8; ICRC_LEN] {
-        self.0.finalize().to_le_bytes()
+        self.0.finish().to_le_bytes()
     }
 }
 

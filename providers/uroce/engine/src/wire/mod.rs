@@ -5,6 +5,7 @@ pub mod aeth;
 pub mod atomic_ack_eth;
 pub mod atomic_eth;
 pub mod bth;
+pub mod crc;
 pub mod deth;
 pub mod feth;
 mod field;

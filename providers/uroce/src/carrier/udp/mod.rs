@@ -5,6 +5,7 @@
 //! packet hands it on.
 
 pub mod capture;
+pub mod crc;
 pub mod doors;
 pub mod faults;
 pub mod heirs;

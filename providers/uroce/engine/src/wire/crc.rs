@@ -1,0 +1,130 @@
+//! Ethernet's CRC-32, computed in either of two ways.
+//!
+//! Carry-less multiplication is many times as fast as tables on a processor that has it, and many times as
+//! slow where it is emulated. Which of the two this machine is, its programs cannot be told, but can
+//! measure; here is no clock, so somebody else does, and says so by [`prefer`].
+
+use crc::{CRC_32_ISO_HDLC, Crc, Digest, Table};
+use crc32fast::Hasher;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// How a CRC is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// By carry-less multiplication where the processor has that.
+    Multiplication,
+    /// By tables.
+    Tables,
+}
+
+static BY_TABLES: AtomicBool = AtomicBool::new(false);
+static TABLES: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISO_HDLC);
+
+/// Has CRCs computed in that way from now on.
+pub fn prefer(method: Method) {
+    BY_TABLES.store(method == Method::Tables, Relaxed);
+}
+
+/// A CRC being computed.
+#[derive(Clone)]
+pub struct Register(Way);
+
+#[derive(Clone)]
+enum Way {
+    Multiplication(Hasher),
+    Tables(Digest<'static, u32, Table<16>>),
+}
+
+impl Register {
+    /// Of nothing yet, in the way that is preferred.
+    #[must_use]
+    #[inline]
+    pub fn new() -> Self {
+        if BY_TABLES.load(Relaxed) {
+            return Self::by(Method::Tables);
+        }
+        Self::by(Method::Multiplication)
+    }
+
+    /// Of nothing yet, in that way.
+    #[must_use]
+    pub fn by(method: Method) -> Self {
+        Self(match method {
+            Method::Multiplication => Way::Multiplication(Hasher::new()),
+            Method::Tables => Way::Tables(TABLES.digest()),
+        })
+    }
+
+    /// Adds bytes.
+    #[inline]
+    pub fn update(&mut self, bytes: &[u8]) {
+        match &mut self.0 {
+            Way::Multiplication(hasher) => hasher.update(bytes),
+            Way::Tables(digest) => digest.update(bytes),
+        }
+    }
+
+    /// The CRC.
+    #[must_use]
+    #[inline]
+    pub fn finish(self) -> u32 {
+        match self.0 {
+            Way::Multiplication(hasher) => hasher.finalize(),
+            Way::Tables(digest) => digest.finalize(),
+        }
+    }
+}
+
+impl Default for Register {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for Register {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Register({:#x})", self.clone().finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn crc(method: Method, pieces: &[Vec<u8>]) -> u32 {
+        let mut register = Register::by(method);
+        for piece in pieces {
+            register.update(piece);
+        }
+        register.finish()
+    }
+
+    proptest! {
+        #[test]
+        fn both_ways_lead_to_the_same(
+            pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..600), 0..5),
+        ) {
+            let [one, other] = [Method::Multiplication, Method::Tables].map(|way| crc(way, &pieces));
+            prop_assert_eq!(one, other);
+        }
+    }
+
+    #[test]
+    fn it_is_that_of_ethernet() {
+        for way in [Method::Multiplication, Method::Tables] {
+            // The check value of its entry in catalogues of CRCs.
+            assert_eq!(crc(way, &[b"123456789".to_vec()]), 0xcbf4_3926);
+            assert_eq!(crc(way, &[]), 0);
+        }
+    }
+
+    #[test]
+    fn what_is_preferred_is_taken() {
+        // Others compute meanwhile, to the same end.
+        prefer(Method::Tables);
+        assert!(matches!(Register::new().0, Way::Tables(_)));
+        prefer(Method::Multiplication);
+        assert!(matches!(Register::new().0, Way::Multiplication(_)));
+    }
+}
