@@ -91,7 +91,7 @@ impl Log {
 fn run_programs(case: &Case, stage: &Stage, server_log: &Log, client_log: &Log) -> Result<Ends> {
     let Some(server) = &case.server else {
         let mut client = start(case, stage, &case.client, client_log)?;
-        let client = end_of(&mut client, client_log)?;
+        let client = end_of(&mut client, client_log, BOUND)?;
         return Ok(Ends {
             server: None,
             client,
@@ -103,13 +103,13 @@ fn run_programs(case: &Case, stage: &Stage, server_log: &Log, client_log: &Log) 
         let _ = serving.describe(&server_log.hung);
     }
     let mut client = start(case, stage, &case.client, client_log)?;
-    wait_for_failure_or_end(&mut client, &mut serving)?;
-    let client_end = end_of(&mut client, client_log)?;
+    let left = wait_for_failure_or_end(&mut client, &mut serving)?;
+    let client_end = end_of(&mut client, client_log, left)?;
     let server_end = if server.stays {
         serving.stop()?;
         End::Exit(0)
     } else if client_end.well() {
-        end_of(&mut serving, server_log)?
+        end_of(&mut serving, server_log, BOUND)?
     } else {
         // Its client failed, so it may wait for ever; its own complaint is of interest.
         let end = serving.wait(COMPLAINING)?;
@@ -122,19 +122,20 @@ fn run_programs(case: &Case, stage: &Stage, server_log: &Log, client_log: &Log) 
     })
 }
 
-/// Waits until the client ends. Where its server fails, it may wait for ever, and is ended.
-fn wait_for_failure_or_end(client: &mut Process, server: &mut Process) -> Result<()> {
+/// Waits until the client ends. Where its server fails, it may wait for ever, and is ended. Answers how long
+/// the client may still take.
+fn wait_for_failure_or_end(client: &mut Process, server: &mut Process) -> Result<Duration> {
     let begin = Instant::now();
     while begin.elapsed() < BOUND && client.ended()?.is_none() {
         if server.ended()?.is_some_and(|end| !end.well()) {
             if client.wait(FINDING_OUT)? == End::Hung {
                 client.stop()?;
             }
-            return Ok(());
+            break;
         }
         thread::sleep(Duration::from_millis(10));
     }
-    Ok(())
+    Ok(BOUND.saturating_sub(begin.elapsed()))
 }
 
 fn start(case: &Case, stage: &Stage, words: &[String], log: &Log) -> Result<Process> {
@@ -146,8 +147,8 @@ fn start(case: &Case, stage: &Stage, words: &[String], log: &Log) -> Result<Proc
     Process::start_apart(&mut command, &log.out, &log.err)
 }
 
-fn end_of(process: &mut Process, log: &Log) -> Result<End> {
-    let end = process.wait(BOUND)?;
+fn end_of(process: &mut Process, log: &Log, patience: Duration) -> Result<End> {
+    let end = process.wait(patience)?;
     if end == End::Hung {
         // Worth having, and not worth failing for.
         let _ = process.describe(&log.hung);

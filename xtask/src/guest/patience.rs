@@ -72,6 +72,10 @@ const MISFORTUNES: &[Misfortune] = &[
     },
 ];
 
+/// Where both ends may wait for ever: once in some hundred runs of rstream soft-iWARP leaves 128 bytes in its
+/// socket (`ss` shows them), and tells nobody that a message has come. Over rdma-core's plugin it does so, too.
+const MAY_HANG: On = On::Iwarp;
+
 /// Runs a case, three times at most if it was unlucky, and says so. Each attempt has a seed of its own,
 /// since a short case may send as many packets each time.
 pub fn run(
@@ -86,7 +90,12 @@ pub fn run(
     };
     let mut record = attempt(0)?;
     for number in 1..suites::uroce::ATTEMPTS {
-        if record.word != Word::Fail || !is_unlucky(&record.reason, is_there) {
+        let again = match record.word {
+            Word::Fail => is_unlucky(&record.reason, is_there),
+            Word::Hung => is_there(MAY_HANG),
+            _ => false,
+        };
+        if !again {
             break;
         }
         println!("once more, after: {}", record.reason);
