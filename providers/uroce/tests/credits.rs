@@ -54,6 +54,25 @@ impl Receiver {
         u64::from_ne_bytes(bytes.try_into().expect("eight"))
     }
 
+    /// So often, registers memory, receives so many messages into it, and deregisters it.
+    fn renew(&mut self, regions: u32, each: u32) {
+        for _ in 0..regions {
+            let first = self.posted;
+            self.region = Some(self.end.register(0, PLACES * PLACE));
+            self.post(each);
+            for request in first..first + each {
+                let got = self.end.completion();
+                assert_eq!(
+                    (got.wr_id, got.status),
+                    (u64::from(request), IBV_WC_SUCCESS)
+                );
+                assert_eq!(self.value(request), u64::from(request));
+            }
+            let (region, _) = self.region.take().expect("registered");
+            self.end.deregister(&region);
+        }
+    }
+
     /// Receives so many messages, one after the other, and posts a request for each.
     fn take(&mut self, count: u32, first: u32) {
         for request in first..first + count {
@@ -119,6 +138,10 @@ fn role() {
             ("take", [count, first]) => {
                 receiver.take(*count, *first);
                 say("taken");
+            }
+            ("renew", [regions, each]) => {
+                receiver.renew(*regions, *each);
+                say("renewed");
             }
             ("values", [first, count]) => {
                 say(&list((*first..first + count).map(|at| receiver.value(at))));
@@ -205,6 +228,21 @@ mod inside {
                 self.end
                     .post_send(u64::from(self.sent), IBV_WR_SEND, place, LENGTH, 0, 0);
                 self.sent += 1;
+            }
+        }
+
+        /// Sends so many, no more than `most` of which have not completed; all complete in order.
+        fn stream(&mut self, count: u32, most: u32) {
+            let mut done = 0;
+            while done < count {
+                if self.sent - 1 - done < most && self.sent <= count {
+                    self.send(1);
+                    continue;
+                }
+                for sent in self.end.poll() {
+                    done += 1;
+                    assert_eq!((sent.wr_id, sent.status), (u64::from(done), IBV_WC_SUCCESS));
+                }
             }
         }
 
@@ -324,19 +362,22 @@ mod inside {
             return;
         };
         two.receiver.tell(&format!("take {MANY} 1"));
-        let mut done = 0;
-        while done < MANY {
-            // More than there are requests: some wait, and some are refused.
-            if two.sent - 1 - done < 50 && two.sent <= MANY {
-                two.send(1);
-                continue;
-            }
-            for sent in two.end.poll() {
-                done += 1;
-                assert_eq!((sent.wr_id, sent.status), (u64::from(done), IBV_WC_SUCCESS));
-            }
-        }
+        // More than there are requests: some wait, and some are refused.
+        two.stream(MANY, 50);
         assert_eq!(two.receiver.hear(), "taken");
+        two.receiver.end();
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn memory_comes_and_goes_under_a_stream() {
+        let (regions, each) = (500, 20);
+        let Some(mut two) = Two::start(0) else {
+            return;
+        };
+        two.receiver.tell(&format!("renew {regions} {each}"));
+        two.stream(regions * each, 30);
+        assert_eq!(two.receiver.hear(), "renewed");
         two.receiver.end();
     }
 }
