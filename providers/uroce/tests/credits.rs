@@ -54,6 +54,12 @@ impl Receiver {
         u64::from_ne_bytes(bytes.try_into().expect("eight"))
     }
 
+    fn fail(&self) {
+        let mut attr: ibv_qp_attr = bytemuck::Zeroable::zeroed();
+        attr.qp_state = IBV_QPS_ERR;
+        self.end.modify(&attr, IBV_QP_STATE);
+    }
+
     /// So often, registers memory, receives so many messages into it, and deregisters it.
     fn renew(&mut self, regions: u32, each: u32) {
         for _ in 0..regions {
@@ -139,6 +145,14 @@ fn role() {
                 receiver.take(*count, *first);
                 say("taken");
             }
+            ("fail", [after]) => {
+                receiver.take(*after, 1);
+                receiver.fail();
+                let left = receiver.posted - 1 - *after;
+                let statuses = (0..left).map(|_| receiver.end.completion().status);
+                let received = statuses.filter(|status| *status == IBV_WC_SUCCESS).count();
+                say(&format!("{}", 1 + *after as usize + received));
+            }
             ("renew", [regions, each]) => {
                 receiver.renew(*regions, *each);
                 say("renewed");
@@ -152,9 +166,7 @@ fn role() {
                 say(&list((*first..first + count).map(|at| receiver.value(at))));
             }
             ("error", []) => {
-                let mut attr: ibv_qp_attr = bytemuck::Zeroable::zeroed();
-                attr.qp_state = IBV_QPS_ERR;
-                receiver.end.modify(&attr, IBV_QP_STATE);
+                receiver.fail();
                 say("failed");
             }
             _ => panic!("{line}"),
@@ -319,6 +331,33 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
+    fn who_fails_in_a_stream_has_received_what_its_sender_believes() {
+        for round in 0..10 {
+            let Some(mut two) = Two::start(50) else {
+                return;
+            };
+            two.receiver.tell(&format!("fail {}", 1000 + round));
+            let mut succeeded = 1;
+            let failed = loop {
+                two.send(1);
+                let sent = two.end.completion();
+                if sent.status != IBV_WC_SUCCESS {
+                    break sent.status;
+                }
+                succeeded += 1;
+            };
+            assert_eq!(failed, IBV_WC_RETRY_EXC_ERR);
+            let received: u32 = two.receiver.hear().parse().expect("a number");
+            assert!(
+                succeeded <= received,
+                "{succeeded} sent, {received} received"
+            );
+            two.receiver.end();
+        }
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
     fn memory_goes_when_it_has_what_was_sent() {
         let Some(mut two) = Two::start(6) else {
             return;
@@ -348,6 +387,7 @@ mod inside {
         let (place, rkey) = (2 * PLACE, two.rkey);
         two.end
             .post_send(9, IBV_WR_RDMA_READ, 4096, LENGTH, place, rkey);
+        assert!(two.end.poll().is_empty());
         drop(stopped);
         assert_eq!(two.end.completion().status, IBV_WC_SUCCESS);
         assert_eq!(two.end.bytes(4096, LENGTH), 2u64.to_ne_bytes());

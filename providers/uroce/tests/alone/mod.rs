@@ -104,7 +104,23 @@ impl Player {
         let pid = i32::try_from(self.id()).ok().and_then(Pid::from_raw);
         let pid = pid.expect("a number");
         kill_process(pid, Signal::STOP).expect("there");
+        // Threads that run on other processors stop a moment later.
+        while !self.states().iter().all(|state| *state == 'T') {
+            std::thread::yield_now();
+        }
         Stopped(pid)
+    }
+
+    /// The states of its threads, as /proc has them.
+    fn states(&self) -> Vec<char> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.id())).expect("a folder");
+        let state = |task: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
+            // Behind the name, in which anything may stand.
+            let (_, behind) = stat.rsplit_once(") ")?;
+            behind.chars().next()
+        };
+        tasks.flatten().filter_map(state).collect()
     }
 
     /// The process.
