@@ -12,6 +12,9 @@ fn is_alone() -> bool {
 
 /// Prepares barriers ([`barrier::prepare`]): before there are other threads, or else without a wait.
 pub fn prepare_barriers() {
+    if barrier::is_prepared() {
+        return;
+    }
     if is_alone() {
         return barrier::prepare();
     }

@@ -189,7 +189,6 @@ mod inside {
         /// Connected, with so many receive requests, of whose memory the other side knows that it is good;
         /// `None` where there are no credits.
         fn start(requests: u32) -> Option<Self> {
-            barrier::prepare();
             if !alone::there() {
                 return None;
             }

@@ -52,6 +52,12 @@ pub fn prepare() {
     SHARED.register();
 }
 
+/// Whether all that [`prepare`] can have is there.
+#[must_use]
+pub fn is_prepared() -> bool {
+    PRIVATE.is_ready() && SHARED.is_ready()
+}
+
 /// Has all threads of this process pass a full barrier: what each wrote before its barrier can be seen by
 /// the caller when this returns, and what the caller wrote before the call by all that each reads after its
 /// barrier. `false`, and nothing is sure, before [`prepare`], and where the kernel has no such call or a filter

@@ -4,8 +4,7 @@
 
 mod namespace;
 
-pub use namespace::there;
-
+use kit::sys::barrier;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -14,6 +13,13 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 const ROLE: &str = "UROCE_TEST_ROLE";
 /// What a process in a role says begins with this: the test harness talks too.
 const MARK: &str = "uroce: ";
+
+/// Whether [`in_a_namespace`] runs this; says so if not. Opening a device starts no thread that ends by itself
+/// from then on.
+pub fn there() -> bool {
+    barrier::prepare();
+    namespace::there()
+}
 
 /// Runs the tests of the module `inside` in a network namespace, where there is only `lo`, one after
 /// the other.
@@ -167,23 +173,9 @@ pub fn descriptors() -> usize {
     count("/proc/self/fd") - 1
 }
 
-/// Threads of this process that stay: one prepares barriers, and ends when the kernel has done so.
+/// Threads of this process.
 pub fn threads() -> usize {
-    while names()
-        .iter()
-        .any(|name| name.trim_end() == "uroce-barrier")
-    {
-        std::thread::yield_now();
-    }
     count("/proc/self/task")
-}
-
-/// The names of this process's threads.
-fn names() -> Vec<String> {
-    let tasks = std::fs::read_dir("/proc/self/task").expect("a folder");
-    // One may end in between.
-    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).ok();
-    tasks.flatten().filter_map(name).collect()
 }
 
 /// Bytes of memory in use by a process, "self" for this one.
