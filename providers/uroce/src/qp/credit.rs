@@ -304,10 +304,12 @@ impl Core {
     pub(super) fn withdraw(&self) {
         {
             let inner = &mut *self.inner.lock();
+            let is_open = inner.gate.is_some_and(|gate| gate.credits);
+            // Another thread that has closed it may not have taken in all.
+            let may_have_sent = is_open || inner.withheld > 0;
             inner.withheld += 1;
-            let was_open = inner.gate.is_some_and(|gate| gate.credits);
             self.mind_gate(inner);
-            if !was_open {
+            if !may_have_sent {
                 return;
             }
         }
