@@ -64,6 +64,11 @@ const MISFORTUNES: &[Misfortune] = &[
         on: On::Iwarp,
         says: &["return status -22"],
     },
+    // The same as rstream sees it, whose server is the first to send, too.
+    Misfortune {
+        on: On::Iwarp,
+        says: &["rpoll: Success", "server hung"],
+    },
     // A server of iWARP has a socket for each device, made one after the other: that one of them listens
     // does not say that the client's does.
     Misfortune {
@@ -72,9 +77,11 @@ const MISFORTUNES: &[Misfortune] = &[
     },
 ];
 
-/// Where both ends may wait for ever: once in some hundred runs of rstream soft-iWARP leaves 128 bytes in its
-/// socket (`ss` shows them), and tells nobody that a message has come. Over rdma-core's plugin it does so, too.
-const MAY_HANG: On = On::Iwarp;
+/// Whose ends may wait for ever, over soft-iWARP, once in some hundred runs. Mostly its kernel module never
+/// reads the first message, which came while it accepted the connection (`ss` shows 128 bytes in its socket);
+/// over rdma-core's plugin as often. Seldom the server has ended well and the client looks for data for ever,
+/// which is not explained. Programs that connect in another way are not run again.
+const MAY_HANG: (On, &str) = (On::Iwarp, "rstream");
 
 /// Runs a case, three times at most if it was unlucky, and says so. Each attempt has a seed of its own,
 /// since a short case may send as many packets each time.
@@ -92,7 +99,7 @@ pub fn run(
     for number in 1..suites::uroce::ATTEMPTS {
         let again = match record.word {
             Word::Fail => is_unlucky(&record.reason, is_there),
-            Word::Hung => is_there(MAY_HANG),
+            Word::Hung => is_there(MAY_HANG.0) && case.name.starts_with(MAY_HANG.1),
             _ => false,
         };
         if !again {
@@ -142,6 +149,9 @@ mod tests {
         let early = "client exit status 1: return status -22";
         assert!(is_unlucky(early, |on| on == On::Iwarp));
         assert!(!is_unlucky(early, |on| on == On::Losing));
+        let unseen = "client exit status 1: rpoll: Success; server hung: ";
+        assert!(is_unlucky(unseen, |on| on == On::Iwarp));
+        assert!(!is_unlucky(unseen, |on| on == On::Losing));
         let between = "client signal 11: ERRNO: Connection refused.; server hung: ";
         assert!(is_unlucky(between, |on| on == On::Iwarp));
         assert!(!is_unlucky(between, |on| on == On::Any));
