@@ -159,10 +159,6 @@ mod inside {
         rkey: u64,
     }
 
-    fn ask(player: &mut Player, line: &str) -> String {
-        player.ask(line)
-    }
-
     impl Two {
         fn start(carrier: &str) -> Self {
             let start = || Player::start_with("end", &[("UROCE_CARRIER", carrier)]);
@@ -177,14 +173,14 @@ mod inside {
 
         fn join(&mut self) {
             let who = [&mut self.initiator, &mut self.target].map(|player| {
-                let who = ask(player, "who");
+                let who = player.ask("who");
                 let numbers = who.split(' ').map(|word| word.parse().expect("a number"));
                 numbers.collect::<Vec<u64>>()
             });
             let [initiator, target] = &who;
             let line = |of: &[u64]| format!("connect {} {}", of[0], of[1]);
-            assert_eq!(ask(&mut self.initiator, &line(target)), "connected");
-            assert_eq!(ask(&mut self.target, &line(initiator)), "connected");
+            assert_eq!(self.initiator.ask(&line(target)), "connected");
+            assert_eq!(self.target.ask(&line(initiator)), "connected");
             self.rkey = target[2];
         }
 
@@ -194,10 +190,8 @@ mod inside {
         }
 
         fn operate(&mut self, operation: &str, length: u32, remote: u32, rkey: u64) -> String {
-            ask(
-                &mut self.initiator,
-                &format!("{operation} 0 {length} {remote} {rkey}"),
-            )
+            self.initiator
+                .ask(&format!("{operation} 0 {length} {remote} {rkey}"))
         }
 
         fn end(self) {
@@ -214,16 +208,16 @@ mod inside {
         }
         let mut two = Two::start("shm");
         let rkey = two.rkey;
-        ask(&mut two.initiator, "fill 3");
-        ask(&mut two.target, "fill 200");
-        let theirs = ask(&mut two.target, "sum 70000 50001");
-        let ours = ask(&mut two.initiator, "sum 0 60001");
+        two.initiator.ask("fill 3");
+        two.target.ask("fill 200");
+        let theirs = two.target.ask("sum 70000 50001");
+        let ours = two.initiator.ask("sum 0 60001");
         let stopped = two.stop();
         assert_eq!(two.operate("write", 60_001, 5, rkey), "status 0");
         assert_eq!(two.operate("read", 50_001, 70_000, rkey), "status 0");
-        assert_eq!(ask(&mut two.initiator, "sum 0 50001"), theirs);
+        assert_eq!(two.initiator.ask("sum 0 50001"), theirs);
         drop(stopped);
-        assert_eq!(ask(&mut two.target, "sum 5 60001"), ours);
+        assert_eq!(two.target.ask("sum 5 60001"), ours);
         // What goes by packets may follow.
         assert_eq!(two.operate("write", 100, 100_000, rkey), "status 0");
         two.end();
@@ -236,24 +230,24 @@ mod inside {
             return;
         }
         let mut two = Two::start("auto");
-        let shared = ask(&mut two.target, "share");
+        let shared = two.target.ask("share");
         let (rkey, address) = shared.split_once(' ').expect("two numbers");
         let address: u64 = address.parse().expect("an address");
         let middle = address + 8 * 1000;
         let stopped = two.stop();
-        let counted = ask(&mut two.initiator, &format!("count {middle} {rkey}"));
+        let counted = two.initiator.ask(&format!("count {middle} {rkey}"));
         assert_eq!(counted, "counted");
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", two.initiator.id()));
         assert!(maps.expect("maps").contains("memfd:uroce-test"));
         drop(stopped);
-        assert_eq!(ask(&mut two.target, "word 1000"), "100");
-        assert_eq!(ask(&mut two.target, "word 1001"), "0");
+        assert_eq!(two.target.ask("word 1000"), "100");
+        assert_eq!(two.target.ask("word 1001"), "0");
         // The bytes are still there, and still mapped; the key is not.
-        assert_eq!(ask(&mut two.target, "unregister"), "gone");
-        ask(&mut two.initiator, "fill 7");
-        let said = ask(&mut two.initiator, &format!("once {middle} {rkey}"));
+        assert_eq!(two.target.ask("unregister"), "gone");
+        two.initiator.ask("fill 7");
+        let said = two.initiator.ask(&format!("once {middle} {rkey}"));
         assert_eq!(said, format!("status {IBV_WC_REM_ACCESS_ERR}"));
-        assert_eq!(ask(&mut two.target, "word 1000"), "100");
+        assert_eq!(two.target.ask("word 1000"), "100");
         two.end();
     }
 
@@ -267,11 +261,11 @@ mod inside {
             let mut two = Two::start(carrier);
             let rkey = two.rkey;
             assert_eq!(two.operate("write", 8, 0, rkey), "status 0");
-            let before = ask(&mut two.target, "sum 0 131072");
+            let before = two.target.ask("sum 0 131072");
             let status = two.operate(operation, length, remote, rkey ^ wrong);
-            let state = ask(&mut two.initiator, "state");
-            let theirs = ask(&mut two.target, "state");
-            assert_eq!(ask(&mut two.target, "sum 0 131072"), before);
+            let state = two.initiator.ask("state");
+            let theirs = two.target.ask("state");
+            assert_eq!(two.target.ask("sum 0 131072"), before);
             two.end();
             [status, state, theirs]
         };
@@ -300,17 +294,17 @@ mod inside {
         let mut two = Two::start("auto");
         let mut all = 0;
         for round in 0..alone::rounds("UROCE_DEREG_ROUNDS", 40) {
-            let rkey = ask(&mut two.target, "register");
+            let rkey = two.target.ask("register");
             two.initiator.tell(&format!("hammer {rkey}"));
             let micros = dice.below(3000);
-            let said = ask(&mut two.target, &format!("deregister {micros}"));
+            let said = two.target.ask(&format!("deregister {micros}"));
             assert_eq!(said, "left alone", "{round}");
             let hammered = two.initiator.hear();
             let (status, written) = hammered.split_once(' ').expect("two numbers");
             assert_eq!(status, format!("{IBV_WC_REM_ACCESS_ERR}"), "{round}");
             all += written.parse::<u64>().expect("a number");
             for player in [&mut two.initiator, &mut two.target] {
-                assert_eq!(ask(player, "again"), "again");
+                assert_eq!(player.ask("again"), "again");
             }
             two.join();
         }
