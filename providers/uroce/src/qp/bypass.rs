@@ -11,7 +11,7 @@
 
 use super::core::{Core, Inner};
 use super::requests;
-use super::sent::{self, Asked, Kept, Sent};
+use super::sent::{self, Asked, Sent};
 use crate::carrier::shm::{Directory, Fate, Few, GateSeen, Header, MESSAGE_MAX, Peer, Put};
 use crate::clock;
 use crate::context::Context;
@@ -48,7 +48,7 @@ pub struct Bypass {
     epoch: u32,
     /// What is expected of the peer's next message.
     expected: u32,
-    sent: VecDeque<Sent>,
+    sent: sent::Queue,
     /// Requests that wait until the fate of all messages is known.
     deferred: VecDeque<WorkRequest>,
     /// Requests that are to take the long way.
@@ -142,8 +142,7 @@ impl Core {
         self.put_past(inner, &asked, &data).is_some()
     }
 
-    // The same for every kind of view, since what is kept of a request is made where it stays only where
-    // the compiler has one place that does it.
+    // The same for every kind of view.
     #[inline(never)]
     fn put_past(&self, inner: &mut Inner, asked: &Asked, data: &Data<'_>) -> Option<()> {
         inner.peer.as_ref().filter(|peer| !peer.is_gone())?;
@@ -168,9 +167,11 @@ impl Core {
         if self.is_settled(inner, asked, length, put, permit) {
             return Some(());
         }
-        let kept = Kept::Bytes(few, count);
-        let sent = Sent::new(asked, kept, (put.position, length));
-        inner.bypass.sent.push_back(sent);
+        inner
+            .bypass
+            .sent
+            .add(asked, (put.position, length))?
+            .keep_few(few, count);
         Some(())
     }
 
@@ -239,9 +240,11 @@ impl Core {
         if self.is_settled(inner, asked, length, put, permit) {
             return Some(());
         }
-        let sent = Sent::new(asked, Kept::of(data), (put.position, length));
-        // Another way than that of few bytes, for the same reason.
-        inner.bypass.sent.extend([sent]);
+        inner
+            .bypass
+            .sent
+            .add(asked, (put.position, length))?
+            .keep(data);
         Some(())
     }
 
@@ -276,7 +279,7 @@ impl Core {
             Fate::Taken(position) => self.complete_to(inner, position, true),
             Fate::Refused(position, epoch) => {
                 self.complete_to(inner, position, false);
-                let front = inner.bypass.sent.front();
+                let front = inner.bypass.sent.get(0);
                 if front.is_some_and(|sent| sent.position == position) {
                     inner.bypass.epoch = epoch;
                     self.take_the_long_way(inner);
@@ -298,7 +301,7 @@ impl Core {
         }
         if count > 0 {
             inner.bypass.penalty = 0;
-            inner.bypass.sent.drain(..count);
+            inner.bypass.sent.leave_out(count);
         }
     }
 
@@ -325,10 +328,10 @@ impl Core {
             return;
         }
         inner.bypass.refused();
-        let sent = std::mem::take(&mut inner.bypass.sent);
+        let mut sent = std::mem::take(&mut inner.bypass.sent);
         inner.permit.refused(sent.len());
         let now = clock::now();
-        for sent in sent {
+        while let Some(sent) = sent.pop_front() {
             self.post_to_engine(inner, sent.request(), now);
         }
     }
@@ -356,7 +359,7 @@ impl Core {
         }
         let sent = std::mem::take(&mut inner.bypass.sent);
         let deferred = std::mem::take(&mut inner.bypass.deferred);
-        for sent in &sent {
+        for sent in sent.iter() {
             self.fail_past(inner, sent.id, Status::WrFlush, Sent::OPCODE);
         }
         for wr in deferred {

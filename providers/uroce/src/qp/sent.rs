@@ -8,14 +8,18 @@ use crate::memory::piece;
 use kit::abi::*;
 use kit::provider::{Data as Given, SendView};
 use uroce_engine::wire::ImmDt;
-use uroce_engine::work::{Bytes, CompletionOpcode, Data, Request, Sge, Sges, WorkRequest};
+use uroce_engine::work::{Bytes, CompletionOpcode, Data, Request, Sge, WorkRequest};
 
 /// Pieces of memory that are kept without an allocation. Of bytes it is as many as a message has in its
 /// first line.
 const PIECES: usize = 2;
+const _: () = assert!(size_of::<[Sge; PIECES]>() == FEW);
+
+/// Places for messages that a queue begins with.
+const LEAST: usize = 4;
 
 /// A message whose fate is not known.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Sent {
     /// Where it is in the ring.
     pub position: u64,
@@ -26,15 +30,22 @@ pub(super) struct Sent {
     /// Bits of `enum ibv_send_flags`.
     pub flags: u32,
     immediate: Option<u32>,
-    data: Kept,
+    kind: Kind,
+    /// So many bytes or pieces.
+    count: u32,
+    words: Few,
+    /// Data that has no room there.
+    much: Option<Box<Data>>,
 }
 
-/// The data of a request.
-#[derive(Debug)]
-pub(super) enum Kept {
-    Pieces([Sge; PIECES], usize),
-    Bytes(Few, usize),
-    Much(Box<Data>),
+/// What the words are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    /// Bytes of data.
+    #[default]
+    Bytes,
+    /// Pieces of memory, two words each.
+    Pieces,
 }
 
 /// The immediate data of a request that may go past the protocol, if it has any; `None` for others.
@@ -56,17 +67,138 @@ pub(super) struct Asked {
     pub immediate: Option<u32>,
 }
 
-impl Sent {
+/// Messages whose fate is not known, in the order in which they were sent.
+///
+/// One is written where it stays, word by word: made somewhere else and copied, what was just written in small
+/// parts would be read only when it has left the processor's store buffer, behind the message, whose line in
+/// the ring has to come from another processor first.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    places: Vec<Sent>,
+    /// Where the oldest is.
+    first: usize,
+    length: usize,
+}
+
+impl Queue {
     #[inline]
-    pub fn new(asked: &Asked, data: Kept, (position, length): (u64, u32)) -> Self {
-        Self {
-            position,
-            id: asked.id,
-            length,
-            flags: asked.flags,
-            immediate: asked.immediate,
-            data,
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    #[inline]
+    fn index(&self, behind: usize) -> usize {
+        let index = self.first + behind;
+        if index >= self.places.len() {
+            index - self.places.len()
+        } else {
+            index
         }
+    }
+
+    /// The one so many places behind the oldest.
+    #[inline]
+    pub fn get(&self, behind: usize) -> Option<&Sent> {
+        let index = self.index(behind);
+        self.places.get(index).filter(|_| behind < self.length)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Sent> {
+        (0..self.length).map_while(|behind| self.get(behind))
+    }
+
+    /// Adds a request, without its data, for a message at a position and of a length.
+    #[inline(always)]
+    pub fn add(&mut self, asked: &Asked, (position, length): (u64, u32)) -> Option<&mut Sent> {
+        if self.length == self.places.len() {
+            self.grow();
+        }
+        let index = self.index(self.length);
+        let sent = self.places.get_mut(index)?;
+        self.length += 1;
+        sent.position = position;
+        sent.id = asked.id;
+        sent.length = length;
+        sent.flags = asked.flags;
+        sent.immediate = asked.immediate;
+        Some(sent)
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        self.places.rotate_left(self.first);
+        self.first = 0;
+        let more = self.length.max(LEAST);
+        self.places.resize_with(self.length + more, Sent::default);
+    }
+
+    /// Takes the oldest out.
+    pub fn pop_front(&mut self) -> Option<Sent> {
+        if self.is_empty() {
+            return None;
+        }
+        let sent = self.places.get_mut(self.first).map(std::mem::take);
+        self.pass();
+        sent
+    }
+
+    /// Leaves out so many of the oldest.
+    #[inline]
+    pub fn leave_out(&mut self, count: usize) {
+        for _ in 0..count.min(self.length) {
+            if let Some(sent) = self.places.get_mut(self.first) {
+                sent.much = None;
+            }
+            self.pass();
+        }
+    }
+
+    /// The oldest is none of them any more.
+    #[inline]
+    fn pass(&mut self) {
+        self.first = self.index(1);
+        self.length -= 1;
+    }
+}
+
+impl Sent {
+    /// Keeps so many bytes, which are few.
+    #[inline(always)]
+    pub fn keep_few(&mut self, few: Few, count: usize) {
+        self.kind = Kind::Bytes;
+        self.words = few;
+        self.count = u32::try_from(count).unwrap_or(0);
+    }
+
+    /// Keeps data of any length.
+    pub fn keep(&mut self, data: &Given<'_>) {
+        match data {
+            Given::Sges(pieces) if pieces.len() <= PIECES => {
+                self.kind = Kind::Pieces;
+                self.count = u32::try_from(pieces.len()).unwrap_or(0);
+                let places = self.words.as_chunks_mut::<2>().0;
+                for (place, given) in places.iter_mut().zip(*pieces) {
+                    *place = two_words(piece(given));
+                }
+            }
+            Given::Sges(many) => self.keep_much(Data::Sges(many.iter().map(piece).collect())),
+            Given::Inline(inline) => {
+                let bytes = requests::bytes(inline);
+                match bytes.len() <= FEW {
+                    true => self.keep_few(words(&bytes), bytes.len()),
+                    false => self.keep_much(Data::Inline(bytes)),
+                }
+            }
+        }
+    }
+
+    fn keep_much(&mut self, data: Data) {
+        self.much = Some(Box::new(data));
     }
 
     /// Whether a success is to be told.
@@ -77,8 +209,23 @@ impl Sent {
     /// What its completion says that it was.
     pub const OPCODE: CompletionOpcode = CompletionOpcode::Send;
 
+    fn data(&mut self) -> Data {
+        let count = usize::try_from(self.count).unwrap_or(0);
+        match (self.kind, self.much.take()) {
+            (_, Some(much)) => *much,
+            (Kind::Pieces, None) => {
+                let places = self.words.as_chunks::<2>().0;
+                Data::Sges(places.iter().take(count).map(piece_of).collect())
+            }
+            (Kind::Bytes, None) => {
+                let bytes: [u8; FEW] = bytemuck::cast(self.words);
+                Data::Inline(Bytes::from_slice(bytes.get(..count).unwrap_or_default()))
+            }
+        }
+    }
+
     /// The request as the protocol takes it.
-    pub fn request(self) -> WorkRequest {
+    pub fn request(mut self) -> WorkRequest {
         WorkRequest {
             id: self.id,
             request: match self.immediate {
@@ -88,7 +235,7 @@ impl Sent {
             signaled: self.is_signaled(),
             solicited: self.flags & IBV_SEND_SOLICITED != 0,
             fence: self.flags & IBV_SEND_FENCE != 0,
-            data: self.data.into(),
+            data: self.data(),
             destination: None,
             srqn: 0,
         }
@@ -117,25 +264,17 @@ pub(super) fn one_piece(data: &Given<'_>) -> Option<Sge> {
     fits.then(|| piece(one))
 }
 
-impl Kept {
-    /// Data that [`few`] has no words of.
-    pub fn of(data: &Given<'_>) -> Self {
-        match data {
-            Given::Sges([]) => Self::Pieces([Sge::default(); PIECES], 0),
-            Given::Sges([one]) => Self::Pieces([piece(one), Sge::default()], 1),
-            Given::Sges([one, two]) => Self::Pieces([piece(one), piece(two)], 2),
-            Given::Sges(many) => {
-                let many = many.iter().map(piece).collect();
-                Self::Much(Box::new(Data::Sges(many)))
-            }
-            Given::Inline(inline) => {
-                let bytes = requests::bytes(inline);
-                if bytes.len() <= FEW {
-                    return Self::Bytes(words(&bytes), bytes.len());
-                }
-                Self::Much(Box::new(Data::Inline(bytes)))
-            }
-        }
+fn two_words(piece: Sge) -> [u64; 2] {
+    let both = u64::from(piece.length) | u64::from(piece.lkey) << 32;
+    [piece.address, both]
+}
+
+fn piece_of([address, both]: &[u64; 2]) -> Sge {
+    let half = |word: u64| u32::try_from(word & 0xffff_ffff).unwrap_or(0);
+    Sge {
+        address: *address,
+        length: half(*both),
+        lkey: half(*both >> 32),
     }
 }
 
@@ -172,29 +311,17 @@ fn part(bytes: &[u8]) -> u64 {
     u64::from_ne_bytes(word)
 }
 
-impl From<Kept> for Data {
-    fn from(kept: Kept) -> Self {
-        match kept {
-            Kept::Pieces(pieces, count) => {
-                Self::Sges(Sges::from_slice(pieces.get(..count).unwrap_or_default()))
-            }
-            Kept::Bytes(few, count) => {
-                let bytes: [u8; FEW] = bytemuck::cast(few);
-                Self::Inline(Bytes::from_slice(bytes.get(..count).unwrap_or_default()))
-            }
-            Kept::Much(data) => *data,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use kit::provider::SendRequest;
 
-    /// As the data is kept that is not read at once.
-    fn kept_of(data: &Given<'_>) -> Kept {
-        few(data).map_or_else(|| Kept::of(data), |(few, count)| Kept::Bytes(few, count))
+    fn piece_at(addr: u64) -> ibv_sge {
+        ibv_sge {
+            addr,
+            length: 33,
+            lkey: 3,
+        }
     }
 
     fn kept(data: Given<'_>) -> WorkRequest {
@@ -206,17 +333,20 @@ mod tests {
             flags: given.flags,
             immediate: immediate(&given).expect("one that may go"),
         };
-        Sent::new(&asked, kept_of(&data), (64, 3)).request()
+        let mut queue = Queue::default();
+        let sent = queue.add(&asked, (64, 3)).expect("it was added");
+        match few(&data) {
+            Some((few, count)) => sent.keep_few(few, count),
+            None => sent.keep(&data),
+        }
+        let sent = queue.pop_front().expect("it is there");
+        assert_eq!((sent.position, sent.id, sent.length), (64, 7, 3));
+        sent.request()
     }
 
     #[test]
     fn what_is_kept_is_the_request() {
-        let sge = |addr| ibv_sge {
-            addr,
-            length: 33,
-            lkey: 3,
-        };
-        let sges = [sge(1), sge(2), sge(3)];
+        let sges = [piece_at(1), piece_at(2), piece_at(3)];
         for count in 0..=sges.len() {
             let some = &sges[..count];
             let wr = kept(Given::Sges(some));
@@ -230,6 +360,53 @@ mod tests {
             let wr = kept(Given::Inline(kit::provider::Inline::Bytes(some)));
             assert_eq!(wr.data, Data::Inline(Bytes::from_slice(some)));
         }
+    }
+
+    fn added(queue: &mut Queue, id: u64) {
+        let asked = Asked {
+            id,
+            flags: 0,
+            immediate: None,
+        };
+        let sent = queue.add(&asked, (id, 0)).expect("it was added");
+        let many = [piece_at(1), piece_at(2), piece_at(3)];
+        sent.keep(&Given::Sges(
+            &many[..usize::try_from(id).expect("small") % 4],
+        ));
+    }
+
+    #[test]
+    fn they_stay_in_order_as_the_queue_grows() {
+        let mut queue = Queue::default();
+        let (mut next, mut oldest) = (0, 0);
+        for round in 0..40_usize {
+            for _ in 0..round {
+                added(&mut queue, next);
+                next += 1;
+            }
+            queue.leave_out(round / 2);
+            oldest += round as u64 / 2;
+            let ids: Vec<u64> = queue.iter().map(|sent| sent.id).collect();
+            assert_eq!(ids, (oldest..next).collect::<Vec<u64>>());
+        }
+        while let Some(sent) = queue.pop_front() {
+            let pieces = usize::try_from(oldest % 4).expect("small");
+            let Data::Sges(kept) = sent.request().data else {
+                panic!("pieces of memory were kept");
+            };
+            assert_eq!(kept.len(), pieces);
+            oldest += 1;
+        }
+        assert_eq!(oldest, next);
+    }
+
+    #[test]
+    fn what_was_left_out_takes_no_memory() {
+        let mut queue = Queue::default();
+        added(&mut queue, 3);
+        queue.leave_out(1);
+        assert!(queue.is_empty() && queue.get(0).is_none());
+        assert!(queue.places.iter().all(|sent| sent.much.is_none()));
     }
 
     #[test]
