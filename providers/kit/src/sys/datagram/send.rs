@@ -3,7 +3,7 @@
 use super::control::Control;
 use crate::errno::Result;
 use core::ffi::c_int;
-use core::mem::zeroed;
+use core::mem::{MaybeUninit, zeroed};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -40,39 +40,62 @@ impl<'a, I: Iterator<Item = Datagram<'a>>> Datagrams<'a, I> {
     /// # Errors
     /// Of sendmmsg(2), and then it is the first one that cannot be sent.
     pub fn send(self, fd: BorrowedFd<'_>) -> Result<usize> {
-        let mut names = [NO_NAME; BATCH];
-        let mut controls = [const { Control::new() }; BATCH];
-        // SAFETY: structures of numbers and pointers, for which zeros are values.
-        let mut pieces: [libc::iovec; BATCH] = unsafe { zeroed() };
-        // SAFETY: as above.
-        let mut headers: [libc::mmsghdr; BATCH] = unsafe { zeroed() };
+        // Written as far as they are used: mostly that is one.
+        let mut places = [const { MaybeUninit::<Place>::uninit() }; BATCH];
+        let mut headers = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
         let mut count = 0;
-        let places = headers
-            .iter_mut()
-            .zip(&mut pieces)
-            .zip(&mut names)
-            .zip(&mut controls);
-        for (datagram, (((header, piece), name), control)) in self.0.zip(places) {
-            // Only read by the kernel.
-            piece.iov_base = datagram.data.as_ptr().cast_mut().cast();
-            piece.iov_len = datagram.data.len();
-            let length = name.set(&datagram);
-            describe(&datagram, control);
-            header.msg_hdr.msg_name = (&raw mut *name).cast();
-            header.msg_hdr.msg_namelen = length;
-            header.msg_hdr.msg_iov = piece;
-            header.msg_hdr.msg_iovlen = 1;
-            header.msg_hdr.msg_control = control.bytes.as_mut_ptr().cast();
-            header.msg_hdr.msg_controllen = control.used;
+        for (datagram, (header, place)) in self.0.zip(headers.iter_mut().zip(&mut places)) {
+            let place = place.write(Place::of(&datagram));
+            header.write(place.header());
             count += 1;
         }
         if count == 0 {
             return Ok(0);
         }
-        // SAFETY: the first `count` headers point to names, buffers and control messages of the
-        // lengths they name, which live through the call; the kernel writes only the headers.
-        let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), count, 0) };
+        let headers = headers.as_mut_ptr().cast();
+        // SAFETY: the first `count` headers are written, and point to names, buffers and control messages of
+        // the lengths they name, which live through the call; the kernel writes only the headers.
+        let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), headers, count, 0) };
         usize::try_from(sent).map_err(|_| crate::sys::errno::get())
+    }
+}
+
+/// What the header of a datagram points to.
+struct Place {
+    name: Name,
+    length: libc::socklen_t,
+    control: Control,
+    piece: libc::iovec,
+}
+
+impl Place {
+    fn of(datagram: &Datagram<'_>) -> Self {
+        let mut name = NO_NAME;
+        let length = name.set(datagram);
+        let mut control = Control::new();
+        describe(datagram, &mut control);
+        Self {
+            name,
+            length,
+            control,
+            // Only read by the kernel.
+            piece: libc::iovec {
+                iov_base: datagram.data.as_ptr().cast_mut().cast(),
+                iov_len: datagram.data.len(),
+            },
+        }
+    }
+
+    fn header(&mut self) -> libc::mmsghdr {
+        // SAFETY: a structure of numbers and pointers, for which zeros are values.
+        let mut header: libc::mmsghdr = unsafe { zeroed() };
+        header.msg_hdr.msg_name = (&raw mut self.name).cast();
+        header.msg_hdr.msg_namelen = self.length;
+        header.msg_hdr.msg_iov = &raw mut self.piece;
+        header.msg_hdr.msg_iovlen = 1;
+        header.msg_hdr.msg_control = self.control.bytes.as_mut_ptr().cast();
+        header.msg_hdr.msg_controllen = self.control.used;
+        header
     }
 }
 
