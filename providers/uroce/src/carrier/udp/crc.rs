@@ -15,9 +15,9 @@ const ROUNDS: u32 = 5;
 pub fn choose() {
     static CHOSEN: Once = Once::new();
     CHOSEN.call_once(|| {
-        let (tables, multiplication) = (best(Method::Tables), best(Method::Multiplication));
-        if tables < multiplication {
-            prefer(Method::Tables);
+        let (words, multiplication) = (best(Method::Words), best(Method::Multiplication));
+        if words < multiplication {
+            prefer(Method::Words);
         }
     });
 }

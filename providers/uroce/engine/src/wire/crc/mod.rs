@@ -1,10 +1,12 @@
 //! Ethernet's CRC-32, computed in either of two ways.
 //!
-//! Carry-less multiplication is many times as fast as tables on a processor that has it, and many times as
-//! slow where it is emulated. Which of the two this machine is, its programs cannot be told, but can
+//! Carry-less multiplication is many times as fast as anything else on a processor that has it, and slow
+//! where it is emulated. Which of the two this machine is, its programs cannot be told, but can
 //! measure; here is no clock, so somebody else does, and says so by [`prefer`].
 
-use crc::{CRC_32_ISO_HDLC, Crc, Digest, Table};
+mod tables;
+mod words;
+
 use crc32fast::Hasher;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -13,16 +15,15 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub enum Method {
     /// By carry-less multiplication where the processor has that.
     Multiplication,
-    /// By tables.
-    Tables,
+    /// By shifting words, and tables for what is short.
+    Words,
 }
 
-static BY_TABLES: AtomicBool = AtomicBool::new(false);
-static TABLES: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISO_HDLC);
+static BY_WORDS: AtomicBool = AtomicBool::new(false);
 
 /// Has CRCs computed in that way from now on.
 pub fn prefer(method: Method) {
-    BY_TABLES.store(method == Method::Tables, Relaxed);
+    BY_WORDS.store(method == Method::Words, Relaxed);
 }
 
 /// A CRC being computed.
@@ -32,7 +33,8 @@ pub struct Register(Way);
 #[derive(Clone)]
 enum Way {
     Multiplication(Hasher),
-    Tables(Digest<'static, u32, Table<16>>),
+    /// The register.
+    Words(u32),
 }
 
 impl Register {
@@ -40,8 +42,8 @@ impl Register {
     #[must_use]
     #[inline]
     pub fn new() -> Self {
-        if BY_TABLES.load(Relaxed) {
-            return Self::by(Method::Tables);
+        if BY_WORDS.load(Relaxed) {
+            return Self::by(Method::Words);
         }
         Self::by(Method::Multiplication)
     }
@@ -51,7 +53,7 @@ impl Register {
     pub fn by(method: Method) -> Self {
         Self(match method {
             Method::Multiplication => Way::Multiplication(Hasher::new()),
-            Method::Tables => Way::Tables(TABLES.digest()),
+            Method::Words => Way::Words(!0),
         })
     }
 
@@ -60,7 +62,7 @@ impl Register {
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
             Way::Multiplication(hasher) => hasher.update(bytes),
-            Way::Tables(digest) => digest.update(bytes),
+            Way::Words(register) => *register = words::update(*register, bytes),
         }
     }
 
@@ -70,7 +72,7 @@ impl Register {
     pub fn finish(self) -> u32 {
         match self.0 {
             Way::Multiplication(hasher) => hasher.finalize(),
-            Way::Tables(digest) => digest.finalize(),
+            Way::Words(register) => !register,
         }
     }
 }
@@ -105,14 +107,14 @@ mod tests {
         fn both_ways_lead_to_the_same(
             pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..600), 0..5),
         ) {
-            let [one, other] = [Method::Multiplication, Method::Tables].map(|way| crc(way, &pieces));
+            let [one, other] = [Method::Multiplication, Method::Words].map(|way| crc(way, &pieces));
             prop_assert_eq!(one, other);
         }
     }
 
     #[test]
     fn it_is_that_of_ethernet() {
-        for way in [Method::Multiplication, Method::Tables] {
+        for way in [Method::Multiplication, Method::Words] {
             // The check value of its entry in catalogues of CRCs.
             assert_eq!(crc(way, &[b"123456789".to_vec()]), 0xcbf4_3926);
             assert_eq!(crc(way, &[]), 0);
@@ -122,8 +124,8 @@ mod tests {
     #[test]
     fn what_is_preferred_is_taken() {
         // Others compute meanwhile, to the same end.
-        prefer(Method::Tables);
-        assert!(matches!(Register::new().0, Way::Tables(_)));
+        prefer(Method::Words);
+        assert!(matches!(Register::new().0, Way::Words(_)));
         prefer(Method::Multiplication);
         assert!(matches!(Register::new().0, Way::Multiplication(_)));
     }
