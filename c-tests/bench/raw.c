@@ -1,18 +1,25 @@
 /*
  * What moving bytes between two processes costs without any RDMA: the measure
- * that uroce's shared memory is held against.
+ * that uroce is held against.
  *
  *     cc -O2 -o raw c-tests/bench/raw.c
  *     ./raw writev SIZE COUNT    process_vm_writev(2) into a process that watches the last byte
  *     ./raw readv SIZE COUNT     process_vm_readv(2) from it
  *     ./raw line 8 COUNT         a cache line that goes to and fro, one way
+ *     ./raw udp SIZE COUNT FIRST SECOND ADDRESS
+ *                                a datagram that goes to and fro by UDP, one way, both ends
+ *                                polling their sockets; in these network namespaces (names of
+ *                                /run/netns), the first of which has the IPv4 address
  *
  * The two processes are on the first two processors that may be used. Two lines,
  * nanoseconds for one way of SIZE bytes: the mean, and the median of groups of
  * 100 ways, which other work on the machine hardly moves.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -22,6 +29,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -90,6 +98,78 @@ static void transfer(transfer_fn call, pid_t pid, void *here, void *there, size_
 		die("process_vm");
 }
 
+static void enter(const char *namespace)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "/run/netns/%s", namespace);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || setns(fd, CLONE_NEWNET))
+		die(path);
+	close(fd);
+}
+
+enum { UDP_PORT = 24790, LONGEST = 1024 };
+
+static struct sockaddr_in place(const char *address)
+{
+	struct sockaddr_in place = { .sin_family = AF_INET, .sin_port = htons(UDP_PORT) };
+
+	if (address && inet_pton(AF_INET, address, &place.sin_addr) != 1)
+		die(address);
+	return place;
+}
+
+/* A socket of this side; it goes to the other side's place if that is known. */
+static int udp(const char *ours, const char *theirs)
+{
+	struct sockaddr_in here = place(ours), there = place(theirs);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&here, sizeof(here)))
+		die("bind");
+	if (theirs && connect(fd, (struct sockaddr *)&there, sizeof(there)))
+		die("connect");
+	return fd;
+}
+
+static void say(int fd, const void *bytes, size_t size)
+{
+	if (send(fd, bytes, size, 0) != (ssize_t)size)
+		die("send");
+}
+
+/* Looks until a datagram is there; one that is lost would be waited for in vain. */
+static void hear(int fd, void *bytes, size_t size)
+{
+	uint64_t began = now();
+
+	for (unsigned long looks = 1; recv(fd, bytes, size, 0) < 0; looks++) {
+		if (errno != EAGAIN || (looks % 65536 == 0 && now() - began > 10000000000u))
+			die("recv");
+	}
+}
+
+/* Answers each datagram, of whoever sent the first one. */
+static void echo(const char *address, void *bytes, size_t size, _Atomic uint64_t *ready)
+{
+	struct sockaddr_in peer;
+	socklen_t length = sizeof(peer);
+	int fd = udp(address, NULL);
+
+	atomic_store(ready, 1);
+	while (recvfrom(fd, bytes, size, 0, (struct sockaddr *)&peer, &length) < 0) {
+		if (errno != EAGAIN)
+			die("recvfrom");
+	}
+	if (connect(fd, (struct sockaddr *)&peer, length))
+		die("connect");
+	for (;;) {
+		say(fd, bytes, size);
+		hear(fd, bytes, size);
+	}
+}
+
 static int by_value(const void *left, const void *right)
 {
 	double a = *(const double *)left, b = *(const double *)right;
@@ -99,10 +179,12 @@ static int by_value(const void *left, const void *right)
 
 int main(int argc, char **argv)
 {
-	size_t count = argc == 4 ? strtoull(argv[3], NULL, 0) : 0;
+	int by_udp = argc == 7 && !strcmp(argv[1], "udp");
+	size_t count = argc == 4 || by_udp ? strtoull(argv[3], NULL, 0) : 0;
 
-	if (count < GROUP) {
-		fprintf(stderr, "raw writev|readv|line SIZE COUNT (100 or more)\n");
+	if (count < GROUP || (by_udp && strtoull(argv[2], NULL, 0) > LONGEST)) {
+		fprintf(stderr, "raw writev|readv|line SIZE COUNT (100 or more)\n"
+				"raw udp SIZE COUNT FIRST SECOND ADDRESS\n");
 		return 2;
 	}
 	int line = !strcmp(argv[1], "line");
@@ -124,6 +206,10 @@ int main(int argc, char **argv)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		pin(&allowed, 0);
 		memset((void *)there, 0, size);
+		if (by_udp) {
+			enter(argv[4]);
+			echo(argv[6], (void *)there, size, word);
+		}
 		if (line) {
 			for (uint64_t turn = 0;; turn++)
 				step(word, 2 * turn + 1);
@@ -135,6 +221,11 @@ int main(int argc, char **argv)
 	pin(&allowed, 1);
 	while (!line && !atomic_load(word))
 		;
+	int fd = -1;
+	if (by_udp) {
+		enter(argv[5]);
+		fd = udp(NULL, argv[6]);
+	}
 	/* One group first that is not counted. */
 	double *groups = calloc(count / GROUP + 1, sizeof(*groups)), total = 0;
 	size_t turn = 0, done = 0;
@@ -144,12 +235,16 @@ int main(int argc, char **argv)
 		uint64_t began = now();
 
 		for (size_t at = 0; at < GROUP; at++, turn++) {
-			if (line)
+			if (line) {
 				step(word, 2 * turn);
-			else
+			} else if (by_udp) {
+				say(fd, here, size);
+				hear(fd, here, size);
+			} else {
 				transfer(call, child, here, (void *)there, size);
+			}
 		}
-		double took = (double)(now() - began) / GROUP / (line ? 2 : 1);
+		double took = (double)(now() - began) / GROUP / (line || by_udp ? 2 : 1);
 		if (group) {
 			groups[done++] = took;
 			total += took;

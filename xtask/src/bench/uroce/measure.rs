@@ -141,6 +141,7 @@ fn once(room: &Room<'_>, row: &Row, work: Work) -> Result<f64> {
         Work::UroceShared(perftest) => shared(room, perftest),
         Work::Ucx(test, count, field) => ucx(room, test, count, field, row.unit),
         Work::Raw(what, size, count, told) => raw(room, what, size, count, told),
+        Work::Sockets(size, count) => sockets(room, size, count),
         Work::Rxe(perftest) => rxe(room, perftest),
         Work::Tcp(test, size) => tcp(room, test, size, row.unit),
         Work::Nothing => bail!("nothing to run"),
@@ -232,6 +233,20 @@ fn raw(room: &Room<'_>, what: &str, size: u32, count: u32, told: Told) -> Result
     let mut command = Command::new(room.dir.join(RAW));
     command.args([what, &size.to_string(), &count.to_string()]);
     let text = crate::bench::programs::run(&mut command)?;
+    raw_figure(&text, size, told)
+}
+
+/// One way by UDP from a namespace to the other.
+fn sockets(room: &Room<'_>, size: u32, count: u32) -> Result<f64> {
+    let [(first, _), (second, _)] = TwoHosts::HOSTS;
+    let mut command = Command::new(room.dir.join(RAW));
+    command.args(["udp", &size.to_string(), &count.to_string()]);
+    command.args([first, second, TwoHosts::ADDRESS]);
+    let text = crate::bench::programs::run(&mut command)?;
+    raw_figure(&text, size, Told::Time)
+}
+
+fn raw_figure(text: &str, size: u32, told: Told) -> Result<f64> {
     let (name, scale) = match told {
         Told::Time => ("median", 1e-3),
         Told::Bandwidth => ("mean", 1.0),
