@@ -13,6 +13,7 @@ use anyhow::Result;
 
 use super::{
     library::Witness,
+    patience,
     process::{End, Process},
     setup,
 };
@@ -23,6 +24,8 @@ use crate::{
 
 /// When a program is called hung. The longest takes a few seconds in emulation.
 const BOUND: Duration = Duration::from_secs(300);
+/// The same where that is known to happen, and the case takes a second: it is run again then.
+const SHORT_BOUND: Duration = Duration::from_secs(90);
 
 /// For a server to complain in, whose client has failed, before it is ended.
 const COMPLAINING: Duration = Duration::from_secs(5);
@@ -35,6 +38,19 @@ pub struct Stage<'a> {
     pub env: Vec<(&'static str, &'static str)>,
     /// Where outputs go, one file a program.
     pub logs: PathBuf,
+    /// The device of the suite.
+    pub device: &'a str,
+}
+
+impl Stage<'_> {
+    /// When a program of a case is called hung.
+    fn bound(&self, case: &Case) -> Duration {
+        if patience::may_hang(self.device, &case.name) {
+            SHORT_BOUND
+        } else {
+            BOUND
+        }
+    }
 }
 
 struct Ends {
@@ -89,9 +105,10 @@ impl Log {
 }
 
 fn run_programs(case: &Case, stage: &Stage, server_log: &Log, client_log: &Log) -> Result<Ends> {
+    let bound = stage.bound(case);
     let Some(server) = &case.server else {
         let mut client = start(case, stage, &case.client, client_log)?;
-        let client = end_of(&mut client, client_log, BOUND)?;
+        let client = end_of(&mut client, client_log, bound)?;
         return Ok(Ends {
             server: None,
             client,
@@ -103,13 +120,13 @@ fn run_programs(case: &Case, stage: &Stage, server_log: &Log, client_log: &Log) 
         let _ = serving.describe(&server_log.hung);
     }
     let mut client = start(case, stage, &case.client, client_log)?;
-    let left = wait_for_failure_or_end(&mut client, &mut serving)?;
+    let left = wait_for_failure_or_end(&mut client, &mut serving, bound)?;
     let client_end = end_of(&mut client, client_log, left)?;
     let server_end = if server.stays {
         serving.stop()?;
         End::Exit(0)
     } else if client_end.well() {
-        end_of(&mut serving, server_log, BOUND)?
+        end_of(&mut serving, server_log, bound)?
     } else {
         // Its client failed, so it may wait for ever; its own complaint is of interest.
         let end = serving.wait(COMPLAINING)?;
@@ -124,9 +141,13 @@ fn run_programs(case: &Case, stage: &Stage, server_log: &Log, client_log: &Log) 
 
 /// Waits until the client ends. Where its server fails, it may wait for ever, and is ended. Answers how long
 /// the client may still take.
-fn wait_for_failure_or_end(client: &mut Process, server: &mut Process) -> Result<Duration> {
+fn wait_for_failure_or_end(
+    client: &mut Process,
+    server: &mut Process,
+    bound: Duration,
+) -> Result<Duration> {
     let begin = Instant::now();
-    while begin.elapsed() < BOUND && client.ended()?.is_none() {
+    while begin.elapsed() < bound && client.ended()?.is_none() {
         if server.ended()?.is_some_and(|end| !end.well()) {
             if client.wait(FINDING_OUT)? == End::Hung {
                 client.stop()?;
@@ -135,7 +156,7 @@ fn wait_for_failure_or_end(client: &mut Process, server: &mut Process) -> Result
         }
         thread::sleep(Duration::from_millis(10));
     }
-    Ok(BOUND.saturating_sub(begin.elapsed()))
+    Ok(bound.saturating_sub(begin.elapsed()))
 }
 
 fn start(case: &Case, stage: &Stage, words: &[String], log: &Log) -> Result<Process> {

@@ -91,6 +91,7 @@ pub fn programs(place: &Place, label: &str, kind: &Kind) -> Result<()> {
             witness: Witness::new(place.library, &seen)?,
             env: suites::uroce::attempt(&place.env, attempt),
             logs: logs.clone(),
+            device: place.target.device,
         })
     };
     match kind {
