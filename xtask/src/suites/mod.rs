@@ -5,6 +5,7 @@ mod ceph;
 mod check;
 mod dapl;
 mod libfabric;
+mod memcheck;
 mod mpi;
 mod perftest;
 mod pingpong;

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use super::{
-    Case, Check, Kind, Ready, Target, ceph, dapl, libfabric, mpi, perftest, pingpong, ucx,
-    uroce_hosts,
+    Case, Check, Kind, Ready, Target, ceph, dapl, libfabric, memcheck, mpi, perftest, pingpong,
+    ucx, uroce_hosts,
 };
 
 pub struct Suite {
@@ -126,6 +126,13 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(ceph::cases),
         with_faults: false,
         by_udp: true,
+        around: Around::Nothing,
+    },
+    Suite {
+        name: "memcheck",
+        kind: Kind::Cases(memcheck::cases),
+        with_faults: false,
+        by_udp: false,
         around: Around::Nothing,
     },
     Suite {
