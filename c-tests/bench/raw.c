@@ -219,8 +219,11 @@ int main(int argc, char **argv)
 			(void)there[size - 1];
 	}
 	pin(&allowed, 1);
-	while (!line && !atomic_load(word))
-		;
+	while (!line && !atomic_load(word)) {
+		/* It has said why. */
+		if (waitpid(child, NULL, WNOHANG) == child)
+			return 1;
+	}
 	int fd = -1;
 	if (by_udp) {
 		enter(argv[5]);

@@ -82,7 +82,7 @@ fn rounds_of(room: &Room<'_>, rounds: usize) -> Result<()> {
 fn pair_of(room: &Room<'_>, row: &Row, round: usize) -> Result<[(Side, f64); 2]> {
     let distance = || match row.ours {
         Work::Uroce(_, Carrier::Shm) | Work::UroceShared(_) => {
-            raw(room, "line", 8, PROBES, Told::Time).map(Some)
+            raw(room, "line", (8, PROBES), &[], Told::Time).map(Some)
         }
         _ => Ok(None),
     };
@@ -140,8 +140,8 @@ fn once(room: &Room<'_>, row: &Row, work: Work) -> Result<f64> {
         Work::Uroce(perftest, carrier) => uroce(room, perftest, carrier),
         Work::UroceShared(perftest) => shared(room, perftest),
         Work::Ucx(test, count, field) => ucx(room, test, count, field, row.unit),
-        Work::Raw(what, size, count, told) => raw(room, what, size, count, told),
-        Work::Sockets(size, count) => sockets(room, size, count),
+        Work::Raw(what, size, count, told) => raw(room, what, (size, count), &[], told),
+        Work::Sockets(size, count) => sockets(room, (size, count)),
         Work::Rxe(perftest) => rxe(room, perftest),
         Work::Tcp(test, size) => tcp(room, test, size, row.unit),
         Work::Nothing => bail!("nothing to run"),
@@ -228,25 +228,31 @@ fn ucx_field(text: &str, field: usize) -> Option<f64> {
     row.split_whitespace().nth(field)?.parse().ok()
 }
 
-/// It pins itself, and its child.
-fn raw(room: &Room<'_>, what: &str, size: u32, count: u32, told: Told) -> Result<f64> {
-    let mut command = Command::new(room.dir.join(RAW));
-    command.args([what, &size.to_string(), &count.to_string()]);
-    let text = crate::bench::programs::run(&mut command)?;
-    raw_figure(&text, size, told)
-}
-
-/// One way by UDP from a namespace to the other.
-fn sockets(room: &Room<'_>, size: u32, count: u32) -> Result<f64> {
+/// Between the hosts.
+fn sockets(room: &Room<'_>, much: (u32, u32)) -> Result<f64> {
     let [(first, _), (second, _)] = TwoHosts::HOSTS;
-    let mut command = Command::new(room.dir.join(RAW));
-    command.args(["udp", &size.to_string(), &count.to_string()]);
-    command.args([first, second, TwoHosts::ADDRESS]);
-    let text = crate::bench::programs::run(&mut command)?;
-    raw_figure(&text, size, Told::Time)
+    raw(
+        room,
+        "udp",
+        much,
+        &[first, second, TwoHosts::ADDRESS],
+        Told::Time,
+    )
 }
 
-fn raw_figure(text: &str, size: u32, told: Told) -> Result<f64> {
+/// So many bytes, so often. It pins itself, and its child.
+fn raw(
+    room: &Room<'_>,
+    what: &str,
+    (size, count): (u32, u32),
+    more: &[&str],
+    told: Told,
+) -> Result<f64> {
+    let mut command = Command::new(room.dir.join(RAW));
+    command
+        .args([what, &size.to_string(), &count.to_string()])
+        .args(more);
+    let text = crate::bench::programs::run(&mut command)?;
     let (name, scale) = match told {
         Told::Time => ("median", 1e-3),
         Told::Bandwidth => ("mean", 1.0),
