@@ -22,5 +22,6 @@ pub mod node;
 mod qp;
 mod raw;
 pub mod receive;
+mod span;
 mod threads;
 mod xrc;

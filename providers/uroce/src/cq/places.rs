@@ -3,6 +3,7 @@
 //! A completion is written where it stays: made somewhere else and copied, what was just written in small
 //! parts would be read only when it has left the processor's store buffer.
 
+use crate::span::Span;
 use kit::abi::ibv_wc;
 use kit::errno::{Errno, Result};
 use uroce_engine::timer::Time;
@@ -22,9 +23,7 @@ const _: () = assert!(size_of::<Place>() == 64);
 /// Completions in the order in which they were added.
 pub(super) struct Places {
     places: Box<[Place]>,
-    /// Where the oldest is.
-    first: usize,
-    length: usize,
+    used: Span,
 }
 
 impl Places {
@@ -36,30 +35,18 @@ impl Places {
         let places = bytemuck::allocation::try_zeroed_slice_box(capacity);
         Ok(Self {
             places: places.map_err(|()| Errno::NOMEM)?,
-            first: 0,
-            length: 0,
+            used: Span::default(),
         })
     }
 
     #[inline]
     pub fn len(&self) -> usize {
-        self.length
+        self.used.len()
     }
 
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.length == self.places.len()
-    }
-
-    /// The index so many places behind the oldest.
-    #[inline(always)]
-    fn index(&self, behind: usize) -> usize {
-        let index = self.first + behind;
-        if index >= self.places.len() {
-            index - self.places.len()
-        } else {
-            index
-        }
+        self.len() == self.places.len()
     }
 
     /// Adds one, if there is room.
@@ -68,29 +55,28 @@ impl Places {
         if self.is_full() {
             return;
         }
-        let index = self.index(self.length);
+        let index = self.used.index(self.len(), self.places.len());
         if let Some(place) = self.places.get_mut(index) {
             place.wc = wc;
             place.at = at.nanos();
-            self.length += 1;
+            self.used.add();
         }
     }
 
     /// Takes the oldest out.
     #[inline]
     pub fn pop(&mut self) -> Option<(ibv_wc, Time)> {
-        if self.length == 0 {
+        if self.len() == 0 {
             return None;
         }
-        let Place { wc, at, .. } = *self.places.get(self.first)?;
-        self.first = self.index(1);
-        self.length -= 1;
+        let Place { wc, at, .. } = *self.places.get(self.used.first())?;
+        self.used.pass(self.places.len());
         Some((wc, Time::from_nanos(at)))
     }
 
     /// Drops those that `keep` does not want.
     pub fn retain(&mut self, keep: impl Fn(&ibv_wc) -> bool) {
-        for _ in 0..self.length {
+        for _ in 0..self.len() {
             let Some((wc, at)) = self.pop() else {
                 return;
             };

@@ -5,6 +5,7 @@ use super::requests;
 use crate::carrier::shm::{FEW, Few};
 use crate::context::Context;
 use crate::memory::piece;
+use crate::span::Span;
 use kit::abi::*;
 use kit::provider::{Data as Given, SendView};
 use uroce_engine::wire::ImmDt;
@@ -75,52 +76,40 @@ pub(super) struct Asked {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     places: Vec<Sent>,
-    /// Where the oldest is.
-    first: usize,
-    length: usize,
+    used: Span,
 }
 
 impl Queue {
     #[inline]
     pub fn len(&self) -> usize {
-        self.length
+        self.used.len()
     }
 
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.length == 0
-    }
-
-    #[inline]
-    fn index(&self, behind: usize) -> usize {
-        let index = self.first + behind;
-        if index >= self.places.len() {
-            index - self.places.len()
-        } else {
-            index
-        }
+        self.len() == 0
     }
 
     /// The one so many places behind the oldest.
     #[inline]
     pub fn get(&self, behind: usize) -> Option<&Sent> {
-        let index = self.index(behind);
-        self.places.get(index).filter(|_| behind < self.length)
+        let index = self.used.index(behind, self.places.len());
+        self.places.get(index).filter(|_| behind < self.len())
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Sent> {
-        (0..self.length).map_while(|behind| self.get(behind))
+        (0..self.len()).map_while(|behind| self.get(behind))
     }
 
     /// Adds a request, without its data, for a message at a position and of a length.
     #[inline(always)]
     pub fn add(&mut self, asked: &Asked, (position, length): (u64, u32)) -> Option<&mut Sent> {
-        if self.length == self.places.len() {
+        if self.len() == self.places.len() {
             self.grow();
         }
-        let index = self.index(self.length);
+        let index = self.used.index(self.len(), self.places.len());
         let sent = self.places.get_mut(index)?;
-        self.length += 1;
+        self.used.add();
         sent.position = position;
         sent.id = asked.id;
         sent.length = length;
@@ -131,10 +120,10 @@ impl Queue {
 
     #[cold]
     fn grow(&mut self) {
-        self.places.rotate_left(self.first);
-        self.first = 0;
-        let more = self.length.max(LEAST);
-        self.places.resize_with(self.length + more, Sent::default);
+        self.places.rotate_left(self.used.first());
+        self.used = Span::from_start(self.len());
+        let more = self.len().max(LEAST);
+        self.places.resize_with(self.len() + more, Sent::default);
     }
 
     /// Takes the oldest out.
@@ -142,27 +131,20 @@ impl Queue {
         if self.is_empty() {
             return None;
         }
-        let sent = self.places.get_mut(self.first).map(std::mem::take);
-        self.pass();
+        let sent = self.places.get_mut(self.used.first()).map(std::mem::take);
+        self.used.pass(self.places.len());
         sent
     }
 
     /// Leaves out so many of the oldest.
     #[inline]
     pub fn leave_out(&mut self, count: usize) {
-        for _ in 0..count.min(self.length) {
-            if let Some(sent) = self.places.get_mut(self.first) {
+        for _ in 0..count.min(self.len()) {
+            if let Some(sent) = self.places.get_mut(self.used.first()) {
                 sent.much = None;
             }
-            self.pass();
+            self.used.pass(self.places.len());
         }
-    }
-
-    /// The oldest is none of them any more.
-    #[inline]
-    fn pass(&mut self) {
-        self.first = self.index(1);
-        self.length -= 1;
     }
 }
 
