@@ -312,6 +312,23 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
+    fn who_is_far_ahead_waits() {
+        let Some(mut two) = Two::start(32) else {
+            return;
+        };
+        let stopped = two.receiver.stop();
+        two.succeed(30);
+        two.send(1);
+        for _ in 0..1000 {
+            assert!(two.end.poll().is_empty());
+        }
+        drop(stopped);
+        assert_eq!(two.end.completion().status, IBV_WC_SUCCESS);
+        two.receiver.end();
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
     fn who_fails_has_received_before() {
         let Some(mut two) = Two::start(6) else {
             return;

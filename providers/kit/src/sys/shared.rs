@@ -96,22 +96,6 @@ impl Shared {
         Ok(unsafe { self.at.as_ptr().byte_add(offset) })
     }
 
-    /// Has the processor fetch the cache line of a byte, for this thread to write there soon. A hint:
-    /// beyond the end nothing happens.
-    #[inline]
-    pub fn prefetch_to_write(&self, offset: usize) {
-        let Ok(place) = self.place(offset, 1) else {
-            return;
-        };
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: reads and writes nothing; processors without it take it for a no-operation.
-        unsafe {
-            core::arch::asm!("prefetchw [{}]", in(reg) place, options(nostack, preserves_flags));
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = place;
-    }
-
     /// Copies bytes out. What another process writes meanwhile may be torn.
     ///
     /// # Errors

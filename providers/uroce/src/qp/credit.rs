@@ -21,7 +21,7 @@ use std::time::Duration;
 use uroce_engine::qp::Service;
 
 /// A peer that has so many left is told of more only when they are more than so few.
-const MANY: u32 = 2 * AHEAD;
+const MANY: u32 = 128;
 const FEW: u64 = 16;
 
 /// The receiving side: which requests a promise can be given for.
@@ -163,9 +163,16 @@ pub(super) fn posted(offer: &mut Offer, keys: &Keys, landing: &mut Recent, sges:
     offer.posted(room);
 }
 
-/// Messages that may go by credit beyond what the peer is known to have taken in: after as many, one waits to
-/// be told. A sender that is faster would otherwise use up all receive requests, and one more is refused.
-const AHEAD: u32 = 64;
+/// Messages that may go by credit beyond what the peer is known to have taken in, however many requests it
+/// has: after as many, one waits to be told.
+const AHEAD: u32 = 480;
+
+/// As many of so many requests. A sender that is faster would otherwise use up all of them, and one more is
+/// refused. Who is far ahead also leaves the other side's processor alone, which looks at lines of the ring
+/// that are next.
+fn ahead_of(requests: u32) -> u32 {
+    (requests - requests / 16).clamp(1, AHEAD)
+}
 
 /// The sending side: what the peer has promised.
 #[derive(Debug, Default)]
@@ -178,6 +185,8 @@ pub(super) struct Permit {
     last: Option<u64>,
     /// Messages that went by it since the peer was known to have taken in all of them.
     ahead: u32,
+    /// So many may.
+    most: u32,
 }
 
 impl Permit {
@@ -210,9 +219,7 @@ impl Permit {
     #[inline]
     fn covers(&self, length: u32) -> Option<GateSeen> {
         let (credit, gate) = self.known.as_ref()?;
-        let left = credit.limit.wrapping_sub(self.sent);
-        let some = left > 0 && left <= u32::MAX / 2;
-        (some && length <= credit.room).then_some(*gate)
+        (self.left(credit) > 0 && length <= credit.room).then_some(*gate)
     }
 
     /// Whether the peer may not have taken in yet all that went by credit.
@@ -223,10 +230,26 @@ impl Permit {
     /// Whether that are so many that the next message is to tell.
     #[inline]
     fn is_far_ahead(&mut self, peer: &Peer) -> bool {
-        if self.ahead >= AHEAD && !self.is_ahead(peer) {
+        if self.ahead >= self.most && !self.is_ahead(peer) {
             self.ahead = 0;
         }
-        self.ahead >= AHEAD
+        self.ahead > 0 && self.ahead >= self.most
+    }
+
+    /// This was read. How many requests the peer has is known while none is used by what is under way.
+    fn know(&mut self, credit: Credit, gate: GateSeen, peer: &Peer) {
+        self.known = Some((credit, gate));
+        if !self.is_ahead(peer) {
+            self.ahead = 0;
+            self.most = ahead_of(self.left(&credit));
+        }
+    }
+
+    /// Messages that may still go by this.
+    #[inline]
+    fn left(&self, credit: &Credit) -> u32 {
+        let left = credit.limit.wrapping_sub(self.sent);
+        if left > u32::MAX / 2 { 0 } else { left }
     }
 }
 
@@ -266,7 +289,7 @@ impl Core {
         }
         let credit = peer.segment().credit(index)?;
         if inner.bypass.has_epoch(credit.epoch) {
-            inner.permit.known = Some((credit, seen));
+            inner.permit.know(credit, seen, peer);
         }
         Some(())
     }
@@ -415,6 +438,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_sender_leaves_some_of_the_requests() {
+        assert_eq!([0, 1, 15, 16].map(ahead_of), [1, 1, 15, 15]);
+        assert_eq!([64, 512, u32::MAX].map(ahead_of), [60, AHEAD, AHEAD]);
+        let shows = |limit| Credit {
+            limit,
+            room: 8,
+            epoch: 0,
+        };
+        let permit = Permit {
+            sent: 10,
+            ..Permit::default()
+        };
+        assert_eq!(
+            [9, 10, 11].map(|limit| permit.left(&shows(limit))),
+            [0, 0, 1]
+        );
     }
 
     #[test]

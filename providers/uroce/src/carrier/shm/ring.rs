@@ -1,11 +1,14 @@
 //! A ring: records of bytes from one process to another.
 //!
 //! A record begins at a multiple of 64 bytes and does not wrap around. Its first word is written last,
-//! so the consumer looks at one cache line and finds a short message there. That word says how often the
-//! ring has gone round, which tells it from one that the consumer has taken: a record of one line
-//! is given back without a write to it, so that the line moves no oftener than it must. Any line of a
-//! longer record may be the beginning of the next one: the first words of those behind the first are
-//! zeroed before it is given back. Nobody else's position is believed without a look at the own one.
+//! so the consumer looks at one cache line and finds a short message there. Any line of a record may be the
+//! beginning of the next one: the first words of all are zeroed before it is given back. Nobody else's
+//! position is believed without a look at the own one.
+//!
+//! To zero it costs less than to leave it. A line that the consumer has only read stays with the producer as
+//! one that both have, and the producer's next write to it waits until the consumer has given it up. A line
+//! that the consumer wrote to is the consumer's alone, and processors fetch such lines ahead when they see
+//! that one is written after the other.
 
 use super::link::{HEAD, RING};
 use kit::sys::shared::Shared;
@@ -18,10 +21,6 @@ const WORD: usize = size_of::<u64>();
 /// Bytes of a ring, as a position counts them.
 const SIZE: u64 = 128 << 10;
 const _: () = assert!(RING == 128 << 10);
-/// How far ahead of the next record a line is fetched, to be written without a wait for it, while the
-/// consumer is so far behind; one that is not looks at these lines.
-const AHEAD: u64 = 4 * 64;
-const MANY: u64 = 8 * 64;
 /// The longest record: several must fit.
 pub const LONGEST: usize = RING / 4;
 /// What every record has: the first word, and the one by which it may be refused.
@@ -46,8 +45,6 @@ const MUCH: u64 = SIZE / 8;
 const REFUSAL: u64 = 1 << 63;
 /// Set in the first word of every record.
 const WHOLE: u64 = 1 << 63;
-/// Where the first word has how often the ring has gone round.
-const LAP: u32 = 48;
 
 /// The peer broke a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,14 +133,9 @@ type Line = [AtomicU64; LINE / WORD];
 
 const FILLER: u8 = 0;
 
-/// The highest bits of the first word of records: those of one time around the ring, up to 256.
-fn stamp(position: u64) -> u64 {
-    WHOLE | ((position / SIZE) & 0xff) << LAP
-}
-
-fn first_word(position: u64, length: usize, kind: u8, flags: u8) -> u64 {
+fn first_word(length: usize, kind: u8, flags: u8) -> u64 {
     let length = u64::try_from(length).unwrap_or(0);
-    stamp(position) | u64::from(flags) << 40 | u64::from(kind) << 32 | length
+    WHOLE | u64::from(flags) << 40 | u64::from(kind) << 32 | length
 }
 
 /// The writing side.
@@ -225,11 +217,8 @@ impl Producer {
             word.store(value, Relaxed);
         }
         refusal.store(0, Relaxed);
-        show(first, first_word(self.tail, length, kind, flags));
+        show(first, first_word(length, kind, flags));
         self.tail += lines(length);
-        if self.tail - self.free > MANY {
-            memory.prefetch_to_write(self.place.at(self.tail + AHEAD));
-        }
         Ok(())
     }
 
@@ -337,7 +326,7 @@ impl Consumer {
     #[inline]
     pub fn has_some(&self, memory: &Shared) -> bool {
         let line = self.place.line(memory, self.head);
-        line.is_ok_and(|[first, ..]| self.is_new(first.load(SeqCst))) || self.is_asked(memory)
+        line.is_ok_and(|[first, ..]| first.load(SeqCst) != 0) || self.is_asked(memory)
     }
 
     /// Whether the producer waits to hear of a record that was taken, beyond what their flags say.
@@ -348,12 +337,6 @@ impl Consumer {
                 .place
                 .word(memory, ASKED)
                 .is_ok_and(|asked| asked.load(SeqCst) > self.told)
-    }
-
-    /// Whether a first word is another one than that of a record which was taken.
-    #[inline]
-    fn is_new(&self, first: u64) -> bool {
-        first != 0 && first >> LAP != stamp(self.head.wrapping_sub(SIZE)) >> LAP
     }
 
     /// The next record.
@@ -404,14 +387,10 @@ impl Consumer {
     fn look<'m>(&self, memory: &'m Shared) -> Result<Option<(Record, &'m Line)>, Broken> {
         let line = self.place.line(memory, self.head)?;
         let [word, ..] = line;
-        let first = word.load(Acquire);
-        if first >> LAP == stamp(self.head) >> LAP {
-            return Ok(Some((self.check(first)?, line)));
+        match word.load(Acquire) {
+            0 => Ok(None),
+            first => Ok(Some((self.check(first)?, line))),
         }
-        if self.is_new(first) {
-            return Err(Broken);
-        }
-        Ok(None)
     }
 
     /// The record that begins here with this word, if it fits.
@@ -425,7 +404,7 @@ impl Consumer {
         let rest = SIZE - self.head % SIZE;
         let fits = length >= PREFIX && lines(length) <= rest;
         let short = length <= LONGEST || record.kind() == FILLER;
-        if fits && short {
+        if first & WHOLE != 0 && fits && short {
             Ok(record)
         } else {
             Err(Broken)
@@ -483,7 +462,7 @@ impl Consumer {
     pub fn advance(&mut self, memory: &Shared, record: &Record) -> Result<(), Broken> {
         let length = lines(record.length());
         let end = record.position + length;
-        let mut at = record.position + 64;
+        let mut at = record.position;
         while at < end {
             let [first, ..] = self.place.line(memory, at)?;
             first.store(0, Relaxed);
