@@ -54,7 +54,12 @@ const PACKAGES: &[&str] = &[
     "ceph-osd",
     "openmpi-bin",
     "python3-mpi4py",
-    // What uroce's speed is held against.
+    "fio",
+    "tgt",
+    "libiscsi-bin",
+    "qemu-block-extra",
+    "qemu-utils",
+    // A suite, and what uroce's speed is held against.
     "qperf",
 ];
 

@@ -210,7 +210,7 @@ fn is_ready(ready: &Ready, server: u32) -> bool {
             let table = fs::read_to_string(format!("/proc/{server}/net/{table}"));
             tcp_listens(&table.unwrap_or_default(), *port)
         }),
-        Ready::RdmaCm => cm_listens(&cm_ids(), server),
+        Ready::RdmaCm => cm_listens(&cm_ids(), &threads(server)),
         Ready::Multicast(group) => {
             let joined = fs::read_to_string("/proc/net/igmp").unwrap_or_default();
             joined.contains(group)
@@ -239,13 +239,21 @@ fn cm_ids() -> String {
     )
 }
 
-/// Whether this process has a listening id; a datagram id that listens shows no other state.
-fn cm_listens(table: &str, pid: u32) -> bool {
-    let pid = pid.to_string();
+/// The numbers of a process's threads: an id is shown with that of the thread that made it.
+fn threads(pid: u32) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    let tasks = tasks.into_iter().flatten().flatten();
+    tasks
+        .map(|task| task.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+/// Whether one of these threads has a listening id; a datagram id that listens shows no other state.
+fn cm_listens(table: &str, threads: &[String]) -> bool {
     table.lines().any(|line| {
         let words: Vec<_> = line.split_whitespace().collect();
         let has = |key: &str, value: &str| words.windows(2).any(|pair| pair == [key, value]);
-        has("state", "LISTEN") && has("pid", &pid)
+        has("state", "LISTEN") && threads.iter().any(|thread| has("pid", thread))
     })
 }
 
@@ -322,9 +330,18 @@ mod tests {
     fn only_the_servers_own_id_is_ready() {
         let table = "link rxe0/- cm-idn 0 state LISTEN ps TCP pid 42 comm rping src-addr 0.0.0.0\n\
             link rxe0/1 lqpn 17 qp-type RC state CONNECT ps TCP pid 43 comm rping\n";
-        assert!(cm_listens(table, 42));
-        assert!(!cm_listens(table, 43));
-        assert!(!cm_listens(table, 4));
+        let listens = |threads: &[&str]| {
+            cm_listens(
+                table,
+                &threads
+                    .iter()
+                    .map(|thread| (*thread).to_owned())
+                    .collect::<Vec<_>>(),
+            )
+        };
+        assert!(listens(&["41", "42"]));
+        assert!(!listens(&["43"]));
+        assert!(!listens(&["4"]));
     }
 
     fn verdict(case: &Case, client: End, server: End, text: &str) -> Word {

@@ -1,6 +1,7 @@
 //! The suites, as data: those that run in the virtual machine, and those of uroce.
 #![forbid(unsafe_code)]
 
+mod applications;
 mod ceph;
 mod check;
 mod dapl;
@@ -269,6 +270,14 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(perftest::cases),
         both_paths: false,
         built_in: Again::Only(perftest::AGAIN),
+        boot: 1,
+    },
+    Suite {
+        name: applications::NAME,
+        on: On::Rxe,
+        kind: Kind::Cases(applications::cases),
+        both_paths: false,
+        built_in: Again::Only(applications::AGAIN),
         boot: 1,
     },
     Suite {
