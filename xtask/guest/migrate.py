@@ -6,6 +6,7 @@ itself. A part of the memory is random; what the second has in the end is compar
 """
 
 import json
+import os
 import pathlib
 import socket
 import subprocess
@@ -78,8 +79,7 @@ def wait_for_the_end(source):
 
 def move(directory, address, capabilities):
     content = directory / "content"
-    with open("/dev/urandom", "rb") as source:
-        content.write_bytes(source.read(RANDOM))
+    content.write_bytes(os.urandom(RANDOM))
     uri = f"rdma:{address}:{PORT}"
     load = f"loader,file={content},addr={RANDOM_AT},force-raw=on"
     machines = []

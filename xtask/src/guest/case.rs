@@ -330,18 +330,10 @@ mod tests {
     fn only_the_servers_own_id_is_ready() {
         let table = "link rxe0/- cm-idn 0 state LISTEN ps TCP pid 42 comm rping src-addr 0.0.0.0\n\
             link rxe0/1 lqpn 17 qp-type RC state CONNECT ps TCP pid 43 comm rping\n";
-        let listens = |threads: &[&str]| {
-            cm_listens(
-                table,
-                &threads
-                    .iter()
-                    .map(|thread| (*thread).to_owned())
-                    .collect::<Vec<_>>(),
-            )
-        };
-        assert!(listens(&["41", "42"]));
-        assert!(!listens(&["43"]));
-        assert!(!listens(&["4"]));
+        let ids = |ids: &[&str]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert!(cm_listens(table, &ids(&["41", "42"])));
+        assert!(!cm_listens(table, &ids(&["43"])));
+        assert!(!cm_listens(table, &ids(&["4"])));
     }
 
     fn verdict(case: &Case, client: End, server: End, text: &str) -> Word {
