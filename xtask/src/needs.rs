@@ -50,6 +50,7 @@ const PACKAGES: &[&str] = &[
     "libfabric-bin",
     "libdapl2",
     "dapl2-utils",
+    "libgloo-dev",
     "ceph-mon",
     "ceph-osd",
     "openmpi-bin",

@@ -5,6 +5,7 @@ mod applications;
 mod ceph;
 mod check;
 mod dapl;
+mod gloo;
 mod libfabric;
 mod memcheck;
 mod mpi;

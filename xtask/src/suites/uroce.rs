@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use super::{
-    Case, Check, Kind, Ready, Target, ceph, dapl, libfabric, memcheck, mpi, perftest, pingpong,
-    ucx, uroce_hosts,
+    Case, Check, Kind, Ready, Target, ceph, dapl, gloo, libfabric, memcheck, mpi, perftest,
+    pingpong, ucx, uroce_hosts,
 };
 
 pub struct Suite {
@@ -117,6 +117,13 @@ pub const SUITES: &[Suite] = &[
     Suite {
         name: "dapl",
         kind: Kind::Cases(dapl::cases),
+        with_faults: false,
+        by_udp: true,
+        around: Around::Nothing,
+    },
+    Suite {
+        name: "gloo",
+        kind: Kind::Cases(gloo::cases),
         with_faults: false,
         by_udp: true,
         around: Around::Nothing,
