@@ -28,6 +28,8 @@ use figure::Figure;
 use rows::{Place, ROWS};
 
 const DOCUMENT: &str = "docs/benchmarks-uroce.md";
+/// The page for users, which has the table in short.
+const GUIDE: &str = "docs/uroce.md";
 /// Where figures are written, in the directory of the job.
 const RESULTS: &str = "figures.tsv";
 /// Written last, so that a run that stopped half-way is noticed.
@@ -50,6 +52,10 @@ pub fn run_all(options: &cli::BenchUroce) -> Result<ExitCode> {
         let text = text::document(&described, &tables, &faults);
         fs::write(&path, text).with_context(|| path.display().to_string())?;
         println!("written to {}", path.display());
+        let path = dirs.root.join(GUIDE);
+        let page = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let page = text::guide(&page, ROWS, &figures)?;
+        fs::write(&path, page).with_context(|| path.display().to_string())?;
     }
     for fault in &faults {
         println!("NOT MET {fault}");

@@ -1,7 +1,9 @@
-//! The table as text, for the terminal and for docs/benchmarks-uroce.md.
+//! The table as text, for the terminal, for docs/benchmarks-uroce.md and for the page for users.
 #![forbid(unsafe_code)]
 
 use std::fmt::Write as _;
+
+use anyhow::{Context as _, Result};
 
 use super::{
     figure::{Figure, Side},
@@ -98,6 +100,44 @@ pub fn tables(rows: &[Row], figures: &[Figure]) -> String {
     text
 }
 
+/// Where the page for users has its table, up to the next heading.
+const IN_GUIDE: &str = "## How fast\n";
+
+/// The page for users with these figures.
+pub fn guide(page: &str, rows: &[Row], figures: &[Figure]) -> Result<String> {
+    let (front, rest) = page
+        .split_once(IN_GUIDE)
+        .context("no place for the table")?;
+    let end = rest.find("\n## ").unwrap_or(rest.len());
+    let (section, behind) = rest.split_at(end);
+    let words = section
+        .split_once("\n|")
+        .map_or(section, |(words, _)| words);
+    let table = in_short(rows, figures);
+    Ok(format!("{front}{IN_GUIDE}{words}\n{table}{behind}"))
+}
+
+fn in_short(rows: &[Row], figures: &[Figure]) -> String {
+    let mut text = "| | uroce | beside it | | ratio |\n\
+         | --- | ---: | --- | ---: | ---: |\n"
+        .to_owned();
+    for row in rows.iter().filter(|row| row.bound != Bound::Any) {
+        let pairs = pairs(row, figures);
+        if let (Some(ours), Some(peer)) = (pairs.ours_median(), pairs.stock_median()) {
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {:.2} |",
+                row.name,
+                unit(row, ours),
+                row.against,
+                unit(row, peer),
+                ours / peer,
+            );
+        }
+    }
+    text
+}
+
 fn unit(row: &Row, value: f64) -> String {
     match row.unit {
         Unit::Microseconds => format!("{value:.2} µs"),
@@ -134,6 +174,27 @@ mod tests {
             side,
             value,
         })
+    }
+
+    #[test]
+    fn the_table_for_users_takes_the_place_of_the_one_before() {
+        let row = ROWS.get(..1).unwrap_or_default();
+        let name = row.first().map_or("", |row| row.name);
+        let page = "# Page\n## How fast\nWords.\n\n| old | table |\n| 1 | 2 |\n\n## Next\n";
+        let once = guide(page, row, &figures(name, 10.0, 5.0)).expect("a place");
+        let twice = guide(&once, row, &figures(name, 10.0, 20.0)).expect("a place");
+        for (text, ratio) in [(once, "0.50"), (twice, "2.00")] {
+            assert!(
+                text.starts_with("# Page\n## How fast\nWords.\n\n| | uroce |"),
+                "{text}"
+            );
+            assert!(
+                text.ends_with(&format!("| {ratio} |\n\n## Next\n")),
+                "{text}"
+            );
+            assert!(!text.contains("old"));
+        }
+        assert!(guide("# Page\n", row, &[]).is_err());
     }
 
     #[test]
