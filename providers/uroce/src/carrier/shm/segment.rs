@@ -11,7 +11,7 @@ pub const SEGMENT: usize = 16 << 20;
 pub const TABLES: usize = 4096;
 
 /// `uroce`, and the version of what follows. Processes of two versions talk by UDP.
-const MAGIC: u64 = u64::from_le_bytes(*b"uroce\0\0\x04");
+const MAGIC: u64 = u64::from_le_bytes(*b"uroce\0\0\x05");
 
 /// Words of the header, by index. The one that changes is alone in its cache line.
 mod word {
