@@ -9,7 +9,7 @@ use std::{
     process::{Command, ExitStatus, Stdio},
     sync::mpsc::{self, RecvTimeoutError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
@@ -20,29 +20,30 @@ pub struct Outcome {
     pub status: ExitStatus,
     /// Standard output and error as they came, in one.
     pub text: String,
-    /// The command was killed because it took longer than it was given.
+    /// The command was killed because it was stuck.
     pub hung: bool,
 }
 
+/// Whether a command that has run for so long is stuck.
+pub type Stuck = Box<dyn Fn(Duration) -> bool + Send>;
+
+/// How often that is asked.
+const PERIOD: Duration = Duration::from_secs(1);
+
 /// Runs a command to its end, with standard input empty.
 ///
-/// `bound` is for commands that can wait for ever; the command and all its descendants are
-/// killed when it has passed.
-pub fn run(command: &mut Command, log: &Path, bound: Option<Duration>) -> Result<Outcome> {
-    watched(command, log, bound, true)
+/// `stuck` is for commands that can wait for ever; the command and all its descendants are
+/// killed when it says so.
+pub fn run(command: &mut Command, log: &Path, stuck: Option<Stuck>) -> Result<Outcome> {
+    watched(command, log, stuck, true)
 }
 
 /// The same, with what the command says in the log and the outcome alone.
-pub fn run_silently(command: &mut Command, log: &Path, bound: Option<Duration>) -> Result<Outcome> {
-    watched(command, log, bound, false)
+pub fn run_silently(command: &mut Command, log: &Path, stuck: Option<Stuck>) -> Result<Outcome> {
+    watched(command, log, stuck, false)
 }
 
-fn watched(
-    command: &mut Command,
-    log: &Path,
-    bound: Option<Duration>,
-    show: bool,
-) -> Result<Outcome> {
+fn watched(command: &mut Command, log: &Path, stuck: Option<Stuck>, show: bool) -> Result<Outcome> {
     let name = command.get_program().to_string_lossy().into_owned();
     let (mut reader, writer) = io::pipe().context("a pipe")?;
     command
@@ -54,13 +55,16 @@ fn watched(
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let (done, finished) = mpsc::channel::<()>();
     let watched = child.id();
-    let watchdog = bound.map(|bound| {
+    let watchdog = stuck.map(|stuck| {
         thread::spawn(move || {
-            let late = finished.recv_timeout(bound) == Err(RecvTimeoutError::Timeout);
-            if late {
-                kill_tree(watched);
+            let start = Instant::now();
+            while finished.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+                if stuck(start.elapsed()) {
+                    kill_tree(watched);
+                    return true;
+                }
             }
-            late
+            false
         })
     });
     let text = tee(&mut reader, log, show)?;
@@ -140,6 +144,19 @@ fn parent_in_stat(stat: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_stuck_is_killed() {
+        let log = std::env::temp_dir().join(format!("stuck-{}", std::process::id()));
+        let mut endless = Command::new("sh");
+        endless.args(["-c", "echo begun; sleep infinity"]);
+        let outcome = run_silently(&mut endless, &log, Some(Box::new(|_| true))).expect("a shell");
+        assert!(outcome.hung && outcome.text == "begun\n");
+        let mut short = Command::new("true");
+        let outcome = run_silently(&mut short, &log, Some(Box::new(|_| false))).expect("true");
+        assert!(!outcome.hung && outcome.status.success());
+        fs::remove_file(&log).expect("the log");
+    }
 
     #[test]
     fn a_name_with_brackets_does_not_hide_the_parent() {

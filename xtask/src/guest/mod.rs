@@ -16,6 +16,7 @@ pub use suite::COMPLETE;
 
 use std::{
     ffi::OsString,
+    fs,
     path::Path,
     process::{Command, ExitCode},
 };
@@ -26,12 +27,13 @@ use demo::Show;
 
 use crate::{
     bench, suites,
-    vm::{Job, Library, put_library},
+    vm::{BEGUN, Job, Library, put_library},
 };
 
 /// Sets up the RDMA device and does the job that lies in this directory.
 pub fn run(dir: &Path) -> Result<ExitCode> {
     let job = Job::load(dir)?;
+    fs::write(dir.join(BEGUN), "").context("the sign that it has begun")?;
     setup::device()?;
     match job {
         Job::Suites { ours, labels } => {
