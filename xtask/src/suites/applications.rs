@@ -7,7 +7,7 @@ use super::{Case, Check, Ready, Target};
 pub const NAME: &str = "applications";
 
 /// What runs once more over a second provider: each program that drives queues of its own.
-pub const AGAIN: &[&str] = &["fio-write", "fio-read", "iser", "qperf"];
+pub const AGAIN: &[&str] = &["fio-write", "fio-read", "iser", "migration", "qperf"];
 
 /// What fio's client asks of its server.
 const VERBS: &[&str] = &["write", "read", "send"];
