@@ -150,7 +150,9 @@ mod tests {
         let log = std::env::temp_dir().join(format!("stuck-{}", std::process::id()));
         let mut endless = Command::new("sh");
         endless.args(["-c", "echo begun; sleep infinity"]);
-        let outcome = run_silently(&mut endless, &log, Some(Box::new(|_| true))).expect("a shell");
+        let said = log.clone();
+        let stuck = move |_| fs::metadata(&said).is_ok_and(|log| log.len() > 0);
+        let outcome = run_silently(&mut endless, &log, Some(Box::new(stuck))).expect("a shell");
         assert!(outcome.hung && outcome.text == "begun\n");
         let mut short = Command::new("true");
         let outcome = run_silently(&mut short, &log, Some(Box::new(|_| false))).expect("true");

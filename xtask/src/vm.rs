@@ -20,8 +20,7 @@ use crate::{cli, dirs::Dirs, host, needs, needs::Machine};
 
 /// A machine that does nothing for this long is stuck: a boot with all suites takes a third.
 const BOUND: Duration = Duration::from_secs(60 * 60);
-/// One that has not begun with its job by then does not begin any more: it takes a tenth, beside other work
-/// a fifth.
+/// One that has not begun with its job by then does not begin any more: most take half a minute.
 const BEGINNING: Duration = Duration::from_secs(5 * 60);
 /// A file in the directory of the job, there once the machine has begun with it.
 pub const BEGUN: &str = "begun";
@@ -238,10 +237,8 @@ pub fn boot(
         let mut command = command(dirs, machine, dir, job)?;
         let begun = dir.join(BEGUN);
         let stuck = move |time: Duration| time >= BOUND || (time >= BEGINNING && !begun.exists());
-        match show {
-            true => host::run(&mut command, log, Some(Box::new(stuck))),
-            false => host::run_silently(&mut command, log, Some(Box::new(stuck))),
-        }
+        let run = if show { host::run } else { host::run_silently };
+        run(&mut command, log, Some(Box::new(stuck)))
     };
     let outcome = boot()?;
     if !outcome.hung || dir.join(BEGUN).exists() {
