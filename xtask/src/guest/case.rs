@@ -31,6 +31,8 @@ const SHORT_BOUND: Duration = Duration::from_secs(90);
 const COMPLAINING: Duration = Duration::from_secs(5);
 /// For a client whose server has failed: it may be about to find out by itself, in emulation.
 const FINDING_OUT: Duration = Duration::from_secs(30);
+/// How many lines of each program are told after a failure.
+const TOLD: usize = 12;
 
 pub struct Stage<'a> {
     pub witness: Witness<'a>,
@@ -75,7 +77,11 @@ pub fn run(case: &Case, stage: &Stage) -> Result<Record> {
     };
     let programs = if ends.server.is_some() { 2 } else { 1 };
     let library = stage.witness.verdict(case.users.max(programs))?;
-    Ok(judge(case, &ends, &said, library))
+    let record = judge(case, &ends, &said, library);
+    if matches!(record.word, Word::Fail | Word::Hung) {
+        tell(case, &said);
+    }
+    Ok(record)
 }
 
 /// Where a program's outputs go. Apart, because a buffered table can follow the error that came
@@ -298,17 +304,40 @@ fn not_well(case: &Case, ends: &Ends, said: &Said) -> Record {
     Record::new(&case.name, Word::Fail, reason)
 }
 
-fn last_line(text: &str) -> &str {
+/// What a program said at last that says something, with the line that it goes on from where it is indented.
+fn last_line(text: &str) -> String {
     // What perftest says after it, of its counters or errno, says less.
     const TELLING: [&str; 2] = ["Failed status", "Event: RDMA_CM_EVENT_"];
-    let mut lines = text.lines().rev().map(str::trim);
-    let tells = |line: &&str| TELLING.iter().any(|begin| line.starts_with(begin));
+    let mut lines = text.lines().rev();
+    let tells = |line: &&str| TELLING.iter().any(|begin| line.trim().starts_with(begin));
     if let Some(telling) = lines.clone().find(tells) {
-        return telling;
+        return telling.trim().to_string();
     }
     // Rulers under tables say nothing.
     let speaks = |line: &&str| line.contains(char::is_alphanumeric);
-    lines.find(speaks).unwrap_or_default()
+    let last = lines.find(speaks).unwrap_or_default();
+    let before = lines
+        .next()
+        .filter(|_| last.starts_with(char::is_whitespace));
+    let told = [before.unwrap_or_default().trim(), last.trim()];
+    told.join(" ").trim_start().to_string()
+}
+
+/// The end of what each program said, for whoever looks for the cause of a failure.
+fn tell(case: &Case, said: &Said) {
+    for (side, text) in [("client", &said.client), ("server", &said.server)] {
+        for line in last_lines(text) {
+            println!("{} {side}| {line}", case.name);
+        }
+    }
+}
+
+fn last_lines(text: &str) -> Vec<&str> {
+    let lines: Vec<_> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    lines[lines.len().saturating_sub(TOLD)..].to_vec()
 }
 
 #[cfg(test)]
@@ -365,6 +394,16 @@ mod tests {
         let text = "RDMA CM event error:\nEvent: RDMA_CM_EVENT_REJECTED; error: 8.\n\nERRNO: Operation not supported.\n";
         assert_eq!(last_line(text), "Event: RDMA_CM_EVENT_REJECTED; error: 8.");
         assert_eq!(last_line("one\ntwo\n-----\n"), "two");
+        assert_eq!(last_line("none\none:\n  two\n"), "one: two");
+        assert_eq!(last_line(" one\n"), "one");
+    }
+
+    #[test]
+    fn the_end_of_a_long_complaint_is_told() {
+        let text: String = (0..40).map(|number| format!("{number}\n\n")).collect();
+        let told = last_lines(&text);
+        assert_eq!((told.len(), told.first()), (TOLD, Some(&"28")));
+        assert_eq!(last_lines("\none\n"), ["one"]);
     }
 
     #[test]
