@@ -22,6 +22,7 @@ mod library;
 mod links;
 mod needs;
 mod package;
+mod pip;
 mod record;
 mod report;
 mod rooms;

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::{dirs::Dirs, host};
+use crate::{dirs::Dirs, host, pip::Package};
 
 /// Debian packages, each line with what asks for it.
 const PACKAGES: &[&str] = &[
@@ -80,7 +80,11 @@ const KEPT_DOCS: &[&str] = &[
 pub const RDMA_CORE_TESTS: &str = "/usr/share/doc/rdma-core/tests";
 const EVENT_MAN_PAGE: &str = "/usr/share/man/man3/ibv_get_cq_event.3.gz";
 
-const VIRTME_NG: &str = "virtme-ng==1.42";
+const VIRTME_NG: Package = Package {
+    name: "virtme-ng==1.42",
+    variant: "-that-caches",
+    with_others: true,
+};
 /// Options with which its initial file system mounts ours, which may change under the machine as far
 /// as it knows: so it asks for every name and byte each time, and in emulation that is most of what
 /// starting a program costs. What programs in the machine read does not change while it runs.
@@ -249,35 +253,8 @@ fn components(dirs: &Dirs) -> Result<()> {
     Ok(())
 }
 
-/// virtme-ng in a Python environment of its own, in the cache directory.
 fn virtme_ng(dirs: &Dirs) -> Result<PathBuf> {
-    let home = dirs
-        .cache
-        .join(VIRTME_NG.replace("==", "-") + "-that-caches");
-    let vng = home.join("bin/vng");
-    // Written last: an environment whose making was interrupted is made anew.
-    let complete = home.join("complete");
-    if complete.exists() && vng.exists() {
-        return Ok(vng);
-    }
-    println!("-- {VIRTME_NG} into {}", home.display());
-    if home.exists() {
-        fs::remove_dir_all(&home)?;
-    }
-    fs::create_dir_all(&dirs.cache).with_context(|| dirs.cache.display().to_string())?;
-    let log = dirs.work.join("venv.log");
-    must_run(
-        Command::new("/usr/bin/python3")
-            .args(["-m", "venv"])
-            .arg(&home),
-        &log,
-    )?;
-    let mut pip = Command::new(home.join("bin/pip"));
-    pip.args(["install", "--disable-pip-version-check", VIRTME_NG]);
-    must_run(&mut pip, &log)?;
-    have_it_cache(&home)?;
-    fs::write(&complete, "")?;
-    Ok(vng)
+    Ok(VIRTME_NG.provide(dirs, have_it_cache)?.join("bin/vng"))
 }
 
 /// virtme-ng has no option for this.
@@ -292,7 +269,10 @@ fn have_it_cache(home: &Path) -> Result<()> {
             return Ok(fs::write(&script, text.replace(MOUNTED, MOUNTED_CACHED))?);
         }
     }
-    bail!("{VIRTME_NG} mounts the file system of this machine in a way unknown here");
+    bail!(
+        "{} mounts the file system of this machine in a way unknown here",
+        VIRTME_NG.name
+    );
 }
 
 /// Runs a command that has to end well.

@@ -22,7 +22,7 @@ use crate::{
     dirs::Dirs,
     expect,
     guest::suite::{self, HELPERS, Place},
-    host, huge_pages,
+    host, huge_pages, pip,
     record::{Record, Word},
     report::{Report, Row, Tally},
     stages::chosen,
@@ -120,6 +120,7 @@ pub fn stages(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<(
     if !chosen(&options.only, "build") {
         vm::build_library(dirs)?;
     }
+    let runs = with_packages(dirs, runs, report);
     let _pages = huge_pages::Lent::ask(huge_pages::FILE);
     let lanes = LANES.min(runs.len());
     let waiting: Waiting<_> = runs.into_iter().collect();
@@ -142,6 +143,25 @@ pub fn stages(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<(
         }
     });
     Ok(())
+}
+
+/// Sees to it that the packages are there that runs want beside Debian's: their own networks lead nowhere.
+/// Those whose package cannot be had have failed.
+fn with_packages(dirs: &Dirs, runs: Vec<Run>, report: &mut Report) -> Vec<Run> {
+    let mut there = Vec::new();
+    for run in runs {
+        let package = run.suite.package();
+        match package.map_or(Ok(()), |package| {
+            package.provide(dirs, |_| Ok(())).map(drop)
+        }) {
+            Ok(()) => there.push(run),
+            Err(error) => {
+                let tally = Tally::failure(format!("not run: {error:#}"));
+                report.add(Row::new(run.stage(), Duration::ZERO, tally));
+            }
+        }
+    }
+    there
 }
 
 /// What a run came to.
@@ -170,6 +190,9 @@ fn said_and_judged(dirs: &Dirs, run: Run, bless: bool, show: bool) -> Result<(St
     job.save(&dir)?;
     let mut command = network(&dirs.program);
     command.arg("in-network").arg(&dir).current_dir(&dirs.root);
+    if let Some(package) = run.suite.package() {
+        command.env("PATH", pip::first_in_path(package.programs(dirs))?);
+    }
     let log = dir.join("console.log");
     let ended = match show {
         true => host::run(&mut command, &log, None)?,

@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    env,
     ffi::{OsStr, OsString},
     fs,
     os::unix::ffi::{OsStrExt, OsStringExt},
@@ -16,7 +15,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cli, dirs::Dirs, host, needs, needs::Machine};
+use crate::{cli, dirs::Dirs, host, needs, needs::Machine, pip};
 
 /// A machine that does nothing for this long is stuck: a boot with all suites takes a third.
 const BOUND: Duration = Duration::from_secs(60 * 60);
@@ -193,21 +192,14 @@ fn command(dirs: &Dirs, machine: &Machine, dir: &Path, job: &Job) -> Result<Comm
         let unneeded = UNNEEDED.join(",");
         command.args(["--append", &format!("module_blacklist={unneeded}")]);
     }
+    // It starts programs that lie beside it.
+    let beside = machine.vng.parent().context("vng is in no directory")?;
     command
         .args(["--exec", &inside])
-        .env("PATH", path_with(&machine.vng)?)
+        .env("PATH", pip::first_in_path(beside.to_owned())?)
         .current_dir(&dirs.root)
         .stdin(Stdio::null());
     Ok(command)
-}
-
-/// The search path with virtme-ng's own directory first: it starts programs that lie beside it.
-fn path_with(vng: &Path) -> Result<OsString> {
-    let own = vng.parent().map(Path::to_owned);
-    let path = env::var_os("PATH").unwrap_or_default();
-    Ok(env::join_paths(
-        own.into_iter().chain(env::split_paths(&path)),
-    )?)
 }
 
 /// The words go through a shell, and through virtme-ng's own splitting at `=` and blanks.

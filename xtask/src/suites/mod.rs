@@ -8,6 +8,7 @@ mod dapl;
 mod gloo;
 mod libfabric;
 mod memcheck;
+pub mod mooncake;
 mod mpi;
 mod perftest;
 mod pingpong;

@@ -4,9 +4,10 @@
 use std::path::Path;
 
 use super::{
-    Case, Check, Kind, Ready, Target, ceph, dapl, gloo, libfabric, memcheck, mpi, perftest,
-    pingpong, ucx, uroce_hosts,
+    Case, Check, Kind, Ready, Target, ceph, dapl, gloo, libfabric, memcheck, mooncake, mpi,
+    perftest, pingpong, ucx, uroce_hosts,
 };
+use crate::pip::Package;
 
 pub struct Suite {
     pub name: &'static str,
@@ -16,6 +17,13 @@ pub struct Suite {
     /// Run by packets alone, too.
     pub by_udp: bool,
     pub around: Around,
+}
+
+impl Suite {
+    /// What its programs come out of, if not Debian's packages.
+    pub fn package(&self) -> Option<&'static Package> {
+        (self.name == mooncake::NAME).then_some(&mooncake::PACKAGE)
+    }
 }
 
 /// What a suite runs in, beside a network of its own.
@@ -127,6 +135,13 @@ pub const SUITES: &[Suite] = &[
         with_faults: false,
         by_udp: true,
         around: Around::Nothing,
+    },
+    Suite {
+        name: mooncake::NAME,
+        kind: Kind::Cases(mooncake::cases),
+        with_faults: false,
+        by_udp: true,
+        around: Around::Sysfs,
     },
     Suite {
         name: "ceph",

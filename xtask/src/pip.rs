@@ -1,0 +1,93 @@
+//! Programs out of Python's package index, each in an environment of its own in the cache directory.
+#![forbid(unsafe_code)]
+
+use std::{
+    env,
+    ffi::OsString,
+    fs, iter,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result};
+
+use crate::{dirs::Dirs, needs::must_run};
+
+/// A package as pip(1) is asked for it.
+pub struct Package {
+    /// With its version.
+    pub name: &'static str,
+    /// Ends the name of its environment where something was changed in it.
+    pub variant: &'static str,
+    /// Whether the packages come along that it says it needs.
+    pub with_others: bool,
+}
+
+impl Package {
+    /// Sees to it that the package is there; answers its environment. What `finish` does to a new one is
+    /// done before anybody takes it for complete.
+    ///
+    /// # Errors
+    /// Of pip(1), of `finish`, and of the file system.
+    pub fn provide(
+        &self,
+        dirs: &Dirs,
+        finish: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<PathBuf> {
+        let home = dirs.cache.join(self.directory());
+        // Written last: an environment whose making was interrupted is made anew.
+        let complete = home.join("complete");
+        if complete.exists() {
+            return Ok(home);
+        }
+        println!("-- {} into {}", self.name, home.display());
+        if home.exists() {
+            fs::remove_dir_all(&home)?;
+        }
+        fs::create_dir_all(&dirs.cache).with_context(|| dirs.cache.display().to_string())?;
+        let log = dirs.work.join("venv.log");
+        let mut venv = Command::new("/usr/bin/python3");
+        must_run(venv.args(["-m", "venv"]).arg(&home), &log)?;
+        let mut pip = Command::new(home.join("bin/pip"));
+        pip.args(["install", "--disable-pip-version-check"]);
+        pip.args((!self.with_others).then_some("--no-deps"));
+        must_run(pip.arg(self.name), &log)?;
+        finish(&home)?;
+        fs::write(&complete, "")?;
+        Ok(home)
+    }
+
+    /// Where its programs are, Python among them.
+    pub fn programs(&self, dirs: &Dirs) -> PathBuf {
+        dirs.cache.join(self.directory()).join("bin")
+    }
+
+    fn directory(&self) -> String {
+        self.name.replace("==", "-") + self.variant
+    }
+}
+
+/// `PATH` with a directory before all others.
+///
+/// # Errors
+/// There is a colon in its name.
+pub fn first_in_path(directory: PathBuf) -> Result<OsString> {
+    let others = env::var_os("PATH").unwrap_or_default();
+    let all = iter::once(directory).chain(env::split_paths(&others));
+    env::join_paths(all).context("PATH")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_environment_is_named_for_its_version_and_variant() {
+        let package = Package {
+            name: "one==2",
+            variant: "-changed",
+            with_others: true,
+        };
+        assert_eq!(package.directory(), "one-2-changed");
+    }
+}
