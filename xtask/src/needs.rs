@@ -81,7 +81,7 @@ pub const RDMA_CORE_TESTS: &str = "/usr/share/doc/rdma-core/tests";
 const EVENT_MAN_PAGE: &str = "/usr/share/man/man3/ibv_get_cq_event.3.gz";
 
 const VIRTME_NG: Package = Package {
-    name: "virtme-ng==1.42",
+    names: &["virtme-ng==1.42"],
     variant: "-that-caches",
     with_others: true,
 };
@@ -271,7 +271,7 @@ fn have_it_cache(home: &Path) -> Result<()> {
     }
     bail!(
         "{} mounts the file system of this machine in a way unknown here",
-        VIRTME_NG.name
+        VIRTME_NG.names.join(" ")
     );
 }
 

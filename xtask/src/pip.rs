@@ -13,10 +13,10 @@ use anyhow::{Context, Result};
 
 use crate::{dirs::Dirs, needs::must_run};
 
-/// A package as pip(1) is asked for it.
+/// What pip(1) is asked for.
 pub struct Package {
-    /// With its version.
-    pub name: &'static str,
+    /// With versions. The environment is called like the first.
+    pub names: &'static [&'static str],
     /// Ends the name of its environment where something was changed in it.
     pub variant: &'static str,
     /// Whether the packages come along that it says it needs.
@@ -40,7 +40,7 @@ impl Package {
         if complete.exists() {
             return Ok(home);
         }
-        println!("-- {} into {}", self.name, home.display());
+        println!("-- {} into {}", self.names.join(" "), home.display());
         if home.exists() {
             fs::remove_dir_all(&home)?;
         }
@@ -51,7 +51,7 @@ impl Package {
         let mut pip = Command::new(home.join("bin/pip"));
         pip.args(["install", "--disable-pip-version-check"]);
         pip.args((!self.with_others).then_some("--no-deps"));
-        must_run(pip.arg(self.name), &log)?;
+        must_run(pip.args(self.names), &log)?;
         finish(&home)?;
         fs::write(&complete, "")?;
         Ok(home)
@@ -63,7 +63,12 @@ impl Package {
     }
 
     fn directory(&self) -> String {
-        self.name.replace("==", "-") + self.variant
+        self.names
+            .first()
+            .copied()
+            .unwrap_or_default()
+            .replace("==", "-")
+            + self.variant
     }
 }
 
@@ -84,7 +89,7 @@ mod tests {
     #[test]
     fn an_environment_is_named_for_its_version_and_variant() {
         let package = Package {
-            name: "one==2",
+            names: &["one==2", "three==4"],
             variant: "-changed",
             with_others: true,
         };

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::{
-    Case, Check, Kind, Ready, Target, ceph, dapl, gloo, libfabric, memcheck, mooncake, mpi,
+    Case, Check, Kind, Ready, Target, ceph, dapl, gloo, inference, libfabric, memcheck, mpi,
     perftest, pingpong, ucx, uroce_hosts,
 };
 use crate::pip::Package;
@@ -22,7 +22,7 @@ pub struct Suite {
 impl Suite {
     /// What its programs come out of, if not Debian's packages.
     pub fn package(&self) -> Option<&'static Package> {
-        (self.name == mooncake::NAME).then_some(&mooncake::PACKAGE)
+        inference::package(self.name)
     }
 }
 
@@ -137,8 +137,15 @@ pub const SUITES: &[Suite] = &[
         around: Around::Nothing,
     },
     Suite {
-        name: mooncake::NAME,
-        kind: Kind::Cases(mooncake::cases),
+        name: inference::MOONCAKE,
+        kind: Kind::Cases(inference::mooncake),
+        with_faults: false,
+        by_udp: true,
+        around: Around::Sysfs,
+    },
+    Suite {
+        name: inference::NIXL,
+        kind: Kind::Cases(inference::nixl),
         with_faults: false,
         by_udp: true,
         around: Around::Sysfs,
