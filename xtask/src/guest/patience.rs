@@ -57,6 +57,15 @@ const MISFORTUNES: &[Misfortune] = &[
         on: On::Any,
         says: &["RDMA_CM_EVENT_UNREACHABLE; error: 1."],
     },
+    // The server of qperf 0.4.11 tells its client the port before it listens there (later versions after
+    // it), and a client that is quick is rejected with 8, too, which it does not say.
+    Misfortune {
+        on: On::Any,
+        says: &[
+            "unexpected event from RDMA CM: Event rejected",
+            "expecting: Event established",
+        ],
+    },
     // Soft-iWARP fails a connection (EINVAL) if the accepting side's first message is there before its
     // reply was looked at (`siw_recv_mpa_rr` of the kernel's siw_cm.c), and the server of ucmatose is
     // the first to send.
@@ -168,6 +177,9 @@ mod tests {
         assert!(is_unlucky(rejected, |on| on == On::Any));
         let unknown = "client signal 11: Event: RDMA_CM_EVENT_UNREACHABLE; error: 1.; server hung:";
         assert!(is_unlucky(unknown, |on| on == On::Any));
+        let early = "client exit status 1: unexpected event from RDMA CM: Event rejected \
+                     expecting: Event established; server exit status 0: ";
+        assert!(is_unlucky(early, |on| on == On::Any));
         assert!(!is_unlucky("client signal 11: ", |_| true));
     }
 
