@@ -18,6 +18,7 @@ use crate::{
     expect,
     guest::{COMPLETE, near},
     needs::{self, Machine},
+    pip,
     record::{Record, parse_list},
     report::{Report, Row, Tally},
     siw,
@@ -101,10 +102,11 @@ impl Boots {
         dirs: &Dirs,
         options: &cli::Test,
         runs: Vec<(u8, Run)>,
-        skipped: impl FnOnce(Booted),
+        mut left_out: impl FnMut(Booted),
     ) -> Result<Self> {
         let machine = needs::machine(dirs)?;
-        let (runs, module) = with_module(dirs, &machine, runs, skipped);
+        let runs = with_packages(dirs, runs, &mut left_out);
+        let (runs, module) = with_module(dirs, &machine, runs, left_out);
         let boots = runs
             .chunk_by(|(a, _), (b, _)| a == b)
             .map(|boot| boot.iter().map(|(_, run)| *run).collect());
@@ -145,6 +147,7 @@ impl Boots {
         if let Some(module) = &self.module {
             fs::copy(module, dir.join(siw::MODULE)).context("the module")?;
         }
+        pip::show_in(&dir, &self.dirs)?;
         near::list(runs, &dir)?;
         let log = dir.join("console.log");
         let start = Instant::now();
@@ -190,6 +193,26 @@ fn with_module(
     let without: Vec<_> = without.into_iter().map(|(_, run)| run).collect();
     skipped(Booted::without(&without, |tally| tally.skip(&reason)));
     (others, None)
+}
+
+/// Sees to it that the packages are there that runs want beside Debian's. Those whose package cannot be had
+/// have failed.
+fn with_packages(
+    dirs: &Dirs,
+    runs: Vec<(u8, Run)>,
+    mut failed: impl FnMut(Booted),
+) -> Vec<(u8, Run)> {
+    let mut there = Vec::new();
+    for (boot, run) in runs {
+        match run
+            .package()
+            .map_or(Ok(()), |package| package.provide(dirs))
+        {
+            Ok(()) => there.push((boot, run)),
+            Err(error) => failed(not_run(&[run], &format!("{error:#}"))),
+        }
+    }
+    there
 }
 
 fn stage(run: Run) -> String {

@@ -254,7 +254,9 @@ fn components(dirs: &Dirs) -> Result<()> {
 }
 
 fn virtme_ng(dirs: &Dirs) -> Result<PathBuf> {
-    Ok(VIRTME_NG.provide(dirs, have_it_cache)?.join("bin/vng"))
+    Ok(VIRTME_NG
+        .provide_finished(dirs, have_it_cache)?
+        .join("bin/vng"))
 }
 
 /// virtme-ng has no option for this.

@@ -5,13 +5,18 @@ use std::{
     env,
     ffi::OsString,
     fs, iter,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
+    sync::{Mutex, PoisonError},
 };
 
 use anyhow::{Context, Result};
 
 use crate::{dirs::Dirs, needs::must_run};
+
+/// The cache directory, in that of a job.
+const SHOWN: &str = "cache";
 
 /// What pip(1) is asked for.
 pub struct Package {
@@ -24,16 +29,27 @@ pub struct Package {
 }
 
 impl Package {
-    /// Sees to it that the package is there; answers its environment. What `finish` does to a new one is
-    /// done before anybody takes it for complete.
+    /// Sees to it that the package is there.
+    ///
+    /// # Errors
+    /// Of pip(1) and of the file system.
+    pub fn provide(&self, dirs: &Dirs) -> Result<()> {
+        self.provide_finished(dirs, |_| Ok(())).map(drop)
+    }
+
+    /// The same; answers its environment. What `finish` does to a new one is done before anybody takes it for
+    /// complete.
     ///
     /// # Errors
     /// Of pip(1), of `finish`, and of the file system.
-    pub fn provide(
+    pub fn provide_finished(
         &self,
         dirs: &Dirs,
         finish: impl FnOnce(&Path) -> Result<()>,
     ) -> Result<PathBuf> {
+        // Stages that run side by side may want the same.
+        static MAKING: Mutex<()> = Mutex::new(());
+        let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
         let home = dirs.cache.join(self.directory());
         // Written last: an environment whose making was interrupted is made anew.
         let complete = home.join("complete");
@@ -57,9 +73,13 @@ impl Package {
         Ok(home)
     }
 
-    /// Where its programs are, Python among them.
-    pub fn programs(&self, dirs: &Dirs) -> PathBuf {
-        dirs.cache.join(self.directory()).join("bin")
+    /// `PATH` with its programs, Python among them, before all others. They are where [`show_in`] has shown
+    /// the cache directory.
+    ///
+    /// # Errors
+    /// There is a colon in the name of `dir`.
+    pub fn path(&self, dir: &Path) -> Result<OsString> {
+        first_in_path(dir.join(SHOWN).join(self.directory()).join("bin"))
     }
 
     fn directory(&self) -> String {
@@ -70,6 +90,14 @@ impl Package {
             .replace("==", "-")
             + self.variant
     }
+}
+
+/// Lets a job find the packages by its own directory, which it knows wherever it runs.
+///
+/// # Errors
+/// Of the file system.
+pub fn show_in(dir: &Path, dirs: &Dirs) -> Result<()> {
+    symlink(&dirs.cache, dir.join(SHOWN)).context("the way to the packages")
 }
 
 /// `PATH` with a directory before all others.

@@ -373,7 +373,7 @@ fn ready(
     options: &cli::Test,
     runs: Vec<(u8, Run)>,
     failed: bool,
-    tell: impl FnOnce(Booted),
+    mut tell: impl FnMut(Booted),
 ) -> Result<Option<Boots>> {
     if runs.is_empty() {
         return Ok(None);

@@ -151,9 +151,7 @@ fn with_packages(dirs: &Dirs, runs: Vec<Run>, report: &mut Report) -> Vec<Run> {
     let mut there = Vec::new();
     for run in runs {
         let package = run.suite.package();
-        match package.map_or(Ok(()), |package| {
-            package.provide(dirs, |_| Ok(())).map(drop)
-        }) {
+        match package.map_or(Ok(()), |package| package.provide(dirs)) {
             Ok(()) => there.push(run),
             Err(error) => {
                 let tally = Tally::failure(format!("not run: {error:#}"));
@@ -188,11 +186,9 @@ fn said_and_judged(dirs: &Dirs, run: Run, bless: bool, show: bool) -> Result<(St
         labels: vec![label.clone()],
     };
     job.save(&dir)?;
+    pip::show_in(&dir, dirs)?;
     let mut command = network(&dirs.program);
     command.arg("in-network").arg(&dir).current_dir(&dirs.root);
-    if let Some(package) = run.suite.package() {
-        command.env("PATH", pip::first_in_path(package.programs(dirs))?);
-    }
     let log = dir.join("console.log");
     let ended = match show {
         true => host::run(&mut command, &log, None)?,
@@ -314,6 +310,11 @@ pub fn in_network(dir: &Path, surrounded: bool) -> Result<ExitCode> {
             library: &library,
             target: &run.suite.around.target(Path::new(HELPERS), run.faults()),
             env,
+            path: run
+                .suite
+                .package()
+                .map(|package| package.path(dir))
+                .transpose()?,
             run: None,
         };
         suite::programs(&place, label, &run.suite.kind)?;

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    ffi::OsString,
     fs,
     path::PathBuf,
     process::Command,
@@ -38,6 +39,8 @@ pub struct Stage<'a> {
     pub witness: Witness<'a>,
     /// Set for every program.
     pub env: Vec<(&'static str, &'static str)>,
+    /// Where programs are looked for, if not where this one looks.
+    pub path: Option<OsString>,
     /// Where outputs go, one file a program.
     pub logs: PathBuf,
     /// The device of the suite.
@@ -170,6 +173,7 @@ fn start(case: &Case, stage: &Stage, words: &[String], log: &Log) -> Result<Proc
     let mut command = Command::new(program);
     command.args(arguments).envs(case.env.iter().cloned());
     command.envs(stage.env.iter().copied());
+    command.envs(stage.path.iter().map(|path| ("PATH", path)));
     stage.witness.attend(&mut command);
     Process::start_apart(&mut command, &log.out, &log.err)
 }

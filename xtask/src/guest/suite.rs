@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    ffi::OsString,
     fs::{self, File},
     io::Write,
     path::Path,
@@ -41,6 +42,8 @@ pub struct Place<'a> {
     pub target: &'a Target,
     /// Set for every program.
     pub env: Vec<(&'static str, &'static str)>,
+    /// Where programs are looked for, if not where this one looks.
+    pub path: Option<OsString>,
     /// Which cases are run, if not all.
     pub run: Option<Run>,
 }
@@ -71,6 +74,7 @@ fn one(dir: &Path, ours: Option<&Path>, label: &str) -> Result<()> {
         library: &library,
         target: &suite.on.target(Path::new(HELPERS)),
         env: run.env(),
+        path: run.package().map(|package| package.path(dir)).transpose()?,
         run: Some(run),
     };
     let _device = match suite.on {
@@ -90,6 +94,7 @@ pub fn programs(place: &Place, label: &str, kind: &Kind) -> Result<()> {
         Ok(Stage {
             witness: Witness::new(place.library, &seen)?,
             env: suites::uroce::attempt(&place.env, attempt),
+            path: place.path.clone(),
             logs: logs.clone(),
             device: place.target.device,
         })

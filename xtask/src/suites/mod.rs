@@ -22,7 +22,7 @@ mod uroce_rxe;
 
 use std::path::{Path, PathBuf};
 
-use crate::guest::setup;
+use crate::{guest::setup, pip::Package};
 
 pub use check::Check;
 pub use uroce_rxe::NAME as UROCE_RXE;
@@ -315,6 +315,14 @@ pub const SUITES: &[Suite] = &[
         boot: 2,
     },
     Suite {
+        name: inference::MOONCAKE,
+        on: On::Rxe,
+        kind: Kind::Cases(inference::mooncake),
+        both_paths: false,
+        built_in: Again::All,
+        boot: 2,
+    },
+    Suite {
         name: siw::NAME,
         on: On::Siw,
         kind: Kind::Cases(siw::cases),
@@ -384,6 +392,11 @@ impl Run {
     pub fn on(self) -> On {
         let suite = SUITES.iter().find(|suite| suite.name == self.suite);
         suite.map_or(On::Rxe, |suite| suite.on)
+    }
+
+    /// What its programs come out of, if not Debian's packages.
+    pub fn package(self) -> Option<&'static Package> {
+        inference::package(self.suite)
     }
 
     /// Whether a test of the suite is part of the run.
