@@ -51,9 +51,10 @@ impl Package {
         static MAKING: Mutex<()> = Mutex::new(());
         let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
         let home = dirs.cache.join(self.directory());
-        // Written last: an environment whose making was interrupted is made anew.
+        // Written last: an environment whose making was interrupted is made anew, and one of other versions.
         let complete = home.join("complete");
-        if complete.exists() {
+        let wanted = self.names.join("\n");
+        if fs::read_to_string(&complete).is_ok_and(|made| made == wanted) {
             return Ok(home);
         }
         println!("-- {} into {}", self.names.join(" "), home.display());
@@ -69,7 +70,7 @@ impl Package {
         pip.args((!self.with_others).then_some("--no-deps"));
         must_run(pip.args(self.names), &log)?;
         finish(&home)?;
-        fs::write(&complete, "")?;
+        fs::write(&complete, wanted)?;
         Ok(home)
     }
 

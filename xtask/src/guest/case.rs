@@ -293,37 +293,42 @@ fn judge(case: &Case, ends: &Ends, said: &Said, library: Option<String>) -> Reco
 }
 
 fn not_well(case: &Case, ends: &Ends, said: &Said) -> Record {
-    let last = last_line(&said.client);
     if case.may_refuse && matches!(ends.client, End::Exit(_)) {
+        let last = last_line(&said.client).trim();
         return Record::new(
             &case.name,
             Word::Refused,
             format!("{}: {last}", ends.client),
         );
     }
-    let mut reason = format!("client {}: {last}", ends.client);
+    let mut reason = format!("client {}: {}", ends.client, last_words(&said.client));
     if let Some(server) = ends.server {
-        reason += &format!("; server {server}: {}", last_line(&said.server));
+        reason += &format!("; server {server}: {}", last_words(&said.server));
     }
     Record::new(&case.name, Word::Fail, reason)
 }
 
-/// What a program said at last that says something, with the line that it goes on from where it is indented.
-fn last_line(text: &str) -> String {
+/// What a program said at last that says something.
+fn last_line(text: &str) -> &str {
     // What perftest says after it, of its counters or errno, says less.
     const TELLING: [&str; 2] = ["Failed status", "Event: RDMA_CM_EVENT_"];
     let mut lines = text.lines().rev();
     let tells = |line: &&str| TELLING.iter().any(|begin| line.trim().starts_with(begin));
     if let Some(telling) = lines.clone().find(tells) {
-        return telling.trim().to_string();
+        return telling.trim();
     }
     // Rulers under tables say nothing.
     let speaks = |line: &&str| line.contains(char::is_alphanumeric);
-    let last = lines.find(speaks).unwrap_or_default();
-    let before = lines
-        .next()
-        .filter(|_| last.starts_with(char::is_whitespace));
-    let told = [before.unwrap_or_default().trim(), last.trim()];
+    lines.find(speaks).unwrap_or_default()
+}
+
+/// The same, with the line that it goes on from where it is indented.
+fn last_words(text: &str) -> String {
+    let last = last_line(text);
+    let mut before = text.lines().rev().skip_while(|line| *line != last).skip(1);
+    let goes_on = last.starts_with(char::is_whitespace);
+    let begin = before.next().filter(|_| goes_on).unwrap_or_default();
+    let told = [begin.trim(), last.trim()];
     told.join(" ").trim_start().to_string()
 }
 
@@ -398,8 +403,10 @@ mod tests {
         let text = "RDMA CM event error:\nEvent: RDMA_CM_EVENT_REJECTED; error: 8.\n\nERRNO: Operation not supported.\n";
         assert_eq!(last_line(text), "Event: RDMA_CM_EVENT_REJECTED; error: 8.");
         assert_eq!(last_line("one\ntwo\n-----\n"), "two");
-        assert_eq!(last_line("none\none:\n  two\n"), "one: two");
-        assert_eq!(last_line(" one\n"), "one");
+        assert_eq!(last_words("none\none:\n  two\n"), "one: two");
+        assert_eq!(last_words("none\none\n"), "one");
+        assert_eq!(last_words(" one\n"), "one");
+        assert_eq!(last_words(text), last_line(text));
     }
 
     #[test]
