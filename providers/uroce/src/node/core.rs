@@ -1,6 +1,7 @@
 //! The parts of a node, shared with its helper thread.
 
 use super::deliver::{Inbox, Look};
+use super::failing::Failing;
 use super::groups::Groups;
 use super::habits::Habits;
 use super::helper::{self, Alarm};
@@ -65,6 +66,7 @@ pub(super) struct Core {
     /// Waits of queue pairs that go: for room in a peer's ring, for a peer's acknowledgements.
     pub room: Wait,
     pub answers: Wait,
+    pub failing: Failing,
     /// A peer may have a short timeout.
     hasty: AtomicBool,
     /// The program exits, and waits for the helper to send what is held back.
@@ -120,6 +122,7 @@ impl Core {
             stuck: AtomicU16::new(0),
             room: Wait::new(parting::ROOM),
             answers: Wait::new(parting::ANSWERS),
+            failing: Failing::default(),
             hasty: AtomicBool::new(false),
             exits: AtomicBool::new(false),
         })
@@ -197,6 +200,7 @@ impl Core {
 
     pub fn progress(&self) {
         self.alarm.polled();
+        self.serve_failed();
         let Some(mut inbox) = self.inbox.try_lock() else {
             return;
         };

@@ -55,6 +55,9 @@ pub trait Endpoint: Send + Sync {
     /// When [`Endpoint::on_time`] is to be called. Asked for after every call above.
     fn deadline(&self) -> Option<Time>;
 
+    /// It has told of itself by [`super::Node::failed`]. Called where [`super::Node::take_in_rings`] may be.
+    fn failed(&self) {}
+
     /// Takes in messages that came past the protocol. What it does not answer is refused.
     fn messages(&self, _: &mut Messages<'_>) {}
 

@@ -348,6 +348,7 @@ fn run(core: &Core) {
             serve_watches(core);
         }
         core.serve_exit();
+        core.serve_failed();
         core.look_after_peers(rhythm.now, woken.peers);
         if rhythm.nap && is_left(core, woken) {
             rhythm.found_some_left();

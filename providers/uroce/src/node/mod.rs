@@ -9,6 +9,7 @@ mod account;
 mod core;
 mod deliver;
 mod endpoint;
+mod failing;
 mod groups;
 mod habits;
 mod helper;
@@ -229,6 +230,15 @@ impl Node {
     pub fn take_in_rings(&self) {
         if self.is_here() {
             self.core.take_in_all_rings();
+        }
+    }
+
+    /// A queue pair has failed by itself: it is called soon ([`Endpoint::failed`]), where it may wait.
+    pub fn failed(&self, qpn: u32) {
+        if self.is_here()
+            && let Some(index) = self.core.index(qpn)
+        {
+            self.core.failed(index);
         }
     }
 

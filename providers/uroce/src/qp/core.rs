@@ -200,6 +200,9 @@ impl Inner {
         core.mind_gate(self);
         core.mind_credit(self);
         core.flush_past(self);
+        if self.engine.state() == State::Error && self.engine.keeps_receives() {
+            core.node().failed(core.place);
+        }
     }
 }
 

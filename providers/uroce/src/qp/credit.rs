@@ -14,6 +14,7 @@
 use super::core::{Core, Inner};
 use super::endpoint::INDEX;
 use crate::carrier::shm::{Credit, Directory, GateSeen, LATE, Peer};
+use crate::clock;
 use crate::memory::{Keys, Recent, Remembers, piece};
 use kit::abi::ibv_sge;
 use kit::sys::barrier;
@@ -321,18 +322,16 @@ impl Core {
         }
     }
 
-    /// Takes back what the peer was promised, and takes in what was sent by that. Whoever calls it calls
-    /// [`Core::grant`] later. Not to be called from inside a call of the node, or with a lock held that one
+    /// Takes back what the peer was promised, and takes in what was sent by that; what has failed before is
+    /// flushed then. Whoever calls it calls [`Core::grant`] later. Not to be called from inside a call of the node, or with a lock held that one
     /// waits for.
     pub(super) fn withdraw(&self) {
         {
             let inner = &mut *self.inner.lock();
-            let is_open = inner.gate.is_some_and(|gate| gate.credits);
-            // Another thread that has closed it may not have taken in all.
-            let may_have_sent = is_open || inner.withheld > 0;
             inner.withheld += 1;
             self.mind_gate(inner);
-            if !may_have_sent {
+            // So until somebody has taken in all: another thread that has closed the gate may not have yet.
+            if !inner.engine.keeps_receives() {
                 return;
             }
         }
@@ -341,6 +340,11 @@ impl Core {
             std::thread::sleep(Duration::from_nanos(LATE));
         }
         self.node().take_in_rings();
+        let inner = &mut *self.inner.lock();
+        let now = clock::now();
+        let (engine, mut host) = inner.split(self, now);
+        engine.release_receives(&mut host);
+        inner.follow(self, now);
     }
 
     /// There may be promises again.

@@ -113,6 +113,11 @@ impl Endpoint for Core {
         }
     }
 
+    fn failed(&self) {
+        self.withdraw();
+        self.grant();
+    }
+
     fn account(&self) -> Option<Account> {
         let inner = self.inner.lock();
         Some(Account {

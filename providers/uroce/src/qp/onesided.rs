@@ -315,6 +315,7 @@ impl Core {
         };
         let index = self.number & INDEX;
         if gate.is_some_and(|gate| gate.credits) {
+            inner.engine.keep_receives();
             self.show_credit(inner, directory);
         }
         directory.segment().show_gate(index, gate);

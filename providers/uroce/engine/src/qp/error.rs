@@ -67,10 +67,16 @@ impl QueuePair {
         let again = std::mem::replace(&mut self.state, State::Error) == State::Error;
         self.draining = false;
         self.requester.flush(host);
-        self.responder.flush(self.owns_receives(), host);
+        self.flush_receives(host);
         if !again && !self.owns_receives() && self.config.service.responds() {
             host.event(Event::LastWqeReached);
         }
+    }
+
+    /// The receive request in use ends, and the others do unless they are still to receive something.
+    pub(super) fn flush_receives(&mut self, host: &mut impl Host) {
+        let all = self.owns_receives() && !self.keeps_receives;
+        self.responder.flush(all, host);
     }
 
     /// Tells what has finished, and what follows from that.

@@ -65,6 +65,8 @@ pub struct QueuePair {
     draining: bool,
     /// Requests have the next turn to send.
     requests_turn: bool,
+    /// Peers may have been told that what they sent past the protocol is received.
+    keeps_receives: bool,
 }
 
 impl QueuePair {
@@ -81,6 +83,7 @@ impl QueuePair {
             established: false,
             draining: false,
             requests_turn: false,
+            keeps_receives: false,
         }
     }
 
@@ -200,7 +203,7 @@ impl QueuePair {
     /// credits learns of them. Whether they may be posted is [`QueuePair::may_post_receive`].
     pub fn receives_posted(&mut self, host: &mut impl Host) {
         if self.state == State::Error {
-            self.responder.flush(self.owns_receives(), host);
+            self.flush_receives(host);
         } else if self.state.receives() && self.config.service == Service::Rc {
             self.responder.receives_posted(host);
         }

@@ -84,5 +84,6 @@ impl QueuePair {
         self.attributes = Attributes::of_port(self.config.port_mtu);
         self.established = false;
         self.draining = false;
+        self.keeps_receives = false;
     }
 }

@@ -13,12 +13,35 @@ impl QueuePair {
     }
 
     /// Whether the next message may come past the protocol: no message is half received, and the
-    /// connection has been used, if that has to be told.
+    /// connection has been used, if that has to be told. Also in ERR while
+    /// [`QueuePair::keeps_receives`].
     #[must_use]
     #[inline]
     pub fn may_receive_past(&self) -> bool {
         let used = self.state != State::Rtr || self.established;
-        self.state.receives() && used && self.responder.is_between()
+        let receives = self.state.receives() || self.keeps_receives;
+        receives && used && self.responder.is_between()
+    }
+
+    /// Peers may be told from now on that messages past the protocol are received as soon as they are
+    /// sent: own receive requests outlive a failure, until [`QueuePair::release_receives`].
+    pub fn keep_receives(&mut self) {
+        self.keeps_receives = true;
+    }
+
+    /// Whether that holds.
+    #[must_use]
+    pub fn keeps_receives(&self) -> bool {
+        self.keeps_receives
+    }
+
+    /// All messages have come of which peers were told so. In ERR the receive requests that are left are
+    /// flushed now.
+    pub fn release_receives(&mut self, host: &mut impl Host) {
+        self.keeps_receives = false;
+        if self.state == State::Error {
+            self.flush_receives(host);
+        }
     }
 
     /// A message of so many bytes was sent.

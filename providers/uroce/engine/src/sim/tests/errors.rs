@@ -393,6 +393,30 @@ fn a_use_past_the_protocol_tells_of_the_connection_once() {
 }
 
 #[test]
+fn requests_that_were_promised_outlive_a_failure() {
+    let mut world = world(&Setup::new(Service::Rc));
+    world.ends[1].qp.keep_receives();
+    for id in [100, 101] {
+        world.post_receive(1, id, TO, 8);
+    }
+    let end = &mut world.ends[1];
+    end.qp.fatal(&mut end.host);
+    assert_eq!(end.qp.state(), State::Error);
+    assert!(end.qp.may_receive_past());
+    // What the host puts into the first.
+    end.host.receives.pop_front();
+    world.post_receive(1, 102, TO, 8);
+    assert_eq!(world.statuses(1), []);
+    let end = &mut world.ends[1];
+    end.qp.release_receives(&mut end.host);
+    assert!(!end.qp.may_receive_past() && !end.qp.keeps_receives());
+    let flushed = Status::WrFlush;
+    assert_eq!(world.statuses(1), [(101, flushed), (102, flushed)]);
+    world.post_receive(1, 103, TO, 8);
+    assert_eq!(world.completion(1, 2).status, flushed);
+}
+
+#[test]
 fn fences_wait_for_reads() {
     let mut world = world(&Setup::new(Service::Rc));
     world.post_receive(1, 100, TO + 9000, 512);
