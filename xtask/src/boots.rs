@@ -105,7 +105,12 @@ impl Boots {
         mut left_out: impl FnMut(Booted),
     ) -> Result<Self> {
         let machine = needs::machine(dirs)?;
-        let runs = with_packages(dirs, runs, &mut left_out);
+        let runs = pip::provide_for(
+            dirs,
+            runs,
+            |(_, run)| run.package(),
+            |(_, run), reason| left_out(not_run(&[run], reason)),
+        );
         let (runs, module) = with_module(dirs, &machine, runs, left_out);
         let boots = runs
             .chunk_by(|(a, _), (b, _)| a == b)
@@ -193,26 +198,6 @@ fn with_module(
     let without: Vec<_> = without.into_iter().map(|(_, run)| run).collect();
     skipped(Booted::without(&without, |tally| tally.skip(&reason)));
     (others, None)
-}
-
-/// Sees to it that the packages are there that runs want beside Debian's. Those whose package cannot be had
-/// have failed.
-fn with_packages(
-    dirs: &Dirs,
-    runs: Vec<(u8, Run)>,
-    mut failed: impl FnMut(Booted),
-) -> Vec<(u8, Run)> {
-    let mut there = Vec::new();
-    for (boot, run) in runs {
-        match run
-            .package()
-            .map_or(Ok(()), |package| package.provide(dirs))
-        {
-            Ok(()) => there.push((boot, run)),
-            Err(error) => failed(not_run(&[run], &format!("{error:#}"))),
-        }
-    }
-    there
 }
 
 fn stage(run: Run) -> String {

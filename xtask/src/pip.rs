@@ -93,6 +93,25 @@ impl Package {
     }
 }
 
+/// Sees to it that the packages are there that runs want beside Debian's: where they run, no network leads to
+/// them. Answers those that can be run; `failed` is told of the others, and why.
+pub fn provide_for<R>(
+    dirs: &Dirs,
+    runs: Vec<R>,
+    package: impl Fn(&R) -> Option<&'static Package>,
+    mut failed: impl FnMut(R, &str),
+) -> Vec<R> {
+    let mut there = Vec::new();
+    for run in runs {
+        let provided = package(&run).map_or(Ok(()), |package| package.provide(dirs));
+        match provided {
+            Ok(()) => there.push(run),
+            Err(error) => failed(run, &format!("{error:#}")),
+        }
+    }
+    there
+}
+
 /// Lets a job find the packages by its own directory, which it knows wherever it runs.
 ///
 /// # Errors

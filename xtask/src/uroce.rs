@@ -112,15 +112,19 @@ pub fn stages(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<(
     }
     if report.has_failed("build") {
         for run in runs {
-            let tally = Tally::failure("not run: the library does not build");
-            report.add(Row::new(run.stage(), Duration::ZERO, tally));
+            report.add(not_run(run, "the library does not build"));
         }
         return Ok(());
     }
     if !chosen(&options.only, "build") {
         vm::build_library(dirs)?;
     }
-    let runs = with_packages(dirs, runs, report);
+    let runs = pip::provide_for(
+        dirs,
+        runs,
+        |run| run.suite.package(),
+        |run, reason| report.add(not_run(run, reason)),
+    );
     let _pages = huge_pages::Lent::ask(huge_pages::FILE);
     let lanes = LANES.min(runs.len());
     let waiting: Waiting<_> = runs.into_iter().collect();
@@ -145,21 +149,10 @@ pub fn stages(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<(
     Ok(())
 }
 
-/// Sees to it that the packages are there that runs want beside Debian's: their own networks lead nowhere.
-/// Those whose package cannot be had have failed.
-fn with_packages(dirs: &Dirs, runs: Vec<Run>, report: &mut Report) -> Vec<Run> {
-    let mut there = Vec::new();
-    for run in runs {
-        let package = run.suite.package();
-        match package.map_or(Ok(()), |package| package.provide(dirs)) {
-            Ok(()) => there.push(run),
-            Err(error) => {
-                let tally = Tally::failure(format!("not run: {error:#}"));
-                report.add(Row::new(run.stage(), Duration::ZERO, tally));
-            }
-        }
-    }
-    there
+/// What a run comes to that cannot be run.
+fn not_run(run: Run, reason: &str) -> Row {
+    let tally = Tally::failure(format!("not run: {reason}"));
+    Row::new(run.stage(), Duration::ZERO, tally)
 }
 
 /// What a run came to.
