@@ -272,11 +272,11 @@ fn judge(case: &Case, ends: &Ends, said: &Said, library: Option<String>) -> Reco
     if ends.client == End::Hung || (ends.client.well() && ends.server == Some(End::Hung)) {
         return record(Word::Hung, "killed after minutes");
     }
+    if !ends.client.well() || ends.server.is_some_and(|end| !end.well()) {
+        return not_well(case, ends, said, library);
+    }
     if let Some(library) = library {
         return record(Word::WrongLibrary, &library);
-    }
-    if !ends.client.well() || ends.server.is_some_and(|end| !end.well()) {
-        return not_well(case, ends, said);
     }
     let wrong = case.checks.iter().find_map(|check| {
         let complaint = check.complaint(&said.client);
@@ -292,8 +292,11 @@ fn judge(case: &Case, ends: &Ends, said: &Said, library: Option<String>) -> Reco
     }
 }
 
-fn not_well(case: &Case, ends: &Ends, said: &Said) -> Record {
+fn not_well(case: &Case, ends: &Ends, said: &Said, library: Option<String>) -> Record {
     if case.may_refuse && matches!(ends.client, End::Exit(_)) {
+        if let Some(library) = library {
+            return Record::new(&case.name, Word::WrongLibrary, library);
+        }
         let last = last_line(&said.client).trim();
         return Record::new(
             &case.name,
@@ -304,6 +307,10 @@ fn not_well(case: &Case, ends: &Ends, said: &Said) -> Record {
     let mut reason = format!("client {}: {}", ends.client, last_words(&said.client));
     if let Some(server) = ends.server {
         reason += &format!("; server {server}: {}", last_words(&said.server));
+    }
+    // That may come of the failure.
+    if let Some(library) = library {
+        reason += &format!("; {library}");
     }
     Record::new(&case.name, Word::Fail, reason)
 }
@@ -415,6 +422,28 @@ mod tests {
         let told = last_lines(&text);
         assert_eq!((told.len(), told.first()), (TOLD, Some(&"28")));
         assert_eq!(last_lines("\none\n"), ["one"]);
+    }
+
+    #[test]
+    fn a_failure_is_told_before_the_libraries_that_it_left_unloaded() {
+        let judged = |case: &Case, client| {
+            let ends = Ends {
+                server: None,
+                client,
+            };
+            let said = Said {
+                server: String::new(),
+                client: "no".into(),
+            };
+            judge(case, &ends, &said, Some("1 of 2".into()))
+        };
+        let case = Case::single("c", "false");
+        let failed = judged(&case, End::Exit(1));
+        assert_eq!(failed.word, Word::Fail);
+        assert!(failed.reason.ends_with("no; 1 of 2"), "{}", failed.reason);
+        assert_eq!(judged(&case, End::Exit(0)).word, Word::WrongLibrary);
+        let refused = judged(&case.may_refuse(), End::Exit(1));
+        assert_eq!(refused.word, Word::WrongLibrary);
     }
 
     #[test]
