@@ -1,5 +1,6 @@
 //! The parts of a node, shared with its helper thread.
 
+use super::courtesy::Courtesy;
 use super::deliver::{Inbox, Look};
 use super::failing::Failing;
 use super::groups::Groups;
@@ -67,6 +68,7 @@ pub(super) struct Core {
     pub room: Wait,
     pub answers: Wait,
     pub failing: Failing,
+    courtesy: Courtesy,
     /// A peer may have a short timeout.
     hasty: AtomicBool,
     /// The program exits, and waits for the helper to send what is held back.
@@ -123,6 +125,7 @@ impl Core {
             room: Wait::new(parting::ROOM),
             answers: Wait::new(parting::ANSWERS),
             failing: Failing::default(),
+            courtesy: Courtesy::default(),
             hasty: AtomicBool::new(false),
             exits: AtomicBool::new(false),
         })
@@ -218,7 +221,7 @@ impl Core {
         inbox.found(some);
         if inbox.waits_long() {
             drop(inbox);
-            std::thread::yield_now();
+            self.courtesy.give_way();
         }
     }
 

@@ -7,6 +7,7 @@
 
 mod account;
 mod core;
+mod courtesy;
 mod deliver;
 mod endpoint;
 mod failing;
