@@ -130,7 +130,23 @@ impl Core {
             }
         }
         round.finish();
+        self.await_senders();
         self.exits.store(false, SeqCst);
+    }
+
+    /// Waits for threads that send: who posted meanwhile has left that to them. But one of them may be the one
+    /// that exits.
+    fn await_senders(&self) {
+        let began = Instant::now();
+        for entry in self
+            .table
+            .indices()
+            .filter_map(|index| self.table.get(index))
+        {
+            while entry.is_sending() && began.elapsed() < EXIT {
+                std::thread::yield_now();
+            }
+        }
     }
 
     fn take_in(&self) {

@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::time::Duration;
 use uroce_engine::qp::Service;
@@ -501,6 +501,60 @@ impl Endpoint for Fates {
         self.0.lock().push(fate);
         false
     }
+}
+
+/// Sends for a while, once the program leaves.
+#[derive(Default)]
+struct Slow {
+    begun: AtomicBool,
+    leaving: AtomicBool,
+    sent: AtomicBool,
+}
+
+impl Endpoint for Slow {
+    fn receive(&self, _: Time, _: &Incoming<'_>) {}
+    fn on_time(&self, _: Time) {}
+
+    fn transmit(&self, _: Time, _: &mut Sender<'_>) {
+        self.begun.store(true, SeqCst);
+        while !self.leaving.load(SeqCst) {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(3));
+        self.sent.store(true, SeqCst);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        None
+    }
+}
+
+#[test]
+#[ignore = "in_a_namespace runs it"]
+fn who_exits_waits_for_threads_that_send() {
+    let _turn = TURN.lock();
+    if !there() {
+        return;
+    }
+    let node = node();
+    let waited = || {
+        let slow = Arc::new(Slow::default());
+        let endpoint = Arc::clone(&slow);
+        let number = node.attach(|_| Ok(endpoint)).expect("a number");
+        let sent = std::thread::scope(|scope| {
+            scope.spawn(|| node.post(number));
+            while !slow.begun.load(SeqCst) {
+                std::thread::yield_now();
+            }
+            slow.leaving.store(true, SeqCst);
+            node.core.exits();
+            slow.sent.load(SeqCst)
+        });
+        node.detach(number);
+        sent
+    };
+    // Not for long: on a machine with much to do, some find that too short.
+    assert!((0..50).any(|_| waited()));
 }
 
 fn header(source: u32, destination: u32) -> Header {
