@@ -55,6 +55,8 @@ const PACKAGES: &[&str] = &[
     "ceph-osd",
     "openmpi-bin",
     "python3-mpi4py",
+    "mpich",
+    "libmpich-dev",
     "fio",
     "tgt",
     "libiscsi-bin",

@@ -10,6 +10,7 @@ mod inference;
 mod libfabric;
 mod memcheck;
 mod mpi;
+mod mpich;
 mod perftest;
 mod pingpong;
 pub mod programs;

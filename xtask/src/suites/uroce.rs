@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::{
-    Case, Check, Kind, Ready, Target, ceph, dapl, gloo, inference, libfabric, memcheck, mpi,
+    Case, Check, Kind, Ready, Target, ceph, dapl, gloo, inference, libfabric, memcheck, mpi, mpich,
     perftest, pingpong, ucx, uroce_hosts,
 };
 use crate::pip::Package;
@@ -135,6 +135,13 @@ pub const SUITES: &[Suite] = &[
         with_faults: false,
         by_udp: true,
         around: Around::Nothing,
+    },
+    Suite {
+        name: "mpich",
+        kind: Kind::Cases(mpich::cases),
+        with_faults: false,
+        by_udp: false,
+        around: Around::Sysfs,
     },
     Suite {
         name: inference::MOONCAKE,
