@@ -11,6 +11,8 @@ pub struct Failing {
     /// There may be some.
     any: AtomicBool,
     indices: Mutex<Vec<u32>>,
+    /// Held while they are called.
+    calling: Mutex<()>,
 }
 
 impl Failing {
@@ -44,10 +46,17 @@ impl Core {
         }
     }
 
+    /// Waits until nobody is inside one that was there before.
+    pub fn await_failed(&self) {
+        drop(self.failing.calling.lock());
+    }
+
     #[cold]
     fn call_failed(&self) {
+        let _calling = self.failing.calling.lock();
         for index in self.failing.take() {
-            // It waits for the inbox, and who has that may wait for whoever holds this entry.
+            // It waits for the inbox, and who has that may wait for whoever holds this entry. So who takes an
+            // endpoint away waits for that lock.
             let endpoint = self.table.get(index).and_then(|entry| {
                 let endpoint = entry.endpoint.read();
                 endpoint.as_ref().map(Arc::clone)

@@ -155,6 +155,7 @@ impl Node {
         self.core.see_off(index);
         let endpoint = self.core.table.take(index);
         if endpoint.is_some() {
+            self.core.await_failed();
             self.core.inbox.lock().forget(index);
             self.core.table.release(index);
         }

@@ -557,6 +557,51 @@ fn who_exits_waits_for_threads_that_send() {
     assert!((0..50).any(|_| waited()));
 }
 
+/// Takes a while to see to its failure.
+#[derive(Default)]
+struct Failed {
+    begun: AtomicBool,
+    ended: AtomicBool,
+}
+
+impl Endpoint for Failed {
+    fn receive(&self, _: Time, _: &Incoming<'_>) {}
+    fn transmit(&self, _: Time, _: &mut Sender<'_>) {}
+    fn on_time(&self, _: Time) {}
+
+    fn deadline(&self) -> Option<Time> {
+        None
+    }
+
+    fn failed(&self) {
+        self.begun.store(true, SeqCst);
+        std::thread::sleep(Duration::from_millis(3));
+        self.ended.store(true, SeqCst);
+    }
+}
+
+#[test]
+#[ignore = "in_a_namespace runs it"]
+fn nobody_is_inside_one_that_was_taken_away() {
+    let _turn = TURN.lock();
+    if !there() {
+        return;
+    }
+    let node = node();
+    for _ in 0..20 {
+        let failed = Arc::new(Failed::default());
+        let endpoint = Arc::clone(&failed);
+        let number = node.attach(|_| Ok(endpoint)).expect("a number");
+        node.failed(number);
+        while !failed.begun.load(SeqCst) {
+            std::thread::yield_now();
+        }
+        node.detach(number);
+        assert!(failed.ended.load(SeqCst));
+        assert_eq!(Arc::strong_count(&failed), 1);
+    }
+}
+
 fn header(source: u32, destination: u32) -> Header {
     Header {
         source,
