@@ -81,7 +81,7 @@ pub fn run(case: &Case, stage: &Stage) -> Result<Record> {
     let programs = if ends.server.is_some() { 2 } else { 1 };
     let library = stage.witness.verdict(case.users.max(programs))?;
     let record = judge(case, &ends, &said, library);
-    if matches!(record.word, Word::Fail | Word::Hung) {
+    if matches!(record.word, Word::Fail | Word::Hung | Word::WrongLibrary) {
         tell(case, &said);
     }
     Ok(record)
@@ -272,11 +272,16 @@ fn judge(case: &Case, ends: &Ends, said: &Said, library: Option<String>) -> Reco
     if ends.client == End::Hung || (ends.client.well() && ends.server == Some(End::Hung)) {
         return record(Word::Hung, "killed after minutes");
     }
-    if !ends.client.well() || ends.server.is_some_and(|end| !end.well()) {
-        return not_well(case, ends, said, library);
-    }
-    if let Some(library) = library {
+    let well = ends.client.well() && ends.server.is_none_or(End::well);
+    if let Some(mut library) = library {
+        if !well {
+            // It may come of this.
+            library += &format!("; {}", how_it_ended(ends, said));
+        }
         return record(Word::WrongLibrary, &library);
+    }
+    if !well {
+        return not_well(case, ends, said);
     }
     let wrong = case.checks.iter().find_map(|check| {
         let complaint = check.complaint(&said.client);
@@ -292,11 +297,8 @@ fn judge(case: &Case, ends: &Ends, said: &Said, library: Option<String>) -> Reco
     }
 }
 
-fn not_well(case: &Case, ends: &Ends, said: &Said, library: Option<String>) -> Record {
+fn not_well(case: &Case, ends: &Ends, said: &Said) -> Record {
     if case.may_refuse && matches!(ends.client, End::Exit(_)) {
-        if let Some(library) = library {
-            return Record::new(&case.name, Word::WrongLibrary, library);
-        }
         let last = last_line(&said.client).trim();
         return Record::new(
             &case.name,
@@ -304,15 +306,15 @@ fn not_well(case: &Case, ends: &Ends, said: &Said, library: Option<String>) -> R
             format!("{}: {last}", ends.client),
         );
     }
+    Record::new(&case.name, Word::Fail, how_it_ended(ends, said))
+}
+
+fn how_it_ended(ends: &Ends, said: &Said) -> String {
     let mut reason = format!("client {}: {}", ends.client, last_words(&said.client));
     if let Some(server) = ends.server {
         reason += &format!("; server {server}: {}", last_words(&said.server));
     }
-    // That may come of the failure.
-    if let Some(library) = library {
-        reason += &format!("; {library}");
-    }
-    Record::new(&case.name, Word::Fail, reason)
+    reason
 }
 
 /// What a program said at last that says something.
@@ -425,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_before_the_libraries_that_it_left_unloaded() {
+    fn a_failure_is_told_beside_the_libraries_that_it_left_unloaded() {
         let judged = |case: &Case, client| {
             let ends = Ends {
                 server: None,
@@ -435,15 +437,19 @@ mod tests {
                 server: String::new(),
                 client: "no".into(),
             };
-            judge(case, &ends, &said, Some("1 of 2".into()))
+            let record = judge(case, &ends, &said, Some("1 of 2".into()));
+            // Also where a failure or a refusal is expected.
+            assert_eq!(record.word, Word::WrongLibrary);
+            record.reason
         };
         let case = Case::single("c", "false");
         let failed = judged(&case, End::Exit(1));
-        assert_eq!(failed.word, Word::Fail);
-        assert!(failed.reason.ends_with("no; 1 of 2"), "{}", failed.reason);
-        assert_eq!(judged(&case, End::Exit(0)).word, Word::WrongLibrary);
-        let refused = judged(&case.may_refuse(), End::Exit(1));
-        assert_eq!(refused.word, Word::WrongLibrary);
+        assert!(
+            failed.starts_with("1 of 2; client ") && failed.ends_with(": no"),
+            "{failed}"
+        );
+        assert_eq!(judged(&case, End::Exit(0)), "1 of 2");
+        assert_eq!(judged(&case.may_refuse(), End::Exit(1)), failed);
     }
 
     #[test]
