@@ -32,8 +32,11 @@ const SHORT_BOUND: Duration = Duration::from_secs(90);
 const COMPLAINING: Duration = Duration::from_secs(5);
 /// For a client whose server has failed: it may be about to find out by itself, in emulation.
 const FINDING_OUT: Duration = Duration::from_secs(30);
-/// How many lines of each program are told after a failure.
+/// How many lines of each program are told after a failure: of its end, and of a crash.
 const TOLD: usize = 12;
+const TOLD_OF_A_CRASH: usize = 40;
+/// How UCX and OpenMPI begin to tell where a program got a signal.
+const CRASHES: [&str; 2] = ["Caught signal", "Process received signal"];
 
 pub struct Stage<'a> {
     pub witness: Witness<'a>,
@@ -341,27 +344,48 @@ fn last_words(text: &str) -> String {
     told.join(" ").trim_start().to_string()
 }
 
-/// The end of what each program said, for whoever looks for the cause of a failure.
+/// The end of what each program said, and where it crashed, for whoever looks for the cause of a failure.
 fn tell(case: &Case, said: &Said) {
     for (side, text) in [("client", &said.client), ("server", &said.server)] {
-        for line in last_lines(text) {
+        for line in telling_lines(text) {
             println!("{} {side}| {line}", case.name);
         }
     }
 }
 
-fn last_lines(text: &str) -> Vec<&str> {
+fn telling_lines(text: &str) -> Vec<&str> {
     let lines: Vec<_> = text
         .lines()
         .filter(|line| !line.trim().is_empty())
         .collect();
-    lines[lines.len().saturating_sub(TOLD)..].to_vec()
+    let end = lines.len().saturating_sub(TOLD);
+    let crashes = |line: &&str| CRASHES.iter().any(|crash| line.contains(crash));
+    let crash = lines.iter().position(crashes).unwrap_or(end).min(end);
+    let behind = (crash + TOLD_OF_A_CRASH).min(end);
+    [&lines[crash..behind], &lines[end..]].concat()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::suites::Check;
+
+    #[test]
+    fn the_end_is_told_and_where_it_crashed() {
+        let numbers = |range: std::ops::Range<u32>| range.map(|number| format!("{number}\n"));
+        let short: String = numbers(0..5).collect();
+        assert_eq!(telling_lines(&short), ["0", "1", "2", "3", "4"]);
+        let long: String = numbers(0..100).collect();
+        let told = telling_lines(&long);
+        assert_eq!((told.len(), told[0]), (TOLD, "88"));
+        let crashed = long.replace("\n20\n", "\n[host3] Caught signal 11\n");
+        let told = telling_lines(&crashed);
+        assert_eq!(told.len(), TOLD_OF_A_CRASH + TOLD);
+        assert_eq!(told[0], "[host3] Caught signal 11");
+        assert_eq!((told[39], told[40]), ("59", "88"));
+        let late = long.replace("\n80\n", "\nCaught signal 11\n");
+        assert_eq!(telling_lines(&late).len(), 20);
+    }
 
     #[test]
     fn only_a_listening_socket_is_ready() {
@@ -421,9 +445,9 @@ mod tests {
     #[test]
     fn the_end_of_a_long_complaint_is_told() {
         let text: String = (0..40).map(|number| format!("{number}\n\n")).collect();
-        let told = last_lines(&text);
+        let told = telling_lines(&text);
         assert_eq!((told.len(), told.first()), (TOLD, Some(&"28")));
-        assert_eq!(last_lines("\none\n"), ["one"]);
+        assert_eq!(telling_lines("\none\n"), ["one"]);
     }
 
     #[test]
