@@ -25,7 +25,7 @@ mod api {
     pub use uroce::carrier::shm::Peer;
     pub use uroce::carrier::udp::Path;
     pub use uroce::carrier::udp::slot::INDEX_BITS;
-    pub use uroce::node::{Endpoint, Incoming, Node};
+    pub use uroce::node::{Endpoint, Incoming, Mover, Node};
 }
 
 use end::{End, data, setup};
@@ -34,6 +34,7 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Instant;
+use uroce::node::Mover;
 use uroce_engine::psn::Psn;
 use uroce_engine::qp::{Mtu, Service};
 use uroce_engine::sim::{ALL, BASE, Setup};
@@ -167,7 +168,7 @@ impl Task {
                 self.send(from, to.number);
                 let mut arrived = false;
                 while !arrived {
-                    node.progress();
+                    node.progress(Mover::Node);
                     for one in to.completions() {
                         arrived |= one.is_receive();
                     }
@@ -248,7 +249,7 @@ impl Task {
         while received < self.count || finished < self.count {
             let done = end.completions();
             if done.is_empty() {
-                end.node.progress();
+                end.node.progress(Mover::Node);
                 if self.polite {
                     std::thread::yield_now();
                 }
@@ -287,7 +288,7 @@ impl Task {
             }
             let done = end.completions();
             if done.is_empty() {
-                end.node.progress();
+                end.node.progress(Mover::Node);
                 if self.polite {
                     std::thread::yield_now();
                 }
@@ -329,7 +330,7 @@ fn serve(end: &Arc<End>, mut stream: TcpStream) {
         told.store(true, SeqCst);
     });
     while !done.load(SeqCst) {
-        end.node.progress();
+        end.node.progress(Mover::Node);
     }
     reader.join().expect("read");
     linger(end);
@@ -341,6 +342,6 @@ fn serve(end: &Arc<End>, mut stream: TcpStream) {
 fn linger(end: &Arc<End>) {
     let start = Instant::now();
     while start.elapsed().as_millis() < 150 {
-        end.node.progress();
+        end.node.progress(Mover::Node);
     }
 }

@@ -6,10 +6,11 @@ use crate::cq::Cq;
 use crate::device::{Listener, NUMBER, Port};
 use crate::limits;
 use crate::memory::{Dm, Mr, Mw, Pd, PdId};
-use crate::node::Node;
+use crate::node::{Mover, Node};
 use crate::qp::{Core, Named, Parts, Qp, attributes, counting};
 use crate::raw;
 use crate::receive::Srq;
+use crate::threads;
 use crate::xrc::{Ground, Xrcd};
 use bytemuck::Zeroable;
 use kit::abi::*;
@@ -41,6 +42,13 @@ pub struct Context {
 }
 
 impl Context {
+    /// Moves everything along for who found a queue empty.
+    fn progress_for(&self, cq: &Cq) {
+        let mark = threads::mark();
+        cq.attend(mark);
+        self.node.progress(Mover::Poller(mark));
+    }
+
     /// Opens the device of a port; also answers the descriptor of asynchronous events.
     ///
     /// # Errors
@@ -347,13 +355,13 @@ impl Provider for Context {
         if found > 0 || room.is_empty() {
             return Ok(found);
         }
-        self.node.progress();
+        self.progress_for(cq);
         Ok(cq.poll(room))
     }
 
     fn poll_ex(&self, cq: &Arc<Cq>) -> Option<Polled> {
         cq.poll_ex().or_else(|| {
-            self.node.progress();
+            self.progress_for(cq);
             cq.poll_ex()
         })
     }

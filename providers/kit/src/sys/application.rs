@@ -1,12 +1,15 @@
 //! Memory that an application registered: a range that this process may read and write, because
 //! the application said so.
 
-use super::put::put;
+use super::detour::Detour;
+use super::put::{LAST, put};
 use super::{careful, madvise};
 use crate::errno::{Errno, Result};
 use core::ffi::{c_int, c_void};
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicU64, Ordering};
+
+const EFAULT: Errno = Errno(libc::EFAULT);
 
 /// Memory could not be used: the place is beyond the range, or not aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,22 +108,118 @@ impl ApplicationMemory {
     ///
     /// # Errors
     /// EFAULT out of the range, and where nothing is mapped; ENOMEM, EMFILE.
-    pub fn try_read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
-        let from = self.at(offset, to.len()).map_err(|_| Errno(libc::EFAULT))?;
-        careful::read(from.addr(), to)
+    pub fn try_read(&self, offset: usize, to: &mut [u8], by: &Detour) -> Result<()> {
+        let from = self.at(offset, to.len()).map_err(|_| EFAULT)?;
+        by.read(from.addr(), to)
     }
 
-    /// As [`Self::write`], for a range of which parts may not be mapped, or not writable. Bytes in
-    /// front of such a part may have been written.
+    /// As [`Self::try_read`], but plainly, right after it was found out that the bytes are there: whoever unmaps
+    /// them at that very moment has the process end by a signal.
+    ///
+    /// # Errors
+    /// EFAULT out of the range, and where nothing is mapped.
+    pub fn find_and_read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        let piece = self.part(offset, to.len()).map_err(|_| EFAULT)?;
+        if let Some(last) = piece.length.checked_sub(1) {
+            let page = rustix::param::page_size();
+            let (begin, last) = (piece.address, piece.address + last);
+            careful::find(begin)?;
+            for at in (begin - begin % page..=last).step_by(page).skip(1) {
+                careful::find(at)?;
+            }
+        }
+        self.read(offset, to).map_err(|_| EFAULT)
+    }
+
+    /// Writes the bytes from `offset` on, in any order, for a range of which parts may not be mapped, or not
+    /// writable. Bytes in front of such a part may have been written.
     ///
     /// # Errors
     /// EFAULT out of the range, and where nothing is mapped, or not so; ENOMEM, EMFILE.
-    pub fn try_write(&self, offset: usize, from: &[u8]) -> Result<()> {
-        let to = self
-            .at(offset, from.len())
-            .map_err(|_| Errno(libc::EFAULT))?;
+    pub fn try_write(&self, offset: usize, from: &[u8], by: &Detour) -> Result<()> {
+        let to = self.at(offset, from.len()).map_err(|_| EFAULT)?;
         // SAFETY: inside the range, which `new` was promised is the application's to be written.
-        unsafe { careful::write(to.addr(), from) }
+        unsafe { by.write(to.addr(), from) }
+    }
+
+    /// As [`Self::try_write`], but the last bytes become visible after all others, and an aligned word of them
+    /// at once, as in [`Self::write`]. Those are written plainly, right after it was found out that they are
+    /// there: whoever unmaps them at that very moment has the process end by a signal.
+    ///
+    /// # Errors
+    /// As for [`Self::try_write`].
+    pub fn try_write_in_order(&self, offset: usize, from: &[u8], by: &Detour) -> Result<()> {
+        let first = from.len().saturating_sub(LAST);
+        let (most, last) = from.split_at_checked(first).ok_or(EFAULT)?;
+        let all = self.part(offset, from.len()).map_err(|_| EFAULT)?;
+        let end = all.part(first, last.len()).map_err(|_| EFAULT)?;
+        self.try_write(offset, most, by)?;
+        // Where all of them are in one page with what is in front, the kernel has just written there.
+        let within = end.address % rustix::param::page_size();
+        let apart = within == 0 || within + last.len() > rustix::param::page_size();
+        if first == 0 || apart {
+            end.find()?;
+        }
+        end.write(0, last).map_err(|_| EFAULT)
+    }
+
+    /// Writes the bytes from `offset` on where something is mapped, and writable; the others are lost, as those
+    /// that a card writes to pages that were pinned and are nobody's any more. `in_order`: as
+    /// [`Self::try_write_in_order`] where all is there.
+    ///
+    /// # Errors
+    /// EFAULT out of the range; ENOMEM, EMFILE.
+    pub fn write_what_is_there(
+        &self,
+        offset: usize,
+        from: &[u8],
+        in_order: bool,
+        by: &Detour,
+    ) -> Result<()> {
+        self.at(offset, from.len()).map_err(|_| EFAULT)?;
+        let written = match in_order {
+            true => self.try_write_in_order(offset, from, by),
+            false => self.try_write(offset, from, by),
+        };
+        match written {
+            Err(EFAULT) => self.write_pages(offset, from, by),
+            written => written,
+        }
+    }
+
+    #[cold]
+    fn write_pages(&self, offset: usize, from: &[u8], by: &Detour) -> Result<()> {
+        let page = rustix::param::page_size();
+        let (mut at, mut rest) = (offset, from);
+        while !rest.is_empty() {
+            let within = page - (self.address + at) % page;
+            let (now, later) = rest.split_at(within.min(rest.len()));
+            match self.try_write(at, now, by) {
+                Ok(()) | Err(EFAULT) => {}
+                error => return error,
+            }
+            (at, rest) = (at + now.len(), later);
+        }
+        Ok(())
+    }
+
+    /// As [`Self::word`], for a range of which parts may not be mapped, or not writable. Whoever unmaps the word
+    /// before it is used has the process end by a signal.
+    ///
+    /// # Errors
+    /// EFAULT out of the range, if its address is no multiple of 8, and where nothing is mapped, or not so.
+    pub fn try_word(&self, offset: usize) -> Result<Word<'_>> {
+        let word = self.word(offset).map_err(|_| EFAULT)?;
+        self.part(offset, size_of::<u64>())
+            .map_err(|_| EFAULT)?
+            .find()?;
+        Ok(word)
+    }
+
+    /// Finds out whether a few bytes are there to be written.
+    fn find(&self) -> Result<()> {
+        let page = rustix::param::page_size();
+        self.probe(self.address - self.address % page, page, true)
     }
 
     /// The word of 8 bytes at `offset`, for atomic operations.
@@ -173,7 +272,7 @@ impl ApplicationMemory {
             if writable {
                 madvise::fault_in(at)?;
             } else {
-                careful::read(at, &mut [0])?;
+                careful::find(at)?;
             }
             let Some(next) = at.checked_add(page) else {
                 break;
@@ -328,27 +427,94 @@ mod tests {
         pages.forbid_writing().expect("protected");
         assert_eq!(memory.populate(false), Ok(()));
         assert_eq!(memory.populate(true), efault);
-        assert_eq!(memory.try_write(0, &[1; 4]), efault);
+        let by = Detour::default();
+        assert_eq!(memory.try_write(0, &[1; 4], &by), efault);
         let mut back = [7; 4];
-        assert_eq!(memory.try_read(page - 2, &mut back), Ok(()));
+        assert_eq!(memory.try_read(page - 2, &mut back, &by), Ok(()));
         assert_eq!(back, [0; 4]);
         pages.forbid().expect("protected");
         assert_eq!(memory.populate(false), efault);
-        assert_eq!(memory.try_read(page - 2, &mut back), efault);
+        assert_eq!(memory.try_read(page - 2, &mut back, &by), efault);
     }
 
     #[test]
     fn use_by_way_of_the_kernel_ends_where_nothing_is_mapped() {
-        let page = Scratch::page();
+        let (page, by) = (Scratch::page(), Detour::default());
         let first = Scratch::new(1).expect("memory").memory();
-        assert_eq!(first.try_write(page - 2, &[1; 2]), Ok(()));
+        assert_eq!(first.try_write(page - 2, &[1; 2], &by), Ok(()));
         let mut back = [7; 2];
-        assert_eq!(first.try_read(page - 2, &mut back), Ok(()));
+        assert_eq!(first.try_read(page - 2, &mut back, &by), Ok(()));
         assert_eq!(back, [1, 1]);
-        assert!(first.try_read(page - 1, &mut back).is_err());
+        assert!(first.try_read(page - 1, &mut back, &by).is_err());
         let gone = Scratch::new(1).expect("memory");
         gone.unmap().expect("unmapped");
-        assert_eq!(gone.memory().try_write(0, &[1]), Err(Errno(libc::EFAULT)));
-        assert_eq!(gone.memory().populate(true), Err(Errno(libc::EFAULT)));
+        let memory = gone.memory();
+        assert_eq!(memory.try_write(0, &[1], &by), Err(EFAULT));
+        assert_eq!(memory.populate(true), Err(EFAULT));
+        assert_eq!(memory.try_word(8).map(Word::load), Err(EFAULT));
+        assert_eq!(memory.find_and_read(8, &mut [0; 8]), Err(EFAULT));
+        assert_eq!(memory.find_and_read(8, &mut []), Ok(()));
+        for length in [0, 1, 8, 9, 100] {
+            let wanted = if length == 0 { Ok(()) } else { Err(EFAULT) };
+            let written = memory.try_write_in_order(0, &vec![1; length], &by);
+            assert_eq!(written, wanted, "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn bytes_are_lost_where_nothing_is_mapped() {
+        let (page, by) = (Scratch::page(), Detour::default());
+        for in_order in [false, true] {
+            let pages = Scratch::new(3).expect("memory");
+            let second = pages.range(page, page).expect("there");
+            let all = pages.memory();
+            let gone = pages.part(1, 1).expect("there");
+            gone.unmap().expect("unmapped");
+            let bytes = vec![7; 2 * page];
+            let written = all.write_what_is_there(page / 2, &bytes, in_order, &by);
+            assert_eq!(written, Ok(()));
+            let mut back = [0; 2];
+            for at in [page / 2, page - 2, 2 * page, 2 * page + page / 2 - 2] {
+                assert_eq!(all.read(at, &mut back), Ok(()));
+                assert_eq!(back, [7; 2], "{at}");
+            }
+            assert_eq!(all.read(2 * page + page / 2, &mut back), Ok(()));
+            assert_eq!(back, [0; 2]);
+            assert_eq!(second.populate(false), Err(EFAULT));
+            let beyond = all.write_what_is_there(2 * page, &bytes, in_order, &by);
+            assert_eq!(beyond, Err(EFAULT));
+        }
+    }
+
+    #[test]
+    fn the_last_bytes_may_be_those_that_are_not_there() {
+        let (page, by) = (Scratch::page(), Detour::default());
+        let pages = Scratch::new(2).expect("memory");
+        let all = pages.memory();
+        let second = pages.range(page, page).expect("there");
+        for length in [3usize, 8, 20, 4000] {
+            for beyond in 0..=length.min(9) {
+                let bytes: Vec<u8> = (0..length).map(|at| at.to_le_bytes()[0] | 1).collect();
+                let at = page + beyond - length;
+                assert_eq!(all.try_write_in_order(at, &bytes, &by), Ok(()));
+                let mut back = vec![0; length];
+                assert_eq!(all.read(at, &mut back), Ok(()));
+                assert_eq!(back, bytes);
+            }
+        }
+        assert_eq!(
+            all.try_word(page).map(Word::load),
+            second.try_word(0).map(Word::load)
+        );
+        assert!(all.try_word(page + 4).is_err());
+        assert_eq!(all.find_and_read(page - 5, &mut [0; 10]), Ok(()));
+        pages.forbid_writing().expect("protected");
+        assert_eq!(all.find_and_read(page - 5, &mut [0; 10]), Ok(()));
+        assert_eq!(all.try_write_in_order(page - 8, &[1; 16], &by), Err(EFAULT));
+        assert_eq!(all.try_word(page).map(Word::load), Err(EFAULT));
+        let second = pages.part(1, 1).expect("there");
+        second.unmap().expect("unmapped");
+        assert_eq!(all.find_and_read(page - 5, &mut [0; 10]), Err(EFAULT));
+        assert_eq!(all.find_and_read(page - 5, &mut [0; 5]), Ok(()));
     }
 }

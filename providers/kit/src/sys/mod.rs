@@ -8,6 +8,7 @@ pub mod child;
 pub mod command;
 pub mod cycles;
 pub mod datagram;
+pub mod detour;
 pub mod device_memory;
 pub mod dl;
 pub mod dma_heap;

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 
 /// Bytes that are written last, at once where they are aligned.
-const LAST: usize = size_of::<u64>();
+pub(super) const LAST: usize = size_of::<u64>();
 
 /// Copies, the last bytes after all others, and each of them after those before it: programs wait for
 /// the last byte of what a peer writes. The C library's copy takes any order.

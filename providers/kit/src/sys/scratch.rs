@@ -4,7 +4,7 @@
 //! with a signal.
 
 use super::application::ApplicationMemory;
-use crate::errno::Result;
+use crate::errno::{Errno, Result};
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
@@ -72,6 +72,16 @@ impl Scratch {
         let at = with_exposed_provenance_mut(self.0.address());
         // SAFETY: the mapping of `new` (see the module).
         Ok(unsafe { munmap(at, self.0.length()) }?)
+    }
+
+    /// Some of the pages.
+    ///
+    /// # Errors
+    /// EINVAL for pages that are not there.
+    pub fn part(&self, first: usize, pages: usize) -> Result<Self> {
+        let (offset, length) = (first * Self::page(), pages * Self::page());
+        let part = self.0.part(offset, length);
+        part.map(Self).map_err(|_| Errno::INVAL)
     }
 
     /// Makes the pages read-only.

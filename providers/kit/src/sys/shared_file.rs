@@ -65,7 +65,20 @@ impl SharedFile {
         Ok(())
     }
 
-    /// The same, of memory that the application registered.
+    /// Reads bytes from `offset` on.
+    ///
+    /// # Errors
+    /// [`OutOfRange`].
+    #[inline]
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> core::result::Result<(), OutOfRange> {
+        let from = self.place(offset, bytes.len())?;
+        // SAFETY: inside the mapping; the bytes are lent for the call. The C function is called, since
+        // others may write meanwhile.
+        unsafe { libc::memcpy(bytes.as_mut_ptr().cast(), from.cast(), bytes.len()) };
+        Ok(())
+    }
+
+    /// As [`SharedFile::write`], of memory that the application registered.
     ///
     /// # Errors
     /// [`OutOfRange`]. Pieces in front may have been written.

@@ -41,6 +41,8 @@ pub struct Cq {
     /// Entries in the ring, for whoever only wants to know that there are none.
     length: AtomicUsize,
     dead: AtomicBool,
+    /// The mark of the thread that polls it.
+    attendant: AtomicUsize,
     ring: Lock<Ring>,
     notifier: Option<Arc<Moderation>>,
 }
@@ -116,6 +118,7 @@ impl Cq {
             timed: true,
             length: AtomicUsize::new(0),
             dead: AtomicBool::new(false),
+            attendant: AtomicUsize::new(0),
             ring: Lock::new(ring),
             notifier: channel.map(|channel| Arc::new(Moderation::new(channel, token))),
         })
@@ -126,6 +129,20 @@ impl Cq {
     pub fn untimed(self) -> Self {
         let timed = false;
         Self { timed, ..self }
+    }
+
+    /// The thread of that mark polls it.
+    #[inline]
+    pub fn attend(&self, mark: usize) {
+        if !self.is_attended_by(mark) {
+            self.attendant.store(mark, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether that was the one that polled it last, and found nothing.
+    #[inline]
+    pub fn is_attended_by(&self, mark: usize) -> bool {
+        self.attendant.load(Ordering::Relaxed) == mark
     }
 
     /// Adds a completion; `false` if the queue is dead, which it is from the first one on that it

@@ -4,13 +4,14 @@ use super::access;
 use super::dm::Dm;
 use super::entry::{Entry, Identity, Kind};
 use super::shown::{Shown, Writing};
-use super::space::Space;
+use super::space::{Care, Space, Way};
 use super::table::{Slot, Table};
 use super::{MAX_REGIONS, PdId};
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider;
 use kit::sys::application::ApplicationMemory;
+use kit::sys::detour::Detour;
 use parking_lot::RwLockReadGuard;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,6 +21,7 @@ use uroce_engine::host::Fault;
 pub struct Keys {
     table: Table,
     shown: Option<Box<dyn Shown>>,
+    detour: Detour,
     regions: AtomicU32,
     pub(super) windows: AtomicU32,
 }
@@ -122,6 +124,7 @@ impl Keys {
         Self {
             table: Table::new(),
             shown: None,
+            detour: Detour::default(),
             regions: AtomicU32::new(0),
             windows: AtomicU32::new(0),
         }
@@ -134,6 +137,16 @@ impl Keys {
             shown: Some(shown),
             ..Self::new()
         }
+    }
+
+    /// Makes what careful use needs ([`Care::ByKernel`]) while there are descriptors to be had.
+    pub fn prepare(&self) {
+        self.detour.prepare();
+    }
+
+    pub(super) fn way(&self, care: Care) -> Way<'_> {
+        let detour = &self.detour;
+        Way { care, detour }
     }
 
     pub(super) fn shown(&self) -> Option<&dyn Shown> {

@@ -27,9 +27,11 @@ mod window;
 
 pub use dm::{Dm, MAX_DEVICE_MEMORY};
 pub use keys::{Keys, Mr};
+pub use peer::Using;
 pub use recent::{Recent, Remembers};
 pub use scatter::Scattering;
 pub use shown::Shown;
+pub use space::Care;
 pub use window::{Binding, Mw};
 
 use kit::abi::ibv_sge;

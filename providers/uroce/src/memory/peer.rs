@@ -3,7 +3,7 @@
 use super::access;
 use super::keys::Keys;
 use super::scatter::Scattering;
-use super::space::Change;
+use super::space::{Care, Change};
 use super::{PdId, Peer};
 use kit::abi::*;
 use uroce_engine::host::{Atomic, Fault, LocalAccess, RemoteAccess, RemoteRange};
@@ -39,6 +39,23 @@ impl Keys {
         Ok(())
     }
 
+    /// To use memory by them.
+    #[must_use]
+    #[inline]
+    pub fn using(&self, care: Care) -> Using<'_> {
+        Using { keys: self, care }
+    }
+}
+
+/// Keys, and how memory is used by them.
+#[derive(Clone, Copy)]
+pub struct Using<'k> {
+    keys: &'k Keys,
+    care: Care,
+}
+
+/// Local requests.
+impl Using<'_> {
     /// Reads a piece; `out` has as many bytes as the piece.
     ///
     /// # Errors
@@ -52,9 +69,9 @@ impl Keys {
         if length == 0 {
             return Ok(());
         }
-        self.with(sge.lkey, |entry| {
+        self.keys.with(sge.lkey, |entry| {
             let at = entry.local(pd, sge.address, length, 0)?;
-            entry.space.read(at, out)
+            entry.space.read(at, out, self.keys.way(self.care))
         })
     }
 
@@ -64,7 +81,7 @@ impl Keys {
     /// [`Fault`] if a piece may not be written, or there is too little room. Pieces in front of it
     /// have been written.
     pub fn scatter(&self, pd: PdId, sges: &[Sge], offset: u64, data: &[u8]) -> Done {
-        Scattering::new(self, pd).write_at(sges, offset, data)
+        Scattering::new(self.keys, pd, self.care).write_at(sges, offset, data)
     }
 }
 
@@ -105,6 +122,19 @@ impl Keys {
         })
     }
 
+    /// Makes what was written visible to every thread here.
+    ///
+    /// # Errors
+    /// [`Fault`] if the key does not allow it; for any placement but [`feth::GLOBAL`].
+    pub fn flush(&self, who: Peer, range: RemoteRange, placement: u8, selectivity: u8) -> Done {
+        self.check_flush(who, range, placement, selectivity)?;
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+/// Peers.
+impl Using<'_> {
     /// RDMA write.
     ///
     /// # Errors
@@ -115,9 +145,9 @@ impl Keys {
         if length == 0 {
             return Ok(());
         }
-        self.with(rkey, |entry| {
+        self.keys.with(rkey, |entry| {
             let at = entry.remote(who, address, length, IBV_ACCESS_REMOTE_WRITE)?;
-            entry.space.write(at, data)
+            entry.space.write(at, data, true, self.keys.way(self.care))
         })
     }
 
@@ -131,9 +161,10 @@ impl Keys {
         if length == 0 {
             return Ok(());
         }
-        self.with(rkey, |entry| {
+        self.keys.with(rkey, |entry| {
             let at = entry.remote(who, address, length, IBV_ACCESS_REMOTE_READ)?;
-            entry.space.read(at, out)
+            let way = self.keys.way(self.care);
+            entry.space.read_for_peer(at, out, way)
         })
     }
 
@@ -162,19 +193,9 @@ impl Keys {
     }
 
     fn word(&self, who: Peer, rkey: u32, address: u64, flags: u32, change: Change) -> Done<u64> {
-        self.with(rkey, |entry| {
+        self.keys.with(rkey, |entry| {
             let at = entry.remote(who, address, 8, flags)?;
-            entry.space.change(at, change)
+            entry.space.change(at, change, self.keys.way(self.care))
         })
-    }
-
-    /// Makes what was written visible to every thread here.
-    ///
-    /// # Errors
-    /// [`Fault`] if the key does not allow it; for any placement but [`feth::GLOBAL`].
-    pub fn flush(&self, who: Peer, range: RemoteRange, placement: u8, selectivity: u8) -> Done {
-        self.check_flush(who, range, placement, selectivity)?;
-        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-        Ok(())
     }
 }

@@ -8,7 +8,7 @@
 use super::PdId;
 use super::entry::Kind;
 use super::keys::Keys;
-use super::space::Space;
+use super::space::{Care, Space};
 use crate::carrier::shm::Few;
 use kit::abi::IBV_ACCESS_LOCAL_WRITE;
 use kit::sys::application::{ApplicationMemory, Word};
@@ -65,7 +65,7 @@ impl Recent {
 
 /// Receiving.
 impl Recent {
-    /// Writes a message into the piece of its receive request, if that is remembered; else nothing is written.
+    /// Writes a message plainly into the piece of its receive request, if that is remembered; else nothing is written.
     #[inline]
     pub fn receive(&self, sges: &[Sge], data: &[u8]) -> Option<()> {
         let known = self.known.as_ref()?;
@@ -171,7 +171,7 @@ impl Drop for Quiet<'_> {
 }
 
 impl Keys {
-    /// Reads a piece of no more bytes than [`Few`] has, with zeros behind its end. What a key stands for
+    /// Reads a piece of no more bytes than [`Few`] has, plainly ([`Care::Plain`]), with zeros behind its end. What a key stands for
     /// is remembered when it is used twice in succession.
     ///
     /// # Errors
@@ -192,7 +192,8 @@ impl Keys {
         let mut words = Few::default();
         let length = usize::try_from(sge.length).map_err(|_| Fault)?;
         let room = bytemuck::bytes_of_mut(&mut words);
-        self.gather(recent.pd, sge, room.get_mut(..length).ok_or(Fault)?)?;
+        let room = room.get_mut(..length).ok_or(Fault)?;
+        self.using(Care::Plain).gather(recent.pd, sge, room)?;
         self.notice(sge.lkey, recent);
         Ok(words)
     }

@@ -3,6 +3,7 @@
 use super::PdId;
 use super::entry::Entry;
 use super::keys::Keys;
+use super::space::Care;
 use kit::abi::IBV_ACCESS_LOCAL_WRITE;
 use parking_lot::RwLockReadGuard;
 use uroce_engine::host::Fault;
@@ -17,6 +18,7 @@ use uroce_engine::work::Sge;
 pub struct Scattering<'k> {
     keys: &'k Keys,
     pd: PdId,
+    care: Care,
     held: Option<Held<'k>>,
 }
 
@@ -29,10 +31,11 @@ impl<'k> Scattering<'k> {
     /// Has looked at no key yet.
     #[must_use]
     #[inline]
-    pub fn new(keys: &'k Keys, pd: PdId) -> Self {
+    pub fn new(keys: &'k Keys, pd: PdId, care: Care) -> Self {
         Self {
             keys,
             pd,
+            care,
             held: None,
         }
     }
@@ -96,10 +99,10 @@ impl<'k> Scattering<'k> {
     #[inline]
     fn put(&mut self, key: u32, address: u64, data: &[u8]) -> Result<(), Fault> {
         let length = u64::try_from(data.len()).map_err(|_| Fault)?;
-        let pd = self.pd;
+        let (pd, way) = (self.pd, self.keys.way(self.care));
         let entry = self.entry(key)?;
         let at = entry.local(pd, address, length, IBV_ACCESS_LOCAL_WRITE)?;
-        entry.space.write(at, data)
+        entry.space.write(at, data, false, way)
     }
 
     #[inline]

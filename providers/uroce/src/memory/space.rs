@@ -1,9 +1,28 @@
 //! The bytes behind a key.
 
 use kit::sys::application::ApplicationMemory;
+use kit::sys::detour::Detour;
 use kit::sys::device_memory::DeviceMemory;
 use std::sync::Arc;
 use uroce_engine::host::{Atomic, Fault};
+
+/// How memory is used that was there when it was registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Care {
+    /// By plain reads and writes, since the application has just called, about what goes there or comes from
+    /// there: it is there, or the application gets a signal.
+    Plain,
+    /// By way of the kernel, which finds out what is not there any more: for whoever works while the
+    /// application does something else, or ends something.
+    ByKernel,
+}
+
+/// How the bytes of a region are used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way<'k> {
+    pub care: Care,
+    pub detour: &'k Detour,
+}
 
 /// Where the bytes of a region or window are.
 #[derive(Clone, Debug)]
@@ -41,10 +60,14 @@ impl Space {
 
     /// Reads from `offset` on.
     #[inline]
-    pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<(), Fault> {
+    pub(super) fn read(&self, offset: usize, to: &mut [u8], way: Way<'_>) -> Result<(), Fault> {
         match self {
-            Self::Pinned(memory) => memory.read(offset, to).map_err(fault),
-            Self::OnDemand(memory) => memory.try_read(offset, to).map_err(fault),
+            Self::Pinned(memory) if way.care == Care::Plain => {
+                memory.read(offset, to).map_err(fault)
+            }
+            Self::Pinned(memory) | Self::OnDemand(memory) => {
+                memory.try_read(offset, to, way.detour).map_err(fault)
+            }
             Self::Device(memory, start) => {
                 let at = start.checked_add(offset).ok_or(Fault)?;
                 memory.read(at, to).map_err(fault)
@@ -57,12 +80,43 @@ impl Space {
         }
     }
 
-    /// Writes from `offset` on.
+    /// The same for a peer. To be sure costs half of the speed of long reads, so it is found out first whether
+    /// the bytes are there; that leaves a moment for who unmaps them while the peer reads.
     #[inline]
-    pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), Fault> {
+    pub(super) fn read_for_peer(
+        &self,
+        offset: usize,
+        to: &mut [u8],
+        way: Way<'_>,
+    ) -> Result<(), Fault> {
         match self {
-            Self::Pinned(memory) => memory.write(offset, from).map_err(fault),
-            Self::OnDemand(memory) => memory.try_write(offset, from).map_err(fault),
+            Self::Pinned(memory) if way.care == Care::ByKernel => {
+                memory.find_and_read(offset, to).map_err(fault)
+            }
+            _ => self.read(offset, to, way),
+        }
+    }
+
+    /// Writes from `offset` on; `in_order` if the application may wait for the last byte, rather than for a
+    /// completion. What is not there any more takes no bytes, and that is no error: so it is with a card.
+    #[inline]
+    pub(super) fn write(
+        &self,
+        offset: usize,
+        from: &[u8],
+        in_order: bool,
+        way: Way<'_>,
+    ) -> Result<(), Fault> {
+        match self {
+            Self::Pinned(memory) if way.care == Care::Plain => {
+                memory.write(offset, from).map_err(fault)
+            }
+            Self::Pinned(memory) => memory
+                .write_what_is_there(offset, from, in_order, way.detour)
+                .map_err(fault),
+            Self::OnDemand(memory) => memory
+                .try_write_in_order(offset, from, way.detour)
+                .map_err(fault),
             Self::Device(memory, start) => {
                 let at = start.checked_add(offset).ok_or(Fault)?;
                 memory.write(at, from).map_err(fault)
@@ -73,19 +127,20 @@ impl Space {
     }
 
     /// Works on the word at `offset`; answers what was there.
-    pub fn change(&self, offset: usize, change: Change) -> Result<u64, Fault> {
+    pub(super) fn change(&self, offset: usize, change: Change, way: Way<'_>) -> Result<u64, Fault> {
         let word = match self {
-            Self::Pinned(memory) => memory.word(offset),
-            Self::OnDemand(memory) => {
-                // The word is used by the CPU, so its page is asked for first.
-                let word = memory.part(offset, size_of::<u64>()).map_err(fault)?;
-                word.populate(true).map_err(fault)?;
-                memory.word(offset)
+            Self::Pinned(memory) if way.care == Care::Plain => {
+                memory.word(offset).map_err(fault)?
             }
-            Self::Device(memory, start) => memory.word(start.checked_add(offset).ok_or(Fault)?),
+            Self::Pinned(memory) | Self::OnDemand(memory) => {
+                memory.try_word(offset).map_err(fault)?
+            }
+            Self::Device(memory, start) => {
+                let at = start.checked_add(offset).ok_or(Fault)?;
+                memory.word(at).map_err(fault)?
+            }
             Self::Null | Self::Nothing => return Err(Fault),
         };
-        let word = word.map_err(fault)?;
         Ok(match change {
             Change::Atomic(Atomic::CompareSwap { compare, swap }) => {
                 word.compare_swap(compare, swap)

@@ -7,6 +7,7 @@ use super::groups::Groups;
 use super::habits::Habits;
 use super::helper::{self, Alarm};
 use super::inherited::Inherited;
+use super::mover::Mover;
 use super::parting::{self, Wait};
 use super::peers::Stalls;
 use super::rings::Lazy;
@@ -195,19 +196,19 @@ impl Core {
 
     /// Sends what a queue pair has to send, and waits for whoever is sending for it.
     pub fn send_out(&self, index: u32) {
-        Round::new(self).send_for(index);
+        Round::new(self, Mover::Node).send_for(index);
         while self.table.get(index).is_some_and(Entry::is_sending) {
             std::thread::yield_now();
         }
     }
 
-    pub fn progress(&self) {
+    pub fn progress(&self, mover: Mover) {
         self.alarm.polled();
         self.serve_failed();
         let Some(mut inbox) = self.inbox.try_lock() else {
             return;
         };
-        if inbox.take_in_rings(self) {
+        if inbox.take_in_rings(self, mover) {
             inbox.found(true);
             return;
         }
@@ -217,7 +218,8 @@ impl Core {
         self.alarm.looked();
         // With rings there, one call tells that all the sockets have nothing.
         let quiet = inbox.is_for_rings() && !clock::may_have_come(self.timers.next());
-        let some = (!quiet || self.alarm.has_some()) && self.advance(&mut inbox, Look::Worthwhile);
+        let some =
+            (!quiet || self.alarm.has_some()) && self.advance(&mut inbox, Look::Worthwhile, mover);
         inbox.found(some);
         if inbox.waits_long() {
             drop(inbox);
@@ -227,15 +229,15 @@ impl Core {
 
     /// Takes in packets, hands them over, sends the answers, acts on deadlines. Answers whether
     /// there was a packet.
-    pub fn advance(&self, inbox: &mut Inbox, look: Look<'_>) -> bool {
-        let mut turn = Lazy::new(self);
+    pub fn advance(&self, inbox: &mut Inbox, look: Look<'_>, mover: Mover) -> bool {
+        let mut turn = Lazy::new(self, mover);
         let due = look.is_past(self.timers.next());
         let some = inbox.take_in(self, &mut turn, look);
         if due || turn.may_be_past(self.timers.next()) {
             self.expire(turn.round());
         }
         turn.finish();
-        inbox.take_in_rings(self) || some
+        inbox.take_in_rings(self, mover) || some
     }
 
     /// Passes a bell on to the helper that another thread has heard, perhaps while it looked for an

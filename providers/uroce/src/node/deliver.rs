@@ -4,6 +4,7 @@
 use super::core::Core;
 use super::endpoint::Incoming;
 use super::habits::{Habits, Manner, Run};
+use super::mover::Mover;
 use super::rings::{Lazy, Rings};
 use crate::carrier::udp::capture::Record;
 use crate::carrier::udp::{Doors, PORT, slot};
@@ -113,8 +114,8 @@ impl Inbox {
 
     /// Takes in what the rings have. Answers whether there was anything.
     #[inline]
-    pub fn take_in_rings(&mut self, core: &Core) -> bool {
-        let mut turn = Lazy::new(core);
+    pub fn take_in_rings(&mut self, core: &Core, mover: Mover) -> bool {
+        let mut turn = Lazy::new(core, mover);
         let some = self.rings.take_in(core, &mut turn);
         turn.finish();
         some

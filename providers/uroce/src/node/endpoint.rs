@@ -1,7 +1,7 @@
 //! What the node asks of a queue pair, and what it tells it.
 
-use super::Account;
 pub(super) use super::messages::Messages;
+use super::{Account, Mover};
 use crate::carrier::Sender;
 use crate::carrier::shm::{Fate, Peer};
 use kit::sys::datagram::Received;
@@ -18,17 +18,17 @@ use uroce_engine::wire::Packet;
 pub trait Endpoint: Send + Sync {
     /// Takes in a packet for this QP number, its ICRC checked. The answers, if any, are fetched by
     /// [`Endpoint::transmit`] afterwards.
-    fn receive(&self, now: Time, incoming: &Incoming<'_>);
+    fn receive(&self, now: Time, incoming: &Incoming<'_>, mover: Mover);
 
     /// Takes in packets that came together, in order: worth having if it locks once for all.
-    fn receive_batch(&self, now: Time, incoming: &[Incoming<'_>]) {
+    fn receive_batch(&self, now: Time, incoming: &[Incoming<'_>], mover: Mover) {
         for one in incoming {
-            self.receive(now, one);
+            self.receive(now, one, mover);
         }
     }
 
     /// Hands packets to `out` until there are none or `out.is_full()`; called again later if it was.
-    fn transmit(&self, now: Time, out: &mut Sender<'_>);
+    fn transmit(&self, now: Time, out: &mut Sender<'_>, mover: Mover);
 
     /// Whether it has something to transmit that a peer's ring had no room for.
     fn waits_for_room(&self) -> bool {
@@ -59,7 +59,7 @@ pub trait Endpoint: Send + Sync {
     fn failed(&self) {}
 
     /// Takes in messages that came past the protocol. What it does not answer is refused.
-    fn messages(&self, _: &mut Messages<'_>) {}
+    fn messages(&self, _: &mut Messages<'_>, _: Mover) {}
 
     /// What became of messages that it sent to a process past the protocol. Answers whether it has
     /// something to transmit now.

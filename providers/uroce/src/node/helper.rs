@@ -3,6 +3,7 @@
 
 use super::core::Core;
 use super::deliver::{self, Look, Sources};
+use super::mover::Mover;
 use super::table::NEVER;
 use crate::carrier::shm::{Directory, LATE};
 use crate::carrier::udp::{Slot, Sockets};
@@ -523,7 +524,8 @@ fn work(core: &Core, mut sources: Sources, now: u64) -> bool {
         let _ = doze(core, LEFT);
         return false;
     };
-    let mut advance = |_: &usize| core.advance(&mut inbox, Look::At(&mut sources, now));
+    let mut advance =
+        |_: &usize| core.advance(&mut inbox, Look::At(&mut sources, now), Mover::Node);
     (0..PASSES).take_while(&mut advance).count() > 0
 }
 

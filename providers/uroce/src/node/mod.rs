@@ -16,6 +16,7 @@ mod habits;
 mod helper;
 mod inherited;
 mod messages;
+mod mover;
 mod news;
 mod parting;
 mod peers;
@@ -32,6 +33,7 @@ mod tests;
 pub use account::Account;
 pub use endpoint::{Endpoint, Incoming};
 pub use messages::Messages;
+pub use mover::Mover;
 pub use rings::incoming;
 pub use watch::{Interest, Ready, Watch};
 
@@ -112,8 +114,10 @@ impl Node {
         let news = news::follow(&core);
         let account = account::answer(&core);
         let helper = Helper::start(&core)?;
+        let keys = Arc::new(shown::keys(&core));
+        keys.prepare();
         Ok(Self {
-            keys: Arc::new(shown::keys(&core)),
+            keys,
             core,
             helper,
             _news: news,
@@ -198,12 +202,12 @@ impl Node {
     /// Sends what the queue pair has to send now. Packets of one queue pair leave in order: if
     /// another thread is sending for it, that one goes on to send this too.
     pub fn post(&self, qpn: u32) {
-        self.send_in(qpn, Round::new);
+        self.send_in(qpn, |core| Round::new(core, Mover::Node));
     }
 
-    /// As [`Node::post`], for who knows the time.
+    /// As [`Node::post`], for who has just posted to it, and knows the time.
     pub fn post_at(&self, qpn: u32, now: Time) {
-        self.send_in(qpn, |core| Round::at(core, now));
+        self.send_in(qpn, |core| Round::new(core, Mover::Poster).at(now));
     }
 
     fn send_in<'a>(&'a self, qpn: u32, begin: impl FnOnce(&'a core::Core) -> Round<'a>) {
@@ -253,9 +257,9 @@ impl Node {
 
     /// Takes in what has come, unless another thread is at it, and acts on deadlines: for whoever
     /// found a completion queue empty.
-    pub fn progress(&self) {
+    pub fn progress(&self, mover: Mover) {
         if self.is_here() {
-            self.core.progress();
+            self.core.progress(mover);
         }
     }
 

@@ -12,6 +12,7 @@ use super::core::Core;
 use super::deliver::{Inbox, Look};
 use super::endpoint::Endpoint;
 use super::helper::LONG_NAP;
+use super::mover::Mover;
 use super::rings::WHOLE;
 use super::round::Round;
 use parking_lot::Mutex;
@@ -123,7 +124,7 @@ impl Core {
         if !self.exits.load(SeqCst) {
             return;
         }
-        let mut round = Round::new(self);
+        let mut round = Round::new(self, Mover::Node);
         for index in self.table.indices() {
             if self.hurry(index) {
                 round.transmit(index);
@@ -150,16 +151,18 @@ impl Core {
     }
 
     fn take_in(&self) {
-        self.look(LOOKS, |inbox| self.advance(inbox, Look::Everywhere));
+        self.look(LOOKS, |inbox| {
+            self.advance(inbox, Look::Everywhere, Mover::Node)
+        });
     }
 
     fn take_in_rings(&self) {
-        self.look(LOOKS, |inbox| inbox.take_in_rings(self));
+        self.look(LOOKS, |inbox| inbox.take_in_rings(self, Mover::Node));
     }
 
     /// Takes in all that is in rings now. What comes meanwhile may be left.
     pub fn take_in_all_rings(&self) {
-        self.look(WHOLE, |inbox| inbox.take_in_rings(self));
+        self.look(WHOLE, |inbox| inbox.take_in_rings(self, Mover::Node));
     }
 
     /// Looks as long as something is found, no oftener than so many times.

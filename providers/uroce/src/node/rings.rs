@@ -3,6 +3,7 @@
 use super::core::Core;
 use super::endpoint::{Endpoint, Incoming};
 use super::messages::Messages;
+use super::mover::Mover;
 use super::round::Round;
 use crate::carrier::HEAD;
 use crate::carrier::shm::PREFIX;
@@ -69,17 +70,28 @@ pub(super) struct Rings {
 /// A round that begins when there is need of it: most looks find nothing.
 pub(super) struct Lazy<'a> {
     core: &'a Core,
+    mover: Mover,
     round: Option<Round<'a>>,
 }
 
 impl<'a> Lazy<'a> {
-    pub fn new(core: &'a Core) -> Self {
-        Self { core, round: None }
+    pub fn new(core: &'a Core, mover: Mover) -> Self {
+        Self {
+            core,
+            mover,
+            round: None,
+        }
+    }
+
+    /// Who begins it.
+    pub fn mover(&self) -> Mover {
+        self.mover
     }
 
     /// The round, begun at the latest now.
     pub fn round(&mut self) -> &mut Round<'a> {
-        self.round.get_or_insert_with(|| Round::new(self.core))
+        self.round
+            .get_or_insert_with(|| Round::new(self.core, self.mover))
     }
 
     /// Whether a moment may have come.
@@ -122,7 +134,7 @@ impl Rings {
 
     /// Whether there is something to take in, or to learn.
     pub fn has_some(&mut self, core: &Core) -> bool {
-        let mut turn = Lazy::new(core);
+        let mut turn = Lazy::new(core, Mover::Node);
         self.follow(core, &mut turn);
         turn.finish();
         self.lines.iter().any(|Line { peer, consumer }| {
@@ -275,7 +287,7 @@ impl Work<'_> {
             match record.kind() {
                 MESSAGE => {
                     self.hand_over(turn, whose);
-                    if !self.messages(&record)? {
+                    if !self.messages(&record, turn.mover())? {
                         break;
                     }
                 }
@@ -348,7 +360,7 @@ impl Work<'_> {
 
     /// Hands messages to the queue pair that the first one names. Answers whether there may be more
     /// records.
-    fn messages(&mut self, first: &Record) -> Result<bool, Broken> {
+    fn messages(&mut self, first: &Record, mover: Mover) -> Result<bool, Broken> {
         let mut messages = Messages::new(
             self.peer,
             self.consumer,
@@ -359,7 +371,7 @@ impl Work<'_> {
         if let Some(index) = self.core.index(messages.destination())
             && let Some(endpoint) = self.known.get(self.core, index)
         {
-            endpoint.messages(&mut messages);
+            endpoint.messages(&mut messages, mover);
         }
         messages.finish()
     }

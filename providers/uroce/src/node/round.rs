@@ -2,6 +2,7 @@
 
 use super::core::Core;
 use super::endpoint::{Endpoint, Incoming};
+use super::mover::Mover;
 use super::table::{Entry, NEVER};
 use crate::carrier::Sender;
 use crate::carrier::udp::Outbox;
@@ -16,6 +17,7 @@ use uroce_engine::timer::Time;
 /// sent, so that they leave in order. Who finds it taken leaves word, and the other goes on.
 pub(super) struct Round<'a> {
     core: &'a Core,
+    mover: Mover,
     /// Asked for when there is need of it.
     now: Option<Time>,
     outbox: Option<Outbox>,
@@ -26,9 +28,10 @@ pub(super) struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    pub fn new(core: &'a Core) -> Self {
+    pub fn new(core: &'a Core, mover: Mover) -> Self {
         Self {
             core,
+            mover,
             now: None,
             outbox: None,
             held: Vec::new(),
@@ -36,12 +39,11 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// One that begins now.
-    pub fn at(core: &'a Core, now: Time) -> Self {
-        let round = Self::new(core);
+    /// The same, which begins now.
+    pub fn at(self, now: Time) -> Self {
         Self {
             now: Some(now),
-            ..round
+            ..self
         }
     }
 
@@ -77,10 +79,10 @@ impl<'a> Round<'a> {
     /// Hands packets to a queue pair of this process, and sends its answers. Answers whether there
     /// is such a one.
     pub fn deliver(&mut self, index: u32, incoming: &[Incoming<'_>]) -> bool {
-        let now = self.now();
+        let (now, mover) = (self.now(), self.mover);
         let call = |endpoint: &dyn Endpoint| match incoming {
-            [one] => endpoint.receive(now, one),
-            more => endpoint.receive_batch(now, more),
+            [one] => endpoint.receive(now, one, mover),
+            more => endpoint.receive_batch(now, more, mover),
         };
         let there = self.with(index, call);
         if there {
@@ -132,11 +134,11 @@ impl<'a> Round<'a> {
     fn pump(&mut self, index: u32, entry: &Entry) {
         let mut outbox = self.outbox.take().unwrap_or_else(|| self.core.outbox());
         loop {
-            let now = self.now();
+            let (now, mover) = (self.now(), self.mover);
             let mut deadline = None;
             self.with(index, |endpoint| {
                 let mut sender = Sender::new(&mut outbox, self.core.local());
-                endpoint.transmit(now, &mut sender);
+                endpoint.transmit(now, &mut sender, mover);
                 deadline = endpoint.deadline();
             });
             if let Some(deadline) = deadline {

@@ -135,14 +135,14 @@ impl Table {
 mod tests {
     use super::*;
     use crate::carrier::Sender;
-    use crate::node::Incoming;
+    use crate::node::{Incoming, Mover};
     use uroce_engine::timer::Time;
 
     struct Nothing;
 
     impl Endpoint for Nothing {
-        fn receive(&self, _: Time, _: &Incoming<'_>) {}
-        fn transmit(&self, _: Time, _: &mut Sender<'_>) {}
+        fn receive(&self, _: Time, _: &Incoming<'_>, _: Mover) {}
+        fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Mover) {}
         fn on_time(&self, _: Time) {}
 
         fn deadline(&self) -> Option<Time> {

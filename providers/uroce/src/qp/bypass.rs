@@ -16,8 +16,8 @@ use crate::carrier::shm::{Directory, Fate, Few, GateSeen, Header, MESSAGE_MAX, P
 use crate::clock;
 use crate::context::Context;
 use crate::cq::{Entry, Filling, success};
-use crate::memory::{Recent, Scattering, piece};
-use crate::node::Messages;
+use crate::memory::{Care, Recent, Scattering, piece};
+use crate::node::{Messages, Mover};
 use kit::abi::*;
 use kit::provider::{Data, SendView};
 use std::collections::VecDeque;
@@ -253,7 +253,7 @@ impl Core {
     pub(super) fn drain_past(&self) {
         let began = Instant::now();
         while self.is_busy_past() && began.elapsed() < DRAIN {
-            self.node().progress();
+            self.node().progress(Mover::Node);
             std::thread::yield_now();
         }
     }
@@ -267,7 +267,8 @@ impl Core {
         for piece in pieces {
             let length = usize::try_from(piece.length).map_err(|_| Fault)?;
             let (now, later) = rest.split_at_mut_checked(length).ok_or(Fault)?;
-            self.keys().gather(self.pd, piece, now)?;
+            let memory = self.keys().using(Care::Plain);
+            memory.gather(self.pd, piece, now)?;
             rest = later;
         }
         Ok(())
@@ -401,8 +402,8 @@ fn patience(inner: &Inner) -> u64 {
 
 /// Receiving.
 impl Core {
-    pub(super) fn take_past(&self, inner: &mut Inner, messages: &mut Messages<'_>) {
-        let mut intake = Intake::of(self, inner, messages);
+    pub(super) fn take_past(&self, inner: &mut Inner, messages: &mut Messages<'_>, care: Care) {
+        let mut intake = Intake::of(self, inner, messages, care);
         loop {
             let received = self.receive_past(inner, &mut intake, messages);
             let more = match received {
@@ -439,13 +440,19 @@ impl Core {
             return None;
         }
         let length = u32::try_from(messages.length()).ok()?;
-        let Intake { memory, queue, .. } = intake;
-        let landing = &inner.landing;
+        let Intake {
+            memory,
+            queue,
+            care,
+            ..
+        } = intake;
+        let landing = (*care == Care::Plain).then_some(&inner.landing);
         let scatter = |receive: &Receive| {
             let Some(data) = messages.data() else {
                 return false;
             };
-            if landing.receive(&receive.sges, data).is_some() {
+            let landed = landing.and_then(|landing| landing.receive(&receive.sges, data));
+            if landed.is_some() {
                 return true;
             }
             if !memory.holds(&receive.sges)
@@ -494,13 +501,14 @@ struct Intake<'a> {
     /// QP number of the connected peer.
     source: u32,
     memory: Scattering<'a>,
+    care: Care,
     queue: Option<Filling<'a>>,
 }
 
 impl<'a> Intake<'a> {
     // What is asked here does not change while the queue pair is locked and messages come past the
     // protocol alone.
-    fn of(core: &'a Core, inner: &Inner, messages: &Messages<'_>) -> Self {
+    fn of(core: &'a Core, inner: &Inner, messages: &Messages<'_>, care: Care) -> Self {
         let is_peer = |peer: &Arc<Peer>| peer.is(messages.peer());
         let is_open = inner.bypass.open
             && inner.peer.as_ref().is_some_and(is_peer)
@@ -508,7 +516,8 @@ impl<'a> Intake<'a> {
         Self {
             is_open,
             source: inner.engine.attributes().dest_qp_num,
-            memory: Scattering::new(core.keys(), core.pd),
+            memory: Scattering::new(core.keys(), core.pd, care),
+            care,
             queue: core.parts.recv_cq.as_ref().map(|cq| cq.filling()),
         }
     }

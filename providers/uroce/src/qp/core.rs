@@ -21,7 +21,7 @@ use crate::channel::Records;
 use crate::context::Context;
 use crate::cq::{Cq, Entry};
 use crate::device::Port;
-use crate::memory::{self, Binding, Keys, Mw, PdId, Peer};
+use crate::memory::{self, Binding, Care, Keys, Mw, PdId, Peer};
 use crate::node::Node;
 use crate::receive::{ReceiveQueue, Srq};
 use crate::xrc::{Estate, Ground, Link, Xrcd};
@@ -182,6 +182,7 @@ impl Inner {
             binds: &mut self.binds,
             counting: &self.counting,
             domain: self.domain,
+            care: Care::ByKernel,
             now,
         };
         (&mut self.engine, host)

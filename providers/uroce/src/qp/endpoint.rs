@@ -1,30 +1,30 @@
 //! A queue pair as the node sees it: packets that come in for it, and those that it has to send.
 
 use super::attributes;
-use super::core::{Core, Inner};
+use super::core::{Core, Inner, Parts};
 use crate::carrier::udp::Path;
 use crate::carrier::udp::slot::INDEX_BITS;
 use crate::carrier::{Sender, shm};
 use crate::clock;
-use crate::memory::{PdId, Peer};
-use crate::node::{Account, Endpoint, Incoming, Messages};
+use crate::memory::{Care, PdId, Peer};
+use crate::node::{Account, Endpoint, Incoming, Messages, Mover};
 use uroce_engine::host::Fault;
 use uroce_engine::outgoing::{Outgoing, Payload};
 use uroce_engine::qp::{Arrival, Service};
 use uroce_engine::timer::Time;
 
 impl Endpoint for Core {
-    fn receive(&self, now: Time, incoming: &Incoming<'_>) {
+    fn receive(&self, now: Time, incoming: &Incoming<'_>, mover: Mover) {
         let inner = &mut *self.inner.lock();
         if !self.is_from_peer(inner.path.as_ref(), incoming) {
             return;
         }
         if !self.goes_elsewhere(inner, incoming) {
-            self.take_in(inner, now, incoming);
+            self.take_in(inner, now, incoming, self.care(mover));
         }
     }
 
-    fn transmit(&self, now: Time, out: &mut Sender<'_>) {
+    fn transmit(&self, now: Time, out: &mut Sender<'_>, mover: Mover) {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         if let Some(peer) = inner.clogged.take()
@@ -33,10 +33,12 @@ impl Endpoint for Core {
             inner.clogged = Some(peer);
             return;
         }
+        let care = self.care(mover);
         let mut clogged = None;
         while clogged.is_none() && !out.is_full() {
             let (peer, domain) = (inner.path, inner.domain);
             let (engine, mut host) = inner.split(self, now);
+            host.care = care;
             let Some(outgoing) = engine.transmit(now, &mut host) else {
                 if self.unpark(inner, now) {
                     continue;
@@ -44,7 +46,10 @@ impl Endpoint for Core {
                 break;
             };
             let origin = outgoing.origin;
-            if self.send(&outgoing, peer.as_ref(), domain, out).is_err() {
+            if self
+                .send(&outgoing, peer.as_ref(), (domain, care), out)
+                .is_err()
+            {
                 engine.gather_failed(origin, &mut host);
             }
             // Called again when there is room.
@@ -83,9 +88,9 @@ impl Endpoint for Core {
         self.inner.lock().engine.deadline()
     }
 
-    fn messages(&self, messages: &mut Messages<'_>) {
+    fn messages(&self, messages: &mut Messages<'_>, mover: Mover) {
         let inner = &mut *self.inner.lock();
-        self.take_past(inner, messages);
+        self.take_past(inner, messages, self.care(mover));
         self.mind_overrun(inner);
     }
 
@@ -133,8 +138,31 @@ impl Endpoint for Core {
 pub(super) const INDEX: u32 = (1 << INDEX_BITS) - 1;
 
 impl Core {
+    /// How this one uses memory for the queue pair.
+    #[inline]
+    fn care(&self, mover: Mover) -> Care {
+        let Parts {
+            send_cq, recv_cq, ..
+        } = &self.parts;
+        let attends = |mark| {
+            let mut queues = [recv_cq, send_cq].into_iter().flatten();
+            queues.any(|cq| cq.is_attended_by(mark))
+        };
+        match mover {
+            Mover::Poster => Care::Plain,
+            Mover::Poller(mark) if attends(mark) => Care::Plain,
+            Mover::Poller(_) | Mover::Node => Care::ByKernel,
+        }
+    }
+
     /// The engine takes in a packet of the peer's.
-    pub(super) fn take_in(&self, inner: &mut Inner, now: Time, incoming: &Incoming<'_>) {
+    pub(super) fn take_in(
+        &self,
+        inner: &mut Inner,
+        now: Time,
+        incoming: &Incoming<'_>,
+        care: Care,
+    ) {
         let grh = (self.parts.service == Service::Ud).then(|| incoming.grh());
         let arrival = Arrival {
             packet: &incoming.packet,
@@ -145,6 +173,7 @@ impl Core {
             inner.domain = srq.pd();
         }
         let (engine, mut host) = inner.split(self, now);
+        host.care = care;
         engine.receive(now, &arrival, &mut host);
         inner.follow(self, now);
         // Before the answer leaves.
@@ -166,7 +195,7 @@ impl Core {
         &self,
         outgoing: &Outgoing<'_>,
         peer: Option<&Path>,
-        domain: PdId,
+        memory: (PdId, Care),
         out: &mut Sender<'_>,
     ) -> std::result::Result<(), Fault> {
         let path = match outgoing.address {
@@ -178,16 +207,17 @@ impl Core {
         };
         let length = usize::try_from(outgoing.payload.length()).map_err(|_| Fault)?;
         out.push(&path, &outgoing.headers, length, |room| {
-            self.gather(&outgoing.payload, domain, room)
+            self.gather(&outgoing.payload, memory, room)
         })
     }
 
     fn gather(
         &self,
         payload: &Payload<'_>,
-        domain: PdId,
+        (domain, care): (PdId, Care),
         room: &mut [u8],
     ) -> std::result::Result<(), Fault> {
+        let memory = self.keys().using(care);
         match *payload {
             Payload::Bytes(bytes) => {
                 room.copy_from_slice(bytes);
@@ -198,7 +228,7 @@ impl Core {
                 for piece in pieces {
                     let length = usize::try_from(piece.length).map_err(|_| Fault)?;
                     let (now, later) = rest.split_at_mut_checked(length).ok_or(Fault)?;
-                    self.keys().gather(domain, piece, now)?;
+                    memory.gather(domain, piece, now)?;
                     rest = later;
                 }
                 Ok(())
@@ -208,7 +238,7 @@ impl Core {
                     pd: domain,
                     qpn: self.number,
                 };
-                self.keys().read(peer, rkey, address, room)
+                memory.read(peer, rkey, address, room)
             }
         }
     }

@@ -5,7 +5,7 @@ use super::binds::Binds;
 use super::core::Core;
 use super::counting::Counting;
 use crate::cq::Entry;
-use crate::memory::{PdId, Peer};
+use crate::memory::{Care, PdId, Peer, Using};
 use crate::receive::{ReceiveQueue, Srq};
 use kit::abi::*;
 use uroce_engine::host::{
@@ -29,6 +29,8 @@ pub struct Surroundings<'a> {
     /// The protection domain: for an XRC target that of the shared receive queue that the request
     /// names (IBTA volume 1, annex A14).
     pub domain: PdId,
+    /// How memory is used.
+    pub care: Care,
 }
 
 impl Surroundings<'_> {
@@ -38,6 +40,10 @@ impl Surroundings<'_> {
             qpn: self.core.number,
         }
     }
+
+    fn memory(&self) -> Using<'_> {
+        self.core.keys().using(self.care)
+    }
 }
 
 impl Host for Surroundings<'_> {
@@ -46,7 +52,7 @@ impl Host for Surroundings<'_> {
     }
 
     fn scatter(&mut self, sges: &[Sge], offset: u64, data: &[u8]) -> Result<(), Fault> {
-        self.core.keys().scatter(self.domain, sges, offset, data)
+        self.memory().scatter(self.domain, sges, offset, data)
     }
 
     fn check_remote(&mut self, range: RemoteRange, access: RemoteAccess) -> Result<(), Fault> {
@@ -54,17 +60,17 @@ impl Host for Surroundings<'_> {
     }
 
     fn write(&mut self, rkey: u32, address: u64, data: &[u8]) -> Result<(), Fault> {
-        self.core.keys().write(self.peer(), rkey, address, data)
+        self.memory().write(self.peer(), rkey, address, data)
     }
 
     fn atomic_write(&mut self, rkey: u32, address: u64, data: [u8; 8]) -> Result<(), Fault> {
         let peer = self.peer();
-        self.core.keys().atomic_write(peer, rkey, address, data)
+        self.memory().atomic_write(peer, rkey, address, data)
     }
 
     fn atomic(&mut self, rkey: u32, address: u64, operation: Atomic) -> Result<u64, Fault> {
         let peer = self.peer();
-        self.core.keys().atomic(peer, rkey, address, operation)
+        self.memory().atomic(peer, rkey, address, operation)
     }
 
     fn flush(&mut self, range: RemoteRange, placement: u8, selectivity: u8) -> Result<(), Fault> {

@@ -2,7 +2,7 @@
 
 use super::binds::Binds;
 use crate::context::Context;
-use crate::memory::{Binding, Keys, PdId, piece};
+use crate::memory::{Binding, Care, Keys, PdId, piece};
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{Data as Given, Flush, Inline, SendRequest};
@@ -153,7 +153,7 @@ impl Posting<'_> {
                     }
                     let mut room = [0; 8];
                     let room = room.get_mut(..length).ok_or(Errno::INVAL)?;
-                    let read = self.keys.gather(self.pd, piece, room);
+                    let read = self.keys.using(Care::Plain).gather(self.pd, piece, room);
                     read.map_err(|_| Errno::INVAL)?;
                     bytes.extend_from_slice(room);
                 }

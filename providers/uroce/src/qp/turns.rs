@@ -12,7 +12,8 @@ use crate::address;
 use crate::carrier::HEAD;
 use crate::carrier::udp::outbox::octets;
 use crate::carrier::udp::slot;
-use crate::node::{self, Endpoint, Incoming};
+use crate::memory::Care;
+use crate::node::{self, Endpoint, Incoming, Mover};
 use crate::threads;
 use crate::xrc::{Link, Standing, Word};
 use bytemuck::Zeroable;
@@ -195,7 +196,7 @@ impl Core {
             if let Some(incoming) = node::incoming(&bytes)
                 && !self.goes_elsewhere(inner, &incoming)
             {
-                self.take_in(inner, now, &incoming);
+                self.take_in(inner, now, &incoming, Care::ByKernel);
             }
         }
     }
@@ -394,7 +395,7 @@ impl Core {
         if !self.inner.lock().is_here() {
             return;
         }
-        self.receive(now, incoming);
+        self.receive(now, incoming, Mover::Node);
         self.report();
         self.node().post(self.place);
     }

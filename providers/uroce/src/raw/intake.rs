@@ -1,7 +1,7 @@
 //! The receiving half of a queue pair or a work queue: frames into receive requests.
 
 use crate::cq::{Cq, Entry};
-use crate::memory::{Keys, PdId};
+use crate::memory::{Care, Keys, PdId};
 use crate::receive::{ReceiveQueue, Srq};
 use kit::errno::{Errno, Result};
 use kit::provider::ReceiveRequest;
@@ -91,7 +91,9 @@ impl Intake {
             *held = Some(receive);
             return Outcome::Dropped;
         }
-        let written = self.keys.scatter(self.pd, &receive.sges, 0, frame);
+        // The helper thread does it.
+        let memory = self.keys.using(Care::ByKernel);
+        let written = memory.scatter(self.pd, &receive.sges, 0, frame);
         let status = match written {
             Ok(()) => Status::Success,
             Err(_) => Status::LocProt,

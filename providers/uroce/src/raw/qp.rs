@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::cq::{Cq, Entry};
 use crate::device::Port;
 use crate::memory::PdId;
-use crate::node::{Account, Endpoint, Incoming, Node};
+use crate::node::{Account, Endpoint, Incoming, Mover, Node};
 use crate::qp::attributes;
 use crate::receive::{ReceiveQueue, Srq};
 use kit::abi::*;
@@ -361,9 +361,9 @@ impl RawQp {
 
 /// The node gives it its number, and calls it to send. Packets of RoCE for that number are nobody's.
 impl Endpoint for RawQp {
-    fn receive(&self, _: Time, _: &Incoming<'_>) {}
+    fn receive(&self, _: Time, _: &Incoming<'_>, _: Mover) {}
 
-    fn transmit(&self, now: Time, _: &mut Sender<'_>) {
+    fn transmit(&self, now: Time, _: &mut Sender<'_>, _: Mover) {
         self.pump(&mut self.inner.lock(), now);
     }
 

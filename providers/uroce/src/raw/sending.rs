@@ -2,7 +2,7 @@
 
 use super::headers::SHORTEST;
 use crate::context::Context;
-use crate::memory::{Keys, PdId, piece};
+use crate::memory::{Care, Keys, PdId, piece};
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{Data as Given, SendRequest};
@@ -119,7 +119,9 @@ fn gather(keys: &Keys, pd: PdId, sges: &[Sge], room: &mut [u8]) -> Option<()> {
     for sge in sges {
         let length = usize::try_from(sge.length).ok()?;
         let (now, later) = rest.split_at_mut_checked(length)?;
-        keys.gather(pd, *sge, now).ok()?;
+        // The helper thread may do it, after the call.
+        let memory = keys.using(Care::ByKernel);
+        memory.gather(pd, *sge, now).ok()?;
         rest = later;
     }
     Some(())

@@ -6,6 +6,7 @@ use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::provider::{CqInit, Data, Edges, Provider, QpInit, ReceiveRequest, SendRequest, Token};
 use kit::sys::application::ApplicationMemory;
+use kit::sys::scratch::Scratch;
 use kit::sys::shared::Shared;
 use std::cell::UnsafeCell;
 use std::os::fd::{AsFd, OwnedFd};
@@ -255,8 +256,12 @@ impl End {
     pub fn send_by(&self, id: u64, lkey: u32, offset: u32, length: u32) {
         let mut piece = self.sge(offset, length);
         piece.lkey = lkey;
-        let sges = [piece];
-        self.post(self.request(id, IBV_WR_SEND, &sges));
+        self.send_from(id, &[piece]);
+    }
+
+    /// Sends these pieces.
+    pub fn send_from(&self, id: u64, sges: &[ibv_sge]) {
+        self.post(self.request(id, IBV_WR_SEND, sges));
     }
 
     /// Posts an atomic operation.
@@ -282,12 +287,17 @@ impl End {
 
     /// Sends a datagram.
     pub fn datagram(&self, id: u64, length: u32, to: &Self) {
+        self.datagram_to(id, length, to.number);
+    }
+
+    /// Sends a datagram to the queue pair of that number.
+    pub fn datagram_to(&self, id: u64, length: u32, number: u32) {
         let ah = self.context.create_ah(&self.pd, &av()).expect("handle");
         let ah = Arc::new(ah);
         let sges = [self.sge(0, length)];
         let mut request = self.request(id, IBV_WR_SEND, &sges);
         request.ah = Some(&ah);
-        request.remote_qpn = to.number;
+        request.remote_qpn = number;
         request.remote_qkey = QKEY;
         self.post(request);
     }
@@ -310,16 +320,24 @@ impl End {
                 std::thread::yield_now();
                 continue;
             };
-            let armed = self.context.req_notify_cq(&self.cq, false);
-            armed.expect("armed");
+            self.arm();
             let found = self.poll();
             if !found.is_empty() {
                 return found;
             }
-            let mut record = [0; 16];
-            let read = rustix::io::read(channel, &mut record[..]).expect("a record");
-            assert_eq!(read, 8);
+            take_event(channel);
         }
+    }
+
+    /// ibv_req_notify_cq(3).
+    pub fn arm(&self) {
+        let armed = self.context.req_notify_cq(&self.cq, false);
+        armed.expect("armed");
+    }
+
+    /// Waits for an event of the channel, and does not poll.
+    pub fn event(&self) {
+        take_event(self.channel.as_ref().expect("a channel"));
     }
 
     /// Waits for one completion.
@@ -356,6 +374,15 @@ impl End {
         (Arc::new(mr), keys.rkey)
     }
 
+    /// Registers pages that the caller may unmap; answers the region and its keys.
+    pub fn register_pages(&self, pages: &Scratch) -> (Arc<<Context as Provider>::Mr>, u32) {
+        let memory = pages.memory();
+        let iova = u64::try_from(memory.address()).expect("64 bits");
+        let made = self.context.reg_mr(&self.pd, memory, iova, ACCESS);
+        let (mr, keys) = made.expect("region");
+        (Arc::new(mr), keys.rkey)
+    }
+
     /// Posts a request between `offset` here and an address of the peer.
     pub fn post_to(
         &self,
@@ -388,6 +415,12 @@ impl End {
         let done = self.context.modify_qp(&self.qp, attr, mask);
         done.expect("modified");
     }
+}
+
+fn take_event(channel: &OwnedFd) {
+    let mut record = [0; 16];
+    let read = rustix::io::read(channel, &mut record[..]).expect("a record");
+    assert_eq!(read, 8);
 }
 
 impl Device {

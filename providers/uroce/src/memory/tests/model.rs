@@ -419,7 +419,10 @@ impl Model {
             let data = vec![self.fill; size(range.1)];
             let open = self.remote(key, caller, WRITE);
             let place = open.and_then(|open| Self::place(&open, shift, range));
-            let done = self.keys.write(self.peer(caller), key, address, &data);
+            let done = self
+                .keys
+                .using(Care::Plain)
+                .write(self.peer(caller), key, address, &data);
             assert_eq!(done.is_ok(), place.is_some() || range.1 == 0);
             if let Some(place) = place {
                 self.bytes[place].fill(self.fill);
@@ -432,7 +435,10 @@ impl Model {
             let mut data = vec![0; size(range.1)];
             let open = self.remote(key, caller, READ);
             let place = open.and_then(|open| Self::place(&open, shift, range));
-            let done = self.keys.read(self.peer(caller), key, address, &mut data);
+            let done =
+                self.keys
+                    .using(Care::Plain)
+                    .read(self.peer(caller), key, address, &mut data);
             assert_eq!(done.is_ok(), place.is_some() || range.1 == 0);
             if let Some(place) = place {
                 assert_eq!(data, self.bytes[place]);
@@ -454,9 +460,11 @@ impl Model {
             });
             let place = open.and_then(|open| Self::place(&open, shift, range));
             let length = u32::try_from(range.1).expect("small");
-            let done = self
-                .keys
-                .gather(self.pds[pd], sge(key, address, length), &mut data);
+            let done = self.keys.using(Care::Plain).gather(
+                self.pds[pd],
+                sge(key, address, length),
+                &mut data,
+            );
             assert_eq!(done.is_ok(), place.is_some() || range.1 == 0);
             if let Some(place) = place {
                 assert_eq!(data, self.bytes[place]);

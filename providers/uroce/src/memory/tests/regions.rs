@@ -84,18 +84,42 @@ fn local_requests_go_by_l_key_and_domain() {
         keys.check_local(other, &pieces, LocalAccess::Read),
         Err(Fault)
     );
-    assert_eq!(keys.scatter(pd, &pieces, 1, b"abcdefg"), Ok(()));
-    assert_eq!(keys.scatter(pd, &pieces, 1, b"abcdefgh"), Err(Fault));
-    assert_eq!(keys.scatter(other, &pieces, 1, b"z"), Err(Fault));
+    assert_eq!(
+        keys.using(Care::Plain).scatter(pd, &pieces, 1, b"abcdefg"),
+        Ok(())
+    );
+    assert_eq!(
+        keys.using(Care::Plain).scatter(pd, &pieces, 1, b"abcdefgh"),
+        Err(Fault)
+    );
+    assert_eq!(
+        keys.using(Care::Plain).scatter(other, &pieces, 1, b"z"),
+        Err(Fault)
+    );
     let mut bytes = [9; 3];
-    assert_eq!(keys.gather(pd, pieces[0], &mut bytes), Ok(()));
+    assert_eq!(
+        keys.using(Care::Plain).gather(pd, pieces[0], &mut bytes),
+        Ok(())
+    );
     assert_eq!(&bytes, b"\0ab");
     let mut bytes = [9; 5];
-    assert_eq!(keys.gather(pd, pieces[2], &mut bytes), Ok(()));
+    assert_eq!(
+        keys.using(Care::Plain).gather(pd, pieces[2], &mut bytes),
+        Ok(())
+    );
     assert_eq!(&bytes, b"cdefg");
-    assert_eq!(keys.gather(other, pieces[2], &mut bytes), Err(Fault));
-    assert_eq!(keys.gather(pd, pieces[0], &mut bytes), Err(Fault));
-    assert_eq!(keys.gather(pd, pieces[1], &mut []), Ok(()));
+    assert_eq!(
+        keys.using(Care::Plain).gather(other, pieces[2], &mut bytes),
+        Err(Fault)
+    );
+    assert_eq!(
+        keys.using(Care::Plain).gather(pd, pieces[0], &mut bytes),
+        Err(Fault)
+    );
+    assert_eq!(
+        keys.using(Care::Plain).gather(pd, pieces[1], &mut []),
+        Ok(())
+    );
     let wrong = sge(mr.key() ^ 1, at, 1);
     assert_eq!(
         keys.check_local(pd, &[wrong], LocalAccess::Read),
@@ -112,15 +136,29 @@ fn what_may_only_be_read_is_not_written() {
     let who = Peer { pd, qpn: 7 };
     assert_eq!(keys.check_local(pd, &piece, LocalAccess::Read), Ok(()));
     assert_eq!(keys.check_local(pd, &piece, LocalAccess::Write), Err(Fault));
-    assert_eq!(keys.scatter(pd, &piece, 0, &[1]), Err(Fault));
-    assert_eq!(keys.write(who, mr.key(), at, &[1]), Err(Fault));
     assert_eq!(
-        keys.atomic(who, mr.key(), at, Atomic::FetchAdd(1)),
+        keys.using(Care::Plain).scatter(pd, &piece, 0, &[1]),
         Err(Fault)
     );
-    assert_eq!(keys.atomic_write(who, mr.key(), at, [1; 8]), Err(Fault));
+    assert_eq!(
+        keys.using(Care::Plain).write(who, mr.key(), at, &[1]),
+        Err(Fault)
+    );
+    assert_eq!(
+        keys.using(Care::Plain)
+            .atomic(who, mr.key(), at, Atomic::FetchAdd(1)),
+        Err(Fault)
+    );
+    assert_eq!(
+        keys.using(Care::Plain)
+            .atomic_write(who, mr.key(), at, [1; 8]),
+        Err(Fault)
+    );
     let mut bytes = [9; 8];
-    assert_eq!(keys.read(who, mr.key(), at, &mut bytes), Ok(()));
+    assert_eq!(
+        keys.using(Care::Plain).read(who, mr.key(), at, &mut bytes),
+        Ok(())
+    );
     assert_eq!(bytes, [0; 8]);
 }
 
@@ -147,23 +185,53 @@ fn peers_go_by_r_key_and_the_domain_of_their_queue_pair() {
         assert_eq!(keys.check_remote(who, range, access), Ok(()));
         assert_eq!(keys.check_remote(foreign, range, access), Err(Fault));
     }
-    assert_eq!(keys.write(who, mr.key(), at, &7u64.to_ne_bytes()), Ok(()));
-    assert_eq!(keys.write(foreign, mr.key(), at, &[1]), Err(Fault));
+    assert_eq!(
+        keys.using(Care::Plain)
+            .write(who, mr.key(), at, &7u64.to_ne_bytes()),
+        Ok(())
+    );
+    assert_eq!(
+        keys.using(Care::Plain).write(foreign, mr.key(), at, &[1]),
+        Err(Fault)
+    );
     let add = Atomic::FetchAdd(3);
-    assert_eq!(keys.atomic(who, mr.key(), at, add), Ok(7));
-    assert_eq!(keys.atomic(who, mr.key(), at + 4, add), Err(Fault));
+    assert_eq!(
+        keys.using(Care::Plain).atomic(who, mr.key(), at, add),
+        Ok(7)
+    );
+    assert_eq!(
+        keys.using(Care::Plain).atomic(who, mr.key(), at + 4, add),
+        Err(Fault)
+    );
     let swap = Atomic::CompareSwap {
         compare: 10,
         swap: 1,
     };
-    assert_eq!(keys.atomic(who, mr.key(), at, swap), Ok(10));
-    assert_eq!(keys.atomic(foreign, mr.key(), at, swap), Err(Fault));
-    assert_eq!(keys.atomic_write(who, mr.key(), at + 8, [3; 8]), Ok(()));
+    assert_eq!(
+        keys.using(Care::Plain).atomic(who, mr.key(), at, swap),
+        Ok(10)
+    );
+    assert_eq!(
+        keys.using(Care::Plain).atomic(foreign, mr.key(), at, swap),
+        Err(Fault)
+    );
+    assert_eq!(
+        keys.using(Care::Plain)
+            .atomic_write(who, mr.key(), at + 8, [3; 8]),
+        Ok(())
+    );
     let mut bytes = [0; 16];
-    assert_eq!(keys.read(who, mr.key(), at, &mut bytes), Ok(()));
+    assert_eq!(
+        keys.using(Care::Plain).read(who, mr.key(), at, &mut bytes),
+        Ok(())
+    );
     assert_eq!(bytes[..8], 1u64.to_ne_bytes());
     assert_eq!(bytes[8..], [3; 8]);
-    assert_eq!(keys.read(foreign, mr.key(), at, &mut bytes), Err(Fault));
+    assert_eq!(
+        keys.using(Care::Plain)
+            .read(foreign, mr.key(), at, &mut bytes),
+        Err(Fault)
+    );
 }
 
 #[test]
@@ -209,19 +277,25 @@ fn zero_based_and_chosen_addresses_name_the_same_bytes() {
         .register(pd, scratch.memory(), 0xabc0_0000_0001, write)
         .expect("registered");
     assert_eq!(
-        keys.scatter(pd, &[sge(based.key(), 5, 2)], 0, b"hi"),
+        keys.using(Care::Plain)
+            .scatter(pd, &[sge(based.key(), 5, 2)], 0, b"hi"),
         Ok(())
     );
     let mut bytes = [0; 2];
     let there = sge(chosen.key(), 0xabc0_0000_0006, 2);
-    assert_eq!(keys.gather(pd, there, &mut bytes), Ok(()));
+    assert_eq!(
+        keys.using(Care::Plain).gather(pd, there, &mut bytes),
+        Ok(())
+    );
     assert_eq!(&bytes, b"hi");
     assert_eq!(
-        keys.gather(pd, sge(based.key(), at, 2), &mut bytes),
+        keys.using(Care::Plain)
+            .gather(pd, sge(based.key(), at, 2), &mut bytes),
         Err(Fault)
     );
     assert_eq!(
-        keys.gather(pd, sge(chosen.key(), at, 2), &mut bytes),
+        keys.using(Care::Plain)
+            .gather(pd, sge(chosen.key(), at, 2), &mut bytes),
         Err(Fault)
     );
 }
@@ -238,24 +312,51 @@ fn memory_on_demand_may_come_and_go() {
         .expect("registered");
     for key in [mr.key(), implicit.key()] {
         let mut bytes = [9; 8];
-        assert_eq!(keys.write(who, key, at, &[5; 8]), Ok(()));
+        assert_eq!(keys.using(Care::Plain).write(who, key, at, &[5; 8]), Ok(()));
         assert_eq!(
-            keys.atomic(who, key, at, Atomic::FetchAdd(1)),
+            keys.using(Care::Plain)
+                .atomic(who, key, at, Atomic::FetchAdd(1)),
             Ok(u64::from_ne_bytes([5; 8]))
         );
-        assert_eq!(keys.read(who, key, at, &mut bytes), Ok(()));
+        assert_eq!(
+            keys.using(Care::Plain).read(who, key, at, &mut bytes),
+            Ok(())
+        );
     }
     scratch.unmap().expect("unmapped");
     for key in [mr.key(), implicit.key()] {
-        assert_eq!(keys.write(who, key, at, &[5; 8]), Err(Fault));
-        assert_eq!(keys.read(who, key, at, &mut [0; 8]), Err(Fault));
-        assert_eq!(keys.atomic(who, key, at, Atomic::FetchAdd(1)), Err(Fault));
-        assert_eq!(keys.gather(pd, sge(key, at, 1), &mut [0]), Err(Fault));
-        assert_eq!(keys.scatter(pd, &[sge(key, at, 1)], 0, &[0]), Err(Fault));
+        assert_eq!(
+            keys.using(Care::Plain).write(who, key, at, &[5; 8]),
+            Err(Fault)
+        );
+        assert_eq!(
+            keys.using(Care::Plain).read(who, key, at, &mut [0; 8]),
+            Err(Fault)
+        );
+        assert_eq!(
+            keys.using(Care::Plain)
+                .atomic(who, key, at, Atomic::FetchAdd(1)),
+            Err(Fault)
+        );
+        assert_eq!(
+            keys.using(Care::Plain)
+                .gather(pd, sge(key, at, 1), &mut [0]),
+            Err(Fault)
+        );
+        assert_eq!(
+            keys.using(Care::Plain)
+                .scatter(pd, &[sge(key, at, 1)], 0, &[0]),
+            Err(Fault)
+        );
     }
-    assert_eq!(keys.read(who, implicit.key(), 0, &mut [0; 8]), Err(Fault));
     assert_eq!(
-        keys.read(who, implicit.key(), u64::MAX, &mut [0; 8]),
+        keys.using(Care::Plain)
+            .read(who, implicit.key(), 0, &mut [0; 8]),
+        Err(Fault)
+    );
+    assert_eq!(
+        keys.using(Care::Plain)
+            .read(who, implicit.key(), u64::MAX, &mut [0; 8]),
         Err(Fault)
     );
 }
@@ -266,15 +367,30 @@ fn a_null_region_reads_as_zeros_and_is_none_of_the_peers() {
     let pd = Pd::new().id();
     let (mr, given) = keys.null_mr(pd).expect("made");
     let piece = sge(given.lkey, 0xdead_beef, 4);
-    assert_eq!(keys.scatter(pd, &[piece], 0, &[1; 4]), Ok(()));
+    assert_eq!(
+        keys.using(Care::Plain).scatter(pd, &[piece], 0, &[1; 4]),
+        Ok(())
+    );
     let mut bytes = [1; 4];
-    assert_eq!(keys.gather(pd, piece, &mut bytes), Ok(()));
+    assert_eq!(
+        keys.using(Care::Plain).gather(pd, piece, &mut bytes),
+        Ok(())
+    );
     assert_eq!(bytes, [0; 4]);
     let who = Peer { pd, qpn: 7 };
-    assert_eq!(keys.write(who, given.rkey, 8, &[1]), Err(Fault));
-    assert_eq!(keys.read(who, given.rkey, 8, &mut [1]), Err(Fault));
+    assert_eq!(
+        keys.using(Care::Plain).write(who, given.rkey, 8, &[1]),
+        Err(Fault)
+    );
+    assert_eq!(
+        keys.using(Care::Plain).read(who, given.rkey, 8, &mut [1]),
+        Err(Fault)
+    );
     assert_eq!(keys.deregister(&mr), Ok(()));
-    assert_eq!(keys.gather(pd, piece, &mut bytes), Err(Fault));
+    assert_eq!(
+        keys.using(Care::Plain).gather(pd, piece, &mut bytes),
+        Err(Fault)
+    );
 }
 
 #[test]
@@ -283,7 +399,10 @@ fn a_region_changes_all_at_once_or_not_at_all() {
     let (pd, other) = (Pd::new().id(), Pd::new().id());
     let (second, there) = pages();
     let mr = register(&keys, pd, scratch, IBV_ACCESS_LOCAL_WRITE);
-    let used = |pd, at| keys.gather(pd, sge(mr.key(), at, 1), &mut [0]);
+    let used = |pd, at| {
+        keys.using(Care::Plain)
+            .gather(pd, sge(mr.key(), at, 1), &mut [0])
+    };
     let new = Some(second.memory());
     let refused = keys.rereg(&mr, new, Some(other), Some(IBV_ACCESS_REMOTE_WRITE));
     assert_eq!(refused, Err(Errno::INVAL));
@@ -294,7 +413,8 @@ fn a_region_changes_all_at_once_or_not_at_all() {
     assert_eq!(keys.rereg(&mr, None, Some(pd), Some(0)), Ok(given));
     assert_eq!(used(pd, there), Ok(()));
     assert_eq!(
-        keys.scatter(pd, &[sge(mr.key(), there, 1)], 0, &[1]),
+        keys.using(Care::Plain)
+            .scatter(pd, &[sge(mr.key(), there, 1)], 0, &[1]),
         Err(Fault)
     );
     let (null, _) = keys.null_mr(pd).expect("made");
@@ -350,10 +470,20 @@ fn device_memory_is_of_its_own_and_zero_based() {
     let (mr, _) = keys
         .register_dm(pd, &dm, 8, 16, access)
         .expect("registered");
-    assert_eq!(keys.write(who, mr.key(), 8, &[1; 8]), Ok(()));
-    assert_eq!(keys.write(who, mr.key(), 9, &[1; 8]), Err(Fault));
+    assert_eq!(
+        keys.using(Care::Plain).write(who, mr.key(), 8, &[1; 8]),
+        Ok(())
+    );
+    assert_eq!(
+        keys.using(Care::Plain).write(who, mr.key(), 9, &[1; 8]),
+        Err(Fault)
+    );
     let one = u64::from_ne_bytes([1; 8]);
-    assert_eq!(keys.atomic(who, mr.key(), 8, Atomic::FetchAdd(1)), Ok(one));
+    assert_eq!(
+        keys.using(Care::Plain)
+            .atomic(who, mr.key(), 8, Atomic::FetchAdd(1)),
+        Ok(one)
+    );
     let mut bytes = [9; 64];
     assert_eq!(dm.read(0, &mut bytes), Ok(()));
     assert_eq!(bytes[..16], [0; 16]);
@@ -363,7 +493,11 @@ fn device_memory_is_of_its_own_and_zero_based() {
     assert_eq!(dm.write(56, &[0; 3]), Err(Errno::INVAL));
     assert_eq!(dm.read(2, &mut bytes[..4]), Err(Errno::INVAL));
     drop(dm);
-    assert_eq!(keys.read(who, mr.key(), 0, &mut bytes[..16]), Ok(()));
+    assert_eq!(
+        keys.using(Care::Plain)
+            .read(who, mr.key(), 0, &mut bytes[..16]),
+        Ok(())
+    );
     let all = Dm::new(MAX_DEVICE_MEMORY, 0).expect("all of it");
     let last = u64::try_from(MAX_DEVICE_MEMORY - 4).expect("small");
     assert_eq!(all.write(last, &[1; 4]), Ok(()));

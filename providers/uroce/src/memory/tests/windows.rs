@@ -39,7 +39,10 @@ impl World {
 
     fn reads(&self, qpn: u32, rkey: u32, offset: u64) -> bool {
         let who = self.who(qpn);
-        let done = self.keys.read(who, rkey, self.at + offset, &mut [0; 4]);
+        let done = self
+            .keys
+            .using(Care::Plain)
+            .read(who, rkey, self.at + offset, &mut [0; 4]);
         done.is_ok()
     }
 }
@@ -60,10 +63,19 @@ fn a_window_shows_its_part_of_a_region() {
     assert!(world.reads(2, rkey, 44), "type 1 goes by the domain");
     assert!(!world.reads(1, rkey, 15) && !world.reads(1, rkey, 45));
     assert!(!world.reads(1, first, 16), "the old key is gone");
-    let write = world.keys.write(world.who(1), rkey, world.at + 16, &[1]);
+    let write = world
+        .keys
+        .using(Care::Plain)
+        .write(world.who(1), rkey, world.at + 16, &[1]);
     assert_eq!(write, Err(Fault));
     let local = sge(rkey, world.at + 16, 1);
-    assert_eq!(world.keys.gather(world.pd, local, &mut [0]), Err(Fault));
+    assert_eq!(
+        world
+            .keys
+            .using(Care::Plain)
+            .gather(world.pd, local, &mut [0]),
+        Err(Fault)
+    );
 }
 
 #[test]
@@ -210,7 +222,10 @@ fn windows_of_type_2a_go_by_the_queue_pair_alone() {
     };
     let mut bytes = [0; 4];
     assert_eq!(
-        world.keys.read(peer, rkey, world.at + 16, &mut bytes),
+        world
+            .keys
+            .using(Care::Plain)
+            .read(peer, rkey, world.at + 16, &mut bytes),
         Ok(())
     );
     assert!(!world.reads(4, rkey, 16));
@@ -226,11 +241,23 @@ fn a_zero_based_window_counts_from_its_first_byte() {
     let binding = world.binding(&mw, first, READ | IBV_ACCESS_ZERO_BASED | WRITE);
     assert_eq!(world.keys.bind(world.who(1), &binding), Ok(()));
     let who = world.who(1);
-    assert_eq!(world.keys.write(who, first, 31, &[7]), Ok(()));
-    assert_eq!(world.keys.write(who, first, 32, &[7]), Err(Fault));
+    assert_eq!(
+        world.keys.using(Care::Plain).write(who, first, 31, &[7]),
+        Ok(())
+    );
+    assert_eq!(
+        world.keys.using(Care::Plain).write(who, first, 32, &[7]),
+        Err(Fault)
+    );
     let mut byte = [0];
     let there = sge(world.mr.key(), world.at + 47, 1);
-    assert_eq!(world.keys.gather(world.pd, there, &mut byte), Ok(()));
+    assert_eq!(
+        world
+            .keys
+            .using(Care::Plain)
+            .gather(world.pd, there, &mut byte),
+        Ok(())
+    );
     assert_eq!(byte, [7]);
     assert_eq!(world.keys.alloc_mw(world.pd, 3).err(), Some(Errno::INVAL));
 }

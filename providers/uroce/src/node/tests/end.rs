@@ -1,6 +1,6 @@
 //! A queue pair of the engine with a simulated host, as an endpoint of a node.
 
-use super::api::{Endpoint, INDEX_BITS, Incoming, Node, Path, Peer, Sender};
+use super::api::{Endpoint, INDEX_BITS, Incoming, Mover, Node, Path, Peer, Sender};
 use parking_lot::Mutex;
 use smallvec::smallvec;
 use std::net::IpAddr;
@@ -61,7 +61,7 @@ pub fn fill(outgoing: &Outgoing<'_>, host: &SimHost, mut to: &mut [u8]) -> Resul
 }
 
 impl Endpoint for End {
-    fn receive(&self, now: Time, incoming: &Incoming<'_>) {
+    fn receive(&self, now: Time, incoming: &Incoming<'_>, _: Mover) {
         let inner = &mut *self.inner.lock();
         let grh = incoming.grh();
         let arrival = Arrival {
@@ -71,7 +71,7 @@ impl Endpoint for End {
         inner.qp.receive(now, &arrival, &mut inner.host);
     }
 
-    fn transmit(&self, now: Time, out: &mut Sender<'_>) {
+    fn transmit(&self, now: Time, out: &mut Sender<'_>, _: Mover) {
         let Inner {
             qp,
             host,
@@ -206,7 +206,7 @@ impl End {
         while all.len() < count {
             all.extend(self.completions());
             if polling {
-                self.node.progress();
+                self.node.progress(Mover::Node);
             } else {
                 self.node.armed();
                 std::thread::sleep(std::time::Duration::from_micros(200));

@@ -6,7 +6,7 @@ use crate::carrier::Sender;
 use crate::carrier::shm::{Carrier, Fate, GateSeen, Header, Peer, SLEEPS};
 use crate::carrier::udp::Tools;
 use crate::carrier::udp::faults::{BadNetwork, Faults};
-use crate::node::{Endpoint, Incoming, Interest, Node};
+use crate::node::{Endpoint, Incoming, Interest, Mover, Node};
 use kit::errno::Errno;
 use parking_lot::Mutex;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -228,7 +228,7 @@ fn hostile_packets_change_nothing() {
         let _ = socket.send_to(&bytes, (Ipv4Addr::LOCALHOST, 4791));
         slots.set_nonblocking(true).expect("an option");
         let _ = slots.send_to_addr(&bytes, &name);
-        node.progress();
+        node.progress(Mover::Node);
     }
     assert!(ends[1].bytes(0, 4096) == before);
     assert_eq!(ends[1].inner.lock().qp.counters().packets_received, 0);
@@ -388,7 +388,7 @@ fn an_acknowledgement_survives_its_sender() {
     let full = || busy.inner.lock().clogged.is_some();
     busy.post(request(2, Request::Write(remote(0)), 0, 4 * LONG));
     while !full() {
-        busy.node.progress();
+        busy.node.progress(Mover::Node);
     }
     stays.post(request(3, Request::Send, 0, 64));
     assert_eq!(leaves.wait(1, true)[0].status, Status::Success);
@@ -489,8 +489,8 @@ fn one_who_takes_in(end: &End) -> impl Drop + '_ {
 struct Fates(Mutex<Vec<Fate>>);
 
 impl Endpoint for Fates {
-    fn receive(&self, _: Time, _: &Incoming<'_>) {}
-    fn transmit(&self, _: Time, _: &mut Sender<'_>) {}
+    fn receive(&self, _: Time, _: &Incoming<'_>, _: Mover) {}
+    fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Mover) {}
     fn on_time(&self, _: Time) {}
 
     fn deadline(&self) -> Option<Time> {
@@ -512,10 +512,10 @@ struct Slow {
 }
 
 impl Endpoint for Slow {
-    fn receive(&self, _: Time, _: &Incoming<'_>) {}
+    fn receive(&self, _: Time, _: &Incoming<'_>, _: Mover) {}
     fn on_time(&self, _: Time) {}
 
-    fn transmit(&self, _: Time, _: &mut Sender<'_>) {
+    fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Mover) {
         self.begun.store(true, SeqCst);
         while !self.leaving.load(SeqCst) {
             std::thread::yield_now();
@@ -565,8 +565,8 @@ struct Failed {
 }
 
 impl Endpoint for Failed {
-    fn receive(&self, _: Time, _: &Incoming<'_>) {}
-    fn transmit(&self, _: Time, _: &mut Sender<'_>) {}
+    fn receive(&self, _: Time, _: &Incoming<'_>, _: Mover) {}
+    fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Mover) {}
     fn on_time(&self, _: Time) {}
 
     fn deadline(&self) -> Option<Time> {
@@ -643,7 +643,10 @@ fn who_sent_to_somebody_that_came_and_went_is_told() {
         directory.attend();
     }
     drop(inbox);
-    left.core.inbox.lock().take_in_rings(&left.core);
+    left.core
+        .inbox
+        .lock()
+        .take_in_rings(&left.core, Mover::Node);
     assert_eq!(fates.0.lock().len(), 1);
     left.detach(source);
 }

@@ -10,7 +10,7 @@ mod api {
     pub use crate::carrier::shm::Peer;
     pub use crate::carrier::udp::Path;
     pub use crate::carrier::udp::slot::INDEX_BITS;
-    pub use crate::node::{Endpoint, Incoming, Node};
+    pub use crate::node::{Endpoint, Incoming, Mover, Node};
 }
 
 use crate::namespace::{self, there};

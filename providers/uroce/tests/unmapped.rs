@@ -1,0 +1,293 @@
+//! Memory that is unmapped while it is registered: a card goes on to use the pages, which nobody else sees.
+//! Here they are gone: what is written there is lost, what is to be read from there is an error, and neither
+//! is a signal. UCX does so: it unmaps the receive buffers of a datagram queue pair, destroys the queue pair,
+//! and deregisters them later.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test ends where something is not as expected"
+)]
+
+mod alone;
+mod ends;
+
+use alone::{Player, hear, role as my_role, say};
+use ends::{End, connect, peer_is_at};
+use kit::abi::*;
+use kit::sys::barrier;
+use kit::sys::scratch::Scratch;
+use std::time::{Duration, Instant};
+
+#[test]
+fn in_a_namespace() {
+    alone::in_a_namespace();
+}
+
+/// Pages of registered memory.
+const PAGES: usize = 32;
+/// Bytes of a long message: too many to go past the protocol.
+const LONG: u32 = 65_536;
+/// Bytes of a short one, and from one receive request's place to the next one's.
+const SHORT: u32 = 128;
+/// After so long the helper thread takes its longest naps.
+const TIRING: Duration = Duration::from_millis(100);
+
+/// Ends the name of the role of a process with a thread that polls another queue all the time, and so takes
+/// in what comes for this one.
+const BESIDE: &str = "-beside";
+
+fn kind_of(role: &str) -> ibv_qp_type {
+    match role.strip_suffix(BESIDE).unwrap_or(role) {
+        "ud" => IBV_QPT_UD,
+        _ => IBV_QPT_RC,
+    }
+}
+
+fn poll_beside() {
+    std::thread::spawn(|| {
+        let end = End::new(IBV_QPT_RC);
+        loop {
+            assert!(end.poll().is_empty());
+        }
+    });
+}
+
+/// A process that unmaps what it has registered. It polls only where it is told to: until then its helper
+/// thread does all.
+#[test]
+#[ignore = "the tests of `inside` start it"]
+fn role() {
+    let Some(role) = my_role() else {
+        return;
+    };
+    barrier::prepare();
+    let end = End::waiting(kind_of(&role));
+    if role.ends_with(BESIDE) {
+        poll_beside();
+    }
+    let pages = Scratch::new(PAGES).expect("memory");
+    let (region, key) = end.register_pages(&pages);
+    let address = u64::try_from(pages.memory().address()).expect("64 bits");
+    let place = |at: u32, length: u32| ibv_sge {
+        addr: address + u64::from(at * SHORT),
+        length,
+        lkey: key,
+    };
+    while let Some(line) = hear() {
+        let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
+        let number = || rest.parse::<u32>().expect("a number");
+        match word {
+            "who" => say(&format!("{} {address} {key}", end.number())),
+            "connect" => {
+                connect(&end, number());
+                say("connected");
+            }
+            "post" => {
+                for at in 0..number() {
+                    end.receive(u64::from(at), &[place(at, SHORT)]);
+                }
+                end.arm();
+                say("posted");
+            }
+            "event" => {
+                end.event();
+                say("told");
+            }
+            "send" => {
+                end.send_from(7, &[place(0, number())]);
+                say("sent");
+            }
+            "tire" => {
+                let began = Instant::now();
+                while began.elapsed() < TIRING {
+                    assert!(end.poll().is_empty());
+                }
+                say("tired");
+            }
+            "unmap" => {
+                pages.unmap().expect("unmapped");
+                say("unmapped");
+            }
+            "fails" => {
+                while end.state() != IBV_QPS_ERR {
+                    std::thread::yield_now();
+                }
+                say("failed");
+            }
+            "error" => {
+                let mut attr: ibv_qp_attr = bytemuck::Zeroable::zeroed();
+                attr.qp_state = IBV_QPS_ERR;
+                end.modify(&attr, IBV_QP_STATE);
+                say("failed");
+            }
+            "completion" => say(&end.completion().status.to_string()),
+            _ => panic!("{line}"),
+        }
+    }
+    end.deregister(&region);
+}
+
+mod inside {
+    use super::*;
+
+    /// This process, and one that unmaps its memory.
+    struct Two {
+        end: End,
+        other: Player,
+        /// Address and key of the memory.
+        address: u64,
+        key: u32,
+    }
+
+    impl Two {
+        fn start(carrier: &str, role: &str) -> Self {
+            let end = End::new(kind_of(role));
+            let mut other = Player::start_with(role, &[("UROCE_CARRIER", carrier)]);
+            let who = other.ask("who");
+            let mut words = who.split(' ');
+            let mut number = || -> u64 {
+                let word = words.next().expect("a word");
+                word.parse().expect("a number")
+            };
+            let qpn = u32::try_from(number()).expect("small");
+            let address = number();
+            let key = u32::try_from(number()).expect("small");
+            let connected = other.ask(&format!("connect {}", end.number()));
+            assert_eq!(connected, "connected");
+            connect(&end, qpn);
+            peer_is_at(address);
+            Self {
+                end,
+                other,
+                address,
+                key,
+            }
+        }
+
+        fn unmap(&mut self) {
+            assert_eq!(self.other.ask("unmap"), "unmapped");
+        }
+
+        /// Waits until the other one has completed something without polling.
+        fn other_is_told(&mut self) {
+            assert_eq!(self.other.ask("event"), "told");
+        }
+
+        fn other_fails(&mut self) {
+            assert_eq!(self.other.ask("fails"), "failed");
+        }
+
+        /// The other one's next completion.
+        fn has_completed(&mut self, status: ibv_wc_status) {
+            assert_eq!(self.other.ask("completion"), status.to_string());
+        }
+
+        /// The status of an operation on the memory.
+        fn status(&self, opcode: ibv_wr_opcode) -> ibv_wc_status {
+            self.end.post_to(opcode, (0, 64), self.address, self.key);
+            self.end.completion().status
+        }
+    }
+
+    /// By each carrier, with nobody in the other process but its helper, and with one who polls.
+    fn each(role: &str, test: impl Fn(Two)) {
+        if !alone::there() {
+            return;
+        }
+        for carrier in ["udp", "shm"] {
+            for role in [role, &format!("{role}{BESIDE}")] {
+                println!("{role} by {carrier}");
+                test(Two::start(carrier, role));
+            }
+        }
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn a_datagram_finds_no_memory() {
+        each("ud", |mut two| {
+            assert_eq!(two.other.ask("post 4"), "posted");
+            two.unmap();
+            let who = two.other.ask("who");
+            let number = who.split(' ').next().expect("a word");
+            two.end
+                .datagram_to(1, 64, number.parse().expect("a number"));
+            assert_eq!(two.end.completion().status, IBV_WC_SUCCESS);
+            two.other_is_told();
+            two.has_completed(IBV_WC_SUCCESS);
+            two.other.end();
+        });
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn a_message_finds_no_memory() {
+        each("rc", |mut two| {
+            assert_eq!(two.other.ask("post 4"), "posted");
+            two.unmap();
+            two.end.post_send(1, IBV_WR_SEND, 0, 64, 0, 0);
+            assert_eq!(two.end.completion().status, IBV_WC_SUCCESS);
+            two.other_is_told();
+            two.has_completed(IBV_WC_SUCCESS);
+            two.other.end();
+        });
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn messages_are_taken_in_at_the_end() {
+        each("rc", |mut two| {
+            assert_eq!(two.other.ask("post 4"), "posted");
+            assert_eq!(two.other.ask("tire"), "tired");
+            two.unmap();
+            for id in 0..3 {
+                two.end.post_send(id, IBV_WR_SEND, 0, 64, 0, 0);
+            }
+            assert_eq!(two.other.ask("error"), "failed");
+            for _ in 0..3 {
+                two.has_completed(IBV_WC_SUCCESS);
+            }
+            two.has_completed(IBV_WC_WR_FLUSH_ERR);
+            two.other.end();
+        });
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn peers_operations_find_no_memory() {
+        each("rc", |mut two| {
+            for opcode in [IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ] {
+                assert_eq!(two.status(opcode), IBV_WC_SUCCESS, "{opcode}");
+            }
+            two.unmap();
+            assert_eq!(two.status(IBV_WR_RDMA_WRITE), IBV_WC_SUCCESS);
+            assert_eq!(two.status(IBV_WR_RDMA_READ), IBV_WC_REM_ACCESS_ERR);
+            two.other.end();
+        });
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn atomic_operations_find_no_memory() {
+        each("rc", |mut two| {
+            two.unmap();
+            let add = IBV_WR_ATOMIC_FETCH_AND_ADD;
+            two.end.atomic(1, add, 0, 0, two.key, 1, 0);
+            assert_eq!(two.end.completion().status, IBV_WC_REM_ACCESS_ERR);
+            two.other.end();
+        });
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn what_was_to_be_sent_is_not_there() {
+        each("rc", |mut two| {
+            // Nobody receives it, so it is sent again and again.
+            assert_eq!(two.other.ask(&format!("send {LONG}")), "sent");
+            two.unmap();
+            two.other_fails();
+            two.has_completed(IBV_WC_LOC_PROT_ERR);
+            two.other.end();
+        });
+    }
+}
