@@ -1,5 +1,6 @@
 //! The parts of a node, shared with its helper thread.
 
+use super::backlog::BACKLOG;
 use super::courtesy::Courtesy;
 use super::deliver::{Inbox, Look};
 use super::failing::Failing;
@@ -25,7 +26,7 @@ use kit::sys::lock::Lock;
 use kit::sys::per_process::PerProcess;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use uroce_engine::timer::Time;
 
 /// Outboxes kept for the next sender.
@@ -63,8 +64,8 @@ pub(super) struct Core {
     outboxes: Mutex<Vec<Outbox>>,
     /// When the timers know that a held packet is due.
     held_until: AtomicU64,
-    /// The slot whose process took nothing of what was handed on last; 0 for none.
-    pub stuck: AtomicU16,
+    /// When the timers know that packets that wait for another process are tried again.
+    pub backlog_until: AtomicU64,
     /// Waits of queue pairs that go: for room in a peer's ring, for a peer's acknowledgements.
     pub room: Wait,
     pub answers: Wait,
@@ -122,7 +123,7 @@ impl Core {
             counters: Counters::default(),
             outboxes: Mutex::new(Vec::new()),
             held_until: AtomicU64::new(NEVER),
-            stuck: AtomicU16::new(0),
+            backlog_until: AtomicU64::new(NEVER),
             room: Wait::new(parting::ROOM),
             answers: Wait::new(parting::ANSWERS),
             failing: Failing::default(),
@@ -237,6 +238,9 @@ impl Core {
             self.expire(turn.round());
         }
         turn.finish();
+        if inbox.has_backlog() {
+            self.mind_backlog();
+        }
         inbox.take_in_rings(self, mover) || some
     }
 
@@ -254,10 +258,11 @@ impl Core {
 
     fn expire(&self, round: &mut Round<'_>) {
         while let Some((time, index)) = self.timers.expired(round.now()) {
-            if index == HELD_PACKETS {
-                self.release(round.now());
-            } else {
-                round.expire(time, index);
+            match index {
+                HELD_PACKETS => self.release(round.now()),
+                // They were tried before this.
+                BACKLOG => self.backlog_until.store(NEVER, SeqCst),
+                index => round.expire(time, index),
             }
         }
     }
@@ -274,12 +279,13 @@ impl Core {
 
     /// Has the timers know of a deadline that is noted where it belongs.
     pub fn add_deadline(&self, time: u64, index: u32) {
-        self.timers.add(time, index, |time, index| {
-            if index == HELD_PACKETS {
-                return self.held_until.load(SeqCst) == time;
+        self.timers.add(time, index, |time, index| match index {
+            HELD_PACKETS => self.held_until.load(SeqCst) == time,
+            BACKLOG => self.backlog_until.load(SeqCst) == time,
+            index => {
+                let entry = self.table.get(index);
+                entry.is_some_and(|entry| entry.scheduled.load(SeqCst) == time)
             }
-            let entry = self.table.get(index);
-            entry.is_some_and(|entry| entry.scheduled.load(SeqCst) == time)
         });
     }
 

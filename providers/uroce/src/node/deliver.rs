@@ -1,6 +1,7 @@
 //! Packets on their way in: whom they are for, and whether they are whole
 //! (IBTA volume 1, 9.6, and annex A17).
 
+use super::backlog::Backlog;
 use super::core::Core;
 use super::endpoint::Incoming;
 use super::habits::{Habits, Manner, Run};
@@ -8,11 +9,9 @@ use super::mover::Mover;
 use super::rings::{Lazy, Rings};
 use crate::carrier::udp::capture::Record;
 use crate::carrier::udp::{Doors, PORT, slot};
-use kit::errno::Errno;
+use crate::clock;
 use kit::sys::datagram::{Received, Receiver};
 use std::net::IpAddr;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 use uroce_engine::wire::Packet;
 use uroce_engine::wire::icrc::{self, Network, Route};
 
@@ -83,6 +82,7 @@ impl Look<'_> {
 pub(super) struct Inbox {
     receiver: Receiver,
     handed_on: Box<[u8]>,
+    backlog: Backlog,
     doors: Doors,
     /// For the sockets of IPv4, IPv6, the slot, and the doors in their order: how often nothing was
     /// there in succession.
@@ -104,6 +104,7 @@ impl Inbox {
         Self {
             receiver: Receiver::new(),
             handed_on: vec![0; LONGEST].into_boxed_slice(),
+            backlog: Backlog::default(),
             doors: Doors::default(),
             idle: vec![0; DOORS],
             turn: 0,
@@ -124,6 +125,19 @@ impl Inbox {
     /// A queue pair is gone: the rings call it no more.
     pub fn forget(&mut self, index: u32) {
         self.rings.forget(index);
+    }
+
+    /// Whether packets wait for other processes.
+    pub fn has_backlog(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    /// The same, after those were handed on for which there is room now.
+    pub fn keeps_packets(&mut self, core: &Core) -> bool {
+        if self.has_backlog() {
+            self.backlog.flush(&core.slot, clock::now());
+        }
+        self.has_backlog()
     }
 
     /// Whether the rings have something.
@@ -164,6 +178,7 @@ impl Inbox {
     /// Takes in what there is, a batch of each socket. Answers whether there was anything.
     pub fn take_in(&mut self, core: &Core, turn: &mut Lazy<'_>, mut look: Look<'_>) -> bool {
         self.attend(core, turn, &look);
+        self.keeps_packets(core);
         let often = self.turn.is_multiple_of(SELDOM);
         let mut any = false;
         for source in 0..self.idle.len() {
@@ -209,7 +224,10 @@ impl Inbox {
 
     fn take_from(&mut self, core: &Core, turn: &mut Lazy<'_>, source: usize) -> bool {
         let Self {
-            receiver, doors, ..
+            receiver,
+            doors,
+            backlog,
+            ..
         } = self;
         let socket = match source {
             SLOT => return self.take_handed_on(core, turn),
@@ -222,7 +240,7 @@ impl Inbox {
         };
         for index in 0..count {
             if let Some(run) = receiver.received(index) {
-                sort(core, turn, &run, true);
+                sort(core, turn, &run, Some(backlog));
             }
         }
         count > 0
@@ -238,7 +256,7 @@ impl Inbox {
             let Some(run) = run else {
                 continue;
             };
-            if !sort(core, turn, &run, false) {
+            if !sort(core, turn, &run, None) {
                 continue;
             }
             // Packets for us that are whole: from now on they shall come straight. If that cannot
@@ -263,8 +281,13 @@ fn destination(datagram: &[u8]) -> Option<u32> {
 }
 
 /// Hands the packets of a run to those they are for, neighbours together; those of other processes
-/// are handed on if `hand_on`. Answers whether some were for a queue pair here, and whole.
-fn sort(core: &Core, turn: &mut Lazy<'_>, run: &Received<'_>, hand_on: bool) -> bool {
+/// are handed on, if it is known how. Answers whether some were for a queue pair here, and whole.
+fn sort(
+    core: &Core,
+    turn: &mut Lazy<'_>,
+    run: &Received<'_>,
+    mut hand_on: Option<&mut Backlog>,
+) -> bool {
     let mut ours = false;
     let mut rest = run.data;
     let mut looked = Run::default();
@@ -282,52 +305,26 @@ fn sort(core: &Core, turn: &mut Lazy<'_>, run: &Received<'_>, hand_on: bool) -> 
         let part = Received { data: mine, ..*run };
         if !foreign {
             ours |= hand_over(core, turn, &part, qpn, &mut looked);
-        } else if hand_on {
-            pass_on(core, &part, qpn);
+        } else if let Some(backlog) = &mut hand_on {
+            pass_on(core, &part, qpn, backlog);
         }
         rest = after;
     }
     ours
 }
 
-fn pass_on(core: &Core, part: &Received<'_>, qpn: u32) {
-    let to = slot::of(qpn);
-    if !(1..=slot::LAST).contains(&to) || hand_on(core, to, part) {
+fn pass_on(core: &Core, part: &Received<'_>, qpn: u32, backlog: &mut Backlog) {
+    let (to, now) = (slot::of(qpn), clock::now());
+    let mut hand_on = |to| backlog.hand_on(&core.slot, to, part, now);
+    if !(1..=slot::LAST).contains(&to) || hand_on(to) {
         return;
     }
     // Its process has ended. Another may have inherited the queue pair.
     if let Some(heir) = core.heirs.find(qpn)
-        && (heir == core.slot.number() || !hand_on(core, heir, part))
+        && (heir == core.slot.number() || !hand_on(heir))
     {
         core.heirs.forget(qpn);
     }
-}
-
-/// How often a process that does not keep up is tried again, and how long it is left alone before.
-const TRIES: u32 = 20;
-const PAUSE: Duration = Duration::from_micros(50);
-
-/// Its socket holds few runs (`net.unix.max_dgram_qlen`), and datagrams are not sent twice, so it
-/// is given a moment. One that took none of the last ones is not waited for. Too slow: the packets
-/// are lost, as in a full queue of a switch. Answers whether there is such a process.
-fn hand_on(core: &Core, to: u16, part: &Received<'_>) -> bool {
-    let patient = core.stuck.load(Ordering::Relaxed) != to;
-    let tries = if patient { TRIES } else { 1 };
-    for _ in 0..tries {
-        let handed = core.slot.hand_on(to, part);
-        match handed {
-            Err(Errno::AGAIN) if patient => std::thread::sleep(PAUSE),
-            Err(Errno::AGAIN) => return true,
-            _ => {
-                let _ = core
-                    .stuck
-                    .compare_exchange(to, 0, Ordering::Relaxed, Ordering::Relaxed);
-                return handed != Err(Errno(libc::ECONNREFUSED));
-            }
-        }
-    }
-    core.stuck.store(to, Ordering::Relaxed);
-    true
 }
 
 /// Hands packets to one queue pair of this process, or to a group, and answers whether it could.

@@ -6,6 +6,7 @@
 //! it inherited answers ENODEV or does nothing, and does not disturb the parent.
 
 mod account;
+mod backlog;
 mod core;
 mod courtesy;
 mod deliver;
@@ -356,6 +357,7 @@ impl Drop for Node {
             self.helper.forget();
             return;
         }
+        self.core.hand_out(parting::ROOM);
         self.core.alarm.stop();
         self.helper.join();
     }

@@ -132,6 +132,7 @@ impl Core {
         }
         round.finish();
         self.await_senders();
+        self.hand_out(EXIT);
         self.exits.store(false, SeqCst);
     }
 
@@ -147,6 +148,14 @@ impl Core {
             while entry.is_sending() && began.elapsed() < EXIT {
                 std::thread::yield_now();
             }
+        }
+    }
+
+    /// Waits until other processes have taken what came here for them, so long at most.
+    pub fn hand_out(&self, patience: Duration) {
+        let began = Instant::now();
+        while self.inbox.lock().keeps_packets(self) && began.elapsed() < patience {
+            std::thread::sleep(LOOK);
         }
     }
 

@@ -88,10 +88,21 @@ impl Slot {
     /// ECONNREFUSED if there is no such process; EAGAIN if it does not keep up.
     pub fn hand_on(&self, to: u16, run: &Received<'_>) -> Result<()> {
         let head = head(run).ok_or(Errno::INVAL)?;
-        let parts = [IoSlice::new(&head), IoSlice::new(run.data)];
+        self.send(to, &[IoSlice::new(&head), IoSlice::new(run.data)])
+    }
+
+    /// The same, of datagrams that were kept.
+    ///
+    /// # Errors
+    /// As for [`Slot::hand_on`].
+    pub fn hand_on_packed(&self, to: u16, run: &Packed) -> Result<()> {
+        self.send(to, &[IoSlice::new(&run.0)])
+    }
+
+    fn send(&self, to: u16, parts: &[IoSlice<'_>]) -> Result<()> {
         let mut nothing = SendAncillaryBuffer::default();
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        net::sendmsg_addr(&self.socket, &name(to)?, &parts, &mut nothing, flags)?;
+        net::sendmsg_addr(&self.socket, &name(to)?, parts, &mut nothing, flags)?;
         Ok(())
     }
 
@@ -104,6 +115,24 @@ impl Slot {
         let (_, length) = net::recv(&self.socket, &mut *buffer, flags)?;
         // Longer than the buffer: cut, and so not whole.
         Ok(buffer.get(..length).and_then(parse))
+    }
+}
+
+/// Datagrams to be handed on later.
+#[derive(Debug)]
+pub struct Packed(Box<[u8]>);
+
+impl Packed {
+    /// A copy; `None` if they cannot be handed on.
+    #[must_use]
+    pub fn new(run: &Received<'_>) -> Option<Self> {
+        Some(Self([&head(run)?, run.data].concat().into()))
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.0.len()
     }
 }
 
