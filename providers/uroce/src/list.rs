@@ -137,6 +137,10 @@ fn why_not_opened(e: Errno) -> String {
             "UROCE_CARRIER=shm, and the kernel, or what this program runs in, has no pidfd_open(2) or \
              memfd_create(2): leave the variable out"
         }
+        libc::EFBIG => {
+            "UROCE_CARRIER=shm, and files, and memory with them, may not be so long: raise 'ulimit -f' or \
+             leave the variable out"
+        }
         libc::EADDRNOTAVAIL => {
             "1022 processes have devices open in this network namespace: end some, or run this \
              one in a namespace of its own"
@@ -195,6 +199,7 @@ mod tests {
             (libc::EADDRINUSE, "rdma_rxe"),
             (libc::EMFILE, "ulimit"),
             (libc::ENOSYS, "UROCE_CARRIER"),
+            (libc::EFBIG, "ulimit -f"),
             (libc::EIO, "errno 5"),
         ] {
             let why = why_not_opened(Errno(errno));

@@ -7,13 +7,39 @@
 mod alone;
 mod ends;
 
+use alone::{hear, role as my_role, say};
+use ends::pair;
+use kit::abi::*;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 #[test]
 fn in_a_namespace() {
     alone::in_a_namespace();
 }
 
+/// A process that may not make files longer than it is told.
+#[test]
+#[ignore = "a test of `inside` starts it"]
+fn role() {
+    if my_role().is_none() {
+        return;
+    }
+    while let Some(line) = hear() {
+        let limit = Rlimit {
+            current: Some(line.parse().expect("a number")),
+            ..getrlimit(Resource::Fsize)
+        };
+        setrlimit(Resource::Fsize, limit).expect("a limit");
+        let ends = pair(IBV_QPT_RC);
+        ends[1].post_recv(1, 0, 8);
+        ends[0].post_send(1, IBV_WR_SEND, 0, 8, 0, 0);
+        assert_eq!(ends[0].completion().status, IBV_WC_SUCCESS);
+        say("received");
+    }
+}
+
 mod inside {
-    use super::alone::{descriptors, there, threads};
+    use super::alone::{Player, descriptors, there, threads};
     use super::ends::{End, connect, loopback, pair};
     use kit::abi::*;
     use kit::provider::Edges;
@@ -93,6 +119,21 @@ mod inside {
                 Err(error) => assert_eq!(error.raw(), MFILE),
             }
             assert_eq!(held(), before, "room for {free}");
+        }
+    }
+
+    /// Memory that processes share is a file to the kernel, which ends a process that makes one too long.
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn a_device_opens_where_files_may_not_be_long() {
+        if !there() {
+            return;
+        }
+        // In processes of their own: there the node is new, and a signal does no harm here.
+        for bytes in [0u64, 1 << 16, 1 << 20, 1 << 40] {
+            let mut player = Player::start("limited");
+            assert_eq!(player.ask(&bytes.to_string()), "received", "{bytes} bytes");
+            player.end();
         }
     }
 

@@ -3,13 +3,13 @@
 //! does.
 
 use super::careful;
+use super::shared::memory_file;
 use super::shared_file::SharedFile;
 use crate::errno::{Errno, Result};
 use core::ffi::c_int;
 use core::ptr::without_provenance_mut;
 use parking_lot::Mutex;
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-use rustix::process::{Resource, getrlimit};
+use rustix::fs::MemfdFlags;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::OnceLock;
 
@@ -28,14 +28,9 @@ struct File {
 }
 
 impl File {
-    /// `None` where there is no such file; where files are limited to fewer bytes, to write to one is a signal.
+    /// `None` where there can be no such file.
     fn new() -> Option<Self> {
-        let most = getrlimit(Resource::Fsize).current;
-        if most.is_some_and(|most| usize::try_from(most).is_ok_and(|most| most < ROOM)) {
-            return None;
-        }
-        let fd = memfd_create(c"verbs-detour", MemfdFlags::CLOEXEC).ok()?;
-        ftruncate(&fd, u64::try_from(ROOM).ok()?).ok()?;
+        let fd = memory_file(c"verbs-detour", MemfdFlags::CLOEXEC, ROOM).ok()?;
         let bytes = SharedFile::map(fd.as_fd(), 0, ROOM).ok()?;
         Some(Self { fd, bytes })
     }

@@ -8,8 +8,9 @@ use crate::errno::{Errno, Result};
 use core::ffi::{CStr, c_void};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU32, AtomicU64};
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{MemfdFlags, SealFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags};
+use rustix::process::{Resource, getrlimit};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// What makes a memfd keep its length, so that no part of a mapping goes away (SIGBUS).
@@ -34,11 +35,10 @@ impl Shared {
     /// when they are first used.
     ///
     /// # Errors
-    /// Of memfd_create(2), ftruncate(2), fcntl(2), mmap(2).
+    /// EFBIG if files may not be so long (RLIMIT_FSIZE); of memfd_create(2), ftruncate(2), fcntl(2), mmap(2).
     pub fn create(name: &CStr, length: usize) -> Result<(Self, OwnedFd)> {
-        let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        let size = u64::try_from(length).map_err(|_| Errno::INVAL)?;
-        rustix::fs::ftruncate(&fd, size)?;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let fd = memory_file(name, flags, length)?;
         rustix::fs::fcntl_add_seals(&fd, SEALS)?;
         let mapped = Self::map(fd.as_fd(), length)?;
         Ok((mapped, fd))
@@ -122,6 +122,22 @@ impl Shared {
     }
 }
 
+/// A file in memory, of zeros.
+///
+/// # Errors
+/// EFBIG beyond RLIMIT_FSIZE, which the kernel would tell by SIGXFSZ as well, the end of most programs; of
+/// memfd_create(2), ftruncate(2).
+pub(super) fn memory_file(name: &CStr, flags: MemfdFlags, length: usize) -> Result<OwnedFd> {
+    let size = u64::try_from(length).map_err(|_| Errno::INVAL)?;
+    let most = getrlimit(Resource::Fsize).current;
+    if most.is_some_and(|most| most < size) {
+        return Err(Errno(libc::EFBIG));
+    }
+    let fd = memfd_create(name, flags)?;
+    ftruncate(&fd, size)?;
+    Ok(fd)
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
         // SAFETY: the mapping of `map`; all that was lent of it is gone.
@@ -160,10 +176,9 @@ mod tests {
     fn what_may_shrink_or_has_another_length_is_refused() {
         let (_ours, fd) = Shared::create(c"test", 4096).expect("memory");
         assert!(Shared::map(fd.as_fd(), 8192).is_err());
-        assert!(rustix::fs::ftruncate(&fd, 0).is_err());
+        assert!(ftruncate(&fd, 0).is_err());
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let open = rustix::fs::memfd_create(c"test", flags).expect("a memfd");
-        rustix::fs::ftruncate(&open, 4096).expect("sized");
+        let open = memory_file(c"test", flags, 4096).expect("a memfd");
         assert_eq!(Shared::map(open.as_fd(), 4096).err(), Some(Errno::INVAL));
         let (pipe, _) = rustix::pipe::pipe().expect("a pipe");
         assert!(Shared::map(pipe.as_fd(), 4096).is_err());

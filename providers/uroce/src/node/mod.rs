@@ -91,7 +91,7 @@ impl Node {
     /// # Errors
     /// EADDRINUSE if UDP port 4791 belongs to another user or to kernel soft-RoCE; EADDRNOTAVAIL if
     /// all slots of the network namespace are taken; EAGAIN if no thread can be had; EINVAL if
-    /// `UROCE_FAULTS` or `UROCE_CARRIER` cannot be understood; ENOSYS if the latter asks for shared memory where
+    /// `UROCE_FAULTS` or `UROCE_CARRIER` cannot be understood; ENOSYS, EFBIG if the latter asks for shared memory where
     /// that cannot be had; of opening the file of `UROCE_PCAP`; of socket(2), epoll_create(2).
     pub fn get() -> Result<Arc<Self>> {
         let mut place = NODE.get()?.lock();

@@ -24,6 +24,7 @@ fn complaint(whom: &str, error: Errno) -> String {
             ": the kernel, or what this program runs in, has no pidfd_open(2) or memfd_create(2)"
         }
         libc::EMFILE | libc::ENFILE => ": there are too many open files (ulimit -n)",
+        libc::EFBIG => ": files, and memory with them, may not be so long (ulimit -f)",
         libc::EACCES | libc::EPERM => ": it is forbidden here",
         _ => "",
     };
@@ -47,6 +48,7 @@ mod tests {
             text.contains("pidfd_open(2)") && text.ends_with("UROCE_CARRIER=shm"),
             "{text}"
         );
+        assert!(complaint("x", Errno(libc::EFBIG)).contains("ulimit -f"));
         assert!(complaint("x", Errno(libc::ENXIO)).contains("(errno 6)"));
     }
 }
