@@ -120,14 +120,7 @@ impl ApplicationMemory {
     /// EFAULT out of the range, and where nothing is mapped.
     pub fn find_and_read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         let piece = self.part(offset, to.len()).map_err(|_| EFAULT)?;
-        if let Some(last) = piece.length.checked_sub(1) {
-            let page = rustix::param::page_size();
-            let (begin, last) = (piece.address, piece.address + last);
-            careful::find(begin)?;
-            for at in (begin - begin % page..=last).step_by(page).skip(1) {
-                careful::find(at)?;
-            }
-        }
+        piece.find(false)?;
         self.read(offset, to).map_err(|_| EFAULT)
     }
 
@@ -158,7 +151,7 @@ impl ApplicationMemory {
         let within = end.address % rustix::param::page_size();
         let apart = within == 0 || within + last.len() > rustix::param::page_size();
         if first == 0 || apart {
-            end.find()?;
+            end.find(true)?;
         }
         end.write(0, last).map_err(|_| EFAULT)
     }
@@ -212,14 +205,17 @@ impl ApplicationMemory {
         let word = self.word(offset).map_err(|_| EFAULT)?;
         self.part(offset, size_of::<u64>())
             .map_err(|_| EFAULT)?
-            .find()?;
+            .find(true)?;
         Ok(word)
     }
 
-    /// Finds out whether a few bytes are there to be written.
-    fn find(&self) -> Result<()> {
+    /// Finds out whether the bytes are there to be read, or to be written.
+    fn find(&self, writable: bool) -> Result<()> {
+        if self.length == 0 {
+            return Ok(());
+        }
         let page = rustix::param::page_size();
-        self.probe(self.address - self.address % page, page, true)
+        self.probe(self.address - self.address % page, page, writable)
     }
 
     /// The word of 8 bytes at `offset`, for atomic operations.

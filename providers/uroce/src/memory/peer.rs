@@ -3,7 +3,7 @@
 use super::access;
 use super::keys::Keys;
 use super::scatter::Scattering;
-use super::space::{Care, Change};
+use super::space::{Care, Change, Way};
 use super::{PdId, Peer};
 use kit::abi::*;
 use uroce_engine::host::{Atomic, Fault, LocalAccess, RemoteAccess, RemoteRange};
@@ -54,7 +54,13 @@ pub struct Using<'k> {
     care: Care,
 }
 
-/// Local requests.
+impl Using<'_> {
+    fn way(&self) -> Way<'_> {
+        self.keys.way(self.care)
+    }
+}
+
+/// Local requests, by L_Keys of regions.
 impl Using<'_> {
     /// Reads a piece; `out` has as many bytes as the piece.
     ///
@@ -71,7 +77,7 @@ impl Using<'_> {
         }
         self.keys.with(sge.lkey, |entry| {
             let at = entry.local(pd, sge.address, length, 0)?;
-            entry.space.read(at, out, self.keys.way(self.care))
+            entry.space.read(at, out, self.way())
         })
     }
 
@@ -133,7 +139,7 @@ impl Keys {
     }
 }
 
-/// Peers.
+/// Peers, by R_Keys of regions and windows.
 impl Using<'_> {
     /// RDMA write.
     ///
@@ -147,7 +153,7 @@ impl Using<'_> {
         }
         self.keys.with(rkey, |entry| {
             let at = entry.remote(who, address, length, IBV_ACCESS_REMOTE_WRITE)?;
-            entry.space.write(at, data, true, self.keys.way(self.care))
+            entry.space.write(at, data, true, self.way())
         })
     }
 
@@ -163,8 +169,7 @@ impl Using<'_> {
         }
         self.keys.with(rkey, |entry| {
             let at = entry.remote(who, address, length, IBV_ACCESS_REMOTE_READ)?;
-            let way = self.keys.way(self.care);
-            entry.space.read_for_peer(at, out, way)
+            entry.space.read_for_peer(at, out, self.way())
         })
     }
 
@@ -195,7 +200,7 @@ impl Using<'_> {
     fn word(&self, who: Peer, rkey: u32, address: u64, flags: u32, change: Change) -> Done<u64> {
         self.keys.with(rkey, |entry| {
             let at = entry.remote(who, address, 8, flags)?;
-            entry.space.change(at, change, self.keys.way(self.care))
+            entry.space.change(at, change, self.way())
         })
     }
 }

@@ -65,7 +65,8 @@ impl Recent {
 
 /// Receiving.
 impl Recent {
-    /// Writes a message plainly into the piece of its receive request, if that is remembered; else nothing is written.
+    /// Writes a message plainly into the piece of its receive request, if that is remembered; else nothing is
+    /// written.
     #[inline]
     pub fn receive(&self, sges: &[Sge], data: &[u8]) -> Option<()> {
         let known = self.known.as_ref()?;
@@ -171,8 +172,8 @@ impl Drop for Quiet<'_> {
 }
 
 impl Keys {
-    /// Reads a piece of no more bytes than [`Few`] has, plainly ([`Care::Plain`]), with zeros behind its end. What a key stands for
-    /// is remembered when it is used twice in succession.
+    /// Reads a piece of no more bytes than [`Few`] has, plainly ([`Care::Plain`]), with zeros behind its end.
+    /// What a key stands for is remembered when it is used twice in succession.
     ///
     /// # Errors
     /// [`Fault`] if it may not be read, or is longer.

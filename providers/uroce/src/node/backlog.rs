@@ -32,6 +32,13 @@ struct Waiting {
     run: Packed,
 }
 
+impl Waiting {
+    /// What it counts for: more than its bytes, since very short ones are not to be kept without end.
+    fn bytes(&self) -> usize {
+        self.run.length() + size_of::<Self>()
+    }
+}
+
 /// What waits.
 #[derive(Default)]
 pub(super) struct Backlog {
@@ -63,17 +70,13 @@ impl Backlog {
         let Some(run) = Packed::new(run) else {
             return;
         };
-        // Each counts for more than its bytes: very short ones are not to be kept without end.
-        let bytes = self.bytes + run.length() + size_of::<Waiting>();
-        if bytes > MOST {
-            return;
+        let since = now.nanos();
+        let waiting = Waiting { to, since, run };
+        let bytes = self.bytes + waiting.bytes();
+        if bytes <= MOST {
+            self.bytes = bytes;
+            self.runs.push_back(waiting);
         }
-        self.bytes = bytes;
-        self.runs.push_back(Waiting {
-            to,
-            since: now.nanos(),
-            run,
-        });
     }
 
     /// Hands on what there is room for now, unless it was tried just before.
@@ -98,8 +101,7 @@ impl Backlog {
             !has_room
         };
         self.runs.retain(stays);
-        let bytes = |waiting: &Waiting| waiting.run.length() + size_of::<Waiting>();
-        self.bytes = self.runs.iter().map(bytes).sum();
+        self.bytes = self.runs.iter().map(Waiting::bytes).sum();
     }
 }
 

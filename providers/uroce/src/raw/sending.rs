@@ -116,11 +116,11 @@ const LONGEST: usize = 65_536 + 32;
 
 fn gather(keys: &Keys, pd: PdId, sges: &[Sge], room: &mut [u8]) -> Option<()> {
     let mut rest = room;
+    // The helper thread may do it, after the call.
+    let memory = keys.using(Care::ByKernel);
     for sge in sges {
         let length = usize::try_from(sge.length).ok()?;
         let (now, later) = rest.split_at_mut_checked(length)?;
-        // The helper thread may do it, after the call.
-        let memory = keys.using(Care::ByKernel);
         memory.gather(pd, *sge, now).ok()?;
         rest = later;
     }
