@@ -1,26 +1,30 @@
-//! Link arguments that give the shared library its name and its symbol versions, and the C file
-//! with the two variadic exports.
+//! Link arguments that give the shared library its name and its symbol versions, and the C files:
+//! the two variadic exports, and what threads are cancelled in.
 
 use std::{env, path::Path};
 
 const VARIADIC: &str = "src/export/private/variadic.c";
+const CANCEL: &str = "src/export/cancel.c";
+const SYSCALLS: &str = "src/export/syscalls.c";
+const SHARED: [&str; 2] = ["src/export/c.h", "include/infiniband"];
 
 fn main() {
     let root = env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
     let map = Path::new(&root).join("src/libibverbs.map");
     println!("cargo::rerun-if-changed={}", map.display());
-    println!("cargo::rerun-if-changed={VARIADIC}");
 
+    for file in [VARIADIC, CANCEL, SYSCALLS].iter().chain(&SHARED) {
+        println!("cargo::rerun-if-changed={file}");
+    }
     // The objects go straight to the linker: nothing in Rust refers to them, so out of an
     // archive they would not be taken.
-    for object in cc::Build::new()
-        .file(VARIADIC)
-        .warnings_into_errors(true)
-        .extra_warnings(true)
-        .compile_intermediates()
-    {
+    let objects = [VARIADIC, CANCEL, SYSCALLS].map(|file| c(file).compile_intermediates());
+    for object in objects.iter().flatten() {
         println!("cargo::rustc-link-arg-cdylib={}", object.display());
     }
+    // Into the static library, whose programs refer to it. Providers cannot be loaded there, so
+    // it does without the variadic functions.
+    c(CANCEL).compile("ferroverbs_cancel");
     // lld: GNU ld refuses a named version script beside the anonymous one that rustc passes.
     println!("cargo::rustc-link-arg-cdylib=-fuse-ld=lld");
     println!("cargo::rustc-link-arg-cdylib=-Wl,-soname,libibverbs.so.1");
@@ -28,4 +32,16 @@ fn main() {
         "cargo::rustc-link-arg-cdylib=-Wl,--version-script={}",
         map.display()
     );
+}
+
+fn c(file: &str) -> cc::Build {
+    let mut build = cc::Build::new();
+    build
+        .file(file)
+        .include("include")
+        .warnings_into_errors(true)
+        .extra_warnings(true)
+        // Cancelled threads are unwound.
+        .flag("-fexceptions");
+    build
 }

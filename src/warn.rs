@@ -1,9 +1,7 @@
 #![forbid(unsafe_code)]
 //! Messages to the user of a program, on its standard error.
 
-use std::io::Write;
-
 /// Prints one line in the library's name. A closed standard error loses it, and nothing more.
 pub fn warn(text: &str) {
-    let _ = writeln!(std::io::stderr(), "libibverbs: {text}");
+    kit::sys::output::say(text);
 }

@@ -140,7 +140,7 @@ static void say(int fd, const void *bytes, size_t size)
 }
 
 /* Looks until a datagram is there; one that is lost would be waited for in vain. */
-static void hear(int fd, void *bytes, size_t size)
+static void receive_all(int fd, void *bytes, size_t size)
 {
 	uint64_t began = now();
 
@@ -166,7 +166,7 @@ static void echo(const char *address, void *bytes, size_t size, _Atomic uint64_t
 		die("connect");
 	for (;;) {
 		say(fd, bytes, size);
-		hear(fd, bytes, size);
+		receive_all(fd, bytes, size);
 	}
 }
 
@@ -242,7 +242,7 @@ int main(int argc, char **argv)
 				step(word, 2 * turn);
 			} else if (by_udp) {
 				say(fd, here, size);
-				hear(fd, here, size);
+				receive_all(fd, here, size);
 			} else {
 				transfer(call, child, here, (void *)there, size);
 			}

@@ -295,13 +295,13 @@ static int reg_dmabuf(void *ibv_context)
 }
 
 #include "commands.h"
-#include "later.h"
+#include "post_44.h"
 
 static int commands(void *ibv_context)
 {
 	static int (*const all[])(void *) = {
 		query_port, get_context, create_cq, create_qp, reg_dmabuf,
-		other_commands, queue_commands, LATER_COMMANDS
+		other_commands, queue_commands, POST_44_COMMANDS
 	};
 	size_t at;
 

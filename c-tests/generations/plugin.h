@@ -1,4 +1,4 @@
-/* What the program of this test and its plugins tell each other. */
+/* What the program of this test and its plugins exchange. */
 #ifndef PLUGIN_H
 #define PLUGIN_H
 #include <stdint.h>

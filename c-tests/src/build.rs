@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     Result, man, stub,
-    tree::{Program, programs, programs_dir, workspace_dir},
+    tree::{Program, Set, programs, programs_dir, workspace_dir},
 };
 
 /// Whose `<infiniband/verbs.h>` a program is compiled against.
@@ -58,7 +58,7 @@ impl Combo {
     /// Whether the program can be compiled in this way.
     #[must_use]
     pub fn fits(self, program: &Program) -> bool {
-        self.headers == Headers::Ours || !program.set.is_later()
+        self.headers == Headers::Ours || !program.set.is_post_44()
     }
 
     /// The combo of that name.
@@ -75,6 +75,11 @@ const STUB: &str = "stub";
 #[must_use]
 pub fn our_headers() -> PathBuf {
     workspace_dir().join("include")
+}
+
+/// The folder of those of librdmacm.
+fn our_rdmacm_headers() -> PathBuf {
+    workspace_dir().join("rdmacm/include")
 }
 
 /// Where [`build`] puts a program.
@@ -177,6 +182,7 @@ fn newest_shared(combos: &[Combo], examples: &Path) -> Result<SystemTime> {
     newest = newest.max(newest_under(examples)?);
     if combos.iter().any(|c| c.headers == Headers::Ours) {
         newest = newest.max(newest_under(&our_headers())?);
+        newest = newest.max(newest_under(&our_rdmacm_headers())?);
     }
     Ok(newest)
 }
@@ -213,6 +219,7 @@ fn compiler(combo: Combo) -> Command {
         .arg(programs_dir().join("support"));
     if combo.headers == Headers::Ours {
         command.arg("-I").arg(our_headers());
+        command.arg("-I").arg(our_rdmacm_headers());
     }
     command
 }
@@ -262,7 +269,7 @@ fn compile(
     }
     let mut command = compiler(combo);
     command.arg("-I").arg(examples);
-    if program.set.is_later() {
+    if program.set.is_post_44() {
         command.arg("-L").arg(out.join(STUB));
     }
     command
@@ -272,12 +279,8 @@ fn compile(
         .arg(&target)
         // -rdynamic: a program may stand in front of a library's symbol;
         // --as-needed: one that names no symbol can load the library itself.
-        .args([
-            "-rdynamic",
-            "-Wl,--as-needed",
-            "-libverbs",
-            "-lpthread",
-            "-ldl",
-        ]);
+        .args(["-rdynamic", "-Wl,--as-needed"])
+        .args((program.set == Set::Rdmacm).then_some("-lrdmacm"))
+        .args(["-libverbs", "-lpthread", "-ldl"]);
     run(&mut command, combo, &program.key())
 }

@@ -6,6 +6,7 @@
 pub mod build;
 pub mod compare;
 pub mod elf;
+mod error;
 pub mod library;
 pub mod man;
 pub mod record;
@@ -13,8 +14,4 @@ pub mod run;
 pub mod stub;
 pub mod tree;
 
-/// Any error of this tool; it is printed and nothing looks inside.
-pub type Error = Box<dyn std::error::Error + Send + Sync>;
-
-/// Shorthand for results of this crate.
-pub type Result<T> = std::result::Result<T, Error>;
+pub use error::{Error, Result};

@@ -10,8 +10,29 @@ use std::{
 
 use crate::{Result, tree::workspace_dir};
 
-/// Names the library, where somebody has built it already.
-const BUILT: &str = "FERROVERBS_LIBRARY";
+/// A library of this workspace.
+struct Built {
+    /// Names the file, where somebody has built it already.
+    variable: &'static str,
+    package: &'static str,
+    /// What cargo calls it, and what programs ask for besides.
+    file: &'static str,
+    soname: &'static str,
+}
+
+const IBVERBS: Built = Built {
+    variable: "FERROVERBS_LIBRARY",
+    package: "ferroverbs",
+    file: "libibverbs.so",
+    soname: "libibverbs.so.1",
+};
+
+const RDMACM: Built = Built {
+    variable: "FERROVERBS_RDMACM",
+    package: "ferroverbs-rdmacm",
+    file: "librdmacm.so",
+    soname: "librdmacm.so.1",
+};
 
 /// Builds `libibverbs.so` in release mode, once per process and unless the variable
 /// `FERROVERBS_LIBRARY` names one, and returns a folder in which it stands as
@@ -21,7 +42,17 @@ const BUILT: &str = "FERROVERBS_LIBRARY";
 /// When cargo fails; the compiler's words went to stderr.
 pub fn built_library() -> Result<PathBuf> {
     static FOUND: OnceLock<std::result::Result<PathBuf, String>> = OnceLock::new();
-    let found = FOUND.get_or_init(|| prepare().map_err(|e| e.to_string()));
+    let found = FOUND.get_or_init(|| IBVERBS.prepare().map_err(|e| e.to_string()));
+    found.clone().map_err(Into::into)
+}
+
+/// The same for `librdmacm.so`; the variable is `FERROVERBS_RDMACM`.
+///
+/// # Errors
+/// As [`built_library`].
+pub fn built_rdmacm() -> Result<PathBuf> {
+    static FOUND: OnceLock<std::result::Result<PathBuf, String>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| RDMACM.prepare().map_err(|e| e.to_string()));
     found.clone().map_err(Into::into)
 }
 
@@ -34,26 +65,29 @@ pub fn target_dir() -> PathBuf {
     }
 }
 
-fn prepare() -> Result<PathBuf> {
-    let library = env::var_os(BUILT).map_or_else(build, |named| Ok(named.into()))?;
-    let dir = target_dir().join("c-tests/lib");
-    fs::create_dir_all(&dir)?;
-    for name in ["libibverbs.so.1", "libibverbs.so"] {
-        link(&library, &dir.join(name))?;
+impl Built {
+    fn prepare(&self) -> Result<PathBuf> {
+        let library =
+            env::var_os(self.variable).map_or_else(|| self.build(), |named| Ok(named.into()))?;
+        let dir = target_dir().join("c-tests/lib");
+        fs::create_dir_all(&dir)?;
+        for name in [self.soname, self.file] {
+            link(&library, &dir.join(name))?;
+        }
+        Ok(dir)
     }
-    Ok(dir)
-}
 
-fn build() -> Result<PathBuf> {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--release", "-p", "ferroverbs"])
-        .current_dir(workspace_dir())
-        .status()?;
-    if !status.success() {
-        return Err("cargo build --release -p ferroverbs failed".into());
+    fn build(&self) -> Result<PathBuf> {
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let status = Command::new(cargo)
+            .args(["build", "--release", "-p", self.package])
+            .current_dir(workspace_dir())
+            .status()?;
+        if !status.success() {
+            return Err(format!("cargo build --release -p {} failed", self.package).into());
+        }
+        Ok(target_dir().join("release").join(self.file))
     }
-    Ok(target_dir().join("release/libibverbs.so"))
 }
 
 /// Points `at` to `library`. Another test may do the same at the same time, so

@@ -16,7 +16,8 @@ use c_tests::{
 const USAGE: &str = "\
 c-tests build --out DIR [--combo NAME]...
 c-tests run --programs DIR --lib DIR|stock --out FILE
-            [--set any|rxe|ioctl|plugin|man|criterion|later|later-rxe]... [--combo NAME]...
+            [--set no_device|rxe|ioctl|plugin|rdmacm|man|self_checking|post_44|post_44_rxe]...
+            [--combo NAME]...
             [--only TEXT] [--patience SECONDS]
 c-tests compare REFERENCE OTHER... [--set NAME]...
 names of combos: stock-gcc ours-gcc stock-clang ours-clang";
@@ -100,7 +101,7 @@ fn run_command(args: &[String]) -> Result<bool> {
         plan.combos = combos;
     }
     plan.only = only;
-    plan.patience = patience;
+    plan.patience = patience.unwrap_or(plan.patience);
     let records = run::run(&plan, &out.ok_or(USAGE)?)?;
     let failed = records.iter().filter(|r| r.status != "exit 0").count();
     println!("{} programs run, {failed} failed", records.len());

@@ -1,7 +1,7 @@
 //! What a run left behind, as a text file that a person can read.
 //!
 //! ```text
-//! == stock-gcc any/rates
+//! == stock-gcc no_device/rates
 //! library /usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.44.0
 //! status exit 0
 //! | a line of stdout
@@ -86,7 +86,7 @@ mod tests {
     fn what_is_written_reads_back() {
         let record = Record {
             combo: "ours-clang".into(),
-            program: "any/rates".into(),
+            program: "no_device/rates".into(),
             library: "/lib/libibverbs.so.1".into(),
             status: "exit 0".into(),
             stdout: vec!["a b".into(), String::new(), "== c".into()],
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn stray_lines_are_refused() {
         assert!(parse("| x").is_err());
-        assert!(parse("== stock-gcc any/x\nfoo").is_err());
+        assert!(parse("== stock-gcc no_device/x\nfoo").is_err());
         assert!(parse("== stock-gcc").is_err());
     }
 }

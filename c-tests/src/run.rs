@@ -3,15 +3,14 @@
 use std::{
     env,
     fs::{self, File},
-    io::{Read, Write},
-    os::unix::process::{CommandExt, ExitStatusExt},
+    io::Write,
+    os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
-    thread,
+    process::{Command, ExitStatus},
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use watchdog::{Outcome, Watched};
 
 use crate::{
     Result,
@@ -20,6 +19,9 @@ use crate::{
     tree::{Program, Set},
 };
 
+/// The status of a program that did not end.
+const HUNG: &str = "hung";
+
 /// The library under the programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Library {
@@ -27,6 +29,16 @@ pub enum Library {
     Stock,
     /// A folder that holds a `libibverbs.so.1`.
     Dir(PathBuf),
+}
+
+impl Library {
+    /// The librdmacm beside it; none of the stock library, where the linker finds one.
+    fn rdmacm(&self) -> Option<PathBuf> {
+        match self {
+            Library::Stock => None,
+            Library::Dir(dir) => Some(dir.join("librdmacm.so.1")),
+        }
+    }
 }
 
 /// What to run, and on what.
@@ -38,17 +50,20 @@ pub struct Plan {
     pub library: Library,
     /// Which sets to run.
     pub sets: Vec<Set>,
+    /// Whether the library uses the kernel's ioctl interface. Without it the set [`Set::Ioctl`] is
+    /// not run, asked for or not.
+    pub ioctl: bool,
     /// Which compilations to run.
     pub combos: Vec<Combo>,
     /// Run only programs whose key contains this.
     pub only: Option<String>,
-    /// Kill a program after this time and write down that it hung. None waits
-    /// for ever.
-    pub patience: Option<Duration>,
+    /// Kill a program that has not ended after this time, and write down that it hung. It detects a
+    /// hang, and is far above what any program takes.
+    pub patience: Duration,
 }
 
 impl Plan {
-    /// Everything that the library can be asked for, with no bound on time.
+    /// Everything that the library can be asked for; a program hangs past [`watchdog::bound`].
     /// Programs compiled by clang are not run: what differs between compilers
     /// shows when compiling.
     #[must_use]
@@ -57,17 +72,17 @@ impl Plan {
         if library == Library::Stock {
             sets.retain(|&set| !set.is_ours());
         }
-        if env::var_os("IBVERBS_FORCE_WRITE").is_some() {
-            println!("left out: the set ioctl, because IBVERBS_FORCE_WRITE is set");
-            sets.retain(|&set| set != Set::Ioctl);
+        if library.rdmacm().is_some_and(|file| !file.exists()) {
+            sets.retain(|&set| set != Set::Rdmacm);
         }
         Plan {
             programs,
             library,
             sets,
+            ioctl: env::var_os("IBVERBS_FORCE_WRITE").is_none(),
             combos: COMBOS.into_iter().filter(|c| c.compiler == "gcc").collect(),
             only: None,
-            patience: None,
+            patience: watchdog::bound(),
         }
     }
 
@@ -76,7 +91,8 @@ impl Plan {
             .only
             .as_ref()
             .is_none_or(|only| program.key().contains(only.as_str()));
-        named && self.sets.contains(&program.set)
+        let possible = self.ioctl || program.set != Set::Ioctl;
+        named && possible && self.sets.contains(&program.set)
     }
 }
 
@@ -86,6 +102,9 @@ impl Plan {
 /// # Errors
 /// When a program cannot be started, or one ran on another library than asked.
 pub fn run(plan: &Plan, out: &Path) -> Result<Vec<Record>> {
+    if !plan.ioctl && plan.sets.contains(&Set::Ioctl) {
+        println!("left out: the set ioctl, because IBVERBS_FORCE_WRITE is set");
+    }
     let mut file = File::create(out).map_err(|e| format!("{}: {e}", out.display()))?;
     let mut records = Vec::new();
     for &combo in &plan.combos {
@@ -95,7 +114,7 @@ pub fn run(plan: &Plan, out: &Path) -> Result<Vec<Record>> {
             }
             // A criterion takes long, and does not ask how it was compiled.
             let again = Some(&combo) != plan.combos.first();
-            if program.set == Set::Criterion && again || !combo.fits(&program) {
+            if program.set == Set::SelfChecking && again || !combo.fits(&program) {
                 continue;
             }
             let begun = Instant::now();
@@ -107,9 +126,14 @@ pub fn run(plan: &Plan, out: &Path) -> Result<Vec<Record>> {
                 record.status,
                 begun.elapsed().as_secs_f32()
             );
+            if record.status == HUNG {
+                println!("{record}");
+            }
             write!(file, "{record}")?;
             file.flush()?;
-            check_library(plan, &record)?;
+            if record.status != HUNG {
+                check_library(plan, &record)?;
+            }
             records.push(record);
         }
     }
@@ -122,73 +146,39 @@ pub fn run(plan: &Plan, out: &Path) -> Result<Vec<Record>> {
 fn run_one(plan: &Plan, combo: Combo, program: &Program) -> Result<Record> {
     let path = binary(&plan.programs, combo, program);
     let mut command = Command::new(&path);
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
     match &plan.library {
         Library::Stock => command.env_remove("LD_LIBRARY_PATH"),
         Library::Dir(dir) => command.env("LD_LIBRARY_PATH", fs::canonicalize(dir)?),
     };
-    let mut child = start(&mut command).map_err(|e| format!("{}: {e}", path.display()))?;
-    let stdout = collect(child.stdout.take());
-    let stderr = collect(child.stderr.take());
-    let status = wait(&mut child, plan.patience)?;
-    let stdout = stdout.join().unwrap_or_default();
-    let mut stderr = stderr.join().unwrap_or_default();
+    let outcome = command
+        .watch(plan.patience)
+        .map_err(|e| format!("{}: {e}", path.display()))?;
+    Ok(record(combo, program, &outcome))
+}
+
+/// A program that hung has the places of its processes behind its own lines of stderr.
+fn record(combo: Combo, program: &Program, outcome: &Outcome) -> Record {
+    let output = &outcome.output;
+    let mut stderr = lines(&output.stderr);
     let library = take_library(&mut stderr);
-    Ok(Record {
+    let places = outcome.hang.iter().flat_map(|places| places.lines());
+    stderr.extend(places.map(str::to_owned));
+    Record {
         combo: combo.name(),
         program: program.key(),
         library,
-        status,
-        stdout,
+        status: match outcome.hang {
+            Some(_) => HUNG.to_owned(),
+            None => describe(output.status),
+        },
+        stdout: lines(&output.stdout),
         stderr,
-    })
-}
-
-/// Starts a program in a group of its own, which its children belong to.
-fn start(command: &mut Command) -> std::io::Result<Child> {
-    command.process_group(0).spawn()
-}
-
-/// Kills a program that was started so, with its children: they have its pipes too.
-fn kill(child: &mut Child) -> Result<()> {
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    kill_process_group(group.ok_or("a process has a number")?, Signal::KILL)?;
-    child.wait()?;
-    Ok(())
-}
-
-/// Reads a pipe to its end beside the waiting, so that a full pipe cannot
-/// stop the program.
-fn collect<R: Read + Send + 'static>(pipe: Option<R>) -> thread::JoinHandle<Vec<String>> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            // A read error ends the output early, and the comparison shows it.
-            let _ = pipe.read_to_end(&mut bytes);
-        }
-        let text = String::from_utf8_lossy(&bytes);
-        text.lines().map(str::to_owned).collect()
-    })
-}
-
-fn wait(child: &mut Child, patience: Option<Duration>) -> Result<String> {
-    let Some(patience) = patience else {
-        return Ok(describe(child.wait()?));
-    };
-    let start = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(describe(status));
-        }
-        if start.elapsed() >= patience {
-            kill(child)?;
-            return Ok("hung".to_owned());
-        }
-        thread::sleep(Duration::from_millis(5));
     }
+}
+
+fn lines(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    text.lines().map(str::to_owned).collect()
 }
 
 fn describe(status: ExitStatus) -> String {
@@ -214,7 +204,7 @@ fn check_library(plan: &Plan, record: &Record) -> Result<()> {
         Library::Stock => real.starts_with("/usr/lib"),
         Library::Dir(dir) => real == fs::canonicalize(dir.join("libibverbs.so.1"))?,
     };
-    if right {
+    if right && connects_by_the_right_one(plan, record) {
         return Ok(());
     }
     let Record {
@@ -226,19 +216,55 @@ fn check_library(plan: &Plan, record: &Record) -> Result<()> {
     Err(format!("{combo} {program}: ran on the wrong library: '{library}'").into())
 }
 
+/// Programs of librdmacm say on stderr which one they got.
+fn connects_by_the_right_one(plan: &Plan, record: &Record) -> bool {
+    if Program::from_key(&record.program).is_none_or(|program| program.set != Set::Rdmacm) {
+        return true;
+    }
+    let path = record
+        .stderr
+        .iter()
+        .find_map(|line| line.strip_prefix("rdmacm: "));
+    let Some(real) = path.and_then(|path| fs::canonicalize(path).ok()) else {
+        return false;
+    };
+    let Plan { library, .. } = plan;
+    match library.rdmacm() {
+        None => real.starts_with("/usr/lib"),
+        Some(wanted) => fs::canonicalize(wanted).is_ok_and(|wanted| wanted == real),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn who_hangs_is_killed_with_its_children() {
+    fn the_set_ioctl_is_left_out_without_that_interface_even_if_it_is_asked_for() {
+        let program = Program::from_key("ioctl/gid_errors").expect("a program");
+        let plan = |ioctl| Plan {
+            sets: vec![Set::Ioctl],
+            ioctl,
+            ..Plan::all("/programs".into(), Library::Stock)
+        };
+        assert!(plan(true).wants(&program));
+        assert!(!plan(false).wants(&program));
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_recorded_with_its_output_and_its_place() {
         let mut command = Command::new("sh");
-        command.args(["-c", "echo begun; sleep 1000 & wait"]);
-        let mut child = start(command.stdout(Stdio::piped())).expect("a shell");
-        let said = collect(child.stdout.take());
-        let status = wait(&mut child, Some(Duration::from_millis(300))).expect("killed");
-        assert_eq!(status, "hung");
-        // Not before the last of them has closed its end.
-        assert_eq!(said.join().expect("read"), ["begun"]);
+        command.args([
+            "-c",
+            "echo 'library: /l' >&2; echo begun; sleep 1000 & wait",
+        ]);
+        let outcome = command.watch(Duration::from_millis(300)).expect("a shell");
+        let program = Program::from_key("no_device/fork").expect("a program");
+        let record = record(COMBOS[0], &program, &outcome);
+        assert_eq!(record.status, HUNG);
+        assert_eq!(record.library, "/l");
+        assert_eq!(record.stdout, ["begun"]);
+        let places = record.stderr.join("\n");
+        assert!(places.contains("sleep 1000"), "{places}");
     }
 }

@@ -13,7 +13,7 @@ use crate::Result;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Set {
     /// Needs no RDMA device; the stock library and ours must print the same.
-    Any,
+    NoDevice,
     /// Needs the device `rxe0`; the stock library and ours must print the same.
     Rxe,
     /// As [`Set::Rxe`], with answers that only the ioctl interface of the kernel
@@ -22,49 +22,52 @@ pub enum Set {
     /// As [`Set::Rxe`], with numbers of the kernel's that the program writes into objects. A
     /// provider in C names the object by it; the library's own ones do not look there.
     Plugin,
+    /// As [`Set::Rxe`], over librdmacm; left out over a library that has no librdmacm beside it.
+    Rdmacm,
     /// Examples of the manual pages inside a template; needs `rxe0`.
     Man,
     /// Holds the library against a criterion that the stock library may fail,
     /// so it runs on ours alone. Needs no device.
-    Criterion,
+    SelfChecking,
     /// Uses what the stock library does not have, so it is compiled with our
     /// headers and runs on our library alone. Needs no device.
-    Later,
-    /// As [`Set::Later`]; needs `rxe0`.
-    LaterRxe,
+    Post44,
+    /// As [`Set::Post44`]; needs `rxe0`.
+    Post44Rxe,
 }
 
 impl Set {
     /// All sets, in the order in which they run.
-    pub const ALL: [Set; 8] = [
-        Set::Any,
+    pub const ALL: [Set; 9] = [
+        Set::NoDevice,
         Set::Rxe,
         Set::Ioctl,
         Set::Plugin,
+        Set::Rdmacm,
         Set::Man,
-        Set::Criterion,
-        Set::Later,
-        Set::LaterRxe,
+        Set::SelfChecking,
+        Set::Post44,
+        Set::Post44Rxe,
     ];
 
     /// Whether its programs need what only our headers and our library have.
     #[must_use]
-    pub fn is_later(self) -> bool {
-        matches!(self, Set::Later | Set::LaterRxe)
+    pub fn is_post_44(self) -> bool {
+        matches!(self, Set::Post44 | Set::Post44Rxe)
     }
 
     /// Whether its programs run on our library alone.
     #[must_use]
     pub fn is_ours(self) -> bool {
-        self == Set::Criterion || self.is_later()
+        self == Set::SelfChecking || self.is_post_44()
     }
 
     /// Whether its programs need `rxe0`. The others are run by `cargo test`, on this machine.
     #[must_use]
     pub fn needs_device(self) -> bool {
         match self {
-            Set::Any | Set::Criterion | Set::Later => false,
-            Set::Rxe | Set::Ioctl | Set::Plugin | Set::Man | Set::LaterRxe => true,
+            Set::NoDevice | Set::SelfChecking | Set::Post44 => false,
+            Set::Rxe | Set::Ioctl | Set::Plugin | Set::Rdmacm | Set::Man | Set::Post44Rxe => true,
         }
     }
 
@@ -72,14 +75,15 @@ impl Set {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Set::Any => "any",
+            Set::NoDevice => "no_device",
             Set::Rxe => "rxe",
             Set::Ioctl => "ioctl",
             Set::Plugin => "plugin",
+            Set::Rdmacm => "rdmacm",
             Set::Man => "man",
-            Set::Criterion => "criterion",
-            Set::Later => "later",
-            Set::LaterRxe => "later-rxe",
+            Set::SelfChecking => "self_checking",
+            Set::Post44 => "post_44",
+            Set::Post44Rxe => "post_44_rxe",
         }
     }
 

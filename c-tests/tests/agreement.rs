@@ -8,7 +8,7 @@ use std::{fmt::Write as _, fs, path::Path, process::Command};
 use c_tests::tree::workspace_dir;
 
 /// Headers that between them name every constant.
-const HEADERS: [&str; 9] = [
+const HEADERS: [&str; 10] = [
     "infiniband/driver.h",
     "infiniband/kern-abi.h",
     "infiniband/cmd_ioctl.h",
@@ -18,6 +18,7 @@ const HEADERS: [&str; 9] = [
     "rdma/ib_user_ioctl_cmds.h",
     "rdma/rdma_user_ioctl.h",
     "rdma/ib_user_sa.h",
+    "rdma/rdma_user_cm.h",
 ];
 
 /// How names of the API and of the kernel begin; other constants are Rust's own.

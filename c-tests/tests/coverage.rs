@@ -13,9 +13,9 @@ const ELSEWHERE: [(&str, &str); 9] = [
     ("create_cq_ex", "programs/rxe/cq.c"),
     ("create_qp_ex", "programs/rxe/qp_ex.c"),
     ("create_srq_ex", "programs/rxe/srq.c"),
-    ("free_buf", "programs/later-rxe/kernel.c"),
+    ("free_buf", "programs/post_44_rxe/kernel.c"),
     ("free_context", "generations/plugin.c"),
-    ("open_qp", "programs/later/xrc.c"),
+    ("open_qp", "programs/post_44/xrc.c"),
 ];
 
 /// What each is called as, where that is not `ibv_<verb>`.
@@ -93,7 +93,7 @@ fn every_kernel_command_of_every_node_is_given() -> Result<()> {
     let callers = [
         text("generations/plugin.c")?,
         text("generations/commands.h")?,
-        text("generations/later.h")?,
+        text("generations/post_44.h")?,
         text("programs/rxe/commands.c")?,
     ];
     let mut commands: BTreeSet<String> = BTreeSet::new();

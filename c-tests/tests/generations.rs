@@ -15,6 +15,7 @@ use c_tests::{
     stub,
     tree::{package_dir, workspace_dir},
 };
+use watchdog::Watched;
 
 /// A row of the table of layouts: what differs, from this release on.
 struct Layout {
@@ -188,7 +189,7 @@ fn program(dir: &Path) -> Result<PathBuf> {
 }
 
 fn run(program: &Path, plugins: &[PathBuf], log: &Path) -> Result<Output> {
-    Ok(command(program, plugins, log)?.output()?)
+    Ok(command(program, plugins, log)?.watched_output()?)
 }
 
 fn command(program: &Path, plugins: &[PathBuf], log: &Path) -> Result<Command> {
@@ -291,7 +292,7 @@ fn calls_of_all_generations_are_looked_at() -> Result<()> {
     let output = command(&program, &plugins, &log)?
         .env("IBVERBS_TRACE", &trace)
         .env("COVERED", "1")
-        .output()?;
+        .watched_output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     // Each verb still comes to the provider, and no other one.
     assert!(output.status.success(), "{}: {text}", output.status);
@@ -313,7 +314,7 @@ fn calls_of_all_generations_are_looked_at() -> Result<()> {
     command(&program, &plugins, &log)?
         .env("IBVERBS_EXPLAIN", &report)
         .env("COVERED", "1")
-        .output()?;
+        .watched_output()?;
     let report = fs::read_to_string(&report)?;
     let lacks = |name: &str| format!("libibverbs: {name}() on ");
     for name in [
@@ -321,10 +322,10 @@ fn calls_of_all_generations_are_looked_at() -> Result<()> {
         "ibv_dealloc_dmah",
         "ibv_dm_export_dmabuf_fd",
     ] {
-        let told = report.lines().find(|line| line.starts_with(&lacks(name)));
-        let told = told.ok_or(format!("{name} is not explained:\n{report}"))?;
-        assert!(told.contains("EOPNOTSUPP"), "{told}");
-        assert!(told.contains("does not have this call"), "{told}");
+        let reported = report.lines().find(|line| line.starts_with(&lacks(name)));
+        let reported = reported.ok_or(format!("{name} is not explained:\n{report}"))?;
+        assert!(reported.contains("EOPNOTSUPP"), "{reported}");
+        assert!(reported.contains("does not have this call"), "{reported}");
     }
     Ok(())
 }
@@ -419,7 +420,7 @@ fn with_a_device(dir: &Path, drivers: &str, release: Option<&str>) -> Result<Opt
         .env("VERBS_LOG_FILE", &log)
         .env_remove("IBVERBS_PROVIDER_RELEASE")
         .envs(release.map(|release| ("IBVERBS_PROVIDER_RELEASE", release)))
-        .output()?;
+        .watched_output()?;
     let errors = String::from_utf8_lossy(&output.stderr);
     if output.status.code() != Some(0) {
         println!("skipped: no namespaces can be made here: {errors}");
@@ -453,7 +454,7 @@ fn a_mixed_directory_gives_the_best_of_each() -> Result<()> {
     let stem = |name: &str| mixed.join(name).display().to_string();
     let drivers = ["libfirst", "libsecond", "libthird", "libfourth"].map(stem);
     let drivers = drivers.join(":");
-    let Some(said) = with_a_device(dir.path(), &drivers, None)? else {
+    let Some(printed) = with_a_device(dir.path(), &drivers, None)? else {
         return Ok(());
     };
     for there in [
@@ -463,15 +464,15 @@ fn a_mixed_directory_gives_the_best_of_each() -> Result<()> {
         "provider third: release 64",
         "libfourth-rdmav99.so",
     ] {
-        assert!(said.contains(there), "{there}: {said}");
+        assert!(printed.contains(there), "{there}: {printed}");
     }
-    let first = said.matches("provider first: ").count();
-    assert_eq!(first, 1, "{said}");
+    let first = printed.matches("provider first: ").count();
+    assert_eq!(first, 1, "{printed}");
 
     // Told which it is, the later one can be used. Of another node it cannot be.
-    let said = with_a_device(dir.path(), &drivers, Some("second=59"))?.unwrap_or_default();
-    assert!(said.contains("provider second: release 59"), "{said}");
-    let said = with_a_device(dir.path(), &drivers, Some("second=65"))?.unwrap_or_default();
-    assert!(said.contains("provider second refused"), "{said}");
+    let printed = with_a_device(dir.path(), &drivers, Some("second=59"))?.unwrap_or_default();
+    assert!(printed.contains("provider second: release 59"), "{printed}");
+    let printed = with_a_device(dir.path(), &drivers, Some("second=65"))?.unwrap_or_default();
+    assert!(printed.contains("provider second refused"), "{printed}");
     Ok(())
 }

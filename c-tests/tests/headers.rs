@@ -14,6 +14,7 @@ use c_tests::{
     Result, elf,
     tree::{package_dir, workspace_dir},
 };
+use watchdog::Watched;
 
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 
@@ -71,6 +72,8 @@ impl Compiler {
             .arg(format!("-std={level}"))
             .arg("-I")
             .arg(include_dir())
+            .arg("-I")
+            .arg(rdmacm_include_dir())
             .args(arguments)
             .args(["-x", self.language])
             .args(sources);
@@ -89,13 +92,18 @@ impl Compiler {
         if output.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        Err(format!("{} -std={level}:\n{said}", self.program).into())
+        let printed = String::from_utf8_lossy(&output.stderr);
+        Err(format!("{} -std={level}:\n{printed}", self.program).into())
     }
 }
 
 fn include_dir() -> PathBuf {
     workspace_dir().join("include")
+}
+
+/// Those of librdmacm.
+fn rdmacm_include_dir() -> PathBuf {
+    workspace_dir().join("rdmacm/include")
 }
 
 fn source(name: &str) -> PathBuf {
@@ -155,6 +163,11 @@ fn every_header_compiles_alone_and_twice_in_every_standard_and_in_its_dialect() 
     let mut names = Vec::new();
     headers(&include_dir(), "", &mut names)?;
     names.sort();
+    // Headers of providers come before those that include verbs.h, and all of librdmacm's do.
+    let mut rdmacm = Vec::new();
+    headers(&rdmacm_include_dir(), "", &mut rdmacm)?;
+    rdmacm.sort();
+    names.append(&mut rdmacm);
     assert!(names.len() > 12, "only {} headers found", names.len());
     let dir = scratch("alone")?;
     let alone = &lone_includes(&dir, &names)?;
@@ -239,9 +252,9 @@ fn a_provider_includes_its_headers_first() -> Result<()> {
     for compiler in COMPILERS {
         let level = compiler.levels()[0];
         let output = compiler.run(level, &["-fsyntax-only"], std::slice::from_ref(&file))?;
-        let said = String::from_utf8_lossy(&output.stderr);
+        let printed = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success());
-        assert!(said.contains("before infiniband/verbs.h"), "{said}");
+        assert!(printed.contains("before infiniband/verbs.h"), "{printed}");
     }
     Ok(())
 }
@@ -270,14 +283,32 @@ fn value_assertions(table_name: &str, text: &mut String) -> Result<usize> {
     Ok(count)
 }
 
-const PUBLIC: [&str; 4] = ["verbs.h", "sa.h", "opcode.h", "tm_types.h"];
-const PRIVATE: [&str; 4] = ["driver.h", "kern-abi.h", "cmd_ioctl.h", "cmd_write.h"];
+const PUBLIC: [&str; 4] = [
+    "infiniband/verbs.h",
+    "infiniband/sa.h",
+    "infiniband/opcode.h",
+    "infiniband/tm_types.h",
+];
+const PRIVATE: [&str; 4] = [
+    "infiniband/driver.h",
+    "infiniband/kern-abi.h",
+    "infiniband/cmd_ioctl.h",
+    "infiniband/cmd_write.h",
+];
+const RDMACM: [&str; 6] = [
+    "rdma/rdma_cma.h",
+    "rdma/rdma_verbs.h",
+    "rdma/rsocket.h",
+    "rdma/rdma_cma_abi.h",
+    "infiniband/acm.h",
+    "infiniband/ib.h",
+];
 
 /// A file of assertions about what the headers declare.
 fn assertions(dir: &Path, kind: &str, headers: &[&str]) -> Result<(PathBuf, usize)> {
     let mut text = String::from("#include <assert.h>\n#include <stddef.h>\n");
     for header in headers {
-        writeln!(text, "#include <infiniband/{header}>")?;
+        writeln!(text, "#include <{header}>")?;
     }
     let mut count = 0;
     // Providers see some public structures as their generation has them.
@@ -300,6 +331,8 @@ fn layouts_and_values_are_those_of_the_interface() -> Result<()> {
         members > 1000 && private_members > 500,
         "{members}, {private_members}"
     );
+    let (rdmacm, rdmacm_members) = assertions(&dir, "rdmacm", &RDMACM)?;
+    assert!(rdmacm_members > 400, "{rdmacm_members}");
 
     // offsetof in C++ is for plain structures; the private ones hold a std::atomic.
     let arguments = ["-fsyntax-only", "-Wno-invalid-offsetof"];
@@ -309,7 +342,11 @@ fn layouts_and_values_are_those_of_the_interface() -> Result<()> {
         } else {
             "gnu++17"
         };
-        compiler.must(level, &arguments, &[public.clone(), private.clone()])?;
+        compiler.must(
+            level,
+            &arguments,
+            &[public.clone(), private.clone(), rdmacm.clone()],
+        )?;
     }
     Ok(())
 }
@@ -325,10 +362,10 @@ fn inline_verbs_find_their_slots_and_answer_without_them() -> Result<()> {
             let arguments = [warnings, &["-Werror", optimisation, "-o", &out]].concat();
             compiler.must(level, &arguments, &[source("inlines.c")])?;
 
-            let output = Command::new(&program).output()?;
-            let said = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success(), "{out}:\n{said}");
-            assert!(said.contains(" checks, 0 failures"), "{out}:\n{said}");
+            let output = Command::new(&program).watched_output()?;
+            let printed = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success(), "{out}:\n{printed}");
+            assert!(printed.contains(" checks, 0 failures"), "{out}:\n{printed}");
         }
     }
     Ok(())
@@ -372,7 +409,7 @@ fn a_plugin_builds_in_c_and_cxx_and_asks_for_its_generation() -> Result<()> {
 fn bind_and_compile(dir: &Path, name: &str, headers: &[&str]) -> Result<String> {
     let mut includes = String::new();
     for header in headers {
-        writeln!(includes, "#include <infiniband/{header}>")?;
+        writeln!(includes, "#include <{header}>")?;
     }
     let bindings = bindgen::Builder::default()
         .header_contents("headers.h", &includes)
@@ -398,8 +435,8 @@ fn bind_and_compile(dir: &Path, name: &str, headers: &[&str]) -> Result<String> 
         .arg(dir)
         .arg(&file)
         .output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name}:\n{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}:\n{printed}");
     Ok(bindings)
 }
 

@@ -134,5 +134,5 @@ fn a_stage_without_a_device_runs_no_program_that_needs_one() {
 #[test]
 #[should_panic(expected = "no program")]
 fn a_program_that_is_gone_is_found_out() {
-    check("`unit`: `programs/later/gone`", &programs().unwrap()).unwrap();
+    check("`unit`: `programs/post_44/gone`", &programs().unwrap()).unwrap();
 }

@@ -12,6 +12,7 @@ use std::{
 };
 
 use c_tests::{Result, library::built_library, tree::workspace_dir};
+use watchdog::Watched;
 
 /// Lists devices, opens the first one, and makes a mistake that is worth an explanation.
 const PROGRAM: &str = r#"
@@ -87,8 +88,8 @@ impl Place {
         Ok(path)
     }
 
-    /// Runs a program as nobody, in a network where `lo` is up: what it said, and which of the files
-    /// are there.
+    /// Runs a program as nobody, in a network where `lo` is up: what it said, and which of the
+    /// files are there.
     fn run(&self, program: &Path) -> Result<(Output, Vec<&'static str>)> {
         let room = self.path("room");
         fs::create_dir(&room)?;
@@ -106,7 +107,7 @@ impl Place {
         for variable in FILES {
             command.env(variable, room.join(variable));
         }
-        let output = command.output()?;
+        let output = command.watched_output()?;
         let written = FILES.into_iter().filter(|file| room.join(file).exists());
         let written = written.collect();
         fs::remove_dir_all(&room)?;
@@ -163,12 +164,12 @@ fn what_the_environment_names_is_not_for_programs_with_more_rights() -> Result<(
 fn obeys_nothing(place: &Place, program: &Path) -> Result<()> {
     let (output, written) = place.run(program)?;
     assert!(output.status.success(), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stdout);
-    if said.starts_with("secure 0") {
+    let printed = String::from_utf8_lossy(&output.stdout);
+    if printed.starts_with("secure 0") {
         println!("skipped: this file system gives no rights (nosuid)");
         return Ok(());
     }
-    assert!(!said.contains("uroce"), "{output:?}");
+    assert!(!printed.contains("uroce"), "{output:?}");
     assert!(
         written.is_empty(),
         "{} wrote {written:?}",

@@ -15,19 +15,46 @@ use c_tests::{
     library::target_dir,
     tree::{package_dir, workspace_dir},
 };
+use watchdog::Watched;
 
 /// What a program is linked with, beside the library.
 const WAYS: [&[&str]; 3] = [&[], &["-fuse-ld=lld"], &["-static"]];
 
-/// Names the devices that there are.
+/// Names the devices that there are, and cancels a thread in a call over the first.
 const MAIN: &str = r#"
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <stdio.h>
+
+static void *wait_for_event(void *context)
+{
+	struct ibv_async_event event;
+
+	ibv_get_async_event(context, &event);
+	return NULL;
+}
+
+/* A thread that waits for what does not come. */
+static void cancel(struct ibv_device *device)
+{
+	struct ibv_context *context = ibv_open_device(device);
+	pthread_t thread;
+	void *end;
+
+	pthread_create(&thread, NULL, wait_for_event, context);
+	pthread_cancel(thread);
+	pthread_join(thread, &end);
+	puts(end == PTHREAD_CANCELED ? "cancelled" : "not cancelled");
+	ibv_close_device(context);
+}
 
 int main(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	size_t i, there = 0;
+
+	if (list && list[0])
+		cancel(list[0]);
 
 	for (i = 0; list && list[i]; i++)
 		puts(ibv_get_device_name(list[i]));
@@ -61,8 +88,8 @@ fn public() -> Result<BTreeSet<String>> {
     Ok(public.map(|(name, ..)| name.to_owned()).collect())
 }
 
-/// The program, with the address of each symbol, in two files: what the headers declare as a function
-/// is taken for bytes in one of them.
+/// The program, with the address of each symbol, in two files: what the headers declare as a
+/// function is taken for bytes in one of them.
 fn sources(dir: &Path, symbols: &BTreeSet<String>) -> Result<[PathBuf; 2]> {
     let [main, table] = ["main.c", "table.c"].map(|name| dir.join(name));
     let head = format!(
@@ -125,9 +152,14 @@ fn works(program: &Path, symbols: usize) -> Result<()> {
     };
     let output = command
         .env("UROCE_DEVICES", if apart { "lo" } else { "" })
-        .output()?;
-    let said = String::from_utf8(output.stdout)?;
-    assert!(said.ends_with(&format!("{symbols} symbols\n")), "{said}");
-    assert!(!apart || said.contains("uroce_lo\n"), "{said}");
+        .watched_output()?;
+    let printed = String::from_utf8(output.stdout)?;
+    assert!(
+        printed.ends_with(&format!("{symbols} symbols\n")),
+        "{printed}"
+    );
+    assert!(!apart || printed.contains("uroce_lo\n"), "{printed}");
+    assert!(!apart || printed.contains("cancelled\n"), "{printed}");
+    assert!(!printed.contains("not cancelled"), "{printed}");
     Ok(())
 }

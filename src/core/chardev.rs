@@ -1,5 +1,9 @@
 #![forbid(unsafe_code)]
 //! Opening the character device of a device.
+//!
+//! The node is opened by its name if it has the expected device number, otherwise by number through
+//! /dev/char. A missing node is awaited for up to 5 seconds, because udev may still be creating it.
+//! EACCES is returned at once.
 
 use crate::core::devices::CDEV_FOLDER;
 use kit::abi::handle::DeviceRef;
@@ -94,7 +98,8 @@ fn changes(watch: &OwnedFd, patience: Duration) -> Result<bool> {
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
         Err(e) => return Err(e.into()),
     }
-    let mut events = [0; 4096];
+    // Not on the stack: coroutines that open devices have little of it.
+    let mut events = vec![0; 4096];
     match read(watch, &mut events) {
         Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(true),
         Err(e) => Err(e.into()),

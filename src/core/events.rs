@@ -1,34 +1,37 @@
 #![forbid(unsafe_code)]
-//! Reading events: one record a call, from the descriptor of a channel or a context
+//! What is read from the descriptor of a channel or a context, one record a call
 //! (ibv_get_cq_event(3), ibv_get_async_event(3)).
 //!
-//! The call blocks, or answers EAGAIN, as the descriptor is set. Several threads may be in it;
-//! the kernel gives each record to one of them. A signal handler that runs meanwhile ends it with
-//! EINTR, which programs use to get out of it.
+//! `export/cancel.c` reads. The call blocks, or answers EAGAIN, as the descriptor is set. Several
+//! threads may be in it; the kernel gives each record to one of them. A signal handler that runs
+//! meanwhile ends it with EINTR, which programs use to get out of it.
 
-use bytemuck::{Pod, bytes_of_mut};
+pub mod kept;
+
+use bytemuck::cast;
 use kit::{
     abi::{kernel::*, *},
     errno::{Errno, Result},
 };
-use std::os::fd::BorrowedFd;
 
-/// The queue of the next completion event, as the number that was given to the kernel for it.
+/// A record as it is read: `struct ib_uverbs_async_event_desc`, or the shorter
+/// `struct ib_uverbs_comp_event_desc` and bytes without meaning.
+pub type Record = [u64; 2];
+const _: () = assert!(size_of::<ib_uverbs_async_event_desc>() == size_of::<Record>());
+const _: () = assert!(size_of::<ib_uverbs_comp_event_desc>() == size_of::<u64>());
+
+/// The queue that a completion event is about, as the number that the kernel was given for it.
 ///
 /// # Errors
-/// EAGAIN, EINTR, or what else read(2) answers; EIO when the channel has come to its end.
-pub fn next_completion(channel: BorrowedFd<'_>) -> Result<usize> {
-    let record: ib_uverbs_comp_event_desc = read(channel)?;
-    element(record.cq_handle)
+/// EIO when it is no address.
+pub fn completion([queue, _]: Record) -> Result<usize> {
+    element(queue)
 }
 
-/// The next asynchronous event: its type, and the object or port that it is about.
-///
-/// # Errors
-/// As for [`next_completion`].
-pub fn next_async(context: BorrowedFd<'_>) -> Result<(ibv_event_type, u64)> {
-    let record: ib_uverbs_async_event_desc = read(context)?;
-    Ok((record.event_type, record.element))
+/// The type of an asynchronous event, and the object or port that it is about.
+pub fn asynchronous(record: Record) -> (ibv_event_type, u64) {
+    let record: ib_uverbs_async_event_desc = cast(record);
+    (record.event_type, record.element)
 }
 
 /// A number that the kernel was given for an object, as an address.
@@ -37,15 +40,6 @@ pub fn next_async(context: BorrowedFd<'_>) -> Result<(ibv_event_type, u64)> {
 /// EIO when it is none.
 pub fn element(number: u64) -> Result<usize> {
     usize::try_from(number).map_err(|_| Errno::IO)
-}
-
-fn read<T: Pod>(fd: BorrowedFd<'_>) -> Result<T> {
-    let mut record = T::zeroed();
-    let got = rustix::io::read(fd, bytes_of_mut(&mut record))?;
-    if got != size_of::<T>() {
-        return Err(Errno::IO);
-    }
-    Ok(record)
 }
 
 /// What kind of object an asynchronous event is about.
@@ -84,32 +78,16 @@ pub fn subject(event: ibv_event_type) -> Subject {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::{io::write, pipe::pipe};
-    use std::os::fd::AsFd;
 
     #[test]
-    fn records_come_one_by_one() {
-        let (from, to) = pipe().unwrap();
-        for n in [7u64, 9] {
-            write(&to, &n.to_ne_bytes()).unwrap();
-        }
-        assert_eq!(next_completion(from.as_fd()), Ok(7));
-        assert_eq!(next_completion(from.as_fd()), Ok(9));
-    }
-
-    #[test]
-    fn a_channel_that_ends_is_an_error() {
-        let (from, to) = pipe().unwrap();
-        drop(to);
-        assert_eq!(next_completion(from.as_fd()), Err(Errno::IO));
-        assert_eq!(next_async(from.as_fd()), Err(Errno::IO));
-    }
-
-    #[test]
-    fn an_empty_channel_that_does_not_block_answers_eagain() {
-        let (from, _to) = pipe().unwrap();
-        rustix::io::ioctl_fionbio(&from, true).unwrap();
-        assert_eq!(next_async(from.as_fd()), Err(Errno(libc::EAGAIN)));
+    fn records_name_their_object() {
+        assert_eq!(completion([7, u64::MAX]), Ok(7));
+        let record = ib_uverbs_async_event_desc {
+            element: 9,
+            event_type: IBV_EVENT_QP_FATAL,
+            reserved: 0,
+        };
+        assert_eq!(asynchronous(cast(record)), (IBV_EVENT_QP_FATAL, 9));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 
 use super::{config, fork, log, report, trace};
 use crate::warn::warn;
-use rustix::process::{Resource, geteuid, getrlimit};
+use kit::sys::identity::{Limit, effective_user, limit};
+use kit::sys::{forks, lock::Lock};
 use std::sync::Once;
 
 /// Below this many bytes of lockable memory hardly any registration succeeds.
@@ -17,11 +18,20 @@ const OBSERVERS: [&str; 3] = [
 ];
 
 static ONCE: Once = Once::new();
+/// Held by the thread that is in it: fork(2) waits for a lock, but not for a `Once`.
+static FIRST: Lock<()> = Lock::new(());
 
 /// Reads the environment, starts fork protection and the log, warns of a small memory limit.
-/// `allow_disassociate` is told whether objects of a device that is gone may be destroyed; `observe`
-/// asks [`is_observed`] and remembers.
+/// `allow_disassociate` is told whether objects of a device that is gone may be destroyed;
+/// `observe` asks [`is_observed`] and remembers.
 pub fn once(allow_disassociate: fn(bool), observe: fn()) {
+    if ONCE.is_completed() {
+        return;
+    }
+    // Without memory for that, a child may find it in the middle for ever.
+    let _ = forks::wait_for(&FIRST);
+    let _entered = forks::enter();
+    let _guard = FIRST.lock();
     ONCE.call_once(|| {
         log::init();
         observe();
@@ -49,10 +59,10 @@ fn protect_forks() {
 }
 
 fn warn_of_memlock() {
-    if geteuid().is_root() {
+    if effective_user() == 0 {
         return;
     }
-    let Some(limit) = getrlimit(Resource::Memlock).current else {
+    let Some(limit) = limit(Limit::LockedMemory) else {
         return;
     };
     if limit <= MEMLOCK_FLOOR {

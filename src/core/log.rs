@@ -5,19 +5,15 @@
 
 use super::config;
 use kit::log::Level;
-use parking_lot::Mutex;
-use std::{
-    fs::{File, OpenOptions},
-    io::Write,
-    sync::{
-        OnceLock,
-        atomic::{AtomicU32, Ordering},
-    },
+use kit::sys::output::Output;
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU32, Ordering},
 };
 
 /// Messages of a higher level are dropped; 0 until the file is open.
 static LEVEL: AtomicU32 = AtomicU32::new(0);
-static FILE: OnceLock<Mutex<File>> = OnceLock::new();
+static FILE: OnceLock<Output> = OnceLock::new();
 
 /// Reads the environment and opens the log. Later calls change nothing.
 pub fn init() {
@@ -28,10 +24,10 @@ pub fn init() {
     let Some(path) = config::trusted("VERBS_LOG_FILE") else {
         return;
     };
-    let Ok(file) = OpenOptions::new().append(true).create(true).open(path) else {
+    let Ok(file) = Output::open("VERBS_LOG_FILE", &path) else {
         return;
     };
-    if FILE.set(Mutex::new(file)).is_ok() {
+    if FILE.set(file).is_ok() {
         LEVEL.store(level, Ordering::Release);
         kit::log::send_to(line);
     }
@@ -52,7 +48,6 @@ pub fn wants(level: u32) -> bool {
 /// Writes one message, which brings its own line end.
 pub fn write(text: &[u8]) {
     if let Some(file) = FILE.get() {
-        // A full disk must not disturb the program that is being logged.
-        let _ = file.lock().write_all(text);
+        file.write(text);
     }
 }

@@ -1,4 +1,6 @@
-//! What verbs mean: devices, contexts, memory and fork, events, addresses, configuration.
+//! The meaning of the verbs: the device list, contexts, memory registration and fork protection,
+//! events, addresses, configuration, the log, and the analysis behind the diagnostics. No file here
+//! knows how C passes arguments, and none has unsafe code.
 
 pub mod address;
 pub mod chardev;

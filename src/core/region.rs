@@ -67,8 +67,8 @@ impl Asked {
     ///
     /// # Errors
     /// EOPNOTSUPP for members that nobody knows, and for handles of hints (`dmah`) unless `hints`
-    /// says that the provider knows them; EINVAL for members that contradict each other, and for a range that
-    /// is not in its buffer.
+    /// says that the provider knows them; EINVAL for members that contradict each other, and for a
+    /// range that is not in its buffer.
     pub fn plan(&self, hints: bool) -> Result<Plan> {
         const KNOWN: u64 = IBV_REG_MR_MASK_IOVA
             | IBV_REG_MR_MASK_ADDR

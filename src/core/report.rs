@@ -1,15 +1,14 @@
 #![forbid(unsafe_code)]
-//! Where reports of `IBVERBS_EXPLAIN` and `IBVERBS_VALIDATE` go: one write(2) each, so that those of several threads and
-//! processes do not mix.
+//! The outputs of `IBVERBS_EXPLAIN` and `IBVERBS_VALIDATE`. A report is one write(2), so that
+//! reports of several threads and processes do not mix.
 //!
-//! The variable is 1 for the program's standard error, or the path of a file that is appended to.
-//! Not set, empty or 0 is off. `IBVERBS_VALIDATE` may also be `abort`, alone or with a path behind
-//! a comma: then the first report ends the program (SIGABRT). A set-user-ID program does not look at it.
+//! The value is 1 for standard error, or the path of a file that is appended to. Unset, empty and 0
+//! mean off. `IBVERBS_VALIDATE` may also be `abort`, alone or followed by a comma and a path: the
+//! first report then ends the program (SIGABRT). A set-user-ID program ignores both variables.
 
 use super::config;
+use kit::sys::{forks, output::Output};
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -19,43 +18,23 @@ const VALIDATE: u8 = 2;
 const ABORT: u8 = 4;
 
 static ON: AtomicU8 = AtomicU8::new(0);
-static EXPLANATIONS: OnceLock<Sink> = OnceLock::new();
-static MISTAKES: OnceLock<Sink> = OnceLock::new();
+static EXPLANATIONS: OnceLock<Output> = OnceLock::new();
+static MISTAKES: OnceLock<Output> = OnceLock::new();
 
-/// A place for reports.
-#[derive(Debug)]
-enum Sink {
-    StandardError,
-    File(File),
-}
-
-impl Sink {
-    /// What the value of a variable names; `None` for off. A file that cannot be opened is
-    /// replaced by the standard error, with a line that says so.
-    fn new(value: &OsStr) -> Option<Self> {
-        if value.is_empty() || value == "0" {
-            return None;
-        }
-        if value == "1" {
-            return Some(Self::StandardError);
-        }
-        let opened = OpenOptions::new().append(true).create(true).open(value);
-        Some(opened.map_or_else(
-            |error| {
-                crate::warn::warn(&format!("{}: {error}", value.to_string_lossy()));
-                Self::StandardError
-            },
-            Self::File,
-        ))
+/// What the value of a variable names; `None` for off. A file that cannot be opened is replaced by
+/// the standard error, with a line that says so.
+fn place(variable: &str, value: &OsStr) -> Option<Output> {
+    if value.is_empty() || value == "0" {
+        return None;
     }
-
-    fn write(&self, text: &str) {
-        // A closed standard error or a full disk must not disturb the program.
-        let _ = match self {
-            Self::StandardError => std::io::stderr().write_all(text.as_bytes()),
-            Self::File(file) => (&*file).write_all(text.as_bytes()),
-        };
+    if value == "1" {
+        return Some(Output::standard_error());
     }
+    let opened = Output::open(variable, value).map_err(std::io::Error::from);
+    Some(opened.unwrap_or_else(|error| {
+        crate::warn::warn(&format!("{variable}={}: {error}", value.to_string_lossy()));
+        Output::standard_error()
+    }))
 }
 
 /// Asks for explanations.
@@ -66,20 +45,26 @@ pub const VALIDATE_VARIABLE: &str = "IBVERBS_VALIDATE";
 /// Reads the environment, once in the life of the process.
 pub fn init() {
     static ONCE: std::sync::Once = std::sync::Once::new();
+    if ONCE.is_completed() {
+        return;
+    }
+    let _entered = forks::enter();
     ONCE.call_once(|| {
         let value = config::trusted(EXPLAIN_VARIABLE);
-        let sink = value.as_deref().and_then(Sink::new);
+        let sink = value
+            .as_deref()
+            .and_then(|value| place(EXPLAIN_VARIABLE, value));
         turn_on(sink, &EXPLANATIONS, EXPLAIN);
         let value = config::trusted(VALIDATE_VARIABLE).unwrap_or_default();
-        let (abort, place) = aborting(&value);
+        let (abort, named) = aborting(&value);
         let mode = if abort { VALIDATE | ABORT } else { VALIDATE };
-        turn_on(Sink::new(place), &MISTAKES, mode);
+        turn_on(place(VALIDATE_VARIABLE, named), &MISTAKES, mode);
     });
 }
 
-fn turn_on(sink: Option<Sink>, place: &OnceLock<Sink>, mode: u8) {
-    if let Some(sink) = sink
-        && place.set(sink).is_ok()
+fn turn_on(output: Option<Output>, to: &OnceLock<Output>, mode: u8) {
+    if let Some(output) = output
+        && to.set(output).is_ok()
     {
         ON.fetch_or(mode, Ordering::Release);
     }
@@ -115,8 +100,8 @@ pub fn validates() -> bool {
 
 /// Writes a report of a mistake, and ends the program if that was asked for.
 pub fn invalid(text: &str) {
-    if let Some(sink) = MISTAKES.get() {
-        sink.write(text);
+    if let Some(output) = MISTAKES.get() {
+        output.write(text.as_bytes());
     }
     if ON.load(Ordering::Relaxed) & ABORT != 0 {
         std::process::abort();
@@ -125,8 +110,8 @@ pub fn invalid(text: &str) {
 
 /// Writes an explanation.
 pub fn explain(text: &str) {
-    if let Some(sink) = EXPLANATIONS.get() {
-        sink.write(text);
+    if let Some(output) = EXPLANATIONS.get() {
+        output.write(text.as_bytes());
     }
 }
 
@@ -136,12 +121,16 @@ mod tests {
 
     #[test]
     fn values_of_the_variable() {
-        assert!(Sink::new(OsStr::new("")).is_none());
-        assert!(Sink::new(OsStr::new("0")).is_none());
-        let standard = Sink::new(OsStr::new("1"));
-        assert!(matches!(standard, Some(Sink::StandardError)));
-        let nowhere = Sink::new(OsStr::new("/nowhere/at/all"));
-        assert!(matches!(nowhere, Some(Sink::StandardError)));
+        let named = |value: &str| {
+            let output = place("VARIABLE", OsStr::new(value));
+            output.map(|output| output.file().is_some())
+        };
+        assert_eq!((named(""), named("0")), (None, None));
+        assert_eq!(named("1"), Some(false));
+        assert_eq!(named("/nowhere/at/all"), Some(false));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report");
+        assert_eq!(named(path.to_str().unwrap()), Some(true));
     }
 
     #[test]
@@ -154,16 +143,5 @@ mod tests {
         assert_eq!(read("abort"), (true, "1"));
         assert_eq!(read("abort,/tmp/x"), (true, "/tmp/x"));
         assert_eq!(read("abort.log"), (false, "abort.log"));
-    }
-
-    #[test]
-    fn reports_are_appended_to_a_file() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("report");
-        for text in ["one\n", "two\n"] {
-            let sink = Sink::new(path.as_os_str()).unwrap();
-            sink.write(text);
-        }
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\n");
     }
 }

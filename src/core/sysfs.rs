@@ -5,6 +5,7 @@ use super::config;
 use kit::abi::IBV_SYSFS_PATH_MAX;
 use kit::abi::handle::SysfsView;
 use kit::errno::Errno;
+use kit::sys::first::First;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{read, retry_on_intr};
 use rustix::path::Arg;
@@ -12,13 +13,12 @@ use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::OnceLock;
 
 /// Where sysfs is mounted: SYSFS_PATH, without slashes at its end, where the environment may be
 /// trusted; otherwise `/sys`. Asked once, then the same for the life of the process.
 pub fn root() -> &'static CStr {
-    static ROOT: OnceLock<CString> = OnceLock::new();
-    ROOT.get_or_init(|| match config::trusted("SYSFS_PATH") {
+    static ROOT: First<CString> = First::new();
+    ROOT.get_or_make(|| match config::trusted("SYSFS_PATH") {
         Some(path) => shortened(path.as_bytes()),
         None => c"/sys".to_owned(),
     })

@@ -2,7 +2,7 @@
 //!
 //! They are pages of the process, unless the provider allocates them in another way.
 
-use super::observe::{self, Later as Call, Word};
+use super::observe::{self, Argument, Later as Call};
 use super::{mr_ex, ret};
 use crate::symver;
 use kit::{
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn alloc_buf(
         };
         match Pd::from_raw(pd) {
             Ok(h) => {
-                let words = [pd.word(), size.word(), buf.word()];
+                let words = [pd.number(), size.number(), buf.number()];
                 observe::later(h.ctx(), Call::AllocBuf, &words, make)
             }
             Err(_) => make(),
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn free_buf(buf: *mut ibv_buf) {
             }
         };
         match Pd::from_raw(pd) {
-            Ok(h) => observe::later(h.ctx(), Call::FreeBuf, &[buf.word()], free),
+            Ok(h) => observe::later(h.ctx(), Call::FreeBuf, &[buf.number()], free),
             Err(_) => free(),
         }
     }
@@ -145,7 +145,7 @@ unsafe extern "C" fn export_buf_dmabuf_fd(buf: *mut ibv_buf) -> c_int {
         let run = || ret::count(export(buf));
         let domain = buf.as_ref().map(|buf| Pd::from_raw(buf.pd));
         match domain {
-            Some(Ok(h)) => observe::later(h.ctx(), Call::ExportBufDmabufFd, &[buf.word()], run),
+            Some(Ok(h)) => observe::later(h.ctx(), Call::ExportBufDmabufFd, &[buf.number()], run),
             // Whose it is is its provider's business.
             Some(Err(_)) | None => run(),
         }

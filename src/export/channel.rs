@@ -1,7 +1,7 @@
 //! Completion channels: ibv_create_comp_channel(3).
 
 use super::{compat_1_0, observe, ret};
-use crate::symver;
+use crate::{core::events::kept, symver};
 use kit::{
     abi::{
         handle::{CompChannel, Ctx},
@@ -39,7 +39,10 @@ fn create(ctx: Ctx<'_>) -> Result<*mut ibv_comp_channel> {
     });
     match (&channel, edges) {
         // The channel owns it from here on.
-        (Ok(_), _) => _ = fd.into_raw_fd(),
+        (Ok(channel), _) => {
+            observe::made(channel.addr());
+            let _ = fd.into_raw_fd();
+        }
         (Err(_), Some(edges)) => edges.destroy_comp_channel(fd.as_fd()),
         (Err(_), None) => {}
     }
@@ -79,6 +82,7 @@ unsafe fn destroy(channel: CompChannel<'_>) -> Result<()> {
     if let Some(edges) = ctx.private().edges() {
         edges.destroy_comp_channel(fd.as_fd());
     }
+    kept::forget(raw.addr());
     drop(fd);
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! A provider that knows of them has its own verbs. For older ones the library asks the kernel
 //! itself: the commands carry nothing of the provider's.
 
-use super::observe::{self, Later, Word};
+use super::observe::{self, Argument, Later};
 use super::ret;
 use crate::symver;
 use kit::{
@@ -46,18 +46,18 @@ unsafe extern "C" fn query_comp_cntr_caps(
             if size < size_of::<ibv_comp_cntr_caps>() {
                 return Err(Errno::INVAL);
             }
-            let mut told = ibv_comp_cntr_caps::default();
-            let words = [context.word(), caps.word(), size.word()];
+            let mut reported = ibv_comp_cntr_caps::default();
+            let words = [context.number(), caps.number(), size.number()];
             observe::later(ctx, Later::QueryCompCntrCaps, &words, || match own(ctx)? {
                 Some(verbs) => {
                     let size = size_of::<ibv_comp_cntr_caps>();
-                    answered((verbs.query_caps)(context, &raw mut told, size))
+                    answered((verbs.query_caps)(context, &raw mut reported, size))
                 }
-                None => kernel::query_caps(&ctx).map(|caps| told = caps),
+                None => kernel::query_caps(&ctx).map(|caps| reported = caps),
             })?;
             // What a later structure has besides is zero.
             caps.cast::<u8>().write_bytes(0, size);
-            caps.write(told);
+            caps.write(reported);
             Ok(())
         }))
     }
@@ -106,7 +106,7 @@ unsafe extern "C" fn create_comp_cntr(
     unsafe {
         let arguments = ret::not_null(attr).and_then(|_| Ctx::from_raw(context));
         ret::pointer_of(arguments, |ctx| {
-            let words = [context.word(), attr.word()];
+            let words = [context.number(), attr.number()];
             observe::later(ctx, Later::CreateCompCntr, &words, || match own(ctx) {
                 Ok(Some(verbs)) => (verbs.create)(context, attr),
                 Ok(None) => ret::pointer(create(ctx, *attr)),
@@ -125,7 +125,7 @@ unsafe extern "C" fn destroy_comp_cntr(counter: *mut ibv_comp_cntr) -> c_int {
             observe::later(
                 ctx,
                 Later::DestroyCompCntr,
-                &[counter.word()],
+                &[counter.number()],
                 || match own(ctx)? {
                     Some(verbs) => answered((verbs.destroy)(counter)),
                     None => {
@@ -154,7 +154,7 @@ unsafe fn with(
     unsafe {
         ret::code(CompCntr::from_raw(counter).and_then(|h| {
             let ctx = h.ctx();
-            observe::later(ctx, call, &[counter.word(), word], || match own(ctx)? {
+            observe::later(ctx, call, &[counter.number(), word], || match own(ctx)? {
                 Some(verbs) => answered(verb(&verbs)),
                 None => command(ctx, (*counter).handle),
             })
@@ -169,7 +169,7 @@ macro_rules! changes {
             unsafe {
                 with(
                     counter,
-                    (Later::$call, value.word()),
+                    (Later::$call, value.number()),
                     |verbs| (verbs.$verb)(counter, value),
                     |ctx, handle| kernel::modify(&ctx, handle, Entry::$entry, Change::$change(value)),
                 )
@@ -196,7 +196,7 @@ macro_rules! reads {
             unsafe {
                 with(
                     counter,
-                    (Later::$call, value.word()),
+                    (Later::$call, value.number()),
                     |verbs| (verbs.$verb)(counter, value),
                     |ctx, handle| {
                         ptr::write(value, kernel::read(&ctx, handle, Entry::$entry)?);
@@ -224,7 +224,7 @@ unsafe extern "C" fn qp_attach_comp_cntr(
         let arguments =
             ret::not_null(attr).and_then(|_| Ok((Qp::from_raw(qp)?, CompCntr::from_raw(counter)?)));
         ret::code(arguments.and_then(|(pair, h)| {
-            let words = [qp.word(), counter.word(), attr.word()];
+            let words = [qp.number(), counter.number(), attr.number()];
             observe::later(pair.ctx(), Later::QpAttachCompCntr, &words, || {
                 if let Some(verbs) = own(pair.ctx())? {
                     return answered((verbs.attach)(qp, counter, attr));

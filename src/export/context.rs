@@ -2,7 +2,7 @@
 
 use super::{buf, cq, dm, dmah, mr_ex, observe, port, ret};
 use crate::{
-    core::{chardev, context, devices},
+    core::{chardev, context, devices, events::kept},
     load::drivers,
     private, symver,
 };
@@ -13,7 +13,7 @@ use kit::{
     },
     errno::{Errno, Result},
     provider,
-    sys::errno,
+    sys::{errno, forks},
 };
 use std::{
     ffi::{c_int, c_void},
@@ -61,6 +61,8 @@ symver!(open_device => "ibv_open_device", "IBVERBS_1.1");
 unsafe fn open(device: DeviceRef<'_>, private_data: *mut c_void) -> Result<*mut ibv_context> {
     let driver = device.driver()?;
     let cmd_fd = chardev::open(device)?;
+    // Only here: the node that is opened there may have to be waited for.
+    let _entered = forks::enter();
     let has_kernel = cmd_fd.is_some();
     // SAFETY: the driver is the device's own; the caller vouches for the private data.
     let context = unsafe { driver.alloc_context(device, cmd_fd, private_data) };
@@ -79,6 +81,7 @@ symver!(import_device => "ibv_import_device", "IBVERBS_1.10");
 
 fn import(cmd_fd: c_int) -> Result<*mut ibv_context> {
     super::start();
+    let _entered = forks::enter();
     if cmd_fd >= 0 {
         // SAFETY: the caller passes a descriptor of its own; one that is not open is told.
         let fd = unsafe { BorrowedFd::borrow_raw(cmd_fd) };
@@ -145,6 +148,7 @@ pub(super) unsafe extern "C" fn close_device(context: *mut ibv_context) -> c_int
     unsafe {
         ret::code_of(Ctx::from_raw(context), |ctx| {
             (ctx.table().free_context())(context);
+            kept::forget(context.addr());
             0
         })
     }

@@ -1,6 +1,6 @@
 //! Import and export of device memory: ibv_import_dm(3), ibv_dm_export_dmabuf_fd(3).
 
-use super::observe::{self, Later, Word};
+use super::observe::{self, Argument, Later};
 use super::ret;
 use crate::symver;
 use kit::{
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn dm_export_dmabuf_fd(dm: *mut ibv_dm) -> c_int {
         match Dm::from_raw(dm) {
             Ok(h) => {
                 let ctx = h.ctx();
-                observe::later(ctx, Later::DmExportDmabufFd, &[dm.word()], || {
+                observe::later(ctx, Later::DmExportDmabufFd, &[dm.number()], || {
                     match ctx.private().later().dm_export_dmabuf_fd() {
                         Known::Is(verb) => verb(dm),
                         Known::LeftOut | Known::TooOld => ret::count(Err(Errno::OPNOTSUPP)),

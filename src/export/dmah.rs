@@ -2,7 +2,7 @@
 //!
 //! Only the provider can register memory with such a handle, so only it makes them.
 
-use super::observe::{self, Later, Word};
+use super::observe::{self, Argument, Later};
 use super::ret;
 use crate::symver;
 use kit::{
@@ -20,7 +20,7 @@ pub unsafe extern "C" fn alloc_dmah(
     unsafe {
         let arguments = ret::not_null(attr).and_then(|_| Ctx::from_raw(context));
         ret::pointer_of(arguments, |ctx| {
-            let words = [context.word(), attr.word()];
+            let words = [context.number(), attr.number()];
             observe::later(ctx, Later::AllocDmah, &words, || {
                 match ctx.private().later().alloc_dmah() {
                     Known::Is(verb) => verb(context, attr),
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn dealloc_dmah(dmah: *mut ibv_dmah) -> c_int {
     unsafe {
         let arguments = ret::not_null(dmah).and_then(|dmah| Ctx::from_raw((*dmah).context));
         ret::code_of(arguments, |ctx| {
-            observe::later(ctx, Later::DeallocDmah, &[dmah.word()], || {
+            observe::later(ctx, Later::DeallocDmah, &[dmah.number()], || {
                 match ctx.private().later().dealloc_dmah() {
                     Known::Is(verb) => verb(dmah),
                     Known::LeftOut | Known::TooOld => Errno::OPNOTSUPP.raw(),

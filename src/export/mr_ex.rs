@@ -171,8 +171,8 @@ unsafe fn by_provider(
     memory::protected(range, || {
         // SAFETY: the provider's verb; a new region is valid.
         unsafe {
-            let told = plain;
-            observe::reg_mr_ex(pd.ctx(), pd.as_ptr(), &told, range.is_some(), || {
+            let reported = plain;
+            observe::reg_mr_ex(pd.ctx(), pd.as_ptr(), &reported, range.is_some(), || {
                 let mr = verb(pd.as_ptr(), &raw mut plain);
                 let Some(region) = mr.as_mut() else {
                     return Err(errno::get());

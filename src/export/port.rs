@@ -5,7 +5,7 @@
 //! headers had. Programs of today call the slot `query_port` of `verbs_context`, with their size;
 //! the exported symbol is for older ones, whose structure was 48 bytes.
 
-use super::observe::{self, Later, Word};
+use super::observe::{self, Argument, Later};
 use super::ret;
 use crate::symver;
 use kit::{
@@ -94,13 +94,14 @@ unsafe extern "C" fn query_port_speed(
     unsafe {
         let arguments = ret::not_null(speed).and_then(|_| Ctx::from_raw(context));
         ret::code_of(arguments, |ctx| {
-            let words = [context.word(), port_num.into(), speed.word()];
+            let words = [context.number(), port_num.into(), speed.number()];
             observe::later(ctx, Later::QueryPortSpeed, &words, || {
                 match ctx.private().later().query_port_speed() {
                     Known::Is(query) => query(context, port_num, speed),
                     Known::LeftOut => Errno::OPNOTSUPP.raw(),
                     Known::TooOld => ret::code(
-                        device::query_port_speed(&ctx, port_num).map(|told| speed.write(told)),
+                        device::query_port_speed(&ctx, port_num)
+                            .map(|reported| speed.write(reported)),
                     ),
                 }
             })

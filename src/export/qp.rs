@@ -1,8 +1,8 @@
 //! Queue pairs: ibv_create_qp(3), ibv_modify_qp(3), ibv_query_qp(3), ibv_attach_mcast(3),
 //! ibv_query_ece(3), ibv_query_qp_data_in_order(3).
 
-use super::ret;
-use crate::symver;
+use super::{ended, ret};
+use crate::{core::events::kept, hidden, symver};
 use kit::{
     abi::{
         handle::{Pd, Qp},
@@ -86,11 +86,42 @@ unsafe fn note_state(qp: Qp<'_>, answer: c_int, attr: *const ibv_qp_attr, attr_m
     }
 }
 
-pub(super) unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
-    // SAFETY: the caller passes a live queue pair or NULL.
-    unsafe { ret::code_of(Qp::from_raw(qp), |h| (h.table().destroy_qp())(qp)) }
+/// Destroys a queue pair for another function of the library. No cancellation point, as
+/// ibv_destroy_qp in `cancel.c` is.
+///
+/// # Safety
+/// As for ibv_destroy_qp(3).
+pub(super) unsafe fn destroy_qp(qp: *mut ibv_qp) -> c_int {
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        ret::code_of(Qp::from_raw(qp), |h| {
+            let (destroy, acked) = (h.table().destroy_qp(), || h.acked());
+            let answer = ended::whole(|| destroy(qp), acked, |seen| h.wait_acked(seen));
+            if answer == 0 {
+                kept::forget(qp.addr());
+            }
+            answer
+        })
+    }
 }
-symver!(destroy_qp => "ibv_destroy_qp", "IBVERBS_1.1");
+
+/// 0 and what destroys the queue pair, or an errno.
+///
+/// # Safety
+/// As for ibv_destroy_qp(3); there is room for the answer.
+unsafe extern "C" fn destroy_qp_begin(
+    qp: *mut ibv_qp,
+    destroy: *mut unsafe extern "C" fn(*mut ibv_qp) -> c_int,
+) -> c_int {
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        ret::code_of(Qp::from_raw(qp), |h| {
+            destroy.write(h.table().destroy_qp());
+            0
+        })
+    }
+}
+hidden!(destroy_qp_begin => "ferroverbs_destroy_qp_begin");
 
 unsafe extern "C" fn query_qp_data_in_order(
     qp: *mut ibv_qp,

@@ -1,7 +1,7 @@
 //! The Ethernet address behind a GID: ibv_resolve_eth_l2_from_gid.
 
 use super::address::{Device, reason};
-use crate::core::address::l2::{self, Mac, Rtnetlink, Way};
+use crate::core::address::l2::{self, Mac, NextHop, Rtnetlink};
 use crate::core::address::{EMPTY, gid};
 use crate::symver;
 use kit::abi::{handle::Ctx, ibv_ah_attr, ibv_context};
@@ -10,7 +10,7 @@ use kit::sys::errno::set as set_errno;
 use std::ffi::c_int;
 
 /// Where the source GID of the attributes lies, and where they go.
-fn way(device: Device<'_>, attr: &ibv_ah_attr) -> Result<Way> {
+fn next_hop(device: Device<'_>, attr: &ibv_ah_attr) -> Result<NextHop> {
     let (port, index) = (attr.port_num, attr.grh.sgid_index.into());
     // A source that cannot be had is -1, as the query of it says.
     let source = reason(gid::query(&device, port, index)).map_err(|e| {
@@ -36,10 +36,10 @@ unsafe extern "C" fn resolve_eth_l2_from_gid(
         Ctx::from_raw(context).and_then(|ctx| {
             let attr = attr.as_ref().ok_or(Errno::INVAL)?;
             let mac = eth_mac.as_mut().ok_or(Errno::INVAL)?;
-            let way = way(Device(ctx), attr)?;
-            *mac = way.mac;
+            let next_hop = next_hop(Device(ctx), attr)?;
+            *mac = next_hop.mac;
             if let Some(vid) = vid.as_mut() {
-                *vid = way.vlan;
+                *vid = next_hop.vlan;
             }
             Ok(())
         })

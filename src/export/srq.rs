@@ -1,7 +1,7 @@
 //! Shared receive queues: ibv_create_srq(3), ibv_modify_srq(3), ibv_query_srq(3).
 
-use super::ret;
-use crate::symver;
+use super::{ended, ret};
+use crate::{core::events::kept, hidden, symver};
 use kit::abi::{
     handle::{Pd, Srq},
     *,
@@ -51,8 +51,39 @@ pub(super) unsafe extern "C" fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_
 }
 symver!(query_srq => "ibv_query_srq", "IBVERBS_1.1");
 
-pub(super) unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
-    // SAFETY: the caller passes a live queue or NULL.
-    unsafe { ret::code_of(Srq::from_raw(srq), |h| (h.table().destroy_srq())(srq)) }
+/// Destroys a queue for another function of the library. No cancellation point, as
+/// ibv_destroy_srq in `cancel.c` is.
+///
+/// # Safety
+/// As for ibv_destroy_srq(3).
+pub(super) unsafe fn destroy_srq(srq: *mut ibv_srq) -> c_int {
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        ret::code_of(Srq::from_raw(srq), |h| {
+            let (destroy, acked) = (h.table().destroy_srq(), || h.acked());
+            let answer = ended::whole(|| destroy(srq), acked, |seen| h.wait_acked(seen));
+            if answer == 0 {
+                kept::forget(srq.addr());
+            }
+            answer
+        })
+    }
 }
-symver!(destroy_srq => "ibv_destroy_srq", "IBVERBS_1.1");
+
+/// 0 and what destroys the queue, or an errno.
+///
+/// # Safety
+/// As for ibv_destroy_srq(3); there is room for the answer.
+unsafe extern "C" fn destroy_srq_begin(
+    srq: *mut ibv_srq,
+    destroy: *mut unsafe extern "C" fn(*mut ibv_srq) -> c_int,
+) -> c_int {
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        ret::code_of(Srq::from_raw(srq), |h| {
+            destroy.write(h.table().destroy_srq());
+            0
+        })
+    }
+}
+hidden!(destroy_srq_begin => "ferroverbs_destroy_srq_begin");

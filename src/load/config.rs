@@ -27,9 +27,9 @@ pub const FOLDER: &str = "/etc/libibverbs.d";
 /// A file of that folder which is not about providers: which interfaces get a device of uroce.
 const NOT_OURS: &str = "uroce.conf";
 
-/// The providers in all regular files but [`NOT_OURS`] in `folder`, whatever the files are called: the
-/// files in the order of their names, in each the last line first. What cannot be read is warned
-/// of.
+/// The providers in all regular files but [`NOT_OURS`] in `folder`, whatever the files are called:
+/// the files in the order of their names, in each the last line first. What cannot be read is
+/// warned of.
 pub fn from_folder(folder: &Path) -> Vec<Wanted> {
     let Ok(entries) = fs::read_dir(folder) else {
         warn(&format!(

@@ -12,8 +12,8 @@ use kit::abi::handle::Driver;
 use kit::generation::Layout;
 use kit::log::{Level, line};
 use kit::sys::dl::{self, Object};
-use kit::sys::privilege;
-use parking_lot::Mutex;
+use kit::sys::lock::Lock;
+use kit::sys::{forks, privilege};
 use std::env;
 
 struct Registration {
@@ -24,7 +24,12 @@ struct Registration {
 
 /// Held for short steps only: providers register from constructors, at any time, and nothing is
 /// asked of the dynamic linker meanwhile.
-static REGISTERED: Mutex<Vec<Registration>> = Mutex::new(Vec::new());
+static REGISTERED: Lock<Vec<Registration>> = Lock::new(Vec::new());
+
+/// Has fork(2) wait while another thread registers one.
+pub fn across_forks() {
+    let _ = forks::wait_for(&REGISTERED);
+}
 
 /// Adds a provider of that private node whose object stays loaded.
 pub fn register(driver: Driver, node: u16) {

@@ -17,15 +17,13 @@ use super::foreign::is_foreign;
 use super::generation::Wish;
 use crate::warn::warn;
 use kit::generation::NODES;
-use kit::sys::dl;
-use parking_lot::Mutex;
+use kit::sys::{dl, first::First, forks, lock::Lock};
 use std::cell::RefCell;
 use std::env::consts::ARCH;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 /// The end of a provider's file name.
 fn suffix(node: u16) -> String {
@@ -81,11 +79,15 @@ pub enum Extent<'a> {
 }
 
 /// What the configuration names. It is read once.
-static CONFIGURED: LazyLock<Vec<Wanted>> =
-    LazyLock::new(|| config::from_folder(Path::new(config::FOLDER)));
+static CONFIGURED: First<Vec<Wanted>> = First::new();
 
 /// What was tried already, loaded or not.
-static TRIED: Mutex<Vec<Wanted>> = Mutex::new(Vec::new());
+static TRIED: Lock<Vec<Wanted>> = Lock::new(Vec::new());
+
+/// Has fork(2) wait while another thread notes one.
+pub fn across_forks() {
+    let _ = forks::wait_for(&TRIED);
+}
 
 /// Loads the providers named `first`, then those that the configuration names, each once in the
 /// life of the process. What cannot be loaded is warned of.
@@ -98,10 +100,14 @@ pub fn load(first: &[OsString], extent: Extent<'_>) {
         name: name.clone(),
         release: None,
     });
-    let configured = CONFIGURED.iter().filter(|wanted| match extent {
-        Extent::For(devices) => !is_foreign(wanted, devices),
-        Extent::All => true,
-    });
+    let read = || config::from_folder(Path::new(config::FOLDER));
+    let configured = CONFIGURED
+        .get_or_make(read)
+        .iter()
+        .filter(|wanted| match extent {
+            Extent::For(devices) => !is_foreign(wanted, devices),
+            Extent::All => true,
+        });
     for wanted in named.chain(configured.cloned()) {
         if !TRIED.lock().contains(&wanted) {
             load_one(&wanted, &folders);

@@ -1,7 +1,7 @@
 //! The suites in the virtual machine, a boot after the other.
 //!
-//! The machine reads the file system of this one, where cargo goes on building meanwhile: so it gets
-//! copies of all that it runs, in a target directory of its own ([`Dirs::aside`]).
+//! The machine reads the file system of this one, where cargo goes on building meanwhile: so it
+//! gets copies of all that it runs, in a target directory of its own ([`Dirs::aside`]).
 #![forbid(unsafe_code)]
 
 use std::{
@@ -13,16 +13,17 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    cli, ctests,
+    ctests,
+    debian_deps::{self, Machine},
     dirs::Dirs,
     expect,
-    guest::{COMPLETE, near},
-    needs::{self, Machine},
-    pip,
+    guest::{COMPLETE, copy_to_ram},
+    options::Test,
+    pip, provided,
     record::{Record, parse_list},
     report::{Report, Row, Tally},
     siw,
-    stages::{C_TESTS, GUEST, uroce_rxe},
+    stage::{C_TESTS, GUEST, uroce_rxe},
     suites::{On, Run, UROCE_RXE, programs},
     vm::{self, Job},
     waiting::Waiting,
@@ -46,7 +47,7 @@ pub struct Boots {
 /// What a boot came to.
 pub struct Booted {
     /// What the machine printed, if it was not shown meanwhile.
-    said: String,
+    printed: String,
     rows: Vec<Row>,
     /// To boot and to power off, if there was a boot.
     around: Option<Duration>,
@@ -61,15 +62,15 @@ impl Booted {
             Row::new(stage(*run), Duration::ZERO, tally)
         };
         Self {
-            said: String::new(),
+            printed: String::new(),
             rows: runs.iter().map(row).collect(),
             around: None,
         }
     }
 
     /// Shows it, and adds it to the report.
-    pub fn tell(self, report: &mut Report) {
-        print!("{}", self.said);
+    pub fn print_output(self, report: &mut Report) {
+        print!("{}", self.printed);
         for row in self.rows {
             report.add(row);
         }
@@ -100,16 +101,16 @@ impl Boots {
     /// Of the machine, of the file system.
     pub fn prepare(
         dirs: &Dirs,
-        options: &cli::Test,
+        options: &Test,
         runs: Vec<(u8, Run)>,
         mut left_out: impl FnMut(Booted),
     ) -> Result<Self> {
-        let machine = needs::machine(dirs)?;
-        let runs = pip::provide_for(
+        let machine = debian_deps::machine(dirs)?;
+        let runs = provided::provide_for(
             dirs,
             runs,
-            |(_, run)| run.package(),
-            |(_, run), reason| left_out(not_run(&[run], reason)),
+            |(_, run)| run.suite,
+            |(_, run), lack| left_out(Booted::without(&[run], |tally| lack.print_output(tally))),
         );
         let (runs, module) = with_module(dirs, &machine, runs, left_out);
         let boots = runs
@@ -153,7 +154,7 @@ impl Boots {
             fs::copy(module, dir.join(siw::MODULE)).context("the module")?;
         }
         pip::show_in(&dir, &self.dirs)?;
-        near::list(runs, &dir)?;
+        copy_to_ram::list(runs, &dir)?;
         let log = dir.join("console.log");
         let start = Instant::now();
         let job = Job::Suites { ours, labels };
@@ -171,15 +172,15 @@ impl Boots {
             rows.push(Row::new(stage(*run), took, tally));
         }
         Ok(Booted {
-            said: if show { String::new() } else { outcome.text },
+            printed: if show { String::new() } else { outcome.text },
             rows,
             around: Some(all.saturating_sub(suites)),
         })
     }
 }
 
-/// The module that runs on soft-iWARP need. Where it cannot be had they are skipped, and the rest is
-/// answered.
+/// The module that runs on soft-iWARP need. Where it cannot be had they are skipped, and the rest
+/// is answered.
 fn with_module(
     dirs: &Dirs,
     machine: &Machine,
@@ -219,13 +220,16 @@ fn judge(dirs: &Dirs, dir: &Path, run: Run, bless: bool) -> Result<Outcome> {
     let mut tally = if run.suite == C_TESTS {
         ctests::judge(dirs, dir, run)?
     } else {
-        let expected = expect::load(&dirs.expected(), run.suite)?;
-        match run.built_in {
-            true => {
-                let wanted: Vec<_> = expected.into_iter().filter(|r| run.has(&r.name)).collect();
-                expect::compare_at_least(&wanted, &list.records)
-            }
-            false => expect::compare(&expected, &list.records),
+        let of = provided::Expected::of(dirs, run.suite, run.suite)?;
+        let expected = expect::load(&dirs.expected(), &of.name)?;
+        let wanted: Vec<_> = expected.into_iter().filter(|r| run.has(&r.name)).collect();
+        if let Some(older) = of.older {
+            println!("-- {}: {older}", stage(run));
+            expect::compare_to_older(&wanted, &list.records)
+        } else if run.built_in && !run.cm {
+            expect::compare_at_least(&wanted, &list.records)
+        } else {
+            expect::compare(&wanted, &list.records)
         }
     };
     if let Some(refused) = refused {
@@ -276,7 +280,8 @@ impl List {
             On::Rxe => "rxe",
             On::Siw => "siw",
         };
-        expect::bless(&lists, suite, device, &self.records)
+        let list = provided::written_as(dirs, suite, suite)?;
+        expect::bless(&lists, suite, &list, device, &self.records)
     }
 
     pub fn read(dir: &Path, label: &str) -> Result<Self> {

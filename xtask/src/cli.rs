@@ -1,24 +1,30 @@
 //! What can be said on the command line.
 #![forbid(unsafe_code)]
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Result, bail};
 use lexopt::prelude::*;
 
-use crate::{bench::Part, install, stages, uroce};
+use crate::{
+    install,
+    options::{Bench, BenchRxe, BenchUroce, Part, Test, Vm},
+    stage, uroce,
+};
 
 pub const USAGE: &str = "\
-cargo xtask test [--only STAGE,...] [--stock [--bless]] [--list]
+cargo xtask test [--only STAGE,...] [--stock [--bless]] [--list] [--within MINUTES]
     Runs every stage, or those named (a prefix such as `guest` names all that begin with it).
     --stock  runs the guest suites on the system's libibverbs instead of the one built here
     --bless  writes what the stock library gave as the expected lists; without --stock, of the
              suites of uroce, what they gave
     --list   names the stages and runs nothing
-cargo xtask vm [--stock] [--write] -- COMMAND [ARGUMENT...]
+    --within kills what still runs after this time, reports it, and counts it as failed
+cargo xtask vm [--stock] [--rdmacm] [--write] -- COMMAND [ARGUMENT...]
     Runs a command in a virtual machine with the RDMA device rxe0, over the library built here.
-    --stock  over the system's libibverbs
-    --write  with IBVERBS_FORCE_WRITE=1
+    --stock   over the system's libibverbs
+    --rdmacm  over the librdmacm built here, too
+    --write   with IBVERBS_FORCE_WRITE=1
 cargo xtask demo [--kernel]
     Shows Debian's ibv_devinfo, ibv_rc_pingpong and ib_write_bw over the library on this machine,
     which needs no RDMA: the device is uroce's. No root needed.
@@ -36,11 +42,12 @@ cargo xtask bench [--write] [--only PART]
     Compares the library built here with the system's; fails if a row is above its bound.
     --write  writes docs/benchmarks.md; not with --only
     --only   guest (start and objects, in the virtual machine) or fork (fork protection)
-cargo xtask bench uroce [--write] [--rounds N]
+cargo xtask bench uroce [--write] [--rounds N] [--only plots]
     Compares uroce with UCX, TCP, raw system calls and the kernel's soft-RoCE; fails if a bound is
     not met.
-    --write   writes docs/benchmarks-uroce.md
+    --write   writes docs/benchmarks-uroce.md and its plots
     --rounds  11 unless named
+    --only plots  measures what the plots show and nothing else
 cargo xtask bench observe
     What IBVERBS_EXPLAIN, IBVERBS_VALIDATE and IBVERBS_TRACE cost a call, beside none of them.
 cargo xtask bench rxe [--write]
@@ -76,39 +83,6 @@ pub enum Command {
         surrounded: bool,
     },
     Help,
-}
-
-#[derive(Debug, Default, PartialEq)]
-pub struct Test {
-    pub only: Vec<String>,
-    pub stock: bool,
-    pub bless: bool,
-    pub list: bool,
-}
-
-#[derive(Debug, Default, PartialEq)]
-pub struct Vm {
-    pub stock: bool,
-    pub write: bool,
-    pub command: Vec<OsString>,
-}
-
-#[derive(Debug, Default, PartialEq)]
-pub struct Bench {
-    pub write: bool,
-    /// The only part to measure.
-    pub part: Option<Part>,
-}
-
-#[derive(Debug, PartialEq)]
-pub struct BenchUroce {
-    pub write: bool,
-    pub rounds: usize,
-}
-
-#[derive(Debug, PartialEq)]
-pub struct BenchRxe {
-    pub write: bool,
 }
 
 pub fn parse(mut words: lexopt::Parser) -> Result<Command> {
@@ -175,6 +149,10 @@ fn test(mut words: lexopt::Parser) -> Result<Command> {
             Long("stock") => options.stock = true,
             Long("bless") => options.bless = true,
             Long("list") => options.list = true,
+            Long("within") => {
+                let minutes: u32 = words.value()?.parse()?;
+                options.within = Some(Duration::from_secs(u64::from(minutes) * 60));
+            }
             other => return Err(other.unexpected().into()),
         }
     }
@@ -190,7 +168,7 @@ fn test(mut words: lexopt::Parser) -> Result<Command> {
 /// Whether stages were named, and all of them are of uroce, where no other library is the measure.
 fn only_uroce(only: &[String]) -> bool {
     let of_uroce = |name: &String| {
-        name == "uroce" || name.starts_with(uroce::STAGE) || *name == stages::uroce_rxe()
+        name == "uroce" || name.starts_with(uroce::STAGE) || *name == stage::uroce_rxe()
     };
     !only.is_empty() && only.iter().all(of_uroce)
 }
@@ -200,6 +178,7 @@ fn vm(mut words: lexopt::Parser) -> Result<Command> {
     while let Some(word) = words.next()? {
         match word {
             Long("stock") => options.stock = true,
+            Long("rdmacm") => options.rdmacm = true,
             Long("write") => options.write = true,
             Value(program) => {
                 options.command.push(program);
@@ -213,6 +192,9 @@ fn vm(mut words: lexopt::Parser) -> Result<Command> {
     }
     if options.stock && options.write {
         bail!("--write is a switch of the library built here; --stock does not know it");
+    }
+    if options.stock && options.rdmacm {
+        bail!("--rdmacm is the librdmacm built here; --stock does without");
     }
     Ok(Command::Vm(options))
 }
@@ -255,12 +237,17 @@ fn bench_rxe(mut words: lexopt::Parser) -> Result<Command> {
 fn bench_uroce(mut words: lexopt::Parser) -> Result<Command> {
     let mut options = BenchUroce {
         write: false,
+        plots_alone: false,
         rounds: 11,
     };
     while let Some(word) = words.next()? {
         match word {
             Long("write") => options.write = true,
             Long("rounds") => options.rounds = words.value()?.parse()?,
+            Long("only") => match words.value()? {
+                part if part == "plots" => options.plots_alone = true,
+                part => bail!("there is no part {}", part.display()),
+            },
             other => return Err(other.unexpected().into()),
         }
     }
@@ -307,6 +294,7 @@ fn part(name: &str) -> Result<Part> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsString;
 
     fn words(line: &str) -> Result<Command> {
         parse(lexopt::Parser::from_args(line.split(' ')))
@@ -337,6 +325,7 @@ mod tests {
         let command = ["ls", "--stock", "-l"].map(OsString::from).to_vec();
         let wanted = Vm {
             stock: false,
+            rdmacm: false,
             write: true,
             command,
         };
@@ -351,10 +340,11 @@ mod tests {
         let wanted = Command::Demo { kernel: true };
         assert_eq!(words("demo --kernel").ok(), Some(wanted));
         assert!(words("vm --stock").is_err());
+        assert!(words("vm --stock --rdmacm -- ls").is_err());
     }
 
     #[test]
-    fn an_installation_is_told_where() {
+    fn an_installation_has_a_root() {
         let wanted = install::Options {
             destdir: Some("d".into()),
             prefix: Some("/usr".into()),
@@ -380,11 +370,20 @@ mod tests {
     fn the_bench_of_uroce_has_rounds() {
         let wanted = BenchUroce {
             write: true,
+            plots_alone: false,
             rounds: 9,
         };
         let got = words("bench uroce --write --rounds 9");
         assert_eq!(got.ok(), Some(Command::BenchUroce(wanted)));
         assert!(words("bench uroce --rounds 0").is_err());
+        let wanted = BenchUroce {
+            write: false,
+            plots_alone: true,
+            rounds: 11,
+        };
+        let got = words("bench uroce --only plots");
+        assert_eq!(got.ok(), Some(Command::BenchUroce(wanted)));
+        assert!(words("bench uroce --only tables").is_err());
         assert!(words("bench --write uroce").is_err());
         assert_eq!(words("bench observe").ok(), Some(Command::BenchObserve));
         assert!(words("bench observe --write").is_err());

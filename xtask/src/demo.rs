@@ -6,13 +6,13 @@ use std::{net::TcpListener, path::Path, process::ExitCode};
 use anyhow::{Context, Result, bail};
 
 use crate::{
+    debian_deps,
     dirs::Dirs,
     guest::{
         demo::{self, Show},
-        suite::HELPERS,
+        place::HELPERS,
     },
-    needs,
-    suites::uroce,
+    suites::{uroce, uroce_ways},
     vm::{self, Job},
 };
 
@@ -32,11 +32,11 @@ pub fn run(kernel: bool) -> Result<ExitCode> {
 }
 
 fn here(dirs: &Dirs) -> Result<()> {
-    needs::for_the_demo(dirs)?;
+    debian_deps::for_the_demo(dirs)?;
     vm::build_library(dirs)?;
     demo::run(&Show {
         ours: &dirs.library()?,
-        target: &uroce::target(Path::new(HELPERS), false),
+        target: &uroce_ways::target(Path::new(HELPERS), false),
         env: &[uroce::DEVICES],
         port: free_port()?,
         room: &dirs.fresh("demo")?,
@@ -52,7 +52,7 @@ fn free_port() -> Result<u16> {
 }
 
 fn in_the_guest(dirs: &Dirs) -> Result<()> {
-    let machine = needs::provide(dirs)?;
+    let machine = debian_deps::provide(dirs)?;
     vm::build_library(dirs)?;
     let job = Job::Demo {
         ours: dirs.library()?,

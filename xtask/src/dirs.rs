@@ -15,6 +15,11 @@ pub const C_PROGRAMS: &str = "c-tests/programs";
 
 /// What cargo calls the library.
 pub const LIBRARY: &str = "libibverbs.so";
+/// And the one that connects.
+const RDMACM: &str = "librdmacm.so";
+
+/// Below the folder of the library: one that holds `librdmacm.so.1` beside it.
+pub const RDMACM_BESIDE: &str = "with-rdmacm";
 
 #[derive(Clone)]
 pub struct Dirs {
@@ -56,22 +61,36 @@ impl Dirs {
         self.root.join("xtask/expected")
     }
 
-    /// A directory that holds nothing but `libibverbs.so.1`, for `LD_LIBRARY_PATH`: a link to the
-    /// file that cargo built.
+    /// A directory that holds no library but `libibverbs.so.1`, for `LD_LIBRARY_PATH`: a link to
+    /// the file that cargo built. [`RDMACM_BESIDE`] is below it.
     pub fn library(&self) -> Result<PathBuf> {
-        let built = self.built()?;
-        let dir = self.work.join("lib");
-        fs::create_dir_all(&dir)?;
-        let link = dir.join("libibverbs.so.1");
-        match fs::remove_file(&link) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-            _ => symlink(&built, &link)?,
-        }
-        Ok(dir)
+        self.libraries(&self.work.join("lib"), |built, link| {
+            match fs::remove_file(link) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+                _ => symlink(built, link)?,
+            }
+            Ok(())
+        })
     }
 
-    /// The same for the virtual machine, in a target directory of its own with copies of the programs
-    /// that it runs, which builds that go on meanwhile leave alone.
+    /// Puts the libraries below a directory, each by `put`, under the names that programs ask for.
+    fn libraries(&self, dir: &Path, put: impl Fn(&Path, &Path) -> Result<()>) -> Result<PathBuf> {
+        let beside = dir.join(RDMACM_BESIDE);
+        fs::create_dir_all(&beside)?;
+        let built = self.built()?;
+        for folder in [dir, &beside] {
+            put(&built, &folder.join("libibverbs.so.1"))?;
+        }
+        let rdmacm = built.with_file_name(RDMACM);
+        // A build of the library alone has none.
+        if rdmacm.exists() {
+            put(&rdmacm, &beside.join("librdmacm.so.1"))?;
+        }
+        Ok(dir.to_owned())
+    }
+
+    /// The same for the virtual machine, in a target directory of its own with copies of the
+    /// programs that it runs, which builds that go on meanwhile leave alone.
     pub fn aside(&self) -> Result<Self> {
         let target = self.fresh("guest")?;
         let profile = self.program.parent().context("no directory")?;
@@ -84,8 +103,8 @@ impl Dirs {
         fs::create_dir_all(&release)?;
         // Runs over the system's library have none.
         if let Ok(built) = self.built() {
-            fs::copy(&built, release.join(LIBRARY))
-                .with_context(|| format!("copy {}", built.display()))?;
+            let folder = built.parent().context("a file is in a folder")?;
+            copy(folder, &release, &|name| matches!(name, LIBRARY | RDMACM))?;
         }
         // They are compiled only where they are asked for.
         let programs = self.target.join(C_PROGRAMS);
@@ -104,12 +123,10 @@ impl Dirs {
 
     /// The same below `dir` with a copy, which a build that goes on meanwhile leaves alone.
     pub fn snapshot(&self, dir: &Path) -> Result<PathBuf> {
-        let built = self.built()?;
-        let lib = dir.join("lib");
-        fs::create_dir_all(&lib)?;
-        fs::copy(&built, lib.join("libibverbs.so.1"))
-            .with_context(|| format!("copy {}", built.display()))?;
-        Ok(lib)
+        self.libraries(&dir.join("lib"), |built, at| {
+            fs::copy(built, at).with_context(|| format!("copy {}", built.display()))?;
+            Ok(())
+        })
     }
 
     /// The library: the file that cargo built, here or for the packages.

@@ -10,12 +10,17 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    record::{Record, Word, parse_list},
+    record::{Record, Verdict, parse_list},
     report::Tally,
 };
 
 fn path(dir: &Path, suite: &str) -> PathBuf {
     dir.join(format!("{suite}.tsv"))
+}
+
+/// Whether there is a list of this name.
+pub fn exists(dir: &Path, suite: &str) -> bool {
+    path(dir, suite).exists()
 }
 
 pub fn load(dir: &Path, suite: &str) -> Result<Vec<Record>> {
@@ -26,16 +31,16 @@ pub fn load(dir: &Path, suite: &str) -> Result<Vec<Record>> {
 }
 
 /// Writes what the stock library gave as the expected list of a suite in the virtual machine.
-pub fn bless(dir: &Path, suite: &str, device: &str, results: &[Record]) -> Result<()> {
+pub fn bless(dir: &Path, suite: &str, list: &str, device: &str, results: &[Record]) -> Result<()> {
     let head = format!(
-        "# What the suite {suite} gives over Debian 12's own libibverbs 44.0 on {device}, Linux 6.1.\n\
+        "# What the suite {suite} gives over Debian's own libibverbs on {device}, Linux 6.1.\n\
          # Made by: cargo xtask test --only guest:{suite} --stock --bless\n"
     );
-    write(dir, suite, &head, results)
+    write(dir, list, &head, results)
 }
 
-/// Writes what uroce gave on `peer` as the expected list of the suite of a stage. Nothing that fails
-/// is expected: there is no other library here whose failures it could share.
+/// Writes what uroce gave on `peer` as the expected list of the suite of a stage. Nothing that
+/// fails is expected: there is no other library here whose failures it could share.
 pub fn bless_uroce(
     dir: &Path,
     suite: &str,
@@ -43,7 +48,7 @@ pub fn bless_uroce(
     peer: &str,
     results: &[Record],
 ) -> Result<()> {
-    if let Some(bad) = results.iter().find(|r| r.word == Word::Fail) {
+    if let Some(bad) = results.iter().find(|r| r.verdict == Verdict::Fail) {
         bail!("not a result to expect: {bad}");
     }
     let head = format!(
@@ -56,7 +61,7 @@ pub fn bless_uroce(
 fn write(dir: &Path, suite: &str, head: &str, results: &[Record]) -> Result<()> {
     let bad = results
         .iter()
-        .find(|r| matches!(r.word, Word::Hung | Word::WrongLibrary));
+        .find(|r| matches!(r.verdict, Verdict::Hung | Verdict::WrongLibrary));
     if let Some(bad) = bad {
         bail!("not a result to expect: {bad}");
     }
@@ -66,12 +71,12 @@ fn write(dir: &Path, suite: &str, head: &str, results: &[Record]) -> Result<()> 
     let mut text = head.to_owned();
     for record in sorted {
         // The reason of a failure changes from run to run and is not compared.
-        let reason = if record.word == Word::Fail {
+        let reason = if record.verdict == Verdict::Fail {
             ""
         } else {
             &record.reason
         };
-        let line = Record::new(&record.name, record.word, reason);
+        let line = Record::new(&record.name, record.verdict, reason);
         text.push_str(&format!("{line}\n"));
     }
     let path = path(dir, suite);
@@ -83,13 +88,42 @@ fn write(dir: &Path, suite: &str, head: &str, results: &[Record]) -> Result<()> 
 pub fn compare_at_least(expected: &[Record], results: &[Record]) -> Tally {
     let succeeds = |name: &str| {
         let given = results.iter().find(|result| result.name == name);
-        given.filter(|result| result.word == Word::Ok)
+        given.filter(|result| result.verdict == Verdict::Ok)
     };
     let expected: Vec<_> = expected
         .iter()
         .map(|wanted| succeeds(&wanted.name).unwrap_or(wanted).clone())
         .collect();
     compare(&expected, results)
+}
+
+/// Compares results of a later release of a suite with the list of an older one: what succeeded
+/// there may not fail, and what the list does not know is told of where it fails.
+pub fn compare_to_older(expected: &[Record], results: &[Record]) -> Tally {
+    let mut tally = Tally::default();
+    let succeeded = |name: &str| {
+        let mut wanted = expected.iter().filter(|wanted| wanted.name == name);
+        wanted.any(|wanted| wanted.verdict == Verdict::Ok)
+    };
+    for result in results {
+        match result.verdict {
+            Verdict::Ok | Verdict::Refused => tally.passed += 1,
+            Verdict::Skip => tally.skip(&result.reason),
+            Verdict::Fail | Verdict::Hung if !succeeded(&result.name) => {
+                tally.skip(&format!("{}: fails, and is in no list", result.name));
+            }
+            Verdict::Fail | Verdict::Hung | Verdict::WrongLibrary => tally.fail(result.to_string()),
+        }
+    }
+    for wanted in expected
+        .iter()
+        .filter(|wanted| wanted.verdict == Verdict::Ok)
+    {
+        if !results.iter().any(|result| result.name == wanted.name) {
+            tally.skip(&format!("{}: is no more", wanted.name));
+        }
+    }
+    tally
 }
 
 /// Compares; a test missing, a test not listed and a differing result each count as failed.
@@ -105,7 +139,7 @@ pub fn compare(expected: &[Record], results: &[Record]) -> Tally {
         match given.remove(wanted.name.as_str()) {
             None => tally.fail(format!(
                 "{}: expected {}, missing",
-                wanted.name, wanted.word
+                wanted.name, wanted.verdict
             )),
             Some(result) if !result.agrees_with(wanted) => {
                 tally.fail(difference(wanted, result));
@@ -120,9 +154,9 @@ pub fn compare(expected: &[Record], results: &[Record]) -> Tally {
 }
 
 fn count(tally: &mut Tally, result: &Record) {
-    match result.word {
-        Word::Ok | Word::Refused => tally.passed += 1,
-        Word::Skip => tally.skip(&result.reason),
+    match result.verdict {
+        Verdict::Ok | Verdict::Refused => tally.passed += 1,
+        Verdict::Skip => tally.skip(&result.reason),
         // Expected, so nobody's regression; but not a success either.
         _ => tally.skip(&format!(
             "{}: fails over the stock library too",
@@ -133,8 +167,8 @@ fn count(tally: &mut Tally, result: &Record) {
 
 fn difference(wanted: &Record, result: &Record) -> String {
     let say = |record: &Record| match record.reason.as_str() {
-        "" => record.word.to_string(),
-        reason => format!("{} ({reason})", record.word),
+        "" => record.verdict.to_string(),
+        reason => format!("{} ({reason})", record.verdict),
     };
     format!(
         "{}: expected {}, got {}",
@@ -181,6 +215,19 @@ mod tests {
     }
 
     #[test]
+    fn a_later_release_may_not_fail_where_an_older_one_succeeded() {
+        let older = list("a\tok\nb\tok\nc\tskip\tno XRC\nd\tok");
+        let later = list("a\tok\nb\tskip\tENOSYS\nc\tfail\ne\tfail\nf\tok");
+        let tally = compare_to_older(&older, &later);
+        assert_eq!(
+            (tally.passed, tally.failures.len(), tally.skipped()),
+            (2, 0, 4)
+        );
+        let wrong = list("a\tfail\nb\tok\nx\twrong-library");
+        assert_eq!(compare_to_older(&older, &wrong).failures.len(), 2);
+    }
+
+    #[test]
     fn a_test_reported_twice_fails() {
         let tally = compare(&list("a\tok"), &list("a\tok\na\tok"));
         assert_eq!(tally.failures.len(), 1);
@@ -189,6 +236,6 @@ mod tests {
     #[test]
     fn a_hung_test_cannot_be_blessed() {
         let results = list("a\thung");
-        assert!(bless(Path::new("/nonexistent"), "s", "rxe", &results).is_err());
+        assert!(bless(Path::new("/nonexistent"), "s", "s", "rxe", &results).is_err());
     }
 }

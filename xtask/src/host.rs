@@ -2,18 +2,20 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    collections::HashMap,
     fs::{self, File},
-    io::{self, Read, Write},
+    io::{self, PipeReader, Read, Write},
     path::Path,
-    process::{Command, ExitStatus, Stdio},
-    sync::mpsc::{self, RecvTimeoutError},
-    thread,
+    process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use rustix::process::{Pid, Signal, kill_process};
+use watchdog::places::{self, Process};
+
+use crate::deadline;
 
 /// What a command left behind.
 pub struct Outcome {
@@ -28,14 +30,34 @@ pub struct Outcome {
 pub type Stuck = Box<dyn Fn(Duration) -> bool + Send>;
 
 /// How often that is asked.
-const PERIOD: Duration = Duration::from_secs(1);
+const PERIOD: Timespec = Timespec {
+    tv_sec: 1,
+    tv_nsec: 0,
+};
+/// How long a stage of tests may say nothing. The longest silence is that of one test that runs all
+/// C programs, each with a bound of its own.
+const SILENCE: Duration = Duration::from_secs(2400);
+/// How long output is read on after the command has ended or was killed, if a process that it left
+/// behind holds it open.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// Runs a command to its end, with standard input empty.
 ///
-/// `stuck` is for commands that can wait for ever; the command and all its descendants are
-/// killed when it says so.
+/// `stuck` is for commands that can wait for ever. When it answers true, or the deadline of the
+/// whole run is past, the command and all its descendants are reported and killed.
 pub fn run(command: &mut Command, log: &Path, stuck: Option<Stuck>) -> Result<Outcome> {
     watched(command, log, stuck, true)
+}
+
+/// Runs tests in the same way. Tests that print nothing for [`SILENCE`] hang.
+pub fn run_tests(command: &mut Command, log: &Path) -> Result<Outcome> {
+    let printed = log.to_owned();
+    let silent = move |_| {
+        let written = fs::metadata(&printed).and_then(|log| log.modified());
+        let silence = written.ok().and_then(|written| written.elapsed().ok());
+        silence.is_some_and(|silence| silence >= SILENCE)
+    };
+    watched(command, log, Some(Box::new(silent)), true)
 }
 
 /// The same, with what the command says in the log and the outcome alone.
@@ -45,70 +67,107 @@ pub fn run_silently(command: &mut Command, log: &Path, stuck: Option<Stuck>) -> 
 
 fn watched(command: &mut Command, log: &Path, stuck: Option<Stuck>, show: bool) -> Result<Outcome> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let (mut reader, writer) = io::pipe().context("a pipe")?;
+    let (reader, writer) = io::pipe().context("a pipe")?;
     command
         .stdin(Stdio::null())
         .stdout(writer.try_clone()?)
         .stderr(writer);
-    let mut child = command.spawn().with_context(|| format!("start {name}"))?;
+    let mut output = Output::new(log, show)?;
+    let child = command.spawn().with_context(|| format!("start {name}"))?;
     // The command value still holds the writing ends; with them open the reading never ends.
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    let (done, finished) = mpsc::channel::<()>();
-    let watched = child.id();
-    let watchdog = stuck.map(|stuck| {
-        thread::spawn(move || {
-            let start = Instant::now();
-            while finished.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
-                if stuck(start.elapsed()) {
-                    kill_tree(watched);
-                    return true;
+    let mut running = Running {
+        child,
+        begun: Instant::now(),
+        stuck,
+        hung: false,
+        ended: None,
+    };
+    running.read_all(reader, &mut output)?;
+    let status = running.child.wait();
+    Ok(Outcome {
+        status: status.with_context(|| format!("wait for {name}"))?,
+        text: String::from_utf8_lossy(&output.whole).into_owned(),
+        hung: running.hung,
+    })
+}
+
+/// A command whose output is being read.
+struct Running {
+    child: Child,
+    begun: Instant,
+    stuck: Option<Stuck>,
+    hung: bool,
+    /// When it was first seen that the command had ended.
+    ended: Option<Instant>,
+}
+
+impl Running {
+    /// Reads until the last process closes the output, and looks at the command meanwhile.
+    fn read_all(&mut self, mut from: PipeReader, output: &mut Output) -> Result<()> {
+        let mut buffer = [0; 8192];
+        let mut looked = Instant::now();
+        loop {
+            let mut waiting = [PollFd::new(&from, PollFlags::IN)];
+            let readable = match poll(&mut waiting, Some(&PERIOD)) {
+                Ok(number) => number > 0,
+                Err(rustix::io::Errno::INTR) => false,
+                Err(error) => return Err(error.into()),
+            };
+            if readable {
+                match from.read(&mut buffer) {
+                    Ok(0) => return Ok(()),
+                    Ok(got) => output.add(buffer.get(..got).unwrap_or_default())?,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error.into()),
                 }
             }
-            false
-        })
-    });
-    let text = tee(&mut reader, log, show)?;
-    let status = child.wait().with_context(|| format!("wait for {name}"))?;
-    drop(done);
-    let hung = watchdog.is_some_and(|thread| thread.join().unwrap_or(false));
-    Ok(Outcome { status, text, hung })
-}
-
-/// Copies to the log and, if it is to be shown, to the terminal; answers the whole as text.
-fn tee(from: &mut impl Read, log: &Path, show: bool) -> Result<String> {
-    let mut log = File::create(log).with_context(|| format!("create {}", log.display()))?;
-    let mut whole = Vec::new();
-    let mut buffer = [0; 8192];
-    loop {
-        let got = match from.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(got) => buffer.get(..got).unwrap_or_default(),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error.into()),
-        };
-        log.write_all(got)?;
-        whole.extend_from_slice(got);
-        if !show {
-            continue;
+            // A command that prints without end is looked at, too.
+            if readable && looked.elapsed() < Duration::from_secs(1) {
+                continue;
+            }
+            looked = Instant::now();
+            if self.is_over(output)? {
+                return Ok(());
+            }
         }
-        let mut terminal = io::stdout().lock();
-        terminal.write_all(got)?;
-        terminal.flush()?;
     }
-    Ok(String::from_utf8_lossy(&whole).into_owned())
+
+    /// Whether to read no further. Kills a command that hangs.
+    fn is_over(&mut self, output: &mut Output) -> Result<bool> {
+        if let Some(ended) = self.ended {
+            let over = ended.elapsed() >= GRACE;
+            if over {
+                output
+                    .add(b"-- a process that the command left behind still holds its output\n")?;
+            }
+            return Ok(over);
+        }
+        if self.child.try_wait()?.is_some() {
+            self.ended = Some(Instant::now());
+            return Ok(false);
+        }
+        let stuck = self.stuck.as_ref();
+        if deadline::is_past() {
+            output.add(b"-- killed: the time for the whole run is over\n")?;
+        } else if stuck.is_some_and(|stuck| stuck(self.begun.elapsed())) {
+            output.add(b"-- killed: it hangs\n")?;
+        } else {
+            return Ok(false);
+        }
+        let processes = places::members(self.child.id(), &[]);
+        output.add(places::describe(&processes).as_bytes())?;
+        kill(&processes);
+        self.hung = true;
+        self.ended = Some(Instant::now());
+        Ok(false)
+    }
 }
 
-/// Kills a process and all that descend from it, parents first so that none is started anew.
-fn kill_tree(root: u32) {
-    let mut doomed = vec![root];
-    let children = children_by_parent();
-    let mut next = 0;
-    while let Some(&pid) = doomed.get(next) {
-        doomed.extend(children.get(&pid).into_iter().flatten());
-        next += 1;
-    }
-    for pid in doomed {
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+/// Kills processes. The parents come first, so that none of their children is started anew.
+fn kill(processes: &[Process]) {
+    for process in processes {
+        let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {
             // A process that ended by itself meanwhile is no error.
             let _ = kill_process(pid, Signal::KILL);
@@ -116,29 +175,47 @@ fn kill_tree(root: u32) {
     }
 }
 
-fn children_by_parent() -> HashMap<u32, Vec<u32>> {
-    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    for entry in entries {
-        let Some(pid) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok())
-        else {
-            continue;
-        };
-        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        if let Some(parent) = parent_in_stat(&stat) {
-            children.entry(parent).or_default().push(pid);
-        }
-    }
-    children
+/// Where output goes: into the log, onto the terminal if it is to be shown, and into one text.
+struct Output {
+    log: File,
+    show: bool,
+    whole: Vec<u8>,
 }
 
-/// The fourth field of `/proc/PID/stat`; the second, the name, may hold blanks and brackets.
-fn parent_in_stat(stat: &str) -> Option<u32> {
-    let (_, after_name) = stat.rsplit_once(')')?;
-    after_name.split_whitespace().nth(1)?.parse().ok()
+impl Output {
+    fn new(log: &Path, show: bool) -> Result<Self> {
+        let log = File::create(log).with_context(|| format!("create {}", log.display()))?;
+        Ok(Self {
+            log,
+            show,
+            whole: Vec::new(),
+        })
+    }
+
+    fn add(&mut self, bytes: &[u8]) -> Result<()> {
+        self.log.write_all(bytes)?;
+        self.whole.extend_from_slice(bytes);
+        if self.show {
+            let mut terminal = io::stdout().lock();
+            terminal.write_all(bytes)?;
+            terminal.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs a command that has to end well.
+pub fn must_run(command: &mut Command, log: &Path) -> Result<()> {
+    let outcome = run(command, log, None)?;
+    if !outcome.status.success() {
+        bail!(
+            "{} failed ({}); see {}",
+            command.get_program().to_string_lossy(),
+            outcome.status,
+            log.display()
+        );
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -150,10 +227,11 @@ mod tests {
         let log = std::env::temp_dir().join(format!("stuck-{}", std::process::id()));
         let mut endless = Command::new("sh");
         endless.args(["-c", "echo begun; sleep infinity"]);
-        let said = log.clone();
-        let stuck = move |_| fs::metadata(&said).is_ok_and(|log| log.len() > 0);
+        let printed = log.clone();
+        let stuck = move |_| fs::metadata(&printed).is_ok_and(|log| log.len() > 0);
         let outcome = run_silently(&mut endless, &log, Some(Box::new(stuck))).expect("a shell");
-        assert!(outcome.hung && outcome.text == "begun\n");
+        assert!(outcome.hung && outcome.text.starts_with("begun\n-- killed: it hangs\n"));
+        assert!(outcome.text.contains("sleep infinity"));
         let mut short = Command::new("true");
         let outcome = run_silently(&mut short, &log, Some(Box::new(|_| false))).expect("true");
         assert!(!outcome.hung && outcome.status.success());
@@ -161,8 +239,19 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_brackets_does_not_hide_the_parent() {
-        assert_eq!(parent_in_stat("7 (a) (b c) S 3 7 7 0"), Some(3));
-        assert_eq!(parent_in_stat("nonsense"), None);
+    fn output_that_stays_open_behind_the_command_is_not_waited_for() {
+        let log = std::env::temp_dir().join(format!("open-{}", std::process::id()));
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo begun; sleep 1000 & echo $!"]);
+        let outcome = run_silently(&mut command, &log, None).expect("a shell");
+        let mut lines = outcome.text.lines();
+        assert_eq!(lines.next(), Some("begun"));
+        let left = lines.next().and_then(|pid| pid.parse().ok());
+        let left = left.expect("the number of the process that stays");
+        kill(&places::members(left, &[]));
+        assert!(outcome.status.success() && !outcome.hung);
+        let end = lines.next().expect("a reason");
+        assert!(end.contains("still holds its output"), "{end}");
+        fs::remove_file(&log).expect("the log");
     }
 }

@@ -3,8 +3,11 @@
 
 use std::{fs, path::PathBuf};
 
-/// Enough for rdma-core's tests, two runs of them at a time.
-const PAGES: u64 = 64;
+/// Enough for rdma-core's tests, four runs of them at a time.
+const PAGES: u64 = 128;
+
+/// Has the kernel move memory together. Ordinary users may not write it.
+const COMPACT: &str = "/proc/sys/vm/compact_memory";
 
 /// The kernel's huge pages of the usual size, as many as it sets aside.
 pub const FILE: &str = "/proc/sys/vm/nr_hugepages";
@@ -16,19 +19,25 @@ pub struct Lent {
 }
 
 impl Lent {
-    /// Asks for them; `None` where there are enough, and where this process may not ask. Memory may be in
-    /// too many pieces for all of them.
+    /// Asks for them; `None` where there are enough, where this process may not ask, and where
+    /// memory is in too many pieces for all of them: a test that finds some takes them for enough.
     pub fn ask(file: &str) -> Option<Self> {
-        let before: u64 = fs::read_to_string(file).ok()?.trim().parse().ok()?;
+        let before = number(file)?;
         if before >= PAGES {
             return None;
         }
+        let _ = fs::write(COMPACT, "1");
         fs::write(file, PAGES.to_string()).ok()?;
-        Some(Self {
+        let lent = Self {
             file: file.into(),
             before,
-        })
+        };
+        (number(file)? >= PAGES).then_some(lent)
     }
+}
+
+fn number(file: &str) -> Option<u64> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
 impl Drop for Lent {
@@ -51,12 +60,12 @@ mod tests {
         let pages = || fs::read_to_string(file).unwrap();
         fs::write(file, "3\n").unwrap();
         let lent = Lent::ask(file).unwrap();
-        assert_eq!(pages(), "64");
+        assert_eq!(pages(), "128");
         drop(lent);
         assert_eq!(pages(), "3");
-        fs::write(file, "100\n").unwrap();
+        fs::write(file, "200\n").unwrap();
         assert!(Lent::ask(file).is_none());
         assert!(Lent::ask("/nowhere/at all").is_none());
-        assert_eq!(pages(), "100\n");
+        assert_eq!(pages(), "200\n");
     }
 }

@@ -1,5 +1,5 @@
-//! The library that the stages are about. Optimised as it is, it takes longest of all to compile: where
-//! the packages are built in the same run, it is the one that goes into them.
+//! The library that the stages are about. Optimised as it is, it takes longest of all to compile:
+//! where the packages are built in the same run, it is the one that goes into them.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
@@ -7,11 +7,12 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::{
-    cli,
+    cargo,
     dirs::Dirs,
+    options::Test,
     package::{self, Compiled},
     report::{Row, Tally},
-    stages::{self, BUILD, chosen},
+    stage::{BUILD, chosen},
     vm,
 };
 
@@ -30,12 +31,12 @@ impl Made {
     }
 }
 
-/// Makes the library, if the stage was asked for or it is `needed`, and answers where it is from then
-/// on. Where that cannot be done for the packages it is made without them.
+/// Makes the library, if the stage was asked for or it is `needed`, and answers where it is from
+/// then on. Where that cannot be done for the packages it is made without them.
 ///
 /// # Errors
 /// Of the file system; of the compiler, if the stage was not asked for.
-pub fn make(dirs: &Dirs, options: &cli::Test, needed: bool) -> Result<(Dirs, Made)> {
+pub fn make(dirs: &Dirs, options: &Test, needed: bool) -> Result<(Dirs, Made)> {
     let mut made = Made {
         stage: None,
         packages: None,
@@ -44,7 +45,7 @@ pub fn make(dirs: &Dirs, options: &cli::Test, needed: bool) -> Result<(Dirs, Mad
     if options.stock {
         return Ok((dirs, made));
     }
-    let Some(stage) = stages::asked(options).find(|stage| stage.name == BUILD) else {
+    let Some(stage) = cargo::asked(options).find(|stage| stage.name == BUILD) else {
         if needed {
             vm::build_library(&dirs)?;
         }
@@ -59,6 +60,6 @@ pub fn make(dirs: &Dirs, options: &cli::Test, needed: bool) -> Result<(Dirs, Mad
             return Ok((dirs, made));
         }
     }
-    made.stage = Some(stages::cargo(&dirs, stage)?);
+    made.stage = Some(cargo::run(&dirs, stage)?);
     Ok((dirs, made))
 }

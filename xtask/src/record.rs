@@ -6,7 +6,7 @@ use std::fmt;
 use anyhow::{Context, Result, bail};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum Verdict {
     /// Ran and was right.
     Ok,
     /// Did not run, for the reason given.
@@ -21,18 +21,18 @@ pub enum Word {
     WrongLibrary,
 }
 
-const WORDS: [(Word, &str); 6] = [
-    (Word::Ok, "ok"),
-    (Word::Skip, "skip"),
-    (Word::Refused, "refused"),
-    (Word::Fail, "fail"),
-    (Word::Hung, "hung"),
-    (Word::WrongLibrary, "wrong-library"),
+const VERDICTS: [(Verdict, &str); 6] = [
+    (Verdict::Ok, "ok"),
+    (Verdict::Skip, "skip"),
+    (Verdict::Refused, "refused"),
+    (Verdict::Fail, "fail"),
+    (Verdict::Hung, "hung"),
+    (Verdict::WrongLibrary, "wrong-library"),
 ];
 
-impl fmt::Display for Word {
+impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = WORDS.iter().find(|(word, _)| word == self);
+        let text = VERDICTS.iter().find(|(verdict, _)| verdict == self);
         f.write_str(text.map_or("?", |(_, text)| text))
     }
 }
@@ -40,17 +40,17 @@ impl fmt::Display for Word {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub name: String,
-    pub word: Word,
+    pub verdict: Verdict,
     pub reason: String,
 }
 
 impl Record {
-    pub fn new(name: impl Into<String>, word: Word, reason: impl AsRef<str>) -> Self {
+    pub fn new(name: impl Into<String>, verdict: Verdict, reason: impl AsRef<str>) -> Self {
         // Tabs and line ends would break the line the record is written as.
         let reason = reason.as_ref().split_whitespace().collect::<Vec<_>>();
         Self {
             name: name.into(),
-            word,
+            verdict,
             reason: reason.join(" "),
         }
     }
@@ -60,14 +60,14 @@ impl Record {
     /// The reason of a skip or a refusal is a part of the answer (it names the errno); that of a
     /// failure holds addresses and line numbers, and is not.
     pub fn agrees_with(&self, expected: &Self) -> bool {
-        let reason_counts = matches!(expected.word, Word::Skip | Word::Refused);
-        self.word == expected.word && (!reason_counts || self.reason == expected.reason)
+        let reason_counts = matches!(expected.verdict, Verdict::Skip | Verdict::Refused);
+        self.verdict == expected.verdict && (!reason_counts || self.reason == expected.reason)
     }
 }
 
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\t{}", self.name, self.word)?;
+        write!(f, "{}\t{}", self.name, self.verdict)?;
         if self.reason.is_empty() {
             return Ok(());
         }
@@ -88,9 +88,13 @@ fn parse_line(line: &str) -> Result<Record> {
     let (Some(name), Some(result)) = (fields.next(), fields.next()) else {
         bail!("a result needs a name, a tab and a word: {line:?}");
     };
-    let known = WORDS.iter().find(|(_, text)| *text == result);
-    let (word, _) = known.with_context(|| format!("unknown result {result:?} in {line:?}"))?;
-    Ok(Record::new(name, *word, fields.next().unwrap_or_default()))
+    let known = VERDICTS.iter().find(|(_, text)| *text == result);
+    let (verdict, _) = known.with_context(|| format!("unknown result {result:?} in {line:?}"))?;
+    Ok(Record::new(
+        name,
+        *verdict,
+        fields.next().unwrap_or_default(),
+    ))
 }
 
 #[cfg(test)]
@@ -100,9 +104,9 @@ mod tests {
     #[test]
     fn a_line_is_read_as_it_was_written() {
         for record in [
-            Record::new("a b", Word::Ok, ""),
-            Record::new("c", Word::Skip, "no\tsuch\n device"),
-            Record::new("d", Word::WrongLibrary, "x"),
+            Record::new("a b", Verdict::Ok, ""),
+            Record::new("c", Verdict::Skip, "no\tsuch\n device"),
+            Record::new("d", Verdict::WrongLibrary, "x"),
         ] {
             let lines = format!("# comment\n\n{record}\n");
             assert_eq!(parse_list(&lines).ok(), Some(vec![record]));
@@ -117,8 +121,8 @@ mod tests {
 
     #[test]
     fn the_reason_of_a_skip_counts_and_that_of_a_failure_does_not() {
-        let skip = |reason| Record::new("t", Word::Skip, reason);
-        let fail = |reason| Record::new("t", Word::Fail, reason);
+        let skip = |reason| Record::new("t", Verdict::Skip, reason);
+        let fail = |reason| Record::new("t", Verdict::Fail, reason);
         assert!(!skip("EINVAL").agrees_with(&skip("ENOSYS")));
         assert!(fail("line 3").agrees_with(&fail("line 4")));
         assert!(!fail("x").agrees_with(&skip("x")));

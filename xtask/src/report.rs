@@ -106,12 +106,13 @@ impl Report {
         rows.any(Row::failed)
     }
 
-    /// Reasons of skips, failures, a table by stage, and the line of totals.
+    /// Reasons of skips, a table by stage, failures, and the line of totals.
     pub fn text(&self) -> String {
         let mut text = String::new();
         self.skips(&mut text);
-        self.failures(&mut text);
         self.table(&mut text);
+        // Last, because what records a long run often keeps its end alone.
+        self.failures(&mut text);
         let sum = |of: fn(&Tally) -> usize| self.rows.iter().map(|row| of(&row.tally)).sum();
         let skipped: usize = sum(Tally::skipped);
         let passed: usize = sum(|tally| tally.passed);
@@ -208,8 +209,8 @@ mod tests {
         tally.skip("no device");
         report.add(Row::new("b", Duration::ZERO, tally));
         let text = report.text();
-        assert!(text.ends_with("\n2 passed, 1 failed, 2 skipped"));
         assert!(text.contains("2 x no device"));
+        assert!(text.ends_with("failed in b:\n  x\n2 passed, 1 failed, 2 skipped"));
         assert!(report.failed() && report.has_failed("b") && !report.has_failed("a"));
     }
 }

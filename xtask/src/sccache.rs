@@ -1,5 +1,5 @@
-//! What compilers have made before, kept outside the checkout by sccache: other people's crates, most of
-//! what a fresh clone compiles, change with Cargo.lock alone.
+//! What compilers have made before, kept outside the checkout by sccache: other people's crates,
+//! most of what a fresh clone compiles, change with Cargo.lock alone.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -23,8 +23,8 @@ const SIZE: &str = "1G";
 const LOOKS: u32 = 200;
 const BETWEEN: Duration = Duration::from_millis(25);
 
-/// Runs this program again, with the same words, where its compilers are answered from what was kept.
-/// `None` where that cannot be had or was decided before: then this run goes on.
+/// Runs this program again, with the same words, where its compilers are answered from what was
+/// kept. `None` where that cannot be had or was decided before: then this run goes on.
 ///
 /// # Errors
 /// Of starting this program, of the cache directory.
@@ -38,7 +38,7 @@ pub fn run_again(dirs: &Dirs) -> Result<Option<ExitCode>> {
     };
     let mut command = Command::new(&dirs.program);
     command.args(env::args_os().skip(1)).env(WRAPPER, PROGRAM);
-    let status = server.tell(&mut command).status();
+    let status = server.print_output(&mut command).status();
     let status = status.with_context(|| format!("start {}", dirs.program.display()))?;
     Ok(Some(if status.success() {
         ExitCode::SUCCESS
@@ -88,7 +88,7 @@ impl Server {
     }
 
     /// Has a client ask this server, and compile by itself if it is gone.
-    fn tell<'a>(&self, client: &'a mut Command) -> &'a mut Command {
+    fn print_output<'a>(&self, client: &'a mut Command) -> &'a mut Command {
         with_port(client, self.port).env("SCCACHE_IGNORE_SERVER_IO_ERROR", "1")
     }
 }
@@ -97,7 +97,7 @@ impl Drop for Server {
     /// Ends the server, which has written what it keeps then.
     fn drop(&mut self) {
         let mut stop = Command::new(PROGRAM);
-        match self.tell(stop.arg("--stop-server")).output() {
+        match self.print_output(stop.arg("--stop-server")).output() {
             Ok(output) if output.status.success() => {
                 let text = String::from_utf8_lossy(&output.stdout);
                 let [hits, misses] = ["Cache hits", "Cache misses"].map(|what| number(&text, what));

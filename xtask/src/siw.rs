@@ -1,5 +1,5 @@
-//! The kernel module of soft-iWARP, which Debian's kernel leaves out: built from Debian's package of
-//! the kernel's sources, and kept in the cache directory.
+//! The kernel module of soft-iWARP, which Debian's kernel leaves out: built from Debian's package
+//! of the kernel's sources, and kept in the cache directory.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -11,8 +11,9 @@ use std::{
 use anyhow::{Context, Result};
 
 use crate::{
+    debian_deps::{self, Machine},
     dirs::Dirs,
-    needs::{self, Machine},
+    host,
 };
 
 /// The file, in the cache and where the virtual machine looks for it.
@@ -35,7 +36,7 @@ pub fn module(dirs: &Dirs, machine: &Machine) -> Result<PathBuf> {
     }
     let source = source_package(version).context("a kernel of no released version")?;
     let headers = format!("linux-headers-{version}");
-    needs::install_missing(dirs, &[&source, &headers, "make", "xz-utils"])?;
+    debian_deps::install_missing(dirs, &[&source, &headers, "make", "xz-utils"])?;
     build(dirs, version, &source, &home)?;
     Ok(built)
 }
@@ -69,13 +70,13 @@ fn build(dirs: &Dirs, version: &str, source: &str, home: &Path) -> Result<()> {
         // The folders above the driver's.
         .arg("--strip-components=5")
         .arg(format!("{source}/{FOLDER}"));
-    needs::must_run(&mut unpack, &log)?;
+    host::must_run(&mut unpack, &log)?;
     let mut make = Command::new("make");
     make.arg("-C")
         .arg(format!("/lib/modules/{version}/build"))
         .arg(format!("M={}", room.display()))
         .args(["CONFIG_RDMA_SIW=m", "modules"]);
-    needs::must_run(&mut make, &log)?;
+    host::must_run(&mut make, &log)?;
     fs::create_dir_all(home).with_context(|| home.display().to_string())?;
     let new = home.join("new");
     fs::copy(room.join(MODULE), &new).context("the module")?;

@@ -2,9 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    iter,
-    path::Path,
-    process::{Command, ExitCode},
+    process::ExitCode,
     sync::mpsc::{self, Receiver, Sender},
     thread::{self, ScopedJoinHandle},
     time::Instant,
@@ -14,81 +12,23 @@ use anyhow::{Result, anyhow, bail};
 
 use crate::{
     boots::{self, Booted, Boots},
-    cli,
+    cargo::{self, CARGO, asked},
+    circles, deadline, debian_deps,
     dirs::Dirs,
-    host,
     library::{self, Made},
-    links, needs,
+    links,
+    options::Test,
     package::{self, Compiled},
-    report::{Report, Row, Tally},
-    rooms, sccache,
+    report::{Report, Row},
+    sanitizers, sccache,
+    stage::{BUILD, C_TESTS, FMT, GUEST, UNIT, chosen, names_stage},
+    style,
     suites::{Again, Run, SUITES, UROCE_RXE},
-    unit, uroce,
+    uroce,
 };
-
-/// A stage on this machine: its name, cargo's words, and the variable that makes warnings errors.
-pub struct Cargo {
-    pub name: &'static str,
-    words: &'static [&'static str],
-    env: Option<(&'static str, &'static str)>,
-}
-
-const CARGO: &[Cargo] = &[
-    Cargo {
-        name: FMT,
-        words: &["fmt", "--all", "--", "--check"],
-        env: None,
-    },
-    Cargo {
-        name: "clippy",
-        words: &[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "-D",
-            "warnings",
-        ],
-        env: None,
-    },
-    Cargo {
-        name: "doc",
-        words: &[
-            "doc",
-            "--workspace",
-            "--no-deps",
-            "--document-private-items",
-        ],
-        env: Some(("RUSTDOCFLAGS", "-D warnings")),
-    },
-    Cargo {
-        name: BUILD,
-        words: &["build", "--release", "--package", "ferroverbs"],
-        env: None,
-    },
-    Cargo {
-        name: UNIT,
-        words: &["test", "--workspace", "--no-fail-fast"],
-        env: None,
-    },
-];
 
 /// The stages that have their own place: before all else, and where the library is made.
 const FIRST: [&str; 2] = [FMT, BUILD];
-
-/// Names the library for tests that would build it.
-const NAMED: &str = "FERROVERBS_LIBRARY";
-
-const FMT: &str = "fmt";
-pub const BUILD: &str = "build";
-const UNIT: &str = "unit";
-pub const GUEST: &str = "guest:";
-pub const C_TESTS: &str = "c-tests";
-
-/// The stage in which uroce meets the kernel's soft-RoCE.
-pub fn uroce_rxe() -> String {
-    format!("{GUEST}{UROCE_RXE}")
-}
 
 /// The runs of the suites, in the order of their boots.
 fn guest_runs(stock: bool) -> Vec<(u8, Run)> {
@@ -99,6 +39,7 @@ fn guest_runs(stock: bool) -> Vec<(u8, Run)> {
             stock: false,
             write: false,
             built_in: false,
+            cm: false,
         };
         let reference = Run {
             stock: true,
@@ -117,7 +58,12 @@ fn guest_runs(stock: bool) -> Vec<(u8, Run)> {
                 built_in: true,
                 ..plain
             });
-            let ways = [reference, Some(plain), write, built_in];
+            let cm = (suite.cm != Again::Nothing).then_some(Run {
+                built_in: true,
+                cm: true,
+                ..plain
+            });
+            let ways = [reference, Some(plain), write, built_in, cm];
             ways.into_iter().flatten().collect()
         };
         if stock && suite.name == UROCE_RXE {
@@ -130,7 +76,7 @@ fn guest_runs(stock: bool) -> Vec<(u8, Run)> {
 }
 
 /// The runs that were asked for, with what they are compared with.
-fn chosen_runs(options: &cli::Test) -> Vec<(u8, Run)> {
+fn chosen_runs(options: &Test) -> Vec<(u8, Run)> {
     let asked = |run: Run| chosen(&options.only, &format!("{GUEST}{}", run.label()));
     let all = guest_runs(options.stock);
     let suites: Vec<_> = all
@@ -154,24 +100,13 @@ fn names(stock: bool) -> Vec<String> {
 
 /// The stages on this machine that are not one command of cargo.
 fn others() -> impl Iterator<Item = &'static str> {
-    iter::once(links::STAGE)
-        .chain(rooms::STAGES)
+    [links::STAGE, circles::STAGE, style::STAGE]
+        .into_iter()
+        .chain(sanitizers::STAGES)
         .chain([package::STAGE])
 }
 
-/// Whether a stage was asked for: by its name, or by a part of it up to a `:` or `.`.
-pub fn chosen(only: &[String], stage: &str) -> bool {
-    only.is_empty() || only.iter().any(|asked| names_stage(asked, stage))
-}
-
-fn names_stage(asked: &str, stage: &str) -> bool {
-    let Some(rest) = stage.strip_prefix(asked) else {
-        return false;
-    };
-    rest.is_empty() || rest.starts_with([':', '.'])
-}
-
-pub fn run(options: &cli::Test) -> Result<ExitCode> {
+pub fn run(options: &Test) -> Result<ExitCode> {
     let names = names(options.stock);
     for asked in &options.only {
         if !names.iter().any(|name| names_stage(asked, name)) {
@@ -182,11 +117,14 @@ pub fn run(options: &cli::Test) -> Result<ExitCode> {
         println!("{}", names.join("\n"));
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(within) = options.within {
+        deadline::set(within);
+    }
     let dirs = Dirs::find()?;
     if options.only.is_empty() {
-        needs::space(&dirs)?;
+        debian_deps::space(&dirs)?;
     }
-    needs::provide_here(&dirs)?;
+    debian_deps::provide_here(&dirs)?;
     if let Some(code) = sccache::run_again(&dirs)? {
         return Ok(code);
     }
@@ -194,7 +132,7 @@ pub fn run(options: &cli::Test) -> Result<ExitCode> {
     // The stock library's results say nothing about what is built here.
     if !options.stock {
         for stage in asked(options).filter(|stage| stage.name == FMT) {
-            report.add(cargo(&dirs, stage)?);
+            report.add(cargo::run(&dirs, stage)?);
         }
     }
     let runs = chosen_runs(options);
@@ -217,7 +155,7 @@ pub fn run(options: &cli::Test) -> Result<ExitCode> {
 /// Runs what runs in the virtual machine, and nothing beside it; answers where the library is.
 fn in_the_machine(
     dirs: &Dirs,
-    options: &cli::Test,
+    options: &Test,
     runs: Vec<(u8, Run)>,
     report: &mut Report,
 ) -> Result<Dirs> {
@@ -233,24 +171,26 @@ fn in_the_machine(
     programs?;
     let failed = made.failed();
     made.stage.into_iter().for_each(|row| report.add(row));
-    if let Some(boots) = ready(&dirs, options, runs, failed, |boot| boot.tell(report))? {
-        boots.run(true, |boot| boot.tell(report));
+    if let Some(boots) = ready(&dirs, options, runs, failed, |boot| {
+        boot.print_output(report)
+    })? {
+        boots.run(true, |boot| boot.print_output(report));
     }
     Ok(dirs)
 }
 
 /// Runs what runs in the virtual machine beside what runs here.
 ///
-/// Programs in the virtual machine poll: where it has to wait for a processor, it also wants more of it.
-/// So what runs here gives way, and still has one processor most of the time. When that is over, there
-/// is room for a second machine, and for the suites of uroce.
+/// Programs in the virtual machine poll: where it has to wait for a processor, it also wants more
+/// of it. So what runs here gives way, and still has one processor most of the time. When that is
+/// over, there is room for a second machine, and for the suites of uroce.
 fn side_by_side(
     dirs: &Dirs,
-    options: &cli::Test,
+    options: &Test,
     runs: Vec<(u8, Run)>,
     report: &mut Report,
 ) -> Result<()> {
-    let (tell, told) = mpsc::channel();
+    let (print_output, reported) = mpsc::channel();
     let (compiled, programs) = mpsc::channel();
     let (hand_over, library) = mpsc::channel();
     thread::scope(|scope| {
@@ -262,33 +202,35 @@ fn side_by_side(
             meanwhile(dirs, options, &library, report)?;
             Ok(report)
         });
-        let there = begin(dirs, options, runs, hand_over, &programs, &tell);
+        let there = begin(dirs, options, runs, hand_over, &programs, &print_output);
         let (dirs, boots) = match there {
             Ok(begun) => begun,
             Err(error) => return joined(here).and(Err(error)),
         };
-        boot_beside(boots.as_ref(), &tell, || {
+        boot_beside(boots.as_ref(), &print_output, || {
             let report = joined(here)?;
-            boots.iter().for_each(|boots| boot_all(boots, &tell));
+            boots
+                .iter()
+                .for_each(|boots| boot_all(boots, &print_output));
             uroce::stages(&dirs, options, report)
         })
     })?;
-    drop(tell);
-    for boot in told {
-        boot.tell(report);
+    drop(print_output);
+    for boot in reported {
+        boot.print_output(report);
     }
     Ok(())
 }
 
-/// Makes the library and hands it over, and makes the runs ready once their programs are compiled. Who
-/// waits for the one or the other learns by the end of its channel that there is none.
+/// Makes the library and hands it over, and makes the runs ready once their programs are compiled.
+/// Who waits for the one or the other learns by the end of its channel that there is none.
 fn begin(
     dirs: &Dirs,
-    options: &cli::Test,
+    options: &Test,
     runs: Vec<(u8, Run)>,
     hand_over: Sender<(Dirs, Made)>,
     programs: &Receiver<()>,
-    tell: &Sender<Booted>,
+    print_output: &Sender<Booted>,
 ) -> Result<(Dirs, Option<Boots>)> {
     let (dirs, made) = library::make(dirs, options, !runs.is_empty())?;
     let failed = made.failed();
@@ -296,7 +238,7 @@ fn begin(
     if programs.recv().is_err() {
         return Ok((dirs, None));
     }
-    let skipped = |boot| tell.send(boot).unwrap_or_default();
+    let skipped = |boot| print_output.send(boot).unwrap_or_default();
     let boots = ready(&dirs, options, runs, failed, skipped)?;
     Ok((dirs, boots))
 }
@@ -304,13 +246,13 @@ fn begin(
 /// Boots, one machine after the other, while `here` runs.
 fn boot_beside(
     boots: Option<&Boots>,
-    tell: &Sender<Booted>,
+    print_output: &Sender<Booted>,
     here: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     thread::scope(|scope| {
         let beside = boots.map(|boots| {
             scope.spawn(|| {
-                boot_all(boots, tell);
+                boot_all(boots, print_output);
                 Ok(())
             })
         });
@@ -320,8 +262,8 @@ fn boot_beside(
 }
 
 /// Boots for all that nobody boots for yet, and says nothing meanwhile.
-fn boot_all(boots: &Boots, tell: &Sender<Booted>) {
-    boots.run(false, |boot| tell.send(boot).unwrap_or_default());
+fn boot_all(boots: &Boots, print_output: &Sender<Booted>) {
+    boots.run(false, |boot| print_output.send(boot).unwrap_or_default());
 }
 
 /// Has this thread, and what it starts, wait for those that were not told so.
@@ -335,73 +277,42 @@ fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
     thread.join().unwrap_or_else(panicked)
 }
 
-/// The stages of cargo that were asked for.
-pub fn asked(options: &cli::Test) -> impl Iterator<Item = &'static Cargo> {
-    CARGO
-        .iter()
-        .filter(|stage| chosen(&options.only, stage.name))
-}
-
-/// Runs a stage of cargo.
-///
-/// # Errors
-/// Of starting it, of its log.
-pub fn cargo(dirs: &Dirs, stage: &Cargo) -> Result<Row> {
-    println!("-- {}: cargo {}", stage.name, stage.words.join(" "));
-    let start = Instant::now();
-    let log = dirs.work.join(format!("{}.log", stage.name));
-    let mut command = Command::new("cargo");
-    command
-        .args(stage.words)
-        .envs(stage.env)
-        .envs(dirs.packaged.iter().map(|library| (NAMED, library)))
-        .current_dir(&dirs.root);
-    let outcome = host::run(&mut command, &log, None)?;
-    let ended_well = outcome.status.success();
-    let tally = if stage.name == UNIT {
-        unit::tally(&outcome.text, ended_well)
-    } else {
-        one_test(stage.name, ended_well, &log)
-    };
-    Ok(Row::new(stage.name, start.elapsed(), tally))
-}
-
-/// Makes the runs in the virtual machine ready that were asked for; `tell` is told of those that cannot
-/// be had.
+/// Makes the runs in the virtual machine ready that were asked for; `tell` is told of those that
+/// cannot be had.
 fn ready(
     dirs: &Dirs,
-    options: &cli::Test,
+    options: &Test,
     runs: Vec<(u8, Run)>,
     failed: bool,
-    mut tell: impl FnMut(Booted),
+    mut print_output: impl FnMut(Booted),
 ) -> Result<Option<Boots>> {
     if runs.is_empty() {
         return Ok(None);
     }
     if failed {
         let runs: Vec<_> = runs.iter().map(|(_, run)| *run).collect();
-        tell(boots::not_run(&runs, "the library does not build"));
+        print_output(boots::not_run(&runs, "the library does not build"));
         return Ok(None);
     }
-    Boots::prepare(dirs, options, runs, tell).map(Some)
+    Boots::prepare(dirs, options, runs, print_output).map(Some)
 }
 
-fn any_meanwhile(options: &cli::Test) -> bool {
+fn any_meanwhile(options: &Test) -> bool {
     asked(options).any(|stage| !FIRST.contains(&stage.name))
         || others().any(|stage| chosen(&options.only, stage))
 }
 
-/// The stages that run beside the virtual machine: none of them measures anything. The first need no
-/// library.
+/// The stages that run beside the virtual machine: none of them measures anything. The first need
+/// no library.
 fn meanwhile(
     dirs: &Dirs,
-    options: &cli::Test,
+    options: &Test,
     library: &Receiver<(Dirs, Made)>,
     report: &mut Report,
 ) -> Result<()> {
     let here = || asked(options).filter(|stage| !FIRST.contains(&stage.name));
     for stage in here().filter(|stage| stage.name != UNIT) {
-        report.add(cargo(dirs, stage)?);
+        report.add(cargo::run(dirs, stage)?);
     }
     // Whoever makes it says why there is none.
     let Ok((dirs, made)) = library.recv() else {
@@ -409,7 +320,19 @@ fn meanwhile(
     };
     made.stage.into_iter().for_each(|row| report.add(row));
     for stage in here().filter(|stage| stage.name == UNIT) {
-        report.add(cargo(&dirs, stage)?);
+        report.add(cargo::run(&dirs, stage)?);
+    }
+    if chosen(&options.only, circles::STAGE) {
+        println!("-- {}: which modules import each other", circles::STAGE);
+        let start = Instant::now();
+        let tally = circles::run(&dirs.root);
+        report.add(Row::new(circles::STAGE, start.elapsed(), tally));
+    }
+    if chosen(&options.only, style::STAGE) {
+        println!("-- {}: lines of comments, and names", style::STAGE);
+        let start = Instant::now();
+        let tally = style::run(&dirs.root);
+        report.add(Row::new(style::STAGE, start.elapsed(), tally));
     }
     if chosen(&options.only, links::STAGE) {
         println!("-- {}: what the documents point to", links::STAGE);
@@ -417,7 +340,7 @@ fn meanwhile(
         let tally = links::run(&dirs.root);
         report.add(Row::new(links::STAGE, start.elapsed(), tally));
     }
-    rooms::stages(&dirs, &options.only, report)?;
+    sanitizers::stages(&dirs, &options.only, report)?;
     if chosen(&options.only, package::STAGE) {
         let start = Instant::now();
         let compiled = made.packages.unwrap_or_else(|| Compiled::new(&dirs));
@@ -427,17 +350,10 @@ fn meanwhile(
     Ok(())
 }
 
-fn one_test(name: &str, ended_well: bool, log: &Path) -> Tally {
-    if ended_well {
-        Tally::one()
-    } else {
-        Tally::failure(format!("{name}: see {}", log.display()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn stages_are_chosen_by_name_or_group() {
@@ -481,9 +397,9 @@ mod tests {
 
     #[test]
     fn c_tests_bring_their_reference() {
-        let options = cli::Test {
+        let options = Test {
             only: vec!["guest:c-tests.write".into()],
-            ..cli::Test::default()
+            ..Test::default()
         };
         let runs = chosen_runs(&options);
         let labels: Vec<_> = runs.iter().map(|(_, run)| run.label()).collect();

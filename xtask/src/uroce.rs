@@ -18,15 +18,24 @@ use anyhow::{Context, Result, bail};
 use crate::{
     bench,
     boots::{List, Outcome},
-    cli,
-    dirs::Dirs,
+    dirs::{Dirs, RDMACM_BESIDE},
     expect,
-    guest::suite::{self, HELPERS, Place},
-    host, huge_pages, pip,
-    record::{Record, Word},
+    guest::{
+        place::{HELPERS, Place},
+        suite,
+    },
+    host, huge_pages,
+    network::network,
+    options::Test,
+    pip, provided,
+    record::{Record, Verdict},
     report::{Report, Row, Tally},
-    stages::chosen,
-    suites::uroce::{self as suites, Around, SUITES, Suite},
+    stage::chosen,
+    suites::{
+        uroce::{self as suites, Around, SUITES, Suite},
+        uroce_rdmacm,
+        uroce_ways::BY_UDP,
+    },
     vm::{self, Job, Library},
     waiting::Waiting,
 };
@@ -34,8 +43,8 @@ use crate::{
 /// Begins the names of these stages.
 pub const STAGE: &str = "uroce:";
 
-/// How many suites run at a time, each in a network of its own: their programs wait most of the time,
-/// for each other or for what was lost on a bad network.
+/// How many suites run at a time, each in a network of its own: their programs wait most of the
+/// time, for each other or for what was lost on a bad network.
 const LANES: usize = 2;
 
 /// One run of a suite. Its label names its stage and its files.
@@ -102,7 +111,7 @@ pub fn names() -> Vec<String> {
 }
 
 /// Runs the stages that were asked for.
-pub fn stages(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<()> {
+pub fn stages(dirs: &Dirs, options: &Test, report: &mut Report) -> Result<()> {
     let asked = |run: &Run| chosen(&options.only, &run.stage());
     let mut runs: Vec<_> = Run::all().filter(asked).collect();
     // Those take longest, and whatever begins last leaves processors idle.
@@ -119,30 +128,35 @@ pub fn stages(dirs: &Dirs, options: &cli::Test, report: &mut Report) -> Result<(
     if !chosen(&options.only, "build") {
         vm::build_library(dirs)?;
     }
-    let runs = pip::provide_for(
+    let runs = provided::provide_for(
         dirs,
         runs,
-        |run| run.suite.package(),
-        |run, reason| report.add(not_run(run, reason)),
+        |run| run.suite.name,
+        |run, lack| {
+            let mut tally = Tally::default();
+            lack.print_output(&mut tally);
+            report.add(Row::new(run.stage(), Duration::ZERO, tally));
+        },
     );
     let _pages = huge_pages::Lent::ask(huge_pages::FILE);
     let lanes = LANES.min(runs.len());
     let waiting: Waiting<_> = runs.into_iter().collect();
-    let (tell, told) = mpsc::channel();
+    let (print_output, reported) = mpsc::channel();
     thread::scope(|scope| {
         for _ in 0..lanes {
-            let (waiting, tell) = (&waiting, tell.clone());
+            let (waiting, print_output) = (&waiting, print_output.clone());
             scope.spawn(move || {
                 for run in waiting.take() {
                     println!("-- {}: in a network of its own", run.stage());
-                    tell.send(one(dirs, run, options.bless, lanes == 1))
+                    print_output
+                        .send(one(dirs, run, options.bless, lanes == 1))
                         .unwrap_or_default();
                 }
             });
         }
-        drop(tell);
-        for ran in told {
-            print!("{}", ran.said);
+        drop(print_output);
+        for ran in reported {
+            print!("{}", ran.printed);
             report.add(ran.row);
         }
     });
@@ -158,20 +172,20 @@ fn not_run(run: Run, reason: &str) -> Row {
 /// What a run came to.
 struct Ran {
     /// What it printed, if that was not shown meanwhile.
-    said: String,
+    printed: String,
     row: Row,
 }
 
 /// Runs a suite; `show` says whether what it prints is shown meanwhile.
 fn one(dirs: &Dirs, run: Run, bless: bool, show: bool) -> Ran {
     let start = Instant::now();
-    let (said, tally) = said_and_judged(dirs, run, bless, show)
+    let (printed, tally) = run_and_judge(dirs, run, bless, show)
         .unwrap_or_else(|error| (String::new(), Outcome::unjudged(error).tally));
     let row = Row::new(run.stage(), start.elapsed(), tally);
-    Ran { said, row }
+    Ran { printed, row }
 }
 
-fn said_and_judged(dirs: &Dirs, run: Run, bless: bool, show: bool) -> Result<(String, Tally)> {
+fn run_and_judge(dirs: &Dirs, run: Run, bless: bool, show: bool) -> Result<(String, Tally)> {
     let label = run.label();
     let dir = dirs.fresh(&format!("uroce-{label}"))?;
     let job = Job::Suites {
@@ -196,60 +210,52 @@ fn said_and_judged(dirs: &Dirs, run: Run, bless: bool, show: bool) -> Result<(St
             log.display()
         ));
     }
-    let said = if show { String::new() } else { ended.text };
-    Ok((said, tally))
-}
-
-/// The command that runs a program in a network of its own, where the machine lets one be made.
-pub fn network(program: &Path) -> Command {
-    let ways: [&[&str]; 2] = [&["--net"], &["--net", "--user", "--map-root-user"]];
-    let allowed = ways.iter().find(|way| {
-        let mut trial = Command::new("unshare");
-        trial.args(**way).arg("true");
-        trial.stdout(Stdio::null()).stderr(Stdio::null());
-        trial.status().is_ok_and(|status| status.success())
-    });
-    let Some(way) = allowed else {
-        println!("-- no network namespace can be made here: running in this machine's network");
-        return Command::new(program);
-    };
-    let mut command = Command::new("unshare");
-    command.args(*way).arg("--").arg(program);
-    command
+    let printed = if show { String::new() } else { ended.text };
+    Ok((printed, tally))
 }
 
 fn judge(dirs: &Dirs, run: Run, list: &List, bless: bool) -> Tally {
-    let label = run.list().label();
-    let place = run.suite.around.place();
-    let refused = bless.then(|| {
-        if list.took.is_none() {
-            bail!("not complete");
-        }
-        let (suite, stage) = (format!("uroce-{label}"), format!("{STAGE}{label}"));
-        expect::bless_uroce(&dirs.expected(), &suite, &stage, place, &list.records)
-    });
-    let mut tally = match expect::load(&dirs.expected(), &format!("uroce-{label}")) {
-        Ok(expected) => {
-            expect::compare(&without_huge_pages(expected, &list.records), &list.records)
-        }
-        Err(error) => Tally::failure(format!("{error:#}")),
-    };
+    let refused = bless.then(|| self::bless(dirs, run, list));
+    let mut tally =
+        compare(dirs, run, list).unwrap_or_else(|error| Tally::failure(format!("{error:#}")));
     if let Some(Err(refused)) = refused {
         tally.fail(format!("not written as the expected list: {refused:#}"));
     }
     tally
 }
 
-/// Who runs this may not have the kernel set huge pages aside, memory may have no room for them, and
-/// some kernels have none: a test that asks for them then has another right answer than the one in the
-/// list.
+fn bless(dirs: &Dirs, run: Run, list: &List) -> Result<()> {
+    if list.took.is_none() {
+        bail!("not complete");
+    }
+    let label = run.list().label();
+    let name = provided::written_as(dirs, run.suite.name, &format!("uroce-{label}"))?;
+    let (stage, place) = (format!("{STAGE}{label}"), run.suite.around.place());
+    expect::bless_uroce(&dirs.expected(), &name, &stage, place, &list.records)
+}
+
+fn compare(dirs: &Dirs, run: Run, list: &List) -> Result<Tally> {
+    let name = format!("uroce-{}", run.list().label());
+    let of = provided::Expected::of(dirs, run.suite.name, &name)?;
+    let expected = expect::load(&dirs.expected(), &of.name)?;
+    let expected = without_huge_pages(expected, &list.records);
+    let Some(older) = of.older else {
+        return Ok(expect::compare(&expected, &list.records));
+    };
+    println!("-- {}: {older}", run.stage());
+    Ok(expect::compare_to_older(&expected, &list.records))
+}
+
+/// Who runs this may not have the kernel set huge pages aside, memory may have no room for them,
+/// and some kernels have none: a test that asks for them then has another right answer than the one
+/// in the list.
 fn without_huge_pages(mut expected: Vec<Record>, results: &[Record]) -> Vec<Record> {
     for wanted in &mut expected {
         if !lacks_huge_pages(wanted) {
             continue;
         }
         let given = results.iter().find(|result| result.name == wanted.name);
-        let right = |result: &&Record| result.word == Word::Ok || lacks_huge_pages(result);
+        let right = |result: &&Record| result.verdict == Verdict::Ok || lacks_huge_pages(result);
         if let Some(given) = given.filter(right) {
             wanted.clone_from(given);
         }
@@ -262,7 +268,7 @@ fn lacks_huge_pages(record: &Record) -> bool {
         "There are no huge pages of size 2M allocated",
         "Huge pages of size 2M is not supported in this platform",
     ];
-    record.word == Word::Skip && reasons.contains(&record.reason.as_str())
+    record.verdict == Verdict::Skip && reasons.contains(&record.reason.as_str())
 }
 
 /// Runs the suite whose job lies in this directory; called in the network that was made for it.
@@ -285,10 +291,13 @@ pub fn in_network(dir: &Path, surrounded: bool) -> Result<ExitCode> {
             .stderr(Stdio::null())
             .status();
     }
-    let library = Library::Ours(ours);
     for label in &labels {
         let run = Run::all().find(|run| run.label() == *label);
         let run = run.with_context(|| format!("no suite is called {label}"))?;
+        let library = match run.suite.name {
+            uroce_rdmacm::NAME => Library::WithRdmacm(ours.join(RDMACM_BESIDE)),
+            _ => Library::Ours(ours.clone()),
+        };
         if let Some(script) = run.suite.around.script().filter(|_| !surrounded) {
             return again_by(script, dir, &library, run.suite.around);
         }
@@ -296,18 +305,14 @@ pub fn in_network(dir: &Path, surrounded: bool) -> Result<ExitCode> {
         fs::create_dir_all(&room)?;
         let mut env = vec![run.suite.around.devices()];
         env.extend(run.faults().then_some(suites::FAULTS));
-        env.extend((run.how == How::Udp).then_some(suites::BY_UDP));
+        env.extend((run.how == How::Udp).then_some(BY_UDP));
         let place = Place {
             dir,
             room: &room,
             library: &library,
             target: &run.suite.around.target(Path::new(HELPERS), run.faults()),
             env,
-            path: run
-                .suite
-                .package()
-                .map(|package| package.path(dir))
-                .transpose()?,
+            paths: provided::variables(run.suite.name, dir, &room)?,
             run: None,
         };
         suite::programs(&place, label, &run.suite.kind)?;
@@ -349,9 +354,9 @@ mod tests {
 
     #[test]
     fn a_machine_with_huge_pages_may_run_what_the_list_skips() {
-        let skip = |reason| Record::new("t", Word::Skip, reason);
+        let skip = |reason| Record::new("t", Verdict::Skip, reason);
         let none = skip("There are no huge pages of size 2M allocated");
-        let ran = Record::new("t", Word::Ok, "");
+        let ran = Record::new("t", Verdict::Ok, "");
         let agree = |wanted: &Record, given: &Record| {
             let wanted = without_huge_pages(vec![wanted.clone()], std::slice::from_ref(given));
             expect::compare(&wanted, std::slice::from_ref(given))
@@ -360,7 +365,7 @@ mod tests {
         };
         assert!(agree(&none, &ran));
         assert!(agree(&none, &none));
-        assert!(!agree(&none, &Record::new("t", Word::Fail, "")));
+        assert!(!agree(&none, &Record::new("t", Verdict::Fail, "")));
         assert!(!agree(&none, &skip("no device")));
         assert!(!agree(&skip("no device"), &ran));
         assert!(!agree(&ran, &none));

@@ -15,7 +15,12 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cli, dirs::Dirs, host, needs, needs::Machine, pip};
+use crate::{
+    debian_deps,
+    debian_deps::Machine,
+    dirs::{Dirs, RDMACM_BESIDE},
+    host, options, pip,
+};
 
 /// A machine that does nothing for this long is stuck: a boot with all suites takes a third.
 const BOUND: Duration = Duration::from_secs(60 * 60);
@@ -24,12 +29,14 @@ const BEGINNING: Duration = Duration::from_secs(5 * 60);
 /// A file in the directory of the job, there once the machine has begun with it.
 pub const BEGUN: &str = "begun";
 
-/// Which libibverbs.so.1 the programs get.
+/// Which libibverbs.so.1 and librdmacm.so.1 the programs get.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Library {
     Stock,
     /// The one in this directory.
     Ours(PathBuf),
+    /// The one in this directory, and the librdmacm.so.1 beside it.
+    WithRdmacm(PathBuf),
 }
 
 /// What the virtual machine is to do.
@@ -56,8 +63,8 @@ pub enum Job {
     BenchRxe,
 }
 
-/// Drivers of what the emulated machine has and no suite uses. To load and start them takes a quarter of
-/// the boot.
+/// Drivers of what the emulated machine has and no suite uses. To load and start them takes a
+/// quarter of the boot.
 const UNNEEDED: [&str; 14] = [
     "kvm_amd",
     "kvm",
@@ -113,12 +120,13 @@ impl Job {
                 write,
                 words,
             } => {
-                let ours = match library {
-                    Library::Stock => OsString::new(),
-                    Library::Ours(dir) => path(dir),
+                let (ours, rdmacm) = match library {
+                    Library::Stock => (OsString::new(), ""),
+                    Library::Ours(dir) => (path(dir), ""),
+                    Library::WithRdmacm(dir) => (path(dir), "rdmacm"),
                 };
                 let write = if *write { "write" } else { "" };
-                let mut all = vec!["command".into(), ours, write.into()];
+                let mut all = vec!["command".into(), ours, rdmacm.into(), write.into()];
                 all.extend(words.iter().cloned());
                 all
             }
@@ -142,8 +150,11 @@ impl Job {
                 Some(Self::Suites { ours, labels })
             }
             "command" => {
+                let library = match words.next()?.to_str()? {
+                    "rdmacm" => Library::WithRdmacm(ours?),
+                    _ => ours.map_or(Library::Stock, Library::Ours),
+                };
                 let write = words.next()? == "write";
-                let library = ours.map_or(Library::Stock, Library::Ours);
                 let words = words.collect();
                 Some(Self::Command {
                     library,
@@ -241,14 +252,18 @@ pub fn boot(
 }
 
 /// `cargo xtask vm -- COMMAND`.
-pub fn run_command(options: &cli::Vm) -> Result<ExitCode> {
+pub fn run_command(options: &options::Vm) -> Result<ExitCode> {
     let dirs = Dirs::find()?;
-    let machine = needs::provide(&dirs)?;
+    let machine = debian_deps::provide(&dirs)?;
     let library = if options.stock {
         Library::Stock
     } else {
         build_library(&dirs)?;
         Library::Ours(dirs.library()?)
+    };
+    let library = match library {
+        Library::Ours(dir) if options.rdmacm => Library::WithRdmacm(dir.join(RDMACM_BESIDE)),
+        other => other,
     };
     let job = Job::Command {
         library,
@@ -266,10 +281,11 @@ pub fn build_library(dirs: &Dirs) -> Result<()> {
     let mut cargo = Command::new("cargo");
     cargo
         .args(["build", "--release", "--package", "ferroverbs"])
+        .args(["--package", "ferroverbs-rdmacm"])
         .current_dir(&dirs.root);
     let outcome = host::run(&mut cargo, &dirs.work.join("build.log"), None)?;
     if !outcome.status.success() {
-        bail!("the library does not build");
+        bail!("the libraries do not build");
     }
     Ok(())
 }
@@ -278,7 +294,9 @@ pub fn build_library(dirs: &Dirs) -> Result<()> {
 pub fn put_library(command: &mut Command, library: &Library) {
     match library {
         Library::Stock => command.env_remove("LD_LIBRARY_PATH"),
-        Library::Ours(dir) => command.env("LD_LIBRARY_PATH", dir.as_os_str() as &OsStr),
+        Library::Ours(dir) | Library::WithRdmacm(dir) => {
+            command.env("LD_LIBRARY_PATH", dir.as_os_str() as &OsStr)
+        }
     };
 }
 
@@ -306,6 +324,11 @@ mod tests {
                 library: Library::Stock,
                 write: false,
                 words: vec!["ls".into()],
+            },
+            Job::Command {
+                library: Library::WithRdmacm("/x".into()),
+                write: false,
+                words: vec!["rping".into()],
             },
             Job::Demo { ours: "/y".into() },
             Job::Bench,

@@ -66,8 +66,9 @@ static void show_port(const struct ibv_port_attr *attr)
 {
 	out("state %s mtu %d %d gids %d caps %x", ibv_port_state_str(attr->state),
 	    attr->max_mtu, attr->active_mtu, attr->gid_tbl_len, attr->port_cap_flags);
-	out("msg %x bad %u %u pkeys %u lid %u sm %u", attr->max_msg_sz, attr->bad_pkey_cntr,
-	    attr->qkey_viol_cntr, attr->pkey_tbl_len, attr->lid, attr->sm_lid);
+	/* Not how many Q_Keys were wrong: programs that ran before have sent such. */
+	out("msg %x bad %u pkeys %u lid %u sm %u", attr->max_msg_sz, attr->bad_pkey_cntr,
+	    attr->pkey_tbl_len, attr->lid, attr->sm_lid);
 	out("lmc %u vl %u sl %u timeout %u init %u", attr->lmc, attr->max_vl_num, attr->sm_sl,
 	    attr->subnet_timeout, attr->init_type_reply);
 	out("width %u speed %u phys %u link %u flags %x", attr->active_width,

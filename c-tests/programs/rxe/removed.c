@@ -182,7 +182,7 @@ static void ask(struct objects *all)
 {
 	struct ibv_context *context = all->context;
 	struct ibv_qp *qp = all->qp;
-	struct ibv_qp_init_attr told;
+	struct ibv_qp_init_attr reported;
 	struct ibv_recv_wr recv = { .wr_id = 5 }, *bad_recv = NULL;
 	struct ibv_qp_attr attr = { 0 };
 	struct ibv_device_attr_ex extended = { 0 };
@@ -195,7 +195,7 @@ static void ask(struct objects *all)
 	RC(ibv_query_device(context, &device));
 	RC(ibv_query_device_ex(context, NULL, &extended));
 	RC(ibv_query_port(context, 1, &port));
-	RC(ibv_query_qp(qp, &attr, IBV_QP_STATE, &told));
+	RC(ibv_query_qp(qp, &attr, IBV_QP_STATE, &reported));
 	RC(ibv_query_srq(all->srq, &srq_attr));
 	RC(ibv_post_recv(qp, &recv, &bad_recv));
 	flush(all);
@@ -259,7 +259,7 @@ static bool reads(pid_t thread)
 	return atoi(text) == SYS_read && strncmp(text, "running", 7);
 }
 
-/* A thread that has told its number. */
+/* A thread that has written its number. */
 struct waiter {
 	pthread_t thread;
 	_Atomic pid_t number;

@@ -41,6 +41,18 @@ static void domain_calls(struct ibv_context *context, struct ibv_pd *pd)
 	RC(ibv_close_xrcd(&xrcd));
 }
 
+/*
+ * Objects that were never made. A provider may look at what stands around its
+ * own, which is the same in each run here.
+ */
+static struct {
+	char before[4096];
+	struct ibv_flow flow;
+	char between[4096];
+	struct ibv_counters counters;
+	char after[4096];
+} never_made;
+
 static void flow_calls(struct ibv_context *context, struct ibv_qp *qp)
 {
 	struct ibv_flow_attr attr = {
@@ -48,23 +60,25 @@ static void flow_calls(struct ibv_context *context, struct ibv_qp *qp)
 		.size = sizeof(attr),
 		.port = 1,
 	};
-	struct ibv_flow flow = { .context = context };
+	struct ibv_flow *flow = &never_made.flow;
 	struct ibv_flow_action action = { .context = context };
 	struct ibv_flow_action_esp_attr esp = { 0 };
 	struct ibv_counters_init_attr counters_attr = { 0 };
-	struct ibv_counters counters = { .context = context };
+	struct ibv_counters *counters = &never_made.counters;
 	struct ibv_counter_attach_attr attach = { 0 };
 	uint64_t values[1];
 
+	flow->context = context;
+	counters->context = context;
 	PTR(ibv_create_flow(qp, &attr));
-	RC(ibv_destroy_flow(&flow));
+	RC(ibv_destroy_flow(flow));
 	PTR(ibv_create_flow_action_esp(context, &esp));
 	RC(ibv_modify_flow_action_esp(&action, &esp));
 	RC(ibv_destroy_flow_action(&action));
 	PTR(ibv_create_counters(context, &counters_attr));
-	RC(ibv_attach_counters_point_flow(&counters, &attach, &flow));
-	RC(ibv_read_counters(&counters, values, 1, 0));
-	RC(ibv_destroy_counters(&counters));
+	RC(ibv_attach_counters_point_flow(counters, &attach, flow));
+	RC(ibv_read_counters(counters, values, 1, 0));
+	RC(ibv_destroy_counters(counters));
 }
 
 static void queue_calls(struct ibv_context *context, struct ibv_pd *pd, struct ibv_cq *cq,

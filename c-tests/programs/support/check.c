@@ -5,18 +5,21 @@
 #include <sys/wait.h>
 
 /*
- * Says on stderr which file the library's functions come from; the runner
- * checks it. The address is the library's own even when a program stands in
- * front of other names of it.
+ * Says on stderr which file the library's functions come from, and those of
+ * librdmacm where the program uses it; the runner checks it. The address is the
+ * library's own even when a program stands in front of other names of it.
  */
 __attribute__((constructor)) static void name_library(void)
 {
 	Dl_info info;
 	void *open_device = dlsym(RTLD_DEFAULT, "ibv_open_device");
+	void *create_id = dlsym(RTLD_DEFAULT, "rdma_create_id");
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (open_device && dladdr(open_device, &info))
 		fprintf(stderr, "library: %s\n", info.dli_fname);
+	if (create_id && dladdr(create_id, &info))
+		fprintf(stderr, "rdmacm: %s\n", info.dli_fname);
 }
 
 void out(const char *format, ...)

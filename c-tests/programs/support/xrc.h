@@ -8,6 +8,10 @@
 #include "network.h"
 #include "rdma.h"
 
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
 enum { AREA = 64 * 1024 };
 
 #define NOTHING(call, why) expect(!PTR(call) && errno == (why))
@@ -17,12 +21,12 @@ struct talk {
 	int to, from;
 };
 
-static inline void tell(const struct talk *talk, uint64_t word)
+static inline void send_number(const struct talk *talk, uint64_t word)
 {
 	expect(write(talk->to, &word, sizeof(word)) == (ssize_t)sizeof(word));
 }
 
-static inline uint64_t hear(const struct talk *talk)
+static inline uint64_t receive_number(const struct talk *talk)
 {
 	uint64_t word = 0;
 
@@ -98,7 +102,7 @@ static inline void unmake_side(struct side *side)
 	free(side->area);
 }
 
-/* The third process: does what it is told. */
+/* The third process: does what it is asked for. */
 struct sender {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
@@ -109,7 +113,7 @@ struct sender {
 	uint32_t number[2];
 };
 
-static inline struct sender make_sender(struct talk *home, size_t length)
+static inline struct sender make_sender(struct talk *owner, size_t length)
 {
 	struct sender s = { .context = open_rxe() };
 	struct ibv_qp_init_attr_ex init = {
@@ -126,13 +130,13 @@ static inline struct sender make_sender(struct talk *home, size_t length)
 	init.send_cq = s.cq;
 	init.pd = s.pd;
 	s.qp = MUST_PTR(ibv_create_qp_ex(s.context, &init));
-	tell(home, s.qp->qp_num);
+	send_number(owner, s.qp->qp_num);
 	MUST(ibv_modify_qp(s.qp, &attr, RC_INIT_MASK));
-	attr = attr_rtr(s.context, (uint32_t)hear(home));
+	attr = attr_rtr(s.context, (uint32_t)receive_number(owner));
 	MUST(ibv_modify_qp(s.qp, &attr, RC_RTR_MASK));
 	attr = attr_rts();
-	/* A busy machine needs time to find that a process has ended. */
-	attr.timeout = 15;
+	/* A busy machine needs time to find that a process has ended: 4 seconds. */
+	attr.timeout = 17;
 	MUST(ibv_modify_qp(s.qp, &attr, RC_RTS_MASK));
 	return s;
 }
@@ -147,6 +151,22 @@ static inline void unmake_sender(struct sender *s)
 	free(s->area);
 }
 
+/* A process that failed tells nobody what they wait for: the one that started it fails, too. */
+static inline void child_ended(int signal)
+{
+	static const char words[] = "a process that this one had started failed\n";
+	int error = errno;
+	siginfo_t how = { .si_pid = 0 };
+
+	(void)signal;
+	if (!waitid(P_ALL, 0, &how, WEXITED | WNOHANG | WNOWAIT) && how.si_pid &&
+	    how.si_code == CLD_EXITED && how.si_status) {
+		(void)!write(STDERR_FILENO, words, sizeof(words) - 1);
+		_exit(1);
+	}
+	errno = error;
+}
+
 static inline pid_t start(struct talk *talk, void (*run)(struct talk *, int), int fd)
 {
 	int there[2], back[2];
@@ -154,12 +174,15 @@ static inline pid_t start(struct talk *talk, void (*run)(struct talk *, int), in
 
 	MUST(pipe(there));
 	MUST(pipe(back));
+	expect(signal(SIGCHLD, child_ended) != SIG_ERR);
 	child = fork();
 	expect(child >= 0);
 	*talk = child ? (struct talk){ there[1], back[0] } : (struct talk){ back[1], there[0] };
 	close(child ? there[0] : there[1]);
 	close(child ? back[1] : back[0]);
 	if (!child) {
+		expect(signal(SIGCHLD, SIG_DFL) != SIG_ERR);
+		MUST(prctl(PR_SET_PDEATHSIG, SIGKILL));
 		run(talk, fd);
 		_exit(0);
 	}

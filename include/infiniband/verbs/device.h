@@ -114,7 +114,7 @@ int ibv_query_device(struct ibv_context *context,
 		     struct ibv_device_attr *device_attr);
 
 /*
- * 0 or a positive errno; EINVAL when input asks for something. A device without
+ * 0 or a positive errno; EINVAL without attr, and when input asks for something. A device without
  * the extended query fills orig_attr and leaves the rest 0.
  * ibv_query_device_ex(3)
  */
@@ -126,7 +126,7 @@ ibv_query_device_ex(struct ibv_context *context,
 	struct verbs_context *vctx;
 	int ret = EOPNOTSUPP;
 
-	if (input && input->comp_mask)
+	if (!attr || (input && input->comp_mask))
 		return EINVAL;
 
 	vctx = verbs_get_ctx_op(context, query_device_ex);

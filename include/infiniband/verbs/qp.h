@@ -27,6 +27,10 @@ ibv_create_qp_ex(struct ibv_context *context,
 	void *shorter = qp_init_attr_ex;
 	struct verbs_context *vctx;
 
+	if (!qp_init_attr_ex) {
+		errno = EINVAL;
+		return NULL;
+	}
 	if (qp_init_attr_ex->comp_mask == IBV_QP_INIT_ATTR_PD)
 		return ibv_create_qp(qp_init_attr_ex->pd,
 				     (struct ibv_qp_init_attr *)shorter);

@@ -26,11 +26,17 @@ ibv_create_srq_ex(struct ibv_context *context,
 		  struct ibv_srq_init_attr_ex *srq_init_attr_ex)
 {
 	const uint32_t known = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE;
-	const uint32_t mask = srq_init_attr_ex->comp_mask;
-	const int typed = (mask & IBV_SRQ_INIT_ATTR_TYPE) != 0;
 	void *shorter = srq_init_attr_ex;
 	struct verbs_context *vctx;
+	uint32_t mask;
+	int typed;
 
+	if (!srq_init_attr_ex) {
+		errno = EINVAL;
+		return NULL;
+	}
+	mask = srq_init_attr_ex->comp_mask;
+	typed = (mask & IBV_SRQ_INIT_ATTR_TYPE) != 0;
 	if ((mask & IBV_SRQ_INIT_ATTR_PD) && !(mask & ~known) &&
 	    (!typed || srq_init_attr_ex->srq_type == IBV_SRQT_BASIC))
 		return ibv_create_srq(srq_init_attr_ex->pd,

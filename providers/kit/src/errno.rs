@@ -45,6 +45,16 @@ impl Errno {
         self.0
     }
 
+    /// Whether it is what a filter of system calls answers to one that it denies, or a kernel to
+    /// one that it lacks.
+    #[must_use]
+    pub const fn is_denial(self) -> bool {
+        matches!(
+            self.0,
+            libc::EPERM | libc::EACCES | libc::ENOSYS | libc::EINVAL
+        )
+    }
+
     /// The errno of an `std::io::Error`, EIO where it carries none.
     pub fn from_io(e: &std::io::Error) -> Self {
         Self(e.raw_os_error().unwrap_or(libc::EIO))

@@ -1,13 +1,29 @@
 #![forbid(unsafe_code)]
-//! How library and C providers lay out what they share, release by release of rdma-core.
+//! The layouts of the structures that the library shares with providers in C, for each release of
+//! rdma-core from 34 to 65. Providers of several releases work side by side in one process.
 //!
-//! A provider names its generation by the node of its symbols, `IBVERBS_PRIVATE_<N>`. Within a
-//! node layouts have changed without a word, so what counts is the release. The layouts are data:
-//! a [`Layout`] a range of releases, and one list of verbs for all of them, since a verb keeps
-//! its place among the others once it is there.
+//! A provider names its generation by the node of its symbols, `IBVERBS_PRIVATE_<N>`. Layouts have
+//! changed within a node too (seven under node 34, two under node 59), so the release decides.
+//! Layouts are data:
 //!
-//! Members of `verbs_context` are only ever added at its front, so what a context of any
-//! generation ends with is the [`verbs_context`] of this crate.
+//! - a [`Layout`] describes a range of releases: the size of `verbs_context`, the offset of the
+//!   mask in `verbs_qp`, the size of `ibv_port_attr`, the verbs of `verbs_context_ops`, and whether
+//!   `verbs_sysfs_dev` has the number of ports;
+//! - a [`Place`] says where a slot of a provider's table goes. One list of verbs, each with the
+//!   release that added it, serves all layouts, because a verb keeps its position relative to the
+//!   others.
+//!
+//! *Invariant.* Releases add members to `verbs_context` at its front only. A context of any
+//! generation therefore ends with the [`verbs_context`] of this crate, and the library works there;
+//! in front of it, the library writes the members of that generation and no more. `sz` holds the
+//! size of that generation. For node 59, whose two layouts differ in size, `sz` also locates the
+//! context.
+//!
+//! `Driver` carries the layout from registration on, and a context has it in its private part
+//! ([`crate::table::Private`]). Code that reads or writes a provider's structure takes the layout
+//! from there.
+//!
+//! Tests: `c-tests/tests/generations.rs`.
 
 use crate::abi::{ibv_context, ibv_port_attr, verbs_context, verbs_qp, verbs_qp_own};
 use crate::table::{LATER, SLOTS, later_slot, slot};

@@ -4,6 +4,7 @@
 //! - [`table`]: the verbs table of a context and its defaults;
 //! - [`generation`]: the layouts of providers in C, release by release;
 //! - [`uverbs`]: the commands that go to the kernel;
+//! - [`cm`]: commands and events of connection managers;
 //! - [`sys`]: raw system and C library calls;
 //! - [`errno`]: the error type;
 //! - [`log`]: providers' messages for the library's log;
@@ -12,6 +13,7 @@
 //! - [`provider`]: the trait of providers written in Rust.
 
 pub mod abi;
+pub mod cm;
 pub mod errno;
 pub mod generation;
 pub mod log;

@@ -272,10 +272,10 @@ impl Provider for Context {
     }
 
     fn create_ah(&self, pd: &Arc<Pd>, attr: &ibv_ah_attr) -> Result<Ah> {
-        let mut told = rxe_create_ah_resp::zeroed();
-        let driver = &mut Driver::response(bytes_of_mut(&mut told));
+        let mut reported = rxe_create_ah_resp::zeroed();
+        let driver = &mut Driver::response(bytes_of_mut(&mut reported));
         let handle = ah::create_ah(&self.kernel, pd.handle, 0, attr.into(), driver)?;
-        let number = told.ah_num;
+        let number = reported.ah_num;
         if number == 0 {
             // Nobody knows the handle; what cannot be undone goes with the context.
             let _ = ah::destroy_ah(&self.kernel, handle);

@@ -49,15 +49,19 @@ impl Cq {
             false => 0,
         };
         let new = init.plain(kernel, flags)?;
-        let mut told = rxe_create_cq_resp::zeroed();
-        let made = cq::create_cq(kernel, &new, &mut Driver::response(bytes_of_mut(&mut told)))?;
-        let ring = map(kernel, &told.mi).inspect_err(|_| {
+        let mut reported = rxe_create_cq_resp::zeroed();
+        let made = cq::create_cq(
+            kernel,
+            &new,
+            &mut Driver::response(bytes_of_mut(&mut reported)),
+        )?;
+        let ring = map(kernel, &reported.mi).inspect_err(|_| {
             // Nobody knows the queue; what cannot be undone goes with the context.
             let _ = cq::destroy_cq(kernel, made.handle);
         })?;
         let queue = Lock::new(Queue {
             ring: Some(ring),
-            at: told.mi,
+            at: reported.mi,
         });
         let handle = made.handle;
         Ok((Self { handle, queue }, made.cqe))
@@ -83,11 +87,11 @@ impl Cq {
     /// again.
     pub fn resize(&self, kernel: &Commands, entries: u32) -> Result<u32> {
         let mut queue = self.queue.lock();
-        let mut told = rxe_resize_cq_resp::zeroed();
-        let driver = &mut Driver::response(bytes_of_mut(&mut told));
+        let mut reported = rxe_resize_cq_resp::zeroed();
+        let driver = &mut Driver::response(bytes_of_mut(&mut reported));
         let entries = cq::resize_cq(kernel, self.handle, entries, driver)?;
         queue.ring = None;
-        queue.at = told.mi;
+        queue.at = reported.mi;
         queue.ring(kernel)?;
         Ok(entries)
     }

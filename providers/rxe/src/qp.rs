@@ -32,7 +32,8 @@ const RELIABLE: u32 = UNRELIABLE
     | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
     | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD
     | IBV_QP_EX_WITH_LOCAL_INV
-    | IBV_QP_EX_WITH_ATOMIC_WRITE;
+    | IBV_QP_EX_WITH_ATOMIC_WRITE
+    | IBV_QP_EX_WITH_FLUSH;
 
 /// The operations of a type.
 ///
@@ -54,13 +55,17 @@ fn map(
     kernel: &Commands,
     init: &QpInit<'_, Context>,
     made: &qp::CreatedQp,
-    told: &rxe_create_qp_resp,
+    reported: &rxe_create_qp_resp,
 ) -> Result<(Sends, Option<Receives>)> {
     let receives = match init.srq {
         Some(_) => None,
-        None => Some(Receives::map(kernel, &told.rq_mi, made.cap.max_recv_sge)?),
+        None => Some(Receives::map(
+            kernel,
+            &reported.rq_mi,
+            made.cap.max_recv_sge,
+        )?),
     };
-    let sends = Sends::map(kernel, &told.sq_mi, init.qp_type, &made.cap)?;
+    let sends = Sends::map(kernel, &reported.sq_mi, init.qp_type, &made.cap)?;
     Ok((sends, receives))
 }
 
@@ -72,10 +77,10 @@ impl Qp {
     /// kernel's own errno.
     pub fn create(context: &Context, init: &mut QpInit<'_, Context>) -> Result<(Self, u32)> {
         let (kernel, operations) = (&context.kernel, operations(init.qp_type)?);
-        let mut told = rxe_create_qp_resp::zeroed();
-        let driver = &mut Driver::response(bytes_of_mut(&mut told));
+        let mut reported = rxe_create_qp_resp::zeroed();
+        let driver = &mut Driver::response(bytes_of_mut(&mut reported));
         let (plain, made) = PlainQp::make(context, kernel, init, operations, driver)?;
-        let (sends, receives) = map(kernel, init, &made, &told).inspect_err(|_| {
+        let (sends, receives) = map(kernel, init, &made, &reported).inspect_err(|_| {
             // Nobody knows the queue pair; what cannot be undone goes with the context.
             let _ = plain.destroy(kernel);
         })?;

@@ -144,20 +144,20 @@ impl Srq {
     /// EOPNOTSUPP for XRC; the kernel's own errno.
     pub fn create(context: &Context, init: &mut SrqInit<'_, Context>) -> Result<(Self, u32)> {
         let kernel = &context.kernel;
-        let mut told = rxe_create_srq_resp::zeroed();
-        let driver = &mut Driver::response(bytes_of_mut(&mut told));
+        let mut reported = rxe_create_srq_resp::zeroed();
+        let driver = &mut Driver::response(bytes_of_mut(&mut reported));
         let made = init.make_plain(context, kernel, driver)?;
-        let requests = Receives::map(kernel, &told.mi, made.max_sge).inspect_err(|_| {
+        let requests = Receives::map(kernel, &reported.mi, made.max_sge).inspect_err(|_| {
             // As for completion queues.
             let _ = srq::destroy_srq(kernel, made.handle);
         })?;
         let queue = Lock::new(Queue {
             requests: Some(requests),
-            at: told.mi,
+            at: reported.mi,
             max_sge: made.max_sge,
         });
         let handle = made.handle;
-        Ok((Self { handle, queue }, told.srq_num))
+        Ok((Self { handle, queue }, reported.srq_num))
     }
 
     /// Changes size or limit.
@@ -182,8 +182,8 @@ impl Srq {
         if mask & IBV_SRQ_MAX_WR == 0 {
             return Ok(());
         }
-        let told = place.each_ref().map(|word| word.load(Ordering::Acquire));
-        queue.at = bytemuck::pod_read_unaligned(bytes_of(&told));
+        let reported = place.each_ref().map(|word| word.load(Ordering::Acquire));
+        queue.at = bytemuck::pod_read_unaligned(bytes_of(&reported));
         queue.requests = None;
         queue.requests(kernel).map(|_| ())
     }
@@ -193,9 +193,9 @@ impl Srq {
     /// # Errors
     /// The kernel's own errno.
     pub fn destroy(&self, kernel: &Commands) -> Result<u32> {
-        let told = srq::destroy_srq(kernel, self.handle)?.unwrap_or_default();
+        let reported = srq::destroy_srq(kernel, self.handle)?.unwrap_or_default();
         self.queue.lock().requests = None;
-        Ok(told)
+        Ok(reported)
     }
 
     /// As [`Receives::post`].

@@ -18,7 +18,8 @@ const ENTRY: usize = DATA + size_of::<ibv_sge>();
 /// Where what belongs to the opcode stands: the kernel's structures without a name.
 const WR: usize = offset_of!(rxe_send_wr, wr);
 
-/// The operations, a bit each, of which an address, a key and the data say everything on a connection.
+/// The operations, a bit each, of which an address, a key and the data say everything on a
+/// connection.
 const PLAIN: u32 = 1 << IBV_WR_RDMA_WRITE
     | 1 << IBV_WR_RDMA_WRITE_WITH_IMM
     | 1 << IBV_WR_SEND
@@ -154,9 +155,10 @@ impl Sends {
             IBV_WR_ATOMIC_WRITE => Some(word(&request).ok_or(Errno::INVAL)?),
             _ => None,
         };
-        let length = match word {
-            Some(_) => 8,
-            None => self.measure(&request.data)?,
+        let length = match (word, request.opcode) {
+            (Some(_), _) => 8,
+            (None, IBV_WR_FLUSH) => flushed(&request)?,
+            _ => self.measure(&request.data)?,
         };
         self.check(&request, length)?;
         let mut entry = self.ring.free()?;
@@ -165,6 +167,7 @@ impl Sends {
                 entry.put::<DATA, [u8; 8]>(word);
                 0
             }
+            None if request.opcode == IBV_WR_FLUSH => 0,
             None => {
                 put_data(&mut entry, &request.data, self.most)?;
                 elements(&request.data)?
@@ -215,6 +218,7 @@ impl Sends {
             }
             IBV_WR_BIND_MW => matches!(self.qp_type, IBV_QPT_RC | IBV_QPT_UC),
             IBV_WR_ATOMIC_WRITE => request.remote_address.is_multiple_of(8),
+            IBV_WR_FLUSH => self.qp_type == IBV_QPT_RC,
             // The kernel looks opcodes up in a table without a check.
             _ => false,
         };
@@ -228,6 +232,15 @@ fn word(request: &SendRequest<'_, Context>) -> Option<[u8; 8]> {
         Data::Inline(inline) if inline.length() == 8 => inline.to_vec().try_into().ok(),
         _ => None,
     })
+}
+
+/// Bytes of the memory that is flushed.
+///
+/// # Errors
+/// EINVAL where nothing says what is to be flushed, and for more than the kernel has a number for.
+fn flushed(request: &SendRequest<'_, Context>) -> Result<u32> {
+    let flush = request.flush.ok_or(Errno::INVAL)?;
+    u32::try_from(flush.length).map_err(|_| Errno::INVAL)
 }
 
 /// `what` is the opcode, the flags, and immediate data as it goes on the wire or the key to
@@ -270,6 +283,13 @@ fn put_operation(
             entry.put::<{ WR + 24 }, [u32; 2]>([request.rkey, 0]);
         }
         IBV_WR_BIND_MW => put_bind(entry, request.bind.as_ref().ok_or(Errno::INVAL)?),
+        IBV_WR_FLUSH => {
+            let flush = request.flush.ok_or(Errno::INVAL)?;
+            entry.put::<WR, u64>(request.remote_address);
+            entry.put::<{ WR + 8 }, [u32; 2]>([flushed(request)?, request.rkey]);
+            entry.put::<{ WR + 16 }, [u8; 2]>([flush.placement, flush.selectivity]);
+            entry.put::<{ WR + 18 }, [u8; 6]>([0; 6]);
+        }
         _ => put_remote(entry, request.remote_address, request.rkey),
     }
     Ok(())
@@ -336,6 +356,7 @@ mod tests {
     use super::*;
     use crate::objects::Ah;
     use core::iter::once;
+    use kit::provider::Flush;
     use kit::queue::{ConsumerRing, Region};
     use std::sync::Arc;
 
@@ -420,6 +441,33 @@ mod tests {
     }
 
     #[test]
+    fn a_flush_names_its_memory_and_how_far_it_goes() {
+        let (mut sends, mut kernel, _) = queue(IBV_QPT_RC);
+        let flush = |length| {
+            let mut request = SendRequest::new(3, IBV_WR_FLUSH, 0);
+            request.remote_address = 0x1_0000_0001;
+            request.rkey = 9;
+            request.flush = Some(Flush {
+                length,
+                placement: 1,
+                selectivity: 2,
+            });
+            request
+        };
+        sends.post(&mut once(flush(70_000))).expect("room");
+        let (words, wqe) = taken(&mut kernel);
+        assert_eq!((wqe.wr.opcode, wqe.wr.wr[0]), (IBV_WR_FLUSH, 0x1_0000_0001));
+        assert_eq!(words[WR / 4 + 2..WR / 4 + 5], [70_000, 9, 0x0201]);
+        assert_eq!((wqe.iova, wqe.dma.length), (0x1_0000_0001, 70_000));
+        assert_eq!((wqe.dma.resid, wqe.dma.num_sge), (70_000, 0));
+        let over = usize::try_from(u64::from(u32::MAX) + 1).expect("64 bits");
+        assert_eq!(sends.post(&mut once(flush(over))), Err(Errno::INVAL));
+        let (mut sends, mut kernel, _) = queue(IBV_QPT_UC);
+        assert_eq!(sends.post(&mut once(flush(1))), Err(Errno::INVAL));
+        assert!(kernel.head().expect("inside").is_none());
+    }
+
+    #[test]
     fn a_datagram_names_its_address() {
         let (mut sends, mut kernel, _) = queue(IBV_QPT_UD);
         let ah = Arc::new(Ah {
@@ -456,6 +504,7 @@ mod tests {
             write(Data::Sges(&four), 0),
             SendRequest::new(0, IBV_WR_BIND_MW, 0),
             SendRequest::new(0, IBV_WR_ATOMIC_WRITE, 0),
+            SendRequest::new(0, IBV_WR_FLUSH, 0),
         ];
         for opcode in [IBV_WR_TSO, 11, 12, 13, 0x20, 0xf0, u32::MAX] {
             refused.push(SendRequest::new(0, opcode, 0));

@@ -113,8 +113,8 @@ impl Provider for Context {
             access,
         };
         let mut asked = siw_ureq_reg_mr::zeroed();
-        let mut told = siw_uresp_reg_mr::zeroed();
-        let driver = &mut Driver::both(bytes_of_mut(&mut asked), bytes_of_mut(&mut told));
+        let mut reported = siw_uresp_reg_mr::zeroed();
+        let driver = &mut Driver::both(bytes_of_mut(&mut asked), bytes_of_mut(&mut reported));
         let made = mr::reg_mr(&self.kernel, pd.handle, &cover, driver)?;
         let keys = Keys {
             lkey: made.lkey,

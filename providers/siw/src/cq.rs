@@ -54,12 +54,15 @@ impl Queue {
         Ok(queue)
     }
 
-    fn map(kernel: &Commands, told: &siw_uresp_create_cq) -> Result<Self> {
-        let entries = Completions::bytes(told.num_cqe)?;
+    fn map(kernel: &Commands, reported: &siw_uresp_create_cq) -> Result<Self> {
+        let entries = Completions::bytes(reported.num_cqe)?;
         let length = entries
             .checked_add(size_of::<siw_cq_ctrl>())
             .ok_or(Errno::IO)?;
-        Self::new(mapped::map(kernel, told.cq_key, length)?, told.num_cqe)
+        Self::new(
+            mapped::map(kernel, reported.cq_key, length)?,
+            reported.num_cqe,
+        )
     }
 
     /// Takes the oldest completion.
@@ -139,9 +142,13 @@ impl Cq {
             return Err(Errno::OPNOTSUPP);
         }
         let new = init.plain(kernel, 0)?;
-        let mut told = siw_uresp_create_cq::zeroed();
-        let made = cq::create_cq(kernel, &new, &mut Driver::response(bytes_of_mut(&mut told)))?;
-        let queue = Queue::map(kernel, &told).inspect_err(|_| {
+        let mut reported = siw_uresp_create_cq::zeroed();
+        let made = cq::create_cq(
+            kernel,
+            &new,
+            &mut Driver::response(bytes_of_mut(&mut reported)),
+        )?;
+        let queue = Queue::map(kernel, &reported).inspect_err(|_| {
             // Nobody knows the queue; what cannot be undone goes with the context.
             let _ = cq::destroy_cq(kernel, made.handle);
         })?;
@@ -296,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn arming_tells_the_kernel_what_to_wait_for() {
+    fn arming_informs_the_kernel_what_to_wait_for() {
         let (cq, _, region) = queue();
         let control = Completions::bytes(COUNT).expect("few");
         assert_eq!(region.number(control), Ok(SIW_NOTIFY_NOT));

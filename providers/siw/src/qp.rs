@@ -31,16 +31,16 @@ fn map(
     kernel: &Commands,
     init: &QpInit<'_, Context>,
     made: &qp::CreatedQp,
-    told: &siw_uresp_create_qp,
+    reported: &siw_uresp_create_qp,
 ) -> Result<(Sends, Option<Receives>)> {
-    let sends = Sends::map(kernel, told, made.cap.max_send_sge, init.sq_sig_all)?;
+    let sends = Sends::map(kernel, reported, made.cap.max_send_sge, init.sq_sig_all)?;
     // One that never receives has no queue to be mapped.
-    let receives = match init.srq.is_some() || told.num_rqe == 0 {
+    let receives = match init.srq.is_some() || reported.num_rqe == 0 {
         true => None,
         false => Some(Receives::map(
             kernel,
-            told.rq_key,
-            told.num_rqe,
+            reported.rq_key,
+            reported.num_rqe,
             made.cap.max_recv_sge,
         )?),
     };
@@ -57,10 +57,10 @@ impl Qp {
             return Err(Errno::OPNOTSUPP);
         }
         let kernel = &context.kernel;
-        let mut told = siw_uresp_create_qp::zeroed();
-        let driver = &mut Driver::response(bytes_of_mut(&mut told));
+        let mut reported = siw_uresp_create_qp::zeroed();
+        let driver = &mut Driver::response(bytes_of_mut(&mut reported));
         let (plain, made) = PlainQp::make(context, kernel, init, OPERATIONS, driver)?;
-        let (sends, receives) = map(kernel, init, &made, &told).inspect_err(|_| {
+        let (sends, receives) = map(kernel, init, &made, &reported).inspect_err(|_| {
             // Nobody knows the queue pair; what cannot be undone goes with the context.
             let _ = plain.destroy(kernel);
         })?;
@@ -104,8 +104,8 @@ impl Qp {
     /// Posts receive requests.
     ///
     /// # Errors
-    /// EINVAL for a queue pair with a shared queue, ENOMEM for one that was made with room for none;
-    /// those of [`Receives::post`].
+    /// EINVAL for a queue pair with a shared queue, ENOMEM for one that was made with room for
+    /// none; those of [`Receives::post`].
     #[inline]
     pub fn post_recv<'a>(
         &self,

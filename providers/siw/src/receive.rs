@@ -99,10 +99,10 @@ impl Srq {
     /// EOPNOTSUPP for XRC; the kernel's own errno.
     pub fn create(context: &Context, init: &mut SrqInit<'_, Context>) -> Result<Self> {
         let kernel = &context.kernel;
-        let mut told = siw_uresp_create_srq::zeroed();
-        let driver = &mut Driver::response(bytes_of_mut(&mut told));
+        let mut reported = siw_uresp_create_srq::zeroed();
+        let driver = &mut Driver::response(bytes_of_mut(&mut reported));
         let made = init.make_plain(context, kernel, driver)?;
-        let mapped = Receives::map(kernel, told.srq_key, told.num_rqe, made.max_sge);
+        let mapped = Receives::map(kernel, reported.srq_key, reported.num_rqe, made.max_sge);
         let requests = mapped.inspect_err(|_| {
             // Nobody knows the queue; what cannot be undone goes with the context.
             let _ = srq::destroy_srq(kernel, made.handle);
@@ -132,9 +132,9 @@ impl Srq {
     /// # Errors
     /// The kernel's own errno.
     pub fn destroy(&self, kernel: &Commands) -> Result<u32> {
-        let told = srq::destroy_srq(kernel, self.handle)?.unwrap_or_default();
+        let reported = srq::destroy_srq(kernel, self.handle)?.unwrap_or_default();
         *self.requests.lock() = None;
-        Ok(told)
+        Ok(reported)
     }
 
     /// As [`Receives::post`].

@@ -55,11 +55,11 @@ impl Sends {
     /// Those of [`mapped::slots`].
     pub fn map(
         kernel: &Commands,
-        told: &siw_uresp_create_qp,
+        reported: &siw_uresp_create_qp,
         max_sge: u32,
         signal_all: bool,
     ) -> Result<Self> {
-        let requests = mapped::slots(kernel, told.sq_key, told.num_sqe)?;
+        let requests = mapped::slots(kernel, reported.sq_key, reported.num_sqe)?;
         Self::new(requests, max_sge, signal_all)
     }
 
@@ -138,9 +138,9 @@ impl Sends {
         // In a queue that is full of new requests, the one before the first is one of them.
         let all_new = self.next.wrapping_sub(call.first) == self.requests.count();
         if idle || all_new || self.owed {
-            let told = bell();
-            self.owed = told.is_err();
-            return told;
+            let reported = bell();
+            self.owed = reported.is_err();
+            return reported;
         }
         Ok(())
     }
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    fn heard() -> Result<()> {
+    fn notified() -> Result<()> {
         Ok(())
     }
 
@@ -359,7 +359,7 @@ mod tests {
             request.remote_address = 0x1_0000_0008;
             request.rkey = 9;
             request.invalidate_rkey = 5;
-            queue.post(&mut once(request), heard).expect("good");
+            queue.post(&mut once(request), notified).expect("good");
             let (sqe, _) = kernel.take().expect("a request");
             assert_eq!((sqe.id, sqe.opcode, sqe.rkey), (3, siw, rkey));
             assert_eq!(sqe.raddr, 0x1_0000_0008);
@@ -385,7 +385,7 @@ mod tests {
             request
         };
         queue
-            .post(&mut once(inline(IBV_WR_SEND, &bytes)), heard)
+            .post(&mut once(inline(IBV_WR_SEND, &bytes)), notified)
             .expect("fits");
         let (sqe, raw) = kernel.take().expect("a request");
         assert_eq!(sqe.flags, SIW_WQE_VALID | SIW_WQE_INLINE);
@@ -397,7 +397,7 @@ mod tests {
             inline(IBV_WR_RDMA_READ, &bytes),
         ];
         for request in refused {
-            assert_eq!(queue.post(&mut once(request), heard), Err(Errno::INVAL));
+            assert_eq!(queue.post(&mut once(request), notified), Err(Errno::INVAL));
         }
         assert!(kernel.take().is_none());
     }
@@ -421,7 +421,7 @@ mod tests {
             with(u32::MAX, 0, 1),
         ];
         for request in refused {
-            assert_eq!(queue.post(&mut once(request), heard), Err(Errno::INVAL));
+            assert_eq!(queue.post(&mut once(request), notified), Err(Errno::INVAL));
         }
         assert!(kernel.take().is_none());
     }
@@ -429,17 +429,20 @@ mod tests {
     #[test]
     fn a_full_queue_takes_what_fits_or_nothing() {
         let (mut queue, mut kernel) = queue();
-        assert_eq!(queue.post_all(&mut sends(0..5), heard), Err(Errno::NOMEM));
+        assert_eq!(
+            queue.post_all(&mut sends(0..5), notified),
+            Err(Errno::NOMEM)
+        );
         assert!(kernel.take().is_none());
-        assert_eq!(queue.post(&mut sends(0..5), heard), Err(Errno::NOMEM));
-        assert_eq!(queue.post(&mut sends(5..6), heard), Err(Errno::NOMEM));
+        assert_eq!(queue.post(&mut sends(0..5), notified), Err(Errno::NOMEM));
+        assert_eq!(queue.post(&mut sends(5..6), notified), Err(Errno::NOMEM));
         assert_eq!(kernel.ids(), [0, 1, 2, 3]);
-        assert_eq!(queue.post_all(&mut sends(4..8), heard), Ok(()));
+        assert_eq!(queue.post_all(&mut sends(4..8), notified), Ok(()));
         assert_eq!(kernel.ids(), [4, 5, 6, 7]);
     }
 
     #[test]
-    fn the_kernel_is_told_unless_it_is_at_work() {
+    fn the_kernel_is_notified_unless_it_is_at_work() {
         let (mut queue, mut kernel) = queue();
         let rung = Cell::new(0);
         let bell = || {
@@ -479,7 +482,7 @@ mod tests {
             Err(Errno::NOTCONN)
         };
         assert_eq!(queue.post(&mut sends(4..6), flushed), Ok(()));
-        assert_eq!(queue.post_all(&mut sends(6..8), heard), Ok(()));
+        assert_eq!(queue.post_all(&mut sends(6..8), notified), Ok(()));
         assert_eq!(kernel.ids(), [6, 7]);
     }
 }

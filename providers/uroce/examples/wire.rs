@@ -21,11 +21,11 @@
 mod end;
 
 mod api {
-    pub use uroce::carrier::Sender;
+    pub use uroce::carrier::qpn::INDEX_BITS;
     pub use uroce::carrier::shm::Peer;
     pub use uroce::carrier::udp::Path;
-    pub use uroce::carrier::udp::slot::INDEX_BITS;
-    pub use uroce::node::{Endpoint, Incoming, Mover, Node};
+    pub use uroce::carrier::{Sender, Via};
+    pub use uroce::node::{Caller, Endpoint, Incoming, Node};
 }
 
 use end::{End, data, setup};
@@ -34,7 +34,7 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Instant;
-use uroce::node::Mover;
+use uroce::node::Caller;
 use uroce_engine::psn::Psn;
 use uroce_engine::qp::{Mtu, Service};
 use uroce_engine::sim::{ALL, BASE, Setup};
@@ -168,7 +168,7 @@ impl Task {
                 self.send(from, to.number);
                 let mut arrived = false;
                 while !arrived {
-                    node.progress(Mover::Node);
+                    node.progress(Caller::Node);
                     for one in to.completions() {
                         arrived |= one.is_receive();
                     }
@@ -249,7 +249,7 @@ impl Task {
         while received < self.count || finished < self.count {
             let done = end.completions();
             if done.is_empty() {
-                end.node.progress(Mover::Node);
+                end.node.progress(Caller::Node);
                 if self.polite {
                     std::thread::yield_now();
                 }
@@ -288,7 +288,7 @@ impl Task {
             }
             let done = end.completions();
             if done.is_empty() {
-                end.node.progress(Mover::Node);
+                end.node.progress(Caller::Node);
                 if self.polite {
                     std::thread::yield_now();
                 }
@@ -324,13 +324,13 @@ impl Task {
 /// Moves the node along until the peer says that it is done.
 fn serve(end: &Arc<End>, mut stream: TcpStream) {
     let done = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&done);
+    let reported = Arc::clone(&done);
     let reader = std::thread::spawn(move || {
         let _ = stream.read(&mut [0; 5]);
-        told.store(true, SeqCst);
+        reported.store(true, SeqCst);
     });
     while !done.load(SeqCst) {
-        end.node.progress(Mover::Node);
+        end.node.progress(Caller::Node);
     }
     reader.join().expect("read");
     linger(end);
@@ -342,6 +342,6 @@ fn serve(end: &Arc<End>, mut stream: TcpStream) {
 fn linger(end: &Arc<End>) {
     let start = Instant::now();
     while start.elapsed().as_millis() < 150 {
-        end.node.progress(Mover::Node);
+        end.node.progress(Caller::Node);
     }
 }

@@ -4,6 +4,7 @@
 use crate::carrier::udp::Path;
 use crate::device::Port;
 use crate::memory::PdId;
+use crate::netdev::route;
 use kit::abi::{ibv_ah_attr, ibv_gid};
 use kit::errno::{Errno, Result};
 use parking_lot::RwLock;
@@ -19,8 +20,9 @@ pub fn ip(gid: &ibv_gid) -> IpAddr {
 /// The path that an address vector describes.
 ///
 /// # Errors
-/// EINVAL for another port than 1, without a global route (RoCE has no other), for a GID index that
-/// is empty, an unspecified destination, and for GIDs of two families.
+/// EINVAL for another port than 1, without a global route (RoCE has no other), an unspecified
+/// destination, and for GIDs of two families; ENODATA for a GID index that is empty, as the kernel
+/// answers.
 pub fn path(port: &Port, attr: &ibv_ah_attr) -> Result<Path> {
     if attr.port_num != 1 || attr.is_global == 0 {
         return Err(Errno::INVAL);
@@ -39,6 +41,23 @@ pub fn path(port: &Port, attr: &ibv_ah_attr) -> Result<Path> {
         hop_limit: attr.grh.hop_limit,
         local: port.has(destination),
     })
+}
+
+/// Whether a path that was just described can be gone: the kernel answers ibv_modify_qp(3) and
+/// ibv_create_ah(3) so for its devices. It also waits for the neighbour's Ethernet address; here
+/// packets to a neighbour that does not answer are lost. Own addresses cost no question.
+///
+/// # Errors
+/// ENETUNREACH, EHOSTUNREACH, EACCES: what the routes say.
+pub fn reachable(path: &Path) -> Result<()> {
+    let group = match path.destination {
+        IpAddr::V4(address) => address.is_multicast() || address.is_broadcast(),
+        IpAddr::V6(address) => address.is_multicast(),
+    };
+    if path.local || group {
+        return Ok(());
+    }
+    route::look_up(path.source, path.destination, path.interface)
 }
 
 /// An address handle.

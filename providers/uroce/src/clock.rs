@@ -1,14 +1,14 @@
 //! The time that the protocol engine is told.
 
+use kit::sys::first::First;
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
-use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 use uroce_engine::timer::Time;
 
 /// When this process first asked.
-static ORIGIN: LazyLock<u64> = LazyLock::new(|| nanos(clock_gettime(ClockId::Monotonic)));
+static ORIGIN: First<u64> = First::new();
 /// How far the clock that costs little is behind, in nanoseconds.
-static BEHIND: LazyLock<u64> = LazyLock::new(|| nanos(clock_getres(ClockId::MonotonicCoarse)));
+static BEHIND: First<u64> = First::new();
 
 fn nanos(time: Timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
@@ -18,7 +18,7 @@ fn nanos(time: Timespec) -> u64 {
 
 fn since_origin(clock: ClockId) -> u64 {
     // Asked before the clock, which would be behind it otherwise.
-    let origin = *ORIGIN;
+    let origin = *ORIGIN.get_or_make(|| nanos(clock_gettime(ClockId::Monotonic)));
     nanos(clock_gettime(clock)).saturating_sub(origin)
 }
 
@@ -33,12 +33,13 @@ pub fn now() -> Time {
 }
 
 /// Whether a moment is so near that [`now`] has to be asked. Costs no system call
-/// (`CLOCK_MONOTONIC_COARSE`, which goes on with the kernel's ticks). A moment that has come may be told
-/// a tick late, where ticks are late.
+/// (`CLOCK_MONOTONIC_COARSE`, which goes on with the kernel's ticks). A moment that has come may be
+/// told a tick late, where ticks are late.
 #[must_use]
 pub fn may_have_come(moment: u64) -> bool {
     let lately = since_origin(ClockId::MonotonicCoarse);
-    moment <= lately.saturating_add(*BEHIND)
+    let behind = *BEHIND.get_or_make(|| nanos(clock_getres(ClockId::MonotonicCoarse)));
+    moment <= lately.saturating_add(behind)
 }
 
 /// What the clock of the day showed at a moment that is not long ago, in nanoseconds since 1970.

@@ -9,7 +9,8 @@ use std::path::Path;
 /// none, whatever the file says.
 pub const VARIABLE: &str = "UROCE_DEVICES";
 
-/// The file: lines `device NAME...`, names separated by blanks or commas, or `all`; `#` begins a comment.
+/// The file: lines `device NAME...`, names separated by blanks or commas, or `all`; `#` begins a
+/// comment.
 pub const FILE: &str = "/etc/libibverbs.d/uroce.conf";
 
 /// Which interfaces are to have a device.

@@ -1,13 +1,31 @@
-//! An open device: the provider's side of every verb.
+//! An open device: the provider's side of every verb (`kit::provider::Provider`). Each
+//! `ibv_open_device` creates one [`Context`], over the node of the process and the port of the
+//! device.
+//!
+//! Posting converts a request, passes it to the engine, and transmits, on the thread that posts.
+//! Polling takes completions; an empty queue makes the node progress once and is checked again.
+//!
+//! *Addresses* (`crate::address`). A path to a foreign address is looked up in the routes when it
+//! is made (`netdev::route`), by interface and source address; nothing waits for neighbours. A
+//! connected queue pair accepts packets from its peer's address only. A datagram must be addressed
+//! to the device or to a group. A datagram whose address handle was destroyed before transmission
+//! is dropped.
+//!
+//! *Datagrams* have the network header in 40 bytes before the payload, an IPv4 header in the last
+//! 20. The service level of the completion holds the type of the header, as for ConnectX cards (8 +
+//! 1 for IPv6, 8 + 2 for IPv4): RoCE v2 has no service level, and UCX reads it there.
+//!
+//! *Attribute values* that kernel drivers mask are masked here too.
+//! `c-tests/programs/support/edges.h` lists them; the tests compare them with soft-RoCE.
 
 use crate::address::{self, Addresses, Ah};
-use crate::channel::{Channels, Records};
+use crate::channel::{Channels, Kind, Records};
 use crate::cq::Cq;
 use crate::device::{Listener, NUMBER, Port};
 use crate::limits;
 use crate::memory::{Dm, Mr, Mw, Pd, PdId};
-use crate::node::{Mover, Node};
-use crate::qp::{Core, Named, Parts, Qp, attributes, counting};
+use crate::node::{Caller, Node};
+use crate::qp::{CreateParams, Named, Qp, QpState, XrcDomain, attributes, counting};
 use crate::raw;
 use crate::receive::Srq;
 use crate::threads;
@@ -34,7 +52,7 @@ pub struct Context {
     channels: Channels,
     addresses: Arc<Addresses>,
     /// Queue pairs that it made and that may still be there.
-    made: Mutex<HashMap<u32, Weak<Core>>>,
+    made: Mutex<HashMap<u32, Weak<QpState>>>,
     /// The same for raw packets.
     raw: raw::Made,
     /// Events of the port come as long as it is kept.
@@ -46,7 +64,7 @@ impl Context {
     fn progress_for(&self, cq: &Cq) {
         let mark = threads::mark();
         cq.attend(mark);
-        self.node.progress(Mover::Poller(mark));
+        self.node.progress(Caller::Poller(mark));
     }
 
     /// Opens the device of a port; also answers the descriptor of asynchronous events.
@@ -55,13 +73,13 @@ impl Context {
     /// What [`Node::get`] answers; EMFILE, ENFILE, ENOMEM.
     pub fn open(port: &Arc<Port>) -> Result<(Self, OwnedFd)> {
         let node = Node::get()?;
-        let (events, async_fd) = Records::new()?;
+        let (events, async_fd) = Records::new(Kind::Asynchronous)?;
         let events = Arc::new(events);
-        let told = Arc::clone(&events);
+        let port_events = Arc::clone(&events);
         let context = Self {
             node,
             port: Arc::clone(port),
-            _listener: port.subscribe(move |event| told.port(event, NUMBER)),
+            _listener: port.subscribe(move |event| port_events.port(event, NUMBER)),
             events,
             channels: Channels::default(),
             addresses: Arc::default(),
@@ -71,7 +89,7 @@ impl Context {
         Ok((context, async_fd))
     }
 
-    fn parts(&self, init: &QpInit<'_, Self>, service: Service) -> Result<Parts> {
+    fn create_params(&self, init: &QpInit<'_, Self>, service: Service) -> Result<CreateParams> {
         let needed = |there: bool| if there { Ok(()) } else { Err(Errno::INVAL) };
         match service {
             Service::XrcTarget => needed(init.xrcd.is_some() && init.srq.is_none())?,
@@ -83,7 +101,7 @@ impl Context {
             None if service == Service::XrcTarget => PdId::NONE,
             None => return Err(Errno::INVAL),
         };
-        Ok(Parts {
+        Ok(CreateParams {
             node: Arc::clone(&self.node),
             port: Arc::clone(&self.port),
             events: Arc::clone(&self.events),
@@ -93,7 +111,7 @@ impl Context {
             send_cq: init.send_cq.cloned(),
             recv_cq: init.recv_cq.cloned(),
             srq: init.srq.map(|srq| Arc::clone(&**srq)),
-            xrcd: init.xrcd.cloned(),
+            xrcd: init.xrcd.map(|xrcd| Arc::clone(xrcd) as Arc<dyn XrcDomain>),
             cap: *init.cap,
             sq_sig_all: init.sq_sig_all,
         })
@@ -113,7 +131,7 @@ impl Context {
             return Err(Errno::INVAL);
         };
         *init.cap = sizes(init.cap, Service::Ud, init.srq.is_some())?;
-        let parts = raw::Parts {
+        let params = raw::RawQpParams {
             node: Arc::clone(&self.node),
             port: Arc::clone(&self.port),
             events: Arc::clone(&self.events),
@@ -125,33 +143,32 @@ impl Context {
             cap: *init.cap,
             sq_sig_all: init.sq_sig_all,
         };
-        let qp = raw::RawQp::create(parts)?;
+        let qp = raw::RawQp::create(params)?;
         self.raw.qp(&qp);
         let number = qp.number;
         Ok((Qp::Raw(qp), number))
     }
 }
 
-/// The sizes that a queue pair is made with.
+/// The sizes that a queue pair is made with. Those of a queue that it does not have are not looked
+/// at (ibv_create_qp(3)), and are 0 in the answer.
 ///
 /// # Errors
 /// EINVAL for more than [`limits`] has.
 fn sizes(asked: &ibv_qp_cap, service: Service, shared: bool) -> Result<ibv_qp_cap> {
-    let within = |value: u32, most: u32| {
-        if value > most {
-            return Err(Errno::INVAL);
-        }
-        Ok(value)
+    let within = |used: bool, value: u32, most: u32| match used {
+        true if value > most => Err(Errno::INVAL),
+        true => Ok(value),
+        false => Ok(0),
     };
     let sends = service.requests();
     let receives = service.responds() && !shared && service != Service::XrcTarget;
-    let when = |wanted: bool, value: u32| if wanted { value } else { 0 };
     Ok(ibv_qp_cap {
-        max_send_wr: when(sends, within(asked.max_send_wr, limits::MAX_WR)?),
-        max_recv_wr: when(receives, within(asked.max_recv_wr, limits::MAX_WR)?),
-        max_send_sge: when(sends, within(asked.max_send_sge, limits::MAX_SGE)?),
-        max_recv_sge: when(receives, within(asked.max_recv_sge, limits::MAX_SGE)?),
-        max_inline_data: when(sends, within(asked.max_inline_data, limits::MAX_INLINE)?),
+        max_send_wr: within(sends, asked.max_send_wr, limits::MAX_WR)?,
+        max_recv_wr: within(receives, asked.max_recv_wr, limits::MAX_WR)?,
+        max_send_sge: within(sends, asked.max_send_sge, limits::MAX_SGE)?,
+        max_recv_sge: within(receives, asked.max_recv_sge, limits::MAX_SGE)?,
+        max_inline_data: within(sends, asked.max_inline_data, limits::MAX_INLINE)?,
     })
 }
 
@@ -196,17 +213,17 @@ impl Provider for Context {
     /// more. A target that others have opened stays.
     fn close(&self) {
         self.raw.end();
-        let left: Vec<_> = self.made.lock().drain().map(|(_, core)| core).collect();
-        for core in left.iter().filter_map(Weak::upgrade) {
-            if !core.is_shared() {
-                core.close();
-                self.node.detach(core.number);
+        let left: Vec<_> = self.made.lock().drain().map(|(_, state)| state).collect();
+        for state in left.iter().filter_map(Weak::upgrade) {
+            if !state.is_shared() {
+                state.close();
+                self.node.detach(state.number());
             }
         }
     }
 
     fn query_device(&self, attr: &mut ibv_device_attr_ex) -> Result<()> {
-        limits::tell(attr);
+        limits::report(attr);
         attr.orig_attr.node_guid = self.port.guid();
         attr.orig_attr.sys_image_guid = self.port.guid();
         Ok(())
@@ -233,7 +250,7 @@ impl Provider for Context {
     }
 
     fn attach_comp_cntr(&self, qp: &Arc<Qp>, cntr: Arc<CompCntr>, ops: u32) -> Result<()> {
-        qp.core()?.count_on(cntr, ops)
+        qp.state()?.count_on(cntr, ops)
     }
 
     fn raw_clock(&self) -> Result<libc::timespec> {
@@ -347,7 +364,7 @@ impl Provider for Context {
     }
 
     fn destroy_cq(&self, cq: &Arc<Cq>) -> Result<Told> {
-        Ok(cq.told())
+        Ok(cq.reported())
     }
 
     fn poll_cq(&self, cq: &Arc<Cq>, room: &mut [ibv_wc]) -> Result<usize> {
@@ -378,10 +395,9 @@ impl Provider for Context {
 
     fn create_srq(&self, init: &mut SrqInit<'_, Self>) -> Result<(Arc<Srq>, u32)> {
         let attr = &mut *init.attr;
-        let within = attr.max_wr > 0
-            && attr.max_wr <= limits::MAX_WR
-            && attr.max_sge <= limits::MAX_SGE
-            && attr.srq_limit <= attr.max_wr;
+        // The limit does not count here, whatever it is (ibv_create_srq(3)).
+        let within =
+            attr.max_wr > 0 && attr.max_wr <= limits::MAX_WR && attr.max_sge <= limits::MAX_SGE;
         if !within {
             return Err(Errno::INVAL);
         }
@@ -432,31 +448,31 @@ impl Provider for Context {
         }
         let service = attributes::service(init.qp_type)?;
         *init.cap = sizes(init.cap, service, init.srq.is_some())?;
-        let parts = self.parts(init, service)?;
+        let params = self.create_params(init, service)?;
         let token = init.token;
         let mut made = None;
         let number = self.node.attach(|number| {
-            let core = Arc::new_cyclic(|me| Core::new(number, token, parts, me));
-            made = Some(Arc::clone(&core));
-            Ok(core)
+            let state = Arc::new_cyclic(|me| QpState::new(number, token, params, me));
+            made = Some(Arc::clone(&state));
+            Ok(state)
         })?;
-        let core = made.ok_or(Errno::NOMEM)?;
+        let state = made.ok_or(Errno::NOMEM)?;
         let mut known = self.made.lock();
-        known.insert(number, Arc::downgrade(&core));
+        known.insert(number, Arc::downgrade(&state));
         drop(known);
-        if let Some(xrcd) = core.xrcd() {
-            xrcd.add_target(&core);
+        if let Some(xrcd) = init.xrcd {
+            xrcd.add_target(&state);
         }
-        Ok((Qp::Protocol(Named { core, token }), number))
+        Ok((Qp::Protocol(Named { state, token }), number))
     }
 
     fn open_qp(&self, xrcd: &Arc<Xrcd>, number: u32, token: Token) -> Result<Qp> {
-        let Some(core) = xrcd.target(number) else {
+        let Some(state) = xrcd.target(number) else {
             let opened = xrcd.open_elsewhere(number, token, &self.events)?;
             return Ok(Qp::Elsewhere(opened));
         };
-        core.opened(token);
-        Ok(Qp::Protocol(Named { core, token }))
+        state.add_token(token);
+        Ok(Qp::Protocol(Named { state, token }))
     }
 
     fn modify_qp(&self, qp: &Arc<Qp>, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
@@ -468,21 +484,21 @@ impl Provider for Context {
     }
 
     fn destroy_qp(&self, qp: &Arc<Qp>) -> Result<u32> {
-        let told = qp.destroy()?;
-        if let Ok(core) = qp.core()
-            && !core.is_named()
+        let reported = qp.destroy()?;
+        if let Ok(state) = qp.state()
+            && !state.is_named()
         {
             // A weak reference keeps the memory. The number may be another's by now.
             let mut made = self.made.lock();
-            let at = Arc::as_ptr(core);
+            let at = Arc::as_ptr(state);
             if made
-                .get(&core.number)
+                .get(&state.number())
                 .is_some_and(|known| known.as_ptr() == at)
             {
-                made.remove(&core.number);
+                made.remove(&state.number());
             }
         }
-        Ok(told)
+        Ok(reported)
     }
 
     fn post_send<'a>(&self, qp: &Arc<Qp>, requests: &mut impl SendChain<'a, Self>) -> Result<()> {
@@ -506,28 +522,18 @@ impl Provider for Context {
     }
 
     fn attach_mcast(&self, qp: &Arc<Qp>, gid: &ibv_gid, _: u16) -> Result<()> {
-        qp.core()?.attach(gid)
+        let state = qp.state()?;
+        state.groups().attach(state.resources(), gid)
     }
 
     fn detach_mcast(&self, qp: &Arc<Qp>, gid: &ibv_gid, _: u16) -> Result<()> {
-        qp.core()?.detach(gid)
-    }
-
-    // There are no enhancements here, so none are left of what a peer offers.
-    fn set_ece(&self, _: &Arc<Qp>, _: &ibv_ece) -> Result<()> {
-        Ok(())
-    }
-
-    fn query_ece(&self, _: &Arc<Qp>) -> Result<ibv_ece> {
-        Ok(ibv_ece {
-            vendor_id: 0,
-            options: 0,
-            comp_mask: 0,
-        })
+        let state = qp.state()?;
+        state.groups().detach(state.resources(), gid)
     }
 
     fn create_ah(&self, pd: &Arc<Pd>, attr: &ibv_ah_attr) -> Result<Ah> {
         let path = address::path(&self.port, attr)?;
+        address::reachable(&path)?;
         Ok(self.addresses.add(pd.id(), path))
     }
 
@@ -586,7 +592,7 @@ impl Provider for Context {
             Qp::Raw(raw) => raw::Target::Qp(Arc::clone(raw)),
             Qp::Spread(spread) => raw::Target::Spread(Arc::clone(spread)),
             // Datagrams come by their queue pair's number, and by no rule.
-            Qp::Protocol(named) if named.core.service() == Service::Ud => {
+            Qp::Protocol(named) if named.state.resources().service() == Service::Ud => {
                 return Err(Errno::OPNOTSUPP);
             }
             Qp::Protocol(_) | Qp::Elsewhere(_) => return Err(Errno::INVAL),

@@ -1,7 +1,7 @@
 //! What a device can do, in numbers. Each is one that can be reached: a queue of the largest size
 //! can be made and filled.
 
-use crate::{cq, memory, raw};
+use crate::{carrier::qpn, cq, memory, raw};
 use kit::abi::kernel;
 use kit::abi::*;
 use uroce_engine::work::MAX_MESSAGE;
@@ -16,22 +16,26 @@ pub const MAX_SGE: u32 = 32;
 pub const MAX_INLINE: u32 = 4096;
 /// `max_cqe`.
 const MAX_CQE: u32 = cq::MAX_ENTRIES;
-/// The smallest completion queue. Programs that ask for 1 entry and post the next request before they
-/// poll get by with the slack that cards have.
+/// The smallest completion queue. Programs that ask for 1 entry and post the next request before
+/// they poll get by with the slack that cards have.
 pub const MIN_CQE: u32 = 64;
-/// Queue pairs and work queues together: the numbers of one process, but the two reserved ones.
-pub const MAX_QP: u32 = (1 << 14) - 2;
+/// Queue pairs and work queues together: the numbers of one process. The slot in front of each
+/// number is never 0, so no number is a reserved one.
+pub const MAX_QP: u32 = 1 << qpn::INDEX_BITS;
+/// `max_rwq_indirection_table_size`: work queues of a table.
+pub const MAX_TABLE: usize = 1 << 12;
 /// Request packets of one queue pair under way.
 pub const MAX_IN_FLIGHT: u32 = 128;
 
 /// `vendor_id` of devices without one (24 bits, as an OUI), which soft-RoCE in the kernel has too.
 const NO_VENDOR: u32 = 0x00ff_ffff;
 
-/// `IB_UVERBS_DEVICE_FLUSH_GLOBAL`, of Linux 6.2 and later.
+/// `IB_UVERBS_DEVICE_FLUSH_GLOBAL`, of Linux 6.2 and later. Its sibling for persistence is not
+/// told: no region can have it.
 const FLUSH_GLOBAL: u64 = 1 << 38;
 
 /// `struct ibv_device_attr_ex`, but for what is the device's own (GUIDs).
-pub fn tell(attr: &mut ibv_device_attr_ex) {
+pub fn report(attr: &mut ibv_device_attr_ex) {
     let number = |value: u32| i32::try_from(value).unwrap_or(i32::MAX);
     let many = number(memory::MAX_REGIONS);
     let orig = &mut attr.orig_attr;
@@ -82,7 +86,11 @@ pub fn tell(attr: &mut ibv_device_attr_ex) {
     attr.cq_mod_caps.max_cq_period = u16::MAX;
     let send = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
     let connected = send | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_SRQ_RECV;
-    let reliable = connected | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+    let reliable = connected
+        | IBV_ODP_SUPPORT_READ
+        | IBV_ODP_SUPPORT_ATOMIC
+        | IBV_ODP_SUPPORT_FLUSH
+        | IBV_ODP_SUPPORT_ATOMIC_WRITE;
     attr.odp_caps.general_caps = u64::from(IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT);
     attr.odp_caps.per_transport_caps.rc_odp_caps = reliable;
     attr.odp_caps.per_transport_caps.uc_odp_caps = connected;
@@ -91,7 +99,7 @@ pub fn tell(attr: &mut ibv_device_attr_ex) {
     let rss = &mut attr.rss_caps;
     rss.supported_qpts = 1 << IBV_QPT_RAW_PACKET;
     rss.max_rwq_indirection_tables = MAX_QP;
-    rss.max_rwq_indirection_table_size = u32::try_from(raw::MAX_TABLE).unwrap_or(0);
+    rss.max_rwq_indirection_table_size = u32::try_from(MAX_TABLE).unwrap_or(0);
     rss.rx_hash_function = u8::try_from(IBV_RX_HASH_FUNC_TOEPLITZ).unwrap_or(0);
     rss.rx_hash_fields_mask = raw::HASH_FIELDS;
     attr.max_wq_type_rq = MAX_QP;

@@ -3,14 +3,17 @@
 use crate::config::{self, Wanted};
 use crate::context::Context;
 use crate::device::ports;
+use crate::files::Tree;
 use crate::netdev::Interface;
 use kit::abi::IBV_NODE_CA;
 use kit::abi::handle::HeldDevice;
 use kit::errno::{Errno, Result};
 use kit::log::{self, Level};
 use kit::provider::{self, DeviceSpec, Opened};
+use kit::sys::denied;
 use std::ffi::OsStr;
 use std::path::Path;
+use std::sync::Arc;
 
 /// A device: the same one as long as name and interface are the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,11 +50,7 @@ pub fn devices(variable: Option<&OsStr>) -> Listing {
         Ok(interfaces) => choose(&wanted, &interfaces),
         Err(e) => Listing {
             devices: Vec::new(),
-            complaints: vec![format!(
-                "no devices: the network interfaces cannot be listed (errno {}): \
-                 let this process open netlink sockets (AF_NETLINK, NETLINK_ROUTE)",
-                e.raw()
-            )],
+            complaints: vec![not_listed(e, denied::calls())],
         },
     };
     complaints.extend(found.complaints);
@@ -59,6 +58,17 @@ pub fn devices(variable: Option<&OsStr>) -> Listing {
         devices: found.devices,
         complaints,
     }
+}
+
+fn not_listed(e: Errno, denied: Option<String>) -> String {
+    let what = denied.map_or_else(
+        || "open netlink sockets (AF_NETLINK, NETLINK_ROUTE)".to_owned(),
+        |calls| format!("call {calls}"),
+    );
+    format!(
+        "no devices: the network interfaces cannot be listed (errno {}): let this process {what}",
+        e.raw()
+    )
 }
 
 fn choose(wanted: &Wanted, interfaces: &[Interface]) -> Listing {
@@ -101,7 +111,11 @@ fn device(interface: &Interface) -> Device {
 /// ENAMETOOLONG, EINVAL for a name that C cannot hold.
 pub fn make(device: &Device) -> Result<HeldDevice> {
     let interface = device.interface;
+    // As long as there is the device.
+    let files = show(device);
+    let path = files.as_ref().map_or("", |files| files.path());
     let spec = DeviceSpec {
+        ibdev_path: path.to_owned(),
         name: device.name.clone(),
         node_type: IBV_NODE_CA,
         guid: device.guid,
@@ -109,8 +123,9 @@ pub fn make(device: &Device) -> Result<HeldDevice> {
     };
     let name = device.name.clone();
     provider::Device::new(spec, move || {
+        let _ = &files;
         open(interface).inspect_err(|e| {
-            let why = why_not_opened(*e);
+            let why = why_not_opened(*e, denied::calls());
             log::line(
                 Level::Error,
                 &format!("uroce: {name} cannot be opened: {why}"),
@@ -119,14 +134,56 @@ pub fn make(device: &Device) -> Result<HeldDevice> {
     })
 }
 
+/// The files of a device. Without them all else works.
+fn show(device: &Device) -> Option<Arc<Tree>> {
+    let port = ports().and_then(|ports| ports.of(device.interface));
+    let files = port.and_then(|port| port.show(&device.name));
+    let why = |e: &Errno| {
+        let name = &device.name;
+        let errno = e.raw();
+        log::line(
+            Level::Warning,
+            &format!(
+                "uroce: {name} has no files (errno {errno}): ibdev_path is empty. Let \
+                 XDG_RUNTIME_DIR be a directory that is this user's alone"
+            ),
+        );
+    };
+    files.inspect_err(why).ok()
+}
+
 fn open(interface: u32) -> Result<Opened<Context>> {
     let port = ports()?.of(interface)?;
     let (provider, async_fd) = Context::open(&port)?;
+    warn_of_packets();
     Ok(Opened { provider, async_fd })
 }
 
+/// Says, once in a process, why nothing will arrive: a packet that may not be sent is as one that
+/// is lost.
+fn warn_of_packets() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        if let Some(calls) = denied::of_packets() {
+            log::line(
+                Level::Warning,
+                &format!(
+                    "uroce: this process may not call {calls}: requests may end with \
+                     IBV_WC_RETRY_EXC_ERR; its sandbox has to let it"
+                ),
+            );
+        }
+    });
+}
+
 /// What is wrong, and what to do.
-fn why_not_opened(e: Errno) -> String {
+fn why_not_opened(e: Errno, denied: Option<String>) -> String {
+    if let Some(calls) = denied.filter(|_| e.is_denial()) {
+        return format!(
+            "this process may not call {calls}: its sandbox has to let it (errno {})",
+            e.raw()
+        );
+    }
     let known = match e.raw() {
         libc::EADDRINUSE => {
             "UDP port 4791 belongs to another user's program or to the kernel's soft-RoCE: \
@@ -202,7 +259,7 @@ mod tests {
             (libc::EFBIG, "ulimit -f"),
             (libc::EIO, "errno 5"),
         ] {
-            let why = why_not_opened(Errno(errno));
+            let why = why_not_opened(Errno(errno), None);
             assert!(why.contains(word), "{why}");
             assert!(why.contains(&format!("errno {errno}")), "{why}");
         }

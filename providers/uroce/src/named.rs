@@ -1,11 +1,39 @@
-//! Sockets of this host's processes, by abstract names (unix(7)): they go with whoever holds them.
+//! Sockets that belong to this process alone, and abstract names for them (unix(7)), which go with
+//! whoever holds them.
 
 use kit::errno::Result;
+use kit::sys::child::ParentOnly;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// What every such socket is: closed by exec(3), and never waited for.
 pub const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
+
+/// A socket that a forked child does not get: it would go on taking what nobody reads, and keep the
+/// name.
+#[derive(Debug)]
+pub struct Socket {
+    /// Dropped first.
+    _here: Option<ParentOnly>,
+    socket: OwnedFd,
+}
+
+impl Socket {
+    /// Keeps a socket out of forked children, as far as there is room for that.
+    #[must_use]
+    pub fn new(socket: OwnedFd) -> Self {
+        Self {
+            _here: ParentOnly::new(socket.as_fd()).ok(),
+            socket,
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
 
 /// One without a name.
 ///

@@ -1,4 +1,4 @@
-//! Which places of a row are in use, where the row goes around.
+//! A set of occupied places in a row that wraps around: completions of a queue, messages in flight.
 
 /// Places in use, one behind the other; behind the last place of the row comes its first.
 #[derive(Debug, Default)]

@@ -10,7 +10,8 @@ fn is_alone() -> bool {
     rustix::fs::stat("/proc/self/task").is_ok_and(|tasks| tasks.st_nlink == 3)
 }
 
-/// Prepares barriers ([`barrier::prepare`]): before there are other threads, or else without a wait.
+/// Prepares barriers ([`barrier::prepare`]): before there are other threads, or else without a
+/// wait.
 pub fn prepare_barriers() {
     if barrier::is_prepared() {
         return;

@@ -1,5 +1,5 @@
-//! Messages by credit between two processes of one host: where there is a receive request, a message is
-//! received once it is sent, whatever the other side does meanwhile.
+//! Messages by credit between two processes of one host: where there is a receive request, a
+//! message is received once it is sent, whatever the other side does meanwhile.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -9,8 +9,8 @@
 mod alone;
 mod ends;
 
-use alone::{Player, hear, role as my_role, say};
-use ends::{End, connect, peer_is_at};
+use alone::{Player, receive_line, reply, role as my_role};
+use ends::{End, connect, connect_for, peer_is_at};
 use kit::abi::*;
 use kit::sys::barrier;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const PLACE: u32 = 64;
 const PLACES: u32 = 64;
 /// The identifier of a request that fails.
 const NOBODYS: u64 = u64::MAX;
-/// After so long the helper thread takes its longest naps.
+/// After so long the progress thread backs off for longest.
 const TIRING: Duration = Duration::from_millis(100);
 
 /// The receiving side.
@@ -70,7 +70,7 @@ impl Receiver {
         self.end.send_by(NOBODYS, u32::MAX, 0, LENGTH);
     }
 
-    /// Polls until the helper thread leaves it the rings, for some milliseconds more.
+    /// Polls until the progress thread leaves it the rings, for some milliseconds more.
     fn tire(&self) {
         let began = Instant::now();
         while began.elapsed() < TIRING {
@@ -149,14 +149,14 @@ fn role() {
         region,
         posted: 0,
     };
-    while let Some(line) = hear() {
+    while let Some(line) = receive_line() {
         let mut words = line.split_whitespace();
         let word = words.next().unwrap_or_default();
         let numbers: Vec<u32> = words.map(|word| word.parse().expect("a number")).collect();
         match (word, &numbers[..]) {
             ("who", []) => {
                 let end = &receiver.end;
-                say(&format!(
+                reply(&format!(
                     "{} {} {}",
                     end.number(),
                     end.rkey(),
@@ -165,48 +165,48 @@ fn role() {
             }
             ("connect", [number]) => {
                 connect(&receiver.end, *number);
-                say("connected");
+                reply("connected");
             }
             ("post", [count]) => {
                 receiver.post(*count);
-                say("posted");
+                reply("posted");
             }
             ("poll", [count]) => {
                 let statuses = (0..*count).map(|_| receiver.end.completion().status);
-                say(&list(statuses));
+                reply(&list(statuses));
             }
             ("take", [count, first]) => {
                 receiver.take(*count, *first);
-                say("taken");
+                reply("taken");
             }
             ("fail", [after]) => {
                 receiver.take(*after, 1);
                 receiver.fail();
-                say(&receiver.received(1 + *after).to_string());
+                reply(&receiver.received(1 + *after).to_string());
             }
             ("tire", []) => {
                 receiver.tire();
-                say("tired");
+                reply("tired");
             }
             ("spoil", []) => {
                 receiver.spoil();
-                say(&receiver.received(1).to_string());
+                reply(&receiver.received(1).to_string());
             }
             ("renew", [regions, each]) => {
                 receiver.renew(*regions, *each);
-                say("renewed");
+                reply("renewed");
             }
             ("values", [first, count]) => {
-                say(&list((*first..first + count).map(|at| receiver.value(at))));
+                reply(&list((*first..first + count).map(|at| receiver.value(at))));
             }
             ("deregister", [first, count]) => {
                 let (region, _) = receiver.region.take().expect("registered");
                 receiver.end.deregister(&region);
-                say(&list((*first..first + count).map(|at| receiver.value(at))));
+                reply(&list((*first..first + count).map(|at| receiver.value(at))));
             }
             ("error", []) => {
                 receiver.fail();
-                say("failed");
+                reply("failed");
             }
             _ => panic!("{line}"),
         }
@@ -225,9 +225,14 @@ mod inside {
     }
 
     impl Two {
-        /// Connected, with so many receive requests, of whose memory the other side knows that it is good;
-        /// `None` where there are no credits.
+        /// Connected, with so many receive requests, of whose memory the other side knows that it
+        /// is good; `None` where there are no credits.
         fn start(requests: u32) -> Option<Self> {
+            // Longer than a receiver is stopped.
+            Self::start_for(requests, [20, 7])
+        }
+
+        fn start_for(requests: u32, patience: [u8; 2]) -> Option<Self> {
             if !alone::there() {
                 return None;
             }
@@ -251,7 +256,7 @@ mod inside {
                 receiver.ask(&format!("connect {}", end.number())),
                 "connected"
             );
-            connect(&end, number(0));
+            connect_for(&end, number(0), patience);
             peer_is_at(numbers[2]);
             let mut two = Self {
                 end,
@@ -259,6 +264,7 @@ mod inside {
                 rkey: number(1),
                 sent: 0,
             };
+            two.share_memory();
             // Of the first nothing is known, and requests behind it wait for it to be used.
             assert_eq!(
                 two.receiver.ask(&format!("post {}", requests + 1)),
@@ -268,6 +274,22 @@ mod inside {
             assert_eq!(two.end.completion().status, IBV_WC_SUCCESS);
             assert_eq!(two.receiver.ask("poll 1"), "0");
             Some(two)
+        }
+
+        /// Until there is a link, messages go by UDP, and no credits are granted. With one, a write
+        /// is complete when its call returns.
+        fn share_memory(&self) {
+            let place = (PLACES - 1) * PLACE;
+            let mut complete = Vec::new();
+            while complete.is_empty() {
+                self.end
+                    .post_send(0, IBV_WR_RDMA_WRITE, 0, LENGTH, place, self.rkey);
+                complete = self.end.poll();
+                if complete.is_empty() {
+                    assert_eq!(self.end.completion().status, IBV_WC_SUCCESS);
+                }
+            }
+            assert_eq!(complete[0].status, IBV_WC_SUCCESS);
         }
 
         /// Each message has its number in it.
@@ -318,7 +340,7 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn who_is_stopped_receives() {
+    fn a_stopped_process_receives() {
         let Some(mut two) = Two::start(6) else {
             return;
         };
@@ -356,7 +378,7 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn who_is_far_ahead_waits() {
+    fn a_sender_that_is_far_ahead_waits() {
         let Some(mut two) = Two::start(32) else {
             return;
         };
@@ -370,15 +392,15 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn who_fails_has_received_before() {
+    fn a_failed_queue_pair_has_received_before() {
         let Some(mut two) = Two::start(6) else {
             return;
         };
         let stopped = two.receiver.stop();
         two.succeed(4);
-        two.receiver.tell("error");
+        two.receiver.send_line("error");
         drop(stopped);
-        assert_eq!(two.receiver.hear(), "failed");
+        assert_eq!(two.receiver.receive_line(), "failed");
         let flushed = IBV_WC_WR_FLUSH_ERR;
         let expected = format!("0 0 0 0 {flushed} {flushed}");
         assert_eq!(two.receiver.ask("poll 6"), expected);
@@ -388,12 +410,12 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn who_fails_in_a_stream_has_received_what_its_sender_believes() {
+    fn a_queue_pair_that_fails_in_a_stream_has_received_what_was_completed() {
         for round in 0..10 {
-            let Some(mut two) = Two::start(50) else {
+            let Some(mut two) = Two::start_for(50, [14, 7]) else {
                 return;
             };
-            two.receiver.tell(&format!("fail {}", 1000 + round));
+            two.receiver.send_line(&format!("fail {}", 1000 + round));
             let mut succeeded = 1;
             let failed = loop {
                 two.send(1);
@@ -404,7 +426,7 @@ mod inside {
                 succeeded += 1;
             };
             assert_eq!(failed, IBV_WC_RETRY_EXC_ERR);
-            let received: u32 = two.receiver.hear().parse().expect("a number");
+            let received: u32 = two.receiver.receive_line().parse().expect("a number");
             assert!(
                 succeeded <= received,
                 "{succeeded} sent, {received} received"
@@ -415,7 +437,7 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn who_fails_by_itself_has_received_before() {
+    fn a_queue_pair_that_fails_by_itself_has_received_before() {
         for _ in 0..20 {
             let Some(mut two) = Two::start(6) else {
                 return;
@@ -436,9 +458,9 @@ mod inside {
         };
         let stopped = two.receiver.stop();
         two.succeed(4);
-        two.receiver.tell("deregister 1 4");
+        two.receiver.send_line("deregister 1 4");
         drop(stopped);
-        assert_eq!(two.receiver.hear(), "1 2 3 4");
+        assert_eq!(two.receiver.receive_line(), "1 2 3 4");
         assert_eq!(two.receiver.ask("poll 4"), "0 0 0 0");
         // The requests that are left name no memory any more.
         two.send(1);
@@ -473,10 +495,10 @@ mod inside {
         let Some(mut two) = Two::start(40) else {
             return;
         };
-        two.receiver.tell(&format!("take {MANY} 1"));
+        two.receiver.send_line(&format!("take {MANY} 1"));
         // More than there are requests: some wait, and some are refused.
         two.stream(MANY, 50);
-        assert_eq!(two.receiver.hear(), "taken");
+        assert_eq!(two.receiver.receive_line(), "taken");
         two.receiver.end();
     }
 
@@ -487,9 +509,9 @@ mod inside {
         let Some(mut two) = Two::start(0) else {
             return;
         };
-        two.receiver.tell(&format!("renew {regions} {each}"));
+        two.receiver.send_line(&format!("renew {regions} {each}"));
         two.stream(regions * each, 30);
-        assert_eq!(two.receiver.hear(), "renewed");
+        assert_eq!(two.receiver.receive_line(), "renewed");
         two.receiver.end();
     }
 }

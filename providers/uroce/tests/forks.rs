@@ -9,7 +9,7 @@
 mod alone;
 mod ends;
 
-use alone::{Player, hear, role as my_role, say};
+use alone::{Player, receive_line, reply, role as my_role};
 use ends::{End, connect, pair, peer_is_at};
 use kit::abi::*;
 
@@ -53,13 +53,13 @@ fn role() {
         return;
     };
     let end = End::new(IBV_QPT_RC);
-    say(&format!(
+    reply(&format!(
         "{} {} {}",
         end.number(),
         end.address(0),
         end.rkey()
     ));
-    let peer = hear().expect("a peer");
+    let peer = receive_line().expect("a peer");
     let numbers: Vec<u64> = peer
         .split(' ')
         .map(|number| number.parse().expect("a number"))
@@ -77,11 +77,11 @@ fn role() {
                 unsafe { libc::pause() };
             }
         }
-        say(&format!("{child}"));
+        reply(&format!("{child}"));
     } else {
-        say("done");
+        reply("done");
     }
-    hear();
+    receive_line();
     // Nothing is closed: the end is still open.
     end.post_send(2, IBV_WR_RDMA_WRITE, 0, 50_000, 0, numbers[2] as u32);
     std::process::exit(0);
@@ -168,14 +168,14 @@ mod inside {
     }
 
     fn introduce(player: &mut Player, end: &End) -> Vec<u64> {
-        let address = player.hear();
+        let address = player.receive_line();
         let numbers: Vec<u64> = address
             .split(' ')
             .map(|number| number.parse().expect("a number"))
             .collect();
         peer_is_at(numbers[1]);
         connect(end, numbers[0] as u32);
-        player.tell(&format!(
+        player.send_line(&format!(
             "{} {} {}",
             end.number(),
             end.address(0),
@@ -186,7 +186,7 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn who_exits_without_closing_is_found_out() {
+    fn an_exit_without_closing_is_found_out() {
         if !alone::there() {
             return;
         }
@@ -194,7 +194,7 @@ mod inside {
             let end = End::new(IBV_QPT_RC);
             let mut player = Player::start("exit");
             introduce(&mut player, &end);
-            assert_eq!(player.hear(), "done");
+            assert_eq!(player.receive_line(), "done");
             player.end();
             end.post_send(3, IBV_WR_SEND, 0, 8, 0, 0);
             assert_eq!(end.completion().status, IBV_WC_RETRY_EXC_ERR);
@@ -213,7 +213,7 @@ mod inside {
             let end = End::new(IBV_QPT_RC);
             let mut player = Player::start("leave a child");
             let numbers = introduce(&mut player, &end);
-            let child: libc::pid_t = player.hear().parse().expect("a process");
+            let child: libc::pid_t = player.receive_line().parse().expect("a process");
             player.end();
             end.post_send(3, IBV_WR_SEND, 0, 8, 0, 0);
             assert_eq!(end.completion().status, IBV_WC_RETRY_EXC_ERR);
@@ -230,7 +230,7 @@ mod inside {
                 reached += u32::from(end.completion().status == IBV_WC_SUCCESS);
                 if reached > 0 {
                     // Otherwise it waits for its own packets' answers.
-                    player.hear();
+                    player.receive_line();
                 }
                 player.kill();
             }

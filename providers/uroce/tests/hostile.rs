@@ -123,8 +123,8 @@ mod inside {
         bytes
     }
 
-    /// Changes bits, or the length; but not the sequence number, whose place follows the QP number's,
-    /// for somebody who does not know it.
+    /// Changes bits, or the length; but not the sequence number, whose place follows the QP
+    /// number's, for somebody who does not know it.
     fn bend(dice: &mut Dice, bytes: &mut Vec<u8>, anything: bool) {
         for _ in 0..=dice.below(3) {
             let at = dice.below(bytes.len() as u64) as usize;
@@ -228,7 +228,7 @@ mod inside {
     /// From the peer's own address, by somebody who does not know keys and sequence numbers.
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn who_guesses_changes_nothing() {
+    fn guessed_packets_change_nothing() {
         if there() {
             let packets = rounds("UROCE_HOSTILE_PACKETS", 20_000);
             stream(PEER, false, packets, 0x9e55);

@@ -1,5 +1,5 @@
-//! RDMA writes and reads between two processes of one host: the target need not do anything, errors are
-//! those of the network, and memory that was deregistered is left alone.
+//! RDMA writes and reads between two processes of one host: the target need not do anything, errors
+//! are those of the network, and memory that was deregistered is left alone.
 //!
 //! `UROCE_DEREG_ROUNDS` makes the last test longer.
 #![allow(
@@ -12,10 +12,13 @@
 mod alone;
 mod ends;
 
-use alone::{Dice, Player, hear, role as my_role, say};
+use alone::{Dice, Player, receive_line, reply, role as my_role};
 use ends::{End, connect, peer_is_at};
 use kit::abi::*;
+use kit::sys::scratch::Scratch;
 use kit::sys::shared::Shared;
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::SeqCst;
 
 #[test]
@@ -26,6 +29,8 @@ fn in_a_namespace() {
 /// Where the region of the last test is, and its bytes.
 const REGION: u32 = 65_536;
 const BYTES: u32 = 32_768;
+/// Pages that are written whole: as many as one operation moves.
+const PAGES: usize = 1024;
 
 /// A process that does what it is told, line by line.
 #[test]
@@ -37,14 +42,16 @@ fn role() {
     let mut end = End::new(IBV_QPT_RC);
     let mut region = None;
     let mut shared = None;
-    while let Some(line) = hear() {
+    let mut file: Option<OwnedFd> = None;
+    let mut pages: Option<Scratch> = None;
+    while let Some(line) = receive_line() {
         let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
         let numbers: Vec<u64> = rest
             .split_whitespace()
             .map(|number| number.parse().expect("a number"))
             .collect();
         match (word, &numbers[..]) {
-            ("who", []) => say(&format!(
+            ("who", []) => reply(&format!(
                 "{} {} {}",
                 end.number(),
                 end.address(0),
@@ -53,18 +60,18 @@ fn role() {
             ("connect", [number, address]) => {
                 peer_is_at(*address);
                 connect(&end, *number as u32);
-                say("connected");
+                reply("connected");
             }
             ("again", []) => {
                 end = end.another();
-                say("again");
+                reply("again");
             }
             ("fill", [seed]) => {
                 end.fill(*seed as u8);
-                say("filled");
+                reply("filled");
             }
             ("sum", [offset, length]) => {
-                say(&format!("{}", sum(&end, *offset as u32, *length as u32)))
+                reply(&format!("{}", sum(&end, *offset as u32, *length as u32)))
             }
             (operation, [offset, length, remote, rkey]) => {
                 let opcode = match operation {
@@ -76,21 +83,21 @@ fn role() {
                 end.post_send(9, opcode, offset, length, *remote as u32, *rkey as u32);
                 let wc = end.completion();
                 assert_eq!((wc.wr_id, wc.qp_num), (9, end.number()));
-                say(&format!("status {}", wc.status));
+                reply(&format!("status {}", wc.status));
             }
-            ("state", []) => say(&format!("state {}", end.state())),
+            ("state", []) => reply(&format!("state {}", end.state())),
             ("share", []) => {
                 let (memory, fd) = Shared::create(c"uroce-test", 1 << 16).expect("memory");
                 let (mr, rkey) = end.register_shared(&memory);
                 let address = memory.words().as_ptr().addr();
-                say(&format!("{rkey} {address}"));
+                reply(&format!("{rkey} {address}"));
                 region = Some(mr);
                 shared = Some((memory, fd));
             }
             ("word", [index]) => {
                 let (memory, _) = shared.as_ref().expect("shared");
                 let words = memory.words();
-                say(&format!("{}", words[*index as usize].load(SeqCst)));
+                reply(&format!("{}", words[*index as usize].load(SeqCst)));
             }
             ("count", [address, rkey]) => {
                 // Each number is written, read into another place and compared.
@@ -102,20 +109,74 @@ fn role() {
                     }
                     assert_eq!(end.bytes(128, 8), number.to_ne_bytes());
                 }
-                say("counted");
+                reply("counted");
             }
             ("once", [address, rkey]) => {
                 end.post_to(IBV_WR_RDMA_WRITE, (64, 8), *address, *rkey as u32);
-                say(&format!("status {}", end.completion().status));
+                reply(&format!("status {}", end.completion().status));
+            }
+            ("file", []) => {
+                let fd = memfd_create("uroce-test", MemfdFlags::CLOEXEC).expect("a file");
+                ftruncate(&fd, 1 << 16).expect("sized");
+                let (mr, rkey, address) = end.register_file(&fd, 1 << 16);
+                reply(&format!("{rkey} {address}"));
+                region = Some(mr);
+                file = Some(fd);
+            }
+            ("shorten", []) => {
+                ftruncate(file.as_ref().expect("a file"), 0).expect("shortened");
+                reply("shortened");
+            }
+            ("pages", []) => {
+                let pages = *pages.get_or_insert_with(|| Scratch::new(PAGES).expect("memory"));
+                let (mr, rkey) = end.register_pages(&pages);
+                reply(&format!("{rkey} {}", pages.memory().address()));
+                region = Some(mr);
+            }
+            ("clear", []) => {
+                end.deregister(&region.take().expect("registered"));
+                // From here on these bytes are ours alone.
+                let memory = pages.as_ref().expect("pages").memory();
+                memory
+                    .write(0, &vec![0xee; memory.length()])
+                    .expect("there");
+                reply("cleared");
+            }
+            ("look", []) => {
+                let memory = pages.as_ref().expect("pages").memory();
+                let mut bytes = vec![0; memory.length()];
+                memory.read(0, &mut bytes).expect("there");
+                let same = bytes.iter().all(|byte| *byte == 0xee);
+                reply(if same { "left alone" } else { "CHANGED" });
+            }
+            ("stream", [address, rkey]) => {
+                let pages = *pages.get_or_insert_with(|| Scratch::new(PAGES).expect("memory"));
+                let (mr, lkey) = end.register_pages(&pages);
+                let piece = ibv_sge {
+                    addr: pages.memory().address() as u64,
+                    length: pages.memory().length() as u32,
+                    lkey,
+                };
+                let mut written = 0u64;
+                let status = loop {
+                    end.request_of(9, IBV_WR_RDMA_WRITE, piece, *address, *rkey as u32);
+                    let wc = end.completion();
+                    if wc.status != IBV_WC_SUCCESS {
+                        break wc.status;
+                    }
+                    written += 1;
+                };
+                end.deregister(&mr);
+                reply(&format!("{status} {written}"));
             }
             ("unregister", []) => {
                 end.deregister(&region.take().expect("registered"));
-                say("gone");
+                reply("gone");
             }
             ("register", []) => {
                 let (mr, rkey) = end.register(REGION, BYTES);
                 region = Some(mr);
-                say(&format!("{rkey}"));
+                reply(&format!("{rkey}"));
             }
             ("deregister", [micros]) => {
                 std::thread::sleep(std::time::Duration::from_micros(*micros));
@@ -124,7 +185,7 @@ fn role() {
                 end.put(REGION, &[0xee; BYTES as usize]);
                 std::thread::sleep(std::time::Duration::from_millis(2));
                 let same = end.bytes(REGION, BYTES).iter().all(|byte| *byte == 0xee);
-                say(if same { "left alone" } else { "CHANGED" });
+                reply(if same { "left alone" } else { "CHANGED" });
             }
             ("hammer", [rkey]) => {
                 let mut written = 0u64;
@@ -137,7 +198,7 @@ fn role() {
                     }
                     written += 1;
                 };
-                say(&format!("{status} {written}"));
+                reply(&format!("{status} {written}"));
             }
             _ => panic!("{line}"),
         }
@@ -237,16 +298,14 @@ mod inside {
         let stopped = two.stop();
         let counted = two.initiator.ask(&format!("count {middle} {rkey}"));
         assert_eq!(counted, "counted");
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", two.initiator.id()));
-        assert!(maps.expect("maps").contains("memfd:uroce-test"));
         drop(stopped);
         assert_eq!(two.target.ask("word 1000"), "100");
         assert_eq!(two.target.ask("word 1001"), "0");
         // The bytes are still there, and still mapped; the key is not.
         assert_eq!(two.target.ask("unregister"), "gone");
         two.initiator.ask("fill 7");
-        let said = two.initiator.ask(&format!("once {middle} {rkey}"));
-        assert_eq!(said, format!("status {IBV_WC_REM_ACCESS_ERR}"));
+        let answer = two.initiator.ask(&format!("once {middle} {rkey}"));
+        assert_eq!(answer, format!("status {IBV_WC_REM_ACCESS_ERR}"));
         assert_eq!(two.target.ask("word 1000"), "100");
         two.end();
     }
@@ -295,11 +354,11 @@ mod inside {
         let mut all = 0;
         for round in 0..alone::rounds("UROCE_DEREG_ROUNDS", 40) {
             let rkey = two.target.ask("register");
-            two.initiator.tell(&format!("hammer {rkey}"));
+            two.initiator.send_line(&format!("hammer {rkey}"));
             let micros = dice.below(3000);
-            let said = two.target.ask(&format!("deregister {micros}"));
-            assert_eq!(said, "left alone", "{round}");
-            let hammered = two.initiator.hear();
+            let answer = two.target.ask(&format!("deregister {micros}"));
+            assert_eq!(answer, "left alone", "{round}");
+            let hammered = two.initiator.receive_line();
             let (status, written) = hammered.split_once(' ').expect("two numbers");
             assert_eq!(status, format!("{IBV_WC_REM_ACCESS_ERR}"), "{round}");
             all += written.parse::<u64>().expect("a number");
@@ -309,6 +368,56 @@ mod inside {
             two.join();
         }
         eprintln!("{all} writes");
+        assert!(all > 0);
+        two.end();
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn a_process_that_shortens_its_file_harms_nobody_else() {
+        if !alone::there() {
+            return;
+        }
+        let mut two = Two::start("auto");
+        let file = two.target.ask("file");
+        let (rkey, address) = file.split_once(' ').expect("two numbers");
+        let counted = two.initiator.ask(&format!("count {address} {rkey}"));
+        assert_eq!(counted, "counted");
+        assert_eq!(two.target.ask("shorten"), "shortened");
+        // What is written where nothing is any more is lost, as with a card that has the pages.
+        let answer = two.initiator.ask(&format!("once {address} {rkey}"));
+        assert_eq!(answer, format!("status {IBV_WC_SUCCESS}"));
+        assert_eq!(two.operate("write", 100, 0, two.rkey), "status 0");
+        two.end();
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn an_initiator_that_is_stopped_while_it_writes_writes_no_more() {
+        if !alone::there() {
+            return;
+        }
+        let mut dice = Dice(0x57a1);
+        let mut two = Two::start("auto");
+        let mut all = 0;
+        for round in 0..alone::rounds("UROCE_DEREG_ROUNDS", 12) {
+            let pages = two.target.ask("pages");
+            let (rkey, address) = pages.split_once(' ').expect("two numbers");
+            two.initiator.send_line(&format!("stream {address} {rkey}"));
+            std::thread::sleep(std::time::Duration::from_micros(dice.below(20_000)));
+            let stopped = two.initiator.stop();
+            assert_eq!(two.target.ask("clear"), "cleared", "{round}");
+            drop(stopped);
+            let answer = two.initiator.receive_line();
+            let (status, written) = answer.split_once(' ').expect("two numbers");
+            assert_eq!(status, format!("{IBV_WC_REM_ACCESS_ERR}"), "{round}");
+            all += written.parse::<u64>().expect("a number");
+            assert_eq!(two.target.ask("look"), "left alone", "{round}");
+            for player in [&mut two.initiator, &mut two.target] {
+                assert_eq!(player.ask("again"), "again");
+            }
+            two.join();
+        }
         assert!(all > 0);
         two.end();
     }

@@ -11,7 +11,7 @@
 mod alone;
 mod ends;
 
-use alone::{Dice, Player, descriptors, hear, role as my_role, say, threads};
+use alone::{Dice, Player, descriptors, receive_line, reply, role as my_role, threads};
 use ends::{End, connect_for, peer_is_at};
 use kit::abi::*;
 
@@ -65,25 +65,32 @@ fn role() {
         for id in 0..16 {
             end.post_recv(RECEIVE | id, 65_536, 8192);
         }
-        say("connected");
-        hear().expect("go");
+        reply("connected");
+        receive_line().expect("go");
         let status = exchange(&end, rkey, rounds);
-        say(&format!("status {status}"));
+        reply(&format!("status {status}"));
         if status == IBV_WC_SUCCESS {
             // The peer may still need our answers.
-            hear();
+            receive_line();
         }
         drop(end);
+        // A thread that was joined is in /proc for a moment longer.
+        for _ in 0..10_000 {
+            if threads() == before[1] {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         let after = [descriptors(), threads()];
-        say(&format!("left {:?} {:?}", before, after));
+        reply(&format!("left {:?} {:?}", before, after));
     }
 }
 
 /// Says who this is, and hears who the peer is: its number and key.
 fn introduced(end: &End) -> Option<(u32, u32)> {
     let (number, address, rkey) = (end.number(), end.address(0), end.rkey());
-    say(&format!("{number} {address} {rkey}"));
-    let peer = hear()?;
+    reply(&format!("{number} {address} {rkey}"));
+    let peer = receive_line()?;
     let numbers: Vec<u64> = peer
         .split(' ')
         .map(|number| number.parse().expect("a number"))
@@ -104,8 +111,8 @@ fn talk(rounds: u64) {
     for id in 0..rounds {
         end.post_recv(RECEIVE | id, 65_536, 64);
     }
-    say("connected");
-    hear().expect("go");
+    reply("connected");
+    receive_line().expect("go");
     let begins = end.number() < number;
     for id in 0..rounds {
         if begins {
@@ -132,8 +139,8 @@ fn talk(rounds: u64) {
             break status;
         }
     };
-    say(&format!("status {status}"));
-    hear();
+    reply(&format!("status {status}"));
+    receive_line();
 }
 
 /// Moves data until so many requests are finished, or one fails, and answers how that one ended.
@@ -188,19 +195,19 @@ mod inside {
     fn start(dice: &mut Dice, rounds: u64) -> (Player, String) {
         let way = ["poll", "wait"][dice.below(2) as usize];
         let mut player = Player::start(&format!("{way} {rounds}"));
-        let address = player.hear();
+        let address = player.receive_line();
         (player, address)
     }
 
     /// Has two connect and begin.
     fn introduce(players: &mut [(Player, String); 2]) {
         let [(left, of_left), (right, of_right)] = players;
-        left.tell(of_right);
-        right.tell(of_left);
-        assert_eq!(left.hear(), "connected");
-        assert_eq!(right.hear(), "connected");
-        left.tell("go");
-        right.tell("go");
+        left.send_line(of_right);
+        right.send_line(of_left);
+        assert_eq!(left.receive_line(), "connected");
+        assert_eq!(right.receive_line(), "connected");
+        left.send_line("go");
+        right.send_line("go");
     }
 
     #[test]
@@ -224,16 +231,16 @@ mod inside {
             };
             let killed = Instant::now();
             victim.0.kill();
-            let status = survivor.0.hear();
+            let status = survivor.0.receive_line();
             longest = longest.max(killed.elapsed());
             assert_eq!(status, format!("status {IBV_WC_RETRY_EXC_ERR}"), "{round}");
-            let left = survivor.0.hear();
+            let left = survivor.0.receive_line();
             let (before, after) = left
                 .strip_prefix("left ")
                 .and_then(|left| left.split_once("] ["))
                 .expect("what is left");
             assert_eq!(format!("{before}]"), format!("[{after}"), "{round}");
-            survivor.1 = survivor.0.hear();
+            survivor.1 = survivor.0.receive_line();
             // Of every few survivors one has lived through several deaths.
             if dice.below(3) == 0 {
                 survivor.0.end();
@@ -245,11 +252,11 @@ mod inside {
         for (player, _) in players {
             player.end();
         }
-        nobody_is_left();
+        no_process_is_left();
     }
 
     /// No slot is taken any more: other processes of this namespace are gone.
-    fn nobody_is_left() {
+    fn no_process_is_left() {
         if !rustix::process::geteuid().is_root() {
             return;
         }
@@ -270,7 +277,7 @@ mod inside {
                 let mut players = [(); 2].map(|()| {
                     let environment = [("UROCE_CARRIER", carrier)];
                     let mut player = Player::start_with("talk 20", &environment);
-                    let address = player.hear();
+                    let address = player.receive_line();
                     (player, address)
                 });
                 let first = |(_, of): &(Player, String)| -> u32 {
@@ -281,12 +288,12 @@ mod inside {
                 introduce(&mut players);
                 let [(begins, _), (mut answers, _)] = players;
                 let good = format!("status {IBV_WC_SUCCESS}");
-                assert_eq!(answers.hear(), good, "{carrier} {round}");
+                assert_eq!(answers.receive_line(), good, "{carrier} {round}");
                 begins.end();
                 answers.end();
             }
         }
-        nobody_is_left();
+        no_process_is_left();
     }
 
     #[test]
@@ -300,7 +307,7 @@ mod inside {
             .map(|_| {
                 [(); 2].map(|()| {
                     let mut player = Player::start("wait 200");
-                    let address = player.hear();
+                    let address = player.receive_line();
                     (player, address)
                 })
             })
@@ -312,7 +319,7 @@ mod inside {
         let good = format!("status {IBV_WC_SUCCESS}");
         for pair in &mut pairs {
             // Both, since the failure of one makes the other fail.
-            let statuses = pair.each_mut().map(|(player, _)| player.hear());
+            let statuses = pair.each_mut().map(|(player, _)| player.receive_line());
             assert_eq!(statuses.each_ref(), [&good; 2]);
         }
         eprintln!(
@@ -320,13 +327,13 @@ mod inside {
             began.elapsed()
         );
         for (player, _) in pairs.iter_mut().flatten() {
-            player.tell("stop");
+            player.send_line("stop");
         }
         for (mut player, _) in pairs.into_iter().flatten() {
-            assert!(player.hear().starts_with("left"));
-            player.hear();
+            assert!(player.receive_line().starts_with("left"));
+            player.receive_line();
             player.end();
         }
-        nobody_is_left();
+        no_process_is_left();
     }
 }

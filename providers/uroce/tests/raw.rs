@@ -1,5 +1,5 @@
-//! Raw packets: queue pairs, rules, work queues and counters, on the loopback interface and across a
-//! pair of Ethernet interfaces, in a network namespace.
+//! Raw packets: queue pairs, rules, work queues and counters, on the loopback interface and across
+//! a pair of Ethernet interfaces, in a network namespace.
 #![allow(
     clippy::expect_used,
     reason = "a test ends where something is not as expected"
@@ -30,6 +30,7 @@ mod inside {
     use std::process::Command;
     use std::sync::Arc;
     use uroce::context::Context;
+    use watchdog::Watched;
 
     type Flow = Arc<<Context as Provider>::Flow>;
     type Counters = Arc<<Context as Provider>::Counters>;
@@ -84,7 +85,7 @@ mod inside {
     }
 
     fn post(end: &End, id: u64, opcode: u32, data: Data<'_>) -> Result<(), Errno> {
-        let request = SendRequest {
+        let request: SendRequest<'_, Context> = SendRequest {
             data,
             ..SendRequest::new(id, opcode, 0)
         };
@@ -144,7 +145,7 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn frames_come_to_whom_the_rules_say() {
+    fn frames_come_to_the_queues_that_the_rules_name() {
         if !there() {
             return;
         }
@@ -243,7 +244,7 @@ mod inside {
             post(&a, 1, IBV_WR_SEND, Data::Sges(&[a.sge(0, 60); 3])),
         ];
         assert_eq!(bad, [Err(Errno::INVAL); 4]);
-        let checks_sums = SendRequest {
+        let checks_sums: SendRequest<'_, Context> = SendRequest {
             data: Data::Sges(&short),
             ..SendRequest::new(1, IBV_WR_SEND, IBV_SEND_IP_CSUM)
         };
@@ -430,9 +431,9 @@ mod inside {
             return;
         }
         let b = end("lo");
-        let mut told = ibv_device_attr_ex::zeroed();
-        b.context().query_device(&mut told).expect("told");
-        let most = told.orig_attr.max_qp_wr.cast_unsigned();
+        let mut reported = ibv_device_attr_ex::zeroed();
+        b.context().query_device(&mut reported).expect("told");
+        let most = reported.orig_attr.max_qp_wr.cast_unsigned();
         assert_eq!(wq(&b, most + 1).err(), Some(Errno::INVAL));
         assert_eq!(wq(&b, 0).err(), Some(Errno::INVAL));
         let (queue, _) = wq(&b, most).expect("a queue");
@@ -441,7 +442,8 @@ mod inside {
             assert_eq!(post_wq(&b, &queue, id), Ok(()));
         }
         assert_eq!(post_wq(&b, &queue, 1), Err(Errno::NOMEM));
-        let size = usize::try_from(told.rss_caps.max_rwq_indirection_table_size).expect("a size");
+        let size =
+            usize::try_from(reported.rss_caps.max_rwq_indirection_table_size).expect("a size");
         let list = vec![&queue; size];
         assert!(b.context().create_wq_table(&list).is_ok());
         let list = vec![&queue; size * 2];
@@ -456,7 +458,7 @@ mod inside {
             }
         };
         assert_eq!(refused, Errno::NOMEM);
-        let most = usize::try_from(told.max_wq_type_rq).expect("a count");
+        let most = usize::try_from(reported.max_wq_type_rq).expect("a count");
         assert!(queues.len() + 1 >= most, "{} of {most}", queues.len());
         for queue in &queues {
             b.context().destroy_wq(queue).expect("destroyed");
@@ -472,11 +474,11 @@ mod inside {
     fn until_up(names: [&str; 2]) {
         for name in names {
             loop {
-                let told = Command::new("ip")
+                let reported = Command::new("ip")
                     .args(["-o", "link", "show", name])
                     .output();
-                let told = told.expect("ip").stdout;
-                if String::from_utf8_lossy(&told).contains("state UP") {
+                let reported = reported.expect("ip").stdout;
+                if String::from_utf8_lossy(&reported).contains("state UP") {
                     break;
                 }
                 std::thread::yield_now();
@@ -600,11 +602,11 @@ mod inside {
                 .args(["--ignored", "--exact", "--nocapture"])
                 .arg("inside::without_the_right_nothing_is_made")
                 .env(POOR, "1")
-                .output()
+                .watched_output()
                 .expect("setpriv");
-            let said = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success(), "{said}");
-            assert!(said.contains("1 passed"), "{said}");
+            let printed = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success(), "{printed}");
+            assert!(printed.contains("1 passed"), "{printed}");
             return;
         }
         let rc = End::new(IBV_QPT_RC);

@@ -1,6 +1,6 @@
 //! As many connected queue pairs as a process of some size has.
 //!
-//! `UROCE_SCALE` says how many (2 to 16382).
+//! `UROCE_SCALE` says how many (2 to 16384).
 #![allow(
     clippy::expect_used,
     reason = "a test ends where something is not as expected"

@@ -7,7 +7,7 @@
 mod alone;
 mod ends;
 
-use alone::{hear, role as my_role, say};
+use alone::{receive_line, reply, role as my_role};
 use ends::pair;
 use kit::abi::*;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -24,7 +24,7 @@ fn role() {
     if my_role().is_none() {
         return;
     }
-    while let Some(line) = hear() {
+    while let Some(line) = receive_line() {
         let limit = Rlimit {
             current: Some(line.parse().expect("a number")),
             ..getrlimit(Resource::Fsize)
@@ -34,7 +34,7 @@ fn role() {
         ends[1].post_recv(1, 0, 8);
         ends[0].post_send(1, IBV_WR_SEND, 0, 8, 0, 0);
         assert_eq!(ends[0].completion().status, IBV_WC_SUCCESS);
-        say("received");
+        reply("received");
     }
 }
 
@@ -122,7 +122,8 @@ mod inside {
         }
     }
 
-    /// Memory that processes share is a file to the kernel, which ends a process that makes one too long.
+    /// Memory that processes share is a file to the kernel, which ends a process that makes one too
+    /// long.
     #[test]
     #[ignore = "in_a_namespace runs it"]
     fn a_device_opens_where_files_may_not_be_long() {

@@ -9,7 +9,7 @@
 mod alone;
 mod ends;
 
-use alone::{descriptors, resident, role as my_role, rounds, say, threads};
+use alone::{descriptors, reply, resident, role as my_role, rounds, threads};
 use ends::{End, connect, connect_for};
 use kit::abi::*;
 
@@ -126,7 +126,7 @@ fn role() {
     }
     let (memory, files, tasks) = before;
     let grown = resident("self").saturating_sub(memory);
-    say(&format!("{turns} rounds, {memory} bytes and {grown} more"));
+    reply(&format!("{turns} rounds, {memory} bytes and {grown} more"));
     assert!(grown <= GROWTH, "{grown} bytes more");
     assert_eq!((descriptors(), threads()), (files, tasks));
 }
@@ -142,7 +142,7 @@ mod inside {
         }
         let faults = "loss=1%,dup=0.5%,reorder=1%,corrupt=0.1%,seed=11";
         let mut player = alone::Player::start_with("soak", &[("UROCE_FAULTS", faults)]);
-        eprintln!("{}", player.hear());
+        eprintln!("{}", player.receive_line());
         player.end();
     }
 }

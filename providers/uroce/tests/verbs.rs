@@ -185,7 +185,7 @@ fn a_peer_that_is_gone_is_found_out() {
 }
 
 #[test]
-fn datagrams_tell_where_they_come_from() {
+fn datagrams_name_their_source() {
     let [a, b] = [End::new(IBV_QPT_UD), End::new(IBV_QPT_UD)];
     for end in [&a, &b] {
         connect(end, 0);

@@ -1,6 +1,21 @@
 #![forbid(unsafe_code)]
 //! Addresses: GID and P_Key tables, address handles from completions, and the Ethernet address
 //! behind a GID.
+//!
+//! All functions see an open device through one trait ([`Device`]), so the tests run on made-up
+//! sysfs trees.
+//!
+//! - *Source* ([`table`]): the provider answers for a device in user space
+//!   (`kit::provider::Edges`), the kernel for all others. The same holds for P_Keys and completion
+//!   channels.
+//! - *GID tables* ([`gid`]) come from the kernel's query (Linux 5.10 and later), otherwise from
+//!   sysfs, which has less information: InfiniBand and RoCE v1 share a name there, so the port's
+//!   link layer decides, and kernels without `gid_attrs` know one version only. A failure carries
+//!   two numbers ([`Failure`]), because the calls return one and leave another in errno.
+//! - *Address handles from completions* ([`grh`], [`handle`]): a pure function reads the 40 bytes
+//!   in front of a datagram. Where IPv4 and IPv6 are both possible, the checksum of the IPv4 header
+//!   decides. A GID index above 255 is EOVERFLOW, because an address handle cannot hold it.
+//! - *Ethernet addresses of GIDs* ([`l2`]).
 
 pub mod entry;
 pub mod gid;

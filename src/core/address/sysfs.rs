@@ -17,8 +17,8 @@ pub fn gid<D: Device + ?Sized>(device: &D, port: u8, index: u32) -> Result<Gid> 
     parse_gid(&text).ok_or(Errno::INVAL)
 }
 
-/// A port's GID table, to be read from one end to the other: it may have a thousand places, and the way
-/// to each from the root of the file system is long.
+/// A port's GID table, to be read from one end to the other: it may have a thousand places, and the
+/// way to each from the root of the file system is long.
 pub struct Table(OwnedFd);
 
 impl Table {
@@ -53,7 +53,7 @@ fn parse_gid(text: &str) -> Option<Gid> {
 /// else the kernel's.
 pub fn version<D: Device + ?Sized>(device: &D, port: u8, index: u32) -> Result<Version> {
     match device.read(&format!("ports/{port}/gid_attrs/types/{index}")) {
-        Ok(text) if text.is_empty() => untold(device, port),
+        Ok(text) if text.is_empty() => without_version(device, port),
         Ok(text) => match text.as_str() {
             "IB/RoCE v1" => Ok(Version::V1),
             "RoCE v2" => Ok(Version::V2),
@@ -61,12 +61,12 @@ pub fn version<D: Device + ?Sized>(device: &D, port: u8, index: u32) -> Result<V
         },
         // How the kernel answers for ports without Ethernet and for unused places.
         Err(Errno::INVAL) => Ok(Version::V1),
-        Err(_) => untold(device, port),
+        Err(_) => without_version(device, port),
     }
 }
 
 /// The type is not told: a kernel that tells none has only the first version.
-fn untold<D: Device + ?Sized>(device: &D, port: u8) -> Result<Version> {
+fn without_version<D: Device + ?Sized>(device: &D, port: u8) -> Result<Version> {
     match device.read(&format!("ports/{port}/gid_attrs")) {
         Err(Errno::NOENT) => Ok(Version::V1),
         // It is a folder, so it is there.

@@ -1,12 +1,32 @@
 #![forbid(unsafe_code)]
-//! The devices: the list, who holds what, which pointer stands for which device.
+//! The device list (ibv_get_device_list(3)): which devices exist, who holds references to them, and
+//! which `ibv_device` stands for which device. Devices of the kernel come first, then those of
+//! uroce.
 //!
-//! Those of the kernel come first, then those in user space.
+//! Each call scans, compares the result with the list, passes new devices to providers, and returns
+//! one reference to each device. The list itself holds one more reference.
 //!
-//! A device of the kernel keeps its `ibv_device` as long as the kernel shows it, over any number
-//! of lists. One that is gone is dropped from the list, and given back to its provider when the
-//! last list or context that holds it goes; a device that comes back under the same name is
-//! another.
+//! - *Scan* ([`scan`]). RDMA netlink gives all devices in one dump; one more request for each
+//!   device gives its character device. A kernel that does not answer the second request, or has no
+//!   RDMA netlink at all, is read through sysfs (`SYSFS_PATH`, or /sys). A device is listed only if
+//!   its node exists below /dev/infiniband, so a container sees its own devices. Missing or damaged
+//!   data hides that device only. Without the sysfs class the result is ENOSYS; if reading it is
+//!   not permitted, EPERM.
+//! - *Identity.* The kernel's device index identifies a device. Without netlink, the name of the
+//!   character device and the creation time of its directory do. A device keeps its `ibv_device`
+//!   for as long as the kernel shows it, over any number of lists. A device that is gone leaves the
+//!   list, and returns to its provider when the last list or context releases it. A device that
+//!   comes back under the same name is a new device.
+//! - *Providers.* Built-in providers are tried first (`load::built_in`), then providers that the
+//!   program brought or that were loaded ([`crate::load`]). While providers load, the list is
+//!   unlocked: their constructors may call the library from any thread.
+//! - *Devices in user space* ([`user`]). uroce makes one device for each configured network
+//!   interface (`uroce::list`). Name and interface index identify it. If such a device exists, a
+//!   kernel without RDMA is not an error. The log reports at level 2, once, which configured
+//!   interface is missing and what to do.
+//!
+//! Locks: `Devices::list` is held during a scan and released while providers load; `UserSpace` has
+//! a lock of its own, taken and released before it. fork(2) waits for both (`kit::sys::forks`).
 
 mod scan;
 mod user;
@@ -19,8 +39,9 @@ use crate::warn::warn;
 use kit::abi::handle::{DeviceRef, Driver, Found, HeldDevice};
 use kit::errno::{Errno, Result};
 use kit::provider;
+use kit::sys::forks;
+use kit::sys::lock::{Guard, Lock};
 use kit::sys::stat::char_device;
-use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::CWD;
 use std::ffi::{OsString, c_int};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -54,7 +75,7 @@ pub struct Surroundings<'a> {
 /// The devices known so far.
 pub struct Devices {
     /// Those of the kernel, newest first where several were found at different times.
-    list: Mutex<Vec<HeldDevice>>,
+    list: Lock<Vec<HeldDevice>>,
     /// The version of the kernel's interface has been found good.
     interface: AtomicBool,
     /// Threads that are loading the providers. Changes under the lock.
@@ -75,6 +96,8 @@ static DEVICES: Devices = Devices::new();
 /// ENOSYS when the kernel has no RDMA or speaks an unknown version, EPERM when looking is not
 /// permitted: both only where there is no device in user space. ENOMEM, EMFILE, ENFILE.
 pub fn all() -> Result<Vec<HeldDevice>> {
+    across_forks();
+    let _entered = forks::enter();
     drivers::keep();
     let preferred = config::trusted(load::built_in::VARIABLE);
     DEVICES.refresh(&Surroundings {
@@ -89,6 +112,14 @@ pub fn all() -> Result<Vec<HeldDevice>> {
         make: &uroce::list::make,
         complain: &user::complain,
     })
+}
+
+/// Has fork(2) wait while another thread makes a list. Without memory for that, a child may find a
+/// list locked for ever.
+fn across_forks() {
+    let _ = forks::wait_for(&DEVICES.list);
+    DEVICES.user.across_forks();
+    load::across_forks();
 }
 
 /// The providers that the environment names: those of RDMAV_DRIVERS or else those of IBV_DRIVERS.
@@ -139,7 +170,7 @@ pub fn guid(device: DeviceRef<'_>) -> Result<u64> {
 impl Devices {
     const fn new() -> Self {
         Self {
-            list: Mutex::new(Vec::new()),
+            list: Lock::new(Vec::new()),
             interface: AtomicBool::new(false),
             loading: AtomicUsize::new(0),
             begun: AtomicBool::new(false),
@@ -190,16 +221,11 @@ impl Devices {
     /// all. This is done without the lock: their constructors call back into the library, and
     /// another thread may sit in one of them and wait for this list. A thread that wants the list
     /// meanwhile loads too, instead of waiting.
-    fn load(
-        &self,
-        list: &mut MutexGuard<'_, Vec<HeldDevice>>,
-        new: &[Found],
-        from: &Surroundings<'_>,
-    ) {
+    fn load(&self, list: &mut Guard<'_, Vec<HeldDevice>>, new: &[Found], from: &Surroundings<'_>) {
         let drivers: Vec<u32> = new.iter().map(|found| found.driver_id).collect();
         let extent = self.extent(&drivers);
         self.loading.fetch_add(1, Ordering::Relaxed);
-        MutexGuard::unlocked(list, || (from.load)(extent));
+        Guard::unlocked(list, || (from.load)(extent));
         self.loading.fetch_sub(1, Ordering::Relaxed);
         self.begun.store(true, Ordering::Relaxed);
         let all = extent == Extent::All;

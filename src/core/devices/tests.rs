@@ -1,4 +1,5 @@
 use super::*;
+use parking_lot::Mutex;
 
 mod user_space;
 

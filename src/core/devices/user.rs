@@ -5,25 +5,31 @@ use crate::core::log;
 use kit::abi::handle::HeldDevice;
 use kit::errno::Result;
 use kit::log::Level;
-use parking_lot::Mutex;
+use kit::sys::{forks, lock::Lock};
 use uroce::list::{Device, Listing};
 
 /// The devices known so far.
-pub struct UserSpace(Mutex<Known>);
+pub struct UserSpace(Lock<Known>);
 
 struct Known {
     devices: Vec<(Device, HeldDevice)>,
-    /// What was complained of last, so that a program that lists often logs it once.
-    said: Vec<String>,
+    /// The complaints that were logged last, so that a program that lists often logs each once.
+    logged: Vec<String>,
 }
 
 impl UserSpace {
     /// None yet.
     pub const fn new() -> Self {
-        Self(Mutex::new(Known {
+        Self(Lock::new(Known {
             devices: Vec::new(),
-            said: Vec::new(),
+            logged: Vec::new(),
         }))
+    }
+
+    /// Has fork(2) wait while another thread makes a list.
+    pub fn across_forks(&'static self) {
+        // As in the module above.
+        let _ = forks::wait_for(&self.0);
     }
 
     /// The devices that there are now, each with a reference of its own: those that were there
@@ -48,8 +54,8 @@ impl UserSpace {
                 Err(e) => listing.complaints.push(not_made(&device, e.raw())),
             }
         }
-        let said = std::mem::replace(&mut known.said, listing.complaints);
-        let new = known.said.iter().filter(|line| !said.contains(line));
+        let logged = std::mem::replace(&mut known.logged, listing.complaints);
+        let new = known.logged.iter().filter(|line| !logged.contains(line));
         new.for_each(|line| say(line));
         let held = known.devices.iter().map(|(_, held)| held.clone()).collect();
         drop(known);

@@ -177,7 +177,7 @@ mod tests {
         }
     }
 
-    fn said(v: &Vector, port: &Port) -> String {
+    fn explanation(v: &Vector, port: &Port) -> String {
         let mut why = Reasons::default();
         reasons("ah_attr", v, port, &mut why);
         why.text()
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_good_one_has_no_reasons() {
-        assert_eq!(said(&vector(), &port()), "");
+        assert_eq!(explanation(&vector(), &port()), "");
     }
 
     #[test]
@@ -194,12 +194,12 @@ mod tests {
             global: false,
             ..vector()
         };
-        assert!(said(&v, &port()).contains("is_global has to be 1"));
+        assert!(explanation(&v, &port()).contains("is_global has to be 1"));
         let infiniband = Port {
             ethernet: false,
             ..port()
         };
-        assert!(said(&v, &infiniband).contains("names no destination"));
+        assert!(explanation(&v, &infiniband).contains("names no destination"));
     }
 
     #[test]
@@ -208,20 +208,20 @@ mod tests {
             dgid: V6,
             ..vector()
         };
-        let text = said(&v, &port());
+        let text = explanation(&v, &port());
         assert!(text.contains("10.0.0.1 (IPv4)") && text.contains("fe80::1 is IPv6"));
         assert!(text.contains("Index 2 has one of the destination's family (IPv6)"));
         let empty = Port {
             sgid: None,
             ..port()
         };
-        assert!(said(&vector(), &empty).contains("empty at ah_attr.grh.sgid_index 0"));
+        assert!(explanation(&vector(), &empty).contains("empty at ah_attr.grh.sgid_index 0"));
         let v = Vector {
             sgid_index: 9,
             ..vector()
         };
-        assert!(said(&v, &port()).contains("has 4 places"));
+        assert!(explanation(&v, &port()).contains("has 4 places"));
         let v = Vector { port: 2, ..v };
-        assert!(said(&v, &port()).contains("the ports 1 to 1"));
+        assert!(explanation(&v, &port()).contains("the ports 1 to 1"));
     }
 }

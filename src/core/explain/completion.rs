@@ -18,20 +18,22 @@ struct Told {
 
 static TOLD: PerProcess<Mutex<Told>> = PerProcess::new();
 
-fn told<T>(with: impl FnOnce(&mut Told) -> T) -> Result<T> {
+fn reported<T>(with: impl FnOnce(&mut Told) -> T) -> Result<T> {
     Ok(with(&mut TOLD.get()?.lock()))
 }
 
 /// Notes that the application ends a queue pair: its flushed requests are no surprise.
 pub fn ended(context: usize, qp: u32) {
-    let _ = told(|told| told.ended.insert((context, qp)));
+    let _ = reported(|reported| reported.ended.insert((context, qp)));
 }
 
 /// Forgets a queue pair that is destroyed or starts anew.
 pub fn forget(context: usize, qp: u32) {
-    let _ = told(|told| {
-        told.ended.remove(&(context, qp));
-        told.statuses.retain(|(c, q, _)| (*c, *q) != (context, qp));
+    let _ = reported(|reported| {
+        reported.ended.remove(&(context, qp));
+        reported
+            .statuses
+            .retain(|(c, q, _)| (*c, *q) != (context, qp));
     });
 }
 
@@ -43,9 +45,9 @@ pub fn status(
     wr_id: u64,
     s: ibv_wc_status,
 ) -> Option<String> {
-    let new = told(|told| {
-        let expected = s == IBV_WC_WR_FLUSH_ERR && told.ended.contains(&(context, qp));
-        !expected && told.statuses.insert((context, qp, s))
+    let new = reported(|reported| {
+        let expected = s == IBV_WC_WR_FLUSH_ERR && reported.ended.contains(&(context, qp));
+        !expected && reported.statuses.insert((context, qp, s))
     });
     new.ok()?.then(|| {
         format!(
@@ -182,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_told_once_a_queue_pair() {
+    fn a_status_is_explained_once_a_queue_pair() {
         let s = IBV_WC_RETRY_EXC_ERR;
         let text = status(1, "d", 17, 5, s).expect("new");
         assert!(text.contains("QP 0x11 on d") && text.contains("transport retry counter exceeded"));

@@ -47,10 +47,44 @@ pub fn arguments(r: &Registration) -> String {
     format!("{} bytes at {:#x}..{end:#x}, {access}", r.length, r.addr)
 }
 
+/// What the device tells that it has.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Abilities {
+    /// Memory regions on demand.
+    pub odp: bool,
+    /// `device_cap_flags_ex`; `None` if the device did not tell.
+    pub capabilities: Option<u64>,
+}
+
+/// The access flags that a bit of `device_cap_flags_ex` stands for (`IB_UVERBS_DEVICE_FLUSH_GLOBAL`
+/// and `IB_UVERBS_DEVICE_FLUSH_PERSISTENT` of Linux 6.2).
+const FLUSHES: [(u32, u64); 2] = [
+    (IBV_ACCESS_FLUSH_GLOBAL, 1 << 38),
+    (IBV_ACCESS_FLUSH_PERSISTENT, 1 << 39),
+];
+
+impl Abilities {
+    /// Those of the flush flags in `access` that the device has said it does not have.
+    pub fn lacking_flushes(&self, access: u32) -> u32 {
+        let lacks = |(flag, capability): &(u32, u64)| {
+            let known = self.capabilities;
+            (access & flag != 0 && known.is_some_and(|reported| reported & capability == 0))
+                .then_some(*flag)
+        };
+        FLUSHES.iter().filter_map(lacks).sum()
+    }
+}
+
 /// Why it was refused. `maps` is the text of /proc/self/maps.
-pub fn reasons(r: &Registration, e: Errno, locked: &Locked, maps: &str, odp: bool) -> Reasons {
+pub fn reasons(
+    r: &Registration,
+    e: Errno,
+    locked: &Locked,
+    maps: &str,
+    has: &Abilities,
+) -> Reasons {
     let mut why = Reasons::default();
-    flags(r.access, odp, &mut why);
+    flags(r.access, has, &mut why);
     why.add_if(r.length == 0, || "The length is 0.".to_owned());
     let wraps = r.addr.checked_add(r.length).is_none();
     why.add_if(wraps, || {
@@ -66,7 +100,7 @@ pub fn reasons(r: &Registration, e: Errno, locked: &Locked, maps: &str, odp: boo
     why
 }
 
-fn flags(access: u32, odp: bool, why: &mut Reasons) {
+fn flags(access: u32, abilities: &Abilities, why: &mut Reasons) {
     let has = |flag| access & flag != 0;
     let remote = access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
     why.add_if(remote != 0 && !has(IBV_ACCESS_LOCAL_WRITE), || {
@@ -82,7 +116,7 @@ fn flags(access: u32, odp: bool, why: &mut Reasons) {
     why.add_if(access & !known != 0, || {
         format!("The access flags {:#x} are not known.", access & !known)
     });
-    why.add_if(has(IBV_ACCESS_ON_DEMAND) && !odp, || {
+    why.add_if(has(IBV_ACCESS_ON_DEMAND) && !abilities.odp, || {
         "IBV_ACCESS_ON_DEMAND is asked for, which the device does not have (odp_caps of \
          ibv_query_device_ex): register without it."
             .to_owned()
@@ -91,6 +125,14 @@ fn flags(access: u32, odp: bool, why: &mut Reasons) {
         has(IBV_ACCESS_HUGETLB) && !has(IBV_ACCESS_ON_DEMAND),
         || "IBV_ACCESS_HUGETLB has a meaning only together with IBV_ACCESS_ON_DEMAND.".to_owned(),
     );
+    let flushes = abilities.lacking_flushes(access);
+    why.add_if(flushes != 0, || {
+        format!(
+            "{} is asked for, a flush that the device does not have (device_cap_flags_ex of \
+             ibv_query_device_ex): register without it.",
+            names::bits(flushes, names::ACCESS)
+        )
+    });
 }
 
 /// What of the range is not mapped, or not so.
@@ -178,6 +220,12 @@ mod tests {
 
     const MAPS: &str = "1000-3000 rw-p 0 00:00 0\n3000-4000 r--p 0 00:00 0 /x\n8000-9000 rw-p 0\n";
 
+    /// A device without regions on demand, which flushes for visibility alone.
+    const GLOBAL_FLUSH: Abilities = Abilities {
+        odp: false,
+        capabilities: Some(1 << 38),
+    };
+
     fn of(addr: u64, length: u64, access: u32) -> Registration {
         Registration {
             addr,
@@ -186,39 +234,44 @@ mod tests {
         }
     }
 
-    fn said(r: Registration, e: Errno) -> String {
+    fn explanation(r: Registration, e: Errno) -> String {
         let locked = Locked {
             limit: Some(65536),
             used: 4096,
             exempt: false,
         };
-        reasons(&r, e, &locked, MAPS, false).text()
+        reasons(&r, e, &locked, MAPS, &GLOBAL_FLUSH).text()
     }
 
     #[test]
     fn contradictions_of_flags() {
-        let text = said(of(0x1000, 16, IBV_ACCESS_REMOTE_WRITE), Errno::INVAL);
+        let text = explanation(of(0x1000, 16, IBV_ACCESS_REMOTE_WRITE), Errno::INVAL);
         assert!(text.contains("IBV_ACCESS_REMOTE_WRITE needs IBV_ACCESS_LOCAL_WRITE"));
-        let text = said(of(0x1000, 16, 0x4000_0000), Errno::INVAL);
+        let text = explanation(of(0x1000, 16, 0x4000_0000), Errno::INVAL);
         assert!(text.contains("0x40000000 are not known"));
-        let text = said(of(0x1000, 16, IBV_ACCESS_ON_DEMAND), Errno::INVAL);
+        let text = explanation(of(0x1000, 16, IBV_ACCESS_ON_DEMAND), Errno::INVAL);
         assert!(text.contains("odp_caps"));
-        assert_eq!(said(of(0x1000, 16, 1), Errno::INVAL), "");
+        let flushes = IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT;
+        let text = explanation(of(0x1000, 16, 1 | flushes), Errno::INVAL);
+        assert!(text.starts_with("IBV_ACCESS_FLUSH_PERSISTENT is asked for, a flush"));
+        assert_eq!(explanation(of(0x1000, 16, 1), Errno::INVAL), "");
     }
 
     #[test]
     fn holes_and_rights() {
         let efault = Errno(libc::EFAULT);
-        assert!(said(of(0x1000, 0x5000, 0), efault).contains("From 0x4000 on nothing"));
-        assert!(said(of(0x5000, 1, 0), efault).contains("From 0x5000 on nothing"));
-        assert!(said(of(0x2000, 0x1800, 1), efault).contains("0x3000..0x4000 is mapped without"));
-        assert_eq!(said(of(0x2000, 0x1800, 0), efault), "");
-        assert!(said(of(u64::MAX, 2, 0), efault).contains("past the end"));
+        assert!(explanation(of(0x1000, 0x5000, 0), efault).contains("From 0x4000 on nothing"));
+        assert!(explanation(of(0x5000, 1, 0), efault).contains("From 0x5000 on nothing"));
+        assert!(
+            explanation(of(0x2000, 0x1800, 1), efault).contains("0x3000..0x4000 is mapped without")
+        );
+        assert_eq!(explanation(of(0x2000, 0x1800, 0), efault), "");
+        assert!(explanation(of(u64::MAX, 2, 0), efault).contains("past the end"));
     }
 
     #[test]
-    fn the_limit_is_told() {
-        let text = said(of(0x1000, 0x2000, 1), Errno::NOMEM);
+    fn the_limit_is_reported() {
+        let text = explanation(of(0x1000, 0x2000, 1), Errno::NOMEM);
         assert!(text.contains("RLIMIT_MEMLOCK is 65536 bytes, of which 4096"));
         assert!(!text.contains("does not fit"));
         let r = of(0x1000, 0x2000, 1);
@@ -227,7 +280,7 @@ mod tests {
             used: 4096,
             exempt: false,
         };
-        let text = reasons(&r, Errno::NOMEM, &full, MAPS, false).text();
+        let text = reasons(&r, Errno::NOMEM, &full, MAPS, &GLOBAL_FLUSH).text();
         assert!(text.contains("does not fit"));
     }
 }

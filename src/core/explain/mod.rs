@@ -1,8 +1,10 @@
 #![forbid(unsafe_code)]
-//! What `IBVERBS_EXPLAIN` says: why a call failed, as far as it can be known, and what to do.
+//! The texts of `IBVERBS_EXPLAIN`: why a call failed, as far as it can be known, and what to do
+//! about it.
 //!
-//! The modules here take plain values and give text; `export::observe` reads the values out of C's
-//! arguments and asks the device for its limits.
+//! The modules here take plain values and return text. `export::observe` reads the values out of
+//! C's arguments and asks the device for its limits. The state transitions are those of
+//! `uroce_engine::qp::table`, the same table that uroce executes.
 
 pub mod address;
 pub mod completion;
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn who_lacks_a_call_is_named() {
+    fn a_provider_that_lacks_a_call_is_named() {
         assert!(general(Errno::OPNOTSUPP, "ibv_alloc_dm", "provider of rxe0").contains("rxe0"));
     }
 }

@@ -256,41 +256,41 @@ mod tests {
         }
     }
 
-    fn said(q: &Queue, r: &Request, e: Errno) -> String {
+    fn explanation(q: &Queue, r: &Request, e: Errno) -> String {
         reasons(q, Some(r), e).text()
     }
 
     #[test]
     fn states_operations_and_sizes() {
         let send = request(Some((IBV_WR_SEND, 0)));
-        assert!(said(&queue(IBV_QPS_INIT), &send, Errno::INVAL).contains("is in INIT"));
+        assert!(explanation(&queue(IBV_QPS_INIT), &send, Errno::INVAL).contains("is in INIT"));
         let rts = queue(IBV_QPS_RTS);
-        assert_eq!(said(&rts, &send, Errno::INVAL), "");
-        assert!(said(&rts, &send, Errno::NOMEM).contains("holds 4 requests"));
+        assert_eq!(explanation(&rts, &send, Errno::INVAL), "");
+        assert!(explanation(&rts, &send, Errno::NOMEM).contains("holds 4 requests"));
         let long = Request {
             bytes: 33,
             ..request(Some((IBV_WR_SEND, IBV_SEND_INLINE)))
         };
-        assert!(said(&rts, &long, Errno::INVAL).contains("33 bytes are to go inline"));
+        assert!(explanation(&rts, &long, Errno::INVAL).contains("33 bytes are to go inline"));
         let many = Request { sges: 2, ..send };
-        assert!(said(&rts, &many, Errno::INVAL).contains("num_sge is 2, the queue takes 1"));
+        assert!(explanation(&rts, &many, Errno::INVAL).contains("num_sge is 2, the queue takes 1"));
         let ud = Queue {
             kind: IBV_QPT_UD,
             ..rts
         };
         let read = request(Some((IBV_WR_RDMA_READ, 0)));
-        assert!(said(&ud, &read, Errno::INVAL).contains("UD queue pairs do not have"));
+        assert!(explanation(&ud, &read, Errno::INVAL).contains("UD queue pairs do not have"));
     }
 
     #[test]
     fn receives() {
         let r = request(None);
-        assert!(said(&queue(IBV_QPS_RESET), &r, Errno::INVAL).contains("in RESET"));
-        assert!(said(&queue(IBV_QPS_RTS), &r, Errno::NOMEM).contains("holds 5 requests"));
+        assert!(explanation(&queue(IBV_QPS_RESET), &r, Errno::INVAL).contains("in RESET"));
+        assert!(explanation(&queue(IBV_QPS_RTS), &r, Errno::NOMEM).contains("holds 5 requests"));
         let shared = Queue {
             has_srq: true,
             ..queue(IBV_QPS_RTS)
         };
-        assert!(said(&shared, &r, Errno::INVAL).contains("ibv_post_srq_recv"));
+        assert!(explanation(&shared, &r, Errno::INVAL).contains("ibv_post_srq_recv"));
     }
 }

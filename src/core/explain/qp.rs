@@ -2,6 +2,7 @@
 //! Why a queue pair is not made or modified (ibv_create_qp(3), ibv_modify_qp(3)).
 
 use super::address::{self, Port, Vector};
+use super::memory::Abilities;
 use super::{Reasons, names};
 use kit::abi::*;
 use kit::errno::Errno;
@@ -54,7 +55,15 @@ pub struct Limits {
     pub srq_sge: i64,
     /// `num_comp_vectors` of the context.
     pub vectors: i64,
+    /// What it can do.
+    pub abilities: Abilities,
 }
+
+/// Access flags that every device takes for a queue pair.
+const PLAIN_ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
+    | IBV_ACCESS_REMOTE_WRITE
+    | IBV_ACCESS_REMOTE_READ
+    | IBV_ACCESS_REMOTE_ATOMIC;
 
 impl Modify {
     fn has(&self, bit: u32) -> bool {
@@ -87,6 +96,10 @@ impl Modify {
         self.transition(&mut why);
         self.values(&mut why);
         self.paths(&mut why);
+        if why.is_empty() {
+            self.unusual(&mut why);
+        }
+        self.access(&mut why);
         why
     }
 
@@ -151,15 +164,6 @@ impl Modify {
             );
         };
         most(IBV_QP_TIMEOUT, "timeout", a.timeout.into(), 31);
-        most(IBV_QP_RETRY_CNT, "retry_cnt", a.retry_cnt.into(), 7);
-        most(IBV_QP_RNR_RETRY, "rnr_retry", a.rnr_retry.into(), 7);
-        most(
-            IBV_QP_MIN_RNR_TIMER,
-            "min_rnr_timer",
-            a.min_rnr_timer.into(),
-            31,
-        );
-        most(IBV_QP_DEST_QPN, "dest_qp_num", a.dest_qp_num, 0xff_ffff);
         let (own, served) = (a.max_rd_atomic.into(), a.max_dest_rd_atomic.into());
         let known = |limit: i64| if limit == 0 { -1 } else { limit };
         most(
@@ -184,6 +188,64 @@ impl Modify {
             self.has(IBV_QP_PORT) && ports != 0 && (port == 0 || port > ports),
             || format!("port_num is {port}; the device has the ports 1 to {ports}."),
         );
+    }
+
+    /// Flags that no device knows; and, where nothing else is wrong, each flag that this device may
+    /// refuse: drivers differ in what they take, and no call tells which.
+    fn access(&self, why: &mut Reasons) {
+        if !self.has(IBV_QP_ACCESS_FLAGS) {
+            return;
+        }
+        let flags = self.attr.qp_access_flags;
+        let known = names::ACCESS
+            .iter()
+            .fold(IBV_ACCESS_OPTIONAL_RANGE, |sum, (bit, _)| sum | bit);
+        why.add_if(flags & !known != 0, || {
+            format!(
+                "qp_access_flags has {:#x}, which is not known.",
+                flags & !known
+            )
+        });
+        if !why.is_empty() {
+            return;
+        }
+        let lacking = self.limits.abilities.lacking_flushes(flags);
+        why.add_if(lacking != 0, || {
+            format!(
+                "qp_access_flags has {}, a flush that the device does not have \
+                 (device_cap_flags_ex of ibv_query_device_ex).",
+                names::bits(lacking, names::ACCESS)
+            )
+        });
+        let rest = flags & !PLAIN_ACCESS & !IBV_ACCESS_OPTIONAL_RANGE & !lacking;
+        why.add_if(rest != 0, || {
+            format!(
+                "qp_access_flags has {}, which not every device takes for a queue pair: try \
+                 without.",
+                names::bits(rest, names::ACCESS)
+            )
+        });
+    }
+
+    /// Values that many devices take and some refuse: a reason only where there is no other.
+    fn unusual(&self, why: &mut Reasons) {
+        let a = &self.attr;
+        let values = [
+            (IBV_QP_RETRY_CNT, "retry_cnt", u32::from(a.retry_cnt), 7),
+            (IBV_QP_RNR_RETRY, "rnr_retry", a.rnr_retry.into(), 7),
+            (
+                IBV_QP_MIN_RNR_TIMER,
+                "min_rnr_timer",
+                a.min_rnr_timer.into(),
+                31,
+            ),
+            (IBV_QP_DEST_QPN, "dest_qp_num", a.dest_qp_num, 0xff_ffff),
+        ];
+        for (bit, name, value, most) in values {
+            why.add_if(self.has(bit) && value > most, || {
+                format!("{name} is {value}, at most {most} is possible.")
+            });
+        }
     }
 
     fn mtu(&self, why: &mut Reasons) {
@@ -398,9 +460,16 @@ mod tests {
 
     #[test]
     fn values_out_of_range_are_named() {
-        let mut m = modify(IBV_QPT_RC, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_RETRY_CNT);
+        let mask = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN;
+        let mask = mask | IBV_QP_MAX_QP_RD_ATOMIC;
+        let mut m = modify(IBV_QPT_RC, IBV_QPS_RTR, IBV_QPS_RTS, mask);
         m.attr.retry_cnt = 8;
         assert!(m.reasons().text().contains("retry_cnt is 8, at most 7"));
+        // Where there is another reason, that is it.
+        m.attr.timeout = 32;
+        let text = m.reasons().text();
+        assert!(text.contains("timeout is 32, at most 31"));
+        assert!(!text.contains("retry_cnt"));
         let mut m = modify(IBV_QPT_RC, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QP_PATH_MTU);
         m.attr.path_mtu = 1024;
         assert!(m.reasons().text().contains("not a number of bytes"));
@@ -411,6 +480,48 @@ mod tests {
                 .text()
                 .contains("path_mtu is 4096 bytes, the port's active_mtu 1024")
         );
+    }
+
+    #[test]
+    fn access_flags_that_may_be_refused_are_named() {
+        let mask = IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS;
+        let mut m = modify(IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_INIT, mask);
+        m.limits.pkeys = 1;
+        m.attr.qp_access_flags = PLAIN_ACCESS | IBV_ACCESS_RELAXED_ORDERING | 1 << 10;
+        assert_eq!(
+            m.reasons().text(),
+            "qp_access_flags has 0x400, which is not known."
+        );
+        m.attr.qp_access_flags =
+            PLAIN_ACCESS | IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT;
+        let both = "IBV_ACCESS_FLUSH_GLOBAL|IBV_ACCESS_FLUSH_PERSISTENT";
+        let not_every = "which not every device takes for a queue pair: try without.";
+        // What the device has is not known.
+        assert_eq!(
+            m.reasons().text(),
+            format!("qp_access_flags has {both}, {not_every}")
+        );
+        m.limits.abilities.capabilities = Some(1 << 38);
+        m.attr.qp_access_flags |= IBV_ACCESS_ZERO_BASED;
+        let text = m.reasons().text();
+        assert!(
+            text.contains(
+                "qp_access_flags has IBV_ACCESS_FLUSH_PERSISTENT, a flush that the device does \
+                 not have"
+            ),
+            "{text}"
+        );
+        let rest = "IBV_ACCESS_ZERO_BASED|IBV_ACCESS_FLUSH_GLOBAL";
+        assert!(
+            text.contains(&format!("qp_access_flags has {rest}, {not_every}")),
+            "{text}"
+        );
+        // A reason that is certain stands alone, and flags that every device takes are none.
+        m.attr.port_num = 2;
+        assert!(!m.reasons().text().contains("qp_access_flags"));
+        m.attr.port_num = 1;
+        m.attr.qp_access_flags = PLAIN_ACCESS;
+        assert_eq!(m.reasons().text(), "");
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod near;
 use super::leaf::{LEAF_PAGES, Leaf, mask, runs};
 use kit::errno::{Errno, Result};
 pub use near::Block;
-use near::Recent;
+use near::LastNodes;
 use std::ops::Range;
 
 /// Page numbers: address divided by page size.
@@ -160,7 +160,7 @@ pub struct PageCounts {
     spare_nodes: Spare,
     spare_leaves: Spare,
     /// What the short way found last.
-    recent: Recent,
+    last_nodes: LastNodes,
     /// Whether something above level 0 has changed since.
     stale: bool,
     /// Numbers of leaves that were left in their place when their last range went, the latest
@@ -191,7 +191,7 @@ impl PageCounts {
             leaves: Vec::new(),
             spare_nodes: Spare::NONE,
             spare_leaves: Spare::NONE,
-            recent: Recent::NONE,
+            last_nodes: LastNodes::NONE,
             stale: false,
             idle: [NO_LEAF; 2],
         }
@@ -255,7 +255,7 @@ impl PageCounts {
     fn refresh(&mut self) {
         if self.stale {
             self.stale = false;
-            self.recent = Recent::NONE;
+            self.last_nodes = LastNodes::NONE;
         }
     }
 

@@ -1,15 +1,55 @@
 #![forbid(unsafe_code)]
 //! Fork protection: ibv_fork_init(3), ibv_is_fork_initialized(3).
 //!
-//! A device reads and writes the physical pages that were registered. After a fork, the first
-//! write of the parent to such a page would move the parent to a copy, away from the device. So
-//! pages in use by a device are kept out of children (madvise(2), `MADV_DONTFORK`), unless the
-//! kernel copies them for the child at fork. A page can lie in several registrations, so they
-//! are counted by page: see [`counts`].
+//! A device reads and writes the physical pages that were registered. After a fork, the first write
+//! to such a page moves the writer to a copy, away from the device. So pages in use by a device are
+//! kept out of children (madvise(2), `MADV_DONTFORK`). Linux 5.12 and later copies such pages
+//! during fork; `ibv_fork_init` asks the kernel by netlink, and `dont_fork` and `do_fork` do
+//! nothing on such a kernel.
 //!
-//! A child starts without live ranges: it has none of the protected pages, and what it maps and
-//! registers itself counts from 0. No lock held in the parent at the moment of the fork is held
-//! in the child.
+//! | type | contents |
+//! | --- | --- |
+//! | `leaf::Leaf` | the counts of 64 pages, stored by binary digit, one word for each digit, so that adding 1 to any of them is one carry ripple |
+//! | [`counts::PageCounts`](counts) | the number of live ranges that contain each page: leaves below nodes of 256 slots, like a page table. A range adds 1 to the slots that it covers entirely and descends only at its ends |
+//! | `counts::near` | a shorter path for a range inside one existing leaf or two adjacent ones; shortest where no mark changes |
+//! | `protection::Protection` | keeps the kernel's marks in step with the counts. The kernel is a trait (`Marks`), so that the model test can inject failures |
+//! | `rounding::Rounding` | the pages that ranges in huge pages were rounded to: the mapping, and its page size, may be gone when the range is released |
+//!
+//! *Protecting.* If all pages are counted already, which is the common case for overlapping ranges,
+//! only the counts change. Otherwise one madvise covers everything from the first page with count 0
+//! to the last. If it fails, each run of such pages is tried alone, because a marked page between
+//! them may have been unmapped. If that fails too, all of them are cleared again and no count
+//! changes.
+//!
+//! *Releasing.* Pages with count 1 are cleared, run by run. A failure leaves the following pages
+//! marked, so the run is halved until only the pages that cannot be cleared remain; those have been
+//! unmapped or mapped again. After EAGAIN (no map entry to split a mapping with) the run is
+//! recorded and retried with the next release. Pages that were never protected stay untouched.
+//!
+//! *Map entries.* The kernel merges mappings whose marks are equal again, but not mappings that
+//! each got their first page while they were separate. A registration pins its pages while they are
+//! marked, so memory registered before its first use would end in fragments, up to
+//! vm.max_map_count. Therefore one page is faulted in before the first mark in a group of 64 pages
+//! (`kit::sys::madvise::fault_in`).
+//!
+//! *Invariants.* A page is marked if and only if its count is above 0, except for the runs recorded
+//! after EAGAIN. A count that reaches its maximum stays there, so the page stays protected.
+//!
+//! *Locks and children.* One lock is held during a call, including madvise, so marks and counts
+//! change together. A child, however it was created, starts with no live range and a free lock
+//! (`kit::sys::per_process`); it has none of the protected pages. Before Linux 4.14, which cannot
+//! clear the state at fork, a child continues with its parent's state.
+//!
+//! *Speed.* `cargo xtask bench` compares with rdma-core's library (docs/benchmarks.md).
+//! `c-tests/bench/fork.c` measures any library: `cc -O2 -o fork c-tests/bench/fork.c -ldl -lpthread
+//! && ./fork LIBRARY THREADS RANGES [OPERATIONS [PATTERN]]`. With few overlapping ranges, nearly
+//! all time is spent in madvise calls that both libraries make. Leaving pages marked until the next
+//! fork would avoid most of them. That is not done for two reasons: handlers run for fork(2) only,
+//! so a child of clone(2) or `_Fork` would miss pages that are no longer registered; and memory
+//! that is unmapped and mapped again would lose marks that its owner made.
+//!
+//! Tests: `counts::tests` and `protection::tests` (models), `export::fork::tests`, and the `fork_*`
+//! programs of `c-tests/programs/self_checking`.
 
 mod counts;
 mod kernel;

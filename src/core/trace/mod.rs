@@ -14,11 +14,9 @@
 pub mod record;
 
 use super::config;
-use kit::sys::per_process::PerProcess;
+use kit::sys::{forks, output::Output, per_process::PerProcess};
 use parking_lot::Mutex;
 use record::Record;
-use std::fs::{File, OpenOptions};
-use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -35,7 +33,7 @@ const RECORDS: u8 = 1;
 const FULL: usize = 64 * 1024;
 
 static ON: AtomicBool = AtomicBool::new(false);
-static FILE: OnceLock<File> = OnceLock::new();
+static FILE: OnceLock<Output> = OnceLock::new();
 static GATHERED: PerProcess<Mutex<Gathered>> = PerProcess::new();
 
 /// Records that are not written yet.
@@ -55,12 +53,16 @@ pub const VARIABLE: &str = "IBVERBS_TRACE";
 /// program exits.
 pub fn init(at_exit: fn(fn())) {
     static ONCE: std::sync::Once = std::sync::Once::new();
+    if ONCE.is_completed() {
+        return;
+    }
+    let _entered = forks::enter();
     ONCE.call_once(|| {
         let path = config::trusted(VARIABLE).filter(|path| !path.is_empty());
         let Some(path) = path else {
             return;
         };
-        match OpenOptions::new().append(true).create(true).open(&path) {
+        match Output::open(VARIABLE, &path) {
             Ok(file) => {
                 if FILE.set(file).is_ok() {
                     ON.store(true, Ordering::Release);
@@ -69,6 +71,7 @@ pub fn init(at_exit: fn(fn())) {
             }
             Err(error) => {
                 let path = path.to_string_lossy();
+                let error = std::io::Error::from(error);
                 crate::warn::warn(&format!("IBVERBS_TRACE={path}: {error}"));
             }
         }
@@ -138,8 +141,9 @@ fn put_chunk(kind: u8, since: u64, bytes: &[u8]) {
     let Some(file) = FILE.get() else {
         return;
     };
-    // A full disk must not disturb the program that is recorded.
-    let _ = (&*file).write_all(&chunk(kind, std::process::id(), since, bytes));
+    if !file.write(&chunk(kind, std::process::id(), since, bytes)) {
+        ON.store(false, Ordering::Relaxed);
+    }
 }
 
 fn chunk(kind: u8, process: u32, since: u64, bytes: &[u8]) -> Vec<u8> {

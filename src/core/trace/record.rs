@@ -63,10 +63,10 @@ impl Later {
     pub fn arguments(self, words: &[u64]) -> String {
         const NUMBERS: [&str; 6] = ["port_num", "size", "length", "iova", "access", "value"];
         let named = self.row().2.split(' ').zip(words);
-        let told = named
+        let reported = named
             .filter(|(name, _)| NUMBERS.contains(name))
             .map(|(name, word)| format!("{name} {word}"));
-        told.collect::<Vec<_>>().join(", ")
+        reported.collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -1,12 +1,24 @@
 #![forbid(unsafe_code)]
 //! A mistake that was found, and where.
 
+use kit::sys::{forks, lock::Lock};
 use std::backtrace::Backtrace;
 use std::fmt;
 use std::sync::Arc;
 
 /// Frames that are shown of a place.
 const FRAMES: usize = 12;
+
+/// Held around the calls of std that make and read backtraces: they take a lock of std's, for which
+/// fork(2) does not wait, but it waits for this one.
+static BACKTRACES: Lock<()> = Lock::new(());
+
+fn of_backtraces<T>(work: impl FnOnce() -> T) -> T {
+    // Without memory for that, a child may find std's lock taken for ever.
+    let _ = forks::wait_for(&BACKTRACES);
+    let _guard = BACKTRACES.lock();
+    work()
+}
 
 /// A place in the program: the calls that led there. Names are looked up when it is shown.
 #[derive(Clone)]
@@ -21,14 +33,15 @@ impl fmt::Debug for Place {
 impl Place {
     /// Where the program is.
     pub fn here() -> Self {
-        Self(Arc::new(Backtrace::force_capture()))
+        Self(Arc::new(of_backtraces(Backtrace::force_capture)))
     }
 
     /// A line a frame of the program, without those of this library.
     fn lines(&self, title: &str) -> String {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
         let own: fn() -> Self = Self::here;
-        frames(&format!("{:#}", self.0), &maps, own as usize)
+        let text = of_backtraces(|| format!("{:#}", self.0));
+        frames(&text, &maps, own as usize)
             .iter()
             .map(|frame| format!("    {title}: {frame}\n"))
             .collect()
@@ -113,12 +126,12 @@ fn parse(text: &str) -> Vec<Frame> {
             continue;
         };
         let hex = before.rsplit_once("0x").map(|(_, hex)| hex.trim());
-        let told = hex.and_then(|hex| usize::from_str_radix(hex, 16).ok());
+        let reported = hex.and_then(|hex| usize::from_str_radix(hex, 16).ok());
         // Where the calls begin there may be nothing.
-        if told == Some(0) {
+        if reported == Some(0) {
             continue;
         }
-        let address = told.or_else(|| frames.last().map(|frame| frame.address));
+        let address = reported.or_else(|| frames.last().map(|frame| frame.address));
         frames.push(Frame {
             address: address.unwrap_or(0),
             name: name.to_owned(),

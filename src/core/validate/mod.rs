@@ -1,12 +1,19 @@
 #![forbid(unsafe_code)]
-//! `IBVERBS_VALIDATE`: what the program's objects are, what it posted on them, and which of its
-//! calls cannot be right.
+//! The checks of `IBVERBS_VALIDATE`: which objects the program has, what it has posted on them, and
+//! which of its calls cannot be right.
 //!
-//! [`World`] keeps the books: `export::observe` tells it what the program asks and what comes of
-//! it. A mistake is reported once an object. Where the books cannot be kept (completions that do
-//! not tell their queue pair, completions out of order), a queue is left alone rather than
-//! accused.
+//! [`World`] records objects, keys, and requests that have not completed. `export::observe` reports
+//! each call and its outcome to it, and each check is a function of the recorded state. A mistake
+//! is reported once for each object. Where the state of a queue cannot be known (completions
+//! without a queue pair number, completions out of order), that queue is no longer checked, so that
+//! no false report appears.
+//!
+//! *Invariants.* Requests count as posted before the provider gets them, because their completions
+//! may be polled before the call returns; requests that the provider refuses are removed again. The
+//! end of an object is recorded only for the object that had the address before the call, because
+//! memory, key or number may belong to another object when the call returns.
 
+mod attributes;
 mod completions;
 mod finding;
 mod memory;
@@ -40,14 +47,25 @@ pub struct World {
     queues: Queues,
     /// Open contexts; whether the memory of their destroyed objects is kept.
     contexts: BTreeMap<usize, bool>,
-    told: BTreeSet<(&'static str, usize)>,
+    reported: BTreeSet<(&'static str, usize)>,
     findings: Vec<Finding>,
 }
 
 impl World {
     /// Notes a mistake about an object, unless it is known.
     fn find(&mut self, check: &'static str, about: usize, text: impl FnOnce() -> String) {
-        if !self.told.insert((check, about)) {
+        self.find_one_of(check, check, about, text);
+    }
+
+    /// The same for a check that finds different mistakes: each is noted, unless it is known.
+    fn find_one_of(
+        &mut self,
+        check: &'static str,
+        mistake: &'static str,
+        about: usize,
+        text: impl FnOnce() -> String,
+    ) {
+        if !self.reported.insert((mistake, about)) {
             return;
         }
         let object = self.objects.known(about);
@@ -73,7 +91,7 @@ impl World {
 
     /// An object that is gone may be accused again when another has its address.
     fn forgive(&mut self, object: usize) {
-        self.told.retain(|(_, about)| *about != object);
+        self.reported.retain(|(_, about)| *about != object);
     }
 }
 

@@ -83,7 +83,7 @@ struct CompletionQueue {
     /// Signalled requests and receive requests whose completions have not been polled.
     pending: usize,
     /// Whether its completions tell their queue pair.
-    tells: bool,
+    reports: bool,
 }
 
 /// All of them, by address.
@@ -291,7 +291,11 @@ impl Queues {
         };
         let full = |cq: &usize| {
             let known = self.cqs.get(cq)?;
-            (known.tells && known.pending > known.room).then_some((*cq, known.pending, known.room))
+            (known.reports && known.pending > known.room).then_some((
+                *cq,
+                known.pending,
+                known.room,
+            ))
         };
         [pair.send_cq, pair.recv_cq]
             .iter()
@@ -302,12 +306,12 @@ impl Queues {
 
 impl World {
     /// Notes a new completion queue. `tells` says that its completions name their queue pair.
-    pub fn made_cq(&mut self, cq: usize, context: usize, cqe: usize, tells: bool) {
+    pub fn made_cq(&mut self, cq: usize, context: usize, cqe: usize, reports: bool) {
         self.made(Kind::Cq, cq, context, &format!("{cq:#x} of {cqe} entries"));
         let new = CompletionQueue {
             room: cqe,
             pending: 0,
-            tells,
+            reports,
         };
         self.queues.cqs.insert(cq, new);
     }
@@ -333,7 +337,7 @@ impl World {
             new.context,
             &format!("{:#x}", new.number),
         );
-        let tells = |cq: usize| self.queues.cqs.get(&cq).is_none_or(|cq| cq.tells);
+        let reports = |cq: usize| self.queues.cqs.get(&cq).is_none_or(|cq| cq.reports);
         let pair = QueuePair {
             number: new.number,
             context: new.context,
@@ -349,7 +353,7 @@ impl World {
             receives: VecDeque::new(),
             batch: Vec::new(),
             // A vendor's own type keeps rules of its own.
-            tracked: tells(new.send_cq) && new.kind != IBV_QPT_DRIVER,
+            tracked: reports(new.send_cq) && new.kind != IBV_QPT_DRIVER,
         };
         self.queues
             .numbers

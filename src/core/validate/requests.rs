@@ -61,6 +61,7 @@ impl World {
             });
         }
         for request in requests {
+            self.flags(qp, number, request.flags);
             let (bytes, most) = (request.inline, cap.max_inline_data);
             if bytes > u64::from(most) {
                 self.find("inline", qp, || {

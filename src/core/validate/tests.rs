@@ -240,7 +240,7 @@ fn events_and_leaks() {
 }
 
 #[test]
-fn an_empty_receive_queue_is_told_when_it_hurt() {
+fn an_empty_receive_queue_is_reported_when_it_hurt() {
     let mut world = world();
     world.posting(QP, &[send(1, IBV_SEND_SIGNALED)]);
     let failed = Completion {
@@ -252,7 +252,7 @@ fn an_empty_receive_queue_is_told_when_it_hurt() {
 }
 
 #[test]
-fn an_address_may_be_given_away_before_its_end_is_noted() {
+fn an_address_may_be_assigned_again_before_its_end_is_noted() {
     let mut world = world();
     let old = world.generation(MR);
     let again = NewRegion {

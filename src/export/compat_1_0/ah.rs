@@ -24,6 +24,6 @@ symver!(old create_ah => "ibv_create_ah", "IBVERBS_1.0");
 
 unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah_1_0) -> c_int {
     // SAFETY: the caller passes a live handle or NULL.
-    unsafe { ended(ah, today::destroy_ah) }
+    unsafe { ended(ah, |object| today::destroy_ah(object)) }
 }
 symver!(old destroy_ah => "ibv_destroy_ah", "IBVERBS_1.0");

@@ -2,7 +2,7 @@
 
 use super::{channel, context, ended, idle, layout::*, made, real, ret, wrapper};
 use crate::export::cq as today;
-use crate::symver;
+use crate::{hidden, symver};
 use kit::abi::ibv_comp_channel;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
@@ -51,31 +51,33 @@ symver!(old resize_cq => "ibv_resize_cq", "IBVERBS_1.0");
 
 unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq_1_0) -> c_int {
     // SAFETY: the caller passes a live queue or NULL.
-    unsafe { ended(cq, today::destroy_cq) }
+    unsafe { ended(cq, |object| today::destroy_cq(object)) }
 }
 symver!(old destroy_cq => "ibv_destroy_cq", "IBVERBS_1.0");
 
-unsafe extern "C" fn get_cq_event(
-    channel: *mut ibv_comp_channel,
+unsafe extern "C" fn real_channel(channel: *mut ibv_comp_channel) -> *mut ibv_comp_channel {
+    // SAFETY: the caller of ibv_get_cq_event passes a live channel of either version or NULL.
+    unsafe { channel::real(channel) }
+}
+hidden!(real_channel => "ferroverbs_real_channel");
+
+/// What ibv_get_cq_event answers of a queue of today, whose context is `queue`.
+///
+/// # Safety
+/// There is room for the answers; the queue was made by 1.0.
+unsafe extern "C" fn old_cq_event(
+    queue: *mut c_void,
     cq: *mut *mut ibv_cq_1_0,
     cq_context: *mut *mut c_void,
 ) -> c_int {
-    if let Err(e) = ret::not_null(cq).and_then(|_| ret::not_null(cq_context)) {
-        return ret::minus_one(Err(e));
-    }
-    let (mut found, mut queue) = (null_mut(), null_mut());
-    // SAFETY: the caller passes a live channel of either version or NULL. Its queues were made
-    // by 1.0, so what is theirs is the wrapper.
+    // SAFETY: vouched for by the caller: so what is the queue's is the wrapper.
     unsafe {
-        let answer = today::get_cq_event(channel::real(channel), &raw mut found, &raw mut queue);
-        if answer == 0 {
-            *cq = queue.cast();
-            *cq_context = (**cq).cq_context;
-        }
-        answer
+        *cq = queue.cast();
+        *cq_context = (**cq).cq_context;
     }
+    0
 }
-symver!(old get_cq_event => "ibv_get_cq_event", "IBVERBS_1.0");
+hidden!(old_cq_event => "ferroverbs_old_cq_event");
 
 unsafe extern "C" fn ack_cq_events(cq: *mut ibv_cq_1_0, events: c_uint) {
     // SAFETY: the caller passes a live queue or NULL.

@@ -73,8 +73,8 @@ pub(super) unsafe fn real(device: *mut ibv_device_1_0) -> *mut ibv_device {
 unsafe extern "C" fn get_device_list(num_devices: *mut c_int) -> *mut *mut ibv_device_1_0 {
     let report = |count: c_int| {
         // SAFETY: the caller passes NULL or an int of its own.
-        if let Some(told) = unsafe { num_devices.as_mut() } {
-            *told = count;
+        if let Some(reported) = unsafe { num_devices.as_mut() } {
+            *reported = count;
         }
     };
     report(0);

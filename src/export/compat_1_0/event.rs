@@ -3,37 +3,42 @@
 use super::{context, layout::*, real, ret};
 use crate::core::events::{self, Subject};
 use crate::export::event as today;
-use crate::symver;
-use kit::abi::{ibv_async_event, ibv_async_event_element};
+use crate::{hidden, symver};
+use kit::abi::{ibv_async_event, ibv_async_event_element, ibv_context};
 use kit::errno::Result;
 use std::ffi::c_int;
 
-unsafe extern "C" fn get_async_event(
+/// 0 and the context of today, or -1 with errno set.
+///
+/// # Safety
+/// `context` is NULL or a live context of either version.
+unsafe extern "C" fn real_context(
     context: *mut ibv_context_1_0,
-    event: *mut ibv_async_event,
+    found: *mut *mut ibv_context,
 ) -> c_int {
-    // SAFETY: the caller passes an open context and room for the event, or NULL. Objects of the
-    // context were made by 1.0, so what is theirs is the wrapper; they stay until the event is
-    // acknowledged.
+    // SAFETY: vouched for by the caller; cancel.c has room for the answer.
+    ret::minus_one(unsafe { context::real(context).map(|open| *found = open) })
+}
+hidden!(real_context => "ferroverbs_real_context");
+
+/// Turns an event of today into one of 1.0.
+///
+/// # Safety
+/// The event was just got, and its object was made by 1.0.
+unsafe extern "C" fn old_async_event(event: *mut ibv_async_event) {
+    // SAFETY: vouched for by the caller: so what is the object's is the wrapper. Objects stay
+    // until the event is acknowledged.
     unsafe {
-        let open = match context::real(context) {
-            Ok(open) => open,
-            Err(e) => return ret::minus_one(Err(e)),
-        };
-        let answer = today::get_async_event(open, event);
-        if answer == 0 {
-            let element = &mut (*event).element;
-            match events::subject((*event).event_type) {
-                Subject::Cq => element.cq = (*element.cq).cq_context.cast(),
-                Subject::Qp => element.qp = (*element.qp).qp_context.cast(),
-                Subject::Srq => element.srq = (*element.srq).srq_context.cast(),
-                Subject::Wq | Subject::Port => {}
-            }
+        let element = &mut (*event).element;
+        match events::subject((*event).event_type) {
+            Subject::Cq => element.cq = (*element.cq).cq_context.cast(),
+            Subject::Qp => element.qp = (*element.qp).qp_context.cast(),
+            Subject::Srq => element.srq = (*element.srq).srq_context.cast(),
+            Subject::Wq | Subject::Port => {}
         }
-        answer
     }
 }
-symver!(old get_async_event => "ibv_get_async_event", "IBVERBS_1.0");
+hidden!(old_async_event => "ferroverbs_old_async_event");
 
 /// The event as it is of today's objects.
 ///

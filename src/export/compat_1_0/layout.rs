@@ -17,7 +17,7 @@ macro_rules! layout {
 }
 
 /// A verb that only the library itself called.
-type Inner = Option<unsafe extern "C" fn()>;
+type UncalledVerb = Option<unsafe extern "C" fn()>;
 
 /// What `ibv_post_recv` and `ibv_post_srq_recv` are to an object.
 type PostReceives<T> =
@@ -28,34 +28,34 @@ pub struct ibv_device_1_0 {
     pub obsolete_sysfs_dev: *mut c_void,
     pub obsolete_sysfs_ibdev: *mut c_void,
     pub real_device: *mut ibv_device,
-    pub ops: [Inner; 2],
+    pub ops: [UncalledVerb; 2],
 }
 layout!(ibv_device_1_0, 40, { obsolete_sysfs_dev: 0, obsolete_sysfs_ibdev: 8, real_device: 16, ops: 24 });
 
 /// The five verbs that programs call, inline, have a type; the others are NULL.
 #[repr(C)]
 pub struct ibv_context_ops_1_0 {
-    pub query_device: Inner,
-    pub query_port: Inner,
-    pub alloc_pd: Inner,
-    pub dealloc_pd: Inner,
-    pub reg_mr: Inner,
-    pub dereg_mr: Inner,
-    pub create_cq: Inner,
+    pub query_device: UncalledVerb,
+    pub query_port: UncalledVerb,
+    pub alloc_pd: UncalledVerb,
+    pub dealloc_pd: UncalledVerb,
+    pub reg_mr: UncalledVerb,
+    pub dereg_mr: UncalledVerb,
+    pub create_cq: UncalledVerb,
     pub poll_cq: Option<unsafe extern "C" fn(*mut ibv_cq_1_0, c_int, *mut ibv_wc) -> c_int>,
     pub req_notify_cq: Option<unsafe extern "C" fn(*mut ibv_cq_1_0, c_int) -> c_int>,
-    pub cq_event: Inner,
-    pub resize_cq: Inner,
-    pub destroy_cq: Inner,
-    pub create_srq: Inner,
-    pub modify_srq: Inner,
-    pub query_srq: Inner,
-    pub destroy_srq: Inner,
+    pub cq_event: UncalledVerb,
+    pub resize_cq: UncalledVerb,
+    pub destroy_cq: UncalledVerb,
+    pub create_srq: UncalledVerb,
+    pub modify_srq: UncalledVerb,
+    pub query_srq: UncalledVerb,
+    pub destroy_srq: UncalledVerb,
     pub post_srq_recv: PostReceives<ibv_srq_1_0>,
-    pub create_qp: Inner,
-    pub query_qp: Inner,
-    pub modify_qp: Inner,
-    pub destroy_qp: Inner,
+    pub create_qp: UncalledVerb,
+    pub query_qp: UncalledVerb,
+    pub modify_qp: UncalledVerb,
+    pub destroy_qp: UncalledVerb,
     pub post_send: Option<
         unsafe extern "C" fn(
             *mut ibv_qp_1_0,
@@ -64,10 +64,10 @@ pub struct ibv_context_ops_1_0 {
         ) -> c_int,
     >,
     pub post_recv: PostReceives<ibv_qp_1_0>,
-    pub create_ah: Inner,
-    pub destroy_ah: Inner,
-    pub attach_mcast: Inner,
-    pub detach_mcast: Inner,
+    pub create_ah: UncalledVerb,
+    pub destroy_ah: UncalledVerb,
+    pub attach_mcast: UncalledVerb,
+    pub detach_mcast: UncalledVerb,
 }
 layout!(ibv_context_ops_1_0, 216, {
     query_device: 0, query_port: 8, alloc_pd: 16, dealloc_pd: 24, reg_mr: 32, dereg_mr: 40,

@@ -1,13 +1,28 @@
-//! The functions of libibverbs 1.0 (`@IBVERBS_1.0`, before 2007), whose objects were others.
+//! The functions of libibverbs 1.0 (`@IBVERBS_1.0`, before 2007), whose structures had other
+//! layouts.
 //!
-//! An object of 1.0 is a wrapper: a block with the members that its programs read, and the
-//! object of today behind it. Every function checks the wrapper, calls the function of today
-//! that has its name, and keeps the wrapper's members as 1.0 had them. Nothing else in the
-//! library knows of wrappers, but for [`channel`]: the two functions for completion channels
-//! have one version, and programs of 1.0 call it with what they have.
+//! An object of 1.0 is a wrapper: a block with the members that programs of 1.0 read, and a pointer
+//! to the object of the current interface. A function checks the wrapper, calls the current
+//! function of the same name, and updates the wrapper's members. The rest of the library does not
+//! know wrappers.
 //!
-//! `*_context` of the object of today is the wrapper, given to it when it is created: so events
-//! find their wrapper.
+//! | type | contents |
+//! | --- | --- |
+//! | `layout::ibv_*_1_0` | the structures of 1.0, with sizes and offsets asserted |
+//! | `Wrapper` | a structure that points to a current object and copies its numbers and keys |
+//! | `context::Marked` | a context of 1.0, as long as a current one. Where a current context has all ones, it has an address inside the library. The same member distinguishes both, and a context of the other version is EINVAL |
+//! | `device::Shared` | a device in a list of 1.0, held by the list and by the contexts opened with it |
+//! | `channel::ibv_comp_channel_1_0` | a completion channel of 1.0, which is a bare descriptor. The two channel functions have one version for all programs: the context selects the kind to create, a mark in the channel the kind to destroy |
+//! | `post::Chain` | work requests of 1.0 converted to current ones, on the stack up to 16 |
+//!
+//! *Events.* The `*_context` member of the current object is the wrapper, set at creation. An event
+//! thus leads to the object that the program knows. Destroying the current object waits for its
+//! events, and the wrapper is freed afterwards.
+//!
+//! *Posting and polling* are inline in the headers of 1.0 too. Five members of the old context's
+//! `ops` are functions of this module; the others are NULL, because no program called them.
+//!
+//! Tests: `c-tests/programs/self_checking/old.c` and `rxe/old.c`.
 
 mod ah;
 pub mod channel;
@@ -151,10 +166,7 @@ unsafe fn made<W: Wrapper>(value: W, make: impl FnOnce(*mut W) -> *mut W::Real) 
 /// # Safety
 /// `raw` is as for [`wrapper`], and is not used after an answer of 0; `destroy` ends objects of
 /// that type.
-unsafe fn ended<W: Wrapper>(
-    raw: *mut W,
-    destroy: unsafe extern "C" fn(*mut W::Real) -> c_int,
-) -> c_int {
+unsafe fn ended<W: Wrapper>(raw: *mut W, destroy: impl FnOnce(*mut W::Real) -> c_int) -> c_int {
     // SAFETY: vouched for by the caller. The object of today has waited for its last event to be
     // acknowledged, so nobody is given the wrapper any more.
     unsafe {

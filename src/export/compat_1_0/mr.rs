@@ -33,6 +33,6 @@ symver!(old reg_mr => "ibv_reg_mr", "IBVERBS_1.0");
 
 unsafe extern "C" fn dereg_mr(mr: *mut ibv_mr_1_0) -> c_int {
     // SAFETY: the caller passes a live region or NULL.
-    unsafe { ended(mr, today::dereg_mr) }
+    unsafe { ended(mr, |object| today::dereg_mr(object)) }
 }
 symver!(old dereg_mr => "ibv_dereg_mr", "IBVERBS_1.0");

@@ -22,6 +22,6 @@ symver!(old alloc_pd => "ibv_alloc_pd", "IBVERBS_1.0");
 
 unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd_1_0) -> c_int {
     // SAFETY: the caller passes a live domain or NULL.
-    unsafe { ended(pd, today::dealloc_pd) }
+    unsafe { ended(pd, |object| today::dealloc_pd(object)) }
 }
 symver!(old dealloc_pd => "ibv_dealloc_pd", "IBVERBS_1.0");

@@ -245,7 +245,7 @@ unsafe fn post<R: Request>(
         if answer != 0 {
             let place = chain.place(refusal);
             // SAFETY: as above; the place is one of the chain.
-            return unsafe { told(nth(first, place), bad, answer) };
+            return unsafe { reported(nth(first, place), bad, answer) };
         }
     }
     match filled {
@@ -257,7 +257,7 @@ unsafe fn post<R: Request>(
 
 /// # Safety
 /// `bad` is NULL or has room.
-unsafe fn told<R>(request: *mut R, bad: *mut *mut R, answer: c_int) -> c_int {
+unsafe fn reported<R>(request: *mut R, bad: *mut *mut R, answer: c_int) -> c_int {
     // SAFETY: vouched for by the caller.
     if let Some(bad) = unsafe { bad.as_mut() } {
         *bad = request;
@@ -269,7 +269,7 @@ unsafe fn told<R>(request: *mut R, bad: *mut *mut R, answer: c_int) -> c_int {
 /// `bad` is NULL or has room.
 unsafe fn refused<R>(request: *mut R, bad: *mut *mut R, e: Errno) -> c_int {
     // SAFETY: vouched for by the caller.
-    unsafe { told(request, bad, e.raw()) }
+    unsafe { reported(request, bad, e.raw()) }
 }
 
 unsafe extern "C" fn post_send(

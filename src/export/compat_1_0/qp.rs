@@ -75,8 +75,8 @@ unsafe extern "C" fn query_qp(
     unsafe {
         let arguments = ret::not_null(init).and_then(|_| wrapper(qp));
         ret::code_of(arguments, |pair| {
-            let mut told: ibv_qp_init_attr = zeroed();
-            let answer = today::query_qp((*pair).real_qp, attr, attr_mask, &raw mut told);
+            let mut reported: ibv_qp_init_attr = zeroed();
+            let answer = today::query_qp((*pair).real_qp, attr, attr_mask, &raw mut reported);
             if answer == 0 {
                 (*pair).state = (*(*pair).real_qp).state;
                 init.write(ibv_qp_init_attr_1_0 {
@@ -84,9 +84,9 @@ unsafe extern "C" fn query_qp(
                     send_cq: (*pair).send_cq,
                     recv_cq: (*pair).recv_cq,
                     srq: (*pair).srq,
-                    cap: told.cap,
-                    qp_type: told.qp_type,
-                    sq_sig_all: told.sq_sig_all,
+                    cap: reported.cap,
+                    qp_type: reported.qp_type,
+                    sq_sig_all: reported.sq_sig_all,
                 });
             }
             answer
@@ -113,7 +113,7 @@ symver!(old modify_qp => "ibv_modify_qp", "IBVERBS_1.0");
 
 unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp_1_0) -> c_int {
     // SAFETY: the caller passes a live queue pair or NULL.
-    unsafe { ended(qp, today::destroy_qp) }
+    unsafe { ended(qp, |object| today::destroy_qp(object)) }
 }
 symver!(old destroy_qp => "ibv_destroy_qp", "IBVERBS_1.0");
 

@@ -67,6 +67,6 @@ symver!(old query_srq => "ibv_query_srq", "IBVERBS_1.0");
 
 unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq_1_0) -> c_int {
     // SAFETY: the caller passes a live queue or NULL.
-    unsafe { ended(srq, today::destroy_srq) }
+    unsafe { ended(srq, |object| today::destroy_srq(object)) }
 }
 symver!(old destroy_srq => "ibv_destroy_srq", "IBVERBS_1.0");

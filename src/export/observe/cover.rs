@@ -2,7 +2,7 @@
 
 use super::{
     around,
-    subject::{Subject, Word},
+    subject::{Argument, Subject},
 };
 use kit::abi::{kernel::*, *};
 use std::ffi::{c_int, c_uint, c_void};
@@ -61,7 +61,7 @@ macro_rules! words {
     };
     (@ $call:ident, $name:ident ($($p:ident),*), $to:ident) => {
         if let Self::$name($($p),*) = *$call {
-            $to.extend([$( $p.word() ),*]);
+            $to.extend([$( $p.number() ),*]);
         }
     };
 }

@@ -20,10 +20,10 @@ pub unsafe fn verb(ctx: Ctx<'_>, call: &Call, e: Errno) {
     }
     // SAFETY: vouched for by the caller.
     let (arguments, why) = unsafe { reasons(ctx, call, e) };
-    say(ctx, &name(call.verb()), &arguments, e, why);
+    write_report(ctx, &name(call.verb()), &arguments, e, why);
 }
 
-fn say(ctx: Ctx<'_>, call: &str, arguments: &str, e: Errno, mut why: Reasons) {
+fn write_report(ctx: Ctx<'_>, call: &str, arguments: &str, e: Errno, mut why: Reasons) {
     if why.is_empty() || matches!(e, Errno::OPNOTSUPP | Errno::NOSYS) {
         why.add(text::general(e, call, &facts::provider(ctx)));
     }
@@ -107,7 +107,7 @@ unsafe fn modify_qp(
         )
     };
     let mask = mask.cast_unsigned();
-    let told = qp.ok().and_then(facts::queue_pair);
+    let reported = qp.ok().and_then(facts::queue_pair);
     let vector = qp::vector(&attr.ah_attr);
     let has_path = mask & IBV_QP_AV != 0;
     let port = match (has_path, mask & IBV_QP_PORT != 0) {
@@ -118,7 +118,7 @@ unsafe fn modify_qp(
     let modify = qp::Modify {
         number,
         kind,
-        from: told.map_or(known, |(state, _)| state),
+        from: reported.map_or(known, |(state, _)| state),
         mask,
         attr,
         port: facts::port(ctx, port, has_path.then_some(&vector)),
@@ -146,14 +146,14 @@ fn create_qp_ex(ctx: Ctx<'_>, a: &ibv_qp_init_attr_ex, e: Errno) -> (String, Rea
 /// Explains a call that came after the table's verbs.
 pub fn later(ctx: Ctx<'_>, call: &str, arguments: &str, e: Errno, why: Reasons) {
     if e != Errno::AGAIN {
-        say(ctx, call, arguments, e, why);
+        write_report(ctx, call, arguments, e, why);
     }
 }
 
 /// Why memory was not registered.
 pub fn memory(ctx: Ctx<'_>, wanted: &memory::Registration, e: Errno) -> Reasons {
     let (locked, maps) = (facts::locked(), facts::maps());
-    memory::reasons(wanted, e, &locked, &maps, facts::odp(ctx))
+    memory::reasons(wanted, e, &locked, &maps, &facts::abilities(ctx))
 }
 
 fn region(ctx: Ctx<'_>, addr: u64, length: u64, access: i32, e: Errno) -> (String, Reasons) {
@@ -183,12 +183,12 @@ fn create_ah(ctx: Ctx<'_>, attr: &ibv_ah_attr) -> (String, Reasons) {
 unsafe fn queue(raw: *mut ibv_qp) -> post::Queue {
     // SAFETY: vouched for by the caller.
     unsafe {
-        let told = Qp::from_raw(raw).ok().and_then(facts::queue_pair);
+        let reported = Qp::from_raw(raw).ok().and_then(facts::queue_pair);
         post::Queue {
             qp: Some((*raw).qp_num),
             kind: (*raw).qp_type,
-            state: told.map_or((*raw).state, |(state, _)| state),
-            cap: told.map(|(_, cap)| cap),
+            state: reported.map_or((*raw).state, |(state, _)| state),
+            cap: reported.map(|(_, cap)| cap),
             has_srq: !(*raw).srq.is_null(),
             srq: None,
         }
@@ -326,7 +326,7 @@ pub unsafe fn batch(raw: *mut ibv_qp, e: Errno) {
         let queue = queue(raw);
         let why = post::batch(&queue, e);
         if let Ok(ctx) = Ctx::from_raw((*raw).context) {
-            say(
+            write_report(
                 ctx,
                 "ibv_wr_complete",
                 &post::arguments(&queue, None),

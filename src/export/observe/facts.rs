@@ -2,12 +2,12 @@
 
 use crate::core::address::{EMPTY, gid};
 use crate::core::explain::address::{Port, Vector, is_ipv4};
-use crate::core::explain::memory::Locked;
+use crate::core::explain::memory::{Abilities, Locked};
 use crate::core::explain::qp::Limits;
 use crate::export::address::Device;
 use kit::abi::{handle::*, *};
+use kit::sys::identity::{Limit, limit};
 use kit::table::Table;
-use rustix::process::{Resource, getrlimit};
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
 use std::{fs, ptr};
@@ -53,7 +53,7 @@ pub fn writes(ctx: Ctx<'_>) -> bool {
     private.edges().is_none() && !private.ioctl_write.load(Ordering::Relaxed)
 }
 
-fn attributes(ctx: Ctx<'_>) -> Option<(ibv_device_attr, bool)> {
+fn attributes(ctx: Ctx<'_>) -> Option<ibv_device_attr_ex> {
     let mut attr = MaybeUninit::<ibv_device_attr_ex>::zeroed();
     let size = size_of::<ibv_device_attr_ex>();
     // SAFETY: the context is open and there is room for the whole answer; all zeros is a value.
@@ -62,8 +62,7 @@ fn attributes(ctx: Ctx<'_>) -> Option<(ibv_device_attr, bool)> {
         if query(ctx.as_ptr(), ptr::null(), attr.as_mut_ptr(), size) != 0 {
             return None;
         }
-        let attr = attr.assume_init();
-        Some((attr.orig_attr, attr.odp_caps.general_caps != 0))
+        Some(attr.assume_init())
     }
 }
 
@@ -71,12 +70,13 @@ fn attributes(ctx: Ctx<'_>) -> Option<(ibv_device_attr, bool)> {
 pub fn limits(ctx: Ctx<'_>) -> Limits {
     // SAFETY: the context is open.
     let vectors = unsafe { (*ctx.as_ptr()).num_comp_vectors }.into();
-    let Some((a, _)) = attributes(ctx) else {
+    let Some(reported) = attributes(ctx) else {
         return Limits {
             vectors,
             ..Limits::default()
         };
     };
+    let a = &reported.orig_attr;
     Limits {
         rd_atom: a.max_qp_rd_atom.into(),
         init_rd_atom: a.max_qp_init_rd_atom.into(),
@@ -90,18 +90,27 @@ pub fn limits(ctx: Ctx<'_>) -> Limits {
         srq_wr: a.max_srq_wr.into(),
         srq_sge: a.max_srq_sge.into(),
         vectors,
+        abilities: abilities_of(&reported),
     }
 }
 
-/// Whether the device has memory regions on demand.
-pub fn odp(ctx: Ctx<'_>) -> bool {
-    attributes(ctx).is_some_and(|(_, odp)| odp)
+/// What the device can do.
+pub fn abilities(ctx: Ctx<'_>) -> Abilities {
+    attributes(ctx).map_or_else(Abilities::default, |reported| abilities_of(&reported))
+}
+
+fn abilities_of(reported: &ibv_device_attr_ex) -> Abilities {
+    Abilities {
+        odp: reported.odp_caps.general_caps != 0,
+        // 0 where the kernel is too old to tell: every device has some.
+        capabilities: Some(reported.device_cap_flags_ex).filter(|flags| *flags != 0),
+    }
 }
 
 /// The port that a vector names, and what its GID table has for it.
 pub fn port(ctx: Ctx<'_>, number: u8, vector: Option<&Vector>) -> Port {
     let mut known = Port {
-        ports: attributes(ctx).map_or(0, |(a, _)| a.phys_port_cnt),
+        ports: attributes(ctx).map_or(0, |reported| reported.orig_attr.phys_port_cnt),
         active: true,
         ..Port::default()
     };
@@ -167,7 +176,7 @@ pub fn locked() -> Locked {
     };
     let capabilities = member("CapEff:").and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
     Locked {
-        limit: getrlimit(Resource::Memlock).current,
+        limit: limit(Limit::LockedMemory),
         used: (kilobytes("VmLck:") + kilobytes("VmPin:")).saturating_mul(1024),
         exempt: capabilities.is_some_and(|set| set & CAP_IPC_LOCK != 0),
     }

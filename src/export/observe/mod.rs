@@ -1,9 +1,38 @@
-//! What looks at calls while a program runs: `IBVERBS_EXPLAIN`, `IBVERBS_VALIDATE`,
-//! `IBVERBS_TRACE`.
+//! Diagnostics of calls in a running program: `IBVERBS_EXPLAIN`, `IBVERBS_VALIDATE`,
+//! `IBVERBS_TRACE` (docs/explain.md).
 //!
-//! When it is on, [`cover()`] puts a function of this module in front of each of the provider's
-//! verbs, in the context's table and in the members that applications call directly. When it is
-//! off, the provider's own pointers stand there and nothing of this module runs.
+//! The environment is read once, before the first device list, because reading it takes longer than
+//! the rest of opening a context. If a variable is set, [`cover()`] copies the provider's table
+//! when a context opens (`Private::cover`) and puts a function of `cover` into every slot and every
+//! public member. A call is therefore seen whether it comes through an exported function, an inline
+//! of the headers, or another library. If no variable is set, the provider's own pointers stay in
+//! place and not even a flag is read. Verbs that a provider sets later go into the copy.
+//!
+//! | module or type | contents |
+//! | --- | --- |
+//! | `cover::Call` | a call with C's arguments; one variant for each verb, generated from the list of verbs (`kit::each_verb`) |
+//! | `answer::Outcome` | the result of a call in any convention: a value, or an errno |
+//! | `later` | calls without a slot in the table. They are seen in the exported function, whether the provider, the kernel or the library implements them |
+//! | `extended` | functions stored in objects (`start_poll`, `next_poll`, `wr_complete`), replaced when the object is created |
+//! | `originals::Originals` | the replaced functions by the object's address. It has no lock, because it is read on every poll and in forked children |
+//! | `facts` | queries made after a failure: limits, GIDs, states, locked memory, mappings |
+//! | `explain`, `validate`, `trace` | read C's arguments for `core::explain`, `core::validate` and `core::trace` |
+//!
+//! *Flow.* `around` runs the provider's verb, saves errno, passes call and outcome to the
+//! diagnostics, and restores errno. No argument and no result changes. Failures of the library
+//! itself (a device that cannot be opened, NULL arguments) are reported where they occur, since no
+//! cover function sees them.
+//!
+//! *Environment.* A variable that names a file, a provider or a device is read by
+//! `core::config::trusted`, which returns nothing in a process with more rights than its caller.
+//!
+//! *State* (statuses already reported, the recorded objects, unwritten trace records) is in
+//! `PerProcess` values. A forked child starts without it and without locks held by other threads.
+//!
+//! Outputs: `kit::sys::output`. Destroyed objects: `kit::abi::handle::watch`.
+//!
+//! Tests: `c-tests/programs/self_checking/explain*.c`, `validate*.c`, `trace.c`, `observe_off.c`,
+//! and `post_44/observe.c`.
 
 mod answer;
 mod cover;
@@ -19,25 +48,24 @@ mod validate;
 pub use crate::core::trace::record::Later;
 pub use explain::{failed, not_opened, refused};
 pub use later::{later, reg_mr_ex};
-pub use subject::Word;
+pub use subject::Argument;
 
 use crate::core::{explain as text, init, report, trace as recording};
 use answer::{Answer, Outcome};
 use cover::{Call, OPS};
-use kit::abi::handle::{Ctx, Qp, watch};
+use kit::abi::handle::{Ctx, Qp, UNACKED, watch};
 use kit::abi::{ibv_async_event, ibv_context, ibv_qp};
 use kit::errno::Errno;
-use kit::sys::{errno, exit};
+use kit::sys::{errno, exit, first::First, pthread::without_cancellation};
 use kit::table::Table;
-use std::sync::LazyLock;
 
 /// Whether a variable asks for any of this: to read all of them takes longer than the rest of
 /// opening a context.
-static ASKED: LazyLock<bool> = LazyLock::new(init::is_observed);
+static ASKED: First<bool> = First::new();
 
 /// Reads the environment now rather than when the first context opens.
 pub fn ask() {
-    LazyLock::force(&ASKED);
+    ASKED.get_or_make(init::is_observed);
 }
 
 /// Puts the functions of this module in front of a context's verbs, if the environment asks for
@@ -46,7 +74,7 @@ pub fn ask() {
 /// # Safety
 /// Nobody else knows the context yet.
 pub unsafe fn cover(ctx: Ctx<'_>) {
-    if !*ASKED {
+    if !*ASKED.get_or_make(init::is_observed) {
         return;
     }
     report::init();
@@ -59,6 +87,14 @@ pub unsafe fn cover(ctx: Ctx<'_>) {
     if report::validates() {
         watch::check_by(validate::is_destroyed);
         validate::opened(ctx);
+    }
+}
+
+/// The library itself has made an object, by no verb of the provider: whatever its memory was
+/// before, it is no destroyed object.
+pub fn made(object: usize) {
+    if report::validates() {
+        kept_errno(|| validate::answered(object as u64));
     }
 }
 
@@ -114,9 +150,15 @@ unsafe fn around<A: Answer>(
         0
     };
     let begin = trace::begin();
-    let answer = run(beneath);
+    // A provider in C waits in some verbs, where a thread can be cancelled; but not with functions
+    // in Rust on its stack.
+    let answer = without_cancellation(|| run(beneath));
     let end = trace::begin();
     let outcome = answer.outcome(call.verb());
+    if matches!(outcome, Outcome::Failed(Errno(UNACKED))) {
+        // The verb will be called again.
+        return answer;
+    }
     if recording::on() {
         // SAFETY: as above; of a context that is closed nothing is read.
         kept_errno(|| unsafe { trace::verb(&call, outcome, begin, end) });

@@ -57,43 +57,43 @@ impl Subject for *mut verbs_mr {
 }
 
 /// An argument as a number: addresses of pointers, values of numbers.
-pub trait Word {
+pub trait Argument {
     /// The number.
-    fn word(self) -> u64;
+    fn number(self) -> u64;
 }
 
-impl<T> Word for *mut T {
-    fn word(self) -> u64 {
+impl<T> Argument for *mut T {
+    fn number(self) -> u64 {
         self.addr() as u64
     }
 }
 
-impl<T> Word for *const T {
-    fn word(self) -> u64 {
+impl<T> Argument for *const T {
+    fn number(self) -> u64 {
         self.addr() as u64
     }
 }
 
-macro_rules! words {
+macro_rules! numbers {
     ($($number:ty),*) => { $(
-        impl Word for $number {
-            fn word(self) -> u64 {
+        impl Argument for $number {
+            fn number(self) -> u64 {
                 self.into()
             }
         }
     )* };
 }
 
-words!(u8, u16, u32, u64);
+numbers!(u8, u16, u32, u64);
 
-impl Word for usize {
-    fn word(self) -> u64 {
+impl Argument for usize {
+    fn number(self) -> u64 {
         self as u64
     }
 }
 
-impl Word for i32 {
-    fn word(self) -> u64 {
+impl Argument for i32 {
+    fn number(self) -> u64 {
         // Flags more often than numbers below 0.
         self.cast_unsigned().into()
     }

@@ -165,7 +165,10 @@ pub unsafe fn done(ctx: Ctx<'_>, call: &Call, value: u64, before: u64) {
                 let given = |bit| mask.cast_unsigned() & bit != 0;
                 let state = given(IBV_QP_STATE).then_some((*attr).qp_state);
                 let peer = given(IBV_QP_DEST_QPN).then_some((*attr).dest_qp_num);
-                with(|world| world.modified(qp.addr(), state, peer));
+                with(|world| {
+                    world.modified(qp.addr(), state, peer);
+                    world.attributes(qp.addr(), &*attr, mask.cast_unsigned());
+                });
             }
             Call::cq_event(cq) => with(|world| world.completion_event(cq.addr())),
             Call::rereg_mr(mr, flags, pd, addr, length, access) => {
@@ -239,8 +242,8 @@ unsafe fn new_object(ctx: Ctx<'_>, call: &Call, made: usize) {
             }
             Call::create_cq_ex(_, attr) => {
                 let cq = with_exposed_provenance_mut::<ibv_cq>(made);
-                let tells = (*attr).wc_flags & u64::from(IBV_WC_EX_WITH_QP_NUM) != 0;
-                completion_queue(cq, context, tells);
+                let reports = (*attr).wc_flags & u64::from(IBV_WC_EX_WITH_QP_NUM) != 0;
+                completion_queue(cq, context, reports);
             }
             Call::create_qp(pd, attr) => {
                 let a = &*attr;
@@ -402,10 +405,10 @@ unsafe fn reregistered(
 
 /// # Safety
 /// The queue is new and valid.
-unsafe fn completion_queue(cq: *mut ibv_cq, context: usize, tells: bool) {
+unsafe fn completion_queue(cq: *mut ibv_cq, context: usize, reports: bool) {
     // SAFETY: vouched for by the caller.
     let cqe = usize::try_from(unsafe { (*cq).cqe }).unwrap_or(0);
-    with(|world| world.made_cq(cq.addr(), context, cqe, tells));
+    with(|world| world.made_cq(cq.addr(), context, cqe, reports));
 }
 
 fn shared_queue(context: usize, object: usize, pd: usize) {
@@ -429,8 +432,8 @@ unsafe fn queue_pair(
     let raw = with_exposed_provenance_mut::<ibv_qp>(made);
     // SAFETY: vouched for by the caller.
     let (number, qp) = unsafe { ((*raw).qp_num, Qp::from_raw(raw)) };
-    let told = qp.ok().and_then(facts::queue_pair);
-    let cap = told.map_or(cap, |(_, told)| larger(&cap, &told));
+    let reported = qp.ok().and_then(facts::queue_pair);
+    let cap = reported.map_or(cap, |(_, reported)| larger(&cap, &reported));
     let new = NewQueuePair {
         object: made,
         number,

@@ -4,14 +4,22 @@
 //! A file opened again on the same context is the same domain, counted. Across contexts and
 //! processes it is the provider (the kernel) that knows which domains are one.
 
-use super::{ibv_xrc_domain, made, result};
+use super::answer::{made, result};
 use kit::abi::{handle::Ctx, *};
 use kit::errno::{Errno, Result};
-use parking_lot::Mutex;
+use kit::sys::{forks, lock::Lock};
 use rustix::fs::fstat;
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::os::fd::BorrowedFd;
+
+/// `struct ibv_xrc_domain`.
+#[repr(C)]
+pub struct ibv_xrc_domain {
+    pub context: *mut ibv_context,
+    pub handle: u64,
+}
+const _: () = assert!(size_of::<ibv_xrc_domain>() == 16);
 
 /// Device and inode of a file.
 type File = (u64, u64);
@@ -36,7 +44,7 @@ pub struct Domain {
 unsafe impl Send for Domain {}
 
 #[expect(clippy::vec_box, reason = "programs have the addresses of the domains")]
-static OPEN: Mutex<Vec<Box<Domain>>> = Mutex::new(Vec::new());
+static OPEN: Lock<Vec<Box<Domain>>> = Lock::new(Vec::new());
 
 impl Domain {
     pub fn context(&self) -> *mut ibv_context {
@@ -88,6 +96,7 @@ pub fn open(ctx: Ctx<'_>, fd: c_int, oflag: c_int) -> Result<*mut ibv_xrc_domain
         return Err(Errno::INVAL);
     }
     let file = file(fd, oflag)?;
+    forks::wait_for(&OPEN)?;
     let mut open = OPEN.lock();
     let same = |known: &&mut Box<Domain>| {
         file.is_some() && known.file == file && known.context() == ctx.as_ptr()

@@ -1,31 +1,41 @@
-//! The XRC calls of the older verbs manual (`infiniband/ofa_verbs.h`), over today's: a receive
-//! queue pair is named by its number, and lives as long as anybody is registered with it.
+//! The XRC calls of the older verbs manual (`infiniband/ofa_verbs.h`), implemented over the current
+//! ones. A receive queue pair is named by its number and lives as long as any process is registered
+//! with it.
 //!
-//! They answer 0, or -1 with errno; a pointer, or NULL with errno. The exported names begin with
-//! `ofa_`, and the header gives them those of the manual: Open MPI takes a library that exports
-//! `ibv_create_xrc_rcv_qp` for one without the XRC verbs of today.
+//! The calls return 0, or -1 with errno; or a pointer, or NULL with errno. The exported names begin
+//! with `ofa_` (node `FERROVERBS_1.0`), and the header maps the manual's names to them. The
+//! manual's names are not exported, because Open MPI treats a library that exports
+//! `ibv_create_xrc_rcv_qp` as one without the current XRC verbs.
+//!
+//! | type | contents |
+//! | --- | --- |
+//! | `domains::Domain` | an open domain: the current object, its file, its reference count, and the receive queue pairs that this process is registered with. A pointer to none of the open domains is EINVAL |
+//! | `domains::Registered` | this process's handle of a receive queue pair, from creation or from `ibv_open_qp` |
+//!
+//! A file opened again on the same context is the same domain, counted. Across contexts and
+//! processes the provider decides which domains are the same. A queue pair lives while any handle
+//! of it is open, which is the rule for current XRC targets, so being registered means having a
+//! handle. A process that is not registered and changes or queries a queue pair opens a handle for
+//! that call.
+//!
+//! Lock: the table of domains is locked during calls, but not while a destruction waits for events.
+//!
+//! Tests: `c-tests/programs/post_44/ofa.c`.
 
+mod answer;
 mod domains;
 
 use super::{qp, ret};
 use crate::symver;
-use domains::{Domain, Registered};
+use answer::{made, result};
+use domains::{Domain, Registered, ibv_xrc_domain};
 use kit::abi::{
     handle::{Cq, Ctx, Pd, Qp},
     *,
 };
 use kit::errno::{Errno, Result};
-use kit::sys::errno;
 use std::ffi::{c_int, c_void};
 use std::mem::{MaybeUninit, offset_of};
-
-/// `struct ibv_xrc_domain`.
-#[repr(C)]
-pub struct ibv_xrc_domain {
-    pub context: *mut ibv_context,
-    pub handle: u64,
-}
-const _: () = assert!(size_of::<ibv_xrc_domain>() == 16);
 
 /// `struct ofa_qp_init_attr`: the manual's `ibv_qp_init_attr`, which had one member more.
 #[repr(C)]
@@ -35,22 +45,6 @@ pub struct ofa_qp_init_attr {
 }
 const _: () = assert!(offset_of!(ofa_qp_init_attr, xrc_domain) == 64);
 const _: () = assert!(size_of::<ofa_qp_init_attr>() == 72);
-
-/// A positive errno value as a result.
-fn result(code: c_int) -> Result<()> {
-    match code {
-        0 => Ok(()),
-        code => Err(Errno(code)),
-    }
-}
-
-/// A provider's new object.
-fn made<T>(object: *mut T) -> Result<*mut T> {
-    if object.is_null() {
-        return Err(errno::get());
-    }
-    Ok(object)
-}
 
 /// Attributes of today, all zero: no member of them refers to anything.
 ///
@@ -217,11 +211,11 @@ unsafe extern "C" fn query_xrc_rcv_qp(
         domains::with(domain, |found| {
             // SAFETY: all zeros is a value of it; the caller's room, and a live queue pair.
             act(found, number, |qp| unsafe {
-                let mut told: ibv_qp_init_attr = zeroed();
-                let answer = qp::query_qp(qp, attr, attr_mask, &raw mut told);
+                let mut reported: ibv_qp_init_attr = zeroed();
+                let answer = qp::query_qp(qp, attr, attr_mask, &raw mut reported);
                 if answer == 0 {
                     init.write(ofa_qp_init_attr {
-                        init: told,
+                        init: reported,
                         xrc_domain: domain,
                     });
                 }

@@ -26,9 +26,9 @@ unsafe extern "C" fn query_caps(
             if size < size_of::<ibv_comp_cntr_caps>() {
                 return Err(Errno::INVAL);
             }
-            let told = comp_cntr::query_caps(&ctx)?;
+            let reported = comp_cntr::query_caps(&ctx)?;
             caps.cast::<u8>().write_bytes(0, size);
-            caps.write(told);
+            caps.write(reported);
             Ok(())
         })
     })

@@ -22,14 +22,14 @@ use std::{
 ///
 /// # Safety
 /// The context is being opened by this thread.
-unsafe fn note(ctx: Ctx<'_>, told: context::Context) {
-    if let Some(fd) = told.async_fd {
+unsafe fn note(ctx: Ctx<'_>, reported: context::Context) {
+    if let Some(fd) = reported.async_fd {
         ctx.set_async_fd(fd);
     }
     // SAFETY: nobody else knows the context yet; its device is held.
     unsafe {
-        (*ctx.as_ptr()).num_comp_vectors = told.num_comp_vectors;
-        if let Some(support) = told.core_support {
+        (*ctx.as_ptr()).num_comp_vectors = reported.num_comp_vectors;
+        if let Some(support) = reported.core_support {
             (*ctx.device()).core_support = support;
         }
     }

@@ -1,7 +1,7 @@
 //! `ibv_cmd_*` of completion queues.
 
 use super::buffer::bytes;
-use crate::{export::ret, private, symver};
+use crate::{export::ret, hidden, private, symver};
 use kit::{
     abi::{
         handle::{CompChannel, Cq, Ctx},
@@ -273,16 +273,27 @@ unsafe extern "C" fn init_cq(
 }
 private!(init_cq => "verbs_init_cq");
 
-unsafe extern "C" fn destroy_cq(queue: *mut ibv_cq) -> c_int {
-    // SAFETY: the provider passes a live queue.
-    ret::command(unsafe { Cq::from_command(queue) }.and_then(|h| {
-        if let Some((comp, asynchronous)) = cq::destroy_cq(&h.ctx(), h.number())? {
-            h.wait_acked(comp, asynchronous);
+/// Destroys the kernel's object. Positive is an errno; with 0, `told` is how many events have to be
+/// acknowledged before the provider may go on, for which `cancel.c` waits; negative if the kernel
+/// does not tell, because the device is gone.
+///
+/// # Safety
+/// The provider passes a live queue; there is room for the answer.
+unsafe extern "C" fn destroy_cq(queue: *mut ibv_cq, reported: *mut [u32; 2]) -> c_int {
+    // SAFETY: vouched for by the caller.
+    let destroyed =
+        unsafe { Cq::from_command(queue) }.and_then(|h| cq::destroy_cq(&h.ctx(), h.number()));
+    match destroyed {
+        Err(e) => ret::command(Err(e)),
+        Ok(None) => -1,
+        Ok(Some((comp, asynchronous))) => {
+            // SAFETY: vouched for by the caller.
+            unsafe { reported.write([comp, asynchronous]) };
+            0
         }
-        Ok(())
-    }))
+    }
 }
-private!(destroy_cq => "ibv_cmd_destroy_cq");
+hidden!(destroy_cq => "ferroverbs_cmd_destroy_cq_begin");
 
 unsafe extern "C" fn resize_cq(
     queue: *mut ibv_cq,

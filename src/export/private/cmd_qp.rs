@@ -1,7 +1,7 @@
 //! `ibv_cmd_*` of queue pairs.
 
 use super::buffer::bytes;
-use crate::{export::ret, private, symver};
+use crate::{export::ret, hidden, private, symver};
 use kit::{
     abi::{
         handle::{
@@ -428,16 +428,27 @@ unsafe extern "C" fn open_qp(
 }
 private!(open_qp => "ibv_cmd_open_qp");
 
-unsafe extern "C" fn destroy_qp(pair: *mut ibv_qp) -> c_int {
-    // SAFETY: the provider passes a live queue pair.
-    ret::command(unsafe { Qp::from_command(pair) }.and_then(|h| {
-        if let Some(events) = qp::destroy_qp(&h.ctx(), h.number())? {
-            h.wait_acked(events);
+/// Destroys the kernel's object. Positive is an errno; with 0, `told` is how many events have to be
+/// acknowledged before the provider may go on, for which `cancel.c` waits; negative if the kernel
+/// does not tell, because the device is gone.
+///
+/// # Safety
+/// The provider passes a live queue pair; there is room for the answer.
+unsafe extern "C" fn destroy_qp(pair: *mut ibv_qp, reported: *mut [u32; 1]) -> c_int {
+    // SAFETY: vouched for by the caller.
+    let destroyed =
+        unsafe { Qp::from_command(pair) }.and_then(|h| qp::destroy_qp(&h.ctx(), h.number()));
+    match destroyed {
+        Err(e) => ret::command(Err(e)),
+        Ok(None) => -1,
+        Ok(Some(events)) => {
+            // SAFETY: vouched for by the caller.
+            unsafe { reported.write([events]) };
+            0
         }
-        Ok(())
-    }))
+    }
 }
-private!(destroy_qp => "ibv_cmd_destroy_qp");
+hidden!(destroy_qp => "ferroverbs_cmd_destroy_qp_begin");
 
 unsafe extern "C" fn modify_qp(
     pair: *mut ibv_qp,
@@ -500,15 +511,15 @@ unsafe extern "C" fn query_qp(
             let cmd = bytes(cmd, cmd_size);
             let mut driver = Driver::buffers::<ib_uverbs_query_qp>(cmd, &mut [])?;
             let mask = attr_mask.cast_unsigned();
-            let told = qp::query_qp(&h.ctx(), h.number(), mask, &mut driver)?;
-            qp::read_attr(&mut attr, &told);
+            let reported = qp::query_qp(&h.ctx(), h.number(), mask, &mut driver)?;
+            qp::read_attr(&mut attr, &reported);
             init_attr.qp_context = (*pair).qp_context;
             init_attr.send_cq = (*pair).send_cq;
             init_attr.recv_cq = (*pair).recv_cq;
             init_attr.srq = (*pair).srq;
-            init_attr.cap = told.cap();
+            init_attr.cap = reported.cap();
             init_attr.qp_type = (*pair).qp_type;
-            init_attr.sq_sig_all = told.sq_sig_all.into();
+            init_attr.sq_sig_all = reported.sq_sig_all.into();
             Ok(())
         })
     })

@@ -1,7 +1,7 @@
 //! `ibv_cmd_*` of shared receive queues.
 
 use super::buffer::bytes;
-use crate::{export::ret, private};
+use crate::{export::ret, hidden, private};
 use kit::{
     abi::{
         handle::{Cq, Ctx, Pd, Srq, receives, xrcd_number},
@@ -218,26 +218,37 @@ unsafe extern "C" fn query_srq(
             let attr = attr.as_mut().ok_or(Errno::INVAL)?;
             let cmd = bytes(cmd, cmd_size);
             let mut driver = Driver::buffers::<ib_uverbs_query_srq>(cmd, &mut [])?;
-            let told = srq::query_srq(&h.ctx(), h.number(), &mut driver)?;
-            attr.max_wr = told.max_wr;
-            attr.max_sge = told.max_sge;
-            attr.srq_limit = told.srq_limit;
+            let reported = srq::query_srq(&h.ctx(), h.number(), &mut driver)?;
+            attr.max_wr = reported.max_wr;
+            attr.max_sge = reported.max_sge;
+            attr.srq_limit = reported.srq_limit;
             Ok(())
         })
     })
 }
 private!(query_srq => "ibv_cmd_query_srq");
 
-unsafe extern "C" fn destroy_srq(queue: *mut ibv_srq) -> c_int {
-    // SAFETY: the provider passes a live queue.
-    ret::command(unsafe { Srq::from_command(queue) }.and_then(|h| {
-        if let Some(events) = srq::destroy_srq(&h.ctx(), h.number())? {
-            h.wait_acked(events);
+/// Destroys the kernel's object. Positive is an errno; with 0, `told` is how many events have to be
+/// acknowledged before the provider may go on, for which `cancel.c` waits; negative if the kernel
+/// does not tell, because the device is gone.
+///
+/// # Safety
+/// The provider passes a live queue; there is room for the answer.
+unsafe extern "C" fn destroy_srq(queue: *mut ibv_srq, reported: *mut [u32; 1]) -> c_int {
+    // SAFETY: vouched for by the caller.
+    let destroyed =
+        unsafe { Srq::from_command(queue) }.and_then(|h| srq::destroy_srq(&h.ctx(), h.number()));
+    match destroyed {
+        Err(e) => ret::command(Err(e)),
+        Ok(None) => -1,
+        Ok(Some(events)) => {
+            // SAFETY: vouched for by the caller.
+            unsafe { reported.write([events]) };
+            0
         }
-        Ok(())
-    }))
+    }
 }
-private!(destroy_srq => "ibv_cmd_destroy_srq");
+hidden!(destroy_srq => "ferroverbs_cmd_destroy_srq_begin");
 
 unsafe extern "C" fn post_srq_recv(
     queue: *mut ibv_srq,

@@ -1,7 +1,7 @@
 //! `ibv_cmd_*` of work queues and their indirection tables.
 
 use super::buffer::bytes;
-use crate::{export::ret, private};
+use crate::{export::ret, hidden, private};
 use kit::{
     abi::{
         handle::{Cq, Ctx, Pd, RwqIndTable, Wq},
@@ -104,16 +104,27 @@ unsafe extern "C" fn modify_wq(
 }
 private!(modify_wq => "ibv_cmd_modify_wq");
 
-unsafe extern "C" fn destroy_wq(queue: *mut ibv_wq) -> c_int {
-    // SAFETY: the provider passes a live queue.
-    ret::command(unsafe { Wq::from_command(queue) }.and_then(|h| {
-        if let Some(events) = wq::destroy_wq(&h.ctx(), h.number())? {
-            h.wait_acked(events);
+/// Destroys the kernel's object. Positive is an errno; with 0, `told` is how many events have to be
+/// acknowledged before the provider may go on, for which `cancel.c` waits; negative if the kernel
+/// does not tell, because the device is gone.
+///
+/// # Safety
+/// The provider passes a live queue; there is room for the answer.
+unsafe extern "C" fn destroy_wq(queue: *mut ibv_wq, reported: *mut [u32; 1]) -> c_int {
+    // SAFETY: vouched for by the caller.
+    let destroyed =
+        unsafe { Wq::from_command(queue) }.and_then(|h| wq::destroy_wq(&h.ctx(), h.number()));
+    match destroyed {
+        Err(e) => ret::command(Err(e)),
+        Ok(None) => -1,
+        Ok(Some(events)) => {
+            // SAFETY: vouched for by the caller.
+            unsafe { reported.write([events]) };
+            0
         }
-        Ok(())
-    }))
+    }
 }
-private!(destroy_wq => "ibv_cmd_destroy_wq");
+hidden!(destroy_wq => "ferroverbs_cmd_destroy_wq_begin");
 
 /// The numbers of the queues that a table is to have.
 ///

@@ -10,21 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define RUST __attribute__((visibility("hidden")))
-#define FORMAT(fmt, first) __attribute__((format(printf, fmt, first)))
-
-#define SYMVER(function, name, at, node) \
-	__asm__(".symver " #function ", " #name at "IBVERBS_PRIVATE_" #node)
-/* Under every private node. Those beside the default need a symbol of their own. */
-#define ALIAS(function, name, node) \
-	extern __typeof__(function) function##_##node __attribute__((alias(#function))); \
-	SYMVER(function##_##node, name, "@", node)
-#define PRIVATE(function, name) \
-	SYMVER(function, name, "@@", 34); \
-	ALIAS(function, name, 57); \
-	ALIAS(function, name, 59); \
-	ALIAS(function, name, 64); \
-	ALIAS(function, name, 65)
+#include "../c.h"
 
 struct verbs_context;
 struct verbs_sysfs_dev;

@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 //! From evidence to a layout.
 
-use super::evidence::{Evidence, Said};
+use super::evidence::{Evidence, Statement};
 use kit::generation::{Layout, USUAL_RELEASE};
 
 /// What the user says, and where.
@@ -58,14 +58,14 @@ fn found(node: u16, evidence: &Evidence) -> Result<Decision, String> {
     if let Some(decision) = agreed(node, &evidence.named)? {
         return Ok(decision);
     }
-    if let Some(said) = &evidence.packaged {
-        return release_of(node, said.release, said.from.clone());
+    if let Some(statement) = &evidence.packaged {
+        return release_of(node, statement.release, statement.from.clone());
     }
     // Neighbours of another node are of another release than the provider.
-    let near: Vec<Said> = evidence
+    let near: Vec<Statement> = evidence
         .neighbours
         .iter()
-        .filter(|said| Layout::of(node, said.release).is_some())
+        .filter(|statement| Layout::of(node, statement.release).is_some())
         .cloned()
         .collect();
     if let Some(decision) = agreed(node, &near)? {
@@ -79,7 +79,7 @@ fn found(node: u16, evidence: &Evidence) -> Result<Decision, String> {
 }
 
 /// The layout that all of these speak of; none where there are none.
-fn agreed(node: u16, all: &[Said]) -> Result<Option<Decision>, String> {
+fn agreed(node: u16, all: &[Statement]) -> Result<Option<Decision>, String> {
     let Some((first, others)) = all.split_first() else {
         return Ok(None);
     };

@@ -1,19 +1,21 @@
 #![forbid(unsafe_code)]
 //! What lies around a provider and speaks of its release.
 
-use super::{imports, name_in, release_in};
+use super::imports;
+use super::names::{name_in, release_in};
 use kit::generation::LAYOUTS;
+use kit::sys::first::First;
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Something that speaks of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct Statement {
     /// The release.
     pub release: u16,
     /// What speaks of it.
@@ -24,11 +26,11 @@ pub struct Said {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
     /// Files of the provider's own name.
-    pub named: Vec<Said>,
+    pub named: Vec<Statement>,
     /// Its package.
-    pub packaged: Option<Said>,
+    pub packaged: Option<Statement>,
     /// Other libraries of rdma-core that were installed beside it.
-    pub neighbours: Vec<Said>,
+    pub neighbours: Vec<Statement>,
     /// The release that brought what it imports, and the import.
     pub at_least: Option<(u16, String)>,
 }
@@ -56,8 +58,8 @@ impl Evidence {
             at_least: imports::least(node, &real),
             ..Self::default()
         };
-        if let Some(said) = library(&real) {
-            evidence.named.push(said);
+        if let Some(statement) = library(&real) {
+            evidence.named.push(statement);
             return evidence;
         }
         let folder = match real.parent() {
@@ -86,11 +88,12 @@ struct Folder {
     /// With no link on the way.
     real: PathBuf,
     /// [`Folder::libraries`], once they were wanted: there may be thousands.
-    libraries: OnceLock<Vec<PathBuf>>,
+    libraries: First<Vec<PathBuf>>,
 }
 
 impl Folder {
-    /// As [`Folder::at`], remembered for the one that was asked for last: most providers lie in one.
+    /// As [`Folder::at`], remembered for the one that was asked for last: most providers lie in
+    /// one.
     fn last(folder: &Path) -> Arc<Self> {
         static LAST: Mutex<Option<Arc<Folder>>> = Mutex::new(None);
 
@@ -111,7 +114,7 @@ impl Folder {
         Arc::new(Self {
             asked: folder.to_owned(),
             real: fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()),
-            libraries: OnceLock::new(),
+            libraries: First::new(),
         })
     }
 
@@ -123,7 +126,7 @@ impl Folder {
     }
 
     /// What programs get that are linked with the library of that name.
-    fn linked(&self, name: &str) -> Vec<Said> {
+    fn linked(&self, name: &str) -> Vec<Statement> {
         let link = format!("lib{name}.so.1");
         self.places()
             .filter_map(|place| Some(place.join(fs::read_link(place.join(&link)).ok()?)))
@@ -133,7 +136,7 @@ impl Folder {
 
     /// The libraries there with a release in their names.
     fn libraries(&self) -> &[PathBuf] {
-        self.libraries.get_or_init(|| {
+        self.libraries.get_or_make(|| {
             let mut found: Vec<_> = self
                 .places()
                 .filter_map(|place| fs::read_dir(place).ok())
@@ -148,14 +151,14 @@ impl Folder {
 }
 
 /// What the name of a library says.
-fn library(file: &Path) -> Option<Said> {
-    Some(Said {
+fn library(file: &Path) -> Option<Statement> {
+    Some(Statement {
         release: file.file_name().and_then(release_in)?,
         from: file.display().to_string(),
     })
 }
 
-fn of_names(libraries: &[PathBuf], names: &[&str]) -> Vec<Said> {
+fn of_names(libraries: &[PathBuf], names: &[&str]) -> Vec<Statement> {
     libraries
         .iter()
         .filter(|file| name_in(file).is_some_and(|name| names.contains(&name)))
@@ -181,7 +184,7 @@ struct Packages {
 struct Package {
     /// Its list of files.
     files: Vec<u8>,
-    said: Said,
+    statement: Statement,
 }
 
 impl Packages {
@@ -194,22 +197,22 @@ impl Packages {
 
     /// The version of the package that has the file, where dpkg knows it and it is one of
     /// rdma-core's.
-    fn of(&self, file: &Path) -> Option<Said> {
+    fn of(&self, file: &Path) -> Option<Statement> {
         // Not waited for: its owner may be a thread that a forked child does not have.
         let mut last = self.last.try_lock();
         let known = last.as_deref().and_then(Option::as_ref);
         if let Some(package) = known.filter(|package| has(&package.files, file)) {
-            return Some(package.said.clone());
+            return Some(package.statement.clone());
         }
         let (list, files) = self.list_with(file)?;
-        let said = released(&list, &files).or_else(|| self.version(&list))?;
+        let statement = released(&list, &files).or_else(|| self.version(&list))?;
         if let Some(last) = &mut last {
             **last = Some(Package {
                 files,
-                said: said.clone(),
+                statement: statement.clone(),
             });
         }
-        Some(said)
+        Some(statement)
     }
 
     /// The list that has the file, and what is in it.
@@ -236,7 +239,7 @@ impl Packages {
         })
     }
 
-    fn version(&self, list: &Path) -> Option<Said> {
+    fn version(&self, list: &Path) -> Option<Statement> {
         let package = list.file_stem()?.to_str()?;
         let status = fs::read_to_string(Path::new(&*self.database).join("status")).ok()?;
         let (name, _) = package.split_once(':').unwrap_or((package, ""));
@@ -248,7 +251,7 @@ impl Packages {
             .lines()
             .find_map(|line| line.strip_prefix("Version: "))?;
         let release = version.split(['.', '-']).next()?.parse().ok()?;
-        has_layout(release).then(|| Said {
+        has_layout(release).then(|| Statement {
             release,
             from: format!("package {name} {version}"),
         })
@@ -257,14 +260,14 @@ impl Packages {
 
 /// The release in the name of a library of the same package: reading a list is less work than
 /// reading of all packages, for every program that starts.
-fn released(list: &Path, files: &[u8]) -> Option<Said> {
+fn released(list: &Path, files: &[u8]) -> Option<Statement> {
     let package = list.file_stem()?.to_str()?;
     files.split(|byte| *byte == b'\n').find_map(|line| {
         let file = Path::new(OsStr::from_bytes(line));
         let release = file.file_name().and_then(release_in)?;
         name_in(file).filter(|name| NEIGHBOURS.contains(name))?;
         let from = format!("package {package}, which has {}", file.display());
-        has_layout(release).then_some(Said { release, from })
+        has_layout(release).then_some(Statement { release, from })
     })
 }
 
@@ -306,7 +309,11 @@ mod tests {
         touch(&folder.path().join("libmlx5.so.1"));
         touch(&folder.path().join("libother.so.1.2.50.0"));
         touch(&folder.path().join("libc.so.6"));
-        let releases = |all: &[Said]| all.iter().map(|said| said.release).collect::<Vec<_>>();
+        let releases = |all: &[Statement]| {
+            all.iter()
+                .map(|statement| statement.release)
+                .collect::<Vec<_>>()
+        };
         let evidence = Evidence::look(34, &plugin, Folder::at);
         assert_eq!(releases(&evidence.neighbours), [44]);
         assert!(evidence.named.is_empty());
@@ -336,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_tells_its_version() {
+    fn a_package_has_its_version() {
         let folder = tempfile::tempdir().unwrap();
         let info = folder.path().join("info");
         fs::create_dir(&info).unwrap();
@@ -350,28 +357,28 @@ mod tests {
             "Package: rdma-a\nVersion: 1\n\nPackage: libb-verbs\nStatus: ok\nVersion: 50.0-2\n";
         fs::write(folder.path().join("status"), status).unwrap();
         let packages = Packages::at(Cow::Owned(folder.path().display().to_string()));
-        let said = |file: &str| packages.of(Path::new(file));
-        let of_b = said("/usr/lib/libx-rdmav34.so").unwrap();
+        let statement = |file: &str| packages.of(Path::new(file));
+        let of_b = statement("/usr/lib/libx-rdmav34.so").unwrap();
         assert_eq!(
             (of_b.release, of_b.from.as_str()),
             (50, "package libb-verbs 50.0-2")
         );
-        assert_eq!(said("/usr/lib/libx.so"), None);
+        assert_eq!(statement("/usr/lib/libx.so"), None);
         let files =
             "/.\n/usr/lib/libc.so.6\n/usr/lib/libmlx5.so.1.24.53.0\n/usr/lib/libz-rdmav34.so\n";
         fs::write(info.join("mlnx-c.list"), files).unwrap();
-        let of_c = said("/usr/lib/libz-rdmav34.so").unwrap();
+        let of_c = statement("/usr/lib/libz-rdmav34.so").unwrap();
         assert_eq!(of_c.release, 53);
         assert_eq!(
             of_c.from,
             "package mlnx-c, which has /usr/lib/libmlx5.so.1.24.53.0"
         );
-        assert_eq!(said("/usr/lib/liby.so"), None);
+        assert_eq!(statement("/usr/lib/liby.so"), None);
         fs::write(
             info.join("game.list"),
             "/usr/lib/liby.so\n/usr/lib/libefa.so.1.2.50.0\n",
         )
         .unwrap();
-        assert_eq!(said("/usr/lib/liby.so"), None);
+        assert_eq!(statement("/usr/lib/liby.so"), None);
     }
 }

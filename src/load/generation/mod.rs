@@ -1,20 +1,39 @@
 #![forbid(unsafe_code)]
-//! Which release of rdma-core a provider was made for.
+//! Finds the release of rdma-core that a provider in C was compiled for, and with it the layout of
+//! the structures that it shares with the library ([`kit::generation`]).
 //!
-//! Its private node tells, but for two nodes whose releases differ in layout. There it is found
-//! out from what lies around the provider; [`decide()`] weighs that.
+//! A private node with one layout is sufficient. For other nodes the first of these sources
+//! decides:
+//! 1. `IBVERBS_PROVIDER_RELEASE`;
+//! 2. `release=N` in the provider's line in /etc/libibverbs.d;
+//! 3. the release in the name of the provider's file, or of a library of its name beside it
+//!    (`libmlx5.so.1.24.44.0`);
+//! 4. its Debian package: a library with a release in its name in that package, or the package's
+//!    version;
+//! 5. the release in the names of other libraries of rdma-core beside it;
+//! 6. 44.
+//!
+//! The result has to agree with the symbols that the provider imports. The provider is not
+//! registered if sources of one kind contradict each other, the node or the imports, or if nothing
+//! decides for node 59. The loader then tries the next file of its name. The log reports each
+//! decision and its source at level 3.
+//!
+//! `Evidence` gathers the sources, [`decide()`] weighs them. Tests: `tests` here, and
+//! `c-tests/tests/generations.rs`, which builds a provider for each layout from independent tables
+//! (`data/generation-*.tsv`) and loads all twelve into one process.
 
 mod decide;
 mod evidence;
 mod imports;
+mod names;
 
 pub use decide::{Decision, Wish, decide};
+pub use names::name_in;
 
 use crate::load::config;
 use evidence::Evidence;
 use kit::generation::Layout;
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The variable that names the release of providers: `NAME=RELEASE`, several separated by `:` or
@@ -35,13 +54,6 @@ pub fn from_variable(value: &OsStr, name: &str) -> Option<u16> {
     for_all
 }
 
-/// The provider's name in its file's: `rxe` in `librxe-rdmav34.so` and in `librxe.so.1`.
-pub fn name_in(file: &Path) -> Option<&str> {
-    let file = file.file_name()?.to_str()?.strip_prefix("lib")?;
-    let end = file.find("-rdmav").or_else(|| file.find(".so"))?;
-    file.get(..end)
-}
-
 /// Decides on the layout of a provider of that node in that file. `wish` is what the user says.
 ///
 /// # Errors
@@ -57,16 +69,6 @@ pub fn of(node: u16, file: Option<&Path>, wish: Option<Wish>) -> Result<Decision
     }
     let evidence = file.map(|file| Evidence::gather(node, file));
     decide(node, wish, &evidence.unwrap_or_default())
-}
-
-/// The release in a file name such as `libmlx5.so.1.24.44.0`, where it stands before the last
-/// number.
-fn release_in(name: &OsStr) -> Option<u16> {
-    // From the back: most of what lies in a folder of libraries is told by its last letter.
-    let mut parts = name.as_bytes().rsplit(|byte| *byte == b'.');
-    let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse::<u16>().ok();
-    let (_, release, _, _) = (number()?, number()?, number()?, number()?);
-    (parts.next() == Some(b"so")).then_some(release)
 }
 
 #[cfg(test)]

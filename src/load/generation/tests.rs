@@ -1,8 +1,9 @@
-use super::evidence::Said;
+use super::evidence::Statement;
+use super::names::release_in;
 use super::*;
 
-fn said(release: u16) -> Said {
-    Said {
+fn statement(release: u16) -> Statement {
+    Statement {
         release,
         from: format!("libx.so.1.0.{release}.0"),
     }
@@ -35,13 +36,13 @@ fn names_of_files() {
 
 #[test]
 fn the_variable() {
-    let said = |value: &str, name| from_variable(OsStr::new(value), name);
-    assert_eq!(said("50", "mlx5"), Some(50));
-    assert_eq!(said("mlx5=50;rxe=44", "rxe"), Some(44));
-    assert_eq!(said("39:mlx5=50", "mlx5"), Some(50));
-    assert_eq!(said("39:mlx5=50", "efa"), Some(39));
-    assert_eq!(said("mlx5=50", "efa"), None);
-    assert_eq!(said("mlx5=new", "mlx5"), None);
+    let statement = |value: &str, name| from_variable(OsStr::new(value), name);
+    assert_eq!(statement("50", "mlx5"), Some(50));
+    assert_eq!(statement("mlx5=50;rxe=44", "rxe"), Some(44));
+    assert_eq!(statement("39:mlx5=50", "mlx5"), Some(50));
+    assert_eq!(statement("39:mlx5=50", "efa"), Some(39));
+    assert_eq!(statement("mlx5=50", "efa"), None);
+    assert_eq!(statement("mlx5=new", "mlx5"), None);
 }
 
 #[test]
@@ -60,13 +61,13 @@ fn without_evidence_it_is_the_usual_release() {
 #[test]
 fn the_stronger_evidence_is_taken() {
     let mut evidence = Evidence {
-        neighbours: vec![said(40), said(43)],
+        neighbours: vec![statement(40), statement(43)],
         ..Evidence::default()
     };
     assert_eq!(first_of(decide(34, None, &evidence)), 36);
-    evidence.packaged = Some(said(46));
+    evidence.packaged = Some(statement(46));
     assert_eq!(first_of(decide(34, None, &evidence)), 45);
-    evidence.named = vec![said(50)];
+    evidence.named = vec![statement(50)];
     assert_eq!(first_of(decide(34, None, &evidence)), 49);
     assert_eq!(first_of(decide(34, wish(55), &evidence)), 54);
 }
@@ -74,7 +75,7 @@ fn the_stronger_evidence_is_taken() {
 #[test]
 fn neighbours_of_another_node_say_nothing() {
     let evidence = Evidence {
-        neighbours: vec![said(44)],
+        neighbours: vec![statement(44)],
         at_least: least(62),
         ..Evidence::default()
     };
@@ -87,10 +88,10 @@ fn neighbours_of_another_node_say_nothing() {
 }
 
 #[test]
-fn contradictions_are_told() {
+fn contradictions_are_reported() {
     let refused = |wish, evidence: &Evidence| decide(34, wish, evidence).unwrap_err();
     let named = Evidence {
-        named: vec![said(44), said(50)],
+        named: vec![statement(44), statement(50)],
         ..Evidence::default()
     };
     let message = refused(None, &named);
@@ -100,7 +101,7 @@ fn contradictions_are_told() {
     );
 
     let imports = Evidence {
-        named: vec![said(44)],
+        named: vec![statement(44)],
         at_least: least(53),
         ..Evidence::default()
     };

@@ -34,7 +34,7 @@ fn a_path_is_looked_for_nowhere_else() {
 }
 
 #[test]
-fn the_first_reason_is_told() {
+fn the_first_reason_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("libbroken-rdmav34.so");
     std::fs::write(&file, "no ELF").unwrap();

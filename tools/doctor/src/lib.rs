@@ -1,14 +1,18 @@
-//! `ibv_doctor`: looks at a machine, says in order what keeps RDMA from working, and what to type.
+//! `ibv_doctor`: examines a machine, reports in order what keeps RDMA from working, and names the
+//! command that helps.
 //!
-//! | module | what is in it |
+//! It first gathers facts, then draws conclusions. The second half reads nothing, so its tests need
+//! facts only.
+//!
+//! | module | contents |
 //! | --- | --- |
-//! | [`facts`] | what there is to know, as plain values |
-//! | [`probe`] | finds it out: files below a root, the process, libibverbs |
-//! | [`diagnose`] | facts to findings; reads and asks nothing |
-//! | [`report`] | findings as text and as JSON |
+//! | [`facts`] | all facts, as plain values |
+//! | [`probe`] | gathers them: /sys, /dev, /proc, /etc and /lib below a root that tests replace, and what libibverbs answers (the list, opening, ports with GIDs, one registration of a megabyte). Missing or unreadable data is a fact, not an error |
+//! | [`diagnose`] | facts to findings, in order of cause and effect: kernel, cards, nodes, providers, library, memory, ports. A step reports nothing that an earlier finding explains |
+//! | [`report`] | findings as text and JSON |
 //! | [`netdev`] | `--netdev`: the device, port and GID of a network interface |
-//! | [`pair`] | `--pair`: two machines exchange data and compare themselves |
-//! | [`cli`] | the command line, and the statuses |
+//! | [`pair`] | `--pair`: two machines exchange their facts over TCP (lines of JSON), compare them, and move data |
+//! | [`cli`] | the command line and the exit statuses |
 #![forbid(unsafe_code)]
 
 pub mod cli;

@@ -20,6 +20,7 @@ use std::{
 use common::{DOCTOR, is_root, json, library, no_network, script};
 use serde_json::Value;
 use tempfile::TempDir;
+use watchdog::Watched;
 
 const RELEASE: &str = "6.1.0-test";
 
@@ -172,11 +173,11 @@ impl Machine {
             .args(&line[1..])
             .args(["--json", "--root"])
             .arg(self.dir.path())
-            .output()
+            .watched_output()
             .unwrap();
-        let told: Value = serde_json::from_slice(&output.stdout)
+        let reported: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {output:?}"));
-        let findings = told["findings"].as_array().unwrap();
+        let findings = reported["findings"].as_array().unwrap();
         let ids = findings
             .iter()
             .map(|finding| finding["id"].as_str().unwrap().to_owned());
@@ -347,8 +348,8 @@ fn memory_that_may_be_pinned() {
 }
 
 /// The findings about a device or its ports.
-fn about(told: &Value, name: &str) -> Vec<String> {
-    let findings = told["findings"].as_array().unwrap().iter();
+fn about(reported: &Value, name: &str) -> Vec<String> {
+    let findings = reported["findings"].as_array().unwrap().iter();
     findings
         .filter(|finding| finding["about"].as_str().unwrap().starts_with(name))
         .map(|finding| finding["id"].as_str().unwrap().to_owned())
@@ -361,10 +362,10 @@ fn a_device_of_uroce_is_enough() {
     if no_network() {
         return;
     }
-    let told = json(&script("$doctor --json", &[]));
-    let usable = told["usable"].as_array().unwrap();
-    assert!(usable.contains(&"uroce_lo".into()), "{told}");
-    assert!(about(&told, "uroce_lo").is_empty(), "{told}");
+    let reported = json(&script("$doctor --json", &[]));
+    let usable = reported["usable"].as_array().unwrap();
+    assert!(usable.contains(&"uroce_lo".into()), "{reported}");
+    assert!(about(&reported, "uroce_lo").is_empty(), "{reported}");
     let text = script("$doctor", &[]);
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(
@@ -407,10 +408,10 @@ fn without_any_device_uroce_is_proposed() {
     }
     let output = script("$doctor --json", &[("UROCE_DEVICES", "")]);
     assert_eq!(output.status.code(), Some(1));
-    let told = json(&output);
-    let last = told["findings"].as_array().unwrap().last().unwrap();
+    let reported = json(&output);
+    let last = reported["findings"].as_array().unwrap().last().unwrap();
     assert_eq!(last["id"], "uroce");
-    assert_eq!(told["usable"], serde_json::json!([]));
+    assert_eq!(reported["usable"], serde_json::json!([]));
 }
 
 #[test]
@@ -457,9 +458,9 @@ time.sleep(1000000)' & other=$!
          $doctor --json; kill $other",
         &[],
     );
-    let told = json(&output);
-    assert_eq!(about(&told, "uroce_lo"), ["open-failed"], "{told}");
-    assert!(told.to_string().contains("UDP port 4791"), "{told}");
+    let reported = json(&output);
+    assert_eq!(about(&reported, "uroce_lo"), ["open-failed"], "{reported}");
+    assert!(reported.to_string().contains("UDP port 4791"), "{reported}");
 }
 
 #[test]
@@ -512,8 +513,12 @@ fn pair(env: &[(&str, &str)], setup: &str, server: &str, client: &str) -> [(Valu
     let [server, first, client, second] = lines[..] else {
         panic!("{text}");
     };
-    let end =
-        |told: &str, status: &str| (serde_json::from_str(told).unwrap(), status.parse().unwrap());
+    let end = |reported: &str, status: &str| {
+        (
+            serde_json::from_str(reported).unwrap(),
+            status.parse().unwrap(),
+        )
+    };
     [end(server, first), end(client, second)]
 }
 
@@ -522,24 +527,27 @@ fn two_ends_exchange_data() {
     if no_network() {
         return;
     }
-    for (told, status) in pair(&[], "", "", "") {
-        assert_eq!(status, 0, "{told}");
-        assert_eq!(told["passed"], true);
-        let names: Vec<&str> = told["steps"]
+    for (reported, status) in pair(&[], "", "", "") {
+        assert_eq!(status, 0, "{reported}");
+        assert_eq!(reported["passed"], true);
+        let names: Vec<&str> = reported["steps"]
             .as_array()
             .unwrap()
             .iter()
             .map(|step| step["name"].as_str().unwrap())
             .collect();
         assert_eq!(names, ["send", "write", "read", "ping-pong"]);
-        assert_eq!(told["ends"]["this"]["gid"], "::ffff:127.0.0.1");
-        assert!(told["findings"].as_array().unwrap().is_empty());
+        assert_eq!(reported["ends"]["this"]["gid"], "::ffff:127.0.0.1");
+        assert!(reported["findings"].as_array().unwrap().is_empty());
     }
     // On a bad network too. An end that has what it wants goes away: if the last acknowledgement
     // to the other one is lost, that one repeats to nobody.
     let lossy = [("UROCE_FAULTS", "loss=2%,reorder=2%,seed=3")];
-    let [(server_told, server), (client_told, client)] = pair(&lossy, "", "", "");
-    assert!(server == 0 || client == 0, "{server_told} {client_told}");
+    let [(server_output, server), (client_output, client)] = pair(&lossy, "", "", "");
+    assert!(
+        server == 0 || client == 0,
+        "{server_output} {client_output}"
+    );
 }
 
 #[test]
@@ -547,17 +555,17 @@ fn ends_that_do_not_go_together() {
     if no_network() {
         return;
     }
-    for (told, status) in pair(&[], "", "-g 1", "-g 0") {
-        assert_eq!(status, 1, "{told}");
-        assert_eq!(told["findings"][0]["id"], "gid-families");
+    for (reported, status) in pair(&[], "", "-g 1", "-g 0") {
+        assert_eq!(status, 1, "{reported}");
+        assert_eq!(reported["findings"][0]["id"], "gid-families");
     }
     let veth = "ip link add v0 type veth peer name v1; ip addr add 10.1.1.1/24 dev v0
                 ip link set v1 up; ip link set v0 up
                 until grep -q up /sys/class/net/v0/operstate; do sleep 0.02; done";
     let both = [("UROCE_DEVICES", "lo,v0")];
     let ends = pair(&both, veth, "-d uroce_lo", "-d uroce_v0");
-    for (told, _) in ends {
-        assert_eq!(told["findings"][0]["id"], "mtu-mismatch", "{told}");
+    for (reported, _) in ends {
+        assert_eq!(reported["findings"][0]["id"], "mtu-mismatch", "{reported}");
     }
 }
 
@@ -566,9 +574,9 @@ fn a_network_that_passes_nothing() {
     if no_network() {
         return;
     }
-    let [_, (told, status)] = pair(&[("UROCE_FAULTS", "loss=100%")], "", "", "");
+    let [_, (reported, status)] = pair(&[("UROCE_FAULTS", "loss=100%")], "", "", "");
     assert_eq!(status, 1);
-    let reason = told["failure"].as_str().unwrap();
+    let reason = reported["failure"].as_str().unwrap();
     assert!(reason.contains("retry counter exceeded"), "{reason}");
     assert!(reason.contains("UDP port 4791"), "{reason}");
 }
@@ -602,10 +610,13 @@ fn ends_that_are_not_there() {
     }
     // One without a device tells the other end.
     let [(server, _), (client, _)] = pair(&[], "", "-d nix", "");
-    for told in [server, client] {
+    for reported in [server, client] {
         assert!(
-            told["failure"].as_str().unwrap().contains("no device nix"),
-            "{told}"
+            reported["failure"]
+                .as_str()
+                .unwrap()
+                .contains("no device nix"),
+            "{reported}"
         );
     }
 }

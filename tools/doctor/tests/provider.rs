@@ -20,6 +20,7 @@ use std::{
 use common::{DOCTOR, is_root, json, library, no_network, script};
 use serde_json::Value;
 use tempfile::TempDir;
+use watchdog::Watched;
 
 /// A folder with the sysfs of one device, `madeup0`, a folder for /dev, and its provider.
 struct Machine {
@@ -118,7 +119,7 @@ impl Machine {
             .iter()
             .map(|(name, value)| format!("{name}='{value}' "))
             .collect();
-        let told = self.run(
+        let reported = self.run(
             &format!(
                 "$doctor --json --pair >$DIR/one 2>$DIR/waiting & one=$!
                  until grep -q ':4854 .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.02; done
@@ -129,18 +130,18 @@ impl Machine {
             &[],
         );
         // Made-up cards carry nothing.
-        assert_eq!(told[0]["passed"], false, "{told}");
-        assert_eq!(told[1]["passed"], false, "{told}");
-        for end in [&told[0], &told[1]] {
+        assert_eq!(reported[0]["passed"], false, "{reported}");
+        assert_eq!(reported[1]["passed"], false, "{reported}");
+        for end in [&reported[0], &reported[1]] {
             // Which is known once both have said what they have.
-            assert!(end["ends"].is_object(), "{told}");
+            assert!(end["ends"].is_object(), "{reported}");
         }
-        [findings(&told[0]), findings(&told[1])]
+        [findings(&reported[0]), findings(&reported[1])]
     }
 }
 
-fn findings(told: &Value) -> Vec<(String, String)> {
-    let found = told["findings"].as_array().unwrap().iter();
+fn findings(reported: &Value) -> Vec<(String, String)> {
+    let found = reported["findings"].as_array().unwrap().iter();
     let word = |finding: &Value, name: &str| finding[name].as_str().unwrap_or_default().to_owned();
     found
         .map(|finding| (word(finding, "id"), word(finding, "about")))
@@ -180,12 +181,12 @@ fn a_list_that_may_not_be_read() {
         .args(&line[1..])
         .arg("--json")
         .envs(machine.settings())
-        .output()
+        .watched_output()
         .unwrap();
     fs::set_permissions(&class, fs::Permissions::from_mode(0o755)).unwrap();
-    let told = json(&output);
-    let ids: Vec<String> = findings(&told).into_iter().map(|(id, _)| id).collect();
-    assert!(ids.contains(&"no-list".to_owned()), "{told}");
+    let reported = json(&output);
+    let ids: Vec<String> = findings(&reported).into_iter().map(|(id, _)| id).collect();
+    assert!(ids.contains(&"no-list".to_owned()), "{reported}");
     assert_eq!(output.status.code(), Some(1));
 }
 
@@ -208,8 +209,8 @@ fn a_registration_that_fails() {
     }
     let machine = Machine::new().provider();
     // EIO, which no limit explains.
-    let told = machine.finds(&[("MADEUP_REGISTERS", "5")]);
-    assert_eq!(told, found("registration-failed", "madeup0"));
+    let reported = machine.finds(&[("MADEUP_REGISTERS", "5")]);
+    assert_eq!(reported, found("registration-failed", "madeup0"));
 }
 
 #[test]
@@ -229,8 +230,11 @@ fn a_port_without_a_subnet_manager() {
         return;
     }
     let machine = Machine::new().provider();
-    let told = machine.finds(&[("MADEUP_STATE", "2"), ("MADEUP_LINK_LAYER", "1")]);
-    assert_eq!(told[..1], found("port-not-active", "madeup0 port 1")[..]);
+    let reported = machine.finds(&[("MADEUP_STATE", "2"), ("MADEUP_LINK_LAYER", "1")]);
+    assert_eq!(
+        reported[..1],
+        found("port-not-active", "madeup0 port 1")[..]
+    );
 }
 
 #[test]
@@ -254,8 +258,8 @@ fn ends_of_different_cards() {
         ("port-not-active", "MADEUP_STATE", "2"),
         ("firmware-differs", "MADEUP_FIRMWARE", "2.0"),
     ] {
-        for told in machine.pair(&[(name, value)]) {
-            assert_eq!(told, found(id, ""), "{name}={value}");
+        for reported in machine.pair(&[(name, value)]) {
+            assert_eq!(reported, found(id, ""), "{name}={value}");
         }
     }
 }

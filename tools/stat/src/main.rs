@@ -1,40 +1,68 @@
-//! `uroce-stat [PROCESS...]`: what the devices and queue pairs of uroce have counted, in the
-//! processes of this user (all, for root) and this network namespace that have one open.
+//! `uroce-stat [--user NUMBER] [PROCESS...]`: what the devices and queue pairs of uroce have
+//! counted, in the processes of a user and this network namespace that have one open.
 //!
 //! A line is words: what it is about, then pairs of a name and a value. Lines of a process follow
 //! each other, first its own, then its queue pairs; at the end stands a line for each device, with
 //! the sums of its queue pairs that are there.
+//!
+//! Any user can have sockets of such names. The kernel says whose a socket is and which process
+//! listens there; what others than the user in question have to say is not read.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::fs;
-use std::io::{self, Read, Write as _};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
-use std::process::ExitCode;
+mod ask;
+mod report;
 
-const USAGE: &str = "usage: uroce-stat [PROCESS...]\n\
+use ask::{Answer, Silence, ask};
+use report::{Devices, lines, process_of};
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::thread;
+use uroce::carrier::registry::{Name, listening};
+use uroce::carrier::udp::port_user;
+
+const USAGE: &str = "usage: uroce-stat [--user NUMBER] [PROCESS...]\n\
     \n\
     Prints what the queue pairs of uroce have counted, in the processes that have\n\
-    a device of it open, or in those named.\n";
+    a device of it open, or in those named. They are those of the user who runs\n\
+    this; for root, those of the user who has UDP port 4791.\n";
 
-/// The processes to tell of, all if none is named; `None` asks for the usage.
-fn arguments(words: impl Iterator<Item = String>) -> Result<Option<Vec<u32>>, String> {
-    let mut wanted = Vec::new();
-    for word in words {
-        if word == "--help" || word == "-h" {
-            return Ok(None);
+/// Processes that are asked at once.
+const AT_ONCE: usize = 16;
+/// Processes that are asked at most: there are 1022 slots, and of a slot that changes hands two for
+/// a moment.
+const MOST: usize = 2048;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Arguments {
+    user: Option<u32>,
+    /// All if none is named.
+    processes: Vec<u32>,
+}
+
+/// `None` asks for the usage.
+fn arguments(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, String> {
+    let mut arguments = Arguments::default();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--help" | "-h" => return Ok(None),
+            "--user" | "-u" => {
+                let user = words.next().ok_or("--user needs the number of a user")?;
+                let number = user.parse();
+                arguments.user = Some(number.map_err(|_| format!("{user} is no user number"))?);
+            }
+            _ => {
+                let process = word.parse();
+                let process = process.map_err(|_| format!("{word} is no process number"))?;
+                arguments.processes.push(process);
+            }
         }
-        let process = word.parse();
-        wanted.push(process.map_err(|_| format!("{word} is no process number"))?);
     }
-    Ok(Some(wanted))
+    Ok(Some(arguments))
 }
 
 fn main() -> ExitCode {
-    let wanted = match arguments(std::env::args().skip(1)) {
-        Ok(Some(wanted)) => wanted,
+    let arguments = match arguments(std::env::args().skip(1)) {
+        Ok(Some(arguments)) => arguments,
         Ok(None) => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;
@@ -44,129 +72,116 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match report(&wanted) {
-        Ok(text) => match io::stdout().write_all(text.as_bytes()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(_) => ExitCode::FAILURE,
-        },
-        Err(e) => {
-            eprintln!("uroce-stat: {e}");
+    match report(&arguments, &mut io::stdout().lock()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("uroce-stat: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn report(wanted: &[u32]) -> io::Result<String> {
-    let mut report = String::new();
-    let mut devices = BTreeMap::new();
-    for name in names(&fs::read_to_string("/proc/net/unix")?) {
-        // A process that has just ended, or is another user's, says nothing.
-        let Ok(text) = ask(&name) else {
-            continue;
-        };
-        let process = process_of(&text);
-        if wanted.is_empty() || process.is_some_and(|process| wanted.contains(&process)) {
-            report.push_str(&text);
-            add(&mut devices, &text);
-        }
-    }
-    for (device, sums) in devices {
-        let _ = write!(report, "device {device}");
-        for (name, sum) in sums {
-            let _ = write!(report, " {name} {sum}");
-        }
-        report.push('\n');
-    }
-    Ok(report)
+/// Whose processes are asked, if it is not said: for root those of the one who has the port,
+/// without which no device can be open.
+fn default_user() -> u32 {
+    let own = rustix::process::geteuid().as_raw();
+    let other = (own == 0).then(port_user).flatten();
+    other.unwrap_or(own)
 }
 
-/// The abstract sockets that processes answer on, each once (a connection has its name, too).
-fn names(table: &str) -> Vec<String> {
-    let is_ours = |name: &&str| name.starts_with("uroce/") && name.ends_with("/stat");
-    let names = table.lines().filter_map(|line| line.rsplit_once('@'));
-    let mut names: Vec<_> = names.map(|(_, name)| name).filter(is_ours).collect();
-    names.sort_unstable();
-    names.dedup();
-    names.into_iter().map(str::to_owned).collect()
-}
-
-fn ask(name: &str) -> io::Result<String> {
-    let address = SocketAddr::from_abstract_name(name.as_bytes())?;
-    let mut text = String::new();
-    UnixStream::connect_addr(&address)?.read_to_string(&mut text)?;
-    Ok(text)
-}
-
-fn process_of(text: &str) -> Option<u32> {
-    let rest = text.strip_prefix("process ")?;
-    rest.split_whitespace().next()?.parse().ok()
-}
-
-type Sums = BTreeMap<String, u64>;
-
-/// Adds what queue pairs have counted to their devices.
-fn add(devices: &mut BTreeMap<String, Sums>, text: &str) {
-    for line in text.lines().filter(|line| line.starts_with("qp ")) {
-        let words: Vec<_> = line.split_whitespace().collect();
-        let mut pairs = words.chunks_exact(2).filter_map(|pair| match pair {
-            [name, value] => Some((*name, *value)),
-            _ => None,
-        });
-        let Some((_, device)) = pairs.by_ref().find(|(name, _)| *name == "device") else {
-            continue;
-        };
-        let sums = devices.entry(device.to_owned()).or_default();
-        *sums.entry("qps".to_owned()).or_default() += 1;
-        for (name, value) in pairs {
-            if let Ok(value) = value.parse::<u64>() {
-                let sum = sums.entry(name.to_owned()).or_default();
-                *sum = sum.saturating_add(value);
+fn report(arguments: &Arguments, output: &mut impl Write) -> io::Result<()> {
+    let user = arguments.user.unwrap_or_else(default_user);
+    let mut devices = Devices::default();
+    for some in names(user)?.chunks(AT_ONCE) {
+        for answer in ask_all(some, user) {
+            match answer {
+                Ok(answer) => show(&answer, arguments, &mut devices, output)?,
+                Err(Silence::Nobody) => {}
+                Err(Silence::Refused(Some(process), why)) => {
+                    eprintln!("uroce-stat: process {process} {why}");
+                }
+                Err(Silence::Refused(None, why)) => eprintln!("uroce-stat: a process {why}"),
             }
         }
     }
+    for line in devices.lines() {
+        writeln!(output, "{line}")?;
+    }
+    output.flush()
+}
+
+/// The names of the sockets to ask at, of those that may be this user's.
+fn names(user: u32) -> io::Result<Vec<Name>> {
+    let sockets = listening().map_err(|error| io::Error::from_raw_os_error(error.raw()))?;
+    let sockets = sockets
+        .iter()
+        .filter(|socket| socket.user.is_none_or(|whose| whose == user));
+    let names = sockets.filter_map(|socket| Name::parse(&socket.name));
+    let mut names: Vec<_> = names
+        .filter(|name| matches!(name, Name::Statistics { .. }))
+        .take(MOST)
+        .collect();
+    names.sort_unstable_by_key(Name::slot);
+    Ok(names)
+}
+
+/// Asks some at once: one that is stopped takes a while.
+fn ask_all(names: &[Name], user: u32) -> Vec<Result<Answer, Silence>> {
+    thread::scope(|scope| {
+        let start = |name| {
+            let asks = thread::Builder::new().spawn_scoped(scope, move || ask(name, user));
+            asks.map_err(|_| name)
+        };
+        let asking: Vec<_> = names.iter().map(start).collect();
+        let answers = asking.into_iter().map(|asking| match asking {
+            Ok(thread) => thread.join().unwrap_or(Err(Silence::Nobody)),
+            // Without threads one after the other.
+            Err(name) => ask(name, user),
+        });
+        answers.collect()
+    })
+}
+
+fn show(
+    answer: &Answer,
+    arguments: &Arguments,
+    devices: &mut Devices,
+    output: &mut impl Write,
+) -> io::Result<()> {
+    let process = process_of(answer);
+    let is_wanted = |process| arguments.processes.contains(&process);
+    if !arguments.processes.is_empty() && !process.is_some_and(is_wanted) {
+        return Ok(());
+    }
+    let (lines, is_whole) = lines(answer);
+    for line in &lines {
+        writeln!(output, "{line}")?;
+    }
+    if !is_whole {
+        eprintln!("uroce-stat: process {process:?} tells more than is printed");
+    }
+    devices.add(&lines);
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TEXT: &str = "process 7 slot 3\n\
-        network packets_sent 9 packets_refused 0\n\
-        qp 0x00c001 device uroce_lo type RC state RTS packets_sent 4 errors 0\n\
-        qp 0x00c002 device uroce_lo type UD state RTS packets_sent 5 errors 1\n\
-        qp 0x00c003 device uroce_eth0 type UD state INIT packets_sent 0 errors 0\n";
-
     #[test]
     fn the_command_line() {
         let of = |words: &[&str]| arguments(words.iter().map(|word| (*word).to_owned()));
-        assert_eq!(of(&[]), Ok(Some(vec![])));
-        assert_eq!(of(&["7", "8"]), Ok(Some(vec![7, 8])));
+        let some = |user, processes: &[u32]| {
+            let processes = processes.to_vec();
+            Ok(Some(Arguments { user, processes }))
+        };
+        assert_eq!(of(&[]), some(None, &[]));
+        assert_eq!(of(&["7", "8"]), some(None, &[7, 8]));
+        assert_eq!(of(&["--user", "1000", "8"]), some(Some(1000), &[8]));
         assert_eq!(of(&["7", "--help"]), Ok(None));
-        for word in ["x", "-7", "4294967296", "--all"] {
-            assert!(of(&[word]).is_err(), "{word}");
+        for words in [["x"], ["-7"], ["4294967296"], ["--all"], ["--user"]] {
+            assert!(of(&words).is_err(), "{words:?}");
         }
-    }
-
-    #[test]
-    fn queue_pairs_add_up_by_device() {
-        let mut devices = BTreeMap::new();
-        add(&mut devices, TEXT);
-        add(&mut devices, TEXT);
-        let of = |device: &str, name: &str| devices[device][name];
-        assert_eq!(of("uroce_lo", "packets_sent"), 18);
-        assert_eq!((of("uroce_lo", "errors"), of("uroce_lo", "qps")), (2, 4));
-        assert_eq!(of("uroce_eth0", "qps"), 2);
-        assert_eq!(process_of(TEXT), Some(7));
-        assert_eq!(process_of("qp 7"), None);
-    }
-
-    #[test]
-    fn only_sockets_that_answer_are_asked() {
-        let table = "Num RefCount Protocol Flags Type St Inode Path\n\
-            0: 00000002 00000000 00010000 0001 01 4711 @uroce/3/stat\n\
-            0: 00000003 00000000 00000000 0001 03 4712 @uroce/3/stat\n\
-            0: 00000002 00000000 00000000 0002 01 4713 @uroce/3\n\
-            0: 00000002 00000000 00000000 0002 01 4714 /run/uroce/9/stat\n";
-        assert_eq!(names(table), ["uroce/3/stat"]);
+        assert!(of(&["--user", "root"]).is_err());
     }
 }

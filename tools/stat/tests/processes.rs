@@ -1,11 +1,14 @@
 //! The program beside processes that have a device of uroce open, in a network of their own.
 
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by ending
+#![allow(clippy::unwrap_used, clippy::panic)] // a test that cannot go on says so by ending
 
 use std::{
+    ffi::OsStr,
     path::Path,
     process::{Command, Output},
 };
+
+use watchdog::Watched;
 
 const STAT: &str = env!("CARGO_BIN_EXE_uroce-stat");
 /// Debian's, from ibverbs-utils.
@@ -13,6 +16,12 @@ const PINGPONG: &str = "/usr/bin/ibv_rc_pingpong";
 
 /// Runs a script in a new network where `lo` is up, over the library of this workspace.
 fn script(text: &str) -> Output {
+    let library = c_tests::library::built_library().unwrap();
+    run(text, &[("LD_LIBRARY_PATH", library.as_os_str())])
+}
+
+/// Runs a script in a new network where `lo` is up.
+fn run(text: &str, environment: &[(&str, &OsStr)]) -> Output {
     let root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
     let mut command = Command::new("unshare");
     command.arg("--net");
@@ -22,13 +31,10 @@ fn script(text: &str) -> Output {
     command
         .args(["bash", "-c"])
         .arg(format!("ip link set lo up || exit\nstat={STAT}\n{text}"))
-        .env(
-            "LD_LIBRARY_PATH",
-            c_tests::library::built_library().unwrap(),
-        )
+        .envs(environment.iter().copied())
         .env("UROCE_DEVICES", "lo")
         .env_remove("UROCE_FAULTS")
-        .output()
+        .watched_output()
         .unwrap()
 }
 
@@ -61,26 +67,26 @@ fn what_a_process_has_counted() {
         "{PINGPONG} -d uroce_lo -g 0 >/dev/null & server=$!
          until grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.02; done"
     );
-    let told = text(&script(&format!(
+    let reported = text(&script(&format!(
         "{waiting}; echo $server; $stat; kill $server"
     )));
-    let mut lines = told.lines();
+    let mut lines = reported.lines();
     let server = lines.next().unwrap();
     let process = lines.next().unwrap();
     assert!(
         process.starts_with(&format!("process {server} slot ")),
-        "{told}"
+        "{reported}"
     );
     assert!(lines.next().unwrap().starts_with("network packets_sent "));
     let qp = lines.next().unwrap();
     assert!(
         qp.contains(" device uroce_lo type RC state INIT "),
-        "{told}"
+        "{reported}"
     );
     let device = lines.next().unwrap();
-    assert!(device.starts_with("device uroce_lo "), "{told}");
-    assert!(device.contains(" qps 1"), "{told}");
-    assert_eq!(lines.next(), None, "{told}");
+    assert!(device.starts_with("device uroce_lo "), "{reported}");
+    assert!(device.contains(" qps 1"), "{reported}");
+    assert_eq!(lines.next(), None, "{reported}");
     // One that is named, and one that is not there.
     let named = text(&script(&format!("{waiting}; $stat $server; kill $server")));
     assert!(named.contains(" state INIT "), "{named}");
@@ -90,9 +96,113 @@ fn what_a_process_has_counted() {
 
 #[test]
 fn bad_arguments() {
-    let output = Command::new(STAT).arg("x").output().unwrap();
+    let output = Command::new(STAT).arg("x").watched_output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty() && !output.stderr.is_empty());
-    let help = Command::new(STAT).arg("--help").output().unwrap();
+    let help = Command::new(STAT).arg("--help").watched_output().unwrap();
     assert!(text(&help).starts_with("usage: uroce-stat"));
+}
+
+/// Sockets of names as uroce has them, whose owner answers nothing, without end, or with what a
+/// terminal would act on.
+const HOSTILE: &str = r#"
+import os, socket, sys, threading
+os.setuid(int(sys.argv[1]))
+def serve(slot, answer):
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind('\0uroce/%d/stat/%024x' % (slot, slot))
+    listening.listen(5)
+    def run():
+        kept = []
+        while True:
+            connected, _ = listening.accept()
+            kept.append(connected)
+            threading.Thread(target=answer, args=(connected,)).start()
+    threading.Thread(target=run).start()
+def nothing(connected):
+    pass
+def endless(connected):
+    try:
+        while True:
+            connected.sendall(b'process 1 slot 2\n' * 4096)
+    except OSError:
+        pass
+def escapes(connected):
+    connected.sendall(b'process 1 slot 3\n\x1b]0;x\x07\n'
+        b'qp 0x1 device uroce_lo type RC packets_sent 1000000\n')
+    connected.shutdown(socket.SHUT_RDWR)
+for slot, answer in [(1, nothing), (2, endless), (3, escapes), (4, nothing)]:
+    serve(slot, answer)
+print('ready', flush=True)
+"#;
+
+/// A script in which `$hostile USER` has started such a process.
+fn beside_hostile(name: &str, user: u32, text: &str) -> Output {
+    let folder = env!("CARGO_TARGET_TMPDIR");
+    let program = format!("{folder}/{name}-{}.py", std::process::id());
+    std::fs::write(&program, HOSTILE).unwrap();
+    let output = run(
+        &format!(
+            "exec 3< <(exec python3 {program} {user}); hostile=$!; read -u 3 ready
+         {text}; kill -9 $hostile; exit $status"
+        ),
+        &[],
+    );
+    std::fs::remove_file(&program).unwrap();
+    output
+}
+
+fn is_root() -> bool {
+    let root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+    if !root {
+        println!("skipped: only root can be another user");
+    }
+    root
+}
+
+#[test]
+fn sockets_of_other_users_are_not_asked() {
+    if !is_root() {
+        return;
+    }
+    let output = beside_hostile("others", 65534, "$stat; status=$?");
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        output.stdout.is_empty() && output.stderr.is_empty(),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn malformed_messages_do_no_harm() {
+    if !is_root() {
+        return;
+    }
+    // Memory for little more than one answer of the longest.
+    let output = beside_hostile(
+        "form",
+        65534,
+        "ulimit -v 3000000; $stat --user 65534; status=$?; echo $hostile",
+    );
+    assert!(output.status.success(), "{output:?}");
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<_> = shown.lines().collect();
+    let [process, escaped, qp, device, hostile] = lines[..] else {
+        panic!("{shown}");
+    };
+    // It says that it is process 1.
+    assert_eq!(process, format!("process {hostile} slot 3"));
+    assert_eq!(escaped, "\\x1b]0;x\\x07");
+    assert!(qp.starts_with("qp 0x1 ") && device.starts_with("device uroce_lo "));
+    let complaints = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        complaints.matches(" does not answer").count(),
+        2,
+        "{complaints}"
+    );
+    assert_eq!(
+        complaints.matches(" tells too much").count(),
+        1,
+        "{complaints}"
+    );
 }

@@ -2,7 +2,7 @@
 //! with times in microseconds.
 
 use crate::file::{Call, Trace};
-use crate::{errno, number, words};
+use crate::words::{errno, number, words};
 use std::io::{Result, Write};
 
 /// Prints one JSON document.

@@ -1,7 +1,7 @@
 //! A line a call.
 
 use crate::file::{Call, Trace};
-use crate::{errno, number, words};
+use crate::words::{errno, number, words};
 use std::io::{Result, Write};
 
 /// Prints time since the first call, process and thread, the call, its answer and how long it took.

@@ -10,6 +10,7 @@ use std::{
 };
 
 use serde_json::Value;
+use watchdog::Watched;
 
 const TRACE: &str = env!("CARGO_BIN_EXE_ibv_trace");
 /// Debian's, from ibverbs-utils.
@@ -44,7 +45,7 @@ fn record(dir: &Path) -> Option<PathBuf> {
         )
         .env("UROCE_DEVICES", "lo")
         .env("IBVERBS_TRACE", &file)
-        .output()
+        .watched_output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
     Some(file)
@@ -52,7 +53,7 @@ fn record(dir: &Path) -> Option<PathBuf> {
 
 fn print(words: &[&str], file: &Path) -> Output {
     let mut command = Command::new(TRACE);
-    command.args(words).arg(file).output().unwrap()
+    command.args(words).arg(file).watched_output().unwrap()
 }
 
 fn text(output: Output) -> String {

@@ -38,9 +38,9 @@ pub fn main(known: &[Opt], run: impl FnOnce(Options) -> Result<(), u8>) -> ExitC
     let mut known = known.to_vec();
     known.push(JSON);
     let ended = run(Options::new(env::args_os(), &known));
-    let told = io::stdout().flush();
+    let reported = io::stdout().flush();
     match ended {
-        Ok(()) if told.is_ok() => ExitCode::SUCCESS,
+        Ok(()) if reported.is_ok() => ExitCode::SUCCESS,
         Ok(()) => ExitCode::FAILURE,
         Err(status) => ExitCode::from(status),
     }

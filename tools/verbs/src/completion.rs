@@ -4,8 +4,8 @@ use std::{ffi::CStr, io, ptr, rc::Rc};
 
 use bytemuck::Zeroable;
 use kit::abi::{
-    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP, ibv_comp_channel, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex,
-    ibv_poll_cq_attr, ibv_wc, ibv_wc_status,
+    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP, IBV_WC_WITH_IMM, ibv_comp_channel, ibv_cq, ibv_cq_ex,
+    ibv_cq_init_attr_ex, ibv_poll_cq_attr, ibv_wc, ibv_wc_status,
 };
 
 use crate::{
@@ -64,6 +64,10 @@ pub struct Completion {
     pub queue_pair: u32,
     /// When, in the device's time; 0 from a queue without timestamps.
     pub timestamp: u64,
+    /// How many bytes were received; 0 from a queue with timestamps.
+    pub bytes: u32,
+    /// The immediate data that came along; none from a queue with timestamps.
+    pub immediate: Option<u32>,
 }
 
 /// The library's words for `enum ibv_wc_status`.
@@ -198,6 +202,8 @@ impl Cq {
             status: wc.status,
             queue_pair: wc.qp_num,
             timestamp: 0,
+            bytes: wc.byte_len,
+            immediate: immediate(wc),
         }));
         Ok(())
     }
@@ -220,6 +226,8 @@ impl Cq {
                 status: (*at).status,
                 queue_pair: 0,
                 timestamp: time(at),
+                bytes: 0,
+                immediate: None,
             };
             let mut attr = ibv_poll_cq_attr { comp_mask: 0 };
             match start(at, &raw mut attr) {
@@ -238,6 +246,12 @@ impl Cq {
             }
         }
     }
+}
+
+fn immediate(wc: &ibv_wc) -> Option<u32> {
+    // SAFETY: both members are four plain bytes.
+    let data = unsafe { wc.imm.imm_data };
+    (wc.wc_flags & IBV_WC_WITH_IMM != 0).then(|| data.get())
 }
 
 fn unsupported() -> io::Error {

@@ -9,9 +9,9 @@ use kit::abi::{
 };
 
 use crate::{
-    device::text,
     handle::{Handle, status},
     raw,
+    text::text,
 };
 
 /// An open device. Copies are the same one; it is closed with the last copy and the last object

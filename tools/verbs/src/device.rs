@@ -9,7 +9,7 @@ use std::{
 
 use kit::abi::{IBV_TRANSPORT_IB, ibv_device, ibv_transport_type};
 
-use crate::{context::Context, handle::made, raw};
+use crate::{context::Context, handle::made, raw, text::text};
 
 /// What ibv_get_device_list(3) answered.
 pub struct Devices {
@@ -105,7 +105,13 @@ impl<'l> Device<'l> {
         self.transport() == IBV_TRANSPORT_IB
     }
 
-    /// Its folder in sysfs; empty for a device that has none.
+    /// Whether the kernel has the device: only then it has a character device.
+    #[must_use]
+    pub fn is_kernel(self) -> bool {
+        !text(&self.get().dev_path).is_empty()
+    }
+
+    /// Its folder in sysfs, or the one that a device in user space has instead; empty for none.
     #[must_use]
     pub fn sysfs(self) -> String {
         text(&self.get().ibdev_path)
@@ -133,14 +139,4 @@ impl<'l> Device<'l> {
         let at = made(unsafe { raw::ibv_open_device(*self.at) })?;
         Ok(Context::new(at))
     }
-}
-
-/// What stands in front of the first NUL, or all.
-pub(crate) fn text(chars: &[c_char]) -> String {
-    let bytes: Vec<u8> = chars
-        .iter()
-        .take_while(|c| **c != 0)
-        .flat_map(|c| c.to_ne_bytes())
-        .collect();
-    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -1,15 +1,20 @@
-//! libibverbs for programs written in Rust.
+//! libibverbs for programs written in Rust. The programs in `tools/` and `examples/rust` use it.
 //!
-//! Programs are linked to `libibverbs.so.1` by its C names and symbol versions, as programs in C
-//! are, so they run over any library of that name. Objects are values that are given back when
-//! they are dropped, or by `close`, which says how that went; each keeps what it was made with.
+//! Programs are linked to `libibverbs.so.1` by C names and symbol versions, as programs in C are,
+//! so they run over any library of that name, including rdma-core's. The build script makes an
+//! empty `libibverbs.so.1` to link against. Nothing of this library's Rust code is linked in except
+//! the C types ([`abi`]).
 //!
-//! - [`Devices`], [`Device`], [`Context`]: the list, an open device and what it is asked;
-//! - [`memory`]: protection domains, registered memory, address handles;
+//! - [`Devices`], [`Device`], [`Context`]: the list, a device, an open device and its queries;
+//! - [`memory`]: protection domains, registered memory, device memory, address handles. Bytes that
+//!   a device may write are read one at a time, as volatile;
 //! - [`completion`]: channels and completion queues;
-//! - [`queue`]: queue pairs, shared receive queues, XRC domains;
-//! - [`abi`]: the C types and constants;
-//! - [`getopt`], [`process`]: what the stock programs have from the C library.
+//! - [`queue`]: queue pairs, shared receive queues, XRC domains; a request has one piece of memory;
+//! - [`getopt`], [`process`]: functions of the C library that the stock programs use.
+//!
+//! *Invariant.* An object is released once: by `close`, which returns the result, or by dropping
+//! it. It holds counted references to the objects that it was created with, so the order of
+//! destruction is always right. Closing an object in use is EBUSY.
 
 pub mod completion;
 mod context;
@@ -20,6 +25,7 @@ pub mod memory;
 pub mod process;
 pub mod queue;
 mod raw;
+mod text;
 
 pub use context::{Context, GidEntry, firmware};
 pub use device::{Device, Devices};

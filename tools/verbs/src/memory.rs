@@ -2,8 +2,9 @@
 
 use std::{
     alloc::{self, Layout},
+    error,
     ffi::c_int,
-    io, ptr,
+    fmt, io, ptr,
     ptr::NonNull,
     rc::Rc,
 };
@@ -70,6 +71,15 @@ impl Pages {
         Ok(Self { at, layout })
     }
 }
+
+impl fmt::Display for NoMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Process(error) | Self::Device(error) | Self::Registration(error)) = self;
+        error.fmt(f)
+    }
+}
+
+impl error::Error for NoMemory {}
 
 impl Drop for Pages {
     fn drop(&mut self) {
@@ -222,6 +232,29 @@ impl Memory {
             // SAFETY: inside the pages. The device reads behind the compiler's back.
             unsafe { self.pages.at.add(offset).write_volatile(byte) };
         }
+    }
+
+    /// Writes bytes from an offset on.
+    ///
+    /// # Errors
+    /// EINVAL if they reach past the end.
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> io::Result<()> {
+        self.part(offset, bytes.len())?;
+        for (at, byte) in bytes.iter().enumerate() {
+            self.set(offset + at, *byte);
+        }
+        Ok(())
+    }
+
+    /// The bytes from an offset on.
+    ///
+    /// # Errors
+    /// EINVAL if they reach past the end.
+    pub fn read(&self, offset: usize, length: usize) -> io::Result<Vec<u8>> {
+        self.part(offset, length)?;
+        Ok((offset..offset + length)
+            .filter_map(|at| self.byte(at))
+            .collect())
     }
 
     /// Asks for the pages of an on-demand region to be brought in for writing.

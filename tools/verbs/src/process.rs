@@ -1,5 +1,9 @@
 //! What programs ask of the process they are.
 
+use std::io;
+
+use crate::{handle::status, raw};
+
 /// Lets SIGPIPE end the program, as it ends programs in C; Rust starts them with it ignored.
 /// Called first thing.
 pub fn end_on_closed_pipe() {
@@ -13,4 +17,14 @@ pub fn page_size() -> usize {
     // SAFETY: asks for a number.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(size).unwrap_or(4096)
+}
+
+/// Keeps registered memory of this process its own over fork(2): ibv_fork_init(3). Called before
+/// the first registration.
+///
+/// # Errors
+/// Its errno.
+pub fn fork_init() -> io::Result<()> {
+    // SAFETY: takes nothing.
+    status(unsafe { raw::ibv_fork_init() })
 }

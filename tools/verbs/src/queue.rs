@@ -130,6 +130,20 @@ impl Srq {
         Ok(number)
     }
 
+    /// Asks for one IBV_EVENT_SRQ_LIMIT_REACHED when fewer requests than this are left.
+    ///
+    /// # Errors
+    /// The errno of ibv_modify_srq(3).
+    pub fn arm_limit(&self, limit: u32) -> io::Result<()> {
+        let mut attr = ibv_srq_attr {
+            srq_limit: limit,
+            ..size(0)
+        };
+        let mask = IBV_SRQ_LIMIT.cast_signed();
+        // SAFETY: the queue lives.
+        status(unsafe { raw::ibv_modify_srq(self.0.srq.as_ptr(), &raw mut attr, mask) })
+    }
+
     /// Posts a receive for the front of the memory.
     ///
     /// # Errors
@@ -325,6 +339,26 @@ impl Qp {
         status(unsafe { raw::ibv_modify_qp(self.qp.as_ptr(), &raw mut change, mask) })
     }
 
+    /// Receives what is sent to a multicast group. Only for datagrams.
+    ///
+    /// # Errors
+    /// The errno of ibv_attach_mcast(3).
+    pub fn attach(&self, group: [u8; 16]) -> io::Result<()> {
+        let group = ibv_gid { raw: group };
+        // SAFETY: the queue pair and the group live during the call.
+        status(unsafe { raw::ibv_attach_mcast(self.qp.as_ptr(), &raw const group, 0) })
+    }
+
+    /// Leaves a multicast group.
+    ///
+    /// # Errors
+    /// The errno of ibv_detach_mcast(3).
+    pub fn detach(&self, group: [u8; 16]) -> io::Result<()> {
+        let group = ibv_gid { raw: group };
+        // SAFETY: the queue pair and the group live during the call.
+        status(unsafe { raw::ibv_detach_mcast(self.qp.as_ptr(), &raw const group, 0) })
+    }
+
     /// Posts a receive for the front of the memory.
     ///
     /// # Errors
@@ -362,7 +396,9 @@ impl Qp {
             num_sge: 1,
             opcode: IBV_WR_SEND,
             send_flags: send.flags,
-            imm: ibv_send_wr_imm { invalidate_rkey: 0 },
+            imm: ibv_send_wr_imm {
+                imm_data: be32::new(send.immediate),
+            },
             wr: match (ud, send.remote) {
                 (Some(ud), _) => ibv_send_wr_wr { ud },
                 (None, remote) => ibv_send_wr_wr {
@@ -502,7 +538,7 @@ pub struct Datagram<'a> {
 /// Memory of the peer, and what is done with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Remote {
-    /// `IBV_WR_RDMA_WRITE` or `IBV_WR_RDMA_READ`.
+    /// `IBV_WR_RDMA_WRITE`, `IBV_WR_RDMA_WRITE_WITH_IMM` or `IBV_WR_RDMA_READ`.
     pub opcode: ibv_wr_opcode,
     /// Its address.
     pub address: u64,
@@ -526,6 +562,8 @@ pub struct Send<'a> {
     pub to: Option<Datagram<'a>>,
     /// The peer's memory, for a write or a read.
     pub remote: Option<Remote>,
+    /// Immediate data, for the operations that have it.
+    pub immediate: u32,
     /// The shared receive queue there, from the sending half of an XRC connection.
     pub srq: u32,
 }

@@ -15,6 +15,10 @@ unsafe extern "C" {
 
     pub fn ibv_ack_async_event(event: *mut ibv_async_event);
     pub fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint);
+    pub fn ibv_attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;
+    pub fn ibv_detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;
+    pub fn ibv_fork_init() -> c_int;
+    pub fn ibv_modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> c_int;
     pub fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd;
     pub fn ibv_close_device(context: *mut ibv_context) -> c_int;
     pub fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ffi::OsStr, fs::File, io::Write, path::Path, pr
 
 use anyhow::{Context, Result, bail};
 
-use crate::{guest::near, suites::PREFER_PLUGIN};
+use crate::{guest::copy_to_ram, suites::PREFER_PLUGIN};
 
 use super::{
     callgrind,
@@ -81,8 +81,8 @@ fn start(bench: &Bench, side: Side, _round: usize) -> Vec<String> {
     vec![bench.library(side).display().to_string(), DEVICE.to_owned()]
 }
 
-/// Each round has one mapping more than the one before, for both libraries: with how many a cycle costs
-/// the kernel much is chance, and not the same for both.
+/// Each round has one mapping more than the one before, for both libraries: with how many a cycle
+/// costs the kernel much is chance, and not the same for both.
 fn objects(round: usize, kinds: &[&str]) -> Vec<String> {
     let numbers = [DEVICE.to_owned(), CYCLES.to_string(), round.to_string()];
     let kinds = kinds.iter().map(|kind| (*kind).to_owned());
@@ -95,7 +95,7 @@ const TOGETHER: &str = "load + list + open + close";
 /// Measures everything into the file of results in `dir`.
 pub fn run(dir: &Path) -> Result<()> {
     // Where both libraries and all programs are in memory.
-    let bench = Bench::at(&near::copy(dir)?);
+    let bench = Bench::at(&copy_to_ram::copy(dir)?);
     let path = dir.join(RESULTS);
     let mut file = File::create(&path).with_context(|| path.display().to_string())?;
     let mut write = |figures: Vec<Figure>| -> Result<()> {

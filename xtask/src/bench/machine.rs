@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path, process::Command, thread};
 
-use crate::{dirs::Dirs, needs::Machine};
+use crate::{debian_deps::Machine, dirs::Dirs};
 
 /// One line a fact, name and value; what cannot be found out is "unknown".
 pub fn describe(dirs: &Dirs, machine: &Machine) -> Vec<(&'static str, String)> {

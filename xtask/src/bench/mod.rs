@@ -10,6 +10,7 @@ mod fork;
 pub mod guest;
 mod machine;
 pub mod observe;
+mod plot;
 mod programs;
 mod row;
 pub mod rxe;
@@ -22,10 +23,10 @@ use std::{fs, path::Path, process::ExitCode};
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    cli,
+    debian_deps::{self, Machine},
     dirs::Dirs,
-    guest::near,
-    needs::{self, Machine},
+    guest::copy_to_ram,
+    options::{self, Part},
     vm::{self, Job},
 };
 use programs::Bench;
@@ -44,48 +45,44 @@ const PAPER: Paper = Paper {
 
 const INTRODUCTION: &str = "\
 # Benchmarks
-This library against rdma-core's, the same work in turn, in one run of
+This page compares this library with rdma-core's. Both do the same work in turn, in one run \
+of
 
     cargo xtask bench --write
 
-which measures, fails if a row is above its bound, and writes this file.
+The command measures, fails if a row is above its bound, and writes this file.
 
-*Instructions* are those of the program and all its libraries in user space, counted by callgrind; \
-*time* is the wall clock. Figures are medians, the ratio is that of the medians. A count above the \
-bound is a fault, and so is a time where the bound is below 1. A time where the bound is 1 is a \
-fault if it is above it by the medians and in so many rounds that chance (sign test, 0.1 %) does \
-not explain it: for most rows of that kind the kernel takes nearly all the time, for both libraries, \
-and the medians of rows in which it takes now one time and now a multiple are far apart by chance. \
-The last column says in how many rounds ours was above the bound.
+*Instructions* are those of the program and all its libraries in user space, counted by \
+callgrind; *time* is wall-clock time. Figures are medians, and the ratio is that of the \
+medians. A count above its bound fails. A time with a bound below 1 fails if it is above the \
+bound. A time with bound 1 fails if its median is above the bound, and it is above in so \
+many rounds that chance (sign test, 0.1 %) does not explain it: in most of these rows the \
+kernel takes nearly all of the time for both libraries, and their medians vary by chance. \
+The last column counts the rounds in which this library was above the bound.
 
-*Start* and *Create and destroy* ran in the virtual machine, which is emulated: times there can be \
-compared with each other, and mean nothing by themselves. *Start* is a program that loads the \
-library with dlopen(3), lists devices for the first time (which loads the providers), opens the \
-device and closes it. The emulation translates code when it runs for the first time, and again for \
-each process that has it at other addresses: most of the time of a first call is that, and no machine \
-of metal has it. So the start is timed once more with programs and libraries at the same addresses \
-each time (setarch(8), `--addr-no-randomize`), where what was translated is used again. Both \
-libraries, the programs and the providers are in the machine's memory, for it reads other files by \
-way of this one. *Create and destroy* is a cycle of both; registered memory is 64 KiB. Each round has \
-one mapping more than the one before, for both libraries: what it costs the kernel to map a queue and \
-to unmap it depends on how many the process has.
+*Start* and *Create and destroy* ran in the virtual machine, which is emulated: its times \
+can be compared with each other, but have no meaning by themselves. *Start* is a program \
+that loads the library with dlopen(3), lists devices for the first time (which loads the \
+providers), opens the device and closes it. The emulator translates code when it first runs, \
+and again for each process that has it at other addresses. Most of the time of a first call \
+is this translation, which a physical machine does not have. Therefore the start is also \
+measured with programs and libraries at the same addresses each time (setarch(8), \
+`--addr-no-randomize`), so that translated code is reused. Both libraries, the programs and \
+the providers are in the machine's memory, because its other files come from the host. \
+*Create and destroy* is a cycle of both; registered memory is 64 KiB. Each round has one \
+more mapping than the one before, for both libraries, because the kernel's time to map and \
+unmap a queue depends on the number of mappings.
 
-*Fork protection* ran on the machine itself, by `ibv_dontfork_range` and `ibv_dofork_range`: its \
-kernel does not say that it copies registered pages at fork, so they are marked. One operation \
-gives back a range picked at random, and protects another in its place. Overlapping ranges have 1 \
-to 32 pages, each page lies in four of them on average; disjoint ones have 4 pages.
+*Fork protection* ran on the machine itself, by `ibv_dontfork_range` and `ibv_dofork_range`. \
+Its kernel does not report that it copies registered pages at fork, so pages are marked. One \
+operation releases a random range and protects another one in its place. Overlapping ranges \
+have 1 to 32 pages, and each page lies in four of them on average; disjoint ranges have 4 \
+pages.
 ";
 
-/// Which part of the work; both without a choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    Guest,
-    Fork,
-}
-
-pub fn run(options: &cli::Bench) -> Result<ExitCode> {
+pub fn run(options: &options::Bench) -> Result<ExitCode> {
     let dirs = Dirs::find()?;
-    let machine = needs::provide(&dirs)?;
+    let machine = debian_deps::provide(&dirs)?;
     // Said before the work, which takes minutes in which the sources may change.
     let described = machine::describe(&dirs, &machine);
     vm::build_library(&dirs)?;
@@ -109,7 +106,7 @@ pub fn run(options: &cli::Bench) -> Result<ExitCode> {
 fn in_the_guest(dirs: &Dirs, machine: &Machine, bench: &Bench, job: &Job) -> Result<Vec<Figure>> {
     println!("-- booting {} for the bench", machine.kernel.display());
     let dir = bench.dir();
-    near::list(&[], dir)?;
+    copy_to_ram::list(&[], dir)?;
     let log = dirs.work.join("bench.log");
     let outcome = vm::boot(dirs, machine, dir, job, &log, true)?;
     if !outcome.status.success() {

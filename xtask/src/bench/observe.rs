@@ -1,6 +1,6 @@
-//! `cargo xtask bench observe`: what IBVERBS_EXPLAIN, IBVERBS_VALIDATE and IBVERBS_TRACE cost a call,
-//! over uroce on `lo` in a network of its own. The ways take turns, and the least of each is kept:
-//! what other work adds on a busy machine is no cost of theirs.
+//! `cargo xtask bench observe`: what IBVERBS_EXPLAIN, IBVERBS_VALIDATE and IBVERBS_TRACE cost a
+//! call, over uroce on `lo` in a network of its own. The ways take turns, and the least of each is
+//! kept: what other work adds on a busy machine is no cost of theirs.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::programs::run;
-use crate::{dirs::Dirs, needs, uroce::network, vm};
+use crate::{debian_deps, dirs::Dirs, network::network, vm};
 
 /// How often each way has its turn.
 const ROUNDS: usize = 5;
@@ -37,7 +37,7 @@ struct Row {
 
 pub fn run_all() -> Result<ExitCode> {
     let dirs = Dirs::find()?;
-    needs::provide_here(&dirs)?;
+    debian_deps::provide_here(&dirs)?;
     vm::build_library(&dirs)?;
     let (program, library) = prepare(&dirs)?;
     let mut rows: Vec<Row> = Vec::new();

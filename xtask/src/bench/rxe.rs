@@ -16,10 +16,10 @@ use super::{
     uroce::pair::{self, Call},
 };
 use crate::{
-    cli,
+    debian_deps,
     dirs::Dirs,
-    guest::{near, setup},
-    needs, vm,
+    guest::{copy_to_ram, setup},
+    options, vm,
     vm::Job,
 };
 
@@ -33,28 +33,29 @@ const PAPER: Paper = Paper {
     document: "docs/benchmarks-rxe.md",
     introduction: "\
 # Benchmarks of the provider for soft-RoCE
-The library with its own provider for the kernel's soft-RoCE against rdma-core's library with its \
-plugin in C, the same work in turn, in one run of
+This page compares the library and its built-in provider for the kernel's soft-RoCE with \
+rdma-core's library and its provider in C. Both do the same work in turn, in one run of
 
     cargo xtask bench rxe --write
 
-which measures in the virtual machine, fails if a row is above its bound, and writes this file.
+The command measures in the virtual machine, fails if a row is above its bound, and writes \
+this file.
 
-*Work requests* are instructions in user space of one call each, counted by callgrind \
-(`c-tests/bench/requests.c`): a request with one piece of memory, polling for one completion that \
-is not there, for one that is, and for 16 that are. What the kernel does is not counted.
+*Work requests* are instructions in user space for one call each, counted by callgrind \
+(`c-tests/bench/requests.c`): a request with one piece of memory, and polling an empty \
+queue, one completion, and 16 completions. Work of the kernel is not counted.
 
-*Messages* is the time a message of `ib_send_bw -s 64`, over a reliable connection, by its message \
-rate: less is a higher rate. The machine is emulated, so times can be compared with each other, and \
-mean nothing by themselves. A time is a fault if it is above the bound by the medians and in so \
-many rounds that chance (sign test, 0.1 %) does not explain it.
+*Messages* is the time for each message of `ib_send_bw -s 64` over a reliable connection, \
+from its message rate; less is better. The machine is emulated, so times can be compared \
+with each other, but have no meaning by themselves. A time fails if its median is above the \
+bound, and it is above in so many rounds that chance (sign test, 0.1 %) does not explain it.
 ",
 };
 
 /// The whole command.
-pub fn run(options: &cli::BenchRxe) -> Result<ExitCode> {
+pub fn run(options: &options::BenchRxe) -> Result<ExitCode> {
     let dirs = Dirs::find()?;
-    let machine = needs::provide(&dirs)?;
+    let machine = debian_deps::provide(&dirs)?;
     let described = machine::describe(&dirs, &machine);
     vm::build_library(&dirs)?;
     let bench = programs::prepare(&dirs, &dirs.library()?.join("libibverbs.so.1"))?;
@@ -66,7 +67,7 @@ pub fn run(options: &cli::BenchRxe) -> Result<ExitCode> {
 /// Measures everything into the file of results in `dir`; called in the virtual machine.
 pub fn measure(dir: &Path) -> Result<()> {
     // Where both libraries and all programs are in memory.
-    let bench = Bench::at(&near::copy(dir)?);
+    let bench = Bench::at(&copy_to_ram::copy(dir)?);
     let path = dir.join(RESULTS);
     let mut file = File::create(&path).with_context(|| path.display().to_string())?;
     for side in Side::in_turn(0) {

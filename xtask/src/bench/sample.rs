@@ -48,7 +48,8 @@ impl Pairs {
     }
 }
 
-fn median(figures: &[f64]) -> Option<f64> {
+/// The value in the middle, or halfway between the two there.
+pub fn median(figures: &[f64]) -> Option<f64> {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
     let half = sorted.len() / 2;

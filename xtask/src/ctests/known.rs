@@ -58,7 +58,8 @@ impl Known {
         same.then(|| format!("{program} differs in the lines of expected/{FILE}"))
     }
 
-    /// Programs of the list that none of the comparisons' titles names: they do not differ any more.
+    /// Programs of the list that none of the comparisons' titles names: they do not differ any
+    /// more.
     pub fn stale(&self, titles: &[String]) -> Vec<String> {
         let differ: Vec<&str> = titles
             .iter()

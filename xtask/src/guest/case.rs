@@ -19,7 +19,7 @@ use super::{
     setup,
 };
 use crate::{
-    record::{Record, Word},
+    record::{Record, Verdict},
     suites::{Case, Ready},
 };
 
@@ -42,8 +42,8 @@ pub struct Stage<'a> {
     pub witness: Witness<'a>,
     /// Set for every program.
     pub env: Vec<(&'static str, &'static str)>,
-    /// Where programs are looked for, if not where this one looks.
-    pub path: Option<OsString>,
+    /// Set for every program, too.
+    pub paths: Vec<(&'static str, OsString)>,
     /// Where outputs go, one file a program.
     pub logs: PathBuf,
     /// The device of the suite.
@@ -66,7 +66,7 @@ struct Ends {
     client: End,
 }
 
-struct Said {
+struct Printed {
     server: String,
     client: String,
 }
@@ -77,15 +77,18 @@ pub fn run(case: &Case, stage: &Stage) -> Result<Record> {
     let server_log = Log::new(stage, case, "server");
     let client_log = Log::new(stage, case, "client");
     let ends = run_programs(case, stage, &server_log, &client_log)?;
-    let said = Said {
+    let printed = Printed {
         server: server_log.text(),
         client: client_log.text(),
     };
     let programs = if ends.server.is_some() { 2 } else { 1 };
     let library = stage.witness.verdict(case.users.max(programs))?;
-    let record = judge(case, &ends, &said, library);
-    if matches!(record.word, Word::Fail | Word::Hung | Word::WrongLibrary) {
-        tell(case, &said);
+    let record = judge(case, &ends, &printed, library);
+    if matches!(
+        record.verdict,
+        Verdict::Fail | Verdict::Hung | Verdict::WrongLibrary
+    ) {
+        print_output(case, &printed);
     }
     Ok(record)
 }
@@ -151,8 +154,8 @@ fn run_programs(case: &Case, stage: &Stage, server_log: &Log, client_log: &Log) 
     })
 }
 
-/// Waits until the client ends. Where its server fails, it may wait for ever, and is ended. Answers how long
-/// the client may still take.
+/// Waits until the client ends. Where its server fails, it may wait for ever, and is ended. Answers
+/// how long the client may still take.
 fn wait_for_failure_or_end(
     client: &mut Process,
     server: &mut Process,
@@ -176,7 +179,7 @@ fn start(case: &Case, stage: &Stage, words: &[String], log: &Log) -> Result<Proc
     let mut command = Command::new(program);
     command.args(arguments).envs(case.env.iter().cloned());
     command.envs(stage.env.iter().copied());
-    command.envs(stage.path.iter().map(|path| ("PATH", path)));
+    command.envs(stage.paths.iter().cloned());
     stage.witness.attend(&mut command);
     Process::start_apart(&mut command, &log.out, &log.err)
 }
@@ -223,7 +226,7 @@ fn is_ready(ready: &Ready, server: u32) -> bool {
             let table = fs::read_to_string(format!("/proc/{server}/net/{table}"));
             tcp_listens(&table.unwrap_or_default(), *port)
         }),
-        Ready::RdmaCm => cm_listens(&cm_ids(), &threads(server)),
+        Ready::RdmaCm => cm_listens(&cm_ids(), &threads(server)) || has_uroce_port(server),
         Ready::Multicast(group) => {
             let joined = fs::read_to_string("/proc/net/igmp").unwrap_or_default();
             joined.contains(group)
@@ -239,6 +242,30 @@ fn tcp_listens(table: &str, port: u16) -> bool {
         let local = fields.next().is_some_and(|local| local.ends_with(&end));
         local && fields.nth(1) == Some("0A")
     })
+}
+
+/// Whether a process has a port at the connection manager of uroce: an abstract socket whose name
+/// says so.
+fn has_uroce_port(server: u32) -> bool {
+    let table = fs::read_to_string(format!("/proc/{server}/net/unix")).unwrap_or_default();
+    let sockets: Vec<_> = table.lines().filter_map(uroce_port).collect();
+    let open = fs::read_dir(format!("/proc/{server}/fd"));
+    let open = open.into_iter().flatten().flatten();
+    let links = open.filter_map(|entry| fs::read_link(entry.path()).ok());
+    links
+        .map(|link| link.to_string_lossy().into_owned())
+        .any(|link| sockets.contains(&link))
+}
+
+/// The socket of a line of /proc/net/unix (number, count, protocol, flags, type, state, inode,
+/// name) that stands for a port, as a link in /proc/PID/fd names it.
+fn uroce_port(line: &str) -> Option<String> {
+    let words: Vec<_> = line.split_whitespace().collect();
+    let [.., inode, name] = words[..] else {
+        return None;
+    };
+    let is_port = name.starts_with("@uroce/") && name.contains("/cm/");
+    is_port.then(|| format!("socket:[{inode}]"))
 }
 
 fn cm_ids() -> String {
@@ -261,7 +288,8 @@ fn threads(pid: u32) -> Vec<String> {
         .collect()
 }
 
-/// Whether one of these threads has a listening id; a datagram id that listens shows no other state.
+/// Whether one of these threads has a listening id; a datagram id that listens shows no other
+/// state.
 fn cm_listens(table: &str, threads: &[String]) -> bool {
     table.lines().any(|line| {
         let words: Vec<_> = line.split_whitespace().collect();
@@ -270,52 +298,52 @@ fn cm_listens(table: &str, threads: &[String]) -> bool {
     })
 }
 
-fn judge(case: &Case, ends: &Ends, said: &Said, library: Option<String>) -> Record {
-    let record = |word, reason: &str| Record::new(&case.name, word, reason);
+fn judge(case: &Case, ends: &Ends, printed: &Printed, library: Option<String>) -> Record {
+    let record = |verdict, reason: &str| Record::new(&case.name, verdict, reason);
     if ends.client == End::Hung || (ends.client.well() && ends.server == Some(End::Hung)) {
-        return record(Word::Hung, "killed after minutes");
+        return record(Verdict::Hung, "killed after minutes");
     }
     let well = ends.client.well() && ends.server.is_none_or(End::well);
     if let Some(mut library) = library {
         if !well {
             // It may come of this.
-            library += &format!("; {}", how_it_ended(ends, said));
+            library += &format!("; {}", how_it_ended(ends, printed));
         }
-        return record(Word::WrongLibrary, &library);
+        return record(Verdict::WrongLibrary, &library);
     }
     if !well {
-        return not_well(case, ends, said);
+        return not_well(case, ends, printed);
     }
     let wrong = case.checks.iter().find_map(|check| {
-        let complaint = check.complaint(&said.client);
+        let complaint = check.complaint(&printed.client);
         complaint.or_else(|| {
             check
                 .applies_to_server()
-                .then(|| check.complaint(&said.server))?
+                .then(|| check.complaint(&printed.server))?
         })
     });
     match wrong {
-        Some(wrong) => record(Word::Fail, &wrong),
-        None => record(Word::Ok, ""),
+        Some(wrong) => record(Verdict::Fail, &wrong),
+        None => record(Verdict::Ok, ""),
     }
 }
 
-fn not_well(case: &Case, ends: &Ends, said: &Said) -> Record {
+fn not_well(case: &Case, ends: &Ends, printed: &Printed) -> Record {
     if case.may_refuse && matches!(ends.client, End::Exit(_)) {
-        let last = last_line(&said.client).trim();
+        let last = last_line(&printed.client).trim();
         return Record::new(
             &case.name,
-            Word::Refused,
+            Verdict::Refused,
             format!("{}: {last}", ends.client),
         );
     }
-    Record::new(&case.name, Word::Fail, how_it_ended(ends, said))
+    Record::new(&case.name, Verdict::Fail, how_it_ended(ends, printed))
 }
 
-fn how_it_ended(ends: &Ends, said: &Said) -> String {
-    let mut reason = format!("client {}: {}", ends.client, last_words(&said.client));
+fn how_it_ended(ends: &Ends, printed: &Printed) -> String {
+    let mut reason = format!("client {}: {}", ends.client, last_words(&printed.client));
     if let Some(server) = ends.server {
-        reason += &format!("; server {server}: {}", last_words(&said.server));
+        reason += &format!("; server {server}: {}", last_words(&printed.server));
     }
     reason
 }
@@ -325,8 +353,8 @@ fn last_line(text: &str) -> &str {
     // What perftest says after it, of its counters or errno, says less.
     const TELLING: [&str; 2] = ["Failed status", "Event: RDMA_CM_EVENT_"];
     let mut lines = text.lines().rev();
-    let tells = |line: &&str| TELLING.iter().any(|begin| line.trim().starts_with(begin));
-    if let Some(telling) = lines.clone().find(tells) {
+    let reports = |line: &&str| TELLING.iter().any(|begin| line.trim().starts_with(begin));
+    if let Some(telling) = lines.clone().find(reports) {
         return telling.trim();
     }
     // Rulers under tables say nothing.
@@ -340,20 +368,21 @@ fn last_words(text: &str) -> String {
     let mut before = text.lines().rev().skip_while(|line| *line != last).skip(1);
     let goes_on = last.starts_with(char::is_whitespace);
     let begin = before.next().filter(|_| goes_on).unwrap_or_default();
-    let told = [begin.trim(), last.trim()];
-    told.join(" ").trim_start().to_string()
+    let reported = [begin.trim(), last.trim()];
+    reported.join(" ").trim_start().to_string()
 }
 
-/// The end of what each program said, and where it crashed, for whoever looks for the cause of a failure.
-fn tell(case: &Case, said: &Said) {
-    for (side, text) in [("client", &said.client), ("server", &said.server)] {
-        for line in telling_lines(text) {
+/// The end of what each program said, and where it crashed, for whoever looks for the cause of a
+/// failure.
+fn print_output(case: &Case, printed: &Printed) {
+    for (side, text) in [("client", &printed.client), ("server", &printed.server)] {
+        for line in lines_to_show(text) {
             println!("{} {side}| {line}", case.name);
         }
     }
 }
 
-fn telling_lines(text: &str) -> Vec<&str> {
+fn lines_to_show(text: &str) -> Vec<&str> {
     let lines: Vec<_> = text
         .lines()
         .filter(|line| !line.trim().is_empty())
@@ -371,20 +400,20 @@ mod tests {
     use crate::suites::Check;
 
     #[test]
-    fn the_end_is_told_and_where_it_crashed() {
+    fn the_end_is_reported_and_where_it_crashed() {
         let numbers = |range: std::ops::Range<u32>| range.map(|number| format!("{number}\n"));
         let short: String = numbers(0..5).collect();
-        assert_eq!(telling_lines(&short), ["0", "1", "2", "3", "4"]);
+        assert_eq!(lines_to_show(&short), ["0", "1", "2", "3", "4"]);
         let long: String = numbers(0..100).collect();
-        let told = telling_lines(&long);
-        assert_eq!((told.len(), told[0]), (TOLD, "88"));
+        let reported = lines_to_show(&long);
+        assert_eq!((reported.len(), reported[0]), (TOLD, "88"));
         let crashed = long.replace("\n20\n", "\n[host3] Caught signal 11\n");
-        let told = telling_lines(&crashed);
-        assert_eq!(told.len(), TOLD_OF_A_CRASH + TOLD);
-        assert_eq!(told[0], "[host3] Caught signal 11");
-        assert_eq!((told[39], told[40]), ("59", "88"));
+        let reported = lines_to_show(&crashed);
+        assert_eq!(reported.len(), TOLD_OF_A_CRASH + TOLD);
+        assert_eq!(reported[0], "[host3] Caught signal 11");
+        assert_eq!((reported[39], reported[40]), ("59", "88"));
         let late = long.replace("\n80\n", "\nCaught signal 11\n");
-        assert_eq!(telling_lines(&late).len(), 20);
+        assert_eq!(lines_to_show(&late).len(), 20);
     }
 
     #[test]
@@ -407,32 +436,35 @@ mod tests {
         assert!(!cm_listens(table, &ids(&["4"])));
     }
 
-    fn verdict(case: &Case, client: End, server: End, text: &str) -> Word {
+    fn verdict(case: &Case, client: End, server: End, text: &str) -> Verdict {
         let ends = Ends {
             server: Some(server),
             client,
         };
-        let said = Said {
+        let printed = Printed {
             server: String::new(),
             client: text.into(),
         };
-        judge(case, &ends, &said, None).word
+        judge(case, &ends, &printed, None).verdict
     }
 
     #[test]
     fn both_must_end_well_and_say_the_right_thing() {
         let case = Case::single("c", "true").check(Check::Says("bytes"));
         let well = End::Exit(0);
-        assert_eq!(verdict(&case, well, well, "9 bytes"), Word::Ok);
-        assert_eq!(verdict(&case, well, well, "nothing"), Word::Fail);
-        assert_eq!(verdict(&case, well, End::Exit(1), "9 bytes"), Word::Fail);
-        assert_eq!(verdict(&case, End::Signal(11), well, "9 bytes"), Word::Fail);
-        assert_eq!(verdict(&case, End::Hung, well, "9 bytes"), Word::Hung);
-        assert_eq!(verdict(&case, well, End::Hung, "9 bytes"), Word::Hung);
+        assert_eq!(verdict(&case, well, well, "9 bytes"), Verdict::Ok);
+        assert_eq!(verdict(&case, well, well, "nothing"), Verdict::Fail);
+        assert_eq!(verdict(&case, well, End::Exit(1), "9 bytes"), Verdict::Fail);
+        assert_eq!(
+            verdict(&case, End::Signal(11), well, "9 bytes"),
+            Verdict::Fail
+        );
+        assert_eq!(verdict(&case, End::Hung, well, "9 bytes"), Verdict::Hung);
+        assert_eq!(verdict(&case, well, End::Hung, "9 bytes"), Verdict::Hung);
     }
 
     #[test]
-    fn what_went_wrong_is_told_rather_than_what_came_of_it() {
+    fn the_cause_is_reported_rather_than_what_followed() {
         let text = "RDMA CM event error:\nEvent: RDMA_CM_EVENT_REJECTED; error: 8.\n\nERRNO: Operation not supported.\n";
         assert_eq!(last_line(text), "Event: RDMA_CM_EVENT_REJECTED; error: 8.");
         assert_eq!(last_line("one\ntwo\n-----\n"), "two");
@@ -443,27 +475,27 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_long_complaint_is_told() {
+    fn the_end_of_a_long_complaint_is_reported() {
         let text: String = (0..40).map(|number| format!("{number}\n\n")).collect();
-        let told = telling_lines(&text);
-        assert_eq!((told.len(), told.first()), (TOLD, Some(&"28")));
-        assert_eq!(telling_lines("\none\n"), ["one"]);
+        let reported = lines_to_show(&text);
+        assert_eq!((reported.len(), reported.first()), (TOLD, Some(&"28")));
+        assert_eq!(lines_to_show("\none\n"), ["one"]);
     }
 
     #[test]
-    fn a_failure_is_told_beside_the_libraries_that_it_left_unloaded() {
+    fn a_failure_is_reported_beside_the_libraries_that_it_left_unloaded() {
         let judged = |case: &Case, client| {
             let ends = Ends {
                 server: None,
                 client,
             };
-            let said = Said {
+            let printed = Printed {
                 server: String::new(),
                 client: "no".into(),
             };
-            let record = judge(case, &ends, &said, Some("1 of 2".into()));
+            let record = judge(case, &ends, &printed, Some("1 of 2".into()));
             // Also where a failure or a refusal is expected.
-            assert_eq!(record.word, Word::WrongLibrary);
+            assert_eq!(record.verdict, Verdict::WrongLibrary);
             record.reason
         };
         let case = Case::single("c", "false");
@@ -480,7 +512,7 @@ mod tests {
     fn a_refusal_is_an_exit_and_never_a_crash() {
         let case = Case::single("c", "false").may_refuse();
         let well = End::Exit(0);
-        assert_eq!(verdict(&case, End::Exit(1), well, "no"), Word::Refused);
-        assert_eq!(verdict(&case, End::Signal(6), well, "no"), Word::Fail);
+        assert_eq!(verdict(&case, End::Exit(1), well, "no"), Verdict::Refused);
+        assert_eq!(verdict(&case, End::Signal(6), well, "no"), Verdict::Fail);
     }
 }

@@ -2,10 +2,11 @@
 #![forbid(unsafe_code)]
 
 pub mod case;
+pub mod copy_to_ram;
 pub mod demo;
 mod library;
-pub mod near;
 mod patience;
+pub mod place;
 pub mod process;
 mod pyverbs;
 pub mod setup;
@@ -37,8 +38,8 @@ pub fn run(dir: &Path) -> Result<ExitCode> {
     setup::device()?;
     match job {
         Job::Suites { ours, labels } => {
-            near::bring(dir);
-            let ours = ours.as_deref().map(near::copy).transpose()?;
+            copy_to_ram::copy_listed(dir);
+            let ours = ours.as_deref().map(copy_to_ram::copy).transpose()?;
             suite::run(dir, ours.as_deref(), &labels)
         }
         Job::Command {
@@ -48,7 +49,7 @@ pub fn run(dir: &Path) -> Result<ExitCode> {
         } => one_command(&library, write, &words),
         Job::Demo { ours } => demo::run(&Show {
             ours: &ours,
-            target: &suites::rxe(Path::new(suite::HELPERS)),
+            target: &suites::rxe(Path::new(place::HELPERS)),
             env: &[],
             // Where the pingpong programs listen if nothing else is said.
             port: 18515,
@@ -56,11 +57,11 @@ pub fn run(dir: &Path) -> Result<ExitCode> {
             bandwidth: false,
         }),
         Job::Bench => {
-            near::bring(dir);
+            copy_to_ram::copy_listed(dir);
             bench::guest::run(dir).map(|()| ExitCode::SUCCESS)
         }
         Job::BenchRxe => {
-            near::bring(dir);
+            copy_to_ram::copy_listed(dir);
             bench::rxe::measure(dir).map(|()| ExitCode::SUCCESS)
         }
         Job::BenchUroce { ours, rounds } => {

@@ -92,8 +92,8 @@ impl Process {
         let tasks = format!("/proc/{}/task", self.child.id());
         for task in fs::read_dir(tasks)?.flatten() {
             for part in ["comm", "syscall", "stack"] {
-                let said = fs::read_to_string(task.path().join(part));
-                text.push_str(&said.unwrap_or_else(|error| format!("{part}: {error}\n")));
+                let printed = fs::read_to_string(task.path().join(part));
+                text.push_str(&printed.unwrap_or_else(|error| format!("{part}: {error}\n")));
             }
         }
         fs::write(file, text).with_context(|| file.display().to_string())

@@ -10,26 +10,30 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{case::Stage, process::Process};
+use super::{case::Stage, place::Place, process::Process};
 use crate::{
-    needs::RDMA_CORE_TESTS,
-    record::{Record, Word},
+    chroot::Chroot,
+    debian_deps::RDMA_CORE_TESTS,
+    record::{Record, Verdict},
+    suites::{Pyverbs, uroce_ways::IN_SYSFS},
 };
+
+const PYTHON: &str = "/usr/bin/python3";
+/// What runs the suite of a later release.
+const LATER: &str = "pyverbs_later.py";
 
 /// All tests together take half a minute in emulation.
 const BOUND: Duration = Duration::from_secs(900);
 
-/// Runs the suite on a device, unpacked below `room`; `runner` replaces its own main program.
-pub fn run(stage: &Stage, device: &str, room: &Path, runner: Option<&Path>) -> Result<Vec<Record>> {
-    let home = unpack(room)?;
-    let own = home.join("tests/run_tests.py");
-    let mut command = Command::new("/usr/bin/python3");
-    command
-        .arg("-B")
-        .arg(runner.unwrap_or(&own))
-        .args(["-v", "--dev", device])
-        .current_dir(&home);
+/// Runs the suite on the device of a place.
+pub fn run(stage: &Stage, place: &Place, which: Pyverbs) -> Result<Vec<Record>> {
+    let mut command = match which {
+        Pyverbs::AnyDevice | Pyverbs::ConnectionManager => here(place, which)?,
+        Pyverbs::Of(chroot) => inside(place, &chroot)?,
+    };
+    command.args(["-v", "--dev", place.target.device]);
     command.envs(stage.env.iter().copied());
+    command.envs(stage.paths.iter().cloned());
     stage.witness.attend(&mut command);
     let log = stage.logs.join("output");
     let mut process = Process::start(&mut command, &log)?;
@@ -38,24 +42,55 @@ pub fn run(stage: &Stage, device: &str, room: &Path, runner: Option<&Path>) -> R
     let text = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
     let mut records = parse(&text);
     if let Some(wrong) = stage.witness.verdict(1)? {
-        records.push(Record::new("library", Word::WrongLibrary, wrong));
+        records.push(Record::new("library", Verdict::WrongLibrary, wrong));
     }
     if ran(&text) != Some(records.len()) {
         let reason = "the suite did not come to its end, or its output was not understood";
-        records.push(Record::new("summary", Word::Fail, reason));
+        records.push(Record::new("summary", Verdict::Fail, reason));
     }
     Ok(records)
 }
 
-/// The tests, unpacked where one can write; answers the directory above them.
-fn unpack(room: &Path) -> Result<PathBuf> {
-    let home = room.join("rdma-core");
+/// The suite of this machine's release.
+fn here(place: &Place, which: Pyverbs) -> Result<Command> {
+    let home = unpack(Path::new(RDMA_CORE_TESTS), &place.room.join("rdma-core"))?;
+    let runner = match which {
+        Pyverbs::ConnectionManager => place.target.helpers.join("pyverbs_cm.py"),
+        _ => home.join("tests/run_tests.py"),
+    };
+    let mut command = Command::new(PYTHON);
+    command.arg("-B").arg(runner).current_dir(home);
+    Ok(command)
+}
+
+/// The suite of another release, in its chroot. Where the kernel does not know the device, it is
+/// shown as if the kernel did: the suite finds a device's network interface by rdma(8).
+fn inside(place: &Place, chroot: &Chroot) -> Result<Command> {
+    let tests = Chroot::root(&chroot.shown_in(place.dir)).join("usr/share/doc/rdma-core/tests");
+    let home = unpack(&tests, &place.room.join(chroot.directory()))?;
+    let helpers = &place.target.helpers;
+    // The checkout is not seen from there.
+    fs::copy(helpers.join(LATER), home.join(LATER)).context(LATER)?;
+    let mut command = Command::new(helpers.join("in-chroot"));
+    command.arg(chroot.directory());
+    if !place.target.connection_manager {
+        let script = home.join("uroce-sysfs");
+        fs::copy(IN_SYSFS, &script).context(IN_SYSFS)?;
+        command.arg(script);
+    }
+    command.args([PYTHON, "-B", LATER]).current_dir(home);
+    Ok(command)
+}
+
+/// The tests in this directory, unpacked below `home`, where one can write; answers that.
+fn unpack(from: &Path, home: &Path) -> Result<PathBuf> {
+    let home = home.to_owned();
     let tests = home.join("tests");
     if tests.exists() {
         return Ok(home);
     }
     fs::create_dir_all(&tests)?;
-    for entry in fs::read_dir(RDMA_CORE_TESTS).context(RDMA_CORE_TESTS)? {
+    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
         let from = entry?.path();
         let name = from.file_name().unwrap_or_default().to_string_lossy();
         match name.strip_suffix(".gz") {
@@ -93,16 +128,20 @@ pub fn parse(text: &str) -> Vec<Record> {
         if let Some(name) = heading(line)
             && let Some(unfinished) = open.replace(name)
         {
-            records.push(Record::new(unfinished, Word::Fail, "no result was printed"));
+            records.push(Record::new(
+                unfinished,
+                Verdict::Fail,
+                "no result was printed",
+            ));
         }
-        let Some((word, reason)) = result(line) else {
+        let Some((verdict, reason)) = result(line) else {
             continue;
         };
         if let Some(name) = open.take() {
-            records.push(Record::new(name, word, reason));
+            records.push(Record::new(name, verdict, reason));
         }
     }
-    let unfinished = open.map(|name| Record::new(name, Word::Fail, "no result was printed"));
+    let unfinished = open.map(|name| Record::new(name, Verdict::Fail, "no result was printed"));
     records.extend(unfinished);
     records
 }
@@ -116,21 +155,21 @@ fn heading(line: &str) -> Option<String> {
 }
 
 /// The result that a line ends with: after the dots, or alone when a test printed in between.
-fn result(line: &str) -> Option<(Word, String)> {
-    let said = match line.rsplit_once(" ... ") {
-        Some((_, said)) => said,
+fn result(line: &str) -> Option<(Verdict, String)> {
+    let printed = match line.rsplit_once(" ... ") {
+        Some((_, printed)) => printed,
         None => line,
     };
-    if let Some(at) = said.find("skipped ") {
-        let reason = said.get(at..)?.strip_prefix("skipped ")?;
-        return quoted(reason).map(|reason| (Word::Skip, reason.to_owned()));
+    if let Some(at) = printed.find("skipped ") {
+        let reason = printed.get(at..)?.strip_prefix("skipped ")?;
+        return quoted(reason).map(|reason| (Verdict::Skip, reason.to_owned()));
     }
-    match said.trim() {
-        "ok" => Some((Word::Ok, String::new())),
-        "FAIL" => Some((Word::Fail, "FAIL".into())),
-        "ERROR" => Some((Word::Fail, "ERROR".into())),
-        "expected failure" => Some((Word::Ok, String::new())),
-        "unexpected success" => Some((Word::Fail, "unexpected success".into())),
+    match printed.trim() {
+        "ok" => Some((Verdict::Ok, String::new())),
+        "FAIL" => Some((Verdict::Fail, "FAIL".into())),
+        "ERROR" => Some((Verdict::Fail, "ERROR".into())),
+        "expected failure" => Some((Verdict::Ok, String::new())),
+        "unexpected success" => Some((Verdict::Fail, "unexpected success".into())),
         _ => None,
     }
 }
@@ -174,8 +213,11 @@ FAILED (failures=1, errors=1, skipped=2)
 
     #[test]
     fn each_test_has_its_result() {
-        let words: Vec<_> = parse(TEXT).into_iter().map(|record| record.word).collect();
-        use Word::{Fail, Ok, Skip};
+        let words: Vec<_> = parse(TEXT)
+            .into_iter()
+            .map(|record| record.verdict)
+            .collect();
+        use Verdict::{Fail, Ok, Skip};
         assert_eq!(words, [Ok, Skip, Skip, Ok, Fail, Fail, Fail]);
         assert_eq!(ran(TEXT), Some(7));
     }
@@ -188,7 +230,7 @@ FAILED (failures=1, errors=1, skipped=2)
             find("test_xrc"),
             Some(&Record::new(
                 "tests.test_qp.QPTest.test_xrc",
-                Word::Skip,
+                Verdict::Skip,
                 "Create XRC QP is not supported"
             ))
         );

@@ -107,9 +107,9 @@ impl TwoHosts {
     }
 }
 
-/// Both ends of the Ethernet pair in this namespace, each with an address and a soft-RoCE device, and
-/// rules of routing by which packets between them go through the pair instead of `lo`. Gone with the
-/// virtual machine.
+/// Both ends of the Ethernet pair in this namespace, each with an address and a soft-RoCE device,
+/// and rules of routing by which packets between them go through the pair instead of `lo`. Gone
+/// with the virtual machine.
 pub struct ToAndFro;
 
 const JOINED: &[&str] = &[

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    ffi::OsString,
     fs::{self, File},
     io::Write,
     path::Path,
@@ -15,38 +14,23 @@ use anyhow::{Context, Result};
 use super::{
     case::{self, Stage},
     library::Witness,
-    patience, pyverbs,
+    patience,
+    place::{HELPERS, Place},
+    pyverbs,
     setup::{SecondHost, SoftIwarp},
 };
 use crate::{
     ctests,
+    dirs::RDMACM_BESIDE,
+    provided,
     record::Record,
     siw,
-    suites::{self, Case, Kind, On, Run, Target},
+    suites::{self, Case, Kind, On, Run},
     vm::Library,
 };
 
 /// Begins the last line of a list that was written to its end; the seconds it took follow.
 pub const COMPLETE: &str = "# complete, seconds:";
-
-/// Our own files that suites need.
-pub const HELPERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
-
-/// What a suite runs on.
-pub struct Place<'a> {
-    /// Where results go.
-    pub dir: &'a Path,
-    /// Where programs and the runner may leave what nobody wants later.
-    pub room: &'a Path,
-    pub library: &'a Library,
-    pub target: &'a Target,
-    /// Set for every program.
-    pub env: Vec<(&'static str, &'static str)>,
-    /// Where programs are looked for, if not where this one looks.
-    pub path: Option<OsString>,
-    /// Which cases are run, if not all.
-    pub run: Option<Run>,
-}
 
 pub fn run(dir: &Path, ours: Option<&Path>, labels: &[String]) -> Result<ExitCode> {
     for label in labels {
@@ -58,6 +42,7 @@ pub fn run(dir: &Path, ours: Option<&Path>, labels: &[String]) -> Result<ExitCod
 fn one(dir: &Path, ours: Option<&Path>, label: &str) -> Result<()> {
     let (run, suite) = Run::from_label(label).context("unknown suite")?;
     let library = match ours {
+        Some(ours) if run.cm => Library::WithRdmacm(ours.join(RDMACM_BESIDE)),
         Some(ours) if !run.stock => Library::Ours(ours.to_owned()),
         None if !run.stock => anyhow::bail!("no library to run over"),
         _ => Library::Stock,
@@ -68,13 +53,14 @@ fn one(dir: &Path, ours: Option<&Path>, label: &str) -> Result<()> {
         ctests::run_programs(&library, run, dir)?;
         return list.complete();
     }
+    let room = Path::new("/run");
     let place = Place {
         dir,
-        room: Path::new("/run"),
+        room,
         library: &library,
         target: &suite.on.target(Path::new(HELPERS)),
         env: run.env(),
-        path: run.package().map(|package| package.path(dir)).transpose()?,
+        paths: provided::variables(run.suite, dir, room)?,
         run: Some(run),
     };
     let _device = match suite.on {
@@ -94,7 +80,7 @@ pub fn programs(place: &Place, label: &str, kind: &Kind) -> Result<()> {
         Ok(Stage {
             witness: Witness::new(place.library, &seen)?,
             env: suites::uroce::attempt(&place.env, attempt),
-            path: place.path.clone(),
+            paths: place.paths.clone(),
             logs: logs.clone(),
             device: place.target.device,
         })
@@ -112,11 +98,8 @@ pub fn programs(place: &Place, label: &str, kind: &Kind) -> Result<()> {
                 list.add(&record.with_context(|| case.name.clone())?)?;
             }
         }
-        Kind::Pyverbs { connection_manager } => {
-            let runner = place.target.helpers.join("pyverbs_cm.py");
-            let runner = connection_manager.then_some(runner);
-            let device = place.target.device;
-            for record in pyverbs::run(&stage(0, 0)?, device, place.room, runner.as_deref())? {
+        Kind::Pyverbs(which) => {
+            for record in pyverbs::run(&stage(0, 0)?, place, *which)? {
                 list.add(&record)?;
             }
         }

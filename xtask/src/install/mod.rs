@@ -1,8 +1,16 @@
-//! `cargo xtask install`: puts the built library, its headers and its pkg-config file in place,
-//! the programs, and the manual pages.
+//! `cargo xtask install`: installs the built library, its headers, its pkg-config file, the
+//! programs and the manual pages. Nothing is built or fetched here.
 //!
-//! Nothing is built or fetched here. All that is to be written is read first; then it is written
-//! below the destination and nowhere else, the library in front of the rest.
+//! `layout` decides names and places, `tree` writes. The library file is
+//! `libibverbs.so.1.N.RELEASE`: N is the highest node IBVERBS_1.N of `libibverbs.map`, RELEASE the
+//! version of this project. pkg-config reports `1.N.44.0` instead, in the form of rdma-core's
+//! version, because programs compare it with the version that they need. The private headers
+//! (`driver.h` and what it includes) are not installed, as rdma-core does not install them.
+//!
+//! All sources are read before the first file is written. Each file is written beside its place and
+//! renamed into it, the library first: a running program keeps the library that it has mapped, and
+//! no file is ever half written. `tree` follows links below the destination only if they stay below
+//! it.
 #![forbid(unsafe_code)]
 
 mod layout;
@@ -152,6 +160,7 @@ fn gather(dirs: &Dirs, layout: &Layout) -> Result<Vec<Item>> {
             bytes: read(&dirs.root.join(MANUAL).join(&page))?,
         });
     }
+    items.extend(functions(dirs, layout)?);
     for document in DOCUMENTS {
         items.push(Item::File {
             path: layout.docdir.join(document),
@@ -169,8 +178,8 @@ fn read_text(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
 }
 
-/// What strip(1) takes out of a library or a program: debug information and local symbols. Notes stay,
-/// so the build-id does.
+/// What strip(1) takes out of a library or a program: debug information and local symbols. Notes
+/// stay, so the build-id does.
 const UNNEEDED: &str = "--strip-unneeded";
 /// And out of what is still to be linked.
 const DEBUG_INFORMATION: &str = "--strip-debug";
@@ -198,12 +207,49 @@ fn copied(built: &Path, new: &Path, strip: Option<&str>) -> Result<()> {
 /// Where the manual pages are.
 const MANUAL: &str = "docs/man";
 
+/// Where the manual pages of functions are. A page is named after its first function.
+const FUNCTIONS: &str = "docs/man/3";
+
+/// The manual pages of functions, with a link for each further function of a page.
+fn functions(dirs: &Dirs, layout: &Layout) -> Result<Vec<Item>> {
+    let folder = layout.mandir.join("man3");
+    let mut items = Vec::new();
+    for page in manual_pages(&dirs.root.join(FUNCTIONS))? {
+        let text = read_text(&dirs.root.join(FUNCTIONS).join(&page))?;
+        let target = page.display().to_string();
+        for function in described(&text) {
+            let link = format!("{function}.3");
+            if link != target {
+                let path = folder.join(link);
+                let target = target.clone();
+                items.push(Item::Link { path, target });
+            }
+        }
+        items.push(Item::File {
+            path: folder.join(&page),
+            bytes: text.into_bytes(),
+        });
+    }
+    Ok(items)
+}
+
+/// The functions that a manual page names in its section NAME.
+fn described(page: &str) -> Vec<&str> {
+    let name = page.split(".SH NAME\n").nth(1).unwrap_or_default();
+    let names = name.split("\\-").next().unwrap_or_default();
+    let names = names.split([',', '\n', ' ']);
+    names.filter(|name| !name.is_empty()).collect()
+}
+
 /// The files of a folder of manual pages: `NAME.SECTION`.
 fn manual_pages(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
     let mut pages = Vec::new();
     for entry in entries {
-        pages.push(PathBuf::from(entry?.file_name()));
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            pages.push(PathBuf::from(entry.file_name()));
+        }
     }
     pages.sort();
     Ok(pages)
@@ -245,6 +291,12 @@ mod tests {
 
     fn include() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../include/infiniband")
+    }
+
+    #[test]
+    fn a_manual_page_names_its_functions() {
+        let page = ".TH X 3\n.SH NAME\na, b,\nc \\- do things\n.SH SYNOPSIS\n";
+        assert_eq!(described(page), ["a", "b", "c"]);
     }
 
     #[test]
@@ -306,10 +358,10 @@ mod tests {
                 .arg(folder.join(&page))
                 .output()
                 .unwrap();
-            let said = String::from_utf8_lossy(&output.stderr);
+            let printed = String::from_utf8_lossy(&output.stderr);
             assert!(
-                output.status.success() && said.is_empty(),
-                "{}: {said}",
+                output.status.success() && printed.is_empty(),
+                "{}: {printed}",
                 page.display()
             );
         }

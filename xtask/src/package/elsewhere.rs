@@ -107,9 +107,9 @@ fn usable(job: &Path, only: &Path) -> Result<()> {
             .arg(&program)
             .env("LD_LIBRARY_PATH", &libraries)
             .env("UROCE_DEVICES", "lo");
-        let said = must(&mut run)?;
+        let printed = must(&mut run)?;
         let wanted = format!("calling init: {}/libibverbs.so.1", libraries.display());
-        if !said.contains(&wanted) {
+        if !printed.contains(&wanted) {
             bail!("{} runs on another library", program.display());
         }
     }

@@ -1,18 +1,28 @@
-//! The stage `package`: the Debian packages are built as their README says, without a network, and
-//! installed over Debian's own in a copy of this machine that is thrown away.
+//! The stage `package`: the Debian packages are built without a network, and installed over
+//! Debian's own packages in a throw-away copy of this machine.
 //!
-//! On this machine the sources are copied, the crates put beside them, the packages built in two
-//! steps, between which others may have what was compiled, and looked at by lintian. Then this same program is started again in namespaces of its own (`root`)
-//! and moves to our packages and back (`moves`).
+//! The sources are copied, the crates are put beside them, and the packages are built with an empty
+//! cargo home, in two steps; between them, other stages may take the compiled library, so that the
+//! tested library is the installed one. lintian checks the packages. `debian/rules` calls `cargo
+//! build` and `cargo xtask install`, with `FERROVERBS_PROVIDER_DIR` set to the directory of
+//! Debian's providers.
+//!
+//! Then this program is started again as the first process of new namespaces. It mounts a file
+//! system in memory over `/` and enters it (`root`). It moves from Debian's packages to these and
+//! back, by apt and by dpkg (`transitions`). At every stop it checks all dependencies, and programs
+//! have to print what they printed at the start, over the library of the package that dpkg names
+//! (`observe`). The packages of this machine are not touched.
 #![forbid(unsafe_code)]
 
 mod elsewhere;
-mod moves;
+mod files;
 mod observe;
 mod root;
 mod source;
 mod symbols;
+mod transitions;
 
+use files::{PACKAGES, file_with, package_in};
 use std::{
     env,
     ffi::OsStr,
@@ -24,9 +34,10 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
+    debian_deps,
     dirs::{Dirs, LIBRARY},
-    host, needs,
-    record::{Record, Word, parse_list},
+    host,
+    record::{Record, Verdict, parse_list},
     report::Tally,
     sccache,
 };
@@ -34,13 +45,6 @@ use crate::{
 pub use root::run as in_root;
 
 pub const STAGE: &str = "package";
-
-/// Our packages, each with the Debian package it stands for.
-const PACKAGES: [(&str, &str); 3] = [
-    ("libferroverbs1", "libibverbs1"),
-    ("libferroverbs-dev", "libibverbs-dev"),
-    ("ferroverbs-utils", "ibverbs-utils"),
-];
 
 /// The file of a job directory in which results are left, and its last line.
 const RESULTS: &str = "results.tsv";
@@ -74,7 +78,7 @@ impl Compiled {
     /// # Errors
     /// What the step said that failed.
     pub fn new(dirs: &Dirs) -> Result<Self> {
-        needs::packaging(dirs)?;
+        debian_deps::packaging(dirs)?;
         let job = dirs.fresh(STAGE)?;
         let source = job.join("ferroverbs");
         source::copy(&dirs.root, &source, &dirs.target)?;
@@ -95,8 +99,8 @@ impl Compiled {
         release.join(LIBRARY)
     }
 
-    /// Takes a step of building, with crates from nowhere but debian/vendor: cargo's own store is an
-    /// empty directory, and where that can be had there is no network.
+    /// Takes a step of building, with crates from nowhere but debian/vendor: cargo's own store is
+    /// an empty directory, and where that can be had there is no network.
     fn build(&self, dirs: &Dirs, name: &str, words: &[&str]) -> Result<()> {
         println!("-- {STAGE}: dpkg-buildpackage -us -uc {}", words.join(" "));
         let mut command = if self.refusal.is_none() {
@@ -117,7 +121,8 @@ impl Compiled {
     }
 }
 
-/// Builds the packages, looks at them, and installs them; what went wrong on the way fails the stage.
+/// Builds the packages, looks at them, and installs them; what went wrong on the way fails the
+/// stage.
 pub fn run(dirs: &Dirs, compiled: Result<Compiled>) -> Tally {
     let mut tally = Tally::default();
     let looked = compiled.and_then(|compiled| all(dirs, compiled, &mut tally));
@@ -225,24 +230,6 @@ fn lintian(dirs: &Dirs, job: &Path) -> Result<()> {
     must(dirs, "lintian", &mut command)
 }
 
-/// The file of a package in a directory.
-fn package_in(dir: &Path, package: &str) -> Result<PathBuf> {
-    file_with(dir, &format!("{package}_"), ".deb")
-}
-
-/// The one file of a directory that begins and ends so.
-fn file_with(dir: &Path, start: &str, end: &str) -> Result<PathBuf> {
-    let entries = fs::read_dir(dir).with_context(|| dir.display().to_string())?;
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with(start) && name.ends_with(end) {
-            return Ok(entry.path());
-        }
-    }
-    bail!("no {start}*{end} in {}", dir.display())
-}
-
 /// Puts the packages that are installed here, as the archive has them, into a directory.
 fn stock_packages(dirs: &Dirs, into: &Path) -> Result<()> {
     fs::create_dir_all(into)?;
@@ -288,7 +275,7 @@ fn download(dirs: &Dirs, package: &str, into: &Path) -> Result<()> {
     must(dirs, "download", &mut get)
 }
 
-/// Moves there and back in the throw-away root, and counts what was found.
+/// Makes the transitions there and back in the throw-away root, and counts what was found.
 fn installed(dirs: &Dirs, job: &Path, tally: &mut Tally) -> Result<()> {
     println!("-- {STAGE}: installed over Debian's packages, and back");
     let mut command = Command::new("unshare");
@@ -303,7 +290,7 @@ fn installed(dirs: &Dirs, job: &Path, tally: &mut Tally) -> Result<()> {
     let records = parse_list(&text)?;
     count(&records, tally);
     if text.lines().next_back() != Some(COMPLETE) {
-        tally.fail(format!("{STAGE}: the moves were not completed"));
+        tally.fail(format!("{STAGE}: the transitions were not completed"));
     }
     // What failed has been said already, save by a process that got nowhere.
     if tally.failures.len() > before && !records.is_empty() {
@@ -314,8 +301,8 @@ fn installed(dirs: &Dirs, job: &Path, tally: &mut Tally) -> Result<()> {
 
 fn count(records: &[Record], tally: &mut Tally) {
     for record in records {
-        match record.word {
-            Word::Ok => tally.passed += 1,
+        match record.verdict {
+            Verdict::Ok => tally.passed += 1,
             _ => tally.fail(format!("{STAGE}: {}: {}", record.name, record.reason)),
         }
     }
@@ -368,9 +355,9 @@ mod tests {
     fn every_result_counts() {
         let mut tally = Tally::default();
         let records = [
-            Record::new("a", Word::Ok, ""),
-            Record::new("b", Word::Fail, "x"),
-            Record::new("c", Word::Hung, ""),
+            Record::new("a", Verdict::Ok, ""),
+            Record::new("b", Verdict::Fail, "x"),
+            Record::new("c", Verdict::Hung, ""),
         ];
         count(&records, &mut tally);
         assert_eq!((tally.passed, tally.failures.len()), (1, 2));

@@ -38,7 +38,7 @@ pub const PROGRAMS: &[&[&str]] = &[
 /// What one run of a program came to.
 #[derive(Debug, PartialEq)]
 pub struct Observed {
-    pub said: String,
+    pub printed: String,
     /// The library's files, behind their links.
     pub libraries: BTreeSet<PathBuf>,
 }
@@ -63,12 +63,12 @@ pub fn observe(words: &[&str]) -> Result<Observed> {
     }
     fs::remove_dir_all(linker)?;
     Ok(Observed {
-        said: said(&output),
+        printed: printed(&output),
         libraries,
     })
 }
 
-fn said(output: &Output) -> String {
+fn printed(output: &Output) -> String {
     let text = format!(
         "{}\n{}{}",
         output.status,
@@ -87,7 +87,7 @@ pub fn resolves(files: &[PathBuf]) -> Result<()> {
     }
     for file in files {
         let output = Command::new("ldd").arg("-r").arg(file).output()?;
-        let text = said(&output);
+        let text = printed(&output);
         let lacks = |line: &&str| line.contains("undefined symbol") || line.contains("not found");
         if let Some(line) = text.lines().find(lacks) {
             bail!("{}: {}", file.display(), line.trim());
@@ -104,7 +104,7 @@ pub fn must(command: &mut Command) -> Result<String> {
     let name = format!("{command:?}");
     let output = command.output().with_context(|| format!("start {name}"))?;
     if !output.status.success() {
-        bail!("{name}: {}", said(&output));
+        bail!("{name}: {}", printed(&output));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::moves;
+use super::transitions;
 
 /// Where the job's directory is in the throw-away root.
 const JOB: &str = "/run/ferroverbs-package";
@@ -21,7 +21,7 @@ const JOB: &str = "/run/ferroverbs-package";
 /// The package manager's own record, which has to be the same inside.
 const STATUS: &str = "/var/lib/dpkg/status";
 
-/// Enters the root and makes the moves.
+/// Enters the root and makes the transitions.
 pub fn run(job: &Path) -> Result<ExitCode> {
     let job = fs::canonicalize(job).with_context(|| job.display().to_string())?;
     if std::process::id() != 1 {
@@ -32,7 +32,7 @@ pub fn run(job: &Path) -> Result<ExitCode> {
     if fs::read(STATUS).ok() != Some(status) {
         bail!("{STATUS} is not a part of the root file system; the copy lacks it");
     }
-    let fine = moves::run(Path::new(JOB))?;
+    let fine = transitions::run(Path::new(JOB))?;
     Ok(if fine {
         ExitCode::SUCCESS
     } else {

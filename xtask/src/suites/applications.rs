@@ -1,5 +1,5 @@
-//! Programs that people run over RDMA: fio, the disks of tgt, libiscsi and QEMU over iSER, the moving of
-//! QEMU's machines, and qperf.
+//! Programs that people run over RDMA: fio, the disks of tgt, libiscsi and QEMU over iSER, the
+//! moving of QEMU's machines, and qperf.
 #![forbid(unsafe_code)]
 
 use super::{Case, Check, Ready, Target};
@@ -8,6 +8,9 @@ pub const NAME: &str = "applications";
 
 /// What runs once more over a second provider: each program that drives queues of its own.
 pub const AGAIN: &[&str] = &["fio-write", "fio-read", "iser", "migration", "qperf"];
+
+/// What runs once more over librdmacm as it is built here.
+pub const BY_CM: &[&str] = &["fio-write", "migration", "qperf"];
 
 /// What fio's client asks of its server.
 const VERBS: &[&str] = &["write", "read", "send"];
@@ -27,8 +30,8 @@ const ISER: &[&str] = &[
     "the same bytes came back, and are on the disk",
 ];
 
-/// Those of its tests that it connects by the connection manager, as RoCE needs it, and that soft-RoCE in
-/// emulation gets through within a second.
+/// Those of its tests that it connects by the connection manager, as RoCE needs it, and that
+/// soft-RoCE in emulation gets through within a second.
 const QPERF: &str = "rc_lat rc_bw rc_rdma_read_lat rc_rdma_write_lat rc_rdma_write_bw rc_rdma_write_poll_lat \
                      rc_compare_swap_mr rc_fetch_add_mr ver_rc_compare_swap ver_rc_fetch_add";
 

@@ -1,6 +1,6 @@
-//! uDAPL's own tests and its benchmark, over its provider that connects over sockets. `dtestx` is not
-//! among them: now and then it takes half of what its peer says over the socket for the whole, and
-//! breaks the connection.
+//! uDAPL's own tests and its benchmark, over its provider that connects over sockets. `dtestx` is
+//! not among them: now and then it takes half of what its peer says over the socket for the whole,
+//! and breaks the connection.
 #![forbid(unsafe_code)]
 
 use super::{Case, Check, Ready, Target};
@@ -33,7 +33,8 @@ const TESTS: &[(&str, &str, u16, &str)] = &[
     ("dtestcm", "dtestcm", 46248, "ALL 1000 CONNECTED"),
 ];
 
-/// Transactions of four threads with eight endpoints each: messages, and one-sided operations both ways.
+/// Transactions of four threads with eight endpoints each: messages, and one-sided operations both
+/// ways.
 const TRANSACTIONS: &str = "-i 200 -t 4 -w 8 client SR 1024 server SR 1024 \
                             client RW 4096 server RW 4096 client RR 4096 server RR 4096";
 

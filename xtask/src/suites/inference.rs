@@ -47,7 +47,8 @@ pub fn mooncake(target: &Target) -> Vec<Case> {
     vec![transfers, store]
 }
 
-/// NIXL brings a UCX and a libibverbs of its own, so the library under test is loaded before all others.
+/// NIXL brings a UCX and a libibverbs of its own, so the library under test is loaded before all
+/// others.
 pub fn nixl(target: &Target) -> Vec<Case> {
     let line = format!("{}/kv-agents initiator", target.helpers.display());
     ucx::TRANSPORTS

@@ -5,28 +5,28 @@
 use super::{Case, Check, Ready, Target, mpi};
 
 /// A provider of libfabric, its kind of endpoint, and what the name of its domain ends in.
-struct Way {
+struct Endpoint {
     name: &'static str,
     provider: &'static str,
     endpoint: &'static str,
     domain: &'static str,
 }
 
-const DATAGRAMS: Way = Way {
+const DATAGRAMS: Endpoint = Endpoint {
     name: "rxd",
     provider: "verbs;ofi_rxd",
     endpoint: "rdm",
     domain: "-dgram",
 };
-const CONNECTIONS: Way = Way {
+const CONNECTIONS: Endpoint = Endpoint {
     name: "msg",
     provider: "verbs",
     endpoint: "msg",
     domain: "",
 };
 
-/// Way, what names the test, and its options.
-const TESTS: &[(Way, &str, &str)] = &[
+/// Endpoint, what names the test, and its options.
+const TESTS: &[(Endpoint, &str, &str)] = &[
     (DATAGRAMS, "64", "-S 64"),
     (DATAGRAMS, "4k", "-S 4096"),
     (DATAGRAMS, "64k", "-S 65536"),
@@ -38,27 +38,30 @@ const TESTS: &[(Way, &str, &str)] = &[
 /// Long messages, once each way, for a second provider.
 pub const AGAIN: &[&str] = &["rxd-64k", "msg-64k"];
 
+/// The endpoints that the connection manager connects.
+pub const BY_CM: &[&str] = &["msg-64"];
+
 /// OpenMPI with libfabric's matching of messages, and nothing else.
 const OPENMPI: &str = "--allow-run-as-root --mca pml cm --mca mtl ofi \
                        --mca mtl_ofi_provider_include verbs;ofi_rxd --mca osc pt2pt,rdma";
 
 pub fn cases(target: &Target) -> Vec<Case> {
-    let Way {
+    let Endpoint {
         provider, domain, ..
     } = DATAGRAMS;
     let list = format!("fi_info -p {provider} -d {}{domain}", target.device);
     let mut cases = vec![Case::single("list", &list).check(Check::Says("FI_PROTO_RXD"))];
-    for ((way, test, options), port) in TESTS.iter().zip(23400..) {
-        if way.endpoint == CONNECTIONS.endpoint && !target.connection_manager {
+    for ((over, test, options), port) in TESTS.iter().zip(23400..) {
+        if over.endpoint == CONNECTIONS.endpoint && !target.connection_manager {
             continue;
         }
         let line = format!(
             "fi_pingpong -c -I 20 {options} -p {} -e {} -d {}{}",
-            way.provider, way.endpoint, target.device, way.domain
+            over.provider, over.endpoint, target.device, over.domain
         );
         let server = format!("{line} -B {port}");
         let client = format!("{line} -P {port} {}", target.address);
-        let name = format!("{}-{test}", way.name);
+        let name = format!("{}-{test}", over.name);
         // All that was sent was answered, and had the right bytes.
         let case = Case::pair(name, &server, Ready::Tcp(port), &client).check(Check::Says("=20"));
         cases.push(case);

@@ -1,9 +1,9 @@
-//! Programs over uroce under valgrind's memcheck, both ends: no byte is read that nobody wrote, none beyond
-//! what was allocated, and nothing is lost. By packets alone, since memcheck's kernel has no pidfd_open(2),
-//! without which there is no shared memory.
+//! Programs over uroce under valgrind's memcheck, both ends: no byte is read that nobody wrote,
+//! none beyond what was allocated, and nothing is lost. By packets alone, since memcheck's kernel
+//! has no pidfd_open(2), without which there is no shared memory.
 #![forbid(unsafe_code)]
 
-use super::{Case, Check, Ready, Target, uroce::BY_UDP};
+use super::{Case, Check, Ready, Target, uroce_ways::BY_UDP};
 
 /// In fair turns: a thread that spins would have the helper wait for longer than a peer does.
 const MEMCHECK: &str = "valgrind -q --fair-sched=try --error-exitcode=99";

@@ -2,51 +2,46 @@
 #![forbid(unsafe_code)]
 
 mod applications;
+mod case;
 mod ceph;
 mod check;
+pub mod clients;
+pub mod crates;
 mod dapl;
 mod gloo;
-mod inference;
+pub mod inference;
 mod libfabric;
 mod memcheck;
 mod mpi;
 mod mpich;
+mod openshmem;
 mod perftest;
 mod pingpong;
 pub mod programs;
+pub mod providers;
 mod rdmacm;
 mod siw;
 mod ucx;
 pub mod uroce;
 mod uroce_hosts;
+pub mod uroce_rdmacm;
 mod uroce_rxe;
+pub mod uroce_ways;
 
-use std::path::{Path, PathBuf};
+pub use case::{Case, PREFER_PLUGIN, Ready, Target};
+use std::path::Path;
 
-use crate::{guest::setup, pip::Package};
+use crate::{
+    chroot::{Chroot, SID},
+    guest::setup,
+};
 
 pub use check::Check;
 pub use uroce_rxe::NAME as UROCE_RXE;
 
-/// The device that the programs of a suite are pointed at.
-#[derive(Clone, Debug)]
-pub struct Target {
-    pub device: &'static str,
-    /// Where the other side is: the address of the device's interface.
-    pub address: &'static str,
-    /// The index of that address in the GID table, and of another one.
-    pub gid: u8,
-    pub other_gid: u8,
-    /// The largest datagram.
-    pub mtu: u32,
-    /// Whether the kernel's connection manager knows the device.
-    pub connection_manager: bool,
-    /// Whether packets are lost on purpose, so that only reliable transports can be expected to
-    /// end.
-    pub faults: bool,
-    /// Helper files of this checkout.
-    pub helpers: PathBuf,
-}
+/// rdma-core's tests of these releases.
+pub const PYVERBS_56: &str = "pyverbs-56";
+pub const PYVERBS_65: &str = "pyverbs-65";
 
 /// Soft RoCE in the virtual machine.
 pub fn rxe(helpers: &Path) -> Target {
@@ -76,105 +71,6 @@ fn soft_iwarp(helpers: &Path) -> Target {
     }
 }
 
-/// One test: a program, or two that talk to each other.
-#[derive(Clone, Debug)]
-pub struct Case {
-    pub name: String,
-    pub server: Option<Server>,
-    pub client: Vec<String>,
-    pub env: Vec<(String, String)>,
-    /// Commands that are run first.
-    pub before: Vec<String>,
-    /// What the output must look like, beside both ending with status 0.
-    pub checks: Vec<Check>,
-    /// The device lacks this; ending with an error message is an answer, compared as such.
-    pub may_refuse: bool,
-    /// How many processes load libibverbs at least, if it is more than the programs named.
-    pub users: usize,
-}
-
-#[derive(Clone, Debug)]
-pub struct Server {
-    pub words: Vec<String>,
-    pub ready: Ready,
-    /// It serves for ever and is stopped after its client.
-    pub stays: bool,
-}
-
-/// How to see that a server can take its client.
-#[derive(Clone, Debug)]
-pub enum Ready {
-    /// A TCP port listens.
-    Tcp(u16),
-    /// A connection manager id listens.
-    RdmaCm,
-    /// A multicast group, as /proc/net/igmp spells it, was joined.
-    Multicast(&'static str),
-}
-
-fn words(line: &str) -> Vec<String> {
-    line.split_whitespace().map(str::to_owned).collect()
-}
-
-impl Case {
-    pub fn single(name: impl Into<String>, line: &str) -> Self {
-        Self {
-            name: name.into(),
-            server: None,
-            client: words(line),
-            env: Vec::new(),
-            before: Vec::new(),
-            checks: Vec::new(),
-            may_refuse: false,
-            users: 1,
-        }
-    }
-
-    pub fn pair(name: impl Into<String>, server: &str, ready: Ready, client: &str) -> Self {
-        let server = Server {
-            words: words(server),
-            ready,
-            stays: false,
-        };
-        Self {
-            server: Some(server),
-            ..Self::single(name, client)
-        }
-    }
-
-    pub fn check(mut self, check: Check) -> Self {
-        self.checks.push(check);
-        self
-    }
-
-    pub fn may_refuse(mut self) -> Self {
-        self.may_refuse = true;
-        self
-    }
-
-    pub fn users(mut self, users: usize) -> Self {
-        self.users = users;
-        self
-    }
-
-    pub fn server_stays(mut self) -> Self {
-        if let Some(server) = &mut self.server {
-            server.stays = true;
-        }
-        self
-    }
-
-    pub fn before(mut self, line: &str) -> Self {
-        self.before.push(line.into());
-        self
-    }
-
-    pub fn env(mut self, name: &str, value: &str) -> Self {
-        self.env.push((name.into(), value.into()));
-        self
-    }
-}
-
 /// What a suite is made of.
 pub enum Kind {
     /// A table of cases, made for the device.
@@ -182,10 +78,21 @@ pub enum Kind {
     /// The same, with a second host on the other end of the Ethernet pair, where uroce runs. The
     /// system's own library has no uroce to run over.
     TwoHosts(fn(&Target) -> Vec<Case>),
-    /// rdma-core's own tests: those that any device can run, or those of the connection manager.
-    Pyverbs { connection_manager: bool },
+    /// rdma-core's own tests.
+    Pyverbs(Pyverbs),
     /// The programs of `c-tests/`, held against their outputs over the stock library.
     CTests,
+}
+
+/// Which of rdma-core's tests.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Pyverbs {
+    /// Of this machine's release, those that any device can run.
+    AnyDevice,
+    /// Of this machine's release, those of the connection manager.
+    ConnectionManager,
+    /// All those of another release, in a chroot that has it.
+    Of(Chroot),
 }
 
 /// The device in the virtual machine that a suite runs on.
@@ -210,8 +117,8 @@ impl On {
 pub enum Again {
     Nothing,
     All,
-    /// These cases. In the others the provider is asked the same, and minutes of the emulated machine
-    /// would say nothing new.
+    /// These cases. In the others the provider is asked the same, and minutes of the emulated
+    /// machine would say nothing new.
     Only(&'static [&'static str]),
 }
 
@@ -233,8 +140,10 @@ pub struct Suite {
     pub both_paths: bool,
     /// What is run a second time over the library's own provider for the device.
     pub built_in: Again,
-    /// Suites of one boot share a number. A boot takes 20 seconds, and there may be room for two side by
-    /// side, so none should be much longer than the others.
+    /// What is run once more over librdmacm as it is built here, too.
+    pub cm: Again,
+    /// Suites of one boot share a number. A boot takes 20 seconds, and there may be room for two
+    /// side by side, so none should be much longer than the others.
     pub boot: u8,
 }
 
@@ -242,21 +151,19 @@ pub const SUITES: &[Suite] = &[
     Suite {
         name: "pyverbs",
         on: On::Rxe,
-        kind: Kind::Pyverbs {
-            connection_manager: false,
-        },
+        kind: Kind::Pyverbs(Pyverbs::AnyDevice),
         both_paths: true,
         built_in: Again::All,
+        cm: Again::Nothing,
         boot: 1,
     },
     Suite {
         name: "pyverbs-cm",
         on: On::Rxe,
-        kind: Kind::Pyverbs {
-            connection_manager: true,
-        },
+        kind: Kind::Pyverbs(Pyverbs::ConnectionManager),
         both_paths: true,
         built_in: Again::All,
+        cm: Again::All,
         boot: 1,
     },
     Suite {
@@ -265,6 +172,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(pingpong::cases),
         both_paths: true,
         built_in: Again::All,
+        cm: Again::Nothing,
         boot: 1,
     },
     Suite {
@@ -273,6 +181,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(perftest::cases),
         both_paths: false,
         built_in: Again::Only(perftest::AGAIN),
+        cm: Again::Nothing,
         boot: 1,
     },
     Suite {
@@ -281,6 +190,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(applications::cases),
         both_paths: false,
         built_in: Again::Only(applications::AGAIN),
+        cm: Again::Only(applications::BY_CM),
         boot: 1,
     },
     Suite {
@@ -289,6 +199,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(rdmacm::cases),
         both_paths: false,
         built_in: Again::Only(rdmacm::AGAIN),
+        cm: Again::Only(rdmacm::BY_CM),
         boot: 2,
     },
     Suite {
@@ -297,6 +208,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(ucx::cases),
         both_paths: false,
         built_in: Again::Only(ucx::AGAIN),
+        cm: Again::Nothing,
         boot: 2,
     },
     Suite {
@@ -305,6 +217,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(libfabric::cases),
         both_paths: false,
         built_in: Again::Only(libfabric::AGAIN),
+        cm: Again::Only(libfabric::BY_CM),
         boot: 2,
     },
     Suite {
@@ -313,6 +226,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(mpi::cases),
         both_paths: false,
         built_in: Again::Only(mpi::AGAIN),
+        cm: Again::Nothing,
         boot: 2,
     },
     Suite {
@@ -321,6 +235,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(inference::mooncake),
         both_paths: false,
         built_in: Again::All,
+        cm: Again::Nothing,
         boot: 2,
     },
     Suite {
@@ -329,6 +244,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(siw::cases),
         both_paths: false,
         built_in: Again::All,
+        cm: Again::Only(siw::BY_CM),
         boot: 2,
     },
     Suite {
@@ -337,6 +253,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(programs::cases),
         both_paths: false,
         built_in: Again::Nothing,
+        cm: Again::Nothing,
         boot: 2,
     },
     Suite {
@@ -345,6 +262,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::CTests,
         both_paths: true,
         built_in: Again::All,
+        cm: Again::All,
         boot: 2,
     },
     // Last of its boot: it takes the Ethernet pair apart for a while.
@@ -354,7 +272,26 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::TwoHosts(uroce_rxe::cases),
         both_paths: false,
         built_in: Again::Nothing,
+        cm: Again::Nothing,
         boot: 2,
+    },
+    Suite {
+        name: PYVERBS_65,
+        on: On::Rxe,
+        kind: Kind::Pyverbs(Pyverbs::Of(SID)),
+        both_paths: false,
+        built_in: Again::All,
+        cm: Again::Nothing,
+        boot: 3,
+    },
+    Suite {
+        name: providers::NAME,
+        on: On::Rxe,
+        kind: Kind::Cases(providers::cases),
+        both_paths: false,
+        built_in: Again::Nothing,
+        cm: Again::Nothing,
+        boot: 3,
     },
 ];
 
@@ -366,10 +303,9 @@ pub struct Run {
     pub write: bool,
     /// Over the library's own provider, not the C plugin.
     pub built_in: bool,
+    /// Over librdmacm as it is built here, too.
+    pub cm: bool,
 }
-
-/// Names providers of which the C plugin is to be taken, where the library has one of its own.
-pub const PREFER_PLUGIN: &str = "IBVERBS_PREFER_PLUGIN";
 
 impl Run {
     /// What programs are run with, beside the library.
@@ -380,9 +316,10 @@ impl Run {
     }
 
     pub fn label(self) -> String {
-        let write = match (self.write, self.built_in) {
-            (_, true) => ".rust",
-            (true, _) => ".write",
+        let write = match (self.write, self.built_in, self.cm) {
+            (_, _, true) => ".cm",
+            (_, true, _) => ".rust",
+            (true, _, _) => ".write",
             _ => "",
         };
         let stock = if self.stock { ".stock" } else { "" };
@@ -395,25 +332,26 @@ impl Run {
         suite.map_or(On::Rxe, |suite| suite.on)
     }
 
-    /// What its programs come out of, if not Debian's packages.
-    pub fn package(self) -> Option<&'static Package> {
-        inference::package(self.suite)
-    }
-
     /// Whether a test of the suite is part of the run.
     pub fn has(self, case: &str) -> bool {
         let suite = SUITES.iter().find(|suite| suite.name == self.suite);
-        !self.built_in || suite.is_some_and(|suite| suite.built_in.has(case))
+        let part = match (self.cm, self.built_in) {
+            (true, _) => suite.map(|suite| suite.cm),
+            (_, true) => suite.map(|suite| suite.built_in),
+            _ => return true,
+        };
+        part.is_some_and(|part| part.has(case))
     }
 
     pub fn from_label(label: &str) -> Option<(Self, &'static Suite)> {
         let (name, rest) = label.split_once('.').unwrap_or((label, ""));
         let suite = SUITES.iter().find(|suite| suite.name == name)?;
-        let (stock, write, built_in) = match rest {
-            "" => (false, false, false),
-            "write" => (false, true, false),
-            "stock" => (true, false, false),
-            "rust" => (false, false, true),
+        let (stock, write, built_in, cm) = match rest {
+            "" => (false, false, false, false),
+            "write" => (false, true, false, false),
+            "stock" => (true, false, false, false),
+            "rust" => (false, false, true, false),
+            "cm" => (false, false, true, true),
             _ => return None,
         };
         Some((
@@ -422,6 +360,7 @@ impl Run {
                 stock,
                 write,
                 built_in,
+                cm,
             },
             suite,
         ))
@@ -437,19 +376,22 @@ mod tests {
     #[test]
     fn labels_are_read_as_they_were_written() {
         for suite in SUITES {
-            let none = [false; 3];
+            let none = [false; 4];
             let ways = [
                 none,
-                [true, false, false],
-                [false, true, false],
-                [false, false, true],
+                [true, false, false, false],
+                [false, true, false, false],
+                [false, false, true, false],
+                // The provider that users of both get.
+                [false, false, true, true],
             ];
-            for [stock, write, built_in] in ways {
+            for [stock, write, built_in, cm] in ways {
                 let run = Run {
                     suite: suite.name,
                     stock,
                     write,
                     built_in,
+                    cm,
                 };
                 let read = Run::from_label(&run.label()).map(|(run, _)| run);
                 assert_eq!(read, Some(run));
@@ -472,9 +414,12 @@ mod tests {
                 assert!(seen.insert(case.name.clone()), "{} twice", case.name);
                 assert!(!case.client.is_empty(), "{} runs nothing", case.name);
             }
-            if let Again::Only(names) = suite.built_in {
-                let unknown: Vec<_> = names.iter().filter(|name| !seen.contains(**name)).collect();
-                assert!(unknown.is_empty(), "{unknown:?}");
+            for part in [suite.built_in, suite.cm] {
+                if let Again::Only(names) = part {
+                    let unknown: Vec<_> =
+                        names.iter().filter(|name| !seen.contains(**name)).collect();
+                    assert!(unknown.is_empty(), "{unknown:?}");
+                }
             }
             assert!(!seen.is_empty());
         }

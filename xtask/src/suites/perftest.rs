@@ -93,8 +93,9 @@ pub const AGAIN: &[&str] = &[
     "xrc",
 ];
 
-/// Runs over every size from 2 bytes to 8 MiB; few exchanges, for they add up to 16 MiB each. For each
-/// size perftest finds out once more how fast the processor's clock is, for latencies twice as long.
+/// Runs over every size from 2 bytes to 8 MiB; few exchanges, for they add up to 16 MiB each. For
+/// each size perftest finds out once more how fast the processor's clock is, for latencies twice as
+/// long.
 const ALL_SIZES: &[(&str, &str)] = &[
     ("send-bw-all", "ib_send_bw"),
     ("write-bw-all", "ib_write_bw"),

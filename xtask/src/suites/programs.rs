@@ -1,5 +1,5 @@
-//! Our own programs: those of `tools/utils` say what Debian's say and play with them, and the doctor
-//! looks at a kernel that has RDMA.
+//! Our own programs: those of `tools/utils` say what Debian's say and play with them, and the
+//! doctor looks at a kernel that has RDMA.
 //!
 //! They run over any libibverbs, so what they give over the stock one is the reference.
 #![forbid(unsafe_code)]

@@ -80,6 +80,19 @@ pub const AGAIN: &[&str] = &[
     "mckey",
 ];
 
+/// What needs no rsockets, once more over librdmacm as it is built here.
+pub const BY_CM: &[&str] = &[
+    "rping",
+    "rping-own-queue-pair",
+    "rping-64k",
+    "ucmatose",
+    "udaddy",
+    "cmtime",
+    "rdma-server",
+    "rdma-xserver-rc",
+    "mckey",
+];
+
 const SERVERS_THAT_STAY: &[&str] = &["cmtime"];
 
 pub fn cases(target: &Target) -> Vec<Case> {

@@ -15,6 +15,9 @@ const CONNECTIONS: &[&str] = &[
     "rdma-server",
 ];
 
+/// Once more over librdmacm as it is built here.
+pub const BY_CM: &[&str] = &["rping", "ucmatose"];
+
 const BENCHMARKS: &[perftest::Row] = &[
     ("write-lat", "ib_write_lat", "-R", 2),
     ("send-lat-events", "ib_send_lat", "-R -e", 2),

@@ -4,10 +4,12 @@
 use std::path::Path;
 
 use super::{
-    Case, Check, Kind, Ready, Target, ceph, dapl, gloo, inference, libfabric, memcheck, mpi, mpich,
-    perftest, pingpong, ucx, uroce_hosts,
+    Case, Check, Kind, PYVERBS_56, PYVERBS_65, Pyverbs, Ready, Target, ceph, clients, crates, dapl,
+    gloo, inference, libfabric, memcheck, mpi, mpich, openshmem, perftest, pingpong, ucx,
+    uroce_hosts, uroce_rdmacm,
+    uroce_ways::{IN_SYSFS, target},
 };
-use crate::pip::Package;
+use crate::chroot::{SID, TRIXIE};
 
 pub struct Suite {
     pub name: &'static str,
@@ -17,13 +19,6 @@ pub struct Suite {
     /// Run by packets alone, too.
     pub by_udp: bool,
     pub around: Around,
-}
-
-impl Suite {
-    /// What its programs come out of, if not Debian's packages.
-    pub fn package(&self) -> Option<&'static Package> {
-        inference::package(self.name)
-    }
 }
 
 /// What a suite runs in, beside a network of its own.
@@ -36,8 +31,6 @@ pub enum Around {
     Hosts,
 }
 
-/// The script that shows uroce's devices where the kernel shows its own.
-pub const IN_SYSFS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tools/uroce-sysfs");
 /// The script that makes four hosts.
 const FOUR_HOSTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest/four-hosts");
 
@@ -101,9 +94,21 @@ pub const SUITES: &[Suite] = &[
     },
     Suite {
         name: "pyverbs",
-        kind: Kind::Pyverbs {
-            connection_manager: false,
-        },
+        kind: Kind::Pyverbs(Pyverbs::AnyDevice),
+        with_faults: false,
+        by_udp: true,
+        around: Around::Nothing,
+    },
+    Suite {
+        name: PYVERBS_56,
+        kind: Kind::Pyverbs(Pyverbs::Of(TRIXIE)),
+        with_faults: false,
+        by_udp: true,
+        around: Around::Nothing,
+    },
+    Suite {
+        name: PYVERBS_65,
+        kind: Kind::Pyverbs(Pyverbs::Of(SID)),
         with_faults: false,
         by_udp: true,
         around: Around::Nothing,
@@ -118,6 +123,13 @@ pub const SUITES: &[Suite] = &[
     Suite {
         name: "libfabric",
         kind: Kind::Cases(libfabric::cases),
+        with_faults: false,
+        by_udp: true,
+        around: Around::Nothing,
+    },
+    Suite {
+        name: uroce_rdmacm::NAME,
+        kind: Kind::Cases(uroce_rdmacm::cases),
         with_faults: false,
         by_udp: true,
         around: Around::Nothing,
@@ -144,6 +156,13 @@ pub const SUITES: &[Suite] = &[
         around: Around::Sysfs,
     },
     Suite {
+        name: "openshmem",
+        kind: Kind::Cases(openshmem::cases),
+        with_faults: false,
+        by_udp: false,
+        around: Around::Sysfs,
+    },
+    Suite {
         name: inference::MOONCAKE,
         kind: Kind::Cases(inference::mooncake),
         with_faults: false,
@@ -153,6 +172,20 @@ pub const SUITES: &[Suite] = &[
     Suite {
         name: inference::NIXL,
         kind: Kind::Cases(inference::nixl),
+        with_faults: false,
+        by_udp: true,
+        around: Around::Sysfs,
+    },
+    Suite {
+        name: clients::NAME,
+        kind: Kind::Cases(clients::cases),
+        with_faults: false,
+        by_udp: true,
+        around: Around::Nothing,
+    },
+    Suite {
+        name: crates::NAME,
+        kind: Kind::Cases(crates::cases),
         with_faults: false,
         by_udp: true,
         around: Around::Sysfs,
@@ -182,14 +215,12 @@ pub const SUITES: &[Suite] = &[
 
 /// What makes `lo` a device, and nothing else.
 pub const DEVICES: (&str, &str) = ("UROCE_DEVICES", "lo");
-/// What `lo` needs in a new network, as words of ip(8). IPv6 multicast has no route over it, and one
-/// of another type than `local` would drop what is sent.
+/// What `lo` needs in a new network, as words of ip(8). IPv6 multicast has no route over it, and
+/// one of another type than `local` would drop what is sent.
 pub const LOOPBACK: &[&str] = &[
     "link set lo up multicast on",
     "-6 route replace local ff00::/8 dev lo",
 ];
-/// No shared memory.
-pub const BY_UDP: (&str, &str) = ("UROCE_CARRIER", "udp");
 /// A network that loses and swaps packets, the same ones in each run.
 pub const FAULTS: (&str, &str) = ("UROCE_FAULTS", SEEDS[0]);
 const SEEDS: [&str; ATTEMPTS] = [
@@ -210,20 +241,6 @@ pub fn attempt(
         _ => (name, value),
     };
     env.iter().copied().map(seed).collect()
-}
-
-/// The device over `lo`: its GIDs are 127.0.0.1 and ::1.
-pub fn target(helpers: &Path, faults: bool) -> Target {
-    Target {
-        device: "uroce_lo",
-        address: "127.0.0.1",
-        gid: 0,
-        other_gid: 1,
-        mtu: 4096,
-        connection_manager: false,
-        faults,
-        helpers: helpers.to_owned(),
-    }
 }
 
 /// Beside what any device can do: program, name, options.
@@ -412,8 +429,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_asks_for_a_connection_manager() {
+    fn only_its_suite_asks_for_a_connection_manager() {
         for suite in SUITES {
+            if suite.name == uroce_rdmacm::NAME {
+                continue;
+            }
             assert!(!names(suite, false).iter().any(|name| name.contains("-cm")));
         }
     }

@@ -1,10 +1,11 @@
 //! uroce between four hosts on one Ethernet: UCX between each two of them, OpenMPI over UCX with a
-//! rank on each, and multicast. `guest/four-hosts` makes the hosts, `guest/on-host` runs programs there.
+//! rank on each, and multicast. `guest/four-hosts` makes the hosts, `guest/on-host` runs programs
+//! there.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
 
-use super::uroce::IN_SYSFS;
+use super::uroce_ways::IN_SYSFS;
 use super::{Case, Check, Ready, Target, mpi, ucx};
 
 /// Bytes of UCX's messages: two packets of the largest datagram that the frames hold, and more.
@@ -24,7 +25,7 @@ pub fn target(helpers: &Path) -> Target {
         device: "uroce_eth0",
         address: "10.9.4.1",
         mtu: 1024,
-        ..super::uroce::target(helpers, false)
+        ..super::uroce_ways::target(helpers, false)
     }
 }
 

@@ -1,6 +1,6 @@
-//! uroce and the kernel's soft-RoCE with each other: `rxe0` on this host, `uroce_v1` on a second one
-//! at the other end of the Ethernet pair. Soft-RoCE listens in the first network namespace alone, so
-//! the second host is uroce's.
+//! uroce and the kernel's soft-RoCE with each other: `rxe0` on this host, `uroce_v1` on a second
+//! one at the other end of the Ethernet pair. Soft-RoCE listens in the first network namespace
+//! alone, so the second host is uroce's.
 #![forbid(unsafe_code)]
 
 use super::{Case, Check, Ready, Target};
@@ -8,7 +8,7 @@ use crate::guest::setup::{ADDRESS, DEVICE, SECOND_ADDRESS, SECOND_HOST};
 
 pub const NAME: &str = "uroce-rxe";
 
-/// Who asks whom: the name of the client's side, and whether that is uroce.
+/// The direction: the name of the client's side, and whether that is uroce.
 const DIRECTIONS: &[(&str, bool)] = &[("to-rxe", true), ("to-uroce", false)];
 
 /// Of an address family: its name, and the index of its GID at rxe and at uroce.
@@ -36,6 +36,8 @@ const VARIANTS: &[(&str, &str, &str, u64)] = &[
     ("send-rc-few-receives", "ib_send_bw", "-s 4096 -r 2", 4096),
     ("write-rc-odd", "ib_write_lat", "-s 4099", 4099),
     ("read-rc-odd", "ib_read_lat", "-s 4099", 4099),
+    // Of many requests each, where uroce reads, and of one where soft-RoCE does.
+    ("read-rc-long", "ib_read_bw", "-s 4194304 -n 5", 4_194_304),
     (
         "fetch-add-rc-events",
         "ib_atomic_lat",
@@ -44,9 +46,9 @@ const VARIANTS: &[(&str, &str, &str, u64)] = &[
     ),
 ];
 
-/// uroce loses, doubles and swaps packets, acknowledgements too, but not the last ones: whoever has what he
-/// wants goes away, and where soft-RoCE then waits for his last acknowledgement, it repeats for ever what
-/// nobody hears, since to it the pingpong's seven retries are no end.
+/// uroce loses, doubles and swaps packets, acknowledgements too, but not the last ones: whoever has
+/// what he wants goes away, and where soft-RoCE then waits for his last acknowledgement, it repeats
+/// for ever what nobody hears, since to it the pingpong's seven retries are no end.
 const FAULTS: &str = "loss=2%,dup=1%,reorder=1%,seed=7,first=550";
 
 /// Packet sizes; frames of Ethernet's usual size hold the first ones, and the cases above use 1024.
@@ -60,7 +62,7 @@ struct Maker {
 
 /// How the two sides of a case are joined.
 #[derive(Clone, Copy)]
-struct Way {
+struct Pairing {
     direction: &'static str,
     /// The client is uroce.
     to_rxe: bool,
@@ -74,20 +76,22 @@ pub fn cases(_: &Target) -> Vec<Case> {
         ports: 23000..,
         cases: Vec::new(),
     };
-    for way in ways() {
-        maker.matrix(way);
+    for pairing in pairings() {
+        maker.matrix(pairing);
     }
-    let over_ipv4: Vec<_> = ways().filter(|way| way.family == "ipv4").collect();
-    for way in &over_ipv4 {
+    let over_ipv4: Vec<_> = pairings()
+        .filter(|pairing| pairing.family == "ipv4")
+        .collect();
+    for pairing in &over_ipv4 {
         for (name, program, options, size) in VARIANTS {
-            maker.measured(*way, name, program, options, *size);
+            maker.measured(*pairing, name, program, options, *size);
         }
-        maker.faults(*way);
-        maker.mtus(*way, SMALL_MTUS);
+        maker.faults(*pairing);
+        maker.mtus(*pairing, SMALL_MTUS);
     }
     let first = maker.cases.len();
-    for way in &over_ipv4 {
-        maker.mtus(*way, LARGE_MTUS);
+    for pairing in &over_ipv4 {
+        maker.mtus(*pairing, LARGE_MTUS);
     }
     if let Some(case) = maker.cases.get_mut(first) {
         let grown = case.clone().before("ip link set v0 mtu 9000");
@@ -96,11 +100,11 @@ pub fn cases(_: &Target) -> Vec<Case> {
     maker.cases
 }
 
-fn ways() -> impl Iterator<Item = Way> {
+fn pairings() -> impl Iterator<Item = Pairing> {
     DIRECTIONS.iter().flat_map(|(direction, to_rxe)| {
         FAMILIES
             .iter()
-            .map(move |(family, rxe_gid, uroce_gid)| Way {
+            .map(move |(family, rxe_gid, uroce_gid)| Pairing {
                 direction,
                 to_rxe: *to_rxe,
                 family,
@@ -112,66 +116,73 @@ fn ways() -> impl Iterator<Item = Way> {
 
 impl Maker {
     /// Every operation of every service.
-    fn matrix(&mut self, way: Way) {
+    fn matrix(&mut self, pairing: Pairing) {
         for (name, program, options) in SENDS {
-            self.compared(way, name, program, options);
+            self.compared(pairing, name, program, options);
         }
         for (name, program, options, size) in OTHERS {
-            self.measured(way, name, program, options, *size);
+            self.measured(pairing, name, program, options, *size);
         }
     }
 
-    fn faults(&mut self, way: Way) {
+    fn faults(&mut self, pairing: Pairing) {
         // At least 600 packets from each side.
-        self.compared(way, "faults", "ibv_rc_pingpong", "-n 20 -s 30001");
+        self.compared(pairing, "faults", "ibv_rc_pingpong", "-n 20 -s 30001");
         let case = self.cases.pop();
         let bad = case.map(|case| case.env("UROCE_FAULTS", FAULTS));
         self.cases.extend(bad);
     }
 
-    fn mtus(&mut self, way: Way, mtus: &[u32]) {
+    fn mtus(&mut self, pairing: Pairing, mtus: &[u32]) {
         for mtu in mtus {
             let options = format!("-n 20 -s 30001 -m {mtu}");
-            self.compared(way, &format!("mtu-{mtu}"), "ibv_rc_pingpong", &options);
+            self.compared(pairing, &format!("mtu-{mtu}"), "ibv_rc_pingpong", &options);
         }
     }
 
     /// A pingpong that compares what came with what was sent.
-    fn compared(&mut self, way: Way, name: &str, program: &str, options: &str) {
+    fn compared(&mut self, pairing: Pairing, name: &str, program: &str, options: &str) {
         let options = format!("-c {options}");
         let case = self
-            .pair(way, name, program, "-g", &options)
+            .pair(pairing, name, program, "-g", &options)
             .check(Check::Says("iters in"))
             .check(Check::NeverSays("invalid data"));
         self.cases.push(case);
     }
 
     /// A program of perftest.
-    fn measured(&mut self, way: Way, name: &str, program: &str, options: &str, size: u64) {
+    fn measured(&mut self, pairing: Pairing, name: &str, program: &str, options: &str, size: u64) {
         let options = format!("-F -n 96 {options}");
         let case = self
-            .pair(way, name, program, "-x", &options)
+            .pair(pairing, name, program, "-x", &options)
             .check(Check::PerftestRows(vec![size]));
         self.cases.push(case);
     }
 
     /// `gid` is the program's option for the index of the GID. The programs find each other over
     /// IPv4.
-    fn pair(&mut self, way: Way, name: &str, program: &str, gid: &str, options: &str) -> Case {
+    fn pair(
+        &mut self,
+        pairing: Pairing,
+        name: &str,
+        program: &str,
+        gid: &str,
+        options: &str,
+    ) -> Case {
         let port = self.ports.next().unwrap_or_default();
         let line = format!("{options} -p {port}");
-        let rxe = format!("{program} -d {DEVICE} {gid} {} {line}", way.rxe_gid);
+        let rxe = format!("{program} -d {DEVICE} {gid} {} {line}", pairing.rxe_gid);
         let uroce = format!(
             "ip netns exec {SECOND_HOST} env UROCE_DEVICES=v1 \
              {program} -d uroce_v1 {gid} {} {line}",
-            way.uroce_gid
+            pairing.uroce_gid
         );
-        let (server, client) = if way.to_rxe {
+        let (server, client) = if pairing.to_rxe {
             (rxe, format!("{uroce} {ADDRESS}"))
         } else {
             (uroce, format!("{rxe} {SECOND_ADDRESS}"))
         };
-        let name = format!("{}-{}-{name}", way.direction, way.family);
+        let name = format!("{}-{}-{name}", pairing.direction, pairing.family);
         Case::pair(name, &server, Ready::Tcp(port), &client)
     }
 }

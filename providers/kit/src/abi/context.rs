@@ -1,4 +1,5 @@
-//! An open device: ibv_open_device(3). `verbs_context` lies directly below the `ibv_context` that applications hold.
+//! An open device: ibv_open_device(3). `verbs_context` lies directly below the `ibv_context` that
+//! applications hold.
 #![allow(missing_docs)] // member names are those of the C API; the man pages named above explain them
 
 use super::prelude::*;

@@ -1,4 +1,5 @@
-//! Devices and their attributes: ibv_get_device_list(3), ibv_query_device(3), ibv_query_device_ex(3).
+//! Devices and their attributes: ibv_get_device_list(3), ibv_query_device(3),
+//! ibv_query_device_ex(3).
 #![allow(missing_docs)] // member names are those of the C API; the man pages named above explain them
 
 use super::prelude::*;

@@ -1,4 +1,5 @@
-//! Protection, thread and parent domains: ibv_alloc_pd(3), ibv_alloc_td(3), ibv_alloc_parent_domain(3).
+//! Protection, thread and parent domains: ibv_alloc_pd(3), ibv_alloc_td(3),
+//! ibv_alloc_parent_domain(3).
 #![allow(missing_docs)] // member names are those of the C API; the man pages named above explain them
 
 use super::prelude::*;

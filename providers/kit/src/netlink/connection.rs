@@ -24,8 +24,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects; no protocol is number 0, routing. `groups` is a set of multicast groups, bit 0 for group 1, whose messages
-    /// are received too.
+    /// Connects; no protocol is number 0, routing. `groups` is a set of multicast groups, bit 0 for
+    /// group 1, whose messages are received too.
     ///
     /// # Errors
     /// EPROTONOSUPPORT when the kernel does not have the protocol; EMFILE, ENFILE, ENOMEM.

@@ -6,8 +6,10 @@
 
 use crate::abi::handle::HeldDevice;
 use crate::errno::{Errno, Result};
-use memory::inode;
-use parking_lot::Mutex;
+use crate::log::{self, Level};
+use crate::sys::lock::Lock;
+use crate::sys::{denied, forks};
+use memory::{Inode, NAME, inode};
 use rustix::fs::readlink;
 use std::any::Any;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -15,11 +17,6 @@ use std::sync::Arc;
 
 #[cfg_attr(miri, path = "command/interpreted.rs")]
 mod memory;
-
-type Inode = (u64, u64);
-
-/// The name of the memory, by which descriptors of other processes are known.
-const NAME: &str = "verbs";
 
 /// What the contexts of a descriptor share; the shims know what it is.
 pub(super) type Shared = Arc<dyn Any + Send + Sync>;
@@ -32,21 +29,33 @@ struct Open {
     shared: Shared,
 }
 
-static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+static OPEN: Lock<Vec<Open>> = Lock::new(Vec::new());
 
 /// A new descriptor, for a context of the device.
 ///
 /// # Errors
 /// EMFILE, ENFILE, ENOMEM; ENOSYS before Linux 3.17.
 pub(super) fn open(device: HeldDevice, shared: Shared) -> Result<OwnedFd> {
-    let fd = memory::new()?;
+    let (fd, inode) = memory::new()
+        .and_then(|fd| inode(fd.as_fd()).map(|inode| (fd, inode)))
+        .inspect_err(|e| complain(*e))?;
+    // Without memory for that, a child may find it locked for ever.
+    let _ = forks::wait_for(&OPEN);
     OPEN.lock().push(Open {
-        inode: inode(fd.as_fd())?,
+        inode,
         contexts: 1,
         device,
         shared,
     });
     Ok(fd)
+}
+
+fn complain(e: Errno) {
+    let why = denied::calls().map_or_else(String::new, |calls| {
+        format!(": this process may not call {calls}")
+    });
+    let text = format!("no command descriptor can be made (errno {}){why}", e.raw());
+    log::line(Level::Error, &text);
 }
 
 /// One more context of a descriptor is open: what it shares with the others.

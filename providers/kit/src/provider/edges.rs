@@ -1,5 +1,6 @@
 #![forbid(unsafe_code)]
-//! Questions that the library itself puts to the kernel for a kernel device, and to the provider for a device in user space.
+//! Questions that the library itself puts to the kernel for a kernel device, and to the provider
+//! for a device in user space.
 
 use crate::abi::{be16, ibv_gid_entry};
 use crate::errno::Result;

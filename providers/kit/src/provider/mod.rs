@@ -1,17 +1,34 @@
 #![deny(unsafe_code)]
-//! Providers written in Rust: the trait they implement.
+//! Providers written in Rust: the traits that they implement.
 //!
-//! A provider is a value per open context. Its objects are values too; the C structures that
-//! applications hold (`ibv_pd`, `ibv_qp` …) lie in front of them in one block each, and belong to
-//! the shims of this module. What the trait sees is safe: references to its own objects, C
-//! attributes that are plain values, work requests as views.
+//! [`Provider`] is implemented by one value for each open context. Its objects are values too. The
+//! C structures that applications hold (`ibv_pd`, `ibv_qp` …) precede them in one memory block
+//! each, and belong to `shim`, the C side. The trait uses safe types only: references to the
+//! provider's own objects, C attributes as plain values, work requests as views.
 //!
-//! What the shims see to, so that no provider has to:
-//! - the C structures, their mutexes and conditions, and the waiting of destroy calls for events
-//!   that were not acknowledged;
-//! - EBUSY: an object that others were made with is not destroyed before them;
-//! - NULL and foreign pointers (EINVAL), the sizes of extensible structures;
+//! The shims take care of:
+//! - the C structures, their mutexes and conditions, and destruction that waits for events that
+//!   were not acknowledged;
+//! - EBUSY: an object is not destroyed before the objects that were created with it;
+//! - NULL and foreign pointers (EINVAL), and the sizes of extensible structures;
 //! - the return conventions.
+//!
+//! *Devices in user space* (uroce) are created with [`Device`]: a `verbs_device` with operations of
+//! its own. Opening runs the provider's function and creates a context without a kernel command
+//! descriptor, whose private part names the provider's [`Edges`] (channels, GIDs, P_Keys). Closing
+//! calls `close` and drops the provider. Objects that the application did not destroy keep the
+//! block of their context: destroying them later is EINVAL and their memory is leaked, where a
+//! provider in C would use freed memory.
+//!
+//! *Devices of the kernel* (rxe, siw) implement [`KernelProvider`] as well: the kernel driver, its
+//! ABI versions, and `open`. [`driver`] makes the table that a C provider would register, so
+//! matching, opening and the life of the device are ordinary code of the library. The shim creates
+//! the kernel's context and gives the provider its [`Commands`], a `uverbs::Kernel` that may be
+//! stored and shared and answers EBADF after the context is closed. Channels, GIDs and events come
+//! from the kernel. [`plain`] implements objects of drivers that add nothing to the kernel's common
+//! commands.
+//!
+//! docs/write-a-provider.md is a walk through a small provider.
 
 mod command;
 mod comp_cntr;
@@ -91,8 +108,8 @@ pub struct Polled {
     pub wallclock: u64,
 }
 
-/// Events told to the application so far, which destroying waits for to be acknowledged. Records that nobody
-/// has read from the descriptors when the object goes are taken back, and not counted.
+/// Events told to the application so far, which destroying waits for to be acknowledged. Records
+/// that nobody has read from the descriptors when the object goes are taken back, and not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
     /// Completion events.
@@ -158,9 +175,9 @@ pub struct QpInit<'a, P: Provider> {
 /// A context of a provider, and what it makes. See the module for what the shims do themselves.
 ///
 /// Every method may be called from several threads at once. A `destroy_*` method is called when
-/// nothing that was made with the object is left; after `Ok` the application has no way to reach it any more
-/// (the provider may hold references to it a little longer). Methods that a provider leaves out
-/// answer EOPNOTSUPP.
+/// nothing that was made with the object is left; after `Ok` the application has no way to reach it
+/// any more (the provider may hold references to it a little longer). Methods that a provider
+/// leaves out answer EOPNOTSUPP.
 #[allow(unused_variables, reason = "the names document the defaults")]
 pub trait Provider: Sized + Send + Sync + 'static {
     /// Protection domain.
@@ -407,8 +424,8 @@ pub trait Provider: Sized + Send + Sync + 'static {
     /// from the same entries.
     fn poll_ex(&self, cq: &Arc<Self::Cq>) -> Option<Polled>;
     /// The same for a batch that goes on: what is in the queue by itself. A provider that looks for
-    /// more when a poll finds nothing does so when a batch begins, and not here: who has asked for an
-    /// event and goes on to the end of the queue would get one for what he has just read.
+    /// more when a poll finds nothing does so when a batch begins, and not here: who has asked for
+    /// an event and goes on to the end of the queue would get one for what he has just read.
     fn poll_next(&self, cq: &Arc<Self::Cq>) -> Option<Polled> {
         self.poll_ex(cq)
     }
@@ -472,9 +489,9 @@ pub trait Provider: Sized + Send + Sync + 'static {
     fn open_qp(&self, xrcd: &Arc<Self::Xrcd>, number: u32, token: Token) -> Result<Self::Qp> {
         Err(Errno::OPNOTSUPP)
     }
-    /// ibv_modify_qp(3): the state after it. Members of `attr` that the mask leaves out may have any
-    /// value; the rate limit is then 0. What the queue pair holds stays as creation told it, since
-    /// the shims go by that (`IBV_QP_CAP` is for the provider to refuse).
+    /// ibv_modify_qp(3): the state after it. Members of `attr` that the mask leaves out may have
+    /// any value; the rate limit is then 0. What the queue pair holds stays as creation told it,
+    /// since the shims go by that (`IBV_QP_CAP` is for the provider to refuse).
     ///
     /// # Errors
     /// EINVAL for a transition, attribute or value that there is not.
@@ -531,7 +548,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     fn detach_mcast(&self, qp: &Arc<Self::Qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
         Err(Errno::OPNOTSUPP)
     }
-    /// ibv_set_ece(3).
+    /// ibv_set_ece(3). It is the provider's to refuse what `comp_mask` names.
     ///
     /// # Errors
     /// Its errno.

@@ -157,8 +157,8 @@ impl<P: Provider> SendRequest<'_, P> {
     }
 }
 
-/// How much memory a flush is about, and how far its bytes shall get. Only ibv_wr_flush(3) can say it:
-/// `struct ibv_send_wr` has no room for it.
+/// How much memory a flush is about, and how far its bytes shall get. Only ibv_wr_flush(3) can say
+/// it: `struct ibv_send_wr` has no room for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flush {
     /// Bytes.
@@ -169,8 +169,8 @@ pub struct Flush {
     pub selectivity: u8,
 }
 
-/// A send request of which members are read when they are asked for. Which ones count depends on the
-/// opcode; the others may have any value.
+/// A send request of which members are read when they are asked for. Which ones count depends on
+/// the opcode; the others may have any value.
 pub trait SendView<'a, P: Provider>: Sized {
     /// `wr_id`.
     fn id(&self) -> u64;

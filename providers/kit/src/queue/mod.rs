@@ -1,19 +1,26 @@
-//! Queues that a kernel driver shares with this process: entries of equal size, with the
-//! indices of both sides in the same memory, or a flag in each entry.
+//! Queues that a kernel driver shares with this process: a power of two of entries of equal size,
+//! with either one index for each side or a flag in each entry.
 //!
-//! - [`index`]: the protocol of the two indices, without any memory of its own;
-//! - [`Region`]: memory mapped from the command descriptor;
-//! - [`Ring`]: indices and entries in a region, checked once against its size;
-//! - [`ProducerRing`], [`ConsumerRing`]: the side that this process is;
-//! - [`owner`]: the protocol of entries with a flag each in the place of indices;
-//! - [`Slots`]: such entries in a region; [`Word`]: a number in a region;
-//! - [`Lock`]: what a queue is behind, since verbs may be called by any thread.
+//! - [`index`]: the protocol of the indices, without memory of its own;
+//! - [`owner`]: the protocol of the flags, and when a doorbell can be omitted, without memory of
+//!   its own;
+//! - [`Region`]: memory mapped from the command descriptor; plain memory in tests, so that they run
+//!   under memcheck;
+//! - [`Ring`]: indices and entries in a region, at the offsets of the driver's ABI, checked once
+//!   against its size;
+//! - [`ProducerRing`], [`ConsumerRing`]: the side of this process. Members of an entry are accessed
+//!   at offsets checked by the compiler, bytes within the entry's size;
+//! - [`Slots`]: entries with flags; [`Word`]: a single shared number;
+//! - [`Lock`]: protects a queue, because any thread may call a verb. It takes one exchange, and
+//!   waits by futex(2).
 //!
-//! What the other side writes is not trusted. Its index is used only if it lies in the ring (EIO
-//! otherwise); the own index is kept outside of the shared memory; the sizes that the region tells
-//! are read and checked once. Entries are copied before they are looked at.
+//! *Trust.* The other side's index is used only if it lies in the ring, otherwise the call ends
+//! with EIO. The own index is kept outside of the shared memory. Sizes in the region are read and
+//! checked once. Entries are copied before use. The other side's index is read again only when the
+//! ring seems full or empty, and at the start of a batch.
 //!
-//! unsafe code stands in `region`, `ring` and `slots` alone.
+//! Unsafe code is in `region`, `ring` and `slots` only. Tests: `cargo test -p ferroverbs-kit
+//! queue::`, where loom runs both protocols in every order of memory accesses.
 
 pub mod index;
 pub mod owner;

@@ -4,9 +4,9 @@
 //!
 //! A producer writes an entry and sets its flag; the consumer reads it and clears the flag. Each
 //! side knows by itself which entry is next. A consumer that found nothing stops until a doorbell
-//! is rung. While it is at work the bell can be spared: an entry that still has its flag is one that
-//! the consumer has yet to come to, and then it finds those behind it, too. For that, both sides
-//! write one flag and then read another; each must see what the other wrote, or be seen.
+//! is rung. While it is at work the bell can be spared: an entry that still has its flag is one
+//! that the consumer has yet to come to, and then it finds those behind it, too. For that, both
+//! sides write one flag and then read another; each must see what the other wrote, or be seen.
 
 use core::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 

@@ -137,8 +137,8 @@ impl<const LEAST: usize> Entry<'_, LEAST> {
     /// The entry of `size` bytes at `at`.
     ///
     /// # Safety
-    /// They are part of a region that stays for the entry's life, aligned to [`ALIGN`], and at least
-    /// `LEAST`.
+    /// They are part of a region that stays for the entry's life, aligned to [`ALIGN`], and at
+    /// least `LEAST`.
     #[inline]
     pub(super) unsafe fn new(at: NonNull<u8>, size: usize) -> Self {
         Self {

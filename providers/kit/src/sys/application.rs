@@ -1,19 +1,17 @@
 //! Memory that an application registered: a range that this process may read and write, because
 //! the application said so.
 
-use super::detour::Detour;
+pub use super::out_of_range::OutOfRange;
+
+use super::no_fault_copy::NoFaultCopy;
 use super::put::{LAST, put};
-use super::{careful, madvise};
+use super::{kernel_copy, madvise};
 use crate::errno::{Errno, Result};
 use core::ffi::{c_int, c_void};
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 const EFAULT: Errno = Errno(libc::EFAULT);
-
-/// Memory could not be used: the place is beyond the range, or not aligned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutOfRange;
 
 /// A range that an application registered. Any number of threads, peers and the application itself
 /// may use it at the same time, as with a device that works on memory; bytes may then be torn, but
@@ -37,9 +35,9 @@ impl ApplicationMemory {
     /// EINVAL if it wraps around.
     ///
     /// # Safety
-    /// As ibv_reg_mr(3) asks of its caller: whatever of the range is used through the value is mapped, and
-    /// writable if it is written, as long as the value (or a copy) is used (the `try_` methods find that
-    /// out by themselves). No Rust reference to the memory is alive meanwhile.
+    /// As ibv_reg_mr(3) asks of its caller: whatever of the range is used through the value is
+    /// mapped, and writable if it is written, as long as the value (or a copy) is used (the `try_`
+    /// methods find that out by themselves). No Rust reference to the memory is alive meanwhile.
     pub unsafe fn new(address: usize, length: usize) -> Result<Self> {
         address.checked_add(length).ok_or(Errno::INVAL)?;
         Ok(Self { address, length })
@@ -55,11 +53,6 @@ impl ApplicationMemory {
     #[must_use]
     pub fn length(&self) -> usize {
         self.length
-    }
-
-    /// Where it begins.
-    pub(super) fn pointer(&self) -> *mut u8 {
-        with_exposed_provenance_mut(self.address)
     }
 
     fn at(&self, offset: usize, length: usize) -> core::result::Result<*mut u8, OutOfRange> {
@@ -92,8 +85,8 @@ impl ApplicationMemory {
         Ok(())
     }
 
-    /// Writes the bytes from `offset` on. The last ones become visible after all others: programs wait
-    /// for the last byte of what a peer writes.
+    /// Writes the bytes from `offset` on. The last ones become visible after all others: programs
+    /// wait for the last byte of what a peer writes.
     ///
     /// # Errors
     /// [`OutOfRange`].
@@ -108,13 +101,13 @@ impl ApplicationMemory {
     ///
     /// # Errors
     /// EFAULT out of the range, and where nothing is mapped; ENOMEM, EMFILE.
-    pub fn try_read(&self, offset: usize, to: &mut [u8], by: &Detour) -> Result<()> {
+    pub fn try_read(&self, offset: usize, to: &mut [u8], by: &NoFaultCopy) -> Result<()> {
         let from = self.at(offset, to.len()).map_err(|_| EFAULT)?;
         by.read(from.addr(), to)
     }
 
-    /// As [`Self::try_read`], but plainly, right after it was found out that the bytes are there: whoever unmaps
-    /// them at that very moment has the process end by a signal.
+    /// As [`Self::try_read`], but plainly, right after it was found out that the bytes are there:
+    /// whoever unmaps them at that very moment has the process end by a signal.
     ///
     /// # Errors
     /// EFAULT out of the range, and where nothing is mapped.
@@ -124,30 +117,32 @@ impl ApplicationMemory {
         self.read(offset, to).map_err(|_| EFAULT)
     }
 
-    /// Writes the bytes from `offset` on, in any order, for a range of which parts may not be mapped, or not
-    /// writable. Bytes in front of such a part may have been written.
+    /// Writes the bytes from `offset` on, in any order, for a range of which parts may not be
+    /// mapped, or not writable. Bytes in front of such a part may have been written.
     ///
     /// # Errors
     /// EFAULT out of the range, and where nothing is mapped, or not so; ENOMEM, EMFILE.
-    pub fn try_write(&self, offset: usize, from: &[u8], by: &Detour) -> Result<()> {
+    pub fn try_write(&self, offset: usize, from: &[u8], by: &NoFaultCopy) -> Result<()> {
         let to = self.at(offset, from.len()).map_err(|_| EFAULT)?;
         // SAFETY: inside the range, which `new` was promised is the application's to be written.
         unsafe { by.write(to.addr(), from) }
     }
 
-    /// As [`Self::try_write`], but the last bytes become visible after all others, and an aligned word of them
-    /// at once, as in [`Self::write`]. Those are written plainly, right after it was found out that they are
-    /// there: whoever unmaps them at that very moment has the process end by a signal.
+    /// As [`Self::try_write`], but the last bytes become visible after all others, and an aligned
+    /// word of them at once, as in [`Self::write`]. Those are written plainly, right after it was
+    /// found out that they are there: whoever unmaps them at that very moment has the process end
+    /// by a signal.
     ///
     /// # Errors
     /// As for [`Self::try_write`].
-    pub fn try_write_in_order(&self, offset: usize, from: &[u8], by: &Detour) -> Result<()> {
+    pub fn try_write_in_order(&self, offset: usize, from: &[u8], by: &NoFaultCopy) -> Result<()> {
         let first = from.len().saturating_sub(LAST);
         let (most, last) = from.split_at_checked(first).ok_or(EFAULT)?;
         let all = self.part(offset, from.len()).map_err(|_| EFAULT)?;
         let end = all.part(first, last.len()).map_err(|_| EFAULT)?;
         self.try_write(offset, most, by)?;
-        // Where all of them are in one page with what is in front, the kernel has just written there.
+        // Where all of them are in one page with what is in front, the kernel has just written
+        // there.
         let within = end.address % rustix::param::page_size();
         let apart = within == 0 || within + last.len() > rustix::param::page_size();
         if first == 0 || apart {
@@ -156,9 +151,9 @@ impl ApplicationMemory {
         end.write(0, last).map_err(|_| EFAULT)
     }
 
-    /// Writes the bytes from `offset` on where something is mapped, and writable; the others are lost, as those
-    /// that a card writes to pages that were pinned and are nobody's any more. `in_order`: as
-    /// [`Self::try_write_in_order`] where all is there.
+    /// Writes the bytes from `offset` on where something is mapped, and writable; the others are
+    /// lost, as those that a card writes to pages that were pinned and are nobody's any more.
+    /// `in_order`: as [`Self::try_write_in_order`] where all is there.
     ///
     /// # Errors
     /// EFAULT out of the range; ENOMEM, EMFILE.
@@ -167,7 +162,7 @@ impl ApplicationMemory {
         offset: usize,
         from: &[u8],
         in_order: bool,
-        by: &Detour,
+        by: &NoFaultCopy,
     ) -> Result<()> {
         self.at(offset, from.len()).map_err(|_| EFAULT)?;
         let written = match in_order {
@@ -181,7 +176,7 @@ impl ApplicationMemory {
     }
 
     #[cold]
-    fn write_pages(&self, offset: usize, from: &[u8], by: &Detour) -> Result<()> {
+    fn write_pages(&self, offset: usize, from: &[u8], by: &NoFaultCopy) -> Result<()> {
         let page = rustix::param::page_size();
         let (mut at, mut rest) = (offset, from);
         while !rest.is_empty() {
@@ -196,11 +191,12 @@ impl ApplicationMemory {
         Ok(())
     }
 
-    /// As [`Self::word`], for a range of which parts may not be mapped, or not writable. Whoever unmaps the word
-    /// before it is used has the process end by a signal.
+    /// As [`Self::word`], for a range of which parts may not be mapped, or not writable. Whoever
+    /// unmaps the word before it is used has the process end by a signal.
     ///
     /// # Errors
-    /// EFAULT out of the range, if its address is no multiple of 8, and where nothing is mapped, or not so.
+    /// EFAULT out of the range, if its address is no multiple of 8, and where nothing is mapped, or
+    /// not so.
     pub fn try_word(&self, offset: usize) -> Result<Word<'_>> {
         let word = self.word(offset).map_err(|_| EFAULT)?;
         self.part(offset, size_of::<u64>())
@@ -251,9 +247,9 @@ impl ApplicationMemory {
         };
         let probe = || self.probe(begin, page, writable);
         match populate(begin, length, advice) {
-            // A kernel before Linux 5.14, a mapping of a device, or one that may not be used so:
-            // pages are tried one by one.
-            Err(Errno::INVAL) => probe(),
+            // A kernel before Linux 5.14, a mapping of a device, or one that may not be used so, or
+            // a sandbox that denies the call: pages are tried one by one.
+            Err(e) if e.is_denial() => probe(),
             Err(Errno::NOMEM) => Err(probe().err().unwrap_or(Errno::NOMEM)),
             Err(_) => Err(Errno(libc::EFAULT)),
             Ok(()) => Ok(()),
@@ -268,7 +264,7 @@ impl ApplicationMemory {
             if writable {
                 madvise::fault_in(at)?;
             } else {
-                careful::find(at)?;
+                kernel_copy::find(at)?;
             }
             let Some(next) = at.checked_add(page) else {
                 break;
@@ -349,7 +345,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "bytes are read while another thread writes them")]
-    fn who_sees_the_last_byte_sees_all() {
+    fn a_reader_of_the_last_byte_sees_all() {
         let memory = Scratch::new(1).expect("memory").memory();
         for length in [2, 7, 8, 9, 31, 64, 255, 256, 1024, 4000] {
             for shift in [0, 3] {
@@ -403,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_wrap_or_are_not_mapped_are_told() {
+    fn ranges_that_wrap_or_are_not_mapped_are_refused() {
         // SAFETY: nothing of it is used.
         assert!(unsafe { ApplicationMemory::new(usize::MAX, 2) }.is_err());
         // SAFETY: as above; the kernel is only asked about it.
@@ -415,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_may_not_be_written_is_told() {
+    fn memory_that_may_not_be_written_is_reported() {
         let page = Scratch::page();
         let pages = Scratch::new(2).expect("memory");
         let memory = pages.memory();
@@ -423,7 +419,7 @@ mod tests {
         pages.forbid_writing().expect("protected");
         assert_eq!(memory.populate(false), Ok(()));
         assert_eq!(memory.populate(true), efault);
-        let by = Detour::default();
+        let by = NoFaultCopy::default();
         assert_eq!(memory.try_write(0, &[1; 4], &by), efault);
         let mut back = [7; 4];
         assert_eq!(memory.try_read(page - 2, &mut back, &by), Ok(()));
@@ -435,7 +431,7 @@ mod tests {
 
     #[test]
     fn use_by_way_of_the_kernel_ends_where_nothing_is_mapped() {
-        let (page, by) = (Scratch::page(), Detour::default());
+        let (page, by) = (Scratch::page(), NoFaultCopy::default());
         let first = Scratch::new(1).expect("memory").memory();
         assert_eq!(first.try_write(page - 2, &[1; 2], &by), Ok(()));
         let mut back = [7; 2];
@@ -459,7 +455,7 @@ mod tests {
 
     #[test]
     fn bytes_are_lost_where_nothing_is_mapped() {
-        let (page, by) = (Scratch::page(), Detour::default());
+        let (page, by) = (Scratch::page(), NoFaultCopy::default());
         for in_order in [false, true] {
             let pages = Scratch::new(3).expect("memory");
             let second = pages.range(page, page).expect("there");
@@ -484,7 +480,7 @@ mod tests {
 
     #[test]
     fn the_last_bytes_may_be_those_that_are_not_there() {
-        let (page, by) = (Scratch::page(), Detour::default());
+        let (page, by) = (Scratch::page(), NoFaultCopy::default());
         let pages = Scratch::new(2).expect("memory");
         let all = pages.memory();
         let second = pages.range(page, page).expect("there");

@@ -1,10 +1,12 @@
 //! Barriers that one thread has others pass (membarrier(2)), so that they need none themselves.
 //!
-//! Where each of two threads writes something and then looks at what the other writes, one of them has to
-//! see the other's. That takes a full fence on both sides, or a barrier by the one who seldom does it.
+//! Where each of two threads writes something and then looks at what the other writes, one of them
+//! has to see the other's. That takes a full fence on both sides, or a barrier by the one who
+//! seldom does it.
 //!
-//! A process has to say that it wants such barriers ([`prepare`]). Where it has several threads by then, the
-//! kernel takes milliseconds for that, so it is not done when one is needed: there are none until then.
+//! A process has to say that it wants such barriers ([`prepare`]). Where it has several threads by
+//! then, the kernel takes milliseconds for that, so it is not done when one is needed: there are
+//! none until then.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use rustix::thread::{MembarrierCommand, membarrier};
@@ -45,8 +47,8 @@ impl Kind {
     }
 }
 
-/// From when this returns on there are barriers, if the kernel has them. It takes milliseconds in a process of
-/// several threads.
+/// From when this returns on there are barriers, if the kernel has them. It takes milliseconds in a
+/// process of several threads.
 pub fn prepare() {
     PRIVATE.register();
     SHARED.register();
@@ -58,16 +60,17 @@ pub fn is_prepared() -> bool {
     PRIVATE.is_ready() && SHARED.is_ready()
 }
 
-/// Has all threads of this process pass a full barrier: what each wrote before its barrier can be seen by
-/// the caller when this returns, and what the caller wrote before the call by all that each reads after its
-/// barrier. `false`, and nothing is sure, before [`prepare`], and where the kernel has no such call or a filter
-/// forbids it.
+/// Has all threads of this process pass a full barrier: what each wrote before its barrier can be
+/// seen by the caller when this returns, and what the caller wrote before the call by all that each
+/// reads after its barrier. `false`, and nothing is sure, before [`prepare`], and where the kernel
+/// has no such call or a filter forbids it.
 #[must_use]
 pub fn private() -> bool {
     PRIVATE.pass()
 }
 
-/// Whether this process passes barriers that others ask for by [`shared`], and may ask for some itself.
+/// Whether this process passes barriers that others ask for by [`shared`], and may ask for some
+/// itself.
 #[must_use]
 pub fn takes_part() -> bool {
     SHARED.is_ready()
@@ -87,7 +90,8 @@ mod tests {
     use std::sync::atomic::compiler_fence;
     use std::thread;
 
-    /// Two write and look, one with a plain store, the other with a barrier: one of them sees the other.
+    /// Two write and look, one with a plain store, the other with a barrier: one of them sees the
+    /// other.
     fn one_sees_the_other(barrier: fn() -> bool) {
         const TURNS: u32 = 2_000;
         let (quick, slow, turn) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));

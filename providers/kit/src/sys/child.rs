@@ -5,11 +5,11 @@
 //! parent's end), a descriptor is registered here, and fork(2) closes it in the child. A bare
 //! clone(2) does not.
 
+use super::first::First;
 use crate::errno::{Errno, Result};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::sync::OnceLock;
 
 /// Descriptors at most.
 const MOST: usize = 256;
@@ -28,11 +28,12 @@ impl ParentOnly {
     /// # Errors
     /// ENOMEM if 256 are registered, or of pthread_atfork(3).
     pub fn new(fd: BorrowedFd<'_>) -> Result<Self> {
-        static HANDLER: OnceLock<c_int> = OnceLock::new();
+        static HANDLER: First<c_int> = First::new();
         // SAFETY: a handler that lives as long as the library, which is not unloaded while a
-        // provider's device is open (glibc takes the handlers of an unloaded library away).
+        // provider's device is open (glibc takes the handlers of an unloaded library away). Two
+        // threads may register it twice; the second call of it finds nothing to do.
         let failed =
-            *HANDLER.get_or_init(|| unsafe { libc::pthread_atfork(None, None, Some(in_child)) });
+            *HANDLER.get_or_make(|| unsafe { libc::pthread_atfork(None, None, Some(in_child)) });
         if failed != 0 {
             return Err(Errno(failed));
         }

@@ -1,10 +1,11 @@
 //! The write commands of the kernel: their numbers, structures and responses.
 
-use super::write::EXTENDED;
 use crate::abi::kernel::*;
 use bytemuck::Pod;
 use core::mem::size_of;
 
+/// Marks an extended command (`IB_USER_VERBS_CMD_FLAG_EXTENDED`).
+pub const EXTENDED: u32 = 0x8000_0000;
 /// Bytes of a plain command's header.
 pub const HEADER: usize = size_of::<ib_uverbs_cmd_hdr>();
 /// Bytes of an extended command's header.

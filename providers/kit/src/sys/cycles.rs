@@ -7,15 +7,16 @@ pub const IN_A_MICROSECOND: u64 = 2500;
 #[cfg(not(target_arch = "x86_64"))]
 pub const IN_A_MICROSECOND: u64 = 1000;
 
-/// The counter of this processor, which costs no system call even where the kernel does not tell the
-/// time by it: another processor's may be ahead or behind, and a machine that moves to another host may
-/// find it jump. Nothing may go wrong by it that would not go right a moment later.
+/// The counter of this processor, which costs no system call even where the kernel does not tell
+/// the time by it: another processor's may be ahead or behind, and a machine that moves to another
+/// host may find it jump. Nothing may go wrong by it that would not go right a moment later.
 #[cfg(target_arch = "x86_64")]
 #[must_use]
 #[inline]
 pub fn now() -> u64 {
-    // SAFETY: every processor of this kind has the instruction, which reads a counter and nothing else.
-    // Whoever forbids it to a process (PR_SET_TSC) does so to record it, and gives the answer himself.
+    // SAFETY: every processor of this kind has the instruction, which reads a counter and nothing
+    // else. Whoever forbids it to a process (PR_SET_TSC) does so to record it, and gives the answer
+    // himself.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 

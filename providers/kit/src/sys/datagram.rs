@@ -1,12 +1,12 @@
 //! Datagrams with all that an Internet header says: recvmmsg(2) and sendmmsg(2) with control
 //! messages, and the socket options that switch them on.
 
-mod control;
 pub mod passing;
 mod receive;
 mod send;
 
-pub use receive::{BATCH, Received, Receiver};
+pub use super::batch::BATCH;
+pub use receive::{Received, Receiver};
 pub use send::{Datagram, Datagrams};
 
 use crate::errno::Result;
@@ -33,7 +33,9 @@ pub fn tell_headers_v4(fd: BorrowedFd<'_>) -> Result<()> {
     set(fd, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
     set(fd, libc::IPPROTO_IP, libc::IP_RECVTTL, 1)?;
     set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
-    set(fd, libc::IPPROTO_IP, IP_MULTICAST_ALL, 0)
+    // As below, where a sandbox denies it.
+    let _ = set(fd, libc::IPPROTO_IP, IP_MULTICAST_ALL, 0);
+    Ok(())
 }
 
 /// Makes an IPv6 socket tell destination, interface, hop limit and traffic class of what it
@@ -59,8 +61,8 @@ pub fn receive_runs(fd: BorrowedFd<'_>) -> Result<()> {
 }
 
 /// Lets an UDP socket of IPv6 take in datagrams whose checksum is 0, "not computed", which it drops
-/// otherwise (RFC 6935). The sender of RoCE v2 leaves the checksum to the ICRC (IBTA volume 1, annex
-/// A17): cards and the kernel's soft-RoCE do.
+/// otherwise (RFC 6935). The sender of RoCE v2 leaves the checksum to the ICRC (IBTA volume 1,
+/// annex A17): cards and the kernel's soft-RoCE do.
 ///
 /// # Errors
 /// ENOPROTOOPT before Linux 3.16.

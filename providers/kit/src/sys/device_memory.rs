@@ -20,8 +20,8 @@ impl DeviceMemory {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, at no address that anyone has.
         let at = unsafe { mmap_anonymous(null_mut(), length, protection, MapFlags::PRIVATE) }?;
-        // SAFETY: the mapping is there, and writable, until the value is dropped, which hands out no
-        // copy of the range; nobody has a reference to it.
+        // SAFETY: the mapping is there, and writable, until the value is dropped, which hands out
+        // no copy of the range; nobody has a reference to it.
         let memory = unsafe { ApplicationMemory::new(at.expose_provenance(), length) };
         memory.map(Self)
     }

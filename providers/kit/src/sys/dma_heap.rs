@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_heap_that_is_none_is_told() {
+    fn a_file_that_is_no_heap_is_an_error() {
         let nowhere = Path::new("/nowhere/heap");
         assert_eq!(DmaHeap::open(nowhere).err(), Some(Errno(libc::ENOENT)));
         let heap = DmaHeap::open(Path::new("/dev/zero")).unwrap();

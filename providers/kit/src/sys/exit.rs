@@ -4,7 +4,7 @@ use core::ffi::c_int;
 use std::sync::OnceLock;
 
 /// As many as there are callers in this library.
-static HANDLERS: [OnceLock<fn()>; 2] = [const { OnceLock::new() }; 2];
+static HANDLERS: [OnceLock<fn()>; 3] = [const { OnceLock::new() }; 3];
 
 /// Has a function called at exit(3), and when the library is unloaded: once, however often it is
 /// asked for. An end by a signal or _exit(2) calls nothing.

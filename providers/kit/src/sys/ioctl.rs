@@ -6,17 +6,16 @@
 //! registration names memory by a number, and what the device does there is between it and
 //! the application.
 
+use super::frame::{call, lengths};
 use super::{attr::Attr, attr::INLINE, link::Link};
 use crate::abi::ib_uverbs_ioctl_hdr;
-use crate::abi::kernel::ioctl::{
-    RDMA_VERBS_IOCTL, UVERBS_ATTR_F_MANDATORY, UVERBS_ATTR_F_VALID_OUTPUT,
-};
+use crate::abi::kernel::ioctl::{UVERBS_ATTR_F_MANDATORY, UVERBS_ATTR_F_VALID_OUTPUT};
 use crate::errno::{Errno, Result};
 use bytemuck::Pod;
 use core::ffi::c_int;
 use core::marker::PhantomData;
-use core::mem::{MaybeUninit, size_of};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use core::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Attributes that one call can carry. A kernel method has 63 at most (6 bits of its
 /// attribute key, less one; drivers/infiniband/core/uverbs of the kernel).
@@ -297,40 +296,6 @@ impl<'a> Ioctl<'a> {
         // SAFETY: header and attributes lie in one piece as the kernel wants them; every address
         // in them was borrowed for 'a, or vouched for by whoever made the link.
         unsafe { call(fd, (&raw mut self.frame).cast()) }
-    }
-}
-
-/// Bytes and attributes of a call with `count` attributes, as the header has them.
-///
-/// # Errors
-/// EINVAL when 16 bits cannot hold them.
-pub(super) fn lengths(count: usize) -> Result<(u16, u16)> {
-    const MOST: usize = (u16::MAX as usize - size_of::<ib_uverbs_ioctl_hdr>()) / size_of::<Attr>();
-    if count > MOST {
-        return Err(Errno::INVAL);
-    }
-    // Both fit, since `count` is not above MOST; the compiler sees it too.
-    let bytes = size_of::<ib_uverbs_ioctl_hdr>() + count * size_of::<Attr>();
-    let bytes = u16::try_from(bytes).map_err(|_| Errno::INVAL)?;
-    let count = u16::try_from(count).map_err(|_| Errno::INVAL)?;
-    Ok((bytes, count))
-}
-
-/// Issues the ioctl, again after each interruption.
-///
-/// # Safety
-/// `frame` points at a filled header and, behind it, as many attributes as it says, whose
-/// addresses are good for their lengths.
-pub(super) unsafe fn call(fd: BorrowedFd<'_>, frame: *mut ib_uverbs_ioctl_hdr) -> Result<()> {
-    loop {
-        // SAFETY: the caller vouches for the buffer; the descriptor is borrowed.
-        if unsafe { libc::ioctl(fd.as_raw_fd(), RDMA_VERBS_IOCTL, frame) } == 0 {
-            return Ok(());
-        }
-        let e = super::errno::get();
-        if e.raw() != libc::EINTR {
-            return Err(e);
-        }
     }
 }
 

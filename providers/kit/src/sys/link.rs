@@ -1,7 +1,7 @@
 //! Attributes that a provider put together itself: chains of `struct ibv_command_buffer`.
 
 use super::attr::{Attr, INLINE};
-use super::ioctl::{call, lengths};
+use super::frame::{call, lengths};
 use crate::abi::kernel::ioctl::{UVERBS_ATTR_UHW_IN, UVERBS_ATTR_UHW_OUT};
 use crate::abi::{_UHW_NO_INDEX, ib_uverbs_attr, ib_uverbs_ioctl_hdr, ibv_command_buffer};
 use crate::errno::{Errno, Result};

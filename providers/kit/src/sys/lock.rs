@@ -1,13 +1,13 @@
 //! A lock for what is held for a moment, on paths where instructions count.
 //!
-//! It is taken by one exchange and given back by a plain store, where others take two exchanges, of which
-//! each waits until all writes before it have left the processor. Whoever finds it taken looks again a
-//! few times, and then sleeps (futex(2)).
+//! It is taken by one exchange and given back by a plain store, where others take two exchanges, of
+//! which each waits until all writes before it have left the processor. Whoever finds it taken
+//! looks again a few times, and then sleeps (futex(2)).
 //!
-//! Who gives it back stores first, and looks for sleepers then. Between the two there is no fence: a store
-//! may wait in the processor while the look is done. So who is going to sleep says so, has all other
-//! threads pass a barrier ([`barrier::private`]), and looks at the lock once more. Either the store is
-//! seen by that look, or the sleeper by the other's.
+//! Who gives it back stores first, and looks for sleepers then. Between the two there is no fence:
+//! a store may wait in the processor while the look is done. So who is going to sleep says so, has
+//! all other threads pass a barrier ([`barrier::private`]), and looks at the lock once more. Either
+//! the store is seen by that look, or the sleeper by the other's.
 
 use super::barrier;
 use core::hint::spin_loop;
@@ -50,7 +50,8 @@ impl Brief {
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         let nap = (!barrier::private()).then_some(&NAP);
         while !self.look() {
-            // Interrupted, woken, out of time, or not asleep at all since it was given back: all the same.
+            // Interrupted, woken, out of time, or not asleep at all since it was given back: all
+            // the same.
             let _ = futex::wait(&self.taken, Flags::PRIVATE, TAKEN, nap);
         }
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_is_woken() {
+    fn a_sleeping_thread_is_woken() {
         const SLEEPERS: u32 = 3;
         const ROUNDS: u32 = if cfg!(miri) { 3 } else { 200 };
         let lock = Lock::new(0u32);
@@ -180,8 +181,8 @@ mod tests {
     #[test]
     fn no_wake_is_missed_where_the_lock_changes_hands_at_the_last_moment() {
         const TURNS: u32 = if cfg!(miri) { 20 } else { 20_000 };
-        // One holds it just about as long as the other looks, so that it is given back while that one
-        // goes to sleep.
+        // One holds it just about as long as the other looks, so that it is given back while that
+        // one goes to sleep.
         let lock = Lock::new(0u32);
         let done = AtomicBool::new(false);
         thread::scope(|scope| {

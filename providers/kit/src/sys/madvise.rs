@@ -113,6 +113,20 @@ impl Page {
         )
     }
 
+    /// Lets the page be read and written, as it can be already (mprotect(2)).
+    ///
+    /// # Errors
+    /// Of mprotect(2).
+    pub fn protect(&self) -> Result<()> {
+        let size = rustix::param::page_size();
+        let both = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the page is this value's own, and stays as it is.
+        if unsafe { libc::mprotect(self.as_ptr(), size, both) } == 0 {
+            return Ok(());
+        }
+        Err(super::errno::get())
+    }
+
     /// Keeps the page mapped for good.
     pub fn leak(self) -> NonNull<c_void> {
         let page = self.0;

@@ -1,10 +1,16 @@
 //! Memory of another process: read and written by way of the kernel, which checks that this process
 //! may, and that the memory is there (process_vm_readv(2)).
+//!
+//! Where in the other process is said in two words that the kernel reads when the call begins. If
+//! the other process can write them, it can take its memory away from a call that has not begun:
+//! between a look at whether the memory may be used and the system call, a thread can be stopped
+//! for any time, but not between the kernel's look at the words and the copy.
 
 use super::application::ApplicationMemory;
 use crate::errno::{Errno, Result};
 use core::ffi::c_void;
-use core::ptr::{null_mut, without_provenance_mut};
+use core::ptr::null_mut;
+use core::sync::atomic::AtomicU64;
 use rustix::process::Pid;
 
 /// Pieces of local memory in one transfer.
@@ -23,6 +29,19 @@ pub enum Source<'a> {
     Bytes(&'a [u8]),
 }
 
+/// A range in another process, as the kernel reads it (`struct iovec`): the address of its first
+/// byte, and its length. Whoever sets the length to 0 has calls that begin later move nothing.
+pub type Range = [AtomicU64; 2];
+
+const _: () = assert!(size_of::<Range>() == size_of::<libc::iovec>());
+const _: () = assert!(core::mem::offset_of!(libc::iovec, iov_base) == 0);
+
+/// A range that nobody else writes.
+#[must_use]
+pub fn range(address: u64, length: u64) -> Range {
+    [AtomicU64::new(address), AtomicU64::new(length)]
+}
+
 impl OtherProcess {
     /// The process of that number.
     ///
@@ -35,49 +54,45 @@ impl OtherProcess {
         Ok(Self(pid))
     }
 
-    /// Writes bytes from `address` on; answers how many, which are fewer where the memory that is there
-    /// ends.
+    /// Writes bytes to a range; answers how many, which are fewer where the range, or the memory
+    /// that is there, ends.
     ///
     /// # Errors
-    /// EINVAL for more than [`MOST`] pieces; EFAULT if nothing is there, or here; EPERM if the process
-    /// may not be looked into; ESRCH if it is gone; ENOSYS.
-    pub fn write(self, from: Source<'_>, address: u64) -> Result<usize> {
+    /// EINVAL for more than [`MOST`] pieces; EFAULT if nothing is there, or here; EPERM if the
+    /// process may not be looked into; ESRCH if it is gone; ENOSYS.
+    pub fn write(self, from: Source<'_>, to: &Range) -> Result<usize> {
         let mut list = List::new();
         match from {
             Source::Registered(pieces) => list.fill(pieces)?,
             // Only read.
             Source::Bytes(bytes) => list.push(bytes.as_ptr().cast_mut().cast(), bytes.len())?,
         }
-        self.transfer(libc::process_vm_writev, &list, address)
+        self.transfer(libc::process_vm_writev, &list, to)
     }
 
-    /// Reads bytes from `address` on into the pieces; answers how many.
+    /// Reads bytes of a range into the pieces; answers how many.
     ///
     /// # Errors
     /// As for [`OtherProcess::write`].
-    pub fn read(self, to: &[ApplicationMemory], address: u64) -> Result<usize> {
+    pub fn read(self, to: &[ApplicationMemory], from: &Range) -> Result<usize> {
         let mut list = List::new();
         list.fill(to)?;
-        self.transfer(libc::process_vm_readv, &list, address)
+        self.transfer(libc::process_vm_readv, &list, from)
     }
 
-    fn transfer(self, call: Transfer, list: &List, address: u64) -> Result<usize> {
-        let address = usize::try_from(address).map_err(|_| Errno(libc::EFAULT))?;
-        let there = libc::iovec {
-            iov_base: without_provenance_mut(address),
-            iov_len: list.length,
-        };
+    fn transfer(self, call: Transfer, list: &List, there: &Range) -> Result<usize> {
         let pid = self.0.as_raw_nonzero().get();
-        // SAFETY: the local pieces are bytes that are lent for the call and only read, or memory that
-        // an application registered, which may be read and written as `ApplicationMemory::new` was
-        // promised. The process is another one, so nothing else of this one's memory is touched. The
-        // kernel checks every address.
+        // SAFETY: the local pieces are bytes that are lent for the call and only read, or memory
+        // that an application registered, which may be read and written as `ApplicationMemory::new`
+        // was promised: no more bytes are moved than those have, whatever the range says. The
+        // process is another one, so nothing else of this one's memory is touched. The kernel
+        // checks every address, and reads the range, whose words may change meanwhile, once.
         let done = unsafe {
             call(
                 pid,
                 list.pieces.as_ptr(),
                 list.count,
-                &raw const there,
+                core::ptr::from_ref(there).cast(),
                 1,
                 0,
             )
@@ -98,8 +113,6 @@ type Transfer = unsafe extern "C" fn(
 struct List {
     pieces: [libc::iovec; MOST],
     count: libc::c_ulong,
-    /// Bytes in all.
-    length: usize,
 }
 
 impl List {
@@ -111,7 +124,6 @@ impl List {
         Self {
             pieces: [NOTHING; MOST],
             count: 0,
-            length: 0,
         }
     }
 
@@ -127,7 +139,6 @@ impl List {
         let at = usize::try_from(self.count).map_err(|_| Errno::INVAL)?;
         *self.pieces.get_mut(at).ok_or(Errno::INVAL)? = libc::iovec { iov_base, iov_len };
         self.count += 1;
-        self.length = self.length.checked_add(iov_len).ok_or(Errno::INVAL)?;
         Ok(())
     }
 }
@@ -136,6 +147,7 @@ impl List {
 mod tests {
     use super::super::scratch::Scratch;
     use super::*;
+    use core::sync::atomic::Ordering::Relaxed;
     use std::process::{Child, Command, Stdio};
 
     fn child() -> (Child, OtherProcess) {
@@ -162,19 +174,56 @@ mod tests {
     fn bytes_go_there_and_come_back() {
         let (mut other, process) = child();
         let at = writable(&other);
-        assert_eq!(process.write(Source::Bytes(b"hello"), at), Ok(5));
+        assert_eq!(process.write(Source::Bytes(b"hello"), &range(at, 5)), Ok(5));
         let here = Scratch::new(1).expect("memory").memory();
         let pieces = [(100, 2), (200, 3)].map(|(at, length)| here.part(at, length).expect("there"));
-        assert_eq!(process.read(&pieces, at), Ok(5));
+        assert_eq!(process.read(&pieces, &range(at, 5)), Ok(5));
         let mut back = [0; 3];
         assert_eq!(here.read(200, &mut back), Ok(()));
         assert_eq!(&back, b"llo");
-        assert_eq!(process.write(Source::Registered(&pieces), at + 8), Ok(5));
-        assert_eq!(process.read(&pieces, 4096), Err(Errno(libc::EFAULT)));
-        assert_eq!(process.read(&[pieces[0]; MOST + 1], at), Err(Errno::INVAL));
+        assert_eq!(
+            process.write(Source::Registered(&pieces), &range(at + 8, 5)),
+            Ok(5)
+        );
+        assert_eq!(
+            process.read(&pieces, &range(4096, 5)),
+            Err(Errno(libc::EFAULT))
+        );
+        assert_eq!(
+            process.read(&[pieces[0]; MOST + 1], &range(at, 5)),
+            Err(Errno::INVAL)
+        );
         other.kill().expect("killed");
         other.wait().expect("gone");
-        assert_eq!(process.read(&pieces, at), Err(Errno(libc::ESRCH)));
+        assert_eq!(
+            process.read(&pieces, &range(at, 5)),
+            Err(Errno(libc::ESRCH))
+        );
+    }
+
+    #[test]
+    fn the_range_says_at_the_call_what_is_moved() {
+        let (mut other, process) = child();
+        let at = writable(&other);
+        let here = Scratch::new(1).expect("memory").memory();
+        let pieces = [here.part(0, 5).expect("there")];
+        let there = range(at, 5);
+        assert_eq!(process.write(Source::Bytes(b"hello"), &there), Ok(5));
+        // More than there is here, or nothing.
+        there[1].store(1 << 20, Relaxed);
+        assert_eq!(process.read(&pieces, &there), Ok(5));
+        assert_eq!(process.write(Source::Bytes(b"HELLO"), &there), Ok(5));
+        there[1].store(0, Relaxed);
+        assert_eq!(process.write(Source::Bytes(b"other"), &there), Ok(0));
+        assert_eq!(process.read(&pieces, &there), Ok(0));
+        there[1].store(u64::MAX, Relaxed);
+        assert!(process.read(&pieces, &there).is_err());
+        assert_eq!(process.read(&pieces, &range(at, 5)), Ok(5));
+        let mut back = [0; 5];
+        assert_eq!(here.read(0, &mut back), Ok(()));
+        assert_eq!(&back, b"HELLO");
+        other.kill().expect("killed");
+        other.wait().expect("gone");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Whole Ethernet frames of an interface: packet sockets (packet(7)), and what the kernel tells of a
-//! frame beside its bytes.
+//! Whole Ethernet frames of an interface: packet sockets (packet(7)), and what the kernel tells of
+//! a frame beside its bytes.
 
 mod receive;
 #[cfg(test)]

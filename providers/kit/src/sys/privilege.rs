@@ -1,20 +1,21 @@
 //! Whether this process has rights that whoever started it has not (AT_SECURE of
 //! getauxval(3)).
 
-use rustix::process::{getegid, geteuid, getgid, getuid};
+use super::identity::{effective_group, effective_user, group, user};
 
-/// Whether the caller's environment is not to be trusted: the program is set-user-ID or set-group-ID
-/// and still uses that right, or the kernel says that it got rights when it was started
-/// (`AT_SECURE`; file capabilities and security modules count, too). The dynamic linker goes by
-/// the second.
+/// Whether the caller's environment is not to be trusted: the program is set-user-ID or
+/// set-group-ID and still uses that right, or the kernel says that it got rights when it was
+/// started (`AT_SECURE`; file capabilities and security modules count, too). The dynamic linker
+/// goes by the second.
 #[must_use]
 pub fn exceeds_caller() -> bool {
-    let of_another = getuid() != geteuid() || getgid() != getegid();
+    let of_another = user() != effective_user() || group() != effective_group();
     of_another || started_secure()
 }
 
 fn started_secure() -> bool {
-    // SAFETY: looks up a word of the auxiliary vector, whatever its number, and touches nothing else.
+    // SAFETY: looks up a word of the auxiliary vector, whatever its number, and touches nothing
+    // else.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 

@@ -1,7 +1,7 @@
 //! The mutexes and conditions inside objects that C shares with the library: used in place
 //! (pthread_mutex_lock(3), pthread_cond_wait(3)).
 
-use core::{marker::PhantomData, ptr};
+use core::{ffi::c_int, marker::PhantomData, ptr};
 
 pub use libc::{pthread_cond_t, pthread_mutex_t};
 
@@ -32,6 +32,31 @@ pub unsafe fn destroy_mutex(mutex: *mut pthread_mutex_t) {
     unsafe { libc::pthread_mutex_destroy(mutex) };
 }
 
+/// `PTHREAD_CANCEL_DISABLE` of the C library.
+const CANCEL_DISABLE: c_int = 1;
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// Runs what has to come to its end: a thread that is cancelled meanwhile ends later, at its next
+/// cancellation point (pthread_setcancelstate(3)). A cancelled thread is unwound, and Rust says
+/// nothing of such an unwinding through its frames.
+pub fn without_cancellation<T>(run: impl FnOnce() -> T) -> T {
+    struct Restore(c_int);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            // SAFETY: the state that the thread had.
+            unsafe { pthread_setcancelstate(self.0, ptr::null_mut()) };
+        }
+    }
+    let mut before = 0;
+    // SAFETY: the thread's own state, and room for the one before.
+    unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut before) };
+    let _restore = Restore(before);
+    run()
+}
+
 /// A locked mutex; unlocked when dropped.
 pub struct Guard<'a> {
     mutex: *mut pthread_mutex_t,
@@ -52,15 +77,18 @@ pub unsafe fn lock<'a>(mutex: *mut pthread_mutex_t) -> Guard<'a> {
 }
 
 impl Guard<'_> {
-    /// Waits until `done` says so; it is asked with the mutex held, first before any wait.
+    /// Waits until `done` says so; it is asked with the mutex held, first before any wait. No
+    /// cancellation point.
     ///
     /// # Safety
     /// `cond` was made ready and stays so until this returns; every waiter uses this mutex.
     pub unsafe fn wait_until(&mut self, cond: *mut pthread_cond_t, mut done: impl FnMut() -> bool) {
-        while !done() {
-            // SAFETY: the guard holds the mutex.
-            unsafe { libc::pthread_cond_wait(cond, self.mutex) };
-        }
+        without_cancellation(|| {
+            while !done() {
+                // SAFETY: the guard holds the mutex.
+                unsafe { libc::pthread_cond_wait(cond, self.mutex) };
+            }
+        });
     }
 
     /// Wakes every thread that waits for the condition.

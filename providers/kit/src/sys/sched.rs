@@ -2,6 +2,10 @@
 
 use crate::errno::{Errno, Result};
 use core::mem;
+use rustix::event::poll;
+use rustix::thread::{NanosleepRelativeResult, nanosleep};
+use rustix::time::Timespec;
+use std::time::{Duration, Instant};
 
 fn checked(result: libc::c_long) -> Result<()> {
     match result {
@@ -19,9 +23,9 @@ fn attributes() -> Result<libc::sched_attr> {
     Ok(attr)
 }
 
-/// Has the calling thread run for shorter times, in nanoseconds, and in turn sooner after it was woken:
-/// since Linux 6.12 one of a shorter slice goes before those that run. Older kernels take no notice. Its
-/// share of the processor stays as it is.
+/// Has the calling thread run for shorter times, in nanoseconds, and in turn sooner after it was
+/// woken: since Linux 6.12 one of a shorter slice goes before those that run. Older kernels take no
+/// notice. Its share of the processor stays as it is.
 ///
 /// # Errors
 /// EINVAL for a thread that is not scheduled by shares (`SCHED_OTHER`); those of sched_setattr(2).
@@ -33,6 +37,34 @@ pub fn short_slices(nanos: u64) -> Result<()> {
     attr.sched_runtime = nanos;
     // SAFETY: the structure has its size in it; 0 is this thread.
     checked(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) })
+}
+
+/// Sleeps. Where the process may not (a sandbox), the time passes by waiting for nothing in
+/// poll(2), and where it may not do that either, with the processor offered to others; std's own
+/// panics.
+pub fn sleep(time: Duration) {
+    let Ok(whole) = Timespec::try_from(time) else {
+        return;
+    };
+    let mut left = whole;
+    loop {
+        match nanosleep(&left) {
+            NanosleepRelativeResult::Ok => return,
+            NanosleepRelativeResult::Interrupted(rest) => left = rest,
+            NanosleepRelativeResult::Err(_) => break,
+        }
+    }
+    let until = Instant::now() + time;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        let waited = Timespec::try_from(left).map(|left| poll(&mut [], Some(&left)));
+        if !matches!(waited, Ok(Ok(_) | Err(rustix::io::Errno::INTR))) {
+            rustix::thread::sched_yield();
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,22 +1,21 @@
 //! Memory that processes share: a sealed memfd, mapped.
 //!
 //! The other process may write anywhere in it at any time, so it is never seen as `&[u8]` or as
-//! anything with rules: only as atomic words, or copied out and in.
+//! anything with rules: only as atomic words, or copied out and in. Memory that only its owner may
+//! write ([`Shared::publish`]) is mapped by other processes as [`Published`].
 
-use super::application::OutOfRange;
+use super::identity::{Limit, limit};
+use super::out_of_range::OutOfRange;
 use crate::errno::{Errno, Result};
 use core::ffi::{CStr, c_void};
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::fs::{MemfdFlags, SealFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags};
-use rustix::process::{Resource, getrlimit};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// What makes a memfd keep its length, so that no part of a mapping goes away (SIGBUS).
-const SEALS: SealFlags = SealFlags::SHRINK
-    .union(SealFlags::GROW)
-    .union(SealFlags::SEAL);
+const LENGTH: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
 /// A mapping of shared memory, until it is dropped.
 #[derive(Debug)]
@@ -31,16 +30,36 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// New memory of zeros, and the descriptor by which another process can map it. Pages take memory
-    /// when they are first used.
+    /// New memory of zeros, and the descriptor by which another process can map it. Pages take
+    /// memory when they are first used.
     ///
     /// # Errors
-    /// EFBIG if files may not be so long (RLIMIT_FSIZE); of memfd_create(2), ftruncate(2), fcntl(2), mmap(2).
+    /// EFBIG if files may not be so long (RLIMIT_FSIZE); of memfd_create(2), ftruncate(2),
+    /// fcntl(2), mmap(2).
     pub fn create(name: &CStr, length: usize) -> Result<(Self, OwnedFd)> {
+        Self::create_sealed(name, length, SealFlags::SEAL)
+    }
+
+    /// As [`Shared::create`], of memory that this process alone may write. Others can map it for
+    /// reading only ([`Published::map`]), also if they open the descriptor anew.
+    ///
+    /// # Errors
+    /// As for [`Shared::create`]; ENOSYS before Linux 5.1, which has no such seal.
+    pub fn publish(name: &CStr, length: usize) -> Result<(Self, OwnedFd)> {
+        let seals = SealFlags::FUTURE_WRITE | SealFlags::SEAL;
+        Self::create_sealed(name, length, seals).map_err(|error| match error {
+            Errno::INVAL => Errno::NOSYS,
+            other => other,
+        })
+    }
+
+    /// `seals` are added once the memory is mapped here.
+    fn create_sealed(name: &CStr, length: usize, seals: SealFlags) -> Result<(Self, OwnedFd)> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = memory_file(name, flags, length)?;
-        rustix::fs::fcntl_add_seals(&fd, SEALS)?;
+        rustix::fs::fcntl_add_seals(&fd, LENGTH)?;
         let mapped = Self::map(fd.as_fd(), length)?;
+        rustix::fs::fcntl_add_seals(&fd, seals)?;
         Ok((mapped, fd))
     }
 
@@ -50,12 +69,15 @@ impl Shared {
     /// EINVAL if it is not sealed against changes of its length, or has another one; of fcntl(2),
     /// fstat(2), mmap(2).
     pub fn map(fd: BorrowedFd<'_>, length: usize) -> Result<Self> {
+        Self::map_for(fd, length, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    fn map_for(fd: BorrowedFd<'_>, length: usize, protection: ProtFlags) -> Result<Self> {
         let seals = rustix::fs::fcntl_get_seals(fd)?;
         let size = usize::try_from(rustix::fs::fstat(fd)?.st_size).map_err(|_| Errno::INVAL)?;
-        if !seals.contains(SealFlags::SHRINK | SealFlags::GROW) || size != length {
+        if !seals.contains(LENGTH) || size != length {
             return Err(Errno::INVAL);
         }
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, at a place that the kernel chooses; nobody has a reference to it.
         let at =
             unsafe { rustix::mm::mmap(null_mut(), length, protection, MapFlags::SHARED, fd, 0) }?;
@@ -74,7 +96,8 @@ impl Shared {
     #[inline]
     pub fn words(&self) -> &[AtomicU64] {
         let count = self.length / size_of::<AtomicU64>();
-        // SAFETY: mapped as long as `self` is, aligned to a page; atomics may be changed by anybody.
+        // SAFETY: mapped as long as `self` is, aligned to a page; atomics may be changed by
+        // anybody.
         unsafe { core::slice::from_raw_parts(self.at.as_ptr().cast(), count) }
     }
 
@@ -122,14 +145,57 @@ impl Shared {
     }
 }
 
+/// Memory that another process has published ([`Shared::publish`]), mapped for reading.
+#[derive(Debug)]
+pub struct Published(Shared);
+
+impl Published {
+    /// Maps what another process made.
+    ///
+    /// # Errors
+    /// As for [`Shared::map`].
+    pub fn map(fd: BorrowedFd<'_>, length: usize) -> Result<Self> {
+        Shared::map_for(fd, length, ProtFlags::READ).map(Self)
+    }
+
+    /// All of it, as words of 8 bytes.
+    #[must_use]
+    #[inline]
+    pub fn words(&self) -> &[ReadOnlyWord] {
+        ReadOnlyWord::of(self.0.words())
+    }
+}
+
+/// A word that is written elsewhere and only read here.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct ReadOnlyWord(AtomicU64);
+
+impl ReadOnlyWord {
+    /// The words, to be read only.
+    #[must_use]
+    #[inline]
+    pub fn of(words: &[AtomicU64]) -> &[Self] {
+        // SAFETY: the same layout, and less can be done with it.
+        unsafe { core::slice::from_raw_parts(words.as_ptr().cast(), words.len()) }
+    }
+
+    /// What is there. A load of 8 bytes never writes, on any processor that this library is for.
+    #[must_use]
+    #[inline]
+    pub fn load(&self, order: Ordering) -> u64 {
+        self.0.load(order)
+    }
+}
+
 /// A file in memory, of zeros.
 ///
 /// # Errors
-/// EFBIG beyond RLIMIT_FSIZE, which the kernel would tell by SIGXFSZ as well, the end of most programs; of
-/// memfd_create(2), ftruncate(2).
-pub(super) fn memory_file(name: &CStr, flags: MemfdFlags, length: usize) -> Result<OwnedFd> {
+/// EFBIG beyond RLIMIT_FSIZE, which the kernel would tell by SIGXFSZ as well, the end of most
+/// programs; of memfd_create(2), ftruncate(2).
+fn memory_file(name: &CStr, flags: MemfdFlags, length: usize) -> Result<OwnedFd> {
     let size = u64::try_from(length).map_err(|_| Errno::INVAL)?;
-    let most = getrlimit(Resource::Fsize).current;
+    let most = limit(Limit::FileSize);
     if most.is_some_and(|most| most < size) {
         return Err(Errno(libc::EFBIG));
     }
@@ -149,6 +215,7 @@ impl Drop for Shared {
 mod tests {
     use super::*;
     use core::sync::atomic::Ordering::SeqCst;
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn two_mappings_are_the_same_memory() {
@@ -162,6 +229,28 @@ mod tests {
         let mut back = [0; 5];
         assert_eq!(ours.read(100, &mut back), Ok(()));
         assert_eq!(&back, b"hello");
+    }
+
+    #[test]
+    fn published_memory_can_be_written_by_its_owner_alone() {
+        let (ours, fd) = match Shared::publish(c"test", 8192) {
+            Err(Errno::NOSYS) => return println!("skipped: no F_SEAL_FUTURE_WRITE"),
+            made => made.expect("memory"),
+        };
+        let theirs = Published::map(fd.as_fd(), 8192).expect("mapped");
+        ours.words()[1023].store(7, SeqCst);
+        assert_eq!(theirs.words()[1023].load(SeqCst), 7);
+        assert_eq!(Shared::map(fd.as_fd(), 8192).err(), Some(Errno::PERM));
+        assert!(rustix::io::pwrite(&fd, b"x", 0).is_err());
+        // Another descriptor of the same file is no way around.
+        let name = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        let mode = rustix::fs::Mode::empty();
+        let anew = rustix::fs::open(name, rustix::fs::OFlags::RDWR, mode).expect("opened");
+        assert!(Shared::map(anew.as_fd(), 8192).is_err());
+        assert!(rustix::io::pwrite(&anew, b"x", 0).is_err());
+        assert!(rustix::fs::fcntl_add_seals(&fd, SealFlags::WRITE).is_err());
+        ours.words()[0].store(9, SeqCst);
+        assert_eq!(theirs.words()[0].load(SeqCst), 9);
     }
 
     #[test]

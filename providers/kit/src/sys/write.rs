@@ -3,13 +3,11 @@
 //! driver data (`rdma/ib_user_verbs.h`).
 
 use super::command::{EX_HEADER, WriteCommand};
+use super::driver_write;
 use crate::abi::kernel::{ib_uverbs_cmd_hdr, ib_uverbs_ex_cmd_hdr};
 use crate::errno::{Errno, Result};
 use core::mem::size_of;
 use std::os::fd::BorrowedFd;
-
-/// Marks an extended command (`IB_USER_VERBS_CMD_FLAG_EXTENDED`).
-pub const EXTENDED: u32 = 0x8000_0000;
 
 /// A command laid out as the kernel reads it, and the memory for its response.
 pub struct Request<'a> {
@@ -27,7 +25,7 @@ pub struct Request<'a> {
 }
 
 /// The pieces of a request, as a method call carries them.
-pub struct Parts<'p> {
+pub struct CommandBuffers<'p> {
     /// The command's structure.
     pub core_in: &'p [u8],
     /// Driver data.
@@ -40,7 +38,8 @@ pub struct Parts<'p> {
 
 impl<'a> Request<'a> {
     /// `buf` holds room for the header, `core` bytes of the command `C` (its structure and what
-    /// may follow it) and driver data; `resp` takes `resp_core` bytes of response, then driver data.
+    /// may follow it) and driver data; `resp` takes `resp_core` bytes of response, then driver
+    /// data.
     ///
     /// # Errors
     /// EINVAL when a length does not fit the header or the kernel's unit (4 bytes, 8 in an
@@ -68,16 +67,16 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Command number, with the [`EXTENDED`] bit where it is one.
+    /// Command number, with the [`EXTENDED`](super::command::EXTENDED) bit where it is one.
     pub fn number(&self) -> u32 {
         self.number
     }
 
     /// Its pieces.
-    pub fn parts(&mut self) -> Parts<'_> {
+    pub fn parts(&mut self) -> CommandBuffers<'_> {
         let (head, driver_in) = self.buf.split_at(self.front);
         let (core_out, driver_out) = self.resp.split_at_mut(self.resp_front);
-        Parts {
+        CommandBuffers {
             core_in: &head[self.header..],
             driver_in,
             core_out,
@@ -141,7 +140,7 @@ impl<'a> Request<'a> {
     #[inline(always)]
     pub fn send(&mut self, fd: BorrowedFd<'_>) -> Result<()> {
         self.address()?;
-        let taken = rustix::io::retry_on_intr(|| rustix::io::write(fd, self.buf))?;
+        let taken = driver_write::write_uninterrupted(fd, self.buf)?;
         if taken != self.buf.len() {
             return Err(Errno::IO);
         }

@@ -1,8 +1,17 @@
-//! Verbs that came after generation 34, beside the table.
+//! Verbs that came after generation 34, kept beside the table.
 //!
-//! A provider in C of generation 34 has no slots for them; one of a later generation, and one in
-//! Rust, may have. What a provider does not have, the library can often do itself, so a verb is
-//! told as [`Known`].
+//! A provider in C of generation 34 has no slots for them; a later provider, or one in Rust, may. A
+//! lookup returns a [`Known`]: the provider's function, or omitted by a provider that could have
+//! it, or newer than the provider.
+//!
+//! The library implements a missing verb itself where the kernel command carries no data of the
+//! provider: completion counters ([`crate::uverbs::comp_cntr`]; in software,
+//! [`crate::provider::CompCntr`]), the speed of a port, and `ibv_reg_mr_ex`, which it maps to older
+//! calls. Buffers of `ibv_alloc_buf` are pages of the process unless the provider allocates them.
+//! Verbs that only a provider can implement answer EOPNOTSUPP: hints (`ibv_alloc_dmah`) and device
+//! memory as a DMA buffer.
+//!
+//! Tests: `c-tests/programs/post_44/` and `post_44_rxe/`; `uverbs::tests::later`.
 #![allow(missing_docs)] // each verb is explained by its man page
 
 use super::default::code;

@@ -1,7 +1,17 @@
-//! The verbs table: one set of function pointers for every kind of provider.
+//! The verbs table: one set of function pointers for every kind of provider. Nothing above the
+//! table depends on the kind of provider.
+//!
+//! `verbs` lists each verb once: its slot, its type, the result when a provider omits it
+//! (EOPNOTSUPP in the convention of its type), and the public member of `ibv_context` that mirrors
+//! it. The slot numbers, the typed calls, the defaults and the mirror offsets are generated from
+//! that list, and each slot is compared with `struct verbs_context_ops` at compile time.
 //!
 //! A context starts with the defaults in every slot and in every public member that applications
-//! call without a check; a provider then sets what it has, once or several times.
+//! call unchecked. A provider then sets its verbs, once or several times. Slots are atomic, because
+//! a provider may replace a verb while another thread calls through it. No slot is ever NULL.
+//!
+//! [`Later`] holds the verbs that came after generation 34, [`Private`] the library's own part of a
+//! context.
 
 mod default;
 mod later;

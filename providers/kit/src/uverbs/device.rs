@@ -100,10 +100,10 @@ pub fn query_plain<K: Kernel + ?Sized>(
     let mut answer = Answer::zeroed();
     let filled = ask_plain(kernel, &mut answer)?;
     set_plain(attr, &answer.base);
-    let told = offset_of!(Answer, odp_caps).min(resp.len());
+    let reported = offset_of!(Answer, odp_caps).min(resp.len());
     if let (Some(to), Some(from)) = (
-        resp.get_mut(..told),
-        bytemuck::bytes_of(&answer).get(..told),
+        resp.get_mut(..reported),
+        bytemuck::bytes_of(&answer).get(..reported),
     ) {
         to.copy_from_slice(from);
     }
@@ -248,41 +248,41 @@ fn set_plain(attr: &mut ibv_device_attr, from: &ib_uverbs_query_device_resp) {
 
 fn set_extended(attr: &mut ibv_device_attr_ex, wanted: usize, from: &Answer, filled: usize) {
     // Whether the member was asked for and the kernel told it.
-    macro_rules! told {
+    macro_rules! reported {
         ($to:ident, $from:ident) => {
             wanted >= end(offset_of!(ibv_device_attr_ex, $to), &attr.$to)
                 && filled >= end(offset_of!(Answer, $from), &from.$from)
         };
     }
-    if told!(odp_caps, odp_caps) {
+    if reported!(odp_caps, odp_caps) {
         let caps = &from.odp_caps.per_transport_caps;
         attr.odp_caps.general_caps = from.odp_caps.general_caps;
         attr.odp_caps.per_transport_caps.rc_odp_caps = caps.rc_odp_caps;
         attr.odp_caps.per_transport_caps.uc_odp_caps = caps.uc_odp_caps;
         attr.odp_caps.per_transport_caps.ud_odp_caps = caps.ud_odp_caps;
     }
-    if told!(completion_timestamp_mask, timestamp_mask) {
+    if reported!(completion_timestamp_mask, timestamp_mask) {
         attr.completion_timestamp_mask = from.timestamp_mask;
     }
-    if told!(hca_core_clock, hca_core_clock) {
+    if reported!(hca_core_clock, hca_core_clock) {
         attr.hca_core_clock = from.hca_core_clock;
     }
-    if told!(device_cap_flags_ex, device_cap_flags_ex) {
+    if reported!(device_cap_flags_ex, device_cap_flags_ex) {
         attr.device_cap_flags_ex = from.device_cap_flags_ex;
     }
-    if told!(rss_caps, rss_caps) {
+    if reported!(rss_caps, rss_caps) {
         let (to, from) = (&mut attr.rss_caps, &from.rss_caps);
         to.supported_qpts = from.supported_qpts;
         to.max_rwq_indirection_tables = from.max_rwq_indirection_tables;
         to.max_rwq_indirection_table_size = from.max_rwq_indirection_table_size;
     }
-    if told!(max_wq_type_rq, max_wq_type_rq) {
+    if reported!(max_wq_type_rq, max_wq_type_rq) {
         attr.max_wq_type_rq = from.max_wq_type_rq;
     }
-    if told!(raw_packet_caps, raw_packet_caps) {
+    if reported!(raw_packet_caps, raw_packet_caps) {
         attr.raw_packet_caps = from.raw_packet_caps;
     }
-    if told!(tm_caps, tm_caps) {
+    if reported!(tm_caps, tm_caps) {
         let (to, from) = (&mut attr.tm_caps, &from.tm_caps);
         to.max_rndv_hdr_size = from.max_rndv_hdr_size;
         to.max_num_tags = from.max_num_tags;
@@ -290,15 +290,15 @@ fn set_extended(attr: &mut ibv_device_attr_ex, wanted: usize, from: &Answer, fil
         to.max_ops = from.max_ops;
         to.max_sge = from.max_sge;
     }
-    if told!(cq_mod_caps, cq_moderation_caps) {
+    if reported!(cq_mod_caps, cq_moderation_caps) {
         let caps = &from.cq_moderation_caps;
         attr.cq_mod_caps.max_cq_count = caps.max_cq_moderation_count;
         attr.cq_mod_caps.max_cq_period = caps.max_cq_moderation_period;
     }
-    if told!(max_dm_size, max_dm_size) {
+    if reported!(max_dm_size, max_dm_size) {
         attr.max_dm_size = from.max_dm_size;
     }
-    if told!(xrc_odp_caps, xrc_odp_caps) {
+    if reported!(xrc_odp_caps, xrc_odp_caps) {
         attr.xrc_odp_caps = from.xrc_odp_caps;
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn destroy_reporting<K: Kernel + ?Sized, C: WriteCommand, R: Pod>(
     events: u16,
     handle: u32,
     command: &C,
-    tells: fn(C::Resp) -> R,
+    reports: fn(C::Resp) -> R,
 ) -> Result<Option<R>> {
     let mut reported = R::zeroed();
     let mut call = Ioctl::new(method.object, method.method);
@@ -29,7 +29,7 @@ pub(super) fn destroy_reporting<K: Kernel + ?Sized, C: WriteCommand, R: Pod>(
     call.object_in(method.attr, handle);
     let answer = match try_ioctl(kernel, method.slot, &mut call, Fallback::Write) {
         Ok(Path::Ioctl) => Ok(reported),
-        Ok(_) => write(kernel, command, &mut Driver::none()).map(tells),
+        Ok(_) => write(kernel, command, &mut Driver::none()).map(reports),
         Err(e) => Err(e),
     };
     match answer {

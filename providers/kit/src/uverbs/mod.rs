@@ -1,16 +1,46 @@
 #![forbid(unsafe_code)]
-//! The kernel command layer: what verbs ask of the kernel's uverbs interface.
+//! The kernel command layer: what verbs ask of the kernel's uverbs interface. [`crate::sys`]
+//! executes it.
 //!
-//! There are three ways to the kernel: a method of the ioctl interface; a write command carried
-//! by that interface; a write command written to the command descriptor. [`try_ioctl`] and
-//! [`write`](fn@write) choose among them, in this one place; each command only encodes its arguments and
-//! decodes the answer. The commands take the kernel as an argument, so tests run them on a
-//! made-up one.
+//! A command reaches the kernel in one of three ways:
+//! 1. a method of the ioctl interface, with attributes ([`Ioctl`]);
+//! 2. a write command carried by the ioctl interface (`UVERBS_METHOD_INVOKE_WRITE`);
+//! 3. a write command written to the command descriptor ([`crate::sys::write::Request`]).
+//!
+//! *Choosing.* [`choose_paths`] asks a new context's kernel once whether it has way 2. A command
+//! that has a method calls [`try_ioctl`]. If the kernel answers ENOTTY (no ioctl interface) or
+//! EPROTONOSUPPORT (the method, or a mandatory attribute, is missing), the context remembers that
+//! by the verb's slot, and the result is [`Path::Write`], [`Path::WriteEx`] or EOPNOTSUPP,
+//! depending on the command's [`Fallback`] and the provider's own attributes. Every other errno is
+//! the result of the command. [`write`](fn@write) takes way 2 or 3. `IBVERBS_FORCE_WRITE=1` treats
+//! every method as refused from the opening of the context, so all commands with a write form take
+//! way 3. Methods without one (device memory, counters, advice, memory queries) are still called.
+//!
+//! *Encoding.* A write command is identified by its kernel structure: `sys::command::WriteCommand`
+//! ties the structure to number, kind and response type. One function fills in the header, the word
+//! counts and the address of the response. A method call is a list of attributes; each borrows its
+//! input or output for as long as the call exists, so the kernel only accesses live memory. Input
+//! of up to 8 bytes is stored inside the attribute; more than 65535 bytes is EINVAL.
+//!
+//! *Driver data.* [`Driver`] is what a provider passes with the command: two buffers in the form of
+//! the write interface, or a chain of attributes ([`Link`]). On every way, driver data goes from
+//! and to the provider's own memory, and a written command is assembled in the provider's buffers,
+//! so the provider reads there what the kernel returned. If a buffer has too little room in front,
+//! the command is assembled elsewhere and the driver's response is copied back.
+//!
+//! *Interruption.* A call that a signal interrupts (EINTR) is issued again: the kernel undoes what
+//! a failed command began. *Removal.* With `verbs_allow_disassociate_destroy` set, EIO from a
+//! destroy command means that the device is gone and counts as success ([`gone`]).
+//!
+//! Tests: commands take the kernel as an argument ([`Kernel`]); `fake` is one that records the
+//! commands.
 
 mod destroy;
 mod driver;
 mod events;
+mod kernel;
 mod path;
+mod removal;
 mod write;
 
 pub mod ah;
@@ -40,66 +70,9 @@ pub use crate::sys::ioctl::Ioctl;
 pub use crate::sys::link::Link;
 pub use context::{alloc_async_fd, create_comp_channel};
 pub use driver::Driver;
+pub use kernel::Kernel;
 pub use path::{Fallback, Path, add_driver, choose_paths, read_environment, run, try_ioctl};
+pub use removal::{allow_disassociate, destroyed, gone};
 pub use write::{write, write_into, write_parts};
 
 use events::unless_imported;
-
-use crate::abi::handle::Ctx;
-use crate::errno::{Errno, Result};
-use crate::sys::write::Request;
-use crate::table::Private;
-use core::sync::atomic::{AtomicBool, Ordering};
-
-/// Whoever carries commands out: an open context, or a made-up kernel in tests.
-pub trait Kernel {
-    /// What the library has found out about the kernel behind it.
-    fn private(&self) -> &Private;
-
-    /// Calls a method.
-    ///
-    /// # Errors
-    /// The kernel's own errno.
-    fn ioctl(&self, call: &mut Ioctl<'_>) -> Result<()>;
-
-    /// Writes a command to the command descriptor.
-    ///
-    /// # Errors
-    /// The kernel's own errno.
-    fn write(&self, request: &mut Request<'_>) -> Result<()>;
-}
-
-impl Kernel for Ctx<'_> {
-    fn private(&self) -> &Private {
-        Ctx::private(*self)
-    }
-
-    fn ioctl(&self, call: &mut Ioctl<'_>) -> Result<()> {
-        call.run(self.cmd_fd()?, Ctx::private(*self).driver_id)
-    }
-
-    fn write(&self, request: &mut Request<'_>) -> Result<()> {
-        request.send(self.cmd_fd()?)
-    }
-}
-
-static DISASSOCIATE: AtomicBool = AtomicBool::new(false);
-
-/// Lets the destruction of objects succeed when their device is gone (EIO).
-pub fn allow_disassociate(allow: bool) {
-    DISASSOCIATE.store(allow, Ordering::Relaxed);
-}
-
-/// Whether `e`, the answer to a destroy command, means that the device is gone and that this
-/// is to count as success. The kernel then told nothing else, no count of events either.
-pub fn gone(e: Errno) -> bool {
-    e == Errno::IO && DISASSOCIATE.load(Ordering::Relaxed)
-}
-
-/// The answer to a destroy command that tells nothing: [`gone`] is success.
-///
-/// # Errors
-/// Every other error of `answer`.
-pub fn destroyed(answer: Result<()>) -> Result<()> {
-    answer.or_else(|e| if gone(e) { Ok(()) } else { Err(e) })
-}

@@ -8,8 +8,8 @@ use crate::abi::kernel::ioctl::{
     UVERBS_OBJECT_DEVICE,
 };
 use crate::errno::{Errno, Result};
+use crate::sys::first::First;
 use core::sync::atomic::Ordering;
-use std::sync::LazyLock;
 
 /// What a command can do on a kernel that has no ioctl for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,18 +102,20 @@ fn instead(call: &Ioctl<'_>, fallback: Fallback) -> Result<Path> {
 /// Finds out how a newly opened context's kernel takes commands. To be called once, before
 /// the first command.
 ///
-/// With `IBVERBS_FORCE_WRITE=1` in the environment, which is read once ([`read_environment`]), every
-/// command that has a write form is written to the command descriptor.
+/// With `IBVERBS_FORCE_WRITE=1` in the environment, which is read once ([`read_environment`]),
+/// every command that has a write form is written to the command descriptor.
 pub fn choose_paths<K: Kernel + ?Sized>(kernel: &K) {
-    settle(kernel, *FORCED);
+    settle(kernel, is_forced());
 }
 
-static FORCED: LazyLock<bool> =
-    LazyLock::new(|| std::env::var_os("IBVERBS_FORCE_WRITE").is_some_and(|v| v == "1"));
+fn is_forced() -> bool {
+    static FORCED: First<bool> = First::new();
+    *FORCED.get_or_make(|| std::env::var_os("IBVERBS_FORCE_WRITE").is_some_and(|v| v == "1"))
+}
 
 /// Reads the environment now rather than when the first context opens.
 pub fn read_environment() {
-    LazyLock::force(&FORCED);
+    is_forced();
 }
 
 /// As [`choose_paths`], with the environment's answer given.

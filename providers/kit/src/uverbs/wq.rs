@@ -208,11 +208,11 @@ fn complete<K: Kernel + ?Sized>(
     kernel: &K,
     answer: &ib_uverbs_ex_create_rwq_ind_table_resp,
 ) -> Result<(u32, u32)> {
-    let told = usize::try_from(answer.response_length).unwrap_or(0);
-    if told >= size_of::<ib_uverbs_ex_create_rwq_ind_table_resp>() {
+    let reported = usize::try_from(answer.response_length).unwrap_or(0);
+    if reported >= size_of::<ib_uverbs_ex_create_rwq_ind_table_resp>() {
         return Ok((answer.ind_tbl_handle, answer.ind_tbl_num));
     }
-    if told >= offset_of!(ib_uverbs_ex_create_rwq_ind_table_resp, ind_tbl_num) {
+    if reported >= offset_of!(ib_uverbs_ex_create_rwq_ind_table_resp, ind_tbl_num) {
         // Nobody else knows the table, so nobody would ever end it.
         destroy_rwq_ind_table(kernel, answer.ind_tbl_handle)?;
     }

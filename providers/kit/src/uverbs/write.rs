@@ -11,7 +11,7 @@ use crate::abi::kernel::ioctl::{
 use crate::errno::{Errno, Result};
 use crate::sys::{
     command::WriteCommand,
-    write::{Parts, Request},
+    write::{CommandBuffers, Request},
 };
 use bytemuck::Zeroable;
 use core::mem::size_of;
@@ -52,7 +52,7 @@ pub fn write_into<K: Kernel + ?Sized, C: WriteCommand>(
     }
     // Carried, the pieces need not lie in a row, so they stay where they are.
     let (driver_in, driver_out, _) = driver.pieces();
-    let parts = Parts {
+    let parts = CommandBuffers {
         core_in: bytemuck::bytes_of(command),
         driver_in,
         core_out: bytemuck::bytes_of_mut(answer),
@@ -115,7 +115,7 @@ fn issue<K: Kernel + ?Sized>(kernel: &K, request: &mut Request<'_>) -> Result<()
 /// Has the ioctl interface carry the write command `number`.
 // Where it is called, the lengths are known, so that most of it is done by the compiler.
 #[inline(always)]
-fn carry<K: Kernel + ?Sized>(kernel: &K, number: u32, parts: Parts<'_>) -> Result<()> {
+fn carry<K: Kernel + ?Sized>(kernel: &K, number: u32, parts: CommandBuffers<'_>) -> Result<()> {
     let mut call = Ioctl::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
     call.u64_in(UVERBS_ATTR_WRITE_CMD, number.into());
     if !parts.core_in.is_empty() {

@@ -5,7 +5,7 @@ use crate::counters::Counters;
 use crate::host::Host;
 use crate::psn::Psn;
 use crate::qp::Attributes;
-use crate::requester::{Entry, Expired, Requester};
+use crate::requester::{Entry, Expired, Pending, Requester};
 use crate::timer::Time;
 use crate::wire::{Aeth, Kind, Nak, Packet, Syndrome};
 use crate::work::{Data, Request, Status};
@@ -35,22 +35,7 @@ impl Completer<'_> {
             return None;
         }
         match kind {
-            Kind::Acknowledge => match syndrome?.1 {
-                Some(Syndrome::Ack(_)) => self.acknowledged(psn),
-                Some(Syndrome::Rnr(timer)) => {
-                    self.counters.rnr_received += 1;
-                    if !self.requester.acknowledge(self.now, psn, self.attributes) {
-                        return self.gap();
-                    }
-                    let limit = self.attributes.rnr_retry;
-                    failure(self.requester.on_rnr(self.now, timer, limit, self.counters))
-                }
-                Some(Syndrome::Nak(nak)) => self.refused(psn, nak),
-                None => {
-                    self.counters.dropped += 1;
-                    None
-                }
-            },
+            Kind::Acknowledge => self.answer(psn, syndrome?.1),
             Kind::ReadResponse | Kind::AtomicAcknowledge => self.response(packet, host),
             _ => None,
         }
@@ -58,64 +43,81 @@ impl Completer<'_> {
 
     /// Credits are news only with the latest acknowledgement: older ones count less.
     fn credits(&mut self, psn: Psn, aeth: Aeth, credits: Option<u32>) {
-        let latest = self.requester.is_under_way(psn) || psn.next() == self.requester.una();
+        let latest = psn.next().at_or_after(self.requester.taken())
+            && (self.requester.is_under_way(psn) || psn.next() == self.requester.taken());
         if latest {
             self.requester.set_credits(Psn::new(aeth.msn), credits);
         }
     }
 
-    fn gap(&mut self) -> Option<Status> {
-        failure(self.requester.on_gap(self.counters))
-    }
-
-    fn acknowledged(&mut self, psn: Psn) -> Option<Status> {
-        if self
-            .requester
-            .acknowledge(self.now, psn.next(), self.attributes)
-        {
-            None
-        } else {
-            self.gap()
+    fn answer(&mut self, psn: Psn, syndrome: Option<Syndrome>) -> Option<Status> {
+        let (now, attributes) = (self.now, self.attributes);
+        // Each tells that everything before it was taken, and answered.
+        let upto = match syndrome {
+            Some(Syndrome::Ack(_)) => psn.next(),
+            Some(_) => psn,
+            None => {
+                self.counters.dropped += 1;
+                return None;
+            }
+        };
+        self.requester.acknowledge(now, upto, attributes);
+        self.requester.answered(psn);
+        // One that took longer than later ones tells of what the peer has taken since.
+        let current = psn == self.requester.taken();
+        match syndrome? {
+            Syndrome::Ack(_) => None,
+            Syndrome::Rnr(timer) => {
+                self.counters.rnr_received += 1;
+                if !current {
+                    return None;
+                }
+                let limit = attributes.rnr_retry;
+                failure(self.requester.on_rnr(now, timer, limit, self.counters))
+            }
+            Syndrome::Nak(nak) => self.refused(psn, nak, current),
         }
     }
 
-    fn refused(&mut self, psn: Psn, nak: Nak) -> Option<Status> {
+    fn refused(&mut self, psn: Psn, nak: Nak, current: bool) -> Option<Status> {
         self.counters.naks_received += 1;
-        if !self.requester.acknowledge(self.now, psn, self.attributes)
-            && psn != self.requester.una()
-        {
-            return self.gap();
-        }
-        match nak {
-            Nak::Sequence => self.gap(),
-            Nak::InvalidRequest => Some(Status::RemInvReq),
-            Nak::RemoteAccess => Some(Status::RemAccess),
-            Nak::RemoteOperational => Some(Status::RemOp),
+        let status = match nak {
+            Nak::Sequence if current => return failure(self.requester.on_gap(self.counters)),
+            Nak::Sequence => return None,
+            Nak::InvalidRequest => Status::RemInvReq,
+            Nak::RemoteAccess => Status::RemAccess,
+            Nak::RemoteOperational => Status::RemOp,
             Nak::InvalidRd => {
                 self.counters.dropped += 1;
-                None
+                return None;
             }
-        }
+        };
+        self.requester.refuse(psn, status);
+        None
     }
 
     fn response(&mut self, packet: &Packet<'_>, host: &mut impl Host) -> Option<Status> {
         let psn = packet.headers.bth.psn;
-        self.requester.acknowledge(self.now, psn, self.attributes);
-        if psn != self.requester.una() {
-            return self.gap();
-        }
-        let Some(entry) = self.requester.oldest() else {
-            self.counters.dropped += 1;
+        let Some((index, pending, entry)) = self.requester.asked(psn) else {
+            if self.requester.is_no_question(psn) {
+                let (now, attributes) = (self.now, self.attributes);
+                self.requester.acknowledge(now, psn, attributes);
+                self.requester.refuse(psn, Status::BadResp);
+            }
             return None;
         };
-        if !entry.wr.request.has_response() {
-            // A response to what is no question.
-            return Some(Status::BadResp);
+        let at = psn.since(pending.start);
+        if pending.has(at) || entry.failed.is_some() {
+            return None;
         }
-        if let Err(status) = deliver(entry, packet, self.attributes, host) {
-            return Some(status);
+        let end = pending.end();
+        let delivered = deliver(entry, pending, packet, self.attributes, host);
+        // Whoever answers has taken the request, and everything before it.
+        self.requester.acknowledge(self.now, end, self.attributes);
+        match delivered {
+            Ok(()) => self.requester.arrived(self.now, index, at, self.attributes),
+            Err(status) => self.requester.refuse(psn, status),
         }
-        self.requester.response_arrived(self.now, self.attributes);
         None
     }
 }
@@ -129,6 +131,7 @@ fn failure(expired: Expired) -> Option<Status> {
 
 fn deliver(
     entry: &Entry,
+    pending: &Pending,
     packet: &Packet<'_>,
     attributes: &Attributes,
     host: &mut impl Host,
@@ -136,12 +139,16 @@ fn deliver(
     let operation = packet.headers.opcode.operation();
     match &entry.wr.request {
         Request::Read(_) if operation.kind() == Kind::ReadResponse => {
-            let skip = entry.arrived.saturating_mul(attributes.path_mtu.bytes());
-            let left = entry.length.saturating_sub(skip);
-            let expected = left.min(attributes.path_mtu.bytes());
-            let last = entry.arrived + 1 == entry.packets;
+            let at = packet.headers.bth.psn.since(pending.start);
+            let mtu = attributes.path_mtu.bytes();
+            let skip = pending.offset.saturating_add(at).saturating_mul(mtu);
+            let expected = entry.length.saturating_sub(skip).min(mtu);
             let fits = u32::try_from(packet.payload.len()) == Ok(expected);
-            if !fits || operation.position().ends() != last {
+            // What was asked for again may end earlier.
+            let last = at + 1 == pending.packets;
+            let ends = operation.position().ends();
+            let placed = ends == last || ends && pending.was_repeated();
+            if !fits || !placed {
                 return Err(Status::BadResp);
             }
             scatter(entry, u64::from(skip), packet.payload, host)

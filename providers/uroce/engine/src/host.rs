@@ -1,10 +1,10 @@
-//! What a queue pair asks of whoever owns memory, queues and time: the engine says what is to be done
-//! to which memory, the host does it and answers whether it could.
+//! What a queue pair asks of whoever owns memory, queues and time: the engine says what is to be
+//! done to which memory, the host does it and answers whether it could.
 
 use crate::work::{Completion, Event, Receive, Sge};
 
-/// Memory could not be used: a wrong key, another protection domain, beyond the bounds, or an access
-/// that the region does not allow.
+/// Memory could not be used: a wrong key, another protection domain, beyond the bounds, or an
+/// access that the region does not allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault;
 

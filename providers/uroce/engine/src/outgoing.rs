@@ -4,7 +4,8 @@ use crate::psn::Psn;
 use crate::wire::Headers;
 use crate::work::Sge;
 
-/// A packet to send. It borrows from the queue pair, so it is built or gathered before the next call.
+/// A packet to send. It borrows from the queue pair, so it is built or gathered before the next
+/// call.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'q> {
     /// The headers, pad count included.

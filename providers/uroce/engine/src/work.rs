@@ -3,8 +3,8 @@
 use crate::wire::ImmDt;
 use smallvec::SmallVec;
 
-/// The longest message: 2^30 bytes, so that even with the smallest MTU its packets take a quarter of
-/// the PSN circle.
+/// The longest message: 2^30 bytes, so that even with the smallest MTU its packets take a quarter
+/// of the PSN circle.
 pub const MAX_MESSAGE: u32 = 1 << 30;
 
 /// A piece of local memory (`struct ibv_sge`).

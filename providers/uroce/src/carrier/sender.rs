@@ -1,16 +1,27 @@
 //! What a queue pair hands its packets to: the way that leads to their destination.
 
-use super::shm::{Directory, Peer};
-use super::udp::outbox::{Outbox, Path, octets};
-use super::udp::slot;
+use super::shm::{Directory, Peer, Route};
+use super::udp::{Outbox, Path};
+use super::{address::octets, qpn};
 use std::sync::Arc;
 use uroce_engine::host::Fault;
-use uroce_engine::wire::{Headers, ICRC_LEN};
+use uroce_engine::wire::{Headers, ICRC_LEN, Transport};
 
 /// Bytes in front of a packet in a ring, see `head`.
 pub const HEAD: usize = 40;
 
-/// Ways out.
+/// The way that a packet takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Via<'p> {
+    /// The one that leads to the process of the destination's number: a link, where there is one.
+    Destination,
+    /// UDP.
+    Udp,
+    /// The link with that process.
+    Link(&'p Arc<Peer>),
+}
+
+/// SendSockets out.
 #[derive(Debug)]
 pub struct Sender<'a> {
     outbox: &'a mut Outbox,
@@ -19,7 +30,7 @@ pub struct Sender<'a> {
     /// Where the latest packet went.
     latest: Option<Arc<Peer>>,
     /// Whose ring had no room for a packet, which waits there.
-    clogged: Option<Arc<Peer>>,
+    backpressured: Option<Arc<Peer>>,
 }
 
 impl<'a> Sender<'a> {
@@ -29,14 +40,14 @@ impl<'a> Sender<'a> {
             outbox,
             local,
             latest: None,
-            clogged: None,
+            backpressured: None,
         }
     }
 
     /// Whether no more packets can be taken just now.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.outbox.is_full() || self.clogged.is_some()
+        self.outbox.is_full() || self.backpressured.is_some()
     }
 
     /// Whether the outbox must be sent before it takes more.
@@ -46,19 +57,25 @@ impl<'a> Sender<'a> {
     }
 
     /// Whose ring had no room.
-    pub fn take_clogged(&mut self) -> Option<Arc<Peer>> {
-        self.clogged.take()
+    pub fn take_backpressured(&mut self) -> Option<Arc<Peer>> {
+        self.backpressured.take()
     }
 
-    /// Takes a packet of `length` bytes of payload, which `fill` writes. Pad (as many bytes as the BTH
-    /// says) and what the carrier needs are added.
+    /// Whether nothing but shared memory leads to processes of this host.
+    #[must_use]
+    pub fn is_local_only(&self) -> bool {
+        self.local.is_some_and(|(_, only)| only)
+    }
+
+    /// Takes a packet of `length` bytes of payload, which `fill` writes. Pad (as many bytes as the
+    /// BTH says) and what the carrier needs are added.
     ///
     /// # Errors
     /// [`Fault`] if `fill` fails, if the packet is longer than any, or if the outbox is full; then
     /// nothing is sent.
     pub fn push(
         &mut self,
-        path: &Path,
+        (path, via): (&Path, Via<'_>),
         headers: &Headers,
         length: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), Fault>,
@@ -66,46 +83,73 @@ impl<'a> Sender<'a> {
         let Some((directory, only)) = self.local.filter(|_| path.local) else {
             return self.outbox.push(path, headers, length, fill);
         };
-        match self.whose(directory, headers.bth.destination) {
-            Some(peer) => self.put(directory, &peer, path, headers, length, fill),
-            None if only => Ok(()),
-            None => self.outbox.push(path, headers, length, fill),
+        let route = match via {
+            Via::Link(peer) => Route::Link(Arc::clone(peer)),
+            Via::Destination => self.route(directory, headers.bth.destination),
+            Via::Udp => Route::Unreachable,
+        };
+        match route {
+            Route::Link(peer) => {
+                let packet = self.build(path, headers, length, fill)?;
+                let packet = self.outbox.spare().get(..packet).ok_or(Fault)?;
+                if !directory.put(&peer, |peer| peer.packet(packet, may_be_lost(headers))) {
+                    self.backpressured = Some(peer);
+                }
+                Ok(())
+            }
+            Route::Pending if only => {
+                let packet = self.build(path, headers, length, fill)?;
+                let packet = self.outbox.spare().get(..packet).ok_or(Fault)?;
+                let slot = qpn::slot_of(headers.bth.destination);
+                if let Some(peer) = directory.hold(slot, packet) {
+                    directory.put(&peer, |peer| peer.packet(packet, may_be_lost(headers)));
+                }
+                Ok(())
+            }
+            Route::Unreachable if only => Ok(()),
+            Route::Pending | Route::Unreachable => self.outbox.push(path, headers, length, fill),
         }
     }
 
-    fn peer(&mut self, directory: &Directory, slot: u16) -> Option<Arc<Peer>> {
+    /// How packets get to the process of a slot.
+    fn route_to(&mut self, directory: &Directory, slot: u16) -> Route {
         if let Some(peer) = &self.latest
             && peer.slot() == slot
             && !peer.is_gone()
         {
-            return Some(Arc::clone(peer));
+            return Route::Link(Arc::clone(peer));
         }
-        self.latest = directory.meet(slot);
-        self.latest.clone()
+        let route = directory.route(slot);
+        if let Route::Link(peer) = &route {
+            self.latest = Some(Arc::clone(peer));
+        }
+        route
     }
 
-    /// The process that a packet goes to: that of the number, or its heir.
-    fn whose(&mut self, directory: &Directory, number: u32) -> Option<Arc<Peer>> {
-        if let Some(peer) = self.peer(directory, slot::of(number)) {
-            return Some(peer);
+    /// How packets get to the process of a number, or to its successor.
+    fn route(&mut self, directory: &Directory, number: u32) -> Route {
+        let route = self.route_to(directory, qpn::slot_of(number));
+        if !matches!(route, Route::Unreachable) {
+            return route;
         }
-        let heir = directory.heirs().find(number)?;
-        let peer = self.peer(directory, heir);
-        if peer.is_none() {
-            directory.heirs().forget(number);
+        let Some(successor) = directory.successors().find(number) else {
+            return route;
+        };
+        let route = self.route_to(directory, successor);
+        if matches!(route, Route::Unreachable) {
+            directory.successors().forget(number);
         }
-        peer
+        route
     }
 
-    fn put(
+    /// Writes a packet into the outbox's spare place, as it lies in a ring; answers its length.
+    fn build(
         &mut self,
-        directory: &Directory,
-        peer: &Arc<Peer>,
         path: &Path,
         headers: &Headers,
         length: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
+    ) -> Result<usize, Fault> {
         let emitted = headers.emit();
         let emitted = emitted.as_slice();
         let tail = usize::from(headers.bth.pad) + ICRC_LEN;
@@ -119,11 +163,13 @@ impl<'a> Sender<'a> {
         fill(payload)?;
         // Nothing is damaged on the way, so there is no check sum.
         rest.fill(0);
-        if !directory.put(peer, |peer| peer.packet(packet)) {
-            self.clogged = Some(Arc::clone(peer));
-        }
-        Ok(())
+        Ok(total)
     }
+}
+
+/// Whether nobody sends a packet again that is lost.
+fn may_be_lost(headers: &Headers) -> bool {
+    matches!(headers.opcode.transport(), Transport::Uc | Transport::Ud)
 }
 
 /// What an Internet header would say: family, traffic class, hop limit, interface, addresses.

@@ -1,13 +1,24 @@
-//! Completion channels and the descriptors of asynchronous events: what the application reads from
-//! them has the kernel's formats (`struct ib_uverbs_comp_event_desc`,
-//! `struct ib_uverbs_async_event_desc`), so that the library's event calls, poll(2) and
-//! `O_NONBLOCK` need no branch.
+//! Completion channels and the descriptors of asynchronous events. The application reads records in
+//! the kernel's formats (`struct ib_uverbs_comp_event_desc`, `struct ib_uverbs_async_event_desc`),
+//! so the library's event calls, poll(2) and `O_NONBLOCK` work as for a kernel device.
+//!
+//! A descriptor is the reading end of a pipe in packet mode (`pipe`); a record is a packet.
+//! Writing never waits: a pipe without room is enlarged, up to 256 records, and further records are
+//! kept in order and written by a thread that exists only while there are some.
+//!
+//! An object that is destroyed withdraws its unread records. All unread records are read through a
+//! second descriptor of the application's end (vmsplice(2), which does not wait), and those of
+//! other objects are written again in order. The number of the object's records, less the withdrawn
+//! ones, is the number that the application received and has to acknowledge.
+//!
+//! Tests: `tests`, among them a thread that reads a channel while an object withdraws its records.
 
+mod pipe;
 mod records;
-mod socket;
 #[cfg(test)]
 mod tests;
 
+pub use pipe::Kind;
 pub use records::Records;
 
 use kit::errno::{Errno, Result};
@@ -26,7 +37,7 @@ impl Channels {
     /// # Errors
     /// EMFILE, ENFILE, ENOMEM.
     pub fn create(&self) -> Result<OwnedFd> {
-        let (records, descriptor) = Records::new()?;
+        let (records, descriptor) = Records::new(Kind::Completions)?;
         let number = descriptor.as_raw_fd();
         self.0.lock().insert(number, Arc::new(records));
         Ok(descriptor)

@@ -1,6 +1,6 @@
 //! The side of a descriptor that events are written to.
 
-use super::socket::{Pair, Record, Writer};
+use super::pipe::{Kind, Pipe, Record, Writer};
 use crate::threads;
 use kit::abi::*;
 use kit::errno::Result;
@@ -14,13 +14,13 @@ use std::time::Duration;
 /// Writes event records to a descriptor that the application reads, and knows how many it was
 /// handed of each object.
 ///
-/// Writing never waits. Records that the socket has no room for are kept, in order, and follow when
+/// Writing never waits. Records that the pipe has no room for are kept, in order, and follow when
 /// the application has read others: a thread that exists only as long as there are such records
 /// sees to it.
-pub struct Records(Arc<Inner>);
+pub struct Records(Arc<SharedRecords>);
 
-struct Inner {
-    pair: Pair,
+struct SharedRecords {
+    pipe: Pipe,
     state: Mutex<State>,
 }
 
@@ -29,7 +29,7 @@ struct State {
     /// Records that there was no room for.
     kept: VecDeque<Event>,
     /// Records of each object that were written or kept and not taken back.
-    told: HashMap<Token, u32>,
+    reported: HashMap<Token, u32>,
     /// Whether a thread sends what is kept.
     sending: bool,
 }
@@ -46,35 +46,35 @@ impl Records {
     ///
     /// # Errors
     /// EMFILE, ENFILE, ENOMEM.
-    pub fn new() -> Result<(Self, OwnedFd)> {
-        let (pair, descriptor) = Pair::new()?;
+    pub fn new(kind: Kind) -> Result<(Self, OwnedFd)> {
+        let (pipe, descriptor) = Pipe::new(kind)?;
         let state = Mutex::default();
-        Ok((Self(Arc::new(Inner { pair, state })), descriptor))
+        Ok((Self(Arc::new(SharedRecords { pipe, state })), descriptor))
     }
 
     /// A completion event of a queue.
     pub fn completion(&self, queue: Token) {
-        self.tell(&queue.0.to_ne_bytes(), Some(queue));
+        self.report(&queue.0.to_ne_bytes(), Some(queue));
     }
 
     /// An asynchronous event of an object.
     pub fn asynchronous(&self, event: ibv_event_type, object: Token) {
-        self.tell(&asynchronous(event, object.0), Some(object));
+        self.report(&asynchronous(event, object.0), Some(object));
     }
 
     /// An asynchronous event of a port, or of the device (port 0).
     pub fn port(&self, event: ibv_event_type, port: u8) {
-        self.tell(&asynchronous(event, u64::from(port)), None);
+        self.report(&asynchronous(event, u64::from(port)), None);
     }
 
-    fn tell(&self, bytes: &[u8], token: Option<Token>) {
+    fn report(&self, bytes: &[u8], token: Option<Token>) {
         let Some(record) = Record::new(bytes) else {
             return;
         };
         let mut state = self.0.state.lock();
         if let Some(token) = token {
-            let told = state.told.entry(token).or_default();
-            *told = told.wrapping_add(1);
+            let reported = state.reported.entry(token).or_default();
+            *reported = reported.wrapping_add(1);
         }
         state.kept.push_back(Event { record, token });
         self.0.send_kept(&mut state);
@@ -85,7 +85,7 @@ impl Records {
     /// application was handed.
     pub fn take_back(&self, token: Token) -> u32 {
         let mut state = self.0.state.lock();
-        let Some(told) = state.told.remove(&token) else {
+        let Some(reported) = state.reported.remove(&token) else {
             return 0;
         };
         let unread = self.0.unread(&state.kept);
@@ -95,7 +95,7 @@ impl Records {
         let taken = u32::try_from(all - state.kept.len()).unwrap_or(u32::MAX);
         self.0.send_kept(&mut state);
         self.see_to_the_rest(&mut state);
-        told.wrapping_sub(taken)
+        reported.wrapping_sub(taken)
     }
 
     /// Starts a thread for what there was no room for.
@@ -103,7 +103,7 @@ impl Records {
         if state.kept.is_empty() || state.sending {
             return;
         }
-        let Ok(writer) = self.0.pair.writer() else {
+        let Ok(writer) = self.0.pipe.writer() else {
             // The next event tries again.
             return;
         };
@@ -112,20 +112,20 @@ impl Records {
     }
 }
 
-impl Inner {
+impl SharedRecords {
     fn send_kept(&self, state: &mut State) {
         while let Some(first) = state.kept.front() {
-            if !self.pair.send(&first.record) {
+            if !self.pipe.send(&first.record) {
                 return;
             }
             state.kept.pop_front();
         }
     }
 
-    /// Everything that nobody has read, in order: what is in the socket, then what is kept.
+    /// Everything that nobody has read, in order: what is in the pipe, then what is kept.
     fn unread(&self, kept: &VecDeque<Event>) -> VecDeque<Event> {
         let mut unread = VecDeque::new();
-        while let Some(record) = self.pair.take() {
+        while let Some(record) = self.pipe.take() {
             let token = object_of(&record);
             unread.push_back(Event { record, token });
         }
@@ -134,11 +134,11 @@ impl Inner {
     }
 }
 
-fn send_later(inner: &Weak<Inner>, writer: &Writer) {
+fn send_later(inner: &Weak<SharedRecords>, writer: &Writer) {
     loop {
         if writer.wait().is_err() {
             // No memory for the kernel to wait with.
-            std::thread::sleep(Duration::from_millis(10));
+            kit::sys::sched::sleep(Duration::from_millis(10));
         }
         let Some(inner) = inner.upgrade() else {
             return;

@@ -1,40 +1,43 @@
 //! The times at which events that are held back are due. A thread waits for them that exists only
 //! while there are such events, and a little longer.
 
-use super::moderation::Moderation;
 use crate::threads;
 use kit::errno::Result;
+use kit::sys::per_process::PerProcess;
 use parking_lot::{Condvar, Mutex};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// How long the thread stays when there is nothing to wait for.
 const LINGER: Duration = Duration::from_secs(1);
 
-static ALARMS: Alarms = Alarms {
-    waiting: Mutex::new(Waiting {
-        alarms: BinaryHeap::new(),
-        is_served: false,
-    }),
-    changed: Condvar::new(),
-};
+/// The thread is in one process alone, so a forked child has alarms of its own.
+static ALARMS: PerProcess<Alarms> = PerProcess::new();
 
+#[derive(Default)]
 struct Alarms {
     waiting: Mutex<Waiting>,
     changed: Condvar,
 }
 
+#[derive(Default)]
 struct Waiting {
     alarms: BinaryHeap<Reverse<Alarm>>,
     /// Whether the thread exists.
     is_served: bool,
 }
 
+/// What is called at a time.
+pub trait OnTime: Send + Sync {
+    /// The time of an event that was held back has come.
+    fn on_time(self: Arc<Self>, number: u64);
+}
+
 struct Alarm {
     at: Instant,
-    whom: Weak<Moderation>,
+    listener: Weak<dyn OnTime>,
     number: u64,
 }
 
@@ -58,33 +61,38 @@ impl Ord for Alarm {
     }
 }
 
-/// Calls [`Moderation::on_time`] with the number when the time has come.
+/// Calls [`OnTime::on_time`] with the number when the time has come.
 ///
 /// # Errors
 /// EAGAIN if there cannot be a thread; then it is not called.
-pub fn set(at: Instant, whom: Weak<Moderation>, number: u64) -> Result<()> {
-    let mut waiting = ALARMS.waiting.lock();
+pub fn set(at: Instant, listener: Weak<dyn OnTime>, number: u64) -> Result<()> {
+    let all = ALARMS.get()?;
+    let mut waiting = all.waiting.lock();
     if !waiting.is_served {
-        threads::spawn("uroce-moderate", serve)?;
+        threads::spawn("uroce-moderate", || serve(all))?;
         waiting.is_served = true;
     }
-    waiting.alarms.push(Reverse(Alarm { at, whom, number }));
-    ALARMS.changed.notify_one();
+    waiting.alarms.push(Reverse(Alarm {
+        at,
+        listener,
+        number,
+    }));
+    all.changed.notify_one();
     Ok(())
 }
 
-fn serve() {
+fn serve(all: &Alarms) {
     loop {
-        for alarm in due() {
-            if let Some(moderation) = alarm.whom.upgrade() {
-                moderation.on_time(alarm.number);
+        for alarm in due(all) {
+            if let Some(listener) = alarm.listener.upgrade() {
+                listener.on_time(alarm.number);
             }
         }
-        let mut waiting = ALARMS.waiting.lock();
+        let mut waiting = all.waiting.lock();
         let first = waiting.alarms.peek().map(|Reverse(alarm)| alarm.at);
         if let Some(at) = first {
-            ALARMS.changed.wait_until(&mut waiting, at);
-        } else if ALARMS.changed.wait_for(&mut waiting, LINGER).timed_out()
+            all.changed.wait_until(&mut waiting, at);
+        } else if all.changed.wait_for(&mut waiting, LINGER).timed_out()
             && waiting.alarms.is_empty()
         {
             waiting.is_served = false;
@@ -94,8 +102,8 @@ fn serve() {
 }
 
 /// Takes those whose time has come.
-fn due() -> Vec<Alarm> {
-    let mut waiting = ALARMS.waiting.lock();
+fn due(all: &Alarms) -> Vec<Alarm> {
+    let mut waiting = all.waiting.lock();
     let now = Instant::now();
     let mut due = Vec::new();
     while let Some(Reverse(first)) = waiting.alarms.peek() {

@@ -1,4 +1,16 @@
 //! Completion queues: ibv_create_cq(3), ibv_poll_cq(3), ibv_req_notify_cq(3).
+//!
+//! A queue is a ring of completions under one lock; an empty queue is detected without the lock.
+//! Successes that arrive together and need no event are added together (`filling`). A full queue
+//! reports `IBV_EVENT_CQ_ERR` once, keeps its completions, and accepts no more. When a queue pair
+//! returns to RESET or is destroyed, its completions are removed.
+//!
+//! *Notification.* A queue is unarmed, armed for solicited completions, or armed for any
+//! completion. Arming for any replaces arming for solicited, never the reverse. A completion that
+//! matches disarms the queue and writes one record. Completions of packets that came together cause
+//! one event after the last of them (`turn`), so a woken thread finds all of them. For the same
+//! reason, a batch of an extended queue processes no packets after its first entry. Moderated
+//! events wait for their count, or for a thread that exists only while such events do (`alarm`).
 
 mod alarm;
 mod entry;
@@ -31,7 +43,8 @@ pub const MAX_ENTRIES: u32 = 1 << 20;
 /// A completion queue.
 ///
 /// Completions of a queue pair that is destroyed stay until they are polled, as the kernel's
-/// soft-RoCE keeps them: the application learns of its last requests, and nothing has to be searched.
+/// soft-RoCE keeps them: the application learns of its last requests, and nothing has to be
+/// searched.
 pub struct Cq {
     token: Token,
     events: Arc<Records>,
@@ -64,8 +77,8 @@ enum Armed {
 
 impl Ring {
     /// Adds an entry, for which there is room. Answers whether an event is due for it.
-    // Inlined, so that what the completion consists of goes straight to its place: what was just written
-    // in small parts is copied only when it has left the processor's store buffer.
+    // Inlined, so that what the completion consists of goes straight to its place: what was just
+    // written in small parts is copied only when it has left the processor's store buffer.
     #[inline(always)]
     fn add(&mut self, wc: ibv_wc, at: Time, solicited: bool) -> bool {
         let due = self.fires(solicited);
@@ -96,7 +109,8 @@ fn ring_of(entries: u32) -> Result<Places> {
 }
 
 impl Cq {
-    /// A queue of as many entries. Completion events go to `channel`, `IBV_EVENT_CQ_ERR` to `events`.
+    /// A queue of as many entries. Completion events go to `channel`, `IBV_EVENT_CQ_ERR` to
+    /// `events`.
     ///
     /// # Errors
     /// EINVAL for no entries or more than [`MAX_ENTRIES`]; ENOMEM.
@@ -146,8 +160,8 @@ impl Cq {
     }
 
     /// Adds a completion; `false` if the queue is dead, which it is from the first one on that it
-    /// has no room for (`IBV_EVENT_CQ_ERR`). With `IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN` the oldest one
-    /// is lost instead.
+    /// has no room for (`IBV_EVENT_CQ_ERR`). With `IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN` the oldest
+    /// one is lost instead.
     pub fn push(&self, entry: Entry) -> bool {
         let at = entry.at.unwrap_or_else(|| self.now());
         self.add(entry.wc(), at, entry.is_solicited())
@@ -206,8 +220,8 @@ impl Cq {
         !self.is_dead() && !ring.entries.is_full()
     }
 
-    /// The oldest completion is lost for another one, where that is wanted; `None` for a queue that is
-    /// dead, or now is.
+    /// The oldest completion is lost for another one, where that is wanted; `None` for a queue that
+    /// is dead, or now is.
     #[cold]
     fn make_room<'r>(&'r self, mut ring: Guard<'r, Ring>) -> Option<Guard<'r, Ring>> {
         if self.is_dead() {
@@ -306,8 +320,8 @@ impl Cq {
         Ok(())
     }
 
-    /// ibv_modify_cq(3): an event that is due waits until there were `count` completions or `period`
-    /// microseconds have passed. Neither 0 nor 1 completion, nor a period of 0, waits.
+    /// ibv_modify_cq(3): an event that is due waits until there were `count` completions or
+    /// `period` microseconds have passed. Neither 0 nor 1 completion, nor a period of 0, waits.
     ///
     /// # Errors
     /// None; the type is that of the verb.
@@ -327,7 +341,7 @@ impl Cq {
     }
 
     /// The queue goes: events that the application was handed.
-    pub fn told(&self) -> Told {
+    pub fn reported(&self) -> Told {
         Told {
             completion: self.notifier.as_ref().map_or(0, |notifier| notifier.end()),
             asynchronous: self.events.take_back(self.token),

@@ -1,12 +1,13 @@
 //! Completion events on their way to the channel, which may be held back for a while
 //! (ibv_modify_cq(3)).
 
-use super::{alarm, turn};
+use super::alarm::{self, OnTime};
+use super::turn::{self, Tells};
 use crate::channel::Records;
 use kit::provider::Token;
 use parking_lot::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// The events of one queue.
@@ -32,7 +33,7 @@ struct State {
 impl Moderation {
     /// Nothing is held back at first.
     pub fn new(channel: Arc<Records>, token: Token) -> Self {
-        turn::may_be_told();
+        turn::may_be_reported();
         Self {
             channel,
             token,
@@ -77,7 +78,8 @@ impl Moderation {
     fn wait(self: &Arc<Self>, state: &mut State) -> kit::errno::Result<()> {
         state.number += 1;
         let period = Duration::from_micros(u64::from(state.period));
-        alarm::set(Instant::now() + period, Arc::downgrade(self), state.number)
+        let listener: Weak<dyn OnTime> = Arc::<Self>::downgrade(self);
+        alarm::set(Instant::now() + period, listener, state.number)
     }
 
     fn send(self: &Arc<Self>, state: &mut State) {
@@ -88,21 +90,6 @@ impl Moderation {
         }
     }
 
-    /// The turn that the event was put off to has ended.
-    pub(super) fn tell(&self) {
-        if !self.state.lock().ended {
-            self.channel.completion(self.token);
-        }
-    }
-
-    /// The time of an event that was held back has come.
-    pub fn on_time(self: &Arc<Self>, number: u64) {
-        let mut state = self.state.lock();
-        if state.held.is_some() && state.number == number {
-            self.send(&mut state);
-        }
-    }
-
     /// The queue goes: events that the application was handed.
     pub fn end(&self) -> u32 {
         let mut state = self.state.lock();
@@ -110,5 +97,22 @@ impl Moderation {
         state.held = None;
         self.holds.store(false, Ordering::Release);
         self.channel.take_back(self.token)
+    }
+}
+
+impl Tells for Moderation {
+    fn report(&self) {
+        if !self.state.lock().ended {
+            self.channel.completion(self.token);
+        }
+    }
+}
+
+impl OnTime for Moderation {
+    fn on_time(self: Arc<Self>, number: u64) {
+        let mut state = self.state.lock();
+        if state.held.is_some() && state.number == number {
+            self.send(&mut state);
+        }
     }
 }

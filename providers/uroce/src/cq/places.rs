@@ -1,15 +1,15 @@
 //! The completions of a queue, in places that are there from the beginning.
 //!
-//! A completion is written where it stays: made somewhere else and copied, what was just written in small
-//! parts would be read only when it has left the processor's store buffer.
+//! A completion is written where it stays: made somewhere else and copied, what was just written in
+//! small parts would be read only when it has left the processor's store buffer.
 
 use crate::span::Span;
 use kit::abi::ibv_wc;
 use kit::errno::{Errno, Result};
 use uroce_engine::timer::Time;
 
-/// A completion as it waits, as long as a cache line. Not aligned to one: zeroed memory of such an alignment is
-/// written when it is taken, all of it.
+/// A completion as it waits, as long as a cache line. Not aligned to one: zeroed memory of such an
+/// alignment is written when it is taken, all of it.
 #[derive(Clone, Copy, bytemuck::Zeroable)]
 #[repr(C)]
 struct Place {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::channel::Kind;
 use proptest::prelude::*;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,8 +15,8 @@ struct World {
 }
 
 fn world(entries: u32, ignore_overrun: bool) -> World {
-    let (channel, channel_fd) = Records::new().expect("made");
-    let (events, events_fd) = Records::new().expect("made");
+    let (channel, channel_fd) = Records::new(Kind::Completions).expect("made");
+    let (events, events_fd) = Records::new(Kind::Asynchronous).expect("made");
     let channel = Some(Arc::new(channel));
     let cq = Cq::new(QUEUE, entries, channel, Arc::new(events), ignore_overrun);
     World {
@@ -95,7 +96,7 @@ fn completions_are_polled_in_order_as_verbs_show_them() {
 }
 
 #[test]
-fn the_service_level_tells_the_kind_of_network_header() {
+fn the_service_level_shows_the_kind_of_network_header() {
     // UCX looks for its own address in the last 4 bytes of the header if the level's low three bits
     // are 2, in the last 16 if not, and drops the datagram that is not for it.
     let mut completion = Completion::new(9, Status::Success, CompletionOpcode::Receive);
@@ -219,11 +220,11 @@ fn a_queue_that_overruns_says_so_once_and_takes_no_more() {
     assert_eq!(ids(&world.cq, 10), [1, 2]);
     assert!(!world.cq.push(good(5)));
     assert!(world.cq.is_empty());
-    let told = Told {
+    let reported = Told {
         completion: 0,
         asynchronous: 1,
     };
-    assert_eq!(world.cq.told(), told);
+    assert_eq!(world.cq.reported(), reported);
 }
 
 #[test]
@@ -291,7 +292,7 @@ fn resizing_under_load_loses_nothing() {
 }
 
 #[test]
-fn extended_polling_tells_the_times() {
+fn extended_polling_reports_the_times() {
     let world = world(4, false);
     let before = clock::now().nanos();
     world.cq.push(good(1));
@@ -318,14 +319,14 @@ fn a_queue_without_a_channel_can_be_armed() {
     cq.arm(false);
     assert_eq!(cq.moderate(4, 4), Ok(()));
     assert!(cq.push(good(1)));
-    assert_eq!(cq.told(), Told::default());
-    let (events, _fd) = Records::new().expect("made");
+    assert_eq!(cq.reported(), Told::default());
+    let (events, _fd) = Records::new(Kind::Asynchronous).expect("made");
     let none = Cq::new(QUEUE, 0, None, Arc::new(events), false);
     assert_eq!(none.err(), Some(Errno::INVAL));
 }
 
 fn without_channel(entries: u32, ignore_overrun: bool) -> (Cq, OwnedFd) {
-    let (events, fd) = Records::new().expect("made");
+    let (events, fd) = Records::new(Kind::Asynchronous).expect("made");
     let cq = Cq::new(QUEUE, entries, None, Arc::new(events), ignore_overrun);
     (cq.expect("made"), fd)
 }
@@ -371,7 +372,7 @@ fn an_overrun_that_is_ignored_loses_the_oldest_of_those_filled_in_too() {
 }
 
 #[test]
-fn a_queue_with_a_channel_tells_while_it_is_filled() {
+fn a_queue_with_a_channel_reports_while_it_is_filled() {
     let world = world(8, false);
     world.cq.arm(true);
     let mut filling = world.cq.filling();
@@ -386,7 +387,7 @@ fn a_queue_with_a_channel_tells_while_it_is_filled() {
 }
 
 #[test]
-fn told_counts_what_was_read_and_takes_the_rest_back() {
+fn reported_counts_what_was_read_and_takes_the_rest_back() {
     let world = world(10, false);
     for id in 0..3 {
         world.cq.arm(false);
@@ -394,12 +395,12 @@ fn told_counts_what_was_read_and_takes_the_rest_back() {
     }
     let mut record = [0; 8];
     assert_eq!(rustix::io::read(&world.channel, &mut record), Ok(8));
-    assert_eq!(world.cq.told().completion, 1);
+    assert_eq!(world.cq.reported().completion, 1);
     assert_eq!(drain(&world.channel), 0);
 }
 
 #[test]
-fn a_turn_tells_a_queue_once() {
+fn a_turn_reports_a_queue_once() {
     let (world, other) = (world(10, false), self::world(10, false));
     let turn = Turn::begin();
     for id in 0..3 {
@@ -420,12 +421,12 @@ fn a_turn_tells_a_queue_once() {
 }
 
 #[test]
-fn a_queue_that_goes_within_a_turn_is_told_of_no_more() {
+fn a_queue_that_ends_within_a_turn_is_not_reported() {
     let world = world(10, false);
     let turn = Turn::begin();
     world.cq.arm(false);
     world.cq.push(good(1));
-    assert_eq!(world.cq.told().completion, 0);
+    assert_eq!(world.cq.reported().completion, 0);
     drop(turn);
     assert_eq!(drain(&world.channel), 0);
 }
@@ -460,7 +461,7 @@ fn moderated_events_wait_for_the_count_or_the_period() {
     world.cq.push(good(6));
     assert_eq!(world.cq.moderate(0, 0), Ok(()));
     assert_eq!(drain(&world.channel), 1);
-    assert_eq!(world.cq.told().completion, 3);
+    assert_eq!(world.cq.reported().completion, 3);
 }
 
 #[test]
@@ -471,8 +472,8 @@ fn an_event_that_waits_goes_with_its_queue() {
         world.cq.arm(false);
         world.cq.push(good(id));
     }
-    let told = world.cq.told().completion;
-    assert_eq!(told, 0, "nobody has read one");
+    let reported = world.cq.reported().completion;
+    assert_eq!(reported, 0, "nobody has read one");
     std::thread::sleep(std::time::Duration::from_millis(5));
     assert_eq!(drain(&world.channel), 0);
 }

@@ -1,28 +1,33 @@
 //! Events of completions that come together are told together.
 
-use super::moderation::Moderation;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Some queue of this process has a channel, or had one: in most programs that poll none has, and the
-/// thread's places cost more than all else that a turn does.
+/// Some queue of this process has a channel, or had one: in most programs that poll none has, and
+/// the thread's places cost more than all else that a turn does.
 static TELLS: AtomicBool = AtomicBool::new(false);
 
 /// There is a queue with a channel.
-pub(super) fn may_be_told() {
+pub(super) fn may_be_reported() {
     TELLS.store(true, Relaxed);
+}
+
+/// Events of one queue, which may wait for the end of a turn.
+pub(super) trait Tells {
+    /// Tells the event: the turn that it was put off to has ended.
+    fn report(&self);
 }
 
 thread_local! {
     /// What this thread is to tell at the end of its turn; `None` outside of one.
-    static DUE: RefCell<Option<Vec<Arc<Moderation>>>> = const { RefCell::new(None) };
+    static DUE: RefCell<Option<Vec<Arc<dyn Tells>>>> = const { RefCell::new(None) };
 }
 
-/// While there is one, completion events of this thread wait, so that of a packet's completions, or of
-/// packets that came together, a queue tells once: who is woken by the first completion of several
-/// asks for the next event, and gets one for a completion that he may have polled by then.
+/// While there is one, completion events of this thread wait, so that of a packet's completions, or
+/// of packets that came together, a queue tells once: who is woken by the first completion of
+/// several asks for the next event, and gets one for a completion that he may have polled by then.
 ///
 /// Dropping it tells. A turn within a turn is part of it.
 pub struct Turn {
@@ -37,7 +42,7 @@ impl Turn {
     #[inline]
     pub fn begin() -> Self {
         if TELLS.load(Relaxed) {
-            return Self::begin_to_tell();
+            return Self::begin_reports();
         }
         Self {
             is_outer: false,
@@ -45,10 +50,11 @@ impl Turn {
         }
     }
 
-    // A call, as is the end: inlined, the place of the thread is looked up in turns that tell nothing.
+    // A call, as is the end: inlined, the place of the thread is looked up in turns that tell
+    // nothing.
     #[cold]
     #[inline(never)]
-    fn begin_to_tell() -> Self {
+    fn begin_reports() -> Self {
         let is_outer = with(|due| {
             let is_outer = due.is_none();
             due.get_or_insert_default();
@@ -65,27 +71,29 @@ impl Drop for Turn {
     #[inline]
     fn drop(&mut self) {
         if self.is_outer {
-            tell_all();
+            report_all();
         }
     }
 }
 
 #[cold]
 #[inline(never)]
-fn tell_all() {
+fn report_all() {
     for events in with(Option::take).flatten().into_iter().flatten() {
-        events.tell();
+        events.report();
     }
 }
 
 /// Puts an event off to the end of the turn, once for each queue; `false` outside of a turn.
-pub(super) fn put_off(events: &Arc<Moderation>) -> bool {
+pub(super) fn put_off<T: Tells + 'static>(events: &Arc<T>) -> bool {
     let put_off = with(|due| {
         let Some(due) = due else {
             return false;
         };
-        if !due.iter().any(|known| Arc::ptr_eq(known, events)) {
-            due.push(Arc::clone(events));
+        let at = Arc::as_ptr(events).addr();
+        if !due.iter().any(|known| Arc::as_ptr(known).addr() == at) {
+            let events: Arc<dyn Tells> = Arc::<T>::clone(events);
+            due.push(events);
         }
         true
     });
@@ -94,6 +102,6 @@ pub(super) fn put_off(events: &Arc<Moderation>) -> bool {
 
 /// `None` in a thread that is so near its end that it has no such places any more: applications may
 /// call from there.
-fn with<T>(call: impl FnOnce(&mut Option<Vec<Arc<Moderation>>>) -> T) -> Option<T> {
+fn with<T>(call: impl FnOnce(&mut Option<Vec<Arc<dyn Tells>>>) -> T) -> Option<T> {
     DUE.try_with(|due| call(&mut due.borrow_mut())).ok()
 }

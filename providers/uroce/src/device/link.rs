@@ -89,6 +89,27 @@ impl Link {
         }
     }
 
+    /// Width and speed as the kernel writes them.
+    pub fn rate(self) -> String {
+        let (width, code) = self.width_and_speed();
+        let name = NAMES.iter().find(|(w, c, _)| (*w, *c) == (width, code));
+        let megabits = name.map_or(400_000, |(_, _, megabits)| *megabits);
+        let lanes = if width == X4 { 4 } else { 1 };
+        let kind = match code {
+            1 => "SDR",
+            2 => "DDR",
+            8 => "FDR10",
+            32 => "EDR",
+            64 => "HDR",
+            _ => "NDR",
+        };
+        let tenths = match megabits % 1000 / 100 {
+            0 => String::new(),
+            tenths => format!(".{tenths}"),
+        };
+        format!("{}{tenths} Gb/sec ({lanes}X {kind})", megabits / 1000)
+    }
+
     /// Units of 100 Mbit/s; one that does not tell counts as the slowest of [`NAMES`].
     pub fn speed(self) -> u64 {
         let slowest = NAMES[0].2;

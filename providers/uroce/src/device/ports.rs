@@ -1,6 +1,6 @@
 //! The ports of this process.
 
-use super::Port;
+use super::port::Port;
 use crate::netdev::{self, Interface};
 use kit::errno::{Errno, Result};
 use kit::sys::per_process::PerProcess;
@@ -19,8 +19,9 @@ pub fn ports() -> Result<&'static Ports> {
     PORTS.get()
 }
 
-/// Asks the kernel for news if nobody is told them. What is known stays if it cannot be asked.
-pub fn look_unless_followed() {
+/// Lists the interfaces if nobody follows notifications. What is known stays if the kernel cannot
+/// be asked.
+fn look_unless_followed() {
     if let Ok(ports) = ports()
         && ports.followers.load(Ordering::Acquire) == 0
     {
@@ -33,7 +34,7 @@ pub fn look_unless_followed() {
 pub struct Ports {
     /// Held while the kernel is asked, so that what ports learn never goes back in time.
     known: Mutex<Vec<Arc<Port>>>,
-    /// How many see to it that news are taken in when they come.
+    /// How many see to it that notifications are taken in when they come.
     followers: AtomicUsize,
 }
 
@@ -48,6 +49,13 @@ impl Ports {
         let interfaces = netdev::interfaces()?;
         follow(&mut known, &interfaces);
         Ok(interfaces)
+    }
+
+    /// All that were asked for, as their interfaces are now.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Port>> {
+        look_unless_followed();
+        self.known.lock().clone()
     }
 
     pub(super) fn add_follower(&self) {
@@ -70,7 +78,8 @@ impl Ports {
             return Ok(Arc::clone(port));
         }
         let interface = interfaces.iter().find(|i| i.index == index);
-        let port = Arc::new(Port::new(interface.ok_or(Errno::NODEV)?));
+        let port =
+            Arc::new(Port::new(interface.ok_or(Errno::NODEV)?).refreshed_by(look_unless_followed));
         known.push(Arc::clone(&port));
         Ok(port)
     }

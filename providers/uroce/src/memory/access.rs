@@ -21,7 +21,8 @@ const REMOTE_CHANGES: u32 = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 ///
 /// # Errors
 /// EINVAL for flags of no meaning here, `IBV_ACCESS_FLUSH_PERSISTENT` among them (nothing that is
-/// written survives the machine's power), and for remote changes of what may not be changed locally.
+/// written survives the machine's power), and for remote changes of what may not be changed
+/// locally.
 pub fn check(access: u32) -> Result<()> {
     let alone = access & REMOTE_CHANGES != 0 && access & IBV_ACCESS_LOCAL_WRITE == 0;
     if access & !MEANT != 0 || alone {
@@ -37,8 +38,8 @@ pub const WINDOW: u32 = IBV_ACCESS_REMOTE_WRITE
     | IBV_ACCESS_ZERO_BASED
     | IBV_ACCESS_FLUSH_GLOBAL;
 
-/// Whether a region of these flags can have a window of those. `IBV_ACCESS_LOCAL_WRITE` says nothing
-/// of a window, and programs give it; other providers pass over it too.
+/// Whether a region of these flags can have a window of those. `IBV_ACCESS_LOCAL_WRITE` says
+/// nothing of a window, and programs give it; other providers pass over it too.
 pub fn admits(region: u32, window: u32) -> bool {
     let changes = window & REMOTE_CHANGES != 0;
     region & IBV_ACCESS_MW_BIND != 0

@@ -41,10 +41,10 @@ impl Keys {
     /// device, so `IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT` needs nothing to be done.
     ///
     /// # Errors
-    /// EOPNOTSUPP for advice that there is not; EINVAL for such flags, for no pieces, and for keys of
-    /// windows and of regions that are not on demand; ENOENT for a key of nothing; EPERM for another
-    /// domain, and for write access that the region does not have; EFAULT beyond its bounds, and
-    /// where nothing is mapped; ENOMEM.
+    /// EOPNOTSUPP for advice that there is not; EINVAL for such flags, for no pieces, and for keys
+    /// of windows and of regions that are not on demand; ENOENT for a key of nothing; EPERM for
+    /// another domain, and for write access that the region does not have; EFAULT beyond its
+    /// bounds, and where nothing is mapped; ENOMEM.
     pub fn advise(&self, pd: PdId, advice: u32, flags: u32, sges: &[ibv_sge]) -> Result<()> {
         if advice > PREFETCH_NO_FAULT {
             return Err(Errno::OPNOTSUPP);

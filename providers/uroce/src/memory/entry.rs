@@ -1,8 +1,9 @@
 //! What a slot of the table holds.
 
-use super::recent::Audience;
+use super::listeners::InvalidationListeners;
 use super::space::Space;
 use super::{PdId, Peer};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use uroce_engine::host::Fault;
@@ -33,8 +34,10 @@ impl Kind {
 pub struct Identity {
     /// A region: windows that are bound to it.
     pub windows: AtomicU32,
-    /// A region: who remembers it.
-    pub audience: Audience,
+    /// A region: the objects that cache it.
+    pub listeners: InvalidationListeners,
+    /// A region: held while what its key stands for changes, or while that waits for peers.
+    pub changing: Mutex<()>,
 }
 
 /// A slot's content.

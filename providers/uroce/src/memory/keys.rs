@@ -3,16 +3,16 @@
 use super::access;
 use super::dm::Dm;
 use super::entry::{Entry, Identity, Kind};
-use super::shown::{Shown, Writing};
-use super::space::{Care, Space, Way};
+use super::shown::Shown;
+use super::space::{AccessMode, Accessor, Space};
 use super::table::{Slot, Table};
 use super::{MAX_REGIONS, PdId};
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider;
 use kit::sys::application::ApplicationMemory;
-use kit::sys::detour::Detour;
-use parking_lot::RwLockReadGuard;
+use kit::sys::no_fault_copy::NoFaultCopy;
+use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use uroce_engine::host::Fault;
@@ -21,7 +21,7 @@ use uroce_engine::host::Fault;
 pub struct Keys {
     table: Table,
     shown: Option<Box<dyn Shown>>,
-    detour: Detour,
+    no_fault_copy: NoFaultCopy,
     regions: AtomicU32,
     pub(super) windows: AtomicU32,
 }
@@ -47,8 +47,8 @@ impl Mr {
 
 impl Drop for Mr {
     fn drop(&mut self) {
-        // Mostly it was deregistered before.
-        let _ = Keys::deregister(&self.keys, self);
+        // Mostly it was deregistered before. Nobody could try again if a peer is still at it.
+        let _ = self.keys.take_away(self, true);
     }
 }
 
@@ -124,7 +124,7 @@ impl Keys {
         Self {
             table: Table::new(),
             shown: None,
-            detour: Detour::default(),
+            no_fault_copy: NoFaultCopy::default(),
             regions: AtomicU32::new(0),
             windows: AtomicU32::new(0),
         }
@@ -139,24 +139,79 @@ impl Keys {
         }
     }
 
-    /// Makes what careful use needs ([`Care::ByKernel`]) while there are descriptors to be had.
+    /// Makes what [`AccessMode::Faultable`] needs, while there are descriptors to be had.
     pub fn prepare(&self) {
-        self.detour.prepare();
+        self.no_fault_copy.prepare();
     }
 
-    pub(super) fn way(&self, care: Care) -> Way<'_> {
-        let detour = &self.detour;
-        Way { care, detour }
-    }
-
-    pub(super) fn shown(&self) -> Option<&dyn Shown> {
-        self.shown.as_deref()
+    pub(super) fn accessor(&self, mode: AccessMode) -> Accessor<'_> {
+        let no_fault_copy = &self.no_fault_copy;
+        Accessor {
+            mode,
+            no_fault_copy,
+        }
     }
 
     /// The slot of a key, locked to be changed. It may be another's meanwhile.
-    pub(super) fn change(&self, key: u32) -> std::result::Result<Writing<'_>, Fault> {
-        let entry = self.slot(key)?.write();
-        Ok(Writing::new(self, key >> 8, entry))
+    pub(super) fn change(
+        &self,
+        key: u32,
+    ) -> std::result::Result<RwLockWriteGuard<'_, Entry>, Fault> {
+        Ok(self.slot(key)?.write())
+    }
+
+    /// Shows peers what an index stands for, whose slot is locked to be changed.
+    fn show(&self, index: u32, entry: &Entry) {
+        if let Some(shown) = &self.shown {
+            shown.show(index, entry.shown());
+        }
+    }
+
+    /// Has peers use a region by packets only, and waits until none uses it by itself any more.
+    ///
+    /// # Errors
+    /// EINVAL if it was deregistered before; EBUSY if a peer may still be at it after a while.
+    fn hide(&self, mr: &Mr) -> Result<()> {
+        let Some(shown) = &self.shown else {
+            return Ok(());
+        };
+        {
+            let entry = self.own(mr)?.write();
+            if !entry.is(&mr.identity) {
+                return Err(Errno::INVAL);
+            }
+            if entry.shown().is_none() {
+                return Ok(());
+            }
+            shown.show(mr.index(), None);
+        }
+        // Without the lock: packets go on to use the region.
+        shown.wait(mr.index())
+    }
+
+    /// Changes what a region's key stands for, when no queue pair caches it and no peer uses it by
+    /// itself. With `anyhow`, also if a peer may still be at it. After an error nothing has
+    /// changed.
+    fn change_region<T>(
+        &self,
+        mr: &Mr,
+        anyhow: bool,
+        change: impl FnOnce(&mut Entry) -> T,
+    ) -> Result<T> {
+        let _alone = mr.identity.changing.lock();
+        let _invalidation = mr.identity.listeners.invalidate(mr.key);
+        let hidden = self.hide(mr);
+        let mut entry = self.change(mr.key).map_err(|_| Errno::INVAL)?;
+        let done = if !entry.is(&mr.identity) {
+            Err(Errno::INVAL)
+        } else if mr.identity.windows.load(Ordering::Acquire) > 0 {
+            Err(Errno::BUSY)
+        } else {
+            hidden.or(if anyhow { Ok(()) } else { hidden })
+        };
+        let done = done.map(|()| change(&mut entry));
+        self.show(mr.index(), &entry);
+        done
     }
 
     /// The slot of a key, which may be another's meanwhile.
@@ -195,6 +250,7 @@ impl Keys {
         entry.tag = slot.tag.wrapping_add(1);
         let key = index << 8 | u32::from(entry.tag);
         *slot = entry;
+        self.show(index, &slot);
         Ok(key)
     }
 
@@ -299,12 +355,13 @@ impl Keys {
         )
     }
 
-    /// ibv_rereg_mr(3): `range`, `pd` and `access` change where they are given. The keys stay. After
-    /// an error nothing has changed.
+    /// ibv_rereg_mr(3): `range`, `pd` and `access` change where they are given. The keys stay.
+    /// After an error nothing has changed.
     ///
     /// # Errors
-    /// As for [`Keys::register`]; EBUSY while a window is bound to the region; EINVAL for a range
-    /// or access of a region that is not one of the application's memory.
+    /// As for [`Keys::register`]; EBUSY while a window is bound to the region, or a peer may be
+    /// copying from or into it ([`Keys::deregister`]); EINVAL for a range or access of a region
+    /// that is not one of the application's memory.
     pub fn rereg(
         &self,
         mr: &Mr,
@@ -313,22 +370,16 @@ impl Keys {
         access: Option<u32>,
     ) -> Result<provider::Keys> {
         let covered = self.changed(mr, range, access)?;
-        let _quiet = mr.identity.audience.quiet(mr.key);
-        let mut entry = self.change(mr.key).map_err(|_| Errno::INVAL)?;
-        if !entry.is(&mr.identity) {
-            return Err(Errno::INVAL);
-        }
-        if mr.identity.windows.load(Ordering::Acquire) > 0 {
-            return Err(Errno::BUSY);
-        }
-        entry.pd = pd.unwrap_or(entry.pd);
-        entry.access = access.unwrap_or(entry.access);
-        if let Some(covered) = covered {
-            entry.base = covered.base;
-            entry.length = covered.length;
-            entry.space = covered.space;
-        }
-        Ok(both(mr.key))
+        self.change_region(mr, false, |entry| {
+            entry.pd = pd.unwrap_or(entry.pd);
+            entry.access = access.unwrap_or(entry.access);
+            if let Some(covered) = covered {
+                entry.base = covered.base;
+                entry.length = covered.length;
+                entry.space = covered.space;
+            }
+            both(mr.key)
+        })
     }
 
     /// What a region will cover with another range or access.
@@ -367,24 +418,26 @@ impl Keys {
     /// ibv_dereg_mr(3). When it returns, nobody uses the memory by the key any more.
     ///
     /// # Errors
-    /// EBUSY while a window is bound to it; EINVAL if it was deregistered before.
+    /// EBUSY while a window is bound to it, and if a peer on this host may still be copying from or
+    /// into it after a second: then it is registered as before, and the call may be made again.
+    /// EINVAL if it was deregistered before.
     pub fn deregister(&self, mr: &Mr) -> Result<()> {
-        // Nobody is asked to forget what is gone already: mostly a region was deregistered when it is
-        // dropped, and that may be where somebody who remembered it is locked.
+        self.take_away(mr, false)
+    }
+
+    fn take_away(&self, mr: &Mr, anyhow: bool) -> Result<()> {
+        // No listener forgets what is gone already: mostly a region was deregistered when it
+        // is dropped, and the thread that drops it may hold the lock of a listener.
         if !self.own(mr)?.read().is(&mr.identity) {
-            return Err(Errno::INVAL);
-        }
-        let _quiet = mr.identity.audience.quiet(mr.key);
-        let mut entry = self.change(mr.key).map_err(|_| Errno::INVAL)?;
-        if !entry.is(&mr.identity) {
             return Err(Errno::INVAL);
         }
         if mr.identity.windows.load(Ordering::Acquire) > 0 {
             return Err(Errno::BUSY);
         }
-        self.leave(mr.index(), &mut entry);
-        self.regions.fetch_sub(1, Ordering::Relaxed);
-        Ok(())
+        self.change_region(mr, anyhow, |entry| {
+            self.leave(mr.index(), entry);
+            self.regions.fetch_sub(1, Ordering::Relaxed);
+        })
     }
 }
 

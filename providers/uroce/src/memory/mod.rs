@@ -1,22 +1,59 @@
 //! Memory that work requests and peers name by keys: regions, windows, device memory
 //! (ibv_reg_mr(3), ibv_alloc_mw(3), ibv_alloc_dm(3)).
 //!
-//! A key is 24 bits of index and 8 bits of tag. The index leads to a slot of a table without a
-//! search. Whoever uses memory holds the slot's lock for reading while bytes move, so that a key
-//! that has been taken away is no longer in use anywhere when the call that took it returns. The
-//! tag changes when the slot is used again. Who sends few bytes may go by what he remembers of a key,
-//! until he is told to forget it ([`Recent`]).
+//! | type | contents |
+//! | --- | --- |
+//! | `Keys` | the keys of the process: 24 bits of index, which lead to a slot of `table` without a search, and 8 bits of tag |
+//! | `entry::Entry` | the object behind a key: a region or window, its domain, access and bounds |
+//! | `space::Space` | the bytes behind it: present since registration, on demand, device memory, or null; and the access mode |
+//! | `access` | access flags |
+//! | `with_pieces`, `scatter` | memory that is locked for the duration of a request, or of several messages |
+//! | `mr_cache` | the key that a queue pair used last, found without a lookup |
 //!
 //! A region's L_Key and R_Key are the same number. Pieces and ranges of no bytes are not looked up.
+//!
+//! *Invariants.* While bytes move, the thread that moves them holds the read lock of the key's
+//! slot. When the call that removes a key returns, no thread uses the memory any more. A queue pair
+//! that remembers a key uses it under the queue pair's own lock, and the region makes each such
+//! queue pair forget the key before it is removed or changed. A freed index rests until 1024
+//! indices are free, and its tag differs at the next use, so an old key grants no access. A region
+//! counts its windows and is EBUSY while one exists. Windows of type 2 are of type 2B: they are
+//! bound to a domain and a queue pair.
+//!
+//! *Pages.* Registration faults the pages in (`MADV_POPULATE_WRITE` or `_READ`) and reports
+//! unmapped and unwritable pages (EFAULT), like a kernel that pins them. Pages are not pinned, and
+//! a program may unmap registered memory: UCX unmaps the buffers of a datagram queue pair before it
+//! destroys the queue pair. With a card nothing happens then. So the access mode depends on the
+//! caller. A thread accesses memory directly for requests that it posts, and for queue pairs whose
+//! completion queue it polls: the application itself calls. All other callers (the progress thread,
+//! a thread that polls another queue, calls at the end of a queue pair) copy through the kernel,
+//! which returns EFAULT instead of raising SIGSEGV. Incoming bytes for missing pages are discarded.
+//! If a request reads missing pages, it fails (local protection error), or the peer is refused
+//! (remote access error), as for atomic operations. Regions on demand always use the kernel, and a
+//! missing page is an error.
+//!
+//! Copying through the kernel (`kit::sys`) uses pread(2) and pwrite(2) on a memory file that is
+//! also mapped here, so each byte is copied twice. That takes half the time of process_vm_readv(2),
+//! which is the fallback without memfd_create(2); a pipe is the fallback in sandboxes that deny it.
+//! The kernel copies in any order. Therefore the last 8 bytes of an RDMA write, for which programs
+//! poll, and atomic operations are written directly after a check that their page exists. Data that
+//! a peer reads is checked the same way and then read directly. If a program unmaps the memory
+//! between check and access, it still gets the signal.
+//!
+//! *Locks.* Window before region. Keys of local memory are locked before anything that waits for
+//! peers.
+//!
+//! Tests: `tests::model` runs sequences of calls against lists; other tests write by a key during
+//! its deregistration and bind windows while the region is removed.
 
 mod access;
 mod advise;
 mod dm;
 mod entry;
 mod keys;
-mod lend;
+mod listeners;
+mod mr_cache;
 mod peer;
-mod recent;
 mod scatter;
 mod shown;
 mod space;
@@ -24,14 +61,16 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod window;
+mod with_pieces;
 
 pub use dm::{Dm, MAX_DEVICE_MEMORY};
 pub use keys::{Keys, Mr};
+pub use listeners::InvalidationListener;
+pub use mr_cache::MrCache;
 pub use peer::Using;
-pub use recent::{Recent, Remembers};
 pub use scatter::Scattering;
-pub use shown::Shown;
-pub use space::Care;
+pub use shown::{Shown, ShownRegion};
+pub use space::AccessMode;
 pub use window::{Binding, Mw};
 
 use kit::abi::ibv_sge;

@@ -3,7 +3,7 @@
 use super::access;
 use super::keys::Keys;
 use super::scatter::Scattering;
-use super::space::{Care, Change, Way};
+use super::space::{AccessMode, Accessor, Change};
 use super::{PdId, Peer};
 use kit::abi::*;
 use uroce_engine::host::{Atomic, Fault, LocalAccess, RemoteAccess, RemoteRange};
@@ -39,24 +39,24 @@ impl Keys {
         Ok(())
     }
 
-    /// To use memory by them.
+    /// To access memory by them.
     #[must_use]
     #[inline]
-    pub fn using(&self, care: Care) -> Using<'_> {
-        Using { keys: self, care }
+    pub fn using(&self, mode: AccessMode) -> Using<'_> {
+        Using { keys: self, mode }
     }
 }
 
-/// Keys, and how memory is used by them.
+/// Keys, and how memory is accessed by them.
 #[derive(Clone, Copy)]
 pub struct Using<'k> {
     keys: &'k Keys,
-    care: Care,
+    mode: AccessMode,
 }
 
 impl Using<'_> {
-    fn way(&self) -> Way<'_> {
-        self.keys.way(self.care)
+    fn accessor(&self) -> Accessor<'_> {
+        self.keys.accessor(self.mode)
     }
 }
 
@@ -77,7 +77,7 @@ impl Using<'_> {
         }
         self.keys.with(sge.lkey, |entry| {
             let at = entry.local(pd, sge.address, length, 0)?;
-            entry.space.read(at, out, self.way())
+            entry.space.read(at, out, self.accessor())
         })
     }
 
@@ -87,7 +87,7 @@ impl Using<'_> {
     /// [`Fault`] if a piece may not be written, or there is too little room. Pieces in front of it
     /// have been written.
     pub fn scatter(&self, pd: PdId, sges: &[Sge], offset: u64, data: &[u8]) -> Done {
-        Scattering::new(self.keys, pd, self.care).write_at(sges, offset, data)
+        Scattering::new(self.keys, pd, self.mode).write_at(sges, offset, data)
     }
 }
 
@@ -153,7 +153,7 @@ impl Using<'_> {
         }
         self.keys.with(rkey, |entry| {
             let at = entry.remote(who, address, length, IBV_ACCESS_REMOTE_WRITE)?;
-            entry.space.write(at, data, true, self.way())
+            entry.space.write(at, data, true, self.accessor())
         })
     }
 
@@ -169,7 +169,7 @@ impl Using<'_> {
         }
         self.keys.with(rkey, |entry| {
             let at = entry.remote(who, address, length, IBV_ACCESS_REMOTE_READ)?;
-            entry.space.read_for_peer(at, out, self.way())
+            entry.space.read_for_peer(at, out, self.accessor())
         })
     }
 
@@ -200,7 +200,7 @@ impl Using<'_> {
     fn word(&self, who: Peer, rkey: u32, address: u64, flags: u32, change: Change) -> Done<u64> {
         self.keys.with(rkey, |entry| {
             let at = entry.remote(who, address, 8, flags)?;
-            entry.space.change(at, change, self.way())
+            entry.space.change(at, change, self.accessor())
         })
     }
 }

@@ -3,7 +3,7 @@
 use super::PdId;
 use super::entry::Entry;
 use super::keys::Keys;
-use super::space::Care;
+use super::space::AccessMode;
 use kit::abi::IBV_ACCESS_LOCAL_WRITE;
 use parking_lot::RwLockReadGuard;
 use uroce_engine::host::Fault;
@@ -12,13 +12,13 @@ use uroce_engine::work::Sge;
 
 /// Writes into pieces of one domain's local memory, message after message.
 ///
-/// Mostly all of them name one region. What the piece used last stands for stays so until the next one
-/// names another, or the value is dropped: it is not to be kept longer than it takes to receive what is
-/// there.
+/// Mostly all of them name one region. What the piece used last stands for stays so until the next
+/// one names another, or the value is dropped: it is not to be kept longer than it takes to receive
+/// what is there.
 pub struct Scattering<'k> {
     keys: &'k Keys,
     pd: PdId,
-    care: Care,
+    mode: AccessMode,
     held: Option<Held<'k>>,
 }
 
@@ -31,11 +31,11 @@ impl<'k> Scattering<'k> {
     /// Has looked at no key yet.
     #[must_use]
     #[inline]
-    pub fn new(keys: &'k Keys, pd: PdId, care: Care) -> Self {
+    pub fn new(keys: &'k Keys, pd: PdId, mode: AccessMode) -> Self {
         Self {
             keys,
             pd,
-            care,
+            mode,
             held: None,
         }
     }
@@ -53,8 +53,8 @@ impl<'k> Scattering<'k> {
     /// Writes a message into the pieces of its receive request.
     ///
     /// # Errors
-    /// [`Fault`] if there is too little room, and nothing was written; if a piece may not be written,
-    /// and those in front of it have been.
+    /// [`Fault`] if there is too little room, and nothing was written; if a piece may not be
+    /// written, and those in front of it have been.
     #[inline]
     pub fn write(&mut self, sges: &[Sge], data: &[u8]) -> Result<(), Fault> {
         let [one] = sges else {
@@ -99,10 +99,10 @@ impl<'k> Scattering<'k> {
     #[inline]
     fn put(&mut self, key: u32, address: u64, data: &[u8]) -> Result<(), Fault> {
         let length = u64::try_from(data.len()).map_err(|_| Fault)?;
-        let (pd, way) = (self.pd, self.keys.way(self.care));
+        let (pd, accessor) = (self.pd, self.keys.accessor(self.mode));
         let entry = self.entry(key)?;
         let at = entry.local(pd, address, length, IBV_ACCESS_LOCAL_WRITE)?;
-        entry.space.write(at, data, false, way)
+        entry.space.write(at, data, false, accessor)
     }
 
     #[inline]

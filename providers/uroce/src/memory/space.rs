@@ -1,27 +1,27 @@
 //! The bytes behind a key.
 
 use kit::sys::application::ApplicationMemory;
-use kit::sys::detour::Detour;
 use kit::sys::device_memory::DeviceMemory;
+use kit::sys::no_fault_copy::NoFaultCopy;
 use std::sync::Arc;
 use uroce_engine::host::{Atomic, Fault};
 
-/// How memory is used that was there when it was registered.
+/// How the bytes of registered memory are accessed. They were mapped when they were registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Care {
-    /// By plain reads and writes, since the application has just called, about what goes there or comes from
-    /// there: it is there, or the application gets a signal.
-    Plain,
-    /// By way of the kernel, which finds out what is not there any more: for whoever works while the
-    /// application does something else, or ends something.
-    ByKernel,
+pub enum AccessMode {
+    /// By plain reads and writes: for calls of the application about this memory. If it is not
+    /// mapped any more, the application gets a signal.
+    Direct,
+    /// By copies of the kernel, which returns EFAULT for missing pages: for calls that come while
+    /// the application does something else, or ends a queue pair.
+    Faultable,
 }
 
-/// How the bytes of a region are used.
+/// An access mode, with what it copies by.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way<'k> {
-    pub care: Care,
-    pub detour: &'k Detour,
+pub(super) struct Accessor<'k> {
+    pub mode: AccessMode,
+    pub no_fault_copy: &'k NoFaultCopy,
 }
 
 /// Where the bytes of a region or window are.
@@ -60,14 +60,19 @@ impl Space {
 
     /// Reads from `offset` on.
     #[inline]
-    pub(super) fn read(&self, offset: usize, to: &mut [u8], way: Way<'_>) -> Result<(), Fault> {
+    pub(super) fn read(
+        &self,
+        offset: usize,
+        to: &mut [u8],
+        accessor: Accessor<'_>,
+    ) -> Result<(), Fault> {
         match self {
-            Self::Pinned(memory) if way.care == Care::Plain => {
+            Self::Pinned(memory) if accessor.mode == AccessMode::Direct => {
                 memory.read(offset, to).map_err(fault)
             }
-            Self::Pinned(memory) | Self::OnDemand(memory) => {
-                memory.try_read(offset, to, way.detour).map_err(fault)
-            }
+            Self::Pinned(memory) | Self::OnDemand(memory) => memory
+                .try_read(offset, to, accessor.no_fault_copy)
+                .map_err(fault),
             Self::Device(memory, start) => {
                 let at = start.checked_add(offset).ok_or(Fault)?;
                 memory.read(at, to).map_err(fault)
@@ -80,42 +85,44 @@ impl Space {
         }
     }
 
-    /// The same for a peer. To be sure costs half of the speed of long reads, so it is found out first whether
-    /// the bytes are there; that leaves a moment for who unmaps them while the peer reads.
+    /// The same for a peer. To be sure costs half of the speed of long reads, so it is found out
+    /// first whether the bytes are there; that leaves a moment for who unmaps them while the peer
+    /// reads.
     #[inline]
     pub(super) fn read_for_peer(
         &self,
         offset: usize,
         to: &mut [u8],
-        way: Way<'_>,
+        accessor: Accessor<'_>,
     ) -> Result<(), Fault> {
         match self {
-            Self::Pinned(memory) if way.care == Care::ByKernel => {
+            Self::Pinned(memory) if accessor.mode == AccessMode::Faultable => {
                 memory.find_and_read(offset, to).map_err(fault)
             }
-            _ => self.read(offset, to, way),
+            _ => self.read(offset, to, accessor),
         }
     }
 
-    /// Writes from `offset` on; `in_order` if the application may wait for the last byte, rather than for a
-    /// completion. What is not there any more takes no bytes, and that is no error: so it is with a card.
+    /// Writes from `offset` on; `in_order` if the application may wait for the last byte, rather
+    /// than for a completion. What is not there any more takes no bytes, and that is no error: so
+    /// it is with a card.
     #[inline]
     pub(super) fn write(
         &self,
         offset: usize,
         from: &[u8],
         in_order: bool,
-        way: Way<'_>,
+        accessor: Accessor<'_>,
     ) -> Result<(), Fault> {
         match self {
-            Self::Pinned(memory) if way.care == Care::Plain => {
+            Self::Pinned(memory) if accessor.mode == AccessMode::Direct => {
                 memory.write(offset, from).map_err(fault)
             }
             Self::Pinned(memory) => memory
-                .write_what_is_there(offset, from, in_order, way.detour)
+                .write_what_is_there(offset, from, in_order, accessor.no_fault_copy)
                 .map_err(fault),
             Self::OnDemand(memory) => memory
-                .try_write_in_order(offset, from, way.detour)
+                .try_write_in_order(offset, from, accessor.no_fault_copy)
                 .map_err(fault),
             Self::Device(memory, start) => {
                 let at = start.checked_add(offset).ok_or(Fault)?;
@@ -127,9 +134,14 @@ impl Space {
     }
 
     /// Works on the word at `offset`; answers what was there.
-    pub(super) fn change(&self, offset: usize, change: Change, way: Way<'_>) -> Result<u64, Fault> {
+    pub(super) fn change(
+        &self,
+        offset: usize,
+        change: Change,
+        accessor: Accessor<'_>,
+    ) -> Result<u64, Fault> {
         let word = match self {
-            Self::Pinned(memory) if way.care == Care::Plain => {
+            Self::Pinned(memory) if accessor.mode == AccessMode::Direct => {
                 memory.word(offset).map_err(fault)?
             }
             Self::Pinned(memory) | Self::OnDemand(memory) => {

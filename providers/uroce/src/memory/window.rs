@@ -82,8 +82,8 @@ fn show(entry: &mut Entry, view: View) {
 }
 
 impl Keys {
-    /// ibv_alloc_mw(3): a window that is not bound, and its R_Key. Windows of type 2 are of type 2B:
-    /// they go by the protection domain and the queue pair that bound them.
+    /// ibv_alloc_mw(3): a window that is not bound, and its R_Key. Windows of type 2 are of type
+    /// 2B: they go by the protection domain and the queue pair that bound them.
     ///
     /// # Errors
     /// EINVAL for a type that there is not; ENOMEM.
@@ -95,8 +95,8 @@ impl Keys {
         }
     }
 
-    /// As [`Keys::alloc_mw`], for a window of type 2A, that goes by the queue pair alone. Verbs have
-    /// no name for it: a device has windows of type 2A or 2B.
+    /// As [`Keys::alloc_mw`], for a window of type 2A, that goes by the queue pair alone. Verbs
+    /// have no name for it: a device has windows of type 2A or 2B.
     ///
     /// # Errors
     /// ENOMEM.
@@ -210,9 +210,9 @@ impl Keys {
         })
     }
 
-    /// Invalidates an R_Key, for a local request or because a peer asks (`remote`): that of a window
-    /// of type 2 which is bound, by those who may use it. Regions that verbs register are not
-    /// invalidated, nor are windows of type 1 (IBTA volume 1, 10.6.5, o10-37.2.26).
+    /// Invalidates an R_Key, for a local request or because a peer asks (`remote`): that of a
+    /// window of type 2 which is bound, by those who may use it. Regions that verbs register are
+    /// not invalidated, nor are windows of type 1 (IBTA volume 1, 10.6.5, o10-37.2.26).
     ///
     /// Whether a peer asks makes no difference, since it asks by way of a queue pair that may use
     /// the window.

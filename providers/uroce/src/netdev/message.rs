@@ -1,9 +1,10 @@
-//! Routing netlink messages about interfaces and their addresses: bytes in, values out. No socket here.
+//! Routing netlink messages about interfaces and their addresses: bytes in, values out. No socket
+//! here.
 //!
 //! Structures and numbers are those of `linux/include/uapi/linux/`: `rtnetlink.h`, `if_link.h`,
 //! `if_addr.h`, `if.h`.
 
-use super::Interface;
+use super::interface::Interface;
 use kit::errno::Result;
 use kit::netlink::frame::{Kind, Question};
 use kit::netlink::route::{address, attributes, exactly, split};
@@ -11,7 +12,7 @@ use std::net::IpAddr;
 
 /// Multicast groups of what is followed here, as bits: `RTNLGRP_LINK`, `RTNLGRP_IPV4_IFADDR`,
 /// `RTNLGRP_IPV6_IFADDR`.
-pub const NEWS: u32 = 1 | 1 << 4 | 1 << 8;
+pub const GROUPS: u32 = 1 | 1 << 4 | 1 << 8;
 
 /// `RTM_GETLINK`.
 pub const GET_LINK: u16 = 18;

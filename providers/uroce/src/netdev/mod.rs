@@ -1,42 +1,28 @@
-//! The network interfaces of this process's network namespace: what they are now, and the news
-//! that something has changed (rtnetlink(7)).
+//! The network interfaces of this process's network namespace: their present state, and
+//! notifications of changes (rtnetlink(7)).
+//!
+//! [`Interface`] has index, MTU, Ethernet address, state, and the addresses that can be sent from.
+//! A list that changed while it was read is read again. The contents of notifications are not read:
+//! every notification means that the interfaces are listed again, which also repairs lost
+//! notifications.
 
+mod interface;
 mod message;
+pub mod route;
 mod speed;
+
+pub use interface::{Interface, Mac};
 
 use kit::errno::{Errno, Result};
 use kit::netlink::connection::Connection;
 use kit::netlink::frame::Kind;
-use message::{GET_ADDRESS, GET_LINK, NEWS, address_of, addresses, interface_of, links, question};
-use std::net::IpAddr;
+use message::{
+    GET_ADDRESS, GET_LINK, GROUPS, address_of, addresses, interface_of, links, question,
+};
 use std::os::fd::{AsFd, BorrowedFd};
-
-/// An Ethernet address.
-pub type Mac = [u8; 6];
 
 /// How often a list that changes while it is read is read again.
 const ATTEMPTS: usize = 16;
-
-/// A network interface.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Interface {
-    /// Its name.
-    pub name: String,
-    /// Its index, never used again in the same namespace while the system runs.
-    pub index: u32,
-    /// Bytes of the largest packet, IP header included.
-    pub mtu: u32,
-    /// Its Ethernet address; none where there is none, or one of all zeros.
-    pub mac: Option<Mac>,
-    /// It has been set up.
-    pub up: bool,
-    /// It is up and has a carrier.
-    pub running: bool,
-    /// Megabits a second, where it tells.
-    pub speed: Option<u32>,
-    /// The addresses that can be sent from, each once: those of IPv4, then of IPv6, those that reach further first.
-    pub addresses: Vec<IpAddr>,
-}
 
 /// All interfaces, as they are now.
 ///
@@ -93,20 +79,21 @@ fn give(interfaces: &mut [Interface], mut owned: Vec<message::Owned>) {
     }
 }
 
-/// News of changes. Its descriptor can be read when there are some.
-pub struct News(Connection);
+/// Notifications of rtnetlink about changes. The descriptor can be read when there are some.
+pub struct Notifications(Connection);
 
-impl News {
+impl Notifications {
     /// Listens from here on.
     ///
     /// # Errors
-    /// EMFILE, ENFILE, ENOMEM, or what a sandbox answers that has no such news.
+    /// EMFILE, ENFILE, ENOMEM, or what a sandbox answers that has no such notifications.
     pub fn listen() -> Result<Self> {
-        Connection::open(None, NEWS).map(Self)
+        Connection::open(None, GROUPS).map(Self)
     }
 
-    /// Takes all news that have come; whether there were any. What they say is not told: the
-    /// interfaces are to be asked for again, which also makes up for news that were lost.
+    /// Takes all notifications that have come; whether there were any. Their contents are not
+    /// reported: the interfaces are listed again, which also makes up for notifications that were
+    /// lost.
     ///
     /// # Errors
     /// The kernel's.
@@ -122,7 +109,7 @@ impl News {
     }
 }
 
-impl AsFd for News {
+impl AsFd for Notifications {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -1,6 +1,6 @@
 //! How fast an interface is. Sysfs tells what its driver says.
 
-use super::Interface;
+use super::interface::Interface;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_sysfs_tells() {
+    fn what_sysfs_reports() {
         let class = tempfile::tempdir().expect("a folder");
         let eth0 = class.path().join("eth0");
         fs::create_dir(&eth0).expect("a folder");
@@ -41,16 +41,16 @@ mod tests {
             index: 7,
             ..Interface::default()
         };
-        let told = |index: &str, speed: &str| {
+        let reported = |index: &str, speed: &str| {
             fs::write(eth0.join("ifindex"), index).expect("written");
             fs::write(eth0.join("speed"), speed).expect("written");
             read(class.path(), &interface)
         };
-        assert_eq!(told("7\n", "100000\n"), Some(100_000));
-        assert_eq!(told("7\n", "-1\n"), None);
-        assert_eq!(told("7\n", "0\n"), None);
-        assert_eq!(told("7\n", "fast\n"), None);
-        assert_eq!(told("8\n", "100000\n"), None, "another namespace's");
+        assert_eq!(reported("7\n", "100000\n"), Some(100_000));
+        assert_eq!(reported("7\n", "-1\n"), None);
+        assert_eq!(reported("7\n", "0\n"), None);
+        assert_eq!(reported("7\n", "fast\n"), None);
+        assert_eq!(reported("8\n", "100000\n"), None, "another namespace's");
         fs::remove_dir_all(&eth0).expect("removed");
         assert_eq!(read(class.path(), &interface), None);
     }

@@ -1,5 +1,6 @@
 use super::message::Owned;
 use super::*;
+use std::net::IpAddr;
 
 fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
@@ -19,7 +20,7 @@ fn addresses_are_given_in_order() {
         index,
         ..Interface::default()
     });
-    let told = vec![
+    let reported = vec![
         owned(2, "fe80::1", 253),
         owned(2, "fd00::2", 0),
         owned(2, "10.0.0.1", 0),
@@ -28,7 +29,7 @@ fn addresses_are_given_in_order() {
         owned(2, "10.0.0.2", 0),
         owned(9, "10.0.0.9", 0),
     ];
-    give(&mut interfaces, told);
+    give(&mut interfaces, reported);
     let [lo, eth0] = interfaces.map(|interface| interface.addresses);
     assert_eq!(lo, [ip("127.0.0.1")]);
     let expected = ["10.0.0.1", "10.0.0.2", "fd00::2", "fe80::1"].map(ip);
@@ -45,8 +46,8 @@ fn those_of_this_host() {
 
 #[test]
 fn no_news_are_no_news() {
-    let mut news = News::listen().expect("listening");
+    let mut notifications = Notifications::listen().expect("listening");
     // What other tests do to their own namespaces is not told here.
-    let first = news.take();
+    let first = notifications.take();
     assert!(first.is_ok(), "{first:?}");
 }

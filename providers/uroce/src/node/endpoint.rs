@@ -1,34 +1,37 @@
 //! What the node asks of a queue pair, and what it tells it.
 
-pub(super) use super::messages::Messages;
-use super::{Account, Mover};
+use super::caller::Caller;
+pub(super) use super::inbound::messages::Messages;
 use crate::carrier::Sender;
-use crate::carrier::shm::{Fate, Peer};
+use crate::carrier::shm::{Outcome, Peer};
 use kit::sys::datagram::Received;
 use std::net::IpAddr;
+use std::sync::Arc;
+use uroce_engine::counters::Counters;
 use uroce_engine::timer::Time;
 use uroce_engine::wire::Packet;
 
 /// A queue pair, as the node sees it.
 ///
-/// Calls come from any thread: pollers, posters and the helper. None is made while the node holds a
-/// lock that [`super::Node::post`], [`super::Node::join`] or [`super::Node::leave`] needs; but
-/// [`super::Node::detach`] waits for all calls to end, so it may be called neither from inside one
-/// nor with a lock held that a call waits for.
+/// Calls come from any thread: pollers, posters and the progress thread. None is made while the
+/// node holds a lock that [`super::Node::post`], [`super::Node::join`] or [`super::Node::leave`]
+/// needs; but [`super::Node::detach`] waits for all calls to end, so it may be called neither from
+/// inside one nor with a lock held that a call waits for.
 pub trait Endpoint: Send + Sync {
     /// Takes in a packet for this QP number, its ICRC checked. The answers, if any, are fetched by
     /// [`Endpoint::transmit`] afterwards.
-    fn receive(&self, now: Time, incoming: &Incoming<'_>, mover: Mover);
+    fn receive(&self, now: Time, incoming: &Incoming<'_>, caller: Caller);
 
     /// Takes in packets that came together, in order: worth having if it locks once for all.
-    fn receive_batch(&self, now: Time, incoming: &[Incoming<'_>], mover: Mover) {
+    fn receive_batch(&self, now: Time, incoming: &[Incoming<'_>], caller: Caller) {
         for one in incoming {
-            self.receive(now, one, mover);
+            self.receive(now, one, caller);
         }
     }
 
-    /// Hands packets to `out` until there are none or `out.is_full()`; called again later if it was.
-    fn transmit(&self, now: Time, out: &mut Sender<'_>, mover: Mover);
+    /// Hands packets to `out` until there are none or `out.is_full()`; called again later if it
+    /// was.
+    fn transmit(&self, now: Time, out: &mut Sender<'_>, caller: Caller);
 
     /// Whether it has something to transmit that a peer's ring had no room for.
     fn waits_for_room(&self) -> bool {
@@ -38,11 +41,15 @@ pub trait Endpoint: Send + Sync {
     /// Acts on the deadline, if it has passed. Called late or without need, it does no harm.
     fn on_time(&self, now: Time);
 
+    /// There is a link with that process now, which was asked for by [`super::Node::connect`]:
+    /// perhaps for an earlier queue pair of this number.
+    fn linked(&self, _now: Time, _: &Arc<Peer>) {}
+
     /// The peer has used the connection without a packet.
     fn used(&self, _now: Time) {}
 
-    /// Nothing waits for something else to be transmitted with, for nothing may come. Answers whether
-    /// anything did, and is to be transmitted.
+    /// Nothing waits for something else to be transmitted with, for nothing may come. Answers
+    /// whether anything did, and is to be transmitted.
     fn hurry(&self) -> bool {
         false
     }
@@ -55,25 +62,35 @@ pub trait Endpoint: Send + Sync {
     /// When [`Endpoint::on_time`] is to be called. Asked for after every call above.
     fn deadline(&self) -> Option<Time>;
 
-    /// It has told of itself by [`super::Node::failed`]. Called where [`super::Node::take_in_rings`] may be.
+    /// It has told of itself by [`super::Node::failed`]. Called where
+    /// [`super::Node::take_in_rings`] may be.
     fn failed(&self) {}
 
-    /// Takes in messages that came past the protocol. What it does not answer is refused.
-    fn messages(&self, _: &mut Messages<'_>, _: Mover) {}
+    /// Takes in messages that came on the eager path. What it does not answer is refused.
+    fn messages(&self, _: &mut Messages<'_>, _: Caller) {}
 
-    /// What became of messages that it sent to a process past the protocol. Answers whether it has
+    /// What became of messages that it sent to a process on the eager path. Answers whether it has
     /// something to transmit now.
-    fn settled(&self, _: &Peer, _: Fate) -> bool {
+    fn on_outcome(&self, _: &Peer, _: Outcome) -> bool {
         false
     }
-
-    /// A process has taken nothing for so many nanoseconds, and messages to it wait.
-    fn stalled(&self, _: &Peer, _: u64) {}
 
     /// What it has counted; `None` for what is no queue pair.
     fn account(&self) -> Option<Account> {
         None
     }
+}
+
+/// What a queue pair has counted.
+pub struct Account {
+    /// `RC`, `UD` and so on.
+    pub kind: &'static str,
+    /// `RTS` and so on.
+    pub state: &'static str,
+    /// The device.
+    pub device: String,
+    /// What was counted.
+    pub counters: Counters,
 }
 
 /// A packet that came in.
@@ -93,6 +110,8 @@ pub struct Incoming<'a> {
     pub traffic_class: u8,
     /// Whether it came by a multicast group.
     pub multicast: bool,
+    /// Whether it came by a link, and not by UDP.
+    pub by_link: bool,
     /// Bytes of the UDP payload.
     length: usize,
 }
@@ -111,7 +130,16 @@ impl<'a> Incoming<'a> {
             hop_limit: run.hop_limit,
             traffic_class: run.traffic_class,
             multicast: run.destination.is_multicast(),
+            by_link: false,
             length,
+        }
+    }
+
+    /// The same, which came by a link.
+    pub(super) fn by_link(self) -> Self {
+        Self {
+            by_link: true,
+            ..self
         }
     }
 
@@ -121,9 +149,9 @@ impl<'a> Incoming<'a> {
         self.traffic_class & 3 == 3
     }
 
-    /// What stands before a datagram's payload in the receive buffer: the IPv6 header, or 20 bytes of
-    /// zeros and the IPv4 header (IBTA volume 1, annex A17). The flow label and the identification
-    /// are not known here and 0; the checksum is that of the header as it is.
+    /// What stands before a datagram's payload in the receive buffer: the IPv6 header, or 20 bytes
+    /// of zeros and the IPv4 header (IBTA volume 1, annex A17). The flow label and the
+    /// identification are not known here and 0; the checksum is that of the header as it is.
     #[must_use]
     pub fn grh(&self) -> [u8; 40] {
         let mut grh = [0; 40];

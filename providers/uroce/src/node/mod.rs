@@ -1,64 +1,90 @@
-//! What the devices of a process share: its slot, the UDP sockets, the queue pairs, their timers and
-//! the helper thread.
+//! The part of a process that all its devices share. There is one node a process: the first context
+//! makes it, and it goes with the last.
 //!
-//! Whoever polls or posts moves everything along; the helper does when nobody polls. There is one
-//! node a process, made for the first context and gone with the last. A forked child has none: what
-//! it inherited answers ENODEV or does nothing, and does not disturb the parent.
+//! | module | contents |
+//! | --- | --- |
+//! | `endpoint`, `caller` | a queue pair as the node sees it, and the kinds of threads that call it |
+//! | `registry` | the queue pairs, by index, QP number and multicast group |
+//! | `transport`, `outbound` | the ways from queue pairs to the network and to other processes |
+//! | `inbound` | packets and messages on their way in |
+//! | `progress` | the threads that move queue pairs along, and their deadlines |
+//! | `management` | queue pair 1, for the connection manager |
+//! | `teardown` | the end of a queue pair, of a device, of the program |
+//! | `statistics`, `notifications`, `shown` | counters for other processes; changes of interfaces; memory keys for peers |
+//! | `fork_guard` | tells forked children from their parent |
+//!
+//! Arrows run one way: `teardown` and the progress thread use `progress::poll`, which uses
+//! `inbound`, which uses `progress::pass`, which uses `transport`, which uses `registry`. `inner`
+//! composes them, and [`Node`] is what other modules see.
+//!
+//! *Threads.* A thread that posts sends at once. A thread that polls an empty completion queue does
+//! one look for all queue pairs. The progress thread does both for threads that sleep.
+//!
+//! *Order.* Sending for a queue pair belongs to one thread at a time, from taking its packets until
+//! they are sent. A thread that finds it taken leaves a note, and the other thread goes on.
+//!
+//! *Locks,* outermost first: the inbox; a place of the table, for reading; the queue pair's own.
+//! The locks of timers, groups, numbers, outboxes, watches and failed queue pairs are held for a
+//! few instructions each, and no queue pair is called under them.
+//!
+//! *fork.* A forked child has no node. What it inherited answers ENODEV or does nothing, and does
+//! not disturb the parent. fork(2) closes the child's copies of the receiving sockets
+//! (`kit::sys::child`), so that the child takes no packets away, and the slot is free when the
+//! parent ends.
+//!
+//! *Tests.* Each type has its own. `tests` joins several nodes of one process by real sockets, in a
+//! network namespace; `providers/uroce/tests` has the tests with several processes.
 
-mod account;
-mod backlog;
-mod core;
-mod courtesy;
-mod deliver;
+mod caller;
 mod endpoint;
-mod failing;
-mod groups;
-mod habits;
-mod helper;
-mod inherited;
-mod messages;
-mod mover;
-mod news;
-mod parting;
-mod peers;
-mod rings;
-mod round;
+mod fork_guard;
+mod inbound;
+mod inner;
+mod management;
+mod notifications;
+mod outbound;
+mod progress;
+mod registry;
 mod shown;
-mod table;
-mod timers;
-mod watch;
+mod statistics;
+mod teardown;
+mod transport;
 
 #[cfg(test)]
 mod tests;
 
-pub use account::Account;
-pub use endpoint::{Endpoint, Incoming};
-pub use messages::Messages;
-pub use mover::Mover;
-pub use rings::incoming;
-pub use watch::{Interest, Ready, Watch};
+pub use caller::Caller;
+pub use endpoint::{Account, Endpoint, Incoming};
+pub use inbound::messages::Messages;
+pub use inbound::rings::incoming;
+pub use management::open as open_for_connections;
+pub use progress::watch::{Interest, Ready, Watch};
 
-use self::core::Core;
-use self::round::Round;
+use self::inner::NodeInner;
+use self::progress::idle_backoff::LONG_BACKOFF;
+use self::progress::pass::Pass;
+use self::progress::thread::ProgressThread;
+use self::transport::Transport;
 use crate::carrier::shm::{Directory, Peer};
-use crate::carrier::udp::slot::{self, INDEX_BITS};
 use crate::carrier::udp::{Tools, crc};
+use crate::carrier::{self, qpn};
+use crate::cm;
 use crate::memory::Keys;
 use crate::threads;
-use helper::Helper;
 use kit::errno::{Errno, Result};
 use kit::sys::exit;
 use kit::sys::per_process::PerProcess;
 use parking_lot::Mutex;
 use std::net::IpAddr;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
 use uroce_engine::timer::{AckTimeout, Time};
 
 static NODE: PerProcess<Mutex<Weak<Node>>> = PerProcess::new();
 
-/// Timeouts under this are short: twice as long as the helper leaves a peer without an answer at most.
-const SHORT: u64 = 2 * helper::LONG_NAP;
+/// Timeouts under this are short: twice as long as the progress thread leaves a peer without an
+/// answer at most.
+const SHORT: u64 = 2 * LONG_BACKOFF;
 
 /// The program exits.
 fn leave() {
@@ -70,19 +96,45 @@ fn leave() {
     if let Some(node) = node
         && node.is_here()
     {
-        node.core.exits();
+        node.inner.teardown.exits(&node.inner.transport().alarm);
     }
+}
+
+/// Takes the connections by which other processes make sure of this one, until the result is
+/// dropped. The directory, if there is one, does that itself.
+fn answer_proofs(node: &Arc<NodeInner>) -> Result<Option<Watch>> {
+    if node.directory().is_some() {
+        return Ok(None);
+    }
+    let weak = Arc::downgrade(node);
+    let accept = move |_| {
+        if let Some(node) = weak.upgrade() {
+            carrier::registry::accept_and_close(node.progress.sorter.slot().registry().listener());
+            // A process that finds a successor makes sure of its process next.
+            node.transport().numbers.take_connections();
+        }
+    };
+    let listener = node.progress.sorter.slot().registry().listener();
+    let watch = Watch::new(
+        &node.watches,
+        listener.as_fd(),
+        Interest::Connection,
+        Box::new(accept),
+    );
+    watch.map(Some)
 }
 
 /// The node of this process.
 pub struct Node {
     keys: Arc<Keys>,
-    core: Arc<Core>,
-    helper: Helper,
-    /// Dropped after the helper has ended.
-    _news: Option<Watch>,
+    inner: Arc<NodeInner>,
+    thread: ProgressThread,
+    /// Dropped after the progress thread has ended.
+    _notifications: Option<Watch>,
     /// As above.
     _account: Option<Watch>,
+    /// As above.
+    _proofs: Option<Watch>,
 }
 
 impl Node {
@@ -91,8 +143,8 @@ impl Node {
     /// # Errors
     /// EADDRINUSE if UDP port 4791 belongs to another user or to kernel soft-RoCE; EADDRNOTAVAIL if
     /// all slots of the network namespace are taken; EAGAIN if no thread can be had; EINVAL if
-    /// `UROCE_FAULTS` or `UROCE_CARRIER` cannot be understood; ENOSYS, EFBIG if the latter asks for shared memory where
-    /// that cannot be had; of opening the file of `UROCE_PCAP`; of socket(2), epoll_create(2).
+    /// `UROCE_FAULTS` or `UROCE_CARRIER` cannot be understood; ENOSYS, EFBIG if the latter asks for
+    /// shared memory where that cannot be had; of socket(2), epoll_create(2).
     pub fn get() -> Result<Arc<Self>> {
         let mut place = NODE.get()?.lock();
         if let Some(node) = place.upgrade() {
@@ -104,25 +156,27 @@ impl Node {
     }
 
     fn open() -> Result<Self> {
-        Self::open_with(Tools::from_environment()?)
+        Self::open_with(Tools::from_environment()?, cm::of_process()?)
     }
 
-    fn open_with(tools: Tools) -> Result<Self> {
-        let core = Arc::new(Core::open(tools)?);
+    fn open_with(tools: Tools, cm: Arc<cm::Cm>) -> Result<Self> {
+        let node = Arc::new(NodeInner::open(tools, cm)?);
         exit::at_exit(leave);
         threads::prepare_barriers();
         crc::choose();
-        let news = news::follow(&core);
-        let account = account::answer(&core);
-        let helper = Helper::start(&core)?;
-        let keys = Arc::new(shown::keys(&core));
+        let notifications = notifications::follow(&node.watches);
+        let account = statistics::answer(&node);
+        let proofs = answer_proofs(&node)?;
+        let thread = ProgressThread::start(&node)?;
+        let keys = Arc::new(shown::keys(&node));
         keys.prepare();
         Ok(Self {
             keys,
-            core,
-            helper,
-            _news: news,
+            inner: node,
+            thread,
+            _notifications: notifications,
             _account: account,
+            _proofs: proofs,
         })
     }
 
@@ -131,148 +185,168 @@ impl Node {
     /// # Errors
     /// ENOMEM if the process has 16384 queue pairs; ENODEV in a forked child; what `make` answers.
     pub fn attach(&self, make: impl FnOnce(u32) -> Result<Arc<dyn Endpoint>>) -> Result<u32> {
-        self.core.here()?;
-        let index = self.core.table.reserve()?;
-        let number = u32::from(self.core.slot.number()) << INDEX_BITS | index;
+        self.inner.here()?;
+        let index = self.inner.transport().table.reserve()?;
+        let number = self.inner.transport().numbers.of(index);
         match make(number) {
             Ok(endpoint) => {
-                self.core.table.put(index, endpoint);
+                self.inner.transport().table.put(index, endpoint);
                 Ok(number)
             }
             Err(error) => {
-                self.core.table.release(index);
+                self.inner.transport().table.release(index);
                 Err(error)
             }
         }
     }
 
-    /// Takes a queue pair's number away, with its memberships, after [`Node::see_off`]. When this returns no call to the
-    /// endpoint is running or comes. Not to be called from inside such a call, or with a lock held
-    /// that one waits for.
+    /// Takes a queue pair's number away, with its memberships, after [`Node::tear_down`]. When this
+    /// returns no call to the endpoint is running or comes. Not to be called from inside such a
+    /// call, or with a lock held that one waits for.
     pub fn detach(&self, qpn: u32) {
-        if self.core.here().is_err() {
+        if self.inner.here().is_err() {
             return;
         }
-        self.core.groups.leave_all(qpn, self.core.sockets());
-        let Some(index) = self.core.index(qpn) else {
+        self.inner
+            .progress
+            .sorter
+            .groups()
+            .leave_all(qpn, self.inner.transport().sockets());
+        let Some(index) = self.inner.transport().index(qpn) else {
             return;
         };
-        self.core.see_off(index);
-        let endpoint = self.core.table.take(index);
+        self.inner.teardown.flush(&self.inner.progress, index);
+        let endpoint = self.inner.transport().table.take(index);
         if endpoint.is_some() {
-            self.core.await_failed();
-            self.core.inbox.lock().forget(index);
-            self.core.table.release(index);
+            self.inner.progress.await_failed();
+            self.inner.progress.inbox.lock().forget(index);
+            self.inner.transport().table.release(index);
         }
     }
 
-    /// Packets for a number that another process gave come to the queue pair of a number of this one
-    /// from now on, wherever they arrive.
+    /// Packets for a number that another process gave come to the queue pair of a number of this
+    /// one from now on, wherever they arrive.
     ///
     /// # Errors
-    /// EINVAL if `place` is no number of this process; ENODEV in a forked child; of socket(2), bind(2).
-    pub fn inherit(&self, number: u32, place: u32) -> Result<()> {
-        self.core.here()?;
-        let index = self.core.index(place).ok_or(Errno::INVAL)?;
-        self.core.inherited.add(number, index, self.slot())
+    /// EINVAL if `place` is no number of this process; ENODEV in a forked child; of socket(2),
+    /// bind(2).
+    pub fn take_over_number(&self, number: u32, place: u32) -> Result<()> {
+        self.inner.here()?;
+        let index = self.inner.transport().index(place).ok_or(Errno::INVAL)?;
+        self.inner.transport().numbers.take_over(number, index)
     }
 
-    /// Packets for a number that was inherited do not come here any more.
-    pub fn disinherit(&self, number: u32) {
+    /// Packets for a number that was taken over do not come here any more.
+    pub fn release_number(&self, number: u32) {
         if self.is_here() {
-            self.core.inherited.remove(number);
+            self.inner.transport().numbers.release(number);
         }
     }
 
-    /// The slot of the process that has inherited a number.
+    /// The slot of the process that has taken a number over.
     #[must_use]
-    pub fn heir(&self, number: u32) -> Option<u16> {
-        self.core.heirs.find(number)
+    pub fn successor(&self, number: u32) -> Option<u16> {
+        self.inner.progress.sorter.successors().find(number)
     }
 
     /// What keeps this process's slot from being given again, also after its end: for those who may
-    /// inherit numbers of it.
+    /// take numbers of it over.
     ///
     /// # Errors
     /// ENODEV in a forked child; of socket(2), bind(2), fcntl(2).
     pub fn keeps_slot(&self) -> Result<OwnedFd> {
-        self.core.here()?;
-        self.core.inherited.keeps(self.slot())
+        self.inner.here()?;
+        self.inner.transport().numbers.keep_slot()
     }
 
     /// Sends what the queue pair has to send now. Packets of one queue pair leave in order: if
     /// another thread is sending for it, that one goes on to send this too.
     pub fn post(&self, qpn: u32) {
-        self.send_in(qpn, |core| Round::new(core, Mover::Node));
+        self.send_in(qpn, |transport| Pass::new(transport, Caller::Node));
     }
 
     /// As [`Node::post`], for who has just posted to it, and knows the time.
     pub fn post_at(&self, qpn: u32, now: Time) {
-        self.send_in(qpn, |core| Round::new(core, Mover::Poster).at(now));
+        self.send_in(qpn, |transport| {
+            Pass::new(transport, Caller::Poster).at(now)
+        });
     }
 
-    fn send_in<'a>(&'a self, qpn: u32, begin: impl FnOnce(&'a core::Core) -> Round<'a>) {
+    fn send_in<'a>(&'a self, qpn: u32, begin: impl FnOnce(&'a Transport) -> Pass<'a>) {
         if self.is_here()
-            && let Some(index) = self.core.index(qpn)
+            && let Some(index) = self.inner.transport().index(qpn)
         {
-            begin(&self.core).send_for(index);
+            begin(self.inner.transport()).send_for(index);
         }
     }
 
-    /// Sends what a queue pair has to send now, and waits a moment for room if there is none: the peer
-    /// waits for the acknowledgement of what was completed last. What has come is taken in before, and
-    /// what comes in the next moment if its own requests wait for it: they are about to be flushed.
-    /// Not to be called where [`Node::detach`] may not be.
-    pub fn see_off(&self, qpn: u32) {
+    /// Prepares the end of a queue pair, by the steps of the module `teardown`: takes in what has
+    /// come, sends what the queue pair has to send, with a bounded wait for room in rings (the peer
+    /// waits for the acknowledgement of what was completed last), and awaits acknowledgements of
+    /// its own requests, which are about to be flushed. Not to be called where [`Node::detach`] may
+    /// not be.
+    pub fn tear_down(&self, qpn: u32) {
         if self.is_here()
-            && let Some(index) = self.core.index(qpn)
+            && let Some(index) = self.inner.transport().index(qpn)
         {
-            self.core.see_off(index);
-            self.core.hear_out(index);
+            let (teardown, progress) = (&self.inner.teardown, &self.inner.progress);
+            teardown.flush(progress, index);
+            teardown.await_acknowledgements(progress, index);
         }
     }
 
-    /// Takes in all that peers have put into rings by now; whoever is at it is waited for. Not to be called
-    /// where [`Node::detach`] may not be.
+    /// Takes in all that peers have put into rings by now; whoever is at it is waited for. Not to
+    /// be called where [`Node::detach`] may not be.
     pub fn take_in_rings(&self) {
         if self.is_here() {
-            self.core.take_in_all_rings();
+            teardown::take_in_all_rings(&self.inner.progress);
         }
     }
 
-    /// A queue pair has failed by itself: it is called soon ([`Endpoint::failed`]), where it may wait.
+    /// A queue pair has failed by itself: it is called soon ([`Endpoint::failed`]), where it may
+    /// wait.
     pub fn failed(&self, qpn: u32) {
         if self.is_here()
-            && let Some(index) = self.core.index(qpn)
+            && let Some(index) = self.inner.transport().index(qpn)
         {
-            self.core.failed(index);
+            self.inner.progress.failed(index);
+        }
+    }
+
+    /// A queue pair has a deadline at that time at the latest.
+    pub fn mind_deadline(&self, qpn: u32, deadline: Time) {
+        if self.is_here()
+            && let Some(index) = self.inner.transport().index(qpn)
+        {
+            self.inner.transport().schedule(index, deadline);
         }
     }
 
     /// A connection has this timeout, and may be given up within a few times of it.
     pub fn mind_timeout(&self, timeout: AckTimeout) {
         if timeout.nanos().is_some_and(|nanos| nanos < SHORT) && self.is_here() {
-            self.core.make_haste();
+            self.inner.progress.make_haste();
         }
     }
 
     /// Takes in what has come, unless another thread is at it, and acts on deadlines: for whoever
     /// found a completion queue empty.
-    pub fn progress(&self, mover: Mover) {
+    pub fn progress(&self, caller: Caller) {
         if self.is_here() {
-            self.core.progress(mover);
+            self.inner.progress.progress(caller);
         }
     }
 
-    /// Tells that somebody is going to wait without polling, so that the helper takes over at once.
+    /// Tells that somebody is going to wait without polling, so that the progress thread takes over
+    /// at once.
     pub fn armed(&self) {
         if self.is_here() {
-            self.core.alarm.armed();
+            self.inner.transport().alarm.armed();
         }
     }
 
-    /// Calls `callback` in the helper thread whenever the descriptor is ready, until the result is
-    /// dropped; after that it is not running.
+    /// Calls `callback` in the progress thread whenever the descriptor is ready, until the result
+    /// is dropped; after that it is not running.
     ///
     /// # Errors
     /// Of dup(2), epoll_ctl(2); ENODEV in a forked child.
@@ -282,8 +356,8 @@ impl Node {
         interest: Interest,
         callback: impl FnMut(Ready) + Send + 'static,
     ) -> Result<Watch> {
-        self.core.here()?;
-        Watch::new(&self.core, fd, interest, Box::new(callback))
+        self.inner.here()?;
+        Watch::new(&self.inner.watches, fd, interest, Box::new(callback))
     }
 
     /// Attaches a queue pair to a multicast group on an interface. Doing it again changes nothing.
@@ -292,10 +366,14 @@ impl Node {
     /// EINVAL if the address is no group; of IP_ADD_MEMBERSHIP, IPV6_ADD_MEMBERSHIP: ENODEV for an
     /// unknown interface, ENOBUFS beyond net.ipv4.igmp_max_memberships.
     pub fn join(&self, group: IpAddr, interface: u32, qpn: u32) -> Result<()> {
-        self.core.here()?;
-        self.core.index(qpn).ok_or(Errno::INVAL)?;
-        let sockets = self.core.sockets();
-        self.core.groups.join(group, interface, qpn, sockets)
+        self.inner.here()?;
+        self.inner.transport().index(qpn).ok_or(Errno::INVAL)?;
+        let sockets = self.inner.transport().sockets();
+        self.inner
+            .progress
+            .sorter
+            .groups()
+            .join(group, interface, qpn, sockets)
     }
 
     /// Detaches a queue pair from a group.
@@ -303,37 +381,55 @@ impl Node {
     /// # Errors
     /// EINVAL if it is not attached.
     pub fn leave(&self, group: IpAddr, interface: u32, qpn: u32) -> Result<()> {
-        self.core.here()?;
-        let sockets = self.core.sockets();
-        self.core.groups.leave(group, interface, qpn, sockets)
+        self.inner.here()?;
+        let sockets = self.inner.transport().sockets();
+        self.inner
+            .progress
+            .sorter
+            .groups()
+            .leave(group, interface, qpn, sockets)
     }
 
     /// Whether this is the process that opened it, not a forked child.
     #[must_use]
     pub fn is_here(&self) -> bool {
-        self.core.here().is_ok()
+        self.inner.here().is_ok()
     }
 
     /// The processes of this host that can be reached by shared memory; `None` if none can.
     #[must_use]
     pub fn directory(&self) -> Option<&Directory> {
-        self.core.here().ok()?;
-        self.core.directory.as_ref()
+        self.inner.here().ok()?;
+        self.inner.directory()
     }
 
-    /// The process that a QP number of this host belongs to, if it can be reached by shared memory. A
-    /// process that was not met is waited for, for a moment.
+    /// The process that a QP number of this host belongs to, if there is a link with it. If not,
+    /// one is asked for without waiting, and the queue pair of the number `own` is told when it is
+    /// there ([`Endpoint::linked`]).
     #[must_use]
-    pub fn meet(&self, qpn: u32) -> Option<Arc<Peer>> {
-        let peer = self.directory()?.meet(slot::of(qpn));
-        self.core.pass_bell();
+    pub fn connect(&self, qpn: u32, own: u32) -> Option<Arc<Peer>> {
+        let index = self.inner.transport().index(own)?;
+        let peer = self.directory()?.connect(qpn::slot_of(qpn), index);
+        self.inner.transport().pass_bell();
         peer
     }
 
-    /// Whether messages may go past the protocol: not where its packets are to meet a bad network.
+    /// The process that a QP number of this host belongs to, if there is a link with it.
     #[must_use]
-    pub fn may_bypass(&self) -> bool {
-        self.core.ways.tools().network.is_none()
+    pub fn peer(&self, qpn: u32) -> Option<Arc<Peer>> {
+        self.directory()?.peer(qpn::slot_of(qpn))
+    }
+
+    /// Whether nothing but shared memory leads to processes of this host.
+    #[must_use]
+    pub fn is_local_only(&self) -> bool {
+        self.inner.transport().local().is_some_and(|(_, only)| only)
+    }
+
+    /// Whether queue pairs may use the fast path: not where packets are to meet a bad network.
+    #[must_use]
+    pub fn allows_fast_path(&self) -> bool {
+        !self.inner.transport().outbound.is_bad()
     }
 
     /// The keys to this process's memory.
@@ -345,20 +441,20 @@ impl Node {
     /// The slot: the highest 10 bits of this process's QP numbers.
     #[must_use]
     pub fn slot(&self) -> u16 {
-        self.core.slot.number()
+        self.inner.transport().numbers.slot()
     }
 }
 
 impl Drop for Node {
     fn drop(&mut self) {
-        if self.core.here().is_err() {
+        if self.inner.here().is_err() {
             // A forked child: the thread is not here, and a lock may stay locked for ever.
-            std::mem::forget(Arc::clone(&self.core));
-            self.helper.forget();
+            std::mem::forget(Arc::clone(&self.inner));
+            self.thread.forget();
             return;
         }
-        self.core.hand_out(parting::ROOM);
-        self.core.alarm.stop();
-        self.helper.join();
+        teardown::drain(&self.inner.progress, teardown::ROOM);
+        self.inner.transport().alarm.stop();
+        self.thread.join();
     }
 }

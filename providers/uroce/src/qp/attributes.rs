@@ -108,18 +108,6 @@ pub fn mtu(code: ibv_mtu) -> Result<Mtu> {
     Mtu::from_code(code).ok_or(Errno::INVAL)
 }
 
-/// Flags of regions, which the call takes too; those that say nothing of a queue pair are passed
-/// over, as the kernel does.
-const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
-    | IBV_ACCESS_REMOTE_WRITE
-    | IBV_ACCESS_REMOTE_READ
-    | IBV_ACCESS_REMOTE_ATOMIC
-    | IBV_ACCESS_MW_BIND
-    | IBV_ACCESS_ZERO_BASED
-    | IBV_ACCESS_ON_DEMAND
-    | IBV_ACCESS_HUGETLB
-    | IBV_ACCESS_FLUSH_GLOBAL;
-
 /// The attributes that a service has no use for, and that the kernel takes out of the mask of such
 /// queue pairs: programs give both ends of XRC what RC would be given.
 pub fn useless(service: Service) -> u32 {
@@ -130,17 +118,36 @@ pub fn useless(service: Service) -> u32 {
     }
 }
 
-fn access(flags: u32) -> Result<Access> {
-    if flags & !(ACCESS | IBV_ACCESS_OPTIONAL_RANGE) != 0 {
-        return Err(Errno::INVAL);
-    }
-    Ok(Access {
+/// What `qp_access_flags` allow. Those that say nothing of a queue pair, and those that there are
+/// not, are passed over, as the kernel does.
+fn access(flags: u32) -> Access {
+    Access {
         write: flags & IBV_ACCESS_REMOTE_WRITE != 0,
         read: flags & IBV_ACCESS_REMOTE_READ != 0,
         atomic: flags & IBV_ACCESS_REMOTE_ATOMIC != 0,
         flush_global: flags & IBV_ACCESS_FLUSH_GLOBAL != 0,
-        flush_persistent: false,
-    })
+        flush_persistent: flags & IBV_ACCESS_FLUSH_PERSISTENT != 0,
+    }
+}
+
+/// Low bits that a field of the protocol has.
+const RNR_TIMER_BITS: u8 = 0x1f;
+const NUMBER_BITS: u32 = 0x00ff_ffff;
+
+/// The attributes as kernel drivers take them: numbers keep the bits that the protocol has for them
+/// (soft-RoCE and mlx5 do so), and a path MTU of 0 is the port's (soft-RoCE takes it, and does not
+/// cut messages). Queries answer the values in force. A member that the mask does not name may be
+/// uninitialised, so nothing is decided by it.
+pub fn admitted(given: &ibv_qp_attr, mask: u32, port: Mtu) -> ibv_qp_attr {
+    let mut attr = *given;
+    attr.min_rnr_timer &= RNR_TIMER_BITS;
+    attr.dest_qp_num &= NUMBER_BITS;
+    attr.rq_psn &= NUMBER_BITS;
+    attr.sq_psn &= NUMBER_BITS;
+    if mask & IBV_QP_PATH_MTU != 0 && attr.path_mtu == 0 {
+        attr.path_mtu = mtu_code(port);
+    }
+    attr
 }
 
 /// One call of ibv_modify_qp(3) for the engine. Addresses are not in it ([`crate::address::path`]).
@@ -167,7 +174,7 @@ pub fn modify(attr: &ibv_qp_attr, mask: u32) -> Result<Modify> {
 
 fn values(attr: &ibv_qp_attr, mask: Mask) -> Result<Attributes> {
     let has = |bit| mask.has(bit);
-    let flags = when(has(Mask::ACCESS_FLAGS), || access(attr.qp_access_flags))?;
+    let flags = has(Mask::ACCESS_FLAGS).then(|| access(attr.qp_access_flags));
     let path_mtu = when(has(Mask::PATH_MTU), || mtu(attr.path_mtu))?;
     let timeout = when(has(Mask::TIMEOUT), || {
         AckTimeout::new(attr.timeout).ok_or(Errno::INVAL)
@@ -205,7 +212,7 @@ fn when<T>(wanted: bool, value: impl FnOnce() -> Result<T>) -> Result<Option<T>>
 }
 
 /// The engine's values for ibv_query_qp(3).
-pub fn tell(values: &Attributes, to: &mut ibv_qp_attr) {
+pub fn report(values: &Attributes, to: &mut ibv_qp_attr) {
     let flag = |given: bool, bit: u32| if given { bit } else { 0 };
     to.path_mtu = mtu_code(values.path_mtu);
     to.path_mig_state = IBV_MIG_MIGRATED;
@@ -216,7 +223,8 @@ pub fn tell(values: &Attributes, to: &mut ibv_qp_attr) {
     to.qp_access_flags = flag(values.access.write, IBV_ACCESS_REMOTE_WRITE)
         | flag(values.access.read, IBV_ACCESS_REMOTE_READ)
         | flag(values.access.atomic, IBV_ACCESS_REMOTE_ATOMIC)
-        | flag(values.access.flush_global, IBV_ACCESS_FLUSH_GLOBAL);
+        | flag(values.access.flush_global, IBV_ACCESS_FLUSH_GLOBAL)
+        | flag(values.access.flush_persistent, IBV_ACCESS_FLUSH_PERSISTENT);
     to.en_sqd_async_notify = u8::from(values.en_sqd_async_notify);
     to.max_rd_atomic = values.max_rd_atomic;
     to.max_dest_rd_atomic = values.max_dest_rd_atomic;
@@ -245,11 +253,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_modified_is_what_is_told() {
+    fn what_was_modified_is_what_is_reported() {
         let mut attr = ibv_qp_attr::zeroed();
         attr.path_mtu = IBV_MTU_2048;
-        attr.qp_access_flags =
-            IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_FLUSH_GLOBAL;
+        attr.qp_access_flags = IBV_ACCESS_REMOTE_READ
+            | IBV_ACCESS_REMOTE_ATOMIC
+            | IBV_ACCESS_FLUSH_GLOBAL
+            | IBV_ACCESS_FLUSH_PERSISTENT;
         attr.timeout = 14;
         attr.min_rnr_timer = 12;
         attr.max_rd_atomic = 3;
@@ -261,14 +271,33 @@ mod tests {
             | IBV_QP_MAX_QP_RD_ATOMIC
             | IBV_QP_RQ_PSN;
         let values = modify(&attr, mask).expect("in range").values;
-        let mut told = ibv_qp_attr::zeroed();
-        tell(&values, &mut told);
-        assert_eq!(told.path_mtu, attr.path_mtu);
-        assert_eq!(told.qp_access_flags, attr.qp_access_flags);
-        assert_eq!(told.timeout, 14);
-        assert_eq!(told.min_rnr_timer, 12);
-        assert_eq!(told.max_rd_atomic, 3);
-        assert_eq!(told.rq_psn, 0x12_3456);
+        let mut reported = ibv_qp_attr::zeroed();
+        report(&values, &mut reported);
+        assert_eq!(reported.path_mtu, attr.path_mtu);
+        assert_eq!(reported.qp_access_flags, attr.qp_access_flags);
+        assert_eq!(reported.timeout, 14);
+        assert_eq!(reported.min_rnr_timer, 12);
+        assert_eq!(reported.max_rd_atomic, 3);
+        assert_eq!(reported.rq_psn, 0x12_3456);
+    }
+
+    #[test]
+    fn bits_beyond_a_field_are_left_out() {
+        let mut given = ibv_qp_attr::zeroed();
+        given.min_rnr_timer = 0xff;
+        given.dest_qp_num = 0xff12_3456;
+        given.rq_psn = 0xff00_0001;
+        given.sq_psn = 0x0100_0002;
+        given.retry_cnt = 8;
+        let attr = admitted(&given, IBV_QP_PATH_MTU, Mtu::B1024);
+        assert_eq!(attr.min_rnr_timer, 31);
+        assert_eq!(attr.dest_qp_num, 0x12_3456);
+        assert_eq!((attr.rq_psn, attr.sq_psn), (1, 2));
+        assert_eq!(attr.path_mtu, IBV_MTU_1024);
+        assert_eq!(attr.retry_cnt, 8, "a count, as in soft-RoCE");
+        given.path_mtu = 6;
+        let attr = admitted(&given, IBV_QP_PATH_MTU, Mtu::B1024);
+        assert_eq!(modify(&attr, IBV_QP_PATH_MTU).err(), Some(Errno::INVAL));
     }
 
     #[test]

@@ -1,245 +1,164 @@
-//! A queue pair as the node sees it: packets that come in for it, and those that it has to send.
+//! A queue pair as the node sees it: packets and messages that come for it, and packets that it has
+//! to send.
+//!
+//! [`QpState`] routes each call of the node to the part of the queue pair that it concerns. Which
+//! memory may be accessed directly depends on the thread that calls ([`access_mode`]).
 
 use super::attributes;
-use super::core::{Core, Inner, Parts};
-use crate::carrier::udp::Path;
-use crate::carrier::udp::slot::INDEX_BITS;
+use super::connection::blocked;
+use super::resources::Resources;
+use super::state::QpState;
 use crate::carrier::{Sender, shm};
-use crate::clock;
-use crate::memory::{Care, PdId, Peer};
-use crate::node::{Account, Endpoint, Incoming, Messages, Mover};
-use uroce_engine::host::Fault;
-use uroce_engine::outgoing::{Outgoing, Payload};
-use uroce_engine::qp::{Arrival, Service};
+use crate::memory::AccessMode;
+use crate::node::{Account, Caller, Endpoint, Incoming, Messages};
+use std::sync::Arc;
 use uroce_engine::timer::Time;
 
-impl Endpoint for Core {
-    fn receive(&self, now: Time, incoming: &Incoming<'_>, mover: Mover) {
-        let inner = &mut *self.inner.lock();
-        if !self.is_from_peer(inner.path.as_ref(), incoming) {
+impl Endpoint for QpState {
+    fn receive(&self, now: Time, incoming: &Incoming<'_>, caller: Caller) {
+        let qp = &self.resources;
+        let locked = &mut *self.locked.lock();
+        let connection = &mut locked.connection;
+        if !connection.is_from_peer(qp, incoming) {
             return;
         }
-        if !self.goes_elsewhere(inner, incoming) {
-            self.take_in(inner, now, incoming, self.care(mover));
+        connection.note_arrival(incoming);
+        if let Some(target) = &mut locked.target
+            && target.redirect(connection, qp, incoming)
+        {
+            return;
+        }
+        connection.receive(qp, now, incoming, access_mode(qp, caller));
+        locked.fast_path.after_protocol(connection, qp, now);
+        if let Some(target) = &locked.target {
+            target.record_received(connection, qp);
         }
     }
 
-    fn transmit(&self, now: Time, out: &mut Sender<'_>, mover: Mover) {
-        let mut inner = self.inner.lock();
-        let inner = &mut *inner;
-        if let Some(peer) = inner.clogged.take()
-            && peer.waits(self.place & INDEX)
-        {
-            inner.clogged = Some(peer);
+    fn transmit(&self, now: Time, out: &mut Sender<'_>, caller: Caller) {
+        let qp = &self.resources;
+        let locked = &mut *self.locked.lock();
+        let connection = &mut locked.connection;
+        if connection.is_blocked(qp, now) {
             return;
         }
-        let care = self.care(mover);
-        let mut clogged = None;
-        while clogged.is_none() && !out.is_full() {
-            let (peer, domain) = (inner.path, inner.domain);
-            let (engine, mut host) = inner.split(self, now);
-            host.care = care;
-            let Some(outgoing) = engine.transmit(now, &mut host) else {
-                if self.unpark(inner, now) {
+        let mode = access_mode(qp, caller);
+        let link = connection.live_peer().cloned();
+        let mut without_room = None;
+        while without_room.is_none() && !out.is_full() {
+            if !connection.transmit(qp, now, link.as_ref(), mode, out) {
+                if let Some(target) = &mut locked.target
+                    && target.unpark(connection, qp, now)
+                {
                     continue;
                 }
                 break;
-            };
-            let origin = outgoing.origin;
-            if self
-                .send(&outgoing, peer.as_ref(), (domain, care), out)
-                .is_err()
-            {
-                engine.gather_failed(origin, &mut host);
             }
             // Called again when there is room.
-            clogged = out
-                .take_clogged()
-                .filter(|peer| peer.waits(self.place & INDEX));
+            without_room = blocked(qp, out);
         }
-        inner.follow(self, now);
-        inner.clogged = clogged;
-        self.mind_stay(inner);
+        locked.fast_path.after_protocol(connection, qp, now);
+        connection.block(qp, now, without_room);
+        if let Some(target) = &mut locked.target {
+            target.return_if_at_rest(connection, qp);
+        }
     }
 
     fn waits_for_room(&self) -> bool {
-        let inner = self.inner.lock();
-        let clogged = inner.clogged.as_ref();
-        clogged.is_some_and(|peer| peer.waits(self.place & INDEX))
+        let connection = &self.locked.lock().connection;
+        connection.waits_for_room(&self.resources)
+    }
+
+    fn linked(&self, now: Time, peer: &Arc<shm::Peer>) {
+        let qp = &self.resources;
+        let locked = &mut *self.locked.lock();
+        let connection = &mut locked.connection;
+        if connection.lacks_link(peer) {
+            locked.fast_path.use_link(connection, qp, peer);
+            locked.after_protocol(qp, now);
+        }
     }
 
     fn used(&self, now: Time) {
-        self.with(now, |engine, host| engine.used(host));
+        let locked = &mut *self.locked.lock();
+        let (engine, mut host) = locked.connection.split(&self.resources, now);
+        engine.used(&mut host);
+        locked.after_protocol(&self.resources, now);
     }
 
     fn on_time(&self, now: Time) {
-        self.with(now, |engine, host| engine.on_time(now, host));
+        let qp = &self.resources;
+        let locked = &mut *self.locked.lock();
+        let connection = &mut locked.connection;
+        connection.postpone_if_taken(now);
+        locked.fast_path.watch_peer(connection, qp, now);
+        let (engine, mut host) = connection.split(qp, now);
+        engine.on_time(now, &mut host);
+        locked.after_protocol(qp, now);
     }
 
     fn hurry(&self) -> bool {
-        self.inner.lock().engine.hurry()
+        self.locked.lock().connection.engine_mut().hurry()
     }
 
     fn expects_answers(&self) -> bool {
-        self.inner.lock().engine.expects_answers()
+        self.locked.lock().connection.engine().expects_answers()
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.inner.lock().engine.deadline()
+        self.locked.lock().connection.deadline()
     }
 
-    fn messages(&self, messages: &mut Messages<'_>, mover: Mover) {
-        let inner = &mut *self.inner.lock();
-        self.take_past(inner, messages, self.care(mover));
-        self.mind_overrun(inner);
+    fn messages(&self, messages: &mut Messages<'_>, caller: Caller) {
+        let qp = &self.resources;
+        let locked = &mut *self.locked.lock();
+        let (connection, fast_path) = (&mut locked.connection, &mut locked.fast_path);
+        fast_path.take(connection, qp, messages, access_mode(qp, caller));
+        fast_path.after_completions(connection, qp, crate::clock::now);
     }
 
-    fn settled(&self, peer: &shm::Peer, fate: shm::Fate) -> bool {
-        let inner = &mut *self.inner.lock();
-        if !inner.peer.as_ref().is_some_and(|known| known.is(peer)) {
+    fn on_outcome(&self, peer: &shm::Peer, outcome: shm::Outcome) -> bool {
+        let qp = &self.resources;
+        let locked = &mut *self.locked.lock();
+        let (connection, fast_path) = (&mut locked.connection, &mut locked.fast_path);
+        if !connection.peer().is_some_and(|known| known.is(peer)) {
             return false;
         }
-        let sends = self.settle(inner, fate);
-        self.mind_overrun(inner);
+        let sends = fast_path.on_outcome(connection, qp, outcome);
+        fast_path.after_completions(connection, qp, crate::clock::now);
         sends
     }
 
-    fn stalled(&self, peer: &shm::Peer, nanos: u64) {
-        let inner = &mut *self.inner.lock();
-        if inner.peer.as_ref().is_some_and(|known| known.is(peer))
-            && self.stalled_past(inner, nanos)
-        {
-            let now = clock::now();
-            let (engine, mut host) = inner.split(self, now);
-            if engine.config().service == Service::Rc {
-                engine.fail_past(&mut host);
-            }
-            inner.follow(self, now);
-        }
-    }
-
     fn failed(&self) {
-        self.withdraw();
-        self.grant();
+        self.revoke_credits();
+        self.grant_credits();
     }
 
     fn account(&self) -> Option<Account> {
-        let inner = self.inner.lock();
+        let qp = &self.resources;
+        let locked = self.locked.lock();
+        let engine = locked.connection.engine();
         Some(Account {
-            kind: attributes::name_of_service(self.parts.service),
-            state: attributes::name_of_state(inner.engine.state()),
-            device: self.parts.port.name().to_owned(),
-            counters: *inner.engine.counters(),
+            kind: attributes::name_of_service(qp.service()),
+            state: attributes::name_of_state(engine.state()),
+            device: qp.port().name().to_owned(),
+            counters: *engine.counters(),
         })
     }
 }
 
-/// The index in a QP number.
-pub(super) const INDEX: u32 = (1 << INDEX_BITS) - 1;
-
-impl Core {
-    /// How this one uses memory for the queue pair.
-    #[inline]
-    fn care(&self, mover: Mover) -> Care {
-        let Parts {
-            send_cq, recv_cq, ..
-        } = &self.parts;
-        let attends = |mark| {
-            let mut queues = [recv_cq, send_cq].into_iter().flatten();
-            queues.any(|cq| cq.is_attended_by(mark))
-        };
-        match mover {
-            Mover::Poster => Care::Plain,
-            Mover::Poller(mark) if attends(mark) => Care::Plain,
-            Mover::Poller(_) | Mover::Node => Care::ByKernel,
-        }
-    }
-
-    /// The engine takes in a packet of the peer's.
-    pub(super) fn take_in(
-        &self,
-        inner: &mut Inner,
-        now: Time,
-        incoming: &Incoming<'_>,
-        care: Care,
-    ) {
-        let grh = (self.parts.service == Service::Ud).then(|| incoming.grh());
-        let arrival = Arrival {
-            packet: &incoming.packet,
-            grh: grh.as_ref(),
-        };
-        let srqn = incoming.packet.headers.xrceth.map(|header| header.srqn);
-        if let Some(srq) = srqn.and_then(|number| self.shared(number)) {
-            inner.domain = srq.pd();
-        }
-        let (engine, mut host) = inner.split(self, now);
-        host.care = care;
-        engine.receive(now, &arrival, &mut host);
-        inner.follow(self, now);
-        // Before the answer leaves.
-        if inner.estate.is_some() && inner.engine.is_between() {
-            self.record(inner);
-        }
-    }
-
-    /// Whether packets from this address are the connected peer's.
-    fn is_from_peer(&self, path: Option<&Path>, incoming: &Incoming<'_>) -> bool {
-        if self.parts.service == Service::Ud {
-            return self.parts.port.has(incoming.destination) || incoming.multicast;
-        }
-        path.is_some_and(|path| path.destination == incoming.source)
-    }
-
-    /// Hands a packet over. One that has nowhere to go is dropped, as a network would.
-    fn send(
-        &self,
-        outgoing: &Outgoing<'_>,
-        peer: Option<&Path>,
-        memory: (PdId, Care),
-        out: &mut Sender<'_>,
-    ) -> std::result::Result<(), Fault> {
-        let path = match outgoing.address {
-            Some(name) => self.parts.addresses.path(name),
-            None => peer.copied(),
-        };
-        let Some(path) = path else {
-            return Ok(());
-        };
-        let length = usize::try_from(outgoing.payload.length()).map_err(|_| Fault)?;
-        out.push(&path, &outgoing.headers, length, |room| {
-            self.gather(&outgoing.payload, memory, room)
-        })
-    }
-
-    fn gather(
-        &self,
-        payload: &Payload<'_>,
-        (domain, care): (PdId, Care),
-        room: &mut [u8],
-    ) -> std::result::Result<(), Fault> {
-        let memory = self.keys().using(care);
-        match *payload {
-            Payload::Bytes(bytes) => {
-                room.copy_from_slice(bytes);
-                Ok(())
-            }
-            Payload::Local(pieces) => {
-                let mut rest = room;
-                for piece in pieces {
-                    let length = usize::try_from(piece.length).map_err(|_| Fault)?;
-                    let (now, later) = rest.split_at_mut_checked(length).ok_or(Fault)?;
-                    memory.gather(domain, piece, now)?;
-                    rest = later;
-                }
-                Ok(())
-            }
-            Payload::Remote { rkey, address, .. } => {
-                let peer = Peer {
-                    pd: domain,
-                    qpn: self.number,
-                };
-                memory.read(peer, rkey, address, room)
-            }
-        }
+/// How memory is accessed for the queue pair by this caller: directly by the threads that post to
+/// it and poll its queues, by copies of the kernel in all others, because the application may have
+/// unmapped it.
+#[inline]
+pub(super) fn access_mode(qp: &Resources, caller: Caller) -> AccessMode {
+    let attends = |mark| {
+        let mut queues = [qp.recv_cq(), qp.send_cq()].into_iter().flatten();
+        queues.any(|cq| cq.is_attended_by(mark))
+    };
+    match caller {
+        Caller::Poster => AccessMode::Direct,
+        Caller::Poller(mark) if attends(mark) => AccessMode::Direct,
+        Caller::Poller(_) | Caller::Node => AccessMode::Faultable,
     }
 }

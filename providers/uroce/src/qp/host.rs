@@ -2,10 +2,10 @@
 //! completions, events.
 
 use super::binds::Binds;
-use super::core::Core;
 use super::counting::Counting;
+use super::resources::Resources;
 use crate::cq::Entry;
-use crate::memory::{Care, PdId, Peer, Using};
+use crate::memory::{AccessMode, PdId, Peer, Using};
 use crate::receive::{ReceiveQueue, Srq};
 use kit::abi::*;
 use uroce_engine::host::{
@@ -14,10 +14,10 @@ use uroce_engine::host::{
 use uroce_engine::timer::Time;
 use uroce_engine::work::{Completion, Event, Receive, Sge};
 
-/// The surroundings of one queue pair, lent to its engine for one call.
+/// The surroundings of one queue pair, as its engine uses them in one call.
 pub struct Surroundings<'a> {
-    /// The queue pair.
-    pub core: &'a Core,
+    /// The queue pair, without what its lock protects.
+    pub qp: &'a Resources,
     /// Its own receive queue.
     pub receives: Option<&'a mut ReceiveQueue>,
     /// Its requests to bind.
@@ -29,26 +29,26 @@ pub struct Surroundings<'a> {
     /// The protection domain: for an XRC target that of the shared receive queue that the request
     /// names (IBTA volume 1, annex A14).
     pub domain: PdId,
-    /// How memory is used.
-    pub care: Care,
+    /// How memory is accessed.
+    pub mode: AccessMode,
 }
 
 impl Surroundings<'_> {
     fn peer(&self) -> Peer {
         Peer {
             pd: self.domain,
-            qpn: self.core.number,
+            qpn: self.qp.number,
         }
     }
 
     fn memory(&self) -> Using<'_> {
-        self.core.keys().using(self.care)
+        self.qp.keys().using(self.mode)
     }
 }
 
 impl Host for Surroundings<'_> {
     fn check_local(&mut self, sges: &[Sge], access: LocalAccess) -> Result<(), Fault> {
-        self.core.keys().check_local(self.domain, sges, access)
+        self.qp.keys().check_local(self.domain, sges, access)
     }
 
     fn scatter(&mut self, sges: &[Sge], offset: u64, data: &[u8]) -> Result<(), Fault> {
@@ -56,7 +56,7 @@ impl Host for Surroundings<'_> {
     }
 
     fn check_remote(&mut self, range: RemoteRange, access: RemoteAccess) -> Result<(), Fault> {
-        self.core.keys().check_remote(self.peer(), range, access)
+        self.qp.keys().check_remote(self.peer(), range, access)
     }
 
     fn write(&mut self, rkey: u32, address: u64, data: &[u8]) -> Result<(), Fault> {
@@ -75,16 +75,16 @@ impl Host for Surroundings<'_> {
 
     fn flush(&mut self, range: RemoteRange, placement: u8, selectivity: u8) -> Result<(), Fault> {
         let peer = self.peer();
-        self.core.keys().flush(peer, range, placement, selectivity)
+        self.qp.keys().flush(peer, range, placement, selectivity)
     }
 
     fn invalidate(&mut self, rkey: u32, remote: bool) -> Result<(), Fault> {
-        self.core.keys().invalidate(self.peer(), rkey, remote)
+        self.qp.keys().invalidate(self.peer(), rkey, remote)
     }
 
     fn bind(&mut self, what: u64) -> Result<(), Fault> {
         let binding = self.binds.take(what).ok_or(Fault)?;
-        self.core.bind(&binding)
+        self.qp.bind(&binding)
     }
 
     fn receive(&mut self, source: ReceiveSource) -> Result<Receive, NoReceive> {
@@ -92,11 +92,11 @@ impl Host for Surroundings<'_> {
             ReceiveSource::Own => {
                 let next = match &mut self.receives {
                     Some(own) => own.take_alone(),
-                    None => self.core.srq().and_then(Srq::take),
+                    None => self.qp.srq().and_then(Srq::take),
                 };
                 next.ok_or(NoReceive::Empty)
             }
-            ReceiveSource::Srq(number) => self.core.next_shared(number),
+            ReceiveSource::Srq(number) => self.qp.next_shared(number),
         }
     }
 
@@ -111,12 +111,12 @@ impl Host for Surroundings<'_> {
 
     fn complete(&mut self, completion: Completion) {
         self.counting.count(&completion);
-        let entry = Entry::new(completion, self.core.number).at(self.now);
-        self.core.complete(entry);
+        let entry = Entry::new(completion, self.qp.number).at(self.now);
+        self.qp.complete(entry);
     }
 
     fn event(&mut self, event: Event) {
-        self.core.tell(match event {
+        self.qp.report(match event {
             Event::CommEst => IBV_EVENT_COMM_EST,
             Event::SqDrained => IBV_EVENT_SQ_DRAINED,
             Event::LastWqeReached => IBV_EVENT_QP_LAST_WQE_REACHED,

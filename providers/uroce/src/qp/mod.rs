@@ -1,20 +1,49 @@
 //! Queue pairs.
+//!
+//! | module | type | what it is |
+//! | --- | --- | --- |
+//! | `handle` | [`Qp`] | a queue pair as an application holds it: of the protocol, of raw packets, or an XRC target of another process |
+//! | `state`, `endpoint` | [`QpState`] | a queue pair of the protocol: routes calls of verbs and of the node to its parts |
+//! | `resources` | `Resources` | number, node, queues, sizes: what is used without the lock |
+//! | `connection` | `Connection` | the protocol engine and what it waits for |
+//! | `fast_path` | `FastPath` | messages and one-sided operations without packets, within a host |
+//! | `xrc_target` | `XrcTarget`, `Sharing` | an XRC target that several processes share |
+//! | `host` | `Surroundings` | what the engine asks for (`uroce_engine::host::Host`), during one call |
+//! | `attributes`, `requests` | | C's numbers and views as the engine's values; whatever is wrong in them is EINVAL here |
+//! | `domain` | [`XrcDomain`], [`EventListener`] | what a target needs of its domain, which imports queue pairs |
+//! | `route`, `stall`, `binds`, `counting`, `multicast` | | values of the parts |
+//!
+//! How requests are posted, completions polled and datagrams delivered: see [`crate::context`].
+//!
+//! *Imports.* `endpoint` and `handle` import `state`, which imports the parts, which import
+//! `resources`. No part imports another one of its kind, but for `Connection`, which the fast path
+//! and the XRC target are handed. Requests are generic over the provider ([`crate::objects`]), so
+//! that nothing here imports the context.
+//!
+//! *Locks.* See `state`.
+//!
+//! *Tests.* Each module has its own; `tests` has those of queue pairs with a real node.
 
 pub mod attributes;
 mod binds;
-mod bypass;
-mod core;
+mod connection;
 pub mod counting;
-mod credit;
+mod domain;
 mod endpoint;
-mod held;
+mod fast_path;
+mod handle;
 mod host;
-mod inherit;
 mod multicast;
-mod onesided;
 mod requests;
-mod sent;
-mod turns;
+mod resources;
+mod route;
+mod stall;
+mod state;
+#[cfg(test)]
+mod tests;
+mod xrc_target;
 
-pub use core::{Core, Parts};
-pub use held::{Named, Qp};
+pub use domain::{EventListener, XrcDomain};
+pub use handle::{Named, Qp};
+pub use resources::CreateParams;
+pub use state::QpState;

@@ -1,8 +1,8 @@
 //! Work requests: verbs' views as the engine's values.
 
 use super::binds::Binds;
-use crate::context::Context;
-use crate::memory::{Binding, Care, Keys, PdId, piece};
+use crate::memory::{AccessMode, Binding, Keys, PdId, piece};
+use crate::objects::Objects;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{Data as Given, Flush, Inline, SendRequest};
@@ -10,10 +10,6 @@ use std::sync::Arc;
 use uroce_engine::qp::Service;
 use uroce_engine::wire::ImmDt;
 use uroce_engine::work::{Bytes, Data, Destination, Remote, Request, WorkRequest};
-
-/// Every flag of `enum ibv_send_flags` that means something here.
-pub const FLAGS: u32 =
-    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE | IBV_SEND_IP_CSUM;
 
 /// What of a queue pair a request is checked against.
 pub struct Posting<'a> {
@@ -30,8 +26,8 @@ pub struct Posting<'a> {
 }
 
 /// # Errors
-/// EINVAL for one that ibv_post_send(3) was given, which cannot say what is to be flushed, and for more
-/// bytes than a request has a number for.
+/// EINVAL for one that ibv_post_send(3) was given, which cannot say what is to be flushed, and for
+/// more bytes than a request has a number for.
 fn flush(remote: Remote, given: Option<Flush>) -> Result<Request> {
     let given = given.ok_or(Errno::INVAL)?;
     Ok(Request::Flush {
@@ -73,16 +69,32 @@ pub fn bytes(inline: &Inline<'_>) -> Bytes {
     }
 }
 
+/// Bytes of a request's data, if there are not more pieces or inline bytes than the queue pair was
+/// made for.
+#[inline]
+pub fn length(cap: &ibv_qp_cap, data: &Given<'_>) -> Option<u32> {
+    let most = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    match data {
+        Given::Inline(inline) => {
+            let length = inline.length();
+            let fits = length <= most(cap.max_inline_data);
+            u32::try_from(length).ok().filter(|_| fits)
+        }
+        Given::Sges(sges) if sges.len() <= most(cap.max_send_sge) => sges
+            .iter()
+            .try_fold(0u32, |sum, sge| sum.checked_add(sge.length)),
+        Given::Sges(_) => None,
+    }
+}
+
 impl Posting<'_> {
     /// The request as the engine takes it.
     ///
     /// # Errors
-    /// EINVAL for an opcode or flag that there is not, more pieces or more inline data than the
+    /// EINVAL for an opcode that there is not, more pieces or more inline data than the
     /// queue pair was made for, a datagram without an address.
-    pub fn convert(&mut self, given: &SendRequest<'_, Context>) -> Result<WorkRequest> {
-        if given.flags & !FLAGS != 0 {
-            return Err(Errno::INVAL);
-        }
+    pub fn convert<P: Objects>(&mut self, given: &SendRequest<'_, P>) -> Result<WorkRequest> {
+        // Flags that there are not are passed over, as by other providers.
         Ok(WorkRequest {
             id: given.id,
             request: self.request(given)?,
@@ -95,7 +107,7 @@ impl Posting<'_> {
         })
     }
 
-    fn request(&mut self, given: &SendRequest<'_, Context>) -> Result<Request> {
+    fn request<P: Objects>(&mut self, given: &SendRequest<'_, P>) -> Result<Request> {
         let remote = Remote {
             address: given.remote_address,
             rkey: given.rkey,
@@ -138,7 +150,7 @@ impl Posting<'_> {
     }
 
     /// The 8 bytes of an atomic write: they travel in the request, so they are read now.
-    fn word(&self, given: &SendRequest<'_, Context>) -> Result<[u8; 8]> {
+    fn word<P: Objects>(&self, given: &SendRequest<'_, P>) -> Result<[u8; 8]> {
         if let Some(word) = given.atomic_write {
             return Ok(word);
         }
@@ -153,7 +165,10 @@ impl Posting<'_> {
                     }
                     let mut room = [0; 8];
                     let room = room.get_mut(..length).ok_or(Errno::INVAL)?;
-                    let read = self.keys.using(Care::Plain).gather(self.pd, piece, room);
+                    let read = self
+                        .keys
+                        .using(AccessMode::Direct)
+                        .gather(self.pd, piece, room);
                     read.map_err(|_| Errno::INVAL)?;
                     bytes.extend_from_slice(room);
                 }
@@ -163,25 +178,7 @@ impl Posting<'_> {
         bytes.try_into().map_err(|_| Errno::INVAL)
     }
 
-    /// Bytes of a request's data, if there are not more pieces or inline bytes than the queue pair was made
-    /// for.
-    #[inline]
-    pub fn length(&self, data: &Given<'_>) -> Option<u32> {
-        let most = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-        match data {
-            Given::Inline(inline) => {
-                let length = inline.length();
-                let fits = length <= most(self.cap.max_inline_data);
-                u32::try_from(length).ok().filter(|_| fits)
-            }
-            Given::Sges(sges) if sges.len() <= most(self.cap.max_send_sge) => sges
-                .iter()
-                .try_fold(0u32, |sum, sge| sum.checked_add(sge.length)),
-            Given::Sges(_) => None,
-        }
-    }
-
-    fn data(&self, given: &SendRequest<'_, Context>) -> Result<Data> {
+    fn data<P: Objects>(&self, given: &SendRequest<'_, P>) -> Result<Data> {
         let local = matches!(
             given.opcode,
             IBV_WR_LOCAL_INV | IBV_WR_BIND_MW | IBV_WR_ATOMIC_WRITE | IBV_WR_FLUSH
@@ -207,7 +204,7 @@ impl Posting<'_> {
         }
     }
 
-    fn destination(&self, given: &SendRequest<'_, Context>) -> Result<Option<Destination>> {
+    fn destination<P: Objects>(&self, given: &SendRequest<'_, P>) -> Result<Option<Destination>> {
         if self.service != Service::Ud {
             return Ok(None);
         }

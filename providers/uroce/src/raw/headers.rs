@@ -93,8 +93,8 @@ impl<'a> Headers<'a> {
 }
 
 impl Network<'_> {
-    /// `ibv_flow_ipv4_ext_filter`, which begins as `ibv_flow_ipv4_filter` does: source, destination,
-    /// protocol, type of service, time to live, the three flags.
+    /// `ibv_flow_ipv4_ext_filter`, which begins as `ibv_flow_ipv4_filter` does: source,
+    /// destination, protocol, type of service, time to live, the three flags.
     #[must_use]
     pub fn ipv4(&self) -> Option<[u8; 12]> {
         let Self::V4(header) = self else { return None };

@@ -1,7 +1,7 @@
 //! The receiving half of a queue pair or a work queue: frames into receive requests.
 
 use crate::cq::{Cq, Entry};
-use crate::memory::{Care, Keys, PdId};
+use crate::memory::{AccessMode, Keys, PdId};
 use crate::receive::{ReceiveQueue, Srq};
 use kit::errno::{Errno, Result};
 use kit::provider::ReceiveRequest;
@@ -91,21 +91,21 @@ impl Intake {
             *held = Some(receive);
             return Outcome::Dropped;
         }
-        // The helper thread does it.
-        let memory = self.keys.using(Care::ByKernel);
+        // The progress thread does it.
+        let memory = self.keys.using(AccessMode::Faultable);
         let written = memory.scatter(self.pd, &receive.sges, 0, frame);
         let status = match written {
             Ok(()) => Status::Success,
             Err(_) => Status::LocProt,
         };
-        let told = self.tell(receive.id, status, length);
-        if told && status == Status::Success {
+        let reported = self.report(receive.id, status, length);
+        if reported && status == Status::Success {
             return Outcome::Received;
         }
         Outcome::Failed
     }
 
-    fn tell(&self, id: u64, status: Status, length: u32) -> bool {
+    fn report(&self, id: u64, status: Status, length: u32) -> bool {
         let mut completion = Completion::new(id, status, CompletionOpcode::Receive);
         completion.length = length;
         self.cq.push(Entry::new(completion, self.number))
@@ -122,7 +122,7 @@ impl Intake {
             held.take().or_else(own)
         };
         while let Some(receive) = next() {
-            self.tell(receive.id, Status::WrFlush, 0);
+            self.report(receive.id, Status::WrFlush, 0);
         }
     }
 

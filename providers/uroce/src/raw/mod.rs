@@ -1,5 +1,35 @@
-//! Raw packets: queue pairs that send and receive whole Ethernet frames, the rules by which frames
-//! are steered, and the work queues over which they are spread.
+//! Raw packets: queue pairs of type `IBV_QPT_RAW_PACKET` that send and receive whole Ethernet
+//! frames, flow rules, and work queues. The protocol engine is not involved; the node assigns
+//! numbers and calls for transmission.
+//!
+//! | type | contents |
+//! | --- | --- |
+//! | `RawQp` | a queue pair: its own packet(7) socket for sending, requests in order, the state table of raw packets (`states`) |
+//! | `intake::Intake` | the receiving half of a queue pair or a work queue: one frame, one request |
+//! | `tap` | one socket for each interface with rules of this process, watched by the progress thread |
+//! | `headers::Headers` | the fields of a frame in the layout of the API's filters, so a rule is a masked comparison of bytes |
+//! | `rule::Rule`, `steering::Steering` | a checked rule; rules in the order of evaluation. Both are pure |
+//! | `Wq`, `Table`, `Spread` | work queues, tables of them, and queue pairs that spread frames by a Toeplitz hash (`hash`) |
+//! | `Counters` | the counters of `IBV_FLOW_SPEC_ACTION_COUNT` |
+//!
+//! *Sending.* A frame longer than the interface allows fails with IBV_WC_LOC_LEN_ERR and stops
+//! sending (SQE), as for datagrams. Without a carrier, or with a full queue behind the socket,
+//! frames are lost. A socket without room is retried after 0.2 ms.
+//!
+//! *Steering.* The rule with the lowest priority value takes a frame. Rules of equal priority each
+//! get a copy; sniffers always do. Rules apply within this process: other processes with rules on
+//! the interface, and the host itself, get frames of their own. Frames to a group that this host
+//! sends also reach its own rules, as with cards that loop groups back; on a loopback interface all
+//! sent frames do. The interface is configured to receive what a rule asks for (one group, all
+//! groups, everything) until the last rule is removed. A VLAN tag that the kernel keeps beside a
+//! frame is inserted again.
+//!
+//! *Receiving.* A frame without a request, or longer than the next request, is dropped; the request
+//! stays. Frames of the host's own programs may lack a transport checksum if the kernel leaves it
+//! to the hardware.
+//!
+//! Tests: `providers/uroce/tests/raw.rs`, as root, on `lo` and across a veth pair; property tests
+//! and published values for rules, hashes and headers.
 
 mod counters;
 mod hash;
@@ -17,11 +47,10 @@ mod wq;
 
 pub use counters::Counters;
 pub use made::Made;
-pub use qp::{Parts, RawQp, permit};
+pub use qp::{RawQp, RawQpParams, permit};
 pub use rule::rule;
 pub use spread::{Spread, Table};
 pub use tap::{Flow, Target};
 pub use wq::Wq;
 
 pub use hash::FIELDS as HASH_FIELDS;
-pub use spread::MOST as MAX_TABLE;

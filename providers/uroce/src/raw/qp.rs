@@ -5,11 +5,11 @@ use super::sending::{Outcome, Sending};
 use super::states;
 use crate::carrier::Sender;
 use crate::channel::Records;
-use crate::context::Context;
 use crate::cq::{Cq, Entry};
 use crate::device::Port;
 use crate::memory::PdId;
-use crate::node::{Account, Endpoint, Incoming, Mover, Node};
+use crate::node::{Account, Caller, Endpoint, Incoming, Node};
+use crate::objects::Objects;
 use crate::qp::attributes;
 use crate::receive::{ReceiveQueue, Srq};
 use kit::abi::*;
@@ -26,7 +26,7 @@ use uroce_engine::timer::Time;
 use uroce_engine::work::{Completion, CompletionOpcode, Status};
 
 /// What a queue pair is made of, besides its number.
-pub struct Parts {
+pub struct RawQpParams {
     /// The process's node.
     pub node: Arc<Node>,
     /// The device's port.
@@ -53,13 +53,13 @@ pub struct Parts {
 pub struct RawQp {
     /// The number.
     pub number: u32,
-    parts: Parts,
+    params: RawQpParams,
     intake: Intake,
     socket: OwnedFd,
-    inner: Mutex<Inner>,
+    inner: Mutex<QueueState>,
 }
 
-struct Inner {
+struct QueueState {
     state: State,
     sends: VecDeque<Sending>,
     /// When to try again, after the socket had no room.
@@ -100,33 +100,33 @@ impl RawQp {
     ///
     /// # Errors
     /// As for [`permit`]; ENOMEM if there are no numbers left.
-    pub fn create(parts: Parts) -> Result<Arc<Self>> {
-        let socket = socket(parts.port.interface())?;
-        let node = Arc::clone(&parts.node);
+    pub fn create(params: RawQpParams) -> Result<Arc<Self>> {
+        let socket = socket(params.port.interface())?;
+        let node = Arc::clone(&params.node);
         let mut made = None;
         node.attach(|number| {
-            let qp = Arc::new(Self::new(number, parts, socket));
+            let qp = Arc::new(Self::new(number, params, socket));
             made = Some(Arc::clone(&qp));
             Ok(qp)
         })?;
         made.ok_or(Errno::NOMEM)
     }
 
-    fn new(number: u32, parts: Parts, socket: OwnedFd) -> Self {
-        let requests = match &parts.srq {
+    fn new(number: u32, params: RawQpParams, socket: OwnedFd) -> Self {
+        let requests = match &params.srq {
             Some(srq) => Requests::Shared(Arc::clone(srq)),
             None => {
-                let cap = &parts.cap;
+                let cap = &params.cap;
                 Requests::Own(ReceiveQueue::new(cap.max_recv_wr, cap.max_recv_sge))
             }
         };
-        let keys = parts.node.keys();
+        let keys = params.node.keys();
         Self {
             number,
-            intake: Intake::new(number, parts.pd, requests, &parts.recv_cq, keys),
+            intake: Intake::new(number, params.pd, requests, &params.recv_cq, keys),
             socket,
-            parts,
-            inner: Mutex::new(Inner {
+            params,
+            inner: Mutex::new(QueueState {
                 state: State::Reset,
                 sends: VecDeque::new(),
                 again: None,
@@ -153,7 +153,7 @@ impl RawQp {
             _ => inner.state = state,
         }
         drop(inner);
-        self.parts.node.post(self.number);
+        self.params.node.post(self.number);
         Ok(attributes::qp_state(state))
     }
 
@@ -163,7 +163,7 @@ impl RawQp {
         attr.qp_state = attributes::qp_state(inner.state);
         attr.cur_qp_state = attr.qp_state;
         attr.sq_draining = 0;
-        attr.cap = self.parts.cap;
+        attr.cap = self.params.cap;
         attr.port_num = match inner.state {
             State::Reset => 0,
             _ => crate::device::NUMBER,
@@ -174,9 +174,9 @@ impl RawQp {
     ///
     /// # Errors
     /// EINVAL for a request that is wrong, or not in this state; ENOMEM if the queue is full.
-    pub fn post_send(
+    pub fn post_send<P: Objects>(
         &self,
-        requests: &mut dyn Iterator<Item = SendRequest<'_, Context>>,
+        requests: &mut dyn Iterator<Item = SendRequest<'_, P>>,
     ) -> Result<()> {
         let mut taken = Ok(());
         let mut inner = self.inner.lock();
@@ -189,7 +189,7 @@ impl RawQp {
             }
         }
         drop(inner);
-        self.parts.node.post(self.number);
+        self.params.node.post(self.number);
         taken
     }
 
@@ -197,9 +197,9 @@ impl RawQp {
     ///
     /// # Errors
     /// As for [`Self::post_send`].
-    pub fn post_send_all(
+    pub fn post_send_all<P: Objects>(
         &self,
-        requests: &mut dyn ExactSizeIterator<Item = SendRequest<'_, Context>>,
+        requests: &mut dyn ExactSizeIterator<Item = SendRequest<'_, P>>,
     ) -> Result<()> {
         let mut inner = self.inner.lock();
         if requests.len() > self.room(&inner) {
@@ -212,27 +212,31 @@ impl RawQp {
             self.enqueue(&mut inner, sending);
         }
         drop(inner);
-        self.parts.node.post(self.number);
+        self.params.node.post(self.number);
         Ok(())
     }
 
-    fn room(&self, inner: &Inner) -> usize {
-        let most = usize::try_from(self.parts.cap.max_send_wr).unwrap_or(usize::MAX);
+    fn room(&self, inner: &QueueState) -> usize {
+        let most = usize::try_from(self.params.cap.max_send_wr).unwrap_or(usize::MAX);
         most.saturating_sub(inner.sends.len())
     }
 
-    fn sending(&self, inner: &Inner, given: &SendRequest<'_, Context>) -> Result<Sending> {
+    fn sending<P: Objects>(
+        &self,
+        inner: &QueueState,
+        given: &SendRequest<'_, P>,
+    ) -> Result<Sending> {
         if matches!(inner.state, State::Reset | State::Init | State::Rtr) {
             return Err(Errno::INVAL);
         }
-        let sending = Sending::new(given, &self.parts.cap, self.parts.sq_sig_all)?;
+        let sending = Sending::new(given, &self.params.cap, self.params.sq_sig_all)?;
         if self.room(inner) == 0 {
             return Err(Errno::NOMEM);
         }
         Ok(sending)
     }
 
-    fn enqueue(&self, inner: &mut Inner, sending: Sending) {
+    fn enqueue(&self, inner: &mut QueueState, sending: Sending) {
         inner.sends.push_back(sending);
         if matches!(inner.state, State::Error | State::Sqe) {
             self.flush_sends(inner);
@@ -281,38 +285,38 @@ impl RawQp {
     /// Out of service: nothing arrives or leaves any more. Answers how many events were told.
     pub fn end(&self) -> u32 {
         self.clear(&mut self.inner.lock());
-        self.parts.node.detach(self.number);
-        self.parts.events.take_back(self.parts.token)
+        self.params.node.detach(self.number);
+        self.params.events.take_back(self.params.token)
     }
 
-    fn clear(&self, inner: &mut Inner) {
+    fn clear(&self, inner: &mut QueueState) {
         inner.state = State::Reset;
         inner.sends.clear();
         inner.again = None;
         self.intake.clear();
-        self.parts.send_cq.forget(self.number);
+        self.params.send_cq.forget(self.number);
     }
 
-    fn fail(&self, inner: &mut Inner) {
+    fn fail(&self, inner: &mut QueueState) {
         let again = std::mem::replace(&mut inner.state, State::Error) == State::Error;
         inner.again = None;
         self.flush_sends(inner);
         self.intake.flush();
         if self.intake.is_shared() && !again {
-            self.tell(IBV_EVENT_QP_LAST_WQE_REACHED);
+            self.report(IBV_EVENT_QP_LAST_WQE_REACHED);
         }
     }
 
-    fn fatal(&self, inner: &mut Inner) {
+    fn fatal(&self, inner: &mut QueueState) {
         self.fail(inner);
-        self.tell(IBV_EVENT_QP_FATAL);
+        self.report(IBV_EVENT_QP_FATAL);
     }
 
-    fn tell(&self, event: ibv_event_type) {
-        self.parts.events.asynchronous(event, self.parts.token);
+    fn report(&self, event: ibv_event_type) {
+        self.params.events.asynchronous(event, self.params.token);
     }
 
-    fn flush_sends(&self, inner: &mut Inner) {
+    fn flush_sends(&self, inner: &mut QueueState) {
         for sending in inner.sends.drain(..) {
             self.complete(sending.id, Status::WrFlush);
         }
@@ -320,20 +324,22 @@ impl RawQp {
 
     fn complete(&self, id: u64, status: Status) -> bool {
         let completion = Completion::new(id, status, CompletionOpcode::Send);
-        self.parts.send_cq.push(Entry::new(completion, self.number))
+        self.params
+            .send_cq
+            .push(Entry::new(completion, self.number))
     }
 
     /// Sends what is to be sent, as far as the socket takes it.
-    fn pump(&self, inner: &mut Inner, now: Time) {
+    fn pump(&self, inner: &mut QueueState, now: Time) {
         inner.again = None;
         while inner.state == State::Rts {
             let Some(sending) = inner.sends.front() else {
                 return;
             };
-            let (keys, pd) = (self.parts.node.keys(), self.parts.pd);
+            let (keys, pd) = (self.params.node.keys(), self.params.pd);
             let outcome = sending.send(self.socket.as_fd(), keys, pd, &mut inner.room);
             let (id, signaled, length) = (sending.id, sending.signaled, sending.length());
-            let told = match outcome {
+            let reported = match outcome {
                 Outcome::Full => {
                     inner.again = Some(now.plus(PATIENCE));
                     return;
@@ -348,7 +354,7 @@ impl RawQp {
             } else {
                 inner.counters.errors += 1;
             }
-            if !told {
+            if !reported {
                 self.fatal(inner);
             } else if outcome != Outcome::Sent {
                 // As with datagrams, receiving goes on.
@@ -359,11 +365,12 @@ impl RawQp {
     }
 }
 
-/// The node gives it its number, and calls it to send. Packets of RoCE for that number are nobody's.
+/// The node gives it its number, and calls it to send. Packets of RoCE for that number are
+/// nobody's.
 impl Endpoint for RawQp {
-    fn receive(&self, _: Time, _: &Incoming<'_>, _: Mover) {}
+    fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) {}
 
-    fn transmit(&self, now: Time, _: &mut Sender<'_>, _: Mover) {
+    fn transmit(&self, now: Time, _: &mut Sender<'_>, _: Caller) {
         self.pump(&mut self.inner.lock(), now);
     }
 
@@ -380,7 +387,7 @@ impl Endpoint for RawQp {
         Some(Account {
             kind: "RAW_PACKET",
             state: attributes::name_of_state(inner.state),
-            device: self.parts.port.name().to_owned(),
+            device: self.params.port.name().to_owned(),
             counters: inner.counters,
         })
     }

@@ -2,11 +2,10 @@
 
 use super::counters::Counters;
 use super::headers::{Headers, TCP, UDP};
-use crate::context::Context;
 use crate::device::NUMBER;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
-use kit::provider::{FlowInit, FlowPart};
+use kit::provider::{FlowInit, FlowPart, Provider};
 use std::sync::Arc;
 
 /// The order in which kinds of rules are asked.
@@ -73,7 +72,10 @@ pub type Counted = (Rule, Vec<Arc<Counters>>);
 /// # Errors
 /// EINVAL for a kind or port that there is not, two filters of one layer, a filter where none
 /// belongs; EOPNOTSUPP for tunnels, tags, and rules for what is sent.
-pub fn rule(init: &FlowInit<'_, Context>) -> Result<Counted> {
+pub fn rule<P>(init: &FlowInit<'_, P>) -> Result<Counted>
+where
+    P: Provider<Counters = Counters>,
+{
     let kind = match init.attr_type {
         IBV_FLOW_ATTR_NORMAL => Kind::Normal,
         IBV_FLOW_ATTR_MC_DEFAULT => Kind::Groups,

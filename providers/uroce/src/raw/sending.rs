@@ -1,8 +1,8 @@
 //! The sending half: requests as frames (packet(7)).
 
 use super::headers::SHORTEST;
-use crate::context::Context;
-use crate::memory::{Care, Keys, PdId, piece};
+use crate::memory::{AccessMode, Keys, PdId, piece};
+use crate::objects::Objects;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{Data as Given, SendRequest};
@@ -32,17 +32,18 @@ pub enum Outcome {
     Failed(Status),
 }
 
-/// Flags that mean something here. A fence has nothing to wait for.
-const FLAGS: u32 = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
-
 impl Sending {
     /// Checks a request.
     ///
     /// # Errors
-    /// EINVAL for anything but a send, for flags that there are not (no check sums are made), for
-    /// too many pieces or too much data inline, and for less than an Ethernet header.
-    pub fn new(given: &SendRequest<'_, Context>, cap: &ibv_qp_cap, all: bool) -> Result<Self> {
-        if given.opcode != IBV_WR_SEND || given.flags & !FLAGS != 0 {
+    /// EINVAL for anything but a send, if check sums are to be made, for too many pieces or too
+    /// much data inline, and for less than an Ethernet header.
+    pub fn new<P: Objects>(
+        given: &SendRequest<'_, P>,
+        cap: &ibv_qp_cap,
+        all: bool,
+    ) -> Result<Self> {
+        if given.opcode != IBV_WR_SEND || given.flags & IBV_SEND_IP_CSUM != 0 {
             return Err(Errno::INVAL);
         }
         let within = |count: usize, most: u32| u32::try_from(count).is_ok_and(|n| n <= most);
@@ -116,8 +117,8 @@ const LONGEST: usize = 65_536 + 32;
 
 fn gather(keys: &Keys, pd: PdId, sges: &[Sge], room: &mut [u8]) -> Option<()> {
     let mut rest = room;
-    // The helper thread may do it, after the call.
-    let memory = keys.using(Care::ByKernel);
+    // The progress thread may do it, after the call.
+    let memory = keys.using(AccessMode::Faultable);
     for sge in sges {
         let length = usize::try_from(sge.length).ok()?;
         let (now, later) = rest.split_at_mut_checked(length)?;

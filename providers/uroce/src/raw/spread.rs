@@ -4,15 +4,12 @@
 use super::hash::{self, KEY};
 use super::headers::Headers;
 use super::wq::{Wq, number};
-use crate::context::Context;
+use crate::limits::MAX_TABLE;
 use crate::node::Node;
 use kit::abi::IBV_RX_HASH_FUNC_TOEPLITZ;
 use kit::errno::{Errno, Result};
-use kit::provider::Rss;
+use kit::provider::{Provider, Rss};
 use std::sync::Arc;
-
-/// Work queues of a table.
-pub const MOST: usize = 1 << 12;
 
 /// A table of work queues; their count is a power of 2.
 pub struct Table {
@@ -23,9 +20,9 @@ impl Table {
     /// A table.
     ///
     /// # Errors
-    /// EINVAL for more than [`MOST`] queues, or a count that is no power of 2.
+    /// EINVAL for more than [`MAX_TABLE`] queues, or a count that is no power of 2.
     pub fn new(queues: &[&Arc<Wq>]) -> Result<Self> {
-        if queues.len() > MOST || !queues.len().is_power_of_two() {
+        if queues.len() > MAX_TABLE || !queues.len().is_power_of_two() {
             return Err(Errno::INVAL);
         }
         let queues = queues.iter().map(|queue| Arc::clone(queue)).collect();
@@ -54,7 +51,10 @@ impl Spread {
     /// # Errors
     /// EOPNOTSUPP for a function or fields that cannot be had, EINVAL for a key that has not 40
     /// bytes; ENOMEM if there are no numbers left.
-    pub fn create(node: &Arc<Node>, rss: &Rss<'_, Context>) -> Result<Self> {
+    pub fn create<P>(node: &Arc<Node>, rss: &Rss<'_, P>) -> Result<Self>
+    where
+        P: Provider<WqTable = Table>,
+    {
         let known = u32::from(rss.function) == IBV_RX_HASH_FUNC_TOEPLITZ;
         if !known || rss.fields & !hash::FIELDS != 0 {
             return Err(Errno::OPNOTSUPP);

@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock, Weak};
 /// Taps of this process by interface. A forked child has none.
 static TAPS: PerProcess<Mutex<HashMap<u32, Weak<Tap>>>> = PerProcess::new();
 
-/// Rounds of receiving before the helper thread looks at other things.
+/// Rounds of receiving before the progress thread looks at other things.
 const PASSES: usize = 16;
 
 /// Where a rule leads.

@@ -6,7 +6,7 @@ use crate::carrier::Sender;
 use crate::cq::Cq;
 use crate::limits;
 use crate::memory::PdId;
-use crate::node::{Endpoint, Incoming, Mover, Node};
+use crate::node::{Caller, Endpoint, Incoming, Node};
 use crate::receive::ReceiveQueue;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
@@ -27,8 +27,8 @@ pub struct Wq {
 struct Number;
 
 impl Endpoint for Number {
-    fn receive(&self, _: Time, _: &Incoming<'_>, _: Mover) {}
-    fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Mover) {}
+    fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) {}
+    fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Caller) {}
     fn on_time(&self, _: Time) {}
     fn deadline(&self) -> Option<Time> {
         None

@@ -68,8 +68,8 @@ impl State {
         sges.try_reserve_exact(given.len())
             .map_err(|_| Errno::NOMEM)?;
         sges.extend(given.iter().map(piece));
-        // Another way than that of the one piece, so that the compiler has one place for it and builds
-        // it where it stays.
+        // Another way than that of the one piece, so that the compiler has one place for it and
+        // builds it where it stays.
         self.requests.extend([Receive { id, sges }]);
         Ok(())
     }
@@ -126,8 +126,8 @@ impl ReceiveQueue {
         posted
     }
 
-    /// The same, of a queue that nobody else can use meanwhile; `posted` is called with the pieces of each
-    /// request that was taken.
+    /// The same, of a queue that nobody else can use meanwhile; `posted` is called with the pieces
+    /// of each request that was taken.
     ///
     /// # Errors
     /// As for [`ReceiveQueue::post`].
@@ -232,8 +232,8 @@ impl ReceiveQueue {
         )
     }
 
-    /// Changes size and limit, where they are given; answers whether the limit event is due at once,
-    /// since fewer requests than that are there.
+    /// Changes size and limit, where they are given; answers whether the limit event is due at
+    /// once, since fewer requests than that are there.
     ///
     /// # Errors
     /// EINVAL for a size of 0 or under the number of requests, and for a limit above the size. Then

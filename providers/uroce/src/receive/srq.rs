@@ -1,16 +1,17 @@
 //! Shared receive queues.
 
 use super::queue::ReceiveQueue;
-use crate::carrier::udp::slot::INDEX_BITS;
+use crate::carrier::qpn::INDEX_BITS;
 use crate::channel::Records;
 use crate::cq::Cq;
 use crate::memory::PdId;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{ReceiveRequest, Token};
+use kit::sys::{first::First, forks, lock::Lock};
 use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use uroce_engine::work::Receive;
 
 /// Where shared receive queues are found by number: an XRC domain.
@@ -33,8 +34,8 @@ pub struct Srq {
 }
 
 impl Srq {
-    /// A queue of the sizes in `attr`; the limit there does not count (ibv_create_srq(3)). Events go
-    /// to `events`. With `cq`, it is one for XRC. With `slot`, its number begins with that.
+    /// A queue of the sizes in `attr`; the limit there does not count (ibv_create_srq(3)). Events
+    /// go to `events`. With `cq`, it is one for XRC. With `slot`, its number begins with that.
     ///
     /// # Errors
     /// ENOMEM if there are 2^24 already, or with `slot` 2^14.
@@ -82,8 +83,8 @@ impl Srq {
         *self.domain.lock() = Some(domain);
     }
 
-    /// The queue goes: forgets it in its XRC domain; answers how many of its events the application was
-    /// handed.
+    /// The queue goes: forgets it in its XRC domain; answers how many of its events the application
+    /// was handed.
     pub fn leave(&self) -> u32 {
         if let Some(domain) = self.domain.lock().take() {
             domain.remove_srq(self.number());
@@ -103,7 +104,7 @@ impl Srq {
     /// limit are left.
     pub fn take(&self) -> Option<Receive> {
         let taken = self.queue.take_limited();
-        self.tell(taken.at_limit);
+        self.report(taken.at_limit);
         taken.receive
     }
 
@@ -111,11 +112,11 @@ impl Srq {
     /// Answers its identifier.
     pub fn take_with(&self, receive: impl FnOnce(&Receive) -> bool) -> Option<u64> {
         let (id, at_limit) = self.queue.take_if(receive)?;
-        self.tell(at_limit);
+        self.report(at_limit);
         Some(id)
     }
 
-    fn tell(&self, at_limit: bool) {
+    fn report(&self, at_limit: bool) {
         if at_limit {
             let event = IBV_EVENT_SRQ_LIMIT_REACHED;
             self.events.asynchronous(event, self.token);
@@ -147,7 +148,7 @@ impl Srq {
         let max_wr = (mask & IBV_SRQ_MAX_WR != 0).then_some(attr.max_wr);
         let limit = (mask & IBV_SRQ_LIMIT != 0).then_some(attr.srq_limit);
         let at_limit = self.queue.modify(max_wr, limit)?;
-        self.tell(at_limit);
+        self.report(at_limit);
         Ok(())
     }
 
@@ -163,7 +164,11 @@ impl Srq {
     }
 }
 
-static NUMBERS: LazyLock<Mutex<Numbers>> = LazyLock::new(Mutex::default);
+/// The numbers of this process's queues.
+fn numbers() -> &'static Lock<Numbers> {
+    static NUMBERS: First<Lock<Numbers>> = First::new();
+    NUMBERS.get_or_make(Lock::default)
+}
 
 #[derive(Default)]
 struct Numbers {
@@ -186,7 +191,9 @@ impl Number {
     fn take(slot: Option<u16>) -> Result<Self> {
         let mask = mask(slot);
         let first = slot.map_or(0, |slot| u32::from(slot) << INDEX_BITS);
-        let mut numbers = NUMBERS.lock();
+        let all = numbers();
+        forks::wait_for(all)?;
+        let mut numbers = all.lock();
         for _ in 0..mask {
             numbers.latest = (numbers.latest + 1) & ((1 << 24) - 1);
             let next = first | numbers.latest & mask;
@@ -200,6 +207,6 @@ impl Number {
 
 impl Drop for Number {
     fn drop(&mut self) {
-        NUMBERS.lock().used.remove(&self.0);
+        numbers().lock().used.remove(&self.0);
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::channel::Records;
+use crate::channel::{Kind, Records};
 use crate::memory::{Pd, PdId};
 use kit::abi::*;
 use kit::errno::Errno;
@@ -70,7 +70,7 @@ fn a_queue_that_is_cleared_is_empty() {
 const TOKEN: Token = Token(5);
 
 fn shared(max_wr: u32) -> (Arc<Srq>, OwnedFd) {
-    let (events, fd) = Records::new().expect("made");
+    let (events, fd) = Records::new(Kind::Asynchronous).expect("made");
     rustix::io::ioctl_fionbio(&fd, true).expect("set");
     let attr = ibv_srq_attr {
         max_wr,

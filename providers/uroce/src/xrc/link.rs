@@ -1,6 +1,6 @@
 //! A connection between two processes of a domain.
 
-use super::words::Word;
+use super::message::Message;
 use crate::carrier::udp::Socket;
 use crate::node::{Interest, Node, Ready, Watch};
 use kit::abi::ibv_qp_attr;
@@ -17,38 +17,39 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::SeqCst};
+use std::time::Instant;
 
-/// Bytes of the longest word.
+/// Bytes of the longest message.
 const LONGEST: usize = 16 << 10;
-/// Descriptors that go with a word at most.
+/// Descriptors that go with a message at most.
 const MOST: usize = 2;
-/// Words taken in at once.
-const WORDS: usize = 64;
+/// Messages received in a row.
+const MESSAGES: usize = 64;
 
 /// What a call was answered: attributes, if they were asked for.
 type Answer = Result<Option<ibv_qp_attr>>;
 
 /// A connection.
 pub struct Link {
-    /// Of the process at the other end; 0 until it has said.
+    /// Of the process at the other end; 0 until it has sent it.
     slot: AtomicU16,
     socket: Socket,
     watch: Mutex<Option<Watch>>,
-    /// Words that there was no room for.
+    /// Messages that there was no room for.
     kept: Mutex<VecDeque<Kept>>,
     gone: AtomicBool,
     calls: Mutex<Calls>,
     answered: Condvar,
 }
 
-/// A word that there was no room for, and the descriptors that go along.
+/// A message that there was no room for, and the descriptors that go along.
 struct Kept {
     bytes: Vec<u8>,
     descriptors: Vec<OwnedFd>,
 }
 
-/// What was heard: a word with descriptors, or at last nothing.
-pub type Heard<'a> = Option<(Word<'a>, Vec<OwnedFd>)>;
+/// What was received: a message with descriptors, or at last nothing.
+pub type Received<'a> = Option<(Message<'a>, Vec<OwnedFd>)>;
 
 #[derive(Default)]
 struct Calls {
@@ -57,9 +58,16 @@ struct Calls {
     open: HashMap<u64, Option<Answer>>,
 }
 
+impl Calls {
+    fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+}
+
 impl Link {
-    /// A connection to the process of a slot, or of one that has not said; `hear` is called with all
-    /// that is said, and at last with `None`.
+    /// A connection to the process of a slot, or of one that has not sent its slot; `receive` is
+    /// called with each message, and at last with `None`.
     ///
     /// # Errors
     /// Of dup(2), epoll_ctl(2).
@@ -67,7 +75,7 @@ impl Link {
         node: &Node,
         slot: u16,
         socket: OwnedFd,
-        hear: impl Fn(&Arc<Self>, Heard<'_>) + Send + 'static,
+        receive: impl Fn(&Arc<Self>, Received<'_>) + Send + 'static,
     ) -> Result<Arc<Self>> {
         let link = Arc::new(Self {
             slot: AtomicU16::new(slot),
@@ -82,19 +90,19 @@ impl Link {
         let mut buffer = vec![0; LONGEST];
         let watch = node.watch(link.socket.as_fd(), Interest::Read, move |ready| {
             if let Some(link) = weak.upgrade() {
-                link.serve(ready, &mut buffer, &hear);
+                link.serve(ready, &mut buffer, &receive);
             }
         })?;
         *link.watch.lock() = Some(watch);
         Ok(link)
     }
 
-    /// Whose it is.
+    /// The slot of the process at the other end.
     pub fn slot(&self) -> u16 {
         self.slot.load(SeqCst)
     }
 
-    /// The other end has said whose it is.
+    /// The other end has sent its slot.
     pub fn is_of(&self, slot: u16) {
         self.slot.store(slot, SeqCst);
     }
@@ -104,16 +112,16 @@ impl Link {
         self.gone.load(SeqCst)
     }
 
-    /// Says something that must arrive: kept if there is no room.
-    pub fn say(&self, word: &Word<'_>) {
-        self.hand(word, &[]);
+    /// Sends a message that must arrive: kept if there is no room.
+    pub fn send(&self, message: &Message<'_>) {
+        self.send_with(message, &[]);
     }
 
-    /// Says something that must arrive, and hands descriptors over.
-    pub fn hand(&self, word: &Word<'_>, descriptors: &[BorrowedFd<'_>]) {
-        let bytes = word.emit();
+    /// Sends a message that must arrive, with descriptors.
+    pub fn send_with(&self, message: &Message<'_>, descriptors: &[BorrowedFd<'_>]) {
+        let bytes = message.emit();
         let mut kept = self.kept.lock();
-        if kept.is_empty() && self.send(&bytes, descriptors) != Err(Errno::AGAIN) {
+        if kept.is_empty() && self.try_send(&bytes, descriptors) != Err(Errno::AGAIN) {
             return;
         }
         let copies = descriptors.iter().map(|fd| fd.try_clone_to_owned());
@@ -125,14 +133,14 @@ impl Link {
         self.watch_for(Interest::Both);
     }
 
-    /// Says something that may be lost: dropped if there is no room.
-    pub fn offer(&self, word: &Word<'_>) {
+    /// Sends a message that may be lost: dropped if there is no room.
+    pub fn send_or_drop(&self, message: &Message<'_>) {
         if self.kept.lock().is_empty() {
-            let _ = self.send(&word.emit(), &[]);
+            let _ = self.try_send(&message.emit(), &[]);
         }
     }
 
-    fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+    fn try_send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
@@ -147,7 +155,7 @@ impl Link {
         }
     }
 
-    /// The next word's bytes, and what came along.
+    /// The next message's bytes, and its descriptors.
     fn take(&self, buffer: &mut [u8]) -> rustix::io::Result<(usize, Vec<OwnedFd>)> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -165,7 +173,7 @@ impl Link {
 
     fn watch_for(&self, interest: Interest) {
         if let Some(watch) = &*self.watch.lock() {
-            // What is kept would wait for the next word; there is no better way.
+            // What is kept would wait for the next message; there is no better way.
             let _ = watch.set_interest(interest);
         }
     }
@@ -174,25 +182,25 @@ impl Link {
         self: &Arc<Self>,
         ready: Ready,
         buffer: &mut [u8],
-        hear: &impl Fn(&Arc<Self>, Heard<'_>),
+        receive: &impl Fn(&Arc<Self>, Received<'_>),
     ) {
         if ready.writable {
             self.send_kept();
         }
-        for _ in 0..WORDS {
+        for _ in 0..MESSAGES {
             match self.take(buffer) {
                 Ok((length, descriptors)) if length > 0 => {
-                    let word = buffer.get(..length).and_then(Word::parse);
-                    if let Some(word) = word {
-                        hear(self, Some((word, descriptors)));
+                    let message = buffer.get(..length).and_then(Message::parse);
+                    if let Some(message) = message {
+                        receive(self, Some((message, descriptors)));
                     }
                 }
-                // The other end has gone without having read all. What it had said comes next.
+                // The other end has gone without having read all. Its last messages come next.
                 Err(SystemErrno::CONNRESET) => {}
                 Err(SystemErrno::AGAIN | SystemErrno::INTR) => return,
                 _ => {
                     self.end();
-                    hear(self, None);
+                    receive(self, None);
                     return;
                 }
             }
@@ -203,7 +211,7 @@ impl Link {
         let mut kept = self.kept.lock();
         while let Some(Kept { bytes, descriptors }) = kept.front() {
             let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-            if self.send(bytes, &descriptors) == Err(Errno::AGAIN) {
+            if self.try_send(bytes, &descriptors) == Err(Errno::AGAIN) {
                 return;
             }
             kept.pop_front();
@@ -213,7 +221,7 @@ impl Link {
 
     fn end(&self) {
         self.gone.store(true, SeqCst);
-        // Nobody listens any more: this is called by what listens.
+        // The watch ends: this is called by it.
         self.watch.lock().take();
         let mut calls = self.calls.lock();
         for answer in calls.open.values_mut() {
@@ -222,19 +230,26 @@ impl Link {
         self.answered.notify_all();
     }
 
-    /// Asks, and waits for the answer. Not to be called in the helper thread.
+    /// StateRequest, and does not wait for the answer.
+    pub fn ask(&self, qpn: u32, call: super::message::Call) {
+        let id = self.calls.lock().next();
+        self.send(&Message::Call(id, qpn, call));
+    }
+
+    /// StateRequest, and waits for the answer until that time. Not to be called in the helper
+    /// thread.
     ///
     /// # Errors
-    /// What is answered; EIO if the process ends meanwhile.
-    pub fn call(&self, qpn: u32, call: super::words::Call) -> Answer {
+    /// What is answered; EIO if the process ends meanwhile; ETIMEDOUT if it does not answer. Then
+    /// it may still do what it was asked for.
+    pub fn call(&self, qpn: u32, call: super::message::Call, until: Instant) -> Answer {
         let id = {
             let mut calls = self.calls.lock();
-            calls.last += 1;
-            let id = calls.last;
+            let id = calls.next();
             calls.open.insert(id, None);
             id
         };
-        self.say(&Word::Call(id, qpn, call));
+        self.send(&Message::Call(id, qpn, call));
         let mut calls = self.calls.lock();
         loop {
             if let Some(Some(answer)) = calls.open.get(&id) {
@@ -246,7 +261,12 @@ impl Link {
                 calls.open.remove(&id);
                 return Err(Errno(libc::EIO));
             }
-            self.answered.wait(&mut calls);
+            if self.answered.wait_until(&mut calls, until).timed_out()
+                && matches!(calls.open.get(&id), Some(None))
+            {
+                calls.open.remove(&id);
+                return Err(Errno(libc::ETIMEDOUT));
+            }
         }
     }
 

@@ -1,14 +1,19 @@
-//! How the processes of a domain find each other: each listens at the abstract Unix socket
-//! `\0uroce/<slot>/xrc/<user>/<device>:<inode>/<interface>`, a name that the kernel frees when the
-//! process ends. Whether there is a domain is whether anybody listens.
+//! How the processes of a domain find each other: each listens at an abstract Unix socket
+//! `\0uroce/<slot>/xrc/<user>/<device>:<inode>/<interface>/<token>`, a name that goes with the
+//! process, and that only counts if the kernel says that it is our user's
+//! ([`crate::carrier::registry`]). Whether there is a domain is whether anybody listens.
 
-use crate::carrier::udp::{Socket, slot};
+use crate::carrier::qpn;
+use crate::carrier::registry::election::{Rival, Verdict, judge};
+use crate::carrier::registry::{self, Listening, Token, User, owner};
+use crate::carrier::udp::Socket;
 use crate::named;
 use kit::errno::{Errno, Result};
+use kit::sys::datagram::passing;
 use rustix::io::Errno as SystemErrno;
-use rustix::net::{self, SocketAddrUnix, SocketType, sockopt};
-use std::os::fd::OwnedFd;
-use std::time::Duration;
+use rustix::net::{self, SocketAddrUnix, SocketType};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 /// What a domain is known by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -19,43 +24,78 @@ pub struct Key {
     pub interface: String,
 }
 
-/// Connections that wait.
-const BACKLOG: i32 = 1024;
-/// How long the names are waited for while another process opens the same domain.
+/// How long the turn is waited for while another process opens the same domain.
 const PAUSE: Duration = Duration::from_millis(1);
-const PAUSES: u32 = 5000;
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often somebody is tried to be connected to whose queue of connections is full.
+const TRIES: usize = 50;
 
-fn socket() -> Result<OwnedFd> {
-    named::socket(SocketType::SEQPACKET)
-}
+const KIND: SocketType = SocketType::SEQPACKET;
+/// Stands for the slot in the names of processes that want the turn.
+const OPENS: &str = "open";
 
-fn user() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
+/// Keeps other processes from opening or leaving a domain until it is dropped.
+pub struct Turn(#[allow(dead_code, reason = "its name is what is kept")] Socket);
 
 impl Key {
-    fn name(&self, of: &str) -> Result<SocketAddrUnix> {
+    /// What follows `uroce/<slot>` in a name, up to the token.
+    fn middle(&self) -> String {
         let (device, inode) = self.inode;
-        let (user, interface) = (user(), &self.interface);
-        named::name(&format!(
-            "uroce/{of}/xrc/{user}/{device:x}:{inode:x}/{interface}"
-        ))
+        let (user, interface) = (kit::sys::identity::effective_user(), &self.interface);
+        format!("/xrc/{user}/{device:x}:{inode:x}/{interface}/")
+    }
+
+    fn name(&self, of: &str, token: Token) -> Result<SocketAddrUnix> {
+        named::name(&format!("uroce/{of}{}{token}", self.middle()))
+    }
+
+    /// The slot and token of a name of this domain.
+    fn parse<'a>(&self, name: &'a str) -> Option<(&'a str, Token)> {
+        let (of, token) = name.strip_prefix("uroce/")?.split_once(&self.middle())?;
+        Some((of, Token::parse(token)?))
+    }
+
+    /// Those of this domain that may be our user's: slot, token, name.
+    fn named(&self, user: User) -> Vec<(String, Token, Listening)> {
+        let sockets = registry::listening().unwrap_or_default();
+        let ours = |socket: &Listening| socket.user.is_none_or(|whose| user.is(whose));
+        let sockets = sockets.into_iter().filter(ours);
+        let parsed = sockets.filter_map(|socket| {
+            let (of, token) = self.parse(&socket.name)?;
+            Some((of.to_owned(), token, socket))
+        });
+        parsed.collect()
     }
 
     /// Keeps other processes from opening or leaving the domain until the result is dropped.
     ///
     /// # Errors
-    /// EAGAIN if another is at it for 5 seconds.
-    pub fn lock(&self) -> Result<Socket> {
-        let socket = Socket::new(socket()?);
-        let name = self.name("open")?;
-        for _ in 0..PAUSES {
-            match net::bind(&socket, &name) {
-                Err(SystemErrno::ADDRINUSE) => std::thread::sleep(PAUSE),
-                bound => return Ok(bound.map(|()| socket)?),
+    /// EAGAIN if another is at it for 5 seconds; of socket(2), bind(2), listen(2).
+    pub fn lock(&self) -> Result<Turn> {
+        let user = User::own();
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            let token = Token::random();
+            let turn = Turn(registry::listen_at(KIND, &self.name(OPENS, token)?)?);
+            loop {
+                match judge(token, &self.rivals(token, user)) {
+                    Verdict::Keep => return Ok(turn),
+                    Verdict::Wait if began.elapsed() < PATIENCE => kit::sys::sched::sleep(PAUSE),
+                    Verdict::Wait | Verdict::Withdraw => break,
+                }
             }
+            drop(turn);
+            kit::sys::sched::sleep(PAUSE);
         }
         Err(Errno::AGAIN)
+    }
+
+    /// Other processes of our user that want the turn.
+    fn rivals(&self, own: Token, user: User) -> Vec<Rival> {
+        let named = self.named(user).into_iter();
+        let others = named.filter(|(of, token, _)| of == OPENS && *token != own);
+        let ours = others.filter(|(_, _, socket)| is_there(socket, user));
+        ours.map(|(_, token, _)| Rival::Claiming(token)).collect()
     }
 
     /// Listens for others.
@@ -63,61 +103,158 @@ impl Key {
     /// # Errors
     /// Of socket(2), bind(2), listen(2).
     pub fn listen(&self, slot: u16) -> Result<Socket> {
-        let socket = Socket::new(socket()?);
-        net::bind(&socket, &self.name(&slot.to_string())?)?;
-        net::listen(&socket, BACKLOG)?;
-        Ok(socket)
+        registry::listen_at(KIND, &self.name(&slot.to_string(), Token::random())?)
     }
 
     /// Whether the process of a slot has the domain open.
     pub fn is_open_at(&self, slot: u16) -> bool {
-        let (Ok(socket), Ok(name)) = (socket(), self.name(&slot.to_string())) else {
-            return false;
-        };
-        // Of one that is there, the queue may be full.
-        match net::connect(&socket, &name) {
-            Ok(()) => true,
-            Err(error) => error == SystemErrno::AGAIN,
-        }
+        let (user, slot) = (User::own(), slot.to_string());
+        let mut named = self.named(user).into_iter();
+        named.any(|(of, _, socket)| of == slot && is_there(&socket, user))
     }
 
-    /// Connections to all who listen, by their slots.
+    /// Connections to all processes that listen, by their slots.
     ///
     /// # Errors
     /// Of socket(2); EAGAIN if one of them has too many connections that wait.
     pub fn others(&self, own: u16) -> Result<Vec<(u16, OwnedFd)>> {
+        let user = User::own();
         let mut found = Vec::new();
-        let mut next = socket()?;
-        for slot in (1..=slot::LAST).filter(|slot| *slot != own) {
-            match net::connect(&next, &self.name(&slot.to_string())?) {
-                Err(SystemErrno::CONNREFUSED) => {}
-                Err(error) => return Err(error.into()),
-                Ok(()) => {
-                    let connected = std::mem::replace(&mut next, socket()?);
-                    if is_ours(&connected) {
-                        found.push((slot, connected));
-                    }
-                }
+        for (of, _, socket) in self.named(user) {
+            let slot = of
+                .parse()
+                .ok()
+                .filter(|slot| (1..=qpn::LAST).contains(slot));
+            let Some(slot) = slot.filter(|slot| *slot != own) else {
+                continue;
+            };
+            if let Some(connected) = connect(&socket, user)? {
+                found.push((slot, connected));
             }
         }
         Ok(found)
     }
 }
 
+/// Whether a socket is our user's, and there.
+fn is_there(socket: &Listening, user: User) -> bool {
+    if socket.user.is_some() {
+        // The list has nobody else's.
+        return true;
+    }
+    let Ok(name) = named::name(&socket.name) else {
+        return false;
+    };
+    match owner::connect_to_ours(KIND, &name, user) {
+        Ok(_) => true,
+        // Of one that is there, the queue may be full.
+        Err(error) => error == Errno::AGAIN,
+    }
+}
+
+/// A connection to a socket, if it is our user's.
+fn connect(socket: &Listening, user: User) -> Result<Option<OwnedFd>> {
+    let name = named::name(&socket.name)?;
+    for _ in 0..TRIES {
+        match owner::connect_to_ours(KIND, &name, user) {
+            Ok((connected, _)) => return Ok(Some(connected)),
+            Err(Errno::AGAIN) => kit::sys::sched::sleep(PAUSE),
+            Err(Errno(libc::ECONNREFUSED | libc::EPERM | libc::EPROTOTYPE)) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    if socket.user.is_some() {
+        return Err(Errno::AGAIN);
+    }
+    // Anybody can have such a socket.
+    Ok(None)
+}
+
 /// The next connection of this user's processes.
 ///
 /// # Errors
 /// EAGAIN if there is none.
-pub fn accept(listening: &Socket) -> Result<OwnedFd> {
+pub fn accept(listening: &Socket, user: User) -> Result<OwnedFd> {
     loop {
         match net::accept_with(listening, named::FLAGS) {
-            Ok(connected) if is_ours(&connected) => return Ok(connected),
-            Ok(_) | Err(SystemErrno::INTR | SystemErrno::CONNABORTED) => {}
-            Err(error) => return Err(error.into()),
+            Ok(connected) => {
+                if passing::peer(connected.as_fd()).is_ok_and(|peer| user.is(peer.uid)) {
+                    return Ok(connected);
+                }
+            }
+            Err(SystemErrno::INTR | SystemErrno::CONNABORTED) => {}
+            Err(error) => {
+                registry::report_denied_accept(error.into());
+                return Err(error.into());
+            }
         }
     }
 }
 
-fn is_ours(connected: &OwnedFd) -> bool {
-    sockopt::socket_peercred(connected).is_ok_and(|peer| peer.uid.as_raw() == user())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> Key {
+        let id = Token::random().to_string();
+        Key {
+            inode: (u64::MAX, u64::from(std::process::id())),
+            interface: id.chars().take(15).collect(),
+        }
+    }
+
+    #[test]
+    fn names_fit_and_are_read_as_written() {
+        let key = Key {
+            inode: (u64::MAX, u64::MAX),
+            interface: "x".repeat(15),
+        };
+        let token = Token::random();
+        let name = format!("uroce/1022{}{token}", key.middle());
+        assert!(named::name(&name).is_ok());
+        assert_eq!(key.parse(&name), Some(("1022", token)));
+        assert_eq!(super::tests::key().parse(&name), None);
+        assert_eq!(key.parse(&format!("{name}/x")), None);
+    }
+
+    #[test]
+    fn a_process_that_has_the_domain_open_is_found_by_others() {
+        let key = key();
+        assert!(key.others(7).expect("asked").is_empty());
+        let listening = key.listen(9).expect("listening");
+        assert!(key.is_open_at(9) && !key.is_open_at(8));
+        assert!(key.others(9).expect("asked").is_empty());
+        let others = key.others(7).expect("asked");
+        assert_eq!(others.len(), 1);
+        assert_eq!(others[0].0, 9);
+        assert!(accept(&listening, User::own()).is_ok());
+        drop(listening);
+        assert!(!key.is_open_at(9));
+    }
+
+    #[test]
+    fn the_turn_is_one_threads_at_a_time() {
+        use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+        let key = key();
+        let (inside, most, count) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..5 {
+                        // On a machine that is busy, the time may be over.
+                        let Ok(turn) = key.lock() else {
+                            continue;
+                        };
+                        most.fetch_max(inside.fetch_add(1, SeqCst) + 1, SeqCst);
+                        std::thread::yield_now();
+                        inside.fetch_sub(1, SeqCst);
+                        count.fetch_add(1, SeqCst);
+                        drop(turn);
+                    }
+                });
+            }
+        });
+        assert_eq!(most.load(SeqCst), 1);
+        assert!(count.load(SeqCst) > 0);
+    }
 }

@@ -1,16 +1,18 @@
 //! A target that another process has made, opened here (ibv_open_qp(3)).
 
-use super::words::Call;
-use super::{Domain, Estate, Link};
+use super::message::Call;
+use super::{Domain, Link, TakeoverState};
 use crate::channel::Records;
-use crate::qp::Core;
+use crate::qp::{EventListener, QpState};
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::Token;
 use parking_lot::{Condvar, Mutex};
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
-/// A target of another process, or one that was. Its state and attributes are asked for where it is.
+/// A target of another process, or one that was. Its state and attributes are asked for where it
+/// is.
 pub struct Opened {
     /// Its number.
     pub number: u32,
@@ -27,13 +29,17 @@ pub struct Opened {
 pub enum Place {
     /// In the process at the other end.
     At(Arc<Link>),
-    /// In this process, which has inherited it.
-    Here(Arc<Core>, Arc<Estate>),
+    /// In this process, which has taken it over.
+    Here(Arc<QpState>, Arc<TakeoverState>),
     /// Nowhere: nobody could go on with it.
     Nowhere,
 }
 
 const GONE: Errno = Errno(libc::EIO);
+/// How long a process has to answer: one that runs takes milliseconds, and a second more where it
+/// waits for a third one.
+const PATIENCE: Duration = Duration::from_secs(5);
+const SILENT: Errno = Errno(libc::ETIMEDOUT);
 
 impl Opened {
     /// One that is not open yet.
@@ -57,9 +63,17 @@ impl Opened {
     /// Opens it.
     ///
     /// # Errors
-    /// EINVAL if there is none of that number; EIO if the process ends meanwhile.
+    /// EINVAL if there is none of that number; EIO if the process ends meanwhile; ETIMEDOUT if it
+    /// does not answer.
     pub fn open(&self) -> Result<()> {
-        self.ask(Call::Open).map(|_| ())
+        let opened = self.ask(Call::Open).map(|_| ());
+        if opened == Err(SILENT)
+            && let Place::At(link) = self.place()
+        {
+            // It may be opened for us later.
+            link.ask(self.number, Call::Close);
+        }
+        opened
     }
 
     /// Where it is.
@@ -78,9 +92,10 @@ impl Opened {
         matches!(&*self.place.lock(), Place::At(at) if Arc::ptr_eq(at, link))
     }
 
-    /// The attributes after a call, of the process that has the target. If that process ends, its heir
-    /// is asked.
+    /// The attributes after a call, of the process that has the target. If that process ends, its
+    /// successor is asked.
     fn ask(&self, call: Call) -> Result<ibv_qp_attr> {
+        let until = Instant::now() + PATIENCE;
         let mut again = false;
         loop {
             let link = match self.place() {
@@ -88,16 +103,16 @@ impl Opened {
                 Place::Here(core, _) => return self.ask_here(&core, call, again),
                 Place::Nowhere => return Err(GONE),
             };
-            let answer = link.call(self.number, call);
+            let answer = link.call(self.number, call, until);
             if link.is_gone() && matches!(answer, Err(GONE)) {
                 again = true;
-                self.wait_for_heir(&link);
+                self.wait_for_successor(&link, until)?;
                 continue;
             }
             return match (answer, call) {
                 (Ok(attr), _) => attr.ok_or(GONE),
                 (Err(error), Call::Modify(wanted, mask)) if again => {
-                    let now = link.call(self.number, Call::Query)?.ok_or(GONE)?;
+                    let now = link.call(self.number, Call::Query, until)?.ok_or(GONE)?;
                     done(&wanted, mask, now).ok_or(error)
                 }
                 (Err(error), _) => Err(error),
@@ -105,7 +120,7 @@ impl Opened {
         }
     }
 
-    fn ask_here(&self, core: &Arc<Core>, call: Call, again: bool) -> Result<ibv_qp_attr> {
+    fn ask_here(&self, core: &Arc<QpState>, call: Call, again: bool) -> Result<ibv_qp_attr> {
         let mut attr = bytemuck::Zeroable::zeroed();
         match call {
             Call::Modify(wanted, mask) => {
@@ -122,23 +137,27 @@ impl Opened {
                 Ok(attr)
             }
             Call::Close => {
-                core.leave(self);
+                core.remove_listener(self);
                 Ok(attr)
             }
         }
     }
 
-    fn wait_for_heir(&self, gone: &Arc<Link>) {
+    fn wait_for_successor(&self, gone: &Arc<Link>, until: Instant) -> Result<()> {
         let mut place = self.place.lock();
         while matches!(&*place, Place::At(at) if Arc::ptr_eq(at, gone)) {
-            self.moved.wait(&mut place);
+            if self.moved.wait_until(&mut place, until).timed_out() {
+                return Err(SILENT);
+            }
         }
+        Ok(())
     }
 
     /// ibv_modify_qp(3); answers the state after it.
     ///
     /// # Errors
-    /// As for one that was made here; EIO if nobody could go on with it.
+    /// As for one that was made here; EIO if nobody could go on with it; ETIMEDOUT if the process
+    /// that has it does not answer within 5 seconds, because it is stopped.
     pub fn modify(&self, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
         Ok(self.ask(Call::Modify(*attr, mask))?.qp_state)
     }
@@ -146,34 +165,36 @@ impl Opened {
     /// ibv_query_qp(3).
     ///
     /// # Errors
-    /// EIO if nobody could go on with it.
+    /// EIO if nobody could go on with it; ETIMEDOUT if the process that has it does
+    /// not answer within 5 seconds, because it is stopped.
     pub fn query(&self, attr: &mut ibv_qp_attr) -> Result<()> {
         *attr = self.ask(Call::Query)?;
         Ok(())
     }
 
-    /// ibv_destroy_qp(3). Answers how many events were told under this name.
+    /// ibv_destroy_qp(3). Returns how many events were reported for this handle.
     pub fn close(&self) -> u32 {
         // If nobody has it, it has gone.
         let _ = self.ask(Call::Close);
         let place = std::mem::replace(&mut *self.place.lock(), Place::Nowhere);
         if let Place::Here(core, _) = place {
             // Inherited since it was closed there, perhaps.
-            core.leave(self);
+            core.remove_listener(self);
         }
         if let Some(domain) = self.domain.upgrade() {
             domain.release(self);
         }
         self.events.take_back(self.token)
     }
+}
 
-    /// Tells an asynchronous event.
-    pub fn tell(&self, event: ibv_event_type) {
+impl EventListener for Opened {
+    fn report(&self, event: ibv_event_type) {
         self.events.asynchronous(event, self.token);
     }
 }
 
-/// The attributes, if they say that a change has been made which was asked for again: the process
+/// The attributes, if they show that a change has been made which was asked for again: the process
 /// that was asked first may have made it and ended before it answered.
 fn done(wanted: &ibv_qp_attr, mask: u32, now: ibv_qp_attr) -> Option<ibv_qp_attr> {
     (mask & IBV_QP_STATE != 0 && now.qp_state == wanted.qp_state).then_some(now)

@@ -14,15 +14,15 @@ const ROLE: &str = "UROCE_TEST_ROLE";
 /// What a process in a role says begins with this: the test harness talks too.
 const MARK: &str = "uroce: ";
 
-/// Whether [`in_a_namespace`] runs this; says so if not. Opening a device starts no thread that ends by itself
-/// from then on.
+/// Whether [`in_a_namespace`] runs this; says so if not. Opening a device starts no thread that
+/// ends by itself from then on.
 pub fn there() -> bool {
     barrier::prepare();
     namespace::there()
 }
 
-/// Runs the tests of the module `inside` in a network namespace, where there is only `lo`, one after
-/// the other.
+/// Runs the tests of the module `inside` in a network namespace, where there is only `lo`, one
+/// after the other.
 pub fn in_a_namespace() {
     namespace::run("inside::", &[], &["--test-threads=1"]);
 }
@@ -41,12 +41,12 @@ pub fn role() -> Option<String> {
 }
 
 /// Says something to the test that started this process.
-pub fn say(text: &str) {
+pub fn reply(text: &str) {
     println!("{MARK}{text}");
 }
 
 /// What the test says; `None` once it has ended the conversation.
-pub fn hear() -> Option<String> {
+pub fn receive_line() -> Option<String> {
     let mut line = String::new();
     let read = std::io::stdin().read_line(&mut line).expect("a line");
     (read > 0).then(|| line.trim_end().to_owned())
@@ -82,12 +82,12 @@ impl Player {
     }
 
     /// Says a line to it.
-    pub fn tell(&mut self, text: &str) {
+    pub fn send_line(&mut self, text: &str) {
         writeln!(self.to, "{text}").expect("it listens");
     }
 
     /// The next that it says.
-    pub fn hear(&mut self) -> String {
+    pub fn receive_line(&mut self) -> String {
         loop {
             let mut line = String::new();
             let read = self.from.read_line(&mut line).expect("a line");
@@ -101,8 +101,8 @@ impl Player {
 
     /// Says a line to it; what it answers.
     pub fn ask(&mut self, text: &str) -> String {
-        self.tell(text);
-        self.hear()
+        self.send_line(text);
+        self.receive_line()
     }
 
     /// Stops it, until the answer is dropped.
@@ -118,7 +118,7 @@ impl Player {
     }
 
     /// The states of its threads, as /proc has them.
-    fn states(&self) -> Vec<char> {
+    pub fn states(&self) -> Vec<char> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.id())).expect("a folder");
         let state = |task: std::fs::DirEntry| {
             let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
@@ -148,7 +148,7 @@ impl Player {
             from,
         } = self;
         drop(to);
-        let status = child.wait().expect("ended");
+        let status = watchdog::wait(&mut child).expect("ended");
         drop(from);
         assert!(status.success(), "{status}");
     }

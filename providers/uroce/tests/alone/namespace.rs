@@ -1,6 +1,7 @@
 //! Tests that run in a network namespace of their own: the test program is started again there.
 
 use std::process::Command;
+use watchdog::Watched;
 
 /// Says that the namespace is there.
 const THERE: &str = "UROCE_TEST_NETWORK";
@@ -27,13 +28,13 @@ pub fn run(tests: &str, setup: &[&str], options: &[&str]) {
         .args(options)
         .arg(tests)
         .env(THERE, "1")
-        .output()
+        .watched_output()
         .expect("a process");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let printed = String::from_utf8_lossy(&output.stdout);
     let complained = String::from_utf8_lossy(&output.stderr);
     eprint!("{complained}");
-    assert!(output.status.success(), "{said}\n{complained}");
-    assert!(!said.contains(" 0 passed"), "{said}\n{complained}");
+    assert!(output.status.success(), "{printed}\n{complained}");
+    assert!(!printed.contains(" 0 passed"), "{printed}\n{complained}");
 }
 
 /// Whether [`run`] runs this; says so if not.

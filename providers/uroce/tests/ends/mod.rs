@@ -8,8 +8,10 @@ use kit::provider::{CqInit, Data, Edges, Provider, QpInit, ReceiveRequest, SendR
 use kit::sys::application::ApplicationMemory;
 use kit::sys::scratch::Scratch;
 use kit::sys::shared::Shared;
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 use std::cell::UnsafeCell;
 use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::null_mut;
 use std::rc::Rc;
 use std::sync::Arc;
 use uroce::context::Context;
@@ -374,6 +376,25 @@ impl End {
         (Arc::new(mr), keys.rkey)
     }
 
+    /// Registers a file that is mapped to share it, for as long as the process lives; answers the
+    /// region, its R_Key and where the file begins.
+    pub fn register_file(
+        &self,
+        file: &OwnedFd,
+        length: usize,
+    ) -> (Arc<<Context as Provider>::Mr>, u32, u64) {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, at a place that the kernel chooses; nobody has a reference to it.
+        let at = unsafe { mmap(null_mut(), length, protection, MapFlags::SHARED, file, 0) };
+        let address = at.expect("mapped").expose_provenance();
+        // SAFETY: mapped for good. Nobody here uses what the file is made to have no more.
+        let range = unsafe { ApplicationMemory::new(address, length) }.expect("in range");
+        let iova = u64::try_from(address).expect("64 bits");
+        let made = self.context.reg_mr(&self.pd, range, iova, ACCESS);
+        let (mr, keys) = made.expect("region");
+        (Arc::new(mr), keys.rkey, iova)
+    }
+
     /// Registers pages that the caller may unmap; answers the region and its keys.
     pub fn register_pages(&self, pages: &Scratch) -> (Arc<<Context as Provider>::Mr>, u32) {
         let memory = pages.memory();
@@ -398,9 +419,34 @@ impl End {
         self.post(request);
     }
 
+    /// Posts a request of any kind, between a piece of memory and an address of the peer.
+    pub fn request_of(
+        &self,
+        id: u64,
+        opcode: ibv_wr_opcode,
+        piece: ibv_sge,
+        address: u64,
+        rkey: u32,
+    ) {
+        let sges = [piece];
+        let mut request = self.request(id, opcode, &sges);
+        request.remote_address = address;
+        request.rkey = rkey;
+        request.compare_add = 1;
+        if opcode == IBV_WR_ATOMIC_WRITE {
+            request.atomic_write = Some([7; 8]);
+        }
+        self.post(request);
+    }
+
     /// ibv_dereg_mr(3).
     pub fn deregister(&self, mr: &Arc<<Context as Provider>::Mr>) {
         self.context.dereg_mr(mr).expect("deregistered");
+    }
+
+    /// ibv_dereg_mr(3), which may fail.
+    pub fn try_to_deregister(&self, mr: &Arc<<Context as Provider>::Mr>) -> kit::errno::Result<()> {
+        self.context.dereg_mr(mr)
     }
 
     /// `qp_state`.
@@ -502,6 +548,11 @@ pub fn connect(end: &End, peer: u32) {
 
 /// Brings an end to RTS, with that timeout and number of retries.
 pub fn connect_for(end: &End, peer: u32, [timeout, retries]: [u8; 2]) {
+    connect_with(end, peer, [timeout, retries, 7]);
+}
+
+/// As [`connect_for`], with a number of retries where the peer has no receive request.
+pub fn connect_with(end: &End, peer: u32, [timeout, retries, rnr_retry]: [u8; 3]) {
     let mut attr = ibv_qp_attr::zeroed();
     let mut to = |state: ibv_qp_state, mask: u32| {
         attr.qp_state = state;
@@ -516,7 +567,7 @@ pub fn connect_for(end: &End, peer: u32, [timeout, retries]: [u8; 2]) {
         attr.min_rnr_timer = 1;
         attr.timeout = timeout;
         attr.retry_cnt = retries;
-        attr.rnr_retry = 7;
+        attr.rnr_retry = rnr_retry;
         end.modify(&attr, IBV_QP_STATE | mask);
     };
     let init = IBV_QP_PKEY_INDEX | IBV_QP_PORT;

@@ -50,8 +50,8 @@ fn news(hop: &Hop, kind: u16, payload: &[u8]) -> Result<Option<Mac>> {
     if kind != message::NEW_NEIGHBOUR {
         return Ok(None);
     }
-    let told = Neighbour::parse(payload)?;
-    let ours = told.filter(|n| (n.interface, n.address) == (hop.interface, hop.address));
+    let reported = Neighbour::parse(payload)?;
+    let ours = reported.filter(|n| (n.interface, n.address) == (hop.interface, hop.address));
     Ok(ours.map(|neighbour| neighbour.mac))
 }
 
@@ -103,8 +103,8 @@ impl Network for Rtnetlink {
         let caller = Caller::new(hop)?;
         caller.call()?;
         for call in 1..=CALLS {
-            let told = listen(&mut events, hop, Instant::now() + PATIENCE)?;
-            if let Some(mac) = told.map_or_else(|| self.known(hop), |mac| Ok(Some(mac)))? {
+            let reported = listen(&mut events, hop, Instant::now() + PATIENCE)?;
+            if let Some(mac) = reported.map_or_else(|| self.known(hop), |mac| Ok(Some(mac)))? {
                 return Ok(mac);
             }
             if call < CALLS {
@@ -128,7 +128,7 @@ fn listen(events: &mut Connection, hop: &Hop, end: Instant) -> Result<Option<Mac
         }
         match events.news() {
             Ok(datagram) => {
-                if let Some(mac) = told(hop, datagram.unwrap_or_default())? {
+                if let Some(mac) = reported(hop, datagram.unwrap_or_default())? {
                     return Ok(Some(mac));
                 }
             }
@@ -139,7 +139,7 @@ fn listen(events: &mut Connection, hop: &Hop, end: Instant) -> Result<Option<Mac
     }
 }
 
-fn told(hop: &Hop, datagram: &[u8]) -> Result<Option<Mac>> {
+fn reported(hop: &Hop, datagram: &[u8]) -> Result<Option<Mac>> {
     for message in frame::messages(datagram) {
         let message = message?;
         if let Some(mac) = news(hop, message.message_type(), message.payload())? {

@@ -1,13 +1,15 @@
 #![forbid(unsafe_code)]
-//! Addresses that tell the Ethernet address themselves.
+//! Ethernet addresses, and IP addresses that contain one.
 
-use super::Mac;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The Ethernet address that an IP address tells: that of a multicast group (RFC 1112, 6.4;
+/// An Ethernet address.
+pub type Mac = [u8; 6];
+
+/// The Ethernet address that an IP address contains: that of a multicast group (RFC 1112, 6.4;
 /// RFC 2464, 7), or the one inside a link-local address, which on RoCE is made from it
 /// (RFC 4291, appendix A).
-pub fn told_by(address: IpAddr) -> Option<Mac> {
+pub fn of_link_local(address: IpAddr) -> Option<Mac> {
     match address {
         IpAddr::V4(address) => group(address),
         IpAddr::V6(address) => group_or_local(address),
@@ -55,7 +57,7 @@ mod tests {
             ("fd00::1", None),
             ("::1", None),
         ] {
-            assert_eq!(told_by(address.parse().unwrap()), mac, "{address}");
+            assert_eq!(of_link_local(address.parse().unwrap()), mac, "{address}");
         }
     }
 
@@ -66,7 +68,7 @@ mod tests {
             let mut octets = [0; 16];
             octets[..2].copy_from_slice(&[0xfe, 0x80]);
             octets[8..].copy_from_slice(&[a ^ 2, b, c, 0xff, 0xfe, d, e, f]);
-            prop_assert_eq!(told_by(Ipv6Addr::from(octets).into()), Some(mac));
+            prop_assert_eq!(of_link_local(Ipv6Addr::from(octets).into()), Some(mac));
         }
     }
 }

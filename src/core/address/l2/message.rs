@@ -4,7 +4,7 @@
 //! Structures and numbers are those of `linux/include/uapi/linux/`: `rtnetlink.h`,
 //! `if_addr.h`, `if_link.h`, `neighbour.h`.
 
-use super::Mac;
+use super::mac::Mac;
 use kit::errno::{Errno, Result};
 use kit::netlink::frame::{Kind, Question};
 use kit::netlink::route::{INET, INET6, address, attributes, split};

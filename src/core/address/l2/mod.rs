@@ -1,31 +1,38 @@
 #![forbid(unsafe_code)]
-//! The Ethernet address and VLAN behind a GID: what ibv_resolve_eth_l2_from_gid asks.
+//! The Ethernet address and VLAN behind a GID (`ibv_resolve_eth_l2_from_gid`).
 //!
-//! The interface that owns the source address is where the packet leaves, so its VLAN counts,
-//! and the route there says who the next hop is. The next hop's Ethernet address follows from
-//! its own address, or stands in the kernel's neighbour table, or gets there when something is
-//! sent to it.
+//! The packet leaves through the interface that owns the source address, so that interface's VLAN
+//! applies; if several interfaces own it, the one that the GID table names. The route from there
+//! gives the next hop. The next hop's Ethernet address follows from its own address, or is in the
+//! kernel's neighbour table, or enters that table after a packet was sent.
+//!
+//! The decisions are made over a trait ([`Network`]); [`Rtnetlink`] implements it with single
+//! requests to routing netlink (owners of an address, one route, one link, one interface's
+//! neighbours), never a dump of the routing table. An unknown neighbour is provoked by datagrams to
+//! UDP port 9, at most eleven in three seconds, while notifications of the neighbour table are
+//! read. A signal does not shorten the wait.
+//!
+//! Tests: `cargo test -p ferroverbs --lib l2`; as root also in network namespaces, with a VLAN
+//! where the kernel supports them.
 
 mod kernel;
 mod mac;
 mod message;
 
 pub use kernel::Rtnetlink;
+pub use mac::Mac;
 
 use super::Gid;
 use kit::errno::{Errno, Result};
 use message::{Link, Route};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An Ethernet address.
-pub type Mac = [u8; 6];
-
 /// What stands for "no VLAN".
 pub const NO_VLAN: u16 = 0xffff;
 
-/// The way to a GID.
+/// The next hop to a GID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct NextHop {
     /// Ethernet address of the next hop.
     pub mac: Mac,
     /// VLAN of the interface, [`NO_VLAN`] when it has none.
@@ -72,24 +79,24 @@ pub struct Hop {
     pub destination: IpAddr,
 }
 
-/// The way from `source`, a GID of this host, to `destination`. `interface` is the one that
+/// The next hop from `source`, a GID of this host, to `destination`. `interface` is the one that
 /// the source GID belongs to, if the caller knows: an address may be on several.
 ///
 /// # Errors
-/// EINVAL when no interface owns the source; EHOSTUNREACH when there is no way, or the
+/// EINVAL when no interface owns the source; EHOSTUNREACH when there is no route, or the
 /// neighbour does not answer within three seconds.
 pub fn resolve<N: Network>(
     network: &mut N,
     source: &Gid,
     interface: Option<u32>,
     destination: &Gid,
-) -> Result<Way> {
+) -> Result<NextHop> {
     let (source, destination) = (address_of(source), address_of(destination));
     let owner = owner(network, source, interface).map_err(|_| Errno::INVAL)?;
     let mac =
         next_hop(network, source, owner, destination).map_err(|_| Errno(libc::EHOSTUNREACH))?;
     let vlan = network.link(owner).ok().and_then(|link| link.vlan);
-    Ok(Way {
+    Ok(NextHop {
         mac,
         vlan: vlan.unwrap_or(NO_VLAN),
     })
@@ -115,7 +122,7 @@ fn next_hop<N: Network>(
         return network.link(interface)?.mac.ok_or(Errno::NODEV);
     }
     let address = route.gateway.unwrap_or(destination);
-    if let Some(mac) = mac::told_by(address) {
+    if let Some(mac) = mac::of_link_local(address) {
         return Ok(mac);
     }
     network.neighbour(&Hop {

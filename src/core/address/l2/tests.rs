@@ -40,7 +40,7 @@ impl MadeUp {
         }
     }
 
-    fn resolve(&mut self, source: &str, known: Option<u32>, to: &str) -> Result<Way> {
+    fn resolve(&mut self, source: &str, known: Option<u32>, to: &str) -> Result<NextHop> {
         resolve(self, &gid(source), known, &gid(to))
     }
 }
@@ -68,12 +68,12 @@ impl Network for MadeUp {
 #[test]
 fn a_neighbour() {
     let mut network = MadeUp::new();
-    let way = network.resolve("10.9.0.1", None, "10.9.0.2");
-    let expected = Way {
+    let next_hop = network.resolve("10.9.0.1", None, "10.9.0.2");
+    let expected = NextHop {
         mac: PEER,
         vlan: NO_VLAN,
     };
-    assert_eq!(way, Ok(expected));
+    assert_eq!(next_hop, Ok(expected));
     let hop = network.asked.unwrap();
     assert_eq!((hop.interface, hop.address), (3, hop.destination));
     assert_eq!(hop.source, "10.9.0.1".parse::<IpAddr>().unwrap());
@@ -95,8 +95,8 @@ fn a_gateway_is_asked_in_place_of_the_destination() {
         kind: 1,
         gateway: Some("fe80::ff:fe00:c".parse().unwrap()),
     });
-    let way = network.resolve("fd00::1", None, "2001:db8::1").unwrap();
-    assert_eq!((way.mac, network.asked), ([2, 0, 0, 0, 0, 12], None));
+    let next_hop = network.resolve("fd00::1", None, "2001:db8::1").unwrap();
+    assert_eq!((next_hop.mac, network.asked), ([2, 0, 0, 0, 0, 12], None));
 }
 
 #[test]
@@ -110,15 +110,18 @@ fn the_host_itself() {
         mac: Some(SELF),
         vlan: Some(5),
     });
-    let way = network.resolve("10.9.0.1", None, "10.9.0.1").unwrap();
-    assert_eq!((way.mac, way.vlan, network.asked), (SELF, 5, None));
+    let next_hop = network.resolve("10.9.0.1", None, "10.9.0.1").unwrap();
+    assert_eq!(
+        (next_hop.mac, next_hop.vlan, network.asked),
+        (SELF, 5, None)
+    );
     network.link = Ok(Link::default());
-    let way = network.resolve("10.9.0.1", None, "10.9.0.1");
-    assert_eq!(way, Err(Errno(libc::EHOSTUNREACH)));
+    let next_hop = network.resolve("10.9.0.1", None, "10.9.0.1");
+    assert_eq!(next_hop, Err(Errno(libc::EHOSTUNREACH)));
 }
 
 #[test]
-fn addresses_that_tell_the_mac() {
+fn addresses_that_contain_the_mac() {
     let mut network = MadeUp::new();
     for (to, mac) in [
         ("224.1.2.3", [0x01, 0x00, 0x5e, 1, 2, 3]),
@@ -148,8 +151,8 @@ fn the_interface_of_the_gid_goes_first() {
 fn failures() {
     let mut network = MadeUp::new();
     network.owners = Vec::new();
-    let way = network.resolve("10.9.0.1", Some(3), "10.9.0.2");
-    assert_eq!(way, Err(Errno::INVAL));
+    let next_hop = network.resolve("10.9.0.1", Some(3), "10.9.0.2");
+    assert_eq!(next_hop, Err(Errno::INVAL));
     let unreachable = Err(Errno(libc::EHOSTUNREACH));
     let mut network = MadeUp::new();
     network.route = Err(Errno(libc::ENETUNREACH));
@@ -163,8 +166,8 @@ fn failures() {
     // An interface that goes away meanwhile has no VLAN, as for one that never had.
     let mut network = MadeUp::new();
     network.link = Err(Errno::NODEV);
-    let way = network.resolve("10.9.0.1", None, "10.9.0.2").unwrap();
-    assert_eq!(way.vlan, NO_VLAN);
+    let next_hop = network.resolve("10.9.0.1", None, "10.9.0.2").unwrap();
+    assert_eq!(next_hop.vlan, NO_VLAN);
 }
 
 proptest! {

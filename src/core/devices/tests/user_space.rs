@@ -119,9 +119,9 @@ fn they_need_no_kernel() {
 }
 
 #[test]
-fn what_is_missing_is_told_once() {
+fn what_is_missing_is_logged_once() {
     let (devices, tree) = (Devices::new(), Tree::new());
-    let said = RefCell::new(Vec::new());
+    let logged = RefCell::new(Vec::new());
     let list = |complaints: &[&str]| {
         let from = Surroundings {
             places: tree.places(),
@@ -129,11 +129,11 @@ fn what_is_missing_is_told_once() {
                 devices: vec![device("uroce_lo", 1)],
                 complaints: complaints.iter().map(|c| (*c).to_owned()).collect(),
             },
-            complain: &|line| said.borrow_mut().push(line.to_owned()),
+            complain: &|line| logged.borrow_mut().push(line.to_owned()),
             ..nothing()
         };
         assert_eq!(devices.refresh(&from).unwrap().len(), 0);
-        said.take()
+        logged.take()
     };
     let not_made = format!("no device uroce_lo: errno {}", libc::ENOSYS);
     assert_eq!(list(&["no eth7"]), ["no eth7".to_owned(), not_made]);

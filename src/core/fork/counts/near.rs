@@ -67,7 +67,7 @@ pub struct One {
 }
 
 /// The nodes of level 0 that were found last. Good until something changes above that level.
-pub(super) struct Recent([Found; RECENT]);
+pub(super) struct LastNodes([Found; RECENT]);
 
 /// So many neighbouring nodes have a place each: with pages of 4 KiB, those of 1 GiB.
 const RECENT: usize = 16;
@@ -80,7 +80,7 @@ struct Found {
     covered: bool,
 }
 
-impl Recent {
+impl LastNodes {
     /// None: no page number has this prefix.
     pub(super) const NONE: Self = Self(
         [Found {
@@ -317,7 +317,7 @@ impl PageCounts {
         if number != pages.end.wrapping_sub(1) / LEAF_PAGES {
             return None;
         }
-        let found = self.recent.get(number >> NODE_BITS)?;
+        let found = self.last_nodes.get(number >> NODE_BITS)?;
         let slot = self.nodes.get(found.node as usize)?.slots[index(number)];
         Some((slot, found.covered || slot.whole > 0))
     }
@@ -395,7 +395,7 @@ impl PageCounts {
         if window.second == 0 {
             return None;
         }
-        let found = self.recent.get(window.leaf >> NODE_BITS)?;
+        let found = self.last_nodes.get(window.leaf >> NODE_BITS)?;
         let slots = &self.nodes.get(found.node as usize)?.slots;
         let leaf = |number| slots[index(number)].child as usize;
         let both = [leaf(window.leaf), leaf(window.leaf + 1)];
@@ -411,11 +411,11 @@ impl PageCounts {
     /// The node of level 0 with that prefix.
     #[inline(always)]
     fn found(&mut self, prefix: u64) -> Option<Found> {
-        if self.recent.get(prefix).is_none() {
+        if self.last_nodes.get(prefix).is_none() {
             let found = self.find(prefix)?;
-            self.recent.keep(found);
+            self.last_nodes.keep(found);
         }
-        self.recent.get(prefix)
+        self.last_nodes.get(prefix)
     }
 
     #[cold]
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_is_told_from_two() {
+    fn one_run_is_distinguished_from_two() {
         for one in [0, 1, 0b110, !0, 1 << 63, 0b11 << 62] {
             assert!(block(one).is_run(), "{one:b}");
         }

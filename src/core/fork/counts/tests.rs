@@ -25,16 +25,16 @@ fn pages() -> impl Strategy<Value = Pages> {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Add(Pages, Way),
+    Add(Pages, Method),
     /// Gives back one of the live ranges.
-    Remove(prop::sample::Index, Way),
+    Remove(prop::sample::Index, Method),
     /// Takes away a range that nobody added like this.
     Cut(Pages),
 }
 
-/// The shortest way that is tried; where it does not lead there, the next longer one is.
+/// The shortest method that is tried; where it does not lead there, the next longer one is.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-enum Way {
+enum Method {
     /// No page starts or ends to count.
     Quick,
     OneLeaf,
@@ -42,19 +42,19 @@ enum Way {
     Far,
 }
 
-fn way() -> impl Strategy<Value = Way> {
+fn method() -> impl Strategy<Value = Method> {
     prop_oneof![
-        4 => Just(Way::Quick),
-        2 => Just(Way::OneLeaf),
-        1 => Just(Way::Near),
-        1 => Just(Way::Far),
+        4 => Just(Method::Quick),
+        2 => Just(Method::OneLeaf),
+        1 => Just(Method::Near),
+        1 => Just(Method::Far),
     ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        5 => (pages(), way()).prop_map(|(pages, way)| Step::Add(pages, way)),
-        4 => (any::<prop::sample::Index>(), way()).prop_map(|(which, way)| Step::Remove(which, way)),
+        5 => (pages(), method()).prop_map(|(pages, method)| Step::Add(pages, method)),
+        4 => (any::<prop::sample::Index>(), method()).prop_map(|(which, method)| Step::Remove(which, method)),
         1 => pages().prop_map(Step::Cut),
     ]
 }
@@ -106,18 +106,18 @@ fn runs_of(counts: &PageCounts, pages: Pages, count: u32) -> Vec<Pages> {
 }
 
 /// Adds the pages; answers what was found to be clear before.
-fn add(tree: &mut PageCounts, pages: &Pages, way: Way) -> Vec<Pages> {
-    if way == Way::Quick && tree.add_again(pages) {
+fn add(tree: &mut PageCounts, pages: &Pages, method: Method) -> Vec<Pages> {
+    if method == Method::Quick && tree.add_again(pages) {
         return Vec::new();
     }
-    if way <= Way::OneLeaf
+    if method <= Method::OneLeaf
         && let Some(one) = tree.in_one_leaf(pages)
     {
         let clear = tree.clear_of(&one);
         tree.add_to(&one);
         return runs_in(clear);
     }
-    if way <= Way::Near
+    if method <= Method::Near
         && let Some((spot, clear)) = tree.clear_near(pages)
     {
         tree.add_at(&spot);
@@ -129,18 +129,18 @@ fn add(tree: &mut PageCounts, pages: &Pages, way: Way) -> Vec<Pages> {
 }
 
 /// Takes the pages away; answers those whose count was 1.
-fn remove(tree: &mut PageCounts, pages: &Pages, way: Way) -> Vec<Pages> {
-    if way == Way::Quick && tree.remove_spare(pages) {
+fn remove(tree: &mut PageCounts, pages: &Pages, method: Method) -> Vec<Pages> {
+    if method == Method::Quick && tree.remove_spare(pages) {
         return Vec::new();
     }
-    if way <= Way::OneLeaf
+    if method <= Method::OneLeaf
         && let Some(one) = tree.in_one_leaf(pages)
         && let Some((one, single)) = tree.single_of(one)
     {
         tree.take_from(&one);
         return runs_in(single);
     }
-    if way <= Way::Near
+    if method <= Method::Near
         && let Some((spot, single)) = tree.single_near(pages)
     {
         tree.remove_at(&spot);
@@ -173,17 +173,17 @@ proptest! {
         for step in steps {
             tree.reserve().unwrap();
             let touched = match step {
-                Step::Add(pages, way) => {
-                    let clear = add(&mut tree, &pages, way);
+                Step::Add(pages, method) => {
+                    let clear = add(&mut tree, &pages, method);
                     prop_assert_eq!(map.runs(pages.clone(), 0), clear);
                     map.add(pages.clone());
                     live.push(pages.clone());
                     pages
                 }
                 Step::Remove(..) if live.is_empty() => continue,
-                Step::Remove(which, way) => {
+                Step::Remove(which, method) => {
                     let pages = live.swap_remove(which.index(live.len()));
-                    let single = remove(&mut tree, &pages, way);
+                    let single = remove(&mut tree, &pages, method);
                     prop_assert_eq!(map.runs(pages.clone(), 1), single);
                     map.remove(pages.clone());
                     pages
@@ -287,9 +287,9 @@ fn two_leaves_stay_in_their_place() {
     for i in [3, 3, 9, 3, 5, 9, 7] {
         counts.reserve().unwrap();
         let pages = apart(i);
-        add(&mut counts, &pages, Way::Near);
+        add(&mut counts, &pages, Method::Near);
         assert!(counts.counts_near(pages.start));
-        assert_eq!(remove(&mut counts, &pages, Way::OneLeaf).len(), 1);
+        assert_eq!(remove(&mut counts, &pages, Method::OneLeaf).len(), 1);
         assert!(
             !counts.counts_near(pages.start),
             "an empty leaf is no neighbour"
@@ -303,18 +303,18 @@ fn two_leaves_stay_in_their_place() {
     counts.add(across.clone());
     let one_run = std::slice::from_ref(&across);
     for _ in 0..3 {
-        assert_eq!(remove(&mut counts, &across, Way::Near), one_run);
+        assert_eq!(remove(&mut counts, &across, Method::Near), one_run);
         assert_eq!(counts.idle, [2, 1]);
-        assert_eq!(add(&mut counts, &across, Way::Near), one_run);
+        assert_eq!(add(&mut counts, &across, Method::Near), one_run);
     }
-    remove(&mut counts, &across, Way::Near);
+    remove(&mut counts, &across, Method::Near);
     for i in 0..1000 {
         counts.reserve().unwrap();
-        add(&mut counts, &apart(i), Way::Quick);
+        add(&mut counts, &apart(i), Method::Quick);
     }
     for i in 0..1000 {
         counts.reserve().unwrap();
-        remove(&mut counts, &apart(i), Way::Quick);
+        remove(&mut counts, &apart(i), Method::Quick);
     }
     assert!(counts.leaves.capacity() <= KEPT && counts.nodes.capacity() <= KEPT);
     no_leaf_or_node_is_lost(&mut counts);

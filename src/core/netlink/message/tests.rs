@@ -136,7 +136,7 @@ fn answers_to_older_questions_are_passed_over() {
 }
 
 #[test]
-fn copy_on_fork_is_off_unless_said() {
+fn copy_on_fork_is_off_unless_reported() {
     assert!(!Attributes::parse(&[]).unwrap().copies_on_fork());
     for (byte, expected) in [(0, false), (1, true)] {
         let bytes = attributes(&[(attr::COPY_ON_FORK, &[byte])]);

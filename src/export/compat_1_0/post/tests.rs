@@ -68,7 +68,7 @@ fn chains_of_every_length_arrive_in_order() {
 }
 
 #[test]
-fn what_a_provider_refuses_is_told_by_the_program_s_own_request() {
+fn what_a_provider_refuses_is_returned_as_the_program_s_own_request() {
     for (count, room) in [(1u64, 0usize), (16, 3), (17, 16), (1000, 999)] {
         let before: Vec<u64> = (0..).take(room).collect();
         let bad = before.len() as u64;

@@ -1,6 +1,6 @@
 //! The providers, and what libibverbs says.
 
-use super::{Finding, usable};
+use super::finding::{Finding, usable};
 use crate::facts::{Access, Device, Facts, PluginState, VerbsDevice};
 
 /// Providers that ferroverbs has of its own. rdma-core's library loads them as any other.
@@ -123,18 +123,19 @@ pub(super) fn devices(facts: &Facts, findings: &mut Vec<Finding>) {
         let Some((number, words)) = &device.error else {
             continue;
         };
-        let told = |known: &Device| known.name == device.name && known.access != Access::Granted;
-        if !facts.devices.iter().any(told) {
+        let reported =
+            |known: &Device| known.name == device.name && known.access != Access::Granted;
+        if !facts.devices.iter().any(reported) {
             findings.push(open_failed(device, *number, words));
         }
     }
     for device in &facts.devices {
         let seen = verbs.devices.iter().any(|known| known.name == device.name);
         // Without a node it cannot be there; without a provider that has been told.
-        let told = findings
+        let reported = findings
             .iter()
             .any(|finding| finding.about.contains(&device.name));
-        if !seen && !told && device.access != Access::Missing {
+        if !seen && !reported && device.access != Access::Missing {
             findings.push(
                 Finding::problem("not-listed", "The kernel has the device, but libibverbs does not list it")
                     .about(&device.name)
@@ -195,13 +196,13 @@ pub(super) fn memory(facts: &Facts, findings: &mut Vec<Finding>) {
         };
         findings.push(finding.about(&device.name));
     }
-    let told = findings.iter().any(|finding| finding.id == "memlock");
+    let reported = findings.iter().any(|finding| finding.id == "memlock");
     // uroce pins nothing.
     let pins = !facts.devices.is_empty();
     if let Some(limit) = limit
         && limit < USUAL_MEMLOCK
         && pins
-        && !told
+        && !reported
     {
         findings.push(memlock(
             Finding::warning("memlock", format!("RLIMIT_MEMLOCK is {limit} bytes")),

@@ -1,6 +1,6 @@
 //! The kernel, the cards, the nodes.
 
-use super::{Finding, Weight, usable};
+use super::finding::{Finding, Weight, usable};
 use crate::facts::{Access, Device, Facts};
 
 /// Of having nothing in the kernel: where software was chosen and works, it is no problem.

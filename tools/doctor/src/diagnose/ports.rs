@@ -1,6 +1,6 @@
 //! The ports of the devices, and their interfaces.
 
-use super::Finding;
+use super::finding::Finding;
 use crate::facts::{ETHERNET, Facts, Interface, PORT_ACTIVE, VerbsDevice, VerbsPort};
 
 const DOWN: u32 = 1;

@@ -1,6 +1,6 @@
 //! What two ends have that does not go together.
 
-use super::Hello;
+use super::talk::Hello;
 use crate::diagnose::{Finding, Weight};
 
 fn finding(id: &'static str, weight: Weight, what: String, why: &str, command: &str) -> Finding {

@@ -16,8 +16,9 @@ use verbs::{
 };
 
 use super::{
-    Choice, Hello, Outcome, PATIENCE, Step,
-    talk::{Talk, Word},
+    choice::{Choice, PATIENCE},
+    outcome::{Outcome, Step},
+    talk::{Hello, Message, Talk},
 };
 use crate::{facts::VerbsPort, netdev::as_gid, probe::verbs::port as ask_port};
 
@@ -194,6 +195,7 @@ impl End {
             to: None,
             remote,
             srq: 0,
+            immediate: 0,
         });
         sent.map_err(why("ibv_post_send"))
     }
@@ -319,24 +321,24 @@ pub(super) fn lead(
         end.fill(SIZE, 1);
         end.send(SIZE, None)?;
         end.wait(1, 0)?;
-        talk.say(&Word::Done("send".into()))?;
-        talk.expect(&Word::Done("send".into()))?;
+        talk.send(&Message::Done("send".into()))?;
+        talk.expect(&Message::Done("send".into()))?;
         Ok(None)
     })?;
     step(outcome, talk, "write", SIZE, |talk| {
         end.fill(SIZE, 2);
         end.send(SIZE, Some(remote(IBV_WR_RDMA_WRITE)))?;
         end.wait(1, 0)?;
-        talk.say(&Word::Done("write".into()))?;
-        talk.expect(&Word::Done("write".into()))?;
+        talk.send(&Message::Done("write".into()))?;
+        talk.expect(&Message::Done("write".into()))?;
         Ok(None)
     })?;
     step(outcome, talk, "read", SIZE, |talk| {
-        talk.expect(&Word::Done("filled".into()))?;
+        talk.expect(&Message::Done("filled".into()))?;
         end.send(SIZE, Some(remote(IBV_WR_RDMA_READ)))?;
         end.wait(1, 0)?;
         end.check(SIZE, SIZE, 3)?;
-        talk.say(&Word::Done("read".into()))?;
+        talk.send(&Message::Done("read".into()))?;
         Ok(None)
     })?;
     step(outcome, talk, "ping-pong", SMALL, |talk| {
@@ -347,7 +349,7 @@ pub(super) fn lead(
             end.receive()?;
         }
         let time = start.elapsed();
-        talk.say(&Word::Done("ping-pong".into()))?;
+        talk.send(&Message::Done("ping-pong".into()))?;
         Ok(Some(time))
     })
 }
@@ -355,23 +357,23 @@ pub(super) fn lead(
 /// The end that waited.
 pub(super) fn follow(end: &mut End, talk: &mut Talk, outcome: &mut Outcome) -> Result<(), String> {
     step(outcome, talk, "send", SIZE, |talk| {
-        talk.expect(&Word::Done("send".into()))?;
+        talk.expect(&Message::Done("send".into()))?;
         end.wait(0, 1)?;
         end.check(0, SIZE, 1)?;
         end.receive()?;
-        talk.say(&Word::Done("send".into()))?;
+        talk.send(&Message::Done("send".into()))?;
         Ok(None)
     })?;
     step(outcome, talk, "write", SIZE, |talk| {
-        talk.expect(&Word::Done("write".into()))?;
+        talk.expect(&Message::Done("write".into()))?;
         end.check(0, SIZE, 2)?;
-        talk.say(&Word::Done("write".into()))?;
+        talk.send(&Message::Done("write".into()))?;
         Ok(None)
     })?;
     step(outcome, talk, "read", SIZE, |talk| {
         end.fill(0, 3);
-        talk.say(&Word::Done("filled".into()))?;
-        talk.expect(&Word::Done("read".into()))?;
+        talk.send(&Message::Done("filled".into()))?;
+        talk.expect(&Message::Done("read".into()))?;
         Ok(None)
     })?;
     step(outcome, talk, "ping-pong", SMALL, |talk| {
@@ -381,7 +383,7 @@ pub(super) fn follow(end: &mut End, talk: &mut Talk, outcome: &mut Outcome) -> R
             end.send(SMALL, None)?;
             end.wait(1, 0)?;
         }
-        talk.expect(&Word::Done("ping-pong".into()))?;
+        talk.expect(&Message::Done("ping-pong".into()))?;
         Ok(None)
     })
 }
@@ -402,7 +404,7 @@ fn step(
         }
         Err(reason) => {
             // It may be gone, which is then the reason.
-            let _ = talk.say(&Word::Failed(format!("{name}: {reason}")));
+            let _ = talk.send(&Message::Failed(format!("{name}: {reason}")));
             let likely = outcome
                 .likely()
                 .map(|finding| format!("; see {}", finding.id));

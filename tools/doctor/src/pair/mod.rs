@@ -3,6 +3,7 @@
 //! One waits, the other one calls. Over TCP go lines of JSON (`talk`); over RDMA go a message, a
 //! write and a read in each direction of data, whose bytes are looked at (`work`).
 
+mod choice;
 mod compare;
 mod end;
 mod outcome;
@@ -12,29 +13,11 @@ pub use compare::compare;
 pub use outcome::{Outcome, Step};
 pub use talk::Hello;
 
-use std::{
-    net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
-    time::Duration,
-};
+pub use choice::{Choice, PATIENCE};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 
 use end::End;
-use talk::{Talk, Word};
-
-/// What was chosen on the command line.
-#[derive(Clone, Debug, Default)]
-pub struct Choice {
-    /// The device, or that of the connection's address, or the first one.
-    pub device: Option<String>,
-    /// Its port.
-    pub port: u8,
-    /// The place of the GID, or that of the connection's address.
-    pub gid: Option<u32>,
-    /// The TCP port.
-    pub tcp: u16,
-}
-
-/// How long the other end may keep silent. Each step is done in less than a second.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+use talk::{Message, Talk};
 
 /// Runs one end: with a host it calls, without one it waits.
 #[must_use]
@@ -96,14 +79,14 @@ fn test(
     let mut end = match End::new(choice, local) {
         Ok(end) => end,
         Err(reason) => {
-            talk.say(&Word::Failed(reason.clone()))?;
+            talk.send(&Message::Failed(reason.clone()))?;
             return Err(reason);
         }
     };
-    talk.say(&Word::Hello(end.hello().clone()))?;
-    let peer = match talk.hear()? {
-        Word::Hello(peer) => peer,
-        Word::Failed(reason) => return Err(format!("the other end: {reason}")),
+    talk.send(&Message::Hello(end.hello().clone()))?;
+    let peer = match talk.receive()? {
+        Message::Hello(peer) => peer,
+        Message::Failed(reason) => return Err(format!("the other end: {reason}")),
         other => {
             return Err(format!(
                 "the other end said {other:?} in place of a greeting"
@@ -114,11 +97,11 @@ fn test(
     outcome.findings = compare(end.hello(), &peer);
     if let Err(reason) = end.connect(&peer) {
         // It gives up as well; if it has gone already, this end's reason is the one to tell.
-        let _ = talk.say(&Word::Failed(reason.clone()));
+        let _ = talk.send(&Message::Failed(reason.clone()));
         return Err(reason);
     }
-    talk.say(&Word::Ready)?;
-    talk.expect(&Word::Ready)?;
+    talk.send(&Message::Ready)?;
+    talk.expect(&Message::Ready)?;
     if calls {
         end::lead(&mut end, &mut talk, &peer, outcome)
     } else {

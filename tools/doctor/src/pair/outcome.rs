@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Hello;
+use super::talk::Hello;
 use crate::{
     diagnose::{Finding, Weight},
     report::word,

@@ -1,4 +1,4 @@
-//! What the two ends tell each other: a line of JSON a word.
+//! The messages between the two ends: a line of JSON each.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::PATIENCE;
+use super::choice::PATIENCE;
 
 /// Longer lines are not read.
 const LONGEST: u64 = 16384;
@@ -43,9 +43,9 @@ pub struct Hello {
     pub memory: (u64, u32),
 }
 
-/// A word of the conversation.
+/// A message of the conversation.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Word {
+pub enum Message {
     /// In front of everything.
     Hello(Hello),
     /// The queue pair can receive.
@@ -56,7 +56,7 @@ pub enum Word {
     Failed(String),
 }
 
-impl Word {
+impl Message {
     fn json(&self) -> Value {
         match self {
             Self::Hello(hello) => json!({"version": VERSION, "hello": hello.json()}),
@@ -144,13 +144,13 @@ impl Talk {
         })
     }
 
-    pub fn say(&mut self, word: &Word) -> Result<(), String> {
-        let line = format!("{}\n", word.json());
+    pub fn send(&mut self, message: &Message) -> Result<(), String> {
+        let line = format!("{}\n", message.json());
         let written = self.stream.get_mut().write_all(line.as_bytes());
         written.map_err(|error| format!("the other end is gone: {error}"))
     }
 
-    pub fn hear(&mut self) -> Result<Word, String> {
+    pub fn receive(&mut self) -> Result<Message, String> {
         let mut line = String::new();
         let read = self.stream.by_ref().take(LONGEST).read_line(&mut line);
         match read {
@@ -158,18 +158,20 @@ impl Talk {
             Ok(_) => {
                 let strange =
                     || format!("the other end is no ibv_doctor of this version: {line:?}");
-                Word::read(&line).ok_or_else(strange)
+                Message::read(&line).ok_or_else(strange)
             }
             Err(error) => Err(format!("the other end says nothing: {error}")),
         }
     }
 
-    /// Hears one word and no other.
-    pub fn expect(&mut self, word: &Word) -> Result<(), String> {
-        match self.hear()? {
-            heard if heard == *word => Ok(()),
-            Word::Failed(reason) => Err(format!("the other end: {reason}")),
-            heard => Err(format!("the other end said {heard:?} in place of {word:?}")),
+    /// Receives this message and no other.
+    pub fn expect(&mut self, message: &Message) -> Result<(), String> {
+        match self.receive()? {
+            received if received == *message => Ok(()),
+            Message::Failed(reason) => Err(format!("the other end: {reason}")),
+            received => Err(format!(
+                "the other end said {received:?} in place of {message:?}"
+            )),
         }
     }
 }
@@ -179,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_as_they_were_said() {
+    fn messages_are_read_as_they_were_written() {
         let hello = Hello {
             device: "mlx5_0".into(),
             port: 2,
@@ -198,20 +200,20 @@ mod tests {
             gid: None,
             ..hello.clone()
         };
-        for word in [
-            Word::Hello(hello),
-            Word::Hello(without),
-            Word::Ready,
-            Word::Done("write".into()),
-            Word::Failed("no \"device\"".into()),
+        for message in [
+            Message::Hello(hello),
+            Message::Hello(without),
+            Message::Ready,
+            Message::Done("write".into()),
+            Message::Failed("no \"device\"".into()),
         ] {
-            let line = word.json().to_string();
-            assert_eq!(Word::read(&line), Some(word), "{line}");
+            let line = message.json().to_string();
+            assert_eq!(Message::read(&line), Some(message), "{line}");
         }
     }
 
     #[test]
-    fn other_words_are_refused() {
+    fn other_messages_are_refused() {
         for line in [
             "",
             "{}",
@@ -219,7 +221,7 @@ mod tests {
             r#"{"version":2,"hello":{}}"#,
             r#"{"version":1,"hello":{"device":1}}"#,
         ] {
-            assert_eq!(Word::read(line), None, "{line}");
+            assert_eq!(Message::read(line), None, "{line}");
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Cards on the PCI bus that can do RDMA.
 
-use super::{Probe, link_name, names, read, read_number};
+use super::{
+    Probe,
+    root::{link_name, names, read, read_number},
+};
 use crate::facts::Card;
 
 /// A maker, the cards if not all of them, and the modules: for the card, and for RDMA.

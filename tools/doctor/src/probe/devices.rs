@@ -4,7 +4,10 @@ use std::{os::unix::fs::FileTypeExt, path::Path};
 
 use rustix::fs::{AtFlags, CWD};
 
-use super::{Probe, cards, names, read};
+use super::{
+    Probe, cards,
+    root::{names, read},
+};
 use crate::facts::{Access, Device, Gid, Port};
 
 pub(super) fn all(probe: &Probe) -> Vec<Device> {

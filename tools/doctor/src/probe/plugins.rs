@@ -4,7 +4,10 @@ use std::{fs, io::Read, path::Path};
 
 use memchr::memmem;
 
-use super::{Probe, names, read};
+use super::{
+    Probe,
+    root::{names, read},
+};
 use crate::facts::{Plugin, PluginState};
 
 /// The generation of the private interface that every library since rdma-core 34 has.

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, path::Path};
 
 use rustix::process::{Resource, getrlimit};
 
-use super::{Probe, names, read, read_number};
+use super::{
+    Probe,
+    root::{names, read, read_number},
+};
 use crate::facts::{Interface, Kernel, Memlock, Nodes};
 
 pub(super) fn kernel(probe: &Probe) -> Kernel {

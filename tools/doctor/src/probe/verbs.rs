@@ -29,7 +29,7 @@ pub fn all() -> Verbs {
     let devices = devices.iter().map(|device| {
         let mut found = VerbsDevice {
             name: device.name(),
-            kernel: !device.sysfs().is_empty(),
+            kernel: device.is_kernel(),
             ..VerbsDevice::default()
         };
         match device.open() {

@@ -9,6 +9,7 @@
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use watchdog::Watched;
 
 /// The program under test.
 pub const DOCTOR: &str = env!("CARGO_BIN_EXE_ibv_doctor");
@@ -42,7 +43,7 @@ pub fn script(text: &str, env: &[(&str, &str)]) -> Output {
         .env("UROCE_DEVICES", "lo")
         .env_remove("UROCE_FAULTS")
         .envs(env.iter().copied())
-        .output()
+        .watched_output()
         .unwrap()
 }
 

@@ -4,5 +4,5 @@
 use utils::pingpong::{self, RC};
 
 fn main() -> std::process::ExitCode {
-    utils::main(RC.options, |said| pingpong::run(&RC, said))
+    utils::main(RC.options, |values| pingpong::run(&RC, values))
 }

@@ -4,5 +4,5 @@
 use utils::pingpong::{self, SRQ};
 
 fn main() -> std::process::ExitCode {
-    utils::main(SRQ.options, |said| pingpong::run(&SRQ, said))
+    utils::main(SRQ.options, |values| pingpong::run(&SRQ, values))
 }

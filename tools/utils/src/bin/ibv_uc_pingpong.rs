@@ -4,5 +4,5 @@
 use utils::pingpong::{self, UC};
 
 fn main() -> std::process::ExitCode {
-    utils::main(UC.options, |said| pingpong::run(&UC, said))
+    utils::main(UC.options, |values| pingpong::run(&UC, values))
 }

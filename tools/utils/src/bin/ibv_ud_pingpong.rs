@@ -4,5 +4,5 @@
 use utils::pingpong::{self, UD};
 
 fn main() -> std::process::ExitCode {
-    utils::main(UD.options, |said| pingpong::run(&UD, said))
+    utils::main(UD.options, |values| pingpong::run(&UD, values))
 }

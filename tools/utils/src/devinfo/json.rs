@@ -5,7 +5,10 @@ use std::net::Ipv6Addr;
 use serde_json::{Map, Value, json};
 use verbs::{abi::*, firmware};
 
-use super::{GidKind, Shown, Trouble, gids, text};
+use super::{
+    shown::{GidKind, Shown, Trouble, gids},
+    text,
+};
 use crate::words;
 
 fn object<const N: usize>(members: [(&str, Value); N]) -> Value {

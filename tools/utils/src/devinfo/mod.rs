@@ -1,8 +1,10 @@
 //! `ibv_devinfo`: what devices and ports say of themselves.
 
 mod json;
+mod shown;
 mod text;
 
+use shown::{Shown, Trouble};
 use std::{
     ffi::OsString,
     io::{self, Write},
@@ -12,7 +14,6 @@ use std::{
 use serde_json::Value;
 use verbs::{
     Context, Device,
-    abi::{ibv_device_attr_ex, ibv_port_attr},
     getopt::{Opt, Options},
 };
 
@@ -126,8 +127,8 @@ fn show(asked: &Asked) -> Step {
     let (mut status, mut found) = (0, Vec::new());
     for device in chosen {
         let mut out = io::stdout().lock();
-        let told = tell(device, asked, &mut out, &mut found);
-        status |= told.err().map_or(0, Trouble::status);
+        let reported = report(device, asked, &mut out, &mut found);
+        status |= reported.err().map_or(0, Trouble::status);
         out.flush()?;
     }
     if asked.json {
@@ -139,56 +140,7 @@ fn show(asked: &Asked) -> Step {
     }
 }
 
-/// What can fail, and the status for it.
-enum Trouble {
-    Open,
-    Query,
-    Port,
-    Close,
-    /// Of a port or of its GIDs: the errno is the status.
-    Errno(u8),
-    /// Nobody reads what is printed.
-    Output,
-}
-
-impl Trouble {
-    fn status(self) -> u8 {
-        match self {
-            Self::Open | Self::Output => 1,
-            Self::Query => 2,
-            Self::Close => 3,
-            Self::Port => 4,
-            Self::Errno(errno) => errno,
-        }
-    }
-
-    fn said(self, words: &str) -> Self {
-        eprintln!("{words}");
-        self
-    }
-
-    /// An errno as the status, which is its lowest byte.
-    fn errno(error: &io::Error) -> Self {
-        let number = error.raw_os_error().unwrap_or(1);
-        Self::Errno(crate::numbers::byte(number))
-    }
-}
-
-impl From<io::Error> for Trouble {
-    fn from(_: io::Error) -> Self {
-        Self::Output
-    }
-}
-
-/// A device that is shown.
-struct Shown<'a> {
-    device: Device<'a>,
-    context: &'a Context,
-    attr: ibv_device_attr_ex,
-    verbose: bool,
-}
-
-fn tell(
+fn report(
     device: Device<'_>,
     asked: &Asked,
     out: &mut impl Write,
@@ -196,17 +148,17 @@ fn tell(
 ) -> Result<(), Trouble> {
     let context = device
         .open()
-        .map_err(|_| Trouble::Open.said("Failed to open device"))?;
-    let told = tell_open(device, &context, asked, out, found);
+        .map_err(|_| Trouble::Open.with_message("Failed to open device"))?;
+    let reported = report_open(device, &context, asked, out, found);
     let closed = context.close();
     if closed.is_err() {
         eprint!("Failed to close device");
         return Err(Trouble::Close);
     }
-    told
+    reported
 }
 
-fn tell_open(
+fn report_open(
     device: Device<'_>,
     context: &Context,
     asked: &Asked,
@@ -215,12 +167,12 @@ fn tell_open(
 ) -> Result<(), Trouble> {
     let attr = context
         .query_device()
-        .map_err(|_| Trouble::Query.said("Failed to query device props"))?;
+        .map_err(|_| Trouble::Query.with_message("Failed to query device props"))?;
     let ports = attr.orig_attr.phys_port_cnt;
     // C passes the number as a byte.
     let port = crate::numbers::byte(asked.port);
     if port > ports {
-        return Err(Trouble::Port.said("Invalid port requested for device"));
+        return Err(Trouble::Port.with_message("Invalid port requested for device"));
     }
     let shown = Shown {
         device,
@@ -236,7 +188,7 @@ fn tell_open(
     let all = (1..=ports).filter(|number| port == 0 || port == *number);
     for number in all {
         let attr = shown.context.query_port(number).map_err(|error| {
-            Trouble::errno(&error).said(&format!("Failed to query port {number} props"))
+            Trouble::errno(&error).with_message(&format!("Failed to query port {number} props"))
         })?;
         if asked.json {
             of_ports.push(json::port(&shown, number, &attr)?);
@@ -247,47 +199,4 @@ fn tell_open(
     json::add_ports(&mut object, of_ports);
     found.push(object);
     Ok(())
-}
-
-/// A GID as it is printed: `None` for the type where the device does not tell.
-struct Gid {
-    index: i32,
-    raw: [u8; 16],
-    kind: Option<GidKind>,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum GidKind {
-    /// Of InfiniBand, or RoCE version 1.
-    IbOrV1,
-    V2,
-}
-
-/// The GIDs of a port whose lower half is not zero. All of the table is asked for first, so what
-/// is there when one cannot be read is not lost.
-fn gids(shown: &Shown<'_>, port: u8, attr: &ibv_port_attr) -> (Vec<Gid>, Result<(), Trouble>) {
-    let mut found = Vec::new();
-    for index in 0..attr.gid_tbl_len {
-        let gid = match shown.context.query_gid(port, index) {
-            Ok(gid) => gid.bytes(),
-            Err(error) => {
-                eprintln!("Failed to query gid to port {port}, index {index}");
-                return (found, Err(Trouble::errno(&error)));
-            }
-        };
-        if gid.iter().skip(8).all(|byte| *byte == 0) {
-            continue;
-        }
-        let index_there = u32::try_from(index).unwrap_or(0);
-        let entry = shown.context.query_gid_entry(u32::from(port), index_there);
-        found.push(Gid {
-            index,
-            raw: gid,
-            kind: entry.ok().map(|entry| match entry.gid_type {
-                verbs::abi::IBV_GID_TYPE_ROCE_V2 => GidKind::V2,
-                _ => GidKind::IbOrV1,
-            }),
-        });
-    }
-    (found, Ok(()))
 }

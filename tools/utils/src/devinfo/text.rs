@@ -7,7 +7,7 @@ use std::{
 
 use verbs::{abi::*, firmware};
 
-use super::{Gid, GidKind, Shown, Trouble, gids};
+use super::shown::{Gid, GidKind, Shown, Trouble, gids};
 use crate::words;
 
 pub(super) fn guid(guid: be64) -> String {

@@ -9,11 +9,7 @@ use verbs::{
     queue::{Change, Datagram, Qp, Send, Srq, Wanted},
 };
 
-use super::{
-    Asked, Transport,
-    exchange::Address,
-    rounds::{RECEIVE, SEND},
-};
+use super::{asked::Asked, exchange::Address, kinds::Transport};
 use crate::{
     numbers::byte,
     program::{Step, fail},
@@ -25,6 +21,11 @@ const GRH: usize = 40;
 const QKEY: u32 = 0x1111_1111;
 /// What stands at the start of each page of a message that is checked.
 const MARK: u8 = 0;
+
+/// The ID of a receive request, which is also its bit in `Endpoint::pending`.
+pub(super) const RECEIVE: u64 = 1;
+/// The same of a send request.
+pub(super) const SEND: u64 = 2;
 
 /// A queue pair of this end, by its place.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -296,6 +297,7 @@ impl Endpoint {
             to,
             remote: None,
             srq: 0,
+            immediate: 0,
         };
         let sent = self.pairs.get(place).map(|pair| pair.send(&send));
         let (Some(Ok(())), Some(pending)) = (sent, self.pending.get_mut(place)) else {

@@ -7,11 +7,12 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Asked, Transport};
+use super::{
+    asked::{Asked, MOST},
+    kinds::Transport,
+};
 use crate::program::{Step, fail, reason};
 
-/// How many addresses the programs with a shared receive queue exchange, needed or not.
-pub(super) const MOST: u32 = 256;
 /// `0000:000000:000000:` and 32 digits, with the NUL that C sends too.
 const MESSAGE: usize = 52;
 const DONE: &[u8] = b"done\0";

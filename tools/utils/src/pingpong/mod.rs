@@ -11,6 +11,7 @@
 //! | `rounds` | the messages, and what they are counted by |
 //! | `outcome` | what is printed at the end |
 
+mod asked;
 mod endpoint;
 mod exchange;
 mod kinds;
@@ -18,8 +19,8 @@ mod outcome;
 mod rounds;
 pub mod xsrq;
 
+use asked::{Asked, mtu};
 use std::{
-    ffi::OsString,
     hash::{BuildHasher, Hasher, RandomState},
     io::{self, Write},
     net::Ipv6Addr,
@@ -28,14 +29,10 @@ use std::{
 };
 
 use serde_json::Value;
-use verbs::{
-    Context,
-    abi::{IBV_LINK_LAYER_ETHERNET, ibv_mtu},
-    getopt::Options,
-};
+use verbs::{Context, abi::IBV_LINK_LAYER_ETHERNET, getopt::Options};
 
 use crate::{
-    numbers::{byte, int, number, unsigned},
+    numbers::byte,
     program::{Step, devices, fail, print_json, text},
 };
 use endpoint::Endpoint;
@@ -43,137 +40,6 @@ use exchange::Address;
 use kinds::Transport;
 pub use kinds::{Kind, RC, SRQ, UC, UD};
 use outcome::Outcome;
-
-/// What was asked for.
-struct Asked {
-    transport: Transport,
-    server: Option<OsString>,
-    device: Option<OsString>,
-    port: u32,
-    ib_port: i32,
-    size: usize,
-    mtu: ibv_mtu,
-    queue_pairs: u32,
-    rx_depth: u32,
-    iters: u32,
-    sl: i32,
-    gid: i32,
-    events: bool,
-    on_demand: bool,
-    implicit: bool,
-    prefetch: bool,
-    timestamps: bool,
-    check: bool,
-    device_memory: bool,
-    by_calls: bool,
-    json: bool,
-}
-
-impl Asked {
-    fn new(kind: &Kind) -> Self {
-        Self {
-            transport: kind.transport,
-            server: None,
-            device: None,
-            port: 18515,
-            ib_port: 1,
-            size: kind.size,
-            mtu: 3,
-            queue_pairs: if kind.transport == Transport::Srq {
-                16
-            } else {
-                1
-            },
-            rx_depth: 500,
-            iters: 1000,
-            sl: 0,
-            gid: -1,
-            events: false,
-            on_demand: false,
-            implicit: false,
-            prefetch: false,
-            timestamps: false,
-            check: false,
-            device_memory: false,
-            by_calls: false,
-            json: false,
-        }
-    }
-
-    /// Takes one option; `None` if its value is out of question.
-    fn option(&mut self, name: char, value: OsString) -> Option<()> {
-        let given = number(&value);
-        match name {
-            'p' => {
-                self.port = unsigned(given);
-                return (self.port <= 65535).then_some(());
-            }
-            'd' => self.device = Some(value),
-            'i' => {
-                self.ib_port = int(given);
-                return (self.ib_port >= 1).then_some(());
-            }
-            's' => {
-                self.size = usize::try_from(unsigned(given)).ok()?;
-                return (self.size > 0 || self.transport != Transport::Srq).then_some(());
-            }
-            'm' => self.mtu = mtu(int(given))?,
-            'q' => self.queue_pairs = unsigned(given),
-            'r' => self.rx_depth = unsigned(given),
-            'n' => self.iters = unsigned(given),
-            'l' => self.sl = int(given),
-            'g' => self.gid = int(given),
-            'e' => self.events = true,
-            'o' => self.on_demand = true,
-            'O' => (self.on_demand, self.implicit) = (true, true),
-            'P' => self.prefetch = true,
-            't' => self.timestamps = true,
-            'c' => self.check = true,
-            'j' => self.device_memory = true,
-            'N' => self.by_calls = true,
-            'J' => self.json = true,
-            _ => return None,
-        }
-        Some(())
-    }
-
-    /// What does not go together.
-    fn contradiction(&self) -> Option<String> {
-        if self.on_demand && self.device_memory {
-            return Some("DM memory region can't be on demand".into());
-        }
-        if self.prefetch && !self.on_demand {
-            return Some("prefetch is valid only with on-demand memory region".into());
-        }
-        let (pairs, depth) = (self.queue_pairs, self.rx_depth);
-        if self.transport != Transport::Srq {
-            return None;
-        }
-        if pairs > depth {
-            return Some(format!(
-                "rx_depth {} is too small for {} QPs -- must have at least one receive per QP.",
-                depth.cast_signed(),
-                pairs.cast_signed()
-            ));
-        }
-        (pairs >= exchange::MOST).then(|| {
-            let pairs = pairs.cast_signed();
-            format!("num_qp {pairs} must be less than {}", exchange::MOST - 1)
-        })
-    }
-}
-
-/// `enum ibv_mtu` of a number of bytes.
-fn mtu(bytes: i32) -> Option<ibv_mtu> {
-    match bytes {
-        256 => Some(1),
-        512 => Some(2),
-        1024 => Some(3),
-        2048 => Some(4),
-        4096 => Some(5),
-        _ => None,
-    }
-}
 
 /// Runs a program.
 ///

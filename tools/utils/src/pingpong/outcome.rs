@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::Asked;
+use super::asked::Asked;
 
 /// Differences between the times of receives, in the device's clock.
 #[derive(Clone, Copy, Debug)]

@@ -5,15 +5,16 @@ use verbs::{
     completion::{Completion, status_text},
 };
 
-use super::{Asked, Endpoint, Transport, endpoint::Slot, outcome::Times};
+use super::{
+    asked::Asked,
+    endpoint::{Endpoint, RECEIVE, SEND, Slot},
+    kinds::Transport,
+    outcome::Times,
+};
 use crate::{
     numbers::byte,
     program::{Failed, Step, fail},
 };
-
-/// What a request is called, which is also its bit in `Slot::pending`.
-pub(super) const RECEIVE: u64 = 1;
-pub(super) const SEND: u64 = 2;
 
 /// How far it has come.
 struct Count {

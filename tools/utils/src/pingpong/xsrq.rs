@@ -273,13 +273,13 @@ fn play(asked: &Asked) -> Step {
     }
     ended?;
     part(asked, &mut peers)?;
-    let told: Vec<Value> = peers
+    let reported: Vec<Value> = peers
         .iter()
         .map(|peer| json!({"local": peer.own.json(), "remote": peer.address.json()}))
         .collect();
     endpoint.close(peers)?;
     if asked.json {
-        return print_json(&json!({"success": true, "peers": told, "tests": asked.tests}));
+        return print_json(&json!({"success": true, "peers": reported, "tests": asked.tests}));
     }
     Ok(writeln!(io::stdout(), "success")?)
 }
@@ -403,17 +403,17 @@ impl Endpoint {
         client: bool,
     ) -> Step {
         if client {
-            self.tell(asked, peer, &mut stream)?;
+            self.report(asked, peer, &mut stream)?;
             hear(asked, place, peer, &mut stream)?;
         } else {
             hear(asked, place, peer, &mut stream)?;
-            self.tell(asked, peer, &mut stream)?;
+            self.report(asked, peer, &mut stream)?;
         }
         peer.stream = Some(stream);
         join(asked, place, peer)
     }
 
-    fn tell(&self, asked: &Asked, peer: &mut Peer, stream: &mut TcpStream) -> Step {
+    fn report(&self, asked: &Asked, peer: &mut Peer, stream: &mut TcpStream) -> Step {
         let gid = match asked.gid {
             ..0 => [0; 16],
             index => match self.context.query_gid(byte(asked.ib_port), index) {
@@ -430,8 +430,8 @@ impl Endpoint {
             gid,
         };
         peer.own.say(asked, "local")?;
-        let told = stream.write_all(&peer.own.write());
-        or(told, "Couldn't send local address")
+        let reported = stream.write_all(&peer.own.write());
+        or(reported, "Couldn't send local address")
     }
 
     /// Sends to a peer, by way of each sender in turn; the last message tells when it is done.
@@ -453,6 +453,7 @@ impl Endpoint {
             to: None,
             remote: None,
             srq: to.address.srq,
+            immediate: 0,
         };
         if let Some(Err(error)) = peers.get(by).map(|peer| peer.sender.send(&send)) {
             eprintln!("Couldn't post send: {}", reason(&error));

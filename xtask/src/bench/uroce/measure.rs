@@ -6,17 +6,20 @@ use std::{fs, fs::File, io::Write, path::Path, process::Command};
 use anyhow::{Context, Result, bail};
 
 use super::{
-    COMPLETE, RESULTS,
+    curves,
     figure::{Figure, Side},
     pair::{self, Call},
-    rows::{Carrier, Perftest, Place, Row, Told, Unit, Work},
-    rows_of,
+    rows::{Carrier, Perftest, Place, Row, Told, Unit, Work, rows_of},
 };
 use crate::{
     guest::setup::{ADDRESS, DEVICE, ToAndFro, TwoHosts},
     suites::uroce::DEVICES,
 };
 
+/// Where figures are written, in the directory of the job.
+pub const RESULTS: &str = "figures.tsv";
+/// Written last, so that a run that stopped half-way is noticed.
+pub const COMPLETE: &str = "# complete";
 /// The program that moves bytes without RDMA.
 pub const RAW: &str = "raw";
 
@@ -27,9 +30,9 @@ const SHARED: u64 = 4 << 20;
 const GUEST_ROUNDS: usize = 7;
 
 /// A host places the processors of a virtual machine now near to each other and now far away, for
-/// seconds at a time; a cache line then takes several times as long from one to the other, and so does
-/// every message through shared memory. Where that happens between the two sides of a row, they are
-/// measured again, so often at most.
+/// seconds at a time; a cache line then takes several times as long from one to the other, and so
+/// does every message through shared memory. Where that happens between the two sides of a row,
+/// they are measured again, so often at most.
 const TRIES: usize = 8;
 /// How often the line goes to and fro for that: some 10 ms.
 const PROBES: u32 = 50_000;
@@ -44,11 +47,27 @@ struct Room<'a> {
 
 /// The rows of this machine; `lo` is up.
 pub fn in_network(dir: &Path, ours: &Path, rounds: usize) -> Result<()> {
-    let _ = Command::new("ip")
-        .args(["link", "set", "lo", "up"])
-        .status();
     let place = Place::Loopback;
     rounds_of(&Room { dir, ours, place }, rounds)
+}
+
+/// The points of the plots; `lo` is up.
+pub fn curves_in_network(dir: &Path, ours: &Path, rounds: usize) -> Result<()> {
+    let place = Place::Loopback;
+    let room = Room { dir, ours, place };
+    let path = dir.join(RESULTS);
+    let mut file = File::create(&path).with_context(|| path.display().to_string())?;
+    for round in 0..rounds {
+        println!("bench: round {} of {rounds}", round + 1);
+        for point in curves::points() {
+            let value = one(&room, &point.name, point.unit, point.work)?;
+            println!("bench: {}: {value}", point.name);
+            let (row, side) = (point.name, Side::Ours);
+            writeln!(file, "{}", Figure { row, side, value })?;
+        }
+    }
+    writeln!(file, "{COMPLETE}")?;
+    Ok(())
 }
 
 /// The rows of the virtual machine.
@@ -91,7 +110,7 @@ fn pair_of(room: &Room<'_>, row: &Row, round: usize) -> Result<[(Side, f64); 2]>
             Side::Ours => row.ours,
             Side::Peer => row.peer,
         };
-        Ok::<_, anyhow::Error>((side, one(room, row, work)?))
+        Ok::<_, anyhow::Error>((side, one(room, row.name, row.unit, work)?))
     };
     let [first, second] = Side::in_turn(round);
     let mut tries = 1;
@@ -122,28 +141,28 @@ fn are_alike(times: [f64; 3]) -> bool {
     most <= least * ALIKE
 }
 
-/// What a work came to. perftest divides by the frequency of the processor's clock, which it does not
-/// always find, and says "inf" then.
-fn one(room: &Room<'_>, row: &Row, work: Work) -> Result<f64> {
+/// What a work came to. perftest divides by the frequency of the processor's clock, which it does
+/// not always find, and says "inf" then.
+fn one(room: &Room<'_>, name: &str, unit: Unit, work: Work) -> Result<f64> {
     for _ in 0..TRIES {
-        let value = once(room, row, work)?;
+        let value = once(room, unit, work).with_context(|| name.to_owned())?;
         if value.is_finite() {
             return Ok(value);
         }
-        println!("bench: {}: {value}, measured again", row.name);
+        println!("bench: {name}: {value}, measured again");
     }
-    bail!("{}: no figure in {TRIES} runs", row.name)
+    bail!("{name}: no figure in {TRIES} runs")
 }
 
-fn once(room: &Room<'_>, row: &Row, work: Work) -> Result<f64> {
+fn once(room: &Room<'_>, unit: Unit, work: Work) -> Result<f64> {
     match work {
         Work::Uroce(perftest, carrier) => uroce(room, perftest, carrier),
         Work::UroceShared(perftest) => shared(room, perftest),
-        Work::Ucx(test, count, field) => ucx(room, test, count, field, row.unit),
-        Work::Raw(what, size, count, told) => raw(room, what, (size, count), &[], told),
+        Work::Ucx(test, size, count, field) => ucx(room, test, (size, count), field, unit),
+        Work::Raw(what, size, count, reported) => raw(room, what, (size, count), &[], reported),
         Work::Sockets(size, count) => sockets(room, (size, count)),
         Work::Rxe(perftest) => rxe(room, perftest),
-        Work::Tcp(test, size) => tcp(room, test, size, row.unit),
+        Work::Tcp(test, size) => tcp(room, test, size, unit),
         Work::Nothing => bail!("nothing to run"),
     }
 }
@@ -208,12 +227,18 @@ fn shared(room: &Room<'_>, perftest: Perftest) -> Result<f64> {
     perftest_field(&text?, perftest.field)
 }
 
-fn ucx(room: &Room<'_>, test: &str, count: u32, field: usize, unit: Unit) -> Result<f64> {
+fn ucx(
+    room: &Room<'_>,
+    test: &str,
+    (size, count): (u32, u32),
+    field: usize,
+    unit: Unit,
+) -> Result<f64> {
     let port = pair::port();
     let call = |words: &str| {
         Call::new(&format!("ucx_perftest -p {port} {words}")).env("UCX_TLS", "posix,self")
     };
-    let client = call(&format!("-t {test} -s 8 -n {count} 127.0.0.1"));
+    let client = call(&format!("-t {test} -s {size} -n {count} 127.0.0.1"));
     let text = pair::run(room.dir, &call(""), &client, port)?;
     let value = ucx_field(&text, field).with_context(|| format!("no figure in {text:?}"))?;
     Ok(match unit {
@@ -246,14 +271,14 @@ fn raw(
     what: &str,
     (size, count): (u32, u32),
     more: &[&str],
-    told: Told,
+    reported: Told,
 ) -> Result<f64> {
     let mut command = Command::new(room.dir.join(RAW));
     command
         .args([what, &size.to_string(), &count.to_string()])
         .args(more);
     let text = crate::bench::programs::run(&mut command)?;
-    let (name, scale) = match told {
+    let (name, scale) = match reported {
         Told::Time => ("median", 1e-3),
         Told::Bandwidth => ("mean", 1.0),
     };
@@ -264,7 +289,7 @@ fn raw(
         .with_context(|| format!("no {name} in {text:?}"))?
         .1
         .parse()?;
-    Ok(match told {
+    Ok(match reported {
         Told::Time => nanoseconds * scale,
         Told::Bandwidth => f64::from(size) / nanoseconds * 1e9 / f64::from(1 << 20),
     })

@@ -3,6 +3,7 @@
 //! kernel's soft-RoCE.
 #![forbid(unsafe_code)]
 
+mod curves;
 mod figure;
 mod measure;
 pub mod pair;
@@ -10,37 +11,43 @@ mod rows;
 mod scale;
 mod text;
 
-pub use measure::{in_network, in_the_guest};
+pub use measure::in_the_guest;
 
 use std::{fs, path::Path, process::Command, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
 
-use super::{machine, programs::run};
+use super::{machine, plot, programs::run};
 use crate::{
-    cli,
+    debian_deps,
     dirs::Dirs,
-    host, needs,
-    uroce::network,
+    host,
+    network::network,
+    options,
     vm::{self, Job},
 };
 use figure::Figure;
-use rows::{Place, ROWS};
+use measure::{COMPLETE, RESULTS};
+use rows::ROWS;
 
 const DOCUMENT: &str = "docs/benchmarks-uroce.md";
 /// The page for users, which has the table in short.
 const GUIDE: &str = "docs/uroce.md";
-/// Where figures are written, in the directory of the job.
-const RESULTS: &str = "figures.tsv";
-/// Written last, so that a run that stopped half-way is noticed.
-const COMPLETE: &str = "# complete";
+/// The directory of the job that measures what the plots show.
+const PLOTS: &str = "bench-uroce-plots";
+/// Rounds of the plots at most: a line over message sizes shows chance by itself.
+const PLOT_ROUNDS: usize = 3;
 
-pub fn run_all(options: &cli::BenchUroce) -> Result<ExitCode> {
+pub fn run_all(options: &options::BenchUroce) -> Result<ExitCode> {
     let dirs = Dirs::find()?;
-    let machine = needs::provide(&dirs)?;
+    let machine = debian_deps::provide(&dirs)?;
     // Said before the work, which takes minutes in which the sources may change.
     let described = machine::describe(&dirs, &machine);
     vm::build_library(&dirs)?;
+    if options.plots_alone {
+        plots(&dirs, &described, options)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut figures = here(&dirs, options.rounds)?;
     figures.extend(guest(&dirs, &machine, options.rounds)?);
     figures.extend(scale::measure(&dirs)?);
@@ -52,6 +59,7 @@ pub fn run_all(options: &cli::BenchUroce) -> Result<ExitCode> {
         let text = text::document(&described, &tables, &faults);
         fs::write(&path, text).with_context(|| path.display().to_string())?;
         println!("written to {}", path.display());
+        plots(&dirs, &described, options)?;
         let path = dirs.root.join(GUIDE);
         let page = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let page = text::guide(&page, ROWS, &figures)?;
@@ -81,12 +89,51 @@ fn prepare(dirs: &Dirs, name: &str, rounds: usize) -> Result<std::path::PathBuf>
     Ok(dir)
 }
 
+/// Measures what the plots show and, where asked to, writes them and their section of the document.
+fn plots(dirs: &Dirs, described: &[(&str, String)], options: &options::BenchUroce) -> Result<()> {
+    println!("-- latency and bandwidth over message size");
+    let rounds = options.rounds.min(PLOT_ROUNDS);
+    let figures = in_own_network(dirs, PLOTS, rounds)?;
+    for curves in &curves::PLOTS {
+        let picture = plot::svg(&curves::plot(curves, &figures));
+        let picture = picture.with_context(|| format!("{}: nothing was measured", curves.file))?;
+        if options.write {
+            let path = dirs.root.join("docs").join(curves.file);
+            fs::create_dir_all(path.parent().unwrap_or(&path))?;
+            fs::write(&path, picture).with_context(|| path.display().to_string())?;
+            println!("written to {}", path.display());
+        }
+    }
+    if options.write {
+        let path = dirs.root.join(DOCUMENT);
+        let page = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let page = text::with_plots(&page, &text::plots(&curves::PLOTS, described, rounds));
+        fs::write(&path, page).with_context(|| path.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// Measures in the network that this process was started in.
+pub fn in_network(dir: &Path, ours: &Path, rounds: usize) -> Result<()> {
+    let _ = Command::new("ip")
+        .args(["link", "set", "lo", "up"])
+        .status();
+    if dir.ends_with(PLOTS) {
+        return measure::curves_in_network(dir, ours, rounds);
+    }
+    measure::in_network(dir, ours, rounds)
+}
+
 fn here(dirs: &Dirs, rounds: usize) -> Result<Vec<Figure>> {
     println!("-- uroce on lo and its peers, in a network of their own");
-    let dir = prepare(dirs, "bench-uroce", rounds)?;
+    in_own_network(dirs, "bench-uroce", rounds)
+}
+
+fn in_own_network(dirs: &Dirs, name: &str, rounds: usize) -> Result<Vec<Figure>> {
+    let dir = prepare(dirs, name, rounds)?;
     let mut command = network(&dirs.program);
     command.arg("in-network").arg(&dir).current_dir(&dirs.root);
-    let log = dirs.work.join("bench-uroce.log");
+    let log = dirs.work.join(format!("{name}.log"));
     let outcome = host::run(&mut command, &log, None)?;
     if !outcome.status.success() {
         bail!("the bench failed; see {}", log.display());
@@ -94,7 +141,7 @@ fn here(dirs: &Dirs, rounds: usize) -> Result<Vec<Figure>> {
     read(&dir.join(RESULTS))
 }
 
-fn guest(dirs: &Dirs, machine: &needs::Machine, rounds: usize) -> Result<Vec<Figure>> {
+fn guest(dirs: &Dirs, machine: &debian_deps::Machine, rounds: usize) -> Result<Vec<Figure>> {
     println!("-- booting {} for the bench", machine.kernel.display());
     let dir = prepare(dirs, "bench-uroce-guest", rounds)?;
     let job = Job::load(&dir)?;
@@ -112,9 +159,4 @@ fn read(path: &Path) -> Result<Vec<Figure>> {
         bail!("{} was not written to its end", path.display());
     };
     figures.lines().map(str::parse).collect()
-}
-
-/// The rows of a place.
-fn rows_of(place: Place) -> impl Iterator<Item = &'static rows::Row> {
-    ROWS.iter().filter(move |row| row.place == place)
 }

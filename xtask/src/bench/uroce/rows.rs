@@ -92,8 +92,8 @@ pub enum Work {
     Uroce(Perftest, Carrier),
     /// The same, with a file of shared memory as each side's buffer.
     UroceShared(Perftest),
-    /// ucx_perftest over shared memory: the test, how often, the field that is the figure.
-    Ucx(&'static str, u32, usize),
+    /// ucx_perftest over shared memory: the test, bytes, how often, the field that is the figure.
+    Ucx(&'static str, u32, u32, usize),
     /// The program `raw`: what, bytes, how often, what is wanted as the figure.
     Raw(&'static str, u32, u32, Told),
     /// The program `raw` by UDP sockets between the hosts: bytes, how often.
@@ -178,8 +178,8 @@ const LARGE: (u32, u32) = (1 << 20, 1000);
 const LAT: &str = "-s 8 -n 10000";
 const BW: &str = "-s 65536 -n 10000";
 const GUEST_LAT: &str = "-s 8 -n 500";
-/// More than some: a program's code is translated by the emulator when it first runs, which the kernel's has
-/// been for long.
+/// More than some: a program's code is translated by the emulator when it first runs, which the
+/// kernel's has been for long.
 const GUEST_BW: &str = "-s 65536 -n 1000";
 
 pub const ROWS: &[Row] = &[
@@ -190,7 +190,7 @@ pub const ROWS: &[Row] = &[
         unit: Unit::Microseconds,
         bound: Bound::AtMost(1.0),
         ours: shm("ib_send_lat", SHM_LAT, TYPICAL),
-        peer: Work::Ucx("tag_lat", 100_000, UCX_MEDIAN),
+        peer: Work::Ucx("tag_lat", 8, 100_000, UCX_MEDIAN),
     },
     Row {
         name: "ib_write_lat 8 B, shm, private memory",
@@ -221,7 +221,7 @@ pub const ROWS: &[Row] = &[
         unit: Unit::Messages,
         bound: Bound::AtLeast(0.8),
         ours: shm("ib_send_bw", "-s 8 -n 500000", RATE),
-        peer: Work::Ucx("tag_bw", 2_000_000, UCX_RATE),
+        peer: Work::Ucx("tag_bw", 8, 2_000_000, UCX_RATE),
     },
     bandwidth(
         "ib_write_bw 64 KiB, shm",
@@ -343,6 +343,11 @@ pub const ROWS: &[Row] = &[
         peer: Work::Nothing,
     },
 ];
+
+/// The rows of a place.
+pub fn rows_of(place: Place) -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().filter(move |row| row.place == place)
+}
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use anyhow::{Context as _, Result};
 
 use super::{
+    curves::Curves,
     figure::{Figure, Side},
     rows::{Bound, Row, Unit},
 };
@@ -13,28 +14,29 @@ use crate::bench::sample::Pairs;
 
 const INTRODUCTION: &str = "\
 # Benchmarks of uroce
-uroce ([uroce.md](uroce.md)) beside what else moves bytes between two processes, in one run of
+This page compares uroce ([uroce.md](uroce.md)) with other transports between two processes, \
+in one run of
 
     cargo xtask bench uroce --write
 
-which measures, says which bounds are met, and writes this file.
+The command measures, reports which bounds are met, and writes this file and its plots.
 
-Every row has a peer that did the same kind of work in the same rounds, in turn; figures are medians \
-of the rounds, the ratio is that of the medians, and the last column says in how many rounds the \
-bound was not met by the round's own two figures. Each program runs on a processor of its own, the \
-server on the first, the client on the second. Where a virtual machine's processors came nearer to \
-each other or went farther away between the two sides of a row over shared memory, told by the time \
-that a cache line takes, that round was measured again. perftest, ucx_perftest and qperf are Debian's. \
-Latencies are one way. On this machine they are averages where the peer tells no other figure \
-(qperf), and else the median of a run.
+Every row has a peer that did the same kind of work in the same rounds, in turn. Figures are \
+medians of the rounds, and the ratio is that of the medians. The last column counts the \
+rounds whose own two figures missed the bound. Each program runs on a processor of its own, \
+the server on the first, the client on the second. The processors of a virtual machine may \
+come nearer to each other or move apart during a row over shared memory, which the time of a \
+cache line between them shows; such a round is measured again. perftest, ucx_perftest and \
+qperf are Debian's. Latencies are one way. On this machine they are averages if the peer \
+reports only averages (qperf), otherwise the median of a run.
 
-*Between hosts* is in the virtual machine, which is emulated: times there can be compared with each \
-other, and mean nothing by themselves. uroce has each end of a virtual Ethernet pair in a network \
-namespace of its own. Soft-RoCE listens in the first namespace alone, and takes the port there: it \
-has both ends of a second pair of that kind in it, and rules of routing send its packets through the \
-pair. One row there is to compare with: two processes that do nothing but send a datagram to and fro \
-by UDP sockets and poll these (`c-tests/bench/raw.c`), on uroce's pair. No program can be faster that \
-speaks RoCE by such sockets.
+*Between hosts* was measured in the virtual machine, which is emulated: its times can be \
+compared with each other, but have no meaning by themselves. uroce has each end of a virtual \
+Ethernet pair in a network namespace of its own. Soft-RoCE listens in the first namespace \
+only, and uses the port there. It has both ends of a second pair in that namespace, and \
+routing rules send its packets through the pair. One row is for comparison: two processes \
+that only send a datagram to and fro by UDP sockets and poll these (`c-tests/bench/raw.c`), \
+on uroce's pair. No program that uses such sockets for RoCE can be faster.
 ";
 
 fn pairs(row: &Row, figures: &[Figure]) -> Pairs {
@@ -147,6 +149,42 @@ fn unit(row: &Row, value: f64) -> String {
     }
 }
 
+/// Where the document has its plots, up to the next heading.
+const PLOTS: &str = "## Over message size\n";
+/// The heading behind it.
+const BEHIND_PLOTS: &str = "## Not met\n";
+
+/// The section with the plots.
+pub fn plots(plots: &[Curves], machine: &[(&str, String)], rounds: usize) -> String {
+    let mut text = format!(
+        "{PLOTS}Both processes are on this machine. A point is the median of the rounds ({rounds}). Latencies by \
+         shared memory are medians of a run, those by UDP and TCP averages. Measured by\n\n    \
+         cargo xtask bench uroce --only plots --write\n\nor as a part of the command above, with\n\n"
+    );
+    for (name, value) in machine {
+        if ["processor", "load when it began", "this library"].contains(name) {
+            let _ = writeln!(text, "- {name}: {value}");
+        }
+    }
+    for plot in plots {
+        let _ = writeln!(text, "\n![{}]({})", plot.title, plot.file);
+    }
+    text
+}
+
+/// The document with this section in the place of the one before.
+pub fn with_plots(page: &str, section: &str) -> String {
+    let (front, behind) = match page.split_once(PLOTS) {
+        Some((front, rest)) => {
+            let end = rest.find("\n## ").map_or(rest.len(), |end| end + 1);
+            (front, rest.get(end..).unwrap_or_default())
+        }
+        None => page.split_at(page.find(BEHIND_PLOTS).unwrap_or(page.len())),
+    };
+    let gap = if behind.is_empty() { "" } else { "\n" };
+    format!("{front}{section}{gap}{behind}")
+}
+
 pub fn document(machine: &[(&str, String)], tables: &str, faults: &[String]) -> String {
     let mut text = INTRODUCTION.to_owned();
     text.push_str("\n| | |\n| --- | --- |\n");
@@ -165,6 +203,7 @@ pub fn document(machine: &[(&str, String)], tables: &str, faults: &[String]) -> 
 
 #[cfg(test)]
 mod tests {
+    use super::super::curves::PLOTS as PLOTS_SHOWN;
     use super::super::rows::ROWS;
     use super::*;
 
@@ -195,6 +234,25 @@ mod tests {
             assert!(!text.contains("old"));
         }
         assert!(guide("# Page\n", row, &[]).is_err());
+    }
+
+    #[test]
+    fn the_plots_take_the_place_of_those_before() {
+        let machine = [
+            ("this library", "commit 1".to_owned()),
+            ("system", "Debian".to_owned()),
+        ];
+        let section = plots(&PLOTS_SHOWN, &machine, 3);
+        assert!(section.contains("- this library: commit 1\n") && !section.contains("Debian"));
+        assert_eq!(section.matches("\n![").count(), PLOTS_SHOWN.len());
+        let page = "# Page\n\n## Not met\nNone.\n";
+        let once = with_plots(page, &section);
+        assert_eq!(once, format!("# Page\n\n{section}\n## Not met\nNone.\n"));
+        assert_eq!(with_plots(&once, &section), once);
+        assert_eq!(
+            with_plots("# Page\n", &section),
+            format!("# Page\n{section}")
+        );
     }
 
     #[test]

@@ -23,5 +23,6 @@ pub use driver::{Driver, Match, MatchEntry};
 pub use number::{counters_number, flow_action_number, xrcd_number};
 pub use object::*;
 pub use qp_attr::{QpAnswer, QpChange};
+pub use queue::UNACKED;
 pub use requests::{FlowSpec, Posted, receives, sends, specs};
 pub use sysfs::{Found, SysfsDev, SysfsView};

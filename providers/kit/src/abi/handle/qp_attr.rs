@@ -123,7 +123,7 @@ impl<'a> QpAnswer<'a> {
     }
 }
 
-macro_rules! told {
+macro_rules! reported {
     ($($set:ident: $name:ident, $type:ty;)*) => { impl QpAnswer<'_> { $(
         #[doc = concat!("Writes `", stringify!($name), "`.")]
         #[inline]
@@ -134,7 +134,7 @@ macro_rules! told {
     )* } };
 }
 
-told! {
+reported! {
     set_qp_state: qp_state, ibv_qp_state;
     set_cur_qp_state: cur_qp_state, ibv_qp_state;
     set_path_mtu: path_mtu, ibv_mtu;

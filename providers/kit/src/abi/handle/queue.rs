@@ -1,12 +1,12 @@
 //! What the library reads and writes of queues: their event counts, state and extended half.
 //!
 //! Every queue counts the events that applications acknowledged; its destruction waits until the
-//! count reaches what the kernel reported (ibv_get_async_event(3), ibv_get_cq_event(3)).
+//! count reaches what the device reported (ibv_get_async_event(3), ibv_get_cq_event(3)).
 
 use super::{CompChannel, Cq, Ctx, Pd, Qp, Srq, Wq};
 use crate::abi::*;
 use crate::{errno::Errno, sys::pthread};
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use std::os::fd::BorrowedFd;
 
 /// Adds to a counter of the object with its mutex held, and wakes who waits for it.
@@ -22,17 +22,33 @@ macro_rules! acknowledge {
     }};
 }
 
-/// Waits until every counter has reached what the kernel reported.
-macro_rules! wait {
-    ($object:expr, $($counter:ident = $events:expr),+) => {{
+/// The counters, read together.
+macro_rules! acknowledged {
+    ($object:expr, $($counter:ident),+) => {{
         let object = $object.as_ptr();
         // SAFETY: as above; counters are read with the mutex held.
         unsafe {
-            let mut guard = pthread::lock(&raw mut (*object).mutex);
-            guard.wait_until(&raw mut (*object).cond, || $((*object).$counter == $events)&&+);
+            let _guard = pthread::lock(&raw mut (*object).mutex);
+            [$( (*object).$counter ),+]
         }
     }};
 }
+
+/// Waits until a counter is another than it was. No cancellation point.
+macro_rules! wait {
+    ($object:expr, $seen:expr, $($counter:ident),+) => {{
+        let object = $object.as_ptr();
+        // SAFETY: as above.
+        unsafe {
+            let mut guard = pthread::lock(&raw mut (*object).mutex);
+            guard.wait_until(&raw mut (*object).cond, || [$( (*object).$counter ),+] != $seen);
+        }
+    }};
+}
+
+/// What destroying an object of a provider in Rust answers while events of it that the program got
+/// are not acknowledged. The library waits for that, and then asks again; no errno has this value.
+pub const UNACKED: c_int = c_int::MAX;
 
 impl Cq<'_> {
     /// Fills what the library owns of a new queue, and counts it on its channel.
@@ -77,18 +93,19 @@ impl Cq<'_> {
         acknowledge!(self, comp_events_completed, events);
     }
 
-    /// Counts an acknowledged asynchronous event.
-    pub fn ack_async(self) {
-        acknowledge!(self, async_events_completed, 1);
+    /// Counts acknowledged asynchronous events.
+    pub fn ack_async(self, events: u32) {
+        acknowledge!(self, async_events_completed, events);
     }
 
-    /// Waits until as many events were acknowledged as the kernel reported.
-    pub fn wait_acked(self, comp: u32, asynchronous: u32) {
-        wait!(
-            self,
-            comp_events_completed = comp,
-            async_events_completed = asynchronous
-        );
+    /// How many events were acknowledged: of completions, asynchronous.
+    pub fn acked(self) -> [u32; 2] {
+        acknowledged!(self, comp_events_completed, async_events_completed)
+    }
+
+    /// Waits until more events than these were acknowledged. No cancellation point.
+    pub fn wait_acked(self, seen: [u32; 2]) {
+        wait!(self, seen, comp_events_completed, async_events_completed);
     }
 }
 
@@ -174,14 +191,19 @@ impl Qp<'_> {
         qp.cast()
     }
 
-    /// Counts an acknowledged asynchronous event.
-    pub fn ack_async(self) {
-        acknowledge!(self, events_completed, 1);
+    /// Counts acknowledged asynchronous events.
+    pub fn ack_async(self, events: u32) {
+        acknowledge!(self, events_completed, events);
     }
 
-    /// Waits until as many events were acknowledged as the kernel reported.
-    pub fn wait_acked(self, events: u32) {
-        wait!(self, events_completed = events);
+    /// How many asynchronous events were acknowledged.
+    pub fn acked(self) -> [u32; 1] {
+        acknowledged!(self, events_completed)
+    }
+
+    /// Waits until more events than these were acknowledged. No cancellation point.
+    pub fn wait_acked(self, seen: [u32; 1]) {
+        wait!(self, seen, events_completed);
     }
 }
 
@@ -213,25 +235,25 @@ impl Srq<'_> {
         }
     }
 
-    /// Counts an acknowledged asynchronous event.
-    pub fn ack_async(self) {
-        acknowledge!(self, events_completed, 1);
+    /// Counts acknowledged asynchronous events.
+    pub fn ack_async(self, events: u32) {
+        acknowledge!(self, events_completed, events);
     }
 
-    /// Waits until as many events were acknowledged as the kernel reported.
-    pub fn wait_acked(self, events: u32) {
-        wait!(self, events_completed = events);
+    /// How many asynchronous events were acknowledged.
+    pub fn acked(self) -> [u32; 1] {
+        acknowledged!(self, events_completed)
+    }
+
+    /// Waits until more events than these were acknowledged. No cancellation point.
+    pub fn wait_acked(self, seen: [u32; 1]) {
+        wait!(self, seen, events_completed);
     }
 }
 
 impl Wq<'_> {
-    /// Counts an acknowledged asynchronous event.
-    pub fn ack_async(self) {
-        acknowledge!(self, events_completed, 1);
-    }
-
-    /// Waits until as many events were acknowledged as the kernel reported.
-    pub fn wait_acked(self, events: u32) {
-        wait!(self, events_completed = events);
+    /// Counts acknowledged asynchronous events.
+    pub fn ack_async(self, events: u32) {
+        acknowledge!(self, events_completed, events);
     }
 }

@@ -1,4 +1,5 @@
-//! Device context, queries and events: structs and constants of the kernel ABI (linux-libc-dev, `rdma/ib_user_verbs.h` and its neighbours).
+//! Device context, queries and events: structs and constants of the kernel ABI (linux-libc-dev,
+//! `rdma/ib_user_verbs.h` and its neighbours).
 #![allow(missing_docs)] // names are those of the kernel header
 
 use super::prelude::*;

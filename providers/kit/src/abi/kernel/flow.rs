@@ -1,4 +1,5 @@
-//! Flow steering: structs and constants of the kernel ABI (linux-libc-dev, `rdma/ib_user_verbs.h` and its neighbours).
+//! Flow steering: structs and constants of the kernel ABI (linux-libc-dev, `rdma/ib_user_verbs.h`
+//! and its neighbours).
 #![allow(missing_docs)] // names are those of the kernel header
 
 use super::prelude::*;
@@ -323,7 +324,8 @@ pub const IB_UVERBS_FLOW_ACTION_ESP_FLAGS_DECRYPT: ib_uverbs_flow_action_esp_fla
 pub const IB_UVERBS_FLOW_ACTION_ESP_FLAGS_ENCRYPT: ib_uverbs_flow_action_esp_flags = 4;
 pub const IB_UVERBS_FLOW_ACTION_ESP_FLAGS_ESN_NEW_WINDOW: ib_uverbs_flow_action_esp_flags = 8;
 
-/// `struct ib_uverbs_flow_action_esp_encap`; the two pointers are kept as the addresses the kernel reads.
+/// `struct ib_uverbs_flow_action_esp_encap`; the two pointers are kept as the addresses the kernel
+/// reads.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct ib_uverbs_flow_action_esp_encap {

@@ -1,4 +1,5 @@
-//! Object, method and attribute numbers of the ioctl interface (linux-libc-dev, `rdma/ib_user_ioctl_cmds.h`, `rdma/rdma_user_ioctl_cmds.h`).
+//! Object, method and attribute numbers of the ioctl interface (linux-libc-dev,
+//! `rdma/ib_user_ioctl_cmds.h`, `rdma/rdma_user_ioctl_cmds.h`).
 #![allow(missing_docs)] // names are those of the kernel header
 
 use super::prelude::*;

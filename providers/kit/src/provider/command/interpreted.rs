@@ -2,10 +2,15 @@
 //! What stands for such memory in tests under Miri, which knows neither memfd_create(2) nor
 //! inodes: a pipe, known again by the number of its descriptor. Duplicates are not.
 
-use super::Inode;
 use crate::errno::Result;
 use rustix::pipe::pipe;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+/// As of such memory.
+pub(super) type Inode = (u64, u64);
+
+/// As of such memory.
+pub(super) const NAME: &str = "verbs";
 
 pub(super) fn new() -> Result<OwnedFd> {
     let (read, _) = pipe()?;

@@ -19,10 +19,10 @@ use std::os::fd::AsRawFd;
 /// # Errors
 /// The kernel's own errno.
 pub fn query_device(kernel: &Commands, attr: &mut ibv_device_attr_ex) -> Result<()> {
-    let mut told = ib_uverbs_ex_query_device_resp::zeroed();
+    let mut reported = ib_uverbs_ex_query_device_resp::zeroed();
     let wanted = size_of_val(attr);
-    device::query_device(kernel, wanted, attr, 0, bytes_of_mut(&mut told))?;
-    let text = firmware(told.base.fw_ver);
+    device::query_device(kernel, wanted, attr, 0, bytes_of_mut(&mut reported))?;
+    let text = firmware(reported.base.fw_ver);
     for (place, byte) in attr.orig_attr.fw_ver.iter_mut().zip(text.bytes()) {
         *place = byte.cast_signed();
     }
@@ -98,11 +98,11 @@ fn number<P: Provider>(provider: &P, object: Numbered<'_, P>) -> Result<u32> {
 /// # Errors
 /// The kernel's own errno.
 pub fn query_srq(kernel: &Commands, handle: u32) -> Result<ibv_srq_attr> {
-    let told = srq::query_srq(kernel, handle, &mut Driver::none())?;
+    let reported = srq::query_srq(kernel, handle, &mut Driver::none())?;
     Ok(ibv_srq_attr {
-        max_wr: told.max_wr,
-        max_sge: told.max_sge,
-        srq_limit: told.srq_limit,
+        max_wr: reported.max_wr,
+        max_sge: reported.max_sge,
+        srq_limit: reported.srq_limit,
     })
 }
 

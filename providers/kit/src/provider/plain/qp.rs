@@ -14,14 +14,14 @@ use std::sync::Arc;
 pub struct PlainQp {
     /// Its number in the kernel.
     pub handle: u32,
-    /// The state that the application brought it to, or was told; an error, or a connection manager,
-    /// may have moved it since.
+    /// The state that the application brought it to, or was told; an error, or a connection
+    /// manager, may have moved it since.
     state: AtomicU32,
 }
 
 impl PlainQp {
-    /// Makes it in the kernel, and hands its sizes back to the application. `operations` are those by
-    /// calls that the type of queue pair has (`enum ibv_qp_create_send_ops_flags`).
+    /// Makes it in the kernel, and hands its sizes back to the application. `operations` are those
+    /// by calls that the type of queue pair has (`enum ibv_qp_create_send_ops_flags`).
     ///
     /// # Errors
     /// EOPNOTSUPP for other operations, and for what a plain queue pair does not have; EINVAL for
@@ -99,8 +99,8 @@ impl PlainQp {
     /// The kernel's own errno.
     pub fn query(&self, kernel: &Commands, attr: &mut ibv_qp_attr) -> Result<()> {
         const ALL: u32 = IBV_QP_RATE_LIMIT - 1;
-        let told = qp::query_qp(kernel, self.handle, ALL, &mut Driver::none())?;
-        qp::read_attr(&mut QpAnswer::new(attr), &told);
+        let reported = qp::query_qp(kernel, self.handle, ALL, &mut Driver::none())?;
+        qp::read_attr(&mut QpAnswer::new(attr), &reported);
         self.state.store(attr.qp_state, Ordering::Relaxed);
         Ok(())
     }

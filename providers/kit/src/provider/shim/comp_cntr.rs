@@ -61,12 +61,12 @@ unsafe extern "C" fn query_caps<P: Provider>(
     // SAFETY: the library passes an open context and room for a whole answer.
     code(unsafe {
         Context::<P>::from_raw(context).and_then(|context| {
-            let told = ibv_comp_cntr_caps {
+            let reported = ibv_comp_cntr_caps {
                 max_value: u64::MAX,
                 max_counters: MAX_COMP_CNTRS,
                 supported_qp_attach_ops: operations(context)?,
             };
-            *caps.as_mut().ok_or(Errno::INVAL)? = told;
+            *caps.as_mut().ok_or(Errno::INVAL)? = reported;
             Ok(())
         })
     })

@@ -317,18 +317,18 @@ fn begin<P: KernelProvider>(ctx: Ctx<'_>) -> Result<P> {
     uverbs::choose_paths(&ctx);
     let mut answer = P::Answer::zeroed();
     let driver = &mut uverbs::Driver::response(bytes_of_mut(&mut answer));
-    let told = uverbs::context::get_context(&ctx, driver)?;
-    if let Some(fd) = told.async_fd {
+    let reported = uverbs::context::get_context(&ctx, driver)?;
+    if let Some(fd) = reported.async_fd {
         ctx.set_async_fd(fd);
     }
     // SAFETY: nobody else knows the context yet; its device is held.
     unsafe {
-        (*ctx.as_ptr()).num_comp_vectors = told.num_comp_vectors;
-        if let Some(support) = told.core_support {
+        (*ctx.as_ptr()).num_comp_vectors = reported.num_comp_vectors;
+        if let Some(support) = reported.core_support {
             (*ctx.device()).core_support = support;
         }
     }
-    let vectors = u32::try_from(told.num_comp_vectors).map_err(|_| Errno::PROTO)?;
+    let vectors = u32::try_from(reported.num_comp_vectors).map_err(|_| Errno::PROTO)?;
     P::open(Commands::of(ctx), vectors, answer)
 }
 

@@ -3,9 +3,9 @@
 use super::answer::{code, count, pointer};
 use super::context::{Context, Subject};
 use super::cq_ex::{self, Batch};
-use super::object::{Allocator, Hold, New, Object, Side};
+use super::object::{Allocator, Ended, Hold, New, Object, Side};
 use super::pd::Domain;
-use crate::abi::handle::{CompChannel, Cq};
+use crate::abi::handle::{CompChannel, Cq, UNACKED};
 use crate::abi::*;
 use crate::errno::{Errno, Result};
 use crate::provider::{CqInit, Numbered, Provider};
@@ -17,6 +17,7 @@ pub(super) struct Completions<P: Provider> {
     pub(super) cq: Arc<P::Cq>,
     /// The entry that readers see, if the queue is an extended one.
     pub(super) batch: Option<Batch>,
+    ended: Ended<2>,
     _parent: Option<Hold>,
 }
 
@@ -78,6 +79,7 @@ unsafe fn create<P: Provider>(
     Ok(new.finish(Completions {
         cq: Arc::new(cq),
         batch: asked.readers.map(|_| Batch::new()),
+        ended: Ended::not_yet(),
         _parent: asked.parent.map(|parent| parent.uses.hold()),
     }))
 }
@@ -210,12 +212,18 @@ pub(super) unsafe extern "C" fn modify_cq<P: Provider>(
 }
 
 pub(super) unsafe extern "C" fn destroy_cq<P: Provider>(cq: *mut ibv_cq) -> c_int {
-    // SAFETY: the library passes a live queue, whose mutex and condition it made ready.
+    // SAFETY: the library passes a live queue, whose mutex and condition it made ready, and nobody
+    // else destroys it.
     code(unsafe {
         subject::<P>(cq).and_then(|queue| {
             queue.object.idle()?;
-            let told = queue.provider.destroy_cq(&queue.object.side.cq)?;
-            Cq::from_raw(cq)?.wait_acked(told.completion, told.asynchronous);
+            let reported = queue.object.side.ended.once(|| {
+                let reported = queue.provider.destroy_cq(&queue.object.side.cq)?;
+                Ok([reported.completion, reported.asynchronous])
+            })?;
+            if Cq::from_raw(cq)?.acked() != reported {
+                return Err(Errno(UNACKED));
+            }
             queue.free();
             Ok(())
         })

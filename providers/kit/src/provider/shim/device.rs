@@ -20,6 +20,8 @@ pub struct DeviceSpec {
     pub name: String,
     /// `IBV_NODE_*`; the transport follows from it.
     pub node_type: ibv_node_type,
+    /// Directory of its files, where it has any; at most 255 bytes. Empty without.
+    pub ibdev_path: String,
     /// Node GUID, in the host's byte order.
     pub guid: u64,
     /// Tells devices of the same name at different times apart, such as the index of the network
@@ -72,6 +74,7 @@ impl Device {
         verbs.device.transport_type = transport(spec.node_type);
         verbs.device.name = name;
         verbs.device.dev_name = name;
+        verbs.device.ibdev_path = name_of(&spec.ibdev_path)?;
         *verbs.refcount.get_mut() = 1;
         let raw = Box::into_raw(Box::new(Self {
             verbs,

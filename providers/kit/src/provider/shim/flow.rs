@@ -33,7 +33,7 @@ unsafe impl<P: Provider> Side for Rule<P> {
 }
 
 /// What is read of the specifications: the parts, and the counters that they hold.
-struct Parts<'a, P: Provider> {
+struct FlowRule<'a, P: Provider> {
     parts: Vec<FlowPart<'a, P>>,
     counters: Vec<&'a Object<Counting<P>>>,
 }
@@ -92,8 +92,8 @@ unsafe fn parts<'a, P: Provider>(
     context: &Context<P>,
     attr: *const ibv_flow_attr,
     count: u8,
-) -> Result<Parts<'a, P>> {
-    let mut all = Parts {
+) -> Result<FlowRule<'a, P>> {
+    let mut all = FlowRule {
         parts: Vec::new(),
         counters: Vec::new(),
     };

@@ -1,10 +1,56 @@
-//! The C side of providers written in Rust: what stands between the verbs table and
-//! [`Provider`].
+//! The C side of providers written in Rust: one function for each verb, generic over the provider,
+//! collected in one [`table`]. Unsafe code is allowed here. A verb takes C's pointers as borrowed
+//! objects, calls [`Provider`], and converts the result ([`answer`]).
 //!
-//! This is one of the rooms where unsafe code is allowed. A verb is a function generic over the
-//! provider; [`table`] collects them. It takes C's pointers as borrowed objects
-//! ([`context::Subject`], [`context::Context::object`]), which refuses NULL and objects of other
-//! contexts, calls the provider, and converts the answer ([`answer`]).
+//! *Objects.* An object is one block: the C structure first, so that both have the same address,
+//! then the number of objects created with it, then the provider's `Arc`. The block exists before
+//! the provider is called, and its address is the `Token` in event records. A verb takes the object
+//! that it acts on as [`context::Subject`] and every further object through
+//! [`context::Context::object`]. NULL, and objects of another context or another kind of device,
+//! are EINVAL. An `ibv_flow` does not begin with its context, so its block has one more in front.
+//!
+//! *Counts.* Domains, queues and device memory count the objects that were created with them; an
+//! object with a count is EBUSY. A rule counts on its queue pair and counters, a table on its work
+//! queues, a queue pair on its table. If the provider refuses a destruction, nothing has changed.
+//!
+//! *Events.* A destroyed queue is removed from the provider first. Its block remains until the
+//! application has acknowledged as many events as the provider reported; until then the verb
+//! answers `UNACKED`.
+//!
+//! *Work requests.* `Sends` and `Receives` walk a chain while the provider posts it, one request at
+//! a time, as a value (`SendRequest`) or as a view that reads members on demand (`SendView`).
+//! Nothing is allocated or copied, and inline data is read in place (`Pieces`). A malformed request
+//! (a negative count, a NULL list, an address handle, window or region of another context) ends the
+//! chain: the requests before it are posted, and C gets its address. If the provider refuses, the
+//! request it took last is the bad one.
+//!
+//! *ibv_wr_post(3).* [`builder`] holds the queue pair's request lock from `ibv_wr_start` to
+//! `ibv_wr_complete` or `ibv_wr_abort`, in thread domains too. Inline data is copied at once, up to
+//! the limit of the queue pair. The first mistake is remembered; `Provider::post_send_all` posts
+//! all requests or none. Only the functions of the requested operations are set.
+//!
+//! *Extended completion queues* ([`cq_ex`]). `start_poll` locks the queue against other batches
+//! until `end_poll`; `ibv_poll_cq` works meanwhile. Only the requested readers are set. VLAN tags,
+//! flow tags and tag matching are EOPNOTSUPP.
+//!
+//! *Flow rules and work queues.* `FlowPart`, `WqInit` and `Rss` are C's structures, read once; a
+//! filter is its value and mask in equal length. Counters are bound by the rule that names them,
+//! and cannot be bound to an existing rule (EOPNOTSUPP).
+//!
+//! *Parent domains* ([`pd`]) exist in the shims only: the provider sees the wrapped domain. With
+//! allocators, the blocks of queues and queue pairs come from the application's function, are
+//! zeroed, and are returned to it.
+//!
+//! *Importing* ([`import`]). Domains, regions and device memory have handles, which the contexts of
+//! one command descriptor share. `ibv_import_device` opens the device again; an imported object is
+//! a block of its own around the provider's side of the original and holds it, so the original is
+//! EBUSY. Its unimport or destroy verb ends the import only. A domain that is given up while
+//! objects created with it remain releases its original at once; its block waits for them. A
+//! command descriptor of another process is EOPNOTSUPP, because the objects are that process's
+//! memory.
+//!
+//! Tests: `cargo test -p ferroverbs-kit provider::` calls each verb of an in-memory provider
+//! through the table.
 
 mod ah;
 mod answer;

@@ -11,6 +11,7 @@ use core::ffi::c_void;
 use core::mem::ManuallyDrop;
 use core::ptr::{NonNull, addr_of_mut};
 use core::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::OnceLock;
 
 /// The provider's side of an object.
 ///
@@ -55,6 +56,28 @@ impl Drop for Hold {
     fn drop(&mut self) {
         // SAFETY: this hold is counted, and a block is not freed before its count is 0.
         unsafe { self.0.as_ref() }.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// What the provider told when it destroyed its side of an object: how many events the program got
+/// of it. The block stays until they are acknowledged.
+pub(super) struct Ended<const N: usize>(OnceLock<[u32; N]>);
+
+impl<const N: usize> Ended<N> {
+    pub(super) const fn not_yet() -> Self {
+        Self(OnceLock::new())
+    }
+
+    /// What `destroy` answers, or has answered already.
+    ///
+    /// # Errors
+    /// Its errno; the object stays as it was.
+    pub(super) fn once(&self, destroy: impl FnOnce() -> Result<[u32; N]>) -> Result<[u32; N]> {
+        if let Some(reported) = self.0.get() {
+            return Ok(*reported);
+        }
+        let reported = destroy()?;
+        Ok(*self.0.get_or_init(|| reported))
     }
 }
 

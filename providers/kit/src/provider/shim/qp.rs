@@ -4,10 +4,10 @@ use super::answer::code;
 use super::builder::Builder;
 use super::comp_cntr::Attached;
 use super::context::Subject;
-use super::object::{Hold, Side};
+use super::object::{Ended, Hold, Side};
 use super::receive::{Receives, refused};
 use super::send::Sends;
-use crate::abi::handle::Qp;
+use crate::abi::handle::{Qp, UNACKED};
 use crate::abi::*;
 use crate::errno::{Errno, Result};
 use crate::provider::Provider;
@@ -23,6 +23,7 @@ pub(super) struct Pair<P: Provider> {
     pub(super) builder: Option<Box<Builder<P>>>,
     /// Completion counters that it counts on.
     pub(super) attached: Attached,
+    pub(super) ended: Ended<1>,
     /// Domains, queues and the table that it was made with.
     pub(super) _holds: [Option<Hold>; 6],
 }
@@ -97,16 +98,17 @@ pub(super) unsafe extern "C" fn query_qp<P: Provider>(
                 return Err(Errno::INVAL);
             }
             let init = init.as_mut().ok_or(Errno::INVAL)?;
-            let mut told = no_attr();
-            pair.provider.query_qp(&pair.object.side.qp, &mut told)?;
-            copy(&raw const told, attr, mask.cast_unsigned());
-            (*qp).state = told.qp_state;
+            let mut reported = no_attr();
+            pair.provider
+                .query_qp(&pair.object.side.qp, &mut reported)?;
+            copy(&raw const reported, attr, mask.cast_unsigned());
+            (*qp).state = reported.qp_state;
             *init = ibv_qp_init_attr {
                 qp_context: (*qp).qp_context,
                 send_cq: (*qp).send_cq,
                 recv_cq: (*qp).recv_cq,
                 srq: (*qp).srq,
-                cap: told.cap,
+                cap: reported.cap,
                 qp_type: (*qp).qp_type,
                 sq_sig_all: pair.object.side.sq_sig_all.into(),
             };
@@ -120,8 +122,13 @@ pub(super) unsafe extern "C" fn destroy_qp<P: Provider>(qp: *mut ibv_qp) -> c_in
     code(unsafe {
         subject::<P>(qp).and_then(|pair| {
             pair.object.idle()?;
-            let told = pair.provider.destroy_qp(&pair.object.side.qp)?;
-            Qp::from_raw(qp)?.wait_acked(told);
+            let reported = pair.object.side.ended.once(|| {
+                let reported = pair.provider.destroy_qp(&pair.object.side.qp)?;
+                Ok([reported])
+            })?;
+            if Qp::from_raw(qp)?.acked() != reported {
+                return Err(Errno(UNACKED));
+            }
             pair.free();
             Ok(())
         })
@@ -200,9 +207,6 @@ pub(super) unsafe extern "C" fn set_ece<P: Provider>(qp: *mut ibv_qp, ece: *mut 
     code(unsafe {
         subject::<P>(qp).and_then(|pair| {
             let ece = ece.as_ref().ok_or(Errno::INVAL)?;
-            if ece.comp_mask != 0 {
-                return Err(Errno::INVAL);
-            }
             pair.provider.set_ece(&pair.object.side.qp, ece)
         })
     })

@@ -5,7 +5,7 @@ use super::builder::{self, Builder};
 use super::comp_cntr::Attached;
 use super::context::{Context, Subject};
 use super::cq::Completions;
-use super::object::{Hold, New, Object, Side};
+use super::object::{Ended, Hold, New, Object, Side};
 use super::pd::Domain;
 use super::qp::Pair;
 use super::srq::Shared;
@@ -267,6 +267,7 @@ fn create<P: Provider>(
         sq_sig_all: asked.sq_sig_all,
         builder: asked.send_ops.map(|_| Box::new(Builder::new(cap))),
         attached: Attached::default(),
+        ended: Ended::not_yet(),
         _holds: [
             hold(asked.pd),
             hold(asked.send_cq),
@@ -411,6 +412,7 @@ unsafe fn open<P: Provider>(context: &Context<P>, attr: &ibv_qp_open_attr) -> Re
         sq_sig_all: false,
         builder: None,
         attached: Attached::default(),
+        ended: Ended::not_yet(),
         _holds: [Some(xrcd.uses.hold()), None, None, None, None, None],
     });
     Ok(pair.cast())

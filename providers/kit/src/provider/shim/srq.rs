@@ -3,11 +3,11 @@
 use super::answer::{code, pointer};
 use super::context::{Context, Subject};
 use super::cq::Completions;
-use super::object::{Hold, New, Object, Side};
+use super::object::{Ended, Hold, New, Object, Side};
 use super::pd::Domain;
 use super::receive::Receives;
 use super::xrcd::Sharing;
-use crate::abi::handle::{Pd, Srq};
+use crate::abi::handle::{Pd, Srq, UNACKED};
 use crate::abi::*;
 use crate::errno::{Errno, Result};
 use crate::provider::{Numbered, Provider, SrqInit, XrcInit};
@@ -17,6 +17,7 @@ use std::sync::Arc;
 /// A shared receive queue.
 pub(super) struct Shared<P: Provider> {
     pub(super) srq: Arc<P::Srq>,
+    ended: Ended<1>,
     _pd: Hold,
     /// The XRC domain and the completion queue of an XRC queue.
     _xrc: Option<(Hold, Hold)>,
@@ -65,6 +66,7 @@ fn create<P: Provider>(
     }
     let srq = new.finish(Shared {
         srq: Arc::new(srq),
+        ended: Ended::not_yet(),
         _pd: domain.uses.hold(),
         _xrc: xrc.map(|(xrcd, cq)| (xrcd.uses.hold(), cq.uses.hold())),
     });
@@ -204,8 +206,13 @@ pub(super) unsafe extern "C" fn destroy_srq<P: Provider>(srq: *mut ibv_srq) -> c
     code(unsafe {
         subject::<P>(srq).and_then(|queue| {
             queue.object.idle()?;
-            let told = queue.provider.destroy_srq(&queue.object.side.srq)?;
-            Srq::from_raw(srq)?.wait_acked(told);
+            let reported = queue.object.side.ended.once(|| {
+                let reported = queue.provider.destroy_srq(&queue.object.side.srq)?;
+                Ok([reported])
+            })?;
+            if Srq::from_raw(srq)?.acked() != reported {
+                return Err(Errno(UNACKED));
+            }
             queue.free();
             Ok(())
         })

@@ -1,21 +1,21 @@
 //! Datagrams between processes of one host (unix(7)), with descriptors and who sent them.
 
-use super::control::{Control, ROOM};
 use crate::errno::Result;
+use crate::sys::control::{Control, ROOM};
 use core::ffi::c_int;
 use core::mem::zeroed;
 use rustix::io::IoSlice;
 use rustix::net::{
-    self, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, sockopt,
+    self, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, UCred, sockopt,
 };
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// Who sent a datagram, as the kernel says.
+/// Who sent a datagram, or is at the other end, as the kernel says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender {
     /// Process number; 0 if it is not to be seen from here (another PID namespace).
     pub pid: i32,
-    /// Real user.
+    /// User: of a datagram the real one, unless its sender named another of its own.
     pub uid: u32,
 }
 
@@ -40,24 +40,69 @@ pub fn ask_for_senders(socket: BorrowedFd<'_>) -> Result<()> {
     Ok(sockopt::set_socket_passcred(socket, true)?)
 }
 
-/// Sends to an abstract name, without waiting. At most 8 descriptors.
+/// The process at the other end of a connection, or the one that listens there: its effective user
+/// when it connected or began to listen.
 ///
 /// # Errors
-/// Of sendmsg(2): ECONNREFUSED if nobody has the name, EAGAIN if its queue is full.
+/// Of getsockopt(2).
+pub fn peer(socket: BorrowedFd<'_>) -> Result<Sender> {
+    let mut found = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let size = size_of::<libc::ucred>();
+    let mut length = libc::socklen_t::try_from(size).unwrap_or(0);
+    // SAFETY: the option's value is a `struct ucred`, which lives through the call, as does its
+    // length.
+    let failed = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut found).cast(),
+            &raw mut length,
+        )
+    };
+    if failed != 0 {
+        return Err(super::super::errno::get());
+    }
+    Ok(Sender {
+        pid: found.pid,
+        uid: found.uid,
+    })
+}
+
+/// Sends to an abstract name, or to where the socket is connected, without waiting. At most 8
+/// descriptors. The kernel says that the real user sends it, unless `as_user` names the effective
+/// or the saved one.
+///
+/// # Errors
+/// Of sendmsg(2): ECONNREFUSED if nobody has the name, EAGAIN if its queue is full, EPERM if
+/// `as_user` is not this process's.
 pub fn pass(
     socket: BorrowedFd<'_>,
-    name: &[u8],
-    bytes: &[u8],
+    to: Option<&SocketAddrUnix>,
+    parts: &[IoSlice<'_>],
     descriptors: &[BorrowedFd<'_>],
+    as_user: Option<UCred>,
 ) -> Result<()> {
-    let to = SocketAddrUnix::new_abstract_name(name)?;
-    let mut space = [core::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+    let mut space =
+        [core::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8), ScmCredentials(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(crate::errno::Errno::INVAL);
     }
+    if let Some(user) = as_user
+        && !control.push(SendAncillaryMessage::ScmCredentials(user))
+    {
+        return Err(crate::errno::Errno::INVAL);
+    }
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    net::sendmsg_addr(socket, &to, &[IoSlice::new(bytes)], &mut control, flags)?;
+    match to {
+        Some(to) => net::sendmsg_addr(socket, to, parts, &mut control, flags)?,
+        None => net::sendmsg(socket, parts, &mut control, flags)?,
+    };
     Ok(())
 }
 
@@ -157,9 +202,12 @@ mod tests {
         let [first, second] = [&names[0], &names[1]].map(|name| named(name));
         ask_for_senders(second.as_fd()).expect("asked");
         let (read, write) = rustix::pipe::pipe().expect("a pipe");
-        let to = names[1].as_bytes();
-        pass(first.as_fd(), to, b"hello", &[read.as_fd()]).expect("passed");
-        pass(first.as_fd(), to, b"longer than the buffer", &[]).expect("passed");
+        let send = |name: &str, bytes: &[u8], fds: &[BorrowedFd<'_>]| {
+            let to = SocketAddrUnix::new_abstract_name(name.as_bytes()).expect("a name");
+            pass(first.as_fd(), Some(&to), &[IoSlice::new(bytes)], fds, None)
+        };
+        send(&names[1], b"hello", &[read.as_fd()]).expect("passed");
+        send(&names[1], b"longer than the buffer", &[]).expect("passed");
         drop(read);
         let mut buffer = [0; 8];
         let passed = take(second.as_fd(), &mut buffer).expect("something");
@@ -177,8 +225,53 @@ mod tests {
         let passed = take(second.as_fd(), &mut buffer).expect("something");
         assert_eq!(passed.length, None);
         assert_eq!(take(second.as_fd(), &mut buffer).err(), Some(Errno::AGAIN));
-        let nobody = pass(first.as_fd(), b"kit/nobody", b"", &[]);
+        let nobody = send("kit/nobody", b"", &[]);
         assert_eq!(nobody, Err(Errno(libc::ECONNREFUSED)));
+    }
+
+    #[test]
+    fn a_connected_socket_sends_without_a_name_and_as_a_user_of_its_own() {
+        let kind = SocketType::DGRAM;
+        let [from, to] = [(); 2].map(|()| net::socket(AddressFamily::UNIX, kind, None));
+        let (from, to) = (from.expect("a socket"), to.expect("a socket"));
+        let name = format!("kit/{}/4", std::process::id());
+        let name = SocketAddrUnix::new_abstract_name(name.as_bytes()).expect("a name");
+        net::bind(&to, &name).expect("bound");
+        net::connect(&from, &name).expect("connected");
+        ask_for_senders(to.as_fd()).expect("asked");
+        let uid = rustix::process::geteuid();
+        let me = UCred {
+            pid: rustix::process::getpid(),
+            uid,
+            gid: rustix::process::getegid(),
+        };
+        pass(from.as_fd(), None, &[IoSlice::new(b"x")], &[], Some(me)).expect("passed");
+        let passed = take(to.as_fd(), &mut [0; 8]).expect("something");
+        let sender = passed.sender.expect("a sender");
+        assert_eq!((passed.name.len(), sender.uid), (0, uid.as_raw()));
+        if uid.is_root() {
+            return;
+        }
+        let uid = rustix::process::Uid::from_raw(uid.as_raw() ^ 1);
+        let other = UCred { uid, ..me };
+        let refused = pass(from.as_fd(), None, &[IoSlice::new(b"x")], &[], Some(other));
+        assert_eq!(refused, Err(Errno(libc::EPERM)));
+    }
+
+    #[test]
+    fn the_listener_is_known_before_it_accepts() {
+        let [listening, connected] = [(); 2].map(|()| {
+            net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).expect("a socket")
+        });
+        let name = format!("kit/{}/5", std::process::id());
+        let name = SocketAddrUnix::new_abstract_name(name.as_bytes()).expect("a name");
+        net::bind(&listening, &name).expect("bound");
+        net::listen(&listening, 1).expect("listening");
+        net::connect(&connected, &name).expect("connected");
+        let found = peer(connected.as_fd()).expect("a peer");
+        assert_eq!(u32::try_from(found.pid), Ok(std::process::id()));
+        assert_eq!(found.uid, rustix::process::geteuid().as_raw());
+        assert!(peer(std::fs::File::open("/dev/null").expect("there").as_fd()).is_err());
     }
 
     #[test]
@@ -189,7 +282,8 @@ mod tests {
         let fds = [socket.as_fd(); 8];
         let open = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
         let before = open();
-        pass(socket.as_fd(), name.as_bytes(), b"", &fds).expect("passed");
+        let to = SocketAddrUnix::new_abstract_name(name.as_bytes()).expect("a name");
+        pass(socket.as_fd(), Some(&to), &[IoSlice::new(b"")], &fds, None).expect("passed");
         let passed = take(socket.as_fd(), &mut []).expect("something");
         assert_eq!((passed.length, passed.descriptors.len()), (Some(0), 8));
         assert_eq!(passed.sender, None);

@@ -1,15 +1,11 @@
 //! Receiving.
 
-use super::control::{Control, ROOM};
 use crate::errno::Result;
+use crate::sys::batch::Batch;
 use core::ffi::c_int;
-use core::mem::zeroed;
-use core::ptr::null_mut;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
-/// Datagrams, or runs of them, taken at once.
-pub const BATCH: usize = 8;
 /// The most bytes of a datagram or a run.
 const SIZE: usize = 1 << 16;
 
@@ -34,19 +30,8 @@ pub struct Received<'a> {
     pub traffic_class: u8,
 }
 
-struct Place {
-    name: libc::sockaddr_storage,
-    control: Control,
-    length: usize,
-    whole: bool,
-}
-
-/// Buffers for [`BATCH`] datagrams and what is known of them.
-pub struct Receiver {
-    bytes: Box<[u8]>,
-    places: Box<[Place]>,
-    filled: usize,
-}
+/// Buffers for [`super::BATCH`] datagrams and what is known of them.
+pub struct Receiver(Batch<libc::sockaddr_storage>);
 
 impl Default for Receiver {
     fn default() -> Self {
@@ -58,18 +43,7 @@ impl Receiver {
     /// Empty buffers.
     #[must_use]
     pub fn new() -> Self {
-        let place = |_| Place {
-            // SAFETY: a structure of numbers, for which zeros are values.
-            name: unsafe { zeroed() },
-            control: Control::new(),
-            length: 0,
-            whole: false,
-        };
-        Self {
-            bytes: vec![0; BATCH * SIZE].into_boxed_slice(),
-            places: (0..BATCH).map(place).collect(),
-            filled: 0,
-        }
+        Self(Batch::new(0, SIZE))
     }
 
     /// Takes in what there is, without waiting. Answers how many there are for
@@ -78,61 +52,14 @@ impl Receiver {
     /// # Errors
     /// Of recvmmsg(2): EAGAIN if there is nothing.
     pub fn receive(&mut self, fd: BorrowedFd<'_>) -> Result<usize> {
-        self.filled = 0;
-        // SAFETY: structures of numbers and pointers, for which zeros are values.
-        let mut headers: [libc::mmsghdr; BATCH] = unsafe { zeroed() };
-        // SAFETY: as above.
-        let mut pieces: [libc::iovec; BATCH] = unsafe { zeroed() };
-        let buffers = self.bytes.chunks_exact_mut(SIZE);
-        for (((header, piece), place), buffer) in headers
-            .iter_mut()
-            .zip(&mut pieces)
-            .zip(&mut self.places)
-            .zip(buffers)
-        {
-            piece.iov_base = buffer.as_mut_ptr().cast();
-            piece.iov_len = buffer.len();
-            header.msg_hdr.msg_name = (&raw mut place.name).cast();
-            header.msg_hdr.msg_namelen = NAME;
-            header.msg_hdr.msg_iov = piece;
-            header.msg_hdr.msg_iovlen = 1;
-            header.msg_hdr.msg_control = place.control.bytes.as_mut_ptr().cast();
-            header.msg_hdr.msg_controllen = ROOM;
-        }
-        let count = libc::c_uint::try_from(BATCH).unwrap_or(1);
-        // SAFETY: every header points to buffers of the lengths it names, which live through the
-        // call and are nobody else's.
-        let got = unsafe {
-            libc::recvmmsg(
-                fd.as_raw_fd(),
-                headers.as_mut_ptr(),
-                count,
-                libc::MSG_DONTWAIT,
-                null_mut(),
-            )
-        };
-        let Ok(got) = usize::try_from(got) else {
-            return Err(crate::sys::errno::get());
-        };
-        for (place, header) in self.places.iter_mut().zip(&headers).take(got) {
-            place.length = usize::try_from(header.msg_len).unwrap_or(0).min(SIZE);
-            place.control.used = header.msg_hdr.msg_controllen.min(ROOM);
-            let cut = libc::MSG_TRUNC | libc::MSG_CTRUNC;
-            place.whole = header.msg_hdr.msg_flags & cut == 0;
-        }
-        self.filled = got.min(BATCH);
-        Ok(self.filled)
+        self.0.receive(fd)
     }
 
     /// One of those received last; `None` if it did not fit, or came over no Internet protocol.
     #[must_use]
     pub fn received(&self, index: usize) -> Option<Received<'_>> {
-        let place = self.places.get(index).filter(|_| index < self.filled)?;
-        if !place.whole {
-            return None;
-        }
-        let start = index.checked_mul(SIZE)?;
-        let data = self.bytes.get(start..start + place.length)?;
+        let (place, buffer) = self.0.get(index)?;
+        let data = buffer.get(..place.length)?;
         let (source, port) = address(&place.name)?;
         let mut received = Received {
             data,
@@ -188,9 +115,6 @@ impl Received<'_> {
 fn low_byte(data: &[u8]) -> Option<u8> {
     u8::try_from(c_int::from_ne_bytes(*data.first_chunk()?)).ok()
 }
-
-const NAME: libc::socklen_t = 128;
-const _: () = assert!(size_of::<libc::sockaddr_storage>() == NAME as usize);
 
 fn address(name: &libc::sockaddr_storage) -> Option<(IpAddr, u16)> {
     let storage = core::ptr::from_ref(name);

@@ -1,7 +1,7 @@
 //! Sending.
 
-use super::control::Control;
 use crate::errno::Result;
+use crate::sys::control::Control;
 use core::ffi::c_int;
 use core::mem::{MaybeUninit, zeroed};
 use std::net::IpAddr;
@@ -52,11 +52,25 @@ impl<'a, I: Iterator<Item = Datagram<'a>>> Datagrams<'a, I> {
         if count == 0 {
             return Ok(0);
         }
-        let headers = headers.as_mut_ptr().cast();
-        // SAFETY: the first `count` headers are written, and point to names, buffers and control messages of
-        // the lengths they name, which live through the call; the kernel writes only the headers.
+        let headers = headers.as_mut_ptr().cast::<libc::mmsghdr>();
+        // SAFETY: the first `count` headers are written, and point to names, buffers and control
+        // messages of the lengths they name, which live through the call; the kernel writes only
+        // the headers.
         let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), headers, count, 0) };
-        usize::try_from(sent).map_err(|_| crate::sys::errno::get())
+        if let Ok(sent) = usize::try_from(sent) {
+            return Ok(sent);
+        }
+        let error = crate::sys::errno::get();
+        // A sandbox may know the older call alone.
+        if !error.is_denial() {
+            return Err(error);
+        }
+        // SAFETY: as above; the first header begins with that of one datagram.
+        let sent = unsafe { libc::sendmsg(fd.as_raw_fd(), headers.cast::<libc::msghdr>(), 0) };
+        if sent < 0 {
+            return Err(crate::sys::errno::get());
+        }
+        Ok(1)
     }
 }
 

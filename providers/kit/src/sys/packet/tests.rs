@@ -24,8 +24,8 @@ fn frames_come_as_they_were_sent() {
     let Some((sends, listens)) = pair() else {
         return;
     };
-    let told = hardware(sends.as_fd()).expect("told");
-    assert!(told.ethernet && told.loopback);
+    let reported = hardware(sends.as_fd()).expect("told");
+    assert!(reported.ethernet && reported.loopback);
     join(&listens, LO, Membership::Group([1, 0, 0x5e, 1, 2, 3])).expect("joined");
     // An experimental type, and bytes that nobody else sends. The second has a tag.
     let mark = std::process::id().to_be_bytes();

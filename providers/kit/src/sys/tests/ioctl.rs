@@ -104,7 +104,7 @@ fn a_descriptor_is_taken_once_and_only_if_made() {
 }
 
 #[test]
-fn what_cannot_be_said_is_einval_and_nothing_is_issued() {
+fn requests_beyond_the_interface_are_einval_and_nothing_is_issued() {
     let long = vec![0u8; 65536];
     let mut call = Ioctl::new(0, 0);
     call.bytes_in(1, &long);

@@ -3,8 +3,9 @@
 use super::dull;
 use crate::abi::kernel::*;
 use crate::errno::Errno;
+use crate::sys::command::EXTENDED;
 use crate::sys::command::{EX_HEADER, HEADER, WriteCommand};
-use crate::sys::write::{EXTENDED, Request};
+use crate::sys::write::Request;
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -71,7 +72,7 @@ fn an_extended_command_counts_core_and_driver_apart() {
 }
 
 #[test]
-fn lengths_that_cannot_be_said_are_einval() {
+fn lengths_beyond_the_interface_are_einval() {
     let mut odd = vec![0u8; HEADER + 8 + 3];
     let mut resp = vec![0u8; 4];
     let mut request = Request::new::<ib_uverbs_alloc_pd>(&mut odd, 8, &mut resp, 4).unwrap();

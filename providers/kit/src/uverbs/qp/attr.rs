@@ -161,31 +161,31 @@ fn add_transport(command: &mut ib_uverbs_modify_qp, change: QpChange<'_>) {
 
 /// Fills the attributes that the kernel told. The rate limit and `en_sqd_async_notify`, which it
 /// does not tell, keep their values.
-pub fn read_attr(attr: &mut QpAnswer<'_>, told: &ib_uverbs_query_qp_resp) {
-    attr.set_qp_state(told.qp_state.into());
-    attr.set_cur_qp_state(told.cur_qp_state.into());
-    attr.set_path_mtu(told.path_mtu.into());
-    attr.set_path_mig_state(told.path_mig_state.into());
-    attr.set_qkey(told.qkey);
-    attr.set_rq_psn(told.rq_psn);
-    attr.set_sq_psn(told.sq_psn);
-    attr.set_dest_qp_num(told.dest_qp_num);
-    attr.set_qp_access_flags(told.qp_access_flags);
-    attr.set_cap(told.cap());
-    attr.set_ah_attr(address(&told.dest));
-    attr.set_alt_ah_attr(address(&told.alt_dest));
-    attr.set_pkey_index(told.pkey_index);
-    attr.set_alt_pkey_index(told.alt_pkey_index);
-    attr.set_sq_draining(told.sq_draining);
-    attr.set_max_rd_atomic(told.max_rd_atomic);
-    attr.set_max_dest_rd_atomic(told.max_dest_rd_atomic);
-    attr.set_min_rnr_timer(told.min_rnr_timer);
-    attr.set_port_num(told.port_num);
-    attr.set_timeout(told.timeout);
-    attr.set_retry_cnt(told.retry_cnt);
-    attr.set_rnr_retry(told.rnr_retry);
-    attr.set_alt_port_num(told.alt_port_num);
-    attr.set_alt_timeout(told.alt_timeout);
+pub fn read_attr(attr: &mut QpAnswer<'_>, reported: &ib_uverbs_query_qp_resp) {
+    attr.set_qp_state(reported.qp_state.into());
+    attr.set_cur_qp_state(reported.cur_qp_state.into());
+    attr.set_path_mtu(reported.path_mtu.into());
+    attr.set_path_mig_state(reported.path_mig_state.into());
+    attr.set_qkey(reported.qkey);
+    attr.set_rq_psn(reported.rq_psn);
+    attr.set_sq_psn(reported.sq_psn);
+    attr.set_dest_qp_num(reported.dest_qp_num);
+    attr.set_qp_access_flags(reported.qp_access_flags);
+    attr.set_cap(reported.cap());
+    attr.set_ah_attr(address(&reported.dest));
+    attr.set_alt_ah_attr(address(&reported.alt_dest));
+    attr.set_pkey_index(reported.pkey_index);
+    attr.set_alt_pkey_index(reported.alt_pkey_index);
+    attr.set_sq_draining(reported.sq_draining);
+    attr.set_max_rd_atomic(reported.max_rd_atomic);
+    attr.set_max_dest_rd_atomic(reported.max_dest_rd_atomic);
+    attr.set_min_rnr_timer(reported.min_rnr_timer);
+    attr.set_port_num(reported.port_num);
+    attr.set_timeout(reported.timeout);
+    attr.set_retry_cnt(reported.retry_cnt);
+    attr.set_rnr_retry(reported.rnr_retry);
+    attr.set_alt_port_num(reported.alt_port_num);
+    attr.set_alt_timeout(reported.alt_timeout);
 }
 
 impl ib_uverbs_query_qp_resp {

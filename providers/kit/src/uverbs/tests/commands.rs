@@ -27,7 +27,7 @@ pub(super) fn written(answer: &impl Pod) -> Fake<'static> {
 }
 
 /// Number and structure of the one command written.
-pub(super) fn told<T: Pod>(kernel: &Fake<'_>) -> (u32, T) {
+pub(super) fn reported<T: Pod>(kernel: &Fake<'_>) -> (u32, T) {
     let asked = kernel.asked.borrow();
     let [Asked::Write(number, core, ..)] = asked.as_slice() else {
         panic!("{asked:?}");
@@ -65,7 +65,7 @@ proptest! {
         let cover = Cover { start, length, iova, access };
         let made = mr::reg_mr(&kernel, pd, &cover, &mut Driver::none());
         prop_assert_eq!(made, Ok(Region { handle: mr_handle, lkey, rkey }));
-        let (number, c) = told::<ib_uverbs_reg_mr>(&kernel);
+        let (number, c) = reported::<ib_uverbs_reg_mr>(&kernel);
         prop_assert_eq!(number, IB_USER_VERBS_CMD_REG_MR);
         prop_assert_eq!((c.start, c.length, c.hca_va), (start, length, iova));
         prop_assert_eq!((c.pd_handle, c.access_flags), (pd, access));
@@ -78,7 +78,7 @@ proptest! {
         let cover = Cover { start, length, iova: 5, access: 1 };
         let made = mr::rereg_mr(&kernel, mr, flags, Some(pd), &cover, &mut Driver::none());
         prop_assert_eq!(made, Ok(Region { handle: mr, lkey, rkey }));
-        let (_, c) = told::<ib_uverbs_rereg_mr>(&kernel);
+        let (_, c) = reported::<ib_uverbs_rereg_mr>(&kernel);
         let domain = if flags & IBV_REREG_MR_CHANGE_PD == 0 { 0 } else { pd };
         prop_assert_eq!((c.mr_handle, c.flags, c.pd_handle), (mr, flags, domain));
         prop_assert_eq!((c.start, c.length, c.hca_va, c.access_flags), (start, length, 5, 1));
@@ -91,7 +91,7 @@ proptest! {
         let attr = ib_uverbs_ah_attr { grh, dlid, ..Default::default() };
         let made = ah::create_ah(&kernel, pd, name, attr, &mut Driver::none());
         prop_assert_eq!(made, Ok(handle));
-        let (number, c) = told::<ib_uverbs_create_ah>(&kernel);
+        let (number, c) = reported::<ib_uverbs_create_ah>(&kernel);
         prop_assert_eq!(number, IB_USER_VERBS_CMD_CREATE_AH);
         prop_assert_eq!((c.user_handle, c.pd_handle), (name, pd));
         prop_assert_eq!(bytemuck::bytes_of(&c.attr), bytemuck::bytes_of(&attr));
@@ -101,12 +101,12 @@ proptest! {
     fn multicast(qp: u32, gid: [u8; 16], lid: u16) {
         let kernel = written(&());
         prop_assert_eq!(ah::attach_mcast(&kernel, qp, gid, lid), Ok(()));
-        let (number, c) = told::<ib_uverbs_attach_mcast>(&kernel);
+        let (number, c) = reported::<ib_uverbs_attach_mcast>(&kernel);
         prop_assert_eq!(number, IB_USER_VERBS_CMD_ATTACH_MCAST);
         prop_assert_eq!((c.gid, c.qp_handle, c.mlid), (gid, qp, lid));
         let kernel = written(&());
         prop_assert_eq!(ah::detach_mcast(&kernel, qp, gid, lid), Ok(()));
-        let (number, c) = told::<ib_uverbs_detach_mcast>(&kernel);
+        let (number, c) = reported::<ib_uverbs_detach_mcast>(&kernel);
         prop_assert_eq!(number, IB_USER_VERBS_CMD_DETACH_MCAST);
         prop_assert_eq!((c.gid, c.qp_handle, c.mlid), (gid, qp, lid));
     }
@@ -179,7 +179,7 @@ fn domains_and_windows() {
     let kernel = written(&ib_uverbs_open_xrcd_resp { xrcd_handle: 3 });
     let open = pd::open_xrcd(&kernel, u32::MAX, 0o100, &mut Driver::none());
     assert_eq!(open, Ok(3));
-    let (number, c) = told::<ib_uverbs_open_xrcd>(&kernel);
+    let (number, c) = reported::<ib_uverbs_open_xrcd>(&kernel);
     assert_eq!((number, c.fd, c.oflags), (37, u32::MAX, 0o100));
 
     let answer = ib_uverbs_alloc_mw_resp {
@@ -189,7 +189,7 @@ fn domains_and_windows() {
     let kernel = written(&answer);
     let made = mr::alloc_mw(&kernel, 9, 2, &mut Driver::none());
     assert_eq!(made, Ok((4, 5)));
-    let (number, c) = told::<ib_uverbs_alloc_mw>(&kernel);
+    let (number, c) = reported::<ib_uverbs_alloc_mw>(&kernel);
     assert_eq!((number, c.pd_handle, c.mw_type), (14, 9, 2));
     let bad = mr::alloc_mw(&kernel, 9, 258, &mut Driver::none());
     assert_eq!(bad, Err(Errno::INVAL));
@@ -256,7 +256,7 @@ fn advice_names_ranges() {
 }
 
 #[test]
-fn a_context_is_told_about_by_method_and_by_write() {
+fn a_context_is_queried_by_method_and_by_write() {
     let kernel = method(|call| {
         call.answer(
             UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS,
@@ -265,9 +265,12 @@ fn a_context_is_told_about_by_method_and_by_write() {
         call.answer(UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, &1u64.to_ne_bytes());
     });
     for get in [context::get_context, context::query_context] {
-        let told = get(&kernel, &mut Driver::none()).unwrap();
-        assert_eq!((told.num_comp_vectors, told.core_support), (4, Some(1)));
-        assert!(told.async_fd.is_none());
+        let reported = get(&kernel, &mut Driver::none()).unwrap();
+        assert_eq!(
+            (reported.num_comp_vectors, reported.core_support),
+            (4, Some(1))
+        );
+        assert!(reported.async_fd.is_none());
     }
 
     let fd = std::fs::File::open("/dev/null").unwrap().into_raw_fd();
@@ -275,9 +278,12 @@ fn a_context_is_told_about_by_method_and_by_write() {
         async_fd: u32::try_from(fd).unwrap(),
         num_comp_vectors: 2,
     });
-    let told = context::get_context(&kernel, &mut Driver::none()).unwrap();
-    assert_eq!((told.num_comp_vectors, told.core_support), (2, None));
-    assert_eq!(told.async_fd.unwrap().as_raw_fd(), fd);
+    let reported = context::get_context(&kernel, &mut Driver::none()).unwrap();
+    assert_eq!(
+        (reported.num_comp_vectors, reported.core_support),
+        (2, None)
+    );
+    assert_eq!(reported.async_fd.unwrap().as_raw_fd(), fd);
 }
 
 #[test]

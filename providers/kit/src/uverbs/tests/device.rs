@@ -47,7 +47,7 @@ fn zero() -> ibv_device_attr_ex {
 }
 
 #[test]
-fn members_beyond_what_was_asked_or_told_stay_zero() {
+fn members_beyond_what_was_asked_or_answered_stay_zero() {
     let mut attr = zero();
     let filled = query_device(&kernel(Ok(full(304))), WHOLE, &mut attr, 0, &mut []);
     assert_eq!(filled, Ok(304));
@@ -133,7 +133,7 @@ fn driver_data_stands_behind_the_answer_wherever_the_response_lies() {
 }
 
 #[test]
-fn the_plain_command_alone_tells_the_plain_part() {
+fn the_plain_command_alone_answers_the_plain_part() {
     let mut attr = zero();
     let mut resp = [0xee; 304];
     let filled = query_plain(&kernel(Err(Errno::IO)), &mut attr.orig_attr, &mut resp);
@@ -157,7 +157,7 @@ fn port() -> ib_uverbs_query_port_resp {
 }
 
 #[test]
-fn a_port_is_told_by_method_and_by_write() {
+fn a_port_is_queried_by_method_and_by_write() {
     let kernel = Fake::new(
         |call| {
             assert_eq!(call.input(UVERBS_ATTR_QUERY_PORT_PORT_NUM).unwrap()[0], 3);

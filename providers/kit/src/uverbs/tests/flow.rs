@@ -5,7 +5,7 @@ use crate::abi::handle::FlowSpec;
 use crate::abi::kernel::*;
 use crate::abi::*;
 use crate::errno::{Errno, Result};
-use crate::sys::write::EXTENDED;
+use crate::sys::command::EXTENDED;
 use crate::uverbs::fake::Asked;
 use crate::uverbs::flow::{self, NewFlow};
 use crate::uverbs::{Driver, Ioctl};
@@ -21,7 +21,7 @@ const NEW: NewFlow = NewFlow {
 
 /// Makes a rule; answers its attributes and specifications as the kernel got them, and what
 /// came behind.
-fn told(
+fn reported(
     specs: &[FlowSpec<'_>],
     data: &mut [u8],
 ) -> Result<(ib_uverbs_create_flow, Vec<u8>, Vec<u8>)> {
@@ -89,12 +89,12 @@ const FILTERS: [(u32, usize, usize, usize, u32, usize, usize); 15] = [
 fn each_filter_goes_to_its_place() {
     for (from_type, from_size, from, from_len, to_type, to_size, to_len) in FILTERS {
         let bytes = api(from_type, from_size, from, from_len);
-        let (rule, specs, _) = told(&[FlowSpec::Plain(from_type, &bytes)], &mut []).unwrap();
+        let (rule, specs, _) = reported(&[FlowSpec::Plain(from_type, &bytes)], &mut []).unwrap();
         assert_eq!(specs, kernel(to_type, to_size, to_len), "{from_type:#x}");
         assert_eq!(usize::from(rule.flow_attr.size), to_size);
         let short = FlowSpec::Plain(from_type, &bytes[..from + 2 * from_len - 2]);
         assert_eq!(
-            told(&[short], &mut []).err(),
+            reported(&[short], &mut []).err(),
             Some(Errno::INVAL),
             "{from_type:#x}"
         );
@@ -104,10 +104,10 @@ fn each_filter_goes_to_its_place() {
 #[test]
 fn the_padding_of_ipv6_is_not_asked_for() {
     let mut bytes = api(IBV_FLOW_SPEC_IPV6, 88, 8, 40);
-    let refused = told(&[FlowSpec::Plain(IBV_FLOW_SPEC_IPV6, &bytes)], &mut []);
+    let refused = reported(&[FlowSpec::Plain(IBV_FLOW_SPEC_IPV6, &bytes)], &mut []);
     assert_eq!(refused.err(), Some(Errno::OPNOTSUPP));
     bytes[87] = 0;
-    let (_, specs, _) = told(&[FlowSpec::Plain(IBV_FLOW_SPEC_IPV6, &bytes)], &mut []).unwrap();
+    let (_, specs, _) = reported(&[FlowSpec::Plain(IBV_FLOW_SPEC_IPV6, &bytes)], &mut []).unwrap();
     assert_eq!(specs, kernel(IBV_FLOW_SPEC_IPV6, 88, 39));
 }
 
@@ -115,10 +115,11 @@ fn the_padding_of_ipv6_is_not_asked_for() {
 fn a_longer_filter_may_ask_for_nothing_more() {
     // Filters of 16 bytes; the kernel knows 12.
     let mut bytes = api(IBV_FLOW_SPEC_IPV4_EXT, 40, 8, 16);
-    let refused = told(&[FlowSpec::Plain(IBV_FLOW_SPEC_IPV4_EXT, &bytes)], &mut []);
+    let refused = reported(&[FlowSpec::Plain(IBV_FLOW_SPEC_IPV4_EXT, &bytes)], &mut []);
     assert_eq!(refused.err(), Some(Errno::OPNOTSUPP));
     bytes[36..].fill(0);
-    let (_, specs, _) = told(&[FlowSpec::Plain(IBV_FLOW_SPEC_IPV4_EXT, &bytes)], &mut []).unwrap();
+    let (_, specs, _) =
+        reported(&[FlowSpec::Plain(IBV_FLOW_SPEC_IPV4_EXT, &bytes)], &mut []).unwrap();
     assert_eq!(specs, kernel(IBV_FLOW_SPEC_IPV4, 32, 12));
 }
 
@@ -133,7 +134,7 @@ fn actions_name_their_numbers() {
         FlowSpec::Object(IBV_FLOW_SPEC_ACTION_HANDLE, 5),
         FlowSpec::Object(IBV_FLOW_SPEC_ACTION_COUNT, 6),
     ];
-    let (rule, encoded, data) = told(&specs, &mut [9; 16]).unwrap();
+    let (rule, encoded, data) = reported(&specs, &mut [9; 16]).unwrap();
     let attr = rule.flow_attr;
     assert_eq!((rule.qp_handle, attr.num_of_specs, attr.size), (7, 4, 56));
     assert_eq!((attr.priority, attr.port, attr.flags), (2, 1, 4));
@@ -155,12 +156,12 @@ fn actions_name_their_numbers() {
 fn refuses_unknown_types_and_too_many() {
     for unknown in [0, 0x21, 0x150, 0x151, 0x1004] {
         let bytes = api(unknown, 88, 8, 40);
-        let refused = told(&[FlowSpec::Plain(unknown, &bytes)], &mut []);
+        let refused = reported(&[FlowSpec::Plain(unknown, &bytes)], &mut []);
         assert_eq!(refused.err(), Some(Errno::INVAL), "{unknown:#x}");
     }
     let drop = FlowSpec::Plain(IBV_FLOW_SPEC_ACTION_DROP, &[]);
-    assert!(told(&[drop; 255], &mut []).is_ok());
-    assert_eq!(told(&[drop; 256], &mut []).err(), Some(Errno::INVAL));
+    assert!(reported(&[drop; 255], &mut []).is_ok());
+    assert_eq!(reported(&[drop; 256], &mut []).err(), Some(Errno::INVAL));
 }
 
 #[test]
@@ -180,7 +181,7 @@ fn ends_a_rule() {
     assert_eq!(flow::destroy_flow(&kernel, 77), Ok(()));
     let kernel = written(&());
     assert_eq!(flow::destroy_flow(&kernel, 77), Ok(()));
-    let (number, c) = super::commands::told::<ib_uverbs_destroy_flow>(&kernel);
+    let (number, c) = super::commands::reported::<ib_uverbs_destroy_flow>(&kernel);
     assert_eq!(number, IB_USER_VERBS_EX_CMD_DESTROY_FLOW | EXTENDED);
     assert_eq!(c.flow_handle, 77);
 }
@@ -195,7 +196,7 @@ proptest! {
             .iter()
             .map(|(t, bytes)| FlowSpec::Plain(if t & 1 == 0 { FILTERS[known].0 } else { *t }, bytes))
             .collect();
-        let Ok((rule, mut rest, _)) = told(&specs, &mut []) else { return Ok(()) };
+        let Ok((rule, mut rest, _)) = reported(&specs, &mut []) else { return Ok(()) };
         prop_assert_eq!(usize::from(rule.flow_attr.size), rest.len());
         for _ in 0..rule.flow_attr.num_of_specs {
             let size = usize::from(u16::from_ne_bytes([rest[4], rest[5]]));

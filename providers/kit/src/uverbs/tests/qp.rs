@@ -1,12 +1,12 @@
 //! Queue pairs.
 
-use super::commands::{handle, method, number, told, written};
+use super::commands::{handle, method, number, reported, written};
 use crate::abi::handle::{QpAnswer, QpChange};
 use crate::abi::kernel::ioctl::*;
 use crate::abi::kernel::*;
 use crate::abi::*;
 use crate::errno::Errno;
-use crate::sys::write::EXTENDED;
+use crate::sys::command::EXTENDED;
 use crate::uverbs::qp::{self, CreatedQp, NewQp, Queues};
 use crate::uverbs::{Driver, Ioctl};
 use bytemuck::Zeroable;
@@ -163,7 +163,7 @@ fn writes_the_plain_command() {
         ..RC
     };
     check(qp::create_qp(&kernel, &new, &mut Driver::none()).unwrap());
-    let (number, c) = told::<ib_uverbs_create_qp>(&kernel);
+    let (number, c) = reported::<ib_uverbs_create_qp>(&kernel);
     assert_eq!(number, IB_USER_VERBS_CMD_CREATE_QP);
     assert_eq!((c.pd_handle, c.send_cq_handle, c.recv_cq_handle), (3, 7, 8));
     assert_eq!(
@@ -179,7 +179,7 @@ fn writes_the_plain_command() {
         ..RC
     };
     check(qp::create_qp(&kernel, &receiver, &mut Driver::none()).unwrap());
-    let (_, c) = told::<ib_uverbs_create_qp>(&kernel);
+    let (_, c) = reported::<ib_uverbs_create_qp>(&kernel);
     assert_eq!(
         (c.pd_handle, c.send_cq_handle, c.recv_cq_handle),
         (11, 0, 0)
@@ -195,7 +195,7 @@ fn writes_the_extended_command_for_flags_and_tables() {
     };
     let kernel = written(&answer);
     check(qp::create_qp(&kernel, &SPREAD, &mut Driver::none()).unwrap());
-    let (number, c) = told::<ib_uverbs_ex_create_qp>(&kernel);
+    let (number, c) = reported::<ib_uverbs_ex_create_qp>(&kernel);
     assert_eq!(number, IB_USER_VERBS_EX_CMD_CREATE_QP | EXTENDED);
     assert_eq!(
         (c.comp_mask, c.rwq_ind_tbl_handle, c.create_flags),
@@ -209,7 +209,7 @@ fn writes_the_extended_command_for_flags_and_tables() {
         ..RC
     };
     check(qp::create_qp(&kernel, &new, &mut Driver::none()).unwrap());
-    let (_, c) = told::<ib_uverbs_ex_create_qp>(&kernel);
+    let (_, c) = reported::<ib_uverbs_ex_create_qp>(&kernel);
     assert_eq!((c.comp_mask, c.create_flags, c.source_qpn), (0, 0x400, 1));
 }
 
@@ -260,7 +260,7 @@ fn opens_and_ends() {
     let kernel = written(&created());
     let opened = qp::open_qp(&kernel, (11, 99), IBV_QPT_XRC_RECV, 5, &mut Driver::none());
     assert_eq!(opened, Ok(77));
-    let (number, c) = told::<ib_uverbs_open_qp>(&kernel);
+    let (number, c) = reported::<ib_uverbs_open_qp>(&kernel);
     assert_eq!(number, IB_USER_VERBS_CMD_OPEN_QP);
     assert_eq!(
         (c.pd_handle, c.qpn, c.qp_type, c.user_handle),
@@ -279,14 +279,14 @@ fn opens_and_ends() {
 }
 
 fn attributes(fill: u8) -> ibv_qp_attr {
-    let told = ib_uverbs_query_qp_resp {
+    let reported = ib_uverbs_query_qp_resp {
         dest: dest(fill),
         alt_dest: dest(fill.wrapping_add(1)),
         qkey: fill.into(),
-        ..told_all(fill)
+        ..full_response(fill)
     };
     let mut attr = blank();
-    qp::read_attr(&mut QpAnswer::new(&mut attr), &told);
+    qp::read_attr(&mut QpAnswer::new(&mut attr), &reported);
     attr.en_sqd_async_notify = fill;
     attr
 }
@@ -343,7 +343,7 @@ fn dest(fill: u8) -> ib_uverbs_qp_dest {
     dest
 }
 
-fn told_all(fill: u8) -> ib_uverbs_query_qp_resp {
+fn full_response(fill: u8) -> ib_uverbs_query_qp_resp {
     bytemuck::pod_read_unaligned(&[fill; 128])
 }
 
@@ -416,7 +416,7 @@ proptest! {
     }
 
     #[test]
-    fn attributes_come_back_as_told(fill: u8) {
+    fn attributes_come_back_as_reported(fill: u8) {
         let attr = attributes(fill);
         let byte = u32::from(fill);
         let word = u32::from_ne_bytes([fill; 4]);
@@ -453,16 +453,19 @@ fn the_rate_limit_needs_the_extended_command() {
     let refused = qp::query_qp(&written(&()), 1, IBV_QP_RATE_LIMIT, none);
     assert_eq!(refused.err(), Some(Errno::OPNOTSUPP));
 
-    for (attr_mask, told_limit) in [(IBV_QP_RATE_LIMIT, 50), (IBV_QP_STATE, 0)] {
+    for (attr_mask, reported_limit) in [(IBV_QP_RATE_LIMIT, 50), (IBV_QP_STATE, 0)] {
         let kernel = written(&ib_uverbs_ex_modify_qp_resp::default());
         let base = ib_uverbs_modify_qp {
             attr_mask,
             ..Default::default()
         };
         qp::modify_qp_ex(&kernel, base, 50, none).unwrap();
-        let (number, c) = told::<ib_uverbs_ex_modify_qp>(&kernel);
+        let (number, c) = reported::<ib_uverbs_ex_modify_qp>(&kernel);
         assert_eq!(number, IB_USER_VERBS_EX_CMD_MODIFY_QP | EXTENDED);
-        assert_eq!((c.base.attr_mask, c.rate_limit), (attr_mask, told_limit));
+        assert_eq!(
+            (c.base.attr_mask, c.rate_limit),
+            (attr_mask, reported_limit)
+        );
     }
 }
 
@@ -471,13 +474,13 @@ fn modifies_and_queries() {
     let kernel = written(&());
     let command = qp::modify_command(77, QpChange::new(&attributes(1), IBV_QP_STATE));
     qp::modify_qp(&kernel, &command, &mut Driver::none()).unwrap();
-    let (number, c) = told::<ib_uverbs_modify_qp>(&kernel);
+    let (number, c) = reported::<ib_uverbs_modify_qp>(&kernel);
     assert_eq!((number, c.qp_handle), (IB_USER_VERBS_CMD_MODIFY_QP, 77));
 
-    let kernel = written(&told_all(3));
-    let told_of = qp::query_qp(&kernel, 77, IBV_QP_CAP, &mut Driver::none()).unwrap();
-    assert_eq!(bytemuck::bytes_of(&told_of), [3; 128]);
-    let (number, c) = told::<ib_uverbs_query_qp>(&kernel);
+    let kernel = written(&full_response(3));
+    let reported_of = qp::query_qp(&kernel, 77, IBV_QP_CAP, &mut Driver::none()).unwrap();
+    assert_eq!(bytemuck::bytes_of(&reported_of), [3; 128]);
+    let (number, c) = reported::<ib_uverbs_query_qp>(&kernel);
     assert_eq!(number, IB_USER_VERBS_CMD_QUERY_QP);
     assert_eq!((c.qp_handle, c.attr_mask), (77, IBV_QP_CAP));
 }

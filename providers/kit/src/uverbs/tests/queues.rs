@@ -1,12 +1,13 @@
 //! Completion queues, shared receive queues, work queues and their tables.
 
-use super::commands::{handle, method, number, told, written};
+use super::commands::{handle, method, number, reported, written};
 use crate::abi::kernel::ioctl::*;
 use crate::abi::kernel::*;
 use crate::abi::{IBV_WQ_ATTR_FLAGS, IBV_WQ_ATTR_RESERVED, IBV_WQ_ATTR_STATE};
 use crate::abi::{IBV_WQ_FLAGS_DELAY_DROP, IBV_WQ_FLAGS_RESERVED};
 use crate::errno::Errno;
-use crate::sys::write::{EXTENDED, Request};
+use crate::sys::command::EXTENDED;
+use crate::sys::write::Request;
 use crate::uverbs::cq::{self, CreatedCq, NewCq};
 use crate::uverbs::fake::{Asked, Fake, with_disassociate};
 use crate::uverbs::srq::{self, CreatedSrq, NewSrq, SrqKind};
@@ -116,7 +117,7 @@ fn writes_the_plain_create_cq_where_it_says_all() {
                 cqe: 127
             })
         );
-        let (number, c) = told::<ib_uverbs_create_cq>(&kernel);
+        let (number, c) = reported::<ib_uverbs_create_cq>(&kernel);
         assert_eq!(number, IB_USER_VERBS_CMD_CREATE_CQ);
         assert_eq!(
             (c.user_handle, c.cqe, c.comp_vector),
@@ -152,14 +153,14 @@ fn writes_the_extended_create_cq_for_flags() {
                 cqe: 127
             })
         );
-        let (number, c) = told::<ib_uverbs_ex_create_cq>(&kernel);
+        let (number, c) = reported::<ib_uverbs_ex_create_cq>(&kernel);
         assert_eq!(number, IB_USER_VERBS_EX_CMD_CREATE_CQ | EXTENDED);
         assert_eq!((c.flags, c.comp_channel, c.comp_mask), (flags, 9, 0));
     }
 }
 
 #[test]
-fn tells_the_events_of_a_destroyed_cq() {
+fn reports_the_events_of_a_destroyed_cq() {
     let answer = ib_uverbs_destroy_cq_resp {
         comp_events_reported: 3,
         async_events_reported: 4,
@@ -171,12 +172,12 @@ fn tells_the_events_of_a_destroyed_cq() {
     assert_eq!(cq::destroy_cq(&kernel, 77), Ok(Some((3, 4))));
     let kernel = written(&answer);
     assert_eq!(cq::destroy_cq(&kernel, 77), Ok(Some((3, 4))));
-    let (number, c) = told::<ib_uverbs_destroy_cq>(&kernel);
+    let (number, c) = reported::<ib_uverbs_destroy_cq>(&kernel);
     assert_eq!((number, c.cq_handle), (IB_USER_VERBS_CMD_DESTROY_CQ, 77));
 }
 
 #[test]
-fn tells_the_events_of_destroyed_srqs_and_wqs() {
+fn reports_the_events_of_destroyed_srqs_and_wqs() {
     let events = 6_u32.to_ne_bytes();
     let kernel = method(|call| call.answer(UVERBS_ATTR_DESTROY_SRQ_RESP, &events));
     assert_eq!(srq::destroy_srq(&kernel, 7), Ok(Some(6)));
@@ -192,7 +193,7 @@ fn tells_the_events_of_destroyed_srqs_and_wqs() {
 }
 
 #[test]
-fn nothing_is_told_of_a_lost_device() {
+fn nothing_is_reported_of_a_lost_device() {
     let lost = || Fake::new(|_| Err(Errno::IO), |_| panic!("written"));
     with_disassociate(true, || {
         assert_eq!(cq::destroy_cq(&lost(), 7), Ok(None));
@@ -213,7 +214,7 @@ fn changes_a_cq() {
         reserved: 0,
     });
     assert_eq!(cq::resize_cq(&kernel, 7, 200, &mut Driver::none()), Ok(255));
-    let (number, c) = told::<ib_uverbs_resize_cq>(&kernel);
+    let (number, c) = reported::<ib_uverbs_resize_cq>(&kernel);
     assert_eq!(
         (number, c.cq_handle, c.cqe),
         (IB_USER_VERBS_CMD_RESIZE_CQ, 7, 200)
@@ -225,7 +226,7 @@ fn changes_a_cq() {
     };
     let kernel = written(&());
     cq::modify_cq(&kernel, 7, 1, moderation, &mut Driver::none()).unwrap();
-    let (number, c) = told::<ib_uverbs_ex_modify_cq>(&kernel);
+    let (number, c) = reported::<ib_uverbs_ex_modify_cq>(&kernel);
     assert_eq!(number, IB_USER_VERBS_EX_CMD_MODIFY_CQ | EXTENDED);
     assert_eq!(
         (c.cq_handle, c.attr_mask, c.attr.cq_count, c.attr.cq_period),
@@ -236,7 +237,7 @@ fn changes_a_cq() {
 
     let kernel = written(&());
     cq::req_notify_cq(&kernel, 7, true).unwrap();
-    let (number, c) = told::<ib_uverbs_req_notify_cq>(&kernel);
+    let (number, c) = reported::<ib_uverbs_req_notify_cq>(&kernel);
     assert_eq!(
         (number, c.solicited_only),
         (IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, 1)
@@ -305,7 +306,7 @@ fn a_late_error_loses_no_completion() {
 }
 
 #[test]
-fn a_kernel_that_tells_too_much_is_not_believed() {
+fn a_kernel_that_reports_too_much_is_not_believed() {
     let kernel = Fake::new(
         |_| panic!("method"),
         |request| {
@@ -388,7 +389,7 @@ fn writes_each_kind_of_srq() {
     };
     let kernel = written(&answer);
     srq::create_srq(&kernel, &SRQ, &mut Driver::none()).unwrap();
-    let (number, c) = told::<ib_uverbs_create_srq>(&kernel);
+    let (number, c) = reported::<ib_uverbs_create_srq>(&kernel);
     assert_eq!(number, IB_USER_VERBS_CMD_CREATE_SRQ);
     assert_eq!(
         (c.pd_handle, c.max_wr, c.max_sge, c.srq_limit),
@@ -398,7 +399,7 @@ fn writes_each_kind_of_srq() {
     let kernel = written(&answer);
     let made = srq::create_srq(&kernel, &XRC, &mut Driver::none()).unwrap();
     assert_eq!(made.srq_num, 99);
-    let (number, c) = told::<ib_uverbs_create_xsrq>(&kernel);
+    let (number, c) = reported::<ib_uverbs_create_xsrq>(&kernel);
     assert_eq!(number, IB_USER_VERBS_CMD_CREATE_XSRQ);
     assert_eq!(
         (c.srq_type, c.xrcd_handle, c.cq_handle, c.max_num_tags),
@@ -407,7 +408,7 @@ fn writes_each_kind_of_srq() {
 
     let kernel = written(&answer);
     srq::create_srq(&kernel, &TM, &mut Driver::none()).unwrap();
-    let (_, c) = told::<ib_uverbs_create_xsrq>(&kernel);
+    let (_, c) = reported::<ib_uverbs_create_xsrq>(&kernel);
     assert_eq!(
         (c.srq_type, c.xrcd_handle, c.cq_handle, c.max_num_tags),
         (2, 0, 12, 64)
@@ -422,12 +423,16 @@ fn asks_for_and_changes_an_srq() {
         srq_limit: 2,
         reserved: 0,
     });
-    let told_of = srq::query_srq(&kernel, 77, &mut Driver::none()).unwrap();
+    let reported_of = srq::query_srq(&kernel, 77, &mut Driver::none()).unwrap();
     assert_eq!(
-        (told_of.max_wr, told_of.max_sge, told_of.srq_limit),
+        (
+            reported_of.max_wr,
+            reported_of.max_sge,
+            reported_of.srq_limit
+        ),
         (15, 4, 2)
     );
-    let (number, c) = told::<ib_uverbs_query_srq>(&kernel);
+    let (number, c) = reported::<ib_uverbs_query_srq>(&kernel);
     assert_eq!((number, c.srq_handle), (IB_USER_VERBS_CMD_QUERY_SRQ, 77));
 
     let kernel = written(&());
@@ -438,7 +443,7 @@ fn asks_for_and_changes_an_srq() {
         srq_limit: 5,
     };
     srq::modify_srq(&kernel, &command, &mut Driver::none()).unwrap();
-    let (number, c) = told::<ib_uverbs_modify_srq>(&kernel);
+    let (number, c) = reported::<ib_uverbs_modify_srq>(&kernel);
     assert_eq!((number, c.srq_limit), (IB_USER_VERBS_CMD_MODIFY_SRQ, 5));
 }
 
@@ -486,7 +491,7 @@ fn creates_a_wq() {
         wq::create_wq(&kernel, &WQ, &mut Driver::none()),
         Ok(expected)
     );
-    let (number, c) = told::<ib_uverbs_ex_create_wq>(&kernel);
+    let (number, c) = reported::<ib_uverbs_ex_create_wq>(&kernel);
     assert_eq!(number, IB_USER_VERBS_EX_CMD_CREATE_WQ | EXTENDED);
     assert_eq!((c.pd_handle, c.cq_handle, c.create_flags), (3, 4, 4));
 
@@ -510,7 +515,7 @@ fn changes_a_wq() {
     };
     let kernel = written(&());
     wq::modify_wq(&kernel, &command, &mut Driver::none()).unwrap();
-    let (number, c) = told::<ib_uverbs_ex_modify_wq>(&kernel);
+    let (number, c) = reported::<ib_uverbs_ex_modify_wq>(&kernel);
     assert_eq!(number, IB_USER_VERBS_EX_CMD_MODIFY_WQ | EXTENDED);
     assert_eq!((c.wq_state, c.flags, c.flags_mask), (1, 0, 0));
 
@@ -551,11 +556,11 @@ fn creates_tables_of_a_power_of_two() {
         assert!(driver.is_empty() && core.len().is_multiple_of(8));
         let (head, numbers) = core.split_at(8);
         assert_eq!(head[4..], log.to_ne_bytes());
-        let told: Vec<u32> = numbers
+        let reported: Vec<u32> = numbers
             .chunks_exact(4)
             .map(|b| u32::from_ne_bytes(b.try_into().unwrap()))
             .collect();
-        assert_eq!(told[..queues.len()], queues);
+        assert_eq!(reported[..queues.len()], queues);
     }
     for len in [0, 3, 6, 1 << 14] {
         let queues = vec![1; len];
@@ -567,7 +572,7 @@ fn creates_tables_of_a_power_of_two() {
 }
 
 #[test]
-fn ends_a_table_that_was_not_told_whole() {
+fn ends_a_table_that_was_not_reported_whole() {
     let kernel = written(&table_answer(12));
     let refused = wq::create_rwq_ind_table(&kernel, &[1, 2], &mut Driver::none());
     assert_eq!(refused, Err(Errno::INVAL));

@@ -63,7 +63,7 @@ fn words(of: usize) -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn both_ways_tell_and_bring_the_same(
+    fn both_interfaces_pass_and_return_the_same(
         carried: bool, din in words(4), dout in words(4), handle: u32, lkey: u32, rkey: u32,
     ) {
         let answer = ib_uverbs_reg_mr_resp { mr_handle: handle, lkey, rkey };
@@ -150,9 +150,9 @@ proptest! {
         cmd.extend(&din);
         let mut resp = vec![0xee; 8 + dout.len()];
         let mut driver = Driver::buffers::<ib_uverbs_get_context>(&mut cmd, &mut resp).unwrap();
-        let told = context::get_context(&fake, &mut driver);
+        let reported = context::get_context(&fake, &mut driver);
         // No descriptor has that number.
-        prop_assert_eq!(told.err(), Some(Errno(libc::EBADF)));
+        prop_assert_eq!(reported.err(), Some(Errno(libc::EBADF)));
         prop_assert_eq!(&seen.borrow().1, &din);
         prop_assert_eq!(&resp[8..], &dout[..]);
     }

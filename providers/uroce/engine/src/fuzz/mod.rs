@@ -1,5 +1,5 @@
-//! Entry points for fuzzers, as ordinary functions: each takes any bytes, and panics if an invariant
-//! does not hold. The tests drive them with seeded bytes; `fuzz/` does with libFuzzer.
+//! Entry points for fuzzers, as ordinary functions: each takes any bytes, and panics if an
+//! invariant does not hold. The tests drive them with seeded bytes; `fuzz/` does with libFuzzer.
 #![allow(clippy::panic, reason = "a panic is how a fuzz target reports")]
 
 mod ops;
@@ -56,14 +56,17 @@ mod tests {
     use super::*;
     use crate::sim::Random;
 
-    /// How many inputs: `UROCE_FUZZ_ROUNDS` for a longer run.
-    fn rounds() -> u64 {
-        let wish = std::env::var("UROCE_FUZZ_ROUNDS").ok();
-        wish.and_then(|text| text.parse().ok()).unwrap_or(1000)
+    /// Which inputs: `UROCE_FUZZ_ROUNDS` says how many, for a longer run, and `UROCE_FUZZ_FIRST`
+    /// where that begins, to go on with one.
+    fn seeds() -> std::ops::Range<u64> {
+        let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
+        let first: u64 = number("UROCE_FUZZ_FIRST").unwrap_or(0);
+        let rounds = number("UROCE_FUZZ_ROUNDS").unwrap_or(4000);
+        first..first.saturating_add(rounds)
     }
 
     fn drive(target: fn(&[u8]), length: u64) {
-        for seed in 0..rounds() {
+        for seed in seeds() {
             let mut random = Random::new(seed);
             let bytes: Vec<u8> = (0..random.below(length))
                 .map(|_| random.next_u64().to_le_bytes()[0])
@@ -80,6 +83,32 @@ mod tests {
     #[test]
     fn operations() {
         drive(fuzz_ops, 400);
+    }
+
+    /// Inputs that have failed once: acknowledgements that waited in a queue pair which went to
+    /// ERR.
+    const FAILED_ONCE: &[&[u8]] = &[
+        &[201, 0, 0, 147, 0, 0, 0, 0, 173, 0, 0, 0, 0, 0, 123, 0, 236],
+        &[
+            180, 99, 176, 225, 0, 29, 71, 0, 12, 66, 248, 106, 0, 0, 0, 0, 0, 0, 197, 132, 126,
+            139, 8, 234, 12,
+        ],
+        &[
+            241, 0, 0, 0, 0, 0, 0, 0, 221, 38, 0, 161, 0, 0, 0, 0, 0, 0, 9, 161,
+        ],
+        &[
+            205, 63, 194, 0, 0, 0, 0, 0, 4, 0, 162, 0, 0, 0, 0, 131, 251, 87, 229,
+        ],
+        &[
+            172, 0, 0, 177, 0, 0, 0, 0, 99, 0, 0, 0, 0, 0, 0, 77, 187, 245, 0, 204,
+        ],
+    ];
+
+    #[test]
+    fn inputs_that_failed_once() {
+        for input in FAILED_ONCE {
+            fuzz_ops(input);
+        }
     }
 
     #[test]

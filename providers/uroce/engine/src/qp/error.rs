@@ -23,7 +23,7 @@ impl QueuePair {
         match origin {
             Origin::Request(psn) => {
                 self.requester.fail_packet(psn, Status::LocProt);
-                self.settle(host);
+                self.report_completed(host);
             }
             Origin::Reply(psn) => {
                 if self.state == State::Error {
@@ -43,7 +43,7 @@ impl QueuePair {
             host.complete(completion);
         }
         if matches!(self.config.service, Service::Uc | Service::Ud) {
-            self.state = State::Sqe;
+            self.change_state(State::Sqe);
             self.requester.flush(host);
         } else {
             self.flush_all(host);
@@ -64,7 +64,8 @@ impl QueuePair {
     }
 
     fn flush_all(&mut self, host: &mut impl Host) {
-        let again = std::mem::replace(&mut self.state, State::Error) == State::Error;
+        let again = self.state == State::Error;
+        self.change_state(State::Error);
         self.draining = false;
         self.requester.flush(host);
         self.flush_receives(host);
@@ -73,14 +74,15 @@ impl QueuePair {
         }
     }
 
-    /// The receive request in use ends, and the others do unless they are still to receive something.
+    /// The receive request in use ends, and the others do unless they are still to receive
+    /// something.
     pub(super) fn flush_receives(&mut self, host: &mut impl Host) {
         let all = self.owns_receives() && !self.keeps_receives;
         self.responder.flush(all, host);
     }
 
-    /// Tells what has finished, and what follows from that.
-    pub(super) fn settle(&mut self, host: &mut impl Host) {
+    /// Reports requests that have finished, and what follows from that.
+    pub(super) fn report_completed(&mut self, host: &mut impl Host) {
         if !self.state.sends() {
             return;
         }

@@ -25,8 +25,8 @@ pub struct Arrival<'a> {
 }
 
 impl QueuePair {
-    /// Takes in a packet. Whatever is in it, the answer is a completion, an event, a counted drop or
-    /// an answer to the peer.
+    /// Takes in a packet. Whatever is in it, the answer is a completion, an event, a counted drop
+    /// or an answer to the peer.
     pub fn receive(&mut self, now: Time, arrival: &Arrival<'_>, host: &mut impl Host) {
         let packet = arrival.packet;
         self.counters.packets_received += 1;
@@ -65,7 +65,7 @@ impl QueuePair {
             && (headers.bth.destination == self.config.number || multicast)
     }
 
-    /// The peer has used the connection, perhaps past the protocol.
+    /// The peer has used the connection, perhaps on the fast path.
     pub fn used(&mut self, host: &mut impl Host) {
         if self.awaits_use() {
             self.established = true;
@@ -101,7 +101,7 @@ impl QueuePair {
         };
         match completer.take(packet, host) {
             Some(status) => self.fail_request(status, host),
-            None => self.settle(host),
+            None => self.report_completed(host),
         }
     }
 
@@ -111,7 +111,7 @@ impl QueuePair {
     /// A request without acknowledgement is finished when its last packet was handed out; that is
     /// told by the next call.
     pub fn transmit(&mut self, now: Time, host: &mut impl Host) -> Option<Outgoing<'_>> {
-        self.settle(host);
+        self.report_completed(host);
         let replies = self.responder.has_due(now);
         // An acknowledgement that has waited goes behind the answer even if that comes late.
         let first = std::mem::take(&mut self.requests_turn) || self.responder.waits();
@@ -144,13 +144,14 @@ impl QueuePair {
             number: self.config.number,
             attributes,
             draining: self.state == State::Sqd,
+            pausing: self.pausing,
         };
         if !self.requester.prepare(&context, host) {
             if replies || self.responder.has_spoken() {
                 return self.transmit_reply();
             }
             // A local operation, or a request found to be wrong, may have come to its end.
-            self.settle(host);
+            self.report_completed(host);
             return None;
         }
         self.responder.speak();
@@ -159,10 +160,28 @@ impl QueuePair {
         Some(outgoing)
     }
 
+    /// The caller cannot send what there is to send, because the way to the peer is full. The
+    /// timeout of a reliable connection runs meanwhile, and so its retries are used up in the same
+    /// time as if packets left and were lost.
+    pub fn wait_for_room(&mut self, now: Time) {
+        if self.config.service.reliable() && self.state.sends() {
+            self.requester.wait_for_room(now, &self.attributes);
+        }
+    }
+
+    /// The way is still full, but has had room since the timeout began: the peer is there, and
+    /// takes what others send. To be called before [`QueuePair::on_time`].
+    pub fn postpone(&mut self, now: Time) {
+        self.requester.postpone(now, &self.attributes);
+    }
+
     /// Acts on the deadline, if it has passed.
     pub fn on_time(&mut self, now: Time, host: &mut impl Host) {
         self.responder.on_time(now);
-        match self.requester.on_time(now, &mut self.counters) {
+        match self
+            .requester
+            .on_time(now, &self.attributes, &mut self.counters)
+        {
             Expired::Resume => {}
             Expired::Fail(status) => self.fail_request(status, host),
         }

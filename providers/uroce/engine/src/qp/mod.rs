@@ -2,12 +2,12 @@
 
 mod attributes;
 mod error;
+mod fast_path;
 mod flow;
+mod migration;
 mod modify;
-mod past;
 mod state;
 pub mod table;
-mod turns;
 
 pub use crate::responder::{Answered, Rest};
 pub use attributes::{Access, Attributes, Modify, Mtu};
@@ -63,9 +63,11 @@ pub struct QueuePair {
     established: bool,
     /// SQD was entered, and its end has not been told.
     draining: bool,
+    /// No request begins.
+    pausing: bool,
     /// Requests have the next turn to send.
     requests_turn: bool,
-    /// Peers may have been told that what they sent past the protocol is received.
+    /// Peers may have credits: what they sent on the fast path counts as received.
     keeps_receives: bool,
 }
 
@@ -82,6 +84,7 @@ impl QueuePair {
             counters: Counters::default(),
             established: false,
             draining: false,
+            pausing: false,
             requests_turn: false,
             keeps_receives: false,
         }
@@ -129,8 +132,21 @@ impl QueuePair {
         self.state == State::Sqd && !self.requester.is_drained()
     }
 
-    /// Whether a peer that got what was sent may have its acknowledgement on the way: no timeout, gap or
-    /// receiver that was not ready has told otherwise.
+    /// Whether requests that have not begun wait, until this is called again: for a host whose
+    /// packets are to take another way, on which they would overtake those under way. A few may
+    /// still begin, up to one whose packet asks for an acknowledgement.
+    pub fn pause(&mut self, pauses: bool) {
+        self.pausing = pauses;
+    }
+
+    /// Whether every request that began is finished: no packet is under way that may be answered.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.requester.is_drained()
+    }
+
+    /// Whether a peer that got what was sent may have its acknowledgement on the way: no timeout,
+    /// gap or receiver that was not ready has told otherwise.
     #[must_use]
     pub fn expects_answers(&self) -> bool {
         let reliable = matches!(self.config.service, Service::Rc | Service::XrcInitiator);
@@ -146,8 +162,8 @@ impl QueuePair {
         both.into_iter().flatten().min()
     }
 
-    /// Whether acknowledgements may wait a moment for a request to go with, where the two sides take
-    /// turns: worth it where a packet costs more than its bytes.
+    /// Whether acknowledgements may wait a moment for a request to go with, where the two sides
+    /// take turns: worth it where a packet costs more than its bytes.
     pub fn delay_acknowledgements(&mut self, wanted: bool) {
         self.responder.delay(wanted);
     }
@@ -163,8 +179,8 @@ impl QueuePair {
     /// # Errors
     /// [`Refused::Invalid`] in RESET, INIT and RTR, for a request that the service does not have, a
     /// datagram without destination or longer than the MTU, data of more than
-    /// [`crate::work::MAX_MESSAGE`] bytes, inline data or too little room for a response, a misshapen
-    /// flush; [`Refused::Full`] if `max_send_wr` requests are under way.
+    /// [`crate::work::MAX_MESSAGE`] bytes, inline data or too little room for a response, a
+    /// misshapen flush; [`Refused::Full`] if `max_send_wr` requests are under way.
     pub fn post_send(&mut self, wr: WorkRequest, host: &mut impl Host) -> Result<(), Refused> {
         let length = self.check_post(&wr)?;
         if self.room() == 0 {

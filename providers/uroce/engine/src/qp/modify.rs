@@ -50,11 +50,22 @@ impl QueuePair {
         }
     }
 
+    /// The only place where the state changes. A state in which nothing is sent on its own account
+    /// has no timer: nobody answers what such a queue pair would ask again, and no request can take
+    /// an acknowledgement along. Answers that wait are sent at once.
+    pub(super) fn change_state(&mut self, to: State) {
+        self.state = to;
+        if !to.sends() {
+            self.requester.stop_timers();
+            self.responder.hurry();
+        }
+    }
+
     fn enter(&mut self, from: State, to: State, mask: Mask, host: &mut impl Host) {
         if to == State::Error {
             return self.enter_error(host);
         }
-        self.state = to;
+        self.change_state(to);
         match to {
             State::Reset => self.reset(),
             State::Rtr => self.responder.start(&self.attributes),
@@ -71,7 +82,7 @@ impl QueuePair {
                 }
                 self.requester.renew_retries(&self.attributes);
                 self.requester.probe();
-                self.settle(host);
+                self.report_completed(host);
             }
             State::Init | State::Sqe | State::Error => {}
         }
@@ -84,6 +95,7 @@ impl QueuePair {
         self.attributes = Attributes::of_port(self.config.port_mtu);
         self.established = false;
         self.draining = false;
+        self.pausing = false;
         self.keeps_receives = false;
     }
 }

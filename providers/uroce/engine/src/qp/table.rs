@@ -1,5 +1,5 @@
-//! Which attributes each transition of ibv_modify_qp(3) requires and allows, by service (IBTA volume
-//! 1, 11.2.5.2, table 96; XRC: annex A14).
+//! Which attributes each transition of ibv_modify_qp(3) requires and allows, by service (IBTA
+//! volume 1, 11.2.5.2, table 96; XRC: annex A14).
 
 use super::state::{Service, State};
 

@@ -1,6 +1,6 @@
 //! The next packet of the send queue.
 
-use super::{Entry, Requester};
+use super::{Entry, Pending, Requester};
 use crate::host::{Host, LocalAccess};
 use crate::outgoing::{Gather, Origin, Outgoing, Payload};
 use crate::qp::{Attributes, Service};
@@ -24,6 +24,18 @@ pub(crate) struct Context<'a> {
     pub attributes: &'a Attributes,
     /// SQD: no request may begin.
     pub draining: bool,
+    /// No request may begin once the last packet asks for an acknowledgement.
+    pub pausing: bool,
+}
+
+/// The part of a message that a packet carries or asks for.
+struct Part {
+    /// The place of the entry.
+    entry: usize,
+    /// Packets of the message before it.
+    offset: u32,
+    /// Packets: 1 of what is sent, all that are asked for.
+    packets: u32,
 }
 
 /// What can be done with the entry at the cursor.
@@ -40,6 +52,9 @@ impl Requester {
         if self.rnr_wait.is_some() {
             return false;
         }
+        if self.next_repeated().is_some() {
+            return true;
+        }
         loop {
             match self.step(context, host) {
                 Step::Wait => return false,
@@ -51,14 +66,39 @@ impl Requester {
 
     /// The packet that [`Requester::prepare`] moved to.
     pub(crate) fn emit(&mut self, context: &Context<'_>) -> Option<Outgoing<'_>> {
-        let (index, offset) = self.account(context)?;
-        let ack_request = context.service.reliable() && self.wants_ack(context, index, offset);
+        let part = match self.next_repeated() {
+            Some(pending) => self.repeat(pending, context)?,
+            None => self.account(context)?,
+        };
+        if context.service.reliable() && !self.timer.is_some() {
+            self.arm(context.now, context.attributes);
+        }
+        let ack_request = context.service.reliable() && self.wants_ack(context, &part);
         if ack_request {
             self.since_ack_request = 0;
         }
         self.queue
-            .get(index)
-            .map(|entry| packet(entry, offset, ack_request, context))
+            .get(part.entry)
+            .map(|entry| packet(entry, &part, ack_request, context))
+    }
+
+    /// The first request before the cursor whose response is to be asked for again.
+    fn next_repeated(&mut self) -> Option<usize> {
+        let cursor = self.cursor();
+        self.responses.next_lost(cursor)
+    }
+
+    /// Asks again for the first of what is missing of a response.
+    fn repeat(&mut self, index: usize, context: &Context<'_>) -> Option<Part> {
+        let most = context.attributes.timeout.nanos();
+        let packets = self.responses.repeat(index, context.now, most)?;
+        let pending = self.responses.get(index)?;
+        let (number, before) = (pending.entry, pending.offset);
+        Some(Part {
+            entry: self.numbered(number)?,
+            offset: before + packets.start,
+            packets: packets.end - packets.start,
+        })
     }
 
     fn advance(&mut self) {
@@ -80,7 +120,7 @@ impl Requester {
             return Step::Wait;
         }
         let fresh = !entry.sent;
-        if entry.wr.request.has_response() && !self.may_ask(entry) {
+        if entry.wr.request.has_response() && !self.may_ask(entry, context) {
             return Step::Wait;
         }
         if !entry.wr.request.has_response() && !entry.wr.request.is_local() {
@@ -103,24 +143,39 @@ impl Requester {
     }
 
     fn may_begin(&self, entry: &Entry, context: &Context<'_>) -> bool {
-        if context.draining || entry.wr.fence && self.responses_due > 0 {
+        // The acknowledgement of what is under way may not be long in coming.
+        let pauses = context.pausing && self.since_ack_request == 0;
+        if context.draining || pauses || entry.wr.fence && self.responses.len() > 0 {
             return false;
         }
-        let reads = u32::from(context.attributes.max_rd_atomic);
-        // With a limit of 0 it begins, and fails.
-        if entry.wr.request.has_response() && reads > 0 && self.responses_due >= reads {
-            return false;
-        }
-        self.next_psn.since(self.una).saturating_add(entry.packets) <= MAX_PSNS
+        self.next_psn
+            .since(self.una())
+            .saturating_add(entry.packets)
+            <= MAX_PSNS
     }
 
-    /// Whether the way back has room for the response. A peer answers as fast as it can: what
-    /// overfills the queues on the way would be lost, and asked for again behind everything that the
-    /// peer still answers. One request may always be under way.
-    fn may_ask(&self, entry: &Entry) -> bool {
-        let responses = entry.packets.saturating_sub(entry.arrived);
-        let all = self.awaited.saturating_add(responses);
-        self.awaited == 0 || all <= self.window.responses()
+    /// Whether the next part of a response may be asked for. The peer serves `max_rd_atomic`
+    /// requests at a time, and the way back has room for so much: a peer answers as fast as it can,
+    /// and what overfills the queues on the way would be lost. What was asked for before was let go
+    /// so already.
+    fn may_ask(&self, entry: &Entry, context: &Context<'_>) -> bool {
+        if self.cursor() != self.next_psn {
+            return true;
+        }
+        let reads = usize::from(context.attributes.max_rd_atomic);
+        // With a limit of 0 it begins, and fails.
+        if reads > 0 && self.responses.len() >= reads {
+            return false;
+        }
+        let awaited = self.responses.awaited();
+        let all = awaited.saturating_add(self.next_part(entry, context.attributes));
+        awaited == 0 || all <= self.window.responses()
+    }
+
+    /// For how many packets of a response the next request asks.
+    fn next_part(&self, entry: &Entry, attributes: &Attributes) -> u32 {
+        let rest = entry.packets.saturating_sub(self.offset);
+        rest.min(self.window.request(attributes.max_rd_atomic))
     }
 
     /// Whether the peer is short of receive requests for this message. The first packet of the
@@ -138,9 +193,9 @@ impl Requester {
             return false;
         }
         if self.offset == 0 {
-            self.una != self.cursor()
+            self.taken != self.cursor()
         } else {
-            !entry.start.before(self.una)
+            !entry.start.before(self.taken)
         }
     }
 
@@ -171,54 +226,84 @@ impl Requester {
         if entry.done { Step::Skip } else { Step::Send }
     }
 
-    /// Gives PSNs, moves the cursor and the timer. Answers which entry's packet is to be sent.
-    fn account(&mut self, context: &Context<'_>) -> Option<(usize, u32)> {
-        let index = self.next;
-        let fresh = self.next_psn;
-        let ssn = self.ssn.next();
-        let entry = self.queue.get_mut(index)?;
-        let has_response = entry.wr.request.has_response();
+    /// Gives PSNs and moves the cursor. Answers what is to be sent.
+    fn account(&mut self, context: &Context<'_>) -> Option<Part> {
+        let entry = self.queue.get_mut(self.next)?;
         if !entry.sent {
             entry.sent = true;
-            entry.start = fresh;
-            entry.ssn = ssn;
-            self.next_psn = entry.end();
-            self.ssn = ssn;
-            self.responses_due += u32::from(has_response);
+            entry.start = self.next_psn;
+            if !entry.wr.request.has_response() {
+                self.ssn = self.ssn.next();
+                entry.ssn = self.ssn;
+                self.next_psn = entry.end();
+            }
         }
-        let offset = if has_response {
-            entry.arrived
-        } else {
-            self.offset
+        if entry.wr.request.has_response() {
+            return self.ask(context);
+        }
+        let part = Part {
+            entry: self.next,
+            offset: self.offset,
+            packets: 1,
         };
-        let last = has_response || offset + 1 >= entry.packets;
-        if has_response {
-            let responses = entry.packets.saturating_sub(entry.arrived);
-            self.awaited = self.awaited.saturating_add(responses);
-        }
+        let last = self.offset + 1 >= entry.packets;
         if context.service.reliable() {
-            self.flight += u32::from(!has_response);
+            self.flight += 1;
             self.since_ack_request += 1;
-        } else if last {
-            entry.done = true;
+        } else {
+            entry.done |= last;
+            self.taken = self.next_psn;
         }
         if last {
             self.advance();
         } else {
-            self.offset = offset + 1;
+            self.offset += 1;
         }
-        if context.service.reliable() {
-            if self.timer.is_none() {
-                self.arm(context.now, context.attributes);
-            }
-        } else {
-            self.una = self.next_psn;
-        }
-        Some((index, offset))
+        Some(part)
     }
 
-    fn wants_ack(&self, context: &Context<'_>, index: usize, offset: u32) -> bool {
-        let Some(entry) = self.queue.get(index) else {
+    /// Asks for the part of a response that is at the cursor: one that was asked for before the
+    /// cursor went back, or the next.
+    fn ask(&mut self, context: &Context<'_>) -> Option<Part> {
+        let psn = self.cursor();
+        let index = self.responses.find(psn);
+        if index.is_none() {
+            let entry = self.queue.get(self.next)?;
+            let packets = self.next_part(entry, context.attributes);
+            let number = self.number(self.next);
+            let pending = Pending::new(number, self.offset, psn, packets, context.now);
+            self.responses.push(pending);
+            self.next_psn = psn.plus(packets);
+            // The peer counts each request as a message.
+            self.ssn = self.ssn.next();
+            let part = Part {
+                entry: self.next,
+                offset: self.offset,
+                packets,
+            };
+            self.pass(packets);
+            return Some(part);
+        }
+        let index = index?;
+        let pending = self.responses.get(index)?;
+        let rest = pending.end().since(psn);
+        let part = self.repeat(index, context);
+        self.pass(rest);
+        part
+    }
+
+    /// Moves the cursor on, to the next entry behind the last packet.
+    fn pass(&mut self, packets: u32) {
+        self.since_ack_request += 1;
+        self.offset += packets;
+        let all = self.queue.get(self.next).map_or(0, |entry| entry.packets);
+        if self.offset >= all {
+            self.advance();
+        }
+    }
+
+    fn wants_ack(&self, context: &Context<'_>, part: &Part) -> bool {
+        let Some(entry) = self.queue.get(part.entry) else {
             return true;
         };
         let every = (self.window.size() / 4).clamp(1, ACK_EVERY);
@@ -226,7 +311,7 @@ impl Requester {
             return true;
         }
         let limited = self.limit.is_some_and(|limit| limit.before(entry.ssn));
-        if offset + 1 < entry.packets {
+        if part.offset + 1 < entry.packets {
             return limited;
         }
         entry.wr.signaled || limited || self.probing || !self.follows_freely(context)
@@ -241,7 +326,7 @@ impl Requester {
             && !entry.wr.request.has_response()
             && !entry.wr.request.is_local()
             && entry.failed.is_none();
-        plain && !context.draining && self.limit.is_none()
+        plain && !context.draining && !context.pausing && self.limit.is_none()
     }
 }
 
@@ -283,11 +368,12 @@ fn operation(request: &Request, position: Position) -> Operation {
 
 fn packet<'e>(
     entry: &'e Entry,
-    offset: u32,
+    part: &Part,
     ack_request: bool,
     context: &Context<'_>,
 ) -> Outgoing<'e> {
     let mtu = context.attributes.path_mtu.bytes();
+    let offset = part.offset;
     let carries = !entry.wr.request.has_response();
     let position = if carries {
         Position::of(offset == 0, offset + 1 >= entry.packets)
@@ -295,6 +381,7 @@ fn packet<'e>(
         Position::Only
     };
     let skip = offset.saturating_mul(mtu);
+    let most = part.packets.saturating_mul(mtu);
     let payload = payload(entry, skip, mtu);
     let psn = entry.start.plus(offset);
     let bth = Bth {
@@ -310,7 +397,7 @@ fn packet<'e>(
         psn,
     };
     let mut headers = Headers::new(opcode(entry, position, context.service), bth);
-    extend(&mut headers, entry, skip, context);
+    extend(&mut headers, entry, (skip, most), context);
     Outgoing {
         headers,
         payload,
@@ -350,7 +437,8 @@ fn payload(entry: &Entry, skip: u32, mtu: u32) -> Payload<'_> {
     }
 }
 
-fn extend(headers: &mut Headers, entry: &Entry, skip: u32, context: &Context<'_>) {
+/// Fills in the extension headers; a read asks for at most so many bytes from so many on.
+fn extend(headers: &mut Headers, entry: &Entry, (skip, most): (u32, u32), context: &Context<'_>) {
     let has = headers.opcode.extensions();
     headers.xrceth = has.xrceth.then_some(XrcEth {
         srqn: entry.wr.srqn,
@@ -387,7 +475,7 @@ fn extend(headers: &mut Headers, entry: &Entry, skip: u32, context: &Context<'_>
         }
         Request::Read(remote) => {
             let address = remote.address.wrapping_add(u64::from(skip));
-            let length = entry.length.saturating_sub(skip);
+            let length = entry.length.saturating_sub(skip).min(most);
             headers.reth = Some(reth(address, remote.rkey, length));
         }
         Request::AtomicWrite(remote, _) => {

@@ -18,7 +18,7 @@ pub(crate) struct Entry {
     pub ssn: Psn,
     /// Whether PSNs were given.
     pub sent: bool,
-    /// Reads: packets of the response that have arrived.
+    /// Packets of the response that have arrived.
     pub arrived: u32,
     /// Finished, perhaps not yet told because of others before it.
     pub done: bool,
@@ -50,11 +50,6 @@ impl Entry {
     /// The PSN after the last one.
     pub(crate) fn end(&self) -> Psn {
         self.start.plus(self.packets)
-    }
-
-    /// Whether a response is still to come.
-    pub(crate) fn awaits_response(&self) -> bool {
-        self.wr.request.has_response() && !self.done
     }
 
     pub(crate) fn completion(&self, status: Status) -> Completion {

@@ -1,8 +1,31 @@
-//! The requester: turns the send queue into packets, keeps count of what is acknowledged, and goes
-//! back to the oldest unacknowledged packet when something is missing (IBTA volume 1, 9.7.3).
+//! The requester: turns the send queue into packets, tracks which packets the peer has received and
+//! answered, retransmits from the first packet that the peer lacks, and requests missing responses
+//! again (IBTA volume 1, 9.7.3).
+//!
+//! The send queue is a deque of entries. A cursor (entry, packet) names the next packet; `taken` is
+//! the first PSN that the peer is not known to have received; `next_psn` is the first unused PSN.
+//!
+//! *Sending.* `prepare` moves the cursor to a packet that may be sent. It executes local operations
+//! on the way and stops at the limits of fence, reads in flight, [`window`], credits and SQD.
+//! `account` assigns PSNs when a request begins. A NAK, a timeout or RNR sets the cursor back to
+//! `taken`; later acknowledgements advance it. A NAK or RNR for a packet that the peer has received
+//! meanwhile is stale and has no effect. One gap costs one retry, however many packets report it. A
+//! request asks for an acknowledgement if it is signalled, if nothing can follow immediately, and
+//! at least every 16 packets; after a retransmission every message asks.
+//!
+//! *Reads* ([`responses`]). A long read is sent as several read requests with consecutive PSNs,
+//! which IBTA permits; each counts as a message for credits and as one request for `max_rd_atomic`.
+//! Each asks for a quarter of the response window, or for more where `max_rd_atomic` allows fewer
+//! than four. Response packets are placed in any order of arrival. A packet counts as missing after
+//! one behind it has arrived. It is requested alone and once, and again only if the repetition is
+//! lost too: a later packet of the repetition arrives first, or a few measured round trips pass (at
+//! least 2 ms, doubling). Retries are not consumed by that; they count timeouts without progress.
+//! For each request only the first gap is requested at a time, because soft-RoCE does not answer a
+//! repeated read that lies before the latest repetition.
 
 mod emit;
 mod entry;
+mod responses;
 mod retry;
 mod window;
 
@@ -10,6 +33,8 @@ use std::collections::VecDeque;
 
 pub(crate) use emit::Context;
 pub(crate) use entry::Entry;
+pub(crate) use responses::Pending;
+use responses::Responses;
 pub(crate) use retry::Expired;
 use window::Window;
 
@@ -29,27 +54,31 @@ pub(crate) struct Requester {
     offset: u32,
     /// The first PSN never used.
     next_psn: Psn,
-    /// The oldest PSN not acknowledged.
-    una: Psn,
+    /// The first PSN that the peer is not known to have taken.
+    taken: Psn,
+    /// The first entry that it is not known to have taken all of.
+    untaken: usize,
+    /// The number of the entry at the head; each has the next.
+    head: u32,
     /// Number of the latest message.
     ssn: Psn,
     /// The last message that the peer has credits for; `None` if it does not count.
     limit: Option<Psn>,
-    /// Requests sent whose response is still to come.
-    responses_due: u32,
-    /// Request packets under way.
+    /// What was asked and is not answered.
+    responses: Responses,
+    /// Request packets under way that are answered by acknowledgements.
     flight: u32,
-    /// Response packets asked for that have not come.
-    awaited: u32,
+    /// Losses before this PSN have made the window smaller.
+    recovering: Psn,
     since_ack_request: u32,
     /// Every message asks for its acknowledgement until one comes.
     probing: bool,
     retries_left: u8,
     rnr_left: u8,
-    /// Where sending last went back to, until progress is made: one gap is one retry, however many
+    /// Sending has gone back, and no progress was made since: one gap is one retry, however many
     /// packets tell of it.
-    rewound: Option<Psn>,
-    timer: Option<Time>,
+    rewound: bool,
+    timer: Moment,
     rnr_wait: Moment,
     /// The latest time that was told.
     latest: Time,
@@ -63,18 +92,20 @@ impl Requester {
             next: 0,
             offset: 0,
             next_psn: Psn::default(),
-            una: Psn::default(),
+            taken: Psn::default(),
+            untaken: 0,
+            head: 0,
             ssn: Psn::default(),
             limit: None,
-            responses_due: 0,
+            responses: Responses::default(),
             flight: 0,
-            awaited: 0,
+            recovering: Psn::default(),
             since_ack_request: 0,
             probing: false,
             retries_left: 0,
             rnr_left: 0,
-            rewound: None,
-            timer: None,
+            rewound: false,
+            timer: Moment::NONE,
             rnr_wait: Moment::NONE,
             latest: Time::default(),
             window: Window::new(max_in_flight),
@@ -85,7 +116,8 @@ impl Requester {
     pub(crate) fn start(&mut self, attributes: &Attributes) {
         self.window.fit(attributes.path_mtu.bytes());
         self.next_psn = attributes.sq_psn;
-        self.una = attributes.sq_psn;
+        self.taken = attributes.sq_psn;
+        self.recovering = attributes.sq_psn;
         self.renew_retries(attributes);
     }
 
@@ -111,14 +143,16 @@ impl Requester {
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
-        match (self.timer, self.rnr_wait.get()) {
-            (Some(timer), Some(wait)) => Some(timer.min(wait)),
-            (timer, wait) => timer.or(wait),
-        }
+        let all = [
+            self.timer.get(),
+            self.rnr_wait.get(),
+            self.responses.deadline(),
+        ];
+        all.into_iter().flatten().min()
     }
 
-    /// Tells the finished requests at the head of the queue. Answers the status of a failed one that
-    /// has come to the head; it stays there.
+    /// Tells the finished requests at the head of the queue. Answers the status of a failed one
+    /// that has come to the head; it stays there.
     pub(crate) fn retire(&mut self, sq_sig_all: bool, host: &mut impl Host) -> Option<Status> {
         while let Some(entry) = self.queue.front() {
             if let Some(status) = entry.failed {
@@ -154,22 +188,38 @@ impl Requester {
         }
         self.next = 0;
         self.offset = 0;
-        self.una = self.next_psn;
-        self.responses_due = 0;
+        self.taken = self.next_psn;
+        self.untaken = 0;
+        self.responses.clear();
         self.flight = 0;
-        self.awaited = 0;
-        self.timer = None;
+        self.rewound = false;
+        self.stop_timers();
+    }
+
+    /// Nothing is sent again, and nothing waits for its time.
+    pub(crate) fn stop_timers(&mut self) {
+        self.timer = Moment::NONE;
         self.rnr_wait = Moment::NONE;
-        self.rewound = None;
+        self.responses.stop_timer();
+    }
+
+    /// The entry of a number.
+    fn numbered(&self, number: u32) -> Option<usize> {
+        let index = usize::try_from(number.wrapping_sub(self.head)).ok()?;
+        (index < self.queue.len()).then_some(index)
+    }
+
+    fn number(&self, index: usize) -> u32 {
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
+        self.head.wrapping_add(index)
     }
 
     fn pop(&mut self) {
-        let Some(entry) = self.queue.pop_front() else {
+        if self.queue.pop_front().is_none() {
             return;
-        };
-        if entry.sent && entry.awaits_response() {
-            self.responses_due = self.responses_due.saturating_sub(1);
         }
+        self.head = self.head.wrapping_add(1);
+        self.untaken = self.untaken.saturating_sub(1);
         match self.next.checked_sub(1) {
             Some(next) => self.next = next,
             None => self.offset = 0,

@@ -25,16 +25,26 @@ impl Requester {
         }
     }
 
+    /// The oldest PSN that is not finished: acknowledged, or with its response.
     pub(crate) fn una(&self) -> Psn {
-        self.una
+        match self.responses.oldest() {
+            Some((oldest, missing)) if oldest.start.before(self.taken) => missing,
+            _ => self.taken,
+        }
     }
 
-    /// Whether a PSN was used and is not acknowledged.
+    /// The first PSN that the peer is not known to have taken.
+    pub(crate) fn taken(&self) -> Psn {
+        self.taken
+    }
+
+    /// Whether a PSN was used and is not finished.
     pub(crate) fn is_under_way(&self, psn: Psn) -> bool {
-        psn.within(self.una, self.next_psn.since(self.una))
+        let una = self.una();
+        psn.within(una, self.next_psn.since(una))
     }
 
-    /// Sends again from the oldest unacknowledged packet on.
+    /// Sends again from the first packet on that the peer has not taken.
     fn rewind(&mut self, counters: &mut Counters) {
         counters.retries += 1;
         self.go_back();
@@ -43,34 +53,30 @@ impl Requester {
     /// Asks for the acknowledgement of what was sent without asking, because nothing that would ask
     /// follows any more. That is no retry: nothing is known to be missing.
     pub(crate) fn probe(&mut self) {
-        if self.since_ack_request > 0 && !self.rnr_wait.is_some() && self.una != self.next_psn {
+        if self.since_ack_request > 0 && !self.rnr_wait.is_some() && self.taken != self.next_psn {
             self.go_back();
         }
     }
 
     /// Whether acknowledgements of what was sent may be on their way: nothing has told otherwise.
     pub(crate) fn expects_answers(&self) -> bool {
-        self.una != self.next_psn && self.rewound.is_none() && !self.rnr_wait.is_some()
+        self.una() != self.next_psn && !self.rewound && !self.rnr_wait.is_some()
     }
 
     fn go_back(&mut self) {
-        self.rewound = Some(self.una);
-        self.timer = None;
+        self.rewound = true;
+        self.timer = Moment::NONE;
         self.flight = 0;
-        self.awaited = 0;
         self.probing = true;
         self.since_ack_request = 0;
-        let head = self.queue.iter().position(|entry| !entry.done);
-        self.next = head.unwrap_or(self.queue.len());
-        self.offset = match self.queue.get(self.next) {
-            Some(entry) if entry.sent => self.una.since(entry.start).min(entry.packets),
-            _ => 0,
-        };
+        self.next = self.untaken;
+        self.offset = 0;
+        self.catch_up();
     }
 
     /// A packet is missing on the way: go back, if that may be done once more.
     pub(crate) fn on_gap(&mut self, counters: &mut Counters) -> Expired {
-        if self.rewound == Some(self.una) || self.rnr_wait.is_some() {
+        if self.rewound || self.rnr_wait.is_some() {
             return Expired::Resume;
         }
         self.spend_retry(counters)
@@ -104,28 +110,35 @@ impl Requester {
             self.rnr_left = left;
         }
         self.rewind(counters);
-        self.rewound = None;
+        self.rewound = false;
         let now = self.latest(now);
         self.rnr_wait = Moment::at(now.plus(timer.nanos()));
         Expired::Resume
     }
 
     /// Acts on the deadlines that have passed.
-    pub(crate) fn on_time(&mut self, now: Time, counters: &mut Counters) -> Expired {
+    pub(crate) fn on_time(
+        &mut self,
+        now: Time,
+        attributes: &Attributes,
+        counters: &mut Counters,
+    ) -> Expired {
         let now = self.latest(now);
+        self.responses.on_time(now, attributes.timeout.nanos());
         if self.rnr_wait.has_passed(now) {
             self.rnr_wait = Moment::NONE;
         }
-        if self.timer.is_some_and(|timer| timer <= now) {
-            self.timer = None;
+        if self.timer.has_passed(now) {
+            self.timer = Moment::NONE;
             counters.timeouts += 1;
+            self.responses.all_lost(self.taken);
             return self.spend_retry(counters);
         }
         Expired::Resume
     }
 
-    /// The time: of several threads one may be late with it. A timer that was set by such a time would
-    /// have passed already, and each packet that is repeated spend a retry at once.
+    /// The time: of several threads one may be late with it. A timer that was set by such a time
+    /// would have passed already, and each packet that is repeated spend a retry at once.
     fn latest(&mut self, now: Time) -> Time {
         self.latest = self.latest.max(now);
         self.latest
@@ -133,101 +146,163 @@ impl Requester {
 
     pub(super) fn arm(&mut self, now: Time, attributes: &Attributes) {
         let now = self.latest(now);
-        self.timer = attributes.timeout.nanos().map(|nanos| now.plus(nanos));
+        let wait = attributes.timeout.nanos();
+        self.timer = wait.map_or(Moment::NONE, |nanos| Moment::at(now.plus(nanos)));
     }
 
-    /// Everything before `upto` is acknowledged, `requests` of it packets sent from here.
-    fn progress(&mut self, now: Time, upto: Psn, requests: u32, attributes: &Attributes) {
-        if upto == self.una {
-            return;
+    /// Nothing can leave for want of room: the timeout runs all the same, and is a retry when it
+    /// has passed.
+    pub(crate) fn wait_for_room(&mut self, now: Time, attributes: &Attributes) {
+        let waits = self.queue.iter().any(|entry| !entry.done);
+        if waits && !self.timer.is_some() && !self.rnr_wait.is_some() {
+            self.arm(now, attributes);
         }
-        self.una = upto;
-        self.flight = self.flight.saturating_sub(requests);
-        self.window.on_progress(requests);
-        self.probing = false;
-        self.rewound = None;
-        self.rnr_wait = Moment::NONE;
+    }
+
+    /// There has been room: the timeout begins anew, if it has passed.
+    pub(crate) fn postpone(&mut self, now: Time, attributes: &Attributes) {
+        if self.timer.has_passed(self.latest.max(now)) {
+            self.arm(now, attributes);
+        }
+    }
+
+    /// Something has come that was not known.
+    fn progress(&mut self, now: Time, attributes: &Attributes) {
         self.renew_retries(attributes);
-        if upto == self.next_psn {
-            self.timer = None;
+        if self.una() == self.next_psn {
+            self.timer = Moment::NONE;
         } else {
             self.arm(now, attributes);
         }
     }
 
-    /// Takes packets before `upto` for acknowledged. `false` if a response before that is missing;
-    /// then only what comes before it is.
-    pub(crate) fn acknowledge(&mut self, now: Time, upto: Psn, attributes: &Attributes) -> bool {
-        let mut index = 0;
-        let mut complete = true;
-        let mut una = self.una;
-        while let Some(entry) = self.queue.get_mut(index) {
+    /// The peer has taken everything before `upto`. What it answers by acknowledgements is
+    /// finished.
+    pub(crate) fn acknowledge(&mut self, now: Time, upto: Psn, attributes: &Attributes) {
+        if !self.taken.before(upto) {
+            return;
+        }
+        let mut requests = 0;
+        while let Some(entry) = self.queue.get_mut(self.untaken) {
             if entry.done {
-                index += 1;
+                self.untaken += 1;
                 continue;
             }
-            if !entry.sent || entry.failed.is_some() || !una.before(upto) {
+            if !entry.sent || entry.failed.is_some() || !entry.start.before(upto) {
                 break;
             }
-            if entry.wr.request.has_response() {
-                complete = false;
+            let from = self.taken.since(entry.start);
+            let from = if from < entry.packets { from } else { 0 };
+            let to = upto.since(entry.start).min(entry.packets);
+            let carries = !entry.wr.request.has_response();
+            if carries {
+                requests += to.saturating_sub(from);
+            }
+            if to < entry.packets {
                 break;
             }
-            if entry.end().before(upto) || entry.end() == upto {
-                una = entry.end();
-                entry.done = true;
-                index += 1;
-            } else {
-                una = upto;
-                break;
-            }
+            entry.done |= carries;
+            self.untaken += 1;
         }
-        let requests = una.since(self.una);
-        self.progress(now, una, requests, attributes);
+        self.taken = upto;
+        self.flight = self.flight.saturating_sub(requests);
+        self.window.on_progress(requests);
+        self.probing = false;
+        self.rewound = false;
+        self.rnr_wait = Moment::NONE;
+        self.progress(now, attributes);
         self.catch_up();
-        complete
     }
 
-    /// One packet of the oldest request's response has arrived; `true` with the last.
-    pub(crate) fn response_arrived(&mut self, now: Time, attributes: &Attributes) -> bool {
-        let una = self.una.next();
-        let Some(entry) = self.queue.iter_mut().find(|entry| !entry.done) else {
-            return false;
+    /// The peer has answered something behind `psn`: responses that it has sent before are lost, if
+    /// they have not come.
+    pub(crate) fn answered(&mut self, psn: Psn) {
+        let lost = self.responses.answered(psn);
+        self.on_lost(lost);
+    }
+
+    /// A packet of a response has arrived, and its bytes are where they belong.
+    pub(crate) fn arrived(
+        &mut self,
+        now: Time,
+        index: usize,
+        packet: u32,
+        attributes: &Attributes,
+    ) {
+        let now = self.latest(now);
+        let Some(number) = self.responses.get(index).map(|pending| pending.entry) else {
+            return;
         };
-        entry.arrived += 1;
-        let last = entry.arrived == entry.packets;
-        if last {
-            entry.done = true;
-            self.responses_due = self.responses_due.saturating_sub(1);
+        let lost = self.responses.arrive(index, packet, now);
+        self.responses.let_go();
+        let entry = self.numbered(number);
+        if let Some(entry) = entry.and_then(|entry| self.queue.get_mut(entry)) {
+            entry.arrived += 1;
+            entry.done = entry.arrived >= entry.packets;
         }
-        self.awaited = self.awaited.saturating_sub(1);
         self.window.on_progress(1);
-        self.progress(now, una, 0, attributes);
-        self.catch_up();
-        last
+        self.progress(now, attributes);
+        self.on_lost(lost);
+    }
+
+    /// A response is lost: the window becomes smaller, once for what was under way then.
+    fn on_lost(&mut self, lost: Option<Psn>) {
+        if let Some(psn) = lost
+            && !psn.before(self.recovering)
+        {
+            self.recovering = self.next_psn;
+            self.window.on_loss();
+        }
+    }
+
+    /// The request that a response answers.
+    pub(crate) fn asked(&self, psn: Psn) -> Option<(usize, &super::Pending, &super::Entry)> {
+        let index = self.responses.find(psn)?;
+        let pending = self.responses.get(index)?;
+        let entry = self.queue.get(self.numbered(pending.entry)?)?;
+        Some((index, pending, entry))
+    }
+
+    /// Whether a response to this PSN answers what is no question.
+    pub(crate) fn is_no_question(&self, psn: Psn) -> bool {
+        let entry = self.queue.get(self.untaken).filter(|entry| entry.sent);
+        entry.is_some_and(|entry| {
+            !entry.wr.request.has_response() && psn.within(entry.start, entry.packets)
+        })
     }
 
     /// After going back, acknowledgements may overtake the packets sent again.
     fn catch_up(&mut self) {
         while let Some(entry) = self.queue.get(self.next) {
-            if entry.done {
-                self.next += 1;
-                self.offset = 0;
-                continue;
+            let behind = entry.sent && entry.start.plus(self.offset).before(self.taken);
+            if behind {
+                self.offset = self.taken.since(entry.start).min(entry.packets);
             }
-            if entry.sent && entry.start.plus(self.offset).before(self.una) {
-                self.offset = self.una.since(entry.start).min(entry.packets);
+            let over = entry.done || behind && self.offset >= entry.packets;
+            if !over {
+                return;
             }
-            return;
+            self.next += 1;
+            self.offset = 0;
         }
     }
 
-    /// The oldest unfinished request, if its packets have been sent.
-    pub(crate) fn oldest(&self) -> Option<&super::Entry> {
-        self.queue
-            .iter()
-            .find(|entry| !entry.done)
-            .filter(|entry| entry.sent && entry.failed.is_none())
+    /// Lets the request at a PSN fail once it is the oldest: the peer refuses it. Nothing for one
+    /// that is finished.
+    pub(crate) fn refuse(&mut self, psn: Psn, status: Status) {
+        let index = match self
+            .responses
+            .find(psn)
+            .and_then(|at| self.responses.get(at))
+        {
+            Some(pending) => self.numbered(pending.entry),
+            None if psn == self.taken => Some(self.untaken),
+            None => None,
+        };
+        let entry = index.and_then(|index| self.queue.get_mut(index));
+        if let Some(entry) = entry.filter(|entry| entry.sent && !entry.done) {
+            entry.failed = Some(status);
+        }
     }
 
     /// What the peer last said about credits.

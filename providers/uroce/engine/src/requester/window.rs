@@ -1,6 +1,12 @@
-//! How many request packets may be under way unacknowledged: grows by one a window while all goes
-//! well, halves on loss and on congestion. RoCE expects a network without loss; over ordinary
-//! Ethernet and sockets that drop, a sender without a window would lose whole bursts.
+//! The congestion window: how many request packets may be unacknowledged. It grows by one for each
+//! window of progress and halves on loss and congestion notifications. RoCE assumes a network
+//! without loss; over ordinary Ethernet and sockets, a sender without a window would lose whole
+//! bursts.
+//!
+//! The window holds at most `max_in_flight` packets and 384 KiB, and 64 packets of messages shorter
+//! than 16 packets, so that requests that waited for one acknowledgement leave together. Reads and
+//! atomics together may request four times as many response packets, and at most 256. No other file
+//! limits the amount in flight.
 
 /// The window, in packets.
 #[derive(Clone, Copy, Debug)]
@@ -13,17 +19,20 @@ pub(crate) struct Window {
 const MIN: u32 = 4;
 const START: u32 = 128;
 /// Bytes under way at most. What a receiver's socket has room for by Linux's own limits (a
-/// `net.core.rmem_max` of 208 KiB is doubled, and counts some of what packets take beside their bytes):
-/// where the receiver is the slower side, all of the window waits there.
+/// `net.core.rmem_max` of 208 KiB is doubled, and counts some of what packets take beside their
+/// bytes): where the receiver is the slower side, all of the window waits there.
 const BYTES: u32 = 384 << 10;
-/// Messages of fewer packets than this are short, and so many packets of them are under way at most: what
-/// waits for an acknowledgement leaves together, and costs less than one after the other.
+/// Messages of fewer packets than this are short, and so many packets of them are under way at
+/// most: what waits for an acknowledgement leaves together, and costs less than one after the
+/// other.
 const LONG: u32 = 16;
 const OF_SHORT: u32 = 64;
-/// Response packets for each request packet of the window, and at most: the side that asked is there to
-/// take them, so queues hold more.
+/// Response packets for each request packet of the window, and at most: the side that asked is
+/// there to take them, so queues hold more.
 const RESPONSES: u32 = 4;
-const MOST_RESPONSES: u32 = 256;
+const MOST_RESPONSES: u32 = super::responses::MOST_PACKETS;
+/// A long read is asked for by so many requests at a time.
+const REQUESTS: u32 = 4;
 
 impl Window {
     pub(crate) fn new(max: u32) -> Self {
@@ -56,6 +65,14 @@ impl Window {
     /// How many response packets may be asked for.
     pub(crate) fn responses(&self) -> u32 {
         self.size.saturating_mul(RESPONSES).min(MOST_RESPONSES)
+    }
+
+    /// For how many response packets one request asks, of `max_rd_atomic` that may be under way: so
+    /// few that one can be answered while the next ones are on their way, and the window is used
+    /// up.
+    pub(crate) fn request(&self, max_rd_atomic: u8) -> u32 {
+        let requests = u32::from(max_rd_atomic).clamp(1, REQUESTS);
+        (self.responses() / requests).max(MIN)
     }
 
     pub(crate) fn on_progress(&mut self, packets: u32) {
@@ -91,6 +108,7 @@ mod tests {
             window.on_loss();
         }
         assert_eq!((window.size(), window.before(1)), (MIN, MIN));
+        assert_eq!((window.responses(), window.request(4)), (16, MIN));
     }
 
     #[test]
@@ -102,6 +120,8 @@ mod tests {
             window.on_progress(1000);
             assert_eq!(window.size(), packets);
             assert_eq!(window.responses(), 256);
+            let requests = [0, 1, 2, 4, 128].map(|reads| window.request(reads));
+            assert_eq!(requests, [256, 256, 128, 64, 64]);
             assert_eq!((window.before(16), window.before(15)), (packets, 64));
         }
     }

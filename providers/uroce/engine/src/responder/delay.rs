@@ -1,10 +1,17 @@
-//! Acknowledgements that wait a moment, for a request to leave together with them.
+//! Acknowledgements that wait briefly, so that they leave together with the next request.
 //!
-//! Where two sides take turns, each message is the answer to the one before. The acknowledgement of that
-//! one would go alone, a moment ahead of the answer, and cost both sides another packet, and a side
-//! that looks at memory another wake of whoever takes packets in for it. So it goes right behind the
-//! answer: whoever waits for it, to find the answer in memory then, finds it there. IBTA volume 1,
-//! 9.7.5.1.2, leaves it to the responder when it acknowledges.
+//! In a ping-pong, each message answers the one before. Its acknowledgement sent alone would cost
+//! both sides one more packet, and cost a program that spins on memory a wake-up of the progress
+//! thread. So the acknowledgement leaves directly behind the answer, in the same call. It is not
+//! sent first, because a program that polls for the answer has then received it before the
+//! acknowledgement arrives. IBTA volume 1, 9.7.5.1.2, leaves the time of an acknowledgement to the
+//! responder.
+//!
+//! An acknowledgement waits at most 100 µs. It waits only if this side has sent a request for the
+//! previous message, has no other unacknowledged request, and owes no other reply. After a wait in
+//! vain, the next acknowledgement is sent at once, and twice as many after each further one, up to
+//! 16, until a wait succeeds. None waits if the connection's timeout is under 1.6 ms. The carrier
+//! enables the delay: packets in a ring need no system call and do not wait.
 
 use crate::timer::{Moment, Time};
 
@@ -12,8 +19,8 @@ use crate::timer::{Moment, Time};
 const PATIENCE: u64 = 100_000;
 /// A timeout of the connection has room for so many waits; a shorter one would pass meanwhile.
 const SAFE: u64 = 16 * PATIENCE;
-/// So many acknowledgements at most do not wait after one that waited in vain: one after the first, and
-/// twice as many after each further one, until one has not waited in vain.
+/// So many acknowledgements at most do not wait after one that waited in vain: one after the first,
+/// and twice as many after each further one, until one has not waited in vain.
 const PENALTY: u8 = 16;
 
 /// Whether acknowledgements wait, and until when.
@@ -36,8 +43,8 @@ impl Delay {
         self.wanted = wanted;
     }
 
-    /// An acknowledgement has fallen due, and waits if it is this side's turn to speak: it has nothing
-    /// else to answer, has sent a request for the message before, and no other.
+    /// An acknowledgement has fallen due, and waits if it is this side's turn to speak: it has
+    /// nothing else to answer, has sent a request for the message before, and no other.
     pub(super) fn begin(&mut self, now: Time, idle: bool, timeout: Option<u64>) {
         let spoke = std::mem::take(&mut self.spoke);
         self.until = Moment::NONE;

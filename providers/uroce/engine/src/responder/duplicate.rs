@@ -54,13 +54,18 @@ impl Responder {
         self.reply_again(request, reply);
     }
 
-    /// The requester has gone back: what was to be answered from there on it will ask for again.
+    /// Answers once more, unless the answer is still to be sent. Each request may have its answer
+    /// and one that repeats a part of it; what else is asked for is dropped, and asked for again.
     fn reply_again(&mut self, request: &mut Request<'_>, reply: Reply) {
-        self.replies.forget_from(request.packet.headers.bth.psn);
-        if self.check_resources(request).is_ok() {
-            self.answer(reply);
-        } else {
-            request.counters.dropped += 1;
+        if self.replies.holds(&reply) {
+            return;
         }
+        let most = 2 * usize::from(request.attributes.max_dest_rd_atomic);
+        if self.replies.responses() >= most {
+            request.counters.dropped += 1;
+            return;
+        }
+        self.delay.end();
+        self.replies.repeat(reply);
     }
 }

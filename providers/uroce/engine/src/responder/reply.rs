@@ -35,6 +35,14 @@ impl Reply {
         }
     }
 
+    /// The PSN of the next packet.
+    fn next_psn(&self) -> Psn {
+        match self {
+            Self::Ack { psn, .. } | Self::Atomic { psn, .. } => *psn,
+            Self::Data { psn, sent, .. } => psn.plus(*sent),
+        }
+    }
+
     fn is_response(&self) -> bool {
         !matches!(self, Self::Ack { .. })
     }
@@ -59,15 +67,29 @@ impl Replies {
         self.0.push_back(reply);
     }
 
-    /// Takes back the answers from `psn` on: the requester starts over from there and will ask again.
-    pub(crate) fn forget_from(&mut self, psn: Psn) {
-        while self
-            .0
-            .back()
-            .is_some_and(|reply| reply.last_psn().at_or_after(psn))
-        {
-            self.0.pop_back();
-        }
+    /// Whether every packet of an answer is still to be sent.
+    pub(crate) fn holds(&self, reply: &Reply) -> bool {
+        self.0.iter().any(|known| {
+            known.is_response()
+                && reply.next_psn().at_or_after(known.next_psn())
+                && !known.last_psn().before(reply.last_psn())
+        })
+    }
+
+    /// Adds the answer to a request that was answered before, ahead of those to later requests. It
+    /// takes the place of answers of which it repeats all that is left: a requester that goes back
+    /// to a packet has no use for what comes behind that from an earlier request.
+    pub(crate) fn repeat(&mut self, reply: Reply) {
+        self.0.retain(|known| {
+            let rest = known.next_psn();
+            let within =
+                rest.at_or_after(reply.next_psn()) && !reply.last_psn().before(known.last_psn());
+            !(known.is_response() && within)
+        });
+        let psn = reply.next_psn();
+        let later = |known: &Reply| known.next_psn().at_or_after(psn);
+        let at = self.0.iter().position(later).unwrap_or(self.0.len());
+        self.0.insert(at, reply);
     }
 
     /// How many reads and atomics are not answered in full.

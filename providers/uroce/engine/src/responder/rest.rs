@@ -1,5 +1,5 @@
-//! A responder between two messages, so that another engine can go on in its place: the processes of
-//! an XRC domain take turns at one queue pair.
+//! A responder between two messages, so that another engine can go on in its place: the processes
+//! of an XRC domain take turns at one queue pair.
 
 use super::{Reply, Resource, Responder};
 use crate::host::{Host, RemoteRange};

@@ -46,6 +46,8 @@ pub struct Setup {
     pub sq_sig_all: bool,
     /// Whether acknowledgements carry credits.
     pub credits: bool,
+    /// `timeout`.
+    pub timeout: u8,
     /// Whether acknowledgements may wait for a request to go with; then the timeout is long.
     pub delays: bool,
 }
@@ -64,6 +66,7 @@ impl Setup {
             reads: 4,
             sq_sig_all: false,
             credits: false,
+            timeout: 6,
             delays: false,
         }
     }
@@ -112,7 +115,7 @@ pub fn step(setup: &Setup, service: Service, peer: u32, to: State) -> Modify {
     values.max_dest_rd_atomic = setup.reads;
     values.max_rd_atomic = setup.reads;
     values.min_rnr_timer = RnrTimer::new(1).unwrap_or_default();
-    let timeout = if setup.delays { 9 } else { 6 };
+    let timeout = if setup.delays { 9 } else { setup.timeout };
     values.timeout = AckTimeout::new(timeout).unwrap_or_default();
     values.retry_cnt = setup.retry_cnt;
     values.rnr_retry = setup.rnr_retry;

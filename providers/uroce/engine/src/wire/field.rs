@@ -1,6 +1,12 @@
 //! Fixed-size fields inside fixed-size headers. The offset is checked when the code is compiled, so
 //! none of these can fail at run time.
 
+/// The byte at `AT`.
+pub(super) fn get8<const AT: usize, const N: usize>(bytes: &[u8; N]) -> u8 {
+    const { assert!(AT < N) };
+    bytes[AT]
+}
+
 /// The big-endian 16 bits at `AT`.
 pub(super) fn get16<const AT: usize, const N: usize>(bytes: &[u8; N]) -> u16 {
     const { assert!(AT + 2 <= N) };
@@ -25,6 +31,12 @@ pub(super) fn get64<const AT: usize, const N: usize>(bytes: &[u8; N]) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&bytes[AT..AT + 8]);
     u64::from_be_bytes(word)
+}
+
+/// Stores a byte at `AT`.
+pub(super) fn put8<const AT: usize, const N: usize>(bytes: &mut [u8; N], value: u8) {
+    const { assert!(AT < N) };
+    bytes[AT] = value;
 }
 
 /// Stores 16 bits at `AT`.

@@ -1,12 +1,12 @@
-//! Invariant CRC of RoCE v2 (IBTA volume 1, 7.8.1 and annex A17): Ethernet's CRC-32 over a dummy LRH
-//! of ones, the IP header, the UDP header and everything up to the ICRC itself, with the fields that
-//! change on the way read as ones: type of service, time to live and header checksum (IPv4), traffic
-//! class, flow label and hop limit (IPv6), the UDP checksum, and the BTH's FECN/BECN byte.
+//! Invariant CRC of RoCE v2 (IBTA volume 1, 7.8.1 and annex A17): Ethernet's CRC-32 over a dummy
+//! LRH of ones, the IP header, the UDP header and everything up to the ICRC itself, with the fields
+//! that change on the way read as ones: type of service, time to live and header checksum (IPv4),
+//! traffic class, flow label and hop limit (IPv6), the UDP checksum, and the BTH's FECN/BECN byte.
 //!
-//! A UDP socket does not tell the IPv4 identification that the sender's CRC covers. The CRC is linear:
-//! the difference between the received value and the one computed with identification 0 depends on
-//! the identification alone. [`identify`] turns that back into the 16 bits; what is left of the
-//! check is then 16 bits, as good as TCP's checksum, under the link's own CRC.
+//! A UDP socket does not tell the IPv4 identification that the sender's CRC covers. The CRC is
+//! linear: the difference between the received value and the one computed with identification 0
+//! depends on the identification alone. [`identify`] turns that back into the 16 bits; what is left
+//! of the check is then 16 bits, as good as TCP's checksum, under the link's own CRC.
 
 use super::ICRC_LEN;
 use super::crc::Register;
@@ -64,9 +64,9 @@ pub struct Route {
 pub struct Icrc(Register);
 
 impl Icrc {
-    /// Begins with the route and the headers, BTH first. `datagram` is the length of the UDP payload,
-    /// ICRC included; it must fit into a UDP datagram, and a longer one gives a CRC that no receiver
-    /// agrees with.
+    /// Begins with the route and the headers, BTH first. `datagram` is the length of the UDP
+    /// payload, ICRC included; it must fit into a UDP datagram, and a longer one gives a CRC that
+    /// no receiver agrees with.
     #[must_use]
     pub fn begin(route: &Route, headers: &[u8], datagram: usize) -> Self {
         let payload = u16::try_from(datagram).unwrap_or(u16::MAX);
@@ -91,8 +91,8 @@ impl Icrc {
     }
 }
 
-/// What is covered up to the byte of the BTH that changes on the way: one piece, since a CRC of many
-/// small ones takes longer than that of a short packet.
+/// What is covered up to the byte of the BTH that changes on the way: one piece, since a CRC of
+/// many small ones takes longer than that of a short packet.
 struct Front {
     bytes: [u8; FRONT],
     length: usize,
@@ -172,8 +172,8 @@ pub fn verify(route: &Route, datagram: &[u8]) -> bool {
 }
 
 /// The IPv4 identification with which the datagram's ICRC is right; the one in `route` is where the
-/// search starts, and best the likely one. `None` if there is none: the packet is damaged, or `route`
-/// differs in something else. With IPv6 nothing is unknown, and 0 stands for "right".
+/// search starts, and best the likely one. `None` if there is none: the packet is damaged, or
+/// `route` differs in something else. With IPv6 nothing is unknown, and 0 stands for "right".
 #[must_use]
 pub fn identify(route: &Route, datagram: &[u8]) -> Option<u16> {
     let (computed, received) = both(route, datagram)?;

@@ -9,6 +9,7 @@ pub mod crc;
 pub mod deth;
 pub mod feth;
 mod field;
+mod header;
 pub mod icrc;
 pub mod ieth;
 pub mod imm_dt;

@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn credits_are_never_promised_beyond_what_is_there() {
-        for (credits, told) in [
+        for (credits, reported) in [
             (0, 0),
             (1, 1),
             (5, 4),
@@ -109,7 +109,7 @@ mod tests {
             (u32::MAX, 32768),
         ] {
             let byte = Syndrome::Ack(Some(credits)).byte();
-            assert_eq!(Syndrome::parse(byte), Some(Syndrome::Ack(Some(told))));
+            assert_eq!(Syndrome::parse(byte), Some(Syndrome::Ack(Some(reported))));
         }
         assert_eq!(Syndrome::Ack(None).byte(), 31);
         assert_eq!(Syndrome::parse(31), Some(Syndrome::Ack(None)));

@@ -1,24 +1,35 @@
-//! What the log is told where shared memory cannot be had: nothing fails by that but speed, or everything,
-//! where `UROCE_CARRIER` leaves no other way.
+//! Log messages about shared memory that is not available: nothing fails by that but speed, or
+//! everything, where `UROCE_CARRIER` leaves no other way.
 
-use super::VARIABLE;
+use crate::carrier::choice::VARIABLE;
 use kit::errno::Errno;
 use kit::log::{self, Level};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
-/// Tells the log, once in a process, why no process of this host, or one, is not reached by shared memory.
-/// Nothing is said of one that has ended meanwhile, or speaks another version.
-pub fn complain(whom: &str, error: Errno) {
-    static SAID: AtomicBool = AtomicBool::new(false);
+/// Logs, once in a process, why no process of this host, or one, is not reached by shared memory.
+/// Nothing is logged of one that has ended meanwhile, or speaks another version.
+pub fn complain(peer: &str, error: Errno) {
+    static LOGGED: AtomicBool = AtomicBool::new(false);
     if matches!(error.raw(), libc::ESRCH | libc::EINVAL) {
         return;
     }
-    if !SAID.swap(true, Relaxed) {
-        log::line(Level::Warning, &complaint(whom, error));
+    if !LOGGED.swap(true, Relaxed) {
+        log::line(Level::Warning, &complaint(peer, error));
     }
 }
 
-fn complaint(whom: &str, error: Errno) -> String {
+/// How long peers are waited for that are copying, when what they use is taken away.
+pub const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Logs that a process may still be copying from or into what is taken away.
+pub fn still_used(what: &str, pid: i32) {
+    let text =
+        format!("uroce: process {pid} does not end its use of {what}, which is taken away from it");
+    log::line(Level::Warning, &text);
+}
+
+fn complaint(peer: &str, error: Errno) -> String {
     let why = match error.raw() {
         libc::ENOSYS => {
             ": the kernel, or what this program runs in, has no pidfd_open(2) or memfd_create(2)"
@@ -29,7 +40,7 @@ fn complaint(whom: &str, error: Errno) -> String {
         _ => "",
     };
     format!(
-        "uroce: no shared memory with {whom} (errno {}{why}): what goes there takes UDP, and no way \
+        "uroce: no shared memory with {peer} (errno {}{why}): what goes there takes UDP, and no way \
          where {VARIABLE}=shm",
         error.raw()
     )

@@ -1,6 +1,7 @@
 //! What two processes share: a ring in each direction.
 
-use kit::errno::{Errno, Result};
+use super::rendezvous::LinkState;
+use kit::errno::Result;
 use kit::sys::shared::Shared;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -11,6 +12,12 @@ pub const RING: usize = 128 << 10;
 pub const HEAD: usize = 4096;
 /// Bytes of a link.
 pub const LINK: usize = 2 * (HEAD + RING);
+
+/// Values of the word that says whether both have it: the first one of its memory, which begins as
+/// 0.
+const OFFERED: u64 = 0;
+const JOINED: u64 = 1;
+const WITHDRAWN: u64 = 2;
 
 /// The memory between two processes.
 #[derive(Debug)]
@@ -38,36 +45,93 @@ impl Link {
         })
     }
 
-    /// The process of the higher slot uses it: from now on it is for no other.
-    ///
-    /// # Errors
-    /// EINVAL if another has joined it.
-    pub fn join(&self, generation: u64) -> Result<()> {
-        let before = self
-            .joined()
-            .compare_exchange(0, generation, SeqCst, SeqCst);
-        match before {
-            Ok(_) => Ok(()),
-            Err(there) if there == generation => Ok(()),
-            Err(_) => Err(Errno::INVAL),
+    /// The word that says whether both processes have it. A value that neither writes is as good as
+    /// withdrawn.
+    pub fn state(&self) -> LinkState {
+        match self.word().load(SeqCst) {
+            OFFERED => LinkState::Offered,
+            JOINED => LinkState::Joined,
+            _ => LinkState::Withdrawn,
         }
     }
 
-    /// Whether nobody has joined it, or the process of that generation.
-    pub fn is_for(&self, generation: u64) -> bool {
-        let joined = self.joined().load(SeqCst);
-        joined == 0 || joined == generation
+    /// The process of the higher slot has it from now on, if it is still offered.
+    pub fn join(&self) -> LinkState {
+        self.leave_offered(JOINED)
     }
 
-    /// The generation of the process that has joined it.
-    fn joined(&self) -> &AtomicU64 {
-        static NOBODY: AtomicU64 = AtomicU64::new(0);
+    /// The process of the lower slot offers it no more, if it was not joined.
+    pub fn withdraw(&self) -> LinkState {
+        self.leave_offered(WITHDRAWN)
+    }
+
+    /// Moves the word on, unless somebody has before; answers what it is then.
+    fn leave_offered(&self, to: u64) -> LinkState {
+        // What was there is looked at below.
+        let _ = self.word().compare_exchange(OFFERED, to, SeqCst, SeqCst);
+        self.state()
+    }
+
+    fn word(&self) -> &AtomicU64 {
+        static WITHDRAWN_WORD: AtomicU64 = AtomicU64::new(WITHDRAWN);
         // The word is there: lengths were checked.
-        self.memory.words().first().unwrap_or(&NOBODY)
+        self.memory.words().first().unwrap_or(&WITHDRAWN_WORD)
     }
 
     /// Its memory.
     pub fn memory(&self) -> &Shared {
         &self.memory
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_link_is_joined_or_withdrawn() {
+        for joins_first in [true, false] {
+            let (offered, fd) = Link::create().expect("memory");
+            let mapped = Link::map(fd.as_fd()).expect("mapped");
+            assert_eq!(
+                (offered.state(), mapped.state()),
+                (LinkState::Offered, LinkState::Offered)
+            );
+            let both = match joins_first {
+                true => [mapped.join(), offered.withdraw()],
+                false => [offered.withdraw(), mapped.join()],
+            };
+            let decided = if joins_first {
+                LinkState::Joined
+            } else {
+                LinkState::Withdrawn
+            };
+            assert_eq!(both, [decided; 2]);
+            assert_eq!((offered.state(), mapped.state()), (decided, decided));
+        }
+    }
+
+    #[test]
+    fn either_side_may_be_first() {
+        for _ in 0..200 {
+            let (offered, fd) = Link::create().expect("memory");
+            let mapped = Link::map(fd.as_fd()).expect("mapped");
+            let (withdrawn, joined) = std::thread::scope(|scope| {
+                let joins = scope.spawn(|| mapped.join());
+                (offered.withdraw(), joins.join().expect("joined"))
+            });
+            assert_eq!(withdrawn, joined);
+        }
+    }
+
+    #[test]
+    fn a_word_that_nobody_writes_is_withdrawn() {
+        let (link, _fd) = Link::create().expect("memory");
+        link.word().store(77, SeqCst);
+        assert_eq!(
+            [link.join(), link.withdraw(), link.state()],
+            [LinkState::Withdrawn; 3]
+        );
     }
 }

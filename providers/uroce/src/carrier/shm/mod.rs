@@ -1,35 +1,89 @@
-//! Carrier 2: shared memory between processes of one host, one user and one network namespace.
+//! Carrier 2: shared memory between processes of one host, one user, one network namespace and one
+//! PID namespace.
 //!
-//! Each process has a [`Segment`], which its peers map on first contact, and shares a [`Link`] with
-//! each peer. Descriptors are handed over by the door, a socket whose name is that of the
-//! process's slot. Nothing is trusted that a peer wrote: every value is checked when it is read, and
-//! a peer that breaks a rule is not listened to any more.
+//! A destination is on this host if its address belongs to the port; the slot in the QP number
+//! names its process.
+//!
+//! | type | contents |
+//! | --- | --- |
+//! | [`Segment`], `PeerSegment` | the memory that a process publishes to its peers, read-only for them: a header (version, slot, generation, whether its progress thread sleeps) and the tables of one-sided operations |
+//! | [`Link`] | the memory of two processes: a ring in each direction, and the claims of one-sided operations |
+//! | `RendezvousSocket` | the rendezvous socket of the process, and connections to the one that listens; the kernel reports which process sends |
+//! | `Peers`, [`Peer`] | processes with a link: segment, link, and a pidfd that reports their end |
+//! | `Connector` | rendezvous with others: one `rendezvous::Session` each, packets that wait for a link, queue pairs that wait for one |
+//! | [`Directory`] | peers and connector, as the rest of the process uses them |
+//! | `onesided` | gates, keys and claims of one-sided operations |
+//!
+//! *Connecting* (`rendezvous`) never blocks. Until a link exists, packets use UDP; with
+//! `UROCE_CARRIER=shm` they wait for the link, up to 1 MiB for each process and 16 MiB in total,
+//! and are lost beyond that.
+//!
+//! *Rings* (`ring`). A record begins at a multiple of 64 bytes and does not wrap around. Its first
+//! word is written last, so one cache line carries a short message and its arrival. The consumer
+//! zeroes the first word of each line of a record before it releases the record: data of one lap
+//! cannot be mistaken for records of the next, and the producer does not have to wait for a cache
+//! line that the consumer only holds for reading. A ring has 128 KiB and serves all queue pairs of
+//! the two processes. Packets in a ring are those of the engine without an ICRC. A packet without
+//! room waits, and its queue pair sends no other until there is room.
+//!
+//! *Eager messages and credits* are described in `qp::fast_path`. A message costs no system call
+//! except a look at the sockets every 256 turns in vain, no allocation for up to two pieces of
+//! memory or 32 inline bytes, and no clock reading unless the completion queue is an extended one.
+//!
+//! *Wake-ups.* A process whose progress thread sleeps sets `SLEEPS` in its segment, and `AWAITS` if
+//! it waits for room in a ring. A process that writes or consumes a record checks the flags
+//! afterwards, and sends one message to the rendezvous socket for each sleep. There is no full
+//! fence between the two steps, so a process that falls asleep at that moment may be missed.
+//! Therefore the progress thread checks the rings after it has set the flag, and again a
+//! millisecond later. Pollers check up to 16 rings on every turn; of more, the recently active ones
+//! and 8 others in turn.
+//!
+//! *Trust.* The boundary is the user, as with ptrace(2). Every value that a peer could have written
+//! is checked where it is read, and a peer that breaks a rule is ignored from then on. Only its
+//! owner can write a segment, through any descriptor (`F_SEAL_FUTURE_WRITE`, `kit::sys::shared`).
+//! Two processes both write only their link, which no third process has.
+//!
+//! *Ends.* All of this is memfds and sockets, which disappear with their processes. A pidfd reports
+//! the end of a peer. Requests whose outcome is then unknown go to the engine, whose retries fail.
+//!
+//! *Bounds.* Every request is bounded by timeout times retries, whatever the peer does
+//! (`qp::stall`): when a timeout passes, the queue pair checks whether the peer has consumed
+//! anything. After `retry_cnt` + 1 checks in vain, and not before 100 ms, the request ends with
+//! RETRY_EXC. Timeout 0 means for ever. For UC and UD, records that a peer does not consume within
+//! a second are lost.
+//!
+//! Tests: `ring::tests` (records arrive unchanged; arbitrary words in a ring do no harm),
+//! `rendezvous::simulation`; `UROCE_CARRIER=shm` and `=udp` run the tests of
+//! `providers/uroce/tests` over one carrier.
 
-mod choice;
 mod complaint;
+mod connector;
 mod directory;
-mod door;
 mod link;
 mod onesided;
 mod peer;
+mod peers;
+mod rendezvous;
+mod rendezvous_socket;
 mod ring;
 mod segment;
 #[cfg(test)]
 mod tests;
 mod wire;
 
-pub use choice::{Carrier, VARIABLE};
-pub use complaint::complain;
-pub use directory::{Census, Directory};
+pub use complaint::{PATIENCE, complain, still_used};
+pub use connector::{Linked, Route};
+pub use directory::Directory;
 pub use link::Link;
-pub use onesided::{Claims, Credit, Gate, GateSeen, Key, Mapped, Right, Shown, Use};
+pub use onesided::{Credit, Gate, GateSeen, Key, Patience, Right, Shown, Use};
 pub use peer::Peer;
+pub use peers::Census;
 pub use ring::{Broken, Consumer, PREFIX, Record, SHORT};
-pub use segment::{AWAITS, CLOSED, SEGMENT, SLEEPS, Segment, TABLES};
+pub use segment::{AWAITS, CLOSED, PeerSegment, SEGMENT, SLEEPS, Segment, TABLES};
 pub use wire::{
-    FEW, Fate, Few, Fill, Front, Header, MESSAGE, MESSAGE_HEAD, MESSAGE_MAX, News, PACKET, Put,
+    FEW, Few, Fill, Front, Header, MESSAGE, MESSAGE_HEAD, MESSAGE_MAX, News, Outcome, PACKET, Put,
 };
 
-/// Nanoseconds after which somebody who sleeps can see all that was shown before others could see that he
-/// does: many times as long as a processor keeps a write to itself.
+/// Nanoseconds after which somebody who sleeps can see all that was shown before others could see
+/// that he does: many times as long as a processor keeps a write to itself.
 pub const LATE: u64 = 1_000_000;

@@ -1,16 +1,18 @@
 //! A process that this one has met.
 
 use super::link::Link;
-use super::onesided::GateSeen;
+use super::onesided::{Claim, Claims, GateSeen, PAUSE, Patience, SPINS, Use};
+use super::onesided::{claims_anything, is_at_rest, take_away};
 use super::ring::{Broken, Consumer, Place, Producer};
-use super::segment::{AWAITS, CLOSED, SLEEPS, Segment};
+use super::segment::{AWAITS, CLOSED, PeerSegment, SLEEPS, sleep_of};
 use super::wire::{Few, Fill, Header, News, Out, Put};
 use kit::sys::lock::Lock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{
-    AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Release, Ordering::SeqCst,
+    AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    Ordering::SeqCst,
 };
 
 /// A process that this one has met: perhaps this one itself.
@@ -21,16 +23,20 @@ pub struct Peer {
     pub(super) pid: Pid,
     /// Ready to read once the process has ended.
     pub(super) process: OwnedFd,
-    pub(super) segment: Segment,
+    pub(super) segment: PeerSegment,
     pub(super) link: Link,
-    /// The descriptor of a link that was made here: the peer may ask for it again.
-    pub(super) handed: Option<OwnedFd>,
     pub(super) gone: AtomicBool,
     /// The ring that this process writes, and the one that it reads.
     pub(super) places: [Place; 2],
     pub(super) out: Lock<Out>,
     /// Up to where [`Peer::collect`] has looked.
     pub(super) collected: AtomicU64,
+    /// Whether anything depends on what the peer takes, as it was when `out` was unlocked last.
+    pub(super) awaits: AtomicBool,
+    /// The sleep of the peer's that it was woken from last: once is enough for each.
+    pub(super) woken: AtomicU64,
+    /// Which threads of this process use it.
+    pub(super) claims: Claims,
 }
 
 impl Peer {
@@ -54,7 +60,7 @@ impl Peer {
 
     /// Its segment. Whatever is read there may be wrong.
     #[must_use]
-    pub fn segment(&self) -> &Segment {
+    pub fn segment(&self) -> &PeerSegment {
         &self.segment
     }
 
@@ -69,7 +75,14 @@ impl Peer {
     #[must_use]
     #[inline]
     pub fn is_gone(&self) -> bool {
-        self.gone.load(SeqCst) || self.segment.attention().load(SeqCst) & CLOSED != 0
+        self.gone.load(SeqCst) || self.segment.attention() & CLOSED != 0
+    }
+
+    /// Whether it has broken a rule, or has left.
+    #[must_use]
+    #[inline]
+    pub fn is_given_up(&self) -> bool {
+        self.gone.load(Relaxed)
     }
 
     /// Does not listen to it any more.
@@ -95,9 +108,56 @@ impl Peer {
         }
     }
 
+    /// Whether it has ended, or closed its last device.
+    #[must_use]
+    pub fn has_left(&self) -> bool {
+        self.segment.attention() & CLOSED != 0 || self.has_ended()
+    }
+
     /// A descriptor that is ready to read once the process has ended (pidfd_open(2)).
     pub(super) fn process(&self) -> BorrowedFd<'_> {
         self.process.as_fd()
+    }
+}
+
+/// One-sided operations.
+impl Peer {
+    /// Says that a gate and a key of the peer are going to be used for a copy of so many bytes,
+    /// until the answer is dropped. What is read of its tables from then on holds as long. `None`
+    /// if too many threads are at it. `node` is the generation of this process.
+    #[inline]
+    #[must_use]
+    pub fn claim(&self, node: u64, what: (u32, u32), length: u64) -> Option<Claim<'_>> {
+        let [ours, _] = self.places;
+        self.claims.claim((&self.link, ours), node, what, length)
+    }
+
+    /// Waits until the peer does not use that part of this process, and will not: it was taken away
+    /// from the tables, and a full fence has passed. `false` if that is not known in the end. A
+    /// peer that has ended uses nothing.
+    #[must_use]
+    pub fn await_unused(&self, what: Use, patience: &mut Patience) -> bool {
+        let [_, theirs] = self.places;
+        for _ in 0..SPINS {
+            if !take_away(&self.link, theirs, what, |_| false) {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        let rests = |thread| is_at_rest(self.pid, thread);
+        while take_away(&self.link, theirs, what, rests) && !self.has_ended() {
+            if patience.is_over() {
+                return false;
+            }
+            kit::sys::sched::sleep(PAUSE);
+        }
+        true
+    }
+
+    /// Whether the peer claims anything of this process.
+    pub(super) fn uses_something(&self) -> bool {
+        let [_, theirs] = self.places;
+        claims_anything(&self.link, theirs)
     }
 }
 
@@ -116,22 +176,27 @@ impl Peer {
     }
 
     /// Sends a packet, if not at once then when there is room; answers whether there was.
-    pub fn packet(&self, content: &[u8]) -> bool {
-        let sent = self.out.lock().packet(&self.link, content);
+    /// One that may be lost is, if the peer stalls and there is no room.
+    pub fn packet(&self, content: &[u8], may_be_lost: bool) -> bool {
+        let mut out = self.out.lock();
+        let sent = out.packet(&self.link, content, may_be_lost);
+        self.note(&out);
         sent.unwrap_or_else(|_| {
             self.give_up();
             true
         })
     }
 
-    /// Sends a message of so many bytes, which are few; `None` if there is no room. One that goes by credit
-    /// (its header says so) went by one of the gate of that index, as it was with that count.
+    /// Sends a message of so many bytes, which are few; `None` if there is no room. One that goes
+    /// by credit (its header says so) went by one of the gate of that index, as it was with that
+    /// count.
     // Inlined, so that words stay words until they are in the ring.
     #[inline(always)]
     pub fn short(&self, header: &Header, few: Few, length: usize, gate: GateSeen) -> Option<Put> {
         let good = || self.segment.gate_is_still(gate);
         let mut out = self.out.lock();
         let sent = out.short(&self.link, header, few, length, good);
+        self.note(&out);
         self.answer(sent)
     }
 
@@ -144,15 +209,27 @@ impl Peer {
         gate: GateSeen,
     ) -> Option<Put> {
         let good = || self.segment.gate_is_still(gate);
-        let sent = self.out.lock().long(&self.link, header, length, fill, good);
+        let mut out = self.out.lock();
+        let sent = out.long(&self.link, header, length, fill, good);
+        self.note(&out);
         self.answer(sent)
     }
 
-    /// Whether it has taken the record at a position, as far as it has said.
+    /// Whether it has taken the record at a position, as far as it has reported.
     #[inline]
     #[must_use]
     pub fn has_taken(&self, position: u64) -> bool {
         Producer::taken_word(self.places[0], self.link.memory()) > position
+    }
+
+    /// Notes whether anything depends on what the peer takes: whoever goes to sleep asks that of
+    /// all peers.
+    #[inline]
+    fn note(&self, out: &Out) {
+        let awaits = out.awaits();
+        if self.awaits.load(Relaxed) != awaits {
+            self.awaits.store(awaits, Release);
+        }
     }
 
     #[inline]
@@ -173,14 +250,14 @@ impl Peer {
     /// Whether the peer sleeps and waits for records to be taken, which now were.
     #[inline]
     #[must_use]
-    pub fn is_to_be_told(&self) -> bool {
+    pub fn awaits_report(&self) -> bool {
         self.wakes(AWAITS)
     }
 
     fn wakes(&self, flag: u64) -> bool {
         let attention = self.segment.attention();
-        attention.load(SeqCst) & flag != 0
-            && attention.fetch_and(!(SLEEPS | AWAITS), SeqCst) & flag != 0
+        let sleep = sleep_of(attention);
+        attention & flag != 0 && self.woken.swap(sleep, SeqCst) != sleep
     }
 
     /// Whether [`Peer::collect`] may find something.
@@ -197,18 +274,20 @@ impl Peer {
         if out.collect(&self.link, news).is_err() {
             self.give_up();
         }
+        self.note(&out);
         self.collected.store(out.released(), Release);
     }
 
     /// It is gone: what it had not taken by then is lost.
     pub fn lose(&self, news: &mut News) {
         let mut out = self.out.lock();
-        // What it took last it may have told nobody of but the ring.
+        // What it took last it may have reported only in the ring.
         let _ = out.look(self.link.memory());
         out.lose(news);
+        self.note(&out);
     }
 
-    /// Whether packets wait for room; then the queue pair is remembered, and told of by
+    /// Whether packets wait for room; then the queue pair is listed, and reported by
     /// [`Peer::collect`].
     #[must_use]
     pub fn waits(&self, index: u32) -> bool {
@@ -218,14 +297,30 @@ impl Peer {
     /// Whether anything depends on what the peer takes.
     #[must_use]
     pub fn awaits(&self) -> bool {
-        self.out.lock().awaits()
+        self.awaits.load(SeqCst)
     }
 
-    /// Up to where the peer has taken records, and whose messages wait for it to take more.
+    /// Up to where the peer has taken records: it only grows, and never beyond what was sent.
     #[must_use]
-    pub fn pending(&self) -> (u64, Vec<u32>) {
-        let taken = Producer::taken_word(self.places[0], self.link.memory());
-        (taken, self.out.lock().senders(taken))
+    pub fn progress(&self) -> u64 {
+        let mut out = self.out.lock();
+        if out.look(self.link.memory()).is_err() {
+            self.give_up();
+        }
+        self.note(&out);
+        out.released()
+    }
+
+    /// The peer has taken nothing for long: as long as that is so, packets that may be lost do not
+    /// wait for room.
+    pub fn stalls(&self) {
+        self.out.lock().stalls();
+    }
+
+    /// Whether that is so.
+    #[must_use]
+    pub fn is_stalled(&self) -> bool {
+        self.out.lock().is_stalled()
     }
 }
 

@@ -1,14 +1,14 @@
 //! A ring: records of bytes from one process to another.
 //!
-//! A record begins at a multiple of 64 bytes and does not wrap around. Its first word is written last,
-//! so the consumer looks at one cache line and finds a short message there. Any line of a record may be the
-//! beginning of the next one: the first words of all are zeroed before it is given back. Nobody else's
-//! position is believed without a look at the own one.
+//! A record begins at a multiple of 64 bytes and does not wrap around. Its first word is written
+//! last, so the consumer looks at one cache line and finds a short message there. Any line of a
+//! record may be the beginning of the next one: the first words of all are zeroed before it is
+//! given back. Nobody else's position is believed without a look at the own one.
 //!
-//! To zero it costs less than to leave it. A line that the consumer has only read stays with the producer as
-//! one that both have, and the producer's next write to it waits until the consumer has given it up. A line
-//! that the consumer wrote to is the consumer's alone, and processors fetch such lines ahead when they see
-//! that one is written after the other.
+//! To zero it costs less than to leave it. A line that the consumer has only read stays with the
+//! producer as one that both have, and the producer's next write to it waits until the consumer has
+//! given it up. A line that the consumer wrote to is the consumer's alone, and processors fetch
+//! such lines ahead when they see that one is written after the other.
 
 use super::link::{HEAD, RING};
 use kit::sys::shared::Shared;
@@ -37,8 +37,8 @@ const ASKED: usize = 512 / WORD;
 
 /// In a record's flags: its producer does not wait to hear that it was taken.
 pub const UNASKED: u8 = 1 << 7;
-/// How many bytes of such records are taken before the producer hears of it all the same, since it may want
-/// their room: far fewer than a ring has.
+/// How many bytes of such records are taken before the producer hears of it all the same, since it
+/// may want their room: far fewer than a ring has.
 const MUCH: u64 = SIZE / 8;
 
 /// Set in the second word of a record that was refused; below is what the consumer has to say.
@@ -67,6 +67,13 @@ impl Place {
         memory.words().get(self.base / WORD + offset).ok_or(Broken)
     }
 
+    /// So many words of the head, from one on.
+    pub(super) fn head(self, memory: &Shared, from: usize, count: usize) -> Option<&[AtomicU64]> {
+        let end = from.checked_add(count).filter(|end| *end <= HEAD / WORD)?;
+        let base = self.base / WORD;
+        memory.words().get(base + from..base + end)
+    }
+
     /// The byte of the data at a position.
     fn at(self, position: u64) -> usize {
         let inside = usize::try_from(position % SIZE).unwrap_or(0);
@@ -84,8 +91,8 @@ impl Place {
 /// Writes a word that the other side looks for, ahead of a look at whether that side sleeps.
 ///
 /// There is no full fence between the two, which would wait until the other side gives up the cache
-/// line, for each message: it may go to sleep, see the old word, and be seen awake, while the new word is
-/// still in this processor's store buffer. Whoever goes to sleep looks a second time, when
+/// line, for each message: it may go to sleep, see the old word, and be seen awake, while the new
+/// word is still in this processor's store buffer. Whoever goes to sleep looks a second time, when
 /// [`super::LATE`] has passed and the buffer is long empty.
 #[inline]
 fn show(word: &AtomicU64, value: u64) {
@@ -244,7 +251,8 @@ impl Producer {
         Ok(refused != self.refused)
     }
 
-    /// What the consumer said if it refused the record at a position. To be asked once a record.
+    /// What the consumer answered if it refused the record at a position. To be asked once a
+    /// record.
     ///
     /// # Errors
     /// [`Broken`] beyond the ring.
@@ -302,8 +310,8 @@ pub struct Consumer {
     place: Place,
     /// Where the next record begins.
     head: u64,
-    /// Up to where the producer knows that records were taken.
-    told: u64,
+    /// Up to where it was reported to the producer that records were taken.
+    reported: u64,
     /// It waits to hear of more.
     owing: bool,
     refused: u64,
@@ -315,14 +323,14 @@ impl Consumer {
         Self {
             place,
             head: 0,
-            told: 0,
+            reported: 0,
             owing: false,
             refused: 0,
         }
     }
 
-    /// Whether there is a record, or something else to look at, or the producer waits to hear of one that
-    /// was taken.
+    /// Whether there is a record, or something else to look at, or the producer waits to hear of
+    /// one that was taken.
     #[inline]
     pub fn has_some(&self, memory: &Shared) -> bool {
         let line = self.place.line(memory, self.head);
@@ -332,11 +340,11 @@ impl Consumer {
     /// Whether the producer waits to hear of a record that was taken, beyond what their flags say.
     #[inline]
     fn is_asked(&self, memory: &Shared) -> bool {
-        self.told != self.head
+        self.reported != self.head
             && self
                 .place
                 .word(memory, ASKED)
-                .is_ok_and(|asked| asked.load(SeqCst) > self.told)
+                .is_ok_and(|asked| asked.load(SeqCst) > self.reported)
     }
 
     /// The next record.
@@ -454,7 +462,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Gives the record back; the producer learns of it by [`Consumer::tell`].
+    /// Gives the record back; the producer learns of it by [`Consumer::report`].
     ///
     /// # Errors
     /// [`Broken`] beyond the ring.
@@ -473,18 +481,18 @@ impl Consumer {
         Ok(())
     }
 
-    /// Tells the producer how far it has come, if it waits for that. Answers whether there was anything to
-    /// tell.
+    /// Reports to the producer how far it has come, if it waits for that. Returns whether there was
+    /// anything to report.
     ///
     /// # Errors
     /// [`Broken`] beyond the ring.
     #[inline]
-    pub fn tell(&mut self, memory: &Shared) -> Result<bool, Broken> {
-        if self.told == self.head || !self.has_to_tell(memory) {
+    pub fn report(&mut self, memory: &Shared) -> Result<bool, Broken> {
+        if self.reported == self.head || !self.has_to_report(memory) {
             return Ok(false);
         }
         self.owing = false;
-        self.told = self.head;
+        self.reported = self.head;
         self.place
             .word(memory, REFUSED)?
             .store(self.refused, Release);
@@ -493,8 +501,8 @@ impl Consumer {
     }
 
     #[inline]
-    fn has_to_tell(&self, memory: &Shared) -> bool {
-        self.owing || self.head - self.told >= MUCH || self.is_asked(memory)
+    fn has_to_report(&self, memory: &Shared) -> bool {
+        self.owing || self.head - self.reported >= MUCH || self.is_asked(memory)
     }
 }
 

@@ -1,7 +1,11 @@
 //! The memory that a process shows to its peers.
+//!
+//! Its owner alone can write it: peers can map it for reading only, whatever they do with its
+//! descriptor ([`Shared::publish`]). What two processes both write is in their [`super::Link`],
+//! which no third process has.
 
 use kit::errno::{Errno, Result};
-use kit::sys::shared::Shared;
+use kit::sys::shared::{Published, ReadOnlyWord, Shared};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -10,8 +14,9 @@ pub const SEGMENT: usize = 16 << 20;
 /// Where the header ends: what follows is for tables of one-sided operations.
 pub const TABLES: usize = 4096;
 
-/// `uroce`, and the version of what follows. Processes of two versions talk by UDP.
-const MAGIC: u64 = u64::from_le_bytes(*b"uroce\0\0\x05");
+/// `uroce`, and the version of what follows, and of the link. Processes of two versions talk by
+/// UDP.
+const MAGIC: u64 = u64::from_le_bytes(*b"uroce\0\0\x07");
 
 /// Words of the header, by index. The one that changes is alone in its cache line.
 mod word {
@@ -21,14 +26,22 @@ mod word {
     pub const ATTENTION: usize = 16;
 }
 
-/// Nobody looks at the rings: whoever puts something there rings the bell.
+/// Nobody looks at the rings: whoever puts something there wakes the process.
 pub const SLEEPS: u64 = 1;
 /// And it waits for its peers to take what it has put there.
 pub const AWAITS: u64 = 2;
 /// The process has closed its last device, and looks no more.
 pub const CLOSED: u64 = 4;
+/// What the attention is counted up by each time that the process goes to sleep. A peer wakes it
+/// once for each.
+const SLEEP: u64 = 1 << 8;
 
-/// The segment of this process, or of a peer.
+/// The number of the sleep that an attention is of.
+pub fn sleep_of(attention: u64) -> u64 {
+    attention / SLEEP
+}
+
+/// The segment of this process.
 #[derive(Debug)]
 pub struct Segment {
     memory: Shared,
@@ -38,9 +51,9 @@ impl Segment {
     /// That of this process. `generation` tells it from those that have its slot before or after.
     ///
     /// # Errors
-    /// Those of [`Shared::create`].
+    /// Those of [`Shared::publish`].
     pub fn create(slot: u16, generation: u64) -> Result<(Self, OwnedFd)> {
-        let (memory, fd) = Shared::create(c"uroce-segment", SEGMENT)?;
+        let (memory, fd) = Shared::publish(c"uroce-segment", SEGMENT)?;
         let segment = Self { memory };
         segment.word(word::SLOT)?.store(u64::from(slot), SeqCst);
         segment.word(word::GENERATION)?.store(generation, SeqCst);
@@ -48,29 +61,11 @@ impl Segment {
         Ok((segment, fd))
     }
 
-    /// That of a peer.
-    ///
-    /// # Errors
-    /// Those of [`Shared::map`]; EINVAL if it is not the one of that slot and generation.
-    pub fn map(fd: BorrowedFd<'_>, slot: u16, generation: u64) -> Result<Self> {
-        let memory = Shared::map(fd, SEGMENT)?;
-        let segment = Self { memory };
-        let is = |index, value| Ok::<bool, Errno>(segment.word(index)?.load(SeqCst) == value);
-        let right = is(word::MAGIC, MAGIC)?
-            && is(word::SLOT, u64::from(slot))?
-            && is(word::GENERATION, generation)?;
-        if right {
-            Ok(segment)
-        } else {
-            Err(Errno::INVAL)
-        }
-    }
-
     fn word(&self, index: usize) -> Result<&AtomicU64> {
         self.memory.words().get(index).ok_or(Errno::INVAL)
     }
 
-    /// What the process is doing: [`SLEEPS`], [`AWAITS`], [`CLOSED`].
+    /// What the process is doing: [`SLEEPS`], [`AWAITS`], [`CLOSED`], and how often it has slept.
     #[inline]
     pub fn attention(&self) -> &AtomicU64 {
         static NOBODY: AtomicU64 = AtomicU64::new(CLOSED);
@@ -78,9 +73,61 @@ impl Segment {
         self.memory.words().get(word::ATTENTION).unwrap_or(&NOBODY)
     }
 
+    /// Goes to sleep, with these flags.
+    pub fn sleep(&self, flags: u64) {
+        self.attention().fetch_add(SLEEP, SeqCst);
+        self.attention().fetch_or(flags, SeqCst);
+    }
+
     /// The words of the tables for one-sided operations, from [`TABLES`] on.
     #[must_use]
     pub fn tables(&self) -> &[AtomicU64] {
+        let words = self.memory.words();
+        words.get(TABLES / size_of::<u64>()..).unwrap_or_default()
+    }
+}
+
+/// The segment of a peer. Whatever is read there may be wrong.
+#[derive(Debug)]
+pub struct PeerSegment {
+    memory: Published,
+}
+
+impl PeerSegment {
+    /// That of the process of a slot.
+    ///
+    /// # Errors
+    /// Those of [`Published::map`]; EINVAL if it is not the one of that slot and generation.
+    pub fn map(fd: BorrowedFd<'_>, slot: u16, generation: u64) -> Result<Self> {
+        let memory = Published::map(fd, SEGMENT)?;
+        let wanted = [
+            (word::MAGIC, MAGIC),
+            (word::SLOT, u64::from(slot)),
+            (word::GENERATION, generation),
+        ];
+        let is = |(index, value): (usize, u64)| {
+            let word = memory.words().get(index);
+            word.is_some_and(|word| word.load(SeqCst) == value)
+        };
+        if wanted.into_iter().all(is) {
+            Ok(Self { memory })
+        } else {
+            Err(Errno::INVAL)
+        }
+    }
+
+    /// What the process is doing: [`SLEEPS`], [`AWAITS`], [`CLOSED`], and how often it has slept.
+    #[inline]
+    #[must_use]
+    pub fn attention(&self) -> u64 {
+        // The word is there: lengths were checked.
+        let word = self.memory.words().get(word::ATTENTION);
+        word.map_or(CLOSED, |word| word.load(SeqCst))
+    }
+
+    /// The words of the tables for one-sided operations, from [`TABLES`] on.
+    #[must_use]
+    pub fn tables(&self) -> &[ReadOnlyWord] {
         let words = self.memory.words();
         words.get(TABLES / size_of::<u64>()..).unwrap_or_default()
     }

@@ -1,24 +1,39 @@
-use super::door::Word;
+use super::rendezvous::{LinkState, Message};
+use super::rendezvous_socket::Datagram;
 use super::*;
-use crate::carrier::udp::Slot;
+use crate::carrier::registry::Registry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 
 /// A slot and its directory. Two of them in one process meet as two processes do.
-fn opened() -> (Slot, Directory) {
-    let slot = Slot::claim().expect("a slot");
-    let directory = Directory::open(slot.number()).expect("a directory");
+type Process = (Arc<Registry>, Directory);
+
+fn opened() -> Process {
+    let slot = Registry::claim(true).expect("a slot");
+    let directory = Directory::open(&slot).expect("a directory");
     (slot, directory)
 }
 
 /// Two directories, the one of the lower slot first.
-fn two() -> [(Slot, Directory); 2] {
+fn two() -> [Process; 2] {
     let (first, second) = (opened(), opened());
-    if first.0.number() < second.0.number() {
+    if first.0.slot() < second.0.slot() {
         [first, second]
     } else {
         [second, first]
+    }
+}
+
+/// Has two directories, either of which may have begun, meet.
+fn meet(ends: &[Process; 2]) -> [Arc<Peer>; 2] {
+    let slots = [ends[0].0.slot(), ends[1].0.slot()];
+    loop {
+        ends.iter().for_each(|end| end.1.attend());
+        ends.iter().for_each(|end| end.1.on_time());
+        if let [Some(left), Some(right)] = [0, 1].map(|at| ends[at].1.peer(slots[1 - at])) {
+            return [left, right];
+        }
     }
 }
 
@@ -31,47 +46,39 @@ fn linked(left: &Peer, right: &Peer) -> bool {
 }
 
 #[test]
-fn whoever_asks_both_know_each_other() {
+fn either_process_connects_and_both_have_the_link() {
     for asker in 0..2 {
         let ends = two();
-        let (of_asker, other) = (&ends[asker], &ends[1 - asker]);
-        let slots = [of_asker.0.number(), other.0.number()];
-        let stop = AtomicBool::new(false);
-        let met = thread::scope(|scope| {
-            scope.spawn(|| {
-                while !stop.load(SeqCst) {
-                    other.1.attend();
-                }
-            });
-            let met = of_asker.1.meet(slots[1]);
-            stop.store(true, SeqCst);
-            met.expect("met")
-        });
-        let back = other.1.peer(slots[0]).expect("met");
-        assert!(linked(&met, &back));
-        assert_eq!(met.slot(), slots[1]);
-        assert_eq!(met.pid(), rustix::process::getpid());
-        other.1.segment().tables()[5].store(7, SeqCst);
+        let of_asker = &ends[asker].1;
+        let theirs = ends[1 - asker].0.slot();
+        assert!(of_asker.connect(theirs, 7).is_none(), "it waits for nobody");
+        let [left, right] = meet(&ends);
+        assert!(linked(&left, &right));
+        let met = [&left, &right][asker];
+        assert_eq!((met.slot(), met.pid()), (theirs, rustix::process::getpid()));
+        ends[1 - asker].1.segment().tables()[5].store(7, SeqCst);
         assert_eq!(met.segment().tables()[5].load(SeqCst), 7);
-        assert!(!met.is_gone() && !met.has_ended());
-        let again = of_asker.1.meet(slots[1]).expect("met");
-        assert!(Arc::ptr_eq(&met, &again));
+        assert!(!met.is_gone() && !met.has_left());
+        let again = of_asker.connect(theirs, 8).expect("there is a link");
+        assert!(Arc::ptr_eq(met, &again));
+        let linked = of_asker.take_linked();
+        let [(peer, indices)] = &linked[..] else {
+            panic!("{linked:?}");
+        };
+        assert!(Arc::ptr_eq(peer, met));
+        assert_eq!(indices, &[7]);
+        assert_eq!(of_asker.deadline(), u64::MAX, "nothing is under way");
     }
 }
 
 #[test]
-fn questions_that_cross_make_one_link() {
+fn attempts_that_cross_make_one_link() {
     for _ in 0..20 {
         let ends = two();
-        let slots = [ends[0].0.number(), ends[1].0.number()];
-        ends[0].1.ask(slots[1]).expect("asked");
-        ends[1].1.ask(slots[0]).expect("asked");
-        for _ in 0..3 {
-            ends[0].1.attend();
-            ends[1].1.attend();
-        }
-        let left = ends[0].1.peer(slots[1]).expect("met");
-        let right = ends[1].1.peer(slots[0]).expect("met");
+        let slots = [ends[0].0.slot(), ends[1].0.slot()];
+        let _ = ends[0].1.connect(slots[1], 1);
+        let _ = ends[1].1.connect(slots[0], 1);
+        let [left, right] = meet(&ends);
         assert!(linked(&left, &right));
     }
 }
@@ -80,12 +87,12 @@ fn questions_that_cross_make_one_link() {
 fn many_threads_of_two_processes_make_one_link() {
     for _ in 0..100 {
         let ends = two();
-        let slots = [ends[0].0.number(), ends[1].0.number()];
+        let slots = [ends[0].0.slot(), ends[1].0.slot()];
         thread::scope(|scope| {
             for at in [0, 1, 0, 1, 0, 1] {
                 let (directory, other) = (&ends[at].1, slots[1 - at]);
                 scope.spawn(move || {
-                    let _ = directory.ask(other);
+                    let _ = directory.connect(other, 1);
                     for _ in 0..20 {
                         directory.attend();
                         thread::yield_now();
@@ -93,120 +100,216 @@ fn many_threads_of_two_processes_make_one_link() {
                 });
             }
         });
-        let met = [0, 1].map(|at| {
-            ends[at].1.attend();
-            ends[at].1.meet(slots[1 - at])
-        });
-        let [Some(left), Some(right)] = met else {
-            panic!("not met");
-        };
+        let [left, right] = meet(&ends);
         assert!(linked(&left, &right));
     }
 }
 
 #[test]
-fn a_lost_answer_is_given_again() {
-    let [low, high] = two();
-    high.1.ask(low.0.number()).expect("asked");
-    low.1.attend();
-    assert!(low.1.peer(high.0.number()).is_some());
-    // The answer is lost: heard by nobody who keeps it.
-    high.1.hear();
-    let before = high.1.peer(low.0.number()).expect("met");
-    high.1.ask(low.0.number()).expect("asked");
-    low.1.attend();
-    high.1.attend();
-    let after = high.1.peer(low.0.number()).expect("met");
-    assert!(Arc::ptr_eq(&before, &after));
-    let back = low.1.peer(high.0.number()).expect("met");
-    assert!(linked(&back, &after));
-}
-
-#[test]
-fn who_cannot_take_somebody_in_says_so() {
-    let [low, high] = two();
-    let [low_slot, high_slot] = [&low, &high].map(|end| end.0.number());
-    low.1.ask(high_slot).expect("asked");
-    high.1.attend();
-    assert!(high.1.peer(low_slot).is_some());
-    let Ok(Some(_lost)) = low.1.door.hear() else {
-        panic!("no answer");
-    };
-    // As it comes to somebody who has no room for descriptors.
-    let word = Word::Greeting {
-        generation: high.1.generation(),
-        asks: false,
-    };
-    high.1.door.say(low_slot, word, &[]).expect("said");
-    low.1.attend();
-    assert!(low.1.peer(high_slot).is_none());
-    // What goes to him takes another way from now on.
-    high.1.attend();
-    assert!(high.1.peer(low_slot).is_none());
-}
-
-#[test]
-fn nobody_there_is_found_out_at_once_and_silence_soon() {
-    let (ours, silent) = (opened(), opened());
-    let free = Slot::claim().expect("a slot").number();
-    assert!(ours.1.meet(free).is_none());
-    assert!(ours.1.meet(silent.0.number()).is_none());
-    let began = std::time::Instant::now();
-    for _ in 0..1000 {
-        assert!(ours.1.meet(silent.0.number()).is_none());
+fn what_finds_the_socket_full_is_sent_again() {
+    for asker in 0..2 {
+        let ends = two();
+        let slots = [ends[0].0.slot(), ends[1].0.slot()];
+        let _filling = [0, 1].map(|at| {
+            let (slot, other) = opened();
+            while other
+                .peers
+                .rendezvous_socket
+                .send(slots[at], Datagram::Bell, &[])
+                .is_ok()
+            {}
+            (slot, other)
+        });
+        let _ = ends[asker].1.connect(slots[1 - asker], 1);
+        assert_ne!(ends[asker].1.deadline(), u64::MAX);
+        let [left, right] = meet(&ends);
+        assert!(linked(&left, &right));
     }
-    // Not asked again so soon: that would take 100 ms each.
-    eprintln!("{:?}", began.elapsed());
+}
+
+#[test]
+fn a_process_without_room_for_descriptors_rejects() {
+    let [low, high] = two();
+    let [low_slot, high_slot] = [&low, &high].map(|end| end.0.slot());
+    let _ = high.1.connect(low_slot, 1);
+    let send = |end: &Process, to, message| {
+        let generation = end.1.generation();
+        let datagram = Datagram::Rendezvous {
+            generation,
+            message,
+        };
+        end.1
+            .peers
+            .rendezvous_socket
+            .send(to, datagram, &[])
+            .expect("sent");
+    };
+    // As it comes to somebody who has no room.
+    let Ok(Some(_)) = low.1.peers.rendezvous_socket.receive() else {
+        panic!("no request");
+    };
+    send(&high, low_slot, Message::Request);
+    low.1.attend();
+    high.1.attend();
+    assert_eq!(high.1.deadline(), u64::MAX, "the attempt is over");
+    assert!(matches!(high.1.route(low_slot), Route::Unreachable));
+    let to = high.1.generation();
+    send(&low, high_slot, Message::Offer { to });
+    high.1.attend();
+    for end in [&low, &high] {
+        assert!(end.1.peers().is_empty());
+    }
+}
+
+#[test]
+fn an_offer_that_is_withdrawn_is_not_joined() {
+    let [low, high] = two();
+    let [low_slot, high_slot] = [&low, &high].map(|end| end.0.slot());
+    let _ = high.1.connect(low_slot, 1);
+    low.1.attend();
+    // The offerer gives up: it learns that the other side cannot.
+    let datagram = Datagram::Rendezvous {
+        generation: high.1.generation(),
+        message: Message::Reject,
+    };
+    high.1
+        .peers
+        .rendezvous_socket
+        .send(low_slot, datagram, &[])
+        .expect("sent");
+    low.1.attend();
+    assert_eq!(low.1.deadline(), u64::MAX);
+    high.1.attend();
+    assert!(high.1.peer(low_slot).is_none() && low.1.peer(high_slot).is_none());
+    // It was asked for another one.
+    let [left, right] = meet(&[low, high]);
+    assert!(linked(&left, &right));
+    assert_eq!(left.link().state(), LinkState::Joined);
+}
+
+#[test]
+fn packets_wait_for_the_link_where_nothing_else_leads_there() {
+    for asker in 0..2 {
+        let ends = two();
+        let (of_asker, theirs) = (&ends[asker].1, ends[1 - asker].0.slot());
+        assert!(matches!(of_asker.route(theirs), Route::Pending));
+        for content in 0..3 {
+            assert!(of_asker.hold(theirs, &[content; 64]).is_none());
+        }
+        // So much is not kept.
+        for _ in 0..40 {
+            assert!(of_asker.hold(theirs, &[9; 60_000]).is_none());
+        }
+        let met = meet(&ends);
+        let (sender, receiver) = (&met[asker], &met[1 - asker]);
+        let memory = receiver.link().memory();
+        let mut consumer = receiver.consumer();
+        for content in 0..3 {
+            let record = consumer.next(memory).expect("sound").expect("a packet");
+            let mut bytes = [0; 64];
+            consumer
+                .read(memory, &record, PREFIX, &mut bytes)
+                .expect("sound");
+            assert_eq!(bytes, [content; 64]);
+            consumer.advance(memory, &record).expect("sound");
+        }
+        let there = of_asker.hold(theirs, &[4; 64]).expect("there is a link");
+        assert!(Arc::ptr_eq(&there, sender));
+    }
+}
+
+#[test]
+fn a_slot_without_a_process_is_found_out_at_once() {
+    let (ours, silent) = (opened(), opened());
+    let free = Registry::claim(true).expect("a slot").slot();
+    assert!(matches!(ours.1.route(free), Route::Unreachable));
+    assert_eq!(ours.1.deadline(), u64::MAX);
+    let slot = silent.0.slot();
+    for _ in 0..1000 {
+        assert!(ours.1.connect(slot, 1).is_none());
+        assert!(matches!(ours.1.route(slot), Route::Pending));
+    }
+    let received = std::iter::from_fn(|| silent.1.peers.rendezvous_socket.receive().ok());
+    assert_eq!(received.count(), 1, "it is asked once");
+    drop(silent);
+    // Nothing tells of its end but the next message.
+    while matches!(ours.1.route(slot), Route::Pending) {
+        ours.1.on_time();
+    }
+    assert_eq!(ours.1.deadline(), u64::MAX);
 }
 
 #[test]
 fn one_process_may_meet_itself() {
     let (slot, directory) = opened();
-    let myself = directory.meet(slot.number()).expect("met");
-    assert_eq!(myself.slot(), slot.number());
+    let myself = directory.connect(slot.slot(), 1).expect("met");
+    assert_eq!(myself.slot(), slot.slot());
     assert_eq!(directory.peers().len(), 1);
 }
 
 #[test]
 fn a_farewell_is_heard_and_a_successor_is_another() {
-    let [low, high] = two();
-    high.1.ask(low.0.number()).expect("asked");
-    low.1.attend();
-    high.1.attend();
-    let met = high.1.peer(low.0.number()).expect("met");
+    let ends = two();
+    let _ = ends[1].1.connect(ends[0].0.slot(), 1);
+    let [_, met] = meet(&ends);
+    let [low, high] = ends;
     let changes = high.1.changes();
     let (slot, directory) = low;
     drop(directory);
     assert!(met.is_gone());
-    assert!(high.1.peer(slot.number()).is_none());
+    assert!(high.1.peer(slot.slot()).is_none());
     high.1.attend();
     assert!(high.1.peers().is_empty());
     assert_ne!(high.1.changes(), changes);
-    let successor = Directory::open(slot.number()).expect("a directory");
-    high.1.ask(slot.number()).expect("asked");
-    successor.attend();
-    high.1.attend();
-    let after = high.1.peer(slot.number()).expect("met");
+    let successor = Directory::open(&slot).expect("a directory");
+    let _ = high.1.connect(slot.slot(), 1);
+    let [back, after] = meet(&[(slot, successor), high]);
     assert_ne!(after.generation(), met.generation());
-    let back = successor.peer(high.0.number()).expect("met");
     assert!(linked(&back, &after));
 }
 
 #[test]
+fn a_successor_may_ask_before_its_predecessor_is_known_to_be_gone() {
+    for leaves in 0..2 {
+        let mut ends = two();
+        let slots = [ends[0].0.slot(), ends[1].0.slot()];
+        let _ = ends[1].1.connect(slots[0], 1);
+        let before = meet(&ends);
+        // Its farewell finds no room.
+        let stays = 1 - leaves;
+        let (_slot, other) = opened();
+        while other
+            .peers
+            .rendezvous_socket
+            .send(slots[stays], Datagram::Bell, &[])
+            .is_ok()
+        {}
+        let [low, high] = ends;
+        let mut both = [Some(low), Some(high)];
+        let (slot, directory) = both[leaves].take().expect("there");
+        drop(directory);
+        let successor = Directory::open(&slot).expect("a directory");
+        both[leaves] = Some((slot, successor));
+        ends = both.map(|end| end.expect("there"));
+        let _ = ends[leaves].1.connect(slots[stays], 1);
+        let after = meet(&ends);
+        assert!(linked(&after[0], &after[1]));
+        assert!(!linked(&before[stays], &after[leaves]));
+    }
+}
+
+#[test]
 fn what_was_taken_before_the_end_is_not_lost() {
-    let [low, high] = two();
-    high.1.ask(low.0.number()).expect("asked");
-    low.1.attend();
-    high.1.attend();
-    let sender = high.1.peer(low.0.number()).expect("met");
-    let receiver = low.1.peer(high.0.number()).expect("met");
+    let ends = two();
+    let _ = ends[1].1.connect(ends[0].0.slot(), 1);
+    let [receiver, sender] = meet(&ends);
     let header = Header {
         source: 5,
         destination: 6,
         epoch: 0,
         immediate: None,
         solicited: false,
-        settled: false,
+        completed: false,
     };
     let sent = [1, 2].map(|_| {
         sender
@@ -218,38 +321,55 @@ fn what_was_taken_before_the_end_is_not_lost() {
     let mut consumer = receiver.consumer();
     let first = consumer.next(memory).expect("sound").expect("a record");
     consumer.advance(memory, &first).expect("sound");
-    let _ = consumer.tell(memory).expect("sound");
+    let _ = consumer.report(memory).expect("sound");
     let mut news = News::default();
     sender.lose(&mut news);
-    assert_eq!(news.fates, [(5, Fate::Taken(sent[0])), (5, Fate::Lost)]);
+    assert_eq!(
+        news.outcomes,
+        [(5, Outcome::Taken(sent[0])), (5, Outcome::Lost)]
+    );
     // Who has not heard of the end yet is not kept waiting.
     assert_eq!(
         sender.long(&header, 8, &mut |_| Ok(()), GateSeen::default()),
         None
     );
-    assert!(sender.packet(&[0; 64]) && !sender.waits(5) && !sender.awaits());
+    assert!(sender.packet(&[0; 64], false) && !sender.waits(5) && !sender.awaits());
 }
 
 #[test]
-fn a_bell_that_somebody_else_hears_is_remembered() {
+fn a_bell_that_another_thread_takes_is_kept() {
     let [low, high] = two();
-    low.1.ring(high.0.number());
-    // Heard by a thread that waits for an answer to something else.
-    assert!(high.1.meet(low.0.number()).is_none());
+    low.1.ring(high.0.slot());
+    // Heard by a thread that connects.
+    assert!(high.1.connect(low.0.slot(), 1).is_none());
     assert!(high.1.take_bell() && !high.1.take_bell());
 }
 
 #[test]
-fn who_sleeps_asks_to_be_told_before_there_is_anything_to_take() {
+fn a_link_that_another_thread_has_got_rings_the_bell() {
+    let ends = two();
+    let _ = ends[1].1.connect(ends[0].0.slot(), 1);
+    meet(&ends);
+    assert!(ends[0].1.take_bell() && ends[1].1.take_bell());
+}
+
+#[test]
+fn reports_are_requested_before_there_is_anything_to_take() {
     let (_slot, directory) = opened();
-    let itself = directory.meet(directory.slot()).expect("met");
-    let flags = || directory.segment().attention().load(SeqCst);
+    let itself = directory.connect(directory.slot(), 1).expect("met");
+    let flags = || directory.segment().attention().load(SeqCst) & (SLEEPS | AWAITS);
     // Nobody sleeps: nobody is to tell.
     assert_eq!(directory.put(&itself, |_| flags()), 0);
     directory.sleeps();
     assert_eq!(flags(), SLEEPS);
     assert_eq!(directory.put(&itself, |_| flags()), SLEEPS | AWAITS);
-    // The peer, who sleeps, was woken by it.
+    // The peer, who sleeps, was woken by it: once, whatever comes before it wakes.
+    directory.attend();
+    assert!(directory.take_bell());
+    directory.put(&itself, |_| ());
+    directory.attend();
+    assert!(!directory.take_bell());
+    directory.wakes();
     assert_eq!(flags(), 0);
     // Somebody goes to sleep while a record is put there.
     directory.put(&itself, |_| directory.sleeps());
@@ -258,14 +378,151 @@ fn who_sleeps_asks_to_be_told_before_there_is_anything_to_take() {
     assert!(directory.take_bell());
 }
 
+/// Two directories that know each other: each with its peer.
+fn acquainted() -> [(Process, Arc<Peer>); 2] {
+    let ends = two();
+    let _ = ends[1].1.connect(ends[0].0.slot(), 1);
+    let [of_low, of_high] = meet(&ends);
+    let [low, high] = ends;
+    [(low, of_low), (high, of_high)]
+}
+
+fn shortly() -> Patience {
+    Patience::new(std::time::Duration::from_millis(50))
+}
+
 #[test]
-fn a_link_is_for_one_process() {
-    let (link, fd) = Link::create().expect("memory");
-    use std::os::fd::AsFd;
-    let joined = Link::map(fd.as_fd()).expect("mapped");
-    assert!(link.is_for(3) && link.is_for(5));
-    assert_eq!(joined.join(3), Ok(()));
-    assert_eq!(joined.join(3), Ok(()));
-    assert!(joined.join(5).is_err());
-    assert!(link.is_for(3) && !link.is_for(5));
+fn a_claim_is_waited_for_while_its_thread_runs_and_taken_away() {
+    let [((_low, target), _), ((_high, initiator), peer)] = acquainted();
+    let [gate, key, other] = [Use::Gate(3), Use::Key(1), Use::Key(2)];
+    assert_eq!(target.await_unused(key, &mut shortly()), Ok(()));
+    let (claimed, parks, done) = Default::default();
+    let [claimed, parks, done]: [&AtomicBool; 3] = [&claimed, &parks, &done];
+    let wait_for = |flag: &AtomicBool| {
+        while !flag.load(SeqCst) {
+            std::hint::spin_loop();
+        }
+    };
+    thread::scope(|scope| {
+        let user = scope.spawn(|| {
+            let claim = peer
+                .claim(initiator.generation(), (3, 1), 100)
+                .expect("a place");
+            let [at, length] = claim.range(4096);
+            assert_eq!((at.load(SeqCst), length.load(SeqCst)), (4096, 100));
+            claimed.store(true, SeqCst);
+            wait_for(parks);
+            // What the kernel would be told, had the copy not begun.
+            assert_eq!(length.load(SeqCst), 0);
+            while !done.load(SeqCst) {
+                thread::park();
+            }
+            drop(claim);
+        });
+        wait_for(claimed);
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        assert_eq!(target.await_unused(other, &mut shortly()), Ok(()));
+        for used in [key, gate] {
+            // A moment in which it has no processor is one in which it may be copying all the same.
+            assert_eq!(target.await_unused(used, &mut shortly()), Err(own));
+        }
+        parks.store(true, SeqCst);
+        let mut patience = Patience::new(std::time::Duration::MAX);
+        assert_eq!(target.await_unused(key, &mut patience), Ok(()));
+        assert_eq!(target.await_unused(gate, &mut patience), Ok(()));
+        done.store(true, SeqCst);
+        user.thread().unpark();
+    });
+    // Places come back.
+    for _ in 0..100 {
+        assert!(peer.claim(initiator.generation(), (3, 1), 100).is_some());
+    }
+    let all: Vec<_> = (0..20)
+        .map(|_| peer.claim(initiator.generation(), (3, 1), 100))
+        .collect();
+    assert_eq!(all.iter().flatten().count(), 16);
+}
+
+#[test]
+fn a_claim_of_no_thread_is_waited_for_by_nobody() {
+    let [((_low, target), of_target), ((_high, initiator), peer)] = acquainted();
+    let claim = peer
+        .claim(initiator.generation(), (3, 1), 100)
+        .expect("a place");
+    let [_, length] = claim.range(0);
+    // As a process may write that does not keep to the rules: to anywhere in the link.
+    let words = of_target.link().memory().words();
+    let thread = words.iter().find(|word| {
+        let own = rustix::thread::gettid().as_raw_nonzero().get();
+        word.load(SeqCst) == u64::try_from(own).unwrap_or(0)
+    });
+    thread.expect("claimed").store(u64::MAX, SeqCst);
+    let mut patience = Patience::new(std::time::Duration::MAX);
+    assert_eq!(target.await_unused(Use::Key(1), &mut patience), Ok(()));
+    assert_eq!(length.load(SeqCst), 0);
+}
+
+/// The owner takes the key away and waits; then nobody may use what it stood for.
+#[test]
+fn nothing_is_used_after_it_was_taken_away() {
+    use crate::carrier::shm::Key;
+    const RKEY: u32 = 1 << 8 | 7;
+    const KEY: Key = Key {
+        tag: 7,
+        access: 6,
+        pd: Some(3),
+        qpn: None,
+        base: 0x1000,
+        length: 0x100,
+        address: 0x7000_0000,
+    };
+    const GATE: Gate = Gate {
+        peer: 1,
+        generation: 1,
+        pd: 3,
+        pkey: 0xffff,
+        write: true,
+        read: true,
+        awaits_use: false,
+        credits: false,
+    };
+    let [((_low, target), _), ((_high, initiator), peer)] = acquainted();
+    target.segment().show_gate(0, Some(GATE));
+    // Odd: the bytes may be used.
+    let state = std::sync::atomic::AtomicU64::new(0);
+    let used = std::sync::atomic::AtomicU64::new(0);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(SeqCst) {
+                    let claim = peer
+                        .claim(initiator.generation(), (0, 1), 8)
+                        .expect("a place");
+                    let shown = peer.segment().shown(0, RKEY);
+                    let [_, length] = claim.range(4096);
+                    if shown.is_some() && length.load(SeqCst) != 0 {
+                        assert_eq!(state.load(SeqCst) & 1, 1);
+                        used.fetch_add(1, SeqCst);
+                        assert_eq!(state.load(SeqCst) & 1, 1);
+                    }
+                    drop(claim);
+                }
+            });
+        }
+        let mut round = 0;
+        while round < 2000 || used.load(SeqCst) == 0 {
+            state.fetch_add(1, SeqCst);
+            target.segment().show_key(1, Some(KEY));
+            for _ in 0..round % 50 {
+                std::hint::spin_loop();
+            }
+            target.segment().show_key(1, None);
+            let mut patience = Patience::new(std::time::Duration::MAX);
+            assert_eq!(target.await_unused(Use::Key(1), &mut patience), Ok(()));
+            state.fetch_add(1, SeqCst);
+            round += 1;
+        }
+        done.store(true, SeqCst);
+    });
 }

@@ -2,6 +2,7 @@
 
 use super::link::Link;
 use super::ring::{Broken, LONGEST, PREFIX, Producer, SHORT, UNASKED};
+pub use crate::few::{FEW, Few};
 use kit::sys::shared::Shared;
 use std::collections::VecDeque;
 use uroce_engine::host::Fault;
@@ -16,19 +17,16 @@ pub const SOLICITED: u8 = 1;
 /// The message has immediate data.
 pub const IMMEDIATE: u8 = 2;
 
-/// Its sender has told its success: there was a credit for it.
-pub const SETTLED: u8 = UNASKED;
+/// Its sender has completed it: there was a credit for it.
+pub const COMPLETED: u8 = UNASKED;
 
 /// Bytes in front of a message's data: the prefix, queue pairs, epoch and immediate data.
 pub const MESSAGE_HEAD: usize = PREFIX + 16;
 /// The most bytes of a message: longer ones are cheaper as packets.
 pub const MESSAGE_MAX: usize = 8192;
 const _: () = assert!(MESSAGE_HEAD + MESSAGE_MAX <= LONGEST);
-/// So many bytes of data are in the first line of a message.
-pub const FEW: usize = size_of::<Few>();
-/// They, as they are written there: from a register each, since what was just written byte by byte is read
-/// as a word only when it has left the processor's store buffer.
-pub type Few = [u64; SHORT - 2];
+// So much data is in the first line of a message, behind two words.
+const _: () = assert!(FEW == (SHORT - 2) * size_of::<u64>());
 
 /// Writes the data of a message.
 pub type Fill<'a> = &'a mut dyn FnMut(&mut [u8]) -> Result<(), Fault>;
@@ -46,8 +44,8 @@ pub struct Header {
     pub immediate: Option<u32>,
     /// The bit for solicited events.
     pub solicited: bool,
-    /// There is a credit for it, and its success is told at once.
-    pub settled: bool,
+    /// There is a credit for it, and its sender completes it at once.
+    pub completed: bool,
 }
 
 impl Header {
@@ -58,8 +56,8 @@ impl Header {
         } else {
             0
         };
-        let settled = if self.settled { SETTLED } else { 0 };
-        solicited | immediate | settled
+        let completed = if self.completed { COMPLETED } else { 0 };
+        solicited | immediate | completed
     }
 
     #[inline]
@@ -106,7 +104,7 @@ impl Front {
             epoch: low(self.what),
             immediate: (self.flags & IMMEDIATE != 0).then_some(low(self.what >> 32)),
             solicited: self.flags & SOLICITED != 0,
-            settled: self.flags & SETTLED != 0,
+            completed: self.flags & COMPLETED != 0,
         }
     }
 
@@ -125,7 +123,7 @@ impl Front {
 
 /// What became of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Outcome {
     /// All up to this position were received.
     Taken(u64),
     /// The one at this position was refused, and all behind it are; the next may have this epoch.
@@ -139,25 +137,27 @@ pub enum Fate {
 pub struct Put {
     /// Where it is.
     pub position: u64,
-    /// The peer has to take it, and will: its fate is not told. It had a credit that was good.
-    pub settled: bool,
+    /// The peer has to take it, and will: its outcome is not told. It had a credit that was good.
+    pub completed: bool,
 }
 
 /// The writing side of a link, and what waits there.
 #[derive(Debug)]
 pub struct Out {
     producer: Producer,
-    /// Messages whose fate is not known: position, and QP number of the sender.
+    /// Messages whose outcome is not known: position, and QP number of the sender.
     sent: VecDeque<(u64, u32)>,
-    fates: Vec<(u32, Fate)>,
+    outcomes: Vec<(u32, Outcome)>,
     /// Packets that found no room, in order.
     backlog: VecDeque<Vec<u8>>,
     /// Queue pairs that wait until there is room.
     waiting: Vec<u32>,
     scratch: Box<[u8]>,
-    /// The peer is gone, and everybody was told: what comes after that, from somebody who has not
-    /// heard of it, would wait for good.
+    /// The peer is gone, and that was reported: what comes after that, from a queue pair that has
+    /// not heard of it, would wait for good.
     lost: bool,
+    /// Where the consumer was found to stall.
+    stalled: Option<u64>,
 }
 
 impl Out {
@@ -165,18 +165,27 @@ impl Out {
         Self {
             producer,
             sent: VecDeque::new(),
-            fates: Vec::new(),
+            outcomes: Vec::new(),
             backlog: VecDeque::new(),
             waiting: Vec::new(),
             scratch: vec![0; MESSAGE_MAX].into_boxed_slice(),
             lost: false,
+            stalled: None,
         }
     }
 
     /// Puts a packet into the ring, or behind those that found no room. Answers whether it found
-    /// room; to a peer that is gone it is lost.
-    pub fn packet(&mut self, link: &Link, content: &[u8]) -> Result<bool, Broken> {
+    /// room; to a peer that is gone it is lost, and to one that stalls if it may be.
+    pub fn packet(
+        &mut self,
+        link: &Link,
+        content: &[u8],
+        may_be_lost: bool,
+    ) -> Result<bool, Broken> {
         if self.lost || self.backlog.is_empty() && self.put_packet(link.memory(), content)? {
+            return Ok(true);
+        }
+        if may_be_lost && self.is_stalled() {
             return Ok(true);
         }
         self.backlog.push_back(content.to_vec());
@@ -207,8 +216,8 @@ impl Out {
         Ok(self.producer.reserve(memory, length)?.is_some())
     }
 
-    /// Puts a message of so many bytes into the ring, which are in its first line; `None` if there is no
-    /// room, or the peer is gone. Of one whose header says that it is settled, `good` is asked afterwards
+    /// Puts a message of so many bytes into the ring, which are in its first line; `None` if there
+    /// is no room, or the peer is gone. Of one whose header says so, `good` is asked afterwards
     /// whether the credit for it has not been taken back.
     #[inline(always)]
     pub fn short(
@@ -270,18 +279,21 @@ impl Out {
         self.producer
             .publish(memory, length, MESSAGE, header.flags(), words)?;
         // After it can be seen: who takes a credit back looks for messages afterwards.
-        let settled = header.settled && good();
-        if !settled {
+        let completed = header.completed && good();
+        if !completed {
             self.wonder(memory, header, position)?;
         }
-        Ok(Put { position, settled })
+        Ok(Put {
+            position,
+            completed,
+        })
     }
 
-    /// The fate of a message is to be told.
+    /// The outcome of a message is to be reported.
     #[inline]
     fn wonder(&mut self, memory: &Shared, header: &Header, position: u64) -> Result<(), Broken> {
         self.sent.push_back((position, header.source));
-        if header.settled {
+        if header.completed {
             // The record says otherwise.
             self.producer.ask(memory)?;
         }
@@ -295,13 +307,13 @@ impl Out {
             return Ok(());
         }
         let refusals = self.producer.any_refused(memory)?;
-        self.settle_to(memory, taken, refusals)?;
+        self.record_to(memory, taken, refusals)?;
         self.producer.release(taken);
         Ok(())
     }
 
-    /// What became of the messages up to a position.
-    fn settle_to(&mut self, memory: &Shared, end: u64, refusals: bool) -> Result<(), Broken> {
+    /// Records the outcomes of the messages up to a position.
+    fn record_to(&mut self, memory: &Shared, end: u64, refusals: bool) -> Result<(), Broken> {
         let mut count = 0;
         let mut sound = Ok(());
         for (position, number) in self.sent.iter().take_while(|sent| sent.0 < end) {
@@ -310,7 +322,7 @@ impl Out {
                 false => Ok(None),
             };
             match refusal {
-                Ok(refusal) => settle(&mut self.fates, *number, *position, refusal),
+                Ok(refusal) => record(&mut self.outcomes, *number, *position, refusal),
                 Err(broken) => {
                     sound = Err(broken);
                     break;
@@ -327,10 +339,10 @@ impl Out {
     pub fn collect(&mut self, link: &Link, news: &mut News) -> Result<(), Broken> {
         let memory = link.memory();
         self.look(memory)?;
-        if news.fates.is_empty() {
-            std::mem::swap(&mut news.fates, &mut self.fates);
+        if news.outcomes.is_empty() {
+            std::mem::swap(&mut news.outcomes, &mut self.outcomes);
         } else {
-            news.fates.append(&mut self.fates);
+            news.outcomes.append(&mut self.outcomes);
         }
         while let Some(packet) = self.backlog.pop_front() {
             if !self.put_packet(memory, &packet)? {
@@ -345,11 +357,11 @@ impl Out {
     /// The peer is gone: what is not known will not be.
     pub fn lose(&mut self, news: &mut News) {
         self.lost = true;
-        news.fates.append(&mut self.fates);
+        news.outcomes.append(&mut self.outcomes);
         let mut last = None;
         for (_, number) in self.sent.drain(..) {
             if last != Some(number) {
-                news.fates.push((number, Fate::Lost));
+                news.outcomes.push((number, Outcome::Lost));
             }
             last = Some(number);
         }
@@ -378,26 +390,27 @@ impl Out {
         self.producer.released()
     }
 
-    /// Whose messages wait from a position on, each once.
-    pub fn senders(&self, from: u64) -> Vec<u32> {
-        let waiting = self.sent.iter().filter(|(position, _)| *position >= from);
-        let mut numbers: Vec<u32> = waiting.map(|(_, number)| *number).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        numbers
+    /// The consumer has taken nothing for long.
+    pub fn stalls(&mut self) {
+        self.stalled = Some(self.producer.released());
+    }
+
+    /// Whether it still takes nothing.
+    pub fn is_stalled(&self) -> bool {
+        self.stalled == Some(self.producer.released())
     }
 }
 
 #[inline]
-fn settle(fates: &mut Vec<(u32, Fate)>, number: u32, position: u64, refusal: Option<u64>) {
-    if let Some(say) = refusal {
-        let epoch = u32::try_from(say & 0xffff_ffff).unwrap_or(0);
-        fates.push((number, Fate::Refused(position, epoch)));
+fn record(outcomes: &mut Vec<(u32, Outcome)>, number: u32, position: u64, refusal: Option<u64>) {
+    if let Some(word) = refusal {
+        let epoch = u32::try_from(word & 0xffff_ffff).unwrap_or(0);
+        outcomes.push((number, Outcome::Refused(position, epoch)));
         return;
     }
-    match fates.last_mut() {
-        Some((last, Fate::Taken(end))) if *last == number => *end = position,
-        _ => fates.push((number, Fate::Taken(position))),
+    match outcomes.last_mut() {
+        Some((last, Outcome::Taken(end))) if *last == number => *end = position,
+        _ => outcomes.push((number, Outcome::Taken(position))),
     }
 }
 
@@ -405,7 +418,7 @@ fn settle(fates: &mut Vec<(u32, Fate)>, number: u32, position: u64, refusal: Opt
 #[derive(Debug, Default)]
 pub struct News {
     /// What became of messages, by QP number of the sender.
-    pub fates: Vec<(u32, Fate)>,
+    pub outcomes: Vec<(u32, Outcome)>,
     /// Queue pairs (indices) for whose packets there is room.
     pub ready: Vec<u32>,
 }
@@ -413,7 +426,7 @@ pub struct News {
 impl News {
     /// There is nothing new.
     pub fn clear(&mut self) {
-        self.fates.clear();
+        self.outcomes.clear();
         self.ready.clear();
     }
 }

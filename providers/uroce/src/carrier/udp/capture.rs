@@ -6,10 +6,9 @@
 //! "none") and the flow label of IPv6 (0).
 
 use kit::errno::Result;
-use parking_lot::Mutex;
-use rustix::fs::{FlockOperation, flock};
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+use kit::sys::output::Output;
+use rustix::fs::{FlockOperation, flock, fstat};
+use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -42,26 +41,30 @@ pub struct Record<'a> {
 
 /// An open capture.
 #[derive(Debug)]
-pub struct Capture(Mutex<File>);
+pub struct Capture(Output);
 
 impl Capture {
     /// Opens the file, for this process's number in the place of `%p`.
     ///
     /// # Errors
-    /// Of open(2), flock(2), write(2).
+    /// Of open(2), fstat(2).
     pub fn open(name: &str) -> Result<Self> {
         let name = name.replace("%p", &std::process::id().to_string());
-        let mut file = OpenOptions::new().append(true).create(true).open(name)?;
-        // The first one writes the header.
-        flock(&file, FlockOperation::LockExclusive)?;
-        if file.metadata()?.len() == 0 {
-            file.write_all(&header())?;
+        let output = Output::open(VARIABLE, OsStr::new(&name))?;
+        if let Some(file) = output.file() {
+            // The first one writes the header. Where files cannot be locked, a second may too.
+            let locked = flock(file, FlockOperation::LockExclusive);
+            if fstat(file)?.st_size == 0 {
+                output.write(&header());
+            }
+            if locked.is_ok() {
+                flock(file, FlockOperation::Unlock)?;
+            }
         }
-        flock(&file, FlockOperation::Unlock)?;
-        Ok(Self(Mutex::new(file)))
+        Ok(Self(output))
     }
 
-    /// Adds a packet. What cannot be written is missing.
+    /// Adds a packet, until one cannot be written.
     pub fn add(&self, record: &Record<'_>) {
         let Some(packet) = packet(record) else {
             return;
@@ -76,7 +79,7 @@ impl Capture {
         }
         bytes.extend(packet);
         // One write a record, at the end of the file, whoever else writes.
-        let _ = self.0.lock().write_all(&bytes);
+        self.0.write(&bytes);
     }
 }
 

@@ -10,8 +10,8 @@ const BYTES: usize = 1024;
 /// How often. The best time counts: any other is that of something besides.
 const ROUNDS: u32 = 5;
 
-/// Measures, once in the life of the process, and has the faster way taken from then on. It takes as long as
-/// some ten packets.
+/// Measures, once in the life of the process, and has the faster way taken from then on. It takes
+/// as long as some ten packets.
 pub fn choose() {
     static CHOSEN: Once = Once::new();
     CHOSEN.call_once(|| {

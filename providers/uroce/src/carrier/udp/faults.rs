@@ -1,11 +1,12 @@
-//! A bad network on demand: `UROCE_FAULTS="loss=1%,dup=0.5%,reorder=2%,corrupt=0.1%,delay=0-2ms,seed=7"`.
+//! A bad network on demand:
+//! `UROCE_FAULTS="loss=1%,dup=0.5%,reorder=2%,corrupt=0.1%,delay=0-2ms,seed=7"`.
 //!
 //! Applied to what this process sends, packet by packet, by a generator with a seed: the same
-//! packets in the same order meet the same fate. With `first=500`, only the first 500 packets do, and
-//! the network is good from then on: what a program does when it gets better, and how it ends, can be
-//! tested by itself.
+//! packets in the same order meet the same fate. With `first=500`, only the first 500 packets do,
+//! and the network is good from then on: what a program does when it gets better, and how it ends,
+//! can be tested by itself.
 
-use super::outbox::Path;
+use super::path::Path;
 use parking_lot::Mutex;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -74,7 +75,7 @@ impl Faults {
 
 impl Faults {
     /// Which bit of a packet is flipped, if any, and how long it is held.
-    fn fate(&self, state: &mut State, length: usize) -> (Option<(usize, u64)>, Delay) {
+    fn draw(&self, state: &mut State, length: usize) -> (Option<(usize, u64)>, Delay) {
         let corrupt = state.happens(self.corrupt);
         let bits = u64::try_from(length).unwrap_or(0) * 8;
         let bit = state.below(bits);
@@ -202,16 +203,16 @@ impl BadNetwork {
     pub fn take(&self, now: Time, packet: Packet) -> Vec<Packet> {
         let state = &mut *self.state.lock();
         let faults = self.faults_now(state);
-        // The same number of draws for every packet, so that fates do not depend on each other.
+        // The same number of draws for every packet, so that they do not depend on each other.
         let [lost, twice] = [faults.loss, faults.duplicate].map(|at| state.happens(at));
-        let fates = [(); 2].map(|()| faults.fate(state, packet.bytes.len()));
+        let draws = [(); 2].map(|()| faults.draw(state, packet.bytes.len()));
         let copies = match (lost, twice) {
             (true, _) => 0,
             (false, false) => 1,
             (false, true) => 2,
         };
         let mut at_once = Vec::new();
-        for (flip, delay) in fates.into_iter().take(copies) {
+        for (flip, delay) in draws.into_iter().take(copies) {
             let mut packet = packet.clone();
             if let Some((at, bit)) = flip
                 && let Some(byte) = packet.bytes.get_mut(at)

@@ -2,7 +2,9 @@
 
 use super::capture::Record;
 use super::faults::{BadNetwork, Packet};
-use super::{PORT, Ways, slot};
+use super::path::Path;
+use super::{PORT, SendSockets};
+use crate::carrier::qpn;
 use kit::errno::Errno;
 use kit::sys::datagram::{Datagram, Datagrams};
 use std::net::IpAddr;
@@ -26,24 +28,6 @@ const MORE: usize = 64;
 const RUN: usize = 64;
 /// Bytes of a run at most: one IP packet, its headers left out.
 const RUN_BYTES: usize = 65_000;
-
-/// Where packets go. The UDP source port is the carrier's choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Path {
-    /// Where from, an address of this host.
-    pub source: IpAddr,
-    /// Where to, of the same family.
-    pub destination: IpAddr,
-    /// By which interface (its index); 0: as the routes say. Link-local addresses and multicast
-    /// need it.
-    pub interface: u32,
-    /// Traffic class, or type of service.
-    pub traffic_class: u8,
-    /// Hop limit, or time to live; 0: the system's own.
-    pub hop_limit: u8,
-    /// The destination is an address of this host.
-    pub local: bool,
-}
 
 /// What the carrier counts.
 #[derive(Debug, Default)]
@@ -81,7 +65,7 @@ impl Run {
 /// A buffer of packets.
 #[derive(Debug)]
 pub struct Outbox {
-    ways: Arc<Ways>,
+    send_sockets: Arc<SendSockets>,
     bytes: Box<[u8]>,
     used: usize,
     runs: Vec<Run>,
@@ -90,9 +74,9 @@ pub struct Outbox {
 impl Outbox {
     /// An empty one.
     #[must_use]
-    pub fn new(ways: Arc<Ways>) -> Self {
+    pub fn new(send_sockets: Arc<SendSockets>) -> Self {
         Self {
-            ways,
+            send_sockets,
             bytes: vec![0; ROOM].into_boxed_slice(),
             used: 0,
             runs: Vec::new(),
@@ -132,8 +116,8 @@ impl Outbox {
             return Err(Fault);
         }
         let port = outbox
-            .ways
-            .port(path.destination, slot::of(headers.bth.destination));
+            .send_sockets
+            .port(path.destination, qpn::slot_of(headers.bth.destination));
         let range = outbox.used..outbox.used + total;
         let packet = outbox.bytes.get_mut(range.clone()).ok_or(Fault)?;
         let (place, rest) = packet.split_at_mut_checked(head.len()).ok_or(Fault)?;
@@ -141,7 +125,7 @@ impl Outbox {
         let (payload, rest) = rest.split_at_mut_checked(length).ok_or(Fault)?;
         fill(payload)?;
         rest.fill(0);
-        let runs = outbox.ways.takes_runs(path.destination);
+        let runs = outbox.send_sockets.takes_runs(path.destination);
         let last = outbox.runs.last_mut();
         let last = last.filter(|last| runs && last.takes(path, port, total));
         // The kernel counts up from 0 in a run, and says 0 in single packets.
@@ -166,9 +150,9 @@ impl Outbox {
 
     /// Sends everything. What the kernel refuses is lost, and counted.
     pub fn send(&mut self, now: Time, counters: &Counters) {
-        let ways = Arc::clone(&self.ways);
+        let send_sockets = Arc::clone(&self.send_sockets);
         let mut runs = std::mem::take(&mut self.runs);
-        match &ways.tools().network {
+        match &send_sockets.tools().network {
             Some(network) => self.send_badly(now, network, &runs, counters),
             None => self.send_runs(&runs, counters),
         }
@@ -186,7 +170,7 @@ impl Outbox {
                 bytes: self.bytes(run).to_vec(),
             };
             for packet in network.take(now, packet) {
-                send_packet(&self.ways, &packet, counters);
+                send_packet(&self.send_sockets, &packet, counters);
             }
         }
     }
@@ -199,7 +183,7 @@ impl Outbox {
                 Ok(sent) if sent > 0 => (sent, &counters.sent),
                 Err(Errno(libc::EINTR)) => continue,
                 Err(Errno(libc::EIO | libc::EINVAL | libc::EMSGSIZE)) if first.packets > 1 => {
-                    self.ways.refuse_runs(first.path.destination);
+                    self.send_sockets.refuse_runs(first.path.destination);
                     self.send_singly(first, counters);
                     rest = others;
                     continue;
@@ -209,7 +193,7 @@ impl Outbox {
             let (now, later) = rest.split_at_checked(step).unwrap_or((rest, &[]));
             let packets: usize = now.iter().map(|run| run.packets).sum();
             counter.fetch_add(u64::try_from(packets).unwrap_or(0), Relaxed);
-            if sent.is_ok() && self.ways.tools().capture.is_some() {
+            if sent.is_ok() && self.send_sockets.tools().capture.is_some() {
                 now.iter().for_each(|run| self.capture(run));
             }
             rest = later;
@@ -223,7 +207,13 @@ impl Outbox {
     fn capture(&self, run: &Run) {
         let packets = self.bytes(run).chunks(run.segment.max(1));
         for (identification, packet) in (0..).zip(packets) {
-            capture(&self.ways, &run.path, run.port, identification, packet);
+            capture(
+                &self.send_sockets,
+                &run.path,
+                run.port,
+                identification,
+                packet,
+            );
         }
     }
 
@@ -232,9 +222,9 @@ impl Outbox {
         let Some(first) = runs.first() else {
             return Ok(0);
         };
-        let way = |run: &Run| (run.path.destination.is_ipv4(), run.port);
-        let same = runs.iter().take_while(|run| way(run) == way(first));
-        let socket = self.ways.socket(first.path.destination, first.port);
+        let key = |run: &Run| (run.path.destination.is_ipv4(), run.port);
+        let same = runs.iter().take_while(|run| key(run) == key(first));
+        let socket = self.send_sockets.socket(first.path.destination, first.port);
         let socket = socket.ok_or(Errno(libc::EAFNOSUPPORT))?;
         Datagrams(same.map(|run| self.datagram(run))).send(socket)
     }
@@ -266,14 +256,14 @@ impl Outbox {
                 port: run.port,
                 bytes: self.bytes.get(start..end).unwrap_or_default().to_vec(),
             };
-            send_packet(&self.ways, &packet, counters);
+            send_packet(&self.send_sockets, &packet, counters);
             start = end;
         }
     }
 }
 
 /// Sends a packet that is in no outbox.
-pub fn send_packet(ways: &Ways, packet: &Packet, counters: &Counters) {
+pub fn send_packet(send_sockets: &SendSockets, packet: &Packet, counters: &Counters) {
     let Packet { path, port, bytes } = packet;
     let datagram = Datagram {
         data: bytes,
@@ -286,7 +276,7 @@ pub fn send_packet(ways: &Ways, packet: &Packet, counters: &Counters) {
         traffic_class: path.traffic_class,
     };
     let sent = loop {
-        let Some(socket) = ways.socket(path.destination, *port) else {
+        let Some(socket) = send_sockets.socket(path.destination, *port) else {
             break false;
         };
         match Datagrams(std::iter::once(datagram)).send(socket) {
@@ -299,14 +289,20 @@ pub fn send_packet(ways: &Ways, packet: &Packet, counters: &Counters) {
         return;
     }
     counters.sent.fetch_add(1, Relaxed);
-    capture(ways, path, *port, 0, bytes);
+    capture(send_sockets, path, *port, 0, bytes);
 }
 
 /// Time to live that the system gives where none was asked for, as far as a capture is concerned.
 const USUAL_HOPS: u8 = 64;
 
-fn capture(ways: &Ways, path: &Path, port: u16, identification: u16, payload: &[u8]) {
-    let Some(capture) = &ways.tools().capture else {
+fn capture(
+    send_sockets: &SendSockets,
+    path: &Path,
+    port: u16,
+    identification: u16,
+    payload: &[u8],
+) {
+    let Some(capture) = &send_sockets.tools().capture else {
         return;
     };
     capture.add(&Record {
@@ -324,16 +320,8 @@ fn capture(ways: &Ways, path: &Path, port: u16, identification: u16, payload: &[
     });
 }
 
-/// An address as 16 bytes.
-pub fn octets(address: IpAddr) -> [u8; 16] {
-    match address {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-        IpAddr::V6(v6) => v6.octets(),
-    }
-}
-
-/// Writes the ICRC of a packet that will go with this identification; `None` if the path's addresses
-/// are not of one family.
+/// Writes the ICRC of a packet that will go with this identification; `None` if the path's
+/// addresses are not of one family.
 fn seal(packet: &mut [u8], path: &Path, port: u16, identification: u16) -> Option<()> {
     let network = match (path.source, path.destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => Network::V4 {

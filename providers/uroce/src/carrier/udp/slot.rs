@@ -1,94 +1,70 @@
-//! Which process a QP number belongs to.
+//! The slot of a process: the part of its QP numbers by which packets find it
+//! ([`crate::carrier::qpn`]).
 //!
-//! A QP number is 10 bits of slot and 14 bits of index. A process claims a slot by binding the
-//! abstract Unix datagram socket `\0uroce/<slot>`, a name that belongs to the network namespace
-//! and that the kernel frees when the process ends, however it ends. The socket takes in what
-//! others got by mistake: a head that says what the Internet header said, then the datagrams.
-//! Nothing in it is trusted more than a datagram from the network, since anybody may send here.
+//! A process claims a slot ([`crate::carrier::registry`]), and
+//! has a socket that takes in what others got by mistake: a head that says what the Internet header
+//! said, then the datagrams. That head is the word of a process of the same user, as the kernel
+//! says; what comes from others is dropped.
 
-use super::heirs;
-use super::outbox::octets;
-use super::socket::Socket;
-use crate::named;
+use super::targets::Targets;
+use crate::carrier::address::{address, octets};
+use crate::carrier::registry::Registry;
 use kit::errno::{Errno, Result};
-use kit::sys::datagram::Received;
-use rustix::io::{Errno as SystemErrno, IoSlice};
-use rustix::net::{self, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketType};
-use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, BorrowedFd};
+use kit::sys::datagram::{Received, passing};
+use rustix::io::IoSlice;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
-/// Bits of a QP number that count the process's queue pairs.
-pub const INDEX_BITS: u32 = 14;
-/// The highest slot. The one above is that of the multicast QP number, and 0 that of the numbers
-/// below 16384, among which 0 and 1 are reserved.
-pub const LAST: u16 = 1022;
 /// Bytes in front of what is handed on.
 const HEAD: usize = 48;
 const VERSION: u8 = 1;
 
-/// The slot that a QP number names.
-#[must_use]
-pub fn of(qpn: u32) -> u16 {
-    u16::try_from(qpn >> INDEX_BITS & 0x3ff).unwrap_or(0)
-}
-
 /// A claimed slot.
 #[derive(Debug)]
 pub struct Slot {
-    number: u16,
-    socket: Socket,
-}
-
-fn name(slot: u16) -> Result<SocketAddrUnix> {
-    named::name(&format!("uroce/{slot}"))
+    registry: Arc<Registry>,
+    targets: Targets,
 }
 
 impl Slot {
-    /// Claims a free slot, beginning the search at a random one.
+    /// Claims a free slot; with a rendezvous socket of shared memory if that is wanted.
     ///
     /// # Errors
     /// EADDRNOTAVAIL if all are taken; of socket(2).
-    pub fn claim() -> Result<Self> {
-        let socket = named::socket(SocketType::DGRAM)?;
-        let slots = u64::from(LAST);
-        let start = RandomState::new().hash_one(std::process::id()) % slots;
-        for step in 0..slots {
-            let number = 1 + u16::try_from((start + step) % slots).unwrap_or(0);
-            if heirs::is_kept(number) {
-                continue;
-            }
-            match net::bind(&socket, &name(number)?) {
-                Ok(()) => {
-                    let socket = Socket::new(socket);
-                    return Ok(Self { number, socket });
-                }
-                Err(SystemErrno::ADDRINUSE) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(Errno(libc::EADDRNOTAVAIL))
+    pub fn claim(rendezvous: bool) -> Result<Self> {
+        Ok(Self {
+            registry: Registry::claim(rendezvous)?,
+            targets: Targets::default(),
+        })
     }
 
-    /// Its number, 1 to [`LAST`].
+    /// Its number, 1 to [`crate::carrier::qpn::LAST`].
     #[must_use]
     pub fn number(&self) -> u16 {
-        self.number
+        self.registry.slot()
+    }
+
+    /// How others are found, and find this process.
+    #[must_use]
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
     }
 
     /// The socket that others hand packets to.
     #[must_use]
     pub fn socket(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.registry.packets()
     }
 
     /// Hands datagrams on to the process of another slot, without waiting.
     ///
     /// # Errors
-    /// ECONNREFUSED if there is no such process; EAGAIN if it does not keep up.
+    /// ECONNREFUSED if there is no such process; EAGAIN if it does not keep up, or it is not known
+    /// yet whether it is there.
     pub fn hand_on(&self, to: u16, run: &Received<'_>) -> Result<()> {
         let head = head(run).ok_or(Errno::INVAL)?;
-        self.send(to, &[IoSlice::new(&head), IoSlice::new(run.data)])
+        let parts = [IoSlice::new(&head), IoSlice::new(run.data)];
+        self.targets.send(&self.registry, to, &parts)
     }
 
     /// The same, of datagrams that were kept.
@@ -96,25 +72,24 @@ impl Slot {
     /// # Errors
     /// As for [`Slot::hand_on`].
     pub fn hand_on_packed(&self, to: u16, run: &Packed) -> Result<()> {
-        self.send(to, &[IoSlice::new(&run.0)])
+        let parts = [IoSlice::new(&run.0)];
+        self.targets.send(&self.registry, to, &parts)
     }
 
-    fn send(&self, to: u16, parts: &[IoSlice<'_>]) -> Result<()> {
-        let mut nothing = SendAncillaryBuffer::default();
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        net::sendmsg_addr(&self.socket, &name(to)?, parts, &mut nothing, flags)?;
-        Ok(())
-    }
-
-    /// Takes in what was handed on; `None` if it cannot be read, and is dropped.
+    /// Takes in what was handed on; `None` if it cannot be read, or comes from another user, and is
+    /// dropped.
     ///
     /// # Errors
     /// EAGAIN if there is nothing.
     pub fn take<'a>(&self, buffer: &'a mut [u8]) -> Result<Option<Received<'a>>> {
-        let flags = net::RecvFlags::DONTWAIT | net::RecvFlags::TRUNC;
-        let (_, length) = net::recv(&self.socket, &mut *buffer, flags)?;
+        let passed = passing::take(self.socket(), buffer)?;
+        let user = self.registry.user();
+        if !passed.sender.is_some_and(|sender| user.is(sender.uid)) {
+            return Ok(None);
+        }
         // Longer than the buffer: cut, and so not whole.
-        Ok(buffer.get(..length).and_then(parse))
+        let bytes = passed.length.and_then(|length| buffer.get(..length));
+        Ok(bytes.and_then(parse))
     }
 }
 
@@ -181,21 +156,12 @@ fn parse(bytes: &[u8]) -> Option<Received<'_>> {
     })
 }
 
-/// The address of a family (4 or 6) that was written as 16 bytes.
-pub fn address(family: u8, octets: [u8; 16]) -> Option<IpAddr> {
-    let v6 = Ipv6Addr::from(octets);
-    match family {
-        4 => v6.to_ipv4_mapped().map(|v4: Ipv4Addr| v4.into()),
-        6 => Some(v6.into()),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::carrier::qpn::LAST;
     use proptest::prelude::*;
-    use rustix::net::AddressFamily;
+    use std::net::Ipv4Addr;
 
     fn run(data: &[u8]) -> Received<'_> {
         Received {
@@ -211,26 +177,17 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_claimed_once_and_freed() {
-        let first = Slot::claim().expect("a slot");
-        let second = Slot::claim().expect("another slot");
+    fn slots_are_claimed_once() {
+        let first = Slot::claim(false).expect("a slot");
+        let second = Slot::claim(false).expect("another slot");
         assert_ne!(first.number(), second.number());
         assert!((1..=LAST).contains(&first.number()));
-        let socket = net::socket(AddressFamily::UNIX, SocketType::DGRAM, None).expect("a socket");
-        let place = name(first.number()).expect("a name");
-        assert_eq!(net::bind(&socket, &place), Err(SystemErrno::ADDRINUSE));
-        drop(first);
-        // Another test's process may be faster, and then has it.
-        assert!(matches!(
-            net::bind(&socket, &place),
-            Ok(()) | Err(SystemErrno::ADDRINUSE)
-        ));
     }
 
     #[test]
     fn packets_are_handed_on_whole() {
-        let first = Slot::claim().expect("a slot");
-        let second = Slot::claim().expect("another slot");
+        let first = Slot::claim(false).expect("a slot");
+        let second = Slot::claim(false).expect("another slot");
         let sent = run(b"some bytes");
         assert_eq!(first.hand_on(second.number(), &sent), Ok(()));
         let mut buffer = [0; 200];
@@ -243,9 +200,9 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_told_and_a_sleeper_takes_only_so_much() {
-        let first = Slot::claim().expect("a slot");
-        let second = Slot::claim().expect("another slot");
+    fn an_empty_slot_is_an_error_and_a_stopped_process_takes_only_so_much() {
+        let first = Slot::claim(false).expect("a slot");
+        let second = Slot::claim(false).expect("another slot");
         let sent = run(b"some bytes");
         let results = (0..100_000).map(|_| first.hand_on(second.number(), &sent));
         assert!(
@@ -255,8 +212,14 @@ mod tests {
         );
         let gone = second.number();
         drop(second);
-        let answer = first.hand_on(gone, &sent);
-        assert!(matches!(answer, Ok(()) | Err(Errno(libc::ECONNREFUSED))));
+        // It is looked for again, which is not done all the time.
+        let answer = std::iter::repeat_with(|| first.hand_on(gone, &sent))
+            .find(|answer| *answer != Err(Errno::AGAIN));
+        // Another test's process may have the slot now.
+        assert!(matches!(
+            answer,
+            Some(Ok(()) | Err(Errno(libc::ECONNREFUSED)))
+        ));
     }
 
     proptest! {
@@ -268,12 +231,5 @@ mod tests {
                 prop_assert_eq!(run.source.is_ipv4(), run.destination.is_ipv4());
             }
         }
-    }
-
-    #[test]
-    fn numbers_name_slots() {
-        assert_eq!(of(17), 0);
-        assert_eq!(of(1 << INDEX_BITS | 5), 1);
-        assert_eq!(of(0x00ff_ffff), LAST + 1);
     }
 }

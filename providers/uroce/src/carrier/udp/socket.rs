@@ -1,8 +1,9 @@
 //! The sockets that packets come in by.
 
-use super::PORT;
+use super::{PORT, port_user};
+pub use crate::named::Socket;
 use kit::errno::{Errno, Result};
-use kit::sys::child::ParentOnly;
+use kit::log::{self, Level};
 use kit::sys::datagram;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,42 +22,20 @@ pub struct Sockets {
     v6: Option<Socket>,
 }
 
-/// A socket that a forked child does not get: it would go on taking packets that nobody reads.
-#[derive(Debug)]
-pub struct Socket {
-    /// Dropped first.
-    _here: Option<ParentOnly>,
-    socket: OwnedFd,
-}
-
-impl Socket {
-    /// Keeps a socket out of forked children, as far as there is room for that.
-    #[must_use]
-    pub fn new(socket: OwnedFd) -> Self {
-        Self {
-            _here: ParentOnly::new(socket.as_fd()).ok(),
-            socket,
-        }
-    }
-}
-
-impl AsFd for Socket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
-
 impl Sockets {
     /// Opens both; without IPv6 in the system, only that of IPv4.
     ///
     /// # Errors
     /// EADDRINUSE if another user, or kernel soft-RoCE, has the port; else of socket(2), bind(2).
     pub fn open() -> Result<Self> {
-        let v4 = open(AddressFamily::INET, PORT)?;
+        let v4 = open(AddressFamily::INET, PORT).inspect_err(|error| complain(*error))?;
         let v6 = match open(AddressFamily::INET6, PORT) {
             Ok(v6) => Some(v6),
             Err(Errno(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)) => None,
-            Err(error) => return Err(error),
+            Err(error) => {
+                complain(error);
+                return Err(error);
+            }
         };
         Ok(Self { v4, v6 })
     }
@@ -83,6 +62,22 @@ impl Sockets {
             IpAddr::V6(_) => self.v6().ok_or(Errno(libc::EAFNOSUPPORT)),
         }
     }
+}
+
+/// Tells the log who has the port: without it no device can be opened.
+fn complain(error: Errno) {
+    if error != Errno(libc::EADDRINUSE) {
+        return;
+    }
+    let whose = match port_user() {
+        Some(user) => format!("belongs to user {user}, or to the kernel's soft-RoCE if that is 0"),
+        None => "belongs to another user, or to the kernel's soft-RoCE".to_owned(),
+    };
+    let own = kit::sys::identity::effective_user();
+    log::line(
+        Level::Error,
+        &format!("uroce: no device can be opened by user {own}: UDP port {PORT} {whose}"),
+    );
 }
 
 fn open(family: AddressFamily, port: u16) -> Result<Socket> {

@@ -2,8 +2,9 @@
 
 use super::capture::{self, Capture};
 use super::faults::{self, BadNetwork, Faults};
-use crate::carrier::shm::{self, Carrier};
+use crate::carrier::choice::{self, Carrier};
 use kit::errno::{Errno, Result};
+use kit::sys::output::say;
 
 /// A bad network and a capture, where wanted.
 #[derive(Debug, Default)]
@@ -12,8 +13,8 @@ pub struct Tools {
     pub network: Option<BadNetwork>,
     /// `UROCE_PCAP`.
     pub capture: Option<Capture>,
-    /// `UROCE_CARRIER`. A bad network or a capture is of packets: with `auto` there is no shared memory
-    /// then.
+    /// `UROCE_CARRIER`. A bad network or a capture is of packets: with `auto` there is no shared
+    /// memory then.
     pub carrier: Carrier,
 }
 
@@ -22,7 +23,8 @@ impl Tools {
     /// started it.
     ///
     /// # Errors
-    /// EINVAL if `UROCE_FAULTS` or `UROCE_CARRIER` cannot be understood; of opening the capture's file.
+    /// EINVAL if `UROCE_FAULTS` or `UROCE_CARRIER` cannot be understood; of opening the capture's
+    /// file.
     pub fn from_environment() -> Result<Self> {
         if kit::sys::privilege::exceeds_caller() {
             return Ok(Self {
@@ -31,7 +33,7 @@ impl Tools {
             });
         }
         let value = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        let carrier = std::env::var_os(shm::VARIABLE);
+        let carrier = std::env::var_os(choice::VARIABLE);
         let mut tools = Self {
             carrier: Carrier::parse(carrier.as_deref())?,
             ..Self::default()
@@ -43,7 +45,15 @@ impl Tools {
         }
         if let Some(name) = value(capture::VARIABLE) {
             let name = name.to_str().ok_or(Errno::INVAL)?;
-            tools.capture = Some(Capture::open(name)?);
+            tools.capture = Capture::open(name)
+                .inspect_err(|e| {
+                    let why = std::io::Error::from_raw_os_error(e.raw());
+                    say(&format!(
+                        "{}={name}: {why}: nothing is captured",
+                        capture::VARIABLE
+                    ));
+                })
+                .ok();
         }
         let plain = tools.network.is_none() && tools.capture.is_none();
         if tools.carrier == Carrier::Auto && !plain {

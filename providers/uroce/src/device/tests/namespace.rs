@@ -37,10 +37,10 @@ fn names(variable: &str) -> (String, usize) {
     (names.join(" "), listing.complaints.len())
 }
 
-/// Waits for news, and takes in what they are about.
+/// Waits for notifications, and takes in what they are about.
 fn wait(follower: &Follower) {
     let mut fds = [PollFd::new(follower, PollFlags::IN)];
-    poll(&mut fds, None).expect("news come");
+    poll(&mut fds, None).expect("notifications come");
     follower.follow().expect("listed");
 }
 
@@ -56,7 +56,7 @@ fn inside() {
     assert_eq!(names("v0,lo"), ("uroce_lo uroce_v0".to_owned(), 0));
     let listing = devices(Some(OsStr::new("v0")));
     let first = &listing.devices[0];
-    assert_eq!(first.guid, 0x0000_00ff_fe00_000a);
+    assert_ne!(first.guid, 0x0000_00ff_fe00_000a, "the EUI-64");
     follows(first.interface);
     // The same name again is another device.
     assert_eq!(names("v0"), (String::new(), 1));
@@ -66,6 +66,41 @@ fn inside() {
     fills(again.devices[0].interface);
     by_the_node(again.devices[0].interface);
     under_threads(again.devices[0].interface);
+    routes(again.devices[0].interface);
+}
+
+/// Only what a route leads to, by the interface, is a path.
+fn routes(interface: u32) {
+    use crate::netdev::route::look_up;
+    let from = |source: &str, destination: &str, interface| {
+        let parse = |text: &str| text.parse().expect("an address");
+        look_up(parse(source), parse(destination), interface)
+    };
+    ip("link set v0 up");
+    batch("addr add 10.78.0.1/24 dev v0\naddr add fd00:78::1/64 dev v0 nodad\n");
+    batch("route add unreachable 203.0.113.0/24\nroute add prohibit 198.51.100.0/24\n");
+    let unreachable = Err(Errno(libc::EHOSTUNREACH));
+    let v0 = |destination| from("10.78.0.1", destination, interface);
+    assert_eq!(v0("10.78.0.2"), Ok(()), "a neighbour that nobody asks for");
+    assert_eq!(v0("10.78.0.1"), Ok(()));
+    for nowhere in ["10.99.99.99", "203.0.113.7", "240.0.0.1", "127.0.0.1"] {
+        assert_eq!(v0(nowhere), unreachable, "{nowhere}");
+    }
+    assert!(v0("198.51.100.1").is_err());
+    let v6 = |destination| from("fd00:78::1", destination, interface);
+    assert_eq!(v6("fd00:78::2"), Ok(()));
+    assert_eq!(v6("fe80::1"), Ok(()));
+    assert_eq!(v6("2001:db8::1"), Err(Errno(libc::ENETUNREACH)));
+    ip("route add default via 10.78.0.9 dev v0");
+    assert_eq!(v0("10.99.99.99"), Ok(()));
+    let lo = |destination| from("127.0.0.1", destination, 1);
+    assert_eq!(lo("127.5.0.1"), Ok(()));
+    assert_eq!(lo("10.99.99.99"), unreachable, "by another interface");
+    // What only the routes of one source address lead to.
+    ip("rule add from 10.78.0.1 lookup 100");
+    batch("route del default\nroute add 10.99.0.0/16 via 10.78.0.9 dev v0 table 100\n");
+    assert_eq!(v0("10.99.99.99"), Ok(()));
+    assert_eq!(v0("10.98.0.1"), unreachable);
 }
 
 /// Addresses and state come and go; in the end the interface does.
@@ -100,7 +135,7 @@ fn follows(interface: u32) {
     std::fs::write("/proc/sys/net/ipv4/conf/v0/promote_secondaries", "1").expect("written");
     ip("addr del 10.77.0.1/24 dev v0");
     until(IBV_EVENT_GID_CHANGE);
-    assert_eq!(address(0), Err(Errno::INVAL));
+    assert_eq!(address(0), Err(Errno::NODATA));
     assert_eq!(address(place).as_deref(), Ok("10.77.0.2"));
     ip("link set v1 down");
     until(IBV_EVENT_PORT_ERR);
@@ -131,16 +166,16 @@ fn fills(interface: u32) {
 /// With a node, ports follow by themselves; without one again, they ask when they are queried.
 fn by_the_node(interface: u32) {
     let port = ports().expect("there").of(interface).expect("a port");
-    let (tell, told) = mpsc::channel();
-    let _listener = port.subscribe(move |event| tell.send(event).expect("heard"));
+    let (report, reported) = mpsc::channel();
+    let _listener = port.subscribe(move |event| report.send(event).expect("heard"));
     let node = Node::get().expect("a node");
     ip("addr flush dev v0");
     while !port.state.read().gids.in_use().eq([]) {
-        assert_eq!(told.recv(), Ok(IBV_EVENT_GID_CHANGE));
+        assert_eq!(reported.recv(), Ok(IBV_EVENT_GID_CHANGE));
     }
     ip("link set v1 up");
     ip("link set v0 up");
-    while told.recv() != Ok(IBV_EVENT_PORT_ACTIVE) {}
+    while reported.recv() != Ok(IBV_EVENT_PORT_ACTIVE) {}
     drop(node);
     ip("link set v0 down");
     assert!(port.state.read().link.is_active(), "nobody has told it");

@@ -20,7 +20,11 @@ fn after_deregistering_no_byte_changes_any_more() {
                 let data = vec![fill; length];
                 while !done.load(Ordering::Relaxed) {
                     let key = current.load(Ordering::Relaxed);
-                    if keys.using(Care::Plain).write(who, key, at, &data).is_ok() {
+                    if keys
+                        .using(AccessMode::Direct)
+                        .write(who, key, at, &data)
+                        .is_ok()
+                    {
                         hits.fetch_add(1, Ordering::Relaxed);
                     }
                 }
@@ -57,13 +61,13 @@ fn an_old_key_does_not_open_its_successor() {
     let live = register(&keys, pd, scratch, 0);
     for key in old {
         assert_eq!(
-            keys.using(Care::Plain)
+            keys.using(AccessMode::Direct)
                 .gather(pd, sge(key, at, 1), &mut [0]),
             Err(Fault)
         );
     }
     assert_eq!(
-        keys.using(Care::Plain)
+        keys.using(AccessMode::Direct)
             .gather(pd, sge(live.key(), at, 1), &mut [0]),
         Ok(())
     );
@@ -97,7 +101,9 @@ fn binding_and_deregistering_at_once_never_leave_a_window_of_nothing() {
             assert!(was_bound || round % 3 != 0);
             gone
         });
-        let read = keys.using(Care::Plain).read(who, first, at, &mut [0; 8]);
+        let read = keys
+            .using(AccessMode::Direct)
+            .read(who, first, at, &mut [0; 8]);
         assert_eq!(read.is_ok(), gone == Err(Errno::BUSY));
         if gone.is_err() {
             assert_eq!(keys.invalidate(who, first, false), Ok(()));

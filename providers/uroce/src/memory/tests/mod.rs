@@ -1,6 +1,6 @@
 mod dereg;
 mod model;
-mod recent;
+mod mr_cache;
 mod regions;
 mod scatter;
 mod windows;

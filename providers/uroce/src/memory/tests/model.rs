@@ -145,16 +145,16 @@ impl Model {
 
     /// A key: mostly one of the latest.
     fn key(&self, which: &Index) -> u32 {
-        let recent = which.index(9);
-        let index = match self.known.len().checked_sub(recent + 1) {
-            Some(index) if recent < 8 => index,
+        let near_end = which.index(9);
+        let index = match self.known.len().checked_sub(near_end + 1) {
+            Some(index) if near_end < 8 => index,
             _ => which.index(self.known.len()),
         };
         self.known[index]
     }
 
     /// One of the latest regions or windows.
-    fn recent(which: &Index, all: usize) -> usize {
+    fn near_end(which: &Index, all: usize) -> usize {
         all - 1 - which.index(all.min(3))
     }
 
@@ -251,7 +251,7 @@ impl Model {
         if self.regions.is_empty() {
             return;
         }
-        let index = Self::recent(which, self.regions.len());
+        let index = Self::near_end(which, self.regions.len());
         let expected = match (self.regions[index].alive, self.is_bound(index)) {
             (false, _) => Err(Errno::INVAL),
             (true, true) => Err(Errno::BUSY),
@@ -272,7 +272,7 @@ impl Model {
         if self.regions.is_empty() {
             return;
         }
-        let index = Self::recent(which, self.regions.len());
+        let index = Self::near_end(which, self.regions.len());
         let busy = self.is_bound(index);
         let memory = range.map(|range| self.memory(range));
         let region = &mut self.regions[index];
@@ -315,7 +315,7 @@ impl Model {
         if self.windows.is_empty() {
             return;
         }
-        let index = Self::recent(which, self.windows.len());
+        let index = Self::near_end(which, self.windows.len());
         let window = &mut self.windows[index];
         let done = self.keys.dealloc_mw(&window.mw);
         assert_eq!(done.is_ok(), window.alive);
@@ -336,8 +336,8 @@ impl Model {
             return;
         }
         let access = [READ, WRITE, READ | WRITE, IBV_ACCESS_MW_BIND][access];
-        let index = Self::recent(mw, self.windows.len());
-        let region = mr.map(|mr| Self::recent(mr, self.regions.len()));
+        let index = Self::near_end(mw, self.windows.len());
+        let region = mr.map(|mr| Self::near_end(mr, self.regions.len()));
         let shift = region.map_or(0, |region| self.regions[region].shift);
         let who = self.peer(caller);
         let window = &self.windows[index];
@@ -419,10 +419,10 @@ impl Model {
             let data = vec![self.fill; size(range.1)];
             let open = self.remote(key, caller, WRITE);
             let place = open.and_then(|open| Self::place(&open, shift, range));
-            let done = self
-                .keys
-                .using(Care::Plain)
-                .write(self.peer(caller), key, address, &data);
+            let done =
+                self.keys
+                    .using(AccessMode::Direct)
+                    .write(self.peer(caller), key, address, &data);
             assert_eq!(done.is_ok(), place.is_some() || range.1 == 0);
             if let Some(place) = place {
                 self.bytes[place].fill(self.fill);
@@ -435,10 +435,12 @@ impl Model {
             let mut data = vec![0; size(range.1)];
             let open = self.remote(key, caller, READ);
             let place = open.and_then(|open| Self::place(&open, shift, range));
-            let done =
-                self.keys
-                    .using(Care::Plain)
-                    .read(self.peer(caller), key, address, &mut data);
+            let done = self.keys.using(AccessMode::Direct).read(
+                self.peer(caller),
+                key,
+                address,
+                &mut data,
+            );
             assert_eq!(done.is_ok(), place.is_some() || range.1 == 0);
             if let Some(place) = place {
                 assert_eq!(data, self.bytes[place]);
@@ -460,7 +462,7 @@ impl Model {
             });
             let place = open.and_then(|open| Self::place(&open, shift, range));
             let length = u32::try_from(range.1).expect("small");
-            let done = self.keys.using(Care::Plain).gather(
+            let done = self.keys.using(AccessMode::Direct).gather(
                 self.pds[pd],
                 sge(key, address, length),
                 &mut data,

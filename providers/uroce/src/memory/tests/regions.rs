@@ -85,39 +85,47 @@ fn local_requests_go_by_l_key_and_domain() {
         Err(Fault)
     );
     assert_eq!(
-        keys.using(Care::Plain).scatter(pd, &pieces, 1, b"abcdefg"),
+        keys.using(AccessMode::Direct)
+            .scatter(pd, &pieces, 1, b"abcdefg"),
         Ok(())
     );
     assert_eq!(
-        keys.using(Care::Plain).scatter(pd, &pieces, 1, b"abcdefgh"),
+        keys.using(AccessMode::Direct)
+            .scatter(pd, &pieces, 1, b"abcdefgh"),
         Err(Fault)
     );
     assert_eq!(
-        keys.using(Care::Plain).scatter(other, &pieces, 1, b"z"),
+        keys.using(AccessMode::Direct)
+            .scatter(other, &pieces, 1, b"z"),
         Err(Fault)
     );
     let mut bytes = [9; 3];
     assert_eq!(
-        keys.using(Care::Plain).gather(pd, pieces[0], &mut bytes),
+        keys.using(AccessMode::Direct)
+            .gather(pd, pieces[0], &mut bytes),
         Ok(())
     );
     assert_eq!(&bytes, b"\0ab");
     let mut bytes = [9; 5];
     assert_eq!(
-        keys.using(Care::Plain).gather(pd, pieces[2], &mut bytes),
+        keys.using(AccessMode::Direct)
+            .gather(pd, pieces[2], &mut bytes),
         Ok(())
     );
     assert_eq!(&bytes, b"cdefg");
     assert_eq!(
-        keys.using(Care::Plain).gather(other, pieces[2], &mut bytes),
+        keys.using(AccessMode::Direct)
+            .gather(other, pieces[2], &mut bytes),
         Err(Fault)
     );
     assert_eq!(
-        keys.using(Care::Plain).gather(pd, pieces[0], &mut bytes),
+        keys.using(AccessMode::Direct)
+            .gather(pd, pieces[0], &mut bytes),
         Err(Fault)
     );
     assert_eq!(
-        keys.using(Care::Plain).gather(pd, pieces[1], &mut []),
+        keys.using(AccessMode::Direct)
+            .gather(pd, pieces[1], &mut []),
         Ok(())
     );
     let wrong = sge(mr.key() ^ 1, at, 1);
@@ -137,26 +145,28 @@ fn what_may_only_be_read_is_not_written() {
     assert_eq!(keys.check_local(pd, &piece, LocalAccess::Read), Ok(()));
     assert_eq!(keys.check_local(pd, &piece, LocalAccess::Write), Err(Fault));
     assert_eq!(
-        keys.using(Care::Plain).scatter(pd, &piece, 0, &[1]),
+        keys.using(AccessMode::Direct).scatter(pd, &piece, 0, &[1]),
         Err(Fault)
     );
     assert_eq!(
-        keys.using(Care::Plain).write(who, mr.key(), at, &[1]),
+        keys.using(AccessMode::Direct)
+            .write(who, mr.key(), at, &[1]),
         Err(Fault)
     );
     assert_eq!(
-        keys.using(Care::Plain)
+        keys.using(AccessMode::Direct)
             .atomic(who, mr.key(), at, Atomic::FetchAdd(1)),
         Err(Fault)
     );
     assert_eq!(
-        keys.using(Care::Plain)
+        keys.using(AccessMode::Direct)
             .atomic_write(who, mr.key(), at, [1; 8]),
         Err(Fault)
     );
     let mut bytes = [9; 8];
     assert_eq!(
-        keys.using(Care::Plain).read(who, mr.key(), at, &mut bytes),
+        keys.using(AccessMode::Direct)
+            .read(who, mr.key(), at, &mut bytes),
         Ok(())
     );
     assert_eq!(bytes, [0; 8]);
@@ -186,21 +196,24 @@ fn peers_go_by_r_key_and_the_domain_of_their_queue_pair() {
         assert_eq!(keys.check_remote(foreign, range, access), Err(Fault));
     }
     assert_eq!(
-        keys.using(Care::Plain)
+        keys.using(AccessMode::Direct)
             .write(who, mr.key(), at, &7u64.to_ne_bytes()),
         Ok(())
     );
     assert_eq!(
-        keys.using(Care::Plain).write(foreign, mr.key(), at, &[1]),
+        keys.using(AccessMode::Direct)
+            .write(foreign, mr.key(), at, &[1]),
         Err(Fault)
     );
     let add = Atomic::FetchAdd(3);
     assert_eq!(
-        keys.using(Care::Plain).atomic(who, mr.key(), at, add),
+        keys.using(AccessMode::Direct)
+            .atomic(who, mr.key(), at, add),
         Ok(7)
     );
     assert_eq!(
-        keys.using(Care::Plain).atomic(who, mr.key(), at + 4, add),
+        keys.using(AccessMode::Direct)
+            .atomic(who, mr.key(), at + 4, add),
         Err(Fault)
     );
     let swap = Atomic::CompareSwap {
@@ -208,27 +221,30 @@ fn peers_go_by_r_key_and_the_domain_of_their_queue_pair() {
         swap: 1,
     };
     assert_eq!(
-        keys.using(Care::Plain).atomic(who, mr.key(), at, swap),
+        keys.using(AccessMode::Direct)
+            .atomic(who, mr.key(), at, swap),
         Ok(10)
     );
     assert_eq!(
-        keys.using(Care::Plain).atomic(foreign, mr.key(), at, swap),
+        keys.using(AccessMode::Direct)
+            .atomic(foreign, mr.key(), at, swap),
         Err(Fault)
     );
     assert_eq!(
-        keys.using(Care::Plain)
+        keys.using(AccessMode::Direct)
             .atomic_write(who, mr.key(), at + 8, [3; 8]),
         Ok(())
     );
     let mut bytes = [0; 16];
     assert_eq!(
-        keys.using(Care::Plain).read(who, mr.key(), at, &mut bytes),
+        keys.using(AccessMode::Direct)
+            .read(who, mr.key(), at, &mut bytes),
         Ok(())
     );
     assert_eq!(bytes[..8], 1u64.to_ne_bytes());
     assert_eq!(bytes[8..], [3; 8]);
     assert_eq!(
-        keys.using(Care::Plain)
+        keys.using(AccessMode::Direct)
             .read(foreign, mr.key(), at, &mut bytes),
         Err(Fault)
     );
@@ -277,24 +293,24 @@ fn zero_based_and_chosen_addresses_name_the_same_bytes() {
         .register(pd, scratch.memory(), 0xabc0_0000_0001, write)
         .expect("registered");
     assert_eq!(
-        keys.using(Care::Plain)
+        keys.using(AccessMode::Direct)
             .scatter(pd, &[sge(based.key(), 5, 2)], 0, b"hi"),
         Ok(())
     );
     let mut bytes = [0; 2];
     let there = sge(chosen.key(), 0xabc0_0000_0006, 2);
     assert_eq!(
-        keys.using(Care::Plain).gather(pd, there, &mut bytes),
+        keys.using(AccessMode::Direct).gather(pd, there, &mut bytes),
         Ok(())
     );
     assert_eq!(&bytes, b"hi");
     assert_eq!(
-        keys.using(Care::Plain)
+        keys.using(AccessMode::Direct)
             .gather(pd, sge(based.key(), at, 2), &mut bytes),
         Err(Fault)
     );
     assert_eq!(
-        keys.using(Care::Plain)
+        keys.using(AccessMode::Direct)
             .gather(pd, sge(chosen.key(), at, 2), &mut bytes),
         Err(Fault)
     );
@@ -312,50 +328,55 @@ fn memory_on_demand_may_come_and_go() {
         .expect("registered");
     for key in [mr.key(), implicit.key()] {
         let mut bytes = [9; 8];
-        assert_eq!(keys.using(Care::Plain).write(who, key, at, &[5; 8]), Ok(()));
         assert_eq!(
-            keys.using(Care::Plain)
+            keys.using(AccessMode::Direct).write(who, key, at, &[5; 8]),
+            Ok(())
+        );
+        assert_eq!(
+            keys.using(AccessMode::Direct)
                 .atomic(who, key, at, Atomic::FetchAdd(1)),
             Ok(u64::from_ne_bytes([5; 8]))
         );
         assert_eq!(
-            keys.using(Care::Plain).read(who, key, at, &mut bytes),
+            keys.using(AccessMode::Direct)
+                .read(who, key, at, &mut bytes),
             Ok(())
         );
     }
     scratch.unmap().expect("unmapped");
     for key in [mr.key(), implicit.key()] {
         assert_eq!(
-            keys.using(Care::Plain).write(who, key, at, &[5; 8]),
+            keys.using(AccessMode::Direct).write(who, key, at, &[5; 8]),
             Err(Fault)
         );
         assert_eq!(
-            keys.using(Care::Plain).read(who, key, at, &mut [0; 8]),
+            keys.using(AccessMode::Direct)
+                .read(who, key, at, &mut [0; 8]),
             Err(Fault)
         );
         assert_eq!(
-            keys.using(Care::Plain)
+            keys.using(AccessMode::Direct)
                 .atomic(who, key, at, Atomic::FetchAdd(1)),
             Err(Fault)
         );
         assert_eq!(
-            keys.using(Care::Plain)
+            keys.using(AccessMode::Direct)
                 .gather(pd, sge(key, at, 1), &mut [0]),
             Err(Fault)
         );
         assert_eq!(
-            keys.using(Care::Plain)
+            keys.using(AccessMode::Direct)
                 .scatter(pd, &[sge(key, at, 1)], 0, &[0]),
             Err(Fault)
         );
     }
     assert_eq!(
-        keys.using(Care::Plain)
+        keys.using(AccessMode::Direct)
             .read(who, implicit.key(), 0, &mut [0; 8]),
         Err(Fault)
     );
     assert_eq!(
-        keys.using(Care::Plain)
+        keys.using(AccessMode::Direct)
             .read(who, implicit.key(), u64::MAX, &mut [0; 8]),
         Err(Fault)
     );
@@ -368,27 +389,30 @@ fn a_null_region_reads_as_zeros_and_is_none_of_the_peers() {
     let (mr, given) = keys.null_mr(pd).expect("made");
     let piece = sge(given.lkey, 0xdead_beef, 4);
     assert_eq!(
-        keys.using(Care::Plain).scatter(pd, &[piece], 0, &[1; 4]),
+        keys.using(AccessMode::Direct)
+            .scatter(pd, &[piece], 0, &[1; 4]),
         Ok(())
     );
     let mut bytes = [1; 4];
     assert_eq!(
-        keys.using(Care::Plain).gather(pd, piece, &mut bytes),
+        keys.using(AccessMode::Direct).gather(pd, piece, &mut bytes),
         Ok(())
     );
     assert_eq!(bytes, [0; 4]);
     let who = Peer { pd, qpn: 7 };
     assert_eq!(
-        keys.using(Care::Plain).write(who, given.rkey, 8, &[1]),
+        keys.using(AccessMode::Direct)
+            .write(who, given.rkey, 8, &[1]),
         Err(Fault)
     );
     assert_eq!(
-        keys.using(Care::Plain).read(who, given.rkey, 8, &mut [1]),
+        keys.using(AccessMode::Direct)
+            .read(who, given.rkey, 8, &mut [1]),
         Err(Fault)
     );
     assert_eq!(keys.deregister(&mr), Ok(()));
     assert_eq!(
-        keys.using(Care::Plain).gather(pd, piece, &mut bytes),
+        keys.using(AccessMode::Direct).gather(pd, piece, &mut bytes),
         Err(Fault)
     );
 }
@@ -400,7 +424,7 @@ fn a_region_changes_all_at_once_or_not_at_all() {
     let (second, there) = pages();
     let mr = register(&keys, pd, scratch, IBV_ACCESS_LOCAL_WRITE);
     let used = |pd, at| {
-        keys.using(Care::Plain)
+        keys.using(AccessMode::Direct)
             .gather(pd, sge(mr.key(), at, 1), &mut [0])
     };
     let new = Some(second.memory());
@@ -413,7 +437,7 @@ fn a_region_changes_all_at_once_or_not_at_all() {
     assert_eq!(keys.rereg(&mr, None, Some(pd), Some(0)), Ok(given));
     assert_eq!(used(pd, there), Ok(()));
     assert_eq!(
-        keys.using(Care::Plain)
+        keys.using(AccessMode::Direct)
             .scatter(pd, &[sge(mr.key(), there, 1)], 0, &[1]),
         Err(Fault)
     );
@@ -471,16 +495,18 @@ fn device_memory_is_of_its_own_and_zero_based() {
         .register_dm(pd, &dm, 8, 16, access)
         .expect("registered");
     assert_eq!(
-        keys.using(Care::Plain).write(who, mr.key(), 8, &[1; 8]),
+        keys.using(AccessMode::Direct)
+            .write(who, mr.key(), 8, &[1; 8]),
         Ok(())
     );
     assert_eq!(
-        keys.using(Care::Plain).write(who, mr.key(), 9, &[1; 8]),
+        keys.using(AccessMode::Direct)
+            .write(who, mr.key(), 9, &[1; 8]),
         Err(Fault)
     );
     let one = u64::from_ne_bytes([1; 8]);
     assert_eq!(
-        keys.using(Care::Plain)
+        keys.using(AccessMode::Direct)
             .atomic(who, mr.key(), 8, Atomic::FetchAdd(1)),
         Ok(one)
     );
@@ -494,7 +520,7 @@ fn device_memory_is_of_its_own_and_zero_based() {
     assert_eq!(dm.read(2, &mut bytes[..4]), Err(Errno::INVAL));
     drop(dm);
     assert_eq!(
-        keys.using(Care::Plain)
+        keys.using(AccessMode::Direct)
             .read(who, mr.key(), 0, &mut bytes[..16]),
         Ok(())
     );

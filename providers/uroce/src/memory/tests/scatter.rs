@@ -19,7 +19,7 @@ fn each_message_goes_by_the_key_of_its_own_request() {
     let also = register(&keys, pd, two, IBV_ACCESS_LOCAL_WRITE);
     let alien = register(&keys, other, two, IBV_ACCESS_LOCAL_WRITE);
     let fixed = register(&keys, pd, two, 0);
-    let mut memory = Scattering::new(&keys, pd, Care::Plain);
+    let mut memory = Scattering::new(&keys, pd, AccessMode::Direct);
     let [a, b] = [(&mine, first), (&also, second)].map(|(mr, at)| (mr.key(), at));
     assert_eq!(memory.write(&[sge(a.0, a.1, 8)], b"one"), Ok(()));
     assert_eq!(memory.write(&[sge(a.0, a.1 + 3, 3)], b"two"), Ok(()));
@@ -49,7 +49,7 @@ fn too_little_room_is_found_before_anything_is_written() {
     let (keys, (scratch, at)) = (keys(), pages());
     let pd = Pd::new().id();
     let mr = register(&keys, pd, scratch, IBV_ACCESS_LOCAL_WRITE);
-    let mut memory = Scattering::new(&keys, pd, Care::Plain);
+    let mut memory = Scattering::new(&keys, pd, AccessMode::Direct);
     let piece = |offset, length| sge(mr.key(), at + offset, length);
     assert_eq!(memory.write(&[piece(0, 2)], b"abc"), Err(Fault));
     assert_eq!(
@@ -71,7 +71,7 @@ fn a_region_in_use_is_deregistered_when_the_messages_are_through() {
     let piece = [sge(mr.key(), at, 8)];
     let gone = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let mut memory = Scattering::new(&keys, pd, Care::Plain);
+        let mut memory = Scattering::new(&keys, pd, AccessMode::Direct);
         assert_eq!(memory.write(&piece, b"first"), Ok(()));
         scope.spawn(|| {
             assert_eq!(keys.deregister(&mr), Ok(()));
@@ -83,7 +83,7 @@ fn a_region_in_use_is_deregistered_when_the_messages_are_through() {
     });
     assert!(gone.load(Ordering::SeqCst));
     assert_eq!(
-        Scattering::new(&keys, pd, Care::Plain).write(&piece, b"late"),
+        Scattering::new(&keys, pd, AccessMode::Direct).write(&piece, b"late"),
         Err(Fault)
     );
     assert_eq!(read(scratch, 5), b"again");

@@ -39,10 +39,10 @@ impl World {
 
     fn reads(&self, qpn: u32, rkey: u32, offset: u64) -> bool {
         let who = self.who(qpn);
-        let done = self
-            .keys
-            .using(Care::Plain)
-            .read(who, rkey, self.at + offset, &mut [0; 4]);
+        let done =
+            self.keys
+                .using(AccessMode::Direct)
+                .read(who, rkey, self.at + offset, &mut [0; 4]);
         done.is_ok()
     }
 }
@@ -65,14 +65,14 @@ fn a_window_shows_its_part_of_a_region() {
     assert!(!world.reads(1, first, 16), "the old key is gone");
     let write = world
         .keys
-        .using(Care::Plain)
+        .using(AccessMode::Direct)
         .write(world.who(1), rkey, world.at + 16, &[1]);
     assert_eq!(write, Err(Fault));
     let local = sge(rkey, world.at + 16, 1);
     assert_eq!(
         world
             .keys
-            .using(Care::Plain)
+            .using(AccessMode::Direct)
             .gather(world.pd, local, &mut [0]),
         Err(Fault)
     );
@@ -224,7 +224,7 @@ fn windows_of_type_2a_go_by_the_queue_pair_alone() {
     assert_eq!(
         world
             .keys
-            .using(Care::Plain)
+            .using(AccessMode::Direct)
             .read(peer, rkey, world.at + 16, &mut bytes),
         Ok(())
     );
@@ -242,11 +242,17 @@ fn a_zero_based_window_counts_from_its_first_byte() {
     assert_eq!(world.keys.bind(world.who(1), &binding), Ok(()));
     let who = world.who(1);
     assert_eq!(
-        world.keys.using(Care::Plain).write(who, first, 31, &[7]),
+        world
+            .keys
+            .using(AccessMode::Direct)
+            .write(who, first, 31, &[7]),
         Ok(())
     );
     assert_eq!(
-        world.keys.using(Care::Plain).write(who, first, 32, &[7]),
+        world
+            .keys
+            .using(AccessMode::Direct)
+            .write(who, first, 32, &[7]),
         Err(Fault)
     );
     let mut byte = [0];
@@ -254,7 +260,7 @@ fn a_zero_based_window_counts_from_its_first_byte() {
     assert_eq!(
         world
             .keys
-            .using(Care::Plain)
+            .using(AccessMode::Direct)
             .gather(world.pd, there, &mut byte),
         Ok(())
     );

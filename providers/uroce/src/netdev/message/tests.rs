@@ -29,7 +29,7 @@ const RUNNING: u32 = 0x1_1043;
 #[test]
 fn interfaces() {
     let mac = [2, 0, 0, 0, 0, 10];
-    let told = with(
+    let reported = with(
         &link(3, RUNNING),
         &[
             (3, b"eth0\0"),
@@ -48,7 +48,7 @@ fn interfaces() {
         speed: None,
         addresses: Vec::new(),
     };
-    assert_eq!(interface_of(&told), Ok(Some(expected)));
+    assert_eq!(interface_of(&reported), Ok(Some(expected)));
     // Not up, though it claims to run; without an Ethernet address.
     let lo = with(&link(1, 1 << 6), &[(3, b"lo\0"), (1, &[0; 6])]);
     let lo = interface_of(&lo).expect("read").expect("one");
@@ -88,8 +88,8 @@ fn addresses() {
     let mut link_local = [0; 16];
     link_local[0..2].copy_from_slice(&[0xfe, 0x80]);
     link_local[15] = 1;
-    let told = with(&v6, &[(1, &link_local), (8, &0x80u32.to_ne_bytes())]);
-    assert_eq!(address_of(&told), Ok(Some(owned("fe80::1", 253))));
+    let reported = with(&v6, &[(1, &link_local), (8, &0x80u32.to_ne_bytes())]);
+    assert_eq!(address_of(&reported), Ok(Some(owned("fe80::1", 253))));
 }
 
 #[test]
@@ -97,16 +97,16 @@ fn addresses_that_cannot_be_used() {
     let v6 = |flags: u8| [10, 64, flags, 0, 7, 0, 0, 0];
     let address: &[u8] = &[0xfd; 16];
     let usable = |short, long: u32| {
-        let told = with(&v6(short), &[(1, address), (8, &long.to_ne_bytes())]);
-        address_of(&told).expect("read").is_some()
+        let reported = with(&v6(short), &[(1, address), (8, &long.to_ne_bytes())]);
+        address_of(&reported).expect("read").is_some()
     };
     assert!(usable(0x80, 0x80));
     assert!(!usable(0, 0x40), "tentative");
     assert!(usable(0, 0x44), "tentative, but optimistic");
     assert!(!usable(0, 0x08), "a duplicate");
     // Kernels before 3.14 tell the short flags alone.
-    let told = with(&v6(0x40), &[(1, address)]);
-    assert_eq!(address_of(&told), Ok(None));
+    let reported = with(&v6(0x40), &[(1, address)]);
+    assert_eq!(address_of(&reported), Ok(None));
     let other = with(&[7, 0, 0, 0, 7, 0, 0, 0], &[(1, &[1, 2])]);
     assert_eq!(address_of(&other), Ok(None), "another family");
     let short = with(&v6(0), &[(1, &[1, 2, 3, 4])]);

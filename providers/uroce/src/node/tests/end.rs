@@ -1,6 +1,6 @@
 //! A queue pair of the engine with a simulated host, as an endpoint of a node.
 
-use super::api::{Endpoint, INDEX_BITS, Incoming, Mover, Node, Path, Peer, Sender};
+use super::api::{Caller, Endpoint, INDEX_BITS, Incoming, Node, Path, Peer, Sender, Via};
 use parking_lot::Mutex;
 use smallvec::smallvec;
 use std::net::IpAddr;
@@ -13,16 +13,16 @@ use uroce_engine::sim::{BASE, Setup, SimHost, step};
 use uroce_engine::timer::{AckTimeout, Time};
 use uroce_engine::work::{Completion, Data, Receive, Sge, WorkRequest};
 
-pub struct Inner {
+pub struct EndState {
     pub qp: QueuePair,
     pub host: SimHost,
     pub path: Path,
     /// Whose ring had no room for a packet.
-    pub clogged: Option<Arc<Peer>>,
+    pub backpressured: Option<Arc<Peer>>,
 }
 
 pub struct End {
-    pub inner: Mutex<Inner>,
+    pub inner: Mutex<EndState>,
     pub number: u32,
     pub node: Arc<Node>,
 }
@@ -61,7 +61,7 @@ pub fn fill(outgoing: &Outgoing<'_>, host: &SimHost, mut to: &mut [u8]) -> Resul
 }
 
 impl Endpoint for End {
-    fn receive(&self, now: Time, incoming: &Incoming<'_>, _: Mover) {
+    fn receive(&self, now: Time, incoming: &Incoming<'_>, _: Caller) {
         let inner = &mut *self.inner.lock();
         let grh = incoming.grh();
         let arrival = Arrival {
@@ -71,33 +71,33 @@ impl Endpoint for End {
         inner.qp.receive(now, &arrival, &mut inner.host);
     }
 
-    fn transmit(&self, now: Time, out: &mut Sender<'_>, _: Mover) {
-        let Inner {
+    fn transmit(&self, now: Time, out: &mut Sender<'_>, _: Caller) {
+        let EndState {
             qp,
             host,
             path,
-            clogged,
+            backpressured,
         } = &mut *self.inner.lock();
         let waits = |peer: &Arc<Peer>| peer.waits(self.number & ((1 << INDEX_BITS) - 1));
-        *clogged = clogged.take().filter(waits);
-        while clogged.is_none() && !out.is_full() {
+        *backpressured = backpressured.take().filter(waits);
+        while backpressured.is_none() && !out.is_full() {
             let Some(outgoing) = qp.transmit(now, host) else {
                 break;
             };
             let origin = outgoing.origin;
             let length = outgoing.payload.length() as usize;
-            let sent = out.push(path, &outgoing.headers, length, |to| {
+            let sent = out.push((path, Via::Destination), &outgoing.headers, length, |to| {
                 fill(&outgoing, host, to)
             });
             if sent.is_err() {
                 qp.gather_failed(origin, host);
             }
-            *clogged = out.take_clogged().filter(waits);
+            *backpressured = out.take_backpressured().filter(waits);
         }
     }
 
     fn waits_for_room(&self) -> bool {
-        self.inner.lock().clogged.is_some()
+        self.inner.lock().backpressured.is_some()
     }
 
     fn on_time(&self, now: Time) {
@@ -138,11 +138,11 @@ impl End {
                 port_mtu: setup.mtu,
                 max_in_flight: 64,
             };
-            let inner = Inner {
+            let inner = EndState {
                 qp: QueuePair::new(config),
                 host: SimHost::sized(seed, bytes),
                 path: path(address),
-                clogged: None,
+                backpressured: None,
             };
             let end = Arc::new(Self {
                 inner: Mutex::new(inner),
@@ -165,9 +165,10 @@ impl End {
         inner.qp.delay_acknowledgements(setup.delays);
         for to in [State::Init, State::Rtr, State::Rts] {
             let mut modify = step(setup, setup.service, peer, to);
-            // 67 ms: the other side may have to wait for a CPU.
+            // 0.5 s, eight times: the other side may have to wait for a CPU, long on a loaded
+            // machine.
             modify.values.rq_psn = rq_psn;
-            modify.values.timeout = AckTimeout::new(14).expect("a code");
+            modify.values.timeout = AckTimeout::new(17).expect("a code");
             assert_eq!(inner.qp.modify(&modify, &mut inner.host), Ok(()));
         }
     }
@@ -200,13 +201,13 @@ impl End {
         std::mem::take(&mut self.inner.lock().host.completions)
     }
 
-    /// Waits for so many completions; polling, or leaving it to the helper.
+    /// Waits for so many completions; polling, or leaving it to the progress thread.
     pub fn wait(&self, count: usize, polling: bool) -> Vec<Completion> {
         let mut all = Vec::new();
         while all.len() < count {
             all.extend(self.completions());
             if polling {
-                self.node.progress(Mover::Node);
+                self.node.progress(Caller::Node);
             } else {
                 self.node.armed();
                 std::thread::sleep(std::time::Duration::from_micros(200));

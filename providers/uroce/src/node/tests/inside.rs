@@ -2,11 +2,12 @@
 
 use super::end::{End, data, pair, setup};
 use super::there;
-use crate::carrier::Sender;
-use crate::carrier::shm::{Carrier, Fate, GateSeen, Header, Peer, SLEEPS};
+use crate::carrier::shm::{GateSeen, Header, Outcome, Peer, SLEEPS};
 use crate::carrier::udp::Tools;
 use crate::carrier::udp::faults::{BadNetwork, Faults};
-use crate::node::{Endpoint, Incoming, Interest, Mover, Node};
+use crate::carrier::{Carrier, Sender, qpn};
+use crate::cm::Cm;
+use crate::node::{Caller, Endpoint, Incoming, Interest, Node};
 use kit::errno::Errno;
 use parking_lot::Mutex;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -119,7 +120,7 @@ fn a_bad_network_only_takes_longer() {
         network: Some(BadNetwork::new(Faults::parse(text).expect("faults"))),
         capture: None,
     };
-    let node = || Arc::new(Node::open_with(tools()).expect("a node"));
+    let node = || Arc::new(Node::open_with(tools(), Cm::new()).expect("a node"));
     let (left, right) = (node(), node());
     for address in [V4, V6] {
         let ends = pair([&left, &right], &setup(Service::Rc), address, MEMORY);
@@ -197,8 +198,8 @@ fn hostile_packets_change_nothing() {
         return;
     }
     let node = node();
-    // Once it is known how this address numbers its packets: of a stranger any number is believed, and of
-    // these packets 42 need but an ICRC, which in one run of 750 one has.
+    // Once it is known how this address numbers its packets: of a stranger any number is believed,
+    // and of these packets 42 need but an ICRC, which in one run of 750 one has.
     exchange(&pair([&node, &node], &setup(Service::Rc), V4, MEMORY), true);
     let ends = pair([&node, &node], &setup(Service::Rc), V4, MEMORY);
     let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
@@ -228,7 +229,7 @@ fn hostile_packets_change_nothing() {
         let _ = socket.send_to(&bytes, (Ipv4Addr::LOCALHOST, 4791));
         slots.set_nonblocking(true).expect("an option");
         let _ = slots.send_to_addr(&bytes, &name);
-        node.progress(Mover::Node);
+        node.progress(Caller::Node);
     }
     assert!(ends[1].bytes(0, 4096) == before);
     assert_eq!(ends[1].inner.lock().qp.counters().packets_received, 0);
@@ -309,7 +310,7 @@ fn datagrams_show_where_they_came_from() {
 
 #[test]
 #[ignore = "in_a_namespace runs it"]
-fn a_silent_peer_is_found_out_by_the_helper() {
+fn a_silent_peer_is_found_out_by_the_progress_thread() {
     let _turn = TURN.lock();
     if !there() {
         return;
@@ -333,22 +334,50 @@ fn descriptors_are_watched_until_they_are_not() {
     }
     let node = node();
     let (near, far) = std::os::unix::net::UnixStream::pair().expect("sockets");
-    let (tell, told) = mpsc::channel();
+    let (send_ready, ready_of) = mpsc::channel();
     let watch = node
         .watch(near.as_fd(), Interest::Write, move |ready| {
-            let _ = tell.send(ready);
+            let _ = send_ready.send(ready);
         })
         .expect("a watch");
-    assert!(told.recv().expect("told").writable);
+    assert!(ready_of.recv().expect("ready").writable);
     watch.set_interest(Interest::Read).expect("changed");
-    while told.try_recv().is_ok() {}
+    while ready_of.try_recv().is_ok() {}
     drop(far);
-    let ready = told.iter().find(|ready| ready.readable).expect("told");
+    let ready = ready_of.iter().find(|ready| ready.readable).expect("ready");
     assert!(ready.broken);
     drop(watch);
-    // The callback is gone with its end of the channel, after what it had told.
-    assert!(told.iter().all(|ready| ready.readable));
-    assert!(told.recv().is_err());
+    // The callback is gone with its end of the channel, after what it had sent.
+    assert!(ready_of.iter().all(|ready| ready.readable));
+    assert!(ready_of.recv().is_err());
+}
+
+/// One that cannot be accepted (accept(2) denied, no descriptor left) does not keep the thread
+/// busy.
+#[test]
+#[ignore = "in_a_namespace runs it"]
+fn a_connection_that_waits_is_reported_once() {
+    let _turn = TURN.lock();
+    if !there() {
+        return;
+    }
+    let node = node();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    let (send_ready, ready_of) = mpsc::channel();
+    let watch = node
+        .watch(listener.as_fd(), Interest::Connection, move |ready| {
+            let _ = send_ready.send(ready);
+        })
+        .expect("a watch");
+    let connections = [(); 2].map(|()| {
+        let connection = std::net::TcpStream::connect(address).expect("connected");
+        assert!(ready_of.recv().expect("ready").readable);
+        connection
+    });
+    drop(watch);
+    assert_eq!(ready_of.iter().count(), 0);
+    drop(connections);
 }
 
 /// Two nodes that share memory.
@@ -358,7 +387,7 @@ fn neighbours() -> [Arc<Node>; 2] {
             carrier: Carrier::Shm,
             ..Tools::default()
         };
-        Arc::new(Node::open_with(tools).expect("a node"))
+        Arc::new(Node::open_with(tools, Cm::new()).expect("a node"))
     })
 }
 
@@ -385,10 +414,10 @@ fn an_acknowledgement_survives_its_sender() {
     leaves.post_receive(1, 0, 64);
     // Nobody takes anything from the ring that leads to the one who stays, and it fills up.
     let held = slow.inner.lock();
-    let full = || busy.inner.lock().clogged.is_some();
+    let full = || busy.inner.lock().backpressured.is_some();
     busy.post(request(2, Request::Write(remote(0)), 0, 4 * LONG));
     while !full() {
-        busy.node.progress(Mover::Node);
+        busy.node.progress(Caller::Node);
     }
     stays.post(request(3, Request::Send, 0, 64));
     assert_eq!(leaves.wait(1, true)[0].status, Status::Success);
@@ -405,7 +434,7 @@ fn an_acknowledgement_survives_its_sender() {
 
 #[test]
 #[ignore = "in_a_namespace runs it"]
-fn an_acknowledgement_that_has_come_counts_for_who_leaves() {
+fn an_acknowledgement_that_has_come_counts_at_teardown() {
     let _turn = TURN.lock();
     if !there() {
         return;
@@ -417,7 +446,7 @@ fn an_acknowledgement_that_has_come_counts_for_who_leaves() {
         let first = round < 5;
         stays.post_receive(1, 0, 64);
         // Nobody takes in what comes for the one who leaves.
-        let inbox = (!first).then(|| one_who_takes_in(&leaves));
+        let inbox = (!first).then(|| one_receiver(&leaves));
         leaves.post(request(2, Request::Send, 0, 64));
         assert_eq!(stays.wait(1, true)[0].status, Status::Success);
         if first {
@@ -425,10 +454,10 @@ fn an_acknowledgement_that_has_come_counts_for_who_leaves() {
             continue;
         }
         // Whoever took it in has sent the acknowledgement then.
-        drop(one_who_takes_in(&stays));
+        drop(one_receiver(&stays));
         assert!(leaves.completions().is_empty());
         drop(inbox);
-        leaves.node.see_off(leaves.number);
+        leaves.node.tear_down(leaves.number);
         let [completion] = &leaves.completions()[..] else {
             panic!("no completion");
         };
@@ -438,7 +467,7 @@ fn an_acknowledgement_that_has_come_counts_for_who_leaves() {
 
 #[test]
 #[ignore = "in_a_namespace runs it"]
-fn an_acknowledgement_that_waits_counts_for_who_leaves() {
+fn an_acknowledgement_that_waits_counts_at_teardown() {
     let _turn = TURN.lock();
     if !there() {
         return;
@@ -458,7 +487,7 @@ fn an_acknowledgement_that_waits_counts_for_who_leaves() {
             ends[from].post(request(2, Request::Send, 0, 64));
             sent[to] += until_one_has_come(&ends[to]);
         }
-        ends[0].node.see_off(ends[0].number);
+        ends[0].node.tear_down(ends[0].number);
         sent[0] += ends[0].completions().len();
         assert_eq!(sent[0], 2, "in round {round}");
         sent[1] += ends[1].completions().len();
@@ -480,25 +509,25 @@ fn until_one_has_come(end: &End) -> usize {
     }
 }
 
-fn one_who_takes_in(end: &End) -> impl Drop + '_ {
-    end.node.core.inbox.lock()
+fn one_receiver(end: &End) -> impl Drop + '_ {
+    end.node.inner.progress.inbox.lock()
 }
 
 /// Remembers what became of messages.
 #[derive(Default)]
-struct Fates(Mutex<Vec<Fate>>);
+struct Outcomes(Mutex<Vec<Outcome>>);
 
-impl Endpoint for Fates {
-    fn receive(&self, _: Time, _: &Incoming<'_>, _: Mover) {}
-    fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Mover) {}
+impl Endpoint for Outcomes {
+    fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) {}
+    fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Caller) {}
     fn on_time(&self, _: Time) {}
 
     fn deadline(&self) -> Option<Time> {
         None
     }
 
-    fn settled(&self, _: &Peer, fate: Fate) -> bool {
-        self.0.lock().push(fate);
+    fn on_outcome(&self, _: &Peer, outcome: Outcome) -> bool {
+        self.0.lock().push(outcome);
         false
     }
 }
@@ -512,10 +541,10 @@ struct Slow {
 }
 
 impl Endpoint for Slow {
-    fn receive(&self, _: Time, _: &Incoming<'_>, _: Mover) {}
+    fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) {}
     fn on_time(&self, _: Time) {}
 
-    fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Mover) {
+    fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Caller) {
         self.begun.store(true, SeqCst);
         while !self.leaving.load(SeqCst) {
             std::thread::yield_now();
@@ -531,7 +560,7 @@ impl Endpoint for Slow {
 
 #[test]
 #[ignore = "in_a_namespace runs it"]
-fn who_exits_waits_for_threads_that_send() {
+fn exit_waits_for_threads_that_send() {
     let _turn = TURN.lock();
     if !there() {
         return;
@@ -547,7 +576,7 @@ fn who_exits_waits_for_threads_that_send() {
                 std::thread::yield_now();
             }
             slow.leaving.store(true, SeqCst);
-            node.core.exits();
+            node.inner.teardown.exits(&node.inner.transport().alarm);
             slow.sent.load(SeqCst)
         });
         node.detach(number);
@@ -565,8 +594,8 @@ struct Failed {
 }
 
 impl Endpoint for Failed {
-    fn receive(&self, _: Time, _: &Incoming<'_>, _: Mover) {}
-    fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Mover) {}
+    fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) {}
+    fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Caller) {}
     fn on_time(&self, _: Time) {}
 
     fn deadline(&self) -> Option<Time> {
@@ -582,7 +611,7 @@ impl Endpoint for Failed {
 
 #[test]
 #[ignore = "in_a_namespace runs it"]
-fn nobody_is_inside_one_that_was_taken_away() {
+fn no_call_is_inside_a_removed_endpoint() {
     let _turn = TURN.lock();
     if !there() {
         return;
@@ -609,27 +638,38 @@ fn header(source: u32, destination: u32) -> Header {
         epoch: 0,
         immediate: None,
         solicited: false,
-        settled: false,
+        completed: false,
+    }
+}
+
+/// The process of a number, once there is a link with it.
+fn met(node: &Node, number: u32) -> Arc<Peer> {
+    let directory = node.directory().expect("a directory");
+    loop {
+        if let Some(peer) = directory.connect(qpn::slot_of(number), 0) {
+            return peer;
+        }
+        std::thread::yield_now();
     }
 }
 
 #[test]
 #[ignore = "in_a_namespace runs it"]
-fn who_sent_to_somebody_that_came_and_went_is_told() {
+fn messages_to_a_peer_that_came_and_went_are_reported_lost() {
     let _turn = TURN.lock();
     if !there() {
         return;
     }
     let [left, right] = neighbours();
-    let fates = Arc::new(Fates::default());
-    let endpoint = Arc::clone(&fates);
+    let outcomes = Arc::new(Outcomes::default());
+    let endpoint = Arc::clone(&outcomes);
     let source = left.attach(|_| Ok(endpoint)).expect("a number");
     let destination = right
-        .attach(|_| Ok(Arc::new(Fates::default())))
+        .attach(|_| Ok(Arc::new(Outcomes::default())))
         .expect("a number");
     // Nobody looks at rings, and so nobody sees that there is one more.
-    let inbox = left.core.inbox.lock();
-    let peer = left.meet(destination).expect("met");
+    let inbox = left.inner.progress.inbox.lock();
+    let peer = met(&left, destination);
     peer.long(
         &header(source, destination),
         8,
@@ -643,25 +683,26 @@ fn who_sent_to_somebody_that_came_and_went_is_told() {
         directory.attend();
     }
     drop(inbox);
-    left.core
+    left.inner
+        .progress
         .inbox
         .lock()
-        .take_in_rings(&left.core, Mover::Node);
-    assert_eq!(fates.0.lock().len(), 1);
+        .take_in_rings(left.inner.transport(), Caller::Node);
+    assert_eq!(outcomes.0.lock().len(), 1);
     left.detach(source);
 }
 
 #[test]
 #[ignore = "in_a_namespace runs it"]
-fn who_sleeps_finds_what_came_into_sight_late() {
+fn a_sleeping_thread_finds_what_became_visible_late() {
     let _turn = TURN.lock();
     if !there() {
         return;
     }
     let [left, right] = neighbours();
-    let attach = |node: &Node| node.attach(|_| Ok(Arc::new(Fates::default())));
+    let attach = |node: &Node| node.attach(|_| Ok(Arc::new(Outcomes::default())));
     let [source, destination] = [&left, &right].map(|node| attach(node).expect("a number"));
-    let peer = left.meet(destination).expect("met");
+    let peer = met(&left, destination);
     let attention = right
         .directory()
         .expect("a directory")
@@ -669,11 +710,11 @@ fn who_sleeps_finds_what_came_into_sight_late() {
         .attention();
     let mut found = 0;
     for _ in 0..100 {
-        right.core.alarm.kick();
+        right.inner.transport().alarm.kick();
         while attention.load(SeqCst) & SLEEPS == 0 {
             std::thread::yield_now();
         }
-        // The helper's first look is over by then, but on a machine with much to do.
+        // The progress thread's first look is over by then, but on a machine with much to do.
         std::thread::sleep(Duration::from_micros(100));
         // As one who could not see yet that it sleeps.
         let position = peer
@@ -686,11 +727,12 @@ fn who_sleeps_finds_what_came_into_sight_late() {
             .expect("room")
             .position;
         std::thread::sleep(Duration::from_millis(5));
-        if peer.pending().0 > position {
+        if peer.has_taken(position) {
             found += 1;
         }
     }
-    // One that is put there after the second look is found when the helper is woken the next time.
+    // One that is put there after the second look is found when the progress thread is woken the
+    // next time.
     assert!(found > 0);
     left.detach(source);
     right.detach(destination);

@@ -6,11 +6,11 @@ mod inside;
 
 /// What [`end`] is built on; it is used by an example too, which has it from elsewhere.
 mod api {
-    pub use crate::carrier::Sender;
+    pub use crate::carrier::qpn::INDEX_BITS;
     pub use crate::carrier::shm::Peer;
     pub use crate::carrier::udp::Path;
-    pub use crate::carrier::udp::slot::INDEX_BITS;
-    pub use crate::node::{Endpoint, Incoming, Mover, Node};
+    pub use crate::carrier::{Sender, Via};
+    pub use crate::node::{Caller, Endpoint, Incoming, Node};
 }
 
 use crate::namespace::{self, there};

@@ -2,6 +2,7 @@
 
 use super::super::headers::tests::{tcp6, udp4};
 use super::*;
+use crate::context::Context;
 use proptest::prelude::*;
 
 type Part = FlowPart<'static, Context>;

@@ -2,6 +2,7 @@
 
 use super::*;
 use std::process::Command;
+use watchdog::Watched;
 
 /// The network that the test expects.
 const SCRIPT: &str = include_str!("namespace.sh");
@@ -24,16 +25,16 @@ fn in_namespaces() {
         .args(["--exact", "--ignored", "--nocapture"])
         .arg("core::address::l2::tests::namespace::inside")
         .env(THERE, "1")
-        .output()
+        .watched_output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
+    let printed = String::from_utf8_lossy(&output.stdout);
     let complained = String::from_utf8_lossy(&output.stderr);
     // What could not be tested, and why.
     eprint!("{complained}");
-    assert!(output.status.success(), "{said}\n{complained}");
+    assert!(output.status.success(), "{printed}\n{complained}");
     assert!(
-        said.contains("test result: ok. 1 passed"),
-        "{said}\n{complained}"
+        printed.contains("test result: ok. 1 passed"),
+        "{printed}\n{complained}"
     );
 }
 
@@ -43,11 +44,11 @@ fn index(name: &str) -> u32 {
     rustix::net::netdevice::name_to_index(socket.unwrap(), name).unwrap()
 }
 
-fn way(source: &str, to: &str) -> Result<Way> {
-    way_by(source, None, to)
+fn next_hop(source: &str, to: &str) -> Result<NextHop> {
+    next_hop_by(source, None, to)
 }
 
-fn way_by(source: &str, interface: Option<u32>, to: &str) -> Result<Way> {
+fn next_hop_by(source: &str, interface: Option<u32>, to: &str) -> Result<NextHop> {
     let mut network = Rtnetlink::open()?;
     resolve(&mut network, &gid(source), interface, &gid(to))
 }
@@ -59,14 +60,14 @@ fn inside() {
         eprintln!("skipped: in_namespaces runs this");
         return;
     }
-    let untagged = |mac| Ok(Way { mac, vlan: NO_VLAN });
+    let untagged = |mac| Ok(NextHop { mac, vlan: NO_VLAN });
     let vlan = if std::env::var_os(NO_VLAN_THERE).is_some() {
         eprintln!("VLANs are not tested: the kernel has none");
         NO_VLAN
     } else {
         5
     };
-    let tagged = |mac| Ok(Way { mac, vlan });
+    let tagged = |mac| Ok(NextHop { mac, vlan });
     let unreachable = Err(Errno(libc::EHOSTUNREACH));
     for (source, to, expected) in [
         // On the cable; the second time the table knows.
@@ -108,11 +109,11 @@ fn inside() {
         ("10.77.0.2", "10.77.0.1", Err(Errno::INVAL)),
         ("::", "10.77.0.2", Err(Errno::INVAL)),
     ] {
-        assert_eq!(way(source, to), expected, "{source} to {to}");
+        assert_eq!(next_hop(source, to), expected, "{source} to {to}");
     }
     let to = "224.0.0.9";
     let mac = [0x01, 0x00, 0x5e, 0, 0, 9];
-    let by = |interface| way_by("10.79.0.1", interface, to);
+    let by = |interface| next_hop_by("10.79.0.1", interface, to);
     assert_eq!(by(None), untagged(mac));
     assert_eq!(by(Some(index("v0"))), untagged(mac));
     assert_eq!(by(Some(index("v0.5"))), tagged(mac));

@@ -57,7 +57,7 @@ fn nothing_behind_an_old_programs_attributes_is_read() {
 #[test]
 fn nothing_behind_an_old_programs_attributes_is_written() {
     let old = Old::new();
-    let told = ib_uverbs_query_qp_resp {
+    let reported = ib_uverbs_query_qp_resp {
         alt_timeout: 5,
         qp_state: 3,
         ..Default::default()
@@ -65,7 +65,7 @@ fn nothing_behind_an_old_programs_attributes_is_written() {
     // SAFETY: there is room for all members in front of the rate limit.
     read_attr(
         &mut unsafe { QpAnswer::from_raw(old.attr()) }.unwrap(),
-        &told,
+        &reported,
     );
     // SAFETY: as above.
     let change = unsafe { QpChange::from_raw(old.attr(), ALL) }.unwrap();

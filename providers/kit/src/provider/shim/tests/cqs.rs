@@ -1,10 +1,9 @@
 //! Completion queues: making, polling in both ways, events.
 
 use super::*;
-use crate::abi::handle::CompChannel;
+use crate::abi::handle::{CompChannel, UNACKED};
 use crate::provider::{Edges, Polled, Told};
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 /// A completion whose members all differ.
@@ -321,30 +320,32 @@ fn extended_queues_refuse_what_they_do_not_have() {
 }
 
 #[test]
-fn destroying_waits_until_events_are_acknowledged() {
+fn a_queue_is_destroyed_once_and_freed_when_its_events_are_acknowledged() {
     let bench = Bench::new();
     let cq = bench.cq();
-    *bench.state.told.lock().unwrap() = Told {
+    *bench.state.reported.lock().unwrap() = Told {
         completion: 3,
         asynchronous: 1,
     };
-    let acknowledged = AtomicBool::new(false);
-    let (queue, table) = (cq.expose_provenance(), bench.table());
+    // SAFETY: the queue stays until the last acknowledgement.
+    let handle = unsafe { Cq::from_raw(cq) }.unwrap();
+    handle.ack_comp(2);
+    assert_eq!(bench.destroy_cq(cq), UNACKED);
+    handle.ack_async(1);
+    // The provider is not asked again, and would tell otherwise.
+    *bench.state.reported.lock().unwrap() = Told::default();
+    assert_eq!(bench.destroy_cq(cq), UNACKED);
+    assert_eq!(handle.acked(), [2, 1]);
+    let at = cq.expose_provenance();
     thread::scope(|threads| {
-        let destroyer = threads.spawn(|| {
-            let cq = core::ptr::with_exposed_provenance_mut(queue);
-            // SAFETY: the queue is live until this returns.
-            let code = unsafe { (table.destroy_cq())(cq) };
-            (code, acknowledged.load(Ordering::SeqCst))
+        threads.spawn(|| {
+            let cq = core::ptr::with_exposed_provenance_mut(at);
+            // SAFETY: as above.
+            unsafe { Cq::from_raw(cq) }.unwrap().ack_comp(1);
         });
-        // SAFETY: the queue stays until the last acknowledgement.
-        let handle = unsafe { Cq::from_raw(cq) }.unwrap();
-        handle.ack_comp(2);
-        handle.ack_async();
-        acknowledged.store(true, Ordering::SeqCst);
-        handle.ack_comp(1);
-        assert_eq!(destroyer.join().unwrap(), (0, true));
+        handle.wait_acked([2, 1]);
     });
+    assert_eq!(bench.destroy_cq(cq), 0);
     assert!(bench.is_empty());
 }
 

@@ -21,7 +21,9 @@ fn a_device_shows_its_names_and_knows_what_it_was_made_with() {
     // SAFETY: the names end inside their arrays.
     let dev_name = unsafe { CStr::from_ptr(c.dev_name.as_ptr()) };
     assert_eq!(dev_name, c"fake_0");
-    assert_eq!((c.dev_path[0], c.ibdev_path[0]), (0, 0));
+    // SAFETY: as above.
+    let path = unsafe { CStr::from_ptr(c.ibdev_path.as_ptr()) };
+    assert_eq!((c.dev_path[0], path), (0, c"/files/of/fake"));
 }
 
 #[test]
@@ -86,7 +88,7 @@ fn a_context_is_complete_and_holds_its_device() {
 }
 
 #[test]
-fn closing_tells_the_provider_and_drops_it() {
+fn closing_calls_the_provider_and_drops_it() {
     let state = Arc::new(State::default());
     let device = device(&state);
     let bench = Bench::of(device, Arc::clone(&state));

@@ -24,7 +24,7 @@ pub struct State {
     /// Write ends of the channels.
     channels: Mutex<Vec<(RawFd, OwnedFd)>>,
     /// Events that queues were told.
-    pub told: Mutex<Told>,
+    pub reported: Mutex<Told>,
     /// Completions for the next polls.
     pub ready: Mutex<VecDeque<Polled>>,
     /// Completions that a poll of an empty queue goes and gets.
@@ -391,7 +391,7 @@ impl Provider for Fake {
     }
     fn destroy_cq(&self, _: &O<Token>) -> Result<Told> {
         self.state().may("destroy_cq".into())?;
-        Ok(*self.state().told.lock().unwrap())
+        Ok(*self.state().reported.lock().unwrap())
     }
     fn poll_cq(&self, _: &O<Token>, room: &mut [ibv_wc]) -> Result<usize> {
         self.state().may(format!("poll_cq {}", room.len()))?;
@@ -433,7 +433,7 @@ impl Provider for Fake {
     }
     fn destroy_srq(&self, _: &O<Queue>) -> Result<u32> {
         self.state().may("destroy_srq".into())?;
-        Ok(self.state().told.lock().unwrap().asynchronous)
+        Ok(self.state().reported.lock().unwrap().asynchronous)
     }
     fn post_srq_recv<'a>(
         &self,
@@ -485,7 +485,7 @@ impl Provider for Fake {
     }
     fn destroy_qp(&self, _: &O<Queue>) -> Result<u32> {
         self.state().may("destroy_qp".into())?;
-        Ok(self.state().told.lock().unwrap().asynchronous)
+        Ok(self.state().reported.lock().unwrap().asynchronous)
     }
     fn post_send<'a>(
         &self,
@@ -533,6 +533,9 @@ impl Provider for Fake {
         self.state().may(format!("detach_mcast {first} {lid}"))
     }
     fn set_ece(&self, _: &O<Queue>, ece: &ibv_ece) -> Result<()> {
+        if ece.comp_mask != 0 {
+            return Err(Errno::INVAL);
+        }
         self.state().may(format!("set_ece {}", ece.options))
     }
     fn query_ece(&self, _: &O<Queue>) -> Result<ibv_ece> {

@@ -36,6 +36,7 @@ fn spec(name: &str) -> DeviceSpec {
     DeviceSpec {
         name: name.to_owned(),
         node_type: IBV_NODE_CA,
+        ibdev_path: "/files/of/fake".to_owned(),
         guid: 7,
         identity: 3,
     }

@@ -1,9 +1,8 @@
 //! Queue pairs and shared receive queues: making, asking, destroying.
 
 use super::*;
-use crate::abi::handle::{Pd, Qp, Srq};
+use crate::abi::handle::{Pd, Qp, Srq, UNACKED};
 use crate::provider::Told;
-use std::thread;
 
 #[test]
 fn a_queue_pair_shows_what_it_was_made_with() {
@@ -326,35 +325,28 @@ fn xrc_objects_hold_their_domain() {
 }
 
 #[test]
-fn destroying_waits_for_asynchronous_events() {
+fn queue_pairs_and_shared_queues_stay_until_their_events_are_acknowledged() {
     let bench = Bench::new();
     let (pd, cq) = (bench.pd(), bench.cq());
     let (qp, srq) = (bench.qp(pd, cq, IBV_QPT_RC), srq(&bench, pd));
-    *bench.state.told.lock().unwrap() = Told {
+    *bench.state.reported.lock().unwrap() = Told {
         completion: 0,
         asynchronous: 2,
     };
-    let (pair, queue) = (qp.expose_provenance(), srq.expose_provenance());
-    let table = bench.table();
-    thread::scope(|threads| {
-        // SAFETY: both are live until the calls return, which the acknowledgements below allow.
-        let destroyer = threads.spawn(move || unsafe {
-            let pair = (table.destroy_qp())(core::ptr::with_exposed_provenance_mut(pair));
-            let queue = (table.destroy_srq())(core::ptr::with_exposed_provenance_mut(queue));
-            (pair, queue)
-        });
-        // SAFETY: as above.
-        unsafe {
-            let handle = Qp::from_raw(qp).unwrap();
-            handle.ack_async();
-            handle.ack_async();
-            let handle = Srq::from_raw(srq).unwrap();
-            handle.ack_async();
-            handle.ack_async();
-        }
-        assert_eq!(destroyer.join().unwrap(), (0, 0));
-    });
-    *bench.state.told.lock().unwrap() = Told::default();
+    // SAFETY: both are live until the calls answer 0.
+    unsafe {
+        let destroy_srq = bench.table().destroy_srq();
+        assert_eq!(bench.destroy_qp(qp), UNACKED);
+        assert_eq!(destroy_srq(srq), UNACKED);
+        let handle = Qp::from_raw(qp).unwrap();
+        handle.ack_async(1);
+        assert_eq!(bench.destroy_qp(qp), UNACKED);
+        handle.ack_async(1);
+        Srq::from_raw(srq).unwrap().ack_async(2);
+        assert_eq!(bench.destroy_qp(qp), 0);
+        assert_eq!(destroy_srq(srq), 0);
+    }
+    *bench.state.reported.lock().unwrap() = Told::default();
     assert_eq!(bench.destroy_cq(cq), 0);
     assert_eq!(bench.dealloc_pd(pd), 0);
 }

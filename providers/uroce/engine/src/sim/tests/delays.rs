@@ -7,7 +7,7 @@ use crate::wire::Operation;
 fn talking(setup: &Setup) -> World {
     let mut world = world(setup);
     for side in [0, 1] {
-        say(&mut world, side);
+        send_message(&mut world, side);
         sent(&mut world, side);
         arrive(&mut world);
         // A wait in vain would have the next ones not wait.
@@ -24,7 +24,7 @@ fn delaying() -> Setup {
     }
 }
 
-fn say(world: &mut World, side: usize) {
+fn send_message(world: &mut World, side: usize) {
     let number = world.ends[side].host.completions.len() as u64;
     let mut wr = wr(number, Request::Write(remote(64)), 0, 8);
     wr.signaled = true;
@@ -53,10 +53,10 @@ fn arrive(world: &mut World) {
     }
 }
 
-/// End 0 has said something that end 1 has heard.
-fn heard(setup: &Setup) -> World {
+/// A world in which end 0 has sent a message that end 1 has received.
+fn after_a_message(setup: &Setup) -> World {
     let mut world = talking(setup);
-    say(&mut world, 0);
+    send_message(&mut world, 0);
     assert_eq!(sent(&mut world, 0), [Operation::WriteOnly]);
     arrive(&mut world);
     world
@@ -64,11 +64,11 @@ fn heard(setup: &Setup) -> World {
 
 #[test]
 fn an_acknowledgement_goes_behind_the_answer() {
-    let mut world = heard(&delaying());
+    let mut world = after_a_message(&delaying());
     for turn in 0..10 {
         let side = (turn + 1) % 2;
         assert_eq!(sent(&mut world, side), []);
-        say(&mut world, side);
+        send_message(&mut world, side);
         let both = [Operation::WriteOnly, Operation::Acknowledge];
         assert_eq!(sent(&mut world, side), both);
         arrive(&mut world);
@@ -88,7 +88,7 @@ fn an_acknowledgement_goes_behind_the_answer() {
 
 #[test]
 fn without_an_answer_it_goes_alone_and_the_next_do_not_wait() {
-    let mut world = heard(&delaying());
+    let mut world = after_a_message(&delaying());
     let due = world.ends[1].qp.deadline().expect("a deadline");
     assert_eq!(due, world.now.plus(100_000));
     world.now = due;
@@ -113,12 +113,12 @@ fn without_an_answer_it_goes_alone_and_the_next_do_not_wait() {
     }
     // One that has not waited in vain makes up for all.
     turn(&mut world);
-    say(&mut world, 1);
+    send_message(&mut world, 1);
     let both = [Operation::WriteOnly, Operation::Acknowledge];
     assert_eq!(sent(&mut world, 1), both);
     arrive(&mut world);
     world.rest();
-    say(&mut world, 0);
+    send_message(&mut world, 0);
     sent(&mut world, 0);
     arrive(&mut world);
     in_vain(&mut world);
@@ -131,9 +131,9 @@ fn without_an_answer_it_goes_alone_and_the_next_do_not_wait() {
 
 /// End 1 says something, all is acknowledged, and end 0 says something that end 1 hears.
 fn turn(world: &mut World) {
-    say(world, 1);
+    send_message(world, 1);
     world.rest();
-    say(world, 0);
+    send_message(world, 0);
     assert_eq!(sent(world, 0), [Operation::WriteOnly]);
     arrive(world);
 }
@@ -150,23 +150,23 @@ fn in_vain(world: &mut World) {
 
 #[test]
 fn a_carrier_that_is_late_sends_it_when_its_time_has_passed() {
-    let mut world = heard(&delaying());
+    let mut world = after_a_message(&delaying());
     world.now = world.now.plus(100_000);
     assert_eq!(sent(&mut world, 1), [Operation::Acknowledge]);
 }
 
 #[test]
 fn it_goes_behind_an_answer_that_is_late_where_nobody_looked_meanwhile() {
-    let mut world = heard(&delaying());
+    let mut world = after_a_message(&delaying());
     world.now = world.now.plus(300_000);
-    say(&mut world, 1);
+    send_message(&mut world, 1);
     let both = [Operation::WriteOnly, Operation::Acknowledge];
     assert_eq!(sent(&mut world, 1), both);
 }
 
 #[test]
 fn it_does_not_wait_for_what_will_not_come() {
-    let mut world = heard(&delaying());
+    let mut world = after_a_message(&delaying());
     assert!(world.ends[1].qp.hurry());
     assert!(!world.ends[1].qp.hurry());
     assert_eq!(sent(&mut world, 1), [Operation::Acknowledge]);
@@ -179,7 +179,7 @@ fn it_does_not_wait_for_what_will_not_come() {
     for setup in [Setup::new(Service::Rc), delaying()] {
         let mut world = talking(&setup);
         world.ends[1].qp.delay_acknowledgements(!setup.delays);
-        say(&mut world, 0);
+        send_message(&mut world, 0);
         sent(&mut world, 0);
         arrive(&mut world);
         assert_eq!(sent(&mut world, 1), [Operation::Acknowledge]);
@@ -190,10 +190,10 @@ fn it_does_not_wait_for_what_will_not_come() {
 fn world_where_one_speaks() -> World {
     let mut world = talking(&delaying());
     for _ in 0..2 {
-        say(&mut world, 0);
+        send_message(&mut world, 0);
         world.rest();
     }
-    say(&mut world, 0);
+    send_message(&mut world, 0);
     sent(&mut world, 0);
     arrive(&mut world);
     world
@@ -201,8 +201,8 @@ fn world_where_one_speaks() -> World {
 
 #[test]
 fn a_second_message_is_acknowledged_at_once() {
-    let mut world = heard(&delaying());
-    say(&mut world, 0);
+    let mut world = after_a_message(&delaying());
+    send_message(&mut world, 0);
     sent(&mut world, 0);
     arrive(&mut world);
     assert_eq!(sent(&mut world, 1), [Operation::Acknowledge]);
@@ -214,18 +214,18 @@ fn a_second_message_is_acknowledged_at_once() {
 fn a_side_with_requests_under_way_does_not_wait() {
     let mut world = talking(&delaying());
     for side in [0, 1, 0, 1] {
-        say(&mut world, side);
+        send_message(&mut world, side);
         sent(&mut world, side);
     }
     arrive(&mut world);
-    // Each has heard the other's, and waits for its own acknowledgement.
+    // Each has received the other's, and waits for its own acknowledgement.
     assert_eq!(sent(&mut world, 0), [Operation::Acknowledge]);
     assert_eq!(sent(&mut world, 1), [Operation::Acknowledge]);
 }
 
 #[test]
-fn an_error_tells_all_at_once() {
-    let mut world = heard(&delaying());
+fn an_error_reports_all_at_once() {
+    let mut world = after_a_message(&delaying());
     let mut wr = wr(77, Request::Write(remote(u64::MAX / 2)), 0, 8);
     wr.signaled = true;
     world.post(0, wr);

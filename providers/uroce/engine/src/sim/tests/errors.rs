@@ -338,7 +338,7 @@ fn an_unreliable_queue_stops_sending_and_goes_on_receiving() {
 }
 
 #[test]
-fn a_queue_with_shared_receives_tells_when_it_took_the_last() {
+fn a_queue_with_shared_receives_reports_when_it_took_the_last() {
     let mut config = *world(&Setup::new(Service::Rc)).ends[0].qp.config();
     config.shared_receives = true;
     let mut host = SimHost::new(1);
@@ -356,7 +356,7 @@ fn a_queue_with_shared_receives_tells_when_it_took_the_last() {
 }
 
 #[test]
-fn the_first_packet_tells_of_the_connection() {
+fn the_first_packet_reports_the_connection() {
     let setup = Setup::new(Service::Rc);
     let mut world = world(&setup);
     let end = &mut world.ends[1];
@@ -372,7 +372,7 @@ fn the_first_packet_tells_of_the_connection() {
 }
 
 #[test]
-fn a_use_past_the_protocol_tells_of_the_connection_once() {
+fn a_use_on_the_fast_path_reports_the_connection_once() {
     let setup = Setup::new(Service::Rc);
     let mut world = world(&setup);
     let end = &mut world.ends[1];
@@ -402,14 +402,14 @@ fn requests_that_were_promised_outlive_a_failure() {
     let end = &mut world.ends[1];
     end.qp.fatal(&mut end.host);
     assert_eq!(end.qp.state(), State::Error);
-    assert!(end.qp.may_receive_past());
+    assert!(end.qp.may_receive_on_fast_path());
     // What the host puts into the first.
     end.host.receives.pop_front();
     world.post_receive(1, 102, TO, 8);
     assert_eq!(world.statuses(1), []);
     let end = &mut world.ends[1];
     end.qp.release_receives(&mut end.host);
-    assert!(!end.qp.may_receive_past() && !end.qp.keeps_receives());
+    assert!(!end.qp.may_receive_on_fast_path() && !end.qp.keeps_receives());
     let flushed = Status::WrFlush;
     assert_eq!(world.statuses(1), [(101, flushed), (102, flushed)]);
     world.post_receive(1, 103, TO, 8);
@@ -543,7 +543,7 @@ fn one_gap_is_reported_once() {
 }
 
 /// An acknowledgement as the peer of end 0 could make it.
-fn answer(psn: Psn, syndrome: Syndrome) -> Vec<u8> {
+pub(super) fn answer(psn: Psn, syndrome: Syndrome) -> Vec<u8> {
     let opcode = Opcode::new(Transport::Rc, Operation::Acknowledge).expect("RC has it");
     let bth = Bth {
         pkey: 0xffff,
@@ -593,7 +593,7 @@ fn answers_to_what_was_not_asked_change_nothing() {
 }
 
 #[test]
-fn a_sender_who_is_late_with_the_time_spends_no_retries() {
+fn a_sender_that_is_late_with_the_time_spends_no_retries() {
     let mut world = world(&Setup::new(Service::Rc));
     world.link.deaf = [true; 2];
     let begun = world.now;
@@ -616,4 +616,42 @@ fn a_sender_who_is_late_with_the_time_spends_no_retries() {
         .expect("short");
     // The first packet and seven retries.
     assert_eq!(now, begun.plus(8 * once));
+}
+
+/// Time until end 0 gives up, which cannot send at all; its way had room for others in these turns.
+fn gives_up_without_room(had_room: &[u32]) -> u64 {
+    let mut world = world(&Setup::new(Service::Rc));
+    world.post(0, wr(1, Request::Send, FROM, 8));
+    world.post(0, wr(2, Request::Write(remote(TO)), FROM, 8));
+    let (begin, end) = (world.now, &mut world.ends[0]);
+    let mut now = begin;
+    for turn in 0.. {
+        end.qp.wait_for_room(now);
+        let Some(deadline) = end.qp.deadline() else {
+            break;
+        };
+        now = deadline;
+        if had_room.contains(&turn) {
+            end.qp.postpone(now);
+        }
+        end.qp.on_time(now, &mut end.host);
+    }
+    failed(&world, Status::RetryExc);
+    now.nanos() - begin.nanos()
+}
+
+#[test]
+fn a_way_without_room_uses_the_retries_up() {
+    let timeout = 4096 << 6;
+    assert_eq!(gives_up_without_room(&[]), 8 * timeout);
+    // The peer is there, and has taken something meanwhile.
+    assert_eq!(gives_up_without_room(&[0, 3, 4]), 11 * timeout);
+}
+
+#[test]
+fn nothing_waits_for_room_that_has_nothing_to_send() {
+    let mut world = world(&Setup::new(Service::Rc));
+    let end = &mut world.ends[0];
+    end.qp.wait_for_room(world.now);
+    assert_eq!(end.qp.deadline(), None);
 }

@@ -25,6 +25,17 @@ struct Operation {
 }
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {
+    let length = prop_oneof![Just(0u32), 1u32..10, 200u32..300, 0u32..3000];
+    proptest::collection::vec(operation(length), 1..40)
+}
+
+/// Few, of many packets each.
+fn long_operations() -> impl Strategy<Value = Vec<Operation>> {
+    let length = prop_oneof![0u32..3000, 16_000u32..30_000];
+    proptest::collection::vec(operation(length), 1..5)
+}
+
+fn operation(length: impl Strategy<Value = u32>) -> impl Strategy<Value = Operation> {
     let kind = proptest::sample::select(vec![
         Kind::Send,
         Kind::SendImm,
@@ -33,16 +44,14 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         Kind::Read,
         Kind::Add,
     ]);
-    let length = prop_oneof![Just(0u32), 1u32..10, 200u32..300, 0u32..3000];
-    let one = (kind, length, any::<bool>(), prop::bool::weighted(0.1)).prop_map(
+    (kind, length, any::<bool>(), prop::bool::weighted(0.1)).prop_map(
         |(kind, length, signaled, fence)| Operation {
             kind,
             length,
             signaled,
             fence,
         },
-    );
-    proptest::collection::vec(one, 1..40)
+    )
 }
 
 /// Where an operation's bytes come from and go to, so that all can be compared at the end.
@@ -190,6 +199,25 @@ proptest! {
         mtu in proptest::sample::select(vec![Mtu::B256, Mtu::B1024]),
     ) {
         let setup = Setup { credits, delays, mtu, ..Setup::new(Service::Rc) };
+        let mut world = World::new(&setup, faults, seed);
+        let starts = [counter(&world, 0), counter(&world, 1)];
+        let plans = [post_all(&mut world, 0, &left), post_all(&mut world, 1, &right)];
+        prop_assert!(world.run(STEPS));
+        for side in 0..2 {
+            check(&world, side, &plans[side], starts[side]);
+        }
+    }
+
+    #[test]
+    fn long_messages_of_all_kinds_lose_nothing(
+        left in long_operations(),
+        right in long_operations(),
+        faults in faults(),
+        seed in any::<u64>(),
+        credits in any::<bool>(),
+        reads in proptest::sample::select(vec![1u8, 2, 4, 16]),
+    ) {
+        let setup = Setup { credits, reads, ..Setup::new(Service::Rc) };
         let mut world = World::new(&setup, faults, seed);
         let starts = [counter(&world, 0), counter(&world, 1)];
         let plans = [post_all(&mut world, 0, &left), post_all(&mut world, 1, &right)];

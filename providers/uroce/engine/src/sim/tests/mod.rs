@@ -3,7 +3,9 @@
 mod delays;
 mod errors;
 mod lossy;
+mod reads;
 mod states;
+mod timers;
 
 use super::*;
 use crate::work::{

@@ -1,8 +1,8 @@
 //! Ethernet's CRC-32, computed in either of two ways.
 //!
-//! Carry-less multiplication is many times as fast as anything else on a processor that has it, and slow
-//! where it is emulated. Which of the two this machine is, its programs cannot be told, but can
-//! measure; here is no clock, so somebody else does, and says so by [`prefer`].
+//! Carry-less multiplication is many times as fast as anything else on a processor that has it, and
+//! slow where it is emulated. Which of the two this machine is, its programs cannot be told, but
+//! can measure; here is no clock, so somebody else does, and says so by [`prefer`].
 
 mod tables;
 mod words;
@@ -28,17 +28,17 @@ pub fn prefer(method: Method) {
 
 /// A CRC being computed.
 #[derive(Clone)]
-pub struct Register(Way);
+pub struct Register(Computation);
 
 #[derive(Clone)]
-enum Way {
+enum Computation {
     Multiplication(Hasher),
     /// The register.
     Words(u32),
 }
 
 impl Register {
-    /// Of nothing yet, in the way that is preferred.
+    /// Of nothing yet, by the method that is preferred.
     #[must_use]
     #[inline]
     pub fn new() -> Self {
@@ -48,12 +48,12 @@ impl Register {
         Self::by(Method::Multiplication)
     }
 
-    /// Of nothing yet, in that way.
+    /// Of nothing yet, by that method.
     #[must_use]
     pub fn by(method: Method) -> Self {
         Self(match method {
-            Method::Multiplication => Way::Multiplication(Hasher::new()),
-            Method::Words => Way::Words(!0),
+            Method::Multiplication => Computation::Multiplication(Hasher::new()),
+            Method::Words => Computation::Words(!0),
         })
     }
 
@@ -61,8 +61,8 @@ impl Register {
     #[inline]
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
-            Way::Multiplication(hasher) => hasher.update(bytes),
-            Way::Words(register) => *register = words::update(*register, bytes),
+            Computation::Multiplication(hasher) => hasher.update(bytes),
+            Computation::Words(register) => *register = words::update(*register, bytes),
         }
     }
 
@@ -71,8 +71,8 @@ impl Register {
     #[inline]
     pub fn finish(self) -> u32 {
         match self.0 {
-            Way::Multiplication(hasher) => hasher.finalize(),
-            Way::Words(register) => !register,
+            Computation::Multiplication(hasher) => hasher.finalize(),
+            Computation::Words(register) => !register,
         }
     }
 }
@@ -125,8 +125,8 @@ mod tests {
     fn what_is_preferred_is_taken() {
         // Others compute meanwhile, to the same end.
         prefer(Method::Words);
-        assert!(matches!(Register::new().0, Way::Words(_)));
+        assert!(matches!(Register::new().0, Computation::Words(_)));
         prefer(Method::Multiplication);
-        assert!(matches!(Register::new().0, Way::Multiplication(_)));
+        assert!(matches!(Register::new().0, Computation::Multiplication(_)));
     }
 }

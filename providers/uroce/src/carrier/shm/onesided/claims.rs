@@ -1,24 +1,57 @@
-//! What this process uses of its peers at the moment, said in its own segment so that they wait.
+//! What a process uses of a peer at the moment, said in their link so that the peer waits, and can
+//! take it away.
 //!
 //! An initiator says what it is going to use, and then reads the peer's tables; who takes something
-//! away writes his table, and then reads what peers say. Between the two steps of each is a full fence,
-//! so that at least one of them sees the other: either the initiator finds the thing gone, or it is
-//! waited for.
+//! away writes his table, and then reads what peers say. Between the two steps of each is a full
+//! fence, so that at least one of them sees the other: either the initiator finds the thing gone,
+//! or it is waited for.
+//!
+//! *A peer that is stopped* between its look at the tables and the copy would go on to copy at any
+//! later time. So the place in which it says what it uses also has the range that it is going to
+//! copy, and the kernel reads the range from there when the copy begins
+//! ([`kit::sys::other_process`]). The initiator writes the length before it says what it uses, and
+//! not again. Who takes the thing away sets the length to 0 after having read that it is used. From
+//! then on a copy that has not begun moves nothing. One that has begun is inside a system call,
+//! which a signal, a debugger or a scheduler may delay, but not stop: threads stop where they
+//! return to their program, or before the call. So a thread that is found stopped, or in another
+//! system call, is not copying, and will not; it is not waited for.
+//!
+//! *What is left* is a thread that runs, or is ready to run, and may be copying. A copy takes
+//! milliseconds, so only a peer that gets no processor for long, or that does not keep to the
+//! rules, is found there after the time that the caller gives it. Then it is not known that the
+//! thing is unused, and the caller fails: nobody waits for ever, and no byte is written to memory
+//! that was given back.
 
-use super::super::directory::Directory;
-use super::super::peer::Peer;
-use super::{CLAIMS, Segment, part};
+use super::super::link::Link;
+use super::super::ring::Place;
+use kit::sys::other_process::Range;
+use std::cell::Cell;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64, fence};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Threads that use a peer at the same time. Whoever comes next goes another way.
-const PLACES: usize = 64;
-/// How often a peer is looked at before it is given time.
-const SPINS: u32 = 4096;
-const PAUSE: Duration = Duration::from_micros(50);
-/// Words of a place: the gate, the key.
-const WORDS: usize = 2;
+/// Threads of a process that use the same peer at the same time. Whoever comes next goes another
+/// way.
+const PLACES: usize = 16;
+/// Words of a place: a cache line.
+const WORDS: usize = 8;
+/// Where claims are in the head of a ring that the initiator writes, in words.
+const OFFSET: usize = 1024 / size_of::<u64>();
+/// How often a peer is looked at before it is given time, and how long each time.
+pub const SPINS: u32 = 4096;
+pub const PAUSE: Duration = Duration::from_micros(200);
+
+/// Words of a place, by index.
+mod word {
+    /// The gate, and the key, that are used.
+    pub const GATE: usize = 0;
+    pub const KEY: usize = 1;
+    /// The thread.
+    pub const THREAD: usize = 2;
+    /// The range that is copied, as the kernel reads it: its address and its length.
+    pub const RANGE: usize = 3;
+    pub const LENGTH: usize = 4;
+}
 
 /// A part of a peer that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,62 +62,90 @@ pub enum Use {
     Key(u32),
 }
 
-fn word(slot: u16, index: u32) -> u64 {
-    1 << 63 | u64::from(slot) << 32 | u64::from(index)
+impl Use {
+    /// The word of a place that claims it, and the value there.
+    fn location(self) -> (usize, u64) {
+        match self {
+            Self::Gate(index) => (word::GATE, used(index)),
+            Self::Key(index) => (word::KEY, used(index)),
+        }
+    }
 }
 
-fn places(segment: &Segment) -> &[AtomicU64] {
-    part(segment, CLAIMS, PLACES * WORDS).unwrap_or_default()
+fn used(index: u32) -> u64 {
+    1 << 63 | u64::from(index)
 }
 
-impl Segment {
-    /// Whether the process of this segment says that it uses that part of the process of `slot`.
+fn places(link: &Link, ring: Place) -> &[[AtomicU64; WORDS]] {
+    let words = ring.head(link.memory(), OFFSET, PLACES * WORDS);
+    words.unwrap_or_default().as_chunks().0
+}
+
+/// How long peers are waited for, from the first wait on.
+#[derive(Debug)]
+pub struct Patience {
+    limit: Duration,
+    began: Option<Instant>,
+}
+
+impl Patience {
+    /// So long.
     #[must_use]
-    pub fn claims(&self, slot: u16, what: Use) -> bool {
-        let (offset, wanted) = match what {
-            Use::Gate(index) => (0, word(slot, index)),
-            Use::Key(index) => (1, word(slot, index)),
-        };
-        let mut words = places(self).iter().skip(offset).step_by(WORDS);
-        words.any(|place| place.load(Acquire) == wanted)
+    pub fn new(limit: Duration) -> Self {
+        Self { limit, began: None }
+    }
+
+    /// Whether that has passed since this was asked first.
+    pub fn is_over(&mut self) -> bool {
+        self.began.get_or_insert_with(Instant::now).elapsed() > self.limit
     }
 }
 
-impl Peer {
-    /// Waits until the peer does not use that part of the process of `slot`, which has taken it away
-    /// from its tables. A peer that has ended uses nothing. One that was stopped while it copies is
-    /// waited for until it goes on.
-    pub fn wait_for(&self, slot: u16, what: Use) {
-        let mut turns: u32 = 0;
-        while self.segment().claims(slot, what) {
-            turns = turns.saturating_add(1);
-            if turns < SPINS {
-                std::hint::spin_loop();
-            } else if self.has_ended() {
-                return;
-            } else {
-                std::thread::sleep(PAUSE);
-            }
+/// Takes a part of this process, which is not in its tables any more, away from copies that have
+/// not begun, of the peer that writes this ring. Answers whether there is one that may have: of a
+/// thread that does not rest.
+pub fn take_away(link: &Link, ring: Place, what: Use, rests: impl Fn(u64) -> bool) -> bool {
+    let (offset, wanted) = what.location();
+    let mut begun = false;
+    for place in places(link, ring) {
+        let matches = |claimed: &AtomicU64| claimed.load(Acquire) == wanted;
+        if !place.get(offset).is_some_and(matches) {
+            continue;
         }
+        let [_, _, thread, _, length, ..] = place;
+        length.store(0, SeqCst);
+        begun |= !rests(thread.load(Relaxed));
     }
+    begun
 }
 
-impl Directory {
-    /// Waits until nobody uses the gate of the queue pair of that index.
-    pub fn wait_for_gate(&self, index: u32) {
-        self.wait_for_all(Use::Gate(index));
-    }
+/// Whether the peer that writes this ring claims anything.
+pub fn claims_anything(link: &Link, ring: Place) -> bool {
+    let claims = |place: &[AtomicU64; WORDS]| {
+        let [gate, key, ..] = place;
+        gate.load(Acquire) | key.load(Acquire) != 0
+    };
+    places(link, ring).iter().any(claims)
+}
 
-    /// Waits until no peer uses that part of this process, which was taken away from its tables.
-    pub fn wait_for_all(&self, what: Use) {
-        fence(SeqCst);
-        for peer in self.peers() {
-            peer.wait_for(self.slot(), what);
+/// The number of the calling thread, as the kernel has it. It is asked once for each node: in a
+/// forked child the thread that goes on is another one.
+fn own_thread(node: u64) -> u64 {
+    thread_local! {
+        static KNOWN: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+    }
+    let ask = || u64::from(kit::sys::identity::thread());
+    let known = KNOWN.try_with(|known| {
+        if known.get().0 != node {
+            known.set((node, ask()));
         }
-    }
+        known.get().1
+    });
+    // In a thread that ends.
+    known.unwrap_or_else(|_| ask())
 }
 
-/// The places of this process, each of one thread at a time.
+/// The places of this process in a link, each of one thread at a time.
 #[derive(Debug)]
 pub struct Claims {
     taken: [AtomicBool; PLACES],
@@ -99,26 +160,27 @@ impl Default for Claims {
 }
 
 impl Claims {
-    /// Says that a gate and a key of the process of `slot` are going to be used, until the answer is
-    /// dropped. What is read of the peer's tables from then on holds as long. `None` if too many
-    /// threads are at it.
-    pub fn claim<'a>(
-        &'a self,
-        own: &'a Segment,
-        slot: u16,
-        gate: u32,
-        key: u32,
-    ) -> Option<Claim<'a>> {
-        let places = places(own).chunks_exact(WORDS).zip(&self.taken);
-        for (place, taken) in places {
+    /// Says that a gate and a key of the peer that reads this ring are going to be used for a copy
+    /// of so many bytes, until the answer is dropped. What is read of the peer's tables from then
+    /// on holds as long. `None` if too many threads are at it. `node` differs in a forked child.
+    #[inline]
+    pub fn claim<'p>(
+        &'p self,
+        (link, ring): (&'p Link, Place),
+        node: u64,
+        (gate, key): (u32, u32),
+        length: u64,
+    ) -> Option<Claim<'p>> {
+        for (place, taken) in places(link, ring).iter().zip(&self.taken) {
             if taken.load(Relaxed) || taken.swap(true, Acquire) {
                 continue;
             }
-            let [gate_place, key_place] = place else {
-                return None;
-            };
-            gate_place.store(word(slot, gate), Relaxed);
-            key_place.store(word(slot, key), Relaxed);
+            let [gate_place, key_place, thread, address, bytes, ..] = place;
+            thread.store(own_thread(node), Relaxed);
+            address.store(0, Relaxed);
+            bytes.store(length, Relaxed);
+            gate_place.store(used(gate), Release);
+            key_place.store(used(key), Release);
             fence(SeqCst);
             return Some(Claim { place, taken });
         }
@@ -129,16 +191,29 @@ impl Claims {
 /// Something of a peer is in use.
 #[derive(Debug)]
 pub struct Claim<'a> {
-    place: &'a [AtomicU64],
+    place: &'a [AtomicU64; WORDS],
     taken: &'a AtomicBool,
+}
+
+impl Claim<'_> {
+    /// The range that is copied, which begins at that address. The peer may take it away.
+    #[must_use]
+    #[inline]
+    pub fn range(&self, address: u64) -> &Range {
+        const { assert!(word::LENGTH == word::RANGE + 1 && word::THREAD == word::RANGE - 1) };
+        let [_, _, _, range @ .., _, _, _] = self.place;
+        let [base, _] = range;
+        base.store(address, Relaxed);
+        range
+    }
 }
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        for word in self.place {
-            // What was done is done before anybody sees that it is over.
-            word.store(0, Release);
-        }
+        let [gate, key, ..] = self.place;
+        // What was done is done before anybody sees that it is over.
+        gate.store(0, Release);
+        key.store(0, Release);
         self.taken.store(false, Release);
     }
 }

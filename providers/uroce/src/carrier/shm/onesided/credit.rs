@@ -1,8 +1,9 @@
 //! What a queue pair tells its peer of its receive requests.
 //!
-//! The peer reads it when it has used up what it read before, and not for each message: the line is mostly
-//! here, where each request that is posted changes it.
+//! The peer reads it when it has used up what it read before, and not for each message: the line is
+//! mostly here, where each request that is posted changes it.
 
+use kit::sys::shared::ReadOnlyWord;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -12,8 +13,8 @@ pub const WORDS: usize = 8;
 /// So many messages may come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Credit {
-    /// Messages past the protocol that the queue pair takes in the life of the connection, those that it has
-    /// taken among them.
+    /// Messages on the eager path that the queue pair takes in the life of the connection, those
+    /// that it has taken among them.
     pub limit: u32,
     /// The most bytes of a message.
     pub room: u32,
@@ -30,9 +31,9 @@ impl Credit {
         first.store(u64::from(self.limit) | u64::from(self.room) << 32, Release);
     }
 
-    /// The limit and the room are of the same moment. The epoch may be another's, if that changes meanwhile:
-    /// the gate changes then, too.
-    pub(super) fn read(place: &[AtomicU64]) -> Option<Self> {
+    /// The limit and the room are of the same moment. The epoch may be another's, if that changes
+    /// meanwhile: the gate changes then, too.
+    pub(super) fn read(place: &[ReadOnlyWord]) -> Option<Self> {
         let [first, second, ..] = place else {
             return None;
         };

@@ -1,63 +1,99 @@
-//! RDMA writes and reads that the initiator carries out by itself, in the memory of a process of this
-//! host: what processes show each other for it.
+//! One-sided operations: the tables by which a process writes and reads the memory of another one
+//! on the same host. `qp` decides when to use them; errors and all other cases go by packets.
 //!
-//! A process shows two tables in its segment: a [`Gate`] for each of its queue pairs and a [`Key`] for
-//! each of its regions and windows. Both are copies of what it goes by itself; where they do not say
-//! that a request is all right, the request goes by packets, and the other side's word counts. Before
-//! an initiator uses what it has read there, it says so in its own segment ([`claims::Claim`]), and reads it
-//! again. A process that takes a gate or a key away changes the table first, and then waits until no
-//! peer says that it uses it.
+//! | type | contents |
+//! | --- | --- |
+//! | `Gate` | what a queue pair permits its peer: identity, domain, P_Key, rights, whether there are credits. Published while requests are accepted |
+//! | `Key` | a region: tag, access, domain, bounds, and where its bytes are. Published while the slot is locked for changes (`memory::Keys`) |
+//! | `record` | the words of either under a sequence lock; a reader never waits, because the writer may have died |
+//! | `Shown` | gate and key as read, with their change counts; while those are equal, nothing is read again |
+//! | `Claim` | the initiator's entry in the link: the gate, key and range that it uses |
+//! | `Credit` | the number of messages that a queue pair has receive requests for, in a cache line of its own |
+//!
+//! *No mappings.* The kernel copies (process_vm_writev(2), process_vm_readv(2)) and answers EFAULT
+//! for missing pages. A mapping of a registered file would save the system call, but a process that
+//! shortens the file would end every process that has it mapped by SIGBUS, and a plain copy in
+//! progress could not be stopped.
+//!
+//! *Revocation.* An initiator writes its claim, and then reads the peer's tables. A process that
+//! deregisters memory or closes a gate writes its table, and then reads the claims of all peers. A
+//! full fence is between the two steps on each side, so at least one of the two sees the other.
+//! ibv_dereg_mr(3) waits until no claim names the memory; meanwhile packets may still use the
+//! region.
+//!
+//! *Stopped initiators.* The claim contains the range in the target in the form in which the kernel
+//! reads it at the start of the system call (`struct iovec`), in the link, where the target can
+//! write it. Revocation sets its length to 0, so a copy that has not begun moves nothing, and the
+//! request continues by packets, which find the key removed. A copy that has begun is inside a
+//! system call of at most 4 MiB, in which no thread can be stopped. A thread that /proc shows as
+//! stopped, or as blocked in another system call, is therefore not awaited. A running thread is
+//! awaited for a second; then ibv_dereg_mr(3) and ibv_rereg_mr(3) answer EBUSY, nothing has
+//! changed, and the log names the process. A gate is closed with the queue pair locked for at most
+//! 2 ms, and the rest of the second is waited without a lock in ibv_modify_qp(3) or
+//! ibv_destroy_qp(3).
+//!
+//! *Limits.* Requests of more than 4 MiB or 8 pieces, atomics, memory windows, device memory and
+//! the own process go by packets. If the kernel denies the calls (EPERM, ENOSYS), the queue pair
+//! uses packets from then on. If memory was unmapped while registered, the copy ends early and the
+//! request is repeated by packets.
+//!
+//! Tests: `providers/uroce/tests/onesided.rs` and `neighbours.rs`.
 
 mod claims;
 mod credit;
 mod gate;
 mod key;
-mod mapped;
 mod record;
+mod rest;
 #[cfg(test)]
 mod tests;
 
-pub use claims::{Claims, Use};
+pub use claims::{Claim, Claims, Patience, Use};
+pub(super) use claims::{PAUSE, SPINS, claims_anything, take_away};
 pub use credit::Credit;
 pub use gate::{Gate, Right};
 pub use key::Key;
-pub use mapped::Mapped;
+pub(super) use rest::is_at_rest;
 
-use super::segment::Segment;
-use std::sync::atomic::AtomicU64;
+use super::segment::{PeerSegment, Segment};
 
-/// Where the parts of the tables begin, in words from the beginning of [`Segment::tables`]. Gates are
-/// as many as a process has queue pairs, and so are credits; keys as many as there is room for, the rest
-/// is not shown.
-const CLAIMS: usize = 0;
-const GATES: usize = 1024;
+/// Where the parts of the tables begin, in words from the beginning of [`Segment::tables`]. Gates
+/// are as many as a process has queue pairs, and so are credits; keys as many as there is room for,
+/// the rest is not shown.
+const GATES: usize = 0;
 const CREDITS: usize = GATES + QPS * gate::WORDS;
 const KEYS: usize = CREDITS + QPS * credit::WORDS;
 /// Queue pairs that a process may have.
 const QPS: usize = 1 << 14;
 
-fn part(segment: &Segment, start: usize, words: usize) -> Option<&[AtomicU64]> {
-    segment.tables().get(start..start.checked_add(words)?)
+fn part<T>(tables: &[T], start: usize, words: usize) -> Option<&[T]> {
+    tables.get(start..start.checked_add(words)?)
 }
 
-/// What is shown of a queue pair, in the part of the tables that begins there; `None` for an index that there
-/// is not.
+/// What is shown of a queue pair, in the part of the tables that begins there; `None` for an index
+/// that there is not.
 #[inline]
-fn of_qp(segment: &Segment, start: usize, index: u32, words: usize) -> Option<&[AtomicU64]> {
+fn of_qp<T>(tables: &[T], start: usize, index: u32, words: usize) -> Option<&[T]> {
     let index = usize::try_from(index).ok().filter(|index| *index < QPS)?;
-    part(segment, start + index * words, words)
+    part(tables, start + index * words, words)
 }
 
 /// The place of a queue pair's gate.
 #[inline]
-fn gate_at(segment: &Segment, index: u32) -> Option<&[AtomicU64]> {
-    of_qp(segment, GATES, index, gate::WORDS)
+fn gate_at<T>(tables: &[T], index: u32) -> Option<&[T]> {
+    of_qp(tables, GATES, index, gate::WORDS)
 }
 
 /// The place of a queue pair's credit.
 #[inline]
-fn credit_at(segment: &Segment, index: u32) -> Option<&[AtomicU64]> {
-    of_qp(segment, CREDITS, index, credit::WORDS)
+fn credit_at<T>(tables: &[T], index: u32) -> Option<&[T]> {
+    of_qp(tables, CREDITS, index, credit::WORDS)
+}
+
+/// The place of a key; `None` for one that is not shown.
+fn key_at<T>(tables: &[T], index: u32) -> Option<&[T]> {
+    let start = usize::try_from(index).ok()?.checked_mul(key::WORDS)?;
+    part(tables, KEYS.checked_add(start)?, key::WORDS)
 }
 
 /// A gate that was read.
@@ -66,12 +102,6 @@ pub struct GateSeen {
     index: u32,
     /// How often it had been changed.
     count: u64,
-}
-
-/// The place of a key; `None` for one that is not shown.
-fn key_at(segment: &Segment, index: u32) -> Option<&[AtomicU64]> {
-    let start = usize::try_from(index).ok()?.checked_mul(key::WORDS)?;
-    part(segment, KEYS.checked_add(start)?, key::WORDS)
 }
 
 /// A gate and a key, as they were read.
@@ -103,21 +133,22 @@ impl Shown {
     }
 }
 
-/// What a segment shows.
-impl Segment {
+/// What a peer shows.
+impl PeerSegment {
     fn read_gate(&self, index: u32) -> Option<(Gate, u64)> {
-        let (count, words) = record::read(gate_at(self, index)?)?;
+        let (count, words) = record::read(gate_at(self.tables(), index)?)?;
         Some((Gate::of(words)?, count))
     }
 
     /// `None` also for a key that is not shown, or of another tag.
     fn read_key(&self, key: u32) -> Option<(Key, u64)> {
-        let (count, words) = record::read(key_at(self, key >> 8)?)?;
+        let (count, words) = record::read(key_at(self.tables(), key >> 8)?)?;
         let there = Key::of(words)?;
         (u32::from(there.tag) == key & 0xff).then_some((there, count))
     }
 
-    /// The gate of the queue pair of that index, and what a key stands for; `None` unless both are there.
+    /// The gate of the queue pair of that index, and what a key stands for; `None` unless both are
+    /// there.
     #[must_use]
     pub fn shown(&self, index: u32, rkey: u32) -> Option<Shown> {
         let (gate, gate_count) = self.read_gate(index)?;
@@ -142,42 +173,48 @@ impl Segment {
     #[must_use]
     #[inline]
     pub fn gate_is_still(&self, seen: GateSeen) -> bool {
-        gate_at(self, seen.index).is_some_and(|place| record::is_still(place, seen.count))
+        let place = gate_at(self.tables(), seen.index);
+        place.is_some_and(|place| record::is_still(place, seen.count))
     }
 
-    /// The credit of the queue pair of that index. It is good as long as the gate is that was read before.
+    /// The credit of the queue pair of that index. It is good as long as the gate is that was read
+    /// before.
     #[must_use]
     pub fn credit(&self, index: u32) -> Option<Credit> {
-        Credit::read(credit_at(self, index)?)
-    }
-
-    /// Shows a credit. One at a time for each index.
-    #[inline]
-    pub fn show_credit(&self, index: u32, credit: Credit) {
-        if let Some(place) = credit_at(self, index) {
-            credit.show(place);
-        }
+        Credit::read(credit_at(self.tables(), index)?)
     }
 
     /// Whether gate and key are still those that were read.
     #[must_use]
     #[inline]
     pub fn still_shows(&self, shown: &Shown) -> bool {
+        let tables = self.tables();
         let [gate, key] = shown.counts;
-        gate_at(self, shown.index).is_some_and(|place| record::is_still(place, gate))
-            && key_at(self, shown.rkey >> 8).is_some_and(|place| record::is_still(place, key))
+        gate_at(tables, shown.index).is_some_and(|place| record::is_still(place, gate))
+            && key_at(tables, shown.rkey >> 8).is_some_and(|place| record::is_still(place, key))
+    }
+}
+
+/// What this process shows.
+impl Segment {
+    /// Shows a credit. One at a time for each index.
+    #[inline]
+    pub fn show_credit(&self, index: u32, credit: Credit) {
+        if let Some(place) = credit_at(self.tables(), index) {
+            credit.show(place);
+        }
     }
 
     /// Shows a gate. One at a time for each index.
     pub fn show_gate(&self, index: u32, gate: Option<Gate>) {
-        if let Some(place) = gate_at(self, index) {
+        if let Some(place) = gate_at(self.tables(), index) {
             record::write(place, gate.map_or([0; gate::WORDS - 1], Gate::words));
         }
     }
 
     /// Shows what a key's index stands for. One at a time for each index.
     pub fn show_key(&self, index: u32, key: Option<Key>) {
-        if let Some(place) = key_at(self, index) {
+        if let Some(place) = key_at(self.tables(), index) {
             record::write(place, key.map_or([0; key::WORDS - 1], Key::words));
         }
     }

@@ -1,8 +1,10 @@
 //! A few words that one process writes and others read, whole or not at all (a sequence lock).
 //!
 //! The first word counts: it is odd while the others change. Whoever reads and finds it odd, or
-//! another one afterwards, has read nothing; he does not wait, since the writer may have died there.
+//! another one afterwards, has read nothing; he does not wait, since the writer may have died
+//! there.
 
+use kit::sys::shared::ReadOnlyWord;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 
@@ -22,7 +24,7 @@ pub fn write<const N: usize>(place: &[AtomicU64], words: [u64; N]) {
 }
 
 /// Reads the count and the words, if nobody is writing.
-pub fn read<const N: usize>(place: &[AtomicU64]) -> Option<(u64, [u64; N])> {
+pub fn read<const N: usize>(place: &[ReadOnlyWord]) -> Option<(u64, [u64; N])> {
     let (count, places) = place.split_first()?;
     let before = count.load(Acquire);
     let places = places.first_chunk::<N>()?;
@@ -35,7 +37,7 @@ pub fn read<const N: usize>(place: &[AtomicU64]) -> Option<(u64, [u64; N])> {
 
 /// Whether the words are still those that were read with that count.
 #[inline]
-pub fn is_still(place: &[AtomicU64], count: u64) -> bool {
+pub fn is_still(place: &[ReadOnlyWord], count: u64) -> bool {
     place.first().is_some_and(|now| now.load(Acquire) == count)
 }
 
@@ -43,6 +45,10 @@ pub fn is_still(place: &[AtomicU64], count: u64) -> bool {
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
+
+    fn seen(place: &[AtomicU64]) -> &[ReadOnlyWord] {
+        ReadOnlyWord::of(place)
+    }
 
     #[test]
     fn words_are_read_whole() {
@@ -57,7 +63,7 @@ mod tests {
             });
             let mut last = 0;
             while !done.load(Acquire) {
-                if let Some([a, b, c]) = read(&place)
+                if let Some([a, b, c]) = read(seen(&place))
                     .map(|(_, words)| words)
                     .filter(|words| *words != [0; 3])
                 {
@@ -68,26 +74,26 @@ mod tests {
             }
         });
         let last = Some((399_998, [199_999, 200_000, 200_001]));
-        assert_eq!(read(&place), last);
+        assert_eq!(read(seen(&place)), last);
     }
 
     #[test]
     fn what_a_writer_left_half_done_is_nothing() {
         let place: Vec<AtomicU64> = (0..3).map(|_| AtomicU64::new(1)).collect();
-        assert_eq!(read::<2>(&place), None);
+        assert_eq!(read::<2>(seen(&place)), None);
         write(&place, [7, 8]);
-        assert_eq!(read(&place), Some((2, [7, 8])));
-        assert_eq!(read::<9>(&place), None);
+        assert_eq!(read(seen(&place)), Some((2, [7, 8])));
+        assert_eq!(read::<9>(seen(&place)), None);
     }
 
     #[test]
     fn what_was_read_is_known_to_be_current() {
         let place: Vec<AtomicU64> = (0..3).map(|_| AtomicU64::new(0)).collect();
-        let (count, _) = read::<2>(&place).expect("whole");
-        assert!(is_still(&place, count));
+        let (count, _) = read::<2>(seen(&place)).expect("whole");
+        assert!(is_still(seen(&place), count));
         place[0].store(1, Relaxed);
-        assert!(!is_still(&place, count));
+        assert!(!is_still(seen(&place), count));
         write(&place, [0, 0]);
-        assert!(!is_still(&place, count));
+        assert!(!is_still(seen(&place), count));
     }
 }

@@ -1,6 +1,6 @@
 use super::super::link::{LINK, Link};
 use super::super::wire::{
-    FEW, Fate, Few, Front, Header, MESSAGE, MESSAGE_HEAD, News, Out, PACKET, Put,
+    FEW, Few, Front, Header, MESSAGE, MESSAGE_HEAD, News, Out, Outcome, PACKET, Put,
 };
 use super::*;
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ fn header(epoch: u32) -> Header {
         epoch,
         immediate: Some(7),
         solicited: true,
-        settled: false,
+        completed: false,
     }
 }
 
@@ -52,8 +52,8 @@ fn a_ring_has_room_for_what_is_taken() {
         }
         assert_eq!(consumer.next(memory), Ok(None));
         assert_eq!(producer.taken(memory), Ok(producer.released()));
-        assert_eq!(consumer.tell(memory), Ok(true));
-        assert_eq!(consumer.tell(memory), Ok(false));
+        assert_eq!(consumer.report(memory), Ok(true));
+        assert_eq!(consumer.report(memory), Ok(false));
         let taken = producer.taken(memory).expect("right");
         producer.release(taken);
     }
@@ -87,22 +87,22 @@ fn a_refusal_is_found_and_what_is_behind_it_too() {
     }
     let mut news = News::default();
     out.collect(&link, &mut news).expect("right");
-    assert!(news.fates.is_empty() && out.awaits());
-    consumer.tell(memory).expect("right");
+    assert!(news.outcomes.is_empty() && out.awaits());
+    consumer.report(memory).expect("right");
     out.collect(&link, &mut news).expect("right");
     let expected = [
-        (1, Fate::Taken(position[1])),
-        (1, Fate::Refused(position[2], 6)),
-        (1, Fate::Refused(position[3], 6)),
+        (1, Outcome::Taken(position[1])),
+        (1, Outcome::Refused(position[2], 6)),
+        (1, Outcome::Refused(position[3], 6)),
     ];
-    assert_eq!(news.fates, expected);
+    assert_eq!(news.outcomes, expected);
     assert!(!out.awaits());
 }
 
 /// Puts a message by credit, which is good or not.
-fn put_settled(out: &mut Out, link: &Link, good: bool) -> Put {
+fn put_completed(out: &mut Out, link: &Link, good: bool) -> Put {
     let header = Header {
-        settled: true,
+        completed: true,
         ..header(5)
     };
     let put = out.short(link, &header, Few::default(), 8, || good);
@@ -116,70 +116,70 @@ fn take(consumer: &mut Consumer, memory: &Shared) -> bool {
         .expect("right")
         .expect("a record");
     consumer.advance(memory, &record).expect("right");
-    Front::new(words, record.flags()).header().settled
+    Front::new(words, record.flags()).header().completed
 }
 
 #[test]
-fn who_goes_by_credit_hears_seldom_what_was_taken() {
+fn reports_are_rare_while_the_producer_has_credits() {
     let (link, producer, mut consumer) = ends();
     let mut out = Out::new(producer);
     let memory = link.memory();
-    let mut told = 0;
+    let mut reported = 0;
     let count = 4 * SIZE / 64;
     for _ in 0..count {
-        assert!(put_settled(&mut out, &link, true).settled && !out.awaits());
+        assert!(put_completed(&mut out, &link, true).completed && !out.awaits());
         assert!(take(&mut consumer, memory));
-        told += u64::from(consumer.tell(memory).expect("right"));
+        reported += u64::from(consumer.report(memory).expect("right"));
     }
-    assert_eq!(told, 4 * SIZE / MUCH);
+    assert_eq!(reported, 4 * SIZE / MUCH);
     let mut news = News::default();
     out.collect(&link, &mut news).expect("right");
-    assert!(news.fates.is_empty());
-    // One that waits is told at once, of those before it, too.
+    assert!(news.outcomes.is_empty());
+    // To one that waits it is reported at once, of those before it, too.
     let mut fill = |_: &mut [u8]| Ok(());
-    put_settled(&mut out, &link, true);
+    put_completed(&mut out, &link, true);
     let sent = out.long(&link, &header(5), 8, &mut fill, never);
-    assert!(sent.is_ok_and(|put| put.is_some_and(|put| !put.settled)));
+    assert!(sent.is_ok_and(|put| put.is_some_and(|put| !put.completed)));
     assert!(take(&mut consumer, memory));
-    assert_eq!(consumer.tell(memory), Ok(false));
+    assert_eq!(consumer.report(memory), Ok(false));
     assert!(!take(&mut consumer, memory));
-    assert_eq!(consumer.tell(memory), Ok(true));
+    assert_eq!(consumer.report(memory), Ok(true));
     assert!(!consumer.has_some(memory));
 }
 
 #[test]
-fn who_went_by_a_credit_that_was_taken_back_is_told() {
+fn a_message_by_a_revoked_credit_is_reported() {
     for taken_first in [false, true] {
         let (link, producer, mut consumer) = ends();
         let mut out = Out::new(producer);
         let memory = link.memory();
-        put_settled(&mut out, &link, true);
+        put_completed(&mut out, &link, true);
         let position = if taken_first {
             // Before its producer asks.
             let header = Header {
-                settled: true,
+                completed: true,
                 ..header(5)
             };
             let put = out.short(&link, &header, Few::default(), 8, || {
                 take(&mut consumer, memory);
                 take(&mut consumer, memory);
-                assert_eq!(consumer.tell(memory), Ok(false));
+                assert_eq!(consumer.report(memory), Ok(false));
                 false
             });
             put.expect("right").expect("room")
         } else {
-            let put = put_settled(&mut out, &link, false);
+            let put = put_completed(&mut out, &link, false);
             take(&mut consumer, memory);
             take(&mut consumer, memory);
             put
         };
-        assert!(!position.settled && out.awaits());
+        assert!(!position.completed && out.awaits());
         assert!(consumer.has_some(memory));
-        assert_eq!(consumer.tell(memory), Ok(true));
+        assert_eq!(consumer.report(memory), Ok(true));
         assert!(!consumer.has_some(memory));
         let mut news = News::default();
         out.collect(&link, &mut news).expect("right");
-        assert_eq!(news.fates, [(1, Fate::Taken(position.position))]);
+        assert_eq!(news.outcomes, [(1, Outcome::Taken(position.position))]);
     }
 }
 
@@ -224,7 +224,8 @@ fn packets_without_room_wait_in_order() {
     let mut out = Out::new(producer);
     let memory = link.memory();
     for number in 0..200 {
-        out.packet(&link, &pattern(number, 4000)).expect("right");
+        out.packet(&link, &pattern(number, 4000), false)
+            .expect("right");
     }
     assert!(out.waits(9) && out.waits(9));
     let full = out.short(&link, &header(0), Few::default(), 0, never);
@@ -238,7 +239,7 @@ fn packets_without_room_wait_in_order() {
             .expect("inside");
         assert_eq!(bytes, pattern(number, 4000));
         consumer.advance(memory, &record).expect("right");
-        consumer.tell(memory).expect("right");
+        consumer.report(memory).expect("right");
         out.collect(&link, &mut news).expect("right");
     }
     assert_eq!(news.ready, [9]);
@@ -257,13 +258,13 @@ fn what_was_taken_is_not_taken_for_new_when_the_ring_has_gone_round() {
         let word = first_word(64, PACKET, 0).to_ne_bytes();
         let at = usize::try_from(number).expect("small") % lengths.len();
         let data: Vec<u8> = word.into_iter().cycle().take(lengths[at]).collect();
-        assert_eq!(out.packet(&link, &data), Ok(true));
+        assert_eq!(out.packet(&link, &data, false), Ok(true));
         let record = consumer.next(memory).expect("right").expect("a record");
         assert_eq!(record.length(), PREFIX + data.len());
         consumer.advance(memory, &record).expect("right");
         assert!(!consumer.has_some(memory));
         assert_eq!(consumer.next(memory), Ok(None), "{number}");
-        consumer.tell(memory).expect("right");
+        consumer.report(memory).expect("right");
         out.collect(&link, &mut news).expect("right");
     }
     assert!(consumer.head / SIZE > 256);
@@ -279,7 +280,7 @@ proptest! {
         let mut arrived = Vec::new();
         let mut news = News::default();
         for (at, length) in lengths.iter().enumerate() {
-            out.packet(&link, &pattern(at, *length)).expect("right");
+            out.packet(&link, &pattern(at, *length), false).expect("right");
             if at % 7 == 3 || at + 1 == lengths.len() {
                 loop {
                     while let Some(record) = consumer.next(memory).expect("right") {
@@ -288,7 +289,7 @@ proptest! {
                         arrived.push(bytes);
                         consumer.advance(memory, &record).expect("right");
                     }
-                    if !consumer.tell(memory).expect("right") {
+                    if !consumer.report(memory).expect("right") {
                         break;
                     }
                     out.collect(&link, &mut news).expect("right");
@@ -331,8 +332,8 @@ proptest! {
                 }
             }
             memory.words()[index].store(value, SeqCst);
-            let _ = consumer.tell(memory);
-            let _ = out.packet(&link, &[1; 100]);
+            let _ = consumer.report(memory);
+            let _ = out.packet(&link, &[1; 100], false);
             let _ = out.short(&link, &header(1), Few::default(), 8, never);
             let _ = out.collect(&link, &mut news);
         }

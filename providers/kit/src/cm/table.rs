@@ -1,0 +1,36 @@
+//! How librdmacm reaches the connection manager of devices in user space.
+
+use core::ffi::c_int;
+
+/// The version of the table that this library speaks. Members are only ever added at the end.
+pub const VERSION: u32 = 1;
+
+/// What `ferroverbs_connection_manager()` of libibverbs answers (node `FERROVERBS_1.1`). Each
+/// function answers 0 or an errno value.
+#[repr(C)]
+pub struct Table {
+    /// Bytes of the table.
+    pub size: usize,
+    /// [`VERSION`].
+    pub version: u32,
+    /// Opens an event channel: a number, and a descriptor that can be read (poll(2)) as long as an
+    /// event waits. The descriptor belongs to the caller. ENODEV without devices.
+    pub open: Option<unsafe extern "C" fn(channel: *mut u32, descriptor: *mut c_int) -> c_int>,
+    /// Closes a channel, and ends its ids.
+    pub close: Option<unsafe extern "C" fn(channel: u32) -> c_int>,
+    /// Gives a channel the command of a number: the bytes that follow the header when the command
+    /// is written to the character device. The response goes to the last two arguments. The address
+    /// of a response in the command is not followed. `GET_EVENT` answers EAGAIN at once if no event
+    /// waits; `SET_OPTION` has the value behind it; `MIGRATE_ID` names the old channel by its
+    /// number.
+    pub ask: Option<
+        unsafe extern "C" fn(
+            channel: u32,
+            number: u32,
+            command: *const u8,
+            length: usize,
+            response: *mut u8,
+            room: usize,
+        ) -> c_int,
+    >,
+}

@@ -1,0 +1,158 @@
+//! Datagrams taken by one call of recvmmsg(2), with what the kernel says beside each: what the
+//! receivers of UDP ([`super::datagram`]) and of whole frames ([`super::packet`]) have in common.
+//!
+//! A [`Batch`] owns the buffers, and vouches for the pointers that it gives the kernel. What names
+//! and control messages mean is known to its users, whose tests are its tests.
+
+use super::control::{Control, ROOM};
+use super::errno;
+use crate::errno::Result;
+use core::mem::zeroed;
+use core::ptr::null_mut;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Datagrams taken at once.
+pub const BATCH: usize = 8;
+
+/// The socket address of a family.
+///
+/// # Safety
+/// All bytes are numbers, so that any bytes are a value.
+pub(super) unsafe trait SocketAddress {}
+
+// SAFETY: numbers.
+unsafe impl SocketAddress for libc::sockaddr_storage {}
+// SAFETY: numbers.
+unsafe impl SocketAddress for libc::sockaddr_ll {}
+
+/// What is known of a datagram beside its bytes.
+pub(super) struct Place<N> {
+    /// Where from.
+    pub name: N,
+    /// Control messages.
+    pub control: Control,
+    /// Bytes.
+    pub length: usize,
+    /// Neither the datagram nor its control messages were cut.
+    pub whole: bool,
+}
+
+/// Buffers for [`BATCH`] datagrams.
+pub(super) struct Batch<N> {
+    bytes: Box<[u8]>,
+    places: Box<[Place<N>]>,
+    filled: usize,
+    /// Bytes of a buffer.
+    size: usize,
+    /// Bytes at the beginning of a buffer that the kernel does not write.
+    front: usize,
+}
+
+impl<N: SocketAddress> Batch<N> {
+    /// Empty buffers for datagrams of that many bytes, each with room in front.
+    pub fn new(front: usize, longest: usize) -> Self {
+        let size = front + longest;
+        let place = |_| Place {
+            // SAFETY: a structure of numbers, for which zeros are values.
+            name: unsafe { zeroed() },
+            control: Control::new(),
+            length: 0,
+            whole: false,
+        };
+        Self {
+            bytes: vec![0; BATCH * size].into_boxed_slice(),
+            places: (0..BATCH).map(place).collect(),
+            filled: 0,
+            size,
+            front,
+        }
+    }
+
+    /// Takes in what there is, without waiting. Answers how many there are; what was there before
+    /// is gone.
+    ///
+    /// # Errors
+    /// Of recvmmsg(2): EAGAIN if there is nothing.
+    pub fn receive(&mut self, fd: BorrowedFd<'_>) -> Result<usize> {
+        self.filled = 0;
+        // SAFETY: structures of numbers and pointers, for which zeros are values.
+        let mut headers: [libc::mmsghdr; BATCH] = unsafe { zeroed() };
+        // SAFETY: as above.
+        let mut pieces: [libc::iovec; BATCH] = unsafe { zeroed() };
+        let name = libc::socklen_t::try_from(size_of::<N>()).unwrap_or(0);
+        let buffers = self.bytes.chunks_exact_mut(self.size);
+        for (((header, piece), place), buffer) in headers
+            .iter_mut()
+            .zip(&mut pieces)
+            .zip(&mut self.places)
+            .zip(buffers)
+        {
+            let (_, room) = buffer.split_at_mut(self.front);
+            piece.iov_base = room.as_mut_ptr().cast();
+            piece.iov_len = room.len();
+            header.msg_hdr.msg_name = (&raw mut place.name).cast();
+            header.msg_hdr.msg_namelen = name;
+            header.msg_hdr.msg_iov = piece;
+            header.msg_hdr.msg_iovlen = 1;
+            header.msg_hdr.msg_control = place.control.bytes.as_mut_ptr().cast();
+            header.msg_hdr.msg_controllen = ROOM;
+        }
+        let count = libc::c_uint::try_from(BATCH).unwrap_or(1);
+        // SAFETY: every header points to buffers of the lengths it names, which live through the
+        // call and are nobody else's.
+        let got = unsafe {
+            libc::recvmmsg(
+                fd.as_raw_fd(),
+                headers.as_mut_ptr(),
+                count,
+                libc::MSG_DONTWAIT,
+                null_mut(),
+            )
+        };
+        let got = match usize::try_from(got) {
+            Ok(got) => got,
+            Err(_) => receive_one(fd, headers.first_mut())?,
+        };
+        let longest = self.size - self.front;
+        for (place, header) in self.places.iter_mut().zip(&headers).take(got) {
+            place.length = usize::try_from(header.msg_len).unwrap_or(0).min(longest);
+            place.control.used = header.msg_hdr.msg_controllen.min(ROOM);
+            let cut = libc::MSG_TRUNC | libc::MSG_CTRUNC;
+            place.whole = header.msg_hdr.msg_flags & cut == 0;
+        }
+        self.filled = got.min(BATCH);
+        Ok(self.filled)
+    }
+
+    /// One of those received last, and its buffer, room in front included; `None` if it did not
+    /// fit.
+    pub fn get(&self, index: usize) -> Option<(&Place<N>, &[u8])> {
+        let place = self.places.get(index).filter(|_| index < self.filled)?;
+        let start = index.checked_mul(self.size)?;
+        let buffer = self.bytes.get(start..start + self.size)?;
+        place.whole.then_some((place, buffer))
+    }
+
+    /// Those received last, each with its buffer, room in front included.
+    pub fn each(&mut self) -> impl Iterator<Item = (&mut Place<N>, &mut [u8])> {
+        let buffers = self.bytes.chunks_exact_mut(self.size);
+        self.places.iter_mut().zip(buffers).take(self.filled)
+    }
+}
+
+/// Where recvmmsg(2) failed: one datagram, if it is that a sandbox knows the older call alone.
+fn receive_one(fd: BorrowedFd<'_>, header: Option<&mut libc::mmsghdr>) -> Result<usize> {
+    let error = errno::get();
+    let Some(header) = header.filter(|_| error.is_denial()) else {
+        return Err(error);
+    };
+    // SAFETY: the header points to buffers of the lengths it names, which live through the call and
+    // are nobody else's.
+    let got = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut header.msg_hdr, libc::MSG_DONTWAIT) };
+    if got < 0 {
+        return Err(errno::get());
+    }
+    // No datagram is longer.
+    header.msg_len = u32::try_from(got).unwrap_or(0);
+    Ok(1)
+}

@@ -1,0 +1,241 @@
+#![forbid(unsafe_code)]
+//! Where diagnostics go: reports, traces, captures, the log. Whatever becomes of the place, the
+//! program goes on.
+//!
+//! A place may be a pipe whose reader leaves or does not read, a file that may grow no longer
+//! (`ulimit -f`), a full disk. No write raises a signal, none waits longer than a second, and the
+//! first that fails is the last: a line on the standard error says so. What was written of a record
+//! that did not fit is taken from the end of the file again, so that readers find whole records.
+
+use super::signal;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, ftruncate, open, seek};
+use rustix::io::{Errno, Result, write};
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// How long a write may wait for whoever reads.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// What a pipe takes without waiting once poll(2) says that it can be written to (`PIPE_BUF`).
+const PIECE: usize = 4096;
+
+/// A place for diagnostics.
+#[derive(Debug)]
+pub struct Output {
+    /// None for the standard error.
+    file: Option<OwnedFd>,
+    /// What the line calls it.
+    name: String,
+    stopped: AtomicBool,
+}
+
+impl Output {
+    /// The program's standard error.
+    #[must_use]
+    pub const fn standard_error() -> Self {
+        Self {
+            file: None,
+            name: String::new(),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// Appends to a file, which is made if there is none. `variable` named it.
+    ///
+    /// # Errors
+    /// Of open(2); ENXIO for a FIFO that nobody reads.
+    pub fn open(variable: &str, path: &OsStr) -> Result<Self> {
+        // A FIFO without a reader would be waited for otherwise.
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o666);
+        let file = open(path, flags | OFlags::NONBLOCK | OFlags::NOCTTY, mode)?;
+        Ok(Self {
+            file: Some(file),
+            name: format!("{variable}={}", path.to_string_lossy()),
+            stopped: AtomicBool::new(false),
+        })
+    }
+
+    /// The file, if it is one.
+    #[must_use]
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Writes a record, by one write(2) where there is room. False if the place is lost, also since
+    /// an earlier write.
+    pub fn write(&self, record: &[u8]) -> bool {
+        if self.stopped.load(Relaxed) {
+            return false;
+        }
+        let written = signal::without_those_of_writing(|| match &self.file {
+            None => in_pieces(std::io::stderr().as_fd(), record),
+            Some(file) => whole(file.as_fd(), record),
+        });
+        let Err(error) = written.unwrap_or(Err(Errno::INTR)) else {
+            return true;
+        };
+        if !self.stopped.swap(true, Relaxed) && self.file.is_some() {
+            let why = std::io::Error::from(error);
+            say(&format!("{}: {why}: nothing more is written", self.name));
+        }
+        false
+    }
+}
+
+/// Prints one line in the library's name on the standard error, or loses it.
+pub fn say(text: &str) {
+    let mut line = String::new();
+    // A string takes everything.
+    let _ = writeln!(line, "libibverbs: {text}");
+    let _ =
+        signal::without_those_of_writing(|| in_pieces(std::io::stderr().as_fd(), line.as_bytes()));
+}
+
+/// To a descriptor that does not wait.
+fn whole(file: BorrowedFd<'_>, record: &[u8]) -> Result<()> {
+    let until = Instant::now() + PATIENCE;
+    let mut rest = record;
+    while !rest.is_empty() {
+        match write(file, rest) {
+            Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => room(file, until)?,
+            Err(error) => {
+                cut(file, record.len() - rest.len());
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// To a descriptor that the program has as well, and that may wait.
+fn in_pieces(file: BorrowedFd<'_>, record: &[u8]) -> Result<()> {
+    let until = Instant::now() + PATIENCE;
+    let mut rest = record;
+    while !rest.is_empty() {
+        room(file, until)?;
+        match write(file, rest.get(..PIECE).unwrap_or(rest)) {
+            Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the descriptor can be written to.
+fn room(file: BorrowedFd<'_>, until: Instant) -> Result<()> {
+    let left = until.saturating_duration_since(Instant::now());
+    let left = Timespec::try_from(left).map_err(|_| Errno::TIMEDOUT)?;
+    let mut watched = [PollFd::from_borrowed_fd(file, PollFlags::OUT)];
+    match poll(&mut watched, Some(&left)) {
+        Ok(0) => Err(Errno::TIMEDOUT),
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes the last `count` bytes from the end of a file, if they are what this process wrote last.
+fn cut(file: BorrowedFd<'_>, count: usize) {
+    let (Ok(count), Ok(stat)) = (u64::try_from(count), fstat(file)) else {
+        return;
+    };
+    if count == 0 || FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return;
+    }
+    let (end, size) = (
+        seek(file, SeekFrom::Current(0)),
+        u64::try_from(stat.st_size),
+    );
+    if let (Ok(end), Ok(size)) = (end, size)
+        && end == size
+    {
+        // If that fails, what reads the file has to bear half a record.
+        let _ = ftruncate(file, end.saturating_sub(count));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, mkfifoat};
+    use std::os::unix::fs::OpenOptionsExt;
+
+    fn fifo() -> (tempfile::TempDir, std::path::PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
+        (folder, path)
+    }
+
+    fn reader(path: &std::path::Path) -> std::fs::File {
+        let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap();
+        let mut options = std::fs::OpenOptions::new();
+        options.read(true).custom_flags(flags).open(path).unwrap()
+    }
+
+    #[test]
+    fn records_are_appended() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        for text in ["one\n", "two\n"] {
+            let output = Output::open("VARIABLE", path.as_os_str()).unwrap();
+            assert!(output.write(text.as_bytes()));
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\n");
+    }
+
+    #[test]
+    fn a_fifo_without_a_reader_is_not_waited_for() {
+        let (_folder, path) = fifo();
+        let opened = Output::open("VARIABLE", path.as_os_str());
+        assert_eq!(opened.err(), Some(Errno::NXIO));
+    }
+
+    #[test]
+    fn a_reader_that_leaves_ends_it() {
+        let (_folder, path) = fifo();
+        let reader = reader(&path);
+        let output = Output::open("VARIABLE", path.as_os_str()).unwrap();
+        assert!(output.write(b"one"));
+        drop(reader);
+        // Children that other tests fork have it for a moment, too.
+        let ends = (0..1000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            !output.write(b"two")
+        });
+        assert!(ends);
+        assert!(!output.write(b"three"));
+    }
+
+    #[test]
+    fn a_reader_that_does_not_read_ends_it() {
+        let (_folder, path) = fifo();
+        let _reader = reader(&path);
+        let output = Output::open("VARIABLE", path.as_os_str()).unwrap();
+        // More than any pipe of an ordinary user holds.
+        let much = vec![0; 1 << 21];
+        assert!(!output.write(&much));
+        assert!(!output.write(b"one"));
+    }
+
+    #[test]
+    fn half_a_record_is_taken_from_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let output = Output::open("VARIABLE", path.as_os_str()).unwrap();
+        assert!(output.write(b"whole") && output.write(b"ha"));
+        cut(output.file().unwrap(), 2);
+        assert_eq!(std::fs::read(&path).unwrap(), b"whole");
+        // Of another, what was written last is not the end.
+        let other = Output::open("VARIABLE", path.as_os_str()).unwrap();
+        assert!(output.write(b"ha") && other.write(b"other"));
+        cut(output.file().unwrap(), 2);
+        assert_eq!(std::fs::read(&path).unwrap(), b"wholehaother");
+    }
+}

@@ -1,0 +1,218 @@
+//! How the processes of a user in a network namespace find each other.
+//!
+//! Each has a *slot*, which is a part of its QP numbers (its high bits), and sockets by which
+//! others reach it. What stands for a slot are names of abstract Unix sockets: they belong to the
+//! network namespace, as UDP port 4791 does, so that containers that share one share them, too,
+//! though they have no folder in common; and they are free again when a process ends, however it
+//! ends.
+//!
+//! Any user can bind any abstract name, so a name proves nothing. What holds instead:
+//!
+//! - *Nobody is kept out.* A name that matters ends in a [`Token`], which nobody can know before
+//!   its owner binds it. Names that strangers bind are passed over: the kernel tells whose a socket
+//!   is that listens, without the process at the other end having a part in it (SO_PEERCRED of a
+//!   connection that need not be accepted, or netlink). See [`owner`], [`listing`].
+//! - *A slot is one process's.* Names with tokens do not exclude each other; [`election`] does.
+//! - *What is sent comes to the process that was found, or to nobody.* The name of a dead process
+//!   can be taken by anybody. But a socket that is connected is connected to a socket, not to a
+//!   name. So a sender connects to the packet socket first, then makes sure that the process is
+//!   still there: its listening socket, whose name no other process of the user will ever bind, was
+//!   bound last and goes first. That name has the tokens of the others in it, so no other socket
+//!   can be meant. See [`Process`]. A message may also go by the connection to the
+//!   listening socket itself ([`Registry::connect`], [`Connections`]): then proof and way are one.
+//! - *Whoever takes something in* looks at the credentials that the kernel puts to each message,
+//!   and drops what is not of its own user ([`User`]).
+//!
+//! Why not otherwise: a folder is not shared by the containers of a pod; a stream for each pair of
+//! processes would cost each a descriptor for each other; UDP ports are as free for anybody to take
+//! as names are. What remains for a stranger is a flood, of connections to the listening sockets
+//! and of messages, as with UDP port 4791 itself: what honest senders have to say may then be lost.
+//!
+//! *Older releases* claim a slot by binding `uroce/<slot>`, tell their counters at
+//! `uroce/<slot>/stat` and hand packets to the former. This one binds that name, too, if it can,
+//! and takes packets there from processes of its user; it hands packets to an older process whose
+//! `stat` is its user's. Shared memory, XRC domains and numbers that were taken over are not shared
+//! between the two.
+
+mod claim;
+mod connections;
+pub mod election;
+pub mod listing;
+mod lookup;
+pub mod name;
+pub mod owner;
+mod token;
+
+pub use claim::{listen, listen_at};
+pub use connections::Connections;
+pub use listing::{Listening, listening};
+pub use lookup::Process;
+pub use name::Name;
+pub use owner::{Owner, User};
+pub use token::Token;
+
+use crate::named::{self, Socket};
+use claim::Claimed;
+use kit::errno::{Errno, Result};
+use kit::log::{self, Level};
+use lookup::Lookup;
+use rustix::io::Errno as SystemErrno;
+use rustix::net::{self, Shutdown};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Connections that are taken at once from a socket that listens.
+const ACCEPTED: usize = 64;
+
+/// The slot of this process, and what it knows of the others.
+#[derive(Debug)]
+pub struct Registry {
+    /// Dropped in this order: see the module.
+    sockets: Claimed,
+    user: User,
+    lookup: Lookup,
+}
+
+impl Registry {
+    /// Claims a slot; with a rendezvous socket if that is wanted.
+    ///
+    /// # Errors
+    /// EADDRNOTAVAIL if the user's processes have all; of socket(2), bind(2), listen(2).
+    pub fn claim(rendezvous: bool) -> Result<Arc<Self>> {
+        let user = User::own();
+        let sockets = claim::claim(user, rendezvous)?;
+        let lookup = Lookup::new(user);
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        lookup.add(Process::new(Name::Process(sockets.name), pid, user)?);
+        Ok(Arc::new(Self {
+            sockets,
+            user,
+            lookup,
+        }))
+    }
+
+    /// The slot, 1 to 1022.
+    #[must_use]
+    pub fn slot(&self) -> u16 {
+        self.sockets.name.slot
+    }
+
+    /// Whose processes are believed.
+    #[must_use]
+    pub fn user(&self) -> User {
+        self.user
+    }
+
+    /// The socket that others prove this process by. Connections there are to be taken
+    /// ([`Connections`], or [`accept_and_close`] without messages): otherwise there is no room for
+    /// more after some thousands.
+    #[must_use]
+    pub fn listener(&self) -> &Socket {
+        &self.sockets.listener
+    }
+
+    /// The socket that others hand packets to.
+    #[must_use]
+    pub fn packets(&self) -> BorrowedFd<'_> {
+        self.sockets.packets.as_fd()
+    }
+
+    /// The rendezvous socket, if it was wanted.
+    #[must_use]
+    pub fn rendezvous(&self) -> Option<BorrowedFd<'_>> {
+        self.sockets.rendezvous.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Nobody takes in what comes to the rendezvous socket: senders are told so. Its name stays,
+    /// since others go by it.
+    pub fn refuse_rendezvous(&self) {
+        if let Some(socket) = &self.sockets.rendezvous {
+            // A datagram socket can always be shut down.
+            let _ = net::shutdown(socket, Shutdown::Both);
+        }
+    }
+
+    /// The process of a slot, if it is our user's.
+    ///
+    /// # Errors
+    /// ECONNREFUSED if there is none; EAGAIN if that is not known yet: names are listed no oftener
+    /// than each 20 ms, and than a twentieth of the time; of socket(2).
+    pub fn find(&self, slot: u16) -> Result<Arc<Process>> {
+        self.lookup.find(slot, false)
+    }
+
+    /// The same, for whoever has word of the process: it may have come since names were listed
+    /// last, and they are listed sooner.
+    ///
+    /// # Errors
+    /// As of [`Registry::find`].
+    pub fn find_newcomer(&self, slot: u16) -> Result<Arc<Process>> {
+        self.lookup.find(slot, true)
+    }
+
+    /// The process of a slot, and a connection to the socket that proves it: what is sent there
+    /// comes to this process or to nobody.
+    ///
+    /// # Errors
+    /// As of [`Registry::find_newcomer`].
+    pub fn connect(&self, slot: u16) -> Result<(Arc<Process>, OwnedFd)> {
+        self.lookup.connect(slot)
+    }
+
+    /// Whether a process of this number may be that of a slot, as far as is known.
+    #[must_use]
+    pub fn may_be_at(&self, slot: u16, pid: i32) -> bool {
+        let known = self.lookup.known(slot);
+        known.is_none_or(|process| process.pid() == pid)
+    }
+
+    /// The same, where another one that is known may have ended, and its slot be this one's.
+    #[must_use]
+    pub fn may_have_come_to(&self, slot: u16, pid: i32) -> bool {
+        match self.lookup.known(slot) {
+            Some(process) if process.pid() != pid => {
+                let has_ended = process.has_ended();
+                if has_ended {
+                    self.forget(&process);
+                }
+                has_ended
+            }
+            _ => true,
+        }
+    }
+
+    /// A process that was found has ended.
+    pub fn forget(&self, process: &Process) {
+        if process.slot() != self.slot() {
+            self.lookup.forget(process);
+        }
+    }
+}
+
+/// Takes connections that are there for what they prove alone.
+pub fn accept_and_close(listener: &Socket) {
+    for _ in 0..ACCEPTED {
+        match net::accept_with(listener, named::FLAGS) {
+            Ok(_) | Err(SystemErrno::INTR | SystemErrno::CONNABORTED) => {}
+            Err(error) => return report_denied_accept(error.into()),
+        }
+    }
+}
+
+/// Logs, once in a process, that accept(2) is denied. A process is proven by connections that wait,
+/// too, but what they bring is not received.
+pub fn report_denied_accept(error: Errno) {
+    static REPORTED: AtomicBool = AtomicBool::new(false);
+    if error.is_denial() && !REPORTED.swap(true, Ordering::Relaxed) {
+        log::line(
+            Level::Warning,
+            &format!(
+                "uroce: this process may not call accept(2) (errno {}): it shares no memory and no \
+                 XRC domains with other processes, and they cannot read its statistics; its \
+                 sandbox has to let it",
+                error.raw()
+            ),
+        );
+    }
+}

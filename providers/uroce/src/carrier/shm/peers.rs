@@ -1,0 +1,241 @@
+//! The processes that this one shares a link with, and this process as they see it.
+
+use super::link::Link;
+use super::onesided::Claims;
+use super::peer::{Peer, places};
+use super::rendezvous_socket::{Datagram, RendezvousSocket};
+use super::ring::Producer;
+use super::segment::{CLOSED, PeerSegment, Segment};
+use super::wire::Out;
+use crate::carrier::registry::Registry;
+use kit::errno::{Errno, Result};
+use kit::sys::lock::Lock;
+use parking_lot::{Mutex, RwLock};
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+/// Ends of processes that are looked at in one go.
+const ENDS: usize = 16;
+
+/// Whom a process has met.
+#[derive(Debug)]
+pub struct Census {
+    /// Those that are there.
+    pub there: Vec<Arc<Peer>>,
+    /// Those that have left.
+    pub left: Vec<Arc<Peer>>,
+}
+
+/// The processes that this one shares a link with.
+#[derive(Debug)]
+pub(super) struct Peers {
+    pub slot: u16,
+    /// What tells this process from those that have its slot before or after.
+    pub generation: u64,
+    pub segment: Segment,
+    /// The descriptor of the segment.
+    pub shown: OwnedFd,
+    pub rendezvous_socket: RendezvousSocket,
+    /// The ends of processes, by slot.
+    ends: OwnedFd,
+    by_slot: RwLock<HashMap<u16, Arc<Peer>>>,
+    /// Those that have left `by_slot`, until somebody asks. Changed only while that is locked.
+    left: Mutex<Vec<Arc<Peer>>>,
+    /// Those that have left, and may still be using something of this process.
+    former: Mutex<Vec<Arc<Peer>>>,
+    /// Counts changes of `by_slot`.
+    changes: AtomicU64,
+}
+
+impl Peers {
+    /// Those of the process that has claimed a slot: none yet.
+    ///
+    /// # Errors
+    /// As of [`super::Directory::open`].
+    pub fn open(registry: &Arc<Registry>) -> Result<Self> {
+        let slot = registry.slot();
+        pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+        let generation = RandomState::new().hash_one(slot) | 1;
+        let (segment, shown) = Segment::create(slot, generation)?;
+        Ok(Self {
+            slot,
+            generation,
+            segment,
+            shown,
+            rendezvous_socket: RendezvousSocket::open(registry)?,
+            ends: epoll::create(CreateFlags::CLOEXEC)?,
+            by_slot: RwLock::default(),
+            left: Mutex::default(),
+            former: Mutex::default(),
+            changes: AtomicU64::new(0),
+        })
+    }
+
+    /// Ready to read when some process has ended.
+    pub fn ends(&self) -> BorrowedFd<'_> {
+        self.ends.as_fd()
+    }
+
+    /// The process of a slot, if there is a link with it.
+    pub fn get(&self, slot: u16) -> Option<Arc<Peer>> {
+        let peer = self.by_slot.read().get(&slot).cloned();
+        peer.filter(|peer| !peer.is_gone())
+    }
+
+    pub fn all(&self) -> Vec<Arc<Peer>> {
+        self.by_slot.read().values().cloned().collect()
+    }
+
+    /// All that may be using something of this process.
+    pub fn users(&self) -> Vec<Arc<Peer>> {
+        let mut users = self.all();
+        let mut former = self.former.lock();
+        former.retain(|peer| peer.uses_something() && !peer.has_ended());
+        users.extend(former.iter().cloned());
+        users
+    }
+
+    pub fn census(&self) -> Census {
+        let by_slot = self.by_slot.read();
+        Census {
+            there: by_slot.values().cloned().collect(),
+            left: std::mem::take(&mut *self.left.lock()),
+        }
+    }
+
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.changes.load(SeqCst)
+    }
+
+    /// Whether anything depends on what peers take.
+    pub fn awaits(&self) -> bool {
+        self.by_slot.read().values().any(|peer| peer.awaits())
+    }
+
+    /// Rings a peer's bell.
+    pub fn ring(&self, slot: u16) {
+        // One whose queue is full is awake, or will be.
+        let _ = self.rendezvous_socket.send(slot, Datagram::Bell, &[]);
+    }
+
+    /// The process of a slot and generation, as it is once there is this link with it. Its end is
+    /// watched for from now on.
+    ///
+    /// # Errors
+    /// ENOSYS without pidfd_open(2), ESRCH if it has ended; EINVAL for another version; of mmap(2),
+    /// epoll_ctl(2).
+    pub fn prepare(
+        &self,
+        (slot, generation): (u16, u64),
+        pid: i32,
+        segment: BorrowedFd<'_>,
+        link: Link,
+    ) -> Result<Peer> {
+        let segment = PeerSegment::map(segment, slot, generation)?;
+        let pid = Pid::from_raw(pid).ok_or(Errno::INVAL)?;
+        let process = pidfd_open(pid, PidfdFlags::empty())?;
+        let data = EventData::new_u64(u64::from(slot));
+        epoll::add(&self.ends, process.as_fd(), data, EventFlags::IN)?;
+        let places = places(self.slot, slot);
+        Ok(Peer {
+            slot,
+            generation,
+            pid,
+            process,
+            segment,
+            link,
+            gone: AtomicBool::new(false),
+            places,
+            out: Lock::new(Out::new(Producer::new(places[0]))),
+            collected: AtomicU64::new(0),
+            awaits: AtomicBool::new(false),
+            woken: AtomicU64::new(0),
+            claims: Claims::default(),
+        })
+    }
+
+    /// This process, as a peer of its own.
+    ///
+    /// # Errors
+    /// As of [`Peers::prepare`]; of memfd_create(2).
+    pub fn myself(&self) -> Result<Arc<Peer>> {
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        let me = (self.slot, self.generation);
+        let peer = self.prepare(me, pid, self.shown.as_fd(), Link::create()?.0)?;
+        let mut by_slot = self.by_slot.write();
+        // Another thread may have been faster.
+        let peer = Arc::clone(by_slot.entry(self.slot).or_insert_with(|| Arc::new(peer)));
+        self.changes.fetch_add(1, SeqCst);
+        Ok(peer)
+    }
+
+    /// A process is there, instead of another that had its slot.
+    pub fn enter(&self, peer: Peer) -> Arc<Peer> {
+        let mut by_slot = self.by_slot.write();
+        let peer = Arc::new(peer);
+        if let Some(before) = by_slot.insert(peer.slot, Arc::clone(&peer)) {
+            self.leave(before);
+        }
+        self.changes.fetch_add(1, SeqCst);
+        peer
+    }
+
+    /// The slots of processes that may have ended.
+    pub fn ended(&self) -> Vec<u16> {
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let mut events: [MaybeUninit<Event>; ENDS] = [const { MaybeUninit::uninit() }; ENDS];
+        let Ok((ended, _)) = epoll::wait(&self.ends, &mut events[..], Some(&now)) else {
+            return Vec::new();
+        };
+        let slots = ended.iter().map(|event| u16::try_from(event.data.u64()));
+        slots.flatten().collect()
+    }
+
+    /// Whether the process of a slot was there, and has ended or left.
+    pub fn has_left(&self, slot: u16) -> bool {
+        let by_slot = self.by_slot.read();
+        slot != self.slot && by_slot.get(&slot).is_some_and(|peer| peer.has_left())
+    }
+
+    /// Forgets the process of a slot; answers its generation.
+    pub fn remove(&self, slot: u16) -> Option<u64> {
+        let mut by_slot = self.by_slot.write();
+        let peer = by_slot.remove(&slot)?;
+        let generation = peer.generation;
+        self.leave(peer);
+        self.changes.fetch_add(1, SeqCst);
+        Some(generation)
+    }
+
+    /// Somebody is in the table, which is locked, no more. Others may still have him.
+    fn leave(&self, peer: Arc<Peer>) {
+        peer.give_up();
+        let _ = epoll::delete(&self.ends, peer.process());
+        if peer.uses_something() && !peer.has_ended() {
+            self.former.lock().push(Arc::clone(&peer));
+        }
+        self.left.lock().push(peer);
+    }
+}
+
+impl Drop for Peers {
+    fn drop(&mut self) {
+        self.segment.attention().fetch_or(CLOSED, SeqCst);
+        for peer in self.all() {
+            let _ = self
+                .rendezvous_socket
+                .send(peer.slot, Datagram::Farewell, &[]);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! A pipe that carries records, each read whole or not at all.
+//!
+//! The application's descriptor is the end that is read from, of a pipe whose writes are packets
+//! (pipe(7), `O_DIRECT`). Such a descriptor is what a kernel's is to programs: readable as long as
+//! there is a record, never writable (poll(2) has no POLLOUT, write(2) is EBADF), and one read(2)
+//! takes one record, whatever its buffer has room for. A socket can be written to from either end,
+//! so event loops that ask for both spin on it. A packet of a pipe also costs less than a message
+//! between two SOCK_SEQPACKET sockets. An eventfd carries a count and no records.
+
+use kit::errno::{Errno, Result};
+use kit::sys::pipe;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{CWD, Mode, OFlags, fcntl_setfl, openat};
+use rustix::io::{Errno as Os, fcntl_dupfd_cloexec, read, write};
+use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+/// A record, as it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    bytes: [u8; Self::MOST],
+    length: usize,
+}
+
+impl Record {
+    /// Bytes of the longest record, that of an asynchronous event.
+    const MOST: usize = 16;
+
+    /// `None` if it is longer than any record.
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        let mut record = Self {
+            bytes: [0; Self::MOST],
+            length: bytes.len(),
+        };
+        record.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(record)
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+}
+
+/// What is written to a pipe: records of one length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Completion events (`struct ib_uverbs_comp_event_desc`).
+    Completions,
+    /// Asynchronous events (`struct ib_uverbs_async_event_desc`).
+    Asynchronous,
+}
+
+impl Kind {
+    fn length(self) -> usize {
+        match self {
+            Self::Completions => 8,
+            Self::Asynchronous => 16,
+        }
+    }
+}
+
+/// The most that a pipe is made to hold, in bytes: 256 records of a page each, which every user may
+/// have (/proc/sys/fs/pipe-max-size).
+const LARGEST: usize = 1 << 20;
+/// A pipe without room is made larger by this factor.
+const GROWTH: usize = 4;
+
+/// The end that is written to, and a second descriptor of the one that the application reads.
+pub struct Pipe {
+    write: OwnedFd,
+    unread: Unread,
+    kind: Kind,
+}
+
+impl Pipe {
+    /// Also answers the application's descriptor.
+    ///
+    /// # Errors
+    /// EMFILE, ENFILE, ENOMEM.
+    pub fn new(kind: Kind) -> Result<(Self, OwnedFd)> {
+        let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
+        let (given, write) = match pipe_with(flags | PipeFlags::DIRECT) {
+            // A system without packets (gVisor): of a stream a record is still read whole by
+            // whoever asks for its length, as libibverbs does.
+            Err(Os::INVAL) => pipe_with(flags)?,
+            made => made?,
+        };
+        // Whether to wait is for the application to say.
+        fcntl_setfl(&given, OFlags::empty())?;
+        let unread = Unread::new(&given)?;
+        Ok((
+            Self {
+                write,
+                unread,
+                kind,
+            },
+            given,
+        ))
+    }
+
+    /// Writes a record if there is room; `false` if not.
+    pub fn send(&self, record: &Record) -> bool {
+        loop {
+            match write(&self.write, record.bytes()) {
+                Err(Os::INTR) => {}
+                Err(Os::AGAIN) if self.grow() => {}
+                // Or the kernel has no memory, which is tried again like a lack of room. There is a
+                // reader as long as there is a writer: this process has both.
+                Err(_) => return false,
+                Ok(_) => return true,
+            }
+        }
+    }
+
+    /// Makes room for more; `false` if there may not be more. Not at once: users have a share of
+    /// all pipes' memory (/proc/sys/fs/pipe-user-pages-soft), and most channels never hold many
+    /// records.
+    fn grow(&self) -> bool {
+        let size = fcntl_getpipe_size(&self.write).unwrap_or(LARGEST);
+        size < LARGEST && fcntl_setpipe_size(&self.write, size.saturating_mul(GROWTH)).is_ok()
+    }
+
+    /// Takes a record back that nobody has read.
+    pub fn take(&self) -> Option<Record> {
+        let mut bytes = [0; Record::MOST];
+        let room = bytes.get_mut(..self.kind.length())?;
+        let length = self.unread.take(room).ok().filter(|length| *length > 0)?;
+        Record::new(bytes.get(..length)?)
+    }
+
+    /// A second descriptor of the end that is written to, to wait with.
+    ///
+    /// # Errors
+    /// EMFILE.
+    pub fn writer(&self) -> Result<Writer> {
+        Ok(Writer(fcntl_dupfd_cloexec(&self.write, 0)?))
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        // Objects of these records are gone. The room wakes whoever waits with a `Writer`.
+        while self.take().is_some() {}
+    }
+}
+
+/// Reads without waiting, though the application's descriptor waits.
+enum Unread {
+    /// By vmsplice(2).
+    Spliced(OwnedFd),
+    /// Where that call is not let through: the end that is read from, opened once more.
+    Reopened(OwnedFd),
+}
+
+impl Unread {
+    /// # Errors
+    /// EMFILE; where neither way can be gone, what the second answers.
+    fn new(given: &OwnedFd) -> Result<Self> {
+        // The pipe is empty.
+        if pipe::take(given.as_fd(), &mut [0]) == Err(Errno::AGAIN) {
+            return Ok(Self::Spliced(fcntl_dupfd_cloexec(given, 0)?));
+        }
+        Self::reopen(given)
+    }
+
+    fn reopen(given: &OwnedFd) -> Result<Self> {
+        let path = format!("/proc/self/fd/{}", given.as_raw_fd());
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        Ok(Self::Reopened(openat(CWD, path, flags, Mode::empty())?))
+    }
+
+    fn take(&self, room: &mut [u8]) -> Result<usize> {
+        match self {
+            Self::Spliced(fd) => pipe::take(fd.as_fd(), room),
+            Self::Reopened(fd) => loop {
+                match read(fd, &mut *room) {
+                    Err(Os::INTR) => {}
+                    taken => return Ok(taken?),
+                }
+            },
+        }
+    }
+}
+
+/// Waits for room.
+pub struct Writer(OwnedFd);
+
+impl Writer {
+    /// Until there is room, or the pipe is gone.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn wait(&self) -> Result<()> {
+        let mut watched = [PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::OUT)];
+        loop {
+            match poll(&mut watched, None) {
+                Err(Os::INTR) => {}
+                Err(error) => return Err(Errno::from(error)),
+                Ok(_) => return Ok(()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(number: u64) -> Record {
+        Record::new(&number.to_ne_bytes()).expect("short")
+    }
+
+    #[test]
+    fn a_read_takes_one_record_whatever_its_room() {
+        let (pipe, given) = Pipe::new(Kind::Completions).expect("made");
+        assert!(pipe.send(&record(1)) && pipe.send(&record(2)));
+        let mut room = [0; 64];
+        assert_eq!(read(&given, &mut room), Ok(8));
+        assert_eq!(room[..8], 1u64.to_ne_bytes());
+        assert_eq!(pipe.take(), Some(record(2)));
+        assert_eq!(pipe.take(), None);
+    }
+
+    #[test]
+    fn it_grows_to_as_many_as_users_may_have() {
+        let (pipe, _given) = Pipe::new(Kind::Completions).expect("made");
+        let before = fcntl_getpipe_size(&pipe.write).expect("asked");
+        let fit = (0..1000).take_while(|n| pipe.send(&record(*n))).count();
+        let after = fcntl_getpipe_size(&pipe.write).expect("asked");
+        // A user who has many pipes gets no larger ones.
+        assert!(after == LARGEST || after >= before, "{before} {after}");
+        assert!((2..1000).contains(&fit), "{fit}");
+        let all = std::iter::from_fn(|| pipe.take());
+        assert!(all.eq((0..).map(record).take(fit)));
+    }
+
+    #[test]
+    fn records_are_taken_back_by_either_way() {
+        let (pipe, given) = Pipe::new(Kind::Asynchronous).expect("made");
+        let other = Unread::reopen(&given).expect("opened");
+        assert!(matches!(pipe.unread, Unread::Spliced(_)));
+        let event = Record::new(&[7; 16]).expect("short");
+        assert!(pipe.send(&event));
+        let mut room = [0; 16];
+        assert_eq!(other.take(&mut room), Ok(16));
+        assert_eq!(room, [7; 16]);
+        assert_eq!(other.take(&mut room), Err(Errno::AGAIN));
+        assert_eq!(pipe.take(), None);
+    }
+}

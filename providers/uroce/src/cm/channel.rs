@@ -1,0 +1,130 @@
+//! Event channels: events in order, and a descriptor that can be read as long as there is one.
+
+use kit::cm::Record;
+use kit::errno::{Errno, Result};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+
+/// An event that nobody has taken.
+#[derive(Clone)]
+pub struct Waiting {
+    pub record: Record,
+    /// The id whose events it counts among.
+    pub counts_for: u32,
+    /// Of a group: the number of the join.
+    pub join: Option<u32>,
+}
+
+/// An event channel.
+///
+/// The descriptor is a socket in which a byte lies as long as an event waits. A program waits for
+/// it by poll(2), or by recv(2) with MSG_PEEK, which blocks or not as the program has set the
+/// descriptor, and which a signal interrupts or not as it does a call that waits in the kernel.
+pub struct Channel {
+    events: VecDeque<Waiting>,
+    signal: OwnedFd,
+    /// The program's socket.
+    shown: OwnedFd,
+}
+
+impl Channel {
+    /// A channel, and a descriptor for the program.
+    ///
+    /// # Errors
+    /// EMFILE, ENFILE, ENOMEM.
+    pub fn new() -> Result<(Self, OwnedFd)> {
+        // Of this kind a thread that waits is not woken when the channel is closed: librdmacm's
+        // programs rely on that.
+        let (kind, flags) = (SocketType::DGRAM, SocketFlags::CLOEXEC);
+        let (signal, shown) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)?;
+        let channel = Self {
+            events: VecDeque::new(),
+            signal,
+            shown: rustix::io::fcntl_dupfd_cloexec(&shown, 3)?,
+        };
+        Ok((channel, shown))
+    }
+
+    pub fn push(&mut self, event: Waiting) {
+        self.events.push_back(event);
+        if self.events.len() == 1 {
+            // There is room for one byte.
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let _ = rustix::net::send(&self.signal, &[0], flags);
+        }
+    }
+
+    /// # Errors
+    /// EAGAIN if there is none.
+    pub fn pop(&mut self) -> Result<Waiting> {
+        let event = self.events.pop_front().ok_or(Errno::AGAIN)?;
+        self.calm();
+        Ok(event)
+    }
+
+    /// Takes out the events that a question is true of.
+    pub fn take(&mut self, is_wanted: impl Fn(&Waiting) -> bool) -> Vec<Waiting> {
+        let before = self.events.len();
+        let (wanted, others) = std::mem::take(&mut self.events)
+            .into_iter()
+            .partition(|event| is_wanted(event));
+        self.events = others;
+        if before > 0 {
+            self.calm();
+        }
+        VecDeque::into(wanted)
+    }
+
+    /// Nothing can be read any more, if no event waits.
+    fn calm(&self) {
+        if self.events.is_empty() {
+            // If the program has not read it.
+            let _ = rustix::net::recv(&self.shown, &mut [0; 1], RecvFlags::DONTWAIT);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    fn event(id: u32) -> Waiting {
+        Waiting {
+            record: Record::new(0, id, 0, 0),
+            counts_for: id,
+            join: None,
+        }
+    }
+
+    fn can_be_read(fd: &OwnedFd) -> bool {
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let mut polled = [PollFd::new(fd, PollFlags::IN)];
+        poll(&mut polled, Some(&now)) == Ok(1)
+    }
+
+    #[test]
+    fn the_descriptor_can_be_read_while_an_event_waits() {
+        let (mut channel, fd) = Channel::new().expect("a channel");
+        assert!(!can_be_read(&fd));
+        channel.push(event(1));
+        channel.push(event(2));
+        channel.push(event(1));
+        assert_eq!(channel.take(|event| event.counts_for == 1).len(), 2);
+        assert!(can_be_read(&fd));
+        assert_eq!(channel.pop().map(|event| event.record.id), Ok(2));
+        assert!(!can_be_read(&fd));
+        assert_eq!(
+            channel.pop().map(|event| event.record.id),
+            Err(Errno::AGAIN)
+        );
+        channel.push(event(3));
+        assert!(can_be_read(&fd));
+        assert_eq!(channel.take(|_| true).len(), 1);
+        assert!(!can_be_read(&fd));
+    }
+}

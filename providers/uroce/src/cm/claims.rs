@@ -1,0 +1,478 @@
+//! Ports that are bound to: whose they are, among the processes of the user in this network
+//! namespace.
+//!
+//! A claim is a listening abstract socket `\0uroce/<slot>/cm/<port
+//! space>/<port>/<address>/<mode>/<token>`, a name that goes with the process however it ends. As
+//! all names of uroce it proves nothing by itself: only those count that the kernel says are the
+//! user's ([`crate::carrier::registry`]). Whoever claims a port has a name of another mode first,
+//! and of two that claim the same at once one gives way
+//! ([`election`](crate::carrier::registry::election)). Ports are independent of TCP's and UDP's.
+
+use crate::carrier::qpn;
+use crate::carrier::registry::election::{Rival, Verdict, judge};
+use crate::carrier::registry::{self, Listening, Token, User, owner};
+use crate::carrier::udp::Socket;
+use crate::named;
+use kit::errno::{Errno, Result};
+use rustix::net::SocketType;
+use std::fmt::{self, Display, Formatter};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::{Duration, Instant};
+use uroce_cm::ip::PortSpace;
+
+const KIND: SocketType = SocketType::SEQPACKET;
+/// How long somebody else is waited for who gives way, and how often is looked.
+const PAUSE: Duration = Duration::from_millis(1);
+const LOOKS: u32 = 50;
+
+/// What a port is bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bound {
+    /// One address, of this interface if it is link-local.
+    To(IpAddr, u32),
+    /// All addresses of IPv4.
+    AnyV4,
+    /// All of IPv6.
+    AnyV6,
+    /// All of both.
+    Any,
+}
+
+impl Bound {
+    /// An address that was asked for; `only` is `RDMA_OPTION_ID_AFONLY`.
+    pub fn new(address: IpAddr, scope: u32, only: bool) -> Self {
+        match address {
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Self::AnyV4,
+            IpAddr::V6(Ipv6Addr::UNSPECIFIED) if only => Self::AnyV6,
+            IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Self::Any,
+            _ => Self::To(address, scope),
+        }
+    }
+
+    fn families(&self) -> (bool, bool) {
+        match self {
+            Self::To(address, _) => (address.is_ipv4(), address.is_ipv6()),
+            Self::AnyV4 => (true, false),
+            Self::AnyV6 => (false, true),
+            Self::Any => (true, true),
+        }
+    }
+
+    /// Whether requests for an address are for who has this.
+    pub fn covers(&self, address: IpAddr, interface: u32) -> bool {
+        let (v4, v6) = self.families();
+        match self {
+            Self::To(own, scope) => *own == address && (*scope == 0 || *scope == interface),
+            _ => v4 && address.is_ipv4() || v6 && address.is_ipv6(),
+        }
+    }
+
+    fn is_wildcard(&self) -> bool {
+        !matches!(self, Self::To(..))
+    }
+
+    /// Why not both can be had; `None` if they can.
+    fn conflict(&self, other: &Self) -> Option<Errno> {
+        let (ours, theirs) = (self.families(), other.families());
+        if !(ours.0 && theirs.0 || ours.1 && theirs.1) {
+            return None;
+        }
+        match (self.is_wildcard(), other.is_wildcard()) {
+            (false, false) => (self == other).then_some(Errno(libc::EADDRINUSE)),
+            (true, true) => Some(Errno(libc::EADDRINUSE)),
+            _ => Some(Errno(libc::EADDRNOTAVAIL)),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let bound = match text {
+            "any" => Self::Any,
+            "any4" => Self::AnyV4,
+            "any6" => Self::AnyV6,
+            _ => {
+                let (address, scope) = text.split_once('%').unwrap_or((text, "0"));
+                Self::To(address.parse().ok()?, scope.parse().ok()?)
+            }
+        };
+        (bound.to_string() == text).then_some(bound)
+    }
+}
+
+impl Display for Bound {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("any"),
+            Self::AnyV4 => f.write_str("any4"),
+            Self::AnyV6 => f.write_str("any6"),
+            Self::To(address, 0) => write!(f, "{address}"),
+            Self::To(address, scope) => write!(f, "{address}%{scope}"),
+        }
+    }
+}
+
+/// What is claimed, by the process of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port {
+    pub slot: u16,
+    pub space: PortSpace,
+    pub port: u16,
+    pub bound: Bound,
+    /// `RDMA_OPTION_ID_REUSEADDR`.
+    pub shared: bool,
+}
+
+/// A name of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Named {
+    port: Port,
+    /// The port is its owner's, who does not give way.
+    is_owners: bool,
+    token: Token,
+}
+
+impl Named {
+    fn parse(name: &str) -> Option<Self> {
+        let mut words = name.strip_prefix("uroce/")?.split('/');
+        let slot = words.next()?.parse().ok()?;
+        if words.next()? != "cm" {
+            return None;
+        }
+        let space = u16::from_str_radix(words.next()?, 16).ok()?;
+        let (port, bound) = (words.next()?.parse().ok()?, Bound::parse(words.next()?)?);
+        let mode = words.next()?;
+        let named = Self {
+            port: Port {
+                slot,
+                space: PortSpace::from_number(space)?,
+                port,
+                bound,
+                shared: mode.ends_with('s'),
+            },
+            is_owners: !mode.starts_with('c'),
+            token: Token::parse(words.next()?)?,
+        };
+        let is_whole = named.to_string() == name && (1..=qpn::LAST).contains(&slot);
+        is_whole.then_some(named)
+    }
+
+    fn listen(&self) -> Result<Socket> {
+        registry::listen_at(KIND, &named::name(&self.to_string())?)
+    }
+}
+
+impl Display for Named {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Port {
+            slot,
+            space,
+            port,
+            bound,
+            shared,
+        } = self.port;
+        let (space, token) = (space.number(), self.token);
+        let mode = match (self.is_owners, shared) {
+            (true, true) => "s",
+            (true, false) => "x",
+            (false, true) => "cs",
+            (false, false) => "cx",
+        };
+        write!(f, "uroce/{slot}/cm/{space:x}/{port}/{bound}/{mode}/{token}")
+    }
+}
+
+impl Port {
+    fn conflict(&self, other: &Self) -> Option<Errno> {
+        if (self.space, self.port) != (other.space, other.port) || self.shared && other.shared {
+            return None;
+        }
+        self.bound.conflict(&other.bound)
+    }
+}
+
+/// A port that is this process's until this is dropped.
+#[derive(Debug)]
+pub struct Claim {
+    named: Named,
+    _name: Socket,
+}
+
+impl Claim {
+    /// Claims a port.
+    ///
+    /// # Errors
+    /// EADDRINUSE, EADDRNOTAVAIL if another id has it, of this process or another of the user's; of
+    /// socket(2), bind(2), listen(2).
+    pub fn new(port: Port) -> Result<Self> {
+        let claiming = Named {
+            port,
+            is_owners: false,
+            token: Token::random(),
+        };
+        let name = claiming.listen()?;
+        claiming.settle()?;
+        let named = Named {
+            is_owners: true,
+            ..claiming
+        };
+        let claim = Self {
+            named,
+            _name: named.listen()?,
+        };
+        // Until here somebody could see the former alone.
+        drop(name);
+        Ok(claim)
+    }
+
+    /// What is claimed.
+    pub fn port(&self) -> &Port {
+        &self.named.port
+    }
+
+    /// Whether nobody shares the port: it can be listened on.
+    ///
+    /// # Errors
+    /// EADDRINUSE if somebody does.
+    pub fn is_alone(&self) -> Result<()> {
+        let alone = Port {
+            shared: false,
+            ..self.named.port
+        };
+        let rivals = self.named.rivals(&alone);
+        rivals
+            .first()
+            .map_or(Ok(()), |_| Err(Errno(libc::EADDRINUSE)))
+    }
+}
+
+impl Named {
+    fn rivals(&self, wanted: &Port) -> Vec<(Rival, Errno)> {
+        let others = users().into_iter().filter(|name| name.token != self.token);
+        let conflicts = others.filter_map(|other| {
+            let rival = match other.is_owners {
+                true => Rival::Owner,
+                false => Rival::Claiming(other.token),
+            };
+            Some((rival, wanted.conflict(&other.port)?))
+        });
+        conflicts.collect()
+    }
+
+    /// Waits for those who give way.
+    fn settle(&self) -> Result<()> {
+        for _ in 0..LOOKS {
+            let (rivals, errors): (Vec<_>, Vec<_>) = self.rivals(&self.port).into_iter().unzip();
+            match (judge(self.token, &rivals), errors.first()) {
+                (Verdict::Keep, _) | (_, None) => return Ok(()),
+                (Verdict::Withdraw, Some(error)) => return Err(*error),
+                (Verdict::Wait, _) => kit::sys::sched::sleep(PAUSE),
+            }
+        }
+        Err(Errno(libc::EADDRINUSE))
+    }
+}
+
+/// Names of claims that are the user's.
+fn users() -> Vec<Named> {
+    let user = User::own();
+    let sockets = registry::listening().unwrap_or_default().into_iter();
+    let claims = sockets.filter_map(|socket| Some((Named::parse(&socket.name)?, socket)));
+    let ours = claims.filter(|(_, socket)| is_users(socket, user));
+    ours.map(|(named, _)| named).collect()
+}
+
+fn is_users(socket: &Listening, user: User) -> bool {
+    if let Some(whose) = socket.user {
+        return user.is(whose);
+    }
+    let Ok(name) = named::name(&socket.name) else {
+        return false;
+    };
+    match owner::connect_to_ours(KIND, &name, user) {
+        Ok(_) => true,
+        // Of one that is there, the queue may be full.
+        Err(error) => error == Errno::AGAIN,
+    }
+}
+
+/// Claims as they were listed last: they are not listed for each request that comes.
+#[derive(Debug, Default)]
+pub struct Lookup {
+    listed: Vec<Port>,
+    /// When, and for how long that is good.
+    latest: Option<(Instant, Duration)>,
+}
+
+/// Where requests for a port go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// To the process of a slot.
+    At(u16),
+    /// To nobody.
+    Nobody,
+    /// That is not known before this time has passed.
+    Later(Duration),
+}
+
+impl Lookup {
+    /// How long a list is good, at least, how many times as long as it takes, and at most.
+    const SOONEST: Duration = Duration::from_millis(2);
+    const SHARE: u32 = 20;
+    const LATEST: Duration = Duration::from_millis(200);
+
+    /// Who has a port for an address.
+    pub fn find(&mut self, space: PortSpace, port: u16, address: IpAddr, interface: u32) -> Found {
+        let lookup = |listed: &[Port]| {
+            let has = |claim: &&Port| {
+                (claim.space, claim.port) == (space, port) && claim.bound.covers(address, interface)
+            };
+            // One of the address itself goes before one of all.
+            let claims = listed.iter().filter(has);
+            let best = claims.min_by_key(|claim| claim.bound.is_wildcard());
+            best.map(|claim| claim.slot)
+        };
+        let left = self.latest.map_or(Duration::ZERO, |(since, good)| {
+            good.saturating_sub(since.elapsed())
+        });
+        if let Some(slot) = lookup(&self.listed).filter(|_| !left.is_zero()) {
+            return Found::At(slot);
+        }
+        if !left.is_zero() {
+            return Found::Later(left);
+        }
+        self.list();
+        lookup(&self.listed).map_or(Found::Nobody, Found::At)
+    }
+
+    /// The processes that were listed last.
+    pub fn slots(&self) -> Vec<u16> {
+        let mut slots: Vec<_> = self.listed.iter().map(|claim| claim.slot).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        slots
+    }
+
+    /// The list has named a process that is not there any more, or does not listen.
+    pub fn forget(&mut self, slot: u16) {
+        self.listed.retain(|claim| claim.slot != slot);
+    }
+
+    fn list(&mut self) {
+        let began = Instant::now();
+        let is_owners = users().into_iter().filter(|name| name.is_owners);
+        self.listed = is_owners.map(|name| name.port).collect();
+        let good = (began.elapsed() * Self::SHARE).clamp(Self::SOONEST, Self::LATEST);
+        self.latest = Some((Instant::now(), good));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A port that no other test has.
+    fn port(port: u16, bound: Bound) -> Port {
+        Port {
+            slot: 1,
+            space: PortSpace::Ib,
+            port,
+            bound,
+            shared: false,
+        }
+    }
+
+    fn to(text: &str) -> Bound {
+        Bound::To(text.parse().expect("an address"), 0)
+    }
+
+    #[test]
+    fn names_are_read_as_they_were_written_and_fit() {
+        let longest = "fe80:1111:2222:3333:4444:5555:6666:7777";
+        let bounds = [
+            Bound::Any,
+            Bound::AnyV4,
+            Bound::AnyV6,
+            to("10.1.2.3"),
+            Bound::To(longest.parse().expect("an address"), 9999),
+        ];
+        for bound in bounds {
+            let token = Token::random();
+            let port = Port {
+                slot: 1022,
+                ..port(65535, bound)
+            };
+            for (is_owners, shared) in [(true, true), (true, false), (false, true), (false, false)]
+            {
+                let port = Port { shared, ..port };
+                let named = Named {
+                    port,
+                    is_owners,
+                    token,
+                };
+                let name = named.to_string();
+                assert!(super::named::name(&name).is_ok(), "{name}");
+                assert_eq!(Named::parse(&name), Some(named));
+                assert_eq!(Named::parse(&format!("{name}/x")), None);
+            }
+        }
+    }
+
+    #[test]
+    fn wildcards_exclude_addresses_of_their_family() {
+        let used = Some(Errno(libc::EADDRINUSE));
+        let unavailable = Some(Errno(libc::EADDRNOTAVAIL));
+        let v4 = to("10.1.2.3");
+        assert_eq!(v4.conflict(&to("10.1.2.4")), None);
+        assert_eq!(v4.conflict(&v4), used);
+        assert_eq!(v4.conflict(&Bound::AnyV4), unavailable);
+        assert_eq!(Bound::Any.conflict(&v4), unavailable);
+        assert_eq!(Bound::AnyV6.conflict(&v4), None);
+        assert_eq!(Bound::AnyV6.conflict(&Bound::Any), used);
+        assert!(Bound::Any.covers("10.1.2.3".parse().expect("ip"), 1));
+        assert!(!Bound::AnyV6.covers("10.1.2.3".parse().expect("ip"), 1));
+    }
+
+    #[test]
+    fn a_port_is_one_ids() {
+        let wanted = port(50_001, to("10.1.2.3"));
+        let claim = Claim::new(wanted).expect("claimed");
+        assert_eq!(Claim::new(wanted).err(), Some(Errno(libc::EADDRINUSE)));
+        let any = port(50_001, Bound::Any);
+        assert_eq!(Claim::new(any).err(), Some(Errno(libc::EADDRNOTAVAIL)));
+        assert_eq!(claim.is_alone(), Ok(()));
+        let mut lookup = Lookup::default();
+        let address = "10.1.2.3".parse().expect("an address");
+        let found = lookup.find(PortSpace::Ib, 50_001, address, 1);
+        assert_eq!(found, Found::At(1));
+        drop(claim);
+        std::thread::sleep(Lookup::LATEST);
+        let found = lookup.find(PortSpace::Ib, 50_001, address, 1);
+        assert_eq!(found, Found::Nobody);
+        let found = lookup.find(PortSpace::Ib, 50_001, address, 1);
+        assert!(matches!(found, Found::Later(_)), "{found:?}");
+        assert!(Claim::new(any).is_ok());
+    }
+
+    #[test]
+    fn sharers_can_be_bound_and_cannot_listen() {
+        let wanted = Port {
+            shared: true,
+            ..port(50_002, Bound::AnyV4)
+        };
+        let one = Claim::new(wanted).expect("claimed");
+        assert_eq!(one.is_alone(), Ok(()));
+        let two = Claim::new(wanted).expect("claimed, too");
+        assert_eq!(one.is_alone(), Err(Errno(libc::EADDRINUSE)));
+        drop(two);
+        assert_eq!(one.is_alone(), Ok(()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "uroce/1/cm/(106|111|x)/[0-9]{1,6}/(any|any4|[0-9.:%a-f]{1,12})/c?[sx]/[0-9a-f]{23,25}") {
+            if let Some(named) = Named::parse(&text) {
+                prop_assert_eq!(named.to_string(), text);
+            }
+        }
+    }
+}

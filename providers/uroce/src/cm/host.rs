@@ -1,0 +1,43 @@
+//! What the connection manager asks of the node, which knows it as this alone.
+
+use crate::carrier::udp::Path;
+use kit::errno::Result;
+use kit::sys::datagram::Received;
+use std::any::Any;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use uroce_cm::wire::LEN;
+
+/// What the connection manager has of its node.
+pub trait Network {
+    /// The slot of the process.
+    fn slot(&self) -> u16;
+    /// Sends a datagram from QP 1 to QP 1.
+    fn send(&self, path: &Path, psn: u32, mad: &[u8; LEN]);
+    /// Hands a packet on to the process of another slot.
+    ///
+    /// # Errors
+    /// ECONNREFUSED if there is none; EAGAIN if it does not keep up, or it is not known yet whether
+    /// it is there.
+    fn hand_on(&self, to: u16, packet: &Received<'_>) -> Result<()>;
+    /// Has [`Cm::on_time`](super::Cm::on_time) called at this time at the latest.
+    fn wake_at(&self, nanos: u64);
+    /// A descriptor that can be read once the process of a slot has ended; `None` without such a
+    /// process, or where that cannot be had.
+    fn end_of(&self, slot: u16) -> Option<OwnedFd>;
+}
+
+/// The node of the process, which stays open as long as this is kept.
+pub trait Host: Send + Sync {
+    /// What the connection manager has of it.
+    fn network(&self) -> &dyn Network;
+    /// Calls once a descriptor can be read, until the answer is dropped, which waits for a call
+    /// that is running.
+    ///
+    /// # Errors
+    /// Of dup(2), epoll_ctl(2); ENODEV in a forked child.
+    fn watch(
+        &self,
+        descriptor: BorrowedFd<'_>,
+        call: Box<dyn FnMut() + Send>,
+    ) -> Result<Box<dyn Any + Send>>;
+}

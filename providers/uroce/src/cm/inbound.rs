@@ -1,0 +1,255 @@
+//! Messages on their way in: to the agent of this process, or to the process that they are for.
+
+use super::address::{Route, port_of};
+use super::claims::Found;
+use super::deferred::Deferred;
+use super::host::{Host, Network};
+use super::mad;
+use super::state::{Cm, Discarded, State, milliseconds};
+use crate::clock;
+use kit::errno::Errno;
+use kit::sys::datagram::Received;
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use uroce_cm::agent::INDEX_BITS;
+use uroce_cm::ip;
+use uroce_cm::wire::{Mad, Message};
+
+/// How long a process is waited for that has no room for a message.
+const PATIENCE: u64 = 1_000_000_000;
+/// How often it is tried again.
+const AGAIN: u64 = 1_000_000;
+/// Messages that wait at most.
+const MOST: usize = 1024;
+
+/// Whom a message is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum For {
+    /// This process, and this listener, if it is a request and there is one.
+    Us(Option<u64>),
+    /// The processes of these slots.
+    Others(Vec<u16>),
+    /// That is not known yet: to be asked again after so many nanoseconds.
+    Later(u64),
+}
+
+/// The id by which the receiver of a message knows its connection; 0 if the sender does not know
+/// it.
+fn receivers_id(message: &Message) -> Option<u32> {
+    match message {
+        Message::Rep(m) => Some(m.remote_comm_id),
+        Message::Rtu(m) => Some(m.remote_comm_id),
+        Message::Mra(m) => Some(m.remote_comm_id),
+        Message::Rej(m) => Some(m.remote_comm_id),
+        Message::Dreq(m) => Some(m.remote_comm_id),
+        Message::Drep(m) => Some(m.remote_comm_id),
+        Message::SidrRep(m) => Some(m.request_id),
+        Message::Req(_) | Message::SidrReq(_) | Message::Lap(_) | Message::Apr(_) => None,
+    }
+}
+
+/// The slot in a communication id.
+fn slot_of(comm_id: u32) -> u16 {
+    u16::try_from(comm_id >> INDEX_BITS).unwrap_or(0)
+}
+
+impl Cm {
+    /// Takes a packet for QP 1 whose ICRC is right. One that another process has handed on is not
+    /// handed on again.
+    pub fn receive(&self, network: &dyn Network, packet: &Received<'_>, handed_on: bool) {
+        let Some(mad) = mad::parse(packet.data) else {
+            return;
+        };
+        self.with(|state| {
+            let now = clock::now().nanos();
+            if handed_on {
+                let to = state.listener_of(&mad.message, packet);
+                state.take_in(network, packet, &mad, to);
+            } else {
+                state.deliver(network, packet, &mad, now);
+            }
+            state.schedule(network);
+        });
+    }
+
+    /// The process of a slot has ended.
+    fn ended(&self, slot: u16) {
+        self.with(|state| {
+            if let Some(watch) = state.watches.remove(&slot) {
+                state.discarded.push(Discarded::Watch(watch));
+            }
+            let of_slot: Vec<_> = state.connections_with(slot);
+            for (comm_id, node) in of_slot {
+                state.with_agent(&node, |agent| agent.vanished(comm_id, milliseconds()));
+                state.discarded.push(Discarded::Node(node));
+            }
+        });
+    }
+}
+
+impl State {
+    fn deliver(&mut self, network: &dyn Network, packet: &Received<'_>, mad: &Mad, since: u64) {
+        let now = clock::now().nanos();
+        match self.recipient(network.slot(), &mad.message, packet) {
+            For::Us(listener) => self.take_in(network, packet, mad, listener),
+            For::Later(nanos) => self.defer(packet, since, now.saturating_add(nanos)),
+            For::Others(slots) => {
+                for slot in slots {
+                    match network.hand_on(slot, packet) {
+                        Ok(()) => {}
+                        Err(Errno::AGAIN) => self.defer(packet, since, now + AGAIN),
+                        Err(_) => {
+                            // Its process has ended: this one answers.
+                            self.lookup.forget(slot);
+                            self.take_in(network, packet, mad, None);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn defer(&mut self, packet: &Received<'_>, since: u64, due: u64) {
+        let in_time = due.saturating_sub(since) <= PATIENCE;
+        // What is lost is sent again.
+        if in_time && self.deferred.len() < MOST {
+            self.deferred.push_back(Deferred::new(packet, since, due));
+        }
+    }
+
+    /// Delivers messages that have waited.
+    pub fn retry(&mut self, network: &dyn Network) {
+        let now = clock::now().nanos();
+        let (due, others) = std::mem::take(&mut self.deferred)
+            .into_iter()
+            .partition::<VecDeque<_>, _>(|deferred| deferred.due <= now);
+        self.deferred = others;
+        for deferred in due {
+            let packet = deferred.packet();
+            if let Some(mad) = mad::parse(packet.data) {
+                self.deliver(network, &packet, &mad, deferred.since);
+            }
+        }
+    }
+
+    /// The listener of this process that a request is for.
+    fn listener_of(&self, message: &Message, packet: &Received<'_>) -> Option<u64> {
+        let service = match message {
+            Message::Req(req) => req.service_id,
+            Message::SidrReq(req) => req.service_id,
+            _ => return None,
+        };
+        let (space, port) = ip::port_of(service)?;
+        self.listener(space, port, packet.destination, packet.interface)
+    }
+
+    fn recipient(&mut self, own: u16, message: &Message, packet: &Received<'_>) -> For {
+        match receivers_id(message) {
+            // A peer that gave up before it knew the id: whoever has the request.
+            Some(0) => {
+                let mut slots = self.lookup.slots();
+                slots.retain(|slot| *slot != own);
+                if slots.is_empty() || self.knows(message) {
+                    return For::Us(None);
+                }
+                return For::Others(slots);
+            }
+            Some(id) => {
+                let slot = slot_of(id);
+                let is_others = slot != own && (1..=crate::carrier::qpn::LAST).contains(&slot);
+                return match is_others {
+                    true => For::Others(vec![slot]),
+                    false => For::Us(None),
+                };
+            }
+            None => {}
+        }
+        let listener = self.listener_of(message, packet);
+        let service = match message {
+            Message::Req(req) => req.service_id,
+            Message::SidrReq(req) => req.service_id,
+            _ => return For::Us(None),
+        };
+        let Some((space, port)) = ip::port_of(service).filter(|_| listener.is_none()) else {
+            return For::Us(listener);
+        };
+        let (to, interface) = (packet.destination, packet.interface);
+        match self.lookup.find(space, port, to, interface) {
+            Found::At(slot) if slot != own => For::Others(vec![slot]),
+            Found::At(_) | Found::Nobody => For::Us(None),
+            Found::Later(left) => For::Later(u64::try_from(left.as_nanos()).unwrap_or(PATIENCE)),
+        }
+    }
+
+    /// Whether a message that does not name this side's connection is for one of this process.
+    fn knows(&mut self, message: &Message) -> bool {
+        let Message::Rej(rej) = message else {
+            return false;
+        };
+        self.known_agent()
+            .is_some_and(|agent| agent.is_rejected_by(rej))
+    }
+
+    fn take_in(
+        &mut self,
+        network: &dyn Network,
+        packet: &Received<'_>,
+        mad: &Mad,
+        listener: Option<u64>,
+    ) {
+        let route = Route::back(packet);
+        let agent = self.agent(network.slot());
+        agent.receive(route, mad, listener, milliseconds());
+        self.run(network);
+    }
+
+    /// Connections whose peer is the process of a slot of this host.
+    fn connections_with(&mut self, slot: u16) -> Vec<(u32, Arc<dyn Host>)> {
+        let Some(agent) = self.known_agent() else {
+            return Vec::new();
+        };
+        let peers = agent.peers();
+        let of_slot = peers.filter(|(_, peer, route)| slot_of(*peer) == slot && is_here(route));
+        let comm_ids: Vec<_> = of_slot.map(|(comm_id, ..)| comm_id).collect();
+        let ids = comm_ids.into_iter().filter_map(|comm_id| {
+            let number = self.by_comm_id.get(&comm_id)?;
+            Some((comm_id, self.ids.get(number)?.node.clone()?))
+        });
+        ids.collect()
+    }
+
+    /// Sees to it that the end of a peer's process is seen, if that is one of this host and user.
+    pub fn watch_peer(&mut self, network: &dyn Network, comm_id: u32) {
+        let peer = self.known_agent().and_then(|agent| agent.peer(comm_id));
+        let Some((peer, route)) = peer else {
+            return;
+        };
+        let slot = slot_of(peer);
+        if slot == network.slot() || self.watches.contains_key(&slot) || !is_here(&route) {
+            return;
+        }
+        let number = self.by_comm_id.get(&comm_id);
+        let id = number.and_then(|number| self.ids.get(number));
+        let Some(node) = id.and_then(|id| id.node.clone()) else {
+            return;
+        };
+        if let Some(process) = network.end_of(slot) {
+            let me = self.me.clone();
+            let ends = move || {
+                if let Some(cm) = me.upgrade() {
+                    cm.ended(slot);
+                }
+            };
+            if let Ok(watch) = node.watch(process.as_fd(), Box::new(ends)) {
+                self.watches.insert(slot, watch);
+            }
+        }
+        self.discarded.push(Discarded::Node(node));
+    }
+}
+
+/// Whether a peer's address is one of this host's.
+fn is_here(route: &Route) -> bool {
+    route.source == route.destination || port_of(route.destination, 0).is_ok()
+}

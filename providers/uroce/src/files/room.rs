@@ -1,0 +1,228 @@
+//! The directory of this process.
+
+use super::place::{Place, candidates};
+use kit::errno::{Errno, Result};
+use kit::sys::exit;
+use kit::sys::per_process::PerProcess;
+use parking_lot::Mutex;
+use rustix::fs::{
+    AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, unlinkat,
+};
+use rustix::io::Errno as Os;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// A forked child makes one of its own. Its parent's stays as long as either runs.
+static ROOM: PerProcess<Mutex<Option<Arc<Room>>>> = PerProcess::new();
+
+/// How often a name is tried that another process has, or is just taking away.
+const ATTEMPTS: u32 = 64;
+/// How many directories of processes that ended are taken away at a time.
+const SWEPT: usize = 256;
+/// How deep directories lie in one another, at most: none of ours is deeper.
+const DEPTH: usize = 8;
+
+/// The directory of a process.
+pub struct Room {
+    /// The directory. The lock goes with it.
+    dir: OwnedFd,
+    name: String,
+    path: String,
+    /// Path of the user's directory, which it lies in.
+    above: String,
+}
+
+impl Room {
+    /// That of this process.
+    ///
+    /// # Errors
+    /// Why there is none: that of the last place that was tried.
+    pub fn get() -> Result<Arc<Self>> {
+        let mut room = ROOM.get()?.lock();
+        if let Some(room) = &*room {
+            return Ok(Arc::clone(room));
+        }
+        let mut why = Errno(libc::ENOENT);
+        for above in candidates() {
+            match Self::below(&above) {
+                Ok(made) => {
+                    let made = Arc::new(made);
+                    *room = Some(Arc::clone(&made));
+                    exit::at_exit(leave);
+                    return Ok(made);
+                }
+                Err(error) => why = error,
+            }
+        }
+        Err(why)
+    }
+
+    /// A new one in the user's directory below `above`.
+    ///
+    /// # Errors
+    /// Those of [`Place::below`], mkdirat(2), flock(2).
+    pub fn below(above: &str) -> Result<Self> {
+        for attempt in 0..ATTEMPTS {
+            let place = match Place::below(above) {
+                Err(Errno::AGAIN) => continue,
+                place => place?,
+            };
+            sweep(&place);
+            let name = format!("{}.{attempt}", std::process::id());
+            match mkdirat(&place.dir, &name, Mode::RWXU) {
+                Ok(()) => {}
+                // The second: the user's directory has just been taken away.
+                Err(Os::EXIST | Os::NOENT) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            let dir = match open(place.dir.as_fd(), &name) {
+                // Somebody took it for one of a process that ended.
+                Err(Errno(libc::ENOENT)) => continue,
+                dir => dir?,
+            };
+            match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                // And is about to take it away.
+                Err(Os::WOULDBLOCK) => continue,
+                Err(error) => {
+                    let _ = unlinkat(&place.dir, &name, AtFlags::REMOVEDIR);
+                    return Err(error.into());
+                }
+            }
+            if fstat(&dir)?.st_nlink == 0 {
+                continue;
+            }
+            let path = format!("{}/{name}", place.path);
+            return Ok(Self {
+                dir,
+                name,
+                path,
+                above: place.path,
+            });
+        }
+        Err(Errno::AGAIN)
+    }
+
+    /// Its descriptor.
+    pub fn dir(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn remove(&self) {
+        let Ok(above) = open(CWD, &self.above) else {
+            return;
+        };
+        remove(above.as_fd(), &self.name, DEPTH);
+        // Stays if other processes have theirs in it.
+        let _ = unlinkat(CWD, &self.above, AtFlags::REMOVEDIR);
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// At exit: other threads may still be here, and then the next process takes it away.
+fn leave() {
+    if let Some(room) = ROOM.made()
+        && let Some(room) = room.try_lock()
+        && let Some(room) = &*room
+    {
+        room.remove();
+    }
+}
+
+fn open(at: BorrowedFd<'_>, name: &str) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(at, name, flags, Mode::empty())?)
+}
+
+/// Takes away the directories of processes that ended.
+fn sweep(place: &Place) {
+    for name in names(place.dir.as_fd()).into_iter().take(SWEPT) {
+        let Ok(dir) = open(place.dir.as_fd(), &name) else {
+            continue;
+        };
+        if flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            remove(place.dir.as_fd(), &name, DEPTH);
+        }
+    }
+}
+
+fn names(dir: BorrowedFd<'_>) -> Vec<String> {
+    let Ok(entries) = Dir::read_from(dir) else {
+        return Vec::new();
+    };
+    let names =
+        entries.filter_map(|entry| entry.ok()?.file_name().to_str().ok().map(str::to_owned));
+    names.filter(|name| name != "." && name != "..").collect()
+}
+
+/// Takes away a file, or a directory with what is in it.
+pub fn remove(at: BorrowedFd<'_>, name: &str, depth: usize) {
+    if unlinkat(at, name, AtFlags::empty()).is_ok() || depth == 0 {
+        return;
+    }
+    if let Ok(dir) = open(at, name) {
+        for inner in names(dir.as_fd()) {
+            remove(dir.as_fd(), &inner, depth - 1);
+        }
+    }
+    let _ = unlinkat(at, name, AtFlags::REMOVEDIR);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    fn entries(path: &Path) -> usize {
+        fs::read_dir(path).map_or(0, Iterator::count)
+    }
+
+    #[test]
+    fn rooms_go_with_their_processes_and_leave_nothing() {
+        let above = tempfile::tempdir().expect("made");
+        let path = above.path().to_str().expect("text");
+        let one = Room::below(path).expect("made");
+        let user = Path::new(one.path()).parent().expect("in one").to_owned();
+        let two = Room::below(path).expect("made");
+        assert_ne!(one.path(), two.path());
+        assert_eq!(entries(&user), 2);
+        // Of a process that was killed: nobody holds it.
+        fs::create_dir_all(user.join("7.0/uroce_lo/ports/1")).expect("made");
+        fs::write(user.join("7.0/uroce_lo/ports/1/state"), "4: ACTIVE\n").expect("written");
+        let three = Room::below(path).expect("made");
+        assert!(!user.join("7.0").exists());
+        assert_eq!(entries(&user), 3, "those that are held stay");
+        drop((one, two));
+        assert!(user.exists());
+        drop(three);
+        assert_eq!(entries(above.path()), 0);
+    }
+
+    #[test]
+    fn many_at_once() {
+        let above = tempfile::tempdir().expect("made");
+        let path = above.path().to_str().expect("text");
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| {
+                    for _ in 0..50 {
+                        let room = Room::below(path).expect("made");
+                        assert!(Path::new(room.path()).exists());
+                    }
+                });
+            }
+        });
+        assert_eq!(entries(above.path()), 0);
+    }
+}

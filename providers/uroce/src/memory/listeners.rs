@@ -1,0 +1,77 @@
+//! The invalidation listeners of a region: the objects that cache what its key stands for.
+//!
+//! A region owns the list. Before it changes or is removed, each listener forgets it, and until the
+//! change is done no listener can be added. A listener is called with the list unlocked, and may
+//! wait for its own lock.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Weak;
+
+/// An object that caches what a key stands for.
+pub trait InvalidationListener: Send + Sync {
+    /// The key ceases to stand for that: when this returns, the cached region is not used any more.
+    /// Waits for calls of [`super::Keys::gather_few`] with it, in which nothing waits for a change
+    /// of a key.
+    fn forget(&self, key: u32);
+}
+
+/// The listeners of a region.
+#[derive(Debug, Default)]
+pub(super) struct InvalidationListeners(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// By address, which no other object has as long as the entry is listed.
+    listeners: HashMap<usize, Weak<dyn InvalidationListener>>,
+    /// So many threads are about to change what the key stands for: no listener is added.
+    changing: u32,
+}
+
+/// While one exists, the region has no listeners.
+pub(super) struct Invalidation<'a>(&'a InvalidationListeners);
+
+impl InvalidationListeners {
+    /// Adds a listener. Returns whether it may cache the region from now on.
+    pub fn add(&self, listener: Weak<dyn InvalidationListener>) -> bool {
+        let mut state = self.0.lock();
+        if state.changing > 0 {
+            return false;
+        }
+        let listeners = &mut state.listeners;
+        let at = listener.as_ptr().addr();
+        if listeners.len() == listeners.capacity() && !listeners.contains_key(&at) {
+            listeners.retain(|_, listener| listener.strong_count() > 0);
+        }
+        listeners.insert(at, listener);
+        true
+    }
+
+    /// Has all listeners forget the key.
+    pub fn invalidate(&self, key: u32) -> Invalidation<'_> {
+        let listeners = {
+            let mut state = self.0.lock();
+            state.changing += 1;
+            std::mem::take(&mut state.listeners)
+        };
+        for listener in listeners.into_values() {
+            if let Some(listener) = listener.upgrade() {
+                listener.forget(key);
+            }
+        }
+        Invalidation(self)
+    }
+}
+
+impl Drop for Invalidation<'_> {
+    fn drop(&mut self) {
+        self.0.0.lock().changing -= 1;
+    }
+}
+
+#[cfg(test)]
+impl InvalidationListeners {
+    pub(super) fn count(&self) -> usize {
+        self.0.lock().listeners.len()
+    }
+}

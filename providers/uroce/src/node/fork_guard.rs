@@ -1,0 +1,46 @@
+//! Tells the process that made a node from its forked children.
+
+use kit::errno::{Errno, Result};
+use kit::sys::per_process::PerProcess;
+
+/// Something of its own address in every process, forked children included. Not of size 0, since
+/// such things share addresses.
+#[derive(Default)]
+struct Mark {
+    _byte: u8,
+}
+
+static MARK: PerProcess<Mark> = PerProcess::new();
+
+/// The process that made this.
+#[derive(Clone, Copy)]
+pub(super) struct ForkGuard(&'static Mark);
+
+impl ForkGuard {
+    /// # Errors
+    /// ENOMEM at the first call.
+    pub fn new() -> Result<Self> {
+        MARK.get().map(Self)
+    }
+
+    /// Whether this is that process.
+    ///
+    /// # Errors
+    /// ENODEV in a forked child.
+    pub fn here(self) -> Result<()> {
+        if std::ptr::eq(MARK.get()?, self.0) {
+            return Ok(());
+        }
+        Err(Errno::NODEV)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_where_it_was_made() {
+        assert_eq!(ForkGuard::new().and_then(ForkGuard::here), Ok(()));
+    }
+}

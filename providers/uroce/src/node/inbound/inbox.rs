@@ -1,0 +1,263 @@
+//! Where packets come in: the sockets, the rings, and what waits for other processes.
+//!
+//! One thread at a time is at it, under the inbox's lock; while it has that, it may call queue
+//! pairs.
+
+use super::backlog::Backlog;
+use super::rings::Rings;
+use super::sort::Sorter;
+use super::sources::{CONNECTED, Look, SLOT, V4, V6};
+use crate::carrier::udp::{ConnectedSockets, Slot};
+use crate::clock;
+use crate::node::caller::Caller;
+use crate::node::progress::lazy_pass::LazyPass;
+use crate::node::transport::Transport;
+use kit::sys::datagram::Receiver;
+
+/// Runs handed on by others that are taken at once.
+const HANDED_ON: usize = 8;
+/// Looks at an idle socket after which it is looked at more seldom.
+const IDLE: u32 = 256;
+/// How much more seldom.
+const SELDOM: u32 = 16;
+/// How many turns of pollers there are from one look at all sockets to the next, while the
+/// sockets are idle and rings are there.
+const RARELY: u32 = 256;
+/// Turns of pollers that look at rings, one after the other, after which one gives way to other
+/// programs: more than it takes a peer that runs to answer. A look at sockets takes longer.
+const LONG: u32 = 1024;
+/// Bytes of the longest run, and the head of one that was handed on.
+const LONGEST: usize = (1 << 16) + 64;
+
+/// Where packets come in.
+pub(in crate::node) struct Inbox {
+    receiver: Receiver,
+    handed_on: Box<[u8]>,
+    backlog: Backlog,
+    connected: ConnectedSockets,
+    /// For the sockets of IPv4, IPv6, the slot, and the connected ones in their order: how often
+    /// nothing was there in succession.
+    idle: Vec<u32>,
+    turn: u32,
+    /// The turn in which something was found last.
+    latest: u32,
+    /// How often something was found.
+    finds: u32,
+    rings: Rings,
+}
+
+impl Inbox {
+    pub fn new() -> Self {
+        Self {
+            receiver: Receiver::new(),
+            handed_on: vec![0; LONGEST].into_boxed_slice(),
+            backlog: Backlog::default(),
+            connected: ConnectedSockets::default(),
+            idle: vec![0; CONNECTED],
+            turn: 0,
+            latest: 0,
+            finds: 0,
+            rings: Rings::new(),
+        }
+    }
+
+    /// Takes in what the rings have. Answers whether there was anything.
+    #[inline]
+    pub fn take_in_rings(&mut self, transport: &Transport, caller: Caller) -> bool {
+        let mut turn = LazyPass::new(transport, caller);
+        let some = self.rings.take_in(transport, &mut turn);
+        turn.finish();
+        some
+    }
+
+    /// The same for the progress thread, which has looked at all of them when it went to sleep, and
+    /// knows who has rung since then.
+    pub fn take_in_found_rings(&mut self, transport: &Transport, rung: &[u16]) -> bool {
+        let mut turn = LazyPass::new(transport, Caller::Node);
+        let some = self.rings.take_in_found(transport, &mut turn, rung);
+        turn.finish();
+        some
+    }
+
+    /// A queue pair is gone: the rings call it no more.
+    pub fn forget(&mut self, index: u32) {
+        self.rings.forget(index);
+    }
+
+    /// Whether packets wait for other processes.
+    pub fn has_backlog(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    /// The same, after those were handed on for which there is room now.
+    pub fn keeps_packets(&mut self, slot: &Slot) -> bool {
+        if self.has_backlog() {
+            self.backlog.flush(slot, clock::now());
+        }
+        self.has_backlog()
+    }
+
+    /// Whether the rings have something.
+    pub fn rings_have_some(&mut self, transport: &Transport) -> bool {
+        self.rings.has_some(transport)
+    }
+
+    /// Whether this poller leaves the sockets alone: there are rings, and nothing came by the
+    /// sockets for long.
+    #[inline]
+    pub fn leaves_sockets(&mut self) -> bool {
+        self.turn = self.turn.wrapping_add(1);
+        !self.turn.is_multiple_of(RARELY) && self.is_for_rings()
+    }
+
+    /// A poller has found something, or nothing.
+    #[inline]
+    pub fn found(&mut self, some: bool) {
+        if some {
+            self.latest = self.turn;
+            self.finds = self.finds.wrapping_add(1);
+        }
+    }
+
+    /// Whether a poller that finds something in the rings all the time looks at the timers now.
+    #[inline]
+    pub fn is_to_look_at_timers(&self) -> bool {
+        self.finds.is_multiple_of(SELDOM)
+    }
+
+    /// Whether pollers have found nothing for so long that whoever is to send something may be
+    /// waiting for this processor.
+    pub fn waits_long(&self) -> bool {
+        let empty = self.turn.wrapping_sub(self.latest);
+        let patience = if self.is_for_rings() { LONG } else { LONG / 16 };
+        empty >= patience && self.turn.is_multiple_of(SELDOM)
+    }
+
+    /// Whether there are rings, and nothing came by the sockets for long.
+    #[inline]
+    pub fn is_for_rings(&self) -> bool {
+        !self.rings.is_empty() && self.idle.iter().all(|idle| *idle >= IDLE)
+    }
+
+    /// Takes in what there is, a batch of each socket. Answers whether there was anything.
+    pub fn take_in(
+        &mut self,
+        sorter: &Sorter,
+        turn: &mut LazyPass<'_>,
+        mut look: Look<'_>,
+    ) -> bool {
+        self.attend(turn, &look);
+        self.keeps_packets(sorter.slot());
+        let often = self.turn.is_multiple_of(SELDOM);
+        let mut any = false;
+        for source in 0..self.idle.len() {
+            let idle = self.idle.get(source).copied().unwrap_or(0);
+            let wanted = match &look {
+                Look::Worthwhile => often || idle < IDLE,
+                Look::Everywhere => true,
+                Look::At(sources, _) => sources.has(source),
+            };
+            if !wanted {
+                continue;
+            }
+            let found = self.take_from(sorter, turn, source);
+            if let Some(place) = self.idle.get_mut(source) {
+                *place = if found { 0 } else { idle.saturating_add(1) };
+            }
+            if let Look::At(sources, _) = &mut look
+                && !found
+            {
+                sources.take_out(source);
+            }
+            any |= found;
+        }
+        any
+    }
+
+    /// Does what other processes of this host ask for. The progress thread, which looks
+    /// where there is something, has been there.
+    fn attend(&self, turn: &mut LazyPass<'_>, look: &Look<'_>) {
+        let transport = turn.transport();
+        let Some(directory) = &transport.directory else {
+            return;
+        };
+        match look {
+            Look::Worthwhile if !self.turn.is_multiple_of(RARELY) => return,
+            Look::Worthwhile | Look::Everywhere => transport.attend(directory),
+            Look::At(..) => {}
+        }
+        for index in directory.take_used() {
+            turn.pass().used(index);
+        }
+        transport.pass_bell();
+    }
+
+    fn take_from(&mut self, sorter: &Sorter, turn: &mut LazyPass<'_>, source: usize) -> bool {
+        let Self {
+            receiver,
+            connected,
+            backlog,
+            ..
+        } = self;
+        let socket = match source {
+            SLOT => return self.take_handed_on(sorter, turn),
+            V4 => Some(turn.transport().sockets().v4()),
+            V6 => turn.transport().sockets().v6(),
+            socket => connected.get(socket - CONNECTED),
+        };
+        let Some(Ok(count)) = socket.map(|socket| receiver.receive(socket)) else {
+            return false;
+        };
+        for index in 0..count {
+            if let Some(run) = receiver.received(index) {
+                sorter.sort(turn, &run, Some(backlog));
+            }
+        }
+        count > 0
+    }
+
+    fn take_handed_on(&mut self, sorter: &Sorter, turn: &mut LazyPass<'_>) -> bool {
+        let mut found = false;
+        for _ in 0..HANDED_ON {
+            let Ok(run) = sorter.slot().take(&mut self.handed_on) else {
+                break;
+            };
+            found = true;
+            let Some(run) = run else {
+                continue;
+            };
+            if !sorter.sort(turn, &run, None) {
+                continue;
+            }
+            // Packets for us that are whole: from now on they shall come straight. If that cannot
+            // be had, they go on coming this way.
+            let slot = sorter.slot().number();
+            let alarm = &turn.transport().alarm;
+            let place = u64::try_from(self.idle.len()).unwrap_or(u64::MAX);
+            let opened = self
+                .connected
+                .open(slot, &run, |socket| alarm.add(socket, place));
+            if opened == Ok(true) {
+                self.idle.push(0);
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_poller_gives_way_only_after_many_turns_in_vain() {
+        let mut inbox = Inbox::new();
+        let mut gives_way = |turn: u32| {
+            inbox.leaves_sockets();
+            inbox.found(turn == 40);
+            inbox.waits_long()
+        };
+        // Without rings: 64 turns after the 40th, when sockets are looked at.
+        assert_eq!((1..1000).find(|turn| gives_way(*turn)), Some(112));
+    }
+}

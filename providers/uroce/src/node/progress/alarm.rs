@@ -1,0 +1,174 @@
+//! What wakes the progress thread, and what it learns of pollers.
+//!
+//! Two epoll sets: one has the sockets of the inbox and the other set, which has the kick and what
+//! others watch ([`super::watch`]). A progress thread that leaves the sockets to pollers waits on
+//! the second alone. All members are atomic or fixed: whoever calls here holds no lock for it.
+
+use super::watch::{KICK, Watches};
+use crate::carrier::udp::{Slot, Sockets};
+use crate::node::inbound::sources::{SLOT, V4, V6};
+use crate::node::registry::NEVER;
+use kit::errno::{Errno, Result};
+use kit::sys::cycles;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+/// Whoever looked at the sockets so short a time ago looks again, or has just found what wakes the
+/// progress thread: to take it away costs both a turn of the processor. About 20 µs.
+const RECENT: u64 = 20 * cycles::IN_A_MICROSECOND;
+/// The numbers in the set of all: of the sockets by which this host's processes speak, and of the
+/// set of watches. Sockets have those of their places in the inbox.
+pub const PEERS: u64 = u64::MAX - 1;
+pub const WATCHES: u64 = u64::MAX;
+
+/// What wakes the progress thread.
+pub(in crate::node) struct Alarm {
+    /// Wakes it.
+    kick: OwnedFd,
+    /// The kick and what others watch.
+    pub(super) watches: Arc<Watches>,
+    /// Those and the sockets.
+    pub(super) all: OwnedFd,
+    /// Calls of `polled`.
+    pub(super) polls: AtomicU64,
+    /// When a poller looked at the sockets last, in cycles.
+    looked: AtomicU64,
+    /// The progress thread leaves the sockets alone.
+    pub(super) backing_off: AtomicBool,
+    /// Somebody waits without polling.
+    pub(super) waiting: AtomicBool,
+    pub(super) stopping: AtomicBool,
+    /// When the progress thread wakes by itself.
+    pub(super) planned: AtomicU64,
+}
+
+impl Alarm {
+    pub fn new(watches: Arc<Watches>, sockets: &Sockets, slot: &Slot) -> Result<Self> {
+        let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let all = epoll::create(CreateFlags::CLOEXEC)?;
+        readable(watches.set(), kick.as_fd(), KICK)?;
+        readable(&all, watches.set().as_fd(), WATCHES)?;
+        readable(&all, sockets.v4(), V4 as u64)?;
+        readable(&all, slot.socket(), SLOT as u64)?;
+        if let Some(socket) = sockets.v6() {
+            readable(&all, socket, V6 as u64)?;
+        }
+        Ok(Self {
+            kick,
+            watches,
+            all,
+            polls: AtomicU64::new(0),
+            looked: AtomicU64::new(0),
+            backing_off: AtomicBool::new(false),
+            waiting: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            planned: AtomicU64::new(NEVER),
+        })
+    }
+
+    /// Wakes the progress thread for one more socket: one in this place of the inbox, or one of
+    /// [`PEERS`].
+    ///
+    /// # Errors
+    /// Of epoll_ctl(2).
+    pub fn add(&self, socket: BorrowedFd<'_>, place: u64) -> Result<()> {
+        readable(&self.all, socket, place)
+    }
+
+    /// Whether a socket or a watched descriptor is ready.
+    pub fn has_some(&self) -> bool {
+        let ready = wait(&self.all, Some(0), &mut [MaybeUninit::uninit()]).map(<[_]>::len);
+        ready != Ok(0)
+    }
+
+    /// Somebody polls. That of two at once one may be missed does no harm: the count only tells
+    /// many from few.
+    #[inline]
+    pub fn polled(&self) {
+        let polls = self.polls.load(Relaxed);
+        self.polls.store(polls.wrapping_add(1), Relaxed);
+    }
+
+    /// Somebody who polls looks at the sockets.
+    #[inline]
+    pub fn looked(&self) {
+        self.looked.store(cycles::now(), Relaxed);
+    }
+
+    /// Whether somebody did just now.
+    pub(super) fn was_looked_at(&self) -> bool {
+        cycles::now().wrapping_sub(self.looked.load(Relaxed)) < RECENT
+    }
+
+    /// Somebody is going to wait.
+    pub fn armed(&self) {
+        self.waiting.store(true, SeqCst);
+        if self.backing_off.load(SeqCst) {
+            self.kick();
+        }
+    }
+
+    /// There is a new deadline.
+    pub fn deadline(&self, deadline: u64) {
+        if deadline < self.planned.load(SeqCst) {
+            self.kick();
+        }
+    }
+
+    /// Ends the progress thread.
+    pub fn stop(&self) {
+        self.stopping.store(true, SeqCst);
+        self.kick();
+    }
+
+    /// Whether this is the progress thread.
+    pub fn is_progress_thread(&self) -> bool {
+        self.watches.is_served_here()
+    }
+
+    /// Wakes it.
+    pub fn kick(&self) {
+        // Fails only if the counter is full, and then it has been kicked.
+        let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
+    }
+
+    pub(super) fn calm(&self) {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.kick, &mut count);
+    }
+}
+
+fn readable(set: &OwnedFd, socket: BorrowedFd<'_>, number: u64) -> Result<()> {
+    epoll::add(set, socket, EventData::new_u64(number), EventFlags::IN)?;
+    Ok(())
+}
+
+/// Waits until something in a set is ready, or so many nanoseconds have passed: epoll_wait(2) knows
+/// milliseconds, and epoll_pwait2(2) is not in every kernel.
+pub(super) fn wait_exactly(set: &OwnedFd, nanos: u64) -> Result<()> {
+    let timeout = timespec(nanos);
+    poll(&mut [PollFd::new(set, PollFlags::IN)], Some(&timeout))?;
+    Ok(())
+}
+
+fn timespec(nanos: u64) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: i64::try_from(nanos % 1_000_000_000).unwrap_or(0),
+    }
+}
+
+/// What is ready in a set, or is within so many nanoseconds, told in milliseconds.
+pub(super) fn wait<'e>(
+    set: &OwnedFd,
+    nanos: Option<u64>,
+    events: &'e mut [MaybeUninit<Event>],
+) -> Result<&'e [Event]> {
+    let timeout = nanos.map(timespec);
+    let (events, _) = epoll::wait(set, events, timeout.as_ref()).map_err(Errno::from)?;
+    Ok(events)
+}

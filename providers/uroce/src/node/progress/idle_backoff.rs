@@ -1,0 +1,137 @@
+//! When the progress thread leaves the sockets to those who poll, and for how long.
+//!
+//! Values of the progress thread alone; no lock.
+
+use super::alarm::Alarm;
+use crate::clock;
+use crate::node::transport::Transport;
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
+
+pub(super) const MILLISECOND: u64 = 1_000_000;
+/// How long a backoff takes, at least.
+pub(super) const BACKOFF: u64 = MILLISECOND;
+/// And at most, where somebody has polled for [`SHARE`] times as long. A peer waits so long for an
+/// answer when a program has polled, and stops without telling; its timeout should be longer.
+pub(in crate::node) const LONG_BACKOFF: u64 = 8_000_000;
+const SHARE: u64 = 8;
+/// Polls within that time that make the progress thread back off: more than somebody does who goes
+/// on to wait, and tells so.
+const BUSY: u64 = 32;
+/// How long the progress thread does not back off after it took in what was left: somebody polls
+/// now and then, and looks at memory in between for what a peer writes there.
+const AWAKE: u64 = 10_000_000;
+/// When the progress thread backs off, and for how long.
+pub(super) struct IdleBackoff {
+    /// When it woke last.
+    pub now: u64,
+    pub is_on: bool,
+    /// How long it has backed off, one time after the other.
+    pub lasted: u64,
+    /// Calls of `polled` that it knows of.
+    seen: u64,
+    /// Since when polls are counted, and how many there had been. Not since the progress thread
+    /// last woke: packets wake it, and then a poller with many packets would look like one who
+    /// hardly polls.
+    since: (u64, u64),
+    /// Until then it does not back off.
+    awake_until: u64,
+}
+
+impl IdleBackoff {
+    pub fn new(alarm: &Alarm) -> Self {
+        let seen = alarm.polls.load(Relaxed);
+        let now = clock::now().nanos();
+        Self {
+            now,
+            is_on: false,
+            lasted: 0,
+            seen,
+            since: (now, seen),
+            awake_until: 0,
+        }
+    }
+
+    /// How long the next backoff takes.
+    pub fn length(&self, hasty: bool) -> u64 {
+        let most = if hasty { BACKOFF } else { LONG_BACKOFF };
+        (self.lasted / SHARE).clamp(BACKOFF, most)
+    }
+
+    /// Whether a backoff is followed by the next, with nothing done in between: somebody polled all
+    /// along.
+    pub fn is_undisturbed(&mut self, transport: &Transport, woken_for_nothing: bool) -> bool {
+        let polls = transport.alarm.polls.load(Relaxed);
+        let calm = self.is_on
+            && polls != self.seen
+            && woken_for_nothing
+            && !transport.alarm.waiting.load(SeqCst)
+            && transport
+                .directory
+                .as_ref()
+                .is_none_or(|known| !known.awaits());
+        if calm {
+            self.seen = polls;
+        }
+        calm
+    }
+
+    /// Decides whether it backs off next. Answers whether somebody waits without polling.
+    pub fn goes_on(&mut self, alarm: &Alarm) -> bool {
+        let polls = alarm.polls.load(Relaxed);
+        let waited_for = alarm.waiting.swap(false, SeqCst);
+        let busy = polls.wrapping_sub(self.since.1) >= BUSY;
+        let polled = if self.is_on { polls != self.seen } else { busy };
+        self.is_on = polled && !waited_for && self.now >= self.awake_until;
+        if !self.is_on {
+            self.lasted = 0;
+        }
+        self.seen = polls;
+        if waited_for || busy || self.now.saturating_sub(self.since.0) > BACKOFF {
+            self.since = (self.now, polls);
+        }
+        waited_for
+    }
+
+    /// What had come was left: it does not back off soon.
+    pub fn found_some_left(&mut self) {
+        self.now = clock::now().nanos();
+        self.awake_until = self.now + AWAKE;
+    }
+
+    pub fn found_some(&mut self) {
+        if self.now < self.awake_until {
+            self.awake_until = self.now + AWAKE;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The backoff beside one who polls all the time.
+    fn backing_off(lasted: u64) -> IdleBackoff {
+        IdleBackoff {
+            now: 0,
+            is_on: true,
+            lasted,
+            seen: 0,
+            since: (0, 0),
+            awake_until: 0,
+        }
+    }
+
+    #[test]
+    fn backoff_grows_with_the_time_that_somebody_polls() {
+        let length = |lasted| backing_off(lasted).length(false);
+        assert_eq!(length(0), BACKOFF);
+        assert_eq!(length(SHARE * BACKOFF), BACKOFF);
+        assert_eq!(length(24 * BACKOFF), 3 * BACKOFF);
+        assert_eq!(length(u64::MAX), LONG_BACKOFF);
+    }
+
+    #[test]
+    fn backoff_stays_short_where_a_timeout_is() {
+        assert_eq!(backing_off(u64::MAX).length(true), BACKOFF);
+    }
+}

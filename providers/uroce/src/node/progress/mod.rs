@@ -1,0 +1,42 @@
+//! The threads that move queue pairs along, and when they do.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `poll` | one look at all that may have come |
+//! | `pass`, `lazy_pass` | the calls to queue pairs that one look leads to, and the sending at its end |
+//! | `deadlines`, `timers` | when a queue pair, or a task of the node, is due |
+//! | `thread`, `alarm`, `idle_backoff` | the progress thread, what wakes it, and when it leaves the sockets to pollers |
+//! | `watch` | descriptors that the progress thread waits on for others |
+//! | `failing` | queue pairs that failed inside a call that may not wait |
+//! | `yield_policy` | when pollers give the processor to other programs |
+//!
+//! *Time.* The clock is read when a request is posted and when packets have come, once each. A look
+//! that finds nothing does not read it: `CLOCK_MONOTONIC_COARSE`, one read of memory, tells whether
+//! a deadline may have come. Where the kernel does not trust the processor's counter (many virtual
+//! machines), reading the clock is a system call.
+//!
+//! *The progress thread* sleeps in epoll on the sockets, the watched descriptors, a kick and the
+//! next deadline. When it wakes it looks only where epoll reports something. While a program polls
+//! (32 polls within 1 ms, and no thread announced that it will wait) it leaves the sockets alone,
+//! for 1 ms a time or an eighth of the time that this has lasted, up to 8 ms; 1 ms where a
+//! connection has a timeout under 16 ms. [`super::Node::armed`] ends that at once. If what has come
+//! is still there afterwards, and 1 ms passes without a poll, the program polls rarely and spins on
+//! memory in between (`ib_write_lat`): the thread then stays awake until it has found nothing for
+//! 10 ms. Awake, it leaves what has come to a poller that looked within 20 µs and looks again
+//! within 1 ms: on one processor each turn of the thread stops the poller. It runs in short slices
+//! (sched_setattr(2), heeded since Linux 6.12) and at a nice value 10 lower, where the process may.
+//!
+//! *Locks.* See `poll`. Deadlines of queue pairs are atomics in the table; the heap of timers has a
+//! lock of its own, under which nothing is called.
+
+pub(super) mod alarm;
+pub(super) mod deadlines;
+mod failing;
+pub(super) mod idle_backoff;
+pub(super) mod lazy_pass;
+pub(super) mod pass;
+pub(super) mod poll;
+pub(super) mod thread;
+mod timers;
+pub(super) mod watch;
+mod yield_policy;

@@ -1,0 +1,272 @@
+//! One look at all that may have come: by a thread that polls, by the progress thread, or at the
+//! end of a queue pair.
+//!
+//! *Locks.* The inbox's lock comes first: whoever has it calls queue pairs, which take locks of
+//! their own. So nobody takes it who has a queue pair's lock, or is inside a call of one. A poller
+//! that finds it taken leaves the work to the thread that has it.
+
+use super::deadlines::Task;
+use super::failing::Failing;
+use super::lazy_pass::LazyPass;
+use super::pass::Pass;
+use super::yield_policy::YieldPolicy;
+use crate::clock;
+use crate::node::caller::Caller;
+use crate::node::inbound::backlog;
+use crate::node::inbound::inbox::Inbox;
+use crate::node::inbound::sort::Sorter;
+use crate::node::inbound::sources::Look;
+use crate::node::registry::{Entry, NEVER};
+use crate::node::transport::Transport;
+use kit::sys::lock::Lock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// What comes in, and where it leads.
+pub(in crate::node) struct Progress {
+    pub transport: Transport,
+    pub sorter: Sorter,
+    pub inbox: Lock<Inbox>,
+    failing: Failing,
+    yield_policy: YieldPolicy,
+    /// A peer may have a short timeout.
+    hasty: AtomicBool,
+}
+
+impl Progress {
+    pub fn new(transport: Transport, sorter: Sorter) -> Self {
+        Self {
+            transport,
+            sorter,
+            inbox: Lock::new(Inbox::new()),
+            failing: Failing::default(),
+            yield_policy: YieldPolicy::default(),
+            hasty: AtomicBool::new(false),
+        }
+    }
+
+    /// A queue pair, and so perhaps its peer, waits so short a time for acknowledgements that the
+    /// progress thread is to look often.
+    pub fn make_haste(&self) {
+        self.hasty.store(true, Relaxed);
+    }
+
+    pub fn is_hasty(&self) -> bool {
+        self.hasty.load(Relaxed)
+    }
+
+    /// Sends what a queue pair has to send, and waits for whoever is sending for it.
+    pub fn send_out(&self, index: u32) {
+        let transport = &self.transport;
+        Pass::new(transport, Caller::Node).send_for(index);
+        while transport.table.get(index).is_some_and(Entry::is_sending) {
+            std::thread::yield_now();
+        }
+    }
+
+    /// A queue pair has failed: whoever polls next calls it, or the progress thread.
+    pub fn failed(&self, index: u32) {
+        self.failing.add(index);
+        self.transport.alarm.kick();
+    }
+
+    /// Calls queue pairs that have failed. Not to be called from inside the call of a queue pair,
+    /// or with the inbox locked.
+    #[inline]
+    pub fn serve_failed(&self) {
+        self.failing.serve(&self.transport.table);
+    }
+
+    /// Waits until nobody is inside a queue pair that had failed before.
+    pub fn await_failed(&self) {
+        self.failing.await_calls();
+    }
+
+    /// A look of a thread that polls.
+    pub fn progress(&self, caller: Caller) {
+        let transport = &self.transport;
+        transport.alarm.polled();
+        self.serve_failed();
+        let Some(mut inbox) = self.inbox.try_lock() else {
+            return;
+        };
+        if inbox.take_in_rings(transport, caller) {
+            inbox.found(true);
+            if inbox.is_to_look_at_timers() {
+                self.expire_due(caller);
+            }
+            return;
+        }
+        if inbox.leaves_sockets() {
+            return;
+        }
+        transport.alarm.looked();
+        // With rings there, one call tells that all the sockets have nothing.
+        let quiet = inbox.is_for_rings() && !clock::may_have_come(transport.deadlines.next());
+        let some = (!quiet || transport.alarm.has_some())
+            && self.advance(&mut inbox, Look::Worthwhile, caller);
+        inbox.found(some);
+        if inbox.waits_long() {
+            drop(inbox);
+            self.yield_policy.yield_processor();
+        }
+    }
+
+    /// Takes in packets, hands them over, sends the answers, acts on deadlines. Answers whether
+    /// there was a packet.
+    pub fn advance(&self, inbox: &mut Inbox, look: Look<'_>, caller: Caller) -> bool {
+        let transport = &self.transport;
+        let is_progress_thread = matches!(look, Look::At(..));
+        let mut turn = LazyPass::new(transport, caller);
+        let due = look.is_past(transport.deadlines.next());
+        let some = inbox.take_in(&self.sorter, &mut turn, look);
+        if due || turn.may_be_past(transport.deadlines.next()) {
+            turn.pass().expire();
+        }
+        turn.finish();
+        if inbox.has_backlog() {
+            let again = clock::now().nanos() + backlog::AGAIN;
+            transport.add_task(Task::Backlog, again);
+        }
+        let rings = match &transport.directory {
+            Some(directory) if is_progress_thread => {
+                inbox.take_in_found_rings(transport, &directory.take_rung())
+            }
+            _ => inbox.take_in_rings(transport, caller),
+        };
+        rings || some
+    }
+
+    /// Acts on deadlines that have passed: for pollers who find something all the time, and would
+    /// come to nothing else.
+    fn expire_due(&self, caller: Caller) {
+        let next = self.transport.deadlines.next();
+        if next != NEVER && clock::may_have_come(next) {
+            let mut pass = Pass::new(&self.transport, caller);
+            pass.expire();
+            pass.finish();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::namespace;
+
+    /// Runs the tests of [`inside`] in a network namespace.
+    #[test]
+    fn in_a_namespace() {
+        namespace::run("node::progress::poll::tests::inside::", &[], &[]);
+    }
+
+    mod inside {
+        use super::super::*;
+        use crate::carrier::udp::Tools;
+        use crate::carrier::{Carrier, Sender};
+        use crate::cm::Cm;
+        use crate::namespace::there;
+        use crate::node::inner::NodeInner;
+        use crate::node::{Endpoint, Incoming};
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+        use uroce_engine::timer::Time;
+
+        /// Counts its calls.
+        #[derive(Default)]
+        struct Counting {
+            failed: AtomicU32,
+            transmitted: AtomicU32,
+            expired: AtomicU32,
+        }
+
+        impl Endpoint for Counting {
+            fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) {}
+
+            fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Caller) {
+                self.transmitted.fetch_add(1, SeqCst);
+            }
+
+            fn on_time(&self, _: Time) {
+                self.expired.fetch_add(1, SeqCst);
+            }
+
+            fn deadline(&self) -> Option<Time> {
+                None
+            }
+
+            fn failed(&self) {
+                self.failed.fetch_add(1, SeqCst);
+            }
+        }
+
+        fn node() -> (NodeInner, Arc<Counting>, u32) {
+            let tools = Tools {
+                carrier: Carrier::Udp,
+                ..Tools::default()
+            };
+            let node = NodeInner::open(tools, Cm::new()).expect("a node");
+            let index = node.transport().table.reserve().expect("an index");
+            let endpoint = Arc::new(Counting::default());
+            let shared = Arc::clone(&endpoint);
+            node.transport().table.put(index, shared);
+            (node, endpoint, index)
+        }
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn a_queue_pair_that_failed_is_called_once_by_the_next_poller() {
+            if !there() {
+                return;
+            }
+            let (node, endpoint, index) = node();
+            node.progress.failed(index);
+            node.progress.failed(index);
+            node.progress.progress(Caller::Poller(1));
+            node.progress.progress(Caller::Poller(1));
+            assert_eq!(endpoint.failed.load(SeqCst), 1);
+        }
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn a_poller_does_not_wait_for_the_inbox() {
+            if !there() {
+                return;
+            }
+            let (node, endpoint, index) = node();
+            node.transport().schedule(index, Time::from_nanos(1));
+            let inbox = node.progress.inbox.lock();
+            node.progress.progress(Caller::Poller(1));
+            assert_eq!(endpoint.expired.load(SeqCst), 0);
+            drop(inbox);
+        }
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn a_deadline_that_has_passed_is_acted_on_by_a_look() {
+            if !there() {
+                return;
+            }
+            let (node, endpoint, index) = node();
+            node.transport().schedule(index, Time::from_nanos(1));
+            let mut inbox = node.progress.inbox.lock();
+            let some = node
+                .progress
+                .advance(&mut inbox, Look::Everywhere, Caller::Node);
+            assert!(!some, "no packet has come");
+            assert_eq!(endpoint.expired.load(SeqCst), 1);
+        }
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn what_a_queue_pair_has_is_sent_before_the_call_returns() {
+            if !there() {
+                return;
+            }
+            let (node, endpoint, index) = node();
+            node.progress.send_out(index);
+            assert_eq!(endpoint.transmitted.load(SeqCst), 1);
+            assert!(!node.progress.is_hasty());
+            node.progress.make_haste();
+            assert!(node.progress.is_hasty());
+        }
+    }
+}

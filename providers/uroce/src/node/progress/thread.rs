@@ -1,0 +1,293 @@
+//! The progress thread: sleeps until something happens, and leaves the sockets to pollers while
+//! there are any.
+
+use super::alarm::{PEERS, WATCHES, wait, wait_exactly};
+use super::idle_backoff::{IdleBackoff, MILLISECOND};
+use super::poll::Progress;
+use super::watch::KICK;
+use crate::carrier::shm::{Directory, LATE};
+use crate::clock;
+use crate::node::caller::Caller;
+use crate::node::inbound::sources::{Look, Sources};
+use crate::node::inner::NodeInner;
+use crate::node::registry::NEVER;
+use crate::node::transport::Transport;
+use kit::errno::Result;
+use kit::sys::sched;
+use parking_lot::Mutex;
+use rustix::event::epoll::Event;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
+use std::thread::JoinHandle;
+
+/// How long what has come in waits for a poller, while the progress thread backs off, until it is
+/// left.
+const LEFT: u64 = MILLISECOND;
+/// A deadline that is nearer is told from the time as it is, and not as it was when the progress
+/// thread woke.
+const NEAR: u64 = 10_000_000;
+/// Descriptors that are asked for at once.
+const EVENTS: usize = 16;
+/// The slice of processor time that the progress thread runs in, in nanoseconds: shorter than those
+/// of a program that spins on the same processor, so that it does not wait for the end of one.
+const SLICE: u64 = 100_000;
+/// How far its nice value is below that of the thread that made the node, where it may be: a short
+/// turn, for an acknowledgement, is then soon forgotten, and the next one does not wait for the
+/// program's slice.
+const FAVOUR: i32 = 10;
+/// Passes over the sockets in a row before the progress thread looks at other things.
+const PASSES: usize = 16;
+
+/// The thread's handle.
+pub(in crate::node) struct ProgressThread(Mutex<Option<JoinHandle<()>>>);
+
+impl ProgressThread {
+    pub fn start(node: &Arc<NodeInner>) -> Result<Self> {
+        let shared = Arc::clone(node);
+        let builder = std::thread::Builder::new().name("uroce".to_owned());
+        let run = move || {
+            shared.watches.serve();
+            // Where these are not permitted, it is slower to answer beside programs that spin.
+            let _ = sched::short_slices(SLICE);
+            let _ = rustix::process::nice(-FAVOUR);
+            run(&shared);
+        };
+        let thread = kit::sys::signal::blocked(|| builder.spawn(run))?;
+        Ok(Self(Mutex::new(Some(thread?))))
+    }
+
+    /// Waits for its end, unless this is the progress thread.
+    pub fn join(&self) {
+        let Some(thread) = self.0.lock().take() else {
+            return;
+        };
+        if thread.thread().id() != std::thread::current().id() {
+            // An error is a panic, which the thread has told of.
+            let _ = thread.join();
+        }
+    }
+
+    /// Gives up a thread that is not in this process.
+    pub fn forget(&mut self) {
+        std::mem::forget(self.0.get_mut().take());
+    }
+}
+
+/// What the progress thread was woken for.
+#[derive(Clone, Copy, Default)]
+struct Woken {
+    watches: bool,
+    peers: bool,
+    sources: Sources,
+}
+
+impl Woken {
+    fn by(events: &[Event]) -> Self {
+        let mut woken = Self::default();
+        for event in events {
+            match event.data.u64() {
+                WATCHES => woken.watches = true,
+                PEERS => woken.peers = true,
+                place => woken.sources.add(place),
+            }
+        }
+        woken
+    }
+
+    fn is_for_nothing(self) -> bool {
+        !self.watches && !self.peers && self.sources.is_empty()
+    }
+}
+
+fn run(node: &NodeInner) {
+    let progress = &node.progress;
+    let transport = &progress.transport;
+    let alarm = &transport.alarm;
+    let mut backoff = IdleBackoff::new(alarm);
+    while !alarm.stopping.load(SeqCst) {
+        let woken = if backoff.is_on {
+            let time = backoff.length(progress.is_hasty());
+            backoff.lasted = backoff.lasted.saturating_add(time);
+            doze(transport, time).and_then(|()| look(transport, Some(0)))
+        } else {
+            sleep(progress, backoff.now)
+        };
+        let woken = match woken {
+            Ok(woken) => woken,
+            Err(error) if error.raw() == libc::EINTR => Woken::default(),
+            // No other can come of the sets and the buffer being right.
+            Err(_) => break,
+        };
+        if backoff.is_undisturbed(transport, woken.is_for_nothing()) {
+            continue;
+        }
+        backoff.now = clock::now().nanos();
+        if woken.watches {
+            serve_watches(node);
+        }
+        node.teardown.serve_exit(progress);
+        progress.serve_failed();
+        transport.look_after_peers(woken.peers);
+        if backoff.is_on && is_left(transport, woken) {
+            backoff.found_some_left();
+        }
+        let waited_for = backoff.goes_on(alarm);
+        if backoff.is_on || !waited_for && is_theirs(transport) {
+            continue;
+        }
+        if work(progress, woken.sources, backoff.now) {
+            backoff.found_some();
+        }
+    }
+}
+
+/// Whether pollers take in what has come: one looked just now, and one looks again.
+fn is_theirs(transport: &Transport) -> bool {
+    let polls = || transport.alarm.polls.load(Relaxed);
+    let before = polls();
+    transport.alarm.was_looked_at() && doze(transport, LEFT).is_ok() && polls() != before
+}
+
+/// Whether something has come in and nobody polls, late in a backoff.
+fn is_left(transport: &Transport, woken: Woken) -> bool {
+    let polls = || transport.alarm.polls.load(Relaxed);
+    let before = polls();
+    let some = !woken.sources.is_empty();
+    some && doze(transport, LEFT).is_ok() && polls() == before && transport.alarm.has_some()
+}
+
+/// Waits for a kick or a watched descriptor, for this many nanoseconds.
+fn doze(transport: &Transport, nanos: u64) -> Result<()> {
+    let alarm = &transport.alarm;
+    alarm.planned.store(0, SeqCst);
+    alarm.backing_off.store(true, SeqCst);
+    let waited = if alarm.waiting.load(SeqCst) {
+        Ok(())
+    } else {
+        wait_exactly(alarm.watches.set(), nanos)
+    };
+    alarm.backing_off.store(false, SeqCst);
+    waited
+}
+
+/// Waits for anything, since this time.
+fn sleep(progress: &Progress, since: u64) -> Result<Woken> {
+    let alarm = &progress.transport.alarm;
+    let mut next = progress.transport.deadlines.next();
+    loop {
+        alarm.planned.store(next, SeqCst);
+        let again = progress.transport.deadlines.next();
+        if again >= next {
+            break;
+        }
+        next = again;
+    }
+    let waited = look_or_wait(progress, patience(next, since));
+    alarm.planned.store(0, SeqCst);
+    waited
+}
+
+/// How long there is until a deadline, told from the time that was.
+fn patience(next: u64, since: u64) -> Option<u64> {
+    let rough = next.saturating_sub(since);
+    let exact = || next.saturating_sub(clock::now().nanos());
+    (next != NEVER).then(|| if rough < NEAR { exact() } else { rough })
+}
+
+/// Waits for sockets, watched descriptors and rings.
+fn look_or_wait(progress: &Progress, patience: Option<u64>) -> Result<Woken> {
+    let Some(directory) = &progress.transport.directory else {
+        return look(&progress.transport, patience);
+    };
+    directory.sleeps();
+    let woken = look_twice(progress, directory, patience);
+    directory.wakes();
+    woken
+}
+
+/// Waits, once peers can see that nobody looks at the rings, and looks at those a second time after
+/// a while: what a peer put there before it could see that may have come into sight since the first
+/// look. Who has met nobody has no rings, and is woken by the first greeting.
+fn look_twice(progress: &Progress, directory: &Directory, patience: Option<u64>) -> Result<Woken> {
+    let patience = from_rings(progress, patience);
+    if directory.is_alone() || patience.is_some_and(|nanos| nanos <= LATE) {
+        return look(&progress.transport, patience);
+    }
+    let woken = look(&progress.transport, Some(LATE))?;
+    if !woken.is_for_nothing() {
+        return Ok(woken);
+    }
+    let rest = patience.map(|nanos| nanos.saturating_sub(LATE));
+    look(&progress.transport, from_rings(progress, rest))
+}
+
+/// How long to wait with regard to the rings, if it is so long without them.
+fn from_rings(progress: &Progress, patience: Option<u64>) -> Option<u64> {
+    let at_most = |most: u64| Some(patience.unwrap_or(most).min(most));
+    let inbox = progress.inbox.try_lock();
+    match inbox.map(|mut inbox| inbox.rings_have_some(&progress.transport)) {
+        Some(true) => Some(0),
+        // A poller is at it.
+        None => at_most(LEFT),
+        Some(false) => patience,
+    }
+}
+
+/// Where there is something, or will be within so many nanoseconds.
+fn look(transport: &Transport, patience: Option<u64>) -> Result<Woken> {
+    let mut events = [MaybeUninit::uninit(); EVENTS];
+    let all = &transport.alarm.all;
+    match patience {
+        Some(nanos) if nanos < NEAR && !nanos.is_multiple_of(MILLISECOND) => {
+            wait_exactly(all, nanos)?;
+            wait(all, Some(0), &mut events)
+        }
+        _ => wait(all, patience, &mut events),
+    }
+    .map(Woken::by)
+}
+
+fn serve_watches(node: &NodeInner) {
+    let mut events = [MaybeUninit::uninit(); EVENTS];
+    let Ok(events) = wait(node.watches.set(), Some(0), &mut events) else {
+        return;
+    };
+    for event in events {
+        match event.data.u64() {
+            KICK => node.progress.transport.alarm.calm(),
+            id => node.watches.call(id, event.flags),
+        }
+    }
+}
+
+/// Takes in what there is at these sockets and in the rings, acts on deadlines, and answers whether
+/// there was anything. If a poller is at it, it is his for a moment: to wait for him here would
+/// stop him, where both run on one processor.
+fn work(progress: &Progress, mut sources: Sources, now: u64) -> bool {
+    let Some(mut inbox) = progress.inbox.try_lock() else {
+        // An interruption does no harm.
+        let _ = doze(&progress.transport, LEFT);
+        return false;
+    };
+    let mut advance =
+        |_: &usize| progress.advance(&mut inbox, Look::At(&mut sources, now), Caller::Node);
+    (0..PASSES).take_while(&mut advance).count() > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::progress::idle_backoff::BACKOFF;
+
+    #[test]
+    fn a_near_deadline_is_exact() {
+        let now = clock::now().nanos();
+        assert_eq!(patience(NEVER, now), None);
+        assert_eq!(patience(now + 2 * NEAR, now), Some(2 * NEAR));
+        // Time has gone on since.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let near = patience(now + NEAR / 2, now).unwrap_or(u64::MAX);
+        assert!(near <= NEAR / 2 - BACKOFF, "{near}");
+    }
+}

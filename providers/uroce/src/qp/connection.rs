@@ -1,0 +1,552 @@
+//! The connection: the protocol engine of a queue pair, and what the engine waits for.
+//!
+//! [`Connection`] owns the engine, the queue pair's own receive requests, its requests to bind
+//! windows, the completion counters, and where the peer is: the address vector, the path, the link
+//! with the peer's process and the carrier that packets take ([`super::route`]). It also owns the
+//! two things that the engine waits for and does not know of: room in a peer's ring
+//! ([`Backpressure`]) and a peer that takes nothing from its ring ([`super::stall`]).
+//!
+//! *Invariants.*
+//! - The link is that of the process whose slot is in the destination QP number, or there is none.
+//! - While a ring has no room, nothing is transmitted, and a deadline runs: the engine's for
+//!   reliable services, the stall's for others.
+//! - A completion queue without room takes the queue pair to ERR. [`Connection::fail_on_overrun`]
+//!   is called after each call of the engine that may complete something.
+//!
+//! *Locks.* All of it is under the queue pair's lock. Meanwhile keys, receive queues, completion
+//! queues, events and the carrier's buffer may be locked, never another queue pair.
+//!
+//! *Addresses.* A connected queue pair takes packets from its peer's address only. A datagram must
+//! have come to an address of the device or to a group. A datagram whose address handle was
+//! destroyed before it left is dropped, as is one that has nowhere to go.
+//!
+//! *Tests.* Here: which packets are the peer's, and when a link is the peer's.
+//! `providers/uroce/tests`: `verbs.rs` (data over UDP), `lossy.rs`, `stalled.rs` (backpressure and
+//! peers that stop).
+
+use super::attributes;
+use super::binds::Binds;
+use super::counting::Counting;
+use super::host::Surroundings;
+use super::resources::Resources;
+use super::route::Route;
+use super::stall::{Patience, Stall};
+use crate::carrier::udp::Path;
+use crate::carrier::{Sender, Via, qpn, shm};
+use crate::memory::{AccessMode, PdId, Peer};
+use crate::node::Incoming;
+use crate::receive::ReceiveQueue;
+use crate::{address, limits};
+use bytemuck::Zeroable;
+use kit::abi::*;
+use kit::errno::Result;
+use std::sync::Arc;
+use uroce_engine::host::Fault;
+use uroce_engine::outgoing::{Outgoing, Payload};
+use uroce_engine::qp::{Arrival, Config, QueuePair, Service, State};
+use uroce_engine::timer::Time;
+
+/// A peer whose ring has no room.
+struct Backpressure {
+    peer: Arc<shm::Peer>,
+    /// Up to where it had taken records when that was looked at last.
+    taken: u64,
+}
+
+/// The protocol engine of a queue pair, and what it waits for.
+pub(super) struct Connection {
+    engine: QueuePair,
+    /// Its own receive queue.
+    receives: Option<ReceiveQueue>,
+    binds: Binds,
+    counting: Counting,
+    /// The protection domain of the latest request: an XRC target has none of its own.
+    domain: PdId,
+    /// The address vector, as it was given.
+    av: Option<ibv_ah_attr>,
+    /// Where the connected peer is.
+    path: Option<Path>,
+    /// Which carrier packets to the peer take.
+    route: Route,
+    /// The peer's process, if there is a link with it.
+    peer: Option<Arc<shm::Peer>>,
+    /// Whose ring had no room for a packet.
+    backpressure: Option<Backpressure>,
+    /// Whether the peer takes what it was sent.
+    stall: Stall,
+}
+
+impl Connection {
+    /// One in RESET.
+    pub fn new(qp: &Resources) -> Self {
+        Self {
+            engine: QueuePair::new(Config {
+                service: qp.service(),
+                number: qp.number,
+                max_send_wr: qp.max_send_wr(),
+                sq_sig_all: qp.sq_sig_all(),
+                shared_receives: qp.shares_receives(),
+                port_mtu: qp.port().mtu(),
+                max_in_flight: limits::MAX_IN_FLIGHT,
+            }),
+            receives: qp.receive_queue(),
+            binds: Binds::default(),
+            counting: Counting::default(),
+            domain: qp.pd(),
+            av: None,
+            path: None,
+            route: Route::default(),
+            peer: None,
+            backpressure: None,
+            stall: Stall::default(),
+        }
+    }
+
+    /// The engine.
+    #[inline]
+    pub fn engine(&self) -> &QueuePair {
+        &self.engine
+    }
+
+    /// The same, for calls that need no surroundings.
+    #[inline]
+    pub fn engine_mut(&mut self) -> &mut QueuePair {
+        &mut self.engine
+    }
+
+    /// The engine and its surroundings, for calls at that time.
+    #[inline]
+    pub fn split<'a>(
+        &'a mut self,
+        qp: &'a Resources,
+        now: Time,
+    ) -> (&'a mut QueuePair, Surroundings<'a>) {
+        let host = Surroundings {
+            qp,
+            receives: self.receives.as_mut(),
+            binds: &mut self.binds,
+            counting: &self.counting,
+            domain: self.domain,
+            mode: AccessMode::Faultable,
+            now,
+        };
+        (&mut self.engine, host)
+    }
+
+    /// A completion queue that had no room takes its queue pairs with it (IBTA volume 1, 10.2.6.2).
+    pub fn fail_on_overrun(&mut self, qp: &Resources, now: Time) {
+        if qp.take_overrun() {
+            let (engine, mut host) = self.split(qp, now);
+            engine.fatal(&mut host);
+        }
+    }
+
+    /// Its own receive queue.
+    #[inline]
+    pub fn receives(&self) -> Option<&ReceiveQueue> {
+        self.receives.as_ref()
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub fn receives_mut(&mut self) -> Option<&mut ReceiveQueue> {
+        self.receives.as_mut()
+    }
+
+    /// Its requests to bind windows.
+    pub fn binds_mut(&mut self) -> &mut Binds {
+        &mut self.binds
+    }
+
+    /// What counts its requests.
+    #[inline]
+    pub fn counting(&self) -> &Counting {
+        &self.counting
+    }
+
+    /// The same, to be changed.
+    pub fn counting_mut(&mut self) -> &mut Counting {
+        &mut self.counting
+    }
+
+    /// The peer's process, if there is a link with it.
+    #[inline]
+    pub fn peer(&self) -> Option<&Arc<shm::Peer>> {
+        self.peer.as_ref()
+    }
+
+    /// The same, as long as it is not known to be gone.
+    #[inline]
+    pub fn live_peer(&self) -> Option<&Arc<shm::Peer>> {
+        self.peer.as_ref().filter(|peer| !peer.is_gone())
+    }
+
+    /// The attributes of ibv_query_qp(3). `drains` says that requests wait which the engine does
+    /// not know of.
+    pub fn query(&self, qp: &Resources, drains: bool, attr: &mut ibv_qp_attr) {
+        let engine = &self.engine;
+        attributes::report(engine.attributes(), attr);
+        attr.qp_state = attributes::qp_state(engine.state());
+        attr.cur_qp_state = attr.qp_state;
+        let drains = engine.state() == State::Sqd && drains;
+        attr.sq_draining = u8::from(engine.is_draining() || drains);
+        attr.cap = *qp.cap();
+        attr.port_num = 1;
+        attr.ah_attr = self.av.unwrap_or_else(ibv_ah_attr::zeroed);
+    }
+}
+
+/// Where the peer is.
+impl Connection {
+    /// The path and the address vector of a connection that begins. There is no link yet. Packets
+    /// take one from the beginning if `by_link`.
+    pub fn begin(&mut self, path: Path, av: ibv_ah_attr, by_link: bool) {
+        self.engine.delay_acknowledgements(true);
+        self.path = Some(path);
+        self.peer = None;
+        self.route.begin(by_link);
+        self.av = Some(av);
+    }
+
+    /// The path of the delegate of an XRC target, whose owner has the address vector.
+    pub fn begin_delegate(&mut self, path: Path, peer: Option<Arc<shm::Peer>>, by_link: bool) {
+        self.path = Some(path);
+        self.route.begin(by_link);
+        self.peer = peer;
+    }
+
+    /// The path of an XRC target that was taken over.
+    pub fn take_over(&mut self, path: Option<Path>, av: ibv_ah_attr) {
+        self.path = path;
+        self.av = Some(av);
+    }
+
+    /// Forgets the peer and all requests, as in RESET.
+    pub fn reset(&mut self) {
+        self.backpressure = None;
+        self.stall.end();
+        self.path = None;
+        self.route = Route::default();
+        self.peer = None;
+        self.av = None;
+        self.binds.clear();
+        if let Some(receives) = &self.receives {
+            receives.clear();
+        }
+    }
+
+    /// There is a link with the peer's process. A packet in a ring costs no system call, so
+    /// acknowledgements do not wait for others.
+    pub fn use_link(&mut self, peer: &Arc<shm::Peer>) {
+        self.peer = Some(Arc::clone(peer));
+        self.engine.delay_acknowledgements(false);
+    }
+
+    /// Whether a process is that of the connection's peer, and there was no link with it so far.
+    pub fn lacks_link(&self, peer: &shm::Peer) -> bool {
+        let is_local = self.path.as_ref().is_some_and(|path| path.local);
+        let theirs = self.engine.attributes().dest_qp_num;
+        // A link that is gone was that of a former process of the slot.
+        self.peer.is_none() && is_local && qpn::slot_of(theirs) == peer.slot()
+    }
+
+    /// The link with the peer's process, if it has come while the queue pair was connected.
+    pub fn find_link(&self, qp: &Resources) -> Option<Arc<shm::Peer>> {
+        let theirs = self.engine.attributes().dest_qp_num;
+        let peer = qp.node().peer(theirs)?;
+        self.lacks_link(&peer).then_some(peer)
+    }
+
+    /// Whether packets from this address are the connected peer's.
+    pub fn is_from_peer(&self, qp: &Resources, incoming: &Incoming<'_>) -> bool {
+        if qp.service() == Service::Ud {
+            return qp.port().has(incoming.destination) || incoming.multicast;
+        }
+        let path = self.path.as_ref();
+        path.is_some_and(|path| path.destination == incoming.source)
+    }
+
+    /// Whether requests take the link; has them take it if none is under way. Asked for only where
+    /// one could be sent now.
+    #[inline]
+    pub fn requests_by_link(&mut self, qp: &Resources, now: impl FnOnce() -> Time) -> bool {
+        self.route.requests_by_link() || self.peer.is_some() && self.move_requests(qp, now)
+    }
+
+    #[inline(never)]
+    fn move_requests(&mut self, qp: &Resources, now: impl FnOnce() -> Time) -> bool {
+        let moves = match qp.service() {
+            Service::Rc | Service::XrcInitiator => {
+                let is_idle = self.engine.is_idle();
+                self.engine.pause(!is_idle);
+                is_idle
+            }
+            _ => self.route.udp_is_quiet(now),
+        };
+        self.route.move_requests(moves);
+        moves
+    }
+}
+
+/// Packets.
+impl Connection {
+    /// The engine takes in a packet of the peer's.
+    pub fn receive(
+        &mut self,
+        qp: &Resources,
+        now: Time,
+        incoming: &Incoming<'_>,
+        mode: AccessMode,
+    ) {
+        let grh = (qp.service() == Service::Ud).then(|| incoming.grh());
+        let arrival = Arrival {
+            packet: &incoming.packet,
+            grh: grh.as_ref(),
+        };
+        let srqn = incoming.packet.headers.xrceth.map(|header| header.srqn);
+        if let Some(srq) = srqn.and_then(|number| qp.xrc_srq(number)) {
+            self.domain = srq.pd();
+        }
+        let (engine, mut host) = self.split(qp, now);
+        host.mode = mode;
+        engine.receive(now, &arrival, &mut host);
+    }
+
+    /// A packet has come from the peer: replies take the link from the first request on that came
+    /// by it.
+    #[inline]
+    pub fn note_arrival(&mut self, incoming: &Incoming<'_>) {
+        self.route.received(incoming);
+    }
+
+    /// Sends the next packet, if there is one. `link` is the link with the peer, as long as that is
+    /// not gone.
+    #[inline]
+    pub fn transmit(
+        &mut self,
+        qp: &Resources,
+        now: Time,
+        link: Option<&Arc<shm::Peer>>,
+        mode: AccessMode,
+        out: &mut Sender<'_>,
+    ) -> bool {
+        self.requests_by_link(qp, || now);
+        let only = qp.node().is_local_only();
+        let carriers = self.route.carriers(link, self.peer.is_some(), only);
+        let (path, domain) = (self.path, self.domain);
+        let (engine, mut host) = self.split(qp, now);
+        host.mode = mode;
+        let Some(outgoing) = engine.transmit(now, &mut host) else {
+            return false;
+        };
+        let origin = outgoing.origin;
+        let via = carriers.of(origin);
+        let to = path.as_ref().map(|path| (path, via));
+        if send(qp, &outgoing, to, (domain, mode), out).is_err() {
+            engine.gather_failed(origin, &mut host);
+        }
+        self.route.sent(via, now);
+        true
+    }
+}
+
+/// Hands a packet over. One that has nowhere to go is dropped, as a network would.
+fn send(
+    qp: &Resources,
+    outgoing: &Outgoing<'_>,
+    peer: Option<(&Path, Via<'_>)>,
+    memory: (PdId, AccessMode),
+    out: &mut Sender<'_>,
+) -> std::result::Result<(), Fault> {
+    let named;
+    let to = match outgoing.address {
+        Some(name) => {
+            named = qp.addresses().path(name);
+            named.as_ref().map(|path| (path, Via::Destination))
+        }
+        None => peer,
+    };
+    let Some(to) = to else {
+        return Ok(());
+    };
+    let length = usize::try_from(outgoing.payload.length()).map_err(|_| Fault)?;
+    out.push(to, &outgoing.headers, length, |room| {
+        gather(qp, &outgoing.payload, memory, room)
+    })
+}
+
+fn gather(
+    qp: &Resources,
+    payload: &Payload<'_>,
+    (domain, mode): (PdId, AccessMode),
+    room: &mut [u8],
+) -> std::result::Result<(), Fault> {
+    let memory = qp.keys().using(mode);
+    match *payload {
+        Payload::Bytes(bytes) => {
+            room.copy_from_slice(bytes);
+            Ok(())
+        }
+        Payload::Local(pieces) => {
+            let mut rest = room;
+            for piece in pieces {
+                let length = usize::try_from(piece.length).map_err(|_| Fault)?;
+                let (now, later) = rest.split_at_mut_checked(length).ok_or(Fault)?;
+                memory.gather(domain, piece, now)?;
+                rest = later;
+            }
+            Ok(())
+        }
+        Payload::Remote { rkey, address, .. } => {
+            let peer = Peer {
+                pd: domain,
+                qpn: qp.number,
+            };
+            memory.read(peer, rkey, address, room)
+        }
+    }
+}
+
+/// What the engine waits for and does not know of.
+impl Connection {
+    /// Whether packets still wait for room in a ring. Asked for before packets are sent; if they do
+    /// not wait any more, that is forgotten.
+    pub fn is_blocked(&mut self, qp: &Resources, now: Time) -> bool {
+        let Some(backpressure) = self.backpressure.take() else {
+            return false;
+        };
+        if !waits_for(qp, &backpressure.peer) {
+            return false;
+        }
+        self.backpressure = Some(backpressure);
+        self.begin_wait(qp, now);
+        true
+    }
+
+    /// Whether packets wait for room in a ring.
+    pub fn waits_for_room(&self, qp: &Resources) -> bool {
+        let backpressure = self.backpressure.as_ref();
+        backpressure.is_some_and(|backpressure| waits_for(qp, &backpressure.peer))
+    }
+
+    /// A peer's ring had no room, if there is one: packets wait for it.
+    pub fn block(&mut self, qp: &Resources, now: Time, peer: Option<Arc<shm::Peer>>) {
+        self.backpressure = peer.map(|peer| Backpressure {
+            taken: peer.progress(),
+            peer,
+        });
+        self.begin_wait(qp, now);
+    }
+
+    /// Deadlines run while a ring has no room.
+    fn begin_wait(&mut self, qp: &Resources, now: Time) {
+        let Some(backpressure) = &self.backpressure else {
+            return;
+        };
+        if qp.service().reliable() {
+            self.engine.wait_for_room(now);
+        } else if self.stall.deadline().is_none()
+            && let Some(patience) = self.patience(qp)
+        {
+            self.stall.begin(now, patience, backpressure.taken);
+        }
+    }
+
+    /// A peer that has taken something from its ring answers later: the engine's deadlines are
+    /// moved.
+    pub fn postpone_if_taken(&mut self, now: Time) {
+        if let Some(backpressure) = &mut self.backpressure {
+            let taken = backpressure.peer.progress();
+            if std::mem::replace(&mut backpressure.taken, taken) != taken {
+                self.engine.postpone(now);
+            }
+        }
+    }
+
+    /// How long a peer may take nothing.
+    fn patience(&self, qp: &Resources) -> Option<Patience> {
+        Patience::of(self.engine.attributes(), qp.service().reliable())
+    }
+
+    /// Whether a deadline runs for what the peer was sent.
+    #[inline]
+    pub fn watches_peer(&self) -> bool {
+        self.stall.deadline().is_some()
+    }
+
+    /// Begins to watch whether the peer takes what it was sent. Returns when to look first.
+    pub fn watch_peer(&mut self, qp: &Resources, now: Time) -> Option<Time> {
+        let patience = self.patience(qp)?;
+        let peer = self.peer.as_ref()?;
+        Some(self.stall.begin(now, patience, peer.progress()))
+    }
+
+    /// Looks, if it is time to, whether the peer takes what it was sent. Returns whether it has
+    /// taken nothing for as long as it may, and messages of the fast path are in flight, which is
+    /// what `in_flight` says. Without a connection, packets that wait for room are lost from then
+    /// on.
+    pub fn peer_is_stalled(&mut self, qp: &Resources, now: Time, in_flight: bool) -> bool {
+        if !self.stall.is_due(now) {
+            return false;
+        }
+        let peer = match &self.backpressure {
+            _ if in_flight => self.peer.as_ref(),
+            Some(backpressure) if !qp.service().reliable() => Some(&backpressure.peer),
+            _ => None,
+        };
+        let (Some(peer), Some(patience)) = (peer, self.patience(qp)) else {
+            self.stall.end();
+            return false;
+        };
+        if !self.stall.look(now, patience, peer.progress()) {
+            return false;
+        }
+        self.stall.end();
+        if !in_flight {
+            peer.stalls();
+        }
+        in_flight
+    }
+
+    /// When the engine or the stall has to be looked at.
+    pub fn deadline(&self) -> Option<Time> {
+        let both = [self.engine.deadline(), self.stall.deadline()];
+        both.into_iter().flatten().min()
+    }
+}
+
+/// Whether packets have to wait until a peer's ring has room. Those of unreliable services are lost
+/// once the peer has taken nothing for long.
+fn waits_for(qp: &Resources, peer: &shm::Peer) -> bool {
+    let index = qpn::index_of(qp.node_number);
+    peer.waits(index) && (qp.service().reliable() || !peer.is_stalled())
+}
+
+/// The peer whose ring had no room for a packet, if the packet has to wait for it.
+pub(super) fn blocked(qp: &Resources, out: &mut Sender<'_>) -> Option<Arc<shm::Peer>> {
+    out.take_backpressured().filter(|peer| waits_for(qp, peer))
+}
+
+/// The path to the peer of an address vector, as a device that can be reached.
+///
+/// # Errors
+/// EINVAL for an address that the interface does not have; what there is no route to.
+pub(super) fn path(qp: &Resources, av: &ibv_ah_attr) -> Result<Path> {
+    let path = address::path(qp.port(), av)?;
+    address::reachable(&path)?;
+    Ok(path)
+}
+
+/// The link with the process that a queue pair is being connected to. If there is none and there
+/// may be one, it is asked for, and [`crate::node::Endpoint::linked`] is called when it is there.
+pub(super) fn connect(
+    qp: &Resources,
+    path: Option<&Path>,
+    attr: &ibv_qp_attr,
+    mask: u32,
+) -> Option<Arc<shm::Peer>> {
+    let connects = path.is_some_and(|path| path.local) && mask & IBV_QP_DEST_QPN != 0;
+    connects
+        .then(|| qp.node().connect(attr.dest_qp_num, qp.node_number))
+        .flatten()
+}

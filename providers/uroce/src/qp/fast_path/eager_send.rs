@@ -1,0 +1,594 @@
+//! Messages that are sent by the fast path.
+//!
+//! [`EagerSender`] owns the epoch that the peer expects, the messages in flight, the requests that
+//! wait behind them, the credit window and the cache of the memory that messages are read from.
+//!
+//! A message goes whole into the ring that leads to the peer's process, and the peer's poll puts it
+//! into the next receive request. The peer refuses what it cannot take so (no receive request, one
+//! that is too short, memory that may not be written, another state), with everything behind it.
+//! The protocol then sends those requests, finds out the same, and has the answer to it.
+//!
+//! *Invariants.*
+//! - The protocol has no request under way while messages are in flight, and gets the next request
+//!   when the outcome of all of them is known. That keeps the order.
+//! - A message goes by credit only when the outcome of all before it is known.
+//! - After a refusal some requests take the protocol path before the fast path is tried again: one
+//!   after the first refusal, twice as many after each that follows, 64 at most.
+//!
+//! *Time limit.* As long as messages are in flight, a deadline runs ([`super::super::stall`]): a
+//! peer that takes nothing from its ring ends the connection.
+//!
+//! *Tests.* `super::super::tests`: completion, refusal, flush, the penalty.
+//! `providers/uroce/tests`: `stalled.rs`, `credits.rs`.
+
+use super::super::connection::Connection;
+use super::super::requests;
+use super::super::resources::Resources;
+use super::credit::CreditWindow;
+use super::in_flight::{self, Header, InFlight};
+use crate::carrier::qpn;
+use crate::carrier::shm::{Directory, Few, GateSeen, Header as MessageHeader, Outcome};
+use crate::carrier::shm::{MESSAGE_MAX, Put};
+use crate::clock;
+use crate::cq::{Entry, success};
+use crate::memory::{AccessMode, InvalidationListener, MrCache, piece};
+use crate::objects::Objects;
+use kit::abi::*;
+use kit::provider::{Data, SendView};
+use kit::sys::barrier;
+use std::collections::VecDeque;
+use std::sync::Weak;
+use uroce_engine::host::Fault;
+use uroce_engine::qp::State;
+use uroce_engine::timer::Time;
+use uroce_engine::work::{Completion, CompletionOpcode, Sge, Status, WorkRequest};
+
+/// Flags of requests that may take the fast path.
+const FLAGS: u32 = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+/// The least and the most requests that take the protocol path after a refusal.
+const PENALTY: [u32; 2] = [1, 64];
+
+/// What a queue pair sends by the fast path.
+pub(super) struct EagerSender {
+    /// It may be used on this queue pair.
+    open: bool,
+    /// What the peer expects of the next message.
+    epoch: u32,
+    in_flight: in_flight::Queue,
+    /// Requests that wait until the outcome of all messages is known.
+    deferred: VecDeque<WorkRequest>,
+    backoff: Backoff,
+    window: CreditWindow,
+    /// What the local key stands for that few bytes were sent by last.
+    cache: MrCache,
+}
+
+/// How many requests take the protocol path after a refusal.
+#[derive(Debug, Default)]
+struct Backoff {
+    /// Requests that are to take the protocol path.
+    left: u32,
+    penalty: u32,
+}
+
+impl Backoff {
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.left == 0
+    }
+
+    fn passed_one(&mut self) {
+        self.left = self.left.saturating_sub(1);
+    }
+
+    fn refused(&mut self) {
+        let [least, most] = PENALTY;
+        self.penalty = (self.penalty * 2).clamp(least, most);
+        self.left = self.penalty;
+    }
+
+    #[inline]
+    fn succeeded(&mut self) {
+        self.penalty = 0;
+    }
+}
+
+impl EagerSender {
+    pub fn new(qp: &Resources, listener: Weak<dyn InvalidationListener>) -> Self {
+        Self {
+            open: false,
+            epoch: 0,
+            in_flight: in_flight::Queue::default(),
+            deferred: VecDeque::new(),
+            backoff: Backoff::default(),
+            window: CreditWindow::default(),
+            cache: MrCache::new(qp.pd(), listener),
+        }
+    }
+
+    /// The queue pair has a peer.
+    pub fn open(&mut self, open: bool) {
+        self.open = open;
+    }
+
+    /// The queue pair may send. Messages begin with its first PSN.
+    pub fn begin(&mut self, psn: u32) {
+        self.epoch = psn << 8;
+        self.window = CreditWindow::default();
+    }
+
+    /// Forgets all requests, as in RESET.
+    pub fn reset(&mut self) {
+        self.open = false;
+        self.epoch = 0;
+        self.in_flight = in_flight::Queue::default();
+        self.deferred.clear();
+        self.backoff = Backoff::default();
+    }
+
+    /// Requests posted and not completed.
+    pub fn outstanding(&self) -> usize {
+        self.in_flight.len() + self.deferred.len()
+    }
+
+    /// Whether the next request has to wait for its turn.
+    #[inline]
+    pub fn is_busy(&self) -> bool {
+        !self.in_flight.is_empty() || !self.deferred.is_empty()
+    }
+
+    /// Whether the outcome of messages is not known.
+    pub fn has_in_flight(&self) -> bool {
+        !self.in_flight.is_empty()
+    }
+
+    /// What the peer has granted.
+    pub fn window(&self) -> &CreditWindow {
+        &self.window
+    }
+
+    /// A key ceases to stand for its memory.
+    pub fn forget(&mut self, key: u32) {
+        self.cache.forget(key);
+    }
+
+    /// The protocol takes a request, at once or when its turn comes.
+    pub fn post_to_protocol(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        wr: WorkRequest,
+        now: Time,
+    ) {
+        if self.is_busy() {
+            self.deferred.push_back(wr);
+        } else {
+            self.hand_over(connection, qp, wr, now);
+        }
+    }
+
+    fn hand_over(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        wr: WorkRequest,
+        now: Time,
+    ) {
+        self.backoff.passed_one();
+        // The request uses receive requests of the peer's.
+        self.window.invalidate();
+        let (engine, mut host) = connection.split(qp, now);
+        // Refused only in a state that it cannot have come to since it was asked.
+        let _ = engine.post_send(wr, &mut host);
+    }
+}
+
+/// Sending.
+impl EagerSender {
+    /// Sends a request, if it may take the fast path. It is one that the protocol would take.
+    #[inline]
+    pub fn post<'a, P: Objects>(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        given: &impl SendView<'a, P>,
+    ) -> bool {
+        let Some(immediate) = in_flight::immediate(given) else {
+            return false;
+        };
+        let may = self.open
+            && self.backoff.is_over()
+            && self.deferred.is_empty()
+            && given.flags() & !FLAGS == 0
+            && self.in_flight.len() < qp.max_send_wr()
+            && connection.engine().may_take_fast_path();
+        let Some(data) = given.data().ok().filter(|_| may) else {
+            return false;
+        };
+        if !connection.requests_by_link(qp, clock::now) {
+            return false;
+        }
+        let request = Header {
+            id: given.id(),
+            flags: given.flags(),
+            immediate,
+        };
+        self.put(connection, qp, &request, &data).is_some()
+    }
+
+    // The same for every kind of view.
+    #[inline(never)]
+    fn put(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        request: &Header,
+        data: &Data<'_>,
+    ) -> Option<()> {
+        connection.live_peer()?;
+        let length = requests::length(qp.cap(), data)?;
+        if usize::try_from(length).ok()? > MESSAGE_MAX {
+            return None;
+        }
+        // In a forked child nothing is touched: it may have neither the memory nor the locks.
+        let directory = qp.node().directory()?;
+        let few = match in_flight::one_piece(data) {
+            Some(piece) => Some(self.read_few(qp, piece)?),
+            None => in_flight::few(data),
+        };
+        let Some((few, count)) = few else {
+            return self.put_much(connection, qp, directory, request, data, length);
+        };
+        let credit = self.credit_gate(connection, qp, length);
+        let header = self.header(connection, qp, request, credit);
+        let gate = credit.unwrap_or_default();
+        let peer = connection.peer()?;
+        let put = directory.put(peer, |peer| peer.short(&header, few, count, gate))?;
+        if self.is_completed(connection, qp, request, length, put, credit) {
+            return Some(());
+        }
+        self.in_flight
+            .add(request, (put.position, length))?
+            .keep_few(few, count);
+        self.watch_peer(connection, qp);
+        Some(())
+    }
+
+    /// A message is in the ring, perhaps by credit. Returns whether its request is completed
+    /// already.
+    #[inline(always)]
+    fn is_completed(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        request: &Header,
+        length: u32,
+        put: Put,
+        credit: Option<GateSeen>,
+    ) -> bool {
+        connection.engine_mut().sent_on_fast_path(length);
+        self.window.sent();
+        if put.completed {
+            self.window.completed(put.position);
+            self.backoff.succeeded();
+            succeed(connection, qp, request.id, request.flags, length);
+        } else if credit.is_some() {
+            self.window.invalidate();
+        }
+        put.completed
+    }
+
+    #[inline(always)]
+    fn header(
+        &self,
+        connection: &Connection,
+        qp: &Resources,
+        request: &Header,
+        credit: Option<GateSeen>,
+    ) -> MessageHeader {
+        MessageHeader {
+            source: qp.number,
+            destination: connection.engine().attributes().dest_qp_num,
+            epoch: self.epoch,
+            immediate: request.immediate,
+            solicited: request.flags & IBV_SEND_SOLICITED != 0,
+            completed: credit.is_some(),
+        }
+    }
+
+    /// The bytes of a piece that are few; `None` if they cannot be had.
+    #[inline(always)]
+    fn read_few(&mut self, qp: &Resources, piece: Sge) -> Option<(Few, usize)> {
+        let count = usize::try_from(piece.length).ok()?;
+        if count == 0 {
+            return Some((Few::default(), 0));
+        }
+        let few = qp.keys().gather_few(piece, &mut self.cache).ok()?;
+        Some((few, count))
+    }
+
+    /// Sends what is not in the first line.
+    #[inline(never)]
+    fn put_much(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        directory: &Directory,
+        request: &Header,
+        data: &Data<'_>,
+        length: u32,
+    ) -> Option<()> {
+        let size = usize::try_from(length).ok()?;
+        let credit = self.credit_gate(connection, qp, length);
+        let header = self.header(connection, qp, request, credit);
+        let gate = credit.unwrap_or_default();
+        let mut read = |room: &mut [u8]| read(qp, data, room);
+        let peer = connection.peer()?;
+        let put = directory.put(peer, |peer| peer.long(&header, size, &mut read, gate))?;
+        if self.is_completed(connection, qp, request, length, put, credit) {
+            return Some(());
+        }
+        self.in_flight
+            .add(request, (put.position, length))?
+            .keep(data);
+        self.watch_peer(connection, qp);
+        Some(())
+    }
+
+    /// By which gate a message of so many bytes may go by credit. It may only when the outcome of
+    /// all before it is known.
+    #[inline]
+    fn credit_gate(
+        &mut self,
+        connection: &Connection,
+        qp: &Resources,
+        length: u32,
+    ) -> Option<GateSeen> {
+        if self.is_busy() {
+            return None;
+        }
+        let peer = connection.peer()?;
+        if self.window.is_far_ahead(peer) {
+            return None;
+        }
+        if let Some(gate) = self.window.covers(length) {
+            return Some(gate);
+        }
+        self.read_credit(connection, qp)?;
+        self.window.covers(length)
+    }
+
+    #[inline(never)]
+    fn read_credit(&mut self, connection: &Connection, qp: &Resources) -> Option<()> {
+        self.window.invalidate();
+        if !barrier::takes_part() {
+            return None;
+        }
+        let peer = connection.peer()?;
+        let index = qpn::index_of(connection.engine().attributes().dest_qp_num);
+        let (gate, seen) = peer.segment().gate_seen(index)?;
+        let generation = qp.node().directory()?.generation();
+        let ours = gate.peer == qp.number && gate.generation == generation;
+        if !ours || !gate.credits || gate.awaits_use {
+            return None;
+        }
+        let credit = peer.segment().credit(index)?;
+        if self.epoch == credit.epoch {
+            self.window.know(credit, seen, peer);
+        }
+        Some(())
+    }
+
+    /// Messages are in flight: that has a time limit.
+    #[inline]
+    fn watch_peer(&self, connection: &mut Connection, qp: &Resources) {
+        if !connection.watches_peer() {
+            begin_watch(connection, qp);
+        }
+    }
+}
+
+#[cold]
+fn begin_watch(connection: &mut Connection, qp: &Resources) {
+    if let Some(due) = connection.watch_peer(qp, clock::now()) {
+        qp.node().mind_deadline(qp.node_number, due);
+    }
+}
+
+fn read(qp: &Resources, data: &Data<'_>, room: &mut [u8]) -> Result<(), Fault> {
+    let pieces = match data {
+        Data::Inline(inline) => return requests::copy(inline, room).ok_or(Fault),
+        Data::Sges(pieces) => pieces.iter().map(piece),
+    };
+    let mut rest = room;
+    for piece in pieces {
+        let length = usize::try_from(piece.length).map_err(|_| Fault)?;
+        let (now, later) = rest.split_at_mut_checked(length).ok_or(Fault)?;
+        let memory = qp.keys().using(AccessMode::Direct);
+        memory.gather(qp.pd(), piece, now)?;
+        rest = later;
+    }
+    Ok(())
+}
+
+/// Outcomes.
+impl EagerSender {
+    /// The outcome of messages is known. Returns whether the protocol has something to send now.
+    pub fn on_outcome(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        outcome: Outcome,
+    ) -> bool {
+        match outcome {
+            Outcome::Taken(position) => self.complete_to(connection, qp, position, true),
+            Outcome::Refused(position, epoch) => {
+                self.complete_to(connection, qp, position, false);
+                let front = self.in_flight.get(0);
+                if front.is_some_and(|message| message.position == position) {
+                    self.epoch = epoch;
+                    self.fall_back(connection, qp);
+                }
+            }
+            Outcome::Lost => self.fall_back(connection, qp),
+        }
+        self.resume(connection, qp)
+    }
+
+    /// Completes messages up to a position.
+    fn complete_to(
+        &mut self,
+        connection: &Connection,
+        qp: &Resources,
+        position: u64,
+        inclusive: bool,
+    ) {
+        let is_done = |message: &InFlight| {
+            message.position < position || inclusive && message.position == position
+        };
+        let mut count = 0;
+        let done = self.in_flight.iter().take_while(|message| is_done(message));
+        for message in done {
+            succeed(connection, qp, message.id, message.flags, message.length);
+            count += 1;
+        }
+        if count > 0 {
+            self.backoff.succeeded();
+            self.in_flight.remove_oldest(count);
+        }
+    }
+
+    /// The protocol sends all messages that are in flight.
+    fn fall_back(&mut self, connection: &mut Connection, qp: &Resources) {
+        if self.in_flight.is_empty() {
+            return;
+        }
+        self.backoff.refused();
+        let mut messages = std::mem::take(&mut self.in_flight);
+        self.window.refused(messages.len());
+        let now = clock::now();
+        while let Some(message) = messages.pop_front() {
+            self.hand_over(connection, qp, message.request(), now);
+        }
+    }
+
+    /// The protocol takes the requests that wait, if their turn has come. Returns whether it has
+    /// something to send.
+    fn resume(&mut self, connection: &mut Connection, qp: &Resources) -> bool {
+        if !self.in_flight.is_empty() {
+            return false;
+        }
+        if !self.deferred.is_empty() {
+            let now = clock::now();
+            for wr in std::mem::take(&mut self.deferred) {
+                self.hand_over(connection, qp, wr, now);
+            }
+        }
+        connection.engine().outstanding() > 0
+    }
+
+    /// After calls of the protocol: if it has failed, all requests are flushed.
+    #[inline]
+    pub fn flush_if_failed(&mut self, connection: &Connection, qp: &Resources) {
+        let failed = matches!(connection.engine().state(), State::Error | State::Sqe);
+        if failed && self.is_busy() {
+            self.flush(connection, qp);
+        }
+    }
+
+    fn flush(&mut self, connection: &Connection, qp: &Resources) {
+        let messages = std::mem::take(&mut self.in_flight);
+        let deferred = std::mem::take(&mut self.deferred);
+        for message in messages.iter() {
+            let opcode = InFlight::OPCODE;
+            fail(connection, qp, message.id, Status::WrFlush, opcode);
+        }
+        for wr in deferred {
+            let opcode = wr.request.completion_opcode();
+            fail(connection, qp, wr.id, Status::WrFlush, opcode);
+        }
+    }
+
+    /// The peer has taken nothing for as long as it may. The connection ends as it does when the
+    /// protocol's repeated packets stay without an answer; without acknowledgements, the messages
+    /// are lost.
+    pub fn on_stall(&mut self, connection: &mut Connection, qp: &Resources, now: Time) {
+        if qp.service().reliable() {
+            if let Some(message) = self.in_flight.pop_front() {
+                let opcode = InFlight::OPCODE;
+                fail(connection, qp, message.id, Status::RetryExc, opcode);
+            }
+            let (engine, mut host) = connection.split(qp, now);
+            engine.fail_on_fast_path(&mut host);
+            return;
+        }
+        while let Some(message) = self.in_flight.pop_front() {
+            succeed(connection, qp, message.id, message.flags, message.length);
+        }
+        self.resume(connection, qp);
+    }
+}
+
+/// A message was received, or is lost and nothing acknowledges it. That is reported if it is
+/// signalled.
+#[inline(always)]
+fn succeed(connection: &Connection, qp: &Resources, id: u64, flags: u32, length: u32) {
+    connection.counting().succeeded(InFlight::OPCODE, length);
+    if flags & IBV_SEND_SIGNALED != 0 || qp.sq_sig_all() {
+        qp.push_sent(success(id, IBV_WC_SEND, length, qp.number));
+    }
+}
+
+/// A request that took the fast path, or waited behind it, has failed.
+fn fail(
+    connection: &Connection,
+    qp: &Resources,
+    id: u64,
+    status: Status,
+    opcode: CompletionOpcode,
+) {
+    let completion = Completion::new(id, status, opcode);
+    connection.counting().count(&completion);
+    qp.complete(Entry::new(completion, qp.number));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Requests that take the protocol path until the fast path is tried again.
+    fn until_over(backoff: &mut Backoff) -> u32 {
+        let mut count = 0;
+        while !backoff.is_over() {
+            backoff.passed_one();
+            count += 1;
+        }
+        count
+    }
+
+    #[test]
+    fn each_refusal_doubles_the_requests_that_take_the_protocol_path() {
+        let mut backoff = Backoff::default();
+        assert!(backoff.is_over());
+        let counts: Vec<u32> = (0..9)
+            .map(|_| {
+                backoff.refused();
+                until_over(&mut backoff)
+            })
+            .collect();
+        assert_eq!(counts, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
+        backoff.passed_one();
+        assert!(backoff.is_over(), "it does not wrap");
+    }
+
+    #[test]
+    fn a_success_ends_the_penalty() {
+        let mut backoff = Backoff::default();
+        backoff.refused();
+        backoff.refused();
+        until_over(&mut backoff);
+        backoff.succeeded();
+        backoff.refused();
+        assert_eq!(until_over(&mut backoff), 1);
+    }
+}

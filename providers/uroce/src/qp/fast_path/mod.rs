@@ -1,0 +1,281 @@
+//! The fast path: what a reliable or unreliable connection does without packets, to a process of
+//! the same host.
+//!
+//! | module | type | what it owns |
+//! | --- | --- | --- |
+//! | `eager_send` | `EagerSender` | messages in flight, requests behind them, the epoch that the peer expects |
+//! | `in_flight` | `Queue`, `InFlight` | the requests whose outcome is not known |
+//! | `eager_receive` | `EagerReceiver` | the epoch of the peer's next message, the cache of receive memory |
+//! | `credit` | `CreditGrant`, `CreditWindow` | what the peer may complete at once, and what it has granted |
+//! | `gate` | `ShownGate` | what the peer is shown, and may do by itself |
+//! | `one_sided` | `OneSided` | what is known of the peer's memory, for RDMA writes and reads |
+//!
+//! [`FastPath`] is the five of them, and routes calls to them. Each method is handed the
+//! [`Connection`], whose engine says whether the fast path may be used, and the [`Resources`].
+//!
+//! Only the case where all is well takes the fast path. Everything else takes the protocol path,
+//! and errors come from the engine on both sides.
+//!
+//! *Invariants.* No request is with the protocol and on the fast path at the same time, so order is
+//! kept. After each call of the engine, [`FastPath::after_protocol`] is called: it flushes what is
+//! on the fast path if the engine has failed, and shows the peer what has changed.
+//!
+//! *Locks.* All of it is under the queue pair's lock; see each module for the locks taken
+//! meanwhile.
+
+mod credit;
+mod eager_receive;
+mod eager_send;
+mod gate;
+mod in_flight;
+mod one_sided;
+
+pub(super) use gate::await_unused;
+pub(super) use one_sided::MOST_BYTES;
+
+use super::connection::Connection;
+use super::resources::Resources;
+use crate::carrier::shm::{Outcome, Peer};
+use crate::memory::{AccessMode, InvalidationListener};
+use crate::node::Messages;
+use crate::objects::Objects;
+use eager_receive::EagerReceiver;
+use eager_send::EagerSender;
+use gate::ShownGate;
+use kit::errno::Result;
+use kit::provider::{ReceiveRequest, SendView};
+use one_sided::OneSided;
+use std::sync::{Arc, Weak};
+use uroce_engine::qp::{Service, State};
+use uroce_engine::timer::Time;
+use uroce_engine::work::WorkRequest;
+
+/// What a queue pair does without packets.
+pub(super) struct FastPath {
+    sender: EagerSender,
+    receiver: EagerReceiver,
+    gate: ShownGate,
+    one_sided: OneSided,
+}
+
+/// The connection's life.
+impl FastPath {
+    /// One that is not open. `listener` is called before a key that it remembers changes.
+    pub fn new<L: InvalidationListener + 'static>(qp: &Resources, listener: &Weak<L>) -> Self {
+        Self {
+            sender: EagerSender::new(qp, Weak::<L>::clone(listener)),
+            receiver: EagerReceiver::new(qp, Weak::<L>::clone(listener)),
+            gate: ShownGate::default(),
+            one_sided: OneSided::default(),
+        }
+    }
+
+    /// A connection begins, to a peer whose packets begin with this PSN. There is no link yet.
+    pub fn begin(&mut self, qp: &Resources, is_local: bool, rq_psn: u32) {
+        let connected = matches!(qp.service(), Service::Rc | Service::Uc);
+        let open = is_local && connected && qp.node().allows_fast_path();
+        self.sender.open(open);
+        self.receiver.begin(open, rq_psn);
+        self.one_sided = OneSided::default();
+    }
+
+    /// The queue pair may send; its messages begin with this PSN.
+    pub fn begin_sending(&mut self, sq_psn: u32) {
+        self.sender.begin(sq_psn);
+    }
+
+    /// Forgets all requests, as in RESET.
+    pub fn reset(&mut self) {
+        self.sender.reset();
+        self.receiver.reset();
+        self.one_sided = OneSided::default();
+    }
+
+    /// There is a link with the peer's process.
+    pub fn use_link(&mut self, connection: &mut Connection, qp: &Resources, peer: &Arc<Peer>) {
+        self.one_sided.use_link(peer);
+        connection.use_link(peer);
+        self.update_gate(connection, qp);
+    }
+
+    /// What follows calls of the engine: a completion queue without room fails the queue pair, a
+    /// failed one flushes its requests, and the peer is shown what has changed.
+    pub fn after_protocol(&mut self, connection: &mut Connection, qp: &Resources, now: Time) {
+        connection.fail_on_overrun(qp, now);
+        if let Some(receives) = connection.receives() {
+            self.receiver.remain(receives.len());
+        }
+        self.update_gate(connection, qp);
+        self.update_credit(qp);
+        self.sender.flush_if_failed(connection, qp);
+        let engine = connection.engine();
+        if engine.state() == State::Error && engine.keeps_receives() {
+            qp.node().failed(qp.node_number);
+        }
+    }
+
+    /// The same, where only a completion queue without room may have changed anything.
+    #[inline]
+    pub fn after_completions(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        now: impl FnOnce() -> Time,
+    ) {
+        if qp.has_overrun() {
+            self.after_protocol(connection, qp, now());
+        }
+    }
+
+    /// Acts on a peer that has taken nothing for as long as it may.
+    pub fn watch_peer(&mut self, connection: &mut Connection, qp: &Resources, now: Time) {
+        if connection.peer_is_stalled(qp, now, self.sender.has_in_flight()) {
+            self.sender.on_stall(connection, qp, now);
+        }
+    }
+
+    /// A key ceases to stand for its memory. Returns whether receive requests name it, so that
+    /// credits that were granted for them have to be revoked.
+    pub fn forget(&mut self, key: u32) -> bool {
+        self.sender.forget(key);
+        self.receiver.forget(key)
+    }
+}
+
+/// Sending.
+impl FastPath {
+    /// Carries out a message, if it may take the fast path.
+    #[inline]
+    pub fn post_message<'a, P: Objects>(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        given: &impl SendView<'a, P>,
+    ) -> bool {
+        self.sender.post(connection, qp, given)
+    }
+
+    /// Carries out an RDMA write or read, if it may take the fast path. `budget` is what the call
+    /// may still move.
+    #[inline]
+    pub fn post_one_sided<'a, P: Objects>(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        given: &impl SendView<'a, P>,
+        budget: &mut u64,
+    ) -> bool {
+        let sender = &self.sender;
+        let done = self.one_sided.post(connection, qp, sender, given, budget);
+        done.is_some()
+    }
+
+    /// The protocol takes a request, at once or when its turn comes.
+    pub fn post_to_protocol(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        wr: WorkRequest,
+        now: Time,
+    ) {
+        self.sender.post_to_protocol(connection, qp, wr, now);
+    }
+
+    /// Requests posted, not completed and not with the protocol.
+    #[inline]
+    pub fn outstanding(&self) -> usize {
+        self.sender.outstanding()
+    }
+
+    /// Whether there are any.
+    pub fn is_busy(&self) -> bool {
+        self.sender.is_busy()
+    }
+
+    /// The outcome of messages is known. Returns whether the protocol has something to send now.
+    pub fn on_outcome(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        outcome: Outcome,
+    ) -> bool {
+        self.sender.on_outcome(connection, qp, outcome)
+    }
+}
+
+/// Receiving.
+impl FastPath {
+    /// Posts receive requests to the queue pair's own queue.
+    ///
+    /// # Errors
+    /// EINVAL for too many pieces; ENOMEM if the queue is full.
+    pub fn post_receives<'a>(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
+    ) -> Result<()> {
+        let posted = self.receiver.post(connection, qp, requests);
+        if self.receiver.grant().is_due() {
+            self.update_credit(qp);
+        }
+        posted
+    }
+
+    /// Receives messages that came together.
+    pub fn take(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        messages: &mut Messages<'_>,
+        mode: AccessMode,
+    ) {
+        self.receiver.take(connection, qp, messages, mode);
+        if self.receiver.grant().runs_low() {
+            self.update_credit(qp);
+        }
+    }
+}
+
+/// What the peer is shown.
+impl FastPath {
+    /// Shows the peer what it may do now, if that has changed.
+    pub fn update_gate(&mut self, connection: &mut Connection, qp: &Resources) {
+        self.gate.update(connection, qp, &mut self.receiver);
+    }
+
+    /// Shows the peer the credit, if that has changed.
+    fn update_credit(&mut self, qp: &Resources) {
+        if self.gate.grants_credits()
+            && let Some(directory) = qp.node().directory()
+        {
+            self.receiver.show_credit(qp, directory);
+        }
+    }
+
+    /// No credits are granted from now on. Returns whether messages have to be taken in that were
+    /// sent by credit: so until some thread has taken in all, since another one that has closed the
+    /// gate may not have yet.
+    pub fn begin_revocation(&mut self, connection: &mut Connection, qp: &Resources) -> bool {
+        self.gate.begin_revocation();
+        self.update_gate(connection, qp);
+        connection.engine().keeps_receives()
+    }
+
+    /// There may be credits again.
+    pub fn end_revocation(&mut self, connection: &mut Connection, qp: &Resources) {
+        self.gate.end_revocation();
+        self.update_gate(connection, qp);
+    }
+
+    /// The queue pair goes: nothing is shown any more.
+    pub fn close(&mut self, connection: &mut Connection, qp: &Resources) {
+        self.gate.close();
+        self.update_gate(connection, qp);
+    }
+
+    /// The peer, if it may still be using what was taken away from it.
+    pub fn take_lingering(&mut self) -> Option<Arc<Peer>> {
+        self.gate.take_lingering()
+    }
+}

@@ -1,0 +1,339 @@
+//! RDMA writes and reads that the initiator carries out by itself, in the memory of a process of
+//! this host.
+//!
+//! [`OneSided`] owns what the initiator knows of the peer: the process, the gate and the key that
+//! were read last, and whether the peer was informed that its connection is used.
+//!
+//! *Invariants.* A request takes this path only when all requests before it are complete, and is
+//! itself complete when the call returns, so order is kept. Nothing of the connection's packets
+//! changes, so both paths may take turns. Only the case without an error is handled here: in all
+//! other cases nothing is done, and the request takes the protocol path, which finds and reports
+//! the error.
+//!
+//! *Locks.* Under the queue pair's lock. The keys of local memory are locked before the claim is
+//! made, so a thread that waits for claims never waits for one that waits for those keys.
+//!
+//! *Where the kernel forbids it* (EPERM: another user namespace, Yama; ENOSYS: a filter of system
+//! calls), the queue pair uses packets from then on.
+//!
+//! *Tests.* Here: which requests qualify. `providers/uroce/tests/onesided.rs`: all operations
+//! between processes, errors, deregistering. `unmapped.rs`: partial copies.
+
+use super::super::connection::Connection;
+use super::super::resources::Resources;
+use super::eager_send::EagerSender;
+use crate::carrier::qpn;
+use crate::carrier::shm::{Peer, PeerSegment, Right, Shown};
+use crate::clock;
+use crate::cq::success;
+use crate::memory::piece;
+use crate::objects::Objects;
+use kit::abi::*;
+use kit::errno::{Errno, Result};
+use kit::provider::{Data, SendView};
+use kit::sys::application::ApplicationMemory;
+use kit::sys::other_process::{MOST, OtherProcess, Range, Source};
+use std::sync::Arc;
+use uroce_engine::host::LocalAccess;
+use uroce_engine::qp::Service;
+use uroce_engine::work::{CompletionOpcode, Sge};
+
+/// Bytes that one call of a verb moves so; what is longer goes by packets, which leave the caller
+/// free meanwhile.
+pub const MOST_BYTES: u64 = 4 << 20;
+
+/// A request that could take this path.
+struct OneSidedRequest<'a> {
+    right: Right,
+    data: Data<'a>,
+    address: u64,
+    rkey: u32,
+    length: u64,
+}
+
+impl<'a> OneSidedRequest<'a> {
+    #[inline]
+    fn new<P: Objects>(cap: &ibv_qp_cap, given: &impl SendView<'a, P>) -> Option<Self> {
+        let right = match given.opcode() {
+            IBV_WR_RDMA_WRITE => Right::Write,
+            IBV_WR_RDMA_READ => Right::Read,
+            _ => return None,
+        };
+        let data = given.data().ok()?;
+        let length = match &data {
+            Data::Sges(list) => {
+                let most = usize::try_from(cap.max_send_sge).ok()?;
+                if list.len() > most.min(MOST) {
+                    return None;
+                }
+                list.iter().map(|sge| u64::from(sge.length)).sum()
+            }
+            Data::Inline(inline) if right == Right::Write => {
+                let length = inline.only()?.len();
+                if length > usize::try_from(cap.max_inline_data).ok()? {
+                    return None;
+                }
+                u64::try_from(length).ok()?
+            }
+            Data::Inline(_) => return None,
+        };
+        let (address, rkey) = given.remote();
+        Some(Self {
+            right,
+            data,
+            address,
+            rkey,
+            length,
+        })
+    }
+
+    fn local_access(&self) -> LocalAccess {
+        match self.right {
+            Right::Write => LocalAccess::Read,
+            Right::Read => LocalAccess::Write,
+        }
+    }
+
+    fn remote_access(&self) -> u32 {
+        match self.right {
+            Right::Write => IBV_ACCESS_REMOTE_WRITE,
+            Right::Read => IBV_ACCESS_REMOTE_READ,
+        }
+    }
+}
+
+/// The process that has the memory, and where in it.
+struct Target<'a>(OtherProcess, &'a Range);
+
+impl Target<'_> {
+    fn write(&self, from: Source<'_>) -> Result<u64> {
+        moved(self.0.write(from, self.1)?)
+    }
+
+    fn read(&self, to: &[ApplicationMemory]) -> Result<u64> {
+        moved(self.0.read(to, self.1)?)
+    }
+}
+
+fn moved(bytes: usize) -> Result<u64> {
+    u64::try_from(bytes).map_err(|_| Errno(libc::EFAULT))
+}
+
+/// What a peer shows of a gate and a key, read only where it has changed since it was used last.
+#[inline]
+fn look<'a>(
+    cached: &'a mut Option<Shown>,
+    segment: &PeerSegment,
+    (index, rkey): (u32, u32),
+) -> Option<&'a Shown> {
+    let current = |known: &Shown| known.is_of(index, rkey) && segment.still_shows(known);
+    if !cached.as_ref().is_some_and(current) {
+        *cached = Some(segment.shown(index, rkey)?);
+    }
+    cached.as_ref()
+}
+
+/// What the initiator of one-sided operations knows of the peer.
+#[derive(Default)]
+pub(super) struct OneSided {
+    /// The peer's process, if its memory can be used from here.
+    process: Option<OtherProcess>,
+    /// The peer's gate and key that were used last.
+    cached: Option<Shown>,
+    /// The peer was informed that its connection is used.
+    reported_use: bool,
+}
+
+impl OneSided {
+    /// The peer's memory can be used from now on, if the kernel lets it.
+    pub fn use_link(&mut self, peer: &Peer) {
+        self.process = OtherProcess::new(peer.pid()).ok();
+    }
+
+    /// Carries a request out, and completes it; `None`, and nothing is done, if it has to take the
+    /// protocol path. `budget` is what the call may still move.
+    #[inline]
+    pub fn post<'a, P: Objects>(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        sender: &EagerSender,
+        given: &impl SendView<'a, P>,
+        budget: &mut u64,
+    ) -> Option<()> {
+        if self.process.is_none() || qp.service() != Service::Rc {
+            return None;
+        }
+        let request = OneSidedRequest::new(qp.cap(), given)?;
+        let idle = connection.engine().may_take_fast_path() && !sender.is_busy();
+        if !idle || request.length == 0 || request.length > *budget {
+            return None;
+        }
+        if !connection.requests_by_link(qp, clock::now) {
+            return None;
+        }
+        if request.right == Right::Read && !may_read(connection, sender) {
+            return None;
+        }
+        self.carry_out(connection, qp, &request)?;
+        *budget -= request.length;
+        let (counted, reported) = match request.right {
+            Right::Write => (CompletionOpcode::Write, IBV_WC_RDMA_WRITE),
+            Right::Read => (CompletionOpcode::Read, IBV_WC_RDMA_READ),
+        };
+        let length = u32::try_from(request.length).ok()?;
+        connection.counting().succeeded(counted, length);
+        if given.flags() & IBV_SEND_SIGNALED != 0 || qp.sq_sig_all() {
+            qp.push_sent(success(given.id(), reported, length, qp.number));
+        }
+        Some(())
+    }
+
+    fn carry_out(
+        &mut self,
+        connection: &Connection,
+        qp: &Resources,
+        request: &OneSidedRequest<'_>,
+    ) -> Option<()> {
+        let moved = match &request.data {
+            Data::Inline(inline) => {
+                let bytes = inline.only()?;
+                let write = |target: &Target<'_>| target.write(Source::Bytes(bytes));
+                self.reach(connection, qp, request, write)?
+            }
+            Data::Sges(list) => {
+                let mut sges = [Sge::default(); MOST];
+                for (place, given) in sges.iter_mut().zip(*list) {
+                    *place = piece(given);
+                }
+                let sges = sges.get(..list.len())?;
+                // Locks of this process first, then what the peer waits for.
+                qp.keys()
+                    .with_pieces(qp.pd(), sges, request.local_access(), |memory| {
+                        self.reach(connection, qp, request, |target| match request.right {
+                            Right::Write => target.write(Source::Registered(memory)),
+                            Right::Read => target.read(memory),
+                        })
+                    })?
+            }
+        };
+        // Part of it, or nothing: the memory was taken away, by the application that registered it
+        // or as it was deregistered. The protocol path begins anew, and finds the same.
+        (moved == request.length).then_some(())
+    }
+
+    /// Calls with the peer's memory while that stays what it is.
+    fn reach(
+        &mut self,
+        connection: &Connection,
+        qp: &Resources,
+        request: &OneSidedRequest<'_>,
+        call: impl FnOnce(&Target<'_>) -> Result<u64>,
+    ) -> Option<u64> {
+        let process = self.process?;
+        let peer = connection.live_peer()?;
+        // `None` in a forked child, whose peers are the parent's.
+        let directory = qp.node().directory()?;
+        let attributes = connection.engine().attributes();
+        let theirs = attributes.dest_qp_num;
+        let index = qpn::index_of(theirs);
+        let claim = peer.claim(
+            directory.generation(),
+            (index, request.rkey >> 8),
+            request.length,
+        )?;
+        let shown = look(&mut self.cached, peer.segment(), (index, request.rkey))?;
+        let Shown { gate, key, .. } = shown;
+        let ours = gate.peer == qp.number
+            && gate.generation == directory.generation()
+            && (gate.pkey ^ attributes.pkey) & 0x7fff == 0
+            && (gate.pkey | attributes.pkey) & 0x8000 != 0;
+        if !ours || !gate.admits(request.right) {
+            return None;
+        }
+        if gate.awaits_use && !self.reported_use {
+            directory.report_used(peer.slot(), index).ok()?;
+            self.reported_use = true;
+        }
+        let range = (request.address, request.length);
+        let address = key.place(gate.pd, theirs, request.remote_access(), range)?;
+        let done = call(&Target(process, claim.range(address)));
+        drop(claim);
+        if done.is_err_and(forbids) {
+            self.process = None;
+        }
+        done.ok()
+    }
+}
+
+/// Whether a read may be carried out now: it sees what messages before it have brought, so they
+/// must have been taken in.
+fn may_read(connection: &Connection, sender: &EagerSender) -> bool {
+    let is_behind = |peer: &Arc<Peer>| sender.window().is_ahead(peer);
+    let is_behind = connection.peer().is_some_and(is_behind);
+    connection.engine().attributes().max_rd_atomic > 0 && !is_behind
+}
+
+/// Whether the kernel says that the process may not be looked into: because of another user
+/// namespace, a security module, or a filter of system calls.
+fn forbids(error: Errno) -> bool {
+    matches!(error, Errno::PERM | Errno::NOSYS) || error == Errno(libc::EACCES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::Context;
+    use bytemuck::Zeroable;
+    use kit::provider::{Inline, SendRequest};
+
+    fn cap() -> ibv_qp_cap {
+        let mut cap = ibv_qp_cap::zeroed();
+        cap.max_send_sge = 2;
+        cap.max_inline_data = 8;
+        cap
+    }
+
+    fn qualifies(opcode: ibv_wr_opcode, data: Data<'_>) -> Option<(Right, u64)> {
+        let mut given = SendRequest::<Context>::new(1, opcode, 0);
+        given.data = data;
+        let request = OneSidedRequest::new(&cap(), &given)?;
+        Some((request.right, request.length))
+    }
+
+    #[test]
+    fn writes_and_reads_within_the_sizes_qualify() {
+        let piece = |length| ibv_sge {
+            addr: 0,
+            length,
+            lkey: 0,
+        };
+        let pieces = [piece(u32::MAX), piece(3), piece(1)];
+        let two = Data::Sges(&pieces[..2]);
+        let sum = u64::from(u32::MAX) + 3;
+        assert_eq!(qualifies(IBV_WR_RDMA_WRITE, two), Some((Right::Write, sum)));
+        assert_eq!(qualifies(IBV_WR_RDMA_READ, two), Some((Right::Read, sum)));
+        assert_eq!(qualifies(IBV_WR_RDMA_WRITE, Data::Sges(&pieces)), None);
+        assert_eq!(qualifies(IBV_WR_SEND, two), None);
+        assert_eq!(qualifies(IBV_WR_RDMA_WRITE_WITH_IMM, two), None);
+    }
+
+    #[test]
+    fn inline_data_qualifies_for_writes_only() {
+        let inline = |bytes| Data::Inline(Inline::Bytes(bytes));
+        let eight = qualifies(IBV_WR_RDMA_WRITE, inline(&[0; 8]));
+        assert_eq!(eight, Some((Right::Write, 8)));
+        assert_eq!(qualifies(IBV_WR_RDMA_WRITE, inline(&[0; 9])), None);
+        assert_eq!(qualifies(IBV_WR_RDMA_READ, inline(&[0; 8])), None);
+    }
+
+    #[test]
+    fn only_errors_of_permission_end_the_path() {
+        for error in [Errno::PERM, Errno::NOSYS, Errno(libc::EACCES)] {
+            assert!(forbids(error));
+        }
+        for error in [libc::EFAULT, libc::ESRCH, libc::ENOMEM] {
+            assert!(!forbids(Errno(error)));
+        }
+    }
+}

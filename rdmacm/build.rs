@@ -1,0 +1,125 @@
+//! Link arguments that give the shared library its name and its symbol versions, the files in C,
+//! and what the library is linked against: a library with the name, the functions and the versions
+//! of `libibverbs.so.1`, and nothing in them. Cargo cannot link a library with one that it builds
+//! itself, and the system's need not be installed.
+
+use std::{env, error::Error, fmt::Write, fs, path::Path};
+
+/// Cancellation points.
+const WAIT: &str = "src/export/wait.c";
+const RSOCKET: &str = "src/export/rsocket.c";
+/// The inline functions of verbs.h.
+const INLINES: &str = "src/verbs.c";
+/// System calls that are no cancellation points, as libibverbs has them.
+const SYSCALLS: &str = "../src/export/syscalls.c";
+const SHARED: [&str; 2] = ["../src/export/c.h", "../include"];
+
+/// The functions of libibverbs that are called, by their node.
+const NODES: &[(&str, &[&str])] = &[
+    (
+        "IBVERBS_1.0",
+        &[
+            "ibv_copy_qp_attr_from_kern",
+            "ibv_create_comp_channel",
+            "ibv_destroy_comp_channel",
+        ],
+    ),
+    (
+        "IBVERBS_1.1",
+        &[
+            "ibv_ack_cq_events",
+            "ibv_alloc_pd",
+            "ibv_attach_mcast",
+            "ibv_close_device",
+            "ibv_copy_ah_attr_from_kern",
+            "ibv_create_ah",
+            "ibv_create_cq",
+            "ibv_create_qp",
+            "ibv_create_srq",
+            "ibv_dealloc_pd",
+            "ibv_dereg_mr",
+            "ibv_destroy_ah",
+            "ibv_destroy_cq",
+            "ibv_destroy_qp",
+            "ibv_destroy_srq",
+            "ibv_detach_mcast",
+            "ibv_free_device_list",
+            "ibv_get_cq_event",
+            "ibv_get_device_guid",
+            "ibv_get_device_list",
+            "ibv_modify_qp",
+            "ibv_open_device",
+            "ibv_query_device",
+            "ibv_query_gid",
+            "ibv_reg_mr",
+        ],
+    ),
+    ("IBVERBS_1.9", &["ibv_get_device_index"]),
+    ("IBVERBS_1.10", &["ibv_query_ece", "ibv_set_ece"]),
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    for file in [WAIT, RSOCKET, INLINES, SYSCALLS].iter().chain(&SHARED) {
+        println!("cargo::rerun-if-changed={file}");
+    }
+    // Straight to the linker: nothing in Rust refers to them, so out of an archive they would not
+    // be taken.
+    let objects = [WAIT, RSOCKET, SYSCALLS].map(|file| c(file).compile_intermediates());
+    for object in objects.iter().flatten() {
+        println!("cargo::rustc-link-arg-cdylib={}", object.display());
+    }
+    c(INLINES).compile("ferroverbs_inlines");
+    let root = env::var("CARGO_MANIFEST_DIR")?;
+    let map = Path::new(&root).join("src/librdmacm.map");
+    println!("cargo::rerun-if-changed={}", map.display());
+    // lld: GNU ld refuses a named version script beside the anonymous one that rustc passes.
+    println!("cargo::rustc-link-arg-cdylib=-fuse-ld=lld");
+    println!("cargo::rustc-link-arg-cdylib=-Wl,-soname,librdmacm.so.1");
+    println!(
+        "cargo::rustc-link-arg-cdylib=-Wl,--version-script={}",
+        map.display()
+    );
+    empty_libibverbs(Path::new(&env::var("OUT_DIR")?))
+}
+
+fn c(file: &str) -> cc::Build {
+    let mut build = cc::Build::new();
+    build
+        .file(file)
+        .include("../include")
+        .include("../src/export")
+        .warnings_into_errors(true)
+        .extra_warnings(true)
+        // Cancelled threads are unwound.
+        .flag("-fexceptions");
+    build
+}
+
+fn empty_libibverbs(out: &Path) -> Result<(), Box<dyn Error>> {
+    let (mut source, mut map) = (String::new(), String::new());
+    for (node, functions) in NODES {
+        writeln!(map, "{node} {{ global: {}; }};", functions.join("; "))?;
+        for function in *functions {
+            writeln!(source, "void {function}(void) {{}}")?;
+        }
+    }
+    fs::write(out.join("empty.c"), source)?;
+    fs::write(out.join("empty.map"), map)?;
+    let made = cc::Build::new()
+        .try_get_compiler()?
+        .to_command()
+        .current_dir(out)
+        .args(["-shared", "-fPIC", "-nostdlib", "-o", "libibverbs-empty.so"])
+        .args([
+            "-Wl,-soname,libibverbs.so.1",
+            "-Wl,--version-script=empty.map",
+        ])
+        .arg("empty.c")
+        .status()?;
+    if !made.success() {
+        return Err("the C compiler could not make a shared library".into());
+    }
+    println!("cargo::rustc-link-search=native={}", out.display());
+    println!("cargo::rustc-link-lib=dylib=ibverbs-empty");
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! `struct rdma_cm_id`, whose members programs read and write.
+
+use super::{Address, rdma_addr, rdma_cm_event, rdma_cm_id, rdma_event_channel};
+use core::ffi::{c_int, c_void};
+use core::ptr::NonNull;
+use kit::abi::*;
+use kit::errno::{Errno, Result};
+use kit::sys::memory;
+
+/// Owns the block. Its members are read and written one at a time: a program may do so too.
+pub struct IdBlock(NonNull<rdma_cm_id>);
+
+// SAFETY: the block is memory of the process; access is by volatile reads and writes.
+unsafe impl Send for IdBlock {}
+// SAFETY: as above.
+unsafe impl Sync for IdBlock {}
+
+macro_rules! members {
+    ($($get:ident, $set:ident, $t:ty;)*) => {
+        $(
+            #[allow(dead_code)] // not each member is both read and written
+            pub fn $get(&self) -> $t {
+                // SAFETY: the block lives as long as this; every value of the member is valid.
+                unsafe { (&raw const (*self.0.as_ptr()).$get).read_volatile() }
+            }
+            #[allow(dead_code)]
+            pub fn $set(&self, value: $t) {
+                // SAFETY: as above.
+                unsafe { (&raw mut (*self.0.as_ptr()).$get).write_volatile(value) }
+            }
+        )*
+    };
+}
+
+impl IdBlock {
+    /// A block of zeros.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn new() -> Result<Self> {
+        let block = memory::zeroed(size_of::<rdma_cm_id>())?;
+        NonNull::new(block.cast()).map(Self).ok_or(Errno::NOMEM)
+    }
+
+    pub fn as_ptr(&self) -> *mut rdma_cm_id {
+        self.0.as_ptr()
+    }
+
+    members! {
+        verbs, set_verbs, *mut ibv_context;
+        channel, set_channel, *mut rdma_event_channel;
+        context, set_context, *mut c_void;
+        qp, set_qp, *mut ibv_qp;
+        ps, set_ps, u32;
+        port_num, set_port_num, u8;
+        event, set_event, *mut rdma_cm_event;
+        send_cq_channel, set_send_cq_channel, *mut ibv_comp_channel;
+        send_cq, set_send_cq, *mut ibv_cq;
+        recv_cq_channel, set_recv_cq_channel, *mut ibv_comp_channel;
+        recv_cq, set_recv_cq, *mut ibv_cq;
+        srq, set_srq, *mut ibv_srq;
+        pd, set_pd, *mut ibv_pd;
+        qp_type, set_qp_type, ibv_qp_type;
+    }
+
+    fn addr(&self) -> *mut rdma_addr {
+        // SAFETY: the block lives as long as this.
+        unsafe { &raw mut (*self.0.as_ptr()).route.addr }
+    }
+
+    pub fn source(&self) -> Option<Address> {
+        // SAFETY: as above; an address is plain bytes.
+        let bytes = unsafe {
+            (&raw const (*self.addr()).src_storage)
+                .cast::<[u8; 128]>()
+                .read()
+        };
+        Address::from_bytes(&bytes)
+    }
+
+    pub fn destination(&self) -> Option<Address> {
+        // SAFETY: as above.
+        let bytes = unsafe {
+            (&raw const (*self.addr()).dst_storage)
+                .cast::<[u8; 128]>()
+                .read()
+        };
+        Address::from_bytes(&bytes)
+    }
+
+    pub fn set_source(&self, address: &Address) {
+        // SAFETY: the member has room for the largest address.
+        unsafe {
+            (&raw mut (*self.addr()).src_storage)
+                .cast::<[u8; 128]>()
+                .write(address.storage())
+        }
+    }
+
+    pub fn set_destination(&self, address: &Address) {
+        // SAFETY: as above.
+        unsafe {
+            (&raw mut (*self.addr()).dst_storage)
+                .cast::<[u8; 128]>()
+                .write(address.storage())
+        }
+    }
+
+    pub fn set_pkey(&self, pkey: be16) {
+        // SAFETY: the block lives as long as this.
+        unsafe { (*self.addr()).ibaddr.pkey = pkey }
+    }
+
+    pub fn set_gids(&self, source: [u8; 16], destination: [u8; 16]) {
+        // SAFETY: as above.
+        unsafe {
+            (*self.addr()).ibaddr.sgid = ibv_gid { raw: source };
+            (*self.addr()).ibaddr.dgid = ibv_gid { raw: destination };
+        }
+    }
+
+    /// Puts path records in the place of those before.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn set_paths(&self, paths: &[ibv_sa_path_rec]) -> Result<()> {
+        let count = c_int::try_from(paths.len()).map_err(|_| Errno::INVAL)?;
+        let records = if paths.is_empty() {
+            core::ptr::null_mut()
+        } else {
+            memory::zeroed(size_of_val(paths))?.cast::<ibv_sa_path_rec>()
+        };
+        // SAFETY: the new block has room for all of them; the old one is this library's or NULL.
+        unsafe {
+            if !records.is_null() {
+                core::ptr::copy_nonoverlapping(paths.as_ptr(), records, paths.len());
+            }
+            let route = &raw mut (*self.0.as_ptr()).route;
+            memory::free((*route).path_rec.cast());
+            (*route).path_rec = records;
+            (*route).num_paths = count;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for IdBlock {
+    fn drop(&mut self) {
+        // SAFETY: both blocks are this library's, and nobody uses them any more. A program that put
+        // another pointer to path records there gave it away.
+        unsafe {
+            memory::free((*self.0.as_ptr()).route.path_rec.cast());
+            memory::free(self.0.as_ptr().cast());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_where_programs_look() {
+        let block = IdBlock::new().unwrap();
+        block.set_qp_type(IBV_QPT_UD);
+        block.set_source(&Address::any());
+        // SAFETY: the block is a whole rdma_cm_id.
+        unsafe {
+            assert_eq!((*block.as_ptr()).qp_type, IBV_QPT_UD);
+            assert_eq!((*block.as_ptr()).route.addr.src_storage.ss_family, 2);
+        }
+        assert_eq!(block.source(), Some(Address::any()));
+        assert_eq!(block.destination(), None);
+    }
+
+    #[test]
+    fn paths_replace_those_before() {
+        let block = IdBlock::new().unwrap();
+        let count = |block: &IdBlock| {
+            // SAFETY: the block is a whole rdma_cm_id.
+            unsafe {
+                (
+                    (*block.as_ptr()).route.num_paths,
+                    (*block.as_ptr()).route.path_rec.is_null(),
+                )
+            }
+        };
+        let zero = || crate::path::record(&[0; 64]);
+        block.set_paths(&[zero(), zero()]).unwrap();
+        assert_eq!(count(&block), (2, false));
+        block.set_paths(&[]).unwrap();
+        assert_eq!(count(&block), (0, true));
+    }
+}

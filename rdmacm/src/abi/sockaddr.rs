@@ -1,0 +1,205 @@
+//! Socket addresses of the three families, as values.
+
+use kit::errno::{Errno, Result};
+use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
+
+const AF_IB: u16 = 27;
+const AF_INET: u16 = 2;
+const AF_INET6: u16 = 10;
+
+/// Bytes of `struct sockaddr_storage`.
+pub const STORAGE: usize = 128;
+
+/// An address of a family that the connection manager knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Address {
+    bytes: [u8; STORAGE],
+    size: usize,
+}
+
+impl Address {
+    /// The address at a pointer; none for NULL.
+    ///
+    /// # Errors
+    /// EINVAL for another family.
+    ///
+    /// # Safety
+    /// The pointer is NULL or that of an address as long as its family says.
+    pub unsafe fn from_raw(address: *const libc::sockaddr) -> Result<Option<Self>> {
+        if address.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: every address begins with its family.
+        let family = unsafe { address.cast::<u16>().read_unaligned() };
+        let size = size_of_family(family).ok_or(Errno::INVAL)?;
+        let mut bytes = [0; STORAGE];
+        // SAFETY: the address is as long as its family says.
+        unsafe { core::ptr::copy_nonoverlapping(address.cast(), bytes.as_mut_ptr(), size) };
+        Ok(Some(Self { bytes, size }))
+    }
+
+    /// The address in the first bytes; none of an unknown family, or of too few bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let family = u16::from_ne_bytes(*bytes.first_chunk()?);
+        let size = size_of_family(family)?;
+        let mut storage = [0; STORAGE];
+        storage[..size].copy_from_slice(bytes.get(..size)?);
+        Some(Self {
+            bytes: storage,
+            size,
+        })
+    }
+
+    /// 0.0.0.0 without a port.
+    #[cfg(test)]
+    pub fn any() -> Self {
+        let mut bytes = [0; STORAGE];
+        bytes[..2].copy_from_slice(&AF_INET.to_ne_bytes());
+        Self { bytes, size: 16 }
+    }
+
+    /// The address of an IP host and port.
+    pub fn from_ip(address: &SocketAddr) -> Self {
+        let mut bytes = [0; STORAGE];
+        let mut put = |at: usize, field: &[u8]| {
+            bytes[at..at + field.len()].copy_from_slice(field);
+        };
+        put(2, &address.port().to_be_bytes());
+        let size = match address {
+            SocketAddr::V4(address) => {
+                put(0, &AF_INET.to_ne_bytes());
+                put(4, &address.ip().octets());
+                size_of::<libc::sockaddr_in>()
+            }
+            SocketAddr::V6(address) => {
+                put(0, &AF_INET6.to_ne_bytes());
+                put(4, &address.flowinfo().to_ne_bytes());
+                put(8, &address.ip().octets());
+                put(24, &address.scope_id().to_ne_bytes());
+                size_of::<libc::sockaddr_in6>()
+            }
+        };
+        Self { bytes, size }
+    }
+
+    /// IP host and port; none of another family.
+    pub fn ip(&self) -> Option<SocketAddr> {
+        let port = u16::from_be(self.port());
+        let word = |at: usize| {
+            let bytes = self.bytes[at..].first_chunk().copied();
+            bytes.map(u32::from_ne_bytes)
+        };
+        match self.family() {
+            AF_INET => {
+                let ip: [u8; 4] = *self.bytes[4..].first_chunk()?;
+                Some(SocketAddrV4::new(ip.into(), port).into())
+            }
+            AF_INET6 => {
+                let ip: [u8; 16] = *self.bytes[8..].first_chunk()?;
+                Some(SocketAddrV6::new(ip.into(), port, word(4)?, word(24)?).into())
+            }
+            _ => None,
+        }
+    }
+
+    pub fn family(&self) -> u16 {
+        u16::from_ne_bytes([self.bytes[0], self.bytes[1]])
+    }
+
+    /// The address alone.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.size]
+    }
+
+    /// The address with zeros behind it.
+    pub fn storage(&self) -> [u8; STORAGE] {
+        self.bytes
+    }
+
+    /// Bytes of the address; less than 128.
+    pub fn size(&self) -> u16 {
+        u16::try_from(self.size).unwrap_or(0)
+    }
+
+    /// The port in network byte order. Of `AF_IB` it is the part of the service id under the mask.
+    pub fn port(&self) -> u16 {
+        match self.family() {
+            AF_INET | AF_INET6 => u16::from_ne_bytes([self.bytes[2], self.bytes[3]]),
+            AF_IB => {
+                let word = |at: usize| {
+                    let bytes = self.bytes[at..].first_chunk::<8>();
+                    bytes.map_or(0, |bytes| u64::from_be_bytes(*bytes))
+                };
+                let [.., high, low] = (word(24) & word(32)).to_be_bytes();
+                u16::from_ne_bytes([high, low])
+            }
+            _ => 0,
+        }
+    }
+
+    /// What bytes 8 to 24 of an `AF_IB` address are: its GID.
+    pub fn gid(&self) -> Option<[u8; 16]> {
+        (self.family() == AF_IB)
+            .then(|| self.bytes[8..].first_chunk().copied())
+            .flatten()
+    }
+}
+
+fn size_of_family(family: u16) -> Option<usize> {
+    match family {
+        AF_INET => Some(size_of::<libc::sockaddr_in>()),
+        AF_INET6 => Some(size_of::<libc::sockaddr_in6>()),
+        AF_IB => Some(48),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_as_long_as_its_family() {
+        let any = Address::any();
+        assert_eq!((any.size(), any.bytes().len(), any.port()), (16, 16, 0));
+        assert_eq!(Address::from_bytes(&any.storage()), Some(any));
+        assert_eq!(Address::from_bytes(&[0, 0]), None);
+        assert_eq!(Address::from_bytes(&[2, 0, 1]), None);
+        // SAFETY: NULL is allowed.
+        assert_eq!(unsafe { Address::from_raw(core::ptr::null()) }, Ok(None));
+    }
+
+    #[test]
+    fn addresses_of_ip_are_told_and_read() {
+        for text in ["10.9.0.1:7471", "[fe80::1%3]:7471"] {
+            let ip: SocketAddr = text.parse().unwrap();
+            let address = Address::from_ip(&ip);
+            assert_eq!(
+                (address.ip(), u16::from_be(address.port())),
+                (Some(ip), 7471)
+            );
+            assert_eq!(Address::from_bytes(address.bytes()), Some(address));
+        }
+    }
+
+    #[test]
+    fn a_family_that_is_unknown_is_refused() {
+        let unix = libc::sockaddr {
+            sa_family: 1,
+            sa_data: [0; 14],
+        };
+        // SAFETY: a whole sockaddr.
+        let read = unsafe { Address::from_raw(&raw const unix) };
+        assert_eq!(read, Err(Errno::INVAL));
+    }
+
+    #[test]
+    fn the_port_of_a_service_id_is_under_its_mask() {
+        let mut bytes = [0; 48];
+        bytes[..2].copy_from_slice(&AF_IB.to_ne_bytes());
+        bytes[24..32].copy_from_slice(&0x0106_1d2f_u64.to_be_bytes());
+        bytes[32..40].copy_from_slice(&0xffff_u64.to_be_bytes());
+        let address = Address::from_bytes(&bytes).unwrap();
+        assert_eq!(u16::from_be(address.port()), 0x1d2f);
+    }
+}

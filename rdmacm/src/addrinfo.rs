@@ -1,0 +1,175 @@
+#![forbid(unsafe_code)]
+//! rdma_getaddrinfo(3): the first address of getaddrinfo(3), with the queue pair type and port
+//! space that belong to it.
+
+use crate::abi::{AddrInfo, Hints, port_space};
+use crate::endpoint::RAI_PASSIVE;
+use crate::lookup::{self, Found, Question};
+use core::ffi::{CStr, c_int};
+use kit::abi::{IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND};
+use kit::errno::Errno;
+
+const RAI_NUMERICHOST: c_int = 2;
+const RAI_FAMILY: c_int = 8;
+const RAI_SA: c_int = 16;
+const RAI_DNS: c_int = 32;
+
+/// Why there is no answer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Failure {
+    Errno(Errno),
+    /// A value of getaddrinfo(3).
+    Lookup(c_int),
+}
+
+impl From<Errno> for Failure {
+    fn from(e: Errno) -> Self {
+        Self::Errno(e)
+    }
+}
+
+/// # Errors
+/// EINVAL if nothing is asked; EOPNOTSUPP for RAI_SA and RAI_DNS, which rdma_resolve_addrinfo(3)
+/// answers in releases that have it; what getaddrinfo(3) answers.
+pub fn get(
+    node: Option<&CStr>,
+    service: Option<&CStr>,
+    hints: Option<&Hints>,
+) -> Result<AddrInfo, Failure> {
+    if node.is_none() && service.is_none() && hints.is_none() {
+        return Err(Errno::INVAL.into());
+    }
+    let nothing = Hints::default();
+    let hints = hints.unwrap_or(&nothing);
+    if hints.flags & (RAI_SA | RAI_DNS) != 0 {
+        return Err(Errno::OPNOTSUPP.into());
+    }
+    let mut answer = if node.is_none() && service.is_none() {
+        Hints {
+            destination: hints.destination,
+            ..without_addresses(hints)
+        }
+    } else {
+        let found = lookup::first(node, service, question(hints)).map_err(Failure::Lookup)?;
+        of(&found, hints)
+    };
+    if answer.source.is_none() {
+        answer.source = hints.source;
+    }
+    Ok(AddrInfo::new(&answer)?)
+}
+
+fn without_addresses(hints: &Hints) -> Hints {
+    Hints {
+        flags: hints.flags,
+        family: hints.family,
+        qp_type: hints.qp_type,
+        port_space: hints.port_space,
+        ..Hints::default()
+    }
+}
+
+fn question(hints: &Hints) -> Question {
+    let mut flags = 0;
+    if hints.flags & RAI_PASSIVE != 0 {
+        flags |= libc::AI_PASSIVE;
+    }
+    if hints.flags & RAI_NUMERICHOST != 0 {
+        flags |= libc::AI_NUMERICHOST;
+    }
+    let family = if hints.flags & RAI_FAMILY != 0 {
+        hints.family
+    } else {
+        libc::AF_UNSPEC
+    };
+    Question {
+        flags,
+        family,
+        socktype: socktype(hints.qp_type, hints.port_space),
+    }
+}
+
+/// Streams are reliable connections, datagrams unreliable ones; 0 leaves it open.
+fn socktype(qp_type: c_int, space: c_int) -> c_int {
+    match qp_type.cast_unsigned() {
+        IBV_QPT_RC | IBV_QPT_UC | IBV_QPT_XRC_SEND | IBV_QPT_XRC_RECV => libc::SOCK_STREAM,
+        IBV_QPT_UD => libc::SOCK_DGRAM,
+        _ => match space.cast_unsigned() {
+            port_space::RDMA_PS_TCP => libc::SOCK_STREAM,
+            port_space::RDMA_PS_UDP | port_space::RDMA_PS_IPOIB => libc::SOCK_DGRAM,
+            _ => 0,
+        },
+    }
+}
+
+fn of(found: &Found, hints: &Hints) -> Hints {
+    let (qp_type, space) = match found.socktype {
+        libc::SOCK_DGRAM => (IBV_QPT_UD, port_space::RDMA_PS_UDP),
+        _ => (IBV_QPT_RC, port_space::RDMA_PS_TCP),
+    };
+    let or = |given: c_int, other: u32| {
+        if given == 0 {
+            other.cast_signed()
+        } else {
+            given
+        }
+    };
+    let is_passive = hints.flags & RAI_PASSIVE != 0;
+    Hints {
+        family: found.family,
+        qp_type: or(hints.qp_type, qp_type),
+        port_space: or(hints.port_space, space),
+        source: is_passive.then_some(found.address),
+        destination: (!is_passive).then_some(found.address),
+        ..without_addresses(hints)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(node: &CStr, hints: &Hints) -> Hints {
+        let raw = get(Some(node), Some(c"7471"), Some(hints)).unwrap();
+        let raw = raw.into_raw();
+        crate::abi::tests::read_and_free(raw)
+    }
+
+    #[test]
+    fn an_address_has_the_type_of_its_port_space() {
+        let of_space = |space: u32, flags| {
+            let hints = Hints {
+                port_space: space.cast_signed(),
+                flags,
+                ..Hints::default()
+            };
+            ask(c"10.9.0.2", &hints)
+        };
+        let tcp = of_space(port_space::RDMA_PS_TCP, 0);
+        assert_eq!((tcp.family, tcp.qp_type, tcp.port_space), (2, 2, 0x106));
+        assert!(tcp.source.is_none() && tcp.destination.is_some());
+        let udp = of_space(port_space::RDMA_PS_UDP, RAI_PASSIVE);
+        assert_eq!((udp.flags, udp.qp_type), (1, 4));
+        assert!(udp.source.is_some() && udp.destination.is_none());
+        let open = of_space(0, 0);
+        assert_eq!((open.qp_type, open.port_space), (2, 0x106));
+    }
+
+    #[test]
+    fn nothing_asked_is_refused() {
+        let refused = get(None, None, None).map(drop);
+        assert_eq!(refused, Err(Failure::Errno(Errno::INVAL)));
+        let hints = Hints {
+            flags: RAI_DNS,
+            ..Hints::default()
+        };
+        let refused = get(Some(c"x"), None, Some(&hints)).map(drop);
+        assert_eq!(refused, Err(Failure::Errno(Errno::OPNOTSUPP)));
+        let hints = Hints {
+            flags: RAI_NUMERICHOST,
+            ..Hints::default()
+        };
+        let refused = get(Some(c"x"), None, Some(&hints)).map(drop);
+        assert_eq!(refused, Err(Failure::Lookup(libc::EAI_NONAME)));
+    }
+}

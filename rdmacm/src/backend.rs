@@ -1,0 +1,101 @@
+#![forbid(unsafe_code)]
+//! What a connection manager does for an id: the kernel's ([`crate::kernel`]), or that of devices
+//! in user space ([`crate::uroce`]).
+//!
+//! A backend keeps the state of the connection, and hands out events as [`Record`]s. A call in the
+//! wrong state is its EINVAL.
+
+use crate::abi::{Address, Conn};
+use crate::source::Source;
+use bytemuck::Zeroable;
+use kit::abi::{be16, ibv_sa_path_rec, kernel::ib_uverbs_qp_attr};
+pub use kit::cm::{Ece, Param, Record};
+use kit::errno::Result;
+
+/// Parameters of a program that count.
+pub fn param(conn: &Conn) -> Param {
+    Param {
+        qp_num: conn.qp_num,
+        srq: conn.srq,
+        responder_resources: conn.responder_resources,
+        initiator_depth: conn.initiator_depth,
+        flow_control: conn.flow_control,
+        retry_count: conn.retry_count,
+        rnr_retry_count: conn.rnr_retry_count,
+        valid: 1,
+        ..Param::zeroed()
+    }
+}
+
+/// What a program sees of the parameters in an event, and private data.
+pub fn conn(record: &Record) -> (Conn, Vec<u8>) {
+    let param = record.conn();
+    let conn = Conn {
+        responder_resources: param.responder_resources,
+        initiator_depth: param.initiator_depth,
+        flow_control: param.flow_control,
+        retry_count: param.retry_count,
+        rnr_retry_count: param.rnr_retry_count,
+        srq: param.srq,
+        qp_num: param.qp_num,
+    };
+    (conn, param.data().to_vec())
+}
+
+/// What an id is bound to.
+pub struct Binding {
+    pub source: Option<Address>,
+    pub destination: Option<Address>,
+    /// None without a device.
+    pub device: Option<Place>,
+}
+
+/// A port of a device.
+pub struct Place {
+    pub guid: u64,
+    /// The kernel's index of the device, if the kernel says it.
+    pub index: Option<u32>,
+    pub port: u8,
+    pub pkey: be16,
+}
+
+/// The connection manager of an id.
+pub trait Backend: Send + Sync {
+    /// Ends the id, and answers how many of its events were handed out.
+    fn destroy(&self) -> Result<u32>;
+    fn bind(&self, address: &Address) -> Result<()>;
+    fn resolve_addr(
+        &self,
+        source: Option<&Address>,
+        destination: &Address,
+        milliseconds: i32,
+    ) -> Result<()>;
+    fn resolve_route(&self, milliseconds: i32) -> Result<()>;
+    fn binding(&self) -> Result<Binding>;
+    /// Source and destination as GIDs.
+    fn gids(&self) -> Result<([u8; 16], [u8; 16])>;
+    fn paths(&self) -> Result<Vec<ibv_sa_path_rec>>;
+    fn listen(&self, backlog: i32) -> Result<()>;
+    fn connect(&self, param: &Param, ece: Ece) -> Result<()>;
+    /// Without parameters it answers a response. `uid` names the id in events from then on.
+    fn accept(&self, uid: u64, param: Option<&Param>, ece: Ece) -> Result<()>;
+    fn reject(&self, reason: u8, data: &[u8]) -> Result<()>;
+    fn disconnect(&self) -> Result<()>;
+    fn notify(&self, event: u32) -> Result<()>;
+    fn qp_attr(&self, state: u32) -> Result<ib_uverbs_qp_attr>;
+    fn set_option(&self, level: i32, name: i32, value: &[u8]) -> Result<()>;
+    /// Answers the number by which the join is left.
+    fn join(&self, uid: u64, group: &Address, flags: u16) -> Result<u32>;
+    /// Answers how many events of the join were handed out.
+    fn leave(&self, join: u32) -> Result<u32>;
+    /// Goes to the channel of another source of events, and answers how many events were handed
+    /// out.
+    fn migrate(&self, to: &Source) -> Result<u32>;
+    fn write_event(&self, event: u32, status: i32, arg: u64) -> Result<()>;
+    /// The connection manager of a request that came to this listener.
+    fn of_request(&self, number: u32) -> Box<dyn Backend>;
+    /// The channel is gone: every call is EBADF from here on.
+    fn orphan(&self);
+    /// The number of the id at the backend, which events of accepted ids may have alone.
+    fn number(&self) -> u32;
+}

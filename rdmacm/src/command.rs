@@ -1,0 +1,289 @@
+#![forbid(unsafe_code)]
+//! An id at a connection manager that takes the kernel's commands.
+
+use crate::abi::Address;
+use crate::backend::{Backend, Binding, Place};
+use crate::path;
+use crate::source::Source;
+use bytemuck::Zeroable;
+use kit::abi::{ibv_sa_path_rec, kernel::ib_uverbs_qp_attr};
+use kit::cm::*;
+use kit::errno::Result;
+
+/// Where an id gives its commands.
+pub trait File: Send + Sync + Sized + 'static {
+    /// # Errors
+    /// The command's; EBADF once the channel is gone.
+    fn ask<C: Command>(&self, command: C) -> Result<C::Response> {
+        self.ask_into(command, Zeroable::zeroed())
+    }
+
+    /// The same, with the bytes that a response has where an older kernel writes none.
+    ///
+    /// # Errors
+    /// As above.
+    fn ask_into<C: Command>(&self, command: C, response: C::Response) -> Result<C::Response>;
+
+    /// # Errors
+    /// The command's.
+    fn set_option(&self, command: SetOption, value: &[u8]) -> Result<()>;
+
+    /// Has an id go to another channel, and answers how many events were handed out.
+    ///
+    /// # Errors
+    /// EINVAL for a channel of another connection manager; the command's.
+    fn migrate(&self, number: u32, to: &Source) -> Result<u32>;
+
+    /// The same, for a request that came to the id.
+    fn of_request(&self) -> Self;
+
+    /// The channel is gone.
+    fn orphan(&self);
+}
+
+/// An id: a number on a channel.
+pub struct CommandId<F> {
+    file: F,
+    number: u32,
+}
+
+impl<F: File> CommandId<F> {
+    /// Makes an id, of which events say `uid`.
+    ///
+    /// # Errors
+    /// EINVAL for an unknown port space.
+    pub fn create(file: F, uid: u64, port_space: u32, qp_type: u32) -> Result<Self> {
+        let created = file.ask(CreateId {
+            uid,
+            // The kernel's field is shorter than the enumeration: what does not fit is none.
+            ps: u16::try_from(port_space).unwrap_or(0),
+            qp_type: u8::try_from(qp_type).unwrap_or(0),
+            ..CreateId::default()
+        })?;
+        Ok(Self {
+            file,
+            number: created.number,
+        })
+    }
+
+    fn addresses(&self, option: u32) -> Result<Addresses> {
+        let query = QueryAddr {
+            id: self.number,
+            option,
+            ..QueryAddr::default()
+        };
+        // Kernels before 5.6 do not say the index.
+        let unknown = Addresses {
+            ibdev_index: u32::MAX,
+            ..Addresses::zeroed()
+        };
+        self.file.ask_into(query, unknown)
+    }
+}
+
+fn address(storage: &Storage, size: u16) -> Option<Address> {
+    Address::from_bytes(storage.get(..usize::from(size))?)
+}
+
+impl<F: File> Backend for CommandId<F> {
+    fn destroy(&self) -> Result<u32> {
+        let destroy = DestroyId {
+            id: self.number,
+            ..DestroyId::default()
+        };
+        self.file.ask(destroy).map(|answer| answer.number)
+    }
+
+    fn bind(&self, address: &Address) -> Result<()> {
+        self.file.ask(Bind {
+            id: self.number,
+            addr_size: address.size(),
+            reserved: 0,
+            addr: address.storage(),
+        })
+    }
+
+    fn resolve_addr(
+        &self,
+        source: Option<&Address>,
+        destination: &Address,
+        milliseconds: i32,
+    ) -> Result<()> {
+        self.file.ask(ResolveAddr {
+            id: self.number,
+            timeout_ms: milliseconds.cast_unsigned(),
+            src_size: source.map_or(0, Address::size),
+            dst_size: destination.size(),
+            reserved: 0,
+            src_addr: source.map_or([0; 128], Address::storage),
+            dst_addr: destination.storage(),
+        })
+    }
+
+    fn resolve_route(&self, milliseconds: i32) -> Result<()> {
+        self.file.ask(ResolveRoute {
+            id: self.number,
+            timeout_ms: milliseconds.cast_unsigned(),
+        })
+    }
+
+    fn binding(&self) -> Result<Binding> {
+        let found = self.addresses(query::ADDR)?;
+        let place = Place {
+            guid: found.node_guid.wire(),
+            index: (found.ibdev_index != u32::MAX).then_some(found.ibdev_index),
+            port: found.port_num,
+            pkey: found.pkey,
+        };
+        Ok(Binding {
+            source: address(&found.src_addr, found.src_size),
+            destination: address(&found.dst_addr, found.dst_size),
+            // Ports count from 1.
+            device: (found.port_num != 0).then_some(place),
+        })
+    }
+
+    fn gids(&self) -> Result<([u8; 16], [u8; 16])> {
+        let found = self.addresses(query::GID)?;
+        let gid = |storage, size| {
+            let address = address(storage, size);
+            address
+                .and_then(|address| address.gid())
+                .unwrap_or_default()
+        };
+        Ok((
+            gid(&found.src_addr, found.src_size),
+            gid(&found.dst_addr, found.dst_size),
+        ))
+    }
+
+    fn paths(&self) -> Result<Vec<ibv_sa_path_rec>> {
+        let query = QueryPath {
+            id: self.number,
+            option: query::PATH,
+            ..QueryPath::default()
+        };
+        let found = self.file.ask(query)?;
+        let count = usize::try_from(found.num_paths).unwrap_or(0).min(PATHS);
+        let paths = found.path_data[..count].iter();
+        Ok(paths.map(|data| path::record(&data.path)).collect())
+    }
+
+    fn listen(&self, backlog: i32) -> Result<()> {
+        self.file.ask(Listen {
+            id: self.number,
+            backlog,
+        })
+    }
+
+    fn connect(&self, param: &Param, ece: Ece) -> Result<()> {
+        self.file.ask(Connect {
+            conn_param: *param,
+            id: self.number,
+            reserved: 0,
+            ece,
+        })
+    }
+
+    fn accept(&self, uid: u64, param: Option<&Param>, ece: Ece) -> Result<()> {
+        self.file.ask(Accept {
+            uid,
+            conn_param: param.copied().unwrap_or_else(Param::zeroed),
+            id: self.number,
+            reserved: 0,
+            ece,
+        })
+    }
+
+    fn reject(&self, reason: u8, data: &[u8]) -> Result<()> {
+        let mut command = Reject {
+            id: self.number,
+            reason,
+            ..Reject::zeroed()
+        };
+        let length = u8::try_from(data.len()).unwrap_or(u8::MAX);
+        command.private_data_len = length;
+        command.private_data[..length.into()].copy_from_slice(&data[..length.into()]);
+        self.file.ask(command)
+    }
+
+    fn disconnect(&self) -> Result<()> {
+        self.file.ask(Disconnect { id: self.number })
+    }
+
+    fn notify(&self, event: u32) -> Result<()> {
+        self.file.ask(Notify {
+            id: self.number,
+            event,
+        })
+    }
+
+    fn qp_attr(&self, state: u32) -> Result<ib_uverbs_qp_attr> {
+        self.file.ask(InitQpAttr {
+            id: self.number,
+            qp_state: state,
+            ..InitQpAttr::default()
+        })
+    }
+
+    fn set_option(&self, level: i32, name: i32, value: &[u8]) -> Result<()> {
+        let command = SetOption {
+            optval: 0,
+            id: self.number,
+            level: level.cast_unsigned(),
+            optname: name.cast_unsigned(),
+            optlen: u32::try_from(value.len()).unwrap_or(u32::MAX),
+        };
+        self.file.set_option(command, value)
+    }
+
+    fn join(&self, uid: u64, group: &Address, flags: u16) -> Result<u32> {
+        let joined = self.file.ask(JoinMulticast {
+            response: 0,
+            uid,
+            id: self.number,
+            addr_size: group.size(),
+            join_flags: flags,
+            addr: group.storage(),
+        })?;
+        Ok(joined.number)
+    }
+
+    fn leave(&self, join: u32) -> Result<u32> {
+        let leave = LeaveMulticast {
+            id: join,
+            ..LeaveMulticast::default()
+        };
+        self.file.ask(leave).map(|answer| answer.number)
+    }
+
+    fn migrate(&self, to: &Source) -> Result<u32> {
+        self.file.migrate(self.number, to)
+    }
+
+    fn write_event(&self, event: u32, status: i32, arg: u64) -> Result<()> {
+        self.file.ask(WriteEvent {
+            id: self.number,
+            reserved: 0,
+            event,
+            status,
+            arg,
+            rest: [0; 296],
+        })
+    }
+
+    fn of_request(&self, number: u32) -> Box<dyn Backend> {
+        Box::new(Self {
+            file: self.file.of_request(),
+            number,
+        })
+    }
+
+    fn orphan(&self) {
+        self.file.orphan();
+    }
+
+    fn number(&self) -> u32 {
+        self.number
+    }
+}

@@ -1,0 +1,174 @@
+#![forbid(unsafe_code)]
+//! Making and ending connections.
+
+use crate::abi::{Conn, MAX_DEPTH, port_space};
+use crate::backend;
+use crate::device::Device;
+use crate::id::Id;
+use crate::{ack, sync, transition};
+use kit::abi::{IBV_QPS_ERR, IBV_QPS_SQD};
+use kit::errno::{Errno, Result};
+
+/// Retries of a connection whose program says nothing.
+const RETRIES: u8 = 7;
+
+/// Parameters of a program, and its private data.
+pub type Given = (Conn, Vec<u8>);
+
+/// Whether parameters can be those of an id.
+fn check(id: &Id, given: Option<&Given>) -> Result<()> {
+    if id.block.ps() != port_space::RDMA_PS_TCP {
+        return Ok(());
+    }
+    let Some((conn, _)) = given else {
+        return id.qp().map(|_| ()).ok_or(Errno::INVAL);
+    };
+    let exceeds = |wanted: u8, most: u8| wanted != MAX_DEPTH && wanted > most;
+    match id.device() {
+        Some(device)
+            if exceeds(conn.responder_resources, device.max_responder_resources)
+                || exceeds(conn.initiator_depth, device.max_initiator_depth) =>
+        {
+            Err(Errno::INVAL)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a queue pair of the id decides.
+fn of_queue_pair(id: &Id, mut conn: Conn) -> Conn {
+    if let Some(qp) = id.qp() {
+        conn.qp_num = qp.number();
+        conn.srq = qp.has_srq().into();
+    }
+    conn
+}
+
+fn most(device: Option<&Device>) -> (u8, u8) {
+    device.map_or((MAX_DEPTH, MAX_DEPTH), |device| {
+        (device.max_responder_resources, device.max_initiator_depth)
+    })
+}
+
+/// 255 is as many as there are.
+fn or_most(wanted: u8, most: u8) -> u8 {
+    if wanted == MAX_DEPTH { most } else { wanted }
+}
+
+/// Asks the peer for a connection.
+///
+/// # Errors
+/// EINVAL for an id of RDMA_PS_TCP with neither queue pair nor parameters, and for depths that the
+/// device does not have; the backend's; for a synchronous id the event's status.
+pub fn connect(id: &Id, given: Option<Given>) -> Result<()> {
+    check(id, given.as_ref())?;
+    let backend = id.backend()?;
+    let (most_resources, most_depth) = most(id.device().as_deref());
+    let (mut conn, data) = given.unwrap_or_else(|| {
+        let conn = Conn {
+            responder_resources: MAX_DEPTH,
+            initiator_depth: MAX_DEPTH,
+            flow_control: 1,
+            retry_count: RETRIES,
+            rnr_retry_count: RETRIES,
+            ..Conn::default()
+        };
+        (conn, Vec::new())
+    });
+    conn.responder_resources = or_most(conn.responder_resources, most_resources);
+    conn.initiator_depth = or_most(conn.initiator_depth, most_depth);
+    let mut param = backend::param(&of_queue_pair(id, conn));
+    let ece = {
+        let mut state = id.state.lock();
+        state.responder_resources = conn.responder_resources;
+        state.initiator_depth = conn.initiator_depth;
+        param.append(&std::mem::take(&mut state.connect));
+        state.local_ece
+    };
+    param.append(&data);
+    backend.connect(&param, ece)?;
+    sync::complete(id)
+}
+
+/// Accepts a request. The queue pair is moved to RTS first.
+///
+/// # Errors
+/// As [`connect`]; those of ibv_modify_qp(3).
+pub fn accept(id: &Id, given: Option<Given>) -> Result<()> {
+    check(id, given.as_ref())?;
+    let backend = id.backend()?;
+    let (most_resources, most_depth) = most(id.device().as_deref());
+    let (mut conn, data) = given.unwrap_or_else(|| {
+        let conn = Conn {
+            responder_resources: MAX_DEPTH,
+            initiator_depth: MAX_DEPTH,
+            rnr_retry_count: RETRIES,
+            retry_count: RETRIES,
+            ..Conn::default()
+        };
+        (conn, Vec::new())
+    });
+    let ece = {
+        let mut state = id.state.lock();
+        // What the peer has asked for, as far as the device has it.
+        let resources = state.responder_resources.min(most_resources);
+        let depth = state.initiator_depth.min(most_depth);
+        conn.responder_resources = or_most(conn.responder_resources, resources);
+        conn.initiator_depth = or_most(conn.initiator_depth, depth);
+        state.responder_resources = conn.responder_resources;
+        state.initiator_depth = conn.initiator_depth;
+        state.local_ece
+    };
+    if let Some(qp) = id.qp()
+        && !id.is_datagram()
+    {
+        transition::to_rts(id, qp, conn.responder_resources, conn.initiator_depth)?;
+    }
+    let mut param = backend::param(&of_queue_pair(id, conn));
+    param.append(&data);
+    let accepted = backend.accept(id.uid(), Some(&param), ece);
+    accepted.inspect_err(|_| {
+        let _ = transition::to(id, IBV_QPS_ERR);
+    })?;
+    if id.is_datagram() {
+        if id.is_sync() {
+            ack::release(id);
+        }
+        return Ok(());
+    }
+    sync::complete(id)
+}
+
+/// Answers a response whose queue pair the program has.
+///
+/// # Errors
+/// EINVAL if the id has a queue pair; the backend's.
+pub fn establish(id: &Id) -> Result<()> {
+    if id.qp().is_some() {
+        return Err(Errno::INVAL);
+    }
+    id.backend()?
+        .accept(id.uid(), None, crate::backend::Ece::default())
+}
+
+/// # Errors
+/// The backend's.
+pub fn reject(id: &Id, reason: u8, data: &[u8]) -> Result<()> {
+    id.backend()?.reject(reason, data)
+}
+
+/// Ends a connection: the queue pair goes to ERR at once, on iWARP to SQD.
+///
+/// # Errors
+/// EINVAL for an id without device or connection; for a synchronous id the event's status.
+pub fn disconnect(id: &Id) -> Result<()> {
+    let device = id.device().ok_or(Errno::INVAL)?;
+    let state = if device.is_iwarp {
+        IBV_QPS_SQD
+    } else {
+        IBV_QPS_ERR
+    };
+    transition::to(id, state)?;
+    id.backend()?.disconnect()?;
+    sync::complete(id)
+}

@@ -1,0 +1,29 @@
+#![forbid(unsafe_code)]
+//! Ending ids: rdma_destroy_id(3).
+
+use crate::abi::Channel;
+use crate::id::Id;
+use crate::{ack, channel, registry};
+use kit::errno::Result;
+use std::sync::Arc;
+
+/// Ends an id, and waits until the program has acknowledged each event of it that it got.
+///
+/// # Errors
+/// The backend's; the id stays then.
+pub fn id(id: &Arc<Id>) -> Result<()> {
+    let handed_out = id.backend()?.destroy()?;
+    ack::release(id);
+    id.acknowledged.wait_for(handed_out);
+    let joins = std::mem::take(&mut id.state.lock().joins);
+    for join in &joins {
+        registry::remove(registry::join_address(join));
+    }
+    if id.is_sync()
+        && let Some(channel) = Channel::of(id.block.channel())
+    {
+        channel::close(channel);
+    }
+    registry::remove(id.address());
+    Ok(())
+}

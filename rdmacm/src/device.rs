@@ -1,0 +1,189 @@
+#![forbid(unsafe_code)]
+//! Open devices. A process has one context a device, which stays open: programs compare the
+//! pointers, and make protection domains before they have ids.
+
+use crate::backend::Place;
+use crate::verbs::{self, Context, DeviceList, Pd, Xrcd};
+use kit::abi::IBV_TRANSPORT_IWARP;
+use kit::errno::{Errno, Result};
+use kit::sys::{forks, lock::Lock};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+/// An open device.
+pub struct Device {
+    /// The `ibv_device`, by which it is known again in a list.
+    address: usize,
+    guid: u64,
+    index: Option<u32>,
+    pub verbs: Context,
+    /// Most RDMA reads and atomics that a queue pair asks for.
+    pub max_initiator_depth: u8,
+    /// Most that it answers.
+    pub max_responder_resources: u8,
+    pub is_iwarp: bool,
+    /// Most requests of a queue.
+    pub max_requests: u32,
+    shared: parking_lot::Mutex<Shared>,
+}
+
+/// What the ids of a device share.
+#[derive(Default)]
+struct Shared {
+    ids: usize,
+    pd: Option<Pd>,
+    xrcd: Option<Xrcd>,
+}
+
+static OPEN: Lock<Vec<Arc<Device>>> = Lock::new(Vec::new());
+
+/// Whether there were devices when the process first asked: each call that may be the first one
+/// asks, and a list of devices costs more than what most of them do.
+static FOUND: AtomicBool = AtomicBool::new(false);
+
+/// Whether there are devices, or were once.
+///
+/// # Errors
+/// ENODEV if there are none.
+pub fn any() -> Result<()> {
+    if !FOUND.load(Ordering::Relaxed) {
+        DeviceList::new()?;
+        FOUND.store(true, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// All that can be opened.
+///
+/// # Errors
+/// ENODEV if there is none.
+pub fn all() -> Result<Vec<Context>> {
+    let list = DeviceList::new()?;
+    let open = list.devices().filter_map(|device| of(&device).ok());
+    Ok(open.map(|device| device.verbs).collect())
+}
+
+/// The device of a place, opened if it is not yet.
+///
+/// # Errors
+/// ENODEV if libibverbs does not list it; those of ibv_open_device(3).
+pub fn at(place: &Place) -> Result<Arc<Device>> {
+    let known = |device: &&Arc<Device>| is_at(place, device.index, device.guid);
+    if let Some(device) = OPEN.lock().iter().find(known) {
+        return Ok(device.clone());
+    }
+    let list = DeviceList::new()?;
+    let found = list
+        .devices()
+        .find(|device| is_at(place, device.index(), device.guid()));
+    of(&found.ok_or(Errno::NODEV)?)
+}
+
+/// Devices in user space may have the GUID of a kernel's: the index has precedence.
+fn is_at(place: &Place, index: Option<u32>, guid: u64) -> bool {
+    match (place.index, index) {
+        (Some(wanted), Some(index)) => wanted == index,
+        (Some(_), None) => false,
+        (None, _) => place.guid == guid,
+    }
+}
+
+fn of(device: &verbs::Device<'_>) -> Result<Arc<Device>> {
+    forks::wait_for(&OPEN)?;
+    let mut open = OPEN.lock();
+    let known = |known: &&Arc<Device>| known.address == device.address();
+    if let Some(known) = open.iter().find(known) {
+        return Ok(known.clone());
+    }
+    let verbs = device.open()?;
+    let attr = verbs.query_device().inspect_err(|_| verbs.close())?;
+    let depth = |most: i32| u8::try_from(most.max(0)).unwrap_or(u8::MAX);
+    let made = Arc::new(Device {
+        address: device.address(),
+        guid: device.guid(),
+        index: device.index(),
+        verbs,
+        max_initiator_depth: depth(attr.max_qp_init_rd_atom),
+        max_responder_resources: depth(attr.max_qp_rd_atom),
+        is_iwarp: verbs.transport() == IBV_TRANSPORT_IWARP,
+        max_requests: u32::try_from(attr.max_qp_wr).unwrap_or(0),
+        shared: parking_lot::Mutex::default(),
+    });
+    open.push(made.clone());
+    Ok(made)
+}
+
+/// A device in use by an id, with the domain that its ids share: made for the first, given back by
+/// the last.
+pub struct Lease {
+    pub device: Arc<Device>,
+    pub pd: Pd,
+}
+
+impl Lease {
+    /// # Errors
+    /// Those of [`at`] and ibv_alloc_pd(3).
+    pub fn new(place: &Place) -> Result<Self> {
+        let device = at(place)?;
+        let mut shared = device.shared.lock();
+        let pd = match shared.pd {
+            Some(pd) => pd,
+            None => *shared.pd.insert(device.verbs.alloc_pd()?),
+        };
+        shared.ids += 1;
+        drop(shared);
+        Ok(Self { device, pd })
+    }
+
+    /// The anonymous domain of the device, made when it is first asked for.
+    ///
+    /// # Errors
+    /// Those of ibv_open_xrcd(3).
+    pub fn xrcd(&self) -> Result<Xrcd> {
+        let mut shared = self.device.shared.lock();
+        match shared.xrcd {
+            Some(xrcd) => Ok(xrcd),
+            None => Ok(*shared.xrcd.insert(self.device.verbs.open_xrcd()?)),
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let mut shared = self.device.shared.lock();
+        shared.ids -= 1;
+        if shared.ids > 0 {
+            return;
+        }
+        // A domain with objects of the program in it stays for the next id.
+        if shared.xrcd.is_some_and(|xrcd| xrcd.close().is_ok()) {
+            shared.xrcd = None;
+        }
+        if shared.pd.is_some_and(|pd| pd.dealloc().is_ok()) {
+            shared.pd = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kit::abi::be16;
+
+    #[test]
+    fn the_index_has_precedence_over_the_guid() {
+        let place = |index| Place {
+            guid: 5,
+            index,
+            port: 1,
+            pkey: be16::new(0xffff),
+        };
+        assert!(is_at(&place(Some(3)), Some(3), 9));
+        assert!(!is_at(&place(Some(3)), Some(4), 5));
+        assert!(!is_at(&place(Some(3)), None, 5));
+        assert!(is_at(&place(None), None, 5));
+        assert!(!is_at(&place(None), Some(3), 6));
+    }
+}

@@ -1,0 +1,160 @@
+#![forbid(unsafe_code)]
+//! Endpoints: rdma_create_ep(3), rdma_get_request(3).
+
+use crate::abi::{Given, Hints, event_type};
+use crate::id::{Id, Template};
+use crate::queue_pair;
+use crate::{address, destroy, registry, sync};
+use core::ptr::null_mut;
+use kit::abi::{IBV_QP_INIT_ATTR_PD, ibv_pd, ibv_qp_init_attr, ibv_qp_init_attr_ex};
+use kit::errno::{Errno, Result};
+use std::sync::Arc;
+
+/// How long addresses and routes may take, in milliseconds.
+const PATIENCE: i32 = 2000;
+
+pub const RAI_PASSIVE: i32 = 1;
+/// `RDMA_OPTION_IB`, `RDMA_OPTION_IB_PATH`
+const IB_PATH: (i32, i32) = (1, 1);
+
+/// The attributes with those behind them that `ibv_qp_init_attr` does not have.
+pub fn extended(attr: &ibv_qp_init_attr, pd: *mut ibv_pd) -> ibv_qp_init_attr_ex {
+    ibv_qp_init_attr_ex {
+        qp_context: attr.qp_context,
+        send_cq: attr.send_cq,
+        recv_cq: attr.recv_cq,
+        srq: attr.srq,
+        cap: attr.cap,
+        qp_type: attr.qp_type,
+        sq_sig_all: attr.sq_sig_all,
+        comp_mask: if pd.is_null() { 0 } else { IBV_QP_INIT_ATTR_PD },
+        pd,
+        xrcd: null_mut(),
+        create_flags: 0,
+        max_tso_header: 0,
+        rwq_ind_tbl: null_mut(),
+        rx_hash_conf: kit::abi::ibv_rx_hash_conf {
+            rx_hash_function: 0,
+            rx_hash_key_len: 0,
+            rx_hash_key: null_mut(),
+            rx_hash_fields_mask: 0,
+        },
+        source_qpn: 0,
+        send_ops_flags: 0,
+    }
+}
+
+/// Writes back what was taken.
+pub fn write_back(attr: &mut ibv_qp_init_attr, taken: &ibv_qp_init_attr_ex) {
+    attr.send_cq = taken.send_cq;
+    attr.recv_cq = taken.recv_cq;
+    attr.srq = taken.srq;
+    attr.cap = taken.cap;
+}
+
+/// A synchronous id: bound, or with a route and a queue pair.
+///
+/// # Errors
+/// Those of each step.
+pub fn create(
+    wanted: &Hints,
+    pd: *mut ibv_pd,
+    attr: Option<&mut ibv_qp_init_attr>,
+) -> Result<Arc<Id>> {
+    let space = wanted.port_space.cast_unsigned();
+    let qp_type = wanted.qp_type.cast_unsigned();
+    let id = address::create(None, null_mut(), space, qp_type)?;
+    let made = if wanted.flags & RAI_PASSIVE != 0 {
+        passive(&id, wanted, pd, attr)
+    } else {
+        active(&id, wanted, pd, attr)
+    };
+    if let Err(e) = made {
+        destroy(&id);
+        return Err(e);
+    }
+    Ok(id)
+}
+
+fn passive(
+    id: &Id,
+    wanted: &Hints,
+    pd: *mut ibv_pd,
+    attr: Option<&mut ibv_qp_init_attr>,
+) -> Result<()> {
+    let source = wanted.source.as_ref().ok_or(Errno::INVAL)?;
+    address::bind(id, source)?;
+    id.state.lock().template = attr.map(|attr| Template {
+        pd: Given(pd),
+        attr: Given(ibv_qp_init_attr {
+            qp_type: wanted.qp_type.cast_unsigned(),
+            ..*attr
+        }),
+    });
+    Ok(())
+}
+
+fn active(
+    id: &Id,
+    wanted: &Hints,
+    pd: *mut ibv_pd,
+    attr: Option<&mut ibv_qp_init_attr>,
+) -> Result<()> {
+    let destination = wanted.destination.as_ref().ok_or(Errno::INVAL)?;
+    address::resolve_addr(id, wanted.source.as_ref(), destination, PATIENCE)?;
+    if wanted.route.is_empty() {
+        address::resolve_route(id, PATIENCE)?;
+    } else {
+        address::set_option(id, IB_PATH.0, IB_PATH.1, &wanted.route)?;
+        sync::complete(id)?;
+    }
+    if let Some(attr) = attr {
+        attr.qp_type = wanted.qp_type.cast_unsigned();
+        let mut taken = extended(attr, pd);
+        queue_pair::create(id, &mut taken)?;
+        write_back(attr, &taken);
+    }
+    id.state.lock().connect.clone_from(&wanted.connect);
+    Ok(())
+}
+
+/// Ends an id with all that the library made for it.
+pub fn destroy(id: &Arc<Id>) {
+    queue_pair::destroy(id);
+    queue_pair::destroy_srq(id);
+    // Nobody is told.
+    let _ = destroy::id(id);
+}
+
+/// Waits for a request of a synchronous listener.
+///
+/// # Errors
+/// EINVAL for a listener that is none, and for another event; the event's status; those of making
+/// the queue pair.
+pub fn get_request(listener: &Id) -> Result<Arc<Id>> {
+    if !listener.is_sync() {
+        return Err(Errno::INVAL);
+    }
+    let (event, status) = sync::wait(listener)?;
+    match (event, status) {
+        (event_type::REJECTED, _) => return Err(Errno(libc::ECONNREFUSED)),
+        (event_type::CONNECT_REQUEST, 0) => {}
+        (_, 0) => return Err(Errno::INVAL),
+        (_, status) => return Err(Errno(status.saturating_abs())),
+    }
+    let request = listener.block.event();
+    let id = registry::id(registry::subject_of(request.addr())?)?;
+    let template = listener.state.lock().template;
+    if let Some(Template { pd, attr }) = template {
+        let mut attr = extended(&attr.0, pd.0);
+        if let Err(e) = queue_pair::create(&id, &mut attr) {
+            // The request is refused; its event stays the listener's.
+            destroy(&id);
+            return Err(e);
+        }
+    }
+    // It goes with the new id: there the private data is read.
+    id.block.set_event(request);
+    listener.block.set_event(null_mut());
+    Ok(id)
+}

@@ -1,0 +1,232 @@
+#![forbid(unsafe_code)]
+//! What becomes of an event before the program gets it: addresses and paths are filled in, devices
+//! opened, queue pairs moved. Some events are swallowed; they count as acknowledged.
+
+use crate::abi::{Channel, EventBlock, Given, Param, event_type, rdma_cm_event};
+use crate::backend::{self, Ece, Record};
+use crate::id::{Id, Join};
+use crate::registry::{self, Event, Subject};
+use crate::{destroy, migrate, transition, verbs};
+use core::ptr::null_mut;
+use kit::abi::{IBV_QPS_ERR, ibv_ece};
+use kit::errno::{Errno, Result};
+use kit::sys::errno;
+use std::sync::Arc;
+
+/// Makes a record of a channel an event of the program; none if it is not for it.
+///
+/// # Errors
+/// ENOMEM.
+pub fn take(channel: Channel, record: &Record) -> Result<Option<*mut rdma_cm_event>> {
+    let event = match registry::subject(record.uid) {
+        Some(Subject::Join(join)) => Some(of_join(&join, record)?),
+        Some(Subject::Id(id)) if record.event == event_type::CONNECT_REQUEST => {
+            of_request(&id, record)?
+        }
+        Some(Subject::Id(id)) => of_id(&id, record)?,
+        None => of_accepted(channel, record)?,
+    };
+    event.map(registry::add_event).transpose()
+}
+
+/// An id that was accepted and whose number the backend does not know yet (before Linux 5.11).
+fn of_accepted(channel: Channel, record: &Record) -> Result<Option<Event>> {
+    let number = |id: &Arc<Id>| id.backend().map(|backend| backend.number());
+    let ids = registry::of_channel(channel);
+    let Some(id) = ids.iter().find(|id| number(id) == Ok(record.id)) else {
+        return Ok(None);
+    };
+    if record.event == event_type::ESTABLISHED {
+        return of_id(id, record);
+    }
+    id.acknowledged.add();
+    Ok(None)
+}
+
+fn of_id(id: &Arc<Id>, record: &Record) -> Result<Option<Event>> {
+    let mut outcome = (record.event, record.status);
+    let failed = |e: Errno, event: u32| {
+        errno::set(e);
+        (event, -1)
+    };
+    match record.event {
+        event_type::ADDR_RESOLVED => {
+            if let Err(e) = id.refresh() {
+                outcome = failed(e, event_type::ADDR_ERROR);
+            }
+        }
+        event_type::ROUTE_RESOLVED => {
+            let paths = id.backend().and_then(|backend| backend.paths());
+            if let Err(e) = paths.and_then(|paths| id.block.set_paths(&paths)) {
+                outcome = failed(e, event_type::ROUTE_ERROR);
+            }
+        }
+        event_type::CONNECT_RESPONSE => {
+            id.state.lock().remote_ece = record.ece;
+            match answer(id, record.ece) {
+                Ok(false) => {}
+                Ok(true) => outcome.0 = event_type::ESTABLISHED,
+                Err(e) => {
+                    id.set_connect_error();
+                    // The failure is told; the queue pair may be in that state already.
+                    let _ = transition::to(id, IBV_QPS_ERR);
+                    outcome = failed(e, event_type::CONNECT_ERROR);
+                }
+            }
+        }
+        event_type::REJECTED | event_type::DISCONNECTED if id.has_connect_error() => {
+            id.acknowledged.add();
+            return Ok(None);
+        }
+        event_type::REJECTED => {
+            let _ = transition::to(id, IBV_QPS_ERR);
+        }
+        _ => {}
+    }
+    let (param, data) = parameters(id, record);
+    let made = EventBlock::new(id.block.as_ptr(), null_mut(), outcome, param, &data);
+    // One that cannot be given to the program is not to be waited for.
+    let block = made.inspect_err(|_| id.acknowledged.add())?;
+    Ok(Some(Event {
+        block,
+        counts_for: id.clone(),
+        join: None,
+    }))
+}
+
+/// Moves the queue pair and answers the peer's reply. False if the program has the queue pair.
+fn answer(id: &Id, ece: Ece) -> Result<bool> {
+    let Some(qp) = id.qp() else {
+        return Ok(false);
+    };
+    if ece.vendor_id != 0 {
+        qp.set_ece(ibv_ece {
+            vendor_id: ece.vendor_id,
+            options: ece.attr_mod,
+            comp_mask: 0,
+        })?;
+    }
+    // With the depths that were exchanged.
+    let most = crate::abi::MAX_DEPTH;
+    transition::to_rts(id, qp, most, most)?;
+    id.backend()?.accept(id.uid(), None, Ece::default())?;
+    Ok(true)
+}
+
+fn parameters(id: &Id, record: &Record) -> (Param, Vec<u8>) {
+    if record.event == event_type::USER {
+        return (Param::Arg(record.arg()), Vec::new());
+    }
+    if !id.is_datagram() {
+        let (conn, data) = backend::conn(record);
+        return (Param::Conn(conn), data);
+    }
+    let ud = record.ud();
+    let param = Param::Ud {
+        ah_attr: verbs::ah_attr(&ud.ah_attr),
+        qp_num: ud.qp_num,
+        qkey: ud.qkey,
+    };
+    (param, ud.data().to_vec())
+}
+
+/// A request: it makes an id. One that cannot be made is rejected, and the event swallowed.
+fn of_request(listener: &Arc<Id>, record: &Record) -> Result<Option<Event>> {
+    let Ok(id) = requested(listener, record) else {
+        listener.acknowledged.add();
+        return Ok(None);
+    };
+    let (param, data) = parameters(&id, record);
+    let outcome = (record.event, record.status);
+    let (own, listening) = (id.block.as_ptr(), listener.block.as_ptr());
+    let made = EventBlock::new(own, listening, outcome, param, &data);
+    let Ok(block) = made else {
+        listener.acknowledged.add();
+        let _ = destroy::id(&id);
+        return Ok(None);
+    };
+    Ok(Some(Event {
+        block,
+        counts_for: listener.clone(),
+        join: None,
+    }))
+}
+
+fn requested(listener: &Id, record: &Record) -> Result<Arc<Id>> {
+    let backend = listener.backend()?.of_request(record.id);
+    let block = &listener.block;
+    let made = Id::new(
+        block.channel(),
+        block.context(),
+        block.ps(),
+        block.qp_type(),
+    );
+    let id = Arc::new(made.inspect_err(|_| {
+        let _ = backend.destroy();
+    })?);
+    id.set_backend(backend);
+    registry::add_id(&id)?;
+    let prepared = prepare(listener, &id, record);
+    if let Err(e) = prepared {
+        let _ = destroy::id(&id);
+        return Err(e);
+    }
+    Ok(id)
+}
+
+fn prepare(listener: &Id, id: &Id, record: &Record) -> Result<()> {
+    if listener.is_sync() {
+        migrate::migrate(id, None)?;
+    }
+    id.refresh()?;
+    let backend = id.backend()?;
+    // A datagram service has no route.
+    if let Ok(paths) = backend.paths() {
+        id.block.set_paths(&paths)?;
+    }
+    let (conn, _) = backend::conn(record);
+    let mut state = id.state.lock();
+    state.remote_ece = record.ece;
+    if !id.is_datagram() {
+        state.responder_resources = conn.responder_resources;
+        state.initiator_depth = conn.initiator_depth;
+    }
+    Ok(())
+}
+
+/// Membership in a group, or its end.
+fn of_join(join: &Arc<Join>, record: &Record) -> Result<Event> {
+    let ud = record.ud();
+    let mut outcome = (record.event, record.status);
+    if record.event == event_type::MULTICAST_JOIN
+        && record.status == 0
+        && !join.is_send_only
+        && let Some(qp) = join.id.qp()
+    {
+        let (gid, lid) = (ud.ah_attr.grh.dgid, ud.ah_attr.dlid);
+        match qp.attach(gid, lid) {
+            Ok(()) => *join.attached.lock() = Some((gid, lid)),
+            Err(e) => {
+                errno::set(e);
+                outcome = (event_type::MULTICAST_ERROR, -1);
+            }
+        }
+    }
+    let Given(context) = join.context;
+    let param = Param::Join {
+        context,
+        ah_attr: verbs::ah_attr(&ud.ah_attr),
+        qp_num: ud.qp_num,
+        qkey: ud.qkey,
+    };
+    let made = EventBlock::new(join.id.block.as_ptr(), null_mut(), outcome, param, &[]);
+    let block = made.inspect_err(|_| {
+        join.acknowledged.add();
+        join.id.acknowledged.add();
+    })?;
+    Ok(Event {
+        block,
+        counts_for: join.id.clone(),
+        join: Some(join.clone()),
+    })
+}

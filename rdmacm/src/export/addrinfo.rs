@@ -1,0 +1,43 @@
+//! Address lists.
+
+use super::{id::room, ret};
+use crate::abi::{AddrInfo, Hints, rdma_addrinfo};
+use crate::addrinfo::{self, Failure};
+use crate::{device, symver};
+use core::ffi::{CStr, c_char, c_int};
+
+unsafe extern "C" fn rdma_getaddrinfo(
+    node: *const c_char,
+    service: *const c_char,
+    hints: *const rdma_addrinfo,
+    at: *mut *mut rdma_addrinfo,
+) -> c_int {
+    let answer = || -> Result<(), Failure> {
+        // SAFETY: the program passes texts and a whole list, or NULL.
+        let text = |text: *const c_char| (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) });
+        let hints = if hints.is_null() {
+            None
+        } else {
+            // SAFETY: as above.
+            Some(unsafe { Hints::from_raw(hints) }?)
+        };
+        let at = room(at)?;
+        device::any()?;
+        let list = addrinfo::get(text(node), text(service), hints.as_ref())?;
+        // SAFETY: the program passes room for a pointer.
+        unsafe { at.write(list.into_raw()) };
+        Ok(())
+    };
+    match answer() {
+        Ok(()) => 0,
+        Err(Failure::Errno(e)) => ret::failed(e),
+        Err(Failure::Lookup(code)) => code,
+    }
+}
+symver!(rdma_getaddrinfo => "rdma_getaddrinfo", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_freeaddrinfo(list: *mut rdma_addrinfo) {
+    // SAFETY: the program passes a list of rdma_getaddrinfo, or NULL, once.
+    drop(unsafe { AddrInfo::from_raw(list) });
+}
+symver!(rdma_freeaddrinfo => "rdma_freeaddrinfo", "RDMACM_1.0");

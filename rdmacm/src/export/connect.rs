@@ -1,0 +1,145 @@
+//! Connections, requests, ECE.
+
+use super::{id::room, ret};
+use crate::abi::{Conn, rdma_cm_id, rdma_conn_param};
+use crate::backend::Ece;
+use crate::connect::{self, Given};
+use crate::id::Id;
+use crate::{endpoint, symver};
+use core::ffi::{c_int, c_void};
+use kit::abi::ibv_ece;
+use kit::errno::{Errno, Result};
+
+/// Reason of a REJ that says the consumer's, and of one that says a vendor option is unknown.
+const CONSUMER: u8 = 0;
+const VENDOR_OPTION: u8 = 35;
+
+/// # Safety
+/// The pointer is NULL or that of as many bytes.
+unsafe fn private_data(data: *const c_void, length: u8) -> Vec<u8> {
+    if data.is_null() || length == 0 {
+        return Vec::new();
+    }
+    // SAFETY: vouched for by the caller.
+    unsafe { core::slice::from_raw_parts(data.cast::<u8>(), length.into()) }.to_vec()
+}
+
+/// # Safety
+/// The pointer is NULL or that of whole parameters.
+unsafe fn parameters(param: *const rdma_conn_param) -> Option<Given> {
+    // SAFETY: vouched for by the caller.
+    let param = unsafe { param.as_ref() }?;
+    let conn = Conn {
+        responder_resources: param.responder_resources,
+        initiator_depth: param.initiator_depth,
+        flow_control: param.flow_control,
+        retry_count: param.retry_count,
+        rnr_retry_count: param.rnr_retry_count,
+        srq: param.srq,
+        qp_num: param.qp_num,
+    };
+    // SAFETY: the program passes as many bytes as it says.
+    let data = unsafe { private_data(param.private_data, param.private_data_len) };
+    Some((conn, data))
+}
+
+unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
+    // SAFETY: the program passes whole parameters, or NULL.
+    ret::with(id, |id| connect::connect(id, unsafe { parameters(param) }))
+}
+symver!(rdma_connect => "rdma_connect", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
+    // SAFETY: as above.
+    ret::with(id, |id| connect::accept(id, unsafe { parameters(param) }))
+}
+symver!(rdma_accept => "rdma_accept", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
+    ret::with(id, |id| connect::establish(id))
+}
+symver!(rdma_establish => "rdma_establish", "RDMACM_1.2");
+
+unsafe extern "C" fn rdma_reject(id: *mut rdma_cm_id, data: *const c_void, length: u8) -> c_int {
+    // SAFETY: the program passes as many bytes as it says.
+    let data = unsafe { private_data(data, length) };
+    ret::with(id, |id| connect::reject(id, CONSUMER, &data))
+}
+symver!(rdma_reject => "rdma_reject", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_reject_ece(
+    id: *mut rdma_cm_id,
+    data: *const c_void,
+    length: u8,
+) -> c_int {
+    // SAFETY: as above.
+    let data = unsafe { private_data(data, length) };
+    ret::with(id, |id| connect::reject(id, VENDOR_OPTION, &data))
+}
+symver!(rdma_reject_ece => "rdma_reject_ece", "RDMACM_1.3");
+
+unsafe extern "C" fn rdma_notify(id: *mut rdma_cm_id, event: u32) -> c_int {
+    ret::with(id, |id| id.backend()?.notify(event))
+}
+symver!(rdma_notify => "rdma_notify", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
+    ret::with(id, |id| connect::disconnect(id))
+}
+symver!(rdma_disconnect => "rdma_disconnect", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_get_request(
+    listener: *mut rdma_cm_id,
+    at: *mut *mut rdma_cm_id,
+) -> c_int {
+    ret::with(listener, |listener| {
+        let at = room(at)?;
+        let id = endpoint::get_request(listener)?;
+        // SAFETY: the program passes room for a pointer.
+        unsafe { at.write(id.block.as_ptr()) };
+        Ok(())
+    })
+}
+symver!(rdma_get_request => "rdma_get_request", "RDMACM_1.0");
+
+/// ECE is the program's only if the queue pair is.
+fn without_queue_pair(id: &Id) -> Result<()> {
+    match id.qp() {
+        None => Ok(()),
+        Some(_) => Err(Errno::INVAL),
+    }
+}
+
+unsafe extern "C" fn rdma_set_local_ece(id: *mut rdma_cm_id, ece: *mut ibv_ece) -> c_int {
+    // SAFETY: the program passes whole options, or NULL.
+    let ece = unsafe { ece.as_ref() };
+    ret::with(id, |id| {
+        without_queue_pair(id)?;
+        let ece = ece.filter(|ece| ece.vendor_id != 0 && ece.comp_mask == 0);
+        let ece = ece.ok_or(Errno::INVAL)?;
+        id.state.lock().local_ece = Ece {
+            vendor_id: ece.vendor_id,
+            attr_mod: ece.options,
+        };
+        Ok(())
+    })
+}
+symver!(rdma_set_local_ece => "rdma_set_local_ece", "RDMACM_1.3");
+
+unsafe extern "C" fn rdma_get_remote_ece(id: *mut rdma_cm_id, ece: *mut ibv_ece) -> c_int {
+    ret::with(id, |id| {
+        without_queue_pair(id)?;
+        let ece = room(ece)?;
+        let remote = id.state.lock().remote_ece;
+        // SAFETY: the program passes room for options.
+        unsafe {
+            ece.write(ibv_ece {
+                vendor_id: remote.vendor_id,
+                options: remote.attr_mod,
+                comp_mask: 0,
+            });
+        }
+        Ok(())
+    })
+}
+symver!(rdma_get_remote_ece => "rdma_get_remote_ece", "RDMACM_1.3");

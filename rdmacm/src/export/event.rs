@@ -1,0 +1,189 @@
+//! Events. The wait itself is in `wait.c`, which calls what is here.
+
+use super::ret;
+use crate::abi::{Channel, rdma_cm_event, rdma_event_channel};
+use crate::backend::Record;
+use crate::source::Source;
+use crate::{ack, device, event, registry, symver};
+use core::ffi::{CStr, c_char, c_int};
+use kit::errno::{Errno, Result};
+use kit::sys::{forks, lock::Lock};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Beside a descriptor, see `wait.c`.
+const FAILED: c_int = -1;
+const HAVE_RECORD: c_int = -2;
+const WAIT: c_int = -3;
+/// Beside 0 and -1.
+const SWALLOWED: c_int = 1;
+
+/// Records that threads had taken as they were cancelled, with the address of their channel.
+static KEPT: Lock<Vec<(usize, Record)>> = Lock::new(Vec::new());
+static KEPT_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// The kernel's descriptor to ask; or a record, one that was kept or an event of a device in user
+/// space. If such a one is to be waited for, it is by the channel's descriptor.
+unsafe extern "C" fn begin(
+    channel: *mut rdma_event_channel,
+    event: *mut *mut rdma_cm_event,
+    record: *mut Record,
+    descriptor: *mut c_int,
+) -> c_int {
+    let kept = || -> Result<(Channel, Option<Record>)> {
+        device::any()?;
+        let channel = Channel::of(channel).ok_or(Errno::INVAL)?;
+        if event.is_null() {
+            return Err(Errno::INVAL);
+        }
+        Ok((channel, take_kept(channel)))
+    };
+    let have = |taken: Record| {
+        // SAFETY: wait.c passes room for a record.
+        unsafe { record.write(taken) };
+        HAVE_RECORD
+    };
+    match kept() {
+        Err(e) => {
+            ret::failed(e);
+            FAILED
+        }
+        Ok((_, Some(kept))) => have(kept),
+        Ok((channel, None)) if channel.fd() < 0 => {
+            ret::failed(Errno(libc::EBADF));
+            FAILED
+        }
+        Ok((channel, None)) => match &*registry::source(channel) {
+            Source::Kernel(_) => channel.fd(),
+            Source::Uroce(user) => match user.next_event() {
+                Ok(taken) => have(taken),
+                Err(Errno::AGAIN) => {
+                    // SAFETY: wait.c passes room for a descriptor.
+                    unsafe { descriptor.write(channel.fd()) };
+                    WAIT
+                }
+                Err(e) => {
+                    ret::failed(e);
+                    FAILED
+                }
+            },
+        },
+    }
+}
+crate::hidden!(begin => "ferroverbs_cm_event_begin");
+
+/// Gives the program the event of a record.
+unsafe extern "C" fn end(
+    channel: *mut rdma_event_channel,
+    record: *const Record,
+    event: *mut *mut rdma_cm_event,
+) -> c_int {
+    // SAFETY: wait.c passes a whole record.
+    let record = unsafe { record.read() };
+    let taken = Channel::of(channel)
+        .ok_or(Errno::INVAL)
+        .and_then(|channel| event::take(channel, &record));
+    match taken {
+        Ok(Some(taken)) => {
+            // SAFETY: `begin` has seen that it is not NULL; it is the program's.
+            unsafe { event.write(taken) };
+            0
+        }
+        Ok(None) => SWALLOWED,
+        Err(e) => ret::failed(e),
+    }
+}
+crate::hidden!(end => "ferroverbs_cm_event_end");
+
+unsafe extern "C" fn keep(channel: *mut rdma_event_channel, record: *const Record) {
+    if forks::wait_for(&KEPT).is_err() {
+        return;
+    }
+    // SAFETY: wait.c passes a whole record.
+    KEPT.lock().push((channel.addr(), unsafe { record.read() }));
+    KEPT_COUNT.fetch_add(1, Ordering::Release);
+}
+crate::hidden!(keep => "ferroverbs_cm_event_keep");
+
+fn take_kept(channel: Channel) -> Option<Record> {
+    if KEPT_COUNT.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    let mut kept = KEPT.lock();
+    let at = kept.iter().position(|(of, _)| *of == channel.address())?;
+    KEPT_COUNT.fetch_sub(1, Ordering::Relaxed);
+    Some(kept.remove(at).1)
+}
+
+/// The channel goes away with what was kept of it.
+pub fn forget(channel: Channel) {
+    while take_kept(channel).is_some() {}
+}
+
+unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
+    ret::minus_one(ack::event(event.addr()))
+}
+symver!(rdma_ack_cm_event => "rdma_ack_cm_event", "RDMACM_1.0");
+
+/// By number.
+const NAMES: [&CStr; 18] = [
+    c"RDMA_CM_EVENT_ADDR_RESOLVED",
+    c"RDMA_CM_EVENT_ADDR_ERROR",
+    c"RDMA_CM_EVENT_ROUTE_RESOLVED",
+    c"RDMA_CM_EVENT_ROUTE_ERROR",
+    c"RDMA_CM_EVENT_CONNECT_REQUEST",
+    c"RDMA_CM_EVENT_CONNECT_RESPONSE",
+    c"RDMA_CM_EVENT_CONNECT_ERROR",
+    c"RDMA_CM_EVENT_UNREACHABLE",
+    c"RDMA_CM_EVENT_REJECTED",
+    c"RDMA_CM_EVENT_ESTABLISHED",
+    c"RDMA_CM_EVENT_DISCONNECTED",
+    c"RDMA_CM_EVENT_DEVICE_REMOVAL",
+    c"RDMA_CM_EVENT_MULTICAST_JOIN",
+    c"RDMA_CM_EVENT_MULTICAST_ERROR",
+    c"RDMA_CM_EVENT_ADDR_CHANGE",
+    c"RDMA_CM_EVENT_TIMEWAIT_EXIT",
+    c"RDMA_CM_EVENT_ADDRINFO_RESOLVED",
+    c"RDMA_CM_EVENT_ADDRINFO_ERROR",
+];
+
+unsafe extern "C" fn rdma_event_str(event: u32) -> *const c_char {
+    let known = usize::try_from(event)
+        .ok()
+        .and_then(|event| NAMES.get(event));
+    known.map_or(c"UNKNOWN EVENT".as_ptr(), |name| name.as_ptr())
+}
+symver!(rdma_event_str => "rdma_event_str", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_write_cm_event(
+    id: *mut crate::abi::rdma_cm_id,
+    event: u32,
+    status: c_int,
+    arg: u64,
+) -> c_int {
+    ret::minus_one((|| {
+        if event != crate::abi::event_type::USER {
+            return Err(Errno::INVAL);
+        }
+        registry::id(id.addr())?
+            .backend()?
+            .write_event(event, status, arg)
+    })())
+}
+symver!(rdma_write_cm_event => "rdma_write_cm_event", "RDMACM_1.4");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_have_the_names_of_their_enumerators() {
+        let name = |event| {
+            // SAFETY: the function takes any number, and answers a static text.
+            unsafe { CStr::from_ptr(rdma_event_str(event)) }
+        };
+        assert_eq!(name(0), c"RDMA_CM_EVENT_ADDR_RESOLVED");
+        assert_eq!(name(15), c"RDMA_CM_EVENT_TIMEWAIT_EXIT");
+        assert_eq!(name(18), c"UNKNOWN EVENT");
+        assert_eq!(name(u32::MAX), c"UNKNOWN EVENT");
+    }
+}

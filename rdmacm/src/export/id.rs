@@ -1,0 +1,99 @@
+//! Making ids, addresses, options.
+
+use super::ret;
+use crate::abi::{Address, Channel, rdma_cm_id, rdma_event_channel};
+use crate::{address, destroy, id, registry, symver};
+use core::ffi::{c_int, c_void};
+use kit::abi::be16;
+use kit::errno::{Errno, Result};
+
+/// Where an answer goes.
+///
+/// # Errors
+/// EINVAL for NULL.
+pub fn room<T>(at: *mut T) -> Result<*mut T> {
+    if at.is_null() {
+        return Err(Errno::INVAL);
+    }
+    Ok(at)
+}
+
+unsafe extern "C" fn rdma_create_id(
+    channel: *mut rdma_event_channel,
+    at: *mut *mut rdma_cm_id,
+    context: *mut c_void,
+    port_space: u32,
+) -> c_int {
+    ret::minus_one((|| {
+        let at = room(at)?;
+        let qp_type = id::qp_type_of(port_space);
+        let made = address::create(Channel::of(channel), context, port_space, qp_type)?;
+        // SAFETY: the program passes room for a pointer.
+        unsafe { at.write(made.block.as_ptr()) };
+        Ok(())
+    })())
+}
+symver!(rdma_create_id => "rdma_create_id", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
+    ret::with(id, destroy::id)
+}
+symver!(rdma_destroy_id => "rdma_destroy_id", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_bind_addr(id: *mut rdma_cm_id, to: *mut libc::sockaddr) -> c_int {
+    // SAFETY: the program passes an address as long as its family says, or NULL.
+    let to = unsafe { ret::address(to) };
+    ret::with(id, |id| address::bind(id, &to?))
+}
+symver!(rdma_bind_addr => "rdma_bind_addr", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_resolve_addr(
+    id: *mut rdma_cm_id,
+    source: *mut libc::sockaddr,
+    destination: *mut libc::sockaddr,
+    milliseconds: c_int,
+) -> c_int {
+    // SAFETY: as above.
+    let (source, destination) = unsafe { (Address::from_raw(source), ret::address(destination)) };
+    ret::with(id, |id| {
+        address::resolve_addr(id, source?.as_ref(), &destination?, milliseconds)
+    })
+}
+symver!(rdma_resolve_addr => "rdma_resolve_addr", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_resolve_route(id: *mut rdma_cm_id, milliseconds: c_int) -> c_int {
+    ret::with(id, |id| address::resolve_route(id, milliseconds))
+}
+symver!(rdma_resolve_route => "rdma_resolve_route", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int) -> c_int {
+    ret::with(id, |id| address::listen(id, backlog))
+}
+symver!(rdma_listen => "rdma_listen", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_get_src_port(id: *mut rdma_cm_id) -> be16 {
+    be16::from_wire(registry::id(id.addr()).map_or(0, |id| address::ports(&id).0))
+}
+symver!(rdma_get_src_port => "rdma_get_src_port", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_get_dst_port(id: *mut rdma_cm_id) -> be16 {
+    be16::from_wire(registry::id(id.addr()).map_or(0, |id| address::ports(&id).1))
+}
+symver!(rdma_get_dst_port => "rdma_get_dst_port", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_set_option(
+    id: *mut rdma_cm_id,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    length: usize,
+) -> c_int {
+    let value = if value.is_null() || length == 0 {
+        &[][..]
+    } else {
+        // SAFETY: the program passes a value of that length.
+        unsafe { core::slice::from_raw_parts(value.cast::<u8>(), length) }
+    };
+    ret::with(id, |id| address::set_option(id, level, name, value))
+}
+symver!(rdma_set_option => "rdma_set_option", "RDMACM_1.0");

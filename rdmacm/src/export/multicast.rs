@@ -1,0 +1,60 @@
+//! Multicast groups.
+
+use super::ret;
+use crate::abi::{rdma_cm_id, rdma_cm_join_mc_attr_ex};
+use crate::multicast::{self, SEND_ONLY};
+use crate::symver;
+use core::ffi::{c_int, c_void};
+use kit::errno::Errno;
+
+/// `RDMA_CM_JOIN_MC_ATTR_*`
+const ADDRESS: u32 = 1;
+const JOIN_FLAGS: u32 = 2;
+const RESERVED: u32 = 4;
+
+unsafe extern "C" fn rdma_join_multicast(
+    id: *mut rdma_cm_id,
+    group: *mut libc::sockaddr,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the program passes an address as long as its family says, or NULL.
+    let group = unsafe { ret::address(group) };
+    ret::with(id, |id| multicast::join(id, &group?, 0, context))
+}
+symver!(rdma_join_multicast => "rdma_join_multicast", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_join_multicast_ex(
+    id: *mut rdma_cm_id,
+    attr: *mut rdma_cm_join_mc_attr_ex,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the program passes whole attributes, or NULL.
+    let attr = unsafe { attr.as_ref() };
+    ret::with(id, |id| {
+        let attr = attr.ok_or(Errno::INVAL)?;
+        if attr.comp_mask >= RESERVED {
+            return Err(Errno(libc::ENOTSUP));
+        }
+        if attr.comp_mask != ADDRESS | JOIN_FLAGS {
+            return Err(Errno::INVAL);
+        }
+        let flags = u16::try_from(attr.join_flags).map_err(|_| Errno::INVAL)?;
+        if flags > SEND_ONLY {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: as above.
+        let group = unsafe { ret::address(attr.addr) }?;
+        multicast::join(id, &group, flags, context)
+    })
+}
+symver!(rdma_join_multicast_ex => "rdma_join_multicast_ex", "RDMACM_1.1");
+
+unsafe extern "C" fn rdma_leave_multicast(
+    id: *mut rdma_cm_id,
+    group: *mut libc::sockaddr,
+) -> c_int {
+    // SAFETY: as above.
+    let group = unsafe { ret::address(group) };
+    ret::with(id, |id| multicast::leave(id, &group?))
+}
+symver!(rdma_leave_multicast => "rdma_leave_multicast", "RDMACM_1.0");

@@ -1,0 +1,137 @@
+//! Queue pairs, shared receive queues, endpoints.
+
+use super::{id::room, ret};
+use crate::abi::{Hints, rdma_addrinfo, rdma_cm_id};
+use crate::{endpoint, queue_pair, registry, symver, transition};
+use core::ffi::c_int;
+use core::ptr::null_mut;
+use kit::abi::*;
+use kit::errno::Errno;
+
+unsafe extern "C" fn rdma_create_qp(
+    id: *mut rdma_cm_id,
+    pd: *mut ibv_pd,
+    attr: *mut ibv_qp_init_attr,
+) -> c_int {
+    // SAFETY: the program passes whole attributes, or NULL.
+    let attr = unsafe { attr.as_mut() };
+    ret::with(id, |id| {
+        let attr = attr.ok_or(Errno::INVAL)?;
+        let mut taken = endpoint::extended(attr, pd);
+        queue_pair::create(id, &mut taken)?;
+        endpoint::write_back(attr, &taken);
+        Ok(())
+    })
+}
+symver!(rdma_create_qp => "rdma_create_qp", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_create_qp_ex(
+    id: *mut rdma_cm_id,
+    attr: *mut ibv_qp_init_attr_ex,
+) -> c_int {
+    // SAFETY: as above.
+    let attr = unsafe { attr.as_mut() };
+    ret::with(id, |id| queue_pair::create(id, attr.ok_or(Errno::INVAL)?))
+}
+symver!(rdma_create_qp_ex => "rdma_create_qp_ex", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_destroy_qp(id: *mut rdma_cm_id) {
+    if let Ok(id) = registry::id(id.addr()) {
+        queue_pair::destroy(&id);
+    }
+}
+symver!(rdma_destroy_qp => "rdma_destroy_qp", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_create_srq(
+    id: *mut rdma_cm_id,
+    pd: *mut ibv_pd,
+    attr: *mut ibv_srq_init_attr,
+) -> c_int {
+    // SAFETY: as above.
+    let attr = unsafe { attr.as_mut() };
+    ret::with(id, |id| {
+        let attr = attr.ok_or(Errno::INVAL)?;
+        let is_xrc = id.block.qp_type() == IBV_QPT_XRC_RECV;
+        let mut taken = ibv_srq_init_attr_ex {
+            srq_context: attr.srq_context,
+            attr: attr.attr,
+            comp_mask: IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
+            srq_type: if is_xrc { IBV_SRQT_XRC } else { IBV_SRQT_BASIC },
+            pd,
+            xrcd: null_mut(),
+            cq: null_mut(),
+            tm_cap: ibv_tm_cap {
+                max_num_tags: 0,
+                max_ops: 0,
+            },
+        };
+        queue_pair::create_srq(id, &mut taken)?;
+        attr.attr = taken.attr;
+        Ok(())
+    })
+}
+symver!(rdma_create_srq => "rdma_create_srq", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_create_srq_ex(
+    id: *mut rdma_cm_id,
+    attr: *mut ibv_srq_init_attr_ex,
+) -> c_int {
+    // SAFETY: as above.
+    let attr = unsafe { attr.as_mut() };
+    ret::with(id, |id| {
+        queue_pair::create_srq(id, attr.ok_or(Errno::INVAL)?)
+    })
+}
+symver!(rdma_create_srq_ex => "rdma_create_srq_ex", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_destroy_srq(id: *mut rdma_cm_id) {
+    if let Ok(id) = registry::id(id.addr()) {
+        queue_pair::destroy_srq(&id);
+    }
+}
+symver!(rdma_destroy_srq => "rdma_destroy_srq", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_init_qp_attr(
+    id: *mut rdma_cm_id,
+    attr: *mut ibv_qp_attr,
+    mask: *mut c_int,
+) -> c_int {
+    ret::with(id, |id| {
+        let (attr, mask) = (room(attr)?, room(mask)?);
+        // SAFETY: the program passes whole attributes and room for the mask.
+        unsafe {
+            let (filled, bits) = transition::attributes(id, (*attr).qp_state)?;
+            attr.write(filled);
+            mask.write(bits);
+        }
+        Ok(())
+    })
+}
+symver!(rdma_init_qp_attr => "rdma_init_qp_attr", "RDMACM_1.2");
+
+unsafe extern "C" fn rdma_create_ep(
+    at: *mut *mut rdma_cm_id,
+    wanted: *mut rdma_addrinfo,
+    pd: *mut ibv_pd,
+    attr: *mut ibv_qp_init_attr,
+) -> c_int {
+    ret::minus_one((|| {
+        let (at, wanted) = (room(at)?, room(wanted)?);
+        // SAFETY: the program passes a whole list, and whole attributes or NULL; there is room for
+        // a pointer.
+        unsafe {
+            let wanted = Hints::from_raw(wanted)?;
+            let id = endpoint::create(&wanted, pd, attr.as_mut())?;
+            at.write(id.block.as_ptr());
+        }
+        Ok(())
+    })())
+}
+symver!(rdma_create_ep => "rdma_create_ep", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_destroy_ep(id: *mut rdma_cm_id) {
+    if let Ok(id) = registry::id(id.addr()) {
+        endpoint::destroy(&id);
+    }
+}
+symver!(rdma_destroy_ep => "rdma_destroy_ep", "RDMACM_1.0");

@@ -1,0 +1,146 @@
+/*
+ * rdma_get_cm_event(3), in which a thread may wait for ever: a cancellation point, as write(2) is
+ * (pthreads(7)), by which the kernel is asked for an event. A cancelled thread is unwound from
+ * where it waits, and Rust says nothing of such an unwinding through its frames. So the wait is in
+ * C, with C's frames alone below the program's; before and after it this calls Rust, which does not
+ * wait.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "c.h"
+
+struct rdma_event_channel;
+struct rdma_cm_event;
+
+/* struct rdma_ucm_event_resp */
+struct record {
+	uint64_t words[42];
+};
+
+/* A header, and struct rdma_ucm_get_event. */
+struct request {
+	uint32_t number;
+	uint16_t in;
+	uint16_t out;
+	uint64_t response;
+};
+
+enum { GET_EVENT = 12 };
+
+/* What `begin` answers, beside a descriptor to ask. */
+enum { FAILED = -1, HAVE_RECORD = -2, WAIT = -3 };
+/* What `end` answers, beside 0 and -1: the event was none for the program. */
+enum { SWALLOWED = 1 };
+
+/* No event has this number in its second word (struct rdma_ucm_event_resp: id, event). */
+#define NOT_READ UINT64_MAX
+
+RUST int ferroverbs_cm_event_begin(struct rdma_event_channel *channel,
+				   struct rdma_cm_event **event, struct record *record,
+				   int *descriptor);
+RUST int ferroverbs_cm_event_end(struct rdma_event_channel *channel, const struct record *record,
+				 struct rdma_cm_event **event);
+RUST void ferroverbs_cm_event_keep(struct rdma_event_channel *channel,
+				   const struct record *record);
+
+/* The C library's name for write(2), which is hidden from this library: see syscalls.c. */
+ssize_t __write(int fd, const void *buffer, size_t size);
+
+struct reader {
+	struct record record;
+	struct rdma_event_channel *channel;
+};
+
+/*
+ * The thread is being cancelled. glibc before 2.41 does that also when write(2) has just brought an
+ * event: then the next call is given it.
+ */
+static void cancelled(void *argument)
+{
+	struct reader *reader = argument;
+
+	if (reader->record.words[1] != NOT_READ)
+		ferroverbs_cm_event_keep(reader->channel, &reader->record);
+}
+
+/* 0, or -1 with errno set. */
+static int ask(struct reader *reader, int fd)
+{
+	struct request request = {
+		.number = GET_EVENT,
+		.in = sizeof(request.response),
+		.out = sizeof(reader->record),
+		.response = (uintptr_t)&reader->record,
+	};
+	ssize_t taken;
+
+	memset(&reader->record, 0, sizeof(reader->record));
+	reader->record.words[1] = NOT_READ;
+	pthread_cleanup_push(cancelled, reader);
+	taken = __write(fd, &request, sizeof(request));
+	pthread_cleanup_pop(0);
+	if (taken == (ssize_t)sizeof(request))
+		return 0;
+	if (taken >= 0)
+		errno = ENODATA;
+	return -1;
+}
+
+/*
+ * Waits for an event of a device in user space: a byte lies in the socket as long as there is one.
+ * The program may have made the descriptor non-blocking.
+ */
+static int wait_for(int descriptor)
+{
+	char byte;
+	ssize_t some = recv(descriptor, &byte, sizeof(byte), MSG_PEEK);
+
+	if (some == 0)
+		errno = EBADF;
+	return some > 0 ? 0 : -1;
+}
+
+static int next_event(struct reader *reader, struct rdma_cm_event **event)
+{
+	for (;;) {
+		int descriptor;
+		int fd = ferroverbs_cm_event_begin(reader->channel, event, &reader->record,
+						   &descriptor);
+		int answer;
+
+		if (fd == FAILED)
+			return -1;
+		if (fd == WAIT) {
+			if (wait_for(descriptor))
+				return -1;
+			continue;
+		}
+		if (fd != HAVE_RECORD && ask(reader, fd))
+			return -1;
+		answer = ferroverbs_cm_event_end(reader->channel, &reader->record, event);
+		if (answer != SWALLOWED)
+			return answer;
+	}
+}
+
+int ferroverbs_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
+
+int ferroverbs_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	struct reader reader = { .channel = channel };
+	int type, answer;
+
+	/* Asynchronous cancellation could end the thread within Rust. */
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+	answer = next_event(&reader, event);
+	if (type != PTHREAD_CANCEL_DEFERRED)
+		pthread_setcanceltype(type, NULL);
+	return answer;
+}
+SYMVER(ferroverbs_get_cm_event, rdma_get_cm_event, "@@", "RDMACM_1.0");

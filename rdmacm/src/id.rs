@@ -1,0 +1,234 @@
+#![forbid(unsafe_code)]
+//! A `struct rdma_cm_id` with what belongs to it.
+
+use crate::abi::{Address, Given, IdBlock, MAX_DEPTH, port_space, rdma_event_channel};
+use crate::backend::{Backend, Ece};
+use crate::device::{Device, Lease};
+use crate::verbs::Qp;
+use core::ffi::c_void;
+use kit::abi::{IBV_QPT_RC, IBV_QPT_UD, ibv_pd, ibv_qp_init_attr, ibv_qp_type};
+use kit::errno::{Errno, Result};
+use parking_lot::{Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// How many events were acknowledged, and waiting for that.
+#[derive(Default)]
+pub struct Acknowledged {
+    count: Mutex<u32>,
+    changed: Condvar,
+}
+
+impl Acknowledged {
+    pub fn add(&self) {
+        let mut count = self.count.lock();
+        *count = count.wrapping_add(1);
+        self.changed.notify_all();
+    }
+
+    /// Waits until so many were: without end, as long as the program keeps one.
+    pub fn wait_for(&self, handed_out: u32) {
+        let mut count = self.count.lock();
+        while *count != handed_out {
+            self.changed.wait(&mut count);
+        }
+    }
+}
+
+/// What is kept for later calls.
+#[derive(Default)]
+pub struct State {
+    /// From the first call that binds the id to a device on.
+    pub lease: Option<Lease>,
+    /// Resources that the peer asked for, or that the program gave: what RTR and RTS are made with.
+    pub responder_resources: u8,
+    pub initiator_depth: u8,
+    pub local_ece: Ece,
+    pub remote_ece: Ece,
+    /// Goes in front of the private data of the next connect.
+    pub connect: Vec<u8>,
+    /// Of a passive endpoint: what queue pairs of its requests are made with.
+    pub template: Option<Template>,
+    /// Completion queues and channels that the library has made.
+    pub made_send_cq: bool,
+    pub made_recv_cq: bool,
+    pub joins: Vec<Arc<Join>>,
+}
+
+/// Attributes for queue pairs of requests.
+#[derive(Clone, Copy)]
+pub struct Template {
+    pub pd: Given<*mut ibv_pd>,
+    pub attr: Given<ibv_qp_init_attr>,
+}
+
+/// A multicast group that an id has joined.
+pub struct Join {
+    pub id: Arc<Id>,
+    pub group: Address,
+    /// The program's.
+    pub context: Given<*mut c_void>,
+    pub is_send_only: bool,
+    /// The number at the backend.
+    pub number: OnceLock<u32>,
+    /// GID and LID that the queue pair was attached to.
+    pub attached: Mutex<Option<([u8; 16], u16)>>,
+    pub acknowledged: Acknowledged,
+}
+
+/// An id.
+pub struct Id {
+    pub block: IdBlock,
+    backend: OnceLock<Box<dyn Backend>>,
+    pub acknowledged: Acknowledged,
+    pub state: Mutex<State>,
+    /// Without a channel of the program: calls wait for their event.
+    sync: AtomicBool,
+    /// A queue pair could not be moved when the peer answered: what the backend says afterwards is
+    /// swallowed.
+    connect_error: AtomicBool,
+}
+
+impl Id {
+    /// An id without a backend, of a channel of the program or the library.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn new(
+        channel: *mut rdma_event_channel,
+        context: *mut c_void,
+        port_space: u32,
+        qp_type: ibv_qp_type,
+    ) -> Result<Self> {
+        let block = IdBlock::new()?;
+        block.set_channel(channel);
+        block.set_context(context);
+        block.set_ps(port_space);
+        block.set_qp_type(qp_type);
+        Ok(Self {
+            block,
+            backend: OnceLock::new(),
+            acknowledged: Acknowledged::default(),
+            state: Mutex::new(State {
+                responder_resources: MAX_DEPTH,
+                initiator_depth: MAX_DEPTH,
+                ..State::default()
+            }),
+            sync: AtomicBool::new(false),
+            connect_error: AtomicBool::new(false),
+        })
+    }
+
+    /// The address by which the program and events name it.
+    pub fn address(&self) -> usize {
+        self.block.as_ptr().addr()
+    }
+
+    pub fn uid(&self) -> u64 {
+        self.address() as u64
+    }
+
+    pub fn set_backend(&self, backend: Box<dyn Backend>) {
+        let _ = self.backend.set(backend);
+    }
+
+    /// # Errors
+    /// EINVAL while the id is made.
+    pub fn backend(&self) -> Result<&dyn Backend> {
+        self.backend.get().map(Box::as_ref).ok_or(Errno::INVAL)
+    }
+
+    pub fn is_sync(&self) -> bool {
+        self.sync.load(Ordering::Relaxed)
+    }
+
+    pub fn set_sync(&self, sync: bool) {
+        self.sync.store(sync, Ordering::Relaxed);
+    }
+
+    pub fn has_connect_error(&self) -> bool {
+        self.connect_error.load(Ordering::Relaxed)
+    }
+
+    pub fn set_connect_error(&self) {
+        self.connect_error.store(true, Ordering::Relaxed);
+    }
+
+    pub fn qp(&self) -> Option<Qp> {
+        Qp::of(self.block.qp())
+    }
+
+    pub fn is_datagram(&self) -> bool {
+        self.block.qp_type() == IBV_QPT_UD
+    }
+
+    /// The device that it is bound to.
+    pub fn device(&self) -> Option<Arc<Device>> {
+        let state = self.state.lock();
+        state.lease.as_ref().map(|lease| lease.device.clone())
+    }
+
+    /// Takes over from the backend what the id is bound to.
+    ///
+    /// # Errors
+    /// The backend's; those of opening the device.
+    pub fn refresh(&self) -> Result<()> {
+        let backend = self.backend()?;
+        let binding = backend.binding()?;
+        if let Some(source) = &binding.source {
+            self.block.set_source(source);
+        }
+        if let Some(destination) = &binding.destination {
+            self.block.set_destination(destination);
+        }
+        let Some(place) = binding.device else {
+            return Ok(());
+        };
+        if self.block.verbs().is_null() {
+            let lease = Lease::new(&place)?;
+            self.block.set_verbs(lease.device.verbs.as_ptr());
+            if self.block.pd().is_null() {
+                self.block.set_pd(lease.pd.as_ptr());
+            }
+            self.state.lock().lease = Some(lease);
+        }
+        self.block.set_port_num(place.port);
+        self.block.set_pkey(place.pkey);
+        let (source, destination) = backend.gids()?;
+        self.block.set_gids(source, destination);
+        Ok(())
+    }
+}
+
+/// The type that ids of a port space have.
+pub fn qp_type_of(space: u32) -> ibv_qp_type {
+    match space {
+        port_space::RDMA_PS_UDP | port_space::RDMA_PS_IPOIB => IBV_QPT_UD,
+        _ => IBV_QPT_RC,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_ends_with_the_last_acknowledgement() {
+        let acknowledged = Acknowledged::default();
+        acknowledged.add();
+        acknowledged.wait_for(1);
+        std::thread::scope(|scope| {
+            scope.spawn(|| acknowledged.wait_for(2));
+            acknowledged.add();
+        });
+        assert_eq!(*acknowledged.count.lock(), 2);
+    }
+
+    #[test]
+    fn datagram_port_spaces_have_datagram_queue_pairs() {
+        assert_eq!(qp_type_of(port_space::RDMA_PS_UDP), IBV_QPT_UD);
+        assert_eq!(qp_type_of(port_space::RDMA_PS_IPOIB), IBV_QPT_UD);
+        assert_eq!(qp_type_of(port_space::RDMA_PS_TCP), IBV_QPT_RC);
+        assert_eq!(qp_type_of(0x013f), IBV_QPT_RC);
+    }
+}

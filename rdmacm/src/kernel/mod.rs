@@ -1,0 +1,9 @@
+//! The kernel's connection manager: a character device, each open of which is an event channel.
+
+mod file;
+mod find;
+mod id;
+
+pub use file::next_event;
+pub use find::open;
+pub use id::{KernelFile, KernelId};

@@ -1,0 +1,36 @@
+#![forbid(unsafe_code)]
+//! Moving ids between channels: rdma_migrate_id(3).
+
+use crate::abi::Channel;
+use crate::id::Id;
+use crate::{ack, channel, registry};
+use kit::errno::{Errno, Result};
+
+/// Moves an id to a channel of the program, or makes it synchronous. Waits until events of the
+/// channel before are acknowledged.
+///
+/// # Errors
+/// EINVAL if the id is synchronous already; the backend's; those of making a channel.
+pub fn migrate(id: &Id, to: Option<Channel>) -> Result<()> {
+    if to.is_none() && id.is_sync() {
+        return Err(Errno::INVAL);
+    }
+    let backend = id.backend()?;
+    let new = to.map_or_else(channel::create, Ok)?;
+    let migrated = backend.migrate(&registry::source(new));
+    let handed_out = migrated.inspect_err(|_| {
+        if to.is_none() {
+            channel::close(new);
+        }
+    })?;
+    if id.is_sync() {
+        ack::release(id);
+        if let Some(old) = Channel::of(id.block.channel()) {
+            channel::close(old);
+        }
+    }
+    id.block.set_channel(new.as_ptr());
+    id.set_sync(to.is_none());
+    id.acknowledged.wait_for(handed_out);
+    Ok(())
+}

@@ -1,0 +1,199 @@
+#![forbid(unsafe_code)]
+//! What programs and backends name by an address: ids, joins, events and channels. An address that
+//! is not here is none of this library's, or was given back.
+
+use crate::abi::{Channel, EventBlock};
+use crate::id::{Id, Join};
+use crate::source::Source;
+use kit::errno::{Errno, Result};
+use kit::sys::{forks, lock::Lock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What an event is about.
+#[derive(Clone)]
+pub enum Subject {
+    Id(Arc<Id>),
+    Join(Arc<Join>),
+}
+
+/// An event that the program has.
+pub struct Event {
+    pub block: EventBlock,
+    /// Whose events it is acknowledged for.
+    pub counts_for: Arc<Id>,
+    pub join: Option<Arc<Join>>,
+}
+
+static SUBJECTS: Lock<BTreeMap<usize, Subject>> = Lock::new(BTreeMap::new());
+static EVENTS: Lock<BTreeMap<usize, Event>> = Lock::new(BTreeMap::new());
+static CHANNELS: Lock<BTreeMap<usize, Arc<Source>>> = Lock::new(BTreeMap::new());
+
+/// # Errors
+/// EINVAL for an address that is no id's.
+pub fn id(address: usize) -> Result<Arc<Id>> {
+    match SUBJECTS.lock().get(&address) {
+        Some(Subject::Id(id)) => Ok(id.clone()),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// What a backend names by the number that it was given.
+pub fn subject(uid: u64) -> Option<Subject> {
+    let address = usize::try_from(uid).ok()?;
+    SUBJECTS.lock().get(&address).cloned()
+}
+
+/// # Errors
+/// ENOMEM.
+pub fn add_id(id: &Arc<Id>) -> Result<()> {
+    add(id.address(), Subject::Id(id.clone()))
+}
+
+/// # Errors
+/// ENOMEM.
+pub fn add_join(join: &Arc<Join>) -> Result<()> {
+    add(join_address(join), Subject::Join(join.clone()))
+}
+
+fn add(address: usize, subject: Subject) -> Result<()> {
+    forks::wait_for(&SUBJECTS)?;
+    SUBJECTS.lock().insert(address, subject);
+    Ok(())
+}
+
+/// The number by which a backend names a join.
+pub fn join_address(join: &Arc<Join>) -> usize {
+    Arc::as_ptr(join).addr()
+}
+
+pub fn remove(address: usize) {
+    // What goes with the last reference is dropped without the lock.
+    let removed = SUBJECTS.lock().remove(&address);
+    drop(removed);
+}
+
+/// # Errors
+/// ENOMEM.
+pub fn add_channel(channel: Channel, source: Source) -> Result<()> {
+    forks::wait_for(&CHANNELS)?;
+    CHANNELS.lock().insert(channel.address(), Arc::new(source));
+    Ok(())
+}
+
+/// Where the events of a channel come from. One that the library has not made is the kernel's.
+pub fn source(channel: Channel) -> Arc<Source> {
+    let known = CHANNELS.lock().get(&channel.address()).cloned();
+    known.unwrap_or_else(|| Arc::new(Source::Kernel(channel.fd())))
+}
+
+/// Whether the library has made a channel, and nobody has destroyed it. It is forgotten.
+pub fn take_channel(channel: Channel) -> bool {
+    // What goes with it is dropped without the lock.
+    let taken = CHANNELS.lock().remove(&channel.address());
+    taken.is_some()
+}
+
+/// The ids of a channel: all are looked at.
+pub fn of_channel(channel: Channel) -> Vec<Arc<Id>> {
+    let subjects = SUBJECTS.lock();
+    let ids = subjects.values().filter_map(|subject| match subject {
+        Subject::Id(id) => Some(id),
+        Subject::Join(_) => None,
+    });
+    let of_channel = ids.filter(|id| id.block.channel().addr() == channel.address());
+    of_channel.cloned().collect()
+}
+
+/// Gives an event to the program.
+///
+/// # Errors
+/// ENOMEM.
+pub fn add_event(event: Event) -> Result<*mut crate::abi::rdma_cm_event> {
+    forks::wait_for(&EVENTS)?;
+    let at = event.block.as_ptr();
+    EVENTS.lock().insert(at.addr(), event);
+    Ok(at)
+}
+
+/// Type and status of an event that the program has.
+pub fn outcome(address: usize) -> Option<(u32, i32)> {
+    let events = EVENTS.lock();
+    events.get(&address).map(|event| event.block.outcome())
+}
+
+/// Reads an event that the program has.
+///
+/// # Errors
+/// EINVAL for an address that is no event's.
+pub fn with_event<T>(address: usize, read: impl FnOnce(&EventBlock) -> T) -> Result<T> {
+    let events = EVENTS.lock();
+    let event = events.get(&address).ok_or(Errno::INVAL)?;
+    Ok(read(&event.block))
+}
+
+/// The address of the id that an event is about.
+///
+/// # Errors
+/// EINVAL for an address that is no event's.
+pub fn subject_of(address: usize) -> Result<usize> {
+    let events = EVENTS.lock();
+    let event = events.get(&address).ok_or(Errno::INVAL)?;
+    Ok(event.block.id().addr())
+}
+
+/// # Errors
+/// EINVAL for an address that is no event's.
+pub fn take_event(address: usize) -> Result<Event> {
+    EVENTS.lock().remove(&address).ok_or(Errno::INVAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::{Conn, Param};
+    use crate::ack;
+    use core::ptr::null_mut;
+    use kit::abi::IBV_QPT_RC;
+
+    fn an_id() -> Arc<Id> {
+        Arc::new(Id::new(null_mut(), null_mut(), 0x106, IBV_QPT_RC).unwrap())
+    }
+
+    #[test]
+    fn an_id_is_known_until_it_is_removed() {
+        let made = an_id();
+        assert!(id(made.address()).is_err() && id(0).is_err());
+        add_id(&made).unwrap();
+        assert!(id(made.address()).is_ok_and(|found| Arc::ptr_eq(&found, &made)));
+        remove(made.address());
+        assert!(id(made.address()).is_err() && subject(made.uid()).is_none());
+    }
+
+    #[test]
+    fn an_event_is_acknowledged_once() {
+        let counts_for = an_id();
+        let param = Param::Conn(Conn::default());
+        let block = EventBlock::new(null_mut(), null_mut(), (9, 0), param, b"abc").unwrap();
+        let event = Event {
+            block,
+            counts_for: counts_for.clone(),
+            join: None,
+        };
+        let at = add_event(event).unwrap().addr();
+        assert_eq!(outcome(at), Some((9, 0)));
+        assert_eq!(ack::event(at), Ok(()));
+        counts_for.acknowledged.wait_for(1);
+        assert_eq!(ack::event(at), Err(Errno::INVAL));
+        assert_eq!(ack::event(0), Err(Errno::INVAL));
+    }
+
+    #[test]
+    fn a_channel_is_taken_once() {
+        let channel = Channel::new(-1).unwrap();
+        assert!(!take_channel(channel));
+        add_channel(channel, Source::Kernel(-1)).unwrap();
+        assert!(take_channel(channel) && !take_channel(channel));
+        channel.destroy();
+    }
+}

@@ -1,0 +1,681 @@
+#![forbid(unsafe_code)]
+//! Stream sockets: from a new one to a connection.
+
+use super::cm::{CmEvent, CmId};
+use super::connection::Connection;
+use super::endpoint::Endpoint;
+use super::options::Options;
+use super::settings::{self, Sizes};
+use super::socket::{Attempt, Kind, Socket};
+use super::{service, table};
+use crate::abi::{Address, Buffers, Conn, event_type, port_space};
+use crate::{address, connect, registry, transition};
+use kit::abi::{IBV_QPS_ERR, IBV_QPT_RC};
+use kit::errno::{Errno, Result};
+use parking_lot::Mutex;
+use rsocket_protocol::ConnectData;
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// How long a step of connecting may take at first, in milliseconds.
+const PATIENCE: i32 = 1000;
+/// How often a non-blocking socket tries a step again, each time with twice the time.
+const RETRIES: u32 = 6;
+/// Retries of the transport.
+const TRANSPORT_RETRIES: u8 = 7;
+/// How long shutting down waits for a transport that completes nothing.
+const STALL: Duration = Duration::from_secs(60);
+/// Most connections that wait to be accepted.
+const BACKLOG: usize = 1024;
+/// `RDMA_OPTION_IB`, `RDMA_OPTION_IB_PATH`
+const IB_PATH: (i32, i32) = (1, 1);
+
+/// A step of connecting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Address,
+    Route,
+    Connect,
+}
+
+/// A connection that is being made.
+pub struct Opening {
+    step: Step,
+    retries: u32,
+    /// A blocking call tries each step once.
+    once: bool,
+    destination: Address,
+    endpoint: Option<Endpoint>,
+}
+
+/// A socket that accepts.
+pub struct Listening {
+    backlog: usize,
+    queue: VecDeque<Arc<Socket>>,
+    paused: bool,
+}
+
+/// Where a socket is in its life.
+pub enum Phase {
+    New,
+    Bound,
+    Listening(Listening),
+    Opening(Opening),
+    /// A request that was accepted, and whose peer has not answered yet.
+    Accepting(Endpoint, ConnectData, Weak<Socket>),
+    /// Connected once; the stream says whether it still is.
+    Connected(Box<Connection>),
+    /// Connecting has failed.
+    Refused,
+    Closed,
+}
+
+/// The state of a stream socket. The phase is dropped before the id.
+pub struct StreamState {
+    pub phase: Phase,
+    pub cm: CmId,
+    pub sizes: Sizes,
+    pub options: Options,
+    /// For `SO_ERROR`.
+    pub error: Option<Errno>,
+    changed: bool,
+}
+
+/// A new socket.
+///
+/// # Errors
+/// Those of rdma_create_id(3).
+pub fn create(family: i32, nonblocking: bool) -> Result<i32> {
+    let cm = CmId::new(port_space::RDMA_PS_TCP, IBV_QPT_RC)?;
+    let state = StreamState::new(cm, settings::get().sizes);
+    let socket = into_socket(state, family, nonblocking)?;
+    Ok(socket.fd)
+}
+
+fn into_socket(state: StreamState, family: i32, nonblocking: bool) -> Result<Arc<Socket>> {
+    let fd = state.cm.fd();
+    let kind = Kind::Stream(Box::new(Mutex::new(state)));
+    let socket = Arc::new(Socket::new(fd, family, kind, nonblocking));
+    table::add(&socket)?;
+    Ok(socket)
+}
+
+impl StreamState {
+    fn new(cm: CmId, sizes: Sizes) -> Self {
+        Self {
+            phase: Phase::New,
+            cm,
+            sizes,
+            options: Options::default(),
+            error: None,
+            changed: false,
+        }
+    }
+
+    pub fn take_progress(&mut self) -> bool {
+        let of_connection = match &mut self.phase {
+            Phase::Connected(connection) => connection.take_progress(),
+            _ => false,
+        };
+        std::mem::take(&mut self.changed) || of_connection
+    }
+
+    /// Sizes may be changed: a listener's are those of what it accepts.
+    pub fn is_fresh(&self) -> bool {
+        matches!(self.phase, Phase::New | Phase::Bound | Phase::Listening(_))
+    }
+
+    /// # Errors
+    /// Those of rdma_bind_addr(3).
+    pub fn bind(&mut self, address: &Address) -> Result<()> {
+        address::bind(&self.cm.id, address)?;
+        if matches!(self.phase, Phase::New) {
+            self.phase = Phase::Bound;
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// EINVAL for one that connects; those of rdma_listen(3).
+    pub fn listen(&mut self, socket: i32, backlog: i32) -> Result<()> {
+        if !matches!(self.phase, Phase::New | Phase::Bound) {
+            return match self.phase {
+                Phase::Listening(_) => Ok(()),
+                _ => Err(Errno::INVAL),
+            };
+        }
+        address::listen(&self.cm.id, backlog)?;
+        let most = usize::try_from(backlog).unwrap_or(0);
+        self.phase = Phase::Listening(Listening {
+            backlog: if most == 0 {
+                BACKLOG
+            } else {
+                most.min(BACKLOG)
+            },
+            queue: VecDeque::new(),
+            paused: false,
+        });
+        self.watch(socket)
+    }
+
+    fn watch(&self, socket: i32) -> Result<()> {
+        service::watch(socket, self.cm.borrow()?)
+    }
+
+    /// A connection that somebody has asked for.
+    ///
+    /// # Errors
+    /// EBADF for a socket that does not listen.
+    pub fn accept(&mut self, socket: i32) -> Result<Option<Arc<Socket>>> {
+        let Phase::Listening(listening) = &mut self.phase else {
+            return Err(Errno(libc::EBADF));
+        };
+        let accepted = listening.queue.pop_front();
+        if listening.paused && listening.queue.len() < listening.backlog {
+            listening.paused = false;
+            service::pause(socket, self.cm.borrow()?, false);
+        }
+        Ok(accepted)
+    }
+
+    /// Begins to connect, or says how far it is.
+    pub fn connect(&mut self, socket: i32, to: &Address, once: bool) -> Attempt<()> {
+        match &self.phase {
+            Phase::New | Phase::Bound => {
+                if let Err(e) = self.begin_connect(socket, to, once) {
+                    self.refuse(e);
+                    return Attempt::Done(Err(e));
+                }
+                Attempt::Wait
+            }
+            Phase::Opening(_) => Attempt::Wait,
+            Phase::Connected(_) => Attempt::Done(Ok(())),
+            _ => Attempt::Done(Err(Errno::INVAL)),
+        }
+    }
+
+    /// The end of what [`Self::connect`] has begun.
+    pub fn connected(&mut self) -> Attempt<()> {
+        match &self.phase {
+            Phase::Opening(_) => Attempt::Wait,
+            Phase::Connected(_) => Attempt::Done(Ok(())),
+            _ => {
+                let e = self.error.unwrap_or(Errno(libc::ECONNREFUSED));
+                Attempt::Done(Err(e))
+            }
+        }
+    }
+
+    fn begin_connect(&mut self, socket: i32, to: &Address, once: bool) -> Result<()> {
+        self.watch(socket)?;
+        address::resolve_addr(&self.cm.id, None, to, PATIENCE)?;
+        self.phase = Phase::Opening(Opening {
+            step: Step::Address,
+            retries: 0,
+            once,
+            destination: *to,
+            endpoint: None,
+        });
+        Ok(())
+    }
+
+    fn refuse(&mut self, e: Errno) {
+        self.error = Some(e);
+        self.phase = Phase::Refused;
+        self.changed = true;
+    }
+
+    /// What an event means for a socket that listens not.
+    fn handle(&mut self, event: &CmEvent) {
+        self.changed = true;
+        match &mut self.phase {
+            Phase::Opening(opening) => {
+                let outcome = advance(opening, &self.cm, &self.sizes, &self.options, event);
+                match outcome {
+                    Ok(None) => {}
+                    Ok(Some((endpoint, peer))) => self.establish(endpoint, &peer),
+                    Err(e) => self.refuse(e),
+                }
+            }
+            Phase::Connected(connection) => {
+                // What came before the end is read.
+                connection.process();
+                connection.stream.disconnected();
+                // What is on its way is flushed.
+                let _ = transition::to(&self.cm.id, IBV_QPS_ERR);
+            }
+            _ => {}
+        }
+    }
+
+    fn establish(&mut self, endpoint: Endpoint, peer: &ConnectData) {
+        let mut connection = Connection::new(endpoint, peer);
+        connection.process();
+        self.phase = Phase::Connected(Box::new(connection));
+        self.changed = true;
+    }
+
+    /// An accepted connection's peer has answered: true, with its listener. Else it has not come
+    /// about.
+    fn answer(&mut self, event: &CmEvent) -> Option<(bool, Weak<Socket>)> {
+        let Phase::Accepting(..) = &self.phase else {
+            return None;
+        };
+        let Phase::Accepting(endpoint, peer, listener) =
+            std::mem::replace(&mut self.phase, Phase::Refused)
+        else {
+            return None;
+        };
+        let established = (event.kind, event.status) == (event_type::ESTABLISHED, 0);
+        if established {
+            self.establish(endpoint, &peer);
+        }
+        Some((established, listener))
+    }
+
+    pub fn ready(&mut self, events: i16) -> i16 {
+        let asked = |bit: i16, is: bool| if is { events & bit } else { 0 };
+        match &mut self.phase {
+            Phase::Connected(connection) => {
+                connection.process();
+                let stream = &connection.stream;
+                let mut ready = asked(libc::POLLIN, stream.unread() > 0 || !stream.is_readable());
+                // One that may not send any more learns so by sending.
+                ready |= asked(libc::POLLOUT, stream.can_send() || !stream.is_writable());
+                if stream.has_failed() {
+                    ready |= libc::POLLERR;
+                } else if !stream.is_connected() {
+                    ready |= libc::POLLHUP;
+                }
+                ready
+            }
+            Phase::Listening(listening) => asked(libc::POLLIN, !listening.queue.is_empty()),
+            Phase::Refused => asked(libc::POLLIN | libc::POLLOUT, true) | libc::POLLERR,
+            _ => 0,
+        }
+    }
+
+    /// # Errors
+    /// Those of ibv_req_notify_cq(3).
+    pub fn arm(&mut self) -> Result<Option<i32>> {
+        let Phase::Connected(connection) = &mut self.phase else {
+            return Ok(None);
+        };
+        connection.take_event();
+        connection.arm()?;
+        connection.process();
+        Ok(Some(connection.endpoint.channel().fd()))
+    }
+
+    /// The connection, of a call that needs one.
+    fn connection(&mut self) -> Attempt<&mut Connection> {
+        match &mut self.phase {
+            Phase::Connected(connection) => Attempt::Done(Ok(connection)),
+            Phase::Opening(_) | Phase::Accepting(..) => Attempt::Wait,
+            Phase::Refused => {
+                let e = self.error.unwrap_or(Errno::NOTCONN);
+                Attempt::Done(Err(e))
+            }
+            _ => Attempt::Done(Err(Errno::NOTCONN)),
+        }
+    }
+
+    /// Receives; `done` bytes are there from earlier attempts of the call.
+    pub fn receive(&mut self, to: &Buffers, flags: i32, done: &mut usize) -> Attempt<usize> {
+        let connection = match self.connection() {
+            Attempt::Done(Ok(connection)) => connection,
+            Attempt::Done(Err(e)) => return Attempt::Done(Err(e)),
+            Attempt::Wait => return Attempt::Wait,
+        };
+        if to.total() == *done {
+            return Attempt::Done(Ok(*done));
+        }
+        if connection.stream.unread() == 0 {
+            connection.process();
+        }
+        let stream = &connection.stream;
+        if stream.unread() == 0 {
+            return match (stream.is_readable(), *done) {
+                (true, _) => Attempt::Wait,
+                (false, 0) if stream.has_failed() => Attempt::Done(Err(Errno(libc::ECONNRESET))),
+                (false, done) => Attempt::Done(Ok(done)),
+            };
+        }
+        if flags & libc::MSG_PEEK != 0 {
+            return Attempt::Done(Ok(connection.peek(to)));
+        }
+        *done += connection.receive(to, *done);
+        if flags & libc::MSG_WAITALL != 0 && *done < to.total() {
+            return Attempt::Wait;
+        }
+        Attempt::Done(Ok(*done))
+    }
+
+    /// Sends; `done` bytes are sent by earlier attempts of the call.
+    pub fn send(&mut self, from: &Buffers, done: &mut usize) -> Attempt<usize> {
+        let connection = match self.connection() {
+            Attempt::Done(Ok(connection)) => connection,
+            Attempt::Done(Err(e)) => return Attempt::Done(Err(e)),
+            Attempt::Wait => return Attempt::Wait,
+        };
+        if !connection.stream.is_writable() {
+            return ended(*done);
+        }
+        if !connection.write_iomaps() {
+            return if connection.stream.is_writable() {
+                Attempt::Wait
+            } else {
+                ended(*done)
+            };
+        }
+        *done += connection.send(from, *done);
+        if *done == from.total() {
+            return Attempt::Done(Ok(*done));
+        }
+        if !connection.stream.is_writable() {
+            return ended(*done);
+        }
+        Attempt::Wait
+    }
+
+    /// Writes to the peer's memory by offset.
+    pub fn write_mapped(
+        &mut self,
+        from: &Buffers,
+        offset: u64,
+        done: &mut usize,
+    ) -> Attempt<usize> {
+        let connection = match self.connection() {
+            Attempt::Done(Ok(connection)) => connection,
+            Attempt::Done(Err(e)) => return Attempt::Done(Err(e)),
+            Attempt::Wait => return Attempt::Wait,
+        };
+        if !connection.stream.is_writable() {
+            return ended(*done);
+        }
+        if !connection.write_iomaps() {
+            return Attempt::Wait;
+        }
+        connection.write_mapped(from, offset, done)
+    }
+
+    /// Ends directions of a connection.
+    pub fn shut_down(&mut self, how: i32) {
+        let reading = matches!(how, libc::SHUT_RD | libc::SHUT_RDWR);
+        let writing = matches!(how, libc::SHUT_WR | libc::SHUT_RDWR);
+        if let Phase::Connected(connection) = &mut self.phase {
+            connection.stream.shut_down(reading, writing);
+            connection.send_control();
+            connection.last_completion = Instant::now();
+            self.changed = true;
+        }
+    }
+
+    /// Whether everything was sent. How long to wait for it at most, else.
+    pub fn drained(&mut self) -> Option<Duration> {
+        let Phase::Connected(connection) = &mut self.phase else {
+            return None;
+        };
+        connection.process();
+        if !connection.stream.is_connected() || connection.stream.is_all_sent() {
+            return None;
+        }
+        let left = STALL.saturating_sub(connection.last_completion.elapsed());
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// Whether a request to write is still not answered.
+    pub fn is_stalled(&self) -> bool {
+        match &self.phase {
+            Phase::Connected(connection) => {
+                connection.stream.is_connected() && !connection.stream.is_all_sent()
+            }
+            _ => false,
+        }
+    }
+
+    /// When the next keepalive is due, if the connection has any.
+    pub fn keep_alive_due(&self) -> Option<Instant> {
+        let Phase::Connected(_) = &self.phase else {
+            return None;
+        };
+        Some(Instant::now() + self.options.keep_alive()?)
+    }
+
+    /// The time for a keepalive has come. Answers the next.
+    pub fn on_time(&mut self) -> Option<Instant> {
+        let Phase::Connected(connection) = &mut self.phase else {
+            return None;
+        };
+        connection.process();
+        let interval = self.options.keep_alive()?;
+        if !connection.stream.is_connected() {
+            return None;
+        }
+        connection.keep_alive();
+        Some(Instant::now() + interval)
+    }
+
+    /// Takes apart what the socket has. The sockets that nobody has accepted are answered.
+    pub fn close(&mut self) -> Vec<Arc<Socket>> {
+        match std::mem::replace(&mut self.phase, Phase::Closed) {
+            Phase::Listening(listening) => listening.queue.into(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// What a call answers on a socket that may not send any more.
+fn ended(done: usize) -> Attempt<usize> {
+    match done {
+        0 => Attempt::Done(Err(Errno(libc::ECONNRESET))),
+        done => Attempt::Done(Ok(done)),
+    }
+}
+
+/// The next step of connecting. Answers the connection if it was the last.
+fn advance(
+    opening: &mut Opening,
+    cm: &CmId,
+    sizes: &Sizes,
+    options: &Options,
+    event: &CmEvent,
+) -> Result<Option<(Endpoint, ConnectData)>> {
+    match (opening.step, event.kind, event.status) {
+        (Step::Address, event_type::ADDR_RESOLVED, 0) => {
+            (opening.step, opening.retries) = (Step::Route, 0);
+            begin_route(cm, options, PATIENCE)?;
+        }
+        (Step::Route, event_type::ROUTE_RESOLVED, 0) => {
+            opening.step = Step::Connect;
+            let endpoint = opening.endpoint.insert(Endpoint::new(&cm.id, sizes)?);
+            let conn = Conn {
+                flow_control: 1,
+                retry_count: TRANSPORT_RETRIES,
+                rnr_retry_count: TRANSPORT_RETRIES,
+                initiator_depth: u8::from(endpoint.limits.message_is_send),
+                ..Conn::default()
+            };
+            let data = endpoint.connect_data().encode().to_vec();
+            connect::connect(&cm.id, Some((conn, data)))?;
+        }
+        (Step::Connect, event_type::ESTABLISHED, 0) => {
+            let data = ConnectData::decode(&event.private_data);
+            let peer = data.map_err(|_| Errno(libc::ENOTSUP))?;
+            let endpoint = opening.endpoint.take().ok_or(Errno::INVAL)?;
+            return Ok(Some((endpoint, peer)));
+        }
+        (step, ..) => {
+            let e = event.error();
+            let again = e == Errno(libc::ETIMEDOUT)
+                && step != Step::Connect
+                && !opening.once
+                && opening.retries < RETRIES;
+            if !again {
+                return Err(e);
+            }
+            opening.retries += 1;
+            let patience = PATIENCE << opening.retries;
+            match step {
+                Step::Address => {
+                    address::resolve_addr(&cm.id, None, &opening.destination, patience)?;
+                }
+                Step::Route | Step::Connect => begin_route(cm, options, patience)?,
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn begin_route(cm: &CmId, options: &Options, patience: i32) -> Result<()> {
+    match options.route() {
+        Some(route) => address::set_option(&cm.id, IB_PATH.0, IB_PATH.1, route),
+        None => address::resolve_route(&cm.id, patience),
+    }
+}
+
+/// Events of a stream socket. Of the service thread.
+pub fn on_event(socket: &Arc<Socket>) {
+    let Kind::Stream(state) = &socket.kind else {
+        return;
+    };
+    loop {
+        let mut locked = state.lock();
+        let event = match locked.cm.next_event() {
+            Ok(Some(event)) => event,
+            Ok(None) => break,
+            Err(_) => {
+                // Nothing more will come: not to be looked at for ever.
+                if let Ok(fd) = locked.cm.borrow() {
+                    service::pause(socket.fd, fd, true);
+                }
+                break;
+            }
+        };
+        if let Some((established, listener)) = locked.answer(&event) {
+            locked.take_progress();
+            let due = locked.keep_alive_due();
+            drop(locked);
+            service::call_at(socket.fd, due);
+            hand_over(socket, established, &listener);
+            continue;
+        }
+        if matches!(locked.phase, Phase::Listening(_)) {
+            request(socket, &locked, &event);
+            continue;
+        }
+        locked.handle(&event);
+        let due = locked.keep_alive_due();
+        let changed = locked.take_progress();
+        drop(locked);
+        if due.is_some() {
+            service::call_at(socket.fd, due);
+        }
+        if changed {
+            socket.waiters.wake();
+        }
+    }
+}
+
+/// A connection of a listener has come about, or has not.
+fn hand_over(socket: &Arc<Socket>, established: bool, listener: &Weak<Socket>) {
+    if established
+        && let Some(listener) = listener.upgrade()
+        && let Kind::Stream(state) = &listener.kind
+    {
+        let mut state = state.lock();
+        if let Phase::Listening(listening) = &mut state.phase {
+            listening.queue.push_back(socket.clone());
+            let full = listening.queue.len() >= listening.backlog;
+            if full && !listening.paused {
+                listening.paused = true;
+                if let Ok(fd) = state.cm.borrow() {
+                    service::pause(listener.fd, fd, true);
+                }
+            }
+            drop(state);
+            listener.waiters.wake();
+            return;
+        }
+    }
+    discard(socket);
+}
+
+/// Closes a socket that no program has got.
+pub fn discard(socket: &Arc<Socket>) {
+    if table::remove(socket.fd).is_err() {
+        return;
+    }
+    if let Kind::Stream(state) = &socket.kind {
+        // Nobody waits for the answer.
+        state.lock().shut_down(libc::SHUT_RDWR);
+    }
+    dispose(socket);
+}
+
+/// Gives up what a socket has that is in the table no more.
+pub fn dispose(socket: &Arc<Socket>) {
+    let unaccepted = match &socket.kind {
+        Kind::Stream(state) => {
+            let mut state = state.lock();
+            let unaccepted = state.close();
+            if let Ok(fd) = state.cm.borrow() {
+                service::unwatch(fd);
+            }
+            unaccepted
+        }
+        Kind::Datagram(state) => {
+            state.lock().close();
+            Vec::new()
+        }
+    };
+    service::forget(socket.fd);
+    for socket in unaccepted {
+        discard(&socket);
+    }
+    socket.waiters.wake();
+}
+
+/// A request to a listener: accepted at once, as the data of the connection says. One that cannot
+/// be is rejected: its id goes.
+fn request(listener: &Arc<Socket>, state: &StreamState, event: &CmEvent) {
+    if event.kind != event_type::CONNECT_REQUEST {
+        return;
+    }
+    let Ok(cm) = registry::id(event.id).and_then(CmId::of_request) else {
+        return;
+    };
+    let Ok(peer) = ConnectData::decode(&event.private_data) else {
+        // If it cannot be sent, the end of the id says the same.
+        let _ = connect::reject(&cm.id, 0, &[]);
+        return;
+    };
+    let mut made = StreamState::new(cm, state.sizes);
+    made.options = state.options.clone();
+    // What has failed is gone, and the peer is rejected by that.
+    let _ = accept_request(made, event.conn, &peer, listener);
+}
+
+fn accept_request(
+    mut state: StreamState,
+    conn: Conn,
+    peer: &ConnectData,
+    listener: &Arc<Socket>,
+) -> Result<()> {
+    let endpoint = Endpoint::new(&state.cm.id, &state.sizes)?;
+    let data = endpoint.connect_data().encode().to_vec();
+    let conn = Conn {
+        qp_num: 0,
+        srq: 0,
+        ..conn
+    };
+    connect::accept(&state.cm.id, Some((conn, data)))?;
+    state.phase = Phase::Accepting(endpoint, *peer, Arc::downgrade(listener));
+    let socket = into_socket(state, listener.family, false)?;
+    let watched = match &socket.kind {
+        Kind::Stream(state) => state.lock().watch(socket.fd),
+        Kind::Datagram(_) => Ok(()),
+    };
+    watched.inspect_err(|_| discard(&socket))
+}

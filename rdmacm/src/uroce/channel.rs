@@ -1,0 +1,74 @@
+#![forbid(unsafe_code)]
+//! Event channels of devices in user space.
+
+use super::table;
+use kit::cm::{Command, GetEvent, Record};
+use kit::errno::{Errno, Result};
+use rustix::fd::BorrowedFd;
+use rustix::net::{RecvFlags, recv};
+use std::sync::Arc;
+
+/// A channel, which is closed with the last that has it.
+#[derive(Clone)]
+pub struct Channel(Arc<Open>);
+
+struct Open(u32);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        table::close(self.0);
+    }
+}
+
+impl Channel {
+    /// A new channel, and a descriptor that can be read as long as an event waits.
+    ///
+    /// # Errors
+    /// ENODEV if libibverbs has no such devices, or is none that knows of them; EMFILE, ENFILE,
+    /// ENOMEM.
+    pub fn open() -> Result<(Self, i32)> {
+        let (number, descriptor) = table::open()?;
+        Ok((Self(Arc::new(Open(number))), descriptor))
+    }
+
+    pub fn number(&self) -> u32 {
+        self.0.0
+    }
+
+    /// # Errors
+    /// The command's; ENODEV in a forked child.
+    pub fn ask<C: Command>(
+        &self,
+        command: &C,
+        rest: &[u8],
+        mut response: C::Response,
+    ) -> Result<C::Response> {
+        let bytes = [bytemuck::bytes_of(command), rest].concat();
+        let room = bytemuck::bytes_of_mut(&mut response);
+        table::ask(self.number(), C::NUMBER, &bytes, room)?;
+        Ok(response)
+    }
+
+    /// Takes the next event.
+    ///
+    /// # Errors
+    /// EAGAIN if none waits; ENODEV in a forked child.
+    pub fn next_event(&self) -> Result<Record> {
+        let nothing = bytemuck::Zeroable::zeroed();
+        self.ask(&GetEvent { response: 0 }, &[], nothing)
+    }
+}
+
+/// Waits until an event waits.
+///
+/// # Errors
+/// EINTR; EAGAIN where the program has made the descriptor non-blocking; EBADF.
+pub fn wait(descriptor: i32) -> Result<()> {
+    table::borrow(descriptor, |fd: BorrowedFd<'_>| {
+        match recv(fd, &mut [0; 1], RecvFlags::PEEK) {
+            Ok((0, _)) => Err(Errno(libc::EBADF)),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    })
+}

@@ -1,0 +1,55 @@
+#![forbid(unsafe_code)]
+//! Ids at devices in user space.
+
+use super::channel::Channel;
+use crate::command::{CommandId, File};
+use crate::source::Source;
+use kit::cm::*;
+use kit::errno::{Errno, Result};
+use parking_lot::Mutex;
+
+/// An id at a device in user space.
+pub type UroceId = CommandId<UroceFile>;
+
+/// The channel of an id; none once the program has destroyed it.
+pub struct UroceFile(Mutex<Option<Channel>>);
+
+impl UroceFile {
+    pub fn new(channel: Option<Channel>) -> Self {
+        Self(Mutex::new(channel))
+    }
+
+    fn channel(&self) -> Result<Channel> {
+        self.0.lock().clone().ok_or(Errno(libc::EBADF))
+    }
+}
+
+impl File for UroceFile {
+    fn ask_into<C: Command>(&self, command: C, response: C::Response) -> Result<C::Response> {
+        self.channel()?.ask(&command, &[], response)
+    }
+
+    fn set_option(&self, command: SetOption, value: &[u8]) -> Result<()> {
+        self.channel()?.ask(&command, value, ())
+    }
+
+    fn migrate(&self, number: u32, to: &Source) -> Result<u32> {
+        let new = to.uroce().ok_or(Errno::INVAL)?;
+        let migrate = MigrateId {
+            id: number,
+            fd: self.channel()?.number(),
+            ..MigrateId::default()
+        };
+        let answer = new.ask(&migrate, &[], Number::default())?;
+        *self.0.lock() = Some(new.clone());
+        Ok(answer.number)
+    }
+
+    fn of_request(&self) -> Self {
+        Self::new(self.0.lock().clone())
+    }
+
+    fn orphan(&self) {
+        *self.0.lock() = None;
+    }
+}

@@ -1,0 +1,90 @@
+//! The functions of libibverbs for connections of devices in user space, which are looked for by
+//! dlsym(3): rdma-core's library has none.
+
+use core::ffi::c_void;
+use kit::cm::{Table, VERSION};
+use kit::errno::{Errno, Result};
+use kit::sys::first::First;
+use rustix::fd::BorrowedFd;
+
+const NAME: &core::ffi::CStr = c"ferroverbs_connection_manager";
+
+/// The table, if libibverbs has one of a version that is known.
+fn table() -> Option<&'static Table> {
+    static TABLE: First<Option<&'static Table>> = First::new();
+    *TABLE.get_or_make(|| {
+        // SAFETY: a name that ends with NUL is looked for.
+        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, NAME.as_ptr()) };
+        if found.is_null() {
+            return None;
+        }
+        // SAFETY: a function of this name has this type, whatever the version of the table.
+        let function = unsafe {
+            core::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *const Table>(found)
+        };
+        // SAFETY: it answers a table that stays as long as the library, which this one needs.
+        let table = unsafe { function().as_ref() }?;
+        let is_known = table.version >= VERSION && table.size >= size_of::<Table>();
+        is_known.then_some(table)
+    })
+}
+
+fn done(code: i32) -> Result<()> {
+    match code {
+        0 => Ok(()),
+        code => Err(Errno(code)),
+    }
+}
+
+/// Opens a channel: its number, and a descriptor that is the caller's.
+///
+/// # Errors
+/// ENODEV without such devices.
+pub fn open() -> Result<(u32, i32)> {
+    let open = table().and_then(|table| table.open).ok_or(Errno::NODEV)?;
+    let (mut channel, mut descriptor) = (0, -1);
+    // SAFETY: there is room for both answers.
+    done(unsafe { open(&raw mut channel, &raw mut descriptor) })?;
+    Ok((channel, descriptor))
+}
+
+/// Closes a channel.
+pub fn close(channel: u32) {
+    if let Some(close) = table().and_then(|table| table.close) {
+        // SAFETY: any number is allowed. Of a forked parent's it knows nothing.
+        let _ = unsafe { close(channel) };
+    }
+}
+
+/// Gives a channel a command.
+///
+/// # Errors
+/// The command's.
+pub fn ask(channel: u32, number: u32, command: &[u8], response: &mut [u8]) -> Result<()> {
+    let ask = table().and_then(|table| table.ask).ok_or(Errno::NODEV)?;
+    let (bytes, room) = (command.len(), response.len());
+    // SAFETY: both are as long as is said.
+    done(unsafe {
+        ask(
+            channel,
+            number,
+            command.as_ptr(),
+            bytes,
+            response.as_mut_ptr(),
+            room,
+        )
+    })
+}
+
+/// Uses the descriptor of a channel of the program's.
+///
+/// # Errors
+/// EBADF if it is none; what the call answers.
+pub fn borrow<T>(descriptor: i32, call: impl FnOnce(BorrowedFd<'_>) -> Result<T>) -> Result<T> {
+    if descriptor < 0 {
+        return Err(Errno(libc::EBADF));
+    }
+    // SAFETY: the descriptor of a channel is open until the program destroys the channel; a number
+    // that is none is EBADF.
+    call(unsafe { BorrowedFd::borrow_raw(descriptor) })
+}

@@ -1,0 +1,90 @@
+//! The connection manager of devices in user space, for librdmacm: one function, which answers a
+//! table of others ([`kit::cm::Table`]). librdmacm looks for it by dlsym(3), so that it loads over
+//! rdma-core's libibverbs, too.
+
+use crate::symver;
+use kit::cm::{Table, VERSION};
+use kit::errno::{Errno, Result};
+use std::ffi::c_int;
+use std::os::fd::IntoRawFd;
+
+/// 0, or an errno value.
+fn code(answer: Result<()>) -> c_int {
+    answer.map_or_else(Errno::raw, |()| 0)
+}
+
+unsafe extern "C" fn open(channel: *mut u32, descriptor: *mut c_int) -> c_int {
+    if channel.is_null() || descriptor.is_null() {
+        return libc::EINVAL;
+    }
+    code(
+        uroce::cm::open(uroce::node::open_for_connections).map(|(number, fd)| {
+            // SAFETY: the caller passes room for both.
+            unsafe {
+                channel.write(number);
+                descriptor.write(fd.into_raw_fd());
+            }
+        }),
+    )
+}
+
+unsafe extern "C" fn close(channel: u32) -> c_int {
+    code(uroce::cm::close(channel))
+}
+
+unsafe extern "C" fn ask(
+    channel: u32,
+    number: u32,
+    command: *const u8,
+    length: usize,
+    response: *mut u8,
+    room: usize,
+) -> c_int {
+    let command = if command.is_null() || length == 0 {
+        &[][..]
+    } else {
+        // SAFETY: the caller passes so many bytes.
+        unsafe { std::slice::from_raw_parts(command, length) }
+    };
+    let response = if response.is_null() || room == 0 {
+        &mut [][..]
+    } else {
+        // SAFETY: the caller passes room for so many, which nobody else uses meanwhile.
+        unsafe { std::slice::from_raw_parts_mut(response, room) }
+    };
+    code(uroce::cm::ask(channel, number, command, response))
+}
+
+static TABLE: Table = Table {
+    size: size_of::<Table>(),
+    version: VERSION,
+    open: Some(open),
+    close: Some(close),
+    ask: Some(ask),
+};
+
+unsafe extern "C" fn connection_manager() -> *const Table {
+    &raw const TABLE
+}
+symver!(connection_manager => "ferroverbs_connection_manager", "FERROVERBS_1.1");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_followed_that_is_not_there() {
+        // SAFETY: NULL and 0 are allowed.
+        unsafe {
+            let table = &*connection_manager();
+            assert_eq!((table.size, table.version), (size_of::<Table>(), 1));
+            assert_eq!(
+                open(std::ptr::null_mut(), std::ptr::null_mut()),
+                libc::EINVAL
+            );
+            assert_eq!(close(u32::MAX), libc::ENODEV);
+            let nothing = std::ptr::null_mut();
+            assert_eq!(ask(u32::MAX, 0, nothing, 0, nothing, 0), libc::ENODEV);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The stages that are one command of cargo.
+#![forbid(unsafe_code)]
+
+use std::{path::Path, process::Command, time::Instant};
+
+use anyhow::Result;
+
+use crate::{
+    dirs::Dirs,
+    host,
+    options::Test,
+    report::{Row, Tally},
+    stage::{BUILD, FMT, UNIT, chosen},
+    unit,
+};
+
+/// A stage on this machine: its name, cargo's words, and the variable that makes warnings errors.
+pub struct Cargo {
+    pub name: &'static str,
+    words: &'static [&'static str],
+    env: Option<(&'static str, &'static str)>,
+}
+
+pub const CARGO: &[Cargo] = &[
+    Cargo {
+        name: FMT,
+        words: &["fmt", "--all", "--", "--check"],
+        env: None,
+    },
+    Cargo {
+        name: "clippy",
+        words: &[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ],
+        env: None,
+    },
+    Cargo {
+        name: "doc",
+        words: &[
+            "doc",
+            "--workspace",
+            "--no-deps",
+            "--document-private-items",
+        ],
+        env: Some(("RUSTDOCFLAGS", "-D warnings")),
+    },
+    Cargo {
+        name: BUILD,
+        words: &[
+            "build",
+            "--release",
+            "--package",
+            "ferroverbs",
+            "--package",
+            "ferroverbs-rdmacm",
+        ],
+        env: None,
+    },
+    Cargo {
+        name: UNIT,
+        words: &["test", "--workspace", "--no-fail-fast"],
+        env: None,
+    },
+];
+
+/// The stages that were asked for.
+pub fn asked(options: &Test) -> impl Iterator<Item = &'static Cargo> {
+    CARGO
+        .iter()
+        .filter(|stage| chosen(&options.only, stage.name))
+}
+
+/// Runs a stage.
+///
+/// # Errors
+/// Of starting it, of its log.
+pub fn run(dirs: &Dirs, stage: &Cargo) -> Result<Row> {
+    println!("-- {}: cargo {}", stage.name, stage.words.join(" "));
+    let start = Instant::now();
+    let log = dirs.work.join(format!("{}.log", stage.name));
+    let mut command = Command::new("cargo");
+    command
+        .args(stage.words)
+        .envs(stage.env)
+        .envs(dirs.packaged.iter().map(|library| (NAMED, library)))
+        .current_dir(&dirs.root);
+    let outcome = match stage.name {
+        UNIT => host::run_tests(&mut command, &log)?,
+        _ => host::run(&mut command, &log, None)?,
+    };
+    let ended_well = outcome.status.success();
+    let tally = if stage.name == UNIT {
+        unit::tally(&outcome.text, ended_well)
+    } else {
+        one_test(stage.name, ended_well, &log)
+    };
+    Ok(Row::new(stage.name, start.elapsed(), tally))
+}
+
+/// Names the library for tests that would build it.
+const NAMED: &str = "FERROVERBS_LIBRARY";
+
+fn one_test(name: &str, ended_well: bool, log: &Path) -> Tally {
+    if ended_well {
+        Tally::one()
+    } else {
+        Tally::failure(format!("{name}: see {}", log.display()))
+    }
+}

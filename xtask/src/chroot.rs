@@ -1,0 +1,264 @@
+//! Other releases of Debian, each in a directory of its own in the cache directory, for the
+//! releases of rdma-core that they have.
+//!
+//! They are made by mmdebstrap(1) from the package archive that this machine's apt uses, with apt's
+//! own settings for downloads.
+#![forbid(unsafe_code)]
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::{self, Command},
+    sync::{Mutex, PoisonError},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{debian_deps, dirs::Dirs, host, pip::SHOWN};
+
+/// What is installed beside what Debian calls essential: rdma-core's tests, with what they and
+/// uroce-sysfs run, and the pingpong programs.
+const PACKAGES: &[&str] = &[
+    "python3-pyverbs",
+    "rdma-core",
+    "ibverbs-providers",
+    "ibverbs-utils",
+    "iproute2",
+    "mount",
+];
+
+/// What dpkg(1) is told: the tests are documentation, and whoever is interrupted begins anew.
+const DPKG: &[&str] = &[
+    "path-exclude=/usr/share/man/*",
+    "path-exclude=/usr/share/locale/*",
+    "path-include=/usr/share/doc/rdma-core/*",
+    "force-unsafe-io",
+];
+
+/// The package whose version is rdma-core's.
+const RDMA_CORE: &str = "ibverbs-providers";
+
+/// What makes it.
+const NEEDED: &[&str] = &["mmdebstrap"];
+
+/// In a finished one, beside its root directory: what it was made of. Written last.
+const COMPLETE: &str = "complete";
+/// Its root directory.
+const ROOT: &str = "root";
+
+/// A release of Debian.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Chroot {
+    pub debian: &'static str,
+    /// The release of rdma-core that it has, or had when the expected lists were made.
+    pub rdma_core: u32,
+    /// Whether its packages change, so that it may have another release of rdma-core by now, or
+    /// cannot be installed on some days.
+    pub changes: bool,
+}
+
+pub const TRIXIE: Chroot = Chroot {
+    debian: "trixie",
+    rdma_core: 56,
+    changes: false,
+};
+
+pub const SID: Chroot = Chroot {
+    debian: "sid",
+    rdma_core: 65,
+    changes: true,
+};
+
+impl Chroot {
+    /// Sees to it that it is there.
+    ///
+    /// # Errors
+    /// Of mmdebstrap(1) and of the file system; there is no archive in apt's settings.
+    pub fn provide(&self, dirs: &Dirs) -> Result<()> {
+        // Stages that run side by side may want the same.
+        static MAKING: Mutex<()> = Mutex::new(());
+        let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+        let home = dirs.cache.join(self.directory());
+        let wanted = self.made_of();
+        if fs::read_to_string(home.join(COMPLETE)).is_ok_and(|made| made == wanted) {
+            return Ok(());
+        }
+        debian_deps::install_missing(dirs, NEEDED)?;
+        println!("-- Debian {} into {}", self.debian, home.display());
+        remove_left_over(dirs, &self.directory())?;
+        // Other checkouts may make it at the same time. It gets its name when it is complete.
+        let own = dirs
+            .cache
+            .join(format!("{}.{}", self.directory(), process::id()));
+        let made = self.make(dirs, &own).and_then(|()| {
+            fs::write(own.join(COMPLETE), &wanted)?;
+            take_place(&own, &home)
+        });
+        if made.is_err() {
+            // What is left is removed by whoever makes it next.
+            let _ = fs::remove_dir_all(&own);
+        }
+        made
+    }
+
+    fn make(&self, dirs: &Dirs, home: &Path) -> Result<()> {
+        fs::create_dir_all(home).with_context(|| home.display().to_string())?;
+        let settings = home.join("apt.conf");
+        fs::write(
+            &settings,
+            printed(Command::new("apt-config").args(["dump", "Acquire"]))?,
+        )?;
+        let mut command = Command::new("mmdebstrap");
+        command
+            .arg("--variant=essential")
+            .arg(format!("--include={}", PACKAGES.join(",")))
+            .arg(format!("--aptopt={}", settings.display()))
+            .args(DPKG.iter().map(|option| format!("--dpkgopt={option}")))
+            .arg(self.debian)
+            .arg(home.join(ROOT))
+            .arg(archive(dirs)?);
+        host::must_run(&mut command, &dirs.work.join("mmdebstrap.log"))
+    }
+
+    /// All that it depends on.
+    fn made_of(&self) -> String {
+        let lines = [&[self.debian], PACKAGES, DPKG].concat();
+        lines.join("\n")
+    }
+
+    /// Its name in the cache directory.
+    pub fn directory(&self) -> String {
+        format!("debian-{}", self.debian)
+    }
+
+    /// Where it is for a job, which knows its own directory wherever it runs
+    /// ([`crate::pip::show_in`]).
+    pub fn shown_in(&self, dir: &Path) -> PathBuf {
+        dir.join(SHOWN).join(self.directory())
+    }
+
+    /// Its root directory, in what [`Self::shown_in`] answers.
+    pub fn root(home: &Path) -> PathBuf {
+        home.join(ROOT)
+    }
+
+    /// The release of rdma-core that it has.
+    ///
+    /// # Errors
+    /// It is not there, or has none.
+    pub fn found(&self, dirs: &Dirs) -> Result<u32> {
+        let root = dirs.cache.join(self.directory()).join(ROOT);
+        let path = root.join("var/lib/dpkg/status");
+        let status = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        release_in(&status).with_context(|| format!("{} has no {RDMA_CORE}", root.display()))
+    }
+}
+
+/// The release of rdma-core that dpkg(1) has noted as installed.
+fn release_in(status: &str) -> Option<u32> {
+    let name = format!("Package: {RDMA_CORE}");
+    let mut packages = status.split("\n\n");
+    let package = packages.find(|package| package.lines().any(|line| line == name))?;
+    let version = package
+        .lines()
+        .find_map(|line| line.strip_prefix("Version: "))?;
+    version.split_once('.')?.0.parse().ok()
+}
+
+/// The archive of Debian's packages in apt's settings.
+fn archive(dirs: &Dirs) -> Result<String> {
+    // The lists say whose archive it is; a new machine may have none yet.
+    if let Some(found) = listed()? {
+        return Ok(found);
+    }
+    debian_deps::apt(dirs, &["update".into()])?;
+    listed()?.context("apt's settings name no archive of Debian's packages")
+}
+
+fn listed() -> Result<Option<String>> {
+    let mut command = Command::new("apt-get");
+    command.args(["indextargets", "--format", "$(REPO_URI)"]);
+    command.args(["Identifier: Packages", "Origin: Debian", "Label: Debian"]);
+    let text = printed(&mut command)?;
+    Ok(text.lines().next().map(str::to_owned))
+}
+
+fn printed(command: &mut Command) -> Result<String> {
+    let output = command.output()?;
+    if !output.status.success() {
+        bail!("{}: {}", command.get_program().display(), output.status);
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Gives a finished one its name, in the place of an older one.
+fn take_place(own: &Path, home: &Path) -> Result<()> {
+    let old = own.with_extension("old");
+    match fs::rename(home, &old) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+        _ => fs::rename(own, home).with_context(|| home.display().to_string())?,
+    }
+    if old.exists() {
+        fs::remove_dir_all(&old)?;
+    }
+    Ok(())
+}
+
+/// Removes what processes have left that were interrupted.
+fn remove_left_over(dirs: &Dirs, name: &str) -> Result<()> {
+    fs::create_dir_all(&dirs.cache).with_context(|| dirs.cache.display().to_string())?;
+    for entry in fs::read_dir(&dirs.cache)? {
+        let entry = entry?;
+        let file_name = entry.file_name();
+        let file_name = file_name.to_string_lossy();
+        if maker(&file_name, name).is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// The process that made a directory of this name, if it is not finished.
+fn maker<'a>(directory: &'a str, name: &str) -> Option<&'a str> {
+    let rest = directory.strip_prefix(name)?.strip_prefix('.')?;
+    (rest == "old" || rest.bytes().all(|byte| byte.is_ascii_digit())).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_release_is_that_of_the_installed_package() {
+        let status = "Package: libc6\nVersion: 2.41-12\n\n\
+            Package: ibverbs-providers\nStatus: install ok installed\nVersion: 65.0-1.1\n\n\
+            Package: zlib1g\nVersion: 1:1.3\n";
+        assert_eq!(release_in(status), Some(65));
+        assert_eq!(release_in("Package: libc6\nVersion: 2.41-12\n"), None);
+    }
+
+    #[test]
+    fn what_an_interrupted_process_has_left_is_known_by_its_name() {
+        assert_eq!(maker("debian-sid.123", "debian-sid"), Some("123"));
+        assert_eq!(maker("debian-sid.old", "debian-sid"), Some("old"));
+        assert_eq!(maker("debian-sid", "debian-sid"), None);
+        assert_eq!(maker("debian-sidex.1", "debian-sid"), None);
+        assert_eq!(maker("debian-sid.txt", "debian-sid"), None);
+    }
+
+    #[test]
+    fn a_finished_one_takes_the_place_of_an_older_one() -> Result<()> {
+        let room = std::env::temp_dir().join(format!("xtask-chroot-{}", process::id()));
+        let (own, home) = (room.join("sid.7"), room.join("sid"));
+        for content in ["older", "newer"] {
+            fs::create_dir_all(&own)?;
+            fs::write(own.join("content"), content)?;
+            take_place(&own, &home)?;
+            assert_eq!(fs::read_to_string(home.join("content"))?, content);
+        }
+        let left: Vec<_> = fs::read_dir(&room)?.collect();
+        assert_eq!(left.len(), 1);
+        fs::remove_dir_all(&room)?;
+        Ok(())
+    }
+}

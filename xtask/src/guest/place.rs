@@ -1,0 +1,28 @@
+//! What a suite runs on: a library, a device, directories.
+#![forbid(unsafe_code)]
+
+use std::{ffi::OsString, path::Path};
+
+use crate::{
+    suites::{Run, Target},
+    vm::Library,
+};
+
+/// Our own files that suites need.
+pub const HELPERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
+
+/// What a suite runs on.
+pub struct Place<'a> {
+    /// Where results go.
+    pub dir: &'a Path,
+    /// Where programs and the runner may leave what nobody wants later.
+    pub room: &'a Path,
+    pub library: &'a Library,
+    pub target: &'a Target,
+    /// Set for every program.
+    pub env: Vec<(&'static str, &'static str)>,
+    /// Set for every program, too.
+    pub paths: Vec<(&'static str, OsString)>,
+    /// Which cases are run, if not all.
+    pub run: Option<Run>,
+}

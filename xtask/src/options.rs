@@ -1,0 +1,50 @@
+//! What the commands can be told, as the command line says it (`cli`).
+#![forbid(unsafe_code)]
+
+use std::{ffi::OsString, time::Duration};
+
+#[derive(Debug, Default, PartialEq)]
+pub struct Test {
+    pub only: Vec<String>,
+    pub stock: bool,
+    pub bless: bool,
+    pub list: bool,
+    /// The time for the whole run.
+    pub within: Option<Duration>,
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub struct Vm {
+    pub stock: bool,
+    /// Over the librdmacm built here, too.
+    pub rdmacm: bool,
+    pub write: bool,
+    pub command: Vec<OsString>,
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub struct Bench {
+    pub write: bool,
+    /// The only part to measure.
+    pub part: Option<Part>,
+}
+
+#[derive(Debug, PartialEq)]
+pub struct BenchUroce {
+    pub write: bool,
+    /// Nothing but what the plots show is measured.
+    pub plots_alone: bool,
+    pub rounds: usize,
+}
+
+#[derive(Debug, PartialEq)]
+pub struct BenchRxe {
+    pub write: bool,
+}
+
+/// Which part of the work; both without a choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Guest,
+    Fork,
+}

@@ -1,0 +1,34 @@
+//! The packages, and their files in a directory.
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail};
+
+/// Our packages, each with the Debian package it stands for.
+pub(super) const PACKAGES: [(&str, &str); 3] = [
+    ("libferroverbs1", "libibverbs1"),
+    ("libferroverbs-dev", "libibverbs-dev"),
+    ("ferroverbs-utils", "ibverbs-utils"),
+];
+
+/// The file of a package in a directory.
+pub(super) fn package_in(dir: &Path, package: &str) -> Result<PathBuf> {
+    file_with(dir, &format!("{package}_"), ".deb")
+}
+
+/// The one file of a directory that begins and ends so.
+pub(super) fn file_with(dir: &Path, start: &str, end: &str) -> Result<PathBuf> {
+    let entries = fs::read_dir(dir).with_context(|| dir.display().to_string())?;
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(start) && name.ends_with(end) {
+            return Ok(entry.path());
+        }
+    }
+    bail!("no {start}*{end} in {}", dir.display())
+}

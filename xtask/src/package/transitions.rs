@@ -1,0 +1,399 @@
+//! In the throw-away root: from Debian's packages to ours and back, by apt and by dpkg, with
+//! programs run at every stop.
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    ffi::OsStr,
+    fs::{self, File},
+    io::Write,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::{
+    COMPLETE, RESULTS, STOCK,
+    files::{PACKAGES, package_in},
+    observe::{Observed, PROGRAMS, must, observe, packages, resolves},
+};
+use crate::{
+    install::RDMA_CORE,
+    record::{Record, Verdict},
+};
+
+const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
+const OURS: [&str; 2] = [PACKAGES[0].0, PACKAGES[1].0];
+const DEBIANS: [&str; 2] = [PACKAGES[0].1, PACKAGES[1].1];
+/// The programs: ours, and Debian's.
+const UTILS: (&str, &str) = PACKAGES[2];
+
+/// Where a program is compiled, in the throw-away root.
+const SCRATCH: &str = "/run/ferroverbs-scratch";
+/// A user's program.
+const SOURCE: &str = r#"
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdio.h>
+
+int main(void)
+{
+	int number = -1;
+	struct ibv_device **list = ibv_get_device_list(&number);
+
+	printf("%s, %d devices, errno %d\n", ibv_port_state_str(IBV_PORT_ACTIVE), number,
+	       list ? 0 : errno);
+	if (list)
+		ibv_free_device_list(list);
+	return 0;
+}
+"#;
+
+/// Makes all transitions; answers whether everything was as it should be.
+pub fn run(job: &Path) -> Result<bool> {
+    let mut notes = Notes {
+        file: File::create(job.join(RESULTS)).context(RESULTS)?,
+        fine: true,
+    };
+    match there_and_back(job, &mut notes) {
+        Ok(()) => writeln!(notes.file, "{COMPLETE}").context(RESULTS)?,
+        // After a failed transition the results of later ones mean nothing.
+        Err(error) => notes.add("a transition", Err(error))?,
+    }
+    Ok(notes.fine)
+}
+
+/// The results, one line a test.
+struct Notes {
+    file: File,
+    fine: bool,
+}
+
+impl Notes {
+    fn add(&mut self, name: &str, result: Result<()>) -> Result<()> {
+        let record = match result {
+            Ok(()) => Record::new(name, Verdict::Ok, ""),
+            Err(error) => {
+                self.fine = false;
+                Record::new(name, Verdict::Fail, format!("{error:#}"))
+            }
+        };
+        println!("{record}");
+        writeln!(self.file, "{record}").context(RESULTS)
+    }
+}
+
+fn there_and_back(job: &Path, notes: &mut Notes) -> Result<()> {
+    let stock = Start::look(notes)?;
+    let ours = [package_in(job, OURS[0])?, package_in(job, OURS[1])?];
+    let debians = job.join(STOCK);
+    fs::create_dir_all(Path::new(SCRATCH).join("debian"))?;
+
+    apt_install_files(&ours)?;
+    notes.add(
+        "apt: ours for Debian's, nothing else",
+        stock.exchanged(&[0, 1]),
+    )?;
+    stock.at_ours("apt", notes)?;
+    notes.add("a program is compiled and runs", compiled_runs(OURS[0]))?;
+    notes.add("what that program depends on", dependencies())?;
+    notes.add("providers and libraries resolve", resolves(&users()?))?;
+
+    supply(&debians)?;
+    apt_install(&[DEBIANS[1]])?;
+    notes.add("apt: Debian's headers, our library", stock.exchanged(&[0]))?;
+    notes.add("compiled with Debian's headers", compiled_runs(OURS[0]))?;
+
+    supply(&debians)?;
+    apt_install(&DEBIANS)?;
+    stock.at_debians("apt", notes)?;
+    notes.add("compiled over Debian's library", compiled_runs(DEBIANS[0]))?;
+
+    apt_install_files(ours.get(..1).unwrap_or_default())?;
+    notes.add("apt: our library alone", stock.exchanged(&[0]))?;
+    notes.add("our library alone: sound", sound())?;
+    supply(&debians)?;
+    apt_install(&DEBIANS)?;
+    notes.add("apt: back from our library alone", stock.exchanged(&[]))?;
+
+    must(Command::new("dpkg").arg("--install").args(&ours))?;
+    notes.add(
+        "dpkg: ours for Debian's, nothing else",
+        stock.exchanged(&[0, 1]),
+    )?;
+    stock.at_ours("dpkg", notes)?;
+    must(
+        Command::new("dpkg")
+            .args(["--force-depends", "--remove"])
+            .args(OURS),
+    )?;
+    let mut files = Vec::new();
+    for debian in DEBIANS {
+        files.push(package_in(&debians, debian)?);
+    }
+    must(Command::new("dpkg").arg("--install").args(files))?;
+    stock.at_debians("dpkg", notes)?;
+    programs(job, &stock, &ours, notes)
+}
+
+/// Our programs for Debian's, over Debian's library and over ours, and back.
+fn programs(job: &Path, stock: &Start, ours: &[PathBuf], notes: &mut Notes) -> Result<()> {
+    apt_install_files(&[package_in(job, UTILS.0)?])?;
+    notes.add("apt: our programs, nothing else", stock.exchanged(&[2]))?;
+    notes.add("our programs: sound", sound())?;
+    notes.add("our programs as packaged", verify(UTILS.0))?;
+    stock.programs("our programs, Debian's library", DEBIANS[0], notes)?;
+    notes.add("our programs: the doctor", doctor())?;
+    notes.add("our programs: the trace reader", trace_reader())?;
+    notes.add("our programs: counters", counters())?;
+    apt_install_files(ours.get(..1).unwrap_or_default())?;
+    notes.add("apt: all of ours", stock.exchanged(&[0, 2]))?;
+    stock.programs("our programs, our library", OURS[0], notes)?;
+    supply(&job.join(STOCK))?;
+    apt_install(&[DEBIANS[0], DEBIANS[1], UTILS.1])?;
+    notes.add("apt: back from our programs", stock.exchanged(&[]))
+}
+
+/// Whether the doctor looks at this machine, whatever it finds, and knows its words.
+fn doctor() -> Result<()> {
+    let output = Command::new("ibv_doctor").arg("--json").output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !matches!(output.status.code(), Some(0 | 1)) || !text.contains("\"findings\"") {
+        bail!("ibv_doctor --json: {}, {text}", output.status);
+    }
+    Ok(())
+}
+
+/// Whether a file that is no trace is told.
+fn trace_reader() -> Result<()> {
+    let output = Command::new("ibv_trace").arg("/etc/passwd").output()?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.code() != Some(1) || !text.contains("/etc/passwd: ") {
+        bail!("ibv_trace /etc/passwd: {}, {text}", output.status);
+    }
+    Ok(())
+}
+
+/// In this network nobody has a device of uroce, so there is nothing to tell.
+fn counters() -> Result<()> {
+    let text = must(&mut Command::new("uroce-stat"))?;
+    if !text.is_empty() {
+        bail!("uroce-stat: {text}");
+    }
+    Ok(())
+}
+
+/// How the machine was: its packages, and what its programs said.
+struct Start {
+    packages: BTreeSet<String>,
+    printed: Vec<Observed>,
+}
+
+impl Start {
+    fn look(notes: &mut Notes) -> Result<Self> {
+        notes.add("Debian's: sound", sound())?;
+        let (mut printed, mut owners) = (Vec::new(), Owners::default());
+        for words in PROGRAMS {
+            let observed = observe(words)?;
+            let name = format!("Debian's: {}", words.join(" "));
+            notes.add(&name, owners.over(&observed, DEBIANS[0]))?;
+            printed.push(observed);
+        }
+        Ok(Self {
+            packages: packages()?,
+            printed,
+        })
+    }
+
+    /// Whether these of our packages, by index, are there for Debian's, and nothing else changed.
+    fn exchanged(&self, indices: &[usize]) -> Result<()> {
+        let names = |set: &BTreeSet<String>, other: &BTreeSet<String>| -> Vec<String> {
+            let only = set.difference(other);
+            only.filter_map(|line| line.split(' ').next().map(str::to_owned))
+                .collect()
+        };
+        let now = packages()?;
+        let (mut come, mut gone) = (names(&now, &self.packages), names(&self.packages, &now));
+        let pick = |name: fn(&(&'static str, &'static str)) -> &'static str| -> Vec<String> {
+            let rows = indices.iter().filter_map(|&i| PACKAGES.get(i));
+            let mut picked: Vec<_> = rows.map(|row| name(row).to_owned()).collect();
+            picked.sort();
+            picked
+        };
+        come.sort();
+        gone.sort();
+        if come != pick(|row| row.0) || gone != pick(|row| row.1) {
+            bail!("came: {}; went: {}", come.join(" "), gone.join(" "));
+        }
+        Ok(())
+    }
+
+    fn at_ours(&self, how: &str, notes: &mut Notes) -> Result<()> {
+        notes.add(&format!("{how}, ours: sound"), sound())?;
+        for package in OURS {
+            notes.add(&format!("{how}: {package} as packaged"), verify(package))?;
+        }
+        self.programs(&format!("{how}, ours"), OURS[0], notes)
+    }
+
+    fn at_debians(&self, how: &str, notes: &mut Notes) -> Result<()> {
+        let back = format!("{how}, back");
+        notes.add(&format!("{back}: packages as before"), self.exchanged(&[]))?;
+        notes.add(&format!("{back}: sound"), sound())?;
+        for package in DEBIANS {
+            notes.add(&format!("{back}: {package} as packaged"), verify(package))?;
+        }
+        self.programs(&back, DEBIANS[0], notes)
+    }
+
+    /// Whether each program says what it said at the start, over the library of a package.
+    fn programs(&self, label: &str, package: &str, notes: &mut Notes) -> Result<()> {
+        let mut owners = Owners::default();
+        for (words, stock) in PROGRAMS.iter().zip(&self.printed) {
+            let name = format!("{label}: {}", words.join(" "));
+            notes.add(&name, same(words, stock, package, &mut owners))?;
+        }
+        Ok(())
+    }
+}
+
+fn same(words: &[&str], stock: &Observed, package: &str, owners: &mut Owners) -> Result<()> {
+    let observed = observe(words)?;
+    owners.over(&observed, package)?;
+    if observed.printed != stock.printed {
+        bail!(
+            "said {:?}, at the start {:?}",
+            observed.printed,
+            stock.printed
+        );
+    }
+    Ok(())
+}
+
+/// What dpkg says whose files are, each asked for once: good for one stop, where no package comes
+/// or goes.
+#[derive(Default)]
+struct Owners(BTreeMap<PathBuf, String>);
+
+impl Owners {
+    /// Whether a program got the library of this package and no other.
+    fn over(&mut self, observed: &Observed, package: &str) -> Result<()> {
+        if observed.libraries.is_empty() {
+            bail!("no libibverbs.so.1 was loaded");
+        }
+        for library in &observed.libraries {
+            let owner = self.of(library)?;
+            if owner.split(':').next() != Some(package) {
+                bail!("loaded {}: {owner}", library.display());
+            }
+        }
+        Ok(())
+    }
+
+    fn of(&mut self, file: &Path) -> Result<&str> {
+        Ok(match self.0.entry(file.to_owned()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(must(Command::new("dpkg").arg("--search").arg(file))?),
+        })
+    }
+}
+
+/// Whether all dependencies are satisfied and no package is half installed.
+fn sound() -> Result<()> {
+    must(Command::new("apt-get").arg("check"))?;
+    let audit = must(Command::new("dpkg").arg("--audit"))?;
+    if !audit.is_empty() {
+        bail!("dpkg --audit: {audit}");
+    }
+    Ok(())
+}
+
+/// Whether a package's files are what it brought. Documents may have been left out: minimal
+/// images of Debian tell dpkg so.
+fn verify(package: &str) -> Result<()> {
+    let text = must(Command::new("dpkg").args(["--verify", package]))?;
+    let wrong = text.lines().find(|line| !line.contains(" /usr/share/"));
+    wrong.map_or(Ok(()), |line| bail!("dpkg --verify: {line}"))
+}
+
+/// Installs by name, from what is where apt keeps what it downloaded.
+fn apt_install(packages: &[&str]) -> Result<()> {
+    apt(&["--no-download"], packages)
+}
+
+/// Installs package files. `--no-download` would stop apt from taking them.
+fn apt_install_files(files: &[PathBuf]) -> Result<()> {
+    apt(&[], files)
+}
+
+fn apt(options: &[&str], packages: &[impl AsRef<OsStr>]) -> Result<()> {
+    let mut apt = Command::new("apt-get");
+    apt.args(["install", "-y", "--no-install-recommends"])
+        // Without a terminal between apt and dpkg there are no progress bars.
+        .args(["-o", "Dpkg::Use-Pty=0"])
+        .args(options)
+        .args(packages)
+        .env("DEBIAN_FRONTEND", "noninteractive");
+    println!("{}", must(&mut apt)?);
+    Ok(())
+}
+
+/// Puts Debian's packages where apt keeps what it downloaded. Images of containers have apt
+/// clear that place after each installation.
+fn supply(debians: &Path) -> Result<()> {
+    let archives = Path::new("/var/cache/apt/archives");
+    for (_, debian) in PACKAGES {
+        let package = package_in(debians, debian)?;
+        let name = package.file_name().context("a package has a name")?;
+        fs::copy(&package, archives.join(name))?;
+    }
+    Ok(())
+}
+
+/// Compiles the user's program as its makefile would, and runs it over the library of a package.
+fn compiled_runs(package: &str) -> Result<()> {
+    fs::write(Path::new(SCRATCH).join("program.c"), SOURCE)?;
+    let version = must(Command::new("pkg-config").args(["--modversion", "libibverbs"]))?;
+    if !version.trim_end().ends_with(&format!(".{RDMA_CORE}")) {
+        bail!("pkg-config says {version}");
+    }
+    let flags = must(Command::new("pkg-config").args(["--cflags", "--libs", "libibverbs"]))?;
+    must(
+        Command::new("cc")
+            .args(["-Wall", "-Werror", "-o", "program", "program.c"])
+            .args(flags.split_whitespace())
+            .current_dir(SCRATCH),
+    )?;
+    let observed = observe(&[&format!("{SCRATCH}/program")])?;
+    Owners::default().over(&observed, package)?;
+    if !observed.printed.contains("\nactive, ") {
+        bail!("said {:?}", observed.printed);
+    }
+    Ok(())
+}
+
+/// A package with that program would run over Debian's library as well.
+fn dependencies() -> Result<()> {
+    let control = "Source: program\n\nPackage: program\nArchitecture: any\n";
+    fs::write(Path::new(SCRATCH).join("debian/control"), control)?;
+    let text = must(
+        Command::new("dpkg-shlibdeps")
+            .args(["-O", "program"])
+            .current_dir(SCRATCH),
+    )?;
+    if !text.contains("libibverbs1 (>= 1.1.6)") || text.contains(OURS[0]) {
+        bail!("{text}");
+    }
+    Ok(())
+}
+
+/// All providers, and the libraries that link with libibverbs.
+fn users() -> Result<Vec<PathBuf>> {
+    let libraries = Path::new(LIBRARIES);
+    let mut files = vec![libraries.join("librdmacm.so.1")];
+    for entry in fs::read_dir(libraries.join("libibverbs")).context("the providers")? {
+        files.push(entry?.path());
+    }
+    Ok(files)
+}

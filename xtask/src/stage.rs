@@ -1,0 +1,31 @@
+//! Names of stages, and which of them are asked for.
+#![forbid(unsafe_code)]
+
+use crate::suites::UROCE_RXE;
+
+pub const BUILD: &str = "build";
+
+pub const GUEST: &str = "guest:";
+
+pub const C_TESTS: &str = "c-tests";
+
+/// The stage in which uroce meets the kernel's soft-RoCE.
+pub fn uroce_rxe() -> String {
+    format!("{GUEST}{UROCE_RXE}")
+}
+
+/// Whether a stage was asked for: by its name, or by a part of it up to a `:` or `.`.
+pub fn chosen(only: &[String], stage: &str) -> bool {
+    only.is_empty() || only.iter().any(|asked| names_stage(asked, stage))
+}
+
+pub fn names_stage(asked: &str, stage: &str) -> bool {
+    let Some(rest) = stage.strip_prefix(asked) else {
+        return false;
+    };
+    rest.is_empty() || rest.starts_with([':', '.'])
+}
+
+pub const FMT: &str = "fmt";
+
+pub const UNIT: &str = "unit";

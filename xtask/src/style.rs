@@ -1,0 +1,270 @@
+//! The stage `style`: comments have lines of at most 100 columns, and names that were given up for
+//! the field's own words do not come back.
+//!
+//! It reads Rust and C files. Lines of tables in documentation may be longer, because they cannot
+//! be broken. `retired.txt` lists the names, and what stands for each now. Only code counts: in
+//! comments and strings the words are plain English.
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+
+use crate::report::Tally;
+
+pub const STAGE: &str = "style";
+
+/// The names that are not used any more.
+const RETIRED: &str = "xtask/retired.txt";
+/// Columns of a line of a comment.
+const WIDTH: usize = 100;
+/// Columns of a tab in C.
+const TAB: usize = 8;
+/// Folders with files of this project's.
+const FOLDERS: [&str; 7] = [
+    "c-tests",
+    "examples",
+    "providers",
+    "rdmacm/src",
+    "src",
+    "tools",
+    "xtask",
+];
+
+/// Looks at every file; each is one test.
+pub fn run(root: &Path) -> Tally {
+    let mut tally = Tally::default();
+    if let Err(error) = look(root, &mut tally) {
+        tally.fail(format!("{STAGE}: {error:#}"));
+    }
+    tally
+}
+
+fn look(root: &Path, tally: &mut Tally) -> Result<()> {
+    let retired = fs::read_to_string(root.join(RETIRED)).context(RETIRED)?;
+    let retired = retired_names(&retired);
+    let mut files = vec![PathBuf::from("build.rs")];
+    for folder in FOLDERS {
+        below(root, Path::new(folder), &mut files)?;
+    }
+    for file in files {
+        let shown = file.display().to_string();
+        let text = fs::read_to_string(root.join(&file)).with_context(|| shown.clone())?;
+        let complaints = complaints(&text, &retired);
+        if complaints.is_empty() {
+            tally.passed += 1;
+        }
+        for complaint in complaints {
+            tally.fail(format!("{STAGE}: {shown}:{complaint}"));
+        }
+    }
+    Ok(())
+}
+
+fn below(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    let dir = root.join(folder);
+    let mut entries = fs::read_dir(&dir)
+        .with_context(|| dir.display().to_string())?
+        .collect::<Result<Vec<_>, _>>()?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let path = folder.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            if path.file_name().is_some_and(|name| name != "target") {
+                below(root, &path, found)?;
+            }
+        } else if path
+            .extension()
+            .is_some_and(|ending| ["rs", "c", "h"].iter().any(|known| ending == *known))
+        {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// The first word of each line that is no comment.
+fn retired_names(text: &str) -> Vec<&str> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .filter_map(|line| line.split_whitespace().next())
+        .collect()
+}
+
+/// What is wrong in a file: line numbers, and why.
+fn complaints(text: &str, retired: &[&str]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let mut code = Code::default();
+    for (number, line) in (1..).zip(text.lines()) {
+        let names = code.names(line);
+        if is_comment(line) && !is_table(line) && width(line) > WIDTH {
+            let width = width(line);
+            complaints.push(format!(
+                "{number}: a comment has {width} columns, {WIDTH} are allowed"
+            ));
+        }
+        for name in names.iter().filter(|name| retired.contains(&name.as_str())) {
+            complaints.push(format!(
+                "{number}: {name} is not used any more, see {RETIRED}"
+            ));
+        }
+    }
+    complaints
+}
+
+fn is_comment(line: &str) -> bool {
+    let line = line.trim_start();
+    ["//", "/*", "* "]
+        .iter()
+        .any(|begin| line.starts_with(begin))
+}
+
+/// A row of a table in documentation.
+fn is_table(line: &str) -> bool {
+    let text = line.trim_start().trim_start_matches(['/', '!']);
+    text.trim_start().starts_with('|')
+}
+
+fn width(line: &str) -> usize {
+    line.chars().fold(0, |at, character| match character {
+        '\t' => (at / TAB + 1) * TAB,
+        _ => at + 1,
+    })
+}
+
+/// Tells code from comments and strings, line by line.
+#[derive(Default)]
+struct Code {
+    /// Within a comment that ends in a later line, or a string.
+    inside: Option<Inside>,
+}
+
+#[derive(Clone, PartialEq)]
+enum Inside {
+    Comment,
+    String,
+    /// A raw string, which ends with a quote and so many `#`.
+    Raw(usize),
+}
+
+impl Code {
+    /// The names in the code of the next line.
+    fn names(&mut self, line: &str) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut name = String::new();
+        let mut rest = line;
+        while let Some(character) = rest.chars().next() {
+            if let Some(inside) = self.inside.clone() {
+                rest = self.skip(&inside, rest);
+                continue;
+            }
+            if character.is_alphanumeric() || character == '_' {
+                name.push(character);
+                rest = rest.split_at(character.len_utf8()).1;
+                continue;
+            }
+            let raw = is_raw(&name);
+            if !raw || character != '"' && character != '#' {
+                names.extend((!name.is_empty()).then(|| name.clone()));
+            }
+            name.clear();
+            if rest.starts_with("//") {
+                return names;
+            }
+            rest = self.begin(raw, rest);
+        }
+        names.extend((!name.is_empty()).then_some(name));
+        names
+    }
+
+    /// Takes what is no name: a comment or a string begins, or it is punctuation.
+    fn begin<'a>(&mut self, raw: bool, rest: &'a str) -> &'a str {
+        if let Some(rest) = rest.strip_prefix("/*") {
+            self.inside = Some(Inside::Comment);
+            return rest;
+        }
+        let fences = rest.len() - rest.trim_start_matches('#').len();
+        if raw && let Some(rest) = rest.trim_start_matches('#').strip_prefix('"') {
+            self.inside = Some(Inside::Raw(fences));
+            return rest;
+        }
+        if let Some(rest) = rest.strip_prefix('"') {
+            self.inside = Some(Inside::String);
+            return rest;
+        }
+        let quoted = ["'\"'", "'\\\"'", "'\\''"];
+        if let Some(rest) = quoted.iter().find_map(|quoted| rest.strip_prefix(quoted)) {
+            return rest;
+        }
+        let mut characters = rest.chars();
+        characters.next();
+        characters.as_str()
+    }
+
+    /// Goes on behind the next character of a comment or string, or behind its end.
+    fn skip<'a>(&mut self, inside: &Inside, rest: &'a str) -> &'a str {
+        let end = match inside {
+            Inside::Comment => "*/".to_owned(),
+            Inside::String => "\"".to_owned(),
+            Inside::Raw(fences) => format!("\"{}", "#".repeat(*fences)),
+        };
+        if let Some(rest) = rest.strip_prefix(&end) {
+            self.inside = None;
+            return rest;
+        }
+        let mut characters = rest.chars();
+        if characters.next() == Some('\\') && *inside == Inside::String {
+            characters.next();
+        }
+        characters.as_str()
+    }
+}
+
+/// What stands in front of a raw string.
+fn is_raw(name: &str) -> bool {
+    ["r", "br", "cr"].contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_comments_are_reported_and_tables_are_not() {
+        let long = "x".repeat(96);
+        let text = format!("// {long} y\n/// | {long} |\nlet a = 1; // {long}\n\t/* {long}\n");
+        let complaints = complaints(&text, &[]);
+        assert_eq!(
+            complaints,
+            [
+                "1: a comment has 101 columns, 100 are allowed",
+                "4: a comment has 107 columns, 100 are allowed"
+            ]
+        );
+    }
+
+    #[test]
+    fn retired_names_are_reported_in_code_alone() {
+        let retired = retired_names("# Head.\n\nDoor  RendezvousSocket\nsee_off  tear_down\n");
+        assert_eq!(retired, ["Door", "see_off"]);
+        let text = "fn f(d: Door) {}\n// Door\nlet t = \"Door \\\" Door\"; see_off();\n\
+                    let r = r#\"Door \" Door\"#;\n/* Door\n Door */ Door\n\
+                    let c = '\"'; Door\nDoors door\nlet m = \"Door\nDoor\"; x\n";
+        let lines: Vec<_> = complaints(text, &retired)
+            .iter()
+            .map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(lines, ["1: Door", "3: see_off", "6: Door", "7: Door"]);
+    }
+
+    #[test]
+    fn the_list_is_there() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let text = fs::read_to_string(root.join(RETIRED)).unwrap();
+        assert!(retired_names(&text).contains(&"Door"));
+        assert_eq!(complaints("let x: Door;", &retired_names(&text)).len(), 1);
+    }
+}

@@ -1,0 +1,35 @@
+//! Packages of Python's index that call libibverbs themselves: bindings, and engines that move what
+//! servers of language models have computed.
+#![forbid(unsafe_code)]
+
+use super::{Case, Check, Target};
+use crate::pip::Package;
+
+pub const NAME: &str = "clients";
+
+/// What else they ask for are servers of HTTP and PyTorch, which nothing here comes to.
+const PACKAGE: Package = Package {
+    names: &["ibverbs==2026.10.22", "peercache==0.8.4", "numpy==2.4.6"],
+    variant: "-clients",
+    with_others: false,
+};
+
+pub fn package(suite: &str) -> Option<&'static Package> {
+    (suite == NAME).then_some(&PACKAGE)
+}
+
+/// The client, and what it says at the end.
+const CLIENTS: &[(&str, &str)] = &[
+    ("bindings", "bindings: the same bytes"),
+    ("peercache", "peercache: the same bytes"),
+];
+
+pub fn cases(target: &Target) -> Vec<Case> {
+    let helpers = target.helpers.display();
+    let case = |(name, end): &(&str, &'static str)| {
+        let (device, address) = (target.device, target.address);
+        let line = format!("{helpers}/verbs-clients {name} {device} {address}");
+        Case::single(*name, &line).check(Check::Says(end))
+    };
+    CLIENTS.iter().map(case).collect()
+}
