@@ -13,7 +13,7 @@ pub fn tally(text: &str, ended_well: bool) -> Tally {
         match result.split_once(',') {
             Some(("ignored", reason)) => tally.skip(reason.trim()),
             _ if result == "ignored" => tally.skip(name),
-            _ if result == "FAILED" => tally.fail(name),
+            _ if result == "FAILED" => tally.fail(with_output(text, name)),
             // Passed, or a line that output past the harness broke in two: the summaries count.
             _ => {}
         }
@@ -33,6 +33,25 @@ pub fn tally(text: &str, ended_well: bool) -> Tally {
         tally.fail("cargo test ran no test");
     }
     tally
+}
+
+/// The name of a failed test with the last lines of its output, which the report ends with: what
+/// records a long run often keeps its end alone.
+fn with_output(text: &str, name: &str) -> String {
+    const LINES: usize = 12;
+    let head = format!("---- {name} stdout ----");
+    let output = text.lines().skip_while(|line| *line != head).skip(1);
+    let lines: Vec<&str> = output
+        .take_while(|line| !line.starts_with("---- ") && *line != "failures:")
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let last = &lines[lines.len().saturating_sub(LINES)..];
+    let mut described = name.to_owned();
+    for line in last {
+        described.push_str("\n    ");
+        described.push_str(line);
+    }
+    described
 }
 
 fn test_line(line: &str) -> Option<(&str, &str)> {
@@ -75,6 +94,23 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
             tally.skips.keys().collect::<Vec<_>>(),
             ["needs a device", "old"]
         );
+    }
+
+    #[test]
+    fn a_failed_test_is_listed_with_the_end_of_its_output() {
+        let many: String = (0..20).map(|line| format!("line {line}\n")).collect();
+        let text = format!(
+            "test c ... FAILED\ntest d ... FAILED\n\nfailures:\n\n---- c stdout ----\n\n{many}\n\
+             ---- d stdout ----\npanicked\n\nfailures:\n    c\n    d\n\n\
+             test result: FAILED. 0 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; \
+             finished in 0.00s\n"
+        );
+        let failures = tally(&text, false).failures;
+        let [c, d] = &failures[..] else {
+            panic!("{failures:?}");
+        };
+        assert!(c.starts_with("c\n    line 8\n") && c.ends_with("\n    line 19"), "{c}");
+        assert_eq!(d, "d\n    panicked");
     }
 
     #[test]
