@@ -109,7 +109,10 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         let [c, d] = &failures[..] else {
             panic!("{failures:?}");
         };
-        assert!(c.starts_with("c\n    line 8\n") && c.ends_with("\n    line 19"), "{c}");
+        assert!(
+            c.starts_with("c\n    line 8\n") && c.ends_with("\n    line 19"),
+            "{c}"
+        );
         assert_eq!(d, "d\n    panicked");
     }
 

@@ -15,7 +15,7 @@ use anyhow::Result;
 use super::{
     library::Witness,
     patience,
-    process::{End, Process},
+    process::{End, Process, UNREAD},
     setup,
 };
 use crate::{
@@ -52,8 +52,8 @@ pub struct Stage<'a> {
 
 impl Stage<'_> {
     /// When a program of a case is called hung.
-    fn bound(&self, case: &Case) -> Duration {
-        if patience::may_hang(self.device, &case.name) {
+    fn bound(&self) -> Duration {
+        if patience::may_hang(self.device) {
             SHORT_BOUND
         } else {
             BOUND
@@ -66,9 +66,12 @@ struct Ends {
     client: End,
 }
 
+#[derive(Default)]
 struct Printed {
     server: String,
     client: String,
+    /// Of each program that was given up, in that order: where its threads were.
+    hung: String,
 }
 
 /// Runs a case; an error is one of the runner, not of the case.
@@ -80,6 +83,7 @@ pub fn run(case: &Case, stage: &Stage) -> Result<Record> {
     let printed = Printed {
         server: server_log.text(),
         client: client_log.text(),
+        hung: client_log.description() + &server_log.description(),
     };
     let programs = if ends.server.is_some() { 2 } else { 1 };
     let library = stage.witness.verdict(case.users.max(programs))?;
@@ -105,11 +109,18 @@ struct Log {
 impl Log {
     fn new(stage: &Stage, case: &Case, side: &str) -> Self {
         let file = |ending| stage.logs.join(format!("{}.{side}.{ending}", case.name));
-        Self {
+        let log = Self {
             out: file("out"),
             err: file("err"),
             hung: file("hung"),
-        }
+        };
+        // There is one of an earlier attempt at most.
+        let _ = fs::remove_file(&log.hung);
+        log
+    }
+
+    fn description(&self) -> String {
+        fs::read_to_string(&self.hung).unwrap_or_default()
     }
 
     /// What was printed, and then what was complained about.
@@ -120,7 +131,7 @@ impl Log {
 }
 
 fn run_programs(case: &Case, stage: &Stage, server_log: &Log, client_log: &Log) -> Result<Ends> {
-    let bound = stage.bound(case);
+    let bound = stage.bound();
     let Some(server) = &case.server else {
         let mut client = start(case, stage, &case.client, client_log)?;
         let client = end_of(&mut client, client_log, bound)?;
@@ -301,7 +312,10 @@ fn cm_listens(table: &str, threads: &[String]) -> bool {
 fn judge(case: &Case, ends: &Ends, printed: &Printed, library: Option<String>) -> Record {
     let record = |verdict, reason: &str| Record::new(&case.name, verdict, reason);
     if ends.client == End::Hung || (ends.client.well() && ends.server == Some(End::Hung)) {
-        return record(Verdict::Hung, "killed after minutes");
+        return record(
+            Verdict::Hung,
+            &format!("killed after minutes{}", found(printed)),
+        );
     }
     let well = ends.client.well() && ends.server.is_none_or(End::well);
     if let Some(mut library) = library {
@@ -326,6 +340,12 @@ fn judge(case: &Case, ends: &Ends, printed: &Printed, library: Option<String>) -
         Some(wrong) => record(Verdict::Fail, &wrong),
         None => record(Verdict::Ok, ""),
     }
+}
+
+/// What a description of a program that hangs tells of the cause.
+fn found(printed: &Printed) -> String {
+    let unread = printed.hung.lines().find(|line| line.starts_with(UNREAD));
+    unread.map_or_else(String::new, |unread| format!("; {unread}"))
 }
 
 fn not_well(case: &Case, ends: &Ends, printed: &Printed) -> Record {
@@ -375,7 +395,12 @@ fn last_words(text: &str) -> String {
 /// The end of what each program said, and where it crashed, for whoever looks for the cause of a
 /// failure.
 fn print_output(case: &Case, printed: &Printed) {
-    for (side, text) in [("client", &printed.client), ("server", &printed.server)] {
+    let Printed {
+        server,
+        client,
+        hung,
+    } = printed;
+    for (side, text) in [("client", client), ("server", server), ("threads", hung)] {
         for line in lines_to_show(text) {
             println!("{} {side}| {line}", case.name);
         }
@@ -442,8 +467,8 @@ mod tests {
             client,
         };
         let printed = Printed {
-            server: String::new(),
             client: text.into(),
+            ..Printed::default()
         };
         judge(case, &ends, &printed, None).verdict
     }
@@ -461,6 +486,27 @@ mod tests {
         );
         assert_eq!(verdict(&case, End::Hung, well, "9 bytes"), Verdict::Hung);
         assert_eq!(verdict(&case, well, End::Hung, "9 bytes"), Verdict::Hung);
+    }
+
+    #[test]
+    fn a_hang_is_told_with_what_lies_unread() {
+        let case = Case::single("c", "true");
+        let ends = Ends {
+            server: None,
+            client: End::Hung,
+        };
+        let mut printed = Printed {
+            hung: "rping\n202 0x7f00\n".into(),
+            ..Printed::default()
+        };
+        let reason = judge(&case, &ends, &printed, None).reason;
+        assert_eq!(reason, "killed after minutes");
+        printed.hung += &format!("{UNREAD}128 bytes, A B\n");
+        let reason = judge(&case, &ends, &printed, None).reason;
+        assert_eq!(
+            reason,
+            format!("killed after minutes; {UNREAD}128 bytes, A B")
+        );
     }
 
     #[test]
@@ -490,8 +536,8 @@ mod tests {
                 client,
             };
             let printed = Printed {
-                server: String::new(),
                 client: "no".into(),
+                ..Printed::default()
             };
             let record = judge(case, &ends, &printed, Some("1 of 2".into()));
             // Also where a failure or a refusal is expected.

@@ -86,7 +86,8 @@ impl Process {
         self.child.id()
     }
 
-    /// Writes where in the kernel each of its threads is, for who wants to know why it hangs.
+    /// Writes where in the kernel each of its threads is, and what lies unread in connections of its
+    /// network namespace: what there is to know of a process that hangs.
     pub fn describe(&self, file: &Path) -> Result<()> {
         let mut text = String::new();
         let tasks = format!("/proc/{}/task", self.child.id());
@@ -95,6 +96,11 @@ impl Process {
                 let printed = fs::read_to_string(task.path().join(part));
                 text.push_str(&printed.unwrap_or_else(|error| format!("{part}: {error}\n")));
             }
+        }
+        let sockets = fs::read_to_string(format!("/proc/{}/net/tcp", self.child.id()));
+        for line in sockets.unwrap_or_default().lines().filter_map(unread) {
+            text.push_str(&line);
+            text.push('\n');
         }
         fs::write(file, text).with_context(|| file.display().to_string())
     }
@@ -132,6 +138,26 @@ fn create(log: &Path) -> Result<File> {
     File::create(log).with_context(|| log.display().to_string())
 }
 
+/// How a line of a description that tells of unread bytes begins.
+pub const UNREAD: &str = "unread in a connection of TCP: ";
+
+/// What lies unread in the connection of a line of /proc/net/tcp: number, local address:port in
+/// hex, remote, state (01 is ESTABLISHED), bytes to send:bytes to read.
+fn unread(line: &str) -> Option<String> {
+    let mut fields = line.split_whitespace().skip(1);
+    let [local, remote, state, queues] = [(); 4].map(|()| fields.next());
+    let (_, unread) = queues?.split_once(':')?;
+    let bytes = u32::from_str_radix(unread, 16).ok()?;
+    let is_connected = state == Some("01");
+    (is_connected && bytes > 0).then(|| {
+        format!(
+            "{UNREAD}{bytes} bytes, {} {}",
+            local.unwrap_or_default(),
+            remote.unwrap_or_default()
+        )
+    })
+}
+
 fn end(status: ExitStatus) -> End {
     match (status.code(), status.signal()) {
         (Some(code), _) => End::Exit(code),
@@ -157,6 +183,27 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&log)?, "out\nerr\n");
         std::fs::remove_file(log)?;
         Ok(())
+    }
+
+    #[test]
+    fn unread_bytes_of_connections_are_found() {
+        let line = |state, queues| {
+            let line =
+                format!("   7: 0109090A:4853 0209090A:C350 {state} {queues} 00:00000000 0 0");
+            unread(&line)
+        };
+        let found = line("01", "00000000:00000080").expect("unread");
+        assert_eq!(
+            found,
+            format!("{UNREAD}128 bytes, 0109090A:4853 0209090A:C350")
+        );
+        assert_eq!(line("01", "00000080:00000000"), None);
+        // Connections that a listening socket has not handed out.
+        assert_eq!(line("0A", "00000000:00000001"), None);
+        assert_eq!(
+            unread("  sl  local_address rem_address   st tx_queue rx_queue tr"),
+            None
+        );
     }
 
     #[test]
