@@ -198,7 +198,7 @@ mod inside {
         if !alone::there() {
             return;
         }
-        for carrier in ["udp", "shm"] {
+        for carrier in alone::carriers() {
             for role in [role, &format!("{role}{BESIDE}")] {
                 println!("{role} by {carrier}");
                 test(Two::start(carrier, role));

@@ -27,6 +27,15 @@ pub fn in_a_namespace() {
     namespace::run("inside::", &[], &["--test-threads=1"]);
 }
 
+/// The carriers that tests try in which this process takes part: both, or the one that
+/// `UROCE_CARRIER` leaves it. A process of another carrier would not reach it.
+pub fn carriers() -> Vec<&'static str> {
+    let own = std::env::var("UROCE_CARRIER").unwrap_or_default();
+    let both = ["udp", "shm"].into_iter();
+    both.filter(|carrier| !["udp", "shm"].contains(&&*own) || own == *carrier)
+        .collect()
+}
+
 /// How many rounds: as the variable says, or `few`.
 pub fn rounds(variable: &str, few: u64) -> u64 {
     match std::env::var(variable) {
