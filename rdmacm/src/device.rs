@@ -26,7 +26,7 @@ pub struct Device {
     pub is_iwarp: bool,
     /// Most requests of a queue.
     pub max_requests: u32,
-    shared: parking_lot::Mutex<Shared>,
+    shared: kit::sync::Mutex<Shared>,
 }
 
 /// What the ids of a device share.
@@ -109,7 +109,7 @@ fn of(device: &verbs::Device<'_>) -> Result<Arc<Device>> {
         max_responder_resources: depth(attr.max_qp_rd_atom),
         is_iwarp: verbs.transport() == IBV_TRANSPORT_IWARP,
         max_requests: u32::try_from(attr.max_qp_wr).unwrap_or(0),
-        shared: parking_lot::Mutex::default(),
+        shared: kit::sync::Mutex::default(),
     });
     open.push(made.clone());
     Ok(made)

@@ -8,7 +8,7 @@ use crate::verbs::Qp;
 use core::ffi::c_void;
 use kit::abi::{IBV_QPT_RC, IBV_QPT_UD, ibv_pd, ibv_qp_init_attr, ibv_qp_type};
 use kit::errno::{Errno, Result};
-use parking_lot::{Condvar, Mutex};
+use kit::sync::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -30,7 +30,7 @@ impl Acknowledged {
     pub fn wait_for(&self, handed_out: u32) {
         let mut count = self.count.lock();
         while *count != handed_out {
-            self.changed.wait(&mut count);
+            count = self.changed.wait(count);
         }
     }
 }

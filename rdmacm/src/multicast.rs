@@ -22,7 +22,7 @@ pub fn join(id: &Arc<Id>, group: &Address, flags: u16, context: *mut c_void) -> 
         context: Given(context),
         is_send_only: flags == SEND_ONLY,
         number: OnceLock::new(),
-        attached: parking_lot::Mutex::new(None),
+        attached: kit::sync::Mutex::new(None),
         acknowledged: Acknowledged::default(),
     });
     let uid = registry::join_address(&join);

@@ -5,6 +5,7 @@
 //! - [`generation`]: the layouts of providers in C, release by release;
 //! - [`uverbs`]: the commands that go to the kernel;
 //! - [`cm`]: commands and events of connection managers;
+//! - [`sync`]: locks and conditions;
 //! - [`sys`]: raw system and C library calls;
 //! - [`errno`]: the error type;
 //! - [`log`]: providers' messages for the library's log;
@@ -20,6 +21,7 @@ pub mod log;
 pub mod netlink;
 pub mod provider;
 pub mod queue;
+pub mod sync;
 pub mod sys;
 pub mod table;
 pub mod uverbs;

@@ -10,8 +10,8 @@ use kit::errno::{Errno, Result};
 use kit::provider::{Commands, CqInit, Polled, Told};
 use kit::queue::owner::Flag;
 use kit::queue::{Region, Slots, Word};
+use kit::sync::Mutex;
 use kit::uverbs::{Driver, cq};
-use parking_lot::Mutex;
 
 /// Bytes of a completion.
 const ENTRY: usize = size_of::<siw_cqe>();

@@ -27,7 +27,7 @@
 //! *Completions* with an unknown opcode or status are `IBV_WC_GENERAL_ERR`. Arming a queue writes a
 //! number behind the completions and needs no command.
 //!
-//! Locks: each queue has a parking_lot mutex.
+//! Locks: each queue has a mutex.
 //!
 //! Tests: `cargo test -p ferroverbs-siw` checks entries in plain memory. In the virtual machine the
 //! programs of `guest:siw` run over the C provider and over this one (`guest:siw.rust`).

@@ -9,8 +9,8 @@ use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::plain::PlainQp;
 use kit::provider::{Commands, QpInit, ReceiveRequest, SendRequest};
+use kit::sync::Mutex;
 use kit::uverbs::{Driver, post, qp};
-use parking_lot::Mutex;
 
 /// A queue pair.
 pub struct Qp {

@@ -11,8 +11,8 @@ use kit::errno::{Errno, Result};
 use kit::provider::{Commands, ReceiveRequest, SrqInit};
 use kit::queue::Slots;
 use kit::queue::owner::Flag;
+use kit::sync::Mutex;
 use kit::uverbs::{Driver, srq};
-use parking_lot::Mutex;
 
 /// Bytes of a request.
 const ENTRY: usize = size_of::<siw_rqe>();

@@ -7,7 +7,7 @@ use crate::memory::PdId;
 use crate::netdev::route;
 use kit::abi::{ibv_ah_attr, ibv_gid};
 use kit::errno::{Errno, Result};
-use parking_lot::RwLock;
+use kit::sync::RwLock;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;

@@ -37,8 +37,8 @@ use kit::provider::{
     BindInfo, CompCntr, CqInit, Edges, FlowInit, Keys, Polled, Provider, QpInit, ReceiveRequest,
     Rereg, SendChain, SendRequest, SrqInit, Token, Told, WqChange, WqInit,
 };
+use kit::sync::Mutex;
 use kit::sys::application::ApplicationMemory;
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};

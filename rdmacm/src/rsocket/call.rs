@@ -12,8 +12,8 @@ use super::waiter::Waiter;
 use super::{service, settings, stream, table};
 use crate::abi::{Address, Buffers};
 use kit::errno::{Errno, Result};
+use kit::sync::Mutex;
 use libc::pollfd;
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -17,7 +17,7 @@ use super::socket::{Attempt, Kind, Socket};
 use super::table;
 use crate::abi::{Address, Buffers};
 use kit::errno::{Errno, Result};
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use rsocket_protocol::{Announcement, DatagramKind, MAX_DATAGRAM, Sender};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrAny, SocketFlags, SocketType, bind, connect,

@@ -6,8 +6,8 @@
 use super::table;
 use super::waiter::Waiter;
 use kit::errno::Result;
+use kit::sync::Mutex;
 use kit::sys::{per_process::PerProcess, signal};
-use parking_lot::Mutex;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{BorrowedFd, OwnedFd};

@@ -7,7 +7,7 @@ use super::stream::StreamState;
 use super::waiter::{Waiter, Waiters};
 use crate::abi::Address;
 use kit::errno::Result;
-use parking_lot::{Mutex, MutexGuard};
+use kit::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -12,7 +12,7 @@ use crate::abi::{Address, Buffers, Conn, event_type, port_space};
 use crate::{address, connect, registry, transition};
 use kit::abi::{IBV_QPS_ERR, IBV_QPT_RC};
 use kit::errno::{Errno, Result};
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use rsocket_protocol::ConnectData;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};

@@ -7,7 +7,7 @@
 //! own, and whoever changes a socket signals those of all others.
 
 use kit::errno::Result;
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use crate::command::{CommandId, File};
 use crate::source::Source;
 use kit::cm::*;
 use kit::errno::{Errno, Result};
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 
 /// An id at a device in user space.
 pub type UroceId = CommandId<UroceFile>;

@@ -1,5 +1,5 @@
 use super::*;
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 
 mod user_space;
 

@@ -7,8 +7,8 @@
 
 use super::Record;
 use kit::errno::Result;
+use kit::sync::Mutex;
 use kit::sys::per_process::PerProcess;
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 static KEPT: PerProcess<Kept> = PerProcess::new();

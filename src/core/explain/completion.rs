@@ -5,8 +5,8 @@
 use crate::core::text;
 use kit::abi::*;
 use kit::errno::Result;
+use kit::sync::Mutex;
 use kit::sys::per_process::PerProcess;
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 
 /// What has been explained already, and which queue pairs the application itself moved to ERR.

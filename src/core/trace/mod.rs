@@ -14,8 +14,8 @@
 pub mod record;
 
 use super::config;
+use kit::sync::Mutex;
 use kit::sys::{forks, output::Output, per_process::PerProcess};
-use parking_lot::Mutex;
 use record::Record;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

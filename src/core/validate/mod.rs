@@ -30,10 +30,10 @@ pub use requests::{Piece, Receive, Send};
 
 use crate::core::report;
 use finding::Finding;
+use kit::sync::Mutex;
 use kit::sys::per_process::PerProcess;
 use memory::Regions;
 use object::Objects;
-use parking_lot::Mutex;
 use queue::Queues;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::core::fork::testing;
+use kit::sync::{Mutex, MutexGuard};
 use kit::{errno::Errno, sys::errno};
-use parking_lot::{Mutex, MutexGuard};
 use proptest::test_runner::Config as ProptestConfig;
 use rustix::{fd::AsRawFd, param::page_size, pipe::pipe};
 use std::{ffi::c_void, fs, ops::Range, ptr, sync::Barrier, thread};

@@ -4,8 +4,8 @@
 use super::imports;
 use super::names::{name_in, release_in};
 use kit::generation::LAYOUTS;
+use kit::sync::Mutex;
 use kit::sys::first::First;
-use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs;

@@ -7,11 +7,10 @@
 //!
 //! A lock that several threads take in turn is hardly ever free, and two of them never at the same
 //! time. Not all that a thread changes has a lock here, either: the dynamic linker's list of
-//! objects while a provider loads, values of `Once` and `OnceLock`, the table of waiting threads
-//! that all locks of parking_lot share. So what lists, loads and opens devices begins with
-//! [`enter`]: fork waits for the threads that are in it, and no thread begins while another one
-//! forks. A fork within [`enter`] (a signal handler, a constructor of a provider) does not wait: it
-//! might wait for its own thread.
+//! objects while a provider loads, values of `Once` and `OnceLock`. So what lists, loads and opens
+//! devices begins with [`enter`]: fork waits for the threads that are in it, and no thread begins
+//! while another one forks. A fork within [`enter`] (a signal handler, a constructor of a provider)
+//! does not wait: it might wait for its own thread.
 //!
 //! What a child may meet half done is therefore one of five kinds:
 //!
@@ -22,9 +21,10 @@
 //! - a lock that is only ever tried, where the work can be done without it (caches).
 //!
 //! `OnceLock::get_or_init`, `LazyLock` and `Once` are of the first kind only: in a child they wait
-//! for a thread that is not there. One window is open: the table of parking_lot, which a thread
-//! outside of [`enter`] (one that moves messages) locks for the moment in which it goes to sleep or
-//! wakes another.
+//! for a thread that is not there.
+//!
+//! Locks themselves are of [`crate::sync`] or [`super::lock`]. Those know nothing of each other:
+//! threads that sleep at one, in the parent, are nothing to a child that uses another.
 
 use super::lock::{Brief, Lock};
 use crate::errno::{Errno, Result};
@@ -32,7 +32,7 @@ use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ptr::{from_ref, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use parking_lot::lock_api::RawMutex;
+use lock_api::RawMutex;
 use std::time::{Duration, Instant};
 
 /// Locks at most.
@@ -238,6 +238,7 @@ fn give_back(taken: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::Mutex;
     use core::ffi::c_int;
     use std::sync::atomic::AtomicBool;
     use std::thread;
@@ -344,6 +345,44 @@ mod tests {
         drop(own);
         drop(entered);
         child_ends_with(0, || c_int::from(OWN.try_lock().is_none()));
+    }
+
+    /// Three threads take locks in turn and go away from the processor with them.
+    fn contend(locks: &[Mutex<u32>], turns: usize, end: &AtomicBool) {
+        thread::scope(|threads| {
+            for first in 0..3 {
+                threads.spawn(move || {
+                    for turn in first..first + turns {
+                        if end.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        let mut count = locks[turn % locks.len()].lock();
+                        *count = count.wrapping_add(1);
+                        thread::yield_now();
+                    }
+                });
+            }
+        });
+    }
+
+    /// Threads that sleep at a lock or wake others there, in the parent, are no hindrance to a
+    /// child whose threads wait for locks of their own.
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri knows no fork(2)")]
+    fn a_child_waits_at_its_own_locks_whatever_threads_did_at_others() {
+        let end = AtomicBool::new(false);
+        thread::scope(|threads| {
+            threads.spawn(|| contend(&[Mutex::new(0)], usize::MAX - 3, &end));
+            for _ in 0..100 {
+                child_ends_with(0, || {
+                    let locks: [Mutex<u32>; 16] = Default::default();
+                    contend(&locks, 100, &AtomicBool::new(false));
+                    let counts = locks.iter().map(|lock| *lock.lock());
+                    c_int::from(counts.sum::<u32>() != 300)
+                });
+            }
+            end.store(true, Ordering::Relaxed);
+        });
     }
 
     /// Both are changed under one another's lock; a child finds both free, and both changed.

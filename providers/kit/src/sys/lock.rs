@@ -12,7 +12,7 @@
 use super::barrier;
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
-use parking_lot::lock_api::{self, GuardSend, RawMutex};
+use lock_api::{GuardSend, RawMutex};
 use rustix::thread::futex::{self, Flags, Timespec};
 
 /// A value behind such a lock.

@@ -6,9 +6,9 @@ use super::first::First;
 use super::kernel_copy;
 use super::shared::Shared;
 use crate::errno::{Errno, Result};
+use crate::sync::Mutex;
 use core::ffi::c_int;
 use core::ptr::without_provenance_mut;
-use parking_lot::Mutex;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Bytes that go through the file at once.

@@ -11,7 +11,7 @@ use super::qpn;
 use super::registry::{self, Listening, Name, Owner, Token, User, owner};
 use crate::named::Socket;
 use kit::errno::Result;
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use rustix::io::fcntl_dupfd_cloexec;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;

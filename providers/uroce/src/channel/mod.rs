@@ -22,7 +22,7 @@ pub use pipe::Kind;
 pub use records::Records;
 
 use kit::errno::{Errno, Result};
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use crate::threads;
 use kit::abi::*;
 use kit::errno::Result;
 use kit::provider::Token;
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};

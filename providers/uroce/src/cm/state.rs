@@ -9,7 +9,7 @@ use super::id::Id;
 use crate::clock;
 use kit::cm::Record;
 use kit::errno::{Errno, Result};
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};

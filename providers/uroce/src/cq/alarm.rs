@@ -3,8 +3,8 @@
 
 use crate::threads;
 use kit::errno::Result;
+use kit::sync::{Condvar, Mutex};
 use kit::sys::per_process::PerProcess;
-use parking_lot::{Condvar, Mutex};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::sync::{Arc, Weak};
@@ -88,13 +88,14 @@ fn serve(all: &Alarms) {
                 listener.on_time(alarm.number);
             }
         }
-        let mut waiting = all.waiting.lock();
+        let waiting = all.waiting.lock();
         let first = waiting.alarms.peek().map(|Reverse(alarm)| alarm.at);
         if let Some(at) = first {
-            all.changed.wait_until(&mut waiting, at);
-        } else if all.changed.wait_for(&mut waiting, LINGER).timed_out()
-            && waiting.alarms.is_empty()
-        {
+            let _ = all.changed.wait_until(waiting, at);
+            continue;
+        }
+        let (mut waiting, late) = all.changed.wait_for(waiting, LINGER);
+        if late && waiting.alarms.is_empty() {
             waiting.is_served = false;
             return;
         }

@@ -5,7 +5,7 @@ use super::alarm::{self, OnTime};
 use super::turn::{self, Tells};
 use crate::channel::Records;
 use kit::provider::Token;
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};

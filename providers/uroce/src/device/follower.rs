@@ -3,7 +3,7 @@
 use super::{Ports, ports};
 use crate::netdev::Notifications;
 use kit::errno::Result;
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Takes in what happens to the interfaces of this process's ports, and tells the events. It has

@@ -8,7 +8,7 @@ use crate::netdev::Interface;
 use kit::abi::kernel::IB_UVERBS_QPF_GRH_REQUIRED;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
-use parking_lot::{Mutex, RwLock};
+use kit::sync::{Mutex, RwLock};
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use uroce_engine::qp::Mtu;

@@ -3,8 +3,8 @@
 use super::port::Port;
 use crate::netdev::{self, Interface};
 use kit::errno::{Errno, Result};
+use kit::sync::Mutex;
 use kit::sys::per_process::PerProcess;
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -2,7 +2,7 @@ use super::*;
 use crate::netdev::Interface;
 use kit::abi::*;
 use kit::errno::Errno;
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use uroce_engine::qp::Mtu;

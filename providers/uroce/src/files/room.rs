@@ -2,9 +2,9 @@
 
 use super::place::{Place, candidates};
 use kit::errno::{Errno, Result};
+use kit::sync::Mutex;
 use kit::sys::exit;
 use kit::sys::per_process::PerProcess;
-use parking_lot::Mutex;
 use rustix::fs::{
     AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, unlinkat,
 };

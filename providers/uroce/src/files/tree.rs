@@ -2,7 +2,7 @@
 
 use super::room::{Room, remove};
 use kit::errno::Result;
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, symlinkat, unlinkat};
 use rustix::io::{Errno as Os, write};
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use super::listeners::InvalidationListeners;
 use super::space::Space;
 use super::{PdId, Peer};
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use uroce_engine::host::Fault;

@@ -4,7 +4,7 @@
 //! change is done no listener can be added. A listener is called with the list unlocked, and may
 //! wait for its own lock.
 
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::collections::HashMap;
 use std::sync::Weak;
 

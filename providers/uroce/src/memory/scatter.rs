@@ -5,7 +5,7 @@ use super::entry::Entry;
 use super::keys::Keys;
 use super::space::AccessMode;
 use kit::abi::IBV_ACCESS_LOCAL_WRITE;
-use parking_lot::RwLockReadGuard;
+use kit::sync::RwLockReadGuard;
 use uroce_engine::host::Fault;
 use uroce_engine::outgoing::Gather;
 use uroce_engine::work::Sge;

@@ -2,7 +2,7 @@
 
 use super::entry::Entry;
 use kit::errno::{Errno, Result};
-use parking_lot::{Mutex, RwLock};
+use kit::sync::{Mutex, RwLock};
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 

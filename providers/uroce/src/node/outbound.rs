@@ -3,7 +3,7 @@
 use crate::carrier::udp::faults::BadNetwork;
 use crate::carrier::udp::outbox::{Counters, Outbox, send_packet};
 use crate::carrier::udp::{SendSockets, Sockets, Tools};
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::sync::Arc;
 use uroce_engine::timer::Time;
 

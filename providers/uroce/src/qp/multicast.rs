@@ -4,7 +4,7 @@ use super::resources::Resources;
 use crate::address;
 use kit::abi::ibv_gid;
 use kit::errno::{Errno, Result};
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::net::IpAddr;
 use uroce_engine::qp::Service;
 

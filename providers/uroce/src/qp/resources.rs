@@ -23,7 +23,7 @@ use crate::node::Node;
 use crate::receive::{ReceiveQueue, Srq};
 use kit::abi::*;
 use kit::provider::Token;
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use uroce_engine::host::{Fault, NoReceive};

@@ -5,7 +5,7 @@ use crate::memory::{AccessMode, Keys, PdId};
 use crate::receive::{ReceiveQueue, Srq};
 use kit::errno::{Errno, Result};
 use kit::provider::ReceiveRequest;
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::sync::Arc;
 use uroce_engine::work::{Completion, CompletionOpcode, Receive, Status};
 

@@ -2,7 +2,7 @@
 
 use super::qp::RawQp;
 use super::tap::{Flow, KnownFlow};
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::sync::{Arc, Weak};
 
 /// Queue pairs and rules that may still be there.

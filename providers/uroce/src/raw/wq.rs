@@ -11,7 +11,7 @@ use crate::receive::ReceiveQueue;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{ReceiveRequest, WqChange};
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::sync::Arc;
 use uroce_engine::timer::Time;
 

@@ -4,7 +4,7 @@ use crate::memory::{Pd, PdId};
 use kit::abi::*;
 use kit::errno::Errno;
 use kit::provider::{ReceiveRequest, Token};
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};

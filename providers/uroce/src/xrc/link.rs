@@ -5,7 +5,7 @@ use crate::carrier::udp::Socket;
 use crate::node::{Interest, Node, Ready, Watch};
 use kit::abi::ibv_qp_attr;
 use kit::errno::{Errno, Result};
-use parking_lot::{Condvar, Mutex};
+use kit::sync::{Condvar, Mutex};
 use rustix::io::Errno as SystemErrno;
 use rustix::io::{IoSlice, IoSliceMut};
 use rustix::net::{
@@ -261,9 +261,9 @@ impl Link {
                 calls.open.remove(&id);
                 return Err(Errno(libc::EIO));
             }
-            if self.answered.wait_until(&mut calls, until).timed_out()
-                && matches!(calls.open.get(&id), Some(None))
-            {
+            let late;
+            (calls, late) = self.answered.wait_until(calls, until);
+            if late && matches!(calls.open.get(&id), Some(None)) {
                 calls.open.remove(&id);
                 return Err(Errno(libc::ETIMEDOUT));
             }

@@ -7,7 +7,7 @@ use crate::qp::{EventListener, QpState};
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::Token;
-use parking_lot::{Condvar, Mutex};
+use kit::sync::{Condvar, Mutex};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -146,9 +146,11 @@ impl Opened {
     fn wait_for_successor(&self, gone: &Arc<Link>, until: Instant) -> Result<()> {
         let mut place = self.place.lock();
         while matches!(&*place, Place::At(at) if Arc::ptr_eq(at, gone)) {
-            if self.moved.wait_until(&mut place, until).timed_out() {
+            let (waited, late) = self.moved.wait_until(place, until);
+            if late {
                 return Err(SILENT);
             }
+            place = waited;
         }
         Ok(())
     }

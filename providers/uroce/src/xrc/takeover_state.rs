@@ -8,8 +8,8 @@
 use super::Link;
 use super::message::{Message, Record};
 use kit::errno::{Errno, Result};
+use kit::sync::Mutex;
 use kit::sys::shared::Shared;
-use parking_lot::Mutex;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Weak};

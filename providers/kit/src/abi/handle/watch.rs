@@ -4,10 +4,10 @@
 //! providers written in Rust are kept for a while instead of being freed, so that a use of them is
 //! found out and not undefined.
 
+use crate::sync::Mutex;
 use crate::sys::{memory, per_process::PerProcess};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, Ordering};
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 

@@ -17,7 +17,7 @@ use crate::provider::{Flush, Provider, SendRequest};
 use crate::sys::lock::Brief;
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_uint, c_void};
-use parking_lot::lock_api::RawMutex as _;
+use lock_api::RawMutex as _;
 use std::sync::Arc;
 
 /// The requests that are being put together.

@@ -8,10 +8,11 @@ use crate::abi::*;
 use crate::errno::{Errno, Result};
 use crate::provider::Provider;
 use crate::provider::comp_cntr::{CompCntr, Counts, MAX_COMP_CNTRS};
+use crate::sync::Mutex;
 use crate::table::Given;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// A counter.
 pub(super) struct Counter(Arc<CompCntr>);
@@ -182,7 +183,7 @@ unsafe extern "C" fn attach<P: Provider>(
                 return Err(Errno::OPNOTSUPP);
             }
             let attached = &pair.object.side.attached.0;
-            let mut attached = attached.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut attached = attached.lock();
             if attached.0 & attr.op_mask != 0 {
                 return Err(Errno::BUSY);
             }

@@ -12,7 +12,7 @@ use crate::sys::errno;
 use crate::sys::lock::Brief;
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_uint};
-use parking_lot::lock_api::RawMutex as _;
+use lock_api::RawMutex as _;
 
 /// `wc_flags` that there are readers for.
 pub(super) const READERS: u64 = (IBV_WC_STANDARD_FLAGS

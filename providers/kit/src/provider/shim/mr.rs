@@ -8,10 +8,11 @@ use super::pd::Domain;
 use crate::abi::{kernel::*, *};
 use crate::errno::{Errno, Result};
 use crate::provider::{Keys, Numbered, Provider, Rereg};
+use crate::sync::Mutex;
 use crate::sys::application::ApplicationMemory;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// A region.
 pub(super) struct Region<P: Provider> {
@@ -188,7 +189,7 @@ pub(super) unsafe extern "C" fn rereg_mr<P: Provider>(
             }
             if let Some(domain) = domain {
                 (*mr).ibv_mr.pd = pd;
-                *side.pd.lock().unwrap_or_else(PoisonError::into_inner) = domain.uses.hold();
+                *side.pd.lock() = domain.uses.hold();
             }
             if change.range.is_some() {
                 (*mr).ibv_mr.addr = addr;

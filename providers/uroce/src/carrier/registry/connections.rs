@@ -8,8 +8,8 @@
 use super::{Registry, User};
 use crate::named;
 use kit::errno::{Errno, Result};
+use kit::sync::Mutex;
 use kit::sys::datagram::passing::{self, Passed};
-use parking_lot::Mutex;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno as SystemErrno;

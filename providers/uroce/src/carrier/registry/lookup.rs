@@ -7,7 +7,7 @@ use super::{Name, User};
 use crate::named;
 use kit::errno::{Errno, Result};
 use kit::log::{self, Level};
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use rustix::net::{SocketAddrUnix, SocketType};
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;

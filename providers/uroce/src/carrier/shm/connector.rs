@@ -9,7 +9,7 @@ use super::rendezvous::{Delivery, Host, Join, LinkState, Message, Role, Session}
 use super::rendezvous_socket::{Datagram, Received};
 use crate::clock;
 use kit::errno::{Errno, Result};
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use super::segment::{AWAITS, SLEEPS, Segment};
 use crate::carrier::registry::Registry;
 use crate::carrier::successors::Successors;
 use kit::errno::Result;
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst, fence};

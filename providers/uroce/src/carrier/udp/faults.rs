@@ -7,7 +7,7 @@
 //! can be tested by itself.
 
 use super::path::Path;
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use uroce_engine::timer::Time;

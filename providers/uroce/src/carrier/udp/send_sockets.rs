@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 
 /// The source port of packets for slot 0, and for peers whose numbers have no slots.
 const FIRST: u16 = 0xc000;

@@ -2,8 +2,8 @@
 
 use crate::carrier::registry::{Process, Registry};
 use kit::errno::{Errno, Result};
+use kit::sync::Mutex;
 use kit::sys::datagram::passing;
-use parking_lot::Mutex;
 use rustix::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The MR cache: few bytes by the key that was used last.
 
 use super::*;
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -7,7 +7,7 @@
 //! not follow its sender's policy counts as damaged, unless several come in succession: then the
 //! sender is another one.
 
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 

@@ -1,7 +1,7 @@
 //! Queue pairs that have failed by themselves, in the middle of a call that may not wait.
 
 use crate::node::registry::Table;
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 

@@ -1,7 +1,7 @@
 //! A heap of deadlines.
 
 use crate::node::registry::NEVER;
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

@@ -6,7 +6,7 @@
 use crate::carrier::udp::Socket;
 use crate::node::fork_guard::ForkGuard;
 use kit::errno::Result;
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};

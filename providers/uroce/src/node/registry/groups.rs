@@ -2,7 +2,7 @@
 
 use crate::carrier::udp::Sockets;
 use kit::errno::{Errno, Result};
-use parking_lot::RwLock;
+use kit::sync::RwLock;
 use rustix::net::sockopt;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};

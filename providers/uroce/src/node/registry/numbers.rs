@@ -4,7 +4,7 @@
 use crate::carrier::udp::Socket;
 use crate::carrier::{qpn, registry, successors};
 use kit::errno::Result;
-use parking_lot::{Mutex, RwLock};
+use kit::sync::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

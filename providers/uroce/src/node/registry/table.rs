@@ -2,7 +2,7 @@
 
 use crate::node::endpoint::Endpoint;
 use kit::errno::{Errno, Result};
-use parking_lot::{Mutex, RwLock};
+use kit::sync::{Mutex, RwLock};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 

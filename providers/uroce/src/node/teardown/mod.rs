@@ -27,7 +27,7 @@ use super::progress::idle_backoff::LONG_BACKOFF;
 use super::progress::pass::Pass;
 use super::progress::poll::Progress;
 use super::transport::Transport;
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! A queue pair of the engine with a simulated host, as an endpoint of a node.
 
 use super::api::{Caller, Endpoint, INDEX_BITS, Incoming, Node, Path, Peer, Sender, Via};
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use smallvec::smallvec;
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use crate::carrier::{Carrier, Sender, qpn};
 use crate::cm::Cm;
 use crate::node::{Caller, Endpoint, Incoming, Interest, Node};
 use kit::errno::Errno;
-use parking_lot::Mutex;
+use kit::sync::Mutex;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;

@@ -13,7 +13,7 @@
 use super::super::domain::{EventListener, XrcDomain};
 use crate::xrc::{Link, Message};
 use kit::abi::{IBV_EVENT_QP_LAST_WQE_REACHED, ibv_event_type};
-use parking_lot::{Condvar, Mutex};
+use kit::sync::{Condvar, Mutex};
 use std::any::Any;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -153,9 +153,11 @@ impl Returns {
     pub fn wait_for_more(&self, seen: u32, until: Instant) -> bool {
         let mut count = self.count.lock();
         while *count == seen {
-            if self.more.wait_until(&mut count, until).timed_out() {
-                return *count != seen;
+            let (waited, late) = self.more.wait_until(count, until);
+            if late {
+                return *waited != seen;
             }
+            count = waited;
         }
         true
     }
