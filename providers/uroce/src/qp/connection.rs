@@ -482,13 +482,14 @@ impl Connection {
     }
 
     /// Looks, if it is time to, whether the peer takes what it was sent. Returns whether it has
-    /// taken nothing for as long as it may, and messages of the fast path are in flight, which is
-    /// what `in_flight` says. Without a connection, packets that wait for room are lost from then
-    /// on.
-    pub fn peer_is_stalled(&mut self, qp: &Resources, now: Time, in_flight: bool) -> bool {
+    /// taken nothing for as long as it may, and messages of the fast path are in flight, of which
+    /// `oldest` is the oldest one's position. Without a connection, packets that wait for room are
+    /// lost from then on.
+    pub fn peer_is_stalled(&mut self, qp: &Resources, now: Time, oldest: Option<u64>) -> bool {
         if !self.stall.is_due(now) {
             return false;
         }
+        let in_flight = oldest.is_some();
         let peer = match &self.backpressure {
             _ if in_flight => self.peer.as_ref(),
             Some(backpressure) if !qp.service().reliable() => Some(&backpressure.peer),
@@ -498,7 +499,7 @@ impl Connection {
             self.stall.end();
             return false;
         };
-        if !self.stall.look(now, patience, peer.progress()) {
+        if !self.stall.look(now, patience, peer.progress(), oldest) {
             return false;
         }
         self.stall.end();

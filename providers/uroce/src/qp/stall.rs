@@ -83,9 +83,12 @@ impl Stall {
         self.due.is_some_and(|due| due <= now)
     }
 
-    /// Looks: answers whether the peer has taken nothing for all the time that it may.
-    pub fn look(&mut self, now: Time, patience: Patience, taken: u64) -> bool {
-        if taken != self.taken {
+    /// Looks: answers whether the peer has taken nothing for all the time that it may. `oldest` is
+    /// the position of the oldest message in flight: once the peer has taken it, it is this process
+    /// that has not learned the outcome yet.
+    pub fn look(&mut self, now: Time, patience: Patience, taken: u64, oldest: Option<u64>) -> bool {
+        let is_taken = oldest.is_some_and(|position| position < taken);
+        if is_taken || taken != self.taken {
             self.begin(now, patience, taken);
             return false;
         }
@@ -118,7 +121,7 @@ mod tests {
                 taken += 64;
             }
             assert!(stall.is_due(now));
-            if stall.look(now, patience, taken) {
+            if stall.look(now, patience, taken, Some(taken)) {
                 break;
             }
             now = stall.deadline().expect("a deadline");
@@ -146,12 +149,25 @@ mod tests {
     }
 
     #[test]
+    fn a_peer_that_has_taken_all_does_not_stall() {
+        let patience = Patience::of(&attributes(14, 0), true).expect("a limit");
+        let mut stall = Stall::default();
+        // It was faster than the first look.
+        let mut now = stall.begin(Time::from_nanos(0), patience, 64);
+        for _ in 0..10 {
+            assert!(!stall.look(now, patience, 64, Some(0)));
+            now = stall.deadline().expect("a deadline");
+        }
+        assert!(stall.look(now, patience, 64, Some(64)));
+    }
+
+    #[test]
     fn a_pause_of_this_process_is_one_look() {
         let patience = Patience::of(&attributes(14, 7), true).expect("a limit");
         let mut stall = Stall::default();
         stall.begin(Time::from_nanos(0), patience, 0);
         let late = Time::from_nanos(1 << 40);
-        assert!(!stall.look(late, patience, 0));
+        assert!(!stall.look(late, patience, 0, Some(0)));
         assert!(!stall.is_due(late));
         stall.end();
         assert_eq!(stall.deadline(), None);

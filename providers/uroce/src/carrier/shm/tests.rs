@@ -298,11 +298,8 @@ fn a_successor_may_ask_before_its_predecessor_is_known_to_be_gone() {
     }
 }
 
-#[test]
-fn what_was_taken_before_the_end_is_not_lost() {
-    let ends = two();
-    let _ = ends[1].1.connect(ends[0].0.slot(), 1);
-    let [receiver, sender] = meet(&ends);
+/// Sends a message of queue pair 5.
+fn send(to: &Peer) -> Option<Put> {
     let header = Header {
         source: 5,
         destination: 6,
@@ -311,17 +308,41 @@ fn what_was_taken_before_the_end_is_not_lost() {
         solicited: false,
         completed: false,
     };
-    let sent = [1, 2].map(|_| {
-        sender
-            .long(&header, 8, &mut |_| Ok(()), GateSeen::default())
-            .expect("room")
-            .position
-    });
-    let memory = receiver.link().memory();
-    let mut consumer = receiver.consumer();
+    to.long(&header, 8, &mut |_| Ok(()), GateSeen::default())
+}
+
+/// Takes the first record that a process has sent, and reports that.
+fn take_one(from: &Peer) {
+    let memory = from.link().memory();
+    let mut consumer = from.consumer();
     let first = consumer.next(memory).expect("sound").expect("a record");
     consumer.advance(memory, &first).expect("sound");
-    let _ = consumer.report(memory).expect("sound");
+    assert_eq!(consumer.report(memory), Ok(true));
+}
+
+#[test]
+fn an_outcome_is_awaited_until_it_is_collected() {
+    let [(_low, receiver), (high, sender)] = acquainted();
+    let sent = send(&sender).expect("room").position;
+    take_one(&receiver);
+    // A queue pair looks how far the receiver has come, before anybody collects.
+    assert!(sender.progress() > sent);
+    assert!(sender.awaits() && sender.has_news());
+    high.1.sleeps();
+    let flags = high.1.segment().attention().load(SeqCst) & (SLEEPS | AWAITS);
+    assert_eq!(flags, SLEEPS | AWAITS);
+    high.1.wakes();
+    let mut news = News::default();
+    sender.collect(&mut news);
+    assert_eq!(news.outcomes, [(5, Outcome::Taken(sent))]);
+    assert!(!sender.awaits() && !sender.has_news());
+}
+
+#[test]
+fn what_was_taken_before_the_end_is_not_lost() {
+    let [(_low, receiver), (_high, sender)] = acquainted();
+    let sent = [1, 2].map(|_| send(&sender).expect("room").position);
+    take_one(&receiver);
     let mut news = News::default();
     sender.lose(&mut news);
     assert_eq!(
@@ -329,10 +350,7 @@ fn what_was_taken_before_the_end_is_not_lost() {
         [(5, Outcome::Taken(sent[0])), (5, Outcome::Lost)]
     );
     // Who has not heard of the end yet is not kept waiting.
-    assert_eq!(
-        sender.long(&header, 8, &mut |_| Ok(()), GateSeen::default()),
-        None
-    );
+    assert_eq!(send(&sender), None);
     assert!(sender.packet(&[0; 64], false) && !sender.waits(5) && !sender.awaits());
 }
 

@@ -380,9 +380,9 @@ impl Out {
         true
     }
 
-    /// Whether anything depends on what the consumer takes.
+    /// Whether anything depends on what the consumer takes, or on [`Out::collect`].
     pub fn awaits(&self) -> bool {
-        !self.sent.is_empty() || !self.backlog.is_empty()
+        !self.sent.is_empty() || !self.outcomes.is_empty() || !self.backlog.is_empty()
     }
 
     /// Up to where records were taken, as far as it was looked at.

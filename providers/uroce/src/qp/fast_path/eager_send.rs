@@ -137,9 +137,9 @@ impl EagerSender {
         !self.in_flight.is_empty() || !self.deferred.is_empty()
     }
 
-    /// Whether the outcome of messages is not known.
-    pub fn has_in_flight(&self) -> bool {
-        !self.in_flight.is_empty()
+    /// The position of the oldest message whose outcome is not known, if there is one.
+    pub fn oldest_in_flight(&self) -> Option<u64> {
+        Some(self.in_flight.get(0)?.position)
     }
 
     /// What the peer has granted.

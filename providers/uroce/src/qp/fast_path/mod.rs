@@ -129,7 +129,7 @@ impl FastPath {
 
     /// Acts on a peer that has taken nothing for as long as it may.
     pub fn watch_peer(&mut self, connection: &mut Connection, qp: &Resources, now: Time) {
-        if connection.peer_is_stalled(qp, now, self.sender.has_in_flight()) {
+        if connection.peer_is_stalled(qp, now, self.sender.oldest_in_flight()) {
             self.sender.on_stall(connection, qp, now);
         }
     }
