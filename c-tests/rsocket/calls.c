@@ -2,7 +2,6 @@
  * Calls of rsockets that need no RDMA device: descriptors that are no rsockets, timeouts, signals,
  * cancelled threads. Prints what does not hold, and ends with 1 then.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -21,6 +21,14 @@ pub fn create() -> Result<Channel> {
 /// Closes a channel of the program; one that is destroyed already is left alone. Its ids are gone
 /// at the kernel: calls on them are EBADF from here on.
 pub fn destroy(channel: Channel) {
+    if registry::known_source(channel).is_none() {
+        return;
+    }
+    // A thread that comes too late for it waits, as one does that is waiting already; in a program
+    // that never waits it goes on.
+    if channel.waits() {
+        registry::remember_destroyed(channel);
+    }
     if !registry::take_channel(channel) {
         return;
     }

@@ -7,7 +7,9 @@ use crate::id::{Id, Join};
 use crate::source::Source;
 use kit::errno::{Errno, Result};
 use kit::sys::{forks, lock::Lock};
-use std::collections::BTreeMap;
+use rustix::thread::Pid;
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// What an event is about.
@@ -27,7 +29,19 @@ pub struct Event {
 
 static SUBJECTS: Lock<BTreeMap<usize, Subject>> = Lock::new(BTreeMap::new());
 static EVENTS: Lock<BTreeMap<usize, Event>> = Lock::new(BTreeMap::new());
-static CHANNELS: Lock<BTreeMap<usize, Arc<Source>>> = Lock::new(BTreeMap::new());
+static CHANNELS: Lock<Channels> = Lock::new(Channels {
+    live: BTreeMap::new(),
+    destroyed: VecDeque::new(),
+});
+
+struct Channels {
+    live: BTreeMap<usize, Arc<Source>>,
+    /// Those that were destroyed last, each with the thread that has done it.
+    destroyed: VecDeque<(usize, Pid)>,
+}
+
+/// How many destroyed channels are remembered.
+const REMEMBERED: usize = 64;
 
 /// # Errors
 /// EINVAL for an address that is no id's.
@@ -77,21 +91,57 @@ pub fn remove(address: usize) {
 /// ENOMEM.
 pub fn add_channel(channel: Channel, source: Source) -> Result<()> {
     forks::wait_for(&CHANNELS)?;
-    CHANNELS.lock().insert(channel.address(), Arc::new(source));
+    let mut channels = CHANNELS.lock();
+    let address = channel.address();
+    channels.destroyed.retain(|(old, _)| *old != address);
+    channels.live.insert(address, Arc::new(source));
     Ok(())
 }
 
 /// Where the events of a channel come from. One that the library has not made is the kernel's.
 pub fn source(channel: Channel) -> Arc<Source> {
-    let known = CHANNELS.lock().get(&channel.address()).cloned();
-    known.unwrap_or_else(|| Arc::new(Source::Kernel(channel.fd())))
+    known_source(channel).unwrap_or_else(|| Arc::new(Source::Kernel(channel.fd())))
+}
+
+/// The same, of a channel that the library has made and nobody has destroyed.
+pub fn known_source(channel: Channel) -> Option<Arc<Source>> {
+    CHANNELS.lock().live.get(&channel.address()).cloned()
+}
+
+/// A duplicate of the descriptor of a channel, which stays open when the channel is destroyed.
+///
+/// # Errors
+/// EBADF if the channel is destroyed already; EMFILE.
+pub fn duplicate(channel: Channel) -> Result<OwnedFd> {
+    // A thread that destroys the channel takes it out before it closes the descriptor.
+    let channels = CHANNELS.lock();
+    let is_there = channels.live.contains_key(&channel.address());
+    let descriptor = is_there.then(|| channel.borrow()).flatten();
+    let descriptor = descriptor.ok_or(Errno(libc::EBADF))?;
+    Ok(rustix::io::fcntl_dupfd_cloexec(descriptor, 3)?)
 }
 
 /// Whether the library has made a channel, and nobody has destroyed it. It is forgotten.
 pub fn take_channel(channel: Channel) -> bool {
     // What goes with it is dropped without the lock.
-    let taken = CHANNELS.lock().remove(&channel.address());
+    let taken = CHANNELS.lock().live.remove(&channel.address());
     taken.is_some()
+}
+
+/// Remembers that this thread destroys a channel.
+pub fn remember_destroyed(channel: Channel) {
+    let destroyed = &mut CHANNELS.lock().destroyed;
+    destroyed.truncate(REMEMBERED - 1);
+    destroyed.push_front((channel.address(), rustix::thread::gettid()));
+}
+
+/// Whether another thread has destroyed a channel lately. A thread that goes from event to event
+/// can come this late, and cannot know it.
+pub fn is_destroyed_by_another(channel: Channel) -> bool {
+    let channels = CHANNELS.lock();
+    let mut destroyed = channels.destroyed.iter();
+    let found = destroyed.find(|(address, _)| *address == channel.address());
+    found.is_some_and(|(_, thread)| *thread != rustix::thread::gettid())
 }
 
 /// The ids of a channel: all are looked at.
@@ -194,6 +244,20 @@ mod tests {
         assert!(!take_channel(channel));
         add_channel(channel, Source::Kernel(-1)).unwrap();
         assert!(take_channel(channel) && !take_channel(channel));
+        channel.destroy();
+    }
+
+    #[test]
+    fn threads_that_come_late_are_told_from_the_one_that_has_destroyed_a_channel() {
+        let channel = Channel::new(-1).unwrap();
+        assert!(!is_destroyed_by_another(channel));
+        remember_destroyed(channel);
+        assert!(!is_destroyed_by_another(channel));
+        let of_another = || std::thread::spawn(move || is_destroyed_by_another(channel));
+        assert!(of_another().join().unwrap());
+        add_channel(channel, Source::Kernel(-1)).unwrap();
+        assert!(!of_another().join().unwrap());
+        assert!(take_channel(channel));
         channel.destroy();
     }
 }

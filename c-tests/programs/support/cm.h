@@ -1,6 +1,6 @@
 /*
  * For programs that connect by librdmacm: two ends in one process, over rxe0, whose interface has
- * the address 10.9.0.1.
+ * the address 10.9.0.1, or over another device, if HERE is its address.
  */
 #ifndef CM_H
 #define CM_H
@@ -13,7 +13,9 @@
 
 #include <rdma/rdma_cma.h>
 
+#ifndef HERE
 #define HERE "10.9.0.1"
+#endif
 
 /* Milliseconds that an event may take: far more than any does. */
 enum { PATIENCE = 60000 };

@@ -51,6 +51,13 @@ impl Channel {
         (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
     }
 
+    /// Whether a thread that asks for an event waits for it: the program has not made the
+    /// descriptor non-blocking.
+    pub fn waits(&self) -> bool {
+        let flags = self.borrow().map(rustix::fs::fcntl_getfl);
+        matches!(flags, Some(Ok(flags)) if !flags.contains(rustix::fs::OFlags::NONBLOCK))
+    }
+
     /// Closes the descriptor and frees the block. Nobody uses the channel afterwards.
     pub fn destroy(self) {
         let fd = self.fd();

@@ -8,12 +8,14 @@ use crate::{ack, device, event, registry, symver};
 use core::ffi::{CStr, c_char, c_int};
 use kit::errno::{Errno, Result};
 use kit::sys::{forks, lock::Lock};
+use std::os::fd::{IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Beside a descriptor, see `wait.c`.
 const FAILED: c_int = -1;
 const HAVE_RECORD: c_int = -2;
 const WAIT: c_int = -3;
+const DESTROYED: c_int = -4;
 /// Beside 0 and -1.
 const SWALLOWED: c_int = 1;
 
@@ -22,54 +24,72 @@ static KEPT: Lock<Vec<(usize, Record)>> = Lock::new(Vec::new());
 static KEPT_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// The kernel's descriptor to ask; or a record, one that was kept or an event of a device in user
-/// space. If such a one is to be waited for, it is by the channel's descriptor.
+/// space. If such a one is to be waited for, it is by `held`: a duplicate of the channel's
+/// descriptor, which the call keeps.
 unsafe extern "C" fn begin(
     channel: *mut rdma_event_channel,
     event: *mut *mut rdma_cm_event,
     record: *mut Record,
-    descriptor: *mut c_int,
+    held: *mut c_int,
 ) -> c_int {
-    let kept = || -> Result<(Channel, Option<Record>)> {
-        device::any()?;
-        let channel = Channel::of(channel).ok_or(Errno::INVAL)?;
-        if event.is_null() {
-            return Err(Errno::INVAL);
-        }
-        Ok((channel, take_kept(channel)))
-    };
+    // SAFETY: wait.c passes room for a descriptor.
+    let before = unsafe { held.read() };
     let have = |taken: Record| {
         // SAFETY: wait.c passes room for a record.
         unsafe { record.write(taken) };
         HAVE_RECORD
     };
-    match kept() {
-        Err(e) => {
-            ret::failed(e);
-            FAILED
-        }
-        Ok((_, Some(kept))) => have(kept),
-        Ok((channel, None)) if channel.fd() < 0 => {
-            ret::failed(Errno(libc::EBADF));
-            FAILED
-        }
-        Ok((channel, None)) => match &*registry::source(channel) {
-            Source::Kernel(_) => channel.fd(),
-            Source::Uroce(user) => match user.next_event() {
-                Ok(taken) => have(taken),
-                Err(Errno::AGAIN) => {
-                    // SAFETY: wait.c passes room for a descriptor.
-                    unsafe { descriptor.write(channel.fd()) };
-                    WAIT
-                }
-                Err(e) => {
-                    ret::failed(e);
-                    FAILED
-                }
-            },
-        },
-    }
+    let hold = |new: OwnedFd| {
+        // SAFETY: as above.
+        unsafe { held.write(new.into_raw_fd()) };
+        WAIT
+    };
+    let answer = match (Channel::of(channel), event.is_null()) {
+        (Some(channel), false) => next(channel, before, have, hold),
+        _ => device::any().and(Err(Errno::INVAL)),
+    };
+    answer.unwrap_or_else(|e| {
+        ret::failed(e);
+        FAILED
+    })
 }
 crate::hidden!(begin => "ferroverbs_cm_event_begin");
+
+/// How a call goes on that holds a descriptor already, or -1.
+fn next(
+    channel: Channel,
+    held: c_int,
+    have: impl FnOnce(Record) -> c_int,
+    hold: impl FnOnce(OwnedFd) -> c_int,
+) -> Result<c_int> {
+    device::any()?;
+    if let Some(kept) = take_kept(channel) {
+        return Ok(have(kept));
+    }
+    let source = registry::known_source(channel);
+    if source.is_none() && (held >= 0 || registry::is_destroyed_by_another(channel)) {
+        return Ok(DESTROYED);
+    }
+    let Some(Source::Uroce(user)) = source.as_deref() else {
+        return of_program(channel);
+    };
+    match user.next_event() {
+        Ok(taken) => Ok(have(taken)),
+        Err(Errno::AGAIN) if held >= 0 => Ok(WAIT),
+        Err(Errno::AGAIN) => match registry::duplicate(channel) {
+            Err(_) if registry::is_destroyed_by_another(channel) => Ok(DESTROYED),
+            duplicate => duplicate.map(hold),
+        },
+        Err(e) => Err(e),
+    }
+}
+
+/// The descriptor that the program has.
+fn of_program(channel: Channel) -> Result<c_int> {
+    let descriptor = channel.fd();
+    let is_open = descriptor >= 0;
+    is_open.then_some(descriptor).ok_or(Errno(libc::EBADF))
+}
 
 /// Gives the program the event of a record.
 unsafe extern "C" fn end(

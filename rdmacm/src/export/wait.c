@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
@@ -34,7 +35,7 @@ struct request {
 enum { GET_EVENT = 12 };
 
 /* What `begin` answers, beside a descriptor to ask. */
-enum { FAILED = -1, HAVE_RECORD = -2, WAIT = -3 };
+enum { FAILED = -1, HAVE_RECORD = -2, WAIT = -3, DESTROYED = -4 };
 /* What `end` answers, beside 0 and -1: the event was none for the program. */
 enum { SWALLOWED = 1 };
 
@@ -43,7 +44,7 @@ enum { SWALLOWED = 1 };
 
 RUST int ferroverbs_cm_event_begin(struct rdma_event_channel *channel,
 				   struct rdma_cm_event **event, struct record *record,
-				   int *descriptor);
+				   int *held);
 RUST int ferroverbs_cm_event_end(struct rdma_event_channel *channel, const struct record *record,
 				 struct rdma_cm_event **event);
 RUST void ferroverbs_cm_event_keep(struct rdma_event_channel *channel,
@@ -55,7 +56,23 @@ ssize_t __write(int fd, const void *buffer, size_t size);
 struct reader {
 	struct record record;
 	struct rdma_event_channel *channel;
+	/*
+	 * A duplicate of the channel's descriptor, from the first time that the call waits for
+	 * a device in user space: another thread may destroy the channel, and a third one may
+	 * be given the number of its descriptor. -1 before.
+	 */
+	int held;
 };
+
+static void let_go(void *argument)
+{
+	struct reader *reader = argument;
+	int before = errno;
+
+	if (reader->held >= 0)
+		close(reader->held);
+	errno = before;
+}
 
 /*
  * The thread is being cancelled. glibc before 2.41 does that also when write(2) has just brought an
@@ -96,28 +113,48 @@ static int ask(struct reader *reader, int fd)
  * Waits for an event of a device in user space: a byte lies in the socket as long as there is one.
  * The program may have made the descriptor non-blocking.
  */
-static int wait_for(int descriptor)
+static int wait_for(struct reader *reader)
 {
+	ssize_t some;
 	char byte;
-	ssize_t some = recv(descriptor, &byte, sizeof(byte), MSG_PEEK);
 
+	pthread_cleanup_push(let_go, reader);
+	some = recv(reader->held, &byte, sizeof(byte), MSG_PEEK);
+	pthread_cleanup_pop(0);
 	if (some == 0)
 		errno = EBADF;
 	return some > 0 ? 0 : -1;
 }
 
+/*
+ * Another thread has destroyed the channel, while this one waited or just before. As at the kernel
+ * that wakes nobody who waits.
+ */
+static int wait_for_ever(struct reader *reader)
+{
+	if (reader->held >= 0 && fcntl(reader->held, F_GETFL) & O_NONBLOCK) {
+		errno = EBADF;
+		return -1;
+	}
+	pthread_cleanup_push(let_go, reader);
+	pause();
+	pthread_cleanup_pop(0);
+	return -1;
+}
+
 static int next_event(struct reader *reader, struct rdma_cm_event **event)
 {
 	for (;;) {
-		int descriptor;
 		int fd = ferroverbs_cm_event_begin(reader->channel, event, &reader->record,
-						   &descriptor);
+						   &reader->held);
 		int answer;
 
 		if (fd == FAILED)
 			return -1;
+		if (fd == DESTROYED)
+			return wait_for_ever(reader);
 		if (fd == WAIT) {
-			if (wait_for(descriptor))
+			if (wait_for(reader))
 				return -1;
 			continue;
 		}
@@ -133,12 +170,13 @@ int ferroverbs_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_e
 
 int ferroverbs_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
-	struct reader reader = { .channel = channel };
+	struct reader reader = { .channel = channel, .held = -1 };
 	int type, answer;
 
 	/* Asynchronous cancellation could end the thread within Rust. */
 	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
 	answer = next_event(&reader, event);
+	let_go(&reader);
 	if (type != PTHREAD_CANCEL_DEFERRED)
 		pthread_setcanceltype(type, NULL);
 	return answer;

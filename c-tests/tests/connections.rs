@@ -1,0 +1,72 @@
+//! Programs in C over librdmacm: calls of rsockets that need no RDMA device, and connections over
+//! `uroce_lo`.
+
+use std::{path::PathBuf, process::Command};
+
+use c_tests::{
+    Result,
+    library::{built_library, built_rdmacm},
+    tree::{package_dir, programs_dir, workspace_dir},
+};
+use watchdog::Watched;
+
+/// Compiles a program of a folder of this package.
+fn compiled(source: &str, folder: &tempfile::TempDir) -> Result<PathBuf> {
+    let program = folder.path().join("program");
+    let support = programs_dir().join("support");
+    let compiled = Command::new("gcc")
+        .args([
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-O1",
+            "-pthread",
+            "-D_GNU_SOURCE",
+        ])
+        .arg("-I")
+        .arg(workspace_dir().join("rdmacm/include"))
+        .arg("-I")
+        .arg(workspace_dir().join("include"))
+        .arg("-I")
+        .arg(&support)
+        .arg(package_dir().join(source))
+        .arg(support.join("check.c"))
+        .arg("-o")
+        .arg(&program)
+        .arg(built_rdmacm()?.join("librdmacm.so.1"))
+        .arg(built_library()?.join("libibverbs.so.1"))
+        .watched_output()?;
+    let text = String::from_utf8_lossy(&compiled.stderr);
+    assert!(compiled.status.success(), "{text}");
+    Ok(program)
+}
+
+/// Runs a program to its end, and answers what it printed.
+fn run(source: &str) -> Result<String> {
+    let folder = tempfile::tempdir()?;
+    let mut command = Command::new(compiled(source, &folder)?);
+    let libraries = std::env::join_paths([built_rdmacm()?, built_library()?])?;
+    command.env("LD_LIBRARY_PATH", libraries);
+    let output = command.watched_output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{source}: {text}{errors}{}",
+        output.status
+    );
+    Ok(text)
+}
+
+#[test]
+fn calls_of_rsockets_hold_without_a_device() -> Result<()> {
+    run("rsocket/calls.c")?;
+    Ok(())
+}
+
+#[test]
+fn a_thread_waits_on_where_its_channel_is_destroyed() -> Result<()> {
+    let text = run("connections/destroyed_channel.c")?;
+    assert!(text.ends_with("done\n"), "{text}");
+    Ok(())
+}
