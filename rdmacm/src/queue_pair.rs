@@ -54,7 +54,10 @@ pub fn create(id: &Id, attr: &mut ibv_qp_init_attr_ex) -> Result<()> {
         begun.map(|()| qp)
     });
     let qp = made.inspect_err(|_| destroy_completion_queues(id))?;
-    id.block.set_pd(qp.pd());
+    // An XRC target may have none; its shared receive queue takes the id's.
+    if !qp.pd().is_null() {
+        id.block.set_pd(qp.pd());
+    }
     id.block.set_qp(qp.as_ptr());
     Ok(())
 }

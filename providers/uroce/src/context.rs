@@ -150,6 +150,9 @@ impl Context {
     }
 }
 
+/// Bytes of `struct ibv_sge`.
+const SGE: u32 = 16;
+
 /// The sizes that a queue pair is made with. Those of a queue that it does not have are not looked
 /// at (ibv_create_qp(3)), and are 0 in the answer.
 ///
@@ -162,13 +165,18 @@ fn sizes(asked: &ibv_qp_cap, service: Service, shared: bool) -> Result<ibv_qp_ca
         false => Ok(0),
     };
     let sends = service.requests();
+    let max_send_sge = within(sends, asked.max_send_sge, limits::MAX_SGE)?;
+    let max_inline_data = within(sends, asked.max_inline_data, limits::MAX_INLINE)?;
+    // As much as the elements of a request take, as soft-RoCE has it: programs of rdmacm-utils send
+    // inline without having asked for it.
+    let room = max_send_sge.saturating_mul(SGE).min(limits::MAX_INLINE);
     let receives = service.responds() && !shared && service != Service::XrcTarget;
     Ok(ibv_qp_cap {
         max_send_wr: within(sends, asked.max_send_wr, limits::MAX_WR)?,
         max_recv_wr: within(receives, asked.max_recv_wr, limits::MAX_WR)?,
-        max_send_sge: within(sends, asked.max_send_sge, limits::MAX_SGE)?,
+        max_send_sge,
         max_recv_sge: within(receives, asked.max_recv_sge, limits::MAX_SGE)?,
-        max_inline_data: within(sends, asked.max_inline_data, limits::MAX_INLINE)?,
+        max_inline_data: max_inline_data.max(room),
     })
 }
 

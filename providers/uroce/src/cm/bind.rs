@@ -348,7 +348,10 @@ fn find(source: Option<IpAddr>, destination: SocketAddr) -> Result<Resolved> {
         None => address::source_for(destination)?,
     };
     let port = address::port_of(source, scope)?;
-    if !has(to) {
+    // Packets to a group of IPv4 leave by the interface of their source, whatever the routes say
+    // (ip_route_output_key in the kernel's route.c).
+    let by_source = to.is_ipv4() && to.is_multicast();
+    if !has(to) && !by_source {
         routes::look_up(source, to, port.interface())?;
     }
     Ok(Resolved {
