@@ -67,12 +67,6 @@ const MISFORTUNES: &[Misfortune] = &[
             "expecting: Event established",
         ],
     },
-    // The thread for events of rping's server asks for one more while the other thread destroys the
-    // channel. The kernel takes longer for that than devices in user space.
-    Misfortune {
-        on: On::Any,
-        says: &[ENDED_WELL, "rdma_get_cm_event: Bad file descriptor"],
-    },
     // Soft-iWARP fails a connection (EINVAL) if the accepting side's first message is there before
     // its reply was looked at (`siw_recv_mpa_rr` of the kernel's siw_cm.c), and the server of
     // ucmatose is the first to send.
