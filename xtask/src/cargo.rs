@@ -58,6 +58,8 @@ pub const CARGO: &[Cargo] = &[
             "ferroverbs",
             "--package",
             "ferroverbs-rdmacm",
+            "--package",
+            "ferroverbs-rspreload",
         ],
         env: None,
     },

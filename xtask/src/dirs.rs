@@ -15,10 +15,12 @@ pub const C_PROGRAMS: &str = "c-tests/programs";
 
 /// What cargo calls the library.
 pub const LIBRARY: &str = "libibverbs.so";
-/// And the one that connects.
+/// The one that connects.
 const RDMACM: &str = "librdmacm.so";
+/// And the one that is loaded before programs.
+pub const PRELOAD: &str = "librspreload.so";
 
-/// Below the folder of the library: one that holds `librdmacm.so.1` beside it.
+/// Below the folder of the library: one that holds `librdmacm.so.1` and [`PRELOAD`] beside it.
 pub const RDMACM_BESIDE: &str = "with-rdmacm";
 
 #[derive(Clone)]
@@ -81,10 +83,12 @@ impl Dirs {
         for folder in [dir, &beside] {
             put(&built, &folder.join("libibverbs.so.1"))?;
         }
-        let rdmacm = built.with_file_name(RDMACM);
-        // A build of the library alone has none.
-        if rdmacm.exists() {
-            put(&rdmacm, &beside.join("librdmacm.so.1"))?;
+        // A build of the library alone has neither.
+        for (file, name) in [(RDMACM, "librdmacm.so.1"), (PRELOAD, PRELOAD)] {
+            let built = built.with_file_name(file);
+            if built.exists() {
+                put(&built, &beside.join(name))?;
+            }
         }
         Ok(dir.to_owned())
     }
@@ -104,7 +108,9 @@ impl Dirs {
         // Runs over the system's library have none.
         if let Ok(built) = self.built() {
             let folder = built.parent().context("a file is in a folder")?;
-            copy(folder, &release, &|name| matches!(name, LIBRARY | RDMACM))?;
+            copy(folder, &release, &|name| {
+                matches!(name, LIBRARY | RDMACM | PRELOAD)
+            })?;
         }
         // They are compiled only where they are asked for.
         let programs = self.target.join(C_PROGRAMS);
@@ -140,6 +146,15 @@ impl Dirs {
                 "{} is not there: cargo build --release -p ferroverbs",
                 built.display()
             );
+        }
+        Ok(built)
+    }
+
+    /// A library by cargo's name for it: beside the one that [`Self::built`] answers.
+    pub fn library_built(&self, name: &str) -> Result<PathBuf> {
+        let built = self.built()?.with_file_name(name);
+        if !built.exists() {
+            bail!("{} is not there: cargo build --release", built.display());
         }
         Ok(built)
     }

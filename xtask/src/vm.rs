@@ -282,6 +282,7 @@ pub fn build_library(dirs: &Dirs) -> Result<()> {
     cargo
         .args(["build", "--release", "--package", "ferroverbs"])
         .args(["--package", "ferroverbs-rdmacm"])
+        .args(["--package", "ferroverbs-rspreload"])
         .current_dir(&dirs.root);
     let outcome = host::run(&mut cargo, &dirs.work.join("build.log"), None)?;
     if !outcome.status.success() {

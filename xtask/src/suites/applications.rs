@@ -48,6 +48,15 @@ pub fn cases(target: &Target) -> Vec<Case> {
     cases
 }
 
+/// Some of fio's, with ports from this one on.
+pub fn fio_cases(target: &Target, verbs: &[&str], port: u16) -> Vec<Case> {
+    verbs
+        .iter()
+        .zip(port..)
+        .map(|row| fio(target, row))
+        .collect()
+}
+
 fn fio(target: &Target, (verb, port): (&&str, u16)) -> Case {
     let server = format!("fio --name=server {BLOCKS} --rw=read --port={port}");
     let client = format!(

@@ -101,7 +101,7 @@ pub fn cases(target: &Target) -> Vec<Case> {
     let mut ports = 22500..;
     cases.push(multicast());
     cases.push(datagrams(ports.next().unwrap_or_default()));
-    cases.push(copy(ports.next().unwrap_or_default()));
+    cases.push(copy(target, ports.next().unwrap_or_default()));
     cases
 }
 
@@ -150,13 +150,15 @@ fn datagrams(port: u16) -> Case {
 }
 
 /// Copies a file and compares the copy.
-fn copy(port: u16) -> Case {
+pub fn copy(target: &Target, port: u16) -> Case {
     let server = format!("rcopy -p {port}");
     let mut case = Case::pair("rcopy", &server, Ready::RdmaCm, "sh -c");
+    let address = target.address;
     case.client.push(format!(
-        "head -c 300000 /dev/urandom >/run/rcopy.in && \
-         rcopy /run/rcopy.in 10.9.0.1:/run/rcopy.out -p {port} && \
-         cmp /run/rcopy.in /run/rcopy.out && echo same"
+        "dir=$(mktemp -d) && trap 'rm -rf $dir' EXIT && \
+         head -c 300000 /dev/urandom >$dir/in && \
+         rcopy $dir/in {address}:$dir/out -p {port} && \
+         cmp $dir/in $dir/out && echo same"
     ));
     case.check(Check::Says("same")).server_stays()
 }

@@ -1,11 +1,11 @@
-//! Programs that connect by librdmacm over uroce: those of rdmacm-utils. Their librdmacm is this
-//! project's.
+//! Programs that connect by librdmacm over uroce: those of rdmacm-utils, fio, and, by librspreload,
+//! programs that know nothing of RDMA. Their librdmacm is this project's.
 //!
 //! Perftest with `-R` is left out: its server listens anew for its second connection, and a client
 //! that is quicker is rejected.
 #![forbid(unsafe_code)]
 
-use super::{Case, Check, Ready, Target, rdmacm};
+use super::{Case, Check, Ready, Target, applications, rdmacm};
 
 /// The name of the suite.
 pub const NAME: &str = "rdmacm";
@@ -19,6 +19,11 @@ const SAME: &[&str] = &[
     "udaddy",
     "cmtime",
     "rdma-server",
+    "rdma-xserver-rc",
+    "rstream",
+    "rstream-blocking",
+    "rstream-nonblocking",
+    "riostream",
 ];
 
 /// Name, server and client.
@@ -43,7 +48,15 @@ const ROWS: &[(&str, &str, &str)] = &[
         "ucmatose -p 22104 -c 100 -C 2",
         "ucmatose -s 127.0.0.1 -p 22104 -c 100 -C 2",
     ),
+    (
+        "rdma-xserver-xrc",
+        "rdma_xserver -p 22105 -c x",
+        "rdma_xclient -s 127.0.0.1 -p 22105 -c x",
+    ),
 ];
+
+/// Programs that know nothing of RDMA, by librspreload: what the script is asked for.
+const SOCKETS: &[&str] = &["http", "forks"];
 
 pub fn cases(target: &Target) -> Vec<Case> {
     let mut cases = rdmacm::named(target, SAME, 22000);
@@ -52,8 +65,16 @@ pub fn cases(target: &Target) -> Vec<Case> {
             .check(Check::NeverSays("data mismatch"))
             .check(Check::NeverSays("failed"))
     }));
+    cases.push(rdmacm::copy(target, 22106));
+    cases.extend(applications::fio_cases(target, &["write", "read"], 22107));
+    cases.extend(SOCKETS.iter().map(|what| sockets(target, what)));
     cases.push(nobody_listens());
     cases
+}
+
+fn sockets(target: &Target, what: &&str) -> Case {
+    let line = format!("{}/sockets-by-rdma {what}", target.helpers.display());
+    Case::single(format!("sockets-{what}"), &line).check(Check::Says("no byte by TCP"))
 }
 
 /// Refused at once, and not after a minute.

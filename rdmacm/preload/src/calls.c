@@ -1,0 +1,589 @@
+/*
+ * Calls that are about one descriptor: what stands for an rsocket is given to librdmacm, all others
+ * to the C library.
+ */
+#include "preload.h"
+
+#include <dlfcn.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+
+struct calls real;
+
+/* Sizes of new rsockets, 0 for the usual ones; and whether sockets begin as TCP. */
+static int send_queue, receive_queue, most_inline, for_forks;
+
+static int number_of(const char *variable)
+{
+	const char *text = getenv(variable);
+
+	return text ? (int)strtol(text, NULL, 10) : 0;
+}
+
+static void begin(void)
+{
+#define FIND(name) *(void **)&real.name = dlsym(RTLD_NEXT, #name)
+	FIND(socket);
+	FIND(bind);
+	FIND(listen);
+	FIND(accept);
+	FIND(accept4);
+	FIND(connect);
+	FIND(recv);
+	FIND(recvfrom);
+	FIND(recvmsg);
+	FIND(read);
+	FIND(readv);
+	FIND(send);
+	FIND(sendto);
+	FIND(sendmsg);
+	FIND(write);
+	FIND(writev);
+	FIND(poll);
+	FIND(select);
+	FIND(shutdown);
+	FIND(close);
+	FIND(getpeername);
+	FIND(getsockname);
+	FIND(setsockopt);
+	FIND(getsockopt);
+	FIND(fcntl);
+	FIND(dup);
+	FIND(dup2);
+	FIND(sendfile);
+	FIND(epoll_create);
+	FIND(epoll_create1);
+	FIND(epoll_ctl);
+	FIND(epoll_wait);
+#undef FIND
+	send_queue = number_of("RS_SQ_SIZE");
+	receive_queue = number_of("RS_RQ_SIZE");
+	most_inline = number_of("RS_INLINE");
+	for_forks = number_of("RDMAV_FORK_SAFE");
+}
+
+void preload_begin(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, begin);
+}
+
+static struct target find(int fd)
+{
+	preload_begin();
+	return ferroverbs_preload_find(fd);
+}
+
+/* A descriptor for the program that nothing can be done with. */
+static int new_number(int flags)
+{
+	return open("/dev/null", O_RDONLY | (flags & SOCK_CLOEXEC ? O_CLOEXEC : 0));
+}
+
+/* Has a new descriptor of the program stand for another, which is closed if that cannot be. */
+static int give(int number, int inner, enum kind kind)
+{
+	if (ferroverbs_preload_put(number, inner, kind))
+		return number;
+	real.close(number);
+	if (kind == RSOCKET)
+		rclose(inner);
+	else
+		real.close(inner);
+	errno = EMFILE;
+	return -1;
+}
+
+void preload_exchange(int fd, int inner, enum kind kind)
+{
+	bool is_last;
+
+	ferroverbs_preload_take(fd, &is_last);
+	ferroverbs_preload_put(fd, inner, kind);
+}
+
+/* Those that cannot be set stay as they are. */
+void preload_set_sizes(int rsocket)
+{
+	if (send_queue)
+		rsetsockopt(rsocket, SOL_RDMA, RDMA_SQSIZE, &send_queue, sizeof(send_queue));
+	if (receive_queue)
+		rsetsockopt(rsocket, SOL_RDMA, RDMA_RQSIZE, &receive_queue, sizeof(receive_queue));
+	if (most_inline)
+		rsetsockopt(rsocket, SOL_RDMA, RDMA_INLINE, &most_inline, sizeof(most_inline));
+}
+
+static bool may_be_rsocket(int domain, int type)
+{
+	return (domain == AF_INET || domain == AF_INET6 || domain == AF_IB) &&
+	       (type == SOCK_STREAM || type == SOCK_DGRAM);
+}
+
+int socket(int domain, int type, int protocol)
+{
+	/* Sockets of librdmacm's own are the C library's. */
+	static __thread bool within;
+	enum { FLAGS = SOCK_CLOEXEC | SOCK_NONBLOCK };
+	int base = type & ~FLAGS, number, inner;
+	bool is_tcp = base == SOCK_STREAM && domain != AF_IB &&
+		      (!protocol || protocol == IPPROTO_TCP);
+
+	preload_begin();
+	if (within || !may_be_rsocket(domain, base) ||
+	    !ferroverbs_preload_wanted(domain, base, protocol))
+		return real.socket(domain, type, protocol);
+	number = new_number(type);
+	if (number < 0)
+		return -1;
+	if (for_forks && is_tcp) {
+		inner = real.socket(domain, type, protocol);
+		if (inner >= 0)
+			return give(number, inner, FORKABLE);
+		real.close(number);
+		return -1;
+	}
+	within = true;
+	inner = rsocket(domain, type, protocol);
+	within = false;
+	if (inner < 0) {
+		real.close(number);
+		return real.socket(domain, type, protocol);
+	}
+	preload_set_sizes(inner);
+	return give(number, inner, RSOCKET);
+}
+
+int bind(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	struct target target = find(fd);
+
+	if (target.kind == RSOCKET)
+		return rbind(target.fd, addr, len);
+	return real.bind(target.fd, addr, len);
+}
+
+int listen(int fd, int backlog)
+{
+	struct target target = find(fd);
+	int answer;
+
+	if (target.kind == RSOCKET)
+		return rlisten(target.fd, backlog);
+	answer = real.listen(target.fd, backlog);
+	if (!answer && target.kind == FORKABLE)
+		preload_exchange(fd, target.fd, FORK_LISTENS);
+	return answer;
+}
+
+int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	struct target target = find(fd);
+	int number, inner;
+
+	if (target.kind != RSOCKET && target.kind != FORK_LISTENS)
+		return real.accept4(target.fd, addr, len, flags);
+	if (target.kind == RSOCKET)
+		inner = raccept(target.fd, addr, len);
+	else
+		inner = real.accept4(target.fd, addr, len, flags);
+	if (inner < 0)
+		return -1;
+	if (target.kind == RSOCKET)
+		rfcntl(inner, F_SETFL, flags & SOCK_NONBLOCK ? O_NONBLOCK : 0);
+	number = new_number(flags);
+	if (number < 0) {
+		int before = errno;
+
+		if (target.kind == RSOCKET)
+			rclose(inner);
+		else
+			real.close(inner);
+		errno = before;
+		return -1;
+	}
+	return give(number, inner, target.kind == RSOCKET ? RSOCKET : FORK_ACCEPTED);
+}
+
+int accept(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	return accept4(fd, addr, len, 0);
+}
+
+void preload_copy_options(int to, int from)
+{
+	int flags = real.fcntl(from, F_GETFL), value;
+	socklen_t len = sizeof(value);
+
+	if (flags >= 0)
+		rfcntl(to, F_SETFL, flags & O_NONBLOCK);
+	if (!real.getsockopt(from, IPPROTO_TCP, TCP_NODELAY, &value, &len) && value)
+		rsetsockopt(to, IPPROTO_TCP, TCP_NODELAY, &value, len);
+}
+
+/* The peer has no rsocket: from here on it is a socket of TCP. -1 if it cannot be. */
+static int become_plain(int fd, int rsocket, int family)
+{
+	int plain = real.socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0), flags, value;
+	socklen_t len = sizeof(value);
+
+	if (plain < 0)
+		return -1;
+	flags = rfcntl(rsocket, F_GETFL);
+	if (flags >= 0)
+		real.fcntl(plain, F_SETFL, flags & O_NONBLOCK);
+	if (!rgetsockopt(rsocket, SOL_SOCKET, SO_REUSEADDR, &value, &len) && value)
+		real.setsockopt(plain, SOL_SOCKET, SO_REUSEADDR, &value, len);
+	len = sizeof(value);
+	if (!rgetsockopt(rsocket, IPPROTO_TCP, TCP_NODELAY, &value, &len) && value)
+		real.setsockopt(plain, IPPROTO_TCP, TCP_NODELAY, &value, len);
+	preload_leave_sets(rsocket);
+	preload_exchange(fd, plain, PLAIN);
+	rclose(rsocket);
+	return plain;
+}
+
+static bool is_datagram(int rsocket)
+{
+	int type = 0;
+	socklen_t len = sizeof(type);
+
+	return !rgetsockopt(rsocket, SOL_SOCKET, SO_TYPE, &type, &len) && type == SOCK_DGRAM;
+}
+
+int connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	struct target target = find(fd);
+	int error;
+
+	if (target.kind == FORKABLE) {
+		preload_exchange(fd, target.fd, FORK_CONNECTED);
+		return real.connect(target.fd, addr, len);
+	}
+	if (target.kind != RSOCKET)
+		return real.connect(target.fd, addr, len);
+	if (!rconnect(target.fd, addr, len))
+		return 0;
+	error = errno;
+	if (error != EINPROGRESS && error != EALREADY && error != EISCONN && error != EINTR &&
+	    error != EINVAL && error != EBADF && addr && addr->sa_family != AF_IB &&
+	    !is_datagram(target.fd)) {
+		int plain = become_plain(fd, target.fd, addr->sa_family);
+
+		if (plain >= 0)
+			return real.connect(plain, addr, len);
+	}
+	errno = error;
+	return -1;
+}
+
+struct target preload_for_transfer(int fd)
+{
+	struct target target = find(fd);
+
+	if (target.kind == FORK_CONNECTED)
+		preload_connect_by_rdma(fd, target.fd);
+	else if (target.kind == FORK_ACCEPTED)
+		preload_accept_by_rdma(fd, target.fd);
+	else
+		return target;
+	return ferroverbs_preload_find(fd);
+}
+
+ssize_t recv(int fd, void *buf, size_t len, int flags)
+{
+	struct target target = preload_for_transfer(fd);
+
+	if (target.kind == RSOCKET)
+		return rrecv(target.fd, buf, len, flags);
+	return real.recv(target.fd, buf, len, flags);
+}
+
+ssize_t recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *addr,
+		 socklen_t *addrlen)
+{
+	struct target target = preload_for_transfer(fd);
+
+	if (target.kind == RSOCKET)
+		return rrecvfrom(target.fd, buf, len, flags, addr, addrlen);
+	return real.recvfrom(target.fd, buf, len, flags, addr, addrlen);
+}
+
+ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	struct target target = preload_for_transfer(fd);
+
+	if (target.kind == RSOCKET)
+		return rrecvmsg(target.fd, msg, flags);
+	return real.recvmsg(target.fd, msg, flags);
+}
+
+ssize_t read(int fd, void *buf, size_t count)
+{
+	struct target target = preload_for_transfer(fd);
+
+	if (target.kind == RSOCKET)
+		return rread(target.fd, buf, count);
+	return real.read(target.fd, buf, count);
+}
+
+ssize_t readv(int fd, const struct iovec *iov, int count)
+{
+	struct target target = preload_for_transfer(fd);
+
+	if (target.kind == RSOCKET)
+		return rreadv(target.fd, iov, count);
+	return real.readv(target.fd, iov, count);
+}
+
+ssize_t send(int fd, const void *buf, size_t len, int flags)
+{
+	struct target target = preload_for_transfer(fd);
+
+	if (target.kind == RSOCKET)
+		return rsend(target.fd, buf, len, flags);
+	return real.send(target.fd, buf, len, flags);
+}
+
+ssize_t sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *addr,
+	       socklen_t addrlen)
+{
+	struct target target = preload_for_transfer(fd);
+
+	if (target.kind == RSOCKET)
+		return rsendto(target.fd, buf, len, flags, addr, addrlen);
+	return real.sendto(target.fd, buf, len, flags, addr, addrlen);
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	struct target target = preload_for_transfer(fd);
+
+	if (target.kind == RSOCKET)
+		return rsendmsg(target.fd, msg, flags);
+	return real.sendmsg(target.fd, msg, flags);
+}
+
+ssize_t write(int fd, const void *buf, size_t count)
+{
+	struct target target = preload_for_transfer(fd);
+
+	if (target.kind == RSOCKET)
+		return rwrite(target.fd, buf, count);
+	return real.write(target.fd, buf, count);
+}
+
+ssize_t writev(int fd, const struct iovec *iov, int count)
+{
+	struct target target = preload_for_transfer(fd);
+
+	if (target.kind == RSOCKET)
+		return rwritev(target.fd, iov, count);
+	return real.writev(target.fd, iov, count);
+}
+
+int shutdown(int fd, int how)
+{
+	struct target target = find(fd);
+
+	if (target.kind == RSOCKET)
+		return rshutdown(target.fd, how);
+	return real.shutdown(target.fd, how);
+}
+
+void preload_leave_sets(int rsocket)
+{
+	int set = -1;
+
+	while ((set = ferroverbs_preload_set_behind(set)) >= 0) {
+		struct target target = ferroverbs_preload_find(set);
+
+		if (target.kind == SET)
+			repoll_ctl(target.fd, EPOLL_CTL_DEL, rsocket, NULL);
+	}
+}
+
+int close(int fd)
+{
+	int before = errno, answer = 0;
+	struct target target;
+	bool is_last;
+
+	preload_begin();
+	target = ferroverbs_preload_take(fd, &is_last);
+	if (target.kind == ITSELF)
+		return real.close(fd);
+	real.close(fd);
+	if (!is_last)
+		return 0;
+	if (target.kind == RSOCKET) {
+		preload_leave_sets(target.fd);
+		/* In a forked child, which has no rsockets, it is none. */
+		answer = rclose(target.fd);
+		if (answer == EBADF)
+			answer = 0;
+	} else if (target.kind == SET) {
+		rclose(target.fd);
+	} else {
+		answer = real.close(target.fd);
+	}
+	if (!answer)
+		errno = before;
+	return answer;
+}
+
+int getpeername(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	struct target target = find(fd);
+
+	if (target.kind == RSOCKET)
+		return rgetpeername(target.fd, addr, len);
+	return real.getpeername(target.fd, addr, len);
+}
+
+int getsockname(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	struct target target = find(fd);
+
+	if (target.kind == RSOCKET)
+		return rgetsockname(target.fd, addr, len);
+	return real.getsockname(target.fd, addr, len);
+}
+
+int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+	struct target target = find(fd);
+
+	if (target.kind == RSOCKET)
+		return rsetsockopt(target.fd, level, name, value, len);
+	return real.setsockopt(target.fd, level, name, value, len);
+}
+
+int getsockopt(int fd, int level, int name, void *value, socklen_t *len)
+{
+	struct target target = find(fd);
+
+	if (target.kind == RSOCKET)
+		return rgetsockopt(target.fd, level, name, value, len);
+	return real.getsockopt(target.fd, level, name, value, len);
+}
+
+/* A further descriptor of the program that stands for the same. */
+static int share(int number, struct target target)
+{
+	if (number < 0 || ferroverbs_preload_put(number, target.fd, target.kind))
+		return number;
+	real.close(number);
+	errno = EMFILE;
+	return -1;
+}
+
+/* Commands about the descriptor are for that of the program, others for what it stands for. */
+static int control(int fd, int command, void *argument)
+{
+	struct target target = find(fd);
+
+	if (target.kind == ITSELF || target.kind == SET)
+		return real.fcntl(fd, command, argument);
+	switch (command) {
+	case F_DUPFD:
+	case F_DUPFD_CLOEXEC:
+		target = preload_for_transfer(fd);
+		return share(real.fcntl(fd, command, argument), target);
+	case F_GETFD:
+	case F_SETFD:
+		return real.fcntl(fd, command, argument);
+	}
+	if (target.kind == RSOCKET)
+		return rfcntl(target.fd, command, argument);
+	return real.fcntl(target.fd, command, argument);
+}
+
+int fcntl(int fd, int command, ...)
+{
+	void *argument;
+	va_list arguments;
+
+	va_start(arguments, command);
+	argument = va_arg(arguments, void *);
+	va_end(arguments);
+	return control(fd, command, argument);
+}
+
+int fcntl64(int fd, int command, ...)
+{
+	void *argument;
+	va_list arguments;
+
+	va_start(arguments, command);
+	argument = va_arg(arguments, void *);
+	va_end(arguments);
+	return control(fd, command, argument);
+}
+
+int dup(int fd)
+{
+	struct target target = preload_for_transfer(fd);
+	int number = real.dup(fd);
+
+	if (target.kind == ITSELF || target.kind == SET)
+		return number;
+	return share(number, target);
+}
+
+int dup2(int fd, int number)
+{
+	struct target target = preload_for_transfer(fd);
+
+	if (fd == number)
+		return real.dup2(fd, number);
+	if (ferroverbs_preload_find(number).kind != ITSELF)
+		close(number);
+	if (real.dup2(fd, number) < 0)
+		return -1;
+	if (target.kind == ITSELF || target.kind == SET)
+		return number;
+	return share(number, target);
+}
+
+ssize_t sendfile(int to, int from, off_t *offset, size_t count)
+{
+	enum { PIECE = 65536 };
+	struct target target = preload_for_transfer(to);
+	char piece[PIECE];
+	ssize_t some, sent = 0;
+	off_t at;
+
+	if (target.kind != RSOCKET)
+		return real.sendfile(target.fd, from, offset, count);
+	at = offset ? *offset : lseek(from, 0, SEEK_CUR);
+	if (at < 0)
+		return -1;
+	while (count) {
+		some = pread(from, piece, count < PIECE ? count : PIECE, at);
+		if (some > 0)
+			some = rsend(target.fd, piece, (size_t)some, 0);
+		if (some < 0 && !sent)
+			return -1;
+		if (some <= 0)
+			break;
+		sent += some;
+		at += some;
+		count -= (size_t)some;
+	}
+	if (offset)
+		*offset = at;
+	else if (lseek(from, at, SEEK_SET) < 0)
+		return -1;
+	return sent;
+}
+
+ssize_t sendfile64(int to, int from, off64_t *offset, size_t count)
+{
+	return sendfile(to, from, offset, count);
+}

@@ -1,0 +1,75 @@
+//! What the functions in C call.
+
+use crate::config::{self, Config, Socket};
+use crate::table::{self, Entry};
+use core::ffi::c_int;
+use kit::sys::first::First;
+
+/// `struct target` of `preload.h`.
+#[repr(C)]
+pub struct Target {
+    kind: c_int,
+    fd: c_int,
+}
+
+/// Exports a function to C alone.
+macro_rules! hidden {
+    ($f:path => $name:literal) => {
+        #[cfg(not(test))]
+        core::arch::global_asm!(
+            concat!(".globl ", $name),
+            concat!(".hidden ", $name),
+            concat!(".set ", $name, ", {f}"),
+            f = sym $f,
+        );
+        #[cfg(test)]
+        const _: *const () = $f as *const ();
+    };
+}
+
+fn target(entry: Option<Entry>, fd: c_int) -> Target {
+    entry.map_or(Target { kind: 0, fd }, |entry| Target {
+        kind: entry.kind.into(),
+        fd: entry.inner,
+    })
+}
+
+extern "C" fn find(fd: c_int) -> Target {
+    target(table::find(fd), fd)
+}
+hidden!(find => "ferroverbs_preload_find");
+
+extern "C" fn put(fd: c_int, inner: c_int, kind: c_int) -> bool {
+    u16::try_from(kind).is_ok_and(|kind| table::put(fd, Entry { kind, inner }))
+}
+hidden!(put => "ferroverbs_preload_put");
+
+/// # Safety
+/// There is room for an answer.
+unsafe extern "C" fn take(fd: c_int, is_last: *mut bool) -> Target {
+    let taken = table::take(fd);
+    // SAFETY: vouched for by the caller.
+    unsafe { is_last.write(taken.is_some_and(|(_, last)| last)) };
+    target(taken.map(|(entry, _)| entry), fd)
+}
+hidden!(take => "ferroverbs_preload_take");
+
+/// -1 at the end.
+extern "C" fn set_behind(fd: c_int) -> c_int {
+    table::set_behind(fd).unwrap_or(-1)
+}
+hidden!(set_behind => "ferroverbs_preload_set_behind");
+
+extern "C" fn wanted(domain: c_int, kind: c_int, protocol: c_int) -> bool {
+    static CONFIG: First<(Config, String)> = First::new();
+    let (config, program) = CONFIG.get_or_make(|| (Config::of_machine(), config::program()));
+    config.takes(
+        program,
+        Socket {
+            domain,
+            kind,
+            protocol,
+        },
+    )
+}
+hidden!(wanted => "ferroverbs_preload_wanted");

@@ -1,0 +1,105 @@
+/*
+ * What the functions in front of the C library's share.
+ */
+#ifndef PRELOAD_H
+#define PRELOAD_H
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <rdma/rsocket.h>
+
+#include "c.h"
+
+/* What a descriptor of the program stands for. */
+enum kind {
+	ITSELF,
+	RSOCKET,
+	/* A TCP socket, for good. */
+	PLAIN,
+	/* A TCP socket that may become an rsocket: a new one, a listener, and the two ends. */
+	FORKABLE,
+	FORK_LISTENS,
+	FORK_CONNECTED,
+	FORK_ACCEPTED,
+	/* A set of epoll(7). It is used itself; the other is a set with the rsockets in it. */
+	SET,
+};
+
+struct target {
+	int kind;
+	int fd;
+};
+
+RUST struct target ferroverbs_preload_find(int fd);
+RUST bool ferroverbs_preload_put(int fd, int inner, int kind);
+/* Whether no other descriptor of the program stands for the same. */
+RUST struct target ferroverbs_preload_take(int fd, bool *is_last);
+/* The set that comes behind a descriptor, or -1. */
+RUST int ferroverbs_preload_set_behind(int fd);
+RUST bool ferroverbs_preload_wanted(int domain, int type, int protocol);
+
+/* The C library's functions. */
+struct calls {
+	int (*socket)(int, int, int);
+	int (*bind)(int, const struct sockaddr *, socklen_t);
+	int (*listen)(int, int);
+	int (*accept)(int, struct sockaddr *, socklen_t *);
+	int (*accept4)(int, struct sockaddr *, socklen_t *, int);
+	int (*connect)(int, const struct sockaddr *, socklen_t);
+	ssize_t (*recv)(int, void *, size_t, int);
+	ssize_t (*recvfrom)(int, void *, size_t, int, struct sockaddr *, socklen_t *);
+	ssize_t (*recvmsg)(int, struct msghdr *, int);
+	ssize_t (*read)(int, void *, size_t);
+	ssize_t (*readv)(int, const struct iovec *, int);
+	ssize_t (*send)(int, const void *, size_t, int);
+	ssize_t (*sendto)(int, const void *, size_t, int, const struct sockaddr *, socklen_t);
+	ssize_t (*sendmsg)(int, const struct msghdr *, int);
+	ssize_t (*write)(int, const void *, size_t);
+	ssize_t (*writev)(int, const struct iovec *, int);
+	int (*poll)(struct pollfd *, nfds_t, int);
+	int (*select)(int, fd_set *, fd_set *, fd_set *, struct timeval *);
+	int (*shutdown)(int, int);
+	int (*close)(int);
+	int (*getpeername)(int, struct sockaddr *, socklen_t *);
+	int (*getsockname)(int, struct sockaddr *, socklen_t *);
+	int (*setsockopt)(int, int, int, const void *, socklen_t);
+	int (*getsockopt)(int, int, int, void *, socklen_t *);
+	int (*fcntl)(int, int, ...);
+	int (*dup)(int);
+	int (*dup2)(int, int);
+	ssize_t (*sendfile)(int, int, off_t *, size_t);
+	int (*epoll_create)(int);
+	int (*epoll_create1)(int);
+	int (*epoll_ctl)(int, int, int, struct epoll_event *);
+	int (*epoll_wait)(int, struct epoll_event *, int, int);
+};
+
+RUST extern struct calls real;
+
+/* Finds the C library's functions, at the first call. */
+RUST void preload_begin(void);
+/* What a descriptor is, before data goes by it: one that began as TCP becomes an rsocket. */
+RUST struct target preload_for_transfer(int fd);
+/* Has what a descriptor stands for be another. */
+RUST void preload_exchange(int fd, int inner, enum kind kind);
+RUST void preload_set_sizes(int rsocket);
+/* An rsocket of the library's own making, from the options of a TCP socket. */
+RUST void preload_copy_options(int to_rsocket, int from);
+/* The rsocket is closed: it leaves the sets that it is in. */
+RUST void preload_leave_sets(int rsocket);
+
+RUST void preload_connect_by_rdma(int fd, int tcp);
+RUST void preload_accept_by_rdma(int fd, int tcp);
+
+#endif
