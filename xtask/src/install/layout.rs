@@ -139,34 +139,58 @@ fn text(path: &Path) -> Result<&str> {
         .with_context(|| format!("{} is not UTF-8", path.display()))
 }
 
-/// The names of the library's file.
+/// A library of the workspace, as it is installed.
+#[derive(Debug)]
+pub struct Library {
+    /// What the linker looks for; cargo calls the file so, too.
+    pub linked: &'static str,
+    pub soname: &'static str,
+    /// Begins the names of its public nodes.
+    nodes: &'static str,
+    pub pkg_config: &'static str,
+}
+
+pub const VERBS: Library = Library {
+    linked: "libibverbs.so",
+    soname: "libibverbs.so.1",
+    nodes: "IBVERBS_1.",
+    pkg_config: "libibverbs.pc",
+};
+
+pub const RDMACM: Library = Library {
+    linked: "librdmacm.so",
+    soname: "librdmacm.so.1",
+    nodes: "RDMACM_1.",
+    pkg_config: "librdmacm.pc",
+};
+
+/// The names of a library's file.
 #[derive(Debug)]
 pub struct Names {
-    /// N of the highest exported node IBVERBS_1.N.
+    soname: &'static str,
+    /// N of the highest exported node, such as IBVERBS_1.N.
     node: u32,
 }
 
 impl Names {
-    pub const SONAME: &str = "libibverbs.so.1";
-    /// What the linker looks for.
-    pub const LINKED: &str = "libibverbs.so";
-    /// What it looks for with -static.
+    /// What the linker looks for with -static.
     pub const STATIC: &str = "libibverbs.a";
     pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
     /// Reads the nodes of the version script.
-    pub fn new(map: &str) -> Result<Self> {
+    pub fn new(library: &Library, map: &str) -> Result<Self> {
         let nodes = map.lines().filter_map(|line| {
-            let (number, _) = line.strip_prefix("IBVERBS_1.")?.split_once(' ')?;
+            let (number, _) = line.strip_prefix(library.nodes)?.split_once(' ')?;
             number.parse().ok()
         });
         let node = nodes.max().context("the version script has no node")?;
-        Ok(Self { node })
+        let soname = library.soname;
+        Ok(Self { soname, node })
     }
 
     /// The file itself, named as rdma-core does: SONAME, node, release.
     pub fn file(&self) -> String {
-        format!("{}.{}.{}", Self::SONAME, self.node, Self::RELEASE)
+        format!("{}.{}.{}", self.soname, self.node, Self::RELEASE)
     }
 
     /// What pkg-config says.
@@ -192,11 +216,13 @@ mod tests {
 
     #[test]
     fn the_file_is_named_by_the_highest_node() {
-        let names = Names::new(MAP).unwrap();
+        let names = Names::new(&VERBS, MAP).unwrap();
         let release = Names::RELEASE;
         assert_eq!(names.file(), format!("libibverbs.so.1.14.{release}"));
         assert_eq!(names.version(), "1.14.44.0");
-        assert!(Names::new("IBVERBS_PRIVATE_34 {\n};\n").is_err());
+        assert!(Names::new(&VERBS, "IBVERBS_PRIVATE_34 {\n};\n").is_err());
+        let names = Names::new(&RDMACM, "RDMACM_1.0 {\n};\nRDMACM_1.3 {\n};\n").unwrap();
+        assert_eq!(names.file(), format!("librdmacm.so.1.3.{release}"));
     }
 
     #[test]
@@ -233,7 +259,7 @@ mod tests {
         let layout = Layout::new(&usr("//usr/lib/./x86_64-linux-gnu/")).unwrap();
         let template = include_str!("../../../pkgconfig/libibverbs.pc.in");
         let text = layout
-            .pkg_config(template, &Names::new(MAP).unwrap())
+            .pkg_config(template, &Names::new(&VERBS, MAP).unwrap())
             .unwrap();
         let lines: Vec<_> = text.lines().collect();
         for wanted in [
@@ -247,7 +273,7 @@ mod tests {
         }
         assert!(
             layout
-                .pkg_config("@prefx@", &Names::new(MAP).unwrap())
+                .pkg_config("@prefx@", &Names::new(&VERBS, MAP).unwrap())
                 .is_err()
         );
     }
@@ -256,7 +282,7 @@ mod tests {
     fn a_directory_elsewhere_is_named_in_full() {
         let layout = Layout::new(&usr("/opt/lib")).unwrap();
         let text = layout
-            .pkg_config("@libdir@", &Names::new(MAP).unwrap())
+            .pkg_config("@libdir@", &Names::new(&VERBS, MAP).unwrap())
             .unwrap();
         assert_eq!(text, "/opt/lib");
     }

@@ -1,7 +1,7 @@
-//! `cargo xtask install`: installs the built library, its headers, its pkg-config file, the
+//! `cargo xtask install`: installs the built libraries, their headers and pkg-config files, the
 //! programs and the manual pages. Nothing is built or fetched here.
 //!
-//! `layout` decides names and places, `tree` writes. The library file is
+//! `layout` decides names and places, `tree` writes. A library's file is
 //! `libibverbs.so.1.N.RELEASE`: N is the highest node IBVERBS_1.N of `libibverbs.map`, RELEASE the
 //! version of this project. pkg-config reports `1.N.44.0` instead, in the form of rdma-core's
 //! version, because programs compare it with the version that they need. The private headers
@@ -27,18 +27,18 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::dirs::Dirs;
-use layout::{Layout, Names};
+use layout::{Layout, Library, Names, RDMACM, VERBS};
 pub use layout::{Options, RDMA_CORE};
 use tree::Tree;
 
 /// Headers that rdma-core keeps to itself, and so do we: what providers are built with.
 const PRIVATE_HEADERS: &[&str] = &[
-    "driver",
-    "driver.h",
-    "kern-abi.h",
-    "cmd_ioctl.h",
-    "cmd_write.h",
-    "marshall.h",
+    "infiniband/driver",
+    "infiniband/driver.h",
+    "infiniband/kern-abi.h",
+    "infiniband/cmd_ioctl.h",
+    "infiniband/cmd_write.h",
+    "infiniband/marshall.h",
 ];
 
 const DOCUMENTS: &[&str] = &["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
@@ -57,6 +57,77 @@ const PROGRAMS: &[&str] = &[
     "ibv_xsrq_pingpong",
     "uroce-stat",
 ];
+
+/// A library with what programs are compiled with.
+struct Source {
+    library: Library,
+    /// The version script.
+    map: &'static str,
+    /// The folder of its headers.
+    headers: &'static str,
+}
+
+const LIBRARIES: &[Source] = &[
+    Source {
+        library: VERBS,
+        map: "src/libibverbs.map",
+        headers: "include",
+    },
+    Source {
+        library: RDMACM,
+        map: "rdmacm/src/librdmacm.map",
+        headers: "rdmacm/include",
+    },
+];
+
+impl Source {
+    fn items(&self, dirs: &Dirs, layout: &Layout) -> Result<Vec<Item>> {
+        let library = &self.library;
+        let names = Names::new(library, &read_text(&dirs.root.join(self.map))?)?;
+        let mut items = vec![Item::Library {
+            path: layout.libdir.join(names.file()),
+            built: dirs.library_built(library.linked)?,
+        }];
+        let links = [
+            (library.soname, names.file()),
+            (library.linked, library.soname.to_owned()),
+        ];
+        for (link, target) in links {
+            let path = layout.libdir.join(link);
+            items.push(Item::Link { path, target });
+        }
+        let template = format!("pkgconfig/{}.in", library.pkg_config);
+        let template = read_text(&dirs.root.join(template))?;
+        items.push(Item::File {
+            path: layout.libdir.join("pkgconfig").join(library.pkg_config),
+            bytes: layout.pkg_config(&template, &names)?.into_bytes(),
+        });
+        let include = dirs.root.join(self.headers);
+        for header in public_headers(&include)? {
+            items.push(Item::File {
+                bytes: read(&include.join(&header))?,
+                path: layout.includedir.join(header),
+            });
+        }
+        Ok(items)
+    }
+}
+
+/// What is loaded before a program, in a folder of its own as rdma-core has it: nobody gets it
+/// without asking for it. Its other names are those that rdma-core's has.
+fn preload(dirs: &Dirs, layout: &Layout) -> Result<Vec<Item>> {
+    const FILE: &str = "librspreload.so";
+    let folder = layout.libdir.join("rsocket");
+    let mut items = vec![Item::Library {
+        path: folder.join(FILE),
+        built: dirs.library_built(FILE)?,
+    }];
+    items.extend([".1", ".1.0.0"].map(|version| Item::Link {
+        path: folder.join(format!("{FILE}{version}")),
+        target: FILE.to_owned(),
+    }));
+    Ok(items)
+}
 
 /// A file or link to be, by its path in the installed system.
 enum Item {
@@ -121,32 +192,11 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 }
 
 fn gather(dirs: &Dirs, layout: &Layout) -> Result<Vec<Item>> {
-    let map = read_text(&dirs.root.join("src/libibverbs.map"))?;
-    let names = Names::new(&map)?;
-    let mut items = vec![Item::Library {
-        path: layout.libdir.join(names.file()),
-        built: dirs.built()?,
-    }];
-    let links = [
-        (Names::SONAME, names.file()),
-        (Names::LINKED, Names::SONAME.to_owned()),
-    ];
-    for (link, target) in links {
-        let path = layout.libdir.join(link);
-        items.push(Item::Link { path, target });
+    let mut items = Vec::new();
+    for library in LIBRARIES {
+        items.extend(library.items(dirs, layout)?);
     }
-    let template = read_text(&dirs.root.join("pkgconfig/libibverbs.pc.in"))?;
-    items.push(Item::File {
-        path: layout.libdir.join("pkgconfig/libibverbs.pc"),
-        bytes: layout.pkg_config(&template, &names)?.into_bytes(),
-    });
-    let include = dirs.root.join("include/infiniband");
-    for header in public_headers(&include)? {
-        items.push(Item::File {
-            bytes: read(&include.join(&header))?,
-            path: layout.includedir.join("infiniband").join(header),
-        });
-    }
+    items.extend(preload(dirs, layout)?);
     for program in PROGRAMS {
         items.push(Item::Program {
             path: layout.bindir.join(program),
@@ -289,8 +339,8 @@ fn headers_below(include: &Path, below: &Path, found: &mut Vec<PathBuf>) -> Resu
 mod tests {
     use super::*;
 
-    fn include() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../include/infiniband")
+    fn root() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
     }
 
     #[test]
@@ -302,27 +352,47 @@ mod tests {
     #[test]
     fn what_is_kept_back_exists() {
         for name in PRIVATE_HEADERS {
-            assert!(include().join(name).exists(), "{name}");
+            assert!(root().join("include").join(name).exists(), "{name}");
         }
     }
 
     /// An installed header whose include is not installed would break every program.
     #[test]
     fn installed_headers_include_installed_ones_only() {
-        let headers = public_headers(&include()).unwrap();
-        for wanted in ["verbs.h", "verbs_api.h", "verbs/wr.h"] {
-            assert!(headers.contains(&PathBuf::from(wanted)), "{wanted}");
+        let mut headers = Vec::new();
+        for source in LIBRARIES {
+            let folder = root().join(source.headers);
+            let found = public_headers(&folder).unwrap();
+            headers.extend(
+                found
+                    .into_iter()
+                    .map(|header| (folder.join(&header), header)),
+            );
         }
-        for header in &headers {
-            let text = fs::read_to_string(include().join(header)).unwrap();
+        let known = |name: &str| headers.iter().any(|(_, header)| header == Path::new(name));
+        for wanted in ["verbs.h", "verbs_api.h", "verbs/wr.h", "ib.h", "acm.h"] {
+            assert!(known(&format!("infiniband/{wanted}")), "{wanted}");
+        }
+        for wanted in ["rdma_cma.h", "rdma_cma_abi.h", "rdma_verbs.h", "rsocket.h"] {
+            assert!(known(&format!("rdma/{wanted}")), "{wanted}");
+        }
+        for (path, header) in &headers {
+            let text = fs::read_to_string(path).unwrap();
             for line in text.lines() {
-                let Some(rest) = line.strip_prefix("#include <infiniband/") else {
-                    assert!(!line.starts_with("#include \""), "{line}");
+                assert!(!line.starts_with("#include \""), "{line}");
+                let Some(name) = line.strip_prefix("#include <") else {
                     continue;
                 };
-                let name = rest.split('>').next().unwrap();
-                let known = headers.contains(&PathBuf::from(name));
-                assert!(known, "{} includes {name}", header.display());
+                let name = name.split('>').next().unwrap();
+                // The others are the system's.
+                let is_own = ["infiniband/", "rdma/rdma_", "rdma/rsocket"]
+                    .iter()
+                    .any(|start| name.starts_with(start));
+                assert!(
+                    !is_own || known(name),
+                    "{} includes {name}",
+                    header.display()
+                );
             }
         }
     }

@@ -30,8 +30,10 @@ if touch "$witness" 2>/dev/null; then echo "$witness can be written" >&2; exit 1
 exec setpriv --inh-caps=-all --bounding-set=-all "$@""#;
 
 /// A program that says what it runs on.
-const PROGRAM: &str = "#include <infiniband/verbs.h>\n#include <stdio.h>\n\
-     int main(void) { return puts(ibv_node_type_str(IBV_NODE_CA)) < 0; }\n";
+const PROGRAM: &str = "#include <infiniband/verbs.h>\n#include <rdma/rdma_cma.h>\n\
+     #include <stdio.h>\n\
+     int main(void) { return puts(ibv_node_type_str(IBV_NODE_CA)) < 0 \
+     || puts(rdma_event_str(RDMA_CM_EVENT_ESTABLISHED)) < 0; }\n";
 
 /// Installs what was built in `source` into a new directory of `job`.
 pub fn check(job: &Path, source: &Path) -> Result<()> {
@@ -42,7 +44,14 @@ pub fn check(job: &Path, source: &Path) -> Result<()> {
     if let Some(file) = found.iter().find(|file| !file.starts_with(&prefix)) {
         bail!("{} is not below {PREFIX}", file.display());
     }
-    for wanted in ["share/man/man7/ferroverbs.7", "bin/ibv_doctor"] {
+    let wanted = [
+        "share/man/man7/ferroverbs.7",
+        "bin/ibv_doctor",
+        "include/rdma/rdma_cma.h",
+        "lib64/librdmacm.so.1",
+        "lib64/rsocket/librspreload.so",
+    ];
+    for wanted in wanted {
         if !found.contains(&prefix.join(wanted)) {
             bail!("{wanted} is not there");
         }
@@ -84,7 +93,7 @@ fn usable(job: &Path, only: &Path) -> Result<()> {
     let libraries = below(only, LIBRARIES);
     let mut asked = Command::new("pkg-config");
     asked
-        .args(["--cflags", "--libs", "libibverbs"])
+        .args(["--cflags", "--libs", "librdmacm", "libibverbs"])
         .env("PKG_CONFIG_SYSROOT_DIR", only)
         .env("PKG_CONFIG_LIBDIR", libraries.join("pkgconfig"));
     let flags = must(&mut asked)?;
@@ -100,7 +109,14 @@ fn usable(job: &Path, only: &Path) -> Result<()> {
         .arg(&source)
         .args(flags.split_whitespace());
     must(&mut compiler)?;
-    for program in [program, below(only, PREFIX).join("bin/ibv_devices")] {
+    let runs: [(PathBuf, &[&str]); 2] = [
+        (program, &["libibverbs.so.1", "librdmacm.so.1"]),
+        (
+            below(only, PREFIX).join("bin/ibv_devices"),
+            &["libibverbs.so.1"],
+        ),
+    ];
+    for (program, loads) in runs {
         // The dynamic linker speaks on standard error.
         let mut run = Command::new("sh");
         run.args(["-c", "LD_DEBUG=files exec \"$0\" 2>&1"])
@@ -108,9 +124,11 @@ fn usable(job: &Path, only: &Path) -> Result<()> {
             .env("LD_LIBRARY_PATH", &libraries)
             .env("UROCE_DEVICES", "lo");
         let printed = must(&mut run)?;
-        let wanted = format!("calling init: {}/libibverbs.so.1", libraries.display());
-        if !printed.contains(&wanted) {
-            bail!("{} runs on another library", program.display());
+        for library in loads {
+            let wanted = format!("calling init: {}/{library}", libraries.display());
+            if !printed.contains(&wanted) {
+                bail!("{} runs on another {library}", program.display());
+            }
         }
     }
     Ok(())

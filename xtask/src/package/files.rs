@@ -9,10 +9,12 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 /// Our packages, each with the Debian package it stands for.
-pub(super) const PACKAGES: [(&str, &str); 3] = [
+pub(super) const PACKAGES: [(&str, &str); 5] = [
     ("libferroverbs1", "libibverbs1"),
     ("libferroverbs-dev", "libibverbs-dev"),
     ("ferroverbs-utils", "ibverbs-utils"),
+    ("libferroverbs-rdmacm1", "librdmacm1"),
+    ("libferroverbs-rdmacm-dev", "librdmacm-dev"),
 ];
 
 /// The file of a package in a directory.

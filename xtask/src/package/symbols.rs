@@ -1,4 +1,4 @@
-//! Our package's symbols file, held against the one of the Debian package that is installed.
+//! Our packages' symbols files, held against those of the Debian packages that are installed.
 #![forbid(unsafe_code)]
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
@@ -7,8 +7,17 @@ use anyhow::{Context, Result, bail};
 
 use super::files::{PACKAGES, file_with, package_in};
 
+/// The packages with a library.
+const LIBRARIES: [(&str, &str); 2] = [PACKAGES[0], PACKAGES[3]];
+
 pub fn compare(job: &Path) -> Result<()> {
-    let (ours, stock) = PACKAGES[0];
+    for (ours, stock) in LIBRARIES {
+        compare_one(job, ours, stock).context(ours)?;
+    }
+    Ok(())
+}
+
+fn compare_one(job: &Path, ours: &str, stock: &str) -> Result<()> {
     let package = package_in(job, ours)?;
     let output = Command::new("dpkg-deb")
         .arg("--info")
@@ -25,7 +34,7 @@ pub fn compare(job: &Path) -> Result<()> {
 }
 
 /// The nodes that Debian's library does not have. Programs that use them depend on our package.
-const LATER_NODES: [&str; 10] = [
+const LATER_NODES: [&str; 12] = [
     "IBVERBS_1.15",
     "IBVERBS_1.16",
     "IBVERBS_1.17",
@@ -36,6 +45,8 @@ const LATER_NODES: [&str; 10] = [
     "IBVERBS_PRIVATE_59",
     "IBVERBS_PRIVATE_64",
     "IBVERBS_PRIVATE_65",
+    "RDMACM_1.4",
+    "RDMACM_1.5",
 ];
 
 /// What later releases added to a node that it has.
@@ -133,17 +144,18 @@ libibverbs.so.1 libibverbs1 #MINVER#
     fn the_symbols_file_follows_the_version_script() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
-        let exported = exported(&read("src/libibverbs.map"));
-        assert!(exported.contains("ibv_reg_mr@IBVERBS_1.1"), "{exported:?}");
-        let listed = symbols(&read("debian/libferroverbs1.symbols")).unwrap();
-        let listed: BTreeSet<_> = listed.into_iter().map(|(symbol, _)| symbol).collect();
-        let only = |a: &BTreeSet<String>, b| a.difference(b).cloned().collect::<Vec<_>>();
-        assert_eq!(only(&exported, &listed), Vec::<String>::new(), "not listed");
-        assert_eq!(
-            only(&listed, &exported),
-            Vec::<String>::new(),
-            "not exported"
-        );
+        let maps = ["src/libibverbs.map", "rdmacm/src/librdmacm.map"];
+        let known = ["ibv_reg_mr@IBVERBS_1.1", "rdma_listen@RDMACM_1.0"];
+        for ((map, known), (package, _)) in maps.iter().zip(known).zip(LIBRARIES) {
+            let exported = exported(&read(map));
+            assert!(exported.contains(known), "{exported:?}");
+            let listed = symbols(&read(&format!("debian/{package}.symbols"))).unwrap();
+            let listed: BTreeSet<_> = listed.into_iter().map(|(symbol, _)| symbol).collect();
+            let only = |a: &BTreeSet<String>, b| a.difference(b).cloned().collect::<Vec<_>>();
+            assert_eq!(only(&exported, &listed), Vec::<String>::new(), "not listed");
+            let more = only(&listed, &exported);
+            assert_eq!(more, Vec::<String>::new(), "not exported");
+        }
     }
 
     #[test]

@@ -28,6 +28,8 @@ const OURS: [&str; 2] = [PACKAGES[0].0, PACKAGES[1].0];
 const DEBIANS: [&str; 2] = [PACKAGES[0].1, PACKAGES[1].1];
 /// The programs: ours, and Debian's.
 const UTILS: (&str, &str) = PACKAGES[2];
+/// What connects, and its headers.
+const RDMACM: [(&str, &str); 2] = [PACKAGES[3], PACKAGES[4]];
 
 /// Where a program is compiled, in the throw-away root.
 const SCRATCH: &str = "/run/ferroverbs-scratch";
@@ -49,6 +51,23 @@ int main(void)
 	return 0;
 }
 "#;
+
+/// One that connects.
+const CONNECTING: &str = r#"
+#include <rdma/rdma_cma.h>
+#include <stdio.h>
+
+int main(void)
+{
+	return puts(rdma_event_str(RDMA_CM_EVENT_ESTABLISHED)) < 0;
+}
+"#;
+/// Connects over a device in user space, by Debian's programs.
+const CONNECT: &str = "
+ip link set lo up || exit 1
+rdma_server & server=$!
+until grep -aq '/cm/.*/7471/' /proc/net/unix; do kill -0 $server && sleep 0.1 || exit 1; done
+rdma_client -s 127.0.0.1 && wait $server";
 
 /// Makes all transitions; answers whether everything was as it should be.
 pub fn run(job: &Path) -> Result<bool> {
@@ -134,7 +153,76 @@ fn there_and_back(job: &Path, notes: &mut Notes) -> Result<()> {
     }
     must(Command::new("dpkg").arg("--install").args(files))?;
     stock.at_debians("dpkg", notes)?;
-    programs(job, &stock, &ours, notes)
+    programs(job, &stock, &ours, notes)?;
+    connecting(job, &stock, &ours, notes)
+}
+
+/// Our librdmacm for Debian's, over Debian's libibverbs and over ours, and back.
+fn connecting(job: &Path, stock: &Start, ours: &[PathBuf], notes: &mut Notes) -> Result<()> {
+    let debians = job.join(STOCK);
+    let rdmacm = [package_in(job, RDMACM[0].0)?, package_in(job, RDMACM[1].0)?];
+    let back = [DEBIANS[0], DEBIANS[1], RDMACM[0].1, RDMACM[1].1];
+
+    apt_install_files(rdmacm.get(..1).unwrap_or_default())?;
+    notes.add(
+        "apt: our librdmacm, Debian's libibverbs and headers",
+        stock.exchanged(&[3]),
+    )?;
+    notes.add("our librdmacm: sound", sound())?;
+    notes.add("our librdmacm: loaded", connecting_is_of(RDMACM[0].0))?;
+    notes.add("our librdmacm: resolves", resolves(&users()?))?;
+    stock.programs("our librdmacm, Debian's libibverbs", DEBIANS[0], notes)?;
+    notes.add("compiled with Debian's rdma_cma.h", connecting_compiled())?;
+
+    apt_install_files(&rdmacm)?;
+    notes.add("apt: our rdma_cma.h", stock.exchanged(&[3, 4]))?;
+    for (package, _) in RDMACM {
+        notes.add(&format!("{package} as packaged"), verify(package))?;
+    }
+    notes.add("compiled with our rdma_cma.h", connecting_compiled())?;
+    apt_install_files(ours)?;
+    notes.add("apt: both of our libraries", stock.exchanged(&[0, 1, 3, 4]))?;
+    stock.programs("both of our libraries", OURS[0], notes)?;
+    notes.add("compiled with our headers alone", connecting_compiled())?;
+    notes.add("both of our libraries: connect over uroce_lo", connect())?;
+    supply(&debians)?;
+    apt_install(&back)?;
+    notes.add("apt: back from our librdmacm", stock.exchanged(&[]))?;
+    notes.add("Debian's librdmacm: loaded", connecting_is_of(RDMACM[0].1))
+}
+
+/// Whether the librdmacm that programs get is this package's.
+fn connecting_is_of(package: &str) -> Result<()> {
+    let file = fs::canonicalize(Path::new(LIBRARIES).join("librdmacm.so.1"))?;
+    let owner = must(Command::new("dpkg").arg("--search").arg(file))?;
+    if owner.split(':').next() != Some(package) {
+        bail!("{owner}");
+    }
+    Ok(())
+}
+
+/// A program that connects is compiled, and would run over Debian's library as well.
+fn connecting_compiled() -> Result<()> {
+    compile(CONNECTING, "librdmacm")?;
+    let printed = must(&mut Command::new(format!("{SCRATCH}/program")))?;
+    if printed != "RDMA_CM_EVENT_ESTABLISHED\n" {
+        bail!("said {printed:?}");
+    }
+    let text = shlibdeps()?;
+    if !text.contains("librdmacm1 (>= 1.0.15)") || text.contains(RDMACM[0].0) {
+        bail!("{text}");
+    }
+    Ok(())
+}
+
+fn connect() -> Result<()> {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", CONNECT]).env("UROCE_DEVICES", "lo");
+    let text = must(&mut shell)?;
+    if !text.contains("rdma_client: end 0") || !text.contains("rdma_server: end 0") {
+        bail!("{text}");
+    }
+    Ok(())
 }
 
 /// Our programs for Debian's, over Debian's library and over ours, and back.
@@ -351,20 +439,26 @@ fn supply(debians: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Compiles the user's program as its makefile would, and runs it over the library of a package.
-fn compiled_runs(package: &str) -> Result<()> {
-    fs::write(Path::new(SCRATCH).join("program.c"), SOURCE)?;
-    let version = must(Command::new("pkg-config").args(["--modversion", "libibverbs"]))?;
+/// Compiles a program as its makefile would, against a library that pkg-config knows.
+fn compile(source: &str, library: &str) -> Result<()> {
+    fs::write(Path::new(SCRATCH).join("program.c"), source)?;
+    let version = must(Command::new("pkg-config").args(["--modversion", library]))?;
     if !version.trim_end().ends_with(&format!(".{RDMA_CORE}")) {
         bail!("pkg-config says {version}");
     }
-    let flags = must(Command::new("pkg-config").args(["--cflags", "--libs", "libibverbs"]))?;
+    let flags = must(Command::new("pkg-config").args(["--cflags", "--libs", library]))?;
     must(
         Command::new("cc")
             .args(["-Wall", "-Werror", "-o", "program", "program.c"])
             .args(flags.split_whitespace())
             .current_dir(SCRATCH),
     )?;
+    Ok(())
+}
+
+/// Compiles the user's program, and runs it over the library of a package.
+fn compiled_runs(package: &str) -> Result<()> {
+    compile(SOURCE, "libibverbs")?;
     let observed = observe(&[&format!("{SCRATCH}/program")])?;
     Owners::default().over(&observed, package)?;
     if !observed.printed.contains("\nactive, ") {
@@ -375,17 +469,22 @@ fn compiled_runs(package: &str) -> Result<()> {
 
 /// A package with that program would run over Debian's library as well.
 fn dependencies() -> Result<()> {
-    let control = "Source: program\n\nPackage: program\nArchitecture: any\n";
-    fs::write(Path::new(SCRATCH).join("debian/control"), control)?;
-    let text = must(
-        Command::new("dpkg-shlibdeps")
-            .args(["-O", "program"])
-            .current_dir(SCRATCH),
-    )?;
+    let text = shlibdeps()?;
     if !text.contains("libibverbs1 (>= 1.1.6)") || text.contains(OURS[0]) {
         bail!("{text}");
     }
     Ok(())
+}
+
+/// What a package with the program would depend on.
+fn shlibdeps() -> Result<String> {
+    let control = "Source: program\n\nPackage: program\nArchitecture: any\n";
+    fs::write(Path::new(SCRATCH).join("debian/control"), control)?;
+    must(
+        Command::new("dpkg-shlibdeps")
+            .args(["-O", "program"])
+            .current_dir(SCRATCH),
+    )
 }
 
 /// All providers, and the libraries that link with libibverbs.
