@@ -1,14 +1,16 @@
 //! The time that the protocol engine is told.
 
 use kit::sys::first::First;
-use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
-use std::time::{SystemTime, UNIX_EPOCH};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use uroce_engine::timer::Time;
 
 /// When this process first asked.
 static ORIGIN: First<u64> = First::new();
 /// How far the clock that costs little is behind, in nanoseconds.
 static BEHIND: First<u64> = First::new();
+/// The longest tick of any kernel, where it does not tell its own.
+const TICK: Duration = Duration::from_millis(10);
 
 fn nanos(time: Timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
@@ -38,7 +40,10 @@ pub fn now() -> Time {
 #[must_use]
 pub fn may_have_come(moment: u64) -> bool {
     let lately = since_origin(ClockId::MonotonicCoarse);
-    let behind = *BEHIND.get_or_make(|| nanos(clock_getres(ClockId::MonotonicCoarse)));
+    let behind = *BEHIND.get_or_make(|| {
+        let tick = kit::sys::clock::tick().unwrap_or(TICK);
+        u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX)
+    });
     moment <= lately.saturating_add(behind)
 }
 

@@ -84,7 +84,7 @@ fn main() -> ExitCode {
 /// Whose processes are asked, if it is not said: for root those of the one who has the port,
 /// without which no device can be open.
 fn default_user() -> u32 {
-    let own = rustix::process::geteuid().as_raw();
+    let own = kit::sys::identity::effective_user();
     let other = (own == 0).then(port_user).flatten();
     other.unwrap_or(own)
 }

@@ -5,6 +5,7 @@ pub mod attr;
 pub mod barrier;
 mod batch;
 pub mod child;
+pub mod clock;
 pub mod command;
 mod control;
 pub mod cycles;

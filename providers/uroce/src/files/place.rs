@@ -1,10 +1,10 @@
 //! Where a user's files may be.
 
 use kit::errno::{Errno, Result};
+use kit::sys::identity::effective_user;
 use kit::sys::privilege;
 use rustix::fs::{CWD, Mode, OFlags, Stat, fstat, mkdirat, openat};
 use rustix::io::Errno as Os;
-use rustix::process::geteuid;
 use std::env;
 use std::os::fd::OwnedFd;
 
@@ -22,7 +22,7 @@ pub fn candidates() -> Vec<String> {
     let variable = |name| env::var_os(name)?.into_string().ok();
     let trusted = !privilege::exceeds_caller();
     all.extend(variable("XDG_RUNTIME_DIR").filter(|_| trusted));
-    all.push(format!("/run/user/{}", geteuid().as_raw()));
+    all.push(format!("/run/user/{}", effective_user()));
     all.extend(variable("TMPDIR").filter(|_| trusted));
     all.extend(["/tmp".to_owned(), "/dev/shm".to_owned()]);
     all.retain(|path| path.starts_with('/'));
@@ -36,7 +36,7 @@ impl Place {
     /// EPERM if somebody else could change what lies there; EAGAIN if it has just gone; those of
     /// openat(2), mkdirat(2).
     pub fn below(above: &str) -> Result<Self> {
-        let user = geteuid().as_raw();
+        let user = effective_user();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let base = openat(CWD, above, flags, Mode::empty())?;
         if !is_safe(&fstat(&base)?, user) {

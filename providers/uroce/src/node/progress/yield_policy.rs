@@ -6,7 +6,6 @@
 //! nowhere else, so that the other thread finds the lock taken whenever it looks. If the time that
 //! was given went to threads of this process, none is given for a while.
 
-use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -54,9 +53,9 @@ impl YieldPolicy {
     }
 }
 
-/// What this process has used of processors.
+/// What this process has used of processors; nothing where it may not ask.
 fn used() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
+    kit::sys::clock::process_time().unwrap_or_default()
 }
 
 #[cfg(test)]
