@@ -43,6 +43,8 @@ const PASSES: usize = 16;
 pub(in crate::node) struct ProgressThread(Mutex<Option<JoinHandle<()>>>);
 
 impl ProgressThread {
+    // With a frame of its own, while little of the caller's stack is used.
+    #[inline(never)]
     pub fn start(node: &Arc<NodeInner>) -> Result<Self> {
         let shared = Arc::clone(node);
         let builder = std::thread::Builder::new().name("uroce".to_owned());
