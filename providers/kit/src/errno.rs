@@ -55,6 +55,16 @@ impl Errno {
         )
     }
 
+    /// Whether there was no room for something at the moment: a descriptor, or memory of the
+    /// kernel's.
+    #[must_use]
+    pub const fn is_shortage(self) -> bool {
+        matches!(
+            self.0,
+            libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM
+        )
+    }
+
     /// The errno of an `std::io::Error`, EIO where it carries none.
     pub fn from_io(e: &std::io::Error) -> Self {
         Self(e.raw_os_error().unwrap_or(libc::EIO))

@@ -8,22 +8,73 @@ mod alone;
 mod ends;
 
 use alone::{receive_line, reply, role as my_role};
-use ends::pair;
+use ends::{End, connect_for, pair, peer_is_at};
 use kit::abi::*;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::os::fd::AsRawFd;
 
 #[test]
 fn in_a_namespace() {
     alone::in_a_namespace();
 }
 
-/// A process that may not make files longer than it is told.
+/// A process of the tests below.
 #[test]
 #[ignore = "a test of `inside` starts it"]
 fn role() {
-    if my_role().is_none() {
-        return;
+    match my_role().as_deref() {
+        Some("limited") => limited(),
+        Some(_) => side(),
+        None => {}
     }
+}
+
+/// The lowest number that no descriptor has.
+fn next_descriptor() -> u64 {
+    let probe = std::fs::File::open("/dev/null").expect("a file");
+    u64::try_from(probe.as_raw_fd()).expect("a number")
+}
+
+/// A process that connects, writes, and may have no more descriptors meanwhile.
+fn side() {
+    let end = End::new(IBV_QPT_RC);
+    reply(&format!(
+        "{} {} {}",
+        end.number(),
+        end.address(0),
+        end.rkey()
+    ));
+    let descriptors = getrlimit(Resource::Nofile);
+    let limit = |current| {
+        let limit = Rlimit {
+            current,
+            ..descriptors
+        };
+        setrlimit(Resource::Nofile, limit).expect("a limit");
+    };
+    while let Some(line) = receive_line() {
+        let mut words = line.split(' ');
+        let word = words.next().unwrap_or_default();
+        let numbers: Vec<u64> = words.map(|word| word.parse().expect("a number")).collect();
+        let number = |at: usize| u32::try_from(numbers[at]).expect("a number");
+        match word {
+            // None is free, or none at all may be used.
+            "limit" => limit(Some(next_descriptor())),
+            "zero" => limit(Some(0)),
+            "lift" => limit(descriptors.current),
+            "connect" => connect_for(&end, number(0), [18, 7]),
+            _ => {
+                peer_is_at(numbers[0]);
+                end.post_send(1, IBV_WR_RDMA_WRITE, 0, 8, 64, number(1));
+                assert_eq!(end.completion().status, IBV_WC_SUCCESS);
+            }
+        }
+        reply(word);
+    }
+}
+
+/// A process that may not make files longer than it is told.
+fn limited() {
     while let Some(line) = receive_line() {
         let limit = Rlimit {
             current: Some(line.parse().expect("a number")),
@@ -45,6 +96,7 @@ mod inside {
     use kit::provider::Edges;
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     use std::os::fd::AsFd;
+    use std::time::Duration;
     use uroce::context::Context;
 
     const MFILE: i32 = libc::EMFILE;
@@ -53,11 +105,8 @@ mod inside {
     /// in use: they were filled.
     fn with_room<T>(free: u64, call: impl FnOnce() -> T) -> T {
         let before = getrlimit(Resource::Nofile);
-        let probe = std::fs::File::open("/dev/null").expect("a file");
-        let next = std::os::fd::AsRawFd::as_raw_fd(&probe.as_fd());
-        drop(probe);
         let limit = Rlimit {
-            current: Some(u64::try_from(next).expect("a number") + free),
+            current: Some(super::next_descriptor() + free),
             ..before
         };
         setrlimit(Resource::Nofile, limit).expect("a limit");
@@ -135,6 +184,59 @@ mod inside {
             let mut player = Player::start("limited");
             assert_eq!(player.ask(&bytes.to_string()), "received", "{bytes} bytes");
             player.end();
+        }
+    }
+
+    /// What a process has used of processors.
+    fn used(player: &Player) -> Duration {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", player.id())).expect("a folder");
+        let of = |task: std::fs::DirEntry| {
+            let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+            text.split(' ').next()?.parse::<u64>().ok()
+        };
+        Duration::from_nanos(tasks.flatten().filter_map(of).sum())
+    }
+
+    /// A process connects to another that cannot accept that for want of a descriptor.
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn what_finds_no_descriptor_waits_until_there_is_one() {
+        if !there() {
+            return;
+        }
+        let start = || {
+            let mut player = Player::start_with("side", &[("UROCE_CARRIER", "shm")]);
+            let line = player.receive_line();
+            let (number, memory) = line.split_once(' ').expect("numbers");
+            (number.to_owned(), memory.to_owned(), player)
+        };
+        for (lower, limit) in [
+            (true, "limit"),
+            (false, "limit"),
+            (true, "zero"),
+            (false, "zero"),
+        ] {
+            let mut sides = [start(), start()];
+            let number = |text: &str| text.parse::<u32>().expect("a number");
+            sides.sort_by_key(|(own, ..)| number(own));
+            let [low, high] = sides;
+            let (mut short, mut other) = if lower { (low, high) } else { (high, low) };
+            assert_eq!(short.2.ask(limit), limit);
+            let before = used(&short.2);
+            assert_eq!(other.2.ask(&format!("connect {}", short.0)), "connect");
+            other.2.send_line(&format!("write {}", short.1));
+            let time = Duration::from_millis(600);
+            std::thread::sleep(time);
+            let used = used(&short.2) - before;
+            assert!(used < time / 6, "it used {used:?} of {time:?}");
+            // It cannot begin by itself, either.
+            assert_eq!(short.2.ask(&format!("connect {}", other.0)), "connect");
+            std::thread::sleep(time / 6);
+            assert_eq!(short.2.ask("lift"), "lift");
+            assert_eq!(other.2.receive_line(), "write");
+            assert_eq!(short.2.ask(&format!("write {}", other.1)), "write");
+            short.2.end();
+            other.2.end();
         }
     }
 

@@ -4,9 +4,12 @@
 //! there yet when the connection is: its sender is between two system calls, perhaps stopped there.
 //! So a connection without a message is kept, and no more than [`KEPT`] of them: whoever comes
 //! beyond that displaces the oldest.
+//!
+//! Where accept(2) lacks a descriptor, connections wait, and would make the set ready all the time:
+//! the socket that listens is taken out of it, and is back after [`PAUSE`].
 
 use super::{Registry, User};
-use crate::named;
+use crate::{clock, named};
 use kit::errno::{Errno, Result};
 use kit::sync::Mutex;
 use kit::sys::datagram::passing::{self, Passed};
@@ -17,6 +20,7 @@ use rustix::net;
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// Connections without a message that are kept.
 const KEPT: usize = 64;
@@ -24,6 +28,10 @@ const KEPT: usize = 64;
 const LOOKS: usize = 64;
 /// The number of the listening socket in the set; connections have others.
 const LISTENER: u64 = 0;
+/// Nanoseconds until accept(2) is tried again for which there was no descriptor.
+const PAUSE: u64 = 100_000_000;
+/// No deadline.
+const NEVER: u64 = u64::MAX;
 
 /// The connections to the socket that listens for a process.
 #[derive(Debug)]
@@ -31,6 +39,8 @@ pub struct Connections {
     /// The listening socket, and connections that are kept.
     set: OwnedFd,
     kept: Mutex<Kept>,
+    /// When the listening socket is back in the set; [`NEVER`] while it is there.
+    again: AtomicU64,
 }
 
 /// Connections whose message has not come yet, by their number in the set.
@@ -68,6 +78,7 @@ impl Connections {
         Ok(Self {
             set,
             kept: Mutex::default(),
+            again: AtomicU64::new(NEVER),
         })
     }
 
@@ -84,10 +95,18 @@ impl Connections {
     /// EAGAIN if there is none.
     pub fn take(&self, registry: &Registry, buffer: &mut [u8]) -> Result<Passed> {
         for _ in 0..LOOKS {
+            if self.deadline() != NEVER {
+                break;
+            }
             let accepted = match net::accept_with(registry.listener(), named::FLAGS) {
                 Ok(accepted) => accepted,
                 Err(SystemErrno::INTR | SystemErrno::CONNABORTED) => continue,
-                Err(_) => break,
+                Err(error) => {
+                    if Errno::from(error).is_shortage() {
+                        self.pause(registry);
+                    }
+                    break;
+                }
             };
             match content(accepted.as_fd(), registry.user(), buffer) {
                 Content::Message(passed) => return Ok(passed),
@@ -96,6 +115,35 @@ impl Connections {
             }
         }
         self.take_kept(registry.user(), buffer)
+    }
+
+    /// When [`Connections::on_time`] is to be called, in nanoseconds of the clock; `u64::MAX` if
+    /// not at all.
+    #[inline]
+    pub fn deadline(&self) -> u64 {
+        self.again.load(SeqCst)
+    }
+
+    /// Listens again, if it is time.
+    pub fn on_time(&self, registry: &Registry) {
+        let is_due = self.deadline() <= clock::now().nanos();
+        if is_due && self.listen(registry, EventFlags::IN) {
+            self.again.store(NEVER, SeqCst);
+        }
+    }
+
+    /// Lets connections wait for a while.
+    fn pause(&self, registry: &Registry) {
+        if self.listen(registry, EventFlags::empty()) {
+            let again = clock::now().nanos().saturating_add(PAUSE);
+            self.again.store(again, SeqCst);
+        }
+    }
+
+    /// Has the set be ready for this of the listening socket.
+    fn listen(&self, registry: &Registry, flags: EventFlags) -> bool {
+        let data = EventData::new_u64(LISTENER);
+        epoll::modify(&self.set, registry.listener(), data, flags).is_ok()
     }
 
     /// The next message on a connection that was kept.
@@ -258,6 +306,25 @@ mod tests {
         assert!(!sent(0) && sent(1) && sent(KEPT));
         assert!(take().is_ok() && take().is_ok());
         assert_eq!(take().err(), Some(Errno::AGAIN));
+    }
+
+    #[test]
+    fn connections_wait_while_there_is_no_descriptor() {
+        let (registry, connections) = connections();
+        send(&connect(&registry), b"first");
+        assert!(is_ready(&connections) && connections.deadline() == NEVER);
+        connections.pause(&registry);
+        let take = || connections.take(&registry, &mut [0; 8]).is_ok();
+        for _ in 0..2 {
+            assert!(!is_ready(&connections) && !take());
+            // It is not time yet.
+            connections.on_time(&registry);
+            assert_ne!(connections.deadline(), NEVER);
+        }
+        connections.again.store(0, SeqCst);
+        connections.on_time(&registry);
+        assert!(is_ready(&connections) && connections.deadline() == NEVER);
+        assert!(take() && !take() && !is_ready(&connections));
     }
 
     #[test]

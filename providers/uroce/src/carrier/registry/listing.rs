@@ -48,13 +48,16 @@ const ACCEPTS: u32 = 1 << 16;
 /// The sockets of uroce that listen.
 ///
 /// # Errors
-/// Of opening `/proc/net/unix`, if sock_diag(7) cannot be had either.
+/// EMFILE, ENFILE, ENOBUFS, ENOMEM; of opening `/proc/net/unix`, if sock_diag(7) cannot be had
+/// either.
 pub fn listening() -> Result<Vec<Listening>> {
     /// sock_diag(7) has failed once.
     static WITHOUT: AtomicBool = AtomicBool::new(false);
     if !WITHOUT.load(Relaxed) {
-        if let Ok(found) = by_netlink() {
-            return Ok(found);
+        match by_netlink() {
+            Ok(found) => return Ok(found),
+            Err(error) if error.is_shortage() => return Err(error),
+            Err(_) => {}
         }
         WITHOUT.store(true, Relaxed);
     }

@@ -213,7 +213,7 @@ impl Lookup {
                 Errno::AGAIN
             });
         }
-        known.list(self.user);
+        known.list(self.user)?;
         if let Some(process) = self.verify(&mut known, slot)? {
             return Ok(process);
         }
@@ -267,12 +267,19 @@ impl Known {
     }
 
     /// Lists names anew.
-    fn list(&mut self, user: User) {
+    ///
+    /// # Errors
+    /// EAGAIN if there is no descriptor for that.
+    fn list(&mut self, user: User) -> Result<()> {
         let began = Instant::now();
-        let found = listing::listening().unwrap_or_else(|error| {
-            complain(error);
-            Vec::new()
-        });
+        let found = match listing::listening() {
+            Ok(found) => found,
+            Err(error) if error.is_shortage() => return Err(Errno::AGAIN),
+            Err(error) => {
+                complain(error);
+                Vec::new()
+            }
+        };
         self.vacant.clear();
         self.listed.clear();
         for socket in found {
@@ -292,6 +299,7 @@ impl Known {
         }
         let good = (began.elapsed() * SHARE).clamp(SOONEST, LATEST);
         self.latest = Some((Instant::now(), good));
+        Ok(())
     }
 }
 

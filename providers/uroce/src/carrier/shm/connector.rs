@@ -152,10 +152,8 @@ impl Host for Actor<'_> {
         match socket.send_to((self.slot, only), datagram, &descriptors) {
             Ok(()) => Delivery::Delivered,
             // The last one: too many descriptors of this user are on their way.
-            Err(
-                Errno::AGAIN
-                | Errno(libc::ENOBUFS | libc::ENOMEM | libc::EINTR | libc::ETOOMANYREFS),
-            ) => Delivery::Full,
+            Err(Errno::AGAIN | Errno(libc::EINTR | libc::ETOOMANYREFS)) => Delivery::Full,
+            Err(error) if error.is_shortage() => Delivery::Full,
             Err(_) => Delivery::Gone,
         }
     }

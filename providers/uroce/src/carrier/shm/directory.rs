@@ -174,11 +174,13 @@ impl Directory {
     #[must_use]
     #[inline]
     pub fn deadline(&self) -> u64 {
-        self.connector.deadline()
+        let connections = self.peers.rendezvous_socket.deadline();
+        self.connector.deadline().min(connections)
     }
 
-    /// Goes on with attempts to share a link whose time has come.
+    /// Goes on with attempts to share a link whose time has come, and with connections that wait.
     pub fn on_time(&self) {
+        self.peers.rendezvous_socket.on_time();
         self.connector.on_time(&self.peers);
         self.announce_links();
     }

@@ -177,6 +177,18 @@ impl RendezvousSocket {
         [self.connections.set(), self.socket()]
     }
 
+    /// When [`RendezvousSocket::on_time`] is to be called, in nanoseconds of the clock; `u64::MAX`
+    /// if not at all.
+    #[inline]
+    pub fn deadline(&self) -> u64 {
+        self.connections.deadline()
+    }
+
+    /// Takes connections again for which there was no descriptor.
+    pub fn on_time(&self) {
+        self.connections.on_time(&self.registry);
+    }
+
     fn socket(&self) -> BorrowedFd<'_> {
         // It is there: see `open_as`.
         self.registry

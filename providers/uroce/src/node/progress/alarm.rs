@@ -9,17 +9,20 @@ use crate::carrier::udp::{Slot, Sockets};
 use crate::node::inbound::sources::{SLOT, V4, V6};
 use crate::node::registry::NEVER;
 use kit::errno::{Errno, Result};
-use kit::sys::cycles;
+use kit::sys::{cycles, sched};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::time::Duration;
 
 /// Whoever looked at the sockets so short a time ago looks again, or has just found what wakes the
 /// progress thread: to take it away costs both a turn of the processor. About 20 µs.
 const RECENT: u64 = 20 * cycles::IN_A_MICROSECOND;
+/// The longest wait that nothing ends early, in nanoseconds.
+const BLIND: u64 = 1_000_000;
 /// The numbers in the set of all: of the sockets by which this host's processes speak, and of the
 /// set of watches. Sockets have those of their places in the inbox.
 pub const PEERS: u64 = u64::MAX - 1;
@@ -148,11 +151,18 @@ fn readable(set: &OwnedFd, socket: BorrowedFd<'_>, number: u64) -> Result<()> {
 }
 
 /// Waits until something in a set is ready, or so many nanoseconds have passed: epoll_wait(2) knows
-/// milliseconds, and epoll_pwait2(2) is not in every kernel.
+/// milliseconds, and epoll_pwait2(2) is not in every kernel. Under a limit of no descriptors, by
+/// which some programs keep themselves from opening any, poll(2) takes none: then it waits for part
+/// of the time.
 pub(super) fn wait_exactly(set: &OwnedFd, nanos: u64) -> Result<()> {
     let timeout = timespec(nanos);
-    poll(&mut [PollFd::new(set, PollFlags::IN)], Some(&timeout))?;
-    Ok(())
+    match poll(&mut [PollFd::new(set, PollFlags::IN)], Some(&timeout)) {
+        Err(rustix::io::Errno::INVAL) => {
+            sched::sleep(Duration::from_nanos(nanos.min(BLIND)));
+            Ok(())
+        }
+        waited => Ok(waited.map(|_| ())?),
+    }
 }
 
 fn timespec(nanos: u64) -> Timespec {
