@@ -65,6 +65,13 @@ fn calls_of_rsockets_hold_without_a_device() -> Result<()> {
 }
 
 #[test]
+fn what_an_id_looks_for_is_reported_by_an_event() -> Result<()> {
+    let text = run("connections/addrinfo.c")?;
+    assert!(text.ends_with("done\n"), "{text}");
+    Ok(())
+}
+
+#[test]
 fn a_thread_waits_on_where_its_channel_is_destroyed() -> Result<()> {
     let text = run("connections/destroyed_channel.c")?;
     assert!(text.ends_with("done\n"), "{text}");

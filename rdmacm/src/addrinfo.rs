@@ -1,10 +1,12 @@
 #![forbid(unsafe_code)]
 //! rdma_getaddrinfo(3): the first address of getaddrinfo(3), with the queue pair type and port
-//! space that belong to it.
+//! space that belong to it. rdma_resolve_addrinfo(3): the same, reported by an event.
 
-use crate::abi::{AddrInfo, Hints, port_space};
+use crate::abi::{AddrInfo, Hints, event_type, port_space};
 use crate::endpoint::RAI_PASSIVE;
+use crate::id::Id;
 use crate::lookup::{self, Found, Question};
+use crate::sync;
 use core::ffi::{CStr, c_int};
 use kit::abi::{IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND};
 use kit::errno::Errno;
@@ -44,6 +46,10 @@ pub fn get(
     if hints.flags & (RAI_SA | RAI_DNS) != 0 {
         return Err(Errno::OPNOTSUPP.into());
     }
+    Ok(AddrInfo::new(&look(node, service, hints)?)?)
+}
+
+fn look(node: Option<&CStr>, service: Option<&CStr>, hints: &Hints) -> Result<Hints, Failure> {
     let mut answer = if node.is_none() && service.is_none() {
         Hints {
             destination: hints.destination,
@@ -56,7 +62,64 @@ pub fn get(
     if answer.source.is_none() {
         answer.source = hints.source;
     }
-    Ok(AddrInfo::new(&answer)?)
+    Ok(answer)
+}
+
+/// Looks for addresses on behalf of an id, and reports the end by an event of the id. The lookup
+/// itself is waited for.
+///
+/// # Errors
+/// EINVAL if nothing is asked, and for RAI_SA beside RAI_DNS, with a node or without a service;
+/// ENOTSUP for RAI_SA: the subnet administration of InfiniBand is not asked; EBUSY if there is an
+/// answer that nobody has taken; those of the backend, which are EINVAL or ENOSYS before
+/// Linux 6.16.
+pub fn resolve(
+    id: &Id,
+    node: Option<&CStr>,
+    service: Option<&CStr>,
+    hints: Option<&Hints>,
+) -> kit::errno::Result<()> {
+    let flags = hints.map_or(0, |hints| hints.flags);
+    if flags & RAI_SA != 0 {
+        let is_wrong = flags & RAI_DNS != 0 || node.is_some() || service.is_none();
+        return Err(if is_wrong {
+            Errno::INVAL
+        } else {
+            Errno::OPNOTSUPP
+        });
+    }
+    if node.is_none() && service.is_none() && hints.is_none() {
+        return Err(Errno::INVAL);
+    }
+    if id.state.lock().found.is_some() {
+        return Err(Errno(libc::EBUSY));
+    }
+    let hints = Hints {
+        flags: flags & !RAI_DNS,
+        ..hints.cloned().unwrap_or_default()
+    };
+    let found = look(node, service, &hints);
+    let status = match &found {
+        Ok(_) => 0,
+        Err(Failure::Errno(e)) => -e.raw(),
+        Err(Failure::Lookup(code)) => *code,
+    };
+    id.state.lock().found = found.ok();
+    let posted = id.backend()?.write_event(event_type::INTERNAL, status, 0);
+    if posted.is_err() {
+        id.state.lock().found = None;
+    }
+    posted?;
+    sync::complete(id)
+}
+
+/// What was found for an id, once.
+///
+/// # Errors
+/// ENOENT if there is nothing; ENOMEM.
+pub fn query(id: &Id) -> kit::errno::Result<AddrInfo> {
+    let found = id.state.lock().found.take();
+    AddrInfo::new(&found.ok_or(Errno::NOENT)?)
 }
 
 fn without_addresses(hints: &Hints) -> Hints {

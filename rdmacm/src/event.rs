@@ -78,6 +78,9 @@ fn of_id(id: &Arc<Id>, record: &Record) -> Result<Option<Event>> {
             id.acknowledged.add();
             return Ok(None);
         }
+        // The end of a lookup, which the library has reported to itself.
+        event_type::INTERNAL if record.status == 0 => outcome.0 = event_type::ADDRINFO_RESOLVED,
+        event_type::INTERNAL => outcome.0 = event_type::ADDRINFO_ERROR,
         event_type::REJECTED => {
             let _ = transition::to(id, IBV_QPS_ERR);
         }
@@ -116,6 +119,9 @@ fn answer(id: &Id, ece: Ece) -> Result<bool> {
 fn parameters(id: &Id, record: &Record) -> (Param, Vec<u8>) {
     if record.event == event_type::USER {
         return (Param::Arg(record.arg()), Vec::new());
+    }
+    if record.event == event_type::INTERNAL {
+        return (Param::Arg(0), Vec::new());
     }
     if !id.is_datagram() {
         let (conn, data) = backend::conn(record);

@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 //! A `struct rdma_cm_id` with what belongs to it.
 
-use crate::abi::{Address, Given, IdBlock, MAX_DEPTH, port_space, rdma_event_channel};
+use crate::abi::{Address, Given, Hints, IdBlock, MAX_DEPTH, port_space, rdma_event_channel};
 use crate::backend::{Backend, Ece};
 use crate::device::{Device, Lease};
 use crate::verbs::Qp;
@@ -53,6 +53,8 @@ pub struct State {
     pub made_send_cq: bool,
     pub made_recv_cq: bool,
     pub joins: Vec<Arc<Join>>,
+    /// What was found by rdma_resolve_addrinfo(3), until it is taken.
+    pub found: Option<Hints>,
 }
 
 /// Attributes for queue pairs of requests.

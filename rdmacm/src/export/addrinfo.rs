@@ -1,7 +1,7 @@
 //! Address lists.
 
 use super::{id::room, ret};
-use crate::abi::{AddrInfo, Hints, rdma_addrinfo};
+use crate::abi::{AddrInfo, Hints, rdma_addrinfo, rdma_cm_id};
 use crate::addrinfo::{self, Failure};
 use crate::{device, symver};
 use core::ffi::{CStr, c_char, c_int};
@@ -35,6 +35,40 @@ unsafe extern "C" fn rdma_getaddrinfo(
     }
 }
 symver!(rdma_getaddrinfo => "rdma_getaddrinfo", "RDMACM_1.0");
+
+unsafe extern "C" fn rdma_resolve_addrinfo(
+    id: *mut rdma_cm_id,
+    node: *const c_char,
+    service: *const c_char,
+    hints: *const rdma_addrinfo,
+) -> c_int {
+    ret::with(id, |id| {
+        // SAFETY: the program passes texts and a whole list, or NULL.
+        let text = |text: *const c_char| (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) });
+        let hints = if hints.is_null() {
+            None
+        } else {
+            // SAFETY: as above.
+            Some(unsafe { Hints::from_raw(hints) }?)
+        };
+        addrinfo::resolve(id, text(node), text(service), hints.as_ref())
+    })
+}
+symver!(rdma_resolve_addrinfo => "rdma_resolve_addrinfo", "RDMACM_1.4");
+
+unsafe extern "C" fn rdma_query_addrinfo(
+    id: *mut rdma_cm_id,
+    at: *mut *mut rdma_addrinfo,
+) -> c_int {
+    ret::with(id, |id| {
+        let at = room(at)?;
+        let list = addrinfo::query(id)?;
+        // SAFETY: the program passes room for a pointer.
+        unsafe { at.write(list.into_raw()) };
+        Ok(())
+    })
+}
+symver!(rdma_query_addrinfo => "rdma_query_addrinfo", "RDMACM_1.4");
 
 unsafe extern "C" fn rdma_freeaddrinfo(list: *mut rdma_addrinfo) {
     // SAFETY: the program passes a list of rdma_getaddrinfo, or NULL, once.

@@ -30,7 +30,10 @@ pub mod event_type {
     pub const MULTICAST_JOIN: u32 = 12;
     pub const MULTICAST_ERROR: u32 = 13;
     pub const TIMEWAIT_EXIT: u32 = 15;
+    pub const ADDRINFO_RESOLVED: u32 = 16;
+    pub const ADDRINFO_ERROR: u32 = 17;
     pub const USER: u32 = 18;
+    pub const INTERNAL: u32 = 19;
 }
 
 /// `enum rdma_port_space`.
