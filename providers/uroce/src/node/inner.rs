@@ -42,33 +42,64 @@ fn open_directory(slot: &Slot, carrier: Carrier) -> Result<Option<Directory>> {
     }
 }
 
-impl NodeInner {
-    pub fn open(tools: Tools, cm: Arc<Cm>) -> Result<Self> {
-        let slot = Arc::new(Slot::claim(tools.carrier != Carrier::Udp)?);
+/// What a node has of the system.
+struct Opened {
+    guard: ForkGuard,
+    slot: Arc<Slot>,
+    sockets: Sockets,
+    watches: Arc<Watches>,
+    alarm: Alarm,
+    directory: Option<Directory>,
+}
+
+impl Opened {
+    /// Apart from [`NodeInner::assemble`], which calls nobody that needs much of the stack but
+    /// needs much itself: a coroutine that opens a device has little.
+    #[inline(never)]
+    fn new(carrier: Carrier) -> Result<Self> {
+        let slot = Arc::new(Slot::claim(carrier != Carrier::Udp)?);
         let sockets = Sockets::open()?;
         let guard = ForkGuard::new()?;
         let watches = Arc::new(Watches::new(guard)?);
         let alarm = Alarm::new(Arc::clone(&watches), &sockets, &slot)?;
-        let only_local = tools.carrier == Carrier::Shm;
-        let directory = open_directory(&slot, tools.carrier)?;
+        let directory = open_directory(&slot, carrier)?;
         for socket in directory.iter().flat_map(Directory::sockets) {
             alarm.add(socket, alarm::PEERS)?;
         }
-        let transport = Transport {
-            numbers: Numbers::new(slot.number()),
-            table: Table::new(),
-            outbound: Outbound::new(sockets, tools),
-            deadlines: Deadlines::new(),
-            alarm,
-            directory,
-            only_local,
-            slot: Arc::clone(&slot),
-            cm,
-        };
         Ok(Self {
             guard,
+            slot,
+            sockets,
             watches,
-            progress: Progress::new(transport, Sorter::new(slot)),
+            alarm,
+            directory,
+        })
+    }
+}
+
+impl NodeInner {
+    pub fn open(tools: Tools, cm: Arc<Cm>) -> Result<Arc<Self>> {
+        let opened = Opened::new(tools.carrier)?;
+        Ok(Self::assemble(opened, tools, cm))
+    }
+
+    #[inline(never)]
+    fn assemble(opened: Opened, tools: Tools, cm: Arc<Cm>) -> Arc<Self> {
+        let transport = Transport {
+            numbers: Numbers::new(opened.slot.number()),
+            table: Table::new(),
+            only_local: tools.carrier == Carrier::Shm,
+            outbound: Outbound::new(opened.sockets, tools),
+            deadlines: Deadlines::new(),
+            alarm: opened.alarm,
+            directory: opened.directory,
+            slot: Arc::clone(&opened.slot),
+            cm,
+        };
+        Arc::new(Self {
+            guard: opened.guard,
+            watches: opened.watches,
+            progress: Progress::new(transport, Sorter::new(opened.slot)),
             teardown: Teardown::new(),
         })
     }

@@ -160,7 +160,7 @@ impl Node {
     }
 
     fn open_with(tools: Tools, cm: Arc<cm::Cm>) -> Result<Self> {
-        let node = Self::inner(tools, cm)?;
+        let node = NodeInner::open(tools, cm)?;
         exit::at_exit(leave);
         threads::prepare_barriers();
         crc::choose();
@@ -178,13 +178,6 @@ impl Node {
             _account: account,
             _proofs: proofs,
         })
-    }
-
-    /// Apart, so that what this needs of the stack is free again when the threads start: a
-    /// coroutine that opens a device has little.
-    #[inline(never)]
-    fn inner(tools: Tools, cm: Arc<cm::Cm>) -> Result<Arc<NodeInner>> {
-        Ok(Arc::new(NodeInner::open(tools, cm)?))
     }
 
     /// Gives a queue pair its number: `make` is called with it.

@@ -165,7 +165,7 @@ mod tests {
             }
         }
 
-        fn node(carrier: Carrier) -> NodeInner {
+        fn node(carrier: Carrier) -> Arc<NodeInner> {
             let tools = Tools {
                 carrier,
                 ..Tools::default()

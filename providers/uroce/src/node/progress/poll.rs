@@ -198,7 +198,7 @@ mod tests {
             }
         }
 
-        fn node() -> (NodeInner, Arc<Counting>, u32) {
+        fn node() -> (Arc<NodeInner>, Arc<Counting>, u32) {
             let tools = Tools {
                 carrier: Carrier::Udp,
                 ..Tools::default()
