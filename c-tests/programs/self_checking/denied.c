@@ -17,10 +17,11 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define CALL(name) { #name, SYS_##name }
+#define CALL(name) { #name, SYS_##name, 0 }
 /*
  * What the library calls over such a device, as strace(1) tells it, but for what no program runs
  * without: memory, threads, locks, files, the time, and sending and receiving at all.
@@ -28,6 +29,7 @@
 static const struct denied {
 	const char *name;
 	long number;
+	int family; /* of a socket: without it, there is all but that family */
 } calls[] = {
 	CALL(accept4),
 	CALL(bind),
@@ -90,6 +92,7 @@ static const struct denied {
 	CALL(sigaltstack),
 	CALL(socket),
 	CALL(socketpair),
+	{ "socket", SYS_socket, AF_INET6 },
 	CALL(statx),
 	CALL(timerfd_create),
 	CALL(timerfd_settime),
@@ -103,7 +106,10 @@ static void deny(const struct denied *call, int error)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call->number, 0, 1),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call->number, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
+		BPF_JUMP(BPF_JMP | (call->family ? BPF_JEQ : BPF_JGE) | BPF_K,
+			 (uint32_t)call->family, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)error),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
@@ -399,6 +405,10 @@ static bool one(const struct denied *call, int error)
 		} else if (*end->failed && !contains(log[i], page(call))) {
 			out("%s %s: end %d: %s = %s, and no line names it", call->name,
 			    errno_name(error), i, end->failed, errno_name(end->error));
+			well = false;
+		} else if (*end->failed && call->family) {
+			out("%s %s of one family: end %d: %s = %s", call->name, errno_name(error),
+			    i, end->failed, errno_name(end->error));
 			well = false;
 		} else if (*end->failed && i == 0) {
 			out("%s %s: %s = %s", call->name, errno_name(error), end->failed,

@@ -23,7 +23,7 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Opens both; without IPv6 in the system, only that of IPv4.
+    /// Opens both; without IPv6 in the system, or where a sandbox denies it, only that of IPv4.
     ///
     /// # Errors
     /// EADDRINUSE if another user, or kernel soft-RoCE, has the port; else of socket(2), bind(2).
@@ -32,6 +32,16 @@ impl Sockets {
         let v6 = match open(AddressFamily::INET6, PORT) {
             Ok(v6) => Some(v6),
             Err(Errno(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)) => None,
+            // The same calls were permitted for IPv4.
+            Err(error) if error.is_denial() => {
+                let why = format!(
+                    "uroce: this process may not open UDP sockets of IPv6 (socket(2), errno {}): \
+                     nothing goes to addresses of IPv6",
+                    error.raw()
+                );
+                log::line(Level::Warning, &why);
+                None
+            }
             Err(error) => {
                 complain(error);
                 return Err(error);
