@@ -120,6 +120,17 @@ impl Teardown {
         self.answers.wait(answers, || take_in(progress));
     }
 
+    /// As [`Teardown::await_acknowledgements`], however long that takes.
+    #[cfg(test)]
+    pub fn await_all_acknowledgements(progress: &Progress, index: u32) {
+        while ask(&progress.transport, index, |endpoint| {
+            endpoint.expects_answers()
+        }) {
+            std::thread::yield_now();
+            take_in(progress);
+        }
+    }
+
     /// The program exits, with queue pairs that it did not destroy: sees to it that what they hold
     /// back is sent. The progress thread does it, since a signal handler that calls exit(3) may
     /// have interrupted whoever holds a lock.
