@@ -1,6 +1,6 @@
 //! `ibv_cmd_*` of address handles and multicast groups.
 
-use super::buffer::bytes;
+use super::buffer::response;
 use crate::{export::ret, private};
 use kit::{
     abi::{
@@ -9,7 +9,7 @@ use kit::{
         *,
     },
     errno::Errno,
-    uverbs::{Driver, ah},
+    uverbs::ah,
 };
 use std::ffi::{c_int, c_void};
 
@@ -26,8 +26,7 @@ unsafe extern "C" fn create_ah(
         Pd::from_command(pd).and_then(|pd| {
             let (attr, name) = (attr.as_ref().ok_or(Errno::INVAL)?, new.addr() as u64);
             let new = new.as_mut().ok_or(Errno::INVAL)?;
-            let resp = bytes(resp, resp_size);
-            let mut driver = Driver::buffers::<ib_uverbs_create_ah>(&mut [], resp)?;
+            let mut driver = response::<ib_uverbs_create_ah>(resp, resp_size)?;
             let ctx = pd.ctx();
             new.handle = ah::create_ah(&ctx, pd.number(), name, attr.into(), &mut driver)?;
             new.context = ctx.as_ptr();

@@ -1,6 +1,9 @@
 //! `ibv_cmd_*` of contexts, devices and ports.
 
-use super::{buffer::bytes, locate};
+use super::{
+    buffer::{bytes, request},
+    locate,
+};
 use crate::{export::ret, per_node, private, symver};
 use bytemuck::Zeroable;
 use kit::{
@@ -136,8 +139,7 @@ unsafe extern "C" fn query_port(
     ret::command(unsafe {
         Ctx::from_raw(context).and_then(|ctx| {
             let attr = ret::not_null(attr)?.cast::<u8>();
-            let cmd = bytes(cmd, cmd_size);
-            let mut driver = Driver::buffers::<ib_uverbs_query_port>(cmd, &mut [])?;
+            let mut driver = request::<ib_uverbs_query_port>(cmd, cmd_size)?;
             // The provider has room for what the structure of its generation has.
             let size = ctx.private().layout().port_attr;
             let mut whole = ibv_port_attr::zeroed();

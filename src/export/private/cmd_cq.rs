@@ -1,6 +1,6 @@
 //! `ibv_cmd_*` of completion queues.
 
-use super::buffer::bytes;
+use super::buffer::{destroyed, driver, request};
 use crate::{export::ret, hidden, private, symver};
 use kit::{
     abi::{
@@ -19,7 +19,7 @@ use std::{
     ptr,
 };
 
-/// Makes the queue and notes what the kernel told of it.
+/// Makes the queue and notes what the kernel answered.
 ///
 /// # Safety
 /// `queue` is a provider's new object, `channel` is live or NULL.
@@ -75,8 +75,7 @@ unsafe extern "C" fn create_cq(
     // its own buffers.
     ret::command(unsafe {
         Ctx::from_raw(context).and_then(|ctx| {
-            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
-            let mut driver = Driver::buffers::<ib_uverbs_create_cq>(cmd, resp)?;
+            let mut driver = driver::<ib_uverbs_create_cq>(cmd, cmd_size, resp, resp_size)?;
             let new = plain(cqe.cast_unsigned(), comp_vector.cast_unsigned());
             create(ctx, queue, channel, new, None, &mut driver)
         })
@@ -199,8 +198,7 @@ unsafe extern "C" fn create_cq_ex2(
 ) -> c_int {
     // SAFETY: as above, and attributes of its own or NULL.
     ret::command(unsafe {
-        let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
-        Driver::buffers::<ib_uverbs_ex_create_cq>(cmd, resp).and_then(|driver| {
+        driver::<ib_uverbs_ex_create_cq>(cmd, cmd_size, resp, resp_size).and_then(|driver| {
             let driver = driver.and_linked(Link::from_raw(link));
             create_extended(context, attr, queue, cmd_flags, None, driver)
         })
@@ -245,8 +243,7 @@ unsafe extern "C" fn create_cq_ex2_in(
 ) -> c_int {
     // SAFETY: as above.
     ret::command(unsafe {
-        let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
-        Driver::buffers::<ib_uverbs_ex_create_cq>(cmd, resp).and_then(|driver| {
+        driver::<ib_uverbs_ex_create_cq>(cmd, cmd_size, resp, resp_size).and_then(|driver| {
             let driver = driver.and_linked(Link::from_raw(link));
             let buffer = buffer(given, cmd_flags)?;
             create_extended(context, attr, queue, cmd_flags, buffer, driver)
@@ -273,24 +270,15 @@ unsafe extern "C" fn init_cq(
 }
 private!(init_cq => "verbs_init_cq");
 
-/// Destroys the kernel's object. Positive is an errno; with 0, `told` is how many events have to be
-/// acknowledged before the provider may go on, for which `cancel.c` waits; negative if the kernel
-/// does not tell, because the device is gone.
+/// Destroys the kernel's object, and answers as [`destroyed`] does.
 ///
 /// # Safety
 /// The provider passes a live queue; there is room for the answer.
-unsafe extern "C" fn destroy_cq(queue: *mut ibv_cq, reported: *mut [u32; 2]) -> c_int {
+unsafe extern "C" fn destroy_cq(queue: *mut ibv_cq, events: *mut [u32; 2]) -> c_int {
     // SAFETY: vouched for by the caller.
-    let destroyed =
-        unsafe { Cq::from_command(queue) }.and_then(|h| cq::destroy_cq(&h.ctx(), h.number()));
-    match destroyed {
-        Err(e) => ret::command(Err(e)),
-        Ok(None) => -1,
-        Ok(Some((comp, asynchronous))) => {
-            // SAFETY: vouched for by the caller.
-            unsafe { reported.write([comp, asynchronous]) };
-            0
-        }
+    unsafe {
+        let done = Cq::from_command(queue).and_then(|h| cq::destroy_cq(&h.ctx(), h.number()));
+        destroyed(done.map(|events| events.map(<[u32; 2]>::from)), events)
     }
 }
 hidden!(destroy_cq => "ferroverbs_cmd_destroy_cq_begin");
@@ -306,8 +294,7 @@ unsafe extern "C" fn resize_cq(
     // SAFETY: the provider passes a live queue and its own buffers.
     ret::command(unsafe {
         Cq::from_command(queue).and_then(|h| {
-            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
-            let mut driver = Driver::buffers::<ib_uverbs_resize_cq>(cmd, resp)?;
+            let mut driver = driver::<ib_uverbs_resize_cq>(cmd, cmd_size, resp, resp_size)?;
             let entries = cqe.cast_unsigned();
             h.set_entries(cq::resize_cq(&h.ctx(), h.number(), entries, &mut driver)?);
             Ok(())
@@ -330,8 +317,7 @@ unsafe extern "C" fn modify_cq(
                 cq_count: attr.moderate.cq_count,
                 cq_period: attr.moderate.cq_period,
             };
-            let cmd = bytes(cmd, cmd_size);
-            let mut driver = Driver::buffers::<ib_uverbs_ex_modify_cq>(cmd, &mut [])?;
+            let mut driver = request::<ib_uverbs_ex_modify_cq>(cmd, cmd_size)?;
             cq::modify_cq(
                 &h.ctx(),
                 h.number(),

@@ -1,6 +1,6 @@
 //! `ibv_cmd_*` of device memory and counters.
 
-use super::{buffer::bytes, cmd_mr::note};
+use super::{buffer::bytes, cmd_mr::fill_whole};
 use crate::{export::ret, private};
 use kit::{
     abi::{
@@ -78,12 +78,8 @@ unsafe extern "C" fn reg_dm_mr(
             let mut driver = Driver::linked(Link::from_raw(link));
             let (ctx, number) = (pd.ctx(), pd.number());
             let region = dm::reg_dm_mr(&ctx, number, vdm.handle, span, access, &mut driver)?;
-            note(&mut vmr.ibv_mr, region);
-            vmr.ibv_mr.context = ctx.as_ptr();
-            vmr.ibv_mr.length = length;
-            vmr.ibv_mr.pd = pd.as_ptr();
-            vmr.ibv_mr.addr = ptr::null_mut();
-            vmr.mr_type = IBV_MR_TYPE_MR;
+            let span = (ptr::null_mut(), length);
+            fill_whole(vmr, region, pd, IBV_MR_TYPE_MR, span);
             Ok(())
         })
     })

@@ -1,6 +1,6 @@
 //! `ibv_cmd_*` of memory regions and memory windows.
 
-use super::buffer::bytes;
+use super::buffer::{bytes, driver};
 use crate::{export::ret, private};
 use kit::{
     abi::{
@@ -28,11 +28,32 @@ fn cover(start: u64, length: usize, iova: u64, access: c_int) -> Result<Cover> {
     })
 }
 
-/// Notes the kernel's names of a region.
-pub(super) fn note(mr: &mut ibv_mr, region: Region) {
+/// Writes the handle and the keys of a region.
+fn set_keys(mr: &mut ibv_mr, region: Region) {
     mr.handle = region.handle;
     mr.lkey = region.lkey;
     mr.rkey = region.rkey;
+}
+
+/// Writes what every new region has.
+fn fill(vmr: &mut verbs_mr, region: Region, pd: Pd<'_>, mr_type: ibv_mr_type) {
+    set_keys(&mut vmr.ibv_mr, region);
+    vmr.ibv_mr.context = pd.ctx().as_ptr();
+    vmr.mr_type = mr_type;
+}
+
+/// As [`fill`], and domain, address and length, which for other regions the library writes after the call.
+pub(super) fn fill_whole(
+    vmr: &mut verbs_mr,
+    region: Region,
+    pd: Pd<'_>,
+    mr_type: ibv_mr_type,
+    (addr, length): (*mut c_void, usize),
+) {
+    fill(vmr, region, pd, mr_type);
+    vmr.ibv_mr.pd = pd.as_ptr();
+    vmr.ibv_mr.addr = addr;
+    vmr.ibv_mr.length = length;
 }
 
 unsafe extern "C" fn reg_mr(
@@ -52,12 +73,9 @@ unsafe extern "C" fn reg_mr(
         Pd::from_command(pd).and_then(|pd| {
             let vmr = vmr.as_mut().ok_or(Errno::INVAL)?;
             let cover = cover(addr.addr() as u64, length, iova, access)?;
-            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
-            let mut driver = Driver::buffers::<ib_uverbs_reg_mr>(cmd, resp)?;
+            let mut driver = driver::<ib_uverbs_reg_mr>(cmd, cmd_size, resp, resp_size)?;
             let region = mr::reg_mr(&pd.ctx(), pd.number(), &cover, &mut driver)?;
-            note(&mut vmr.ibv_mr, region);
-            vmr.ibv_mr.context = pd.ctx().as_ptr();
-            vmr.mr_type = IBV_MR_TYPE_MR;
+            fill(vmr, region, pd, IBV_MR_TYPE_MR);
             vmr.access = access;
             Ok(())
         })
@@ -87,11 +105,10 @@ unsafe extern "C" fn rereg_mr(
                 _ => Some(Pd::from_raw(pd)?),
             };
             let cover = cover(addr.addr() as u64, length, iova, access)?;
-            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
-            let mut driver = Driver::buffers::<ib_uverbs_rereg_mr>(cmd, resp)?;
+            let mut driver = driver::<ib_uverbs_rereg_mr>(cmd, cmd_size, resp, resp_size)?;
             let (number, domain) = ((*mr.as_ptr()).handle, pd.map(Pd::number));
             let region = mr::rereg_mr(&mr.ctx(), number, flags, domain, &cover, &mut driver)?;
-            note(&mut (*vmr).ibv_mr, region);
+            set_keys(&mut (*vmr).ibv_mr, region);
             if let Some(pd) = pd {
                 (*vmr).ibv_mr.context = pd.ctx().as_ptr();
             }
@@ -126,13 +143,9 @@ unsafe extern "C" fn reg_dmabuf_mr(
             };
             let mut driver = Driver::linked(link);
             let region = mr::reg_dmabuf_mr(&pd.ctx(), pd.number(), &cover, fd, &mut driver)?;
-            note(&mut vmr.ibv_mr, region);
-            vmr.ibv_mr.context = pd.ctx().as_ptr();
-            vmr.ibv_mr.pd = pd.as_ptr();
             // The memory has no address here; its offset stands in for one.
-            vmr.ibv_mr.addr = ptr::without_provenance_mut(at);
-            vmr.ibv_mr.length = length;
-            vmr.mr_type = IBV_MR_TYPE_DMABUF_MR;
+            let span = (ptr::without_provenance_mut(at), length);
+            fill_whole(vmr, region, pd, IBV_MR_TYPE_DMABUF_MR, span);
             Ok(())
         })
     })
@@ -188,12 +201,11 @@ unsafe extern "C" fn reg_mr_ex(
             let vmr = vmr.as_mut().ok_or(Errno::INVAL)?;
             let (cover, fd, dmah) = asked(ret::not_null(attr)?)?;
             let region = mr::reg_mr_ex(&pd.ctx(), pd.number(), &cover, fd, dmah)?;
-            note(&mut vmr.ibv_mr, region);
-            vmr.ibv_mr.context = pd.ctx().as_ptr();
-            vmr.mr_type = match fd {
+            let mr_type = match fd {
                 None => IBV_MR_TYPE_MR,
                 Some(_) => IBV_MR_TYPE_DMABUF_MR,
             };
+            fill(vmr, region, pd, mr_type);
             vmr.access = cover.access.cast_signed();
             Ok(())
         })
@@ -207,12 +219,9 @@ unsafe extern "C" fn query_mr(pd: *mut ibv_pd, vmr: *mut verbs_mr, handle: u32) 
         Pd::from_command(pd).and_then(|pd| {
             let vmr = vmr.as_mut().ok_or(Errno::INVAL)?;
             let (region, length) = mr::query_mr(&pd.ctx(), handle)?;
-            note(&mut vmr.ibv_mr, region);
-            vmr.ibv_mr.length = usize::try_from(length).map_err(|_| Errno::OVERFLOW)?;
-            vmr.ibv_mr.context = pd.ctx().as_ptr();
-            vmr.ibv_mr.pd = pd.as_ptr();
-            vmr.ibv_mr.addr = ptr::null_mut();
-            vmr.mr_type = IBV_MR_TYPE_IMPORTED_MR;
+            let length = usize::try_from(length).map_err(|_| Errno::OVERFLOW)?;
+            let span = (ptr::null_mut(), length);
+            fill_whole(vmr, region, pd, IBV_MR_TYPE_IMPORTED_MR, span);
             Ok(())
         })
     })
@@ -264,8 +273,7 @@ unsafe extern "C" fn alloc_mw(
     ret::command(unsafe {
         Pd::from_command(pd).and_then(|pd| {
             let mw = mw.as_mut().ok_or(Errno::INVAL)?;
-            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
-            let mut driver = Driver::buffers::<ib_uverbs_alloc_mw>(cmd, resp)?;
+            let mut driver = driver::<ib_uverbs_alloc_mw>(cmd, cmd_size, resp, resp_size)?;
             (mw.handle, mw.rkey) = mr::alloc_mw(&pd.ctx(), pd.number(), mw_type, &mut driver)?;
             mw.context = pd.ctx().as_ptr();
             mw.pd = pd.as_ptr();

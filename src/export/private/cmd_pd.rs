@@ -1,6 +1,6 @@
 //! `ibv_cmd_*` of protection domains and XRC domains.
 
-use super::buffer::bytes;
+use super::buffer::driver;
 use crate::{export::ret, private};
 use kit::{
     abi::{
@@ -10,7 +10,7 @@ use kit::{
         verbs_xrcd, *,
     },
     errno::{Errno, Result},
-    uverbs::{Driver, pd},
+    uverbs::pd,
 };
 use std::{
     ffi::{c_int, c_void},
@@ -29,8 +29,7 @@ unsafe extern "C" fn alloc_pd(
     ret::command(unsafe {
         Ctx::from_raw(context).and_then(|ctx| {
             let pd = pd.as_mut().ok_or(Errno::INVAL)?;
-            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
-            let mut driver = Driver::buffers::<ib_uverbs_alloc_pd>(cmd, resp)?;
+            let mut driver = driver::<ib_uverbs_alloc_pd>(cmd, cmd_size, resp, resp_size)?;
             pd.handle = pd::alloc_pd(&ctx, &mut driver)?;
             pd.context = context;
             Ok(())
@@ -78,8 +77,7 @@ unsafe extern "C" fn open_xrcd(
             let xrcd = ret::not_null(xrcd)?;
             check(attr)?;
             let (fd, oflags) = (attr.fd.cast_unsigned(), attr.oflags.cast_unsigned());
-            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
-            let mut driver = Driver::buffers::<ib_uverbs_open_xrcd>(cmd, resp)?;
+            let mut driver = driver::<ib_uverbs_open_xrcd>(cmd, cmd_size, resp, resp_size)?;
             let handle = pd::open_xrcd(&ctx, fd, oflags, &mut driver)?;
             (*xrcd).xrcd.context = context;
             (*xrcd).comp_mask = 0;

@@ -1,6 +1,6 @@
 //! `ibv_cmd_*` of queue pairs.
 
-use super::buffer::bytes;
+use super::buffer::{destroyed, driver, request};
 use crate::{export::ret, hidden, private, symver};
 use kit::{
     abi::{
@@ -162,7 +162,7 @@ unsafe fn fill(pair: *mut ibv_qp, ctx: Ctx<'_>, attr: *const ibv_qp_init_attr, p
     }
 }
 
-/// Makes the queue pair and notes what the kernel told of it, in the attributes too.
+/// Makes the queue pair and notes what the kernel answered, in the attributes too.
 ///
 /// # Safety
 /// `pair` is a provider's new object; objects that the attributes name are live, or NULL.
@@ -216,8 +216,7 @@ unsafe extern "C" fn create_qp(
     ret::command(unsafe {
         Pd::from_command(pd).and_then(|h| {
             let attr = ret::not_null(attr)?;
-            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
-            let mut driver = Driver::buffers::<ib_uverbs_create_qp>(cmd, resp)?;
+            let mut driver = driver::<ib_uverbs_create_qp>(cmd, cmd_size, resp, resp_size)?;
             let asked = Asked {
                 pd,
                 queues: queues(h, attr)?,
@@ -304,8 +303,7 @@ unsafe extern "C" fn create_qp_ex(
     // and its own buffers.
     ret::command(unsafe {
         Ctx::from_raw(context).and_then(|ctx| {
-            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
-            let mut driver = Driver::buffers::<ib_uverbs_create_qp>(cmd, resp)?;
+            let mut driver = driver::<ib_uverbs_create_qp>(cmd, cmd_size, resp, resp_size)?;
             create_verbs_qp(ctx, pair, attr, KNOWN, &mut driver)
         })
     })
@@ -344,8 +342,7 @@ unsafe extern "C" fn create_qp_ex2_linked(
     // SAFETY: as above, and attributes of its own or NULL.
     ret::command(unsafe {
         Ctx::from_raw(context).and_then(|ctx| {
-            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
-            let driver = Driver::buffers::<ib_uverbs_ex_create_qp>(cmd, resp)?;
+            let driver = driver::<ib_uverbs_ex_create_qp>(cmd, cmd_size, resp, resp_size)?;
             let mut driver = driver.and_linked(Link::from_raw(link));
             create_verbs_qp(ctx, pair, attr, KNOWN_EX, &mut driver)
         })
@@ -416,8 +413,7 @@ unsafe extern "C" fn open_qp(
             let attr = attr.as_ref().ok_or(Errno::INVAL)?;
             let domain = open_domain(attr)?;
             let name = ret::not_null(pair)?.expose_provenance() as u64;
-            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
-            let mut driver = Driver::buffers::<ib_uverbs_open_qp>(cmd, resp)?;
+            let mut driver = driver::<ib_uverbs_open_qp>(cmd, cmd_size, resp, resp_size)?;
             fill_opened(pair, size, ctx, attr)?;
             let number = (domain, attr.qp_num);
             let handle = qp::open_qp(&ctx, number, attr.qp_type, name, &mut driver)?;
@@ -428,24 +424,15 @@ unsafe extern "C" fn open_qp(
 }
 private!(open_qp => "ibv_cmd_open_qp");
 
-/// Destroys the kernel's object. Positive is an errno; with 0, `told` is how many events have to be
-/// acknowledged before the provider may go on, for which `cancel.c` waits; negative if the kernel
-/// does not tell, because the device is gone.
+/// Destroys the kernel's object, and answers as [`destroyed`] does.
 ///
 /// # Safety
 /// The provider passes a live queue pair; there is room for the answer.
-unsafe extern "C" fn destroy_qp(pair: *mut ibv_qp, reported: *mut [u32; 1]) -> c_int {
+unsafe extern "C" fn destroy_qp(pair: *mut ibv_qp, events: *mut u32) -> c_int {
     // SAFETY: vouched for by the caller.
-    let destroyed =
-        unsafe { Qp::from_command(pair) }.and_then(|h| qp::destroy_qp(&h.ctx(), h.number()));
-    match destroyed {
-        Err(e) => ret::command(Err(e)),
-        Ok(None) => -1,
-        Ok(Some(events)) => {
-            // SAFETY: vouched for by the caller.
-            unsafe { reported.write([events]) };
-            0
-        }
+    unsafe {
+        let done = Qp::from_command(pair).and_then(|h| qp::destroy_qp(&h.ctx(), h.number()));
+        destroyed(done, events)
     }
 }
 hidden!(destroy_qp => "ferroverbs_cmd_destroy_qp_begin");
@@ -463,8 +450,7 @@ unsafe extern "C" fn modify_qp(
         Qp::from_command(pair).and_then(|h| {
             let change = QpChange::from_raw(attr, attr_mask.cast_unsigned())?;
             let command = qp::modify_command(h.number(), change);
-            let cmd = bytes(cmd, cmd_size);
-            let mut driver = Driver::buffers::<ib_uverbs_modify_qp>(cmd, &mut [])?;
+            let mut driver = request::<ib_uverbs_modify_qp>(cmd, cmd_size)?;
             qp::modify_qp(&h.ctx(), &command, &mut driver)
         })
     })
@@ -486,8 +472,7 @@ unsafe extern "C" fn modify_qp_ex(
             let change = QpChange::from_raw(attr, attr_mask.cast_unsigned())?;
             let rate_limit = change.rate_limit().unwrap_or(0);
             let command = qp::modify_command(h.number(), change);
-            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
-            let mut driver = Driver::buffers::<ib_uverbs_ex_modify_qp>(cmd, resp)?;
+            let mut driver = driver::<ib_uverbs_ex_modify_qp>(cmd, cmd_size, resp, resp_size)?;
             qp::modify_qp_ex(&h.ctx(), command, rate_limit, &mut driver)
         })
     })
@@ -508,8 +493,7 @@ unsafe extern "C" fn query_qp(
         Qp::from_command(pair).and_then(|h| {
             let mut attr = QpAnswer::from_raw(attr)?;
             let init_attr = init_attr.as_mut().ok_or(Errno::INVAL)?;
-            let cmd = bytes(cmd, cmd_size);
-            let mut driver = Driver::buffers::<ib_uverbs_query_qp>(cmd, &mut [])?;
+            let mut driver = request::<ib_uverbs_query_qp>(cmd, cmd_size)?;
             let mask = attr_mask.cast_unsigned();
             let reported = qp::query_qp(&h.ctx(), h.number(), mask, &mut driver)?;
             qp::read_attr(&mut attr, &reported);

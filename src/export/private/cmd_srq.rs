@@ -1,6 +1,6 @@
 //! `ibv_cmd_*` of shared receive queues.
 
-use super::buffer::bytes;
+use super::buffer::{destroyed, driver, request};
 use crate::{export::ret, hidden, private};
 use kit::{
     abi::{
@@ -16,7 +16,7 @@ use kit::{
 };
 use std::ffi::{c_int, c_void};
 
-/// Makes the queue and notes what the kernel told of it, in the attributes too.
+/// Makes the queue and notes what the kernel answered, in the attributes too.
 ///
 /// # Safety
 /// `queue` is a provider's new object.
@@ -63,8 +63,7 @@ unsafe extern "C" fn create_srq(
     ret::command(unsafe {
         Pd::from_command(pd).and_then(|pd| {
             let attr = &mut attr.as_mut().ok_or(Errno::INVAL)?.attr;
-            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
-            let mut driver = Driver::buffers::<ib_uverbs_create_srq>(cmd, resp)?;
+            let mut driver = driver::<ib_uverbs_create_srq>(cmd, cmd_size, resp, resp_size)?;
             create(pd, queue, attr, SrqKind::Basic, &mut driver).map(|_| ())
         })
     })
@@ -171,8 +170,7 @@ unsafe extern "C" fn create_srq_ex(
                 return Err(Errno::INVAL);
             }
             let (pd, kind) = (Pd::from_raw((*attr).pd)?, kind(attr)?);
-            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
-            let mut driver = Driver::buffers::<ib_uverbs_create_xsrq>(cmd, resp)?;
+            let mut driver = driver::<ib_uverbs_create_xsrq>(cmd, cmd_size, resp, resp_size)?;
             let made = create(pd, queue.cast(), &mut (*attr).attr, kind, &mut driver)?;
             note(queue, attr, &made);
             Ok(())
@@ -198,8 +196,7 @@ unsafe extern "C" fn modify_srq(
                 max_wr: attr.max_wr,
                 srq_limit: attr.srq_limit,
             };
-            let cmd = bytes(cmd, cmd_size);
-            let mut driver = Driver::buffers::<ib_uverbs_modify_srq>(cmd, &mut [])?;
+            let mut driver = request::<ib_uverbs_modify_srq>(cmd, cmd_size)?;
             srq::modify_srq(&h.ctx(), &command, &mut driver)
         })
     })
@@ -216,8 +213,7 @@ unsafe extern "C" fn query_srq(
     ret::command(unsafe {
         Srq::from_command(queue).and_then(|h| {
             let attr = attr.as_mut().ok_or(Errno::INVAL)?;
-            let cmd = bytes(cmd, cmd_size);
-            let mut driver = Driver::buffers::<ib_uverbs_query_srq>(cmd, &mut [])?;
+            let mut driver = request::<ib_uverbs_query_srq>(cmd, cmd_size)?;
             let reported = srq::query_srq(&h.ctx(), h.number(), &mut driver)?;
             attr.max_wr = reported.max_wr;
             attr.max_sge = reported.max_sge;
@@ -228,24 +224,15 @@ unsafe extern "C" fn query_srq(
 }
 private!(query_srq => "ibv_cmd_query_srq");
 
-/// Destroys the kernel's object. Positive is an errno; with 0, `told` is how many events have to be
-/// acknowledged before the provider may go on, for which `cancel.c` waits; negative if the kernel
-/// does not tell, because the device is gone.
+/// Destroys the kernel's object, and answers as [`destroyed`] does.
 ///
 /// # Safety
 /// The provider passes a live queue; there is room for the answer.
-unsafe extern "C" fn destroy_srq(queue: *mut ibv_srq, reported: *mut [u32; 1]) -> c_int {
+unsafe extern "C" fn destroy_srq(queue: *mut ibv_srq, events: *mut u32) -> c_int {
     // SAFETY: vouched for by the caller.
-    let destroyed =
-        unsafe { Srq::from_command(queue) }.and_then(|h| srq::destroy_srq(&h.ctx(), h.number()));
-    match destroyed {
-        Err(e) => ret::command(Err(e)),
-        Ok(None) => -1,
-        Ok(Some(events)) => {
-            // SAFETY: vouched for by the caller.
-            unsafe { reported.write([events]) };
-            0
-        }
+    unsafe {
+        let done = Srq::from_command(queue).and_then(|h| srq::destroy_srq(&h.ctx(), h.number()));
+        destroyed(done, events)
     }
 }
 hidden!(destroy_srq => "ferroverbs_cmd_destroy_srq_begin");

@@ -1,6 +1,6 @@
 //! `ibv_cmd_*` of work queues and their indirection tables.
 
-use super::buffer::bytes;
+use super::buffer::{destroyed, driver, request, response};
 use crate::{export::ret, hidden, private};
 use kit::{
     abi::{
@@ -9,10 +9,7 @@ use kit::{
         *,
     },
     errno::{Errno, Result},
-    uverbs::{
-        Driver,
-        wq::{self, NewWq},
-    },
+    uverbs::wq::{self, NewWq},
 };
 use std::ffi::{c_int, c_void};
 
@@ -31,8 +28,7 @@ unsafe extern "C" fn create_wq(
         Ctx::from_raw(context).and_then(|ctx| {
             let attr = ret::not_null(attr)?;
             let new = asked(ctx, queue, attr)?;
-            let (cmd, resp) = (bytes(cmd, cmd_size), bytes(resp, resp_size));
-            let mut driver = Driver::buffers::<ib_uverbs_ex_create_wq>(cmd, resp)?;
+            let mut driver = driver::<ib_uverbs_ex_create_wq>(cmd, cmd_size, resp, resp_size)?;
             (*queue).context = context;
             (*queue).cq = (*attr).cq;
             (*queue).pd = (*attr).pd;
@@ -92,8 +88,7 @@ unsafe extern "C" fn modify_wq(
                 flags: attr.flags,
                 flags_mask: attr.flags_mask,
             };
-            let cmd = bytes(cmd, cmd_size);
-            let mut driver = Driver::buffers::<ib_uverbs_ex_modify_wq>(cmd, &mut [])?;
+            let mut driver = request::<ib_uverbs_ex_modify_wq>(cmd, cmd_size)?;
             wq::modify_wq(&h.ctx(), &command, &mut driver)?;
             if attr.attr_mask & IBV_WQ_ATTR_STATE != 0 {
                 h.set_state(attr.wq_state);
@@ -104,24 +99,15 @@ unsafe extern "C" fn modify_wq(
 }
 private!(modify_wq => "ibv_cmd_modify_wq");
 
-/// Destroys the kernel's object. Positive is an errno; with 0, `told` is how many events have to be
-/// acknowledged before the provider may go on, for which `cancel.c` waits; negative if the kernel
-/// does not tell, because the device is gone.
+/// Destroys the kernel's object, and answers as [`destroyed`] does.
 ///
 /// # Safety
 /// The provider passes a live queue; there is room for the answer.
-unsafe extern "C" fn destroy_wq(queue: *mut ibv_wq, reported: *mut [u32; 1]) -> c_int {
+unsafe extern "C" fn destroy_wq(queue: *mut ibv_wq, events: *mut u32) -> c_int {
     // SAFETY: vouched for by the caller.
-    let destroyed =
-        unsafe { Wq::from_command(queue) }.and_then(|h| wq::destroy_wq(&h.ctx(), h.number()));
-    match destroyed {
-        Err(e) => ret::command(Err(e)),
-        Ok(None) => -1,
-        Ok(Some(events)) => {
-            // SAFETY: vouched for by the caller.
-            unsafe { reported.write([events]) };
-            0
-        }
+    unsafe {
+        let done = Wq::from_command(queue).and_then(|h| wq::destroy_wq(&h.ctx(), h.number()));
+        destroyed(done, events)
     }
 }
 hidden!(destroy_wq => "ferroverbs_cmd_destroy_wq_begin");
@@ -158,8 +144,7 @@ unsafe extern "C" fn create_rwq_ind_table(
         Ctx::from_raw(context).and_then(|ctx| {
             let table = table.as_mut().ok_or(Errno::INVAL)?;
             let queues = members(attr.as_ref().ok_or(Errno::INVAL)?)?;
-            let resp = bytes(resp, resp_size);
-            let mut driver = Driver::buffers::<ib_uverbs_ex_create_rwq_ind_table>(&mut [], resp)?;
+            let mut driver = response::<ib_uverbs_ex_create_rwq_ind_table>(resp, resp_size)?;
             let (handle, number) = wq::create_rwq_ind_table(&ctx, &queues, &mut driver)?;
             table.ind_tbl_handle = handle.cast_signed();
             table.ind_tbl_num = number.cast_signed();
