@@ -1,7 +1,7 @@
 //! An open device: the provider's side of every verb.
 
 use crate::cq::Cq;
-use crate::objects::{Ah, Mr, Mw, Pd};
+use crate::objects::{Ah, Mr, Mw};
 use crate::qp::Qp;
 use crate::receive::Srq;
 use bytemuck::{Zeroable, bytes_of_mut, cast_slice};
@@ -13,13 +13,13 @@ use kit::abi::kernel::*;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::log::{self, Level};
-use kit::provider::plain;
+use kit::provider::plain::{self, PlainPd};
 use kit::provider::{
     BindInfo, Commands, CqInit, KernelProvider, Keys, Numbered, Polled, Provider, QpInit,
-    ReceiveRequest, Rereg, SendChain, SendRequest, SrqInit, Told,
+    ReceiveRequest, ReportedEvents, Rereg, SendChain, SendRequest, SrqInit,
 };
 use kit::sys::application::ApplicationMemory;
-use kit::uverbs::{Driver, ah, cq, device, mr, pd};
+use kit::uverbs::{Driver, ah, cq, device, mr};
 use std::sync::Arc;
 
 /// An open device.
@@ -49,18 +49,8 @@ impl KernelProvider for Context {
     }
 }
 
-fn cover(memory: &ApplicationMemory, iova: u64, access: u32) -> Result<mr::Cover> {
-    let number = |n: usize| u64::try_from(n).map_err(|_| Errno::INVAL);
-    Ok(mr::Cover {
-        start: number(memory.address())?,
-        length: number(memory.length())?,
-        iova,
-        access,
-    })
-}
-
 impl Provider for Context {
-    type Pd = Pd;
+    type Pd = PlainPd;
     type Mr = Mr;
     type Mw = Mw;
     type Dm = Infallible;
@@ -98,29 +88,28 @@ impl Provider for Context {
         device::query_port(&self.kernel, port, attr, &mut Driver::none())
     }
 
-    fn alloc_pd(&self) -> Result<Pd> {
-        let handle = pd::alloc_pd(&self.kernel, &mut Driver::none())?;
-        Ok(Pd { handle })
+    fn alloc_pd(&self) -> Result<PlainPd> {
+        PlainPd::alloc(&self.kernel)
     }
 
-    fn dealloc_pd(&self, pd: &Arc<Pd>) -> Result<()> {
-        pd::dealloc_pd(&self.kernel, pd.handle)
+    fn dealloc_pd(&self, pd: &Arc<PlainPd>) -> Result<()> {
+        pd.dealloc(&self.kernel)
     }
 
     fn reg_mr(
         &self,
-        pd: &Arc<Pd>,
+        pd: &Arc<PlainPd>,
         memory: ApplicationMemory,
         iova: u64,
         access: u32,
     ) -> Result<(Mr, Keys)> {
-        let cover = cover(&memory, iova, access)?;
+        let cover = plain::cover(&memory, iova, access)?;
         let made = mr::reg_mr(&self.kernel, pd.handle, &cover, &mut Driver::none())?;
         let mr = Mr {
             handle: made.handle,
             lkey: AtomicU32::new(made.lkey),
         };
-        Ok((mr, keys(&made)))
+        Ok((mr, Keys::from(&made)))
     }
 
     fn rereg_mr(&self, mr: &Arc<Mr>, change: &Rereg<'_, Self>) -> Result<Keys> {
@@ -129,7 +118,7 @@ impl Provider for Context {
         if let Some(range) = &change.range {
             flags |= IBV_REREG_MR_CHANGE_TRANSLATION;
             let start = u64::try_from(range.address()).map_err(|_| Errno::INVAL)?;
-            to = cover(range, start, 0)?;
+            to = plain::cover(range, start, 0)?;
         }
         if change.pd.is_some() {
             flags |= IBV_REREG_MR_CHANGE_PD;
@@ -142,18 +131,24 @@ impl Provider for Context {
         let driver = &mut Driver::none();
         let made = mr::rereg_mr(&self.kernel, mr.handle, flags, pd, &to, driver)?;
         mr.lkey.store(made.lkey, Ordering::Relaxed);
-        Ok(keys(&made))
+        Ok(Keys::from(&made))
     }
 
     fn dereg_mr(&self, mr: &Arc<Mr>) -> Result<()> {
         mr::dereg_mr(&self.kernel, mr.handle)
     }
 
-    fn advise_mr(&self, pd: &Arc<Pd>, advice: u32, flags: u32, sges: &[ibv_sge]) -> Result<()> {
+    fn advise_mr(
+        &self,
+        pd: &Arc<PlainPd>,
+        advice: u32,
+        flags: u32,
+        sges: &[ibv_sge],
+    ) -> Result<()> {
         mr::advise_mr(&self.kernel, pd.handle, advice, flags, cast_slice(sges))
     }
 
-    fn alloc_mw(&self, pd: &Arc<Pd>, mw_type: ibv_mw_type) -> Result<(Mw, u32)> {
+    fn alloc_mw(&self, pd: &Arc<PlainPd>, mw_type: ibv_mw_type) -> Result<(Mw, u32)> {
         let driver = &mut Driver::none();
         let (handle, rkey) = mr::alloc_mw(&self.kernel, pd.handle, mw_type, driver)?;
         Ok((Mw { handle }, rkey))
@@ -182,7 +177,7 @@ impl Provider for Context {
         cq.resize(&self.kernel, entries)
     }
 
-    fn destroy_cq(&self, cq: &Arc<Cq>) -> Result<Told> {
+    fn destroy_cq(&self, cq: &Arc<Cq>) -> Result<ReportedEvents> {
         cq.destroy(&self.kernel)
     }
 
@@ -271,13 +266,13 @@ impl Provider for Context {
         ah::detach_mcast(&self.kernel, qp.plain.handle, gid.bytes(), lid)
     }
 
-    fn create_ah(&self, pd: &Arc<Pd>, attr: &ibv_ah_attr) -> Result<Ah> {
+    fn create_ah(&self, pd: &Arc<PlainPd>, attr: &ibv_ah_attr) -> Result<Ah> {
         let mut reported = rxe_create_ah_resp::zeroed();
         let driver = &mut Driver::response(bytes_of_mut(&mut reported));
         let handle = ah::create_ah(&self.kernel, pd.handle, 0, attr.into(), driver)?;
         let number = reported.ah_num;
         if number == 0 {
-            // Nobody knows the handle; what cannot be undone goes with the context.
+            // The application does not have the handle; what cannot be undone ends with the context.
             let _ = ah::destroy_ah(&self.kernel, handle);
             log::line(
                 Level::Error,
@@ -291,12 +286,5 @@ impl Provider for Context {
 
     fn destroy_ah(&self, ah: &Arc<Ah>) -> Result<()> {
         ah::destroy_ah(&self.kernel, ah.handle)
-    }
-}
-
-fn keys(region: &mr::Region) -> Keys {
-    Keys {
-        lkey: region.lkey,
-        rkey: region.rkey,
     }
 }

@@ -5,7 +5,7 @@ use bytemuck::{Zeroable, bytes_of_mut};
 use kit::abi::ibv_wc;
 use kit::abi::kernel::*;
 use kit::errno::{Errno, Result};
-use kit::provider::{Commands, CqInit, Polled, Told};
+use kit::provider::{Commands, CqInit, Polled, ReportedEvents, plain};
 use kit::queue::{ConsumerRing, Lock};
 use kit::uverbs::{Driver, cq};
 
@@ -56,7 +56,7 @@ impl Cq {
             &mut Driver::response(bytes_of_mut(&mut reported)),
         )?;
         let ring = map(kernel, &reported.mi).inspect_err(|_| {
-            // Nobody knows the queue; what cannot be undone goes with the context.
+            // The application does not have the queue; what cannot be undone ends with the context.
             let _ = cq::destroy_cq(kernel, made.handle);
         })?;
         let queue = Lock::new(Queue {
@@ -71,13 +71,10 @@ impl Cq {
     ///
     /// # Errors
     /// The kernel's own errno.
-    pub fn destroy(&self, kernel: &Commands) -> Result<Told> {
-        let (completion, asynchronous) = cq::destroy_cq(kernel, self.handle)?.unwrap_or_default();
+    pub fn destroy(&self, kernel: &Commands) -> Result<ReportedEvents> {
+        let reported = plain::destroy_cq(kernel, self.handle)?;
         self.queue.lock().ring = None;
-        Ok(Told {
-            completion,
-            asynchronous,
-        })
+        Ok(reported)
     }
 
     /// Has the kernel make a ring of another size, with the completions that are in the old one.
@@ -133,13 +130,9 @@ impl Cq {
     pub fn poll_one(&self, kernel: &Commands) -> Option<Polled> {
         let mut queue = self.queue.lock();
         let ring = queue.ring(kernel).ok()?;
-        let wc = ring.head().ok()??.get::<0, ib_uverbs_wc>().into();
+        let wc = ibv_wc::from(ring.head().ok()??.get::<0, ib_uverbs_wc>());
         ring.step();
         ring.release();
-        Some(Polled {
-            wc,
-            timestamp: 0,
-            wallclock: 0,
-        })
+        Some(wc.into())
     }
 }

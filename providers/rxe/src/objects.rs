@@ -1,10 +1,5 @@
 //! Objects of which the provider keeps no more than the kernel's numbers.
 
-/// Protection domain.
-pub struct Pd {
-    pub(crate) handle: u32,
-}
-
 /// Memory region.
 pub struct Mr {
     pub(crate) handle: u32,

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use kit::abi::kernel::*;
 use kit::abi::{IBV_SRQ_MAX_WR, ibv_sge, ibv_srq_attr};
 use kit::errno::{Errno, Result};
-use kit::provider::{Commands, ReceiveRequest, SrqInit};
+use kit::provider::{Commands, ReceiveRequest, SrqInit, plain};
 use kit::queue::{Entry, Lock, ProducerRing};
 use kit::uverbs::{Driver, srq};
 
@@ -169,16 +169,11 @@ impl Srq {
         let mut queue = self.queue.lock();
         // The kernel writes where the ring is to this address while the command runs.
         let place: [AtomicU64; 2] = Default::default();
-        let command = ib_uverbs_modify_srq {
-            srq_handle: self.handle,
-            attr_mask: mask,
-            max_wr: attr.max_wr,
-            srq_limit: attr.srq_limit,
-        };
         let mut data = rxe_modify_srq_cmd {
             mmap_info_addr: (&raw const place).expose_provenance() as u64,
         };
-        srq::modify_srq(kernel, &command, &mut Driver::data(bytes_of_mut(&mut data)))?;
+        let driver = &mut Driver::data(bytes_of_mut(&mut data));
+        plain::modify_srq(kernel, self.handle, attr, mask, driver)?;
         if mask & IBV_SRQ_MAX_WR == 0 {
             return Ok(());
         }
@@ -188,7 +183,7 @@ impl Srq {
         queue.requests(kernel).map(|_| ())
     }
 
-    /// Ends it in the kernel; answers the asynchronous events told.
+    /// Ends it in the kernel; answers the number of asynchronous events reported.
     ///
     /// # Errors
     /// The kernel's own errno.

@@ -9,25 +9,20 @@ use core::ffi::CStr;
 use core::ops::RangeInclusive;
 use kit::abi::kernel::*;
 use kit::abi::*;
-use kit::errno::{Errno, Result};
-use kit::provider::plain;
+use kit::errno::Result;
+use kit::provider::plain::{self, PlainPd};
 use kit::provider::{
     Commands, CqInit, KernelProvider, Keys, Numbered, Polled, Provider, QpInit, ReceiveRequest,
-    SendRequest, SrqInit, Told,
+    ReportedEvents, SendRequest, SrqInit,
 };
 use kit::sys::application::ApplicationMemory;
-use kit::uverbs::{Driver, device, mr, pd};
+use kit::uverbs::{Driver, device, mr};
 use std::sync::Arc;
 
 /// An open device.
 pub struct Context {
     pub(crate) kernel: Commands,
     comp_vectors: u32,
-}
-
-/// Protection domain.
-pub struct Pd {
-    pub(crate) handle: u32,
 }
 
 /// Memory region.
@@ -52,7 +47,7 @@ impl KernelProvider for Context {
 }
 
 impl Provider for Context {
-    type Pd = Pd;
+    type Pd = PlainPd;
     type Mr = Mr;
     type Mw = Infallible;
     type Dm = Infallible;
@@ -89,39 +84,28 @@ impl Provider for Context {
         device::query_port(&self.kernel, port, attr, &mut Driver::none())
     }
 
-    fn alloc_pd(&self) -> Result<Pd> {
-        let handle = pd::alloc_pd(&self.kernel, &mut Driver::none())?;
-        Ok(Pd { handle })
+    fn alloc_pd(&self) -> Result<PlainPd> {
+        PlainPd::alloc(&self.kernel)
     }
 
-    fn dealloc_pd(&self, pd: &Arc<Pd>) -> Result<()> {
-        pd::dealloc_pd(&self.kernel, pd.handle)
+    fn dealloc_pd(&self, pd: &Arc<PlainPd>) -> Result<()> {
+        pd.dealloc(&self.kernel)
     }
 
     fn reg_mr(
         &self,
-        pd: &Arc<Pd>,
+        pd: &Arc<PlainPd>,
         memory: ApplicationMemory,
         iova: u64,
         access: u32,
     ) -> Result<(Mr, Keys)> {
-        let number = |n: usize| u64::try_from(n).map_err(|_| Errno::INVAL);
-        let cover = mr::Cover {
-            start: number(memory.address())?,
-            length: number(memory.length())?,
-            iova,
-            access,
-        };
+        let cover = plain::cover(&memory, iova, access)?;
         let mut asked = siw_ureq_reg_mr::zeroed();
         let mut reported = siw_uresp_reg_mr::zeroed();
         let driver = &mut Driver::both(bytes_of_mut(&mut asked), bytes_of_mut(&mut reported));
         let made = mr::reg_mr(&self.kernel, pd.handle, &cover, driver)?;
-        let keys = Keys {
-            lkey: made.lkey,
-            rkey: made.rkey,
-        };
         let handle = made.handle;
-        Ok((Mr { handle }, keys))
+        Ok((Mr { handle }, Keys::from(&made)))
     }
 
     fn dereg_mr(&self, mr: &Arc<Mr>) -> Result<()> {
@@ -132,7 +116,7 @@ impl Provider for Context {
         Cq::create(&self.kernel, init)
     }
 
-    fn destroy_cq(&self, cq: &Arc<Cq>) -> Result<Told> {
+    fn destroy_cq(&self, cq: &Arc<Cq>) -> Result<ReportedEvents> {
         cq.destroy(&self.kernel)
     }
 

@@ -7,7 +7,7 @@ use core::sync::atomic::AtomicU8;
 use kit::abi::kernel::*;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
-use kit::provider::{Commands, CqInit, Polled, Told};
+use kit::provider::{Commands, CqInit, Polled, ReportedEvents, plain};
 use kit::queue::owner::Flag;
 use kit::queue::{Region, Slots, Word};
 use kit::sync::Mutex;
@@ -149,7 +149,7 @@ impl Cq {
             &mut Driver::response(bytes_of_mut(&mut reported)),
         )?;
         let queue = Queue::map(kernel, &reported).inspect_err(|_| {
-            // Nobody knows the queue; what cannot be undone goes with the context.
+            // The application does not have the queue; what cannot be undone ends with the context.
             let _ = cq::destroy_cq(kernel, made.handle);
         })?;
         let queue = Mutex::new(Some(queue));
@@ -161,13 +161,10 @@ impl Cq {
     ///
     /// # Errors
     /// The kernel's own errno.
-    pub fn destroy(&self, kernel: &Commands) -> Result<Told> {
-        let (completion, asynchronous) = cq::destroy_cq(kernel, self.handle)?.unwrap_or_default();
+    pub fn destroy(&self, kernel: &Commands) -> Result<ReportedEvents> {
+        let reported = plain::destroy_cq(kernel, self.handle)?;
         *self.queue.lock() = None;
-        Ok(Told {
-            completion,
-            asynchronous,
-        })
+        Ok(reported)
     }
 
     /// Takes the oldest completions.
@@ -191,11 +188,7 @@ impl Cq {
     #[inline]
     pub fn poll_one(&self) -> Option<Polled> {
         let wc = self.queue.lock().as_mut()?.take()?;
-        Some(Polled {
-            wc,
-            timestamp: 0,
-            wallclock: 0,
-        })
+        Some(wc.into())
     }
 
     /// Has the kernel tell the next completion, or the next that is solicited, as an event.

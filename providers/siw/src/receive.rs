@@ -8,7 +8,7 @@ use core::sync::atomic::AtomicU16;
 use kit::abi::kernel::*;
 use kit::abi::{ibv_sge, ibv_srq_attr};
 use kit::errno::{Errno, Result};
-use kit::provider::{Commands, ReceiveRequest, SrqInit};
+use kit::provider::{Commands, ReceiveRequest, SrqInit, plain};
 use kit::queue::Slots;
 use kit::queue::owner::Flag;
 use kit::sync::Mutex;
@@ -104,7 +104,7 @@ impl Srq {
         let made = init.make_plain(context, kernel, driver)?;
         let mapped = Receives::map(kernel, reported.srq_key, reported.num_rqe, made.max_sge);
         let requests = mapped.inspect_err(|_| {
-            // Nobody knows the queue; what cannot be undone goes with the context.
+            // The application does not have the queue; what cannot be undone ends with the context.
             let _ = srq::destroy_srq(kernel, made.handle);
         })?;
         Ok(Self {
@@ -118,16 +118,10 @@ impl Srq {
     /// # Errors
     /// The kernel's own errno, which is EOPNOTSUPP for another size.
     pub fn modify(&self, kernel: &Commands, attr: &ibv_srq_attr, mask: u32) -> Result<()> {
-        let command = ib_uverbs_modify_srq {
-            srq_handle: self.handle,
-            attr_mask: mask,
-            max_wr: attr.max_wr,
-            srq_limit: attr.srq_limit,
-        };
-        srq::modify_srq(kernel, &command, &mut Driver::none())
+        plain::modify_srq(kernel, self.handle, attr, mask, &mut Driver::none())
     }
 
-    /// Ends it in the kernel; answers the asynchronous events told.
+    /// Ends it in the kernel; answers the number of asynchronous events reported.
     ///
     /// # Errors
     /// The kernel's own errno.

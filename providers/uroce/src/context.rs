@@ -35,7 +35,7 @@ use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{
     BindInfo, CompCntr, CqInit, Edges, FlowInit, Keys, Polled, Provider, QpInit, ReceiveRequest,
-    Rereg, SendChain, SendRequest, SrqInit, Token, Told, WqChange, WqInit,
+    ReportedEvents, Rereg, SendChain, SendRequest, SrqInit, Token, WqChange, WqInit,
 };
 use kit::sync::Mutex;
 use kit::sys::application::ApplicationMemory;
@@ -371,7 +371,7 @@ impl Provider for Context {
         cq.moderate(count, period)
     }
 
-    fn destroy_cq(&self, cq: &Arc<Cq>) -> Result<Told> {
+    fn destroy_cq(&self, cq: &Arc<Cq>) -> Result<ReportedEvents> {
         Ok(cq.reported())
     }
 

@@ -11,25 +11,25 @@ use std::collections::BTreeSet;
 
 /// What has been explained already, and which queue pairs the application itself moved to ERR.
 #[derive(Debug, Default)]
-struct Told {
+struct Explained {
     statuses: BTreeSet<(usize, u32, ibv_wc_status)>,
     ended: BTreeSet<(usize, u32)>,
 }
 
-static TOLD: PerProcess<Mutex<Told>> = PerProcess::new();
+static EXPLAINED: PerProcess<Mutex<Explained>> = PerProcess::new();
 
-fn reported<T>(with: impl FnOnce(&mut Told) -> T) -> Result<T> {
-    Ok(with(&mut TOLD.get()?.lock()))
+fn with_explained<T>(with: impl FnOnce(&mut Explained) -> T) -> Result<T> {
+    Ok(with(&mut EXPLAINED.get()?.lock()))
 }
 
 /// Notes that the application ends a queue pair: its flushed requests are no surprise.
 pub fn ended(context: usize, qp: u32) {
-    let _ = reported(|reported| reported.ended.insert((context, qp)));
+    let _ = with_explained(|reported| reported.ended.insert((context, qp)));
 }
 
 /// Forgets a queue pair that is destroyed or starts anew.
 pub fn forget(context: usize, qp: u32) {
-    let _ = reported(|reported| {
+    let _ = with_explained(|reported| {
         reported.ended.remove(&(context, qp));
         reported
             .statuses
@@ -45,7 +45,7 @@ pub fn status(
     wr_id: u64,
     s: ibv_wc_status,
 ) -> Option<String> {
-    let new = reported(|reported| {
+    let new = with_explained(|reported| {
         let expected = s == IBV_WC_WR_FLUSH_ERR && reported.ended.contains(&(context, qp));
         !expected && reported.statuses.insert((context, qp, s))
     });

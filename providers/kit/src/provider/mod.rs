@@ -108,10 +108,11 @@ pub struct Polled {
     pub wallclock: u64,
 }
 
-/// Events told to the application so far, which destroying waits for to be acknowledged. Records
-/// that nobody has read from the descriptors when the object goes are taken back, and not counted.
+/// Events of an object that the application has read so far; destroying the object waits until
+/// the application has acknowledged as many. Records that are unread when the object is destroyed
+/// are withdrawn, and not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ReportedEvents {
     /// Completion events.
     pub completion: u32,
     /// Asynchronous events.
@@ -414,7 +415,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// Its errno; then the queue is still there.
-    fn destroy_cq(&self, cq: &Arc<Self::Cq>) -> Result<Told>;
+    fn destroy_cq(&self, cq: &Arc<Self::Cq>) -> Result<ReportedEvents>;
     /// ibv_poll_cq(3): fills `room` from its beginning.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ use crate::channel::Records;
 use crate::clock;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
-use kit::provider::{Polled, Token, Told};
+use kit::provider::{Polled, ReportedEvents, Token};
 use kit::sys::lock::{Guard, Lock};
 use moderation::Moderation;
 use places::Places;
@@ -341,8 +341,8 @@ impl Cq {
     }
 
     /// The queue goes: events that the application was handed.
-    pub fn reported(&self) -> Told {
-        Told {
+    pub fn reported(&self) -> ReportedEvents {
+        ReportedEvents {
             completion: self.notifier.as_ref().map_or(0, |notifier| notifier.end()),
             asynchronous: self.events.take_back(self.token),
         }

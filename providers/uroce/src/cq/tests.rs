@@ -220,7 +220,7 @@ fn a_queue_that_overruns_says_so_once_and_takes_no_more() {
     assert_eq!(ids(&world.cq, 10), [1, 2]);
     assert!(!world.cq.push(good(5)));
     assert!(world.cq.is_empty());
-    let reported = Told {
+    let reported = ReportedEvents {
         completion: 0,
         asynchronous: 1,
     };
@@ -319,7 +319,7 @@ fn a_queue_without_a_channel_can_be_armed() {
     cq.arm(false);
     assert_eq!(cq.moderate(4, 4), Ok(()));
     assert!(cq.push(good(1)));
-    assert_eq!(cq.reported(), Told::default());
+    assert_eq!(cq.reported(), ReportedEvents::default());
     let (events, _fd) = Records::new(Kind::Asynchronous).expect("made");
     let none = Cq::new(QUEUE, 0, None, Arc::new(events), false);
     assert_eq!(none.err(), Some(Errno::INVAL));

@@ -22,14 +22,14 @@ fn interface(addresses: &[&str]) -> Interface {
     }
 }
 
-/// A port, what it follows next, and the events that it tells.
-struct Told {
+/// A port, and the events that it has reported.
+struct ObservedPort {
     port: Port,
     events: Arc<Mutex<Vec<ibv_event_type>>>,
     _listener: Arc<Listener>,
 }
 
-impl Told {
+impl ObservedPort {
     fn new(interface: &Interface) -> Self {
         let port = Port::new(interface);
         let events = Arc::new(Mutex::new(Vec::new()));
@@ -51,7 +51,7 @@ impl Told {
 #[test]
 fn events() {
     let there = interface(&["10.0.0.1"]);
-    let reported = Told::new(&there);
+    let reported = ObservedPort::new(&there);
     assert_eq!(reported.follow(Some(&there)), []);
     let more = interface(&["10.0.0.1", "fd00::1"]);
     assert_eq!(reported.follow(Some(&more)), [IBV_EVENT_GID_CHANGE]);

@@ -6,11 +6,12 @@ mod qp;
 
 pub use qp::PlainQp;
 
-use super::{Commands, CqInit, Numbered, Provider, SrqInit};
-use crate::abi::kernel::ib_uverbs_ex_query_device_resp;
+use super::{Commands, CqInit, Keys, Numbered, Polled, Provider, ReportedEvents, SrqInit};
+use crate::abi::kernel::{ib_uverbs_ex_query_device_resp, ib_uverbs_modify_srq};
 use crate::abi::*;
 use crate::errno::{Errno, Result};
-use crate::uverbs::{Driver, cq, device, srq};
+use crate::sys::application::ApplicationMemory;
+use crate::uverbs::{Driver, cq, device, mr, pd, srq};
 use bytemuck::{Zeroable, bytes_of_mut};
 use std::os::fd::AsRawFd;
 
@@ -32,6 +33,78 @@ pub fn query_device(kernel: &Commands, attr: &mut ibv_device_attr_ex) -> Result<
 fn firmware(version: u64) -> String {
     let part = |shift: u32| version >> shift & 0xffff;
     format!("{}.{}.{}", part(32), part(16), part(0))
+}
+
+/// A protection domain of which the provider keeps the kernel's number alone.
+pub struct PlainPd {
+    /// Its number in the kernel.
+    pub handle: u32,
+}
+
+impl PlainPd {
+    /// Makes it in the kernel.
+    ///
+    /// # Errors
+    /// The kernel's own errno.
+    pub fn alloc(kernel: &Commands) -> Result<Self> {
+        let handle = pd::alloc_pd(kernel, &mut Driver::none())?;
+        Ok(Self { handle })
+    }
+
+    /// Ends it in the kernel.
+    ///
+    /// # Errors
+    /// The kernel's own errno, EBUSY while objects use it.
+    pub fn dealloc(&self, kernel: &Commands) -> Result<()> {
+        pd::dealloc_pd(kernel, self.handle)
+    }
+}
+
+/// What a region of this memory covers and allows.
+///
+/// # Errors
+/// EINVAL for memory that 64 bits do not address.
+pub fn cover(memory: &ApplicationMemory, iova: u64, access: u32) -> Result<mr::Cover> {
+    let number = |n: usize| u64::try_from(n).map_err(|_| Errno::INVAL);
+    Ok(mr::Cover {
+        start: number(memory.address())?,
+        length: number(memory.length())?,
+        iova,
+        access,
+    })
+}
+
+impl From<&mr::Region> for Keys {
+    fn from(region: &mr::Region) -> Self {
+        Self {
+            lkey: region.lkey,
+            rkey: region.rkey,
+        }
+    }
+}
+
+impl From<ibv_wc> for Polled {
+    /// A completion of a device without time stamps.
+    #[inline]
+    fn from(wc: ibv_wc) -> Self {
+        Self {
+            wc,
+            timestamp: 0,
+            wallclock: 0,
+        }
+    }
+}
+
+/// Ends a completion queue in the kernel. A device that is gone has reported no events.
+///
+/// # Errors
+/// The kernel's own errno.
+pub fn destroy_cq(kernel: &Commands, handle: u32) -> Result<ReportedEvents> {
+    let (completion, asynchronous) = cq::destroy_cq(kernel, handle)?.unwrap_or_default();
+    Ok(ReportedEvents {
+        completion,
+        asynchronous,
+    })
 }
 
 impl CqInit<'_> {
@@ -91,6 +164,26 @@ impl<P: Provider> SrqInit<'_, P> {
 /// EINVAL for an object that the kernel has not.
 fn number<P: Provider>(provider: &P, object: Numbered<'_, P>) -> Result<u32> {
     provider.number(object).ok_or(Errno::INVAL)
+}
+
+/// Changes a shared receive queue's size or limit.
+///
+/// # Errors
+/// The kernel's own errno.
+pub fn modify_srq(
+    kernel: &Commands,
+    handle: u32,
+    attr: &ibv_srq_attr,
+    mask: u32,
+    driver: &mut Driver<'_>,
+) -> Result<()> {
+    let command = ib_uverbs_modify_srq {
+        srq_handle: handle,
+        attr_mask: mask,
+        max_wr: attr.max_wr,
+        srq_limit: attr.srq_limit,
+    };
+    srq::modify_srq(kernel, &command, driver)
 }
 
 /// Asks for a shared receive queue's size and limit.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::abi::handle::{CompChannel, UNACKED};
-use crate::provider::{Edges, Polled, Told};
+use crate::provider::{Edges, Polled, ReportedEvents};
 use std::os::fd::{AsFd, AsRawFd};
 use std::thread;
 
@@ -323,7 +323,7 @@ fn extended_queues_refuse_what_they_do_not_have() {
 fn a_queue_is_destroyed_once_and_freed_when_its_events_are_acknowledged() {
     let bench = Bench::new();
     let cq = bench.cq();
-    *bench.state.reported.lock().unwrap() = Told {
+    *bench.state.reported.lock().unwrap() = ReportedEvents {
         completion: 3,
         asynchronous: 1,
     };
@@ -333,7 +333,7 @@ fn a_queue_is_destroyed_once_and_freed_when_its_events_are_acknowledged() {
     assert_eq!(bench.destroy_cq(cq), UNACKED);
     handle.ack_async(1);
     // The provider is not asked again, and would tell otherwise.
-    *bench.state.reported.lock().unwrap() = Told::default();
+    *bench.state.reported.lock().unwrap() = ReportedEvents::default();
     assert_eq!(bench.destroy_cq(cq), UNACKED);
     assert_eq!(handle.acked(), [2, 1]);
     let at = cq.expose_provenance();

@@ -24,7 +24,7 @@ pub struct State {
     /// Write ends of the channels.
     channels: Mutex<Vec<(RawFd, OwnedFd)>>,
     /// Events that queues were told.
-    pub reported: Mutex<Told>,
+    pub reported: Mutex<ReportedEvents>,
     /// Completions for the next polls.
     pub ready: Mutex<VecDeque<Polled>>,
     /// Completions that a poll of an empty queue goes and gets.
@@ -389,7 +389,7 @@ impl Provider for Fake {
     fn moderate_cq(&self, _: &O<Token>, count: u16, period: u16) -> Result<()> {
         self.state().may(format!("moderate_cq {count} {period}"))
     }
-    fn destroy_cq(&self, _: &O<Token>) -> Result<Told> {
+    fn destroy_cq(&self, _: &O<Token>) -> Result<ReportedEvents> {
         self.state().may("destroy_cq".into())?;
         Ok(*self.state().reported.lock().unwrap())
     }

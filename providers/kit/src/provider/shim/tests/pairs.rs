@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::abi::handle::{Pd, Qp, Srq, UNACKED};
-use crate::provider::Told;
+use crate::provider::ReportedEvents;
 
 #[test]
 fn a_queue_pair_shows_what_it_was_made_with() {
@@ -329,7 +329,7 @@ fn queue_pairs_and_shared_queues_stay_until_their_events_are_acknowledged() {
     let bench = Bench::new();
     let (pd, cq) = (bench.pd(), bench.cq());
     let (qp, srq) = (bench.qp(pd, cq, IBV_QPT_RC), srq(&bench, pd));
-    *bench.state.reported.lock().unwrap() = Told {
+    *bench.state.reported.lock().unwrap() = ReportedEvents {
         completion: 0,
         asynchronous: 2,
     };
@@ -346,7 +346,7 @@ fn queue_pairs_and_shared_queues_stay_until_their_events_are_acknowledged() {
         assert_eq!(bench.destroy_qp(qp), 0);
         assert_eq!(destroy_srq(srq), 0);
     }
-    *bench.state.reported.lock().unwrap() = Told::default();
+    *bench.state.reported.lock().unwrap() = ReportedEvents::default();
     assert_eq!(bench.destroy_cq(cq), 0);
     assert_eq!(bench.dealloc_pd(pd), 0);
 }
