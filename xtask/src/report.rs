@@ -21,6 +21,15 @@ impl Tally {
         }
     }
 
+    /// What `stage` counts; an error that ends it is a failure.
+    pub fn of(stage: &str, run: impl FnOnce(&mut Self) -> anyhow::Result<()>) -> Self {
+        let mut tally = Self::default();
+        if let Err(error) = run(&mut tally) {
+            tally.fail(format!("{stage}: {error:#}"));
+        }
+        tally
+    }
+
     /// One failure.
     pub fn failure(what: impl Into<String>) -> Self {
         Self {

@@ -36,11 +36,7 @@ const FOLDERS: [&str; 7] = [
 
 /// Looks at every file; each is one test.
 pub fn run(root: &Path) -> Tally {
-    let mut tally = Tally::default();
-    if let Err(error) = look(root, &mut tally) {
-        tally.fail(format!("{STAGE}: {error:#}"));
-    }
-    tally
+    Tally::of(STAGE, |tally| look(root, tally))
 }
 
 fn look(root: &Path, tally: &mut Tally) -> Result<()> {

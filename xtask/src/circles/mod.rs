@@ -41,11 +41,7 @@ struct Allowed {
 
 /// Looks at every crate of the workspace; each is one test.
 pub fn run(root: &Path) -> Tally {
-    let mut tally = Tally::default();
-    if let Err(error) = look(root, &mut tally) {
-        tally.fail(format!("{STAGE}: {error:#}"));
-    }
-    tally
+    Tally::of(STAGE, |tally| look(root, tally))
 }
 
 fn look(root: &Path, tally: &mut Tally) -> Result<()> {

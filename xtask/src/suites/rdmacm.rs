@@ -5,7 +5,7 @@ use super::{Case, Check, Ready, Target};
 
 /// Name, server, client; `PORT` becomes a port of the case's own, `ADDRESS` the
 /// address of the device's interface.
-type Row = (&'static str, &'static str, &'static str);
+pub type Row = (&'static str, &'static str, &'static str);
 
 const ROWS: &[Row] = &[
     (
@@ -108,7 +108,12 @@ pub fn cases(target: &Target) -> Vec<Case> {
 /// Cases by name, with ports from this one on.
 pub fn named(target: &Target, names: &[&str], port: u16) -> Vec<Case> {
     let wanted = ROWS.iter().filter(|(name, ..)| names.contains(name));
-    let rows = wanted.zip(port..);
+    rows(target, wanted, port)
+}
+
+/// The cases of these rows, with ports from this one on.
+pub fn rows<'a>(target: &Target, rows: impl Iterator<Item = &'a Row>, port: u16) -> Vec<Case> {
+    let rows = rows.zip(port..);
     rows.map(|(row, port)| case(target, row, port)).collect()
 }
 

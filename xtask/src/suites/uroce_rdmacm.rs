@@ -26,32 +26,32 @@ const SAME: &[&str] = &[
     "riostream",
 ];
 
-/// Name, server and client.
-const ROWS: &[(&str, &str, &str)] = &[
+/// Cases of this suite alone.
+const ROWS: &[rdmacm::Row] = &[
     (
         "rping-ipv6",
-        "rping -s -a ::1 -p 22101 -C 20 -V -v",
-        "rping -c -a ::1 -p 22101 -C 20 -V -v",
+        "rping -s -a ::1 -p PORT -C 20 -V -v",
+        "rping -c -a ::1 -p PORT -C 20 -V -v",
     ),
     (
         "rping-any-address",
-        "rping -s -p 22102 -C 20 -V -v",
-        "rping -c -a 127.0.0.1 -p 22102 -C 20 -V -v",
+        "rping -s -p PORT -C 20 -V -v",
+        "rping -c -a ADDRESS -p PORT -C 20 -V -v",
     ),
     (
         "ucmatose-migrate",
-        "ucmatose -p 22103 -c 3 -m",
-        "ucmatose -s 127.0.0.1 -p 22103 -c 3 -m",
+        "ucmatose -p PORT -c 3 -m",
+        "ucmatose -s ADDRESS -p PORT -c 3 -m",
     ),
     (
         "ucmatose-many",
-        "ucmatose -p 22104 -c 100 -C 2",
-        "ucmatose -s 127.0.0.1 -p 22104 -c 100 -C 2",
+        "ucmatose -p PORT -c 100 -C 2",
+        "ucmatose -s ADDRESS -p PORT -c 100 -C 2",
     ),
     (
         "rdma-xserver-xrc",
-        "rdma_xserver -p 22105 -c x",
-        "rdma_xclient -s 127.0.0.1 -p 22105 -c x",
+        "rdma_xserver -p PORT -c x",
+        "rdma_xclient -s ADDRESS -p PORT -c x",
     ),
 ];
 
@@ -60,11 +60,7 @@ const SOCKETS: &[&str] = &["http", "forks"];
 
 pub fn cases(target: &Target) -> Vec<Case> {
     let mut cases = rdmacm::named(target, SAME, 22000);
-    cases.extend(ROWS.iter().map(|(name, server, client)| {
-        Case::pair(*name, server, Ready::RdmaCm, client)
-            .check(Check::NeverSays("data mismatch"))
-            .check(Check::NeverSays("failed"))
-    }));
+    cases.extend(rdmacm::rows(target, ROWS.iter(), 22101));
     cases.push(rdmacm::copy(target, 22106));
     cases.extend(applications::fio_cases(target, &["write", "read"], 22107));
     cases.extend(SOCKETS.iter().map(|what| sockets(target, what)));

@@ -3,7 +3,7 @@
 
 use super::{
     figure::{Figure, Side},
-    rows::{AVERAGE, BANDWIDTH, Carrier, Perftest, TYPICAL, Told, UCX_MEDIAN, Unit, Work},
+    rows::{AVERAGE, BANDWIDTH, Carrier, Perftest, Quantity, TYPICAL, UCX_MEDIAN, Unit, Work},
 };
 use crate::bench::plot::{Line, Plot};
 use crate::bench::sample::median;
@@ -80,7 +80,7 @@ pub const PLOTS: [Curves; 2] = [
             }),
             ("process_vm_writev alone", |at| {
                 let (size, _, count) = SIZES[at];
-                Work::Raw("writev", size, count, Told::Bandwidth)
+                Work::Raw("writev", size, count, Quantity::Bandwidth)
             }),
             ("TCP on lo, qperf tcp_bw", |at| {
                 Work::Tcp("tcp_bw", SIZES[at].0)

@@ -9,7 +9,7 @@ use super::{
     curves,
     figure::{Figure, Side},
     pair::{self, Call},
-    rows::{Carrier, Perftest, Place, Row, Told, Unit, Work, rows_of},
+    rows::{Carrier, Perftest, Place, Quantity, Row, Unit, Work, rows_of},
 };
 use crate::{
     guest::setup::{ADDRESS, DEVICE, ToAndFro, TwoHosts},
@@ -101,7 +101,7 @@ fn rounds_of(room: &Room<'_>, rounds: usize) -> Result<()> {
 fn pair_of(room: &Room<'_>, row: &Row, round: usize) -> Result<[(Side, f64); 2]> {
     let distance = || match row.ours {
         Work::Uroce(_, Carrier::Shm) | Work::UroceShared(_) => {
-            raw(room, "line", (8, PROBES), &[], Told::Time).map(Some)
+            raw(room, "line", (8, PROBES), &[], Quantity::Time).map(Some)
         }
         _ => Ok(None),
     };
@@ -261,7 +261,7 @@ fn sockets(room: &Room<'_>, much: (u32, u32)) -> Result<f64> {
         "udp",
         much,
         &[first, second, TwoHosts::ADDRESS],
-        Told::Time,
+        Quantity::Time,
     )
 }
 
@@ -271,7 +271,7 @@ fn raw(
     what: &str,
     (size, count): (u32, u32),
     more: &[&str],
-    reported: Told,
+    reported: Quantity,
 ) -> Result<f64> {
     let mut command = Command::new(room.dir.join(RAW));
     command
@@ -279,8 +279,8 @@ fn raw(
         .args(more);
     let text = crate::bench::programs::run(&mut command)?;
     let (name, scale) = match reported {
-        Told::Time => ("median", 1e-3),
-        Told::Bandwidth => ("mean", 1.0),
+        Quantity::Time => ("median", 1e-3),
+        Quantity::Bandwidth => ("mean", 1.0),
     };
     let nanoseconds: f64 = text
         .lines()
@@ -290,8 +290,8 @@ fn raw(
         .1
         .parse()?;
     Ok(match reported {
-        Told::Time => nanoseconds * scale,
-        Told::Bandwidth => f64::from(size) / nanoseconds * 1e9 / f64::from(1 << 20),
+        Quantity::Time => nanoseconds * scale,
+        Quantity::Bandwidth => f64::from(size) / nanoseconds * 1e9 / f64::from(1 << 20),
     })
 }
 

@@ -67,9 +67,9 @@ pub struct Perftest {
     pub field: usize,
 }
 
-/// What is wanted of what `raw` says: nanoseconds for one way.
+/// The figure that is taken from the output of `raw`, which is in nanoseconds for one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Quantity {
     /// The median of groups, as microseconds.
     Time,
     /// The mean, as mebibytes a second.
@@ -95,7 +95,7 @@ pub enum Work {
     /// ucx_perftest over shared memory: the test, bytes, how often, the field that is the figure.
     Ucx(&'static str, u32, u32, usize),
     /// The program `raw`: what, bytes, how often, what is wanted as the figure.
-    Raw(&'static str, u32, u32, Told),
+    Raw(&'static str, u32, u32, Quantity),
     /// The program `raw` by UDP sockets between the hosts: bytes, how often.
     Sockets(u32, u32),
     /// perftest over the kernel's soft-RoCE.
@@ -149,7 +149,7 @@ const fn bandwidth(
         unit: Unit::Mebibytes,
         bound: Bound::AtLeast(0.95),
         ours: shm(program, options, BANDWIDTH),
-        peer: Work::Raw(call, size, count, Told::Bandwidth),
+        peer: Work::Raw(call, size, count, Quantity::Bandwidth),
     }
 }
 
@@ -199,7 +199,7 @@ pub const ROWS: &[Row] = &[
         unit: Unit::Microseconds,
         bound: Bound::AtMost(1.3),
         ours: shm("ib_write_lat", SHM_LAT, TYPICAL),
-        peer: Work::Raw("writev", 8, 100_000, Told::Time),
+        peer: Work::Raw("writev", 8, 100_000, Quantity::Time),
     },
     Row {
         name: "ib_write_lat 8 B, shm, shared-memory region",
@@ -212,7 +212,7 @@ pub const ROWS: &[Row] = &[
             options: SHM_LAT,
             field: TYPICAL,
         }),
-        peer: Work::Raw("line", 8, 1_000_000, Told::Time),
+        peer: Work::Raw("line", 8, 1_000_000, Quantity::Time),
     },
     Row {
         name: "ib_send_bw 8 B, shm",
