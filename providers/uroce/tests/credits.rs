@@ -9,7 +9,7 @@
 mod alone;
 mod ends;
 
-use alone::{Player, receive_line, reply, role as my_role};
+use alone::{Player, commands, reply, role as my_role};
 use ends::{End, connect, connect_for, peer_is_at};
 use kit::abi::*;
 use kit::sys::barrier;
@@ -149,11 +149,8 @@ fn role() {
         region,
         posted: 0,
     };
-    while let Some(line) = receive_line() {
-        let mut words = line.split_whitespace();
-        let word = words.next().unwrap_or_default();
-        let numbers: Vec<u32> = words.map(|word| word.parse().expect("a number")).collect();
-        match (word, &numbers[..]) {
+    for (word, numbers) in commands::<u32>() {
+        match (word.as_str(), &numbers[..]) {
             ("who", []) => {
                 let end = &receiver.end;
                 reply(&format!(
@@ -208,7 +205,7 @@ fn role() {
                 receiver.fail();
                 reply("failed");
             }
-            _ => panic!("{line}"),
+            _ => panic!("{word} {numbers:?}"),
         }
     }
 }

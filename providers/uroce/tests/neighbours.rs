@@ -13,7 +13,7 @@
 mod alone;
 mod ends;
 
-use alone::{Dice, Player, receive_line, reply, role as my_role};
+use alone::{Dice, Player, commands, reply, role as my_role};
 use ends::{End, connect_with};
 use kit::abi::*;
 use kit::errno::Errno;
@@ -135,13 +135,8 @@ fn role() {
     let first = End::new(IBV_QPT_RC);
     let mut ends = [first.another(), first.another()];
     let mut region: Option<Arc<<uroce::context::Context as Provider>::Mr>> = None;
-    while let Some(line) = receive_line() {
-        let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
-        let numbers: Vec<u64> = rest
-            .split_whitespace()
-            .map(|number| number.parse().expect("a number"))
-            .collect();
-        match (word, &numbers[..]) {
+    for (word, numbers) in commands::<u64>() {
+        match (word.as_str(), &numbers[..]) {
             ("who", []) => reply(&format!(
                 "{} {} {} {}",
                 ends[0].number(),
@@ -225,7 +220,7 @@ fn role() {
                 }
                 reply(&format!("{} {written}", segments.len()));
             }
-            _ => panic!("{line}"),
+            _ => panic!("{word} {numbers:?}"),
         }
     }
 }

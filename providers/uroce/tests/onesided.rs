@@ -12,7 +12,7 @@
 mod alone;
 mod ends;
 
-use alone::{Dice, Player, receive_line, reply, role as my_role};
+use alone::{Dice, Player, commands, reply, role as my_role};
 use ends::{End, connect, peer_is_at};
 use kit::abi::*;
 use kit::sys::scratch::Scratch;
@@ -44,13 +44,8 @@ fn role() {
     let mut shared = None;
     let mut file: Option<OwnedFd> = None;
     let mut pages: Option<Scratch> = None;
-    while let Some(line) = receive_line() {
-        let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
-        let numbers: Vec<u64> = rest
-            .split_whitespace()
-            .map(|number| number.parse().expect("a number"))
-            .collect();
-        match (word, &numbers[..]) {
+    for (word, numbers) in commands::<u64>() {
+        match (word.as_str(), &numbers[..]) {
             ("who", []) => reply(&format!(
                 "{} {} {}",
                 end.number(),
@@ -77,7 +72,7 @@ fn role() {
                 let opcode = match operation {
                     "write" => IBV_WR_RDMA_WRITE,
                     "read" => IBV_WR_RDMA_READ,
-                    _ => panic!("{line}"),
+                    _ => panic!("{word} {numbers:?}"),
                 };
                 let (offset, length) = (*offset as u32, *length as u32);
                 end.post_send(9, opcode, offset, length, *remote as u32, *rkey as u32);
@@ -200,7 +195,7 @@ fn role() {
                 };
                 reply(&format!("{status} {written}"));
             }
-            _ => panic!("{line}"),
+            _ => panic!("{word} {numbers:?}"),
         }
     }
 }

@@ -13,7 +13,7 @@
 mod alone;
 mod ends;
 
-use alone::{Player, Stopped, receive_line, reply, role as my_role};
+use alone::{Player, Stopped, commands, reply, role as my_role};
 use ends::{End, connect_for, peer_is_at};
 use kit::abi::*;
 use std::time::Duration;
@@ -40,11 +40,8 @@ fn role() {
     }
     let device = End::new(IBV_QPT_RC);
     let mut end = device.another();
-    while let Some(line) = receive_line() {
-        let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
-        let numbers = rest.split_whitespace().map(|word| word.parse());
-        let numbers: Vec<u64> = numbers.collect::<Result<_, _>>().expect("numbers");
-        match (word, &numbers[..]) {
+    for (word, numbers) in commands::<u64>() {
+        match (word.as_str(), &numbers[..]) {
             ("new", []) => {
                 end = device.another();
                 let (number, address, rkey) = (end.number(), end.address(0), end.rkey());
@@ -59,7 +56,7 @@ fn role() {
                 end.post_send(1, IBV_WR_RDMA_WRITE, 0, 8, 64, *rkey as u32);
                 reply(&end.completion().status.to_string());
             }
-            _ => panic!("{line}"),
+            _ => panic!("{word} {numbers:?}"),
         }
     }
 }

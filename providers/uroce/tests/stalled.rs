@@ -12,7 +12,7 @@
 mod alone;
 mod ends;
 
-use alone::{Player, receive_line, reply, role as my_role};
+use alone::{Player, commands, reply, role as my_role};
 use ends::{End, connect_with};
 use kit::abi::*;
 use kit::sys::scratch::Scratch;
@@ -195,13 +195,8 @@ fn role() {
         return;
     };
     let side = Side::new(role == "sleeps");
-    while let Some(line) = receive_line() {
-        let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
-        let numbers: Vec<u64> = rest
-            .split_whitespace()
-            .map(|number| number.parse().expect("a number"))
-            .collect();
-        match (word, &numbers[..]) {
+    for (word, numbers) in commands::<u64>() {
+        match (word.as_str(), &numbers[..]) {
             ("who", []) => side.say_who(),
             ("connect", [timeout, retries, rnr, numbers @ ..]) => {
                 let reliability = [*timeout as u8, *retries as u8, *rnr as u8];
@@ -224,7 +219,7 @@ fn role() {
                 let status = side.run(*at as usize, &role, *remote, *rkey as u32);
                 reply(&format!("{status} {}", began.elapsed().as_micros()));
             }
-            _ => panic!("{line}"),
+            _ => panic!("{word} {numbers:?}"),
         }
     }
 }

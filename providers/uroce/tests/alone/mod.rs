@@ -6,15 +6,17 @@ mod namespace;
 
 use kit::sys::barrier;
 use rustix::process::{Pid, Signal, kill_process};
+use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::str::FromStr;
 
 /// The role of a process that a test started.
 const ROLE: &str = "UROCE_TEST_ROLE";
-/// What a process in a role says begins with this: the test harness talks too.
+/// Every reply of a process in a role begins with this: the test harness prints too.
 const MARK: &str = "uroce: ";
 
-/// Whether [`in_a_namespace`] runs this; says so if not. Opening a device starts no thread that
+/// Whether [`in_a_namespace`] runs this; prints a message if not. Opening a device starts no thread that
 /// ends by itself from then on.
 pub fn there() -> bool {
     barrier::prepare();
@@ -49,16 +51,26 @@ pub fn role() -> Option<String> {
     std::env::var(ROLE).ok()
 }
 
-/// Says something to the test that started this process.
+/// Sends a line to the test that started this process.
 pub fn reply(text: &str) {
     println!("{MARK}{text}");
 }
 
-/// What the test says; `None` once it has ended the conversation.
+/// The next line of the test; `None` once it has ended the conversation.
 pub fn receive_line() -> Option<String> {
     let mut line = String::new();
     let read = std::io::stdin().read_line(&mut line).expect("a line");
     (read > 0).then(|| line.trim_end().to_owned())
+}
+
+/// The lines of the test, until it ends the conversation: each a word, and numbers behind it.
+pub fn commands<N: FromStr<Err: Debug>>() -> impl Iterator<Item = (String, Vec<N>)> {
+    std::iter::from_fn(receive_line).map(|line| {
+        let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
+        let numbers = rest.split_whitespace();
+        let numbers = numbers.map(|number| number.parse().expect("a number"));
+        (word.to_owned(), numbers.collect())
+    })
 }
 
 /// A process in a role. It is killed when this is dropped.
@@ -90,12 +102,12 @@ impl Player {
         Self { child, to, from }
     }
 
-    /// Says a line to it.
+    /// Sends a line to the process.
     pub fn send_line(&mut self, text: &str) {
         writeln!(self.to, "{text}").expect("it listens");
     }
 
-    /// The next that it says.
+    /// The next reply of the process.
     pub fn receive_line(&mut self) -> String {
         loop {
             let mut line = String::new();
@@ -108,7 +120,7 @@ impl Player {
         }
     }
 
-    /// Says a line to it; what it answers.
+    /// Sends a line to the process, and returns its reply.
     pub fn ask(&mut self, text: &str) -> String {
         self.send_line(text);
         self.receive_line()
