@@ -30,16 +30,7 @@ pub fn param(conn: &Conn) -> Param {
 /// What a program sees of the parameters in an event, and private data.
 pub fn conn(record: &Record) -> (Conn, Vec<u8>) {
     let param = record.conn();
-    let conn = Conn {
-        responder_resources: param.responder_resources,
-        initiator_depth: param.initiator_depth,
-        flow_control: param.flow_control,
-        retry_count: param.retry_count,
-        rnr_retry_count: param.rnr_retry_count,
-        srq: param.srq,
-        qp_num: param.qp_num,
-    };
-    (conn, param.data().to_vec())
+    (Conn::from(&param), param.data().to_vec())
 }
 
 /// What an id is bound to.

@@ -55,6 +55,19 @@ fn or_most(wanted: u8, most: u8) -> u8 {
     if wanted == MAX_DEPTH { most } else { wanted }
 }
 
+/// The parameters of a call without any.
+fn defaults(flow_control: u8) -> Given {
+    let conn = Conn {
+        responder_resources: MAX_DEPTH,
+        initiator_depth: MAX_DEPTH,
+        flow_control,
+        retry_count: RETRIES,
+        rnr_retry_count: RETRIES,
+        ..Conn::default()
+    };
+    (conn, Vec::new())
+}
+
 /// Asks the peer for a connection.
 ///
 /// # Errors
@@ -64,17 +77,7 @@ pub fn connect(id: &Id, given: Option<Given>) -> Result<()> {
     check(id, given.as_ref())?;
     let backend = id.backend()?;
     let (most_resources, most_depth) = most(id.device().as_deref());
-    let (mut conn, data) = given.unwrap_or_else(|| {
-        let conn = Conn {
-            responder_resources: MAX_DEPTH,
-            initiator_depth: MAX_DEPTH,
-            flow_control: 1,
-            retry_count: RETRIES,
-            rnr_retry_count: RETRIES,
-            ..Conn::default()
-        };
-        (conn, Vec::new())
-    });
+    let (mut conn, data) = given.unwrap_or_else(|| defaults(1));
     conn.responder_resources = or_most(conn.responder_resources, most_resources);
     conn.initiator_depth = or_most(conn.initiator_depth, most_depth);
     let mut param = backend::param(&of_queue_pair(id, conn));
@@ -98,16 +101,7 @@ pub fn accept(id: &Id, given: Option<Given>) -> Result<()> {
     check(id, given.as_ref())?;
     let backend = id.backend()?;
     let (most_resources, most_depth) = most(id.device().as_deref());
-    let (mut conn, data) = given.unwrap_or_else(|| {
-        let conn = Conn {
-            responder_resources: MAX_DEPTH,
-            initiator_depth: MAX_DEPTH,
-            rnr_retry_count: RETRIES,
-            retry_count: RETRIES,
-            ..Conn::default()
-        };
-        (conn, Vec::new())
-    });
+    let (mut conn, data) = given.unwrap_or_else(|| defaults(0));
     let ece = {
         let mut state = id.state.lock();
         // What the peer has asked for, as far as the device has it.

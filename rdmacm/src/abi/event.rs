@@ -22,6 +22,26 @@ pub struct Conn {
     pub qp_num: u32,
 }
 
+/// Both name these members alike.
+macro_rules! conn_from {
+    ($($params:ty),*) => {$(
+        impl From<&$params> for Conn {
+            fn from(params: &$params) -> Self {
+                Self {
+                    responder_resources: params.responder_resources,
+                    initiator_depth: params.initiator_depth,
+                    flow_control: params.flow_control,
+                    retry_count: params.retry_count,
+                    rnr_retry_count: params.rnr_retry_count,
+                    srq: params.srq,
+                    qp_num: params.qp_num,
+                }
+            }
+        }
+    )*};
+}
+conn_from!(rdma_conn_param, kit::cm::Param);
+
 /// What is in `param`.
 #[derive(Clone, Copy)]
 pub enum Param {

@@ -29,18 +29,9 @@ unsafe fn private_data(data: *const c_void, length: u8) -> Vec<u8> {
 unsafe fn parameters(param: *const rdma_conn_param) -> Option<Given> {
     // SAFETY: vouched for by the caller.
     let param = unsafe { param.as_ref() }?;
-    let conn = Conn {
-        responder_resources: param.responder_resources,
-        initiator_depth: param.initiator_depth,
-        flow_control: param.flow_control,
-        retry_count: param.retry_count,
-        rnr_retry_count: param.rnr_retry_count,
-        srq: param.srq,
-        qp_num: param.qp_num,
-    };
-    // SAFETY: the program passes as many bytes as it says.
+    // SAFETY: `private_data_len` is the length of what `private_data` points to.
     let data = unsafe { private_data(param.private_data, param.private_data_len) };
-    Some((conn, data))
+    Some((Conn::from(param), data))
 }
 
 unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {

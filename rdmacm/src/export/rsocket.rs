@@ -222,9 +222,13 @@ unsafe fn wait_for_set(call: &Call, state: &mut State, interrupted: bool) -> Res
     if most == 0 || call.arguments[0] == 0 {
         return Err(Errno::INVAL);
     }
-    let timeout = u64::try_from(call.int(2)).ok().map(Duration::from_millis);
+    let wait = repoll::Wait {
+        fd: call.fd,
+        most,
+        timeout: u64::try_from(call.int(2)).ok().map(Duration::from_millis),
+    };
     let mut ready = Vec::new();
-    let step = repoll::step(state, call.fd, most, timeout, interrupted, &mut ready);
+    let step = repoll::step(state, &wait, interrupted, &mut ready);
     for (n, ready) in ready.iter().enumerate() {
         let at: *mut libc::epoll_event = call.pointer(0);
         let event = libc::epoll_event {
@@ -405,7 +409,7 @@ symver!(rsocket => "rsocket", "RDMACM_1.0");
 fn with_stream<T>(fd: c_int, call: impl FnOnce(&mut StreamState) -> Result<T>) -> Result<T> {
     let socket = table::socket(fd)?;
     match &socket.kind {
-        Kind::Stream(state) => socket.with_stream(state, None, call),
+        Kind::Stream(state) => socket.with(state, None, call),
         Kind::Datagram(_) => Err(Errno::OPNOTSUPP),
     }
 }

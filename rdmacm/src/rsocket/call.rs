@@ -257,12 +257,10 @@ fn attempt(
     own: Option<&Arc<Waiter>>,
 ) -> Attempt<Answer> {
     match &socket.kind {
-        Kind::Stream(state) => socket.with_stream(state, own, |state| {
+        Kind::Stream(state) => socket.with(state, own, |state| {
             of_stream(socket, state, operation, nonblocking, done)
         }),
-        Kind::Datagram(state) => {
-            socket.with_datagram(state, own, |state| of_datagram(state, operation))
-        }
+        Kind::Datagram(state) => socket.with(state, own, |state| of_datagram(state, operation)),
     }
 }
 
@@ -348,7 +346,7 @@ fn drain(
     if is_closing && locked.lock().is_stalled() {
         stream::on_event(socket);
     }
-    let drained = || socket.with_stream(locked, own.as_ref(), StreamState::drained);
+    let drained = || socket.with(locked, own.as_ref(), StreamState::drained);
     if drained().is_none() {
         return Ok(None);
     }
@@ -390,7 +388,7 @@ fn shut_down(state: &mut State, fd: i32, how: i32) -> Step {
     };
     if state.done == 0 {
         state.done = 1;
-        socket.with_stream(stream, None, |state| state.shut_down(how));
+        socket.with(stream, None, |state| state.shut_down(how));
     }
     match drain(state, &socket, stream) {
         Ok(Some(())) => Step::Sleep,
@@ -414,7 +412,7 @@ fn close(state: &mut State, fd: i32) -> Step {
                 if let Ok(fd) = locked.lock().cm.borrow() {
                     service::unwatch(fd);
                 }
-                let linger = socket.with_stream(locked, None, |state| {
+                let linger = socket.with(locked, None, |state| {
                     state.shut_down(libc::SHUT_RDWR);
                     state.options.linger()
                 });

@@ -13,7 +13,7 @@
 use super::datagram_qp::{DatagramQp, Path};
 use super::service;
 use super::settings::{self, Sizes};
-use super::socket::{Attempt, Kind, Socket};
+use super::socket::{Attempt, Kind, Progress, Socket};
 use super::table;
 use crate::abi::{Address, Buffers};
 use kit::errno::{Errno, Result};
@@ -99,6 +99,12 @@ fn address(of: SocketAddrAny) -> Option<Address> {
     SocketAddr::try_from(of)
         .ok()
         .map(|of| Address::from_ip(&of))
+}
+
+impl Progress for DatagramState {
+    fn take_progress(&mut self) -> bool {
+        std::mem::take(&mut self.progressed)
+    }
 }
 
 impl DatagramState {
@@ -293,10 +299,6 @@ impl DatagramState {
         }
         self.progressed |= any;
         any
-    }
-
-    pub fn take_progress(&mut self) -> bool {
-        std::mem::take(&mut self.progressed)
     }
 
     /// Datagrams by UDP and answers about paths. True if something may be read. Of the service

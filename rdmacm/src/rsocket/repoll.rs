@@ -117,26 +117,22 @@ pub fn change(fd: i32, of: i32, change: &Change) -> Result<()> {
     Ok(())
 }
 
-/// Makes a step of repoll_wait; what is ready is added to the list, at most so many.
-pub fn step(
-    state: &mut State,
-    fd: i32,
-    most: usize,
-    timeout: Option<Duration>,
-    interrupted: bool,
-    ready: &mut Vec<Ready>,
-) -> Step {
-    match try_step(state, fd, most, timeout, interrupted, ready) {
-        Ok(step) => step,
-        Err(e) => Step::Done(Err(e)),
-    }
+/// The arguments of repoll_wait.
+pub struct Wait {
+    pub fd: i32,
+    /// Events that there is room for.
+    pub most: usize,
+    pub timeout: Option<Duration>,
+}
+
+/// Makes a step of repoll_wait; what is ready is added to the list.
+pub fn step(state: &mut State, wait: &Wait, interrupted: bool, ready: &mut Vec<Ready>) -> Step {
+    try_step(state, wait, interrupted, ready).unwrap_or_else(|e| Step::Done(Err(e)))
 }
 
 fn try_step(
     state: &mut State,
-    fd: i32,
-    most: usize,
-    timeout: Option<Duration>,
+    &Wait { fd, most, timeout }: &Wait,
     interrupted: bool,
     ready: &mut Vec<Ready>,
 ) -> Result<Step> {
@@ -215,10 +211,11 @@ mod tests {
     use super::*;
     use std::os::fd::AsRawFd;
 
-    fn wait(set: i32, most: usize) -> Vec<Ready> {
+    fn wait(fd: i32, most: usize) -> Vec<Ready> {
         let mut ready = Vec::new();
-        let at_once = Some(Duration::ZERO);
-        let step = step(&mut State::default(), set, most, at_once, false, &mut ready);
+        let timeout = Some(Duration::ZERO);
+        let wait = Wait { fd, most, timeout };
+        let step = step(&mut State::default(), &wait, false, &mut ready);
         assert!(matches!(step, Step::Done(Ok(_))));
         ready
     }

@@ -7,7 +7,7 @@ use super::stream::StreamState;
 use super::waiter::{Waiter, Waiters};
 use crate::abi::Address;
 use kit::errno::Result;
-use kit::sync::{Mutex, MutexGuard};
+use kit::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -34,6 +34,24 @@ pub enum Attempt<T> {
     Wait,
 }
 
+/// State that notes its changes.
+pub trait Progress {
+    /// Whether something has changed since this was asked last.
+    fn take_progress(&mut self) -> bool;
+}
+
+/// What a finished attempt has; returns from the function for one that failed or has to wait.
+macro_rules! attempt {
+    ($attempt:expr) => {
+        match $attempt {
+            Attempt::Done(Ok(value)) => value,
+            Attempt::Done(Err(e)) => return Attempt::Done(Err(e)),
+            Attempt::Wait => return Attempt::Wait,
+        }
+    };
+}
+pub(super) use attempt;
+
 impl Socket {
     pub fn new(fd: i32, family: i32, kind: Kind, nonblocking: bool) -> Self {
         Self {
@@ -53,30 +71,13 @@ impl Socket {
         self.nonblocking.store(nonblocking, Ordering::Relaxed);
     }
 
-    /// Does something to the state of a stream, and wakes others who wait for it if anything has
+    /// Does something to the state of the socket, and wakes others who wait for it if anything has
     /// changed.
-    pub fn with_stream<T>(
+    pub fn with<S: Progress, T>(
         &self,
-        state: &Mutex<StreamState>,
+        state: &Mutex<S>,
         own: Option<&Arc<Waiter>>,
-        call: impl FnOnce(&mut StreamState) -> T,
-    ) -> T {
-        let mut state: MutexGuard<'_, StreamState> = state.lock();
-        let answer = call(&mut state);
-        let progressed = state.take_progress();
-        drop(state);
-        if progressed {
-            self.waiters.wake_others(own);
-        }
-        answer
-    }
-
-    /// The same for datagrams.
-    pub fn with_datagram<T>(
-        &self,
-        state: &Mutex<DatagramState>,
-        own: Option<&Arc<Waiter>>,
-        call: impl FnOnce(&mut DatagramState) -> T,
+        call: impl FnOnce(&mut S) -> T,
     ) -> T {
         let mut state = state.lock();
         let answer = call(&mut state);
@@ -111,7 +112,7 @@ impl Socket {
     /// A time has come. Of the service thread.
     pub fn on_time(&self) {
         if let Kind::Stream(state) = &self.kind {
-            let next = self.with_stream(state, None, StreamState::on_time);
+            let next = self.with(state, None, StreamState::on_time);
             service::call_at(self.fd, next);
         }
     }
@@ -119,8 +120,8 @@ impl Socket {
     /// What poll(2) would say of it: completions are looked at.
     pub fn ready(&self, events: i16, own: Option<&Arc<Waiter>>) -> i16 {
         match &self.kind {
-            Kind::Stream(state) => self.with_stream(state, own, |state| state.ready(events)),
-            Kind::Datagram(state) => self.with_datagram(state, own, |state| state.ready(events)),
+            Kind::Stream(state) => self.with(state, own, |state| state.ready(events)),
+            Kind::Datagram(state) => self.with(state, own, |state| state.ready(events)),
         }
     }
 
@@ -132,10 +133,10 @@ impl Socket {
     pub fn arm(&self, own: Option<&Arc<Waiter>>) -> Result<Vec<i32>> {
         match &self.kind {
             Kind::Stream(state) => {
-                let armed = self.with_stream(state, own, StreamState::arm)?;
+                let armed = self.with(state, own, StreamState::arm)?;
                 Ok(armed.into_iter().collect())
             }
-            Kind::Datagram(state) => self.with_datagram(state, own, DatagramState::arm),
+            Kind::Datagram(state) => self.with(state, own, DatagramState::arm),
         }
     }
 

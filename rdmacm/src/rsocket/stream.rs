@@ -6,7 +6,7 @@ use super::connection::Connection;
 use super::endpoint::Endpoint;
 use super::options::Options;
 use super::settings::{self, Sizes};
-use super::socket::{Attempt, Kind, Socket};
+use super::socket::{Attempt, Kind, Progress, Socket, attempt};
 use super::{service, table};
 use crate::abi::{Address, Buffers, Conn, event_type, port_space};
 use crate::{address, connect, registry, transition};
@@ -101,6 +101,16 @@ fn into_socket(state: StreamState, family: i32, nonblocking: bool) -> Result<Arc
     Ok(socket)
 }
 
+impl Progress for StreamState {
+    fn take_progress(&mut self) -> bool {
+        let of_connection = match &mut self.phase {
+            Phase::Connected(connection) => connection.take_progress(),
+            _ => false,
+        };
+        std::mem::take(&mut self.changed) || of_connection
+    }
+}
+
 impl StreamState {
     fn new(cm: CmId, sizes: Sizes) -> Self {
         Self {
@@ -111,14 +121,6 @@ impl StreamState {
             error: None,
             changed: false,
         }
-    }
-
-    pub fn take_progress(&mut self) -> bool {
-        let of_connection = match &mut self.phase {
-            Phase::Connected(connection) => connection.take_progress(),
-            _ => false,
-        };
-        std::mem::take(&mut self.changed) || of_connection
     }
 
     /// Sizes may be changed: a listener's are those of what it accepts.
@@ -323,11 +325,7 @@ impl StreamState {
 
     /// Receives; `done` bytes are there from earlier attempts of the call.
     pub fn receive(&mut self, to: &Buffers, flags: i32, done: &mut usize) -> Attempt<usize> {
-        let connection = match self.connection() {
-            Attempt::Done(Ok(connection)) => connection,
-            Attempt::Done(Err(e)) => return Attempt::Done(Err(e)),
-            Attempt::Wait => return Attempt::Wait,
-        };
+        let connection = attempt!(self.connection());
         if to.total() == *done {
             return Attempt::Done(Ok(*done));
         }
@@ -354,11 +352,7 @@ impl StreamState {
 
     /// Sends; `done` bytes are sent by earlier attempts of the call.
     pub fn send(&mut self, from: &Buffers, done: &mut usize) -> Attempt<usize> {
-        let connection = match self.connection() {
-            Attempt::Done(Ok(connection)) => connection,
-            Attempt::Done(Err(e)) => return Attempt::Done(Err(e)),
-            Attempt::Wait => return Attempt::Wait,
-        };
+        let connection = attempt!(self.connection());
         if !connection.stream.is_writable() {
             return ended(*done);
         }
@@ -386,11 +380,7 @@ impl StreamState {
         offset: u64,
         done: &mut usize,
     ) -> Attempt<usize> {
-        let connection = match self.connection() {
-            Attempt::Done(Ok(connection)) => connection,
-            Attempt::Done(Err(e)) => return Attempt::Done(Err(e)),
-            Attempt::Wait => return Attempt::Wait,
-        };
+        let connection = attempt!(self.connection());
         if !connection.stream.is_writable() {
             return ended(*done);
         }
