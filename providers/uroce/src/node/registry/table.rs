@@ -134,28 +134,14 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::carrier::Sender;
-    use crate::node::{Caller, Incoming};
-    use uroce_engine::timer::Time;
-
-    struct Nothing;
-
-    impl Endpoint for Nothing {
-        fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) {}
-        fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Caller) {}
-        fn on_time(&self, _: Time) {}
-
-        fn deadline(&self) -> Option<Time> {
-            None
-        }
-    }
+    use crate::node::tests::Idle;
 
     #[test]
     fn indices_are_those_of_chunks_that_there_are() {
         let table = Table::new();
         assert_eq!(table.indices().count(), 0);
         for index in [2 * CHUNK + 3, CAPACITY - 1] {
-            table.put(index, Arc::new(Nothing));
+            table.put(index, Arc::new(Idle));
         }
         let indices: Vec<_> = table.indices().collect();
         let expected: Vec<_> = (2 * CHUNK..3 * CHUNK)

@@ -13,7 +13,23 @@ mod api {
     pub use crate::node::{Caller, Endpoint, Incoming, Node};
 }
 
+use super::{Caller, Endpoint, Incoming};
+use crate::carrier::Sender;
 use crate::namespace::{self, there};
+use uroce_engine::timer::Time;
+
+/// An endpoint that drops packets, sends none and has no deadline.
+pub struct Idle;
+
+impl Endpoint for Idle {
+    fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) {}
+    fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Caller) {}
+    fn on_time(&self, _: Time) {}
+
+    fn deadline(&self) -> Option<Time> {
+        None
+    }
+}
 
 /// Runs the tests of [`inside`] in a network namespace.
 #[test]
