@@ -28,7 +28,7 @@ macro_rules! symver {
         const _: *const () = $f as *const ();
     };
     (@global $f:path, $sym:expr) => {
-        // A test binary has no version script, and nobody links with it.
+        // A test binary has no version script, and no program links with it.
         #[cfg(not(test))]
         core::arch::global_asm!(
             concat!(".globl ", $sym),

@@ -11,7 +11,7 @@
 
 enum { REQUESTS = 4, LIMIT = 2 };
 
-/* Takes in what there is, without waiting. Returns how many events said that a queue runs low. */
+/* Reads all pending events without waiting. Returns how many reported that a queue runs low. */
 static int take_events(struct ibv_context *context)
 {
 	struct ibv_async_event event;

@@ -85,7 +85,7 @@ static inline struct address exchange(int peer, struct address mine)
 	return theirs;
 }
 
-/* Tells the other process that this one has come so far, and waits until it has, too. */
+/* A barrier: waits until the other process has reached this point, too. */
 static inline void barrier(int peer)
 {
 	char byte = 0;

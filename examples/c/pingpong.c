@@ -46,7 +46,7 @@ static void run(int peer, const char *device, int begins)
 	struct address theirs = exchange(peer, mine);
 	connect_rc(qp, &mine, &theirs);
 	post_receive(qp, in_mr, RECEIVE);
-	/* Nobody sends before both have a receive request posted. */
+	/* Neither process sends before both have posted a receive request. */
 	barrier(peer);
 
 	for (uint32_t round = 1; round <= ROUNDS; round++) {
@@ -73,7 +73,8 @@ static void run(int peer, const char *device, int begins)
 	if (begins)
 		printf("%d messages each way over %s\n", ROUNDS, ibv_get_device_name(context->device));
 	/*
-	 * Nobody goes before the other has everything: the last acknowledgement would be missing.
+	 * Neither process ends before the other has everything: its last acknowledgement would be
+	 * missing.
 	 */
 	barrier(peer);
 

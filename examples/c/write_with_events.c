@@ -13,7 +13,7 @@ static struct ibv_wc sleep_for_completion(struct ibv_comp_channel *channel, stru
 {
 	struct ibv_wc wc;
 	for (;;) {
-		/* A completion that came before the request tells no event, so poll after it. */
+		/* A completion that came before the request causes no event, so poll after it. */
 		check_errno(ibv_req_notify_cq(cq, 0), "ibv_req_notify_cq");
 		int found = ibv_poll_cq(cq, 1, &wc);
 		check(found >= 0, "ibv_poll_cq");

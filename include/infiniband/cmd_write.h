@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * What a provider needs of the write() fallback: to say which fallbacks will do for a
- * command, and to tell a failed destroy from one that may pass. The fallback itself
+ * command, and to distinguish a failed destroy from one that may pass. The fallback itself
  * happens inside the library.
  */
 #ifndef __INFINIBAND_VERBS_WRITE_H

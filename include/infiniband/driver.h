@@ -4,7 +4,7 @@
  * the devices they match. A provider
  *  - describes itself in a struct verbs_device_ops, given to PROVIDER_DRIVER();
  *  - allocates the device, and the context with verbs_init_and_alloc_context();
- *  - tells what it can with verbs_set_ops();
+ *  - sets the operations that it supports with verbs_set_ops();
  *  - asks the kernel through ibv_cmd_*(), for objects it allocates itself.
  *
  * Everything here belongs to generation 34 (symbols of IBVERBS_PRIVATE_34), laid out

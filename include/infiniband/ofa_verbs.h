@@ -9,7 +9,7 @@
  * The calls answer 0, or -1 with errno; a pointer, or NULL with errno. All of them
  * are EINVAL for NULL and for a domain that is not open. A sender is a queue pair of
  * type IBV_QPT_XRC_SEND (ibv_create_qp_ex(3)); it names the receiving queue in
- * ibv_send_wr.qp_type.xrc.remote_srqn, whose number ibv_get_srq_num(3) tells.
+ * ibv_send_wr.qp_type.xrc.remote_srqn, whose number ibv_get_srq_num(3) returns.
  */
 #ifndef INFINIBAND_OFA_VERBS_H
 #define INFINIBAND_OFA_VERBS_H

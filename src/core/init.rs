@@ -22,7 +22,7 @@ static ONCE: Once = Once::new();
 static FIRST: Lock<()> = Lock::new(());
 
 /// Reads the environment, starts fork protection and the log, warns of a small memory limit.
-/// `allow_disassociate` is told whether objects of a device that is gone may be destroyed;
+/// `allow_disassociate` is called with whether objects of a device that is gone may be destroyed;
 /// `observe` asks [`is_observed`] and remembers.
 pub fn once(allow_disassociate: fn(bool), observe: fn()) {
     if ONCE.is_completed() {

@@ -66,7 +66,7 @@ impl Asked {
     /// What is to be registered.
     ///
     /// # Errors
-    /// EOPNOTSUPP for members that nobody knows, and for handles of hints (`dmah`) unless `hints`
+    /// EOPNOTSUPP for unknown members, and for handles of hints (`dmah`) unless `hints`
     /// says that the provider knows them; EINVAL for members that contradict each other, and for a
     /// range that is not in its buffer.
     pub fn plan(&self, hints: bool) -> Result<Plan> {

@@ -35,7 +35,7 @@ fn shortened(path: &[u8]) -> CString {
 /// Why a file could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadError {
-    /// The kernel said so.
+    /// The kernel reported it.
     Os(Errno),
     /// The contents fill the buffer and leave no room for the NUL.
     NoRoom,

@@ -36,7 +36,7 @@ unsafe fn alloc(pd: *mut ibv_pd, size: usize, buf: *mut *mut ibv_buf) -> Result<
         // SAFETY: vouched for by the caller.
         Ok(made) => unsafe { buf.write(made) },
         Err(e) => {
-            // SAFETY: mapped above, and nobody knows the pages.
+            // SAFETY: mapped above, and nothing else refers to the pages.
             unsafe { pages::unmap(addr, size) };
             return Err(e);
         }

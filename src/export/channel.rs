@@ -60,7 +60,7 @@ unsafe extern "C" fn destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_i
 symver!(destroy_comp_channel => "ibv_destroy_comp_channel", "IBVERBS_1.0");
 
 /// # Safety
-/// Nobody uses the channel afterwards, unless it is answered EBUSY.
+/// The channel is not used afterwards, unless the result is EBUSY.
 unsafe fn destroy(channel: CompChannel<'_>) -> Result<()> {
     let raw = channel.as_ptr();
     let ctx = channel.ctx();

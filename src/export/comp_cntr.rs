@@ -91,7 +91,7 @@ fn create(ctx: Ctx<'_>, attr: ibv_comp_cntr_init_attr) -> Result<*mut ibv_comp_c
             Ok(counter)
         }
         Err(e) => {
-            // SAFETY: as above, and nobody knows it.
+            // SAFETY: as above, and nothing else refers to it.
             unsafe { memory::free(counter.cast()) };
             Err(e)
         }

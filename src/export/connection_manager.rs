@@ -49,7 +49,7 @@ unsafe extern "C" fn ask(
     let response = if response.is_null() || room == 0 {
         &mut [][..]
     } else {
-        // SAFETY: the caller passes room for so many, which nobody else uses meanwhile.
+        // SAFETY: the caller passes room for so many, which nothing else uses meanwhile.
         unsafe { std::slice::from_raw_parts_mut(response, room) }
     };
     code(uroce::cm::ask(channel, number, command, response))

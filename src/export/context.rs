@@ -83,7 +83,7 @@ fn import(cmd_fd: c_int) -> Result<*mut ibv_context> {
     super::start();
     let _entered = forks::enter();
     if cmd_fd >= 0 {
-        // SAFETY: the caller passes a descriptor of its own; one that is not open is told.
+        // SAFETY: the caller passes a descriptor of its own; one that is not open is an error.
         let fd = unsafe { BorrowedFd::borrow_raw(cmd_fd) };
         if let Some(held) = provider::command_device(fd)? {
             return import_from(&held, cmd_fd);
@@ -119,7 +119,7 @@ fn import_from(held: &HeldDevice, cmd_fd: c_int) -> Result<*mut ibv_context> {
 /// The provider's errno when it made none.
 ///
 /// # Safety
-/// Nobody else knows the context yet.
+/// Nothing else refers to the context yet.
 unsafe fn complete<'a>(driver: Driver, context: Option<NonNull<verbs_context>>) -> Result<Ctx<'a>> {
     let Some(context) = context else {
         return Err(errno::get());
@@ -138,7 +138,7 @@ unsafe fn complete<'a>(driver: Driver, context: Option<NonNull<verbs_context>>) 
 /// Sees to the descriptor of asynchronous events; a context without one is closed again.
 fn with_async_events(ctx: Ctx<'_>) -> Result<()> {
     context::ensure_async_fd(ctx).inspect_err(|_| {
-        // SAFETY: the context is complete and nobody else knows it.
+        // SAFETY: the context is complete and nothing else refers to it.
         unsafe { (ctx.table().free_context())(ctx.as_ptr()) }
     })
 }

@@ -38,7 +38,7 @@ pub(super) unsafe extern "C" fn create_cq(
     comp_vector: c_int,
 ) -> *mut ibv_cq {
     // SAFETY: the caller passes an open context and a live channel, or NULL; a provider's new
-    // queue is valid and nobody else has it yet.
+    // queue is valid and nothing else refers to it yet.
     unsafe {
         let arguments = Ctx::from_raw(context).and_then(|ctx| Ok((ctx, optional(channel)?)));
         ret::pointer_of(arguments, |(ctx, notifies)| {

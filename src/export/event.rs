@@ -117,7 +117,7 @@ symver!(ack_async_event => "ibv_ack_async_event", "IBVERBS_1.1");
 /// # Safety
 /// The object of the event is live.
 unsafe fn acknowledge(event: &ibv_async_event, times: u32) {
-    // SAFETY: vouched for by the caller; the type tells which member of the union is the valid one.
+    // SAFETY: vouched for by the caller; the type says which member of the union is the valid one.
     unsafe {
         match events::subject(event.event_type) {
             Subject::Cq => Cq::from_raw(event.element.cq).map_or((), |cq| cq.ack_async(times)),

@@ -23,8 +23,8 @@ pub(super) unsafe extern "C" fn query_gid(
             if let Err(failure) = &found {
                 observe::failed("ibv_query_gid", ctx, failure.reason, || {
                     format!(
-                        "Port {port_num} or index {index} does not exist: ibv_query_device tells \
-                         phys_port_cnt, ibv_query_port gid_tbl_len."
+                        "Port {port_num} or index {index} does not exist: ibv_query_device \
+                         returns phys_port_cnt, ibv_query_port gid_tbl_len."
                     )
                 });
             }
@@ -41,7 +41,7 @@ symver!(query_gid => "ibv_query_gid", "IBVERBS_1.1");
 /// given more bytes than 16 bits can count.
 ///
 /// # Safety
-/// `entries` has room for `size` bytes, which nobody else uses during `'a`.
+/// `entries` has room for `size` bytes, which nothing else uses during `'a`.
 unsafe fn memory<'a>(entries: *mut ibv_gid_entry, size: usize) -> Result<&'a mut [u8]> {
     if u16::try_from(size).is_err() {
         return Err(Errno::INVAL);

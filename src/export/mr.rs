@@ -160,7 +160,7 @@ unsafe extern "C" fn rereg_mr(
         return bad(e);
     }
     // SAFETY: a region of type IBV_MR_TYPE_MR is the first member of a verbs_mr (its provider
-    // said so by the type).
+    // set the type).
     let (code, changed) = request.run(h.range().into(), || unsafe {
         (h.table().rereg_mr())(mr.cast(), flags, pd, addr, length, access)
     });

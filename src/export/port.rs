@@ -21,7 +21,7 @@ pub unsafe extern "C" fn query_device(
     attr: *mut ibv_device_attr,
 ) -> c_int {
     // SAFETY: the caller passes an open context and room for the attributes, or NULL; the
-    // provider is told that only the original part is there.
+    // length that the provider gets covers only the original part.
     unsafe {
         let arguments = ret::not_null(attr).and_then(|_| Ctx::from_raw(context));
         ret::code_of(arguments, |ctx| {

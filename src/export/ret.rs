@@ -101,7 +101,7 @@ pub fn not_null<T>(p: *mut T) -> Result<*mut T> {
     }
 }
 
-/// Tells C which request of a chain was not posted, if one was not.
+/// Writes for C which request of a chain was not posted, if one was not.
 ///
 /// # Safety
 /// `bad` is NULL or has room for a pointer.

@@ -13,7 +13,7 @@ pub(super) unsafe extern "C" fn create_srq(
     attr: *mut ibv_srq_init_attr,
 ) -> *mut ibv_srq {
     // SAFETY: the caller passes a live domain and its attributes, or NULL; a provider's new
-    // queue is valid and nobody else has it yet.
+    // queue is valid and nothing else refers to it yet.
     unsafe {
         let arguments = ret::not_null(attr).and_then(|_| Pd::from_raw(pd));
         ret::pointer_of(arguments, |h| {

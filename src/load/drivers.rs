@@ -40,7 +40,7 @@ pub fn register(driver: Driver, node: u16) {
 }
 
 /// Adds a provider whose object the program may unload. A table in no object (made at run time)
-/// is the business of whoever made it.
+/// is kept valid by the code that made it.
 pub fn register_unkept(driver: Driver, node: u16) {
     let object = Object::at(driver.as_ptr().addr());
     if let Some(layout) = layout_of(driver, node, object.as_ref()) {
@@ -48,8 +48,7 @@ pub fn register_unkept(driver: Driver, node: u16) {
     }
 }
 
-/// Finds out the layout of a provider. One that is refused is told to whoever loads it, or else
-/// warned of.
+/// Finds the layout of a provider. A refusal is reported to the loading thread, or else logged.
 fn layout_of(driver: Driver, node: u16, object: Option<&Object>) -> Option<&'static Layout> {
     let file = object.map(Object::file);
     let own_name = driver.name().to_string_lossy();

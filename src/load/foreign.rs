@@ -5,8 +5,8 @@ use super::config::Wanted;
 use kit::abi::kernel::*;
 use std::os::unix::ffi::OsStrExt;
 
-/// The providers of rdma-core, each with the kernel driver that it is for, which RDMA netlink tells
-/// of every device.
+/// The providers of rdma-core, each with the kernel driver that it is for. RDMA netlink reports the
+/// driver of every device.
 const KERNEL_DRIVERS: [(&str, rdma_driver_id); 20] = [
     ("mlx5", RDMA_DRIVER_MLX5),
     ("mlx4", RDMA_DRIVER_MLX4),

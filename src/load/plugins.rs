@@ -30,7 +30,7 @@ fn suffix(node: u16) -> String {
     format!("-rdmav{node}.so")
 }
 
-/// Where the build was told that providers are.
+/// The directory of providers that was configured at build time.
 const BUILT_FOR: Option<&str> = option_env!("FERROVERBS_PROVIDER_DIR");
 
 /// A provider that a thread is loading.
@@ -93,7 +93,7 @@ pub fn across_forks() {
 /// life of the process. What cannot be loaded is warned of.
 ///
 /// Several threads may do this at the same time: the dynamic linker loads a file once. A provider
-/// counts as tried when it has registered, so that nobody goes on without it.
+/// counts as tried when it has registered, so that no thread continues without it.
 pub fn load(first: &[OsString], extent: Extent<'_>) {
     let folders = folders();
     let named = first.iter().map(|name| Wanted {

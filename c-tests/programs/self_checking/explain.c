@@ -369,7 +369,7 @@ static void events(struct two *t)
 
 	/* What the wrong key of completions() was for the other end. */
 	await_event(t->context, IBV_EVENT_QP_ACCESS_ERR);
-	report_has("who is written to with a wrong rkey", "tells event 3",
+	report_has("who is written to with a wrong rkey", "reports event 3",
 		   "The peer used memory of this end that it may not", NULL);
 	wr.wr.rdma.remote_addr = (uintptr_t)t->buffer;
 	wr.wr.rdma.rkey = t->mr->rkey;

@@ -32,7 +32,7 @@ static void of_queue_pairs(struct two *t, const int *ends)
 	const char *device = ibv_get_device_name(t->context->device);
 	char about[64];
 
-	snprintf(about, sizeof(about), "libibverbs: QP %#x of %s tells event ", t->qp[0]->qp_num,
+	snprintf(about, sizeof(about), "libibverbs: QP %#x of %s reports event ", t->qp[0]->qp_num,
 		 device);
 	write_event(t->context, ends, IBV_EVENT_QP_FATAL, qp);
 	report_has("a queue pair that failed", about, "event 1, local work queue catastrophic error",
@@ -161,7 +161,7 @@ static void asked_wrongly(struct ibv_context *context)
 	expect(two_wait(&t, &wc) == IBV_WC_REM_INV_REQ_ERR);
 	report_has("the one that asks", "its qp_access_flags do not allow the operation", NULL);
 	await_event(context, IBV_EVENT_QP_REQ_ERR, t.qp[1]);
-	report_has("the one that is asked", "tells event 2, ", "qp_access_flags do not allow",
+	report_has("the one that is asked", "reports event 2, ", "qp_access_flags do not allow",
 		   NULL);
 	two_close(&t);
 }
@@ -190,7 +190,7 @@ static void overrun(struct ibv_context *context)
 	for (i = 0; i <= cq->cqe; i++)
 		MUST(ibv_post_send(qp, &wr, &bad));
 	await_event(context, IBV_EVENT_QP_FATAL, qp);
-	report_has("a queue pair whose completion queue overran", "tells event 1, ",
+	report_has("a queue pair whose completion queue overran", "reports event 1, ",
 		   "a completion queue that overran", NULL);
 	MUST(ibv_destroy_qp(qp));
 	MUST(ibv_destroy_cq(cq));

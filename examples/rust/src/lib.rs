@@ -82,7 +82,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Tells the peer an address, and learns the peer's.
+    /// Sends an address to the peer, and receives the peer's.
     ///
     /// # Errors
     /// If the peer has ended.

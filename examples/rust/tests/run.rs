@@ -69,7 +69,7 @@ fn prints(program: &Path, expected: &str) {
         String::from_utf8_lossy(&output.stderr),
     );
     let name = program.display();
-    assert_eq!(out, expected, "{name} said on stderr: {err}");
+    assert_eq!(out, expected, "{name} printed on stderr: {err}");
     assert!(output.status.success(), "{name}: {}, {err}", output.status);
 }
 

@@ -2,7 +2,7 @@
 /*
  * What a provider asks of the kernel. Each call fills the object's common part from
  * the kernel's answer; the object, the command and the answer are the provider's, and
- * cmd_size and resp_size count its own parts too. 0 or a positive errno, unless said
+ * cmd_size and resp_size count its own parts too. 0 or a positive errno, unless stated
  * otherwise; a creation that fails leaves nothing in the kernel.
  *
  * A link, or driver, is the provider's block of attributes, or NULL.

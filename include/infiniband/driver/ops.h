@@ -33,7 +33,7 @@ struct verbs_context_ops {
 	struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
 	struct ibv_td *(*alloc_td)(struct ibv_context *context, struct ibv_td_init_attr *attr);
 	/*
-	 * Told of each event before the program is; may be called from several
+	 * Called for each event before the program gets it; may be called from several
 	 * threads.
 	 */
 	void (*async_event)(struct ibv_context *context, struct ibv_async_event *event);
@@ -43,7 +43,7 @@ struct verbs_context_ops {
 	int (*attach_mcast)(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 	int (*bind_mw)(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 	int (*close_xrcd)(struct ibv_xrcd *xrcd);
-	/* Told of each completion event before the program is. */
+	/* Called for each completion event before the program gets it. */
 	void (*cq_event)(struct ibv_cq *cq);
 	struct ibv_ah *(*create_ah)(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 	struct ibv_counters *(*create_counters)(

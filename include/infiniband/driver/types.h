@@ -119,7 +119,7 @@ struct verbs_counters {
 	uint32_t handle;
 };
 
-/* A GID's type as the kernel's sysfs tells it. */
+/* A GID's type as the kernel's sysfs shows it. */
 enum ibv_gid_type_sysfs {
 	IBV_GID_TYPE_SYSFS_IB_ROCE_V1 = 0,
 	IBV_GID_TYPE_SYSFS_ROCE_V2 = 1,

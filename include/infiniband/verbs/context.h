@@ -77,7 +77,7 @@ struct ibv_context_ops {
 
 /*
  * An open device. cmd_fd and async_fd are the library's; async_fd may be polled
- * and made non-blocking by its user. abi_compat tells whether a struct
+ * and made non-blocking by its user. abi_compat shows whether a struct
  * verbs_context lies around this one.
  */
 struct ibv_context {

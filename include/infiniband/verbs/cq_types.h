@@ -72,7 +72,7 @@ enum ibv_wc_status {
 };
 
 /*
- * What completed. IBV_WC_RECV is a bit: opcode & IBV_WC_RECV tells a receive.
+ * What completed. IBV_WC_RECV is a bit: opcode & IBV_WC_RECV is set for a receive.
  */
 enum ibv_wc_opcode {
 	IBV_WC_SEND = 0,

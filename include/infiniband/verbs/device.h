@@ -150,7 +150,7 @@ static inline int ibv_query_rt_values_ex(struct ibv_context *context,
 
 /*
  * The exported function writes the 48 bytes of old; programs reach it through the
- * macro below, which tells the library how large their structure is.
+ * macro below, which passes the size of their structure to the library.
  * 0 or a positive errno. ibv_query_port(3)
  */
 struct _compat_ibv_port_attr;
@@ -178,7 +178,7 @@ static inline int ___ibv_query_port(struct ibv_context *context,
 
 /*
  * How fast the port is now, in units of 100 Mbit/s. 0 or a positive errno;
- * EOPNOTSUPP where neither device nor kernel tells. ibv_query_port_speed(3)
+ * EOPNOTSUPP where neither device nor kernel reports it. ibv_query_port_speed(3)
  */
 int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num,
 			 uint64_t *port_speed);

@@ -400,7 +400,7 @@ enum ibv_values_mask {
 
 /*
  * Real-time values of a device; see ibv_query_rt_values_ex(3). comp_mask asks
- * on entry and tells what was filled on return.
+ * on entry and names the members that were filled on return.
  */
 struct ibv_values_ex {
 	uint32_t comp_mask; /* enum ibv_values_mask */

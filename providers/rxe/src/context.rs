@@ -272,7 +272,7 @@ impl Provider for Context {
         let handle = ah::create_ah(&self.kernel, pd.handle, 0, attr.into(), driver)?;
         let number = reported.ah_num;
         if number == 0 {
-            // The application does not have the handle; what cannot be undone ends with the context.
+            // The application does not have the handle; it ends with the context at the latest.
             let _ = ah::destroy_ah(&self.kernel, handle);
             log::line(
                 Level::Error,

@@ -56,7 +56,7 @@ impl Cq {
             &mut Driver::response(bytes_of_mut(&mut reported)),
         )?;
         let ring = map(kernel, &reported.mi).inspect_err(|_| {
-            // The application does not have the queue; what cannot be undone ends with the context.
+            // The application does not have the queue; it ends with the context at the latest.
             let _ = cq::destroy_cq(kernel, made.handle);
         })?;
         let queue = Lock::new(Queue {

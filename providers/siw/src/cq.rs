@@ -149,7 +149,7 @@ impl Cq {
             &mut Driver::response(bytes_of_mut(&mut reported)),
         )?;
         let queue = Queue::map(kernel, &reported).inspect_err(|_| {
-            // The application does not have the queue; what cannot be undone ends with the context.
+            // The application does not have the queue; it ends with the context at the latest.
             let _ = cq::destroy_cq(kernel, made.handle);
         })?;
         let queue = Mutex::new(Some(queue));

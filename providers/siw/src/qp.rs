@@ -61,7 +61,7 @@ impl Qp {
         let driver = &mut Driver::response(bytes_of_mut(&mut reported));
         let (plain, made) = PlainQp::make(context, kernel, init, OPERATIONS, driver)?;
         let (sends, receives) = map(kernel, init, &made, &reported).inspect_err(|_| {
-            // Nobody knows the queue pair; what cannot be undone goes with the context.
+            // The application does not have the queue pair; it ends with the context at the latest.
             let _ = plain.destroy(kernel);
         })?;
         let pair = Self {

@@ -104,7 +104,7 @@ impl Srq {
         let made = init.make_plain(context, kernel, driver)?;
         let mapped = Receives::map(kernel, reported.srq_key, reported.num_rqe, made.max_sge);
         let requests = mapped.inspect_err(|_| {
-            // The application does not have the queue; what cannot be undone ends with the context.
+            // The application does not have the queue; it ends with the context at the latest.
             let _ = srq::destroy_srq(kernel, made.handle);
         })?;
         Ok(Self {

@@ -48,7 +48,7 @@ pub fn query<D: Device + ?Sized>(device: &D, port: u8, index: u32) -> Answer<Opt
     Ok(look_up(device, port, index, Want::Gid)?.map(|entry| entry.gid))
 }
 
-/// The network interface behind an entry, as far as it is told.
+/// The network interface behind an entry, as far as it is known.
 pub fn interface<D: Device + ?Sized>(device: &D, port: u8, index: u32) -> Option<u32> {
     let entry = look_up(device, port, index, Want::All).ok().flatten()?;
     (entry.interface != 0).then_some(entry.interface)
@@ -206,8 +206,8 @@ fn from_sysfs<D: Device + ?Sized>(device: &D, port: u32, index: u32, want: Want)
     Ok(entry)
 }
 
-/// `IBV_GID_TYPE_*`. Sysfs has one name for InfiniBand and RoCE v1, which the link layer tells
-/// apart; one that is not told is InfiniBand's.
+/// `IBV_GID_TYPE_*`. Sysfs has one name for InfiniBand and RoCE v1, which differ by the link layer;
+/// an unknown link layer counts as InfiniBand's.
 fn kind(version: Version, link_layer: impl FnOnce() -> Result<u8>) -> Result<u32> {
     if version == Version::V2 {
         return Ok(IBV_GID_TYPE_ROCE_V2);

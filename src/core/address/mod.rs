@@ -42,7 +42,7 @@ pub type Gid = [u8; 16];
 /// The GID of an empty table entry.
 pub const EMPTY: Gid = [0; 16];
 
-/// How a GID travels, as far as sysfs and address handles tell the kinds apart.
+/// How a GID travels, as far as sysfs and address handles distinguish the kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// InfiniBand, or RoCE v1: the GRH is a header of its own.

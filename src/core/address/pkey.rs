@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
-//! P_Key tables: ibv_query_pkey(3), ibv_get_pkey_index(3). Sysfs shows them; the provider of a
-//! device in user space tells them.
+//! P_Key tables: ibv_query_pkey(3), ibv_get_pkey_index(3). They come from sysfs, or from the
+//! provider of a device in user space.
 
 use super::Device;
 use kit::abi::be16;

@@ -49,7 +49,7 @@ fn parse_gid(text: &str) -> Option<Gid> {
 /// no types have the first version.
 ///
 /// # Errors
-/// ENOTSUP for a type that is not known; EFAULT when the kernel tells types but not this one;
+/// ENOTSUP for a type that is not known; EFAULT when the kernel shows types but not this one;
 /// else the kernel's.
 pub fn version<D: Device + ?Sized>(device: &D, port: u8, index: u32) -> Result<Version> {
     match device.read(&format!("ports/{port}/gid_attrs/types/{index}")) {
@@ -65,7 +65,7 @@ pub fn version<D: Device + ?Sized>(device: &D, port: u8, index: u32) -> Result<V
     }
 }
 
-/// The type is not told: a kernel that tells none has only the first version.
+/// For a GID whose type sysfs does not show: a kernel that shows none has only the first version.
 fn without_version<D: Device + ?Sized>(device: &D, port: u8) -> Result<Version> {
     match device.read(&format!("ports/{port}/gid_attrs")) {
         Err(Errno::NOENT) => Ok(Version::V1),

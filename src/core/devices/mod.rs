@@ -68,7 +68,7 @@ pub struct Surroundings<'a> {
     pub user: &'a dyn Fn() -> Listing,
     /// Makes one of them.
     pub make: &'a dyn Fn(&Device) -> Result<HeldDevice>,
-    /// Is told which of them are missing, and what to do.
+    /// Receives a message for the user: which devices are missing, and the remedy.
     pub complain: &'a dyn Fn(&str),
 }
 
@@ -150,8 +150,8 @@ pub fn from_cmd_fd(fd: c_int) -> Result<HeldDevice> {
 /// The node GUID of a device. It is read once.
 ///
 /// # Errors
-/// EINVAL for a device of a provider that does not tell, and for a GUID that is none; ENOENT when
-/// sysfs has none.
+/// EINVAL for a device whose provider does not report the GUID, and for a malformed GUID; ENOENT
+/// when sysfs has none.
 pub fn guid(device: DeviceRef<'_>) -> Result<u64> {
     if let Some(spec) = provider::Device::spec(device) {
         return Ok(spec.guid);

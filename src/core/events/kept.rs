@@ -1,9 +1,9 @@
 #![forbid(unsafe_code)]
 //! Records that a thread had read when it was cancelled: the next call on the same channel or
-//! context is given them.
+//! context returns them.
 //!
-//! glibc before 2.41 cancels a thread also when read(2) has just taken a record for it. An event
-//! that nobody is given is never acknowledged, and its object could not be destroyed any more.
+//! glibc before 2.41 cancels a thread also when read(2) has just taken a record for it. Without this
+//! module the program would never acknowledge that event, and could not destroy its object.
 
 use super::Record;
 use kit::errno::Result;

@@ -9,7 +9,7 @@ use kit::sync::Mutex;
 use kit::sys::per_process::PerProcess;
 use std::collections::BTreeSet;
 
-/// What has been explained already, and which queue pairs the application itself moved to ERR.
+/// The statuses that were explained already, and the queue pairs that the application moved to ERR.
 #[derive(Debug, Default)]
 struct Explained {
     statuses: BTreeSet<(usize, u32, ibv_wc_status)>,
@@ -22,7 +22,7 @@ fn with_explained<T>(with: impl FnOnce(&mut Explained) -> T) -> Result<T> {
     Ok(with(&mut EXPLAINED.get()?.lock()))
 }
 
-/// Notes that the application ends a queue pair: its flushed requests are no surprise.
+/// Notes that the application ends a queue pair: its flushed requests need no explanation.
 pub fn ended(context: usize, qp: u32) {
     let _ = with_explained(|reported| reported.ended.insert((context, qp)));
 }
@@ -37,7 +37,8 @@ pub fn forget(context: usize, qp: u32) {
     });
 }
 
-/// The explanation of an error completion; `None` if this queue pair's was told, or is expected.
+/// The explanation of an error completion; `None` if it was explained for this queue pair already,
+/// or is expected.
 pub fn status(
     context: usize,
     device: &str,
@@ -52,7 +53,7 @@ pub fn status(
     new.ok()?.then(|| {
         format!(
             "libibverbs: a request (wr_id {wr_id:#x}) of QP {qp:#x} on {device} ended with status \
-             {s}, {}. {} (Later ones with this status on this queue pair are not told.)\n",
+             {s}, {}. {} (Later ones with this status on this queue pair are not reported.)\n",
             text::wc_status(s).to_string_lossy(),
             meaning(s)
         )
@@ -133,12 +134,12 @@ fn meaning(s: ibv_wc_status) -> &'static str {
     }
 }
 
-/// The explanation of an asynchronous event that tells of a mistake or a failure; `None` for those
-/// that are news.
+/// The explanation of an asynchronous event that reports a mistake or a failure; `None` for other
+/// events.
 pub fn event(device: &str, kind: ibv_event_type, about: &str) -> Option<String> {
     let text = event_meaning(kind)?;
     Some(format!(
-        "libibverbs: {about} of {device} tells event {kind}, {}. {text}\n",
+        "libibverbs: {about} of {device} reports event {kind}, {}. {text}\n",
         text::event_type(kind).to_string_lossy()
     ))
 }

@@ -47,12 +47,12 @@ pub fn arguments(r: &Registration) -> String {
     format!("{} bytes at {:#x}..{end:#x}, {access}", r.length, r.addr)
 }
 
-/// What the device tells that it has.
+/// Capabilities that the device reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Abilities {
     /// Memory regions on demand.
     pub odp: bool,
-    /// `device_cap_flags_ex`; `None` if the device did not tell.
+    /// `device_cap_flags_ex`; `None` if the device did not report them.
     pub capabilities: Option<u64>,
 }
 
@@ -64,7 +64,7 @@ const FLUSHES: [(u32, u64); 2] = [
 ];
 
 impl Abilities {
-    /// Those of the flush flags in `access` that the device has said it does not have.
+    /// Those of the flush flags in `access` that the device reports as unsupported.
     pub fn lacking_flushes(&self, access: u32) -> u32 {
         let lacks = |(flag, capability): &(u32, u64)| {
             let known = self.capabilities;
@@ -105,8 +105,8 @@ fn flags(access: u32, abilities: &Abilities, why: &mut Reasons) {
     let remote = access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
     why.add_if(remote != 0 && !has(IBV_ACCESS_LOCAL_WRITE), || {
         format!(
-            "{} needs IBV_ACCESS_LOCAL_WRITE beside it: whoever lets a peer write must be able to \
-             write itself.",
+            "{} needs IBV_ACCESS_LOCAL_WRITE beside it: memory that a peer may write must be \
+             writable locally.",
             names::bits(remote, names::ACCESS)
         )
     });

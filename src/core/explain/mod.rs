@@ -16,7 +16,7 @@ pub mod qp;
 
 use kit::errno::Errno;
 
-/// Reasons found, in the order in which they are told.
+/// Reasons found, in the order in which they are printed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reasons(Vec<String>);
 

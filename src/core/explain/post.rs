@@ -12,9 +12,9 @@ pub struct Queue {
     pub qp: Option<u32>,
     /// `qp_type`.
     pub kind: ibv_qp_type,
-    /// The state that the device told, or the library last knew.
+    /// The state that the device reported, or the library last knew.
     pub state: ibv_qp_state,
-    /// What the queue pair got at its creation, if the device tells.
+    /// The sizes that the queue pair got at its creation, if the device reports them.
     pub cap: Option<ibv_qp_cap>,
     /// Whether receive requests come from a shared receive queue.
     pub has_srq: bool,

@@ -16,7 +16,7 @@ pub struct Modify {
     pub number: u32,
     /// `qp_type`.
     pub kind: ibv_qp_type,
-    /// The state that the device told, or the library last knew.
+    /// The state that the device reported, or the library last knew.
     pub from: ibv_qp_state,
     /// `attr_mask`.
     pub mask: u32,
@@ -28,7 +28,7 @@ pub struct Modify {
     pub limits: Limits,
 }
 
-/// Limits of the device; 0 where it did not tell.
+/// Limits of the device; 0 where it did not report one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     /// `max_qp_rd_atom`: reads and atomics as responder.
@@ -191,7 +191,7 @@ impl Modify {
     }
 
     /// Flags that no device knows; and, where nothing else is wrong, each flag that this device may
-    /// refuse: drivers differ in what they take, and no call tells which.
+    /// refuse: drivers differ in the flags that they accept, and no call reports them.
     fn access(&self, why: &mut Reasons) {
         if !self.has(IBV_QP_ACCESS_FLAGS) {
             return;
@@ -406,7 +406,7 @@ impl Create {
         why.add_if(alone && inline > 0, || {
             format!(
                 "cap.max_inline_data is {inline}, which may be more than the device takes: try \
-                 less; a queue pair tells what it got in cap.max_inline_data."
+                 less; ibv_create_qp returns what the queue pair got in cap.max_inline_data."
             )
         });
         why

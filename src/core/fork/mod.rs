@@ -76,7 +76,7 @@ use std::{
 /// Answer of [`status`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
-    /// Nobody has asked for protection.
+    /// The program has not asked for protection.
     Disabled,
     /// Registered pages are kept out of children.
     Enabled,
@@ -243,7 +243,7 @@ fn protect_huge(addr: usize, len: usize) -> Result<()> {
 }
 
 /// Ends one [`dont_fork`] of the same bytes: pages that lie in no other live range are children's
-/// again. Bytes that nobody protected are left alone.
+/// again. Bytes that were not protected are left alone.
 ///
 /// # Errors
 /// ENOMEM when the library needs memory and gets none; EINVAL for a range that wraps around.
@@ -298,8 +298,8 @@ fn give_back_any(addr: usize, len: usize) -> Result<()> {
     Ok(())
 }
 
-/// The first range, which nobody asked to protect: leaves FRESH, so that it is too late for that
-/// now. If another thread was faster and did ask, `call` is due.
+/// The first range of a program that has not asked for protection: leaves FRESH, so that asking is
+/// too late from now on. If another thread was faster and did ask, `call` is due.
 #[cold]
 #[inline(never)]
 fn unless_late(addr: usize, len: usize, call: fn(usize, usize) -> Result<()>) -> Result<()> {

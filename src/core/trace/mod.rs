@@ -49,8 +49,8 @@ struct Gathered {
 /// Asks for records, and names their file.
 pub const VARIABLE: &str = "IBVERBS_TRACE";
 
-/// Reads the environment, once in the life of the process. `at_exit` is told what to do when the
-/// program exits.
+/// Reads the environment, once in the life of the process. `at_exit` registers a function that runs
+/// when the program exits.
 pub fn init(at_exit: fn(fn())) {
     static ONCE: std::sync::Once = std::sync::Once::new();
     if ONCE.is_completed() {

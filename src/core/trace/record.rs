@@ -85,7 +85,7 @@ pub struct Record<'a> {
     pub error: u32,
     /// What it answered: a count, or the address of what was made.
     pub value: u64,
-    /// The arguments, and what is told of those that are structures.
+    /// The arguments, and the recorded members of those that are structures.
     pub words: &'a [u64],
 }
 
@@ -138,7 +138,7 @@ macro_rules! names {
 
 kit::each_verb!(names);
 
-/// What is told of a call's structures, behind its arguments.
+/// The recorded members of a call's structures, behind its arguments.
 pub fn details(verb: &str) -> &'static str {
     match verb {
         "modify_qp" => "state dest_qp_num",

@@ -142,7 +142,7 @@ impl World {
         self.find("unmapped", object, || {
             format!(
                 "The memory of {name} was unmapped while it was registered: deregister first. The \
-                 device may have used pages that nobody sees, or memory that was mapped there \
+                 device may have used pages that no process sees, or memory that was mapped there \
                  later."
             )
         });

@@ -48,7 +48,7 @@ pub struct Object {
     events: u32,
     /// Completion events that the program was given.
     completion_events: u32,
-    /// Tells it from others at the same address.
+    /// Distinguishes it from others at the same address.
     generation: u64,
 }
 
@@ -74,7 +74,7 @@ impl Objects {
 }
 
 impl World {
-    /// Notes a new object. `label` tells more of it than its kind, or is empty.
+    /// Notes a new object. `label` describes it beyond its kind, or is empty.
     pub fn made(&mut self, kind: Kind, object: usize, context: usize, label: &str) {
         let name = match label {
             "" => format!("{} {object:#x}", kind.name()),
@@ -99,7 +99,7 @@ impl World {
         self.objects.live.insert(object, new);
     }
 
-    /// What tells an object from a later one at its address.
+    /// The number that distinguishes an object from a later one at its address.
     pub fn generation(&self, object: usize) -> u64 {
         self.objects
             .live
@@ -178,7 +178,7 @@ impl World {
         let missing = known.events.wrapping_sub(acked);
         let completions = known.completion_events.wrapping_sub(completions_acked);
         let name = known.name.clone();
-        // More acknowledged than given is odd, but hangs nobody.
+        // More acknowledged than delivered is odd, but blocks no call.
         let few = |count: u32| count != 0 && count < 1 << 31;
         if few(completions) {
             self.find("events", object, || {

@@ -82,7 +82,7 @@ struct CompletionQueue {
     room: usize,
     /// Signalled requests and receive requests whose completions have not been polled.
     pending: usize,
-    /// Whether its completions tell their queue pair.
+    /// Whether its completions name their queue pair.
     reports: bool,
 }
 
@@ -269,7 +269,7 @@ impl Queues {
                 self.less(cq, signaled);
             }
             (None, true) => self.receive_completed(qp),
-            // Which of both it was cannot be told.
+            // It is unknown which of both it was.
             (Some(_), true) | (None, false) => {
                 self.empty(qp);
                 self.lose(qp);
@@ -305,7 +305,7 @@ impl Queues {
 }
 
 impl World {
-    /// Notes a new completion queue. `tells` says that its completions name their queue pair.
+    /// Notes a new completion queue. `reports` means that its completions name their queue pair.
     pub fn made_cq(&mut self, cq: usize, context: usize, cqe: usize, reports: bool) {
         self.made(Kind::Cq, cq, context, &format!("{cq:#x} of {cqe} entries"));
         let new = CompletionQueue {
@@ -361,7 +361,7 @@ impl World {
         self.queues.pairs.insert(new.object, pair);
     }
 
-    /// Notes that the program moved a queue pair to a state, or told it its peer.
+    /// Notes that the program moved a queue pair to a state, or set its peer.
     pub fn modified(&mut self, qp: usize, state: Option<ibv_qp_state>, peer: Option<u32>) {
         if state == Some(IBV_QPS_RESET) {
             self.queues.empty(qp);

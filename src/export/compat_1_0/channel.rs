@@ -1,8 +1,8 @@
 //! Completion channels of programs of 1.0, which know of them their descriptor alone.
 //!
 //! `ibv_create_comp_channel` and `ibv_destroy_comp_channel` have one version for all programs:
-//! whose context it is given tells which channel is wanted. A channel of today begins with a
-//! pointer, whose halves are never all ones.
+//! the context decides which kind of channel is created. A current channel begins with a pointer,
+//! whose halves are never all ones.
 
 use super::{context, ret};
 use kit::abi::{ibv_comp_channel, ibv_context};
@@ -80,7 +80,7 @@ unsafe fn wrap(
         real: channel,
     });
     if new.is_err() {
-        // SAFETY: nobody else has the channel.
+        // SAFETY: nothing else refers to the channel.
         unsafe { destroy(channel) };
     }
     new.map(<*mut ibv_comp_channel_1_0>::cast)

@@ -45,7 +45,7 @@ hidden!(old_async_event => "ferroverbs_old_async_event");
 /// # Safety
 /// The event is one of 1.0 whose object is live.
 unsafe fn of_today(event: &ibv_async_event) -> Result<ibv_async_event> {
-    // SAFETY: vouched for by the caller; the type tells which member is the valid one.
+    // SAFETY: vouched for by the caller; the type says which member is the valid one.
     let element = unsafe {
         match events::subject(event.event_type) {
             Subject::Cq => ibv_async_event_element {

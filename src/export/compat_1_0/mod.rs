@@ -148,8 +148,7 @@ unsafe fn made<W: Wrapper>(value: W, make: impl FnOnce(*mut W) -> *mut W::Real) 
         Err(e) => return ret::null(e),
     };
     let object = make(new);
-    // SAFETY: the block is new and nobody else has it but the object, whose events cannot have
-    // come yet.
+    // SAFETY: the block is new and only the object refers to it, whose events cannot have come yet.
     unsafe {
         if object.is_null() {
             let why = errno::get();
@@ -168,7 +167,7 @@ unsafe fn made<W: Wrapper>(value: W, make: impl FnOnce(*mut W) -> *mut W::Real) 
 /// that type.
 unsafe fn ended<W: Wrapper>(raw: *mut W, destroy: impl FnOnce(*mut W::Real) -> c_int) -> c_int {
     // SAFETY: vouched for by the caller. The object of today has waited for its last event to be
-    // acknowledged, so nobody is given the wrapper any more.
+    // acknowledged, so no event refers to the wrapper any more.
     unsafe {
         ret::code_of(real(raw), |object| {
             let answer = destroy(object);

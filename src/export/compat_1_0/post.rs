@@ -57,7 +57,7 @@ trait Request {
     /// EINVAL for one that 1.0 has no members for.
     ///
     /// # Safety
-    /// What the request names is live; `datagram` tells whether it is for a queue pair of that
+    /// What the request names is live; `datagram` says whether it is for a queue pair of that
     /// service.
     unsafe fn today(&self, datagram: bool) -> Result<Self::Today>;
 
@@ -212,8 +212,8 @@ unsafe fn nth<R: Request>(first: *mut R, place: usize) -> *mut R {
     (0..place).fold(first, |at, _| unsafe { (*at).next() })
 }
 
-/// Posts a chain of 1.0 by `to`, today's verb: 0, or the errno with `bad` told. What stands
-/// before a bad request is posted.
+/// Posts a chain of 1.0 by `to`, the current verb: 0, or the errno with `bad` set. Requests in
+/// front of a bad one are posted.
 ///
 /// # Safety
 /// The chain is the caller's and live, with what it names; `bad` is NULL or has room.

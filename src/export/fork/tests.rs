@@ -24,7 +24,7 @@ struct Memory {
     len: usize,
 }
 
-// SAFETY: plain memory; threads write single bytes of it that nobody reads.
+// SAFETY: plain memory; threads write single bytes of it that are never read.
 unsafe impl Sync for Memory {}
 
 impl Memory {

@@ -383,7 +383,7 @@ pub unsafe fn event(ctx: Ctx<'_>, event: &ibv_async_event) {
     if !report::explains() {
         return;
     }
-    // SAFETY: vouched for by the caller; the type tells which member of the union is valid.
+    // SAFETY: vouched for by the caller; the type says which member of the union is valid.
     let about = unsafe {
         match events::subject(event.event_type) {
             events::Subject::Qp => format!("QP {:#x}", (*event.element.qp).qp_num),
@@ -427,7 +427,7 @@ pub fn not_opened(device: DeviceRef<'_>, e: Errno) {
 }
 
 /// Explains that the library refused the arguments of a call before any provider saw them. The
-/// place in the sources tells what kind of call it was.
+/// place in the sources shows what kind of call it was.
 #[cold]
 pub fn refused(e: Errno, place: &Location<'_>) {
     if !report::explains() {

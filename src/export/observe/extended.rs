@@ -23,7 +23,7 @@ static POSTS: Originals<Posts> = Originals::new();
 /// Covers a new completion queue.
 ///
 /// # Safety
-/// The provider has just made it, and nobody else knows it.
+/// The provider has just made it, and nothing else refers to it.
 pub unsafe fn cq(raw: *mut ibv_cq_ex) {
     // SAFETY: vouched for by the caller.
     unsafe {
@@ -95,7 +95,7 @@ unsafe fn polled(cq: *mut ibv_cq_ex, answer: c_int, call: Extra, begin: u64) {
         // SAFETY: vouched for by the caller.
         let (id, status) = unsafe { ((*cq).wr_id, (*cq).status) };
         let all = [cq.addr() as u64, id, status.into()];
-        // An empty queue has no completion to tell of.
+        // An empty queue has no completion to report.
         let words = if answer == 0 { &all[..] } else { &all[..1] };
         trace::extra(call, answer.outcome("start_poll"), begin, end, words);
     }

@@ -66,7 +66,7 @@ fn attributes(ctx: Ctx<'_>) -> Option<ibv_device_attr_ex> {
     }
 }
 
-/// What the device has; zeros where it does not tell.
+/// Limits of the device; zeros where it does not report them.
 pub fn limits(ctx: Ctx<'_>) -> Limits {
     // SAFETY: the context is open.
     let vectors = unsafe { (*ctx.as_ptr()).num_comp_vectors }.into();
@@ -102,7 +102,7 @@ pub fn abilities(ctx: Ctx<'_>) -> Abilities {
 fn abilities_of(reported: &ibv_device_attr_ex) -> Abilities {
     Abilities {
         odp: reported.odp_caps.general_caps != 0,
-        // 0 where the kernel is too old to tell: every device has some.
+        // 0 where the kernel is too old to report it: every device has some.
         capabilities: Some(reported.device_cap_flags_ex).filter(|flags| *flags != 0),
     }
 }
@@ -140,7 +140,7 @@ pub fn port(ctx: Ctx<'_>, number: u8, vector: Option<&Vector>) -> Port {
     known
 }
 
-/// State and sizes of a queue pair as the device tells them.
+/// State and sizes of a queue pair as the device reports them.
 pub fn queue_pair(qp: Qp<'_>) -> Option<(ibv_qp_state, ibv_qp_cap)> {
     let mut attr = MaybeUninit::<ibv_qp_attr>::zeroed();
     let mut init = MaybeUninit::<ibv_qp_init_attr>::zeroed();
@@ -153,7 +153,7 @@ pub fn queue_pair(qp: Qp<'_>) -> Option<(ibv_qp_state, ibv_qp_cap)> {
     }
 }
 
-/// Sizes of a shared receive queue as the device tells them.
+/// Sizes of a shared receive queue as the device reports them.
 pub fn shared_queue(srq: Srq<'_>) -> Option<(u32, u32)> {
     let mut attr = MaybeUninit::<ibv_srq_attr>::zeroed();
     // SAFETY: as above.

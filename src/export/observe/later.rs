@@ -1,5 +1,5 @@
-//! Calls that came after the verbs of the table. They are seen where programs make them, whoever
-//! answers: a provider that has the verb, the kernel, or the library itself.
+//! Calls that came after the verbs of the table. They are observed where programs make them,
+//! independent of what executes them: a provider that has the verb, the kernel, or the library.
 
 use super::answer::{Answer, Outcome};
 use super::{explain, kept_errno, trace, validate};

@@ -72,7 +72,7 @@ pub fn ask() {
 /// any of what they do.
 ///
 /// # Safety
-/// Nobody else knows the context yet.
+/// Nothing else refers to the context yet.
 pub unsafe fn cover(ctx: Ctx<'_>) {
     if !*ASKED.get_or_make(init::is_observed) {
         return;
@@ -105,7 +105,7 @@ pub fn made(object: usize) {
 unsafe fn objects(call: &Call, value: u64) {
     let made = usize::try_from(value).unwrap_or(0);
     let made = std::ptr::with_exposed_provenance_mut::<ibv_qp>(made);
-    // SAFETY: a provider's new object is valid, and nobody else knows it.
+    // SAFETY: a provider's new object is valid, and nothing else refers to it.
     unsafe {
         match *call {
             Call::create_cq_ex(..) => extended::cq(made.cast()),

@@ -58,7 +58,7 @@ impl<T: Copy> Originals<T> {
                 .is_ok()
         };
         if let Some(node) = self.nodes(object).find(free) {
-            // SAFETY: claimed, so nobody else reads or writes it.
+            // SAFETY: claimed, so no other thread reads or writes it.
             unsafe { *node.value.get() = value };
             node.object.store(object, Release);
             return;

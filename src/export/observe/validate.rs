@@ -449,8 +449,8 @@ unsafe fn queue_pair(
     with(|world| world.made_qp(&new));
 }
 
-/// What a queue has room for at most: soft-RoCE tells in a query more than at the creation, where
-/// it rounds up.
+/// The larger of both sizes of a queue: soft-RoCE reports more in a query than at the creation,
+/// where it rounds up.
 fn larger(a: &ibv_qp_cap, b: &ibv_qp_cap) -> ibv_qp_cap {
     ibv_qp_cap {
         max_send_wr: a.max_send_wr.max(b.max_send_wr),
@@ -523,7 +523,7 @@ fn behind<T>(first: *mut T, bad: *mut T, next: impl Fn(*mut T) -> *mut T) -> usi
 /// As read.
 pub unsafe fn event(event: &ibv_async_event) {
     use crate::core::events::{Subject, subject};
-    // SAFETY: the type tells which member of the union is valid.
+    // SAFETY: the type says which member of the union is valid.
     let object = unsafe {
         match subject(event.event_type) {
             Subject::Qp => event.element.qp.addr(),

@@ -72,7 +72,7 @@ impl Domain {
     }
 }
 
-/// Does something with an open domain, while nobody else uses one.
+/// Does something with an open domain, while no other thread uses one.
 ///
 /// # Errors
 /// EINVAL for what is none; `run`'s.
@@ -143,7 +143,7 @@ fn file(fd: c_int, oflag: c_int) -> Result<Option<File>> {
     if fd < 0 {
         return Err(Errno(libc::EBADF));
     }
-    // SAFETY: the caller's descriptor during the call; one that is not open is told.
+    // SAFETY: the caller's descriptor during the call; one that is not open is an error.
     let stat = fstat(unsafe { BorrowedFd::borrow_raw(fd) })?;
     Ok(Some((stat.st_dev, stat.st_ino)))
 }

@@ -178,7 +178,7 @@ fn act(domain: &Domain, number: u32, run: impl FnOnce(*mut ibv_qp) -> c_int) -> 
     }
     let qp = open(domain, number)?;
     let answer = result(run(qp));
-    // SAFETY: opened above, and nobody else has it.
+    // SAFETY: opened above, and nothing else refers to it.
     answer.and(result(unsafe { qp::destroy_qp(qp) }))
 }
 
@@ -246,7 +246,7 @@ symver!(unreg_xrc_rcv_qp => "ofa_unreg_xrc_rcv_qp", "FERROVERBS_1.0");
 fn unregister(domain: *mut ibv_xrc_domain, number: u32) -> Result<()> {
     let taken = domains::with(domain, |d| d.unregister(number).ok_or(Errno::INVAL))?;
     // The domains are not locked: this waits until all events of the queue pair are acknowledged.
-    // SAFETY: it was this process's registration, and nobody else has it now.
+    // SAFETY: it was this process's registration, and nothing else refers to it now.
     let answer = unsafe { Qp::from_raw(taken.0).map(|_| qp::destroy_qp(taken.0)) };
     answer.and_then(result).inspect_err(|_| {
         // It stays as it was; a domain that was closed meanwhile takes nothing back.

@@ -21,7 +21,7 @@ use std::{
     ptr,
 };
 
-/// Notes what the kernel told about a context.
+/// Notes the kernel's answer about a context.
 ///
 /// # Safety
 /// The context is being opened by this thread.
@@ -29,7 +29,7 @@ unsafe fn note(ctx: Ctx<'_>, reported: context::Context) {
     if let Some(fd) = reported.async_fd {
         ctx.set_async_fd(fd);
     }
-    // SAFETY: nobody else knows the context yet; its device is held.
+    // SAFETY: nothing else refers to the context yet; its device is held.
     unsafe {
         (*ctx.as_ptr()).num_comp_vectors = reported.num_comp_vectors;
         if let Some(support) = reported.core_support {

@@ -42,7 +42,8 @@ fn fill(vmr: &mut verbs_mr, region: Region, pd: Pd<'_>, mr_type: ibv_mr_type) {
     vmr.mr_type = mr_type;
 }
 
-/// As [`fill`], and domain, address and length, which for other regions the library writes after the call.
+/// As [`fill`], and domain, address and length. The library writes those of other regions after the
+/// call.
 pub(super) fn fill_whole(
     vmr: &mut verbs_mr,
     region: Region,

@@ -18,7 +18,7 @@ use std::{
 /// Takes over the command descriptor; -1 stands for a device without one.
 ///
 /// # Safety
-/// A descriptor that is not negative is open and nobody else closes it.
+/// A descriptor that is not negative is open, and only this function closes it.
 unsafe fn take_fd(fd: c_int) -> Option<OwnedFd> {
     // SAFETY: vouched for by the caller.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })

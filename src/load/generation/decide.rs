@@ -105,6 +105,6 @@ fn only_left(node: u16, evidence: &Evidence) -> Result<Decision, String> {
         }
     }
     Err(format!(
-        "nothing tells which release of IBVERBS_PRIVATE_{node} it is of"
+        "nothing shows which release of IBVERBS_PRIVATE_{node} it is of"
     ))
 }

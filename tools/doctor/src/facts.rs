@@ -60,7 +60,7 @@ pub struct Device {
     pub node: Option<String>,
     /// What stands below /dev/infiniband.
     pub access: Access,
-    /// The provider that would drive it, where that can be told.
+    /// The provider that would drive it, where that is known.
     pub provider: Option<&'static str>,
     /// The firmware, if it has one.
     pub firmware: String,
@@ -160,7 +160,7 @@ pub struct Interface {
     pub index: u32,
     /// Whether it was switched on.
     pub up: bool,
-    /// Whether there is a carrier; interfaces that do not tell have one while they are up.
+    /// Whether there is a carrier; interfaces that do not report it have one while they are up.
     pub carrier: bool,
     /// In bytes.
     pub mtu: u32,

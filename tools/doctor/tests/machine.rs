@@ -491,7 +491,7 @@ fn what_scripts_ask_of_an_interface() {
     assert_eq!(used.stdout, b"uroce_lo 0\n");
 }
 
-/// Both ends of a test, each with its options: what they said, and their statuses.
+/// Both ends of a test, each with its options: their output and statuses.
 fn pair(env: &[(&str, &str)], setup: &str, server: &str, client: &str) -> [(Value, i32); 2] {
     let output = script(
         &format!(
@@ -541,7 +541,7 @@ fn two_ends_exchange_data() {
         assert!(reported["findings"].as_array().unwrap().is_empty());
     }
     // On a bad network too. An end that has what it wants goes away: if the last acknowledgement
-    // to the other one is lost, that one repeats to nobody.
+    // to the other one is lost, that one repeats in vain.
     let lossy = [("UROCE_FAULTS", "loss=2%,reorder=2%,seed=3")];
     let [(server_output, server), (client_output, client)] = pair(&lossy, "", "", "");
     assert!(
@@ -608,7 +608,7 @@ fn ends_that_are_not_there() {
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains(reason), "{text}");
     }
-    // One without a device tells the other end.
+    // An end without a device reports it to the other end.
     let [(server, _), (client, _)] = pair(&[], "", "-d nix", "");
     for reported in [server, client] {
         assert!(

@@ -76,7 +76,7 @@ impl Machine {
         self
     }
 
-    /// What a program has to be told to be on this machine.
+    /// The environment that makes a program see this machine.
     fn settings(&self) -> Vec<(&'static str, String)> {
         let text = |path: PathBuf| path.to_str().unwrap().to_owned();
         vec![
@@ -133,7 +133,7 @@ impl Machine {
         assert_eq!(reported[0]["passed"], false, "{reported}");
         assert_eq!(reported[1]["passed"], false, "{reported}");
         for end in [&reported[0], &reported[1]] {
-            // Which is known once both have said what they have.
+            // Which is known once both have sent what they have.
             assert!(end["ends"].is_object(), "{reported}");
         }
         [findings(&reported[0]), findings(&reported[1])]

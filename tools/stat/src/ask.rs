@@ -1,6 +1,5 @@
-//! Asks one process what it has counted. Whoever answers is a process of the user that is asked
-//! for, as the kernel says, and for the rest may be anybody: it may be stopped, or send without
-//! end.
+//! Asks one process for its counters. The kernel confirms that the answering process belongs to the
+//! user in question. The process is not trusted otherwise: it may be stopped, or send without end.
 
 use kit::errno::Errno;
 use kit::sys::datagram::passing;
@@ -16,7 +15,7 @@ const LONGEST: Duration = Duration::from_secs(20);
 /// Bytes of an answer: that of a process with 16384 queue pairs has about 7 MB.
 const MOST: usize = 16 << 20;
 
-/// What a process has told.
+/// The answer of a process.
 #[derive(Debug)]
 pub struct Answer {
     /// Its number as the kernel has it here; `None` if it is not to be seen from here.
@@ -29,8 +28,8 @@ pub struct Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silence {
     /// There is no such process any more, or it is another user's.
-    Nobody,
-    /// It tells nothing, is too slow, or tells too much.
+    Gone,
+    /// It sends nothing, is too slow, or sends too much.
     Refused(Option<u32>, &'static str),
 }
 
@@ -39,22 +38,22 @@ pub enum Silence {
 /// # Errors
 /// See [`Silence`].
 pub fn ask(name: &Name, user: u32) -> Result<Answer, Silence> {
-    let address = name.address().map_err(|_| Silence::Nobody)?;
+    let address = name.address().map_err(|_| Silence::Gone)?;
     let socket = match owner::connect(name.kind(), &address) {
         Ok(socket) => socket,
         Err(Errno(libc::EAGAIN)) => {
-            return Err(Silence::Refused(None, "has too many who ask"));
+            return Err(Silence::Refused(None, "has too many clients"));
         }
-        Err(_) => return Err(Silence::Nobody),
+        Err(_) => return Err(Silence::Gone),
     };
-    let peer = passing::peer(socket.as_fd()).map_err(|_| Silence::Nobody)?;
+    let peer = passing::peer(socket.as_fd()).map_err(|_| Silence::Gone)?;
     if peer.uid != user {
-        return Err(Silence::Nobody);
+        return Err(Silence::Gone);
     }
     let process = u32::try_from(peer.pid).ok().filter(|pid| *pid > 0);
     let text = read(&socket).map_err(|why| Silence::Refused(process, why))?;
     if text.is_empty() {
-        return Err(Silence::Nobody);
+        return Err(Silence::Gone);
     }
     Ok(Answer { process, text })
 }
@@ -76,7 +75,7 @@ fn read(socket: &OwnedFd) -> Result<Vec<u8>, &'static str> {
             Err(_) => return Ok(text),
         }
         if text.len() > MOST {
-            return Err("tells too much");
+            return Err("sends too much");
         }
         if began.elapsed() > LONGEST {
             return Err("is too slow");

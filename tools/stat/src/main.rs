@@ -81,8 +81,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whose processes are asked, if it is not said: for root those of the one who has the port,
-/// without which no device can be open.
+/// The user whose processes are asked by default: for root the user who has the UDP port, without
+/// which no device can be open.
 fn default_user() -> u32 {
     let own = kit::sys::identity::effective_user();
     let other = (own == 0).then(port_user).flatten();
@@ -96,7 +96,7 @@ fn report(arguments: &Arguments, output: &mut impl Write) -> io::Result<()> {
         for answer in ask_all(some, user) {
             match answer {
                 Ok(answer) => show(&answer, arguments, &mut devices, output)?,
-                Err(Silence::Nobody) => {}
+                Err(Silence::Gone) => {}
                 Err(Silence::Refused(Some(process), why)) => {
                     eprintln!("uroce-stat: process {process} {why}");
                 }
@@ -134,7 +134,7 @@ fn ask_all(names: &[Name], user: u32) -> Vec<Result<Answer, Silence>> {
         };
         let asking: Vec<_> = names.iter().map(start).collect();
         let answers = asking.into_iter().map(|asking| match asking {
-            Ok(thread) => thread.join().unwrap_or(Err(Silence::Nobody)),
+            Ok(thread) => thread.join().unwrap_or(Err(Silence::Gone)),
             // Without threads one after the other.
             Err(name) => ask(name, user),
         });
@@ -158,7 +158,7 @@ fn show(
         writeln!(output, "{line}")?;
     }
     if !is_whole {
-        eprintln!("uroce-stat: process {process:?} tells more than is printed");
+        eprintln!("uroce-stat: process {process:?} sends more than is printed");
     }
     devices.add(&lines);
     Ok(())

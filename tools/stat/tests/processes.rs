@@ -61,7 +61,7 @@ fn what_a_process_has_counted() {
     if !can_try() {
         return;
     }
-    assert_eq!(text(&script("$stat")), "", "nobody has a device");
+    assert_eq!(text(&script("$stat")), "", "no process has a device");
     // A server that waits for its client has its queue pair in INIT, and no other is there.
     let waiting = format!(
         "{PINGPONG} -d uroce_lo -g 0 >/dev/null & server=$!
@@ -201,7 +201,7 @@ fn malformed_messages_do_no_harm() {
         "{complaints}"
     );
     assert_eq!(
-        complaints.matches(" tells too much").count(),
+        complaints.matches(" sends too much").count(),
         1,
         "{complaints}"
     );

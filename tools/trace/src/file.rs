@@ -25,7 +25,7 @@ pub struct Call {
     pub error: u64,
     /// What it answered.
     pub value: u64,
-    /// Arguments, and what is told of structures.
+    /// Arguments, and the recorded members of structures.
     pub words: Vec<u64>,
 }
 

@@ -13,14 +13,14 @@ use verbs::{
     process,
 };
 
-/// A status that is no success: it was said why.
+/// A status that is no success; its reason is printed already.
 pub(crate) struct Failed(pub u8);
 
 /// What the steps of a program answer.
 pub(crate) type Step<T = ()> = Result<T, Failed>;
 
 impl From<io::Error> for Failed {
-    /// Writing to stdout failed, and so there is nobody to tell.
+    /// Writing to stdout failed, so that a message would not be read.
     fn from(_: io::Error) -> Self {
         Self(1)
     }

@@ -228,7 +228,7 @@ fn without_devices_they_say_the_same() {
 }
 
 /// Program and options; both ends get the same. Without `-t -e`: the stock program ends with an
-/// error when it is told of a completion that it has taken already.
+/// error when it gets an event for a completion that it has polled already.
 const PAIRS: &[&str] = &[
     "ibv_rc_pingpong -g 0 -c -n 50",
     "ibv_rc_pingpong -g 1 -c -e -n 50 -s 100000 -m 4096",

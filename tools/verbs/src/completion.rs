@@ -147,7 +147,7 @@ impl Cq {
         self.as_ptr().addr()
     }
 
-    /// The channel that it tells.
+    /// The channel that gets its events.
     #[must_use]
     pub fn channel(&self) -> Option<&Channel> {
         self.0.channel.as_ref()

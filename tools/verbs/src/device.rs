@@ -123,7 +123,7 @@ impl<'l> Device<'l> {
         let name = CString::new(name).ok()?;
         let mut bytes: [c_char; 256] = [0; 256];
         let dir = self.get().ibdev_path.as_ptr();
-        // SAFETY: two strings, and a buffer of the size that is said.
+        // SAFETY: two strings, and a buffer of the given size.
         let length = unsafe {
             raw::ibv_read_sysfs_file(dir, name.as_ptr(), bytes.as_mut_ptr(), bytes.len())
         };

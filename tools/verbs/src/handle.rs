@@ -24,7 +24,7 @@ pub(crate) struct Handle<T> {
 
 impl<T> Handle<T> {
     /// # Safety
-    /// `at` is an object that `give_back` takes, and nobody else gives it back. The objects that
+    /// `at` is an object that `give_back` takes, and nothing else gives it back. The objects that
     /// it was made with live as long as the handle.
     pub(crate) unsafe fn new(
         at: NonNull<T>,

@@ -86,8 +86,8 @@ impl Process {
         self.child.id()
     }
 
-    /// Writes where in the kernel each of its threads is, and what lies unread in connections of
-    /// its network namespace: what there is to know of a process that hangs.
+    /// Writes the facts about a process that hangs: where in the kernel each of its threads is, and
+    /// the unread bytes in connections of its network namespace.
     pub fn describe(&self, file: &Path) -> Result<()> {
         let mut text = String::new();
         let tasks = format!("/proc/{}/task", self.child.id());

@@ -16,8 +16,8 @@ const ROLE: &str = "UROCE_TEST_ROLE";
 /// Every reply of a process in a role begins with this: the test harness prints too.
 const MARK: &str = "uroce: ";
 
-/// Whether [`in_a_namespace`] runs this; prints a message if not. Opening a device starts no thread that
-/// ends by itself from then on.
+/// Whether [`in_a_namespace`] runs this; prints a message if not. Opening a device starts no thread
+/// that ends by itself from then on.
 pub fn there() -> bool {
     barrier::prepare();
     namespace::there()

@@ -45,7 +45,7 @@ impl Rtnetlink {
     }
 }
 
-/// The Ethernet address of the neighbour, if that is what a message tells.
+/// The Ethernet address of the neighbour, if the message contains it.
 fn news(hop: &Hop, kind: u16, payload: &[u8]) -> Result<Option<Mac>> {
     if kind != message::NEW_NEIGHBOUR {
         return Ok(None);
@@ -116,7 +116,7 @@ impl Network for Rtnetlink {
     }
 }
 
-/// Waits until the neighbour's Ethernet address is told, or until `end`.
+/// Waits until the kernel reports the neighbour's Ethernet address, or until `end`.
 fn listen(events: &mut Connection, hop: &Hop, end: Instant) -> Result<Option<Mac>> {
     loop {
         let left = end.saturating_duration_since(Instant::now());

@@ -28,7 +28,7 @@ enum Step {
     Add(Pages, Method),
     /// Gives back one of the live ranges.
     Remove(prop::sample::Index, Method),
-    /// Takes away a range that nobody added like this.
+    /// Removes a range that was not added in this shape.
     Cut(Pages),
 }
 

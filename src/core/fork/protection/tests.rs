@@ -105,7 +105,7 @@ fn marked(protection: &Protection<Memory>) -> Vec<u64> {
 enum Step {
     Protect(Pages),
     GiveBack(prop::sample::Index),
-    /// Nobody protected these pages in this shape.
+    /// These pages were not protected in this shape.
     Stray(Pages),
     /// From now on, calls over this page are refused.
     Odd(u64),

@@ -106,7 +106,7 @@ pub(super) fn devices(facts: &Facts, findings: &mut Vec<Finding>) {
         return;
     };
     if let Some((number, words)) = &verbs.error {
-        // Without RDMA in the kernel that is the right answer, and its cause has been told.
+        // Without RDMA in the kernel that is the right answer, and its cause is reported already.
         if facts.kernel.uverbs {
             findings.push(
                 Finding::problem(
@@ -131,7 +131,7 @@ pub(super) fn devices(facts: &Facts, findings: &mut Vec<Finding>) {
     }
     for device in &facts.devices {
         let seen = verbs.devices.iter().any(|known| known.name == device.name);
-        // Without a node it cannot be there; without a provider that has been told.
+        // Without a node it cannot be there; without a provider that is reported already.
         let reported = findings
             .iter()
             .any(|finding| finding.about.contains(&device.name));

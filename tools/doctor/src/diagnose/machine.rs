@@ -90,7 +90,7 @@ pub(super) fn cards(facts: &Facts, findings: &mut Vec<Finding>) {
                 .why("Its driver is a placeholder, so the kernel has no device of it.")
                 .type_(format!("driverctl unset-override {}", card.address)),
             ),
-            // Some card of the machine has a device; whose it is cannot be told from outside.
+            // Some card of the machine has a device; which one is unknown from outside.
             Some(_) if facts.devices.is_empty() => findings.push(
                 Finding::problem(
                     "card-without-device",

@@ -20,7 +20,7 @@ pub(super) fn all(facts: &Facts, findings: &mut Vec<Finding>) {
             }
         }
     }
-    // Without the library, sysfs tells as much.
+    // Without the library, sysfs shows as much.
     if facts.verbs.is_none() {
         for device in &facts.devices {
             for port in &device.ports {
@@ -98,7 +98,7 @@ fn down(ethernet: bool, interface: Option<(&str, &Interface)>) -> Finding {
     }
 }
 
-/// On InfiniBand the link is there, and nobody has given it an address.
+/// On InfiniBand the link is there, and no subnet manager has given it an address.
 fn without_manager() -> Finding {
     Finding::problem(
         "port-not-active",

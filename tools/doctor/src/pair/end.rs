@@ -37,7 +37,7 @@ pub(super) struct End {
     memory: Memory,
     hello: Hello,
     gid_index: u8,
-    /// Sends and receives that have ended and that nobody has waited for yet: the other end's
+    /// Sends and receives that have ended and were not waited for yet: the other end's
     /// next message may be there before the acknowledgement of this end's last one.
     ended: (u32, u32),
 }
@@ -58,7 +58,7 @@ impl End {
         let memory = Memory::new(&pd, 2 * SIZE, 0, how).map_err(|failed| match failed {
             NoMemory::Process(error) => why("memory")(error),
             NoMemory::Device(error) | NoMemory::Registration(error) => {
-                format!("ibv_reg_mr: {error}; ibv_doctor tells about RLIMIT_MEMLOCK")
+                format!("ibv_reg_mr: {error}; ibv_doctor explains RLIMIT_MEMLOCK")
             }
         })?;
         let cq = Cq::new(&context, 2 * DEPTH, None, false).map_err(why("ibv_create_cq"))?;
@@ -301,7 +301,7 @@ fn choose(
     }
     second.ok_or_else(|| match &choice.device {
         Some(name) => format!("there is no device {name} with a port {}", choice.port),
-        None => "there is no device with an active port; ibv_doctor tells why".into(),
+        None => "there is no device with an active port; ibv_doctor explains why".into(),
     })
 }
 
@@ -388,7 +388,7 @@ pub(super) fn follow(end: &mut End, talk: &mut Talk, outcome: &mut Outcome) -> R
     })
 }
 
-/// Does a step, notes it, or tells the other end why it did not work.
+/// Does a step and notes it, or reports to the other end why it failed.
 fn step(
     outcome: &mut Outcome,
     talk: &mut Talk,

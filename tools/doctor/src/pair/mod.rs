@@ -1,4 +1,4 @@
-//! `--pair`: two machines tell each other what they have, compare it, and exchange data.
+//! `--pair`: two machines exchange what they have, compare it, and then exchange data.
 //!
 //! One waits, the other one calls. Over TCP go lines of JSON (`talk`); over RDMA go a message, a
 //! write and a read in each direction of data, whose bytes are looked at (`work`).
@@ -75,7 +75,7 @@ fn test(
 ) -> Result<(), String> {
     let local = stream.local_addr().map_err(|error| error.to_string())?.ip();
     let mut talk = Talk::new(stream).map_err(|error| error.to_string())?;
-    // The other end is told why there is nothing to be tested with, rather than left alone.
+    // The other end receives the reason why there is nothing to test with.
     let mut end = match End::new(choice, local) {
         Ok(end) => end,
         Err(reason) => {
@@ -89,14 +89,14 @@ fn test(
         Message::Failed(reason) => return Err(format!("the other end: {reason}")),
         other => {
             return Err(format!(
-                "the other end said {other:?} in place of a greeting"
+                "the other end sent {other:?} in place of a greeting"
             ));
         }
     };
     outcome.ends = Some((end.hello().clone(), peer.clone()));
     outcome.findings = compare(end.hello(), &peer);
     if let Err(reason) = end.connect(&peer) {
-        // It gives up as well; if it has gone already, this end's reason is the one to tell.
+        // It gives up as well; if it has gone already, this end's reason is the one to report.
         let _ = talk.send(&Message::Failed(reason.clone()));
         return Err(reason);
     }

@@ -170,7 +170,7 @@ impl Talk {
             received if received == *message => Ok(()),
             Message::Failed(reason) => Err(format!("the other end: {reason}")),
             received => Err(format!(
-                "the other end said {received:?} in place of {message:?}"
+                "the other end sent {received:?} in place of {message:?}"
             )),
         }
     }

@@ -103,7 +103,7 @@ pub(super) fn interfaces(probe: &Probe) -> BTreeMap<String, Interface> {
         let at = class.join(&name);
         let index = read_number(&at.join("ifindex"))?;
         let up = read_number(&at.join("flags")).is_some_and(|flags| flags & 1 != 0);
-        // Only a lower layer that tells says "down"; `lo` says "unknown".
+        // An interface whose lower layer reports the state has "down"; `lo` has "unknown".
         let state = read(&at.join("operstate"));
         let interface = Interface {
             index,

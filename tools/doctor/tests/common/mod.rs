@@ -47,7 +47,7 @@ pub fn script(text: &str, env: &[(&str, &str)]) -> Output {
         .unwrap()
 }
 
-/// Whether there is none to be had here, which is said.
+/// Whether none is available here; prints a message then.
 pub fn no_network() -> bool {
     let none = !script("true", &[]).status.success();
     if none {

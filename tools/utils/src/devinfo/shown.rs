@@ -15,7 +15,7 @@ pub(super) enum Trouble {
     Close,
     /// Of a port or of its GIDs: the errno is the status.
     Errno(u8),
-    /// Nobody reads what is printed.
+    /// The reader of the output has gone.
     Output,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Shown<'a> {
     pub(super) verbose: bool,
 }
 
-/// A GID as it is printed: `None` for the type where the device does not tell.
+/// A GID as it is printed: `None` for the type where the device does not report it.
 pub(super) struct Gid {
     pub(super) index: i32,
     pub(super) raw: [u8; 16],

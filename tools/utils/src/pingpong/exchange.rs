@@ -1,4 +1,4 @@
-//! The two ends tell each other where they are, over TCP, in the words of rdma-core's programs.
+//! The two ends exchange their addresses over TCP, in the format of rdma-core's programs.
 
 use std::{
     io::{self, Read, Write},
@@ -17,7 +17,7 @@ use crate::program::{Step, fail, reason};
 const MESSAGE: usize = 52;
 const DONE: &[u8] = b"done\0";
 
-/// A queue pair, as the other end is told of it.
+/// A queue pair, as it is described to the other end.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Address {
     pub lid: u32,

@@ -1,6 +1,6 @@
 //! `ibv_rc_pingpong`, `ibv_uc_pingpong`, `ibv_ud_pingpong`, `ibv_srq_pingpong`, and `xsrq`.
 //!
-//! Two processes tell each other their queue pairs over TCP and then send a message to and fro.
+//! Two processes exchange their queue pairs over TCP and then send a message to and fro.
 //! Either end may be rdma-core's program.
 //!
 //! | file | what is in it |

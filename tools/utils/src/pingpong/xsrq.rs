@@ -142,7 +142,7 @@ pub fn run(mut options: Options) -> Result<(), u8> {
     play(&asked).map_err(|failed| failed.0)
 }
 
-/// One end of a connection, as the other is told of it.
+/// One end of a connection, as it is described to the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Address {
     lid: u32,
@@ -393,7 +393,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Tells each other the addresses, the client first, and connects.
+    /// Exchanges the addresses, the client first, and connects.
     fn meet(
         &self,
         asked: &Asked,
@@ -434,7 +434,7 @@ impl Endpoint {
         or(reported, "Couldn't send local address")
     }
 
-    /// Sends to a peer, by way of each sender in turn; the last message tells when it is done.
+    /// Sends to a peer, by way of each sender in turn; the last message marks the end.
     fn send(&self, asked: &Asked, peers: &mut [Peer], place: usize) {
         let count = peers.len();
         let Some(to) = peers.get_mut(place) else {

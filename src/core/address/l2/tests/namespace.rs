@@ -85,7 +85,7 @@ fn inside() {
         ("10.78.0.1", "10.78.0.1", tagged(SELF)),
         ("fd77::1", "fd77::1", untagged(SELF)),
         ("127.0.0.1", "127.0.0.1", untagged([0; 6])),
-        // Addresses that tell.
+        // Addresses that show which neighbour answered.
         (
             "10.77.0.1",
             "224.1.2.3",
@@ -98,7 +98,7 @@ fn inside() {
         ),
         ("fd77::1", "ff02::5", untagged([0x33, 0x33, 0, 0, 0, 5])),
         ("fd77::1", "fe80::ff:fe00:d", untagged([2, 0, 0, 0, 0, 13])),
-        // Somebody who comes late, nobody, and where nothing may go.
+        // A neighbour that answers late, one that does not exist, and an unreachable address.
         ("10.77.0.1", "10.77.0.3", untagged(PEER)),
         ("10.77.0.1", "10.77.0.99", unreachable),
         ("fd77::1", "fd77::99", unreachable),
