@@ -2,8 +2,8 @@
 //! code.
 //!
 //! The kernel's commands create the objects ([`kit::uverbs`]). Work and completion queues are rings
-//! shared with the kernel ([`kit::queue`]), and a command without requests tells the kernel that a
-//! send queue has new requests. docs/write-a-provider.md walks through this crate.
+//! shared with the kernel ([`kit::queue`]), and a command without requests notifies the kernel of
+//! new requests in a send queue. docs/write-a-provider.md walks through this crate.
 //!
 //! | module | contents |
 //! | --- | --- |

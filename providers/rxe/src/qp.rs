@@ -104,7 +104,7 @@ impl Qp {
         }
     }
 
-    /// Posts send requests, and tells the kernel.
+    /// Posts send requests, and notifies the kernel.
     ///
     /// # Errors
     /// EINVAL before the queue pair may send; those of [`Sends::post`]; the kernel's own errno.

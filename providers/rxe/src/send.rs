@@ -132,7 +132,7 @@ impl Sends {
             return self.add_other(request);
         }
         let Ok(mut entry) = self.ring.free() else {
-            // What is wrong with the request itself is said first.
+            // Errors of the request itself come first.
             return self.add_other(request);
         };
         let data = request.data()?;

@@ -37,7 +37,7 @@ struct Queue {
     completions: Completions,
     /// The completion to be read next, counted on and on.
     next: u32,
-    /// Which completions the kernel tells as events.
+    /// The completions that the kernel reports as events.
     notify: Word,
 }
 
@@ -79,8 +79,8 @@ impl Queue {
     }
 }
 
-/// A completion as the application reads it. Whoever writes to the queue may put anything there:
-/// what has no meaning is a general error.
+/// A completion as the application reads it. The entry may contain anything: values without a
+/// meaning become a general error.
 #[inline]
 fn completion(entry: &siw_cqe, flags: u8) -> ibv_wc {
     let mut wc = ibv_wc::zeroed();
@@ -191,7 +191,7 @@ impl Cq {
         Some(wc.into())
     }
 
-    /// Has the kernel tell the next completion, or the next that is solicited, as an event.
+    /// Makes the kernel report the next completion, or the next solicited one, as an event.
     ///
     /// # Errors
     /// EINVAL once the queue is destroyed.

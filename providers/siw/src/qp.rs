@@ -73,8 +73,8 @@ impl Qp {
         Ok((pair, made.qp_num))
     }
 
-    /// Posts send requests, and tells the kernel if it has to be told. Whether the queue pair may
-    /// send the kernel alone knows.
+    /// Posts send requests, and notifies the kernel if necessary. Only the kernel knows whether the
+    /// queue pair may send.
     ///
     /// # Errors
     /// Those of [`Sends::post`]; ENOTCONN if the queue pair is not connected.

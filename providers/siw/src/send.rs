@@ -74,7 +74,7 @@ impl Sends {
         })
     }
 
-    /// Posts requests in order; `bell` tells the kernel of them, if it has to be told.
+    /// Posts requests in order; `bell` notifies the kernel of them, if necessary.
     ///
     /// # Errors
     /// ENOMEM when the queue is full, EINVAL for what the kernel does not do; the bell's own errno,
@@ -127,7 +127,8 @@ impl Sends {
         }
     }
 
-    /// Gives the kernel what was written, and tells it unless it is at work in front of that.
+    /// Hands the written requests to the kernel, and notifies it unless it is at work in front of
+    /// them.
     #[inline]
     fn hand_over(&mut self, call: &Call, bell: impl FnOnce() -> Result<()>) -> Result<()> {
         let Some(flags) = call.flags else {

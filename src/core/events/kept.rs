@@ -2,8 +2,8 @@
 //! Records that a thread had read when it was cancelled: the next call on the same channel or
 //! context returns them.
 //!
-//! glibc before 2.41 cancels a thread also when read(2) has just taken a record for it. Without this
-//! module the program would never acknowledge that event, and could not destroy its object.
+//! glibc before 2.41 cancels a thread also when read(2) has just taken a record for it. Without
+//! this module the program would never acknowledge that event, and could not destroy its object.
 
 use super::Record;
 use kit::errno::Result;

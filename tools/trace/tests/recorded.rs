@@ -90,7 +90,8 @@ fn what_the_library_recorded() {
         assert!(event["args"]["answer"].is_string(), "{event}");
     }
 
-    // Cut short, as of a program that was killed: whole records are printed, and the rest is reported.
+    // Cut short, as of a program that was killed: whole records are printed, and the rest is
+    // reported.
     let bytes = fs::read(&file).unwrap();
     fs::write(&file, bytes.get(..bytes.len() - 1).unwrap()).unwrap();
     let output = print(&[], &file);

@@ -52,7 +52,7 @@ const COMPLETE: &str = "# complete";
 /// The folder of a job directory that holds Debian's packages.
 const STOCK: &str = "stock";
 
-/// New namespaces: mounts and the network are nobody else's, and nothing is left running.
+/// New namespaces: mounts and the network belong to nothing else, and nothing is left running.
 const APART: [&str; 6] = [
     "--mount",
     "--net",

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// The kernel sends lists in pieces of at most 32 KiB.
 const DATAGRAM: usize = 32 * 1024;
 
-/// A connection to the kernel. Nobody but the kernel can send to it.
+/// A connection to the kernel. Only the kernel can send to it.
 pub struct Connection {
     socket: OwnedFd,
     sequence: u32,

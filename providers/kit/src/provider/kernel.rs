@@ -17,7 +17,7 @@ pub trait KernelProvider: Provider {
     const NAME: &'static CStr;
     /// The kernel driver: `enum rdma_driver_id`.
     const DRIVER: u32;
-    /// Devices by name, for kernels that do not tell the driver: a shell pattern on
+    /// Devices by name, for kernels that do not report the driver: a shell pattern on
     /// `rdma_device:N<name>`.
     const DEVICES: &'static CStr;
     /// Versions of the driver's user ABI that the provider speaks. A device of another version is
@@ -29,7 +29,7 @@ pub trait KernelProvider: Provider {
     type Answer: Pod;
 
     /// Makes the provider's value for a context that has just been opened. `comp_vectors` and
-    /// `answer` are what the kernel told.
+    /// `answer` are the kernel's.
     ///
     /// # Errors
     /// That of ibv_open_device(3); the kernel's context is closed again.

@@ -97,7 +97,7 @@ pub struct CqInit<'a> {
     pub readers: Option<u64>,
 }
 
-/// A completion with what extended queues tell beyond `ibv_wc`.
+/// A completion with the values that extended queues have beyond `ibv_wc`.
 #[derive(Clone, Copy)]
 pub struct Polled {
     /// The completion.
@@ -457,7 +457,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     fn query_srq(&self, srq: &Arc<Self::Srq>) -> Result<ibv_srq_attr> {
         Err(Errno::OPNOTSUPP)
     }
-    /// ibv_destroy_srq(3): asynchronous events told.
+    /// ibv_destroy_srq(3): number of asynchronous events reported.
     ///
     /// # Errors
     /// Its errno.
@@ -491,8 +491,8 @@ pub trait Provider: Sized + Send + Sync + 'static {
         Err(Errno::OPNOTSUPP)
     }
     /// ibv_modify_qp(3): the state after it. Members of `attr` that the mask leaves out may have
-    /// any value; the rate limit is then 0. What the queue pair holds stays as creation told it,
-    /// since the shims go by that (`IBV_QP_CAP` is for the provider to refuse).
+    /// any value; the rate limit is then 0. The sizes of the queue pair stay those of its creation,
+    /// because the shims rely on them (the provider has to refuse `IBV_QP_CAP`).
     ///
     /// # Errors
     /// EINVAL for a transition, attribute or value that there is not.
@@ -502,7 +502,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     /// # Errors
     /// Its errno.
     fn query_qp(&self, qp: &Arc<Self::Qp>, attr: &mut ibv_qp_attr) -> Result<()>;
-    /// ibv_destroy_qp(3): asynchronous events told.
+    /// ibv_destroy_qp(3): number of asynchronous events reported.
     ///
     /// # Errors
     /// EBUSY while it is attached to a multicast group.
@@ -609,7 +609,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     fn modify_wq(&self, wq: &Arc<Self::Wq>, change: &WqChange) -> Result<ibv_wq_state> {
         Err(Errno::OPNOTSUPP)
     }
-    /// ibv_destroy_wq(3): asynchronous events told.
+    /// ibv_destroy_wq(3): number of asynchronous events reported.
     ///
     /// # Errors
     /// Its errno.

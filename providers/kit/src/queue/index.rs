@@ -49,7 +49,7 @@ fn inside(index: u32, mask: u32) -> Result<u32> {
     Ok(index)
 }
 
-/// The producer's side. Whoever uses it is the only producer.
+/// The producer's side. There is only one producer.
 #[derive(Debug)]
 pub struct Producer {
     /// The entry to be written next.
@@ -112,7 +112,7 @@ impl Producer {
     }
 }
 
-/// The consumer's side. Whoever uses it is the only consumer.
+/// The consumer's side. There is only one consumer.
 #[derive(Debug)]
 pub struct Consumer {
     /// The entry to be read next.

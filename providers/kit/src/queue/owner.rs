@@ -50,9 +50,8 @@ impl Flag for AtomicU16 {
     }
 }
 
-/// Hands an entry over; answers whether the consumer has to be told. `before` is the flag of the
-/// entry in front of what is handed over, `owned` the bit that says that an entry is the
-/// consumer's.
+/// Hands an entry over; returns whether the consumer has to be notified. `before` is the flag of
+/// the entry in front of it, `owned` the bit that marks an entry as the consumer's.
 #[inline]
 pub fn hand_over(
     flag: &impl Flag<Value = u16>,

@@ -28,7 +28,7 @@ impl Region {
     /// EINVAL for no bytes; ENOMEM, and what else mmap(2) says.
     pub fn map(fd: BorrowedFd<'_>, offset: u64, length: usize) -> Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, of which nobody has a reference.
+        // SAFETY: a new mapping, to which nothing refers.
         let at = unsafe { mmap(null_mut(), length, protection, MapFlags::SHARED, fd, offset) }?;
         let at = NonNull::new(at.cast()).ok_or(Errno::NOMEM)?;
         Ok(Self(Arc::new(Bytes {
@@ -38,7 +38,7 @@ impl Region {
         })))
     }
 
-    /// Zeros that nobody maps, so that tests can be both sides.
+    /// Zeros without a kernel that maps them, so that tests can be both sides.
     ///
     /// # Errors
     /// ENOMEM.
@@ -69,7 +69,7 @@ impl Region {
     /// of `align`.
     ///
     /// # Errors
-    /// EIO if they do not: what the kernel told of the region cannot be.
+    /// EIO if they do not: then the kernel's description of the region is wrong.
     pub(super) fn place(&self, offset: usize, size: usize, align: usize) -> Result<NonNull<u8>> {
         let end = offset.checked_add(size).ok_or(Errno::IO)?;
         if end > self.0.length || !offset.is_multiple_of(align) {
@@ -86,10 +86,10 @@ impl Region {
 
 impl Drop for Bytes {
     fn drop(&mut self) {
-        // SAFETY: nobody refers to the memory any more; it came from where it goes to.
+        // SAFETY: nothing refers to the memory any more; it came from where it goes to.
         unsafe {
             if self.mapped {
-                // Nothing can be done about a failure, and nobody misses the memory.
+                // A failure has no remedy, and leaves nothing but the memory behind.
                 let _ = munmap(self.at.as_ptr().cast(), self.length);
             } else {
                 crate::sys::memory::free(self.at.as_ptr().cast());

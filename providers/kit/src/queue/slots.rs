@@ -99,7 +99,7 @@ impl<const SIZE: usize, const AT: usize, F: AtomicFlag> Slots<SIZE, AT, F> {
     }
 }
 
-/// A number in a region that tells the other side something.
+/// A number in a region that the other side reads.
 pub struct Word {
     at: NonNull<AtomicU32>,
     /// Keeps the memory.

@@ -1,5 +1,5 @@
-//! Memory that an application registered: a range that this process may read and write, because
-//! the application said so.
+//! Memory that an application registered: a range that this process may read and write, as the
+//! application has requested.
 
 pub use super::out_of_range::OutOfRange;
 
@@ -106,8 +106,8 @@ impl ApplicationMemory {
         by.read(from.addr(), to)
     }
 
-    /// As [`Self::try_read`], but plainly, right after it was found out that the bytes are there:
-    /// whoever unmaps them at that very moment has the process end by a signal.
+    /// As [`Self::try_read`], but with plain loads, right after a check that the bytes are there.
+    /// If another thread unmaps them in between, a signal ends the process.
     ///
     /// # Errors
     /// EFAULT out of the range, and where nothing is mapped.
@@ -129,9 +129,9 @@ impl ApplicationMemory {
     }
 
     /// As [`Self::try_write`], but the last bytes become visible after all others, and an aligned
-    /// word of them at once, as in [`Self::write`]. Those are written plainly, right after it was
-    /// found out that they are there: whoever unmaps them at that very moment has the process end
-    /// by a signal.
+    /// word of them at once, as in [`Self::write`]. Those are written with plain stores, right
+    /// after a check that they are there. If another thread unmaps them in between, a signal ends
+    /// the process.
     ///
     /// # Errors
     /// As for [`Self::try_write`].
@@ -152,7 +152,7 @@ impl ApplicationMemory {
     }
 
     /// Writes the bytes from `offset` on where something is mapped, and writable; the others are
-    /// lost, as those that a card writes to pages that were pinned and are nobody's any more.
+    /// lost, as those that a card writes to pinned pages that are not mapped any more.
     /// `in_order`: as [`Self::try_write_in_order`] where all is there.
     ///
     /// # Errors
@@ -191,8 +191,8 @@ impl ApplicationMemory {
         Ok(())
     }
 
-    /// As [`Self::word`], for a range of which parts may not be mapped, or not writable. Whoever
-    /// unmaps the word before it is used has the process end by a signal.
+    /// As [`Self::word`], for a range of which parts may not be mapped, or not writable. If another
+    /// thread unmaps the word before it is used, a signal ends the process.
     ///
     /// # Errors
     /// EFAULT out of the range, if its address is no multiple of 8, and where nothing is mapped, or

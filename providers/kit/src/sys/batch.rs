@@ -99,7 +99,7 @@ impl<N: SocketAddress> Batch<N> {
         }
         let count = libc::c_uint::try_from(BATCH).unwrap_or(1);
         // SAFETY: every header points to buffers of the lengths it names, which live through the
-        // call and are nobody else's.
+        // call and belong to nothing else.
         let got = unsafe {
             libc::recvmmsg(
                 fd.as_raw_fd(),
@@ -147,7 +147,7 @@ fn receive_one(fd: BorrowedFd<'_>, header: Option<&mut libc::mmsghdr>) -> Result
         return Err(error);
     };
     // SAFETY: the header points to buffers of the lengths it names, which live through the call and
-    // are nobody else's.
+    // belong to nothing else.
     let got = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut header.msg_hdr, libc::MSG_DONTWAIT) };
     if got < 0 {
         return Err(errno::get());

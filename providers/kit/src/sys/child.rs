@@ -22,8 +22,8 @@ static DESCRIPTORS: [AtomicI32; MOST] = [const { AtomicI32::new(NONE) }; MOST];
 pub struct ParentOnly(&'static AtomicI32);
 
 impl ParentOnly {
-    /// Registers a descriptor. In the child its number is free, or already another's: whoever has
-    /// the value there must not close it.
+    /// Registers a descriptor. In the child its number is free, or another descriptor's, so the
+    /// child must not close it.
     ///
     /// # Errors
     /// ENOMEM if 256 are registered, or of pthread_atfork(3).
@@ -57,7 +57,7 @@ unsafe extern "C" fn in_child() {
     for place in &DESCRIPTORS {
         let fd = place.swap(NONE, SeqCst);
         if fd != NONE {
-            // SAFETY: the parent's owner is not in this process; nobody uses its number here.
+            // SAFETY: the parent's owner is not in this process; nothing uses its number here.
             unsafe { libc::close(fd) };
         }
     }

@@ -24,7 +24,7 @@ pub unsafe trait WriteCommand: Pod {
     const EXTENDED: bool;
     /// What the kernel answers, in front of any driver data.
     type Resp: Pod;
-    /// The number as the kernel is told it, with the bit of an extended command.
+    /// The number that the kernel gets, with the bit of an extended command.
     const CODE: u32 = if Self::EXTENDED {
         Self::NUMBER | EXTENDED
     } else {

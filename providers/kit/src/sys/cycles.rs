@@ -7,20 +7,19 @@ pub const IN_A_MICROSECOND: u64 = 2500;
 #[cfg(not(target_arch = "x86_64"))]
 pub const IN_A_MICROSECOND: u64 = 1000;
 
-/// The counter of this processor, which costs no system call even where the kernel does not tell
-/// the time by it: another processor's may be ahead or behind, and a machine that moves to another
-/// host may find it jump. Nothing may go wrong by it that would not go right a moment later.
+/// The counter of this processor. Reading it costs no system call, even where the kernel does not
+/// use it as a clock. The counter of another processor may be ahead or behind, and it may jump when
+/// a virtual machine migrates, so a wrong value may only delay something for a moment.
 #[cfg(target_arch = "x86_64")]
 #[must_use]
 #[inline]
 pub fn now() -> u64 {
     // SAFETY: every processor of this kind has the instruction, which reads a counter and nothing
-    // else. Whoever forbids it to a process (PR_SET_TSC) does so to record it, and gives the answer
-    // himself.
+    // else. A debugger that forbids it to a process (PR_SET_TSC) emulates it.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Nanoseconds of `CLOCK_MONOTONIC`: on other processors the kernel tells the time by the counter.
+/// Nanoseconds of `CLOCK_MONOTONIC`: on other processors the kernel's clock uses the counter.
 #[cfg(not(target_arch = "x86_64"))]
 #[must_use]
 #[inline]

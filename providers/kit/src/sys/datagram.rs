@@ -24,8 +24,8 @@ fn set(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: c_int) -> Result<()
     Err(super::errno::get())
 }
 
-/// Makes an IPv4 socket tell destination, interface, time to live and type of service of what it
-/// receives, and take in multicast of its own memberships only.
+/// Makes an IPv4 socket report destination, interface, time to live and type of service of received
+/// packets, and receive multicast of its own memberships only.
 ///
 /// # Errors
 /// Of setsockopt(2).
@@ -38,8 +38,8 @@ pub fn tell_headers_v4(fd: BorrowedFd<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Makes an IPv6 socket tell destination, interface, hop limit and traffic class of what it
-/// receives, and take in multicast of its own memberships only.
+/// Makes an IPv6 socket report destination, interface, hop limit and traffic class of received
+/// packets, and receive multicast of its own memberships only.
 ///
 /// # Errors
 /// Of setsockopt(2).

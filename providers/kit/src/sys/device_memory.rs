@@ -21,7 +21,7 @@ impl DeviceMemory {
         // SAFETY: a new mapping, at no address that anyone has.
         let at = unsafe { mmap_anonymous(null_mut(), length, protection, MapFlags::PRIVATE) }?;
         // SAFETY: the mapping is there, and writable, until the value is dropped, which hands out
-        // no copy of the range; nobody has a reference to it.
+        // no copy of the range; nothing refers to it.
         let memory = unsafe { ApplicationMemory::new(at.expose_provenance(), length) };
         memory.map(Self)
     }
@@ -60,7 +60,7 @@ impl DeviceMemory {
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
         let at = with_exposed_provenance_mut::<c_void>(self.0.address());
-        // SAFETY: the mapping of `new`, of which nobody has a part any more. It cannot fail for a
+        // SAFETY: the mapping of `new`, no part of which is used any more. It cannot fail for a
         // mapping that is there, and there would be nothing to do about it.
         let _ = unsafe { munmap(at, self.0.length()) };
     }

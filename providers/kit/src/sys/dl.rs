@@ -53,7 +53,7 @@ impl Object {
         if info.dli_fname.is_null() {
             return None;
         }
-        // SAFETY: the linker keeps the name while the object is loaded; whoever asks holds it.
+        // SAFETY: the linker keeps the name while the object is loaded; the caller holds it.
         let name = unsafe { CStr::from_ptr(info.dli_fname) };
         Some(Self {
             file: PathBuf::from(OsStr::from_bytes(name.to_bytes())),

@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// Writes a command, in which there may be the address of memory for the response. It is no
 /// cancellation point.
 ///
-/// rustix::io::write tells the compiler that it changes no memory. A response that is read after it
-/// may be what was there before.
+/// rustix::io::write declares to the compiler that it changes no memory. A response that is read
+/// after it may be what was there before.
 ///
 /// # Errors
 /// The driver's; EINTR.

@@ -11,6 +11,6 @@ use std::os::fd::{FromRawFd, OwnedFd};
 /// EBADF for a number that is no descriptor.
 pub(crate) fn made(number: u64) -> Result<OwnedFd> {
     let fd = c_int::try_from(number).map_err(|_| Errno(libc::EBADF))?;
-    // SAFETY: the kernel made it just now for whoever asked, so nobody else owns it.
+    // SAFETY: the kernel made it just now for this call, so nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -46,7 +46,7 @@ impl<T> First<T> {
             // SAFETY: just made, and kept as long as this.
             Ok(_) => unsafe { &*new },
             Err(value) => {
-                // SAFETY: nobody has seen the new one; the other is kept as long as this.
+                // SAFETY: no other thread has seen the new one; the other is kept as long as this.
                 unsafe {
                     drop(Box::from_raw(new));
                     &*value
@@ -66,7 +66,7 @@ impl<T> Drop for First<T> {
     fn drop(&mut self) {
         let value = *self.value.get_mut();
         if !value.is_null() {
-            // SAFETY: a box, of which nobody has a reference any more.
+            // SAFETY: a box, to which nothing refers any more.
             drop(unsafe { Box::from_raw(value) });
         }
     }

@@ -1,10 +1,9 @@
 //! The verbs ioctl: a method call with attributes.
 //!
 //! [`Ioctl`] collects attributes that borrow their input and output for `'a`, so the addresses
-//! it hands to the kernel are those of memory that is still there and, where the kernel writes,
-//! that nobody else looks at. What a number means to the kernel is the caller's business: a
-//! registration names memory by a number, and what the device does there is between it and
-//! the application.
+//! it hands to the kernel are those of live memory. Where the kernel writes, nothing else refers to
+//! the memory. The caller is responsible for the meaning of numbers: a registration names memory by
+//! a number, and the application is responsible for the device's accesses to it.
 
 use super::frame::{call, lengths};
 use super::{attr::Attr, attr::INLINE, link::Link};
@@ -294,7 +293,7 @@ impl<'a> Ioctl<'a> {
         (hdr.length, hdr.num_attrs) = lengths(self.count)?;
         hdr.driver_id = driver_id;
         // SAFETY: header and attributes lie in one piece as the kernel wants them; every address
-        // in them was borrowed for 'a, or vouched for by whoever made the link.
+        // in them was borrowed for 'a, or vouched for by the code that made the link.
         unsafe { call(fd, (&raw mut self.frame).cast()) }
     }
 }

@@ -70,7 +70,7 @@ pub(super) fn read(at: usize, to: &mut [u8]) -> Result<()> {
 /// forbidden.
 ///
 /// # Safety
-/// What is mapped there belongs to nobody who relies on it not to be written.
+/// No code relies on the memory that is mapped there to stay unchanged.
 pub(super) unsafe fn write(at: usize, from: &[u8]) -> Result<()> {
     let (address, mut done) = (from.as_ptr(), 0);
     while done < from.len() {

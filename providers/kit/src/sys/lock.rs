@@ -1,8 +1,8 @@
 //! A lock for what is held for a moment, on paths where instructions count.
 //!
-//! It is taken by one exchange and given back by a plain store, where others take two exchanges, of
-//! which each waits until all writes before it have left the processor. Whoever finds it taken
-//! looks again a few times, and then sleeps (futex(2)).
+//! It is taken by one atomic exchange and released by a plain store. Other locks need two
+//! exchanges, each of which waits until all earlier writes have left the processor. A thread that
+//! finds it taken tries again a few times, and then sleeps (futex(2)).
 //!
 //! Who gives it back stores first, and looks for sleepers then. Between the two there is no fence:
 //! a store may wait in the processor while the look is done. So who is going to sleep says so, has
@@ -76,8 +76,8 @@ impl Brief {
     }
 }
 
-// SAFETY: only one of those who exchange finds that it was free, and acquires what was released by
-// whoever gave it back.
+// SAFETY: only one of the threads that exchange finds that it was free, and that thread acquires
+// what the previous owner released.
 unsafe impl RawMutex for Brief {
     const INIT: Self = Self {
         taken: AtomicU32::new(FREE),

@@ -43,15 +43,15 @@ pub fn do_fork(addr: usize, len: usize) -> Result<()> {
 /// # Errors
 /// EFAULT where nothing writable is mapped, EINVAL where `addr` is no multiple of 4.
 pub fn fault_in(addr: usize) -> Result<()> {
-    static NOBODY: AtomicU32 = AtomicU32::new(0);
+    static UNUSED: AtomicU32 = AtomicU32::new(0);
     const OR_ZERO: c_int = (libc::FUTEX_OP_OR << 28) | (libc::FUTEX_OP_CMP_LT << 24);
     const WAKE_NONE: c_int = 0;
-    // SAFETY: the one write is an atomic OR with 0, which leaves the word as it is whoever else
-    // uses it; the kernel checks the address. A waiter woken by chance has to check its word.
+    // SAFETY: the one write is an atomic OR with 0, which leaves the word as it is for all other
+    // users; the kernel checks the address. A waiter woken by chance has to check its word.
     let done = unsafe {
         libc::syscall(
             libc::SYS_futex,
-            &raw const NOBODY,
+            &raw const UNUSED,
             libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG,
             WAKE_NONE,
             core::ptr::null::<c_void>(),
@@ -137,7 +137,7 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and nobody else has its address for longer.
+        // SAFETY: the mapping is this value's own, and no address of it outlives the value.
         unsafe { libc::munmap(self.0.as_ptr(), rustix::param::page_size()) };
     }
 }

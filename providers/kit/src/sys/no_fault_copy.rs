@@ -93,7 +93,7 @@ impl NoFaultCopy {
     /// EFAULT where nothing is mapped, or not writable; as for [`NoFaultCopy::read`].
     ///
     /// # Safety
-    /// What is mapped there belongs to nobody who relies on it not to be written.
+    /// No code relies on the memory that is mapped there to stay unchanged.
     pub(super) unsafe fn write(&self, at: usize, from: &[u8]) -> Result<()> {
         let Some(file) = self.file() else {
             // SAFETY: vouched for by the caller.

@@ -1,10 +1,10 @@
 //! Memory of another process: read and written by way of the kernel, which checks that this process
 //! may, and that the memory is there (process_vm_readv(2)).
 //!
-//! Where in the other process is said in two words that the kernel reads when the call begins. If
-//! the other process can write them, it can take its memory away from a call that has not begun:
-//! between a look at whether the memory may be used and the system call, a thread can be stopped
-//! for any time, but not between the kernel's look at the words and the copy.
+//! Two words contain the range in the other process. The kernel reads them when the call begins. If
+//! the other process can write them, it can withdraw its memory from a call that has not begun.
+//! This is needed because a thread can be stopped for any time between its check whether the memory
+//! may be used and the system call, but not between the kernel's read of the words and the copy.
 
 use super::application::ApplicationMemory;
 use crate::errno::{Errno, Result};
@@ -30,13 +30,13 @@ pub enum Source<'a> {
 }
 
 /// A range in another process, as the kernel reads it (`struct iovec`): the address of its first
-/// byte, and its length. Whoever sets the length to 0 has calls that begin later move nothing.
+/// byte, and its length. After the length is set to 0, calls that begin later copy nothing.
 pub type Range = [AtomicU64; 2];
 
 const _: () = assert!(size_of::<Range>() == size_of::<libc::iovec>());
 const _: () = assert!(core::mem::offset_of!(libc::iovec, iov_base) == 0);
 
-/// A range that nobody else writes.
+/// A range that no other thread or process writes.
 #[must_use]
 pub fn range(address: u64, length: u64) -> Range {
     [AtomicU64::new(address), AtomicU64::new(length)]

@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How long a write may wait for whoever reads.
+/// How long a write may wait for the reader.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// What a pipe takes without waiting once poll(2) says that it can be written to (`PIPE_BUF`).
 const PIECE: usize = 4096;
@@ -46,7 +46,7 @@ impl Output {
     /// Appends to a file, which is made if there is none. `variable` named it.
     ///
     /// # Errors
-    /// Of open(2); ENXIO for a FIFO that nobody reads.
+    /// Of open(2); ENXIO for a FIFO without a reader.
     pub fn open(variable: &str, path: &OsStr) -> Result<Self> {
         // A FIFO without a reader would be waited for otherwise.
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;

@@ -1,5 +1,5 @@
-//! Whole Ethernet frames of an interface: packet sockets (packet(7)), and what the kernel tells of
-//! a frame beside its bytes.
+//! Whole Ethernet frames of an interface: packet sockets (packet(7)), and the facts that the kernel
+//! reports with a frame.
 
 mod receive;
 #[cfg(test)]
@@ -48,7 +48,7 @@ pub fn open(interface: u32, listen: bool) -> Result<OwnedFd> {
     if fd < 0 {
         return Err(super::errno::get());
     }
-    // SAFETY: the new descriptor is nobody else's.
+    // SAFETY: the new descriptor belongs to nothing else.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     if listen {
         let on: c_int = 1;

@@ -24,7 +24,7 @@ pub fn map(size: usize) -> Result<*mut c_void> {
 /// Gives pages back.
 ///
 /// # Safety
-/// They came from [`map`] with that size, and nobody uses them any more.
+/// They came from [`map`] with that size, and they are not used any more.
 pub unsafe fn unmap(at: *mut c_void, size: usize) {
     // SAFETY: vouched for by the caller. It fails only for what is no mapping's place.
     let _ = unsafe { rustix::mm::munmap(at, size) };

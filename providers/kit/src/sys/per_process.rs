@@ -75,7 +75,8 @@ impl<T: Default + Send + Sync> PerProcess<T> {
             // SAFETY: just made, and kept for good.
             Ok(_) => unsafe { &*new },
             Err(value) => {
-                // SAFETY: nobody has seen the new value; the faster thread's is kept for good.
+                // SAFETY: no other thread has seen the new value; the faster thread's stays for
+                // good.
                 unsafe {
                     drop(Box::from_raw(new));
                     &*value

@@ -1,5 +1,4 @@
-//! Whether this process has rights that whoever started it has not (AT_SECURE of
-//! getauxval(3)).
+//! Whether this process has more rights than its caller (AT_SECURE of getauxval(3)).
 
 use super::identity::{effective_group, effective_user, group, user};
 
@@ -21,8 +20,7 @@ fn started_secure() -> bool {
 
 #[cfg(test)]
 mod tests {
-    /// Tests are run with the rights of whoever runs them; `c-tests/tests/set_user_id.rs` has the
-    /// other case.
+    /// Tests have the rights of their caller; `c-tests/tests/set_user_id.rs` has the other case.
     #[test]
     fn a_test_has_no_more_rights_than_its_caller() {
         assert!(!super::exceeds_caller());

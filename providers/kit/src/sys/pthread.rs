@@ -8,7 +8,7 @@ pub use libc::{pthread_cond_t, pthread_mutex_t};
 /// Makes a mutex ready.
 ///
 /// # Safety
-/// `mutex` is valid for writes and nobody uses it yet.
+/// `mutex` is valid for writes and not used yet.
 pub unsafe fn init_mutex(mutex: *mut pthread_mutex_t) {
     // SAFETY: vouched for by the caller; default attributes cannot fail on Linux.
     unsafe { libc::pthread_mutex_init(mutex, ptr::null()) };
@@ -17,7 +17,7 @@ pub unsafe fn init_mutex(mutex: *mut pthread_mutex_t) {
 /// Makes a condition ready.
 ///
 /// # Safety
-/// `cond` is valid for writes and nobody uses it yet.
+/// `cond` is valid for writes and not used yet.
 pub unsafe fn init_cond(cond: *mut pthread_cond_t) {
     // SAFETY: as for init_mutex.
     unsafe { libc::pthread_cond_init(cond, ptr::null()) };
@@ -26,7 +26,7 @@ pub unsafe fn init_cond(cond: *mut pthread_cond_t) {
 /// Ends the life of a mutex.
 ///
 /// # Safety
-/// `mutex` was made ready, and nobody holds it or will lock it again.
+/// `mutex` was made ready; it is not locked, and will not be locked again.
 pub unsafe fn destroy_mutex(mutex: *mut pthread_mutex_t) {
     // SAFETY: vouched for by the caller.
     unsafe { libc::pthread_mutex_destroy(mutex) };

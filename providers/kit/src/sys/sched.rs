@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(short, if by_shares { Ok(()) } else { Err(Errno::INVAL) });
         assert_eq!(after.sched_nice, before.sched_nice);
         assert_eq!(after.sched_policy, before.sched_policy);
-        // Before Linux 6.12 there is none to be told.
+        // Before Linux 6.12 there is no value to read.
         if by_shares && before.sched_runtime != 0 {
             assert_eq!(after.sched_runtime, 300_000);
         }

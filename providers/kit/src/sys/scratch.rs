@@ -34,7 +34,7 @@ impl Scratch {
         let length = pages.saturating_mul(Self::page());
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let wish = with_exposed_provenance_mut(NEXT.fetch_add(length, Ordering::Relaxed));
-        // SAFETY: a new mapping, of which nobody has a reference: the wish replaces none.
+        // SAFETY: a new mapping, to which nothing refers: the wish replaces none.
         let at = unsafe { mmap_anonymous(wish, length, protection, MapFlags::PRIVATE) }?;
         // SAFETY: mapped for good, but for what tests do (see the module).
         unsafe { ApplicationMemory::new(at.expose_provenance(), length) }.map(Self)

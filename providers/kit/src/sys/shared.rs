@@ -24,7 +24,7 @@ pub struct Shared {
     length: usize,
 }
 
-// SAFETY: the mapping belongs to nobody's thread, and is used through atomics and copies only.
+// SAFETY: the mapping belongs to no thread, and is used through atomics and copies only.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -78,7 +78,7 @@ impl Shared {
         if !seals.contains(LENGTH) || size != length {
             return Err(Errno::INVAL);
         }
-        // SAFETY: a new mapping, at a place that the kernel chooses; nobody has a reference to it.
+        // SAFETY: a new mapping, at a place that the kernel chooses; nothing refers to it.
         let at =
             unsafe { rustix::mm::mmap(null_mut(), length, protection, MapFlags::SHARED, fd, 0) }?;
         let at = NonNull::new(at).ok_or(Errno::NOMEM)?;
@@ -191,7 +191,7 @@ impl ReadOnlyWord {
 /// A file in memory, of zeros.
 ///
 /// # Errors
-/// EFBIG beyond RLIMIT_FSIZE, which the kernel would tell by SIGXFSZ as well, the end of most
+/// EFBIG beyond RLIMIT_FSIZE, for which the kernel would also send SIGXFSZ, which ends most
 /// programs; of memfd_create(2), ftruncate(2).
 fn memory_file(name: &CStr, flags: MemfdFlags, length: usize) -> Result<OwnedFd> {
     let size = u64::try_from(length).map_err(|_| Errno::INVAL)?;

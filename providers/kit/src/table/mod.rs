@@ -65,7 +65,7 @@ impl Table {
         Self { slots }
     }
 
-    /// Takes over the pointers that are not NULL, and shows them to nobody.
+    /// Takes over the pointers that are not NULL, without publishing them.
     ///
     /// # Safety
     /// `ops` is a table of this generation.

@@ -114,7 +114,7 @@ impl Private {
     /// found in [`Self::beneath`] from then on. The first cover stays.
     ///
     /// # Safety
-    /// As for [`Self::set_verbs`]; nobody else knows the context yet.
+    /// As for [`Self::set_verbs`]; nothing else refers to the context yet.
     pub unsafe fn cover(&self, context: *mut verbs_context, ops: *const verbs_context_ops) {
         if self.beneath.set(Box::new(self.verbs.copy())).is_ok() {
             // SAFETY: vouched for by the caller.

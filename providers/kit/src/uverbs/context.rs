@@ -11,7 +11,7 @@ use crate::table::slot;
 use core::ffi::c_int;
 use std::os::fd::OwnedFd;
 
-/// What the kernel tells about a context.
+/// The kernel's answer about a context.
 #[derive(Debug)]
 pub struct Context {
     /// A new descriptor of asynchronous events. Only the write command makes one; else see
@@ -19,7 +19,7 @@ pub struct Context {
     pub async_fd: Option<OwnedFd>,
     /// Completion vectors of the device.
     pub num_comp_vectors: c_int,
-    /// `enum ib_uverbs_core_support`; the write command does not tell.
+    /// `enum ib_uverbs_core_support`; the write command does not report it.
     pub core_support: Option<u64>,
 }
 

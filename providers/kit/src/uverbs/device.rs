@@ -15,7 +15,7 @@ use bytemuck::Zeroable;
 use core::ffi::c_int;
 use core::mem::{offset_of, size_of};
 
-/// Reads the abilities of a port into `attr`. A kernel asked by write command tells no
+/// Reads the capabilities of a port into `attr`. The write command does not report
 /// `port_cap_flags2`, which then stays as it is.
 ///
 /// # Errors
@@ -71,7 +71,7 @@ fn set_port(attr: &mut ibv_port_attr, from: &ib_uverbs_query_port_resp) {
 /// How fast the port is now, in units of 100 Mbit/s.
 ///
 /// # Errors
-/// EOPNOTSUPP where kernel or driver does not tell; EINVAL for a port that is not there.
+/// EOPNOTSUPP where kernel or driver does not report it; EINVAL for a port that is not there.
 pub fn query_port_speed<K: Kernel + ?Sized>(kernel: &K, port: u32) -> Result<u64> {
     let mut speed = 0u64;
     let mut method = Ioctl::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT_SPEED);
@@ -86,9 +86,8 @@ fn signed(n: u32) -> c_int {
     n.cast_signed()
 }
 
-/// Reads the plain abilities of a device into `attr`, and the answer, as far as the plain command
-/// tells it, into the front of `resp`. Answers how many bytes the kernel filled. An error leaves
-/// all as it was.
+/// Reads the plain capabilities of a device into `attr`, and the answer of the plain command into
+/// the front of `resp`. Returns how many bytes the kernel filled. An error leaves all as it was.
 ///
 /// # Errors
 /// The kernel's own errno.
@@ -110,12 +109,12 @@ pub fn query_plain<K: Kernel + ?Sized>(
     Ok(filled)
 }
 
-/// Reads the abilities of a device into the first `wanted` bytes of `attr`.
+/// Reads the capabilities of a device into the first `wanted` bytes of `attr`.
 ///
 /// A member that does not lie wholly within `wanted` becomes zero, and so does one that the
-/// kernel does not tell. An error leaves `attr` as it was. `ports` is the number of ports where the
-/// caller knows it, else 0. `resp` is the provider's response, the kernel's structure and its own
-/// data; an empty one is none. Answers how much of that the kernel filled, in bytes.
+/// kernel does not report. An error leaves `attr` as it was. `ports` is the number of ports where
+/// the caller knows it, else 0. `resp` is the provider's response, the kernel's structure and its
+/// own data; an empty one is none. Answers how much of that the kernel filled, in bytes.
 ///
 /// # Errors
 /// EINVAL when `wanted` is less than `ibv_device_attr`, or `resp` too short; else the kernel's
@@ -161,10 +160,9 @@ pub fn query_device<K: Kernel + ?Sized>(
 
 type Answer = ib_uverbs_ex_query_device_resp;
 
-/// Asks by the extended command where more than the plain part is wanted, else, or where the
-/// kernel has no such command, by the plain one; then only the plain part is to be told.
-/// `answer` is zero. Answers how many bytes are to be told, and how many of `answer` the kernel
-/// filled.
+/// Uses the extended command if more than the plain part is wanted and the kernel has it, else the
+/// plain one, which reports only the plain part. `answer` is zero. Returns how many bytes are to be
+/// reported, and how many of `answer` the kernel filled.
 fn ask<K: Kernel + ?Sized>(
     kernel: &K,
     wanted: usize,
@@ -247,7 +245,7 @@ fn set_plain(attr: &mut ibv_device_attr, from: &ib_uverbs_query_device_resp) {
 }
 
 fn set_extended(attr: &mut ibv_device_attr_ex, wanted: usize, from: &Answer, filled: usize) {
-    // Whether the member was asked for and the kernel told it.
+    // Whether the member was asked for and the kernel reported it.
     macro_rules! reported {
         ($to:ident, $from:ident) => {
             wanted >= end(offset_of!(ibv_device_attr_ex, $to), &attr.$to)

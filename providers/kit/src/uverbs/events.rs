@@ -7,11 +7,11 @@ use crate::sys::command::WriteCommand;
 use bytemuck::Pod;
 use core::sync::atomic::Ordering;
 
-/// Destroys the object `handle` by the method, whose attribute `events` tells what was reported
-/// of it, or else by the write command, whose response `tells` that.
+/// Destroys the object `handle` by the method, whose attribute `events` counts its reported events,
+/// or else by the write command, from whose response the last argument takes the counts.
 ///
-/// Nothing is told of an object whose device is gone: its destruction then counts as a success
-/// that there is nothing to wait for (`super::gone`).
+/// There are no counts for an object whose device is gone: its destruction is then a success
+/// without events to wait for (`super::gone`).
 ///
 /// # Errors
 /// The kernel's own errno, EBUSY while other objects use it.

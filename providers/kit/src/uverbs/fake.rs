@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)] // a fake kernel for tests: what it does not expect must fail them
-//! A kernel made up for tests: it records what it is asked and answers as told.
+//! A simulated kernel for tests: it records commands and answers as the test has set.
 
 use super::{Ioctl, Kernel};
 use crate::errno::Result;

@@ -141,7 +141,7 @@ pub fn reg_dmabuf_mr<K: Kernel + ?Sized>(
 ///
 /// # Errors
 /// EINVAL for a whole address space that does not start at 0; EOPNOTSUPP where a kernel without
-/// the method would have to be told of `fd` or `dmah`; else the kernel's own errno.
+/// the method would need `fd` or `dmah`; else the kernel's own errno.
 pub fn reg_mr_ex<K: Kernel + ?Sized>(
     kernel: &K,
     pd: u32,

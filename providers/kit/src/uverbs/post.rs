@@ -196,8 +196,8 @@ pub fn post_srq_recv<'a, K: Kernel + ?Sized, P: Copy>(
     post(kernel, requests, command, |answer| answer.bad_wr)
 }
 
-/// Tells the kernel that a mapped queue of this queue pair has new requests: the command that posts
-/// none.
+/// Notifies the kernel that a mapped queue of this queue pair has new requests, by a command that
+/// posts none.
 ///
 /// # Errors
 /// The kernel's own errno.

@@ -176,7 +176,7 @@ pub fn table_len(log_ind_tbl_size: u32) -> Result<usize> {
 ///
 /// # Errors
 /// EINVAL when the length is no power of two up to two to the [`MAX_LOG_TABLE`], or when the
-/// kernel did not tell all of it (the table is gone then); else the kernel's own errno.
+/// kernel did not report all of it (the table is destroyed then); else the kernel's own errno.
 pub fn create_rwq_ind_table<K: Kernel + ?Sized>(
     kernel: &K,
     queues: &[u32],
@@ -213,7 +213,7 @@ fn complete<K: Kernel + ?Sized>(
         return Ok((answer.ind_tbl_handle, answer.ind_tbl_num));
     }
     if reported >= offset_of!(ib_uverbs_ex_create_rwq_ind_table_resp, ind_tbl_num) {
-        // Nobody else knows the table, so nobody would ever end it.
+        // The application does not have the table, so it could not destroy it.
         destroy_rwq_ind_table(kernel, answer.ind_tbl_handle)?;
     }
     Err(Errno::INVAL)

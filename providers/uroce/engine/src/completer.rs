@@ -52,7 +52,7 @@ impl Completer<'_> {
 
     fn answer(&mut self, psn: Psn, syndrome: Option<Syndrome>) -> Option<Status> {
         let (now, attributes) = (self.now, self.attributes);
-        // Each tells that everything before it was taken, and answered.
+        // Each acknowledges everything before it.
         let upto = match syndrome {
             Some(Syndrome::Ack(_)) => psn.next(),
             Some(_) => psn,
@@ -63,7 +63,7 @@ impl Completer<'_> {
         };
         self.requester.acknowledge(now, upto, attributes);
         self.requester.answered(psn);
-        // One that took longer than later ones tells of what the peer has taken since.
+        // One that later ones have overtaken describes an earlier state of the peer.
         let current = psn == self.requester.taken();
         match syndrome? {
             Syndrome::Ack(_) => None,
@@ -112,7 +112,7 @@ impl Completer<'_> {
         }
         let end = pending.end();
         let delivered = deliver(entry, pending, packet, self.attributes, host);
-        // Whoever answers has taken the request, and everything before it.
+        // A response acknowledges its request and everything before it.
         self.requester.acknowledge(self.now, end, self.attributes);
         match delivered {
             Ok(()) => self.requester.arrived(self.now, index, at, self.attributes),

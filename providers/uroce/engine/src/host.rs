@@ -1,5 +1,5 @@
-//! What a queue pair asks of whoever owns memory, queues and time: the engine says what is to be
-//! done to which memory, the host does it and answers whether it could.
+//! The interface between a queue pair and the owner of memory, queues and time, the host. The
+//! engine requests an access to memory; the host executes it and returns whether it succeeded.
 
 use crate::work::{Completion, Event, Receive, Sge};
 
@@ -151,8 +151,8 @@ pub trait Host {
     /// A completion, in the order in which they are to be seen.
     fn complete(&mut self, completion: Completion);
 
-    /// A request that has ended well without a completion, for whoever counts requests; nobody
-    /// does by default.
+    /// A request has succeeded without a completion. Hosts that count requests implement this; by
+    /// default it does nothing.
     fn ended(&mut self, unseen: &Completion) {
         let _ = unseen;
     }

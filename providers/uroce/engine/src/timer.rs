@@ -1,5 +1,5 @@
-//! Time as the engine sees it, and the specification's encodings of it. There is no clock here:
-//! whoever calls the engine says what time it is.
+//! Time as the engine sees it, and the specification's encodings of it. There is no clock here: the
+//! caller of the engine passes the time.
 
 use std::num::NonZeroU64;
 

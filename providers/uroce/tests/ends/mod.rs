@@ -384,7 +384,7 @@ impl End {
         length: usize,
     ) -> (Arc<<Context as Provider>::Mr>, u32, u64) {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, at a place that the kernel chooses; nobody has a reference to it.
+        // SAFETY: a new mapping, at a place that the kernel chooses; nothing refers to it.
         let at = unsafe { mmap(null_mut(), length, protection, MapFlags::SHARED, file, 0) };
         let address = at.expect("mapped").expose_provenance();
         // SAFETY: mapped for good. Nobody here uses what the file is made to have no more.

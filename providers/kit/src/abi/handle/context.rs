@@ -71,7 +71,7 @@ impl Ctx<'_> {
     /// every verb, the command descriptor owned, the device noted.
     ///
     /// # Safety
-    /// `context` is valid, all zero and nobody else's; `device` stays until
+    /// `context` is valid, all zero and not used by others; `device` stays until
     /// [`uninit`](Self::uninit).
     pub unsafe fn init(
         context: *mut verbs_context,
@@ -214,7 +214,7 @@ impl<'a> Ctx<'a> {
     /// Completes the public members of a context that the provider has just opened.
     ///
     /// # Safety
-    /// Nobody else knows the context yet.
+    /// Nothing else refers to the context yet.
     pub unsafe fn show_library_verbs(self, library: &LibraryVerbs) {
         let context = self.verbs();
         let in_front = self.private().layout().inner_offset();
@@ -268,7 +268,7 @@ impl<'a> Ctx<'a> {
         Ok(unsafe { BorrowedFd::borrow_raw(fd) })
     }
 
-    /// Gives the context its descriptor for asynchronous events, while nobody else uses it.
+    /// Gives the context its descriptor for asynchronous events, while no other thread uses it.
     pub fn set_async_fd(self, fd: OwnedFd) {
         let fd = fd.into_raw_fd();
         self.private().set_async_fd(fd);

@@ -99,7 +99,7 @@ impl HeldDevice {
         found: SysfsDev,
         dev_path: &str,
     ) -> Self {
-        // SAFETY: nobody else knows the device yet.
+        // SAFETY: nothing else refers to the device yet.
         let device = unsafe { raw.as_mut() };
         let view = found.view();
         let c = &mut device.device;
@@ -155,7 +155,7 @@ impl Drop for HeldDevice {
             return;
         }
         let (driver, sysfs) = (device.driver(), device.get().sysfs);
-        // SAFETY: that was the last reference, so nobody reads it any more; it came from the C
+        // SAFETY: that was the last reference, so it is not read any more; it came from the C
         // library's heap (or is NULL).
         unsafe { libc::free(sysfs.cast()) };
         if let Ok(driver) = driver {

@@ -131,7 +131,7 @@ impl Driver {
     }
 
     fn ops(&self) -> &verbs_device_ops {
-        // SAFETY: `from_raw` was told that the table stays.
+        // SAFETY: the caller of `from_raw` vouched that the table stays.
         unsafe { self.ops.as_ref() }
     }
 
@@ -198,7 +198,7 @@ impl Driver {
     /// Asks the provider's own match function; none when it has none.
     pub fn match_device(&self, device: &mut SysfsDev) -> Option<bool> {
         let function = self.ops().match_device?;
-        // SAFETY: the device is valid and nobody else uses it during the call.
+        // SAFETY: the device is valid and no other thread uses it during the call.
         Some(unsafe { self.show(device, function) })
     }
 
@@ -219,7 +219,7 @@ impl Driver {
         // as the device that it makes.
         let made = unsafe { self.show(&found, function) };
         match NonNull::new(made) {
-            // SAFETY: a new device of this provider that nobody else knows yet.
+            // SAFETY: a new device of this provider to which nothing else refers yet.
             Some(made) => Ok(unsafe { HeldDevice::adopt(made, self, found, dev_path) }),
             None => Err(found),
         }

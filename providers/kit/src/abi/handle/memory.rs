@@ -31,7 +31,7 @@ impl Ctx<'_> {
         unsafe { (*self.as_ptr()).device.cast() }
     }
 
-    /// What the kernel said it supports (`enum ib_uverbs_core_support`).
+    /// The features that the kernel reported (`enum ib_uverbs_core_support`).
     pub fn core_support(self) -> u64 {
         // SAFETY: an open context holds its device.
         unsafe { (*self.device()).core_support }

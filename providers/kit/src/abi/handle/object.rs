@@ -23,7 +23,7 @@ macro_rules! objects {
             ///
             /// # Safety
             /// A pointer that is not NULL must be an object of that type, which a provider
-            /// created and nobody destroys during `'a`.
+            /// created and which is not destroyed during `'a`.
             pub unsafe fn from_raw(raw: *mut $c) -> Result<Self, Errno> {
                 let raw = NonNull::new(raw).ok_or(Errno::INVAL)?;
                 // SAFETY: the object is valid.

@@ -54,7 +54,7 @@ impl Cq<'_> {
     /// Fills what the library owns of a new queue, and counts it on its channel.
     ///
     /// # Safety
-    /// `raw` is a provider's new queue that nobody else knows yet.
+    /// `raw` is a provider's new queue to which nothing else refers yet.
     pub unsafe fn init(
         raw: *mut ibv_cq,
         ctx: Ctx<'_>,
@@ -162,7 +162,7 @@ impl Qp<'_> {
     /// Makes the event count of a new queue pair ready.
     ///
     /// # Safety
-    /// `raw` is a provider's new queue pair that nobody else knows yet.
+    /// `raw` is a provider's new queue pair to which nothing else refers yet.
     pub unsafe fn init_events(raw: *mut ibv_qp) {
         // SAFETY: vouched for by the caller.
         unsafe {
@@ -172,7 +172,7 @@ impl Qp<'_> {
         }
     }
 
-    /// Notes the state that the kernel took or told.
+    /// Notes the state that the kernel accepted or reported.
     pub fn set_state(self, state: ibv_qp_state) {
         // SAFETY: the queue pair is live; the member is the application's to read.
         unsafe { (*self.as_ptr()).state = state }
@@ -211,7 +211,7 @@ impl Srq<'_> {
     /// Makes the event count of a new queue ready.
     ///
     /// # Safety
-    /// `raw` is a provider's new queue that nobody else knows yet.
+    /// `raw` is a provider's new queue to which nothing else refers yet.
     pub unsafe fn init_events(raw: *mut ibv_srq) {
         // SAFETY: vouched for by the caller.
         unsafe {
@@ -224,7 +224,7 @@ impl Srq<'_> {
     /// Fills what the library owns of a new queue.
     ///
     /// # Safety
-    /// `raw` is a provider's new queue that nobody else knows yet.
+    /// `raw` is a provider's new queue to which nothing else refers yet.
     pub unsafe fn init(raw: *mut ibv_srq, pd: Pd<'_>, srq_context: *mut c_void) {
         // SAFETY: vouched for by the caller.
         unsafe {

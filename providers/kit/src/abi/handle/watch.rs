@@ -26,7 +26,7 @@ static BLOCKS: PerProcess<Mutex<VecDeque<Block>>> = PerProcess::new();
 
 struct Block(*mut c_void);
 
-// SAFETY: nobody else has the block.
+// SAFETY: nothing else refers to the block.
 unsafe impl Send for Block {}
 
 /// Has every use of an object checked, from now on. The first check stays.
@@ -50,7 +50,7 @@ fn checked(object: usize, context: usize) -> bool {
 /// Frees a block of an object, later if uses are checked.
 ///
 /// # Safety
-/// It came from [`memory`], and nobody is meant to use it any more.
+/// It came from [`memory`], and its use has ended.
 pub(crate) unsafe fn free(block: *mut c_void) {
     let kept = CHECK.get().and_then(|_| BLOCKS.get().ok());
     let oldest = match kept {

@@ -385,7 +385,7 @@ pub struct ib_uverbs_query_port_resp_ex {
 layout!(ib_uverbs_query_port_resp_ex, 48, { legacy_resp: 0, port_cap_flags2: 40, reserved: 42 });
 
 impl ib_uverbs_query_port_resp_ex {
-    /// What later kernels tell in the last of the reserved bytes; 0 from others.
+    /// The value that later kernels write to the last of the reserved bytes; 0 from others.
     pub fn active_speed_ex(&self) -> u32 {
         let [_, _, speed @ ..] = self.reserved;
         u32::from_ne_bytes(speed)

@@ -164,7 +164,7 @@ layout!(siw_cqe, 32, { id: 0, flags: 8, opcode: 9, status: 10, bytes: 12, imm_da
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct siw_cq_ctrl {
-    /// Which completions are to be told as events.
+    /// The completions that cause an event.
     pub flags: u32,
     pub pad: u32,
 }

@@ -14,8 +14,8 @@ use std::sync::Arc;
 pub struct PlainQp {
     /// Its number in the kernel.
     pub handle: u32,
-    /// The state that the application brought it to, or was told; an error, or a connection
-    /// manager, may have moved it since.
+    /// The state that the application set or queried last; an error, or a connection manager, may
+    /// have changed it since.
     state: AtomicU32,
 }
 
@@ -67,7 +67,7 @@ impl PlainQp {
         Ok((Self { handle, state }, made))
     }
 
-    /// Ends it in the kernel; answers the asynchronous events told.
+    /// Ends it in the kernel; answers the number of asynchronous events reported.
     ///
     /// # Errors
     /// The kernel's own errno.

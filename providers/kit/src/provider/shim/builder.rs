@@ -149,7 +149,7 @@ unsafe fn found<'a, P: Provider>(qp: *mut ibv_qp_ex) -> Result<Found<'a, P>> {
 }
 
 unsafe extern "C" fn start<P: Provider>(qp: *mut ibv_qp_ex) {
-    // SAFETY: the caller passes a live queue pair; what is left of requests is nobody's.
+    // SAFETY: the caller passes a live queue pair; remains of requests are not used any more.
     unsafe {
         if let Ok((_, builder)) = found::<P>(qp) {
             builder.lock.lock();

@@ -74,7 +74,7 @@ unsafe extern "C" fn query_caps<P: Provider>(
 }
 
 /// # Errors
-/// EINVAL for what must be 0 and is not, EOPNOTSUPP for kinds that nobody knows.
+/// EINVAL for what must be 0 and is not, EOPNOTSUPP for kinds that are unknown.
 fn counts(attr: &ibv_comp_cntr_init_attr) -> Result<Counts> {
     if attr.comp_mask != 0 || attr.flags != 0 {
         return Err(Errno::INVAL);

@@ -163,7 +163,7 @@ impl<'a, P: Provider, R: Side> Subject<'a, P, R> {
     /// Frees the object.
     ///
     /// # Safety
-    /// It is idle, and nobody uses it any more.
+    /// It is idle, and it is not used any more.
     pub(super) unsafe fn free(self) {
         // SAFETY: vouched for by the caller.
         unsafe { free(self.raw.cast::<Object<R>>()) }
@@ -242,7 +242,7 @@ fn lay<P: Provider>(
 /// Frees the block of a context that is closed.
 ///
 /// # Safety
-/// [`lay`] made it, it is closed, and nobody uses it any more.
+/// [`lay`] made it, it is closed, and it is not used any more.
 unsafe fn clear<P: Provider>(block: *mut Context<P>) {
     // SAFETY: vouched for by the caller; members that own something are dropped once.
     unsafe {
@@ -263,12 +263,12 @@ fn make<P: Provider + Edges>(
     let Opened { provider, async_fd } = opened;
     let vectors = c_int::try_from(provider.comp_vectors()).map_err(|_| Errno::OVERFLOW)?;
     let ops = import::with_imports::<P>(table::<P>());
-    // SAFETY: whoever calls lets go of the descriptor.
+    // SAFETY: the caller gives up the descriptor.
     let block = lay::<P>(device, NO_DRIVER, exports, || unsafe {
         OwnedFd::from_raw_fd(command())
     })?;
     let provider = Arc::new(provider);
-    // SAFETY: the block was just laid out, and nobody else knows it.
+    // SAFETY: the block was just laid out, and nothing else refers to it.
     unsafe {
         let context = block.cast::<verbs_context>();
         *(*block).provider.get() = Some(Arc::clone(&provider));
@@ -291,8 +291,8 @@ pub(super) fn open_kernel<P: KernelProvider>(
 ) -> Result<*mut verbs_context> {
     let block = lay::<P>(device, P::DRIVER, Arc::default(), || cmd_fd)?;
     let context = block.cast::<verbs_context>();
-    // SAFETY: the block was just laid out, and nobody else knows it; what was made ready is undone
-    // before it is freed.
+    // SAFETY: the block was just laid out, and nothing else refers to it; what was made ready is
+    // undone before it is freed.
     unsafe {
         let ctx = Ctx::from_raw(&raw mut (*context).context)?;
         match begin::<P>(ctx) {
@@ -321,7 +321,7 @@ fn begin<P: KernelProvider>(ctx: Ctx<'_>) -> Result<P> {
     if let Some(fd) = reported.async_fd {
         ctx.set_async_fd(fd);
     }
-    // SAFETY: nobody else knows the context yet; its device is held.
+    // SAFETY: nothing else refers to the context yet; its device is held.
     unsafe {
         (*ctx.as_ptr()).num_comp_vectors = reported.num_comp_vectors;
         if let Some(support) = reported.core_support {
@@ -335,7 +335,7 @@ fn begin<P: KernelProvider>(ctx: Ctx<'_>) -> Result<P> {
 /// ibv_close_device(3). Objects that the application has left keep the block of the context:
 /// their verbs answer EINVAL from now on, or EOPNOTSUPP where they are called through the context.
 pub(super) unsafe extern "C" fn free_context<P: Provider>(raw: *mut ibv_context) {
-    // SAFETY: the library passes an open context and nobody uses it any more.
+    // SAFETY: the library passes an open context and it is not used any more.
     unsafe {
         let Ok(context) = Context::<P>::from_raw(raw) else {
             return;

@@ -107,7 +107,7 @@ pub(super) unsafe extern "C" fn create_cq<P: Provider>(
     pointer(queue).cast()
 }
 
-/// As above; the library has checked the attributes' `wc_flags` for bits that nobody knows.
+/// As above; the library has checked the attributes' `wc_flags` for bits that are unknown.
 pub(super) unsafe extern "C" fn create_cq_ex<P: Provider>(
     context: *mut ibv_context,
     attr: *mut ibv_cq_init_attr_ex,
@@ -212,7 +212,7 @@ pub(super) unsafe extern "C" fn modify_cq<P: Provider>(
 }
 
 pub(super) unsafe extern "C" fn destroy_cq<P: Provider>(cq: *mut ibv_cq) -> c_int {
-    // SAFETY: the library passes a live queue, whose mutex and condition it made ready, and nobody
+    // SAFETY: the library passes a live queue, whose mutex and condition it made ready, and nothing
     // else destroys it.
     code(unsafe {
         subject::<P>(cq).and_then(|queue| {

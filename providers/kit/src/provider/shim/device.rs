@@ -13,7 +13,7 @@ use core::ptr::{addr_of, null, null_mut};
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
-/// What a device is called, and what tells it from others.
+/// The name of a device, and what distinguishes it from others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceSpec {
     /// Name, also of the character device that there is not (`dev_name`); at most 63 bytes.
@@ -24,8 +24,8 @@ pub struct DeviceSpec {
     pub ibdev_path: String,
     /// Node GUID, in the host's byte order.
     pub guid: u64,
-    /// Tells devices of the same name at different times apart, such as the index of the network
-    /// interface.
+    /// Distinguishes devices that have the same name at different times, such as the index of the
+    /// network interface.
     pub identity: u64,
 }
 

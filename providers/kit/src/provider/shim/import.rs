@@ -42,7 +42,7 @@ impl<R: Side> Handles<R> {
         }
     }
 
-    /// Nobody finds the object any more; it is about to be destroyed.
+    /// No lookup finds the object any more; it is about to be destroyed.
     ///
     /// # Errors
     /// EBUSY while something is left that was made with it.

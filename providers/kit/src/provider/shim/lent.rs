@@ -19,9 +19,10 @@ impl<'a, T> Lent<'a, T> {
         }
     }
 
-    /// A plain reference, for who does not free the place.
+    /// A plain reference, for code that does not free the place.
     pub(super) fn plain(&self) -> &'a T {
-        // SAFETY: made of a reference; who frees the place early vouches that nobody uses it after.
+        // SAFETY: made of a reference; code that frees the place early vouches that it is not used
+        // after.
         unsafe { self.at.as_ref() }
     }
 }

@@ -41,7 +41,7 @@ unsafe impl<P: Provider> Side for Region<P> {
     type C = verbs_mr;
 }
 
-/// What applications are told of a new region.
+/// The members of a new region that applications read.
 pub(super) struct Shown {
     pub(super) addr: *mut c_void,
     pub(super) length: usize,

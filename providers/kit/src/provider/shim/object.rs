@@ -59,8 +59,8 @@ impl Drop for Hold {
     }
 }
 
-/// What the provider told when it destroyed its side of an object: how many events the program got
-/// of it. The block stays until they are acknowledged.
+/// The provider's answer when it destroyed its side of an object: how many of its events the
+/// program got. The block stays until they are acknowledged.
 pub(super) struct Ended<const N: usize>(OnceLock<[u32; N]>);
 
 impl<const N: usize> Ended<N> {
@@ -112,7 +112,7 @@ impl Allocator {
             return Ok(None);
         }
         if !block.addr().is_multiple_of(align_of::<libc::max_align_t>()) {
-            // SAFETY: as above; nobody uses the block.
+            // SAFETY: as above; the block is not used.
             unsafe { self.release(block) };
             return Err(Errno::INVAL);
         }
@@ -263,8 +263,8 @@ impl<R: Side> New<R> {
 
 impl<R: Side> Drop for New<R> {
     fn drop(&mut self) {
-        // SAFETY: the block was not made complete, so nobody knows it; the hold is dropped once
-        // (`finish` does not come here).
+        // SAFETY: the block was not made complete, so nothing refers to it; the hold is dropped
+        // once (`finish` does not come here).
         unsafe {
             release(self.raw.as_ptr().cast(), self.allocator);
             ManuallyDrop::drop(&mut self.context);

@@ -75,8 +75,8 @@ pub(super) unsafe extern "C" fn alloc_pd<P: Provider>(context: *mut ibv_context)
 }
 
 pub(super) unsafe extern "C" fn dealloc_pd<P: Provider>(pd: *mut ibv_pd) -> c_int {
-    // SAFETY: the library passes a live domain, which nobody uses afterwards unless it is
-    // answered an error.
+    // SAFETY: the library passes a live domain, which is not used afterwards unless this call
+    // returns an error.
     code(unsafe {
         Subject::<P, Domain<P>>::from_raw(pd).and_then(|subject| {
             let side = &subject.object.side;

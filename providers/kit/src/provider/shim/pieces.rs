@@ -13,7 +13,7 @@ impl<'a> Pieces<'a> {
     ///
     /// # Safety
     /// Each element that has a length names bytes of this process that can be read, and that
-    /// nobody writes during `'a`; none, if it is at address 0.
+    /// are not written during `'a`; none, if it is at address 0.
     pub(super) unsafe fn new(elements: &'a [ibv_sge]) -> Self {
         Self(elements)
     }

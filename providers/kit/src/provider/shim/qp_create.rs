@@ -163,7 +163,7 @@ impl<'a, P: Provider> Asked<'a, P> {
 /// EINVAL for another type than raw packets, without a hash, or with sends.
 ///
 /// # Safety
-/// The mask has `IBV_QP_INIT_ATTR_IND_TABLE`; the table is live or NULL, the key as long as said
+/// The mask has `IBV_QP_INIT_ATTR_IND_TABLE`; the table is live or NULL, the key as long as stated
 /// during `'a`.
 unsafe fn spread<'a, P: Provider>(
     context: &Context<P>,
@@ -195,7 +195,7 @@ unsafe fn spread<'a, P: Provider>(
 }
 
 /// # Errors
-/// EOPNOTSUPP for bits that nobody knows, EINVAL for a hash without a table.
+/// EOPNOTSUPP for bits that are unknown, EINVAL for a hash without a table.
 fn check_mask(mask: u32) -> Result<()> {
     const KNOWN: u32 = IBV_QP_INIT_ATTR_PD
         | IBV_QP_INIT_ATTR_XRCD
@@ -283,7 +283,7 @@ fn create<P: Provider>(
 /// Fills what does not depend on the provider.
 fn fill<P: Provider>(new: &mut New<Pair<P>>, asked: &Asked<'_, P>) {
     let qp: *mut ibv_qp = new.as_ptr().cast();
-    // SAFETY: a verbs_qp starts with its ibv_qp, and nobody else knows the block.
+    // SAFETY: a verbs_qp starts with its ibv_qp, and nothing else refers to the block.
     unsafe {
         (*qp).qp_context = asked.qp_context;
         (*qp).pd = raw(asked.pd);
@@ -394,7 +394,7 @@ unsafe fn open<P: Provider>(context: &Context<P>, attr: &ibv_qp_open_attr) -> Re
         _ => attr.qp_context,
     };
     let qp: *mut ibv_qp = new.as_ptr().cast();
-    // SAFETY: a verbs_qp starts with its ibv_qp, and nobody else knows the block.
+    // SAFETY: a verbs_qp starts with its ibv_qp, and nothing else refers to the block.
     unsafe {
         (*qp).qp_context = qp_context;
         (*qp).qp_type = attr.qp_type;

@@ -26,7 +26,7 @@ pub(super) unsafe fn elements<'a>(list: *const ibv_sge, count: c_int) -> Result<
     Ok(unsafe { core::slice::from_raw_parts(list, count) })
 }
 
-/// Tells C that nothing of a chain was posted, or nothing from `request` on.
+/// Reports to C that nothing of a chain was posted, or nothing from `request` on.
 ///
 /// # Safety
 /// `bad` is NULL or has room for a pointer.
@@ -64,7 +64,7 @@ impl Receives<'_> {
         }
     }
 
-    /// Tells C what the provider answered, and which request is to blame.
+    /// Returns the provider's answer to C, and the request that failed.
     ///
     /// # Safety
     /// `bad` is NULL or has room for a pointer.

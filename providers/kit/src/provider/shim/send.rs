@@ -41,7 +41,7 @@ impl<'a, P: Provider> Sends<'a, P> {
         }
     }
 
-    /// Tells C what the provider answered, and which request is to blame.
+    /// Returns the provider's answer to C, and the request that failed.
     ///
     /// # Safety
     /// `bad` is NULL or has room for a pointer.

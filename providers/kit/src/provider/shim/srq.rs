@@ -31,7 +31,7 @@ unsafe impl<P: Provider> Side for Shared<P> {
 /// What an XRC queue has besides.
 type Xrc<'a, P> = (&'a Object<Sharing<P>>, &'a Object<Completions<P>>);
 
-/// Makes the queue; `attr` tells what is asked for, and then what there is.
+/// Makes the queue; `attr` has the requested sizes, and then the actual ones.
 fn create<P: Provider>(
     context: &Context<P>,
     domain: &Object<Domain<P>>,

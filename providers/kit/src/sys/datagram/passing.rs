@@ -78,7 +78,7 @@ pub fn peer(socket: BorrowedFd<'_>) -> Result<Sender> {
 /// or the saved one.
 ///
 /// # Errors
-/// Of sendmsg(2): ECONNREFUSED if nobody has the name, EAGAIN if its queue is full, EPERM if
+/// Of sendmsg(2): ECONNREFUSED if no socket has the name, EAGAIN if its queue is full, EPERM if
 /// `as_user` is not this process's.
 pub fn pass(
     socket: BorrowedFd<'_>,
@@ -146,7 +146,7 @@ pub fn take(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Passed> {
                 let made = data.chunks_exact(size_of::<c_int>());
                 let made = made.filter_map(|bytes| bytes.first_chunk::<4>());
                 passed.descriptors.extend(made.map(|bytes| {
-                    // SAFETY: the kernel made it just now for this call, so nobody else owns it.
+                    // SAFETY: the kernel made it just now for this call, so nothing else owns it.
                     unsafe { OwnedFd::from_raw_fd(RawFd::from_ne_bytes(*bytes)) }
                 }));
             }
@@ -225,8 +225,8 @@ mod tests {
         let passed = take(second.as_fd(), &mut buffer).expect("something");
         assert_eq!(passed.length, None);
         assert_eq!(take(second.as_fd(), &mut buffer).err(), Some(Errno::AGAIN));
-        let nobody = send("kit/nobody", b"", &[]);
-        assert_eq!(nobody, Err(Errno(libc::ECONNREFUSED)));
+        let absent = send("kit/absent", b"", &[]);
+        assert_eq!(absent, Err(Errno(libc::ECONNREFUSED)));
     }
 
     #[test]

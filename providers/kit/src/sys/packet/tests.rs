@@ -24,10 +24,10 @@ fn frames_come_as_they_were_sent() {
     let Some((sends, listens)) = pair() else {
         return;
     };
-    let reported = hardware(sends.as_fd()).expect("told");
+    let reported = hardware(sends.as_fd()).expect("reported");
     assert!(reported.ethernet && reported.loopback);
     join(&listens, LO, Membership::Group([1, 0, 0x5e, 1, 2, 3])).expect("joined");
-    // An experimental type, and bytes that nobody else sends. The second has a tag.
+    // An experimental type, and bytes that no other program sends. The second has a tag.
     let mark = std::process::id().to_be_bytes();
     let mut plain = vec![0; 12];
     plain.extend([0x88, 0xb5]);

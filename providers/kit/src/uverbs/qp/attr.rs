@@ -159,8 +159,8 @@ fn add_transport(command: &mut ib_uverbs_modify_qp, change: QpChange<'_>) {
     }
 }
 
-/// Fills the attributes that the kernel told. The rate limit and `en_sqd_async_notify`, which it
-/// does not tell, keep their values.
+/// Fills the attributes that the kernel reported. The rate limit and `en_sqd_async_notify`, which
+/// it does not report, keep their values.
 pub fn read_attr(attr: &mut QpAnswer<'_>, reported: &ib_uverbs_query_qp_resp) {
     attr.set_qp_state(reported.qp_state.into());
     attr.set_cur_qp_state(reported.cur_qp_state.into());

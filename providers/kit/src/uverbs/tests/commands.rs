@@ -1,4 +1,4 @@
-//! What each command tells the kernel, and what it makes of the answer.
+//! The request of each command to the kernel, and how its answer is used.
 
 use crate::abi::kernel::ioctl::*;
 use crate::abi::kernel::*;

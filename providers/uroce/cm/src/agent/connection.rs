@@ -14,8 +14,8 @@
 //! | `Timewait` | both | time: until no packet of the connection can be on its way |
 //! | `Idle` | both | nothing: the connection has failed or ended |
 //!
-//! The program may close a connection in any state. What has to be said then is said once, and a
-//! connection that was open goes on in `Timewait` by itself.
+//! The program may close a connection in any state. The message that is due then is sent once, and
+//! a connection that was open continues in `Timewait` by itself.
 
 use super::event::{Effects, Event, Reject, Reply, Request};
 use crate::{
@@ -61,7 +61,7 @@ enum About {
 #[derive(Debug)]
 pub struct Connection {
     local_id: u32,
-    /// 0 until the peer has told it.
+    /// 0 until the peer has sent it.
     remote_id: u32,
     state: State,
     /// Closed by the program: nothing is reported any more.
@@ -124,7 +124,7 @@ impl Connection {
         connection
     }
 
-    /// The passive side: a REQ has come that nobody knew of.
+    /// The passive side: a REQ of an unknown connection has come.
     pub fn requested(local_id: u32, mad: &Mad, req: &Req, times: Times) -> Self {
         Self {
             local_id,
@@ -285,8 +285,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The active side is ready to use the connection that a REP has told of; the passive side has
-    /// seen data on the queue pair before the RTU.
+    /// The active side is ready to use the connection after the REP; the passive side has received
+    /// data on the queue pair before the RTU.
     ///
     /// # Errors
     /// Unless a REP has come or was sent.
@@ -376,7 +376,7 @@ impl Connection {
                 self.goes_to(State::Idle);
             }
             State::Established => {
-                // Once: whoever closes does not wait for the answer.
+                // Once: a side that closes does not wait for the answer.
                 self.send(self.dreq(), effects);
                 self.waits_out(now);
             }

@@ -58,12 +58,12 @@ pub enum Event {
     },
     /// Both sides are connected.
     Established,
-    /// The peer has refused, or taken back what it said.
+    /// The peer has refused, or revoked its request.
     Rejected {
         /// The REJ.
         reject: Rej,
     },
-    /// Nobody has answered.
+    /// There was no answer.
     Unreachable,
     /// The peer asks for the end: [`Agent::disconnect`](super::Agent::disconnect) or
     /// [`Agent::close`](super::Agent::close) answer.

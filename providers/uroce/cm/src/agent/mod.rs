@@ -490,7 +490,7 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
             self.on_known(from, mad, (own, rej.local_comm_id), now);
             return;
         }
-        // Who rejects a REQ may not tell an id of its own.
+        // The sender of a REJ to a REQ may have no id of its own.
         self.on_answer(from, mad, ids, now);
     }
 

@@ -49,7 +49,7 @@ impl Asking {
         self.deadline
     }
 
-    /// Nobody has answered in time. Answers whether to go on.
+    /// There was no answer in time. Returns whether to continue.
     pub fn on_time(&mut self, now: u64, effects: &mut Effects) -> bool {
         let Some(left) = self.retries_left.checked_sub(1) else {
             effects.report(Event::Unreachable);

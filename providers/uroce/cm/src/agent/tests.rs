@@ -488,7 +488,7 @@ fn a_peer_that_vanishes_ends_the_connection() {
     assert_eq!(
         world.names,
         ["REQ", "REP", "RTU"],
-        "nobody is there to be told"
+        "no message to the vanished peer"
     );
 }
 
@@ -604,7 +604,7 @@ fn a_flood_of_requests_takes_no_more_than_the_backlog() {
     assert!(agent.deadline().is_none());
 }
 
-/// What the program of a side does when it is told something.
+/// The program of a side, as it reacts to events.
 #[derive(Clone, Copy, Debug)]
 struct Program {
     accepts: bool,
@@ -666,7 +666,7 @@ proptest! {
         }
         for id in ids {
             let reported = outcomes.get(&id);
-            prop_assert!(reported.is_some(), "{id} was never told of");
+            prop_assert!(reported.is_some(), "{id} was never reported");
             let ends = reported.unwrap().iter().filter(|event| matches!(event,
                 Event::Rejected { .. } | Event::Unreachable | Event::TimewaitExit | Event::Disconnected { .. })).count();
             prop_assert!(ends >= 1, "{id}: {reported:?}");

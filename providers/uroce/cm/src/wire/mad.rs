@@ -46,7 +46,7 @@ impl Mad {
             .split_first_chunk::<HEADER>()
             .ok_or(Malformed::Length)?;
         let body: &[u8; BODY] = body.try_into().map_err(|_| Malformed::Length)?;
-        // The status and the class's own bytes are 0 on sending, and nobody looks at them.
+        // The status and the class's own bytes are 0 on sending, and ignored on receipt.
         let [
             BASE_VERSION,
             CLASS,

@@ -219,7 +219,7 @@ messages! {
         alternate_local_port_gid: 16 at 100;
         /// Alternate path: GID of the receiver.
         alternate_remote_port_gid: 16 at 116;
-        /// What the program of the sender said; zeros behind it.
+        /// Private data of the sending program, padded with zeros.
         private_data: 92 at 140;
     }
     /// Message receipt acknowledgement: asks the peer to wait.
@@ -233,7 +233,7 @@ messages! {
         /// How long the sender needs: 4.096 microseconds times two to its power.
         service_timeout: u8 = 9, 0, 5;
         ;
-        /// What the program of the sender said; zeros behind it.
+        /// Private data of the sending program, padded with zeros.
         private_data: 222 at 10;
     }
     /// Reject.
@@ -251,7 +251,7 @@ messages! {
         ;
         /// What belongs to the reason or status.
         additional_information: 72 at 12;
-        /// What the program of the sender said; zeros behind it.
+        /// Private data of the sending program, padded with zeros.
         private_data: 148 at 84;
     }
     /// Reply to a request.
@@ -291,7 +291,7 @@ messages! {
         /// Node GUID of the sender.
         local_ca_guid: u64 = 28, 0, 64;
         ;
-        /// What the program of the sender said; zeros behind it.
+        /// Private data of the sending program, padded with zeros.
         private_data: 196 at 36;
     }
     /// Ready to use: the reply has come.
@@ -301,7 +301,7 @@ messages! {
         /// The communication id of the receiver; 0 if the sender does not know it.
         remote_comm_id: u32 = 4, 0, 32;
         ;
-        /// What the program of the sender said; zeros behind it.
+        /// Private data of the sending program, padded with zeros.
         private_data: 224 at 8;
     }
     /// Request for communication release.
@@ -313,7 +313,7 @@ messages! {
         /// Queue pair of the receiver.
         remote_qpn: u32 = 8, 0, 24;
         ;
-        /// What the program of the sender said; zeros behind it.
+        /// Private data of the sending program, padded with zeros.
         private_data: 220 at 12;
     }
     /// Reply to a release.
@@ -323,7 +323,7 @@ messages! {
         /// The communication id of the receiver; 0 if the sender does not know it.
         remote_comm_id: u32 = 4, 0, 32;
         ;
-        /// What the program of the sender said; zeros behind it.
+        /// Private data of the sending program, padded with zeros.
         private_data: 224 at 8;
     }
     /// Service id resolution request: asks for the datagram queue pair of a service.
@@ -335,7 +335,7 @@ messages! {
         /// The service.
         service_id: u64 = 8, 0, 64;
         ;
-        /// What the program of the sender said; zeros behind it.
+        /// Private data of the sending program, padded with zeros.
         private_data: 216 at 16;
     }
     /// Service id resolution response.
@@ -360,7 +360,7 @@ messages! {
         ;
         /// What belongs to the reason or status.
         additional_information: 72 at 24;
-        /// What the program of the sender said; zeros behind it.
+        /// Private data of the sending program, padded with zeros.
         private_data: 136 at 96;
     }
     /// Load alternate path. Not used on RoCE.
@@ -397,7 +397,7 @@ messages! {
         alternate_local_port_gid: 16 at 24;
         /// Alternate path: GID of the receiver.
         alternate_remote_port_gid: 16 at 40;
-        /// What the program of the sender said; zeros behind it.
+        /// Private data of the sending program, padded with zeros.
         private_data: 168 at 64;
     }
     /// Alternate path response. Not used on RoCE.
@@ -413,7 +413,7 @@ messages! {
         ;
         /// What belongs to the reason or status.
         additional_information: 72 at 12;
-        /// What the program of the sender said; zeros behind it.
+        /// Private data of the sending program, padded with zeros.
         private_data: 148 at 84;
     }
 }

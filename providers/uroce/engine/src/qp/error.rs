@@ -8,7 +8,7 @@ use crate::work::{Event, Status};
 
 impl QueuePair {
     /// The carrier or the memory below failed for good: the queue pair goes to ERR, and
-    /// IBV_EVENT_QP_FATAL is told. No effect in RESET and ERR.
+    /// IBV_EVENT_QP_FATAL is reported. No effect in RESET and ERR.
     pub fn fatal(&mut self, host: &mut impl Host) {
         if matches!(self.state, State::Reset | State::Error) {
             return;

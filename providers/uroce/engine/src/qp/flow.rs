@@ -108,8 +108,8 @@ impl QueuePair {
     /// The next packet to send, if there is one now. To be called after anything else was, until it
     /// answers `None`; a caller that cannot send just now calls later, and nothing is lost.
     ///
-    /// A request without acknowledgement is finished when its last packet was handed out; that is
-    /// told by the next call.
+    /// A request without acknowledgement is finished when its last packet was handed out; the next
+    /// call reports it.
     pub fn transmit(&mut self, now: Time, host: &mut impl Host) -> Option<Outgoing<'_>> {
         self.report_completed(host);
         let replies = self.responder.has_due(now);

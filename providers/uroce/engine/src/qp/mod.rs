@@ -59,9 +59,9 @@ pub struct QueuePair {
     requester: Requester,
     responder: Responder,
     counters: Counters,
-    /// The connection has been used (IBV_EVENT_COMM_EST was told).
+    /// The connection has been used (IBV_EVENT_COMM_EST was reported).
     established: bool,
-    /// SQD was entered, and its end has not been told.
+    /// SQD was entered, and its end has not been reported.
     draining: bool,
     /// No request begins.
     pausing: bool,
@@ -114,7 +114,7 @@ impl QueuePair {
         &self.counters
     }
 
-    /// Whether the peer's first request is still to be told as an event.
+    /// Whether the peer's first request is still to be reported as an event.
     #[must_use]
     pub fn awaits_use(&self) -> bool {
         self.state == State::Rtr && !self.established
@@ -146,7 +146,7 @@ impl QueuePair {
     }
 
     /// Whether a peer that got what was sent may have its acknowledgement on the way: no timeout,
-    /// gap or receiver that was not ready has told otherwise.
+    /// gap or RNR NAK has shown otherwise.
     #[must_use]
     pub fn expects_answers(&self) -> bool {
         let reliable = matches!(self.config.service, Service::Rc | Service::XrcInitiator);
@@ -215,7 +215,7 @@ impl QueuePair {
         self.check_request(wr).ok_or(Refused::Invalid)
     }
 
-    /// Tells that receive requests were posted, so that in ERR they are flushed and a peer without
+    /// Notes that receive requests were posted, so that in ERR they are flushed and a peer without
     /// credits learns of them. Whether they may be posted is [`QueuePair::may_post_receive`].
     pub fn receives_posted(&mut self, host: &mut impl Host) {
         if self.state == State::Error {

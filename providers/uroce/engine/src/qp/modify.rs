@@ -50,9 +50,9 @@ impl QueuePair {
         }
     }
 
-    /// The only place where the state changes. A state in which nothing is sent on its own account
-    /// has no timer: nobody answers what such a queue pair would ask again, and no request can take
-    /// an acknowledgement along. Answers that wait are sent at once.
+    /// The only place where the state changes. A state in which the queue pair sends no requests
+    /// has no timer: there is nothing to retransmit, and no request that could carry an
+    /// acknowledgement. Delayed acknowledgements are sent at once.
     pub(super) fn change_state(&mut self, to: State) {
         self.state = to;
         if !to.sends() {

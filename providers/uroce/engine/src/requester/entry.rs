@@ -20,9 +20,9 @@ pub(crate) struct Entry {
     pub sent: bool,
     /// Packets of the response that have arrived.
     pub arrived: u32,
-    /// Finished, perhaps not yet told because of others before it.
+    /// Finished, perhaps not yet reported because of others before it.
     pub done: bool,
-    /// Failed here; told, and ends the queue, once all before it are finished.
+    /// Failed here; reported, and ends the queue, once all before it are finished.
     pub failed: Option<Status>,
 }
 

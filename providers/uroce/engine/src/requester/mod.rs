@@ -76,11 +76,11 @@ pub(crate) struct Requester {
     retries_left: u8,
     rnr_left: u8,
     /// Sending has gone back, and no progress was made since: one gap is one retry, however many
-    /// packets tell of it.
+    /// packets report it.
     rewound: bool,
     timer: Moment,
     rnr_wait: Moment,
-    /// The latest time that was told.
+    /// The latest time that a caller passed.
     latest: Time,
     window: Window,
 }
@@ -151,7 +151,7 @@ impl Requester {
         all.into_iter().flatten().min()
     }
 
-    /// Tells the finished requests at the head of the queue. Answers the status of a failed one
+    /// Reports the finished requests at the head of the queue. Returns the status of a failed one
     /// that has come to the head; it stays there.
     pub(crate) fn retire(&mut self, sq_sig_all: bool, host: &mut impl Host) -> Option<Status> {
         while let Some(entry) = self.queue.front() {

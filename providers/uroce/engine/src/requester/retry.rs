@@ -58,7 +58,7 @@ impl Requester {
         }
     }
 
-    /// Whether acknowledgements of what was sent may be on their way: nothing has told otherwise.
+    /// Whether acknowledgements may be on their way: no packet has shown otherwise.
     pub(crate) fn expects_answers(&self) -> bool {
         self.una() != self.next_psn && !self.rewound && !self.rnr_wait.is_some()
     }
@@ -305,7 +305,7 @@ impl Requester {
         }
     }
 
-    /// What the peer last said about credits.
+    /// The credits that the peer reported last.
     pub(crate) fn set_credits(&mut self, msn: Psn, credits: Option<u32>) {
         self.limit = credits.map(|credits| msn.plus(credits));
     }

@@ -55,7 +55,7 @@ struct Resource {
 /// Why a request ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    /// What the peer is told; `None` where the service has no way to.
+    /// The NAK code for the peer; `None` for services without acknowledgements.
     pub nak: Option<Nak>,
     /// What the receive request that was in use completes with.
     pub status: Option<Status>,
@@ -173,7 +173,7 @@ impl Responder {
         }
     }
 
-    /// Ends the connection: what was held completes, the peer is told.
+    /// Ends the connection: held messages complete, the peer gets a NAK.
     pub(crate) fn refuse(
         &mut self,
         refusal: Refusal,
@@ -299,7 +299,7 @@ impl Responder {
         self.delay.is_over()
     }
 
-    /// Whether an acknowledgement waits, or has waited too long and nobody has looked since.
+    /// Whether an acknowledgement is delayed, including one whose delay has expired unnoticed.
     pub(crate) fn waits(&self) -> bool {
         self.delay.until().is_some()
     }

@@ -89,12 +89,12 @@ impl Responder {
         self.replies.push(reply);
     }
 
-    /// Whether a peer was told of no receive requests.
+    /// Whether the peer was last informed of 0 credits.
     pub(crate) fn is_starved(&self) -> bool {
         self.starved
     }
 
-    /// Receive requests were posted: a peer that was told of none learns of them.
+    /// Receive requests were posted: a peer that was informed of 0 credits learns of them.
     pub(crate) fn receives_posted(&mut self, host: &mut impl Host) {
         if self.starved {
             self.push_ack(host);

@@ -39,7 +39,7 @@ pub struct SimHost {
     pub shared: HashMap<u32, VecDeque<Receive>>,
     /// What was completed.
     pub completions: Vec<Completion>,
-    /// What was told.
+    /// Events that were reported.
     pub events: Vec<Event>,
     /// Whether to count credits.
     pub advertise_credits: bool,

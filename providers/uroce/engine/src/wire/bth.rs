@@ -60,7 +60,7 @@ impl<'a> View<'a> {
         self.0[4] & 0x80 != 0
     }
 
-    /// BECN: the receiver tells of congestion.
+    /// BECN: the receiver reports congestion.
     #[must_use]
     pub fn becn(self) -> bool {
         self.0[4] & 0x40 != 0

@@ -3,10 +3,10 @@
 //! that change on the way read as ones: type of service, time to live and header checksum (IPv4),
 //! traffic class, flow label and hop limit (IPv6), the UDP checksum, and the BTH's FECN/BECN byte.
 //!
-//! A UDP socket does not tell the IPv4 identification that the sender's CRC covers. The CRC is
+//! A UDP socket does not report the IPv4 identification that the sender's CRC covers. The CRC is
 //! linear: the difference between the received value and the one computed with identification 0
-//! depends on the identification alone. [`identify`] turns that back into the 16 bits; what is left
-//! of the check is then 16 bits, as good as TCP's checksum, under the link's own CRC.
+//! depends on the identification alone. [`identify`] recovers the 16 bits from it. The remaining
+//! check has 16 bits, as TCP's checksum, under the link's own CRC.
 
 use super::ICRC_LEN;
 use super::crc::Register;

@@ -46,7 +46,7 @@ pub enum Operation {
     SendOnlyInvalidate = 0x17,
     Flush = 0x1c,
     AtomicWrite = 0x1d,
-    /// The congestion notification packet: its five bits are 1, told apart by the transport.
+    /// The congestion notification packet: its five bits are 1, distinguished by the transport.
     Notification = 0x81,
 }
 

@@ -332,7 +332,7 @@ fn a_queue_is_destroyed_once_and_freed_when_its_events_are_acknowledged() {
     handle.ack_comp(2);
     assert_eq!(bench.destroy_cq(cq), UNACKED);
     handle.ack_async(1);
-    // The provider is not asked again, and would tell otherwise.
+    // The provider is not asked again, and would answer otherwise.
     *bench.state.reported.lock().unwrap() = ReportedEvents::default();
     assert_eq!(bench.destroy_cq(cq), UNACKED);
     assert_eq!(handle.acked(), [2, 1]);

@@ -168,7 +168,7 @@ unsafe extern "C" fn pool_alloc(
         _ => null_mut(),
     };
     if matches!(pool.mode, 1 | 2) {
-        // SAFETY: nobody has it.
+        // SAFETY: nothing refers to it.
         unsafe { libc::free(block) };
     } else {
         pool.given

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What tests see of it, and tell it.
+/// The state that tests read, and the answers that they set.
 #[derive(Default)]
 pub struct State {
     /// Objects that were made and not dropped; the provider is one.
@@ -23,7 +23,7 @@ pub struct State {
     asked: Mutex<Vec<String>>,
     /// Write ends of the channels.
     channels: Mutex<Vec<(RawFd, OwnedFd)>>,
-    /// Events that queues were told.
+    /// Events that queues have reported.
     pub reported: Mutex<ReportedEvents>,
     /// Completions for the next polls.
     pub ready: Mutex<VecDeque<Polled>>,
@@ -153,7 +153,7 @@ pub type Received = (u64, Vec<(u64, u32, u32)>);
 /// What queues of requests hold here.
 pub const ROOM: usize = 4;
 /// The same, one more: what queue pairs say they hold.
-pub const SAID: u32 = 5;
+pub const SEND_WRS: u32 = 5;
 
 #[derive(Default)]
 pub struct Queue {
@@ -463,7 +463,7 @@ impl Provider for Fake {
                 rss.function, rss.fields
             ))?;
         }
-        init.cap.max_send_wr = SAID;
+        init.cap.max_send_wr = SEND_WRS;
         init.cap.max_inline_data = 16;
         Ok((self.made(Queue::default()), self.state().number()))
     }

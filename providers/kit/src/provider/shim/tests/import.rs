@@ -90,7 +90,7 @@ fn memory_is_shared_until_both_have_given_it_up() {
         log_align_req: 0,
         comp_mask: 0,
     };
-    // SAFETY: all objects are live; buffers are as long as said.
+    // SAFETY: all objects are live; buffers are as long as stated.
     unsafe {
         let dm = made((bench.table().alloc_dm())(bench.context, &raw mut attr));
         let import = other.table().import_dm();

@@ -99,7 +99,7 @@ fn null_regions_and_advice() {
         lkey: 2,
     }; 3];
     let at = list.as_mut_ptr();
-    // SAFETY: the domain is live, and the list as long as said.
+    // SAFETY: the domain is live, and the list as long as stated.
     unsafe {
         let mr = made((bench.table().alloc_null_mr())(pd));
         assert_eq!((*mr.cast::<verbs_mr>()).mr_type, IBV_MR_TYPE_NULL_MR);
@@ -190,7 +190,7 @@ fn device_memory_is_copied_and_registered() {
     };
     let (alloc, free) = (bench.table().alloc_dm(), bench.table().free_dm());
     let reg = bench.table().reg_dm_mr();
-    // SAFETY: memory and domain are live; buffers are as long as said.
+    // SAFETY: memory and domain are live; buffers are as long as stated.
     unsafe {
         let dm = made(alloc(bench.context, &raw mut attr));
         let (to, from) = ((*dm).memcpy_to_dm.unwrap(), (*dm).memcpy_from_dm.unwrap());

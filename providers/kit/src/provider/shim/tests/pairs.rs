@@ -19,7 +19,7 @@ fn a_queue_pair_shows_what_it_was_made_with() {
             bench.state.asked(),
             ["create_qp 2 pd=true cqs=11 srq=false xrcd=false all=true flags=0 ops=0"]
         );
-        assert_eq!(attr.cap.max_send_wr, fake::SAID, "what there is");
+        assert_eq!(attr.cap.max_send_wr, fake::SEND_WRS, "what there is");
         let c = &*qp;
         assert_eq!((c.context, c.pd), (bench.context, pd));
         assert_eq!((c.send_cq, c.recv_cq), (send, recv));

@@ -1,4 +1,4 @@
-//! Chains of work requests: what providers see of them, and what C is told.
+//! Chains of work requests: the requests that providers see, and the answer that C gets.
 
 use super::fake::{BAD_OPCODE, Queue, ROOM, Received, Sent};
 use super::*;
@@ -60,7 +60,7 @@ pub unsafe fn side<'a, R: Side>(raw: *mut R::C) -> &'a R {
     unsafe { &(*raw.cast::<Object<R>>()).side }
 }
 
-/// What is in the place of the bad request when nothing was said.
+/// The value of the bad request's pointer if the call did not write it.
 pub fn untouched<T>() -> *mut T {
     core::ptr::without_provenance_mut(1)
 }
@@ -243,7 +243,7 @@ fn what_the_provider_refuses_is_returned() {
     let full = first.wrapping_add(ROOM);
     assert_eq!(set.post_send(first), (libc::ENOMEM, full));
     assert_eq!(set.sent().len(), ROOM);
-    // Nobody wants to know which.
+    // The caller does not ask which request failed.
     // SAFETY: the queue pair is live, the chain good.
     let code = unsafe { (set.bench.table().post_send())(set.qp, full, null_mut()) };
     assert_eq!(code, 0);

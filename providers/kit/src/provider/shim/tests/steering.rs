@@ -125,7 +125,7 @@ fn tables_hold_their_queues_and_queue_pairs_their_table() {
         bench.table().create_rwq_ind_table(),
         bench.table().destroy_rwq_ind_table(),
     );
-    // SAFETY: the context is open, the list as long as said.
+    // SAFETY: the context is open, the list as long as stated.
     let table = made(unsafe { create(bench.context, &raw mut attr) });
     assert_eq!(destroy_wq(&bench, queue), BUSY);
     let mut key = [1u8; 40];
@@ -282,7 +282,7 @@ fn counters_are_attached_before_they_are_bound() {
         comp_mask: 0,
     };
     let mut values = [1u64; 4];
-    // SAFETY: the counters are live, the list as long as said.
+    // SAFETY: the counters are live, the list as long as stated.
     unsafe {
         let again = || create(bench.context, &raw mut init);
         assert_eq!(refused(again), Errno::OPNOTSUPP);

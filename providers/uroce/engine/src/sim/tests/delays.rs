@@ -175,7 +175,7 @@ fn it_does_not_wait_for_what_will_not_come() {
     let mut world = world_where_one_speaks();
     assert_eq!(sent(&mut world, 1), [Operation::Acknowledge]);
 
-    // Nor if the timeout is short, or nobody wants it.
+    // Nor if the timeout is short, or delayed acknowledgements are off.
     for setup in [Setup::new(Service::Rc), delaying()] {
         let mut world = talking(&setup);
         world.ends[1].qp.delay_acknowledgements(!setup.delays);

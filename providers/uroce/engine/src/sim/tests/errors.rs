@@ -1,4 +1,4 @@
-//! What goes wrong, and what each side is told.
+//! Errors, and the status that each side reports.
 
 use super::*;
 use crate::wire::{Aeth, Bth, Headers, Nak, Opcode, Operation, Syndrome, Transport};
@@ -257,7 +257,7 @@ fn credits_hold_sends_back() {
     world.rest();
     assert_eq!(world.statuses(0).len(), 20);
     assert_eq!(world.ends[1].qp.counters().rnr_sent, 0);
-    // The peer has said that it has none left: the next is a single packet.
+    // The peer has reported that it has none left: the next is a single packet.
     world.post(0, wr(20, Request::Send, FROM, 600));
     let sent = world.ends[0].qp.counters().packets_sent;
     world.pump();
@@ -377,7 +377,7 @@ fn a_use_on_the_fast_path_reports_the_connection_once() {
     let mut world = world(&setup);
     let end = &mut world.ends[1];
     end.qp.used(&mut end.host);
-    assert_eq!(end.host.events, [], "in RTS nothing is told");
+    assert_eq!(end.host.events, [], "in RTS no event is reported");
     end.qp = QueuePair::new(*end.qp.config());
     for to in [State::Init, State::Rtr] {
         let modify = step(&setup, Service::Rc, 17, to);

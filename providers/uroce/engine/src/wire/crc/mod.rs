@@ -1,8 +1,8 @@
 //! Ethernet's CRC-32, computed in either of two ways.
 //!
 //! Carry-less multiplication is many times as fast as anything else on a processor that has it, and
-//! slow where it is emulated. Which of the two this machine is, its programs cannot be told, but
-//! can measure; here is no clock, so somebody else does, and says so by [`prefer`].
+//! slow where it is emulated. A program cannot query which of the two its machine is, but can
+//! measure it. The engine has no clock, so its user measures and calls [`prefer`].
 
 mod tables;
 mod words;
