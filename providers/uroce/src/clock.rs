@@ -1,4 +1,4 @@
-//! The time that the protocol engine is told.
+//! The clock of the protocol engine.
 
 use kit::sys::first::First;
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -34,9 +34,9 @@ pub fn now() -> Time {
     Time::from_nanos(since_origin(ClockId::Monotonic))
 }
 
-/// Whether a moment is so near that [`now`] has to be asked. Costs no system call
-/// (`CLOCK_MONOTONIC_COARSE`, which goes on with the kernel's ticks). A moment that has come may be
-/// told a tick late, where ticks are late.
+/// Whether a moment is so near that [`now`] has to be called. Costs no system call
+/// (`CLOCK_MONOTONIC_COARSE`, which advances with the kernel's ticks). Where ticks are late, this
+/// may notice a moment a tick late.
 #[must_use]
 pub fn may_have_come(moment: u64) -> bool {
     let lately = since_origin(ClockId::MonotonicCoarse);

@@ -30,8 +30,8 @@ pub const MAX_IN_FLIGHT: u32 = 128;
 /// `vendor_id` of devices without one (24 bits, as an OUI), which soft-RoCE in the kernel has too.
 const NO_VENDOR: u32 = 0x00ff_ffff;
 
-/// `IB_UVERBS_DEVICE_FLUSH_GLOBAL`, of Linux 6.2 and later. Its sibling for persistence is not
-/// told: no region can have it.
+/// `IB_UVERBS_DEVICE_FLUSH_GLOBAL`, of Linux 6.2 and later. The flag for persistence is not
+/// reported, because no region can have it.
 const FLUSH_GLOBAL: u64 = 1 << 38;
 
 /// `struct ibv_device_attr_ex`, but for what is the device's own (GUIDs).

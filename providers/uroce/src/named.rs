@@ -1,5 +1,5 @@
-//! Sockets that belong to this process alone, and abstract names for them (unix(7)), which go with
-//! whoever holds them.
+//! Sockets that belong to this process alone, and abstract names for them (unix(7)), which end with
+//! the last process that holds them.
 
 use kit::errno::Result;
 use kit::sys::child::ParentOnly;
@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// What every such socket is: closed by exec(3), and never waited for.
 pub const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
-/// A socket that a forked child does not get: it would go on taking what nobody reads, and keep the
-/// name.
+/// A socket that a forked child does not get: the child would keep the name, and the socket would
+/// queue messages that are never read.
 #[derive(Debug)]
 pub struct Socket {
     /// Dropped first.

@@ -4,7 +4,7 @@ use kit::errno::{Errno, Result};
 use kit::sys::{barrier, signal};
 use std::thread::Builder;
 
-/// Whether the calling thread is the only one of the process, as far as can be told.
+/// Whether the calling thread is the only one of the process, as far as is known.
 fn is_alone() -> bool {
     // A folder has two links, and one more for each folder in it.
     rustix::fs::stat("/proc/self/task").is_ok_and(|tasks| tasks.st_nlink == 3)
@@ -23,14 +23,14 @@ pub fn prepare_barriers() {
     let _ = spawn("uroce-barrier", barrier::prepare);
 }
 
-/// What tells the calling thread from all others that there are: never 0.
+/// A number that distinguishes the calling thread from all other live ones: never 0.
 #[inline]
 #[must_use]
 pub fn mark() -> usize {
     thread_local! {
         static MARK: u8 = const { 0 };
     }
-    // In a thread that ends there may be none: it is told from nobody who has one.
+    // In a thread that ends there may be none: then it has the number of no other thread.
     let mark = MARK.try_with(|mark| std::ptr::from_ref(mark).addr());
     mark.unwrap_or(usize::MAX)
 }

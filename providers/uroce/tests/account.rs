@@ -1,4 +1,4 @@
-//! What a process tells of its counters, and to whom.
+//! The counters that a process reports, and the users that may read them.
 #![allow(
     clippy::expect_used,
     reason = "a test ends where something is not as expected"
@@ -14,7 +14,7 @@ use std::os::unix::net::{SocketAddr, UnixStream};
 use std::process::Command;
 use watchdog::Watched;
 
-/// The name of the socket that tells what an end's process has counted.
+/// The name of the socket that reports the counters of an end's process.
 fn name(end: &End) -> String {
     let begin = format!("uroce/{}/stat/", end.number() >> 14);
     let table = std::fs::read("/proc/net/unix").expect("a table");
@@ -60,7 +60,7 @@ fn what_was_counted_is_reported() {
     assert_eq!(value(&text, &a, "bytes_sent"), "3000");
     assert_eq!(value(&text, &b, "bytes_received"), "3000");
     assert_eq!(value(&text, &b, "errors"), "0");
-    // A request that the peer refuses: both tell of it.
+    // A request that the peer refuses: both count it.
     a.post_send(9, IBV_WR_RDMA_WRITE, 0, 8, 0, b.rkey() ^ 0x100);
     assert_eq!(a.completion().status, IBV_WC_REM_ACCESS_ERR);
     let text = ask(&a);

@@ -28,7 +28,7 @@ const PLACE: u32 = 64;
 /// Places: requests go round.
 const PLACES: u32 = 64;
 /// The identifier of a request that fails.
-const NOBODYS: u64 = u64::MAX;
+const UNUSED: u64 = u64::MAX;
 /// After so long the progress thread backs off for longest.
 const TIRING: Duration = Duration::from_millis(100);
 
@@ -67,7 +67,7 @@ impl Receiver {
 
     /// Fails by itself: by a request that names no memory.
     fn spoil(&self) {
-        self.end.send_by(NOBODYS, u32::MAX, 0, LENGTH);
+        self.end.send_by(UNUSED, u32::MAX, 0, LENGTH);
     }
 
     /// Polls until the progress thread leaves it the rings, for some milliseconds more.
@@ -84,7 +84,7 @@ impl Receiver {
         let mut received = taken;
         while left > 0 {
             let done = self.end.completion();
-            if done.wr_id == NOBODYS {
+            if done.wr_id == UNUSED {
                 assert_eq!(done.status, IBV_WC_LOC_PROT_ERR);
                 continue;
             }
@@ -134,7 +134,7 @@ fn list<T: ToString>(values: impl Iterator<Item = T>) -> String {
         .join(" ")
 }
 
-/// A process that does what it is told, line by line.
+/// A process that executes commands, line by line.
 #[test]
 #[ignore = "the tests of `inside` start it"]
 fn role() {

@@ -45,7 +45,8 @@ fn ended(process: libc::pid_t) -> i32 {
     libc::WEXITSTATUS(status)
 }
 
-/// A process that forks, says who its child is, and goes as it was told, leaving the child.
+/// A process that forks, prints the number of its child, and ends as its role says. The child
+/// stays.
 #[test]
 #[ignore = "the tests of `inside` start it"]
 fn role() {

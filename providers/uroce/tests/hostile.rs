@@ -1,5 +1,5 @@
-//! Packets that nobody should have sent, each whole and with the right ICRC, at a port where two
-//! ends are at work.
+//! Packets that violate the protocol, each whole and with the right ICRC, at a port where two ends
+//! are at work.
 //!
 //! `UROCE_HOSTILE_PACKETS` makes it longer.
 #![allow(
@@ -70,7 +70,7 @@ mod inside {
             destination: match dice.below(16) {
                 0 => dice.next() as u32 & 0x00ff_ffff,
                 1 => 0x00ff_ffff,
-                // Nobody yet, of a process that is there.
+                // No queue pair yet, of a process that is there.
                 2 => target.numbers[0] + 1 + dice.below(16_000) as u32,
                 _ => target.numbers[dice.below(target.numbers.len() as u64) as usize],
             },

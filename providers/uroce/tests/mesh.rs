@@ -51,7 +51,7 @@ fn numbers(line: &str) -> Vec<u64> {
     words.map(|word| word.parse().expect("a number")).collect()
 }
 
-/// Eight bytes that tell who sends them, and how.
+/// Eight bytes that identify the sender and the operation.
 fn pattern(sender: u32, by: ibv_wr_opcode) -> [u8; 8] {
     (u64::from(sender) << 32 | u64::from(by) | 1 << 16).to_le_bytes()
 }
@@ -165,7 +165,7 @@ mod inside {
     use std::collections::HashMap;
     use std::time::Instant;
 
-    /// What a process has said of itself.
+    /// A process as it has described itself.
     struct Introduction {
         address: u64,
         rkey: u64,

@@ -125,7 +125,7 @@ fn scribble(seed: u64, count: u64) {
     }
 }
 
-/// A process that does what it is told, line by line.
+/// A process that executes commands, line by line.
 #[test]
 #[ignore = "the tests of `inside` start it"]
 fn role() {
@@ -317,7 +317,7 @@ mod inside {
         let key_of = |rkey: &str| rkey.parse::<u64>().expect("a number") >> 8;
         let rkey = three.victim.ask("register");
         let key = key_of(&rkey);
-        // Of no thread: nobody is waited for.
+        // Of no thread: there is no wait.
         assert_eq!(three.hostile.ask(&format!("claim {key} 0")), "claimed");
         assert_eq!(three.victim.ask("deregister"), "done");
         // Of one that runs, and so may be copying.
@@ -328,7 +328,7 @@ mod inside {
         three.victim.send_line("deregister");
         three.honest_works(50);
         assert_eq!(three.victim.receive_line(), "busy");
-        // It stays registered, until it can be known that nobody uses it.
+        // It stays registered until it is known to be unused.
         let stopped = three.hostile.stop();
         assert_eq!(three.victim.ask("deregister"), "done");
         drop(stopped);

@@ -32,7 +32,7 @@ const BYTES: u32 = 32_768;
 /// Pages that are written whole: as many as one operation moves.
 const PAGES: usize = 1024;
 
-/// A process that does what it is told, line by line.
+/// A process that executes commands, line by line.
 #[test]
 #[ignore = "the tests of `inside` start it"]
 fn role() {

@@ -35,8 +35,8 @@ fn in_a_namespace() {
     alone::in_a_namespace();
 }
 
-/// A process of the tests below: makes an end, is told its peer, and moves data in both directions
-/// until it is told to stop, or a request fails; over and over.
+/// A process of the tests below: makes an end, receives its peer's address, and moves data in both
+/// directions until the test stops it, or a request fails; over and over.
 #[test]
 #[ignore = "the tests of `inside` start it"]
 fn role() {

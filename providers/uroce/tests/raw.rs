@@ -421,7 +421,7 @@ mod inside {
         for (queue, _) in &queues {
             b.context().destroy_wq(queue).expect("destroyed");
         }
-        assert!(b.poll().is_empty(), "nobody is left to tell");
+        assert!(b.poll().is_empty(), "no rule is left");
     }
 
     #[test]
@@ -432,7 +432,7 @@ mod inside {
         }
         let b = end("lo");
         let mut reported = ibv_device_attr_ex::zeroed();
-        b.context().query_device(&mut reported).expect("told");
+        b.context().query_device(&mut reported).expect("queried");
         let most = reported.orig_attr.max_qp_wr.cast_unsigned();
         assert_eq!(wq(&b, most + 1).err(), Some(Errno::INVAL));
         assert_eq!(wq(&b, 0).err(), Some(Errno::INVAL));
@@ -497,9 +497,9 @@ mod inside {
         ip("link set raw1 address 02:00:00:00:00:11 up");
         until_up(["raw0", "raw1"]);
         let (near, far, own) = (end("raw0"), end("raw1"), end("raw0"));
-        // An address that is nobody's, a tag, and a group that the near side listens to as well.
-        let nobody = [2, 0, 0, 0, 0, 0x77];
-        let parts = vec![destination(&nobody)];
+        // An unused address, a tag, and a group that the near side listens to as well.
+        let unused = [2, 0, 0, 0, 0, 0x77];
+        let parts = vec![destination(&unused)];
         let _nobodys = flow(&far, IBV_FLOW_ATTR_NORMAL, parts);
         let _group = flow(&far, IBV_FLOW_ATTR_NORMAL, vec![destination(&GROUP)]);
         let _back = flow(&own, IBV_FLOW_ATTR_NORMAL, vec![destination(&GROUP)]);
@@ -507,10 +507,10 @@ mod inside {
             far.post_recv(id, 4096 * u32::try_from(id).expect("a few"), 2048);
         }
         own.post_recv(0, 0, 2048);
-        let mut tagged = frame(nobody, [1; 4], 1514);
+        let mut tagged = frame(unused, [1; 4], 1514);
         tagged.splice(12..12, [0x81, 0, 0xac, 0x0c]);
         let frames = [
-            frame(nobody, [1; 4], 1514),
+            frame(unused, [1; 4], 1514),
             tagged,
             frame(GROUP, [2; 4], 60),
         ];
@@ -526,7 +526,7 @@ mod inside {
         let got = own.completion();
         assert_eq!((got.byte_len, own.bytes(0, 60)), (60, frames[2].clone()));
         // Longer than the interface takes.
-        send(&near, 7, &frame(nobody, [1; 4], 1515));
+        send(&near, 7, &frame(unused, [1; 4], 1515));
         let failed = near.completion();
         assert_eq!((failed.wr_id, failed.status), (7, IBV_WC_LOC_LEN_ERR));
         assert_eq!(near.state(), IBV_QPS_SQE);

@@ -31,7 +31,7 @@ fn in_a_namespace() {
     alone::in_a_namespace();
 }
 
-/// A process of the tests below: does what it is told.
+/// A process of the tests below: executes commands, line by line.
 #[test]
 #[ignore = "the tests of `inside` start it"]
 fn role() {

@@ -187,7 +187,7 @@ fn compute(time: Duration) {
     }
 }
 
-/// A process that does what it is told, line by line.
+/// A process that executes commands, line by line.
 #[test]
 #[ignore = "the tests of `inside` start it"]
 fn role() {

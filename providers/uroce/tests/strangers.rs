@@ -67,7 +67,7 @@ fn unhex(text: &str) -> Vec<u8> {
         .expect("digits")
 }
 
-/// Another user, who does what it is told.
+/// Another user's process, which executes commands.
 fn stranger() {
     // All that it may have: eight sockets for each slot are 8176.
     let limit = getrlimit(Resource::Nofile);
@@ -89,7 +89,7 @@ fn stranger() {
                 sockets.extend((1..=LAST).flat_map(all_names_of));
                 reply("done");
             }
-            // As soon as nobody has it.
+            // As soon as it is free.
             ["take", text] => {
                 let socket = socket(SocketType::DGRAM);
                 while net::bind(&socket, &name(text)).is_err() {}

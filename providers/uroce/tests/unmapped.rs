@@ -1,7 +1,7 @@
-//! Memory that is unmapped while it is registered: a card goes on to use the pages, which nobody
-//! else sees. Here they are gone: what is written there is lost, what is to be read from there is
-//! an error, and neither is a signal. UCX does so: it unmaps the receive buffers of a datagram
-//! queue pair, destroys the queue pair, and deregisters them later.
+//! Memory that is unmapped while it is registered: a card continues to use the pages, which no
+//! process sees. uroce cannot: writes to such memory are lost, reads are an error, and neither
+//! causes a signal. UCX does so: it unmaps the receive buffers of a datagram queue pair, destroys
+//! the queue pair, and deregisters them later.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -52,7 +52,7 @@ fn poll_beside() {
     });
 }
 
-/// A process that unmaps what it has registered. It polls only where it is told to: until then its
+/// A process that unmaps what it has registered. It polls only when the test asks: until then its
 /// progress thread thread does all.
 #[test]
 #[ignore = "the tests of `inside` start it"]
@@ -91,7 +91,7 @@ fn role() {
             }
             "event" => {
                 end.event();
-                reply("told");
+                reply("notified");
             }
             "send" => {
                 end.send_from(7, &[place(0, number())]);
@@ -173,7 +173,7 @@ mod inside {
 
         /// Waits until the other one has completed something without polling.
         fn other_is_reported(&mut self) {
-            assert_eq!(self.other.ask("event"), "told");
+            assert_eq!(self.other.ask("event"), "notified");
         }
 
         fn other_fails(&mut self) {
@@ -192,7 +192,7 @@ mod inside {
         }
     }
 
-    /// By each carrier, with nobody in the other process but its progress thread, and with one who
+    /// By each carrier, with only the progress thread in the other process, and with a thread that
     /// polls.
     fn each(role: &str, test: impl Fn(Two)) {
         if !alone::there() {
@@ -284,7 +284,7 @@ mod inside {
     #[ignore = "in_a_namespace runs it"]
     fn what_was_to_be_sent_is_not_there() {
         each("rc", |mut two| {
-            // Nobody receives it, so it is sent again and again.
+            // It is not received, so it is sent again and again.
             assert_eq!(two.other.ask(&format!("send {LONG}")), "sent");
             two.unmap();
             two.other_fails();

@@ -167,7 +167,7 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// Whether nobody sends a packet again that is lost.
+/// Whether a lost packet is not retransmitted.
 fn may_be_lost(headers: &Headers) -> bool {
     matches!(headers.opcode.transport(), Transport::Uc | Transport::Ud)
 }

@@ -19,16 +19,16 @@ use std::time::{Duration, Instant};
 
 /// How long a successor that was found is not looked for again.
 const FOUND: Duration = Duration::from_secs(1);
-/// How long nobody looks again after a search in vain, at least, and how many times as long as it
-/// took.
+/// After a search in vain, the next one waits at least this long, and this many times as long as
+/// the search took.
 const VAIN: Duration = Duration::from_millis(20);
 const SHARE: u32 = 20;
 /// Successors that are listed at once.
 const MOST: usize = 1024;
 
-/// Holds a name that keeps a slot. Nobody takes connections there: who claims a slot connects only
-/// where the kernel does not tell otherwise whose the name is, and leaves the slot alone, too, when
-/// the queue is full.
+/// Holds a name that keeps a slot. Connections to it are not accepted: a process that claims a slot
+/// connects only where the kernel does not report the name's owner otherwise, and leaves the slot
+/// alone also when the queue is full.
 ///
 /// # Errors
 /// Of socket(2), bind(2), listen(2).

@@ -80,8 +80,8 @@ impl Pipe {
     pub fn new(kind: Kind) -> Result<(Self, OwnedFd)> {
         let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
         let (given, write) = match pipe_with(flags | PipeFlags::DIRECT) {
-            // A system without packets (gVisor): of a stream a record is still read whole by
-            // whoever asks for its length, as libibverbs does.
+            // A system without packets (gVisor): a reader that asks for the length of a record, as
+            // libibverbs does, still gets it whole from a stream.
             Err(Os::INVAL) => pipe_with(flags)?,
             made => made?,
         };
@@ -120,7 +120,7 @@ impl Pipe {
         size < LARGEST && fcntl_setpipe_size(&self.write, size.saturating_mul(GROWTH)).is_ok()
     }
 
-    /// Takes a record back that nobody has read.
+    /// Takes an unread record back.
     pub fn take(&self) -> Option<Record> {
         let mut bytes = [0; Record::MOST];
         let room = bytes.get_mut(..self.kind.length())?;
@@ -139,7 +139,7 @@ impl Pipe {
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        // Objects of these records are gone. The room wakes whoever waits with a `Writer`.
+        // Objects of these records are gone. The room wakes a thread that waits with a `Writer`.
         while self.take().is_some() {}
     }
 }

@@ -81,8 +81,8 @@ impl Records {
         self.see_to_the_rest(&mut state);
     }
 
-    /// An object goes: takes back what nobody has read of its events; answers how many the
-    /// application was handed.
+    /// An object is destroyed: takes back its unread events; returns how many the application has
+    /// read.
     pub fn take_back(&self, token: Token) -> u32 {
         let mut state = self.0.state.lock();
         let Some(reported) = state.reported.remove(&token) else {
@@ -122,7 +122,7 @@ impl SharedRecords {
         }
     }
 
-    /// Everything that nobody has read, in order: what is in the pipe, then what is kept.
+    /// All unread events, in order: those in the pipe, then those kept.
     fn unread(&self, kept: &VecDeque<Event>) -> VecDeque<Event> {
         let mut unread = VecDeque::new();
         while let Some(record) = self.pipe.take() {

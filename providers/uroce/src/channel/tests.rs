@@ -205,8 +205,8 @@ fn nothing_is_left_of_a_channel_with_unread_records() {
     }
     assert!(is_readable(&fd));
     drop(records);
-    // Nobody writes any more, so the thread that sent what there was no room for has ended or sees
-    // it.
+    // There are no further writes, so the thread that sent the events without room has ended or
+    // sees it.
     assert_eq!(read(&fd), Vec::<u8>::new());
 }
 

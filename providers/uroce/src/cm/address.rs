@@ -100,7 +100,7 @@ fn scope_of(address: IpAddr, interface: u32) -> u32 {
     }
 }
 
-/// The way between an address of this host and a peer's: what connections are told apart by.
+/// An address of this host and a peer's, which distinguish connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Route {
     /// Of this host.
@@ -121,7 +121,7 @@ impl Route {
         }
     }
 
-    /// The way back to whoever has sent this.
+    /// The route back to the sender.
     pub fn back(received: &Received<'_>) -> Self {
         Self::new(received.destination, received.source, received.interface)
     }

@@ -311,7 +311,7 @@ fn claim(id: &Id, slot: u16, address: SocketAddr) -> Result<Claim> {
     }
     for _ in 0..TRIES {
         let port = any_port();
-        // Nobody is to share a port that was not asked for.
+        // A port that the program did not choose is not to be shared.
         match Claim::new(Port {
             port,
             shared: false,
@@ -366,7 +366,7 @@ impl Id {
     fn resolved(&mut self, found: &Resolved, destination: SocketAddr) {
         let Resolved { port, source, .. } = found;
         let own_port = self.source.map_or(0, |source| source.port());
-        // Such a port is not claimed: nobody looks for it.
+        // Such a port is not claimed, because no process looks it up.
         let own_port = if own_port == 0 { any_port() } else { own_port };
         let mut address = match self.source {
             Some(bound) if !bound.ip().is_unspecified() => bound,

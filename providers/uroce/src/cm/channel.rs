@@ -6,7 +6,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
-/// An event that nobody has taken.
+/// An event that the program has not read.
 #[derive(Clone)]
 pub struct Waiting {
     pub record: Record,

@@ -2,10 +2,10 @@
 //! namespace.
 //!
 //! A claim is a listening abstract socket `\0uroce/<slot>/cm/<port
-//! space>/<port>/<address>/<mode>/<token>`, a name that goes with the process however it ends. As
-//! all names of uroce it proves nothing by itself: only those count that the kernel says are the
-//! user's ([`crate::carrier::registry`]). Whoever claims a port has a name of another mode first,
-//! and of two that claim the same at once one gives way
+//! space>/<port>/<address>/<mode>/<token>`, a name that ends with the process. As all names of
+//! uroce it proves nothing by itself: only names count for which the kernel confirms the user as
+//! owner ([`crate::carrier::registry`]). A process that claims a port first has a name of another
+//! mode, and of two that claim the same port at once one gives way
 //! ([`election`](crate::carrier::registry::election)). Ports are independent of TCP's and UDP's.
 
 use crate::carrier::qpn;
@@ -228,7 +228,7 @@ impl Claim {
         &self.named.port
     }
 
-    /// Whether nobody shares the port: it can be listened on.
+    /// Whether the port is not shared, so that it can be listened on.
     ///
     /// # Errors
     /// EADDRINUSE if somebody does.
@@ -307,8 +307,8 @@ pub struct Lookup {
 pub enum Found {
     /// To the process of a slot.
     At(u16),
-    /// To nobody.
-    Nobody,
+    /// To no process.
+    Unclaimed,
     /// That is not known before this time has passed.
     Later(Duration),
 }
@@ -340,7 +340,7 @@ impl Lookup {
             return Found::Later(left);
         }
         self.list();
-        lookup(&self.listed).map_or(Found::Nobody, Found::At)
+        lookup(&self.listed).map_or(Found::Unclaimed, Found::At)
     }
 
     /// The processes that were listed last.
@@ -447,7 +447,7 @@ mod tests {
         drop(claim);
         std::thread::sleep(Lookup::LATEST);
         let found = lookup.find(PortSpace::Ib, 50_001, address, 1);
-        assert_eq!(found, Found::Nobody);
+        assert_eq!(found, Found::Unclaimed);
         let found = lookup.find(PortSpace::Ib, 50_001, address, 1);
         assert!(matches!(found, Found::Later(_)), "{found:?}");
         assert!(Claim::new(any).is_ok());

@@ -219,7 +219,7 @@ impl State {
             return Err(Errno::INVAL);
         }
         let reply = id.reply(param, ece);
-        // Before anything is sent: what follows is told to the program.
+        // Before anything is sent, because the events that follow are reported to the program.
         (id.uid, id.accepted) = (uid, true);
         id.numbers.responder_resources = param.responder_resources;
         id.numbers.initiator_depth = param.initiator_depth;

@@ -146,7 +146,7 @@ impl State {
 
     fn recipient(&mut self, own: u16, message: &Message, packet: &Received<'_>) -> For {
         match receivers_id(message) {
-            // A peer that gave up before it knew the id: whoever has the request.
+            // A peer that gave up before it knew the id: the id that has the request.
             Some(0) => {
                 let mut slots = self.lookup.slots();
                 slots.retain(|slot| *slot != own);
@@ -177,7 +177,7 @@ impl State {
         let (to, interface) = (packet.destination, packet.interface);
         match self.lookup.find(space, port, to, interface) {
             Found::At(slot) if slot != own => For::Others(vec![slot]),
-            Found::At(_) | Found::Nobody => For::Us(None),
+            Found::At(_) | Found::Unclaimed => For::Us(None),
             Found::Later(left) => For::Later(u64::try_from(left.as_nanos()).unwrap_or(PATIENCE)),
         }
     }

@@ -88,7 +88,7 @@ impl State {
         });
     }
 
-    /// A connection has ended: that is told once.
+    /// A connection has ended, which is reported once.
     fn on_end(&mut self, number: u32, status: i32) {
         let Some(id) = self.ids.get_mut(&number) else {
             return;
@@ -212,7 +212,7 @@ impl State {
         let listener = self.ids.get(&listener)?;
         let (header, data) = Header::parse(incoming.private_data).ok()?;
         let route = incoming.route;
-        // What the header says is told to the program, so it is to be true.
+        // The program gets the header's addresses, so they have to be correct.
         let is_true = header.destination == route.source && header.source == route.destination;
         if !is_true || listener.qp_type != qp_type {
             return None;

@@ -151,7 +151,8 @@ impl Cm {
         });
     }
 
-    /// The program exits: every peer is told, as by a kernel that closes the channels of a process.
+    /// The program exits: every peer gets a message, as by a kernel that closes a process's
+    /// channels.
     pub fn exits(&self, network: &dyn Network) {
         self.with(|state| {
             let comm_ids: Vec<_> = state.by_comm_id.keys().copied().collect();
@@ -284,7 +285,7 @@ impl State {
         let mut id = self.ids.remove(&number)?;
         if let Some(channel) = self.channels.get_mut(&id.channel) {
             let unread = channel.take(|event| event.counts_for == number);
-            // Requests that nobody has seen are refused.
+            // Unread requests are rejected.
             for event in unread.iter().filter(|event| event.record.id != number) {
                 self.end(event.record.id);
             }

@@ -92,9 +92,9 @@ pub fn success(id: u64, opcode: ibv_wc_opcode, length: u32, qp_num: u32) -> ibv_
     }
 }
 
-/// RoCE v2 packets have no service level. Where its place is in a completion, ConnectX cards tell
-/// what kind of packet came (IBTA annex A17, 17.4.5.1, asks for that, and verbs have no field for
-/// it): bit 3 for UDP, below it 1 for IPv6 and 2 for IPv4. UCX relies on it to find the destination
+/// RoCE v2 packets have no service level. ConnectX cards use its place in a completion for the kind
+/// of packet (IBTA annex A17, 17.4.5.1, requires that, and verbs have no field for it): bit 3 for
+/// UDP, below it 1 for IPv6 and 2 for IPv4. UCX relies on it to find the destination
 /// address in the header.
 fn service_level(network: Network) -> u8 {
     match network {

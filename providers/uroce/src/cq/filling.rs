@@ -5,9 +5,9 @@ use kit::abi::ibv_wc;
 use kit::sys::lock::Guard;
 use std::sync::atomic::Ordering;
 
-/// Adds successes to a queue that is locked once for all of them, unless events have to be told,
-/// which is not done under its lock. They can be polled when the value is dropped at the latest: it
-/// is not to be kept longer than it takes to receive what is there.
+/// Adds successes to a queue that is locked once for all of them. The lock is released where events
+/// have to be reported. The completions can be polled when the value is dropped at the latest, so
+/// it must not be kept longer than it takes to receive the pending messages.
 pub struct Filling<'q> {
     pub(super) cq: &'q Cq,
     pub(super) ring: Option<Guard<'q, Ring>>,
@@ -24,7 +24,7 @@ impl<'q> Filling<'q> {
         let Some(ring) = self.ring() else {
             return false;
         };
-        // Nobody is told, but a request for an event is used up all the same.
+        // No event is reported, but a request for an event is used up all the same.
         ring.add(wc, at, solicited);
         true
     }

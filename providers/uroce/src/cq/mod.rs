@@ -51,7 +51,7 @@ pub struct Cq {
     ignore_overrun: bool,
     /// Somebody may ask when a completion was added.
     timed: bool,
-    /// Entries in the ring, for whoever only wants to know that there are none.
+    /// Entries in the ring, for a check without the lock whether there are none.
     length: AtomicUsize,
     dead: AtomicBool,
     /// The mark of the thread that polls it.
@@ -138,7 +138,7 @@ impl Cq {
         })
     }
 
-    /// A queue of which nobody asks when a completion was added, which saves asking the clock.
+    /// A queue whose completions have no time stamps, which saves reading the clock.
     #[must_use]
     pub fn untimed(self) -> Self {
         let timed = false;
@@ -285,7 +285,7 @@ impl Cq {
     }
 
     /// ibv_req_notify_cq(3): one event for the first completion from now on; or for the first that
-    /// is solicited or an error, if nobody has asked for any.
+    /// is solicited or an error, unless an event for any completion was requested.
     pub fn arm(&self, solicited_only: bool) {
         let mut ring = self.ring.lock();
         ring.armed = match (solicited_only, ring.armed) {
@@ -332,8 +332,8 @@ impl Cq {
         Ok(())
     }
 
-    /// Drops the completions of a queue pair that goes back to RESET or away: nobody knows its
-    /// requests any more.
+    /// Drops the completions of a queue pair that returns to RESET or is destroyed, with which its
+    /// requests are forgotten.
     pub fn forget(&self, qp_num: u32) {
         let mut ring = self.ring.lock();
         ring.entries.retain(|wc| wc.qp_num != qp_num);

@@ -2,7 +2,7 @@
 //! (ibv_modify_cq(3)).
 
 use super::alarm::{self, OnTime};
-use super::turn::{self, Tells};
+use super::turn::{self, Deferred};
 use crate::channel::Records;
 use kit::provider::Token;
 use kit::sync::Mutex;
@@ -15,7 +15,7 @@ pub struct Moderation {
     channel: Arc<Records>,
     token: Token,
     state: Mutex<State>,
-    /// Whether an event is held back, for whoever only wants to know that.
+    /// Whether an event is held back, for a check without the lock.
     holds: AtomicBool,
 }
 
@@ -100,7 +100,7 @@ impl Moderation {
     }
 }
 
-impl Tells for Moderation {
+impl Deferred for Moderation {
     fn report(&self) {
         if !self.state.lock().ended {
             self.channel.completion(self.token);

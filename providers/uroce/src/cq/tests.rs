@@ -380,7 +380,7 @@ fn a_queue_with_a_channel_reports_while_it_is_filled() {
     assert_eq!(drain(&world.channel), 0);
     assert!(filling.push_success(good(2).wc(), true));
     assert!(filling.push_success(good(3).wc(), true));
-    // Nothing is locked: what was told of can be polled.
+    // Nothing is locked: the completion of the event can be polled.
     assert_eq!(drain(&world.channel), 1);
     assert_eq!(ids(&world.cq, 10), [1, 2, 3]);
     drop(filling);
@@ -446,7 +446,7 @@ fn moderated_events_wait_for_the_count_or_the_period() {
     world.cq.push(good(3));
     assert_eq!(early + drain(&world.channel), 1);
     world.cq.push(good(4));
-    assert_eq!(drain(&world.channel), 0, "nobody asked");
+    assert_eq!(drain(&world.channel), 0, "no event was requested");
     // The period ends the wait: a read blocks until then.
     let start = std::time::Instant::now();
     assert_eq!(world.cq.moderate(1000, 2000), Ok(()));
@@ -473,7 +473,7 @@ fn an_event_that_waits_goes_with_its_queue() {
         world.cq.push(good(id));
     }
     let reported = world.cq.reported().completion;
-    assert_eq!(reported, 0, "nobody has read one");
+    assert_eq!(reported, 0, "none was read");
     std::thread::sleep(std::time::Duration::from_millis(5));
     assert_eq!(drain(&world.channel), 0);
 }

@@ -1,4 +1,4 @@
-//! Events of completions that come together are told together.
+//! Events of completions that come together are reported together.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -7,29 +7,30 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Some queue of this process has a channel, or had one: in most programs that poll none has, and
 /// the thread's places cost more than all else that a turn does.
-static TELLS: AtomicBool = AtomicBool::new(false);
+static DEFERS: AtomicBool = AtomicBool::new(false);
 
 /// There is a queue with a channel.
 pub(super) fn may_be_reported() {
-    TELLS.store(true, Relaxed);
+    DEFERS.store(true, Relaxed);
 }
 
 /// Events of one queue, which may wait for the end of a turn.
-pub(super) trait Tells {
-    /// Tells the event: the turn that it was put off to has ended.
+pub(super) trait Deferred {
+    /// Reports the event, because the turn that deferred it has ended.
     fn report(&self);
 }
 
 thread_local! {
-    /// What this thread is to tell at the end of its turn; `None` outside of one.
-    static DUE: RefCell<Option<Vec<Arc<dyn Tells>>>> = const { RefCell::new(None) };
+    /// The events that this thread reports at the end of its turn; `None` outside of one.
+    static DUE: RefCell<Option<Vec<Arc<dyn Deferred>>>> = const { RefCell::new(None) };
 }
 
-/// While there is one, completion events of this thread wait, so that of a packet's completions, or
-/// of packets that came together, a queue tells once: who is woken by the first completion of
-/// several asks for the next event, and gets one for a completion that he may have polled by then.
+/// While there is one, completion events of this thread are deferred, so that a queue reports one
+/// event for the completions of a packet, or of packets that came together. Otherwise the program
+/// would be woken by the first of several completions, request the next event, and get one for a
+/// completion that it may have polled by then.
 ///
-/// Dropping it tells. A turn within a turn is part of it.
+/// Dropping it reports the events. A turn within a turn is part of it.
 pub struct Turn {
     is_outer: bool,
     /// It ends in the thread that began it.
@@ -41,7 +42,7 @@ impl Turn {
     #[must_use]
     #[inline]
     pub fn begin() -> Self {
-        if TELLS.load(Relaxed) {
+        if DEFERS.load(Relaxed) {
             return Self::begin_reports();
         }
         Self {
@@ -50,8 +51,8 @@ impl Turn {
         }
     }
 
-    // A call, as is the end: inlined, the place of the thread is looked up in turns that tell
-    // nothing.
+    // Not inlined, like the end: otherwise turns without events would look up the thread's
+    // variable, too.
     #[cold]
     #[inline(never)]
     fn begin_reports() -> Self {
@@ -85,14 +86,14 @@ fn report_all() {
 }
 
 /// Puts an event off to the end of the turn, once for each queue; `false` outside of a turn.
-pub(super) fn put_off<T: Tells + 'static>(events: &Arc<T>) -> bool {
+pub(super) fn put_off<T: Deferred + 'static>(events: &Arc<T>) -> bool {
     let put_off = with(|due| {
         let Some(due) = due else {
             return false;
         };
         let at = Arc::as_ptr(events).addr();
         if !due.iter().any(|known| Arc::as_ptr(known).addr() == at) {
-            let events: Arc<dyn Tells> = Arc::<T>::clone(events);
+            let events: Arc<dyn Deferred> = Arc::<T>::clone(events);
             due.push(events);
         }
         true
@@ -102,6 +103,6 @@ pub(super) fn put_off<T: Tells + 'static>(events: &Arc<T>) -> bool {
 
 /// `None` in a thread that is so near its end that it has no such places any more: applications may
 /// call from there.
-fn with<T>(call: impl FnOnce(&mut Option<Vec<Arc<dyn Tells>>>) -> T) -> Option<T> {
+fn with<T>(call: impl FnOnce(&mut Option<Vec<Arc<dyn Deferred>>>) -> T) -> Option<T> {
     DUE.try_with(|due| call(&mut due.borrow_mut())).ok()
 }

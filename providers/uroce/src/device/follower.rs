@@ -6,9 +6,9 @@ use kit::errno::Result;
 use kit::sync::Mutex;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Takes in what happens to the interfaces of this process's ports, and tells the events. It has
-/// no thread: whoever keeps it watches its descriptor. As long as there is one, queries of ports
-/// do not ask the kernel.
+/// Follows changes of the interfaces of this process's ports, and reports the events. It has no
+/// thread: its owner watches its descriptor. As long as there is one, queries of ports do not ask
+/// the kernel.
 pub struct Follower {
     /// The same socket as that of `notifications`, which is locked while it is read.
     descriptor: OwnedFd,
@@ -26,7 +26,7 @@ impl Follower {
         let notifications = Notifications::listen()?;
         let descriptor = notifications.as_fd().try_clone_to_owned()?;
         let ports = ports()?;
-        // What changed before is asked for, what changes from here on is told.
+        // Earlier changes are queried, later ones are reported.
         ports.look()?;
         ports.add_follower();
         Ok(Self {

@@ -1,11 +1,11 @@
 //! Node GUIDs.
 //!
 //! A GUID is made of the host, the network namespace and the interface. Connection managers on
-//! other hosts tell processes of two hosts apart by it, so interfaces without an Ethernet address
+//! other hosts distinguish hosts by it, so interfaces without an Ethernet address
 //! (`lo` is one) need GUIDs that differ from host to host, and so do interfaces of containers,
 //! whose Ethernet addresses are often the same on each host. It is not the EUI-64 of the Ethernet
-//! address: kernel RoCE on the same interface has that one, and rdma-core's librdmacm tells
-//! devices apart by their GUIDs.
+//! address: kernel RoCE on the same interface has that one, and rdma-core's librdmacm
+//! distinguishes devices by their GUIDs.
 //!
 //! What stands for the host is its boot id, which all containers of a host share, other than
 //! /etc/machine-id. So a GUID lasts until the next boot.
@@ -37,7 +37,7 @@ pub fn of(interface: &Interface) -> u64 {
     made(&place, interface)
 }
 
-/// Empty where nothing tells hosts apart.
+/// Empty where nothing distinguishes hosts.
 fn host() -> String {
     const FILES: [&str; 2] = ["/proc/sys/kernel/random/boot_id", "/etc/machine-id"];
     let mut texts = FILES

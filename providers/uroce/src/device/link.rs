@@ -110,14 +110,14 @@ impl Link {
         format!("{}{tenths} Gb/sec ({lanes}X {kind})", megabits / 1000)
     }
 
-    /// Units of 100 Mbit/s; one that does not tell counts as the slowest of [`NAMES`].
+    /// Units of 100 Mbit/s; an unknown speed counts as the slowest of [`NAMES`].
     pub fn speed(self) -> u64 {
         let slowest = NAMES[0].2;
         u64::from(self.speed.unwrap_or(slowest)) / 100
     }
 
     /// `active_width`, `active_speed`: the least that InfiniBand has a name for and that is not
-    /// slower than the interface. One that does not tell counts as the slowest.
+    /// slower than the interface. An unknown speed counts as the slowest.
     pub fn width_and_speed(self) -> (u8, u8) {
         const FASTEST: (u8, u8) = (X4, 128); // NDR
         let speed = self.speed.unwrap_or(0);

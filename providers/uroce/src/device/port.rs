@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use uroce_engine::qp::Mtu;
 
-/// Whom a port tells its events: `IBV_EVENT_PORT_ACTIVE`, `IBV_EVENT_PORT_ERR`,
+/// Receives the events of a port: `IBV_EVENT_PORT_ACTIVE`, `IBV_EVENT_PORT_ERR`,
 /// `IBV_EVENT_GID_CHANGE`, and `IBV_EVENT_DEVICE_FATAL` when the interface is gone for good.
 pub type Listener = dyn Fn(ibv_event_type) + Send + Sync;
 
@@ -26,8 +26,8 @@ pub struct Port {
     listeners: Mutex<Vec<Weak<Listener>>>,
     /// The files that show it, as long as the device is listed.
     files: Mutex<Weak<Tree>>,
-    /// Takes in what the interface is now, where nobody follows it: called before a query is
-    /// answered.
+    /// Reads the interface's present state, unless a [`Follower`](super::Follower) does: called
+    /// before a query is answered.
     refresh: fn(),
 }
 
@@ -187,8 +187,8 @@ impl Port {
         Ok(be16::new(PKEY))
     }
 
-    /// Tells events from here on, as long as the answer is kept. No lock of the port is held
-    /// while `tell` runs; it must not wait.
+    /// Reports events from now on, as long as the result is kept. No lock of the port is held while
+    /// the listener runs; it must not wait.
     #[must_use]
     pub fn subscribe(
         &self,
@@ -229,8 +229,8 @@ impl Port {
         shown.contents()
     }
 
-    /// Takes in what there is of the interface now, and tells the events. The caller sees to it
-    /// that calls come one after the other.
+    /// Adopts the interface's present state, and reports the events. The caller has to serialize
+    /// the calls.
     pub(super) fn follow(&self, interface: Option<&Interface>) {
         let (events, changed) = {
             let mut state = self.state.write();

@@ -19,8 +19,8 @@ pub fn ports() -> Result<&'static Ports> {
     PORTS.get()
 }
 
-/// Lists the interfaces if nobody follows notifications. What is known stays if the kernel cannot
-/// be asked.
+/// Lists the interfaces unless notifications are followed. The known state stays if the kernel
+/// cannot be asked.
 fn look_unless_followed() {
     if let Ok(ports) = ports()
         && ports.followers.load(Ordering::Acquire) == 0
@@ -39,8 +39,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Takes in what interfaces there are now, and answers them. Events are told before it
-    /// returns.
+    /// Adopts the present interfaces, and returns them. Events are reported before it returns.
     ///
     /// # Errors
     /// Those of [`netdev::interfaces`].

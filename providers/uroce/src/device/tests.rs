@@ -70,7 +70,7 @@ fn events() {
     assert_eq!(reported.port.mtu(), Mtu::B4096);
     assert_eq!(reported.follow(None), [IBV_EVENT_DEVICE_FATAL]);
     assert!(reported.port.is_gone());
-    assert_eq!(reported.follow(None), [], "told once");
+    assert_eq!(reported.follow(None), [], "reported once");
     assert_eq!(reported.follow(Some(&there)), [], "gone for good");
     assert_eq!(reported.port.address(0), Err(Errno::NODATA));
 }

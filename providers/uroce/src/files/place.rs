@@ -8,7 +8,7 @@ use rustix::io::Errno as Os;
 use std::env;
 use std::os::fd::OwnedFd;
 
-/// A directory of this user's that nobody else may enter.
+/// A directory of this user's that no other user may enter.
 pub struct Place {
     /// The directory.
     pub dir: OwnedFd,
@@ -62,7 +62,7 @@ impl Place {
     }
 }
 
-/// Whether nobody but root and the user can take away or rename what the user has in a directory.
+/// Whether only root and the user can remove or rename the user's entries of a directory.
 fn is_safe(about: &Stat, user: u32) -> bool {
     const STICKY: u32 = 0o1000;
     const OTHERS_WRITE: u32 = 0o022;

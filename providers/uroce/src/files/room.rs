@@ -197,7 +197,7 @@ mod tests {
         let two = Room::below(path).expect("made");
         assert_ne!(one.path(), two.path());
         assert_eq!(entries(&user), 2);
-        // Of a process that was killed: nobody holds it.
+        // Of a process that was killed: it is not locked.
         fs::create_dir_all(user.join("7.0/uroce_lo/ports/1")).expect("made");
         fs::write(user.join("7.0/uroce_lo/ports/1/state"), "4: ACTIVE\n").expect("written");
         let three = Room::below(path).expect("made");

@@ -64,7 +64,7 @@ impl Tree {
         &self.path
     }
 
-    /// Shows something else. Whoever reads meanwhile reads each file as it was or as it is.
+    /// Replaces the contents. A concurrent reader sees each file as it was or as it is.
     ///
     /// # Errors
     /// ENOSPC and the like; then part of it is shown.

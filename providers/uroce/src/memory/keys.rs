@@ -47,7 +47,7 @@ impl Mr {
 
 impl Drop for Mr {
     fn drop(&mut self) {
-        // Mostly it was deregistered before. Nobody could try again if a peer is still at it.
+        // Mostly it was deregistered before. If a peer still uses it, there is no one to try again.
         let _ = self.keys.take_away(self, true);
     }
 }
@@ -415,7 +415,7 @@ impl Keys {
         self.table.slot(mr.index()).ok_or(Errno::INVAL)
     }
 
-    /// ibv_dereg_mr(3). When it returns, nobody uses the memory by the key any more.
+    /// ibv_dereg_mr(3). When it returns, the memory is not used by the key any more.
     ///
     /// # Errors
     /// EBUSY while a window is bound to it, and if a peer on this host may still be copying from or

@@ -40,7 +40,7 @@ impl<'k> Scattering<'k> {
         }
     }
 
-    /// Whether nobody has to be waited for to write into these pieces.
+    /// Whether these pieces can be written without waiting for another thread.
     #[must_use]
     #[inline]
     pub fn holds(&self, sges: &[Sge]) -> bool {

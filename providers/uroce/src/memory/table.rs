@@ -43,7 +43,7 @@ impl Table {
             chunks: [const { OnceLock::new() }; CHUNKS],
             free: Mutex::new(Free {
                 resting: VecDeque::new(),
-                // No key is 0, so that memory that nobody filled in names nothing.
+                // No key is 0, so that zeroed memory names no region.
                 next: 1,
             }),
         }

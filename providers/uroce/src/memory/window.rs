@@ -138,7 +138,7 @@ impl Keys {
         Ok(mw.index << 8 | u32::from(tag))
     }
 
-    /// ibv_dealloc_mw(3). When it returns, nobody uses memory by its key any more.
+    /// ibv_dealloc_mw(3). When it returns, memory is not used by its key any more.
     ///
     /// # Errors
     /// EINVAL if it was deallocated before.

@@ -20,7 +20,7 @@ pub struct Interface {
     pub up: bool,
     /// It is up and has a carrier.
     pub running: bool,
-    /// Megabits a second, where it tells.
+    /// Megabits a second, where it is known.
     pub speed: Option<u32>,
     /// The addresses that can be sent from, each once: those of IPv4, then of IPv6, those that
     /// reach further first.

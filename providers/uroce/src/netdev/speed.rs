@@ -1,4 +1,4 @@
-//! How fast an interface is. Sysfs tells what its driver says.
+//! The speed of an interface, as its driver reports it in sysfs.
 
 use super::interface::Interface;
 use std::fs;
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 /// Where the interfaces of a network namespace are shown: that in which sysfs was mounted.
 const CLASS: &str = "/sys/class/net";
 
-/// Megabits a second; none where the driver does not tell, and where sysfs shows another
-/// interface of that name, being of another namespace.
+/// Megabits a second; none where the driver does not report it, and where sysfs belongs to another
+/// namespace and shows another interface of that name.
 pub fn of(interface: &Interface) -> Option<u32> {
     read(Path::new(CLASS), interface)
 }

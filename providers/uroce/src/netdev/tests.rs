@@ -47,7 +47,7 @@ fn those_of_this_host() {
 #[test]
 fn no_news_are_no_news() {
     let mut notifications = Notifications::listen().expect("listening");
-    // What other tests do to their own namespaces is not told here.
+    // Changes that other tests make to their own namespaces are not reported here.
     let first = notifications.take();
     assert!(first.is_ok(), "{first:?}");
 }

@@ -1,4 +1,4 @@
-//! What the node asks of a queue pair, and what it tells it.
+//! The interface between the node and a queue pair.
 
 use super::caller::Caller;
 pub(super) use super::inbound::messages::Messages;
@@ -54,7 +54,7 @@ pub trait Endpoint: Send + Sync {
         false
     }
 
-    /// Whether what it sent was not answered yet, and nothing has told that it will not be.
+    /// Whether acknowledgements are outstanding and may still come.
     fn expects_answers(&self) -> bool {
         false
     }
@@ -62,8 +62,8 @@ pub trait Endpoint: Send + Sync {
     /// When [`Endpoint::on_time`] is to be called. Asked for after every call above.
     fn deadline(&self) -> Option<Time>;
 
-    /// It has told of itself by [`super::Node::failed`]. Called where
-    /// [`super::Node::take_in_rings`] may be.
+    /// It has reported itself by [`super::Node::failed`]. Called where
+    /// [`super::Node::take_in_rings`] may be called.
     fn failed(&self) {}
 
     /// Takes in messages that came on the eager path. What it does not answer is refused.

@@ -1,4 +1,4 @@
-//! Tells the process that made a node from its forked children.
+//! Distinguishes the process that made a node from its forked children.
 
 use kit::errno::{Errno, Result};
 use kit::sys::per_process::PerProcess;

@@ -11,7 +11,7 @@
 //! | `management` | queue pair 1, for the connection manager |
 //! | `teardown` | the end of a queue pair, of a device, of the program |
 //! | `statistics`, `notifications`, `shown` | counters for other processes; changes of interfaces; memory keys for peers |
-//! | `fork_guard` | tells forked children from their parent |
+//! | `fork_guard` | distinguishes forked children from their parent |
 //!
 //! Arrows run one way: `teardown` and the progress thread use `progress::poll`, which uses
 //! `inbound`, which uses `progress::pass`, which uses `transport`, which uses `registry`. `inner`
@@ -295,8 +295,8 @@ impl Node {
         }
     }
 
-    /// Takes in all that peers have put into rings by now; whoever is at it is waited for. Not to
-    /// be called where [`Node::detach`] may not be.
+    /// Receives all that peers have put into rings by now, after waiting for a thread that is doing
+    /// so. Must not be called where [`Node::detach`] must not be.
     pub fn take_in_rings(&self) {
         if self.is_here() {
             teardown::take_in_all_rings(&self.inner.progress);
@@ -329,16 +329,15 @@ impl Node {
         }
     }
 
-    /// Takes in what has come, unless another thread is at it, and acts on deadlines: for whoever
-    /// found a completion queue empty.
+    /// Receives what has come, unless another thread is doing so, and acts on deadlines. For
+    /// callers that found a completion queue empty.
     pub fn progress(&self, caller: Caller) {
         if self.is_here() {
             self.inner.progress.progress(caller);
         }
     }
 
-    /// Tells that somebody is going to wait without polling, so that the progress thread takes over
-    /// at once.
+    /// A thread is going to wait without polling: the progress thread takes over at once.
     pub fn armed(&self) {
         if self.is_here() {
             self.inner.transport().alarm.armed();
@@ -404,8 +403,8 @@ impl Node {
     }
 
     /// The process that a QP number of this host belongs to, if there is a link with it. If not,
-    /// one is asked for without waiting, and the queue pair of the number `own` is told when it is
-    /// there ([`Endpoint::linked`]).
+    /// one is asked for without waiting, and [`Endpoint::linked`] of the queue pair `own` is called
+    /// when it is there.
     #[must_use]
     pub fn connect(&self, qpn: u32, own: u32) -> Option<Arc<Peer>> {
         let index = self.inner.transport().index(own)?;

@@ -6,7 +6,7 @@ use crate::memory::{Keys, Shown, ShownRegion};
 use kit::errno::{Errno, Result};
 use std::sync::{Arc, Weak};
 
-/// Regions may outlive the node; then they are shown to nobody.
+/// Regions may outlive the node; then they are not shown.
 struct InSegment(Weak<NodeInner>);
 
 impl InSegment {

@@ -1,10 +1,9 @@
 //! Counters for other processes: `uroce-stat` and the like connect to the abstract stream socket
-//! `\0uroce/<slot>/stat/<token>` and read lines of text to the end. The kernel tells each side the
-//! user of the other; root and the same user get an answer.
+//! `\0uroce/<slot>/stat/<token>` and read lines of text to the end. The kernel reports to each side
+//! the user of the other; root and the same user get an answer.
 //!
 //! A line is words: its subject, then pairs of a name and a value. The progress thread writes what
-//! the socket takes at once. A thread writes the rest, and gives up after a second in which nobody
-//! reads.
+//! the socket takes at once. A thread writes the rest, and gives up after a second without a read.
 
 use super::endpoint::Account;
 use super::inner::NodeInner;
@@ -28,11 +27,11 @@ use uroce_engine::counters::Counters;
 const ACCEPTED: usize = 64;
 /// Texts that are sent at once, each by a thread of its own.
 const ANSWERED: usize = 16;
-/// How long who asks may leave the text unread.
+/// How long a client may leave the text unread.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Answers until the result is dropped. None where there cannot be such a socket: then nobody can
-/// ask.
+/// Answers until the result is dropped. None where there cannot be such a socket: then there are no
+/// clients.
 pub(super) fn answer(node: &Arc<NodeInner>) -> Option<Watch> {
     let socket = Arc::new(listen(node.progress.sorter.slot().number()).ok()?);
     let (listening, weak) = (Arc::clone(&socket), Arc::downgrade(node));

@@ -5,8 +5,8 @@ use kit::provider::CompCntr;
 use std::sync::Arc;
 use uroce_engine::work::{Completion, CompletionOpcode, Status};
 
-/// What can be counted: operations that complete here. What a peer reads and writes does not tell
-/// this side when it ends.
+/// The operations that can be counted: those that complete here. This side does not learn when a
+/// peer's read or write ends.
 pub const OPERATIONS: u32 = IBV_QP_ATTACH_COMP_CNTR_OP_SEND
     | IBV_QP_ATTACH_COMP_CNTR_OP_RECV
     | IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ
@@ -17,7 +17,7 @@ pub const OPERATIONS: u32 = IBV_QP_ATTACH_COMP_CNTR_OP_SEND
 pub struct Counting(Vec<(u32, Arc<CompCntr>)>);
 
 impl Counting {
-    /// Counts the operations `ops`, which nobody counts yet.
+    /// Counts the operations `ops`, which no counter counts yet.
     pub fn add(&mut self, ops: u32, counter: Arc<CompCntr>) {
         self.0.push((ops, counter));
     }

@@ -1,6 +1,6 @@
 //! Which carrier the packets of a connected queue pair take.
 //!
-//! Connecting waits for nobody, so a connection may begin before there is a link with the peer's
+//! Connecting does not block, so a connection may begin before there is a link with the peer's
 //! process: its packets go by UDP then, and move to the link once it is there, without overtaking
 //! each other. Requests move when none is under way; meanwhile no other begins. Replies move when a
 //! request has come by the link: the peer's process has sent it so because all before it are

@@ -4,8 +4,8 @@
 //! The protocol knows nothing of messages in a ring whose outcome is not known, and of packets of
 //! unreliable services that a full ring keeps. So their queue pair looks at the ring when a timeout
 //! has passed. A look that finds the peer where it was is what a repeated packet without an answer
-//! is to the protocol: after `retry_cnt` and one more of them the request fails. Who looks is
-//! whoever acts on the timers, so it does not matter who polls.
+//! is to the protocol: after `retry_cnt` and one more of them the request fails. The
+//! thread that acts on the timers looks, so the program need not poll.
 //!
 //! One timeout is looked at after the other, and each begins when the one before was looked at. So
 //! a pause of this process, or of the whole machine, counts for no more than one of them.
@@ -15,7 +15,7 @@ use uroce_engine::timer::Time;
 
 /// The least time in which a peer of this host is given up: it may be waiting for a processor.
 const LEAST: u64 = 100_000_000;
-/// The time after which messages are lost that nobody acknowledges.
+/// The time after which unacknowledged messages are lost.
 const UNRELIABLE: u64 = 1_000_000_000;
 
 /// How long a peer may take nothing.

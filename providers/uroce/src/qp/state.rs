@@ -574,7 +574,7 @@ impl QpState {
         self.is_named() || sharing.is_some_and(|sharing| sharing.is_in_use())
     }
 
-    /// It comes to its end, if nobody has it open any more.
+    /// Ends it, if it is not open any more.
     pub fn end(&self) {
         if self.is_in_use() || self.ended.swap(true, Ordering::SeqCst) {
             return;

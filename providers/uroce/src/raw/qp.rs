@@ -31,7 +31,7 @@ pub struct RawQpParams {
     pub node: Arc<Node>,
     /// The device's port.
     pub port: Arc<Port>,
-    /// Where asynchronous events are told.
+    /// Where asynchronous events are reported.
     pub events: Arc<Records>,
     /// Its name there.
     pub token: Token,
@@ -282,7 +282,7 @@ impl RawQp {
         }
     }
 
-    /// Out of service: nothing arrives or leaves any more. Answers how many events were told.
+    /// Out of service: nothing arrives or leaves any more. Returns how many events were reported.
     pub fn end(&self) -> u32 {
         self.clear(&mut self.inner.lock());
         self.params.node.detach(self.number);
@@ -365,8 +365,7 @@ impl RawQp {
     }
 }
 
-/// The node gives it its number, and calls it to send. Packets of RoCE for that number are
-/// nobody's.
+/// The node gives it its number, and calls it to send. RoCE packets for that number are dropped.
 impl Endpoint for RawQp {
     fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) {}
 

@@ -13,9 +13,9 @@ use std::sync::Arc;
 pub enum Kind {
     /// `IBV_FLOW_ATTR_NORMAL`.
     Normal,
-    /// `IBV_FLOW_ATTR_MC_DEFAULT`: groups that nobody else wants.
+    /// `IBV_FLOW_ATTR_MC_DEFAULT`: groups that no other rule matches.
     Groups,
-    /// `IBV_FLOW_ATTR_ALL_DEFAULT`: what nobody else wants.
+    /// `IBV_FLOW_ATTR_ALL_DEFAULT`: packets that no other rule matches.
     All,
     /// `IBV_FLOW_ATTR_SNIFFER`: a copy of everything, sent frames included.
     Sniffer,

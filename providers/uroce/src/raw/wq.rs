@@ -23,7 +23,7 @@ pub struct Wq {
     intake: Intake,
 }
 
-/// Its number is one of queue pairs, so that completions of either are told apart.
+/// Its number is one of queue pairs, so that completions of both can be distinguished.
 struct Number;
 
 impl Endpoint for Number {

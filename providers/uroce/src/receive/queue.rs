@@ -12,7 +12,7 @@ use uroce_engine::work::{Receive, Sge, Sges};
 /// Receive requests in the order in which they were posted.
 pub struct ReceiveQueue {
     max_sge: usize,
-    /// How many there are, for whoever only wants to know that.
+    /// How many there are, for a check without the lock.
     length: AtomicUsize,
     state: Lock<State>,
 }
@@ -126,8 +126,8 @@ impl ReceiveQueue {
         posted
     }
 
-    /// The same, of a queue that nobody else can use meanwhile; `posted` is called with the pieces
-    /// of each request that was taken.
+    /// The same, of a queue that no other thread can use meanwhile; `posted` is called with the
+    /// pieces of each request that was taken.
     ///
     /// # Errors
     /// As for [`ReceiveQueue::post`].
@@ -148,7 +148,7 @@ impl ReceiveQueue {
         self.take_limited().receive
     }
 
-    /// The same, of a queue that nobody else can use meanwhile.
+    /// The same, of a queue that no other thread can use meanwhile.
     pub fn take_alone(&mut self) -> Option<Receive> {
         let requests = &mut self.state.get_mut().requests;
         let receive = requests.pop_front();
@@ -156,8 +156,8 @@ impl ReceiveQueue {
         receive
     }
 
-    /// Takes the next request out if `receive` answers that it has done with it what is to be done;
-    /// nobody else can use the queue meanwhile. Answers its identifier.
+    /// Takes the next request out if `receive` returns that it has used it; no other thread can use
+    /// the queue meanwhile. Returns its identifier.
     pub fn take_alone_with(&mut self, receive: impl FnOnce(&Receive) -> bool) -> Option<u64> {
         let requests = &mut self.state.get_mut().requests;
         if !receive(requests.front()?) {

@@ -100,8 +100,8 @@ impl Srq {
         self.queue.post(requests)
     }
 
-    /// Takes the next request out. `IBV_EVENT_SRQ_LIMIT_REACHED` is told once when fewer than the
-    /// limit are left.
+    /// Takes the next request out. `IBV_EVENT_SRQ_LIMIT_REACHED` is reported once when fewer than
+    /// the limit are left.
     pub fn take(&self) -> Option<Receive> {
         let taken = self.queue.take_limited();
         self.report(taken.at_limit);
@@ -136,7 +136,7 @@ impl Srq {
     }
 
     /// ibv_modify_srq(3). A limit that is above the number of requests is reached at once, so that
-    /// nobody waits for an event that has been missed.
+    /// the program does not wait for an event that it has missed.
     ///
     /// # Errors
     /// EINVAL for a size of 0 or under the number of requests, a limit above the size, bits of the

@@ -198,8 +198,8 @@ impl Drop for Xrcd {
 }
 
 impl Xrcd {
-    /// ibv_open_xrcd(3): the domain of the file, or one of nobody else's. `flags` are `O_CREAT` and
-    /// `O_EXCL`.
+    /// ibv_open_xrcd(3): the domain of the file, or one that is not shared. `flags` are `O_CREAT`
+    /// and `O_EXCL`.
     ///
     /// # Errors
     /// ENOENT if there is none and `O_CREAT` is not given; EEXIST if there is one and `O_CREAT` and
@@ -448,7 +448,7 @@ impl Domain {
             }
             by_file.remove(&shared.key);
         }
-        // Each waits until nobody is called by way of it, so without a lock.
+        // Each waits until its calls have ended, so without a lock.
         drop(shared.listening.lock().take());
         let links = std::mem::take(&mut *shared.links.lock());
         drop(links);

@@ -139,7 +139,7 @@ impl Key {
 /// Whether a socket is our user's, and there.
 fn is_there(socket: &Listening, user: User) -> bool {
     if socket.user.is_some() {
-        // The list has nobody else's.
+        // The list has no other user's.
         return true;
     }
     let Ok(name) = named::name(&socket.name) else {

@@ -31,7 +31,7 @@ pub enum Place {
     At(Arc<Link>),
     /// In this process, which has taken it over.
     Here(Arc<QpState>, Arc<TakeoverState>),
-    /// Nowhere: nobody could go on with it.
+    /// Nowhere: no process could take it over.
     Nowhere,
 }
 
@@ -158,8 +158,8 @@ impl Opened {
     /// ibv_modify_qp(3); answers the state after it.
     ///
     /// # Errors
-    /// As for one that was made here; EIO if nobody could go on with it; ETIMEDOUT if the process
-    /// that has it does not answer within 5 seconds, because it is stopped.
+    /// As for one that was made here; EIO if no process could take it over; ETIMEDOUT if the
+    /// process that has it does not answer within 5 seconds, because it is stopped.
     pub fn modify(&self, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
         Ok(self.ask(Call::Modify(*attr, mask))?.qp_state)
     }
@@ -167,7 +167,7 @@ impl Opened {
     /// ibv_query_qp(3).
     ///
     /// # Errors
-    /// EIO if nobody could go on with it; ETIMEDOUT if the process that has it does
+    /// EIO if no process could take it over; ETIMEDOUT if the process that has it does
     /// not answer within 5 seconds, because it is stopped.
     pub fn query(&self, attr: &mut ibv_qp_attr) -> Result<()> {
         *attr = self.ask(Call::Query)?;
@@ -176,7 +176,7 @@ impl Opened {
 
     /// ibv_destroy_qp(3). Returns how many events were reported for this handle.
     pub fn close(&self) -> u32 {
-        // If nobody has it, it has gone.
+        // If no process has it, it has gone.
         let _ = self.ask(Call::Close);
         let place = std::mem::replace(&mut *self.place.lock(), Place::Nowhere);
         if let Place::Here(core, _) = place {

@@ -387,7 +387,7 @@ impl End {
         // SAFETY: a new mapping, at a place that the kernel chooses; nothing refers to it.
         let at = unsafe { mmap(null_mut(), length, protection, MapFlags::SHARED, file, 0) };
         let address = at.expect("mapped").expose_provenance();
-        // SAFETY: mapped for good. Nobody here uses what the file is made to have no more.
+        // SAFETY: mapped for good. The part that the file loses is not used here.
         let range = unsafe { ApplicationMemory::new(address, length) }.expect("in range");
         let iova = u64::try_from(address).expect("64 bits");
         let made = self.context.reg_mr(&self.pd, range, iova, ACCESS);
@@ -452,7 +452,7 @@ impl End {
     /// `qp_state`.
     pub fn state(&self) -> ibv_qp_state {
         let mut attr = ibv_qp_attr::zeroed();
-        self.context.query_qp(&self.qp, &mut attr).expect("told");
+        self.context.query_qp(&self.qp, &mut attr).expect("queried");
         attr.qp_state
     }
 

@@ -143,7 +143,7 @@ impl Host for Actor<'_> {
             generation: self.peers.generation,
             message,
         };
-        // The offer is for the process that has asked, whoever has its slot by now.
+        // The offer is for the process that has asked, even if another one has its slot by now.
         let only = match (message, &self.assets.offered) {
             (Message::Offer { .. }, Some((peer, _))) => Some(peer.pid().as_raw_nonzero().get()),
             _ => None,

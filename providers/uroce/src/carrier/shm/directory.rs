@@ -30,8 +30,8 @@ pub struct Directory {
     connector: Connector,
     /// Queue pairs whose connection was used.
     used: Mutex<Vec<u32>>,
-    /// Somebody is to look at the rings: the bell was rung, or there is a new link, and nobody has
-    /// asked yet.
+    /// The rings have to be looked at: the bell was rung, or there is a new link, and
+    /// [`Directory::take_bell`] was not called since.
     bell: AtomicBool,
     /// Who has rung it, until somebody asks.
     rung: Mutex<Vec<u16>>,
@@ -67,7 +67,7 @@ impl Directory {
         self.peers.slot
     }
 
-    /// What tells this process from those that have its slot before or after.
+    /// Distinguishes this process from earlier and later ones in the same slot.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.peers.generation
@@ -133,7 +133,7 @@ impl Directory {
     }
 
     /// The process of a slot, if there is a link with it. If not, one is asked for, and reported
-    /// for `index` when it is there ([`Directory::take_linked`]), however late. Waits for nobody.
+    /// for `index` when it is there ([`Directory::take_linked`]), however late. Never blocks.
     #[must_use]
     pub fn connect(&self, slot: u16, index: u32) -> Option<Arc<Peer>> {
         if let Some(peer) = self.peer(slot) {
@@ -196,7 +196,7 @@ impl Directory {
     /// somebody here looks when it was taken.
     #[inline]
     pub fn put<T>(&self, peer: &Peer, put: impl FnOnce(&Peer) -> T) -> T {
-        // Before there is anything to take: whoever takes it sees this.
+        // Before there is anything to take, so that the thread that takes it sees this.
         self.request_reports();
         let done = put(peer);
         if peer.is_to_be_woken() {
@@ -230,8 +230,8 @@ impl Directory {
         }
     }
 
-    /// Nobody here looks at the rings from now on, until [`Directory::wakes`]. What is there
-    /// already must be looked for after this, and once more after [`super::LATE`].
+    /// No thread of this process looks at the rings from now on, until [`Directory::wakes`]. The
+    /// caller has to look for records that are there already, at once and after [`super::LATE`].
     pub fn sleeps(&self) {
         let flags = if self.awaits() {
             SLEEPS | AWAITS
@@ -277,8 +277,8 @@ impl Directory {
         std::mem::take(&mut *self.used.lock())
     }
 
-    /// Whether the bell was rung since this was asked last. It was for whoever sleeps, and may have
-    /// been taken from him: then he is to be woken.
+    /// Whether the bell was rung since the last call. The ring was for a sleeping thread, which the
+    /// caller has to wake if it did not see the bell itself.
     #[inline]
     pub fn take_bell(&self) -> bool {
         self.bell.load(SeqCst) && self.bell.swap(false, SeqCst)

@@ -52,7 +52,7 @@ impl Peer {
         self.pid
     }
 
-    /// What tells it from other processes that have its slot before or after.
+    /// Distinguishes it from earlier and later processes in the same slot.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
@@ -222,8 +222,8 @@ impl Peer {
         Producer::taken_word(self.places[0], self.link.memory()) > position
     }
 
-    /// Notes whether anything depends on what the peer takes: whoever goes to sleep asks that of
-    /// all peers.
+    /// Notes whether anything depends on the peer's progress: a thread that goes to sleep checks
+    /// that of all peers.
     #[inline]
     fn note(&self, out: &Out) {
         let awaits = out.awaits();

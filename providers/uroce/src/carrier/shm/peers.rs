@@ -37,7 +37,7 @@ pub struct Census {
 #[derive(Debug)]
 pub(super) struct Peers {
     pub slot: u16,
-    /// What tells this process from those that have its slot before or after.
+    /// Distinguishes this process from earlier and later ones in the same slot.
     pub generation: u64,
     pub segment: Segment,
     /// The descriptor of the segment.

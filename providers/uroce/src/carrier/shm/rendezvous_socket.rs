@@ -236,7 +236,7 @@ impl RendezvousSocket {
         let parts = [IoSlice::new(bytes)];
         let sent = passing::pass(self.socket(), Some(to), &parts, &[], named);
         sent.map_err(|error| match error {
-            // There is another socket by that name, or nobody listens any more.
+            // There is another socket by that name, or none that listens.
             Errno(libc::ECONNREFUSED | libc::EPERM | libc::EPROTOTYPE | libc::EPIPE) => {
                 self.registry.forget(&process);
                 Errno(libc::ECONNREFUSED)

@@ -3,7 +3,7 @@
 //! A record begins at a multiple of 64 bytes and does not wrap around. Its first word is written
 //! last, so the consumer looks at one cache line and finds a short message there. Any line of a
 //! record may be the beginning of the next one: the first words of all are zeroed before it is
-//! given back. Nobody else's position is believed without a look at the own one.
+//! given back. The other side's position is always checked against the own one.
 //!
 //! To zero it costs less than to leave it. A line that the consumer has only read stays with the
 //! producer as one that both have, and the producer's next write to it waits until the consumer has
@@ -92,8 +92,8 @@ impl Place {
 ///
 /// There is no full fence between the two, which would wait until the other side gives up the cache
 /// line, for each message: it may go to sleep, see the old word, and be seen awake, while the new
-/// word is still in this processor's store buffer. Whoever goes to sleep looks a second time, when
-/// [`super::LATE`] has passed and the buffer is long empty.
+/// word is still in this processor's store buffer. A thread that goes to sleep therefore looks a
+/// second time, when [`super::LATE`] has passed and the buffer is long empty.
 #[inline]
 fn show(word: &AtomicU64, value: u64) {
     word.store(value, Release);
@@ -276,7 +276,7 @@ impl Producer {
         self.tail
     }
 
-    /// The word in which the consumer tells how far it has come.
+    /// The word with the consumer's position.
     #[inline]
     pub fn taken_word(place: Place, memory: &Shared) -> u64 {
         place

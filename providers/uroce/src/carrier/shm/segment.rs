@@ -26,7 +26,7 @@ mod word {
     pub const ATTENTION: usize = 16;
 }
 
-/// Nobody looks at the rings: whoever puts something there wakes the process.
+/// No thread looks at the rings: a peer that puts something there wakes the process.
 pub const SLEEPS: u64 = 1;
 /// And it waits for its peers to take what it has put there.
 pub const AWAITS: u64 = 2;
@@ -48,7 +48,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// That of this process. `generation` tells it from those that have its slot before or after.
+    /// That of this process. `generation` distinguishes it from others in the same slot.
     ///
     /// # Errors
     /// Those of [`Shared::publish`].
@@ -68,9 +68,9 @@ impl Segment {
     /// What the process is doing: [`SLEEPS`], [`AWAITS`], [`CLOSED`], and how often it has slept.
     #[inline]
     pub fn attention(&self) -> &AtomicU64 {
-        static NOBODY: AtomicU64 = AtomicU64::new(CLOSED);
+        static ABSENT: AtomicU64 = AtomicU64::new(CLOSED);
         // The word is there: lengths were checked.
-        self.memory.words().get(word::ATTENTION).unwrap_or(&NOBODY)
+        self.memory.words().get(word::ATTENTION).unwrap_or(&ABSENT)
     }
 
     /// Goes to sleep, with these flags.

@@ -51,7 +51,7 @@ fn either_process_connects_and_both_have_the_link() {
         let ends = two();
         let of_asker = &ends[asker].1;
         let theirs = ends[1 - asker].0.slot();
-        assert!(of_asker.connect(theirs, 7).is_none(), "it waits for nobody");
+        assert!(of_asker.connect(theirs, 7).is_none(), "it does not wait");
         let [left, right] = meet(&ends);
         assert!(linked(&left, &right));
         let met = [&left, &right][asker];
@@ -232,7 +232,7 @@ fn a_slot_without_a_process_is_found_out_at_once() {
     let received = std::iter::from_fn(|| silent.1.peers.rendezvous_socket.receive().ok());
     assert_eq!(received.count(), 1, "it is asked once");
     drop(silent);
-    // Nothing tells of its end but the next message.
+    // Only the next message shows that it has ended.
     while matches!(ours.1.route(slot), Route::Pending) {
         ours.1.on_time();
     }
@@ -376,7 +376,7 @@ fn reports_are_requested_before_there_is_anything_to_take() {
     let (_slot, directory) = opened();
     let itself = directory.connect(directory.slot(), 1).expect("met");
     let flags = || directory.segment().attention().load(SeqCst) & (SLEEPS | AWAITS);
-    // Nobody sleeps: nobody is to tell.
+    // No thread sleeps, so none is to be woken.
     assert_eq!(directory.put(&itself, |_| flags()), 0);
     directory.sleeps();
     assert_eq!(flags(), SLEEPS);
@@ -430,7 +430,7 @@ fn a_claim_is_waited_for_while_its_thread_runs_and_taken_away() {
             assert_eq!((at.load(SeqCst), length.load(SeqCst)), (4096, 100));
             claimed.store(true, SeqCst);
             wait_for(parks);
-            // What the kernel would be told, had the copy not begun.
+            // The length that the kernel would read, had the copy not begun.
             assert_eq!(length.load(SeqCst), 0);
             while !done.load(SeqCst) {
                 thread::park();
@@ -480,7 +480,7 @@ fn a_claim_of_no_thread_is_waited_for_by_nobody() {
     assert_eq!(length.load(SeqCst), 0);
 }
 
-/// The owner takes the key away and waits; then nobody may use what it stood for.
+/// The owner revokes the key and waits; then the memory of the key may not be used.
 #[test]
 fn nothing_is_used_after_it_was_taken_away() {
     use crate::carrier::shm::Key;

@@ -137,7 +137,7 @@ pub enum Outcome {
 pub struct Put {
     /// Where it is.
     pub position: u64,
-    /// The peer has to take it, and will: its outcome is not told. It had a credit that was good.
+    /// The message had a valid credit: the peer will receive it, and reports no outcome.
     pub completed: bool,
 }
 

@@ -78,7 +78,7 @@ impl Capture {
             bytes.extend(field.to_ne_bytes());
         }
         bytes.extend(packet);
-        // One write a record, at the end of the file, whoever else writes.
+        // One write for each record, at the end of the file, which other processes may write, too.
         self.0.write(&bytes);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Of the sockets that share port 4791 the kernel prefers one that is connected to the packet's
 //! source. So when packets of a sender reached us by way of another process, and their source port
-//! names our slot, we open one connected to that address and port. Nobody else wants these packets.
+//! names our slot, we open one connected to that address and port. No other process needs these
+//! packets.
 
 use super::send_sockets;
 use super::socket::{self, Socket};
@@ -50,8 +51,8 @@ impl ConnectedSockets {
     /// more.
     ///
     /// # Errors
-    /// Of socket(2), bind(2), connect(2), and of `listen`. Then there is no socket: packets would
-    /// wait at it for nobody.
+    /// Of socket(2), bind(2), connect(2), and of `listen`. Then there is no socket: its packets
+    /// would not be read.
     pub fn open(
         &mut self,
         slot: u16,

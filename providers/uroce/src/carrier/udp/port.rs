@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 const LONGEST: u64 = 64 << 20;
 
 /// The user who has the port in this network namespace, as `/proc/net/udp` and `/proc/net/udp6`
-/// tell; `None` if nobody has it, or they tell nothing.
+/// show; `None` if no user has it, or the files cannot be read.
 #[must_use]
 pub fn port_user() -> Option<u32> {
     let tables = ["/proc/net/udp", "/proc/net/udp6"];

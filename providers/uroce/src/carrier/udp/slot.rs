@@ -2,9 +2,9 @@
 //! ([`crate::carrier::qpn`]).
 //!
 //! A process claims a slot ([`crate::carrier::registry`]), and
-//! has a socket that takes in what others got by mistake: a head that says what the Internet header
-//! said, then the datagrams. That head is the word of a process of the same user, as the kernel
-//! says; what comes from others is dropped.
+//! has a socket for datagrams that other processes received by mistake and forward: a head with the
+//! fields of the Internet header, then the datagrams. The head is trusted because the kernel
+//! confirms that the sender is a process of the same user; messages of others are dropped.
 
 use super::targets::Targets;
 use crate::carrier::address::{address, octets};

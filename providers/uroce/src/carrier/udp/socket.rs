@@ -74,7 +74,7 @@ impl Sockets {
     }
 }
 
-/// Tells the log who has the port: without it no device can be opened.
+/// Logs which user has the port, without which no device can be opened.
 fn complain(error: Errno) {
     if error != Errno(libc::EADDRINUSE) {
         return;
@@ -105,7 +105,7 @@ fn open(family: AddressFamily, port: u16) -> Result<Socket> {
 pub fn sending(family: AddressFamily, port: u16) -> Result<OwnedFd> {
     let socket = shared(family)?;
     large(&socket)?;
-    // Nobody reads what strangers send here.
+    // Packets that others send here are not read.
     sockopt::set_socket_recv_buffer_size(&socket, 0)?;
     net::bind(&socket, &SocketAddr::new(any(family), port))?;
     Ok(socket)

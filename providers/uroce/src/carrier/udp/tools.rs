@@ -19,8 +19,7 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Those that the environment names; none in a program that runs with more rights than whoever
-    /// started it.
+    /// Those that the environment names; none in a program that has more rights than its caller.
     ///
     /// # Errors
     /// EINVAL if `UROCE_FAULTS` or `UROCE_CARRIER` cannot be understood; of opening the capture's

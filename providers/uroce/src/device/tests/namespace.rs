@@ -81,7 +81,7 @@ fn routes(interface: u32) {
     batch("route add unreachable 203.0.113.0/24\nroute add prohibit 198.51.100.0/24\n");
     let unreachable = Err(Errno(libc::EHOSTUNREACH));
     let v0 = |destination| from("10.78.0.1", destination, interface);
-    assert_eq!(v0("10.78.0.2"), Ok(()), "a neighbour that nobody asks for");
+    assert_eq!(v0("10.78.0.2"), Ok(()), "a neighbour that is not asked for");
     assert_eq!(v0("10.78.0.1"), Ok(()));
     for nowhere in ["10.99.99.99", "203.0.113.7", "240.0.0.1", "127.0.0.1"] {
         assert_eq!(v0(nowhere), unreachable, "{nowhere}");
@@ -111,7 +111,7 @@ fn follows(interface: u32) {
     let _listener = port.subscribe(move |event| kept.lock().push(event));
     let follower = Follower::new().expect("listening");
     let address = |index| port.address(index).map(|address| address.to_string());
-    // Until the port tells the event.
+    // Until the port reports the event.
     let until = |event| {
         while !events.lock().contains(&event) {
             wait(&follower);
@@ -178,7 +178,7 @@ fn by_the_node(interface: u32) {
     while reported.recv() != Ok(IBV_EVENT_PORT_ACTIVE) {}
     drop(node);
     ip("link set v0 down");
-    assert!(port.state.read().link.is_active(), "nobody has told it");
+    assert!(port.state.read().link.is_active(), "it was not reported");
     let mut attr = bytemuck::Zeroable::zeroed();
     port.query(&mut attr);
     assert_eq!(attr.state, IBV_PORT_DOWN);

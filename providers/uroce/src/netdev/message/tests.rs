@@ -104,7 +104,7 @@ fn addresses_that_cannot_be_used() {
     assert!(!usable(0, 0x40), "tentative");
     assert!(usable(0, 0x44), "tentative, but optimistic");
     assert!(!usable(0, 0x08), "a duplicate");
-    // Kernels before 3.14 tell the short flags alone.
+    // Kernels before 3.14 send the short flags alone.
     let reported = with(&v6(0x40), &[(1, address)]);
     assert_eq!(address_of(&reported), Ok(None));
     let other = with(&[7, 0, 0, 0, 7, 0, 0, 0], &[(1, &[1, 2])]);

@@ -125,8 +125,8 @@ impl Inbox {
         self.finds.is_multiple_of(SELDOM)
     }
 
-    /// Whether pollers have found nothing for so long that whoever is to send something may be
-    /// waiting for this processor.
+    /// Whether pollers have found nothing for so long that the sender may be waiting for this
+    /// processor.
     pub fn waits_long(&self) -> bool {
         let empty = self.turn.wrapping_sub(self.latest);
         let patience = if self.is_for_rings() { LONG } else { LONG / 16 };

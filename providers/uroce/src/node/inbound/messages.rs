@@ -149,8 +149,8 @@ impl<'a> Messages<'a> {
         Ok((front.destination() == self.destination).then_some((record, front)))
     }
 
-    /// Refuses what nobody answered: there is no such queue pair. Answers whether other records may
-    /// follow.
+    /// Refuses a message that was neither accepted nor refused, because there is no such queue
+    /// pair. Returns whether other records may follow.
     pub(super) fn finish(&mut self) -> Result<bool, Broken> {
         while !self.done && self.refuse(0) {}
         self.broken.take().map_or(Ok(!self.last), Err)

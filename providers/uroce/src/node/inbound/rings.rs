@@ -43,7 +43,7 @@ struct Line {
 struct Known(Option<(u32, Arc<dyn Endpoint>)>);
 
 impl Known {
-    /// The queue pair of an index. Whoever takes it away says so by [`Rings::forget`], which waits
+    /// The queue pair of an index. A thread that removes it calls [`Rings::forget`], which waits
     /// for calls to it.
     #[inline]
     fn get(&mut self, transport: &Transport, index: u32) -> Option<&dyn Endpoint> {
@@ -130,9 +130,9 @@ impl Rings {
         !self.found.is_empty()
     }
 
-    /// Takes in what those have, where there are many rings, who were found to have something by
-    /// [`Rings::has_some`] or by this, and those who say so. Whoever calls this asks
-    /// [`Rings::has_some`] before it sleeps.
+    /// Where there are many rings, receives from those that had records at the last call of
+    /// [`Rings::has_some`] or of this, and from those whose peers have announced records. The
+    /// caller has to call [`Rings::has_some`] before it sleeps.
     pub fn take_in_found(
         &mut self,
         transport: &Transport,

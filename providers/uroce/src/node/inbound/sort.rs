@@ -225,7 +225,7 @@ fn check(
         }
         _ => return None,
     };
-    // Most senders say DF; whether this one did is not told either.
+    // Most senders set DF; the socket does not report it, either.
     let (identification, dont_fragment) = [true, false].into_iter().find_map(|dont_fragment| {
         let network = Network::V4 {
             source: source.octets(),

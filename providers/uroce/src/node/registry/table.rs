@@ -17,11 +17,11 @@ pub(in crate::node) const NEVER: u64 = u64::MAX;
 
 /// The place of one queue pair.
 pub(in crate::node) struct Entry {
-    /// Read for the time of every call, so that whoever takes the endpoint away waits for those.
+    /// Read-locked during every call, so that a thread that removes the endpoint waits for calls.
     pub endpoint: RwLock<Option<Arc<dyn Endpoint>>>,
     /// The deadline that the timers know of.
     pub scheduled: AtomicU64,
-    /// How often sending was asked for since it began: 0 if nobody sends.
+    /// How often sending was asked for since it began: 0 if no thread sends.
     pub sending: AtomicU32,
 }
 
@@ -47,7 +47,7 @@ pub(in crate::node) struct Table {
 }
 
 /// Numbers in use, and where to look for the next: numbers come round late, so that packets for one
-/// that is gone find nobody for a while.
+/// that is gone find no queue pair for a while.
 struct Numbers {
     taken: Box<[bool]>,
     next: u32,
@@ -99,7 +99,7 @@ impl Table {
         }
     }
 
-    /// The place of an index; `None` if nobody was near it yet.
+    /// The place of an index; `None` if its chunk was not used yet.
     pub fn get(&self, index: u32) -> Option<&Entry> {
         let chunk = self.chunks.get(place(index / CHUNK))?.get()?;
         chunk.get(place(index % CHUNK))
@@ -125,7 +125,7 @@ impl Table {
         }
     }
 
-    /// Takes an endpoint away, when nobody is inside it any more.
+    /// Removes an endpoint, after all calls to it have ended.
     pub fn take(&self, index: u32) -> Option<Arc<dyn Endpoint>> {
         self.get(index)?.endpoint.write().take()
     }

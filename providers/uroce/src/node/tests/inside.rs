@@ -413,7 +413,7 @@ fn an_acknowledgement_survives_its_sender() {
     let [busy, slow] = local_pair(&nodes, &setup);
     drop(nodes);
     leaves.post_receive(1, 0, 64);
-    // Nobody takes anything from the ring that leads to the one who stays, and it fills up.
+    // No thread takes records from the ring to the end that stays, so the ring fills up.
     let held = slow.inner.lock();
     let full = || busy.inner.lock().backpressured.is_some();
     busy.post(request(2, Request::Write(remote(0)), 0, 4 * LONG));
@@ -446,7 +446,7 @@ fn an_acknowledgement_that_has_come_counts_at_teardown() {
         // After the first ones packets come straight to whom they are for.
         let first = round < 5;
         stays.post_receive(1, 0, 64);
-        // Nobody takes in what comes for the one who leaves.
+        // No thread receives for the end that leaves.
         let inbox = (!first).then(|| one_receiver(&leaves));
         leaves.post(request(2, Request::Send, 0, 64));
         assert_eq!(stays.wait(1, true)[0].status, Status::Success);
@@ -454,7 +454,7 @@ fn an_acknowledgement_that_has_come_counts_at_teardown() {
             leaves.wait(1, true);
             continue;
         }
-        // Whoever took it in has sent the acknowledgement then.
+        // The thread that received it has sent the acknowledgement then.
         drop(one_receiver(&stays));
         assert!(leaves.completions().is_empty());
         drop(inbox);
@@ -673,7 +673,7 @@ fn messages_to_a_peer_that_came_and_went_are_reported_lost() {
     let destination = right
         .attach(|_| Ok(Arc::new(Outcomes::default())))
         .expect("a number");
-    // Nobody looks at rings, and so nobody sees that there is one more.
+    // No thread looks at rings, so none sees that there is one more.
     let inbox = left.inner.progress.inbox.lock();
     let peer = met(&left, destination);
     peer.long(

@@ -177,7 +177,7 @@ pub(super) fn posted(grant: &mut CreditGrant, keys: &Keys, cache: &mut MrCache, 
 }
 
 /// Messages that may go by credit beyond what the peer is known to have taken in, however many
-/// requests it has: after as many, one waits to be told.
+/// requests it has: after as many, a message waits for its outcome.
 const AHEAD: u32 = 480;
 
 /// As many of so many requests. A sender that is faster would otherwise use up all of them, and one
@@ -240,7 +240,7 @@ impl CreditWindow {
         self.last.is_some_and(|position| !peer.has_taken(position))
     }
 
-    /// Whether that are so many that the next message is to tell.
+    /// Whether there are so many that the next message has to wait for its outcome.
     #[inline]
     pub fn is_far_ahead(&mut self, peer: &Peer) -> bool {
         if self.ahead >= self.most && !self.is_ahead(peer) {

@@ -1,10 +1,10 @@
-//! What a process uses of a peer at the moment, said in their link so that the peer waits, and can
-//! take it away.
+//! The objects of a peer that a process is using at the moment. It writes them into their link, so
+//! that the peer can wait before it revokes one.
 //!
-//! An initiator says what it is going to use, and then reads the peer's tables; who takes something
-//! away writes his table, and then reads what peers say. Between the two steps of each is a full
-//! fence, so that at least one of them sees the other: either the initiator finds the thing gone,
-//! or it is waited for.
+//! An initiator writes its claim, and then reads the peer's tables; a process that revokes
+//! something writes its table, and then reads the claims of its peers. Between the two steps of
+//! each is a full fence, so that at least one of them sees the other: either the initiator finds
+//! the thing gone, or it is waited for.
 //!
 //! *A peer that is stopped* between its look at the tables and the copy would go on to copy at any
 //! later time. So the place in which it says what it uses also has the range that it is going to
@@ -17,10 +17,9 @@
 //! system call, is not copying, and will not; it is not waited for.
 //!
 //! *What is left* is a thread that runs, or is ready to run, and may be copying. A copy takes
-//! milliseconds, so only a peer that gets no processor for long, or that does not keep to the
-//! rules, is found there after the time that the caller gives it. Then it is not known that the
-//! thing is unused, and the caller fails: nobody waits for ever, and no byte is written to memory
-//! that was given back.
+//! milliseconds, so only a peer that gets no processor for long, or that violates the protocol, is
+//! found there after the time that the caller allows. Then the object may still be in use, and the
+//! caller fails. No call waits for ever, and no byte is written to memory that was given back.
 
 use super::super::link::Link;
 use super::super::ring::Place;
@@ -30,8 +29,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64, fence};
 use std::time::{Duration, Instant};
 
-/// Threads of a process that use the same peer at the same time. Whoever comes next goes another
-/// way.
+/// Threads of a process that use the same peer at the same time. Further threads take the protocol
+/// path.
 const PLACES: usize = 16;
 /// Words of a place: a cache line.
 const WORDS: usize = 8;

@@ -1,13 +1,13 @@
-//! What a queue pair tells its peer of its receive requests.
+//! The credit that a queue pair publishes for its peer: its receive requests.
 //!
-//! The peer reads it when it has used up what it read before, and not for each message: the line is
-//! mostly here, where each request that is posted changes it.
+//! The peer reads it when it has used up the credit that it read before, and not for each message,
+//! so the cache line mostly stays here, where each posted request changes it.
 
 use kit::sys::shared::ReadOnlyWord;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Words of a credit: a cache line, which nobody else's is in.
+/// Words of a credit: a cache line of its own.
 pub const WORDS: usize = 8;
 
 /// So many messages may come.

@@ -18,7 +18,7 @@ pub struct Gate {
     pub write: bool,
     /// RDMA reads are let in.
     pub read: bool,
-    /// Whoever uses it first has to say so.
+    /// The first user has to report the use.
     pub awaits_use: bool,
     /// The peer may go by the queue pair's credits.
     pub credits: bool,

@@ -1,8 +1,7 @@
 //! A few words that one process writes and others read, whole or not at all (a sequence lock).
 //!
-//! The first word counts: it is odd while the others change. Whoever reads and finds it odd, or
-//! another one afterwards, has read nothing; he does not wait, since the writer may have died
-//! there.
+//! The first word counts: it is odd while the others change. A reader that finds it odd, or changed
+//! afterwards, has read nothing. It does not wait, because the writer may have died there.
 
 use kit::sys::shared::ReadOnlyWord;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -15,7 +14,7 @@ pub fn write<const N: usize>(place: &[AtomicU64], words: [u64; N]) {
     };
     let before = count.load(Relaxed);
     count.store(before | 1, Relaxed);
-    // Nobody sees a new word without the odd count.
+    // No reader sees a new word without the odd count.
     fence(Release);
     for (place, word) in places.iter().zip(words) {
         place.store(word, Relaxed);
@@ -23,7 +22,7 @@ pub fn write<const N: usize>(place: &[AtomicU64], words: [u64; N]) {
     count.store((before | 1).wrapping_add(1), Release);
 }
 
-/// Reads the count and the words, if nobody is writing.
+/// Reads the count and the words, if they are not being written.
 pub fn read<const N: usize>(place: &[ReadOnlyWord]) -> Option<(u64, [u64; N])> {
     let (count, places) = place.split_first()?;
     let before = count.load(Acquire);

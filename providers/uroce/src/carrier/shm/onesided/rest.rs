@@ -16,7 +16,7 @@ pub fn is_at_rest(process: Pid, thread: u64) -> bool {
             let call = fs::read_to_string(format!("{folder}/{thread}/syscall"));
             call.is_ok_and(|call| is_elsewhere(&call))
         }
-        // Nobody was there by that number, provided that others can be seen.
+        // There was no thread of that number, provided that others can be seen.
         Err(error) if error.kind() == ErrorKind::NotFound => {
             fs::exists(format!("{folder}/{process}/stat")).unwrap_or(false)
         }
@@ -102,6 +102,6 @@ mod tests {
             process.kill().expect("killed");
             process.wait().expect("ended");
         }
-        assert!(!is_at_rest(waits, cat.id().into()), "nobody to be seen");
+        assert!(!is_at_rest(waits, cat.id().into()), "no thread can be seen");
     }
 }

@@ -13,8 +13,8 @@
 //! | state | of | what was done | what ends it |
 //! | --- | --- | --- | --- |
 //! | `Idle` | both | nothing: packets go by UDP | [`Session::connect`]; a message of the peer |
-//! | `Asking` | offerer | sent `Invite` | `Request`; `Reject`; nobody there; [`PATIENCE`] |
-//! | `Asking` | joiner | sent `Request` with its segment | `Offer`; `Reject`; nobody there; [`PATIENCE`] |
+//! | `Asking` | offerer | sent `Invite` | `Request`; `Reject`; no such process; [`PATIENCE`] |
+//! | `Asking` | joiner | sent `Request` with its segment | `Offer`; `Reject`; no such process; [`PATIENCE`] |
 //! | `Offered` | offerer | mapped the joiner's segment, made the link, sent `Offer` with segment and link | the word says `Joined`; `Reject` or [`PATIENCE`], by withdrawing; the joiner's end |
 //! | `Linked` | joiner | mapped segment and link, swapped the word, sent `Joined` | the peer's end |
 //! | `Linked` | offerer | found the word `Joined` | the peer's end |
@@ -31,9 +31,9 @@
 //! | peer ended | | | discard the link | by UDP |
 //!
 //! *Join* ends in `Linked`; in `Asking` anew if the offer was withdrawn; in `Reject` and `Idle` if
-//! segment or link cannot be had. Whoever gives up still takes what comes later: a process that was
-//! stopped finds the message in its socket when it goes on, and a connection that went by UDP gets
-//! the link then.
+//! segment or link cannot be had. A process that has given up still accepts later messages: a peer
+//! that was stopped finds the message in its socket when it continues, and a connection that went
+//! by UDP gets the link then.
 //!
 //! The number of messages is bounded: one that was delivered is sent again at doubling intervals
 //! until [`PATIENCE`] has passed, and so is one that found the socket full.

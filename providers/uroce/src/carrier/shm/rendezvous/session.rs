@@ -65,7 +65,7 @@ pub enum LinkState {
     Offered,
     /// Both have the link.
     Joined,
-    /// Nobody has it.
+    /// Neither process has it.
     Withdrawn,
 }
 
@@ -291,7 +291,7 @@ impl Session {
         }
     }
 
-    /// Ends an attempt: nobody has the link, unless the peer has joined it at this moment.
+    /// Ends an attempt: neither process has the link, unless the peer has joined it just now.
     fn give_up(&mut self, now: u64, host: &mut impl Host) {
         if let State::Offered(generation) = self.state {
             if host.withdraw() == LinkState::Joined {

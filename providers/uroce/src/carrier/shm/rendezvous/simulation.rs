@@ -324,7 +324,7 @@ impl World {
         });
     }
 
-    /// A process has ended: those who watch it are told after a while, and another begins in its
+    /// A process has ended: its watchers are notified after a while, and another begins in its
     /// slot.
     fn bury(&mut self, slot: usize) {
         let dead = std::mem::take(&mut self.processes[slot]);
