@@ -150,7 +150,7 @@ static void receive_all(int fd, void *bytes, size_t size)
 	}
 }
 
-/* Answers each datagram, of whoever sent the first one. */
+/* Answers each datagram of the sender of the first one. */
 static void echo(const char *address, void *bytes, size_t size, _Atomic uint64_t *ready)
 {
 	struct sockaddr_in peer;
@@ -220,7 +220,7 @@ int main(int argc, char **argv)
 	}
 	pin(&allowed, 1);
 	while (!line && !atomic_load(word)) {
-		/* It has said why. */
+		/* It has printed why. */
 		if (waitpid(child, NULL, WNOHANG) == child)
 			return 1;
 	}

@@ -242,7 +242,7 @@ fn recorded(mut bytes: &[u8]) -> Result<BTreeMap<String, usize>> {
     Ok(calls)
 }
 
-/// Calls that came after the verbs of release 44, whoever answers them.
+/// Calls that came after the verbs of release 44, independent of what answers them.
 const LATER: [&str; 4] = [
     "ibv_alloc_dmah",
     "ibv_dealloc_dmah",
@@ -366,7 +366,7 @@ fn with_a_device(dir: &Path, drivers: &str, release: Option<&str>) -> Result<Opt
     fs::create_dir_all(class.join("uverbs0"))?;
     fs::create_dir_all(dir.join("sys/class/infiniband/strange0"))?;
     fs::create_dir_all(dir.join("dev"))?;
-    // What an earlier call said.
+    // The output of an earlier call.
     let log = dir.join("log");
     fs::write(&log, "")?;
     fs::write(class.join("abi_version"), "6\n")?;
@@ -446,7 +446,7 @@ fn a_mixed_directory_gives_the_best_of_each() -> Result<()> {
     put(65, "libfirst-rdmav65.so")?;
     put(44, "libfirst-rdmav34.so")?;
     fs::write(mixed.join("libsecond-rdmav65.so"), "no shared object")?;
-    // Which of the two layouts of its node it has nothing tells.
+    // Nothing shows which of the two layouts of its node it has.
     put(59, "libsecond-rdmav59.so")?;
     put(57, "libsecond-rdmav57.so")?;
     put(64, "libthird-rdmav64.so")?;
@@ -469,7 +469,7 @@ fn a_mixed_directory_gives_the_best_of_each() -> Result<()> {
     let first = printed.matches("provider first: ").count();
     assert_eq!(first, 1, "{printed}");
 
-    // Told which it is, the later one can be used. Of another node it cannot be.
+    // The later one can be used if the configuration names it. Of another node it cannot be.
     let printed = with_a_device(dir.path(), &drivers, Some("second=59"))?.unwrap_or_default();
     assert!(printed.contains("provider second: release 59"), "{printed}");
     let printed = with_a_device(dir.path(), &drivers, Some("second=65"))?.unwrap_or_default();

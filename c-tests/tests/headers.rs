@@ -86,7 +86,7 @@ impl Compiler {
         })
     }
 
-    /// The same, with what it said as the error if it did not succeed.
+    /// The same, with its output as the error if it did not succeed.
     fn must(self, level: &str, arguments: &[&str], sources: &[PathBuf]) -> Result<()> {
         let output = self.run(level, arguments, sources)?;
         if output.status.success() {
@@ -240,7 +240,7 @@ fn layout_assertions(table_name: &str, text: &mut String) -> Result<usize> {
     Ok(count)
 }
 
-/// A program that has the public structures in full cannot be a provider, and is told so.
+/// A program that has the public structures in full cannot be a provider; the compiler reports it.
 #[test]
 fn a_provider_includes_its_headers_first() -> Result<()> {
     let dir = scratch("order")?;

@@ -88,7 +88,7 @@ impl Place {
         Ok(path)
     }
 
-    /// Runs a program as nobody, in a network where `lo` is up: what it said, and which of the
+    /// Runs a program as nobody, in a network where `lo` is up: its output, and which of the
     /// files are there.
     fn run(&self, program: &Path) -> Result<(Output, Vec<&'static str>)> {
         let room = self.path("room");

@@ -1,6 +1,6 @@
 """MPI ranks exchange data that each can check; rank 0 says so at the end.
 
-usage: exchange.py EXCHANGE [RANKS], of which there are 2 if nothing else is said.
+usage: exchange.py EXCHANGE [RANKS], of which there are 2 by default.
 """
 
 import sys
@@ -15,7 +15,7 @@ SIZES = (0, 1, 64, 1000, 8192, 65536, 300000)
 
 
 def pattern(rank, size, turn):
-    """Bytes that tell who sent them, and in which turn."""
+    """Bytes that identify the sender and the turn."""
     # It repeats, and to reckon each byte takes seconds in emulation.
     once = bytes((rank * 101 + turn * 31 + i * 7) % 256 for i in range(256))
     return (once * (size // 256 + 1))[:size]

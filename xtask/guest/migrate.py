@@ -25,7 +25,7 @@ MACHINE = (
 
 
 class Machine:
-    """A process of QEMU, and the socket on which it is told what to do."""
+    """A process of QEMU, and the socket of its commands."""
 
     def __init__(self, directory, name, *more):
         path = directory / f"{name}.qmp"
@@ -34,7 +34,7 @@ class Machine:
         self.process = subprocess.Popen([*MACHINE, *control, *more])
         self.lines = self.connect(path).makefile("rw")
         self.lines.readline()
-        self.tell("qmp_capabilities")
+        self.command("qmp_capabilities")
 
     def connect(self, path):
         while self.process.poll() is None:
@@ -47,7 +47,7 @@ class Machine:
                 time.sleep(0.1)
         raise SystemExit(f"QEMU ended with {self.process.returncode}")
 
-    def tell(self, command, **arguments):
+    def command(self, command, **arguments):
         """Gives a command, and its answer."""
         print(json.dumps({"execute": command, "arguments": arguments}), file=self.lines, flush=True)
         for line in self.lines:
@@ -60,7 +60,7 @@ class Machine:
 
     def dump(self):
         """All of its memory."""
-        self.tell("pmemsave", val=0, size=MEMORY, filename=str(self.memory))
+        self.command("pmemsave", val=0, size=MEMORY, filename=str(self.memory))
         return self.memory.read_bytes()
 
     def end(self):
@@ -71,7 +71,7 @@ class Machine:
 def wait_for_the_end(source):
     """Until the move has ended, well or not."""
     while True:
-        state = source.tell("query-migrate")
+        state = source.command("query-migrate")
         if state.get("status") not in ("none", "setup", "active", "device"):
             return state
         time.sleep(0.2)
@@ -90,12 +90,12 @@ def move(directory, address, capabilities):
         target, source = machines
         wanted = [{"capability": name, "state": True} for name in capabilities]
         for machine in machines:
-            machine.tell("migrate-set-capabilities", capabilities=wanted)
-        target.tell("migrate-incoming", uri=uri)
+            machine.command("migrate-set-capabilities", capabilities=wanted)
+        target.command("migrate-incoming", uri=uri)
         before = source.dump()
         if content.read_bytes() not in before:
             raise SystemExit("the random part is not in the memory")
-        source.tell("migrate", uri=uri)
+        source.command("migrate", uri=uri)
         state = wait_for_the_end(source)
         print(json.dumps(state))
         if state["status"] != "completed":

@@ -2,7 +2,7 @@
 
 The suite looks for a device's network interface at `device/net`, a link that only hardware has, and
 skips its connection manager tests without it. Every RoCE device names its interface in sysfs with
-its GIDs as well; here the suite is told that name. The tests themselves run as they are.
+its GIDs as well; here the suite gets that name. The tests themselves run as they are.
 
 Started in the directory above `tests`, with the arguments of `tests/run_tests.py`.
 """

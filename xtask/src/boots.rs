@@ -127,8 +127,8 @@ impl Boots {
         })
     }
 
-    /// Boots for all runs that nobody boots for yet, and says of each boot what it came to; `show`
-    /// says whether what the machine prints is shown meanwhile. Several threads may share the work.
+    /// Boots for all runs that no thread boots for yet, and reports the result of each boot; `show`
+    /// makes the machine's output visible. Several threads may share the work.
     pub fn run(&self, show: bool, mut ended: impl FnMut(Booted)) {
         for runs in self.waiting.take() {
             let booted = self.boot(&runs, show);

@@ -27,7 +27,7 @@ const PACKAGES: &[&str] = &[
     "mount",
 ];
 
-/// What dpkg(1) is told: the tests are documentation, and whoever is interrupted begins anew.
+/// Options of dpkg(1): the tests are documentation, and an interrupted run begins anew.
 const DPKG: &[&str] = &[
     "path-exclude=/usr/share/man/*",
     "path-exclude=/usr/share/locale/*",
@@ -95,7 +95,7 @@ impl Chroot {
             take_place(&own, &home)
         });
         if made.is_err() {
-            // What is left is removed by whoever makes it next.
+            // The next run that makes it removes the rest.
             let _ = fs::remove_dir_all(&own);
         }
         made

@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! The command line.
 #![forbid(unsafe_code)]
 
 use std::{path::PathBuf, time::Duration};

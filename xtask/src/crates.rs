@@ -35,7 +35,7 @@ pub struct Crate {
     pub version: &'static str,
     /// Files of the crate's directory `tests` that are left out, without their endings.
     pub left_out: &'static [&'static str],
-    /// What its build script is told.
+    /// The environment of its build script.
     pub env: &'static [(&'static str, &'static str)],
 }
 

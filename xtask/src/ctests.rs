@@ -30,8 +30,8 @@ const COMPILATIONS: [&str; 4] = ["stock-gcc ", "ours-gcc ", "stock-clang ", "our
 /// The sets whose programs use the device.
 const WITH_DEVICE: [&str; 3] = ["rxe", "ioctl", "man"];
 
-/// The sets whose programs ask the kernel, or nobody. The others use uroce, which has no interface
-/// of the kernel's to be asked by, and some of them take minutes in emulation.
+/// The sets whose programs ask the kernel, or use no device. The others use uroce, for which the
+/// kernel's interface makes no difference, and some of them take minutes in emulation.
 const BY_KERNEL: [&str; 5] = ["no_device", "rxe", "plugin", "man", "post_44_rxe"];
 
 /// What a run is of: all; over the library's own provider what asks a provider anything; over the

@@ -213,7 +213,7 @@ fn install(dirs: &Dirs, how: &str, packages: &[&str]) -> Result<()> {
     apt(dirs, &words)
 }
 
-/// What apt-get is told; a user who may not install is told the packages.
+/// The packages for apt-get; a user who may not install gets their list.
 fn apt_words(how: &str, packages: &[&str], root: bool) -> Result<Vec<String>> {
     if !root {
         bail!(

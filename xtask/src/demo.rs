@@ -45,7 +45,7 @@ fn here(dirs: &Dirs) -> Result<()> {
     Ok(())
 }
 
-/// A TCP port that nobody uses now.
+/// A TCP port that is free now.
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind(("0.0.0.0", 0)).context("a free TCP port")?;
     Ok(listener.local_addr()?.port())

@@ -98,7 +98,7 @@ pub fn compare_at_least(expected: &[Record], results: &[Record]) -> Tally {
 }
 
 /// Compares results of a later release of a suite with the list of an older one: what succeeded
-/// there may not fail, and what the list does not know is told of where it fails.
+/// there may not fail, and failures of tests that the list does not know are reported.
 pub fn compare_to_older(expected: &[Record], results: &[Record]) -> Tally {
     let mut tally = Tally::default();
     let succeeded = |name: &str| {
@@ -157,7 +157,7 @@ fn count(tally: &mut Tally, result: &Record) {
     match result.verdict {
         Verdict::Ok | Verdict::Refused => tally.passed += 1,
         Verdict::Skip => tally.skip(&result.reason),
-        // Expected, so nobody's regression; but not a success either.
+        // Expected, so not a regression; but not a success either.
         _ => tally.skip(&format!(
             "{}: fails over the stock library too",
             result.name

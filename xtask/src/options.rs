@@ -1,4 +1,4 @@
-//! What the commands can be told, as the command line says it (`cli`).
+//! The options of the commands, as the command line (`cli`) has them.
 #![forbid(unsafe_code)]
 
 use std::{ffi::OsString, time::Duration};

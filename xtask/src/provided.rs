@@ -55,8 +55,8 @@ impl Lack {
     }
 }
 
-/// Sees to it that all is there that runs want; `suite` answers the name of a run's suite. Answers
-/// those that can be run; `lacking` is told of the others, and why.
+/// Provides all that runs need; `suite` returns the name of a run's suite. Returns those that can
+/// be run; `lacking` is called for the others, with the reason.
 pub fn provide_for<R>(
     dirs: &Dirs,
     runs: Vec<R>,
@@ -95,8 +95,8 @@ fn provide(dirs: &Dirs, suite: &str) -> Result<(), Lack> {
     Ok(())
 }
 
-/// Variables that tell the programs of a suite where that is. `dir` is the directory of the job,
-/// `room` one where programs may leave what nobody wants later.
+/// Variables that contain its location for the programs of a suite. `dir` is the directory of the
+/// job, `room` one for temporary files of programs.
 ///
 /// # Errors
 /// There is a colon in the name of `dir`.

@@ -261,12 +261,12 @@ fn boot_beside(
     })
 }
 
-/// Boots for all that nobody boots for yet, and says nothing meanwhile.
+/// Boots for all that no thread boots for yet, without output.
 fn boot_all(boots: &Boots, print_output: &Sender<Booted>) {
     boots.run(false, |boot| print_output.send(boot).unwrap_or_default());
 }
 
-/// Has this thread, and what it starts, wait for those that were not told so.
+/// Makes this thread, and the processes that it starts, yield to all others.
 fn give_way() {
     // Linux keeps it by thread. Where it may not be had, all this takes longer.
     let _ = rustix::process::nice(10);
@@ -277,8 +277,8 @@ fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
     thread.join().unwrap_or_else(panicked)
 }
 
-/// Makes the runs in the virtual machine ready that were asked for; `tell` is told of those that
-/// cannot be had.
+/// Prepares the requested runs in the virtual machine. `print_output` gets a result for those that
+/// cannot run.
 fn ready(
     dirs: &Dirs,
     options: &Test,
@@ -314,7 +314,7 @@ fn meanwhile(
     for stage in here().filter(|stage| stage.name != UNIT) {
         report.add(cargo::run(dirs, stage)?);
     }
-    // Whoever makes it says why there is none.
+    // The code that makes it reports why there is none.
     let Ok((dirs, made)) = library.recv() else {
         return Ok(());
     };

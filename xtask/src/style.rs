@@ -131,7 +131,7 @@ fn width(line: &str) -> usize {
     })
 }
 
-/// Tells code from comments and strings, line by line.
+/// Separates code from comments and strings, line by line.
 #[derive(Default)]
 struct Code {
     /// Within a comment that ends in a later line, or a string.

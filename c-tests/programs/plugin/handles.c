@@ -1,6 +1,6 @@
 /*
  * Numbers that the kernel does not know, written into objects: a provider in C
- * names the object by them. The error is told, the object stays.
+ * names the object by them. The error is returned, the object stays.
  */
 #include "rdma.h"
 

@@ -258,15 +258,15 @@ static void refused(void)
 
 static void nonsense(void)
 {
-	struct rdma_ucm_destroy_id nobody = { .id = 4711 };
+	struct rdma_ucm_destroy_id absent = { .id = 4711 };
 	struct rdma_ucm_destroy_id_resp answer;
 	struct rdma_ucm_create_id space = { .ps = 1 };
 	struct rdma_ucm_create_id_resp made;
 
-	expect(ASK(RDMA_USER_CM_CMD_DESTROY_ID, nobody, &answer) == ENOENT);
+	expect(ASK(RDMA_USER_CM_CMD_DESTROY_ID, absent, &answer) == ENOENT);
 	expect(ASK(RDMA_USER_CM_CMD_CREATE_ID, space, &made) == EINVAL);
-	expect(cm->ask(channel, 99, &nobody, sizeof(nobody), NULL, 0) == ENOSYS);
-	expect(cm->ask(channel, RDMA_USER_CM_CMD_DESTROY_ID, &nobody, 3, NULL, 0) == EINVAL);
+	expect(cm->ask(channel, 99, &absent, sizeof(absent), NULL, 0) == ENOSYS);
+	expect(cm->ask(channel, RDMA_USER_CM_CMD_DESTROY_ID, &absent, 3, NULL, 0) == EINVAL);
 	expect(cm->ask(channel + 100, 0, NULL, 0, NULL, 0) == ENODEV);
 	expect(cm->close(channel + 100) == ENODEV);
 	out("nonsense");

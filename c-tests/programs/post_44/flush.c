@@ -138,7 +138,7 @@ static void carried_out(struct ibv_context *context)
 	memcpy(&seen, ends.memory + SIZE + 8, sizeof(seen));
 	expect(seen == word);
 	expect(ends.memory[SIZE] == 'w' && ends.memory[2 * SIZE - 1] == 'w');
-	out("written, flushed, told");
+	out("written, flushed, reported");
 	unmake(&ends);
 }
 

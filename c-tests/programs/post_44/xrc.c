@@ -66,7 +66,7 @@ static enum ibv_wc_status request(struct sender *s, int to, enum ibv_wr_opcode o
 	return wait_wc(s->cq).status;
 }
 
-/* Said once: a queue pair in the error state answers nobody who missed it. */
+/* Printed once: a queue pair in the error state does not answer a later request. */
 static bool is_refusal(enum ibv_wc_status status)
 {
 	return status == IBV_WC_REM_INV_REQ_ERR ||

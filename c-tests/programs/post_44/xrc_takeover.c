@@ -81,7 +81,7 @@ static void run_sender(struct talk *talk, int fd)
 	receive_number(talk);
 	flow(&s, MESSAGES, MESSAGES, 1);
 	send_number(talk, 0);
-	/* Nobody has the queue pair any more. */
+	/* No process has the queue pair any more. */
 	if (receive_number(talk)) {
 		send_one(&s, TO_FIRST, 0, 0);
 		expect(wait_wc(s.cq).status == IBV_WC_RETRY_EXC_ERR);
@@ -281,7 +281,7 @@ static void not_connected(bool opened)
 		expect(state_of(qp) == IBV_QPS_RTR);
 		MUST(ibv_destroy_qp(qp));
 	}
-	/* Nobody has it open: it has gone, with its maker or with its successor. */
+	/* No process has it open: it has gone, with its maker or with its successor. */
 	NOTHING(open_target(&side, number), EINVAL);
 	unmake_side(&side);
 	close(fd);

@@ -120,7 +120,7 @@ static void init(const char *title, struct ibv_grh grh, unsigned int flags, uint
 
 	memset(&attr, 0xee, sizeof(attr));
 	out("%s", title);
-	/* What a failed call leaves in the attributes is nobody's business. */
+	/* A failed call may leave anything in the attributes. */
 	if (!PLACE(ibv_init_ah_from_wc(pair.context, port, &wc, &grh, &attr)))
 		show_attr(&attr);
 	errno = 0;

@@ -179,7 +179,7 @@ static void *destroy_cq(void *cq)
 	return NULL;
 }
 
-/* Whoever destroys an object waits until its event is acknowledged. */
+/* A call that destroys an object waits until its event is acknowledged. */
 static void waits(const char *what, void *(*destroy)(void *), void *object,
 		  struct ibv_async_event *event)
 {

@@ -14,7 +14,7 @@
 static struct ibv_context *context;
 static struct ibv_pd *pd;
 
-/* A queue pair that completes a receive on its CQ whenever it is told to. */
+/* A queue pair that completes a receive on its CQ on demand. */
 struct source {
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
@@ -247,7 +247,7 @@ static void destroy_waits(void)
 	RC(ibv_destroy_comp_channel(channel));
 }
 
-/* An event that nobody read goes away with its CQ. */
+/* An unread event ends with its CQ. */
 static void unread_event(void)
 {
 	struct ibv_comp_channel *channel = MUST_PTR(ibv_create_comp_channel(context));

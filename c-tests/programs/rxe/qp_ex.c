@@ -117,7 +117,7 @@ static void sends(void)
 
 	receive(103);
 	ibv_wr_start(ex);
-	/* rxe of 44 wants the flag said as well. */
+	/* rxe of 44 needs the flag as well. */
 	next(3);
 	ex->wr_flags |= IBV_SEND_INLINE;
 	ibv_wr_send(ex);
@@ -202,7 +202,7 @@ static void windows(void)
 	ibv_wr_bind_mw(ex, mw, rkey, &info);
 	RC(ibv_wr_complete(ex));
 	show_next("bind");
-	/* Like ibv_bind_mw: whoever binds by himself notes the new key. */
+	/* Like ibv_bind_mw: a program that binds by a work request notes the new key itself. */
 	mw->rkey = rkey;
 	ibv_wr_start(ex);
 	next(21);

@@ -2,7 +2,7 @@
  * A device that goes away while it is open.
  *
  * The kernel of soft RoCE takes the device out of its lists at once and then
- * waits until nobody has it open. Drivers of pluggable cards do not wait: they
+ * waits until it is not open any more. Drivers of pluggable cards do not wait: they
  * report IBV_EVENT_DEVICE_FATAL, and from then on every command is answered
  * with EIO. The second half makes a kernel that answers so, by a filter on
  * this process's system calls.
@@ -162,9 +162,9 @@ static void make_more(struct objects *all)
 }
 
 /*
- * Into the error state, and until the request that was posted has come back: it
- * comes when the kernel gets to it, and an event about it would be waited for
- * by whoever destroys the queue.
+ * Into the error state, and until the posted request has completed: the kernel
+ * completes it later, and the call that destroys the queue would wait for the
+ * event about it.
  */
 static void flush(struct objects *all)
 {

@@ -64,7 +64,7 @@ static void acknowledged(struct scene *scene)
 
 /*
  * Events come at the moment of the cancellation, out of a pipe that stands for the context's
- * descriptor. Each is given to the thread, or to whoever asks next.
+ * descriptor. Either the thread gets it, or the next caller does.
  */
 enum { RACES = 3000 };
 

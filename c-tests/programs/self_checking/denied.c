@@ -2,7 +2,7 @@
  * System calls that a sandbox denies: two processes send, write, read and get events over a device
  * in user space, by shared memory and by UDP, while one call after the other answers EPERM, ENOSYS
  * or EINVAL. All of it works, or a verb fails with an errno and a line of the log names the call;
- * nobody is killed, and nobody waits for ever.
+ * no process is killed, and no call waits for ever.
  */
 #define DEVICE_NAME "uroce_lo"
 #define IPV4_INDEX 0
@@ -23,8 +23,8 @@
 
 #define CALL(name) { #name, SYS_##name, 0 }
 /*
- * What the library calls over such a device, as strace(1) tells it, but for what no program runs
- * without: memory, threads, locks, files, the time, and sending and receiving at all.
+ * The system calls of the library over such a device, as strace(1) shows them, except those that
+ * every program needs: memory, threads, locks, files, the time, and sending and receiving at all.
  */
 static const struct denied {
 	const char *name;
@@ -334,7 +334,7 @@ static void be_end(int number, const struct denied *call, int error, const char 
 	own = &meeting->end[number];
 	peer = &meeting->end[!number];
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	alarm(100); /* whoever waits for ever */
+	alarm(100); /* a call that waits for ever */
 	setenv("VERBS_LOG_LEVEL", "3", 1);
 	setenv("VERBS_LOG_FILE", log, 1);
 	deny(call, error);

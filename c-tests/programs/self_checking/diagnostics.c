@@ -1,7 +1,7 @@
 /*
- * Where diagnostics go: pipes whose reader leaves or does not read, or that nobody reads, files
- * that may not grow, a full file system. The program goes on, none of its signals is raised, it
- * says once that nothing more is written, and what is in the file can be read.
+ * Destinations of diagnostics: pipes whose reader leaves or does not read, or that have no reader,
+ * files that may not grow, a full file system. The program continues, gets no signal, prints once
+ * that nothing more is written, and the file stays readable.
  */
 #define DEVICE_NAME "uroce_lo"
 #define IPV4_INDEX 0
@@ -155,7 +155,7 @@ static void make_fifo(void)
 	MUST(mkfifo(place, 0600));
 }
 
-/* Nobody reads: opening does not wait. */
+/* Without a reader, opening does not wait. */
 static void no_reader(const char *variable)
 {
 	make_fifo();
@@ -209,7 +209,7 @@ static unsigned int word(const unsigned char *at)
 }
 
 /*
- * Whole records alone: those of a capture and of a trace tell their lengths, reports end with a
+ * Whole records alone: those of a capture and of a trace contain their lengths, reports end with a
  * line.
  */
 static void whole(const char *variable)

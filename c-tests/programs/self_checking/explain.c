@@ -206,7 +206,7 @@ static void datagrams(struct two *t)
 	report_has("no such operation", "UD queue pairs do not have IBV_WR_RDMA_WRITE", NULL);
 	wr.opcode = IBV_WR_SEND;
 	expect(ibv_post_send(qp, &wr, &bad));
-	report_has("a datagram to nobody", "needs the address handle of its destination", NULL);
+	report_has("a datagram without destination", "needs the address handle of its destination", NULL);
 	MUST(ibv_destroy_qp(qp));
 }
 
@@ -325,7 +325,7 @@ static void failures(struct two *t)
 	two_open(&other, t->context, t->gid_index, 1);
 	sge = two_piece(&other, 8);
 	expect(failing(&other, &sge, 0) == IBV_WC_RNR_RETRY_EXC_ERR);
-	report_has("nobody receives", "had no receive request posted", NULL);
+	report_has("no receive request", "had no receive request posted", NULL);
 	two_close(&other);
 	two_open(&other, t->context, t->gid_index, 1);
 	sge = two_piece(&other, 64);
@@ -351,7 +351,7 @@ static void await_event(struct ibv_context *context, enum ibv_event_type wanted)
 	} while (event.event_type != wanted);
 }
 
-/* Events that tell of a mistake; made where it is known which ones come. */
+/* Events that report a mistake; made where it is known which ones come. */
 static void events(struct two *t)
 {
 	struct ibv_cq *cq = MUST_PTR(ibv_create_cq(t->context, 1, NULL, NULL, 0));
@@ -369,7 +369,7 @@ static void events(struct two *t)
 
 	/* What the wrong key of completions() was for the other end. */
 	await_event(t->context, IBV_EVENT_QP_ACCESS_ERR);
-	report_has("who is written to with a wrong rkey", "reports event 3",
+	report_has("the target of a write with a wrong rkey", "reports event 3",
 		   "The peer used memory of this end that it may not", NULL);
 	wr.wr.rdma.remote_addr = (uintptr_t)t->buffer;
 	wr.wr.rdma.rkey = t->mr->rkey;

@@ -1,7 +1,7 @@
 /*
  * IBVERBS_EXPLAIN: asynchronous events that report a mistake or a failure, over every provider:
- * those that uroce tells by itself when the mistake is made, and all of them from a descriptor
- * into which this program writes what a kernel would. Events that are news are not explained.
+ * those that uroce reports by itself when the mistake is made, and all of them from a descriptor
+ * into which this program writes the records of a kernel. Other events are not explained.
  */
 #include "report.h"
 

@@ -159,7 +159,7 @@ static void of_others(const char *own)
 	expect(strcmp(own, theirs) && is_there(theirs, "node_type"));
 	expect(!kill(child, SIGKILL) && waitpid(child, &status, 0) == child);
 	expect(is_there(theirs, "node_type"));
-	/* The next process takes away what nobody holds. */
+	/* The next process removes files that no process holds. */
 	child = other_process(mine, sizeof(mine));
 	expect(!is_there(theirs, "node_type") && is_there(mine, "node_type"));
 	expect(is_there(own, "node_type"));

@@ -73,7 +73,7 @@ static void attributes(struct two *t)
 	for (i = 0; i < 2; i++)
 		expect(two_wait(t, &wc) == IBV_WC_SUCCESS);
 	MUST(ibv_destroy_qp(qp));
-	report_nothing("what was told");
+	report_nothing("a repeated report");
 }
 
 static void keys(struct two *t)
@@ -300,7 +300,7 @@ static void unacknowledged(const char *device, int gid_index)
 		ibv_destroy_cq(cq);
 		_exit(1);
 	}
-	/* With no writer left here, a child that ends early is told from one that is slow. */
+	/* With no writer left here, a child that ends early differs from a slow one. */
 	close(pipes[1]);
 	expect(read(pipes[0], &byte, 1) == 1);
 	while (!report_size()) {

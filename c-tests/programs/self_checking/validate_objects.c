@@ -79,7 +79,7 @@ static void in_old_memory(struct two *t)
 	report_nothing("a channel in the memory of what was destroyed");
 }
 
-/* Writes with a wrong key, which the peer is told by an event; destroys the peer without a word. */
+/* Writes with a wrong key, which causes an event at the peer; destroys the peer with it unread. */
 static void forgetful(int ready)
 {
 	struct ibv_context *context = MUST_PTR(open_device_named("uroce_lo"));
@@ -123,7 +123,7 @@ static void unacknowledged(void)
 		forgetful(pipes[1]);
 		_exit(1);
 	}
-	/* With no writer left here, a child that ends early is told from one that is slow. */
+	/* With no writer left here, a child that ends early differs from a slow one. */
 	close(pipes[1]);
 	expect(read(pipes[0], &byte, 1) == 1);
 	while (stat(report_path, &file) == 0 && file.st_size == 0) {

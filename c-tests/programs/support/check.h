@@ -98,7 +98,7 @@ void fail_call(const char *file, int line, const char *call, int value)
 
 /*
  * Runs a scenario in a forked child, so that it starts from a library that
- * nobody has used; its lines come in order, and its end is printed.
+ * is unused; its lines come in order, and its end is printed.
  */
 void in_child(const char *title, void (*scenario)(void));
 

@@ -20,7 +20,7 @@
 /*
  * The errno for a port or a table index that is not there: EINVAL by the ioctl
  * interface, ENOENT from sysfs where that takes its place. Programs of the set
- * "ioctl" tell the two apart; others print this.
+ * "ioctl" distinguish the two; others print this.
  */
 static inline const char *place_error(int error)
 {

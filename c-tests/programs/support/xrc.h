@@ -151,7 +151,7 @@ static inline void unmake_sender(struct sender *s)
 	free(s->area);
 }
 
-/* A process that failed tells nobody what they wait for: the one that started it fails, too. */
+/* A process that failed sends nothing that others wait for: its parent fails, too. */
 static inline void child_ended(int signal)
 {
 	static const char words[] = "a process that this one had started failed\n";

@@ -1,6 +1,6 @@
 //! Which processes there are, and where their threads wait.
 //!
-//! The kernel tells each thread's state, the function of the kernel in which it sleeps (`wchan`),
+//! The kernel shows each thread's state, the function of the kernel in which it sleeps (`wchan`),
 //! its system call with arguments, and to root its kernel stack. Frames of the program come from
 //! gdb, where it is installed.
 

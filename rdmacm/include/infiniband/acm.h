@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What is said to ibacm, the daemon that resolves addresses and routes on InfiniBand. */
+/* Messages to ibacm, the daemon that resolves addresses and routes on InfiniBand. */
 #ifndef ACM_H
 #define ACM_H
 

@@ -9,7 +9,7 @@ const VERSION: u8 = 1;
 const NET: u8 = 1;
 /// The field with the size of the iomap counts.
 const IOMAP: u8 = 2;
-/// Largest iomap that is said as it is, and the bit of larger ones, which are said in 256s.
+/// Largest iomap that is sent as a plain number, and the bit of larger ones, which count in 256s.
 const SCALED: u8 = 0x80;
 
 /// Memory of the sender, in network byte order.
@@ -75,9 +75,9 @@ impl ConnectData {
         bytes
     }
 
-    /// The size of an iomap as the peer will read it: larger ones are said in 256s.
+    /// The size of an iomap as the peer will read it: larger ones count in 256s.
     #[must_use]
-    pub fn said_iomap_size(size: u16) -> u16 {
+    pub fn sent_iomap_size(size: u16) -> u16 {
         unscaled(scaled(size))
     }
 }
@@ -92,7 +92,7 @@ fn scaled(size: u16) -> u8 {
     }
 }
 
-/// 128 is said as it is.
+/// 128 is sent as a plain number.
 fn unscaled(size: u8) -> u16 {
     if size <= SCALED {
         return size.into();
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn an_iomap_is_said_in_one_byte() {
-        for (size, said) in [
+        for (size, sent) in [
             (0, 0),
             (127, 127),
             (128, 128),
@@ -158,11 +158,11 @@ mod tests {
             (300, 256),
             (0x7fff, 0x7f00),
         ] {
-            assert_eq!(ConnectData::said_iomap_size(size), said);
+            assert_eq!(ConnectData::sent_iomap_size(size), sent);
         }
-        // What is said is never more than there is.
+        // The sent size never exceeds the true one.
         for size in 0..=u16::MAX {
-            assert!(ConnectData::said_iomap_size(size) <= size);
+            assert!(ConnectData::sent_iomap_size(size) <= size);
         }
         let without = ConnectData {
             big_endian: true,

@@ -14,11 +14,11 @@ const OP_CONTROL: u32 = 7;
 pub enum Control {
     /// Both directions end.
     Disconnect,
-    /// The peer is asked whether it lives. Nobody sends it as a message.
+    /// Asks the peer whether it lives. It is never sent as a message.
     KeepAlive,
     /// The sender's direction ends.
     Shutdown,
-    /// A number that nobody has given a meaning.
+    /// A number without a meaning.
     Unknown(u32),
 }
 

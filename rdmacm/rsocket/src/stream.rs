@@ -126,7 +126,7 @@ enum State {
 }
 
 impl Stream {
-    /// A connection with a peer that has said this.
+    /// A connection with a peer that has sent this.
     #[must_use]
     pub fn new(limits: Limits, peer: &ConnectData) -> Self {
         let size = usize::try_from(limits.receive_buffer.length).unwrap_or(usize::MAX);
@@ -246,23 +246,23 @@ impl Stream {
             .min(most.min(MAX_WRITE))
             .min(room)
             .min(self.send_free);
-        let said = u32::try_from(length).ok()?;
+        let sent = u32::try_from(length).ok()?;
         let payload = match self.reserve(length, self.cost()) {
             None => Payload::Inline(length),
             Some(pieces) => Payload::Ring(pieces),
         };
         self.next = self.next.wrapping_add(1);
         let current = &mut self.targets[self.target];
-        current.address = current.address.wrapping_add(said.into());
-        current.length -= said;
+        current.address = current.address.wrapping_add(sent.into());
+        current.length -= sent;
         if current.length == 0 {
             self.target = (self.target + 1) % self.targets.len();
         }
         let target = Sge {
-            length: said,
+            length: sent,
             ..target
         };
-        Some(self.message(Message::Data(said), payload, target))
+        Some(self.message(Message::Data(sent), payload, target))
     }
 
     /// A write into an iomap of the peer: no message goes with it.
@@ -272,17 +272,17 @@ impl Stream {
             return None;
         }
         let length = length.min(MAX_WRITE).min(self.send_free);
-        let said = u32::try_from(length).ok()?;
+        let sent = u32::try_from(length).ok()?;
         let payload = match self.reserve(length, 1) {
             None => Payload::Inline(length),
             Some(pieces) => Payload::Ring(pieces),
         };
         Some(Write {
-            id: Message::Write(said).encode().into(),
+            id: Message::Write(sent).encode().into(),
             message: None,
             payload,
             target: Sge {
-                length: said,
+                length: sent,
                 ..memory
             },
         })
@@ -389,7 +389,7 @@ impl Stream {
         })
     }
 
-    /// Ends directions of this side. The peer is told by [`Self::next_control`].
+    /// Ends directions of this side. [`Self::next_control`] notifies the peer.
     pub fn shut_down(&mut self, reading: bool, writing: bool) {
         let (readable, writable) = (self.readable, self.writable);
         self.readable &= !reading;
@@ -428,7 +428,7 @@ impl Stream {
     /// A message has come; its receive request is to be posted again.
     ///
     /// # Errors
-    /// [`Violation`] for data that nobody gave room for; the connection has failed then.
+    /// [`Violation`] for data without room; the connection has failed then.
     pub fn received(&mut self, word: u32, sgl: &mut impl TargetSgl) -> Result<(), Violation> {
         match Message::decode(word) {
             Message::Credits(upto) => {

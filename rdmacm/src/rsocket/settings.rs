@@ -40,7 +40,7 @@ impl Sizes {
     /// What the peer is told is said in one byte: larger ones in 256s.
     pub fn set_iomap(&mut self, wanted: u32) {
         let wanted = u16::try_from(wanted).unwrap_or(u16::MAX);
-        self.iomap = rsocket_protocol::ConnectData::said_iomap_size(wanted.min(0x7fff)).into();
+        self.iomap = rsocket_protocol::ConnectData::sent_iomap_size(wanted.min(0x7fff)).into();
     }
 
     pub fn set_receive_buffer(&mut self, wanted: u32) {

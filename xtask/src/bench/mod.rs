@@ -83,7 +83,7 @@ pages.
 pub fn run(options: &options::Bench) -> Result<ExitCode> {
     let dirs = Dirs::find()?;
     let machine = debian_deps::provide(&dirs)?;
-    // Said before the work, which takes minutes in which the sources may change.
+    // Checked before the work, which takes minutes in which the sources may change.
     let described = machine::describe(&dirs, &machine);
     vm::build_library(&dirs)?;
     let bench = programs::prepare(&dirs, &dirs.library()?.join("libibverbs.so.1"))?;

@@ -10,7 +10,7 @@ const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 420.0;
 /// The area of the lines: left, top, right, bottom.
 const AREA: [f64; 4] = [80.0, 50.0, 540.0, 370.0];
-/// Colours that people with any kind of colour vision can tell apart (Okabe and Ito), with a
+/// Colours that people with any kind of colour vision can distinguish (Okabe and Ito), with a
 /// pattern of dashes each for print.
 const STYLES: [(&str, &str); 4] = [
     ("#0072b2", "none"),

@@ -46,8 +46,8 @@ impl Known {
         Ok(Self(programs))
     }
 
-    /// What is said of a difference that is in the list, line by line. `title` is that of the
-    /// comparison, `text` all that it printed. A program that did not end well is never known.
+    /// The comment in the list about a difference, line by line. `title` is that of the comparison,
+    /// `text` all that it printed. A program that did not end well is never known.
     pub fn reason(&self, title: &str, text: &str) -> Option<String> {
         let (program, place) = named(title)?;
         if place.contains(": ") {

@@ -32,10 +32,10 @@ const SHORT_BOUND: Duration = Duration::from_secs(90);
 const COMPLAINING: Duration = Duration::from_secs(5);
 /// For a client whose server has failed: it may be about to find out by itself, in emulation.
 const FINDING_OUT: Duration = Duration::from_secs(30);
-/// How many lines of each program are told after a failure: of its end, and of a crash.
-const TOLD: usize = 12;
-const TOLD_OF_A_CRASH: usize = 40;
-/// How UCX and OpenMPI begin to tell where a program got a signal.
+/// How many lines of each program are printed after a failure: of its end, and of a crash.
+const LAST_LINES: usize = 12;
+const CRASH_LINES: usize = 40;
+/// How a report of UCX and OpenMPI begins that shows where a program got a signal.
 const CRASHES: [&str; 2] = ["Caught signal", "Process received signal"];
 
 pub struct Stage<'a> {
@@ -342,7 +342,7 @@ fn judge(case: &Case, ends: &Ends, printed: &Printed, library: Option<String>) -
     }
 }
 
-/// What a description of a program that hangs tells of the cause.
+/// The lines of a description of a hanging program that show the cause.
 fn found(printed: &Printed) -> String {
     let unread = printed.hung.lines().find(|line| line.starts_with(UNREAD));
     unread.map_or_else(String::new, |unread| format!("; {unread}"))
@@ -368,7 +368,7 @@ fn how_it_ended(ends: &Ends, printed: &Printed) -> String {
     reason
 }
 
-/// What a program said at last that says something.
+/// The last meaningful line of a program's output.
 fn last_line(text: &str) -> &str {
     // What perftest says after it, of its counters or errno, says less.
     const TELLING: [&str; 2] = ["Failed status", "Event: RDMA_CM_EVENT_"];
@@ -392,8 +392,7 @@ fn last_words(text: &str) -> String {
     reported.join(" ").trim_start().to_string()
 }
 
-/// The end of what each program said, and where it crashed, for whoever looks for the cause of a
-/// failure.
+/// The end of each program's output, and the place of a crash, to find the cause of a failure.
 fn print_output(case: &Case, printed: &Printed) {
     let Printed {
         server,
@@ -412,10 +411,10 @@ fn lines_to_show(text: &str) -> Vec<&str> {
         .lines()
         .filter(|line| !line.trim().is_empty())
         .collect();
-    let end = lines.len().saturating_sub(TOLD);
+    let end = lines.len().saturating_sub(LAST_LINES);
     let crashes = |line: &&str| CRASHES.iter().any(|crash| line.contains(crash));
     let crash = lines.iter().position(crashes).unwrap_or(end).min(end);
-    let behind = (crash + TOLD_OF_A_CRASH).min(end);
+    let behind = (crash + CRASH_LINES).min(end);
     [&lines[crash..behind], &lines[end..]].concat()
 }
 
@@ -431,10 +430,10 @@ mod tests {
         assert_eq!(lines_to_show(&short), ["0", "1", "2", "3", "4"]);
         let long: String = numbers(0..100).collect();
         let reported = lines_to_show(&long);
-        assert_eq!((reported.len(), reported[0]), (TOLD, "88"));
+        assert_eq!((reported.len(), reported[0]), (LAST_LINES, "88"));
         let crashed = long.replace("\n20\n", "\n[host3] Caught signal 11\n");
         let reported = lines_to_show(&crashed);
-        assert_eq!(reported.len(), TOLD_OF_A_CRASH + TOLD);
+        assert_eq!(reported.len(), CRASH_LINES + LAST_LINES);
         assert_eq!(reported[0], "[host3] Caught signal 11");
         assert_eq!((reported[39], reported[40]), ("59", "88"));
         let late = long.replace("\n80\n", "\nCaught signal 11\n");
@@ -524,7 +523,10 @@ mod tests {
     fn the_end_of_a_long_complaint_is_reported() {
         let text: String = (0..40).map(|number| format!("{number}\n\n")).collect();
         let reported = lines_to_show(&text);
-        assert_eq!((reported.len(), reported.first()), (TOLD, Some(&"28")));
+        assert_eq!(
+            (reported.len(), reported.first()),
+            (LAST_LINES, Some(&"28"))
+        );
         assert_eq!(lines_to_show("\none\n"), ["one"]);
     }
 

@@ -27,7 +27,7 @@ pub struct Show<'a> {
     pub target: &'a Target,
     /// Set for every program.
     pub env: &'a [(&'a str, &'a str)],
-    /// A TCP port that nobody uses, where programs meet.
+    /// A free TCP port, where programs meet.
     pub port: u16,
     /// Where a program may write.
     pub room: &'a Path,

@@ -34,7 +34,7 @@ impl<'a> Witness<'a> {
         })
     }
 
-    /// Puts the library under the command, and has the linker tell.
+    /// Puts the library under the command, and makes the linker report the libraries it uses.
     pub fn attend(&self, command: &mut Command) {
         put_library(command, self.library);
         command

@@ -51,7 +51,7 @@ pub fn run(dir: &Path) -> Result<ExitCode> {
             ours: &ours,
             target: &suites::rxe(Path::new(place::HELPERS)),
             env: &[],
-            // Where the pingpong programs listen if nothing else is said.
+            // The default port of the pingpong programs.
             port: 18515,
             room: Path::new("/run"),
             bandwidth: false,

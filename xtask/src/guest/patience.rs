@@ -27,7 +27,7 @@ enum On {
 }
 
 /// An end that has what it wants goes away, and if its last acknowledgement is lost the other
-/// repeats to nobody until its retries are used up: no protocol can help that.
+/// repeats in vain until its retries are used up: no protocol can help that.
 const ENDED_WELL: &str = "exit status 0";
 
 const MISFORTUNES: &[Misfortune] = &[
@@ -40,8 +40,8 @@ const MISFORTUNES: &[Misfortune] = &[
         on: On::Losing,
         says: &[ENDED_WELL, "parse WC failed"],
     },
-    // Perftest. Whoever sends datagrams, or over an unreliable connection, faster than a busy
-    // machine takes them loses some.
+    // Perftest. A program that sends datagrams, or over an unreliable connection, faster than a
+    // busy machine takes them loses some.
     Misfortune {
         on: On::Any,
         says: &["Total Iters Required"],
@@ -58,8 +58,9 @@ const MISFORTUNES: &[Misfortune] = &[
         on: On::Any,
         says: &["RDMA_CM_EVENT_UNREACHABLE; error: 1."],
     },
-    // The server of qperf 0.4.11 tells its client the port before it listens there (later versions
-    // after it), and a client that is quick is rejected with 8, too, which it does not say.
+    // The server of qperf 0.4.11 sends the port to its client before it listens there (later
+    // versions after it), and a client that is quick is rejected with 8, too, which it does not
+    // print.
     Misfortune {
         on: On::Any,
         says: &[
@@ -152,7 +153,7 @@ fn is_unlucky(reason: &str, is_there: impl Fn(On) -> bool) -> bool {
     is_listed || is_there(On::Losing) && has_no_completion(reason)
 }
 
-/// Whether perftest tells of a completion with a status that there is none of
+/// Whether perftest reports a completion with a status that does not exist
 /// (`enum ibv_wc_status`): with events it takes what it finds on its stack for a completion if the
 /// peer's answer comes first, because the acknowledgement before it was lost.
 fn has_no_completion(reason: &str) -> bool {

@@ -15,7 +15,7 @@ pub const HELPERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
 pub struct Place<'a> {
     /// Where results go.
     pub dir: &'a Path,
-    /// Where programs and the runner may leave what nobody wants later.
+    /// The directory for temporary files of programs and of the runner.
     pub room: &'a Path,
     pub library: &'a Library,
     pub target: &'a Target,

@@ -50,7 +50,7 @@ impl Process {
         Self::spawn(command.stdout(out).stderr(err))
     }
 
-    /// Starts with standard input empty and what is said on either output going to its file.
+    /// Starts with empty standard input and with each output going to its file.
     pub fn start_apart(command: &mut Command, out: &Path, err: &Path) -> Result<Self> {
         Self::spawn(command.stdout(create(out)?).stderr(create(err)?))
     }
@@ -138,7 +138,7 @@ fn create(log: &Path) -> Result<File> {
     File::create(log).with_context(|| log.display().to_string())
 }
 
-/// How a line of a description that tells of unread bytes begins.
+/// The beginning of a line of a description that reports unread bytes.
 pub const UNREAD: &str = "unread in a connection of TCP: ";
 
 /// What lies unread in the connection of a line of /proc/net/tcp: number, local address:port in

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 /// programs compare with what they need, counts in these.
 pub const RDMA_CORE: &str = "44.0";
 
-/// What was said on the command line; directories that were not named get their usual place.
+/// The arguments of the command line; directories that were not named get their usual place.
 #[derive(Debug, PartialEq)]
 pub struct Options {
     pub destdir: Option<PathBuf>,

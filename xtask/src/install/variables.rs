@@ -108,7 +108,7 @@ fn every_variable_is_in_a_manual_page() {
     }
 }
 
-/// And nothing else is said to be read.
+/// And the documents name no other variable.
 #[test]
 fn manual_pages_name_no_other_variable() {
     let found = variables();

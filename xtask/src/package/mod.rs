@@ -52,7 +52,7 @@ const COMPLETE: &str = "# complete";
 /// The folder of a job directory that holds Debian's packages.
 const STOCK: &str = "stock";
 
-/// New namespaces: mounts and the network belong to nothing else, and nothing is left running.
+/// New namespaces: mounts and the network affect no other process, and nothing is left running.
 const APART: [&str; 6] = [
     "--mount",
     "--net",
@@ -76,7 +76,7 @@ impl Compiled {
     /// Compiles it: the first half of building the packages.
     ///
     /// # Errors
-    /// What the step said that failed.
+    /// The output of the step that failed.
     pub fn new(dirs: &Dirs) -> Result<Self> {
         debian_deps::packaging(dirs)?;
         let job = dirs.fresh(STAGE)?;
@@ -292,7 +292,7 @@ fn installed(dirs: &Dirs, job: &Path, tally: &mut Tally) -> Result<()> {
     if text.lines().next_back() != Some(COMPLETE) {
         tally.fail(format!("{STAGE}: the transitions were not completed"));
     }
-    // What failed has been said already, save by a process that got nowhere.
+    // The failure is reported already, except by a process that got nowhere.
     if tally.failures.len() > before && !records.is_empty() {
         return Ok(());
     }

@@ -43,7 +43,7 @@ pub struct Observed {
     pub libraries: BTreeSet<PathBuf>,
 }
 
-/// Runs a program, and has its dynamic linker tell which libibverbs it initialised.
+/// Runs a program, and makes its dynamic linker report which libibverbs it initialised.
 pub fn observe(words: &[&str]) -> Result<Observed> {
     let (program, arguments) = words.split_first().context("no program")?;
     let linker = Path::new("/run/ferroverbs-linker");

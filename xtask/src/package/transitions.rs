@@ -253,7 +253,7 @@ fn doctor() -> Result<()> {
     Ok(())
 }
 
-/// Whether a file that is no trace is told.
+/// Whether a file that is no trace is reported.
 fn trace_reader() -> Result<()> {
     let output = Command::new("ibv_trace").arg("/etc/passwd").output()?;
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -263,7 +263,7 @@ fn trace_reader() -> Result<()> {
     Ok(())
 }
 
-/// In this network nobody has a device of uroce, so there is nothing to tell.
+/// In this network no process has a device of uroce, so there is nothing to print.
 fn counters() -> Result<()> {
     let text = must(&mut Command::new("uroce-stat"))?;
     if !text.is_empty() {
@@ -272,7 +272,7 @@ fn counters() -> Result<()> {
     Ok(())
 }
 
-/// How the machine was: its packages, and what its programs said.
+/// The state of the machine: its packages, and the output of its programs.
 struct Start {
     packages: BTreeSet<String>,
     printed: Vec<Observed>,
@@ -335,7 +335,7 @@ impl Start {
         self.programs(&back, DEBIANS[0], notes)
     }
 
-    /// Whether each program says what it said at the start, over the library of a package.
+    /// Whether each program prints what it printed at the start, over the library of a package.
     fn programs(&self, label: &str, package: &str, notes: &mut Notes) -> Result<()> {
         let mut owners = Owners::default();
         for (words, stock) in PROGRAMS.iter().zip(&self.printed) {
@@ -351,7 +351,7 @@ fn same(words: &[&str], stock: &Observed, package: &str, owners: &mut Owners) ->
     owners.over(&observed, package)?;
     if observed.printed != stock.printed {
         bail!(
-            "said {:?}, at the start {:?}",
+            "printed {:?}, at the start {:?}",
             observed.printed,
             stock.printed
         );
@@ -398,7 +398,7 @@ fn sound() -> Result<()> {
 }
 
 /// Whether a package's files are what it brought. Documents may have been left out: minimal
-/// images of Debian tell dpkg so.
+/// images of Debian configure dpkg so.
 fn verify(package: &str) -> Result<()> {
     let text = must(Command::new("dpkg").args(["--verify", package]))?;
     let wrong = text.lines().find(|line| !line.contains(" /usr/share/"));
@@ -462,7 +462,7 @@ fn compiled_runs(package: &str) -> Result<()> {
     let observed = observe(&[&format!("{SCRATCH}/program")])?;
     Owners::default().over(&observed, package)?;
     if !observed.printed.contains("\nactive, ") {
-        bail!("said {:?}", observed.printed);
+        bail!("printed {:?}", observed.printed);
     }
     Ok(())
 }

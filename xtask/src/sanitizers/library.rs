@@ -71,7 +71,7 @@ pub(super) fn run_tests(
     Ok(tally)
 }
 
-/// Whether a command is there and succeeds, as one that tells its version does.
+/// Whether a command is there and succeeds, as one that prints its version does.
 pub(super) fn answers(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }

@@ -3,7 +3,7 @@
 
 use super::{Case, Check, Target};
 
-/// The GID of the loopback address, as Ceph wants it said.
+/// The GID of the loopback address, in Ceph's notation.
 const GID: &str = "0000:0000:0000:0000:0000:ffff:7f00:0001";
 
 pub fn cases(target: &Target) -> Vec<Case> {

@@ -15,8 +15,8 @@ impl Check {
     /// What is wrong with this output, if anything.
     pub fn complaint(&self, output: &str) -> Option<String> {
         match self {
-            Self::Says(text) if !output.contains(text) => Some(format!("never said {text:?}")),
-            Self::NeverSays(text) if output.contains(text) => Some(format!("said {text:?}")),
+            Self::Says(text) if !output.contains(text) => Some(format!("never printed {text:?}")),
+            Self::NeverSays(text) if output.contains(text) => Some(format!("printed {text:?}")),
             Self::PerftestRows(sizes) if *sizes != perftest_sizes(output) => Some(format!(
                 "rows for {:?}, not {sizes:?}",
                 perftest_sizes(output)

@@ -1,4 +1,4 @@
-//! Programs over uroce under valgrind's memcheck, both ends: no byte is read that nobody wrote,
+//! Programs over uroce under valgrind's memcheck, both ends: no byte is read that was not written,
 //! none beyond what was allocated, and nothing is lost. By packets alone, since memcheck's kernel
 //! has no pidfd_open(2), without which there is no shared memory.
 #![forbid(unsafe_code)]
@@ -25,7 +25,7 @@ const PINGPONGS: &[(&str, &str)] = &[
     ("xsrq", "ibv_xsrq_pingpong -n 50"),
 ];
 
-/// Those of bandwidth tell each other what they have not written.
+/// Those that measure bandwidth send memory that they have not written.
 const PERFTESTS: &[(&str, &str)] = &[
     ("send-latency", "ib_send_lat -n 100 -s 64"),
     ("send-latency-events", "ib_send_lat -n 100 -s 64 -e"),

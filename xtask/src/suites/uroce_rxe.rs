@@ -32,7 +32,7 @@ const OTHERS: &[(&str, &str, &str, u64)] = &[
 
 /// Over IPv4 alone: other sizes and ways to wait.
 const VARIANTS: &[(&str, &str, &str, u64)] = &[
-    // Without receive requests ready, the sender is told to come again.
+    // Without receive requests ready, the sender gets RNR NAKs.
     ("send-rc-few-receives", "ib_send_bw", "-s 4096 -r 2", 4096),
     ("write-rc-odd", "ib_write_lat", "-s 4099", 4099),
     ("read-rc-odd", "ib_read_lat", "-s 4099", 4099),
@@ -46,9 +46,9 @@ const VARIANTS: &[(&str, &str, &str, u64)] = &[
     ),
 ];
 
-/// uroce loses, doubles and swaps packets, acknowledgements too, but not the last ones: whoever has
-/// what he wants goes away, and where soft-RoCE then waits for his last acknowledgement, it repeats
-/// for ever what nobody hears, since to it the pingpong's seven retries are no end.
+/// uroce loses, doubles and swaps packets, acknowledgements too, but not the last ones: a side that
+/// has received everything ends, and if soft-RoCE then lacks the last acknowledgement, it
+/// retransmits for ever, because it takes the pingpong's seven retries as unlimited.
 const FAULTS: &str = "loss=2%,dup=1%,reorder=1%,seed=7,first=550";
 
 /// Packet sizes; frames of Ethernet's usual size hold the first ones, and the cases above use 1024.

@@ -319,7 +319,7 @@ fn perftest_field(text: &str, field: usize) -> Result<f64> {
 fn tcp(room: &Room<'_>, test: &str, size: u32, unit: Unit) -> Result<f64> {
     let port = pair::port();
     let server = Call::new(&format!("qperf -lp {port}"));
-    // The server goes on until it is told to quit.
+    // The server runs until it gets the command to quit.
     let client = Call::new(&format!(
         "qperf -lp {port} -uu -t 1 -m {size} 127.0.0.1 {test} quit"
     ));

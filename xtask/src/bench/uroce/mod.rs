@@ -41,7 +41,7 @@ const PLOT_ROUNDS: usize = 3;
 pub fn run_all(options: &options::BenchUroce) -> Result<ExitCode> {
     let dirs = Dirs::find()?;
     let machine = debian_deps::provide(&dirs)?;
-    // Said before the work, which takes minutes in which the sources may change.
+    // Checked before the work, which takes minutes in which the sources may change.
     let described = machine::describe(&dirs, &machine);
     vm::build_library(&dirs)?;
     if options.plots_alone {

@@ -15,7 +15,7 @@ const PAIRS: &str = "10000";
 /// Bytes that a queue pair may take.
 const MOST: f64 = 16384.0;
 /// Where the test says what idle queue pairs that have moved data take.
-const SAID: &str = "queue pairs, used: ";
+const PREFIX: &str = "queue pairs, used: ";
 
 /// Fails also if a queue pair does not move data.
 pub fn measure(dirs: &Dirs) -> Result<[Figure; 2]> {
@@ -41,7 +41,7 @@ pub fn measure(dirs: &Dirs) -> Result<[Figure; 2]> {
 }
 
 fn bytes(text: &str) -> Option<f64> {
-    let (_, after) = text.split_once(SAID)?;
+    let (_, after) = text.split_once(PREFIX)?;
     after.split_whitespace().next()?.parse().ok()
 }
 
