@@ -20,7 +20,8 @@
 //! have come to an address of the device or to a group. A datagram whose address handle was
 //! destroyed before it left is dropped, as is one that has nowhere to go.
 //!
-//! *Tests.* Here: which packets are the peer's, and when a link is the peer's.
+//! *Tests.* Here: when a link is the peer's, and what the connection does while a peer takes nothing.
+//! `super::tests`: which packets are the peer's.
 //! `providers/uroce/tests`: `verbs.rs` (data over UDP), `lossy.rs`, `stalled.rs` (backpressure and
 //! peers that stop).
 
@@ -550,4 +551,122 @@ pub(super) fn connect(
     connects
         .then(|| qp.node().connect(attr.dest_qp_num, qp.node_number))
         .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::namespace;
+
+    /// Runs the tests of [`inside`] in a network namespace.
+    #[test]
+    fn in_a_namespace() {
+        namespace::run("qp::connection::tests::inside::", &[], &[]);
+    }
+
+    mod inside {
+        use super::super::*;
+        use crate::clock;
+        use crate::namespace::there;
+        use crate::qp::tests::end::{End, pair};
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn only_a_local_connection_without_link_lacks_one() {
+            if !there() {
+                return;
+            }
+            let [end, _other] = pair();
+            let qp = end.state.resources();
+            let connection = &mut end.state.locked.lock().connection;
+            let peer = connection.live_peer().map(Arc::clone).expect("a link");
+            assert!(!connection.lacks_link(&peer), "it has one");
+            connection.peer = None;
+            assert!(connection.lacks_link(&peer));
+            let found = connection.find_link(qp).expect("a link");
+            assert!(found.is(&peer));
+            let path = connection.path;
+            connection.path = path.map(|path| Path {
+                local: false,
+                ..path
+            });
+            assert!(!connection.lacks_link(&peer), "its peer is on another host");
+            connection.path = None;
+            assert!(!connection.lacks_link(&peer), "it has no peer");
+            connection.path = path;
+            connection.use_link(&peer);
+            assert!(connection.peer().is_some_and(|peer| peer.is(&found)));
+        }
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn reset_forgets_the_peer() {
+            if !there() {
+                return;
+            }
+            let [end, _other] = pair();
+            let qp = end.state.resources();
+            let connection = &mut end.state.locked.lock().connection;
+            let mut attr = ibv_qp_attr::zeroed();
+            connection.query(qp, false, &mut attr);
+            assert_eq!(attr.ah_attr.is_global, 1);
+            connection.reset();
+            connection.query(qp, false, &mut attr);
+            assert_eq!(attr.ah_attr.is_global, 0);
+            assert!(connection.peer().is_none() && connection.find_link(qp).is_none());
+        }
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn a_ring_that_has_room_again_blocks_nothing() {
+            if !there() {
+                return;
+            }
+            let [end, _other] = pair();
+            let qp = end.state.resources();
+            let connection = &mut end.state.locked.lock().connection;
+            let now = clock::now();
+            assert!(!connection.is_blocked(qp, now));
+            let peer = connection.peer().map(Arc::clone);
+            // No ring is full here, so the wait ends with the first look.
+            connection.block(qp, now, peer);
+            assert!(connection.backpressure.is_some());
+            assert!(!connection.waits_for_room(qp));
+            assert!(!connection.is_blocked(qp, now));
+            assert!(connection.backpressure.is_none());
+        }
+
+        /// Looks at the peer at each deadline, until it counts as stalled. Returns how often.
+        fn looks(end: &End, oldest: Option<u64>) -> u32 {
+            let qp = end.state.resources();
+            let connection = &mut end.state.locked.lock().connection;
+            let first = connection.watch_peer(qp, clock::now());
+            let mut at = first.expect("a deadline");
+            let mut looks = 0;
+            loop {
+                looks += 1;
+                if connection.peer_is_stalled(qp, at, oldest) {
+                    return looks;
+                }
+                match connection.stall.deadline() {
+                    Some(next) => at = next,
+                    None => return looks,
+                }
+            }
+        }
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn a_peer_that_takes_nothing_stalls_after_all_retries() {
+            if !there() {
+                return;
+            }
+            let [end, _other] = pair();
+            // retry_cnt is 7.
+            assert_eq!(looks(&end, Some(u64::MAX)), 8);
+            let locked = end.state.locked.lock();
+            assert!(!locked.connection.watches_peer());
+            drop(locked);
+            assert_eq!(looks(&end, None), 1, "there is nothing to wait for");
+        }
+    }
 }

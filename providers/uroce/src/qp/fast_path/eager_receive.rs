@@ -11,7 +11,8 @@
 //! after the completion queue has been given back, so that pollers never wait for a change of a
 //! key.
 //!
-//! *Tests.* `super::super::tests`: messages, refusals and epochs between two queue pairs.
+//! *Tests.* Here: the credit of a receiver by itself; which messages it accepts, and what follows a
+//! refusal. `super::super::tests`: messages and refusals between two queue pairs.
 
 use super::super::connection::Connection;
 use super::super::resources::Resources;
@@ -239,5 +240,250 @@ impl<'a> Intake<'a> {
     #[inline(always)]
     fn expects(&self, epoch: u32, header: &Header) -> bool {
         self.is_open && header.epoch == epoch && header.source == self.source
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::namespace;
+
+    /// Runs the tests of [`inside`] in a network namespace.
+    #[test]
+    fn in_a_namespace() {
+        namespace::run("qp::fast_path::eager_receive::tests::inside::", &[], &[]);
+    }
+
+    mod inside {
+        use super::super::*;
+        use crate::carrier::Sender;
+        use crate::carrier::shm::{Credit, GateSeen, Outcome};
+        use crate::namespace::there;
+        use crate::node::{Caller, Endpoint, Incoming};
+        use crate::qp::tests::end::{End, HANG, pair};
+        use kit::sync::Mutex;
+        use std::time::Instant;
+        use uroce_engine::qp::Service;
+        use uroce_engine::timer::Time;
+
+        /// A receiver that is not part of its queue pair.
+        struct Alone {
+            receiver: EagerReceiver,
+            connection: Connection,
+            end: End,
+        }
+
+        impl Alone {
+            /// In a connection whose packets begin at a PSN.
+            fn begun(psn: u32) -> Self {
+                let end = End::new(Service::Rc);
+                let listener = Arc::downgrade(&end.state);
+                let mut receiver = EagerReceiver::new(end.state.resources(), listener);
+                receiver.begin(true, psn);
+                Self {
+                    receiver,
+                    connection: Connection::new(end.state.resources()),
+                    end,
+                }
+            }
+
+            fn post(&mut self, sges: &[ibv_sge]) {
+                let mut requests = std::iter::once(ReceiveRequest { id: 1, sges });
+                let qp = self.end.state.resources();
+                let posted = self.receiver.post(&mut self.connection, qp, &mut requests);
+                assert_eq!(posted, Ok(()));
+            }
+
+            fn credit(&self) -> Credit {
+                self.receiver.grant.credit(self.receiver.expected)
+            }
+        }
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn credit_counts_requests_of_known_memory_and_has_the_epoch_of_the_first_psn() {
+            if !there() {
+                return;
+            }
+            let mut alone = Alone::begun(5);
+            assert_eq!((alone.credit().limit, alone.credit().epoch), (0, 5 << 8));
+            let good = alone.end.sge();
+            alone.post(&[good]);
+            assert_eq!(
+                alone.credit().limit,
+                0,
+                "memory is known from its second use on"
+            );
+            alone.receiver.remain(0);
+            alone.post(&[good]);
+            alone.post(&[good]);
+            assert_eq!(
+                (alone.credit().limit, alone.credit().room),
+                (2, good.length)
+            );
+            // Requests behind one without memory are not covered.
+            alone.post(&[]);
+            alone.post(&[good]);
+            assert_eq!(alone.credit().limit, 2);
+            alone.receiver.remain(0);
+            alone.post(&[good]);
+            assert_eq!(alone.credit().limit, 1);
+            alone.receiver.reset();
+            assert_eq!((alone.credit().limit, alone.credit().epoch), (0, 0));
+            assert!(!alone.receiver.open);
+        }
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn a_key_that_is_revoked_ends_the_credit_of_the_requests_that_name_it() {
+            if !there() {
+                return;
+            }
+            let mut alone = Alone::begun(0);
+            let good = alone.end.sge();
+            alone.post(&[good]);
+            alone.receiver.remain(0);
+            alone.post(&[good]);
+            assert!(!alone.receiver.forget(good.lkey.wrapping_add(1)));
+            assert_eq!(alone.credit().limit, 1);
+            assert!(alone.receiver.forget(good.lkey));
+            assert_eq!(alone.credit().limit, 0);
+            assert!(!alone.receiver.forget(good.lkey), "it is forgotten already");
+        }
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn the_peer_reads_the_credit_that_is_shown() {
+            if !there() {
+                return;
+            }
+            let linked = pair();
+            let peer = linked[0].peer();
+            let mut alone = Alone::begun(3);
+            alone.post(&[alone.end.sge()]);
+            let qp = alone.end.state.resources();
+            let directory = alone.end.node.directory().expect("a directory");
+            let credit = alone.receiver.grant.credit(alone.receiver.expected);
+            assert!(!alone.receiver.grant.shows(&credit));
+            alone.receiver.show_credit(qp, directory);
+            assert!(alone.receiver.grant.shows(&credit));
+            let index = qpn::index_of(qp.number);
+            assert_eq!(peer.segment().credit(index), Some(credit));
+        }
+
+        /// The sending side: it has no queue pair, and remembers the outcomes.
+        #[derive(Default)]
+        struct Source(Mutex<Vec<Outcome>>);
+
+        impl Endpoint for Source {
+            fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) {}
+            fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Caller) {}
+            fn on_time(&self, _: Time) {}
+
+            fn deadline(&self) -> Option<Time> {
+                None
+            }
+
+            fn on_outcome(&self, _: &Peer, outcome: Outcome) -> bool {
+                self.0.lock().push(outcome);
+                false
+            }
+        }
+
+        /// A queue pair that is connected to a [`Source`], which has a second number.
+        struct Receiving {
+            end: End,
+            source: Arc<Source>,
+            numbers: [u32; 2],
+        }
+
+        impl Receiving {
+            fn new() -> Self {
+                let end = End::new(Service::Rc);
+                let source = Arc::new(Source::default());
+                let numbers = [(); 2].map(|()| {
+                    let endpoint = Arc::clone(&source);
+                    end.node.attach(|_| Ok(endpoint)).expect("a number")
+                });
+                end.connect(numbers[0]);
+                end.await_link();
+                Self {
+                    end,
+                    source,
+                    numbers,
+                }
+            }
+
+            /// Sends a message of some bytes, and waits until it was taken from the ring. Returns
+            /// the epoch of the refusal, if it was refused.
+            fn send(&self, epoch: u32, length: usize, source: u32) -> Option<u32> {
+                let header = Header {
+                    source,
+                    destination: self.end.state.number(),
+                    epoch,
+                    immediate: Some(0x11),
+                    solicited: false,
+                    completed: false,
+                };
+                let peer = self.end.peer();
+                let mut fill = |to: &mut [u8]| {
+                    to.fill(7);
+                    Ok(())
+                };
+                let put = peer.long(&header, length, &mut fill, GateSeen::default());
+                let position = put.expect("room").position;
+                let began = Instant::now();
+                while !peer.has_taken(position) {
+                    assert!(began.elapsed() < HANG, "it is not taken");
+                    self.end.node.progress(Caller::Node);
+                    std::thread::yield_now();
+                }
+                if self.end.cq.poll(&mut [bytemuck::Zeroable::zeroed(); 1]) == 1 {
+                    return None;
+                }
+                loop {
+                    let refused = self.source.0.lock().iter().find_map(|one| match one {
+                        Outcome::Refused(at, epoch) if *at == position => Some(*epoch),
+                        _ => None,
+                    });
+                    if refused.is_some() {
+                        return refused;
+                    }
+                    assert!(began.elapsed() < HANG, "it has no outcome");
+                    self.end.node.progress(Caller::Node);
+                    std::thread::yield_now();
+                }
+            }
+        }
+
+        impl Drop for Receiving {
+            fn drop(&mut self) {
+                for number in self.numbers {
+                    self.end.node.detach(number);
+                }
+            }
+        }
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn a_refused_message_changes_the_epoch_and_nothing_else() {
+            if !there() {
+                return;
+            }
+            let receiving = Receiving::new();
+            let [own, other] = receiving.numbers;
+            assert_eq!(receiving.send(0, 8, own), Some(1), "no receive request");
+            receiving.end.receive(4);
+            assert_eq!(receiving.send(0, 8, own), Some(1), "the epoch before");
+            assert_eq!(receiving.send(1, 8, other), Some(2), "another sender");
+            assert_eq!(receiving.send(2, 9, own), Some(3), "it is too long");
+            let mut bytes = [0; 8];
+            let memory = receiving.end.memory.memory();
+            memory.read(0, &mut bytes).expect("inside");
+            assert_eq!(bytes, [0; 8]);
+            assert_eq!(receiving.send(3, 8, own), None);
+            memory.read(0, &mut bytes).expect("inside");
+            assert_eq!(bytes, [7; 8]);
+            assert_eq!(receiving.send(3, 8, own), Some(4), "the request is used");
+        }
     }
 }

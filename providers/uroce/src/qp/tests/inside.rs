@@ -1,237 +1,26 @@
 //! Run by `in_a_namespace`.
 
+use super::super::XrcDomain;
 use super::super::endpoint::access_mode;
-use super::super::{CreateParams, QpState, XrcDomain};
-use crate::channel::{Kind, Records};
-use crate::cq::Cq;
-use crate::device::{self, Port};
-use crate::memory::{AccessMode, Mr, Pd, PdId};
+use super::end::{End, HANG, pair};
+use crate::memory::AccessMode;
 use crate::namespace::there;
 use crate::node::{self, Caller, Endpoint, Incoming, Node};
 use crate::receive::Srq;
 use crate::xrc::{DelegateState, Link, Message};
-use crate::{clock, context::Context, threads};
+use crate::{clock, threads};
 use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::errno::Errno;
-use kit::provider::{Data, ReceiveRequest, SendRequest, Token};
 use kit::sync::Mutex;
-use kit::sys::scratch::Scratch;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use uroce_engine::psn::Psn;
 use uroce_engine::qp::{Rest, Service};
 use uroce_engine::wire::{Bth, Headers, ICRC_LEN, Opcode, Operation, Transport, XrcEth};
-
-const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-/// Bounds a wait for what has to happen.
-const HANG: Duration = Duration::from_secs(20);
-
-fn port() -> Arc<Port> {
-    let ports = device::ports().expect("ports");
-    let interfaces = ports.look().expect("interfaces");
-    let lo = interfaces.iter().find(|i| i.name == "lo").expect("lo");
-    ports.of(lo.index).expect("a port")
-}
-
-fn av() -> ibv_ah_attr {
-    let mut av = ibv_ah_attr::zeroed();
-    av.is_global = 1;
-    av.port_num = 1;
-    av.grh.dgid = device::gid_of([127, 0, 0, 1].into());
-    av.grh.hop_limit = 64;
-    let table = port().gid_table();
-    let own = table.iter().find(|entry| {
-        let gid = |gid: ibv_gid| gid.bytes();
-        gid(entry.gid) == gid(av.grh.dgid)
-    });
-    av.grh.sgid_index = u8::try_from(own.expect("its address").gid_index).expect("small");
-    av
-}
-
-/// A queue pair, its queue and its memory.
-struct End {
-    state: Arc<QpState>,
-    cq: Arc<Cq>,
-    node: Arc<Node>,
-    memory: Scratch,
-    mr: Mr,
-    _async: OwnedFd,
-}
-
-impl End {
-    fn new(service: Service) -> Self {
-        Self::with(service, None)
-    }
-
-    fn with(service: Service, xrcd: Option<Arc<dyn XrcDomain>>) -> Self {
-        let node = Node::get().expect("a node");
-        let (events, _async) = Records::new(Kind::Asynchronous).expect("events");
-        let events = Arc::new(events);
-        let cq = Cq::new(Token(1), 64, None, Arc::clone(&events), false).expect("a queue");
-        let cq = Arc::new(cq);
-        let pd = Pd::new().id();
-        let memory = Scratch::new(2).expect("memory");
-        let range = memory.memory();
-        let (mr, _) = node
-            .keys()
-            .register(pd, range, range.address() as u64, ACCESS)
-            .expect("registered");
-        let is_target = service == Service::XrcTarget;
-        let mut cap = ibv_qp_cap::zeroed();
-        cap.max_send_wr = 16;
-        cap.max_recv_wr = 16;
-        cap.max_send_sge = 1;
-        cap.max_recv_sge = 1;
-        let params = CreateParams {
-            node: Arc::clone(&node),
-            port: port(),
-            events,
-            addresses: Arc::default(),
-            service,
-            pd: if is_target { PdId::NONE } else { pd },
-            send_cq: (!is_target).then(|| Arc::clone(&cq)),
-            recv_cq: (!is_target).then(|| Arc::clone(&cq)),
-            srq: None,
-            xrcd,
-            cap,
-            sq_sig_all: true,
-        };
-        let mut made = None;
-        node.attach(|number| {
-            let state = Arc::new_cyclic(|me| QpState::new(number, Token(2), params, me));
-            made = Some(Arc::clone(&state));
-            Ok(state)
-        })
-        .expect("a number");
-        Self {
-            state: made.expect("made"),
-            cq,
-            node,
-            memory,
-            mr,
-            _async,
-        }
-    }
-
-    fn sge(&self) -> ibv_sge {
-        ibv_sge {
-            addr: self.memory.memory().address() as u64,
-            length: 8,
-            lkey: self.mr.key(),
-        }
-    }
-
-    fn post(&self, id: u64, opcode: ibv_wr_opcode) -> Result<(), Errno> {
-        let sges = [self.sge()];
-        let mut request = SendRequest::<Context>::new(id, opcode, 0);
-        request.data = Data::Sges(&sges);
-        self.state.post_send(&mut Some(request).into_iter())
-    }
-
-    fn receive(&self, id: u64) {
-        let sges = [self.sge()];
-        let mut requests = std::iter::once(ReceiveRequest { id, sges: &sges });
-        self.state.post_recv(&mut requests).expect("posted");
-    }
-
-    fn outstanding(&self) -> [usize; 2] {
-        let locked = self.state.locked.lock();
-        let engine = locked.connection.engine();
-        [locked.fast_path.outstanding(), engine.outstanding()]
-    }
-
-    /// The next completions: identifier, status and opcode.
-    fn wait(&self, count: usize) -> Vec<(u64, u32, u32)> {
-        let began = Instant::now();
-        let mut done = Vec::new();
-        while done.len() < count {
-            assert!(began.elapsed() < HANG, "{done:?}");
-            let mut room = [ibv_wc::zeroed(); 1];
-            if self.cq.poll(&mut room) == 0 {
-                self.node.progress(Caller::Node);
-                std::thread::yield_now();
-                continue;
-            }
-            let [wc] = room;
-            done.push((wc.wr_id, wc.status, wc.opcode));
-        }
-        done
-    }
-
-    fn modify(&self, state: ibv_qp_state) {
-        let mut attr = ibv_qp_attr::zeroed();
-        attr.qp_state = state;
-        self.state.modify(&attr, IBV_QP_STATE).expect("modified");
-    }
-
-    /// To RTS, or to RTR for what only receives.
-    fn connect(&self, peer: u32) {
-        let mut attr = ibv_qp_attr::zeroed();
-        attr.port_num = 1;
-        attr.qp_access_flags = ACCESS;
-        attr.ah_attr = av();
-        attr.path_mtu = IBV_MTU_1024;
-        attr.dest_qp_num = peer;
-        attr.min_rnr_timer = 1;
-        attr.max_rd_atomic = 1;
-        attr.max_dest_rd_atomic = 1;
-        attr.timeout = 14;
-        attr.retry_cnt = 7;
-        attr.rnr_retry = 7;
-        let init = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-        let rtr = IBV_QP_AV
-            | IBV_QP_PATH_MTU
-            | IBV_QP_DEST_QPN
-            | IBV_QP_RQ_PSN
-            | IBV_QP_MAX_DEST_RD_ATOMIC
-            | IBV_QP_MIN_RNR_TIMER;
-        let rts = IBV_QP_SQ_PSN
-            | IBV_QP_TIMEOUT
-            | IBV_QP_RETRY_CNT
-            | IBV_QP_RNR_RETRY
-            | IBV_QP_MAX_QP_RD_ATOMIC;
-        let steps = [(IBV_QPS_INIT, init), (IBV_QPS_RTR, rtr), (IBV_QPS_RTS, rts)];
-        let last = if self.state.resources().xrcd().is_some() {
-            2
-        } else {
-            3
-        };
-        for (state, mask) in steps.into_iter().take(last) {
-            attr.qp_state = state;
-            let mask = IBV_QP_STATE | mask;
-            self.state.modify(&attr, mask).expect("modified");
-        }
-    }
-
-    fn await_link(&self) {
-        let began = Instant::now();
-        while self.state.locked.lock().connection.peer().is_none() {
-            assert!(began.elapsed() < HANG, "no link");
-            self.node.progress(Caller::Node);
-            std::thread::yield_now();
-        }
-    }
-}
-
-impl Drop for End {
-    fn drop(&mut self) {
-        self.state.remove_token(Token(2));
-        self.state.end();
-    }
-}
-
-/// Two connected reliable queue pairs, with a link.
-fn pair() -> [End; 2] {
-    let ends = [End::new(Service::Rc), End::new(Service::Rc)];
-    ends[0].connect(ends[1].state.number());
-    ends[1].connect(ends[0].state.number());
-    ends.iter().for_each(End::await_link);
-    ends
-}
 
 const SUCCESS: u32 = IBV_WC_SUCCESS;
 

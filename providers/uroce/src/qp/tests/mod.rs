@@ -1,5 +1,6 @@
 //! Queue pairs with a real node, in a network namespace of their own where that can be had.
 
+pub mod end;
 mod inside;
 
 use crate::namespace;
