@@ -163,7 +163,7 @@ static void receive(unsigned long count)
 		ZERO(ibv_post_recv(qp, &wr, &bad));
 }
 
-/* Polls; answers how many calls did not find what they were to find. */
+/* Polls; returns how many calls did not find what they were to find. */
 static unsigned long poll(unsigned long count, int entries, int wanted)
 {
 	struct ibv_wc wc[BATCH];

@@ -105,7 +105,7 @@ union object {
 	verbs++; \
 } while (0)
 
-/* Answers how many verbs were called. */
+/* Returns how many verbs were called. */
 static int drive(const struct report *plugin, struct ibv_context *context)
 {
 	union object o = { { context } }, f = { { NULL, context } };

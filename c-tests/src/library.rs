@@ -12,7 +12,7 @@ use crate::{Result, tree::workspace_dir};
 
 /// A library of this workspace.
 struct Built {
-    /// Names the file, where somebody has built it already.
+    /// Names the file, where it is built already.
     variable: &'static str,
     package: &'static str,
     /// What cargo calls it, and what programs ask for besides.

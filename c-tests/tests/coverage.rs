@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use c_tests::{Result, elf, tree::package_dir};
 
-/// Verbs that the program of the generations does not call, and who does: these need objects that
-/// only a provider which carries data has.
+/// Verbs that the program of the generations does not call, and their callers: these need objects
+/// that only a provider which carries data has.
 const ELSEWHERE: [(&str, &str); 9] = [
     ("async_event", "programs/man/get_async_event.c"),
     ("bind_mw", "programs/rxe/mw.c"),

@@ -82,7 +82,7 @@ fn has_tests(file: &Path) -> Result<bool> {
     Ok(fs::read_to_string(file)?.contains("#[test]"))
 }
 
-/// Answers how many tests the text names.
+/// Returns how many tests the text names.
 fn check(text: &str, all: &[Program]) -> Result<usize> {
     let mut stage = None;
     let mut last: Option<&str> = None;

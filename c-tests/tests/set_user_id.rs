@@ -53,7 +53,7 @@ struct Place {
 }
 
 impl Place {
-    /// The program and the library are copied to where everybody may read them: their paths are in
+    /// The program and the library are copied to where all users may read them: their paths are in
     /// the program, since the dynamic linker does not look at LD_LIBRARY_PATH either.
     fn new() -> Result<Self> {
         let dir = tempfile::tempdir()?;

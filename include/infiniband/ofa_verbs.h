@@ -3,7 +3,7 @@
  * The XRC calls of the older verbs manual, over the XRC verbs of today.
  *
  * A receive queue pair is named by its number and belongs to a domain. It lives as
- * long as somebody is registered with it; who creates it is. A process that has
+ * long as a process is registered with it; its creator is. A process that has
  * not registered may change and query it, and cannot rely on it.
  *
  * The calls answer 0, or -1 with errno; a pointer, or NULL with errno. All of them

@@ -113,7 +113,7 @@ HIDDEN ssize_t getrandom(void *buffer, size_t size, unsigned int flags)
 	return got;
 }
 
-/* Answers the errno. */
+/* Returns the errno. */
 HIDDEN int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
 			   struct timespec *left)
 {

@@ -38,8 +38,8 @@ impl Package {
         self.provide_finished(dirs, |_| Ok(())).map(drop)
     }
 
-    /// The same; answers its environment. What `finish` does to a new one is done before anybody
-    /// takes it for complete.
+    /// The same; returns its environment. `finish` runs before a new one counts as
+    /// complete.
     ///
     /// # Errors
     /// Of pip(1), of `finish`, and of the file system.

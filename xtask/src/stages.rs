@@ -152,7 +152,7 @@ pub fn run(options: &Test) -> Result<ExitCode> {
     })
 }
 
-/// Runs what runs in the virtual machine, and nothing beside it; answers where the library is.
+/// Runs what runs in the virtual machine, and nothing beside it; returns where the library is.
 fn in_the_machine(
     dirs: &Dirs,
     options: &Test,

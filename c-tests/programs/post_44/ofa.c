@@ -1,6 +1,6 @@
 /*
  * The XRC calls of the older manual over a device in user space: domains and their
- * flags, receive queue pairs that live while somebody is registered, and messages from
+ * flags, receive queue pairs that live while a process is registered, and messages from
  * another process. In a network namespace of the program's own.
  */
 #define DEVICE_NAME "uroce_lo"
@@ -79,7 +79,7 @@ static void registrations(struct ibv_context *context)
 	FAILS(ibv_unreg_xrc_rcv_qp(theirs, number), EINVAL);
 	FAILS(ibv_close_xrc_domain(domain), EBUSY);
 
-	/* By who is not registered. */
+	/* By a process that is not registered. */
 	MUST(ibv_modify_xrc_rcv_qp(theirs, number, &attr, RC_INIT_MASK));
 	memset(&attr, 0, sizeof(attr));
 	MUST(ibv_query_xrc_rcv_qp(domain, number, &attr, IBV_QP_STATE, &reported));
@@ -97,7 +97,7 @@ static void registrations(struct ibv_context *context)
 	MUST(ibv_reg_xrc_rcv_qp(theirs, number));
 	MUST(ibv_unreg_xrc_rcv_qp(domain, number));
 	FAILS(ibv_unreg_xrc_rcv_qp(domain, number), EINVAL);
-	/* It lives: somebody is registered. */
+	/* It lives: a process is registered. */
 	MUST(ibv_query_xrc_rcv_qp(domain, number, &attr, IBV_QP_STATE, &reported));
 	MUST(ibv_unreg_xrc_rcv_qp(theirs, number));
 	FAILS(ibv_query_xrc_rcv_qp(theirs, number, &attr, IBV_QP_STATE, &reported), EINVAL);

@@ -93,7 +93,7 @@ static void query(struct ibv_qp *qp)
 	    init.sq_sig_all);
 }
 
-/* The object's idea of the state, when somebody else changed it. */
+/* The object's idea of the state, when another process changed it. */
 static void query_updates_state(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr;

@@ -108,7 +108,7 @@ static void program(const char *variable)
 }
 
 /*
- * Runs the program; answers what it wrote to its standard error, how often the last write is named.
+ * Runs the program; returns what it wrote to its standard error, how often the last write is named.
  */
 static int run(const char *variable, void (*before)(void))
 {

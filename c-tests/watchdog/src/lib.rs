@@ -7,7 +7,7 @@
 //! 1. finds the processes that belong to the command: its group, their descendants (a daemon leaves
 //!    the group), and all that hold the writing end of one of its pipes;
 //! 2. prints the output so far, and where each thread of these processes is ([`places`]);
-//! 3. kills them, and answers that the command hung.
+//! 3. kills them, and returns that the command hung.
 //!
 //! The bound is no limit on how long a test may take: it lies far above the time of any command on
 //! a loaded machine. `WATCHDOG_SECONDS` sets another one, for runs that the variables of tests make

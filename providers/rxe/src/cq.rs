@@ -39,7 +39,7 @@ fn map(kernel: &Commands, at: &mminfo) -> Result<ConsumerRing<ENTRY>> {
 }
 
 impl Cq {
-    /// Makes a queue; answers how many entries it has, too.
+    /// Makes a queue; returns how many entries it has, too.
     ///
     /// # Errors
     /// EOPNOTSUPP for time stamps, which completions do not have; the kernel's own errno.

@@ -70,7 +70,7 @@ fn map(
 }
 
 impl Qp {
-    /// Makes a queue pair; answers its number, too.
+    /// Makes a queue pair; returns its number, too.
     ///
     /// # Errors
     /// EOPNOTSUPP for what the kernel's driver does not have, EINVAL for what is no type; the
@@ -152,7 +152,7 @@ impl Qp {
         receives.lock().post(requests)
     }
 
-    /// Binds a window of type 1; answers its new key.
+    /// Binds a window of type 1; returns its new key.
     ///
     /// # Errors
     /// EINVAL for addresses counted from zero; those of [`Self::post_send`].

@@ -78,7 +78,7 @@ impl Receives {
     }
 }
 
-/// Writes the elements of a request at a fixed place; answers their bytes, in the kernel's 32 bits.
+/// Writes the elements of a request at a fixed place; returns their bytes, in the kernel's 32 bits.
 ///
 /// # Errors
 /// EINVAL for more than the entry has room for.
@@ -138,7 +138,7 @@ impl Queue {
 }
 
 impl Srq {
-    /// Makes a queue; answers its number, too.
+    /// Makes a queue; returns its number, too.
     ///
     /// # Errors
     /// EOPNOTSUPP for XRC; the kernel's own errno.
@@ -183,7 +183,7 @@ impl Srq {
         queue.requests(kernel).map(|_| ())
     }
 
-    /// Ends it in the kernel; answers the number of asynchronous events reported.
+    /// Ends it in the kernel; returns the number of asynchronous events reported.
     ///
     /// # Errors
     /// The kernel's own errno.

@@ -310,7 +310,7 @@ fn elements(data: &Data<'_>) -> Result<u32> {
     }
 }
 
-/// Writes the data; answers its bytes.
+/// Writes the data; returns its bytes.
 ///
 /// # Errors
 /// EINVAL for more than the queue takes.
@@ -327,7 +327,7 @@ fn put_data(entry: &mut Entry<'_, ENTRY>, data: &Data<'_>, most: Most) -> Result
     }
 }
 
-/// Copies at most `most` bytes to `at`; answers how many there were.
+/// Copies at most `most` bytes to `at`; returns how many there were.
 ///
 /// # Errors
 /// EINVAL for more.

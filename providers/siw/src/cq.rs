@@ -132,7 +132,7 @@ fn status(siw: u16) -> ibv_wc_status {
 }
 
 impl Cq {
-    /// Makes a queue; answers how many entries it has, too.
+    /// Makes a queue; returns how many entries it has, too.
     ///
     /// # Errors
     /// EOPNOTSUPP for time stamps, which completions do not have, and for a queue that may be

@@ -48,7 +48,7 @@ fn map(
 }
 
 impl Qp {
-    /// Makes a queue pair; answers its number, too.
+    /// Makes a queue pair; returns its number, too.
     ///
     /// # Errors
     /// EOPNOTSUPP for what the kernel's driver does not have; the kernel's own errno.

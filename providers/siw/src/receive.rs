@@ -121,7 +121,7 @@ impl Srq {
         plain::modify_srq(kernel, self.handle, attr, mask, &mut Driver::none())
     }
 
-    /// Ends it in the kernel; answers the number of asynchronous events reported.
+    /// Ends it in the kernel; returns the number of asynchronous events reported.
     ///
     /// # Errors
     /// The kernel's own errno.

@@ -146,7 +146,7 @@ impl Sends {
         Ok(())
     }
 
-    /// Forgets the requests from this one on, if the kernel has not begun with it; answers whether
+    /// Forgets the requests from this one on, if the kernel has not begun with it; returns whether
     /// that is so. For a queue of which the kernel takes none now: that of a queue pair which is
     /// not connected, or not any more.
     fn take_back(&mut self, first: u32) -> bool {
@@ -245,7 +245,7 @@ fn operation(request: &SendRequest<'_, Context>) -> Result<(u8, u32)> {
     }
 }
 
-/// Writes elements or data; answers how many elements there are.
+/// Writes elements or data; returns how many elements there are.
 #[inline]
 fn put_data(entry: &mut Entry<'_, ENTRY>, data: Data<'_>) -> Result<u8> {
     let length = match data {

@@ -60,7 +60,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// Moves everything along for who found a queue empty.
+    /// Makes progress for a caller that found a queue empty.
     fn progress_for(&self, cq: &Cq) {
         let mark = threads::mark();
         cq.attend(mark);
@@ -120,7 +120,7 @@ impl Context {
     /// A queue pair of raw packets.
     fn create_raw(&self, init: &mut QpInit<'_, Self>) -> Result<(Qp, u32)> {
         if let Some(rss) = &init.rss {
-            // It is of no use to who may not have the others.
+            // It is of no use without the others.
             raw::permit(self.port.interface())?;
             let spread = raw::Spread::create(&self.node, rss)?;
             *init.cap = ibv_qp_cap::zeroed();

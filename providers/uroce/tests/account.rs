@@ -28,7 +28,7 @@ fn name(end: &End) -> String {
 fn ask(end: &End) -> String {
     let address = SocketAddr::from_abstract_name(name(end)).expect("a name");
     let mut text = String::new();
-    let mut stream = UnixStream::connect_addr(&address).expect("somebody listens");
+    let mut stream = UnixStream::connect_addr(&address).expect("a listener");
     stream.read_to_string(&mut text).expect("text");
     text
 }

@@ -18,7 +18,7 @@ fn in_a_namespace() {
     alone::in_a_namespace();
 }
 
-/// Runs `child` in a forked process, and answers its exit status once it has ended.
+/// Runs `child` in a forked process, and returns its exit status once it has ended.
 fn forked(child: impl FnOnce() -> i32) -> i32 {
     // SAFETY: the child only uses this program's own locks where no other thread of the parent can
     // have held them, and leaves by _exit.

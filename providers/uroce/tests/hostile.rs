@@ -29,19 +29,19 @@ mod inside {
     };
 
     const PORT: u16 = 4791;
-    /// Whom the ends do not know, and who each takes the other for.
+    /// An address that the ends do not know, and the address that each takes for the other's.
     const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 7, 7, 7);
     const PEER: Ipv4Addr = Ipv4Addr::LOCALHOST;
     /// Where no message of the ends reaches.
     const UNTOUCHED: u32 = 100_000;
     const BURST: u64 = 32;
 
-    /// What somebody knows who makes up packets.
+    /// The knowledge of a sender of forged packets.
     struct Target {
         numbers: Vec<u32>,
         address: u64,
         rkey: u32,
-        /// Whether he knows the key, and the sequence numbers.
+        /// Whether it knows the key, and the sequence numbers.
         knows: bool,
     }
 
@@ -56,7 +56,7 @@ mod inside {
             // Around what is expected.
             dice.below(4096) as u32
         } else {
-            // Far from it: who knows the numbers, too, can end a connection.
+            // Far from it: a sender that knows the numbers, too, can end a connection.
             0x40_0000 + dice.below(0x80_0000) as u32
         };
         let bth = Bth {
@@ -123,8 +123,8 @@ mod inside {
         bytes
     }
 
-    /// Changes bits, or the length; but not the sequence number, whose place follows the QP
-    /// number's, for somebody who does not know it.
+    /// Changes bits, or the length; but for a sender that does not know it, not the sequence
+    /// number, whose place follows the QP number's.
     fn bend(dice: &mut Dice, bytes: &mut Vec<u8>, anything: bool) {
         for _ in 0..=dice.below(3) {
             let at = dice.below(bytes.len() as u64) as usize;
@@ -215,7 +215,7 @@ mod inside {
         assert!(whole * 3 > sent, "most are to get past the first checks");
     }
 
-    /// A stranger who knows everything but is not the peer.
+    /// A stranger that knows everything but is not the peer.
     #[test]
     #[ignore = "in_a_namespace runs it"]
     fn a_stranger_changes_nothing() {
@@ -225,7 +225,7 @@ mod inside {
         }
     }
 
-    /// From the peer's own address, by somebody who does not know keys and sequence numbers.
+    /// From the peer's own address, by a sender that does not know keys and sequence numbers.
     #[test]
     #[ignore = "in_a_namespace runs it"]
     fn guessed_packets_change_nothing() {

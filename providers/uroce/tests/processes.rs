@@ -86,7 +86,7 @@ fn role() {
     }
 }
 
-/// Says who this is, and hears who the peer is: its number and key.
+/// Sends this end's number and key, and receives the peer's.
 fn introduced(end: &End) -> Option<(u32, u32)> {
     let (number, address, rkey) = (end.number(), end.address(0), end.rkey());
     reply(&format!("{number} {address} {rkey}"));
@@ -143,7 +143,7 @@ fn talk(rounds: u64) {
     receive_line();
 }
 
-/// Moves data until so many requests are finished, or one fails, and answers how that one ended.
+/// Moves data until so many requests are finished, or one fails, and returns how that one ended.
 fn exchange(end: &End, rkey: u32, rounds: u64) -> ibv_wc_status {
     let (mut posted, mut finished) = (0u64, 0u64);
     let (mut sends, mut received) = (0u64, 0u64);

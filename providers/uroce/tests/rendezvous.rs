@@ -152,7 +152,7 @@ mod inside {
     }
 
     /// Two that are in the middle of the rendezvous that one of them has begun: after so many
-    /// turns, both stopped. Answers them, and whose turn it is.
+    /// turns, both stopped. Returns them, and whose turn it is.
     fn halfway(asker: usize, turns: usize) -> ([Side; 2], [Stopped; 2], usize) {
         let mut sides = two();
         let other = sides[1 - asker].player.stop();

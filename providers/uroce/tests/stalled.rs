@@ -253,7 +253,7 @@ mod inside {
                 numbers.collect::<Vec<u64>>()
             };
             let (ours, theirs) = (numbers(&mut sender), numbers(&mut receiver));
-            // The spare one is connected by those who want it.
+            // Tests that need the spare one connect it.
             let line = |of: &[u64]| {
                 let cases = cases().len();
                 let numbers = of[2..2 + cases].iter().map(u64::to_string);

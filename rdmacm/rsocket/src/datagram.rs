@@ -96,7 +96,7 @@ impl Announcement {
     }
 }
 
-/// The header of a datagram through a queue pair: who has sent it.
+/// The header of a datagram through a queue pair: its sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sender(pub SocketAddr);
 

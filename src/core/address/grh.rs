@@ -26,7 +26,7 @@ pub enum Next {
     Ipv6(u8),
 }
 
-/// Who sent a datagram to whom, and how.
+/// Sender, receiver and route of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// GID of the sender.

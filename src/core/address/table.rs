@@ -8,7 +8,7 @@ use kit::abi::ibv_gid_entry;
 use kit::errno::{Errno, Result};
 use kit::uverbs::gid::{query_gid_entry, query_gid_table};
 
-/// Reads one entry into `memory`. Answers false when sysfs is to be asked, which it never is for
+/// Reads one entry into `memory`. Returns false when sysfs is to be asked, which it never is for
 /// a device in user space.
 ///
 /// # Errors
@@ -31,7 +31,7 @@ pub fn entry<D: Device + ?Sized>(
     Ok(true)
 }
 
-/// Reads the entries in use of all ports into `memory`, `size` bytes each; answers their number,
+/// Reads the entries in use of all ports into `memory`, `size` bytes each; returns their number,
 /// or nothing when sysfs is to be asked.
 ///
 /// # Errors

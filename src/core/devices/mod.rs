@@ -1,7 +1,6 @@
 #![forbid(unsafe_code)]
-//! The device list (ibv_get_device_list(3)): which devices exist, who holds references to them, and
-//! which `ibv_device` stands for which device. Devices of the kernel come first, then those of
-//! uroce.
+//! The device list (ibv_get_device_list(3)): which devices exist, the references to them, and which
+//! `ibv_device` stands for which device. Devices of the kernel come first, then those of uroce.
 //!
 //! Each call scans, compares the result with the list, passes new devices to providers, and returns
 //! one reference to each device. The list itself holds one more reference.

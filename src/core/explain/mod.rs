@@ -114,8 +114,8 @@ pub fn not_opened(device: &str, node: &str, e: Errno) -> String {
     failure("ibv_open_device", "", device, e, &reasons)
 }
 
-/// EACCES of a context whose commands are written to the kernel, before whatever else was found:
-/// the kernel looks at who writes before it looks at the command.
+/// EACCES of a context whose commands are written to the kernel comes before all other reasons: the
+/// kernel checks the writer before it checks the command.
 pub fn other_credentials() -> String {
     "The kernel takes commands by write(2) here, and only with the credentials that the device was \
      opened with: user, groups or capabilities of this process or thread changed since (setuid(2), \
@@ -123,7 +123,8 @@ pub fn other_credentials() -> String {
         .to_owned()
 }
 
-/// What an errno says by itself; used where nothing better is known. `provider` is who answered.
+/// The meaning of an errno alone, where no better reason is known. `provider` is the one that
+/// answered.
 pub fn general(e: Errno, call: &str, provider: &str) -> String {
     match e.raw() {
         libc::EOPNOTSUPP | libc::ENOSYS => format!(

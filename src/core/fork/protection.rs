@@ -127,7 +127,7 @@ impl<M: Marks> Protection<M> {
     }
 
     /// The short way to [`give_back`](Self::give_back) where no mark changes and the pages are
-    /// few; answers whether it went.
+    /// few; returns whether it went.
     #[inline(always)]
     pub fn give_back_spare(&mut self, pages: &Pages) -> bool {
         self.counts.remove_spare(pages)
@@ -166,7 +166,7 @@ impl<M: Marks> Protection<M> {
         Ok(())
     }
 
-    /// Clears the pages; answers whether there were some, and others owed before.
+    /// Clears the pages; returns whether there were some, and others owed before.
     #[inline(always)]
     fn clear_runs(&mut self, single: Block) -> bool {
         let owing = !self.owed.is_empty() && !single.is_empty();

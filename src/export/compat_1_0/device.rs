@@ -14,7 +14,7 @@ use std::ffi::{c_char, c_int};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A wrapper with who holds it. It holds the device.
+/// A wrapper with its reference count. It holds the device.
 #[repr(C)]
 struct Shared {
     shown: ibv_device_1_0,
@@ -36,7 +36,7 @@ fn wrap(held: HeldDevice) -> Result<*mut ibv_device_1_0> {
     Ok(new.cast())
 }
 
-/// One more who holds the device.
+/// Adds a reference to the device.
 ///
 /// # Safety
 /// `device` is a live wrapper.

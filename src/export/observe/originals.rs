@@ -23,8 +23,8 @@ pub struct Originals<T> {
     buckets: [AtomicPtr<Node<T>>; BUCKETS],
 }
 
-// SAFETY: a value is written by who claimed its node, and read only while the node names an
-// object, whose maker and destroyer do not run beside its users.
+// SAFETY: a value is written by the thread that claimed its node, and read only while the node
+// names an object, whose maker and destroyer do not run beside its users.
 unsafe impl<T: Send> Sync for Originals<T> {}
 
 impl<T: Copy> Originals<T> {
@@ -83,7 +83,7 @@ impl<T: Copy> Originals<T> {
         Some(unsafe { *node.value.get() })
     }
 
-    /// Forgets an object, and answers its value.
+    /// Forgets an object, and returns its value.
     pub fn take(&self, object: usize) -> Option<T> {
         let value = self.get(object)?;
         let node = self

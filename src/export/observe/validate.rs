@@ -145,7 +145,7 @@ pub unsafe fn pieces(list: *const ibv_sge, count: i32) -> Vec<Piece> {
     list.iter().map(piece).collect()
 }
 
-/// Notes the address that a call has answered, before anybody looks at the object there.
+/// Notes the address that a call has returned, before another call uses the object there.
 pub fn answered(value: u64) {
     let object = usize::try_from(value).unwrap_or(0);
     with(|world| world.answered(object));

@@ -242,7 +242,7 @@ unsafe extern "C" fn unreg_xrc_rcv_qp(domain: *mut ibv_xrc_domain, number: u32) 
 }
 symver!(unreg_xrc_rcv_qp => "ofa_unreg_xrc_rcv_qp", "FERROVERBS_1.0");
 
-/// EINVAL for who is not registered.
+/// EINVAL for a process that is not registered.
 fn unregister(domain: *mut ibv_xrc_domain, number: u32) -> Result<()> {
     let taken = domains::with(domain, |d| d.unregister(number).ok_or(Errno::INVAL))?;
     // The domains are not locked: this waits until all events of the queue pair are acknowledged.

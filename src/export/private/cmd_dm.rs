@@ -40,7 +40,7 @@ unsafe extern "C" fn alloc_dm(
 }
 private!(alloc_dm => "ibv_cmd_alloc_dm");
 
-/// Answers the descriptor of a DMA buffer, or -1 with errno set.
+/// Returns the descriptor of a DMA buffer, or -1 with errno set.
 unsafe extern "C" fn export_dmabuf_fd(context: *mut ibv_context, at: i64) -> c_int {
     // SAFETY: the provider passes its context.
     ret::count(unsafe {

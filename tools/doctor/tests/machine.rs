@@ -383,7 +383,7 @@ fn a_device_of_uroce_is_enough() {
     }
 }
 
-/// Findings are coloured on a terminal, unless somebody does not want that.
+/// Findings are coloured on a terminal, unless that is switched off.
 #[test]
 fn colour_is_for_terminals() {
     if no_network() {

@@ -410,7 +410,7 @@ fn json_of_a_pingpong_has_both_addresses_and_the_rates() {
     }
 }
 
-/// The interface goes down while somebody watches.
+/// The interface goes down while a program watches.
 #[test]
 fn the_watcher_prints_events_as_the_stock_one_does() {
     if !can_compare() {

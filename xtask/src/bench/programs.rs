@@ -82,7 +82,7 @@ fn compile(dirs: &Dirs, bench: &Bench, name: &str, libraries: &[&str]) -> Result
     run(&mut gcc).map(|_| ())
 }
 
-/// Runs a command that has to end well; answers what it printed.
+/// Runs a command that has to end well; returns what it printed.
 pub fn run(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| name.clone())?;

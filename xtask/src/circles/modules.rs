@@ -68,7 +68,7 @@ impl Crate {
         Ok(())
     }
 
-    /// Takes in the items of a module. Answers the modules that have files of their own.
+    /// Takes in the items of a module. Returns the modules that have files of their own.
     pub fn add(&mut self, name: Name, items: &[Item]) -> Vec<String> {
         let mut reader = Reader {
             name: name.clone(),

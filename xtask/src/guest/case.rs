@@ -165,7 +165,7 @@ fn run_programs(case: &Case, stage: &Stage, server_log: &Log, client_log: &Log) 
     })
 }
 
-/// Waits until the client ends. Where its server fails, it may wait for ever, and is ended. Answers
+/// Waits until the client ends. Where its server fails, it may wait for ever, and is ended. Returns
 /// how long the client may still take.
 fn wait_for_failure_or_end(
     client: &mut Process,

@@ -47,7 +47,7 @@ const MISFORTUNES: &[Misfortune] = &[
         says: &["Total Iters Required"],
     },
     // The kernel calls an id listening a moment before its connection manager knows the service.
-    // Who asks for a connection is rejected with 8, "invalid service id"; who asks for a datagram
+    // A request for a connection is rejected with 8, "invalid service id"; one for a datagram
     // service is answered with status 1, "service id not supported" (InfiniBand specification, REJ
     // and SIDR_REP).
     Misfortune {

@@ -82,7 +82,7 @@ fn inside(place: &Place, chroot: &Chroot) -> Result<Command> {
     Ok(command)
 }
 
-/// The tests in this directory, unpacked below `home`, where one can write; answers that.
+/// The tests in this directory, unpacked below `home`, where one can write; returns that.
 fn unpack(from: &Path, home: &Path) -> Result<PathBuf> {
     let home = home.to_owned();
     let tests = home.join("tests");

@@ -99,7 +99,7 @@ pub fn resolves(files: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// What has to succeed; answers what it printed.
+/// What has to succeed; returns what it printed.
 pub fn must(command: &mut Command) -> Result<String> {
     let name = format!("{command:?}");
     let output = command.output().with_context(|| format!("start {name}"))?;

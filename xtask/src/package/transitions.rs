@@ -69,7 +69,7 @@ rdma_server & server=$!
 until grep -aq '/cm/.*/7471/' /proc/net/unix; do kill -0 $server && sleep 0.1 || exit 1; done
 rdma_client -s 127.0.0.1 && wait $server";
 
-/// Makes all transitions; answers whether everything was as it should be.
+/// Makes all transitions; returns whether everything was as it should be.
 pub fn run(job: &Path) -> Result<bool> {
     let mut notes = Notes {
         file: File::create(job.join(RESULTS)).context(RESULTS)?,

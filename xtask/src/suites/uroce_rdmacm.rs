@@ -5,7 +5,7 @@
 //! that is quicker is rejected.
 #![forbid(unsafe_code)]
 
-use super::{Case, Check, Ready, Target, applications, rdmacm};
+use super::{Case, Check, Target, applications, rdmacm};
 
 /// The name of the suite.
 pub const NAME: &str = "rdmacm";

@@ -376,7 +376,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     fn dealloc_mw(&self, mw: &Arc<Self::Mw>) -> Result<()> {
         Err(Errno::OPNOTSUPP)
     }
-    /// ibv_bind_mw(3), for windows of type 1: posts the request, and answers the new R_Key, which
+    /// ibv_bind_mw(3), for windows of type 1: posts the request, and returns the new R_Key, which
     /// the shim stores in the window.
     ///
     /// # Errors
@@ -424,9 +424,10 @@ pub trait Provider: Sized + Send + Sync + 'static {
     /// The next completion of an extended queue; `None` if there is none. Both ways of polling take
     /// from the same entries.
     fn poll_ex(&self, cq: &Arc<Self::Cq>) -> Option<Polled>;
-    /// The same for a batch that goes on: what is in the queue by itself. A provider that looks for
-    /// more when a poll finds nothing does so when a batch begins, and not here: who has asked for
-    /// an event and goes on to the end of the queue would get one for what he has just read.
+    /// The same in the middle of a batch: only the completions that are in the queue. A provider
+    /// that looks for more when a poll finds nothing does so at the beginning of a batch, and not
+    /// here: otherwise a program that has requested an event and reads to the end of the queue
+    /// would get one for completions that it has just read.
     fn poll_next(&self, cq: &Arc<Self::Cq>) -> Option<Polled> {
         self.poll_ex(cq)
     }

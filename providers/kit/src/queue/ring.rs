@@ -280,7 +280,7 @@ impl<const LEAST: usize> ConsumerRing<LEAST> {
     }
 
     /// Reads the oldest entries, as many as there are and `room` has places for, and gives them
-    /// back to the producer; answers how many.
+    /// back to the producer; returns how many.
     ///
     /// # Errors
     /// EIO for an index outside of the ring.

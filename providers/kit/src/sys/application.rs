@@ -287,12 +287,12 @@ impl Word<'_> {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Adds, modulo 2^64; answers what was there.
+    /// Adds, modulo 2^64; returns what was there.
     pub fn fetch_add(self, add: u64) -> u64 {
         self.0.fetch_add(add, Ordering::SeqCst)
     }
 
-    /// Stores `swap` if the word is `compare`; answers what was there.
+    /// Stores `swap` if the word is `compare`; returns what was there.
     pub fn compare_swap(self, compare: u64, swap: u64) -> u64 {
         self.0
             .compare_exchange(compare, swap, Ordering::SeqCst, Ordering::SeqCst)

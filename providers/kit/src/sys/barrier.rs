@@ -1,8 +1,8 @@
 //! Barriers that one thread has others pass (membarrier(2)), so that they need none themselves.
 //!
-//! Where each of two threads writes something and then looks at what the other writes, one of them
-//! has to see the other's. That takes a full fence on both sides, or a barrier by the one who
-//! seldom does it.
+//! Where each of two threads writes a word and then reads the other's, one of them has to see the
+//! other's write. That takes a full fence on both sides, or a barrier on the side that does it less
+//! often.
 //!
 //! A process has to say that it wants such barriers ([`prepare`]). Where it has several threads by
 //! then, the kernel takes milliseconds for that, so it is not done when one is needed: there are

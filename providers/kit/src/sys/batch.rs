@@ -68,7 +68,7 @@ impl<N: SocketAddress> Batch<N> {
         }
     }
 
-    /// Takes in what there is, without waiting. Answers how many there are; what was there before
+    /// Takes in what there is, without waiting. Returns how many there are; what was there before
     /// is gone.
     ///
     /// # Errors

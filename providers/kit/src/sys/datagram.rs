@@ -47,7 +47,7 @@ pub fn tell_headers_v6(fd: BorrowedFd<'_>) -> Result<()> {
     set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
     set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1)?;
     set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
-    // Since Linux 4.20; before, everybody's memberships count, and the receiver has to look.
+    // Since Linux 4.20; before, memberships of all sockets count, and the receiver has to check.
     let _ = set(fd, libc::IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
     Ok(())
 }

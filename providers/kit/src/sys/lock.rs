@@ -4,10 +4,10 @@
 //! exchanges, each of which waits until all earlier writes have left the processor. A thread that
 //! finds it taken tries again a few times, and then sleeps (futex(2)).
 //!
-//! Who gives it back stores first, and looks for sleepers then. Between the two there is no fence:
-//! a store may wait in the processor while the look is done. So who is going to sleep says so, has
-//! all other threads pass a barrier ([`barrier::private`]), and looks at the lock once more. Either
-//! the store is seen by that look, or the sleeper by the other's.
+//! The owner releases it by a store, and then looks for sleepers. There is no fence between the
+//! two, so the store may wait in the processor during the look. A thread that is going to sleep
+//! therefore registers as a sleeper, makes all other threads pass a barrier ([`barrier::private`]),
+//! and looks at the lock once more. Either it sees the store then, or the owner sees the sleeper.
 
 use super::barrier;
 use core::hint::spin_loop;
@@ -149,7 +149,7 @@ mod tests {
         assert!(lock.try_lock().is_some());
     }
 
-    /// Waits until somebody sleeps at the lock, or is about to.
+    /// Waits until a thread sleeps at the lock, or is about to.
     fn await_sleepers(lock: &Brief, count: u32) {
         while lock.sleepers.load(Ordering::Relaxed) < count {
             thread::yield_now();

@@ -54,7 +54,7 @@ impl OtherProcess {
         Ok(Self(pid))
     }
 
-    /// Writes bytes to a range; answers how many, which are fewer where the range, or the memory
+    /// Writes bytes to a range; returns how many, which are fewer where the range, or the memory
     /// that is there, ends.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl OtherProcess {
         self.transfer(libc::process_vm_writev, &list, to)
     }
 
-    /// Reads bytes of a range into the pieces; answers how many.
+    /// Reads bytes of a range into the pieces; returns how many.
     ///
     /// # Errors
     /// As for [`OtherProcess::write`].

@@ -1,4 +1,4 @@
-//! Copying into memory that somebody else looks at meanwhile.
+//! Copying into memory that another process reads meanwhile.
 
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 

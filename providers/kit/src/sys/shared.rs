@@ -96,8 +96,7 @@ impl Shared {
     #[inline]
     pub fn words(&self) -> &[AtomicU64] {
         let count = self.length / size_of::<AtomicU64>();
-        // SAFETY: mapped as long as `self` is, aligned to a page; atomics may be changed by
-        // anybody.
+        // SAFETY: mapped as long as `self` is, aligned to a page; any process may change atomics.
         unsafe { core::slice::from_raw_parts(self.at.as_ptr().cast(), count) }
     }
 

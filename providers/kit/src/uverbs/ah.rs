@@ -34,7 +34,7 @@ impl From<&ibv_ah_attr> for ib_uverbs_ah_attr {
     }
 }
 
-/// Makes an address handle; answers its handle. `user_handle` is what the kernel calls it.
+/// Makes an address handle; returns its handle. `user_handle` is what the kernel calls it.
 ///
 /// # Errors
 /// The kernel's own errno.

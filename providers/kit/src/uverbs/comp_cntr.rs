@@ -68,7 +68,7 @@ pub fn query_caps<K: Kernel + ?Sized>(kernel: &K) -> Result<ibv_comp_cntr_caps> 
     Ok(caps)
 }
 
-/// Makes a counter; answers its handle.
+/// Makes a counter; returns its handle.
 ///
 /// # Errors
 /// EOPNOTSUPP where the device has none; else the kernel's own errno.

@@ -5,7 +5,7 @@ use super::{Driver, Ioctl, Kernel, add_driver, destroyed, run};
 use crate::abi::kernel::ioctl::*;
 use crate::errno::Result;
 
-/// Makes a set of counters; answers its handle.
+/// Makes a set of counters; returns its handle.
 ///
 /// # Errors
 /// The kernel's own errno, EPROTONOSUPPORT where kernel or driver has none.

@@ -185,7 +185,7 @@ pub fn create_cq_in<K: Kernel + ?Sized>(
     }
 }
 
-/// Ends a completion queue. Answers how many completion and asynchronous events were reported
+/// Ends a completion queue. Returns how many completion and asynchronous events were reported
 /// of it; nothing if its device is gone.
 ///
 /// # Errors
@@ -206,7 +206,7 @@ pub fn destroy_cq<K: Kernel + ?Sized>(kernel: &K, handle: u32) -> Result<Option<
     Ok(reported.map(|r| (r.comp_events_reported, r.async_events_reported)))
 }
 
-/// Gives a queue room for at least `cqe` entries; answers how many it has now.
+/// Gives a queue room for at least `cqe` entries; returns how many it has now.
 ///
 /// # Errors
 /// The kernel's own errno.
@@ -268,7 +268,7 @@ pub fn req_notify_cq<K: Kernel + ?Sized>(
 const BATCH: usize = 1024;
 
 /// Fetches up to `most` completions through the kernel, the oldest first, and hands each to
-/// `take`. Answers how many there were.
+/// `take`. Returns how many there were.
 ///
 /// # Errors
 /// ENOMEM, or the kernel's own errno, when nothing was fetched before.

@@ -114,7 +114,7 @@ pub fn query_plain<K: Kernel + ?Sized>(
 /// A member that does not lie wholly within `wanted` becomes zero, and so does one that the
 /// kernel does not report. An error leaves `attr` as it was. `ports` is the number of ports where
 /// the caller knows it, else 0. `resp` is the provider's response, the kernel's structure and its
-/// own data; an empty one is none. Answers how much of that the kernel filled, in bytes.
+/// own data; an empty one is none. Returns how much of that the kernel filled, in bytes.
 ///
 /// # Errors
 /// EINVAL when `wanted` is less than `ibv_device_attr`, or `resp` too short; else the kernel's
@@ -185,7 +185,7 @@ fn ask<K: Kernel + ?Sized>(
     Ok((size_of::<ibv_device_attr>(), filled))
 }
 
-/// Asks by the plain command, into `answer`, which is zero. Answers how many bytes of it the
+/// Asks by the plain command, into `answer`, which is zero. Returns how many bytes of it the
 /// kernel filled.
 fn ask_plain<K: Kernel + ?Sized>(kernel: &K, answer: &mut Answer) -> Result<usize> {
     let command = ib_uverbs_query_device::default();

@@ -8,7 +8,7 @@ use crate::abi::kernel::ioctl::*;
 use crate::errno::{Errno, Result};
 use std::os::fd::OwnedFd;
 
-/// Allocates device memory; answers its handle. `log_align` is the alignment asked for, as a
+/// Allocates device memory; returns its handle. `log_align` is the alignment asked for, as a
 /// power of two.
 ///
 /// # Errors
@@ -29,7 +29,7 @@ pub fn alloc_dm<K: Kernel + ?Sized>(
 }
 
 /// Makes a DMA buffer of what the kernel's driver maps at the offset `at` of the command
-/// descriptor, in bytes; answers its descriptor.
+/// descriptor, in bytes; returns its descriptor.
 ///
 /// # Errors
 /// The kernel's own errno, EOPNOTSUPP or EPROTONOSUPPORT where kernel or driver cannot.

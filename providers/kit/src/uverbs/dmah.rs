@@ -16,7 +16,7 @@ pub struct Hints {
     pub ph: Option<u8>,
 }
 
-/// Makes a handle; answers its number.
+/// Makes a handle; returns its number.
 ///
 /// # Errors
 /// The kernel's own errno, EOPNOTSUPP or EPROTONOSUPPORT where there are none.

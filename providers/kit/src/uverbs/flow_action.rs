@@ -40,7 +40,7 @@ impl<'a> Esp<'a> {
     }
 }
 
-/// Makes an ESP action; answers its handle.
+/// Makes an ESP action; returns its handle.
 ///
 /// # Errors
 /// The kernel's own errno, EOPNOTSUPP or EPROTONOSUPPORT where the device has none.

@@ -19,7 +19,7 @@ fn answered(path: Path, flags: u32) -> Result<bool> {
     }
 }
 
-/// Reads one entry (`struct ibv_gid_entry`) into `entry`. Answers false when this kernel cannot
+/// Reads one entry (`struct ibv_gid_entry`) into `entry`. Returns false when this kernel cannot
 /// and sysfs is to be asked.
 ///
 /// # Errors
@@ -40,7 +40,7 @@ pub fn query_gid_entry<K: Kernel + ?Sized>(
     answered(try_ioctl(kernel, SLOT, &mut call, Fallback::Write)?, flags)
 }
 
-/// Reads all valid entries into `entries`, `entry_size` bytes each; answers their number, or
+/// Reads all valid entries into `entries`, `entry_size` bytes each; returns their number, or
 /// nothing when this kernel cannot and sysfs is to be asked.
 ///
 /// # Errors

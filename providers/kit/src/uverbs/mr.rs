@@ -71,7 +71,7 @@ pub fn reg_mr<K: Kernel + ?Sized>(
     write(kernel, &command, driver).map(Region::from)
 }
 
-/// Changes what `flags` (`IBV_REREG_MR_CHANGE_*`) names of the region `mr`; answers the new keys.
+/// Changes what `flags` (`IBV_REREG_MR_CHANGE_*`) names of the region `mr`; returns the new keys.
 ///
 /// # Errors
 /// The kernel's own errno.
@@ -244,7 +244,7 @@ pub fn dereg_mr<K: Kernel + ?Sized>(kernel: &K, handle: u32) -> Result<()> {
     )
 }
 
-/// Makes a memory window of `mw_type` (`IBV_MW_TYPE_*`); answers handle and key.
+/// Makes a memory window of `mw_type` (`IBV_MW_TYPE_*`); returns handle and key.
 ///
 /// # Errors
 /// EINVAL for a type that is none; else the kernel's own errno.

@@ -10,7 +10,7 @@ use crate::abi::kernel::{
 use crate::errno::Result;
 use crate::table::slot;
 
-/// Makes a protection domain; answers its handle.
+/// Makes a protection domain; returns its handle.
 ///
 /// # Errors
 /// The kernel's own errno.
@@ -33,7 +33,7 @@ pub fn dealloc_pd<K: Kernel + ?Sized>(kernel: &K, handle: u32) -> Result<()> {
     destroy(kernel, &METHOD, handle, &command)
 }
 
-/// Opens or makes the XRC domain of the inode behind `fd`; answers its handle. `fd` and
+/// Opens or makes the XRC domain of the inode behind `fd`; returns its handle. `fd` and
 /// `oflags` are those of ibv_open_xrcd(3), as bits.
 ///
 /// # Errors

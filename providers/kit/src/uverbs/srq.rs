@@ -175,7 +175,7 @@ fn create_by_write<K: Kernel + ?Sized>(
     write(kernel, &new.create_extended(), driver).map(CreatedSrq::from)
 }
 
-/// Ends a shared receive queue. Answers how many events were reported of it; nothing if its
+/// Ends a shared receive queue. Returns how many events were reported of it; nothing if its
 /// device is gone.
 ///
 /// # Errors

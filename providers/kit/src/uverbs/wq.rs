@@ -107,7 +107,7 @@ fn create_by_write<K: Kernel + ?Sized>(
     })
 }
 
-/// Ends a work queue. Answers how many events were reported of it; nothing if its device is
+/// Ends a work queue. Returns how many events were reported of it; nothing if its device is
 /// gone.
 ///
 /// # Errors
@@ -171,7 +171,7 @@ pub fn table_len(log_ind_tbl_size: u32) -> Result<usize> {
     Ok(1 << log_ind_tbl_size)
 }
 
-/// Makes an indirection table of the work queues with these numbers; answers the table's
+/// Makes an indirection table of the work queues with these numbers; returns the table's
 /// handle and number.
 ///
 /// # Errors

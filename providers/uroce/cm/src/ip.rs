@@ -56,7 +56,7 @@ pub fn port_of(service_id: u64) -> Option<(PortSpace, u16)> {
     Some((space, u16::from_be_bytes([p0, p1])))
 }
 
-/// The header: who connects to whom.
+/// The header: the two ends of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The port of the active side.

@@ -19,7 +19,7 @@ pub(crate) struct Completer<'a> {
 }
 
 impl Completer<'_> {
-    /// Takes in a response. Answers the status with which the oldest unfinished request fails.
+    /// Takes in a response. Returns the status with which the oldest unfinished request fails.
     pub(crate) fn take(&mut self, packet: &Packet<'_>, host: &mut impl Host) -> Option<Status> {
         let psn = packet.headers.bth.psn;
         let aeth = packet.headers.aeth;

@@ -112,7 +112,7 @@ pub trait Host {
     /// [`Fault`] if memory may not be written.
     fn atomic_write(&mut self, rkey: u32, address: u64, data: [u8; 8]) -> Result<(), Fault>;
 
-    /// An atomic operation; answers what was there before.
+    /// An atomic operation; returns what was there before.
     ///
     /// # Errors
     /// [`Fault`] if memory may not be used so.

@@ -142,7 +142,7 @@ impl<'a> Sender<'a> {
         route
     }
 
-    /// Writes a packet into the outbox's spare place, as it lies in a ring; answers its length.
+    /// Writes a packet into the outbox's spare place, as it lies in a ring; returns its length.
     fn build(
         &mut self,
         path: &Path,

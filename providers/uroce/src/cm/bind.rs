@@ -278,7 +278,7 @@ impl State {
         }
     }
 
-    /// Leaves a group; answers how many events of the join were handed out.
+    /// Leaves a group; returns how many events of the join were handed out.
     ///
     /// # Errors
     /// ENOENT if there is no such join; EINVAL for one of another channel.

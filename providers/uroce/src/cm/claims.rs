@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use uroce_cm::ip::PortSpace;
 
 const KIND: SocketType = SocketType::SEQPACKET;
-/// How long somebody else is waited for who gives way, and how often is looked.
+/// How long to wait for another process that gives way, and how often to look.
 const PAUSE: Duration = Duration::from_millis(1);
 const LOOKS: u32 = 50;
 
@@ -58,7 +58,7 @@ impl Bound {
         }
     }
 
-    /// Whether requests for an address are for who has this.
+    /// Whether requests for an address are for the owner of this one.
     pub fn covers(&self, address: IpAddr, interface: u32) -> bool {
         let (v4, v6) = self.families();
         match self {
@@ -125,7 +125,7 @@ pub struct Port {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Named {
     port: Port,
-    /// The port is its owner's, who does not give way.
+    /// The port belongs to its owner, which does not give way.
     is_owners: bool,
     token: Token,
 }
@@ -218,7 +218,7 @@ impl Claim {
             named,
             _name: named.listen()?,
         };
-        // Until here somebody could see the former alone.
+        // Until here others could see the former alone.
         drop(name);
         Ok(claim)
     }
@@ -231,7 +231,7 @@ impl Claim {
     /// Whether the port is not shared, so that it can be listened on.
     ///
     /// # Errors
-    /// EADDRINUSE if somebody does.
+    /// EADDRINUSE if it is shared.
     pub fn is_alone(&self) -> Result<()> {
         let alone = Port {
             shared: false,
@@ -257,7 +257,7 @@ impl Named {
         conflicts.collect()
     }
 
-    /// Waits for those who give way.
+    /// Waits for the processes that give way.
     fn settle(&self) -> Result<()> {
         for _ in 0..LOOKS {
             let (rivals, errors): (Vec<_>, Vec<_>) = self.rivals(&self.port).into_iter().unzip();

@@ -1,4 +1,4 @@
-//! Messages that wait: for room at another process, or until it is known whom they are for.
+//! Messages that wait: for room at another process, or until their destination is known.
 
 use kit::sys::datagram::Received;
 use std::net::IpAddr;

@@ -53,7 +53,7 @@ pub(super) struct State {
     pub by_comm_id: HashMap<u32, u32>,
     pub lookup: Lookup,
     pub deferred: VecDeque<Deferred>,
-    /// Processes with whom there are connections, by slot: their ends are seen.
+    /// Processes with connections to this one, by slot, whose end is noticed.
     pub watches: HashMap<u16, Box<dyn Any + Send>>,
     pub discarded: Vec<Discarded>,
     open_node: OnceLock<OpenNode>,
@@ -280,7 +280,7 @@ impl State {
         }
     }
 
-    /// Ends an id with what belongs to it; answers how many of its events were handed out.
+    /// Ends an id with what belongs to it; returns how many of its events were handed out.
     pub fn end(&mut self, number: u32) -> Option<u32> {
         let mut id = self.ids.remove(&number)?;
         if let Some(channel) = self.channels.get_mut(&id.channel) {

@@ -76,7 +76,7 @@ enum Armed {
 }
 
 impl Ring {
-    /// Adds an entry, for which there is room. Answers whether an event is due for it.
+    /// Adds an entry, for which there is room. Returns whether an event is due for it.
     // Inlined, so that what the completion consists of goes straight to its place: what was just
     // written in small parts is copied only when it has left the processor's store buffer.
     #[inline(always)]
@@ -237,7 +237,7 @@ impl Cq {
         None
     }
 
-    /// ibv_poll_cq(3): fills `room` from its beginning; answers how many there were. What was in
+    /// ibv_poll_cq(3): fills `room` from its beginning; returns how many there were. What was in
     /// the queue when it died can still be polled.
     pub fn poll(&self, room: &mut [ibv_wc]) -> usize {
         if self.is_empty() {

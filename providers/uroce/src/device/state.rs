@@ -24,7 +24,7 @@ pub struct State {
 }
 
 impl State {
-    /// Takes in what the interface is now; none when it is gone. Answers the events.
+    /// Takes in what the interface is now; none when it is gone. Returns the events.
     pub fn follow(&mut self, interface: Option<&Interface>) -> Vec<ibv_event_type> {
         if self.gone {
             return Vec::new();

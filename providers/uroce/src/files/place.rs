@@ -33,7 +33,7 @@ impl Place {
     /// The user's directory below `above`, made if there is none.
     ///
     /// # Errors
-    /// EPERM if somebody else could change what lies there; EAGAIN if it has just gone; those of
+    /// EPERM if another user could change what lies there; EAGAIN if it has just gone; those of
     /// openat(2), mkdirat(2).
     pub fn below(above: &str) -> Result<Self> {
         let user = effective_user();

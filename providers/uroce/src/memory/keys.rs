@@ -243,7 +243,7 @@ impl Keys {
         Ok(entry)
     }
 
-    /// Puts an entry into a slot of its own; answers the key. Its tag is chosen here.
+    /// Puts an entry into a slot of its own; returns the key. Its tag is chosen here.
     pub(super) fn enter(&self, mut entry: Entry) -> Result<u32> {
         let index = self.table.take()?;
         let mut slot = self.change(index << 8).map_err(|_| Errno::NOMEM)?;

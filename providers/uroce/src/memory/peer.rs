@@ -173,7 +173,7 @@ impl Using<'_> {
         })
     }
 
-    /// An atomic operation; answers what was there before.
+    /// An atomic operation; returns what was there before.
     ///
     /// # Errors
     /// [`Fault`] if memory may not be used so, or is not aligned to 8 bytes here.

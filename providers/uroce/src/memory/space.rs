@@ -85,9 +85,9 @@ impl Space {
         }
     }
 
-    /// The same for a peer. To be sure costs half of the speed of long reads, so it is found out
-    /// first whether the bytes are there; that leaves a moment for who unmaps them while the peer
-    /// reads.
+    /// The same for a peer. A no-fault copy would halve the speed of long reads, so this checks
+    /// first whether the bytes are there, and then reads plainly. Another thread may unmap them in
+    /// between.
     #[inline]
     pub(super) fn read_for_peer(
         &self,
@@ -133,7 +133,7 @@ impl Space {
         }
     }
 
-    /// Works on the word at `offset`; answers what was there.
+    /// Works on the word at `offset`; returns what was there.
     pub(super) fn change(
         &self,
         offset: usize,

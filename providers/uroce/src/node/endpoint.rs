@@ -48,7 +48,7 @@ pub trait Endpoint: Send + Sync {
     /// The peer has used the connection without a packet.
     fn used(&self, _now: Time) {}
 
-    /// Nothing waits for something else to be transmitted with, for nothing may come. Answers
+    /// Nothing waits for something else to be transmitted with, for nothing may come. Returns
     /// whether anything did, and is to be transmitted.
     fn hurry(&self) -> bool {
         false
@@ -69,7 +69,7 @@ pub trait Endpoint: Send + Sync {
     /// Takes in messages that came on the eager path. What it does not answer is refused.
     fn messages(&self, _: &mut Messages<'_>, _: Caller) {}
 
-    /// What became of messages that it sent to a process on the eager path. Answers whether it has
+    /// What became of messages that it sent to a process on the eager path. Returns whether it has
     /// something to transmit now.
     fn on_outcome(&self, _: &Peer, _: Outcome) -> bool {
         false

@@ -88,7 +88,7 @@ const SHORT: u64 = 2 * LONG_BACKOFF;
 
 /// The program exits.
 fn leave() {
-    // Who holds the lock may be the one who exits.
+    // The thread that holds the lock may be the one that exits.
     let node = NODE
         .get()
         .ok()
@@ -249,8 +249,8 @@ impl Node {
         self.inner.progress.sorter.successors().find(number)
     }
 
-    /// What keeps this process's slot from being given again, also after its end: for those who may
-    /// take numbers of it over.
+    /// A value that keeps this process's slot from being reused, also after its end, for processes
+    /// that may take over numbers of it.
     ///
     /// # Errors
     /// ENODEV in a forked child; of socket(2), bind(2), fcntl(2).
@@ -265,7 +265,7 @@ impl Node {
         self.send_in(qpn, |transport| Pass::new(transport, Caller::Node));
     }
 
-    /// As [`Node::post`], for who has just posted to it, and knows the time.
+    /// As [`Node::post`], for a caller that has just posted to it, and knows the time.
     pub fn post_at(&self, qpn: u32, now: Time) {
         self.send_in(qpn, |transport| {
             Pass::new(transport, Caller::Poster).at(now)

@@ -12,7 +12,7 @@ pub struct Binds {
 }
 
 impl Binds {
-    /// Keeps one; answers its name.
+    /// Keeps one; returns its name.
     pub fn keep(&mut self, binding: Binding) -> u64 {
         let name = self.next;
         self.next = self.next.wrapping_add(1);

@@ -20,10 +20,9 @@
 //! have come to an address of the device or to a group. A datagram whose address handle was
 //! destroyed before it left is dropped, as is one that has nowhere to go.
 //!
-//! *Tests.* Here: when a link is the peer's, and what the connection does while a peer takes nothing.
-//! `super::tests`: which packets are the peer's.
-//! `providers/uroce/tests`: `verbs.rs` (data over UDP), `lossy.rs`, `stalled.rs` (backpressure and
-//! peers that stop).
+//! *Tests.* Here: when a link is the peer's, and what the connection does while a peer takes
+//! nothing. `super::tests`: which packets are the peer's. `providers/uroce/tests`: `verbs.rs` (data
+//! over UDP), `lossy.rs`, `stalled.rs` (backpressure and peers that stop).
 
 use super::attributes;
 use super::binds::Binds;

@@ -42,7 +42,7 @@ impl Qp {
         }
     }
 
-    /// ibv_modify_qp(3); answers the state after it.
+    /// ibv_modify_qp(3); returns the state after it.
     ///
     /// # Errors
     /// EINVAL for a transition, attribute or value that there is not; EOPNOTSUPP for attributes
@@ -133,7 +133,7 @@ impl Qp {
         self.state()?.bind_mw(mw, id, flags, info)
     }
 
-    /// ibv_destroy_qp(3). Answers how many events were reported under this name.
+    /// ibv_destroy_qp(3). Returns how many events were reported under this name.
     ///
     /// # Errors
     /// EBUSY while it is attached to a multicast group.

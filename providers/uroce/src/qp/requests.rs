@@ -48,7 +48,7 @@ pub fn copy(inline: &Inline<'_>, to: &mut [u8]) -> Option<()> {
     rest.is_empty().then_some(())
 }
 
-/// Copies a piece; answers what is left of the place.
+/// Copies a piece; returns what is left of the place.
 fn fill<'t>(to: &'t mut [u8], piece: &[u8]) -> Option<&'t mut [u8]> {
     let (now, later) = to.split_at_mut_checked(piece.len())?;
     now.copy_from_slice(piece);

@@ -62,7 +62,7 @@ impl Stall {
         self.due
     }
 
-    /// Looks from now on at a peer that has taken records up to `taken`. Answers when first.
+    /// Looks from now on at a peer that has taken records up to `taken`. Returns when first.
     pub fn begin(&mut self, now: Time, patience: Patience, taken: u64) -> Time {
         let due = now.plus(patience.timeout);
         *self = Self {

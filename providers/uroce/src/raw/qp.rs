@@ -136,7 +136,7 @@ impl RawQp {
         }
     }
 
-    /// ibv_modify_qp(3); answers the state after it.
+    /// ibv_modify_qp(3); returns the state after it.
     ///
     /// # Errors
     /// EINVAL for a transition, attribute or value that there is not.

@@ -52,7 +52,7 @@ struct Tap {
 /// A rule at work, until it is dropped.
 pub struct Flow(Arc<AtWork>);
 
-/// What is known of a flow to those who keep a list of them.
+/// A flow, for code that keeps a list of them.
 pub type KnownFlow = Weak<AtWork>;
 
 /// The tap that has the rule.

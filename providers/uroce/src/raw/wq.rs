@@ -73,7 +73,7 @@ impl Wq {
         self.intake.number
     }
 
-    /// ibv_modify_wq(3); answers the state after it.
+    /// ibv_modify_wq(3); returns the state after it.
     ///
     /// # Errors
     /// EINVAL for a transition that there is not, and for another current state; EOPNOTSUPP for

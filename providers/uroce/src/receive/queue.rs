@@ -183,7 +183,7 @@ impl ReceiveQueue {
     }
 
     /// Takes the next request out if `receive` answers that it has done with it what is to be done.
-    /// Answers its identifier.
+    /// Returns its identifier.
     pub fn take_with(&self, receive: impl FnOnce(&Receive) -> bool) -> Option<u64> {
         self.take_if(receive).map(|(id, _)| id)
     }
@@ -232,7 +232,7 @@ impl ReceiveQueue {
         )
     }
 
-    /// Changes size and limit, where they are given; answers whether the limit event is due at
+    /// Changes size and limit, where they are given; returns whether the limit event is due at
     /// once, since fewer requests than that are there.
     ///
     /// # Errors

@@ -83,7 +83,7 @@ impl Srq {
         *self.domain.lock() = Some(domain);
     }
 
-    /// The queue goes: forgets it in its XRC domain; answers how many of its events the application
+    /// The queue goes: forgets it in its XRC domain; returns how many of its events the application
     /// was handed.
     pub fn leave(&self) -> u32 {
         if let Some(domain) = self.domain.lock().take() {
@@ -109,7 +109,7 @@ impl Srq {
     }
 
     /// Takes the next request out if `receive` answers that it has done with it what is to be done.
-    /// Answers its identifier.
+    /// Returns its identifier.
     pub fn take_with(&self, receive: impl FnOnce(&Receive) -> bool) -> Option<u64> {
         let (id, at_limit) = self.queue.take_if(receive)?;
         self.report(at_limit);

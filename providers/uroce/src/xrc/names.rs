@@ -1,7 +1,7 @@
 //! How the processes of a domain find each other: each listens at an abstract Unix socket
-//! `\0uroce/<slot>/xrc/<user>/<device>:<inode>/<interface>/<token>`, a name that goes with the
-//! process, and that only counts if the kernel says that it is our user's
-//! ([`crate::carrier::registry`]). Whether there is a domain is whether anybody listens.
+//! `\0uroce/<slot>/xrc/<user>/<device>:<inode>/<interface>/<token>`, a name that ends with the
+//! process, and that only counts if the kernel confirms our user as its owner
+//! ([`crate::carrier::registry`]). A domain exists as long as a process listens.
 
 use crate::carrier::qpn;
 use crate::carrier::registry::election::{Rival, Verdict, judge};
@@ -27,7 +27,7 @@ pub struct Key {
 /// How long the turn is waited for while another process opens the same domain.
 const PAUSE: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often somebody is tried to be connected to whose queue of connections is full.
+/// How often to retry a connection to a process whose queue of connections is full.
 const TRIES: usize = 50;
 
 const KIND: SocketType = SocketType::SEQPACKET;

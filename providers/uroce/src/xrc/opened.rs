@@ -155,7 +155,7 @@ impl Opened {
         Ok(())
     }
 
-    /// ibv_modify_qp(3); answers the state after it.
+    /// ibv_modify_qp(3); returns the state after it.
     ///
     /// # Errors
     /// As for one that was made here; EIO if no process could take it over; ETIMEDOUT if the

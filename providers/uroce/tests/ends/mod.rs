@@ -353,7 +353,7 @@ impl End {
         }
     }
 
-    /// Registers part of the memory once more; answers the region and its R_Key.
+    /// Registers part of the memory once more; returns the region and its R_Key.
     pub fn register(&self, offset: u32, length: u32) -> (Arc<<Context as Provider>::Mr>, u32) {
         let iova = self.address(offset);
         let address = usize::try_from(iova).expect("an address");
@@ -364,7 +364,7 @@ impl End {
         (Arc::new(mr), keys.rkey)
     }
 
-    /// Registers memory that other processes may map; answers the region and its R_Key.
+    /// Registers memory that other processes may map; returns the region and its R_Key.
     pub fn register_shared(&self, memory: &Shared) -> (Arc<<Context as Provider>::Mr>, u32) {
         let address = memory.words().as_ptr().expose_provenance();
         // SAFETY: the caller keeps it mapped; it is used as atomic words only.
@@ -376,7 +376,7 @@ impl End {
         (Arc::new(mr), keys.rkey)
     }
 
-    /// Registers a file that is mapped to share it, for as long as the process lives; answers the
+    /// Registers a file that is mapped to share it, for as long as the process lives; returns the
     /// region, its R_Key and where the file begins.
     pub fn register_file(
         &self,
@@ -395,7 +395,7 @@ impl End {
         (Arc::new(mr), keys.rkey, iova)
     }
 
-    /// Registers pages that the caller may unmap; answers the region and its keys.
+    /// Registers pages that the caller may unmap; returns the region and its keys.
     pub fn register_pages(&self, pages: &Scratch) -> (Arc<<Context as Provider>::Mr>, u32) {
         let memory = pages.memory();
         let iova = u64::try_from(memory.address()).expect("64 bits");

@@ -67,7 +67,7 @@ fn they_keep_their_pointers() {
     let second = list(&devices, &tree, &both);
     assert_eq!(pointers(&second), pointers(&first));
     drop(second);
-    // One goes; who holds it keeps it.
+    // One is removed; a reference keeps it.
     let third = list(&devices, &tree, &listing(std::slice::from_ref(&lo)));
     assert_eq!(pointers(&third), pointers(&first)[..1]);
     assert_eq!(living(), 2);

@@ -247,7 +247,7 @@ impl PageCounts {
     }
 
     /// Adds 1 to the count of each page, if none is 0 in the leaves; else changes nothing.
-    /// Answers which. Most calls where many ranges overlap come to this, in which no mark changes,
+    /// Returns which. Most calls where many ranges overlap come to this, in which no mark changes,
     /// so it does without all that others need: it only reads the counts that it changes.
     #[inline(always)]
     pub fn add_again(&mut self, pages: &Pages) -> bool {
@@ -275,7 +275,7 @@ impl PageCounts {
     }
 
     /// Takes 1 from the count of each page, if none gets to 0 in the leaves; else changes nothing.
-    /// Answers which; as [`add_again`](Self::add_again).
+    /// Returns which; as [`add_again`](Self::add_again).
     #[inline(always)]
     pub fn remove_spare(&mut self, pages: &Pages) -> bool {
         let Some((leaf, mask)) = self.one_leaf(pages) else {

@@ -105,7 +105,7 @@ fn runs_of(counts: &PageCounts, pages: Pages, count: u32) -> Vec<Pages> {
     found
 }
 
-/// Adds the pages; answers what was found to be clear before.
+/// Adds the pages; returns what was found to be clear before.
 fn add(tree: &mut PageCounts, pages: &Pages, method: Method) -> Vec<Pages> {
     if method == Method::Quick && tree.add_again(pages) {
         return Vec::new();
@@ -128,7 +128,7 @@ fn add(tree: &mut PageCounts, pages: &Pages, method: Method) -> Vec<Pages> {
     clear
 }
 
-/// Takes the pages away; answers those whose count was 1.
+/// Takes the pages away; returns those whose count was 1.
 fn remove(tree: &mut PageCounts, pages: &Pages, method: Method) -> Vec<Pages> {
     if method == Method::Quick && tree.remove_spare(pages) {
         return Vec::new();

@@ -159,7 +159,7 @@ fn cards() {
     assert_eq!(ids(none), ["no-card", "uroce"]);
 }
 
-/// On a machine that has uroce because somebody wanted it, no card is no problem.
+/// On a machine where uroce is configured, a missing card is no problem.
 #[test]
 fn software_is_enough_where_it_was_chosen() {
     let chosen = |facts: &mut Facts| {

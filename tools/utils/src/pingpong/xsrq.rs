@@ -209,7 +209,7 @@ impl Address {
     }
 }
 
-/// A connection: the halves of this end, and who is at the other.
+/// A connection: the halves of this end, and the other end.
 struct Peer {
     target: Qp,
     sender: Qp,

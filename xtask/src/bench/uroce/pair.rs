@@ -89,7 +89,7 @@ fn numbers(list: &str) -> Vec<u32> {
     parts.filter_map(range).flatten().collect()
 }
 
-/// Runs a client once its server listens, and answers what the client printed.
+/// Runs a client once its server listens, and returns what the client printed.
 pub fn run(dir: &Path, server: &Call, client: &Call, port: u16) -> Result<String> {
     let [first, second] = processors()?;
     let file = |name: &str| dir.join(format!("{port}.{name}"));

@@ -9,7 +9,7 @@ use crate::{errno::Errno, sys::pthread};
 use core::ffi::{c_int, c_void};
 use std::os::fd::BorrowedFd;
 
-/// Adds to a counter of the object with its mutex held, and wakes who waits for it.
+/// Adds to a counter of the object with its mutex held, and wakes the threads that wait for it.
 macro_rules! acknowledge {
     ($object:expr, $counter:ident, $events:expr) => {{
         let object = $object.as_ptr();

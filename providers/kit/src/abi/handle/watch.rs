@@ -1,8 +1,8 @@
 //! Objects that the program must not use any more.
 //!
-//! While calls are checked, somebody knows which objects were destroyed, and the blocks of
-//! providers written in Rust are kept for a while instead of being freed, so that a use of them is
-//! found out and not undefined.
+//! While calls are checked, destroyed objects are remembered, and the blocks of providers written
+//! in Rust are kept for a while instead of being freed, so that a use of them is detected and not
+//! undefined.
 
 use crate::sync::Mutex;
 use crate::sys::{memory, per_process::PerProcess};

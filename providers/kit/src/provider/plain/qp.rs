@@ -67,7 +67,7 @@ impl PlainQp {
         Ok((Self { handle, state }, made))
     }
 
-    /// Ends it in the kernel; answers the number of asynchronous events reported.
+    /// Ends it in the kernel; returns the number of asynchronous events reported.
     ///
     /// # Errors
     /// The kernel's own errno.
@@ -75,7 +75,7 @@ impl PlainQp {
         Ok(qp::destroy_qp(kernel, self.handle)?.unwrap_or_default())
     }
 
-    /// Changes it; answers the state after that.
+    /// Changes it; returns the state after that.
     ///
     /// # Errors
     /// The kernel's own errno.

@@ -224,7 +224,7 @@ fn lay<P: Provider>(
 ) -> Result<*mut Context<P>> {
     let block = memory::zeroed(size_of::<Context<P>>())?.cast::<Context<P>>();
     // SAFETY: the block is new, large enough and zeroed; each of its members is made ready once,
-    // before anybody else knows it.
+    // before anything else refers to it.
     unsafe {
         let context = block.cast::<verbs_context>();
         Ctx::init(context, device, Some(command()), driver);

@@ -228,7 +228,7 @@ fn hold<R: Side>(object: Option<&Object<R>>) -> Option<Hold> {
     object.map(|object| object.uses.hold())
 }
 
-/// Makes the queue pair; answers what it can hold.
+/// Makes the queue pair; returns what it can hold.
 fn create<P: Provider>(
     context: &Context<P>,
     asked: &Asked<'_, P>,

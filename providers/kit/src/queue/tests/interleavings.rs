@@ -15,7 +15,7 @@ struct Shared {
 
 const COUNT: u32 = 3;
 
-/// Three values go through a ring of one; `consume` takes some of them and answers the one to be
+/// Three values go through a ring of one; `consume` takes some of them and returns the one to be
 /// taken next.
 fn every_interleaving(consume: fn(&mut Consumer, &Shared, u32) -> u32) {
     loom::model(move || {

@@ -1,4 +1,4 @@
-//! Datagrams between processes of one host (unix(7)), with descriptors and who sent them.
+//! Datagrams between processes of one host (unix(7)), with descriptors and the sender's identity.
 
 use crate::errno::Result;
 use crate::sys::control::{Control, ROOM};
@@ -32,7 +32,7 @@ pub struct Passed {
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// Has the kernel say who sends to this socket.
+/// Makes the kernel report the senders of messages to this socket.
 ///
 /// # Errors
 /// Of setsockopt(2).

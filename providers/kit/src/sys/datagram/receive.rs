@@ -46,7 +46,7 @@ impl Receiver {
         Self(Batch::new(0, SIZE))
     }
 
-    /// Takes in what there is, without waiting. Answers how many there are for
+    /// Takes in what there is, without waiting. Returns how many there are for
     /// [`Receiver::received`]; what was there before is gone.
     ///
     /// # Errors

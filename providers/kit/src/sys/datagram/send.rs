@@ -35,7 +35,7 @@ pub struct Datagram<'a> {
 pub struct Datagrams<'a, I: Iterator<Item = Datagram<'a>>>(pub I);
 
 impl<'a, I: Iterator<Item = Datagram<'a>>> Datagrams<'a, I> {
-    /// Sends as many as go by one call: up to 16. Answers how many went.
+    /// Sends as many as go by one call: up to 16. Returns how many went.
     ///
     /// # Errors
     /// Of sendmmsg(2), and then it is the first one that cannot be sent.
@@ -131,7 +131,7 @@ const NO_NAME: Name = Name {
 };
 
 impl Name {
-    /// The address of the destination; answers its length.
+    /// The address of the destination; returns its length.
     fn set(&mut self, datagram: &Datagram<'_>) -> libc::socklen_t {
         match datagram.destination {
             IpAddr::V4(address) => {

@@ -55,7 +55,7 @@ impl FrameReceiver {
         }
     }
 
-    /// Takes in what there is, without waiting. Answers how many there are for
+    /// Takes in what there is, without waiting. Returns how many there are for
     /// [`FrameReceiver::frame`]; what was there before is gone.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl FrameReceiver {
     }
 }
 
-/// Puts the tag back. Answers where the frame stands.
+/// Puts the tag back. Returns where the frame stands.
 fn settle(buffer: &mut [u8], length: usize, tag: Option<[u8; TAG]>) -> Range<usize> {
     let end = TAG + length;
     let Some(tag) = tag.filter(|_| length >= ADDRESSES) else {

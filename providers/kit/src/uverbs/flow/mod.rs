@@ -27,7 +27,7 @@ pub struct NewFlow {
     pub flags: u32,
 }
 
-/// Makes a flow rule of specifications; answers its handle.
+/// Makes a flow rule of specifications; returns its handle.
 ///
 /// # Errors
 /// EINVAL for a specification that is unknown or too short, or for more than 255 of them;

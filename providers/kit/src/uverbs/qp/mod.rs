@@ -304,7 +304,7 @@ fn write_instead<K: Kernel + ?Sized>(
     write(kernel, &new.create()?, driver).map(CreatedQp::from)
 }
 
-/// Opens the XRC queue pair number `qpn` of the XRC domain `xrcd`; answers its handle.
+/// Opens the XRC queue pair number `qpn` of the XRC domain `xrcd`; returns its handle.
 /// `user_handle` is what the kernel's events call it.
 ///
 /// # Errors
@@ -326,7 +326,7 @@ pub fn open_qp<K: Kernel + ?Sized>(
     write(kernel, &command, driver).map(|answer| answer.qp_handle)
 }
 
-/// Ends a queue pair. Answers how many events were reported of it; nothing if its device is
+/// Ends a queue pair. Returns how many events were reported of it; nothing if its device is
 /// gone.
 ///
 /// # Errors

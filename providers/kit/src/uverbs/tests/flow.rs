@@ -19,7 +19,7 @@ const NEW: NewFlow = NewFlow {
     flags: IBV_FLOW_ATTR_FLAGS_EGRESS,
 };
 
-/// Makes a rule; answers its attributes and specifications as the kernel got them, and what
+/// Makes a rule; returns its attributes and specifications as the kernel got them, and what
 /// came behind.
 fn reported(
     specs: &[FlowSpec<'_>],

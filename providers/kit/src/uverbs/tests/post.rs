@@ -50,7 +50,7 @@ fn elements(counts: &[usize]) -> Vec<Vec<ib_uverbs_sge>> {
 }
 
 /// Posts requests named by their number, of which the kernel takes `takes` and then answers
-/// ENOMEM. Answers what it took.
+/// ENOMEM. Returns what it took.
 fn posted(
     requests: Vec<Result<Posted<'_, ib_uverbs_send_wr>>>,
     takes: usize,

@@ -148,7 +148,7 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
     }
 
     /// Takes requests for a listener, so many at a time until the program has seen them. The host
-    /// has a number for each listener. Answers whether there was none of that number; if so,
+    /// has a number for each listener. Returns whether there was none of that number; if so,
     /// nothing has changed.
     pub fn listen(&mut self, listener: u64, backlog: usize) -> bool {
         if self.listeners.contains_key(&listener) {
@@ -412,7 +412,7 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
         }
     }
 
-    /// A message for a connection whose peer is known: this side's id, and the sender's. Answers
+    /// A message for a connection whose peer is known: this side's id, and the sender's. Returns
     /// whether there is such a connection.
     fn on_known(&mut self, from: P, mad: &Mad, (own, peer): (Id, Id), now: u64) -> bool {
         self.deliver(from, mad, own, now, |known| known == Some(peer))
@@ -426,7 +426,7 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
     }
 
     /// Delivers a message to a connection if it came by the connection's path, and the peer's id
-    /// that is known so far fits. Answers whether it does.
+    /// that is known so far fits. Returns whether it does.
     fn deliver(
         &mut self,
         from: P,

@@ -389,7 +389,7 @@ fn somebody_else_s_claim_of_a_queue_pair_ends_nothing() {
 
 #[test]
 fn closing_says_what_the_peer_has_to_know() {
-    // Each: how far the connection is when it is closed, by whom, and the message that says so.
+    // Each: the state of the connection when it is closed, the closing side, and its message.
     let (mut world, active, passive) = connected();
     let now = world.now;
     world.agent(1).close(passive, now);

@@ -81,7 +81,7 @@ fn queue_pair(service: Service, last: State, host: &mut SimHost) -> QueuePair {
     qp
 }
 
-/// Posts requests whose responses a peer may forge. Answers those accepted.
+/// Posts requests whose responses a peer may forge. Returns those accepted.
 fn post(qp: &mut QueuePair, host: &mut SimHost) -> Vec<u64> {
     let result = |offset: u64, length| {
         Data::Sges(smallvec![Sge {

@@ -50,7 +50,7 @@ pub enum Refused {
     Full,
 }
 
-/// A queue pair. See the crate's documentation for who calls what when.
+/// A queue pair. The crate's documentation describes the order of calls.
 #[derive(Debug)]
 pub struct QueuePair {
     config: Config,
@@ -168,7 +168,7 @@ impl QueuePair {
         self.responder.delay(wanted);
     }
 
-    /// An acknowledgement that waits for a request does so no longer. Answers whether one did; then
+    /// An acknowledgement that waits for a request does so no longer. Returns whether one did; then
     /// there is something to transmit.
     pub fn hurry(&mut self) -> bool {
         self.responder.hurry()

@@ -226,7 +226,7 @@ impl Requester {
         if entry.done { Step::Skip } else { Step::Send }
     }
 
-    /// Gives PSNs and moves the cursor. Answers what is to be sent.
+    /// Gives PSNs and moves the cursor. Returns what is to be sent.
     fn account(&mut self, context: &Context<'_>) -> Option<Part> {
         let entry = self.queue.get_mut(self.next)?;
         if !entry.sent {

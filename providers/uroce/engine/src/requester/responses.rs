@@ -265,7 +265,7 @@ impl Responses {
         psn.within(pending.start, pending.packets).then_some(index)
     }
 
-    /// A packet has arrived that had not. Answers the PSN of a packet before it that is now known
+    /// A packet has arrived that had not. Returns the PSN of a packet before it that is now known
     /// to be lost.
     pub(super) fn arrive(&mut self, index: usize, packet: u32, now: Time) -> Option<Psn> {
         let all = self.0.as_mut()?;

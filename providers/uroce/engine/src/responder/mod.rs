@@ -314,7 +314,7 @@ impl Responder {
         self.delay.expire(now);
     }
 
-    /// An acknowledgement waits no longer. Answers whether one did.
+    /// An acknowledgement waits no longer. Returns whether one did.
     pub(crate) fn hurry(&mut self) -> bool {
         self.delay.end()
     }

@@ -222,7 +222,7 @@ impl World {
         end.qp.receive(self.now, &arrival, &mut end.host);
     }
 
-    /// Runs until nothing is left to happen, or for so many steps. Answers whether it came to rest.
+    /// Runs until nothing is left to happen, or for so many steps. Returns whether it came to rest.
     pub fn run(&mut self, steps: usize) -> bool {
         (0..steps).any(|_| !self.step())
     }

@@ -91,7 +91,7 @@ struct Actor<'a> {
     linked: &'a Mutex<Vec<Linked>>,
     slot: u16,
     assets: &'a mut Assets,
-    /// What came with the message at hand: who sent it, and descriptors.
+    /// What came with the message at hand: its sender, and descriptors.
     pid: i32,
     descriptors: std::vec::IntoIter<OwnedFd>,
 }
@@ -275,7 +275,7 @@ impl Connector {
         self.next.store(earliest, SeqCst);
     }
 
-    /// As [`super::Directory::connect`], of one with whom there is no link.
+    /// As [`super::Directory::connect`], of a process without a link.
     pub fn connect(&self, peers: &Peers, slot: u16, index: u32) -> Option<Arc<Peer>> {
         if slot == peers.slot {
             return peers.myself().ok();
@@ -291,7 +291,7 @@ impl Connector {
         })
     }
 
-    /// As [`super::Directory::route`], of one with whom there is no link.
+    /// As [`super::Directory::route`], of a process without a link.
     pub fn route(&self, peers: &Peers, slot: u16) -> Route {
         if slot == peers.slot {
             return peers.myself().map_or(Route::Unreachable, Route::Link);

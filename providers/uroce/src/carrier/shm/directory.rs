@@ -1,5 +1,5 @@
-//! What the devices of a process know of the other processes of this host: with whom it shares a
-//! link, and with whom it may soon.
+//! The state that the devices of a process keep about the other processes of this host: the links
+//! that exist, and those that are being made.
 
 use super::connector::{Connector, Linked, Route};
 use super::onesided::{Patience, Use};
@@ -15,7 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst, fence};
 
-/// Used connections, and slots of those who have rung, that are remembered at once.
+/// Used connections, and slots of peers that have rung, that are remembered at once.
 const USED: usize = 1024;
 /// Datagrams that are received in a row.
 const DATAGRAMS: usize = 64;
@@ -33,7 +33,7 @@ pub struct Directory {
     /// The rings have to be looked at: the bell was rung, or there is a new link, and
     /// [`Directory::take_bell`] was not called since.
     bell: AtomicBool,
-    /// Who has rung it, until somebody asks.
+    /// The peers that have rung it since the last query.
     rung: Mutex<Vec<u16>>,
     successors: Successors,
 }
@@ -91,8 +91,8 @@ impl Directory {
         self.peers.get(slot)
     }
 
-    /// All with whom there is a link, until they are found to have ended: what waits for each must
-    /// look at [`Peer::is_gone`] and [`Peer::has_ended`].
+    /// All peers with a link, until they are found to have ended: code that waits for each must
+    /// check [`Peer::is_gone`] and [`Peer::has_ended`].
     #[must_use]
     pub fn peers(&self) -> Vec<Arc<Peer>> {
         self.peers.all()
@@ -112,14 +112,14 @@ impl Directory {
         Ok(())
     }
 
-    /// All with whom there is a link, and those that have left since this was asked last: also one
-    /// that came and went in between, to whom something may have been sent.
+    /// All peers with a link, and those that have left since the last call: also one that came and
+    /// went in between, to which something may have been sent.
     #[must_use]
     pub fn census(&self) -> Census {
         self.peers.census()
     }
 
-    /// Whether there never was a link with anybody.
+    /// Whether there never was a link.
     #[must_use]
     pub fn is_alone(&self) -> bool {
         self.changes() == 0
@@ -192,8 +192,8 @@ impl Directory {
         }
     }
 
-    /// Puts something into a peer's ring, by `put`: sees to it that the peer looks, and that
-    /// somebody here looks when it was taken.
+    /// Puts something into a peer's ring, by `put`. Ensures that the peer looks, and that a thread
+    /// of this process looks when it was taken.
     #[inline]
     pub fn put<T>(&self, peer: &Peer, put: impl FnOnce(&Peer) -> T) -> T {
         // Before there is anything to take, so that the thread that takes it sees this.

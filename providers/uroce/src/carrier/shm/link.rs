@@ -65,7 +65,7 @@ impl Link {
         self.leave_offered(WITHDRAWN)
     }
 
-    /// Moves the word on, unless somebody has before; answers what it is then.
+    /// Moves the word on, unless another thread has before; returns the word after that.
     fn leave_offered(&self, to: u64) -> LinkState {
         // What was there is looked at below.
         let _ = self.word().compare_exchange(OFFERED, to, SeqCst, SeqCst);

@@ -84,6 +84,6 @@ pub use wire::{
     FEW, Few, Fill, Front, Header, MESSAGE, MESSAGE_HEAD, MESSAGE_MAX, News, Outcome, PACKET, Put,
 };
 
-/// Nanoseconds after which somebody who sleeps can see all that was shown before others could see
-/// that he does: many times as long as a processor keeps a write to itself.
+/// Nanoseconds after which a sleeping thread can see all that was shown before others could see
+/// that it sleeps: many times as long as a write stays in a processor's store buffer.
 pub const LATE: u64 = 1_000_000;

@@ -170,12 +170,12 @@ impl Peer {
         self.generation == other.generation && self.slot == other.slot
     }
 
-    /// The reading side of the link, at its beginning: for the one who reads it.
+    /// The reading side of the link, at its beginning, for the thread that reads it.
     pub fn consumer(&self) -> Consumer {
         Consumer::new(self.places[1])
     }
 
-    /// Sends a packet, if not at once then when there is room; answers whether there was.
+    /// Sends a packet, if not at once then when there is room; returns whether there was.
     /// One that may be lost is, if the peer stalls and there is no room.
     pub fn packet(&self, content: &[u8], may_be_lost: bool) -> bool {
         let mut out = self.out.lock();

@@ -46,7 +46,7 @@ pub(super) struct Peers {
     /// The ends of processes, by slot.
     ends: OwnedFd,
     by_slot: RwLock<HashMap<u16, Arc<Peer>>>,
-    /// Those that have left `by_slot`, until somebody asks. Changed only while that is locked.
+    /// Those that have left `by_slot` since the last query. Changed only while that is locked.
     left: Mutex<Vec<Arc<Peer>>>,
     /// Those that have left, and may still be using something of this process.
     former: Mutex<Vec<Arc<Peer>>>,
@@ -208,7 +208,7 @@ impl Peers {
         slot != self.slot && by_slot.get(&slot).is_some_and(|peer| peer.has_left())
     }
 
-    /// Forgets the process of a slot; answers its generation.
+    /// Forgets the process of a slot; returns its generation.
     pub fn remove(&self, slot: u16) -> Option<u64> {
         let mut by_slot = self.by_slot.write();
         let peer = by_slot.remove(&slot)?;
@@ -218,7 +218,7 @@ impl Peers {
         Some(generation)
     }
 
-    /// Somebody is in the table, which is locked, no more. Others may still have him.
+    /// A peer has left the table, which is locked. Other references to it may remain.
     fn leave(&self, peer: Arc<Peer>) {
         peer.give_up();
         let _ = epoll::delete(&self.ends, peer.process());

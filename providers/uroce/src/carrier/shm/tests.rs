@@ -144,7 +144,7 @@ fn a_process_without_room_for_descriptors_rejects() {
             .send(to, datagram, &[])
             .expect("sent");
     };
-    // As it comes to somebody who has no room.
+    // As it comes to a peer without room.
     let Ok(Some(_)) = low.1.peers.rendezvous_socket.receive() else {
         panic!("no request");
     };
@@ -381,7 +381,7 @@ fn reports_are_requested_before_there_is_anything_to_take() {
     directory.sleeps();
     assert_eq!(flags(), SLEEPS);
     assert_eq!(directory.put(&itself, |_| flags()), SLEEPS | AWAITS);
-    // The peer, who sleeps, was woken by it: once, whatever comes before it wakes.
+    // It woke the sleeping peer: once, whatever comes before the peer wakes.
     directory.attend();
     assert!(directory.take_bell());
     directory.put(&itself, |_| ());

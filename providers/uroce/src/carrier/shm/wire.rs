@@ -174,7 +174,7 @@ impl Out {
         }
     }
 
-    /// Puts a packet into the ring, or behind those that found no room. Answers whether it found
+    /// Puts a packet into the ring, or behind those that found no room. Returns whether it found
     /// room; to a peer that is gone it is lost, and to one that stalls if it may be.
     pub fn packet(
         &mut self,
@@ -278,7 +278,7 @@ impl Out {
         let position = self.producer.position();
         self.producer
             .publish(memory, length, MESSAGE, header.flags(), words)?;
-        // After it can be seen: who takes a credit back looks for messages afterwards.
+        // After it can be seen: a receiver that revokes a credit looks for messages afterwards.
         let completed = header.completed && good();
         if !completed {
             self.wonder(memory, header, position)?;

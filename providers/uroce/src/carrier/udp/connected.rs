@@ -47,7 +47,7 @@ impl ConnectedSockets {
     }
 
     /// Opens a socket for the sender of packets that were handed on to `slot`, if one helps and
-    /// there is none yet. `listen` has somebody wake for its socket. Answers whether there is one
+    /// there is none yet. `listen` adds its socket to an epoll set. Returns whether there is one
     /// more.
     ///
     /// # Errors

@@ -199,7 +199,7 @@ impl BadNetwork {
         }
     }
 
-    /// Takes a packet; answers what is to be sent at once of it.
+    /// Takes a packet; returns what is to be sent at once of it.
     pub fn take(&self, now: Time, packet: Packet) -> Vec<Packet> {
         let state = &mut *self.state.lock();
         let faults = self.faults_now(state);

@@ -217,7 +217,7 @@ impl Outbox {
         }
     }
 
-    /// Sends the first runs that go by one socket; answers how many went.
+    /// Sends the first runs that go by one socket; returns how many went.
     fn send_some(&self, runs: &[Run]) -> kit::errno::Result<usize> {
         let Some(first) = runs.first() else {
             return Ok(0);

@@ -21,7 +21,7 @@ use kit::sync::Mutex;
 const FIRST: u16 = 0xc000;
 /// Sockets opened at most; beyond, packets go out by port 4791 itself.
 const MOST: usize = 64;
-/// Destinations listed at most that take no runs; beyond, none is sent to anybody.
+/// Destinations listed at most that take no runs; beyond, no runs are sent at all.
 const REFUSALS: usize = 256;
 
 /// The source port of packets for a slot.

@@ -18,7 +18,7 @@ const PATIENCE: u64 = 1_000_000_000;
 const MOST: usize = 4 << 20;
 /// How often it is tried again, where nothing else happens.
 pub const AGAIN: u64 = 500_000;
-/// How often by pollers, who look much oftener: each try is a system call for each process.
+/// How often by pollers, which look more often: each try is a system call for each process.
 const SOON: u64 = 20_000;
 
 struct Waiting {
@@ -50,7 +50,7 @@ impl Backlog {
         self.runs.is_empty()
     }
 
-    /// Hands packets on, behind those that wait for the same process. Answers whether there is such
+    /// Hands packets on, behind those that wait for the same process. Returns whether there is such
     /// a process.
     pub fn hand_on(&mut self, slot: &Slot, to: u16, run: &Received<'_>, now: Time) -> bool {
         if !self.runs.iter().any(|waiting| waiting.to == to) {

@@ -61,7 +61,7 @@ impl Inbox {
         }
     }
 
-    /// Takes in what the rings have. Answers whether there was anything.
+    /// Takes in what the rings have. Returns whether there was anything.
     #[inline]
     pub fn take_in_rings(&mut self, transport: &Transport, caller: Caller) -> bool {
         let mut turn = LazyPass::new(transport, caller);
@@ -71,7 +71,7 @@ impl Inbox {
     }
 
     /// The same for the progress thread, which has looked at all of them when it went to sleep, and
-    /// knows who has rung since then.
+    /// knows the peers that have rung since then.
     pub fn take_in_found_rings(&mut self, transport: &Transport, rung: &[u16]) -> bool {
         let mut turn = LazyPass::new(transport, Caller::Node);
         let some = self.rings.take_in_found(transport, &mut turn, rung);
@@ -139,7 +139,7 @@ impl Inbox {
         !self.rings.is_empty() && self.idle.iter().all(|idle| *idle >= IDLE)
     }
 
-    /// Takes in what there is, a batch of each socket. Answers whether there was anything.
+    /// Takes in what there is, a batch of each socket. Returns whether there was anything.
     pub fn take_in(
         &mut self,
         sorter: &Sorter,

@@ -88,14 +88,14 @@ impl<'a> Messages<'a> {
         Some(data)
     }
 
-    /// The message was received. Answers whether there is another one.
+    /// The message was received. Returns whether there is another one.
     #[inline(always)]
     pub fn accept(&mut self) -> bool {
         self.give_back()
     }
 
     /// The message is not received: its sender has to take the long way, and may then come with
-    /// this epoch. Answers whether there is another message.
+    /// this epoch. Returns whether there is another message.
     #[inline(never)]
     pub fn refuse(&mut self, epoch: u32) -> bool {
         let refused = self

@@ -158,7 +158,7 @@ impl Rings {
     }
 
     /// Takes in what there is: a poller, where there are many rings, from some of them in each
-    /// turn. Answers whether there was anything.
+    /// turn. Returns whether there was anything.
     #[inline]
     pub fn take_in(&mut self, transport: &Transport, turn: &mut LazyPass<'_>) -> bool {
         self.follow(transport, turn);
@@ -409,7 +409,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Copies a packet behind those in the buffer. Answers the QP number that it names.
+    /// Copies a packet behind those in the buffer. Returns the QP number that it names.
     fn copy(&mut self, record: &Record) -> Result<u32, Broken> {
         let length = record.length() - PREFIX;
         let end = self.filled + length;
@@ -454,7 +454,7 @@ impl Work<'_> {
         }
     }
 
-    /// Hands messages to the queue pair that the first one names. Answers whether there may be more
+    /// Hands messages to the queue pair that the first one names. Returns whether there may be more
     /// records.
     fn messages(&mut self, first: &Record, caller: Caller) -> Result<bool, Broken> {
         let mut messages = Messages::new(

@@ -1,4 +1,4 @@
-//! Packets on their way in: whom they are for, and whether they are whole
+//! Incoming packets: their destination, and whether they are whole
 //! (IBTA volume 1, 9.6, and annex A17).
 
 use super::backlog::Backlog;
@@ -60,7 +60,7 @@ impl Sorter {
     }
 
     /// Hands the packets of a run to those they are for, neighbours together; those of other
-    /// processes are handed on, if it is known how. Answers whether some were for a queue pair
+    /// processes are handed on, if it is known how. Returns whether some were for a queue pair
     /// here, and whole.
     pub(super) fn sort(
         &self,
@@ -149,7 +149,7 @@ impl Sorter {
         }
     }
 
-    /// Hands packets to one queue pair of this process, or to a group, and answers whether it
+    /// Hands packets to one queue pair of this process, or to a group, and returns whether it
     /// could.
     fn hand_over(
         &self,

@@ -9,8 +9,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 type Key = (IpAddr, u32);
 
-/// Who is attached to which group on which interface. The sockets are members of a group as long as
-/// anybody is.
+/// The queue pairs that are attached to a group on an interface. The sockets are members of a group
+/// as long as a queue pair is.
 #[derive(Default)]
 pub(in crate::node) struct Groups(RwLock<HashMap<Key, Vec<u32>>>);
 

@@ -166,7 +166,7 @@ fn groups_reach_all_members_of_all_processes() {
             qpn: 0x00ff_ffff,
             qkey: 0x1111_1111,
         });
-        // From one who is no member, and one who is: it hears itself.
+        // From an end that is no member, and from one that is: it receives its own.
         for from in [&stranger, &members[0]] {
             from.post(send.clone());
             let own = usize::from(from.number == members[0].number);
@@ -217,7 +217,7 @@ fn hostile_packets_change_nothing() {
                 .wrapping_add(1);
             *byte = state.to_be_bytes()[0];
         }
-        // For this queue pair, for dead slots, for anybody.
+        // For this queue pair, for dead slots, for any queue pair.
         let number = match round % 4 {
             0 => ends[1].number,
             1 => 0x00ff_ffff,
@@ -443,7 +443,7 @@ fn an_acknowledgement_that_has_come_counts_at_teardown() {
     let (one, other) = (node(), node());
     let [stays, leaves] = pair([&one, &other], &setup(Service::Rc), V4, MEMORY);
     for round in 0..20 {
-        // After the first ones packets come straight to whom they are for.
+        // After the first ones packets come straight to their destination.
         let first = round < 5;
         stays.post_receive(1, 0, 64);
         // No thread receives for the end that leaves.
@@ -501,7 +501,7 @@ fn an_acknowledgement_that_waits_counts_at_teardown() {
     }
 }
 
-/// Answers how many of its own requests have completed meanwhile.
+/// Returns how many of its own requests have completed meanwhile.
 fn until_one_has_come(end: &End) -> usize {
     let mut sent = 0;
     loop {
@@ -722,7 +722,7 @@ fn a_sleeping_thread_finds_what_became_visible_late() {
         }
         // The progress thread's first look is over by then, but on a machine with much to do.
         std::thread::sleep(Duration::from_micros(100));
-        // As one who could not see yet that it sleeps.
+        // As a peer that could not see yet that it sleeps.
         let position = peer
             .long(
                 &header(source, destination),

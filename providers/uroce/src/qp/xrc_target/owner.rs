@@ -60,7 +60,7 @@ impl Delegation {
         self.revoked = false;
     }
 
-    /// The target is here again. Returns who had it.
+    /// The target is here again. Returns its former delegate.
     pub fn end(&mut self) -> Option<Arc<Link>> {
         self.revoked = false;
         self.delegate.take()

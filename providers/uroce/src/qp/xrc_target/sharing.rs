@@ -1,4 +1,4 @@
-//! The processes that share an XRC target, and who is informed of its events.
+//! The processes that share an XRC target and get its events.
 //!
 //! [`Sharing`] owns the lists that have to be read while the queue pair is locked, or waited for
 //! without that lock: events are reported from inside the engine, and a delegation is waited for by
@@ -34,8 +34,8 @@ pub struct Sharing {
 }
 
 impl Sharing {
-    /// Reports an event to those who have the target open, save for names in this process. A
-    /// delegate reports it to the owner.
+    /// Reports an event to the other processes that have the target open. A delegate reports it to
+    /// the owner.
     pub fn report(&self, domain: Option<&Arc<dyn XrcDomain>>, number: u32, event: ibv_event_type) {
         if let Some(domain) = domain {
             for slot in &*self.users.lock() {

@@ -42,7 +42,7 @@ ip -6 route add 2001:db8:1::/48 via fd77::2
 ip route add prohibit 10.90.0.0/24
 ip route add blackhole 10.91.0.0/24
 
-# Somebody who comes late.
+# A neighbour that answers late.
 (sleep 1; at_peer ip addr add 10.77.0.3/24 dev v1) &
 
 "$@"

@@ -52,7 +52,7 @@ fn objects_are_found_by_their_handles() {
         assert_eq!(((*region).lkey, (*region).rkey), ((*mr).lkey, (*mr).rkey));
         assert_eq!(((*region).length, (*region).pd), (64, domain));
         assert_eq!(refused(|| import_mr(pd, pd_handle)), Errno::NOENT);
-        assert_eq!(bench.dereg_mr(mr), BUSY, "somebody has imported it");
+        assert_eq!(bench.dereg_mr(mr), BUSY, "it is imported");
         let rereg = other.table().rereg_mr();
         let access = IBV_REREG_MR_CHANGE_ACCESS.cast_signed();
         let answer = rereg(region.cast(), access, null_mut(), null_mut(), 0, 1);

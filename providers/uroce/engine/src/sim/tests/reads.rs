@@ -34,7 +34,7 @@ impl Sent {
     }
 }
 
-/// Hands over what the ends want to send now, but for what is not kept. Answers all of it.
+/// Hands over what the ends want to send now, but for what is not kept. Returns all of it.
 fn pump(world: &mut World, keep: &mut impl FnMut(&Sent) -> bool) -> Vec<Sent> {
     let mut all = Vec::new();
     for side in [0, 1] {
@@ -90,7 +90,7 @@ fn sized(setup: &Setup, faults: Faults, seed: u64, length: u32) -> World {
     World::sized(setup, faults, seed, bytes.next_multiple_of(8).max(64))
 }
 
-/// Reads so many bytes over a bad link. Answers what the peer sent of payload, in thousandths of
+/// Reads so many bytes over a bad link. Returns what the peer sent of payload, in thousandths of
 /// what was read.
 fn read(setup: &Setup, faults: Faults, seed: u64, length: u32) -> u64 {
     let mut world = sized(setup, faults, seed, length);

@@ -31,7 +31,7 @@ pub(super) fn update(register: u32, bytes: &[u8]) -> u32 {
     tables::update(tables::update(0, &head), rest)
 }
 
-/// Takes out all but the last words; answers what changes in those that follow, and all that is
+/// Takes out all but the last words; returns what changes in those that follow, and all that is
 /// left. Then the register is empty.
 fn take_out(register: u32, bytes: &[u8]) -> ([u64; WORDS], &[u8]) {
     let mut changes = [0; WORDS];

@@ -101,7 +101,7 @@ impl Patience {
 }
 
 /// Takes a part of this process, which is not in its tables any more, away from copies that have
-/// not begun, of the peer that writes this ring. Answers whether there is one that may have: of a
+/// not begun, of the peer that writes this ring. Returns whether there is one that may have: of a
 /// thread that does not rest.
 pub fn take_away(link: &Link, ring: Place, what: Use, rests: impl Fn(u64) -> bool) -> bool {
     let (offset, wanted) = what.location();
@@ -210,7 +210,7 @@ impl Claim<'_> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         let [gate, key, ..] = self.place;
-        // What was done is done before anybody sees that it is over.
+        // The copy is done before its end becomes visible.
         gate.store(0, Release);
         key.store(0, Release);
         self.taken.store(false, Release);

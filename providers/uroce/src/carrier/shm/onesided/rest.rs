@@ -24,8 +24,8 @@ pub fn is_at_rest(process: Pid, thread: u64) -> bool {
     }
 }
 
-/// Whether a line of /proc/PID/task/TID/stat is of a thread that is stopped, by a signal or by who
-/// traces it, or that has ended.
+/// Whether a line of /proc/PID/task/TID/stat is of a thread that is stopped, by a signal or by
+/// a tracer, or that has ended.
 fn is_stopped(stat: &str) -> bool {
     // Behind the name, in which anything may stand.
     let state = stat

@@ -85,7 +85,7 @@ pub trait Host {
     /// Sends a message, without waiting.
     fn send(&mut self, message: Message) -> Delivery;
 
-    /// Prepares a link for the peer of that generation, whose request is at hand. Answers whether
+    /// Prepares a link for the peer of that generation, whose request is at hand. Returns whether
     /// all is there that is needed once the peer joins.
     fn create(&mut self, generation: u64) -> bool;
 

@@ -67,7 +67,7 @@ struct World {
     faults: Faults,
     processes: Vec<Process>,
     links: Vec<Link>,
-    /// Ends of processes that others are still to learn of: who, of whom, generation, when.
+    /// Ends of processes that others are still to learn of: observer, process, generation, time.
     ends: Vec<(usize, usize, u64, u64)>,
     generations: u64,
     sent: u64,

@@ -109,7 +109,7 @@ fn put_completed(out: &mut Out, link: &Link, good: bool) -> Put {
     put.expect("right").expect("room")
 }
 
-/// Takes the next record; answers whether it is one by credit.
+/// Takes the next record; returns whether it is one by credit.
 fn take(consumer: &mut Consumer, memory: &Shared) -> bool {
     let (record, words) = consumer
         .next_with_words(memory)
