@@ -103,7 +103,7 @@ fn by_netlink(places: &Places) -> Result<Scan> {
     };
     for info in client.devices()? {
         let cdev = client.uverbs(info.index);
-        // The kernel tells of a character device only since version 6 of the interface.
+        // The kernel reports the character device only since version 6 of the interface.
         scan.known_interface |= cdev.is_ok();
         let found = match cdev {
             Ok(cdev) => described(places, &info, cdev),

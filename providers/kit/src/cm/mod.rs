@@ -1,3 +1,4 @@
+#![forbid(unsafe_code)]
 //! The interface of the kernel's connection manager for user space
 //! (`linux/include/uapi/rdma/rdma_user_cm.h`): commands, what answers them, and events.
 //!

@@ -1,3 +1,4 @@
+#![forbid(unsafe_code)]
 //! Netlink: talking to the kernel's networking and RDMA subsystems.
 //!
 //! [`frame`] is the form that all messages share, [`connection`] the socket, [`route`] what the

@@ -234,7 +234,7 @@ impl<R: Side> New<R> {
         self.raw.as_ptr().cast()
     }
 
-    /// The C structure, which nobody else knows yet.
+    /// The C structure, to which nothing else refers yet.
     pub(super) fn c(&mut self) -> &mut R::C {
         // SAFETY: a zeroed structure of the block's beginning; all zeros is a value of it.
         unsafe { self.raw.cast().as_mut() }
