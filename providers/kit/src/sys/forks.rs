@@ -129,7 +129,7 @@ impl Drop for Entered {
 /// # Errors
 /// ENOMEM if there are 15.
 pub fn wait_for<T>(lock: &'static Lock<T>) -> Result<()> {
-    // SAFETY: the raw lock is only taken, and only given back by whoever took it.
+    // SAFETY: the raw lock is only taken, and only given back by the thread that took it.
     let lock = from_ref(unsafe { lock.raw() });
     if locks().any(|known| core::ptr::eq(known, lock)) {
         return Ok(());

@@ -65,7 +65,7 @@ pub(super) fn claim(user: User, rendezvous: bool) -> Result<Claimed> {
     }
 }
 
-/// A slot whose name without a token is nobody's, if that is soon found: most likely it is free,
+/// A slot whose name without a token is unused, if that is soon found: most likely it is free,
 /// and names are listed once only.
 fn promising(random: u64) -> Option<u16> {
     let mut slots = (0..PROBED).map(|step| 1 + (random >> 16).wrapping_add(step) % u64::from(LAST));
@@ -138,7 +138,7 @@ fn sight(names: &[Listening], own: Name, user: User, everything: bool) -> Result
         let rival = match owner {
             Owner::Ours(_) => rival,
             Owner::Unknown => Rival::Unknown,
-            Owner::Stranger | Owner::Nobody => continue,
+            Owner::Stranger | Owner::None => continue,
         };
         if is_here {
             sight.rivals.push(rival);
@@ -163,8 +163,9 @@ fn rival(name: &Name) -> Option<Rival> {
     }
 }
 
-/// Binds the names of a process that has the slot: the one that tells the others last, since nobody
-/// can know those before. `None` if `alone`, and the name without a token is somebody's.
+/// Binds the names of a process that has the slot: the one that contains the others last, because
+/// no other process can know those before. `None` if `alone`, and the name without a token is in
+/// use.
 fn acquire(slot: u16, rendezvous: bool, alone: bool) -> Result<Option<Claimed>> {
     let datagrams = || -> Result<OwnedFd> {
         let socket = named::socket(SocketType::DGRAM)?;
@@ -267,7 +268,7 @@ mod tests {
             listening(&process(8), Some(me)),
             listening(&process(9), Some(me ^ 1)),
             listening(&other, Some(me)),
-            // Nobody has these, and it is asked for the first alone.
+            // These are unused, and it is asked for the first alone.
             listening(&process(7), None),
             listening(&process(10), None),
         ];

@@ -2,8 +2,8 @@
 //!
 //! Most come for the proof alone, and are closed again. Others carry one message, which may not be
 //! there yet when the connection is: its sender is between two system calls, perhaps stopped there.
-//! So a connection without a message is kept, and no more than [`KEPT`] of them: whoever comes
-//! beyond that displaces the oldest.
+//! So a connection without a message is kept, and no more than [`KEPT`] of them: a further one
+//! displaces the oldest.
 //!
 //! Where accept(2) lacks a descriptor, connections wait, and would make the set ready all the time:
 //! the socket that listens is taken out of it, and is back after [`PAUSE`].
@@ -332,7 +332,7 @@ mod tests {
         let (registry, connections) = connections();
         let connection = connect(&registry);
         send(&connection, b"hello");
-        let stranger = User::nobody();
+        let stranger = User::none();
         let listener = registry.listener();
         let accepted = net::accept_with(listener, named::FLAGS).expect("a connection");
         let heard = content(accepted.as_fd(), stranger, &mut [0; 8]);

@@ -1,8 +1,9 @@
-//! Who gets what only one process of the user can have: a slot, or the turn to open a domain.
+//! Elects the process that gets what only one of the user can have: a slot, or the turn to open a
+//! domain.
 //!
 //! Names with tokens keep strangers out, and do not exclude each other. So a process binds a name
-//! with a token first, looks at the names of others after that, and goes on only if it saw
-//! nobody's. Of two processes at least one sees the other, whatever the order of their steps. The
+//! with a token first, looks at the names of others after that, and continues only if it saw
+//! none. Of two processes at least one sees the other, whatever the order of their steps. The
 //! one of the lower token then waits for the other to give way, or to be there for good.
 //!
 //! [`judge`] is that rule; [`Claimant`] goes by it to find a slot. Neither knows of sockets or
@@ -18,14 +19,14 @@ pub enum Rival {
     Owner,
     /// Wants it.
     Claiming(Token),
-    /// Nobody knows whose the name is.
+    /// The owner of the name is unknown.
     Unknown,
 }
 
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nobody else is there.
+    /// No other process is there.
     Keep,
     /// Look again: the others give way, or turn out to have it.
     Wait,
@@ -91,9 +92,9 @@ pub enum Step {
 /// How long a claimant goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Limits {
-    /// Slots that are tried where nothing at all may be in the way. Beyond, strangers' names are
-    /// put up with: one who takes those without a token, or has sockets that do not tell whose they
-    /// are, could keep all processes out otherwise.
+    /// Slots that are tried only if no name is in the way. Beyond these, names of strangers are
+    /// tolerated. Otherwise a stranger that takes the names without a token, or has sockets of
+    /// unknown owner, could keep all processes out.
     easy: u32,
     /// Slots that are tried.
     tries: u32,

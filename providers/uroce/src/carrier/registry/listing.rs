@@ -1,5 +1,5 @@
 //! Which sockets of uroce listen in this network namespace: asked of the kernel by netlink
-//! (sock_diag(7), which tells each socket's user since Linux 5.3), or else read from
+//! (sock_diag(7), which reports each socket's user since Linux 5.3), or else read from
 //! `/proc/net/unix`, which many sandboxes have and sock_diag(7) not.
 //!
 //! Any user can add sockets, as many as it may open, so what is kept has a bound. A name tells
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub struct Listening {
     /// Its abstract name, which begins with `uroce/`.
     pub name: String,
-    /// Whose it is, where the kernel tells.
+    /// Its owner, where the kernel reports it.
     pub user: Option<u32>,
 }
 
@@ -92,7 +92,7 @@ fn by_netlink() -> Result<Vec<Listening>> {
     Ok(found)
 }
 
-/// A socket as netlink tells it, if it is one of uroce's.
+/// A socket as netlink reports it, if it is one of uroce's.
 fn from_message(payload: &[u8]) -> Result<Option<Listening>> {
     let (_, rest) = split::<HEAD>(payload)?;
     let (mut name, mut user) = (None, None);

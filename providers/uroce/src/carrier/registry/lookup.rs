@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How long nobody lists names again, at least, how many times as long as it takes, and at most.
+/// How long names are not listed again: at least, how many times as long as it takes, and at most.
 const SOONEST: Duration = Duration::from_millis(20);
 const SHARE: u32 = 20;
 const LATEST: Duration = Duration::from_millis(200);
-/// How many times sooner for whoever has word of a process that must have come meanwhile.
+/// How many times sooner for a caller that knows of a process that must have come meanwhile.
 const SOONER: u32 = 8;
 /// Names of one slot that are looked at.
 const MOST: usize = 1024;
@@ -73,16 +73,16 @@ impl Process {
         self.pid
     }
 
-    /// The name of its rendezvous socket, if it has one. Whoever has this name when a message is
-    /// sent there gets the message: after the end of the process that may be anybody.
+    /// The name of its rendezvous socket, if it has one. A message goes to the socket that has the
+    /// name when it is sent: after the end of the process that may be another user's.
     #[must_use]
     pub fn rendezvous(&self) -> Option<&SocketAddrUnix> {
         self.rendezvous.as_ref()
     }
 
-    /// A socket connected to the one by which it takes packets. What is sent there comes to this
-    /// process or to nobody: the process has that socket as long as it has that of its name. If
-    /// after this the latter is there, and the user's, the former was its.
+    /// A socket connected to the one by which it receives packets. Messages there reach this
+    /// process or none: the process has that socket as long as it has that of its name. If after
+    /// this the latter is there, and the user's, the former was its.
     ///
     /// # Errors
     /// ECONNREFUSED if it has ended; EAGAIN if that cannot be found out at the moment; of
@@ -98,8 +98,8 @@ impl Process {
         Ok(socket)
     }
 
-    /// A connection to the socket that listens by its name. What is sent there comes to this
-    /// process or to nobody.
+    /// A connection to the socket that listens by its name. Messages there reach this process or
+    /// none.
     ///
     /// # Errors
     /// As of [`Process::connect_packets`].
@@ -123,12 +123,12 @@ impl Process {
 }
 
 /// # Errors
-/// ECONNREFUSED for a socket of another user or of nobody, EAGAIN if that is not known.
+/// ECONNREFUSED for a socket of another user or a name without one, EAGAIN if that is not known.
 fn is_ours(owner: owner::Owner) -> Result<()> {
     match owner {
         owner::Owner::Ours(_) => Ok(()),
         owner::Owner::Unknown => Err(Errno::AGAIN),
-        owner::Owner::Stranger | owner::Owner::Nobody => Err(Errno(libc::ECONNREFUSED)),
+        owner::Owner::Stranger | owner::Owner::None => Err(Errno(libc::ECONNREFUSED)),
     }
 }
 
@@ -145,7 +145,7 @@ pub(super) struct Lookup {
 #[derive(Debug, Default)]
 struct Known {
     processes: HashMap<u16, Arc<Process>>,
-    /// Names of the latest list, by slot, that nobody has asked for.
+    /// Names of the latest list, by slot, that were not asked for.
     listed: HashMap<u16, Vec<Name>>,
     /// Slots that were looked for since then, and had none.
     vacant: HashSet<u16>,
@@ -249,7 +249,7 @@ impl Lookup {
                     return Ok(Some((process, socket)));
                 }
                 owner::Owner::Unknown => is_unclear = true,
-                owner::Owner::Stranger | owner::Owner::Nobody => {}
+                owner::Owner::Stranger | owner::Owner::None => {}
             }
         }
         known.listed.remove(&slot);
@@ -303,7 +303,7 @@ impl Known {
     }
 }
 
-/// Whether a name tells of a process that has a slot.
+/// Whether a name belongs to a process that has a slot.
 fn names_process(name: &Name) -> bool {
     matches!(
         name,
@@ -311,10 +311,10 @@ fn names_process(name: &Name) -> bool {
     )
 }
 
-/// Tells the log, once, that other processes cannot be found.
+/// Logs, once, that other processes cannot be found.
 fn complain(error: Errno) {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    if !SAID.swap(true, Relaxed) {
+    static LOGGED: AtomicBool = AtomicBool::new(false);
+    if !LOGGED.swap(true, Relaxed) {
         log::line(
             Level::Warning,
             &format!(

@@ -1,34 +1,34 @@
 //! How the processes of a user in a network namespace find each other.
 //!
-//! Each has a *slot*, which is a part of its QP numbers (its high bits), and sockets by which
-//! others reach it. What stands for a slot are names of abstract Unix sockets: they belong to the
-//! network namespace, as UDP port 4791 does, so that containers that share one share them, too,
-//! though they have no folder in common; and they are free again when a process ends, however it
-//! ends.
+//! Each has a *slot*, the high bits of its QP numbers, and sockets by which others reach it. Names
+//! of abstract Unix sockets stand for a slot. They belong to the network namespace, as UDP port
+//! 4791 does, so containers that share a namespace share them, too, even without a common
+//! directory. The kernel frees them when a process ends, however it ends.
 //!
-//! Any user can bind any abstract name, so a name proves nothing. What holds instead:
+//! Any user can bind any abstract name, so a name proves nothing. The protection is:
 //!
-//! - *Nobody is kept out.* A name that matters ends in a [`Token`], which nobody can know before
-//!   its owner binds it. Names that strangers bind are passed over: the kernel tells whose a socket
-//!   is that listens, without the process at the other end having a part in it (SO_PEERCRED of a
-//!   connection that need not be accepted, or netlink). See [`owner`], [`listing`].
-//! - *A slot is one process's.* Names with tokens do not exclude each other; [`election`] does.
-//! - *What is sent comes to the process that was found, or to nobody.* The name of a dead process
-//!   can be taken by anybody. But a socket that is connected is connected to a socket, not to a
-//!   name. So a sender connects to the packet socket first, then makes sure that the process is
-//!   still there: its listening socket, whose name no other process of the user will ever bind, was
-//!   bound last and goes first. That name has the tokens of the others in it, so no other socket
-//!   can be meant. See [`Process`]. A message may also go by the connection to the
-//!   listening socket itself ([`Registry::connect`], [`Connections`]): then proof and way are one.
-//! - *Whoever takes something in* looks at the credentials that the kernel puts to each message,
-//!   and drops what is not of its own user ([`User`]).
+//! - *No process is kept out.* A name that matters ends in a [`Token`], which no other process can
+//!   know before its owner binds it. Names of strangers are skipped: the kernel reports the owner
+//!   of a listening socket without any action of that process (SO_PEERCRED of a connection that
+//!   need not be accepted, or netlink). See [`owner`], [`listing`].
+//! - *A slot belongs to one process.* Names with tokens do not exclude each other; [`election`]
+//!   does.
+//! - *A message reaches the process that was found, or none.* Any user can take the name of a dead
+//!   process. But a connected socket is connected to a socket, not to a name. So a sender connects
+//!   to the packet socket first, and then checks that the process is still there: its listening
+//!   socket, whose name no other process of the user will ever bind, was bound last and is closed
+//!   first. That name contains the tokens of the other names, so it identifies their sockets. See
+//!   [`Process`]. A message may also go by the connection to the listening socket itself
+//!   ([`Registry::connect`], [`Connections`]), which is its own proof.
+//! - *A receiver* checks the credentials that the kernel adds to each message, and drops messages
+//!   of other users ([`User`]).
 //!
-//! Why not otherwise: a folder is not shared by the containers of a pod; a stream for each pair of
-//! processes would cost each a descriptor for each other; UDP ports are as free for anybody to take
-//! as names are. What remains for a stranger is a flood, of connections to the listening sockets
-//! and of messages, as with UDP port 4791 itself: what honest senders have to say may then be lost.
+//! Alternatives have disadvantages: containers of a pod share no directory; a stream for each pair
+//! of processes would cost each a descriptor for every other; any user can take UDP ports as well
+//! as names. A stranger can still flood the listening sockets with connections, and the sockets
+//! with messages, as UDP port 4791 itself. Messages of other senders may be lost then.
 //!
-//! *Older releases* claim a slot by binding `uroce/<slot>`, tell their counters at
+//! *Older releases* claim a slot by binding `uroce/<slot>`, report their counters at
 //! `uroce/<slot>/stat` and hand packets to the former. This one binds that name, too, if it can,
 //! and takes packets there from processes of its user; it hands packets to an older process whose
 //! `stat` is its user's. Shared memory, XRC domains and numbers that were taken over are not shared
@@ -124,8 +124,8 @@ impl Registry {
         self.sockets.rendezvous.as_ref().map(AsFd::as_fd)
     }
 
-    /// Nobody takes in what comes to the rendezvous socket: senders are told so. Its name stays,
-    /// since others go by it.
+    /// Messages to the rendezvous socket are not received any more, and senders get an error. Its
+    /// name stays, because others use it.
     pub fn refuse_rendezvous(&self) {
         if let Some(socket) = &self.sockets.rendezvous {
             // A datagram socket can always be shut down.
@@ -142,8 +142,8 @@ impl Registry {
         self.lookup.find(slot, false)
     }
 
-    /// The same, for whoever has word of the process: it may have come since names were listed
-    /// last, and they are listed sooner.
+    /// The same, for a caller that knows of the process: it may have come since names were listed
+    /// last, so they are listed sooner.
     ///
     /// # Errors
     /// As of [`Registry::find`].
@@ -151,8 +151,8 @@ impl Registry {
         self.lookup.find(slot, true)
     }
 
-    /// The process of a slot, and a connection to the socket that proves it: what is sent there
-    /// comes to this process or to nobody.
+    /// The process of a slot, and a connection to the socket that proves it: messages there
+    /// reach this process or none.
     ///
     /// # Errors
     /// As of [`Registry::find_newcomer`].

@@ -1,5 +1,5 @@
 //! The names of the sockets by which processes find each other. All are abstract (unix(7)), belong
-//! to the network namespace, and go with whoever has them.
+//! to the network namespace, and end with the process that has them.
 
 use super::Token;
 use crate::named;
@@ -21,13 +21,13 @@ pub enum Name {
         /// Decides between two.
         token: Token,
     },
-    /// Of a process that has a slot. It tells the names of the process's other sockets.
+    /// Of a process that has a slot. It contains the names of the process's other sockets.
     Process(ProcessName),
     /// Of processes that may take QP numbers of a slot over.
     Kept {
         /// The slot.
         slot: u16,
-        /// Nobody else's.
+        /// The random part of the name.
         token: Token,
     },
     /// Of a process that has taken a QP number over, a successor. In the name it is `heir`.
@@ -36,15 +36,15 @@ pub enum Name {
         number: u32,
         /// The slot of the process.
         slot: u16,
-        /// Nobody else's.
+        /// The random part of the name.
         token: Token,
     },
-    /// Where a process tells what it has counted. Without a token it is that of an older release,
-    /// which has the slot.
+    /// The socket by which a process reports its counters. Without a token it is that of an older
+    /// release, which has the slot.
     Statistics {
         /// The slot of the process.
         slot: u16,
-        /// Nobody else's.
+        /// The random part of the name.
         token: Option<Token>,
     },
 }
@@ -54,7 +54,7 @@ pub enum Name {
 pub struct ProcessName {
     /// The slot.
     pub slot: u16,
-    /// Nobody else's.
+    /// The random part of the name.
     pub token: Token,
     /// What ends the name of the socket that takes packets; without it that is `uroce/<slot>`.
     pub packets: Option<Token>,

@@ -1,4 +1,4 @@
-//! Whose a socket is. Only processes of one user believe each other; a name is nobody's proof.
+//! The owner of a socket. Only processes of one user trust each other; a name proves nothing.
 
 use super::Name;
 use crate::named;
@@ -17,7 +17,7 @@ const OVERFLOW: u32 = 65534;
 /// The user whose processes this one believes: the effective one when the first device was opened.
 #[derive(Clone, Copy, Debug)]
 pub struct User {
-    /// None if the kernel shows its number for others, too: then nobody is believed.
+    /// None if the kernel shows its number for others, too: then no process is trusted.
     number: Option<u32>,
     /// Named in messages where the kernel would name another.
     named: Option<UCred>,
@@ -37,9 +37,9 @@ impl User {
         Self { number, named }
     }
 
-    /// One who believes nobody.
+    /// A user that trusts no process.
     #[cfg(test)]
-    pub(super) fn nobody() -> Self {
+    pub(super) fn none() -> Self {
         Self {
             number: None,
             named: None,
@@ -59,7 +59,7 @@ impl User {
     }
 }
 
-/// Whether the kernel shows this number for nobody else. In a user namespace all users without a
+/// Whether the kernel shows this number for one user only. In a user namespace all users without a
 /// number there look the same.
 fn is_unique(uid: Uid) -> bool {
     let overflow = read_to_string("/proc/sys/kernel/overflowuid");
@@ -80,16 +80,16 @@ pub enum Owner {
     Ours(i32),
     /// Another user's.
     Stranger,
-    /// Nobody's.
-    Nobody,
+    /// There is none.
+    None,
     /// It has so many connections that wait that there is no room for another one.
     Unknown,
 }
 
-/// A connection to the socket of a name, whoever has it.
+/// A connection to the socket of a name, of any owner.
 ///
 /// # Errors
-/// Of socket(2), connect(2): ECONNREFUSED if nobody has it, EAGAIN if there is no room.
+/// Of socket(2), connect(2): ECONNREFUSED if there is none, EAGAIN if there is no room.
 pub fn connect(kind: SocketType, to: &SocketAddrUnix) -> Result<OwnedFd> {
     let socket = named::socket(kind)?;
     net::connect(&socket, to)?;
@@ -113,7 +113,7 @@ pub fn connect_to_ours(
     Ok((socket, peer.pid))
 }
 
-/// Finds out who has a name. The kernel tells at once: nobody has to accept the connection.
+/// Finds the owner of a name. The kernel reports it at once; the connection need not be accepted.
 ///
 /// # Errors
 /// Of socket(2).
@@ -129,7 +129,7 @@ pub fn reach(name: &Name, user: User) -> Result<(Owner, Option<OwnedFd>)> {
     let owner = match connect_to_ours(name.kind(), &name.address()?, user) {
         Ok((socket, pid)) => return Ok((Owner::Ours(pid), Some(socket))),
         Err(Errno(libc::EAGAIN)) => Owner::Unknown,
-        Err(Errno(libc::ECONNREFUSED)) => Owner::Nobody,
+        Err(Errno(libc::ECONNREFUSED)) => Owner::None,
         // A socket of another type.
         Err(Errno(libc::EPERM | libc::EPROTOTYPE)) => Owner::Stranger,
         Err(error) => return Err(error),
@@ -150,15 +150,15 @@ mod tests {
             slot: 1022,
             token: Token::random(),
         };
-        assert_eq!(of(&name, user), Ok(Owner::Nobody));
+        assert_eq!(of(&name, user), Ok(Owner::None));
         let socket = named::socket(name.kind()).expect("a socket");
         bind(&socket, &name.address().expect("an address")).expect("bound");
-        assert_eq!(of(&name, user), Ok(Owner::Nobody));
+        assert_eq!(of(&name, user), Ok(Owner::None));
         listen(&socket, 0).expect("listening");
         let pid = getpid().as_raw_nonzero().get();
         assert_eq!(of(&name, user), Ok(Owner::Ours(pid)));
         assert_eq!(of(&name, user), Ok(Owner::Unknown));
-        let stranger = User::nobody();
+        let stranger = User::none();
         drop(socket);
         let socket = named::socket(name.kind()).expect("a socket");
         bind(&socket, &name.address().expect("an address")).expect("bound");

@@ -1,4 +1,4 @@
-//! The part of a name that nobody can guess.
+//! The part of a name that cannot be guessed.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt::{self, Display, Formatter};

@@ -1,8 +1,8 @@
-//! What wakes the progress thread, and what it learns of pollers.
+//! Wakes the progress thread, and counts pollers for it.
 //!
 //! Two epoll sets: one has the sockets of the inbox and the other set, which has the kick and what
 //! others watch ([`super::watch`]). A progress thread that leaves the sockets to pollers waits on
-//! the second alone. All members are atomic or fixed: whoever calls here holds no lock for it.
+//! the second alone. All members are atomic or fixed, so callers need no lock.
 
 use super::watch::{KICK, Watches};
 use crate::carrier::udp::{Slot, Sockets};
@@ -18,8 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Whoever looked at the sockets so short a time ago looks again, or has just found what wakes the
-/// progress thread: to take it away costs both a turn of the processor. About 20 µs.
+/// A thread that looked at the sockets so short a time ago looks again, or has just found what
+/// wakes the progress thread. Taking it from that thread would cost both a turn of the processor.
+/// About 20 µs.
 const RECENT: u64 = 20 * cycles::IN_A_MICROSECOND;
 /// The longest wait that nothing ends early, in nanoseconds.
 const BLIND: u64 = 1_000_000;
@@ -88,8 +89,8 @@ impl Alarm {
         ready != Ok(0)
     }
 
-    /// Somebody polls. That of two at once one may be missed does no harm: the count only tells
-    /// many from few.
+    /// A thread polls. Of two at once one may be missed, which does no harm: the count only
+    /// distinguishes many from few.
     #[inline]
     pub fn polled(&self) {
         let polls = self.polls.load(Relaxed);
@@ -172,7 +173,8 @@ fn timespec(nanos: u64) -> Timespec {
     }
 }
 
-/// What is ready in a set, or is within so many nanoseconds, told in milliseconds.
+/// The members of a set that are ready, now or within so many nanoseconds (the call counts in
+/// milliseconds).
 pub(super) fn wait<'e>(
     set: &OwnedFd,
     nanos: Option<u64>,

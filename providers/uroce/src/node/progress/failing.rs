@@ -39,7 +39,7 @@ impl Failing {
         }
     }
 
-    /// Waits until nobody is inside one that was there before.
+    /// Waits until no thread is inside one that was there before.
     pub fn await_calls(&self) {
         drop(self.calling.lock());
     }
@@ -48,8 +48,8 @@ impl Failing {
     fn call(&self, table: &Table) {
         let _calling = self.calling.lock();
         for index in self.take() {
-            // It waits for the inbox, and who has that may wait for whoever holds this entry. So
-            // who takes an endpoint away waits for that lock.
+            // It waits for the inbox, whose owner may wait for the thread that holds this entry. So
+            // a thread that removes an endpoint waits for that lock.
             let endpoint = table.get(index).and_then(|entry| {
                 let endpoint = entry.endpoint.read();
                 endpoint.as_ref().map(Arc::clone)

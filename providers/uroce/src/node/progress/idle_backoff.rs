@@ -14,8 +14,8 @@ pub(super) const BACKOFF: u64 = MILLISECOND;
 /// answer when a program has polled, and stops without telling; its timeout should be longer.
 pub(in crate::node) const LONG_BACKOFF: u64 = 8_000_000;
 const SHARE: u64 = 8;
-/// Polls within that time that make the progress thread back off: more than somebody does who goes
-/// on to wait, and tells so.
+/// Polls within that time that make the progress thread back off: more than those of a program that
+/// is about to wait for an event.
 const BUSY: u64 = 32;
 /// How long the progress thread does not back off after it took in what was left: somebody polls
 /// now and then, and looks at memory in between for what a peer writes there.

@@ -11,7 +11,7 @@
 //! | `yield_policy` | when pollers give the processor to other programs |
 //!
 //! *Time.* The clock is read when a request is posted and when packets have come, once each. A look
-//! that finds nothing does not read it: `CLOCK_MONOTONIC_COARSE`, one read of memory, tells whether
+//! that finds nothing does not read it: `CLOCK_MONOTONIC_COARSE`, one read of memory, shows whether
 //! a deadline may have come. Where the kernel does not trust the processor's counter (many virtual
 //! machines), reading the clock is a system call.
 //!

@@ -175,9 +175,10 @@ impl<'a> Pass<'a> {
         self.outbox = Some(outbox);
     }
 
-    /// Sends everything, and tells what completed: in this order, for who is woken by a message may
-    /// answer at once, by another queue pair, and the answer must not overtake the acknowledgement.
-    /// A requester that waits for its own completion first would take it for that (perftest does).
+    /// Sends everything, and then reports completion events. The order matters: a program that is
+    /// woken by a message may answer at once, by another queue pair, and the answer must not
+    /// overtake the acknowledgement. A requester that waits for its own completion first would take
+    /// the answer for that (perftest does).
     pub fn finish(mut self) {
         self.send();
         self.turn = None;

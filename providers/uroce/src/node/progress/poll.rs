@@ -1,8 +1,8 @@
 //! One look at all that may have come: by a thread that polls, by the progress thread, or at the
 //! end of a queue pair.
 //!
-//! *Locks.* The inbox's lock comes first: whoever has it calls queue pairs, which take locks of
-//! their own. So nobody takes it who has a queue pair's lock, or is inside a call of one. A poller
+//! *Locks.* The inbox's lock comes first: its owner calls queue pairs, which take locks of their
+//! own. So no thread takes it that has a queue pair's lock, or is inside a call of one. A poller
 //! that finds it taken leaves the work to the thread that has it.
 
 use super::deadlines::Task;
@@ -54,7 +54,7 @@ impl Progress {
         self.hasty.load(Relaxed)
     }
 
-    /// Sends what a queue pair has to send, and waits for whoever is sending for it.
+    /// Sends what a queue pair has to send, and waits for a thread that is sending for it.
     pub fn send_out(&self, index: u32) {
         let transport = &self.transport;
         Pass::new(transport, Caller::Node).send_for(index);
@@ -63,7 +63,7 @@ impl Progress {
         }
     }
 
-    /// A queue pair has failed: whoever polls next calls it, or the progress thread.
+    /// A queue pair has failed: the next thread that polls, or the progress thread, calls it.
     pub fn failed(&self, index: u32) {
         self.failing.add(index);
         self.transport.alarm.kick();
@@ -76,7 +76,7 @@ impl Progress {
         self.failing.serve(&self.transport.table);
     }
 
-    /// Waits until nobody is inside a queue pair that had failed before.
+    /// Waits until no thread is inside a queue pair that had failed before.
     pub fn await_failed(&self) {
         self.failing.await_calls();
     }
@@ -100,7 +100,7 @@ impl Progress {
             return;
         }
         transport.alarm.looked();
-        // With rings there, one call tells that all the sockets have nothing.
+        // With rings there, one call shows that all the sockets have nothing.
         let quiet = inbox.is_for_rings() && !clock::may_have_come(transport.deadlines.next());
         let some = (!quiet || transport.alarm.has_some())
             && self.advance(&mut inbox, Look::Worthwhile, caller);

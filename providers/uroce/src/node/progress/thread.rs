@@ -65,7 +65,7 @@ impl ProgressThread {
             return;
         };
         if thread.thread().id() != std::thread::current().id() {
-            // An error is a panic, which the thread has told of.
+            // An error is a panic, which the thread has reported.
             let _ = thread.join();
         }
     }
@@ -208,9 +208,9 @@ fn look_or_wait(progress: &Progress, patience: Option<u64>) -> Result<Woken> {
     woken
 }
 
-/// Waits, once peers can see that nobody looks at the rings, and looks at those a second time after
-/// a while: what a peer put there before it could see that may have come into sight since the first
-/// look. Who has met nobody has no rings, and is woken by the first greeting.
+/// Waits, once peers can see that no thread looks at the rings, and looks at the rings a second
+/// time after a while: records that a peer wrote before it could see that may have become visible
+/// since the first look. A process without peers has no rings, and is woken by the first message.
 fn look_twice(progress: &Progress, directory: &Directory, patience: Option<u64>) -> Result<Woken> {
     let patience = from_rings(progress, patience);
     if directory.is_alone() || patience.is_some_and(|nanos| nanos <= LATE) {

@@ -43,8 +43,8 @@ impl Timers {
         self.next.load(SeqCst)
     }
 
-    /// Adds a deadline. `known` says whether somebody goes by a deadline; if not, nobody ever will
-    /// who does not add it again.
+    /// Adds a deadline. `known` says whether a thread acts on the deadline; if not, it has to be
+    /// added again before one does.
     pub fn add(&self, time: u64, index: u32, known: impl Fn(u64, u32) -> bool) {
         let mut heap = self.heap.lock();
         let Heap { entries, bound } = &mut *heap;

@@ -85,7 +85,7 @@ impl Watches {
         self.thread.get() == Some(&std::thread::current().id())
     }
 
-    /// Calls whoever waits under this number.
+    /// Calls the watcher of this number.
     pub fn call(&self, id: u64, flags: EventFlags) {
         let callback = self.callbacks.lock().get(&id).cloned();
         let Some(callback) = callback else {

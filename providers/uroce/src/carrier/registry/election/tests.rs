@@ -43,7 +43,7 @@ struct World {
     processes: Vec<Process>,
     last: u16,
     squatted: BTreeSet<u16>,
-    /// Slots with names that do not tell whose they are.
+    /// Slots with names of unknown owner.
     unclear: BTreeSet<u16>,
     /// Names cannot be listed.
     is_blind: bool,
