@@ -75,7 +75,14 @@ const PACKAGES: &[&str] = &[
 const PACKAGING: &[&str] = &["dpkg-dev", "debhelper", "lintian", "pkgconf"];
 
 /// What the demonstration without a virtual machine takes.
-const DEMO: &[&str] = &["gcc", "libc6-dev", "lld", "ibverbs-utils", "perftest"];
+const DEMO: &[&str] = &[
+    "gcc",
+    "libc6-dev",
+    "lld",
+    "ibverbs-utils",
+    "perftest",
+    "rdmacm-utils",
+];
 
 /// Documentation that minimal images of Debian leave out, and that holds tests.
 const KEPT_DOCS: &[&str] = &[

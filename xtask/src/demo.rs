@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     debian_deps,
-    dirs::Dirs,
+    dirs::{Dirs, RDMACM_BESIDE},
     guest::{
         demo::{self, Show},
         place::HELPERS,
@@ -25,8 +25,8 @@ pub fn run(kernel: bool) -> Result<ExitCode> {
         here(&dirs)?;
     }
     println!(
-        "Debian's own programs ran over {}",
-        dirs.target.join("release/libibverbs.so").display()
+        "Debian's own programs ran over {0}/libibverbs.so and {0}/librdmacm.so",
+        dirs.target.join("release").display()
     );
     Ok(ExitCode::SUCCESS)
 }
@@ -35,7 +35,7 @@ fn here(dirs: &Dirs) -> Result<()> {
     debian_deps::for_the_demo(dirs)?;
     vm::build_library(dirs)?;
     demo::run(&Show {
-        ours: &dirs.library()?,
+        ours: &dirs.library()?.join(RDMACM_BESIDE),
         target: &uroce_ways::target(Path::new(HELPERS), false),
         env: &[uroce::DEVICES],
         port: free_port()?,
@@ -55,7 +55,7 @@ fn in_the_guest(dirs: &Dirs) -> Result<()> {
     let machine = debian_deps::provide(dirs)?;
     vm::build_library(dirs)?;
     let job = Job::Demo {
-        ours: dirs.library()?,
+        ours: dirs.library()?.join(RDMACM_BESIDE),
     };
     println!("-- booting {} (half a minute)", machine.kernel.display());
     let dir = dirs.fresh("demo")?;

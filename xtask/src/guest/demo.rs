@@ -18,11 +18,13 @@ use crate::suites::{Ready, Target};
 
 const PINGPONG: &str = "ibv_rc_pingpong";
 const BANDWIDTH: &str = "ib_write_bw";
+/// Connects by librdmacm.
+const PING: &str = "rping";
 const BOUND: Duration = Duration::from_secs(300);
 
 /// What is shown, and how.
 pub struct Show<'a> {
-    /// The directory of the library.
+    /// The directory of the libraries.
     pub ours: &'a Path,
     pub target: &'a Target,
     /// Set for every program.
@@ -45,7 +47,8 @@ pub fn run(show: &Show) -> Result<ExitCode> {
     }
     let (gid, port) = (show.target.gid.to_string(), show.port.to_string());
     let words = ["-d", show.target.device, "-g", &gid, "-p", &port, "-c"];
-    pair(show, PINGPONG, &words)?;
+    let listens = Ready::Tcp(show.port);
+    pair(show, PINGPONG, &listens, &words, &[show.target.address])?;
     if show.bandwidth {
         let words = [
             "-d",
@@ -58,8 +61,11 @@ pub fn run(show: &Show) -> Result<ExitCode> {
             "-n",
             "2000",
         ];
-        pair(show, BANDWIDTH, &words)?;
+        pair(show, BANDWIDTH, &listens, &words, &[show.target.address])?;
     }
+    let words = ["-a", show.target.address, "-p", &port, "-C", "3", "-v"];
+    let [server, client] = ["-s", "-c"].map(|role| [&words[..], &[role]].concat());
+    pair_of(show, PING, &Ready::RdmaCm, &server, &client)?;
     println!("all programs ended well");
     Ok(ExitCode::SUCCESS)
 }
@@ -87,13 +93,24 @@ impl Show<'_> {
     }
 }
 
+/// Runs a server, and its client with more words.
+fn pair(show: &Show, program: &str, ready: &Ready, words: &[&str], more: &[&str]) -> Result<()> {
+    pair_of(show, program, ready, words, &[words, more].concat())
+}
+
 /// Runs a server and its client, which talk to each other over the device.
-fn pair(show: &Show, program: &str, words: &[&str]) -> Result<()> {
+fn pair_of(
+    show: &Show,
+    program: &str,
+    ready: &Ready,
+    words: &[&str],
+    client_words: &[&str],
+) -> Result<()> {
     let setting = show.setting();
     println!("$ {setting} {program} {} &", words.join(" "));
     let log = show.room.join("demo-server");
     let mut server = Process::start(&mut show.over(program, words), &log)?;
-    if !wait_until_ready(&Ready::Tcp(show.port), &mut server)? {
+    if !wait_until_ready(ready, &mut server)? {
         bail!("{program} does not listen: {}", fs::read_to_string(&log)?);
     }
     show_mapping(
@@ -101,10 +118,8 @@ fn pair(show: &Show, program: &str, words: &[&str]) -> Result<()> {
         &server,
         &fs::canonicalize(show.ours.join("libibverbs.so.1"))?,
     )?;
-    let mut words = words.to_vec();
-    words.push(show.target.address);
-    println!("$ {setting} {program} {}", words.join(" "));
-    let client = show.over(program, &words).status()?;
+    println!("$ {setting} {program} {}", client_words.join(" "));
+    let client = show.over(program, client_words).status()?;
     let server = server.wait(BOUND)?;
     println!(
         "-- the server had printed:\n{}",
