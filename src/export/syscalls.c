@@ -56,7 +56,7 @@ HIDDEN ssize_t writev(int fd, const struct iovec *pieces, int count)
 	return syscall(SYS_writev, fd, pieces, count);
 }
 
-/* The last arguments are the halves of the offset, of which x86-64 needs one. */
+/* The last arguments are the halves of the offset, of which 64-bit architectures need one. */
 HIDDEN ssize_t preadv(int fd, const struct iovec *pieces, int count, off_t offset)
 {
 	return syscall(SYS_preadv, fd, pieces, count, offset, 0L);
@@ -74,7 +74,17 @@ HIDDEN int msync(void *start, size_t length, int flags)
 
 HIDDEN int poll(struct pollfd *watched, nfds_t count, int milliseconds)
 {
+#ifdef SYS_poll
 	return (int)syscall(SYS_poll, watched, count, milliseconds);
+#else
+	/* Architectures since arm64 have ppoll(2) alone. */
+	struct timespec time = {
+		.tv_sec = milliseconds / 1000,
+		.tv_nsec = milliseconds % 1000 * 1000000L,
+	};
+
+	return (int)syscall(SYS_ppoll, watched, count, milliseconds < 0 ? NULL : &time, NULL, 0L);
+#endif
 }
 
 HIDDEN ssize_t recvmsg(int fd, struct msghdr *message, int flags)

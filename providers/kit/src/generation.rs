@@ -25,7 +25,7 @@
 //!
 //! Tests: `c-tests/tests/generations.rs`.
 
-use crate::abi::{ibv_context, ibv_port_attr, verbs_context, verbs_qp, verbs_qp_own};
+use crate::abi::{MUTEX_GROWTH, ibv_context, ibv_port_attr, verbs_context, verbs_qp, verbs_qp_own};
 use crate::table::{LATER, SLOTS, later_slot, slot};
 use core::mem::offset_of;
 
@@ -50,6 +50,8 @@ pub struct Layout {
     pub num_ports: bool,
 }
 
+/// A layout, with the size of the context and the mask of the queue pair where no more than 40 bytes
+/// are a mutex.
 const fn layout(
     node: u16,
     (first, last): (u16, u16),
@@ -60,8 +62,8 @@ const fn layout(
         node,
         first,
         last,
-        context_size,
-        qp_mask,
+        context_size: context_size + MUTEX_GROWTH,
+        qp_mask: qp_mask + MUTEX_GROWTH,
         port_attr: if first >= 49 { 56 } else { 52 },
         dmabuf_link: first >= 54,
         num_ports: first >= 35,

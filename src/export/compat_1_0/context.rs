@@ -3,7 +3,7 @@
 use super::{device, layout::*, post, ret};
 use crate::export::context as today;
 use crate::symver;
-use kit::abi::ibv_context;
+use kit::abi::{MUTEX_GROWTH, ibv_context};
 use kit::errno::{Errno, Result};
 use kit::sys::{errno, memory};
 use std::{ffi::c_int, mem::offset_of, ptr::null_mut};
@@ -11,12 +11,15 @@ use std::{ffi::c_int, mem::offset_of, ptr::null_mut};
 /// What is where a context of today has all ones.
 static MARK: u8 = 0;
 
+/// Words from the end of a context of 1.0 to the mark.
+const REST: usize = 9 + MUTEX_GROWTH / size_of::<usize>();
+
 /// A context of 1.0, as long as one of today: so either can be told by the same member.
 #[repr(C)]
 struct Marked {
     shown: ibv_context_1_0,
     /// Room up to the mark.
-    rest: [usize; 9],
+    rest: [usize; REST],
     mark: *const u8,
 }
 const _: () = assert!(offset_of!(Marked, mark) == offset_of!(ibv_context, abi_compat));
@@ -77,7 +80,7 @@ unsafe fn open(device: *mut ibv_device_1_0) -> Result<*mut ibv_context_1_0> {
             num_comp_vectors: 0,
             real_context: null_mut(),
         },
-        rest: [0; 9],
+        rest: [0; REST],
         mark: &raw const MARK,
     })?;
     // SAFETY: the block is new; the wrapper of the device is live (vouched for by the caller),

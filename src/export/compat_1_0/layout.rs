@@ -8,7 +8,7 @@ use kit::sys::pthread::{pthread_cond_t, pthread_mutex_t};
 use std::ffi::{c_int, c_void};
 
 macro_rules! layout {
-    ($t:ty, $size:literal, { $($f:ident: $off:literal),* $(,)? }) => {
+    ($t:ty, $size:expr, { $($f:ident: $off:expr),* $(,)? }) => {
         const _: () = {
             assert!(size_of::<$t>() == $size);
             $( assert!(std::mem::offset_of!($t, $f) == $off); )*
@@ -130,9 +130,10 @@ pub struct ibv_cq_1_0 {
     pub async_events_completed: u32,
     pub real_cq: *mut ibv_cq,
 }
-layout!(ibv_cq_1_0, 128, {
-    context: 0, cq_context: 8, handle: 16, cqe: 20, mutex: 24, cond: 64,
-    comp_events_completed: 112, async_events_completed: 116, real_cq: 120,
+layout!(ibv_cq_1_0, 128 + MUTEX_GROWTH, {
+    context: 0, cq_context: 8, handle: 16, cqe: 20, mutex: 24, cond: 64 + MUTEX_GROWTH,
+    comp_events_completed: 112 + MUTEX_GROWTH, async_events_completed: 116 + MUTEX_GROWTH,
+    real_cq: 120 + MUTEX_GROWTH,
 });
 
 #[repr(C)]
@@ -146,9 +147,9 @@ pub struct ibv_srq_1_0 {
     pub events_completed: u32,
     pub real_srq: *mut ibv_srq,
 }
-layout!(ibv_srq_1_0, 136, {
-    context: 0, srq_context: 8, pd: 16, handle: 24, mutex: 32, cond: 72, events_completed: 120,
-    real_srq: 128,
+layout!(ibv_srq_1_0, 136 + MUTEX_GROWTH, {
+    context: 0, srq_context: 8, pd: 16, handle: 24, mutex: 32, cond: 72 + MUTEX_GROWTH,
+    events_completed: 120 + MUTEX_GROWTH, real_srq: 128 + MUTEX_GROWTH,
 });
 
 #[repr(C)]
@@ -168,9 +169,10 @@ pub struct ibv_qp_1_0 {
     pub events_completed: u32,
     pub real_qp: *mut ibv_qp,
 }
-layout!(ibv_qp_1_0, 168, {
+layout!(ibv_qp_1_0, 168 + MUTEX_GROWTH, {
     context: 0, qp_context: 8, pd: 16, send_cq: 24, recv_cq: 32, srq: 40, handle: 48, qp_num: 52,
-    state: 56, qp_type: 60, mutex: 64, cond: 104, events_completed: 152, real_qp: 160,
+    state: 56, qp_type: 60, mutex: 64, cond: 104 + MUTEX_GROWTH,
+    events_completed: 152 + MUTEX_GROWTH, real_qp: 160 + MUTEX_GROWTH,
 });
 
 #[repr(C)]

@@ -60,7 +60,7 @@ pub struct ibv_context {
     pub mutex: libc::pthread_mutex_t,
     pub abi_compat: *mut c_void,
 }
-layout!(ibv_context, 328, { device: 0, ops: 8, cmd_fd: 264, async_fd: 268, num_comp_vectors: 272, mutex: 280, abi_compat: 320 });
+layout!(ibv_context, 328 + MUTEX_GROWTH, { device: 0, ops: 8, cmd_fd: 264, async_fd: 268, num_comp_vectors: 272, mutex: 280, abi_compat: 320 + MUTEX_GROWTH });
 
 /// `struct ibv_fd_arr`, of providers since release 57.
 #[derive(Clone, Copy)]
@@ -166,7 +166,7 @@ pub struct verbs_context {
     pub sz: usize,
     pub context: ibv_context,
 }
-layout!(verbs_context, 648, { query_port: 0, advise_mr: 8, alloc_null_mr: 16, read_counters: 24, attach_counters_point_flow: 32, create_counters: 40, destroy_counters: 48, reg_dm_mr: 56, alloc_dm: 64, free_dm: 72, modify_flow_action_esp: 80, destroy_flow_action: 88, create_flow_action_esp: 96, modify_qp_rate_limit: 104, alloc_parent_domain: 112, dealloc_td: 120, alloc_td: 128, modify_cq: 136, post_srq_ops: 144, destroy_rwq_ind_table: 152, create_rwq_ind_table: 160, destroy_wq: 168, modify_wq: 176, create_wq: 184, query_rt_values: 192, create_cq_ex: 200, priv_: 208, query_device_ex: 216, ibv_destroy_flow: 224, ABI_placeholder2: 232, ibv_create_flow: 240, ABI_placeholder1: 248, open_qp: 256, create_qp_ex: 264, get_srq_num: 272, create_srq_ex: 280, open_xrcd: 288, close_xrcd: 296, _ABI_placeholder3: 304, sz: 312, context: 320 });
+layout!(verbs_context, 648 + MUTEX_GROWTH, { query_port: 0, advise_mr: 8, alloc_null_mr: 16, read_counters: 24, attach_counters_point_flow: 32, create_counters: 40, destroy_counters: 48, reg_dm_mr: 56, alloc_dm: 64, free_dm: 72, modify_flow_action_esp: 80, destroy_flow_action: 88, create_flow_action_esp: 96, modify_qp_rate_limit: 104, alloc_parent_domain: 112, dealloc_td: 120, alloc_td: 128, modify_cq: 136, post_srq_ops: 144, destroy_rwq_ind_table: 152, create_rwq_ind_table: 160, destroy_wq: 168, modify_wq: 176, create_wq: 184, query_rt_values: 192, create_cq_ex: 200, priv_: 208, query_device_ex: 216, ibv_destroy_flow: 224, ABI_placeholder2: 232, ibv_create_flow: 240, ABI_placeholder1: 248, open_qp: 256, create_qp_ex: 264, get_srq_num: 272, create_srq_ex: 280, open_xrcd: 288, close_xrcd: 296, _ABI_placeholder3: 304, sz: 312, context: 320 });
 
 /// `struct verbs_ex_private`: the library's own part of a context. Its layout is private.
 #[repr(C)]

@@ -16,7 +16,7 @@ pub struct ibv_cq {
     pub comp_events_completed: u32,
     pub async_events_completed: u32,
 }
-layout!(ibv_cq, 128, { context: 0, channel: 8, cq_context: 16, handle: 24, cqe: 28, mutex: 32, cond: 72, comp_events_completed: 120, async_events_completed: 124 });
+layout!(ibv_cq, 128 + MUTEX_GROWTH, { context: 0, channel: 8, cq_context: 16, handle: 24, cqe: 28, mutex: 32, cond: 72 + MUTEX_GROWTH, comp_events_completed: 120 + MUTEX_GROWTH, async_events_completed: 124 + MUTEX_GROWTH });
 
 /// `enum ibv_wc_status`.
 pub type ibv_wc_status = c_uint;
@@ -198,7 +198,7 @@ pub struct ibv_cq_ex {
     pub read_tm_info: Option<unsafe extern "C" fn(*mut ibv_cq_ex, *mut ibv_wc_tm_info)>,
     pub read_completion_wallclock_ns: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> u64>,
 }
-layout!(ibv_cq_ex, 288, { context: 0, channel: 8, cq_context: 16, handle: 24, cqe: 28, mutex: 32, cond: 72, comp_events_completed: 120, async_events_completed: 124, comp_mask: 128, status: 132, wr_id: 136, start_poll: 144, next_poll: 152, end_poll: 160, read_opcode: 168, read_vendor_err: 176, read_byte_len: 184, read_imm_data: 192, read_qp_num: 200, read_src_qp: 208, read_wc_flags: 216, read_slid: 224, read_sl: 232, read_dlid_path_bits: 240, read_completion_ts: 248, read_cvlan: 256, read_flow_tag: 264, read_tm_info: 272, read_completion_wallclock_ns: 280 });
+layout!(ibv_cq_ex, 288 + MUTEX_GROWTH, { context: 0, channel: 8, cq_context: 16, handle: 24, cqe: 28, mutex: 32, cond: 72 + MUTEX_GROWTH, comp_events_completed: 120 + MUTEX_GROWTH, async_events_completed: 124 + MUTEX_GROWTH, comp_mask: 128 + MUTEX_GROWTH, status: 132 + MUTEX_GROWTH, wr_id: 136 + MUTEX_GROWTH, start_poll: 144 + MUTEX_GROWTH, next_poll: 152 + MUTEX_GROWTH, end_poll: 160 + MUTEX_GROWTH, read_opcode: 168 + MUTEX_GROWTH, read_vendor_err: 176 + MUTEX_GROWTH, read_byte_len: 184 + MUTEX_GROWTH, read_imm_data: 192 + MUTEX_GROWTH, read_qp_num: 200 + MUTEX_GROWTH, read_src_qp: 208 + MUTEX_GROWTH, read_wc_flags: 216 + MUTEX_GROWTH, read_slid: 224 + MUTEX_GROWTH, read_sl: 232 + MUTEX_GROWTH, read_dlid_path_bits: 240 + MUTEX_GROWTH, read_completion_ts: 248 + MUTEX_GROWTH, read_cvlan: 256 + MUTEX_GROWTH, read_flow_tag: 264 + MUTEX_GROWTH, read_tm_info: 272 + MUTEX_GROWTH, read_completion_wallclock_ns: 280 + MUTEX_GROWTH });
 
 /// `enum ibv_cq_attr_mask`.
 pub type ibv_cq_attr_mask = c_uint;
@@ -254,14 +254,14 @@ pub union verbs_cq_u0 {
     pub cq: ManuallyDrop<ibv_cq>,
     pub cq_ex: ManuallyDrop<ibv_cq_ex>,
 }
-layout!(verbs_cq_u0, 288, { cq: 0, cq_ex: 0 });
+layout!(verbs_cq_u0, 288 + MUTEX_GROWTH, { cq: 0, cq_ex: 0 });
 
 /// `struct verbs_cq`.
 #[repr(C)]
 pub struct verbs_cq {
     pub u0: verbs_cq_u0,
 }
-layout!(verbs_cq, 288, { u0: 0 });
+layout!(verbs_cq, 288 + MUTEX_GROWTH, { u0: 0 });
 
 /// `enum create_cq_cmd_flags`.
 pub type create_cq_cmd_flags = c_uint;

@@ -250,7 +250,7 @@ pub struct ibv_qp {
     pub cond: libc::pthread_cond_t,
     pub events_completed: u32,
 }
-layout!(ibv_qp, 160, { context: 0, qp_context: 8, pd: 16, send_cq: 24, recv_cq: 32, srq: 40, handle: 48, qp_num: 52, state: 56, qp_type: 60, mutex: 64, cond: 104, events_completed: 152 });
+layout!(ibv_qp, 160 + MUTEX_GROWTH, { context: 0, qp_context: 8, pd: 16, send_cq: 24, recv_cq: 32, srq: 40, handle: 48, qp_num: 52, state: 56, qp_type: 60, mutex: 64, cond: 104 + MUTEX_GROWTH, events_completed: 152 + MUTEX_GROWTH });
 
 /// `struct ibv_qp_ex`.
 #[repr(C)]
@@ -286,7 +286,7 @@ pub struct ibv_qp_ex {
     /// `comp_mask` in this place.
     pub wr_flush: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, usize, u8, u8)>,
 }
-layout!(ibv_qp_ex, 360, { qp_base: 0, comp_mask: 160, wr_id: 168, wr_flags: 176, wr_atomic_cmp_swp: 184, wr_atomic_fetch_add: 192, wr_bind_mw: 200, wr_local_inv: 208, wr_rdma_read: 216, wr_rdma_write: 224, wr_rdma_write_imm: 232, wr_send: 240, wr_send_imm: 248, wr_send_inv: 256, wr_send_tso: 264, wr_set_ud_addr: 272, wr_set_xrc_srqn: 280, wr_set_inline_data: 288, wr_set_inline_data_list: 296, wr_set_sge: 304, wr_set_sge_list: 312, wr_start: 320, wr_complete: 328, wr_abort: 336, wr_atomic_write: 344, wr_flush: 352 });
+layout!(ibv_qp_ex, 360 + MUTEX_GROWTH, { qp_base: 0, comp_mask: 160 + MUTEX_GROWTH, wr_id: 168 + MUTEX_GROWTH, wr_flags: 176 + MUTEX_GROWTH, wr_atomic_cmp_swp: 184 + MUTEX_GROWTH, wr_atomic_fetch_add: 192 + MUTEX_GROWTH, wr_bind_mw: 200 + MUTEX_GROWTH, wr_local_inv: 208 + MUTEX_GROWTH, wr_rdma_read: 216 + MUTEX_GROWTH, wr_rdma_write: 224 + MUTEX_GROWTH, wr_rdma_write_imm: 232 + MUTEX_GROWTH, wr_send: 240 + MUTEX_GROWTH, wr_send_imm: 248 + MUTEX_GROWTH, wr_send_inv: 256 + MUTEX_GROWTH, wr_send_tso: 264 + MUTEX_GROWTH, wr_set_ud_addr: 272 + MUTEX_GROWTH, wr_set_xrc_srqn: 280 + MUTEX_GROWTH, wr_set_inline_data: 288 + MUTEX_GROWTH, wr_set_inline_data_list: 296 + MUTEX_GROWTH, wr_set_sge: 304 + MUTEX_GROWTH, wr_set_sge_list: 312 + MUTEX_GROWTH, wr_start: 320 + MUTEX_GROWTH, wr_complete: 328 + MUTEX_GROWTH, wr_abort: 336 + MUTEX_GROWTH, wr_atomic_write: 344 + MUTEX_GROWTH, wr_flush: 352 + MUTEX_GROWTH });
 
 /// `enum verbs_qp_mask`.
 pub type verbs_qp_mask = c_uint;
@@ -294,7 +294,7 @@ pub const VERBS_QP_XRCD: verbs_qp_mask = 1;
 pub const VERBS_QP_EX: verbs_qp_mask = 2;
 
 /// Bytes of `struct ibv_qp_ex` in generation 34.
-pub const QP_EX_SIZE_34: usize = 352;
+pub const QP_EX_SIZE_34: usize = 352 + MUTEX_GROWTH;
 
 /// Unnamed union inside the struct of that name.
 #[repr(C)]
@@ -303,7 +303,7 @@ pub union verbs_qp_u0 {
     /// What generation 34 has of an `ibv_qp_ex`.
     pub qp_ex: [u64; QP_EX_SIZE_34 / size_of::<u64>()],
 }
-layout!(verbs_qp_u0, 352, { qp: 0, qp_ex: 0 });
+layout!(verbs_qp_u0, 352 + MUTEX_GROWTH, { qp: 0, qp_ex: 0 });
 
 /// `struct verbs_qp` of providers in C, generation 34.
 #[repr(C)]
@@ -312,7 +312,7 @@ pub struct verbs_qp {
     pub comp_mask: u32,
     pub xrcd: *mut verbs_xrcd,
 }
-layout!(verbs_qp, 368, { u0: 0, comp_mask: 352, xrcd: 360 });
+layout!(verbs_qp, 368 + MUTEX_GROWTH, { u0: 0, comp_mask: 352 + MUTEX_GROWTH, xrcd: 360 + MUTEX_GROWTH });
 
 /// The `struct verbs_qp` of releases since 45, which providers in Rust have (the shims).
 #[repr(C)]
@@ -321,4 +321,4 @@ pub struct verbs_qp_own {
     pub comp_mask: u32,
     pub xrcd: *mut verbs_xrcd,
 }
-layout!(verbs_qp_own, 376, { qp_ex: 0, comp_mask: 360, xrcd: 368 });
+layout!(verbs_qp_own, 376 + MUTEX_GROWTH, { qp_ex: 0, comp_mask: 360 + MUTEX_GROWTH, xrcd: 368 + MUTEX_GROWTH });

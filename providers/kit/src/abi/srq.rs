@@ -14,7 +14,7 @@ pub struct ibv_srq {
     pub cond: libc::pthread_cond_t,
     pub events_completed: u32,
 }
-layout!(ibv_srq, 128, { context: 0, srq_context: 8, pd: 16, handle: 24, mutex: 32, cond: 72, events_completed: 120 });
+layout!(ibv_srq, 128 + MUTEX_GROWTH, { context: 0, srq_context: 8, pd: 16, handle: 24, mutex: 32, cond: 72 + MUTEX_GROWTH, events_completed: 120 + MUTEX_GROWTH });
 
 /// `enum ibv_srq_attr_mask`.
 pub type ibv_srq_attr_mask = c_uint;
@@ -133,4 +133,4 @@ pub struct verbs_srq {
     pub cq: *mut ibv_cq,
     pub srq_num: u32,
 }
-layout!(verbs_srq, 160, { srq: 0, srq_type: 128, xrcd: 136, cq: 144, srq_num: 152 });
+layout!(verbs_srq, 160 + MUTEX_GROWTH, { srq: 0, srq_type: 128 + MUTEX_GROWTH, xrcd: 136 + MUTEX_GROWTH, cq: 144 + MUTEX_GROWTH, srq_num: 152 + MUTEX_GROWTH });

@@ -79,7 +79,7 @@ pub struct ibv_wq {
     pub events_completed: u32,
     pub comp_mask: u32,
 }
-layout!(ibv_wq, 152, { context: 0, wq_context: 8, pd: 16, cq: 24, wq_num: 32, handle: 36, state: 40, wq_type: 44, post_recv: 48, mutex: 56, cond: 96, events_completed: 144, comp_mask: 148 });
+layout!(ibv_wq, 152 + MUTEX_GROWTH, { context: 0, wq_context: 8, pd: 16, cq: 24, wq_num: 32, handle: 36, state: 40, wq_type: 44, post_recv: 48, mutex: 56, cond: 96 + MUTEX_GROWTH, events_completed: 144 + MUTEX_GROWTH, comp_mask: 148 + MUTEX_GROWTH });
 
 /// `struct ibv_rwq_ind_table`.
 #[derive(Clone, Copy)]

@@ -13,6 +13,7 @@ use crate::errno::{Errno, Result};
 use crate::sys::application::ApplicationMemory;
 use crate::uverbs::{Driver, cq, device, mr, pd, srq};
 use bytemuck::{Zeroable, bytes_of_mut};
+use core::ffi::c_char;
 use std::os::fd::AsRawFd;
 
 /// Asks what the device can do. The version of its firmware is shown as three numbers of 16 bits.
@@ -25,7 +26,7 @@ pub fn query_device(kernel: &Commands, attr: &mut ibv_device_attr_ex) -> Result<
     device::query_device(kernel, wanted, attr, 0, bytes_of_mut(&mut reported))?;
     let text = firmware(reported.base.fw_ver);
     for (place, byte) in attr.orig_attr.fw_ver.iter_mut().zip(text.bytes()) {
-        *place = byte.cast_signed();
+        *place = c_char::from_ne_bytes([byte]);
     }
     Ok(())
 }
