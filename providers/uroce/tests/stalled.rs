@@ -260,14 +260,16 @@ mod inside {
                 let all = reliability.iter().map(u8::to_string).chain(numbers);
                 format!("connect {}", all.collect::<Vec<_>>().join(" "))
             };
-            assert_eq!(receiver.ask(&line(&ours)), "connected");
-            assert_eq!(sender.ask(&line(&theirs)), "connected");
+            // First, so that the others find the link when they are connected: a link that comes
+            // later reaches one queue pair after the other.
             let last = |numbers: &[u64]| *numbers.last().expect("numbers");
             for (player, peer) in [(&mut receiver, &ours), (&mut sender, &theirs)] {
                 assert_eq!(player.ask(&format!("meet {}", last(peer))), "ready");
             }
             let asked = sender.ask(&format!("ask {} {}", theirs[0], theirs[1]));
             assert_eq!(asked, "met");
+            assert_eq!(receiver.ask(&line(&ours)), "connected");
+            assert_eq!(sender.ask(&line(&theirs)), "connected");
             Self {
                 sender,
                 receiver: Some(receiver),
