@@ -50,8 +50,8 @@ pub struct Layout {
     pub num_ports: bool,
 }
 
-/// A layout, with the size of the context and the mask of the queue pair where no more than 40 bytes
-/// are a mutex.
+/// A layout, with the size of the context and the mask of the queue pair where a mutex has 40
+/// bytes.
 const fn layout(
     node: u16,
     (first, last): (u16, u16),

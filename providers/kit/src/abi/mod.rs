@@ -12,9 +12,9 @@ compile_error!(
     "ferroverbs needs a 64-bit little-endian machine: no other layout of its structures is known"
 );
 
-/// Bytes by which `pthread_mutex_t` is larger than the 40 of x86-64, riscv64 and ppc64el: 8 on arm64
-/// (bits/pthreadtypes-arch.h of glibc). Structures with a mutex grow by it, members behind the
-/// mutex move by it.
+/// Bytes by which `pthread_mutex_t` is larger than the 40 of x86-64, riscv64 and ppc64el: 8 on
+/// arm64 (bits/pthreadtypes-arch.h of glibc). Structures with a mutex grow by it, members behind
+/// the mutex move by it.
 pub const MUTEX_GROWTH: usize = size_of::<libc::pthread_mutex_t>() - 40;
 
 const _: () = assert!(MUTEX_GROWTH == if cfg!(target_arch = "aarch64") { 8 } else { 0 });
