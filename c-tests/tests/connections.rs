@@ -77,3 +77,10 @@ fn a_thread_waits_on_where_its_channel_is_destroyed() -> Result<()> {
     assert!(text.ends_with("done\n"), "{text}");
     Ok(())
 }
+
+#[test]
+fn a_forked_child_connects_by_itself() -> Result<()> {
+    let text = run("connections/forked_child.c")?;
+    assert!(text.ends_with("done\n"), "{text}");
+    Ok(())
+}

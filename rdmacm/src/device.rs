@@ -6,7 +6,8 @@ use crate::backend::Place;
 use crate::verbs::{self, Context, DeviceList, Pd, Xrcd};
 use kit::abi::IBV_TRANSPORT_IWARP;
 use kit::errno::{Errno, Result};
-use kit::sys::{forks, lock::Lock};
+use kit::sync::Mutex;
+use kit::sys::per_process::PerProcess;
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
@@ -26,7 +27,7 @@ pub struct Device {
     pub is_iwarp: bool,
     /// Most requests of a queue.
     pub max_requests: u32,
-    shared: kit::sync::Mutex<Shared>,
+    shared: Mutex<Shared>,
 }
 
 /// What the ids of a device share.
@@ -37,20 +38,27 @@ struct Shared {
     xrcd: Option<Xrcd>,
 }
 
-static OPEN: Lock<Vec<Arc<Device>>> = Lock::new(Vec::new());
+/// What a process knows of devices. A forked child begins without: contexts of its parent's are no
+/// use to it, and it has to list devices itself before libibverbs knows of those in user space.
+#[derive(Default)]
+struct Known {
+    /// Whether there were devices when the process first asked: each call that may be the first
+    /// one asks, and a list of devices costs more than what most of them do.
+    found: AtomicBool,
+    open: Mutex<Vec<Arc<Device>>>,
+}
 
-/// Whether there were devices when the process first asked: each call that may be the first one
-/// asks, and a list of devices costs more than what most of them do.
-static FOUND: AtomicBool = AtomicBool::new(false);
+static KNOWN: PerProcess<Known> = PerProcess::new();
 
 /// Whether there are devices, or were once.
 ///
 /// # Errors
-/// ENODEV if there are none.
+/// ENODEV if there are none; ENOMEM at the first call.
 pub fn any() -> Result<()> {
-    if !FOUND.load(Ordering::Relaxed) {
+    let found = &KNOWN.get()?.found;
+    if !found.load(Ordering::Relaxed) {
         DeviceList::new()?;
-        FOUND.store(true, Ordering::Relaxed);
+        found.store(true, Ordering::Relaxed);
     }
     Ok(())
 }
@@ -71,7 +79,7 @@ pub fn all() -> Result<Vec<Context>> {
 /// ENODEV if libibverbs does not list it; those of ibv_open_device(3).
 pub fn at(place: &Place) -> Result<Arc<Device>> {
     let known = |device: &&Arc<Device>| is_at(place, device.index, device.guid);
-    if let Some(device) = OPEN.lock().iter().find(known) {
+    if let Some(device) = KNOWN.get()?.open.lock().iter().find(known) {
         return Ok(device.clone());
     }
     let list = DeviceList::new()?;
@@ -91,8 +99,7 @@ fn is_at(place: &Place, index: Option<u32>, guid: u64) -> bool {
 }
 
 fn of(device: &verbs::Device<'_>) -> Result<Arc<Device>> {
-    forks::wait_for(&OPEN)?;
-    let mut open = OPEN.lock();
+    let mut open = KNOWN.get()?.open.lock();
     let known = |known: &&Arc<Device>| known.address == device.address();
     if let Some(known) = open.iter().find(known) {
         return Ok(known.clone());
@@ -109,7 +116,7 @@ fn of(device: &verbs::Device<'_>) -> Result<Arc<Device>> {
         max_responder_resources: depth(attr.max_qp_rd_atom),
         is_iwarp: verbs.transport() == IBV_TRANSPORT_IWARP,
         max_requests: u32::try_from(attr.max_qp_wr).unwrap_or(0),
-        shared: kit::sync::Mutex::default(),
+        shared: Mutex::default(),
     });
     open.push(made.clone());
     Ok(made)

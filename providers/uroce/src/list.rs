@@ -46,7 +46,7 @@ pub fn devices(variable: Option<&OsStr>) -> Listing {
             complaints,
         };
     }
-    let found = match ports().and_then(|ports| ports.look()) {
+    let found = match ports().and_then(|ports| ports.look_for(|i| wanted.wants(&i.name))) {
         Ok(interfaces) => choose(&wanted, &interfaces),
         Err(e) => Listing {
             devices: Vec::new(),

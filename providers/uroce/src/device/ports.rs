@@ -50,6 +50,21 @@ impl Ports {
         Ok(interfaces)
     }
 
+    /// The same. Interfaces that are wanted have ports afterwards, also in a forked child, whose
+    /// devices are its parent's.
+    ///
+    /// # Errors
+    /// Those of [`netdev::interfaces`].
+    pub fn look_for(&self, wants: impl Fn(&Interface) -> bool) -> Result<Vec<Interface>> {
+        let mut known = self.known.lock();
+        let interfaces = netdev::interfaces()?;
+        follow(&mut known, &interfaces);
+        for interface in interfaces.iter().filter(|interface| wants(interface)) {
+            port_of(&mut known, interface);
+        }
+        Ok(interfaces)
+    }
+
     /// All that were asked for, as their interfaces are now.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Port>> {
@@ -73,15 +88,22 @@ impl Ports {
         let mut known = self.known.lock();
         let interfaces = netdev::interfaces()?;
         follow(&mut known, &interfaces);
-        if let Some(port) = known.iter().find(|port| port.interface() == index) {
-            return Ok(Arc::clone(port));
-        }
         let interface = interfaces.iter().find(|i| i.index == index);
-        let port =
-            Arc::new(Port::new(interface.ok_or(Errno::NODEV)?).refreshed_by(look_unless_followed));
-        known.push(Arc::clone(&port));
-        Ok(port)
+        Ok(port_of(&mut known, interface.ok_or(Errno::NODEV)?))
     }
+}
+
+/// The port of an interface, made if there is none.
+fn port_of(known: &mut Vec<Arc<Port>>, interface: &Interface) -> Arc<Port> {
+    if let Some(port) = known
+        .iter()
+        .find(|port| port.interface() == interface.index)
+    {
+        return Arc::clone(port);
+    }
+    let port = Arc::new(Port::new(interface).refreshed_by(look_unless_followed));
+    known.push(Arc::clone(&port));
+    port
 }
 
 /// Forgets ports whose interface is gone; contexts on them keep them.
