@@ -15,6 +15,7 @@ pub mod device_memory;
 pub mod dl;
 pub mod dma_heap;
 pub mod driver_write;
+pub mod epoll;
 pub mod errno;
 pub mod exit;
 pub mod fd;

@@ -12,8 +12,8 @@ use super::{Registry, User};
 use crate::{clock, named};
 use kit::errno::{Errno, Result};
 use kit::sync::Mutex;
+use kit::sys;
 use kit::sys::datagram::passing::{self, Passed};
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno as SystemErrno;
 use rustix::net;
@@ -184,12 +184,8 @@ impl Kept {
 
     /// The numbers of connections that are ready.
     fn ready(&self, set: &OwnedFd) -> Vec<u64> {
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
         let mut events: [MaybeUninit<Event>; KEPT] = [const { MaybeUninit::uninit() }; KEPT];
-        let Ok((events, _)) = epoll::wait(set, &mut events[..], Some(&now)) else {
+        let Ok(events) = sys::epoll::wait(set, Some(0), &mut events) else {
             return Vec::new();
         };
         events.iter().map(|event| event.data.u64()).collect()
@@ -248,12 +244,8 @@ mod tests {
 
     fn is_ready(connections: &Connections) -> bool {
         let mut events = [MaybeUninit::<Event>::uninit(); 1];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let ready = epoll::wait(connections.set(), &mut events[..], Some(&now));
-        !ready.expect("a set").0.is_empty()
+        let ready = sys::epoll::wait(connections.set(), Some(0), &mut events);
+        !ready.expect("a set").is_empty()
     }
 
     #[test]

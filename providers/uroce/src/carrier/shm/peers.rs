@@ -10,8 +10,7 @@ use super::wire::Out;
 use crate::carrier::registry::Registry;
 use kit::errno::{Errno, Result};
 use kit::sync::{Mutex, RwLock};
-use kit::sys::lock::Lock;
-use rustix::event::Timespec;
+use kit::sys::{self, lock::Lock};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::HashMap;
@@ -190,12 +189,8 @@ impl Peers {
 
     /// The slots of processes that may have ended.
     pub fn ended(&self) -> Vec<u16> {
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
         let mut events: [MaybeUninit<Event>; ENDS] = [const { MaybeUninit::uninit() }; ENDS];
-        let Ok((ended, _)) = epoll::wait(&self.ends, &mut events[..], Some(&now)) else {
+        let Ok(ended) = sys::epoll::wait(&self.ends, Some(0), &mut events) else {
             return Vec::new();
         };
         let slots = ended.iter().map(|event| u16::try_from(event.data.u64()));

@@ -8,9 +8,10 @@ use super::watch::{KICK, Watches};
 use crate::carrier::udp::{Slot, Sockets};
 use crate::node::inbound::sources::{SLOT, V4, V6};
 use crate::node::registry::NEVER;
-use kit::errno::{Errno, Result};
+use kit::errno::Result;
+use kit::sys::epoll::wait;
 use kit::sys::{cycles, sched};
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -171,16 +172,4 @@ fn timespec(nanos: u64) -> Timespec {
         tv_sec: i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX),
         tv_nsec: i64::try_from(nanos % 1_000_000_000).unwrap_or(0),
     }
-}
-
-/// The members of a set that are ready, now or within so many nanoseconds (the call counts in
-/// milliseconds).
-pub(super) fn wait<'e>(
-    set: &OwnedFd,
-    nanos: Option<u64>,
-    events: &'e mut [MaybeUninit<Event>],
-) -> Result<&'e [Event]> {
-    let timeout = nanos.map(timespec);
-    let (events, _) = epoll::wait(set, events, timeout.as_ref()).map_err(Errno::from)?;
-    Ok(events)
 }

@@ -1,7 +1,7 @@
 //! The progress thread: sleeps until something happens, and leaves the sockets to pollers while
 //! there are any.
 
-use super::alarm::{PEERS, WATCHES, wait, wait_exactly};
+use super::alarm::{PEERS, WATCHES, wait_exactly};
 use super::idle_backoff::{IdleBackoff, MILLISECOND};
 use super::poll::Progress;
 use super::watch::KICK;
@@ -14,7 +14,7 @@ use crate::node::registry::NEVER;
 use crate::node::transport::Transport;
 use kit::errno::Result;
 use kit::sync::Mutex;
-use kit::sys::sched;
+use kit::sys::{epoll::wait, sched};
 use rustix::event::epoll::Event;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
