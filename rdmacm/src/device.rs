@@ -7,7 +7,7 @@ use crate::verbs::{self, Context, DeviceList, Pd, Xrcd};
 use kit::abi::IBV_TRANSPORT_IWARP;
 use kit::errno::{Errno, Result};
 use kit::sync::Mutex;
-use kit::sys::per_process::PerProcess;
+use kit::sys::{fork_guard::ForkGuard, forks, lock::Lock, per_process::PerProcess};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
@@ -28,6 +28,15 @@ pub struct Device {
     /// Most requests of a queue.
     pub max_requests: u32,
     shared: Mutex<Shared>,
+    opened_by: ForkGuard,
+}
+
+impl Device {
+    /// Whether this process can use the context. A forked child cannot use that of a device in user
+    /// space, which has no index.
+    fn is_usable(&self) -> bool {
+        self.index.is_some() || self.opened_by.here().is_ok()
+    }
 }
 
 /// What the ids of a device share.
@@ -38,24 +47,20 @@ struct Shared {
     xrcd: Option<Xrcd>,
 }
 
-/// What a process knows of devices. A forked child begins without: contexts of its parent's are no
-/// use to it, and it has to list devices itself before libibverbs knows of those in user space.
-#[derive(Default)]
-struct Known {
-    /// Whether there were devices when the process first asked: each call that may be the first
-    /// one asks, and a list of devices costs more than what most of them do.
-    found: AtomicBool,
-    open: Mutex<Vec<Arc<Device>>>,
-}
+/// A forked child goes on with the kernel's, in which its parent may have made objects.
+static OPEN: Lock<Vec<Arc<Device>>> = Lock::new(Vec::new());
 
-static KNOWN: PerProcess<Known> = PerProcess::new();
+/// Whether there were devices when the process first asked: each call that may be the first one
+/// asks, and a list of devices costs more than what most of them do. A forked child asks itself:
+/// libibverbs knows of devices in user space only in a process that has listed them.
+static FOUND: PerProcess<AtomicBool> = PerProcess::new();
 
 /// Whether there are devices, or were once.
 ///
 /// # Errors
 /// ENODEV if there are none; ENOMEM at the first call.
 pub fn any() -> Result<()> {
-    let found = &KNOWN.get()?.found;
+    let found = FOUND.get()?;
     if !found.load(Ordering::Relaxed) {
         DeviceList::new()?;
         found.store(true, Ordering::Relaxed);
@@ -78,8 +83,8 @@ pub fn all() -> Result<Vec<Context>> {
 /// # Errors
 /// ENODEV if libibverbs does not list it; those of ibv_open_device(3).
 pub fn at(place: &Place) -> Result<Arc<Device>> {
-    let known = |device: &&Arc<Device>| is_at(place, device.index, device.guid);
-    if let Some(device) = KNOWN.get()?.open.lock().iter().find(known) {
+    let known = |known: &&Arc<Device>| is_at(place, known.index, known.guid) && known.is_usable();
+    if let Some(device) = OPEN.lock().iter().find(known) {
         return Ok(device.clone());
     }
     let list = DeviceList::new()?;
@@ -99,11 +104,13 @@ fn is_at(place: &Place, index: Option<u32>, guid: u64) -> bool {
 }
 
 fn of(device: &verbs::Device<'_>) -> Result<Arc<Device>> {
-    let mut open = KNOWN.get()?.open.lock();
-    let known = |known: &&Arc<Device>| known.address == device.address();
+    forks::wait_for(&OPEN)?;
+    let mut open = OPEN.lock();
+    let known = |known: &&Arc<Device>| known.address == device.address() && known.is_usable();
     if let Some(known) = open.iter().find(known) {
         return Ok(known.clone());
     }
+    let opened_by = ForkGuard::new()?;
     let verbs = device.open()?;
     let attr = verbs.query_device().inspect_err(|_| verbs.close())?;
     let depth = |most: i32| u8::try_from(most.max(0)).unwrap_or(u8::MAX);
@@ -117,6 +124,7 @@ fn of(device: &verbs::Device<'_>) -> Result<Arc<Device>> {
         is_iwarp: verbs.transport() == IBV_TRANSPORT_IWARP,
         max_requests: u32::try_from(attr.max_qp_wr).unwrap_or(0),
         shared: Mutex::default(),
+        opened_by,
     });
     open.push(made.clone());
     Ok(made)

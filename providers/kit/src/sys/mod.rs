@@ -20,6 +20,7 @@ pub mod errno;
 pub mod exit;
 pub mod fd;
 pub mod first;
+pub mod fork_guard;
 pub mod forks;
 mod frame;
 pub mod glob;

@@ -44,10 +44,7 @@ impl Ports {
     /// # Errors
     /// Those of [`netdev::interfaces`].
     pub fn look(&self) -> Result<Vec<Interface>> {
-        let mut known = self.known.lock();
-        let interfaces = netdev::interfaces()?;
-        follow(&mut known, &interfaces);
-        Ok(interfaces)
+        self.look_for(|_| false)
     }
 
     /// The same. Interfaces that are wanted have ports afterwards, also in a forked child, whose

@@ -1,6 +1,5 @@
 //! The parts of a node, shared with its progress thread and with what it watches.
 
-use super::fork_guard::ForkGuard;
 use super::inbound::sort::Sorter;
 use super::outbound::Outbound;
 use super::progress::alarm::{self, Alarm};
@@ -15,6 +14,7 @@ use crate::carrier::shm::{Directory, complain};
 use crate::carrier::udp::{Slot, Sockets, Tools};
 use crate::cm::Cm;
 use kit::errno::Result;
+use kit::sys::fork_guard::ForkGuard;
 use std::sync::Arc;
 
 /// A node, but for the thread.

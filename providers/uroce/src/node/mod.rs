@@ -11,7 +11,6 @@
 //! | `management` | queue pair 1, for the connection manager |
 //! | `teardown` | the end of a queue pair, of a device, of the program |
 //! | `statistics`, `notifications`, `shown` | counters for other processes; changes of interfaces; memory keys for peers |
-//! | `fork_guard` | distinguishes forked children from their parent |
 //!
 //! Arrows run one way: `teardown` and the progress thread use `progress::poll`, which uses
 //! `inbound`, which uses `progress::pass`, which uses `transport`, which uses `registry`. `inner`
@@ -37,7 +36,6 @@
 
 mod caller;
 mod endpoint;
-mod fork_guard;
 mod inbound;
 mod inner;
 mod management;

@@ -143,27 +143,15 @@ mod tests {
 
     mod inside {
         use super::super::*;
+        use crate::carrier::Carrier;
         use crate::carrier::udp::Tools;
-        use crate::carrier::{Carrier, Sender};
         use crate::clock;
         use crate::namespace::there;
         use crate::node::inner::NodeInner;
         use crate::node::progress::deadlines::Due;
-        use crate::node::{Caller, Endpoint, Incoming};
+        use crate::node::tests::Idle;
 
         const SECOND: u64 = 1_000_000_000;
-
-        struct Nothing;
-
-        impl Endpoint for Nothing {
-            fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) {}
-            fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Caller) {}
-            fn on_time(&self, _: Time) {}
-
-            fn deadline(&self) -> Option<Time> {
-                None
-            }
-        }
 
         fn node(carrier: Carrier) -> Arc<NodeInner> {
             let tools = Tools {
@@ -182,7 +170,7 @@ mod tests {
             let node = node(Carrier::Udp);
             let transport = node.transport();
             let index = transport.table.reserve().expect("an index");
-            transport.table.put(index, Arc::new(Nothing));
+            transport.table.put(index, Arc::new(Idle));
             let now = clock::now();
             assert_eq!(transport.deadlines.next(), NEVER);
             transport.schedule(index, now.plus(3 * SECOND));

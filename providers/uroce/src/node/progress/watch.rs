@@ -4,9 +4,9 @@
 //! table of callbacks is not locked while one runs, and each has a lock of its own.
 
 use crate::carrier::udp::Socket;
-use crate::node::fork_guard::ForkGuard;
 use kit::errno::Result;
 use kit::sync::Mutex;
+use kit::sys::fork_guard::ForkGuard;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -1,7 +1,9 @@
-//! Distinguishes the process that made a node from its forked children.
+//! Distinguishes the process that made something from its forked children.
 
-use kit::errno::{Errno, Result};
-use kit::sys::per_process::PerProcess;
+#![forbid(unsafe_code)]
+
+use super::per_process::PerProcess;
+use crate::errno::{Errno, Result};
 
 /// Something of its own address in every process, forked children included. Not of size 0, since
 /// such things share addresses.
@@ -14,9 +16,11 @@ static MARK: PerProcess<Mark> = PerProcess::new();
 
 /// The process that made this.
 #[derive(Clone, Copy)]
-pub(super) struct ForkGuard(&'static Mark);
+pub struct ForkGuard(&'static Mark);
 
 impl ForkGuard {
+    /// The process that calls.
+    ///
     /// # Errors
     /// ENOMEM at the first call.
     pub fn new() -> Result<Self> {
