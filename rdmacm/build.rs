@@ -1,7 +1,7 @@
-//! Link arguments that give the shared library its name and its symbol versions, the files in C,
-//! and what the library is linked against: a library with the name, the functions and the versions
-//! of `libibverbs.so.1`, and nothing in them. Cargo cannot link a library with one that it builds
-//! itself, and the system's need not be installed.
+//! Linker arguments: the library's name, its symbol versions, and the objects compiled from C. The
+//! library is linked against a stub that has the name, the functions and the versions of
+//! `libibverbs.so.1` but no code, because Cargo cannot link one library with another that it
+//! builds, and the system's library need not be installed.
 
 use std::{env, error::Error, fmt::Write, fs, path::Path};
 
@@ -10,11 +10,11 @@ const WAIT: &str = "src/export/wait.c";
 const RSOCKET: &str = "src/export/rsocket.c";
 /// The inline functions of verbs.h.
 const INLINES: &str = "src/verbs.c";
-/// System calls that are no cancellation points, as libibverbs has them.
+/// System calls that are not cancellation points, as in libibverbs.
 const SYSCALLS: &str = "../src/export/syscalls.c";
 const SHARED: [&str; 2] = ["../src/export/c.h", "../include"];
 
-/// The functions of libibverbs that are called, by their node.
+/// The functions of libibverbs that this library calls, by symbol version node.
 const NODES: &[(&str, &[&str])] = &[
     (
         "IBVERBS_1.0",
@@ -62,8 +62,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for file in [WAIT, RSOCKET, INLINES, SYSCALLS].iter().chain(&SHARED) {
         println!("cargo::rerun-if-changed={file}");
     }
-    // Straight to the linker: nothing in Rust refers to them, so out of an archive they would not
-    // be taken.
+    // The objects are passed to the linker directly: no Rust code refers to them, so the linker
+    // would drop them from an archive.
     let objects = [WAIT, RSOCKET, SYSCALLS].map(|file| c(file).compile_intermediates());
     for object in objects.iter().flatten() {
         println!("cargo::rustc-link-arg-cdylib={}", object.display());

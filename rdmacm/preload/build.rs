@@ -1,5 +1,5 @@
-//! The functions in C, what is exported, and what the library is linked against: a library with the
-//! name, the functions and the versions of `librdmacm.so.1`, and nothing in them.
+//! Compiles the C functions, passes the export list to the linker, and links against a stub that
+//! has the name, the functions and the versions of `librdmacm.so.1` but no code.
 
 use std::{env, error::Error, fmt::Write, fs, path::Path};
 
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .extra_warnings(true)
         // Cancelled threads are unwound.
         .flag("-fexceptions");
-    // Straight to the linker: nothing in Rust refers to them.
+    // The objects are passed to the linker directly: no Rust code refers to them.
     for object in build.compile_intermediates() {
         println!("cargo::rustc-link-arg-cdylib={}", object.display());
     }

@@ -9,10 +9,11 @@ use kit::errno::Result;
 /// Frees an event and counts it.
 ///
 /// # Errors
-/// EINVAL for an address that is no event's.
+/// EINVAL for an address without an event.
 pub fn event(address: usize) -> Result<()> {
     let event = registry::take_event(address)?;
-    // Freed before it is counted: whoever waits for it may unload the library.
+    // The event is freed before it is counted, because a thread that waits for the count may unload
+    // the library.
     drop(event.block);
     if let Some(join) = event.join {
         join.acknowledged.add();
@@ -21,12 +22,12 @@ pub fn event(address: usize) -> Result<()> {
     Ok(())
 }
 
-/// Acknowledges the event that a synchronous id keeps.
+/// Acknowledges the event that a synchronous id holds.
 pub fn release(id: &Id) {
     let kept = id.block.event();
     if !kept.is_null() {
         id.block.set_event(null_mut());
-        // One that the program has acknowledged itself is gone already.
+        // The program may have acknowledged the event itself.
         let _ = event(kept.addr());
     }
 }

@@ -25,7 +25,7 @@ pub fn create(
     qp_type: ibv_qp_type,
 ) -> Result<Arc<Id>> {
     device::any()?;
-    // Whatever keeps a channel from being made: so does rdma-core's library.
+    // Every error of making a channel becomes ENOMEM, as in rdma-core's library.
     let own = || channel::create().map_err(|_| Errno::NOMEM);
     let channel = given.map_or_else(own, Ok)?;
     let made = on_channel(channel, context, port_space, qp_type);
@@ -92,7 +92,7 @@ pub fn resolve_route(id: &Id, milliseconds: i32) -> Result<()> {
 /// The backend's.
 pub fn listen(id: &Id, backlog: i32) -> Result<()> {
     id.backend()?.listen(backlog)?;
-    // One that was not bound has a port now.
+    // The backend has now chosen a port for an id that was not bound.
     id.refresh()
 }
 

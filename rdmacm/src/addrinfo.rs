@@ -16,7 +16,7 @@ const RAI_FAMILY: c_int = 8;
 const RAI_SA: c_int = 16;
 const RAI_DNS: c_int = 32;
 
-/// Why there is no answer.
+/// The reason for a missing answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Failure {
     Errno(Errno),
@@ -31,8 +31,8 @@ impl From<Errno> for Failure {
 }
 
 /// # Errors
-/// EINVAL if nothing is asked; EOPNOTSUPP for RAI_SA and RAI_DNS, which rdma_resolve_addrinfo(3)
-/// answers in releases that have it; what getaddrinfo(3) answers.
+/// EINVAL without node, service and hints; EOPNOTSUPP for RAI_SA and RAI_DNS, which releases with
+/// rdma_resolve_addrinfo(3) answer by that call; the error of getaddrinfo(3).
 pub fn get(
     node: Option<&CStr>,
     service: Option<&CStr>,
@@ -65,14 +65,14 @@ fn look(node: Option<&CStr>, service: Option<&CStr>, hints: &Hints) -> Result<Hi
     Ok(answer)
 }
 
-/// Looks for addresses on behalf of an id, and reports the end by an event of the id. The lookup
-/// itself is waited for.
+/// Looks up addresses for an id, and reports the result by an event of the id. The call waits for
+/// the lookup itself.
 ///
 /// # Errors
-/// EINVAL if nothing is asked, and for RAI_SA beside RAI_DNS, with a node or without a service;
-/// ENOTSUP for RAI_SA: the subnet administration of InfiniBand is not asked; EBUSY if there is an
-/// answer that nobody has taken; those of the backend, which are EINVAL or ENOSYS before
-/// Linux 6.16.
+/// EINVAL without node, service and hints, and for RAI_SA together with RAI_DNS, with a node or
+/// without a service; ENOTSUP for RAI_SA, because this library does not query InfiniBand's subnet
+/// administration; EBUSY if an earlier result was not taken; those of the backend, which are EINVAL
+/// or ENOSYS before Linux 6.16.
 pub fn resolve(
     id: &Id,
     node: Option<&CStr>,
@@ -113,10 +113,10 @@ pub fn resolve(
     sync::complete(id)
 }
 
-/// What was found for an id, once.
+/// The result of a lookup for an id; it can be taken once.
 ///
 /// # Errors
-/// ENOENT if there is nothing; ENOMEM.
+/// ENOENT without a result; ENOMEM.
 pub fn query(id: &Id) -> kit::errno::Result<AddrInfo> {
     let found = id.state.lock().found.take();
     AddrInfo::new(&found.ok_or(Errno::NOENT)?)
@@ -152,7 +152,7 @@ fn question(hints: &Hints) -> Question {
     }
 }
 
-/// Streams are reliable connections, datagrams unreliable ones; 0 leaves it open.
+/// Stream sockets are reliable connections, datagram sockets unreliable datagrams; 0 allows both.
 fn socktype(qp_type: c_int, space: c_int) -> c_int {
     match qp_type.cast_unsigned() {
         IBV_QPT_RC | IBV_QPT_UC | IBV_QPT_XRC_SEND | IBV_QPT_XRC_RECV => libc::SOCK_STREAM,

@@ -1,9 +1,9 @@
 #![forbid(unsafe_code)]
-//! What a connection manager does for an id: the kernel's ([`crate::kernel`]), or that of devices
-//! in user space ([`crate::uroce`]).
+//! The operations of a connection manager on an id. The implementations are the kernel's
+//! ([`crate::kernel`]) and that of devices in user space ([`crate::uroce`]).
 //!
-//! A backend keeps the state of the connection, and hands out events as [`Record`]s. A call in the
-//! wrong state is its EINVAL.
+//! A backend keeps the state of the connection, and delivers events as [`Record`]s. It returns
+//! EINVAL for a call in the wrong state.
 
 use crate::abi::{Address, Conn};
 use crate::source::Source;
@@ -12,7 +12,7 @@ use kit::abi::{be16, ibv_sa_path_rec, kernel::ib_uverbs_qp_attr};
 pub use kit::cm::{Ece, Param, Record};
 use kit::errno::Result;
 
-/// Parameters of a program that count.
+/// The valid part of a program's parameters.
 pub fn param(conn: &Conn) -> Param {
     Param {
         qp_num: conn.qp_num,
@@ -27,13 +27,13 @@ pub fn param(conn: &Conn) -> Param {
     }
 }
 
-/// What a program sees of the parameters in an event, and private data.
+/// The parameters of an event and its private data, as a program sees them.
 pub fn conn(record: &Record) -> (Conn, Vec<u8>) {
     let param = record.conn();
     (Conn::from(&param), param.data().to_vec())
 }
 
-/// What an id is bound to.
+/// The local binding of an id.
 pub struct Binding {
     pub source: Option<Address>,
     pub destination: Option<Address>,
@@ -44,7 +44,7 @@ pub struct Binding {
 /// A port of a device.
 pub struct Place {
     pub guid: u64,
-    /// The kernel's index of the device, if the kernel says it.
+    /// The kernel's index of the device, if the kernel reports it.
     pub index: Option<u32>,
     pub port: u8,
     pub pkey: be16,
@@ -52,7 +52,7 @@ pub struct Place {
 
 /// The connection manager of an id.
 pub trait Backend: Send + Sync {
-    /// Ends the id, and answers how many of its events were handed out.
+    /// Ends the id, and returns the number of its events that were delivered.
     fn destroy(&self) -> Result<u32>;
     fn bind(&self, address: &Address) -> Result<()>;
     fn resolve_addr(
@@ -68,25 +68,25 @@ pub trait Backend: Send + Sync {
     fn paths(&self) -> Result<Vec<ibv_sa_path_rec>>;
     fn listen(&self, backlog: i32) -> Result<()>;
     fn connect(&self, param: &Param, ece: Ece) -> Result<()>;
-    /// Without parameters it answers a response. `uid` names the id in events from then on.
+    /// Without parameters it answers a response. Later events name the id by `uid`.
     fn accept(&self, uid: u64, param: Option<&Param>, ece: Ece) -> Result<()>;
     fn reject(&self, reason: u8, data: &[u8]) -> Result<()>;
     fn disconnect(&self) -> Result<()>;
     fn notify(&self, event: u32) -> Result<()>;
     fn qp_attr(&self, state: u32) -> Result<ib_uverbs_qp_attr>;
     fn set_option(&self, level: i32, name: i32, value: &[u8]) -> Result<()>;
-    /// Answers the number by which the join is left.
+    /// Returns the number by which the join is left.
     fn join(&self, uid: u64, group: &Address, flags: u16) -> Result<u32>;
-    /// Answers how many events of the join were handed out.
+    /// Returns the number of events of the join that were delivered.
     fn leave(&self, join: u32) -> Result<u32>;
-    /// Goes to the channel of another source of events, and answers how many events were handed
-    /// out.
+    /// Moves the id to the channel of another event source, and returns the number of events that
+    /// were delivered.
     fn migrate(&self, to: &Source) -> Result<u32>;
     fn write_event(&self, event: u32, status: i32, arg: u64) -> Result<()>;
     /// The connection manager of a request that came to this listener.
     fn of_request(&self, number: u32) -> Box<dyn Backend>;
-    /// The channel is gone: every call is EBADF from here on.
+    /// The channel is destroyed: from now on every call returns EBADF.
     fn orphan(&self);
-    /// The number of the id at the backend, which events of accepted ids may have alone.
+    /// The number of the id at the backend. Events of accepted ids may contain it as the only name.
     fn number(&self) -> u32;
 }

@@ -18,14 +18,14 @@ pub fn create() -> Result<Channel> {
     Ok(channel)
 }
 
-/// Closes a channel of the program; one that is destroyed already is left alone. Its ids are gone
-/// at the kernel: calls on them are EBADF from here on.
+/// Closes a channel of the program; a channel that is already destroyed is left alone. The kernel
+/// ends the channel's ids: calls on them return EBADF from now on.
 pub fn destroy(channel: Channel) {
     if registry::known_source(channel).is_none() {
         return;
     }
-    // A thread that comes too late for it waits, as one does that is waiting already; in a program
-    // that never waits it goes on.
+    // A thread that calls rdma_get_cm_event after this point waits, as a thread does that waits
+    // already. In a program with non-blocking channels it returns instead.
     if channel.waits() {
         registry::remember_destroyed(channel);
     }
@@ -40,7 +40,7 @@ pub fn destroy(channel: Channel) {
     channel.destroy();
 }
 
-/// Closes the channel of a synchronous id, which no other id has.
+/// Closes the channel of a synchronous id, which it does not share.
 pub fn close(channel: Channel) {
     if registry::take_channel(channel) {
         channel.destroy();

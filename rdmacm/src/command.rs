@@ -10,15 +10,16 @@ use kit::abi::{ibv_sa_path_rec, kernel::ib_uverbs_qp_attr};
 use kit::cm::*;
 use kit::errno::Result;
 
-/// Where an id gives its commands.
+/// The channel to which an id sends its commands.
 pub trait File: Send + Sync + Sized + 'static {
     /// # Errors
-    /// The command's; EBADF once the channel is gone.
+    /// The command's; EBADF after the channel is destroyed.
     fn ask<C: Command>(&self, command: C) -> Result<C::Response> {
         self.ask_into(command, Zeroable::zeroed())
     }
 
-    /// The same, with the bytes that a response has where an older kernel writes none.
+    /// The same, with initial bytes of the response for the members that an older kernel does not
+    /// write.
     ///
     /// # Errors
     /// As above.
@@ -28,16 +29,16 @@ pub trait File: Send + Sync + Sized + 'static {
     /// The command's.
     fn set_option(&self, command: SetOption, value: &[u8]) -> Result<()>;
 
-    /// Has an id go to another channel, and answers how many events were handed out.
+    /// Moves an id to another channel, and returns the number of events that were delivered.
     ///
     /// # Errors
     /// EINVAL for a channel of another connection manager; the command's.
     fn migrate(&self, number: u32, to: &Source) -> Result<u32>;
 
-    /// The same, for a request that came to the id.
+    /// The same, for a request that arrived at the id.
     fn of_request(&self) -> Self;
 
-    /// The channel is gone.
+    /// The channel is destroyed.
     fn orphan(&self);
 }
 
@@ -48,14 +49,14 @@ pub struct CommandId<F> {
 }
 
 impl<F: File> CommandId<F> {
-    /// Makes an id, of which events say `uid`.
+    /// Makes an id whose events contain `uid`.
     ///
     /// # Errors
     /// EINVAL for an unknown port space.
     pub fn create(file: F, uid: u64, port_space: u32, qp_type: u32) -> Result<Self> {
         let created = file.ask(CreateId {
             uid,
-            // The kernel's field is shorter than the enumeration: what does not fit is none.
+            // The kernel's field is shorter than the enumeration: a larger value is invalid.
             ps: u16::try_from(port_space).unwrap_or(0),
             qp_type: u8::try_from(qp_type).unwrap_or(0),
             ..CreateId::default()
@@ -72,7 +73,7 @@ impl<F: File> CommandId<F> {
             option,
             ..QueryAddr::default()
         };
-        // Kernels before 5.6 do not say the index.
+        // Kernels before 5.6 do not report the index.
         let unknown = Addresses {
             ibdev_index: u32::MAX,
             ..Addresses::zeroed()

@@ -9,13 +9,13 @@ use crate::{ack, sync, transition};
 use kit::abi::{IBV_QPS_ERR, IBV_QPS_SQD};
 use kit::errno::{Errno, Result};
 
-/// Retries of a connection whose program says nothing.
+/// Retry count of a connection without parameters.
 const RETRIES: u8 = 7;
 
 /// Parameters of a program, and its private data.
 pub type Given = (Conn, Vec<u8>);
 
-/// Whether parameters can be those of an id.
+/// Whether the parameters are valid for an id.
 fn check(id: &Id, given: Option<&Given>) -> Result<()> {
     if id.block.ps() != port_space::RDMA_PS_TCP {
         return Ok(());
@@ -35,7 +35,7 @@ fn check(id: &Id, given: Option<&Given>) -> Result<()> {
     }
 }
 
-/// What a queue pair of the id decides.
+/// Parameters that follow from the id's queue pair.
 fn of_queue_pair(id: &Id, mut conn: Conn) -> Conn {
     if let Some(qp) = id.qp() {
         conn.qp_num = qp.number();
@@ -50,12 +50,12 @@ fn most(device: Option<&Device>) -> (u8, u8) {
     })
 }
 
-/// 255 is as many as there are.
+/// 255 means the device's maximum.
 fn or_most(wanted: u8, most: u8) -> u8 {
     if wanted == MAX_DEPTH { most } else { wanted }
 }
 
-/// The parameters of a call without any.
+/// Default parameters of a call.
 fn defaults(flow_control: u8) -> Given {
     let conn = Conn {
         responder_resources: MAX_DEPTH,
@@ -68,7 +68,7 @@ fn defaults(flow_control: u8) -> Given {
     (conn, Vec::new())
 }
 
-/// Asks the peer for a connection.
+/// Requests a connection.
 ///
 /// # Errors
 /// EINVAL for an id of RDMA_PS_TCP with neither queue pair nor parameters, and for depths that the
@@ -104,7 +104,7 @@ pub fn accept(id: &Id, given: Option<Given>) -> Result<()> {
     let (mut conn, data) = given.unwrap_or_else(|| defaults(0));
     let ece = {
         let mut state = id.state.lock();
-        // What the peer has asked for, as far as the device has it.
+        // The depths of the peer's request, limited to those of the device.
         let resources = state.responder_resources.min(most_resources);
         let depth = state.initiator_depth.min(most_depth);
         conn.responder_resources = or_most(conn.responder_resources, resources);
@@ -133,7 +133,7 @@ pub fn accept(id: &Id, given: Option<Given>) -> Result<()> {
     sync::complete(id)
 }
 
-/// Answers a response whose queue pair the program has.
+/// Answers a response to a request whose queue pair the program manages.
 ///
 /// # Errors
 /// EINVAL if the id has a queue pair; the backend's.

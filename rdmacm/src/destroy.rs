@@ -7,10 +7,10 @@ use crate::{ack, channel, registry};
 use kit::errno::Result;
 use std::sync::Arc;
 
-/// Ends an id, and waits until the program has acknowledged each event of it that it got.
+/// Ends an id, and waits until the program has acknowledged each event of the id that it received.
 ///
 /// # Errors
-/// The backend's; the id stays then.
+/// The backend's; then the id remains.
 pub fn id(id: &Arc<Id>) -> Result<()> {
     let handed_out = id.backend()?.destroy()?;
     ack::release(id);

@@ -15,17 +15,17 @@ use std::sync::{
 
 /// An open device.
 pub struct Device {
-    /// The `ibv_device`, by which it is known again in a list.
+    /// The `ibv_device`, by which the device is found in a list.
     address: usize,
     guid: u64,
     index: Option<u32>,
     pub verbs: Context,
-    /// Most RDMA reads and atomics that a queue pair asks for.
+    /// Most RDMA reads and atomics that a queue pair initiates.
     pub max_initiator_depth: u8,
-    /// Most that it answers.
+    /// Most RDMA reads and atomics that a queue pair answers.
     pub max_responder_resources: u8,
     pub is_iwarp: bool,
-    /// Most requests of a queue.
+    /// Maximum number of requests in a queue.
     pub max_requests: u32,
     shared: Mutex<Shared>,
     opened_by: ForkGuard,
@@ -39,7 +39,7 @@ impl Device {
     }
 }
 
-/// What the ids of a device share.
+/// The objects that the ids of a device share.
 #[derive(Default)]
 struct Shared {
     ids: usize,
@@ -47,15 +47,15 @@ struct Shared {
     xrcd: Option<Xrcd>,
 }
 
-/// A forked child goes on with the kernel's, in which its parent may have made objects.
+/// A forked child keeps the kernel's devices, on which its parent may have made objects.
 static OPEN: Lock<Vec<Arc<Device>>> = Lock::new(Vec::new());
 
-/// Whether there were devices when the process first asked: each call that may be the first one
-/// asks, and a list of devices costs more than what most of them do. A forked child asks itself:
-/// libibverbs knows of devices in user space only in a process that has listed them.
+/// Whether the process has found a device. Each call that may be the first one checks this, and
+/// listing devices costs more than most of these calls. A forked child lists the devices itself,
+/// because libibverbs knows devices in user space only in a process that has listed them.
 static FOUND: PerProcess<AtomicBool> = PerProcess::new();
 
-/// Whether there are devices, or were once.
+/// Checks that the process has found a device, now or earlier.
 ///
 /// # Errors
 /// ENODEV if there are none; ENOMEM at the first call.
@@ -68,7 +68,7 @@ pub fn any() -> Result<()> {
     Ok(())
 }
 
-/// All that can be opened.
+/// All devices that can be opened.
 ///
 /// # Errors
 /// ENODEV if there is none.
@@ -78,7 +78,7 @@ pub fn all() -> Result<Vec<Context>> {
     Ok(open.map(|device| device.verbs).collect())
 }
 
-/// The device of a place, opened if it is not yet.
+/// The device of a place, opened at its first use.
 ///
 /// # Errors
 /// ENODEV if libibverbs does not list it; those of ibv_open_device(3).
@@ -94,7 +94,7 @@ pub fn at(place: &Place) -> Result<Arc<Device>> {
     of(&found.ok_or(Errno::NODEV)?)
 }
 
-/// Devices in user space may have the GUID of a kernel's: the index has precedence.
+/// A device in user space may have the GUID of a kernel device: the index has precedence.
 fn is_at(place: &Place, index: Option<u32>, guid: u64) -> bool {
     match (place.index, index) {
         (Some(wanted), Some(index)) => wanted == index,
@@ -130,8 +130,8 @@ fn of(device: &verbs::Device<'_>) -> Result<Arc<Device>> {
     Ok(made)
 }
 
-/// A device in use by an id, with the domain that its ids share: made for the first, given back by
-/// the last.
+/// A device in use by an id, with the domain that its ids share. The first id makes the domain, the
+/// last one frees it.
 pub struct Lease {
     pub device: Arc<Device>,
     pub pd: Pd,
@@ -152,7 +152,7 @@ impl Lease {
         Ok(Self { device, pd })
     }
 
-    /// The anonymous domain of the device, made when it is first asked for.
+    /// The anonymous domain of the device, made at its first use.
     ///
     /// # Errors
     /// Those of ibv_open_xrcd(3).
@@ -172,7 +172,7 @@ impl Drop for Lease {
         if shared.ids > 0 {
             return;
         }
-        // A domain with objects of the program in it stays for the next id.
+        // A domain that contains objects of the program remains for the next id.
         if shared.xrcd.is_some_and(|xrcd| xrcd.close().is_ok()) {
             shared.xrcd = None;
         }

@@ -10,14 +10,14 @@ use kit::abi::{IBV_QP_INIT_ATTR_PD, ibv_pd, ibv_qp_init_attr, ibv_qp_init_attr_e
 use kit::errno::{Errno, Result};
 use std::sync::Arc;
 
-/// How long addresses and routes may take, in milliseconds.
+/// Time limit of address and route resolution, in milliseconds.
 const PATIENCE: i32 = 2000;
 
 pub const RAI_PASSIVE: i32 = 1;
 /// `RDMA_OPTION_IB`, `RDMA_OPTION_IB_PATH`
 const IB_PATH: (i32, i32) = (1, 1);
 
-/// The attributes with those behind them that `ibv_qp_init_attr` does not have.
+/// The attributes, with the extended ones that `ibv_qp_init_attr` lacks.
 pub fn extended(attr: &ibv_qp_init_attr, pd: *mut ibv_pd) -> ibv_qp_init_attr_ex {
     ibv_qp_init_attr_ex {
         qp_context: attr.qp_context,
@@ -44,7 +44,7 @@ pub fn extended(attr: &ibv_qp_init_attr, pd: *mut ibv_pd) -> ibv_qp_init_attr_ex
     }
 }
 
-/// Writes back what was taken.
+/// Writes the chosen values back.
 pub fn write_back(attr: &mut ibv_qp_init_attr, taken: &ibv_qp_init_attr_ex) {
     attr.send_cq = taken.send_cq;
     attr.recv_cq = taken.recv_cq;
@@ -118,19 +118,19 @@ fn active(
     Ok(())
 }
 
-/// Ends an id with all that the library made for it.
+/// Ends an id with all objects that the library made for it.
 pub fn destroy(id: &Arc<Id>) {
     queue_pair::destroy(id);
     queue_pair::destroy_srq(id);
-    // Nobody is told.
+    // The function has no result to report an error by.
     let _ = destroy::id(id);
 }
 
 /// Waits for a request of a synchronous listener.
 ///
 /// # Errors
-/// EINVAL for a listener that is none, and for another event; the event's status; those of making
-/// the queue pair.
+/// EINVAL for an id that does not listen, and for another event; the event's status; those of
+/// making the queue pair.
 pub fn get_request(listener: &Id) -> Result<Arc<Id>> {
     if !listener.is_sync() {
         return Err(Errno::INVAL);
@@ -148,12 +148,12 @@ pub fn get_request(listener: &Id) -> Result<Arc<Id>> {
     if let Some(Template { pd, attr }) = template {
         let mut attr = extended(&attr.0, pd.0);
         if let Err(e) = queue_pair::create(&id, &mut attr) {
-            // The request is refused; its event stays the listener's.
+            // The request is rejected; the listener keeps its event.
             destroy(&id);
             return Err(e);
         }
     }
-    // It goes with the new id: there the private data is read.
+    // The new id keeps the event, because the program reads the private data there.
     id.block.set_event(request);
     listener.block.set_event(null_mut());
     Ok(id)

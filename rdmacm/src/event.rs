@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
-//! What becomes of an event before the program gets it: addresses and paths are filled in, devices
-//! opened, queue pairs moved. Some events are swallowed; they count as acknowledged.
+//! Prepares events for the program: fills in addresses and paths, opens devices, moves queue pairs.
+//! Some events are swallowed; they count as acknowledged.
 
 use crate::abi::{Channel, EventBlock, Given, Param, event_type, rdma_cm_event};
 use crate::backend::{self, Ece, Record};
@@ -13,7 +13,7 @@ use kit::errno::{Errno, Result};
 use kit::sys::errno;
 use std::sync::Arc;
 
-/// Makes a record of a channel an event of the program; none if it is not for it.
+/// Turns a record of a channel into an event of the program; none for an event that is swallowed.
 ///
 /// # Errors
 /// ENOMEM.
@@ -29,7 +29,8 @@ pub fn take(channel: Channel, record: &Record) -> Result<Option<*mut rdma_cm_eve
     event.map(registry::add_event).transpose()
 }
 
-/// An id that was accepted and whose number the backend does not know yet (before Linux 5.11).
+/// An event of an accepted id whose `uid` the backend does not know yet (before Linux 5.11): the
+/// record has the backend's number alone.
 fn of_accepted(channel: Channel, record: &Record) -> Result<Option<Event>> {
     let number = |id: &Arc<Id>| id.backend().map(|backend| backend.number());
     let ids = registry::of_channel(channel);
@@ -68,7 +69,7 @@ fn of_id(id: &Arc<Id>, record: &Record) -> Result<Option<Event>> {
                 Ok(true) => outcome.0 = event_type::ESTABLISHED,
                 Err(e) => {
                     id.set_connect_error();
-                    // The failure is told; the queue pair may be in that state already.
+                    // The event reports the failure; the queue pair may already be in that state.
                     let _ = transition::to(id, IBV_QPS_ERR);
                     outcome = failed(e, event_type::CONNECT_ERROR);
                 }
@@ -78,7 +79,7 @@ fn of_id(id: &Arc<Id>, record: &Record) -> Result<Option<Event>> {
             id.acknowledged.add();
             return Ok(None);
         }
-        // The end of a lookup, which the library has reported to itself.
+        // The library has reported the end of a lookup to itself.
         event_type::INTERNAL if record.status == 0 => outcome.0 = event_type::ADDRINFO_RESOLVED,
         event_type::INTERNAL => outcome.0 = event_type::ADDRINFO_ERROR,
         event_type::REJECTED => {
@@ -88,7 +89,7 @@ fn of_id(id: &Arc<Id>, record: &Record) -> Result<Option<Event>> {
     }
     let (param, data) = parameters(id, record);
     let made = EventBlock::new(id.block.as_ptr(), null_mut(), outcome, param, &data);
-    // One that cannot be given to the program is not to be waited for.
+    // An event that cannot be delivered must not be waited for.
     let block = made.inspect_err(|_| id.acknowledged.add())?;
     Ok(Some(Event {
         block,
@@ -97,7 +98,7 @@ fn of_id(id: &Arc<Id>, record: &Record) -> Result<Option<Event>> {
     }))
 }
 
-/// Moves the queue pair and answers the peer's reply. False if the program has the queue pair.
+/// Moves the queue pair and answers the peer's reply. False if the program manages the queue pair.
 fn answer(id: &Id, ece: Ece) -> Result<bool> {
     let Some(qp) = id.qp() else {
         return Ok(false);
@@ -109,7 +110,7 @@ fn answer(id: &Id, ece: Ece) -> Result<bool> {
             comp_mask: 0,
         })?;
     }
-    // With the depths that were exchanged.
+    // The negotiated depths apply.
     let most = crate::abi::MAX_DEPTH;
     transition::to_rts(id, qp, most, most)?;
     id.backend()?.accept(id.uid(), None, Ece::default())?;
@@ -136,7 +137,7 @@ fn parameters(id: &Id, record: &Record) -> (Param, Vec<u8>) {
     (param, ud.data().to_vec())
 }
 
-/// A request: it makes an id. One that cannot be made is rejected, and the event swallowed.
+/// A request makes an id. If that fails, the request is rejected and the event swallowed.
 fn of_request(listener: &Arc<Id>, record: &Record) -> Result<Option<Event>> {
     let Ok(id) = requested(listener, record) else {
         listener.acknowledged.add();

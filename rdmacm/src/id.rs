@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! A `struct rdma_cm_id` with what belongs to it.
+//! A `struct rdma_cm_id` and the state that belongs to it.
 
 use crate::abi::{Address, Given, Hints, IdBlock, MAX_DEPTH, port_space, rdma_event_channel};
 use crate::backend::{Backend, Ece};
@@ -12,7 +12,7 @@ use kit::sync::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// How many events were acknowledged, and waiting for that.
+/// Counts acknowledged events, and lets a thread wait for a count.
 #[derive(Default)]
 pub struct Acknowledged {
     count: Mutex<u32>,
@@ -26,7 +26,7 @@ impl Acknowledged {
         self.changed.notify_all();
     }
 
-    /// Waits until so many were: without end, as long as the program keeps one.
+    /// Waits until the count is reached: without bound, as long as the program keeps an event.
     pub fn wait_for(&self, handed_out: u32) {
         let mut count = self.count.lock();
         while *count != handed_out {
@@ -35,25 +35,25 @@ impl Acknowledged {
     }
 }
 
-/// What is kept for later calls.
+/// State for later calls.
 #[derive(Default)]
 pub struct State {
-    /// From the first call that binds the id to a device on.
+    /// Set by the first call that binds the id to a device.
     pub lease: Option<Lease>,
-    /// Resources that the peer asked for, or that the program gave: what RTR and RTS are made with.
+    /// Resources from the peer's request, or from the program, for the transitions to RTR and RTS.
     pub responder_resources: u8,
     pub initiator_depth: u8,
     pub local_ece: Ece,
     pub remote_ece: Ece,
-    /// Goes in front of the private data of the next connect.
+    /// Precedes the private data of the next connect.
     pub connect: Vec<u8>,
-    /// Of a passive endpoint: what queue pairs of its requests are made with.
+    /// Of a passive endpoint: the attributes of its requests' queue pairs.
     pub template: Option<Template>,
-    /// Completion queues and channels that the library has made.
+    /// Whether the library made the completion queues and channels.
     pub made_send_cq: bool,
     pub made_recv_cq: bool,
     pub joins: Vec<Arc<Join>>,
-    /// What was found by rdma_resolve_addrinfo(3), until it is taken.
+    /// The result of rdma_resolve_addrinfo(3), until it is taken.
     pub found: Option<Hints>,
 }
 
@@ -68,10 +68,10 @@ pub struct Template {
 pub struct Join {
     pub id: Arc<Id>,
     pub group: Address,
-    /// The program's.
+    /// The context of the program.
     pub context: Given<*mut c_void>,
     pub is_send_only: bool,
-    /// The number at the backend.
+    /// The number of the join at the backend.
     pub number: OnceLock<u32>,
     /// GID and LID that the queue pair was attached to.
     pub attached: Mutex<Option<([u8; 16], u16)>>,
@@ -84,10 +84,10 @@ pub struct Id {
     backend: OnceLock<Box<dyn Backend>>,
     pub acknowledged: Acknowledged,
     pub state: Mutex<State>,
-    /// Without a channel of the program: calls wait for their event.
+    /// No channel of the program: calls wait for their event.
     sync: AtomicBool,
-    /// A queue pair could not be moved when the peer answered: what the backend says afterwards is
-    /// swallowed.
+    /// The transition of the queue pair failed when the peer answered: later events of the backend
+    /// are swallowed.
     connect_error: AtomicBool,
 }
 
@@ -121,7 +121,7 @@ impl Id {
         })
     }
 
-    /// The address by which the program and events name it.
+    /// The address by which the program and events name the id.
     pub fn address(&self) -> usize {
         self.block.as_ptr().addr()
     }
@@ -164,13 +164,13 @@ impl Id {
         self.block.qp_type() == IBV_QPT_UD
     }
 
-    /// The device that it is bound to.
+    /// The device to which the id is bound.
     pub fn device(&self) -> Option<Arc<Device>> {
         let state = self.state.lock();
         state.lease.as_ref().map(|lease| lease.device.clone())
     }
 
-    /// Takes over from the backend what the id is bound to.
+    /// Takes the id's binding over from the backend.
     ///
     /// # Errors
     /// The backend's; those of opening the device.
@@ -202,7 +202,7 @@ impl Id {
     }
 }
 
-/// The type that ids of a port space have.
+/// The queue pair type of a port space.
 pub fn qp_type_of(space: u32) -> ibv_qp_type {
     match space {
         port_space::RDMA_PS_UDP | port_space::RDMA_PS_IPOIB => IBV_QPT_UD,

@@ -5,7 +5,7 @@ use core::ffi::{CStr, c_int};
 use core::ptr::null_mut;
 use kit::sys::{memory, pthread};
 
-/// What is looked for.
+/// A question to getaddrinfo(3).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Question {
     pub flags: c_int,
@@ -13,7 +13,7 @@ pub struct Question {
     pub socktype: c_int,
 }
 
-/// The first address that was found.
+/// The first address of the answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
     pub family: c_int,
@@ -24,7 +24,7 @@ pub struct Found {
 /// Looks for a node and service.
 ///
 /// # Errors
-/// The value of getaddrinfo(3); EAI_FAMILY for an address that no id can have.
+/// The value of getaddrinfo(3); EAI_FAMILY for an address that an id cannot have.
 pub fn first(
     node: Option<&CStr>,
     service: Option<&CStr>,
@@ -34,8 +34,8 @@ pub fn first(
     let hints = memory::zeroed(size_of::<libc::addrinfo>()).map_err(|_| libc::EAI_MEMORY)?;
     let hints = hints.cast::<libc::addrinfo>();
     let mut list = null_mut();
-    // SAFETY: zeros are a valid addrinfo; the texts end with NUL; the answer is freed once, after
-    // the first entry was read.
+    // SAFETY: zeros are a valid addrinfo; the strings end with NUL; the answer is freed once, after
+    // its first entry is read.
     unsafe {
         (*hints).ai_flags = question.flags;
         (*hints).ai_family = question.family;

@@ -6,11 +6,12 @@ use crate::id::Id;
 use crate::{ack, channel, registry};
 use kit::errno::{Errno, Result};
 
-/// Moves an id to a channel of the program, or makes it synchronous. Waits until events of the
-/// channel before are acknowledged.
+/// Moves an id to a channel of the program, or makes it synchronous. Waits until the events of the
+/// previous channel are acknowledged.
 ///
 /// # Errors
-/// EINVAL if the id is synchronous already; the backend's; those of making a channel.
+/// EINVAL if the id is synchronous and no channel is given; the backend's; those of making a
+/// channel.
 pub fn migrate(id: &Id, to: Option<Channel>) -> Result<()> {
     if to.is_none() && id.is_sync() {
         return Err(Errno::INVAL);

@@ -26,7 +26,7 @@ pub fn join(id: &Arc<Id>, group: &Address, flags: u16, context: *mut c_void) -> 
         acknowledged: Acknowledged::default(),
     });
     let uid = registry::join_address(&join);
-    // Before the backend can name it.
+    // The join is registered before the backend can name it.
     registry::add_join(&join)?;
     id.state.lock().joins.push(join.clone());
     let joined = id
@@ -46,7 +46,8 @@ fn forget(id: &Id, join: &Arc<Join>) {
 /// Leaves a group, and waits until the events of the join are acknowledged.
 ///
 /// # Errors
-/// EADDRNOTAVAIL for a group that was not joined; ibv_detach_mcast(3)'s; the backend's.
+/// EADDRNOTAVAIL for a group that the id has not joined; those of ibv_detach_mcast(3); the
+/// backend's.
 pub fn leave(id: &Arc<Id>, group: &Address) -> Result<()> {
     let joins = id.state.lock().joins.clone();
     let of_group = |join: &&Arc<Join>| join.group.bytes() == group.bytes();

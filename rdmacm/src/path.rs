@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! Path records as they stand on the wire (InfiniBand specification, PathRecord attribute).
+//! Path records in wire format (InfiniBand specification, PathRecord attribute).
 
 use kit::abi::{be16, be32, ibv_gid, ibv_sa_path_rec};
 
@@ -7,12 +7,12 @@ fn field<const SIZE: usize>(record: &[u8; 64], at: usize) -> [u8; SIZE] {
     record[at..].first_chunk().copied().unwrap_or([0; SIZE])
 }
 
-/// The record with its fields apart.
+/// The fields of a record.
 pub fn record(wire: &[u8; 64]) -> ibv_sa_path_rec {
     let word = |at| u16::from_ne_bytes(field(wire, at));
     let flow = u32::from_be_bytes(field(wire, 44));
     let [_, low] = field(wire, 52);
-    // Two bits of selector, six of value.
+    // The upper two bits are a selector, the lower six the value.
     let (mtu, rate, life) = (wire[54], wire[55], wire[56]);
     ibv_sa_path_rec {
         dgid: ibv_gid {

@@ -10,12 +10,13 @@ use core::ptr::null_mut;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 
-/// Makes a queue pair for an id, in INIT, or in RTS if it is one of datagrams. What is not given in
-/// the attributes is the id's, or made; they say afterwards what was taken.
+/// Makes a queue pair for an id, in INIT, or in RTS for datagrams. Objects that the attributes lack
+/// are the id's, or are made. The attributes afterwards contain the objects and sizes of the queue
+/// pair.
 ///
 /// # Errors
-/// EINVAL if the id has one, for a domain of another device, for completion queues that are not the
-/// id's; the backend's for an id without a device; those of verbs.
+/// EINVAL if the id has a queue pair, for a domain of another device, and for completion queues
+/// other than the id's; the backend's for an id without a device; those of verbs.
 pub fn create(id: &Id, attr: &mut ibv_qp_init_attr_ex) -> Result<()> {
     if id.qp().is_some() {
         return Err(Errno::INVAL);
@@ -54,7 +55,7 @@ pub fn create(id: &Id, attr: &mut ibv_qp_init_attr_ex) -> Result<()> {
         begun.map(|()| qp)
     });
     let qp = made.inspect_err(|_| destroy_completion_queues(id))?;
-    // An XRC target may have none; its shared receive queue takes the id's.
+    // An XRC target may have no completion queue; its shared receive queue uses the id's.
     if !qp.pd().is_null() {
         id.block.set_pd(qp.pd());
     }
@@ -62,7 +63,7 @@ pub fn create(id: &Id, attr: &mut ibv_qp_init_attr_ex) -> Result<()> {
     Ok(())
 }
 
-/// Whether a queue was given beside another that the id has.
+/// Whether the attributes have a queue that differs from the id's.
 fn differ(own: *mut ibv_cq, given: *mut ibv_cq) -> bool {
     !own.is_null() && !given.is_null() && own != given
 }
@@ -73,7 +74,7 @@ fn anonymous_xrcd(id: &Id) -> Result<*mut ibv_xrcd> {
     Ok(lease.xrcd()?.as_ptr())
 }
 
-/// ECE options are chosen before the first state.
+/// ECE options are set before the first transition.
 fn begin(id: &Id, qp: Qp) -> Result<()> {
     exchange_options(id, qp)?;
     transition::to_init(id, qp)?;
@@ -83,7 +84,7 @@ fn begin(id: &Id, qp: Qp) -> Result<()> {
     Ok(())
 }
 
-/// The options of the peer's request are taken over; those of the queue pair go to the peer.
+/// The queue pair takes the options of the peer's request; its own options go to the peer.
 fn exchange_options(id: &Id, qp: Qp) -> Result<()> {
     let remote = id.state.lock().remote_ece;
     if remote.vendor_id != 0 {
@@ -101,13 +102,14 @@ fn exchange_options(id: &Id, qp: Qp) -> Result<()> {
             };
             Ok(())
         }
-        // Most devices have none.
+        // Most devices have no ECE options.
         Err(e) if e == Errno::OPNOTSUPP || e == Errno::NOSYS => Ok(()),
         Err(e) => Err(e),
     }
 }
 
-/// A completion queue with a channel, whose events say the id: rdma_get_send_comp(3) looks at that.
+/// A completion queue with a channel, whose events contain the id, because rdma_get_send_comp(3)
+/// reads it.
 fn completion_queue(id: &Id, verbs: Context, entries: u32) -> Result<(Cq, CompChannel)> {
     let channel = verbs.create_comp_channel()?;
     let cq_context: *mut rdma_cm_id = id.block.as_ptr();
@@ -138,7 +140,7 @@ fn make_receive_queue(id: &Id, verbs: Context, entries: u32) -> Result<()> {
     Ok(())
 }
 
-/// Those that the library has made.
+/// Destroys the completion queues that the library made.
 fn destroy_completion_queues(id: &Id) {
     let (send, receive) = {
         let mut state = id.state.lock();
@@ -166,13 +168,14 @@ fn destroy_completion_queues(id: &Id) {
     }
 }
 
-/// Destroys the queue pair of an id, if it has one.
+/// Destroys the queue pair of an id, if there is one.
 pub fn destroy(id: &Id) {
     if let Some(qp) = id.qp() {
         qp.destroy();
         id.block.set_qp(null_mut());
     }
-    // An XRC receiver's belong to its shared receive queue as long as there is one.
+    // The completion queues of an XRC receiver belong to its shared receive queue as long as that
+    // exists.
     if id.block.qp_type() != IBV_QPT_XRC_RECV || id.block.srq().is_null() {
         destroy_completion_queues(id);
     }
@@ -181,7 +184,7 @@ pub fn destroy(id: &Id) {
 /// Makes the shared receive queue of an id.
 ///
 /// # Errors
-/// EINVAL without a type, or for an id without a device; those of verbs.
+/// EINVAL without a type, and for an id without a device; those of verbs.
 pub fn create_srq(id: &Id, attr: &mut ibv_srq_init_attr_ex) -> Result<()> {
     if attr.comp_mask & IBV_SRQ_INIT_ATTR_TYPE == 0 {
         return Err(Errno::INVAL);
@@ -217,7 +220,7 @@ pub fn create_srq(id: &Id, attr: &mut ibv_srq_init_attr_ex) -> Result<()> {
     Ok(())
 }
 
-/// Destroys the shared receive queue of an id, if it has one.
+/// Destroys the shared receive queue of an id, if there is one.
 pub fn destroy_srq(id: &Id) {
     if let Some(srq) = Srq::of(id.block.srq()) {
         srq.destroy();

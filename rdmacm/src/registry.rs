@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
-//! What programs and backends name by an address: ids, joins, events and channels. An address that
-//! is not here is none of this library's, or was given back.
+//! Objects that programs and backends name by an address: ids, joins, events and channels. An
+//! address that is not registered belongs to another library, or its object has been freed.
 
 use crate::abi::{Channel, EventBlock};
 use crate::id::{Id, Join};
@@ -12,17 +12,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// What an event is about.
+/// The object that an event belongs to.
 #[derive(Clone)]
 pub enum Subject {
     Id(Arc<Id>),
     Join(Arc<Join>),
 }
 
-/// An event that the program has.
+/// An event that the program has received.
 pub struct Event {
     pub block: EventBlock,
-    /// Whose events it is acknowledged for.
+    /// The id that counts its acknowledgement.
     pub counts_for: Arc<Id>,
     pub join: Option<Arc<Join>>,
 }
@@ -36,15 +36,15 @@ static CHANNELS: Lock<Channels> = Lock::new(Channels {
 
 struct Channels {
     live: BTreeMap<usize, Arc<Source>>,
-    /// Those that were destroyed last, each with the thread that has done it.
+    /// The channels destroyed last, each with the thread that destroyed it.
     destroyed: VecDeque<(usize, Pid)>,
 }
 
-/// How many destroyed channels are remembered.
+/// Number of destroyed channels that are remembered.
 const REMEMBERED: usize = 64;
 
 /// # Errors
-/// EINVAL for an address that is no id's.
+/// EINVAL for an address without an id.
 pub fn id(address: usize) -> Result<Arc<Id>> {
     match SUBJECTS.lock().get(&address) {
         Some(Subject::Id(id)) => Ok(id.clone()),
@@ -52,7 +52,7 @@ pub fn id(address: usize) -> Result<Arc<Id>> {
     }
 }
 
-/// What a backend names by the number that it was given.
+/// The object that a backend names by the number that it was given.
 pub fn subject(uid: u64) -> Option<Subject> {
     let address = usize::try_from(uid).ok()?;
     SUBJECTS.lock().get(&address).cloned()
@@ -82,7 +82,7 @@ pub fn join_address(join: &Arc<Join>) -> usize {
 }
 
 pub fn remove(address: usize) {
-    // What goes with the last reference is dropped without the lock.
+    // The lock is released before the last reference is dropped.
     let removed = SUBJECTS.lock().remove(&address);
     drop(removed);
 }
@@ -98,22 +98,22 @@ pub fn add_channel(channel: Channel, source: Source) -> Result<()> {
     Ok(())
 }
 
-/// Where the events of a channel come from. One that the library has not made is the kernel's.
+/// The source of a channel's events: the kernel for a channel that this library did not make.
 pub fn source(channel: Channel) -> Arc<Source> {
     known_source(channel).unwrap_or_else(|| Arc::new(Source::Kernel(channel.fd())))
 }
 
-/// The same, of a channel that the library has made and nobody has destroyed.
+/// The same, for a channel that the library made and that is not destroyed.
 pub fn known_source(channel: Channel) -> Option<Arc<Source>> {
     CHANNELS.lock().live.get(&channel.address()).cloned()
 }
 
-/// A duplicate of the descriptor of a channel, which stays open when the channel is destroyed.
+/// A duplicate of the descriptor of a channel, which remains open when the channel is destroyed.
 ///
 /// # Errors
 /// EBADF if the channel is destroyed already; EMFILE.
 pub fn duplicate(channel: Channel) -> Result<OwnedFd> {
-    // A thread that destroys the channel takes it out before it closes the descriptor.
+    // A thread that destroys the channel removes it here before it closes the descriptor.
     let channels = CHANNELS.lock();
     let is_there = channels.live.contains_key(&channel.address());
     let descriptor = is_there.then(|| channel.borrow()).flatten();
@@ -121,9 +121,9 @@ pub fn duplicate(channel: Channel) -> Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(descriptor, 3)?)
 }
 
-/// Whether the library has made a channel, and nobody has destroyed it. It is forgotten.
+/// Removes a channel. False if it is not the library's, or is destroyed already.
 pub fn take_channel(channel: Channel) -> bool {
-    // What goes with it is dropped without the lock.
+    // The lock is released before the source is dropped.
     let taken = CHANNELS.lock().live.remove(&channel.address());
     taken.is_some()
 }
@@ -135,8 +135,8 @@ pub fn remember_destroyed(channel: Channel) {
     destroyed.push_front((channel.address(), rustix::thread::gettid()));
 }
 
-/// Whether another thread has destroyed a channel lately. A thread that goes from event to event
-/// can come this late, and cannot know it.
+/// Whether another thread has destroyed a channel lately. A thread that takes event after event can
+/// arrive this late without knowing it.
 pub fn is_destroyed_by_another(channel: Channel) -> bool {
     let channels = CHANNELS.lock();
     let mut destroyed = channels.destroyed.iter();
@@ -144,7 +144,7 @@ pub fn is_destroyed_by_another(channel: Channel) -> bool {
     found.is_some_and(|(_, thread)| *thread != rustix::thread::gettid())
 }
 
-/// The ids of a channel: all are looked at.
+/// The ids of a channel, found by a search over all ids.
 pub fn of_channel(channel: Channel) -> Vec<Arc<Id>> {
     let subjects = SUBJECTS.lock();
     let ids = subjects.values().filter_map(|subject| match subject {
@@ -155,7 +155,7 @@ pub fn of_channel(channel: Channel) -> Vec<Arc<Id>> {
     of_channel.cloned().collect()
 }
 
-/// Gives an event to the program.
+/// Registers an event that the program receives.
 ///
 /// # Errors
 /// ENOMEM.
@@ -166,26 +166,26 @@ pub fn add_event(event: Event) -> Result<*mut crate::abi::rdma_cm_event> {
     Ok(at)
 }
 
-/// Type and status of an event that the program has.
+/// Type and status of an event that the program has received.
 pub fn outcome(address: usize) -> Option<(u32, i32)> {
     let events = EVENTS.lock();
     events.get(&address).map(|event| event.block.outcome())
 }
 
-/// Reads an event that the program has.
+/// Reads an event that the program has received.
 ///
 /// # Errors
-/// EINVAL for an address that is no event's.
+/// EINVAL for an address without an event.
 pub fn with_event<T>(address: usize, read: impl FnOnce(&EventBlock) -> T) -> Result<T> {
     let events = EVENTS.lock();
     let event = events.get(&address).ok_or(Errno::INVAL)?;
     Ok(read(&event.block))
 }
 
-/// The address of the id that an event is about.
+/// The address of the id of an event.
 ///
 /// # Errors
-/// EINVAL for an address that is no event's.
+/// EINVAL for an address without an event.
 pub fn subject_of(address: usize) -> Result<usize> {
     let events = EVENTS.lock();
     let event = events.get(&address).ok_or(Errno::INVAL)?;
@@ -193,7 +193,7 @@ pub fn subject_of(address: usize) -> Result<usize> {
 }
 
 /// # Errors
-/// EINVAL for an address that is no event's.
+/// EINVAL for an address without an event.
 pub fn take_event(address: usize) -> Result<Event> {
     EVENTS.lock().remove(&address).ok_or(Errno::INVAL)
 }

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! Where the events of a channel come from: the kernel, or devices in user space.
+//! The source of a channel's events: the kernel, or devices in user space.
 
 use crate::{kernel, uroce};
 use kit::cm::Record;
@@ -7,15 +7,15 @@ use kit::errno::{Errno, Result};
 
 /// The connection manager of a channel.
 pub enum Source {
-    /// The kernel's, by the channel's descriptor.
+    /// The kernel's connection manager, by the channel's descriptor.
     Kernel(i32),
-    /// That of devices in user space.
+    /// The connection manager of devices in user space.
     Uroce(uroce::Channel),
 }
 
 impl Source {
-    /// A new channel, and its descriptor: the kernel's, or, without one, that of devices in user
-    /// space.
+    /// A new channel and its descriptor: the kernel's if it has one, otherwise that of devices in
+    /// user space.
     ///
     /// # Errors
     /// Those of [`kernel::open`], unless there are devices in user space.
@@ -36,7 +36,7 @@ impl Source {
         }
     }
 
-    /// The channel of devices in user space.
+    /// The channel at devices in user space.
     pub fn uroce(&self) -> Option<&uroce::Channel> {
         match self {
             Self::Kernel(_) => None,
@@ -44,10 +44,10 @@ impl Source {
         }
     }
 
-    /// Takes the next event, and waits for it. No cancellation takes effect.
+    /// Waits for the next event. No cancellation takes effect.
     ///
     /// # Errors
-    /// EINTR; EAGAIN where the program has made the descriptor non-blocking; EBADF.
+    /// EINTR; EAGAIN for a non-blocking descriptor; EBADF.
     pub fn next_event(&self, descriptor: i32) -> Result<Record> {
         match self {
             Self::Kernel(descriptor) => kernel::next_event(*descriptor),

@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
-//! Synchronous ids: a call waits for the event that answers it, keeps it in the id, and turns its
-//! status into an errno value.
+//! Synchronous ids: a call waits for the event that answers it, keeps the event in the id, and
+//! converts its status into an errno value.
 
 use crate::abi::{Channel, event_type, rdma_cm_event};
 use crate::id::Id;
@@ -21,7 +21,7 @@ fn next(channel: Channel) -> Result<*mut rdma_cm_event> {
     }
 }
 
-/// Waits for an event of a synchronous id and keeps it, in the place of the one before.
+/// Waits for an event of a synchronous id; the event replaces the previous one.
 ///
 /// # Errors
 /// Those of [`next`]; EBADF for an id without a channel.
@@ -33,10 +33,10 @@ pub fn wait(id: &Id) -> Result<(u32, i32)> {
     Ok(registry::outcome(event.addr()).unwrap_or_default())
 }
 
-/// Waits for the answer to a call of a synchronous id; of another id nothing is waited for.
+/// Waits for the event that answers a call of a synchronous id; does not wait for other ids.
 ///
 /// # Errors
-/// Those of [`wait`]; ECONNREFUSED if the peer has rejected; the status of the event.
+/// Those of [`wait`]; ECONNREFUSED if the peer rejected; the status of the event.
 pub fn complete(id: &Id) -> Result<()> {
     if !id.is_sync() {
         return Ok(());
@@ -44,7 +44,7 @@ pub fn complete(id: &Id) -> Result<()> {
     error_of(wait(id)?)
 }
 
-/// What an event's status is as an errno value.
+/// Converts an event's status into an errno value.
 fn error_of((event, status): (u32, i32)) -> Result<()> {
     match (event, status) {
         (_, 0) => Ok(()),

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! Moving queue pairs of ids from state to state, with the attributes that the backend says.
+//! State transitions of the queue pairs of ids, with attributes from the backend.
 
 use crate::abi::MAX_DEPTH;
 use crate::id::Id;
@@ -8,7 +8,7 @@ use core::ffi::c_int;
 use kit::abi::*;
 use kit::errno::Result;
 
-/// What the backend says of a transition.
+/// Queries the backend's attributes of a transition.
 ///
 /// # Errors
 /// The backend's: EINVAL in the wrong state.
@@ -28,7 +28,7 @@ pub fn to_init(id: &Id, qp: Qp) -> Result<()> {
     qp.modify(&mut attr, mask)
 }
 
-/// INIT, RTR and RTS. Depths of 255 leave what the backend says.
+/// INIT, RTR and RTS. A depth of 255 leaves the backend's value.
 ///
 /// # Errors
 /// The backend's; ibv_modify_qp(3)'s.
@@ -46,7 +46,7 @@ pub fn to_rts(id: &Id, qp: Qp, responder_resources: u8, initiator_depth: u8) -> 
     qp.modify(&mut attr, mask)
 }
 
-/// RTR and RTS of a datagram queue pair, which needs no peer for it.
+/// RTR and RTS of a datagram queue pair, which needs no peer.
 ///
 /// # Errors
 /// ibv_modify_qp(3)'s.
@@ -59,7 +59,7 @@ pub fn datagram_to_rts(qp: Qp) -> Result<()> {
     qp.modify(&mut attr, mask(IBV_QP_STATE | IBV_QP_SQ_PSN))
 }
 
-/// To ERR, or another state that needs no attributes; an id without a queue pair stays as it is.
+/// To ERR, or another state that needs no attributes; without a queue pair there is no transition.
 ///
 /// # Errors
 /// ibv_modify_qp(3)'s.

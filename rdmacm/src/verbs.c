@@ -1,6 +1,6 @@
 /*
- * Functions that verbs.h has inline, for the Rust code: they reach the provider by the members of
- * the context, as in a program.
+ * Inline functions of verbs.h for the Rust code: they call the provider through the members of the
+ * context, as in a program.
  */
 #include <errno.h>
 #include <fcntl.h>

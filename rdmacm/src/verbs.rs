@@ -1,6 +1,6 @@
-//! The functions of libibverbs that are called, each once. What they are given are objects that
-//! programs have put into their ids and arguments, or that this library has made: the program
-//! vouches for its own.
+//! Safe calls of the libibverbs functions that this library uses. Their arguments are objects that
+//! programs put into ids and arguments, whose validity the program guarantees, or objects that this
+//! library made.
 
 mod data;
 pub use data::{Ah, Local, Mr, Peer, RdmaWrite, Region, immediate};
@@ -85,7 +85,7 @@ macro_rules! object {
 
         #[allow(dead_code)] // each type has both ways, used or not
         impl $name {
-            /// The object at a pointer that the program gave; none for NULL.
+            /// The object at a pointer that the program passed; none for NULL.
             pub fn of(object: *mut $t) -> Option<Self> {
                 NonNull::new(object).map(Self)
             }
@@ -116,8 +116,8 @@ object!(Srq, ibv_srq);
 object!(CompChannel, ibv_comp_channel);
 object!(Xrcd, ibv_xrcd);
 
-// SAFETY of this file's calls: objects are what programs put into ids and arguments, alive as the
-// interface asks, or were made here; attributes are this library's own.
+// SAFETY of this file's calls: objects are those that programs put into ids and arguments, which
+// live as long as the interface requires, or were made here; attributes belong to this library.
 
 impl Context {
     pub fn transport(self) -> ibv_transport_type {
@@ -141,7 +141,7 @@ impl Context {
     }
 
     pub fn close(self) {
-        // SAFETY: see above; nobody was given the context.
+        // SAFETY: see above; no caller has received the context.
         let _ = unsafe { raw::ibv_close_device(self.as_ptr()) };
     }
 
@@ -160,7 +160,7 @@ impl Context {
         CompChannel::made(unsafe { raw::ibv_create_comp_channel(self.as_ptr()) })
     }
 
-    /// A completion queue whose events say `cq_context`.
+    /// A completion queue whose events contain `cq_context`.
     pub fn create_cq(
         self,
         entries: u32,
@@ -192,35 +192,35 @@ impl Pd {
     }
 
     pub fn dealloc(self) -> Result<()> {
-        // SAFETY: see above; a domain in use is refused.
+        // SAFETY: see above; a domain in use returns an error.
         done(unsafe { raw::ibv_dealloc_pd(self.as_ptr()) })
     }
 }
 
 impl Xrcd {
     pub fn close(self) -> Result<()> {
-        // SAFETY: see above; a domain in use is refused.
+        // SAFETY: see above; a domain in use returns an error.
         done(unsafe { raw::ferroverbs_close_xrcd(self.as_ptr()) })
     }
 }
 
 impl CompChannel {
     pub fn destroy(self) {
-        // SAFETY: see above; one in use is refused.
+        // SAFETY: see above; an object in use returns an error.
         let _ = unsafe { raw::ibv_destroy_comp_channel(self.as_ptr()) };
     }
 }
 
 impl Cq {
     pub fn destroy(self) {
-        // SAFETY: see above; one in use is refused.
+        // SAFETY: see above; an object in use returns an error.
         let _ = unsafe { raw::ibv_destroy_cq(self.as_ptr()) };
     }
 }
 
 impl Srq {
     pub fn destroy(self) {
-        // SAFETY: see above; one in use is refused.
+        // SAFETY: see above; an object in use returns an error.
         let _ = unsafe { raw::ibv_destroy_srq(self.as_ptr()) };
     }
 }
@@ -247,7 +247,7 @@ impl Qp {
     }
 
     pub fn destroy(self) {
-        // SAFETY: see above; nobody uses it afterwards.
+        // SAFETY: see above; the caller does not use it afterwards.
         let _ = unsafe { raw::ibv_destroy_qp(self.as_ptr()) };
     }
 
@@ -280,7 +280,7 @@ impl Qp {
     }
 }
 
-/// Attributes that the kernel gave, with their mask.
+/// The attributes of a transition from the kernel, with their mask.
 pub fn qp_attr(from: &ib_uverbs_qp_attr, state: ibv_qp_state) -> (ibv_qp_attr, c_int) {
     let mut attr: ibv_qp_attr = bytemuck::Zeroable::zeroed();
     attr.qp_state = state;
@@ -289,7 +289,7 @@ pub fn qp_attr(from: &ib_uverbs_qp_attr, state: ibv_qp_state) -> (ibv_qp_attr, c
     (attr, from.qp_attr_mask.cast_signed())
 }
 
-/// An address that the kernel gave.
+/// An address from the kernel.
 pub fn ah_attr(from: &ib_uverbs_ah_attr) -> ibv_ah_attr {
     let mut attr = bytemuck::Zeroable::zeroed();
     // SAFETY: both are whole.
@@ -315,10 +315,10 @@ pub struct Device<'l>(*mut ibv_device, core::marker::PhantomData<&'l DeviceList>
 
 impl DeviceList {
     /// # Errors
-    /// ENODEV if there is none; that of ibv_get_device_list(3).
+    /// ENODEV without devices; that of ibv_get_device_list(3).
     pub fn new() -> Result<Self> {
         let mut count = 0;
-        // SAFETY: `count` has room for the answer.
+        // SAFETY: `count` has room for the number.
         let list = unsafe { raw::ibv_get_device_list(&raw mut count) };
         if list.is_null() {
             return Err(match errno::get() {
@@ -353,19 +353,19 @@ impl Drop for DeviceList {
 }
 
 impl Device<'_> {
-    /// The address of the device, by which an open one is known again.
+    /// The address of the device, by which an open device is found again.
     pub fn address(&self) -> usize {
         self.0.addr()
     }
 
     /// In network byte order.
     pub fn guid(&self) -> u64 {
-        // SAFETY: a device of a list that is not freed yet.
+        // SAFETY: the list with the device is not freed yet.
         unsafe { raw::ibv_get_device_guid(self.0) }.wire()
     }
 
-    /// The kernel's index; none where the device is none of the kernel's, or the kernel does not
-    /// say.
+    /// The kernel's index; none for a device outside of the kernel, or if the kernel does not
+    /// report it.
     pub fn index(&self) -> Option<u32> {
         // SAFETY: as above.
         u32::try_from(unsafe { raw::ibv_get_device_index(self.0) }).ok()

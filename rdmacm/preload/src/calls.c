@@ -1,6 +1,6 @@
 /*
- * Calls that are about one descriptor: what stands for an rsocket is given to librdmacm, all others
- * to the C library.
+ * Calls on one descriptor: a descriptor that represents an rsocket goes to librdmacm, any other
+ * descriptor to the C library.
  */
 #include "preload.h"
 
@@ -15,7 +15,7 @@
 
 struct calls real;
 
-/* Sizes of new rsockets, 0 for the usual ones; and whether sockets begin as TCP. */
+/* Buffer sizes of new rsockets (0: the defaults), and whether sockets begin as TCP. */
 static int send_queue, receive_queue, most_inline, for_forks;
 
 static int number_of(const char *variable)
@@ -80,13 +80,13 @@ static struct target find(int fd)
 	return ferroverbs_preload_find(fd);
 }
 
-/* A descriptor for the program that nothing can be done with. */
+/* A descriptor for the program that supports no operation. */
 static int new_number(int flags)
 {
 	return open("/dev/null", O_RDONLY | (flags & SOCK_CLOEXEC ? O_CLOEXEC : 0));
 }
 
-/* Has a new descriptor of the program stand for another, which is closed if that cannot be. */
+/* Makes a new descriptor of the program represent `fd`; closes `fd` if that fails. */
 static int give(int number, int inner, enum kind kind)
 {
 	if (ferroverbs_preload_put(number, inner, kind))
@@ -108,7 +108,7 @@ void preload_exchange(int fd, int inner, enum kind kind)
 	ferroverbs_preload_put(fd, inner, kind);
 }
 
-/* Those that cannot be set stay as they are. */
+/* Options that cannot be set keep their values. */
 void preload_set_sizes(int rsocket)
 {
 	if (send_queue)
@@ -127,7 +127,7 @@ static bool may_be_rsocket(int domain, int type)
 
 int socket(int domain, int type, int protocol)
 {
-	/* Sockets of librdmacm's own are the C library's. */
+	/* Sockets that librdmacm opens itself belong to the C library. */
 	static __thread bool within;
 	enum { FLAGS = SOCK_CLOEXEC | SOCK_NONBLOCK };
 	int base = type & ~FLAGS, number, inner;
@@ -226,7 +226,7 @@ void preload_copy_options(int to, int from)
 		rsetsockopt(to, IPPROTO_TCP, TCP_NODELAY, &value, len);
 }
 
-/* The peer has no rsocket: from here on it is a socket of TCP. -1 if it cannot be. */
+/* The peer has no rsocket: the socket uses TCP from now on. -1 if that fails. */
 static int become_plain(int fd, int rsocket, int family)
 {
 	int plain = real.socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0), flags, value;
@@ -423,7 +423,7 @@ int close(int fd)
 		return 0;
 	if (target.kind == RSOCKET) {
 		preload_leave_sets(target.fd);
-		/* In a forked child, which has no rsockets, it is none. */
+		/* A forked child has no rsockets. */
 		answer = rclose(target.fd);
 		if (answer == EBADF)
 			answer = 0;
@@ -473,7 +473,7 @@ int getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 	return real.getsockopt(target.fd, level, name, value, len);
 }
 
-/* A further descriptor of the program that stands for the same. */
+/* Another descriptor of the program for the same socket. */
 static int share(int number, struct target target)
 {
 	if (number < 0 || ferroverbs_preload_put(number, target.fd, target.kind))
@@ -483,7 +483,7 @@ static int share(int number, struct target target)
 	return -1;
 }
 
-/* Commands about the descriptor are for that of the program, others for what it stands for. */
+/* Commands about the descriptor apply to the program's own; all others to the socket behind it. */
 static int control(int fd, int command, void *argument)
 {
 	struct target target = find(fd);

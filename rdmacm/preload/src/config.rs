@@ -1,9 +1,9 @@
 #![forbid(unsafe_code)]
-//! Which sockets of which programs become rsockets.
+//! Selects the sockets and programs that use rsockets.
 
 use std::path::Path;
 
-/// A line of four words: program, domain, type, protocol. `*` is any.
+/// A line of four words: program, domain, type, protocol. `*` matches any value.
 const FILE: &str = "/etc/rdma/rsocket/preload_config";
 
 const AF_IB: i32 = 27;
@@ -15,7 +15,7 @@ const DOMAINS: [(&str, i32); 3] = [
 const TYPES: [(&str, i32); 2] = [("STREAM", libc::SOCK_STREAM), ("DGRAM", libc::SOCK_DGRAM)];
 const PROTOCOLS: [(&str, i32); 2] = [("TCP", libc::IPPROTO_TCP), ("UDP", libc::IPPROTO_UDP)];
 
-/// A line: none is any.
+/// A line of the file; `None` matches any value.
 #[derive(Debug, PartialEq, Eq)]
 struct Rule {
     program: Option<String>,
@@ -24,27 +24,27 @@ struct Rule {
     protocol: Option<i32>,
 }
 
-/// What is taken.
+/// The sockets to convert.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Config(Vec<Rule>);
 
-/// A socket that is asked for.
+/// The socket that a program asks for.
 #[derive(Clone, Copy)]
 pub struct Socket {
     pub domain: i32,
-    /// Without flags.
+    /// The type without flags.
     pub kind: i32,
     pub protocol: i32,
 }
 
 impl Config {
-    /// That of the machine. Without a file everything is taken.
+    /// The configuration of the machine. Without a file all sockets are converted.
     pub fn of_machine() -> Self {
         let text = std::fs::read(FILE).unwrap_or_default();
         Self::parse(&String::from_utf8_lossy(&text))
     }
 
-    /// Lines that make no sense are left out.
+    /// Lines that cannot be parsed are ignored.
     fn parse(text: &str) -> Self {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         Self(lines.filter_map(Rule::parse).collect())
@@ -88,7 +88,8 @@ impl Rule {
     }
 }
 
-/// The number of a name, which may begin with one of these; `*` is any. None for another word.
+/// The number of a name that may begin with one of these; `*` matches any. None for an unknown
+/// word.
 fn number(word: &str, starts: &[&str], names: &[(&str, i32)]) -> Option<Option<i32>> {
     if word == "*" {
         return Some(None);

@@ -1,4 +1,4 @@
-//! What the functions in C call.
+//! The functions that the C files call.
 
 use crate::config::{self, Config, Socket};
 use crate::table::{self, Entry};
@@ -45,7 +45,7 @@ extern "C" fn put(fd: c_int, inner: c_int, kind: c_int) -> bool {
 hidden!(put => "ferroverbs_preload_put");
 
 /// # Safety
-/// There is room for an answer.
+/// The pointer has room for a result.
 unsafe extern "C" fn take(fd: c_int, is_last: *mut bool) -> Target {
     let taken = table::take(fd);
     // SAFETY: vouched for by the caller.
@@ -54,7 +54,7 @@ unsafe extern "C" fn take(fd: c_int, is_last: *mut bool) -> Target {
 }
 hidden!(take => "ferroverbs_preload_take");
 
-/// -1 at the end.
+/// Returns -1 at the end.
 extern "C" fn set_behind(fd: c_int) -> c_int {
     table::set_behind(fd).unwrap_or(-1)
 }

@@ -1,9 +1,9 @@
 /*
- * Sockets of programs that fork (RDMAV_FORK_SAFE). An rsocket stays with the process that has made
- * it, and servers accept a connection in one process and use it in another. So a connection begins
- * as TCP. At the first transfer the side that has accepted listens for an rsocket at the same port,
- * on all addresses, and says so by a word of zeros; the other side connects to it. What cannot be
- * done so goes on as TCP.
+ * Sockets of programs that fork (RDMAV_FORK_SAFE). An rsocket stays with the process that made it,
+ * but servers accept a connection in one process and use it in another. A connection therefore
+ * begins as TCP. At the first transfer, the side that accepted opens an rsocket listener at the
+ * same port, on all addresses, and announces it by a word of zeros; the other side connects to it.
+ * If that fails, the connection continues as TCP.
  */
 #include "preload.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Another process may be listening at the port for a connection of its own. */
+/* Another process may be listening at the port for a connection of a different socket. */
 enum { ATTEMPTS = 5000, PAUSE_NS = 1000000 };
 
 static void end_tcp(int tcp)

@@ -1,12 +1,12 @@
 //! librspreload: loaded by LD_PRELOAD, it carries the sockets of an unmodified program over RDMA,
 //! as rsockets (rsocket(7)).
 //!
-//! | part | what it is |
+//! | part | contents |
 //! | --- | --- |
-//! | `calls.c` | the functions that stand in front of those of the C library |
-//! | `wait.c` | those of them that wait for several descriptors |
+//! | `calls.c` | the functions that replace those of the C library |
+//! | `wait.c` | the functions that wait for several descriptors |
 //! | `fork.c` | sockets that begin as TCP and become rsockets at their first transfer, for servers that fork |
-//! | `export` | what those call in Rust |
+//! | `export` | the Rust functions that the C files call |
 //! | `table` | which descriptors of the program are rsockets |
 //! | `config` | which sockets of which programs become rsockets: `/etc/rdma/rsocket/preload_config` |
 //!
@@ -15,8 +15,8 @@
 //! TCP socket: the one that a socket begins as, or the one that it became when its peer has no
 //! rsocket.
 //!
-//! **Why C.** A thread may be cancelled in these calls, and be unwound from there, of which Rust
-//! says nothing through its frames.
+//! **Why C.** A thread may be cancelled in these calls, and the cancellation unwinds its stack.
+//! Rust does not define such an unwinding through its frames.
 
 mod config;
 mod export;

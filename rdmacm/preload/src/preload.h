@@ -1,5 +1,5 @@
 /*
- * What the functions in front of the C library's share.
+ * Declarations shared by the functions that replace those of the C library.
  */
 #ifndef PRELOAD_H
 #define PRELOAD_H
@@ -21,18 +21,18 @@
 
 #include "c.h"
 
-/* What a descriptor of the program stands for. */
+/* What a descriptor of the program represents. */
 enum kind {
 	ITSELF,
 	RSOCKET,
-	/* A TCP socket, for good. */
+	/* A TCP socket that stays one. */
 	PLAIN,
 	/* A TCP socket that may become an rsocket: a new one, a listener, and the two ends. */
 	FORKABLE,
 	FORK_LISTENS,
 	FORK_CONNECTED,
 	FORK_ACCEPTED,
-	/* A set of epoll(7). It is used itself; the other is a set with the rsockets in it. */
+	/* A set of epoll(7), which is used itself; the target is a repoll set with its rsockets. */
 	SET,
 };
 
@@ -43,9 +43,9 @@ struct target {
 
 RUST struct target ferroverbs_preload_find(int fd);
 RUST bool ferroverbs_preload_put(int fd, int inner, int kind);
-/* Whether no other descriptor of the program stands for the same. */
+/* Whether no other descriptor of the program represents the same socket. */
 RUST struct target ferroverbs_preload_take(int fd, bool *is_last);
-/* The set that comes behind a descriptor, or -1. */
+/* The next set after a descriptor, or -1. */
 RUST int ferroverbs_preload_set_behind(int fd);
 RUST bool ferroverbs_preload_wanted(int domain, int type, int protocol);
 
@@ -87,16 +87,17 @@ struct calls {
 
 RUST extern struct calls real;
 
-/* Finds the C library's functions, at the first call. */
+/* Looks up the C library's functions, at the first call. */
 RUST void preload_begin(void);
-/* What a descriptor is, before data goes by it: one that began as TCP becomes an rsocket. */
+/* Resolves a descriptor before data passes through it: a socket that began as TCP becomes an
+ * rsocket. */
 RUST struct target preload_for_transfer(int fd);
-/* Has what a descriptor stands for be another. */
+/* Changes what a descriptor represents. */
 RUST void preload_exchange(int fd, int inner, enum kind kind);
 RUST void preload_set_sizes(int rsocket);
-/* An rsocket of the library's own making, from the options of a TCP socket. */
+/* Makes an rsocket with the options of a TCP socket. */
 RUST void preload_copy_options(int to_rsocket, int from);
-/* The rsocket is closed: it leaves the sets that it is in. */
+/* Removes a closed rsocket from the sets that it is in. */
 RUST void preload_leave_sets(int rsocket);
 
 RUST void preload_connect_by_rdma(int fd, int tcp);

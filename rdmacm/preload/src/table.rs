@@ -1,26 +1,26 @@
 #![forbid(unsafe_code)]
-//! What is behind the descriptors of the program.
+//! What the program's descriptors represent.
 
 use kit::sys::lock::Lock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// How many descriptors there may be: a larger number is never an rsocket's.
+/// Limit of descriptor numbers: a larger number is never an rsocket.
 const MOST: usize = 1 << 16;
-/// Of an entry that is there.
+/// Flag of an entry that is in use.
 const THERE: u64 = 1 << 63;
 
-/// What a descriptor of the program stands for.
+/// What a descriptor of the program represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The meaning is that of `enum kind` in `preload.h`; never 0.
+    /// One of `enum kind` in `preload.h`; never 0.
     pub kind: u16,
-    /// The descriptor that is used in its place.
+    /// The descriptor that the calls use in its place.
     pub inner: i32,
 }
 
 /// By descriptor.
 static ENTRIES: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
-/// How many descriptors of the program stand for one that is used.
+/// Number of program descriptors that share a used descriptor.
 static USES: [AtomicU32; MOST] = [const { AtomicU32::new(0) }; MOST];
 
 /// Kind of an entry: a set of descriptors.
@@ -47,12 +47,12 @@ fn at<T>(array: &'static [T; MOST], fd: i32) -> Option<&'static T> {
     array.get(usize::try_from(fd).ok()?)
 }
 
-/// What a descriptor stands for; none if it is itself.
+/// What a descriptor represents; none for an ordinary descriptor.
 pub fn find(fd: i32) -> Option<Entry> {
     Entry::unpacked(at(&ENTRIES, fd)?.load(Ordering::Acquire))
 }
 
-/// Has a descriptor stand for another. False if there is no room for it.
+/// Records what a descriptor represents. False if there is no room for it.
 pub fn put(fd: i32, entry: Entry) -> bool {
     let (Some(place), Some(uses)) = (at(&ENTRIES, fd), at(&USES, entry.inner)) else {
         return false;
@@ -65,8 +65,8 @@ pub fn put(fd: i32, entry: Entry) -> bool {
     true
 }
 
-/// A descriptor stands for itself again. Answers what it stood for, and whether nothing else stands
-/// for that.
+/// Makes a descriptor ordinary again. Returns what it represented, and whether no other descriptor
+/// represents the same.
 pub fn take(fd: i32) -> Option<(Entry, bool)> {
     let entry = Entry::unpacked(at(&ENTRIES, fd)?.swap(0, Ordering::AcqRel))?;
     if entry.kind == SET {
@@ -76,7 +76,7 @@ pub fn take(fd: i32) -> Option<(Entry, bool)> {
     Some((entry, uses.fetch_sub(1, Ordering::AcqRel) == 1))
 }
 
-/// The set that comes behind a descriptor, in order of numbers.
+/// The next set after a descriptor, in order of numbers.
 pub fn set_behind(fd: i32) -> Option<i32> {
     let sets = SETS.lock();
     sets.iter().copied().filter(|set| *set > fd).min()

@@ -56,7 +56,7 @@ int poll(struct pollfd *fds, nfds_t count, int timeout)
 	return answer;
 }
 
-/* In rounding up, so that a short time is not none. */
+/* Rounds up, so that a short time does not become zero. */
 static int milliseconds(const struct timeval *time)
 {
 	int64_t all;
@@ -67,7 +67,7 @@ static int milliseconds(const struct timeval *time)
 	return all > INT32_MAX ? INT32_MAX : (int)all;
 }
 
-/* The sets of select(2), and what each asks for. */
+/* The sets of select(2), and the events of each. */
 struct sets {
 	fd_set *sets[3];
 };
@@ -122,7 +122,7 @@ int select(int count, fd_set *readable, fd_set *writable, fd_set *exceptional,
 	}
 	if (!has_other)
 		return real.select(count, readable, writable, exceptional, timeout);
-	/* This file's, which knows what the descriptors stand for. */
+	/* This file's function, which resolves the descriptors. */
 	answer = poll(polled, (nfds_t)asked_of, milliseconds(timeout));
 	if (answer < 0)
 		return -1;
@@ -147,11 +147,11 @@ int epoll_create(int size)
 	return real.epoll_create(size);
 }
 
-/* What the set with rsockets says of the set that it stands beside: its address, which no program
- * has. */
+/* Marks the entry of the kernel's set in a set of rsockets: its address, which no program uses as
+ * data. */
 static char of_kernel;
 
-/* The set with the rsockets of a set, made with the first. -1 with errno set. */
+/* The rsocket set that belongs to a set; made at its first rsocket. -1 with errno set. */
 static int set_beside(int epoll)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &of_kernel };
@@ -198,7 +198,7 @@ static int64_t now(void)
 	return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-/* Has the kernel's events in the place of what stands for them. */
+/* Replaces the entry of the kernel's set by the events of that set. */
 static int with_kernels(int epoll, struct epoll_event *events, int count, int most)
 {
 	int i, some;
@@ -228,7 +228,7 @@ int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 		if (count <= 0)
 			return count;
 		count = with_kernels(epoll, events, count, most);
-		/* Another thread may have taken what was there. */
+		/* Another thread may have taken the events. */
 		if (count > 0 || timeout == 0)
 			return count;
 		if (timeout > 0) {

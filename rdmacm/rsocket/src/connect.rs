@@ -1,41 +1,42 @@
-//! What both sides say as they connect: private data of request and reply.
+//! Connection parameters of both sides: the private data of request and reply.
 
 use crate::entry::{SGE, Sge};
 
-/// Bytes of it.
+/// Bytes of the private data.
 const LENGTH: usize = 40;
 const VERSION: u8 = 1;
-/// The sender is big-endian.
+/// Flag: the sender is big-endian.
 const NET: u8 = 1;
-/// The field with the size of the iomap counts.
+/// Flag: the field with the size of the iomap is valid.
 const IOMAP: u8 = 2;
-/// Largest iomap that is sent as a plain number, and the bit of larger ones, which count in 256s.
+/// Largest iomap whose size is sent as a plain number, and the flag of larger ones, which count in
+/// units of 256.
 const SCALED: u8 = 0x80;
 
 /// Memory of the sender, in network byte order.
 pub type Buffer = Sge;
 
-/// What a side says.
+/// Connection parameters of one side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectData {
-    /// The sender is big-endian: entries are written for it so.
+    /// The sender is big-endian: the peer writes entries for it in that byte order.
     pub big_endian: bool,
-    /// How many receive requests it has.
+    /// Number of receive requests of the sender.
     pub credits: u16,
     /// Entries of the iomap, behind the target SGL.
     pub iomap_size: u16,
-    /// Where entries of the target SGL are written; the length is their number.
+    /// Address of the target SGL, which takes the entries; the length is their number.
     pub target_sgl: Buffer,
     /// The first receive buffer.
     pub data: Buffer,
 }
 
-/// Data that no rsocket of this version sends.
+/// Private data that no rsocket of this version sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused;
 
 impl ConnectData {
-    /// Bytes that are sent.
+    /// The encoded bytes.
     pub const LENGTH: usize = LENGTH;
 
     /// Whether this machine is big-endian.
@@ -62,7 +63,7 @@ impl ConnectData {
         })
     }
 
-    /// The bytes that are sent.
+    /// Encodes the parameters.
     #[must_use]
     pub fn encode(&self) -> [u8; LENGTH] {
         let mut bytes = [0; LENGTH];
@@ -75,7 +76,7 @@ impl ConnectData {
         bytes
     }
 
-    /// The size of an iomap as the peer will read it: larger ones count in 256s.
+    /// The size of an iomap as the peer will decode it: larger sizes count in units of 256.
     #[must_use]
     pub fn sent_iomap_size(size: u16) -> u16 {
         unscaled(scaled(size))
@@ -92,7 +93,7 @@ fn scaled(size: u16) -> u8 {
     }
 }
 
-/// 128 is sent as a plain number.
+/// 128 is encoded as a plain number.
 fn unscaled(size: u8) -> u16 {
     if size <= SCALED {
         return size.into();
@@ -133,7 +134,7 @@ mod tests {
             [0, 0, 0, 0, 0, 0, 0x20, 0, 0, 0, 0, 8, 0, 1, 0, 0]
         );
         assert_eq!(ConnectData::decode(&bytes), Ok(DATA));
-        // The field is longer than what the peer gave.
+        // The length field exceeds the data of the peer.
         assert_eq!(
             ConnectData::decode(&[&bytes[..], &[9; 16]].concat()),
             Ok(DATA)

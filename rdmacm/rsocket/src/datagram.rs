@@ -1,14 +1,14 @@
 //! Headers of datagrams.
 //!
-//! The first datagram to a peer goes through UDP, with a header that says the sender's queue pair;
-//! so does the answer. Once the peer is known, datagrams go through a queue pair, with the sender's
-//! address in front.
+//! The first datagram to a peer goes through UDP, with a header that contains the sender's queue
+//! pair number; so does the answer. Once the peer is known, datagrams go through a queue pair, with
+//! the sender's address in front.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// Bytes of a datagram, header and all.
+/// Most bytes of a datagram, including the header.
 pub const MAX_DATAGRAM: usize = 2048;
-/// That of all queue pairs.
+/// The Q_Key of all queue pairs.
 pub const Q_KEY: u32 = 0x0123_4567;
 
 const TAG: u32 = 0x5555_5555;
@@ -24,23 +24,23 @@ fn version(address: IpAddr) -> u8 {
     }
 }
 
-/// What follows an [`Announcement`].
+/// The contents after an [`Announcement`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DatagramKind {
-    /// A program's data. It is to be answered.
+    /// Data of a program. The receiver has to answer.
     Data,
-    /// Nothing: it is the answer.
+    /// No data: this is the answer.
     Control,
 }
 
 /// The header of a datagram through UDP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Announcement {
-    /// What follows.
+    /// The contents after the header.
     pub kind: DatagramKind,
     /// Number of the sender's queue pair.
     pub queue_pair: u32,
-    /// The address that it is sent to: the one of the receiver by which the sender knows it.
+    /// The destination: the receiver's address as the sender knows it.
     pub target: IpAddr,
 }
 
@@ -63,7 +63,7 @@ impl Announcement {
         bytes
     }
 
-    /// The header at the beginning of a datagram, and what follows it; none if it is no header.
+    /// Splits a datagram into its header and the rest; none without a valid header.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (head, rest) = bytes.split_first_chunk::<12>()?;
@@ -121,7 +121,7 @@ impl Sender {
         match self.0 {
             SocketAddr::V4(address) => bytes.extend(address.ip().octets()),
             SocketAddr::V6(address) => {
-                // As the member of `sockaddr_in6` is in memory.
+                // As `sockaddr_in6` has this member in memory.
                 bytes.extend(address.flowinfo().to_ne_bytes());
                 bytes.extend(address.ip().octets());
             }
@@ -129,7 +129,7 @@ impl Sender {
         bytes
     }
 
-    /// The header at the beginning of a datagram, and what follows it; none if it is no header.
+    /// Splits a datagram into its header and the rest; none without a valid header.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (head, rest) = bytes.split_first_chunk::<4>()?;

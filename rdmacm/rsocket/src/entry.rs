@@ -15,16 +15,16 @@ fn field<const SIZE: usize>(bytes: &[u8], at: usize) -> [u8; SIZE] {
 /// Memory that the reader of the entry may write to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sge {
-    /// Where it begins.
+    /// Address of its first byte.
     pub address: u64,
     /// The remote key.
     pub key: u32,
-    /// Bytes, or entries of a table.
+    /// Bytes, or the entries of a table.
     pub length: u32,
 }
 
 impl Sge {
-    /// The entry for a peer of this byte order.
+    /// Encodes the entry for a peer of this byte order.
     #[must_use]
     pub fn encode(&self, big_endian: bool) -> [u8; SGE] {
         let mut bytes = [0; SGE];
@@ -47,7 +47,7 @@ impl Sge {
         bytes
     }
 
-    /// An entry that the peer has written into this side's memory.
+    /// Decodes an entry that the peer wrote into this side's memory.
     #[must_use]
     pub fn decode_native(bytes: &[u8; SGE]) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Sge {
         }
     }
 
-    /// As it stands in the data of a connection.
+    /// Encodes the entry as the private data of a connection contains it.
     pub(crate) fn decode_big_endian(bytes: &[u8]) -> Self {
         Self {
             address: u64::from_be_bytes(field(bytes, 0)),
@@ -70,14 +70,14 @@ impl Sge {
 /// Memory that the peer may write to by an offset (riomap).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IomapEntry {
-    /// By which programs name the memory.
+    /// The offset by which programs name the memory.
     pub offset: u64,
     /// The memory.
     pub memory: Sge,
 }
 
 impl IomapEntry {
-    /// The entry for a peer of this byte order.
+    /// Encodes the entry for a peer of this byte order.
     #[must_use]
     pub fn encode(&self, big_endian: bool) -> [u8; IOMAP_ENTRY] {
         let mut bytes = [0; IOMAP_ENTRY];
@@ -91,7 +91,7 @@ impl IomapEntry {
         bytes
     }
 
-    /// An entry that the peer has written into this side's memory.
+    /// Decodes an entry that the peer wrote into this side's memory.
     #[must_use]
     pub fn decode_native(bytes: &[u8; IOMAP_ENTRY]) -> Self {
         Self {
@@ -100,7 +100,7 @@ impl IomapEntry {
         }
     }
 
-    /// How much of `length` bytes at an offset is within the entry, and where; none if nothing is.
+    /// The part of `length` bytes at an offset that is within the entry; none if no byte is.
     #[must_use]
     pub fn within(&self, offset: u64, length: usize) -> Option<(Sge, usize)> {
         let at = offset.checked_sub(self.offset)?;

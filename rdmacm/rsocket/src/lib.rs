@@ -1,25 +1,25 @@
 #![forbid(unsafe_code)]
 //! The protocol of rsockets (rsocket(7)), without I/O.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | `connect` | [`ConnectData`]: what both sides say as they connect |
+//! | `connect` | [`ConnectData`]: the parameters that both sides exchange when they connect |
 //! | `message` | [`Message`]: the immediate data that goes with each RDMA write |
-//! | `entry` | [`Sge`] and [`IomapEntry`]: what is written into the peer's memory |
-//! | `receive` | the receive buffer: what of it is filled, read, and given to the peer again |
+//! | `entry` | [`Sge`] and [`IomapEntry`]: the entries that a side writes into the peer's memory |
+//! | `receive` | the receive buffer: which parts are filled, read, and granted to the peer again |
 //! | `stream` | [`Stream`]: one connection: sequence numbers, buffers, shutdown |
 //! | `datagram` | headers of datagrams |
 //!
 //! **A stream** is two rings, one in each receiver's memory. A sender writes data into the peer's
-//! ring with RDMA write and immediate data, which consumes a receive request of the peer and says
-//! how many bytes were written. The receiver gives a ring's space in two halves: it writes an
-//! [`Sge`] into the sender's *target SGL*, a table of two entries, and says so with a
-//! [`Message::Credits`]. The message also has the sequence number up to which the sender may write,
-//! so that no data message comes without a receive request.
+//! ring with RDMA write and immediate data. The write consumes a receive request of the peer, and
+//! the immediate data is the number of bytes. The receiver grants the ring's space in two halves:
+//! it writes an [`Sge`] into the sender's *target SGL*, a table of two entries, and announces it by
+//! [`Message::Credits`]. That message also contains the sequence number up to which the sender may
+//! write, so that every data message finds a receive request.
 //!
 //! [`Stream`] decides; the caller has the memory, posts [`Write`]s, and reports completions. All
-//! numbers from the peer are taken as hostile: they end the connection or are cut, and no index
-//! depends on them unchecked.
+//! numbers from the peer are untrusted: an invalid number ends the connection or is clamped, and
+//! none is used as an index unchecked.
 
 mod connect;
 mod datagram;

@@ -9,36 +9,36 @@ const OP_SGL: u32 = 4;
 const OP_IOMAP: u32 = 6;
 const OP_CONTROL: u32 = 7;
 
-/// What a control message says.
+/// The kinds of control message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Control {
     /// Both directions end.
     Disconnect,
-    /// Asks the peer whether it lives. It is never sent as a message.
+    /// Asks whether the peer still responds. It is never sent as a message.
     KeepAlive,
     /// The sender's direction ends.
     Shutdown,
-    /// A number without a meaning.
+    /// An undefined number.
     Unknown(u32),
 }
 
-/// A message, of which the 32 bits are in network byte order on the wire.
+/// A message; its 32 bits are in network byte order on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// So many bytes were written. Reserved operations are taken as this, too.
+    /// Number of written bytes. Reserved operations are treated as this, too.
     Data(u32),
-    /// Of a write without a message: it is in completions of the sender alone.
+    /// A write without a message; it appears only in completions of the sender.
     Write(u32),
-    /// The peer may send up to this sequence number.
+    /// The sequence number up to which the peer may send.
     Credits(u16),
     /// This entry of the receiver's iomap was written.
     Iomap(u32),
-    /// What [`Control`] says.
+    /// A [`Control`] message.
     Control(Control),
 }
 
 impl Message {
-    /// The message in 32 bits of a completion.
+    /// Decodes the 32 bits of a completion.
     #[must_use]
     pub fn decode(word: u32) -> Self {
         let data = word & DATA;
@@ -60,7 +60,7 @@ impl Message {
         }
     }
 
-    /// The 32 bits of a message; data beyond 29 bits is cut.
+    /// Encodes the message; data beyond 29 bits is cut off.
     #[must_use]
     pub fn encode(self) -> u32 {
         let (op, data) = match self {

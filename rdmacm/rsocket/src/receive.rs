@@ -1,17 +1,17 @@
-//! The receive buffer: a ring that the peer writes into, given to it in halves.
+//! The receive buffer: a ring that the peer writes into, granted to it in halves.
 
 use std::collections::VecDeque;
 
-/// The peer has done what the protocol does not allow.
+/// The peer has violated the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Violation;
 
-/// Bytes of a buffer that are contiguous.
+/// A contiguous range of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Piece {
-    /// Where in the buffer.
+    /// Offset in the buffer.
     pub offset: usize,
-    /// How many.
+    /// Number of bytes.
     pub length: usize,
 }
 
@@ -31,34 +31,34 @@ pub(crate) fn pieces(offset: usize, length: usize, size: usize) -> [Piece; 2] {
     ]
 }
 
-/// The ring, and the data messages that have come.
+/// The ring, and the data messages that have arrived.
 #[derive(Debug)]
 pub(crate) struct Receive {
     size: usize,
     /// Where the next unread byte is.
     read_at: usize,
-    /// Read, and not given to the peer again.
+    /// Bytes that are read, but not granted to the peer again.
     free: usize,
-    /// Where what is given next begins: one of two halves.
+    /// Offset of the next grant: one of the two halves.
     give_at: usize,
-    /// Given, and not filled.
+    /// Bytes that are granted, but not filled.
     given: usize,
-    /// Lengths of messages that are not all read.
+    /// Lengths of the messages that are not read completely.
     messages: VecDeque<usize>,
-    /// Most of them.
+    /// Limit of their number.
     most: usize,
-    /// Sum of them.
+    /// Sum of their lengths.
     unread: usize,
-    /// Messages that were read, and others that cost the peer a credit.
+    /// Messages that are read, and other messages that used a credit.
     sequence: u16,
-    /// Sequence number at which credits are due.
+    /// Sequence number at which the next credits are due.
     due_at: u16,
     /// Receive requests.
     requests: u16,
 }
 
 impl Receive {
-    /// A ring of which the peer has the first half. The size is even.
+    /// A ring whose first half is granted. The size is even.
     pub(crate) fn new(size: usize, requests: u16) -> Self {
         let half = size / 2;
         Self {
@@ -80,7 +80,7 @@ impl Receive {
         self.unread
     }
 
-    /// A message says that so many bytes were written.
+    /// The peer has written so many bytes.
     pub(crate) fn arrived(&mut self, length: usize) -> Result<(), Violation> {
         if length > self.given || self.messages.len() >= self.most {
             return Err(Violation);
@@ -95,20 +95,20 @@ impl Receive {
         Ok(())
     }
 
-    /// A message without data has cost the peer a credit.
+    /// A message without data used a credit of the peer.
     pub(crate) fn count(&mut self) {
         self.sequence = self.sequence.wrapping_add(1);
     }
 
-    /// Where the unread bytes are that follow `skip` of them, at most `length`.
+    /// The unread bytes after the first `skip` of them, at most `length`.
     pub(crate) fn peek(&self, skip: usize, length: usize) -> [Piece; 2] {
         let skip = skip.min(self.unread);
         let at = (self.read_at + skip) % self.size;
         pieces(at, length.min(self.unread - skip), self.size)
     }
 
-    /// Takes up to `length` bytes; they may be given to the peer again from here on, once they were
-    /// copied.
+    /// Removes up to `length` bytes, which the caller has copied. Their space may be granted to the
+    /// peer from now on.
     pub(crate) fn take(&mut self, length: usize) -> [Piece; 2] {
         let taken = self.peek(0, length);
         let mut left = taken[0].length + taken[1].length;
@@ -127,9 +127,9 @@ impl Receive {
         taken
     }
 
-    /// Whether the peer is to hear of space or credits.
+    /// Whether a grant of space or credits is due.
     pub(crate) fn is_due(&self) -> bool {
-        // As a signed difference of 16 bits: not before.
+        // A signed difference of 16 bits, because sequence numbers wrap.
         let passed = self.sequence.wrapping_sub(self.due_at);
         self.has_half() || passed < 0x8000
     }

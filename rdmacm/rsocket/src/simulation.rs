@@ -1,4 +1,4 @@
-//! Two streams with a channel of messages between them, whose order is kept and whose delay is
+//! Two streams with a channel of messages between them, which keeps their order and delays them at
 //! random. Either side may end, die, or stop reading at any step.
 
 use crate::{
@@ -12,7 +12,7 @@ const SGL_AT: u64 = 0x1000;
 const RING_AT: u64 = 0x10_0000;
 const KEY: u32 = 77;
 
-/// Entries that the peer has written.
+/// Entries written by the peer.
 #[derive(Default)]
 struct Table([Sge; TARGET_ENTRIES as usize]);
 
@@ -23,7 +23,7 @@ impl TargetSgl for Table {
     }
 }
 
-/// A write on its way, with its bytes.
+/// A write in flight, with its bytes.
 struct Flying {
     write: Write,
     bytes: Vec<u8>,
@@ -39,7 +39,7 @@ struct Side {
     requests: usize,
     /// To the peer, in order.
     flying: VecDeque<Flying>,
-    /// Completions that this side has not polled.
+    /// Completions that this side has not polled yet.
     completed: VecDeque<u64>,
     next_sent: u8,
     next_expected: u8,
@@ -211,7 +211,7 @@ fn deliver(from: &mut Side, to: &mut Side, sizes: Sizes) -> bool {
         id,
         ..
     } = flying.write;
-    // Receiver not ready: the transport tries again.
+    // Receiver not ready: the transport retries.
     if message.is_some() && to.requests == 0 {
         return false;
     }
@@ -237,7 +237,7 @@ fn deliver(from: &mut Side, to: &mut Side, sizes: Sizes) -> bool {
         from.completed.push_back(write.send_id());
     }
     if let Some(word) = message {
-        // Posted again as soon as it is polled.
+        // The request is posted again as soon as it is polled.
         to.stream.received(word, &mut to.table).unwrap();
         to.post_control();
     }
@@ -325,7 +325,7 @@ impl World {
         }
     }
 
-    /// Everything that is under way arrives and is read.
+    /// Delivers and reads everything in flight.
     fn settle(&mut self) {
         let sizes = self.sizes;
         loop {
@@ -366,7 +366,7 @@ proptest! {
         }
     }
 
-    /// A side that ends at any step is read to its end, and knows when all was sent.
+    /// A side that ends at any step is read to its end, and learns when everything was sent.
     #[test]
     fn what_was_sent_before_the_end_is_read(
         both in sizes(false),
@@ -401,8 +401,8 @@ proptest! {
         }
     }
 
-    /// The peer dies at any step: its last writes may be lost. The other side fails, reads what had
-    /// come, and sends nothing more.
+    /// The peer dies at any step: its last writes may be lost. The other side fails, reads the data
+    /// that had arrived, and sends nothing more.
     #[test]
     fn the_death_of_the_peer_ends_a_side(
         both in sizes(false),
@@ -426,7 +426,7 @@ proptest! {
         prop_assert!(world.a.stream.keep_alive().is_none());
     }
 
-    /// A peer may say anything: nothing panics, and no byte outside of the ring is read.
+    /// Untrusted numbers of a peer cause no panic, and no byte outside of the ring is read.
     #[test]
     fn a_hostile_peer_ends_the_connection_at_worst(
         both in sizes(false),

@@ -1,4 +1,4 @@
-//! One connection: what may be sent, what is due, and what has come.
+//! One connection: which data may be sent, which messages are due, which data has arrived.
 
 use crate::connect::ConnectData;
 use crate::entry::{IOMAP_ENTRY, IomapEntry, SGE, Sge};
@@ -7,17 +7,17 @@ use crate::receive::{Piece, Receive, Violation, pieces};
 
 /// Entries of a target SGL.
 pub const TARGET_ENTRIES: u32 = 2;
-/// Places of the send queue that are kept for control messages. Those need no credit.
+/// Slots of the send queue that are reserved for control messages, which need no credit.
 pub const CONTROL_PLACES: u16 = 4;
-/// Bytes of the send buffer that have to be free before data is sent.
+/// Bytes of the send buffer that must be free before data is sent.
 pub const SEND_LOW_WATER: usize = 2048;
-/// Most bytes of a write.
+/// Maximum length of a write in bytes.
 pub const MAX_WRITE: usize = 65536;
 
 /// Sizes of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Places of the send queue, those for control messages among them.
+    /// Slots of the send queue, including those for control messages.
     pub send_places: u16,
     /// Receive requests.
     pub receive_requests: u16,
@@ -27,20 +27,20 @@ pub struct Limits {
     pub send_buffer: usize,
     /// The receive buffer: its length is even.
     pub receive_buffer: Sge,
-    /// iWARP: a message is a send of its own behind the write.
+    /// iWARP: a message is a separate send after the write.
     pub message_is_send: bool,
 }
 
-/// The table that the peer writes entries into.
+/// The table into which the peer writes entries.
 pub trait TargetSgl {
-    /// Takes an entry out, if the peer has written one: its length is 0 afterwards.
+    /// Takes an entry that the peer has written, and sets its length to 0.
     fn take(&mut self, index: u32) -> Option<Sge>;
 }
 
-/// What a write carries.
+/// The payload of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Payload {
-    /// Nothing.
+    /// No bytes.
     Empty,
     /// The next bytes of the caller, inline.
     Inline(usize),
@@ -48,22 +48,22 @@ pub enum Payload {
     Ring([Piece; 2]),
     /// The first bytes of this entry, inline.
     Entry([u8; IOMAP_ENTRY], usize),
-    /// The first bytes of this entry, through a place of a table of [`CONTROL_PLACES`].
+    /// The first bytes of this entry, through a slot of a table of [`CONTROL_PLACES`].
     ControlEntry([u8; IOMAP_ENTRY], usize, usize),
     /// The entry, copied to these pieces of the send buffer.
     RingEntry([u8; IOMAP_ENTRY], [Piece; 2]),
 }
 
-/// A write into the peer's memory, to be posted at once.
+/// A write into the peer's memory; the caller posts it at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Write {
     /// Number of the work request.
     pub id: u64,
-    /// Immediate data in the order of this machine; none of a plain write.
+    /// Immediate data in native byte order; none for a plain write.
     pub message: Option<u32>,
-    /// What it carries.
+    /// The payload.
     pub payload: Payload,
-    /// Where it goes, and how long it is.
+    /// Destination and length.
     pub target: Sge,
 }
 
@@ -72,11 +72,11 @@ fn length_of(entry: usize) -> u32 {
     u32::try_from(entry).unwrap_or(u32::MAX)
 }
 
-/// In the number of a work request: the send behind a write, which gives back no bytes.
+/// Flag in the number of a work request: the send after a write, whose completion returns no bytes.
 const SEND_PART: u64 = 1 << 32;
 
 impl Write {
-    /// Number of the send behind a write where messages are sends.
+    /// Number of the send after a write, where messages are sends.
     #[must_use]
     pub fn send_id(&self) -> u64 {
         self.id | SEND_PART
@@ -87,34 +87,34 @@ impl Write {
 #[derive(Debug)]
 pub struct Stream {
     limits: Limits,
-    /// The peer's memory is written in this byte order.
+    /// The byte order of entries in the peer's memory.
     peer_big_endian: bool,
     peer_sgl: Sge,
     peer_iomap: u16,
 
-    /// Free places of the send queue, for data and for control messages.
+    /// Free slots of the send queue, for data and for control messages.
     places: u16,
     control_places: u16,
     control_count: usize,
-    /// Free bytes of the send buffer, and where the next go.
+    /// Free bytes of the send buffer, and the offset of the next ones.
     send_free: usize,
     send_at: usize,
-    /// Sequence number of the next message, and the one at which sending stops.
+    /// Sequence number of the next message, and the first one that may not be sent.
     next: u16,
     stop: u16,
-    /// Where data goes, the entry in use, and the one that the peer writes next.
+    /// Where data goes, the entry in use, and the entry that the peer writes next.
     targets: [Sge; TARGET_ENTRIES as usize],
     target: usize,
     expected: usize,
 
     receive: Receive,
-    /// Entry of the peer's table that is written next.
+    /// Entry of the peer's table that this side writes next.
     give_entry: u32,
 
     state: State,
     readable: bool,
     writable: bool,
-    /// To be sent as soon as there is a place.
+    /// A message to be sent as soon as a slot is free.
     farewell: Option<Control>,
 }
 
@@ -126,7 +126,7 @@ enum State {
 }
 
 impl Stream {
-    /// A connection with a peer that has sent this.
+    /// A connection with a peer that sent these parameters.
     #[must_use]
     pub fn new(limits: Limits, peer: &ConnectData) -> Self {
         let size = usize::try_from(limits.receive_buffer.length).unwrap_or(usize::MAX);
@@ -160,25 +160,25 @@ impl Stream {
         if self.limits.message_is_send { 2 } else { 1 }
     }
 
-    /// Whether neither side has ended the connection.
+    /// Whether neither side has closed the connection.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.state == State::Connected
     }
 
-    /// Whether the transport has failed, or the peer has broken the protocol.
+    /// Whether the transport has failed, or the peer has violated the protocol.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.state == State::Failed
     }
 
-    /// Whether more data can come.
+    /// Whether more data can arrive.
     #[must_use]
     pub fn is_readable(&self) -> bool {
         self.readable
     }
 
-    /// Whether data may be sent at all.
+    /// Whether data may be sent.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.writable
@@ -190,7 +190,7 @@ impl Stream {
         self.receive.unread()
     }
 
-    /// Whether [`Self::send`] has a write.
+    /// Whether [`Self::send`] returns a write.
     #[must_use]
     pub fn can_send(&self) -> bool {
         self.writable
@@ -205,7 +205,7 @@ impl Stream {
             && self.send_free >= SEND_LOW_WATER.min(self.limits.send_buffer)
     }
 
-    /// Whether everything that was posted is completed, and nothing is to be posted.
+    /// Whether all posted requests are completed, and no message is due.
     #[must_use]
     pub fn is_all_sent(&self) -> bool {
         self.farewell.is_none()
@@ -222,7 +222,8 @@ impl Stream {
         }
     }
 
-    /// Takes a place and bytes of the send buffer. Pieces of the ring if they do not go inline.
+    /// Takes a slot, and bytes of the send buffer. Returns pieces of the ring unless the bytes go
+    /// inline.
     fn reserve(&mut self, length: usize, places: u16) -> Option<[Piece; 2]> {
         self.places -= places;
         self.send_free -= length;
@@ -234,8 +235,8 @@ impl Stream {
         Some(taken)
     }
 
-    /// A write of the next bytes, of which there are `length`; at most `most` go. None if there is
-    /// no place, no credit, or no memory of the peer.
+    /// A write of the next bytes: there are `length` of them, and at most `most` are written. None
+    /// without a free slot, a credit, or space in the peer's memory.
     pub fn send(&mut self, length: usize, most: usize) -> Option<Write> {
         if !self.can_send() || length == 0 {
             return None;
@@ -265,7 +266,7 @@ impl Stream {
         Some(self.message(Message::Data(sent), payload, target))
     }
 
-    /// A write into an iomap of the peer: no message goes with it.
+    /// A write into an iomap of the peer, without a message.
     pub fn write_mapped(&mut self, memory: Sge) -> Option<Write> {
         let length = usize::try_from(memory.length).unwrap_or(usize::MAX);
         if !self.writable || !self.has_place() || length == 0 {
@@ -294,7 +295,7 @@ impl Stream {
         self.peer_iomap
     }
 
-    /// Writes an entry of the peer's iomap. None if there is no place or credit now.
+    /// Writes an entry of the peer's iomap. None without a free slot or a credit.
     pub fn write_iomap(&mut self, index: u16, entry: &IomapEntry) -> Option<Write> {
         if !self.writable || !self.has_place() || self.next == self.stop || index >= self.peer_iomap
         {
@@ -316,8 +317,8 @@ impl Stream {
         Some(self.message(Message::Iomap(index.into()), payload, target))
     }
 
-    /// The next control message that is due: to be asked for after every call that changes
-    /// something.
+    /// The next control message that is due. The caller asks after every call that changes the
+    /// state.
     pub fn next_control(&mut self) -> Option<Write> {
         if self.state != State::Connected {
             return None;
@@ -374,8 +375,8 @@ impl Stream {
         self.message(message, payload, target)
     }
 
-    /// A write of nothing that only asks the transport whether the peer lives. None if all control
-    /// places are in use, which asks the same.
+    /// An empty write that only asks the transport whether the peer still responds. None if all
+    /// control slots are in use: those writes ask the same.
     pub fn keep_alive(&mut self) -> Option<Write> {
         if self.state != State::Connected || self.control_places == 0 {
             return None;
@@ -389,7 +390,7 @@ impl Stream {
         })
     }
 
-    /// Ends directions of this side. [`Self::next_control`] notifies the peer.
+    /// Closes directions of this side. [`Self::next_control`] notifies the peer.
     pub fn shut_down(&mut self, reading: bool, writing: bool) {
         let (readable, writable) = (self.readable, self.writable);
         self.readable &= !reading;
@@ -401,7 +402,7 @@ impl Stream {
         match (self.readable, self.writable) {
             (false, false) => self.farewell = Some(Control::Disconnect),
             (true, false) => self.farewell = Some(Control::Shutdown),
-            // The peer goes on; what it sends is not read.
+            // The peer continues; this side does not read its data.
             (_, true) => {}
         }
     }
@@ -415,20 +416,20 @@ impl Stream {
         self.farewell = None;
     }
 
-    /// The transport has ended the connection in order.
+    /// The transport reports an orderly end of the connection.
     pub fn disconnected(&mut self) {
         self.end(State::Disconnected);
     }
 
-    /// The transport has failed.
+    /// The transport reports a failure.
     pub fn failed(&mut self) {
         self.end(State::Failed);
     }
 
-    /// A message has come; its receive request is to be posted again.
+    /// A message has arrived; the caller posts its receive request again.
     ///
     /// # Errors
-    /// [`Violation`] for data without room; the connection has failed then.
+    /// [`Violation`] for data that exceeds the granted space; the connection has failed then.
     pub fn received(&mut self, word: u32, sgl: &mut impl TargetSgl) -> Result<(), Violation> {
         match Message::decode(word) {
             Message::Credits(upto) => {
@@ -454,8 +455,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Takes over what the peer has written, in the order of its writes. An entry that is not used
-    /// up stays where it is.
+    /// Takes the entries that the peer has written, in the order of its writes. An entry that is
+    /// not used up stays in the table.
     fn take_targets(&mut self, sgl: &mut impl TargetSgl) {
         for _ in 0..self.targets.len() {
             if self.targets[self.expected].length != 0 {
@@ -502,14 +503,14 @@ impl Stream {
         self.control_places = (self.control_places + 1).min(CONTROL_PLACES);
     }
 
-    /// Where unread bytes are that follow `skip` of them, at most `length`.
+    /// The unread bytes after the first `skip` of them, at most `length`.
     #[must_use]
     pub fn peek(&self, skip: usize, length: usize) -> [Piece; 2] {
         self.receive.peek(skip, length)
     }
 
-    /// Takes up to `length` bytes. They are to be copied before [`Self::next_control`] is asked:
-    /// that may give the room to the peer.
+    /// Removes up to `length` bytes. The caller copies them before it calls [`Self::next_control`],
+    /// which may grant their space to the peer.
     pub fn take(&mut self, length: usize) -> [Piece; 2] {
         self.receive.take(length)
     }

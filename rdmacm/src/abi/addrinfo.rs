@@ -1,5 +1,5 @@
-//! `struct rdma_addrinfo`: what programs ask with, and what they get. All parts of an answer are
-//! blocks of malloc(3), since programs take answers apart.
+//! `struct rdma_addrinfo`: a program's question, and the answer. All parts of an answer are blocks
+//! of malloc(3), because programs change and free parts of it.
 
 use super::rdma_addrinfo;
 use super::sockaddr::Address;
@@ -71,7 +71,8 @@ impl AddrInfo {
         let entry = memory::zeroed(size_of::<rdma_addrinfo>())?.cast::<rdma_addrinfo>();
         let list = Self(entry);
         let source = copy(from.source.as_ref().map_or(&[], Address::bytes))?;
-        // SAFETY: the block is this one's, whole and zeroed; what is in it goes with it.
+        // SAFETY: this owner has the block, which is whole and zeroed; it frees the members with
+        // it.
         unsafe {
             (*entry).ai_src_addr = source.cast();
             (*entry).ai_dst_addr =
@@ -91,9 +92,9 @@ impl AddrInfo {
     }
 
     /// Takes over a list that a program has got.
-    ///
     /// # Safety
-    /// NULL, or a list of this library that nobody uses afterwards.
+    /// # Safety
+    /// NULL, or a list of this library that is not used afterwards.
     pub unsafe fn from_raw(list: *mut rdma_addrinfo) -> Self {
         Self(list)
     }
@@ -155,7 +156,7 @@ mod tests {
             connect: Vec::new(),
         };
         let raw = AddrInfo::new(&hints).unwrap().into_raw();
-        // SAFETY: the list is whole, and freed by what takes it over.
+        // SAFETY: the list is whole; its new owner frees it.
         let read = unsafe { Hints::from_raw(raw) }.unwrap();
         // SAFETY: as above.
         drop(unsafe { AddrInfo::from_raw(raw) });

@@ -2,10 +2,10 @@
 
 use kit::errno::{Errno, Result};
 
-/// Most of them (`IOV_MAX`).
+/// Largest number of buffers (`IOV_MAX`).
 const MOST: usize = 1024;
 
-/// Buffers that a program has passed to the call that is running.
+/// Buffers that a program passed to the running call.
 pub struct Buffers {
     vectors: *const libc::iovec,
     count: usize,
@@ -17,7 +17,7 @@ impl Buffers {
     /// EINVAL for more than 1024, and for more bytes than `ssize_t` has.
     ///
     /// # Safety
-    /// The pointer is that of so many vectors, which are buffers of the program until this is
+    /// The pointer is that of so many vectors, whose memory belongs to the program until this is
     /// dropped.
     pub unsafe fn new(vectors: *const libc::iovec, count: usize) -> Result<Self> {
         if count > MOST || (vectors.is_null() && count > 0) {
@@ -39,12 +39,13 @@ impl Buffers {
         })
     }
 
-    /// Bytes of all.
+    /// Total length in bytes.
     pub fn total(&self) -> usize {
         self.total
     }
 
-    /// The memory of `length` bytes from position `at` on, in parts; less if there is less.
+    /// The memory of `length` bytes from position `at`, in parts; fewer bytes at the end of the
+    /// buffers.
     pub fn parts(&self, at: usize, length: usize) -> impl Iterator<Item = (*mut u8, usize)> {
         let (mut skip, mut left) = (at, length);
         (0..self.count).filter_map(move |n| {
@@ -59,17 +60,17 @@ impl Buffers {
         })
     }
 
-    /// Copies bytes out, from position `at` on.
+    /// Copies bytes out, from position `at`.
     pub fn read(&self, at: usize, to: &mut [u8]) {
         let mut done = 0;
         for (from, length) in self.parts(at, to.len()) {
-            // SAFETY: the parts are no longer than the slice, which is the library's own.
+            // SAFETY: the parts are no longer than the slice, which belongs to the library.
             unsafe { to.as_mut_ptr().add(done).copy_from(from, length) };
             done += length;
         }
     }
 
-    /// Copies bytes in, from position `at` on, as far as there is room.
+    /// Copies bytes in, from position `at`, as far as there is room.
     pub fn write(&self, at: usize, from: &[u8]) {
         let mut done = 0;
         for (to, length) in self.parts(at, from.len()) {

@@ -6,8 +6,8 @@ use kit::errno::{Errno, Result};
 use kit::sys::memory;
 use rustix::fd::BorrowedFd;
 
-/// A channel that the program or the library has. The program vouches for its own: it destroys a
-/// channel after the ids of it.
+/// A channel of the program or the library. A program guarantees that it destroys a channel after
+/// the channel's ids.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Channel(NonNull<rdma_event_channel>);
 
@@ -44,25 +44,26 @@ impl Channel {
         unsafe { (&raw const (*self.as_ptr()).fd).read_volatile() }
     }
 
-    /// The descriptor, while the channel is not destroyed; none if the program has closed it.
+    /// The descriptor, until the channel is destroyed; none if the program has closed it.
     pub fn borrow(&self) -> Option<BorrowedFd<'_>> {
         let fd = self.fd();
         // SAFETY: the channel has the descriptor.
         (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
     }
 
-    /// Whether a thread that asks for an event waits for it: the program has not made the
-    /// descriptor non-blocking.
+    /// Whether a thread that asks for an event waits for it, that is, whether the program left the
+    /// descriptor blocking.
     pub fn waits(&self) -> bool {
         let flags = self.borrow().map(rustix::fs::fcntl_getfl);
         matches!(flags, Some(Ok(flags)) if !flags.contains(rustix::fs::OFlags::NONBLOCK))
     }
 
-    /// Closes the descriptor and frees the block. Nobody uses the channel afterwards.
+    /// Closes the descriptor and frees the block. The channel is not used afterwards.
     pub fn destroy(self) {
         let fd = self.fd();
         if fd >= 0 {
-            // SAFETY: the channel owns it. One that the program has closed itself is EBADF.
+            // SAFETY: the channel owns the descriptor. If the program has closed it, the call
+            // returns EBADF.
             unsafe { libc::close(fd) };
         }
         // SAFETY: a block of this library, freed once.

@@ -1,4 +1,4 @@
-//! `struct rdma_cm_event`, as the program gets it.
+//! `struct rdma_cm_event`, as the program receives it.
 
 use super::{rdma_cm_event, rdma_cm_event_param, rdma_cm_id, rdma_conn_param, rdma_ud_param};
 use core::ffi::c_void;
@@ -7,7 +7,7 @@ use kit::abi::ibv_ah_attr;
 use kit::errno::{Errno, Result};
 use kit::sys::memory;
 
-/// Private data is at most this long.
+/// Maximum length of private data.
 pub const PRIVATE_DATA: usize = 256;
 
 /// `param.conn` without private data.
@@ -22,7 +22,7 @@ pub struct Conn {
     pub qp_num: u32,
 }
 
-/// Both name these members alike.
+/// Both structures have these members under the same names.
 macro_rules! conn_from {
     ($($params:ty),*) => {$(
         impl From<&$params> for Conn {
@@ -42,7 +42,7 @@ macro_rules! conn_from {
 }
 conn_from!(rdma_conn_param, kit::cm::Param);
 
-/// What is in `param`.
+/// The contents of `param`.
 #[derive(Clone, Copy)]
 pub enum Param {
     Conn(Conn),
@@ -51,14 +51,14 @@ pub enum Param {
         qp_num: u32,
         qkey: u32,
     },
-    /// Of a multicast group: the context of the join is where private data else is.
+    /// A multicast group: the context of the join takes the place of the private data.
     Join {
         context: *mut c_void,
         ah_attr: ibv_ah_attr,
         qp_num: u32,
         qkey: u32,
     },
-    /// Of RDMA_CM_EVENT_USER.
+    /// RDMA_CM_EVENT_USER.
     Arg(u64),
 }
 
@@ -68,7 +68,7 @@ struct Block {
     private_data: [u8; PRIVATE_DATA],
 }
 
-/// Owns the block that the program has a pointer to.
+/// Owns the block to which the program has a pointer.
 pub struct EventBlock(NonNull<Block>);
 
 // SAFETY: memory of the process, given to one program thread at a time.
@@ -108,7 +108,7 @@ impl EventBlock {
         self.0.as_ptr().cast()
     }
 
-    /// Type and status, as the program got them.
+    /// Type and status, as the program received them.
     pub fn outcome(&self) -> (u32, i32) {
         // SAFETY: the block lives as long as this.
         unsafe {
@@ -119,7 +119,8 @@ impl EventBlock {
 
     /// Parameters of a connection, and private data.
     pub fn conn(&self) -> (Conn, Vec<u8>) {
-        // SAFETY: as above. Of other events the bytes are no parameters, but numbers all the same.
+        // SAFETY: as above. In other events the bytes are not parameters, but they are valid
+        // numbers.
         let conn = unsafe { (*self.0.as_ptr()).event.param.conn };
         let length = usize::from(conn.private_data_len).min(PRIVATE_DATA);
         // SAFETY: as above; the private data lies in the block.
@@ -136,7 +137,7 @@ impl EventBlock {
         (parameters, data[..length].to_vec())
     }
 
-    /// The id that it is about.
+    /// The id that the event belongs to.
     pub fn id(&self) -> *mut rdma_cm_id {
         // SAFETY: as above.
         unsafe { (*self.0.as_ptr()).event.id }

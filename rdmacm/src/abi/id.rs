@@ -7,7 +7,7 @@ use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::sys::memory;
 
-/// Owns the block. Its members are read and written one at a time: a program may do so too.
+/// Owns the block. Its members are read and written one at a time, because a program does so too.
 pub struct IdBlock(NonNull<rdma_cm_id>);
 
 // SAFETY: the block is memory of the process; access is by volatile reads and writes.
@@ -119,7 +119,7 @@ impl IdBlock {
         }
     }
 
-    /// Puts path records in the place of those before.
+    /// Replaces the path records.
     ///
     /// # Errors
     /// ENOMEM.
@@ -130,7 +130,8 @@ impl IdBlock {
         } else {
             memory::zeroed(size_of_val(paths))?.cast::<ibv_sa_path_rec>()
         };
-        // SAFETY: the new block has room for all of them; the old one is this library's or NULL.
+        // SAFETY: the new block has room for all of them; the old block belongs to this library or
+        // is NULL.
         unsafe {
             if !records.is_null() {
                 core::ptr::copy_nonoverlapping(paths.as_ptr(), records, paths.len());
@@ -146,8 +147,8 @@ impl IdBlock {
 
 impl Drop for IdBlock {
     fn drop(&mut self) {
-        // SAFETY: both blocks are this library's, and nobody uses them any more. A program that put
-        // another pointer to path records there gave it away.
+        // SAFETY: both blocks belong to this library and are not used any more. A program that
+        // stored another pointer to path records there has passed its ownership.
         unsafe {
             memory::free((*self.0.as_ptr()).route.path_rec.cast());
             memory::free(self.0.as_ptr().cast());

@@ -33,7 +33,8 @@ pub use sockaddr::Address;
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use kit::abi::*;
 
-/// What a program gave with pointers in it, to be handed back or used by the call that it is for.
+/// A value with pointers from a program, to be returned to it or used by the call that it was
+/// passed to.
 #[derive(Clone, Copy)]
 pub struct Given<T: Copy>(pub T);
 
@@ -45,7 +46,7 @@ unsafe impl<T: Copy> Sync for Given<T> {}
 
 pub use kit::cm::{event_type, port_space};
 
-/// `RDMA_MAX_RESP_RES` and `RDMA_MAX_INIT_DEPTH`: as many as the device has.
+/// `RDMA_MAX_RESP_RES` and `RDMA_MAX_INIT_DEPTH`: the device's maximum.
 pub const MAX_DEPTH: u8 = 255;
 
 #[derive(Clone, Copy)]
@@ -179,7 +180,7 @@ layout!(rdma_cm_join_mc_attr_ex, 16, { comp_mask: 0, join_flags: 4, addr: 8 });
 pub mod tests {
     use super::{AddrInfo, Hints, rdma_addrinfo};
 
-    /// The first entry of a list of this library, which is given back.
+    /// The first entry of a list of this library, for freeing it.
     pub fn read_and_free(list: *mut rdma_addrinfo) -> Hints {
         // SAFETY: the list came from `AddrInfo::into_raw` and is freed once.
         unsafe {

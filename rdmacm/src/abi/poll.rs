@@ -4,7 +4,7 @@ use kit::errno::Result;
 use kit::sys::errno;
 use libc::pollfd;
 
-/// What is ready now, and how many.
+/// Reports the events that are ready now, and the number of ready descriptors.
 ///
 /// # Errors
 /// Those of poll(2).

@@ -38,7 +38,7 @@ impl Address {
         Ok(Some(Self { bytes, size }))
     }
 
-    /// The address in the first bytes; none of an unknown family, or of too few bytes.
+    /// The address in the first bytes; none for an unknown family or too few bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let family = u16::from_ne_bytes(*bytes.first_chunk()?);
         let size = size_of_family(family)?;
@@ -82,7 +82,7 @@ impl Address {
         Self { bytes, size }
     }
 
-    /// IP host and port; none of another family.
+    /// IP host and port; none for another family.
     pub fn ip(&self) -> Option<SocketAddr> {
         let port = u16::from_be(self.port());
         let word = |at: usize| {
@@ -121,7 +121,7 @@ impl Address {
         u16::try_from(self.size).unwrap_or(0)
     }
 
-    /// The port in network byte order. Of `AF_IB` it is the part of the service id under the mask.
+    /// The port in network byte order. In `AF_IB` it is the part of the service id under the mask.
     pub fn port(&self) -> u16 {
         match self.family() {
             AF_INET | AF_INET6 => u16::from_ne_bytes([self.bytes[2], self.bytes[3]]),
@@ -137,7 +137,7 @@ impl Address {
         }
     }
 
-    /// What bytes 8 to 24 of an `AF_IB` address are: its GID.
+    /// Bytes 8 to 24 of an `AF_IB` address: its GID.
     pub fn gid(&self) -> Option<[u8; 16]> {
         (self.family() == AF_IB)
             .then(|| self.bytes[8..].first_chunk().copied())

@@ -13,7 +13,7 @@ unsafe extern "C" fn rdma_getaddrinfo(
     at: *mut *mut rdma_addrinfo,
 ) -> c_int {
     let answer = || -> Result<(), Failure> {
-        // SAFETY: the program passes texts and a whole list, or NULL.
+        // SAFETY: the program passes strings and a whole list, or NULL.
         let text = |text: *const c_char| (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) });
         let hints = if hints.is_null() {
             None
@@ -43,7 +43,7 @@ unsafe extern "C" fn rdma_resolve_addrinfo(
     hints: *const rdma_addrinfo,
 ) -> c_int {
     ret::with(id, |id| {
-        // SAFETY: the program passes texts and a whole list, or NULL.
+        // SAFETY: the program passes strings and a whole list, or NULL.
         let text = |text: *const c_char| (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) });
         let hints = if hints.is_null() {
             None

@@ -10,7 +10,7 @@ use core::ffi::{c_int, c_void};
 use kit::abi::ibv_ece;
 use kit::errno::{Errno, Result};
 
-/// Reason of a REJ that says the consumer's, and of one that says a vendor option is unknown.
+/// The reason of a REJ from the consumer, and the reason for an unknown vendor option.
 const CONSUMER: u8 = 0;
 const VENDOR_OPTION: u8 = 35;
 
@@ -52,7 +52,7 @@ unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
 symver!(rdma_establish => "rdma_establish", "RDMACM_1.2");
 
 unsafe extern "C" fn rdma_reject(id: *mut rdma_cm_id, data: *const c_void, length: u8) -> c_int {
-    // SAFETY: the program passes as many bytes as it says.
+    // SAFETY: the program passes a buffer of the length that it states.
     let data = unsafe { private_data(data, length) };
     ret::with(id, |id| connect::reject(id, CONSUMER, &data))
 }
@@ -93,7 +93,7 @@ unsafe extern "C" fn rdma_get_request(
 }
 symver!(rdma_get_request => "rdma_get_request", "RDMACM_1.0");
 
-/// ECE is the program's only if the queue pair is.
+/// A program may set ECE only if it manages the queue pair.
 fn without_queue_pair(id: &Id) -> Result<()> {
     match id.qp() {
         None => Ok(()),

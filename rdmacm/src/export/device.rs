@@ -18,20 +18,20 @@ unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut ibv_contex
 }
 symver!(rdma_get_devices => "rdma_get_devices", "RDMACM_1.0");
 
-/// The contexts, with NULL behind them.
+/// The contexts, followed by NULL.
 fn array(devices: &[verbs::Context]) -> Result<(*mut *mut ibv_context, c_int)> {
     let count = c_int::try_from(devices.len()).map_err(|_| Errno::NOMEM)?;
     let size = (devices.len() + 1) * size_of::<*mut ibv_context>();
     let list = memory::zeroed(size)?.cast::<*mut ibv_context>();
     for (n, device) in devices.iter().enumerate() {
-        // SAFETY: the block has room for one more than there are.
+        // SAFETY: the block has room for the contexts and NULL.
         unsafe { list.add(n).write(device.as_ptr()) };
     }
     Ok((list, count))
 }
 
 unsafe extern "C" fn rdma_free_devices(list: *mut *mut ibv_context) {
-    // SAFETY: a list of rdma_get_devices, or NULL, freed once. The devices stay open.
+    // SAFETY: a list of rdma_get_devices, or NULL, freed once. The devices remain open.
     unsafe { memory::free(list.cast()) }
 }
 symver!(rdma_free_devices => "rdma_free_devices", "RDMACM_1.0");

@@ -1,4 +1,4 @@
-//! Events. The wait itself is in `wait.c`, which calls what is here.
+//! Events. The wait itself is in `wait.c`, which calls these functions.
 
 use super::ret;
 use crate::abi::{Channel, rdma_cm_event, rdma_event_channel};
@@ -11,21 +11,21 @@ use kit::sys::{forks, lock::Lock};
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Beside a descriptor, see `wait.c`.
+/// Results beside a descriptor, see `wait.c`.
 const FAILED: c_int = -1;
 const HAVE_RECORD: c_int = -2;
 const WAIT: c_int = -3;
 const DESTROYED: c_int = -4;
-/// Beside 0 and -1.
+/// Result beside 0 and -1.
 const SWALLOWED: c_int = 1;
 
-/// Records that threads had taken as they were cancelled, with the address of their channel.
+/// Records of cancelled threads that had just received them, with the address of their channel.
 static KEPT: Lock<Vec<(usize, Record)>> = Lock::new(Vec::new());
 static KEPT_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The kernel's descriptor to ask; or a record, one that was kept or an event of a device in user
-/// space. If such a one is to be waited for, it is by `held`: a duplicate of the channel's
-/// descriptor, which the call keeps.
+/// Returns the kernel's descriptor to read from, or a record: a kept one, or an event of a device
+/// in user space. If no such event is there, the call waits on `held`: a duplicate of the channel's
+/// descriptor that the call owns.
 unsafe extern "C" fn begin(
     channel: *mut rdma_event_channel,
     event: *mut *mut rdma_cm_event,
@@ -55,7 +55,7 @@ unsafe extern "C" fn begin(
 }
 crate::hidden!(begin => "ferroverbs_cm_event_begin");
 
-/// How a call goes on that holds a descriptor already, or -1.
+/// Decides how a call continues whose duplicate descriptor is `held`, or -1.
 fn next(
     channel: Channel,
     held: c_int,
@@ -84,14 +84,14 @@ fn next(
     }
 }
 
-/// The descriptor that the program has.
+/// The descriptor that the program sees.
 fn of_program(channel: Channel) -> Result<c_int> {
     let descriptor = channel.fd();
     let is_open = descriptor >= 0;
     is_open.then_some(descriptor).ok_or(Errno(libc::EBADF))
 }
 
-/// Gives the program the event of a record.
+/// Delivers the event of a record to the program.
 unsafe extern "C" fn end(
     channel: *mut rdma_event_channel,
     record: *const Record,
@@ -104,7 +104,7 @@ unsafe extern "C" fn end(
         .and_then(|channel| event::take(channel, &record));
     match taken {
         Ok(Some(taken)) => {
-            // SAFETY: `begin` has seen that it is not NULL; it is the program's.
+            // SAFETY: `begin` has checked that it is not NULL; it belongs to the program.
             unsafe { event.write(taken) };
             0
         }
@@ -134,7 +134,7 @@ fn take_kept(channel: Channel) -> Option<Record> {
     Some(kept.remove(at).1)
 }
 
-/// The channel goes away with what was kept of it.
+/// Destroys the channel and its kept records.
 pub fn forget(channel: Channel) {
     while take_kept(channel).is_some() {}
 }
@@ -144,7 +144,7 @@ unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
 }
 symver!(rdma_ack_cm_event => "rdma_ack_cm_event", "RDMACM_1.0");
 
-/// By number.
+/// Names by number.
 const NAMES: [&CStr; 18] = [
     c"RDMA_CM_EVENT_ADDR_RESOLVED",
     c"RDMA_CM_EVENT_ADDR_ERROR",
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn events_have_the_names_of_their_enumerators() {
         let name = |event| {
-            // SAFETY: the function takes any number, and answers a static text.
+            // SAFETY: the function takes any number, and returns a static string.
             unsafe { CStr::from_ptr(rdma_event_str(event)) }
         };
         assert_eq!(name(0), c"RDMA_CM_EVENT_ADDR_RESOLVED");

@@ -7,7 +7,7 @@ use core::ffi::{c_int, c_void};
 use kit::abi::be16;
 use kit::errno::{Errno, Result};
 
-/// Where an answer goes.
+/// The place of a result.
 ///
 /// # Errors
 /// EINVAL for NULL.
@@ -41,7 +41,7 @@ unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
 symver!(rdma_destroy_id => "rdma_destroy_id", "RDMACM_1.0");
 
 unsafe extern "C" fn rdma_bind_addr(id: *mut rdma_cm_id, to: *mut libc::sockaddr) -> c_int {
-    // SAFETY: the program passes an address as long as its family says, or NULL.
+    // SAFETY: the program passes an address of the length that its family has, or NULL.
     let to = unsafe { ret::address(to) };
     ret::with(id, |id| address::bind(id, &to?))
 }

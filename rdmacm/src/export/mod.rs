@@ -1,6 +1,6 @@
-//! The C door: every exported function, by subject. Each converts its arguments, calls, and
-//! converts the answer. `wait.c` beside this has rdma_get_cm_event(3),
-//! `rsocket.c` the calls of rsockets that may wait.
+//! The C interface: every exported function, by subject. Each converts its arguments, calls, and
+//! converts the result. `wait.c` in this folder contains rdma_get_cm_event(3), `rsocket.c` the
+//! calls of rsockets that may wait.
 
 mod addrinfo;
 mod channel;

@@ -17,7 +17,7 @@ unsafe extern "C" fn rdma_join_multicast(
     group: *mut libc::sockaddr,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the program passes an address as long as its family says, or NULL.
+    // SAFETY: the program passes an address of the length that its family has, or NULL.
     let group = unsafe { ret::address(group) };
     ret::with(id, |id| multicast::join(id, &group?, 0, context))
 }

@@ -26,7 +26,7 @@ pub fn pointer<T>(answer: Result<*mut T>) -> *mut T {
     })
 }
 
-/// The id at a pointer, and what is done with it.
+/// Calls a function with the id at a pointer.
 pub fn with(id: *mut rdma_cm_id, call: impl FnOnce(&Arc<Id>) -> Result<()>) -> c_int {
     minus_one(registry::id(id.addr()).and_then(|id| call(&id)))
 }
@@ -37,7 +37,7 @@ pub fn with(id: *mut rdma_cm_id, call: impl FnOnce(&Arc<Id>) -> Result<()>) -> c
 /// As the first line says.
 ///
 /// # Safety
-/// The pointer is NULL or that of an address as long as its family says.
+/// The pointer is NULL or that of an address of the length that its family has.
 pub unsafe fn address(address: *const libc::sockaddr) -> Result<Address> {
     // SAFETY: vouched for by the caller.
     unsafe { Address::from_raw(address) }?.ok_or(Errno::INVAL)

@@ -1,7 +1,7 @@
 /*
  * Calls of rsockets that may wait. A call is a loop of steps in Rust, which do not wait, and of
- * sleeps here, in poll(2): a cancellation point, with C's frames alone below the program's. While a
- * step runs the thread is not cancelled.
+ * poll(2) here. poll(2) is a cancellation point, and below the program's frames there are only C
+ * frames. A thread is not cancelled during a step.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,7 +23,7 @@ struct call {
 	uint32_t operation;
 	int fd;
 	uintptr_t arguments[6];
-	/* What Rust keeps between steps. */
+	/* The state that Rust keeps between steps. */
 	void *state;
 	struct pollfd *sleep;
 	nfds_t count;
@@ -32,7 +32,7 @@ struct call {
 	ssize_t answer;
 };
 
-/* Whether to sleep. Else the answer is in the call, and errno is set. */
+/* Whether to sleep. Otherwise the call contains the result, and errno is set. */
 RUST bool ferroverbs_rsocket_step(struct call *call);
 RUST void ferroverbs_rsocket_cancelled(struct call *call);
 
@@ -70,7 +70,7 @@ static ssize_t run(struct call *call)
 	return call->answer;
 }
 
-/* The address of an argument; what is const in the interface is only read. */
+/* The address of an argument; arguments that are const in the interface are only read. */
 #define ARGUMENT(value) ((uintptr_t)(value))
 
 int ferroverbs_rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen);
@@ -165,7 +165,7 @@ ssize_t ferroverbs_rread(int socket, void *buf, size_t count)
 }
 SYMVER(ferroverbs_rread, rread, "@@", "RDMACM_1.0");
 
-/* EINVAL is Rust's answer to more vectors than there may be. */
+/* Rust returns EINVAL for more vectors than IOV_MAX. */
 static size_t vectors(int count)
 {
 	return count < 0 ? SIZE_MAX : (size_t)count;
@@ -261,7 +261,7 @@ int ferroverbs_rclose(int socket)
 	struct call call = { .operation = CLOSE, .fd = socket };
 	int before = errno;
 
-	/* So rdma-core's library answers a descriptor that is no rsocket. */
+	/* rdma-core's library gives this result for a descriptor that is not an rsocket. */
 	if (run(&call) < 0 && errno == EBADF) {
 		errno = before;
 		return EBADF;

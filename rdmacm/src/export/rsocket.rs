@@ -1,4 +1,4 @@
-//! Sockets. Calls that may wait are in `rsocket.c`, which calls what is here.
+//! Sockets. Calls that may wait are in `rsocket.c`, which calls these functions.
 
 use super::ret;
 use crate::abi::{Address, Buffers};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const AF_IB: c_int = 27;
-/// What may be added to a type.
+/// Flags that may be combined with a type.
 const TYPE_FLAGS: c_int = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
 
 /// The same as in `rsocket.c`.
@@ -57,14 +57,14 @@ impl Call {
     }
 
     /// # Safety
-    /// The call is one with buffers, as the program has passed them.
+    /// The call has buffers, as passed by the program.
     unsafe fn buffers(&self) -> Result<Buffers> {
         // SAFETY: vouched for by the caller.
         unsafe { Buffers::new(self.pointer(0), self.arguments[1]) }
     }
 }
 
-/// An address of the program that is as long as it says.
+/// An address of the program, of the length that the program states.
 ///
 /// # Safety
 /// The pointer is NULL or that of so many bytes.
@@ -80,7 +80,7 @@ unsafe fn address(at: *const sockaddr, length: usize) -> Result<Option<Address>>
     Address::from_bytes(bytes).map(Some).ok_or(Errno::INVAL)
 }
 
-/// Writes an address to the program, cut at its room, with its whole length.
+/// Writes an address to the program, truncated to its buffer, and the full length.
 ///
 /// # Safety
 /// The pointers are NULL or those of a length and of as many bytes.
@@ -98,12 +98,12 @@ unsafe fn write_address(address: Option<&Address>, at: *mut sockaddr, length: *m
 }
 
 unsafe extern "C" fn step(call: *mut Call) -> bool {
-    // SAFETY: rsocket.c passes a call of its own.
+    // SAFETY: rsocket.c passes a call structure that it owns.
     let call = unsafe { &mut *call };
     let mut state = if call.state.is_null() {
         Box::default()
     } else {
-        // SAFETY: the box of the step before, taken once.
+        // SAFETY: the box of the previous step, taken once.
         unsafe { Box::from_raw(call.state) }
     };
     call.state = null_mut();
@@ -235,7 +235,7 @@ unsafe fn wait_for_set(call: &Call, state: &mut State, interrupted: bool) -> Res
             events: ready.events,
             u64: ready.data,
         };
-        // SAFETY: vouched for by the caller: there is room for as many as were asked for.
+        // SAFETY: vouched for by the caller: there is room for the requested number.
         unsafe { at.add(n).write_unaligned(event) };
     }
     Ok(step)
@@ -282,7 +282,7 @@ unsafe extern "C" fn repoll_ctl(
 symver!(repoll_ctl => "repoll_ctl", "RDMACM_1.5");
 
 unsafe extern "C" fn cancelled(call: *mut Call) {
-    // SAFETY: rsocket.c passes a call of its own, whose sleep has ended.
+    // SAFETY: rsocket.c passes a call structure that it owns, whose sleep has ended.
     let state = unsafe { (*call).state };
     if !state.is_null() {
         // SAFETY: the box of the last step, taken once.
@@ -294,7 +294,7 @@ crate::hidden!(cancelled => "ferroverbs_rsocket_cancelled");
 /// The sets of rselect.
 struct Sets([*mut fd_set; 3]);
 
-/// What each set asks for, and what puts a descriptor into it.
+/// The events that each set stands for, and the results that put a descriptor into it.
 const ASKED: [i16; 3] = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
 const FOUND: [i16; 3] = [
     libc::POLLIN | libc::POLLHUP | libc::POLLERR,
@@ -303,7 +303,7 @@ const FOUND: [i16; 3] = [
 ];
 
 impl Sets {
-    /// The descriptors that are in a set, with what is asked of them.
+    /// The descriptors of the sets, with the requested events.
     ///
     /// # Safety
     /// The sets are NULL or the program's, for so many descriptors.
@@ -319,7 +319,7 @@ impl Sets {
         asked.filter(|polled| polled.events != 0).collect()
     }
 
-    /// Writes what is ready, and answers how many bits that are.
+    /// Writes the results, and returns the number of bits.
     ///
     /// # Safety
     /// As above.
@@ -405,7 +405,7 @@ unsafe extern "C" fn rsocket(domain: c_int, kind: c_int, protocol: c_int) -> c_i
 }
 symver!(rsocket => "rsocket", "RDMACM_1.0");
 
-/// Does something to the state of a stream; EOPNOTSUPP for datagrams.
+/// Runs a function on the state of a stream; EOPNOTSUPP for datagrams.
 fn with_stream<T>(fd: c_int, call: impl FnOnce(&mut StreamState) -> Result<T>) -> Result<T> {
     let socket = table::socket(fd)?;
     match &socket.kind {
@@ -433,7 +433,7 @@ unsafe extern "C" fn rlisten(fd: c_int, backlog: c_int) -> c_int {
 }
 symver!(rlisten => "rlisten", "RDMACM_1.0");
 
-/// Tells the program an address of a socket.
+/// Writes an address of a socket to the program.
 ///
 /// # Safety
 /// The pointers are those of the program.
@@ -522,7 +522,8 @@ unsafe extern "C" fn rgetsockopt(
 }
 symver!(rgetsockopt => "rgetsockopt", "RDMACM_1.0");
 
-/// The third argument is an int of the commands that have one; in a register it may be left out.
+/// The third argument is an int for the commands that have one; it may be omitted, because it is
+/// passed in a register.
 unsafe extern "C" fn rfcntl(fd: c_int, command: c_int, argument: c_int) -> c_int {
     let done = || -> Result<c_int> {
         let socket = table::socket(fd)?;
@@ -536,7 +537,7 @@ unsafe extern "C" fn rfcntl(fd: c_int, command: c_int, argument: c_int) -> c_int
                 Ok(0)
             }
             libc::F_GETFD | libc::F_SETFD => {
-                // SAFETY: the descriptor of a socket that is held.
+                // SAFETY: the descriptor of a socket that this function holds.
                 let answer = unsafe { libc::fcntl(fd, command, argument) };
                 if answer < 0 {
                     return Err(kit::sys::errno::get());

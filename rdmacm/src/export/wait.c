@@ -1,9 +1,9 @@
 /*
- * rdma_get_cm_event(3), in which a thread may wait for ever: a cancellation point, as write(2) is
- * (pthreads(7)), by which the kernel is asked for an event. A cancelled thread is unwound from
- * where it waits, and Rust says nothing of such an unwinding through its frames. So the wait is in
- * C, with C's frames alone below the program's; before and after it this calls Rust, which does not
- * wait.
+ * rdma_get_cm_event(3), in which a thread may wait without bound. It is a cancellation point,
+ * because it asks the kernel for an event by write(2), which is one (pthreads(7)). A cancelled
+ * thread is unwound from its wait, and Rust does not define such an unwinding through its frames.
+ * Therefore the wait is in C, with only C frames below the program's; the Rust functions called
+ * before and after it do not wait.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -34,9 +34,9 @@ struct request {
 
 enum { GET_EVENT = 12 };
 
-/* What `begin` answers, beside a descriptor to ask. */
+/* Results of `begin`, beside a descriptor to ask. */
 enum { FAILED = -1, HAVE_RECORD = -2, WAIT = -3, DESTROYED = -4 };
-/* What `end` answers, beside 0 and -1: the event was none for the program. */
+/* Result of `end`, beside 0 and -1: the event is not for the program. */
 enum { SWALLOWED = 1 };
 
 /* No event has this number in its second word (struct rdma_ucm_event_resp: id, event). */
@@ -57,9 +57,9 @@ struct reader {
 	struct record record;
 	struct rdma_event_channel *channel;
 	/*
-	 * A duplicate of the channel's descriptor, from the first time that the call waits for
-	 * a device in user space: another thread may destroy the channel, and a third one may
-	 * be given the number of its descriptor. -1 before.
+	 * A duplicate of the channel's descriptor, made when the call first waits for a device in
+	 * user space; -1 before. Another thread may destroy the channel, and the number of its
+	 * descriptor may be reused.
 	 */
 	int held;
 };
@@ -75,8 +75,8 @@ static void let_go(void *argument)
 }
 
 /*
- * The thread is being cancelled. glibc before 2.41 does that also when write(2) has just brought an
- * event: then the next call is given it.
+ * The thread is being cancelled. glibc before 2.41 cancels even when write(2) has just returned an
+ * event: the next call receives that event.
  */
 static void cancelled(void *argument)
 {
@@ -110,8 +110,8 @@ static int ask(struct reader *reader, int fd)
 }
 
 /*
- * Waits for an event of a device in user space: a byte lies in the socket as long as there is one.
- * The program may have made the descriptor non-blocking.
+ * Waits for an event of a device in user space: the socket contains a byte as long as there is an
+ * event. The program may have made the descriptor non-blocking.
  */
 static int wait_for(struct reader *reader)
 {
@@ -127,8 +127,8 @@ static int wait_for(struct reader *reader)
 }
 
 /*
- * Another thread has destroyed the channel, while this one waited or just before. As at the kernel
- * that wakes nobody who waits.
+ * Another thread destroyed the channel, during the wait or just before it. As with the kernel, that
+ * wakes no waiting thread.
  */
 static int wait_for_ever(struct reader *reader)
 {

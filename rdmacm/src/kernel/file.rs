@@ -5,19 +5,20 @@ use kit::errno::{Errno, Result};
 use kit::sys::driver_write;
 use rustix::fd::BorrowedFd;
 
-/// Header and the largest command.
+/// Bytes of the header and the largest command.
 const ROOM: usize = 8 + 320;
 
-/// Has the kernel carry out a command on a channel's descriptor. Interrupted by a signal it is
-/// given again, unless it waits for an event.
+/// Executes a command on a channel's descriptor. A command that a signal interrupts is given again,
+/// unless it waits for an event.
 ///
 /// # Errors
-/// The kernel's; EBADF if the descriptor is none.
+/// The kernel's; EBADF for a negative descriptor.
 pub fn ask<C: Command>(channel: i32, command: C) -> Result<C::Response> {
     ask_into(channel, command, bytemuck::Zeroable::zeroed())
 }
 
-/// The same, with the bytes that a response has where an older kernel writes none.
+/// The same, with initial bytes of the response for the members that an older kernel does not
+/// write.
 ///
 /// # Errors
 /// As above.
@@ -38,8 +39,8 @@ pub fn ask_into<C: Command>(
     room[6..8].copy_from_slice(&length(size_of::<C::Response>())?.to_ne_bytes());
     let request = room.get_mut(..8 + bytes.len()).ok_or(Errno::INVAL)?;
     request[8..].copy_from_slice(bytes);
-    // SAFETY: the descriptor of a channel is open until the program destroys the channel, which it
-    // does after its ids; a number that is none is EBADF.
+    // SAFETY: the descriptor of a channel is open until the program destroys the channel, which
+    // happens after its ids; an invalid number is EBADF.
     let fd = unsafe { BorrowedFd::borrow_raw(channel) };
     // The kernel writes the response through the address in the request.
     let taken = if C::WAITS {
@@ -56,7 +57,7 @@ pub fn ask_into<C: Command>(
 /// Takes the next event of a channel.
 ///
 /// # Errors
-/// EINTR; EAGAIN where the descriptor is non-blocking; EBADF.
+/// EINTR; EAGAIN for a non-blocking descriptor; EBADF.
 pub fn next_event(channel: i32) -> Result<Record> {
     ask(channel, GetEvent { response: 0 })
 }

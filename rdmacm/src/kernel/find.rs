@@ -1,8 +1,8 @@
 #![forbid(unsafe_code)]
 //! Finding the character device.
 //!
-//! The kernel is asked over netlink, which loads the module too; a kernel that does not answer is
-//! looked for in sysfs. If neither says anything, the usual name and version are taken.
+//! The kernel reports it over netlink, and loads the module for the query. If it does not answer,
+//! sysfs is read; without sysfs, the usual name and version are assumed.
 
 use kit::errno::{Errno, Result};
 use kit::netlink::connection::Connection;
@@ -14,7 +14,7 @@ use rustix::io::retry_on_intr;
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::sync::OnceLock;
 
-/// Versions of the interface that are spoken.
+/// Supported versions of the interface.
 const VERSIONS: core::ops::RangeInclusive<u64> = 3..=4;
 
 /// `RDMA_NL_NLDEV << 10 | RDMA_NLDEV_CMD_GET_CHARDEV`
@@ -31,19 +31,19 @@ mod attr {
 #[derive(Debug, PartialEq, Eq)]
 struct Node {
     name: String,
-    /// 0 if it is not known.
+    /// The device number; 0 if unknown.
     number: u64,
     version: u64,
 }
 
-/// The one that was opened first. It is asked for anew if it cannot be opened any more.
+/// The device that was opened first. It is looked up again if it cannot be opened any more.
 static FOUND: OnceLock<Node> = OnceLock::new();
 
 /// Opens the device: a new event channel.
 ///
 /// # Errors
-/// EPERM if the kernel speaks another version; ENOENT if there is no device; EACCES, EMFILE and
-/// what else open(2) names.
+/// EPERM if the kernel has another version of the interface; ENOENT without the device; EACCES,
+/// EMFILE and other errors of open(2).
 pub fn open() -> Result<i32> {
     if let Some(fd) = FOUND.get().and_then(|node| open_node(node).ok()) {
         return Ok(fd.into_raw_fd());
@@ -113,7 +113,7 @@ fn read(payload: &[u8]) -> Result<Node> {
                 let text = value.split(|&byte| byte == 0).next().unwrap_or_default();
                 name = String::from_utf8(text.to_vec()).map_err(|_| Errno::PROTO)?;
             }
-            // The kernel keeps the upper half for later use.
+            // The upper half is reserved by the kernel.
             attr::ABI => version = word(value)? & u64::from(u32::MAX),
             attr::NUMBER => {
                 // The kernel's form of a device number (`huge_encode_dev`).

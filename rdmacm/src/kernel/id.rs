@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! Ids at the kernel: their commands go to a channel's descriptor.
+//! Ids of the kernel: a channel's descriptor takes their commands.
 
 use super::file::{ask, ask_into};
 use crate::command::{CommandId, File};
@@ -8,10 +8,10 @@ use kit::cm::*;
 use kit::errno::{Errno, Result};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// An id at the kernel.
+/// An id of the kernel.
 pub type KernelId = CommandId<KernelFile>;
 
-/// The descriptor of a channel; -1 once the channel is gone.
+/// The descriptor of a channel; -1 after the channel is destroyed.
 pub struct KernelFile(AtomicI32);
 
 impl KernelFile {

@@ -1,4 +1,4 @@
-//! The kernel's connection manager: a character device, each open of which is an event channel.
+//! The kernel's connection manager: a character device; each open file is an event channel.
 
 mod file;
 mod find;

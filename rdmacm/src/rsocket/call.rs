@@ -1,9 +1,9 @@
 #![forbid(unsafe_code)]
 //! Calls that may wait.
 //!
-//! A call is made in steps, none of which waits: a step does what can be done, and says what to
-//! sleep for. The sleep itself is in C (`export/rsocket.c`), where a thread can be cancelled. What
-//! a call keeps between its steps is a [`State`].
+//! A call consists of steps, none of which waits: a step does all that is possible, and returns the
+//! events to sleep for. The sleep itself is in C (`export/rsocket.c`), where a thread can be
+//! cancelled. The data that a call keeps between its steps is a [`State`].
 
 use super::datagram::DatagramState;
 use super::socket::{Attempt, Kind, Socket};
@@ -39,11 +39,11 @@ pub enum Operation<'a> {
     Close,
 }
 
-/// What a call answers.
+/// The result of a call.
 #[derive(Clone, Copy, Default)]
 pub struct Answer {
     pub value: usize,
-    /// Of the peer, where the call tells it.
+    /// The peer's address, for calls that return it.
     pub address: Option<Address>,
 }
 
@@ -56,20 +56,20 @@ impl From<usize> for Answer {
     }
 }
 
-/// What to do next.
+/// The next action.
 pub enum Step {
     Done(Result<Answer>),
-    /// To sleep as [`Pending`] says, and to step again.
+    /// Sleep as [`Pending`] states, then step again.
     Sleep,
 }
 
-/// What a sleeping thread is woken by.
+/// Conditions that wake a sleeping thread.
 pub struct Pending {
     pub waiter: Arc<Waiter>,
     pub sockets: Vec<Arc<Socket>>,
     /// Descriptors that end the sleep.
     pub sleep: Vec<pollfd>,
-    /// Milliseconds.
+    /// Timeout in milliseconds.
     pub timeout: i32,
 }
 
@@ -89,7 +89,7 @@ impl Pending {
         }))
     }
 
-    /// Sleeps until the thread is woken, or for these, or as long.
+    /// Sleeps until the thread is woken, one of the descriptors is ready, or the time is over.
     pub fn sleep(&mut self, fds: impl IntoIterator<Item = pollfd>, longest: Option<Duration>) {
         self.sleep.clear();
         self.sleep.push(watched(self.waiter.fd(), libc::POLLIN));
@@ -115,27 +115,27 @@ pub fn watched(fd: i32, events: i16) -> pollfd {
     }
 }
 
-/// At least as long as the time is.
+/// Rounds up, so that the sleep is not too short.
 fn milliseconds(time: Duration) -> i32 {
     let up = time.saturating_add(Duration::from_nanos(999_999));
     i32::try_from(up.as_millis()).unwrap_or(i32::MAX)
 }
 
-/// A call under way.
+/// A call in progress.
 #[derive(Default)]
 pub struct State {
     pub pending: Option<Box<Pending>>,
-    /// Bytes of earlier steps, or whether there was one.
+    /// Bytes of earlier steps, or 1 after a step.
     done: usize,
-    /// A socket that is being closed: it is in the table no more.
+    /// A socket that is being closed: the table does not contain it any more.
     closing: Option<Arc<Socket>>,
     pub deadline: Option<Instant>,
-    /// Of rselect.
+    /// The descriptors of rselect.
     pub polled: Vec<pollfd>,
 }
 
 impl State {
-    /// The thread was cancelled in its sleep: what has begun is finished without a wait.
+    /// The thread was cancelled in its sleep: finishes without a wait.
     pub fn cancelled(mut self) {
         self.pending = None;
         if let Some(socket) = self.closing.take() {
@@ -149,7 +149,7 @@ impl State {
     }
 }
 
-/// Makes a step of a call. `interrupted` says that a signal has ended the sleep.
+/// Executes a step of a call. `interrupted` means that a signal ended the sleep.
 pub fn step(state: &mut State, fd: i32, operation: &Operation, interrupted: bool) -> Step {
     match operation {
         Operation::Close => return close(state, fd),
@@ -182,7 +182,7 @@ pub fn step(state: &mut State, fd: i32, operation: &Operation, interrupted: bool
     }
 }
 
-/// What was done already counts for more than an error.
+/// The bytes of earlier steps take precedence over an error.
 fn partial(operation: &Operation, done: usize, e: Errno) -> Result<Answer> {
     let counts = matches!(
         operation,
@@ -204,8 +204,8 @@ fn is_nonblocking(socket: &Socket, operation: &Operation) -> bool {
     socket.is_nonblocking() || flags & libc::MSG_DONTWAIT != 0
 }
 
-/// Attempts until it is done, or there is nothing but to sleep: then none. EAGAIN instead of that
-/// for a call that does not block.
+/// Attempts until the call is finished, or has to sleep: then none. A call that does not block
+/// returns EAGAIN instead.
 fn wait(
     pending: &mut Option<Box<Pending>>,
     own: Option<Arc<Waiter>>,
@@ -332,7 +332,7 @@ fn of_stream(
     }
 }
 
-/// Waits until everything that was posted is sent. None if it is; else how long the sleep may be.
+/// Waits until everything posted is sent. None when it is; otherwise how long the sleep may be.
 fn drain(
     state: &mut State,
     socket: &Arc<Socket>,
@@ -408,7 +408,7 @@ fn close(state: &mut State, fd: i32) -> Step {
             };
             state.closing = Some(socket.clone());
             if let Kind::Stream(locked) = &socket.kind {
-                // The service thread does not find it any more: this call takes its events.
+                // The service thread does not find the socket any more: this call takes its events.
                 if let Ok(fd) = locked.lock().cm.borrow() {
                     service::unwatch(fd);
                 }
@@ -421,7 +421,7 @@ fn close(state: &mut State, fd: i32) -> Step {
             socket
         }
     };
-    // Without a descriptor to sleep with it is closed at once.
+    // Without a descriptor to sleep with, the socket is closed at once.
     if let Kind::Stream(locked) = &socket.kind
         && let Ok(Some(())) = drain(state, &socket, locked)
     {

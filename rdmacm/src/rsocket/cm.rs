@@ -17,12 +17,12 @@ pub struct CmEvent {
     pub status: i32,
     pub conn: Conn,
     pub private_data: Vec<u8>,
-    /// The id that it is about: of a request, the new one.
+    /// The id of the event: of a request, the new id.
     pub id: usize,
 }
 
 impl CmEvent {
-    /// What the event means for a call that waits for another one.
+    /// The event as an error of a call that waits for another event.
     pub fn error(&self) -> Errno {
         match (self.kind, self.status) {
             (event_type::REJECTED, _) => Errno(libc::ECONNREFUSED),
@@ -44,13 +44,13 @@ fn read(block: &EventBlock) -> CmEvent {
     }
 }
 
-/// An id with a channel that nobody else has.
+/// An id with a channel that it does not share.
 pub struct CmId {
     pub id: Arc<Id>,
     channel: Channel,
 }
 
-/// A channel whose reads do not wait.
+/// Makes a channel whose reads do not block.
 ///
 /// # Errors
 /// Those of making one.
@@ -66,7 +66,7 @@ fn set_nonblocking(channel: Channel) -> Result<()> {
     Ok(())
 }
 
-/// The descriptor of a channel that is not closed yet.
+/// The descriptor of a channel, if the program has not closed it.
 fn borrow(channel: &Channel) -> Result<BorrowedFd<'_>> {
     channel.borrow().ok_or(Errno(libc::EBADF))
 }
@@ -81,10 +81,10 @@ impl CmId {
         Ok(Self { id, channel })
     }
 
-    /// Takes over the id of a request, which moves to a channel of its own.
+    /// Takes over the id of a request, and moves it to a new channel.
     ///
     /// # Errors
-    /// Those of making a channel and rdma_migrate_id(3); the id is gone then.
+    /// Those of making a channel and rdma_migrate_id(3); then the id is destroyed.
     pub fn of_request(id: Arc<Id>) -> Result<Self> {
         let moved = new_channel().and_then(|channel| {
             crate::migrate::migrate(&id, Some(channel)).inspect_err(|_| channel::close(channel))?;
@@ -112,7 +112,7 @@ impl CmId {
                 Err(Errno::AGAIN | Errno(libc::EINTR)) => return Ok(None),
                 Err(e) => return Err(e),
             };
-            // Swallowed ones are none for anybody.
+            // Swallowed events are skipped.
             let Some(event) = event::take(self.channel, &record)? else {
                 continue;
             };
@@ -139,7 +139,7 @@ impl CmId {
 
 impl Drop for CmId {
     fn drop(&mut self) {
-        // Nobody is told.
+        // drop() has no result to report an error by.
         let _ = destroy::id(&self.id);
         channel::close(self.channel);
     }

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! A connection: the protocol's state with the verbs objects that carry it out.
+//! A connection: the protocol's state and the verbs objects that execute it.
 
 use super::endpoint::{Endpoint, RECEIVE};
 use super::iomap_table::Iomaps;
@@ -10,10 +10,10 @@ use kit::errno::Result;
 use rsocket_protocol::{ConnectData, Payload, Stream, Write};
 use std::time::Instant;
 
-/// Completions that are taken at once.
+/// Completions taken at a time.
 const BATCH: usize = 16;
-/// Bytes of the first write of a call. Each following one is twice as long: the peer begins to read
-/// while the rest is copied.
+/// Bytes of the first write of a call. Each following write is twice as long: the peer begins to
+/// read while the rest is copied.
 const FIRST_WRITE: usize = 2048;
 
 /// A connection.
@@ -21,12 +21,12 @@ pub struct Connection {
     pub stream: Stream,
     pub endpoint: Endpoint,
     pub iomaps: Iomaps,
-    /// The completion queue makes an event at the next completion.
+    /// Whether the completion queue makes an event at the next completion.
     armed: bool,
-    /// When the last completion was seen, or the connection was made.
+    /// Time of the last completion, or of connecting.
     pub last_completion: Instant,
     inline: Vec<u8>,
-    /// Something has changed that other threads may wait for.
+    /// Whether a change happened that other threads may wait for.
     progressed: bool,
 }
 
@@ -43,7 +43,7 @@ impl Connection {
         }
     }
 
-    /// Takes completions, and sends what is due. True if anything was there.
+    /// Takes completions, and sends messages that are due. True if there were any.
     pub fn process(&mut self) -> bool {
         let mut any = false;
         let mut completions: [ibv_wc; BATCH] = bytemuck::Zeroable::zeroed();
@@ -77,7 +77,8 @@ impl Connection {
             self.stream.sent(completion.wr_id, succeeded);
             return;
         }
-        // Receive requests fail after the connection has ended: what ended it says how.
+        // Receive requests fail after the end of the connection; another completion reports its
+        // cause.
         if !succeeded {
             return;
         }
@@ -87,22 +88,22 @@ impl Connection {
         } else {
             self.endpoint.message(number)
         };
-        // A violation ends the connection; nothing else follows from it.
+        // A violation ends the connection; no other action follows.
         let _ = self.stream.received(word, &mut self.endpoint.targets());
         if self.stream.is_connected() && self.endpoint.post_receive(number).is_err() {
             self.stream.failed();
         }
     }
 
-    /// Control messages that are due.
+    /// Sends control messages that are due.
     pub fn send_control(&mut self) {
         while let Some(write) = self.stream.next_control() {
             self.post(&write, None);
         }
     }
 
-    /// Posts a write, with the program's bytes from a position on. The stream fails if it cannot be
-    /// posted.
+    /// Posts a write, with the program's bytes from a position. The stream fails if the write
+    /// cannot be posted.
     pub fn post(&mut self, write: &Write, from: Option<(&Buffers, usize)>) {
         if self.try_post(write, from).is_err() {
             self.stream.failed();
@@ -169,12 +170,12 @@ impl Connection {
         }
     }
 
-    /// Sends as much as there is room for from a position on; answers how much.
+    /// Sends as many bytes as there is room for, from a position; returns their number.
     pub fn send(&mut self, from: &Buffers, at: usize) -> usize {
         let (mut sent, mut most) = (0, FIRST_WRITE);
         while at + sent < from.total() {
             let left = from.total() - at - sent;
-            // Completions are looked at only where they are needed.
+            // Completions are taken only when they are needed.
             let next = match self.stream.send(left, most) {
                 Some(write) => Some(write),
                 None => {
@@ -195,18 +196,18 @@ impl Connection {
         sent
     }
 
-    /// Copies what has come, and takes it out; answers how much.
+    /// Copies received bytes and removes them; returns their number.
     pub fn receive(&mut self, to: &Buffers, at: usize) -> usize {
         let pieces = self.stream.take(to.total() - at);
         let copied = self.copy(pieces, to, at);
-        // The room is the peer's again from here on.
+        // From now on the space may be granted to the peer.
         if copied > 0 {
             self.send_control();
         }
         copied
     }
 
-    /// Copies what has come, and leaves it there.
+    /// Copies received bytes and leaves them in the buffer.
     pub fn peek(&self, to: &Buffers) -> usize {
         self.copy(self.stream.peek(0, to.total()), to, 0)
     }
@@ -219,11 +220,11 @@ impl Connection {
         pieces[0].length + pieces[1].length
     }
 
-    /// Takes an event out of the completion channel, if one is there. True if so.
+    /// Takes an event from the completion channel. False if there is none.
     pub fn take_event(&mut self) -> bool {
         let mut any = false;
         while self.endpoint.channel().take_event() {
-            // Others who sleep have to arm it again.
+            // Other threads that sleep have to arm the queue again.
             self.armed = false;
             self.progressed = true;
             any = true;
@@ -231,13 +232,13 @@ impl Connection {
         any
     }
 
-    /// Whether something has changed since this was asked last.
+    /// Whether there was a change since the last call.
     pub fn take_progress(&mut self) -> bool {
         std::mem::take(&mut self.progressed)
     }
 
-    /// Asks for an event at the next completion: completions that are there already are to be
-    /// looked at afterwards.
+    /// Requests an event at the next completion. The caller then checks for completions that are
+    /// already there.
     ///
     /// # Errors
     /// Those of ibv_req_notify_cq(3).
@@ -249,15 +250,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Asks the transport whether the peer lives.
+    /// Sends a write that fails if the peer does not respond.
     pub fn keep_alive(&mut self) {
         if let Some(write) = self.stream.keep_alive() {
             self.post(&write, None);
         }
     }
 
-    /// Writes the entries of the peer's iomap that are not written yet. False if there was no room
-    /// for all.
+    /// Writes the outstanding entries of the peer's iomap. False if there was no room for all.
     pub fn write_iomaps(&mut self) -> bool {
         while let Some((index, entry)) = self.iomaps.pending() {
             let write = match self.stream.write_iomap(index, &entry) {

@@ -1,13 +1,13 @@
 #![forbid(unsafe_code)]
-//! Datagram sockets: a UDP socket, whose descriptor the program has, and a queue pair for each
+//! Datagram sockets: a UDP socket, whose descriptor the program sees, and a queue pair for each
 //! local address in use.
 //!
-//! The first datagram to a peer goes by UDP with the number of the own queue pair; the peer answers
-//! by UDP with its own. From then on datagrams go from queue pair to queue pair. A datagram that is
-//! longer than the path takes goes by UDP again.
+//! The first datagram to a peer goes by UDP and contains the number of this side's queue pair; the
+//! peer answers by UDP with its number. From then on datagrams go from queue pair to queue pair. A
+//! datagram that exceeds the path's MTU goes by UDP.
 //!
-//! rdma-core's library passes data that came by UDP through the receiver's own queue pair, for
-//! which it makes an address handle of a LID alone; RoCE has none of those. Here it is put into the
+//! rdma-core's library passes data received by UDP through the receiver's queue pair, for which it
+//! makes an address handle from a LID alone. RoCE has no LIDs. This library puts the data into the
 //! socket's queue.
 
 use super::datagram_qp::{DatagramQp, Path};
@@ -28,21 +28,21 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-/// Most peers that are remembered. Any host can make one more by a datagram.
+/// Limit of remembered peers, because any host adds one by a datagram.
 const MOST_PEERS: usize = 4096;
-/// Most datagrams by UDP that are taken at once.
+/// Most UDP datagrams taken at a time.
 const BATCH: usize = 64;
 
-/// What is known of a peer.
+/// State of a peer.
 struct Peer {
-    /// Place of the queue pair with which it is spoken to.
+    /// Index of the queue pair that is used for the peer.
     local: usize,
-    /// Number of its queue pair, once it has said one.
+    /// Number of the peer's queue pair, if the peer has announced it.
     queue_pair: Option<u32>,
     path: Option<Path>,
 }
 
-/// A datagram that has come.
+/// A received datagram.
 struct Datagram {
     from: SocketAddr,
     bytes: Vec<u8>,
@@ -58,7 +58,7 @@ pub struct DatagramState {
     pub sizes: Sizes,
     number: i32,
     readable: bool,
-    /// Something has changed that other threads may wait for.
+    /// Whether a change happened that other threads may wait for.
     progressed: bool,
 }
 
@@ -144,7 +144,7 @@ impl DatagramState {
         Ok(())
     }
 
-    /// The place of the queue pair of a local address, which is made for its first use.
+    /// The index of the queue pair of a local address; the first call makes it.
     fn queue_pair(&mut self, local: SocketAddr) -> Result<usize> {
         let known = self.queue_pairs.iter().position(|qp| qp.local == local);
         if let Some(place) = known {
@@ -171,7 +171,7 @@ impl DatagramState {
         Ok(SocketAddr::new(local.ip(), own.port()))
     }
 
-    /// Makes a peer known.
+    /// Adds a peer.
     ///
     /// # Errors
     /// Those of finding a local address and of making its queue pair; ENOBUFS for too many peers.
@@ -261,7 +261,7 @@ impl DatagramState {
         Ok(())
     }
 
-    /// Receives a datagram; what there is no room for is lost.
+    /// Receives a datagram; bytes that exceed the buffer are lost.
     pub fn receive(&mut self, to: &Buffers, flags: i32) -> Attempt<(usize, Address)> {
         if self.queue.is_empty() {
             self.process();
@@ -279,12 +279,12 @@ impl DatagramState {
         Attempt::Done(Ok((got, from)))
     }
 
-    /// Most datagrams that wait to be read.
+    /// Limit of datagrams that wait to be read.
     fn most(&self) -> usize {
         usize::try_from(self.sizes.receive_queue).unwrap_or(usize::MAX)
     }
 
-    /// Takes what has come to the queue pairs. True if anything has.
+    /// Takes datagrams from the queue pairs. True if there were any.
     pub fn process(&mut self) -> bool {
         let most = self.most();
         let mut any = false;
@@ -301,8 +301,8 @@ impl DatagramState {
         any
     }
 
-    /// Datagrams by UDP and answers about paths. True if something may be read. Of the service
-    /// thread.
+    /// Takes UDP datagrams and events of path resolution. True if a datagram can be read. Called by
+    /// the service thread.
     pub fn on_event(&mut self) -> bool {
         let mut any = false;
         let mut bytes = [0; MAX_DATAGRAM + 64];
@@ -311,7 +311,7 @@ impl DatagramState {
             let (length, from) = match received {
                 Ok((length, _, Some(from))) => (length, from),
                 Ok(_) => continue,
-                // An error of an earlier datagram: taken out by this.
+                // The error belongs to an earlier datagram; reading it has cleared it.
                 Err(rustix::io::Errno::CONNREFUSED) => continue,
                 Err(_) => break,
             };
@@ -333,11 +333,11 @@ impl DatagramState {
             return false;
         };
         let is_data = announcement.kind == DatagramKind::Data;
-        // A peer for which there is no queue pair is read all the same.
+        // The datagram of a peer for which no queue pair could be made is still delivered.
         if self.peer_of(from).is_ok() {
             self.learn(from, announcement.queue_pair);
             if is_data && let Some(number) = self.number_for(from) {
-                // One that is lost is asked for again by the peer's next datagram.
+                // The peer's next datagram repeats the request if this answer is lost.
                 let _ = self.send_by_udp(from, DatagramKind::Control, number, None);
             }
         }
@@ -349,13 +349,13 @@ impl DatagramState {
         true
     }
 
-    /// Number of the queue pair that speaks to a peer.
+    /// Number of the queue pair that is used for a peer.
     fn number_for(&self, peer: SocketAddr) -> Option<u32> {
         let peer = self.peers.get(&peer)?;
         Some(self.queue_pairs.get(peer.local)?.number())
     }
 
-    /// A peer has said the number of its queue pair: a path to it is looked for.
+    /// A peer has announced the number of its queue pair: begins to resolve a path to it.
     fn learn(&mut self, from: SocketAddr, number: u32) {
         let Some(peer) = self.peers.get_mut(&from) else {
             return;
@@ -371,7 +371,7 @@ impl DatagramState {
         let Some(qp) = self.queue_pairs.get(peer.local) else {
             return;
         };
-        // Without one, datagrams go by UDP.
+        // Without a path, datagrams go by UDP.
         peer.path = Path::look_for(self.number, qp, from).ok();
     }
 
@@ -395,7 +395,7 @@ impl DatagramState {
         let mut fds = Vec::new();
         for qp in &mut self.queue_pairs {
             let (fd, taken) = qp.arm()?;
-            // Others who sleep have to arm it again.
+            // Other threads that sleep have to arm the queue again.
             self.progressed |= taken;
             fds.push(fd);
         }
@@ -411,14 +411,14 @@ impl DatagramState {
         self.readable
     }
 
-    /// Gives up everything but the descriptor.
+    /// Drops everything but the descriptor.
     pub fn close(&mut self) {
         service::unwatch(self.udp.as_fd());
         self.peers.clear();
         self.queue_pairs.clear();
     }
 
-    /// Sizes may be changed.
+    /// Whether the sizes may still be changed.
     pub fn is_fresh(&self) -> bool {
         self.queue_pairs.is_empty()
     }

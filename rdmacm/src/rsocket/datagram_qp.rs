@@ -17,21 +17,21 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// What a device writes in front of a datagram.
+/// Bytes that a device writes before a datagram.
 const GRH: usize = 40;
 const ROOM: usize = GRH + MAX_DATAGRAM;
 const BATCH: usize = 16;
-/// In the number of a receive request.
+/// Flag in the number of a receive request.
 const RECEIVE: u64 = 1 << 63;
-/// How long looking for a path may take, in milliseconds.
+/// Time limit of path resolution, in milliseconds.
 const PATIENCE: i32 = 2000;
-/// How long after a failure a path is not looked for again.
+/// Time after a failure before a path is resolved again.
 const PAUSE: Duration = Duration::from_secs(10);
-/// Entries of a GID table that are looked at, and those behind one that was found.
+/// Number of GID table entries that are searched, and of those searched after a match.
 const GIDS: i32 = 1024;
 const NEAR: i32 = 4;
 
-/// A queue pair that is bound to a local address. The members are dropped in order.
+/// A queue pair that is bound to a local address. Members are dropped in their order.
 pub struct DatagramQp {
     pub local: SocketAddr,
     qp: Qp,
@@ -39,10 +39,10 @@ pub struct DatagramQp {
     channel: CompChannel,
     receive: Region,
     send: Region,
-    /// Places of the send region that no work request uses.
+    /// Slots of the send region that no work request uses.
     free: Vec<usize>,
     places: usize,
-    /// Places that have a datagram, with its length.
+    /// Slots that contain a datagram, with its length.
     arrived: VecDeque<(u64, usize)>,
     armed: bool,
     cm: CmId,
@@ -50,7 +50,7 @@ pub struct DatagramQp {
 
 impl DatagramQp {
     /// # Errors
-    /// ENODEV for an address of no RDMA device; those of verbs.
+    /// ENODEV for an address without an RDMA device; those of verbs.
     pub fn new(local: SocketAddr, sizes: &Sizes) -> Result<Self> {
         let cm = CmId::new(port_space::RDMA_PS_UDP, IBV_QPT_UD)?;
         address::bind(&cm.id, &Address::from_ip(&local))?;
@@ -114,7 +114,7 @@ impl DatagramQp {
         let mut any = false;
         let mut completions: [ibv_wc; BATCH] = bytemuck::Zeroable::zeroed();
         loop {
-            // A device that is gone has none.
+            // A removed device has no completions.
             let count = self.cq.poll(&mut completions).unwrap_or(0);
             for completion in &completions[..count] {
                 self.complete(completion);
@@ -141,7 +141,7 @@ impl DatagramQp {
         }
     }
 
-    /// The next datagram with its header. One that is not kept is lost.
+    /// The next datagram with its header. Its bytes are dropped unless `keep`.
     pub fn received(&mut self, keep: bool) -> Option<Vec<u8>> {
         let (number, length) = self.arrived.pop_front()?;
         let place = usize::try_from(number).unwrap_or(0);
@@ -151,13 +151,14 @@ impl DatagramQp {
         } else {
             bytes.clear();
         }
-        // A queue pair that takes none any more gets no datagrams; there is nobody to tell.
+        // If this fails, the queue pair receives less; the function has no result to report an
+        // error by.
         let _ = self.post_receive(number);
         Some(bytes)
     }
 
     /// # Errors
-    /// EAGAIN if all places are in use; those of ibv_post_send(3).
+    /// EAGAIN if all slots are in use; those of ibv_post_send(3).
     pub fn send(&mut self, header: &[u8], data: &Buffers, handle: Ah, number: u32) -> Result<()> {
         let place = self.free.pop().ok_or(Errno::AGAIN)?;
         let offset = place * MAX_DATAGRAM;
@@ -182,7 +183,8 @@ impl DatagramQp {
         sent.inspect_err(|_| self.free.push(place))
     }
 
-    /// Asks for an event at the next completion. Answers the descriptor, and whether one was there.
+    /// Requests an event at the next completion. Returns the descriptor, and whether an event was
+    /// there.
     ///
     /// # Errors
     /// Those of ibv_req_notify_cq(3).
@@ -229,7 +231,7 @@ impl Drop for DatagramQp {
     }
 }
 
-/// A path to a peer: looked for by an id that is given up once it is found.
+/// A path to a peer, resolved by an id that is destroyed once the path is known.
 pub struct Path {
     looking: Option<CmId>,
     pd: Pd,
@@ -264,12 +266,12 @@ impl Path {
         self.mtu
     }
 
-    /// Whether there is none, and it is time to look again.
+    /// Whether there is no path, and it is time to resolve it again.
     pub fn is_to_be_looked_for(&self) -> bool {
         self.failed.is_some_and(|at| at.elapsed() >= PAUSE)
     }
 
-    /// Takes events of looking for the path.
+    /// Processes events of the path resolution.
     pub fn on_event(&mut self) {
         while let Some(cm) = &self.looking {
             let step = match cm.next_event() {
@@ -305,7 +307,7 @@ impl Drop for Path {
     }
 }
 
-/// A handle of the path that an id has found, and how long datagrams on it may be.
+/// An address handle for the path of an id, and the longest datagram on it.
 fn found(cm: &CmId, pd: Pd) -> Result<(Ah, usize)> {
     let paths = cm.id.backend()?.paths()?;
     let path = paths.first().ok_or(Errno::NODEV)?;
@@ -316,7 +318,7 @@ fn found(cm: &CmId, pd: Pd) -> Result<(Ah, usize)> {
         let index = gid_index(verbs, port, gid_bytes(&path.sgid)).ok_or(Errno::NODEV)?;
         attr.grh.sgid_index = index;
     }
-    // An enumeration: 1 is 256 bytes, each following one twice as many.
+    // An enumeration: 1 is 256 bytes, each following value twice as many.
     let mtu = 128_usize << path.mtu.clamp(1, 5);
     Ok((Ah::new(pd, &mut attr)?, mtu))
 }
@@ -327,7 +329,7 @@ fn attributes(path: &ibv_sa_path_rec, port: u8) -> ibv_ah_attr {
     attr.sl = path.sl;
     attr.static_rate = path.rate;
     attr.port_num = port;
-    // Ethernet has no LIDs, so there is a global route always.
+    // Ethernet has no LIDs, so it always needs a global route.
     if path.dlid.get() == 0 || path.hop_limit > 1 {
         attr.is_global = 1;
         attr.grh.dgid = path.dgid;
@@ -338,8 +340,8 @@ fn attributes(path: &ibv_sa_path_rec, port: u8) -> ibv_ah_attr {
     attr
 }
 
-/// The last place of a GID: one that is there for both versions of RoCE is there for version 2
-/// right behind version 1.
+/// The last index of a GID: a GID that exists for both versions of RoCE has its entry for version 2
+/// after that for version 1.
 fn gid_index(verbs: Context, port: u8, gid: [u8; 16]) -> Option<u8> {
     let is_it = |index: &i32| verbs.gid(port, *index).is_ok_and(|other| other == gid);
     let first = (0..GIDS).find(is_it)?;

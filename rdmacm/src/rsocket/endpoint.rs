@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
 //! The verbs objects of one side of a connection: a queue pair with one completion queue, the
-//! buffers, and the tables that the peer writes into.
+//! buffers, and the tables that the peer writes.
 
 use super::settings::Sizes;
 use crate::id::Id;
@@ -15,9 +15,9 @@ use rsocket_protocol::{
 };
 use std::sync::Arc;
 
-/// Bytes of the table of target entries, which is in front of the iomap.
+/// Bytes of the table of target entries, which precedes the iomap.
 const TABLE: usize = SGE * TARGET_ENTRIES as usize;
-/// Bytes of a message that is a send of its own.
+/// Bytes of a message that is a separate send.
 const MESSAGE: usize = 4;
 
 /// A completion queue with its channel.
@@ -44,16 +44,16 @@ impl Drop for Completions {
     }
 }
 
-/// One side of a connection. The members are dropped in order: the queue pair has to be gone
-/// before.
+/// One side of a connection. Members are dropped in their order, because the queue pair has to be
+/// destroyed first.
 pub struct Endpoint {
     id: Arc<Id>,
     pub qp: Qp,
     completions: Completions,
     pub limits: Limits,
-    /// The peer writes data here; behind it are receive buffers of messages that are sends.
+    /// The peer writes data here; receive buffers for messages that are sends follow it.
     pub ring: Region,
-    /// Data on its way, and behind it places of control entries.
+    /// Data in flight, followed by slots for control entries.
     pub send: Region,
     /// Target entries and iomap.
     pub tables: Region,
@@ -80,7 +80,7 @@ fn attributes(cq: *mut ibv_cq, sizes: &Sizes) -> ibv_qp_init_attr_ex {
 }
 
 impl Endpoint {
-    /// Everything that a connection needs, with all receive requests posted.
+    /// Makes all objects of a connection, and posts all receive requests.
     ///
     /// # Errors
     /// EINVAL for an id without a device; ENOTSUP for an iWARP device without inline data; those of
@@ -148,7 +148,7 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// What the peer is told.
+    /// The parameters for the peer.
     pub fn connect_data(&self) -> ConnectData {
         let ring = self.limits.receive_buffer;
         ConnectData {
@@ -167,7 +167,7 @@ impl Endpoint {
         }
     }
 
-    /// Where in the ring's region the message of a receive request is, if messages are sends.
+    /// Offset of a receive request's message in the ring's region, if messages are sends.
     fn message_place(&self, number: u64) -> Option<Piece> {
         if !self.limits.message_is_send {
             return None;
@@ -189,7 +189,7 @@ impl Endpoint {
         self.qp.receive(RECEIVE | number, place)
     }
 
-    /// The message that a receive request got as a send.
+    /// The message of a receive request that a send has filled.
     pub fn message(&self, number: u64) -> u32 {
         let mut bytes = [0; MESSAGE];
         if let Some(place) = self.message_place(number) {
@@ -198,12 +198,12 @@ impl Endpoint {
         u32::from_be_bytes(bytes)
     }
 
-    /// Elements for pieces of the send buffer.
+    /// Scatter/gather elements for pieces of the send buffer.
     pub fn elements(&self, pieces: [Piece; 2]) -> [ibv_sge; 2] {
         pieces.map(|piece| self.send.sge(piece))
     }
 
-    /// A place for the entry of a control message.
+    /// The slot for the entry of a control message.
     pub fn control_place(&self, place: usize, length: usize) -> Piece {
         Piece {
             offset: self.limits.send_buffer + place * IOMAP_ENTRY,
@@ -211,7 +211,7 @@ impl Endpoint {
         }
     }
 
-    /// An entry of the own iomap, as the peer has written it.
+    /// An entry of this side's iomap, as the peer has written it.
     pub fn iomap_entry(&self, index: u16) -> rsocket_protocol::IomapEntry {
         let mut bytes = [0; IOMAP_ENTRY];
         self.tables
@@ -240,13 +240,13 @@ impl Endpoint {
         self.completions.channel
     }
 
-    /// The peer's writes of entries.
+    /// Reads the entries that the peer has written.
     pub fn targets(&self) -> Targets<'_> {
         Targets(&self.tables)
     }
 }
 
-/// In the number of a receive request.
+/// Flag in the number of a receive request.
 pub const RECEIVE: u64 = 1 << 63;
 
 /// The table of target entries in memory.

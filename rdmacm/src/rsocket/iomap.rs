@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! Memory that the peer may write to by offset: riomap, riowrite.
+//! Memory that the peer may write by offset: riomap, riowrite.
 
 use super::connection::Connection;
 use super::socket::Attempt;
@@ -8,8 +8,8 @@ use crate::abi::Buffers;
 use kit::errno::{Errno, Result};
 
 impl StreamState {
-    /// Maps memory of the program: the peer may write to it by the offset, or it is only registered
-    /// if that is not wanted.
+    /// Maps memory of the program, for writes of the peer by the offset; without permission to
+    /// write, the memory is only registered.
     ///
     /// # Errors
     /// EINVAL for a socket without a connection; ENOMEM if the peer's table is full; those of
@@ -50,7 +50,7 @@ impl StreamState {
 }
 
 impl Connection {
-    /// Writes to the peer's memory by offset, `done` bytes of earlier attempts behind it.
+    /// Writes to the peer's memory by offset, after the `done` bytes of earlier attempts.
     pub fn write_mapped(
         &mut self,
         from: &Buffers,

@@ -1,19 +1,19 @@
 #![forbid(unsafe_code)]
-//! The memory of a connection that the peer may write to by offset.
+//! The memory of a connection that the peer may write by offset.
 
 use crate::verbs::Mr;
 use kit::errno::{Errno, Result};
 use rsocket_protocol::{IomapEntry, Sge};
 
-/// A mapping, with its place in the peer's table if the peer may write to it.
+/// A mapping, with its index in the peer's table if the peer may write to it.
 struct Mapping {
     index: Option<u16>,
     address: usize,
     length: usize,
     entry: IomapEntry,
-    /// The peer has been told.
+    /// Whether the peer has the entry.
     written: bool,
-    /// Dropped with the mapping: the peer's writes fail from then on.
+    /// Dropped with the mapping: from then on the peer's writes fail.
     _mr: Mr,
 }
 
@@ -22,16 +22,16 @@ struct Mapping {
 pub struct Iomaps(Vec<Mapping>);
 
 impl Iomaps {
-    /// A free place of the peer's table.
+    /// A free index of the peer's table.
     ///
     /// # Errors
-    /// ENOMEM if there is none.
+    /// ENOMEM if the table is full.
     pub fn free_place(&self, size: u16) -> Result<u16> {
         let is_free = |index: &u16| self.0.iter().all(|mapping| mapping.index != Some(*index));
         (0..size).find(is_free).ok_or(Errno::NOMEM)
     }
 
-    /// Adds a mapping, which the peer is told of later.
+    /// Adds a mapping; its entry is sent to the peer later.
     ///
     /// # Errors
     /// EINVAL for 4 GiB or more.
@@ -64,7 +64,7 @@ impl Iomaps {
     /// Removes the mapping of this memory.
     ///
     /// # Errors
-    /// EINVAL if there is none.
+    /// EINVAL if there is no such mapping.
     pub fn remove(&mut self, address: usize, length: usize) -> Result<()> {
         let is_it = |mapping: &Mapping| (mapping.address, mapping.length) == (address, length);
         let at = self.0.iter().position(is_it).ok_or(Errno::INVAL)?;
@@ -72,7 +72,7 @@ impl Iomaps {
         Ok(())
     }
 
-    /// An entry that the peer has not been told of.
+    /// An entry that the peer does not have yet.
     pub fn pending(&self) -> Option<(u16, IomapEntry)> {
         let mapping = self.0.iter().find(|mapping| !mapping.written)?;
         Some((mapping.index?, mapping.entry))

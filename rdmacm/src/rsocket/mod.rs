@@ -1,28 +1,29 @@
 #![forbid(unsafe_code)]
 //! Sockets over RDMA: rsocket(7).
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | `socket`, `table` | an rsocket; those of the process by descriptor |
-//! | `stream` | stream sockets: from a new one to a connection |
-//! | `connection`, `endpoint` | a connection: the protocol's state (`rsocket_protocol`) with the verbs objects that carry it out |
+//! | `socket`, `table` | an rsocket; the rsockets of the process, by descriptor |
+//! | `stream` | stream sockets, from a new socket to a connection |
+//! | `connection`, `endpoint` | a connection: the protocol's state (`rsocket_protocol`) and the
+//! verbs objects that execute it |
 //! | `datagram`, `datagram_qp` | datagram sockets; their queue pairs, and paths to peers |
 //! | `call`, `poll`, `repoll` | calls that may wait, in steps; rpoll; sets of descriptors |
 //! | `waiter` | threads that wait for a socket |
-//! | `service` | the thread that takes events of the connection manager |
-//! | `cm` | ids with a channel of their own |
+//! | `service` | the thread that processes events of the connection manager |
+//! | `cm` | ids that do not share their channel |
 //! | `options`, `set_options`, `settings` | options; defaults and their files |
-//! | `iomap`, `iomap_table` | memory that the peer writes to by offset |
+//! | `iomap`, `iomap_table` | memory that the peer writes by offset |
 //!
-//! **The descriptor** that a program has is that of the event channel of the socket's id. The
-//! program's poll(2) of it would see the connection manager's events alone: rpoll is for that.
+//! **The descriptor** of a socket is that of its id's event channel. poll(2) on it sees only events
+//! of the connection manager; rpoll sees all.
 //!
-//! **Who does what.** The service thread takes all events of the connection manager: it makes
-//! connections and sees their ends. Completions are looked at by the threads of the program, in
-//! their calls. A socket's state is behind one lock, which nobody holds while it sleeps; what a
-//! thread changes, it tells those who wait ([`waiter`]).
+//! **Threads.** The service thread processes all events of the connection manager: it establishes
+//! connections and sees their ends. The threads of the program take completions, in their calls. A
+//! socket's state has one lock, which no thread holds while it sleeps. A thread that changes the
+//! state wakes the waiting threads ([`waiter`]).
 //!
-//! **Locks** are taken in this order: a socket's, that of the service, those of waiters.
+//! **Locks** are taken in this order: a socket's, the service's, those of waiters.
 //!
 //! **fork(2).** A child has no rsockets.
 

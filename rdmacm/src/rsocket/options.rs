@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-/// What the kernel's TCP takes where nothing is said: seconds.
+/// The kernel's default for TCP, in seconds.
 const KEEPALIVE_FILE: &str = "/proc/sys/net/ipv4/tcp_keepalive_time";
 const KEEPALIVE_TIME: u32 = 7200;
-/// Values that were set.
+/// Values set by the program.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub reuse_address: bool,
@@ -25,7 +25,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The time between keepalives, if there are any.
+    /// The time between keepalives, if they are enabled.
     pub fn keep_alive(&self) -> Option<Duration> {
         self.keep_alive
             .then(|| Duration::from_secs(self.idle().max(1).into()))
@@ -39,12 +39,12 @@ impl Options {
         })
     }
 
-    /// Paths that the program knows, `struct ibv_path_data[]`.
+    /// Paths supplied by the program, `struct ibv_path_data[]`.
     pub fn route(&self) -> Option<&[u8]> {
         (!self.route.is_empty()).then_some(&self.route)
     }
 
-    /// How long rclose waits, if that was said.
+    /// The time for which rclose waits, if it was set.
     pub fn linger(&self) -> Option<Duration> {
         let (on, seconds) = self.linger;
         (on != 0).then(|| Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))

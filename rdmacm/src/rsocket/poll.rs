@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! rpoll, and rselect by way of it.
+//! rpoll, and rselect on top of it.
 
 use super::call::{Answer, Pending, State, Step, watched};
 use super::waiter::Waiter;
@@ -10,7 +10,7 @@ use libc::pollfd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Makes a step of rpoll. A timeout of none has no end.
+/// Executes a step of rpoll. `None` as timeout waits without bound.
 pub fn step(
     state: &mut State,
     fds: &mut [pollfd],
@@ -41,7 +41,7 @@ pub fn step(
     }
 }
 
-/// Says what to sleep for, unless something is ready.
+/// Sets the descriptors to sleep for, unless an event is ready.
 fn prepare(state: &mut State, fds: &mut [pollfd]) -> Result<usize> {
     if state.pending.is_none() {
         let sockets: Vec<_> = fds
@@ -86,7 +86,7 @@ fn prepare(state: &mut State, fds: &mut [pollfd]) -> Result<usize> {
     Ok(0)
 }
 
-/// Looks at all now, and answers how many are ready.
+/// Checks all descriptors, and returns how many are ready.
 fn look(fds: &mut [pollfd], own: Option<&Arc<Waiter>>) -> Result<usize> {
     let mut foreign = Vec::new();
     let mut ready = 0;

@@ -1,9 +1,9 @@
 #![forbid(unsafe_code)]
 //! Sets of descriptors: repoll_create, repoll_ctl, repoll_wait.
 //!
-//! A set is a list, looked at as rpoll looks at its descriptors. Its own descriptor is that of an
-//! event, by which a change of the set wakes those who wait. Edge-triggered entries are reported
-//! like others: as long as they are ready.
+//! A set is a list, checked in the same way as the descriptors of rpoll. The descriptor of a set is
+//! an eventfd, by which a change of the set wakes waiting threads. Edge-triggered entries are
+//! reported like level-triggered ones: as long as they are ready.
 
 use super::call::{Answer, State, Step, watched};
 use super::waiter::Waiter;
@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What may be asked of a descriptor: bits that poll(2) has, too.
+/// Events that may be requested: bits that poll(2) has, too.
 const EVENTS: u32 = 0x3fff;
 const ONE_SHOT: u32 = 1 << 30;
 
-/// A descriptor of a set.
+/// A member of a set.
 #[derive(Clone, Copy)]
 struct Entry {
     events: u32,
@@ -36,7 +36,7 @@ struct Set {
 #[derive(Default)]
 struct Sets(Mutex<BTreeMap<i32, Arc<Set>>>);
 
-/// A forked child has none.
+/// A forked child has no sets.
 static SETS: PerProcess<Sets> = PerProcess::new();
 
 /// A change of a set.
@@ -46,7 +46,7 @@ pub enum Change {
     Delete,
 }
 
-/// An event that is reported.
+/// A reported event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
     pub events: u32,
@@ -72,7 +72,7 @@ fn set(fd: i32) -> Result<Arc<Set>> {
     sets.0.lock().get(&fd).cloned().ok_or(Errno(libc::EBADF))
 }
 
-/// Ends a set. False if the descriptor is none's.
+/// Destroys a set. False for a descriptor that is not a set.
 pub fn close(fd: i32) -> bool {
     let Some(sets) = SETS.made() else {
         return false;
@@ -87,7 +87,7 @@ pub fn close(fd: i32) -> bool {
 /// Changes a set.
 ///
 /// # Errors
-/// EBADF for no set, EINVAL for a set as its own member; EEXIST, ENOENT as epoll_ctl(2).
+/// EBADF if it is not a set, EINVAL for a set as its own member; EEXIST, ENOENT as epoll_ctl(2).
 pub fn change(fd: i32, of: i32, change: &Change) -> Result<()> {
     let set = set(fd)?;
     if fd == of {
@@ -120,12 +120,12 @@ pub fn change(fd: i32, of: i32, change: &Change) -> Result<()> {
 /// The arguments of repoll_wait.
 pub struct Wait {
     pub fd: i32,
-    /// Events that there is room for.
+    /// Maximum number of events.
     pub most: usize,
     pub timeout: Option<Duration>,
 }
 
-/// Makes a step of repoll_wait; what is ready is added to the list.
+/// Executes a step of repoll_wait; ready events are appended to the list.
 pub fn step(state: &mut State, wait: &Wait, interrupted: bool, ready: &mut Vec<Ready>) -> Step {
     try_step(state, wait, interrupted, ready).unwrap_or_else(|e| Step::Done(Err(e)))
 }
@@ -138,13 +138,13 @@ fn try_step(
 ) -> Result<Step> {
     let set = set(fd)?;
     let now = Instant::now();
-    // The set may be another than before the sleep.
+    // The set may have changed during the sleep.
     let deadline = match state.pending.take() {
         Some(_) => state.deadline,
         None => timeout.and_then(|timeout| now.checked_add(timeout)),
     };
     loop {
-        // Changes from here on end the sleep.
+        // Changes from now on end the sleep.
         set.changed.clear();
         let mut polled = set.polled();
         polled.push(watched(set.changed.fd(), libc::POLLIN));
@@ -160,14 +160,13 @@ fn try_step(
         if !ready.is_empty() {
             return Ok(Step::Done(Ok(Answer::from(ready.len()))));
         }
-        // The set has changed, and nothing else.
+        // Only the set has changed.
         state.pending = None;
     }
 }
 
 impl Set {
-    /// Those that are not disarmed, as poll(2) takes them. One that is closed is left out, as in
-    /// epoll(7).
+    /// The armed members, as poll(2) takes them. A closed descriptor is left out, as in epoll(7).
     fn polled(&self) -> Vec<pollfd> {
         let entries = self.entries.lock();
         let armed = entries

@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
-//! The thread that looks after the connection manager's events of all rsockets: requests of
-//! listeners, connections that are being made, and their ends. It starts with the first socket that
-//! needs it, and ends with the last.
+//! The thread that processes connection manager events for all rsockets: requests of listeners,
+//! connections in progress, and ends of connections. It starts with the first socket that needs it,
+//! and ends with the last.
 
 use super::table;
 use super::waiter::Waiter;
@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What the event descriptor of the thread is called in its set.
+/// Name of the thread's eventfd in its epoll set.
 const KICK: u64 = u64::MAX;
 /// Longest sleep.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// The thread, and what it looks after.
+/// The thread, and its data.
 #[derive(Default)]
 struct Service {
     state: Mutex<Option<Running>>,
@@ -34,12 +34,12 @@ struct Running {
     thread: JoinHandle<()>,
 }
 
-/// What the thread has.
+/// The data of the thread.
 struct Shared {
     set: OwnedFd,
     kick: Waiter,
     end: AtomicBool,
-    /// Keepalive and other times of sockets: what is due next.
+    /// Keepalive times and other deadlines of sockets: the next deadline of each.
     times: Mutex<BTreeMap<i32, Instant>>,
 }
 
@@ -96,7 +96,7 @@ impl Shared {
             self.kick.clear();
             return;
         }
-        // One that was closed meanwhile is not there any more, or another with its number.
+        // A socket closed meanwhile is missing from the table, or another socket has its number.
         let Ok(fd) = i32::try_from(data.u64()) else {
             return;
         };
@@ -131,7 +131,7 @@ impl Shared {
     }
 }
 
-/// Has the thread look after a socket, by this descriptor.
+/// Registers a socket, with this descriptor, at the thread.
 ///
 /// # Errors
 /// Those of making the thread; of epoll_ctl(2).
@@ -158,7 +158,7 @@ pub fn watch(socket: i32, fd: BorrowedFd<'_>) -> Result<()> {
     }
 }
 
-/// Leaves a descriptor alone for a while, or looks at it again.
+/// Stops watching a descriptor for a while, or watches it again.
 pub fn pause(socket: i32, fd: BorrowedFd<'_>, paused: bool) {
     let Some(service) = SERVICE.made() else {
         return;
@@ -173,11 +173,11 @@ pub fn pause(socket: i32, fd: BorrowedFd<'_>, paused: bool) {
     } else {
         EventFlags::IN
     };
-    // One that is not watched has nothing to pause.
+    // A descriptor that is not watched needs no pause.
     let _ = epoll::modify(&running.shared.set, fd, EventData::new_u64(number), flags);
 }
 
-/// Has [`super::socket::Socket::on_time`] called at a time; in the place of the one before.
+/// Schedules a call of [`super::socket::Socket::on_time`]; the time replaces the previous one.
 pub fn call_at(socket: i32, at: Option<Instant>) {
     let Some(service) = SERVICE.made() else {
         return;
@@ -195,19 +195,19 @@ pub fn call_at(socket: i32, at: Option<Instant>) {
     running.shared.kick.wake();
 }
 
-/// Leaves a descriptor alone for good.
+/// Stops watching a descriptor.
 pub fn unwatch(fd: BorrowedFd<'_>) {
     let Some(service) = SERVICE.made() else {
         return;
     };
     if let Some(running) = &*service.state.lock() {
-        // One that was never watched is none.
+        // The error means that the descriptor was not watched.
         let _ = epoll::delete(&running.shared.set, fd);
     }
 }
 
-/// Forgets a socket that is being closed. With the last one the thread ends; nobody may hold a
-/// socket's lock here.
+/// Forgets a socket that is being closed. The thread ends with the last socket; the caller holds no
+/// socket's lock.
 pub fn forget(socket: i32) {
     let Some(service) = SERVICE.made() else {
         return;
@@ -226,9 +226,9 @@ pub fn forget(socket: i32) {
     drop(state);
     last.shared.end.store(true, Ordering::Release);
     last.shared.kick.wake();
-    // The thread itself closes sockets that nobody has accepted.
+    // The thread itself closes sockets that were not accepted.
     if last.thread.thread().id() != std::thread::current().id() {
-        // An error is a panic, which the thread has told of.
+        // An error is a panic, which the thread has reported.
         let _ = last.thread.join();
     }
 }

@@ -24,7 +24,7 @@ mod id_option {
     pub const AFONLY: i32 = 2;
 }
 
-/// Of a segment, before there is a path.
+/// Segment size before there is a path.
 const MAX_SEGMENT: i32 = 2048;
 
 /// The number in an option of the program.
@@ -44,8 +44,8 @@ const UNKNOWN: Errno = Errno(libc::ENOTSUP);
 
 impl StreamState {
     /// # Errors
-    /// ENOTSUP for an option that is not known; EINVAL for a value that cannot be, and for sizes
-    /// after connecting has begun; the connection manager's.
+    /// ENOTSUP for an unknown option; EINVAL for an invalid value, and for sizes after connecting
+    /// has begun; the connection manager's.
     pub fn set_option(&mut self, level: i32, name: i32, value: &[u8]) -> Result<()> {
         match level {
             libc::SOL_SOCKET => self.set_socket_option(name, value),
@@ -72,7 +72,7 @@ impl StreamState {
                 let flag = i32::from(self.options.reuse_address).to_ne_bytes();
                 let set =
                     address::set_option(&self.cm.id, id_option::LEVEL, id_option::REUSEADDR, &flag);
-                // Kernels that do not know it have no other behaviour.
+                // Kernels without this option have no other behaviour.
                 match set {
                     Err(Errno::NOSYS) => Ok(()),
                     other => other,
@@ -143,7 +143,7 @@ impl StreamState {
     /// The value of an option.
     ///
     /// # Errors
-    /// ENOTSUP for an option that is not known; EINVAL if there is less room than for a number.
+    /// ENOTSUP for an unknown option; EINVAL for a buffer smaller than a number.
     pub fn option(&mut self, level: i32, name: i32) -> Result<Vec<u8>> {
         let options = &self.options;
         let int = |value: i32| Ok(value.to_ne_bytes().to_vec());
@@ -181,7 +181,7 @@ impl StreamState {
         }
     }
 
-    /// The device may take more inline than was asked for.
+    /// The device may accept more inline data than requested.
     fn inline(&self) -> u32 {
         match &self.phase {
             Phase::Connected(connection) => {
@@ -196,7 +196,7 @@ impl StreamState {
     fn path_mtu(&self) -> i32 {
         let paths = self.cm.id.backend().and_then(|backend| backend.paths());
         let mtu = paths.ok().and_then(|paths| Some(paths.first()?.mtu));
-        // An enumeration: 1 is 256 bytes, each following one twice as many.
+        // An enumeration: 1 is 256 bytes, each following value twice as many.
         mtu.map_or(MAX_SEGMENT, |mtu| 128 << mtu.clamp(1, 5))
     }
 
@@ -210,8 +210,8 @@ impl StreamState {
 
 impl DatagramState {
     /// # Errors
-    /// ENOTSUP for an option that is not known; EINVAL for a value that cannot be, and for sizes
-    /// after the first use; those of setsockopt(2).
+    /// ENOTSUP for an unknown option; EINVAL for an invalid value, and for sizes after the first
+    /// use; those of setsockopt(2).
     pub fn set_option(&mut self, level: i32, name: i32, value: &[u8]) -> Result<()> {
         match (level, name) {
             (libc::SOL_SOCKET, libc::SO_REUSEADDR) => {
@@ -242,7 +242,7 @@ impl DatagramState {
     /// The value of an option.
     ///
     /// # Errors
-    /// ENOTSUP for an option that is not known; those of getsockopt(2).
+    /// ENOTSUP for an unknown option; those of getsockopt(2).
     pub fn option(&mut self, level: i32, name: i32) -> Result<Vec<u8>> {
         let value = match (level, name) {
             (libc::SOL_SOCKET, libc::SO_ERROR) => 0,

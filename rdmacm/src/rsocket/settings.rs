@@ -1,16 +1,16 @@
 #![forbid(unsafe_code)]
-//! Sizes of rsockets, and the files that have their defaults.
+//! Sizes of rsockets, and the files with their defaults.
 
 use kit::sys::per_process::PerProcess;
 use std::time::Duration;
 
 const FOLDER: &str = "/etc/rdma/rsocket";
 
-/// Fewest and most requests of a queue.
+/// Range of the number of requests in a queue.
 const QUEUE: std::ops::RangeInclusive<u32> = 16..=65534;
-/// Fewest bytes of a buffer, and most.
+/// Range of a buffer's size in bytes.
 const BUFFER: std::ops::RangeInclusive<u32> = 4096..=1 << 30;
-/// Most bytes of inline data.
+/// Maximum of inline data in bytes.
 const INLINE: u32 = 65534;
 
 /// Sizes of a socket, which can be set until it connects or listens.
@@ -37,14 +37,14 @@ impl Sizes {
         self.inline = wanted.min(INLINE);
     }
 
-    /// What the peer is told is said in one byte: larger ones in 256s.
+    /// The size is sent in one byte, larger sizes in units of 256.
     pub fn set_iomap(&mut self, wanted: u32) {
         let wanted = u16::try_from(wanted).unwrap_or(u16::MAX);
         self.iomap = rsocket_protocol::ConnectData::sent_iomap_size(wanted.min(0x7fff)).into();
     }
 
     pub fn set_receive_buffer(&mut self, wanted: u32) {
-        // Two halves.
+        // The buffer is granted in two halves.
         self.receive_buffer = wanted.clamp(*BUFFER.start(), *BUFFER.end()) & !1;
     }
 
@@ -66,18 +66,18 @@ impl Default for Sizes {
     }
 }
 
-/// What the files say, or what is usual.
+/// Settings from the files, or the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     pub sizes: Sizes,
-    /// How long a call looks before it sleeps.
+    /// How long a call polls before it sleeps.
     pub polling_time: Duration,
-    /// How long rpoll sleeps at most before it looks again.
+    /// Longest sleep of rpoll before it polls again.
     pub wake_up_interval: Duration,
 }
 
 impl Settings {
-    /// By files: each has one number. `read` answers that of a name.
+    /// Settings from files with one number each; `read` returns the number of a file.
     fn by(read: impl Fn(&str) -> Option<u32>) -> Self {
         let mut sizes = Sizes::default();
         let mut with = |name: &str, set: fn(&mut Sizes, u32)| {
@@ -94,7 +94,7 @@ impl Settings {
         Self {
             sizes,
             polling_time: Duration::from_micros(read("polling_time").unwrap_or(10).into()),
-            // A process that never sleeps at all is not meant by 0.
+            // 0 does not mean a process that never sleeps.
             wake_up_interval: Duration::from_millis(
                 read("wake_up_interval").unwrap_or(500).max(1).into(),
             ),
@@ -118,7 +118,7 @@ fn number(text: &str) -> Option<u32> {
     text[..end.unwrap_or(text.len())].parse().ok()
 }
 
-/// Those of the process, read at the first call.
+/// The settings of the process, read at the first use.
 pub fn get() -> Settings {
     static READ: PerProcess<Settings> = PerProcess::new();
     READ.get()

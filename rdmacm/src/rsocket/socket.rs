@@ -11,7 +11,7 @@ use kit::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What it is, with its state.
+/// The kind of a socket, with its state.
 pub enum Kind {
     Stream(Box<Mutex<StreamState>>),
     Datagram(Mutex<DatagramState>),
@@ -19,7 +19,7 @@ pub enum Kind {
 
 /// An rsocket.
 pub struct Socket {
-    /// The program's name for it.
+    /// The descriptor that the program sees.
     pub fd: i32,
     pub family: i32,
     pub kind: Kind,
@@ -27,20 +27,20 @@ pub struct Socket {
     nonblocking: AtomicBool,
 }
 
-/// What has become of an attempt.
+/// The result of an attempt.
 pub enum Attempt<T> {
     Done(Result<T>),
-    /// It has to be made again after something has happened.
+    /// The attempt has to be repeated after an event.
     Wait,
 }
 
-/// State that notes its changes.
+/// A state that records its changes.
 pub trait Progress {
-    /// Whether something has changed since this was asked last.
+    /// Whether there was a change since the last call.
     fn take_progress(&mut self) -> bool;
 }
 
-/// What a finished attempt has; returns from the function for one that failed or has to wait.
+/// The value of a finished attempt; returns from the function if it failed or has to wait.
 macro_rules! attempt {
     ($attempt:expr) => {
         match $attempt {
@@ -71,8 +71,8 @@ impl Socket {
         self.nonblocking.store(nonblocking, Ordering::Relaxed);
     }
 
-    /// Does something to the state of the socket, and wakes others who wait for it if anything has
-    /// changed.
+    /// Runs a function on the state of the socket, and wakes other threads that wait for it if the
+    /// state has changed.
     pub fn with<S: Progress, T>(
         &self,
         state: &Mutex<S>,
@@ -89,7 +89,7 @@ impl Socket {
         answer
     }
 
-    /// The connection manager has an event, or UDP a datagram. Of the service thread.
+    /// The connection manager has an event, or UDP a datagram. Called by the service thread.
     pub fn on_event(self: &Arc<Self>) {
         match &self.kind {
             Kind::Stream(_) => super::stream::on_event(self),
@@ -101,7 +101,7 @@ impl Socket {
         }
     }
 
-    /// Options of keepalives may be others: the next one is due at another time.
+    /// The keepalive options may have changed: computes the next time.
     pub fn schedule(&self) {
         if let Kind::Stream(state) = &self.kind {
             let due = state.lock().keep_alive_due();
@@ -109,7 +109,7 @@ impl Socket {
         }
     }
 
-    /// A time has come. Of the service thread.
+    /// A deadline has passed. Called by the service thread.
     pub fn on_time(&self) {
         if let Kind::Stream(state) = &self.kind {
             let next = self.with(state, None, StreamState::on_time);
@@ -117,7 +117,7 @@ impl Socket {
         }
     }
 
-    /// What poll(2) would say of it: completions are looked at.
+    /// The events of poll(2) that are ready; takes completions to find out.
     pub fn ready(&self, events: i16, own: Option<&Arc<Waiter>>) -> i16 {
         match &self.kind {
             Kind::Stream(state) => self.with(state, own, |state| state.ready(events)),
@@ -125,8 +125,8 @@ impl Socket {
         }
     }
 
-    /// Has its descriptor become readable at the next completion. Whoever sleeps looks once more
-    /// afterwards.
+    /// Makes the descriptor readable at the next completion. A thread checks once more before it
+    /// sleeps.
     ///
     /// # Errors
     /// Those of ibv_req_notify_cq(3).

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! Stream sockets: from a new one to a connection.
+//! Stream sockets, from a new socket to a connection.
 
 use super::cm::{CmEvent, CmId};
 use super::connection::Connection;
@@ -18,15 +18,15 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// How long a step of connecting may take at first, in milliseconds.
+/// Time limit of a first step of connecting, in milliseconds.
 const PATIENCE: i32 = 1000;
-/// How often a non-blocking socket tries a step again, each time with twice the time.
+/// How often a non-blocking socket repeats a step, each time with twice the time limit.
 const RETRIES: u32 = 6;
-/// Retries of the transport.
+/// Retry count of the transport.
 const TRANSPORT_RETRIES: u8 = 7;
-/// How long shutting down waits for a transport that completes nothing.
+/// Time limit of shutting down a transport that completes no request.
 const STALL: Duration = Duration::from_secs(60);
-/// Most connections that wait to be accepted.
+/// Limit of connections that wait to be accepted.
 const BACKLOG: usize = 1024;
 /// `RDMA_OPTION_IB`, `RDMA_OPTION_IB_PATH`
 const IB_PATH: (i32, i32) = (1, 1);
@@ -39,32 +39,32 @@ enum Step {
     Connect,
 }
 
-/// A connection that is being made.
+/// A connection in progress.
 pub struct Opening {
     step: Step,
     retries: u32,
-    /// A blocking call tries each step once.
+    /// A blocking call attempts each step once.
     once: bool,
     destination: Address,
     endpoint: Option<Endpoint>,
 }
 
-/// A socket that accepts.
+/// A listening socket.
 pub struct Listening {
     backlog: usize,
     queue: VecDeque<Arc<Socket>>,
     paused: bool,
 }
 
-/// Where a socket is in its life.
+/// The phase of a socket's life.
 pub enum Phase {
     New,
     Bound,
     Listening(Listening),
     Opening(Opening),
-    /// A request that was accepted, and whose peer has not answered yet.
+    /// The socket has accepted a request, and the peer has not answered yet.
     Accepting(Endpoint, ConnectData, Weak<Socket>),
-    /// Connected once; the stream says whether it still is.
+    /// The socket was connected; the stream knows whether it still is.
     Connected(Box<Connection>),
     /// Connecting has failed.
     Refused,
@@ -77,7 +77,7 @@ pub struct StreamState {
     pub cm: CmId,
     pub sizes: Sizes,
     pub options: Options,
-    /// For `SO_ERROR`.
+    /// The value of `SO_ERROR`.
     pub error: Option<Errno>,
     changed: bool,
 }
@@ -123,7 +123,7 @@ impl StreamState {
         }
     }
 
-    /// Sizes may be changed: a listener's are those of what it accepts.
+    /// Whether the sizes may still be changed: accepted sockets have those of their listener.
     pub fn is_fresh(&self) -> bool {
         matches!(self.phase, Phase::New | Phase::Bound | Phase::Listening(_))
     }
@@ -139,7 +139,7 @@ impl StreamState {
     }
 
     /// # Errors
-    /// EINVAL for one that connects; those of rdma_listen(3).
+    /// EINVAL for a socket that connects; those of rdma_listen(3).
     pub fn listen(&mut self, socket: i32, backlog: i32) -> Result<()> {
         if !matches!(self.phase, Phase::New | Phase::Bound) {
             return match self.phase {
@@ -165,10 +165,10 @@ impl StreamState {
         service::watch(socket, self.cm.borrow()?)
     }
 
-    /// A connection that somebody has asked for.
+    /// Takes the next established connection.
     ///
     /// # Errors
-    /// EBADF for a socket that does not listen.
+    /// EBADF for a socket that is not listening.
     pub fn accept(&mut self, socket: i32) -> Result<Option<Arc<Socket>>> {
         let Phase::Listening(listening) = &mut self.phase else {
             return Err(Errno(libc::EBADF));
@@ -181,7 +181,7 @@ impl StreamState {
         Ok(accepted)
     }
 
-    /// Begins to connect, or says how far it is.
+    /// Begins to connect, or reports the progress.
     pub fn connect(&mut self, socket: i32, to: &Address, once: bool) -> Attempt<()> {
         match &self.phase {
             Phase::New | Phase::Bound => {
@@ -197,7 +197,7 @@ impl StreamState {
         }
     }
 
-    /// The end of what [`Self::connect`] has begun.
+    /// The result of [`Self::connect`], once it is known.
     pub fn connected(&mut self) -> Attempt<()> {
         match &self.phase {
             Phase::Opening(_) => Attempt::Wait,
@@ -228,7 +228,7 @@ impl StreamState {
         self.changed = true;
     }
 
-    /// What an event means for a socket that listens not.
+    /// Handles an event of a socket that is not listening.
     fn handle(&mut self, event: &CmEvent) {
         self.changed = true;
         match &mut self.phase {
@@ -241,10 +241,10 @@ impl StreamState {
                 }
             }
             Phase::Connected(connection) => {
-                // What came before the end is read.
+                // Data that arrived before the end is read.
                 connection.process();
                 connection.stream.disconnected();
-                // What is on its way is flushed.
+                // Posted requests are flushed.
                 let _ = transition::to(&self.cm.id, IBV_QPS_ERR);
             }
             _ => {}
@@ -258,8 +258,8 @@ impl StreamState {
         self.changed = true;
     }
 
-    /// An accepted connection's peer has answered: true, with its listener. Else it has not come
-    /// about.
+    /// The peer of an accepted connection has answered: true, with the listener. Otherwise the
+    /// connection has failed.
     fn answer(&mut self, event: &CmEvent) -> Option<(bool, Weak<Socket>)> {
         let Phase::Accepting(..) = &self.phase else {
             return None;
@@ -283,7 +283,7 @@ impl StreamState {
                 connection.process();
                 let stream = &connection.stream;
                 let mut ready = asked(libc::POLLIN, stream.unread() > 0 || !stream.is_readable());
-                // One that may not send any more learns so by sending.
+                // A program that may not send any more learns so from its next send.
                 ready |= asked(libc::POLLOUT, stream.can_send() || !stream.is_writable());
                 if stream.has_failed() {
                     ready |= libc::POLLERR;
@@ -310,7 +310,7 @@ impl StreamState {
         Ok(Some(connection.endpoint.channel().fd()))
     }
 
-    /// The connection, of a call that needs one.
+    /// The connection; an error if there is none.
     fn connection(&mut self) -> Attempt<&mut Connection> {
         match &mut self.phase {
             Phase::Connected(connection) => Attempt::Done(Ok(connection)),
@@ -323,7 +323,7 @@ impl StreamState {
         }
     }
 
-    /// Receives; `done` bytes are there from earlier attempts of the call.
+    /// Receives; `done` bytes were received by earlier attempts of the call.
     pub fn receive(&mut self, to: &Buffers, flags: i32, done: &mut usize) -> Attempt<usize> {
         let connection = attempt!(self.connection());
         if to.total() == *done {
@@ -350,7 +350,7 @@ impl StreamState {
         Attempt::Done(Ok(*done))
     }
 
-    /// Sends; `done` bytes are sent by earlier attempts of the call.
+    /// Sends; `done` bytes were sent by earlier attempts of the call.
     pub fn send(&mut self, from: &Buffers, done: &mut usize) -> Attempt<usize> {
         let connection = attempt!(self.connection());
         if !connection.stream.is_writable() {
@@ -390,7 +390,7 @@ impl StreamState {
         connection.write_mapped(from, offset, done)
     }
 
-    /// Ends directions of a connection.
+    /// Closes directions of a connection.
     pub fn shut_down(&mut self, how: i32) {
         let reading = matches!(how, libc::SHUT_RD | libc::SHUT_RDWR);
         let writing = matches!(how, libc::SHUT_WR | libc::SHUT_RDWR);
@@ -402,7 +402,7 @@ impl StreamState {
         }
     }
 
-    /// Whether everything was sent. How long to wait for it at most, else.
+    /// Whether everything was sent; otherwise how long to wait for it at most.
     pub fn drained(&mut self) -> Option<Duration> {
         let Phase::Connected(connection) = &mut self.phase else {
             return None;
@@ -415,7 +415,7 @@ impl StreamState {
         (!left.is_zero()).then_some(left)
     }
 
-    /// Whether a request to write is still not answered.
+    /// Whether a posted write is still unacknowledged.
     pub fn is_stalled(&self) -> bool {
         match &self.phase {
             Phase::Connected(connection) => {
@@ -425,7 +425,7 @@ impl StreamState {
         }
     }
 
-    /// When the next keepalive is due, if the connection has any.
+    /// When the next keepalive is due, if they are enabled.
     pub fn keep_alive_due(&self) -> Option<Instant> {
         let Phase::Connected(_) = &self.phase else {
             return None;
@@ -433,7 +433,7 @@ impl StreamState {
         Some(Instant::now() + self.options.keep_alive()?)
     }
 
-    /// The time for a keepalive has come. Answers the next.
+    /// Sends a keepalive that is due. Returns the time of the next.
     pub fn on_time(&mut self) -> Option<Instant> {
         let Phase::Connected(connection) = &mut self.phase else {
             return None;
@@ -447,7 +447,7 @@ impl StreamState {
         Some(Instant::now() + interval)
     }
 
-    /// Takes apart what the socket has. The sockets that nobody has accepted are answered.
+    /// Drops the objects of the socket. Returns the sockets that were not accepted.
     pub fn close(&mut self) -> Vec<Arc<Socket>> {
         match std::mem::replace(&mut self.phase, Phase::Closed) {
             Phase::Listening(listening) => listening.queue.into(),
@@ -456,7 +456,7 @@ impl StreamState {
     }
 }
 
-/// What a call answers on a socket that may not send any more.
+/// The result of a send on a socket that may not send any more.
 fn ended(done: usize) -> Attempt<usize> {
     match done {
         0 => Attempt::Done(Err(Errno(libc::ECONNRESET))),
@@ -464,7 +464,7 @@ fn ended(done: usize) -> Attempt<usize> {
     }
 }
 
-/// The next step of connecting. Answers the connection if it was the last.
+/// Executes the next step of connecting. Returns the connection after the last step.
 fn advance(
     opening: &mut Opening,
     cm: &CmId,
@@ -525,7 +525,7 @@ fn begin_route(cm: &CmId, options: &Options, patience: i32) -> Result<()> {
     }
 }
 
-/// Events of a stream socket. Of the service thread.
+/// Handles events of a stream socket. Called by the service thread.
 pub fn on_event(socket: &Arc<Socket>) {
     let Kind::Stream(state) = &socket.kind else {
         return;
@@ -536,7 +536,7 @@ pub fn on_event(socket: &Arc<Socket>) {
             Ok(Some(event)) => event,
             Ok(None) => break,
             Err(_) => {
-                // Nothing more will come: not to be looked at for ever.
+                // No further event follows, so the descriptor is not watched any longer.
                 if let Ok(fd) = locked.cm.borrow() {
                     service::pause(socket.fd, fd, true);
                 }
@@ -568,7 +568,7 @@ pub fn on_event(socket: &Arc<Socket>) {
     }
 }
 
-/// A connection of a listener has come about, or has not.
+/// Adds an accepted socket to its listener's queue, or closes it if connecting failed.
 fn hand_over(socket: &Arc<Socket>, established: bool, listener: &Weak<Socket>) {
     if established
         && let Some(listener) = listener.upgrade()
@@ -592,19 +592,19 @@ fn hand_over(socket: &Arc<Socket>, established: bool, listener: &Weak<Socket>) {
     discard(socket);
 }
 
-/// Closes a socket that no program has got.
+/// Closes a socket that was not delivered to a program.
 pub fn discard(socket: &Arc<Socket>) {
     if table::remove(socket.fd).is_err() {
         return;
     }
     if let Kind::Stream(state) = &socket.kind {
-        // Nobody waits for the answer.
+        // The result is not needed, because no call waits for it.
         state.lock().shut_down(libc::SHUT_RDWR);
     }
     dispose(socket);
 }
 
-/// Gives up what a socket has that is in the table no more.
+/// Frees the objects of a socket that is no longer in the table.
 pub fn dispose(socket: &Arc<Socket>) {
     let unaccepted = match &socket.kind {
         Kind::Stream(state) => {
@@ -627,8 +627,8 @@ pub fn dispose(socket: &Arc<Socket>) {
     socket.waiters.wake();
 }
 
-/// A request to a listener: accepted at once, as the data of the connection says. One that cannot
-/// be is rejected: its id goes.
+/// Accepts a request to a listener at once, with its connection parameters. A request that cannot
+/// be accepted is rejected by destroying its id.
 fn request(listener: &Arc<Socket>, state: &StreamState, event: &CmEvent) {
     if event.kind != event_type::CONNECT_REQUEST {
         return;
@@ -637,13 +637,13 @@ fn request(listener: &Arc<Socket>, state: &StreamState, event: &CmEvent) {
         return;
     };
     let Ok(peer) = ConnectData::decode(&event.private_data) else {
-        // If it cannot be sent, the end of the id says the same.
+        // If the reject cannot be sent, destroying the id rejects the request.
         let _ = connect::reject(&cm.id, 0, &[]);
         return;
     };
     let mut made = StreamState::new(cm, state.sizes);
     made.options = state.options.clone();
-    // What has failed is gone, and the peer is rejected by that.
+    // A failed socket is dropped, which rejects the peer.
     let _ = accept_request(made, event.conn, &peer, listener);
 }
 

@@ -9,10 +9,10 @@ use std::sync::Arc;
 #[derive(Default)]
 struct Table(Lock<Vec<Option<Arc<Socket>>>>);
 
-/// A forked child has none: rsockets stay with the process that has made them.
+/// A forked child has no rsockets: they stay with the process that made them.
 static TABLE: PerProcess<Table> = PerProcess::new();
 
-/// The rsocket with a descriptor, if it is one.
+/// The rsocket of a descriptor; none for another descriptor.
 pub fn get(fd: i32) -> Option<Arc<Socket>> {
     let at = usize::try_from(fd).ok()?;
     let table = TABLE.made()?;
@@ -20,7 +20,7 @@ pub fn get(fd: i32) -> Option<Arc<Socket>> {
 }
 
 /// # Errors
-/// EBADF for a descriptor of no rsocket.
+/// EBADF for a descriptor without an rsocket.
 pub fn socket(fd: i32) -> Result<Arc<Socket>> {
     get(fd).ok_or(Errno(libc::EBADF))
 }
@@ -39,10 +39,10 @@ pub fn add(socket: &Arc<Socket>) -> Result<()> {
     Ok(())
 }
 
-/// Takes a socket out.
+/// Removes a socket.
 ///
 /// # Errors
-/// EBADF for a descriptor of no rsocket.
+/// EBADF for a descriptor without an rsocket.
 pub fn remove(fd: i32) -> Result<Arc<Socket>> {
     let at = usize::try_from(fd).map_err(|_| Errno(libc::EBADF))?;
     let table = TABLE.made().ok_or(Errno(libc::EBADF))?;

@@ -2,9 +2,9 @@
 //! Threads that wait for a socket.
 //!
 //! A completion makes the descriptor of a completion channel readable, and the first thread that
-//! looks takes the event out: another one, which waits for the same socket, would sleep on, since
-//! its poll(2) finds nothing any more. So each thread that waits has an event descriptor of its
-//! own, and whoever changes a socket signals those of all others.
+//! checks takes the event. Another thread that waits for the same socket would sleep on, because
+//! its poll(2) finds no event. Therefore each waiting thread has an eventfd, and a thread that
+//! changes a socket signals those of all others.
 
 use kit::errno::Result;
 use kit::sync::Mutex;
@@ -13,11 +13,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A thread that waits, or one that is to be woken.
+/// A waiting thread, by its eventfd.
 #[derive(Debug)]
 pub struct Waiter(OwnedFd);
 
-/// Waiters that nobody uses: a process has about as many as threads.
+/// Unused waiters: a process has about as many as threads.
 static IDLE: kit::sys::per_process::PerProcess<Mutex<Vec<Arc<Waiter>>>> =
     kit::sys::per_process::PerProcess::new();
 const MOST_IDLE: usize = 64;
@@ -30,7 +30,7 @@ impl Waiter {
         Ok(Self(eventfd(0, flags)?))
     }
 
-    /// One that was used before, or a new one.
+    /// An unused waiter, or a new one.
     ///
     /// # Errors
     /// Those of [`Self::new`].
@@ -45,7 +45,7 @@ impl Waiter {
         }
     }
 
-    /// For the next one who waits.
+    /// Returns it to the unused waiters.
     pub fn give_back(self: Arc<Self>) {
         let Ok(idle) = IDLE.get() else {
             return;
@@ -65,18 +65,18 @@ impl Waiter {
     }
 
     pub fn wake(&self) {
-        // It fails only if the counter is at its end: then it is readable all the same.
+        // The write fails only if the counter is at its maximum, and then the eventfd is readable.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
-    /// Not readable until it is woken again.
+    /// Resets the eventfd until the next wake-up.
     pub fn clear(&self) {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.0, &mut count);
     }
 }
 
-/// Those who wait for a socket.
+/// The threads that wait for a socket.
 #[derive(Debug, Default)]
 pub struct Waiters {
     list: Mutex<Vec<Arc<Waiter>>>,
@@ -90,7 +90,7 @@ impl Waiters {
         self.count.store(list.len(), Ordering::SeqCst);
     }
 
-    /// Removes one entry of it.
+    /// Removes one entry of a waiter.
     pub fn remove(&self, waiter: &Arc<Waiter>) {
         let mut list = self.list.lock();
         if let Some(at) = list.iter().position(|other| Arc::ptr_eq(other, waiter)) {
@@ -99,7 +99,7 @@ impl Waiters {
         self.count.store(list.len(), Ordering::SeqCst);
     }
 
-    /// Wakes all: to be called after a change that one of them may wait for.
+    /// Wakes all threads; called after a change that one of them may wait for.
     pub fn wake(&self) {
         if self.count.load(Ordering::SeqCst) == 0 {
             return;
@@ -109,7 +109,7 @@ impl Waiters {
         }
     }
 
-    /// Wakes all but one, which looks itself.
+    /// Wakes all threads but the calling one, which checks itself.
     pub fn wake_others(&self, own: Option<&Arc<Waiter>>) {
         if self.count.load(Ordering::SeqCst) == 0 {
             return;

@@ -8,7 +8,7 @@ use rustix::fd::BorrowedFd;
 use rustix::net::{RecvFlags, recv};
 use std::sync::Arc;
 
-/// A channel, which is closed with the last that has it.
+/// A channel, which is closed when its last reference is dropped.
 #[derive(Clone)]
 pub struct Channel(Arc<Open>);
 
@@ -21,11 +21,10 @@ impl Drop for Open {
 }
 
 impl Channel {
-    /// A new channel, and a descriptor that can be read as long as an event waits.
+    /// A new channel, and a descriptor that is readable as long as an event is pending.
     ///
     /// # Errors
-    /// ENODEV if libibverbs has no such devices, or is none that knows of them; EMFILE, ENFILE,
-    /// ENOMEM.
+    /// ENODEV if libibverbs has no such devices, or does not support them; EMFILE, ENFILE, ENOMEM.
     pub fn open() -> Result<(Self, i32)> {
         let (number, descriptor) = table::open()?;
         Ok((Self(Arc::new(Open(number))), descriptor))
@@ -52,17 +51,17 @@ impl Channel {
     /// Takes the next event.
     ///
     /// # Errors
-    /// EAGAIN if none waits; ENODEV in a forked child.
+    /// EAGAIN if no event is pending; ENODEV in a forked child.
     pub fn next_event(&self) -> Result<Record> {
         let nothing = bytemuck::Zeroable::zeroed();
         self.ask(&GetEvent { response: 0 }, &[], nothing)
     }
 }
 
-/// Waits until an event waits.
+/// Waits until an event is pending.
 ///
 /// # Errors
-/// EINTR; EAGAIN where the program has made the descriptor non-blocking; EBADF.
+/// EINTR; EAGAIN for a non-blocking descriptor; EBADF.
 pub fn wait(descriptor: i32) -> Result<()> {
     table::borrow(descriptor, |fd: BorrowedFd<'_>| {
         match recv(fd, &mut [0; 1], RecvFlags::PEEK) {

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! Ids at devices in user space.
+//! Ids of devices in user space.
 
 use super::channel::Channel;
 use crate::command::{CommandId, File};
@@ -8,10 +8,10 @@ use kit::cm::*;
 use kit::errno::{Errno, Result};
 use kit::sync::Mutex;
 
-/// An id at a device in user space.
+/// An id of a device in user space.
 pub type UroceId = CommandId<UroceFile>;
 
-/// The channel of an id; none once the program has destroyed it.
+/// The channel of an id; none after the program has destroyed it.
 pub struct UroceFile(Mutex<Option<Channel>>);
 
 impl UroceFile {

@@ -1,5 +1,5 @@
-//! The connection manager of devices in user space, which is in libibverbs: it takes the kernel's
-//! commands by a function.
+//! The connection manager of devices in user space. libibverbs contains it; a function takes
+//! commands in the kernel's format.
 
 mod channel;
 mod id;

@@ -1,5 +1,5 @@
-//! The functions of libibverbs for connections of devices in user space, which are looked for by
-//! dlsym(3): rdma-core's library has none.
+//! The functions of libibverbs for connections of devices in user space, found by dlsym(3):
+//! rdma-core's library has no such functions.
 
 use core::ffi::c_void;
 use kit::cm::{Table, VERSION};
@@ -9,20 +9,20 @@ use rustix::fd::BorrowedFd;
 
 const NAME: &core::ffi::CStr = c"ferroverbs_connection_manager";
 
-/// The table, if libibverbs has one of a version that is known.
+/// The table, if libibverbs has one of a known version.
 fn table() -> Option<&'static Table> {
     static TABLE: First<Option<&'static Table>> = First::new();
     *TABLE.get_or_make(|| {
-        // SAFETY: a name that ends with NUL is looked for.
+        // SAFETY: the name ends with NUL.
         let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, NAME.as_ptr()) };
         if found.is_null() {
             return None;
         }
-        // SAFETY: a function of this name has this type, whatever the version of the table.
+        // SAFETY: the function of this name has this type in every version of the table.
         let function = unsafe {
             core::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *const Table>(found)
         };
-        // SAFETY: it answers a table that stays as long as the library, which this one needs.
+        // SAFETY: the returned table lives as long as libibverbs, to which this library is linked.
         let table = unsafe { function().as_ref() }?;
         let is_known = table.version >= VERSION && table.size >= size_of::<Table>();
         is_known.then_some(table)
@@ -36,14 +36,14 @@ fn done(code: i32) -> Result<()> {
     }
 }
 
-/// Opens a channel: its number, and a descriptor that is the caller's.
+/// Opens a channel. Returns its number, and a descriptor that the caller owns.
 ///
 /// # Errors
 /// ENODEV without such devices.
 pub fn open() -> Result<(u32, i32)> {
     let open = table().and_then(|table| table.open).ok_or(Errno::NODEV)?;
     let (mut channel, mut descriptor) = (0, -1);
-    // SAFETY: there is room for both answers.
+    // SAFETY: there is room for both results.
     done(unsafe { open(&raw mut channel, &raw mut descriptor) })?;
     Ok((channel, descriptor))
 }
@@ -51,19 +51,19 @@ pub fn open() -> Result<(u32, i32)> {
 /// Closes a channel.
 pub fn close(channel: u32) {
     if let Some(close) = table().and_then(|table| table.close) {
-        // SAFETY: any number is allowed. Of a forked parent's it knows nothing.
+        // SAFETY: any number is allowed. The channels of a parent process are unknown here.
         let _ = unsafe { close(channel) };
     }
 }
 
-/// Gives a channel a command.
+/// Sends a command to a channel.
 ///
 /// # Errors
 /// The command's.
 pub fn ask(channel: u32, number: u32, command: &[u8], response: &mut [u8]) -> Result<()> {
     let ask = table().and_then(|table| table.ask).ok_or(Errno::NODEV)?;
     let (bytes, room) = (command.len(), response.len());
-    // SAFETY: both are as long as is said.
+    // SAFETY: both buffers have the stated lengths.
     done(unsafe {
         ask(
             channel,
@@ -76,15 +76,15 @@ pub fn ask(channel: u32, number: u32, command: &[u8], response: &mut [u8]) -> Re
     })
 }
 
-/// Uses the descriptor of a channel of the program's.
+/// Uses the descriptor of a channel of the program.
 ///
 /// # Errors
-/// EBADF if it is none; what the call answers.
+/// EBADF for an invalid one; the error of the function.
 pub fn borrow<T>(descriptor: i32, call: impl FnOnce(BorrowedFd<'_>) -> Result<T>) -> Result<T> {
     if descriptor < 0 {
         return Err(Errno(libc::EBADF));
     }
-    // SAFETY: the descriptor of a channel is open until the program destroys the channel; a number
-    // that is none is EBADF.
+    // SAFETY: the descriptor of a channel is open until the program destroys the channel; an
+    // invalid number is EBADF.
     call(unsafe { BorrowedFd::borrow_raw(descriptor) })
 }

@@ -31,9 +31,9 @@ mod raw {
 }
 
 // SAFETY of this file's calls: objects are those of ids, or were made here, and live until their
-// owner drops them; work requests are this library's own, on the stack.
+// owner drops them; work requests belong to this library, on the stack.
 
-/// Memory of the program or the library that a device may access.
+/// Memory of the program or the library that a device can access.
 #[derive(Debug)]
 pub struct Mr(NonNull<ibv_mr>);
 
@@ -43,8 +43,8 @@ unsafe impl Send for Mr {}
 unsafe impl Sync for Mr {}
 
 impl Mr {
-    /// Registers memory for local writes, and for the peer's where `remote_write` says so. The
-    /// kernel refuses what is not mapped.
+    /// Registers memory for local writes, and for writes of the peer if `remote_write`. The kernel
+    /// returns an error for memory that is not mapped.
     ///
     /// # Errors
     /// Those of ibv_reg_mr(3).
@@ -82,18 +82,18 @@ impl Drop for Mr {
     }
 }
 
-/// Pages of the library that are registered. The peer may write to them at any time, so they are
-/// only copied from and to.
+/// Registered pages of the library. The peer may write to them at any time, so no references to
+/// their bytes exist: they are only copied.
 pub struct Region {
     at: NonNull<u8>,
     length: usize,
-    /// None once it is being dropped.
+    /// None while it is being dropped.
     mr: Option<Mr>,
 }
 
 // SAFETY: pages of the process.
 unsafe impl Send for Region {}
-// SAFETY: whoever copies holds the connection's lock; a device writes as it may.
+// SAFETY: a thread that copies holds the connection's lock; a device may write at any time.
 unsafe impl Sync for Region {}
 
 impl Region {
@@ -126,7 +126,7 @@ impl Region {
         self.mr.as_ref().map_or(0, Mr::remote_key)
     }
 
-    /// A pointer to a piece, or none if it is not all within.
+    /// A pointer to a piece; none unless all of it is within the region.
     fn piece(&self, piece: Piece) -> Option<*mut u8> {
         let end = piece.offset.checked_add(piece.length)?;
         if end > self.length {
@@ -145,7 +145,7 @@ impl Region {
         }
     }
 
-    /// Copies bytes of the program, from position `at` on, into a piece.
+    /// Copies bytes of the program, from position `at`, into a piece.
     pub fn fill(&self, piece: Piece, from: &Buffers, at: usize) {
         let Some(to) = self.piece(piece) else {
             return;
@@ -158,7 +158,7 @@ impl Region {
         }
     }
 
-    /// Copies a piece to the program's buffers, from position `at` on.
+    /// Copies a piece to the program's buffers, from position `at`.
     pub fn empty(&self, piece: Piece, to: &Buffers, at: usize) {
         let Some(from) = self.piece(piece) else {
             return;
@@ -175,7 +175,7 @@ impl Region {
     pub fn write(&self, offset: usize, bytes: &[u8]) {
         let length = bytes.len();
         if let Some(to) = self.piece(Piece { offset, length }) {
-            // SAFETY: within the mapping, which is no slice of the program's.
+            // SAFETY: within the mapping, which does not overlap with a slice of the program.
             unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), length) };
         }
     }
@@ -189,8 +189,8 @@ impl Region {
         }
     }
 
-    /// Takes an entry that the peer has written: the second half is read before the first, and must
-    /// stay the same. None of length 0.
+    /// Takes an entry that the peer has written: the second half is read before and after the
+    /// first, and must be equal. None for length 0.
     pub fn take_entry(&self, offset: usize) -> Option<Sge> {
         let length = SGE;
         let at = self.piece(Piece { offset, length })?.cast::<u64>();
@@ -223,7 +223,7 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         self.mr = None;
-        // SAFETY: the mapping is this library's, and no device may access it any more.
+        // SAFETY: the mapping belongs to this library, and no device can access it any more.
         unsafe { pages::unmap(self.at.as_ptr().cast(), self.length) };
     }
 }
@@ -232,17 +232,17 @@ impl Drop for Region {
 pub struct RdmaWrite<'a> {
     pub id: u64,
     pub local: Local<'a>,
-    /// In the order of this machine.
+    /// Immediate data in native byte order.
     pub immediate: Option<u32>,
     pub address: u64,
     pub key: u32,
 }
 
-/// What a work request carries.
+/// The payload of a work request.
 pub enum Local<'a> {
-    /// Bytes that the device takes now.
+    /// Bytes that the device copies during the call.
     Inline(&'a [u8]),
-    /// Registered pieces; empty ones are left out.
+    /// Registered pieces; empty pieces are left out.
     Pieces([ibv_sge; 2]),
 }
 
@@ -270,7 +270,7 @@ fn elements(local: &Local) -> ([ibv_sge; 2], c_int, c_uint) {
     }
 }
 
-/// A request of zeros, with a number and elements.
+/// A zeroed request, with a number and elements.
 fn request(id: u64, elements: &mut [ibv_sge; 2], count: c_int, flags: c_uint) -> ibv_send_wr {
     // SAFETY: zeros are a valid request.
     let mut request: ibv_send_wr = unsafe { core::mem::zeroed() };
@@ -281,7 +281,7 @@ fn request(id: u64, elements: &mut [ibv_sge; 2], count: c_int, flags: c_uint) ->
     request
 }
 
-/// Who a datagram goes to.
+/// The destination of a datagram.
 #[derive(Clone, Copy)]
 pub struct Peer {
     pub handle: Ah,
@@ -297,7 +297,7 @@ impl Qp {
 
     fn post(self, request: &mut ibv_send_wr) -> Result<()> {
         let mut bad = null_mut();
-        // SAFETY: see above; an open context has the function.
+        // SAFETY: see above; every open context has the function.
         let answer = unsafe {
             let post = (*self.context()).ops.post_send.ok_or(Errno::NOSYS)?;
             post(self.as_ptr(), request, &raw mut bad)
@@ -362,7 +362,7 @@ impl Qp {
             num_sge: c_int::from(memory.is_some()),
         };
         let mut bad = null_mut();
-        // SAFETY: see above; an open context has the function.
+        // SAFETY: see above; every open context has the function.
         let answer = unsafe {
             let post = (*self.context()).ops.post_recv.ok_or(Errno::NOSYS)?;
             post(self.as_ptr(), &raw mut request, &raw mut bad)
@@ -377,13 +377,13 @@ impl Cq {
         unsafe { (*self.as_ptr()).context }
     }
 
-    /// Takes completions, and answers how many.
+    /// Takes completions, and returns their number.
     ///
     /// # Errors
-    /// EIO if the device is gone.
+    /// EIO if the device was removed.
     pub fn poll(self, to: &mut [ibv_wc]) -> Result<usize> {
         let most = c_int::try_from(to.len()).unwrap_or(c_int::MAX);
-        // SAFETY: see above; there is room for so many.
+        // SAFETY: see above; the array has room for so many.
         let count = unsafe {
             let poll = (*self.context()).ops.poll_cq.ok_or(Errno::NOSYS)?;
             poll(self.as_ptr(), most, to.as_mut_ptr())
@@ -391,7 +391,7 @@ impl Cq {
         usize::try_from(count).map_err(|_| Errno::IO)
     }
 
-    /// Asks for an event at the next completion.
+    /// Requests an event at the next completion.
     ///
     /// # Errors
     /// Those of ibv_req_notify_cq(3).
@@ -411,7 +411,7 @@ impl CompChannel {
         unsafe { (*self.as_ptr()).fd }
     }
 
-    /// Makes [`Self::take_event`] answer at once.
+    /// Makes [`Self::take_event`] non-blocking.
     ///
     /// # Errors
     /// Those of fcntl(2).
@@ -426,7 +426,7 @@ impl CompChannel {
     /// Takes an event and acknowledges it. False if there is none.
     pub fn take_event(self) -> bool {
         let (mut cq, mut context) = (null_mut(), null_mut());
-        // SAFETY: see above; the channel's queues live as long as their owner, who is here.
+        // SAFETY: see above; the channel's queues live as long as their owner, which is the caller.
         unsafe {
             if raw::ibv_get_cq_event(self.as_ptr(), &raw mut cq, &raw mut context) != 0 {
                 return false;
@@ -437,7 +437,7 @@ impl CompChannel {
     }
 }
 
-/// The immediate data of a completion, in the order of this machine.
+/// The immediate data of a completion, in native byte order.
 pub fn immediate(completion: &ibv_wc) -> u32 {
     // SAFETY: every value of the four bytes is valid.
     unsafe { completion.imm.imm_data }.get()
@@ -451,7 +451,7 @@ mod handle {
         fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int;
     }
 
-    /// The address of a peer of datagrams.
+    /// The address of a datagram peer.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Ah(NonNull<ibv_ah>);
 
@@ -479,7 +479,7 @@ mod handle {
         }
 
         pub fn destroy(self) {
-            // SAFETY: see above; nobody uses it afterwards.
+            // SAFETY: see above; the caller does not use it afterwards.
             let _ = unsafe { ibv_destroy_ah(self.as_ptr()) };
         }
     }
