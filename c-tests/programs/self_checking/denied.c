@@ -36,6 +36,7 @@ static const struct denied {
 	CALL(clock_getres),
 	CALL(clock_gettime),
 	CALL(clock_nanosleep),
+	CALL(clone3),
 	CALL(close_range),
 	CALL(connect),
 	CALL(epoll_create1),
@@ -93,6 +94,7 @@ static const struct denied {
 	CALL(socket),
 	CALL(socketpair),
 	{ "socket", SYS_socket, AF_INET6 },
+	{ "AF_NETLINK", SYS_socket, AF_NETLINK },
 	CALL(statx),
 	CALL(timerfd_create),
 	CALL(timerfd_settime),
@@ -366,7 +368,7 @@ static const char *page(const struct denied *call)
 		{ "epoll_create1", "epoll_create" }, { "eventfd2", "eventfd" },
 		{ "inotify_init1", "inotify_init" }, { "newfstatat", "fstat" },
 		{ "pipe2", "pipe" }, { "prlimit64", "prlimit" }, { "sendto", "send" },
-		{ "recvfrom", "recv" }, { "accept4", "accept" },
+		{ "recvfrom", "recv" }, { "accept4", "accept" }, { "clone3", "clone" },
 	};
 	size_t i;
 
@@ -406,7 +408,7 @@ static bool one(const struct denied *call, int error)
 			out("%s %s: end %d: %s = %s, and no line names it", call->name,
 			    errno_name(error), i, end->failed, errno_name(end->error));
 			well = false;
-		} else if (*end->failed && call->family) {
+		} else if (*end->failed && call->family == AF_INET6) {
 			out("%s %s of one family: end %d: %s = %s", call->name, errno_name(error),
 			    i, end->failed, errno_name(end->error));
 			well = false;

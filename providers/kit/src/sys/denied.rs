@@ -5,7 +5,8 @@
 //! Each call that devices in user space need is made once, to no effect.
 
 use super::madvise::Page;
-use crate::errno::Result;
+use super::signal;
+use crate::errno::{Errno, Result};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use rustix::io::{IoSlice, IoSliceMut, fcntl_dupfd_cloexec};
@@ -13,39 +14,45 @@ use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags,
     SocketType, accept_with, bind, connect, getsockname, listen, recv, recvmsg, send, sendmsg,
-    socket, socket_with, socketpair, sockopt,
+    socket_with, socketpair, sockopt,
 };
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 
-/// A system call by the name of its manual page, and a way to make it.
+/// A system call by its manual page, and a way to make it.
 type Call = (&'static str, fn() -> Result<()>);
 
 const CALLS: &[Call] = &[
-    ("socket", || udp().map(drop)),
-    ("bind", || {
+    ("socket(2)", || udp().map(drop)),
+    ("socket(2) for AF_NETLINK", || netlink().map(drop)),
+    ("bind(2)", || {
         let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
         Ok(bind(udp()?, &any)?)
     }),
-    ("setsockopt", || Ok(sockopt::set_ip_recvtos(udp()?, true)?)),
-    ("getsockname", || Ok(getsockname(udp()?).map(drop)?)),
-    ("connect", || {
+    ("setsockopt(2)", || {
+        Ok(sockopt::set_ip_recvtos(udp()?, true)?)
+    }),
+    ("getsockname(2)", || Ok(getsockname(udp()?).map(drop)?)),
+    ("connect(2)", || {
         let kernel = SocketAddrNetlink::new(0, 0);
-        let asks = socket(AddressFamily::NETLINK, SocketType::RAW, None)?;
+        // A denied socket has its own line.
+        let Ok(asks) = netlink() else { return Ok(()) };
         Ok(connect(asks, &kernel)?)
     }),
-    ("socketpair", || pair().map(drop)),
-    ("getsockopt", || Ok(sockopt::socket_type(udp()?).map(drop)?)),
-    ("listen", || {
+    ("socketpair(2)", || pair().map(drop)),
+    ("getsockopt(2)", || {
+        Ok(sockopt::socket_type(udp()?).map(drop)?)
+    }),
+    ("listen(2)", || {
         let flags = SocketFlags::CLOEXEC;
         let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
         let new = socket_with(family, kind, flags, None)?;
         bind(&new, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
         Ok(listen(new, 1)?)
     }),
-    ("accept", || {
+    ("accept(2)", || {
         let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let new = socket_with(family, kind, flags, None)?;
@@ -53,15 +60,15 @@ const CALLS: &[Call] = &[
         listen(&new, 1)?;
         nothing_there(accept_with(&new, SocketFlags::CLOEXEC).map(drop))
     }),
-    ("send", || {
+    ("send(2)", || {
         let (from, _to) = pair()?;
         Ok(send(from, b"x", SendFlags::NOSIGNAL).map(drop)?)
     }),
-    ("recv", || {
+    ("recv(2)", || {
         let (_from, to) = pair()?;
         nothing_there(recv(to, &mut [0; 1], RecvFlags::DONTWAIT).map(drop))
     }),
-    ("sendmsg", || {
+    ("sendmsg(2)", || {
         let (from, _to) = pair()?;
         let pieces = [IoSlice::new(b"x")];
         let none = &mut SendAncillaryBuffer::default();
@@ -97,7 +104,29 @@ const CALLS: &[Call] = &[
         let page = Page::new()?;
         super::madvise::dont_fork(page.addr(), rustix::param::page_size())
     }),
+    ("clone(2)", || {
+        let started = signal::blocked(|| std::thread::Builder::new().spawn(|| {}))?;
+        let thread = started.map_err(|error| Errno::from_io(&error))?;
+        // An error would be a panic of the thread, which does nothing.
+        let _ = thread.join();
+        Ok(())
+    }),
 ];
+
+/// The calls with which packets are sent and received.
+const OF_PACKETS: [&str; 5] = [
+    "send(2)",
+    "recv(2)",
+    "sendmsg(2)",
+    "recvmsg(2)",
+    "getsockopt(2)",
+];
+
+fn netlink() -> Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    let (family, kind) = (AddressFamily::NETLINK, SocketType::RAW);
+    Ok(socket_with(family, kind, flags, None)?)
+}
 
 fn udp() -> Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;
@@ -131,7 +160,7 @@ pub fn calls() -> Option<String> {
 /// The same of those alone with which packets are sent and received.
 #[must_use]
 pub fn of_packets() -> Option<String> {
-    named(|name| matches!(name, "send" | "recv" | "sendmsg" | "recvmsg" | "getsockopt"))
+    named(|name| OF_PACKETS.contains(&name))
 }
 
 fn named(wanted: impl Fn(&str) -> bool) -> Option<String> {
@@ -144,7 +173,7 @@ fn named(wanted: impl Fn(&str) -> bool) -> Option<String> {
     for (name, error) in denied {
         let comma = if named.is_empty() { "" } else { ", " };
         // A string takes everything.
-        let _ = write!(named, "{comma}{name}(2) (errno {})", error.raw());
+        let _ = write!(named, "{comma}{name} (errno {})", error.raw());
     }
     (!named.is_empty()).then_some(named)
 }
@@ -152,7 +181,6 @@ fn named(wanted: impl Fn(&str) -> bool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::errno::Errno;
 
     #[test]
     fn this_process_may_make_every_call() {
