@@ -6,10 +6,12 @@
 mod finding;
 mod library;
 mod machine;
+mod next;
 mod ports;
 
 use crate::facts::Facts;
 pub use finding::{Finding, Weight, usable};
+pub use next::next;
 
 /// All findings, in the order in which to deal with them.
 #[must_use]

@@ -173,6 +173,8 @@ pub struct Verbs {
     pub error: Option<(i32, String)>,
     /// Its devices.
     pub devices: Vec<VerbsDevice>,
+    /// Whether it is a library that has uroce.
+    pub has_uroce: bool,
 }
 
 /// A device as programs see it.

@@ -102,7 +102,18 @@ pub fn find(
     candidates.sort_by_key(|(order, _)| *order);
     match candidates.into_iter().next() {
         Some((_, found)) => Ok(found),
-        None => Err(format!("no RDMA device has a RoCE v2 GID of {wanted}")),
+        None => Err(missing(wanted, interface, verbs)),
+    }
+}
+
+/// Without a device for an interface, uroce can be one.
+fn missing(wanted: &str, interface: Option<&Interface>, verbs: &Verbs) -> String {
+    let missing = format!("no RDMA device has a RoCE v2 GID of {wanted}");
+    match interface {
+        Some(_) if verbs.has_uroce => {
+            format!("{missing}; UROCE_DEVICES={wanted} makes one, without hardware")
+        }
+        _ => missing,
     }
 }
 
@@ -155,6 +166,7 @@ mod tests {
         };
         Verbs {
             error: None,
+            has_uroce: false,
             devices: vec![
                 device(
                     "uroce_eth0",
@@ -228,6 +240,15 @@ mod tests {
         assert_eq!(
             error("10.9.9.9"),
             "no RDMA device has a RoCE v2 GID of 10.9.9.9"
+        );
+        let ours = Verbs {
+            has_uroce: true,
+            ..verbs()
+        };
+        assert_eq!(
+            find("eth1", &interfaces(), &ours).unwrap_err(),
+            "no RDMA device has a RoCE v2 GID of eth1; UROCE_DEVICES=eth1 makes one, without \
+             hardware"
         );
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use crate::{
-    diagnose::{Finding, Weight, usable},
+    diagnose::{Finding, Weight, next, usable},
     facts::{Facts, PORT_ACTIVE, VerbsDevice},
 };
 
@@ -83,7 +83,11 @@ pub fn text(
         "{bold}{problems} problem{}, {warnings} warning{}; {usable}{plain}",
         plural(problems),
         plural(warnings)
-    )
+    )?;
+    match next(facts, findings) {
+        Some(command) => writeln!(out, "{bold}next:{plain} {command}"),
+        None => Ok(()),
+    }
 }
 
 fn summary(device: &VerbsDevice) -> String {
@@ -122,5 +126,5 @@ pub fn document(facts: &Facts, findings: &[Finding]) -> Value {
         })
         .collect();
     let usable: Vec<&str> = usable(facts).collect();
-    json!({"findings": list, "usable": usable})
+    json!({"findings": list, "usable": usable, "next": next(facts, findings)})
 }

@@ -409,8 +409,9 @@ fn without_any_device_uroce_is_proposed() {
     let output = script("$doctor --json", &[("UROCE_DEVICES", "")]);
     assert_eq!(output.status.code(), Some(1));
     let reported = json(&output);
-    let last = reported["findings"].as_array().unwrap().last().unwrap();
-    assert_eq!(last["id"], "uroce");
+    let first = &reported["findings"][0];
+    assert_eq!(first["id"], "uroce");
+    assert_eq!(reported["next"], "UROCE_DEVICES=lo ibv_devinfo");
     assert_eq!(reported["usable"], serde_json::json!([]));
 }
 

@@ -225,19 +225,38 @@ fn memlock(finding: Finding, facts: &Facts) -> Finding {
         .type_("# a service of systemd: LimitMEMLOCK=infinity; Slurm: PropagateResourceLimitsExcept=MEMLOCK")
 }
 
-/// Where nothing else is there, the device in the library itself would do.
+/// Proposes uroce where no device is usable. Without a card or a device of the kernel it is the
+/// only advice that works at once, so it comes first.
 pub(super) fn uroce(facts: &Facts, findings: &mut Vec<Finding>) {
-    if facts.verbs.is_none() || usable(facts).next().is_some() {
+    let Some(verbs) = &facts.verbs else {
+        return;
+    };
+    // A uroce device that does not work has findings of its own.
+    let is_configured = verbs.devices.iter().any(|device| !device.kernel);
+    if usable(facts).next().is_some() || is_configured {
         return;
     }
-    let interface = facts
-        .interfaces
-        .iter()
-        .find(|(name, interface)| interface.up && interface.carrier && name.as_str() != "lo");
-    let name = interface.map_or("lo", |(name, _)| name.as_str());
-    findings.push(
-        Finding::note("uroce", "uroce would do: RoCE v2 in the library, without kernel or root")
-            .why("For tests, containers and development. It is ferroverbs' own, rdma-core's library has none.")
-            .type_(format!("UROCE_DEVICES={name} ibv_devinfo")),
-    );
+    let finding = match verbs.has_uroce {
+        true => Finding::note(
+            "uroce",
+            "uroce works here: RoCE v2 in the library, without hardware, kernel module or root",
+        )
+        .why(
+            "On lo it connects the programs of this machine. On another interface (UROCE_DEVICES=eth0) \
+             it connects machines.",
+        )
+        .type_("UROCE_DEVICES=lo ibv_devinfo"),
+        false => Finding::note(
+            "uroce",
+            "RDMA without hardware, kernel module or root needs the library of ferroverbs",
+        )
+        .why("The libibverbs in use has no uroce. Either another package is installed, or LD_LIBRARY_PATH names another library.")
+        .type_("apt-get install libferroverbs1")
+        .type_("UROCE_DEVICES=lo ibv_devinfo"),
+    };
+    let place = match facts.devices.is_empty() && facts.cards.is_empty() {
+        true => 0,
+        false => findings.len(),
+    };
+    findings.insert(place, finding);
 }

@@ -67,6 +67,7 @@ fn sound() -> Facts {
         .into(),
         verbs: Some(Verbs {
             error: None,
+            has_uroce: true,
             devices: vec![VerbsDevice {
                 name: "mlx5_0".into(),
                 kernel: true,
@@ -131,13 +132,13 @@ fn the_kernel() {
         without_rdma(facts);
         facts.kernel.modules = Some(false);
     };
-    assert_eq!(ids(none), ["kernel-without-rdma", "no-card", "uroce"]);
-    assert_eq!(ids(without_rdma), ["uverbs-not-loaded", "no-card", "uroce"]);
+    assert_eq!(ids(none), ["uroce", "kernel-without-rdma", "no-card"]);
+    assert_eq!(ids(without_rdma), ["uroce", "uverbs-not-loaded", "no-card"]);
     let hidden = |facts: &mut Facts| {
         without_rdma(facts);
         facts.kernel.modules = None;
     };
-    assert_eq!(ids(hidden), ["uverbs-not-loaded", "no-card", "uroce"]);
+    assert_eq!(ids(hidden), ["uroce", "uverbs-not-loaded", "no-card"]);
     let foreign = |facts: &mut Facts| facts.kernel.foreign = vec!["ib_core".into()];
     assert_eq!(ids(foreign), ["foreign-stack"]);
 }
@@ -156,7 +157,29 @@ fn cards() {
         no_devices(facts);
         facts.cards.clear();
     };
-    assert_eq!(ids(none), ["no-card", "uroce"]);
+    assert_eq!(ids(none), ["uroce", "no-card"]);
+}
+
+#[test]
+fn another_library_has_no_uroce() {
+    let mut facts = sound();
+    without_rdma(&mut facts);
+    verbs(&mut facts).has_uroce = false;
+    let findings = diagnose(&facts);
+    assert_eq!(findings[0].id, "uroce");
+    assert_eq!(findings[0].commands[0], "apt-get install libferroverbs1");
+}
+
+/// A uroce device that fails has a finding of its own.
+#[test]
+fn uroce_is_not_proposed_where_it_fails() {
+    let fails = |facts: &mut Facts| {
+        facts.devices.clear();
+        facts.cards.clear();
+        device(facts).kernel = false;
+        device(facts).error = Some((98, "Address already in use".into()));
+    };
+    assert_eq!(ids(fails), ["no-card", "open-failed"]);
 }
 
 /// On a machine where uroce is configured, a missing card is no problem.

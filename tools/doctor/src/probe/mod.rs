@@ -5,6 +5,7 @@
 
 mod cards;
 mod devices;
+mod library;
 mod plugins;
 mod root;
 mod system;

@@ -5,7 +5,7 @@ use std::{fs, io::Read, path::Path};
 use memchr::memmem;
 
 use super::{
-    Probe,
+    Probe, library,
     root::{names, read},
 };
 use crate::facts::{Plugin, PluginState};
@@ -58,15 +58,7 @@ pub(super) fn all(probe: &Probe) -> Vec<Plugin> {
 
 /// The generations that the library has which this program runs on: its file names them.
 fn of_library() -> Vec<u16> {
-    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let file = maps.lines().find_map(|line| {
-        let (_, path) = line.split_once('/')?;
-        let name = path.rsplit('/').next()?;
-        name.starts_with("libibverbs.so")
-            .then(|| format!("/{path}"))
-    });
-    let bytes = file.and_then(|file| fs::read(file).ok());
-    let mut found = generations(&bytes.unwrap_or_default());
+    let mut found = generations(&library::bytes());
     if found.is_empty() {
         found.push(USUAL);
     }

@@ -9,6 +9,7 @@ use verbs::{
     memory::{Memory, NoMemory, Pd, Registration},
 };
 
+use super::library;
 use crate::facts::{Verbs, VerbsDevice, VerbsGid, VerbsPort};
 
 /// What is registered to see whether memory may be pinned: a usual set of buffers.
@@ -23,6 +24,7 @@ pub fn all() -> Verbs {
             return Verbs {
                 error: Some(errno(&error)),
                 devices: Vec::new(),
+                has_uroce: library::has_uroce(),
             };
         }
     };
@@ -41,6 +43,7 @@ pub fn all() -> Verbs {
     Verbs {
         error: None,
         devices: devices.collect(),
+        has_uroce: library::has_uroce(),
     }
 }
 
