@@ -30,11 +30,12 @@ cargo xtask demo [--kernel]
     which needs no RDMA: the device is uroce's. No root needed.
     --kernel  over a kernel that has RDMA, in a virtual machine
 cargo xtask install [--destdir DIR] [--prefix DIR] [--libdir DIR] [--includedir DIR] [--docdir DIR]
-                    [--bindir DIR] [--mandir DIR] [--no-strip] [--static]
+                    [--bindir DIR] [--mandir DIR] [--rdma-core RELEASE] [--no-strip] [--static]
     Installs what `cargo build --release` built: the library, headers, libibverbs.pc, the programs
     and their manual pages.
     --destdir   a directory that stands for / (default: / itself)
     --prefix    /usr/local unless named; the library goes to its lib unless --libdir is named
+    --rdma-core the release that the pkg-config files name, such as 56.1 (default: 44.0)
     --no-strip  leaves debug information in the library and the programs
     --static    libibverbs.a, too, which is built apart:
                 cargo rustc --release -p ferroverbs --crate-type staticlib
@@ -272,6 +273,10 @@ fn install(mut words: lexopt::Parser) -> Result<Command> {
                 options.with_static = true;
                 continue;
             }
+            Long("rdma-core") => {
+                options.rdma_core = Some(words.value()?.string()?);
+                continue;
+            }
             Long("no-strip") => {
                 options.strip = false;
                 continue;
@@ -355,10 +360,11 @@ mod tests {
         assert_eq!(got.ok(), Some(Command::Install(wanted)));
         let with_static = install::Options {
             with_static: true,
+            rdma_core: Some("56.1".into()),
             ..install::Options::default()
         };
         assert_eq!(
-            words("install --static").ok(),
+            words("install --static --rdma-core 56.1").ok(),
             Some(Command::Install(with_static))
         );
         assert!(words("install /usr").is_err());

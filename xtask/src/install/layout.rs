@@ -5,8 +5,8 @@ use std::path::{self, Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// The release of rdma-core whose libibverbs this one answers to: pkg-config's version, which
-/// programs compare with what they need, counts in these.
+/// The release of rdma-core whose libibverbs this one answers to, where `--rdma-core` names none:
+/// pkg-config's version, which programs compare with what they need, counts in these.
 pub const RDMA_CORE: &str = "44.0";
 
 /// The arguments of the command line; directories that were not named get their usual place.
@@ -19,6 +19,8 @@ pub struct Options {
     pub includedir: Option<PathBuf>,
     pub docdir: Option<PathBuf>,
     pub mandir: Option<PathBuf>,
+    /// The release of rdma-core that pkg-config names.
+    pub rdma_core: Option<String>,
     pub strip: bool,
     /// The static library, too.
     pub with_static: bool,
@@ -34,6 +36,7 @@ impl Default for Options {
             includedir: None,
             docdir: None,
             mandir: None,
+            rdma_core: None,
             strip: true,
             with_static: false,
         }
@@ -50,6 +53,7 @@ pub struct Layout {
     pub includedir: PathBuf,
     pub docdir: PathBuf,
     pub mandir: PathBuf,
+    rdma_core: String,
 }
 
 impl Layout {
@@ -73,6 +77,10 @@ impl Layout {
         let docdir = installed("--docdir", options.docdir.as_deref(), || {
             prefix.join("share/doc/ferroverbs")
         })?;
+        let rdma_core = options.rdma_core.as_deref().unwrap_or(RDMA_CORE);
+        if !is_release(rdma_core) {
+            bail!("--rdma-core {rdma_core}: not a release such as {RDMA_CORE}");
+        }
         Ok(Self {
             destdir,
             prefix,
@@ -81,6 +89,7 @@ impl Layout {
             includedir,
             docdir,
             mandir,
+            rdma_core: rdma_core.to_owned(),
         })
     }
 
@@ -91,7 +100,7 @@ impl Layout {
             .replace("@libdir@", &self.below_prefix(&self.libdir)?)
             .replace("@includedir@", &self.below_prefix(&self.includedir)?)
             .replace("@release@", Names::RELEASE)
-            .replace("@version@", &names.version());
+            .replace("@version@", &names.version(&self.rdma_core));
         if text.contains('@') {
             bail!("the template of the pkg-config file names something unknown");
         }
@@ -132,6 +141,12 @@ fn installed(
     }
     // Without doubled slashes and dots, which would end up in the pkg-config file.
     Ok(path.components().collect())
+}
+
+/// Numbers with dots between them.
+fn is_release(text: &str) -> bool {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    text.split('.').all(digits)
 }
 
 fn text(path: &Path) -> Result<&str> {
@@ -194,8 +209,8 @@ impl Names {
     }
 
     /// What pkg-config says.
-    pub fn version(&self) -> String {
-        format!("1.{}.{RDMA_CORE}", self.node)
+    fn version(&self, rdma_core: &str) -> String {
+        format!("1.{}.{rdma_core}", self.node)
     }
 }
 
@@ -219,7 +234,7 @@ mod tests {
         let names = Names::new(&VERBS, MAP).unwrap();
         let release = Names::RELEASE;
         assert_eq!(names.file(), format!("libibverbs.so.1.14.{release}"));
-        assert_eq!(names.version(), "1.14.44.0");
+        assert_eq!(names.version("44.0"), "1.14.44.0");
         assert!(Names::new(&VERBS, "IBVERBS_PRIVATE_34 {\n};\n").is_err());
         let names = Names::new(&RDMACM, "RDMACM_1.0 {\n};\nRDMACM_1.3 {\n};\n").unwrap();
         assert_eq!(names.file(), format!("librdmacm.so.1.3.{release}"));
@@ -276,6 +291,21 @@ mod tests {
                 .pkg_config("@prefx@", &Names::new(&VERBS, MAP).unwrap())
                 .is_err()
         );
+    }
+
+    #[test]
+    fn pkg_config_names_the_release_asked_for() {
+        let with = |release: &str| Options {
+            rdma_core: Some(release.into()),
+            ..Options::default()
+        };
+        let layout = Layout::new(&with("56.1")).unwrap();
+        let names = Names::new(&VERBS, MAP).unwrap();
+        let text = layout.pkg_config("@version@", &names).unwrap();
+        assert_eq!(text, "1.14.56.1");
+        for bad in ["", "56.", "56.1-1", ".1", "@x@"] {
+            assert!(Layout::new(&with(bad)).is_err(), "{bad:?}");
+        }
     }
 
     #[test]
