@@ -1,7 +1,6 @@
 /*
- * What fork protection costs: operations per second of ibv_dontfork_range and
- * ibv_dofork_range of one library, on any machine whose kernel does not copy
- * registered pages on fork (no RDMA needed).
+ * Costs of fork protection: operations per second of ibv_dontfork_range and ibv_dofork_range of one
+ * library, on any machine whose kernel does not copy registered pages on fork (no RDMA needed).
  *
  *     cc -O2 -o fork c-tests/bench/fork.c -ldl -lpthread
  *     ./fork LIBRARY THREADS RANGES [OPERATIONS [PATTERN]]

@@ -28,7 +28,7 @@ static inline void die(const char *what)
 	exit(1);
 }
 
-/* What runs from here on belongs to the next part. */
+/* Code from here on belongs to the next part. */
 static inline double begin(void)
 {
 	CALLGRIND_ZERO_STATS;

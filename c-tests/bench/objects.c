@@ -1,5 +1,5 @@
 /*
- * What it costs to make an object and give it back, by kind.
+ * Costs of creating and destroying an object, by kind.
  *
  *     cc -O2 -o objects c-tests/bench/objects.c -libverbs -ldl
  *     ./objects DEVICE CYCLES MAPPINGS [KIND...]
@@ -208,10 +208,9 @@ static const struct kind {
 enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
 
 /*
- * Fills the holes that the kinds before left in the heap, down to the smallest.
- * A block then comes from the end of the heap and goes back to it; otherwise
- * what malloc(3) costs would be a matter of chance, of several hundred
- * instructions, and the same in no two rows.
+ * Fills the holes that earlier kinds left in the heap, down to the smallest. A block then comes
+ * from the end of the heap and returns to it. Otherwise the cost of malloc(3) would vary at random
+ * by several hundred instructions, differently in each row.
  */
 static void fill_holes(void)
 {
@@ -284,10 +283,9 @@ static void make_surroundings(void)
 }
 
 /*
- * What the kernel does to map a queue and to unmap it depends on how many
- * mappings there are: its tree of them splits and joins nodes in each cycle
- * with one number, and in none with the next. Neighbours that may not be
- * merged.
+ * Makes mappings that the kernel cannot merge. The kernel's cost of mapping and unmapping a queue
+ * depends on the number of mappings: with one number its tree splits and joins nodes in each cycle,
+ * with the next number in none.
  */
 static void make_mappings(unsigned long mappings)
 {

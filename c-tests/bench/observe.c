@@ -1,7 +1,6 @@
 /*
- * What IBVERBS_EXPLAIN, IBVERBS_VALIDATE and IBVERBS_TRACE cost: nanoseconds
- * a call over uroce on lo, the least of several rounds.
- * "cargo xtask bench observe" runs it.
+ * Costs of IBVERBS_EXPLAIN, IBVERBS_VALIDATE and IBVERBS_TRACE: nanoseconds per call over uroce on
+ * lo, the minimum of several rounds. "cargo xtask bench observe" runs it.
  */
 #include <infiniband/verbs.h>
 #include <stdint.h>

@@ -1,6 +1,5 @@
 /*
- * What moving bytes between two processes costs without any RDMA: the measure
- * that uroce is held against.
+ * Costs of moving bytes between two processes without RDMA: the reference for uroce.
  *
  *     cc -O2 -o raw c-tests/bench/raw.c
  *     ./raw writev SIZE COUNT    process_vm_writev(2) into a process that watches the last byte
@@ -78,7 +77,7 @@ static uint64_t now(void)
 	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* Waits until the word says `turn`, and says the next. */
+/* Waits until the word equals `turn`, and sets the next value. */
 static void step(_Atomic uint64_t *word, uint64_t turn)
 {
 	while (atomic_load_explicit(word, memory_order_acquire) != turn)

@@ -1,5 +1,5 @@
 /*
- * What it costs to post requests and to poll completions.
+ * Costs of posting requests and polling completions.
  *
  *     cc -O2 -o requests c-tests/bench/requests.c -libverbs -ldl
  *     ./requests DEVICE CYCLES
@@ -163,7 +163,7 @@ static void receive(unsigned long count)
 		ZERO(ibv_post_recv(qp, &wr, &bad));
 }
 
-/* Polls; returns how many calls did not find what they were to find. */
+/* Polls; returns how many calls found fewer completions than `wanted`. */
 static unsigned long poll(unsigned long count, int entries, int wanted)
 {
 	struct ibv_wc wc[BATCH];
@@ -199,7 +199,7 @@ static void measure_poll(const char *kind, unsigned long cycles, int entries, in
 			fprintf(stderr, "%s: %lu calls found something else\n", kind, missed);
 			exit(1);
 		}
-		/* Some came later; a flush of what is under way, and of what is there. */
+		/* Some completions are late; they and the posted requests are flushed. */
 		usleep(1000000);
 		while (poll(1, BATCH, 0))
 			;
@@ -246,7 +246,7 @@ int main(int argc, char **argv)
 	cq = MUST(ibv_create_cq(context, 2 * DEPTH, NULL, NULL, 0));
 	connect_with_itself();
 	print_library((const void *)ibv_get_device_list);
-	/* What is bound or touched for the first time. */
+	/* Binds symbols and touches memory for the first time. */
 	write_8_bytes(1);
 	drain(1);
 	measure_post("post_send", cycles, write_8_bytes, 1);

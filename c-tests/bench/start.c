@@ -1,6 +1,6 @@
 /*
- * What a program pays before its first verb: a library is loaded, devices are
- * listed, one is opened and closed again.
+ * Costs of a program before its first verb: loading a library, listing devices, opening and closing
+ * one.
  *
  *     cc -O2 -o start c-tests/bench/start.c -ldl
  *     ./start LIBRARY DEVICE

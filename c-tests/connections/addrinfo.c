@@ -1,6 +1,6 @@
 /*
- * rdma_resolve_addrinfo(3) and rdma_query_addrinfo(3): what is found is reported by an event, or
- * waited for, and handed out once. An id connects to what was found.
+ * rdma_resolve_addrinfo(3) and rdma_query_addrinfo(3): the result is reported by an event, or
+ * waited for, and returned once. An id connects to the resolved address.
  */
 #include "lo.h"
 
@@ -57,7 +57,7 @@ static void by_event(void)
 	MUST(rdma_resolve_addrinfo(id, "no number", "7471", &hints));
 	expect_event(RDMA_CM_EVENT_ADDRINFO_ERROR, -2);
 	expect(rdma_query_addrinfo(id, &found) == -1 && errno == ENOENT);
-	/* What nobody has asked for goes with the id. */
+	/* A result that was not taken is freed with the id. */
 	MUST(rdma_resolve_addrinfo(id, HERE, NULL, NULL));
 	expect_event(RDMA_CM_EVENT_ADDRINFO_RESOLVED, 0);
 	MUST(rdma_destroy_id(id));

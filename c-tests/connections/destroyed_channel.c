@@ -1,8 +1,8 @@
 /*
- * A channel that is destroyed while a thread waits for an event of it. The thread is not woken, as
- * over a device of the kernel; and it does not go on with whatever has the number of the channel's
- * descriptor afterwards. The thread is in a handler of signals while the channel is destroyed, so
- * that it begins to wait anew.
+ * A channel is destroyed while a thread waits for an event of it. As over a kernel device, the
+ * thread is not woken. It also must not read from a new file that gets the number of the channel's
+ * descriptor. The thread is in a signal handler while the channel is destroyed, so that it begins
+ * its wait anew.
  */
 #include "lo.h"
 
@@ -142,7 +142,7 @@ int main(void)
 	MUST(sigaction(SIGUSR1, &action, NULL));
 	MUST(sem_init(&in_handler, 0, 0));
 	MUST(sem_init(&go_on, 0, 0));
-	/* Opens what stays open. */
+	/* Makes objects that stay open. */
 	first = MUST_PTR(rdma_create_event_channel());
 	destroyed("without an event", false);
 	destroyed("with an event", true);

@@ -1,6 +1,6 @@
 /*
- * A child that was forked when its parent had used uroce_lo has a connection manager of its own:
- * it listens, and its parent connects to it.
+ * A child that was forked after its parent had used uroce_lo has a separate connection manager: it
+ * listens, and its parent connects to it.
  */
 #include "lo.h"
 

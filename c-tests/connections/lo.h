@@ -1,5 +1,5 @@
 /*
- * For programs that connect by librdmacm over uroce_lo, in a network of their own.
+ * For programs that connect by librdmacm over uroce_lo, in a separate network namespace.
  */
 #ifndef LO_H
 #define LO_H

@@ -1,7 +1,7 @@
 /*
- * Kernel commands that no other program gives: each is called with an object of its kind, and
- * the kernel that the program has must have been asked for the right method. Included by plugin.c,
- * once for each generation; what a node does not have is left out.
+ * Kernel commands that no other program calls. Each is called with an object of its kind, and the
+ * program's replacement of the kernel checks the method. plugin.c includes this file once for each
+ * generation; commands that a node lacks are left out.
  */
 
 int ibv_cmd_advise_mr(void *pd, unsigned advice, uint32_t flags, void *ranges, uint32_t count);

@@ -1,7 +1,7 @@
 /*
- * A provider of one generation. generation.h is made for it from the tables: NODE, RELEASE, sizes,
- * offsets, and VERBS(V) with each verb and its slot. It uses no header of the library: what it
- * knows of the layouts is what the tables say.
+ * A provider of one generation. generation.h is generated from the tables: NODE, RELEASE, sizes,
+ * offsets, and VERBS(V) with each verb and its slot. It includes no header of the library: it knows
+ * the layouts only from the tables.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -73,7 +73,7 @@ int ibv_cmd_create_qp_ex2(void *context, void *qp, void *attr, void *cmd, size_t
 int ibv_cmd_reg_dmabuf_mr(void *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
 			  int access, void *mr, struct link *link);
 #else
-/* Seven arguments; what stands behind them is whatever is on the stack. */
+/* Seven arguments; a call with fewer leaves undefined bytes on the stack behind them. */
 int ibv_cmd_reg_dmabuf_mr(void *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
 			  int access, void *mr, uint64_t whatever);
 #endif
@@ -178,7 +178,7 @@ static int inside(void *ibv_context)
 	CHECK(member(context, 32) == (void *)do_open_xrcd);
 	CHECK(member(context, 24) == (void *)do_close_xrcd);
 	CHECK(member(context, 320) && member(context, 112));		/* query_port, priv */
-	/* What later releases have in front is the library's, and there. */
+	/* Members that later releases have at the front belong to the library, and exist. */
 	for (at = 328; at <= CONTEXT_AT; at += 8)
 		CHECK(member(context, at));
 	/* The data path, which is called through ibv_context. */

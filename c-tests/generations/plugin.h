@@ -1,4 +1,4 @@
-/* What the program of this test and its plugins exchange. */
+/* Data shared by the program of this test and its plugins. */
 #ifndef PLUGIN_H
 #define PLUGIN_H
 #include <stdint.h>
@@ -17,7 +17,7 @@ struct report {
 	int (*has)(const char *verb);
 };
 
-/* What the program has for a kernel: the attributes of the last call. */
+/* Attributes of the last call, as the replacement of the kernel saw them. */
 struct asked {
 	unsigned object, method, count;
 	/* The number of a write command. */
@@ -28,9 +28,9 @@ struct asked {
 extern struct asked asked;
 
 /*
- * What the next calls get besides zeros: size bytes of value by attribute id, or with size 0 the
- * value in the attribute itself, where the kernel puts handles and descriptors. With error set,
- * calls fail with it.
+ * Results of the next calls besides zeros: `size` bytes of `value` by attribute id, or with size 0
+ * the value in the attribute itself, where the kernel puts handles and descriptors. With `error`
+ * set, calls fail with it.
  */
 struct answer {
 	unsigned id, size;

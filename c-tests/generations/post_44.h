@@ -4,7 +4,7 @@
  */
 #define POST_44_COMMANDS SINCE_59 SINCE_62 SINCE_64 SINCE_65
 
-/* What the kernel was given in an attribute; UINT64_MAX if it was not given. */
+/* Value of an attribute that the kernel received; UINT64_MAX if it was missing. */
 static inline uint64_t attr_value(unsigned short id)
 {
 	unsigned at;
@@ -15,7 +15,7 @@ static inline uint64_t attr_value(unsigned short id)
 	return UINT64_MAX;
 }
 
-/* What the kernel is to answer to the next call. */
+/* Sets the kernel's result of the next call. */
 #define ANSWERS(...) do { \
 	const struct answer all[] = { __VA_ARGS__ }; \
 	kernel.count = sizeof all / sizeof *all; \
@@ -145,7 +145,7 @@ int ibv_cmd_read_comp_cntr(struct counter *counter, uint64_t *value);
 int ibv_cmd_read_err_comp_cntr(struct counter *counter, uint64_t *value);
 int ibv_cmd_qp_attach_comp_cntr(void *qp, struct counter *counter, void *attr);
 
-/* What the device can count. */
+/* The events that the device can count. */
 static int counter_caps(void *ibv_context)
 {
 	struct { uint64_t most; uint32_t counters, operations; uint64_t after; } caps = { 0 };
@@ -160,7 +160,7 @@ static int counter_caps(void *ibv_context)
 	return 0;
 }
 
-/* The count (0 what completed, 1 what failed), what is done (0 set, 1 added), and by how much. */
+/* The counter (0: completions, 1: errors), the operation (0: set, 1: add), and the amount. */
 #define CHANGES(call, entry, operation, value) do { \
 	ASKS(call, 19, 2); \
 	CHECK(attr_value(0) == 21 && attr_value(1) == (entry) && attr_value(2) == (operation)); \

@@ -1,7 +1,7 @@
 /*
- * Loads the plugins that it is given, all at once, opens a device of each, and has every verb
- * called. What it has for a kernel answers every method with zeros: the library's own calls of
- * ioctl(2) end here, because a program's function comes before the C library's.
+ * Loads the given plugins, all at once, opens a device of each, and calls every verb. A replacement
+ * of the kernel answers every method with zeros: the library's calls of ioctl(2) end here, because
+ * a program's function precedes the C library's.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -195,7 +195,7 @@ static int drive(const struct report *plugin, struct ibv_context *context)
 	EXPECT(create_rwq_ind_table, ibv_create_rwq_ind_table(context, a));
 	EXPECT(destroy_rwq_ind_table, ibv_destroy_rwq_ind_table(p));
 
-	/* What came with later generations; older ones are not asked. */
+	/* Verbs of later generations; plugins of older ones do not see these calls. */
 	EXPECT(alloc_dmah, ibv_alloc_dmah(context, a));
 	EXPECT(dealloc_dmah, ibv_dealloc_dmah(p));
 	EXPECT(dm_export_dmabuf_fd, ibv_dm_export_dmabuf_fd(dm));

@@ -1,7 +1,7 @@
 /*
- * The inline verbs, on a context made here: where each goes, and what it answers when
- * the slot is empty, when the context is too short for it, and when there is no
- * extended context at all. Needs no library: the exported functions stand below.
+ * The inline verbs, on a context made here: the function that each calls, and its result when the
+ * slot is empty, when the context is too short for it, and without an extended context. Needs no
+ * library: the exported functions are defined below.
  */
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static int went(const char *where)
 	return ok;
 }
 
-/* What the library exports, as far as the inline verbs call it. */
+/* The exported functions that the inline verbs call. */
 #undef ibv_query_port
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -127,7 +127,7 @@ static FUNCTION(fake_query_device_unknown, int,
 		(struct ibv_context *c, const struct ibv_query_device_ex_input *i,
 		 struct ibv_device_attr_ex *a, size_t l), ENOSYS)
 
-/* A context with nothing but its size, which objects of every kind point to. */
+/* A context in which only the size is set; objects of every kind point to it. */
 static void empty_context(void)
 {
 	memset(&vctx, 0, sizeof(vctx));

@@ -125,7 +125,7 @@ static int nothing_read_counters(struct ibv_counters *counters, uint64_t *values
 	return ibv_cmd_read_counters(vcounters, values, ncounters, flags, NULL);
 }
 
-/* Arrays whose length is not constant are not of ISO C++. */
+/* ISO C++ has no arrays of variable length. */
 #ifndef __cplusplus
 static int nothing_free_dm(struct ibv_dm *dm)
 {

@@ -1,6 +1,6 @@
 /*
- * Calls of rsockets that need no RDMA device: descriptors that are no rsockets, timeouts, signals,
- * cancelled threads. Prints what does not hold, and ends with 1 then.
+ * Calls of rsockets that need no RDMA device: descriptors that are not rsockets, timeouts, signals,
+ * cancelled threads. Prints the checks that fail, and then exits with 1.
  */
 #include <errno.h>
 #include <fcntl.h>

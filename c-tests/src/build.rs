@@ -14,7 +14,7 @@ use crate::{
     tree::{Program, Set, programs, programs_dir, workspace_dir},
 };
 
-/// Whose `<infiniband/verbs.h>` a program is compiled against.
+/// Owner of the `<infiniband/verbs.h>` that a program is compiled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Headers {
     /// The installed ones (libibverbs-dev).
@@ -140,8 +140,8 @@ fn list_path(out: &Path) -> PathBuf {
     out.join("programs.txt")
 }
 
-/// A run goes by what was compiled, not by the sources: those may change
-/// before the programs are run.
+/// A run uses this list of compiled programs, not the sources, which may change before the programs
+/// are run.
 fn write_list(out: &Path, programs: &[Program]) -> Result<()> {
     let keys: Vec<String> = programs.iter().map(Program::key).collect();
     Ok(fs::write(list_path(out), keys.join("\n"))?)
@@ -176,7 +176,7 @@ fn check_compiler(combo: Combo) -> Result<()> {
     }
 }
 
-/// The latest change of what every program includes.
+/// The latest change of the files that every program includes.
 fn newest_shared(combos: &[Combo], examples: &Path) -> Result<SystemTime> {
     let mut newest = newest_under(&programs_dir().join("support"))?;
     newest = newest.max(newest_under(examples)?);
@@ -209,7 +209,7 @@ fn is_fresh(binary: &Path, source: &Path, newest: SystemTime) -> Result<bool> {
     Ok(built > newest.max(fs::metadata(source)?.modified()?))
 }
 
-/// What every program is compiled with. Of debug information, lines are all that is of use.
+/// The common compiler options. Of debug information, only lines are useful.
 fn compiler(combo: Combo) -> Command {
     let mut command = Command::new(combo.compiler);
     command
@@ -229,7 +229,7 @@ fn support(out: &Path, combo: Combo) -> PathBuf {
     out.join(combo.name()).join("check.o")
 }
 
-/// Compiles what is a part of every program, once for all of them.
+/// Compiles the common parts of the programs, once for all of them.
 fn compile_support(out: &Path, combo: Combo, newest: SystemTime) -> Result<()> {
     let source = programs_dir().join("support/check.c");
     let target = support(out, combo);
@@ -242,7 +242,7 @@ fn compile_support(out: &Path, combo: Combo, newest: SystemTime) -> Result<()> {
     run(&mut command, combo, "support/check")
 }
 
-/// Runs a compiler; `what` it compiles goes with its complaints.
+/// Runs a compiler; `what` names the input in errors.
 fn run(command: &mut Command, combo: Combo, what: &str) -> Result<()> {
     let output = command.output()?;
     if output.status.success() {

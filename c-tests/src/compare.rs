@@ -25,10 +25,9 @@ pub const REFERENCE: &str = "stock-gcc";
 /// Compares all records of all files. `reference` is a run on the stock
 /// library; `others` are runs on whatever library.
 ///
-/// A record agrees when the program ended with `exit 0`, printed something,
-/// and printed what the reference record of the same program printed. A
-/// program that runs on our library alone has no reference; its exit status
-/// decides.
+/// A record agrees when the program ended with `exit 0`, printed something, and printed the same as
+/// the reference record of the same program. A program that runs only on our library has no
+/// reference; its exit status decides.
 /// A program of `sets` that a file of `others` lacks in some compilation is a difference.
 #[must_use]
 pub fn compare(reference: &[Record], others: &[Vec<Record>], sets: &[Set]) -> Report {

@@ -26,7 +26,7 @@ pub struct Symbol {
     pub default: bool,
 }
 
-/// What this module reads of one file.
+/// The parts of a file that this module reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
     /// Symbols it offers, sorted.

@@ -1,4 +1,4 @@
-//! What functions of this crate answer.
+//! The error type of this crate.
 #![forbid(unsafe_code)]
 
 /// Any error of this tool; it is printed and nothing looks inside.

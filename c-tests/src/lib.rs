@@ -1,5 +1,5 @@
-//! C programs that use libibverbs, and what it takes to compile them, run them
-//! on two libraries and compare what they printed.
+//! C programs that use libibverbs; compiles them, runs them on two libraries and compares their
+//! output.
 
 #![forbid(unsafe_code)]
 

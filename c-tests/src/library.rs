@@ -15,7 +15,7 @@ struct Built {
     /// Names the file, where it is built already.
     variable: &'static str,
     package: &'static str,
-    /// What cargo calls it, and what programs ask for besides.
+    /// Cargo's name of the file; the names that programs ask for follow.
     file: &'static str,
     soname: &'static str,
 }
@@ -90,8 +90,8 @@ impl Built {
     }
 }
 
-/// Points `at` to `library`. Another test may do the same at the same time, so
-/// the link is made aside and renamed over what is there.
+/// Points `at` to `library`. Another test may do the same at the same time, so the link is made
+/// under another name and renamed.
 fn link(library: &Path, at: &Path) -> Result<()> {
     if fs::read_link(at).is_ok_and(|to| to == library) {
         return Ok(());

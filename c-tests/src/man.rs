@@ -1,5 +1,4 @@
-//! Takes the example code out of the installed manual pages, so that what they
-//! show is what gets compiled and run.
+//! Extracts the example code from the installed manual pages, so that the tests compile and run it.
 
 use std::{fs, path::Path, process::Command};
 

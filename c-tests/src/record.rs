@@ -1,4 +1,4 @@
-//! What a run left behind, as a text file that a person can read.
+//! The result of a run, as a text file for people.
 //!
 //! ```text
 //! == stock-gcc no_device/rates
@@ -19,7 +19,7 @@ pub struct Record {
     pub combo: String,
     /// `set/name` of the program.
     pub program: String,
-    /// The libibverbs that the program saw itself run on; empty if it did not say.
+    /// The libibverbs that the program found itself running on; empty if it did not print one.
     pub library: String,
     /// `exit N`, `signal N` or `hung`.
     pub status: String,

@@ -1,4 +1,4 @@
-//! Runs compiled programs on one library and writes down what they did.
+//! Runs compiled programs on one library and records their results.
 
 use std::{
     env,
@@ -41,7 +41,7 @@ impl Library {
     }
 }
 
-/// What to run, and on what.
+/// The programs to run, and the library.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Where [`crate::build::build`] put the programs.
@@ -57,15 +57,14 @@ pub struct Plan {
     pub combos: Vec<Combo>,
     /// Run only programs whose key contains this.
     pub only: Option<String>,
-    /// Kill a program that has not ended after this time, and write down that it hung. It detects a
-    /// hang, and is far above what any program takes.
+    /// Kill a program that has not ended after this time, and record that it hung. The time is far
+    /// above that of any program.
     pub patience: Duration,
 }
 
 impl Plan {
-    /// Everything that the library can be asked for; a program hangs past [`watchdog::bound`].
-    /// Programs compiled by clang are not run: what differs between compilers
-    /// shows when compiling.
+    /// All programs for the library; a program hangs past [`watchdog::bound`]. Programs compiled by
+    /// clang are not run: differences between compilers show when compiling.
     #[must_use]
     pub fn all(programs: PathBuf, library: Library) -> Plan {
         let mut sets = Set::ALL.to_vec();
@@ -96,8 +95,8 @@ impl Plan {
     }
 }
 
-/// Runs the plan; each record is appended to `out` at once, so that a hang or
-/// a crash of the machine leaves what was done before. Returns the records.
+/// Runs the plan; each record is appended to `out` at once, so that earlier records survive a hang
+/// or a crash of the machine. Returns the records.
 ///
 /// # Errors
 /// When a program cannot be started, or one ran on another library than asked.
@@ -216,7 +215,7 @@ fn check_library(plan: &Plan, record: &Record) -> Result<()> {
     Err(format!("{combo} {program}: ran on the wrong library: '{library}'").into())
 }
 
-/// Programs of librdmacm say on stderr which one they got.
+/// Programs of librdmacm print the library that they got on stderr.
 fn connects_by_the_right_one(plan: &Plan, record: &Record) -> bool {
     if Program::from_key(&record.program).is_none_or(|program| program.set != Set::Rdmacm) {
         return true;

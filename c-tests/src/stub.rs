@@ -1,6 +1,5 @@
-//! A library to link with: the names and nodes of the interface, and nothing
-//! behind them. Programs that use what the installed library lacks are linked
-//! with it, and run on ours.
+//! A library for linking: it has the names and nodes of the interface, but no code. Programs that
+//! use symbols that the installed library lacks are linked with it, and run on ours.
 
 use std::{fmt::Write as _, fs, path::Path, process::Command};
 

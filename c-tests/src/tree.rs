@@ -7,7 +7,7 @@ use std::{
 
 use crate::Result;
 
-/// What a program needs, and what its output is held against.
+/// The requirements of a program, and the reference for its output.
 ///
 /// Each set is a folder under `programs/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,8 +29,8 @@ pub enum Set {
     /// Holds the library against a criterion that the stock library may fail,
     /// so it runs on ours alone. Needs no device.
     SelfChecking,
-    /// Uses what the stock library does not have, so it is compiled with our
-    /// headers and runs on our library alone. Needs no device.
+    /// Uses features that the stock library lacks, so it is compiled with our headers and runs only
+    /// on our library. Needs no device.
     Post44,
     /// As [`Set::Post44`]; needs `rxe0`.
     Post44Rxe,
@@ -50,7 +50,7 @@ impl Set {
         Set::Post44Rxe,
     ];
 
-    /// Whether its programs need what only our headers and our library have.
+    /// Whether its programs need features that only our headers and our library have.
     #[must_use]
     pub fn is_post_44(self) -> bool {
         matches!(self, Set::Post44 | Set::Post44Rxe)

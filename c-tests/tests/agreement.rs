@@ -44,7 +44,7 @@ fn generated(root: &Path) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// What names contain that only later kernels' headers have.
+/// Parts of names that only later kernels' headers contain.
 const MUCH_LATER: &str = include_str!("../../providers/kit/ctest/later.txt");
 
 fn is_in_headers(name: &str) -> bool {

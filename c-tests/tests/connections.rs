@@ -41,7 +41,7 @@ fn compiled(source: &str, folder: &tempfile::TempDir) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Runs a program to its end, and answers what it printed.
+/// Runs a program to its end, and returns its output.
 fn run(source: &str) -> Result<String> {
     let folder = tempfile::tempdir()?;
     let mut command = Command::new(compiled(source, &folder)?);

@@ -1,4 +1,5 @@
-//! What no test drives, of what providers of all generations call and have called, is found here.
+//! Finds functions that no test calls, among those that providers of all generations call and
+//! export.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -18,7 +19,7 @@ const ELSEWHERE: [(&str, &str); 9] = [
     ("open_qp", "programs/post_44/xrc.c"),
 ];
 
-/// What each is called as, where that is not `ibv_<verb>`.
+/// The call names that differ from `ibv_<verb>`.
 const CALLED: [(&str, &str); 3] = [
     ("async_event", "ibv_get_async_event"),
     ("cq_event", "ibv_get_cq_event"),

@@ -17,7 +17,7 @@ use c_tests::{
 };
 use watchdog::Watched;
 
-/// A row of the table of layouts: what differs, from this release on.
+/// A row of the table of layouts: the differences from this release on.
 struct Layout {
     release: u16,
     node: u16,
@@ -203,7 +203,7 @@ fn command(program: &Path, plugins: &[PathBuf], log: &Path) -> Result<Command> {
     Ok(command)
 }
 
-/// A number of a trace, and what follows it.
+/// A number of a trace, and the bytes after it.
 fn number(bytes: &[u8]) -> Result<(usize, &[u8])> {
     let length = bytes.iter().position(|byte| byte & 0x80 == 0);
     let (own, rest) = bytes.split_at(length.ok_or("a number without an end")? + 1);
@@ -242,7 +242,7 @@ fn recorded(mut bytes: &[u8]) -> Result<BTreeMap<String, usize>> {
     Ok(calls)
 }
 
-/// Calls that came after the verbs of release 44, independent of what answers them.
+/// Calls newer than the verbs of release 44, which work with any provider.
 const LATER: [&str; 4] = [
     "ibv_alloc_dmah",
     "ibv_dealloc_dmah",
@@ -330,7 +330,7 @@ fn calls_of_all_generations_are_looked_at() -> Result<()> {
     Ok(())
 }
 
-/// A plugin whose file speaks of a release of another node is not registered.
+/// A plugin whose file contains a release of another node is not registered.
 #[test]
 fn a_plugin_that_contradicts_itself_is_refused() -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -355,7 +355,7 @@ fn a_plugin_that_contradicts_itself_is_refused() -> Result<()> {
 }
 
 /// A kernel with one device that no provider knows, so that all providers are loaded: a sysfs in a
-/// folder, and a node for the device in a /dev of the command's own. What the program says, and the
+/// folder, and a node for the device in a /dev of the command. Returns the program's output and the
 /// log.
 fn with_a_device(dir: &Path, drivers: &str, release: Option<&str>) -> Result<Option<String>> {
     if Path::new("/sys/class/infiniband").exists() {

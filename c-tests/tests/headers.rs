@@ -240,7 +240,8 @@ fn layout_assertions(table_name: &str, text: &mut String) -> Result<usize> {
     Ok(count)
 }
 
-/// A program that has the public structures in full cannot be a provider; the compiler reports it.
+/// A program that includes the complete public structures cannot be a provider; the compiler
+/// reports it.
 #[test]
 fn a_provider_includes_its_headers_first() -> Result<()> {
     let dir = scratch("order")?;
@@ -304,7 +305,7 @@ const RDMACM: [&str; 6] = [
     "infiniband/ib.h",
 ];
 
-/// A file of assertions about what the headers declare.
+/// A file of assertions about the headers' declarations.
 fn assertions(dir: &Path, kind: &str, headers: &[&str]) -> Result<(PathBuf, usize)> {
     let mut text = String::from("#include <assert.h>\n#include <stddef.h>\n");
     for header in headers {
@@ -405,7 +406,7 @@ fn a_plugin_builds_in_c_and_cxx_and_asks_for_its_generation() -> Result<()> {
     Ok(())
 }
 
-/// What bindgen makes of headers, compiled to a library.
+/// Compiles bindgen's output for headers to a library.
 fn bind_and_compile(dir: &Path, name: &str, headers: &[&str]) -> Result<String> {
     let mut includes = String::new();
     for header in headers {

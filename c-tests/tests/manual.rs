@@ -39,7 +39,7 @@ const NOT_FOR_PROGRAMS: &[&str] = &[
     "ibv_dontfork_range",
 ];
 
-/// What is declared in another way than programs call it: a macro stands in front of it.
+/// Functions whose declaration differs from their call, because a macro precedes it.
 const BEHIND_MACROS: &[&str] = &["ibv_query_port", "ibv_reg_mr", "ibv_reg_mr_iova"];
 
 struct Page {
@@ -150,7 +150,7 @@ fn every_public_function_has_one_page() -> Result<()> {
         .filter(|name| !described.contains_key(*name))
         .collect();
     assert!(missing.is_empty(), "no page has {missing:?}");
-    // A page of many functions has a name of its own.
+    // A page about many functions has another name.
     let unknown: Vec<_> = described
         .keys()
         .filter(|name| !public.contains(*name) && *name != "ibv_wr_post")
@@ -241,7 +241,7 @@ fn prototypes_are_those_of_the_headers() -> Result<()> {
     Ok(())
 }
 
-/// An errno that no source file names is none that a call can answer, unless the kernel does.
+/// A call cannot return an errno that no source file contains, unless it comes from the kernel.
 #[test]
 fn errno_values_are_answered_somewhere() -> Result<()> {
     /// The kernel's own answers to commands, handed on as they are.

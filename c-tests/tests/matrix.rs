@@ -1,5 +1,5 @@
-//! docs/compatibility.md names a test for each of its cells: each is there, and is run by the stage
-//! that the cell names. That the stages are there is for xtask to say.
+//! docs/compatibility.md names a test for each of its cells: each exists, and the stage that the
+//! cell names runs it. xtask checks that the stages exist.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use c_tests::{
 const UNIT: &str = "unit";
 const GUEST: &str = "guest:c-tests";
 
-/// A name in backquotes, and what stands before it.
+/// A name in backquotes, and the text before it.
 type Name<'a> = (&'a str, &'a str);
 
 fn names(text: &str) -> Vec<Name<'_>> {
@@ -24,7 +24,7 @@ fn names(text: &str) -> Vec<Name<'_>> {
     pairs.map(|pair| (pair[0], pair[1])).collect()
 }
 
-/// The programs that a name stands for: one, or a set.
+/// The programs of a name: one, or a set.
 fn named<'a>(all: &'a [Program], name: &str) -> Vec<&'a Program> {
     let name = name.trim_end_matches(".c");
     let is_meant = |program: &&Program| program.key() == name || program.set.name() == name;

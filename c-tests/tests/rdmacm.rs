@@ -60,8 +60,8 @@ fn nodes_are_a_chain_in_the_map() -> Result<()> {
     Ok(())
 }
 
-/// Against the library that Debian installs: each of its symbols is there with its node, or is one
-/// that the table says is not there yet.
+/// Compares with the library that Debian installs: each of its symbols exists with its node, or the
+/// table lists it as missing.
 #[test]
 fn the_installed_stock_library_has_no_other_symbols() -> Result<()> {
     let path = Path::new("/usr/lib/x86_64-linux-gnu/librdmacm.so.1");

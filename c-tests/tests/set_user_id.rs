@@ -1,8 +1,8 @@
 //! A program with more rights than its caller does not let the caller's environment lead the
 //! library: no file is written that it names, no device is made that it asks for.
 //!
-//! One program, three copies: plain, set-user-ID, and with a capability of its own. Each is run by
-//! a user without rights, in a network of its own.
+//! One program, three copies: plain, set-user-ID, and with a capability. A user without rights runs
+//! each, in a separate network namespace.
 
 use std::{
     fs,
@@ -47,7 +47,7 @@ const FILES: [&str; 5] = [
     "UROCE_PCAP",
 ];
 
-/// Where the program lies, and what it writes.
+/// The program's path, and the files that it writes.
 struct Place {
     dir: tempfile::TempDir,
 }
@@ -88,8 +88,8 @@ impl Place {
         Ok(path)
     }
 
-    /// Runs a program as nobody, in a network where `lo` is up: its output, and which of the
-    /// files are there.
+    /// Runs a program as the user `nobody`, in a network where `lo` is up: its output, and the
+    /// files that exist.
     fn run(&self, program: &Path) -> Result<(Output, Vec<&'static str>)> {
         let room = self.path("room");
         fs::create_dir(&room)?;

@@ -17,7 +17,7 @@ use c_tests::{
 };
 use watchdog::Watched;
 
-/// What a program is linked with, beside the library.
+/// Linker options of a program, beside the library.
 const WAYS: [&[&str]; 3] = [&[], &["-fuse-ld=lld"], &["-static"]];
 
 /// Names the devices that there are, and cancels a thread in a call over the first.
@@ -34,7 +34,7 @@ static void *wait_for_event(void *context)
 	return NULL;
 }
 
-/* A thread that waits for what does not come. */
+/* A thread that waits for an event that never arrives. */
 static void cancel(struct ibv_device *device)
 {
 	struct ibv_context *context = ibv_open_device(device);
@@ -88,8 +88,8 @@ fn public() -> Result<BTreeSet<String>> {
     Ok(public.map(|(name, ..)| name.to_owned()).collect())
 }
 
-/// The program, with the address of each symbol, in two files: what the headers declare as a
-/// function is taken for bytes in one of them.
+/// The program, with the address of each symbol, in two files: one of them declares the headers'
+/// functions as bytes.
 fn sources(dir: &Path, symbols: &BTreeSet<String>) -> Result<[PathBuf; 2]> {
     let [main, table] = ["main.c", "table.c"].map(|name| dir.join(name));
     let head = format!(

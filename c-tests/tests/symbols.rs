@@ -33,7 +33,7 @@ fn table(default: bool) -> Result<Pairs> {
     Ok(pairs)
 }
 
-/// What private nodes have besides the defaults.
+/// Symbols of private nodes besides the defaults.
 fn private_table() -> Result<Pairs> {
     let text = fs::read_to_string(package_dir().join("data/symbols-private.tsv"))?;
     let lines = text.lines().skip(1);
@@ -189,7 +189,7 @@ const STOCK_PRIVATE: &str = "IBVERBS_PRIVATE_34";
 const STOCK_NODES: [u32; 12] = [0, 1, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
 /// Those of rdma-core 65 besides.
 const LATER_NODES: [u32; 4] = [15, 16, 17, 18];
-/// What no other library has: a chain of its own.
+/// Nodes that only this library has: a separate chain.
 const OWN_NODES: [&str; 2] = ["FERROVERBS_1.0", "FERROVERBS_1.1"];
 
 fn private_nodes() -> impl Iterator<Item = String> {
@@ -210,8 +210,8 @@ fn nodes_are_those_of_the_interface_in_order() -> Result<()> {
     Ok(())
 }
 
-/// Each public node names the one before it as its parent; private nodes
-/// name none. The map says so; lld does not carry it into the file.
+/// Each public node names the one before it as its parent; private nodes name none. The map
+/// contains this; lld does not write it to the file.
 #[test]
 fn public_nodes_are_a_chain_in_the_map() -> Result<()> {
     let map = fs::read_to_string(workspace_dir().join("src/libibverbs.map"))?;

@@ -3,7 +3,7 @@
  *     cc -o async_events async_events.c -libverbs && ./async_events [DEVICE]
  *
  * Shown: the descriptor of a context among others in a loop, and that each event has to be
- * acknowledged. To have an event, a shared receive queue reports that it runs low. */
+ * acknowledged. The event here is that of a shared receive queue that runs low. */
 #include <fcntl.h>
 #include <poll.h>
 
@@ -59,7 +59,7 @@ int main(int argc, char **argv)
 	connect_rc(two, &of_two, &of_one);
 	for (int i = 0; i < REQUESTS; i++)
 		post(srq, mr);
-	/* An event when fewer than LIMIT are left; it has to be asked for again after each. */
+	/* An event when fewer than LIMIT are left; the limit has to be armed again after each. */
 	struct ibv_srq_attr limit = { .srq_limit = LIMIT };
 	check_errno(ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT), "ibv_modify_srq");
 

@@ -1,4 +1,4 @@
-/* What the examples share: opening a device, connecting two queue pairs, waiting for a completion.
+/* Common code of the examples: opening a device, connecting two queue pairs, waiting for a completion.
  *
  * Each function ends the program with a message when a call fails. A real program would do more. */
 #ifndef EXAMPLE_H
@@ -50,12 +50,12 @@ static inline struct ibv_context *open_device(const char *name)
 	return context;
 }
 
-/* What the peer has to know of a queue pair. Programs send it over any channel that they have. */
+/* The peer's parameters of a queue pair. Programs send them over any channel that they have. */
 struct address {
 	union ibv_gid gid;
 	uint32_t qp_num;
 	uint32_t psn;
-	/* Memory that the peer may write to; zeros if there is none. */
+	/* Memory that the peer may write to; zeros without such memory. */
 	uint64_t buffer;
 	uint32_t rkey;
 	uint32_t unused;

@@ -3,9 +3,9 @@
  *     cc -o fork fork.c -libverbs && ./fork [DEVICE]
  *
  * Shown: ibv_fork_init(3). After a fork, the first of the two processes that writes to a page gets
- * a copy of it, while a device goes on to use the old one. ibv_fork_init keeps registered pages out
- * of children, so the parent keeps its pages; where the kernel takes care of this by itself, the
- * call does nothing. */
+ * a copy of it, while a device continues to use the old one. ibv_fork_init keeps registered pages
+ * out of children, so the parent keeps its pages. Where the kernel does this by itself, the call has
+ * no effect. */
 #include "example.h"
 
 int main(int argc, char **argv)
@@ -19,8 +19,7 @@ int main(int argc, char **argv)
 	check(cq != NULL, "ibv_create_cq");
 
 	/*
-	 * Whole pages: what shares a page with registered memory would be missing in the child,
-	 * too.
+	 * Whole pages: other data in a page of registered memory would be missing in the child.
 	 */
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	char *memory = aligned_alloc(page, 2 * page);
@@ -47,7 +46,7 @@ int main(int argc, char **argv)
 	int status = 1;
 	check(waitpid(child, &status, 0) == child && status == 0, "the child");
 
-	/* The parent writes to its pages after the fork, and the device sees what it wrote. */
+	/* The parent writes to its pages after the fork, and the device sees the new bytes. */
 	strcpy(memory, "written after the fork");
 	struct ibv_sge sge = { .addr = (uintptr_t)memory, .length = 64, .lkey = out->lkey };
 	struct ibv_send_wr wr = {

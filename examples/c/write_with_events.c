@@ -3,7 +3,7 @@
  *     cc -o write_with_events write_with_events.c -libverbs && ./write_with_events [DEVICE]
  *
  * Shown: RDMA write with immediate data, a completion channel, and the order of calls that loses no
- * event: request, poll what came before, sleep, acknowledge. */
+ * event: request, poll earlier completions, sleep, acknowledge. */
 #include "example.h"
 
 enum { SIZE = 1 << 20, TOTAL = 4 };

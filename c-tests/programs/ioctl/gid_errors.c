@@ -1,6 +1,5 @@
 /*
- * What the ioctl interface says about GIDs that are not there and flags that
- * it does not know. From sysfs, the answers are others.
+ * Results of the ioctl interface for missing GIDs and unknown flags. sysfs gives different results.
  */
 #include "rdma.h"
 

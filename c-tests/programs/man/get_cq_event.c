@@ -1,4 +1,4 @@
-/* Both examples of ibv_get_cq_event(3), with what they leave out around them. */
+/* Both examples of ibv_get_cq_event(3), with the code that they omit. */
 #include "rdma.h"
 
 #include <fcntl.h>
@@ -8,7 +8,7 @@ static struct ibv_context *ctx;
 static struct ibv_comp_channel *channel;
 static struct ibv_pd *pd;
 
-/* What the manual page's dots stand for: something that completes. */
+/* Takes the place of the manual page's dots: a request that completes. */
 static struct ibv_qp *complete_one(struct ibv_cq *cq)
 {
 	struct ibv_qp_init_attr init = init_attr(cq, IBV_QPT_RC);

@@ -1,8 +1,8 @@
 /*
  * Protection of memory against fork: order of calls, ranges, counts.
  *
- * Where the kernel copies such memory itself (ibv_is_fork_initialized says
- * "unneeded") there are no marks to look at; those scenarios say so and end.
+ * Where the kernel copies such memory itself (ibv_is_fork_initialized returns "unneeded"), there
+ * are no marks to check; those scenarios print this and end.
  */
 #include "check.h"
 
@@ -71,7 +71,7 @@ static void child_view(const char *memory, size_t count)
 	close(ends[1]);
 }
 
-/* Once around, so that what the library allocates for itself is there. */
+/* One round, so that the library's internal allocations exist. */
 static int settled_mappings(void)
 {
 	char *memory = pages(1);
@@ -221,7 +221,7 @@ static void unmapped_range(void)
 	RC(ibv_fork_init());
 	expect(!munmap(memory + 2 * page, page));
 	RC(ibv_dontfork_range(memory, 6 * page));
-	/* What stays marked after that is held against a criterion elsewhere. */
+	/* The remaining marks are tested elsewhere. */
 }
 
 static void unmapped_meanwhile(void)

@@ -1,7 +1,6 @@
 /*
- * Inline functions that call through a table, on tables made here: which
- * member each one calls, with which arguments, and what it answers where a
- * context is old, short, or has no such member.
+ * Inline functions that call through a table, on tables made here: the member that each calls, its
+ * arguments, and the result where a context is old, short, or lacks the member.
  */
 #include "check.h"
 
@@ -300,7 +299,7 @@ static void objects(void)
 	out("bad is it %d", bad == &wr);
 }
 
-/* What every inline of this kind answers on one context. */
+/* Results of every inline of this kind on one context. */
 static void missing(struct ibv_context *context)
 {
 	struct ibv_pd pd = { .context = context };

@@ -1,7 +1,7 @@
 /* Inline functions and macros of the headers that call nothing. */
 #include "check.h"
 
-/* The header says of itself and of its functions that they are obsolete; old programs use them. */
+/* The header declares itself and its functions obsolete; old programs use them. */
 #ifdef __clang__
 #pragma GCC diagnostic ignored "-W#warnings"
 #else

@@ -22,7 +22,7 @@ int main(void)
 		out("%d: from mult %d, from mbps %d", odd[i], mult_to_ibv_rate(odd[i]),
 		    mbps_to_ibv_rate(odd[i]));
 
-	/* What goes there and back must come back. */
+	/* A conversion there and back must return the same value. */
 	for (i = 0; i < 24; i++) {
 		if (ibv_rate_to_mult(i) > 0)
 			expect(mult_to_ibv_rate(ibv_rate_to_mult(i)) == (enum ibv_rate)i);

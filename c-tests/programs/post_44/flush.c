@@ -1,7 +1,6 @@
 /*
  * Flushes and atomic writes over a device in user space, by ibv_wr_flush(3) and
- * ibv_wr_atomic_write(3): what is carried out, and each way of being refused. In a network
- * namespace of the program's own.
+ * ibv_wr_atomic_write(3): execution, and each kind of error. Runs in a separate network namespace.
  */
 #define DEVICE_NAME "uroce_lo"
 #define IPV4_INDEX 0
@@ -23,7 +22,7 @@ enum {
 	PERSISTENT = FLUSHABLE | IBV_ACCESS_FLUSH_PERSISTENT,
 };
 
-/* Two connected queue pairs; what the first writes goes to the second half of the memory. */
+/* Two connected queue pairs; the first writes to the second half of the memory. */
 struct ends {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
@@ -106,7 +105,7 @@ static void flush(struct ends *ends, size_t length, uint8_t placement, uint8_t l
 		     level);
 }
 
-/* A write, a flush of it and the word that says so, in one call and one order. */
+/* A write, its flush, and the word that announces both, in one call and in order. */
 static void carried_out(struct ibv_context *context)
 {
 	struct ends ends = make(context, ALL_ACCESS | IBV_ACCESS_FLUSH_GLOBAL, FLUSHABLE);
@@ -142,7 +141,7 @@ static void carried_out(struct ibv_context *context)
 	unmake(&ends);
 }
 
-/* What ibv_wr_complete(3) refuses, and with it everything in the same call. */
+/* Requests that ibv_wr_complete(3) refuses, with all others of the same call. */
 static void refused_here(struct ibv_context *context)
 {
 	struct ends ends = make(context, ALL_ACCESS | IBV_ACCESS_FLUSH_GLOBAL, FLUSHABLE);
@@ -168,7 +167,7 @@ static void refused_here(struct ibv_context *context)
 	flush(&ends, 8, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
 	ibv_wr_set_sge(ends.ex, ends.mr->lkey, (uintptr_t)ends.memory, 8);
 	expect(RC(ibv_wr_complete(ends.ex)) == EINVAL);
-	/* struct ibv_send_wr cannot say what is to be flushed. */
+	/* struct ibv_send_wr has no members for a flush. */
 	expect(RC(ibv_post_send(ends.qp[0], &wr, &bad)) == EINVAL && bad == &wr);
 	expect(ibv_poll_cq(ends.cq, 1, &wc) == 0);
 	NOTHING_OF(new_qp(&ends, IBV_QPT_UD, IBV_QP_EX_WITH_FLUSH));
@@ -180,7 +179,7 @@ static void refused_here(struct ibv_context *context)
 	unmake(&ends);
 }
 
-/* What the peer refuses: the request ends in error, and the connection with it. */
+/* Requests that the peer refuses: the request and the connection end in error. */
 static void refused_there(struct ibv_context *context, const char *why, int region,
 			  unsigned int access, size_t length, uint8_t placement,
 			  enum ibv_wc_status status)

@@ -76,7 +76,7 @@ static void recorded(struct ibv_context *context)
 	out("recorded");
 }
 
-/* In a process of its own: a variable is read once in the life of one. */
+/* In a separate process, because a variable is read once in the life of a process. */
 static void apart(const char *variable, void (*work)(struct ibv_context *context))
 {
 	int status;
@@ -95,7 +95,7 @@ static void apart(const char *variable, void (*work)(struct ibv_context *context
 
 int main(void)
 {
-	/* What is checked is the books, not the carrier. */
+	/* The test checks the bookkeeping, not the carrier. */
 	setenv("UROCE_CARRIER", "udp", 1);
 	if (!own_uroce()) {
 		out("no network namespace may be made: uroce is left out");

@@ -54,7 +54,7 @@ static void domains(struct ibv_context *context)
 	close(fd);
 }
 
-/* Two contexts are what two processes are elsewhere: each registers for itself. */
+/* Two contexts represent two processes: each registers separately. */
 static void registrations(struct ibv_context *context)
 {
 	struct ibv_context *second = open_rxe();
@@ -122,7 +122,7 @@ static uint32_t receive_number(int from)
 	return word;
 }
 
-/* Sends to the queue whose number, and whose receive queue pair's, it hears. */
+/* Sends to the queue and the receive queue pair whose numbers it receives. */
 static void sender(int from, int to)
 {
 	struct ibv_context *context = open_rxe();

@@ -1,6 +1,6 @@
 /*
- * The later verbs over a device in user space, which has them: completion counters and
- * port speed beside what every device has. In a network namespace of the program's own.
+ * The later verbs over a device in user space that has them: completion counters and port speed,
+ * besides those of every device. Runs in a separate network namespace.
  */
 #define DEVICE_NAME "uroce_lo"
 #define IPV4_INDEX 0
@@ -77,7 +77,7 @@ static void values(struct ibv_context *context)
 	PTR(ibv_create_comp_cntr(NULL, &init));
 }
 
-/* As many counters as the device says that there can be, and no more. */
+/* As many counters as the device supports, and no more. */
 static void all_counters(struct ibv_context *context)
 {
 	struct ibv_comp_cntr_init_attr init = { .type = IBV_COMP_CNTR_TYPE_WRS };

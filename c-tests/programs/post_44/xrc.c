@@ -19,7 +19,7 @@ enum {
 	ROUNDS = 40,
 	BURST = 8,
 	LENGTH = 5000,
-	/* Whose queue. */
+	/* Owner of the queue. */
 	TO_OWNER = 0,
 	TO_DELEGATE = 1,
 	/* The bit of a number at which its process begins. */
@@ -173,7 +173,7 @@ static void delegate(struct talk *owner, int fd)
 	open_attr.qp_num--;
 	qp = MUST_PTR(ibv_open_qp(side.context, &open_attr));
 	expect(qp->qp_num == open_attr.qp_num);
-	/* What one process changes the other sees. */
+	/* A change by one process is visible to the other. */
 	MUST(ibv_modify_qp(qp, &attr, RC_INIT_MASK));
 	attr = attr_rtr(side.context, (uint32_t)receive_number(owner));
 	attr.ah_attr.port_num = 77;
@@ -280,7 +280,7 @@ static void early_sender(struct talk *owner, int fd)
 	unmake_sender(&s);
 }
 
-/* What a process shows that has opened the domain, and that the others have not heard yet. */
+/* A process that has just opened the domain announces itself to the others. */
 static int newcomer(uint32_t slot, int fd)
 {
 	int listening = socket(AF_UNIX, SOCK_SEQPACKET, 0);

@@ -1,8 +1,7 @@
 /*
- * XRC receive queue pairs that outlive the process that made them: it is killed while
- * messages flow, and one of the processes that have the queue pair open goes on in its
- * place. Every message arrives once, in order, in the queue that it names. In a network
- * namespace of the program's own, over each carrier.
+ * XRC receive queue pairs that outlive the process that made them: it is killed while messages
+ * flow, and a process that has the queue pair open takes over. Every message arrives once, in
+ * order, in the queue that it names. Runs in a separate network namespace, over each carrier.
  */
 #define DEVICE_NAME "uroce_lo"
 #define IPV4_INDEX 0
@@ -19,12 +18,12 @@ enum {
 	WINDOW = 6,
 	LENGTH = 3000,
 	ROUNDS = 3,
-	/* Whose queue. */
+	/* Owner of the queue. */
 	TO_FIRST = 0,
 	TO_SECOND = 1,
 };
 
-/* What the second does with the queue pair besides having a queue in the domain. */
+/* The role of the second process besides having a queue in the domain. */
 enum second { OPENS, ONLY_RECEIVES };
 
 static void send_one(struct sender *s, int to, unsigned int index, unsigned int place)
@@ -183,8 +182,8 @@ static unsigned int open_files(void)
 }
 
 /*
- * The maker is killed when the first has so many messages. Waiting for what is never
- * answered takes a second: only if asked for.
+ * The maker is killed when the first has received so many messages. Waiting for messages that never
+ * arrive takes a second, and is done only on request.
  */
 static void outlived(unsigned int kill_at, enum second what, bool to_the_end)
 {
@@ -252,7 +251,7 @@ static void run_idle_maker(struct talk *talk, int fd)
 	expect(false);
 }
 
-/* A queue pair that is not connected yet: the successor's calls go on from where it was. */
+/* A queue pair that is not connected yet: the successor continues from its state. */
 static void not_connected(bool opened)
 {
 	struct ibv_qp_attr attr = attr_init();
@@ -301,7 +300,7 @@ static void over(const char *carrier)
 
 		fprintf(stderr, "over %s: killed at %u\n", carrier, at);
 		outlived(at, round % 2 ? ONLY_RECEIVES : OPENS, !round);
-		/* What the first round leaves open stays. */
+		/* Objects that the first round leaves open remain. */
 		if (round == 0)
 			files = open_files();
 		expect(open_files() == files);

@@ -31,7 +31,7 @@ static void list(void)
 	ibv_free_device_list(devices);
 }
 
-/* Each in a process of its own: what is loaded stays. */
+/* Each in a separate process, because loaded providers remain. */
 static void with(const char *name, const char *value)
 {
 	pid_t child;

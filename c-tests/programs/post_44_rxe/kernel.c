@@ -1,6 +1,6 @@
 /*
- * The later verbs over a kernel and a provider from before them: what the library can
- * do with older calls works, the rest is EOPNOTSUPP.
+ * The later verbs over an older kernel and provider: calls that the library can execute by older
+ * calls work, the others are EOPNOTSUPP.
  */
 #include "post_44.h"
 

@@ -1,4 +1,4 @@
-/* What waits until events are acknowledged: destroying, leaving, going to another channel. */
+/* Calls that wait until events are acknowledged: destroying, leaving, changing the channel. */
 #include "cm.h"
 
 #include <pthread.h>
@@ -58,7 +58,7 @@ static void of_an_id(void)
 	struct waiting waiting = { .what = "destroy", .id = resolving() };
 
 	waits(&waiting, take(channel, "id"));
-	/* One that nobody has taken goes away with its id. */
+	/* An event that was not taken is dropped with its id. */
 	waiting.id = resolving();
 	expect(has_event(channel, PATIENCE));
 	RC(rdma_destroy_id(waiting.id));

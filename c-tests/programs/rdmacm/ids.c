@@ -45,7 +45,7 @@ static void addresses(void)
 	none(channel, "client");
 	MUST(rdma_destroy_id(id));
 
-	/* Nobody has this address; one try may be followed by another. */
+	/* No host has this address; the resolution may be tried again. */
 	id = new_id(channel, NULL, RDMA_PS_TCP);
 	target = at("10.9.0.77", 7471);
 	RC(rdma_resolve_addr(id, SA(here), SA(target), 300));

@@ -71,7 +71,7 @@ static void creates(void)
 	RC(ibv_destroy_ah(ah));
 }
 
-/* What rxe leaves before a datagram: 40 bytes, for IPv4 the last 20 are its header. */
+/* The bytes that rxe writes before a datagram: 40, for IPv4 the last 20 are its header. */
 static struct ibv_grh ipv4_header(uint32_t from, uint32_t to)
 {
 	struct ibv_grh grh;

@@ -1,7 +1,6 @@
 /*
- * Asynchronous events that rxe raises: overrun of a CQ, a drained send queue,
- * the limit of an SRQ, changes of the port and its GIDs. Destruction waits for
- * what was not acknowledged.
+ * Asynchronous events that rxe raises: overrun of a CQ, a drained send queue, the limit of an SRQ,
+ * changes of the port and its GIDs. Destruction waits for unacknowledged events.
  */
 #include "rdma.h"
 

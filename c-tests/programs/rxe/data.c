@@ -215,7 +215,7 @@ static void fails(const char *title, enum ibv_wr_opcode opcode, bool bad_lkey, b
 	send_wr(&pair, title, &wr);
 	wr.wr_id = 2;
 	send_wr(&pair, "  the next one", &wr);
-	/* What fails before it leaves is nothing to the peer. */
+	/* Requests that fail before they are sent have no effect on the peer. */
 	if (recv_length && !bad_lkey) {
 		wc = wait_wc(pair.cq[1]);
 		show_wc("  at the peer", &wc);
@@ -245,7 +245,7 @@ static void not_ready(void)
 	out("-- not ready, full, wrong");
 	RC(ibv_post_recv(qp, &recv, &bad_recv));
 	MUST(ibv_modify_qp(qp, &attr, RC_INIT_MASK));
-	/* Who takes these has one more to flush. */
+	/* A caller that takes these has one more to flush. */
 	MUST(ibv_modify_qp(other, &attr, RC_INIT_MASK));
 	RC(ibv_post_recv(other, NULL, &bad_recv));
 	RC(ibv_post_send(other, NULL, &bad_send));

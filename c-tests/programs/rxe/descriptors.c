@@ -1,4 +1,4 @@
-/* The descriptors of events are what event loops take them for. */
+/* The descriptors of events behave as event loops expect. */
 #include "descriptors.h"
 
 int main(void)

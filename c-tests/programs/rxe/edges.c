@@ -1,4 +1,4 @@
-/* What soft-RoCE answers to values at and beyond the edges of what they may be. */
+/* Results of soft-RoCE for values at and beyond the limits of their ranges. */
 #include "edges.h"
 
 int main(void)

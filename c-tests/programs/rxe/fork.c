@@ -1,6 +1,6 @@
 /*
- * Fork beside registered memory: traffic goes on in the parent, the child has
- * its own copy, and the parent's writes are not lost to the device.
+ * Fork with registered memory: traffic continues in the parent, the child has a copy, and the
+ * device sees the parent's writes.
  */
 #include "rdma.h"
 

@@ -1,4 +1,4 @@
-/* Memory regions: lengths, access flags, addresses, what they refuse. */
+/* Memory regions: lengths, access flags, addresses, and their errors. */
 #include "rdma.h"
 
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-/* ibv_rereg_mr: every combination of flags, and each of its own error codes. */
+/* ibv_rereg_mr: every combination of flags, and each error code that only it has. */
 #include "rdma.h"
 
 static const char *rereg_name(int code)
@@ -50,7 +50,7 @@ int main(void)
 
 		rereg(mr, flags, other, memory + 4096, 8192, access, "all given");
 	}
-	/* A new domain that is none is left out: it would go to the provider as it is. */
+	/* An invalid new domain is left out: the provider would use it unchecked. */
 	for (flags = 0; flags < 8; flags++)
 		rereg(mr, flags, other, NULL, 0, 0, "no range given");
 	rereg(mr, 0, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE, "access without flag");

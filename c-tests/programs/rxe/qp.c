@@ -128,7 +128,7 @@ static void life(enum ibv_qp_type type)
 	RC(ibv_destroy_qp(qp));
 }
 
-/* What follows depends on whether the send queue is drained yet. */
+/* The following calls depend on whether the send queue is drained yet. */
 static void wait_drained(struct ibv_qp *qp)
 {
 	struct ibv_qp_init_attr init;

@@ -80,7 +80,7 @@ static void port(struct ibv_context *context)
 	static const uint8_t ports[] = { 0, 1, 2, 255 };
 	int (*exported)(struct ibv_context *, uint8_t, struct _compat_ibv_port_attr *) =
 		ibv_query_port;
-	/* What programs of old pass: 48 bytes. The rest must stay as it was. */
+	/* Old programs pass 48 bytes. The rest must remain unchanged. */
 	union {
 		struct ibv_port_attr attr;
 		unsigned char bytes[128];

@@ -30,7 +30,7 @@ extern char **environ;
 #define ADD "rdma link add " NAME " type rxe netdev v1"
 #define DELETE "rdma link delete " NAME
 
-/* What another program does is no business of the library under test. */
+/* The library under test is not involved in the actions of another program. */
 static pid_t start(char *line)
 {
 	char *words[] = { "env", "-u", "LD_LIBRARY_PATH", "sh", "-c", line, NULL };
@@ -128,7 +128,7 @@ static void make(struct objects *all, struct ibv_device *device)
 	all->ah = MUST_PTR(ibv_create_ah(all->pd, &address));
 }
 
-/* More of each object; what comes of it goes again. */
+/* Makes more of each object; those that could be made are destroyed again. */
 static void make_more(struct objects *all)
 {
 	struct ibv_srq_init_attr srq_init = { .attr = { .max_wr = 16, .max_sge = 1 } };
@@ -416,7 +416,7 @@ static void is_unplugged(void)
 	out("descriptors more %d", open_descriptors() - before);
 }
 
-/* The application says that it can do with destructions that did not reach the device. */
+/* The application declares that it handles destructions that did not reach the device. */
 static void is_unplugged_and_let_go(void)
 {
 	expect(!setenv("RDMAV_ALLOW_DISASSOC_DESTROY", "1", 1));

@@ -42,8 +42,8 @@ static void domain_calls(struct ibv_context *context, struct ibv_pd *pd)
 }
 
 /*
- * Objects that were never made. A provider may look at what stands around its
- * own, which is the same in each run here.
+ * Objects that were never made. A provider may read the memory around its object, which is the same
+ * in each run here.
  */
 static struct {
 	char before[4096];

@@ -1,9 +1,8 @@
 /*
  * Threads that are cancelled in the calls that wait, over a device in user space, with and without
- * what looks at calls. Also what rdma-core's library does not do: a thread that is cancelled at the
- * moment at which it is given an event leaves it to the next, one that is cancelled while it
- * destroys an object leaves one that can be destroyed, and no other call can be cancelled in its
- * middle.
+ * diagnostics. Also behaviour that rdma-core's library lacks: a thread that is cancelled at the
+ * moment when it receives an event leaves it to the next thread; a thread that is cancelled while
+ * it destroys an object leaves it destroyable; and no other call can be cancelled in its middle.
  */
 #define DEVICE_NAME "uroce_lo"
 #define IPV4_INDEX 0
@@ -63,8 +62,8 @@ static void acknowledged(struct scene *scene)
 }
 
 /*
- * Events come at the moment of the cancellation, out of a pipe that stands for the context's
- * descriptor. Either the thread gets it, or the next caller does.
+ * Events arrive at the moment of the cancellation, from a pipe that replaces the context's
+ * descriptor. Either the thread or the next caller receives the event.
  */
 enum { RACES = 3000 };
 
@@ -99,7 +98,7 @@ static void races(struct scene *scene)
 	close(ends[1]);
 }
 
-/* Cancelled before calls that are no cancellation points: each does what it is to do. */
+/* Cancelled before calls that are not cancellation points: each completes normally. */
 static int all_others(struct scene *scene)
 {
 	struct ibv_device **list = MUST_PTR(ibv_get_device_list(NULL));

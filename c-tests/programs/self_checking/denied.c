@@ -121,10 +121,10 @@ static void deny(const struct denied *call, int error)
 	MUST((int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program));
 }
 
-/* What both processes see of each other. */
+/* Memory that both processes share. */
 enum { BYTES = 4096, ROUNDS = 8 };
 struct end {
-	atomic_int step; /* how far it has come; -1 if it cannot go on */
+	atomic_int step; /* how far it has come; -1 if it cannot continue */
 	uint32_t qpn, rkey;
 	uint64_t address;
 	char failed[64];
@@ -280,7 +280,7 @@ static bool post_receive(struct objects *o)
 	return true;
 }
 
-/* Each end sends, writes and reads; what arrives is compared. */
+/* Each end sends, writes and reads; the received bytes are compared. */
 static bool exchange(struct objects *o, int round)
 {
 	int step = 10 * (round + 1);
@@ -361,7 +361,7 @@ static bool contains(const char *file, const char *word)
 	return strstr(text, word) != NULL;
 }
 
-/* What a manual page calls it. */
+/* The name in a manual page. */
 static const char *page(const struct denied *call)
 {
 	static const char *const others[][2] = {

@@ -1,6 +1,6 @@
 /*
- * The descriptors of uroce's events are to event loops what the kernel's are (rxe/descriptors.c).
- * In a network namespace of the program's own.
+ * The descriptors of uroce's events behave in event loops as the kernel's do (rxe/descriptors.c).
+ * Runs in a separate network namespace.
  */
 #define DEVICE_NAME "uroce_lo"
 #define IPV4_INDEX 0

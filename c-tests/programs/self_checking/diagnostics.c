@@ -1,7 +1,7 @@
 /*
- * Destinations of diagnostics: pipes whose reader leaves or does not read, or that have no reader,
- * files that may not grow, a full file system. The program continues, gets no signal, prints once
- * that nothing more is written, and the file stays readable.
+ * Destinations of diagnostics: pipes whose reader leaves or does not read, pipes without a reader,
+ * files that may not grow, a full file system. The program continues, receives no signal, prints
+ * once that no more is written, and the file remains readable.
  */
 #define DEVICE_NAME "uroce_lo"
 #define IPV4_INDEX 0
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-/* What a variable is set to beside the place. */
+/* The value of a variable without the destination. */
 static const char *const variables[] = {
 	"IBVERBS_EXPLAIN", "IBVERBS_VALIDATE", "IBVERBS_TRACE", "UROCE_PCAP", "VERBS_LOG_FILE",
 };
@@ -23,7 +23,7 @@ enum { BYTES = 60000, ROUNDS = 60 };
 static char folder[] = "/tmp/diagnostics-XXXXXX";
 static char place[64];
 
-/* A key that is none. */
+/* An invalid key. */
 static void mistake(struct ibv_pd *pd, struct ibv_qp_init_attr *init, int round)
 {
 	struct ibv_sge piece = { .addr = 4096, .length = 1, .lkey = 0x12340000 + (unsigned)round };
@@ -108,7 +108,7 @@ static void program(const char *variable)
 }
 
 /*
- * Runs the program; returns what it wrote to its standard error, how often the last write is named.
+ * Runs the program; returns its standard error, and how often the last write is named.
  */
 static int run(const char *variable, void (*before)(void))
 {

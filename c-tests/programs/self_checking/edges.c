@@ -1,6 +1,6 @@
 /*
- * uroce answers to values at and beyond the edges of what they may be as soft-RoCE does, but where
- * the table says why not. In a network namespace of the program's own.
+ * uroce gives the same results as soft-RoCE for values at and beyond the limits of their ranges,
+ * except where the table gives a reason. Runs in a separate network namespace.
  */
 #define DEVICE_NAME "uroce_lo"
 #define IPV4_INDEX 0

@@ -1,6 +1,6 @@
 /*
- * IBVERBS_EXPLAIN: each kind of failure is explained, over uroce, and over
- * soft-RoCE where the kernel has a device of it; what works is not.
+ * IBVERBS_EXPLAIN: each kind of failure is explained, over uroce, and over soft-RoCE where the
+ * kernel has such a device; successful calls are not.
  */
 #include "report.h"
 
@@ -284,7 +284,7 @@ static void completions(struct two *t)
 	report_has("a wrong rkey", "(wr_id 0xcd)", "remote access error", "a wrong rkey", NULL);
 }
 
-/* What is posted after completions(). */
+/* Requests posted after completions(). */
 static void flushed(struct two *t)
 {
 	struct ibv_sge sge = two_piece(t, 8);
@@ -299,7 +299,7 @@ static void flushed(struct two *t)
 	report_nothing("the same again");
 }
 
-/* Each with a pair of its own, which the error ends. */
+/* Each with a separate pair, because the error ends it. */
 static enum ibv_wc_status failing(struct two *t, struct ibv_sge *sge, uint32_t room)
 {
 	struct ibv_sge into = two_piece(t, room);
@@ -367,7 +367,7 @@ static void events(struct two *t)
 	struct ibv_send_wr wr = send_wr(&sge, IBV_WR_RDMA_WRITE, 0), *bad;
 	int i;
 
-	/* What the wrong key of completions() was for the other end. */
+	/* The other end's view of the wrong key of completions(). */
 	await_event(t->context, IBV_EVENT_QP_ACCESS_ERR);
 	report_has("the target of a write with a wrong rkey", "reports event 3",
 		   "The peer used memory of this end that it may not", NULL);
@@ -389,7 +389,7 @@ static void events(struct two *t)
 	report_nothing("a port that is back");
 }
 
-/* A device whose interface goes away. */
+/* A device whose interface is removed. */
 static void removal(void)
 {
 	struct ibv_context *context;
@@ -469,7 +469,7 @@ static void library_calls(struct two *t)
 	report_has("no domain", "a call about a pd", "NULL", NULL);
 }
 
-/* What C providers of soft-RoCE take, or do not survive. */
+/* Requests that soft-RoCE's C providers accept, or crash on. */
 static void of_own_device(struct two *t)
 {
 	values(t);
@@ -481,7 +481,7 @@ static void of_own_device(struct two *t)
 	events(t);
 }
 
-/* Gives up the right to lock more memory than the limit says. */
+/* Gives up the right to exceed the limit of locked memory. */
 static void obey_limit(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -496,8 +496,9 @@ static void obey_limit(void)
 }
 
 /*
- * More than may be locked; the kernel counts what it pins for a device. By a child, which opens
- * it after the change: by write(), the kernel serves no one whose rights are not the opener's.
+ * Locks more memory than the limit; the kernel counts pinned memory for each device. A child runs
+ * this and opens the device after the change, because by write() the kernel serves only callers
+ * with the opener's rights.
  */
 static void locked(const char *device)
 {

@@ -8,9 +8,10 @@
 #include <rdma/ib_user_verbs.h>
 
 /*
- * An event about an object or a port, from a pipe that stands for the context's descriptor while it
- * is read: objects are made with the true one. It is not acknowledged: to destroy an object waits
- * until as many events are as the device reported, and the device knows nothing of this one.
+ * An event about an object or a port, from a pipe that replaces the context's descriptor while it
+ * is read: objects are made with the real one. It is not acknowledged: destroying an object waits
+ * for as many acknowledgements as the device reported events, and the device did not report this
+ * one.
  */
 static void write_event(struct ibv_context *context, const int *ends, enum ibv_event_type kind,
 			uint64_t about)
@@ -93,7 +94,7 @@ static void of_the_device(struct two *t, const int *ends)
 		   "The port went down", NULL);
 }
 
-/* What a program may wait for is no failure, nor is a type that the library does not know. */
+/* Events that a program may wait for are not failures; neither is an unknown type. */
 static void news(struct two *t, const int *ends)
 {
 	static const enum ibv_event_type of_queue_pairs[] = {
@@ -143,7 +144,8 @@ static void await_event(struct ibv_context *context, enum ibv_event_type wanted,
 	expect(event.element.qp == qp);
 }
 
-/* A peer that asks for what this end does not allow: reads, where only writes are. */
+/* A peer requests an operation that this end does not allow: a read, where only writes are allowed.
+ * */
 static void asked_wrongly(struct ibv_context *context)
 {
 	struct ibv_send_wr wr = { .num_sge = 1, .opcode = IBV_WR_RDMA_READ }, *bad;

@@ -19,7 +19,7 @@ static void give_up(unsigned int capability)
 	expect(syscall(SYS_capset, &header, data) == 0);
 }
 
-/* Rights are given up for good: each scenario has a process of its own. */
+/* Each scenario has a separate process, because rights cannot be regained. */
 static void child(void (*scenario)(const char *device), const char *device)
 {
 	int status;
@@ -56,8 +56,8 @@ static void raw_packets(const char *device)
 }
 
 /*
- * Which capability it is that is given up does not matter: this call needs none. By ioctl(2) the
- * kernel does not mind; what it does then is no failure.
+ * Any capability may be given up, because this call needs none. By ioctl(2) the kernel accepts the
+ * call; its result then is not a failure.
  */
 static void changed(const char *device)
 {

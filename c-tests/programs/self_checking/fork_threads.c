@@ -26,7 +26,7 @@ static void use_device(struct ibv_device *of)
 	struct ibv_srq *srq;
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
-	void *memory; /* pages of its own, since children do without those of a region */
+	void *memory; /* separate pages, because children lack those of a region */
 
 	MUST(ibv_query_device(context, &device));
 	pd = MUST_PTR(ibv_alloc_pd(context));
@@ -105,7 +105,7 @@ static void with_plugins(void)
 	begin(NULL);
 }
 
-/* What the first context of a process sets up for diagnostics is made while it forks. */
+/* The process forks while its first context sets up diagnostics. */
 static void with_diagnostics(void)
 {
 	setenv("IBVERBS_EXPLAIN", "/dev/null", 1);

@@ -84,8 +84,8 @@ static void all(const char *device)
 		return;
 	out("%s", device);
 	/*
-	 * Of a plugin it can be seen whose functions they are. That of soft-RoCE
-	 * has the library's ibv_cmd_req_notify_cq for ibv_req_notify_cq.
+	 * The functions of a plugin show their owner. soft-RoCE's plugin has the library's
+	 * ibv_cmd_req_notify_cq for ibv_req_notify_cq.
 	 */
 	if (plugin && !strcmp(plugin, "all") && !strcmp(device, "rxe0"))
 		for (i = 0; i < CALLS; i++)

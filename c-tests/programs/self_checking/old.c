@@ -1,8 +1,7 @@
 /*
- * A program of libibverbs 1.0 over a device in user space, and what the stock
- * library does not do for one: completion channels of a context of 1.0, members
- * that it leaves as they were, devices that stay when their list is freed, and
- * answers to what is bad.
+ * A program of libibverbs 1.0 over a device in user space, and features that the stock library
+ * lacks for it: completion channels of a context of 1.0, members that it leaves unchanged, devices
+ * that remain when their list is freed, and results for invalid arguments.
  */
 #define DEVICE_NAME "uroce_lo"
 #define IPV4_INDEX 0
@@ -48,7 +47,7 @@ static void members(struct old_context *context, struct old_channel *channel)
 #define MINUS_ONE(call) expect(RC(call) == -1 && errno == EINVAL)
 #define NOTHING(call) expect(!PTR(call) && errno == EINVAL)
 
-/* What the library writes of a port ends where 1.0's structure did. */
+/* The library writes a port only to the end of 1.0's structure. */
 static void port(struct old_context *context)
 {
 	struct {

@@ -1,6 +1,6 @@
 /*
- * A program loads a provider plugin, which registers, and lets go of it. What
- * was registered must not dangle: the device list goes on working, twice.
+ * A program loads a provider plugin, which registers, and unloads it. The registration must not
+ * dangle: the device list still works, twice.
  */
 #include "check.h"
 

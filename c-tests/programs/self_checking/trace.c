@@ -1,8 +1,8 @@
 /*
- * IBVERBS_TRACE: every call of a program is in the file, with its arguments,
- * its answer and its time, over uroce, and over soft-RoCE where the kernel has
- * a device of it; also those of a forked child, whose chunks stand beside the
- * parent's. The file is read here by its description alone.
+ * IBVERBS_TRACE: every call of a program is in the file, with its arguments, its result and its
+ * time, over uroce, and over soft-RoCE where the kernel has such a device; also those of a forked
+ * child, whose chunks are interleaved with the parent's. This program reads the file by its
+ * description alone.
  */
 #include "report.h"
 
@@ -147,7 +147,7 @@ static void by_calls(struct ibv_context *context)
 	MUST(ibv_close_device(context));
 }
 
-/* What is recorded over a device, which may not be there. */
+/* Records calls on a device that may be missing. */
 static void all(const char *device, int gid_index)
 {
 	struct ibv_context *context;
@@ -200,7 +200,7 @@ static void all(const char *device, int gid_index)
 	unlink(report_path);
 }
 
-/* In a process of its own: the variable is read once in the life of one. */
+/* In a separate process, because the variable is read once in the life of a process. */
 static void apart(const char *device, int gid_index)
 {
 	int status;

@@ -1,7 +1,6 @@
 /*
- * Devices in user space, in a network namespace of the program's own: the list
- * keeps their identity, what they say follows their interface, and their
- * events come.
+ * Devices in user space, in a separate network namespace: the list preserves their identity, their
+ * attributes follow their interface, and their events arrive.
  */
 #include "check.h"
 #include "network.h"
@@ -107,7 +106,7 @@ static void lists(void)
 	out("lists agree");
 }
 
-/* The log says what is missing, and says it once. */
+/* The log names the missing interface once. */
 static void complaint(const char *log)
 {
 	char text[4096];

@@ -1,7 +1,7 @@
 /*
- * The directory of a uroce device (ibdev_path): what clients read there, that it follows the
- * interface, that each process has its own, and that nothing is left behind, also by a process that
- * is killed. In a network namespace of the program's own.
+ * The directory of a uroce device (ibdev_path): the files that clients read there, that they follow
+ * the interface, that each process has a separate one, and that it is removed, also after a process
+ * was killed. Runs in a separate network namespace.
  */
 #define DEVICE_NAME "uroce_lo"
 #define IPV4_INDEX 0
@@ -35,7 +35,7 @@ static bool is_there(const char *dir, const char *file)
 	return !access(path, F_OK);
 }
 
-/* How many entries a directory has, or -1 if there is none. */
+/* Number of entries of a directory, or -1 without it. */
 static int entries(const char *path)
 {
 	DIR *dir = opendir(path);
@@ -114,7 +114,7 @@ static void follows(struct ibv_device *device)
 	expect(!system("ip link set lo up"));
 }
 
-/* A child that lists by itself; it says where, and goes or is killed. */
+/* A child that lists by itself; it reports the path, and ends or is killed. */
 static pid_t other_process(char *dir, size_t size)
 {
 	int ends[2];
@@ -215,7 +215,7 @@ int main(int argc, char **argv)
 	expect(mkdtemp(above));
 	setenv("XDG_RUNTIME_DIR", above, 1);
 	in_child("a life", one_life);
-	/* What is left is of the process that was killed last. */
+	/* Only the directory of the process that was killed last remains. */
 	in_child("another", short_life);
 	expect(entries(above) == 0);
 	in_child("where others may write", nowhere);

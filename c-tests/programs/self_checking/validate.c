@@ -1,7 +1,6 @@
 /*
- * IBVERBS_VALIDATE: each kind of mistake is reported, once, with the place
- * where it is made, over uroce, and over soft-RoCE where the kernel has a
- * device of it; what is right is not.
+ * IBVERBS_VALIDATE: each kind of mistake is reported once, with its place, over uroce, and over
+ * soft-RoCE where the kernel has such a device; correct calls are not reported.
  */
 #include "report.h"
 

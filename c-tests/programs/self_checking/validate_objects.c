@@ -1,5 +1,5 @@
 /*
- * IBVERBS_VALIDATE over uroce, which keeps what was destroyed for a while: each kind of object is
+ * IBVERBS_VALIDATE over uroce, which keeps destroyed objects for a while: each kind of object is
  * used after its end, and a queue pair is destroyed whose asynchronous event was not acknowledged.
  */
 #include "report.h"
@@ -64,8 +64,8 @@ void free(void *memory)
 		lent = NULL;
 }
 
-/* The memory of what was destroyed is used again in the end, for channels too, which are made by no
- * verb of the provider. */
+/* The memory of destroyed objects is eventually reused, also for channels, which no verb of the
+ * provider makes. */
 static void in_old_memory(struct two *t)
 {
 	struct ibv_mr *mr = MUST_PTR(ibv_reg_mr(t->pd, t->buffer, 64, IBV_ACCESS_LOCAL_WRITE));
@@ -143,7 +143,7 @@ int main(void)
 	struct two t;
 
 	report_to_file("IBVERBS_VALIDATE", "");
-	/* What is checked is the books, not the carrier. */
+	/* The test checks the bookkeeping, not the carrier. */
 	setenv("UROCE_CARRIER", "udp", 1);
 	if (!own_uroce()) {
 		out("no network namespace may be made: uroce is left out");

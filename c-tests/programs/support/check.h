@@ -1,9 +1,9 @@
 /*
- * What every program of the C tests stands on.
+ * Common functions of the C tests.
  *
- * A program prints what it saw, in words that are the same in each run: no
- * pointers, handles, numbers that the kernel picked, or times. The runner
- * compares the lines of the stock library with the lines of ours.
+ * A program prints its results in words that are the same in each run: no pointers, handles,
+ * numbers chosen by the kernel, or times. The runner compares the lines of the stock library with
+ * the lines of ours.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -47,7 +47,7 @@ const char *errno_name(int value);
 	((condition) ? (void)0 : fail_at(__FILE__, __LINE__, #condition))
 void fail_at(const char *file, int line, const char *what) __attribute__((noreturn));
 
-/* The last statement of main: flushes, and says that the end was reached. */
+/* The last statement of main: flushes, and prints that the end was reached. */
 int done(void);
 
 /*

@@ -30,7 +30,7 @@ static inline struct sockaddr_in at(const char *address, uint16_t port)
 
 #define SA(address) ((struct sockaddr *)&(address))
 
-/* What an event says that is the same in each run. */
+/* Prints the parts of an event that are the same in each run. */
 static inline void show_event(const char *who, const struct rdma_cm_event *event)
 {
 	const struct rdma_conn_param *conn = &event->param.conn;
@@ -71,7 +71,7 @@ static inline void pass(struct rdma_event_channel *channel, const char *who)
 	MUST(rdma_ack_cm_event(take(channel, who)));
 }
 
-/* The same of a request, whose id is the answer. */
+/* The same for a request; returns its id. */
 static inline struct rdma_cm_id *requested(struct rdma_event_channel *channel)
 {
 	struct rdma_cm_event *event = take(channel, "server");
@@ -156,7 +156,7 @@ static inline void drop(struct rdma_cm_id *id)
 	MUST(rdma_destroy_id(id));
 }
 
-/* What clients and servers ask for here. */
+/* Parameters of clients and servers here. */
 static inline struct rdma_conn_param asking(const void *data, uint8_t length)
 {
 	struct rdma_conn_param param = {

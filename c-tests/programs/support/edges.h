@@ -1,8 +1,8 @@
 /*
- * Values at and beyond the edges of what attributes may be, and what each call answers.
+ * Values at and beyond the limits of attributes, and the result of each call.
  *
- * The answers are those of Linux's soft-RoCE below the stock library (rxe/edges.c holds them
- * there), and those of uroce (self_checking/edges.c): the same, but where a row says why not.
+ * The results are those of Linux's soft-RoCE below the stock library (rxe/edges.c checks them) and
+ * those of uroce (self_checking/edges.c): the same, except where a row gives a reason.
  */
 #ifndef EDGES_H
 #define EDGES_H
@@ -51,7 +51,7 @@ struct edge {
 	size_t offset;
 	size_t size;
 	uint64_t value;
-	/* What is answered: 0 or an errno. */
+	/* The result: 0 or an errno. */
 	int rxe;
 	int uroce;
 	/* Why uroce answers something else. */
@@ -408,7 +408,7 @@ static inline int edge_modify(struct edge_room *room, const struct edge *edge)
 	expect(!answer);
 	if (edge->call == RTR) {
 		edge_set(&rtr, edge);
-		/* Of a number only what is beyond its field. */
+		/* For a number, only values beyond its field. */
 		if (edge->offset == offsetof(struct ibv_qp_attr, dest_qp_num))
 			rtr.dest_qp_num = qp->qp_num | ((uint32_t)edge->value & 0xff000000U);
 	}

@@ -18,7 +18,7 @@ static inline void put_file(const char *path, const char *text)
 	close(fd);
 }
 
-/* Leaves the network that the program started in, or says false where it may not. */
+/* Leaves the network namespace that the program started in; false without the permission. */
 static inline bool own_network(void)
 {
 	uid_t uid = geteuid();

@@ -9,7 +9,7 @@
 
 enum { OLD_BUFFER = 65536, OLD_CHAIN = 20, OLD_PART = 1024 };
 
-/* What the scenarios share. */
+/* Objects shared by the scenarios. */
 struct old_side {
 	struct old_context *context;
 	struct old_pd *pd;
@@ -194,7 +194,7 @@ static inline void old_chain(struct old_side *side, struct old_qp *qp, struct ol
 		old_show("before it", qp->send_cq);
 }
 
-/* A completion channel leads to the queue, and to what the program called it. */
+/* A completion channel leads to the queue, and to the program's context pointer. */
 static inline void old_notified(struct old_side *side, struct old_qp *qp, struct old_qp *peer)
 {
 	struct ibv_sge sge = old_piece(side, 0, 10);
@@ -286,7 +286,7 @@ static inline void old_shared(struct old_side *side, struct old_cq *cq, struct o
 	MUST(old_destroy_srq(srq));
 }
 
-/* Datagrams to an address handle, in a chain that is longer than what fits on a stack. */
+/* Datagrams to an address handle, in a chain that is too long for the stack. */
 static inline void old_datagrams(struct old_side *side, struct old_cq *cq)
 {
 	struct old_qp_init_attr init = old_init(cq, IBV_QPT_UD);

@@ -1,7 +1,6 @@
 /*
- * What the releases after the stock library's added, on a device that is there
- * (DEVICE_NAME, IPV4_INDEX of rdma.h). A device without completion counters says so
- * in every call about them.
+ * Features of releases after the stock library's, on a device that exists (DEVICE_NAME, IPV4_INDEX
+ * of rdma.h). A device without completion counters returns this in every call about them.
  */
 #ifndef POST_44_H
 #define POST_44_H

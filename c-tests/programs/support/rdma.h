@@ -184,7 +184,7 @@ static inline struct ibv_wc wait_wc(struct ibv_cq *cq)
 	return wc;
 }
 
-/* What a completion says, without numbers that the kernel picked. */
+/* Prints a completion, without numbers chosen by the kernel. */
 static inline void show_wc(const char *title, const struct ibv_wc *wc)
 {
 	if (wc->status != IBV_WC_SUCCESS) {

@@ -1,5 +1,5 @@
 /*
- * For programs that make mistakes and read what the library reports of them.
+ * For programs that make mistakes and read the library's reports.
  */
 #ifndef REPORT_H
 #define REPORT_H
@@ -22,7 +22,7 @@ static inline void report_to_file(const char *variable, const char *prefix)
 	setenv(variable, value, 1);
 }
 
-/* What was reported since the last call. */
+/* The reports since the last call. */
 static inline const char *report_take(void)
 {
 	static char text[65536];
@@ -100,7 +100,7 @@ static inline struct ibv_context *open_device_named(const char *name)
 	return context;
 }
 
-/* A connected pair of RC queue pairs on one device, and what they need. */
+/* A connected pair of RC queue pairs on one device, and the objects that they need. */
 struct two {
 	struct ibv_context *context;
 	struct ibv_pd *pd;

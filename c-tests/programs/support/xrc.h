@@ -102,7 +102,7 @@ static inline void unmake_side(struct side *side)
 	free(side->area);
 }
 
-/* The third process: does what it is asked for. */
+/* The third process: executes requests of the others. */
 struct sender {
 	struct ibv_context *context;
 	struct ibv_pd *pd;

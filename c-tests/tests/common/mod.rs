@@ -1,4 +1,4 @@
-//! What the tests of this package share.
+//! Common functions of the tests of this package.
 
 use std::path::PathBuf;
 

@@ -38,14 +38,14 @@ const BOUND: Duration = Duration::from_secs(600);
 /// How long output is waited for after all processes were killed.
 const LAST_OUTPUT: Duration = Duration::from_secs(10);
 
-/// The bound of a command: ten minutes, or what the environment says.
+/// The time limit of a command: ten minutes, or the value of the environment.
 #[must_use]
 pub fn bound() -> Duration {
     let seconds = env::var(SECONDS).ok().and_then(|text| text.parse().ok());
     seconds.map_or(BOUND, Duration::from_secs)
 }
 
-/// What a command left behind.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Outcome {
     /// Status and output; the output up to the bound for a command that hung.

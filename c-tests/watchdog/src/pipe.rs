@@ -14,7 +14,7 @@ use rustix::fs::fstat;
 /// How often a command and its output are looked at.
 pub const PERIOD: Duration = Duration::from_millis(5);
 
-/// Reads a pipe to its end in a thread of its own.
+/// Reads a pipe to its end in a separate thread.
 pub struct Collector {
     bytes: Arc<Mutex<Vec<u8>>>,
     thread: Option<JoinHandle<()>>,
@@ -45,7 +45,7 @@ impl Collector {
         self.inode
     }
 
-    /// What was read. The end is waited for no longer than that; after it a thread is left behind.
+    /// The bytes read. Waits at most so long for the end; then a thread remains.
     pub fn bytes(self, patience: Duration) -> Vec<u8> {
         let started = Instant::now();
         while !self.is_finished() && started.elapsed() < patience {

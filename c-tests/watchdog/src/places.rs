@@ -92,7 +92,7 @@ pub fn all() -> Vec<Process> {
 }
 
 /// The processes that belong to a command that leads a group: the group, those that hold one of its
-/// pipes, and the descendants of both. This process is none of them, and may be the leader.
+/// pipes, and the descendants of both. This process is excluded, although it may be the leader.
 #[must_use]
 pub fn members(leader: u32, pipes: &[u64]) -> Vec<Process> {
     let own = process::id();

@@ -1,4 +1,5 @@
-//! What the examples share: opening a device, connecting two queue pairs, waiting for a completion.
+//! Common code of the examples: opening a device, connecting two queue pairs, waiting for a
+//! completion.
 //!
 //! The two ends of an example are two threads. Each opens the device by itself, and learns the
 //! address of the other over a channel; programs on two machines would use a socket.
@@ -25,7 +26,7 @@ use verbs::{
     queue::{Change, Qp, Srq, Wanted},
 };
 
-/// What an example answers.
+/// The result of an example.
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// The port that is used.
@@ -36,7 +37,7 @@ pub const GID_INDEX: u8 = 0;
 /// Opens the device that the first word of the command line names, or the first one.
 ///
 /// # Errors
-/// If there is none, or it cannot be opened.
+/// If there is no device, or it cannot be opened.
 pub fn open() -> Result<Context> {
     let name = env::args().nth(1);
     let devices = Devices::list()?;
@@ -46,7 +47,7 @@ pub fn open() -> Result<Context> {
     Ok(device.open()?)
 }
 
-/// What the peer has to know of a queue pair.
+/// The peer's parameters of a queue pair.
 #[derive(Clone, Copy, Debug)]
 pub struct Address {
     /// The GID of its port.
@@ -105,7 +106,7 @@ impl Peer {
 /// Runs two ends at the same time.
 ///
 /// # Errors
-/// What the first of them that failed answered.
+/// The error of the first end that failed.
 pub fn two_ends(one: fn(&Peer) -> Result<()>, other: fn(&Peer) -> Result<()>) -> Result<()> {
     let (to_other, from_one) = mpsc::channel();
     let (to_one, from_other) = mpsc::channel();

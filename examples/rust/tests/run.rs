@@ -1,5 +1,5 @@
 //! Every example, in C and in Rust, over the library of this workspace and `uroce_lo`: its exact
-//! output. Each runs in a network namespace of its own.
+//! output. Each runs in a separate network namespace.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by ending
 
@@ -16,7 +16,7 @@ fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../c")
 }
 
-/// Whether namespaces can be had; says so where not.
+/// Whether namespaces can be made; prints the reason otherwise.
 fn have_namespaces() -> bool {
     let have = in_namespace(Path::new("/bin/true")).status.success();
     if !have {

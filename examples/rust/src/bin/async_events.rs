@@ -39,7 +39,7 @@ fn main() -> Result<()> {
     for id in 0..u64::from(REQUESTS) {
         srq.receive(id, &memory, SIZE)?;
     }
-    // One event when fewer than LIMIT are left; it has to be asked for again after each.
+    // One event when fewer than LIMIT are left; the limit has to be armed again after each.
     srq.arm_limit(LIMIT)?;
 
     for _ in 0..=REQUESTS - LIMIT {

@@ -1,9 +1,9 @@
 //! A program with registered memory that starts another: `fork [DEVICE]`.
 //!
 //! Shown: ibv_fork_init(3). After a fork, the first of the two processes that writes to a page gets
-//! a copy of it, while a device goes on to use the old one. `fork_init` keeps registered pages out
-//! of children, so this process keeps its pages; where the kernel does this by itself, it does
-//! nothing.
+//! a copy of it, while a device continues to use the old one. `fork_init` keeps registered pages
+//! out of children, so this process keeps its pages. Where the kernel does this by itself, the call
+//! has no effect.
 #![forbid(unsafe_code)]
 
 use std::process::Command;
@@ -45,7 +45,7 @@ fn main() -> Result<()> {
         return Err("the child has failed".into());
     }
 
-    // This process writes to its pages after the fork, and the device sees what it wrote.
+    // This process writes to its pages after the fork, and the device sees the new bytes.
     let text = b"written after the fork";
     out.write(0, text)?;
     one.send(&Send {

@@ -2,7 +2,7 @@
 //! `write_with_events [DEVICE]`.
 //!
 //! Shown: RDMA write with immediate data, a completion channel, and the order of calls that loses
-//! no event: request, poll what came before, sleep, acknowledge.
+//! no event: request, poll earlier completions, sleep, acknowledge.
 #![forbid(unsafe_code)]
 
 use example::{
