@@ -1,5 +1,5 @@
-//! Link arguments that give the shared library its name and its symbol versions, and the C files:
-//! the two variadic exports, and what threads are cancelled in.
+//! Linker arguments: the library's name and its symbol versions, and the C files: the two variadic
+//! exports, and the calls in which threads are cancelled.
 
 use std::{env, path::Path};
 
@@ -22,8 +22,8 @@ fn main() {
     for object in objects.iter().flatten() {
         println!("cargo::rustc-link-arg-cdylib={}", object.display());
     }
-    // Into the static library, whose programs refer to it. Providers cannot be loaded there, so
-    // it does without the variadic functions.
+    // This object goes into the static library, whose programs refer to it. Providers cannot be
+    // loaded there, so the variadic functions are left out.
     c(CANCEL).compile("ferroverbs_cancel");
     // lld: GNU ld refuses a named version script beside the anonymous one that rustc passes.
     println!("cargo::rustc-link-arg-cdylib=-fuse-ld=lld");

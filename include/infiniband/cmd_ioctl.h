@@ -7,8 +7,8 @@
  *	fill_attr_in_obj(cmd, UVERBS_ATTR_FREE_DM_HANDLE, handle);
  *	ret = execute_ioctl(context, cmd);
  *
- * The buffer and what its attributes point to are the caller's, and must stay as
- * they are until the call returns.
+ * The buffer and the memory that its attributes point to belong to the caller, and must remain
+ * unchanged until the call returns.
  */
 #ifndef __INFINIBAND_VERBS_IOCTL_H
 #define __INFINIBAND_VERBS_IOCTL_H

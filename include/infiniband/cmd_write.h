@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What a provider needs of the write() fallback: to say which fallbacks will do for a
- * command, and to distinguish a failed destroy from one that may pass. The fallback itself
- * happens inside the library.
+ * The parts of the write() fallback that a provider needs: to state which fallbacks suffice for a
+ * command, and to distinguish a failed destroy from one that may pass. The fallback itself happens
+ * inside the library.
  */
 #ifndef __INFINIBAND_VERBS_WRITE_H
 #define __INFINIBAND_VERBS_WRITE_H
@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* How a command goes on after ioctl was tried. */
+/* How a command continues after ioctl was tried. */
 enum write_fallback { TRY_WRITE, TRY_WRITE_EX, ERROR, SUCCESS };
 
 /* A kernel without ioctl must have the extended command. */

@@ -6,10 +6,10 @@
  * long as a process is registered with it; its creator is. A process that has
  * not registered may change and query it, and cannot rely on it.
  *
- * The calls answer 0, or -1 with errno; a pointer, or NULL with errno. All of them
- * are EINVAL for NULL and for a domain that is not open. A sender is a queue pair of
- * type IBV_QPT_XRC_SEND (ibv_create_qp_ex(3)); it names the receiving queue in
- * ibv_send_wr.qp_type.xrc.remote_srqn, whose number ibv_get_srq_num(3) returns.
+ * The calls return 0, or -1 with errno; a pointer, or NULL with errno. All of them return EINVAL
+ * for NULL and for a domain that is not open. A sender is a queue pair of type IBV_QPT_XRC_SEND
+ * (ibv_create_qp_ex(3)); it names the receiving queue in ibv_send_wr.qp_type.xrc.remote_srqn, whose
+ * number ibv_get_srq_num(3) returns.
  */
 #ifndef INFINIBAND_OFA_VERBS_H
 #define INFINIBAND_OFA_VERBS_H
@@ -39,8 +39,8 @@ struct ofa_qp_init_attr {
 };
 
 /*
- * What the library exports. Its names are not the manual's: programs take a library
- * that has those for one without the XRC verbs of today.
+ * The exported functions. Their names differ from the manual's, because programs take a library
+ * with the manual's names for one without the current XRC verbs.
  */
 struct ibv_xrc_domain *ofa_open_xrc_domain(struct ibv_context *context, int fd, int oflag);
 int ofa_close_xrc_domain(struct ibv_xrc_domain *d);
@@ -57,9 +57,9 @@ int ofa_reg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num);
 int ofa_unreg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num);
 
 /*
- * One more reference to the domain of the file; of a new domain for fd -1. oflag is 0,
- * O_CREAT, or O_CREAT | O_EXCL. ENOENT: there is none, without O_CREAT; EEXIST: there
- * is one, with O_EXCL; EBADF; EINVAL: other flags, or fd -1 with other than O_CREAT.
+ * Another reference to the domain of the file; a new domain for fd -1. oflag is 0, O_CREAT, or
+ * O_CREAT | O_EXCL. ENOENT: no domain exists, without O_CREAT; EEXIST: one exists, with O_EXCL;
+ * EBADF; EINVAL: other flags, or fd -1 with other than O_CREAT.
  */
 static inline struct ibv_xrc_domain *ibv_open_xrc_domain(struct ibv_context *context, int fd,
 							 int oflag)

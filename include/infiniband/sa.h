@@ -101,7 +101,7 @@ struct ibv_path_record {
 #define IBV_PATH_FLAG_BIDIRECTIONAL \
 	(IBV_PATH_FLAG_OUTBOUND | IBV_PATH_FLAG_INBOUND_REVERSE)
 
-/* A path record and what it serves for. */
+/* A path record and its purpose. */
 struct ibv_path_data {
 	uint32_t flags; /* IBV_PATH_FLAG_* */
 	uint32_t reserved;

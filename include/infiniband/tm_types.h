@@ -27,8 +27,8 @@ struct ibv_tmh {
 };
 
 /*
- * Rendezvous header: where the sender's data lies. It follows an ibv_tmh whose
- * opcode is IBV_TMH_RNDV.
+ * Rendezvous header: the location of the sender's data. It follows an ibv_tmh whose opcode is
+ * IBV_TMH_RNDV.
  */
 struct ibv_rvh {
 	__be64 va;

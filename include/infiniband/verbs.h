@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * RDMA verbs. A program includes this file alone; the parts below infiniband/verbs/
- * are its chapters and no interface of their own.
+ * RDMA verbs. A program includes only this file; the parts below infiniband/verbs/ are its chapters
+ * and not separate interfaces.
  *
- * Many verbs are inline: they go through function pointers in the context or the
- * object, straight to the provider of the device. What the library exports is
- * declared without a body. Who makes an object destroys it, in reverse order; a
- * call that fails leaves nothing behind.
+ * Many verbs are inline: they call the provider of the device directly, through function pointers
+ * in the context or the object. Exported functions are declared without a body. The maker of an
+ * object destroys it, in reverse order; a call that fails creates no object.
  */
 #ifndef INFINIBAND_VERBS_H
 #define INFINIBAND_VERBS_H

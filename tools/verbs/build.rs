@@ -1,7 +1,7 @@
-//! Makes what the programs are linked against: a library with the name, the functions and the
-//! versions of `libibverbs.so.1`, and nothing in them. Cargo cannot link a program with the
-//! shared library that it builds itself, and the system's need not be installed. Which one a
-//! program runs on is decided when it is started, as for programs in C.
+//! Makes the stub that programs are linked with: a library that has the name, the functions and the
+//! versions of `libibverbs.so.1` but no code. Cargo cannot link a program with the shared library
+//! that it builds, and the system's need not be installed. The library that a program runs on is
+//! found when it starts, as for programs in C.
 
 use std::{env, error::Error, fmt::Write, fs, path::Path};
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What a provider asks of the kernel. Each call fills the object's common part from
- * the kernel's answer; the object, the command and the answer are the provider's, and
- * cmd_size and resp_size count its own parts too. 0 or a positive errno, unless stated
- * otherwise; a creation that fails leaves nothing in the kernel.
+ * A provider's commands to the kernel. Each call fills the object's common part from the kernel's
+ * response; the object, the command and the response belong to the provider, and cmd_size and
+ * resp_size include the provider's parts. 0 or a positive errno, unless stated otherwise; after a
+ * failed creation the kernel has no object.
  *
  * A link, or driver, is the provider's block of attributes, or NULL.
  */
@@ -29,7 +29,7 @@ int ibv_cmd_get_context(struct verbs_context *context_ex,
 			size_t resp_size);
 int ibv_cmd_query_context(struct ibv_context *context,
 			  struct ibv_command_buffer *driver);
-/* *resp_size comes in as the room and goes out as what was filled. */
+/* *resp_size is the available size before the call, and the filled size after it. */
 int ibv_cmd_query_device_any(struct ibv_context *context,
 			     const struct ibv_query_device_ex_input *input,
 			     struct ibv_device_attr_ex *attr, size_t attr_size,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Small things the provider headers need. Where the ccan headers of the RDMA core
- * tree are on the include path they are used, so that a provider of that tree builds
- * here unchanged; otherwise what is needed of them stands below.
+ * Small helpers for the provider headers. If the ccan headers of the rdma-core tree are on the
+ * include path, they are used, so that a provider of that tree builds here unchanged; otherwise the
+ * needed parts are defined below.
  */
 #ifndef INFINIBAND_DRIVER_SUPPORT_H
 #define INFINIBAND_DRIVER_SUPPORT_H

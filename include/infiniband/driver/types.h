@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Objects as a provider allocates them: the verbs object first, then what the
- * library keeps beside it. A provider puts one at the start of its own structure,
- * and the size of each belongs to the provider ABI of this generation.
+ * Objects as a provider allocates them: the verbs object first, then the library's members. A
+ * provider puts one at the start of its structure, and the size of each belongs to the provider ABI
+ * of this generation.
  */
 #ifndef INFINIBAND_DRIVER_TYPES_H
 #define INFINIBAND_DRIVER_TYPES_H
@@ -79,7 +79,7 @@ enum create_cq_cmd_flags {
 	CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX = 1 << 0, /* timestamps are the provider's */
 };
 
-/* Where a memory region came from, which says how it ends. */
+/* The origin of a memory region, which determines how it is destroyed. */
 enum ibv_mr_type {
 	IBV_MR_TYPE_MR = 0,
 	IBV_MR_TYPE_NULL_MR = 1,
@@ -172,7 +172,7 @@ struct verbs_match_ent {
 	{ (void *)(_data), { "rdma_device:*N" _name_prefix "*" }, 0, 0, \
 	  VERBS_MATCH_MODALIAS }
 
-/* Bits of verbs_sysfs_dev.flags: what was read already. */
+/* Bits of verbs_sysfs_dev.flags: the members read so far. */
 enum {
 	VSYSFS_READ_MODALIAS = 1 << 0,
 	VSYSFS_READ_NODE_GUID = 1 << 1,
@@ -198,7 +198,7 @@ struct verbs_sysfs_dev {
 	struct timespec time_created;
 };
 
-/* What a provider registers. Static: the library keeps the pointer. */
+/* Registration of a provider. Static: the library keeps the pointer. */
 struct verbs_device_ops {
 	const char *name;
 
@@ -208,7 +208,7 @@ struct verbs_device_ops {
 	const struct verbs_match_ent *match_table;
 	const struct verbs_device_ops **static_providers; /* ends with NULL */
 
-	/* Decides, if there is one, after the table: match says what fitted. */
+	/* Decides after the table, if it is set; match is the matching entry. */
 	bool (*match_device)(struct verbs_sysfs_dev *sysfs_dev);
 
 	/* NULL and errno. private_data is that of verbs_open_device(). */

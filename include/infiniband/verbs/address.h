@@ -48,8 +48,8 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *context,
 #define IB_GRH_FLOWLABEL_MASK (0x000FFFFF)
 
 /*
- * The source port that stands for a flow label: its low 14 bits, with the high 6
- * folded in, inside the range above.
+ * The source port for a flow label: its low 14 bits, combined with the high 6 bits, inside the
+ * range above.
  */
 static inline uint16_t ibv_flow_label_to_udp_sport(uint32_t fl)
 {

@@ -91,10 +91,9 @@ struct ibv_context {
 };
 
 /*
- * The later verbs, laid out downwards in memory from the struct ibv_context at
- * the end: a new slot goes to the front, and sz says how many bytes this one
- * has. verbs_get_ctx_op() does the check. Where a slot is missing or empty the
- * inline verb answers EOPNOTSUPP.
+ * The later verbs, laid out downwards in memory from the struct ibv_context at the end: a new slot
+ * goes to the front, and sz is the number of bytes of this structure. verbs_get_ctx_op() checks it.
+ * Where a slot is missing or empty, the inline verb returns EOPNOTSUPP.
  */
 struct verbs_context {
 #ifndef _IBV_PROVIDER_GENERATION

@@ -72,7 +72,7 @@ enum ibv_wc_status {
 };
 
 /*
- * What completed. IBV_WC_RECV is a bit: opcode & IBV_WC_RECV is set for a receive.
+ * The completed operation. IBV_WC_RECV is a bit: opcode & IBV_WC_RECV is set for a receive.
  */
 enum ibv_wc_opcode {
 	IBV_WC_SEND = 0,
@@ -148,7 +148,7 @@ enum ibv_create_cq_wc_flags {
 	IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK = 1 << 11,
 };
 
-/* The readers of what struct ibv_wc holds too. */
+/* Fields of a completion that struct ibv_wc has, too. */
 enum {
 	IBV_WC_STANDARD_FLAGS = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM |
 		IBV_WC_EX_WITH_QP_NUM | IBV_WC_EX_WITH_SRC_QP |
@@ -257,7 +257,7 @@ struct ibv_modify_cq_attr {
 	struct ibv_moderate_cq moderate;
 };
 
-/* What a completion counter counts of a queue pair; bits. */
+/* The completions of a queue pair that a counter counts; bits. */
 enum ibv_qp_attach_comp_cntr_op {
 	IBV_QP_ATTACH_COMP_CNTR_OP_SEND = 1 << 0,
 	IBV_QP_ATTACH_COMP_CNTR_OP_RECV = 1 << 1,

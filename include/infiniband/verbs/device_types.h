@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What a device and its ports say about themselves. */
+/* Attributes of devices and ports. */
 #ifndef INFINIBAND_VERBS_DEVICE_TYPES_H
 #define INFINIBAND_VERBS_DEVICE_TYPES_H
 
@@ -15,7 +15,7 @@ extern "C" {
 struct ibv_context;
 struct ibv_device;
 
-/* What kind of node a device is; see ibv_node_type_str(3). */
+/* Node type of a device; see ibv_node_type_str(3). */
 enum ibv_node_type {
 	IBV_NODE_UNKNOWN = -1,
 	IBV_NODE_CA = 1, /* InfiniBand or RoCE channel adapter */
@@ -24,7 +24,7 @@ enum ibv_node_type {
 	IBV_NODE_RNIC = 4, /* iWARP */
 	IBV_NODE_USNIC = 5,
 	IBV_NODE_USNIC_UDP = 6,
-	IBV_NODE_UNSPECIFIED = 7, /* as the kernel says of some Ethernet devices */
+	IBV_NODE_UNSPECIFIED = 7, /* as the kernel reports for some Ethernet devices */
 };
 
 /* The wire protocol of a device. */

@@ -277,7 +277,7 @@ struct ibv_counters_init_attr {
 	uint32_t comp_mask;
 };
 
-/* What a counter counts. */
+/* The quantity that a counter counts. */
 enum ibv_counter_description {
 	IBV_COUNTER_PACKETS = 0,
 	IBV_COUNTER_BYTES = 1, /* headers included */

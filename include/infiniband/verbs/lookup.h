@@ -25,7 +25,7 @@ extern "C" {
 #define __VERBS_ABI_IS_EXTENDED ((void *)UINTPTR_MAX)
 #endif
 
-/* The structure around a context, or NULL where there is none. */
+/* The structure around a context, or NULL if it has none. */
 static inline struct verbs_context *verbs_get_ctx(struct ibv_context *ctx)
 {
 	char *end = (char *)ctx;

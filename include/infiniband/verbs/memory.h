@@ -131,8 +131,8 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
 				 int access);
 
 /*
- * All kinds of regions in one call. NULL and errno; EOPNOTSUPP for what the device
- * does not have, EINVAL for members that contradict. ibv_reg_mr(3)
+ * All kinds of regions in one call. NULL and errno; EOPNOTSUPP for features that the device lacks,
+ * EINVAL for contradictory members. ibv_reg_mr(3)
  */
 struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr);
 

@@ -77,7 +77,7 @@ struct ibv_xrcd {
 };
 
 /*
- * What a key may be used for. Remote write and remote atomic need local write.
+ * Permitted uses of a key. Remote write and remote atomic need local write.
  */
 enum ibv_access_flags {
 	IBV_ACCESS_LOCAL_WRITE = 1 << 0,
@@ -126,7 +126,7 @@ struct ibv_dmah {
 /* Memory of ibv_alloc_buf(3), opaque. */
 struct ibv_buf;
 
-/* What ibv_reg_mr_ex(3) shall register: addr, or fd with fd_offset and iova. */
+/* Memory for ibv_reg_mr_ex(3): addr, or fd with fd_offset and iova. */
 struct ibv_mr_init_attr {
 	size_t length; /* bytes */
 	int access; /* enum ibv_access_flags */
@@ -153,12 +153,12 @@ enum ibv_dmah_init_attr_mask {
 /* TLP processing hints; see ibv_alloc_dmah(3). */
 struct ibv_dmah_init_attr {
 	uint32_t comp_mask; /* enum ibv_dmah_init_attr_mask */
-	uint32_t cpu_id; /* whose cache the data shall be near */
+	uint32_t cpu_id; /* the CPU whose cache the data should be near */
 	uint8_t ph; /* the two bits of the hint */
 	uint8_t tph_mem_type; /* enum ibv_tph_mem_type */
 };
 
-/* What ibv_rereg_mr(3) shall change. */
+/* The parts that ibv_rereg_mr(3) changes. */
 enum ibv_rereg_mr_flags {
 	IBV_REREG_MR_CHANGE_TRANSLATION = 1 << 0,
 	IBV_REREG_MR_CHANGE_PD = 1 << 1,
@@ -167,7 +167,7 @@ enum ibv_rereg_mr_flags {
 		IBV_REREG_MR_CHANGE_ACCESS,
 };
 
-/* What ibv_rereg_mr(3) answers, and what is left of the region. */
+/* Results of ibv_rereg_mr(3), and the state of the region afterwards. */
 enum ibv_rereg_mr_err_code {
 	IBV_REREG_MR_ERR_INPUT = -1, /* the old region stands: bad arguments */
 	/* the old region stands: fork protection of the new range failed */

@@ -17,8 +17,8 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd,
 			     struct ibv_qp_init_attr *qp_init_attr);
 
 /*
- * With nothing but a domain beyond the plain attributes, which these begin with,
- * ibv_create_qp(3) is called. NULL and errno. ibv_create_qp_ex(3)
+ * If only the domain is set beyond the plain attributes, with which these begin, ibv_create_qp(3)
+ * is called. NULL and errno. ibv_create_qp_ex(3)
  */
 static inline struct ibv_qp *
 ibv_create_qp_ex(struct ibv_context *context,
@@ -68,8 +68,8 @@ static inline int ibv_modify_qp_rate_limit(struct ibv_qp *qp,
 }
 
 /*
- * attr_mask says what is wanted at least; more may be filled. 0 or a positive
- * errno. ibv_query_qp(3)
+ * attr_mask names the required attributes; more may be filled. 0 or a positive errno.
+ * ibv_query_qp(3)
  */
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		 struct ibv_qp_init_attr *init_attr);

@@ -84,7 +84,7 @@ struct ibv_qp_cap {
 	uint32_t max_inline_data; /* bytes */
 };
 
-/* Argument of ibv_create_qp(3); cap comes back with what was granted. */
+/* Argument of ibv_create_qp(3); afterwards cap has the granted values. */
 struct ibv_qp_init_attr {
 	void *qp_context;
 	struct ibv_cq *send_cq;
@@ -139,8 +139,8 @@ struct ibv_rx_hash_conf {
 };
 
 /*
- * Argument of ibv_create_qp_ex(3). It begins as struct ibv_qp_init_attr does;
- * comp_mask says which of the later members count.
+ * Argument of ibv_create_qp_ex(3). It begins as struct ibv_qp_init_attr; comp_mask states which of
+ * the later members are valid.
  */
 struct ibv_qp_init_attr_ex {
 	void *qp_context;

@@ -30,7 +30,7 @@ struct ibv_srq {
 	uint32_t events_completed;
 };
 
-/* What ibv_modify_srq(3) shall change. */
+/* The attributes that ibv_modify_srq(3) changes. */
 enum ibv_srq_attr_mask {
 	IBV_SRQ_MAX_WR = 1 << 0,
 	IBV_SRQ_LIMIT = 1 << 1,
@@ -43,7 +43,7 @@ struct ibv_srq_attr {
 	uint32_t srq_limit; /* arms IBV_EVENT_SRQ_LIMIT_REACHED */
 };
 
-/* Argument of ibv_create_srq(3); attr comes back with what was granted. */
+/* Argument of ibv_create_srq(3); afterwards attr has the granted values. */
 struct ibv_srq_init_attr {
 	void *srq_context;
 	struct ibv_srq_attr attr;

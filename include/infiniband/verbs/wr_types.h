@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Work requests: what is posted to a queue. */
+/* Work requests, which are posted to a queue. */
 #ifndef INFINIBAND_VERBS_WR_TYPES_H
 #define INFINIBAND_VERBS_WR_TYPES_H
 
@@ -14,7 +14,7 @@ extern "C" {
 
 struct ibv_ah;
 
-/* What a send work request does. */
+/* The operation of a send work request. */
 enum ibv_wr_opcode {
 	IBV_WR_RDMA_WRITE = 0,
 	IBV_WR_RDMA_WRITE_WITH_IMM = 1,

@@ -48,7 +48,7 @@ struct Asked {
     task: Task,
     json: bool,
     choice: Choice,
-    /// A folder that stands for the machine, for tests; the library is not asked then.
+    /// A folder used instead of the machine, for tests; then the library is not asked.
     root: Option<PathBuf>,
 }
 
@@ -132,7 +132,7 @@ fn read(args: impl Iterator<Item = OsString>) -> Result<Asked, lexopt::Error> {
     Ok(asked)
 }
 
-/// Does what was asked; whether it came out well.
+/// Executes the request; returns whether it succeeded.
 fn run(asked: &Asked) -> io::Result<bool> {
     let mut out = io::stdout();
     match &asked.task {
@@ -171,7 +171,7 @@ fn look(asked: &Asked, out: &mut io::Stdout) -> io::Result<bool> {
     if asked.json {
         writeln!(out, "{}", report::document(&facts, &findings))?;
     } else {
-        // Set to nothing, it says nothing (https://no-color.org).
+        // An empty value has no effect (https://no-color.org).
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let colored = out.is_terminal() && !unwanted;
         report::text(&facts, &findings, colored, out)?;

@@ -1,7 +1,7 @@
 //! From facts to findings.
 //!
-//! The order is that of cause and effect: what stands first has to be put right first, and may be
-//! the reason for what follows. A finding that follows from another one is left out.
+//! The order is that of cause and effect: an earlier finding has to be resolved first, and may be
+//! the reason for later ones. A finding that follows from another one is left out.
 
 mod finding;
 mod library;

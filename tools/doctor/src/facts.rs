@@ -1,4 +1,4 @@
-//! What there is to know about a machine.
+//! The facts about a machine.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub struct Facts {
     pub memlock: Memlock,
     /// Network interfaces by name.
     pub interfaces: BTreeMap<String, Interface>,
-    /// What libibverbs says; `None` if it was not asked.
+    /// The facts from libibverbs; `None` if it was not asked.
     pub verbs: Option<Verbs>,
 }
 
@@ -43,7 +43,7 @@ pub struct Kernel {
 pub struct Card {
     /// Its address on the bus.
     pub address: String,
-    /// Who made it, and which one it is: `15b3:1017`.
+    /// Vendor and device: `15b3:1017`.
     pub id: String,
     /// The modules that drive it: the card, and RDMA on it.
     pub modules: (&'static str, &'static str),
@@ -58,7 +58,7 @@ pub struct Device {
     pub name: String,
     /// `uverbs0`; `None` where `ib_uverbs` did not take the device.
     pub node: Option<String>,
-    /// What stands below /dev/infiniband.
+    /// Access to its node in /dev/infiniband.
     pub access: Access,
     /// The provider that would drive it, where that is known.
     pub provider: Option<&'static str>,
@@ -68,7 +68,7 @@ pub struct Device {
     pub ports: Vec<Port>,
 }
 
-/// What this process may do with a device's node.
+/// Access of this process to a device's node.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Access {
     /// Open it for reading and writing.
@@ -108,12 +108,12 @@ pub struct Gid {
     pub kind: String,
 }
 
-/// What is below /dev, and what stands around this process.
+/// The nodes in /dev, and the environment of this process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Nodes {
     /// Whether /dev/infiniband is there.
     pub folder: bool,
-    /// The container that this is, by what shows it.
+    /// The kind of container, if there is evidence of one.
     pub container: Option<String>,
     /// Whether /dev has the few nodes alone that systemd's PrivateDevices leaves.
     pub private: bool,
@@ -124,11 +124,11 @@ pub struct Nodes {
 pub struct Plugin {
     /// `mlx5`.
     pub name: String,
-    /// What becomes of loading it.
+    /// The result of loading it.
     pub state: PluginState,
 }
 
-/// What becomes of loading a provider.
+/// The result of loading a provider.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PluginState {
     /// It can be loaded, as far as its file shows.
@@ -166,7 +166,7 @@ pub struct Interface {
     pub mtu: u32,
 }
 
-/// What libibverbs says.
+/// The facts from libibverbs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verbs {
     /// The errno of ibv_get_device_list(3), with its words.

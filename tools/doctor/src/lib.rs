@@ -1,5 +1,5 @@
-//! `ibv_doctor`: examines a machine, reports in order what keeps RDMA from working, and names the
-//! command that helps.
+//! `ibv_doctor`: examines a machine, reports in order the problems that keep RDMA from working, and
+//! names the commands that help.
 //!
 //! It first gathers facts, then draws conclusions. The second half reads nothing, so its tests need
 //! facts only.

@@ -1,4 +1,5 @@
-//! Looks at a machine, says what keeps RDMA from working, and what to type.
+//! Examines a machine, and reports the problems that keep RDMA from working and the commands that
+//! help.
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {

@@ -1,4 +1,4 @@
-//! `--netdev`: what scripts need to use RDMA over a network interface.
+//! `--netdev`: the parameters that scripts need to use RDMA over a network interface.
 
 use std::{
     collections::BTreeMap,
@@ -63,7 +63,7 @@ impl Found {
 /// ports first, IPv4 first, addresses that reach further first.
 ///
 /// # Errors
-/// What is missing, in words.
+/// The missing fact, in words.
 pub fn find(
     wanted: &str,
     interfaces: &BTreeMap<String, Interface>,

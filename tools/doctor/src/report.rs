@@ -27,7 +27,7 @@ fn color(weight: Weight) -> &'static str {
     }
 }
 
-/// Prints what works and what was found.
+/// Prints the working parts and the findings.
 ///
 /// # Errors
 /// Writing failed.

@@ -1,7 +1,7 @@
 //! Each situation made, and the program run in it.
 //!
-//! What is files is made below a folder that stands for the machine (`--root`); what is network
-//! is made in network namespaces, with uroce's devices on their interfaces.
+//! Files are made below a folder that represents the machine (`--root`); networks are made in
+//! network namespaces, with uroce's devices on their interfaces.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -24,7 +24,7 @@ use watchdog::Watched;
 
 const RELEASE: &str = "6.1.0-test";
 
-/// A folder that stands for a machine.
+/// A folder that represents a machine.
 struct Machine {
     dir: TempDir,
 }
@@ -150,8 +150,8 @@ impl Machine {
         )
     }
 
-    /// Runs the program as a user without rights: what it finds, each with what it is about, and
-    /// whether it ended well.
+    /// Runs the program as a user without rights: its findings, each with its subject, and whether
+    /// it exited with success.
     fn look(&self) -> (Vec<String>, bool) {
         self.look_by(&[])
     }
@@ -184,7 +184,7 @@ impl Machine {
         (ids.collect(), output.status.success())
     }
 
-    /// What is found beside a small RLIMIT_MEMLOCK, which is the machine's that tests run on.
+    /// The findings besides a small RLIMIT_MEMLOCK, which depends on the machine that tests run on.
     fn finds(&self, wanted: &[&str]) {
         let (mut ids, well) = self.look();
         ids.retain(|id| id != "memlock");
@@ -199,7 +199,7 @@ const MACHINE: u8 = if cfg!(target_arch = "aarch64") {
     62
 };
 
-/// The front of a shared object, and what it asks of the library.
+/// The front of a shared object, and its imports from the library.
 fn elf(machine: u8, generation: &str) -> Vec<u8> {
     let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
     bytes.resize(18, 0);
@@ -281,7 +281,7 @@ fn nodes_that_are_not_there() {
 fn a_node_that_may_not_be_opened() {
     let machine = Machine::new().whole();
     let node = machine.path("dev/infiniband/uverbs0");
-    // Written by root it is not the other user's, who may read it only.
+    // A file that root has written belongs to root, and another user may only read it.
     let mode = if is_root() { 0o644 } else { 0o444 };
     fs::set_permissions(&node, fs::Permissions::from_mode(mode)).unwrap();
     machine.finds(&["permission"]);
@@ -541,8 +541,8 @@ fn two_ends_exchange_data() {
         assert_eq!(reported["ends"]["this"]["gid"], "::ffff:127.0.0.1");
         assert!(reported["findings"].as_array().unwrap().is_empty());
     }
-    // On a bad network too. An end that has what it wants goes away: if the last acknowledgement
-    // to the other one is lost, that one repeats in vain.
+    // On a bad network, too. An end leaves when it has its results: if the last acknowledgement to
+    // the other end is lost, that end repeats in vain.
     let lossy = [("UROCE_FAULTS", "loss=2%,reorder=2%,seed=3")];
     let [(server_output, server), (client_output, client)] = pair(&lossy, "", "", "");
     assert!(

@@ -1,7 +1,7 @@
 /*
- * A provider for cards that do not exist: it takes each device whose name begins with
- * "madeup", and the card is what the environment says (MADEUP_...). It carries no data:
- * queue pairs cannot be connected.
+ * A provider for cards that do not exist: it takes each device whose name begins with "madeup", and
+ * the environment describes the card (MADEUP_...). It carries no data: queue pairs cannot be
+ * connected.
  */
 #include <infiniband/driver.h>
 #include <stdio.h>
@@ -112,7 +112,7 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
 
 	if (!qp)
 		return NULL;
-	/* What the kernel's answer would have filled. */
+	/* Members that the kernel's response would have filled. */
 	qp->qp.context = pd->context;
 	qp->qp.pd = pd;
 	qp->qp.qp_type = attr->qp_type;
@@ -166,7 +166,7 @@ static struct verbs_context *alloc_context(struct ibv_device *device, int cmd_fd
 	ctx = verbs_init_and_alloc_context(device, cmd_fd, ctx, ibv_ctx, RDMA_DRIVER_UNKNOWN);
 	if (!ctx)
 		return NULL;
-	/* Events come from here; of the kernel there is none to be had. */
+	/* Events come from here; there are none from the kernel. */
 	ctx->ibv_ctx.context.async_fd = dup(cmd_fd);
 	verbs_set_ops(&ctx->ibv_ctx, &ops);
 	return &ctx->ibv_ctx;

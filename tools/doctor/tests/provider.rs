@@ -1,5 +1,5 @@
-//! What only a device's own provider answers: a made-up kernel shows a device (a sysfs in a folder,
-//! a node in a /dev of its own), and a provider in C, built here, is what the test says
+//! Findings that need a device's provider: a made-up kernel shows a device (a sysfs in a folder, a
+//! node in a separate /dev), and a provider in C, built here, behaves as the test requests
 //! (`provider.c`).
 #![allow(
     clippy::unwrap_used,
@@ -107,13 +107,13 @@ impl Machine {
         json(&output)
     }
 
-    /// The findings of the program, each with what it is about, but for that of the memory limit:
-    /// it is the one of the machine that tests run on.
+    /// The findings of the program, each with its subject, except that of the memory limit, which
+    /// depends on the machine that tests run on.
     fn finds(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
         findings(&self.run("$doctor --json", more))
     }
 
-    /// What both ends of a pair find, the caller with settings of its own.
+    /// The findings of both ends of a pair; the caller has separate settings.
     fn pair(&self, caller: &[(&str, &str)]) -> [Vec<(String, String)>; 2] {
         let settings: String = caller
             .iter()
@@ -133,7 +133,7 @@ impl Machine {
         assert_eq!(reported[0]["passed"], false, "{reported}");
         assert_eq!(reported[1]["passed"], false, "{reported}");
         for end in [&reported[0], &reported[1]] {
-            // Which is known once both have sent what they have.
+            // It is known once both have sent their facts.
             assert!(end["ends"].is_object(), "{reported}");
         }
         [findings(&reported[0]), findings(&reported[1])]

@@ -1,12 +1,12 @@
-//! `uroce-stat [--user NUMBER] [PROCESS...]`: what the devices and queue pairs of uroce have
-//! counted, in the processes of a user and this network namespace that have one open.
+//! `uroce-stat [--user NUMBER] [PROCESS...]`: counters of the devices and queue pairs of uroce, in
+//! the processes of a user and this network namespace that have one open.
 //!
-//! A line is words: what it is about, then pairs of a name and a value. Lines of a process follow
-//! each other, first its own, then its queue pairs; at the end stands a line for each device, with
-//! the sums of its queue pairs that are there.
+//! A line consists of words: its subject, then pairs of a name and a value. The lines of a process
+//! follow each other, first its own, then its queue pairs; at the end there is a line for each
+//! device, with the sums of its existing queue pairs.
 //!
-//! Any user can have sockets of such names. The kernel says whose a socket is and which process
-//! listens there; what others than the user in question have to say is not read.
+//! Any user can have sockets of such names. The kernel reports the owner of a socket and the
+//! process that listens there; replies from other users are not read.
 #![forbid(unsafe_code)]
 
 mod ask;
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The user whose processes are asked by default: for root the user who has the UDP port, without
+/// The user whose processes are queried by default: for root the user of the UDP port, without
 /// which no device can be open.
 fn default_user() -> u32 {
     let own = kit::sys::identity::effective_user();

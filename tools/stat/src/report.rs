@@ -1,5 +1,5 @@
-//! What is printed of an answer: lines of words, none of which can do anything to a terminal, and
-//! sums of what the queue pairs of each device have counted.
+//! Printing replies: lines of words without control characters for a terminal, and the sums of the
+//! queue pairs' counters for each device.
 
 use crate::ask::Answer;
 use std::collections::BTreeMap;
@@ -70,7 +70,7 @@ fn printable(line: &[u8], process: Option<u32>) -> String {
 }
 
 impl Devices {
-    /// Adds what queue pairs have counted to their devices.
+    /// Adds the counters of queue pairs to their devices.
     pub fn add(&mut self, lines: &[String]) {
         for line in lines.iter().filter(|line| line.starts_with("qp ")) {
             self.add_pair(line);

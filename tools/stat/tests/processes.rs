@@ -1,4 +1,4 @@
-//! The program beside processes that have a device of uroce open, in a network of their own.
+//! The program beside processes that have a device of uroce open, in a separate network namespace.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a test that cannot go on says so by ending
 
@@ -103,8 +103,8 @@ fn bad_arguments() {
     assert!(text(&help).starts_with("usage: uroce-stat"));
 }
 
-/// Sockets of names as uroce has them, whose owner answers nothing, without end, or with what a
-/// terminal would act on.
+/// Sockets with names like uroce's, whose owner replies with no data, endless data, or control
+/// characters for a terminal.
 const HOSTILE: &str = r#"
 import os, socket, sys, threading
 os.setuid(int(sys.argv[1]))
@@ -190,7 +190,7 @@ fn malformed_messages_do_no_harm() {
     let [process, escaped, qp, device, hostile] = lines[..] else {
         panic!("{shown}");
     };
-    // It says that it is process 1.
+    // The reply claims to be from process 1.
     assert_eq!(process, format!("process {hostile} slot 3"));
     assert_eq!(escaped, "\\x1b]0;x\\x07");
     assert!(qp.starts_with("qp 0x1 ") && device.starts_with("device uroce_lo "));

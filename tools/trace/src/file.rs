@@ -23,7 +23,7 @@ pub struct Call {
     pub took: u64,
     /// The errno of a failure, 0 for none.
     pub error: u64,
-    /// What it answered.
+    /// The result.
     pub value: u64,
     /// Arguments, and the recorded members of structures.
     pub words: Vec<u64>,
@@ -44,12 +44,12 @@ impl Trace {
         self.names.get(&call.process)?.get(call.name)
     }
 
-    /// What the call is called.
+    /// The name of a call.
     pub fn name(&self, call: &Call) -> &str {
         self.entry(call).map_or("?", |(name, _)| name)
     }
 
-    /// What its words are called.
+    /// The names of its words.
     pub fn names_of(&self, call: &Call) -> &[String] {
         self.entry(call).map_or(&[], |(_, words)| words)
     }
@@ -58,7 +58,7 @@ impl Trace {
 /// Reads a file.
 ///
 /// # Errors
-/// What is no trace at all, or one of another version.
+/// If it is not a trace, or one of another version.
 pub fn read(bytes: &[u8]) -> Result<Trace, String> {
     let mut trace = Trace::default();
     let mut rest = bytes;

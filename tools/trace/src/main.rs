@@ -1,4 +1,4 @@
-//! `ibv_trace FILE`: prints what `IBVERBS_TRACE=FILE` recorded, as text, as a summary
+//! `ibv_trace FILE`: prints the calls that `IBVERBS_TRACE=FILE` recorded, as text, as a summary
 //! (`--summary`), or as JSON for chrome://tracing and ui.perfetto.dev (`--chrome`).
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,7 @@ const USAGE: &str = "usage: ibv_trace [--summary | --chrome] FILE\n\
     --summary   calls, failures and latencies of each verb\n\
     --chrome    JSON for chrome://tracing and ui.perfetto.dev\n";
 
-/// What to print.
+/// The form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Text,

@@ -1,5 +1,5 @@
-//! The program reads what the library records: a run of a stock program over uroce, in a network of
-//! its own.
+//! The program reads the library's recording: a run of a stock program over uroce, in a separate
+//! network namespace.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by ending
 
@@ -16,7 +16,7 @@ const TRACE: &str = env!("CARGO_BIN_EXE_ibv_trace");
 /// Debian's, from ibverbs-utils.
 const RECORDED: &str = "/usr/bin/ibv_devinfo";
 
-/// A record of what `ibv_devinfo -v` does, if one can be made here.
+/// A recording of `ibv_devinfo -v`, if one can be made here.
 fn record(dir: &Path) -> Option<PathBuf> {
     if !Path::new(RECORDED).exists() {
         println!("skipped: there is no {RECORDED} (Debian: ibverbs-utils)");

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
-/// What strtol(3) makes of the front of a word in base 0: 0 if it is no number, and the limits
+/// The result of strtol(3) for the front of a word in base 0: 0 without a number, and the limits
 /// where it is too large.
 pub(crate) fn number(word: &OsStr) -> i64 {
     let text = word.as_bytes();

@@ -16,7 +16,7 @@ use verbs::{
 /// A status that is no success; its reason is printed already.
 pub(crate) struct Failed(pub u8);
 
-/// What the steps of a program answer.
+/// The result of a program's steps.
 pub(crate) type Step<T = ()> = Result<T, Failed>;
 
 impl From<io::Error> for Failed {
@@ -46,7 +46,7 @@ pub fn main(known: &[Opt], run: impl FnOnce(Options) -> Result<(), u8>) -> ExitC
     }
 }
 
-/// What perror(3) says of an error: the words without the number.
+/// The text of an error as perror(3) prints it, without the number.
 pub(crate) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {
@@ -55,7 +55,7 @@ pub(crate) fn reason(error: &io::Error) -> String {
     }
 }
 
-/// The devices, or the words that there are none to be had.
+/// The devices, or a message that there are none.
 pub(crate) fn devices(status: u8) -> Step<Devices> {
     Devices::list().map_err(|error| {
         eprintln!("Failed to get IB devices list: {}", reason(&error));
@@ -63,7 +63,7 @@ pub(crate) fn devices(status: u8) -> Step<Devices> {
     })
 }
 
-/// A word as text; bytes that are none show as such.
+/// A word as text; bytes that are not UTF-8 are shown as such.
 pub(crate) fn text(word: &OsString) -> String {
     word.to_string_lossy().into_owned()
 }
@@ -74,7 +74,7 @@ pub(crate) fn fail<T>(words: impl AsRef<str>) -> Step<T> {
     Err(Failed(1))
 }
 
-/// Prints a JSON document on a line of its own.
+/// Prints a JSON document on a separate line.
 pub(crate) fn print_json(value: &serde_json::Value) -> Step {
     let mut out = io::stdout();
     writeln!(out, "{value}")?;

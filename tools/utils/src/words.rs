@@ -115,7 +115,7 @@ pub(crate) fn event(number: ibv_event_type) -> &'static str {
     }
 }
 
-/// A set of flags by name, and what is left of it.
+/// A set of flags by name, and the bits that remain.
 pub(crate) fn flags<'a>(
     set: u64,
     table: &'a [(u64, &'a str)],

@@ -1,8 +1,8 @@
 //! Our programs beside those of Debian's ibverbs-utils, over the library of this workspace and
 //! `uroce_lo`: the same words on stdout and stderr, the same status, and they talk to each other.
 //!
-//! Everything runs in network namespaces of its own. Numbers that differ from run to run (of queue
-//! pairs and packets, times, rates) are blotted out; one line of usage, `--json`, is ours alone.
+//! Everything runs in separate network namespaces. Numbers that differ from run to run (of queue
+//! pairs and packets, times, rates) are masked; one line of usage, `--json`, exists only here.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by ending
 
@@ -195,7 +195,7 @@ fn programs_say_and_answer_what_the_stock_ones_do() {
     }
 }
 
-/// What a script does with the state of the port.
+/// The use of the port's state in a script.
 #[test]
 fn the_pipeline_that_people_use_finds_the_mtu() {
     if !can_compare() {

@@ -39,8 +39,8 @@ impl Channel {
         sole(self.0)?.0.destroy()
     }
 
-    /// Waits for an event: the address of the queue that it is about. Each has to be
-    /// acknowledged (`Cq::acknowledge`) before the queue can be destroyed.
+    /// Waits for an event: the address of its queue. Each has to be acknowledged
+    /// (`Cq::acknowledge`) before the queue can be destroyed.
     ///
     /// # Errors
     /// The errno of ibv_get_cq_event(3).
@@ -73,7 +73,7 @@ pub struct Completion {
 /// The library's words for `enum ibv_wc_status`.
 #[must_use]
 pub fn status_text(status: ibv_wc_status) -> String {
-    // SAFETY: the library answers with a string of its own for any number.
+    // SAFETY: the library returns a static string for any number.
     let text = unsafe { CStr::from_ptr(raw::ibv_wc_status_str(status)) };
     text.to_string_lossy().into_owned()
 }
@@ -175,8 +175,8 @@ impl Cq {
     /// Takes up to `most` completions; of a queue with timestamps, up to two.
     ///
     /// # Errors
-    /// What the device answered: for ibv_poll_cq(3) a negative number as it is, for
-    /// ibv_start_poll(3) and ibv_next_poll(3) their errno.
+    /// The device's result: for ibv_poll_cq(3) a negative number unchanged, for ibv_start_poll(3)
+    /// and ibv_next_poll(3) their errno.
     pub fn poll(&self, most: usize, into: &mut Vec<Completion>) -> Result<(), i32> {
         into.clear();
         match self.0.timestamps {

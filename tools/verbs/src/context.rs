@@ -1,4 +1,4 @@
-//! An open device, and what is asked of it.
+//! An open device, and its queries.
 
 use std::{io, mem, os::fd::RawFd, ptr, ptr::NonNull, rc::Rc};
 
@@ -19,8 +19,8 @@ use crate::{
 #[derive(Clone)]
 pub struct Context(pub(crate) Rc<Handle<ibv_context>>);
 
-/// A verb of the extended context, as the inline functions of verbs.h find it: the context says
-/// that it has one, and how far it reaches.
+/// A verb of the extended context, as the inline functions of verbs.h find it: the context states
+/// that it has one, and its size.
 macro_rules! extended {
     ($context:expr, $verb:ident) => {{
         use ::std::mem;
@@ -44,7 +44,7 @@ pub(crate) use extended;
 
 impl Context {
     pub(crate) fn new(at: NonNull<ibv_context>) -> Self {
-        // SAFETY: called with what ibv_open_device returned.
+        // SAFETY: called with the result of ibv_open_device.
         Self(Rc::new(unsafe { Handle::new(at, raw::ibv_close_device) }))
     }
 
@@ -55,7 +55,7 @@ impl Context {
     /// The extended context around this one, which old libraries do not make.
     pub(crate) fn extended(&self) -> Option<*mut verbs_context> {
         let at = self.as_ptr();
-        // SAFETY: the context is open. The mark says that it lies inside an extended one.
+        // SAFETY: the context is open. The mark shows that it lies inside an extended one.
         unsafe {
             let marked = (*at).abi_compat.addr() == usize::MAX;
             let around = at.byte_sub(mem::offset_of!(verbs_context, context));
@@ -93,7 +93,7 @@ impl Context {
         let mut attr = ibv_device_attr_ex::zeroed();
         let verb = extended!(self, query_device_ex);
         let first = match verb {
-            // SAFETY: no input is asked for; the size says what may be written.
+            // SAFETY: there is no input; the size bounds the output.
             Ok(query) => unsafe {
                 let size = mem::size_of_val(&attr);
                 status(query(self.as_ptr(), ptr::null(), &raw mut attr, size))
@@ -118,7 +118,7 @@ impl Context {
         let mut attr = ibv_port_attr::zeroed();
         let at = &raw mut attr;
         status(match extended!(self, query_port) {
-            // SAFETY: the size says what may be written.
+            // SAFETY: the size bounds the output.
             Ok(query) => unsafe { query(self.as_ptr(), port, at, mem::size_of_val(&attr)) },
             // SAFETY: the exported function writes less than the structure has.
             Err(_) => unsafe { raw::ibv_query_port(self.as_ptr(), port, at.cast()) },
@@ -145,7 +145,7 @@ impl Context {
         let mut entry = NO_ENTRY;
         let size = mem::size_of_val(&entry);
         let at = &raw mut entry;
-        // SAFETY: the size says what may be written.
+        // SAFETY: the size bounds the output.
         status(unsafe { raw::_ibv_query_gid_ex(self.as_ptr(), port, index, at, 0, size) })?;
         Ok(GidEntry::from(&entry))
     }

@@ -11,7 +11,7 @@ use kit::abi::{IBV_TRANSPORT_IB, ibv_device, ibv_transport_type};
 
 use crate::{context::Context, handle::made, raw, text::text};
 
-/// What ibv_get_device_list(3) answered.
+/// The list of ibv_get_device_list(3).
 pub struct Devices {
     list: NonNull<*mut ibv_device>,
     count: usize,
@@ -41,7 +41,7 @@ impl Devices {
         self.count
     }
 
-    /// Whether there is none.
+    /// Whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0

@@ -17,7 +17,7 @@ unsafe extern "C" {
 pub struct Opt {
     /// Its long name.
     pub long: &'static str,
-    /// What it is called here. A character with a short form is `-c`.
+    /// The option's name here. A character with a short form is `-c`.
     pub name: char,
     /// Whether it has a short form.
     pub short: bool,
@@ -60,7 +60,7 @@ pub struct Options {
     pointers: Vec<*mut c_char>,
     short: CString,
     long: Vec<libc::option>,
-    /// What `long` points to.
+    /// The strings that `long` points to.
     _names: Vec<CString>,
 }
 
@@ -116,8 +116,8 @@ impl Options {
 }
 
 impl Iterator for Options {
-    /// What the option is called, and its value or an empty word. `?` is one that is not known
-    /// or lacks its value: getopt_long has printed that.
+    /// The name of the option, and its value or an empty word. `?` is an option that is unknown or
+    /// lacks its value: getopt_long has printed a message.
     type Item = (char, OsString);
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -2,7 +2,7 @@
 
 use std::{ffi::c_int, io, mem::ManuallyDrop, ptr::NonNull};
 
-/// What verbs return: 0, an errno, or a negative number with the errno where C keeps it.
+/// Results of verbs: 0, an errno, or a negative number with the errno in C's variable.
 pub(crate) fn status(code: c_int) -> io::Result<()> {
     match code {
         0 => Ok(()),
@@ -47,8 +47,8 @@ impl<T> Handle<T> {
 
 impl<T> Drop for Handle<T> {
     fn drop(&mut self) {
-        // SAFETY: by `new`. A refusal leaves the object with the library, which is what there is
-        // to be done about it here.
+        // SAFETY: by `new`. After an error the object remains with the library; there is no other
+        // action possible here.
         unsafe { (self.give_back)(self.as_ptr()) };
     }
 }

@@ -170,7 +170,7 @@ impl Memory {
             ..
         } = self;
         if let Err(error) = mr.destroy() {
-            // The device may go on writing there.
+            // The device may still write there.
             std::mem::forget(pages);
             return Err(NoMemory::Registration(error));
         }
@@ -391,7 +391,7 @@ impl Ah {
     }
 }
 
-/// A C integer from a count; what does not fit is more than any device has.
+/// A C integer from a count; a count that is too large exceeds any device.
 pub(crate) fn count(value: u32) -> c_int {
     c_int::try_from(value).unwrap_or(c_int::MAX)
 }

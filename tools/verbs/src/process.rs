@@ -1,4 +1,4 @@
-//! What programs ask of the process they are.
+//! Functions of programs about their process.
 
 use std::io;
 

@@ -22,7 +22,7 @@ fn error(errno: c_int) -> io::Error {
 pub struct Xrcd(Rc<(Handle<ibv_xrcd>, Context)>);
 
 impl Xrcd {
-    /// The domain that belongs to a file, or one of its own.
+    /// The domain that belongs to a file, or a new one.
     ///
     /// # Errors
     /// The errno of ibv_open_xrcd(3).
@@ -96,14 +96,14 @@ impl Srq {
                 max_ops: 0,
             },
         };
-        // SAFETY: what is named lives, and is kept.
+        // SAFETY: the named objects live, and are kept.
         let at = made(unsafe { create(pd.context().as_ptr(), &raw mut attr) })?;
         Ok(Self::own(at, pd, Some((xrcd.clone(), cq.clone()))))
     }
 
     fn own(at: NonNull<ibv_srq>, pd: &Pd, xrc: Option<(Xrcd, Cq)>) -> Self {
         Self(Rc::new(SrqInner {
-            // SAFETY: called with a queue just made; what it was made with stands beside it.
+            // SAFETY: called with a new queue; the objects that it uses are stored beside it.
             srq: unsafe { Handle::new(at, raw::ibv_destroy_srq) },
             pd: pd.clone(),
             _xrc: xrc,
@@ -187,7 +187,7 @@ fn receive(
     status(post(&raw mut request, &raw mut bad))
 }
 
-/// What a queue pair is made of.
+/// The objects of a queue pair.
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
     /// `enum ibv_qp_type`.
@@ -232,7 +232,7 @@ impl Qp {
             attr.send_ops_flags = u64::from(IBV_QP_EX_WITH_SEND);
             create_extended(pd.context(), &mut attr)?
         } else {
-            // SAFETY: what is named lives. The plain structure is how the extended one begins.
+            // SAFETY: the named objects live. The extended structure begins with the plain one.
             made(unsafe { raw::ibv_create_qp(pd.as_ptr(), (&raw mut attr).cast()) })?
         };
         let kept = (
@@ -255,7 +255,7 @@ impl Qp {
         attr.cap.max_send_sge = 1;
         attr.comp_mask = IBV_QP_INIT_ATTR_PD;
         attr.pd = pd.as_ptr();
-        // SAFETY: what is named lives. With nothing but a domain, verbs.h makes the plain call.
+        // SAFETY: the named objects live. With only a domain, verbs.h makes the plain call.
         let at = made(unsafe { raw::ibv_create_qp(pd.as_ptr(), (&raw mut attr).cast()) })?;
         let kept = (Some(pd.clone()), Some(cq.clone()), None, None);
         Ok(Self::own(at, false, pd.context(), kept))
@@ -281,7 +281,7 @@ impl Qp {
         kept: (Option<Pd>, Option<Cq>, Option<Srq>, Option<Xrcd>),
     ) -> Self {
         Self {
-            // SAFETY: called with a queue pair just made; what it was made with stands beside it.
+            // SAFETY: called with a new queue pair; the objects that it uses are stored beside it.
             qp: unsafe { Handle::new(at, raw::ibv_destroy_qp) },
             by_calls,
             context: context.clone(),
@@ -304,7 +304,7 @@ impl Qp {
         unsafe { (*self.qp.as_ptr()).qp_num }
     }
 
-    /// How many bytes of a send may be given inline; 0 where the device does not say.
+    /// Maximum of inline bytes of a send; 0 if the device does not report it.
     #[must_use]
     pub fn max_inline(&self) -> u32 {
         let mut attr = ibv_qp_attr::zeroed();
@@ -339,7 +339,7 @@ impl Qp {
         status(unsafe { raw::ibv_modify_qp(self.qp.as_ptr(), &raw mut change, mask) })
     }
 
-    /// Receives what is sent to a multicast group. Only for datagrams.
+    /// Receives the messages of a multicast group. Only for datagrams.
     ///
     /// # Errors
     /// The errno of ibv_attach_mcast(3).
@@ -426,7 +426,7 @@ impl Qp {
         }
         let mut bad = ptr::null_mut();
         let context = self.context.as_ptr();
-        // SAFETY: the queue pair, its context and what the request names live; an open context
+        // SAFETY: the queue pair, its context and the objects of the request live; an open context
         // has this verb.
         unsafe {
             let verb = (*context).ops.post_send;
@@ -535,7 +535,7 @@ pub struct Datagram<'a> {
     pub qkey: u32,
 }
 
-/// Memory of the peer, and what is done with it.
+/// Memory of the peer, and the operation on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Remote {
     /// `IBV_WR_RDMA_WRITE`, `IBV_WR_RDMA_WRITE_WITH_IMM` or `IBV_WR_RDMA_READ`.

@@ -1,4 +1,4 @@
-//! What a diagnosis finds, and how much it weighs.
+//! The findings of a diagnosis, and their severity.
 
 use crate::facts::Facts;
 
@@ -20,13 +20,13 @@ pub struct Finding {
     pub id: &'static str,
     /// How much it matters.
     pub weight: Weight,
-    /// What it is about: a device, a card, a provider. Empty for the machine.
+    /// The subject: a device, a card, a provider. Empty for the machine.
     pub about: String,
-    /// What is wrong, in a sentence.
+    /// The problem, in a sentence.
     pub what: String,
     /// Why it matters or where it comes from.
     pub why: String,
-    /// What to type; lines that begin with `#` are words.
+    /// Commands that help; lines that begin with `#` are explanations.
     pub commands: Vec<String>,
 }
 

@@ -1,9 +1,9 @@
-//! The providers, and what libibverbs says.
+//! The providers, and the reports of libibverbs.
 
 use super::finding::{Finding, usable};
 use crate::facts::{Access, Device, Facts, PluginState, VerbsDevice};
 
-/// Providers that ferroverbs has of its own. rdma-core's library loads them as any other.
+/// Providers built into ferroverbs. rdma-core's library loads them as any other.
 const BUILT_IN: &[&str] = &["rxe", "siw"];
 
 /// Registrations of programs that are worth their card.

@@ -32,7 +32,7 @@ pub(super) fn kernel(facts: &Facts, findings: &mut Vec<Finding>) {
     if kernel.uverbs {
         return;
     }
-    // What the modules are is not known where /lib/modules is hidden, as in a container.
+    // The kind of modules is unknown where /lib/modules is hidden, as in a container.
     if !kernel.core && kernel.modules == Some(false) {
         let release = &kernel.release;
         let finding = Finding::new(

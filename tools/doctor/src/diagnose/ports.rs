@@ -156,7 +156,7 @@ fn mtu(port: &VerbsPort, interface: Option<(&str, &Interface)>) -> Option<Findin
     )
 }
 
-/// What the kernel's files say of a port.
+/// Findings from the kernel's files of a port.
 fn in_sysfs(facts: &Facts, device: &str, port: &crate::facts::Port) -> Option<Finding> {
     let about = format!("{device} port {}", port.number);
     let ethernet = port.link_layer == "Ethernet";

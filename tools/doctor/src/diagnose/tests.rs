@@ -87,7 +87,7 @@ fn sound() -> Facts {
     }
 }
 
-/// The names of what is found, once something is changed.
+/// The names of the findings after a change.
 fn ids(change: impl FnOnce(&mut Facts)) -> Vec<&'static str> {
     let mut facts = sound();
     change(&mut facts);
@@ -266,7 +266,7 @@ fn providers() {
     assert!(other(PluginState::Missing).is_empty());
 }
 
-/// ferroverbs has a provider for soft-RoCE of its own, and needs no other.
+/// ferroverbs has a built-in provider for soft-RoCE, and needs no other.
 #[test]
 fn providers_of_the_librarys_own() {
     let soft = |change: fn(&mut Facts)| {

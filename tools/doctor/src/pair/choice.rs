@@ -1,8 +1,8 @@
-//! What the command line chose, and how long an end waits for the other.
+//! The choices of the command line, and the time for which an end waits for the other.
 
 use std::time::Duration;
 
-/// What was chosen on the command line.
+/// The choices of the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
     /// The device, or that of the connection's address, or the first one.

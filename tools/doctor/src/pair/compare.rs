@@ -1,4 +1,4 @@
-//! What two ends have that does not go together.
+//! Incompatible facts of the two ends.
 
 use super::talk::Hello;
 use crate::diagnose::{Finding, Weight};

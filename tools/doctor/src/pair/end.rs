@@ -1,4 +1,4 @@
-//! One end of the test, and what is done.
+//! One end of the test, and its steps.
 
 use std::{
     io,

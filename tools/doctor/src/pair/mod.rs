@@ -1,7 +1,7 @@
-//! `--pair`: two machines exchange what they have, compare it, and then exchange data.
+//! `--pair`: two machines exchange their facts, compare them, and then exchange data.
 //!
-//! One waits, the other one calls. Over TCP go lines of JSON (`talk`); over RDMA go a message, a
-//! write and a read in each direction of data, whose bytes are looked at (`work`).
+//! One waits, the other one calls. Over TCP they exchange lines of JSON (`talk`); over RDMA they
+//! exchange a message, a write and a read in each direction, and check the bytes (`work`).
 
 mod choice;
 mod compare;

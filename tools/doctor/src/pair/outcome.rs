@@ -1,4 +1,4 @@
-//! What came of it.
+//! The outcome of a test.
 
 use serde_json::{Value, json};
 
@@ -19,14 +19,14 @@ pub struct Step {
     pub usec: Option<f64>,
 }
 
-/// What came of a test.
+/// The outcome of a test.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// This end and the other one.
     pub ends: Option<(Hello, Hello)>,
-    /// What does not go together.
+    /// Incompatible facts.
     pub findings: Vec<Finding>,
-    /// What worked, in order.
+    /// The successful steps, in order.
     pub steps: Vec<Step>,
     /// Why it ended early.
     pub failure: Option<String>,

@@ -11,10 +11,10 @@ use super::choice::PATIENCE;
 
 /// Longer lines are not read.
 const LONGEST: u64 = 16384;
-/// What both ends must agree about.
+/// Both ends must have this version.
 const VERSION: u64 = 1;
 
-/// What an end has.
+/// The facts of an end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hello {
     /// The device.

@@ -93,7 +93,7 @@ pub(super) fn all(probe: &Probe) -> Vec<Card> {
     cards
 }
 
-/// The provider for what a kernel driver drives.
+/// The provider for the devices of each kernel driver.
 const PROVIDERS: &[(&str, &str)] = &[
     ("mlx5_core", "mlx5"),
     ("mlx4_core", "mlx4"),

@@ -37,8 +37,8 @@ fn node(probe: &Probe, device: &str) -> Option<String> {
         .find(|node| read(&class.join(node).join("ibdev")) == device)
 }
 
-/// A node is a character device; in a folder that stands for the machine, a plain file will do,
-/// since making devices takes rights that tests need not have.
+/// A node is a character device; in a test folder, a plain file suffices, because making devices
+/// takes rights that tests need not have.
 fn access(path: &Path) -> Access {
     let Ok(found) = path.metadata() else {
         return Access::Missing;

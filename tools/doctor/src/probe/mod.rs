@@ -1,7 +1,7 @@
 //! Finds the facts.
 //!
-//! What is a file is read below a root, which tests exchange for a folder of their own; what is
-//! missing or cannot be read is a fact as well, never an error.
+//! Files are read below a root, which tests replace by a temporary folder. A file that is missing
+//! or unreadable is a fact, not an error.
 
 mod cards;
 mod devices;
@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use crate::facts::Facts;
 
 impl Probe {
-    /// The machine, or a folder that stands for it. `SYSFS_PATH` names another sysfs, as it does
-    /// for the library.
+    /// The machine, or a folder in its place. `SYSFS_PATH` names another sysfs, as it does for the
+    /// library.
     #[must_use]
     pub fn new(root: Option<&Path>) -> Self {
         let given = std::env::var_os("SYSFS_PATH").map(PathBuf::from);

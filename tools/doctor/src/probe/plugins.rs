@@ -1,4 +1,4 @@
-//! Providers: what /etc/libibverbs.d names, and what the files are.
+//! Providers: those that /etc/libibverbs.d names, and the kinds of their files.
 
 use std::{fs, io::Read, path::Path};
 
@@ -12,7 +12,7 @@ use crate::facts::{Plugin, PluginState};
 
 /// The generation of the private interface that every library since rdma-core 34 has.
 const USUAL: u16 = 34;
-/// How a private node is called, in the library and in what providers ask for.
+/// Prefix of a private node, in the library and in the imports of providers.
 const NODE: &[u8] = b"IBVERBS_PRIVATE_";
 
 /// Where distributions keep providers.

@@ -1,4 +1,4 @@
-//! The kernel, the process, what stands around it, the network interfaces.
+//! The kernel, the process, its environment, the network interfaces.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -34,7 +34,7 @@ fn modules(folder: &Path) -> Option<bool> {
     Some(lists.iter().any(|list| list.contains("/ib_uverbs.ko")))
 }
 
-/// What the kernel marks with `O` was built outside of its tree.
+/// Modules that the kernel marks with `O`: they were built outside of its tree.
 fn foreign(probe: &Probe) -> Vec<String> {
     [
         "ib_core",

@@ -1,4 +1,4 @@
-//! What libibverbs says of the devices that programs get.
+//! The facts from libibverbs about the devices that programs get.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use verbs::{
 use super::library;
 use crate::facts::{Verbs, VerbsDevice, VerbsGid, VerbsPort};
 
-/// What is registered to see whether memory may be pinned: a usual set of buffers.
+/// Size of the test registration, which shows whether memory may be pinned: a usual set of buffers.
 const REGISTERED: usize = 1 << 20;
 
 /// Asks the library for its devices, opens each and asks it for its ports.

@@ -1,4 +1,5 @@
-//! What the tests share: the program over this workspace's library, and networks of their own.
+//! Common functions of the tests: the program over this workspace's library, and separate network
+//! namespaces.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -27,8 +28,8 @@ pub fn library(command: &mut Command) -> &mut Command {
     )
 }
 
-/// Runs a script in a new network, where `lo` is up, and with its sysfs: a mounted one goes on
-/// showing the interfaces of the network that it was mounted in.
+/// Runs a script in a new network namespace, where `lo` is up, and with its sysfs: a mounted sysfs
+/// keeps showing the interfaces of the namespace that it was mounted in.
 pub fn script(text: &str, env: &[(&str, &str)]) -> Output {
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount"]);
@@ -56,7 +57,7 @@ pub fn no_network() -> bool {
     none
 }
 
-/// What was printed, as JSON.
+/// The output, as JSON.
 pub fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }

@@ -1,4 +1,4 @@
-//! What programs read: the same members, numbers as numbers and words beside them.
+//! Output for programs: the same members, numbers as numbers and words beside them.
 
 use std::net::Ipv6Addr;
 

@@ -1,4 +1,4 @@
-//! `ibv_devinfo`: what devices and ports say of themselves.
+//! `ibv_devinfo`: the attributes of devices and ports.
 
 mod json;
 mod shown;
@@ -33,7 +33,7 @@ pub const OPTIONS: &[Opt] = &[
 /// The status of most failures: -1, as C programs return it.
 const FAILED: u8 = 255;
 
-/// What was asked for.
+/// The options of the command line.
 #[derive(Default)]
 struct Asked {
     device: Option<OsString>,
@@ -46,7 +46,7 @@ struct Asked {
 /// Runs the program.
 ///
 /// # Errors
-/// 255, or the status of what failed (`Trouble`); of several devices, all bits.
+/// 255, or the status of the failure (`Trouble`); of several devices, all bits.
 pub fn run(mut options: Options) -> Result<(), u8> {
     let mut asked = Asked::default();
     let mut list_only = false;

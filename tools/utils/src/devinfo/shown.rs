@@ -1,4 +1,4 @@
-//! What is shown of a device: its attributes, its GIDs, and what can fail.
+//! The displayed data of a device: its attributes, its GIDs, and failures.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use verbs::{
     abi::{ibv_device_attr_ex, ibv_port_attr},
 };
 
-/// What can fail, and the status for it.
+/// A failure, and its exit status.
 pub(super) enum Trouble {
     Open,
     Query,
@@ -70,8 +70,8 @@ pub(super) enum GidKind {
     V2,
 }
 
-/// The GIDs of a port whose lower half is not zero. All of the table is asked for first, so what
-/// is there when one cannot be read is not lost.
+/// The GIDs of a port whose lower half is not zero. The whole table is read first, so that the
+/// readable entries are not lost when one cannot be read.
 pub(super) fn gids(
     shown: &Shown<'_>,
     port: u8,

@@ -1,4 +1,4 @@
-//! What people and scripts read.
+//! Output for people and scripts.
 
 use std::{
     io::{self, Write},

@@ -1,4 +1,4 @@
-//! What the command line asks for.
+//! The options of the command line.
 
 use std::ffi::OsString;
 
@@ -10,7 +10,7 @@ use crate::numbers::{int, number, unsigned};
 /// How many addresses the programs with a shared receive queue exchange, needed or not.
 pub(super) const MOST: u32 = 256;
 
-/// What was asked for.
+/// The options of the command line.
 pub(super) struct Asked {
     pub(super) transport: Transport,
     pub(super) server: Option<OsString>,
@@ -103,7 +103,7 @@ impl Asked {
         Some(())
     }
 
-    /// What does not go together.
+    /// Options that contradict each other.
     pub(super) fn contradiction(&self) -> Option<String> {
         if self.on_demand && self.device_memory {
             return Some("DM memory region can't be on demand".into());

@@ -15,11 +15,11 @@ use crate::{
     program::{Step, fail},
 };
 
-/// What a datagram's receive has in front of the message.
+/// Bytes before the message in a datagram's receive buffer.
 const GRH: usize = 40;
 /// The key of datagrams, which both ends know.
 const QKEY: u32 = 0x1111_1111;
-/// What stands at the start of each page of a message that is checked.
+/// First byte of each page of a message that is checked.
 const MARK: u8 = 0;
 
 /// The ID of a receive request, which is also its bit in `Endpoint::pending`.
@@ -316,7 +316,7 @@ impl Endpoint {
         *pending == 0
     }
 
-    /// The pages whose first byte is not the one that was sent.
+    /// The pages whose first byte differs from the one sent.
     pub fn bad_pages(&self, asked: &Asked) -> Step<Vec<usize>> {
         if asked.device_memory && self.memory.from_device().is_err() {
             return fail("Copy from DM buffer failed");
@@ -379,7 +379,7 @@ fn split(number: u32) -> [u16; 2] {
     [u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])]
 }
 
-/// What the memory has in front of the message.
+/// Bytes before the message in the memory.
 fn front(asked: &Asked) -> usize {
     if asked.transport == Transport::Ud {
         GRH
@@ -415,7 +415,7 @@ fn fits_a_datagram(asked: &Asked, context: &Context) -> Step {
     }
 }
 
-/// Whether the device has what was asked for; the mask of its clock.
+/// Whether the device has the requested features; the mask of its clock.
 fn features(asked: &Asked, context: &Context) -> Step<u64> {
     if !asked.on_demand && !asked.timestamps && !asked.device_memory {
         return Ok(0);

@@ -39,7 +39,7 @@ impl Address {
         message
     }
 
-    /// `None` for what is no such message.
+    /// `None` if it is not such a message.
     fn read(message: &[u8]) -> Option<Self> {
         let mut fields = fields(message)?;
         Some(Self {

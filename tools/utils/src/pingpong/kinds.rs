@@ -4,7 +4,7 @@ use verbs::getopt::Opt;
 
 use crate::program::JSON_USAGE;
 
-/// What carries the messages.
+/// The transport of the messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Transport {
     Rc,
@@ -112,7 +112,7 @@ pub const UC: Kind = Kind {
 ",
 };
 
-/// `ibv_ud_pingpong`. Its usage names 2048 as the default size, and 1024 is what is meant.
+/// `ibv_ud_pingpong`. Its usage names 2048 as the default size; the actual default is 1024.
 pub const UD: Kind = Kind {
     transport: Transport::Ud,
     size: 1024,

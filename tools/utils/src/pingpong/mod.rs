@@ -3,13 +3,13 @@
 //! Two processes exchange their queue pairs over TCP and then send a message to and fro.
 //! Either end may be rdma-core's program.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! | --- | --- |
 //! | `kinds` | how the four programs differ: options, defaults, words |
 //! | `exchange` | the addresses as they go over TCP |
 //! | `endpoint` | the verbs objects of one end |
-//! | `rounds` | the messages, and what they are counted by |
-//! | `outcome` | what is printed at the end |
+//! | `rounds` | the messages, and their counts |
+//! | `outcome` | the output at the end |
 
 mod asked;
 mod endpoint;

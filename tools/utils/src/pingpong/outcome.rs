@@ -1,4 +1,4 @@
-//! What is printed at the end.
+//! The output at the end.
 
 use std::{
     io::{self, Write},
@@ -49,7 +49,7 @@ fn float(value: u64) -> f64 {
     near
 }
 
-/// What came of it.
+/// The outcome of a run.
 pub(super) struct Outcome {
     bytes: u64,
     iters: u32,

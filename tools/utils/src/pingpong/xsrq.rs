@@ -43,7 +43,7 @@ pub const OPTIONS: &[Opt] = &[
     Opt::new('g', "gid-idx", true),
 ];
 
-/// Its usage names 2048 as the default MTU, and 1024 is what is meant.
+/// Its usage names 2048 as the default MTU; the actual default is 1024.
 const USAGE: &str = "  -s, --size=<size>      size of message to exchange (default 4096)
   -m, --mtu=<size>       path MTU (default 2048)
   -c, --clients=<n>      number of clients (on server only, default 1)
@@ -56,7 +56,7 @@ const USAGE: &str = "  -s, --size=<size>      size of message to exchange (defau
 
 /// The file that names the domain which clients and servers of a machine share.
 const DOMAIN: &str = "/tmp/xrc_domain";
-/// A message with its NUL: five numbers and a GID, each with what divides them.
+/// A message with its NUL: five numbers and a GID, each with a separator.
 const MESSAGE: usize = 66;
 const END: &[u8; 4] = b"END\0";
 
@@ -241,7 +241,7 @@ fn play(asked: &Asked) -> Step {
         peers.push(endpoint.pair(asked, place)?);
     }
     endpoint.receive(asked, asked.clients).or_else(|_| {
-        // As rdma-core says it, after the reason.
+        // As rdma-core prints it, after the reason.
         fail("Couldn't post receives")
     })?;
     let port = asked.port.unsigned_abs();
@@ -534,7 +534,7 @@ impl Endpoint {
     }
 }
 
-/// The words for what failed.
+/// The message for a failure.
 fn or<T>(done: io::Result<T>, words: &str) -> Step<T> {
     done.or_else(|_| fail(words))
 }
@@ -613,7 +613,7 @@ fn poll(cq: &Cq, taken: &mut Vec<Completion>) -> Step {
     }
 }
 
-/// Whose message it is, by the queue pair that received it.
+/// The place of a message's sender, by the queue pair that received it.
 fn place_of(peers: &[Peer], completion: &Completion) -> usize {
     if peers.len() == 1 {
         return 0;
@@ -665,8 +665,8 @@ fn join(asked: &Asked, place: usize, peer: &Peer) -> Step {
     or(peer.sender.modify(&send), &failed("send", "RTS"))
 }
 
-/// Each end says that it is done before either closes: a message of the server's may still be on
-/// its way to a client through another client's queue pair.
+/// Each end announces that it is done before either closes: a message of the server may still be in
+/// flight to a client through another client's queue pair.
 fn part(asked: &Asked, peers: &mut [Peer]) -> Step {
     let streams = || peers.iter().filter_map(|peer| peer.stream.as_ref());
     if asked.server.is_some() {
