@@ -1,7 +1,7 @@
 //! libibverbs, the RDMA verbs library of Linux, written in Rust.
 //!
-//! `export` is the C door: functions of a few lines that convert, call and convert back.
-//! `core` is what verbs mean. `load` finds and matches providers. `warn` talks to the user.
+//! `export` is the C interface: short functions that convert, call and convert back. `core`
+//! implements the verbs. `load` finds and matches providers. `warn` prints messages for the user.
 
 #![allow(non_camel_case_types)]
 

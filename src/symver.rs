@@ -38,9 +38,9 @@ macro_rules! symver {
     };
 }
 
-/// `private!(function => "name")`: exports a function of providers under every private node, with
-/// `data` in front a static. With numbers behind it, `private!(function => "name", [59, 64])`,
-/// under those nodes. What is linked with this library finds those of node 34 that release 44 has.
+/// `private!(function => "name")`: exports a function of providers under every private node, or a
+/// static with `data` before it. With numbers at the end, `private!(function => "name", [59, 64])`,
+/// under those nodes. Linking with this library finds those of node 34 that release 44 has.
 #[macro_export]
 macro_rules! private {
     ($f:path => $name:literal) => {
@@ -92,7 +92,7 @@ macro_rules! per_node {
     };
     (@plain $f:ident ($($arg:ident: $t:ty),*) $(-> $r:ty)?, $node:literal) => {
         unsafe extern "C" fn node($($arg: $t),*) $(-> $r)? {
-            // SAFETY: the same function; the caller vouches for what it says of its arguments.
+            // SAFETY: the same function; its caller vouches for the arguments.
             unsafe { $f::<$node>($($arg),*) }
         }
     };

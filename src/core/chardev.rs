@@ -26,8 +26,8 @@ const BY_NUMBER: &str = "/dev/char";
 /// None for a device that a provider made by itself.
 ///
 /// # Errors
-/// EACCES when the user may not open it; ENOENT when it does not appear; ENXIO when what stands
-/// there is another device; EMFILE, ENFILE and what else open(2) names.
+/// EACCES when the user may not open it; ENOENT when it does not appear; ENXIO when the node is
+/// that of another device; EMFILE, ENFILE and other errors of open(2).
 pub fn open(device: DeviceRef<'_>) -> Result<Option<OwnedFd>> {
     let Some(sysfs) = device.sysfs() else {
         return Ok(None);
@@ -73,7 +73,7 @@ fn attempt(path: &[u8], cdev: u64) -> Result<OwnedFd> {
 /// Opens `link` as soon as it is the device, each time that something is made in `folder`.
 fn wait_for(folder: &str, link: &str, cdev: u64, patience: Duration) -> Result<OwnedFd> {
     let until = Instant::now() + patience;
-    // Watched before the first attempt, so that nothing can come in between unseen.
+    // The watch begins before the first attempt, so that no change is missed.
     let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     inotify::add_watch(&watch, folder, WatchFlags::CREATE | WatchFlags::MOVED_TO)?;
     loop {

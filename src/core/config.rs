@@ -13,8 +13,8 @@ pub fn is_on(name: &str) -> bool {
     env::var_os(name).is_some_and(|value| value != "0")
 }
 
-/// A variable that names files or programs to load: not read in a process with more rights than
-/// its caller (set-user-ID, file capabilities), whose environment is not to be trusted.
+/// A variable that names files or programs to load. It is ignored in a process with more rights
+/// than its caller (set-user-ID, file capabilities), because its environment is untrusted.
 pub fn trusted(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|_| !kit::sys::privilege::exceeds_caller())
 }

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! What an opened context needs besides its provider: ibv_open_device(3), ibv_import_device(3).
+//! Work on an opened context besides its provider's: ibv_open_device(3), ibv_import_device(3).
 
 use kit::{abi::handle::Ctx, errno::Result, uverbs};
 use std::sync::atomic::Ordering;

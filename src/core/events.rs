@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! What is read from the descriptor of a channel or a context, one record a call
+//! Reading from the descriptor of a channel or a context, one record for each call
 //! (ibv_get_cq_event(3), ibv_get_async_event(3)).
 //!
 //! `export/cancel.c` reads. The call blocks, or answers EAGAIN, as the descriptor is set. Several
@@ -37,12 +37,12 @@ pub fn asynchronous(record: Record) -> (ibv_event_type, u64) {
 /// A number that the kernel was given for an object, as an address.
 ///
 /// # Errors
-/// EIO when it is none.
+/// EIO when the number is not an address.
 pub fn element(number: u64) -> Result<usize> {
     usize::try_from(number).map_err(|_| Errno::IO)
 }
 
-/// What kind of object an asynchronous event is about.
+/// The kind of object that an asynchronous event belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Subject {
     /// A completion queue.
@@ -57,7 +57,7 @@ pub enum Subject {
     Port,
 }
 
-/// What an event of this type is about. Types of a later kernel are about a port or the device.
+/// The subject of an event type. Types of a later kernel belong to a port or the device.
 pub fn subject(event: ibv_event_type) -> Subject {
     match event {
         IBV_EVENT_CQ_ERR => Subject::Cq,

@@ -62,8 +62,8 @@ pub fn qp_attr(dst: &mut ibv_qp_attr, src: &ib_uverbs_qp_attr) {
     };
 }
 
-/// A path record for applications. Selectors, MTU and the like are bytes in one and words in the
-/// other; what does not fit is cut as a C assignment cuts it.
+/// A path record for applications. Selectors, MTU and similar members are bytes in one and words in
+/// the other; a value that is too large is truncated as by a C assignment.
 #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
 pub fn path_from_kernel(src: &ib_user_path_rec) -> ibv_sa_path_rec {
     ibv_sa_path_rec {

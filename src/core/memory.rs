@@ -44,7 +44,7 @@ pub fn pins(access: c_uint) -> bool {
 /// Runs `register` with the range protected; takes the protection back when it fails.
 ///
 /// # Errors
-/// Those of madvise(2), and what `register` answers.
+/// Those of madvise(2) and of `register`.
 #[inline(always)] // as `export::mr::register`, its caller
 pub fn protected<T>(range: Option<Range>, register: impl FnOnce() -> Result<T>) -> Result<T> {
     let Some(range) = range else {
@@ -57,12 +57,13 @@ pub fn protected<T>(range: Option<Range>, register: impl FnOnce() -> Result<T>) 
     })
 }
 
-/// Gives the range of a deregistered region back. The region is gone, whatever madvise says.
+/// Releases the range of a deregistered region. The region is destroyed, so errors of madvise are
+/// ignored.
 pub fn release(range: Range) {
     let _ = fork::do_fork(range.addr, range.len);
 }
 
-/// What an ibv_rereg_mr call asks for.
+/// The parameters of an ibv_rereg_mr call.
 #[derive(Clone, Copy)]
 pub struct Rereg {
     /// `IBV_REREG_MR_CHANGE_*`.

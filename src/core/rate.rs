@@ -52,12 +52,12 @@ fn of_code(code: ibv_rate) -> Option<&'static Rate> {
     RATES.iter().find(|r| r.code == code)
 }
 
-/// The rate as a multiple of 2.5 Gbit/s, -1 where there is none.
+/// The rate as a multiple of 2.5 Gbit/s, -1 for an unknown code.
 pub fn to_mult(code: ibv_rate) -> c_int {
     of_code(code).and_then(|r| r.mult).unwrap_or(-1)
 }
 
-/// The rate of a multiple of 2.5 Gbit/s, `IBV_RATE_MAX` where there is none.
+/// The rate of a multiple of 2.5 Gbit/s, `IBV_RATE_MAX` if there is no such rate.
 pub fn from_mult(mult: c_int) -> ibv_rate {
     RATES
         .iter()
@@ -70,7 +70,7 @@ pub fn to_mbps(code: ibv_rate) -> c_int {
     of_code(code).map_or(-1, |r| r.mbps)
 }
 
-/// The rate of a speed in Mbit/s, `IBV_RATE_MAX` where there is none.
+/// The rate of a speed in Mbit/s, `IBV_RATE_MAX` if there is no such rate.
 pub fn from_mbps(mbps: c_int) -> ibv_rate {
     RATES
         .iter()

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! What ibv_reg_mr_ex(3) asks for, in checked form.
+//! Parameters of ibv_reg_mr_ex(3), in checked form.
 
 use kit::{
     abi::*,
@@ -39,7 +39,7 @@ pub struct Asked {
     pub buffer: Option<Buffer>,
 }
 
-/// What is to be registered.
+/// The memory to be registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// Memory of the process, known by `iova` under the keys.
@@ -63,12 +63,12 @@ impl Asked {
         self.mask & member != 0
     }
 
-    /// What is to be registered.
+    /// Checks the parameters, and returns the memory to be registered.
     ///
     /// # Errors
-    /// EOPNOTSUPP for unknown members, and for handles of hints (`dmah`) unless `hints`
-    /// says that the provider knows them; EINVAL for members that contradict each other, and for a
-    /// range that is not in its buffer.
+    /// EOPNOTSUPP for unknown members, and for handles of hints (`dmah`) unless `hints` is set,
+    /// that is, the provider knows them; EINVAL for members that contradict each other, and for a
+    /// range outside of its buffer.
     pub fn plan(&self, hints: bool) -> Result<Plan> {
         const KNOWN: u64 = IBV_REG_MR_MASK_IOVA
             | IBV_REG_MR_MASK_ADDR

@@ -21,8 +21,8 @@ static ON: AtomicU8 = AtomicU8::new(0);
 static EXPLANATIONS: OnceLock<Output> = OnceLock::new();
 static MISTAKES: OnceLock<Output> = OnceLock::new();
 
-/// What the value of a variable names; `None` for off. A file that cannot be opened is replaced by
-/// the standard error, with a line that says so.
+/// The destination that the value of a variable names; `None` for off. A file that cannot be opened
+/// is replaced by the standard error, with a line that reports it.
 fn place(variable: &str, value: &OsStr) -> Option<Output> {
     if value.is_empty() || value == "0" {
         return None;
@@ -70,7 +70,7 @@ fn turn_on(output: Option<Output>, to: &OnceLock<Output>, mode: u8) {
     }
 }
 
-/// Whether a value says to abort, and where to report.
+/// Whether a value requests to abort, and the destination.
 fn aborting(value: &OsStr) -> (bool, &OsStr) {
     let Some(rest) = value.as_bytes().strip_prefix(b"abort") else {
         return (false, value);
@@ -78,7 +78,7 @@ fn aborting(value: &OsStr) -> (bool, &OsStr) {
     match rest.strip_prefix(b",") {
         Some(place) => (true, OsStr::from_bytes(place)),
         None if rest.is_empty() => (true, OsStr::new("1")),
-        // A file whose name begins so.
+        // A file whose name begins with this word.
         None => (false, value),
     }
 }

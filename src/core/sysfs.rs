@@ -123,7 +123,7 @@ pub fn text_at<const ROOM: usize>(dir: impl AsFd, file: impl Arg) -> Option<Stri
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The number in front of a text, as strtoul(3) reads a decimal one; 0 when there is none.
+/// The number in front of a text, as strtoul(3) reads a decimal one; 0 without a number.
 pub fn leading_number(text: &str) -> u32 {
     let digits = text.trim_start();
     let end = digits
@@ -132,7 +132,7 @@ pub fn leading_number(text: &str) -> u32 {
     digits[..end].parse().unwrap_or(0)
 }
 
-/// The GUID in a text like `5054:00ff:fe12:3456`; what follows it is ignored.
+/// The GUID in a text like `5054:00ff:fe12:3456`; further text is ignored.
 pub fn guid(text: &str) -> Option<u64> {
     let mut parts = text.trim().splitn(4, ':');
     let mut guid = 0;

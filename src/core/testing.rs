@@ -11,7 +11,7 @@ pub struct Tree {
     folder: TempDir,
 }
 
-/// What the tree shows of a device.
+/// The attributes of a device in the tree.
 pub struct Shown<'a> {
     pub uverbs: &'a str,
     pub name: &'a str,

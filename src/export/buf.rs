@@ -146,7 +146,7 @@ unsafe extern "C" fn export_buf_dmabuf_fd(buf: *mut ibv_buf) -> c_int {
         let domain = buf.as_ref().map(|buf| Pd::from_raw(buf.pd));
         match domain {
             Some(Ok(h)) => observe::later(h.ctx(), Call::ExportBufDmabufFd, &[buf.number()], run),
-            // Whose it is is its provider's business.
+            // The owner of the memory is known only to the provider.
             Some(Err(_)) | None => run(),
         }
     }

@@ -1,6 +1,5 @@
 /*
- * What the library's files in C share: how functions get their symbol versions, and what is in
- * Rust.
+ * Common parts of the library's C files: symbol versions of functions, and the functions in Rust.
  */
 #ifndef C_H
 #define C_H
@@ -10,7 +9,8 @@
 
 /* SYMVER(function, name, "@@", "NODE"): exports `function` as name@@NODE. */
 #define SYMVER(function, name, at, node) __asm__(".symver " #function ", " #name at node)
-/* Under every private node. Those beside the default need a symbol of their own. */
+/* Exports a function under every private node. The nodes besides the default need separate symbols.
+ * */
 #define ALIAS(function, name, node) \
 	extern __typeof__(function) function##_##node __attribute__((alias(#function))); \
 	SYMVER(function##_##node, name, "@", "IBVERBS_PRIVATE_" #node)

@@ -1,8 +1,8 @@
 /*
- * The exported functions in which a thread may wait for ever: cancellation points, as read(2) is
- * (pthreads(7)). A cancelled thread is unwound from where it waits, and Rust says nothing of such
- * an unwinding through its frames. So these functions wait in C, with C's frames alone below the
- * program's; before and after the wait they call Rust, which waits for nothing.
+ * The exported functions in which a thread may wait without bound. They are cancellation points, as
+ * read(2) is (pthreads(7)). A cancelled thread is unwound from its wait, and Rust does not define
+ * such an unwinding through its frames. Therefore these functions wait in C, with only C frames
+ * below the program's; the Rust functions called before and after the wait do not wait.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,10 +26,11 @@ struct record {
 	uint64_t words[2];
 };
 
-/* What no record begins with: it is an object's address, or the number of a port. */
+/* No record begins with this value: a record begins with an object's address, or the number of a
+ * port. */
 #define NOT_READ UINT64_MAX
 
-/* What `begin` answers, beside a descriptor to read from. */
+/* Results of `begin`, beside a descriptor to read from. */
 enum { FAILED = -1, HAVE_RECORD = -2 };
 
 RUST int ferroverbs_cq_event_begin(struct ibv_comp_channel *channel, struct ibv_cq **cq,
@@ -212,7 +213,7 @@ SYMVER(ferroverbs_get_async_event_1_0, ibv_get_async_event, "@", "IBVERBS_1.0");
  */
 enum { UNACKED = INT_MAX };
 
-/* Of an object: how many of its events were acknowledged, and what guards that. */
+/* Of an object: the number of its acknowledged events, and the mutex and condition for it. */
 struct acked {
 	pthread_mutex_t *mutex;
 	pthread_cond_t *cond;
@@ -323,9 +324,10 @@ int ferroverbs_destroy_srq(struct ibv_srq *srq)
 }
 SYMVER(ferroverbs_destroy_srq, ibv_destroy_srq, "@@", "IBVERBS_1.1");
 
-/* What providers in C call. A cancelled thread leaves their object as it is at that moment. */
+/* Functions for providers in C. A cancelled thread leaves the provider's object in its current
+ * state. */
 
-/* `destroyed` is what the first half answered. */
+/* `destroyed` is the result of the first half. */
 static int wait_for_all(int destroyed, const struct acked *acked, const uint32_t *reported)
 {
 	int type;

@@ -55,7 +55,7 @@ unsafe extern "C" fn query_comp_cntr_caps(
                 }
                 None => kernel::query_caps(&ctx).map(|caps| reported = caps),
             })?;
-            // What a later structure has besides is zero.
+            // Further members of a later structure are zero.
             caps.cast::<u8>().write_bytes(0, size);
             caps.write(reported);
             Ok(())

@@ -57,7 +57,7 @@ pub(super) unsafe extern "C" fn open_device(device: *mut ibv_device) -> *mut ibv
 symver!(open_device => "ibv_open_device", "IBVERBS_1.1");
 
 /// # Safety
-/// `private_data` is what the device's provider expects.
+/// `private_data` is a value for the device's provider.
 unsafe fn open(device: DeviceRef<'_>, private_data: *mut c_void) -> Result<*mut ibv_context> {
     let driver = device.driver()?;
     let cmd_fd = chardev::open(device)?;
@@ -83,7 +83,7 @@ fn import(cmd_fd: c_int) -> Result<*mut ibv_context> {
     super::start();
     let _entered = forks::enter();
     if cmd_fd >= 0 {
-        // SAFETY: the caller passes a descriptor of its own; one that is not open is an error.
+        // SAFETY: the caller passes a descriptor that it owns; one that is not open is an error.
         let fd = unsafe { BorrowedFd::borrow_raw(cmd_fd) };
         if let Some(held) = provider::command_device(fd)? {
             return import_from(&held, cmd_fd);

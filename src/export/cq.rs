@@ -103,7 +103,7 @@ pub(super) unsafe fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     }
 }
 
-/// 0 and what destroys the queue, or an errno.
+/// 0 and the object that destroys the queue, or an errno.
 ///
 /// # Safety
 /// As for ibv_destroy_cq(3); there is room for the answer.
@@ -134,7 +134,8 @@ unsafe extern "C" fn destroy_cq_end(cq: *mut ibv_cq, channel: *mut ibv_comp_chan
 }
 hidden!(destroy_cq_end => "ferroverbs_destroy_cq_end");
 
-/// What `cancel.c` reads the channel's next record from; or the record, if one was kept.
+/// The descriptor from which `cancel.c` reads the channel's next record; or the record, if one was
+/// kept.
 ///
 /// # Safety
 /// As for ibv_get_cq_event(3); there is room for the record.
@@ -191,8 +192,8 @@ unsafe extern "C" fn cq_event_end(
 }
 hidden!(cq_event_end => "ferroverbs_cq_event_end");
 
-/// Keeps a record whose reader is being cancelled for the next call. Until then it counts as
-/// acknowledged, so that the queue can be destroyed.
+/// Keeps the record of a cancelled reader for the next call. Until then it counts as acknowledged,
+/// so that the queue can be destroyed.
 ///
 /// # Safety
 /// The channel is live, and the record is one of it.

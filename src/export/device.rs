@@ -17,7 +17,7 @@ use std::ptr::null;
 unsafe extern "C" fn get_device_list(num_devices: *mut c_int) -> *mut *mut ibv_device {
     let report = |count: c_int| {
         if !num_devices.is_null() {
-            // SAFETY: the caller passes NULL or an int of its own.
+            // SAFETY: the caller passes NULL or a pointer to an int.
             unsafe { *num_devices = count }
         }
     };

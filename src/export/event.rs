@@ -14,10 +14,11 @@ use kit::{
 };
 use std::{ffi::c_int, os::fd::AsRawFd, ptr};
 
-/// What a function that `cancel.c` calls first answers if it has written the record itself.
+/// Result of a function that `cancel.c` calls first, if it has written the record itself.
 pub(super) const HAVE_RECORD: c_int = -2;
 
-/// What `cancel.c` reads the context's next record from; or the record, if one was kept.
+/// The descriptor from which `cancel.c` reads the context's next record; or the record, if one was
+/// kept.
 ///
 /// # Safety
 /// As for ibv_get_async_event(3); there is room for the record.
@@ -64,8 +65,8 @@ unsafe extern "C" fn async_event_end(
 }
 hidden!(async_event_end => "ferroverbs_async_event_end");
 
-/// Keeps a record whose reader is being cancelled for the next call. Until then it counts as
-/// acknowledged, so that its object can be destroyed.
+/// Keeps the record of a cancelled reader for the next call. Until then it counts as acknowledged,
+/// so that its object can be destroyed.
 ///
 /// # Safety
 /// The context is open, and the record is one of it.
@@ -103,7 +104,7 @@ fn event_of(record: Record) -> Result<ibv_async_event> {
 }
 
 pub(super) unsafe extern "C" fn ack_async_event(event: *mut ibv_async_event) {
-    // SAFETY: the caller passes an event that it got, whose object is live, or NULL.
+    // SAFETY: the caller passes an event that it received, whose object is live, or NULL.
     unsafe {
         if let Some(event) = event.as_ref() {
             acknowledge(event, 1);
@@ -112,12 +113,12 @@ pub(super) unsafe extern "C" fn ack_async_event(event: *mut ibv_async_event) {
 }
 symver!(ack_async_event => "ibv_ack_async_event", "IBVERBS_1.1");
 
-/// Adds to what is acknowledged of the event's object, if it has one.
+/// Counts the acknowledgement of the event's object, if it has one.
 ///
 /// # Safety
 /// The object of the event is live.
 unsafe fn acknowledge(event: &ibv_async_event, times: u32) {
-    // SAFETY: vouched for by the caller; the type says which member of the union is the valid one.
+    // SAFETY: vouched for by the caller; the type determines the valid member of the union.
     unsafe {
         match events::subject(event.event_type) {
             Subject::Cq => Cq::from_raw(event.element.cq).map_or((), |cq| cq.ack_async(times)),

@@ -1,5 +1,5 @@
 //! Fork protection: ibv_fork_init(3), ibv_is_fork_initialized(3), and the two calls by which
-//! providers protect memory of their own.
+//! providers protect their memory.
 
 use super::ret;
 use crate::{

@@ -2,8 +2,8 @@
 //! pointers as handles (`kit::abi::handle`), calls, and converts the result by one of the return
 //! conventions in [`ret`].
 //!
-//! [`private`] exports what providers in C call. `compat_1_0` exports the functions of libibverbs
-//! 1.0, `ofa` the XRC calls of the older verbs manual, `observe` runs the diagnostics
+//! [`private`] exports the functions for providers in C. `compat_1_0` exports the functions of
+//! libibverbs 1.0, `ofa` the XRC calls of the older verbs manual, `observe` runs the diagnostics
 //! (`IBVERBS_EXPLAIN`, `IBVERBS_VALIDATE`, `IBVERBS_TRACE`). Two files are C: `cancel.c` and
 //! `syscalls.c`.
 //!
@@ -11,9 +11,9 @@
 //!
 //! A program may cancel a thread that waits in `ibv_get_cq_event` or `ibv_get_async_event`
 //! (pthread_cancel(3)). glibc unwinds the thread from the wait and runs its cleanup handlers. Rust
-//! does not define what such an unwinding through Rust frames does. Therefore every wait without a
-//! bound is in C (`cancel.c`), and only C frames lie between the wait and the program. The exported
-//! C functions call Rust before the wait and after it.
+//! does not define such an unwinding through Rust frames. Therefore every wait without a bound is
+//! in C (`cancel.c`), and only C frames lie between the wait and the program. The exported C
+//! functions call Rust before the wait and after it.
 //!
 //! - *Events.* read(2) is the cancellation point. glibc before 2.41 can cancel a thread whose
 //!   read(2) has just consumed a record. `core::events::kept` stores that record, and the next call
@@ -72,7 +72,7 @@ mod resolve;
 mod srq;
 mod text;
 
-/// What has to be done before the first device is looked for.
+/// Prepares the process before the first device is searched.
 fn start() {
     crate::core::init::once(private::disassociate::allow_disassociate, observe::ask);
 }

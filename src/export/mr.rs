@@ -15,7 +15,7 @@ use kit::{
 };
 use std::ffi::{c_int, c_uint, c_void};
 
-/// Registers through the provider and fills what the library owns of the region.
+/// Registers through the provider and fills in the library's members of the region.
 ///
 /// # Safety
 /// `pd` is a live protection domain.
@@ -48,7 +48,7 @@ pub unsafe fn register(
     })
 }
 
-/// Registers a part of a DMA buffer through the provider, and fills what the library owns.
+/// Registers a part of a DMA buffer through the provider, and fills in the library's members.
 ///
 /// # Safety
 /// As for [`register`].
@@ -180,8 +180,8 @@ unsafe extern "C" fn rereg_mr(
 symver!(rereg_mr => "ibv_rereg_mr", "IBVERBS_1.1");
 
 pub(super) unsafe extern "C" fn dereg_mr(mr: *mut ibv_mr) -> c_int {
-    // SAFETY: the caller passes a live region or NULL; what is read of it is read before the
-    // provider frees it.
+    // SAFETY: the caller passes a live region or NULL; its members are read before the provider
+    // frees it.
     unsafe {
         ret::code_of(Mr::from_raw(mr), |h| {
             let range: Range = h.range().into();

@@ -87,7 +87,7 @@ unsafe fn register(pd: Pd<'_>, attr: *const ibv_mr_init_attr) -> Result<*mut ibv
     }
 }
 
-/// Checks what was asked for.
+/// Checks the request.
 fn planned(pd: Pd<'_>, asked: &Asked, hints: bool) -> Result<Plan> {
     asked.plan(hints).inspect_err(|e| {
         observe::failed("ibv_reg_mr_ex", pd.ctx(), *e, || {
@@ -104,8 +104,8 @@ fn planned(pd: Pd<'_>, asked: &Asked, hints: bool) -> Result<Plan> {
 
 type Verb = unsafe extern "C" fn(*mut ibv_pd, *mut ibv_mr_init_attr) -> *mut ibv_mr;
 
-/// Registers by the provider's own verb, which sees a copy of the attributes with what was asked
-/// for in its plainest form: memory, or a part of a DMA buffer.
+/// Registers by the provider's verb. The provider sees a copy of the attributes with the request in
+/// its plainest form: memory, or a part of a DMA buffer.
 ///
 /// # Safety
 /// As for [`asked`](fn@asked); `asked` was read from `attr`.

@@ -1,9 +1,9 @@
 //! Queries of the device and its ports: ibv_query_device(3), ibv_query_port(3),
 //! ibv_query_port_speed(3).
 //!
-//! `ibv_port_attr` has grown over the releases, and each application brings the size that its
-//! headers had. Programs of today call the slot `query_port` of `verbs_context`, with their size;
-//! the exported symbol is for older ones, whose structure was 48 bytes.
+//! `ibv_port_attr` has grown over the releases, and each application passes the size of its
+//! headers. Current programs call the slot `query_port` of `verbs_context`, with their size; the
+//! exported symbol is for older ones, whose structure was 48 bytes.
 
 use super::observe::{self, Argument, Later};
 use super::ret;

@@ -105,7 +105,7 @@ pub(super) unsafe fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     }
 }
 
-/// 0 and what destroys the queue pair, or an errno.
+/// 0 and the object that destroys the queue pair, or an errno.
 ///
 /// # Safety
 /// As for ibv_destroy_qp(3); there is room for the answer.

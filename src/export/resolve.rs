@@ -12,7 +12,7 @@ use std::ffi::c_int;
 /// Where the source GID of the attributes lies, and where they go.
 fn next_hop(device: Device<'_>, attr: &ibv_ah_attr) -> Result<NextHop> {
     let (port, index) = (attr.port_num, attr.grh.sgid_index.into());
-    // A source that cannot be had is -1, as the query of it says.
+    // A source that cannot be queried is -1, with the error of the query.
     let source = reason(gid::query(&device, port, index)).map_err(|e| {
         set_errno(e);
         Errno::PERM

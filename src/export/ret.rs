@@ -45,8 +45,8 @@ pub fn code(r: Result<()>) -> c_int {
     r.map_or_else(Errno::raw, |()| 0)
 }
 
-/// 0, or the errno value itself, which is in errno as well: what `ibv_cmd_*` answer to providers,
-/// many of which hand NULL on to the application without setting errno.
+/// 0, or the errno value itself, also in errno: the result of `ibv_cmd_*` for providers, many of
+/// which return NULL to the application without setting errno.
 pub fn command(r: Result<()>) -> c_int {
     r.map_or_else(
         |e| {

@@ -70,7 +70,7 @@ pub(super) unsafe fn destroy_srq(srq: *mut ibv_srq) -> c_int {
     }
 }
 
-/// 0 and what destroys the queue, or an errno.
+/// 0 and the object that destroys the queue, or an errno.
 ///
 /// # Safety
 /// As for ibv_destroy_srq(3); there is room for the answer.

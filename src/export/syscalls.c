@@ -1,9 +1,9 @@
 /*
  * System calls for the Rust code of the shared library, under the names that it calls in the C
- * library, where they are cancellation points (pthreads(7)): a thread that the program cancels
- * would be unwound through Rust's frames, of which Rust says nothing, and leave locks taken. These
- * do the same and are none. Nothing outside of the library sees them. The cancellation points that
- * the library means to have are in cancel.c.
+ * library. Those of the C library are cancellation points (pthreads(7)): a thread that the program
+ * cancels would be unwound through Rust's frames, which Rust does not define, and leave locks
+ * taken. These functions do the same but are not cancellation points. They are hidden from other
+ * objects. The intended cancellation points of the library are in cancel.c.
  *
  * The static library goes without: there the names would be the program's, too.
  */

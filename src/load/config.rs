@@ -2,9 +2,8 @@
 //! Which providers to load: lines `driver NAME` in the files of a folder, and names in the
 //! environment.
 //!
-//! In a file, blanks and tabs separate words, and `#` begins a line that is passed over. What
-//! follows NAME is passed over too, but for `release=N`: the release of rdma-core that the
-//! provider is of.
+//! In a file, blanks and tabs separate words, and a line that begins with `#` is ignored. Words
+//! after NAME are ignored, except `release=N`: the provider's release of rdma-core.
 
 use crate::warn::warn;
 use std::ffi::{OsStr, OsString};
@@ -27,9 +26,8 @@ pub const FOLDER: &str = "/etc/libibverbs.d";
 /// A file of that folder which is not about providers: which interfaces get a device of uroce.
 const NOT_OURS: &str = "uroce.conf";
 
-/// The providers in all regular files but [`NOT_OURS`] in `folder`, whatever the files are called:
-/// the files in the order of their names, in each the last line first. What cannot be read is
-/// warned of.
+/// The providers in all regular files but [`NOT_OURS`] in `folder`, whatever their names: the files
+/// in the order of their names, in each the last line first. Unreadable files cause a warning.
 pub fn from_folder(folder: &Path) -> Vec<Wanted> {
     let Ok(entries) = fs::read_dir(folder) else {
         warn(&format!(
@@ -73,7 +71,7 @@ fn from_file(file: &Path) -> Vec<Wanted> {
     names
 }
 
-/// The providers in a file's text, and the first words of lines that say something else.
+/// The providers in a file's text, and the first words of unknown lines.
 fn parse(text: &[u8]) -> (Vec<Wanted>, Vec<OsString>) {
     let mut names = Vec::new();
     let mut bad = Vec::new();

@@ -31,7 +31,7 @@ pub fn across_forks() {
     let _ = forks::wait_for(&REGISTERED);
 }
 
-/// Adds a provider of that private node whose object stays loaded.
+/// Adds a provider of that private node whose object remains loaded.
 pub fn register(driver: Driver, node: u16) {
     let object = Object::at(driver.as_ptr().addr());
     if let Some(layout) = layout_of(driver, node, object.as_ref()) {
@@ -96,8 +96,8 @@ fn add(driver: Driver, unkept: Option<Object>) {
     }
 }
 
-/// How a provider lays out what it shares with the library: what was found out when it
-/// registered, or the library's own way for one that never did.
+/// The layout of the structures that a provider shares with the library: the one found when it
+/// registered, or the library's layout for one that never did.
 pub fn layout(driver: Driver) -> &'static Layout {
     let registered = REGISTERED.lock();
     let known = registered.iter().find(|known| known.driver == driver);

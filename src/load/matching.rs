@@ -8,8 +8,8 @@ use kit::sys::glob;
 use std::ffi::CString;
 
 /// Makes the device of `found` with the first provider that takes it: those whose table names the
-/// kernel driver come first, then all in the order in which they registered. None when no
-/// provider takes it.
+/// kernel driver come first, then all in the order of their registration. None when no provider
+/// takes it.
 ///
 /// `dev_path` is the folder of the character device in sysfs; `modalias` reads that of the device
 /// below, and is called once at most.
@@ -70,8 +70,8 @@ impl<'a> Candidate<'a> {
         })
     }
 
-    /// Whether a provider takes the device: its table has an entry for it or, where it brings a
-    /// match function, that function says so; and it knows the version of the kernel driver's
+    /// Whether a provider takes the device: its table has an entry for it or, if it has a match
+    /// function, that function accepts it; and it knows the version of the kernel driver's
     /// interface.
     fn suits(&mut self, driver: Driver) -> bool {
         let entry = by_driver_id(driver, self.found)
@@ -149,7 +149,7 @@ fn pci(alias: &str) -> Option<(u16, u16)> {
     rest.starts_with("sv").then_some((vendor, device))
 }
 
-/// Eight upper-case digits, and what follows them. None when the number is no PCI id.
+/// Eight upper-case digits, and the text after them. None when the number is not a PCI id.
 fn hexadecimal(text: &str) -> Option<(u16, &str)> {
     let (digits, rest) = text.split_at_checked(8)?;
     let upper = |c: char| matches!(c, '0'..='9' | 'A'..='F');

@@ -30,7 +30,7 @@ pub mod generation;
 pub mod matching;
 mod plugins;
 
-/// Has fork(2) wait while another thread changes what is known of providers.
+/// Makes fork(2) wait while another thread changes the registered providers.
 pub fn across_forks() {
     drivers::across_forks();
     plugins::across_forks();

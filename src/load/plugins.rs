@@ -46,12 +46,12 @@ thread_local! {
     static LOADING: RefCell<Option<Loading>> = const { RefCell::new(None) };
 }
 
-/// Whether this thread is in [`load`]: what registers meanwhile is never unloaded.
+/// Whether this thread is in [`load`]: providers that register meanwhile are never unloaded.
 pub fn is_loading() -> bool {
     LOADING.with_borrow(Option::is_some)
 }
 
-/// What the line of the provider that this thread is loading says of its release.
+/// The release in the line of the provider that this thread is loading.
 pub fn wish() -> Option<Wish> {
     let release = LOADING.with_borrow(|loading| loading.as_ref()?.release)?;
     let from = "its line in the configuration";
@@ -78,10 +78,10 @@ pub enum Extent<'a> {
     All,
 }
 
-/// What the configuration names. It is read once.
+/// The providers of the configuration. It is read once.
 static CONFIGURED: First<Vec<Wanted>> = First::new();
 
-/// What was tried already, loaded or not.
+/// The providers that were tried already, loaded or not.
 static TRIED: Lock<Vec<Wanted>> = Lock::new(Vec::new());
 
 /// Has fork(2) wait while another thread notes one.
@@ -90,7 +90,7 @@ pub fn across_forks() {
 }
 
 /// Loads the providers named `first`, then those that the configuration names, each once in the
-/// life of the process. What cannot be loaded is warned of.
+/// life of the process. A provider that cannot be loaded causes a warning.
 ///
 /// Several threads may do this at the same time: the dynamic linker loads a file once. A provider
 /// counts as tried when it has registered, so that no thread continues without it.

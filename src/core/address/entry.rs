@@ -15,11 +15,11 @@ pub struct Entry {
     pub gid: Gid,
     /// Its place in the table.
     pub index: u32,
-    /// The port whose table it is.
+    /// The port of the table.
     pub port: u32,
     /// `IBV_GID_TYPE_*`.
     pub kind: u32,
-    /// Index of the network interface behind it, 0 when there is none.
+    /// Index of its network interface, or 0.
     pub interface: u32,
 }
 

@@ -11,7 +11,7 @@ use kit::abi::{
 };
 use kit::errno::{Errno, Result};
 
-/// What is asked, where it has to be read piece by piece.
+/// The queried attribute, where each is read separately.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Want {
     All,
@@ -90,8 +90,8 @@ pub fn version<D: Device + ?Sized>(device: &D, port: u8, index: u32) -> Answer<V
 /// The first place in a port's table that holds `gid` and travels as `version`.
 ///
 /// # Errors
-/// EOVERFLOW when the place has a number that an address handle cannot name (over 255); at the
-/// end of the table what the query of the place behind it says.
+/// EOVERFLOW when the index exceeds 255, the largest one of an address handle; at the end of the
+/// table the error of querying the next index.
 pub fn find<D: Device + ?Sized>(device: &D, port: u8, gid: &Gid, version: Version) -> Answer<u8> {
     let mut index = 0;
     while !holds(device, port, index, gid, version)? {

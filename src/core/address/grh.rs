@@ -17,7 +17,7 @@ const UDP: u8 = 17;
 /// Next header: InfiniBand transport.
 const INFINIBAND: u8 = 0x1b;
 
-/// What follows the IP header, and therefore how the datagram travelled.
+/// The header after the IP header, which shows how the datagram travelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// IPv4: RoCE v2 has nothing else.
@@ -33,7 +33,7 @@ pub struct Header {
     pub source: Gid,
     /// GID that it was sent to.
     pub destination: Gid,
-    /// What follows.
+    /// The next header.
     pub next: Next,
     /// Hops that it had left.
     pub hop_limit: u8,
@@ -87,8 +87,8 @@ fn first_word(bytes: &[u8; SIZE]) -> u32 {
     u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-/// Whether these bytes are an IPv4 header without options whose checksum is right. What stands
-/// in front of one may look like IPv6 by chance.
+/// Whether these bytes are an IPv4 header without options whose checksum is right. The bytes before
+/// one may look like IPv6 by chance.
 fn is_sound(header: &[u8; 20]) -> bool {
     header[0] == 0x45 && checksum(header) == 0
 }

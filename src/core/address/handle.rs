@@ -9,7 +9,7 @@ use kit::errno::Errno;
 /// Fills the attributes. `grh` is the header in front of the received data; only a completion
 /// that has one (`IBV_WC_GRH`) needs it.
 ///
-/// A failure leaves in them what was learnt before it: it is what rdma-core leaves there, too.
+/// After a failure they contain the values found before it, as with rdma-core.
 ///
 /// # Errors
 /// EINVAL when the header is needed and not there, or was sent to a multicast address;

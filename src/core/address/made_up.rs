@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
-//! A device made up for tests: a tree of sysfs in a folder of its own, and a kernel that knows
-//! no ioctl or refuses each with one errno.
+//! A device for tests: a sysfs tree in a temporary folder, and a kernel that knows no ioctl or
+//! refuses each with one errno.
 #![allow(clippy::unwrap_used)]
 
 use super::{Device, Port, open_folder, read_text};
@@ -14,7 +14,7 @@ use std::{cell::Cell, fs, os::fd::OwnedFd, path::Path};
 pub struct MadeUp {
     folder: tempfile::TempDir,
     private: Private,
-    /// What every ioctl is answered with.
+    /// The result of every ioctl.
     pub refusal: Cell<Errno>,
     /// GIDs of each port's table.
     pub gids: Cell<u32>,

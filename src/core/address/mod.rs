@@ -45,9 +45,9 @@ pub const EMPTY: Gid = [0; 16];
 /// How a GID travels, as far as sysfs and address handles distinguish the kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// InfiniBand, or RoCE v1: the GRH is a header of its own.
+    /// InfiniBand, or RoCE v1: the GRH is a separate header.
     V1,
-    /// RoCE v2: IP and UDP headers stand for the GRH.
+    /// RoCE v2: IP and UDP headers replace the GRH.
     V2,
 }
 
@@ -73,7 +73,7 @@ pub trait Device: Kernel {
     /// Those of ibv_query_device(3).
     fn ports(&self) -> Result<u8>;
 
-    /// What there is to know of a port.
+    /// The attributes of a port.
     ///
     /// # Errors
     /// Those of ibv_query_port(3).
@@ -82,7 +82,7 @@ pub trait Device: Kernel {
     /// Index of the network interface of that name.
     ///
     /// # Errors
-    /// ENODEV when there is none, or not in this network namespace.
+    /// ENODEV when there is no such interface in this network namespace.
     fn interface(&self, name: &str) -> Result<u32>;
 }
 
@@ -95,13 +95,13 @@ pub struct Port {
     pub gids: u32,
 }
 
-/// A query that failed. The API reports what was learnt from sysfs differently: some calls
-/// return EINVAL whatever went wrong, and leave the reason in errno.
+/// A query that failed. The API reports failures of sysfs differently: some calls always return
+/// EINVAL, and leave the reason in errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What a call that returns error numbers returns.
+    /// The result of a call that returns error numbers.
     pub code: Errno,
-    /// What errno is left at.
+    /// The value of errno.
     pub reason: Errno,
 }
 

@@ -30,7 +30,7 @@ fn parse(text: &str) -> Option<u16> {
 /// The first place in a port's table that holds `pkey`.
 ///
 /// # Errors
-/// At the end of the table what the query of the place behind it says.
+/// At the end of the table the error of querying the next index.
 pub fn find<D: Device + ?Sized>(device: &D, port: u8, pkey: be16) -> Result<c_int> {
     for index in 0..c_int::MAX {
         if query(device, port, index)? == pkey {

@@ -65,7 +65,8 @@ pub fn version<D: Device + ?Sized>(device: &D, port: u8, index: u32) -> Result<V
     }
 }
 
-/// For a GID whose type sysfs does not show: a kernel that shows none has only the first version.
+/// For a GID whose type sysfs does not show: a kernel that shows no types has only the first
+/// version.
 fn without_version<D: Device + ?Sized>(device: &D, port: u8) -> Result<Version> {
     match device.read(&format!("ports/{port}/gid_attrs")) {
         Err(Errno::NOENT) => Ok(Version::V1),

@@ -1,6 +1,5 @@
 #![forbid(unsafe_code)]
-//! Who is asked for a GID table: the provider of a device in user space, the kernel for all
-//! others.
+//! The source of a GID table: the provider for a device in user space, the kernel for all others.
 
 use super::Device;
 use super::entry::{Entry, SIZE};

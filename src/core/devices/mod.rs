@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
-//! The device list (ibv_get_device_list(3)): which devices exist, the references to them, and which
-//! `ibv_device` stands for which device. Devices of the kernel come first, then those of uroce.
+//! The device list (ibv_get_device_list(3)): the existing devices, the references to them, and the
+//! `ibv_device` of each. Kernel devices come first, then those of uroce.
 //!
 //! Each call scans, compares the result with the list, passes new devices to providers, and returns
 //! one reference to each device. The list itself holds one more reference.
@@ -25,7 +25,7 @@
 //!   interface is missing and what to do.
 //!
 //! Locks: `Devices::list` is held during a scan and released while providers load; `UserSpace` has
-//! a lock of its own, taken and released before it. fork(2) waits for both (`kit::sys::forks`).
+//! another lock, taken and released before it. fork(2) waits for both (`kit::sys::forks`).
 
 mod scan;
 mod user;
@@ -52,7 +52,7 @@ const GUID_TEXT: usize = 24;
 /// Bytes of `verbs_sysfs_dev::modalias`.
 const MODALIAS: usize = 512;
 
-/// What the list needs from outside. Tests bring their own.
+/// The dependencies of the list. Tests supply others.
 pub struct Surroundings<'a> {
     /// Where devices are looked for.
     pub places: Places,
@@ -89,7 +89,7 @@ pub struct Devices {
 
 static DEVICES: Devices = Devices::new();
 
-/// All devices of this system, each with a reference of its own.
+/// All devices of this system, with a reference to each.
 ///
 /// # Errors
 /// ENOSYS when the kernel has no RDMA or speaks an unknown version, EPERM when looking is not
@@ -130,10 +130,10 @@ fn named_by_user() -> Vec<OsString> {
         .unwrap_or_default()
 }
 
-/// The device whose command descriptor this is, in whatever process it was opened.
+/// The device with this command descriptor, which any process may have opened.
 ///
 /// # Errors
-/// EINVAL when it is no character device; ENODEV when it is none of a known device.
+/// EINVAL when it is not a character device; ENODEV when it does not belong to a known device.
 pub fn from_cmd_fd(fd: c_int) -> Result<HeldDevice> {
     let number = char_device(fd).map_err(|_| Errno::INVAL)?;
     all()
@@ -182,7 +182,7 @@ impl Devices {
         let user = self.user.refresh(from.user, from.make, from.complain);
         match self.refresh_kernel(from) {
             Ok(kernel) => Ok(kernel.into_iter().chain(user).collect()),
-            // What the kernel lacks or forbids is no hindrance to them.
+            // Missing kernel support or permission does not affect devices in user space.
             Err(Errno::NOSYS | Errno::PERM) if !user.is_empty() => Ok(user),
             Err(e) => Err(e),
         }

@@ -53,7 +53,7 @@ impl Places {
     }
 }
 
-/// What a scan found.
+/// The result of a scan.
 pub struct Scan {
     /// The devices, in the kernel's order.
     pub devices: Vec<Found>,
@@ -77,7 +77,7 @@ pub fn scan(places: &Places) -> Result<Scan> {
 /// Whether the kernel speaks a version of the verbs interface that the library knows.
 ///
 /// # Errors
-/// ENOSYS when it does not, or does not say.
+/// ENOSYS when it does not, or does not report a version.
 pub fn check_interface(places: &Places) -> Result<()> {
     let folder = open_folder(&format!("{}/class/infiniband_verbs", places.sysfs));
     let version = folder
@@ -203,7 +203,7 @@ fn read_device(places: &Places, class: &OwnedFd, sysfs_name: String) -> Option<F
     read_cdev(&folder, sysfs_name, part)
 }
 
-/// Adds what the folder of the character device says.
+/// Adds the attributes in the folder of the character device.
 fn read_cdev(folder: &OwnedFd, sysfs_name: String, part: Found) -> Option<Found> {
     let made = stat(&*part.path).ok()?;
     let number = sysfs::text_at::<SMALL>(folder, "dev")?;
@@ -241,7 +241,7 @@ fn open_below(folder: &OwnedFd, name: &str) -> Result<OwnedFd> {
     Ok(openat(folder, name, FOLDER, Mode::empty())?)
 }
 
-/// Names in a folder, in the order of the file system; what begins with a period is left out.
+/// Names in a folder, in the order of the file system, without those that begin with a period.
 fn names(folder: &OwnedFd) -> Vec<String> {
     let Ok(entries) = Dir::read_from(folder) else {
         return Vec::new();

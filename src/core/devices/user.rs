@@ -32,8 +32,8 @@ impl UserSpace {
         let _ = forks::wait_for(&self.0);
     }
 
-    /// The devices that there are now, each with a reference of its own: those that were there
-    /// before are the same, new ones are made. `say` gets what is missing and what to do, once.
+    /// The present devices, with a reference to each: earlier ones are kept, new ones are made.
+    /// `say` gets a message about a missing interface, with advice, once.
     pub fn refresh(
         &self,
         list: &dyn Fn() -> Listing,

@@ -28,8 +28,8 @@ pub fn take(source: usize) -> Option<Record> {
     KEPT.made().and_then(|kept| kept.take(source))
 }
 
-/// Forgets what came from, or is about, the channel, context or object at this address, which has
-/// been destroyed.
+/// Drops the records from, or about, the channel, context or object at this address, which has been
+/// destroyed.
 pub fn forget(address: usize) {
     if let Some(kept) = KEPT.made() {
         kept.forget(address);

@@ -1,9 +1,9 @@
 #![forbid(unsafe_code)]
-//! What can be wrong in an address vector (ibv_create_ah(3), ibv_modify_qp(3)).
+//! Errors in an address vector (ibv_create_ah(3), ibv_modify_qp(3)).
 
 use super::Reasons;
 
-/// What is known of the port that an address vector names.
+/// The attributes of the port that an address vector names.
 #[derive(Clone, Debug, Default)]
 pub struct Port {
     /// Ports of the device.
@@ -72,7 +72,7 @@ pub fn arguments(v: &Vector) -> String {
     }
 }
 
-/// What is wrong in a vector; `name` is what the member is called.
+/// Adds the errors of a vector; `name` is the member's name.
 pub fn reasons(name: &str, v: &Vector, port: &Port, why: &mut Reasons) {
     if v.port == 0 || (port.ports != 0 && v.port > port.ports) {
         let (number, ports) = (v.port, port.ports);

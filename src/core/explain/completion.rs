@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
-//! What error completions and asynchronous events mean (ibv_poll_cq(3), ibv_get_async_event(3)),
-//! and what usually causes them (IBTA volume 1, 10.10.3 and 11.6).
+//! Meanings of error completions and asynchronous events (ibv_poll_cq(3), ibv_get_async_event(3)),
+//! and their usual causes (IBTA volume 1, 10.10.3 and 11.6).
 
 use crate::core::text;
 use kit::abi::*;

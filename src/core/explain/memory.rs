@@ -16,7 +16,7 @@ pub struct Registration {
     pub access: u32,
 }
 
-/// What the process may lock, and has locked; bytes.
+/// The limit of locked memory, and the locked memory of the process, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Locked {
     /// RLIMIT_MEMLOCK; `None` for no limit.
@@ -27,7 +27,7 @@ pub struct Locked {
     pub exempt: bool,
 }
 
-/// A part of the process's memory, as a line of /proc/self/maps says.
+/// A part of the process's memory, as in a line of /proc/self/maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// First byte.
@@ -56,8 +56,8 @@ pub struct Abilities {
     pub capabilities: Option<u64>,
 }
 
-/// The access flags that a bit of `device_cap_flags_ex` stands for (`IB_UVERBS_DEVICE_FLUSH_GLOBAL`
-/// and `IB_UVERBS_DEVICE_FLUSH_PERSISTENT` of Linux 6.2).
+/// The access flags of each bit of `device_cap_flags_ex` (`IB_UVERBS_DEVICE_FLUSH_GLOBAL` and
+/// `IB_UVERBS_DEVICE_FLUSH_PERSISTENT` of Linux 6.2).
 const FLUSHES: [(u32, u64); 2] = [
     (IBV_ACCESS_FLUSH_GLOBAL, 1 << 38),
     (IBV_ACCESS_FLUSH_PERSISTENT, 1 << 39),
@@ -135,7 +135,7 @@ fn flags(access: u32, abilities: &Abilities, why: &mut Reasons) {
     });
 }
 
-/// What of the range is not mapped, or not so.
+/// Finds parts of the range that are not mapped, or have too few rights.
 fn range(r: &Registration, maps: &str, why: &mut Reasons) {
     let writes = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
     let end = r.addr.saturating_add(r.length);

@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
-//! The texts of `IBVERBS_EXPLAIN`: why a call failed, as far as it can be known, and what to do
-//! about it.
+//! The texts of `IBVERBS_EXPLAIN`: the reason of a call's failure, as far as it can be found, and
+//! advice.
 //!
 //! The modules here take plain values and return text. `export::observe` reads the values out of
 //! C's arguments and asks the device for its limits. The state transitions are those of

@@ -133,7 +133,7 @@ pub fn mtu(value: ibv_mtu) -> String {
     }
 }
 
-/// The symbol of an errno and what strerror(3) says.
+/// The symbol of an errno and the text of strerror(3).
 pub fn errno(e: Errno) -> String {
     let symbol = match e.raw() {
         libc::EPERM => "EPERM",

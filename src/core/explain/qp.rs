@@ -24,7 +24,7 @@ pub struct Modify {
     pub attr: ibv_qp_attr,
     /// The port of `ah_attr`, or of `port_num`.
     pub port: Port,
-    /// What the device has.
+    /// The limits of the device.
     pub limits: Limits,
 }
 
@@ -55,7 +55,7 @@ pub struct Limits {
     pub srq_sge: i64,
     /// `num_comp_vectors` of the context.
     pub vectors: i64,
-    /// What it can do.
+    /// The optional features of the device.
     pub abilities: Abilities,
 }
 
@@ -401,7 +401,7 @@ impl Create {
         );
         let inline = cap.max_inline_data;
         why.add_most(e, "queue pairs", "max_qp", limits.qps);
-        // No attribute of a device says how much it takes.
+        // No attribute of a device contains this limit.
         let alone = why.is_empty();
         why.add_if(alone && inline > 0, || {
             format!(
@@ -496,7 +496,7 @@ mod tests {
             PLAIN_ACCESS | IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT;
         let both = "IBV_ACCESS_FLUSH_GLOBAL|IBV_ACCESS_FLUSH_PERSISTENT";
         let not_every = "which not every device takes for a queue pair: try without.";
-        // What the device has is not known.
+        // The device's limits are unknown.
         assert_eq!(
             m.reasons().text(),
             format!("qp_access_flags has {both}, {not_every}")
@@ -516,7 +516,7 @@ mod tests {
             text.contains(&format!("qp_access_flags has {rest}, {not_every}")),
             "{text}"
         );
-        // A reason that is certain stands alone, and flags that every device takes are none.
+        // A certain reason suppresses others, and flags that every device accepts are not reasons.
         m.attr.port_num = 2;
         assert!(!m.reasons().text().contains("qp_access_flags"));
         m.attr.port_num = 1;

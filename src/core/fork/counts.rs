@@ -19,7 +19,7 @@ pub type Pages = Range<u64>;
 
 const NODE_BITS: u32 = 8;
 const SLOTS: usize = 1 << NODE_BITS;
-/// Level of the root; the slots of level 0 stand for leaves.
+/// Level of the root; the slots of level 0 refer to leaves.
 const TOP: u32 = 4;
 /// Page numbers below this can be counted: with pages of 4 KiB, addresses below 2^58.
 pub const LIMIT: u64 = LEAF_PAGES << (NODE_BITS * (TOP + 1));
@@ -35,8 +35,8 @@ const NO_LEAF: u64 = u64::MAX;
 const NODES_A_CALL: usize = 2 * TOP as usize;
 /// The same for leaves.
 const LEAVES_A_CALL: usize = 2;
-/// Room for this many nodes (2 KiB each) and leaves (256 bytes each) is kept when the last range
-/// goes: too little for malloc(3) to give it a mapping of its own.
+/// Memory for this many nodes (2 KiB each) and leaves (256 bytes each) is kept when the last range
+/// is removed: too little for malloc(3) to make a separate mapping.
 const KEPT: usize = 48;
 
 #[derive(Clone, Copy)]
@@ -85,7 +85,7 @@ impl Node {
     };
 }
 
-/// Where a slot lies: the level of its node, and the pages that it stands for.
+/// The position of a slot: the level of its node, and its pages.
 #[derive(Clone, Copy)]
 struct Place {
     level: u32,
@@ -126,7 +126,7 @@ impl Place {
     }
 }
 
-/// What a range covers of a slot.
+/// The part of a slot that a range covers.
 struct Part {
     /// Where the slot's child lies; of a leaf only `first` is meant.
     below: Place,
@@ -144,7 +144,7 @@ impl Part {
     }
 }
 
-/// The slot that a number stands for, once shifted to its level.
+/// The slot of a number that is shifted to its level.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "only the lowest bits are taken"
@@ -159,7 +159,7 @@ pub struct PageCounts {
     leaves: Vec<Leaf>,
     spare_nodes: Spare,
     spare_leaves: Spare,
-    /// What the short way found last.
+    /// The nodes that the fast path found last.
     last_nodes: LastNodes,
     /// Whether something above level 0 has changed since.
     stale: bool,
@@ -251,7 +251,7 @@ impl PageCounts {
         self.leaves.capacity().max(self.nodes.capacity()) <= KEPT
     }
 
-    /// Forgets what the short way found, if that may be wrong by now.
+    /// Clears the nodes of the fast path if they may be outdated.
     fn refresh(&mut self) {
         if self.stale {
             self.stale = false;
@@ -359,7 +359,7 @@ impl PageCounts {
         }
     }
 
-    /// Whether a page of the part has count 0 as far as `child` and what is below it knows.
+    /// Whether a page of the part has count 0, from `child` downwards.
     fn lacks(&self, child: u32, part: &Part, level: u32) -> bool {
         if child == NONE {
             return true;
@@ -439,7 +439,7 @@ impl PageCounts {
         node.used -= u32::from(slot.is_empty());
     }
 
-    /// The slot's child, made if there is none.
+    /// The slot's child, made at its first use.
     fn child(&mut self, node: u32, slot: usize, level: u32) -> u32 {
         let child = self.slot(node, slot).child;
         if child != NONE {

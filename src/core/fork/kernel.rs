@@ -24,7 +24,7 @@ impl Marks for Kernel {
         let Ok((addr, _)) = bytes(&(page..page + 1)) else {
             return;
         };
-        // What cannot be written has no such pages, or is not there, as madvise will say.
+        // A page that cannot be written has no such pages or does not exist; madvise reports it.
         let _ = madvise::fault_in(addr);
     }
 

@@ -24,7 +24,7 @@ pub struct Leaf {
     digits: [u64; DIGITS],
     /// Digits in use: `digits[height..]` is zero.
     height: u32,
-    /// What follows in the list of spare leaves.
+    /// The next leaf in the list of spare leaves.
     pub next_spare: u32,
 }
 
@@ -75,7 +75,7 @@ impl Leaf {
         pages & !self.shared() == 0 && (self.height as usize) < DIGITS
     }
 
-    /// The pages whose count is the largest there is.
+    /// The pages whose count is the maximum.
     fn full(&self) -> u64 {
         if (self.height as usize) < DIGITS {
             return 0;

@@ -210,7 +210,7 @@ fn protect_locked(mut live: Guard<'static, Live>, pages: Pages) -> Result<()> {
     protect_held(live, pages)
 }
 
-// A call of its own, so that the way before it saves no registers for it.
+// A separate function, so that the path before it saves no registers for it.
 #[inline(never)]
 fn protect_held(mut live: Guard<'static, Live>, pages: Pages) -> Result<()> {
     live.protection.protect(pages)

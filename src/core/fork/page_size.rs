@@ -9,8 +9,8 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-/// Size in bytes of the system's pages: what this processor has no other of, or kept, because
-/// sysconf(3) takes as many instructions as counting a range does.
+/// Size in bytes of the system's pages: a constant if the processor has only one size, otherwise a
+/// cached value, because sysconf(3) takes as many instructions as counting a range.
 #[inline]
 pub fn base() -> usize {
     if cfg!(target_arch = "x86_64") {

@@ -5,7 +5,7 @@
 use super::counts::{Block, PageCounts, Pages};
 use kit::errno::{Errno, Result};
 
-/// Who sets and clears the marks: the kernel, or a test.
+/// Sets and clears the marks: the kernel, or a test.
 pub trait Marks {
     /// Keeps the pages out of forked children.
     ///
@@ -57,8 +57,8 @@ impl<M: Marks> Protection<M> {
         self.counts.reserve()
     }
 
-    /// The short way to [`protect`](Self::protect) where no mark changes and the pages are few;
-    /// answers whether it went.
+    /// The fast path of [`protect`](Self::protect), where no mark changes and the pages are few;
+    /// returns whether it was taken.
     #[inline(always)]
     pub fn protect_again(&mut self, pages: &Pages) -> bool {
         self.counts.add_again(pages)
@@ -116,8 +116,8 @@ impl<M: Marks> Protection<M> {
         }
     }
 
-    /// Marks the clear pages of a span that begins and ends with one; `run` says that they are
-    /// all of it.
+    /// Marks the clear pages of a span that begins and ends with one; `run` means that all its
+    /// pages are clear.
     #[inline(always)]
     fn mark_all(&mut self, span: Pages, run: bool) -> Result<()> {
         if run {
@@ -126,7 +126,7 @@ impl<M: Marks> Protection<M> {
         self.mark_between(span)
     }
 
-    /// The short way to [`give_back`](Self::give_back) where no mark changes and the pages are
+    /// The fast path of [`give_back`](Self::give_back), where no mark changes and the pages are
     /// few; returns whether it went.
     #[inline(always)]
     pub fn give_back_spare(&mut self, pages: &Pages) -> bool {
@@ -137,8 +137,8 @@ impl<M: Marks> Protection<M> {
     /// no live range are left alone.
     ///
     /// # Errors
-    /// ENOMEM; everything is then as before. What madvise(2) says is no error here: pages that
-    /// cannot be cleared are either not there any more, or cleared by a later call.
+    /// ENOMEM; the state is unchanged then. Errors of madvise(2) are ignored here: pages that
+    /// cannot be cleared either do not exist any more, or are cleared by a later call.
     #[inline(always)]
     pub fn give_back(&mut self, pages: Pages) -> Result<()> {
         let found = self.counts.in_one_leaf(&pages);
@@ -223,7 +223,7 @@ impl<M: Marks> Protection<M> {
             .or_else(|error| self.take_back(run, error))
     }
 
-    /// Clears what a mark that failed has marked.
+    /// Clears the marks of a failed call.
     #[cold]
     #[inline(never)]
     fn take_back(&mut self, run: Pages, error: Errno) -> Result<()> {
@@ -231,9 +231,9 @@ impl<M: Marks> Protection<M> {
         Err(error)
     }
 
-    /// Marks clear pages with marked ones between them. One call over all of them costs little
-    /// more than one for the first alone; where that fails, perhaps because a marked page is not
-    /// mapped any more, each run stands for itself.
+    /// Marks clear pages with marked ones between them. One call over all of them costs little more
+    /// than one for the first alone. If that fails, perhaps because a marked page is not mapped any
+    /// more, each run is marked separately.
     #[inline(never)]
     fn mark_between(&mut self, span: Pages) -> Result<()> {
         if self.marks.mark(span.clone()).is_ok() {
@@ -254,7 +254,7 @@ impl<M: Marks> Protection<M> {
         marked
     }
 
-    /// Tries again to clear what an earlier call could not.
+    /// Tries again to clear the pages that an earlier call could not clear.
     fn settle(&mut self) {
         for pages in std::mem::take(&mut self.owed) {
             let Self {
@@ -278,9 +278,9 @@ fn clear_all(marks: &mut impl Marks, pages: Pages, owed: &mut Vec<Pages>) {
     }
 }
 
-/// Clears what a call for all of `pages` has not. A failure leaves the pages behind it as they
-/// were, so halves are tried, down to the page that fails: a part of a huge page, say, that has
-/// been mapped there meanwhile.
+/// Clears the pages that a call for all of `pages` has not cleared. A failure leaves the later
+/// pages unchanged, so halves are tried, down to the page that fails: for example a part of a huge
+/// page that was mapped there meanwhile.
 #[cold]
 #[inline(never)]
 fn clear_rest(marks: &mut impl Marks, pages: Pages, owed: &mut Vec<Pages>, error: Errno) {

@@ -26,8 +26,8 @@ pub fn plain(addr: usize, len: usize) -> Result<Pages> {
 /// [counted](super::counts), and for others at addresses that no program has.
 #[inline(always)]
 pub fn countable(addr: usize, len: usize) -> Option<Pages> {
-    /// The half of what can be counted where pages are as small as on any system: so the end of
-    /// a range that begins below it and is shorter can be counted too.
+    /// Half of the countable range at the smallest page size of any system: so the end of a shorter
+    /// range that begins below it can be counted, too.
     const HALF: u64 = LIMIT / 2 * 4096;
     // An address fits in 64 bits.
     let (addr, len) = (addr as u64, len as u64);
@@ -66,8 +66,8 @@ fn pages(start: usize, end: usize, end_size: usize) -> Result<Pages> {
     Ok((start / base) as u64..(end / base) as u64)
 }
 
-/// What live ranges were rounded to, where that is not [`plain`]: their mapping may be gone when
-/// they are given back, and its page size with it.
+/// The rounded bounds of live ranges, where they differ from [`plain`]: when a range is given back,
+/// its mapping may have been removed, and its page size with it.
 #[derive(Default)]
 pub struct Rounding(BTreeMap<(usize, usize), Vec<Pages>>);
 

@@ -176,7 +176,7 @@ pub fn index_attribute(index: u32) -> DefaultNla {
     DefaultNla::new(attr::DEV_INDEX, index.to_ne_bytes().to_vec())
 }
 
-/// The kernel client whose character device is asked for, as an attribute of a request.
+/// The kernel client whose character device is queried, as an attribute of a request.
 pub fn client_attribute(client: &str) -> DefaultNla {
     let mut value = client.as_bytes().to_vec();
     value.push(0);

@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
-//! What the kernel says about RDMA over netlink: its devices, their character devices, and
-//! whether fork is safe for registered memory.
+//! The kernel's RDMA netlink: its devices, their character devices, and whether fork is safe for
+//! registered memory.
 
 mod message;
 
@@ -40,8 +40,8 @@ impl Client {
     /// The verbs character device of the device with that index.
     ///
     /// # Errors
-    /// The kernel's: ENODEV when the device is gone, EINVAL when the kernel is older than
-    /// the question (5.3). ENOENT when the answer says too little.
+    /// The kernel's: ENODEV when the device was removed, EINVAL when the kernel is older than the
+    /// request (5.3). ENOENT when the response is incomplete.
     pub fn uverbs(&mut self, index: u32) -> Result<CharDevice> {
         let attributes = [
             message::index_attribute(index),
@@ -74,8 +74,8 @@ impl Client {
     }
 }
 
-/// Whether the kernel copies pages that a device holds when a process forks, so that memory
-/// needs no marking. A kernel that does not say so does not.
+/// Whether the kernel copies pages that a device holds when a process forks, so that memory needs
+/// no marks. A kernel that does not report this does not copy them.
 ///
 /// # Errors
 /// Those of [`Client::open`], and the kernel's when it does not know the question.

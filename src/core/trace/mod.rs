@@ -1,15 +1,15 @@
 #![forbid(unsafe_code)]
-//! `IBVERBS_TRACE`: every call with its arguments, what it answered, and when, in a file that
+//! `IBVERBS_TRACE`: every call with its arguments, its result, and its time, in a file that
 //! `ibv_trace` reads.
 //!
-//! The file is a row of chunks, each written by one write(2), so that processes may share a file.
-//! A chunk begins with [`MAGIC`], the process, the length of what follows, and the time
-//! (CLOCK_MONOTONIC) from which its records count; the first chunk of a process holds the names of
-//! the calls, all others hold records. [`record`] has the form of a record. Numbers of a chunk's
+//! The file is a sequence of chunks, each written by one write(2), so that processes may share a
+//! file. A chunk begins with [`MAGIC`], the process, the length of the rest, and the time
+//! (CLOCK_MONOTONIC) from which its records count; the first chunk of a process contains the names
+//! of the calls, all others contain records. [`record`] describes a record. Numbers of a chunk's
 //! head are little-endian, those of a record are LEB128.
 //!
-//! Records are gathered and written when 64 KiB are full, when a context is closed and when the
-//! program exits. What a killed program had not written is lost.
+//! Records are buffered. They are written when 64 KiB are full, when a context is closed and when
+//! the program exits. Records that a killed program had not written are lost.
 
 pub mod record;
 
@@ -116,7 +116,7 @@ pub fn add(record: &Record<'_>) {
     }
 }
 
-/// Writes what there is.
+/// Writes the buffered records.
 pub fn flush() {
     if let Ok(gathered) = GATHERED.get() {
         gathered.lock().write();

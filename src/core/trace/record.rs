@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
-//! The form of a record, and the names of what is in it.
+//! The form of a record, and the names of its parts.
 
-/// What is recorded beside the table's verbs, in the order of their numbers behind those.
+/// Calls that are recorded besides the table's verbs, in the order of their numbers after those.
 pub const EXTRA: [(&str, &str); 3] = [
     ("start_poll", "cq wr_id status"),
     ("next_poll", "cq wr_id status"),
@@ -83,7 +83,7 @@ pub struct Record<'a> {
     pub took: u64,
     /// The errno of a failure, 0 for none.
     pub error: u32,
-    /// What it answered: a count, or the address of what was made.
+    /// The result: a count, or the address of a new object.
     pub value: u64,
     /// The arguments, and the recorded members of those that are structures.
     pub words: &'a [u64],
@@ -151,7 +151,7 @@ pub fn details(verb: &str) -> &'static str {
     }
 }
 
-/// The names of a verb's arguments, where their types do not say enough.
+/// The names of a verb's arguments, if their types are ambiguous.
 fn named(verb: &str) -> Option<&'static str> {
     Some(match verb {
         "reg_mr" => "pd addr length iova access",
@@ -205,7 +205,7 @@ pub fn names() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// What an argument is called: its C type without what all have in common.
+/// The name of an argument: its C type without the common parts.
 fn word(argument: &str) -> &str {
     let last = argument.rsplit(' ').next().unwrap_or(argument);
     let name = last.strip_prefix("ibv_").unwrap_or(last);

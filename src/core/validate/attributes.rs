@@ -37,7 +37,7 @@ impl World {
     }
 }
 
-/// What is wrong with each value that has more than its field.
+/// The errors of values that exceed their fields.
 fn beyond(attr: &ibv_qp_attr, mask: u32) -> Vec<(&'static str, String)> {
     let fields = [
         (

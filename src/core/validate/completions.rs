@@ -4,7 +4,7 @@
 use super::World;
 use kit::abi::*;
 
-/// What is known of a completion.
+/// The checked parts of a completion.
 #[derive(Clone, Copy, Debug)]
 pub struct Completion {
     /// `wr_id`.

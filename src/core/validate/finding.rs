@@ -63,7 +63,7 @@ struct Module<'a> {
     offset: usize,
 }
 
-/// What is mapped at an address; `maps` has the form of /proc/self/maps.
+/// The file that is mapped at an address; `maps` has the form of /proc/self/maps.
 fn module(maps: &str, address: usize) -> Option<Module<'_>> {
     maps.lines().find_map(|line| {
         let mut words = line.split_whitespace();

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! Keys, and what they open.
+//! Keys, and the memory that they give access to.
 
 use super::requests::Piece;
 use super::{Kind, World};
@@ -31,7 +31,7 @@ pub struct Regions {
     dead: BTreeMap<(usize, u32), String>,
     /// Domains that wrap another.
     parents: BTreeMap<usize, usize>,
-    /// Contexts whose keys all come from calls that are seen.
+    /// Contexts whose keys all come from observed calls.
     all_seen: BTreeSet<usize>,
 }
 
@@ -109,7 +109,7 @@ impl World {
         self.put(new);
     }
 
-    /// Notes what a region is after it was changed.
+    /// Records a region after its change.
     pub fn reregistered(&mut self, new: &NewRegion) {
         self.regions.remove(new.object);
         self.put(new);
@@ -136,7 +136,7 @@ impl World {
         self.regions.live.get(key)?.memory
     }
 
-    /// Reports a region whose memory is not there any more.
+    /// Reports a region whose memory is not mapped any more.
     pub fn unmapped(&mut self, object: usize) {
         let name = self.objects.name(object);
         self.find("unmapped", object, || {
@@ -148,7 +148,7 @@ impl World {
         });
     }
 
-    /// Looks at one piece of a request of a queue. `written` says that the device writes there.
+    /// Checks one piece of a queue's request. `written` means that the device writes there.
     pub fn check_piece(
         &mut self,
         queue: usize,

@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
-//! The checks of `IBVERBS_VALIDATE`: which objects the program has, what it has posted on them, and
-//! which of its calls cannot be right.
+//! The checks of `IBVERBS_VALIDATE`: they track the program's objects and posted requests, and find
+//! calls that cannot be right.
 //!
 //! [`World`] records objects, keys, and requests that have not completed. `export::observe` reports
 //! each call and its outcome to it, and each check is a function of the recorded state. A mistake
@@ -74,8 +74,8 @@ impl World {
         self.findings.push(Finding::new(check, text(), made, gone));
     }
 
-    /// Notes a new context. `seen` says that all its keys are made by calls that are seen,
-    /// `kept` that the memory of destroyed objects stays what it was.
+    /// Records a new context. `seen` means that all its keys are made by observed calls, `kept`
+    /// that the memory of destroyed objects remains unchanged.
     pub fn opened(&mut self, context: usize, seen: bool, kept: bool) {
         self.contexts.insert(context, kept);
         if seen {
@@ -95,7 +95,7 @@ impl World {
     }
 }
 
-/// Works on the books, then reports what was found, with no lock held.
+/// Updates the records, then reports the findings, with no lock held.
 pub fn with<T: Default>(work: impl FnOnce(&mut World) -> T) -> T {
     let Ok(world) = WORLD.get() else {
         return T::default();

@@ -9,7 +9,7 @@ const REMEMBERED: usize = 4096;
 /// Objects that are named when a context is closed with more of them.
 const NAMED: usize = 10;
 
-/// What kind of object it is.
+/// The kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A protection, parent or thread domain, and so on: the C type without `ibv_`.
@@ -82,7 +82,7 @@ impl World {
         };
         self.objects.dead.remove(&object);
         self.forgive(object);
-        // One whose destruction has not been noted yet.
+        // The destruction of the old object was not recorded yet.
         self.regions.remove(object);
         self.queues.remove(object);
         self.objects.generations += 1;
@@ -132,8 +132,8 @@ impl World {
         }
     }
 
-    /// Whether the program uses an object that it has destroyed, which is reported. `reused` says
-    /// that the memory holds a live object of which the books do not know.
+    /// Whether the program uses an object that it has destroyed, which is reported. `reused` means
+    /// that the memory contains a live object that is not recorded.
     pub fn is_destroyed(&mut self, object: usize, reused: bool) -> bool {
         if !self.objects.dead.contains_key(&object) {
             return false;
@@ -200,7 +200,7 @@ impl World {
         }
     }
 
-    /// Reports what is left of a context that is being closed, and forgets it.
+    /// Reports the remaining objects of a context that is being closed, and drops it.
     pub fn closed(&mut self, context: usize, device: &str) {
         let left: Vec<usize> = self
             .objects

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! What is posted on queues and has not completed.
+//! Requests that are posted on queues and have not completed.
 
 use super::{Kind, Send, World};
 use kit::abi::*;
@@ -51,7 +51,7 @@ pub struct NewQueuePair {
     pub context: usize,
     /// Its domain.
     pub pd: usize,
-    /// What it got.
+    /// The granted capacities.
     pub cap: ibv_qp_cap,
     /// `sq_sig_all`.
     pub sig_all: bool,
@@ -134,7 +134,7 @@ impl Queues {
         self.shared.remove(&object);
     }
 
-    /// Forgets what is posted on a queue pair.
+    /// Drops the requests that are posted on a queue pair.
     fn empty(&mut self, qp: usize) {
         let Some(pair) = self.pairs.get_mut(&qp) else {
             return;
@@ -219,8 +219,8 @@ impl Queues {
         self.less(cq, count);
     }
 
-    /// Counts the oldest signalled send request, and those before it, as completed. An `id` that
-    /// is not its `wr_id` says that the books are wrong.
+    /// Counts the oldest signalled send request, and those before it, as completed. If `id` is not
+    /// its `wr_id`, the records are wrong.
     pub fn send_completed(&mut self, qp: usize, id: u64) {
         let Some(pair) = self.pairs.get_mut(&qp) else {
             return;
@@ -352,7 +352,7 @@ impl World {
             sends: VecDeque::new(),
             receives: VecDeque::new(),
             batch: Vec::new(),
-            // A vendor's own type keeps rules of its own.
+            // A vendor's type has unknown rules.
             tracked: reports(new.send_cq) && new.kind != IBV_QPT_DRIVER,
         };
         self.queues

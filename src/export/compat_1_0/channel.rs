@@ -12,7 +12,7 @@ use std::ffi::c_int;
 
 const MARK: u32 = u32::MAX;
 
-/// `struct ibv_comp_channel` of 1.0 (its descriptor), and what the library keeps behind it.
+/// `struct ibv_comp_channel` of 1.0 (its descriptor), and the library's members after it.
 #[repr(C)]
 struct ibv_comp_channel_1_0 {
     fd: c_int,

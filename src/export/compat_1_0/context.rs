@@ -8,13 +8,13 @@ use kit::errno::{Errno, Result};
 use kit::sys::{errno, memory};
 use std::{ffi::c_int, mem::offset_of, ptr::null_mut};
 
-/// What is where a context of today has all ones.
+/// A context of 1.0 points here where a current context has all ones.
 static MARK: u8 = 0;
 
 /// Words from the end of a context of 1.0 to the mark.
 const REST: usize = 9 + MUTEX_GROWTH / size_of::<usize>();
 
-/// A context of 1.0, as long as one of today: so either can be told by the same member.
+/// A context of 1.0, as long as a current one, so that the same member distinguishes them.
 #[repr(C)]
 struct Marked {
     shown: ibv_context_1_0,

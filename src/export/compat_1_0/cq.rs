@@ -61,7 +61,7 @@ unsafe extern "C" fn real_channel(channel: *mut ibv_comp_channel) -> *mut ibv_co
 }
 hidden!(real_channel => "ferroverbs_real_channel");
 
-/// What ibv_get_cq_event answers of a queue of today, whose context is `queue`.
+/// The results of ibv_get_cq_event for a current queue whose context is `queue`.
 ///
 /// # Safety
 /// There is room for the answers; the queue was made by 1.0.
@@ -70,7 +70,7 @@ unsafe extern "C" fn old_cq_event(
     cq: *mut *mut ibv_cq_1_0,
     cq_context: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: vouched for by the caller: so what is the queue's is the wrapper.
+    // SAFETY: vouched for by the caller: so the queue's context is the wrapper.
     unsafe {
         *cq = queue.cast();
         *cq_context = (**cq).cq_context;

@@ -72,7 +72,7 @@ pub(super) unsafe fn real(device: *mut ibv_device_1_0) -> *mut ibv_device {
 
 unsafe extern "C" fn get_device_list(num_devices: *mut c_int) -> *mut *mut ibv_device_1_0 {
     let report = |count: c_int| {
-        // SAFETY: the caller passes NULL or an int of its own.
+        // SAFETY: the caller passes NULL or a pointer to an int.
         if let Some(reported) = unsafe { num_devices.as_mut() } {
             *reported = count;
         }

@@ -26,7 +26,7 @@ hidden!(real_context => "ferroverbs_real_context");
 /// # Safety
 /// The event was just got, and its object was made by 1.0.
 unsafe extern "C" fn old_async_event(event: *mut ibv_async_event) {
-    // SAFETY: vouched for by the caller: so what is the object's is the wrapper. Objects stay
+    // SAFETY: vouched for by the caller: so the object's context is the wrapper. Objects exist
     // until the event is acknowledged.
     unsafe {
         let element = &mut (*event).element;
@@ -45,7 +45,7 @@ hidden!(old_async_event => "ferroverbs_old_async_event");
 /// # Safety
 /// The event is one of 1.0 whose object is live.
 unsafe fn of_today(event: &ibv_async_event) -> Result<ibv_async_event> {
-    // SAFETY: vouched for by the caller; the type says which member is the valid one.
+    // SAFETY: vouched for by the caller; the type determines the valid member.
     let element = unsafe {
         match events::subject(event.event_type) {
             Subject::Cq => ibv_async_event_element {

@@ -19,7 +19,7 @@ macro_rules! layout {
 /// A verb that only the library itself called.
 type UncalledVerb = Option<unsafe extern "C" fn()>;
 
-/// What `ibv_post_recv` and `ibv_post_srq_recv` are to an object.
+/// The type of `ibv_post_recv` and `ibv_post_srq_recv` for an object.
 type PostReceives<T> =
     Option<unsafe extern "C" fn(*mut T, *mut ibv_recv_wr_1_0, *mut *mut ibv_recv_wr_1_0) -> c_int>;
 

@@ -58,7 +58,7 @@ unsafe trait Wrapper {
     /// The member that points to it.
     fn real(&self) -> *mut Self::Real;
 
-    /// Takes a new object, and what programs read of it: numbers and keys.
+    /// Takes over a new object, with the members that programs read: numbers and keys.
     ///
     /// # Safety
     /// The object is valid.
@@ -96,7 +96,7 @@ wrappers! {
 /// Takes the pointer that C passed: the wrapper, which other threads may use as well.
 ///
 /// # Errors
-/// EINVAL when it is NULL or the object is none of 1.0's.
+/// EINVAL when it is NULL or not an object of 1.0.
 ///
 /// # Safety
 /// `raw` is NULL or a live object of either version.
@@ -137,8 +137,8 @@ unsafe fn optional<W: Wrapper>(raw: *mut W) -> Result<*mut W::Real> {
     unsafe { real(raw) }
 }
 
-/// A new wrapper around what `make` makes; `make` is given its address. NULL, with the errno of
-/// whatever failed, and then there is neither.
+/// A new wrapper for the object that `make` makes; `make` gets the wrapper's address. If a step
+/// fails, the result is NULL with its errno, and neither exists.
 ///
 /// # Safety
 /// `make` answers NULL with errno, or a new object of today.
@@ -148,7 +148,7 @@ unsafe fn made<W: Wrapper>(value: W, make: impl FnOnce(*mut W) -> *mut W::Real) 
         Err(e) => return ret::null(e),
     };
     let object = make(new);
-    // SAFETY: the block is new and only the object refers to it, whose events cannot have come yet.
+    // SAFETY: the block is new and only the object refers to it, which cannot have had events yet.
     unsafe {
         if object.is_null() {
             let why = errno::get();
@@ -166,8 +166,8 @@ unsafe fn made<W: Wrapper>(value: W, make: impl FnOnce(*mut W) -> *mut W::Real) 
 /// `raw` is as for [`wrapper`], and is not used after an answer of 0; `destroy` ends objects of
 /// that type.
 unsafe fn ended<W: Wrapper>(raw: *mut W, destroy: impl FnOnce(*mut W::Real) -> c_int) -> c_int {
-    // SAFETY: vouched for by the caller. The object of today has waited for its last event to be
-    // acknowledged, so no event refers to the wrapper any more.
+    // SAFETY: vouched for by the caller. Destroying the current object waited until its last event
+    // was acknowledged, so no event refers to the wrapper any more.
     unsafe {
         ret::code_of(real(raw), |object| {
             let answer = destroy(object);

@@ -1,4 +1,5 @@
-//! What programs of 1.0 call inline, by the pointers in their context: posting and polling.
+//! Functions that programs of 1.0 call inline, by the pointers in their context: posting and
+//! polling.
 //!
 //! A chain of requests becomes one of today: on the stack as long as it is short.
 
@@ -57,8 +58,7 @@ trait Request {
     /// EINVAL for one that 1.0 has no members for.
     ///
     /// # Safety
-    /// What the request names is live; `datagram` says whether it is for a queue pair of that
-    /// service.
+    /// The objects of the request are live; `datagram` is set for a queue pair of that service.
     unsafe fn today(&self, datagram: bool) -> Result<Self::Today>;
 
     fn link(request: &mut Self::Today, next: *mut Self::Today);
@@ -102,8 +102,8 @@ impl Request for ibv_send_wr_1_0 {
             imm: ibv_send_wr_imm {
                 imm_data: self.imm_data,
             },
-            // SAFETY: what goes to a datagram queue pair has the members of a datagram; all of
-            // the union are plain numbers otherwise.
+            // SAFETY: a request to a datagram queue pair has the members of a datagram; otherwise
+            // all members of the union are plain numbers.
             wr: unsafe { operands(&self.wr, datagram)? },
             ..zeroed()
         })
@@ -114,8 +114,8 @@ impl Request for ibv_send_wr_1_0 {
     }
 }
 
-/// Operations whose operands are in a request of 1.0: its own seven, and the two that take a key
-/// in the place of the immediate data.
+/// Operations whose operands are in a request of 1.0: its seven, and the two that take a key
+/// instead of the immediate data.
 fn known(opcode: ibv_wr_opcode) -> Result<ibv_wr_opcode> {
     match opcode {
         IBV_WR_RDMA_WRITE..=IBV_WR_LOCAL_INV | IBV_WR_SEND_WITH_INV => Ok(opcode),
@@ -148,7 +148,7 @@ struct Chain<'a, R: Request> {
 }
 
 impl<R: Request> Chain<'_, R> {
-    /// Takes over a chain as far as that goes; says what was the matter with the next one.
+    /// Converts a chain up to the first invalid request; returns the error of that request.
     ///
     /// # Safety
     /// The chain is the caller's, no longer than there is room; otherwise as
@@ -180,7 +180,7 @@ impl<R: Request> Chain<'_, R> {
         }
     }
 
-    /// Where in the chain a request is; the first, if it is none of them.
+    /// The position of a request in the chain; the first, if it is not in the chain.
     fn place(&self, request: *const R::Today) -> usize {
         let places = self.requests.iter().take(self.made);
         let found = places
@@ -216,7 +216,7 @@ unsafe fn nth<R: Request>(first: *mut R, place: usize) -> *mut R {
 /// front of a bad one are posted.
 ///
 /// # Safety
-/// The chain is the caller's and live, with what it names; `bad` is NULL or has room.
+/// The chain belongs to the caller and is live, with its objects; `bad` is NULL or has room.
 unsafe fn post<R: Request>(
     first: *mut R,
     bad: *mut *mut R,
@@ -277,7 +277,7 @@ unsafe extern "C" fn post_send(
     wr: *mut ibv_send_wr_1_0,
     bad: *mut *mut ibv_send_wr_1_0,
 ) -> c_int {
-    // SAFETY: the caller passes a live queue pair and a chain of its own.
+    // SAFETY: the caller passes a live queue pair and a chain that it owns.
     unsafe {
         let pair = match real(qp) {
             Ok(pair) => pair,

@@ -7,7 +7,7 @@ use kit::abi::*;
 use kit::errno::Result;
 use std::{ffi::c_int, ptr::null_mut};
 
-/// The attributes of today, but for whose context it is.
+/// The current attributes, except for the context.
 ///
 /// # Safety
 /// The queues that `init` names are as for [`wrapper`].
@@ -70,8 +70,8 @@ unsafe extern "C" fn query_qp(
     attr_mask: c_int,
     init: *mut ibv_qp_init_attr_1_0,
 ) -> c_int {
-    // SAFETY: the caller passes a live queue pair and room for the answers, or NULL. What a
-    // queue pair was made with stays the same.
+    // SAFETY: the caller passes a live queue pair and room for the results, or NULL. The objects of
+    // a queue pair never change.
     unsafe {
         let arguments = ret::not_null(init).and_then(|_| wrapper(qp));
         ret::code_of(arguments, |pair| {

@@ -4,11 +4,12 @@ use crate::symver;
 use kit::log::Level;
 use std::ffi::{CStr, c_char, c_int};
 
-/// What such a provider gave: a function from a device's folder and its ABI version to a device.
+/// The function of such a provider: it makes a device from its folder and its ABI version.
 type Init = Option<unsafe extern "C" fn(*const c_char, c_int) -> *mut u8>;
 
-/// Takes no provider: their interface is of before 2017, and nothing of it is left. Programs
-/// call this too, to have older libraries say nothing of devices that they drive themselves.
+/// Accepts no provider: their interface predates 2017 and was removed. Programs also call this
+/// function so that older libraries print no warning about devices that the programs drive
+/// themselves.
 unsafe extern "C" fn register_driver(name: *const c_char, _init: Init) {
     if name.is_null() {
         return;

@@ -40,7 +40,7 @@ unsafe extern "C" fn create_srq(
                     attr,
                 };
                 let srq = today::create_srq((*pd).real_pd, &raw mut given);
-                // What was made may be more than what was asked for.
+                // The granted capacities may exceed the requested ones.
                 (*init).attr = given.attr;
                 srq
             })

@@ -8,7 +8,7 @@ use proptest::test_runner::Config as ProptestConfig;
 use rustix::{fd::AsRawFd, param::page_size, pipe::pipe};
 use std::{ffi::c_void, fs, ops::Range, ptr, sync::Barrier, thread};
 
-/// The tests of this file take turns, so that each sees children and mappings of its own.
+/// The tests of this file run one at a time, so that each sees only its children and mappings.
 fn turn(huge: bool) -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock();
@@ -117,9 +117,9 @@ impl Drop for Memory {
     }
 }
 
-/// Runs `inside` in a forked child and returns what it answers.
+/// Runs `inside` in a forked child and returns its result.
 fn child(inside: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child calls only what may be called after fork, and ends with _exit.
+    // SAFETY: the child calls only functions that are allowed after fork, and ends with _exit.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0);
     if pid == 0 {

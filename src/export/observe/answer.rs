@@ -1,13 +1,13 @@
-//! What a verb answered, whatever its convention.
+//! The result of a verb, for every convention.
 
 use kit::errno::{Errno, Result};
 use kit::sys::errno;
 use std::ffi::c_int;
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It worked: a count, or the address of what was made.
+    /// Success: a count, or the address of a new object.
     Done(u64),
     /// It failed.
     Failed(Errno),
@@ -15,7 +15,7 @@ pub enum Outcome {
 
 /// The return type of a verb.
 pub trait Answer {
-    /// What the value says. errno must still be the call's.
+    /// Interprets the result. errno must still be the call's.
     fn outcome(&self, verb: &str) -> Outcome;
 
     /// The value of a call that is not made.

@@ -30,7 +30,7 @@ macro_rules! covering {
     };
     (@ $name:ident ($first:ident: $type:ty $(, $next:ident: $next_type:ty)*) $(-> $r:ty)?) => {
         pub(super) unsafe extern "C" fn $name($first: $type $(, $next: $next_type)*) $(-> $r)? {
-            // SAFETY: what the caller promises to the provider's verb is what is needed here.
+            // SAFETY: the caller's promises to the provider's verb are those needed here.
             unsafe {
                 let call = Call::$name($first $(, $next)*);
                 around($first.addr(), $first.context(), call, |beneath| (beneath.$name())($first $(, $next)*))

@@ -226,7 +226,7 @@ unsafe fn post_send(
             at = (*at).next;
             place += 1;
         }
-        // Some providers do not say which it was; then the first is as good as any.
+        // Some providers do not report which one it was; then the first is as good as any.
         if at.is_null() {
             (at, place) = (first, 0);
         }
@@ -337,10 +337,10 @@ pub unsafe fn batch(raw: *mut ibv_qp, e: Errno) {
     }
 }
 
-/// Looks at what a verb brought that worked: new objects, completions, states.
+/// Checks the result of a successful verb: new objects, completions, states.
 ///
 /// # Safety
-/// As for [`verb`]; `value` is what the call answered.
+/// As for [`verb`]; `value` is the result of the call.
 pub unsafe fn succeeded(ctx: Ctx<'_>, call: &Call, value: u64) {
     let context = ctx.as_ptr().addr();
     // SAFETY: vouched for by the caller; a provider's new object is valid.
@@ -378,12 +378,12 @@ pub fn completion(ctx: Ctx<'_>, qp: u32, wr_id: u64, status: ibv_wc_status) {
 /// Explains an asynchronous event that the application is being given.
 ///
 /// # Safety
-/// The event is one that was just read, whose object is live.
+/// The event was just read, and its object is live.
 pub unsafe fn event(ctx: Ctx<'_>, event: &ibv_async_event) {
     if !report::explains() {
         return;
     }
-    // SAFETY: vouched for by the caller; the type says which member of the union is valid.
+    // SAFETY: vouched for by the caller; the type determines the valid member of the union.
     let about = unsafe {
         match events::subject(event.event_type) {
             events::Subject::Qp => format!("QP {:#x}", (*event.element.qp).qp_num),
@@ -419,7 +419,7 @@ pub fn not_opened(device: DeviceRef<'_>, e: Errno) {
     if !report::explains() {
         return;
     }
-    // SAFETY: the device is held; the name is a string of its own.
+    // SAFETY: the device is held; its name is a string.
     let node = unsafe { CStr::from_ptr((&raw const (*device.as_ptr()).dev_name).cast()) };
     let node = format!("/dev/infiniband/{}", node.to_string_lossy());
     let name = device.name().to_string_lossy();
@@ -427,7 +427,7 @@ pub fn not_opened(device: DeviceRef<'_>, e: Errno) {
 }
 
 /// Explains that the library refused the arguments of a call before any provider saw them. The
-/// place in the sources shows what kind of call it was.
+/// place in the sources identifies the call.
 #[cold]
 pub fn refused(e: Errno, place: &Location<'_>) {
     if !report::explains() {

@@ -1,4 +1,4 @@
-//! What is asked of the device and the system, to explain a failure.
+//! Queries of the device and the system, to explain a failure.
 
 use crate::core::address::{EMPTY, gid};
 use crate::core::explain::address::{Port, Vector, is_ipv4};
@@ -32,7 +32,7 @@ pub fn device(ctx: Ctx<'_>) -> String {
     )
 }
 
-/// Who answers for the device.
+/// The owner of the device's driver.
 pub fn provider(ctx: Ctx<'_>) -> String {
     if ctx.private().edges().is_some() {
         return "provider uroce".to_owned();
@@ -94,7 +94,7 @@ pub fn limits(ctx: Ctx<'_>) -> Limits {
     }
 }
 
-/// What the device can do.
+/// The optional features of the device.
 pub fn abilities(ctx: Ctx<'_>) -> Abilities {
     attributes(ctx).map_or_else(Abilities::default, |reported| abilities_of(&reported))
 }
@@ -107,7 +107,7 @@ fn abilities_of(reported: &ibv_device_attr_ex) -> Abilities {
     }
 }
 
-/// The port that a vector names, and what its GID table has for it.
+/// The port that a vector names, and the entry of its GID table.
 pub fn port(ctx: Ctx<'_>, number: u8, vector: Option<&Vector>) -> Port {
     let mut known = Port {
         ports: attributes(ctx).map_or(0, |reported| reported.orig_attr.phys_port_cnt),
@@ -166,7 +166,7 @@ pub fn shared_queue(srq: Srq<'_>) -> Option<(u32, u32)> {
     }
 }
 
-/// What the process may lock.
+/// The limit of locked memory.
 pub fn locked() -> Locked {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let member = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));

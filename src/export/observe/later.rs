@@ -1,5 +1,5 @@
-//! Calls that came after the verbs of the table. They are observed where programs make them,
-//! independent of what executes them: a provider that has the verb, the kernel, or the library.
+//! Calls newer than the verbs of the table. They are observed where programs make them, independent
+//! of the executing side: a provider that has the verb, the kernel, or the library.
 
 use super::answer::{Answer, Outcome};
 use super::{explain, kept_errno, trace, validate};
@@ -10,7 +10,7 @@ use crate::core::{explain as text, report};
 use kit::abi::{handle::Ctx, *};
 use kit::errno::{Errno, Result};
 
-/// What a call makes.
+/// The kind of object that a call makes.
 fn makes(call: Later) -> Option<Kind> {
     match call {
         Later::AllocDmah => Some(Kind::Other("dmah")),
@@ -31,7 +31,7 @@ fn address(word: u64) -> usize {
     usize::try_from(word).unwrap_or(0)
 }
 
-/// Makes a call with these arguments, and looks at what comes of it.
+/// Makes a call with these arguments, and observes its result.
 pub fn later<A: Answer>(ctx: Ctx<'_>, call: Later, words: &[u64], run: impl FnOnce() -> A) -> A {
     seen(ctx, call, words, run, |_| Reasons::default())
 }
@@ -81,11 +81,11 @@ fn seen<A: Answer>(
     answer
 }
 
-/// Registers by a provider's own verb. `pinned` says that it is memory of this process that has
-/// to stay.
+/// Registers by a provider's verb. `pinned` means that it is memory of this process that has to
+/// remain.
 ///
 /// # Safety
-/// `run` answers a new region of that domain, made as `attr` says.
+/// `run` returns a new region of that domain, made by `attr`.
 pub unsafe fn reg_mr_ex(
     ctx: Ctx<'_>,
     pd: *mut ibv_pd,

@@ -68,8 +68,8 @@ pub fn ask() {
     ASKED.get_or_make(init::is_observed);
 }
 
-/// Puts the functions of this module in front of a context's verbs, if the environment asks for
-/// any of what they do.
+/// Puts the functions of this module in front of a context's verbs, if the environment enables any
+/// of them.
 ///
 /// # Safety
 /// Nothing else refers to the context yet.
@@ -98,7 +98,7 @@ pub fn made(object: usize) {
     }
 }
 
-/// What becomes of objects that bring functions of their own.
+/// Replaces the functions that new objects contain.
 ///
 /// # Safety
 /// The call has just answered `value`.
@@ -121,7 +121,7 @@ unsafe fn objects(call: &Call, value: u64) {
     }
 }
 
-/// Runs a verb of the provider and looks at what comes of it.
+/// Runs a verb of the provider and observes its result.
 ///
 /// # Safety
 /// `context` is NULL or that of the object at `object`, which the call is about; `run` calls the
@@ -172,7 +172,7 @@ unsafe fn around<A: Answer>(
     answer
 }
 
-/// Runs what must not disturb the program's errno.
+/// Runs a function, and restores the program's errno.
 fn kept_errno<T>(run: impl FnOnce() -> T) -> T {
     let left = errno::get();
     let answer = run();
@@ -181,8 +181,8 @@ fn kept_errno<T>(run: impl FnOnce() -> T) -> T {
 }
 
 /// # Safety
-/// The call has just answered `outcome`, and its arguments are still the caller's; `before` is
-/// what was known before it.
+/// The call has just returned `outcome`, and its arguments still belong to the caller; `before` is
+/// the state before it.
 unsafe fn look(ctx: Ctx<'_>, call: &Call, outcome: Outcome, before: u64) {
     let (explains, validates) = (report::explains(), report::validates());
     // SAFETY: vouched for by the caller.
@@ -215,7 +215,7 @@ unsafe fn look(ctx: Ctx<'_>, call: &Call, outcome: Outcome, before: u64) {
 /// Looks at an asynchronous event that the program is being given.
 ///
 /// # Safety
-/// The event is one that was just read, whose object is live.
+/// The event was just read, and its object is live.
 pub unsafe fn event(ctx: Ctx<'_>, event: &ibv_async_event) {
     if !report::on() {
         return;
@@ -231,7 +231,7 @@ pub unsafe fn event(ctx: Ctx<'_>, event: &ibv_async_event) {
     }
 }
 
-/// What the explained texts call a verb: `ibv_` and its name.
+/// The name of a verb in explanations: `ibv_` and its name.
 fn name(verb: &str) -> String {
     text::call_name(verb)
 }

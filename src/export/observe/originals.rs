@@ -43,7 +43,7 @@ impl<T: Copy> Originals<T> {
     fn nodes(&self, object: usize) -> impl Iterator<Item = &Node<T>> {
         let mut at = self.bucket(object).load(Acquire);
         std::iter::from_fn(move || {
-            // SAFETY: nodes are never freed; what is reachable was complete when it was pushed.
+            // SAFETY: nodes are never freed; a reachable node was complete when it was pushed.
             let node = unsafe { at.as_ref() }?;
             at = node.next;
             Some(node)

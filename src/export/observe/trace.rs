@@ -1,4 +1,4 @@
-//! Reads what is recorded of a call.
+//! Reads the recorded values of a call.
 
 use super::answer::Outcome;
 use super::cover::Call;
@@ -25,8 +25,8 @@ pub fn begin() -> u64 {
 /// Records a call that began then.
 ///
 /// # Safety
-/// The call has just answered `outcome`, and its arguments are still the caller's; what it
-/// destroyed is not read.
+/// The call has just returned `outcome`, and its arguments still belong to the caller; a destroyed
+/// object is not read.
 pub unsafe fn verb(call: &Call, outcome: Outcome, begin: u64, end: u64) {
     let mut words = Vec::with_capacity(16);
     call.words(&mut words);
@@ -50,7 +50,7 @@ pub fn later(call: Later, outcome: Outcome, begin: u64, end: u64, words: &[u64])
     let mut words = words.to_vec();
     if let (Later::RegMrEx, Outcome::Done(value)) = (call, outcome) {
         let made = with_exposed_provenance::<ibv_mr>(usize::try_from(value).unwrap_or(0));
-        // SAFETY: what the call has just made.
+        // SAFETY: the call has just made this object.
         words.push(unsafe { (*made).lkey }.into());
     }
     add(call.number(), outcome, begin, end, &words);
@@ -72,7 +72,7 @@ fn add(call: usize, outcome: Outcome, begin: u64, end: u64, words: &[u64]) {
     });
 }
 
-/// What `record::details` names.
+/// The values that `record::details` names.
 ///
 /// # Safety
 /// As for [`verb`].
@@ -139,8 +139,8 @@ unsafe fn sizes(kind: ibv_qp_type, cap: &ibv_qp_cap, made: usize, words: &mut Ve
     }
 }
 
-/// Bytes of a request that may have been refused for what is wrong in it: a list that is not there
-/// counts as none.
+/// Bytes of a request that may have been refused for an error in it: a missing list counts as 0
+/// bytes.
 ///
 /// # Safety
 /// `list` has that many pieces.

@@ -7,7 +7,7 @@ use kit::abi::{handle::*, *};
 use kit::sys::{errno, mapping};
 use std::ptr::with_exposed_provenance_mut;
 
-/// Whether an object was destroyed, for [`watch`]. `context` is what its memory names now.
+/// Whether an object was destroyed, for [`watch`]. `context` is the value in its memory now.
 pub fn is_destroyed(object: usize, context: usize) -> bool {
     let left = errno::get();
     let destroyed = with(|world| world.is_destroyed(object, world.is_reused(context)));
@@ -18,7 +18,7 @@ pub fn is_destroyed(object: usize, context: usize) -> bool {
 /// Notes a new context.
 pub fn opened(ctx: Ctx<'_>) {
     let context = ctx.as_ptr().addr();
-    // Vendors' providers make keys by calls of their own.
+    // Vendors' providers make keys by calls that are not observed.
     let seen = ctx.private().edges().is_some() || facts::provider(ctx) == "provider rxe";
     let kept = ctx.private().edges().is_some();
     with(|world| world.opened(context, seen, kept));
@@ -138,7 +138,7 @@ pub unsafe fn pieces(list: *const ibv_sge, count: i32) -> Vec<Piece> {
     let list = unsafe { std::slice::from_raw_parts(list, count) };
     let piece = |sge: &ibv_sge| Piece {
         addr: sge.addr,
-        // A length of 0 stands for 2^31 in some devices and for nothing in others.
+        // A length of 0 means 2^31 bytes in some devices and no bytes in others.
         length: sge.length.into(),
         lkey: sge.lkey,
     };
@@ -151,10 +151,10 @@ pub fn answered(value: u64) {
     with(|world| world.answered(object));
 }
 
-/// Notes what a call brought.
+/// Records the result of a call.
 ///
 /// # Safety
-/// The call has just answered `value`; what it destroyed is not read.
+/// The call has just returned `value`; a destroyed object is not read.
 pub unsafe fn done(ctx: Ctx<'_>, call: &Call, value: u64, before: u64) {
     let made = usize::try_from(value).unwrap_or(0);
     // SAFETY: vouched for by the caller; a provider's new object is valid.
@@ -483,7 +483,7 @@ unsafe fn polled(ctx: Ctx<'_>, cq: *mut ibv_cq, wc: *const ibv_wc, count: usize)
     });
 }
 
-/// Takes back what a failed call did not post.
+/// Removes the requests that a failed call did not post.
 ///
 /// # Safety
 /// The call has just failed, and its arguments are the caller's.
@@ -504,7 +504,7 @@ pub unsafe fn failed(call: &Call) {
     }
 }
 
-/// How many requests of a chain there are from the bad one on; all if it is none of them.
+/// Number of requests of a chain from the bad one on; all if it is not in the chain.
 fn behind<T>(first: *mut T, bad: *mut T, next: impl Fn(*mut T) -> *mut T) -> usize {
     let (mut all, mut before, mut at) = (0, None, first);
     while !at.is_null() {
@@ -523,7 +523,7 @@ fn behind<T>(first: *mut T, bad: *mut T, next: impl Fn(*mut T) -> *mut T) -> usi
 /// As read.
 pub unsafe fn event(event: &ibv_async_event) {
     use crate::core::events::{Subject, subject};
-    // SAFETY: the type says which member of the union is valid.
+    // SAFETY: the type determines the valid member of the union.
     let object = unsafe {
         match subject(event.event_type) {
             Subject::Qp => event.element.qp.addr(),

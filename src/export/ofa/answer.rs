@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! What verbs of today answer, as results.
+//! Results of current verbs, as `Result`.
 
 use kit::errno::{Errno, Result};
 use kit::sys::errno;

@@ -31,7 +31,7 @@ pub struct Registered(pub *mut ibv_qp);
 /// An open domain.
 #[repr(C)]
 pub struct Domain {
-    /// What the program sees: its address is the domain's.
+    /// The structure for the program: its address is the domain's.
     shown: ibv_xrc_domain,
     xrcd: *mut ibv_xrcd,
     file: Option<File>,
@@ -39,8 +39,8 @@ pub struct Domain {
     registered: HashMap<u32, Registered>,
 }
 
-// SAFETY: the pointers are objects of the library, which any thread may use; what is here is
-// looked at under the lock alone.
+// SAFETY: the pointers are objects of the library, which any thread may use; the members are read
+// only under the lock.
 unsafe impl Send for Domain {}
 
 #[expect(clippy::vec_box, reason = "programs have the addresses of the domains")]
@@ -75,7 +75,7 @@ impl Domain {
 /// Does something with an open domain, while no other thread uses one.
 ///
 /// # Errors
-/// EINVAL for what is none; `run`'s.
+/// EINVAL for an unknown domain; those of `run`.
 pub fn with<T>(
     domain: *mut ibv_xrc_domain,
     run: impl FnOnce(&mut Domain) -> Result<T>,
@@ -88,9 +88,9 @@ pub fn with<T>(
 /// ibv_open_xrc_domain of the manual.
 ///
 /// # Errors
-/// EINVAL for flags besides `O_CREAT` and `O_EXCL`, and without a file if `O_CREAT` alone is not
-/// given; EBADF for no descriptor; EEXIST where there is a domain and both flags are given; ENOENT
-/// where there is none and `O_CREAT` is not; the provider's.
+/// EINVAL for flags besides `O_CREAT` and `O_EXCL`, and without a file unless the flags are
+/// `O_CREAT` alone; EBADF for an invalid descriptor; EEXIST if the domain exists and both flags are
+/// given; ENOENT if it does not exist and `O_CREAT` is not given; the provider's.
 pub fn open(ctx: Ctx<'_>, fd: c_int, oflag: c_int) -> Result<*mut ibv_xrc_domain> {
     if oflag & !(libc::O_CREAT | libc::O_EXCL) != 0 {
         return Err(Errno::INVAL);
@@ -151,8 +151,8 @@ fn file(fd: c_int, oflag: c_int) -> Result<Option<File>> {
 /// ibv_close_xrc_domain of the manual.
 ///
 /// # Errors
-/// EINVAL for what is none; EBUSY for the last reference while something was made with the
-/// domain, or this process is registered with a queue pair of it.
+/// EINVAL for an unknown domain; EBUSY for the last reference while the domain has objects, or this
+/// process is registered with a queue pair of it.
 pub fn close(domain: *mut ibv_xrc_domain) -> Result<()> {
     let mut open = OPEN.lock();
     let place = open.iter().position(|known| known.is_at(domain));

@@ -88,8 +88,8 @@ unsafe extern "C" fn create_xrc_srq(
             if h.ctx().as_ptr() != domain.context() {
                 return Err(Errno::INVAL);
             }
-            // SAFETY: as above; the table's verb reads what is given here, and zeros mean
-            // nothing.
+            // SAFETY: as above; the table's verb reads the members given here, and zeros have no
+            // effect.
             unsafe {
                 let mut given = ibv_srq_init_attr_ex {
                     srq_context: (*init).srq_context,

@@ -62,9 +62,9 @@ pub unsafe fn response<'a, C: WriteCommand>(resp: *mut c_void, size: usize) -> R
     unsafe { driver::<C>(ptr::null_mut(), 0, resp, size) }
 }
 
-/// The answer to `cancel.c` for an object that the kernel was asked to destroy: an errno if
-/// positive; 0 with the numbers of events in `events`, for whose acknowledgement `cancel.c` waits
-/// before the provider frees the object; -1 if the device is gone and the kernel has no numbers.
+/// The result for `cancel.c` of destroying an object in the kernel: an errno if positive; 0 with
+/// the numbers of events in `events`, for whose acknowledgement `cancel.c` waits before the
+/// provider frees the object; -1 if the device was removed and the kernel has no numbers.
 ///
 /// # Safety
 /// There is room for the numbers.

@@ -40,7 +40,7 @@ unsafe extern "C" fn create(
     counter: *mut ibv_comp_cntr,
     link: *mut ibv_command_buffer,
 ) -> c_int {
-    // SAFETY: the provider passes its context, a new object and attributes of its own or NULL.
+    // SAFETY: the provider passes its context, a new object and its attributes or NULL.
     ret::command(unsafe {
         Ctx::from_raw(context).and_then(|ctx| {
             let counter = counter.as_mut().ok_or(Errno::INVAL)?;

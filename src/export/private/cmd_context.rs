@@ -98,7 +98,7 @@ per_node!(
 );
 
 /// # Safety
-/// `fds` is NULL, or says where so many descriptors stand.
+/// `fds` is NULL, or points to so many descriptors.
 unsafe fn descriptors<'a>(fds: *const ibv_fd_arr) -> Result<&'a [c_int]> {
     // SAFETY: vouched for by the caller.
     let Some(fds) = (unsafe { fds.as_ref() }) else {
@@ -117,7 +117,7 @@ unsafe extern "C" fn query_context(
     context: *mut ibv_context,
     link: *mut ibv_command_buffer,
 ) -> c_int {
-    // SAFETY: the provider is importing this context and passes attributes of its own or NULL.
+    // SAFETY: the provider is importing this context and passes its attributes or NULL.
     ret::command(unsafe {
         Ctx::from_raw(context).and_then(|ctx| {
             let mut driver = Driver::linked(Link::from_raw(link));
@@ -140,7 +140,7 @@ unsafe extern "C" fn query_port(
         Ctx::from_raw(context).and_then(|ctx| {
             let attr = ret::not_null(attr)?.cast::<u8>();
             let mut driver = request::<ib_uverbs_query_port>(cmd, cmd_size)?;
-            // The provider has room for what the structure of its generation has.
+            // The provider's structure has the size of its generation.
             let size = ctx.private().layout().port_attr;
             let mut whole = ibv_port_attr::zeroed();
             let known = (&raw mut whole).cast::<u8>();
@@ -169,7 +169,7 @@ unsafe extern "C" fn query_port_speed(
 }
 private!(query_port_speed => "ibv_cmd_query_port_speed", [59, 64, 65]);
 
-/// The provider's response buffer; `resp_size` says how long it is, and takes how much of it
+/// The provider's response buffer; `resp_size` is its length, and receives the number of bytes that
 /// the kernel filled.
 unsafe extern "C" fn query_device_any(
     context: *mut ibv_context,

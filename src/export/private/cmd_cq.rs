@@ -19,7 +19,7 @@ use std::{
     ptr,
 };
 
-/// Makes the queue and notes what the kernel answered.
+/// Makes the queue and stores the kernel's response.
 ///
 /// # Safety
 /// `queue` is a provider's new object, `channel` is live or NULL.
@@ -83,7 +83,7 @@ unsafe extern "C" fn create_cq(
 }
 private!(create_cq => "ibv_cmd_create_cq");
 
-/// The kernel's flags for what the application asks.
+/// The kernel's flags for the application's request.
 ///
 /// # Safety
 /// The members that the mask names are there.
@@ -109,7 +109,7 @@ unsafe fn flags(attr: *const ibv_cq_init_attr_ex) -> Result<u32> {
     }
 }
 
-/// Memory that a provider since release 59 has for the queue, as its flags say.
+/// Memory that a provider since release 59 supplies for the queue, according to its flags.
 ///
 /// # Safety
 /// `given` is NULL or the provider's attributes.
@@ -121,7 +121,7 @@ unsafe fn buffer(given: *const verbs_create_cq_prov_attr, flags: u32) -> Result<
     if !memory && !dmabuf {
         return Ok(None);
     }
-    // SAFETY: vouched for by the caller; the flags say which member of the union is set.
+    // SAFETY: vouched for by the caller; the flags determine the valid member of the union.
     unsafe {
         let given = given.as_ref().ok_or(Errno::INVAL)?;
         let length = given.length;
@@ -173,7 +173,7 @@ unsafe extern "C" fn create_cq_ex(
     resp_size: usize,
     cmd_flags: u32,
 ) -> c_int {
-    // SAFETY: the provider passes what `create_extended` wants, and its own buffers.
+    // SAFETY: the provider passes the arguments of `create_extended`, and its buffers.
     unsafe {
         let link = ptr::null_mut();
         create_cq_ex2(
@@ -196,7 +196,7 @@ unsafe extern "C" fn create_cq_ex2(
     cmd_flags: u32,
     link: *mut ibv_command_buffer,
 ) -> c_int {
-    // SAFETY: as above, and attributes of its own or NULL.
+    // SAFETY: as above, and its attributes or NULL.
     ret::command(unsafe {
         driver::<ib_uverbs_ex_create_cq>(cmd, cmd_size, resp, resp_size).and_then(|driver| {
             let driver = driver.and_linked(Link::from_raw(link));

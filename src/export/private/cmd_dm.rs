@@ -22,8 +22,8 @@ unsafe extern "C" fn alloc_dm(
     vdm: *mut verbs_dm,
     link: *mut ibv_command_buffer,
 ) -> c_int {
-    // SAFETY: the provider passes its context, the application's attributes, a new object and
-    // attributes of its own or NULL.
+    // SAFETY: the provider passes its context, the application's attributes, a new object and its
+    // attributes or NULL.
     ret::command(unsafe {
         Ctx::from_raw(context).and_then(|ctx| {
             let (attr, vdm) = (attr.as_ref(), vdm.as_mut());
@@ -69,8 +69,8 @@ unsafe extern "C" fn reg_dm_mr(
     vmr: *mut verbs_mr,
     link: *mut ibv_command_buffer,
 ) -> c_int {
-    // SAFETY: the provider passes a live domain, live device memory, a new object and
-    // attributes of its own or NULL.
+    // SAFETY: the provider passes a live domain, live device memory, a new object and its
+    // attributes or NULL.
     ret::command(unsafe {
         Pd::from_command(pd).and_then(|pd| {
             let (vdm, vmr) = vdm.as_ref().zip(vmr.as_mut()).ok_or(Errno::INVAL)?;
@@ -92,8 +92,8 @@ unsafe extern "C" fn create_counters(
     set: *mut verbs_counters,
     link: *mut ibv_command_buffer,
 ) -> c_int {
-    // SAFETY: the provider passes its context, the application's attributes, a new object and
-    // attributes of its own or NULL.
+    // SAFETY: the provider passes its context, the application's attributes, a new object and its
+    // attributes or NULL.
     ret::command(unsafe {
         Ctx::from_raw(context).and_then(|ctx| {
             let (attr, set) = attr.as_ref().zip(set.as_mut()).ok_or(Errno::INVAL)?;
@@ -125,8 +125,7 @@ unsafe extern "C" fn read_counters(
     flags: u32,
     link: *mut ibv_command_buffer,
 ) -> c_int {
-    // SAFETY: the provider passes a live set, room for `count` values and attributes of its own
-    // or NULL.
+    // SAFETY: the provider passes a live set, room for `count` values and its attributes or NULL.
     ret::command(unsafe {
         Counters::from_command(set.cast()).and_then(|c| {
             let size = usize::try_from(count)

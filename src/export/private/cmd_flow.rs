@@ -67,7 +67,7 @@ unsafe fn kind<'a>(kind: u32, at: *mut c_void, len: u16) -> Result<Option<(u8, &
 }
 
 /// # Safety
-/// What the attributes point at stays for `'a`.
+/// The memory that the attributes point to is valid for `'a`.
 unsafe fn esp(attr: &ibv_flow_action_esp_attr) -> Result<Esp<'_>> {
     let extended = attr.comp_mask & IBV_FLOW_ACTION_ESP_MASK_ESN != 0;
     // SAFETY: vouched for by the caller.

@@ -35,7 +35,7 @@ fn set_keys(mr: &mut ibv_mr, region: Region) {
     mr.rkey = region.rkey;
 }
 
-/// Writes what every new region has.
+/// Writes the members that every new region has.
 fn fill(vmr: &mut verbs_mr, region: Region, pd: Pd<'_>, mr_type: ibv_mr_type) {
     set_keys(&mut vmr.ibv_mr, region);
     vmr.ibv_mr.context = pd.ctx().as_ptr();
@@ -97,8 +97,8 @@ unsafe extern "C" fn rereg_mr(
     resp: *mut c_void,
     resp_size: usize,
 ) -> c_int {
-    // SAFETY: the provider passes a live region, whose first member is the ibv_mr, a live domain
-    // where `flags` say so, and its own buffers.
+    // SAFETY: the provider passes a live region, whose first member is the ibv_mr, a live domain if
+    // `flags` contain it, and its buffers.
     ret::command(unsafe {
         Mr::from_command(vmr.cast()).and_then(|mr| {
             let pd = match flags & IBV_REREG_MR_CHANGE_PD {
@@ -119,8 +119,8 @@ unsafe extern "C" fn rereg_mr(
 }
 private!(rereg_mr => "ibv_cmd_rereg_mr");
 
-/// Providers since release 54 pass attributes of their own as the last argument; from older ones
-/// it is whatever stood there.
+/// Providers since release 54 pass their attributes as the last argument; with older ones the
+/// argument is undefined.
 unsafe extern "C" fn reg_dmabuf_mr(
     pd: *mut ibv_pd,
     offset: u64,
@@ -131,8 +131,8 @@ unsafe extern "C" fn reg_dmabuf_mr(
     vmr: *mut verbs_mr,
     link: *mut ibv_command_buffer,
 ) -> c_int {
-    // SAFETY: the provider passes a live domain, a new object, and, if its generation does,
-    // attributes of its own or NULL.
+    // SAFETY: the provider passes a live domain, a new object, and, if its generation does, its
+    // attributes or NULL.
     ret::command(unsafe {
         Pd::from_command(pd).and_then(|pd| {
             let vmr = vmr.as_mut().ok_or(Errno::INVAL)?;

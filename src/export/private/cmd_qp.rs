@@ -87,7 +87,7 @@ unsafe fn queues(pd: Pd<'_>, attr: *const ibv_qp_init_attr) -> Result<Queues> {
     }
 }
 
-/// What of a request the old attributes have no room for, or a parameter instead.
+/// The parts of a request that the old attributes lack, or have as parameters.
 struct Asked {
     pd: *mut ibv_pd,
     queues: Queues,
@@ -102,12 +102,12 @@ const _: () = assert!(
         && offset_of!(ibv_qp_init_attr, sq_sig_all) == offset_of!(ibv_qp_init_attr_ex, sq_sig_all)
 );
 
-/// What the application asks for. Members that the mask leaves out are not read: the attributes
-/// of an old program end before them.
+/// The application's request. Members that the mask leaves out are not read: the attributes of an
+/// old program end before them.
 ///
 /// # Safety
-/// Objects that the attributes name are live, or NULL; members that the mask leaves out may be
-/// beyond the end of what the caller has.
+/// Objects that the attributes name are live, or NULL; members that the mask leaves out may lie
+/// beyond the end of the caller's structure.
 #[inline(always)]
 unsafe fn asked(attr: *const ibv_qp_init_attr_ex) -> Result<Asked> {
     let base = attr.cast::<ibv_qp_init_attr>();
@@ -142,7 +142,7 @@ unsafe fn asked(attr: *const ibv_qp_init_attr_ex) -> Result<Asked> {
     }
 }
 
-/// Fills what the library owns of a new queue pair.
+/// Fills in the library's members of a new queue pair.
 ///
 /// # Safety
 /// `pair` is a provider's new object.
@@ -162,12 +162,12 @@ unsafe fn fill(pair: *mut ibv_qp, ctx: Ctx<'_>, attr: *const ibv_qp_init_attr, p
     }
 }
 
-/// Makes the queue pair and notes what the kernel answered, in the attributes too.
+/// Makes the queue pair and stores the kernel's response, also in the attributes.
 ///
 /// # Safety
 /// `pair` is a provider's new object; objects that the attributes name are live, or NULL.
-// In place, as what it calls: of a request by old attributes the compiler then knows that it has no
-// flags and no table, which is most of what there is to look at.
+// Inlined, like the functions that it calls: for a request with old attributes the compiler then
+// knows that it has no flags and no table, which are most of the checks.
 #[inline(always)]
 unsafe fn create(
     ctx: Ctx<'_>,
@@ -229,7 +229,8 @@ unsafe extern "C" fn create_qp(
 }
 private!(create_qp => "ibv_cmd_create_qp");
 
-/// Fills what a `verbs_qp` has behind the queue pair, where the provider's generation has it.
+/// Fills in the members of a `verbs_qp` after the queue pair, if the provider's generation has
+/// them.
 ///
 /// # Safety
 /// `pair` is a provider's new object, and has room for the domain if one is given.
@@ -280,10 +281,10 @@ unsafe fn create_verbs_qp(
     Ok(())
 }
 
-/// What the plain command can say.
+/// Attributes that the plain command supports.
 const KNOWN: u32 = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 
-/// What the extended command can say, or leaves to the provider's part of it.
+/// Attributes that the extended command supports, or leaves to the provider's part of it.
 const KNOWN_EX: u32 = KNOWN
     | IBV_QP_INIT_ATTR_CREATE_FLAGS
     | IBV_QP_INIT_ATTR_MAX_TSO_HEADER
@@ -339,7 +340,7 @@ unsafe extern "C" fn create_qp_ex2_linked(
     resp_size: usize,
     link: *mut ibv_command_buffer,
 ) -> c_int {
-    // SAFETY: as above, and attributes of its own or NULL.
+    // SAFETY: as above, and its attributes or NULL.
     ret::command(unsafe {
         Ctx::from_raw(context).and_then(|ctx| {
             let driver = driver::<ib_uverbs_ex_create_qp>(cmd, cmd_size, resp, resp_size)?;

@@ -16,7 +16,7 @@ use kit::{
 };
 use std::ffi::{c_int, c_void};
 
-/// Makes the queue and notes what the kernel answered, in the attributes too.
+/// Makes the queue and stores the kernel's response, also in the attributes.
 ///
 /// # Safety
 /// `queue` is a provider's new object.
@@ -85,8 +85,8 @@ unsafe fn completions(attr: *const ibv_srq_init_attr_ex) -> Result<u32> {
 }
 
 /// # Safety
-/// Objects that the attributes name are live, or NULL; members that the mask leaves out may be
-/// beyond the end of what the caller has.
+/// Objects that the attributes name are live, or NULL; members that the mask leaves out may lie
+/// beyond the end of the caller's structure.
 unsafe fn kind(attr: *const ibv_srq_init_attr_ex) -> Result<SrqKind> {
     let given = |bit| {
         // SAFETY: the mask is in all versions of the structure.
@@ -131,7 +131,7 @@ unsafe fn asked_type(attr: *const ibv_srq_init_attr_ex) -> ibv_srq_type {
     }
 }
 
-/// Notes what belongs to the queue beside the `ibv_srq`.
+/// Stores the members after the `ibv_srq`.
 ///
 /// # Safety
 /// `queue` is a provider's new object.
@@ -159,7 +159,7 @@ unsafe extern "C" fn create_srq_ex(
     resp_size: usize,
 ) -> c_int {
     // SAFETY: the provider passes a new object, which starts with an ibv_srq, the application's
-    // attributes, whose protection domain belongs to the context, and its own buffers.
+    // attributes, whose protection domain belongs to the context, and its buffers.
     ret::command(unsafe {
         Ctx::from_raw(context).and_then(|_| {
             let attr = ret::not_null(attr)?;

@@ -22,8 +22,8 @@ unsafe extern "C" fn create_wq(
     resp: *mut c_void,
     resp_size: usize,
 ) -> c_int {
-    // SAFETY: the provider passes an open context, the application's attributes, whose objects
-    // are live, a new object and its own buffers.
+    // SAFETY: the provider passes an open context, the application's attributes, whose objects are
+    // live, a new object and its buffers.
     ret::command(unsafe {
         Ctx::from_raw(context).and_then(|ctx| {
             let attr = ret::not_null(attr)?;
@@ -44,7 +44,7 @@ unsafe extern "C" fn create_wq(
 }
 private!(create_wq => "ibv_cmd_create_wq");
 
-/// What the application asks for.
+/// The application's request.
 ///
 /// # Safety
 /// Objects that the attributes name are live, or NULL.
@@ -115,7 +115,7 @@ hidden!(destroy_wq => "ferroverbs_cmd_destroy_wq_begin");
 /// The numbers of the queues that a table is to have.
 ///
 /// # Safety
-/// The attributes name as many live queues as they say.
+/// The attributes contain as many live queues as they state.
 unsafe fn members(attr: &ibv_rwq_ind_table_init_attr) -> Result<Vec<u32>> {
     if attr.comp_mask >= IBV_CREATE_IND_TABLE_RESERVED {
         return Err(Errno::INVAL);

@@ -1,4 +1,4 @@
-//! The life of a context: what a provider calls while it opens or closes a device.
+//! The life of a context: functions that a provider calls while it opens or closes a device.
 
 use super::locate;
 use crate::{core::context, export::ret, load::drivers, per_node, private};
@@ -15,7 +15,7 @@ use std::{
     os::fd::{FromRawFd, OwnedFd},
 };
 
-/// Takes over the command descriptor; -1 stands for a device without one.
+/// Takes over the command descriptor; -1 for a device without one.
 ///
 /// # Safety
 /// A descriptor that is not negative is open, and only this function closes it.
@@ -74,7 +74,7 @@ unsafe fn alloc(
     Ok(block)
 }
 
-/// Releases what the library owns of a context; the provider frees the memory.
+/// Releases the library's members of a context; the provider frees the memory.
 unsafe extern "C" fn uninit_context<const NODE: u16>(context: *mut c_void) {
     // SAFETY: a provider closes a context that it made with the function above, once.
     unsafe {

@@ -23,7 +23,7 @@ unsafe extern "C" fn destroy(heap: *mut DmaHeap) {
     if heap.is_null() {
         return;
     }
-    // SAFETY: the provider passes what `init` answered, once.
+    // SAFETY: the provider passes the result of `init`, once.
     unsafe {
         heap.drop_in_place();
         memory::free(heap.cast());
@@ -47,7 +47,7 @@ unsafe extern "C" fn alloc(heap: *mut DmaHeap, size: usize, fd: *mut c_int) -> *
 private!(alloc => "ibv_dmabuf_heap_alloc", [64, 65]);
 
 unsafe extern "C" fn free(at: *mut c_void, size: usize, fd: c_int) {
-    // SAFETY: the provider gives back what `alloc` answered, once.
+    // SAFETY: the provider returns the result of `alloc`, once.
     unsafe {
         if !at.is_null() {
             pages::unmap(at, size);

@@ -1,4 +1,4 @@
-//! What ibv_devinfo and pyverbs ask beside the public calls: the version of RoCE of a GID.
+//! A query of ibv_devinfo and pyverbs besides the public calls: the RoCE version of a GID.
 
 use crate::core::address::{Version, gid};
 use crate::export::{

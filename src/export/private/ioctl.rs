@@ -17,7 +17,7 @@ unsafe extern "C" fn execute(context: *mut ibv_context, cmd: *mut ibv_command_bu
 }
 private!(execute => "execute_ioctl");
 
-/// How many attributes a buffer with `num_attrs` of its own has to hold for `link` as well.
+/// Number of attributes of a buffer with `num_attrs` attributes and those of `link`.
 unsafe extern "C" fn final_num_attrs(num_attrs: c_uint, link: *mut ibv_command_buffer) -> c_uint {
     // SAFETY: the provider passes a chain that it filled, or NULL.
     let linked = unsafe { Link::from_raw(link) }.map_or(0, Link::count);

@@ -1,8 +1,8 @@
 //! Where the context lies in the `verbs_context` that a provider passes.
 //!
 //! Providers pass the address of their `verbs_context`. Generations differ in the length of the
-//! members in front of the `ibv_context`. The node decides, except for node 59, whose releases 62
-//! and 63 have one member more: there the size decides, which the library itself wrote.
+//! members before the `ibv_context`. The node decides, except for node 59, whose releases 62 and 63
+//! have one member more: there the size decides, which the library itself wrote.
 
 use kit::{
     abi::{ibv_context, verbs_context},
@@ -13,7 +13,7 @@ use std::{ffi::c_void, mem::offset_of};
 /// How far the size lies in front of the `ibv_context`.
 const SIZE_BELOW: usize = offset_of!(verbs_context, context) - offset_of!(verbs_context, sz);
 
-/// The `ibv_context` in a context of a provider of that node; NULL if it is none.
+/// The `ibv_context` in a context of a provider of that node; NULL for another context.
 ///
 /// # Safety
 /// `base` is NULL or a `verbs_context` of that node that this library made ready.
@@ -22,8 +22,8 @@ pub unsafe fn context<const NODE: u16>(base: *mut c_void) -> *mut ibv_context {
         return std::ptr::null_mut();
     }
     let found = Layout::of_node(NODE).find(|layout| {
-        // SAFETY: the layouts of a node come in the order of their sizes, so this lies within
-        // what the provider has.
+        // SAFETY: the layouts of a node are in the order of their sizes, so this lies within the
+        // provider's object.
         let size = unsafe {
             base.byte_add(layout.context_offset() - SIZE_BELOW)
                 .cast::<usize>()

@@ -1,4 +1,4 @@
-//! What the C file behind `__verbs_log` calls.
+//! Functions that the C file of `__verbs_log` calls.
 
 use crate::{core::log, hidden};
 use std::ffi::{c_char, c_int};

@@ -6,8 +6,8 @@ use kit::abi::verbs_device_ops;
 
 /// A provider's constructor calls this with its table.
 ///
-/// A table lies in the provider's object. The library keeps those that it loaded itself; what a
-/// program loaded it may unload again, up to the first device list.
+/// A table lies in the provider's object. The library keeps providers that it loaded; a provider
+/// that a program loaded may be unloaded again, up to the first device list.
 ///
 /// # Safety
 /// `ops` is NULL or a table that stays unchanged.

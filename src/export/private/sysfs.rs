@@ -1,4 +1,4 @@
-//! What the C file behind `ibv_read_ibdev_sysfs_file` calls.
+//! Functions that the C file of `ibv_read_ibdev_sysfs_file` calls.
 
 use crate::core::sysfs;
 use crate::export::device::with_buffer;

@@ -4,7 +4,7 @@
 use super::evidence::{Evidence, Statement};
 use kit::generation::{Layout, USUAL_RELEASE};
 
-/// What the user says, and where.
+/// The user's choice, and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
     /// The release.
@@ -13,21 +13,21 @@ pub struct Wish {
     pub from: &'static str,
 }
 
-/// What was decided.
+/// The decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// The layout.
     pub layout: &'static Layout,
-    /// From what.
+    /// The evidence for it.
     pub from: String,
 }
 
-/// Chooses among the layouts of a node. The user's word comes first, then what the provider's own
-/// file is called, its package, what its neighbours are called, and last the usual release.
-/// Whatever is chosen has to agree with the symbols that the provider imports.
+/// Chooses among the layouts of a node. The user's choice comes first, then the name of the
+/// provider's file, its package, the names of neighbouring files, and last the usual release. The
+/// chosen layout has to agree with the symbols that the provider imports.
 ///
 /// # Errors
-/// The reason why none is chosen: what is there contradicts itself, or does not say enough.
+/// The reason why none is chosen: the evidence is contradictory, or insufficient.
 pub fn decide(node: u16, wish: Option<Wish>, evidence: &Evidence) -> Result<Decision, String> {
     let chosen = match wish {
         Some(wish) => release_of(node, wish.release, wish.from.to_owned())?,
@@ -78,7 +78,7 @@ fn found(node: u16, evidence: &Evidence) -> Result<Decision, String> {
     only_left(node, evidence)
 }
 
-/// The layout that all of these speak of; none where there are none.
+/// The layout on which all of these agree; none without statements.
 fn agreed(node: u16, all: &[Statement]) -> Result<Option<Decision>, String> {
     let Some((first, others)) = all.split_first() else {
         return Ok(None);
@@ -95,7 +95,7 @@ fn agreed(node: u16, all: &[Statement]) -> Result<Option<Decision>, String> {
     Ok(Some(decision))
 }
 
-/// The one layout that has what the provider imports.
+/// The only layout that has the provider's imports.
 fn only_left(node: u16, evidence: &Evidence) -> Result<Decision, String> {
     if let Some((least, symbol)) = &evidence.at_least {
         let mut left = Layout::of_node(node).filter(|layout| layout.last >= *least);

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! What lies around a provider and speaks of its release.
+//! Evidence of a provider's release around its file.
 
 use super::imports;
 use super::names::{name_in, release_in};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct Statement {
     /// The release.
     pub release: u16,
-    /// What speaks of it.
+    /// The source of the statement.
     pub from: String,
 }
 
@@ -31,7 +31,7 @@ pub struct Evidence {
     pub packaged: Option<Statement>,
     /// Other libraries of rdma-core that were installed beside it.
     pub neighbours: Vec<Statement>,
-    /// The release that brought what it imports, and the import.
+    /// The release that introduced its imports, and the import.
     pub at_least: Option<(u16, String)>,
 }
 
@@ -42,8 +42,8 @@ const NEIGHBOURS: [&str; 8] = [
 ];
 
 impl Evidence {
-    /// Looks around a provider of that node, no further than is needed. What cannot be read says
-    /// nothing.
+    /// Collects evidence about a provider of that node, no more than needed. Unreadable files are
+    /// no evidence.
     pub fn gather(node: u16, file: &Path) -> Self {
         Self::look(node, file, Folder::last)
     }
@@ -125,7 +125,7 @@ impl Folder {
         [Some(&*self.real), above].into_iter().flatten()
     }
 
-    /// What programs get that are linked with the library of that name.
+    /// The library that programs linked with that name get.
     fn linked(&self, name: &str) -> Vec<Statement> {
         let link = format!("lib{name}.so.1");
         self.places()
@@ -150,7 +150,7 @@ impl Folder {
     }
 }
 
-/// What the name of a library says.
+/// The release in the name of a library.
 fn library(file: &Path) -> Option<Statement> {
     Some(Statement {
         release: file.file_name().and_then(release_in)?,
@@ -215,7 +215,7 @@ impl Packages {
         Some(statement)
     }
 
-    /// The list that has the file, and what is in it.
+    /// The package list that contains the file, and its contents.
     fn list_with(&self, file: &Path) -> Option<(PathBuf, Vec<u8>)> {
         let info = Path::new(&*self.database).join("info");
         let arch = match std::env::consts::ARCH {

@@ -19,8 +19,8 @@ const NAMES: [(u16, &str, u16); 4] = [
     (59, "ibv_cmd_query_port_speed", 62),
 ];
 
-/// The latest of the releases that brought what the file imports, and that import. None when it
-/// imports nothing of the kind, or cannot be read.
+/// The latest of the releases that introduced the file's imports, and that import. None without
+/// such imports, or if the file cannot be read.
 pub fn least(node: u16, file: &Path) -> Option<(u16, String)> {
     let data = fs::read(file).ok()?;
     let mut latest = None;
@@ -33,8 +33,7 @@ pub fn least(node: u16, file: &Path) -> Option<(u16, String)> {
     latest.map(|(release, name)| (release, name.to_owned()))
 }
 
-/// The names of the symbols that a file needs from others. None for what is no ELF file of this
-/// machine's kind.
+/// The names of the symbols that a file imports. None if it is not an ELF file for this machine.
 fn for_each_name(data: &[u8], mut f: impl FnMut(&[u8])) -> Option<()> {
     let file = ElfFile64::<Endianness>::parse(data).ok()?;
     let endian = file.endian();

@@ -40,7 +40,7 @@ use std::path::Path;
 /// `;`, or `RELEASE` for all.
 pub const VARIABLE: &str = "IBVERBS_PROVIDER_RELEASE";
 
-/// What the variable says of the provider `name`.
+/// The release that the variable contains for the provider `name`.
 pub fn from_variable(value: &OsStr, name: &str) -> Option<u16> {
     let mut for_all = None;
     for word in config::from_variable(value) {
@@ -54,7 +54,7 @@ pub fn from_variable(value: &OsStr, name: &str) -> Option<u16> {
     for_all
 }
 
-/// Decides on the layout of a provider of that node in that file. `wish` is what the user says.
+/// Decides on the layout of a provider of that node in that file. `wish` is the user's choice.
 ///
 /// # Errors
 /// The reason why it is refused.

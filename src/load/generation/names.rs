@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! What names of provider files contain.
+//! The information in the names of provider files.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +15,7 @@ pub fn name_in(file: &Path) -> Option<&str> {
 /// The release in a file name such as `libmlx5.so.1.24.44.0`, where it stands before the last
 /// number.
 pub fn release_in(name: &OsStr) -> Option<u16> {
-    // From the back: most of what lies in a folder of libraries is excluded by its last letter.
+    // From the end: the last letter excludes most files in a folder of libraries.
     let mut parts = name.as_bytes().rsplit(|byte| *byte == b'.');
     let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse::<u16>().ok();
     let (_, release, _, _) = (number()?, number()?, number()?, number()?);

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const CALLS: u32 = 11;
 /// How long to wait after each call. All calls together take three seconds.
 const PATIENCE: Duration = Duration::from_millis(3000 / CALLS as u64);
-/// UDP port that throws away what it gets (RFC 863).
+/// UDP port that discards its datagrams (RFC 863).
 const DISCARD: u16 = 9;
 
 /// A connection to the kernel's routing netlink.
@@ -132,7 +132,7 @@ fn listen(events: &mut Connection, hop: &Hop, end: Instant) -> Result<Option<Mac
                     return Ok(Some(mac));
                 }
             }
-            // There were more news than room for them. The table has what was lost.
+            // Some notifications were lost. The table contains their changes.
             Err(Errno(libc::ENOBUFS)) => return Ok(None),
             Err(e) => return Err(e),
         }
@@ -194,7 +194,7 @@ impl Caller {
     }
 }
 
-/// A socket address; one of IPv6 says which interface it means.
+/// A socket address; for IPv6 it contains the interface.
 fn at(address: IpAddr, port: u16, interface: u32) -> SocketAddr {
     match address {
         IpAddr::V4(_) => SocketAddr::new(address, port),

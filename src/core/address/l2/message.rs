@@ -238,8 +238,8 @@ pub fn neighbours(like: IpAddr, interface: u32) -> (Vec<u8>, [DefaultNla; 1]) {
 }
 
 impl Neighbour {
-    /// Reads an answer to [`neighbours`], or the news of one. None while the neighbour's
-    /// Ethernet address is not known, and for what is no neighbour of IPv4 or IPv6.
+    /// Parses a response to [`neighbours`], or a notification. None while the neighbour's Ethernet
+    /// address is unknown, and for other messages than neighbours of IPv4 and IPv6.
     ///
     /// # Errors
     /// EPROTO when it cannot be read.

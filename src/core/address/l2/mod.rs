@@ -27,7 +27,7 @@ use kit::errno::{Errno, Result};
 use message::{Link, Route};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What stands for "no VLAN".
+/// The value for "no VLAN".
 pub const NO_VLAN: u16 = 0xffff;
 
 /// The next hop to a GID.
@@ -50,10 +50,10 @@ pub trait Network {
     /// The route to `to` by way of the interface.
     ///
     /// # Errors
-    /// ENETUNREACH, EHOSTUNREACH, EACCES, EINVAL: there is none, or one that forbids.
+    /// ENETUNREACH, EHOSTUNREACH, EACCES, EINVAL: there is no route, or one that forbids.
     fn route(&mut self, to: IpAddr, interface: u32) -> Result<Route>;
 
-    /// What there is to know of an interface.
+    /// The attributes of an interface.
     ///
     /// # Errors
     /// ENODEV when it is gone.

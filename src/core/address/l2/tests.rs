@@ -89,7 +89,7 @@ fn a_gateway_is_asked_in_place_of_the_destination() {
     });
     network.resolve("10.9.0.1", None, "10.8.0.1").unwrap();
     assert_eq!(network.asked.unwrap().address, gateway);
-    // Of a link-local gateway nothing has to be asked.
+    // A link-local gateway needs no query.
     let mut network = MadeUp::new();
     network.route = Ok(Route {
         kind: 1,

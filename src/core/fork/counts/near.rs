@@ -1,10 +1,10 @@
 #![forbid(unsafe_code)]
-//! The short way: a range whose pages lie in one leaf or in two neighbours that are there
-//! already, as most do where many ranges are live. The tree stays as it is, so no memory is
-//! needed and nothing above the leaves is looked at but one of the nodes that were found last.
+//! The fast path: a range whose pages lie in one leaf or in two neighbours that exist already, as
+//! most do where many ranges are live. The tree is unchanged, so no memory is needed, and above the
+//! leaves only one of the nodes found last is read.
 //!
-//! Shortest is what changes no mark, [`PageCounts::add_again`] and [`PageCounts::remove_spare`];
-//! then what lies in one leaf, a [`One`], and then what does in two, a [`Spot`].
+//! The shortest cases change no mark: [`PageCounts::add_again`] and [`PageCounts::remove_spare`].
+//! Next are ranges in one leaf, a [`One`], and then those in two, a [`Spot`].
 
 use super::super::leaf::{LEAF_PAGES, Leaf, runs};
 use super::{NODE_BITS, NONE, PageCounts, Pages, SLOTS, Slot, TOP, index};
@@ -17,7 +17,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.bits == 0
     }
@@ -146,8 +146,8 @@ impl Window {
 }
 
 impl PageCounts {
-    /// The pages of a range whose count is 0, and where to [add](Self::add_at) it. None where
-    /// that takes the long way.
+    /// The pages of a range whose count is 0, and where to [add](Self::add_at) it. None where the
+    /// slow path is needed.
     #[inline(always)]
     pub fn clear_near(&mut self, pages: &Pages) -> Option<(Spot, Block)> {
         let spot = self.near(pages)?;
@@ -160,8 +160,8 @@ impl PageCounts {
         Some((spot, clear))
     }
 
-    /// The pages of a range whose count is 1, and where to [remove](Self::remove_at) it. None
-    /// where that takes the long way: also for the last range of a leaf which is to go with it.
+    /// The pages of a range whose count is 1, and where to [remove](Self::remove_at) it. None where
+    /// the slow path is needed: also for the last range of a leaf that is freed with it.
     #[inline(always)]
     pub fn single_near(&mut self, pages: &Pages) -> Option<(Spot, Block)> {
         let spot = self.near(pages)?;
@@ -301,8 +301,8 @@ impl PageCounts {
         all
     }
 
-    /// The leaf that counts the pages, and their bits in it. Where there is none it may be the
-    /// first of all, in which nothing is ever counted.
+    /// The leaf that counts the pages, and their bits in it. A missing leaf is reported as the
+    /// first of all, which never counts pages.
     #[inline(always)]
     fn one_leaf(&mut self, pages: &Pages) -> Option<(&mut Leaf, u64)> {
         let (slot, _) = self.one_slot(pages)?;
@@ -310,7 +310,7 @@ impl PageCounts {
         Some((leaf, bits(pages)))
     }
 
-    /// The slot that stands for all of the pages, and whether it is covered.
+    /// The slot that covers all of the pages, and whether it is covered.
     #[inline(always)]
     fn one_slot(&self, pages: &Pages) -> Option<(Slot, bool)> {
         let number = pages.start / LEAF_PAGES;
@@ -352,7 +352,7 @@ impl PageCounts {
         self.leaves[one.leaf as usize].is_empty()
     }
 
-    /// Those of the pages whose count is 1. None for the last range of a leaf which is to go with
+    /// Those of the pages whose count is 1. None for the last range of a leaf that is freed with
     /// it.
     #[inline(always)]
     pub fn single_of(&self, one: One) -> Option<(One, Block)> {
@@ -403,7 +403,7 @@ impl PageCounts {
         Some([(first, window.first), (second, window.second)])
     }
 
-    /// Lets the short ways find what is counted around `page`.
+    /// Updates the nodes of the fast path to those around `page`.
     pub(super) fn look_up(&mut self, page: u64) {
         let _ = self.found((page / LEAF_PAGES) >> NODE_BITS);
     }
@@ -443,7 +443,7 @@ impl PageCounts {
 #[inline(always)]
 fn bits(pages: &Pages) -> u64 {
     let from = 1u64 << (pages.start % LEAF_PAGES);
-    // One above the last bit; for bit 63 there is none, and 0 is right.
+    // One above the last bit; for bit 63 there is none, and 0 gives the right result.
     let behind = 2u64 << (pages.end.wrapping_sub(1) % LEAF_PAGES);
     behind.wrapping_sub(from)
 }

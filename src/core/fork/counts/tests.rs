@@ -59,7 +59,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The plain statement of what the tree does.
+/// A plain model of the tree.
 #[derive(Default)]
 struct Naive(BTreeMap<u64, u32>);
 
@@ -105,7 +105,7 @@ fn runs_of(counts: &PageCounts, pages: Pages, count: u32) -> Vec<Pages> {
     found
 }
 
-/// Adds the pages; returns what was found to be clear before.
+/// Adds the pages; returns those that were clear before.
 fn add(tree: &mut PageCounts, pages: &Pages, method: Method) -> Vec<Pages> {
     if method == Method::Quick && tree.add_again(pages) {
         return Vec::new();
@@ -128,7 +128,7 @@ fn add(tree: &mut PageCounts, pages: &Pages, method: Method) -> Vec<Pages> {
     clear
 }
 
-/// Takes the pages away; returns those whose count was 1.
+/// Removes the pages; returns those whose count was 1.
 fn remove(tree: &mut PageCounts, pages: &Pages, method: Method) -> Vec<Pages> {
     if method == Method::Quick && tree.remove_spare(pages) {
         return Vec::new();
@@ -248,7 +248,7 @@ fn memory_goes_back_with_the_last_range() {
     assert_eq!(runs_of(&counts, 0..9, 0).first(), Some(&(0..9)));
 }
 
-/// The short way goes on where the pages count already, and nowhere else.
+/// The fast path is taken exactly where the pages already count.
 #[test]
 fn the_short_way_is_for_pages_that_go_on_counting() {
     let mut counts = PageCounts::new();

@@ -13,8 +13,8 @@ struct Memory {
     marked: BTreeSet<u64>,
     /// Pages that are not mapped: passed over, and ENOMEM at the end.
     holes: BTreeSet<u64>,
-    /// Pages of mappings that no call may touch, such as a part of a huge page: EINVAL, and what
-    /// is behind them stays as it was.
+    /// Pages of mappings that no call may change, such as a part of a huge page: EINVAL, and later
+    /// pages remain unchanged.
     odd: BTreeSet<u64>,
     /// No call can split or join a mapping: EAGAIN, nothing is done.
     exhausted: bool,
@@ -78,7 +78,7 @@ fn calls_of(protection: &mut Protection<Memory>) -> Vec<(char, Pages)> {
     std::mem::take(&mut protection.marks.calls)
 }
 
-/// As `protect` and `give_back` of the module above do it: the short way first.
+/// As `protect` and `give_back` of the module above do it: the fast path first.
 fn protect(protection: &mut Protection<Memory>, pages: Pages) -> Result<()> {
     if protection.protect_again(&pages) {
         return Ok(());
@@ -204,7 +204,7 @@ proptest! {
                     map.remove(pages);
                 }
                 Step::Odd(page) => {
-                    // What lies there is new: it has no mark.
+                    // The mapping there is new: it has no mark.
                     protection.marks.odd.insert(page);
                     protection.marks.marked.remove(&page);
                 }
@@ -227,7 +227,7 @@ proptest! {
         for pages in live {
             give_back(&mut protection, pages).unwrap();
         }
-        // What is still owed goes with the next page that is cleared.
+        // The outstanding pages are cleared with the next page that is cleared.
         protect(&mut protection, 5000..5001).unwrap();
         give_back(&mut protection, 5000..5001).unwrap();
         prop_assert_eq!(marked(&protection), []);

@@ -35,12 +35,13 @@ fn chain(count: u64) -> Vec<ibv_recv_wr_1_0> {
     all
 }
 
-/// Posts to a provider that takes `room` requests: the answer, what it took, which was refused.
+/// Posts to a provider that takes `room` requests: returns the result, the posted requests, and the
+/// refused one.
 fn posted(count: u64, room: usize) -> (c_int, Vec<u64>, Option<u64>) {
     let mut all = chain(count);
     let first = all.first_mut().map_or(null_mut(), |first| &raw mut *first);
     let (mut taken, mut bad) = (Vec::new(), null_mut());
-    // SAFETY: the chain is of this function, and so is what the closure is given.
+    // SAFETY: the chain and the closure's arguments belong to this function.
     let answer = unsafe {
         post(first, &raw mut bad, false, |mut at, refusal| {
             while let Some(request) = at.as_ref() {

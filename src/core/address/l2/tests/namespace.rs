@@ -29,7 +29,7 @@ fn in_namespaces() {
         .unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
     let complained = String::from_utf8_lossy(&output.stderr);
-    // What could not be tested, and why.
+    // The skipped tests, and the reasons.
     eprint!("{complained}");
     assert!(output.status.success(), "{printed}\n{complained}");
     assert!(
