@@ -1,9 +1,8 @@
 //! Writes the comparison of `kit::abi::kernel` with linux-libc-dev's headers.
 //!
 //! ctest reads one self-contained Rust file for the names, members and constants to compare. The
-//! kit's files are put together into one such file, with what only the compiler needs (derives,
-//! layout assertions, imports) left out. What is compared with C are the kit's own types: the test
-//! is compiled against the crate.
+//! kit's files are combined into one such file, without the parts for the compiler (derives, layout
+//! assertions, imports). The compared types are the kit's: the test is compiled against the crate.
 
 use std::{
     collections::BTreeSet,
@@ -51,7 +50,7 @@ const ANONYMOUS: [(&str, &str); 7] = [
     ("rxe_send_wr", "wr"),
 ];
 
-/// Members that have a name in Rust alone: padding, and a union whose members are C's.
+/// Members that have a name only in Rust: padding, and a union whose members are C's.
 const NAMELESS: [(&str, &str); 2] = [
     ("ib_uverbs_attr", "u0"),
     ("ib_uverbs_flow_action_esp_encap", "padding"),
@@ -69,7 +68,7 @@ const SINCE_6_2: [&str; 4] = [
     "RDMA_DRIVER_MANA",
 ];
 
-/// What names of methods and attributes contain that Linux 6.12 and later have.
+/// Parts of the names of methods and attributes that only Linux 6.12 and later have.
 const LATER: &str = include_str!("later.txt");
 
 /// Those of [`SINCE_6_2`] and [`LATER`] that the headers installed lack.

@@ -45,8 +45,8 @@ impl Errno {
         self.0
     }
 
-    /// Whether it is what a filter of system calls answers to one that it denies, or a kernel to
-    /// one that it lacks.
+    /// Whether a filter of system calls returns this errno for a denied call, or a kernel for a
+    /// missing one.
     #[must_use]
     pub const fn is_denial(self) -> bool {
         matches!(

@@ -9,15 +9,14 @@
 //! - a [`Layout`] describes a range of releases: the size of `verbs_context`, the offset of the
 //!   mask in `verbs_qp`, the size of `ibv_port_attr`, the verbs of `verbs_context_ops`, and whether
 //!   `verbs_sysfs_dev` has the number of ports;
-//! - a [`Place`] says where a slot of a provider's table goes. One list of verbs, each with the
+//! - a [`Place`] is the position of a slot in a provider's table. One list of verbs, each with the
 //!   release that added it, serves all layouts, because a verb keeps its position relative to the
 //!   others.
 //!
-//! *Invariant.* Releases add members to `verbs_context` at its front only. A context of any
+//! *Invariant.* Releases add members to `verbs_context` only at its front. A context of any
 //! generation therefore ends with the [`verbs_context`] of this crate, and the library works there;
-//! in front of it, the library writes the members of that generation and no more. `sz` holds the
-//! size of that generation. For node 59, whose two layouts differ in size, `sz` also locates the
-//! context.
+//! before it, the library writes only the members of that generation. `sz` contains the size of
+//! that generation. For node 59, whose two layouts differ in size, `sz` also locates the context.
 //!
 //! `Driver` carries the layout from registration on, and a context has it in its private part
 //! ([`crate::table::Private`]). Code that reads or writes a provider's structure takes the layout
@@ -46,7 +45,7 @@ pub struct Layout {
     pub port_attr: usize,
     /// Whether `ibv_cmd_reg_dmabuf_mr` is called with an eighth argument.
     pub dmabuf_link: bool,
-    /// Whether `verbs_sysfs_dev` has `num_ports`, in front of what stands behind it.
+    /// Whether `verbs_sysfs_dev` has `num_ports` before its last members.
     pub num_ports: bool,
 }
 
@@ -106,7 +105,7 @@ pub const NODES: [u16; 5] = [65, 64, 59, 57, 34];
 pub const USUAL_RELEASE: u16 = 44;
 
 impl Layout {
-    /// The layout of a release under a node; `None` where there is none.
+    /// The layout of a release under a node; `None` for an unknown one.
     pub fn of(node: u16, release: u16) -> Option<&'static Self> {
         LAYOUTS
             .iter()
@@ -281,7 +280,7 @@ static VERBS: [Verb; SLOTS + LATER] = [
     old(34, slot::unimport_pd),
 ];
 
-// What is compiled here is the layout of release 44, and the queue pair of the latest.
+// This code is compiled with the layout of release 44, and the queue pair of the latest.
 const _: () = {
     let own = &LAYOUTS[3];
     assert!(own.first == USUAL_RELEASE);
@@ -298,7 +297,7 @@ const _: () = {
     assert!(latest.slots() == VERBS.len());
 };
 
-// Each verb has a place of its own, in rising order of both kinds.
+// Each verb has a separate position, in rising order of both kinds.
 const _: () = {
     let (mut table, mut later, mut at) = (0, 0, 0);
     while at < VERBS.len() {

@@ -1,4 +1,4 @@
-//! What every provider of ferroverbs is built with.
+//! The common parts of every provider of ferroverbs.
 //!
 //! - [`abi`]: the C types, and handles that borrow C objects;
 //! - [`table`]: the verbs table of a context and its defaults;

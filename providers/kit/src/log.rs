@@ -11,7 +11,7 @@ pub enum Level {
     Error = 1,
     /// Something is left out.
     Warning = 2,
-    /// What was found out.
+    /// Findings.
     Info = 3,
 }
 

@@ -1,13 +1,13 @@
 //! Locks and conditions for this process's threads: those of std, without poisoning (a panic ends
 //! the process).
 //!
-//! All that such a lock is made of is in the lock itself: threads wait at its address (futex(2)).
-//! Locks that keep their waiting threads in a table of the whole process are not for this library.
-//! A child of fork(2) may find the table locked by a thread that it does not have, and in the table
+//! Such a lock consists only of its value: threads wait at its address (futex(2)). Locks that keep
+//! their waiting threads in a process-wide table are unsuitable for this library. A child of
+//! fork(2) may find the table locked by a thread that does not exist in the child, and entries of
 //! threads whose stacks are gone: it would hang at any lock that two of its threads want, or crash.
 //!
-//! What a child finds in the value, and a lock that another thread held, is the subject of
-//! [`crate::sys::forks`]. Where instructions count, there is [`crate::sys::lock`].
+//! [`crate::sys::forks`] describes the state of such a value in a child, and of a lock that another
+//! thread held. Where instructions count, there is [`crate::sys::lock`].
 #![forbid(unsafe_code)]
 
 use std::sync::{self, PoisonError, TryLockError};
@@ -49,7 +49,7 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// The value of a lock that nobody else can see.
+    /// The value of a lock to which there is no other reference.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,7 +86,7 @@ impl<T: ?Sized> RwLock<T> {
     }
 }
 
-/// What threads wait for that have a [`Mutex`]. They may also be woken for nothing.
+/// A condition on which threads wait that hold a [`Mutex`]. Spurious wake-ups are possible.
 #[derive(Debug, Default)]
 pub struct Condvar(sync::Condvar);
 
@@ -111,7 +111,7 @@ impl Condvar {
         self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`Self::wait`], for so long at most; also answers whether that has passed.
+    /// As [`Self::wait`], for so long at most; also returns whether that time has passed.
     pub fn wait_for<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -122,7 +122,7 @@ impl Condvar {
         (guard, result.timed_out())
     }
 
-    /// As [`Self::wait`], until then at most; also answers whether that time has come.
+    /// As [`Self::wait`], until then at most; also returns whether that time has come.
     pub fn wait_until<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,

@@ -4,7 +4,7 @@ use std::io::{Write, stderr};
 
 #[test]
 fn agrees_with_the_headers_installed() {
-    // Written past the test harness, which hides what passing tests print.
+    // Written past the test harness, which hides the output of passing tests.
     for name in kit_ctest::too_new() {
         let reported = writeln!(
             stderr(),

@@ -1,5 +1,5 @@
-//! What a provider and the library exchange when a device is found (node IBVERBS_PRIVATE_34,
-//! release v44).
+//! Structures that a provider and the library exchange when a device is found (node
+//! IBVERBS_PRIVATE_34, release v44).
 #![allow(missing_docs)] // member names are those of the C API; the man pages named above explain them
 
 use super::prelude::*;

@@ -31,7 +31,7 @@ macro_rules! layout {
 
 mod endian;
 
-/// What every file of this module needs.
+/// Common imports of the files of this module.
 mod prelude {
     pub use super::endian::*;
     pub use super::kernel::*;

@@ -120,7 +120,7 @@ pub const IBV_RATE_600_GBPS: ibv_rate = 22;
 pub const IBV_RATE_800_GBPS: ibv_rate = 23;
 pub const IBV_RATE_1200_GBPS: ibv_rate = 24;
 
-/// What the exported `ibv_query_port` fills: the first 48 bytes of `ibv_port_attr`.
+/// The part that the exported `ibv_query_port` fills: the first 48 bytes of `ibv_port_attr`.
 ///
 /// Applications built before the structure grew pass a buffer of this size, so no
 /// more is ever written through this type.

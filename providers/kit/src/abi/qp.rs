@@ -282,8 +282,8 @@ pub struct ibv_qp_ex {
     pub wr_complete: Option<unsafe extern "C" fn(*mut ibv_qp_ex) -> c_int>,
     pub wr_abort: Option<unsafe extern "C" fn(*mut ibv_qp_ex)>,
     pub wr_atomic_write: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, *const c_void)>,
-    /// Not there in queue pairs of providers of generation 34, whose [`verbs_qp`] has its
-    /// `comp_mask` in this place.
+    /// Missing in queue pairs of providers of generation 34, whose [`verbs_qp`] has its `comp_mask`
+    /// in this place.
     pub wr_flush: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, usize, u8, u8)>,
 }
 layout!(ibv_qp_ex, 360 + MUTEX_GROWTH, { qp_base: 0, comp_mask: 160 + MUTEX_GROWTH, wr_id: 168 + MUTEX_GROWTH, wr_flags: 176 + MUTEX_GROWTH, wr_atomic_cmp_swp: 184 + MUTEX_GROWTH, wr_atomic_fetch_add: 192 + MUTEX_GROWTH, wr_bind_mw: 200 + MUTEX_GROWTH, wr_local_inv: 208 + MUTEX_GROWTH, wr_rdma_read: 216 + MUTEX_GROWTH, wr_rdma_write: 224 + MUTEX_GROWTH, wr_rdma_write_imm: 232 + MUTEX_GROWTH, wr_send: 240 + MUTEX_GROWTH, wr_send_imm: 248 + MUTEX_GROWTH, wr_send_inv: 256 + MUTEX_GROWTH, wr_send_tso: 264 + MUTEX_GROWTH, wr_set_ud_addr: 272 + MUTEX_GROWTH, wr_set_xrc_srqn: 280 + MUTEX_GROWTH, wr_set_inline_data: 288 + MUTEX_GROWTH, wr_set_inline_data_list: 296 + MUTEX_GROWTH, wr_set_sge: 304 + MUTEX_GROWTH, wr_set_sge_list: 312 + MUTEX_GROWTH, wr_start: 320 + MUTEX_GROWTH, wr_complete: 328 + MUTEX_GROWTH, wr_abort: 336 + MUTEX_GROWTH, wr_atomic_write: 344 + MUTEX_GROWTH, wr_flush: 352 + MUTEX_GROWTH });
@@ -300,7 +300,7 @@ pub const QP_EX_SIZE_34: usize = 352 + MUTEX_GROWTH;
 #[repr(C)]
 pub union verbs_qp_u0 {
     pub qp: ManuallyDrop<ibv_qp>,
-    /// What generation 34 has of an `ibv_qp_ex`.
+    /// The part of an `ibv_qp_ex` that generation 34 has.
     pub qp_ex: [u64; QP_EX_SIZE_34 / size_of::<u64>()],
 }
 layout!(verbs_qp_u0, 352 + MUTEX_GROWTH, { qp: 0, qp_ex: 0 });

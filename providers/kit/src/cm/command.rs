@@ -5,7 +5,7 @@ use super::event::{Ece, Param, Record};
 use crate::abi::{be16, be64, kernel::*};
 use bytemuck::{Pod, Zeroable};
 
-/// A command and what answers it.
+/// A command and its response.
 pub trait Command: Pod {
     const NUMBER: u32;
     /// A command that waits ends with a signal; others are given again.
@@ -45,7 +45,7 @@ pub struct CreateId {
 }
 command!(CreateId, 0, 24 => Number);
 
-/// The id of what was made, or how many events of it were handed out.
+/// The id of a new object, or the number of its events that were delivered.
 #[derive(Clone, Copy, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct Number {

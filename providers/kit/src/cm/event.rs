@@ -32,7 +32,7 @@ pub struct Param {
 const _: () = assert!(size_of::<Param>() == 272);
 
 impl Param {
-    /// Adds private data. What exceeds 255 bytes is left out.
+    /// Adds private data. Data beyond 255 bytes is dropped.
     pub fn append(&mut self, data: &[u8]) {
         let used = usize::from(self.private_data_len);
         let length = data.len().min(usize::from(u8::MAX) - used);
@@ -127,7 +127,7 @@ impl Record {
         self.write(param);
     }
 
-    /// What a program gave an event of its own.
+    /// The argument of an event that a program writes itself.
     #[must_use]
     pub fn arg(&self) -> u64 {
         self.read()

@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
 //! The interface of the kernel's connection manager for user space
-//! (`linux/include/uapi/rdma/rdma_user_cm.h`): commands, what answers them, and events.
+//! (`linux/include/uapi/rdma/rdma_user_cm.h`): commands, their responses, and events.
 //!
 //! librdmacm gives these commands to the character device `rdma_cm`. Devices in user space have a
 //! connection manager in libibverbs, which takes the same commands by the functions of [`Table`].

@@ -5,8 +5,8 @@ use core::ffi::c_int;
 /// The version of the table that this library speaks. Members are only ever added at the end.
 pub const VERSION: u32 = 1;
 
-/// What `ferroverbs_connection_manager()` of libibverbs answers (node `FERROVERBS_1.1`). Each
-/// function answers 0 or an errno value.
+/// The table that `ferroverbs_connection_manager()` of libibverbs returns (node `FERROVERBS_1.1`).
+/// Each function returns 0 or an errno value.
 #[repr(C)]
 pub struct Table {
     /// Bytes of the table.

@@ -16,7 +16,7 @@ const DATAGRAM: usize = 32 * 1024;
 pub struct Connection {
     socket: OwnedFd,
     sequence: u32,
-    /// What the list that was answered last stood for changed meanwhile.
+    /// The objects of the last list changed while it was sent.
     interrupted: bool,
     /// The datagram received last. Its room is not cleared first: that would cost more than all
     /// the rest of a question.
@@ -24,8 +24,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects; no protocol is number 0, routing. `groups` is a set of multicast groups, bit 0 for
-    /// group 1, whose messages are received too.
+    /// Connects; without a protocol it is number 0, routing. `groups` is a set of multicast groups,
+    /// bit 0 for group 1, whose messages are received, too.
     ///
     /// # Errors
     /// EPROTONOSUPPORT when the kernel does not have the protocol; EMFILE, ENFILE, ENOMEM.
@@ -75,13 +75,13 @@ impl Connection {
         }
     }
 
-    /// Whether what was listed last changed while it was listed, so that a part may be missing or
-    /// be there twice.
+    /// Whether the objects of the last list changed while it was sent, so that some may be missing
+    /// or duplicated.
     pub fn interrupted(&self) -> bool {
         self.interrupted
     }
 
-    /// The next datagram that has come in; none when there is none yet.
+    /// The next received datagram; none if there is none yet.
     ///
     /// # Errors
     /// ENOBUFS when messages were lost because this process was slow to read them.

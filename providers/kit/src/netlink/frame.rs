@@ -1,8 +1,8 @@
 #![forbid(unsafe_code)]
 //! Netlink messages of any kind: bytes in, values out. No socket here.
 //!
-//! The header, the end of an answer, acknowledgements and errors are those of
-//! `linux/include/uapi/linux/netlink.h`; what stands between is the business of each protocol.
+//! The header, the end of a list, acknowledgements and errors are those of
+//! `linux/include/uapi/linux/netlink.h`; each protocol defines the payload.
 
 use crate::errno::{Errno, Result};
 use netlink_packet_core::{
@@ -18,7 +18,7 @@ pub const HEADER: usize = 16;
 pub enum Kind {
     /// One object, then an acknowledgement.
     Single,
-    /// A list, then a message that says so.
+    /// A list, then a message that ends it.
     List,
 }
 
@@ -85,14 +85,14 @@ pub fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<NetlinkBuffer<&[
     })
 }
 
-/// Whether a datagram of a list says that the list changed while it was sent.
+/// Whether a datagram of a list reports that the list changed while it was sent.
 pub fn is_interrupted(datagram: &[u8]) -> bool {
     messages(datagram)
         .map_while(Result::ok)
         .any(|message| message.flags() & NLM_F_DUMP_INTR != 0)
 }
 
-/// The first message, and what follows it.
+/// The first message, and the bytes after it.
 fn first(bytes: &[u8]) -> Result<(NetlinkBuffer<&[u8]>, &[u8])> {
     let message = NetlinkBuffer::new_checked(bytes).map_err(|_| Errno::PROTO)?;
     let length = usize::try_from(message.length()).map_err(|_| Errno::PROTO)?;

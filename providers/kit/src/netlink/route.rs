@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
-//! What the messages of routing netlink share (`linux/include/uapi/linux/rtnetlink.h`): a
-//! structure in front, attributes behind it, addresses of one of two families.
+//! The common form of routing netlink messages (`linux/include/uapi/linux/rtnetlink.h`): a
+//! structure, followed by attributes, with addresses of one of two families.
 
 use crate::errno::{Errno, Result};
 use netlink_packet_core::{NlaBuffer, NlasIterator};

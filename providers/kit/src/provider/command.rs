@@ -18,7 +18,7 @@ use std::sync::Arc;
 #[cfg_attr(miri, path = "command/interpreted.rs")]
 mod memory;
 
-/// What the contexts of a descriptor share; the shims know what it is.
+/// State that the contexts of a descriptor share; the shims know its type.
 pub(super) type Shared = Arc<dyn Any + Send + Sync>;
 
 struct Open {
@@ -58,7 +58,7 @@ fn complain(e: Errno) {
     log::line(Level::Error, &text);
 }
 
-/// One more context of a descriptor is open: what it shares with the others.
+/// Opens another context of a descriptor: returns the state that it shares with the others.
 ///
 /// # Errors
 /// [`Errno::INVAL`] if none is.

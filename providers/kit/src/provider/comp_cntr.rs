@@ -4,7 +4,7 @@
 use crate::errno::{Errno, Result};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What a counter counts.
+/// The quantity that a counter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counts {
     /// Completed requests (`IBV_COMP_CNTR_TYPE_WRS`).
@@ -19,8 +19,7 @@ pub const MAX_COMP_CNTRS: u32 = 1 << 16;
 /// The counters that there are.
 static THERE: AtomicU32 = AtomicU32::new(0);
 
-/// Two counts of 64 bits, which go on from 0 behind their greatest value. Any thread may use
-/// them.
+/// Two counts of 64 bits, which wrap from their maximum to 0. Any thread may use them.
 #[derive(Debug)]
 pub struct CompCntr {
     counts: Counts,
@@ -59,18 +58,18 @@ impl CompCntr {
         self.failed.fetch_add(1, Ordering::Release);
     }
 
-    /// What completed, and what failed.
+    /// The completions and the failures.
     pub fn counts(&self) -> (u64, u64) {
         let read = |count: &AtomicU64| count.load(Ordering::Acquire);
         (read(&self.completed), read(&self.failed))
     }
 
-    /// The count of what completed, for the application's own calls.
+    /// The count of completions, for the application's calls.
     pub(super) fn completions(&self) -> &AtomicU64 {
         &self.completed
     }
 
-    /// The count of what failed.
+    /// The count of failures.
     pub(super) fn failures(&self) -> &AtomicU64 {
         &self.failed
     }

@@ -6,8 +6,8 @@ use crate::abi::{be16, ibv_gid_entry};
 use crate::errno::Result;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// The edges of a device in user space. They speak the kernel's formats, so that what reads from
-/// the descriptors needs no branch.
+/// The edges of a device in user space. They use the kernel's formats, so that code that reads the
+/// descriptors needs no branch.
 pub trait Edges: Send + Sync {
     /// ibv_create_comp_channel(3): a descriptor from which records of
     /// `struct ib_uverbs_comp_event_desc` are read, one a read(2), and that poll(2) and

@@ -13,7 +13,7 @@ use core::ops::RangeInclusive;
 /// The context comes from the kernel before the provider is asked, channels and events are the
 /// kernel's: of the library's own code nothing differs from a context that a C provider made.
 pub trait KernelProvider: Provider {
-    /// What the provider is called, in messages and where one of two is preferred.
+    /// The provider's name, in messages and in the setting that prefers one of two.
     const NAME: &'static CStr;
     /// The kernel driver: `enum rdma_driver_id`.
     const DRIVER: u32;
@@ -24,8 +24,8 @@ pub trait KernelProvider: Provider {
     /// not taken, which is logged.
     const ABI: RangeInclusive<u32>;
 
-    /// What the driver answers to the command that makes a context, beside the kernel's own part;
-    /// `()` if that is nothing. A driver that has an answer refuses a command without room for it.
+    /// The driver's response to the command that makes a context, after the kernel's part; `()`
+    /// without one. A driver that has a response refuses a command without room for it.
     type Answer: Pod;
 
     /// Makes the provider's value for a context that has just been opened. `comp_vectors` and

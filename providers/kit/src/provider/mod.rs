@@ -13,8 +13,8 @@
 //! - NULL and foreign pointers (EINVAL), and the sizes of extensible structures;
 //! - the return conventions.
 //!
-//! *Devices in user space* (uroce) are created with [`Device`]: a `verbs_device` with operations of
-//! its own. Opening runs the provider's function and creates a context without a kernel command
+//! *Devices in user space* (uroce) are created with [`Device`]: a `verbs_device` with separate
+//! operations. Opening runs the provider's function and creates a context without a kernel command
 //! descriptor, whose private part names the provider's [`Edges`] (channels, GIDs, P_Keys). Closing
 //! calls `close` and drops the provider. Objects that the application did not destroy keep the
 //! block of their context: destroying them later is EINVAL and their memory is leaked, where a
@@ -56,8 +56,8 @@ use crate::sys::application::ApplicationMemory;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// The number by which C knows an object, what a kernel would be given as its user handle: event
-/// records carry it.
+/// The number of an object for C; a kernel would get it as the user handle. Event records contain
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Token(pub u64);
 
@@ -80,7 +80,7 @@ pub struct Rereg<'a, P: Provider> {
     pub access: Option<u32>,
 }
 
-/// What a completion queue is made with.
+/// Parameters of a new completion queue.
 pub struct CqInit<'a> {
     /// The queue in event records.
     pub token: Token,
@@ -92,8 +92,8 @@ pub struct CqInit<'a> {
     pub vector: u32,
     /// `IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN`.
     pub ignore_overrun: bool,
-    /// What the application wants to read of completions, if the queue is an extended one: bits
-    /// of `enum ibv_create_cq_wc_flags` that the shim has readers for.
+    /// The fields of completions that the application wants to read, if the queue is an extended
+    /// one: bits of `enum ibv_create_cq_wc_flags` that the shim has readers for.
     pub readers: Option<u64>,
 }
 
@@ -119,19 +119,19 @@ pub struct ReportedEvents {
     pub asynchronous: u32,
 }
 
-/// What a shared receive queue is made with.
+/// Parameters of a new shared receive queue.
 pub struct SrqInit<'a, P: Provider> {
     /// The queue in event records.
     pub token: Token,
     /// Protection domain.
     pub pd: &'a Arc<P::Pd>,
-    /// `max_wr`, `max_sge`, `srq_limit`; the shim hands back what the provider leaves here.
+    /// `max_wr`, `max_sge`, `srq_limit`; the shim returns the values that the provider leaves here.
     pub attr: &'a mut ibv_srq_attr,
     /// `IBV_SRQT_XRC`.
     pub xrc: Option<XrcInit<'a, P>>,
 }
 
-/// What an XRC shared receive queue has besides.
+/// Additional parameters of an XRC shared receive queue.
 pub struct XrcInit<'a, P: Provider> {
     /// The domain.
     pub xrcd: &'a Arc<P::Xrcd>,
@@ -139,7 +139,7 @@ pub struct XrcInit<'a, P: Provider> {
     pub cq: &'a Arc<P::Cq>,
 }
 
-/// What a queue pair is made with.
+/// Parameters of a new queue pair.
 pub struct QpInit<'a, P: Provider> {
     /// The queue pair in event records.
     pub token: Token,
@@ -155,7 +155,7 @@ pub struct QpInit<'a, P: Provider> {
     pub srq: Option<&'a Arc<P::Srq>>,
     /// XRC domain of an XRC target.
     pub xrcd: Option<&'a Arc<P::Xrcd>>,
-    /// Sizes asked for; the shim hands back what the provider leaves here.
+    /// Requested sizes; the shim returns the values that the provider leaves here.
     pub cap: &'a mut ibv_qp_cap,
     /// Every send request is signalled.
     pub sq_sig_all: bool,
@@ -165,15 +165,16 @@ pub struct QpInit<'a, P: Provider> {
     pub source_qpn: u32,
     /// Longest header of `IBV_WR_TSO`.
     pub max_tso_header: u16,
-    /// `enum ibv_qp_create_send_ops_flags`: what ibv_wr_* functions will be called; the shim has
-    /// checked that the type of queue pair can have them (EOPNOTSUPP).
+    /// `enum ibv_qp_create_send_ops_flags`: the ibv_wr_* functions that will be called; the shim
+    /// has checked that the type of queue pair can have them (EOPNOTSUPP).
     pub send_ops: u64,
-    /// `IBV_QP_INIT_ATTR_IND_TABLE`, `IBV_QP_INIT_ATTR_RX_HASH`: it only receives, by a table of
-    /// work queues, and has no queues of its own.
+    /// `IBV_QP_INIT_ATTR_IND_TABLE`, `IBV_QP_INIT_ATTR_RX_HASH`: the queue pair only receives, by a
+    /// table of work queues, and has no queues itself.
     pub rss: Option<Rss<'a, P>>,
 }
 
-/// A context of a provider, and what it makes. See the module for what the shims do themselves.
+/// A context of a provider, and its objects. The module's documentation describes the work of the
+/// shims.
 ///
 /// Every method may be called from several threads at once. A `destroy_*` method is called when
 /// nothing that was made with the object is left; after `Ok` the application has no way to reach it
@@ -199,7 +200,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     type Ah: Send + Sync + 'static;
     /// XRC domain.
     type Xrcd: Send + Sync + 'static;
-    /// Work queue; `()` where there are none, as for those below.
+    /// Work queue; `()` for providers without them, as for those below.
     type Wq: Send + Sync + 'static;
     /// Table of work queues.
     type WqTable: Send + Sync + 'static;
@@ -212,9 +213,9 @@ pub trait Provider: Sized + Send + Sync + 'static {
     fn comp_vectors(&self) -> u32 {
         1
     }
-    /// ibv_close_device(3). Objects that the application has left are to be taken out of service:
-    /// none of their verbs is called any more. The shims' references to the provider and its
-    /// [`Edges`] are dropped afterwards, those to objects that were left never.
+    /// ibv_close_device(3). The provider stops using objects that the application has left: their
+    /// verbs are not called any more. The shims' references to the provider and its [`Edges`] are
+    /// dropped afterwards, those to remaining objects never.
     fn close(&self) {}
     /// The number that C shows of an object (`handle`), which is the kernel's for a kernel device.
     /// `None` leaves it at 0, or at the number of a queue pair or shared receive queue.
@@ -308,7 +309,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     /// ibv_advise_mr(3).
     ///
     /// # Errors
-    /// EINVAL, EFAULT, ENOENT, EOPNOTSUPP as its page says.
+    /// EINVAL, EFAULT, ENOENT, EOPNOTSUPP according to its page.
     fn advise_mr(
         &self,
         pd: &Arc<Self::Pd>,
@@ -380,7 +381,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     /// the shim stores in the window.
     ///
     /// # Errors
-    /// EINVAL, ENOMEM as its page says.
+    /// EINVAL, ENOMEM according to its page.
     fn bind_mw(
         &self,
         qp: &Arc<Self::Qp>,
@@ -421,7 +422,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     /// # Errors
     /// Its errno (the shim answers it as a negative number).
     fn poll_cq(&self, cq: &Arc<Self::Cq>, room: &mut [ibv_wc]) -> Result<usize>;
-    /// The next completion of an extended queue; `None` if there is none. Both ways of polling take
+    /// The next completion of an extended queue; `None` if it is empty. Both ways of polling take
     /// from the same entries.
     fn poll_ex(&self, cq: &Arc<Self::Cq>) -> Option<Polled>;
     /// The same in the middle of a batch: only the completions that are in the queue. A provider
@@ -465,12 +466,12 @@ pub trait Provider: Sized + Send + Sync + 'static {
     fn destroy_srq(&self, srq: &Arc<Self::Srq>) -> Result<u32> {
         Err(Errno::OPNOTSUPP)
     }
-    /// ibv_post_srq_recv(3). Requests before the one that is refused are posted; the last that was
-    /// taken from the iterator is the bad one. The iterator ends before a request that the shim
-    /// refuses (EINVAL); what came before it is posted, and the answer is `Ok`.
+    /// ibv_post_srq_recv(3). Requests before the refused one are posted; the last one taken from
+    /// the iterator is the bad one. The iterator ends before a request that the shim refuses
+    /// (EINVAL); requests before it are posted, and the result is `Ok`.
     ///
     /// # Errors
-    /// EINVAL, ENOMEM as its page says.
+    /// EINVAL, ENOMEM according to its page.
     fn post_srq_recv<'a>(
         &self,
         srq: &Arc<Self::Srq>,
@@ -511,7 +512,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     /// ibv_post_send(3). As for [`Provider::post_srq_recv`].
     ///
     /// # Errors
-    /// EINVAL, ENOMEM as its page says.
+    /// EINVAL, ENOMEM according to its page.
     fn post_send<'a>(
         &self,
         qp: &Arc<Self::Qp>,
@@ -530,7 +531,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     /// ibv_post_recv(3). As for [`Provider::post_srq_recv`].
     ///
     /// # Errors
-    /// EINVAL, ENOMEM as its page says.
+    /// EINVAL, ENOMEM according to its page.
     fn post_recv<'a>(
         &self,
         qp: &Arc<Self::Qp>,
@@ -550,7 +551,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     fn detach_mcast(&self, qp: &Arc<Self::Qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
         Err(Errno::OPNOTSUPP)
     }
-    /// ibv_set_ece(3). It is the provider's to refuse what `comp_mask` names.
+    /// ibv_set_ece(3). The provider refuses unknown bits of `comp_mask`.
     ///
     /// # Errors
     /// Its errno.
@@ -673,11 +674,11 @@ pub trait Provider: Sized + Send + Sync + 'static {
     fn destroy_counters(&self, counters: &Arc<Self::Counters>) -> Result<()> {
         Err(Errno::OPNOTSUPP)
     }
-    /// ibv_attach_counters_point_flow(3) without a flow: what is counted at this index, once the
-    /// counters are bound to a flow. The shim refuses it afterwards (EBUSY).
+    /// ibv_attach_counters_point_flow(3) without a flow: the quantity counted at this index, once
+    /// the counters are bound to a flow. The shim refuses it afterwards (EBUSY).
     ///
     /// # Errors
-    /// ENOTSUP for what cannot be counted, EINVAL for an index that is too large.
+    /// ENOTSUP for a quantity that cannot be counted, EINVAL for an index that is too large.
     fn attach_counter(
         &self,
         counters: &Arc<Self::Counters>,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub enum Inline<'a> {
     /// `IBV_SEND_INLINE`: pieces in order.
     Pieces(Pieces<'a>),
-    /// One piece: what `ibv_wr_set_inline_data` and its like have copied.
+    /// One piece: bytes copied by `ibv_wr_set_inline_data` and similar calls.
     Bytes(&'a [u8]),
 }
 
@@ -27,8 +27,7 @@ impl<'a> Inline<'a> {
         }
     }
 
-    /// Bytes in all. Nothing of the data is touched for it, so that what is too long is never
-    /// copied.
+    /// Total length. It does not read the data, so that data that is too long is never copied.
     #[must_use]
     pub fn length(&self) -> usize {
         match self {
@@ -56,7 +55,7 @@ pub enum Data<'a> {
     Inline(Inline<'a>),
 }
 
-/// What a window is bound to.
+/// The target of a window's binding.
 pub struct BindInfo<'a, P: Provider> {
     /// The R_Key that the window shows (`ibv_mw.rkey`).
     pub key: u32,
@@ -76,7 +75,7 @@ pub struct Bind<'a, P: Provider> {
     pub mw: &'a Arc<P::Mw>,
     /// Its new R_Key.
     pub rkey: u32,
-    /// What it is bound to.
+    /// The target of the binding.
     pub info: BindInfo<'a, P>,
 }
 
@@ -94,7 +93,7 @@ pub struct Tso<'a> {
 pub struct SendRequest<'a, P: Provider> {
     /// `wr_id`.
     pub id: u64,
-    /// What to do. Values of no meaning are possible.
+    /// The operation. Undefined values are possible.
     pub opcode: ibv_wr_opcode,
     /// Bits of `enum ibv_send_flags`.
     pub flags: u32,
@@ -157,8 +156,8 @@ impl<P: Provider> SendRequest<'_, P> {
     }
 }
 
-/// How much memory a flush is about, and how far its bytes shall get. Only ibv_wr_flush(3) can say
-/// it: `struct ibv_send_wr` has no room for it.
+/// The length of the flushed memory, and the placement type. Only ibv_wr_flush(3) can pass it:
+/// `struct ibv_send_wr` has no room for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flush {
     /// Bytes.
@@ -174,7 +173,7 @@ pub struct Flush {
 pub trait SendView<'a, P: Provider>: Sized {
     /// `wr_id`.
     fn id(&self) -> u64;
-    /// What to do. Values of no meaning are possible.
+    /// The operation. Undefined values are possible.
     fn opcode(&self) -> ibv_wr_opcode;
     /// Bits of `enum ibv_send_flags`.
     fn flags(&self) -> u32;
@@ -185,7 +184,7 @@ pub trait SendView<'a, P: Provider>: Sized {
     /// The data.
     ///
     /// # Errors
-    /// EINVAL for a list that is none.
+    /// EINVAL for an invalid list.
     fn data(&self) -> Result<Data<'a>>;
     /// All members.
     ///

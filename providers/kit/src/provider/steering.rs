@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! What flow rules, work queues and their tables are made with, as providers see it.
+//! Parameters of flow rules, work queues and their tables, as providers see them.
 
 use super::Provider;
 use crate::abi::{ibv_flow_attr_type, ibv_flow_spec_type, ibv_wq_state};
@@ -13,7 +13,7 @@ pub enum FlowPart<'a, P: Provider> {
     Filter {
         /// `IBV_FLOW_SPEC_*`, with `IBV_FLOW_SPEC_INNER` where it was given.
         kind: ibv_flow_spec_type,
-        /// What is compared with.
+        /// The value to compare with.
         value: &'a [u8],
         /// Which bits of it count.
         mask: &'a [u8],
@@ -26,7 +26,7 @@ pub enum FlowPart<'a, P: Provider> {
     Count(&'a Arc<P::Counters>),
 }
 
-/// What a flow rule is made with (`struct ibv_flow_attr`).
+/// Parameters of a flow rule (`struct ibv_flow_attr`).
 pub struct FlowInit<'a, P: Provider> {
     /// `type`.
     pub attr_type: ibv_flow_attr_type,
@@ -40,13 +40,13 @@ pub struct FlowInit<'a, P: Provider> {
     pub parts: Vec<FlowPart<'a, P>>,
 }
 
-/// What a work queue is made with; the shim has checked that it is one for receiving.
+/// Parameters of a work queue; the shim has checked that it is one for receiving.
 pub struct WqInit<'a, P: Provider> {
     /// Protection domain.
     pub pd: &'a Arc<P::Pd>,
     /// Queue for its completions.
     pub cq: &'a Arc<P::Cq>,
-    /// Most requests; the shim hands back what the provider leaves here.
+    /// Maximum of requests; the shim returns the value that the provider leaves here.
     pub max_wr: u32,
     /// Most pieces of a request; likewise.
     pub max_sge: u32,
@@ -65,8 +65,8 @@ pub struct WqChange {
     pub flags: Option<(u32, u32)>,
 }
 
-/// How a queue pair spreads what it receives over a table of work queues
-/// (`struct ibv_rx_hash_conf`).
+/// How a queue pair spreads received packets over a table of work queues (`struct
+/// ibv_rx_hash_conf`).
 pub struct Rss<'a, P: Provider> {
     /// The table.
     pub table: &'a Arc<P::WqTable>,

@@ -10,7 +10,7 @@ use core::sync::atomic::AtomicU32;
 
 /// An index in shared memory.
 pub trait Index {
-    /// Reads what the other side released.
+    /// Reads the index that the other side released.
     fn acquire(&self) -> u32;
     /// Shows the other side how far this one is.
     fn release(&self, value: u32);
@@ -54,13 +54,13 @@ fn inside(index: u32, mask: u32) -> Result<u32> {
 pub struct Producer {
     /// The entry to be written next.
     next: u32,
-    /// What the consumer's index was when it was last looked at.
+    /// The last value read of the consumer's index.
     seen: u32,
     mask: u32,
 }
 
 impl Producer {
-    /// Goes on where the shared indices say.
+    /// Continues from the shared indices.
     ///
     /// # Errors
     /// EIO for an index outside of the ring.
@@ -117,13 +117,13 @@ impl Producer {
 pub struct Consumer {
     /// The entry to be read next.
     next: u32,
-    /// What the producer's index was when it was last looked at.
+    /// The last value read of the producer's index.
     seen: u32,
     mask: u32,
 }
 
 impl Consumer {
-    /// Goes on where the shared indices say.
+    /// Continues from the shared indices.
     ///
     /// # Errors
     /// EIO for an index outside of the ring.

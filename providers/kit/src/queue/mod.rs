@@ -1,9 +1,9 @@
 //! Queues that a kernel driver shares with this process: a power of two of entries of equal size,
 //! with either one index for each side or a flag in each entry.
 //!
-//! - [`index`]: the protocol of the indices, without memory of its own;
-//! - [`owner`]: the protocol of the flags, and when a doorbell can be omitted, without memory of
-//!   its own;
+//! - [`index`]: the protocol of the indices, independent of memory;
+//! - [`owner`]: the protocol of the flags, and when a doorbell can be omitted, independent of
+//!   memory;
 //! - [`Region`]: memory mapped from the command descriptor; plain memory in tests, so that they run
 //!   under memcheck;
 //! - [`Ring`]: indices and entries in a region, at the offsets of the driver's ABI, checked once

@@ -1,21 +1,20 @@
 #![forbid(unsafe_code)]
-//! The protocol of queues whose entries say by a flag of their own whose they are
-//! (`rdma/siw-abi.h`).
+//! The protocol of queues whose entries have a flag that names their owner (`rdma/siw-abi.h`).
 //!
 //! A producer writes an entry and sets its flag; the consumer reads it and clears the flag. Each
-//! side knows by itself which entry is next. A consumer that found nothing stops until a doorbell
-//! is rung. While it is at work the bell can be spared: an entry that still has its flag is one
-//! that the consumer has yet to come to, and then it finds those behind it, too. For that, both
-//! sides write one flag and then read another; each must see what the other wrote, or be seen.
+//! side knows by itself which entry is next. A consumer that found no entry stops until a doorbell
+//! is rung. While the consumer works, the doorbell can be omitted: an entry whose flag is still set
+//! is one that the consumer has yet to reach, and then it also finds later entries. For this, both
+//! sides write one flag and then read another; at least one of them must see the other's flag.
 
 use core::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 
 /// A flag in shared memory.
 pub trait Flag {
-    /// What it holds.
+    /// The type of its value.
     type Value: Copy;
 
-    /// Reads it; what the other side wrote before it is seen after this.
+    /// Reads it; writes of the other side before its write are visible afterwards.
     fn look(&self) -> Self::Value;
 
     /// Writes it, after everything that was written to the entry and before whatever is read next.
@@ -51,7 +50,7 @@ impl Flag for AtomicU16 {
 }
 
 /// Hands an entry over; returns whether the consumer has to be notified. `before` is the flag of
-/// the entry in front of it, `owned` the bit that marks an entry as the consumer's.
+/// the preceding entry, `owned` the bit that marks an entry as the consumer's.
 #[inline]
 pub fn hand_over(
     flag: &impl Flag<Value = u16>,

@@ -25,7 +25,7 @@ impl Region {
     /// Maps `length` bytes at `offset` of a descriptor, shared, to be read and written.
     ///
     /// # Errors
-    /// EINVAL for no bytes; ENOMEM, and what else mmap(2) says.
+    /// EINVAL for no bytes; ENOMEM, and other errors of mmap(2).
     pub fn map(fd: BorrowedFd<'_>, offset: u64, length: usize) -> Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, to which nothing refers.
@@ -53,7 +53,7 @@ impl Region {
         })))
     }
 
-    /// The same memory again: what else lies in it, or the other side in tests.
+    /// The same memory again: for other structures in it, or for the other side in tests.
     #[must_use]
     pub fn share(&self) -> Self {
         Self(Arc::clone(&self.0))
@@ -89,7 +89,7 @@ impl Drop for Bytes {
         // SAFETY: nothing refers to the memory any more; it came from where it goes to.
         unsafe {
             if self.mapped {
-                // A failure has no remedy, and leaves nothing but the memory behind.
+                // A failure has no remedy, and leaves only the memory mapped.
                 let _ = munmap(self.at.as_ptr().cast(), self.length);
             } else {
                 crate::sys::memory::free(self.at.as_ptr().cast());

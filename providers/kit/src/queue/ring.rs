@@ -40,7 +40,7 @@ unsafe impl<const LEAST: usize> Send for Ring<LEAST> {}
 // SAFETY: as above; entries are reached through the one producer or consumer.
 unsafe impl<const LEAST: usize> Sync for Ring<LEAST> {}
 
-/// What entries are aligned to.
+/// Alignment of entries.
 const ALIGN: usize = align_of::<u64>();
 /// Larger entries, or more of them, are not to be believed.
 const LOG2_MOST: u32 = 31;
@@ -49,7 +49,7 @@ impl<const LEAST: usize> Ring<LEAST> {
     /// Finds a ring in a region.
     ///
     /// # Errors
-    /// EIO for a shape that the region has no room for, or that is none.
+    /// EIO for an invalid shape, or one that exceeds the region.
     pub fn new(region: Region, shape: &Shape) -> Result<Self> {
         const { assert!(LEAST.is_multiple_of(ALIGN)) };
         let count = u64::from(shape.mask) + 1;
@@ -94,7 +94,7 @@ impl<const LEAST: usize> Ring<LEAST> {
 
     #[inline]
     fn entry(&self, index: u32) -> Entry<'_, LEAST> {
-        // `new` refused a ring whose entries usize does not count.
+        // `new` refused rings with more entries than usize can count.
         let index = (index & self.mask) as usize;
         // SAFETY: `new` found room for all entries, which are aligned and have `LEAST` bytes.
         unsafe { Entry::new(self.entries.add(index << self.log2_entry), self.size()) }
@@ -102,8 +102,8 @@ impl<const LEAST: usize> Ring<LEAST> {
 }
 
 impl Region {
-    /// The number at `offset`, such as those that say how a queue lies. One that is checked is to
-    /// be read once.
+    /// The number at `offset`, such as those that describe a queue's shape. A number that is
+    /// checked is to be read once.
     ///
     /// # Errors
     /// EIO outside of the region.
@@ -181,8 +181,8 @@ impl<const LEAST: usize> Entry<'_, LEAST> {
         if offset > self.size || bytes.len() > self.size - offset {
             return Err(Errno::INVAL);
         }
-        // SAFETY: within the entry; see `put`. What this process may borrow does not overlap with
-        // a region.
+        // SAFETY: within the entry; see `put`. Memory that this process may borrow does not overlap
+        // with a region.
         unsafe {
             self.at
                 .add(offset)
@@ -199,7 +199,7 @@ pub struct ProducerRing<const LEAST: usize> {
 }
 
 impl<const LEAST: usize> ProducerRing<LEAST> {
-    /// Goes on where the ring's indices say.
+    /// Continues from the ring's indices.
     ///
     /// # Errors
     /// EIO for an index outside of the ring.
@@ -258,7 +258,7 @@ pub struct ConsumerRing<const LEAST: usize> {
 }
 
 impl<const LEAST: usize> ConsumerRing<LEAST> {
-    /// Goes on where the ring's indices say.
+    /// Continues from the ring's indices.
     ///
     /// # Errors
     /// EIO for an index outside of the ring.

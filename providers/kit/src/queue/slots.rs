@@ -1,4 +1,4 @@
-//! Queues whose entries have a flag that says whose they are.
+//! Queues whose entries have a flag that names their owner.
 
 use super::owner::Flag;
 use super::{Entry, Region};
@@ -76,7 +76,7 @@ impl<const SIZE: usize, const AT: usize, F: AtomicFlag> Slots<SIZE, AT, F> {
 
     #[inline]
     fn place(&self, index: u32) -> NonNull<u8> {
-        // `new` refused a queue whose entries usize does not count.
+        // `new` refused queues with more entries than usize can count.
         let index = (index & self.mask) as usize;
         // SAFETY: `new` found room for all entries.
         unsafe { self.first.add(index * SIZE) }
@@ -91,7 +91,7 @@ impl<const SIZE: usize, const AT: usize, F: AtomicFlag> Slots<SIZE, AT, F> {
         unsafe { self.place(index).add(AT).cast::<F>().as_ref() }
     }
 
-    /// An entry, which is this side's as far as its flag says so.
+    /// An entry, which belongs to this side if its flag shows it.
     #[inline]
     pub fn entry(&mut self, index: u32) -> Entry<'_, SIZE> {
         // SAFETY: `place` answers an entry of `SIZE` bytes, a multiple of the alignment.

@@ -9,8 +9,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::AtomicU16;
 use std::thread;
 
-// loom switches stacks by itself, which Miri does not know; and there is no unsafe code in what it
-// tries.
+// loom switches stacks by itself, which Miri does not support; and the code that it tests is safe.
 #[cfg(not(miri))]
 mod interleavings;
 

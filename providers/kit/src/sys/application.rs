@@ -85,8 +85,8 @@ impl ApplicationMemory {
         Ok(())
     }
 
-    /// Writes the bytes from `offset` on. The last ones become visible after all others: programs
-    /// wait for the last byte of what a peer writes.
+    /// Writes bytes from `offset`. The last ones become visible after all others, because programs
+    /// poll for the last byte of a peer's write.
     ///
     /// # Errors
     /// [`OutOfRange`].
@@ -141,8 +141,7 @@ impl ApplicationMemory {
         let all = self.part(offset, from.len()).map_err(|_| EFAULT)?;
         let end = all.part(first, last.len()).map_err(|_| EFAULT)?;
         self.try_write(offset, most, by)?;
-        // Where all of them are in one page with what is in front, the kernel has just written
-        // there.
+        // All bytes are in one page with the preceding ones, which the kernel has just written.
         let within = end.address % rustix::param::page_size();
         let apart = within == 0 || within + last.len() > rustix::param::page_size();
         if first == 0 || apart {
@@ -228,8 +227,8 @@ impl ApplicationMemory {
         Ok(Word(unsafe { AtomicU64::from_ptr(at) }))
     }
 
-    /// Brings in the pages of the range, for writing or only for reading, and so finds out whether
-    /// they are there: what a kernel does that pins them.
+    /// Faults in the pages of the range, for writing or only for reading, and so finds out whether
+    /// they are mapped, as a kernel does that pins them.
     ///
     /// # Errors
     /// EFAULT if part of the range is not mapped, or not so; ENOMEM.
@@ -280,19 +279,19 @@ impl ApplicationMemory {
 pub struct Word<'a>(&'a AtomicU64);
 
 impl Word<'_> {
-    /// What is there.
+    /// The value of the word.
     #[must_use]
     #[inline]
     pub fn load(self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Adds, modulo 2^64; returns what was there.
+    /// Adds, modulo 2^64; returns the previous value.
     pub fn fetch_add(self, add: u64) -> u64 {
         self.0.fetch_add(add, Ordering::SeqCst)
     }
 
-    /// Stores `swap` if the word is `compare`; returns what was there.
+    /// Stores `swap` if the word is `compare`; returns the previous value.
     pub fn compare_swap(self, compare: u64, swap: u64) -> u64 {
         self.0
             .compare_exchange(compare, swap, Ordering::SeqCst, Ordering::SeqCst)
@@ -369,7 +368,7 @@ mod tests {
         }
     }
 
-    /// Waits for the last byte of each round, as programs do that poll for what a peer writes.
+    /// Waits for the last byte of each round, as programs do that poll for a peer's write.
     fn watch(at: &ApplicationMemory, seen: &AtomicU64) {
         let mut all = vec![0; at.length()];
         for round in 1..=ROUNDS {

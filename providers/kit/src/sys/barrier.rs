@@ -4,14 +4,14 @@
 //! other's write. That takes a full fence on both sides, or a barrier on the side that does it less
 //! often.
 //!
-//! A process has to say that it wants such barriers ([`prepare`]). Where it has several threads by
-//! then, the kernel takes milliseconds for that, so it is not done when one is needed: there are
-//! none until then.
+//! A process has to request such barriers ([`prepare`]). If it has several threads by then, the
+//! kernel takes milliseconds for the request, so it is not made when a barrier is needed: until the
+//! request there are no barriers.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use rustix::thread::{MembarrierCommand, membarrier};
 
-/// A kind of barrier: how it is asked for, and what has to be asked before.
+/// A kind of barrier: its command, and the command that has to precede it.
 struct Kind {
     registration: MembarrierCommand,
     command: MembarrierCommand,
@@ -60,10 +60,10 @@ pub fn is_prepared() -> bool {
     PRIVATE.is_ready() && SHARED.is_ready()
 }
 
-/// Has all threads of this process pass a full barrier: what each wrote before its barrier can be
-/// seen by the caller when this returns, and what the caller wrote before the call by all that each
-/// reads after its barrier. `false`, and nothing is sure, before [`prepare`], and where the kernel
-/// has no such call or a filter forbids it.
+/// Makes all threads of this process pass a full barrier. When this returns, the caller sees all
+/// writes of each thread before its barrier, and each thread sees after its barrier all writes of
+/// the caller before the call. `false`, without any guarantee, before [`prepare`], and if the
+/// kernel lacks the call or a filter forbids it.
 #[must_use]
 pub fn private() -> bool {
     PRIVATE.pass()

@@ -1,8 +1,9 @@
-//! Datagrams taken by one call of recvmmsg(2), with what the kernel says beside each: what the
-//! receivers of UDP ([`super::datagram`]) and of whole frames ([`super::packet`]) have in common.
+//! Datagrams received by one call of recvmmsg(2), with the kernel's information about each: the
+//! common part of the receivers of UDP ([`super::datagram`]) and of whole frames
+//! ([`super::packet`]).
 //!
-//! A [`Batch`] owns the buffers, and vouches for the pointers that it gives the kernel. What names
-//! and control messages mean is known to its users, whose tests are its tests.
+//! A [`Batch`] owns the buffers, and vouches for the pointers that it gives the kernel. Its users
+//! know the meaning of names and control messages; their tests are its tests.
 
 use super::control::{Control, ROOM};
 use super::errno;
@@ -25,7 +26,7 @@ unsafe impl SocketAddress for libc::sockaddr_storage {}
 // SAFETY: numbers.
 unsafe impl SocketAddress for libc::sockaddr_ll {}
 
-/// What is known of a datagram beside its bytes.
+/// Information about a datagram besides its bytes.
 pub(super) struct Place<N> {
     /// Where from.
     pub name: N,
@@ -68,8 +69,8 @@ impl<N: SocketAddress> Batch<N> {
         }
     }
 
-    /// Takes in what there is, without waiting. Returns how many there are; what was there before
-    /// is gone.
+    /// Receives the pending datagrams, without waiting. Returns their number; earlier datagrams are
+    /// dropped.
     ///
     /// # Errors
     /// Of recvmmsg(2): EAGAIN if there is nothing.

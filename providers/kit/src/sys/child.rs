@@ -1,8 +1,8 @@
 //! Descriptors that a forked child shall not have.
 //!
-//! Close-on-exec does nothing for a child that never calls exec. Where its copy would do harm (a
-//! socket that goes on taking a share of a port's packets, a name that stays taken after the
-//! parent's end), a descriptor is registered here, and fork(2) closes it in the child. A bare
+//! Close-on-exec has no effect in a child that never calls exec. If a copy would do harm there (a
+//! socket that still takes a share of a port's packets, a name that remains taken after the
+//! parent's end), the descriptor is registered here, and fork(2) closes it in the child. A bare
 //! clone(2) does not.
 
 use super::first::First;
@@ -52,7 +52,8 @@ impl Drop for ParentOnly {
     }
 }
 
-/// Only what is allowed after fork(2) in a process of several threads: atomics and close(2).
+/// Uses only functions that are allowed after fork(2) in a process of several threads: atomics and
+/// close(2).
 unsafe extern "C" fn in_child() {
     for place in &DESCRIPTORS {
         let fd = place.swap(NONE, SeqCst);

@@ -11,8 +11,7 @@ pub fn process_time() -> Option<Duration> {
     answered(libc::clock_gettime, libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// How far `CLOCK_MONOTONIC_COARSE` goes on at a time, and so how far it is behind at most; `None`
-/// where the process may not ask.
+/// Step of `CLOCK_MONOTONIC_COARSE`, and thus its maximum lag; `None` if the process may not ask.
 #[must_use]
 pub fn tick() -> Option<Duration> {
     answered(libc::clock_getres, libc::CLOCK_MONOTONIC_COARSE)

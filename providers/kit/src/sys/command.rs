@@ -22,7 +22,7 @@ pub unsafe trait WriteCommand: Pod {
     const NUMBER: u32;
     /// Whether the long header goes in front.
     const EXTENDED: bool;
-    /// What the kernel answers, in front of any driver data.
+    /// The kernel's response, before any driver data.
     type Resp: Pod;
     /// The number that the kernel gets, with the bit of an extended command.
     const CODE: u32 = if Self::EXTENDED {

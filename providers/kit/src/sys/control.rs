@@ -1,4 +1,4 @@
-//! Control messages: what goes along with a datagram, one after the other in an aligned buffer.
+//! Control messages, which accompany a datagram, one after the other in an aligned buffer.
 
 use core::ffi::c_int;
 

@@ -1,5 +1,5 @@
-//! Datagrams with all that an Internet header says: recvmmsg(2) and sendmmsg(2) with control
-//! messages, and the socket options that switch them on.
+//! Datagrams with all fields of the Internet header: recvmmsg(2) and sendmmsg(2) with control
+//! messages, and the socket options that enable them.
 
 pub mod passing;
 mod receive;
@@ -25,7 +25,7 @@ fn set(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: c_int) -> Result<()
 }
 
 /// Makes an IPv4 socket report destination, interface, time to live and type of service of received
-/// packets, and receive multicast of its own memberships only.
+/// packets, and receive multicast only of its memberships.
 ///
 /// # Errors
 /// Of setsockopt(2).
@@ -39,7 +39,7 @@ pub fn tell_headers_v4(fd: BorrowedFd<'_>) -> Result<()> {
 }
 
 /// Makes an IPv6 socket report destination, interface, hop limit and traffic class of received
-/// packets, and receive multicast of its own memberships only.
+/// packets, and receive multicast only of its memberships.
 ///
 /// # Errors
 /// Of setsockopt(2).
@@ -60,7 +60,7 @@ pub fn receive_runs(fd: BorrowedFd<'_>) -> Result<()> {
     set(fd, libc::SOL_UDP, libc::UDP_GRO, 1)
 }
 
-/// Lets an UDP socket of IPv6 take in datagrams whose checksum is 0, "not computed", which it drops
+/// Lets a UDP socket of IPv6 receive datagrams whose checksum is 0, "not computed", which it drops
 /// otherwise (RFC 6935). The sender of RoCE v2 leaves the checksum to the ICRC (IBTA volume 1,
 /// annex A17): cards and the kernel's soft-RoCE do.
 ///

@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
-//! Which system calls a process may not make: a sandbox, or a kernel that lacks them, answers such
-//! calls with an errno that says nothing of which call it was.
+//! Records the system calls that a process may not make: a sandbox, or a kernel that lacks them,
+//! returns an errno for such calls that does not identify the call.
 //!
 //! Each call that devices in user space need is made once, to no effect.
 

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 /// A name without a slash is looked for where the dynamic linker looks, see dlopen(3).
 ///
 /// # Errors
-/// What the dynamic linker says.
+/// The message of the dynamic linker.
 pub fn load(file: &OsStr) -> Result<(), String> {
-    // SAFETY: a plugin is code that the administrator (or, when the program has no more rights
-    // than its user, that user) chose to run in this process; its constructors do what any
-    // library's may.
+    // SAFETY: a plugin is code that the administrator (or, when the program has no more rights than
+    // its user, that user) chose to run in this process; its constructors may do the same as any
+    // library's.
     let library = unsafe { Library::open(Some(file), RTLD_NOW) }.map_err(|e| text(&e))?;
     // Tables of the plugin stay registered, so it is never unloaded.
     let _ = library.into_raw();

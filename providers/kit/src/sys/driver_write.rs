@@ -1,4 +1,4 @@
-//! write(2) to a driver that answers through an address in what it is written.
+//! write(2) to a driver that responds through an address in the written data.
 
 use crate::errno::{Errno, Result};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// cancellation point.
 ///
 /// rustix::io::write declares to the compiler that it changes no memory. A response that is read
-/// after it may be what was there before.
+/// after it may have its previous value.
 ///
 /// # Errors
 /// The driver's; EINTR.
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn memory_that_a_write_changes_is_read_anew() {
-        // What is written to this file goes to the memory of the process, as a response does.
+        // A write to this file changes the memory of the process, as a response does.
         let memory = File::options().write(true).open("/proc/self/mem").unwrap();
         let mut response = 0_u64;
         let at = (&raw mut response).expose_provenance() as u64;

@@ -1,4 +1,4 @@
-//! What is to be done when the program exits.
+//! Functions to be called when the program exits.
 
 use core::ffi::c_int;
 use std::sync::OnceLock;

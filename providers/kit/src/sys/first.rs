@@ -34,7 +34,7 @@ impl<T> First<T> {
 
     /// The value; made, if it is not there.
     pub fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
-        // SAFETY: what is not null is a box that lives as long as this.
+        // SAFETY: a pointer that is not null is a box that lives as long as this.
         if let Some(value) = unsafe { self.value.load(Acquire).as_ref() } {
             return value;
         }

@@ -5,8 +5,8 @@
 use super::per_process::PerProcess;
 use crate::errno::{Errno, Result};
 
-/// Something of its own address in every process, forked children included. Not of size 0, since
-/// such things share addresses.
+/// A value with a separate address in every process, including forked children. Its size is not 0,
+/// because values of size 0 share addresses.
 #[derive(Default)]
 struct Mark {
     _byte: u8,

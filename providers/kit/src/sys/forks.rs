@@ -1,20 +1,20 @@
 //! Locks of the whole process that fork(2) waits for.
 //!
 //! A child has only the thread that forked. A lock that another thread held at that moment stays
-//! taken in it for ever, and what the lock guards may be half changed. So each lock registered here
-//! is taken before fork(2), by handlers of pthread_atfork(3), and given back after it in both
-//! processes. A bare clone(2) has no such handlers.
+//! taken in the child for ever, and the guarded data may be half changed. Therefore each lock
+//! registered here is taken before fork(2), by handlers of pthread_atfork(3), and released after it
+//! in both processes. A bare clone(2) has no such handlers.
 //!
-//! A lock that several threads take in turn is hardly ever free, and two of them never at the same
-//! time. Not all that a thread changes has a lock here, either: the dynamic linker's list of
-//! objects while a provider loads, values of `Once` and `OnceLock`. So what lists, loads and opens
-//! devices begins with [`enter`]: fork waits for the threads that are in it, and no thread begins
-//! while another one forks. A fork within [`enter`] (a signal handler, a constructor of a provider)
-//! does not wait: it might wait for its own thread.
+//! A lock that several threads take in turn is hardly ever free, and two such locks are never free
+//! at the same time. Also, some data that a thread changes has no lock here: the dynamic linker's
+//! list of objects while a provider loads, values of `Once` and `OnceLock`. Therefore functions
+//! that list, load and open devices begin with [`enter`]: fork waits for the threads that are in
+//! it, and no thread begins while another one forks. A fork within [`enter`] (a signal handler, a
+//! constructor of a provider) does not wait, because it might wait for its own thread.
 //!
-//! What a child may meet half done is therefore one of five kinds:
+//! State that a child may find half changed is therefore one of five kinds:
 //!
-//! - what is only done within [`enter`];
+//! - state that changes only within [`enter`];
 //! - a lock that fork waits for, which is registered here;
 //! - [`super::per_process::PerProcess`], which a child starts anew;
 //! - [`super::first::First`], which is made without waiting for a thread that makes it, too;
@@ -80,16 +80,16 @@ thread_local! {
 /// Threads that fork, and wait for others or have the locks.
 static FORKING: AtomicU32 = AtomicU32::new(0);
 
-/// Threads within [`enter`]. One that comes in counts itself and then looks for forks; one that
-/// forks says so and then looks here. So one of the two sees the other.
+/// Number of threads within [`enter`]. A thread that enters counts itself and then checks for
+/// forks; a thread that forks announces it and then reads this. So one of the two sees the other.
 static INSIDE: AtomicU32 = AtomicU32::new(0);
 
 /// A thread is within [`enter`] until this is dropped.
 #[derive(Debug)]
 pub struct Entered(PhantomData<*mut ()>);
 
-/// To be called before what a child must not meet half done, with no registered lock in hand. Lets
-/// other threads fork first.
+/// Called, without holding a registered lock, before changes that a child must not find half done.
+/// Other threads fork first.
 #[must_use]
 pub fn enter() -> Entered {
     let within = ENTERED.get();
@@ -152,15 +152,15 @@ fn register(lock: *const Brief) -> Result<()> {
 }
 
 fn locks() -> impl Iterator<Item = &'static Brief> {
-    // SAFETY: what is not null came from a lock that lives for ever.
+    // SAFETY: a pointer that is not null came from a lock that lives for ever.
     LOCKS
         .iter()
         .map_while(|place| unsafe { place.load(Ordering::Acquire).as_ref() })
 }
 
-/// Waits for the threads within [`enter`], and takes all locks, or none: who waits for one with
-/// another in its hand may be waited for. The lock that could not be had is waited for next, with
-/// none in hand.
+/// Waits for the threads within [`enter`], and takes all locks, or none, because other threads may
+/// wait for a thread that waits for one lock while it holds another. The lock that could not be
+/// taken is waited for next, without holding others.
 unsafe extern "C" fn prepare() {
     FORKING.fetch_add(1, Ordering::SeqCst);
     let patience = match ENTERED.get() {
@@ -365,8 +365,8 @@ mod tests {
         });
     }
 
-    /// Threads that sleep at a lock or wake others there, in the parent, are no hindrance to a
-    /// child whose threads wait for locks of their own.
+    /// Threads that sleep at a lock or wake others there, in the parent, do not block a child whose
+    /// threads wait for other locks.
     #[test]
     #[cfg_attr(miri, ignore = "Miri knows no fork(2)")]
     fn a_child_waits_at_its_own_locks_whatever_threads_did_at_others() {

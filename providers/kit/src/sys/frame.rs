@@ -26,8 +26,8 @@ pub(super) fn lengths(count: usize) -> Result<(u16, u16)> {
 /// Issues the ioctl, again after each interruption.
 ///
 /// # Safety
-/// `frame` points at a filled header and, behind it, as many attributes as it says, whose
-/// addresses are good for their lengths.
+/// `frame` points to a filled header followed by as many attributes as it states, whose addresses
+/// are valid for their lengths.
 pub(super) unsafe fn call(fd: BorrowedFd<'_>, frame: *mut ib_uverbs_ioctl_hdr) -> Result<()> {
     loop {
         // SAFETY: the caller vouches for the buffer; the descriptor is borrowed.

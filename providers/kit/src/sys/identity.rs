@@ -1,10 +1,10 @@
-//! Who the process is, and what it may use: calls that programs take for granted, of which a
-//! sandbox may still deny each. None of these fails.
+//! The process's identity and limits: calls that programs take for granted, but that a sandbox may
+//! deny. These functions do not fail.
 
 use core::ffi::c_ulong;
 
-/// What a call that cannot fail never answers: the C library hands on the errno of one that a
-/// sandbox denies as the kernel gave it, negated.
+/// Values that a call without errors never returns: for a call that a sandbox denies, the C library
+/// returns the kernel's errno, negated.
 const ERRNO: core::ops::RangeInclusive<u32> = u32::MAX - 4094..=u32::MAX;
 
 /// The answer of a call that cannot fail but in a sandbox; there, that of the auxiliary vector,
@@ -63,7 +63,7 @@ pub enum Limit {
     LockedMemory,
 }
 
-/// The limit that counts now; none where there is none, or where the process may not ask.
+/// The soft limit; none if it is unlimited, or if the process may not ask.
 #[must_use]
 pub fn limit(which: Limit) -> Option<u64> {
     let resource = match which {

@@ -95,7 +95,7 @@ impl<'a> Ioctl<'a> {
         Added(Some(place.write(attr)))
     }
 
-    /// Length of an attribute's data; longer than 16 bits can say makes the whole call EINVAL.
+    /// Length of an attribute's data; a length of more than 16 bits makes the whole call EINVAL.
     fn length(&mut self, len: usize) -> u16 {
         u16::try_from(len).unwrap_or_else(|_| {
             self.invalid = true;
@@ -196,7 +196,7 @@ impl<'a> Ioctl<'a> {
         self.bytes_out(id, bytemuck::bytes_of_mut(value))
     }
 
-    /// Appends the provider's own attributes; what the kernel answers goes back into them.
+    /// Appends the provider's attributes; the kernel's results are written to them.
     pub fn link(&mut self, link: Option<Link<'a>>) {
         self.link = link;
     }
@@ -249,8 +249,8 @@ impl<'a> Ioctl<'a> {
             .is_ok_and(|attr| attr.flags & UVERBS_ATTR_F_VALID_OUTPUT != 0)
     }
 
-    /// Carries the call out. Interrupted by a signal, it starts again: the kernel undoes what
-    /// a failed command had begun.
+    /// Executes the call. Interrupted by a signal, it starts again: the kernel undoes the work of a
+    /// failed command.
     ///
     /// # Errors
     /// EINVAL when something added cannot be expressed (more than 65535 bytes, more than
@@ -298,7 +298,7 @@ impl<'a> Ioctl<'a> {
     }
 }
 
-/// What a fake kernel needs in order to answer.
+/// Access for a fake kernel that writes results.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 impl Ioctl<'_> {

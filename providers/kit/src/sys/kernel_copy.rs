@@ -94,7 +94,7 @@ pub(super) unsafe fn write(at: usize, from: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// What a sandbox or an old kernel answers that does not have the calls.
+/// The errors of a sandbox or an old kernel without the calls.
 fn forbidden(error: Errno) -> bool {
     matches!(error, Errno::PERM | Errno::NOSYS) || error == Errno(libc::EACCES)
 }
@@ -109,7 +109,7 @@ type Transfer = unsafe extern "C" fn(
 ) -> isize;
 
 /// # Safety
-/// The transfer may use the local memory, and what is mapped at `at`.
+/// The transfer may use the local memory, and the memory that is mapped at `at`.
 unsafe fn own(transfer: Transfer, local: &libc::iovec, at: usize) -> Result<usize> {
     let remote = libc::iovec {
         iov_base: without_provenance_mut(at),
@@ -130,7 +130,7 @@ struct Pipe {
     write: OwnedFd,
 }
 
-/// Bytes a step: what every pipe has room for.
+/// Bytes of a step: every pipe has room for them.
 const STEP: usize = 4096;
 
 impl Pipe {
@@ -140,7 +140,7 @@ impl Pipe {
     }
 
     /// # Safety
-    /// As read(2): what is mapped at `to` may be written.
+    /// As read(2): the memory that is mapped at `to` may be written.
     unsafe fn take(&self, to: *mut c_void, length: usize) -> Result<()> {
         // SAFETY: vouched for by the caller; the kernel checks the address.
         whole(length, || unsafe {

@@ -29,9 +29,9 @@ impl<'a> Link<'a> {
     /// Takes the pointer that the provider passed; NULL is no link.
     ///
     /// # Safety
-    /// A pointer that is not NULL must start a chain of command buffers, each with its
-    /// attributes behind it up to `next_attr`, whose addresses are good for their lengths. All
-    /// of it stays so for `'a`, and no other thread touches it.
+    /// A pointer that is not NULL must start a chain of command buffers, each followed by its
+    /// attributes up to `next_attr`, whose addresses are valid for their lengths. All of it is
+    /// valid for `'a`, and no other thread accesses it.
     pub unsafe fn from_raw(raw: *mut ibv_command_buffer) -> Option<Self> {
         NonNull::new(raw).map(|first| Self {
             first,

@@ -1,4 +1,4 @@
-//! A lock for what is held for a moment, on paths where instructions count.
+//! A lock that is held for a moment, on paths where instructions count.
 //!
 //! It is taken by one atomic exchange and released by a plain store. Other locks need two
 //! exchanges, each of which waits until all earlier writes have left the processor. A thread that
@@ -76,8 +76,8 @@ impl Brief {
     }
 }
 
-// SAFETY: only one of the threads that exchange finds that it was free, and that thread acquires
-// what the previous owner released.
+// SAFETY: only one of the threads that exchange finds the lock free, and that thread acquires the
+// writes that the previous owner released.
 unsafe impl RawMutex for Brief {
     const INIT: Self = Self {
         taken: AtomicU32::new(FREE),

@@ -1,4 +1,4 @@
-//! madvise(2) for fork, and what goes with it.
+//! madvise(2) for fork, and related functions.
 //!
 //! These are safe to call for any address: the process's own view of its memory stays as it is.
 
@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 
 fn advise(addr: usize, len: usize, advice: c_int) -> Result<()> {
     let start = core::ptr::without_provenance_mut::<c_void>(addr);
-    // SAFETY: the advice given here changes what a future child sees, nothing in this process;
+    // SAFETY: the advice given here changes the memory of a future child, and not of this process;
     // the kernel checks the addresses.
     if unsafe { libc::madvise(start, len, advice) } == 0 {
         return Ok(());
@@ -65,7 +65,7 @@ pub fn fault_in(addr: usize) -> Result<()> {
     Err(super::errno::get())
 }
 
-/// A page of anonymous memory of its own, zeroed; unmapped when dropped.
+/// A separate page of anonymous memory, zeroed; unmapped when dropped.
 pub struct Page(NonNull<c_void>);
 
 impl Page {

@@ -1,6 +1,6 @@
-//! Memory of this process that may not be mapped any more, used by way of a file in memory: read(2)
-//! and write(2) answer EFAULT where a plain access would be a signal, and cost half of what
-//! process_vm_readv(2) does.
+//! Memory of this process that may be unmapped, accessed through a memfd: read(2) and write(2)
+//! return EFAULT where a direct access would raise a signal, at half the cost of
+//! process_vm_readv(2).
 
 use super::first::First;
 use super::kernel_copy;
@@ -35,7 +35,7 @@ impl File {
     /// Moves bytes between the beginning of the file and memory.
     ///
     /// # Safety
-    /// The call may do that with what is mapped there.
+    /// The call may access the memory that is mapped there.
     unsafe fn transfer(&self, call: Transfer, at: usize, length: usize) -> Result<()> {
         let piece = libc::iovec {
             iov_base: without_provenance_mut(at),
@@ -56,8 +56,8 @@ type Transfer =
     unsafe extern "C" fn(c_int, *const libc::iovec, c_int, libc::off_t) -> libc::ssize_t;
 
 impl NoFaultCopy {
-    /// Makes what is needed now, rather than with the first use: then there may be no descriptor to
-    /// be had.
+    /// Makes the descriptor now instead of at the first use, because later there may be no free
+    /// descriptor.
     pub fn prepare(&self) {
         self.file();
     }
@@ -78,7 +78,7 @@ impl NoFaultCopy {
         };
         let (file, mut at) = (file.lock(), at);
         for chunk in to.chunks_mut(ROOM) {
-            // SAFETY: only reads what is mapped there.
+            // SAFETY: only reads the memory that is mapped there.
             unsafe { file.transfer(libc::pwritev, at, chunk.len()) }?;
             let read = file.bytes.read(0, chunk);
             read.map_err(|_| Errno(libc::EFAULT))?;
@@ -116,7 +116,7 @@ mod tests {
     use super::super::scratch::Scratch;
     use super::*;
 
-    /// By the file, and where there is none.
+    /// With the file, and without it.
     fn ways() -> [NoFaultCopy; 2] {
         let without = NoFaultCopy::default();
         assert!(without.0.get_or_make(|| None).is_none());

@@ -20,7 +20,7 @@ pub const MOST: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherProcess(Pid);
 
-/// What is written to another process.
+/// The data to be written to another process.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
     /// Memory that the application registered.
@@ -82,11 +82,11 @@ impl OtherProcess {
 
     fn transfer(self, call: Transfer, list: &List, there: &Range) -> Result<usize> {
         let pid = self.0.as_raw_nonzero().get();
-        // SAFETY: the local pieces are bytes that are lent for the call and only read, or memory
-        // that an application registered, which may be read and written as `ApplicationMemory::new`
-        // was promised: no more bytes are moved than those have, whatever the range says. The
-        // process is another one, so nothing else of this one's memory is touched. The kernel
-        // checks every address, and reads the range, whose words may change meanwhile, once.
+        // SAFETY: the local pieces are bytes that are borrowed for the call and only read, or
+        // memory that an application registered, which may be read and written by the promise to
+        // `ApplicationMemory::new`: no more bytes are moved than those have, whatever the range
+        // contains. The process is another one, so no other memory of this process is accessed. The
+        // kernel checks every address, and reads the range, whose words may change meanwhile, once.
         let done = unsafe {
             call(
                 pid,

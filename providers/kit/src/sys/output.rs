@@ -1,11 +1,12 @@
 #![forbid(unsafe_code)]
-//! Where diagnostics go: reports, traces, captures, the log. Whatever becomes of the place, the
-//! program goes on.
+//! Destinations of diagnostics: reports, traces, captures, the log. The program continues after any
+//! failure of a destination.
 //!
-//! A place may be a pipe whose reader leaves or does not read, a file that may grow no longer
-//! (`ulimit -f`), a full disk. No write raises a signal, none waits longer than a second, and the
-//! first that fails is the last: a line on the standard error says so. What was written of a record
-//! that did not fit is taken from the end of the file again, so that readers find whole records.
+//! A destination may be a pipe whose reader leaves or does not read, a file that may not grow any
+//! more (`ulimit -f`), a full disk. No write raises a signal, none waits longer than a second, and
+//! the first failure is the last write: a line on the standard error reports it. The written part
+//! of a record that did not fit is removed from the end of the file, so that readers find whole
+//! records.
 
 use super::signal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// How long a write may wait for the reader.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// What a pipe takes without waiting once poll(2) says that it can be written to (`PIPE_BUF`).
+/// Bytes that a pipe accepts without blocking once poll(2) reports it writable (`PIPE_BUF`).
 const PIECE: usize = 4096;
 
 /// A place for diagnostics.
@@ -27,7 +28,7 @@ const PIECE: usize = 4096;
 pub struct Output {
     /// None for the standard error.
     file: Option<OwnedFd>,
-    /// What the line calls it.
+    /// The name in the message.
     name: String,
     stopped: AtomicBool,
 }
@@ -43,7 +44,7 @@ impl Output {
         }
     }
 
-    /// Appends to a file, which is made if there is none. `variable` named it.
+    /// Appends to a file, which is created if missing. `variable` named it.
     ///
     /// # Errors
     /// Of open(2); ENXIO for a FIFO without a reader.
@@ -140,7 +141,7 @@ fn room(file: BorrowedFd<'_>, until: Instant) -> Result<()> {
     }
 }
 
-/// Takes the last `count` bytes from the end of a file, if they are what this process wrote last.
+/// Removes the last `count` bytes from the end of a file, if this process wrote them last.
 fn cut(file: BorrowedFd<'_>, count: usize) {
     let (Ok(count), Ok(stat)) = (u64::try_from(count), fstat(file)) else {
         return;
@@ -155,7 +156,7 @@ fn cut(file: BorrowedFd<'_>, count: usize) {
     if let (Ok(end), Ok(size)) = (end, size)
         && end == size
     {
-        // If that fails, what reads the file has to bear half a record.
+        // If that fails, readers of the file have to cope with half a record.
         let _ = ftruncate(file, end.saturating_sub(count));
     }
 }
@@ -232,7 +233,7 @@ mod tests {
         assert!(output.write(b"whole") && output.write(b"ha"));
         cut(output.file().unwrap(), 2);
         assert_eq!(std::fs::read(&path).unwrap(), b"whole");
-        // Of another, what was written last is not the end.
+        // In another file, the bytes written last are not the end.
         let other = Output::open("VARIABLE", path.as_os_str()).unwrap();
         assert!(output.write(b"ha") && other.write(b"other"));
         cut(output.file().unwrap(), 2);

@@ -12,7 +12,7 @@ use core::ffi::c_int;
 use core::mem::zeroed;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// What the interface of a packet socket is.
+/// The kind of a packet socket's interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hardware {
     /// Its frames are Ethernet's.
@@ -23,7 +23,7 @@ pub struct Hardware {
     pub address: [u8; 6],
 }
 
-/// What else than its own address an interface is to receive while a socket is open.
+/// Frames besides those to its address that an interface receives while a socket is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Membership {
     /// All that passes.
@@ -53,7 +53,7 @@ pub fn open(interface: u32, listen: bool) -> Result<OwnedFd> {
     if listen {
         let on: c_int = 1;
         set(&fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, &on)?;
-        // Beyond what net.core.rmem_max allows, where this process may; else as far as that.
+        // Beyond net.core.rmem_max, if this process may; otherwise up to it.
         if set(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &BUFFER).is_err() {
             set(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &BUFFER)?;
         }
@@ -98,7 +98,7 @@ fn set<T>(fd: &OwnedFd, level: c_int, name: c_int, value: &T) -> Result<()> {
     }
 }
 
-/// What the interface is that a socket of [`open`] is on.
+/// The kind of the interface of a socket of [`open`].
 ///
 /// # Errors
 /// Of getsockname(2).

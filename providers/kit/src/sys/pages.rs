@@ -26,6 +26,6 @@ pub fn map(size: usize) -> Result<*mut c_void> {
 /// # Safety
 /// They came from [`map`] with that size, and they are not used any more.
 pub unsafe fn unmap(at: *mut c_void, size: usize) {
-    // SAFETY: vouched for by the caller. It fails only for what is no mapping's place.
+    // SAFETY: vouched for by the caller. It fails only for an address without a mapping.
     let _ = unsafe { rustix::mm::munmap(at, size) };
 }

@@ -1,9 +1,9 @@
 //! A value that a forked child starts anew.
 //!
-//! The address of the value stands in a page that the kernel zeroes in a child, however the
-//! child was made (fork(2), a bare clone(2)). So a lock that another thread held at the moment of
-//! the fork, or a value that it was changing, is out of the child's sight. Kernels before 4.14
-//! cannot zero the page; there the child goes on with the parent's value.
+//! The address of the value is in a page that the kernel zeroes in a child, however the child was
+//! made (fork(2), a bare clone(2)). A child therefore does not see a lock that another thread held
+//! at the moment of the fork, or a value that it was changing. Kernels before 4.14 cannot zero the
+//! page; there the child keeps the parent's value.
 
 use super::madvise::Page;
 use crate::errno::Result;

@@ -2,10 +2,10 @@
 
 use super::identity::{effective_group, effective_user, group, user};
 
-/// Whether the caller's environment is not to be trusted: the program is set-user-ID or
-/// set-group-ID and still uses that right, or the kernel says that it got rights when it was
-/// started (`AT_SECURE`; file capabilities and security modules count, too). The dynamic linker
-/// goes by the second.
+/// Whether the caller's environment is untrusted: the program is set-user-ID or set-group-ID and
+/// still uses that right, or the kernel reports that it got rights when it was started
+/// (`AT_SECURE`; file capabilities and security modules count, too). The dynamic linker uses the
+/// second condition.
 #[must_use]
 pub fn exceeds_caller() -> bool {
     let of_another = user() != effective_user() || group() != effective_group();

@@ -39,9 +39,9 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
-/// Runs what has to come to its end: a thread that is cancelled meanwhile ends later, at its next
-/// cancellation point (pthread_setcancelstate(3)). A cancelled thread is unwound, and Rust says
-/// nothing of such an unwinding through its frames.
+/// Runs a function to its end: a thread that is cancelled meanwhile ends later, at its next
+/// cancellation point (pthread_setcancelstate(3)). A cancelled thread is unwound, and Rust does not
+/// define such an unwinding through its frames.
 pub fn without_cancellation<T>(run: impl FnOnce() -> T) -> T {
     struct Restore(c_int);
     impl Drop for Restore {
@@ -77,8 +77,8 @@ pub unsafe fn lock<'a>(mutex: *mut pthread_mutex_t) -> Guard<'a> {
 }
 
 impl Guard<'_> {
-    /// Waits until `done` says so; it is asked with the mutex held, first before any wait. No
-    /// cancellation point.
+    /// Waits until `done` returns true; it is called with the mutex held, first before any wait. It
+    /// is not a cancellation point.
     ///
     /// # Safety
     /// `cond` was made ready and stays so until this returns; every waiter uses this mutex.

@@ -5,8 +5,8 @@ use core::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 /// Bytes that are written last, at once where they are aligned.
 pub(super) const LAST: usize = size_of::<u64>();
 
-/// Copies, the last bytes after all others, and each of them after those before it: programs wait
-/// for the last byte of what a peer writes. The C library's copy takes any order.
+/// Copies, the last bytes after all others, and each of them after those before it, because
+/// programs poll for the last byte of a peer's write. The C library's copy has any order.
 ///
 /// # Safety
 /// `length` bytes may be written at `to` and read at `from`, also while others use them.

@@ -18,7 +18,7 @@ fn attributes() -> Result<libc::sched_attr> {
     // SAFETY: a structure of numbers, for which all zeros are values.
     let mut attr: libc::sched_attr = unsafe { mem::zeroed() };
     let size = mem::size_of_val(&attr);
-    // SAFETY: the size says what may be written; 0 is this thread.
+    // SAFETY: the size bounds the output; 0 is this thread.
     checked(unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, size, 0) })?;
     Ok(attr)
 }

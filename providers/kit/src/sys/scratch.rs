@@ -1,4 +1,4 @@
-//! Memory for tests of what works on an application's memory.
+//! Memory for tests of code that works on an application's memory.
 //!
 //! For tests only: nothing keeps a test from using bytes after it took them away, and then it ends
 //! with a signal.
@@ -36,7 +36,7 @@ impl Scratch {
         let wish = with_exposed_provenance_mut(NEXT.fetch_add(length, Ordering::Relaxed));
         // SAFETY: a new mapping, to which nothing refers: the wish replaces none.
         let at = unsafe { mmap_anonymous(wish, length, protection, MapFlags::PRIVATE) }?;
-        // SAFETY: mapped for good, but for what tests do (see the module).
+        // SAFETY: mapped for ever, unless tests change it (see the module).
         unsafe { ApplicationMemory::new(at.expose_provenance(), length) }.map(Self)
     }
 

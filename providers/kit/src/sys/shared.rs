@@ -14,7 +14,7 @@ use rustix::fs::{MemfdFlags, SealFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// What makes a memfd keep its length, so that no part of a mapping goes away (SIGBUS).
+/// Seals that keep a memfd's length, so that no part of a mapping disappears (SIGBUS).
 const LENGTH: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
 /// A mapping of shared memory, until it is dropped.
@@ -63,7 +63,7 @@ impl Shared {
         Ok((mapped, fd))
     }
 
-    /// Maps what another process made.
+    /// Maps a memory that another process made.
     ///
     /// # Errors
     /// EINVAL if it is not sealed against changes of its length, or has another one; of fcntl(2),
@@ -118,7 +118,7 @@ impl Shared {
         Ok(unsafe { self.at.as_ptr().byte_add(offset) })
     }
 
-    /// Copies bytes out. What another process writes meanwhile may be torn.
+    /// Copies bytes out. Bytes that another process writes meanwhile may be torn.
     ///
     /// # Errors
     /// [`OutOfRange`].
@@ -149,7 +149,7 @@ impl Shared {
 pub struct Published(Shared);
 
 impl Published {
-    /// Maps what another process made.
+    /// Maps a memory that another process made.
     ///
     /// # Errors
     /// As for [`Shared::map`].
@@ -179,7 +179,8 @@ impl ReadOnlyWord {
         unsafe { core::slice::from_raw_parts(words.as_ptr().cast(), words.len()) }
     }
 
-    /// What is there. A load of 8 bytes never writes, on any processor that this library is for.
+    /// The value of the word. A load of 8 bytes never writes, on any processor that this library
+    /// supports.
     #[must_use]
     #[inline]
     pub fn load(&self, order: Ordering) -> u64 {

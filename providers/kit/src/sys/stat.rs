@@ -1,4 +1,4 @@
-//! What a descriptor is (fstat(2)).
+//! The kind of a descriptor (fstat(2)).
 
 use crate::errno::{Errno, Result};
 use core::ffi::c_int;

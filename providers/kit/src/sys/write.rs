@@ -37,14 +37,14 @@ pub struct CommandBuffers<'p> {
 }
 
 impl<'a> Request<'a> {
-    /// `buf` holds room for the header, `core` bytes of the command `C` (its structure and what
-    /// may follow it) and driver data; `resp` takes `resp_core` bytes of response, then driver
-    /// data.
+    /// `buf` has room for the header, `core` bytes of the command `C` (its structure and any array
+    /// after it) and driver data; `resp` takes `resp_core` bytes of response, then driver data.
     ///
     /// # Errors
     /// EINVAL when a length does not fit the header or the kernel's unit (4 bytes, 8 in an
     /// extended command), or is less than the structures of `C`.
-    // Inlined with what follows, most of a command whose lengths are known is done by the compiler.
+    // Inlined with its callees, so that the compiler evaluates most of a command whose lengths are
+    // known.
     #[inline(always)]
     pub fn new<C: WriteCommand>(
         buf: &'a mut [u8],
@@ -131,12 +131,12 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// Writes the command. Interrupted by a signal, it is written again: the kernel undoes
-    /// what a failed command had begun.
+    /// Writes the command. Interrupted by a signal, it is written again: the kernel undoes the work
+    /// of a failed command.
     ///
     /// # Errors
-    /// EINVAL for a length that the header cannot say, EIO when the kernel took only a part,
-    /// else the kernel's own errno.
+    /// EINVAL for a length that exceeds the header's field, EIO when the kernel took only a part,
+    /// otherwise the kernel's errno.
     #[inline(always)]
     pub fn send(&mut self, fd: BorrowedFd<'_>) -> Result<()> {
         self.address()?;

@@ -1,4 +1,4 @@
-//! What a verb answers that the provider left out.
+//! Results of the verbs that a provider leaves out.
 
 use crate::errno::Errno;
 use core::ffi::c_int;

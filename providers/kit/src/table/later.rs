@@ -20,7 +20,7 @@ use core::ffi::{c_int, c_void};
 use core::mem::transmute;
 use core::sync::atomic::{AtomicPtr, AtomicU16, Ordering};
 
-/// What is known of a verb.
+/// State of a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known<F> {
     /// The provider's function.
@@ -62,8 +62,8 @@ macro_rules! later {
                     if verb.is_null() {
                         return self.none($since);
                     }
-                    // SAFETY: slot and type come from the same line; what was stored is a
-                    // function of that type (`take`).
+                    // SAFETY: slot and type come from the same line; the stored function has that
+                    // type (`take`).
                     Known::Is(unsafe {
                         transmute::<*mut c_void, unsafe extern "C" fn($($arg),*) $(-> $ret)?>(verb)
                     })
@@ -142,8 +142,8 @@ impl Later {
         unsafe { self.take(&*core::ptr::from_ref(given).cast()) }
     }
 
-    /// The verbs of completion counters. A provider that makes counters has those; what it leaves
-    /// out among them answers EOPNOTSUPP.
+    /// The verbs of completion counters. A provider that makes counters has those; verbs among them
+    /// that it leaves out return EOPNOTSUPP.
     pub fn comp_cntr(&self) -> Known<CompCntr> {
         let create = match self.create_comp_cntr() {
             Known::Is(create) => create,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-/// What stands behind `verbs_context::priv`. Providers never look inside.
+/// The structure that `verbs_context::priv` points to. Providers never access it.
 pub struct Private {
     /// Kernel driver of the device (`enum rdma_driver_id`); goes into every ioctl header.
     pub driver_id: u32,
@@ -19,15 +19,15 @@ pub struct Private {
     pub ioctl_write: AtomicBool,
     /// Number of the command descriptor, -1 without one and once the context is closed.
     cmd_fd: AtomicI32,
-    /// Number of the descriptor for asynchronous events, -1 while there is none.
+    /// Number of the descriptor for asynchronous events, -1 without one.
     async_fd: AtomicI32,
     /// One bit a command: the kernel answered that it has no such ioctl.
     unsupported: [AtomicU64; 2],
     /// The provider, if it is one in user space.
     edges: OnceLock<Arc<dyn Edges>>,
-    /// How the provider lays out what it shares with the library.
+    /// The layout of the structures that the provider shares with the library.
     layout: &'static Layout,
-    /// What the provider has besides the table.
+    /// Verbs of the provider besides the table.
     later: Later,
     /// The provider's verbs, every missing one filled with its default; or the verbs that cover
     /// them.
@@ -59,12 +59,13 @@ impl Private {
         }
     }
 
-    /// Whom to ask what the library asks the kernel for other devices; `None` for those.
+    /// The provider's answers to queries that the library sends to the kernel for other devices;
+    /// `None` for those.
     pub fn edges(&self) -> Option<&dyn Edges> {
         self.edges.get().map(AsRef::as_ref)
     }
 
-    /// How the provider lays out what it shares with the library.
+    /// The layout of the structures that the provider shares with the library.
     pub fn layout(&self) -> &'static Layout {
         self.layout
     }
@@ -132,12 +133,12 @@ impl Private {
         self.edges.get_or_init(|| edges);
     }
 
-    /// Number of the command descriptor, -1 when there is none to be used (any more).
+    /// Number of the command descriptor, -1 if there is none (any more).
     pub fn cmd_fd(&self) -> c_int {
         self.cmd_fd.load(Ordering::Relaxed)
     }
 
-    /// Number of the descriptor for asynchronous events, -1 when there is none (any more).
+    /// Number of the descriptor for asynchronous events, -1 if there is none (any more).
     pub fn async_fd(&self) -> c_int {
         self.async_fd.load(Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
-//! Every verb of the table: its slot, its type, what it answers when a provider leaves it out,
-//! and the member of the public context that shows the same pointer.
+//! Every verb of the table: its slot, its type, its result when a provider leaves it out, and the
+//! member of the public context that has the same pointer.
 #![allow(missing_docs)] // each verb is explained by its man page
 
 use super::{Table, default::*};
@@ -50,15 +50,15 @@ macro_rules! verbs {
             )*
         }
 
-        /// What each slot holds before a provider fills it. No slot is NULL.
+        /// The defaults of the slots before a provider fills them. No slot is NULL.
         pub(super) fn defaults() -> [AtomicPtr<c_void>; SLOTS] {
             [$( AtomicPtr::new(defaults::$name as *mut c_void) ),*]
         }
 
         impl Table {
-            /// Takes over the pointers that are not NULL, and shows them in the public members.
-            /// One statement a verb instead of a loop: this is most of what opening a device
-            /// costs the library.
+            /// Takes over the pointers that are not NULL, and shows them in the public members. One
+            /// statement for each verb instead of a loop, because this is most of the library's
+            /// cost of opening a device.
             ///
             /// # Safety
             /// `context` is the context that this table belongs to.
@@ -93,8 +93,8 @@ macro_rules! verbs {
     };
 }
 
-/// The list of verbs, handed to a macro: slot, name, types of the arguments and of the answer, the
-/// default, and the public member that mirrors it. Every verb's first argument is what it is about.
+/// The list of verbs, passed to a macro: slot, name, types of the arguments and of the result, the
+/// default, and the public member that mirrors it. Every verb's first argument is its object.
 #[macro_export]
 macro_rules! each_verb {
     ($then:ident) => { $then! {

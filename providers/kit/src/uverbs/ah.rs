@@ -34,7 +34,7 @@ impl From<&ibv_ah_attr> for ib_uverbs_ah_attr {
     }
 }
 
-/// Makes an address handle; returns its handle. `user_handle` is what the kernel calls it.
+/// Makes an address handle; returns its handle. `user_handle` is its number for the kernel.
 ///
 /// # Errors
 /// The kernel's own errno.
@@ -74,7 +74,7 @@ pub fn destroy_ah<K: Kernel + ?Sized>(kernel: &K, handle: u32) -> Result<()> {
     )
 }
 
-/// Lets the queue pair `qp` receive what is sent to a multicast group.
+/// Lets the queue pair `qp` receive the messages of a multicast group.
 ///
 /// # Errors
 /// The kernel's own errno.

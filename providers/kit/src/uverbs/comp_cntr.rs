@@ -12,9 +12,9 @@ use crate::errno::{Errno, Result};
 /// One of a counter's two counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// What completed.
+    /// Completions.
     Completed,
-    /// What failed.
+    /// Failures.
     Failed,
 }
 
@@ -27,7 +27,7 @@ impl Entry {
     }
 }
 
-/// What is done to a count.
+/// The operation on a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It becomes this.
@@ -45,7 +45,7 @@ pub(super) fn call<K: Kernel + ?Sized>(kernel: &K, call: &mut Ioctl<'_>) -> Resu
     })
 }
 
-/// What the device can count.
+/// The quantities that the device can count.
 ///
 /// # Errors
 /// EOPNOTSUPP where it can not; else the kernel's own errno.

@@ -53,7 +53,7 @@ pub fn get_context_with<K: Kernel + ?Sized>(
         call.bytes_in(UVERBS_ATTR_GET_CONTEXT_FD_ARR, bytemuck::cast_slice(fds));
     }
     add_driver(&mut call, driver);
-    // The verb that frees a context has no ioctl of its own, so its slot stands for this one.
+    // The verb that frees a context has no ioctl, so its slot is used for this one.
     let path = try_ioctl(kernel, slot::free_context, &mut call, Fallback::Write)?;
     if path == Path::Ioctl {
         return Ok(Context {

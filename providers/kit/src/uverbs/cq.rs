@@ -16,7 +16,7 @@ use core::sync::atomic::Ordering;
 /// A queue to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct NewCq {
-    /// What the kernel's events call the queue.
+    /// The queue's number in the kernel's events.
     pub user_handle: u64,
     /// Entries, at least.
     pub cqe: u32,
@@ -264,7 +264,7 @@ pub fn req_notify_cq<K: Kernel + ?Sized>(
     write(kernel, &command, &mut Driver::none())
 }
 
-/// Completions that one command fetches at most: what a response of 16 bits' length holds.
+/// Maximum of completions that one command fetches: a response of 16 bits' length contains them.
 const BATCH: usize = 1024;
 
 /// Fetches up to `most` completions through the kernel, the oldest first, and hands each to
@@ -287,7 +287,7 @@ pub fn poll_cq<K: Kernel + ?Sized>(
         let wanted = (most - fetched).min(len);
         let batch = room.get_mut(..wanted).ok_or(Errno::INVAL)?;
         match poll_once(kernel, handle, batch) {
-            // What was fetched is gone from the queue: it must not be lost.
+            // Fetched completions have left the queue and must not be lost.
             Err(_) if fetched > 0 => break,
             Err(e) => return Err(e),
             Ok(found) => {

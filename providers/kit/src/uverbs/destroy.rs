@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! What the destruction of objects that report no events has in common.
+//! The common part of destroying objects that report no events.
 
 use super::{Driver, Fallback, Ioctl, Kernel, Path, destroyed, try_ioctl, write};
 use crate::errno::Result;

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! What a device and a port can do: ibv_query_device_ex(3), ibv_query_port(3).
+//! Attributes of a device and a port: ibv_query_device_ex(3), ibv_query_port(3).
 
 use super::{Driver, Fallback, Ioctl, Kernel, Path, try_ioctl, write, write_into};
 use crate::abi::kernel::ioctl::*;
@@ -111,10 +111,10 @@ pub fn query_plain<K: Kernel + ?Sized>(
 
 /// Reads the capabilities of a device into the first `wanted` bytes of `attr`.
 ///
-/// A member that does not lie wholly within `wanted` becomes zero, and so does one that the
-/// kernel does not report. An error leaves `attr` as it was. `ports` is the number of ports where
-/// the caller knows it, else 0. `resp` is the provider's response, the kernel's structure and its
-/// own data; an empty one is none. Returns how much of that the kernel filled, in bytes.
+/// A member that does not lie wholly within `wanted` becomes zero, and so does one that the kernel
+/// does not report. An error leaves `attr` unchanged. `ports` is the number of ports if the caller
+/// knows it, otherwise 0. `resp` is the provider's response buffer: the kernel's structure and its
+/// data, or empty. Returns how many of its bytes the kernel filled.
 ///
 /// # Errors
 /// EINVAL when `wanted` is less than `ibv_device_attr`, or `resp` too short; else the kernel's

@@ -28,7 +28,7 @@ pub fn alloc_dm<K: Kernel + ?Sized>(
     call.object(UVERBS_ATTR_ALLOC_DM_HANDLE)
 }
 
-/// Makes a DMA buffer of what the kernel's driver maps at the offset `at` of the command
+/// Makes a DMA buffer of the memory that the kernel's driver maps at the offset `at` of the command
 /// descriptor, in bytes; returns its descriptor.
 ///
 /// # Errors

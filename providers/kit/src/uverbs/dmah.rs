@@ -8,7 +8,7 @@ use crate::errno::Result;
 /// The hints; `None` leaves one to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
-    /// The processor whose cache is meant.
+    /// The processor whose cache should take the data.
     pub cpu_id: Option<u32>,
     /// `IBV_TPH_MEM_TYPE_*`.
     pub tph_mem_type: Option<u8>,
@@ -19,7 +19,7 @@ pub struct Hints {
 /// Makes a handle; returns its number.
 ///
 /// # Errors
-/// The kernel's own errno, EOPNOTSUPP or EPROTONOSUPPORT where there are none.
+/// The kernel's errno, EOPNOTSUPP or EPROTONOSUPPORT if it lacks them.
 pub fn alloc<K: Kernel + ?Sized>(kernel: &K, hints: &Hints) -> Result<u32> {
     let mut call = Ioctl::new(UVERBS_OBJECT_DMAH, UVERBS_METHOD_DMAH_ALLOC);
     call.object_out(UVERBS_ATTR_ALLOC_DMAH_HANDLE);

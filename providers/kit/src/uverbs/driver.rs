@@ -1,12 +1,12 @@
 #![forbid(unsafe_code)]
-//! Driver data: what a provider sends and gets beside the command proper
+//! Driver data: bytes that a provider exchanges with its driver besides the command proper
 //! (`UVERBS_ATTR_UHW_IN` and `_OUT` of `rdma/ib_user_ioctl_cmds.h`).
 
 use crate::errno::{Errno, Result};
 use crate::sys::{command::WriteCommand, link::Link};
 use core::mem::size_of;
 
-/// What a provider passes with a command.
+/// The data that a provider passes with a command.
 ///
 /// Either two buffers as the write interface has them, each with room in front for the
 /// kernel's header and structure and the driver's data behind; or a chain of attributes.
@@ -48,8 +48,8 @@ impl<'a> Side<'a> {
         self.buf.get_mut(self.front..).unwrap_or_default()
     }
 
-    /// `front` bytes followed by the driver data: in the provider's own buffer where that has
-    /// the room, else in `own`, which then has to be given [back](Side::take_back).
+    /// `front` bytes followed by the driver data: in the provider's buffer if that has the room,
+    /// otherwise in `own`, which then has to be given [back](Side::take_back).
     pub(super) fn with_front<'s>(
         &'s mut self,
         front: usize,
@@ -89,7 +89,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Memory of ours, for commands whose provider passes none or too little.
+/// Memory of the library, for commands whose provider passes no buffer or too small a one.
 pub(super) struct Own {
     small: Option<[u64; Own::SMALL / 8]>,
     large: Vec<u8>,
@@ -137,7 +137,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// The buffers of command `C` as a provider passes them; an empty one is none.
+    /// The buffers of command `C` as a provider passes them; an empty slice means no buffer.
     ///
     /// # Errors
     /// EINVAL when a buffer is too short for the structures of `C`.
@@ -149,7 +149,7 @@ impl<'a> Driver<'a> {
         })
     }
 
-    /// Driver data alone, for a command whose structure the provider does not lay out.
+    /// Only driver data, for a command whose structure the provider does not lay out.
     pub fn data(cmd: &'a mut [u8]) -> Self {
         Self {
             cmd: Side { buf: cmd, front: 0 },
@@ -157,8 +157,8 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Room for driver data that the kernel answers, for a command whose response the provider
-    /// does not lay out.
+    /// Room for the kernel's driver data, for a command whose response the provider does not lay
+    /// out.
     pub fn response(resp: &'a mut [u8]) -> Self {
         Self {
             resp: Side {

@@ -1,4 +1,4 @@
-//! What the destruction of objects that report events has in common.
+//! The common part of destroying objects that report events.
 
 use super::destroy::Method;
 use super::{Driver, Fallback, Ioctl, Kernel, Path, gone, try_ioctl, write};
@@ -8,9 +8,9 @@ use bytemuck::Pod;
 use core::sync::atomic::Ordering;
 
 /// Destroys the object `handle` by the method, whose attribute `events` counts its reported events,
-/// or else by the write command, from whose response the last argument takes the counts.
+/// or otherwise by the write command, from whose response the last argument takes the counts.
 ///
-/// There are no counts for an object whose device is gone: its destruction is then a success
+/// There are no counts for an object whose device was removed: its destruction is then a success
 /// without events to wait for (`super::gone`).
 ///
 /// # Errors

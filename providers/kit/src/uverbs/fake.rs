@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used)] // a fake kernel for tests: what it does not expect must fail them
+#![allow(clippy::unwrap_used)] // a fake kernel for tests: unexpected calls must fail them
 //! A simulated kernel for tests: it records commands and answers as the test has set.
 
 use super::{Ioctl, Kernel};
@@ -9,7 +9,7 @@ use crate::table::Private;
 use std::cell::RefCell;
 use std::sync::Mutex;
 
-/// What the kernel was asked.
+/// A call of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// A method: object, method, attributes with the bytes of each input.

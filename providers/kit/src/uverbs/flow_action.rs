@@ -5,7 +5,7 @@ use crate::abi::kernel::ioctl::*;
 use crate::abi::kernel::{ib_uverbs_flow_action_esp, ib_uverbs_flow_action_esp_encap};
 use crate::errno::Result;
 
-/// What an ESP action is to do. Parts left out keep the kernel's defaults, or their values.
+/// Parameters of an ESP action. Missing parts keep the kernel's defaults, or their values.
 #[derive(Clone, Copy, Default)]
 pub struct Esp<'a> {
     /// Extended sequence number.

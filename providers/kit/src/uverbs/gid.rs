@@ -6,8 +6,8 @@ use crate::abi::kernel::ioctl::*;
 use crate::errno::{Errno, Result};
 use crate::table::slot;
 
-// The verb that takes asynchronous events has no ioctl of its own, so its slot stands for both
-// queries: a kernel that lacks one lacks the other.
+// The verb that takes asynchronous events has no ioctl, so its slot is used for both queries: a
+// kernel that lacks one lacks the other.
 const SLOT: usize = slot::async_event;
 
 /// Without the ioctl sysfs may answer, but it knows no flags.

@@ -7,9 +7,9 @@ use crate::sys::ioctl::Ioctl;
 use crate::sys::write::Request;
 use crate::table::Private;
 
-/// What executes commands: an open context, or a fake kernel in tests.
+/// An executor of commands: an open context, or a fake kernel in tests.
 pub trait Kernel {
-    /// What the library has found out about the kernel behind it.
+    /// The library's knowledge of the kernel behind it.
     fn private(&self) -> &Private;
 
     /// Calls a method.

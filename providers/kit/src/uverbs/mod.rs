@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
-//! The kernel command layer: what verbs ask of the kernel's uverbs interface. [`crate::sys`]
-//! executes it.
+//! The kernel command layer: the commands of verbs to the kernel's uverbs interface. [`crate::sys`]
+//! executes them.
 //!
 //! A command reaches the kernel in one of three ways:
 //! 1. a method of the ioctl interface, with attributes ([`Ioctl`]);
@@ -22,15 +22,16 @@
 //! input or output for as long as the call exists, so the kernel only accesses live memory. Input
 //! of up to 8 bytes is stored inside the attribute; more than 65535 bytes is EINVAL.
 //!
-//! *Driver data.* [`Driver`] is what a provider passes with the command: two buffers in the form of
-//! the write interface, or a chain of attributes ([`Link`]). On every way, driver data goes from
-//! and to the provider's own memory, and a written command is assembled in the provider's buffers,
-//! so the provider reads there what the kernel returned. If a buffer has too little room in front,
-//! the command is assembled elsewhere and the driver's response is copied back.
+//! *Driver data.* [`Driver`] is the data that a provider passes with the command: two buffers in
+//! the form of the write interface, or a chain of attributes ([`Link`]). On every way, driver data
+//! is read from and written to the provider's memory, and a written command is assembled in the
+//! provider's buffers, so the provider reads the kernel's response there. If a buffer has too
+//! little room at its front, the command is assembled elsewhere and the driver's response is copied
+//! back.
 //!
-//! *Interruption.* A call that a signal interrupts (EINTR) is issued again: the kernel undoes what
-//! a failed command began. *Removal.* With `verbs_allow_disassociate_destroy` set, EIO from a
-//! destroy command means that the device is gone and counts as success ([`gone`]).
+//! *Interruption.* A call that a signal interrupts (EINTR) is issued again: the kernel undoes the
+//! work of a failed command. *Removal.* With `verbs_allow_disassociate_destroy` set, EIO from a
+//! destroy command means that the device was removed and counts as success ([`gone`]).
 //!
 //! Tests: commands take the kernel as an argument ([`Kernel`]); `fake` is one that records the
 //! commands.

@@ -33,7 +33,7 @@ impl From<ib_uverbs_reg_mr_resp> for Region {
     }
 }
 
-/// What a region covers and allows; the arguments of ibv_reg_mr_iova(3).
+/// The range and the rights of a region; the arguments of ibv_reg_mr_iova(3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cover {
     /// First byte.
@@ -71,7 +71,8 @@ pub fn reg_mr<K: Kernel + ?Sized>(
     write(kernel, &command, driver).map(Region::from)
 }
 
-/// Changes what `flags` (`IBV_REREG_MR_CHANGE_*`) names of the region `mr`; returns the new keys.
+/// Changes the parts of the region `mr` that `flags` (`IBV_REREG_MR_CHANGE_*`) names; returns the
+/// new keys.
 ///
 /// # Errors
 /// The kernel's own errno.
@@ -247,7 +248,7 @@ pub fn dereg_mr<K: Kernel + ?Sized>(kernel: &K, handle: u32) -> Result<()> {
 /// Makes a memory window of `mw_type` (`IBV_MW_TYPE_*`); returns handle and key.
 ///
 /// # Errors
-/// EINVAL for a type that is none; else the kernel's own errno.
+/// EINVAL for an unknown type; otherwise the kernel's errno.
 pub fn alloc_mw<K: Kernel + ?Sized>(
     kernel: &K,
     pd: u32,

@@ -11,10 +11,10 @@ use crate::errno::{Errno, Result};
 use crate::sys::first::First;
 use core::sync::atomic::Ordering;
 
-/// What a command can do on a kernel that has no ioctl for it.
+/// The alternative of a command on a kernel without an ioctl for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fallback {
-    /// The plain write command says the same.
+    /// The plain write command is equivalent.
     Write,
     /// Only the extended write command does.
     WriteEx,
@@ -49,12 +49,12 @@ pub fn add_driver<'a>(call: &mut Ioctl<'a>, driver: &'a mut Driver<'_>) {
 /// are forced.
 ///
 /// # Errors
-/// The kernel's own errno; EINVAL for what cannot be expressed.
+/// The kernel's errno; EINVAL for a request that cannot be expressed.
 pub fn run<K: Kernel + ?Sized>(kernel: &K, call: &mut Ioctl<'_>) -> Result<()> {
     kernel.ioctl(call)
 }
 
-/// Carries out a method call if the kernel has it, else says what to do instead.
+/// Executes a method call if the kernel has it, otherwise returns the alternative.
 ///
 /// `slot` is the verb's place in the table ([`crate::table::slot`]); a refusal is remembered
 /// under it for the context's life.

@@ -1,5 +1,5 @@
 //! Work requests posted through the kernel: ibv_post_send(3), ibv_post_recv(3),
-//! ibv_post_srq_recv(3), for devices whose queues applications cannot reach by themselves.
+//! ibv_post_srq_recv(3), for devices whose queues applications cannot access directly.
 
 use super::{Driver, Kernel, write_parts};
 use crate::abi::handle::Posted;
@@ -9,8 +9,8 @@ use crate::sys::{command::WriteCommand, write::Request};
 use bytemuck::{Pod, Zeroable};
 use core::mem::size_of;
 
-/// Bytes of requests that one command carries at most, unless a single one is larger; the
-/// ioctl interface says lengths in 16 bits.
+/// Maximum bytes of requests in one command, unless a single request is larger; the ioctl interface
+/// has lengths of 16 bits.
 const BATCH: usize = 60_000;
 
 /// Counts of a command: requests, their elements, bytes of a request.
@@ -141,8 +141,8 @@ fn post<'a, K: Kernel + ?Sized, C: WriteCommand, W: Pod, P: Copy>(
 /// Posts sends to the queue pair with this number.
 ///
 /// # Errors
-/// The first request that was not posted, by its name, and why: what its own error says, ENOMEM,
-/// or the kernel's errno. Those before it were posted.
+/// The first request that was not posted, and the reason: its error, ENOMEM, or the kernel's errno.
+/// Those before it were posted.
 pub fn post_send<'a, K: Kernel + ?Sized, P: Copy>(
     kernel: &K,
     qp: u32,
@@ -203,7 +203,7 @@ pub fn post_srq_recv<'a, K: Kernel + ?Sized, P: Copy>(
 /// The kernel's own errno.
 #[inline]
 pub fn ring_doorbell<K: Kernel + ?Sized>(kernel: &K, qp: u32) -> Result<()> {
-    // Written, which is the kernel's shortest way. It refuses a process whose credentials have
+    // By write, which is the kernel's shortest path. It refuses a process whose credentials have
     // changed since the device was opened; the ioctl does not.
     let mut written = Doorbell {
         header: ib_uverbs_cmd_hdr::zeroed(),
@@ -242,6 +242,6 @@ fn ring_by_ioctl<K: Kernel + ?Sized>(kernel: &K, command: &ib_uverbs_post_send) 
     super::write(kernel, command, &mut Driver::none()).map(|_| ())
 }
 
-/// Bytes of a request, as the command without requests has to say too.
+/// Bytes of a request, which the command without requests has to contain, too.
 #[expect(clippy::cast_possible_truncation, reason = "56")]
 const BYTES: u32 = size_of::<ib_uverbs_send_wr>() as u32;

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! The end of objects whose device is gone.
+//! Destroying objects whose device was removed.
 
 use crate::errno::{Errno, Result};
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -11,7 +11,7 @@ use crate::errno::Result;
 use crate::table::slot;
 use core::ffi::c_int;
 
-/// What kind of queue, and what belongs to the kind.
+/// The kind of queue, with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SrqKind {
     /// For queue pairs of one protection domain.
@@ -35,7 +35,7 @@ pub enum SrqKind {
 /// A queue to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct NewSrq {
-    /// What the kernel's events call the queue.
+    /// The queue's number in the kernel's events.
     pub user_handle: u64,
     /// Number of the protection domain.
     pub pd: u32,
@@ -197,7 +197,7 @@ pub fn destroy_srq<K: Kernel + ?Sized>(kernel: &K, handle: u32) -> Result<Option
     })
 }
 
-/// Changes what `command` names.
+/// Makes the changes of `command`.
 ///
 /// # Errors
 /// The kernel's own errno.

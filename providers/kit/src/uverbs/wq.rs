@@ -16,7 +16,7 @@ use core::mem::{offset_of, size_of};
 /// A work queue to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct NewWq {
-    /// What the kernel's events call the queue.
+    /// The queue's number in the kernel's events.
     pub user_handle: u64,
     /// Number of the protection domain.
     pub pd: u32,
@@ -129,7 +129,7 @@ pub fn destroy_wq<K: Kernel + ?Sized>(kernel: &K, handle: u32) -> Result<Option<
     })
 }
 
-/// Changes what `command` names.
+/// Makes the changes of `command`.
 ///
 /// # Errors
 /// EINVAL for a mask with unknown bits, EOPNOTSUPP for unknown flags; else the kernel's own

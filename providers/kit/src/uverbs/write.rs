@@ -23,8 +23,8 @@ use core::sync::atomic::Ordering;
 /// provider may read the kernel's answer there.
 ///
 /// # Errors
-/// EINVAL for driver data whose length the kernel's units cannot express; EIO for a command
-/// taken in part; else the kernel's own errno.
+/// EINVAL for driver data whose length the kernel's units cannot express; EIO for a command taken
+/// in part; otherwise the kernel's errno.
 pub fn write<K: Kernel + ?Sized, C: WriteCommand>(
     kernel: &K,
     command: &C,
@@ -35,8 +35,8 @@ pub fn write<K: Kernel + ?Sized, C: WriteCommand>(
     Ok(answer)
 }
 
-/// As [`write`](fn@write), with the answer put into `answer`, which is zero: a long one is then
-/// not moved. What `answer` holds after an error says nothing.
+/// As [`write`](fn@write), with the response put into `answer`, which is zero: a long one is then
+/// not moved. After an error the contents of `answer` are undefined.
 ///
 /// # Errors
 /// As [`write`](fn@write).

@@ -28,7 +28,7 @@ pub struct LibraryVerbs {
         unsafe extern "C" fn(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex,
     /// Takes the size of the caller's structure.
     pub query_port: unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr, usize) -> c_int,
-    /// For programs whose structure is of the first size.
+    /// For programs with the structure's first size.
     pub compat_query_port:
         unsafe extern "C" fn(*mut ibv_context, u8, *mut _compat_ibv_port_attr) -> c_int,
     /// For programs built before ibv_query_device_ex.
@@ -37,8 +37,8 @@ pub struct LibraryVerbs {
     pub later: LaterVerbs,
 }
 
-/// The members that `verbs_context` has gained at its front, the last one first. What a
-/// generation has of them lies right below its oldest member.
+/// The members that `verbs_context` has gained at its front, the last one first. Those that a
+/// generation has lie directly below its oldest member.
 #[repr(C)]
 pub struct LaterVerbs {
     /// Since release 64.
@@ -84,8 +84,8 @@ impl Ctx<'_> {
         unsafe { Self::init_with(context, device, cmd_fd, private) }
     }
 
-    /// The same for the context of a provider in C: `context` is what its own ends with
-    /// ([`Layout::inner_offset`]).
+    /// The same for the context of a provider in C: `context` is at the end of the provider's
+    /// structure ([`Layout::inner_offset`]).
     ///
     /// # Safety
     /// As for [`init`](Self::init); the provider's context is of that layout.
@@ -171,7 +171,7 @@ impl<'a> Ctx<'a> {
             raw,
             life: PhantomData,
         };
-        // SAFETY: abi_compat says that a verbs_context lies around the context.
+        // SAFETY: abi_compat shows that a verbs_context lies around the context.
         let private = unsafe { (*ctx.verbs()).priv_ };
         if private.is_null() {
             return Err(Errno::INVAL);
@@ -196,8 +196,8 @@ impl<'a> Ctx<'a> {
 
     /// The library's own part.
     pub fn private(self) -> &'a Private {
-        // SAFETY: `from_raw` saw a private part; it lives as long as the context, and what
-        // changes inside it is atomic.
+        // SAFETY: `from_raw` saw a private part; it lives as long as the context, and its variable
+        // members are atomic.
         unsafe { &*(*self.verbs()).priv_.cast::<Private>() }
     }
 
@@ -249,7 +249,7 @@ impl<'a> Ctx<'a> {
         unsafe { (*self.raw.as_ptr()).cmd_fd }
     }
 
-    /// Number of the descriptor for asynchronous events, -1 while there is none.
+    /// Number of the descriptor for asynchronous events, -1 without one.
     pub fn async_fd_raw(self) -> c_int {
         // SAFETY: the context is valid for 'a.
         unsafe { (*self.raw.as_ptr()).async_fd }
@@ -258,7 +258,7 @@ impl<'a> Ctx<'a> {
     /// The descriptor for asynchronous events.
     ///
     /// # Errors
-    /// EBADF when there is none.
+    /// EBADF without a descriptor.
     pub fn async_fd(self) -> Result<BorrowedFd<'a>, Errno> {
         let fd = self.async_fd_raw();
         if fd < 0 {

@@ -53,7 +53,7 @@ impl<'a> DeviceRef<'a> {
         text(&self.get().device.name)
     }
 
-    /// What the kernel shows of it; none for a device that a provider made by itself.
+    /// The kernel's attributes of the device; none for a device that a provider made by itself.
     pub fn sysfs(self) -> Option<SysfsView<'a>> {
         // SAFETY: the device owns it.
         unsafe { SysfsView::from_raw(self.get().sysfs) }.ok()

@@ -1,5 +1,5 @@
-//! What a provider registers: its operations on devices, and what it matches
-//! (`struct verbs_device_ops` of rdma-core's `libibverbs/driver.h`).
+//! The registration of a provider: its operations on devices, and its match table (`struct
+//! verbs_device_ops` of rdma-core's `libibverbs/driver.h`).
 
 use super::{DeviceRef, HeldDevice, SysfsDev};
 use crate::abi::*;
@@ -36,7 +36,7 @@ unsafe impl Sync for Driver {}
 #[derive(Clone, Copy)]
 pub struct MatchEntry(NonNull<verbs_match_ent>);
 
-/// What an entry of a match table asks for.
+/// The condition of an entry in a match table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match<'a> {
     /// This PCI vendor and device.
@@ -50,13 +50,13 @@ pub enum Match<'a> {
 }
 
 impl MatchEntry {
-    /// What it asks for.
+    /// The condition of the entry.
     pub fn asks<'a>(self) -> Match<'a> {
         // SAFETY: the entry belongs to a registered table, which stays.
         let entry = unsafe { self.0.as_ref() };
         match u32::from(entry.kind) {
             VERBS_MATCH_PCI => Match::Pci(entry.vendor, entry.device),
-            // SAFETY: the kind says which member of the union is set.
+            // SAFETY: the kind determines the valid member of the union.
             VERBS_MATCH_DRIVER_ID => Match::DriverId(unsafe { entry.u.driver_id }),
             VERBS_MATCH_MODALIAS => pattern(entry),
             _ => Match::Unknown,
@@ -69,7 +69,7 @@ impl MatchEntry {
 }
 
 fn pattern<'a>(entry: &verbs_match_ent) -> Match<'a> {
-    // SAFETY: the kind says which member of the union is set.
+    // SAFETY: the kind determines the valid member of the union.
     let pattern = unsafe { entry.u.modalias };
     if pattern.is_null() {
         return Match::Unknown;
@@ -81,7 +81,7 @@ fn pattern<'a>(entry: &verbs_match_ent) -> Match<'a> {
 /// `struct verbs_sysfs_dev` of release 34, in words.
 type WithoutPorts = [u64; 984 / 8];
 
-/// The device in the form of release 34: without the number of ports, what follows moved up.
+/// The device in the form of release 34: without the number of ports, later members moved up.
 fn without_ports(device: &SysfsDev) -> WithoutPorts {
     const ABI: usize = offset_of!(verbs_sysfs_dev, num_ports);
     const CREATED: usize = ABI + size_of::<u32>();
@@ -120,12 +120,12 @@ impl Driver {
         }
     }
 
-    /// The same provider, which lays out what it shares with the library in this way.
+    /// The same provider, with this layout of the structures that it shares with the library.
     pub fn with_layout(self, layout: &'static Layout) -> Self {
         Self { layout, ..self }
     }
 
-    /// How the provider lays out what it shares with the library.
+    /// The layout of the structures that the provider shares with the library.
     pub fn layout(self) -> &'static Layout {
         self.layout
     }
@@ -151,7 +151,7 @@ impl Driver {
         let mut shown = without_ports(device);
         // SAFETY: as above; such a provider knows the structure in this form.
         let answer = unsafe { function(shown.as_mut_ptr().cast()) };
-        // SAFETY: as above; what the provider noted stands in the part that is the same.
+        // SAFETY: as above; the members that the provider has set are in the common part.
         unsafe {
             let same = offset_of!(verbs_sysfs_dev, num_ports);
             let to = device.as_ptr().cast::<u8>();
@@ -229,7 +229,7 @@ impl Driver {
     /// provider, which closes it when it fails.
     ///
     /// # Safety
-    /// `device` was made by this driver; `private` is what that provider expects.
+    /// `device` was made by this driver; `private` is a value for its provider.
     pub unsafe fn alloc_context(
         &self,
         device: DeviceRef<'_>,

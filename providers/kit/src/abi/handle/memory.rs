@@ -1,4 +1,4 @@
-//! What the library reads of a memory region, and of the device behind it.
+//! The members of a memory region, and of its device, that the library reads.
 
 use super::{Ctx, Mr};
 use crate::abi::{ibv_mr_type, verbs_device, verbs_mr};

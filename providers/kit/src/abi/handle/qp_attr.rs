@@ -1,15 +1,14 @@
 //! Attributes of queue pairs in the application's memory.
 //!
 //! `struct ibv_qp_attr` has grown: a program built before the rate limit was added passes memory
-//! that ends in front of it, and every program leaves members that it does not name
-//! uninitialised. So there is no reference to the structure, only to what is known to be there.
+//! that ends before it, and every program leaves members uninitialised that it does not name.
+//! Therefore no reference to the structure exists, only to members that are valid.
 
 use crate::abi::*;
 use crate::errno::{Errno, Result};
 use core::marker::PhantomData;
 
-/// What an application asks of a queue pair: its attributes, and the mask that names those which
-/// are given.
+/// An application's request to a queue pair: its attributes, and the mask of the valid ones.
 #[derive(Clone, Copy)]
 pub struct QpChange<'a> {
     attr: *const ibv_qp_attr,

@@ -1,7 +1,8 @@
-//! What the library reads and writes of queues: their event counts, state and extended half.
+//! The members of queues that the library reads and writes: event counts, state and extended half.
 //!
 //! Every queue counts the events that applications acknowledged; its destruction waits until the
-//! count reaches what the device reported (ibv_get_async_event(3), ibv_get_cq_event(3)).
+//! count reaches the device's number of reported events (ibv_get_async_event(3),
+//! ibv_get_cq_event(3)).
 
 use super::{CompChannel, Cq, Ctx, Pd, Qp, Srq, Wq};
 use crate::abi::*;
@@ -46,12 +47,13 @@ macro_rules! wait {
     }};
 }
 
-/// What destroying an object of a provider in Rust answers while events of it that the program got
-/// are not acknowledged. The library waits for that, and then asks again; no errno has this value.
+/// The result of destroying an object of a provider in Rust while the program has unacknowledged
+/// events of it. The library waits for the acknowledgements, and then asks again; no errno has this
+/// value.
 pub const UNACKED: c_int = c_int::MAX;
 
 impl Cq<'_> {
-    /// Fills what the library owns of a new queue, and counts it on its channel.
+    /// Fills in the library's members of a new queue, and counts it on its channel.
     ///
     /// # Safety
     /// `raw` is a provider's new queue to which nothing else refers yet.
@@ -76,7 +78,7 @@ impl Cq<'_> {
         }
     }
 
-    /// What the application gave at creation.
+    /// The application's value at creation.
     pub fn cq_context(self) -> *mut c_void {
         // SAFETY: the queue is live.
         unsafe { (*self.as_ptr()).cq_context }
@@ -221,7 +223,7 @@ impl Srq<'_> {
         }
     }
 
-    /// Fills what the library owns of a new queue.
+    /// Fills in the library's members of a new queue.
     ///
     /// # Safety
     /// `raw` is a provider's new queue to which nothing else refers yet.

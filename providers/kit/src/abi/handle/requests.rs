@@ -8,7 +8,7 @@ use core::mem::{align_of, size_of};
 use core::ptr::NonNull;
 use core::slice;
 
-/// A work request in the kernel's form, and what it gathers or scatters.
+/// A work request in the kernel's form, and its gather or scatter list.
 pub type Posted<'a, W> = (W, &'a [ib_uverbs_sge]);
 
 /// One specification of a flow rule.
@@ -113,8 +113,8 @@ unsafe fn send<'a>(
     Ok((request, elements))
 }
 
-/// The sends of a chain for a queue pair of that type, each with its address, in the kernel's
-/// form; EINVAL stands for one that has none.
+/// The sends of a chain for a queue pair of that type, each with its address, in the kernel's form;
+/// EINVAL for a request without a valid form.
 ///
 /// # Safety
 /// `first` is NULL or starts a chain of requests as ibv_post_send(3) wants them, which stays so
@@ -136,8 +136,8 @@ pub unsafe fn sends<'a>(
     })
 }
 
-/// The receives of a chain, each with its address, in the kernel's form; EINVAL stands for one
-/// that has none.
+/// The receives of a chain, each with its address, in the kernel's form; EINVAL for a request
+/// without a valid form.
 ///
 /// # Safety
 /// `first` is NULL or starts a chain of requests as ibv_post_recv(3) wants them, which stays so
@@ -166,7 +166,7 @@ pub unsafe fn receives<'a>(
 /// The specification that starts at `at`, and its length.
 ///
 /// # Errors
-/// EINVAL when it says a length shorter than its header, or names no object.
+/// EINVAL when its length is shorter than its header, or an object is missing.
 ///
 /// # Safety
 /// As for [`specs`], for one specification.
@@ -207,8 +207,8 @@ unsafe fn spec<'a>(at: *const u8) -> Result<(FlowSpec<'a>, usize)> {
 /// them.
 ///
 /// # Safety
-/// `attr` points at the attributes, behind which as many specifications stand as they say, each
-/// as long as it says, with live objects where they name any; all of it stays so for `'a`.
+/// `attr` points to the attributes, followed by as many specifications as they state, each of the
+/// length that it states, with live objects where they name any; all of it is valid for `'a`.
 pub unsafe fn specs<'a>(attr: *const ibv_flow_attr) -> impl Iterator<Item = Result<FlowSpec<'a>>> {
     // SAFETY: vouched for by the caller.
     let (mut left, mut at) = unsafe { ((*attr).num_of_specs, attr.add(1).cast::<u8>()) };

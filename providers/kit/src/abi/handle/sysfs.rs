@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What is known about a device of the kernel before a provider has seen it.
+/// The facts about a kernel device before a provider has seen it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Name of the character device, for example `uverbs0`.
@@ -35,8 +35,8 @@ pub struct Found {
     pub created: (i64, i64),
 }
 
-/// A `verbs_sysfs_dev` of its own, from the C library's heap: it outlives this library's
-/// handles inside the device that a provider makes of it.
+/// A separate `verbs_sysfs_dev`, from the C library's heap: it outlives this library's handles
+/// inside the device that a provider makes of it.
 pub struct SysfsDev(NonNull<verbs_sysfs_dev>);
 
 // SAFETY: the only owner of plain data.
@@ -86,7 +86,7 @@ impl SysfsDev {
         unsafe { self.0.as_mut() }
     }
 
-    /// What stands in it.
+    /// The values of its members.
     pub fn view(&self) -> SysfsView<'_> {
         SysfsView {
             raw: self.0,

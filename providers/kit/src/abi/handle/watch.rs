@@ -14,12 +14,12 @@ use std::sync::OnceLock;
 /// Blocks that are kept.
 const KEPT: usize = 1024;
 
-/// Says whether the object at the first address, whose memory names the context at the second, is
-/// one that was destroyed.
+/// Checks whether the object at the first address, whose memory names the context at the second,
+/// was destroyed.
 pub type Check = fn(usize, usize) -> bool;
 
 static CHECK: OnceLock<Check> = OnceLock::new();
-/// Whether there is a check: all that a call pays for while there is none.
+/// Whether there is a check: without one, calls read only this.
 static CHECKS: AtomicBool = AtomicBool::new(false);
 /// A child starts without any: another thread may have held the lock when it was forked.
 static BLOCKS: PerProcess<Mutex<VecDeque<Block>>> = PerProcess::new();

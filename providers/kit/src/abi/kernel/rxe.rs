@@ -96,9 +96,9 @@ pub struct rxe_send_wr {
     pub reserved: u32,
     pub opcode: u32,
     pub send_flags: u32,
-    /// Immediate data as it goes on the wire, or the R_Key to invalidate.
+    /// Immediate data in network byte order, or the R_Key to invalidate.
     pub ex: u32,
-    /// What belongs to the opcode.
+    /// Operands of the opcode.
     pub wr: [u64; 15],
 }
 layout!(rxe_send_wr, 144, { wr_id: 0, reserved: 8, opcode: 12, send_flags: 16, ex: 20, wr: 24 });

@@ -40,7 +40,7 @@ pub struct ib_uverbs_send_wr {
     pub num_sge: u32,
     pub opcode: u32,
     pub send_flags: u32,
-    /// Immediate data as it goes on the wire, or the rkey to invalidate.
+    /// Immediate data in network byte order, or the rkey to invalidate.
     pub ex: u32,
     /// By opcode: rdma {addr, rkey}, atomic {addr, compare_add, swap, rkey}, ud {ah, qpn, qkey}.
     pub wr: [u64; 4],

@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
-//! What stands for such memory in tests under Miri, which knows neither memfd_create(2) nor
-//! inodes: a pipe, known again by the number of its descriptor. Duplicates are not.
+//! The replacement of such memory in tests under Miri, which supports neither memfd_create(2) nor
+//! inodes: a pipe, recognised by the number of its descriptor. Duplicates are not recognised.
 
 use crate::errno::Result;
 use rustix::pipe::pipe;

@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
-//! Objects of drivers that take no more than the kernel's common commands say: what the shims ask
-//! for as such a command, and what of the answer is the same for all.
+//! Objects of drivers that need only the kernel's common commands: these functions send such a
+//! command for a shim's request, and convert the common parts of the response.
 
 mod qp;
 
@@ -16,7 +16,7 @@ use bytemuck::{Zeroable, bytes_of_mut};
 use core::ffi::c_char;
 use std::os::fd::AsRawFd;
 
-/// Asks what the device can do. The version of its firmware is shown as three numbers of 16 bits.
+/// Queries the device's features. The version of its firmware is shown as three numbers of 16 bits.
 ///
 /// # Errors
 /// The kernel's own errno.
@@ -61,7 +61,7 @@ impl PlainPd {
     }
 }
 
-/// What a region of this memory covers and allows.
+/// The range and the rights of a region.
 ///
 /// # Errors
 /// EINVAL for memory that 64 bits do not address.

@@ -24,8 +24,8 @@ impl PlainQp {
     /// by calls that the type of queue pair has (`enum ibv_qp_create_send_ops_flags`).
     ///
     /// # Errors
-    /// EOPNOTSUPP for other operations, and for what a plain queue pair does not have; EINVAL for
-    /// one without a domain; the kernel's own errno.
+    /// EOPNOTSUPP for other operations, and for features that a plain queue pair lacks; EINVAL for
+    /// one without a domain; the kernel's errno.
     pub fn make<P: Provider>(
         provider: &P,
         kernel: &Commands,

@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub(super) struct Builder<P: Provider> {
     lock: Brief,
     work: UnsafeCell<Work<P>>,
-    /// What the queue pair holds.
+    /// The capacities of the queue pair.
     cap: ibv_qp_cap,
 }
 
@@ -158,7 +158,7 @@ unsafe extern "C" fn start<P: Provider>(qp: *mut ibv_qp_ex) {
     }
 }
 
-/// Ends what `start` began.
+/// Ends the sequence that `start` began.
 ///
 /// # Safety
 /// `qp` is a live queue pair of the provider.
@@ -200,8 +200,7 @@ unsafe extern "C" fn abort<P: Provider>(qp: *mut ibv_qp_ex) {
     let _ = unsafe { end::<P>(qp, |_, _| Ok(())) };
 }
 
-/// Does one step, and remembers what went wrong. Nothing is done outside of
-/// ibv_wr_start and its end.
+/// Executes one step, and stores its error. Outside of ibv_wr_start and its end it does nothing.
 ///
 /// # Safety
 /// `qp` is a live queue pair of the provider.
@@ -332,7 +331,7 @@ unsafe extern "C" fn bind_mw<P: Provider>(
     rkey: u32,
     info: *const ibv_mw_bind_info,
 ) {
-    // SAFETY: the caller passes a live queue pair and window, and what names a live region.
+    // SAFETY: the caller passes a live queue pair and window, and parameters with a live region.
     unsafe {
         begin::<P>(qp, IBV_WR_BIND_MW, |_| ());
         step::<P>(qp, |pair, work, _| {
@@ -424,8 +423,8 @@ unsafe extern "C" fn set_inline_data_list<P: Provider>(
     count: usize,
     list: *const ibv_data_buf,
 ) {
-    // SAFETY: the caller passes a live queue pair, and a list of that many pieces, each as long
-    // as it says.
+    // SAFETY: the caller passes a live queue pair, and a list of that many pieces, each of the
+    // length that it states.
     unsafe {
         step::<P>(qp, |_, work, cap| {
             if list.is_null() && count != 0 {

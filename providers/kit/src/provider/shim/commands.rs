@@ -19,7 +19,7 @@ impl Commands {
         Self(ctx.share_private())
     }
 
-    /// The command descriptor: what queues are mapped from.
+    /// The command descriptor, from which queues are mapped.
     ///
     /// # Errors
     /// EBADF once the context is closed.
@@ -50,7 +50,7 @@ impl Kernel for Commands {
         call.run(self.descriptor()?, self.0.driver_id)
     }
 
-    #[inline(always)] // what a doorbell is, is then known
+    #[inline(always)] // so that the doorbell's kind is known
     fn write(&self, request: &mut Request<'_>) -> Result<()> {
         request.send(self.descriptor()?)
     }

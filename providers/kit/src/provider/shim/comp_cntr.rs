@@ -22,7 +22,7 @@ unsafe impl Side for Counter {
     type C = ibv_comp_cntr;
 }
 
-/// What a queue pair counts on: the operations, and counters that therefore stay.
+/// The counters of a queue pair: the operations, and the counters, which therefore remain.
 #[derive(Default)]
 pub(super) struct Attached(Mutex<(u32, Vec<Hold>)>);
 
@@ -46,7 +46,7 @@ pub(super) fn with_verbs<P: Provider>(others: Given) -> Given {
 /// The operations that the provider counts.
 ///
 /// # Errors
-/// EOPNOTSUPP when there are none.
+/// EOPNOTSUPP without counters.
 fn operations<P: Provider>(context: &Context<P>) -> Result<u32> {
     match context.provider()?.comp_cntr_ops() {
         0 => Err(Errno::OPNOTSUPP),
@@ -74,7 +74,7 @@ unsafe extern "C" fn query_caps<P: Provider>(
 }
 
 /// # Errors
-/// EINVAL for what must be 0 and is not, EOPNOTSUPP for kinds that are unknown.
+/// EINVAL for reserved members that are not 0, EOPNOTSUPP for unknown kinds.
 fn counts(attr: &ibv_comp_cntr_init_attr) -> Result<Counts> {
     if attr.comp_mask != 0 || attr.flags != 0 {
         return Err(Errno::INVAL);

@@ -39,7 +39,7 @@ pub(super) struct Context<P: Provider> {
 const NO_DRIVER: u32 = 0;
 
 impl<P: Provider> Context<P> {
-    /// What C knows the context by.
+    /// The pointer by which C knows the context.
     pub(super) fn public(&self) -> *mut ibv_context {
         core::ptr::from_ref(self)
             .cast_mut()
@@ -92,8 +92,7 @@ impl<P: Provider> Context<P> {
     /// EINVAL for NULL, and for an object of another context.
     ///
     /// # Safety
-    /// `raw` is NULL or an object of the kind that the type says, of any context, and stays for
-    /// `'a`.
+    /// `raw` is NULL or an object of the type's kind, of any context, and is valid for `'a`.
     pub(super) unsafe fn object<'a, R: Side>(&self, raw: *mut R::C) -> Result<&'a Object<R>> {
         if raw.is_null() {
             return Err(Errno::INVAL);
@@ -147,8 +146,8 @@ impl<'a, P: Provider, R: Side> Subject<'a, P, R> {
         if raw.is_null() {
             return Err(Errno::INVAL);
         }
-        // SAFETY: vouched for by the caller; an object starts with its context, whose block is
-        // there as long as it has objects.
+        // SAFETY: vouched for by the caller; an object starts with its context, whose block exists
+        // as long as it has objects.
         unsafe {
             let context = Context::from_raw(*raw.cast::<*mut ibv_context>())?;
             Ok(Self {
@@ -281,7 +280,7 @@ fn make<P: Provider + Edges>(
     }
 }
 
-/// Makes the context of a kernel device, whose command descriptor is given away.
+/// Makes the context of a kernel device, and takes over its command descriptor.
 ///
 /// # Errors
 /// ENOMEM, the kernel's errno, the provider's.
@@ -291,8 +290,8 @@ pub(super) fn open_kernel<P: KernelProvider>(
 ) -> Result<*mut verbs_context> {
     let block = lay::<P>(device, P::DRIVER, Arc::default(), || cmd_fd)?;
     let context = block.cast::<verbs_context>();
-    // SAFETY: the block was just laid out, and nothing else refers to it; what was made ready is
-    // undone before it is freed.
+    // SAFETY: the block was just laid out, and there is no other reference to it; initialised
+    // members are dropped before it is freed.
     unsafe {
         let ctx = Ctx::from_raw(&raw mut (*context).context)?;
         match begin::<P>(ctx) {

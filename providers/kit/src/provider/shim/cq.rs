@@ -27,7 +27,7 @@ unsafe impl<P: Provider> Side for Completions<P> {
     type C = ibv_cq_ex;
 }
 
-/// What both kinds of queues are made with.
+/// Parameters of both kinds of queues.
 struct Asked<'a, P: Provider> {
     entries: u32,
     channel: *mut ibv_comp_channel,
@@ -132,7 +132,7 @@ unsafe fn extended<'a, P: Provider>(
 ) -> Result<Asked<'a, P>> {
     const MASK: u32 = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
     const FLAGS: u32 = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
-    // SAFETY: vouched for by the caller; what the mask leaves out is not read.
+    // SAFETY: vouched for by the caller; members that the mask leaves out are not read.
     unsafe {
         let mask = (*attr).comp_mask;
         if mask & !MASK != 0 || (*attr).wc_flags & !cq_ex::READERS != 0 {
@@ -212,8 +212,8 @@ pub(super) unsafe extern "C" fn modify_cq<P: Provider>(
 }
 
 pub(super) unsafe extern "C" fn destroy_cq<P: Provider>(cq: *mut ibv_cq) -> c_int {
-    // SAFETY: the library passes a live queue, whose mutex and condition it made ready, and nothing
-    // else destroys it.
+    // SAFETY: the library passes a live queue, whose mutex and condition it initialised, and no
+    // other code destroys it.
     code(unsafe {
         subject::<P>(cq).and_then(|queue| {
             queue.object.idle()?;

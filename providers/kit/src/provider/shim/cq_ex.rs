@@ -38,7 +38,7 @@ impl Batch {
     }
 }
 
-/// Sets the functions of a new queue: the readers for what the application wants to read.
+/// Sets the functions of a new queue: the readers of the fields that the application requested.
 pub(super) fn fill<P: Provider>(cq: &mut ibv_cq_ex, flags: u64) {
     let wants = |flag: c_uint| flags & u64::from(flag) != 0;
     cq.start_poll = Some(start_poll::<P>);

@@ -1,4 +1,5 @@
-//! Devices in user space: `verbs_device` with operations of its own, and what opens them.
+//! Devices in user space: a `verbs_device` with separate operations, and the function that opens
+//! it.
 
 use super::{answer, context};
 use crate::abi::handle::{DeviceRef, HeldDevice, name_of, transport};
@@ -13,7 +14,7 @@ use core::ptr::{addr_of, null, null_mut};
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
-/// The name of a device, and what distinguishes it from others.
+/// The name of a device, and its distinguishing attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceSpec {
     /// Name, also of the character device that there is not (`dev_name`); at most 63 bytes.
@@ -91,7 +92,8 @@ impl Device {
         }
     }
 
-    /// What the device was made with; `None` for one that another kind of provider made.
+    /// The parameters that the device was made with; `None` for one that another kind of provider
+    /// made.
     pub fn spec(device: DeviceRef<'_>) -> Option<&DeviceSpec> {
         let raw = device.as_ptr().cast::<verbs_device>();
         // SAFETY: the device is valid as long as the reference.

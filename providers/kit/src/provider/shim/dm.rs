@@ -101,7 +101,7 @@ pub(super) unsafe extern "C" fn memcpy_to_dm<P: Provider>(
     host: *const c_void,
     length: usize,
 ) -> c_int {
-    // SAFETY: the caller passes live device memory, and that many bytes of its own.
+    // SAFETY: the caller passes live device memory, and a buffer of that many bytes.
     code(unsafe {
         Subject::<P, Memory<P>>::from_raw(dm.cast()).and_then(|subject| {
             let data: &[u8] = match some(host, length)? {

@@ -32,7 +32,7 @@ unsafe impl<P: Provider> Side for Rule<P> {
     type C = Prefixed;
 }
 
-/// What is read of the specifications: the parts, and the counters that they hold.
+/// The parsed specifications: the parts, and the counters that they hold.
 struct FlowRule<'a, P: Provider> {
     parts: Vec<FlowPart<'a, P>>,
     counters: Vec<&'a Object<Counting<P>>>,
@@ -55,7 +55,7 @@ pub(super) unsafe extern "C" fn create_flow<P: Provider>(
 }
 
 /// # Safety
-/// Behind the attributes stand as many specifications as they say.
+/// The attributes are followed by as many specifications as they state.
 unsafe fn create<P: Provider>(
     pair: &Subject<'_, P, Pair<P>>,
     attr: *const ibv_flow_attr,
@@ -100,7 +100,7 @@ unsafe fn parts<'a, P: Provider>(
     // SAFETY: vouched for by the caller.
     let mut at = unsafe { attr.add(1) }.cast::<u8>();
     for _ in 0..count {
-        // SAFETY: as above; each specification is as long as it says.
+        // SAFETY: as above; each specification has the length that it states.
         let (kind, bytes) = unsafe { spec(at) }?;
         let part = match kind {
             IBV_FLOW_SPEC_ACTION_COUNT => {
@@ -129,7 +129,7 @@ unsafe fn parts<'a, P: Provider>(
 /// EINVAL for one that is shorter than its header.
 ///
 /// # Safety
-/// There is one, as long as it says, during `'a`.
+/// There is a specification of the length that it states, during `'a`.
 unsafe fn spec<'a>(at: *const u8) -> Result<(ibv_flow_spec_type, &'a [u8])> {
     // SAFETY: vouched for by the caller.
     unsafe {

@@ -1,8 +1,8 @@
 //! Objects that other contexts of the same command descriptor take over by their handles:
 //! ibv_import_device(3), ibv_import_pd(3), ibv_import_mr(3), ibv_import_dm(3).
 //!
-//! An imported object shares the provider's side with its original, and holds it. It is given up by
-//! its unimport or its destroy verb; the original is what ends the object itself.
+//! An imported object shares the provider's side with its original, and holds it. Its unimport or
+//! its destroy verb drops it; only the original ends the object itself.
 
 use super::answer::pointer;
 use super::context::{Context, Subject};
@@ -56,16 +56,16 @@ impl<R: Side> Handles<R> {
     /// Calls `take` with an object.
     ///
     /// # Errors
-    /// ENOENT if there is none.
+    /// ENOENT without an object.
     fn with<T>(&self, handle: u32, take: impl FnOnce(&Object<R>) -> Result<T>) -> Result<T> {
         let map = self.0.lock();
         let object = map.get(&handle).ok_or(Errno::NOENT)?;
-        // SAFETY: what is in the map is live while the map is locked.
+        // SAFETY: objects in the map are live while the map is locked.
         take(unsafe { object.as_ref() })
     }
 }
 
-/// What the contexts of one command descriptor share.
+/// Objects that the contexts of one command descriptor share.
 pub(super) struct Exports<P: Provider> {
     last: AtomicU32,
     pub(super) pds: Handles<Domain<P>>,

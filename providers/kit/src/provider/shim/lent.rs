@@ -1,11 +1,11 @@
-//! References that may outlive what they lead to.
+//! References that may outlive their targets.
 
 use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-/// A reference to what the function that holds it may free. A plain one, as an argument or within
-/// one, promises that its place is there until that function returns.
+/// A reference to memory that the function holding it may free. A plain reference, as an argument
+/// or within one, promises that its target exists until that function returns.
 pub(super) struct Lent<'a, T> {
     at: NonNull<T>,
     lifetime: PhantomData<&'a T>,

@@ -43,10 +43,10 @@
 //!
 //! *Importing* ([`import`]). Domains, regions and device memory have handles, which the contexts of
 //! one command descriptor share. `ibv_import_device` opens the device again; an imported object is
-//! a block of its own around the provider's side of the original and holds it, so the original is
-//! EBUSY. Its unimport or destroy verb ends the import only. A domain that is given up while
+//! a separate block around the provider's side of the original and holds it, so the original is
+//! EBUSY. Its unimport or destroy verb ends only the import. A domain that is destroyed while
 //! objects created with it remain releases its original at once; its block waits for them. A
-//! command descriptor of another process is EOPNOTSUPP, because the objects are that process's
+//! command descriptor of another process is EOPNOTSUPP, because the objects are in that process's
 //! memory.
 //!
 //! Tests: `cargo test -p ferroverbs-kit provider::` calls each verb of an in-memory provider

@@ -49,7 +49,7 @@ pub(super) struct Shown {
     pub(super) access: u32,
 }
 
-/// Makes the C side of a region around what the provider makes.
+/// Makes the C side of a region for the provider's region.
 pub(super) fn register<P: Provider>(
     domain: &Subject<'_, P, Domain<P>>,
     shown: &Shown,
@@ -157,7 +157,7 @@ pub(super) unsafe extern "C" fn rereg_mr<P: Provider>(
     length: usize,
     access: c_int,
 ) -> c_int {
-    // SAFETY: the library passes a live region, and a live domain if the flags say so.
+    // SAFETY: the library passes a live region, and a live domain if the flags contain it.
     code(unsafe {
         Subject::<P, Region<P>>::from_raw(mr).and_then(|subject| {
             let asks = |flag: u32| flags.cast_unsigned() & flag != 0;

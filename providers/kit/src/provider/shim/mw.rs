@@ -63,8 +63,8 @@ pub(super) unsafe extern "C" fn dealloc_mw<P: Provider>(mw: *mut ibv_mw) -> c_in
     })
 }
 
-/// The caller has checked what ibv_bind_mw(3) says of window and region. It was the window that
-/// named the verb, so the queue pair may be any.
+/// The caller has checked window and region according to ibv_bind_mw(3). The verb comes from the
+/// window, so the queue pair may be any.
 pub(super) unsafe extern "C" fn bind_mw<P: Provider>(
     qp: *mut ibv_qp,
     mw: *mut ibv_mw,

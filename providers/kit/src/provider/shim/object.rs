@@ -1,4 +1,4 @@
-//! Blocks that hold a C structure and, behind it, what belongs to a provider.
+//! Blocks that contain a C structure, followed by the provider's object.
 
 use super::context::Context;
 use crate::abi::handle::watch;
@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 /// `C` is a C structure that starts with the pointer to its context, and all zeros is a value of
 /// it.
 pub(super) unsafe trait Side {
-    /// What applications see.
+    /// The structure for applications.
     type C;
 }
 
@@ -68,7 +68,7 @@ impl<const N: usize> Ended<N> {
         Self(OnceLock::new())
     }
 
-    /// What `destroy` answers, or has answered already.
+    /// The result of `destroy`, or its earlier result.
     ///
     /// # Errors
     /// Its errno; the object stays as it was.
@@ -94,7 +94,7 @@ pub(super) struct Allocator {
 
 /// `IBV_ALLOCATOR_USE_DEFAULT`.
 const USE_DEFAULT: usize = usize::MAX;
-/// What is asked for: a cache line.
+/// The requested alignment: a cache line.
 const ALIGNMENT: usize = 64;
 /// `resource_type`: devices in user space have no driver number of the kernel's, and one kind of
 /// memory.
@@ -103,7 +103,7 @@ const RESOURCE: u64 = 0;
 impl Allocator {
     /// Memory from the application; `None` if it leaves that to the library.
     fn block(&self, size: usize) -> Result<Option<*mut c_void>> {
-        // SAFETY: the application's function, called as its man page says.
+        // SAFETY: the application's function, called according to its man page.
         let block = unsafe { (self.alloc)(self.pd, self.pd_context, size, ALIGNMENT, RESOURCE) };
         if block.is_null() {
             return Err(Errno::NOMEM);
@@ -136,9 +136,9 @@ impl Allocator {
 pub(super) struct Object<R: Side> {
     /// Applications and the library write here too.
     _c: UnsafeCell<R::C>,
-    /// What was made with this object.
+    /// Objects made with this object.
     pub(super) uses: Uses,
-    /// Whose memory the block is, if not the library's.
+    /// The allocator of the block, if it is not the library's.
     allocator: Option<Allocator>,
     /// The context, which stays.
     context: Hold,
@@ -191,7 +191,7 @@ unsafe fn release(block: *mut c_void, allocator: Option<Allocator>) {
     }
 }
 
-/// A block whose address is known, while the provider is still being asked for its side.
+/// A block whose address is known, while the provider still makes its side.
 pub(super) struct New<R: Side> {
     raw: NonNull<Object<R>>,
     allocator: Option<Allocator>,
@@ -240,7 +240,7 @@ impl<R: Side> New<R> {
         unsafe { self.raw.cast().as_mut() }
     }
 
-    /// What events name the object by: its address.
+    /// The object's identity in events: its address.
     pub(super) fn token(&self) -> Token {
         Token(self.as_ptr().expose_provenance() as u64)
     }

@@ -29,7 +29,7 @@ impl<P: Provider> Domain<P> {
     }
 }
 
-/// What makes a parent domain.
+/// The parts of a parent domain.
 struct Parent {
     allocator: Option<Allocator>,
     _pd: Hold,

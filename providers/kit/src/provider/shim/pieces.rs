@@ -12,8 +12,8 @@ impl<'a> Pieces<'a> {
     /// The pieces that the elements of a request name; their keys are not looked at.
     ///
     /// # Safety
-    /// Each element that has a length names bytes of this process that can be read, and that
-    /// are not written during `'a`; none, if it is at address 0.
+    /// Each element with a length names readable bytes of this process that are not written during
+    /// `'a`; no bytes, if it is at address 0.
     pub(super) unsafe fn new(elements: &'a [ibv_sge]) -> Self {
         Self(elements)
     }

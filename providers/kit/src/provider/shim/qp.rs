@@ -48,7 +48,7 @@ const WITHOUT_RATE_LIMIT: usize = offset_of!(ibv_qp_attr, rate_limit);
 /// before it.
 ///
 /// # Safety
-/// Both are good for what is copied.
+/// Both are valid for the copied members.
 unsafe fn copy(from: *const ibv_qp_attr, to: *mut ibv_qp_attr, mask: u32) {
     let size = match mask & IBV_QP_RATE_LIMIT {
         0 => WITHOUT_RATE_LIMIT,
@@ -118,7 +118,7 @@ pub(super) unsafe extern "C" fn query_qp<P: Provider>(
 }
 
 pub(super) unsafe extern "C" fn destroy_qp<P: Provider>(qp: *mut ibv_qp) -> c_int {
-    // SAFETY: the library passes a live queue pair, whose mutex and condition are ready.
+    // SAFETY: the library passes a live queue pair, whose mutex and condition are initialised.
     code(unsafe {
         subject::<P>(qp).and_then(|pair| {
             pair.object.idle()?;

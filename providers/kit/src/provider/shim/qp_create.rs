@@ -19,7 +19,7 @@ use core::ffi::c_void;
 use core::ptr::null_mut;
 use std::sync::Arc;
 
-/// What is asked for, in checked form. Members that a mask leaves out were not read.
+/// The request, in checked form. Members that a mask leaves out were not read.
 struct Asked<'a, P: Provider> {
     qp_context: *mut c_void,
     qp_type: ibv_qp_type,
@@ -46,7 +46,7 @@ struct Spread<'a, P: Provider> {
     fields: u64,
 }
 
-/// What ibv_create_qp(3) takes, the beginning of either kind of attributes.
+/// The arguments of ibv_create_qp(3), with which either kind of attributes begins.
 struct Queues {
     qp_type: ibv_qp_type,
     send_cq: *mut ibv_cq,
@@ -55,7 +55,7 @@ struct Queues {
 }
 
 impl<'a, P: Provider> Asked<'a, P> {
-    /// The plain part. A queue pair that receives by a table has no queues of its own.
+    /// The plain part. A queue pair that receives by a table has no queues itself.
     ///
     /// # Safety
     /// Queues that the attributes name are live, or NULL.
@@ -117,8 +117,8 @@ impl<'a, P: Provider> Asked<'a, P> {
     /// The part that only ibv_create_qp_ex(3) has.
     ///
     /// # Safety
-    /// Objects that the attributes name are live, or NULL; members that the mask leaves out may
-    /// be beyond the end of what the caller has.
+    /// Objects that the attributes name are live, or NULL; members that the mask leaves out may lie
+    /// beyond the end of the caller's structure.
     unsafe fn extended(
         &mut self,
         context: &Context<P>,
@@ -228,7 +228,7 @@ fn hold<R: Side>(object: Option<&Object<R>>) -> Option<Hold> {
     object.map(|object| object.uses.hold())
 }
 
-/// Makes the queue pair; returns what it can hold.
+/// Makes the queue pair; returns its capacities.
 fn create<P: Provider>(
     context: &Context<P>,
     asked: &Asked<'_, P>,
@@ -280,7 +280,7 @@ fn create<P: Provider>(
     Ok((qp.cast(), cap))
 }
 
-/// Fills what does not depend on the provider.
+/// Fills in the members that do not depend on the provider.
 fn fill<P: Provider>(new: &mut New<Pair<P>>, asked: &Asked<'_, P>) {
     let qp: *mut ibv_qp = new.as_ptr().cast();
     // SAFETY: a verbs_qp starts with its ibv_qp, and nothing else refers to the block.

@@ -76,7 +76,7 @@ pub(super) unsafe extern "C" fn query_port_speed<P: Provider>(
     })
 }
 
-/// `comp_mask` says what is asked for, and then what was answered.
+/// `comp_mask` is first the set of requested values, and then of returned ones.
 pub(super) unsafe extern "C" fn query_rt_values<P: Provider>(
     context: *mut ibv_context,
     values: *mut ibv_values_ex,

@@ -121,8 +121,8 @@ impl<'a, P: Provider> View<'a, P> {
     unsafe fn value(&self) -> Result<SendRequest<'a, P>> {
         let (wr, pair) = (self.wr, self.pair.c());
         let mut request = SendRequest::new(wr.wr_id, wr.opcode, wr.send_flags);
-        // SAFETY: vouched for by the caller; a member of a union is read where the opcode or the
-        // type of queue pair says that it is the one, and its numbers may have any value.
+        // SAFETY: vouched for by the caller; a member of a union is read only if the opcode or the
+        // type of queue pair makes it the valid one, and its numbers may have any value.
         unsafe {
             let qp: &ibv_qp = &*pair.cast();
             let (context, qp_type) = (Context::from_raw(qp.context)?, qp.qp_type);
@@ -192,7 +192,7 @@ unsafe fn bind<'a, P: Provider>(
     }
 }
 
-/// What a window is to be bound to.
+/// The target of a window's binding.
 ///
 /// # Errors
 /// EINVAL for a region of another context.
@@ -219,8 +219,8 @@ pub(super) unsafe fn bind_info<'a, P: Provider>(
 /// Requests that move no data have no list, whatever stands in its place.
 ///
 /// # Safety
-/// The list of the request is good for its count during `'a`, and what its elements name too if
-/// it is to be copied.
+/// The list of the request is valid for its count during `'a`, and so is the memory of its elements
+/// if it is to be copied.
 #[inline]
 unsafe fn data<'a>(wr: &ibv_send_wr) -> Result<Data<'a>> {
     if matches!(wr.opcode, IBV_WR_LOCAL_INV | IBV_WR_BIND_MW) {

@@ -28,7 +28,7 @@ unsafe impl<P: Provider> Side for Shared<P> {
     type C = verbs_srq;
 }
 
-/// What an XRC queue has besides.
+/// Additional parameters of an XRC queue.
 type Xrc<'a, P> = (&'a Object<Sharing<P>>, &'a Object<Completions<P>>);
 
 /// Makes the queue; `attr` has the requested sizes, and then the actual ones.
@@ -202,7 +202,7 @@ pub(super) unsafe extern "C" fn get_srq_num<P: Provider>(
 }
 
 pub(super) unsafe extern "C" fn destroy_srq<P: Provider>(srq: *mut ibv_srq) -> c_int {
-    // SAFETY: the library passes a live queue, whose mutex and condition are ready.
+    // SAFETY: the library passes a live queue, whose mutex and condition are initialised.
     code(unsafe {
         subject::<P>(srq).and_then(|queue| {
             queue.object.idle()?;

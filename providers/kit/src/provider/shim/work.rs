@@ -7,7 +7,7 @@ use crate::provider::{Bind, BindInfo, Data, Inline, Provider, SendRequest, Tso};
 use core::ops::Range;
 use std::sync::Arc;
 
-/// What a window is to be bound to.
+/// The target of a window's binding.
 pub(super) struct Binding<P: Provider> {
     pub(super) mw: Arc<P::Mw>,
     pub(super) rkey: u32,
@@ -24,7 +24,7 @@ enum Place {
     Inline(Range<usize>),
 }
 
-/// One request. What it refers to is its own, or stands in the vectors of [`Work`].
+/// One request. It owns the objects that it refers to, or they are in the vectors of [`Work`].
 struct Prepared<P: Provider> {
     plain: SendRequest<'static, P>,
     place: Option<Place>,
@@ -48,7 +48,7 @@ fn is_local(opcode: ibv_wr_opcode) -> bool {
     matches!(opcode, IBV_WR_LOCAL_INV | IBV_WR_BIND_MW)
 }
 
-/// Whether a request of the opcode has data of its own.
+/// Whether a request of the opcode carries data.
 fn has_data(opcode: ibv_wr_opcode) -> bool {
     !is_local(opcode) && opcode != IBV_WR_FLUSH
 }
@@ -91,7 +91,7 @@ impl<P: Provider> Work<P> {
         self.error = None;
     }
 
-    /// Remembers what went wrong, for ibv_wr_complete.
+    /// Stores an error, for ibv_wr_complete.
     pub(super) fn note(&mut self, result: Result<()>) {
         if let Err(e) = result {
             self.error.get_or_insert(e);
@@ -177,7 +177,7 @@ impl<P: Provider> Work<P> {
         Ok(())
     }
 
-    /// Checks that each request has what its type of queue pair asks for.
+    /// Checks that each request has the parts that its type of queue pair requires.
     ///
     /// # Errors
     /// The first that went wrong while the requests were put together; EINVAL for a datagram

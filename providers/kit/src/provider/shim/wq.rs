@@ -175,7 +175,7 @@ pub(super) unsafe extern "C" fn create_rwq_ind_table<P: Provider>(
 }
 
 /// # Safety
-/// The list of the attributes is as long as they say, its queues are live, or NULL.
+/// The list of the attributes has the length that they state, its queues are live, or NULL.
 unsafe fn create_table<P: Provider>(
     context: &Context<P>,
     attr: &ibv_rwq_ind_table_init_attr,

@@ -39,7 +39,7 @@ pub(super) unsafe extern "C" fn open_xrcd<P: Provider>(
     pointer(xrcd).cast()
 }
 
-/// The file that stands for the domain; -1 is an anonymous one.
+/// The file of the domain; -1 is an anonymous one.
 ///
 /// # Errors
 /// EINVAL if the mask leaves file or flags out, EOPNOTSUPP if it has unknown bits, EBADF for

@@ -6,7 +6,8 @@ use super::super::owner::{Flag, hand_over};
 
 super::super::index::index!(loom::sync::atomic::AtomicU32);
 
-/// What the two sides share under loom, which finds every entry that both may touch at once.
+/// Memory that the two sides share under loom, which finds every entry that both may access at
+/// once.
 struct Shared {
     producer: loom::sync::atomic::AtomicU32,
     consumer: loom::sync::atomic::AtomicU32,
@@ -81,7 +82,7 @@ impl Flag for loom::sync::atomic::AtomicU16 {
     type Value = u16;
 
     fn look(&self) -> u16 {
-        // What an atomic does in this order, as far as loom has it: a barrier of its own.
+        // loom models an atomic of this order as a separate barrier.
         loom::sync::atomic::fence(loom::sync::atomic::Ordering::SeqCst);
         self.load(loom::sync::atomic::Ordering::Acquire)
     }
@@ -99,8 +100,8 @@ struct Flagged {
     bell: loom::sync::Notify,
 }
 
-/// The producer rings only where [`hand_over`] says so; the consumer looks at the queue only after
-/// the bell, until it finds nothing.
+/// The producer rings only when [`hand_over`] returns true; the consumer reads the queue only after
+/// the doorbell, until it finds no entry.
 #[test]
 fn no_entry_is_left_without_a_bell() {
     loom::model(|| {

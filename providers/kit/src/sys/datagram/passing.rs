@@ -10,12 +10,12 @@ use rustix::net::{
 };
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// Who sent a datagram, or is at the other end, as the kernel says.
+/// The sender of a datagram, or the peer of a connection, as reported by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender {
     /// Process number; 0 if it is not to be seen from here (another PID namespace).
     pub pid: i32,
-    /// User: of a datagram the real one, unless its sender named another of its own.
+    /// User: of a datagram the real one, unless its sender named another of its user ids.
     pub uid: u32,
 }
 
@@ -26,7 +26,7 @@ pub struct Passed {
     pub length: Option<usize>,
     /// The abstract name of the sender's socket, without the leading zero; empty if it has none.
     pub name: Vec<u8>,
-    /// Who sent it; `None` if the socket did not ask for that.
+    /// The sender; `None` if the socket did not request it.
     pub sender: Option<Sender>,
     /// Descriptors that came along: they are closed with this. None if there was no room for all.
     pub descriptors: Vec<OwnedFd>,
@@ -73,9 +73,8 @@ pub fn peer(socket: BorrowedFd<'_>) -> Result<Sender> {
     })
 }
 
-/// Sends to an abstract name, or to where the socket is connected, without waiting. At most 8
-/// descriptors. The kernel says that the real user sends it, unless `as_user` names the effective
-/// or the saved one.
+/// Sends to an abstract name, or to the socket's peer, without waiting. At most 8 descriptors. The
+/// kernel reports the real user as sender, unless `as_user` names the effective or the saved one.
 ///
 /// # Errors
 /// Of sendmsg(2): ECONNREFUSED if no socket has the name, EAGAIN if its queue is full, EPERM if
@@ -109,7 +108,7 @@ pub fn pass(
 /// Takes in a datagram, without waiting.
 ///
 /// # Errors
-/// Of recvmsg(2): EAGAIN if there is none.
+/// Of recvmsg(2): EAGAIN without a datagram.
 pub fn take(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Passed> {
     // SAFETY: a structure of numbers, for which zeros are values.
     let mut name: libc::sockaddr_un = unsafe { zeroed() };
@@ -127,8 +126,8 @@ pub fn take(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Passed> {
     head.msg_control = control.bytes.as_mut_ptr().cast();
     head.msg_controllen = ROOM;
     let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
-    // SAFETY: the kernel writes to the name, the buffer and the control buffer, no more than their
-    // lengths say.
+    // SAFETY: the kernel writes to the name, the buffer and the control buffer, within their
+    // lengths.
     let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut head, flags) };
     let Ok(length) = usize::try_from(received) else {
         return Err(super::super::errno::get());

@@ -30,7 +30,7 @@ pub struct Received<'a> {
     pub traffic_class: u8,
 }
 
-/// Buffers for [`super::BATCH`] datagrams and what is known of them.
+/// Buffers for [`super::BATCH`] datagrams and the information about them.
 pub struct Receiver(Batch<libc::sockaddr_storage>);
 
 impl Default for Receiver {
@@ -46,8 +46,8 @@ impl Receiver {
         Self(Batch::new(0, SIZE))
     }
 
-    /// Takes in what there is, without waiting. Returns how many there are for
-    /// [`Receiver::received`]; what was there before is gone.
+    /// Receives the pending datagrams, without waiting. Returns their number for
+    /// [`Receiver::received`]; earlier datagrams are dropped.
     ///
     /// # Errors
     /// Of recvmmsg(2): EAGAIN if there is nothing.

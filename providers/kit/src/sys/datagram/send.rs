@@ -23,7 +23,7 @@ pub struct Datagram<'a> {
     pub destination: IpAddr,
     /// Port at the destination.
     pub port: u16,
-    /// By which interface; 0: as the routes say.
+    /// The outgoing interface; 0 for the route's.
     pub interface: u32,
     /// Time to live or hop limit; 0: the system's own.
     pub hop_limit: u8,
@@ -74,7 +74,7 @@ impl<'a, I: Iterator<Item = Datagram<'a>>> Datagrams<'a, I> {
     }
 }
 
-/// What the header of a datagram points to.
+/// Memory that the header of a datagram points to.
 struct Place {
     name: Name,
     length: libc::socklen_t,

@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 
 /// Room in front of a frame for the VLAN tag that the kernel keeps beside it.
 const TAG: usize = 4;
-/// The most bytes of a frame: what an interface of MTU 65536 has, or the kernel has joined.
+/// Maximum bytes of a frame: from an interface of MTU 65536, or joined by the kernel.
 const FRAME: usize = 65_536 + 32;
 /// Two Ethernet addresses, behind which a VLAN tag stands.
 const ADDRESSES: usize = 12;
@@ -55,8 +55,8 @@ impl FrameReceiver {
         }
     }
 
-    /// Takes in what there is, without waiting. Returns how many there are for
-    /// [`FrameReceiver::frame`]; what was there before is gone.
+    /// Receives the pending frames, without waiting. Returns their number for
+    /// [`FrameReceiver::frame`]; earlier frames are dropped.
     ///
     /// # Errors
     /// Of recvmmsg(2): EAGAIN if there is nothing, ENETDOWN once when the interface went down.

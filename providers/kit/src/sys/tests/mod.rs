@@ -1,4 +1,4 @@
-//! What goes to the kernel, byte by byte.
+//! Data passed to the kernel, byte by byte.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 mod ioctl;
@@ -7,7 +7,7 @@ mod write;
 
 use std::fs::File;
 
-/// A descriptor whose driver knows no verbs ioctl: it answers ENOTTY to every one.
+/// A descriptor whose driver knows no verbs ioctl: every one returns ENOTTY.
 fn dull() -> File {
     File::options()
         .read(true)

@@ -9,7 +9,7 @@ use crate::sys::write::Request;
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Sends and reads back what arrived.
+/// Sends and reads the received bytes back.
 fn sent(request: &mut Request<'_>, len: usize) -> Vec<u8> {
     let (reader, writer) = pipe_with(PipeFlags::empty()).unwrap();
     request.send(writer.as_fd()).unwrap();

@@ -12,7 +12,7 @@ use crate::abi::kernel::*;
 use crate::errno::{Errno, Result};
 use crate::table::slot;
 
-/// A rule to be made: what `struct ibv_flow_attr` says beside its specifications.
+/// Parameters of a new rule: the members of `struct ibv_flow_attr` besides its specifications.
 #[derive(Clone, Copy, Debug)]
 pub struct NewFlow {
     /// Number of the queue pair that gets the packets.
@@ -31,8 +31,7 @@ pub struct NewFlow {
 ///
 /// # Errors
 /// EINVAL for a specification that is unknown or too short, or for more than 255 of them;
-/// EOPNOTSUPP for one that asks for more than the kernel's form can say; ENOMEM; else the
-/// kernel's own errno.
+/// EOPNOTSUPP for one that the kernel's form cannot express; ENOMEM; otherwise the kernel's errno.
 pub fn create_flow<'s, K: Kernel + ?Sized>(
     kernel: &K,
     new: &NewFlow,

@@ -123,7 +123,7 @@ fn kernel_type(spec_type: ibv_flow_spec_type) -> u32 {
 ///
 /// # Errors
 /// EINVAL for a type that is unknown or a structure too short for it, EOPNOTSUPP for a mask that
-/// asks for more than the kernel's form can say, ENOMEM.
+/// the kernel's form cannot express, ENOMEM.
 pub(super) fn encode(spec: FlowSpec<'_>, to: &mut Vec<u8>) -> Result<()> {
     match spec {
         FlowSpec::Object(spec_type, number) => encode_number(to, spec_type, number),
@@ -172,7 +172,7 @@ fn encode_filter(to: &mut Vec<u8>, spec_type: ibv_flow_spec_type, bytes: &[u8]) 
     let shape = shape(spec_type)?;
     let (value, mask) = halves(spec_type, bytes)?;
     header(to, kernel_type(spec_type), shape.kernel)?;
-    // Value and mask share what the kernel's structure has behind its header.
+    // Value and mask share the kernel's structure after its header.
     let half = (shape.kernel - HEADER) / 2;
     for part in [value, mask] {
         to.extend_from_slice(part);

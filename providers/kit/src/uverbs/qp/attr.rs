@@ -45,7 +45,8 @@ fn byte(value: u32) -> u8 {
     u8::try_from(value).unwrap_or(u8::MAX)
 }
 
-/// The command that makes this change of queue pair `handle`. What the mask leaves out is zero.
+/// The command that makes this change of queue pair `handle`. Members that the mask leaves out are
+/// zero.
 pub fn modify_command(handle: u32, change: QpChange<'_>) -> ib_uverbs_modify_qp {
     let mask = change.mask();
     let mut command = ib_uverbs_modify_qp {
@@ -64,11 +65,11 @@ pub fn modify_command(handle: u32, change: QpChange<'_>) -> ib_uverbs_modify_qp 
     command
 }
 
-/// What [`add_path`] adds.
+/// Bits that [`add_path`] handles.
 const PATH: u32 =
     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_DEST_QPN;
 
-/// What [`add_transport`] adds.
+/// Bits that [`add_transport`] handles.
 const TRANSPORT: u32 = IBV_QP_TIMEOUT
     | IBV_QP_RETRY_CNT
     | IBV_QP_RNR_RETRY

@@ -16,11 +16,11 @@ use crate::errno::{Errno, Result};
 use crate::table::slot;
 use core::ffi::c_int;
 
-/// What the queues of a queue pair belong to.
+/// The owner of a queue pair's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queues {
-    /// A protection domain: numbers of the domain, of both completion queues where the queue
-    /// pair has them, and of the table that spreads what it receives.
+    /// A protection domain: numbers of the domain, of both completion queues if the queue pair has
+    /// them, and of the table that spreads received packets.
     Domain {
         /// The protection domain.
         pd: u32,
@@ -38,7 +38,7 @@ pub enum Queues {
 /// A queue pair to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct NewQp {
-    /// What the kernel's events call the queue pair.
+    /// The queue pair's number in the kernel's events.
     pub user_handle: u64,
     /// `IBV_QPT_*`.
     pub qp_type: ibv_qp_type,
@@ -46,7 +46,7 @@ pub struct NewQp {
     pub queues: Queues,
     /// Number of the shared receive queue.
     pub srq: Option<u32>,
-    /// What is asked of its queues.
+    /// The requested sizes of its queues.
     pub cap: ib_uverbs_qp_cap,
     /// Whether every send completes with an entry.
     pub signal_all: bool,
@@ -65,7 +65,7 @@ pub struct CreatedQp {
     pub handle: u32,
     /// Its number on the wire.
     pub qp_num: u32,
-    /// What its queues hold.
+    /// The granted sizes of its queues.
     pub cap: ib_uverbs_qp_cap,
 }
 
@@ -93,7 +93,7 @@ impl NewQp {
         }
     }
 
-    /// What is received goes to the queues of the table alone.
+    /// Received packets go only to the queues of the table.
     fn check_table(&self, recv_cq: Option<u32>, ind_table: Option<u32>) -> Result<()> {
         let own = recv_cq.is_some()
             || self.srq.is_some()
@@ -105,7 +105,7 @@ impl NewQp {
         Ok(())
     }
 
-    /// What is asked of the queues: the sending end of XRC has none to receive.
+    /// The requested sizes of the queues: the sending end of XRC has no receive queue.
     fn cap(&self) -> ib_uverbs_qp_cap {
         if self.qp_type != IBV_QPT_XRC_SEND {
             return self.cap;
@@ -131,7 +131,7 @@ impl NewQp {
         Fallback::Write
     }
 
-    /// Flags of the method, which has an attribute of its own for the source.
+    /// Flags of the method, which has a separate attribute for the source.
     fn method_flags(&self) -> u32 {
         let signal = if self.signal_all {
             IB_UVERBS_QP_CREATE_SQ_SIG_ALL
@@ -146,7 +146,7 @@ impl NewQp {
         given.then_some(self.source_qpn)
     }
 
-    // In place: what the caller knows of the request leaves little of it.
+    // Inlined: the caller's knowledge of the request removes most of it.
     #[inline(always)]
     fn add_to(&self, call: &mut Ioctl<'_>) {
         match self.queues {
@@ -260,9 +260,9 @@ impl From<ib_uverbs_create_qp_resp> for CreatedQp {
 /// Makes a queue pair.
 ///
 /// # Errors
-/// EINVAL for a type that is unknown or does not go with the domain, for unknown flags, and for
-/// an indirection table beside a receive queue of its own; EOPNOTSUPP for an imported context on
-/// a kernel without the method; else the kernel's own errno.
+/// EINVAL for a type that is unknown or does not match the domain, for unknown flags, and for an
+/// indirection table beside a receive queue; EOPNOTSUPP for an imported context on a kernel without
+/// the method; otherwise the kernel's errno.
 pub fn create_qp<K: Kernel + ?Sized>(
     kernel: &K,
     new: &NewQp,
@@ -289,7 +289,7 @@ pub fn create_qp<K: Kernel + ?Sized>(
     }
 }
 
-// Apart from the method: the room for a second command costs what is spent on the first.
+// Separate from the method: the stack of a second command would slow the first one down.
 #[cold]
 #[inline(never)]
 fn write_instead<K: Kernel + ?Sized>(
@@ -305,7 +305,7 @@ fn write_instead<K: Kernel + ?Sized>(
 }
 
 /// Opens the XRC queue pair number `qpn` of the XRC domain `xrcd`; returns its handle.
-/// `user_handle` is what the kernel's events call it.
+/// `user_handle` is its number in the kernel's events.
 ///
 /// # Errors
 /// EINVAL for a type that the kernel's structure has no room for; else the kernel's own errno.
@@ -348,11 +348,11 @@ pub fn destroy_qp<K: Kernel + ?Sized>(kernel: &K, handle: u32) -> Result<Option<
     })
 }
 
-/// The bits of a mask that plain commands know; the rate limit and what may come after it need
-/// the extended ones.
+/// The bits of a mask that plain commands support; the rate limit and later bits need the extended
+/// ones.
 const PLAIN: u32 = IBV_QP_RATE_LIMIT - 1;
 
-/// Changes what `command` names ([`modify_command`]).
+/// Makes the changes of `command` ([`modify_command`]).
 ///
 /// # Errors
 /// EOPNOTSUPP for a mask that needs [`modify_qp_ex`]; else the kernel's own errno.

@@ -35,7 +35,7 @@ pub(super) fn reported<T: Pod>(kernel: &Fake<'_>) -> (u32, T) {
     (*number, bytemuck::pod_read_unaligned(core))
 }
 
-/// A kernel that carries out methods as `answer` says.
+/// A kernel that executes methods by `answer`.
 pub(super) fn method<'f>(mut answer: impl FnMut(&mut Ioctl<'_>) + 'f) -> Fake<'f> {
     Fake::new(
         move |call| {

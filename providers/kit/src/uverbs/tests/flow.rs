@@ -19,8 +19,8 @@ const NEW: NewFlow = NewFlow {
     flags: IBV_FLOW_ATTR_FLAGS_EGRESS,
 };
 
-/// Makes a rule; returns its attributes and specifications as the kernel got them, and what
-/// came behind.
+/// Makes a rule; returns its attributes and specifications as the kernel got them, and the bytes
+/// after them.
 fn reported(
     specs: &[FlowSpec<'_>],
     data: &mut [u8],

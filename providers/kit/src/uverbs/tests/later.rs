@@ -10,7 +10,7 @@ use crate::uverbs::comp_cntr::{self, Change, Entry};
 use crate::uverbs::device::query_port_speed;
 use crate::uverbs::fake::{Asked, Fake};
 
-/// What was asked: object, method, and the bytes or the number of each attribute.
+/// The call: object, method, and the bytes or the number of each attribute.
 fn asked(fake: &Fake<'_>) -> (u16, u16, Vec<(u16, u64)>) {
     let asked = fake.asked.borrow();
     let Some(Asked::Ioctl(object, method, attrs)) = asked.last() else {

@@ -49,8 +49,8 @@ fn elements(counts: &[usize]) -> Vec<Vec<ib_uverbs_sge>> {
     counts.iter().enumerate().map(row).collect()
 }
 
-/// Posts requests named by their number, of which the kernel takes `takes` and then answers
-/// ENOMEM. Returns what it took.
+/// Posts requests named by their number, of which the kernel takes `takes` and then returns ENOMEM.
+/// Returns those that the kernel took.
 fn posted(
     requests: Vec<Result<Posted<'_, ib_uverbs_send_wr>>>,
     takes: usize,

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 use proptest::prelude::*;
 use std::cell::RefCell;
 
-/// What the kernel saw: structure and driver data.
+/// The data that the kernel received: structure and driver data.
 type Seen = RefCell<(Vec<u8>, Vec<u8>)>;
 
 fn on_ioctl(call: &mut Ioctl<'_>, seen: &Seen, core: &[u8], driver: &[u8]) -> Result<()> {

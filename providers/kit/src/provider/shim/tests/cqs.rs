@@ -247,7 +247,7 @@ fn two_threads_take_turns_in_batches() {
     let drain = move || {
         let cq: *mut ibv_cq_ex = core::ptr::with_exposed_provenance_mut(queue);
         let mut ids = Vec::new();
-        // SAFETY: the queue is live; what a batch shows is this thread's.
+        // SAFETY: the queue is live; the current completion of a batch belongs to this thread.
         unsafe {
             let q = cq;
             while ((*q).start_poll.unwrap())(q, null_mut()) == 0 {
@@ -276,7 +276,7 @@ fn extended_queues_refuse_what_they_do_not_have() {
     let pd = bench.pd();
     let create = bench.table().create_cq_ex();
     let check = |attr: &mut ibv_cq_init_attr_ex, e| {
-        // SAFETY: the context is open, and what the attributes name live.
+        // SAFETY: the context is open, and the objects of the attributes are live.
         assert_eq!(refused(|| unsafe { create(bench.context, attr) }), e);
     };
     for flag in [

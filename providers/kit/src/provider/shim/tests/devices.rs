@@ -1,4 +1,4 @@
-//! The device itself: its names, opening and closing, what is asked of it.
+//! The device itself: its names, opening and closing, its queries.
 
 use super::*;
 use crate::abi::handle::DeviceRef;
@@ -127,8 +127,8 @@ fn the_device_is_asked_about_in_every_size() {
             "beyond {size}"
         );
         let known = size.min(size_of::<ibv_device_attr_ex>());
-        // SAFETY: the attributes are numbers; as many bytes fit. What lies between them need not be
-        // written, so that no array of bytes could take it.
+        // SAFETY: the attributes are numbers, and their buffer is large enough. Padding need not be
+        // written, so an array of bytes could not receive it.
         let attr: ibv_device_attr_ex = unsafe {
             let mut attr: ibv_device_attr_ex = zeroed();
             let bytes = (&raw mut attr).cast::<u8>();

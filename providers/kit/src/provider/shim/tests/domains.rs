@@ -65,7 +65,7 @@ fn td(bench: &Bench) -> *mut ibv_td {
 }
 
 fn parent(bench: &Bench, attr: &mut ibv_parent_domain_init_attr) -> *mut ibv_pd {
-    // SAFETY: what the attributes name is live.
+    // SAFETY: the objects of the attributes are live.
     unsafe { (bench.table().alloc_parent_domain())(bench.context, attr) }
 }
 
@@ -138,11 +138,11 @@ fn parent_domains_refuse_what_they_do_not_know() {
     assert_eq!(other.dealloc_pd(foreign), 0);
 }
 
-/// What an application's allocator was asked for and gave.
+/// The requests to an application's allocator, and its results.
 #[derive(Default)]
 struct Pool {
     given: Mutex<Vec<(usize, usize)>>,
-    /// What to give: 0 memory, 1 the default, 2 nothing, 3 memory that is not aligned.
+    /// The result: 0 memory, 1 the default, 2 NULL, 3 memory that is not aligned.
     mode: u8,
     pd: Mutex<usize>,
 }
@@ -207,7 +207,7 @@ fn objects_of_a_parent_domain_come_from_its_allocator() {
     attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD;
     attr.parent_domain = parent;
     let create_cq = bench.table().create_cq_ex();
-    // SAFETY: what the attributes name is live; the queues are new.
+    // SAFETY: the objects of the attributes are live; the queues are new.
     unsafe {
         let cq = made(create_cq(bench.context, &raw mut attr)).cast::<ibv_cq>();
         Cq::init(cq, bench.ctx(), None, null_mut());
@@ -244,7 +244,7 @@ fn allocators_may_refuse_or_leave_it_to_the_library() {
         };
         let parent = pooled(&bench, pd, &pool);
         let mut attr = qp_attr(cq, IBV_QPT_RC);
-        // SAFETY: what the attributes name is live.
+        // SAFETY: the objects of the attributes are live.
         let mut create = || unsafe { (bench.table().create_qp())(parent, &raw mut attr) };
         match answer {
             None => assert_eq!(bench.destroy_qp(made(create())), 0),

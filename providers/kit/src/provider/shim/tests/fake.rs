@@ -1,4 +1,4 @@
-//! A provider in memory, that notes what it is asked.
+//! A provider in memory that records its calls.
 
 use crate::abi::*;
 use crate::errno::{Errno, Result};
@@ -17,9 +17,9 @@ pub struct State {
     pub live: AtomicI64,
     /// Numbers given out: keys, queue pairs, queues.
     numbers: AtomicU32,
-    /// What the next call answers instead of doing anything.
+    /// The error of the next call, which then does nothing else.
     refuse: Mutex<Option<Errno>>,
-    /// What was asked, but for requests.
+    /// The recorded calls, except requests.
     asked: Mutex<Vec<String>>,
     /// Write ends of the channels.
     channels: Mutex<Vec<(RawFd, OwnedFd)>>,
@@ -32,7 +32,7 @@ pub struct State {
 }
 
 impl State {
-    /// Whether to do what is asked.
+    /// Records a call; the error that the test has set for it.
     fn may(&self, what: String) -> Result<()> {
         self.asked.lock().unwrap().push(what);
         match self.refuse.lock().unwrap().take() {
@@ -46,7 +46,7 @@ impl State {
         *self.refuse.lock().unwrap() = Some(e);
     }
 
-    /// What was asked since the last time.
+    /// The calls recorded since the last time.
     pub fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.asked.lock().unwrap())
     }
@@ -150,9 +150,9 @@ impl Sent {
 /// A receive request as it came.
 pub type Received = (u64, Vec<(u64, u32, u32)>);
 
-/// What queues of requests hold here.
+/// The capacity of queues of requests here.
 pub const ROOM: usize = 4;
-/// The same, one more: what queue pairs say they hold.
+/// The same, one more: the capacity that queue pairs report.
 pub const SEND_WRS: u32 = 5;
 
 #[derive(Default)]

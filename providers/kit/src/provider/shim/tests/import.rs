@@ -1,4 +1,4 @@
-//! Contexts of one command descriptor, and what they share.
+//! Contexts of one command descriptor, and their shared objects.
 
 use super::*;
 use crate::provider::command_device;
@@ -62,7 +62,7 @@ fn objects_are_found_by_their_handles() {
         assert_eq!(bench.dereg_mr(mr), 0);
         assert_eq!(refused(|| import_mr(domain, mr_handle)), Errno::NOENT);
         assert_eq!(bench.dealloc_pd(pd), BUSY);
-        // It stays as long as what was made with it.
+        // It remains as long as the objects made with it.
         let cq = other.cq();
         let qp = other.qp(domain, cq, IBV_QPT_RC);
         unimport_pd(domain);

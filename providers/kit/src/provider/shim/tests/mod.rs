@@ -87,7 +87,7 @@ impl Bench {
         self.ctx().table()
     }
 
-    /// Nothing but the provider is left.
+    /// Only the provider remains.
     fn is_empty(&self) -> bool {
         self.state.live() == 1
     }
@@ -134,7 +134,7 @@ impl Bench {
     }
 
     fn qp_ex(&self, attr: &mut ibv_qp_init_attr_ex) -> *mut ibv_qp {
-        // SAFETY: what the attributes name is live.
+        // SAFETY: the objects of the attributes are live.
         unsafe { (self.table().create_qp_ex())(self.context, attr) }
     }
 

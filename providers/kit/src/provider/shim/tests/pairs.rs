@@ -12,7 +12,7 @@ fn a_queue_pair_shows_what_it_was_made_with() {
     attr.recv_cq = recv;
     attr.qp_context = core::ptr::without_provenance_mut(77);
     bench.state.asked();
-    // SAFETY: what the attributes name is live.
+    // SAFETY: the objects of the attributes are live.
     unsafe {
         let qp = made((bench.table().create_qp())(pd, &raw mut attr));
         assert_eq!(
@@ -138,7 +138,7 @@ fn bad_attributes_make_no_queue_pair() {
         qp_attr(cq, IBV_QPT_XRC_RECV),
     ] {
         let mut attr = attr;
-        // SAFETY: what the attributes name is live.
+        // SAFETY: the objects of the attributes are live.
         let make = || unsafe { create(pd, &raw mut attr) };
         assert_eq!(refused(make), Errno::INVAL);
     }

@@ -119,7 +119,7 @@ fn each_opcode_shows_its_members() {
     };
     requests[2].imm.invalidate_rkey = 13;
     requests[3].imm.invalidate_rkey = 14;
-    // What stands in the place of its list means nothing.
+    // The value in the place of its list has no meaning.
     requests[3].num_sge = -3;
     assert_eq!(set.post_send(chain(&mut requests)), (0, untouched()));
     let blank = Sent::default;

@@ -16,7 +16,7 @@ fn wq_attr(pd: *mut ibv_pd, cq: *mut ibv_cq) -> ibv_wq_init_attr {
 }
 
 fn wq(bench: &Bench, attr: &mut ibv_wq_init_attr) -> *mut ibv_wq {
-    // SAFETY: what the attributes name is live, or NULL.
+    // SAFETY: the objects of the attributes are live, or NULL.
     unsafe { (bench.table().create_wq())(bench.context, attr) }
 }
 

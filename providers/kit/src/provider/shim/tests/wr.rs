@@ -25,7 +25,7 @@ fn post(set: &Set, build: impl FnOnce(*mut ibv_qp_ex, &ibv_qp_ex)) -> c_int {
     }
 }
 
-/// Sets what the next request takes from the queue pair.
+/// Sets the members of the queue pair that the next request takes.
 unsafe fn tag(qp: *mut ibv_qp_ex, id: u64, flags: u32) {
     // SAFETY: the caller's queue pair is live.
     unsafe {
@@ -41,8 +41,8 @@ macro_rules! steps {
     ($(|$qp:ident, $f:ident| $body:expr;)*) => {
         [$( {
             fn step($qp: *mut ibv_qp_ex, $f: &ibv_qp_ex) {
-                // SAFETY: the queue pair is live and started; what the call is given is there,
-                // or never looked at.
+                // SAFETY: the queue pair is live and started; the arguments of the call are valid,
+                // or never read.
                 unsafe { $body }
             }
             step as Step
@@ -251,7 +251,7 @@ fn mistakes_are_remembered_until_the_end() {
             (f.wr_set_sge.unwrap())(qp, 1, 2, 3);
             (f.wr_set_sge.unwrap())(qp, 1, 2, 3);
         };
-        // Data of what moves none.
+        // Data for an operation without data.
         |qp, f| {
             (f.wr_local_inv.unwrap())(qp, 1);
             (f.wr_set_sge.unwrap())(qp, 1, 2, 3);
