@@ -99,7 +99,7 @@ impl Cq {
     /// EIO if the kernel's index leads out of the ring.
     #[inline]
     pub fn poll(&self, kernel: &Commands, room: &mut [ibv_wc]) -> Result<usize> {
-        // One at a time is how most programs poll, and most often there is none.
+        // Most programs poll for one completion at a time, and most polls find none.
         if let [place] = &mut *room
             && let Some(mut queue) = self.queue.try_lock()
             && let Some(ring) = &mut queue.ring
@@ -116,7 +116,7 @@ impl Cq {
         usize::try_from(found).map_err(|_| Errno::OVERFLOW)
     }
 
-    /// The same for any number, also when another thread is at it, or the ring has to be mapped.
+    /// The same for any number, also when another thread polls, or the ring has to be mapped.
     #[inline(never)]
     fn poll_many(&self, kernel: &Commands, room: &mut [ibv_wc]) -> Result<u32> {
         let mut queue = self.queue.lock();

@@ -3,7 +3,7 @@
 /// Memory region.
 pub struct Mr {
     pub(crate) handle: u32,
-    /// What windows are bound by. Reregistering changes it in kernels that do that.
+    /// The key by which windows are bound. Reregistering changes it in kernels that support it.
     pub(crate) lkey: core::sync::atomic::AtomicU32,
 }
 

@@ -38,7 +38,7 @@ const RELIABLE: u32 = UNRELIABLE
 /// The operations of a type.
 ///
 /// # Errors
-/// EOPNOTSUPP for what the kernel's driver does not have, EINVAL for what is no type.
+/// EOPNOTSUPP for types that the kernel's driver lacks, EINVAL for unknown types.
 fn operations(qp_type: ibv_qp_type) -> Result<u32> {
     match qp_type {
         IBV_QPT_RC => Ok(RELIABLE),
@@ -73,8 +73,8 @@ impl Qp {
     /// Makes a queue pair; returns its number, too.
     ///
     /// # Errors
-    /// EOPNOTSUPP for what the kernel's driver does not have, EINVAL for what is no type; the
-    /// kernel's own errno.
+    /// EOPNOTSUPP for features that the kernel's driver lacks, EINVAL for unknown types; the
+    /// kernel's errno.
     pub fn create(context: &Context, init: &mut QpInit<'_, Context>) -> Result<(Self, u32)> {
         let (kernel, operations) = (&context.kernel, operations(init.qp_type)?);
         let mut reported = rxe_create_qp_resp::zeroed();

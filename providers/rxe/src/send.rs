@@ -15,10 +15,10 @@ use kit::queue::{Entry, ProducerRing};
 const DATA: usize = size_of::<rxe_send_wqe>();
 /// Bytes of a request with one element.
 const ENTRY: usize = DATA + size_of::<ibv_sge>();
-/// Where what belongs to the opcode stands: the kernel's structures without a name.
+/// Offset of the opcode's operands: the kernel's structures without a name.
 const WR: usize = offset_of!(rxe_send_wr, wr);
 
-/// The operations, a bit each, of which an address, a key and the data say everything on a
+/// The operations, a bit each, that an address, a key and the data describe completely on a
 /// connection.
 const PLAIN: u32 = 1 << IBV_WR_RDMA_WRITE
     | 1 << IBV_WR_RDMA_WRITE_WITH_IMM
@@ -38,7 +38,7 @@ pub struct Sends {
     ssn: u32,
 }
 
-/// What a request may have at most.
+/// Limits of a request.
 #[derive(Clone, Copy)]
 struct Most {
     /// Elements.
@@ -82,8 +82,8 @@ impl Sends {
     /// Posts requests in order.
     ///
     /// # Errors
-    /// EINVAL for a request that is none, ENOMEM when the queue is full, EIO for an index of the
-    /// kernel's that leads out of the ring. Those before the request are posted.
+    /// EINVAL for an invalid request, ENOMEM when the queue is full, EIO for an index of the
+    /// kernel's that leads out of the ring. Requests before it are posted.
     #[inline]
     pub fn post<'a>(
         &mut self,
@@ -147,7 +147,7 @@ impl Sends {
         Ok(())
     }
 
-    /// The same for operations of which an address and a key do not say everything.
+    /// The same for operations that need more than an address and a key.
     #[inline(never)]
     fn add_other<'a>(&mut self, request: impl SendView<'a, Context>) -> Result<()> {
         let request = request.request()?;
@@ -202,7 +202,7 @@ impl Sends {
         }
     }
 
-    /// What the kernel takes for granted.
+    /// Checks that the kernel omits.
     #[inline]
     fn check(&self, request: &SendRequest<'_, Context>, length: u32) -> Result<()> {
         let good = match request.opcode {
@@ -237,13 +237,13 @@ fn word(request: &SendRequest<'_, Context>) -> Option<[u8; 8]> {
 /// Bytes of the memory that is flushed.
 ///
 /// # Errors
-/// EINVAL where nothing says what is to be flushed, and for more than the kernel has a number for.
+/// EINVAL without the parameters of a flush, and for values that exceed the kernel's fields.
 fn flushed(request: &SendRequest<'_, Context>) -> Result<u32> {
     let flush = request.flush.ok_or(Errno::INVAL)?;
     u32::try_from(flush.length).map_err(|_| Errno::INVAL)
 }
 
-/// `what` is the opcode, the flags, and immediate data as it goes on the wire or the key to
+/// `what` is the opcode, the flags, and the immediate data in network byte order or the key to
 /// invalidate.
 #[inline]
 fn put_head(entry: &mut Entry<'_, ENTRY>, id: u64, what: [u32; 3]) {
@@ -257,7 +257,7 @@ fn put_remote(entry: &mut Entry<'_, ENTRY>, address: u64, rkey: u32) {
     entry.put::<{ WR + 8 }, [u32; 2]>([rkey, 0]);
 }
 
-/// What stands behind the request, up to the data.
+/// Writes the part after the request, up to the data.
 #[inline]
 fn put_rest(entry: &mut Entry<'_, ENTRY>, address: u64, ssn: u32, (length, elements): (u32, u32)) {
     entry.put::<{ offset_of!(rxe_send_wqe, status) }, [u32; 2]>([0; 2]);
@@ -266,7 +266,7 @@ fn put_rest(entry: &mut Entry<'_, ENTRY>, address: u64, ssn: u32, (length, eleme
     entry.put::<{ offset_of!(rxe_send_wqe, dma) }, [u32; 6]>([length, length, 0, elements, 0, 0]);
 }
 
-/// Writes what belongs to the opcode.
+/// Writes the operands of the opcode.
 #[inline]
 fn put_operation(
     entry: &mut Entry<'_, ENTRY>,

@@ -42,7 +42,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// The queue of `count` completions in a region, with what controls it behind them.
+    /// The queue of `count` completions in a region, followed by its control word.
     fn new(region: Region, count: u32) -> Result<Self> {
         let control = Completions::bytes(count)? + offset_of!(siw_cq_ctrl, flags);
         let queue = Self {

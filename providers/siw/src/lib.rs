@@ -1,7 +1,7 @@
 //! The provider for soft-iWARP, the iWARP device of the Linux kernel (`siw`), without unsafe code.
 //!
 //! The kernel's commands create the objects ([`kit::uverbs`]). Queues are arrays shared with the
-//! kernel ([`kit::queue::Slots`]), whose entries say by a flag which side owns them.
+//! kernel ([`kit::queue::Slots`]), whose entries have a flag that names the owning side.
 //!
 //! | module | contents |
 //! | --- | --- |

@@ -16,7 +16,7 @@ use kit::uverbs::{Driver, post, qp};
 pub struct Qp {
     pub(crate) plain: PlainQp,
     sends: Mutex<Sends>,
-    /// What it receives by itself.
+    /// Its receive queue, without an SRQ.
     receives: Option<Mutex<Receives>>,
     shares: bool,
 }
@@ -34,7 +34,7 @@ fn map(
     reported: &siw_uresp_create_qp,
 ) -> Result<(Sends, Option<Receives>)> {
     let sends = Sends::map(kernel, reported, made.cap.max_send_sge, init.sq_sig_all)?;
-    // One that never receives has no queue to be mapped.
+    // A queue pair that never receives has no queue to be mapped.
     let receives = match init.srq.is_some() || reported.num_rqe == 0 {
         true => None,
         false => Some(Receives::map(
@@ -51,7 +51,7 @@ impl Qp {
     /// Makes a queue pair; returns its number, too.
     ///
     /// # Errors
-    /// EOPNOTSUPP for what the kernel's driver does not have; the kernel's own errno.
+    /// EOPNOTSUPP for features that the kernel's driver lacks; the kernel's errno.
     pub fn create(context: &Context, init: &mut QpInit<'_, Context>) -> Result<(Self, u32)> {
         if init.qp_type != IBV_QPT_RC {
             return Err(Errno::OPNOTSUPP);

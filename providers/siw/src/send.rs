@@ -19,7 +19,7 @@ const COUNT: usize = offset_of!(siw_sqe, num_sge);
 const RKEY: usize = offset_of!(siw_sqe, rkey);
 const ADDRESS: usize = offset_of!(siw_sqe, raddr);
 const SGES: usize = offset_of!(siw_sqe, sge);
-/// Where inline data stands: behind the first element, which says how much it is.
+/// Offset of inline data: after the first element, which contains its length.
 const DATA: usize = SGES + size_of::<siw_sge>();
 
 type Requests = Slots<ENTRY, FLAG, AtomicU16>;
@@ -77,8 +77,8 @@ impl Sends {
     /// Posts requests in order; `bell` notifies the kernel of them, if necessary.
     ///
     /// # Errors
-    /// ENOMEM when the queue is full, EINVAL for what the kernel does not do; the bell's own errno,
-    /// and then the last request is not posted. Those before the request are posted.
+    /// ENOMEM when the queue is full, EINVAL for operations that the kernel lacks; the doorbell's
+    /// errno, and then the last request is not posted. Requests before it are posted.
     #[inline]
     pub fn post<'a>(
         &mut self,
@@ -189,8 +189,8 @@ impl Sends {
         Ok(())
     }
 
-    /// The data, if the kernel takes it for the operation. What it does not take would stop the
-    /// queue for ever.
+    /// The data, if the kernel supports it for the operation. Other data would stop the queue for
+    /// ever.
     #[inline]
     fn data<'a>(&self, opcode: u8, request: &SendRequest<'a, Context>) -> Result<Data<'a>> {
         let good = match (&request.data, opcode) {
@@ -233,7 +233,7 @@ impl Sends {
 /// The kernel's opcode, and the key that goes with it.
 ///
 /// # Errors
-/// EINVAL for what applications cannot have done.
+/// EINVAL for operations that applications cannot have posted.
 #[inline]
 fn operation(request: &SendRequest<'_, Context>) -> Result<(u8, u32)> {
     match request.opcode {

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Bytes of the header.
 pub const HEADER: usize = 36;
 
-/// What a port belongs to: `enum rdma_port_space`.
+/// Port spaces: `enum rdma_port_space`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PortSpace {
     /// `RDMA_PS_IPOIB`.
@@ -46,7 +46,7 @@ pub fn service_id(space: PortSpace, port: u16) -> u64 {
     u64::from(space.number()) << 16 | u64::from(port)
 }
 
-/// The port that a service id stands for; `None` if it stands for none.
+/// The port of a service id; `None` if it has none.
 #[must_use]
 pub fn port_of(service_id: u64) -> Option<(PortSpace, u16)> {
     let [0, 0, 0, 0, space @ .., p0, p1] = service_id.to_be_bytes() else {
@@ -79,10 +79,10 @@ pub enum Refused {
 }
 
 impl Header {
-    /// Reads the header in front of private data; what follows it is the program's.
+    /// Parses the header before private data; the rest is the program's.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why it is invalid.
     pub fn parse(private_data: &[u8]) -> Result<(Self, &[u8]), Refused> {
         let (head, rest) = private_data
             .split_first_chunk::<HEADER>()

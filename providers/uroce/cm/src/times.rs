@@ -7,7 +7,7 @@ pub fn milliseconds(exponent: u8) -> u64 {
     1 << exponent.saturating_sub(8).min(31)
 }
 
-/// What this side says of itself, and goes by.
+/// The times that this side announces, and uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     /// In which time each side answers (`remote_cm_response_timeout`, `local_cm_response_timeout`).
@@ -40,7 +40,7 @@ impl Times {
     }
 }
 
-/// What an MRA allows in addition to the time that it names (`ms(19)`), in milliseconds.
+/// Milliseconds that an MRA allows in addition to its stated time (`ms(19)`).
 pub const SLACK: u64 = 1 << 11;
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ fn captured() -> Vec<Captured> {
         .collect()
 }
 
-/// A name without what is written in several ways.
+/// A name without the parts that are written in several ways.
 fn plain(name: &str) -> String {
     let name = name.replace('_', "");
     match name.as_str() {

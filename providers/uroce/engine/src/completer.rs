@@ -1,4 +1,4 @@
-//! The completer: what the peer's acknowledgements and responses mean for the send queue (IBTA
+//! The completer: the effect of the peer's acknowledgements and responses on the send queue (IBTA
 //! volume 1, 9.7.5 and 9.9.2).
 
 use crate::counters::Counters;
@@ -10,7 +10,7 @@ use crate::timer::Time;
 use crate::wire::{Aeth, Kind, Nak, Packet, Syndrome};
 use crate::work::{Data, Request, Status};
 
-/// What a queue pair lends for one response.
+/// The parts of a queue pair that one response needs.
 pub(crate) struct Completer<'a> {
     pub now: Time,
     pub attributes: &'a Attributes,
@@ -144,7 +144,7 @@ fn deliver(
             let skip = pending.offset.saturating_add(at).saturating_mul(mtu);
             let expected = entry.length.saturating_sub(skip).min(mtu);
             let fits = u32::try_from(packet.payload.len()) == Ok(expected);
-            // What was asked for again may end earlier.
+            // A repeated request may end earlier.
             let last = at + 1 == pending.packets;
             let ends = operation.position().ends();
             let placed = ends == last || ends && pending.was_repeated();

@@ -1,4 +1,4 @@
-//! What a queue pair counts, from its creation on.
+//! The counters of a queue pair, from its creation on.
 
 /// Counters of one queue pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

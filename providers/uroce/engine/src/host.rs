@@ -17,7 +17,7 @@ pub enum LocalAccess {
     Write,
 }
 
-/// What a peer wants with memory.
+/// Kinds of access by a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RemoteAccess {
     /// RDMA read.
@@ -60,7 +60,7 @@ pub enum Atomic {
     FetchAdd(u64),
 }
 
-/// Who has receive requests.
+/// Owner of receive requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReceiveSource {
     /// The queue pair's own queue, or the shared one it was made with.
@@ -112,13 +112,13 @@ pub trait Host {
     /// [`Fault`] if memory may not be written.
     fn atomic_write(&mut self, rkey: u32, address: u64, data: [u8; 8]) -> Result<(), Fault>;
 
-    /// An atomic operation; returns what was there before.
+    /// An atomic operation; returns the previous value.
     ///
     /// # Errors
     /// [`Fault`] if memory may not be used so.
     fn atomic(&mut self, rkey: u32, address: u64, operation: Atomic) -> Result<u64, Fault>;
 
-    /// Makes earlier writes visible or persistent, as FETH's placement says.
+    /// Makes earlier writes visible or persistent, according to FETH's placement.
     ///
     /// # Errors
     /// [`Fault`] if that cannot be had.
@@ -139,7 +139,7 @@ pub trait Host {
     /// Takes the next receive request.
     ///
     /// # Errors
-    /// What [`NoReceive`] names.
+    /// The reasons of [`NoReceive`].
     fn receive(&mut self, source: ReceiveSource) -> Result<Receive, NoReceive>;
 
     /// How many receive requests are left, for the credits in acknowledgements; `None` (the

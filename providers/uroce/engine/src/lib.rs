@@ -23,7 +23,7 @@
 //! | [`wire`] | headers, opcodes, whole packets, the ICRC |
 //! | [`qp`] | requester, completer and responder under one state; `qp::table` is the state table as data |
 //! | `requester` | the send queue: what to send next, how much may be in flight, retries, reads |
-//! | `completer` | what acknowledgements and responses mean for the send queue |
+//! | `completer` | the effect of acknowledgements and responses on the send queue |
 //! | `responder` | the expected PSN, the current message, pending replies, duplicates |
 //! | [`host`] | memory, receive requests, completions, events, as a trait |
 //! | [`outgoing`] | a packet to send: headers as values, payload as places to gather from |

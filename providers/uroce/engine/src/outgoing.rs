@@ -14,7 +14,7 @@ pub struct Outgoing<'q> {
     pub payload: Payload<'q>,
     /// The host's name for the address handle; `None` for the connected peer.
     pub address: Option<u64>,
-    /// Whom to name to [`crate::qp::QueuePair::gather_failed`] if the payload cannot be had.
+    /// The argument of [`crate::qp::QueuePair::gather_failed`] if the payload cannot be read.
     pub origin: Origin,
 }
 
@@ -30,7 +30,7 @@ pub enum Origin {
 /// Where the payload is.
 #[derive(Clone, Copy, Debug)]
 pub enum Payload<'q> {
-    /// In the queue pair (or there is none).
+    /// In the queue pair, or empty.
     Bytes(&'q [u8]),
     /// In local memory.
     Local(Gather<'q>),

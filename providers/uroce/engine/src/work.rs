@@ -33,7 +33,7 @@ pub struct Remote {
     pub rkey: u32,
 }
 
-/// What a work request does.
+/// The operation of a work request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// `IBV_WR_SEND`.
@@ -79,7 +79,7 @@ pub enum Request {
     },
     /// `IBV_WR_LOCAL_INV`: the local R_Key.
     LocalInvalidate(u32),
-    /// `IBV_WR_BIND_MW`: the host's name for what to bind.
+    /// `IBV_WR_BIND_MW`: the host's number of the binding.
     Bind(u64),
 }
 
@@ -90,7 +90,7 @@ impl Request {
         matches!(self, Self::LocalInvalidate(_) | Self::Bind(_))
     }
 
-    /// Whether the peer answers it with a response of its own rather than an acknowledgement.
+    /// Whether the peer answers it with a separate response rather than an acknowledgement.
     #[must_use]
     pub fn has_response(&self) -> bool {
         matches!(
@@ -174,7 +174,7 @@ pub struct Destination {
 pub struct WorkRequest {
     /// `wr_id`.
     pub id: u64,
-    /// What to do.
+    /// The operation.
     pub request: Request,
     /// The data.
     pub data: Data,
@@ -287,7 +287,7 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// A completion with nothing but its identity.
+    /// A completion with only its identity.
     #[must_use]
     pub fn new(id: u64, status: Status, opcode: CompletionOpcode) -> Self {
         Self {
@@ -314,7 +314,7 @@ impl Completion {
     }
 }
 
-/// What network carried a datagram.
+/// The network that carried a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
     /// The header is the last 20 of the 40 bytes.

@@ -1,6 +1,6 @@
-//! One connection: its state, what was sent last, and what comes of each message.
+//! One connection: its state, the last sent message, and the effect of each message.
 //!
-//! | state | the side | what it waits for |
+//! | state | side | waits for |
 //! | --- | --- | --- |
 //! | `ReqSent` | active | REP, REJ or MRA; repeats the REQ |
 //! | `MraReqReceived` | active | the same, longer, once |
@@ -12,7 +12,7 @@
 //! | `DreqSent` | both | DREP; repeats the DREQ |
 //! | `DreqReceived` | both | the program, which answers by disconnecting or closing |
 //! | `Timewait` | both | time: until no packet of the connection can be on its way |
-//! | `Idle` | both | nothing: the connection has failed or ended |
+//! | `Idle` | both | no event: the connection has failed or ended |
 //!
 //! The program may close a connection in any state. The message that is due then is sent once, and
 //! a connection that was open continues in `Timewait` by itself.
@@ -44,7 +44,7 @@ pub enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongState;
 
-/// The reason of a program, and of what the passive side could not do.
+/// The reason of a program, and of a failure on the passive side.
 const CONSUMER: u16 = 28;
 /// The active side gave up.
 const TIMEOUT: u16 = 4;
@@ -72,7 +72,7 @@ pub struct Connection {
     remote_qpn: u32,
     transaction: u64,
     times: Times,
-    /// What was sent last and is repeated.
+    /// The last sent message, which is repeated.
     last: Option<Mad>,
     retries_left: u8,
     /// How long an answer to it may take, in milliseconds.
@@ -131,14 +131,14 @@ impl Connection {
             remote_id: req.local_comm_id,
             state: State::ReqReceived,
             closed: false,
-            // The reply says it.
+            // The reply contains it.
             guid: 0,
             remote_guid: req.local_ca_guid,
             local_qpn: 0,
             remote_qpn: req.local_qpn,
             transaction: mad.transaction,
             times: Times {
-                // The active side says how long it may take to answer, and how often it is asked.
+                // The active side states the time for an answer, and the number of its attempts.
                 response: req.local_cm_response_timeout,
                 retries: req.max_cm_retries,
                 ..times
@@ -268,7 +268,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Either side refuses what has come.
+    /// Either side rejects the peer's message.
     ///
     /// # Errors
     /// Unless a REQ or REP waits for the program.

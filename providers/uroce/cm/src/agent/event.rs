@@ -6,7 +6,7 @@ use crate::wire::{Mad, Rej, Rep, Req, SidrRep, SidrReq};
 /// Names a connection or a resolution: its communication id.
 pub type Id = u32;
 
-/// What an active side asks for. The agent fills communication ids and times.
+/// Parameters of an active side. The agent fills in communication ids and times.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     /// The REQ.
@@ -17,7 +17,7 @@ pub struct Request {
     pub agent: u32,
 }
 
-/// What a passive side answers. The agent fills communication ids.
+/// Parameters of a passive side. The agent fills in communication ids.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply {
     /// The REP.
@@ -31,7 +31,7 @@ pub struct Reply {
 pub struct Reject {
     /// The reason (IBTA volume 1, 12.6.7.2); 28 is the program's.
     pub reason: u16,
-    /// What the program says to it.
+    /// The program's data.
     pub private_data: [u8; 148],
 }
 

@@ -1,16 +1,16 @@
-//! The connection manager of a port: connections, listeners, and what is answered to messages that
+//! The connection manager of a port: connections, listeners, and the answers to messages that
 //! belong to none.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! | --- | --- |
 //! | `event` | requests of programs, and events for programs |
 //! | `connection` | one connection: its states, and what each message does to it |
 //! | `resolution` | service id resolution for datagrams (SIDR), of both sides |
-//! | `table` | connections by what messages name them by |
+//! | `table` | connections by the ids in messages |
 //!
 //! *In*: calls of programs, messages with the address that they came from, time in milliseconds.
-//! *Out*: [`Output`]s until [`Agent::poll`] answers `None`, and [`Agent::deadline`]. `P` is what
-//! the host calls the way to a peer; the agent keeps it and compares it, and looks no further.
+//! *Out*: [`Output`]s until [`Agent::poll`] returns `None`, and [`Agent::deadline`]. `P` is the
+//! host's name of the route to a peer; the agent only keeps and compares it.
 //!
 //! Messages are hostile. A connection is found by both communication ids, of which one is this
 //! side's, and by the way that the message came. State is made for one REQ or SIDR REQ at a time,
@@ -41,7 +41,7 @@ pub use resolution::Answer;
 use resolution::{Answering, Asking};
 use table::{Entry, Role, Table};
 
-/// What is to be done.
+/// Actions for the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant)] // as Event
 pub enum Output<P> {
@@ -56,12 +56,12 @@ pub enum Output<P> {
     Report {
         /// Of which connection or resolution.
         id: Id,
-        /// What.
+        /// The event.
         event: Event,
     },
 }
 
-/// What is fixed of an agent.
+/// Constants of an agent.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The highest bits of this process's communication ids.
@@ -115,7 +115,7 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
         }
     }
 
-    /// What is to be done next.
+    /// The next action.
     pub fn poll(&mut self) -> Option<Output<P>> {
         self.outputs.pop_front()
     }
@@ -132,7 +132,7 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
         self.table.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no connections.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -189,7 +189,7 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
         Some((connection.peer()?.1, path))
     }
 
-    /// The connections whose peers are known: own id, peer's id, and way.
+    /// The connections whose peers are known: own id, peer's id, and route.
     pub fn peers(&self) -> impl Iterator<Item = (Id, Id, P)> {
         let ids = self.table.ids();
         ids.filter_map(|id| self.peer(id).map(|(peer, path)| (id, peer, path)))
@@ -264,7 +264,7 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
     /// Takes a request.
     ///
     /// # Errors
-    /// If there is none that waits.
+    /// If no connection of this id waits for it.
     pub fn accept(&mut self, id: Id, reply: &Reply, now: u64) -> Result<(), WrongState> {
         self.with(id, |connection, effects| {
             connection.accept(reply, now, effects)
@@ -274,7 +274,7 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
     /// Refuses a request or a reply.
     ///
     /// # Errors
-    /// If there is none that waits.
+    /// If no connection of this id waits for it.
     pub fn reject(&mut self, id: Id, reject: &Reject) -> Result<(), WrongState> {
         self.with(id, |connection, effects| connection.reject(reject, effects))
     }
@@ -349,7 +349,7 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
         }
     }
 
-    /// Has a connection do something, and carries out what came of it.
+    /// Runs a function on a connection, and executes its results.
     fn with<T>(
         &mut self,
         id: Id,
@@ -384,7 +384,7 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
         self.outputs.extend(events);
     }
 
-    /// A message has come. Of a request the host says which listener it is for, if there is one.
+    /// Processes a message. For a request, the host names its listener, if there is one.
     pub fn receive(&mut self, from: P, mad: &Mad, listener: Option<u64>, now: u64) {
         match &mad.message {
             Message::Req(req) => self.on_req(from, mad, req, listener, now),
@@ -646,7 +646,7 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
         }
     }
 
-    /// Does what is due.
+    /// Executes the timers that are due.
     pub fn on_time(&mut self, now: u64) {
         while let Some(id) = self.table.due(now) {
             let asking = self.table.change(id, |entry| match &mut entry.role {

@@ -62,7 +62,7 @@ impl Asking {
     }
 }
 
-/// What the program of the other side answers.
+/// The answer of the program on the other side.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
     /// 0, or why there is no queue pair.
@@ -73,7 +73,7 @@ pub struct Answer {
     pub q_key: u32,
     /// Enhanced connection options.
     pub options: u32,
-    /// What the program says.
+    /// The program's data.
     pub private_data: [u8; 136],
 }
 

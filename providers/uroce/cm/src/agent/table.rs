@@ -1,5 +1,5 @@
-//! Connections and resolutions by what messages name them by. The indices are kept right by having
-//! each change go through [`Table::change`].
+//! Connections and resolutions by the ids in messages. Each change goes through [`Table::change`],
+//! which updates the indices.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -29,7 +29,7 @@ pub enum Role {
     Answering(Answering),
 }
 
-/// By what an entry is found beside its id, as it was when it was entered there.
+/// The keys of an entry besides its id, as they were when it was inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Keys<P> {
     peer: Option<(u64, u32)>,
@@ -101,7 +101,7 @@ impl<P: Copy + Eq + Hash> Table<P> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// One whose deadline has come.
+    /// An entry whose deadline has passed.
     pub fn due(&self, now: u64) -> Option<Id> {
         let (deadline, id) = *self.deadlines.first()?;
         (deadline <= now).then_some(id)
@@ -123,7 +123,7 @@ impl<P: Copy + Eq + Hash> Table<P> {
         Some(entry)
     }
 
-    /// Changes an entry; `None` if there is none.
+    /// Changes an entry; `None` if it does not exist.
     pub fn change<T>(&mut self, id: Id, run: impl FnOnce(&mut Entry<P>) -> T) -> Option<T> {
         let entry = self.entries.get_mut(&id)?;
         let before = keys(entry);

@@ -34,7 +34,7 @@ impl Random {
     }
 }
 
-/// What the network does, in percent, and the longest time a message takes.
+/// Faults of the network, in percent, and the maximum time of a message.
 #[derive(Clone, Copy)]
 struct Weather {
     lost: u64,
@@ -92,7 +92,7 @@ impl World {
         id
     }
 
-    /// Takes what the agents want done.
+    /// Takes the agents' outputs.
     fn take(&mut self) {
         for number in 0..2 {
             while let Some(output) = self.agents[number].as_mut().and_then(Agent::poll) {
@@ -119,7 +119,7 @@ impl World {
         self.flying.insert((arrives, self.sent), (from, to, mad));
     }
 
-    /// Goes on to what comes next; false if nothing does.
+    /// Advances to the next event; false if there is none.
     fn step(&mut self) -> bool {
         let message = self.flying.keys().next().map(|(at, _)| *at);
         let deadlines = self.agents.iter().flatten().filter_map(Agent::deadline);
@@ -177,7 +177,7 @@ fn request(qpn: u32) -> Request {
     }
 }
 
-/// What a host says: requests are for the listener of their service.
+/// The host's choice: requests are for the listener of their service.
 fn listener(mad: &Mad) -> Option<u64> {
     match &mad.message {
         Message::Req(req) => Some(req.service_id),
@@ -329,7 +329,7 @@ fn a_full_backlog_takes_no_more_until_one_is_answered() {
 #[test]
 fn a_peer_that_comes_back_ends_its_old_connection() {
     let (mut world, _, passive) = connected();
-    // Killed: it says nothing, and its successor has the same queue pair.
+    // Killed: it sends no message, and its successor has the same queue pair.
     let mut again = Agent::new(Settings {
         seed: 9000,
         ..SETTINGS
@@ -568,7 +568,7 @@ fn a_request_without_a_free_id_takes_no_place_of_the_backlog() {
         }
         .into(),
     };
-    // Id 0 is none, so this leaves no id at all.
+    // Id 0 is invalid, so this leaves no id at all.
     agent.last = 0;
     agent.settings.slot = 0;
     agent.receive(0, &req(), Some(SERVICE), 0);
@@ -611,14 +611,14 @@ struct Program {
     ends: bool,
 }
 
-/// Has a program react to what is new.
+/// Lets a program react to new events.
 fn react(world: &mut World, number: usize, program: Program, seen: &mut usize) {
     let now = world.now;
     let new: Vec<_> = world.events[number].iter().skip(*seen).copied().collect();
     *seen += new.len();
     let agent = world.agent(number);
     for (id, event) in new {
-        // What has changed meanwhile may make a call one of the wrong state.
+        // The call may be in the wrong state because of meanwhile changes.
         let _ = match event {
             Event::ConnectRequest { .. } if program.accepts => agent.accept(id, &reply(30), now),
             Event::ConnectRequest { .. } => agent.reject(id, &refusal()),
@@ -639,8 +639,8 @@ fn react(world: &mut World, number: usize, program: Program, seen: &mut usize) {
 }
 
 proptest! {
-    /// Whatever the network does, each side learns what became of each connection, once, and
-    /// nothing is left where both sides have ended.
+    /// Whatever the network does, each side learns the outcome of each connection, once, and no
+    /// state remains where both sides have ended.
     #[test]
     fn every_connection_comes_to_an_end(
         seed: u64, lost in 0_u64..50, doubled in 0_u64..30, delay in 1_u64..6000,
@@ -672,7 +672,7 @@ proptest! {
             prop_assert!(ends >= 1, "{id}: {reported:?}");
         }
         prop_assert_eq!(world.agent(0).len(), 0, "left: {:?}", &world.agents[0]);
-        // The passive side may know connections whose end never came; no timer runs for them.
+        // The passive side may know connections whose end was lost; no timer runs for them.
         prop_assert!(world.agent(1).deadline().is_none());
     }
 

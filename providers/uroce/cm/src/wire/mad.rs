@@ -39,7 +39,7 @@ impl Mad {
     /// Reads a datagram.
     ///
     /// # Errors
-    /// Why it is none.
+    /// The reason why it is invalid.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let bytes: &[u8; LEN] = bytes.try_into().map_err(|_| Malformed::Length)?;
         let (head, body) = bytes

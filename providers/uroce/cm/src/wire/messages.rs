@@ -93,7 +93,7 @@ macro_rules! messages {
                 }
             }
 
-            /// What the specification calls it.
+            /// The name in the specification.
             #[must_use]
             pub fn name(&self) -> &'static str {
                 match self {
@@ -249,7 +249,7 @@ messages! {
         /// Why (IBTA volume 1, 12.6.7.2).
         reason: u16 = 10, 0, 16;
         ;
-        /// What belongs to the reason or status.
+        /// Further information about the reason or status.
         additional_information: 72 at 12;
         /// Private data of the sending program, padded with zeros.
         private_data: 148 at 84;
@@ -358,7 +358,7 @@ messages! {
         /// Its Q_Key.
         q_key: u32 = 20, 0, 32;
         ;
-        /// What belongs to the reason or status.
+        /// Further information about the reason or status.
         additional_information: 72 at 24;
         /// Private data of the sending program, padded with zeros.
         private_data: 136 at 96;
@@ -411,7 +411,7 @@ messages! {
         /// 0, or why the path is not taken.
         ar_status: u8 = 9, 0, 8;
         ;
-        /// What belongs to the reason or status.
+        /// Further information about the reason or status.
         additional_information: 72 at 12;
         /// Private data of the sending program, padded with zeros.
         private_data: 148 at 84;

@@ -56,8 +56,8 @@ mod tests {
     use super::*;
     use crate::sim::Random;
 
-    /// Which inputs: `UROCE_FUZZ_ROUNDS` says how many, for a longer run, and `UROCE_FUZZ_FIRST`
-    /// where that begins, to go on with one.
+    /// The inputs: `UROCE_FUZZ_ROUNDS` is their number, for a longer run, and `UROCE_FUZZ_FIRST`
+    /// the first one, to continue a run.
     fn seeds() -> std::ops::Range<u64> {
         let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
         let first: u64 = number("UROCE_FUZZ_FIRST").unwrap_or(0);

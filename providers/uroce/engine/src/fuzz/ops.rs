@@ -1,4 +1,4 @@
-//! Sequences of what applications, networks and clocks do to two connected queue pairs.
+//! Sequences of actions by applications, networks and clocks on two connected queue pairs.
 
 use super::{Input, assert_in_order};
 use crate::qp::{Mask, Modify, Service, State};
@@ -208,7 +208,7 @@ impl Run {
         }
         let done = end.qp.modify(&modify, &mut end.host).is_ok();
         if done && to == State::Reset {
-            // What was posted is forgotten.
+            // Posted requests are dropped.
             end.host.completions.clear();
             if let Some(accepted) = self.accepted.get_mut(side) {
                 accepted.clear();

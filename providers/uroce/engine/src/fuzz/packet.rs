@@ -10,7 +10,7 @@ use crate::work::{Data, Destination, Receive, Remote, Request, Sge, WorkRequest}
 use smallvec::smallvec;
 
 const BYTES: usize = 0x4000;
-/// What a peer may write, and change by atomics.
+/// The range that a peer may write, and change by atomics.
 const WRITABLE: std::ops::Range<usize> = 0x1000..0x2000;
 /// Receive buffers.
 const BUFFERS: std::ops::Range<usize> = 0x2000..0x3000;
@@ -211,12 +211,12 @@ fn assert_untouched(before: &[u8], after: &[u8]) {
     }
 }
 
-/// Feeds a queue pair packets made from the bytes, interleaved with time. Checks that no memory
-/// changes but what a key or a receive request opens, that a packet causes a bounded number of
-/// others, and that every request completes once and in order.
+/// Feeds a queue pair packets made from the bytes, interleaved with time. Checks that memory
+/// changes only within keys and receive requests, that a packet causes a bounded number of others,
+/// and that every request completes once and in order.
 ///
 /// # Panics
-/// When a queue pair does what it must not: that is what is looked for.
+/// When a check fails.
 pub fn fuzz_packet(data: &[u8]) {
     let mut input = Input(data);
     let service = match input.byte() % 8 {

@@ -55,7 +55,7 @@ impl Mtu {
     }
 }
 
-/// What a peer may do (`enum ibv_access_flags`, those of a queue pair).
+/// The rights of a peer (`enum ibv_access_flags`, those of a queue pair).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// `IBV_ACCESS_REMOTE_WRITE`.
@@ -75,7 +75,7 @@ pub struct Access {
 pub struct Attributes {
     /// `qp_access_flags`.
     pub access: Access,
-    /// The P_Key that `pkey_index` stands for.
+    /// The P_Key at `pkey_index`.
     pub pkey: u16,
     /// `qkey`.
     pub qkey: u32,

@@ -56,8 +56,8 @@ impl QueuePair {
         self.enter_error(host);
     }
 
-    /// ERR: what is finished completes so, everything else as flushed. Answers that were queued
-    /// still go out.
+    /// ERR: finished requests complete with their status, all others as flushed. Queued answers are
+    /// still sent.
     pub(super) fn enter_error(&mut self, host: &mut impl Host) {
         self.requester.retire(self.config.sq_sig_all, host);
         self.flush_all(host);
@@ -81,7 +81,7 @@ impl QueuePair {
         self.responder.flush(all, host);
     }
 
-    /// Reports requests that have finished, and what follows from that.
+    /// Reports requests that have finished, and applies the consequences.
     pub(super) fn report_completed(&mut self, host: &mut impl Host) {
         if !self.state.sends() {
             return;

@@ -1,5 +1,5 @@
 //! The host's fast path: a host that can pass a whole message to the peer without packets asks here
-//! whether it may, and reports what it did.
+//! for permission, and reports the transfer.
 
 use super::{QueuePair, State};
 use crate::host::Host;

@@ -19,7 +19,7 @@ const MULTICAST: u32 = 0x00ff_ffff;
 pub struct Arrival<'a> {
     /// The packet.
     pub packet: &'a Packet<'a>,
-    /// What stands before a datagram's payload in the receive buffer: the IPv6 header, or 20
+    /// The bytes before a datagram's payload in the receive buffer: the IPv6 header, or 20
     /// undefined bytes and the IPv4 header.
     pub grh: Option<&'a [u8; 40]>,
 }
@@ -160,17 +160,17 @@ impl QueuePair {
         Some(outgoing)
     }
 
-    /// The caller cannot send what there is to send, because the way to the peer is full. The
-    /// timeout of a reliable connection runs meanwhile, and so its retries are used up in the same
-    /// time as if packets left and were lost.
+    /// The caller cannot send the pending packets, because the path to the peer is full. The
+    /// timeout of a reliable connection runs meanwhile, so its retries are used up in the same time
+    /// as if packets left and were lost.
     pub fn wait_for_room(&mut self, now: Time) {
         if self.config.service.reliable() && self.state.sends() {
             self.requester.wait_for_room(now, &self.attributes);
         }
     }
 
-    /// The way is still full, but has had room since the timeout began: the peer is there, and
-    /// takes what others send. To be called before [`QueuePair::on_time`].
+    /// The path is still full, but has had room since the timeout began: the peer is alive, and
+    /// receives packets of others. Called before [`QueuePair::on_time`].
     pub fn postpone(&mut self, now: Time) {
         self.requester.postpone(now, &self.attributes);
     }

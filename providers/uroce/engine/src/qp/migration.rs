@@ -26,7 +26,7 @@ impl QueuePair {
         self.responder.expected()
     }
 
-    /// What the receiving side knows. Meant for another engine only where no message is half
+    /// The state of the receiving side. Another engine may use it only if no message is half
     /// received.
     #[must_use]
     pub fn rest(&self) -> Rest {
@@ -41,8 +41,8 @@ impl QueuePair {
         self.responder = Responder::resume(rest);
     }
 
-    /// Is what another engine was, which has ended. Without a rest, the receiving side knows what
-    /// it knows.
+    /// Takes the state of another engine, which has ended. Without `rest`, the state of the
+    /// receiving side is unchanged.
     pub fn take_over(&mut self, state: State, attributes: Attributes, rest: Option<&Rest>) {
         self.change_state(state);
         self.attributes = attributes;
@@ -52,7 +52,7 @@ impl QueuePair {
         }
     }
 
-    /// Takes over what another engine knows now, and nothing else.
+    /// Takes only the receiving state of another engine.
     pub fn catch_up(&mut self, rest: &Rest) {
         self.responder = Responder::resume(rest);
     }
@@ -62,8 +62,8 @@ impl QueuePair {
         self.attributes = attributes;
     }
 
-    /// Another engine goes on: a message that is half received ends as flushed, and what was to be
-    /// answered is not.
+    /// Another engine continues: a message that is half received ends as flushed, and pending
+    /// answers are dropped.
     pub fn abandon(&mut self, host: &mut impl Host) {
         self.responder.abandon(host);
     }

@@ -22,7 +22,7 @@ use crate::responder::Responder;
 use crate::timer::Time;
 use crate::work::{Data, Request, WorkRequest};
 
-/// What never changes in the life of a queue pair.
+/// Constants of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The service.
@@ -67,7 +67,7 @@ pub struct QueuePair {
     pausing: bool,
     /// Requests have the next turn to send.
     requests_turn: bool,
-    /// Peers may have credits: what they sent on the fast path counts as received.
+    /// Peers may have credits: their messages on the fast path count as received.
     keeps_receives: bool,
 }
 
@@ -90,7 +90,7 @@ impl QueuePair {
         }
     }
 
-    /// What it was made with.
+    /// The parameters that it was made with.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
@@ -108,7 +108,7 @@ impl QueuePair {
         &self.attributes
     }
 
-    /// What has been counted.
+    /// The counters.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -132,9 +132,9 @@ impl QueuePair {
         self.state == State::Sqd && !self.requester.is_drained()
     }
 
-    /// Whether requests that have not begun wait, until this is called again: for a host whose
-    /// packets are to take another way, on which they would overtake those under way. A few may
-    /// still begin, up to one whose packet asks for an acknowledgement.
+    /// Whether requests that have not begun wait until the next call, for a host that changes the
+    /// path of packets, on which they would overtake those in flight. A few may still begin, up to
+    /// one whose packet requests an acknowledgement.
     pub fn pause(&mut self, pauses: bool) {
         self.pausing = pauses;
     }
@@ -145,8 +145,8 @@ impl QueuePair {
         self.requester.is_drained()
     }
 
-    /// Whether a peer that got what was sent may have its acknowledgement on the way: no timeout,
-    /// gap or RNR NAK has shown otherwise.
+    /// Whether the peer may have received everything and its acknowledgement may be in flight: no
+    /// timeout, gap or RNR NAK has shown otherwise.
     #[must_use]
     pub fn expects_answers(&self) -> bool {
         let reliable = matches!(self.config.service, Service::Rc | Service::XrcInitiator);

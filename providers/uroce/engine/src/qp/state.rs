@@ -2,7 +2,7 @@
 
 use crate::wire::Transport;
 
-/// What kind of queue pair it is (`enum ibv_qp_type`).
+/// The type of a queue pair (`enum ibv_qp_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Service {
     /// `IBV_QPT_RC`.
@@ -61,7 +61,7 @@ pub enum State {
     Rts,
     /// `IBV_QPS_SQD`: requests that have begun are finished, no other begins.
     Sqd,
-    /// `IBV_QPS_SQE`: the send queue failed, receiving goes on.
+    /// `IBV_QPS_SQE`: the send queue failed, receiving continues.
     Sqe,
     /// `IBV_QPS_ERR`.
     Error,
@@ -74,7 +74,7 @@ impl State {
         matches!(self, Self::Rtr | Self::Rts | Self::Sqd | Self::Sqe)
     }
 
-    /// Whether requests that have begun go on.
+    /// Whether requests that have begun continue.
     #[must_use]
     pub fn sends(self) -> bool {
         matches!(self, Self::Rts | Self::Sqd)

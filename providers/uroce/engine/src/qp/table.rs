@@ -47,7 +47,7 @@ impl Mask {
         self.0 & other.0 == other.0
     }
 
-    /// What of the set is not in `other`.
+    /// The set without the members of `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)

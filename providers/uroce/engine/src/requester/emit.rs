@@ -15,7 +15,7 @@ const MAX_PSNS: u32 = (1 << 23) - 1;
 /// At least one packet in this many asks for an acknowledgement.
 const ACK_EVERY: u32 = 16;
 
-/// What the requester needs to know of its queue pair.
+/// The parts of the queue pair that the requester needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
     pub now: Time,
@@ -34,11 +34,11 @@ struct Part {
     entry: usize,
     /// Packets of the message before it.
     offset: u32,
-    /// Packets: 1 of what is sent, all that are asked for.
+    /// Number of packets: 1 for a sent packet, all for a requested response.
     packets: u32,
 }
 
-/// What can be done with the entry at the cursor.
+/// The action for the entry at the cursor.
 enum Step {
     Send,
     Skip,
@@ -46,7 +46,7 @@ enum Step {
 }
 
 impl Requester {
-    /// Moves to the next packet that may be sent now, carrying out local operations before it.
+    /// Moves to the next packet that may be sent now, and executes local operations before it.
     /// `false` if there is none.
     pub(crate) fn prepare(&mut self, context: &Context<'_>, host: &mut impl Host) -> bool {
         if self.rnr_wait.is_some() {
@@ -82,13 +82,13 @@ impl Requester {
             .map(|entry| packet(entry, &part, ack_request, context))
     }
 
-    /// The first request before the cursor whose response is to be asked for again.
+    /// The first request before the cursor whose response has to be requested again.
     fn next_repeated(&mut self) -> Option<usize> {
         let cursor = self.cursor();
         self.responses.next_lost(cursor)
     }
 
-    /// Asks again for the first of what is missing of a response.
+    /// Requests the first missing part of a response again.
     fn repeat(&mut self, index: usize, context: &Context<'_>) -> Option<Part> {
         let most = context.attributes.timeout.nanos();
         let packets = self.responses.repeat(index, context.now, most)?;
@@ -143,7 +143,7 @@ impl Requester {
     }
 
     fn may_begin(&self, entry: &Entry, context: &Context<'_>) -> bool {
-        // The acknowledgement of what is under way may not be long in coming.
+        // The acknowledgement of the packets in flight may not be due soon.
         let pauses = context.pausing && self.since_ack_request == 0;
         if context.draining || pauses || entry.wr.fence && self.responses.len() > 0 {
             return false;
@@ -154,10 +154,10 @@ impl Requester {
             <= MAX_PSNS
     }
 
-    /// Whether the next part of a response may be asked for. The peer serves `max_rd_atomic`
-    /// requests at a time, and the way back has room for so much: a peer answers as fast as it can,
-    /// and what overfills the queues on the way would be lost. What was asked for before was let go
-    /// so already.
+    /// Whether the next part of a response may be requested. The peer serves `max_rd_atomic`
+    /// requests at a time, and the path back has room for so many bytes: a peer answers as fast as
+    /// it can, and packets that overflow the queues of the path are lost. Earlier requests have
+    /// passed this check already.
     fn may_ask(&self, entry: &Entry, context: &Context<'_>) -> bool {
         if self.cursor() != self.next_psn {
             return true;
@@ -226,7 +226,7 @@ impl Requester {
         if entry.done { Step::Skip } else { Step::Send }
     }
 
-    /// Gives PSNs and moves the cursor. Returns what is to be sent.
+    /// Assigns PSNs and moves the cursor. Returns the packet to send.
     fn account(&mut self, context: &Context<'_>) -> Option<Part> {
         let entry = self.queue.get_mut(self.next)?;
         if !entry.sent {

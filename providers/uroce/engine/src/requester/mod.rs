@@ -64,7 +64,7 @@ pub(crate) struct Requester {
     ssn: Psn,
     /// The last message that the peer has credits for; `None` if it does not count.
     limit: Option<Psn>,
-    /// What was asked and is not answered.
+    /// Requests whose responses are outstanding.
     responses: Responses,
     /// Request packets under way that are answered by acknowledgements.
     flight: u32,

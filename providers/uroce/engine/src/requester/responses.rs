@@ -1,11 +1,11 @@
-//! Requests on the wire whose responses are to come: reads, cut into requests that fit the window,
-//! and what else a peer answers with a response of its own.
+//! Requests in flight whose responses are outstanding: reads, cut into requests that fit the
+//! window, and other requests that a peer answers with a separate response.
 //!
-//! The packets of a response may arrive in any order: the PSN of each says where its bytes belong.
-//! A packet counts as missing once one behind it has arrived. What is missing is asked for again,
-//! and nothing else, and once: again only if a later packet of the same repeated request arrives
-//! without it, or if it does not come in a few round trips. Packets that only took longer than
-//! others therefore cost no more than themselves.
+//! The packets of a response may arrive in any order: the PSN of each determines the position of
+//! its bytes. A packet counts as missing once a later one has arrived. Only missing packets are
+//! requested again, and once: again only if a later packet of the same repeated request arrives
+//! without them, or if they do not arrive in a few round trips. Packets that were only delayed
+//! therefore cause no more than one repetition each.
 //!
 //! Of each request only the first gap is asked for at a time. Some responders remember where a
 //! repeated read began, and do not go back behind that (the kernel's soft-RoCE).
@@ -18,8 +18,8 @@ use crate::timer::{Moment, Time};
 
 /// Most packets that one request asks for.
 pub(super) const MOST_PACKETS: u32 = 256;
-/// A repeated request is not repeated again sooner, in nanoseconds: a responder has to be
-/// scheduled.
+/// Minimum time in nanoseconds before a repeated request is repeated again, because a responder has
+/// to be scheduled.
 const LEAST_WAIT: u64 = 2_000_000;
 /// How often the wait doubles at most.
 const DOUBLINGS: u8 = 10;
@@ -65,7 +65,7 @@ pub(crate) struct Pending {
     seen: u32,
     /// The answer to a later request has arrived.
     passed: bool,
-    /// What was asked for again last.
+    /// The last repeated range.
     repeated: Range<u32>,
     /// One more than the last packet of that which has arrived since.
     seen_of_repeated: u32,
@@ -199,9 +199,9 @@ impl RoundTrip {
     }
 }
 
-/// The requests whose responses are to come, oldest first. One that is complete stays until all
-/// before it are: so many a responder must remember. Queue pairs that never asked for a response
-/// have none of this: there are many queue pairs.
+/// The requests whose responses are outstanding, oldest first. A complete one stays until all
+/// before it are complete: a responder must remember so many. A queue pair that never requested a
+/// response has no memory for them, because there may be many queue pairs.
 #[derive(Debug, Default)]
 pub(crate) struct Responses(Option<Box<Outstanding>>);
 
@@ -279,7 +279,7 @@ impl Responses {
         all.judge_up_to(index)
     }
 
-    /// The peer has answered what comes after `psn`. Answers as [`Responses::arrive`].
+    /// The peer has answered the request after `psn`. Returns as [`Responses::arrive`].
     pub(super) fn answered(&mut self, psn: Psn) -> Option<Psn> {
         let all = self.0.as_mut()?;
         let passed = all.passed_by(psn)?;

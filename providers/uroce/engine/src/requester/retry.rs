@@ -7,10 +7,10 @@ use crate::qp::Attributes;
 use crate::timer::{Moment, RnrTimer, Time};
 use crate::work::Status;
 
-/// What a deadline led to.
+/// The result of a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expired {
-    /// Nothing, or sending goes on.
+    /// No action, or sending continues.
     Resume,
     /// The oldest request fails.
     Fail(Status),
@@ -50,8 +50,8 @@ impl Requester {
         self.go_back();
     }
 
-    /// Asks for the acknowledgement of what was sent without asking, because nothing that would ask
-    /// follows any more. That is no retry: nothing is known to be missing.
+    /// Requests the acknowledgement of packets that were sent without the request bit, because no
+    /// later packet would request it. That is not a retry: no packet is known to be missing.
     pub(crate) fn probe(&mut self) {
         if self.since_ack_request > 0 && !self.rnr_wait.is_some() && self.taken != self.next_psn {
             self.go_back();
@@ -176,8 +176,8 @@ impl Requester {
         }
     }
 
-    /// The peer has taken everything before `upto`. What it answers by acknowledgements is
-    /// finished.
+    /// The peer has received everything before `upto`. Requests that it answers by acknowledgements
+    /// are finished.
     pub(crate) fn acknowledge(&mut self, now: Time, upto: Psn, attributes: &Attributes) {
         if !self.taken.before(upto) {
             return;
@@ -245,7 +245,7 @@ impl Requester {
         self.on_lost(lost);
     }
 
-    /// A response is lost: the window becomes smaller, once for what was under way then.
+    /// A response is lost: the window becomes smaller, once for the packets in flight at that time.
     fn on_lost(&mut self, lost: Option<Psn>) {
         if let Some(psn) = lost
             && !psn.before(self.recovering)
@@ -263,7 +263,7 @@ impl Requester {
         Some((index, pending, entry))
     }
 
-    /// Whether a response to this PSN answers what is no question.
+    /// Whether a response with this PSN answers no request.
     pub(crate) fn is_no_question(&self, psn: Psn) -> bool {
         let entry = self.queue.get(self.untaken).filter(|entry| entry.sent);
         entry.is_some_and(|entry| {

@@ -18,13 +18,13 @@ pub(crate) struct Window {
 
 const MIN: u32 = 4;
 const START: u32 = 128;
-/// Bytes under way at most. What a receiver's socket has room for by Linux's own limits (a
-/// `net.core.rmem_max` of 208 KiB is doubled, and counts some of what packets take beside their
-/// bytes): where the receiver is the slower side, all of the window waits there.
+/// Maximum bytes in flight: those that fit a receiver's socket by Linux's default limits (a
+/// `net.core.rmem_max` of 208 KiB is doubled, and part of it counts overhead of packets). If the
+/// receiver is the slower side, all of the window waits there.
 const BYTES: u32 = 384 << 10;
-/// Messages of fewer packets than this are short, and so many packets of them are under way at
-/// most: what waits for an acknowledgement leaves together, and costs less than one after the
-/// other.
+/// Messages of fewer packets than this are short, and at most so many of their packets are in
+/// flight: short messages that wait for an acknowledgement are then sent together, which costs less
+/// than one after the other.
 const LONG: u32 = 16;
 const OF_SHORT: u32 = 64;
 /// Response packets for each request packet of the window, and at most: the side that asked is

@@ -66,7 +66,7 @@ impl Delay {
         }
     }
 
-    /// What waits does so no longer. Returns whether anything did.
+    /// Ends the delay. Returns whether an acknowledgement was waiting.
     pub(super) fn end(&mut self) -> bool {
         std::mem::take(&mut self.until).is_some()
     }

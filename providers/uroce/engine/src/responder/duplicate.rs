@@ -7,8 +7,8 @@ use crate::wire::Kind;
 
 impl Responder {
     /// Answers again. Sends and writes are acknowledged, up to the latest; reads are read again;
-    /// operations that may happen only once are answered from memory. What cannot be answered is
-    /// dropped: a stray duplicate is no reason to end a connection.
+    /// operations that may happen only once are answered from memory. A request that cannot be
+    /// answered is dropped: a stray duplicate is no reason to end a connection.
     pub(super) fn take_duplicate(&mut self, request: &mut Request<'_>, host: &mut impl Host) {
         let headers = &request.packet.headers;
         let psn = headers.bth.psn;
@@ -55,7 +55,7 @@ impl Responder {
     }
 
     /// Answers once more, unless the answer is still to be sent. Each request may have its answer
-    /// and one that repeats a part of it; what else is asked for is dropped, and asked for again.
+    /// and one that repeats a part of it; further requests are dropped, and the peer repeats them.
     fn reply_again(&mut self, request: &mut Request<'_>, reply: Reply) {
         if self.replies.holds(&reply) {
             return;

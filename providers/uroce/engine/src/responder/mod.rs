@@ -44,7 +44,7 @@ enum Inbound {
     },
 }
 
-/// A request that must not be carried out twice, and what it was answered.
+/// A request that must not be executed twice, and its answer.
 #[derive(Clone, Copy, Debug)]
 struct Resource {
     psn: Psn,
@@ -57,7 +57,7 @@ struct Resource {
 pub(crate) struct Refusal {
     /// The NAK code for the peer; `None` for services without acknowledgements.
     pub nak: Option<Nak>,
-    /// What the receive request that was in use completes with.
+    /// Completion status of the receive request in use.
     pub status: Option<Status>,
     /// The asynchronous event.
     pub event: Option<Event>,
@@ -109,7 +109,7 @@ pub(crate) struct Responder {
     starved: bool,
 }
 
-/// What a queue pair lends for one request.
+/// The parts of a queue pair that one request needs.
 pub(crate) struct Request<'a> {
     pub service: Service,
     pub attributes: &'a Attributes,
@@ -181,7 +181,7 @@ impl Responder {
         host: &mut impl Host,
     ) {
         self.current = None;
-        // Without a status of its own, what is held stays for the flush.
+        // Without a status, the receive request stays for the flush.
         if let Some(status) = refusal.status
             && let Some((receive, srqn)) = self.held.take()
         {
@@ -294,7 +294,7 @@ impl Responder {
         self.delay.speak();
     }
 
-    /// Whether what an acknowledgement waited for was sent.
+    /// Whether the message was sent for which an acknowledgement waited.
     pub(crate) fn has_spoken(&self) -> bool {
         self.delay.is_over()
     }

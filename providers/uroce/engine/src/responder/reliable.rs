@@ -122,7 +122,7 @@ impl Responder {
         }
     }
 
-    /// A message is finished before another begins, and goes on as it began.
+    /// Checks that a message is finished before another begins, and continues as it began.
     pub(super) fn check_order(&self, operation: Operation) -> Result<(), Refusal> {
         let begins = operation.position().begins();
         let fits = match &self.current {
@@ -215,8 +215,8 @@ impl Responder {
         Ok(Outcome::Done(1))
     }
 
-    /// Where a write goes and how much of it has come: from its first packet, which is checked, or
-    /// from what was noted then.
+    /// The target of a write and the number of its received bytes: from its first packet, which is
+    /// checked, or from the state stored then.
     fn write_target(
         &self,
         request: &Request<'_>,

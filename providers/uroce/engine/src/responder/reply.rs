@@ -1,4 +1,4 @@
-//! What waits to be answered, in the order of the requests' PSNs.
+//! Pending answers, in the order of the requests' PSNs.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ pub(crate) enum Reply {
         sent: u32,
         packets: u32,
     },
-    /// What an atomic operation found.
+    /// The original value of an atomic operation.
     Atomic { psn: Psn, original: u64 },
 }
 
@@ -77,8 +77,8 @@ impl Replies {
     }
 
     /// Adds the answer to a request that was answered before, ahead of those to later requests. It
-    /// takes the place of answers of which it repeats all that is left: a requester that goes back
-    /// to a packet has no use for what comes behind that from an earlier request.
+    /// replaces answers whose whole rest it repeats: a requester that goes back to a packet does
+    /// not use later packets of an earlier request.
     pub(crate) fn repeat(&mut self, reply: Reply) {
         self.0.retain(|known| {
             let rest = known.next_psn();

@@ -1,5 +1,5 @@
-//! A responder between two messages, so that another engine can go on in its place: the processes
-//! of an XRC domain take turns at one queue pair.
+//! A responder between two messages, so that another engine can continue: the processes of an XRC
+//! domain take turns at one queue pair.
 
 use super::{Reply, Resource, Responder};
 use crate::host::{Host, RemoteRange};
@@ -11,9 +11,9 @@ use crate::wire::Operation;
 pub struct Answered {
     /// Where it was.
     pub psn: Psn,
-    /// What it was.
+    /// The operation.
     pub operation: Operation,
-    /// What an atomic operation found; `None` for what was answered without data.
+    /// The original value of an atomic operation; `None` for a request answered without data.
     pub found: Option<u64>,
 }
 
@@ -24,7 +24,7 @@ pub struct Rest {
     pub expected: Psn,
     /// Messages that were carried out.
     pub msn: Psn,
-    /// A negative acknowledgement was sent, and what it asks for has not come.
+    /// A negative acknowledgement was sent, and the requested packet has not arrived.
     pub nak_sent: bool,
     /// The latest requests that must not be carried out twice, oldest first.
     pub answered: Vec<Answered>,
@@ -36,7 +36,7 @@ impl Responder {
         self.expected
     }
 
-    /// What another would have to know now.
+    /// The state that another engine needs.
     pub(crate) fn rest(&self) -> Rest {
         let answered = |resource: &Resource| Answered {
             psn: resource.psn,
@@ -54,7 +54,7 @@ impl Responder {
         }
     }
 
-    /// Knows what another knew.
+    /// Continues from another engine's state.
     pub(crate) fn resume(rest: &Rest) -> Self {
         let resource = |answered: &Answered| {
             let psn = answered.psn;
@@ -87,7 +87,7 @@ impl Responder {
         }
     }
 
-    /// Gives up a message that is half received, and what was to be answered.
+    /// Drops a message that is half received, and pending answers.
     pub(crate) fn abandon(&mut self, host: &mut impl Host) {
         self.flush(false, host);
         self.delay.end();

@@ -16,7 +16,7 @@ impl Responder {
         let operation = headers.opcode.operation();
         if headers.bth.psn != self.expected {
             request.counters.out_of_sequence += 1;
-            // What was received of the message is lost; its receive request waits for the next.
+            // The received part of the message is lost; its receive request waits for the next.
             self.current = None;
         }
         self.expected = headers.bth.psn.next();

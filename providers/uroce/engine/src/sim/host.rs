@@ -13,7 +13,7 @@ pub const BASE: u64 = 0x7000_0000_0000;
 /// Bytes of memory.
 pub const MEMORY: usize = 1 << 19;
 
-/// What a key opens.
+/// The memory of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
     /// First byte.
@@ -37,7 +37,7 @@ pub struct SimHost {
     pub receives: VecDeque<Receive>,
     /// Its shared receive queues (XRC).
     pub shared: HashMap<u32, VecDeque<Receive>>,
-    /// What was completed.
+    /// The completions.
     pub completions: Vec<Completion>,
     /// Events that were reported.
     pub events: Vec<Event>,
@@ -45,7 +45,7 @@ pub struct SimHost {
     pub advertise_credits: bool,
     /// Flushes carried out.
     pub flushes: usize,
-    /// What was bound.
+    /// The bound windows.
     pub bound: Vec<u64>,
 }
 

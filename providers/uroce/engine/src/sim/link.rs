@@ -36,7 +36,7 @@ impl Random {
     }
 }
 
-/// What goes wrong, each in packets of a thousand.
+/// Faults, each in packets of a thousand.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// Lost.

@@ -1,5 +1,5 @@
-//! Two queue pairs under a virtual clock: what one hands out is delivered to the other as bytes,
-//! with loss, duplication, reordering, corruption and delay from a seed.
+//! Two queue pairs under a virtual clock: packets of one are delivered to the other as bytes, with
+//! loss, duplication, reordering, corruption and delay from a seed.
 
 mod host;
 mod link;
@@ -16,7 +16,7 @@ use crate::timer::{AckTimeout, RnrTimer, Time};
 use crate::wire::icrc::{self, Icrc, Network, Route};
 use crate::wire::{ICRC_LEN, Packet};
 
-/// A queue pair and what it works on.
+/// A queue pair and its host.
 #[derive(Debug)]
 pub struct End {
     /// The queue pair.
@@ -77,7 +77,7 @@ impl Setup {
 pub struct World {
     /// The ends.
     pub ends: [End; 2],
-    /// What is on the way.
+    /// The packets in flight.
     pub link: Link,
     /// The time.
     pub now: Time,
@@ -228,7 +228,7 @@ impl World {
     }
 }
 
-/// The route of what one side sends.
+/// The route of one side's packets.
 #[must_use]
 pub fn route(side: usize) -> Route {
     let (source, destination) = if side == 0 { (1, 2) } else { (2, 1) };

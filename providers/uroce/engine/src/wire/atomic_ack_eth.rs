@@ -3,7 +3,7 @@
 super::header::header! {
     /// The header as a value.
     AtomicAckEth, 8 {
-        /// What the memory held before the operation.
+        /// The memory's value before the operation.
         original: u64 = get64 / put64 at 0,
     }
 }

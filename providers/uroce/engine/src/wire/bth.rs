@@ -11,7 +11,7 @@ pub const LEN: usize = 12;
 pub struct View<'a>(&'a [u8; LEN]);
 
 impl<'a> View<'a> {
-    /// The header at the start of `bytes`, and what follows it; `None` if `bytes` is too short.
+    /// Splits `bytes` into the header and the rest; `None` if `bytes` is too short.
     #[must_use]
     pub fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (head, rest) = bytes.split_first_chunk()?;

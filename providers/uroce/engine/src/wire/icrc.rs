@@ -91,8 +91,8 @@ impl Icrc {
     }
 }
 
-/// What is covered up to the byte of the BTH that changes on the way: one piece, since a CRC of
-/// many small ones takes longer than that of a short packet.
+/// The covered bytes up to the byte of the BTH that changes on the path: one piece, because a CRC
+/// of many small pieces takes longer than that of a short packet.
 struct Front {
     bytes: [u8; FRONT],
     length: usize,
@@ -172,8 +172,9 @@ pub fn verify(route: &Route, datagram: &[u8]) -> bool {
 }
 
 /// The IPv4 identification with which the datagram's ICRC is right; the one in `route` is where the
-/// search starts, and best the likely one. `None` if there is none: the packet is damaged, or
-/// `route` differs in something else. With IPv6 nothing is unknown, and 0 stands for "right".
+/// search starts, and best the likely one. `None` if no identification matches: the packet is
+/// damaged, or `route` differs in another field. With IPv6 every field is known, and 0 means
+/// "right".
 #[must_use]
 pub fn identify(route: &Route, datagram: &[u8]) -> Option<u16> {
     let (computed, received) = both(route, datagram)?;

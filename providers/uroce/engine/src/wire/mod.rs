@@ -1,4 +1,4 @@
-//! What crosses the wire: each header as a view that reads in place and as a value with `parse` and
+//! The wire format: each header as a view that reads in place and as a value with `parse` and
 //! `emit`; opcodes; whole packets; the ICRC.
 
 pub mod aeth;

@@ -1,5 +1,5 @@
 //! Opcodes (IBTA volume 1, table 38 and annexes A14, A17, A19): three bits of transport service,
-//! five of operation, and what each packet therefore carries.
+//! five of operation, and the headers of each packet that follow from them.
 
 /// The service that the first three bits name. RD is not spoken by RoCE v2 devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,7 +50,7 @@ pub enum Operation {
     Notification = 0x81,
 }
 
-/// What an operation is about.
+/// The kind of operation.
 #[allow(missing_docs, reason = "the names are the specification's")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -104,7 +104,7 @@ impl Position {
     }
 }
 
-/// What may stand between the headers and the ICRC.
+/// The payload allowed between the headers and the ICRC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PayloadRule {
     /// Nothing.
@@ -180,7 +180,7 @@ const OPERATIONS: [Operation; 25] = [
 ];
 
 impl Operation {
-    /// What the operation is about.
+    /// The kind of operation.
     #[must_use]
     pub fn kind(self) -> Kind {
         match self {
@@ -341,7 +341,7 @@ impl Opcode {
         }
     }
 
-    /// What payload the packet has.
+    /// The payload that the packet may have.
     #[must_use]
     pub fn payload_rule(self) -> PayloadRule {
         match self.operation.kind() {
@@ -356,8 +356,8 @@ impl Opcode {
         }
     }
 
-    /// Whether the responder always answers, asked or not: reads, atomics, flushes, and atomic
-    /// writes have responses of their own.
+    /// Whether the responder always answers, requested or not: reads, atomics, flushes, and atomic
+    /// writes have separate responses.
     #[must_use]
     pub fn always_answered(self) -> bool {
         matches!(

@@ -1,4 +1,4 @@
-//! A packet: what stands in the UDP payload, BTH to ICRC.
+//! A packet: the UDP payload, from BTH to ICRC.
 
 use super::opcode::{Opcode, PayloadRule};
 use super::{
@@ -32,7 +32,7 @@ pub enum Malformed {
 /// [`Headers::emit`] writes those the opcode has and takes a missing one for zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// The opcode; `bth.opcode` always says the same.
+    /// The opcode; always equal to `bth.opcode`.
     pub opcode: Opcode,
     /// BTH.
     pub bth: Bth,
@@ -217,8 +217,8 @@ impl<'a> Packet<'a> {
     /// Reads a UDP payload.
     ///
     /// # Errors
-    /// What [`Malformed`] names. The path MTU is not known here, so [`PayloadRule::Full`] is
-    /// checked by the queue pair.
+    /// The reasons of [`Malformed`]. The path MTU is unknown here, so the queue pair checks
+    /// [`PayloadRule::Full`].
     pub fn parse(datagram: &'a [u8]) -> Result<Self, Malformed> {
         let (headers, rest) = Headers::parse(datagram)?;
         let tail = ICRC_LEN + usize::from(headers.bth.pad);

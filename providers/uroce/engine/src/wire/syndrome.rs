@@ -1,4 +1,4 @@
-//! What the AETH's syndrome says (IBTA volume 1, 9.7.5.2, tables 44 to 46).
+//! Meanings of the AETH's syndrome (IBTA volume 1, 9.7.5.2, tables 44 to 46).
 
 use crate::timer::RnrTimer;
 

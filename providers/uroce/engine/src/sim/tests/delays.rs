@@ -31,7 +31,7 @@ fn send_message(world: &mut World, side: usize) {
     world.post(side, wr);
 }
 
-/// What an end sends now.
+/// The packets that an end sends now.
 fn sent(world: &mut World, side: usize) -> Vec<Operation> {
     let mut operations = Vec::new();
     loop {
@@ -45,7 +45,7 @@ fn sent(world: &mut World, side: usize) -> Vec<Operation> {
     }
 }
 
-/// Delivers what is on the way.
+/// Delivers the packets in flight.
 fn arrive(world: &mut World) {
     world.now = world.link.next_arrival().expect("on the way");
     while let Some((to, bytes)) = world.link.receive(world.now) {
@@ -129,7 +129,7 @@ fn without_an_answer_it_goes_alone_and_the_next_do_not_wait() {
     assert_eq!(sent(&mut world, 1), []);
 }
 
-/// End 1 says something, all is acknowledged, and end 0 says something that end 1 hears.
+/// End 1 sends a message, all is acknowledged, and end 0 sends a message that end 1 receives.
 fn turn(world: &mut World) {
     send_message(world, 1);
     world.rest();
@@ -186,7 +186,7 @@ fn it_does_not_wait_for_what_will_not_come() {
     }
 }
 
-/// End 0 says something for the second time in a row.
+/// End 0 sends for the second time in a row.
 fn world_where_one_speaks() -> World {
     let mut world = talking(&delaying());
     for _ in 0..2 {

@@ -403,7 +403,7 @@ fn requests_that_were_promised_outlive_a_failure() {
     end.qp.fatal(&mut end.host);
     assert_eq!(end.qp.state(), State::Error);
     assert!(end.qp.may_receive_on_fast_path());
-    // What the host puts into the first.
+    // The host fills the first by the fast path.
     end.host.receives.pop_front();
     world.post_receive(1, 102, TO, 8);
     assert_eq!(world.statuses(1), []);
@@ -429,11 +429,11 @@ fn fences_wait_for_reads() {
         },
     );
     world.rest();
-    // The send carries what the read brought.
+    // The send contains the data of the read.
     assert!(world.same((1, TO), (1, TO + 9000), 512));
 }
 
-/// The peer answers as fast as it can, and what does not fit into the queues on the way is lost.
+/// The peer answers as fast as it can, and packets that overflow the queues of the path are lost.
 #[test]
 fn reads_ask_for_no_more_than_the_way_holds() {
     let mut world = world(&Setup {
@@ -585,7 +585,7 @@ fn answers_to_what_was_not_asked_change_nothing() {
     }
     world.rest();
     assert_eq!(world.statuses(0), [(1, Status::Success)]);
-    // What is finished is not finished again.
+    // A finished request is not finished again.
     world.deliver(0, &answer(first, Syndrome::Ack(None)));
     world.deliver(0, &answer(first, Syndrome::Nak(Nak::RemoteAccess)));
     assert_eq!(world.statuses(0), [(1, Status::Success)]);

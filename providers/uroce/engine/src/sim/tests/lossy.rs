@@ -61,7 +61,7 @@ struct Plan {
     number: u64,
 }
 
-/// Posts one side's operations, each with bytes of its own. Source and result of reads lie in the
+/// Posts one side's operations, each with different bytes. Source and result of reads lie in the
 /// first area, targets of sends and writes in the second, of the other side's in the third.
 fn post_all(world: &mut World, side: usize, operations: &[Operation]) -> Vec<Plan> {
     let mut at = 0;

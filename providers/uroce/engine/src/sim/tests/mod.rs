@@ -1,4 +1,4 @@
-//! What two queue pairs do together.
+//! Tests of two connected queue pairs.
 
 mod delays;
 mod errors;

@@ -34,7 +34,7 @@ impl Sent {
     }
 }
 
-/// Hands over what the ends want to send now, but for what is not kept. Returns all of it.
+/// Delivers the packets of both ends, except those that `keep` refuses. Returns all of them.
 fn pump(world: &mut World, keep: &mut impl FnMut(&Sent) -> bool) -> Vec<Sent> {
     let mut all = Vec::new();
     for side in [0, 1] {
@@ -90,8 +90,8 @@ fn sized(setup: &Setup, faults: Faults, seed: u64, length: u32) -> World {
     World::sized(setup, faults, seed, bytes.next_multiple_of(8).max(64))
 }
 
-/// Reads so many bytes over a bad link. Returns what the peer sent of payload, in thousandths of
-/// what was read.
+/// Reads so many bytes over a bad link. Returns the payload that the peer sent, in thousandths of
+/// the bytes read.
 fn read(setup: &Setup, faults: Faults, seed: u64, length: u32) -> u64 {
     let mut world = sized(setup, faults, seed, length);
     world.post(0, wr(1, Request::Read(remote(0)), 0, length));
@@ -200,7 +200,7 @@ fn no_more_requests_are_under_way_than_the_peer_serves() {
         };
         let mut world = sized(&setup, faults, 3, length);
         world.post(0, wr(1, Request::Read(remote(0)), 0, length));
-        // A responder that serves no more refuses what goes beyond.
+        // A responder that serves no more refuses further requests.
         assert_eq!(
             pump(&mut world, &mut |_| true).len(),
             usize::from(reads),
@@ -218,8 +218,8 @@ fn naks_of_gaps(world: &World) -> u64 {
     world.ends[1].qp.counters().naks_sent
 }
 
-/// The kernel's soft-RoCE serves a repeated read within what the latest request of the same PSNs
-/// asked for, from its beginning on.
+/// The kernel's soft-RoCE serves a repeated read only within the range of the latest request of the
+/// same PSNs, from its beginning.
 #[test]
 fn a_repeated_read_never_goes_back() {
     for seed in 0..10 {
@@ -343,7 +343,7 @@ fn a_request_that_is_refused_fails_after_a_read_before_it() {
         }
         keep && !(sent.is_read() && sent.psn == fifth)
     });
-    // It never came: the read fails, and what the peer refused is flushed with the rest.
+    // It never arrived: the read fails, and the refused request is flushed with the rest.
     assert!(late.is_some());
     let flushed = Status::WrFlush;
     assert_eq!(

@@ -3,7 +3,7 @@
 use super::*;
 use crate::outgoing::Origin;
 
-/// What a queue pair waits for.
+/// Reasons for a queue pair's wait.
 #[derive(Clone, Copy, Debug)]
 enum Waits {
     /// The acknowledgement of a request.
@@ -22,7 +22,7 @@ enum Leaves {
     FailedOnFastPath,
     /// The memory of a request, or of an answer, went away.
     Unreadable(Origin),
-    /// A request of its own cannot be carried out.
+    /// The other end cannot execute a request of this end.
     OwnRequest,
     /// The peer refuses its oldest request.
     Refused,
@@ -42,7 +42,7 @@ fn deliver_all(world: &mut World) {
     }
 }
 
-/// A connection whose end 1 waits for something.
+/// A connection whose end 1 waits.
 fn waiting(waits: Waits) -> World {
     let mut world = world(&Setup {
         delays: matches!(waits, Waits::Request),

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub enum Method {
     /// By carry-less multiplication where the processor has that.
     Multiplication,
-    /// By shifting words, and tables for what is short.
+    /// By shifting words, and tables for short data.
     Words,
 }
 

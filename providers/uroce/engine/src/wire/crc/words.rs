@@ -1,10 +1,10 @@
 //! A CRC by words, for processors on which reading a table costs more than a few shifts.
 //!
-//! x^300 + x^155 + x^117 + x^89 + 1 is a multiple of the polynomial. So a bit of the message counts
-//! for as much as the four bits that come 145, 183, 211 and 300 behind it, and may be taken out
-//! where they are changed instead. Word by word all of the message goes that way into the five
-//! words behind it; what is left is short (S. Russell, "Chorba: A novel CRC32 implementation",
-//! arXiv:2412.16398, 2024).
+//! x^300 + x^155 + x^117 + x^89 + 1 is a multiple of the polynomial. So a bit of the message is
+//! equivalent to the four bits that are 145, 183, 211 and 300 places after it, and may be removed
+//! if they are changed instead. Word by word the whole message is moved in this way into the five
+//! words after it; the remaining bytes are short (S. Russell, "Chorba: A novel CRC32
+//! implementation", arXiv:2412.16398, 2024).
 
 use super::tables;
 
@@ -31,8 +31,8 @@ pub(super) fn update(register: u32, bytes: &[u8]) -> u32 {
     tables::update(tables::update(0, &head), rest)
 }
 
-/// Takes out all but the last words; returns what changes in those that follow, and all that is
-/// left. Then the register is empty.
+/// Removes all but the last words; returns the changes of the following words, and the remaining
+/// bytes. Then the register is empty.
 fn take_out(register: u32, bytes: &[u8]) -> ([u64; WORDS], &[u8]) {
     let mut changes = [0; WORDS];
     changes[0] = u64::from(register);
