@@ -1,4 +1,4 @@
-/* Common code of the examples: opening a device, connecting two queue pairs, waiting for a completion.
+/* Common code of the examples: opening a device, connecting queue pairs, waiting for completions.
  *
  * Each function ends the program with a message when a call fails. A real program would do more. */
 #ifndef EXAMPLE_H

@@ -4,8 +4,8 @@
  *
  * Shown: ibv_fork_init(3). After a fork, the first of the two processes that writes to a page gets
  * a copy of it, while a device continues to use the old one. ibv_fork_init keeps registered pages
- * out of children, so the parent keeps its pages. Where the kernel does this by itself, the call has
- * no effect. */
+ * out of children, so the parent keeps its pages. Where the kernel does this by itself, the call
+ * has no effect. */
 #include "example.h"
 
 int main(int argc, char **argv)
