@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-/// The address that a RoCE v2 GID stands for: an IPv4 address where it is a mapped one.
+/// The address of a RoCE v2 GID: an IPv4 address if it is a mapped one.
 pub fn ip(gid: &ibv_gid) -> IpAddr {
     Ipv6Addr::from(gid.bytes()).to_canonical()
 }
@@ -48,7 +48,7 @@ pub fn path(port: &Port, attr: &ibv_ah_attr) -> Result<Path> {
 /// packets to a neighbour that does not answer are lost. Own addresses cost no question.
 ///
 /// # Errors
-/// ENETUNREACH, EHOSTUNREACH, EACCES: what the routes say.
+/// ENETUNREACH, EHOSTUNREACH, EACCES: the results of the routes.
 pub fn reachable(path: &Path) -> Result<()> {
     let group = match path.destination {
         IpAddr::V4(address) => address.is_multicast() || address.is_broadcast(),
@@ -85,8 +85,8 @@ impl Drop for Ah {
     }
 }
 
-/// The address handles of a context, by the names that the engine has for them: a datagram whose
-/// handle was destroyed before it left is dropped.
+/// The address handles of a context, by the engine's names for them: a datagram whose handle was
+/// destroyed before it left is dropped.
 #[derive(Default)]
 pub struct Addresses {
     handles: RwLock<Handles>,

@@ -9,7 +9,7 @@ use uroce_engine::timer::Time;
 static ORIGIN: First<u64> = First::new();
 /// How far the clock that costs little is behind, in nanoseconds.
 static BEHIND: First<u64> = First::new();
-/// The longest tick of any kernel, where it does not tell its own.
+/// The longest tick of any kernel, if the kernel does not report its tick.
 const TICK: Duration = Duration::from_millis(10);
 
 fn nanos(time: Timespec) -> u64 {
@@ -34,9 +34,9 @@ pub fn now() -> Time {
     Time::from_nanos(since_origin(ClockId::Monotonic))
 }
 
-/// Whether a moment is so near that [`now`] has to be called. Costs no system call
-/// (`CLOCK_MONOTONIC_COARSE`, which advances with the kernel's ticks). Where ticks are late, this
-/// may notice a moment a tick late.
+/// Whether a moment is so near that [`now`] has to be called. Takes no system call
+/// (`CLOCK_MONOTONIC_COARSE`, which advances with the kernel's ticks). If ticks are late, this may
+/// notice a moment a tick late.
 #[must_use]
 pub fn may_have_come(moment: u64) -> bool {
     let lately = since_origin(ClockId::MonotonicCoarse);
@@ -47,7 +47,7 @@ pub fn may_have_come(moment: u64) -> bool {
     moment <= lately.saturating_add(behind)
 }
 
-/// What the clock of the day showed at a moment that is not long ago, in nanoseconds since 1970.
+/// The time of day at a recent moment, in nanoseconds since 1970.
 #[must_use]
 pub fn wall(moment: Time) -> u64 {
     let age = now().nanos().saturating_sub(moment.nanos());

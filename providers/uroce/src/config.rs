@@ -5,8 +5,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// The variable: names of interfaces, separated by commas, or `all`. Set but empty it means
-/// none, whatever the file says.
+/// The variable: names of interfaces, separated by commas, or `all`. Set but empty it means none,
+/// whatever the file contains.
 pub const VARIABLE: &str = "UROCE_DEVICES";
 
 /// The file: lines `device NAME...`, names separated by blanks or commas, or `all`; `#` begins a
@@ -44,8 +44,8 @@ impl Wanted {
     }
 }
 
-/// What is wanted, and what could not be understood, each with what to do about it. `variable`
-/// is the value of [`VARIABLE`]; a caller that must not trust its environment passes none.
+/// The wanted interfaces, and the invalid words, each with advice. `variable` is the value of
+/// [`VARIABLE`]; a caller that must not trust its environment passes none.
 #[must_use]
 pub fn read(variable: Option<&OsStr>, file: &Path) -> (Wanted, Vec<String>) {
     if let Some(value) = variable {

@@ -6,8 +6,8 @@
 //! Polling takes completions; an empty queue makes the node progress once and is checked again.
 //!
 //! *Addresses* (`crate::address`). A path to a foreign address is looked up in the routes when it
-//! is made (`netdev::route`), by interface and source address; nothing waits for neighbours. A
-//! connected queue pair accepts packets from its peer's address only. A datagram must be addressed
+//! is made (`netdev::route`), by interface and source address, without waiting for neighbours. A
+//! connected queue pair accepts packets only from its peer's address. A datagram must be addressed
 //! to the device or to a group. A datagram whose address handle was destroyed before transmission
 //! is dropped.
 //!
@@ -70,7 +70,7 @@ impl Context {
     /// Opens the device of a port; also answers the descriptor of asynchronous events.
     ///
     /// # Errors
-    /// What [`Node::get`] answers; EMFILE, ENFILE, ENOMEM.
+    /// The error of [`Node::get`]; EMFILE, ENFILE, ENOMEM.
     pub fn open(port: &Arc<Port>) -> Result<(Self, OwnedFd)> {
         let node = Node::get()?;
         let (events, async_fd) = Records::new(Kind::Asynchronous)?;

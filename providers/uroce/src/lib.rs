@@ -24,9 +24,9 @@
 //!
 //! # Tests of failures
 //!
-//! The tests in `tests/` run as root in a network namespace of their own. Processes of a test play
-//! roles and talk to it over pipes. `UROCE_CARRIER=shm` and `UROCE_CARRIER=udp` run all tests over
-//! one carrier. Variables prolong some tests.
+//! The tests in `tests/` run as root in separate network namespaces. The processes of a test have
+//! roles and communicate with it over pipes. `UROCE_CARRIER=shm` and `UROCE_CARRIER=udp` run all
+//! tests over one carrier. Variables prolong some tests.
 //!
 //! Ten minutes after its start a process of a test is taken to hang; `WATCHDOG_SECONDS` sets more
 //! for longer tests.
@@ -38,7 +38,7 @@
 //! | `rendezvous` | the rendezvous of two processes, one of which is stopped, is killed or has a full socket at each turn: it gets the link afterwards, or another process does | |
 //! | `mesh` | processes that connect all to all, or each to its neighbours in a ring: every connection moves data | `UROCE_MESH`, `UROCE_MESH_NEIGHBOURS` |
 //! | `hostile` | packets with a valid ICRC at live queue pairs: from a stranger who knows keys and sequence numbers, and from the peer's address without that knowledge | `UROCE_HOSTILE_PACKETS` |
-//! | `strangers` | what another user of the host can do | |
+//! | `strangers` | the possible actions of another user of the host | |
 //! | `scale` | thousands of connected queue pairs, at most 16 KiB each, all move data | `UROCE_SCALE` |
 //! | `forks` | children that use, close and open devices; children that outlive the parent; exits without closing | |
 //! | `soak` | mixed traffic and new connections on a bad network: memory, descriptors and threads do not grow | `UROCE_SOAK_ROUNDS` |
@@ -53,8 +53,8 @@
 //! | `raw`, `account` | raw packets and flow rules; counters | |
 //!
 //! A process that only receives does not learn from the protocol that its peer is gone; it has to
-//! send a request of its own. Any host that can send from the peer's address and knows sequence
-//! numbers can end a connection, as with every RoCE.
+//! send a request. Any host that can send from the peer's address and knows sequence numbers can
+//! end a connection, as with every RoCE.
 #![forbid(unsafe_code)]
 
 mod address;

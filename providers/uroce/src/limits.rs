@@ -1,5 +1,4 @@
-//! What a device can do, in numbers. Each is one that can be reached: a queue of the largest size
-//! can be made and filled.
+//! The limits of a device. Each can be reached: a queue of the largest size can be made and filled.
 
 use crate::{carrier::qpn, cq, memory, raw};
 use kit::abi::kernel;
@@ -34,7 +33,7 @@ const NO_VENDOR: u32 = 0x00ff_ffff;
 /// reported, because no region can have it.
 const FLUSH_GLOBAL: u64 = 1 << 38;
 
-/// `struct ibv_device_attr_ex`, but for what is the device's own (GUIDs).
+/// `struct ibv_device_attr_ex`, except for the attributes of a single device (GUIDs).
 pub fn report(attr: &mut ibv_device_attr_ex) {
     let number = |value: u32| i32::try_from(value).unwrap_or(i32::MAX);
     let many = number(memory::MAX_REGIONS);

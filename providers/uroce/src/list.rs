@@ -31,7 +31,7 @@ pub struct Device {
 pub struct Listing {
     /// In the order of the interfaces' indices.
     pub devices: Vec<Device>,
-    /// One line each: what is wrong, and what to do.
+    /// One line for each problem, with advice.
     pub complaints: Vec<String>,
 }
 
@@ -176,7 +176,7 @@ fn warn_of_packets() {
     });
 }
 
-/// What is wrong, and what to do.
+/// The problem, with advice.
 fn why_not_opened(e: Errno, denied: Option<String>) -> String {
     if let Some(calls) = denied.filter(|_| e.is_denial()) {
         return format!(

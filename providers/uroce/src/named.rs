@@ -6,7 +6,7 @@ use kit::sys::child::ParentOnly;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// What every such socket is: closed by exec(3), and never waited for.
+/// Flags of every such socket: closed by exec(3), and non-blocking.
 pub const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
 /// A socket that a forked child does not get: the child would keep the name, and the socket would

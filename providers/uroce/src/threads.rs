@@ -19,7 +19,7 @@ pub fn prepare_barriers() {
     if is_alone() {
         return barrier::prepare();
     }
-    // Without one more thread there are none, and what they are for is done by other means.
+    // If the thread cannot be made, there are no such barriers, and other means replace them.
     let _ = spawn("uroce-barrier", barrier::prepare);
 }
 

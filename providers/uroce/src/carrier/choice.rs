@@ -14,7 +14,7 @@ pub enum Carrier {
     Auto,
     /// By UDP.
     Udp,
-    /// To addresses of this host by shared memory only: what has no such way is lost.
+    /// To addresses of this host only by shared memory: packets without such a path are lost.
     Shm,
 }
 

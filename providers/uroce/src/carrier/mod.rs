@@ -1,9 +1,9 @@
-//! What carries packets between hosts and processes.
+//! Carriers of packets between hosts and processes.
 //!
-//! [`udp`] and [`shm`] are the two carriers, and know nothing of each other; [`Sender`] chooses
-//! between them. Both find processes by the [`registry`], and share what else is in this folder:
-//! the layout of QP numbers ([`qpn`]), the processes that have taken numbers over ([`successors`]),
-//! and the user's choice of a carrier ([`choice`]).
+//! [`udp`] and [`shm`] are the two carriers, and independent of each other; [`Sender`] chooses
+//! between them. Both find processes by the [`registry`]. They share the other parts of this
+//! folder: the layout of QP numbers ([`qpn`]), the processes that have taken numbers over
+//! ([`successors`]), and the user's choice of a carrier ([`choice`]).
 
 pub mod address;
 pub mod choice;

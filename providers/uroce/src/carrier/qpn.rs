@@ -1,4 +1,4 @@
-//! What a QP number says: 10 bits of slot, which name the process, and 14 bits of index, which
+//! The parts of a QP number: 10 bits of slot, which name the process, and 14 bits of index, which
 //! count its queue pairs.
 
 pub use super::registry::name::LAST;

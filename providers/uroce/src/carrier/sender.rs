@@ -1,4 +1,4 @@
-//! What a queue pair hands its packets to: the way that leads to their destination.
+//! The destination of a queue pair's packets: the carrier that leads to their receiver.
 
 use super::shm::{Directory, Peer, Route};
 use super::udp::{Outbox, Path};
@@ -29,7 +29,7 @@ pub struct Sender<'a> {
     local: Option<(&'a Directory, bool)>,
     /// Where the latest packet went.
     latest: Option<Arc<Peer>>,
-    /// Whose ring had no room for a packet, which waits there.
+    /// The peer whose ring had no room for a packet, which waits there.
     backpressured: Option<Arc<Peer>>,
 }
 
@@ -56,19 +56,19 @@ impl<'a> Sender<'a> {
         self.outbox.is_full()
     }
 
-    /// Whose ring had no room.
+    /// The peer whose ring had no room.
     pub fn take_backpressured(&mut self) -> Option<Arc<Peer>> {
         self.backpressured.take()
     }
 
-    /// Whether nothing but shared memory leads to processes of this host.
+    /// Whether only shared memory leads to processes of this host.
     #[must_use]
     pub fn is_local_only(&self) -> bool {
         self.local.is_some_and(|(_, only)| only)
     }
 
-    /// Takes a packet of `length` bytes of payload, which `fill` writes. Pad (as many bytes as the
-    /// BTH says) and what the carrier needs are added.
+    /// Sends a packet of `length` bytes of payload, which `fill` writes. Pad (as many bytes as the
+    /// BTH states) and the carrier's additions are appended.
     ///
     /// # Errors
     /// [`Fault`] if `fill` fails, if the packet is longer than any, or if the outbox is full; then
@@ -172,7 +172,7 @@ fn may_be_lost(headers: &Headers) -> bool {
     matches!(headers.opcode.transport(), Transport::Uc | Transport::Ud)
 }
 
-/// What an Internet header would say: family, traffic class, hop limit, interface, addresses.
+/// The fields of an Internet header: family, traffic class, hop limit, interface, addresses.
 fn head(path: &Path) -> [u8; HEAD] {
     let mut head = [0; HEAD];
     let family = if path.source.is_ipv4() { 4 } else { 6 };

@@ -110,8 +110,8 @@ fn search(number: u32) -> Option<u16> {
     for name in successors.take(MOST) {
         match owner::of(&name, user) {
             Ok(Owner::Ours(_)) => return Some(name.slot()),
-            // One whose queue of connections is full may be a successor: what goes there goes to
-            // the user's process of its slot alone.
+            // A process whose queue of connections is full may be a successor: packets to it reach
+            // only the user's process of its slot.
             Ok(Owner::Unknown) => unclear = Some(name.slot()),
             _ => {}
         }

@@ -46,7 +46,7 @@ impl Channels {
     /// The channel of a descriptor.
     ///
     /// # Errors
-    /// EINVAL if it is none of this context's.
+    /// EINVAL if it does not belong to this context.
     pub fn find(&self, channel: BorrowedFd<'_>) -> Result<Arc<Records>> {
         let channels = self.0.lock();
         channels

@@ -1,10 +1,11 @@
 //! A pipe that carries records, each read whole or not at all.
 //!
-//! The application's descriptor is the end that is read from, of a pipe whose writes are packets
-//! (pipe(7), `O_DIRECT`). Such a descriptor is what a kernel's is to programs: readable as long as
+//! The application's descriptor is the read end of a pipe whose writes are packets (pipe(7),
+//! `O_DIRECT`). For programs such a descriptor behaves like a kernel's: it is readable as long as
 //! there is a record, never writable (poll(2) has no POLLOUT, write(2) is EBADF), and one read(2)
-//! takes one record, whatever its buffer has room for. A socket can be written to from either end,
-//! so event loops that ask for both spin on it. A packet of a pipe also costs less than a message
+//! takes one record, independent of its buffer's size. A socket can be written to from either end,
+//! so event loops that ask for both would spin on it. A packet of a pipe also costs less than a
+//! message between two SOCK_SEQPACKET sockets. An eventfd carries a count and no records.
 //! between two SOCK_SEQPACKET sockets. An eventfd carries a count and no records.
 
 use kit::errno::{Errno, Result};
@@ -41,7 +42,7 @@ impl Record {
     }
 }
 
-/// What is written to a pipe: records of one length.
+/// Data written to a pipe: records of one length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Completion events (`struct ib_uverbs_comp_event_desc`).
@@ -85,7 +86,7 @@ impl Pipe {
             Err(Os::INVAL) => pipe_with(flags)?,
             made => made?,
         };
-        // Whether to wait is for the application to say.
+        // The application decides whether reads block.
         fcntl_setfl(&given, OFlags::empty())?;
         let unread = Unread::new(&given)?;
         Ok((
@@ -154,7 +155,7 @@ enum Unread {
 
 impl Unread {
     /// # Errors
-    /// EMFILE; where neither way can be gone, what the second answers.
+    /// EMFILE; if both ways fail, the error of the second.
     fn new(given: &OwnedFd) -> Result<Self> {
         // The pipe is empty.
         if pipe::take(given.as_fd(), &mut [0]) == Err(Errno::AGAIN) {
@@ -227,7 +228,7 @@ mod tests {
         let before = fcntl_getpipe_size(&pipe.write).expect("asked");
         let fit = (0..1000).take_while(|n| pipe.send(&record(*n))).count();
         let after = fcntl_getpipe_size(&pipe.write).expect("asked");
-        // A user who has many pipes gets no larger ones.
+        // A user with many pipes gets no larger ones.
         assert!(after == LARGEST || after >= before, "{before} {after}");
         assert!((2..1000).contains(&fit), "{fit}");
         let all = std::iter::from_fn(|| pipe.take());

@@ -30,7 +30,7 @@ struct State {
     kept: VecDeque<Event>,
     /// Records of each object that were written or kept and not taken back.
     reported: HashMap<Token, u32>,
-    /// Whether a thread sends what is kept.
+    /// Whether a thread sends the kept records.
     sending: bool,
 }
 
@@ -42,7 +42,7 @@ struct Event {
 }
 
 impl Records {
-    /// A descriptor for the application, and what writes to it.
+    /// A descriptor for the application, and its writer.
     ///
     /// # Errors
     /// EMFILE, ENFILE, ENOMEM.
@@ -98,7 +98,7 @@ impl Records {
         reported.wrapping_sub(taken)
     }
 
-    /// Starts a thread for what there was no room for.
+    /// Starts a thread for the records that did not fit.
     fn see_to_the_rest(&self, state: &mut State) {
         if state.kept.is_empty() || state.sending {
             return;

@@ -10,7 +10,7 @@ fn read(fd: &OwnedFd) -> Vec<u8> {
     bytes[..length].to_vec()
 }
 
-/// What poll(2) says now of what programs ask for, and without being asked.
+/// Events of poll(2) now: those that programs request, and unrequested ones.
 fn ready(fd: &OwnedFd) -> PollFlags {
     let all = PollFlags::IN | PollFlags::OUT | PollFlags::PRI | PollFlags::RDHUP;
     let mut watched = [PollFd::from_borrowed_fd(fd.as_fd(), all)];

@@ -160,7 +160,7 @@ pub fn port_of(address: IpAddr, scope: u32) -> Result<Arc<Port>> {
 /// The first port that packets can cross, and its first address of a family.
 ///
 /// # Errors
-/// ENODEV if there is none.
+/// ENODEV if there is no port.
 pub fn first(is_v4: bool) -> Result<(Arc<Port>, IpAddr)> {
     let found = all()?.into_iter().find_map(|port| {
         let address = port.first_address(is_v4).filter(|_| port.is_active())?;
@@ -169,7 +169,7 @@ pub fn first(is_v4: bool) -> Result<(Arc<Port>, IpAddr)> {
     found.ok_or(Errno::NODEV)
 }
 
-/// The address that packets to a destination are sent from, as the routes say.
+/// The source address of packets to a destination, according to the routes.
 ///
 /// # Errors
 /// ENETUNREACH and others of connect(2).

@@ -116,8 +116,8 @@ impl State {
     }
 
     /// # Errors
-    /// EINVAL in another state, and for addresses of two families; those of [`State::bind`]; what
-    /// the routes say. That no device has the source address is an event.
+    /// EINVAL in another state, and for addresses of two families; those of [`State::bind`] and of
+    /// the routes. A source address without a device is reported by an event.
     pub fn resolve_address(
         &mut self,
         number: u32,
@@ -348,7 +348,7 @@ fn find(source: Option<IpAddr>, destination: SocketAddr) -> Result<Resolved> {
         None => address::source_for(destination)?,
     };
     let port = address::port_of(source, scope)?;
-    // Packets to a group of IPv4 leave by the interface of their source, whatever the routes say
+    // Packets to a group of IPv4 leave by the interface of their source, independent of the routes
     // (ip_route_output_key in the kernel's route.c).
     let by_source = to.is_ipv4() && to.is_multicast();
     if !has(to) && !by_source {

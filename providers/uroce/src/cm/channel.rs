@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 #[derive(Clone)]
 pub struct Waiting {
     pub record: Record,
-    /// The id whose events it counts among.
+    /// The id that counts the event.
     pub counts_for: u32,
     /// Of a group: the number of the join.
     pub join: Option<u32>,
@@ -56,7 +56,7 @@ impl Channel {
     }
 
     /// # Errors
-    /// EAGAIN if there is none.
+    /// EAGAIN if no event is pending.
     pub fn pop(&mut self) -> Result<Waiting> {
         let event = self.events.pop_front().ok_or(Errno::AGAIN)?;
         self.calm();

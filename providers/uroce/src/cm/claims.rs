@@ -1,5 +1,4 @@
-//! Ports that are bound to: whose they are, among the processes of the user in this network
-//! namespace.
+//! Bound ports, and their owners among the processes of the user in this network namespace.
 //!
 //! A claim is a listening abstract socket `\0uroce/<slot>/cm/<port
 //! space>/<port>/<address>/<mode>/<token>`, a name that ends with the process. As all names of
@@ -25,7 +24,7 @@ const KIND: SocketType = SocketType::SEQPACKET;
 const PAUSE: Duration = Duration::from_millis(1);
 const LOOKS: u32 = 50;
 
-/// What a port is bound to.
+/// The binding of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bound {
     /// One address, of this interface if it is link-local.
@@ -110,7 +109,7 @@ impl Display for Bound {
     }
 }
 
-/// What is claimed, by the process of a slot.
+/// A claim, by the process of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port {
     pub slot: u16,
@@ -223,7 +222,7 @@ impl Claim {
         Ok(claim)
     }
 
-    /// What is claimed.
+    /// The claimed port.
     pub fn port(&self) -> &Port {
         &self.named.port
     }
@@ -319,7 +318,7 @@ impl Lookup {
     const SHARE: u32 = 20;
     const LATEST: Duration = Duration::from_millis(200);
 
-    /// Who has a port for an address.
+    /// The owner of a port for an address.
     pub fn find(&mut self, space: PortSpace, port: u16, address: IpAddr, interface: u32) -> Found {
         let lookup = |listed: &[Port]| {
             let has = |claim: &&Port| {

@@ -6,7 +6,7 @@ use bytemuck::Zeroable;
 use kit::cm::*;
 use kit::errno::{Errno, Result};
 
-/// The command in bytes, and what is behind it.
+/// Splits bytes into the command and the rest.
 fn split<C: Command>(bytes: &[u8]) -> Result<(C, &[u8])> {
     let (command, rest) = bytes.split_at_checked(size_of::<C>()).ok_or(Errno::INVAL)?;
     Ok((bytemuck::pod_read_unaligned(command), rest))

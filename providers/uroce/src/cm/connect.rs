@@ -290,7 +290,7 @@ impl State {
             .map_err(|_| Errno::INVAL)
     }
 
-    /// Ends a connection, or answers the peer's request to. There may be nothing to say.
+    /// Ends a connection, or answers the peer's request to end it. There may be no message to send.
     ///
     /// # Errors
     /// EINVAL for an id that never had a connection.

@@ -1,4 +1,4 @@
-//! What the connection manager asks of the node, which knows it as this alone.
+//! The connection manager's interface to the node.
 
 use crate::carrier::udp::Path;
 use kit::errno::Result;
@@ -7,7 +7,7 @@ use std::any::Any;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use uroce_cm::wire::LEN;
 
-/// What the connection manager has of its node.
+/// The functions of the node for the connection manager.
 pub trait Network {
     /// The slot of the process.
     fn slot(&self) -> u16;
@@ -16,8 +16,8 @@ pub trait Network {
     /// Hands a packet on to the process of another slot.
     ///
     /// # Errors
-    /// ECONNREFUSED if there is none; EAGAIN if it does not keep up, or it is not known yet whether
-    /// it is there.
+    /// ECONNREFUSED if the process does not exist; EAGAIN if it does not keep up, or its existence
+    /// is not known yet.
     fn hand_on(&self, to: u16, packet: &Received<'_>) -> Result<()>;
     /// Has [`Cm::on_time`](super::Cm::on_time) called at this time at the latest.
     fn wake_at(&self, nanos: u64);
@@ -28,7 +28,7 @@ pub trait Network {
 
 /// The node of the process, which stays open as long as this is kept.
 pub trait Host: Send + Sync {
-    /// What the connection manager has of it.
+    /// The functions of the node for the connection manager.
     fn network(&self) -> &dyn Network;
     /// Calls once a descriptor can be read, until the answer is dropped, which waits for a call
     /// that is running.

@@ -1,4 +1,4 @@
-//! An id: what a program has bound, resolved and connected, and the numbers of its connection.
+//! An id: the addresses, routes and connections of a program, and the numbers of its connection.
 
 use super::address::{self, Route};
 use super::claims::Claim;
@@ -45,7 +45,7 @@ pub struct Numbers {
     pub responder_resources: u8,
     pub initiator_depth: u8,
     pub retry_count: u8,
-    /// What the peer asks for.
+    /// The peer's request.
     pub rnr_retry_count: u8,
     pub timeout: u8,
     pub traffic_class: u8,
@@ -55,11 +55,11 @@ pub struct Numbers {
     pub complete: bool,
 }
 
-/// Time to live of packets, where no route says another.
+/// Time to live of packets, if the route has no other.
 pub const HOPS: u8 = 64;
 /// Q_Key of the port spaces of datagrams.
 pub const Q_KEY: u32 = 0x0123_4567;
-/// How late acknowledgements of a device of uroce are, as it says of itself.
+/// Delay of a uroce device's acknowledgements, as it reports.
 pub const ACK_DELAY: u8 = 15;
 
 /// An id.
@@ -71,7 +71,7 @@ pub struct Id {
     pub stage: Stage,
     pub source: Option<SocketAddr>,
     pub destination: Option<SocketAddr>,
-    /// What it is bound to.
+    /// The bound port.
     pub port: Option<Arc<Port>>,
     /// From the first call on that needs the network.
     pub node: Option<Arc<dyn Host>>,
@@ -151,7 +151,7 @@ impl Id {
         self.node.clone().ok_or(Errno::INVAL)
     }
 
-    /// What it is bound to.
+    /// The bound addresses.
     pub fn addresses(&self) -> Addresses {
         let (src_addr, src_size) = address::emit(self.source);
         let (dst_addr, dst_size) = address::emit(self.destination);
@@ -192,8 +192,8 @@ impl Id {
         }
     }
 
-    /// The path to the peer, as the subnet administrator of InfiniBand would say it; `None` as long
-    /// as there is no route.
+    /// The path to the peer, in the form of InfiniBand's subnet administrator; `None` as long as
+    /// there is no route.
     pub fn path(&self) -> Option<PathData> {
         /// `IB_PATH_GMP | PRIMARY | BIDIRECTIONAL`
         const FLAGS: u32 = 0x2b;

@@ -23,7 +23,7 @@ const AGAIN: u64 = 1_000_000;
 /// Messages that wait at most.
 const MOST: usize = 1024;
 
-/// Whom a message is for.
+/// The receiver of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum For {
     /// This process, and this listener, if it is a request and there is one.
@@ -55,8 +55,8 @@ fn slot_of(comm_id: u32) -> u16 {
 }
 
 impl Cm {
-    /// Takes a packet for QP 1 whose ICRC is right. One that another process has handed on is not
-    /// handed on again.
+    /// Receives a packet for QP 1 whose ICRC is right. A packet that another process has forwarded
+    /// is not forwarded again.
     pub fn receive(&self, network: &dyn Network, packet: &Received<'_>, handed_on: bool) {
         let Some(mad) = mad::parse(packet.data) else {
             return;
@@ -112,7 +112,7 @@ impl State {
 
     fn defer(&mut self, packet: &Received<'_>, since: u64, due: u64) {
         let in_time = due.saturating_sub(since) <= PATIENCE;
-        // What is lost is sent again.
+        // A lost message is sent again.
         if in_time && self.deferred.len() < MOST {
             self.deferred.push_back(Deferred::new(packet, since, due));
         }

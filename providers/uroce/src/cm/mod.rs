@@ -1,4 +1,4 @@
-//! The connection manager of uroce's devices: what `rdma_cm` is for devices of the kernel.
+//! The connection manager of uroce's devices: the counterpart of `rdma_cm` for kernel devices.
 //!
 //! librdmacm gives it the commands that it gives the kernel's character device ([`kit::cm`]); the
 //! messages are those of the InfiniBand specification (`uroce_cm`), between QP 1 of both hosts, so
@@ -6,27 +6,28 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | `state` | [`Cm`], of which a process has one: channels, ids, the agent, and their lock |
+//! | `state` | [`Cm`], one for each process: channels, ids, the agent, and their lock |
 //! | `commands` | the commands, by number |
 //! | `bind`, `connect` | ids: addresses, ports and routes; connections and resolutions |
-//! | `report` | what the agent reports becomes events |
-//! | `host`, `deferred` | what is asked of the node; messages that wait |
-//! | `inbound` | messages on their way in: to this process, or to the one that they are for |
+//! | `report` | converts the agent's reports into events |
+//! | `host`, `deferred` | the interface to the node; messages that wait |
+//! | `inbound` | received messages: for this process, or forwarded to another |
 //! | `id`, `channel` | an id; an event channel |
 //! | `claims` | ports, among the processes of the user |
-//! | `address`, `mad` | socket addresses, ways and devices; datagrams in packets |
+//! | `address`, `mad` | socket addresses, routes and devices; datagrams in packets |
 //!
 //! *Messages of other processes.* All processes of a user share UDP port 4791, so a message may
-//! reach the wrong process. Communication ids have the slot of their process in the upper 10 bits;
-//! requests go by the port of their service, which is claimed by a name. A process that reads a
-//! message for another one hands it on to the socket of that slot, and answers as a kernel does if
-//! there is none.
+//! reach the wrong process. Communication ids contain the slot of their process in the upper 10
+//! bits; requests are assigned by the port of their service, which is claimed by a name. A process
+//! that receives a message for another one forwards it to the socket of that slot, and if that
+//! process does not exist, answers as a kernel does.
 //!
 //! *Threads.* A command runs on the thread that gives it. Messages come in where packets do, by
 //! threads that poll and by the progress thread, which also acts on deadlines.
 //!
 //! *Locks.* One lock, taken after the inbox's. Messages are sent under it, so that they leave in
-//! order. What waits for other threads when it is dropped (the node, a watch) is dropped after it.
+//! order. Objects whose drop waits for other threads (the node, a watch) are dropped after it is
+//! released.
 //!
 //! *Ends.* At exit every connection sends a DREQ. A process that is killed sends none; peers on the
 //! same host see its end, others do not.
@@ -88,7 +89,7 @@ pub fn open(node: OpenNode) -> Result<(u32, OwnedFd)> {
 /// Closes a channel, and ends its ids.
 ///
 /// # Errors
-/// ENODEV if there is none of that number, as in a forked child.
+/// ENODEV if the number is unknown, as in a forked child.
 pub fn close(channel: u32) -> Result<()> {
     of_process()?.close(channel)
 }

@@ -1,4 +1,4 @@
-//! What the agent reports becomes events of ids.
+//! Converts the agent's reports into events of ids.
 
 use super::address::{self, Route};
 use super::host::Network;
@@ -14,7 +14,7 @@ use uroce_cm::times::Times;
 use uroce_cm::wire::{Rej, Rep, Req, SidrRep, SidrReq};
 
 const TIMED_OUT: i32 = -libc::ETIMEDOUT;
-/// The reason of what the passive side cannot do.
+/// The reason for failures of the passive side.
 const CONSUMER: u16 = 28;
 
 /// A request for a connection or a datagram service, as far as both have the same.

@@ -28,7 +28,7 @@ pub struct Cm {
 /// Opens the node of the process, or answers the one that is open.
 pub type OpenNode = fn() -> Result<Arc<dyn Host>>;
 
-/// What is dropped without the lock: it waits for threads that may want it.
+/// Objects that are dropped without the lock, because the drop waits for threads that may want it.
 #[allow(dead_code)] // kept to be dropped
 pub(super) enum Discarded {
     Node(Arc<dyn Host>),
@@ -41,7 +41,7 @@ pub(super) struct Join {
     pub reported: u32,
 }
 
-/// What the lock is around.
+/// The data under the lock.
 pub(super) struct State {
     pub me: Weak<Cm>,
     pub channels: HashMap<u32, Channel>,
@@ -53,7 +53,7 @@ pub(super) struct State {
     pub by_comm_id: HashMap<u32, u32>,
     pub lookup: Lookup,
     pub deferred: VecDeque<Deferred>,
-    /// Processes with connections to this one, by slot, whose end is noticed.
+    /// Watches of processes with connections to this one, by slot.
     pub watches: HashMap<u16, Box<dyn Any + Send>>,
     pub discarded: Vec<Discarded>,
     open_node: OnceLock<OpenNode>,
@@ -97,7 +97,7 @@ impl Cm {
         })
     }
 
-    /// Calls with the lock, and drops afterwards what must not be dropped under it.
+    /// Calls a function under the lock, and then drops objects that must not be dropped under it.
     pub(super) fn with<T>(&self, call: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         let answer = call(&mut state);
@@ -125,7 +125,7 @@ impl Cm {
     /// Closes a channel, and ends its ids.
     ///
     /// # Errors
-    /// ENODEV if there is none of that number.
+    /// ENODEV if the number is unknown.
     pub fn close(&self, channel: u32) -> Result<()> {
         self.with(|state| {
             let ids = state.ids.iter();
@@ -222,7 +222,7 @@ impl State {
         self.agent.as_mut().map(|(_, agent)| agent)
     }
 
-    /// Does what the agent asks for: sends messages, and reports events.
+    /// Executes the agent's requests: sends messages, and reports events.
     pub fn run(&mut self, network: &dyn Network) {
         while let Some(output) = self.agent.as_mut().and_then(|(_, agent)| agent.poll()) {
             match output {
@@ -245,7 +245,7 @@ impl State {
         }
     }
 
-    /// Calls the agent for an id, and does what comes of it.
+    /// Calls the agent for an id, and executes its requests.
     pub fn with_agent<T>(
         &mut self,
         node: &Arc<dyn Host>,
@@ -280,7 +280,7 @@ impl State {
         }
     }
 
-    /// Ends an id with what belongs to it; returns how many of its events were handed out.
+    /// Ends an id and its parts; returns how many of its events were delivered.
     pub fn end(&mut self, number: u32) -> Option<u32> {
         let mut id = self.ids.remove(&number)?;
         if let Some(channel) = self.channels.get_mut(&id.channel) {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// How long the thread stays when there is nothing to wait for.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// The thread is in one process alone, so a forked child has alarms of its own.
+/// The thread exists only in one process, so a forked child has separate alarms.
 static ALARMS: PerProcess<Alarms> = PerProcess::new();
 
 #[derive(Default)]
@@ -29,7 +29,7 @@ struct Waiting {
     is_served: bool,
 }
 
-/// What is called at a time.
+/// An object that is called at a time.
 pub trait OnTime: Send + Sync {
     /// The time of an event that was held back has come.
     fn on_time(self: Arc<Self>, number: u64);
@@ -102,7 +102,7 @@ fn serve(all: &Alarms) {
     }
 }
 
-/// Takes those whose time has come.
+/// Takes the alarms whose time has come.
 fn due(all: &Alarms) -> Vec<Alarm> {
     let mut waiting = all.waiting.lock();
     let now = Instant::now();

@@ -41,8 +41,8 @@ impl Entry {
         self.completion.solicited || self.completion.status != Status::Success
     }
 
-    /// The union of `imm_data` and `invalidated_rkey`, as it lies in memory, and the flag that says
-    /// which it is.
+    /// The union of `imm_data` and `invalidated_rkey`, as it lies in memory, and the flag that
+    /// distinguishes them.
     pub(super) fn immediate(&self) -> (u32, ibv_wc_flags) {
         match (self.completion.immediate, self.completion.invalidated) {
             (Some(immediate), _) => (immediate.data.to_be(), IBV_WC_WITH_IMM),
@@ -69,7 +69,7 @@ impl Entry {
     }
 }
 
-/// A success as ibv_poll_cq(3) has it, of a queue pair of its own P_Key.
+/// A success in the form of ibv_poll_cq(3), of a queue pair with its P_Key.
 #[inline(always)]
 #[must_use]
 pub fn success(id: u64, opcode: ibv_wc_opcode, length: u32, qp_num: u32) -> ibv_wc {

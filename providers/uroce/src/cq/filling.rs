@@ -48,7 +48,7 @@ impl<'q> Filling<'q> {
 
     #[inline(never)]
     fn lock(&mut self) {
-        // A queue that has no room is given up, with what is in it.
+        // A queue without room is given up, with its entries.
         self.show();
         let cq: &'q Cq = self.cq;
         let ring = self.ring.take().unwrap_or_else(|| cq.ring.lock());

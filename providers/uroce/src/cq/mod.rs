@@ -42,16 +42,15 @@ pub const MAX_ENTRIES: u32 = 1 << 20;
 
 /// A completion queue.
 ///
-/// Completions of a queue pair that is destroyed stay until they are polled, as the kernel's
-/// soft-RoCE keeps them: the application learns of its last requests, and nothing has to be
-/// searched.
+/// Completions of a destroyed queue pair stay until they are polled, as in the kernel's soft-RoCE:
+/// the application sees the results of its last requests, and no search is needed.
 pub struct Cq {
     token: Token,
     events: Arc<Records>,
     ignore_overrun: bool,
     /// Somebody may ask when a completion was added.
     timed: bool,
-    /// Entries in the ring, for a check without the lock whether there are none.
+    /// Number of entries in the ring, to check without the lock whether it is empty.
     length: AtomicUsize,
     dead: AtomicBool,
     /// The mark of the thread that polls it.
@@ -65,7 +64,7 @@ struct Ring {
     armed: Armed,
 }
 
-/// What an event was requested for.
+/// The kind of completion for which an event was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Armed {
     No,
@@ -77,8 +76,8 @@ enum Armed {
 
 impl Ring {
     /// Adds an entry, for which there is room. Returns whether an event is due for it.
-    // Inlined, so that what the completion consists of goes straight to its place: what was just
-    // written in small parts is copied only when it has left the processor's store buffer.
+    // Inlined, so that the fields of the completion are written directly to their place: a copy of
+    // recently written small parts would wait until they have left the processor's store buffer.
     #[inline(always)]
     fn add(&mut self, wc: ibv_wc, at: Time, solicited: bool) -> bool {
         let due = self.fires(solicited);
@@ -237,8 +236,8 @@ impl Cq {
         None
     }
 
-    /// ibv_poll_cq(3): fills `room` from its beginning; returns how many there were. What was in
-    /// the queue when it died can still be polled.
+    /// ibv_poll_cq(3): fills `room` from its beginning; returns the number of completions. Entries
+    /// that were in the queue when it died can still be polled.
     pub fn poll(&self, room: &mut [ibv_wc]) -> usize {
         if self.is_empty() {
             return 0;

@@ -1,7 +1,7 @@
 //! The completions of a queue, in places that are there from the beginning.
 //!
-//! A completion is written where it stays: made somewhere else and copied, what was just written in
-//! small parts would be read only when it has left the processor's store buffer.
+//! A completion is written in its final place. If it were made elsewhere and copied, the copy would
+//! wait until the small parts have left the processor's store buffer.
 
 use crate::span::Span;
 use kit::abi::ibv_wc;
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn many_places_take_no_memory_before_they_are_used() {
-        // Far more than what other tests take meanwhile.
+        // Far more than other tests allocate meanwhile.
         const PLACES: usize = 16 << 20;
         let before = resident();
         let mut places = Places::new(PLACES).expect("memory");

@@ -435,7 +435,7 @@ fn a_queue_that_ends_within_a_turn_is_not_reported() {
 fn moderated_events_wait_for_the_count_or_the_period() {
     let world = world(100, false);
     let start = std::time::Instant::now();
-    // Whether the longest period is over decides what may be there already.
+    // The end of the longest period decides which events may have arrived already.
     let in_time = || start.elapsed() < std::time::Duration::from_micros(u16::MAX.into());
     assert_eq!(world.cq.moderate(3, u16::MAX), Ok(()));
     world.cq.arm(false);
@@ -455,7 +455,7 @@ fn moderated_events_wait_for_the_count_or_the_period() {
     let mut record = [0; 8];
     assert_eq!(rustix::io::read(&world.channel, &mut record), Ok(8));
     assert!(start.elapsed() >= std::time::Duration::from_millis(2));
-    // Turning it off lets go of what waits.
+    // Turning it off releases the waiting events.
     assert_eq!(world.cq.moderate(1000, u16::MAX), Ok(()));
     world.cq.arm(false);
     world.cq.push(good(6));

@@ -20,7 +20,7 @@ impl Follower {
     /// Listens from here on, and takes in how things are now.
     ///
     /// # Errors
-    /// What a kernel or a sandbox without such notifications answers; ports then ask the kernel
+    /// The error of a kernel or a sandbox without such notifications; ports then ask the kernel
     /// whenever they are queried. EMFILE, ENFILE, ENOMEM.
     pub fn new() -> Result<Self> {
         let notifications = Notifications::listen()?;
@@ -39,7 +39,7 @@ impl Follower {
     /// To be called when the descriptor can be read. It does not wait.
     ///
     /// # Errors
-    /// The kernel's. What was known stays; the next notifications make up for it.
+    /// The kernel's. The known state remains; the next notifications update it.
     pub fn follow(&self) -> Result<()> {
         if self.notifications.lock().take()? {
             self.ports.look()?;

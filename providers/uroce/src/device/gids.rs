@@ -12,8 +12,9 @@ pub const PLACES: u32 = 256;
 pub struct Gids(Vec<Option<IpAddr>>);
 
 impl Gids {
-    /// Takes in what addresses there are now, in the order in which new ones are to be placed.
-    /// Those beyond the end of the table wait for a free place. Whether anything changed.
+    /// Updates the table from the present addresses, in the order in which new ones are to be
+    /// placed. Those beyond the end of the table wait for a free place. Returns whether the table
+    /// has changed.
     pub fn follow(&mut self, addresses: &[IpAddr]) -> bool {
         let before = self.0.clone();
         for place in &mut self.0 {
@@ -50,7 +51,7 @@ impl Gids {
         self.0.get(place).copied().flatten()
     }
 
-    /// Places in use, and what is there.
+    /// Places in use, and their addresses.
     pub fn in_use(&self) -> impl Iterator<Item = (u32, IpAddr)> {
         let places = (0..).zip(&self.0);
         places.filter_map(|(place, address)| Some((place, (*address)?)))

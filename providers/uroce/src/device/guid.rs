@@ -7,7 +7,7 @@
 //! address: kernel RoCE on the same interface has that one, and rdma-core's librdmacm
 //! distinguishes devices by their GUIDs.
 //!
-//! What stands for the host is its boot id, which all containers of a host share, other than
+//! The host is represented by its boot id, which all containers of a host share, unlike
 //! /etc/machine-id. So a GUID lasts until the next boot.
 
 use crate::netdev::Interface;
@@ -19,7 +19,7 @@ use std::os::linux::fs::MetadataExt;
 const GROUP: u64 = 1 << 56;
 const UNIVERSAL: u64 = 1 << 57;
 
-/// What an interface belongs to.
+/// The surroundings of an interface.
 #[derive(Clone, Debug)]
 struct Place {
     host: String,
@@ -71,7 +71,7 @@ fn made(place: &Place, interface: &Interface) -> u64 {
     mixed(hash) & !(GROUP | UNIVERSAL)
 }
 
-/// FNV-1a changes high bits little by what comes last.
+/// FNV-1a mixes the last bytes little into the high bits.
 fn mixed(hash: u64) -> u64 {
     let hash = (hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
     hash ^ hash >> 32

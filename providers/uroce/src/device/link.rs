@@ -1,4 +1,4 @@
-//! What a port has from its interface: state, MTU, width and speed.
+//! The attributes that a port takes from its interface: state, MTU, width and speed.
 
 use crate::netdev::Interface;
 use kit::abi::*;
@@ -9,7 +9,7 @@ use uroce_engine::qp::Mtu;
 /// kernels' RoCE takes away, too; both ends then come to the same MTU.
 const HEADERS: u32 = 40 + 8 + 12 + 4 + 28 + 4;
 
-/// The largest MTU whose packets fit an interface's; none if not even the smallest does.
+/// The largest MTU whose packets fit an interface's; none if even the smallest is too large.
 pub fn mtu(interface_mtu: u32) -> Option<Mtu> {
     let room = interface_mtu.checked_sub(HEADERS)?;
     let sizes = [(4096, Mtu::B4096), (2048, Mtu::B2048), (1024, Mtu::B1024)];

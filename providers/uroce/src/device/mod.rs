@@ -32,7 +32,7 @@
 //! *Locks.* One lock is held from the query of the kernel to the delivery of events, so that states
 //! are delivered in order. A forked child starts without ports.
 //!
-//! Tests: `tests` here on made-up interfaces, and as root in a network namespace of their own;
+//! Tests: `tests` here on made-up interfaces, and as root in separate network namespaces;
 //! `c-tests/programs/self_checking/uroce_devices.c` and `uroce_files.c` through the C interface.
 
 mod follower;

@@ -110,7 +110,7 @@ impl Port {
         self.state.read().link.is_active()
     }
 
-    /// The address that a GID index stands for.
+    /// The address at a GID index.
     ///
     /// # Errors
     /// ENODATA for an empty place, and beyond the end of the table.
@@ -124,8 +124,8 @@ impl Port {
         self.state.read().link.speed()
     }
 
-    /// Fills what the port knows of ibv_query_port(3), which is all but `max_msg_sz`; the rest
-    /// is zero for Ethernet and left alone.
+    /// Fills in the port's part of ibv_query_port(3), which is all but `max_msg_sz`; the rest is
+    /// zero for Ethernet and left unchanged.
     pub fn query(&self, attr: &mut ibv_port_attr) {
         (self.refresh)();
         let link = self.state.read().link;
@@ -241,7 +241,7 @@ impl Port {
         };
         let files = self.files.lock();
         if changed && let Some(files) = files.upgrade() {
-            // Without room for files they show what was.
+            // If they cannot be written, the files keep their contents.
             let _ = files.update(self.contents());
         }
         drop(files);

@@ -32,7 +32,7 @@ fn look_unless_followed() {
 /// Ports, one an interface: made when first asked for, kept as long as the interface is there.
 #[derive(Default)]
 pub struct Ports {
-    /// Held while the kernel is asked, so that what ports learn never goes back in time.
+    /// Held while the kernel is queried, so that the state of ports never goes back in time.
     known: Mutex<Vec<Arc<Port>>>,
     /// How many see to it that notifications are taken in when they come.
     followers: AtomicUsize,
@@ -47,8 +47,8 @@ impl Ports {
         self.look_for(|_| false)
     }
 
-    /// The same. Interfaces that are wanted have ports afterwards, also in a forked child, whose
-    /// devices are its parent's.
+    /// The same. Wanted interfaces have ports afterwards, also in a forked child, whose devices are
+    /// its parent's.
     ///
     /// # Errors
     /// Those of [`netdev::interfaces`].
@@ -80,7 +80,7 @@ impl Ports {
     /// The port of the interface of that index.
     ///
     /// # Errors
-    /// ENODEV when there is none; those of [`netdev::interfaces`].
+    /// ENODEV for an unknown interface; those of [`netdev::interfaces`].
     pub fn of(&self, index: u32) -> Result<Arc<Port>> {
         let mut known = self.known.lock();
         let interfaces = netdev::interfaces()?;
@@ -90,7 +90,7 @@ impl Ports {
     }
 }
 
-/// The port of an interface, made if there is none.
+/// The port of an interface; the first call makes it.
 fn port_of(known: &mut Vec<Arc<Port>>, interface: &Interface) -> Arc<Port> {
     if let Some(port) = known
         .iter()
@@ -103,7 +103,7 @@ fn port_of(known: &mut Vec<Arc<Port>>, interface: &Interface) -> Arc<Port> {
     port
 }
 
-/// Forgets ports whose interface is gone; contexts on them keep them.
+/// Drops ports whose interface was removed; contexts on them keep them.
 fn follow(known: &mut Vec<Arc<Port>>, interfaces: &[Interface]) {
     known.retain(|port| {
         let interface = interfaces.iter().find(|i| i.index == port.interface());

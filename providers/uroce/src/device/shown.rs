@@ -1,5 +1,5 @@
-//! What a device shows in files: the kernel's names and formats (Documentation/ABI/stable/
-//! sysfs-class-infiniband).
+//! The contents of a device's files: the kernel's names and formats
+//! (Documentation/ABI/stable/sysfs-class-infiniband).
 
 use super::state::{NUMBER, PKEY, State, gid_of};
 use crate::files::{Contents, Entry};
@@ -79,8 +79,8 @@ impl Shown<'_> {
         ]
     }
 
-    /// What the card below the interface says about where it is, if there is one. Not what card it
-    /// is: programs would take this device for it.
+    /// The location of the card below the interface, if there is one. The kind of card is left out:
+    /// programs would take this device for it.
     fn hardware(&self) -> Vec<(&'static str, String)> {
         let card = Path::new("/sys/class/net")
             .join(self.interface)

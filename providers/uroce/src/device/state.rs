@@ -1,4 +1,4 @@
-//! The state of a port: what follows from the interface as it is, and which events a change raises.
+//! The state of a port: its derivation from the interface, and the events of a change.
 #![forbid(unsafe_code)]
 
 use super::gids::Gids;
@@ -15,7 +15,7 @@ pub const PKEY: u16 = 0xffff;
 /// The state of a port, as its interface was when it was looked at last.
 #[derive(Default)]
 pub struct State {
-    /// What follows from the link.
+    /// The attributes that follow from the link.
     pub link: Link,
     /// The GID table.
     pub gids: Gids,
@@ -24,7 +24,7 @@ pub struct State {
 }
 
 impl State {
-    /// Takes in what the interface is now; none when it is gone. Returns the events.
+    /// Updates the state from the interface; none when it was removed. Returns the events.
     pub fn follow(&mut self, interface: Option<&Interface>) -> Vec<ibv_event_type> {
         if self.gone {
             return Vec::new();

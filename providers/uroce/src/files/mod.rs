@@ -1,4 +1,4 @@
-//! The files that a device shows beside the results of calls: what the kernel shows of its devices
+//! The files of a device besides the results of calls: those that the kernel has for its devices
 //! below /sys/class/infiniband (`ibdev_path` of `struct ibv_device`).
 //!
 //! `place` finds a directory of the user that no other user can modify. `room` creates the

@@ -30,10 +30,10 @@ pub fn candidates() -> Vec<String> {
 }
 
 impl Place {
-    /// The user's directory below `above`, made if there is none.
+    /// The user's directory below `above`; the first call makes it.
     ///
     /// # Errors
-    /// EPERM if another user could change what lies there; EAGAIN if it has just gone; those of
+    /// EPERM if another user could change its contents; EAGAIN if it was just removed; those of
     /// openat(2), mkdirat(2).
     pub fn below(above: &str) -> Result<Self> {
         let user = effective_user();

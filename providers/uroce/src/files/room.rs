@@ -12,7 +12,7 @@ use rustix::io::Errno as Os;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// A forked child makes one of its own. Its parent's stays as long as either runs.
+/// A forked child makes a separate one. Its parent's remains as long as either runs.
 static ROOM: PerProcess<Mutex<Option<Arc<Room>>>> = PerProcess::new();
 
 /// How often a name is tried that another process has, or is just taking away.
@@ -36,7 +36,7 @@ impl Room {
     /// That of this process.
     ///
     /// # Errors
-    /// Why there is none: that of the last place that was tried.
+    /// The error of the last place that was tried.
     pub fn get() -> Result<Arc<Self>> {
         let mut room = ROOM.get()?.lock();
         if let Some(room) = &*room {
@@ -165,7 +165,7 @@ fn names(dir: BorrowedFd<'_>) -> Vec<String> {
     names.filter(|name| name != "." && name != "..").collect()
 }
 
-/// Takes away a file, or a directory with what is in it.
+/// Removes a file, or a directory with its contents.
 pub fn remove(at: BorrowedFd<'_>, name: &str, depth: usize) {
     if unlinkat(at, name, AtFlags::empty()).is_ok() || depth == 0 {
         return;

@@ -8,7 +8,7 @@ use rustix::io::{Errno as Os, write};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is shown at a path below the device's directory.
+/// The entry at a path below the device's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A file: one line, without its end.

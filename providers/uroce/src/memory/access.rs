@@ -20,9 +20,8 @@ const REMOTE_CHANGES: u32 = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 /// Whether a region can have these flags.
 ///
 /// # Errors
-/// EINVAL for flags of no meaning here, `IBV_ACCESS_FLUSH_PERSISTENT` among them (nothing that is
-/// written survives the machine's power), and for remote changes of what may not be changed
-/// locally.
+/// EINVAL for flags without a meaning here, including `IBV_ACCESS_FLUSH_PERSISTENT` (written data
+/// does not survive a power failure), and for remote writes to memory without local write access.
 pub fn check(access: u32) -> Result<()> {
     let alone = access & REMOTE_CHANGES != 0 && access & IBV_ACCESS_LOCAL_WRITE == 0;
     if access & !MEANT != 0 || alone {
@@ -31,15 +30,15 @@ pub fn check(access: u32) -> Result<()> {
     Ok(())
 }
 
-/// What a window's flags must be within (ibv_bind_mw(3)).
+/// The flags that a window may have (ibv_bind_mw(3)).
 pub const WINDOW: u32 = IBV_ACCESS_REMOTE_WRITE
     | IBV_ACCESS_REMOTE_READ
     | IBV_ACCESS_REMOTE_ATOMIC
     | IBV_ACCESS_ZERO_BASED
     | IBV_ACCESS_FLUSH_GLOBAL;
 
-/// Whether a region of these flags can have a window of those. `IBV_ACCESS_LOCAL_WRITE` says
-/// nothing of a window, and programs give it; other providers pass over it too.
+/// Whether a region of these flags can have a window of those. `IBV_ACCESS_LOCAL_WRITE` has no
+/// meaning for a window, but programs set it; other providers ignore it, too.
 pub fn admits(region: u32, window: u32) -> bool {
     let changes = window & REMOTE_CHANGES != 0;
     region & IBV_ACCESS_MW_BIND != 0

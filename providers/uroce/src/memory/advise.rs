@@ -36,9 +36,9 @@ fn wanted(entry: &Entry, pd: PdId, advice: u32, sge: &ibv_sge) -> Result<Applica
 }
 
 impl Keys {
-    /// ibv_advise_mr(3), for regions on demand. Pages are brought in before it returns, whether or
-    /// not `IBV_ADVISE_MR_FLAG_FLUSH` asks for that. What is present for the CPU is present for the
-    /// device, so `IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT` needs nothing to be done.
+    /// ibv_advise_mr(3), for regions on demand. Pages are faulted in before it returns, whether or
+    /// not `IBV_ADVISE_MR_FLAG_FLUSH` is set. Pages that are present for the CPU are present for
+    /// the device, so `IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT` needs no action.
     ///
     /// # Errors
     /// EOPNOTSUPP for advice that there is not; EINVAL for such flags, for no pieces, and for keys

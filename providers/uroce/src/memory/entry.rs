@@ -1,4 +1,4 @@
-//! What a slot of the table holds.
+//! The entries of the table.
 
 use super::listeners::InvalidationListeners;
 use super::space::Space;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use uroce_engine::host::Fault;
 
-/// What a key stands for.
+/// The object of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Nothing.
@@ -36,7 +36,7 @@ pub struct Identity {
     pub windows: AtomicU32,
     /// A region: the objects that cache it.
     pub listeners: InvalidationListeners,
-    /// A region: held while what its key stands for changes, or while that waits for peers.
+    /// A region: held while the key's object changes, or while the change waits for peers.
     pub changing: Mutex<()>,
 }
 
@@ -56,7 +56,7 @@ pub struct Entry {
     pub space: Space,
     /// The queue pair that a window of type 2 is bound by.
     pub qpn: u32,
-    /// Who it is.
+    /// The identity of the object.
     pub identity: Option<Arc<Identity>>,
     /// A window: the region that it is bound to.
     pub bound: Option<Arc<Identity>>,

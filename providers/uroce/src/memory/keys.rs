@@ -58,7 +58,7 @@ impl std::fmt::Debug for Mr {
     }
 }
 
-/// What a region covers, once it was found good.
+/// The validated range of a region.
 struct Covered {
     base: u64,
     length: u64,
@@ -139,7 +139,7 @@ impl Keys {
         }
     }
 
-    /// Makes what [`AccessMode::Faultable`] needs, while there are descriptors to be had.
+    /// Makes the descriptor of [`AccessMode::Faultable`], while descriptors are available.
     pub fn prepare(&self) {
         self.no_fault_copy.prepare();
     }
@@ -160,7 +160,7 @@ impl Keys {
         Ok(self.slot(key)?.write())
     }
 
-    /// Shows peers what an index stands for, whose slot is locked to be changed.
+    /// Publishes an index, whose slot is locked for the change, to peers.
     fn show(&self, index: u32, entry: &Entry) {
         if let Some(shown) = &self.shown {
             shown.show(index, entry.shown());
@@ -185,13 +185,13 @@ impl Keys {
             }
             shown.show(mr.index(), None);
         }
-        // Without the lock: packets go on to use the region.
+        // Without the lock: packets continue to use the region.
         shown.wait(mr.index())
     }
 
-    /// Changes what a region's key stands for, when no queue pair caches it and no peer uses it by
-    /// itself. With `anyhow`, also if a peer may still be at it. After an error nothing has
-    /// changed.
+    /// Changes the object of a region's key, when no queue pair caches it and no peer uses it by
+    /// itself. With `anyhow`, also if a peer may still be using it. After an error the table is
+    /// unchanged.
     fn change_region<T>(
         &self,
         mr: &Mr,
@@ -220,7 +220,7 @@ impl Keys {
         self.table.slot(key >> 8).ok_or(Fault)
     }
 
-    /// Calls with what the key stands for, which stays so until the call returns.
+    /// Calls a function with the object of the key, which is unchanged until the call returns.
     #[inline(always)]
     pub(super) fn with<T>(
         &self,
@@ -230,7 +230,7 @@ impl Keys {
         call(&*self.reading(key)?)
     }
 
-    /// What the key stands for, which stays so until the result is dropped.
+    /// The object of the key, which is unchanged until the result is dropped.
     #[inline(always)]
     pub(super) fn reading(
         &self,
@@ -243,7 +243,7 @@ impl Keys {
         Ok(entry)
     }
 
-    /// Puts an entry into a slot of its own; returns the key. Its tag is chosen here.
+    /// Puts an entry into a free slot; returns the key. Its tag is chosen here.
     pub(super) fn enter(&self, mut entry: Entry) -> Result<u32> {
         let index = self.table.take()?;
         let mut slot = self.change(index << 8).map_err(|_| Errno::NOMEM)?;
@@ -382,7 +382,7 @@ impl Keys {
         })
     }
 
-    /// What a region will cover with another range or access.
+    /// The range of a region after a change of its address or access.
     fn changed(
         &self,
         mr: &Mr,
@@ -426,8 +426,9 @@ impl Keys {
     }
 
     fn take_away(&self, mr: &Mr, anyhow: bool) -> Result<()> {
-        // No listener forgets what is gone already: mostly a region was deregistered when it
-        // is dropped, and the thread that drops it may hold the lock of a listener.
+        // Listeners need no call for a region that is gone already: usually a region was
+        // deregistered when it is dropped, and the thread that drops it may hold the lock of a
+        // listener.
         if !self.own(mr)?.read().is(&mr.identity) {
             return Err(Errno::INVAL);
         }

@@ -1,4 +1,4 @@
-//! The invalidation listeners of a region: the objects that cache what its key stands for.
+//! The invalidation listeners of a region: the objects that cache the region of its key.
 //!
 //! A region owns the list. Before it changes or is removed, each listener forgets it, and until the
 //! change is done no listener can be added. A listener is called with the list unlocked, and may
@@ -8,10 +8,10 @@ use kit::sync::Mutex;
 use std::collections::HashMap;
 use std::sync::Weak;
 
-/// An object that caches what a key stands for.
+/// An object that caches the region of a key.
 pub trait InvalidationListener: Send + Sync {
-    /// The key ceases to stand for that: when this returns, the cached region is not used any more.
-    /// Waits for calls of [`super::Keys::gather_few`] with it, in which nothing waits for a change
+    /// The key's region changes: when this returns, the cached region is not used any more. Waits
+    /// for calls of [`super::Keys::gather_few`] with it, which never wait for a change of a key.
     /// of a key.
     fn forget(&self, key: u32);
 }
@@ -24,7 +24,7 @@ pub(super) struct InvalidationListeners(Mutex<State>);
 struct State {
     /// By address, which no other object has as long as the entry is listed.
     listeners: HashMap<usize, Weak<dyn InvalidationListener>>,
-    /// So many threads are about to change what the key stands for: no listener is added.
+    /// Number of threads that are about to change the key's region: meanwhile no listener is added.
     changing: u32,
 }
 

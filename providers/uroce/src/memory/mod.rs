@@ -133,8 +133,8 @@ impl Default for Pd {
     }
 }
 
-/// In whose name memory is used: a queue pair here, which a peer's packets or a local request came
-/// to.
+/// The queue pair on whose behalf memory is used: the destination of a peer's packets, or of a
+/// local request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Its protection domain.

@@ -86,9 +86,9 @@ impl Region {
         self.is_writable && inside() == Some(true)
     }
 
-    /// The words of a piece that consists of such, and zeros behind them.
-    // Each is a value by itself: what was written to memory in parts would be copied from there
-    // only when it has left the processor's store buffer.
+    /// The words of a piece that consists of words, followed by zeros.
+    // Each is a separate value: copying recently written parts from memory would wait until they
+    // have left the processor's store buffer.
     #[inline(always)]
     fn words(&self, sge: &Sge) -> Option<Few> {
         let at = usize::try_from(sge.address.checked_sub(self.base)?).ok()?;

@@ -128,7 +128,7 @@ impl Keys {
         })
     }
 
-    /// Makes what was written visible to every thread here.
+    /// Makes written bytes visible to every thread here.
     ///
     /// # Errors
     /// [`Fault`] if the key does not allow it; for any placement but [`feth::GLOBAL`].
@@ -173,7 +173,7 @@ impl Using<'_> {
         })
     }
 
-    /// An atomic operation; returns what was there before.
+    /// An atomic operation; returns the previous value.
     ///
     /// # Errors
     /// [`Fault`] if memory may not be used so, or is not aligned to 8 bytes here.

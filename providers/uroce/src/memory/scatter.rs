@@ -12,9 +12,9 @@ use uroce_engine::work::Sge;
 
 /// Writes into pieces of one domain's local memory, message after message.
 ///
-/// Mostly all of them name one region. What the piece used last stands for stays so until the next
-/// one names another, or the value is dropped: it is not to be kept longer than it takes to receive
-/// what is there.
+/// Usually all of them name one region. The region of the last piece stays locked until the next
+/// piece names another, or the value is dropped: it is to be dropped as soon as the pending data is
+/// received.
 pub struct Scattering<'k> {
     keys: &'k Keys,
     pd: PdId,

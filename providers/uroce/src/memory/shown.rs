@@ -24,10 +24,10 @@ pub struct ShownRegion {
 
 /// Where keys are shown.
 pub trait Shown: Send + Sync {
-    /// Shows what a key's index stands for from now on.
+    /// Publishes the region of a key's index.
     fn show(&self, index: u32, region: Option<ShownRegion>);
 
-    /// Waits until no peer uses what was shown before, and none will. Called with no lock held that
+    /// Waits until no peer uses the previous value, and none will. Called without any lock that
     /// serving peers needs.
     ///
     /// # Errors
@@ -36,9 +36,9 @@ pub trait Shown: Send + Sync {
 }
 
 impl Entry {
-    /// What peers are shown of it: a region of the application's memory that they may read or
-    /// write. Windows are not shown. They are bound and invalidated in the middle of what else is
-    /// done, by peers too, and nothing may wait there until others do not use them.
+    /// The published form: a region of the application's memory that peers may read or write.
+    /// Windows are not published. They are bound and invalidated in the middle of other operations,
+    /// by peers too, where waiting for other users is impossible.
     pub(super) fn shown(&self) -> Option<ShownRegion> {
         let (Space::Pinned(memory) | Space::OnDemand(memory)) = &self.space else {
             return None;

@@ -17,7 +17,7 @@ pub enum AccessMode {
     Faultable,
 }
 
-/// An access mode, with what it copies by.
+/// An access mode, with its means of copying.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Accessor<'k> {
     pub mode: AccessMode,
@@ -35,7 +35,7 @@ pub enum Space {
     OnDemand(ApplicationMemory),
     /// In device memory, from an offset on.
     Device(Arc<DeviceMemory>, usize),
-    /// Reads as zeros, and forgets what is written (ibv_alloc_null_mr(3)).
+    /// Reads as zeros, and discards writes (ibv_alloc_null_mr(3)).
     Null,
 }
 
@@ -44,7 +44,7 @@ fn fault<E>(_: E) -> Fault {
 }
 
 impl Space {
-    /// What begins `offset` bytes later and has `length` bytes.
+    /// The part that begins at `offset` and has `length` bytes.
     pub fn part(&self, offset: usize, length: usize) -> Result<Self, Fault> {
         Ok(match self {
             Self::Pinned(memory) => Self::Pinned(memory.part(offset, length).map_err(fault)?),
@@ -103,9 +103,9 @@ impl Space {
         }
     }
 
-    /// Writes from `offset` on; `in_order` if the application may wait for the last byte, rather
-    /// than for a completion. What is not there any more takes no bytes, and that is no error: so
-    /// it is with a card.
+    /// Writes from `offset`; `in_order` if the application may poll for the last byte, rather than
+    /// for a completion. Bytes for missing pages are discarded, which is not an error: a card
+    /// behaves like this.
     #[inline]
     pub(super) fn write(
         &self,
@@ -133,7 +133,7 @@ impl Space {
         }
     }
 
-    /// Works on the word at `offset`; returns what was there.
+    /// Changes the word at `offset`; returns the previous value.
     pub(super) fn change(
         &self,
         offset: usize,
@@ -166,7 +166,7 @@ impl Space {
     }
 }
 
-/// What is done to a word.
+/// The operation on a word.
 #[derive(Clone, Copy, Debug)]
 pub enum Change {
     /// An atomic operation.

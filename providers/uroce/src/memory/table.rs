@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 const FIRST: u32 = 256;
 /// Chunks that 2^22 slots take.
 const CHUNKS: usize = 15;
-/// Indices that are given back rest until so many do, so that an old key goes on meaning nothing
-/// for long.
+/// Freed indices are reused only when so many are free, so that an old key remains invalid for
+/// long.
 const RESTING: usize = 1024;
 
 /// One slot.

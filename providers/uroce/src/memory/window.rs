@@ -34,7 +34,7 @@ impl std::fmt::Debug for Mw {
     }
 }
 
-/// What is to be bound to what.
+/// The parameters of a binding.
 #[derive(Debug)]
 pub struct Binding {
     /// The window.
@@ -51,7 +51,7 @@ pub struct Binding {
     pub access: u32,
 }
 
-/// What a window shows of a region.
+/// The part of a region that a window gives access to.
 struct View {
     base: u64,
     length: u64,
@@ -186,8 +186,8 @@ impl Keys {
         Ok(())
     }
 
-    /// What the window will show. The region counts it from now on. The window's lock is held, and
-    /// the region's taken: always in that order.
+    /// The view of the window. The region counts it from now on. The window's lock is held, and the
+    /// region's is taken: always in that order.
     fn view(&self, pd: PdId, mr: &Mr, binding: &Binding) -> std::result::Result<View, Fault> {
         let region = self.slot(mr.key())?.read();
         let may = region.is(&mr.identity)
@@ -210,9 +210,9 @@ impl Keys {
         })
     }
 
-    /// Invalidates an R_Key, for a local request or because a peer asks (`remote`): that of a
-    /// window of type 2 which is bound, by those who may use it. Regions that verbs register are
-    /// not invalidated, nor are windows of type 1 (IBTA volume 1, 10.6.5, o10-37.2.26).
+    /// Invalidates an R_Key, for a local request or because a peer asks (`remote`): that of a bound
+    /// window of type 2, for callers that may use it. Regions that verbs register are not
+    /// invalidated, nor are windows of type 1 (IBTA volume 1, 10.6.5, o10-37.2.26).
     ///
     /// Whether a peer asks makes no difference, since it asks by way of a queue pair that may use
     /// the window.

@@ -12,9 +12,9 @@ use uroce_engine::host::LocalAccess;
 use uroce_engine::work::Sge;
 
 impl Keys {
-    /// Calls with the pieces' memory, which stays what it is until the call returns. `None`, and no
-    /// call, if a piece may not be used so, is not memory of the application, or if there are more
-    /// than [`MOST`].
+    /// Calls a function with the pieces' memory, which is unchanged until the call returns. `None`,
+    /// without a call, if a piece does not have the rights, is not memory of the application, or if
+    /// there are more than [`MOST`].
     pub fn with_pieces<T>(
         &self,
         pd: PdId,
@@ -33,9 +33,8 @@ impl Keys {
             count += 1;
         }
         let pieces = pieces.get_mut(..count)?;
-        // Each slot once, and all threads in the same order: to lock one that is locked, or an
-        // earlier one, is to wait for somebody who waits to change that and may wait for this
-        // thread.
+        // Each slot once, and all threads in the same order: locking a locked slot, or an earlier
+        // one, would wait for a thread that waits to change it and may wait for this thread.
         pieces.sort_unstable_by_key(|(_, sge)| index(sge));
         let mut held: [Option<RwLockReadGuard<'_, Entry>>; MOST] = [const { None }; MOST];
         let mut free = held.iter_mut();

@@ -14,7 +14,7 @@ pub struct Interface {
     pub index: u32,
     /// Bytes of the largest packet, IP header included.
     pub mtu: u32,
-    /// Its Ethernet address; none where there is none, or one of all zeros.
+    /// Its Ethernet address; none if it has none, or one of all zeros.
     pub mac: Option<Mac>,
     /// It has been set up.
     pub up: bool,

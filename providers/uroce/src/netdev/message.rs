@@ -10,7 +10,7 @@ use kit::netlink::frame::{Kind, Question};
 use kit::netlink::route::{address, attributes, exactly, split};
 use std::net::IpAddr;
 
-/// Multicast groups of what is followed here, as bits: `RTNLGRP_LINK`, `RTNLGRP_IPV4_IFADDR`,
+/// Multicast groups of the notifications used here, as bits: `RTNLGRP_LINK`, `RTNLGRP_IPV4_IFADDR`,
 /// `RTNLGRP_IPV6_IFADDR`.
 pub const GROUPS: u32 = 1 | 1 << 4 | 1 << 8;
 

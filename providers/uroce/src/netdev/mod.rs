@@ -27,8 +27,8 @@ const ATTEMPTS: usize = 16;
 /// All interfaces, as they are now.
 ///
 /// # Errors
-/// The kernel's: EMFILE, ENFILE, ENOMEM, or what a sandbox answers that has no routing netlink.
-/// EAGAIN when they change faster than they are read.
+/// The kernel's: EMFILE, ENFILE, ENOMEM, or the error of a sandbox without routing netlink. EAGAIN
+/// when they change faster than they are read.
 pub fn interfaces() -> Result<Vec<Interface>> {
     let mut kernel = Connection::open(None, 0)?;
     for _ in 0..ATTEMPTS {
@@ -86,7 +86,7 @@ impl Notifications {
     /// Listens from here on.
     ///
     /// # Errors
-    /// EMFILE, ENFILE, ENOMEM, or what a sandbox answers that has no such notifications.
+    /// EMFILE, ENFILE, ENOMEM, or the error of a sandbox without such notifications.
     pub fn listen() -> Result<Self> {
         Connection::open(None, GROUPS).map(Self)
     }

@@ -1,8 +1,8 @@
 //! The kinds of threads that call a queue pair for progress.
 
-/// The thread that moves a queue pair along. It decides how memory is accessed: while a thread of
-/// the application attends to a queue pair, the memory of its requests is mapped; later the program
-/// may have unmapped what it registered.
+/// The thread that advances a queue pair. It decides how memory is accessed: while a thread of the
+/// application polls a queue pair, the memory of its requests is mapped; later the program may have
+/// unmapped registered memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
     /// The thread that has just posted to the queue pair.

@@ -29,8 +29,8 @@ pub trait Endpoint: Send + Sync {
         }
     }
 
-    /// Hands packets to `out` until there are none or `out.is_full()`; called again later if it
-    /// was.
+    /// Passes packets to `out` until there are none or `out.is_full()`; called again later in the
+    /// latter case.
     fn transmit(&self, now: Time, out: &mut Sender<'_>, caller: Caller);
 
     /// Whether it has something to transmit that a peer's ring had no room for.
@@ -66,22 +66,22 @@ pub trait Endpoint: Send + Sync {
     /// [`super::Node::take_in_rings`] may be called.
     fn failed(&self) {}
 
-    /// Takes in messages that came on the eager path. What it does not answer is refused.
+    /// Receives messages of the eager path. Messages that it does not answer are refused.
     fn messages(&self, _: &mut Messages<'_>, _: Caller) {}
 
-    /// What became of messages that it sent to a process on the eager path. Returns whether it has
+    /// The outcome of messages that it sent to a process on the eager path. Returns whether it has
     /// something to transmit now.
     fn on_outcome(&self, _: &Peer, _: Outcome) -> bool {
         false
     }
 
-    /// What it has counted; `None` for what is no queue pair.
+    /// Its counters; `None` for an endpoint that is not a queue pair.
     fn account(&self) -> Option<Account> {
         None
     }
 }
 
-/// What a queue pair has counted.
+/// The counters of a queue pair.
 pub struct Account {
     /// `RC`, `UD` and so on.
     pub kind: &'static str,
@@ -89,7 +89,7 @@ pub struct Account {
     pub state: &'static str,
     /// The device.
     pub device: String,
-    /// What was counted.
+    /// The values.
     pub counters: Counters,
 }
 
@@ -149,9 +149,9 @@ impl<'a> Incoming<'a> {
         self.traffic_class & 3 == 3
     }
 
-    /// What stands before a datagram's payload in the receive buffer: the IPv6 header, or 20 bytes
-    /// of zeros and the IPv4 header (IBTA volume 1, annex A17). The flow label and the
-    /// identification are not known here and 0; the checksum is that of the header as it is.
+    /// The bytes before a datagram's payload in the receive buffer: the IPv6 header, or 20 bytes of
+    /// zeros and the IPv4 header (IBTA volume 1, annex A17). The flow label and the identification
+    /// are unknown here and 0; the checksum is that of the header as it is.
     #[must_use]
     pub fn grh(&self) -> [u8; 40] {
         let mut grh = [0; 40];

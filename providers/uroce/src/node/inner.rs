@@ -1,4 +1,4 @@
-//! The parts of a node, shared with its progress thread and with what it watches.
+//! The parts of a node, shared with its progress thread and its watches.
 
 use super::inbound::sort::Sorter;
 use super::outbound::Outbound;
@@ -26,7 +26,7 @@ pub(super) struct NodeInner {
 }
 
 /// # Errors
-/// What [`Directory::open`] answers, if there shall be no other way.
+/// The error of [`Directory::open`], if no other carrier is allowed.
 fn open_directory(slot: &Slot, carrier: Carrier) -> Result<Option<Directory>> {
     let open = || Directory::open(slot.registry());
     match carrier {
@@ -42,7 +42,7 @@ fn open_directory(slot: &Slot, carrier: Carrier) -> Result<Option<Directory>> {
     }
 }
 
-/// What a node has of the system.
+/// The system objects of a node.
 struct Opened {
     guard: ForkGuard,
     slot: Arc<Slot>,
@@ -53,8 +53,8 @@ struct Opened {
 }
 
 impl Opened {
-    /// Apart from [`NodeInner::assemble`], which calls nobody that needs much of the stack but
-    /// needs much itself: a coroutine that opens a device has little.
+    /// Separate from [`NodeInner::assemble`], whose callees need little stack while it needs much
+    /// itself: a coroutine that opens a device has little.
     #[inline(never)]
     fn new(carrier: Carrier) -> Result<Self> {
         let slot = Arc::new(Slot::claim(carrier != Carrier::Udp)?);
@@ -112,7 +112,7 @@ impl NodeInner {
         self.guard.here()
     }
 
-    /// What leads from queue pairs to the rest of the world.
+    /// The transport from queue pairs to the network and other processes.
     #[inline]
     pub fn transport(&self) -> &Transport {
         &self.progress.transport

@@ -1,4 +1,4 @@
-//! Queue pair 1: what the connection manager ([`crate::cm`]) has of the node.
+//! Queue pair 1: the node's functions for the connection manager ([`crate::cm`]).
 
 use super::Node;
 use super::progress::deadlines::Task;
@@ -53,7 +53,7 @@ impl Network for Transport {
             *place = *mad;
             Ok(())
         };
-        // An empty outbox has room. What is lost is sent again.
+        // An empty outbox has room. A lost message is sent again.
         let _ = outbox.push(path, &headers, mad.len(), fill);
         Transport::send(self, &mut outbox, clock::now());
         self.outbound.put_back(outbox);

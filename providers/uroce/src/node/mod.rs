@@ -12,21 +12,21 @@
 //! | `teardown` | the end of a queue pair, of a device, of the program |
 //! | `statistics`, `notifications`, `shown` | counters for other processes; changes of interfaces; memory keys for peers |
 //!
-//! Arrows run one way: `teardown` and the progress thread use `progress::poll`, which uses
+//! Dependencies run one way: `teardown` and the progress thread use `progress::poll`, which uses
 //! `inbound`, which uses `progress::pass`, which uses `transport`, which uses `registry`. `inner`
-//! composes them, and [`Node`] is what other modules see.
+//! composes them, and other modules see only [`Node`].
 //!
 //! *Threads.* A thread that posts sends at once. A thread that polls an empty completion queue does
 //! one look for all queue pairs. The progress thread does both for threads that sleep.
 //!
 //! *Order.* Sending for a queue pair belongs to one thread at a time, from taking its packets until
-//! they are sent. A thread that finds it taken leaves a note, and the other thread goes on.
+//! they are sent. A thread that finds it taken leaves a note, and the other thread continues.
 //!
 //! *Locks,* outermost first: the inbox; a place of the table, for reading; the queue pair's own.
 //! The locks of timers, groups, numbers, outboxes, watches and failed queue pairs are held for a
 //! few instructions each, and no queue pair is called under them.
 //!
-//! *fork.* A forked child has no node. What it inherited answers ENODEV or does nothing, and does
+//! *fork.* A forked child has no node. Its inherited objects return ENODEV or do nothing, and do
 //! not disturb the parent. fork(2) closes the child's copies of the receiving sockets
 //! (`kit::sys::child`), so that the child takes no packets away, and the slot is free when the
 //! parent ends.
@@ -136,7 +136,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// The node of this process, made if there is none.
+    /// The node of this process; the first call makes it.
     ///
     /// # Errors
     /// EADDRINUSE if UDP port 4791 belongs to another user or to kernel soft-RoCE; EADDRNOTAVAIL if
@@ -181,7 +181,7 @@ impl Node {
     /// Gives a queue pair its number: `make` is called with it.
     ///
     /// # Errors
-    /// ENOMEM if the process has 16384 queue pairs; ENODEV in a forked child; what `make` answers.
+    /// ENOMEM if the process has 16384 queue pairs; ENODEV in a forked child; the error of `make`.
     pub fn attach(&self, make: impl FnOnce(u32) -> Result<Arc<dyn Endpoint>>) -> Result<u32> {
         self.inner.here()?;
         let index = self.inner.transport().table.reserve()?;
@@ -257,8 +257,8 @@ impl Node {
         self.inner.transport().numbers.keep_slot()
     }
 
-    /// Sends what the queue pair has to send now. Packets of one queue pair leave in order: if
-    /// another thread is sending for it, that one goes on to send this too.
+    /// Sends the pending packets of the queue pair. Packets of one queue pair leave in order: if
+    /// another thread is sending for it, that thread sends these, too.
     pub fn post(&self, qpn: u32) {
         self.send_in(qpn, |transport| Pass::new(transport, Caller::Node));
     }
@@ -278,11 +278,10 @@ impl Node {
         }
     }
 
-    /// Prepares the end of a queue pair, by the steps of the module `teardown`: takes in what has
-    /// come, sends what the queue pair has to send, with a bounded wait for room in rings (the peer
-    /// waits for the acknowledgement of what was completed last), and awaits acknowledgements of
-    /// its own requests, which are about to be flushed. Not to be called where [`Node::detach`] may
-    /// not be.
+    /// Prepares the end of a queue pair, by the steps of the module `teardown`: processes received
+    /// packets, sends pending ones, with a bounded wait for room in rings (the peer waits for the
+    /// acknowledgement of the last completed message), and awaits acknowledgements of its requests,
+    /// which are about to be flushed. It must not be called where [`Node::detach`] must not.
     pub fn tear_down(&self, qpn: u32) {
         if self.is_here()
             && let Some(index) = self.inner.transport().index(qpn)
@@ -327,8 +326,8 @@ impl Node {
         }
     }
 
-    /// Receives what has come, unless another thread is doing so, and acts on deadlines. For
-    /// callers that found a completion queue empty.
+    /// Receives pending packets, unless another thread is doing so, and executes expired deadlines.
+    /// For callers that found a completion queue empty.
     pub fn progress(&self, caller: Caller) {
         if self.is_here() {
             self.inner.progress.progress(caller);
@@ -417,7 +416,7 @@ impl Node {
         self.directory()?.peer(qpn::slot_of(qpn))
     }
 
-    /// Whether nothing but shared memory leads to processes of this host.
+    /// Whether only shared memory leads to processes of this host.
     #[must_use]
     pub fn is_local_only(&self) -> bool {
         self.inner.transport().local().is_some_and(|(_, only)| only)

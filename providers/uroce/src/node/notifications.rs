@@ -11,7 +11,7 @@ pub(super) fn follow(watches: &Arc<Watches>) -> Option<Watch> {
     let follower = Arc::new(Follower::new().ok()?);
     let following = Arc::clone(&follower);
     let take = move |_| {
-        // The next notifications make up for what could not be asked for now.
+        // The next notifications update state that could not be queried now.
         let _ = following.follow();
     };
     Watch::new(watches, follower.as_fd(), Interest::Read, Box::new(take)).ok()

@@ -1,4 +1,5 @@
-//! Packets on their way to the network: buffers for senders, and what `UROCE_FAULTS` holds back.
+//! Packets on their way to the network: buffers for senders, and packets that `UROCE_FAULTS`
+//! delays.
 
 use crate::carrier::udp::faults::BadNetwork;
 use crate::carrier::udp::outbox::{Counters, Outbox, send_packet};
@@ -31,12 +32,12 @@ impl Outbound {
         self.send_sockets.shared()
     }
 
-    /// What the environment asked for.
+    /// The settings of the environment.
     pub fn tools(&self) -> &Tools {
         self.send_sockets.tools()
     }
 
-    /// What went to the network.
+    /// The counters of sent packets.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -55,7 +56,7 @@ impl Outbound {
         }
     }
 
-    /// Sends what is in an outbox.
+    /// Sends the packets of an outbox.
     pub fn send(&self, outbox: &mut Outbox, now: Time) {
         outbox.send(now, &self.counters);
     }
@@ -70,7 +71,7 @@ impl Outbound {
         self.tools().network.as_ref().and_then(BadNetwork::next)
     }
 
-    /// Sends what the bad network held and has let go.
+    /// Sends packets whose simulated delay is over.
     pub fn send_held(&self, now: Time) {
         let network = self.tools().network.as_ref();
         while let Some(packet) = network.and_then(|network| network.due(now)) {

@@ -2,8 +2,9 @@
 //! `\0uroce/<slot>/stat/<token>` and read lines of text to the end. The kernel reports to each side
 //! the user of the other; root and the same user get an answer.
 //!
-//! A line is words: its subject, then pairs of a name and a value. The progress thread writes what
-//! the socket takes at once. A thread writes the rest, and gives up after a second without a read.
+//! A line consists of words: its subject, then pairs of a name and a value. The progress thread
+//! writes the part that the socket accepts at once. A thread writes the rest, and gives up after a
+//! second without a read.
 
 use super::endpoint::Account;
 use super::inner::NodeInner;
@@ -25,7 +26,7 @@ use uroce_engine::counters::Counters;
 
 /// Connections that are taken at once.
 const ACCEPTED: usize = 64;
-/// Texts that are sent at once, each by a thread of its own.
+/// Limit of replies in progress, each with a thread.
 const ANSWERED: usize = 16;
 /// How long a client may leave the text unread.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -69,7 +70,8 @@ fn may_ask(asks: &OwnedFd, user: User) -> bool {
     passing::peer(asks.as_fd()).is_ok_and(|peer| peer.uid == 0 || user.is(peer.uid))
 }
 
-/// Writes at once what the socket takes, and the rest in a thread, if there are not too many.
+/// Writes the part that the socket accepts at once, and the rest in a thread, if there are not too
+/// many.
 fn answer_with(asks: &OwnedFd, text: String, answering: &Arc<()>) {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     let sent = net::send(asks, text.as_bytes(), flags).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The way from queue pairs to the network and to other processes: what a thread is handed that
+//! The transport from queue pairs to the network and to other processes: passed to each thread that
 //! calls queue pairs.
 //!
 //! [`Transport`] owns the queue pairs, their deadlines, the sockets and the links. It knows nothing
@@ -24,11 +24,11 @@ pub(super) struct Transport {
     /// Processes of this host that can be reached by shared memory; `None` if that is not wanted,
     /// or cannot be had.
     pub directory: Option<Directory>,
-    /// To this host's addresses nothing but shared memory leads.
+    /// Only shared memory leads to this host's addresses.
     pub only_local: bool,
     /// By which packets for other processes of the host are handed on.
     pub slot: Arc<Slot>,
-    /// Takes what comes for queue pair 1.
+    /// Receives the packets for queue pair 1.
     pub cm: Arc<Cm>,
 }
 
@@ -44,13 +44,13 @@ impl Transport {
         self.outbound.sockets()
     }
 
-    /// What a sender has to know of shared memory.
+    /// The sender's view of shared memory.
     pub fn local(&self) -> Option<(&Directory, bool)> {
         let directory = self.directory.as_ref()?;
         Some((directory, self.only_local))
     }
 
-    /// Sends what is in an outbox.
+    /// Sends the packets of an outbox.
     pub fn send(&self, outbox: &mut Outbox, now: Time) {
         self.outbound.send(outbox, now);
         if self.outbound.is_bad() {
@@ -58,7 +58,7 @@ impl Transport {
         }
     }
 
-    /// Sends what the bad network held and has let go.
+    /// Sends packets whose simulated delay is over.
     pub fn send_held(&self, now: Time) {
         self.outbound.send_held(now);
         self.mind_held();
@@ -86,8 +86,8 @@ impl Transport {
         }
     }
 
-    /// Passes a bell on to the progress thread that another thread has heard: that thread may look
-    /// at no ring any more. Has the timers know when the rendezvous goes on.
+    /// Passes a bell to the progress thread that another thread has received: that thread may never
+    /// check a ring again. Schedules the next step of the rendezvous.
     #[inline]
     pub fn pass_bell(&self) {
         let Some(directory) = &self.directory else {
@@ -126,7 +126,7 @@ impl Transport {
     /// The same, without a bell.
     pub fn attend(&self, directory: &Directory) {
         directory.attend();
-        // Whoever finds an heir verifies its process next.
+        // A process that finds a successor verifies that process next.
         self.numbers.take_connections();
     }
 }

@@ -108,8 +108,8 @@ pub fn mtu(code: ibv_mtu) -> Result<Mtu> {
     Mtu::from_code(code).ok_or(Errno::INVAL)
 }
 
-/// The attributes that a service has no use for, and that the kernel takes out of the mask of such
-/// queue pairs: programs give both ends of XRC what RC would be given.
+/// The attributes that a service does not use, and that the kernel removes from the mask of such
+/// queue pairs: programs pass both ends of XRC the attributes of RC.
 pub fn useless(service: Service) -> u32 {
     match service {
         Service::XrcInitiator => IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
@@ -118,8 +118,8 @@ pub fn useless(service: Service) -> u32 {
     }
 }
 
-/// What `qp_access_flags` allow. Those that say nothing of a queue pair, and those that there are
-/// not, are passed over, as the kernel does.
+/// The rights of `qp_access_flags`. Flags without a meaning for a queue pair, and unknown ones, are
+/// ignored, as in the kernel.
 fn access(flags: u32) -> Access {
     Access {
         write: flags & IBV_ACCESS_REMOTE_WRITE != 0,

@@ -20,7 +20,7 @@ impl Binds {
         name
     }
 
-    /// Takes one whose turn has come.
+    /// Takes a binding whose turn has come.
     pub fn take(&mut self, name: u64) -> Option<Binding> {
         self.waiting.remove(&name)
     }

@@ -1,4 +1,4 @@
-//! The connection: the protocol engine of a queue pair, and what the engine waits for.
+//! The connection: the protocol engine of a queue pair, and its waiting conditions.
 //!
 //! [`Connection`] owns the engine, the queue pair's own receive requests, its requests to bind
 //! windows, the completion counters, and where the peer is: the address vector, the path, the link
@@ -16,11 +16,11 @@
 //! *Locks.* All of it is under the queue pair's lock. Meanwhile keys, receive queues, completion
 //! queues, events and the carrier's buffer may be locked, never another queue pair.
 //!
-//! *Addresses.* A connected queue pair takes packets from its peer's address only. A datagram must
-//! have come to an address of the device or to a group. A datagram whose address handle was
-//! destroyed before it left is dropped, as is one that has nowhere to go.
+//! *Addresses.* A connected queue pair accepts packets only from its peer's address. A datagram
+//! must be addressed to the device or to a group. A datagram whose address handle was destroyed
+//! before it left is dropped, as is one without a path.
 //!
-//! *Tests.* Here: when a link is the peer's, and what the connection does while a peer takes
+//! *Tests.* Here: when a link is the peer's, and the connection's behaviour while a peer consumes
 //! nothing. `super::tests`: which packets are the peer's. `providers/uroce/tests`: `verbs.rs` (data
 //! over UDP), `lossy.rs`, `stalled.rs` (backpressure and peers that stop).
 
@@ -53,14 +53,14 @@ struct Backpressure {
     taken: u64,
 }
 
-/// The protocol engine of a queue pair, and what it waits for.
+/// The protocol engine of a queue pair, and its waiting conditions.
 pub(super) struct Connection {
     engine: QueuePair,
     /// Its own receive queue.
     receives: Option<ReceiveQueue>,
     binds: Binds,
     counting: Counting,
-    /// The protection domain of the latest request: an XRC target has none of its own.
+    /// The protection domain of the latest request, because an XRC target has none.
     domain: PdId,
     /// The address vector, as it was given.
     av: Option<ibv_ah_attr>,
@@ -70,9 +70,9 @@ pub(super) struct Connection {
     route: Route,
     /// The peer's process, if there is a link with it.
     peer: Option<Arc<shm::Peer>>,
-    /// Whose ring had no room for a packet.
+    /// The peer whose ring had no room for a packet.
     backpressure: Option<Backpressure>,
-    /// Whether the peer takes what it was sent.
+    /// Whether the peer consumes its messages.
     stall: Stall,
 }
 
@@ -158,7 +158,7 @@ impl Connection {
         &mut self.binds
     }
 
-    /// What counts its requests.
+    /// The counters of its requests.
     #[inline]
     pub fn counting(&self) -> &Counting {
         &self.counting
@@ -181,8 +181,8 @@ impl Connection {
         self.peer.as_ref().filter(|peer| !peer.is_gone())
     }
 
-    /// The attributes of ibv_query_qp(3). `drains` says that requests wait which the engine does
-    /// not know of.
+    /// The attributes of ibv_query_qp(3). `drains` means that requests wait that the engine does
+    /// not know.
     pub fn query(&self, qp: &Resources, drains: bool, attr: &mut ibv_qp_attr) {
         let engine = &self.engine;
         attributes::report(engine.attributes(), attr);
@@ -350,7 +350,7 @@ impl Connection {
     }
 }
 
-/// Hands a packet over. One that has nowhere to go is dropped, as a network would.
+/// Sends a packet. A packet without a path is dropped, as a network would.
 fn send(
     qp: &Resources,
     outgoing: &Outgoing<'_>,
@@ -407,7 +407,7 @@ fn gather(
     }
 }
 
-/// What the engine waits for and does not know of.
+/// Waiting conditions that the engine does not know.
 impl Connection {
     /// Whether packets still wait for room in a ring. Asked for before packets are sent; if they do
     /// not wait any more, that is forgotten.
@@ -468,23 +468,23 @@ impl Connection {
         Patience::of(self.engine.attributes(), qp.service().reliable())
     }
 
-    /// Whether a deadline runs for what the peer was sent.
+    /// Whether a deadline runs for the peer's messages.
     #[inline]
     pub fn watches_peer(&self) -> bool {
         self.stall.deadline().is_some()
     }
 
-    /// Begins to watch whether the peer takes what it was sent. Returns when to look first.
+    /// Begins to watch whether the peer consumes its messages. Returns the time of the first check.
     pub fn watch_peer(&mut self, qp: &Resources, now: Time) -> Option<Time> {
         let patience = self.patience(qp)?;
         let peer = self.peer.as_ref()?;
         Some(self.stall.begin(now, patience, peer.progress()))
     }
 
-    /// Looks, if it is time to, whether the peer takes what it was sent. Returns whether it has
-    /// taken nothing for as long as it may, and messages of the fast path are in flight, of which
-    /// `oldest` is the oldest one's position. Without a connection, packets that wait for room are
-    /// lost from then on.
+    /// Checks, if it is time to, whether the peer consumes its messages. Returns whether it has
+    /// consumed nothing for its whole time limit while messages of the fast path are in flight, the
+    /// oldest at position `oldest`. Without a connection, packets that wait for room are lost from
+    /// then on.
     pub fn peer_is_stalled(&mut self, qp: &Resources, now: Time, oldest: Option<u64>) -> bool {
         if !self.stall.is_due(now) {
             return false;
@@ -509,7 +509,7 @@ impl Connection {
         in_flight
     }
 
-    /// When the engine or the stall has to be looked at.
+    /// The next time at which the engine or the stall has to be checked.
     pub fn deadline(&self) -> Option<Time> {
         let both = [self.engine.deadline(), self.stall.deadline()];
         both.into_iter().flatten().min()
@@ -531,15 +531,15 @@ pub(super) fn blocked(qp: &Resources, out: &mut Sender<'_>) -> Option<Arc<shm::P
 /// The path to the peer of an address vector, as a device that can be reached.
 ///
 /// # Errors
-/// EINVAL for an address that the interface does not have; what there is no route to.
+/// EINVAL for an address that the interface does not have; the error of the routes.
 pub(super) fn path(qp: &Resources, av: &ibv_ah_attr) -> Result<Path> {
     let path = address::path(qp.port(), av)?;
     address::reachable(&path)?;
     Ok(path)
 }
 
-/// The link with the process that a queue pair is being connected to. If there is none and there
-/// may be one, it is asked for, and [`crate::node::Endpoint::linked`] is called when it is there.
+/// The link with the process that a queue pair is being connected to. If there is none but one is
+/// possible, it is requested, and [`crate::node::Endpoint::linked`] is called when it exists.
 pub(super) fn connect(
     qp: &Resources,
     path: Option<&Path>,

@@ -12,7 +12,7 @@ pub const OPERATIONS: u32 = IBV_QP_ATTACH_COMP_CNTR_OP_SEND
     | IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ
     | IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE;
 
-/// The counters, each with what it counts.
+/// The counters, each with the operations that it counts.
 #[derive(Default)]
 pub struct Counting(Vec<(u32, Arc<CompCntr>)>);
 

@@ -1,4 +1,4 @@
-//! What a queue pair needs of an XRC domain and of its other openers, as traits: the domain itself
+//! A queue pair's interface to an XRC domain and its other openers, as traits, because the domain
 //! imports queue pairs.
 
 use crate::receive::Srq;

@@ -76,7 +76,7 @@ impl Qp {
     /// ibv_post_send(3).
     ///
     /// # Errors
-    /// EINVAL, ENOMEM as its page says.
+    /// EINVAL, ENOMEM according to its page.
     pub fn post_send<'a, P: Objects>(&self, requests: &mut impl SendChain<'a, P>) -> Result<()> {
         match self {
             Self::Protocol(named) => named.state.post_send(requests),
@@ -105,7 +105,7 @@ impl Qp {
     /// ibv_post_recv(3).
     ///
     /// # Errors
-    /// EINVAL, ENOMEM as its page says.
+    /// EINVAL, ENOMEM according to its page.
     pub fn post_recv<'a>(
         &self,
         requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
@@ -122,7 +122,7 @@ impl Qp {
     /// ibv_bind_mw(3).
     ///
     /// # Errors
-    /// EINVAL, ENOMEM as its page says.
+    /// EINVAL, ENOMEM according to its page.
     pub fn bind_mw<P: Objects>(
         &self,
         mw: &Arc<Mw>,

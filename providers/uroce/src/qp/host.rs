@@ -1,4 +1,4 @@
-//! What the engine asks of a queue pair's surroundings: memory, receive requests, queues of
+//! The engine's interface to a queue pair's surroundings: memory, receive requests, queues of
 //! completions, events.
 
 use super::binds::Binds;
@@ -16,13 +16,13 @@ use uroce_engine::work::{Completion, Event, Receive, Sge};
 
 /// The surroundings of one queue pair, as its engine uses them in one call.
 pub struct Surroundings<'a> {
-    /// The queue pair, without what its lock protects.
+    /// The queue pair, without the data under its lock.
     pub qp: &'a Resources,
     /// Its own receive queue.
     pub receives: Option<&'a mut ReceiveQueue>,
     /// Its requests to bind.
     pub binds: &'a mut Binds,
-    /// What counts its requests.
+    /// The counters of its requests.
     pub counting: &'a Counting,
     /// The time of what happens.
     pub now: Time,

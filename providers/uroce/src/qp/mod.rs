@@ -1,16 +1,19 @@
 //! Queue pairs.
 //!
-//! | module | type | what it is |
+//! | module | type | contents |
 //! | --- | --- | --- |
 //! | `handle` | [`Qp`] | a queue pair as an application holds it: of the protocol, of raw packets, or an XRC target of another process |
 //! | `state`, `endpoint` | [`QpState`] | a queue pair of the protocol: routes calls of verbs and of the node to its parts |
-//! | `resources` | `Resources` | number, node, queues, sizes: what is used without the lock |
-//! | `connection` | `Connection` | the protocol engine and what it waits for |
+//! | `resources` | `Resources` | number, node, queues, sizes: the parts used without the lock |
+//! | `connection` | `Connection` | the protocol engine and its waiting conditions |
 //! | `fast_path` | `FastPath` | messages and one-sided operations without packets, within a host |
 //! | `xrc_target` | `XrcTarget`, `Sharing` | an XRC target that several processes share |
-//! | `host` | `Surroundings` | what the engine asks for (`uroce_engine::host::Host`), during one call |
-//! | `attributes`, `requests` | | C's numbers and views as the engine's values; whatever is wrong in them is EINVAL here |
-//! | `domain` | [`XrcDomain`], [`EventListener`] | what a target needs of its domain, which imports queue pairs |
+//! | `host` | `Surroundings` | the engine's environment (`uroce_engine::host::Host`), during one
+//! call |
+//! | `attributes`, `requests` | | C's numbers and views as the engine's values; errors in them are
+//! EINVAL here |
+//! | `domain` | [`XrcDomain`], [`EventListener`] | a target's interface to its domain, which
+//! imports queue pairs |
 //! | `route`, `stall`, `binds`, `counting`, `multicast` | | values of the parts |
 //!
 //! How requests are posted, completions polled and datagrams delivered: see [`crate::context`].

@@ -11,7 +11,7 @@ use uroce_engine::qp::Service;
 use uroce_engine::wire::ImmDt;
 use uroce_engine::work::{Bytes, Data, Destination, Remote, Request, WorkRequest};
 
-/// What of a queue pair a request is checked against.
+/// The parts of a queue pair against which a request is checked.
 pub struct Posting<'a> {
     /// Its service.
     pub service: Service,
@@ -26,8 +26,8 @@ pub struct Posting<'a> {
 }
 
 /// # Errors
-/// EINVAL for one that ibv_post_send(3) was given, which cannot say what is to be flushed, and for
-/// more bytes than a request has a number for.
+/// EINVAL for a request from ibv_post_send(3), which cannot express a flush, and for more bytes
+/// than the field of a request can hold.
 fn flush(remote: Remote, given: Option<Flush>) -> Result<Request> {
     let given = given.ok_or(Errno::INVAL)?;
     Ok(Request::Flush {
@@ -48,7 +48,7 @@ pub fn copy(inline: &Inline<'_>, to: &mut [u8]) -> Option<()> {
     rest.is_empty().then_some(())
 }
 
-/// Copies a piece; returns what is left of the place.
+/// Copies a piece; returns the rest of the place.
 fn fill<'t>(to: &'t mut [u8], piece: &[u8]) -> Option<&'t mut [u8]> {
     let (now, later) = to.split_at_mut_checked(piece.len())?;
     now.copy_from_slice(piece);

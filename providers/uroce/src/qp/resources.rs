@@ -1,9 +1,9 @@
-//! What a queue pair is made with and uses without its lock.
+//! The objects of a queue pair, and those that it uses without its lock.
 //!
-//! [`Resources`] is immutable, apart from three values with synchronisation of their own: the names
-//! in events, the mark that a completion queue had no room, and the list of processes that share an
+//! [`Resources`] is immutable, apart from three values with separate synchronisation: the names in
+//! events, the mark that a completion queue had no room, and the list of processes that share an
 //! XRC target ([`Sharing`]). The parts of a queue pair that are under its lock ([`Connection`],
-//! [`FastPath`], [`XrcTarget`]) are handed a reference to it with each call.
+//! [`FastPath`], [`XrcTarget`]) get a reference to it with each call.
 //!
 //! *Locks.* `tokens` is a leaf. Events are reported while the queue pair is locked, so no lock of
 //! this file may be held while the queue pair's lock is taken.
@@ -30,7 +30,7 @@ use uroce_engine::host::{Fault, NoReceive};
 use uroce_engine::qp::Service;
 use uroce_engine::work::Receive;
 
-/// What a queue pair is made of, besides its number.
+/// The objects of a queue pair, besides its number.
 pub struct CreateParams {
     /// The process's node.
     pub node: Arc<Node>,
@@ -58,7 +58,7 @@ pub struct CreateParams {
     pub sq_sig_all: bool,
 }
 
-/// What a queue pair uses without its lock.
+/// The parts of a queue pair that are used without its lock.
 pub struct Resources {
     /// The number.
     pub number: u32,
@@ -82,7 +82,7 @@ impl Resources {
     }
 
     /// Those of the delegate of an XRC target, which the application does not know. The node knows
-    /// it by a number of its own.
+    /// it by another number.
     pub fn of_delegate(number: u32, node_number: u32, params: CreateParams) -> Self {
         Self::named(number, node_number, Vec::new(), params)
     }

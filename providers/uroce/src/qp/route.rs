@@ -1,10 +1,10 @@
 //! Which carrier the packets of a connected queue pair take.
 //!
 //! Connecting does not block, so a connection may begin before there is a link with the peer's
-//! process: its packets go by UDP then, and move to the link once it is there, without overtaking
-//! each other. Requests move when none is under way; meanwhile no other begins. Replies move when a
-//! request has come by the link: the peer's process has sent it so because all before it are
-//! answered. Where nothing but shared memory leads to this host, packets wait for the link instead
+//! process: its packets then go by UDP, and move to the link once it exists, without overtaking
+//! each other. Requests move when none is in flight; meanwhile no other begins. Replies move when a
+//! request has arrived by the link: the peer's process sends it so because all earlier ones are
+//! answered. If only shared memory leads to this host, packets wait for the link instead
 //! ([`crate::carrier::shm::Directory::hold`]).
 
 use crate::carrier::Via;
@@ -19,7 +19,7 @@ use uroce_engine::wire::Opcode;
 /// nearly always, in nanoseconds.
 const QUIET: u64 = 100_000_000;
 
-/// What takes the link already.
+/// The directions that use the link already.
 #[derive(Debug, Default)]
 pub(super) struct Route {
     requests: bool,
@@ -55,8 +55,8 @@ impl Route {
             .is_none_or(|time| now().nanos().saturating_sub(time.nanos()) > QUIET)
     }
 
-    /// The carriers of packets to the connected peer. `link` is the link, as long as the peer is
-    /// not gone; `had_link` says that there was one, and `local_only` that only shared memory is
+    /// The carriers of packets to the connected peer. `link` is the link, as long as the peer
+    /// exists; `had_link` means that there was one, and `local_only` that only shared memory is
     /// used.
     pub fn carriers<'p>(
         &self,

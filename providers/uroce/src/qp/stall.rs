@@ -1,11 +1,11 @@
-//! Whether a peer takes what it was sent on the eager path: a deadline of the queue pair, beside
+//! Whether a peer consumes its messages on the eager path: a deadline of the queue pair, besides
 //! those of its engine.
 //!
-//! The protocol knows nothing of messages in a ring whose outcome is not known, and of packets of
-//! unreliable services that a full ring keeps. So their queue pair looks at the ring when a timeout
-//! has passed. A look that finds the peer where it was is what a repeated packet without an answer
-//! is to the protocol: after `retry_cnt` and one more of them the request fails. The
-//! thread that acts on the timers looks, so the program need not poll.
+//! The protocol does not know messages in flight in a ring, and packets of unreliable services that
+//! wait for room in a full ring. So their queue pair checks the ring when a timeout has passed. A
+//! check that finds the peer at the same position counts like a repeated packet without an answer:
+//! after `retry_cnt` and one more of them the request fails. The thread that executes the timers
+//! makes the check, so the program need not poll.
 //!
 //! One timeout is looked at after the other, and each begins when the one before was looked at. So
 //! a pause of this process, or of the whole machine, counts for no more than one of them.
@@ -83,9 +83,9 @@ impl Stall {
         self.due.is_some_and(|due| due <= now)
     }
 
-    /// Looks: answers whether the peer has taken nothing for all the time that it may. `oldest` is
-    /// the position of the oldest message in flight: once the peer has taken it, it is this process
-    /// that has not learned the outcome yet.
+    /// Checks whether the peer has consumed nothing for its whole time limit. `oldest` is the
+    /// position of the oldest message in flight: once the peer has consumed it, only this process
+    /// has not learned the outcome yet.
     pub fn look(&mut self, now: Time, patience: Patience, taken: u64, oldest: Option<u64>) -> bool {
         let is_taken = oldest.is_some_and(|position| position < taken);
         if is_taken || taken != self.taken {

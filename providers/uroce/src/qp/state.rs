@@ -1,19 +1,20 @@
 //! A queue pair of the protocol: [`QpState`].
 //!
-//! [`QpState`] owns what a queue pair is made of and routes calls to it: those of verbs (this file)
+//! [`QpState`] owns the parts of a queue pair and routes calls to them: those of verbs (this file)
 //! and those of the node ([`super::endpoint`]).
 //!
-//! | part | what it owns | lock |
+//! | part | owns | lock |
 //! | --- | --- | --- |
 //! | [`Resources`] | number, node, queues, sizes, names in events | none |
-//! | [`Groups`] | multicast groups | its own |
-//! | [`Connection`] | the engine and what it waits for | the queue pair's |
-//! | [`FastPath`] | what is done without packets | the queue pair's |
+//! | [`Groups`] | multicast groups | separate |
+//! | [`Connection`] | the engine and its waiting conditions | the queue pair's |
+//! | [`FastPath`] | operations without packets | the queue pair's |
 //! | [`XrcTarget`] | migration and takeover of an XRC target; absent for other services | the queue pair's |
 //!
 //! *Invariants.* [`FastPath::after_protocol`] follows each call of the engine before the lock is
-//! released. What may wait for another thread or process (revoking credits, waiting for a peer or
-//! for a delegate) is done here, between two times that the lock is held, never inside a part.
+//! released. Operations that may wait for another thread or process (revoking credits, waiting for
+//! a peer or for a delegate) are done here, between two times that the lock is held, never inside a
+//! part.
 //!
 //! *Locks.* One lock for the three parts. While it is held, keys, receive queues, completion
 //! queues, events and the carrier's buffer may be locked, never another queue pair.
@@ -63,7 +64,7 @@ pub struct QpState {
     pub(super) locked: Lock<Locked>,
 }
 
-/// What the queue pair's lock protects.
+/// The data under the queue pair's lock.
 pub(super) struct Locked {
     pub connection: Connection,
     pub fast_path: FastPath,
@@ -71,7 +72,7 @@ pub(super) struct Locked {
 }
 
 impl Locked {
-    /// What follows calls of the engine.
+    /// Applies the consequences of engine calls.
     pub fn after_protocol(&mut self, qp: &Resources, now: Time) {
         self.fast_path.after_protocol(&mut self.connection, qp, now);
     }
@@ -156,7 +157,7 @@ impl QpState {
         self.resources.number
     }
 
-    /// What it uses without its lock.
+    /// The parts used without its lock.
     pub fn resources(&self) -> &Resources {
         &self.resources
     }
@@ -166,7 +167,7 @@ impl QpState {
         &self.groups
     }
 
-    /// Sends what there is to send.
+    /// Sends the pending packets.
     pub fn post(&self) {
         self.resources.node().post(self.resources.node_number);
     }
@@ -204,7 +205,7 @@ impl QpState {
             self.await_lingering();
         }
         let state = state?;
-        // Out of SQD requests go on; a peer is informed of an error.
+        // Requests continue after SQD; a peer is informed of an error.
         self.post();
         Ok(state)
     }
@@ -295,7 +296,7 @@ impl QpState {
 
 /// Requests.
 impl QpState {
-    /// ibv_post_send(3): takes requests until one is refused; what was taken is sent.
+    /// ibv_post_send(3): posts requests until one is refused; posted requests are sent.
     ///
     /// # Errors
     /// EINVAL for a request that is wrong, or not in this state; ENOMEM if the queue is full.
@@ -454,12 +455,12 @@ impl QpState {
     }
 }
 
-/// What is waited for without the lock.
+/// Waits without the lock.
 impl QpState {
-    /// Revokes the credits that the peer was granted, and takes in what was sent by them; what has
-    /// failed before is flushed then. [`QpState::grant_credits`] is to be called later, as often.
-    /// Not to be called from inside a call of the node, or with a lock held that such a call waits
-    /// for.
+    /// Revokes the credits that the peer was granted, and receives the messages that used them; if
+    /// the queue pair has failed, they are flushed then. The caller later calls
+    /// [`QpState::grant_credits`] as often. Must not be called from inside a call of the node, or
+    /// with a lock held that such a call waits for.
     pub(super) fn revoke_credits(&self) {
         let qp = &self.resources;
         {
@@ -470,7 +471,7 @@ impl QpState {
             }
         }
         if !barrier::shared() {
-            // There were barriers before. What was written by then can be seen after a while, too.
+            // There were barriers before. Earlier writes become visible after a while, too.
             std::thread::sleep(Duration::from_nanos(LATE));
         }
         qp.node().take_in_rings();
@@ -488,7 +489,7 @@ impl QpState {
         locked.fast_path.end_revocation(connection, &self.resources);
     }
 
-    /// Waits until the peer does not use any more what was taken away from it.
+    /// Waits until the peer does not use its revoked rights any more.
     fn await_lingering(&self) {
         let peer = self.locked.lock().fast_path.take_lingering();
         if let Some(peer) = peer {
@@ -546,7 +547,7 @@ impl InvalidationListener for QpState {
     }
 }
 
-/// Who has it open.
+/// The processes that have it open.
 impl QpState {
     /// The application knows it by another name, too.
     pub fn add_token(&self, token: Token) {
@@ -623,7 +624,7 @@ impl QpState {
         }
     }
 
-    /// A process has ended: what it had is here again, as far as it was reported.
+    /// A process has ended: its delegated target returns here, with its last reported state.
     pub fn on_lost(&self, link: &Arc<Link>) {
         let qp = &self.resources;
         let had = self.with_target(|connection, target| target.on_lost(connection, qp, link));
@@ -635,7 +636,7 @@ impl QpState {
     /// Another process has opened it, and may take it over.
     ///
     /// # Errors
-    /// Of what the successor would need: memfd_create(2), socket(2), mmap(2).
+    /// Of the successor's resources: memfd_create(2), socket(2), mmap(2).
     pub fn add_user(&self, link: &Arc<Link>) -> Result<()> {
         let qp = &self.resources;
         self.with_target(|connection, target| target.add_user(connection, qp, link))
@@ -744,8 +745,9 @@ impl QpState {
 
 /// An XRC target, as the successor of its owner.
 impl QpState {
-    /// Goes on with a target whose owner, of that slot, has ended, and that this process has taken.
-    /// `delegate` has it at the moment, if that is another process. `domain` keeps the domain open.
+    /// Continues a target whose owner, of that slot, has ended, and that this process has taken
+    /// over. `delegate` has it at the moment, if that is another process. `domain` keeps the domain
+    /// open.
     ///
     /// # Errors
     /// EIO for a state that there is not; EINVAL for an address that the interface does not have;

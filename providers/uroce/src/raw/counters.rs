@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Counters of a set.
 pub const MOST: usize = 64;
 
-/// A set of counters, and what each counts.
+/// A set of counters, and the quantity of each.
 pub struct Counters {
     values: [AtomicU64; MOST],
     points: Mutex<Vec<(ibv_counter_description, usize)>>,
@@ -24,10 +24,10 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// What is counted at an index; more than one thing adds up.
+    /// Counts a quantity at an index; several quantities add up.
     ///
     /// # Errors
-    /// ENOTSUP for what cannot be counted, EINVAL for an index beyond the set.
+    /// ENOTSUP for a quantity that cannot be counted, EINVAL for an index beyond the set.
     pub fn attach(&self, what: ibv_counter_description, index: u32) -> Result<()> {
         if !matches!(what, IBV_COUNTER_PACKETS | IBV_COUNTER_BYTES) {
             return Err(Errno(libc::ENOTSUP));

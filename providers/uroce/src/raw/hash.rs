@@ -6,7 +6,7 @@ use kit::abi::*;
 /// Bytes of a key.
 pub const KEY: usize = 40;
 
-/// What can be hashed: bits of `enum ibv_rx_hash_fields`.
+/// Fields that can be hashed: bits of `enum ibv_rx_hash_fields`.
 pub const FIELDS: u64 = (IBV_RX_HASH_SRC_IPV4
     | IBV_RX_HASH_DST_IPV4
     | IBV_RX_HASH_SRC_IPV6
@@ -16,7 +16,7 @@ pub const FIELDS: u64 = (IBV_RX_HASH_SRC_IPV4
     | IBV_RX_HASH_SRC_PORT_UDP
     | IBV_RX_HASH_DST_PORT_UDP) as u64;
 
-/// What is hashed, in the order in which it is.
+/// The hashed bytes, in order.
 fn input(headers: &Headers<'_>, fields: u64) -> Vec<u8> {
     let wants = |bit: u32| fields & u64::from(bit) != 0;
     let mut bytes = Vec::with_capacity(36);
@@ -48,7 +48,7 @@ fn input(headers: &Headers<'_>, fields: u64) -> Vec<u8> {
     bytes
 }
 
-/// The hash of what is asked for in a frame; 0 if nothing of it is there.
+/// The hash of the requested fields of a frame; 0 if none is present.
 #[must_use]
 pub fn hash(key: &[u8; KEY], headers: &Headers<'_>, fields: u64) -> u32 {
     toeplitz(key, &input(headers, fields))

@@ -1,4 +1,4 @@
-//! What rules and hashes look at in a frame, in the layout of the API's filters.
+//! The parts of a frame that rules and hashes use, in the layout of the API's filters.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ const FRAGMENT: u8 = 44;
 /// The shortest frame that can be sent: the Ethernet header.
 pub const SHORTEST: usize = 14;
 
-/// The headers of a frame. What is not there, or cut off, is `None`.
+/// The headers of a frame. Missing or truncated headers are `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers<'a> {
     /// `ibv_flow_eth_filter`: destination, source, the type behind the last tag, the last tag. Of a

@@ -17,7 +17,7 @@ pub enum Requests {
     Shared(Arc<Srq>),
 }
 
-/// What became of a frame.
+/// The outcome of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is in the memory of a request.
@@ -111,7 +111,7 @@ impl Intake {
         self.cq.push(Entry::new(completion, self.number))
     }
 
-    /// Ends all requests of its own.
+    /// Ends all requests of this queue.
     pub fn flush(&self) {
         let mut held = self.held.lock();
         let mut next = || {
@@ -126,7 +126,7 @@ impl Intake {
         }
     }
 
-    /// Forgets all requests of its own, and completions that were not polled.
+    /// Drops all requests of this queue, and completions that were not polled.
     pub fn clear(&self) {
         *self.held.lock() = None;
         if let Requests::Own(queue) = &self.requests {

@@ -1,4 +1,4 @@
-//! What a context has made of raw packets, for when it is closed with objects left.
+//! The raw packet objects of a context, for closing it with objects left.
 
 use super::qp::RawQp;
 use super::tap::{Flow, KnownFlow};

@@ -18,9 +18,9 @@
 //!
 //! *Steering.* The rule with the lowest priority value takes a frame. Rules of equal priority each
 //! get a copy; sniffers always do. Rules apply within this process: other processes with rules on
-//! the interface, and the host itself, get frames of their own. Frames to a group that this host
-//! sends also reach its own rules, as with cards that loop groups back; on a loopback interface all
-//! sent frames do. The interface is configured to receive what a rule asks for (one group, all
+//! the interface, and the host itself, get separate frames. Frames to a group that this host sends
+//! also reach its rules, as with cards that loop groups back; on a loopback interface all sent
+//! frames do. The interface is configured to receive the frames that a rule needs (one group, all
 //! groups, everything) until the last rule is removed. A VLAN tag that the kernel keeps beside a
 //! frame is inserted again.
 //!

@@ -25,7 +25,7 @@ use uroce_engine::qp::State;
 use uroce_engine::timer::Time;
 use uroce_engine::work::{Completion, CompletionOpcode, Status};
 
-/// What a queue pair is made of, besides its number.
+/// The objects of a queue pair, besides its number.
 pub struct RawQpParams {
     /// The process's node.
     pub node: Arc<Node>,
@@ -89,8 +89,8 @@ fn socket(interface: u32) -> Result<OwnedFd> {
 /// Whether this process may have queue pairs of raw packets on an interface.
 ///
 /// # Errors
-/// EPERM without `CAP_NET_RAW`; EOPNOTSUPP for an interface whose frames are not Ethernet's; ENODEV
-/// for one that is gone.
+/// EPERM without `CAP_NET_RAW`; EOPNOTSUPP for an interface without Ethernet frames; ENODEV for a
+/// removed one.
 pub fn permit(interface: u32) -> Result<()> {
     socket(interface).map(drop)
 }
@@ -170,7 +170,7 @@ impl RawQp {
         };
     }
 
-    /// ibv_post_send(3): takes requests until one is refused; what was taken is sent.
+    /// ibv_post_send(3): posts requests until one is refused; posted requests are sent.
     ///
     /// # Errors
     /// EINVAL for a request that is wrong, or not in this state; ENOMEM if the queue is full.
@@ -329,7 +329,7 @@ impl RawQp {
             .push(Entry::new(completion, self.number))
     }
 
-    /// Sends what is to be sent, as far as the socket takes it.
+    /// Sends pending frames, as far as the socket accepts them.
     fn pump(&self, inner: &mut QueueState, now: Time) {
         inner.again = None;
         while inner.state == State::Rts {
@@ -357,7 +357,7 @@ impl RawQp {
             if !reported {
                 self.fatal(inner);
             } else if outcome != Outcome::Sent {
-                // As with datagrams, receiving goes on.
+                // As with datagrams, receiving continues.
                 inner.state = State::Sqe;
                 self.flush_sends(inner);
             }

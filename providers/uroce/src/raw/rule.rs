@@ -1,4 +1,4 @@
-//! Rules: what ibv_create_flow(3) says, checked.
+//! Rules: the checked attributes of ibv_create_flow(3).
 
 use super::counters::Counters;
 use super::headers::{Headers, TCP, UDP};
@@ -50,7 +50,7 @@ struct Filter {
     mask: Vec<u8>,
 }
 
-/// What a rule asks of a frame, and what becomes of it. Rules that are equal share frames.
+/// The conditions of a rule, and the fate of a matching frame. Equal rules share frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Kind.
@@ -70,8 +70,8 @@ pub type Counted = (Rule, Vec<Arc<Counters>>);
 /// The rule that a program asks for.
 ///
 /// # Errors
-/// EINVAL for a kind or port that there is not, two filters of one layer, a filter where none
-/// belongs; EOPNOTSUPP for tunnels, tags, and rules for what is sent.
+/// EINVAL for an unknown kind or port, two filters of one layer, a misplaced filter; EOPNOTSUPP for
+/// tunnels, tags, and rules for sent frames.
 pub fn rule<P>(init: &FlowInit<'_, P>) -> Result<Counted>
 where
     P: Provider<Counters = Counters>,

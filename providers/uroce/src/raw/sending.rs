@@ -21,7 +21,7 @@ pub struct Sending {
     length: usize,
 }
 
-/// What became of a frame.
+/// The outcome of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is the network's, or lost as on one.

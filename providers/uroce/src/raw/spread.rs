@@ -1,4 +1,4 @@
-//! Tables of work queues, and queue pairs that spread what they receive over one
+//! Tables of work queues, and queue pairs that spread received packets over one
 //! (ibv_create_rwq_ind_table(3)).
 
 use super::hash::{self, KEY};

@@ -4,7 +4,7 @@ use super::headers::Headers;
 use super::rule::{Kind, Rule};
 use kit::sys::packet::Origin;
 
-/// Rules in the order in which they are asked, each with what it leads to.
+/// Rules in the order of their evaluation, each with its target.
 pub struct Steering<T> {
     rules: Vec<(Rule, T)>,
 }
@@ -23,7 +23,7 @@ impl<T> Steering<T> {
         self.rules.insert(at, (rule, target));
     }
 
-    /// Removes those that lead where `is` says.
+    /// Removes the rules whose target `is` accepts.
     pub fn remove(&mut self, is: impl Fn(&T) -> bool) {
         self.rules.retain(|(_, target)| !is(target));
     }
@@ -52,7 +52,7 @@ impl<T> Steering<T> {
     }
 }
 
-/// What this host sends comes back to its own rules only if it is for a group, as cards do it;
+/// A frame sent by this host returns to its rules only if it is for a group, as with cards;
 /// sniffers see everything.
 fn admits(rule: &Rule, headers: &Headers<'_>, origin: Origin) -> bool {
     origin == Origin::Received || rule.kind == Kind::Sniffer || headers.is_group()

@@ -36,7 +36,7 @@ struct Lead {
     counters: Vec<Arc<Counters>>,
 }
 
-/// The socket of an interface, and the rules for what comes in by it.
+/// The socket of an interface, and the rules for its frames.
 struct Tap {
     /// Both are there until it is dropped; the registration goes before the socket.
     parent_only: Option<ParentOnly>,
@@ -62,7 +62,7 @@ pub struct AtWork {
 }
 
 impl Flow {
-    /// Steers what comes in by an interface, and meets the rule, to a target.
+    /// Steers frames of an interface that match the rule to a target.
     ///
     /// # Errors
     /// EPERM without `CAP_NET_RAW`, ENODEV for an interface that is gone, ENOMEM.
@@ -150,8 +150,8 @@ impl Tap {
         self.process == std::process::id()
     }
 
-    /// What the interface has to receive besides for a rule. It goes on until the last rule of the
-    /// interface is gone.
+    /// The additional frames that the interface has to receive for a rule. They are received until
+    /// the last rule of the interface is removed.
     fn membership(&self, rule: &Rule) -> Option<Membership> {
         if self.hardware.loopback {
             return None;
@@ -183,7 +183,7 @@ impl Tap {
     }
 
     fn hand_over(&self, steering: &Steering<Arc<Lead>>, frame: &Frame<'_>) {
-        // What is sent by a loopback interface comes in by it too.
+        // A frame sent by a loopback interface is also received by it.
         if self.hardware.loopback && frame.origin == Origin::Sent {
             return;
         }

@@ -1,5 +1,5 @@
-//! Work queues: receive queues with completion queues of their own, which queue pairs share by way
-//! of tables (ibv_create_wq(3)).
+//! Work queues: receive queues with completion queues, which queue pairs share through tables
+//! (ibv_create_wq(3)).
 
 use super::intake::{Intake, Outcome, Requests};
 use crate::carrier::Sender;
@@ -38,7 +38,7 @@ impl Endpoint for Number {
 /// Takes a number of queue pairs.
 ///
 /// # Errors
-/// ENOMEM if there are none left.
+/// ENOMEM if all numbers are in use.
 pub fn number(node: &Node) -> Result<u32> {
     node.attach(|_| Ok(Arc::new(Number)))
 }
@@ -76,8 +76,8 @@ impl Wq {
     /// ibv_modify_wq(3); returns the state after it.
     ///
     /// # Errors
-    /// EINVAL for a transition that there is not, and for another current state; EOPNOTSUPP for
-    /// flags, of which there are none.
+    /// EINVAL for an impossible transition, and for another current state; EOPNOTSUPP for flags,
+    /// because none are supported.
     pub fn modify(&self, change: &WqChange) -> Result<ibv_wq_state> {
         if change.flags.is_some_and(|(_, mask)| mask != 0) {
             return Err(Errno::OPNOTSUPP);

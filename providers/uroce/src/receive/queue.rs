@@ -84,7 +84,7 @@ impl State {
     }
 }
 
-/// What [`ReceiveQueue::take_limited`] took.
+/// The result of [`ReceiveQueue::take_limited`].
 pub(super) struct Taken {
     /// The request, if there was one.
     pub receive: Option<Receive>,
@@ -168,7 +168,7 @@ impl ReceiveQueue {
         Some(id)
     }
 
-    /// Takes the next request out if `receive` has done with it what is to be done.
+    /// Takes the next request out if `receive` has processed it.
     pub(super) fn take_if(&self, receive: impl FnOnce(&Receive) -> bool) -> Option<(u64, bool)> {
         if self.is_empty() {
             return None;
@@ -182,8 +182,8 @@ impl ReceiveQueue {
         Some((taken.id, state.falls_below_limit()))
     }
 
-    /// Takes the next request out if `receive` answers that it has done with it what is to be done.
-    /// Returns its identifier.
+    /// Takes the next request out if `receive` returns that it has processed it. Returns its
+    /// identifier.
     pub fn take_with(&self, receive: impl FnOnce(&Receive) -> bool) -> Option<u64> {
         self.take_if(receive).map(|(id, _)| id)
     }
@@ -208,7 +208,7 @@ impl ReceiveQueue {
         self.length.load(Ordering::Acquire)
     }
 
-    /// Whether there are none.
+    /// Whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -108,8 +108,8 @@ impl Srq {
         taken.receive
     }
 
-    /// Takes the next request out if `receive` answers that it has done with it what is to be done.
-    /// Returns its identifier.
+    /// Takes the next request out if `receive` returns that it has processed it. Returns its
+    /// identifier.
     pub fn take_with(&self, receive: impl FnOnce(&Receive) -> bool) -> Option<u64> {
         let (id, at_limit) = self.queue.take_if(receive)?;
         self.report(at_limit);
@@ -129,7 +129,7 @@ impl Srq {
         self.queue.len()
     }
 
-    /// Whether there are none.
+    /// Whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
@@ -176,7 +176,7 @@ struct Numbers {
     latest: u32,
 }
 
-/// What counts of a number: all of it, or what follows a slot.
+/// The significant bits of a number: all of them, or those after a slot.
 fn mask(slot: Option<u16>) -> u32 {
     match slot {
         None => (1 << 24) - 1,

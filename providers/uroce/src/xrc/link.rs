@@ -26,7 +26,7 @@ const MOST: usize = 2;
 /// Messages received in a row.
 const MESSAGES: usize = 64;
 
-/// What a call was answered: attributes, if they were asked for.
+/// The result of a call: attributes, if they were requested.
 type Answer = Result<Option<ibv_qp_attr>>;
 
 /// A connection.
@@ -48,7 +48,7 @@ struct Kept {
     descriptors: Vec<OwnedFd>,
 }
 
-/// What was received: a message with descriptors, or at last nothing.
+/// A received message with descriptors, or none at the end.
 pub type Received<'a> = Option<(Message<'a>, Vec<OwnedFd>)>;
 
 #[derive(Default)]
@@ -126,7 +126,7 @@ impl Link {
         }
         let copies = descriptors.iter().map(|fd| fd.try_clone_to_owned());
         let Ok(descriptors) = copies.collect() else {
-            // Without descriptors left, the other end does without what it cannot have.
+            // Without free descriptors, the other end works without those that it cannot get.
             return;
         };
         kept.push_back(Kept { bytes, descriptors });
@@ -173,7 +173,7 @@ impl Link {
 
     fn watch_for(&self, interest: Interest) {
         if let Some(watch) = &*self.watch.lock() {
-            // What is kept would wait for the next message; there is no better way.
+            // A kept message would wait for the next one; there is no better way.
             let _ = watch.set_interest(interest);
         }
     }
@@ -240,8 +240,8 @@ impl Link {
     /// thread.
     ///
     /// # Errors
-    /// What is answered; EIO if the process ends meanwhile; ETIMEDOUT if it does not answer. Then
-    /// it may still do what it was asked for.
+    /// The error of the call; EIO if the process ends meanwhile; ETIMEDOUT if it does not answer.
+    /// Then it may still execute the call.
     pub fn call(&self, qpn: u32, call: super::message::Call, until: Instant) -> Answer {
         let id = {
             let mut calls = self.calls.lock();

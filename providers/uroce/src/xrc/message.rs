@@ -1,6 +1,6 @@
 //! The messages between the processes of a domain, as bytes.
 //!
-//! They are processes of one user; what is read is checked all the same.
+//! They are processes of one user; received messages are still checked.
 
 use crate::device::gid_of;
 use bytemuck::Zeroable;
@@ -16,7 +16,7 @@ use uroce_engine::wire::Transport;
 pub enum Call {
     /// ibv_open_qp(3).
     Open,
-    /// ibv_destroy_qp(3) of what was opened.
+    /// ibv_destroy_qp(3) of an opened queue pair.
     Close,
     /// ibv_query_qp(3).
     Query,
@@ -28,7 +28,7 @@ pub enum Call {
 pub enum Message<'a> {
     /// The first on a connection: the slot of the process that made it.
     Hello(u16),
-    /// Owner to delegate: go on receiving with these attributes. The second is the number of the
+    /// Owner to delegate: continue receiving with these attributes. The second is the number of the
     /// delegation.
     Delegate(u32, u32, ibv_qp_attr, Rest),
     /// Owner to delegate: the attributes are others from now on.
@@ -43,7 +43,7 @@ pub enum Message<'a> {
     /// Successor to delegate: the owner is this process from now on; report the state of the
     /// delegation of that number. The last is the slot of the former owner.
     TakenOver(u32, u32, u16),
-    /// Delegate to owner: what was received by now.
+    /// Delegate to owner: the received state so far.
     Rest(u32, DelegateState, Rest),
     /// An event of the queue pair: delegate to owner, and owner to the openers.
     Event(u32, ibv_event_type),
@@ -111,7 +111,7 @@ members! { attr:
     alt_timeout; rate_limit;
 }
 
-/// What is left to be read.
+/// The rest to be read.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -153,12 +153,12 @@ fn read_attr(from: &mut Reader<'_>) -> Option<ibv_qp_attr> {
     Some(attr)
 }
 
-/// What its owner writes down of a target, for a successor.
+/// The state of a target that its owner stores for a successor.
 #[derive(Clone)]
 pub struct Record {
     /// Its attributes, state among them.
     pub attr: ibv_qp_attr,
-    /// What was received.
+    /// The received state.
     pub rest: Rest,
     /// The slot of the delegate; 0 without one.
     pub delegate: u16,

@@ -122,7 +122,7 @@ struct Known {
     count: usize,
 }
 
-/// What a delegate in this process uses.
+/// Objects that a delegate in this process uses.
 #[derive(Clone)]
 pub struct Ground {
     /// The process's node.
@@ -135,7 +135,7 @@ pub struct Ground {
     pub addresses: Arc<Addresses>,
 }
 
-/// What the delegate of a target is made of.
+/// The parameters of a target's delegate.
 fn target_params(ground: &Ground, xrcd: Arc<Xrcd>) -> CreateParams {
     let ground = ground.clone();
     CreateParams {
@@ -202,9 +202,9 @@ impl Xrcd {
     /// and `O_EXCL`.
     ///
     /// # Errors
-    /// ENOENT if there is none and `O_CREAT` is not given; EEXIST if there is one and `O_CREAT` and
-    /// `O_EXCL` are; EINVAL for other flags, and without a file if `O_CREAT` is not given; EAGAIN
-    /// if other processes cannot be asked.
+    /// ENOENT if the domain does not exist and `O_CREAT` is not given; EEXIST if it exists and
+    /// `O_CREAT` and `O_EXCL` are given; EINVAL for other flags, and without a file if `O_CREAT` is
+    /// not given; EAGAIN if other processes cannot be asked.
     pub fn open(ground: &Ground, file: Option<BorrowedFd<'_>>, flags: i32) -> Result<Self> {
         let create = flags & libc::O_CREAT != 0;
         if flags & !(libc::O_CREAT | libc::O_EXCL) != 0 {
@@ -259,7 +259,7 @@ impl Xrcd {
     /// Opens a target that another process has made.
     ///
     /// # Errors
-    /// EINVAL if there is none of that number in the domain; ETIMEDOUT if the process that made it
+    /// EINVAL if the domain has no target of that number; ETIMEDOUT if the process that made it
     /// does not answer within 5 seconds, because it is stopped.
     pub fn open_elsewhere(
         &self,
@@ -530,8 +530,8 @@ impl Domain {
         }
     }
 
-    /// An event of a target: of one whose owner is this process, from its delegate, or of one that
-    /// is open here, from its owner.
+    /// An event of a target: of a target whose owner is this process, from its delegate, or of one
+    /// that is open here, from its owner.
     fn on_event(&self, link: &Arc<Link>, number: u32, event: ibv_event_type) {
         if let Some(core) = self.target(number) {
             core.resources().report(event);

@@ -15,7 +15,7 @@ use rustix::net::{self, SocketAddrUnix, SocketType};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// What a domain is known by.
+/// The identity of a domain.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The file's device and inode.
@@ -38,7 +38,7 @@ const OPENS: &str = "open";
 pub struct Turn(#[allow(dead_code, reason = "its name is what is kept")] Socket);
 
 impl Key {
-    /// What follows `uroce/<slot>` in a name, up to the token.
+    /// The part of a name after `uroce/<slot>`, up to the token.
     fn middle(&self) -> String {
         let (device, inode) = self.inode;
         let (user, interface) = (kit::sys::identity::effective_user(), &self.interface);
@@ -173,7 +173,7 @@ fn connect(socket: &Listening, user: User) -> Result<Option<OwnedFd>> {
 /// The next connection of this user's processes.
 ///
 /// # Errors
-/// EAGAIN if there is none.
+/// EAGAIN without a connection.
 pub fn accept(listening: &Socket, user: User) -> Result<OwnedFd> {
     loop {
         match net::accept_with(listening, named::FLAGS) {

@@ -63,8 +63,8 @@ impl Opened {
     /// Opens it.
     ///
     /// # Errors
-    /// EINVAL if there is none of that number; EIO if the process ends meanwhile; ETIMEDOUT if it
-    /// does not answer.
+    /// EINVAL if there is no target of that number; EIO if the process ends meanwhile; ETIMEDOUT if
+    /// it does not answer.
     pub fn open(&self) -> Result<()> {
         let opened = self.ask(Call::Open).map(|_| ());
         if opened == Err(SILENT)

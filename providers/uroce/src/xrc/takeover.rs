@@ -138,8 +138,8 @@ impl Domain {
         takeover: &Arc<TakeoverState>,
     ) -> Result<()> {
         let own = shared.ground.node.slot();
-        // Another process that takes it in between is asked from then on, unless it writes what it
-        // likes.
+        // Another process that takes it in between is asked from then on, unless it writes invalid
+        // data.
         for _ in 0..TAKEN {
             let (former, since) = match self.successor(shared, takeover) {
                 Successor::Unknown => return Ok(()),

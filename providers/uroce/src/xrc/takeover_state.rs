@@ -1,5 +1,5 @@
-//! The takeover state of a target: the memory in which its owner writes down what a successor must
-//! know to go on, and the socket that keeps its number.
+//! The takeover state of a target: the memory in which its owner stores the state for a successor,
+//! and the socket that keeps its number.
 //!
 //! There are two copies, written in turn. The valid one is named last, so that a reader after
 //! the writer was killed finds a whole one: that of the latest step which may have been answered,
@@ -125,7 +125,7 @@ impl TakeoverState {
         *latest = bytes;
     }
 
-    /// What was written last.
+    /// The state that was written last.
     ///
     /// # Errors
     /// EIO if there is nothing that can be understood.

@@ -1,4 +1,4 @@
-//! Claiming a slot: what [`super::election`] asks for, done with sockets.
+//! Claiming a slot: executes the requests of [`super::election`] with sockets.
 
 use super::election::{Claimant, Rival, Sight, Step};
 use super::listing::{self, Listening};
@@ -65,8 +65,8 @@ pub(super) fn claim(user: User, rendezvous: bool) -> Result<Claimed> {
     }
 }
 
-/// A slot whose name without a token is unused, if that is soon found: most likely it is free,
-/// and names are listed once only.
+/// A slot whose name without a token is unused, if one is found soon: most likely the slot is free,
+/// and names are listed only once.
 fn promising(random: u64) -> Option<u16> {
     let mut slots = (0..PROBED).map(|step| 1 + (random >> 16).wrapping_add(step) % u64::from(LAST));
     let is_free = |slot: &u64| {
@@ -118,7 +118,7 @@ fn look(claim: &Option<(u16, Token, Socket)>, user: User, everything: bool) -> R
     }
 }
 
-/// What names mean to who has bound `own`.
+/// The meaning of names for the process that has bound `own`.
 fn sight(names: &[Listening], own: Name, user: User, everything: bool) -> Result<Sight> {
     let mut sight = Sight::default();
     for Listening { name, user: whose } in names {
@@ -152,7 +152,7 @@ fn sight(names: &[Listening], own: Name, user: User, everything: bool) -> Result
     Ok(sight)
 }
 
-/// What a name says of its slot, if anything.
+/// The claim of a name to its slot, if any.
 fn rival(name: &Name) -> Option<Rival> {
     match name {
         Name::Claim { token, .. } => Some(Rival::Claiming(*token)),
@@ -214,9 +214,9 @@ fn acquire(slot: u16, rendezvous: bool, alone: bool) -> Result<Option<Claimed>> 
     }))
 }
 
-/// The descriptor, or a copy with a number above this one. Of the descriptors of a process that is
-/// killed Linux lets go of the highest first (since 4.3): the name that is the proof for the others
-/// has to go before those that it speaks of.
+/// The descriptor, or a copy with a number above this one. Linux (since 4.3) closes the descriptors
+/// of a killed process from the highest number: the name that proves the others has to be closed
+/// before those that it names.
 fn above(socket: OwnedFd, number: i32) -> Result<OwnedFd> {
     if socket.as_raw_fd() > number {
         return Ok(socket);

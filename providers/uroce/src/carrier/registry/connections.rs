@@ -43,14 +43,14 @@ pub struct Connections {
     again: AtomicU64,
 }
 
-/// Connections whose message has not come yet, by their number in the set.
+/// Connections whose message has not arrived yet, by their number in the set.
 #[derive(Debug, Default)]
 struct Kept {
     by_number: BTreeMap<u64, OwnedFd>,
     last: u64,
 }
 
-/// What is on a connection.
+/// The contents of a connection.
 enum Content {
     Message(Passed),
     /// Its message has not come yet.
@@ -92,7 +92,7 @@ impl Connections {
     /// the connection.
     ///
     /// # Errors
-    /// EAGAIN if there is none.
+    /// EAGAIN without a message.
     pub fn take(&self, registry: &Registry, buffer: &mut [u8]) -> Result<Passed> {
         for _ in 0..LOOKS {
             if self.deadline() != NEVER {
@@ -192,7 +192,7 @@ impl Kept {
     }
 }
 
-/// What is on a connection now.
+/// The present contents of a connection.
 fn content(connection: BorrowedFd<'_>, user: User, buffer: &mut [u8]) -> Content {
     let taken = passing::take(connection, buffer);
     if matches!(

@@ -1,5 +1,5 @@
-//! Elects the process that gets what only one of the user can have: a slot, or the turn to open a
-//! domain.
+//! Elects the process that gets a resource that only one process of the user can have: a slot, or
+//! the turn to open a domain.
 //!
 //! Names with tokens keep strangers out, and do not exclude each other. So a process binds a name
 //! with a token first, looks at the names of others after that, and continues only if it saw
@@ -12,7 +12,7 @@
 use super::Token;
 use std::collections::BTreeSet;
 
-/// Somebody else of the user who has, or wants, the same.
+/// Another process of the user that has, or wants, the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rival {
     /// Has it.
@@ -23,7 +23,7 @@ pub enum Rival {
     Unknown,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// No other process is there.
@@ -34,7 +34,7 @@ pub enum Verdict {
     Withdraw,
 }
 
-/// Decides, for who has bound a name with this token before it looked.
+/// Decides, for a process that bound a name with this token before it looked.
 #[must_use]
 pub fn judge(own: Token, rivals: &[Rival]) -> Verdict {
     let gives_way = |rival: &Rival| match rival {
@@ -50,7 +50,7 @@ pub fn judge(own: Token, rivals: &[Rival]) -> Verdict {
     }
 }
 
-/// What was seen.
+/// The names found.
 #[derive(Clone, Debug, Default)]
 pub struct Sight {
     /// At the slot that is claimed.
@@ -63,7 +63,7 @@ pub struct Sight {
     pub is_blind: bool,
 }
 
-/// What a claimant asks for next.
+/// The next request of a claimant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Take back the name of the slot before, if there is one, and bind one of this slot. Then
@@ -89,7 +89,7 @@ pub enum Step {
     Fail,
 }
 
-/// How long a claimant goes on.
+/// How long a claimant continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Limits {
     /// Slots that are tried only if no name is in the way. Beyond these, names of strangers are
@@ -108,7 +108,7 @@ const LIMITS: Limits = Limits {
     looks: 50,
 };
 
-/// Who claims a slot.
+/// A claimant of a slot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Claimant {
     limits: Limits,

@@ -2,8 +2,8 @@
 //! (sock_diag(7), which reports each socket's user since Linux 5.3), or else read from
 //! `/proc/net/unix`, which many sandboxes have and sock_diag(7) not.
 //!
-//! Any user can add sockets, as many as it may open, so what is kept has a bound. A name tells
-//! nothing of who has it.
+//! Any user can add sockets, as many as it may open, so the stored names are limited. A name does
+//! not prove its owner.
 
 use kit::errno::{Errno, Result};
 use kit::netlink::connection::Connection;
@@ -32,7 +32,7 @@ const PREFIX: &str = "uroce/";
 
 /// `SOCK_DIAG_BY_FAMILY` (`linux/include/uapi/linux/sock_diag.h`).
 const BY_FAMILY: u16 = 20;
-/// What is shown (`linux/include/uapi/linux/unix_diag.h`).
+/// Attributes to be shown (`linux/include/uapi/linux/unix_diag.h`).
 const SHOW_NAME: u32 = 1;
 const SHOW_USER: u32 = 0x40;
 /// Attributes.
@@ -123,8 +123,8 @@ fn from_file(path: &str) -> Result<Vec<Listening>> {
     )))
 }
 
-/// The sockets of a table as `/proc/net/unix` has it. A name may have any bytes, also ends of
-/// lines: what looks like a line may be part of a name.
+/// The sockets of a table in the form of `/proc/net/unix`. A name may contain any bytes, also line
+/// ends: an apparent line may be part of a name.
 fn from_table(mut table: impl BufRead) -> Vec<Listening> {
     let mut found = Vec::new();
     let mut line = Vec::new();

@@ -135,7 +135,7 @@ fn is_ours(owner: owner::Owner) -> Result<()> {
 /// A process, and the connection by which it was verified just now, if it was.
 type Found = (Arc<Process>, Option<OwnedFd>);
 
-/// What is known of other processes.
+/// The state of other processes.
 #[derive(Debug)]
 pub(super) struct Lookup {
     user: User,
@@ -175,7 +175,7 @@ impl Lookup {
     /// The process of a slot. With `sooner` names are listed again after a shorter time.
     ///
     /// # Errors
-    /// ECONNREFUSED if there is none; EAGAIN if that is not known yet; of socket(2).
+    /// ECONNREFUSED if the process does not exist; EAGAIN if that is unknown yet; of socket(2).
     pub fn find(&self, slot: u16, sooner: bool) -> Result<Arc<Process>> {
         Ok(self.look_for(slot, sooner)?.0)
     }

@@ -1,7 +1,7 @@
 //! How the processes of a user in a network namespace find each other.
 //!
 //! Each has a *slot*, the high bits of its QP numbers, and sockets by which others reach it. Names
-//! of abstract Unix sockets stand for a slot. They belong to the network namespace, as UDP port
+//! of abstract Unix sockets contain the slot. They belong to the network namespace, as UDP port
 //! 4791 does, so containers that share a namespace share them, too, even without a common
 //! directory. The kernel frees them when a process ends, however it ends.
 //!
@@ -29,10 +29,10 @@
 //! with messages, as UDP port 4791 itself. Messages of other senders may be lost then.
 //!
 //! *Older releases* claim a slot by binding `uroce/<slot>`, report their counters at
-//! `uroce/<slot>/stat` and hand packets to the former. This one binds that name, too, if it can,
-//! and takes packets there from processes of its user; it hands packets to an older process whose
-//! `stat` is its user's. Shared memory, XRC domains and numbers that were taken over are not shared
-//! between the two.
+//! `uroce/<slot>/stat` and forward packets to the former. This release binds that name, too, if it
+//! can, and receives packets there from processes of its user; it forwards packets to an older
+//! process whose `stat` belongs to its user. Shared memory, XRC domains and numbers that were taken
+//! over are not shared between the two.
 
 mod claim;
 mod connections;
@@ -65,7 +65,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Connections that are taken at once from a socket that listens.
 const ACCEPTED: usize = 64;
 
-/// The slot of this process, and what it knows of the others.
+/// The slot of this process, and its knowledge of the others.
 #[derive(Debug)]
 pub struct Registry {
     /// Dropped in this order: see the module.
@@ -98,7 +98,7 @@ impl Registry {
         self.sockets.name.slot
     }
 
-    /// Whose processes are believed.
+    /// The user whose processes are trusted.
     #[must_use]
     pub fn user(&self) -> User {
         self.user
@@ -136,8 +136,8 @@ impl Registry {
     /// The process of a slot, if it is our user's.
     ///
     /// # Errors
-    /// ECONNREFUSED if there is none; EAGAIN if that is not known yet: names are listed no oftener
-    /// than each 20 ms, and than a twentieth of the time; of socket(2).
+    /// ECONNREFUSED if the process does not exist; EAGAIN if that is unknown yet, because names are
+    /// listed at most every 20 ms, and for at most a twentieth of the time; of socket(2).
     pub fn find(&self, slot: u16) -> Result<Arc<Process>> {
         self.lookup.find(slot, false)
     }
@@ -190,7 +190,7 @@ impl Registry {
     }
 }
 
-/// Takes connections that are there for what they prove alone.
+/// Accepts pending connections that only prove their sender, and closes them.
 pub fn accept_and_close(listener: &Socket) {
     for _ in 0..ACCEPTED {
         match net::accept_with(listener, named::FLAGS) {
@@ -200,8 +200,8 @@ pub fn accept_and_close(listener: &Socket) {
     }
 }
 
-/// Logs, once in a process, that accept(2) is denied. A process is proven by connections that wait,
-/// too, but what they bring is not received.
+/// Logs, once in a process, that accept(2) is denied. Pending connections still prove a process,
+/// but their messages are not received.
 pub fn report_denied_accept(error: Errno) {
     static REPORTED: AtomicBool = AtomicBool::new(false);
     if error.is_denial() && !REPORTED.swap(true, Ordering::Relaxed) {

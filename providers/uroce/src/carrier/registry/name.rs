@@ -56,9 +56,9 @@ pub struct ProcessName {
     pub slot: u16,
     /// The random part of the name.
     pub token: Token,
-    /// What ends the name of the socket that takes packets; without it that is `uroce/<slot>`.
+    /// End of the name of the socket that receives packets; without it that is `uroce/<slot>`.
     pub packets: Option<Token>,
-    /// What ends the name of the rendezvous socket of shared memory, if there is one.
+    /// End of the name of the rendezvous socket of shared memory, if there is one.
     pub rendezvous: Option<Token>,
 }
 
@@ -79,7 +79,7 @@ pub fn rendezvous(slot: u16, token: Token) -> String {
 }
 
 impl Name {
-    /// What a name says; `None` for one that is none of these.
+    /// Parses a name; `None` for another kind of name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         let mut words = name.strip_prefix("uroce/")?.split('/');
@@ -133,7 +133,7 @@ impl Name {
         }
     }
 
-    /// What kind of socket has it.
+    /// The kind of socket with this name.
     #[must_use]
     pub fn kind(&self) -> SocketType {
         match self {

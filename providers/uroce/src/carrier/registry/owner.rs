@@ -10,11 +10,11 @@ use rustix::process::{Gid, Uid, getpid};
 use std::fs::read_to_string;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// The number that the kernel shows for users who have none in a user namespace, unless
-/// `/proc/sys/kernel/overflowuid` says another.
+/// The number that the kernel shows for users without one in a user namespace, unless
+/// `/proc/sys/kernel/overflowuid` contains another.
 const OVERFLOW: u32 = 65534;
 
-/// The user whose processes this one believes: the effective one when the first device was opened.
+/// The user whose processes this one trusts: the effective one when the first device was opened.
 #[derive(Clone, Copy, Debug)]
 pub struct User {
     /// None if the kernel shows its number for others, too: then no process is trusted.
@@ -52,7 +52,7 @@ impl User {
         self.number == Some(number)
     }
 
-    /// What a message has to say of its sender, if the kernel would say something else.
+    /// The user id that a message has to state as its sender, if the kernel would report another.
     #[must_use]
     pub fn named(&self) -> Option<UCred> {
         self.named
@@ -73,14 +73,14 @@ fn maps_all(map: &str) -> bool {
     map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
 }
 
-/// Whose a socket is that listens.
+/// Owner of a listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// Our user's: the process's number, 0 if it is not to be seen from here.
     Ours(i32),
     /// Another user's.
     Stranger,
-    /// There is none.
+    /// There is no such socket.
     None,
     /// It has so many connections that wait that there is no room for another one.
     Unknown,
@@ -89,7 +89,7 @@ pub enum Owner {
 /// A connection to the socket of a name, of any owner.
 ///
 /// # Errors
-/// Of socket(2), connect(2): ECONNREFUSED if there is none, EAGAIN if there is no room.
+/// Of socket(2), connect(2): ECONNREFUSED without a listener, EAGAIN if its queue is full.
 pub fn connect(kind: SocketType, to: &SocketAddrUnix) -> Result<OwnedFd> {
     let socket = named::socket(kind)?;
     net::connect(&socket, to)?;

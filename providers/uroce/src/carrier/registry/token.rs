@@ -26,7 +26,7 @@ impl Token {
         }
     }
 
-    /// The token that a number stands for.
+    /// The token of a number.
     #[must_use]
     pub fn from_number(number: u64) -> Self {
         let mut bytes = [0; BYTES];

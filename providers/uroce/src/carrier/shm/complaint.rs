@@ -19,10 +19,10 @@ pub fn complain(peer: &str, error: Errno) {
     }
 }
 
-/// How long peers are waited for that are copying, when what they use is taken away.
+/// How long to wait for peers that are copying, when their objects are revoked.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Logs that a process may still be copying from or into what is taken away.
+/// Logs that a process may still be copying from or into a revoked object.
 pub fn still_used(what: &str, pid: i32) {
     let text =
         format!("uroce: process {pid} does not end its use of {what}, which is taken away from it");

@@ -1,5 +1,5 @@
-//! The rendezvous with all processes of this host: what [`Session`]s do with sockets, memory and
-//! descriptors.
+//! The rendezvous with all processes of this host: executes the actions of [`Session`]s with
+//! sockets, memory and descriptors.
 
 use super::complaint::complain;
 use super::link::Link;
@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 /// Bytes of packets that wait for one link, and for all, where nothing else leads to this host.
 const HELD: usize = 1 << 20;
 const HELD_BY_ALL: usize = 16 << 20;
-/// What a packet counts for besides its bytes.
+/// Cost of a packet besides its bytes.
 const OVERHEAD: usize = 64;
-/// What each attempt that is under way adds to the time from one look at deadlines to the next, in
-/// nanoseconds, and how long that is at most: hundreds at a time are not worth a wake each.
+/// Nanoseconds that each running attempt adds to the interval of deadline checks, and the limit of
+/// that interval: hundreds of attempts at a time do not need a wake-up each.
 const SPACING: u64 = 50_000;
 const MOST_SPACING: u64 = 20_000_000;
 /// No deadline.
@@ -71,12 +71,12 @@ struct Attempt {
     assets: Assets,
 }
 
-/// What belongs to it.
+/// The parts of a session.
 #[derive(Debug, Default)]
 struct Assets {
     /// The link that was offered, and the peer as it is once it has joined it.
     offered: Option<(Peer, OwnedFd)>,
-    /// The peer whose link was joined, until it is entered.
+    /// The peer whose link was joined, until it is registered.
     joined: Option<Peer>,
     /// Queue pairs that wait for a link.
     waiting: BTreeSet<u32>,
@@ -91,7 +91,7 @@ struct Actor<'a> {
     linked: &'a Mutex<Vec<Linked>>,
     slot: u16,
     assets: &'a mut Assets,
-    /// What came with the message at hand: its sender, and descriptors.
+    /// The origin of the current message: its sender, and descriptors.
     pid: i32,
     descriptors: std::vec::IntoIter<OwnedFd>,
 }
@@ -225,7 +225,7 @@ fn log_error(error: &Errno) {
 }
 
 impl Connector {
-    /// Calls the session with the process of a slot, which is begun if there is none.
+    /// Calls the session with the process of a slot; the first call begins it.
     fn with_session<T>(
         &self,
         peers: &Peers,
@@ -342,7 +342,7 @@ impl Connector {
         self.next.load(SeqCst).max(self.not_before.load(SeqCst))
     }
 
-    /// Goes on with attempts whose time has come.
+    /// Continues attempts whose time has come.
     pub fn on_time(&self, peers: &Peers) {
         let now = clock::now().nanos();
         let is_due = |attempt: &Attempt| attempt.session.deadline().is_some_and(|time| time <= now);

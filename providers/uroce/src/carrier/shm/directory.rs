@@ -140,12 +140,12 @@ impl Directory {
             return Some(peer);
         }
         let peer = self.connector.connect(&self.peers, slot, index);
-        // Who connects to many is asked by many, too.
+        // A process that connects to many others also receives requests of many.
         self.receive_datagrams();
         peer.or_else(|| self.peer(slot))
     }
 
-    /// How packets get to the process of a slot. A link is asked for if there is none.
+    /// The way of packets to the process of a slot. A missing link is requested.
     #[must_use]
     pub fn route(&self, slot: u16) -> Route {
         match self.peer(slot) {
@@ -178,7 +178,7 @@ impl Directory {
         self.connector.deadline().min(connections)
     }
 
-    /// Goes on with attempts to share a link whose time has come, and with connections that wait.
+    /// Continues attempts to share a link whose time has come, and connections that wait.
     pub fn on_time(&self) {
         self.peers.rendezvous_socket.on_time();
         self.connector.on_time(&self.peers);
@@ -210,8 +210,8 @@ impl Directory {
         done
     }
 
-    /// Asks peers to report what they take, if no thread here looks. Returns whether they were not
-    /// asked before.
+    /// Requests peers to report consumed records, if no thread polls here. Returns whether this is
+    /// a new request.
     #[inline]
     fn request_reports(&self) -> bool {
         let attention = self.segment().attention();
@@ -222,7 +222,7 @@ impl Directory {
         asks
     }
 
-    /// What the consumer took was reported: wakes the peer, if it waits for that.
+    /// Records were consumed: wakes the peer, if it waits for that.
     #[inline]
     pub fn reported(&self, peer: &Peer) {
         if peer.awaits_report() {
@@ -245,7 +245,7 @@ impl Directory {
         }
     }
 
-    /// Whether anything depends on what peers take.
+    /// Whether anything depends on records that peers consume.
     pub fn awaits(&self) -> bool {
         self.peers.awaits()
     }

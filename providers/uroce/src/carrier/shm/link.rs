@@ -1,4 +1,4 @@
-//! What two processes share: a ring in each direction.
+//! The shared memory of two processes: a ring in each direction.
 
 use super::rendezvous::LinkState;
 use kit::errno::Result;
@@ -13,8 +13,8 @@ pub const HEAD: usize = 4096;
 /// Bytes of a link.
 pub const LINK: usize = 2 * (HEAD + RING);
 
-/// Values of the word that says whether both have it: the first one of its memory, which begins as
-/// 0.
+/// Values of the word that states whether both have the link: the first word of its memory,
+/// initially 0.
 const OFFERED: u64 = 0;
 const JOINED: u64 = 1;
 const WITHDRAWN: u64 = 2;
@@ -45,8 +45,7 @@ impl Link {
         })
     }
 
-    /// The word that says whether both processes have it. A value that neither writes is as good as
-    /// withdrawn.
+    /// The state of the link. A value that neither process writes counts as withdrawn.
     pub fn state(&self) -> LinkState {
         match self.word().load(SeqCst) {
             OFFERED => LinkState::Offered,
@@ -67,7 +66,7 @@ impl Link {
 
     /// Moves the word on, unless another thread has before; returns the word after that.
     fn leave_offered(&self, to: u64) -> LinkState {
-        // What was there is looked at below.
+        // The previous value is checked below.
         let _ = self.word().compare_exchange(OFFERED, to, SeqCst, SeqCst);
         self.state()
     }

@@ -31,7 +31,8 @@ pub struct Peer {
     pub(super) out: Lock<Out>,
     /// Up to where [`Peer::collect`] has looked.
     pub(super) collected: AtomicU64,
-    /// Whether anything depends on what the peer takes, as it was when `out` was unlocked last.
+    /// Whether anything depends on records that the peer consumes, as it was when `out` was
+    /// unlocked last.
     pub(super) awaits: AtomicBool,
     /// The sleep of the peer's that it was woken from last: once is enough for each.
     pub(super) woken: AtomicU64,
@@ -70,8 +71,8 @@ impl Peer {
         &self.link
     }
 
-    /// Whether it is known to be gone: it has ended, closed its last device, or broken a rule. For
-    /// good, and without a system call; what has just ended may not be known yet.
+    /// Whether the peer is known to be gone: it has ended, closed its last device, or violated a
+    /// rule. This is permanent, and takes no system call; a recent end may not be known yet.
     #[must_use]
     #[inline]
     pub fn is_gone(&self) -> bool {
@@ -122,9 +123,9 @@ impl Peer {
 
 /// One-sided operations.
 impl Peer {
-    /// Says that a gate and a key of the peer are going to be used for a copy of so many bytes,
-    /// until the answer is dropped. What is read of its tables from then on holds as long. `None`
-    /// if too many threads are at it. `node` is the generation of this process.
+    /// Claims a gate and a key of the peer for a copy of so many bytes, until the result is
+    /// dropped. Values read from its tables afterwards remain valid for that time. `None` if too
+    /// many threads have claims. `node` is the generation of this process.
     #[inline]
     #[must_use]
     pub fn claim(&self, node: u64, what: (u32, u32), length: u64) -> Option<Claim<'_>> {
@@ -187,10 +188,9 @@ impl Peer {
         })
     }
 
-    /// Sends a message of so many bytes, which are few; `None` if there is no room. One that goes
-    /// by credit (its header says so) went by one of the gate of that index, as it was with that
-    /// count.
-    // Inlined, so that words stay words until they are in the ring.
+    /// Sends a message of so many bytes, which are few; `None` if there is no room. A message by
+    /// credit (its header has the flag) used one of the gate of that index, with that count.
+    // Inlined, so that words stay in registers until they are in the ring.
     #[inline(always)]
     pub fn short(&self, header: &Header, few: Few, length: usize, gate: GateSeen) -> Option<Put> {
         let good = || self.segment.gate_is_still(gate);
@@ -200,7 +200,7 @@ impl Peer {
         self.answer(sent)
     }
 
-    /// The same of a message whose bytes `fill` writes; `None` also if they cannot be had.
+    /// The same for a message whose bytes `fill` writes; `None` also if they cannot be read.
     pub fn long(
         &self,
         header: &Header,
@@ -240,7 +240,7 @@ impl Peer {
         })
     }
 
-    /// Whether the peer sleeps and this is what wakes it: records are there.
+    /// Whether the peer sleeps and this wakes it: records are there.
     #[inline]
     #[must_use]
     pub fn is_to_be_woken(&self) -> bool {
@@ -268,7 +268,7 @@ impl Peer {
         taken != self.collected.load(Acquire)
     }
 
-    /// What became of what was sent.
+    /// Collects the outcomes of sent messages.
     pub fn collect(&self, news: &mut News) {
         let mut out = self.out.lock();
         if out.collect(&self.link, news).is_err() {
@@ -278,10 +278,10 @@ impl Peer {
         self.collected.store(out.released(), Release);
     }
 
-    /// It is gone: what it had not taken by then is lost.
+    /// The peer is gone: messages that it had not consumed by then are lost.
     pub fn lose(&self, news: &mut News) {
         let mut out = self.out.lock();
-        // What it took last it may have reported only in the ring.
+        // Its last consumption may be recorded only in the ring.
         let _ = out.look(self.link.memory());
         out.lose(news);
         self.note(&out);
@@ -294,13 +294,14 @@ impl Peer {
         !self.is_gone() && self.out.lock().waits(index)
     }
 
-    /// Whether anything depends on what the peer takes.
+    /// Whether anything depends on records that the peer consumes.
     #[must_use]
     pub fn awaits(&self) -> bool {
         self.awaits.load(SeqCst)
     }
 
-    /// Up to where the peer has taken records: it only grows, and never beyond what was sent.
+    /// The position up to which the peer has consumed records: it only grows, and never beyond the
+    /// sent ones.
     #[must_use]
     pub fn progress(&self) -> u64 {
         let mut out = self.out.lock();

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 /// Ends of processes that are looked at in one go.
 const ENDS: usize = 16;
 
-/// Whom a process has met.
+/// The peers of a process.
 #[derive(Debug)]
 pub struct Census {
     /// Those that are there.
@@ -114,14 +114,14 @@ impl Peers {
         self.changes.load(SeqCst)
     }
 
-    /// Whether anything depends on what peers take.
+    /// Whether anything depends on records that peers consume.
     pub fn awaits(&self) -> bool {
         self.by_slot.read().values().any(|peer| peer.awaits())
     }
 
     /// Rings a peer's bell.
     pub fn ring(&self, slot: u16) {
-        // One whose queue is full is awake, or will be.
+        // A peer whose queue is full is awake, or will be.
         let _ = self.rendezvous_socket.send(slot, Datagram::Bell, &[]);
     }
 
@@ -161,7 +161,7 @@ impl Peers {
         })
     }
 
-    /// This process, as a peer of its own.
+    /// This process, as a peer of itself.
     ///
     /// # Errors
     /// As of [`Peers::prepare`]; of memfd_create(2).

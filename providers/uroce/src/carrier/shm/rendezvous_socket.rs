@@ -6,13 +6,13 @@
 //! datagram names it. Of two tables one may see into the other and not the other way round. Then
 //! one process would take the link for made, and the other would not listen.
 //!
-//! A datagram that begins a rendezvous or has descriptors goes by a connection to the socket that
-//! listens: the connection proves whose its other end is ([`Registry::connect`]), and leads to the
-//! very process that was found. Thousands of connections wait for a process that does not accept
-//! them, where the rendezvous socket holds ten datagrams: of hundreds of processes that connect to
-//! one at the same time, none has to try again. Other datagrams go by name to the rendezvous
-//! socket, in one system call: after the end of the process they may reach another one, and contain
-//! nothing that it could use.
+//! A datagram that begins a rendezvous or has descriptors goes by a connection to the listening
+//! socket: the connection proves the owner of its other end ([`Registry::connect`]), and leads to
+//! exactly the process that was found. Thousands of connections can wait for a process that does
+//! not accept them, while the rendezvous socket holds ten datagrams: if hundreds of processes
+//! connect to one at the same time, none has to try again. Other datagrams go by name to the
+//! rendezvous socket, in one system call: after the end of the process they may reach another one,
+//! and contain no usable data for it.
 
 use super::rendezvous::Message;
 use crate::carrier::registry::{Connections, Registry};
@@ -205,7 +205,7 @@ impl RendezvousSocket {
         self.send_to((to, None), datagram, descriptors)
     }
 
-    /// The same, only to a process of this number, if one is given: of what goes by a connection.
+    /// The same, only to a process of this number, if one is given: for messages by a connection.
     ///
     /// # Errors
     /// As of [`RendezvousSocket::send`]; ECONNREFUSED if it is another process.

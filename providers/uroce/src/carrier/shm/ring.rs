@@ -23,7 +23,7 @@ const SIZE: u64 = 128 << 10;
 const _: () = assert!(RING == 128 << 10);
 /// The longest record: several must fit.
 pub const LONGEST: usize = RING / 4;
-/// What every record has: the first word, and the one by which it may be refused.
+/// Words of every record: the first word, and the one by which it may be refused.
 pub const PREFIX: usize = 2 * WORD;
 
 /// Words behind the prefix in the first line of a record.
@@ -41,7 +41,7 @@ pub const UNASKED: u8 = 1 << 7;
 /// may want their room: far fewer than a ring has.
 const MUCH: u64 = SIZE / 8;
 
-/// Set in the second word of a record that was refused; below is what the consumer has to say.
+/// Set in the second word of a refused record; the bits below are the consumer's answer.
 const REFUSAL: u64 = 1 << 63;
 /// Set in the first word of every record.
 const WHOLE: u64 = 1 << 63;
@@ -120,7 +120,7 @@ impl Record {
         usize::try_from(self.first & 0xffff_ffff).unwrap_or(usize::MAX)
     }
 
-    /// What it is: not 0, which fills up the end of the ring.
+    /// The kind: not 0, which fills the end of the ring.
     #[inline]
     pub fn kind(&self) -> u8 {
         let [_, _, _, _, kind, ..] = self.first.to_le_bytes();
@@ -168,8 +168,8 @@ impl Producer {
         }
     }
 
-    /// Where the next record will be, if there is room for so many bytes. What is left of the ring
-    /// before it is filled up.
+    /// The position of the next record, if there is room for so many bytes. The remaining bytes
+    /// before it are filled.
     ///
     /// # Errors
     /// [`Broken`] beyond the ring.
@@ -184,7 +184,7 @@ impl Producer {
         Ok(fits.then_some(self.tail))
     }
 
-    /// Fills up the end of the ring, if there is room for that and what is needed behind it.
+    /// Fills the end of the ring, if there is room for that and for the record after it.
     #[cold]
     fn fill_up(&mut self, memory: &Shared, rest: u64, need: u64) -> Result<bool, Broken> {
         if self.tail + rest + need - self.free > SIZE {
@@ -251,8 +251,7 @@ impl Producer {
         Ok(refused != self.refused)
     }
 
-    /// What the consumer answered if it refused the record at a position. To be asked once a
-    /// record.
+    /// The consumer's answer if it refused the record at a position. Called once for each record.
     ///
     /// # Errors
     /// [`Broken`] beyond the ring.
@@ -337,7 +336,7 @@ impl Consumer {
         line.is_ok_and(|[first, ..]| first.load(SeqCst) != 0) || self.is_asked(memory)
     }
 
-    /// Whether the producer waits to hear of a record that was taken, beyond what their flags say.
+    /// Whether the producer waits for the consumption of a record, besides the records' flags.
     #[inline]
     fn is_asked(&self, memory: &Shared) -> bool {
         self.reported != self.head

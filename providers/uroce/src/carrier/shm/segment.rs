@@ -1,8 +1,8 @@
 //! The memory that a process shows to its peers.
 //!
-//! Its owner alone can write it: peers can map it for reading only, whatever they do with its
-//! descriptor ([`Shared::publish`]). What two processes both write is in their [`super::Link`],
-//! which no third process has.
+//! Only its owner can write it: peers can map it only for reading, whatever they do with its
+//! descriptor ([`Shared::publish`]). Memory that two processes both write is in their
+//! [`super::Link`], which no third process has.
 
 use kit::errno::{Errno, Result};
 use kit::sys::shared::{Published, ReadOnlyWord, Shared};
@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// Bytes of a segment. Pages take memory when they are first used.
 pub const SEGMENT: usize = 16 << 20;
-/// Where the header ends: what follows is for tables of one-sided operations.
+/// End of the header: the tables of one-sided operations follow it.
 pub const TABLES: usize = 4096;
 
-/// `uroce`, and the version of what follows, and of the link. Processes of two versions talk by
-/// UDP.
+/// `uroce`, and the version of the layout, and of the link. Processes of two versions communicate
+/// by UDP.
 const MAGIC: u64 = u64::from_le_bytes(*b"uroce\0\0\x07");
 
 /// Words of the header, by index. The one that changes is alone in its cache line.
@@ -28,12 +28,12 @@ mod word {
 
 /// No thread looks at the rings: a peer that puts something there wakes the process.
 pub const SLEEPS: u64 = 1;
-/// And it waits for its peers to take what it has put there.
+/// The process also waits for its peers to consume its records.
 pub const AWAITS: u64 = 2;
 /// The process has closed its last device, and looks no more.
 pub const CLOSED: u64 = 4;
-/// What the attention is counted up by each time that the process goes to sleep. A peer wakes it
-/// once for each.
+/// Step of the attention word each time that the process goes to sleep. A peer wakes it once for
+/// each.
 const SLEEP: u64 = 1 << 8;
 
 /// The number of the sleep that an attention is of.
@@ -65,7 +65,7 @@ impl Segment {
         self.memory.words().get(index).ok_or(Errno::INVAL)
     }
 
-    /// What the process is doing: [`SLEEPS`], [`AWAITS`], [`CLOSED`], and how often it has slept.
+    /// The activity of the process: [`SLEEPS`], [`AWAITS`], [`CLOSED`], and how often it has slept.
     #[inline]
     pub fn attention(&self) -> &AtomicU64 {
         static ABSENT: AtomicU64 = AtomicU64::new(CLOSED);
@@ -116,7 +116,7 @@ impl PeerSegment {
         }
     }
 
-    /// What the process is doing: [`SLEEPS`], [`AWAITS`], [`CLOSED`], and how often it has slept.
+    /// The activity of the process: [`SLEEPS`], [`AWAITS`], [`CLOSED`], and how often it has slept.
     #[inline]
     #[must_use]
     pub fn attention(&self) -> u64 {

@@ -349,7 +349,7 @@ fn what_was_taken_before_the_end_is_not_lost() {
         news.outcomes,
         [(5, Outcome::Taken(sent[0])), (5, Outcome::Lost)]
     );
-    // Who has not heard of the end yet is not kept waiting.
+    // A sender that does not know of the end yet does not wait.
     assert_eq!(send(&sender), None);
     assert!(sender.packet(&[0; 64], false) && !sender.waits(5) && !sender.awaits());
 }
@@ -441,7 +441,7 @@ fn a_claim_is_waited_for_while_its_thread_runs_and_taken_away() {
         let own = rustix::process::getpid().as_raw_nonzero().get();
         assert_eq!(target.await_unused(other, &mut shortly()), Ok(()));
         for used in [key, gate] {
-            // A moment in which it has no processor is one in which it may be copying all the same.
+            // A moment without a processor counts as copying.
             assert_eq!(target.await_unused(used, &mut shortly()), Err(own));
         }
         parks.store(true, SeqCst);

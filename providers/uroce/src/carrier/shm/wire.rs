@@ -1,4 +1,4 @@
-//! What goes to a peer: packets and messages by way of the ring, and what becomes of messages.
+//! Sending to a peer: packets and messages through the ring, and the outcomes of messages.
 
 use super::link::Link;
 use super::ring::{Broken, LONGEST, PREFIX, Producer, SHORT, UNASKED};
@@ -31,14 +31,14 @@ const _: () = assert!(FEW == (SHORT - 2) * size_of::<u64>());
 /// Writes the data of a message.
 pub type Fill<'a> = &'a mut dyn FnMut(&mut [u8]) -> Result<(), Fault>;
 
-/// What a message says besides its data.
+/// The header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// QP number of the sender.
     pub source: u32,
     /// QP number of the receiver.
     pub destination: u32,
-    /// Must be what the receiver expects: it changes with each refusal.
+    /// Must be the receiver's current epoch, which changes with each refusal.
     pub epoch: u32,
     /// Immediate data.
     pub immediate: Option<u32>,
@@ -70,7 +70,7 @@ impl Header {
     }
 }
 
-/// What the first line of a message says: its words as they came, and the flags of its first one.
+/// The first line of a message: its words as received, and the flags of the first one.
 #[derive(Clone, Copy, Debug)]
 pub struct Front {
     who: u64,
@@ -84,7 +84,7 @@ fn low(word: u64) -> u32 {
 }
 
 impl Front {
-    /// What the words behind the prefix say.
+    /// The words after the prefix.
     #[inline]
     pub fn new([who, what, few @ ..]: [u64; SHORT], flags: u8) -> Self {
         Self {
@@ -114,14 +114,14 @@ impl Front {
         low(self.who >> 32)
     }
 
-    /// The first bytes of the data, and of what is behind it.
+    /// The first bytes of the data, and of the bytes after it.
     #[inline]
     pub fn few(&self) -> &[u8] {
         bytemuck::bytes_of(&self.few)
     }
 }
 
-/// What became of messages.
+/// The outcome of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All up to this position were received.
@@ -141,11 +141,11 @@ pub struct Put {
     pub completed: bool,
 }
 
-/// The writing side of a link, and what waits there.
+/// The writing side of a link, and its waiting queue pairs.
 #[derive(Debug)]
 pub struct Out {
     producer: Producer,
-    /// Messages whose outcome is not known: position, and QP number of the sender.
+    /// Messages in flight: position, and QP number of the sender.
     sent: VecDeque<(u64, u32)>,
     outcomes: Vec<(u32, Outcome)>,
     /// Packets that found no room, in order.
@@ -153,8 +153,8 @@ pub struct Out {
     /// Queue pairs that wait until there is room.
     waiting: Vec<u32>,
     scratch: Box<[u8]>,
-    /// The peer is gone, and that was reported: what comes after that, from a queue pair that has
-    /// not heard of it, would wait for good.
+    /// The peer is gone, and that was reported: later messages, from a queue pair that does not
+    /// know it yet, would wait for ever.
     lost: bool,
     /// Where the consumer was found to stall.
     stalled: Option<u64>,
@@ -217,8 +217,8 @@ impl Out {
     }
 
     /// Puts a message of so many bytes into the ring, which are in its first line; `None` if there
-    /// is no room, or the peer is gone. Of one whose header says so, `good` is asked afterwards
-    /// whether the credit for it has not been taken back.
+    /// is no room, or the peer is gone. If the header requests it, `good` then checks that the
+    /// credit for it has not been revoked.
     #[inline(always)]
     pub fn short(
         &mut self,
@@ -238,7 +238,7 @@ impl Out {
             .map(Some)
     }
 
-    /// The same of a message whose bytes `fill` writes; `None` also if they cannot be had.
+    /// The same for a message whose bytes `fill` writes; `None` also if they cannot be read.
     pub fn long(
         &mut self,
         link: &Link,
@@ -294,13 +294,13 @@ impl Out {
     fn wonder(&mut self, memory: &Shared, header: &Header, position: u64) -> Result<(), Broken> {
         self.sent.push_back((position, header.source));
         if header.completed {
-            // The record says otherwise.
+            // The record contradicts it.
             self.producer.ask(memory)?;
         }
         Ok(())
     }
 
-    /// Looks at what the consumer has taken.
+    /// Reads the consumer's position.
     pub fn look(&mut self, memory: &Shared) -> Result<(), Broken> {
         let taken = self.producer.taken(memory)?;
         if taken == self.producer.released() {
@@ -334,8 +334,8 @@ impl Out {
         sound
     }
 
-    /// What is known of messages since this was asked last, and queue pairs for whose packets there
-    /// is room now.
+    /// The outcomes of messages since the last call, and the queue pairs for whose packets there is
+    /// room now.
     pub fn collect(&mut self, link: &Link, news: &mut News) -> Result<(), Broken> {
         let memory = link.memory();
         self.look(memory)?;
@@ -354,7 +354,7 @@ impl Out {
         Ok(())
     }
 
-    /// The peer is gone: what is not known will not be.
+    /// The peer is gone: unknown outcomes remain unknown.
     pub fn lose(&mut self, news: &mut News) {
         self.lost = true;
         news.outcomes.append(&mut self.outcomes);
@@ -380,7 +380,7 @@ impl Out {
         true
     }
 
-    /// Whether anything depends on what the consumer takes, or on [`Out::collect`].
+    /// Whether anything depends on records that the consumer takes, or on [`Out::collect`].
     pub fn awaits(&self) -> bool {
         !self.sent.is_empty() || !self.outcomes.is_empty() || !self.backlog.is_empty()
     }
@@ -414,10 +414,10 @@ fn record(outcomes: &mut Vec<(u32, Outcome)>, number: u32, position: u64, refusa
     }
 }
 
-/// What a look at a peer brought.
+/// The results of checking a peer.
 #[derive(Debug, Default)]
 pub struct News {
-    /// What became of messages, by QP number of the sender.
+    /// The outcomes of messages, by QP number of the sender.
     pub outcomes: Vec<(u32, Outcome)>,
     /// Queue pairs (indices) for whose packets there is room.
     pub ready: Vec<u32>,

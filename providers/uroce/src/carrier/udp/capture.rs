@@ -1,9 +1,9 @@
-//! What this process sends and receives, as a file for packet analysers: `UROCE_PCAP=file`.
+//! Captures the packets of this process in a file for packet analysers: `UROCE_PCAP=file`.
 //!
-//! The file is one of the classic pcap format with raw IP packets (LINKTYPE_RAW). `%p` in its name
-//! stands for the process; processes that name the same file add to it. The Internet headers are
-//! those that were on the wire but for what a socket does not see: the UDP checksum over IPv4 (0,
-//! "none") and the flow label of IPv6 (0).
+//! The file has the classic pcap format with raw IP packets (LINKTYPE_RAW). `%p` in its name is
+//! replaced by the process id; processes that name the same file append to it. The Internet headers
+//! are those on the wire, except for fields that a socket does not see: the UDP checksum over IPv4
+//! (0, "none") and the flow label of IPv6 (0).
 
 use kit::errno::Result;
 use kit::sys::output::Output;
@@ -20,7 +20,7 @@ const LINKTYPE_RAW: u32 = 101;
 const LONGEST: u32 = 65_535;
 const UDP: u8 = 17;
 
-/// A packet with all that the file says of it.
+/// A packet with all data for the file.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     /// Where from.

@@ -12,7 +12,7 @@ use kit::sys::datagram::Received;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Connected sockets at most; beyond, packets go on being handed on.
+/// Limit of connected sockets; packets of further senders are still forwarded.
 const MOST: usize = 32;
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl ConnectedSockets {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no sockets.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -46,9 +46,9 @@ impl ConnectedSockets {
         self.0.get(index).map(|connected| connected.socket.as_fd())
     }
 
-    /// Opens a socket for the sender of packets that were handed on to `slot`, if one helps and
-    /// there is none yet. `listen` adds its socket to an epoll set. Returns whether there is one
-    /// more.
+    /// Opens a socket for the sender of packets that were forwarded to `slot`, if one helps and
+    /// there is none yet. `listen` adds its socket to an epoll set. Returns whether a socket was
+    /// opened.
     ///
     /// # Errors
     /// Of socket(2), bind(2), connect(2), and of `listen`. Then there is no socket: its packets

@@ -1,10 +1,10 @@
 //! A bad network on demand:
 //! `UROCE_FAULTS="loss=1%,dup=0.5%,reorder=2%,corrupt=0.1%,delay=0-2ms,seed=7"`.
 //!
-//! Applied to what this process sends, packet by packet, by a generator with a seed: the same
-//! packets in the same order meet the same fate. With `first=500`, only the first 500 packets do,
-//! and the network is good from then on: what a program does when it gets better, and how it ends,
-//! can be tested by itself.
+//! Applied to the packets that this process sends, one by one, by a generator with a seed: the same
+//! packets in the same order have the same faults. With `first=500`, only the first 500 packets do,
+//! and the network is good from then on: so a program's behaviour after recovery, and its end, can
+//! be tested separately.
 
 use super::path::Path;
 use kit::sync::Mutex;
@@ -21,7 +21,7 @@ const LATE: u64 = 200_000;
 /// Packets held at most; beyond, they are not delayed.
 const HELD: usize = 65_536;
 
-/// What goes wrong: shares in millionths, times in nanoseconds.
+/// The faults: shares in millionths, times in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Not sent.
@@ -199,7 +199,7 @@ impl BadNetwork {
         }
     }
 
-    /// Takes a packet; returns what is to be sent at once of it.
+    /// Takes a packet; returns the packets to be sent at once.
     pub fn take(&self, now: Time, packet: Packet) -> Vec<Packet> {
         let state = &mut *self.state.lock();
         let faults = self.faults_now(state);

@@ -3,8 +3,8 @@
 //! *Numbers.* A QP number (`super::qpn`) is 10 bits of slot, which name a process
 //! (`super::registry`), and 14 bits of index. All processes of a user share the port
 //! (SO_REUSEPORT), so the kernel may deliver a packet to another process, which forwards it to the
-//! process of the slot. Forwarded packets are accepted from processes of the same user only, whose
-//! statement of the origin is believed.
+//! process of the slot. Forwarded packets are accepted only from processes of the same user, whose
+//! statement of the origin is trusted.
 //!
 //! *Direct delivery.* The UDP source port is 0xc000 + the slot of the destination QP number. A
 //! process that receives packets through another one opens a socket connected to the sender's

@@ -21,15 +21,15 @@ const ROOM: usize = 128 << 10;
 /// The longest packet, pad included.
 const LONGEST: usize = MAX_HEADERS + MAX_PAYLOAD + 3 + ICRC_LEN;
 
-/// What another carrier puts in front of a packet.
+/// Bytes that another carrier puts before a packet.
 const MORE: usize = 64;
 
-/// Packets of a run at most: what every kernel takes (UDP_MAX_SEGMENTS was 64 before Linux 6.9).
+/// Maximum packets of a run: every kernel accepts them (UDP_MAX_SEGMENTS was 64 before Linux 6.9).
 const RUN: usize = 64;
 /// Bytes of a run at most: one IP packet, its headers left out.
 const RUN_BYTES: usize = 65_000;
 
-/// What the carrier counts.
+/// The counters of the carrier.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Packets handed to the kernel.
@@ -94,8 +94,8 @@ impl Outbox {
         self.bytes.get_mut(self.used..).unwrap_or_default()
     }
 
-    /// Takes a packet of `length` bytes of payload, which `fill` writes: the one copy there is. Pad
-    /// (as many bytes as the BTH says) and ICRC are added.
+    /// Takes a packet of `length` bytes of payload, which `fill` writes without a further copy. Pad
+    /// (as many bytes as the BTH states) and ICRC are appended.
     ///
     /// # Errors
     /// [`Fault`] if `fill` fails, if the packet is longer than any, or if the outbox is full; then
@@ -128,7 +128,7 @@ impl Outbox {
         let runs = outbox.send_sockets.takes_runs(path.destination);
         let last = outbox.runs.last_mut();
         let last = last.filter(|last| runs && last.takes(path, port, total));
-        // The kernel counts up from 0 in a run, and says 0 in single packets.
+        // The kernel counts up from 0 in a run, and uses 0 in single packets.
         let identification = last.as_ref().map_or(0, |run| run.packets);
         let identification = u16::try_from(identification).map_err(|_| Fault)?;
         seal(packet, path, port, identification).ok_or(Fault)?;
@@ -148,7 +148,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Sends everything. What the kernel refuses is lost, and counted.
+    /// Sends everything. Packets that the kernel refuses are lost, and counted.
     pub fn send(&mut self, now: Time, counters: &Counters) {
         let send_sockets = Arc::clone(&self.send_sockets);
         let mut runs = std::mem::take(&mut self.runs);

@@ -9,7 +9,7 @@ pub struct Path {
     pub source: IpAddr,
     /// Where to, of the same family.
     pub destination: IpAddr,
-    /// By which interface (its index); 0: as the routes say. Link-local addresses and multicast
+    /// The outgoing interface (its index); 0 for the route's. Link-local addresses and multicast
     /// need it.
     pub interface: u32,
     /// Traffic class, or type of service.

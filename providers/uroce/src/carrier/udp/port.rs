@@ -1,4 +1,4 @@
-//! Who has UDP port 4791, where it cannot be had.
+//! The user of UDP port 4791, if it is taken.
 
 use super::PORT;
 use std::fs::File;
@@ -7,8 +7,8 @@ use std::io::{BufRead, BufReader, Read};
 /// Bytes of a table that are read at most: any user can make it long.
 const LONGEST: u64 = 64 << 20;
 
-/// The user who has the port in this network namespace, as `/proc/net/udp` and `/proc/net/udp6`
-/// show; `None` if no user has it, or the files cannot be read.
+/// The user of the port in this network namespace, from `/proc/net/udp` and `/proc/net/udp6`;
+/// `None` if it is unused, or the files cannot be read.
 #[must_use]
 pub fn port_user() -> Option<u32> {
     let tables = ["/proc/net/udp", "/proc/net/udp6"];

@@ -1,10 +1,11 @@
 //! The sockets that packets go out by.
 //!
 //! All receivers of a host share port 4791, and the kernel chooses between them by the addresses
-//! and ports of a packet. So the source port says which slot a packet is for: 0xc000 + slot. Then
-//! all packets for one process of a host, from one process of another, go to the same socket of the
-//! receiving host; and a process that gets its packets by way of another can ask for them, by a
-//! socket connected to the sender's address and that port (see [`super::connected`]).
+//! and ports of a packet. Therefore the source port contains the destination slot: 0xc000 + slot.
+//! Then all packets for one process of a host, from one process of another, go to the same socket
+//! of the receiving host; and a process whose packets another one forwards can receive them
+//! directly, by a socket connected to the sender's address and that port (see
+//! [`super::connected`]).
 
 use super::{PORT, Sockets, Tools, socket};
 use crate::carrier::qpn;
@@ -45,7 +46,7 @@ pub struct SendSockets {
 }
 
 impl SendSockets {
-    /// With the sockets of port 4791 for what has no own.
+    /// With the sockets of port 4791 for destinations without a separate one.
     #[must_use]
     pub fn new(shared: Sockets, tools: Tools) -> Self {
         let places = || (0..=qpn::LAST + 1).map(|_| OnceLock::new()).collect();
@@ -66,7 +67,7 @@ impl SendSockets {
         &self.shared
     }
 
-    /// What the environment asked for.
+    /// The settings of the environment.
     #[must_use]
     pub fn tools(&self) -> &Tools {
         &self.tools

@@ -15,7 +15,7 @@ use rustix::io::IoSlice;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Bytes in front of what is handed on.
+/// Bytes before a forwarded packet.
 const HEAD: usize = 48;
 const VERSION: u8 = 1;
 
@@ -76,7 +76,7 @@ impl Slot {
         self.targets.send(&self.registry, to, &parts)
     }
 
-    /// Takes in what was handed on; `None` if it cannot be read, or comes from another user, and is
+    /// Receives a forwarded packet; `None` if it cannot be read, or comes from another user, and is
     /// dropped.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// What is asked for as socket buffer; the system may give less (net.core.rmem_max, wmem_max).
+/// Requested size of socket buffers; the system may grant less (net.core.rmem_max, wmem_max).
 const BUFFER: usize = 16 << 20;
 /// How long a full send buffer may hold up a sender before its packets count as lost.
 const SEND_PATIENCE: Duration = Duration::from_millis(20);
@@ -111,7 +111,7 @@ pub fn sending(family: AddressFamily, port: u16) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A socket that takes in what one sender sends to one address of this host.
+/// A socket that receives packets of one sender to one address of this host.
 ///
 /// # Errors
 /// Of socket(2), bind(2), connect(2).
@@ -136,7 +136,7 @@ fn any(family: AddressFamily) -> IpAddr {
     }
 }
 
-/// A socket whose port others of the user may have too, and that never fragments.
+/// A socket whose port other sockets of the user may share, and that never fragments.
 fn shared(family: AddressFamily) -> Result<OwnedFd> {
     let socket = net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     sockopt::set_socket_reuseport(&socket, true)?;

@@ -1,4 +1,4 @@
-//! What the environment asks of the carrier.
+//! The carrier's settings in the environment.
 
 use super::capture::{self, Capture};
 use super::faults::{self, BadNetwork, Faults};

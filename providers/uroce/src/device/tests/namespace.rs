@@ -37,7 +37,7 @@ fn names(variable: &str) -> (String, usize) {
     (names.join(" "), listing.complaints.len())
 }
 
-/// Waits for notifications, and takes in what they are about.
+/// Waits for notifications, and processes them.
 fn wait(follower: &Follower) {
     let mut fds = [PollFd::new(follower, PollFlags::IN)];
     poll(&mut fds, None).expect("notifications come");
@@ -69,7 +69,7 @@ fn inside() {
     routes(again.devices[0].interface);
 }
 
-/// Only what a route leads to, by the interface, is a path.
+/// A path exists only if a route leads to it, by the interface.
 fn routes(interface: u32) {
     use crate::netdev::route::look_up;
     let from = |source: &str, destination: &str, interface| {
@@ -96,7 +96,7 @@ fn routes(interface: u32) {
     let lo = |destination| from("127.0.0.1", destination, 1);
     assert_eq!(lo("127.5.0.1"), Ok(()));
     assert_eq!(lo("10.99.99.99"), unreachable, "by another interface");
-    // What only the routes of one source address lead to.
+    // An address to which only the routes of one source address lead.
     ip("rule add from 10.78.0.1 lookup 100");
     batch("route del default\nroute add 10.99.0.0/16 via 10.78.0.9 dev v0 table 100\n");
     assert_eq!(v0("10.99.99.99"), Ok(()));

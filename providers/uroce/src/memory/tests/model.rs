@@ -45,7 +45,7 @@ type Range = (u64, u64);
 type Caller = (usize, u32);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    // Parts of what regions cover, mostly, and of what windows show.
+    // Mostly parts of the ranges of regions, and of those of windows.
     let region = || (0..8u64, 0..SPAN);
     let window = || (4..16u64, 0..24u64);
     let range = || (4..32u64, 0..8u64);
@@ -78,7 +78,7 @@ struct Region {
     /// Where in memory.
     start: u64,
     length: u64,
-    /// What is added to memory's address.
+    /// Difference of an address in the region and its address in memory.
     shift: u64,
 }
 
@@ -113,7 +113,7 @@ struct Model {
     fill: u8,
 }
 
-/// What a key opens: where in memory, how many bytes, what is added to addresses.
+/// The memory of a key: its place, its length, and the difference of addresses.
 struct Open {
     start: u64,
     length: u64,

@@ -26,7 +26,7 @@ fn each_message_goes_by_the_key_of_its_own_request() {
     for refused in [a.0 ^ 1, alien.key(), fixed.key(), 0] {
         let piece = [sge(refused, second, 8)];
         assert_eq!(memory.write(&piece, b"no"), Err(Fault), "{refused:#x}");
-        // What was refused leaves nothing behind that the next message would meet.
+        // A refused message leaves no state for the next one.
         assert_eq!(memory.write(&[sge(a.0, a.1 + 6, 1)], b"!"), Ok(()));
     }
     assert_eq!(memory.write(&[sge(b.0, b.1, 2)], b"ab"), Ok(()));

@@ -28,14 +28,14 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// What it counts for: more than its bytes, since very short ones are not to be kept without
-    /// end.
+    /// Its cost: more than its bytes, because the number of very short packets has to be limited,
+    /// too.
     fn bytes(&self) -> usize {
         self.run.length() + size_of::<Self>()
     }
 }
 
-/// What waits.
+/// The waiting packets.
 #[derive(Default)]
 pub(super) struct Backlog {
     runs: VecDeque<Waiting>,
@@ -76,7 +76,7 @@ impl Backlog {
         }
     }
 
-    /// Hands on what there is room for now, unless it was tried just before.
+    /// Forwards the packets for which there is room now, unless it was tried just before.
     pub fn flush(&mut self, slot: &Slot, now: Time) {
         if now.nanos() < self.tried.saturating_add(SOON) {
             return;
@@ -125,7 +125,7 @@ mod tests {
         [(); 2].map(|()| Slot::claim(false).expect("a slot"))
     }
 
-    /// What has come, each the bytes of a number.
+    /// The received packets, each the bytes of a number.
     fn later(now: Time, nanos: u64) -> Time {
         Time::from_nanos(now.nanos() + nanos)
     }
@@ -195,7 +195,7 @@ mod tests {
         assert!(!backlog.is_empty(), "it was tried just before");
         backlog.flush(&ours, later(now, PATIENCE + SOON));
         assert!(backlog.is_empty());
-        // What is too much is lost.
+        // Packets beyond the limit are lost.
         let now = later(now, 2 * PATIENCE);
         let long = [0; 60_000];
         for _ in 0..200 {

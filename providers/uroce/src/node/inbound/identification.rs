@@ -47,7 +47,7 @@ impl Policy {
     }
 }
 
-/// What became of a packet.
+/// The outcome of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It is of another policy than its sender's.
@@ -58,7 +58,7 @@ pub(super) enum Verdict {
     Sure,
 }
 
-/// What was found while the packets of one run were looked at, all from one sender.
+/// Results of examining the packets of one run, all from one sender.
 #[derive(Default)]
 pub(super) struct Run {
     /// The identification that the next packet probably has.

@@ -1,4 +1,4 @@
-//! Where packets come in: the sockets, the rings, and what waits for other processes.
+//! The receiving side: the sockets, the rings, and the backlog for other processes.
 //!
 //! One thread at a time is at it, under the inbox's lock; while it has that, it may call queue
 //! pairs.
@@ -61,7 +61,7 @@ impl Inbox {
         }
     }
 
-    /// Takes in what the rings have. Returns whether there was anything.
+    /// Receives from the rings. Returns whether there was anything.
     #[inline]
     pub fn take_in_rings(&mut self, transport: &Transport, caller: Caller) -> bool {
         let mut turn = LazyPass::new(transport, caller);
@@ -139,7 +139,7 @@ impl Inbox {
         !self.rings.is_empty() && self.idle.iter().all(|idle| *idle >= IDLE)
     }
 
-    /// Takes in what there is, a batch of each socket. Returns whether there was anything.
+    /// Receives a batch from each socket. Returns whether there was anything.
     pub fn take_in(
         &mut self,
         sorter: &Sorter,
@@ -174,8 +174,8 @@ impl Inbox {
         any
     }
 
-    /// Does what other processes of this host ask for. The progress thread, which looks
-    /// where there is something, has been there.
+    /// Serves the requests of other processes of this host. The progress thread, which checks
+    /// reported sources, has done so already.
     fn attend(&self, turn: &mut LazyPass<'_>, look: &Look<'_>) {
         let transport = turn.transport();
         let Some(directory) = &transport.directory else {
@@ -229,8 +229,8 @@ impl Inbox {
             if !sorter.sort(turn, &run, None) {
                 continue;
             }
-            // Packets for us that are whole: from now on they shall come straight. If that cannot
-            // be had, they go on coming this way.
+            // Packets for this process that are whole: from now on they should arrive directly. If
+            // that is impossible, they continue to be forwarded.
             let slot = sorter.slot().number();
             let alarm = &turn.transport().alarm;
             let place = u64::try_from(self.idle.len()).unwrap_or(u64::MAX);

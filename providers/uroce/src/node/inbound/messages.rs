@@ -61,7 +61,7 @@ impl<'a> Messages<'a> {
         self.peer
     }
 
-    /// What the message says besides its data.
+    /// The header of the message.
     #[must_use]
     #[inline]
     pub fn header(&self) -> Header {

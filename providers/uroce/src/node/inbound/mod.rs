@@ -14,8 +14,8 @@
 //! often. Consecutive packets for one queue pair are handed over together.
 //!
 //! *Packets of other processes.* All processes of a user share port 4791, so a packet may reach the
-//! wrong process. That process hands it on to the socket of the slot that the QP number names. What
-//! that socket has no room for waits in the backlog, in order, for a second at most.
+//! wrong process. That process forwards it to the socket of the slot that the QP number names.
+//! Packets that exceed that socket's room wait in the backlog, in order, for a second at most.
 //!
 //! *Rings.* A poller looks at all of up to 16 rings. Of more it looks at up to 16 that had
 //! something in the last 64 looks, and at 8 others in turn: a look at hundreds takes longer than a

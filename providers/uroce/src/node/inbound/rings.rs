@@ -1,4 +1,4 @@
-//! What comes in by the rings of processes of this host.
+//! Receiving from the rings of processes of this host.
 
 use super::messages::Messages;
 use crate::carrier::HEAD;
@@ -157,8 +157,8 @@ impl Rings {
         !self.found.is_empty()
     }
 
-    /// Takes in what there is: a poller, where there are many rings, from some of them in each
-    /// turn. Returns whether there was anything.
+    /// Receives from the rings: a poller, if there are many, from some of them in each turn.
+    /// Returns whether there was anything.
     #[inline]
     pub fn take_in(&mut self, transport: &Transport, turn: &mut LazyPass<'_>) -> bool {
         self.follow(transport, turn);
@@ -174,7 +174,7 @@ impl Rings {
         some
     }
 
-    /// Takes in what one ring has, and what is known of what was sent.
+    /// Receives from one ring, and collects outcomes of sent messages.
     #[inline]
     fn take_from(
         &mut self,
@@ -204,7 +204,7 @@ impl Rings {
         some
     }
 
-    /// Takes in what the lively rings have, and some of the others: to look at hundreds takes
+    /// Receives from the recently active rings, and some of the others: checking hundreds takes
     /// longer than a peer takes to answer.
     fn take_in_some(
         &mut self,
@@ -281,7 +281,7 @@ impl Rings {
         })
     }
 
-    /// A peer has broken a rule: what it was sent is lost, which is reported once.
+    /// A peer has violated a rule: messages sent to it are lost, which is reported once.
     #[cold]
     fn give_up(&mut self, transport: &Transport, turn: &mut LazyPass<'_>, at: usize) {
         let Some(line) = self.lines.get_mut(at) else {
@@ -293,7 +293,7 @@ impl Rings {
         }
     }
 
-    /// Takes in what a process sent before its end, no more than a ring holds.
+    /// Receives the records that a process sent before its end, no more than a ring holds.
     fn empty(&mut self, transport: &Transport, turn: &mut LazyPass<'_>, at: usize) {
         for _ in 0..WHOLE {
             let more = |line: &Line| line.consumer.has_some(line.peer.link().memory());
@@ -304,7 +304,7 @@ impl Rings {
         }
     }
 
-    /// What became of what was sent.
+    /// Collects the outcomes of sent messages.
     fn learn(&mut self, transport: &Transport, turn: &mut LazyPass<'_>, at: usize) {
         if let Some(Line { peer, .. }) = self.lines.get(at) {
             peer.collect(&mut self.news);
@@ -337,7 +337,7 @@ impl Rings {
     }
 }
 
-/// Reports to queue pairs the outcomes of what they sent.
+/// Reports outcomes of sent messages to their queue pairs.
 fn report(
     transport: &Transport,
     turn: &mut LazyPass<'_>,

@@ -26,7 +26,7 @@ fn destination(datagram: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes([0, high, middle, low]))
 }
 
-/// Hands packets to those they are for: what it takes besides the queue pairs.
+/// Passes packets to their receivers: the parts needed besides the queue pairs.
 pub(in crate::node) struct Sorter {
     slot: Arc<Slot>,
     inference: Inference,
@@ -49,7 +49,7 @@ impl Sorter {
         &self.slot
     }
 
-    /// Who is attached to which group.
+    /// The members of the multicast groups.
     pub fn groups(&self) -> &Groups {
         &self.groups
     }

@@ -1,8 +1,8 @@
 //! Wakes the progress thread, and counts pollers for it.
 //!
-//! Two epoll sets: one has the sockets of the inbox and the other set, which has the kick and what
-//! others watch ([`super::watch`]). A progress thread that leaves the sockets to pollers waits on
-//! the second alone. All members are atomic or fixed, so callers need no lock.
+//! Two epoll sets: one has the sockets of the inbox and the other set, which has the kick and the
+//! descriptors of [`super::watch`]. A progress thread that leaves the sockets to pollers waits only
+//! on the second. All members are atomic or constant, so callers need no lock.
 
 use super::watch::{KICK, Watches};
 use crate::carrier::udp::{Slot, Sockets};
@@ -19,9 +19,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
 
-/// A thread that looked at the sockets so short a time ago looks again, or has just found what
-/// wakes the progress thread. Taking it from that thread would cost both a turn of the processor.
-/// About 20 µs.
+/// A thread that polled the sockets so recently polls again, or has just found the event that wakes
+/// the progress thread. Taking the event from that thread would cost both a switch of the
+/// processor. About 20 µs.
 const RECENT: u64 = 20 * cycles::IN_A_MICROSECOND;
 /// The longest wait that nothing ends early, in nanoseconds.
 const BLIND: u64 = 1_000_000;
@@ -30,11 +30,11 @@ const BLIND: u64 = 1_000_000;
 pub const PEERS: u64 = u64::MAX - 1;
 pub const WATCHES: u64 = u64::MAX;
 
-/// What wakes the progress thread.
+/// The events that wake the progress thread.
 pub(in crate::node) struct Alarm {
     /// Wakes it.
     kick: OwnedFd,
-    /// The kick and what others watch.
+    /// The kick and the watched descriptors.
     pub(super) watches: Arc<Watches>,
     /// Those and the sockets.
     pub(super) all: OwnedFd,
@@ -98,7 +98,7 @@ impl Alarm {
         self.polls.store(polls.wrapping_add(1), Relaxed);
     }
 
-    /// Somebody who polls looks at the sockets.
+    /// A polling thread checks the sockets.
     #[inline]
     pub fn looked(&self) {
         self.looked.store(cycles::now(), Relaxed);

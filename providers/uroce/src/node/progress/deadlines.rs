@@ -1,11 +1,11 @@
-//! Deadlines of queue pairs, and of what else the node does later.
+//! Deadlines of queue pairs, and of other tasks of the node.
 
 use super::timers::Timers;
 use crate::node::registry::{NEVER, Table};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use uroce_engine::timer::Time;
 
-/// What the node does at a time, besides calling queue pairs.
+/// Timed tasks of the node, besides calling queue pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::node) enum Task {
     /// Sends packets that a bad network held.
@@ -26,7 +26,7 @@ impl Task {
         Self::ConnectionManager,
     ];
 
-    /// What the timers know it by; no queue pair's index.
+    /// The task's index in the timers; differs from any queue pair's.
     fn index(self) -> u32 {
         match self {
             Self::HeldPackets => u32::MAX,
@@ -41,7 +41,7 @@ impl Task {
     }
 }
 
-/// What is to be done now.
+/// A task that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::node) enum Due {
     /// The queue pair of an index is to be called.
@@ -50,7 +50,7 @@ pub(in crate::node) enum Due {
     Task(Task),
 }
 
-/// What is to be done when.
+/// Tasks and their times.
 ///
 /// Each deadline is noted where it belongs: a queue pair's in its place of the table, that of a
 /// task here. The timers have it as well, and there it counts only as long as it is noted.
@@ -73,7 +73,7 @@ impl Deadlines {
         }
     }
 
-    /// The earliest deadline; `NEVER` if there is none.
+    /// The earliest deadline; `NEVER` without one.
     #[inline]
     pub fn next(&self) -> u64 {
         self.timers.next()
@@ -88,8 +88,8 @@ impl Deadlines {
         }
     }
 
-    /// A queue pair is to be called at that time at the latest. Answers whether nothing earlier was
-    /// known of it.
+    /// Schedules a call of a queue pair at that time at the latest. Returns whether this is its
+    /// earliest deadline.
     pub fn add(&self, table: &Table, index: u32, time: u64) -> bool {
         let entry = table.get(index);
         let is_earlier = entry.is_some_and(|entry| entry.scheduled.fetch_min(time, SeqCst) > time);
@@ -99,8 +99,7 @@ impl Deadlines {
         is_earlier
     }
 
-    /// A task is to be done at that time at the latest. Answers whether nothing earlier was known
-    /// of it.
+    /// Schedules a task at that time at the latest. Returns whether this is its earliest deadline.
     pub fn add_task(&self, table: &Table, task: Task, time: u64) -> bool {
         let is_earlier = self.noted(task).fetch_min(time, SeqCst) > time;
         if is_earlier {
@@ -119,7 +118,7 @@ impl Deadlines {
         });
     }
 
-    /// Something whose time has come, which is noted no longer.
+    /// Removes a task whose time has come.
     pub fn expired(&self, table: &Table, now: Time) -> Option<Due> {
         loop {
             let (time, index) = self.timers.expired(now)?;

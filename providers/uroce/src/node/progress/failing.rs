@@ -48,8 +48,8 @@ impl Failing {
     fn call(&self, table: &Table) {
         let _calling = self.calling.lock();
         for index in self.take() {
-            // It waits for the inbox, whose owner may wait for the thread that holds this entry. So
-            // a thread that removes an endpoint waits for that lock.
+            // This waits for the inbox, whose owner may wait for the thread that holds this entry.
+            // So a thread that removes an endpoint waits for that lock.
             let endpoint = table.get(index).and_then(|entry| {
                 let endpoint = entry.endpoint.read();
                 endpoint.as_ref().map(Arc::clone)

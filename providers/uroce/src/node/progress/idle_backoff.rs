@@ -1,4 +1,4 @@
-//! When the progress thread leaves the sockets to those who poll, and for how long.
+//! When the progress thread leaves the sockets to polling threads, and for how long.
 //!
 //! Values of the progress thread alone; no lock.
 
@@ -17,8 +17,8 @@ const SHARE: u64 = 8;
 /// Polls within that time that make the progress thread back off: more than those of a program that
 /// is about to wait for an event.
 const BUSY: u64 = 32;
-/// How long the progress thread does not back off after it took in what was left: somebody polls
-/// now and then, and looks at memory in between for what a peer writes there.
+/// How long the progress thread does not back off after it found packets that were left: the
+/// program polls rarely, and in between spins on memory that a peer writes.
 const AWAKE: u64 = 10_000_000;
 /// When the progress thread backs off, and for how long.
 pub(super) struct IdleBackoff {
@@ -29,9 +29,9 @@ pub(super) struct IdleBackoff {
     pub lasted: u64,
     /// Calls of `polled` that it knows of.
     seen: u64,
-    /// Since when polls are counted, and how many there had been. Not since the progress thread
-    /// last woke: packets wake it, and then a poller with many packets would look like one who
-    /// hardly polls.
+    /// The time since which polls are counted, and their number then. The count does not begin when
+    /// the progress thread last woke: packets wake it, and then a poller with many packets would
+    /// look like one that hardly polls.
     since: (u64, u64),
     /// Until then it does not back off.
     awake_until: u64,
@@ -75,7 +75,7 @@ impl IdleBackoff {
         calm
     }
 
-    /// Decides whether it backs off next. Answers whether somebody waits without polling.
+    /// Decides whether it backs off next. Returns whether a thread waits without polling.
     pub fn goes_on(&mut self, alarm: &Alarm) -> bool {
         let polls = alarm.polls.load(Relaxed);
         let waited_for = alarm.waiting.swap(false, SeqCst);
@@ -92,7 +92,7 @@ impl IdleBackoff {
         waited_for
     }
 
-    /// What had come was left: it does not back off soon.
+    /// Packets were left: it does not back off soon.
     pub fn found_some_left(&mut self) {
         self.now = clock::now().nanos();
         self.awake_until = self.now + AWAKE;
@@ -109,7 +109,7 @@ impl IdleBackoff {
 mod tests {
     use super::*;
 
-    /// The backoff beside one who polls all the time.
+    /// The backoff while a thread polls all the time.
     fn backing_off(lasted: u64) -> IdleBackoff {
         IdleBackoff {
             now: 0,

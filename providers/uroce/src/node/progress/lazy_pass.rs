@@ -21,12 +21,12 @@ impl<'a> LazyPass<'a> {
         }
     }
 
-    /// What leads to the queue pairs.
+    /// The transport of the queue pairs.
     pub fn transport(&self) -> &'a Transport {
         self.transport
     }
 
-    /// Who begins it.
+    /// The thread that begins it.
     pub fn caller(&self) -> Caller {
         self.caller
     }

@@ -2,10 +2,12 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | `poll` | one look at all that may have come |
-//! | `pass`, `lazy_pass` | the calls to queue pairs that one look leads to, and the sending at its end |
+//! | `poll` | one check of all sources of packets |
+//! | `pass`, `lazy_pass` | the calls to queue pairs that one check leads to, and the sending at its
+//! end |
 //! | `deadlines`, `timers` | when a queue pair, or a task of the node, is due |
-//! | `thread`, `alarm`, `idle_backoff` | the progress thread, what wakes it, and when it leaves the sockets to pollers |
+//! | `thread`, `alarm`, `idle_backoff` | the progress thread, the events that wake it, and when it
+//! leaves the sockets to pollers |
 //! | `watch` | descriptors that the progress thread waits on for others |
 //! | `failing` | queue pairs that failed inside a call that may not wait |
 //! | `yield_policy` | when pollers give the processor to other programs |
@@ -27,7 +29,7 @@
 //! (sched_setattr(2), heeded since Linux 6.12) and at a nice value 10 lower, where the process may.
 //!
 //! *Locks.* See `poll`. Deadlines of queue pairs are atomics in the table; the heap of timers has a
-//! lock of its own, under which nothing is called.
+//! separate lock, under which no function is called.
 
 pub(super) mod alarm;
 pub(super) mod deadlines;

@@ -17,14 +17,15 @@ use uroce_engine::timer::Time;
 /// Packets go into one outbox for all queue pairs of the turn, and leave at its end.
 ///
 /// Sending for a queue pair belongs to one thread at a time, from taking its packets until they are
-/// sent, so that they leave in order. Who finds it taken leaves word, and the other goes on.
+/// sent, so that they leave in order. A thread that finds it taken leaves a note, and the other
+/// thread continues.
 pub(in crate::node) struct Pass<'a> {
     transport: &'a Transport,
     caller: Caller,
     /// Asked for when there is need of it.
     now: Option<Time>,
     outbox: Option<Outbox>,
-    /// Whose sending belongs to this thread.
+    /// The queue pairs whose sending belongs to this thread.
     held: Vec<u32>,
     /// Completion events wait until all packets are handed over.
     turn: Option<Turn>,
@@ -79,8 +80,8 @@ impl<'a> Pass<'a> {
         true
     }
 
-    /// Hands packets to a queue pair of this process, and sends its answers. Answers whether there
-    /// is such a one.
+    /// Passes packets to a queue pair of this process, and sends its answers. Returns whether it
+    /// exists.
     pub fn deliver(&mut self, index: u32, incoming: &[Incoming<'_>]) -> bool {
         let (now, caller) = (self.now(), self.caller);
         let call = |endpoint: &dyn Endpoint| match incoming {
@@ -130,7 +131,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Takes what a queue pair has to send.
+    /// Takes the pending packets of a queue pair.
     pub fn transmit(&mut self, index: u32) {
         let Some(entry) = self.entry(index) else {
             return;
@@ -143,7 +144,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Takes what one queue pair has to send, and sends it.
+    /// Takes the pending packets of one queue pair, and sends them.
     pub fn send_for(mut self, index: u32) {
         self.transmit(index);
         self.finish();

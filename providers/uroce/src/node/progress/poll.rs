@@ -21,7 +21,7 @@ use crate::node::transport::Transport;
 use kit::sys::lock::Lock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// What comes in, and where it leads.
+/// The receiving side, and the transport.
 pub(in crate::node) struct Progress {
     pub transport: Transport,
     pub sorter: Sorter,
@@ -54,7 +54,7 @@ impl Progress {
         self.hasty.load(Relaxed)
     }
 
-    /// Sends what a queue pair has to send, and waits for a thread that is sending for it.
+    /// Sends the pending packets of a queue pair, and waits for a thread that is sending for it.
     pub fn send_out(&self, index: u32) {
         let transport = &self.transport;
         Pass::new(transport, Caller::Node).send_for(index);
@@ -111,8 +111,8 @@ impl Progress {
         }
     }
 
-    /// Takes in packets, hands them over, sends the answers, acts on deadlines. Answers whether
-    /// there was a packet.
+    /// Receives packets, passes them on, sends the answers, executes expired deadlines. Returns
+    /// whether there was a packet.
     pub fn advance(&self, inbox: &mut Inbox, look: Look<'_>, caller: Caller) -> bool {
         let transport = &self.transport;
         let is_progress_thread = matches!(look, Look::At(..));
@@ -136,8 +136,8 @@ impl Progress {
         rings || some
     }
 
-    /// Acts on deadlines that have passed: for pollers who find something all the time, and would
-    /// come to nothing else.
+    /// Executes expired deadlines: for pollers that find packets all the time, and would do nothing
+    /// else.
     fn expire_due(&self, caller: Caller) {
         let next = self.transport.deadlines.next();
         if next != NEVER && clock::may_have_come(next) {

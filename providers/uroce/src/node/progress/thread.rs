@@ -21,10 +21,10 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 use std::thread::JoinHandle;
 
-/// How long what has come in waits for a poller, while the progress thread backs off, until it is
-/// left.
+/// How long received packets wait for a poller, while the progress thread backs off, until they
+/// count as left.
 const LEFT: u64 = MILLISECOND;
-/// A deadline that is nearer is told from the time as it is, and not as it was when the progress
+/// A deadline that is nearer is measured from the current time, not from the time when the progress
 /// thread woke.
 const NEAR: u64 = 10_000_000;
 /// Descriptors that are asked for at once.
@@ -43,7 +43,7 @@ const PASSES: usize = 16;
 pub(in crate::node) struct ProgressThread(Mutex<Option<JoinHandle<()>>>);
 
 impl ProgressThread {
-    // With a frame of its own, while little of the caller's stack is used.
+    // A separate frame, while little of the caller's stack is used.
     #[inline(never)]
     pub fn start(node: &Arc<NodeInner>) -> Result<Self> {
         let shared = Arc::clone(node);
@@ -76,7 +76,7 @@ impl ProgressThread {
     }
 }
 
-/// What the progress thread was woken for.
+/// The reasons for which the progress thread was woken.
 #[derive(Clone, Copy, Default)]
 struct Woken {
     watches: bool,
@@ -144,14 +144,14 @@ fn run(node: &NodeInner) {
     }
 }
 
-/// Whether pollers take in what has come: one looked just now, and one looks again.
+/// Whether pollers receive the packets: one polled just now, and one polls again.
 fn is_theirs(transport: &Transport) -> bool {
     let polls = || transport.alarm.polls.load(Relaxed);
     let before = polls();
     transport.alarm.was_looked_at() && doze(transport, LEFT).is_ok() && polls() != before
 }
 
-/// Whether something has come in and nobody polls, late in a backoff.
+/// Whether packets wait and no thread polls, late in a backoff.
 fn is_left(transport: &Transport, woken: Woken) -> bool {
     let polls = || transport.alarm.polls.load(Relaxed);
     let before = polls();
@@ -190,7 +190,7 @@ fn sleep(progress: &Progress, since: u64) -> Result<Woken> {
     waited
 }
 
-/// How long there is until a deadline, told from the time that was.
+/// The time until a deadline, measured from `since`.
 fn patience(next: u64, since: u64) -> Option<u64> {
     let rough = next.saturating_sub(since);
     let exact = || next.saturating_sub(clock::now().nanos());
@@ -263,9 +263,9 @@ fn serve_watches(node: &NodeInner) {
     }
 }
 
-/// Takes in what there is at these sockets and in the rings, acts on deadlines, and answers whether
-/// there was anything. If a poller is at it, it is his for a moment: to wait for him here would
-/// stop him, where both run on one processor.
+/// Receives from these sockets and the rings, executes expired deadlines, and returns whether there
+/// was anything. If a poller holds the inbox, it keeps it for a moment: waiting for it here would
+/// stop the poller if both run on one processor.
 fn work(progress: &Progress, mut sources: Sources, now: u64) -> bool {
     let Some(mut inbox) = progress.inbox.try_lock() else {
         // An interruption does no harm.

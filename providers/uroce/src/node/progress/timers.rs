@@ -13,8 +13,8 @@ const MANY: usize = 4096;
 /// Deadlines. One that moved to a later time stays, and is looked at again when it has come; so a
 /// connection that is answered all the time costs one step per timeout and not one per packet.
 ///
-/// One that moved to an earlier time leaves the later one behind, and a queue pair that goes leaves
-/// its last. Timeouts may be hours, so what was left behind is swept out when it may be half of
+/// A deadline that moves to an earlier time leaves the later entry, and a removed queue pair leaves
+/// its last entry. Timeouts may be hours, so stale entries are removed when they may be half of
 /// all.
 pub(super) struct Timers {
     heap: Mutex<Heap>,
@@ -38,12 +38,12 @@ impl Timers {
         }
     }
 
-    /// The earliest deadline; `NEVER` if there is none.
+    /// The earliest deadline; `NEVER` without one.
     pub fn next(&self) -> u64 {
         self.next.load(SeqCst)
     }
 
-    /// Adds a deadline. `known` says whether a thread acts on the deadline; if not, it has to be
+    /// Adds a deadline. `known` returns whether a thread handles the deadline; if not, it has to be
     /// added again before one does.
     pub fn add(&self, time: u64, index: u32, known: impl Fn(u64, u32) -> bool) {
         let mut heap = self.heap.lock();
@@ -56,7 +56,7 @@ impl Timers {
         self.refresh(entries);
     }
 
-    /// A deadline that has passed, and whose it is.
+    /// An expired deadline, and its owner.
     pub fn expired(&self, now: Time) -> Option<(u64, u32)> {
         if self.next() > now.nanos() {
             return None;

@@ -1,7 +1,7 @@
 //! Descriptors that the progress thread waits on for others.
 //!
-//! A watch that is dropped waits for its callback, so that this is not running afterwards. The
-//! table of callbacks is not locked while one runs, and each has a lock of its own.
+//! Dropping a watch waits for its callback, so that the callback does not run afterwards. The table
+//! of callbacks is not locked while one runs, and each has a separate lock.
 
 use crate::carrier::udp::Socket;
 use kit::errno::Result;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::ThreadId;
 
-/// What to wait for.
+/// The events to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     /// Something to read.
@@ -23,12 +23,13 @@ pub enum Interest {
     Write,
     /// Either.
     Both,
-    /// A connection to a socket that listens. Each one is reported once, accepted or not: accept(2)
-    /// may be denied, or lack a descriptor, and what waits would be reported all the time.
+    /// A connection to a listening socket. Each one is reported once, accepted or not: accept(2)
+    /// may be denied, or lack a descriptor, and a waiting connection would be reported all the
+    /// time.
     Connection,
 }
 
-/// What a descriptor is ready for.
+/// The events that are ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// There is something to read.
@@ -107,7 +108,8 @@ impl Watches {
 pub struct Watch {
     watches: Weak<Watches>,
     id: u64,
-    /// A copy of its own, so that it can be taken from the epoll set whatever became of the other.
+    /// A separate copy, so that it can be removed from the epoll set whatever happened to the
+    /// other.
     fd: Option<Socket>,
     callback: Arc<Callback>,
 }

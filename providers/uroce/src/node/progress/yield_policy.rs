@@ -1,29 +1,29 @@
 //! When pollers that find nothing give the processor to other programs (sched_yield(2)).
 //!
 //! With more programs than processors, the process that has the answer may wait for this processor;
-//! a peer that runs answers long before. But a program may poll with a lock of its own held, for
-//! which another of its threads spins (NIXL's thread does, with UCX's): it would lose the processor
-//! nowhere else, so that the other thread finds the lock taken whenever it looks. If the time that
-//! was given went to threads of this process, none is given for a while.
+//! a peer that runs answers long before. But a program may poll while it holds a lock for which
+//! another of its threads spins (NIXL's thread does, with UCX's): it would lose the processor only
+//! here, so that the other thread always finds the lock taken. If the given time went to threads of
+//! this process, none is given for a while.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// How often one does not give way then.
 const REST: u32 = 4096;
-/// Who was away for less has not lost the processor to anybody for long.
+/// A shorter absence does not count as losing the processor.
 const LOST: Duration = Duration::from_micros(100);
 
 #[derive(Default)]
 pub(super) struct YieldPolicy {
     /// So often one does not give way.
     rest: AtomicU32,
-    /// One was away for long the last time: to ask what this process uses is not for every time.
+    /// The last absence was long: the processor time of this process is queried only then.
     wary: AtomicBool,
 }
 
 impl YieldPolicy {
-    /// Lets others have the processor, unless that has turned out to be of no use lately.
+    /// Yields the processor, unless that was useless recently.
     pub fn yield_processor(&self) {
         if self.rests() {
             return;
@@ -53,7 +53,7 @@ impl YieldPolicy {
     }
 }
 
-/// What this process has used of processors; nothing where it may not ask.
+/// The processor time of this process; 0 if it may not ask.
 fn used() -> Duration {
     kit::sys::clock::process_time().unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! QP numbers of this process: those of its slot, and those that other processes gave, whose queue
-//! pairs are here now.
+//! QP numbers of this process: those of its slot, and those taken over from other processes, whose
+//! queue pairs are here now.
 
 use crate::carrier::udp::Socket;
 use crate::carrier::{qpn, registry, successors};
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// The numbers that lead to queue pairs of this process, and what keeps its own for its successors.
+/// The numbers of this process's queue pairs, and the sockets that keep its numbers for successors.
 pub(in crate::node) struct Numbers {
     /// The slot of this process.
     slot: u16,
@@ -86,7 +86,7 @@ impl Numbers {
         }
     }
 
-    /// What keeps the slot.
+    /// The socket that keeps the slot.
     ///
     /// # Errors
     /// Of socket(2), bind(2), listen(2), fcntl(2).

@@ -5,14 +5,19 @@
 //! learned by other means that its peer is done, ends the connection: the acknowledgement among
 //! them.
 //!
-//! | step | what it does | bound |
+//! | step | action | bound |
 //! | --- | --- | --- |
-//! | flush | takes in what has come, sends what the queue pair holds back, waits until rings have room for it | 200 ms |
-//! | await acknowledgements | waits for answers to what the queue pair sent, unless a timeout, a gap or RNR showed that they may not come: a peer of ours keeps an acknowledgement back until its progress thread looks again | 24 ms |
-//! | drain | waits until other processes have taken the packets that came here for them | 200 ms; 20 ms at exit |
-//! | exit | the progress thread sends what all queue pairs hold back, and waits for other threads that send | 20 ms |
+//! | flush | processes received packets, sends pending ones, waits until rings have room for them |
+//! 200 ms |
+//! | await acknowledgements | waits for answers to the queue pair's requests, unless a timeout, a
+//! gap or RNR showed that they may not come: a peer of this device delays an acknowledgement until
+//! its progress thread checks again | 24 ms |
+//! | drain | waits until other processes have taken the packets that arrived here for them | 200
+//! ms; 20 ms at exit |
+//! | exit | the progress thread sends the pending packets of all queue pairs, and waits for other
+//! threads that send | 20 ms |
 //!
-//! After a wait in vain nobody waits again for a second. A process that is killed, or ends by
+//! After a wait in vain no thread waits again for a second. A process that is killed, or ends by
 //! _exit(2), does none of this.
 //!
 //! *Locks.* None is held during a wait but for the look at the inbox.
@@ -36,9 +41,9 @@ pub const ROOM: Duration = Duration::from_millis(200);
 /// How long acknowledgements are waited for: some times as long as a peer of ours may keep them
 /// back, which is until its progress thread has ended a backoff.
 const ANSWERS: Duration = Duration::from_nanos(3 * LONG_BACKOFF);
-/// How long nobody waits again after a wait in vain.
+/// Time without further waits after a wait in vain.
 const VAIN: Duration = Duration::from_secs(1);
-/// How long a program that exits waits for what is still to be sent, and how often it looks.
+/// How long an exiting program waits for pending packets, and how often it checks.
 const EXIT: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_micros(20);
 /// Looks in a row: more may come than anybody waits for.
@@ -86,7 +91,7 @@ pub struct Teardown {
     room: Wait,
     /// For a peer's acknowledgements.
     answers: Wait,
-    /// The program exits, and waits for the progress thread to send what is held back.
+    /// The program exits, and waits for the progress thread to send pending packets.
     exits: AtomicBool,
 }
 
@@ -99,8 +104,8 @@ impl Teardown {
         }
     }
 
-    /// Takes in what has come, sends what a queue pair has to send, and sees to it that it has
-    /// left.
+    /// Processes received packets, sends the pending packets of a queue pair, and makes sure that
+    /// they have left.
     pub fn flush(&self, progress: &Progress, index: u32) {
         let transport = &progress.transport;
         take_in(progress);
@@ -113,7 +118,7 @@ impl Teardown {
         });
     }
 
-    /// Waits a moment for the acknowledgements of what a queue pair has sent.
+    /// Waits a moment for the acknowledgements of a queue pair's requests.
     pub fn await_acknowledgements(&self, progress: &Progress, index: u32) {
         let transport = &progress.transport;
         let answers = || ask(transport, index, |endpoint| endpoint.expects_answers());
@@ -131,9 +136,9 @@ impl Teardown {
         }
     }
 
-    /// The program exits, with queue pairs that it did not destroy: sees to it that what they hold
-    /// back is sent. The progress thread does it, since a signal handler that calls exit(3) may
-    /// have interrupted whoever holds a lock.
+    /// The program exits, with queue pairs that it did not destroy: makes sure that their pending
+    /// packets are sent. The progress thread does it, because a signal handler that calls exit(3)
+    /// may have interrupted a thread that holds a lock.
     pub fn exits(&self, alarm: &Alarm) {
         if alarm.is_progress_thread() {
             return;
@@ -146,7 +151,7 @@ impl Teardown {
         }
     }
 
-    /// Does what [`Teardown::exits`] waits for.
+    /// Executes the work that [`Teardown::exits`] waits for.
     pub fn serve_exit(&self, progress: &Progress) {
         if !self.exits.load(SeqCst) {
             return;
@@ -166,12 +171,12 @@ impl Teardown {
     }
 }
 
-/// What a queue pair holds back is to be sent. Answers whether there is such.
+/// Lets a queue pair send its delayed packets. Returns whether there are any.
 fn hurry(transport: &Transport, index: u32) -> bool {
     ask(transport, index, |endpoint| endpoint.hurry())
 }
 
-/// What a queue pair answers; `false` if there is none.
+/// The result of a question to a queue pair; `false` if it does not exist.
 fn ask(transport: &Transport, index: u32, question: impl FnOnce(&dyn Endpoint) -> bool) -> bool {
     let Some(entry) = transport.table.get(index) else {
         return false;
@@ -179,8 +184,8 @@ fn ask(transport: &Transport, index: u32, question: impl FnOnce(&dyn Endpoint) -
     entry.endpoint.read().as_deref().is_some_and(question)
 }
 
-/// Waits for threads that send: who posted meanwhile has left that to them. But one of them may be
-/// the one that exits.
+/// Waits for threads that send: threads that posted meanwhile have left their packets to them. But
+/// one of them may be the one that exits.
 fn await_senders(transport: &Transport) {
     let table = &transport.table;
     let began = Instant::now();
@@ -191,7 +196,7 @@ fn await_senders(transport: &Transport) {
     }
 }
 
-/// Waits until other processes have taken what came here for them, so long at most.
+/// Waits until other processes have taken their packets, so long at most.
 pub fn drain(progress: &Progress, patience: Duration) {
     let began = Instant::now();
     let keeps_packets = || progress.inbox.lock().keeps_packets(progress.sorter.slot());
@@ -212,7 +217,7 @@ fn take_in_rings(progress: &Progress, looks: u32) {
     });
 }
 
-/// Takes in all that is in rings now. What comes meanwhile may be left.
+/// Receives everything that is in the rings now. Later records may be left.
 pub fn take_in_all_rings(progress: &Progress) {
     take_in_rings(progress, WHOLE);
 }

@@ -17,7 +17,7 @@ pub struct EndState {
     pub qp: QueuePair,
     pub host: SimHost,
     pub path: Path,
-    /// Whose ring had no room for a packet.
+    /// The peer whose ring had no room for a packet.
     pub backpressured: Option<Arc<Peer>>,
 }
 
@@ -166,7 +166,7 @@ impl End {
         for to in [State::Init, State::Rtr, State::Rts] {
             let mut modify = step(setup, setup.service, peer, to);
             // 0.5 s, eight times: the other side may have to wait for a CPU, long on a loaded
-            // machine. Whose acknowledgement may wait is not asked again: 17 s.
+            // machine. An end with delayed acknowledgements is not asked again: 17 s.
             let timeout = if setup.delays { 22 } else { 17 };
             modify.values.rq_psn = rq_psn;
             modify.values.timeout = AckTimeout::new(timeout).expect("a code");

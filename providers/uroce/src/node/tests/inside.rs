@@ -30,7 +30,7 @@ const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 const LO: u32 = 1;
 /// Bytes of the long messages.
 const LONG: u32 = 200_003;
-/// Bytes of memory for what [`exchange`] does.
+/// Bytes of memory for [`exchange`].
 const MEMORY: usize = 1 << 20;
 
 /// One at a time: nodes are many in one process here.
@@ -348,7 +348,7 @@ fn descriptors_are_watched_until_they_are_not() {
     let ready = ready_of.iter().find(|ready| ready.readable).expect("ready");
     assert!(ready.broken);
     drop(watch);
-    // The callback is gone with its end of the channel, after what it had sent.
+    // The callback was dropped with its end of the channel, after the values that it had sent.
     assert!(ready_of.iter().all(|ready| ready.readable));
     assert!(ready_of.recv().is_err());
 }
@@ -501,7 +501,7 @@ fn an_acknowledgement_that_waits_counts_at_teardown() {
     }
 }
 
-/// Returns how many of its own requests have completed meanwhile.
+/// Returns how many requests of this end have completed meanwhile.
 fn until_one_has_come(end: &End) -> usize {
     let mut sent = 0;
     loop {
@@ -519,7 +519,7 @@ fn one_receiver(end: &End) -> impl Drop + '_ {
     end.node.inner.progress.inbox.lock()
 }
 
-/// Remembers what became of messages.
+/// Records the outcomes of messages.
 #[derive(Default)]
 struct Outcomes(Mutex<Vec<Outcome>>);
 

@@ -1,10 +1,10 @@
-//! Nodes and the engine over real sockets, in a network namespace of their own where that can be
-//! had. Several nodes in one process are to each other what several processes are.
+//! Nodes and the engine over real sockets, in separate network namespaces if they can be made.
+//! Several nodes in one process behave like several processes.
 
 mod end;
 mod inside;
 
-/// What [`end`] is built on; it is used by an example too, which has it from elsewhere.
+/// The modules that [`end`] uses; an example also uses it, with other paths.
 mod api {
     pub use crate::carrier::qpn::INDEX_BITS;
     pub use crate::carrier::shm::Peer;

@@ -1,13 +1,13 @@
 //! Credits: how many messages a peer may complete as soon as they are in the ring.
 //!
 //! A message of the fast path that finds a receive request is as good as received once it is in the
-//! ring: its sender need not wait until the other side has taken it in. So a queue pair shows how
-//! many messages it has receive requests for, of those whose memory is known to be good, and its
-//! peer completes as many requests at once, as a card does whose peer's card has acknowledged.
+//! ring: its sender need not wait until the other side has consumed it. So a queue pair publishes
+//! the number of messages for which it has receive requests with valid memory, and its peer
+//! completes as many requests at once, like a card whose peer's card has acknowledged.
 //!
 //! [`CreditGrant`] is the receiving side: it owns the count of receive requests for which a grant
-//! can be kept. [`CreditWindow`] is the sending side: it owns what was read of the peer's grant,
-//! and how far the sender is ahead of the receiver.
+//! can be kept. [`CreditWindow`] is the sending side: it owns the last value read of the peer's
+//! grant, and how far the sender is ahead of the receiver.
 //!
 //! *Invariants.* A grant is kept: it covers consecutive receive requests from the next one on, each
 //! with at least the room that is shown. Requests of unknown memory end the grant until they are
@@ -15,9 +15,9 @@
 //! and all messages that were sent by it are taken in ([`super::super::QpState`]'s
 //! `revoke_credits`).
 //!
-//! *Order between processes.* A sender checks that the gate still holds after its message can be
-//! seen. The receiver that revokes a grant changes the gate, has all threads pass a barrier
-//! ([`kit::sys::barrier`]), and looks for messages then. So that look finds each message whose
+//! *Order between processes.* A sender checks that the gate still holds after its message is
+//! visible. A receiver that revokes a grant changes the gate, makes all threads pass a barrier
+//! ([`kit::sys::barrier`]), and then checks for messages. So that check finds each message whose
 //! sender has reported it as received.
 //!
 //! *Tests.* Here: a model of the receive queue shows that each grant can be kept; counters wrap.
@@ -47,9 +47,9 @@ pub(super) struct CreditGrant {
     room: u32,
     /// Messages that came by the fast path in the life of the connection.
     taken: u32,
-    /// What the peer was shown last.
+    /// The last published value.
     shown: Option<Credit>,
-    /// Until so many requests were posted, what was shown is good enough.
+    /// Number of posted requests up to which the published value suffices.
     due: u64,
 }
 
@@ -68,7 +68,7 @@ impl Default for CreditGrant {
 }
 
 impl CreditGrant {
-    /// A request was posted, which has so much room if its memory is known to be good.
+    /// A request was posted, which has so much room if its memory is known to be valid.
     #[inline]
     pub fn posted(&mut self, room: Option<u32>) {
         if self.posted == self.next {
@@ -114,20 +114,20 @@ impl CreditGrant {
         self.taken = 0;
     }
 
-    /// Whether the peer is to be shown what there is, for requests were posted: not for each, as
-    /// long as it has many left.
+    /// Whether a new value is to be published after posting requests: not for each, as long as the
+    /// peer has many left.
     #[inline(always)]
     pub fn is_due(&self) -> bool {
         self.posted >= self.due
     }
 
-    /// Whether the peer is to be shown what there is, for messages came: it may have few left.
+    /// Whether a new value is to be published after receiving messages: the peer may have few left.
     #[inline]
     pub fn runs_low(&self) -> bool {
         self.left() < MANY
     }
 
-    /// Messages that the peer may still send by what it was shown.
+    /// Messages that the peer may still send by the published value.
     #[inline]
     fn left(&self) -> u32 {
         let left = self
@@ -149,7 +149,7 @@ impl CreditGrant {
         self.shown.as_ref() == Some(credit)
     }
 
-    /// What the peer may be shown.
+    /// The value that may be published.
     #[inline]
     pub fn credit(&self, epoch: u32) -> Credit {
         let good = match self.doubts() {
@@ -176,23 +176,23 @@ pub(super) fn posted(grant: &mut CreditGrant, keys: &Keys, cache: &mut MrCache, 
     grant.posted(room);
 }
 
-/// Messages that may go by credit beyond what the peer is known to have taken in, however many
-/// requests it has: after as many, a message waits for its outcome.
+/// Messages that may go by credit beyond those that the peer is known to have consumed, however
+/// many requests it has: after as many, a message waits for its outcome.
 const AHEAD: u32 = 480;
 
-/// As many of so many requests. A sender that is faster would otherwise use up all of them, and one
-/// more is refused. Who is far ahead also leaves the other side's processor alone, which looks at
-/// lines of the ring that are next.
+/// The share of so many requests. A faster sender would otherwise use up all of them, and one more
+/// is refused. A sender that is far ahead also does not disturb the other side's processor, which
+/// reads the next lines of the ring.
 fn ahead_of(requests: u32) -> u32 {
     (requests - requests / 16).clamp(1, AHEAD)
 }
 
-/// The sending side: what the peer has granted.
+/// The sending side: the peer's grant.
 #[derive(Debug, Default)]
 pub(super) struct CreditWindow {
     /// Messages of the fast path in the life of the connection.
     sent: u32,
-    /// What was read last of what the peer shows; it is good while the gate is that one.
+    /// The last value read of the peer's grant; it is valid while the gate is that one.
     known: Option<(Credit, GateSeen)>,
     /// Where the last message is in the ring that went by it.
     last: Option<u64>,
@@ -203,7 +203,7 @@ pub(super) struct CreditWindow {
 }
 
 impl CreditWindow {
-    /// What is known of the credit may be wrong.
+    /// The known credit may be outdated.
     pub fn invalidate(&mut self) {
         self.known = None;
     }
@@ -249,8 +249,8 @@ impl CreditWindow {
         self.ahead > 0 && self.ahead >= self.most
     }
 
-    /// This was read. How many requests the peer has is known while none is used by what is under
-    /// way.
+    /// This value was read. The peer's number of requests is known while messages in flight use
+    /// none.
     pub fn know(&mut self, credit: Credit, gate: GateSeen, peer: &Peer) {
         self.known = Some((credit, gate));
         if !self.is_ahead(peer) {

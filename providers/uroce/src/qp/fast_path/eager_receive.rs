@@ -3,16 +3,16 @@
 //! [`EagerReceiver`] owns the epoch that the peer's next message must have, the cache of the memory
 //! that receive requests name, and the credit grant.
 //!
-//! *Invariants.* A message is put into the next receive request, or nothing has happened and it is
-//! refused; what follows it in the ring is refused too, because the epoch has changed.
+//! *Invariants.* A message is put into the next receive request, or the state is unchanged and the
+//! message is refused; later messages in the ring are refused too, because the epoch has changed.
 //!
 //! *Locks.* Under the queue pair's lock: the lock of its receive queue if that is shared, a key of
 //! the memory, and the ring of its completion queue. A key that is not held yet is waited for only
 //! after the completion queue has been given back, so that pollers never wait for a change of a
 //! key.
 //!
-//! *Tests.* Here: the credit of a receiver by itself; which messages it accepts, and what follows a
-//! refusal. `super::super::tests`: messages and refusals between two queue pairs.
+//! *Tests.* Here: the credit of a receiver by itself; which messages it accepts, and the messages
+//! after a refusal. `super::super::tests`: messages and refusals between two queue pairs.
 
 use super::super::connection::Connection;
 use super::super::resources::Resources;
@@ -28,13 +28,13 @@ use kit::provider::ReceiveRequest;
 use std::sync::{Arc, Weak};
 use uroce_engine::work::{CompletionOpcode, Receive};
 
-/// What a queue pair receives by the fast path.
+/// The receiving side of the fast path.
 pub(super) struct EagerReceiver {
     /// The peer may use it.
     open: bool,
     /// The epoch of the peer's next message.
     expected: u32,
-    /// What the local key of the latest receive requests stands for.
+    /// The region of the latest receive requests' local key.
     cache: MrCache,
     grant: CreditGrant,
 }
@@ -75,7 +75,7 @@ impl EagerReceiver {
         self.grant.remain(count);
     }
 
-    /// A key ceases to stand for its memory. Returns whether receive requests name it.
+    /// The region of a key is invalidated. Returns whether receive requests name it.
     pub fn forget(&mut self, key: u32) -> bool {
         let receives = self.cache.forget(key);
         if receives {
@@ -84,7 +84,7 @@ impl EagerReceiver {
         receives
     }
 
-    /// ibv_post_recv(3) of a queue pair with a receive queue of its own.
+    /// ibv_post_recv(3) of a queue pair with a receive queue.
     ///
     /// # Errors
     /// EINVAL for too many pieces; ENOMEM if the queue is full.
@@ -202,7 +202,7 @@ impl EagerReceiver {
     }
 }
 
-/// What messages that came together go into.
+/// The receive requests for messages that arrived together.
 struct Intake<'a> {
     /// The fast path may be used.
     is_open: bool,
@@ -214,8 +214,8 @@ struct Intake<'a> {
 }
 
 impl<'a> Intake<'a> {
-    // What is asked here does not change while the queue pair is locked and only messages of the
-    // fast path come.
+    // These values do not change while the queue pair is locked and only messages of the fast path
+    // arrive.
     fn new(
         open: bool,
         connection: &Connection,

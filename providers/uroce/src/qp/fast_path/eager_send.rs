@@ -3,10 +3,10 @@
 //! [`EagerSender`] owns the epoch that the peer expects, the messages in flight, the requests that
 //! wait behind them, the credit window and the cache of the memory that messages are read from.
 //!
-//! A message goes whole into the ring that leads to the peer's process, and the peer's poll puts it
-//! into the next receive request. The peer refuses what it cannot take so (no receive request, one
-//! that is too short, memory that may not be written, another state), with everything behind it.
-//! The protocol then sends those requests, finds out the same, and has the answer to it.
+//! A whole message goes into the ring that leads to the peer's process, and the peer's poll puts it
+//! into the next receive request. The peer refuses a message that it cannot receive so (no receive
+//! request, one that is too short, memory that may not be written, another state), and all later
+//! ones. The protocol then sends those requests, meets the same condition, and handles it.
 //!
 //! *Invariants.*
 //! - The protocol has no request under way while messages are in flight, and gets the next request
@@ -48,18 +48,18 @@ const FLAGS: u32 = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV
 /// The least and the most requests that take the protocol path after a refusal.
 const PENALTY: [u32; 2] = [1, 64];
 
-/// What a queue pair sends by the fast path.
+/// The sending side of the fast path.
 pub(super) struct EagerSender {
     /// It may be used on this queue pair.
     open: bool,
-    /// What the peer expects of the next message.
+    /// The peer's epoch for the next message.
     epoch: u32,
     in_flight: in_flight::Queue,
     /// Requests that wait until the outcome of all messages is known.
     deferred: VecDeque<WorkRequest>,
     backoff: Backoff,
     window: CreditWindow,
-    /// What the local key stands for that few bytes were sent by last.
+    /// The region of the local key that the last short message used.
     cache: MrCache,
 }
 
@@ -137,17 +137,17 @@ impl EagerSender {
         !self.in_flight.is_empty() || !self.deferred.is_empty()
     }
 
-    /// The position of the oldest message whose outcome is not known, if there is one.
+    /// The position of the oldest message in flight, if there is one.
     pub fn oldest_in_flight(&self) -> Option<u64> {
         Some(self.in_flight.get(0)?.position)
     }
 
-    /// What the peer has granted.
+    /// The peer's grant.
     pub fn window(&self) -> &CreditWindow {
         &self.window
     }
 
-    /// A key ceases to stand for its memory.
+    /// The region of a key is invalidated.
     pub fn forget(&mut self, key: u32) {
         self.cache.forget(key);
     }
@@ -307,7 +307,7 @@ impl EagerSender {
         Some((few, count))
     }
 
-    /// Sends what is not in the first line.
+    /// Sends a message that exceeds the first line.
     #[inline(never)]
     fn put_much(
         &mut self,

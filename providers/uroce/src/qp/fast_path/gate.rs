@@ -1,13 +1,13 @@
-//! The gate that a queue pair shows its peer: what the peer may do without packets.
+//! The gate that a queue pair publishes for its peer: the peer's rights without packets.
 //!
-//! [`ShownGate`] owns what the peer was shown last, the process that was admitted by it, and the
-//! two reasons to show less: credits are being revoked, and the queue pair goes.
+//! [`ShownGate`] owns the last published value, the process that it admitted, and the two reasons
+//! to grant less: credits are being revoked, and the queue pair is being destroyed.
 //!
-//! *Invariants.* The gate says what [`ShownGate::wanted`] returns, or is about to:
+//! *Invariants.* The gate equals the result of [`ShownGate::wanted`], or is about to:
 //! [`ShownGate::update`] is called after each change of the state, the attributes, the link, or the
-//! reasons to show less. What the peer does by rights that are taken away is waited for: 2 ms with
-//! the queue pair locked, and for the rest of a second without a lock
-//! ([`ShownGate::take_lingering`], [`await_unused`]).
+//! reasons to grant less. Operations of the peer by revoked rights are awaited: 2 ms with the queue
+//! pair locked, and for the rest of a second without a lock ([`ShownGate::take_lingering`],
+//! [`await_unused`]).
 //!
 //! *Locks.* Under the queue pair's lock. The peer is waited for with that lock held, so the wait is
 //! short and bounded.
@@ -29,13 +29,13 @@ use uroce_engine::qp::Service;
 /// How long the peer is waited for with the queue pair locked.
 const MOMENT: Duration = Duration::from_millis(2);
 
-/// What the peer was shown.
+/// The published value.
 #[derive(Default)]
 pub(super) struct ShownGate {
     shown: Option<Gate>,
     /// The process that was shown a gate last.
     admitted: Option<Arc<Peer>>,
-    /// It may still be using what it was shown then.
+    /// The peer may still be using its earlier rights.
     lingers: bool,
     /// So many calls want no credits to be granted now.
     revocations: u32,
@@ -65,7 +65,7 @@ impl ShownGate {
         self.shown.is_some_and(|gate| gate.credits)
     }
 
-    /// Shows the peer what it may do now, if that has changed.
+    /// Publishes the peer's current rights, if they have changed.
     #[inline]
     pub fn update(
         &mut self,
@@ -109,7 +109,7 @@ impl ShownGate {
         }
     }
 
-    /// What the peer may do now.
+    /// The peer's current rights.
     fn wanted(&self, connection: &Connection, qp: &Resources) -> Option<Gate> {
         let peer = connection.peer()?;
         let engine = connection.engine();
@@ -137,7 +137,7 @@ impl ShownGate {
         qp.service() == Service::Rc && has_own && barrier::takes_part()
     }
 
-    /// The peer, if it may still be using what was taken away from it. It is to be waited for by
+    /// The peer, if it may still be using revoked rights. The caller waits for it by
     /// [`await_unused`], without a lock.
     pub fn take_lingering(&mut self) -> Option<Arc<Peer>> {
         let lingers = std::mem::take(&mut self.lingers);
@@ -145,7 +145,7 @@ impl ShownGate {
     }
 }
 
-/// What a peer that is at it has to be waited for when it changes.
+/// The part of the gate whose change has to wait for a peer that uses it.
 fn rights(gate: Option<Gate>) -> Option<Gate> {
     gate.map(|gate| Gate {
         awaits_use: false,
@@ -154,8 +154,8 @@ fn rights(gate: Option<Gate>) -> Option<Gate> {
     })
 }
 
-/// Waits until the peer has done what it was doing when that was taken away from it: for calls of
-/// the application after which it may use the memory for something else, while it stays registered.
+/// Waits until the peer has finished operations by revoked rights: for calls of the application
+/// after which it may reuse the memory while it stays registered.
 pub(in super::super) fn await_unused(peer: &Peer, number: u32) {
     let index = qpn::index_of(number);
     if !peer.await_unused(Use::Gate(index), &mut Patience::new(PATIENCE)) {

@@ -1,7 +1,7 @@
 //! Requests whose message is in flight on the fast path, kept until the outcome is known.
 //!
-//! [`Queue`] owns them, in the order in which they were sent. Each entry has what the protocol
-//! needs to send the request after all, and no more, since there is one for each message.
+//! [`Queue`] owns them, in the order in which they were sent. Each entry contains only the data
+//! that the protocol needs to send the request after all, because there is one for each message.
 //!
 //! *Invariants.* Positions in the ring grow from the oldest to the newest. An entry that was
 //! removed holds no allocation.
@@ -26,7 +26,7 @@ const _: () = assert!(size_of::<[Sge; PIECES]>() == FEW);
 /// Places for messages that a queue begins with.
 const LEAST: usize = 4;
 
-/// A message whose outcome is not known.
+/// A message in flight.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     /// Where it is in the ring.
@@ -46,7 +46,7 @@ pub(super) struct InFlight {
     much: Option<Box<Data>>,
 }
 
-/// What the words are.
+/// The kind of the words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
     /// Bytes of data.
@@ -75,11 +75,11 @@ pub(super) struct Header {
     pub immediate: Option<u32>,
 }
 
-/// Messages whose outcome is not known, in the order in which they were sent.
+/// Messages in flight, in the order in which they were sent.
 ///
-/// One is written where it stays, word by word: made somewhere else and copied, what was just
-/// written in small parts would be read only when it has left the processor's store buffer, behind
-/// the message, whose line in the ring has to come from another processor first.
+/// An entry is written in its final place, word by word. If it were made elsewhere and copied, the
+/// copy would wait until the small parts have left the processor's store buffer, after the message,
+/// whose line in the ring has to come from another processor first.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     places: Vec<InFlight>,
@@ -200,7 +200,7 @@ impl InFlight {
         self.flags & IBV_SEND_SIGNALED != 0
     }
 
-    /// What its completion says that it was.
+    /// The operation in its completion.
     pub const OPCODE: CompletionOpcode = CompletionOpcode::Send;
 
     fn data(&mut self) -> Data {
@@ -284,7 +284,7 @@ fn words(bytes: &[u8]) -> Few {
     ]
 }
 
-/// The word at a place, with zeros for what is behind the end.
+/// The word at a place, with zeros for bytes after the end.
 #[inline(always)]
 fn word(bytes: &[u8], at: usize) -> u64 {
     let rest = bytes.get(at..).unwrap_or_default();

@@ -1,24 +1,25 @@
-//! The fast path: what a reliable or unreliable connection does without packets, to a process of
-//! the same host.
+//! The fast path: the operations of a reliable or unreliable connection without packets, to a
+//! process of the same host.
 //!
-//! | module | type | what it owns |
+//! | module | type | owns |
 //! | --- | --- | --- |
 //! | `eager_send` | `EagerSender` | messages in flight, requests behind them, the epoch that the peer expects |
-//! | `in_flight` | `Queue`, `InFlight` | the requests whose outcome is not known |
+//! | `in_flight` | `Queue`, `InFlight` | the requests in flight |
 //! | `eager_receive` | `EagerReceiver` | the epoch of the peer's next message, the cache of receive memory |
-//! | `credit` | `CreditGrant`, `CreditWindow` | what the peer may complete at once, and what it has granted |
-//! | `gate` | `ShownGate` | what the peer is shown, and may do by itself |
-//! | `one_sided` | `OneSided` | what is known of the peer's memory, for RDMA writes and reads |
+//! | `credit` | `CreditGrant`, `CreditWindow` | the messages that the peer may complete at once,
+//! and the peer's grant |
+//! | `gate` | `ShownGate` | the published gate, with the peer's rights |
+//! | `one_sided` | `OneSided` | the known part of the peer's memory, for RDMA writes and reads |
 //!
-//! [`FastPath`] is the five of them, and routes calls to them. Each method is handed the
-//! [`Connection`], whose engine says whether the fast path may be used, and the [`Resources`].
+//! [`FastPath`] is the five of them, and routes calls to them. Each method gets the [`Connection`],
+//! whose engine decides whether the fast path may be used, and the [`Resources`].
 //!
 //! Only the case where all is well takes the fast path. Everything else takes the protocol path,
 //! and errors come from the engine on both sides.
 //!
 //! *Invariants.* No request is with the protocol and on the fast path at the same time, so order is
-//! kept. After each call of the engine, [`FastPath::after_protocol`] is called: it flushes what is
-//! on the fast path if the engine has failed, and shows the peer what has changed.
+//! kept. After each call of the engine, [`FastPath::after_protocol`] is called: it flushes the
+//! requests on the fast path if the engine has failed, and publishes changes for the peer.
 //!
 //! *Locks.* All of it is under the queue pair's lock; see each module for the locks taken
 //! meanwhile.
@@ -50,7 +51,7 @@ use uroce_engine::qp::{Service, State};
 use uroce_engine::timer::Time;
 use uroce_engine::work::WorkRequest;
 
-/// What a queue pair does without packets.
+/// The operations of a queue pair without packets.
 pub(super) struct FastPath {
     sender: EagerSender,
     receiver: EagerReceiver,
@@ -98,8 +99,8 @@ impl FastPath {
         self.update_gate(connection, qp);
     }
 
-    /// What follows calls of the engine: a completion queue without room fails the queue pair, a
-    /// failed one flushes its requests, and the peer is shown what has changed.
+    /// Applies the consequences of engine calls: a completion queue without room fails the queue
+    /// pair, a failed queue pair flushes its requests, and changes are published for the peer.
     pub fn after_protocol(&mut self, connection: &mut Connection, qp: &Resources, now: Time) {
         connection.fail_on_overrun(qp, now);
         if let Some(receives) = connection.receives() {
@@ -134,8 +135,8 @@ impl FastPath {
         }
     }
 
-    /// A key ceases to stand for its memory. Returns whether receive requests name it, so that
-    /// credits that were granted for them have to be revoked.
+    /// The region of a key is invalidated. Returns whether receive requests name it, so that
+    /// credits granted for them have to be revoked.
     pub fn forget(&mut self, key: u32) -> bool {
         self.sender.forget(key);
         self.receiver.forget(key)
@@ -155,7 +156,8 @@ impl FastPath {
         self.sender.post(connection, qp, given)
     }
 
-    /// Carries out an RDMA write or read, if it may take the fast path. `budget` is what the call
+    /// Executes an RDMA write or read, if it may take the fast path. `budget` is the number of
+    /// bytes that the call may still move.
     /// may still move.
     #[inline]
     pub fn post_one_sided<'a, P: Objects>(
@@ -237,9 +239,9 @@ impl FastPath {
     }
 }
 
-/// What the peer is shown.
+/// The published gate.
 impl FastPath {
-    /// Shows the peer what it may do now, if that has changed.
+    /// Publishes the peer's current rights, if they have changed.
     pub fn update_gate(&mut self, connection: &mut Connection, qp: &Resources) {
         self.gate.update(connection, qp, &mut self.receiver);
     }
@@ -274,7 +276,7 @@ impl FastPath {
         self.update_gate(connection, qp);
     }
 
-    /// The peer, if it may still be using what was taken away from it.
+    /// The peer, if it may still be using revoked rights.
     pub fn take_lingering(&mut self) -> Option<Arc<Peer>> {
         self.gate.take_lingering()
     }

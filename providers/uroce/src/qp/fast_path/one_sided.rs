@@ -1,7 +1,7 @@
 //! RDMA writes and reads that the initiator carries out by itself, in the memory of a process of
 //! this host.
 //!
-//! [`OneSided`] owns what the initiator knows of the peer: the process, the gate and the key that
+//! [`OneSided`] owns the initiator's knowledge of the peer: the process, the gate and the key that
 //! were read last, and whether the peer was informed that its connection is used.
 //!
 //! *Invariants.* A request takes this path only when all requests before it are complete, and is
@@ -38,8 +38,8 @@ use uroce_engine::host::LocalAccess;
 use uroce_engine::qp::Service;
 use uroce_engine::work::{CompletionOpcode, Sge};
 
-/// Bytes that one call of a verb moves so; what is longer goes by packets, which leave the caller
-/// free meanwhile.
+/// Bytes that one call of a verb moves directly; longer transfers go by packets, which do not block
+/// the caller.
 pub const MOST_BYTES: u64 = 4 << 20;
 
 /// A request that could take this path.
@@ -119,7 +119,7 @@ fn moved(bytes: usize) -> Result<u64> {
     u64::try_from(bytes).map_err(|_| Errno(libc::EFAULT))
 }
 
-/// What a peer shows of a gate and a key, read only where it has changed since it was used last.
+/// A gate and a key of a peer, read only if they have changed since their last use.
 #[inline]
 fn look<'a>(
     cached: &'a mut Option<Shown>,
@@ -133,7 +133,7 @@ fn look<'a>(
     cached.as_ref()
 }
 
-/// What the initiator of one-sided operations knows of the peer.
+/// The initiator's knowledge of the peer.
 #[derive(Default)]
 pub(super) struct OneSided {
     /// The peer's process, if its memory can be used from here.
@@ -150,8 +150,8 @@ impl OneSided {
         self.process = OtherProcess::new(peer.pid()).ok();
     }
 
-    /// Carries a request out, and completes it; `None`, and nothing is done, if it has to take the
-    /// protocol path. `budget` is what the call may still move.
+    /// Executes a request, and completes it; `None`, without any effect, if it has to take the
+    /// protocol path. `budget` is the number of bytes that the call may still move.
     #[inline]
     pub fn post<'a, P: Objects>(
         &mut self,
@@ -207,7 +207,7 @@ impl OneSided {
                     *place = piece(given);
                 }
                 let sges = sges.get(..list.len())?;
-                // Locks of this process first, then what the peer waits for.
+                // Locks of this process first, then the locks that the peer waits for.
                 qp.keys()
                     .with_pieces(qp.pd(), sges, request.local_access(), |memory| {
                         self.reach(connection, qp, request, |target| match request.right {
@@ -222,7 +222,7 @@ impl OneSided {
         (moved == request.length).then_some(())
     }
 
-    /// Calls with the peer's memory while that stays what it is.
+    /// Calls a function with the peer's memory while that is unchanged.
     fn reach(
         &mut self,
         connection: &Connection,
@@ -266,16 +266,16 @@ impl OneSided {
     }
 }
 
-/// Whether a read may be carried out now: it sees what messages before it have brought, so they
-/// must have been taken in.
+/// Whether a read may be executed now: it has to see the data of earlier messages, so they must
+/// have been received.
 fn may_read(connection: &Connection, sender: &EagerSender) -> bool {
     let is_behind = |peer: &Arc<Peer>| sender.window().is_ahead(peer);
     let is_behind = connection.peer().is_some_and(is_behind);
     connection.engine().attributes().max_rd_atomic > 0 && !is_behind
 }
 
-/// Whether the kernel says that the process may not be looked into: because of another user
-/// namespace, a security module, or a filter of system calls.
+/// Whether the kernel denies access to the process: because of another user namespace, a security
+/// module, or a filter of system calls.
 fn forbids(error: Errno) -> bool {
     matches!(error, Errno::PERM | Errno::NOSYS) || error == Errno(libc::EACCES)
 }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use uroce_engine::qp::Service;
 
 const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-/// Bounds a wait for what has to happen.
+/// Bounds a wait for an event that has to happen.
 pub const HANG: Duration = Duration::from_secs(20);
 
 pub fn port() -> Arc<Port> {
@@ -160,7 +160,7 @@ impl End {
         self.state.modify(&attr, IBV_QP_STATE).expect("modified");
     }
 
-    /// To RTS, or to RTR for what only receives.
+    /// To RTS, or to RTR for queue pairs that only receive.
     pub fn connect(&self, peer: u32) {
         let mut attr = ibv_qp_attr::zeroed();
         attr.port_num = 1;

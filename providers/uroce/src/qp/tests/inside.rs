@@ -204,7 +204,7 @@ impl Target {
             .receive(clock::now(), &incoming, Caller::Node);
     }
 
-    /// What was sent to the other process by now, as one letter each.
+    /// The messages sent to the other process so far, as one letter each.
     fn sent(&self) -> String {
         let mut buffer = vec![0; 1 << 16];
         let mut letters = String::new();
@@ -317,7 +317,7 @@ fn a_process_that_ends_leaves_the_target_to_its_owner() {
     target.packet(0, target.slot);
     assert_eq!(target.sent(), "Dp");
     target.end.state.on_lost(&target.domain.link);
-    // The peer sends again what was not answered, and it is delegated anew.
+    // The peer repeats unanswered requests, and the target is delegated anew.
     target.packet(0, target.slot);
     assert_eq!(target.sent(), "Dp");
     assert_eq!(target.state(), IBV_QPS_RTR);

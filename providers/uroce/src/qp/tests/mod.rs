@@ -1,4 +1,4 @@
-//! Queue pairs with a real node, in a network namespace of their own where that can be had.
+//! Queue pairs with a real node, in separate network namespaces if they can be made.
 
 pub mod end;
 mod inside;

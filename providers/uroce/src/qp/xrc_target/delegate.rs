@@ -52,7 +52,7 @@ impl Delegate {
         self.revoked = true;
     }
 
-    /// Reports to the owner what was received by now. The report may be lost.
+    /// Reports the received state to the owner. The report may be lost.
     pub fn report_progress(&self, number: u32, rest: Rest) {
         self.owner
             .send_or_drop(&Message::Rest(number, DelegateState::Running, rest));

@@ -3,23 +3,23 @@
 //! [`crate::xrc`] describes delegation, changes of attributes, ends of processes and takeover. Here
 //! is the queue pair's part of it.
 //!
-//! | module | type | what it owns |
+//! | module | type | owns |
 //! | --- | --- | --- |
-//! | `owner` | `Delegation` | which process has the target, the packets that wait for it |
-//! | `delegate` | `Delegate` | whose target it is, and whether it is here |
+//! | `owner` | `Delegation` | the process that has the target, the packets that wait for it |
+//! | `delegate` | `Delegate` | the owner of the target, and whether the target is here |
 //! | `sharing` | `Sharing` | the processes that have it open, listeners of events, the wait for a return |
 //! | here | [`XrcTarget`] | the first two, and the takeover state (`xrc::TakeoverState`) |
 //!
 //! A packet is parked only at the owner; the delegate returns the target as soon as it is at rest.
-//! What a process reports that is not the delegate, or not any more, is ignored.
+//! Reports of a process that is not (or no longer) the delegate are ignored.
 //!
 //! *Invariants.* A target is at one place: here as the owner, delegated, or here as a delegate. The
-//! fast path is never open on it, so what follows calls of the engine is only
+//! fast path is never open on it, so engine calls are followed only by
 //! [`Connection::fail_on_overrun`].
 //!
-//! *Locks.* [`XrcTarget`] is under the queue pair's lock, [`Sharing`] is not. Links keep what has
-//! no room, so nothing here waits for another process but `QpState::revoke_delegation`, which waits
-//! without the queue pair's lock, for a second at most.
+//! *Locks.* [`XrcTarget`] is under the queue pair's lock, [`Sharing`] is not. Links keep messages
+//! that do not fit, so only `QpState::revoke_delegation` waits for another process, without the
+//! queue pair's lock, for a second at most.
 //!
 //! *Tests.* In each module, and `super::tests`: delegation, parking, return and failure over a real
 //! link. `c-tests/programs/post_44/xrc.c` and `xrc_takeover.c`: three processes, one of which is
@@ -49,7 +49,7 @@ use uroce_engine::psn::Psn;
 use uroce_engine::qp::{Attributes, Mask, Modify, Rest, State};
 use uroce_engine::timer::Time;
 
-/// What a delegate is given by way of attributes.
+/// The attributes that a delegate gets.
 pub(super) const GIVEN: u32 = IBV_QP_ACCESS_FLAGS
     | IBV_QP_PKEY_INDEX
     | IBV_QP_PATH_MTU
@@ -58,7 +58,7 @@ pub(super) const GIVEN: u32 = IBV_QP_ACCESS_FLAGS
     | IBV_QP_MAX_DEST_RD_ATOMIC
     | IBV_QP_MIN_RNR_TIMER;
 
-/// What a successor is given of attributes, besides the state and the address.
+/// The attributes that a successor gets, besides the state and the address.
 pub(super) const WRITTEN: u32 = IBV_QP_ACCESS_FLAGS
     | IBV_QP_PATH_MTU
     | IBV_QP_TIMEOUT
@@ -71,9 +71,9 @@ pub(super) const WRITTEN: u32 = IBV_QP_ACCESS_FLAGS
 pub(super) struct XrcTarget {
     /// As the owner: which process has it.
     delegation: Delegation,
-    /// As a delegate: whose it is.
+    /// As a delegate: its owner.
     delegate: Option<Delegate>,
-    /// What a successor needs, as soon as there may be one.
+    /// The state for a successor, as soon as there may be one.
     takeover: Option<Arc<TakeoverState>>,
 }
 
@@ -110,8 +110,8 @@ impl XrcTarget {
                 delegate.send_or_drop(&Message::Packet(qp.number, &owner::bytes(incoming)));
                 return true;
             }
-            // The owner answers again for what is known to be done. It could not wait behind a
-            // message that is half received.
+            // The owner answers a completed request again. It could not wait behind a message that
+            // is half received.
             if psn.before(expected) {
                 return false;
             }
@@ -219,8 +219,8 @@ impl XrcTarget {
         true
     }
 
-    /// A process has ended: what it had is here again, as far as it was reported. Returns whether
-    /// it had the target.
+    /// A process has ended: its delegated target returns here, with its last reported state.
+    /// Returns whether it had the target.
     pub fn on_lost(
         &mut self,
         connection: &mut Connection,
@@ -298,7 +298,7 @@ impl XrcTarget {
     /// Another process has opened the target, and may take it over.
     ///
     /// # Errors
-    /// Of what the successor would need: memfd_create(2), socket(2), mmap(2).
+    /// Of the successor's resources: memfd_create(2), socket(2), mmap(2).
     pub fn add_user(
         &mut self,
         connection: &Connection,
@@ -354,7 +354,7 @@ impl XrcTarget {
         self.delegate.as_ref().is_some_and(Delegate::is_here)
     }
 
-    /// The target comes here, with what its owner knows of it.
+    /// The target moves here, with its owner's state.
     pub fn begin_here(
         &mut self,
         connection: &mut Connection,
@@ -366,7 +366,7 @@ impl XrcTarget {
         self.delegate = Some(Delegate::new(Arc::clone(owner), delegation));
     }
 
-    /// Reports to the owner what is known now, before the answers leave.
+    /// Reports the current state to the owner, before the answers leave.
     pub fn report_progress(&mut self, connection: &Connection, qp: &Resources) {
         let engine = connection.engine();
         let Some(delegate) = self.delegate.as_mut().filter(|it| it.is_here()) else {
@@ -414,8 +414,8 @@ impl XrcTarget {
 
 /// Takeover, as a successor and as a delegate whose owner has ended.
 impl XrcTarget {
-    /// Goes on with a target whose owner, of that slot, has ended. `delegate` has it at the moment,
-    /// if that is another process.
+    /// Continues a target whose owner, of that slot, has ended. `delegate` has it at the moment, if
+    /// that is another process.
     ///
     /// # Errors
     /// EIO for a state that there is not; EINVAL for an address that the interface does not have.

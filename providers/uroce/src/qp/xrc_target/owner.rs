@@ -83,8 +83,8 @@ impl Delegation {
         first.is_some_and(|(first, _)| !psn.before(*first))
     }
 
-    /// Keeps a packet. If its PSN is before those of others, the peer has gone back and sends again
-    /// what came after it.
+    /// Keeps a packet. If its PSN is before those of others, the peer has gone back and repeats the
+    /// later packets.
     pub fn park(&mut self, psn: Psn, packet: Vec<u8>) {
         self.parked.retain(|(earlier, _)| earlier.before(psn));
         if self.parked.len() < MOST_PARKED {

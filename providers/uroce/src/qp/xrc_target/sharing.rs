@@ -4,9 +4,9 @@
 //! without that lock: events are reported from inside the engine, and a delegation is waited for by
 //! calls of the application.
 //!
-//! *Locks.* Each list has a mutex of its own, which is a leaf: nothing is locked meanwhile but the
-//! event channel, the kept messages of a link and the domain's list of links. `returns` is waited
-//! for without the queue pair's lock.
+//! *Locks.* Each list has a separate mutex, which is a leaf: the only locks taken under it are
+//! those of the event channel, the kept messages of a link and the domain's list of links.
+//! `returns` is waited for without the queue pair's lock.
 //!
 //! *Tests.* Here: users, listeners and returns.
 
@@ -127,8 +127,8 @@ impl Sharing {
     }
 }
 
-/// How often a delegated target was returned. Not kept under the queue pair's lock, whose holders
-/// wait for nothing.
+/// How often a delegated target was returned. It is not under the queue pair's lock, whose holders
+/// do not wait.
 #[derive(Default)]
 pub struct Returns {
     count: Mutex<u32>,

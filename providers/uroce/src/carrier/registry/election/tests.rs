@@ -25,19 +25,19 @@ fn the_lower_token_waits_and_an_owner_keeps_the_slot() {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Process {
     claimant: Claimant,
-    /// What it does next.
+    /// The next step.
     next: Step,
     /// The slot and token of its claim.
     claim: Option<(u16, Token)>,
     /// The slot that it has bound the names of.
     acquired: Option<u16>,
-    /// The slot whose name without a token it has.
+    /// The slot whose name without a token this process has.
     alone: Option<u16>,
     names: u64,
     dead: bool,
 }
 
-/// Processes, and slots whose names without a token are a stranger's.
+/// Processes, and slots whose names without a token belong to a stranger.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct World {
     processes: Vec<Process>,
@@ -206,8 +206,8 @@ fn explore(world: World, deaths: usize, end: &dyn Fn(&World)) -> usize {
     seen.len()
 }
 
-/// Who has no slot in the end has tried as often as it may: an adversary that always lets the other
-/// one run can have it so.
+/// A process without a slot at the end has tried as often as it may: a scheduler that always runs
+/// the other process can cause this.
 fn nobody_gives_up_early(world: &World) {
     let there = world.processes.iter().filter(|process| !process.dead);
     for process in there.filter(|process| !matches!(process.next, Step::Done(_))) {

@@ -6,20 +6,20 @@
 //! each is a full fence, so that at least one of them sees the other: either the initiator finds
 //! the thing gone, or it is waited for.
 //!
-//! *A peer that is stopped* between its look at the tables and the copy would go on to copy at any
-//! later time. So the place in which it says what it uses also has the range that it is going to
-//! copy, and the kernel reads the range from there when the copy begins
-//! ([`kit::sys::other_process`]). The initiator writes the length before it says what it uses, and
-//! not again. Who takes the thing away sets the length to 0 after having read that it is used. From
-//! then on a copy that has not begun moves nothing. One that has begun is inside a system call,
-//! which a signal, a debugger or a scheduler may delay, but not stop: threads stop where they
-//! return to their program, or before the call. So a thread that is found stopped, or in another
-//! system call, is not copying, and will not; it is not waited for.
+//! *A stopped peer* between its read of the tables and the copy would copy at any later time.
+//! Therefore the slot of its claim also contains the range to be copied, and the kernel reads the
+//! range from there when the copy begins ([`kit::sys::other_process`]). The initiator writes the
+//! length before it publishes the claim, and not again. A process that revokes the object sets the
+//! length to 0 after it has read the claim. From then on a copy that has not begun moves no bytes.
+//! A copy that has begun is inside a system call, which a signal, a debugger or a scheduler may
+//! delay, but not stop: threads stop where they return to their program, or before the call. So a
+//! thread that is stopped, or in another system call, is not copying, and will not copy; the
+//! revoking process does not wait for it.
 //!
-//! *What is left* is a thread that runs, or is ready to run, and may be copying. A copy takes
+//! *The remaining case* is a thread that runs, or is ready to run, and may be copying. A copy takes
 //! milliseconds, so only a peer that gets no processor for long, or that violates the protocol, is
-//! found there after the time that the caller allows. Then the object may still be in use, and the
-//! caller fails. No call waits for ever, and no byte is written to memory that was given back.
+//! found there after the caller's time limit. Then the object may still be in use, and the caller
+//! fails. No call waits without bound, and no byte is written to memory that was given back.
 
 use super::super::link::Link;
 use super::super::ring::Place;
@@ -127,8 +127,8 @@ pub fn claims_anything(link: &Link, ring: Place) -> bool {
     places(link, ring).iter().any(claims)
 }
 
-/// The number of the calling thread, as the kernel has it. It is asked once for each node: in a
-/// forked child the thread that goes on is another one.
+/// The kernel's number of the calling thread. It is queried once for each node: in a forked child
+/// the surviving thread has another number.
 fn own_thread(node: u64) -> u64 {
     thread_local! {
         static KNOWN: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
@@ -159,9 +159,9 @@ impl Default for Claims {
 }
 
 impl Claims {
-    /// Says that a gate and a key of the peer that reads this ring are going to be used for a copy
-    /// of so many bytes, until the answer is dropped. What is read of the peer's tables from then
-    /// on holds as long. `None` if too many threads are at it. `node` differs in a forked child.
+    /// Claims a gate and a key of the peer that reads this ring, for a copy of so many bytes, until
+    /// the result is dropped. Values read from the peer's tables afterwards remain valid for that
+    /// time. `None` if too many threads have claims. `node` differs in a forked child.
     #[inline]
     pub fn claim<'p>(
         &'p self,

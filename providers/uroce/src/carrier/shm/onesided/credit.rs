@@ -7,7 +7,7 @@ use kit::sys::shared::ReadOnlyWord;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Words of a credit: a cache line of its own.
+/// Words of a credit: a separate cache line.
 pub const WORDS: usize = 8;
 
 /// So many messages may come.

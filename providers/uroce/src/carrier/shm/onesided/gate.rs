@@ -1,4 +1,4 @@
-//! What a queue pair lets its peer do.
+//! The rights that a queue pair grants its peer.
 
 /// Words of a gate, the count included.
 pub const WORDS: usize = 4;
@@ -24,7 +24,7 @@ pub struct Gate {
     pub credits: bool,
 }
 
-/// What a request needs.
+/// The rights that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Right {
     /// RDMA write.

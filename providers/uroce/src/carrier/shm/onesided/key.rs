@@ -1,4 +1,4 @@
-//! What a key stands for, as peers are shown it.
+//! The published form of a key.
 
 /// Words of a key, the count included.
 pub const WORDS: usize = 8;

@@ -3,12 +3,15 @@
 //!
 //! | type | contents |
 //! | --- | --- |
-//! | `Gate` | what a queue pair permits its peer: identity, domain, P_Key, rights, whether there are credits. Published while requests are accepted |
-//! | `Key` | a region: tag, access, domain, bounds, and where its bytes are. Published while the slot is locked for changes (`memory::Keys`) |
+//! | `Gate` | the rights that a queue pair grants its peer: identity, domain, P_Key, access,
+//! whether there are credits. Published while requests are accepted |
+//! | `Key` | a region: tag, access, domain, bounds, and the place of its bytes. Published while the
+//! slot is locked for changes (`memory::Keys`) |
 //! | `record` | the words of either under a sequence lock; a reader never waits, because the writer may have died |
 //! | `Shown` | gate and key as read, with their change counts; while those are equal, nothing is read again |
 //! | `Claim` | the initiator's entry in the link: the gate, key and range that it uses |
-//! | `Credit` | the number of messages that a queue pair has receive requests for, in a cache line of its own |
+//! | `Credit` | the number of messages that a queue pair has receive requests for, in a separate
+//! cache line |
 //!
 //! *No mappings.* The kernel copies (process_vm_writev(2), process_vm_readv(2)) and answers EFAULT
 //! for missing pages. A mapping of a registered file would save the system call, but a process that
@@ -70,8 +73,8 @@ fn part<T>(tables: &[T], start: usize, words: usize) -> Option<&[T]> {
     tables.get(start..start.checked_add(words)?)
 }
 
-/// What is shown of a queue pair, in the part of the tables that begins there; `None` for an index
-/// that there is not.
+/// The words of a queue pair, in the part of the tables that begins there; `None` for an invalid
+/// index.
 #[inline]
 fn of_qp<T>(tables: &[T], start: usize, index: u32, words: usize) -> Option<&[T]> {
     let index = usize::try_from(index).ok().filter(|index| *index < QPS)?;
@@ -109,7 +112,7 @@ pub struct GateSeen {
 pub struct Shown {
     /// The gate.
     pub gate: Gate,
-    /// What the key stands for.
+    /// The region of the key.
     pub key: Key,
     index: u32,
     rkey: u32,
@@ -133,7 +136,7 @@ impl Shown {
     }
 }
 
-/// What a peer shows.
+/// The tables of a peer.
 impl PeerSegment {
     fn read_gate(&self, index: u32) -> Option<(Gate, u64)> {
         let (count, words) = record::read(gate_at(self.tables(), index)?)?;
@@ -147,8 +150,7 @@ impl PeerSegment {
         (u32::from(there.tag) == key & 0xff).then_some((there, count))
     }
 
-    /// The gate of the queue pair of that index, and what a key stands for; `None` unless both are
-    /// there.
+    /// The gate of the queue pair of that index, and a key; `None` unless both exist.
     #[must_use]
     pub fn shown(&self, index: u32, rkey: u32) -> Option<Shown> {
         let (gate, gate_count) = self.read_gate(index)?;
@@ -195,7 +197,7 @@ impl PeerSegment {
     }
 }
 
-/// What this process shows.
+/// The tables of this process.
 impl Segment {
     /// Shows a credit. One at a time for each index.
     #[inline]
@@ -212,7 +214,7 @@ impl Segment {
         }
     }
 
-    /// Shows what a key's index stands for. One at a time for each index.
+    /// Publishes a key's index. One call at a time for each index.
     pub fn show_key(&self, index: u32, key: Option<Key>) {
         if let Some(place) = key_at(self.tables(), index) {
             record::write(place, key.map_or([0; key::WORDS - 1], Key::words));

@@ -4,9 +4,8 @@ use rustix::process::Pid;
 use std::fs;
 use std::io::ErrorKind;
 
-/// Whether it is known that a thread of a process is not copying from or into another process now:
-/// it is stopped, blocked in another system call, or there is no such thread. What is not known is
-/// `false`.
+/// Whether a thread of a process is known not to be copying from or into another process now: it is
+/// stopped, blocked in another system call, or does not exist. An unknown state is `false`.
 pub fn is_at_rest(process: Pid, thread: u64) -> bool {
     let process = process.as_raw_nonzero();
     let folder = format!("/proc/{process}/task");

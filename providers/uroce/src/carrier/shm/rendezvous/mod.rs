@@ -10,9 +10,9 @@
 //! swap that both have the link; the offerer learns it by a message, or by looking at the word,
 //! which it does at growing intervals without a message.
 //!
-//! | state | of | what was done | what ends it |
+//! | state | of | action | ends by |
 //! | --- | --- | --- | --- |
-//! | `Idle` | both | nothing: packets go by UDP | [`Session::connect`]; a message of the peer |
+//! | `Idle` | both | none: packets go by UDP | [`Session::connect`]; a message of the peer |
 //! | `Asking` | offerer | sent `Invite` | `Request`; `Reject`; no such process; [`PATIENCE`] |
 //! | `Asking` | joiner | sent `Request` with its segment | `Offer`; `Reject`; no such process; [`PATIENCE`] |
 //! | `Offered` | offerer | mapped the joiner's segment, made the link, sent `Offer` with segment and link | the word says `Joined`; `Reject` or [`PATIENCE`], by withdrawing; the joiner's end |
@@ -21,9 +21,10 @@
 //!
 //! | event | `Idle` | `Asking` | `Offered` | `Linked` |
 //! | --- | --- | --- | --- | --- |
-//! | connect | send `Invite` or `Request`, unless one was in vain just before | | | |
+//! | connect | send `Invite` or `Request`, unless an attempt failed just before | | | |
 //! | `Request` | make the link, `Offer` | make the link, `Offer` | look; send `Offer` again; another generation, and the former has ended: discard the link, make another | another generation, and the former has ended: make a link |
-//! | `Invite` | `Request` | send what found the socket full | - | another generation, and the former has ended: `Request` |
+//! | `Invite` | `Request` | send messages that found the socket full | - | another generation, and
+//! the former has ended: `Request` |
 //! | `Offer` | join | join | - | another generation, and the former has ended: join |
 //! | `Joined` | | | look | |
 //! | `Reject` | | by UDP | withdraw; by UDP | |
@@ -49,7 +50,7 @@ pub use session::{Host, Join, LinkState, Message, Role, Session};
 /// For how long a process that does not answer is asked, and an offer stands, in nanoseconds.
 pub const PATIENCE: u64 = 20_000_000_000;
 
-/// What became of a message.
+/// The outcome of sending a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// It is in the peer's socket.

@@ -19,7 +19,7 @@ const COOLDOWN: u64 = 1000 * MILLISECOND;
 /// No deadline.
 const NEVER: u64 = u64::MAX;
 
-/// What this process does.
+/// The role of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It has the lower slot, makes the link and offers it.
@@ -69,24 +69,24 @@ pub enum LinkState {
     Withdrawn,
 }
 
-/// What became of an offer that was taken up.
+/// The outcome of joining an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Join {
     /// Both have the link.
     Joined,
     /// The offer was withdrawn before.
     Withdrawn,
-    /// Segment or link cannot be had here, or are not what they should be.
+    /// Segment or link cannot be mapped here, or are invalid.
     Failed,
 }
 
-/// What a session asks of the process that it belongs to.
+/// Actions that a session requests from its process.
 pub trait Host {
     /// Sends a message, without waiting.
     fn send(&mut self, message: Message) -> Delivery;
 
-    /// Prepares a link for the peer of that generation, whose request is at hand. Returns whether
-    /// all is there that is needed once the peer joins.
+    /// Prepares a link for the peer of that generation, whose request is being processed. Returns
+    /// whether everything exists that is needed once the peer joins.
     fn create(&mut self, generation: u64) -> bool;
 
     /// Joins the link of the offer that is at hand, when all is prepared.
@@ -95,7 +95,7 @@ pub trait Host {
     /// The state of the link that was created.
     fn look(&mut self) -> LinkState;
 
-    /// Moves that state from `Offered` to `Withdrawn`. Returns what it is then.
+    /// Moves that state from `Offered` to `Withdrawn`. Returns the resulting state.
     fn withdraw(&mut self) -> LinkState;
 
     /// Forgets the link that was created.
@@ -145,7 +145,7 @@ pub struct Session {
     random: Random,
 }
 
-/// What the session does.
+/// The actions of a session.
 impl Session {
     /// A session of the process of that generation; `seed` makes its intervals differ from others'.
     #[must_use]

@@ -12,8 +12,8 @@ const SECOND: u64 = 1000 * MILLISECOND;
 const HOLDS: usize = 10;
 /// For how long faults happen.
 const TROUBLE: u64 = 5 * SECOND;
-/// When nothing is under way any more: what was begun in the last moment has had its time, and so
-/// has what that began.
+/// The time when no attempt runs any more: an attempt of the last moment has had its time, and so
+/// has one that it caused.
 const END: u64 = TROUBLE + 3 * PATIENCE;
 /// How long an offerer that runs may not know that the peer has joined.
 const ONE_SIDED: u64 = 400 * MILLISECOND;
@@ -71,11 +71,11 @@ struct World {
     ends: Vec<(usize, usize, u64, u64)>,
     generations: u64,
     sent: u64,
-    /// Connects, stops, deaths, failures: what may begin an attempt.
+    /// Connects, stops, deaths, failures: events that may begin an attempt.
     causes: u64,
 }
 
-/// What a session does in the world.
+/// A session's actions in the simulation.
 struct Doing<'a> {
     world: &'a mut World,
     own: usize,
@@ -439,7 +439,7 @@ impl World {
         (self.links[link].generations == both).then_some(link)
     }
 
-    /// What holds at every moment.
+    /// Invariants at every moment.
     fn check(&self) {
         for (low, high) in self.pairs() {
             let uses = [self.uses(low, high), self.uses(high, low)];
@@ -461,7 +461,7 @@ impl World {
         }
     }
 
-    /// What holds at the end.
+    /// Invariants at the end.
     fn check_end(&self) {
         for (low, high) in self.pairs() {
             let uses = [self.uses(low, high), self.uses(high, low)];

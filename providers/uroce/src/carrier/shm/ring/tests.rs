@@ -312,7 +312,7 @@ proptest! {
         let mut news = News::default();
         let data = (super::super::link::HEAD * 2 + RING) / 8;
         for (index, value) in scribbles {
-            // Also what looks like a record, where the next one begins.
+            // Also words that look like a record, where the next one begins.
             for (length, kind, flags) in &words {
                 let first = WHOLE | u64::from(*flags) << 40 | u64::from(*kind % 4) << 32 | u64::from(*length);
                 memory.words()[data].store(first, SeqCst);
