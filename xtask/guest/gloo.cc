@@ -24,8 +24,8 @@
 using Context = std::shared_ptr<gloo::Context>;
 using Numbers = std::vector<float>;
 
-// Nothing is destroyed: an algorithm ends when it has received all, and aborts if its buffers are destroyed
-// before the last of its own messages has completed, over any library.
+// No object is destroyed: an algorithm ends when it has received all messages, and aborts if its
+// buffers are destroyed before its last message has completed, over any library.
 static Numbers &numbers(const Context &context, int count) {
     auto &numbers = *new Numbers(count);
     for (int i = 0; i < count; i++)

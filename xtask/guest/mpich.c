@@ -1,6 +1,6 @@
 /*
- * What ranks of MPICH do with each other: messages from one to the next of a ring, sums of all, and
- * one-sided operations, all checked. The first says how many agree.
+ * Communication of MPICH ranks: messages from one to the next of a ring, sums of all, and one-sided
+ * operations, all checked. The first rank prints how many agree.
  */
 #include <mpi.h>
 #include <stdio.h>

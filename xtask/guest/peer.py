@@ -19,7 +19,7 @@ class Peer:
         print(text, file=self.process.stdin, flush=True)
 
     def hear(self):
-        # What libraries log comes between.
+        # Lines logged by libraries are interspersed.
         for line in self.process.stdout:
             if line.startswith(MARK):
                 return line.removeprefix(MARK).split()

@@ -1,7 +1,8 @@
 //! The suites in the virtual machine, a boot after the other.
 //!
-//! The machine reads the file system of this one, where cargo goes on building meanwhile: so it
-//! gets copies of all that it runs, in a target directory of its own ([`Dirs::aside`]).
+//! The machine reads the file system of this one, where cargo continues to build meanwhile.
+//! Therefore it gets copies of everything that it runs, in a separate target directory
+//! ([`Dirs::aside`]).
 #![forbid(unsafe_code)]
 
 use std::{
@@ -29,7 +30,7 @@ use crate::{
     waiting::Waiting,
 };
 
-/// What is to be run in the virtual machine, ready to be run.
+/// The runs for the virtual machine, ready to start.
 pub struct Boots {
     /// Here.
     dirs: Dirs,
@@ -44,9 +45,9 @@ pub struct Boots {
     bless: bool,
 }
 
-/// What a boot came to.
+/// The results of a boot.
 pub struct Booted {
-    /// What the machine printed, if it was not shown meanwhile.
+    /// The output of the machine, if it was not shown meanwhile.
     printed: String,
     rows: Vec<Row>,
     /// To boot and to power off, if there was a boot.
@@ -54,7 +55,7 @@ pub struct Booted {
 }
 
 impl Booted {
-    /// No boot: each run is what `say` makes of it.
+    /// No boot: `say` makes the result of each run.
     fn without(runs: &[Run], say: impl Fn(&mut Tally)) -> Self {
         let row = |run: &Run| {
             let mut tally = Tally::default();
@@ -80,7 +81,7 @@ impl Booted {
     }
 }
 
-/// Compiles what the runs need beside the library.
+/// Compiles the programs that the runs need beside the library.
 ///
 /// # Errors
 /// Of compilations.
@@ -95,7 +96,8 @@ pub fn compile(dirs: &Dirs, runs: &[(u8, Run)]) -> Result<()> {
 }
 
 impl Boots {
-    /// Copies what the runs need ([`compile`]), and says which cannot be had here.
+    /// Copies the programs that the runs need ([`compile`]), and reports those that are unavailable
+    /// here.
     ///
     /// # Errors
     /// Of the machine, of the file system.
@@ -136,7 +138,7 @@ impl Boots {
         }
     }
 
-    /// Boots once for these runs, and holds what each gave against its list.
+    /// Boots once for these runs, and compares the results of each with its list.
     fn boot(&self, runs: &[Run], show: bool) -> Result<Booted> {
         let labels: Vec<_> = runs.iter().map(|run| run.label()).collect();
         println!(
@@ -205,7 +207,7 @@ fn stage(run: Run) -> String {
     format!("{GUEST}{}", run.label())
 }
 
-/// What runs come to that could not be run; the other stages still are.
+/// The results of runs that could not start; the other stages still run.
 pub fn not_run(runs: &[Run], reason: &str) -> Booted {
     Booted::without(runs, |tally| tally.fail(format!("not run: {reason}")))
 }
@@ -248,7 +250,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What a run is that cannot be held against anything; the others go on.
+    /// The result of a run that cannot be compared; the others continue.
     pub fn unjudged(error: anyhow::Error) -> Self {
         Self {
             tally: Tally::failure(format!("{error:#}")),
@@ -257,7 +259,7 @@ impl Outcome {
     }
 }
 
-/// What a suite wrote where it ran.
+/// The file with the results of a suite.
 pub struct List {
     pub records: Vec<Record>,
     /// How long it took, if it came to its end.

@@ -1,5 +1,5 @@
-//! Other releases of Debian, each in a directory of its own in the cache directory, for the
-//! releases of rdma-core that they have.
+//! Other releases of Debian, each in a separate directory in the cache directory, for the releases
+//! of rdma-core that they have.
 //!
 //! They are made by mmdebstrap(1) from the package archive that this machine's apt uses, with apt's
 //! own settings for downloads.
@@ -16,8 +16,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::{debian_deps, dirs::Dirs, host, pip::SHOWN};
 
-/// What is installed beside what Debian calls essential: rdma-core's tests, with what they and
-/// uroce-sysfs run, and the pingpong programs.
+/// Packages installed beside the essential ones: rdma-core's tests, with their dependencies and
+/// uroce-sysfs's, and the pingpong programs.
 const PACKAGES: &[&str] = &[
     "python3-pyverbs",
     "rdma-core",
@@ -38,10 +38,10 @@ const DPKG: &[&str] = &[
 /// The package whose version is rdma-core's.
 const RDMA_CORE: &str = "ibverbs-providers";
 
-/// What makes it.
+/// The program that makes it.
 const NEEDED: &[&str] = &["mmdebstrap"];
 
-/// In a finished one, beside its root directory: what it was made of. Written last.
+/// A file in a finished one, beside its root directory: its description. Written last.
 const COMPLETE: &str = "complete";
 /// Its root directory.
 const ROOT: &str = "root";
@@ -137,7 +137,7 @@ impl Chroot {
         dir.join(SHOWN).join(self.directory())
     }
 
-    /// Its root directory, in what [`Self::shown_in`] answers.
+    /// Its root directory, within the directory of [`Self::shown_in`].
     pub fn root(home: &Path) -> PathBuf {
         home.join(ROOT)
     }
@@ -167,7 +167,7 @@ fn release_in(status: &str) -> Option<u32> {
 
 /// The archive of Debian's packages in apt's settings.
 fn archive(dirs: &Dirs) -> Result<String> {
-    // The lists say whose archive it is; a new machine may have none yet.
+    // The lists name their archive; a new machine may have none yet.
     if let Some(found) = listed()? {
         return Ok(found);
     }
@@ -204,7 +204,7 @@ fn take_place(own: &Path, home: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes what processes have left that were interrupted.
+/// Removes leftovers of interrupted processes.
 fn remove_left_over(dirs: &Dirs, name: &str) -> Result<()> {
     fs::create_dir_all(&dirs.cache).with_context(|| dirs.cache.display().to_string())?;
     for entry in fs::read_dir(&dirs.cache)? {

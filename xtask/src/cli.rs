@@ -69,18 +69,18 @@ pub enum Command {
     BenchObserve,
     BenchRxe(BenchRxe),
     Install(install::Options),
-    /// What the virtual machine is started with; not for people.
+    /// The command that the virtual machine is started with; internal.
     InGuest {
         results: PathBuf,
     },
-    /// What the stage `package` starts in namespaces of its own; not for people.
+    /// The command that the stage `package` starts in new namespaces; internal.
     InRoot {
         job: PathBuf,
     },
-    /// What the stages of uroce start in a network of its own; not for people.
+    /// The command that the stages of uroce start in a separate network namespace; internal.
     InNetwork {
         results: PathBuf,
-        /// It has around it what its suite wants.
+        /// The surroundings of the suite exist already.
         surrounded: bool,
     },
     Help,

@@ -52,8 +52,8 @@ impl Crates {
         let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
         let home = dirs.cache.join(HOME);
         let pins = dirs.root.join(PINS);
-        // Written last: what was interrupted is made anew, and what other headers or versions went
-        // into.
+        // Written last, so that an interrupted build is repeated, and one with other headers or
+        // versions.
         let complete = home.join("complete");
         let wanted = made_of(&pins.join("Cargo.lock"), &dirs.root.join("include"))?;
         if fs::read_to_string(&complete).is_ok_and(|made| made == wanted) {
@@ -115,7 +115,7 @@ impl Crate {
         command.args(words).arg("--locked");
         command.arg("--manifest-path").arg(manifest);
         command.env("CARGO_TARGET_DIR", self.target(home));
-        // What the headers of its own would define is there already when bindgen comes to them.
+        // bindgen would define items of its headers again; this defines them first.
         let mut headers = OsString::from("-I");
         headers.push(dirs.root.join("include"));
         headers.push(" -include infiniband/verbs.h");
@@ -163,7 +163,7 @@ fn executables(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// What says whether the programs are still those that would be compiled now.
+/// A description of the sources, by which outdated programs are found.
 fn made_of(lock: &Path, headers: &Path) -> Result<String> {
     let mut digest = DefaultHasher::new();
     hash_files(headers, &mut digest)?;

@@ -30,12 +30,12 @@ const COMPILATIONS: [&str; 4] = ["stock-gcc ", "ours-gcc ", "stock-clang ", "our
 /// The sets whose programs use the device.
 const WITH_DEVICE: [&str; 3] = ["rxe", "ioctl", "man"];
 
-/// The sets whose programs ask the kernel, or use no device. The others use uroce, for which the
+/// The sets whose programs call the kernel, or use no device. The others use uroce, for which the
 /// kernel's interface makes no difference, and some of them take minutes in emulation.
 const BY_KERNEL: [&str; 5] = ["no_device", "rxe", "plugin", "man", "post_44_rxe"];
 
-/// What a run is of: all; over the library's own provider what asks a provider anything; over the
-/// write interface what asks the kernel anything.
+/// The sets of a run: all; over the built-in provider those that call a provider; over the write
+/// interface those that call the kernel.
 fn sets(run: Run) -> impl Iterator<Item = &'static str> {
     let sets: &[&str] = match run {
         Run { cm: true, .. } => &["rdmacm"],
@@ -88,8 +88,8 @@ pub fn run_programs(library: &Library, run: Run, dir: &Path) -> Result<()> {
         Library::Ours(dir) | Library::WithRdmacm(dir) => command.arg("--lib").arg(dir),
     };
     command.args(sets(run));
-    // What headers they were compiled with is asked once, and neither by the provider nor by the
-    // kernel. Those of what came later than the stock library are ours alone.
+    // The headers of the compilation matter only once, and neither for the provider nor for the
+    // kernel. Only ours exist for programs newer than the stock library.
     if run.built_in {
         command.args(["--combo", "stock-gcc"]);
     } else if run.write {
@@ -99,14 +99,15 @@ pub fn run_programs(library: &Library, run: Run, dir: &Path) -> Result<()> {
     command.arg(records(dir, &run.label()));
     command.envs(run.env());
     let status = command.status().context("the C tests' runner")?;
-    // 1 says that a program failed, which the comparison says better; 2 that the run is no good.
+    // 1 means that a program failed, which the comparison reports in detail; 2 that the run is
+    // invalid.
     if !matches!(status.code(), Some(0 | 1)) {
         bail!("the C tests' runner ended with {status}");
     }
     Ok(())
 }
 
-/// Holds what a run printed against the reference, the run over the stock library.
+/// Compares the output of a run with the reference, the run over the stock library.
 pub fn judge(dirs: &Dirs, dir: &Path, run: Run) -> Result<Tally> {
     let reference = Run {
         stock: true,

@@ -1,9 +1,9 @@
 //! The time by which a whole run has to be over.
 //!
-//! Hosted CI ends a run that takes too long without a word of what it waited for. With a deadline
-//! of its own (`cargo xtask test --within MINUTES`) the run ends first: each command that is still
-//! running then is reported with its processes, killed, and counted as a failure of its stage, and
-//! the table at the end is printed. Without that option there is no deadline.
+//! Hosted CI ends a run that takes too long without reporting the running commands. With a deadline
+//! (`cargo xtask test --within MINUTES`) the run ends first: each command that is still running
+//! then is reported with its processes, killed, and counted as a failure of its stage, and the
+//! table at the end is printed. Without that option there is no deadline.
 #![forbid(unsafe_code)]
 
 use std::{

@@ -1,6 +1,7 @@
-//! What the commands here need of the machine, and how to get it.
+//! The packages that the commands here need, and their installation.
 //!
-//! As root on Debian what lacks is installed; otherwise it is named, and the command fails.
+//! As root on Debian, missing packages are installed; otherwise they are named, and the command
+//! fails.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -14,7 +15,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{dirs::Dirs, host, pip::Package};
 
-/// Debian packages, each line with what asks for it.
+/// Debian packages, each line with the command that needs it.
 const PACKAGES: &[&str] = &[
     // To compile and link: the library, its C tests with both compilers, bindgen's libclang.
     "gcc",
@@ -67,14 +68,14 @@ const PACKAGES: &[&str] = &[
     "libiscsi-bin",
     "qemu-block-extra",
     "qemu-utils",
-    // A suite, and what uroce's speed is held against.
+    // A suite, and a reference for uroce's speed.
     "qperf",
 ];
 
-/// What making and looking at Debian packages takes beside those.
+/// Further packages for building and checking Debian packages.
 const PACKAGING: &[&str] = &["dpkg-dev", "debhelper", "lintian", "pkgconf"];
 
-/// What the demonstration without a virtual machine takes.
+/// Packages of the demonstration without a virtual machine.
 const DEMO: &[&str] = &[
     "gcc",
     "libc6-dev",
@@ -99,14 +100,14 @@ const VIRTME_NG: Package = Package {
     variant: "-that-caches",
     with_others: true,
 };
-/// Options with which its initial file system mounts ours, which may change under the machine as
-/// far as it knows: so it asks for every name and byte each time, and in emulation that is most of
-/// what starting a program costs. What programs in the machine read does not change while it runs.
+/// Options with which the machine's initial file system mounts this machine's, which may change
+/// meanwhile. So it asks for every name and byte each time, and in emulation that is most of the
+/// cost of starting a program. Files that programs in the machine read do not change while it runs.
 const MOUNTED: &str = "trans=virtio,access=any,msize=524288 /dev/root";
-/// With what is read kept.
+/// The same, with a cache.
 const MOUNTED_CACHED: &str = "trans=virtio,access=any,msize=524288,cache=loose /dev/root";
 
-/// What booting the virtual machine takes.
+/// The parts needed to boot the virtual machine.
 pub struct Machine {
     pub vng: PathBuf,
     pub kernel: PathBuf,
@@ -118,13 +119,13 @@ pub fn provide(dirs: &Dirs) -> Result<Machine> {
     machine(dirs)
 }
 
-/// Sees to it that all is there but what booting takes.
+/// Makes sure that everything except those parts is installed.
 pub fn provide_here(dirs: &Dirs) -> Result<()> {
     packages(dirs)?;
     components(dirs)
 }
 
-/// What booting takes; the packages are there.
+/// The parts needed to boot; the packages are installed.
 pub fn machine(dirs: &Dirs) -> Result<Machine> {
     Ok(Machine {
         vng: virtme_ng(dirs)?,
@@ -142,11 +143,11 @@ pub fn packaging(dirs: &Dirs) -> Result<()> {
     install_missing(dirs, PACKAGING)
 }
 
-/// What a whole run leaves in the target directory, in gigabytes (`du -s target` after one).
+/// Gigabytes that a whole run leaves in the target directory (`du -s target` after one).
 const WHOLE_RUN: u64 = 4;
 
-/// Says so where the target directory's disk is too full for a whole run: what fails for want of
-/// space may not say why.
+/// Warns if the target directory's disk is too full for a whole run, because failures for want of
+/// space may not show their cause.
 pub fn space(dirs: &Dirs) -> Result<()> {
     let disk = rustix::fs::statvfs(&dirs.target)
         .with_context(|| format!("ask about the disk of {}", dirs.target.display()))?;
@@ -220,7 +221,7 @@ fn install(dirs: &Dirs, how: &str, packages: &[&str]) -> Result<()> {
     apt(dirs, &words)
 }
 
-/// The packages for apt-get; a user who may not install gets their list.
+/// The packages for apt-get; a user without the right to install gets their list.
 fn apt_words(how: &str, packages: &[&str], root: bool) -> Result<Vec<String>> {
     if !root {
         bail!(

@@ -1,4 +1,4 @@
-//! Where things are: the checkout, cargo's target directory, what we keep outside both.
+//! The directories: the checkout, cargo's target directory, the cache outside both.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 /// that they are compiled once.
 pub const C_PROGRAMS: &str = "c-tests/programs";
 
-/// What cargo calls the library.
+/// Cargo's name of the library.
 pub const LIBRARY: &str = "libibverbs.so";
 /// The one that connects.
 const RDMACM: &str = "librdmacm.so";
@@ -93,8 +93,8 @@ impl Dirs {
         Ok(dir.to_owned())
     }
 
-    /// The same for the virtual machine, in a target directory of its own with copies of the
-    /// programs that it runs, which builds that go on meanwhile leave alone.
+    /// The same for the virtual machine, in a separate target directory with copies of the programs
+    /// that it runs, which concurrent builds do not change.
     pub fn aside(&self) -> Result<Self> {
         let target = self.fresh("guest")?;
         let profile = self.program.parent().context("no directory")?;
@@ -127,7 +127,7 @@ impl Dirs {
         })
     }
 
-    /// The same below `dir` with a copy, which a build that goes on meanwhile leaves alone.
+    /// The same below `dir` with a copy, which a concurrent build does not change.
     pub fn snapshot(&self, dir: &Path) -> Result<PathBuf> {
         self.libraries(&dir.join("lib"), |built, at| {
             fs::copy(built, at).with_context(|| format!("copy {}", built.display()))?;

@@ -30,7 +30,7 @@ pub fn load(dir: &Path, suite: &str) -> Result<Vec<Record>> {
     parse_list(&text).with_context(|| path.display().to_string())
 }
 
-/// Writes what the stock library gave as the expected list of a suite in the virtual machine.
+/// Writes the results of the stock library as the expected list of a suite in the virtual machine.
 pub fn bless(dir: &Path, suite: &str, list: &str, device: &str, results: &[Record]) -> Result<()> {
     let head = format!(
         "# What the suite {suite} gives over Debian's own libibverbs on {device}, Linux 6.1.\n\
@@ -39,8 +39,8 @@ pub fn bless(dir: &Path, suite: &str, list: &str, device: &str, results: &[Recor
     write(dir, list, &head, results)
 }
 
-/// Writes what uroce gave on `peer` as the expected list of the suite of a stage. Nothing that
-/// fails is expected: there is no other library here whose failures it could share.
+/// Writes the results of uroce on `peer` as the expected list of the suite of a stage. Failures are
+/// not expected: there is no other library here whose failures it could share.
 pub fn bless_uroce(
     dir: &Path,
     suite: &str,
@@ -83,8 +83,8 @@ fn write(dir: &Path, suite: &str, head: &str, results: &[Record]) -> Result<()> 
     fs::write(&path, text).with_context(|| path.display().to_string())
 }
 
-/// As [`compare`], for what may do more than the reference: a test that succeeds though it was not
-/// expected to is as good.
+/// As [`compare`], for a library that may do more than the reference: a test that succeeds
+/// unexpectedly is as good.
 pub fn compare_at_least(expected: &[Record], results: &[Record]) -> Tally {
     let succeeds = |name: &str| {
         let given = results.iter().find(|result| result.name == name);
@@ -97,8 +97,8 @@ pub fn compare_at_least(expected: &[Record], results: &[Record]) -> Tally {
     compare(&expected, results)
 }
 
-/// Compares results of a later release of a suite with the list of an older one: what succeeded
-/// there may not fail, and failures of tests that the list does not know are reported.
+/// Compares results of a later release of a suite with the list of an older one: a test that
+/// succeeded there may not fail, and failures of tests that the list does not contain are reported.
 pub fn compare_to_older(expected: &[Record], results: &[Record]) -> Tally {
     let mut tally = Tally::default();
     let succeeded = |name: &str| {

@@ -1,4 +1,4 @@
-//! Running a command on this machine: everything it says goes to the terminal and to a log.
+//! Running a command on this machine: its output goes to the terminal and to a log.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -17,7 +17,7 @@ use watchdog::places::{self, Process};
 
 use crate::deadline;
 
-/// What a command left behind.
+/// The result of a command.
 pub struct Outcome {
     pub status: ExitStatus,
     /// Standard output and error as they came, in one.
@@ -34,8 +34,8 @@ const PERIOD: Timespec = Timespec {
     tv_sec: 1,
     tv_nsec: 0,
 };
-/// How long a stage of tests may say nothing. The longest silence is that of one test that runs all
-/// C programs, each with a bound of its own.
+/// How long a stage of tests may be silent. The longest silence is that of one test that runs all C
+/// programs, each with a separate bound.
 const SILENCE: Duration = Duration::from_secs(2400);
 /// How long output is read on after the command has ended or was killed, if a process that it left
 /// behind holds it open.
@@ -60,7 +60,7 @@ pub fn run_tests(command: &mut Command, log: &Path) -> Result<Outcome> {
     watched(command, log, Some(Box::new(silent)), true)
 }
 
-/// The same, with what the command says in the log and the outcome alone.
+/// The same, but the output goes only to the log and the outcome.
 pub fn run_silently(command: &mut Command, log: &Path, stuck: Option<Stuck>) -> Result<Outcome> {
     watched(command, log, stuck, false)
 }

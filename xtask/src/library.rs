@@ -16,11 +16,11 @@ use crate::{
     vm,
 };
 
-/// What came of making it.
+/// The results of making it.
 pub struct Made {
     /// The stage, if that was asked for.
     pub stage: Option<Row>,
-    /// What goes into the packages, or why there are none, if it was compiled for them.
+    /// The contents of the packages, or the reason why there are none, if they were compiled.
     pub packages: Option<Result<Compiled>>,
 }
 

@@ -1,5 +1,5 @@
-//! The stage `links`: what the documents point to is there. No network: links to other hosts are
-//! left alone.
+//! The stage `links`: the targets of links in documents exist. It needs no network: links to other
+//! hosts are ignored.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -124,7 +124,7 @@ fn inside(path: &Path) -> Option<PathBuf> {
     Some(plain)
 }
 
-/// Lines outside of code, with what stands between backticks blanked out.
+/// Lines outside of code, with the text between backticks blanked out.
 fn prose(text: &str) -> impl Iterator<Item = String> {
     let mut fenced = false;
     let lines = text.lines().filter(move |line| {
@@ -166,8 +166,8 @@ fn headings(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// What is wrong with the table of contents, and with pages as parts of a book. mdbook(1) takes
-/// each page once, and has nothing of what lies outside of the folder.
+/// The faults of the table of contents, and of pages as parts of a book. mdbook(1) takes each page
+/// once, and no file outside of the folder.
 fn contents(root: &Path, documents: &[PathBuf]) -> Result<Vec<String>> {
     let contents = Path::new(CONTENTS);
     let folder = contents.parent().unwrap_or(Path::new(""));

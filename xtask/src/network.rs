@@ -1,4 +1,4 @@
-//! Networks of their own for programs.
+//! Separate network namespaces for programs.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The command that runs a program in a network of its own, where the machine lets one be made.
+/// The command that runs a program in a separate network namespace, if the machine permits one.
 pub fn network(program: &Path) -> Command {
     let options: [&[&str]; 2] = [&["--net"], &["--net", "--user", "--map-root-user"]];
     let allowed = options.iter().find(|options| {

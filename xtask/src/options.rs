@@ -32,7 +32,7 @@ pub struct Bench {
 #[derive(Debug, PartialEq)]
 pub struct BenchUroce {
     pub write: bool,
-    /// Nothing but what the plots show is measured.
+    /// Measure only the curves of the plots.
     pub plots_alone: bool,
     pub rounds: usize,
 }

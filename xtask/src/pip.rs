@@ -1,5 +1,4 @@
-//! Programs out of Python's package index, each in an environment of its own in the cache
-//! directory.
+//! Programs from Python's package index, each in a separate environment in the cache directory.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -19,13 +18,13 @@ use crate::{dirs::Dirs, host::must_run};
 /// The cache directory, in that of a job.
 pub const SHOWN: &str = "cache";
 
-/// What pip(1) is asked for.
+/// Arguments of pip(1).
 pub struct Package {
     /// With versions. The environment is called like the first.
     pub names: &'static [&'static str],
     /// Ends the name of its environment where something was changed in it.
     pub variant: &'static str,
-    /// Whether the packages come along that it says it needs.
+    /// Whether the dependencies of the package are installed.
     pub with_others: bool,
 }
 
@@ -52,8 +51,7 @@ impl Package {
         static MAKING: Mutex<()> = Mutex::new(());
         let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
         let home = dirs.cache.join(self.directory());
-        // Written last: an environment whose making was interrupted is made anew, and one of other
-        // versions.
+        // Written last: an interrupted installation is repeated, and so is one of other versions.
         let complete = home.join("complete");
         let wanted = self.names.join("\n");
         if fs::read_to_string(&complete).is_ok_and(|made| made == wanted) {

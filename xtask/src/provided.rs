@@ -1,5 +1,5 @@
-//! What runs of suites want beside this machine's packages: environments of Python, crates, and
-//! chroots.
+//! Further requirements of suites besides this machine's packages: environments of Python, crates,
+//! and chroots.
 //!
 //! All are made before the runs: where those run, no network leads to a package index or archive.
 #![forbid(unsafe_code)]
@@ -18,7 +18,7 @@ use crate::{
     suites::{PYVERBS_56, PYVERBS_65, clients, crates, inference, providers},
 };
 
-/// What the programs of a suite come out of, if not Debian's packages.
+/// The source of a suite's programs, if it is not Debian's packages.
 fn package(suite: &str) -> Option<&'static Package> {
     inference::package(suite).or_else(|| clients::package(suite))
 }
@@ -120,16 +120,16 @@ pub fn variables(suite: &str, dir: &Path, room: &Path) -> Result<Vec<(&'static s
     Ok(variables)
 }
 
-/// The expected list that a suite's results are held against.
+/// The expected list for a suite's results.
 pub struct Expected {
-    /// What its file is called.
+    /// The name of its file.
     pub name: String,
     /// Says that it is the list of an older release of rdma-core than the one that ran.
     pub older: Option<String>,
 }
 
 impl Expected {
-    /// `list` is what the list of the suite is called for the release that its name says.
+    /// `list` is the name of the suite's list for the release in its name.
     ///
     /// # Errors
     /// The chroot has no rdma-core.
@@ -150,8 +150,7 @@ impl Expected {
     }
 }
 
-/// What the list is called that this machine's results would be written as: that of the release
-/// that the chroot has.
+/// The name under which this machine's results would be written: that of the release in the chroot.
 ///
 /// # Errors
 /// The chroot has no rdma-core.

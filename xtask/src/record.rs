@@ -55,7 +55,7 @@ impl Record {
         }
     }
 
-    /// Whether this is what the other, from the expected list, promises.
+    /// Whether this equals the other record, which is from the expected list.
     ///
     /// The reason of a skip or a refusal is a part of the answer (it names the errno); that of a
     /// failure holds addresses and line numbers, and is not.
@@ -75,7 +75,7 @@ impl fmt::Display for Record {
     }
 }
 
-/// Reads a list: blank lines and those that begin with `#` say nothing.
+/// Parses a list: blank lines and those that begin with `#` are ignored.
 pub fn parse_list(text: &str) -> Result<Vec<Record>> {
     text.lines()
         .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))

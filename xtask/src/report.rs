@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
-/// What one stage came to.
+/// The results of one stage.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub passed: usize,
@@ -21,7 +21,7 @@ impl Tally {
         }
     }
 
-    /// What `stage` counts; an error that ends it is a failure.
+    /// The counts of `stage`; an error that ends it is a failure.
     pub fn of(stage: &str, run: impl FnOnce(&mut Self) -> anyhow::Result<()>) -> Self {
         let mut tally = Self::default();
         if let Err(error) = run(&mut tally) {
@@ -92,7 +92,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds a stage and says how it went.
+    /// Adds a stage and prints its result.
     pub fn add(&mut self, row: Row) {
         println!(
             "== {}: {} in {} s",
@@ -120,7 +120,7 @@ impl Report {
         let mut text = String::new();
         self.skips(&mut text);
         self.table(&mut text);
-        // Last, because what records a long run often keeps its end alone.
+        // Last, because recorders of long runs often keep only the end.
         self.failures(&mut text);
         let sum = |of: fn(&Tally) -> usize| self.rows.iter().map(|row| of(&row.tally)).sum();
         let skipped: usize = sum(Tally::skipped);

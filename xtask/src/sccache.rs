@@ -1,5 +1,5 @@
-//! What compilers have made before, kept outside the checkout by sccache: other people's crates,
-//! most of what a fresh clone compiles, change with Cargo.lock alone.
+//! Earlier results of compilers, kept outside the checkout by sccache: other people's crates, most
+//! of the work for a fresh clone, change only with Cargo.lock.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 
 use crate::dirs::Dirs;
 
-/// What cargo runs compilers by. Who has set it keeps it, to nothing as well.
+/// Cargo's wrapper of compilers. A user's value is kept, also an empty one.
 pub const WRAPPER: &str = "RUSTC_WRAPPER";
 const PROGRAM: &str = "sccache";
 /// A whole run leaves some 200 MB.
@@ -23,8 +23,8 @@ const SIZE: &str = "1G";
 const LOOKS: u32 = 200;
 const BETWEEN: Duration = Duration::from_millis(25);
 
-/// Runs this program again, with the same words, where its compilers are answered from what was
-/// kept. `None` where that cannot be had or was decided before: then this run goes on.
+/// Runs this program again, with the same arguments, with a cache of compiler results. `None` if
+/// that is impossible or was decided before: then this run continues.
 ///
 /// # Errors
 /// Of starting this program, of the cache directory.
@@ -47,8 +47,8 @@ pub fn run_again(dirs: &Dirs) -> Result<Option<ExitCode>> {
     }))
 }
 
-/// A server of its own, which ends with this program's need of it: one that its clients start would
-/// outlive them, with their output open.
+/// A separate server, which ends with this program: one that its clients start would outlive them,
+/// with their output open.
 struct Server {
     child: Child,
     port: u16,
@@ -94,7 +94,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Ends the server, which has written what it keeps then.
+    /// Ends the server, which then writes its cache.
     fn drop(&mut self) {
         let mut stop = Command::new(PROGRAM);
         match self.print_output(stop.arg("--stop-server")).output() {

@@ -25,8 +25,8 @@ const FOLDER: &str = "drivers/infiniband/sw/siw";
 /// The module for the kernel that is booted.
 ///
 /// # Errors
-/// What is missing: a kernel that is not Debian's, packages that cannot be had, a driver that does
-/// not compile.
+/// The missing part: a kernel that is not Debian's, packages that are unavailable, a driver that
+/// does not compile.
 pub fn module(dirs: &Dirs, machine: &Machine) -> Result<PathBuf> {
     let version = version(&machine.kernel).context("a kernel without a version in its name")?;
     let home = dirs.cache.join(format!("siw-{version}"));
@@ -41,7 +41,7 @@ pub fn module(dirs: &Dirs, machine: &Machine) -> Result<PathBuf> {
     Ok(built)
 }
 
-/// What the name of a kernel's file says.
+/// The version in the name of a kernel's file.
 fn version(kernel: &Path) -> Option<&str> {
     kernel.file_name()?.to_str()?.strip_prefix("vmlinuz-")
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the stages, which of them run, and in what order.
+//! `cargo xtask test`: the stages, their selection, and their order.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -48,7 +48,7 @@ fn guest_runs(stock: bool) -> Vec<(u8, Run)> {
         let ways = if stock {
             vec![reference]
         } else {
-            // The C tests have no list: what they give over the stock library is the reference.
+            // The C tests have no list: the results over the stock library are the reference.
             let reference = (suite.name == C_TESTS).then_some(reference);
             let write = suite.both_paths.then_some(Run {
                 write: true,
@@ -75,7 +75,7 @@ fn guest_runs(stock: bool) -> Vec<(u8, Run)> {
     runs
 }
 
-/// The runs that were asked for, with what they are compared with.
+/// The selected runs, with their references.
 fn chosen_runs(options: &Test) -> Vec<(u8, Run)> {
     let asked = |run: Run| chosen(&options.only, &format!("{GUEST}{}", run.label()));
     let all = guest_runs(options.stock);
@@ -129,7 +129,7 @@ pub fn run(options: &Test) -> Result<ExitCode> {
         return Ok(code);
     }
     let mut report = Report::default();
-    // The stock library's results say nothing about what is built here.
+    // The stock library's results are unrelated to this build.
     if !options.stock {
         for stage in asked(options).filter(|stage| stage.name == FMT) {
             report.add(cargo::run(&dirs, stage)?);
@@ -152,7 +152,7 @@ pub fn run(options: &Test) -> Result<ExitCode> {
     })
 }
 
-/// Runs what runs in the virtual machine, and nothing beside it; returns where the library is.
+/// Runs the stages of the virtual machine alone; returns the place of the library.
 fn in_the_machine(
     dirs: &Dirs,
     options: &Test,
@@ -179,11 +179,12 @@ fn in_the_machine(
     Ok(dirs)
 }
 
-/// Runs what runs in the virtual machine beside what runs here.
+/// Runs the stages of the virtual machine beside those of this machine.
 ///
-/// Programs in the virtual machine poll: where it has to wait for a processor, it also wants more
-/// of it. So what runs here gives way, and still has one processor most of the time. When that is
-/// over, there is room for a second machine, and for the suites of uroce.
+/// Programs in the virtual machine poll: if it has to wait for a processor, it also needs more
+/// processor time. So the stages of this machine have a lower priority, and still have one
+/// processor most of the time. When they have ended, there is room for a second machine, and for
+/// the suites of uroce.
 fn side_by_side(
     dirs: &Dirs,
     options: &Test,
@@ -222,8 +223,8 @@ fn side_by_side(
     Ok(())
 }
 
-/// Makes the library and hands it over, and makes the runs ready once their programs are compiled.
-/// Who waits for the one or the other learns by the end of its channel that there is none.
+/// Makes the library and sends it, and prepares the runs once their programs are compiled. The end
+/// of a channel without a value means that it could not be made.
 fn begin(
     dirs: &Dirs,
     options: &Test,
@@ -314,7 +315,7 @@ fn meanwhile(
     for stage in here().filter(|stage| stage.name != UNIT) {
         report.add(cargo::run(dirs, stage)?);
     }
-    // The code that makes it reports why there is none.
+    // The code that makes it reports the reason.
     let Ok((dirs, made)) = library.recv() else {
         return Ok(());
     };
@@ -366,7 +367,7 @@ mod tests {
         assert!(chosen(&[], "fmt"));
     }
 
-    /// docs/compatibility.md says which stage shows each of its cells.
+    /// docs/compatibility.md names the stage for each of its cells.
     #[test]
     fn the_matrix_names_stages_that_exist() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -1,4 +1,4 @@
-//! Reading what `cargo test` prints.
+//! Parsing the output of `cargo test`.
 #![forbid(unsafe_code)]
 
 use crate::report::Tally;
@@ -35,8 +35,8 @@ pub fn tally(text: &str, ended_well: bool) -> Tally {
     tally
 }
 
-/// The name of a failed test with the last lines of its output, which the report ends with: what
-/// records a long run often keeps its end alone.
+/// The name of a failed test with the last lines of its output, for the end of the report, because
+/// recorders of long runs often keep only the end.
 fn with_output(text: &str, name: &str) -> String {
     const LINES: usize = 12;
     let head = format!("---- {name} stdout ----");

@@ -1,7 +1,7 @@
 //! The stages of uroce: real programs on this machine, over the device `uroce_lo`.
 //!
-//! They run in a network namespace of their own, so that port 4791 and the addresses are theirs.
-//! Root makes it by itself, others in a user namespace.
+//! They run in a separate network namespace, so that port 4791 and the addresses are free. Root
+//! makes it directly, others in a user namespace.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -43,8 +43,8 @@ use crate::{
 /// Begins the names of these stages.
 pub const STAGE: &str = "uroce:";
 
-/// How many suites run at a time, each in a network of its own: their programs wait most of the
-/// time, for each other or for what was lost on a bad network.
+/// How many suites run at a time, each in a separate network namespace: their programs wait most of
+/// the time, for each other or for packets lost on a bad network.
 const LANES: usize = 2;
 
 /// One run of a suite. Its label names its stage and its files.
@@ -86,7 +86,7 @@ impl Run {
         format!("{}{how}", self.suite.name)
     }
 
-    /// Whose expected list it is held against.
+    /// The run whose expected list it is compared with.
     fn list(self) -> Self {
         match self.how {
             How::Plain | How::Faults => self,
@@ -163,20 +163,20 @@ pub fn stages(dirs: &Dirs, options: &Test, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// What a run comes to that cannot be run.
+/// The result of a run that cannot start.
 fn not_run(run: Run, reason: &str) -> Row {
     let tally = Tally::failure(format!("not run: {reason}"));
     Row::new(run.stage(), Duration::ZERO, tally)
 }
 
-/// What a run came to.
+/// The result of a run.
 struct Ran {
-    /// What it printed, if that was not shown meanwhile.
+    /// Its output, if that was not shown meanwhile.
     printed: String,
     row: Row,
 }
 
-/// Runs a suite; `show` says whether what it prints is shown meanwhile.
+/// Runs a suite; `show` decides whether its output is shown meanwhile.
 fn one(dirs: &Dirs, run: Run, bless: bool, show: bool) -> Ran {
     let start = Instant::now();
     let (printed, tally) = run_and_judge(dirs, run, bless, show)
@@ -246,9 +246,8 @@ fn compare(dirs: &Dirs, run: Run, list: &List) -> Result<Tally> {
     Ok(expect::compare_to_older(&expected, &list.records))
 }
 
-/// Who runs this may not have the kernel set huge pages aside, memory may have no room for them,
-/// and some kernels have none: a test that asks for them then has another right answer than the one
-/// in the list.
+/// The user may not have the right to reserve huge pages, memory may have no room for them, and
+/// some kernels lack them: a test that requests them then has a result that differs from the list.
 fn without_huge_pages(mut expected: Vec<Record>, results: &[Record]) -> Vec<Record> {
     for wanted in &mut expected {
         if !lacks_huge_pages(wanted) {
@@ -271,7 +270,7 @@ fn lacks_huge_pages(record: &Record) -> bool {
     record.verdict == Verdict::Skip && reasons.contains(&record.reason.as_str())
 }
 
-/// Runs the suite whose job lies in this directory; called in the network that was made for it.
+/// Runs the suite whose job lies in this directory; called in its network namespace.
 pub fn in_network(dir: &Path, surrounded: bool) -> Result<ExitCode> {
     let (ours, labels) = match Job::load(dir)? {
         Job::Suites {
@@ -320,7 +319,7 @@ pub fn in_network(dir: &Path, surrounded: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts this program again by a script that gives it what the suite wants around it.
+/// Starts this program again by a script that sets up the suite's surroundings.
 fn again_by(script: &str, dir: &Path, library: &Library, around: Around) -> Result<ExitCode> {
     let mut command = Command::new(script);
     command

@@ -39,7 +39,7 @@ pub enum Library {
     WithRdmacm(PathBuf),
 }
 
-/// What the virtual machine is to do.
+/// The job of the virtual machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Job {
     /// Run these suites, by label; `ours` is the directory of the library under test.
@@ -55,16 +55,16 @@ pub enum Job {
     },
     /// Show the library at work.
     Demo { ours: PathBuf },
-    /// Measure what lies in the directory of the job.
+    /// Measure by the files in the directory of the job.
     Bench,
     /// Measure uroce and its peers there.
     BenchUroce { ours: PathBuf, rounds: usize },
-    /// Measure the provider for soft-RoCE with what lies in the directory of the job.
+    /// Measure the provider for soft-RoCE by the files in the directory of the job.
     BenchRxe,
 }
 
-/// Drivers of what the emulated machine has and no suite uses. To load and start them takes a
-/// quarter of the boot.
+/// Drivers of emulated devices that no suite uses. Loading and starting them takes a quarter of the
+/// boot.
 const UNNEEDED: [&str; 14] = [
     "kvm_amd",
     "kvm",
@@ -225,9 +225,9 @@ fn quote(path: &Path) -> Result<&str> {
     })
 }
 
-/// Boots, runs the job, and powers off; what was printed is logged, and streamed if it is to be
-/// shown. A machine that is stuck before it begins with the job is booted once more: seldom does
-/// Debian's kernel hang in emulation while it boots.
+/// Boots, runs the job, and powers off; the output is logged, and streamed if it is to be shown. A
+/// machine that hangs before it begins the job is booted once more: Debian's kernel rarely hangs in
+/// emulation while it boots.
 pub fn boot(
     dirs: &Dirs,
     machine: &Machine,

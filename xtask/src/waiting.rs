@@ -7,11 +7,11 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// What is still to be done, in order.
+/// The remaining work, in order.
 pub struct Waiting<T>(Mutex<VecDeque<T>>);
 
 impl<T> Waiting<T> {
-    /// Takes what comes next, until nothing is left.
+    /// Takes the next items, until none is left.
     pub fn take(&self) -> impl Iterator<Item = T> {
         iter::from_fn(|| {
             let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -321,7 +321,7 @@ impl Task {
     }
 }
 
-/// Moves the node along until the peer says that it is done.
+/// Advances the node until the peer reports that it is done.
 fn serve(end: &Arc<End>, mut stream: TcpStream) {
     let done = Arc::new(AtomicBool::new(false));
     let reported = Arc::clone(&done);

@@ -53,7 +53,7 @@ impl Receiver {
         }
     }
 
-    /// What a message has brought into the place of a request.
+    /// The value that a message has brought into the place of a request.
     fn value(&self, request: u32) -> u64 {
         let bytes = self.end.bytes(request % PLACES * PLACE, LENGTH);
         u64::from_ne_bytes(bytes.try_into().expect("eight"))
@@ -222,8 +222,8 @@ mod inside {
     }
 
     impl Two {
-        /// Connected, with so many receive requests, of whose memory the other side knows that it
-        /// is good; `None` where there are no credits.
+        /// Connected, with so many receive requests, whose memory the other side knows to be valid;
+        /// `None` without credits.
         fn start(requests: u32) -> Option<Self> {
             // Longer than a receiver is stopped.
             Self::start_for(requests, [20, 7])

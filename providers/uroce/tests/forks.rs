@@ -45,8 +45,8 @@ fn ended(process: libc::pid_t) -> i32 {
     libc::WEXITSTATUS(status)
 }
 
-/// A process that forks, prints the number of its child, and ends as its role says. The child
-/// stays.
+/// A process that forks, prints the number of its child, and ends in the way of its role. The child
+/// remains.
 #[test]
 #[ignore = "the tests of `inside` start it"]
 fn role() {
@@ -221,7 +221,7 @@ mod inside {
             let sockets = std::fs::read_to_string("/proc/net/unix").expect("sockets");
             let slot = format!("@uroce/{}\n", numbers[0] >> 14);
             let kept = sockets.contains(&slot);
-            // Peers whose packets may all be shared out to one socket or the other.
+            // Peers whose packets may all be assigned to one socket or the other.
             let mut reached = 0;
             for _ in 0..12 {
                 let mut player = Player::start("exit");

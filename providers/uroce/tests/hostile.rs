@@ -53,7 +53,7 @@ mod inside {
             }
         };
         let psn = if target.knows {
-            // Around what is expected.
+            // Near the expected number.
             dice.below(4096) as u32
         } else {
             // Far from it: a sender that knows the numbers, too, can end a connection.
@@ -154,7 +154,7 @@ mod inside {
         bytes.extend_from_slice(&icrc);
     }
 
-    /// Sends packets while two ends work, and looks at what they do and at their memory.
+    /// Sends packets while two ends work, and checks the ends and their memory.
     fn stream(source: Ipv4Addr, knows: bool, packets: u64, seed: u64) {
         let [a, b] = pair(IBV_QPT_RC);
         let unconnected = [End::new(IBV_QPT_UD), End::new(IBV_QPT_UC)];

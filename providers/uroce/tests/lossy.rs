@@ -91,7 +91,7 @@ fn on_the_wire() -> u64 {
     bytes.expect("a line").parse().expect("a number")
 }
 
-/// Moves so many bytes between two ends by one request. Returns what went over the wire, in
+/// Moves so many bytes between two ends by one request. Returns the bytes on the wire, in
 /// thousandths.
 fn transfer([from, to]: &[End; 2], opcode: ibv_wr_opcode, bytes: usize) -> u64 {
     let (here, there) = (
@@ -149,8 +149,8 @@ mod inside {
     use super::alone;
 
     const MIB: usize = 1 << 20;
-    /// Transfers of which one has to keep within the bound. A process that waits for a processor
-    /// lets the other's timeouts pass, and each sends again what was not lost.
+    /// Number of transfers of which one has to keep within the bound. A process that waits for a
+    /// processor lets the other's timeouts pass, and each repeats packets that were not lost.
     const ATTEMPTS: u32 = 3;
 
     fn measure(faults: &str, cases: &[(&str, usize, u64)]) {

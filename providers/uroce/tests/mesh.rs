@@ -1,8 +1,8 @@
 //! Processes that connect to each other, all to all or each to its neighbours in a ring, and move
 //! data over every connection.
 //!
-//! `UROCE_MESH` says how many processes (2 to 1000), `UROCE_MESH_NEIGHBOURS` to how many on either
-//! side each connects.
+//! `UROCE_MESH` is the number of processes (2 to 1000), `UROCE_MESH_NEIGHBOURS` the number of
+//! neighbours on either side that each connects to.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -19,7 +19,7 @@ use kit::abi::*;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// Bytes that a process keeps for what each other one writes or sends there.
+/// Bytes that a process keeps for the writes and messages of each other one.
 const PLACE: u32 = 64;
 /// Where the places for sends begin; those for writes begin at 0.
 const SENDS: u32 = 65_536;
@@ -126,7 +126,7 @@ fn role() {
     receive_line();
 }
 
-/// Writes and sends something to each peer, and receives what each sends.
+/// Writes and sends a value to each peer, and receives the value of each.
 fn exchange(end: &End, own: u32, connections: &[Connection]) {
     let mut received = 0;
     for batch in connections.chunks(BATCH) {

@@ -1,6 +1,6 @@
-//! A process of the same user that does not keep to the rules: what it writes into the memory that
-//! it shares with a neighbour ends its own connections. The neighbour lives on, serves others
-//! meanwhile, and waits for nothing without a limit.
+//! A process of the same user that violates the rules: its writes to the memory that it shares with
+//! a neighbour end only its connections. The neighbour survives, serves others meanwhile, and never
+//! waits without a limit.
 //!
 //! `UROCE_SCRIBBLES` makes the last test longer.
 #![allow(
@@ -22,7 +22,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// What goes wrong is found out by the retries of half a second.
+/// Errors are found by the retries of half a second.
 const RELIABILITY: [u8; 3] = [14, 7, 2];
 
 /// Where the claims of a ring begin in its head, their number, and the bytes of each.
@@ -42,7 +42,7 @@ struct Mapping {
     start: u64,
 }
 
-/// Those whose name says so.
+/// The mappings with this name.
 fn mappings(name: &str) -> Vec<Mapping> {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
     let lines = maps.lines().filter(|line| line.contains(name));
@@ -214,7 +214,7 @@ fn role() {
                 let memory = memory();
                 let mut written = 0;
                 for segment in &segments {
-                    // The word of what its process is doing: it has closed its last device.
+                    // The word with the activity of its process: it has closed its last device.
                     let closed = 4u64.to_ne_bytes();
                     written += u32::from(memory.write_all_at(&closed, segment.start + 128).is_ok());
                 }

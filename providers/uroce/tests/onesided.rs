@@ -274,7 +274,7 @@ mod inside {
         assert_eq!(two.initiator.ask("sum 0 50001"), theirs);
         drop(stopped);
         assert_eq!(two.target.ask("sum 5 60001"), ours);
-        // What goes by packets may follow.
+        // Transfers by packets may follow.
         assert_eq!(two.operate("write", 100, 100_000, rkey), "status 0");
         two.end();
     }
@@ -379,7 +379,7 @@ mod inside {
         let counted = two.initiator.ask(&format!("count {address} {rkey}"));
         assert_eq!(counted, "counted");
         assert_eq!(two.target.ask("shorten"), "shortened");
-        // What is written where nothing is any more is lost, as with a card that has the pages.
+        // Writes to unmapped memory are lost, as with a card that holds the pages.
         let answer = two.initiator.ask(&format!("once {address} {rkey}"));
         assert_eq!(answer, format!("status {IBV_WC_SUCCESS}"));
         assert_eq!(two.operate("write", 100, 0, two.rkey), "status 0");

@@ -58,8 +58,8 @@ fn role() {
         let Some((number, rkey)) = introduced(&end) else {
             return;
         };
-        // Soon, if the end of the peer is what is waited for; else more than the seconds for which
-        // one of many processes may have no turn on a busy machine.
+        // Short, if the test waits for the end of the peer; otherwise more than the seconds for
+        // which one of many processes may not be scheduled on a busy machine.
         let patience = if rounds == FOR_EVER { [12, 4] } else { [18, 7] };
         connect_for(&end, number, patience);
         for id in 0..16 {
@@ -102,8 +102,8 @@ fn introduced(end: &End) -> Option<(u32, u32)> {
     Some((number as u32, rkey as u32))
 }
 
-/// Takes turns with the peer, one message each. The one that hears the last exits with all that it
-/// has; the other says what became of that message.
+/// Takes turns with the peer, one message each. The end that receives the last message exits with
+/// all its objects; the other prints the outcome of that message.
 fn talk(rounds: u64) {
     let end = End::new(IBV_QPT_RC);
     let (number, _) = introduced(&end).expect("a peer");
@@ -160,7 +160,7 @@ fn exchange(end: &End, rkey: u32, rounds: u64) -> ibv_wc_status {
         }
         for wc in end.wait() {
             if wc.status != IBV_WC_SUCCESS {
-                // What fails by itself comes first; the others are flushed.
+                // The failed request comes first; the others are flushed.
                 failed.get_or_insert(wc.status);
                 continue;
             }

@@ -470,7 +470,7 @@ mod inside {
         assert!(status.expect("ip").success(), "ip {arguments}");
     }
 
-    /// Waits until interfaces take frames: the kernel sees to that after it says that they are up.
+    /// Waits until interfaces accept frames, which happens after the kernel reports them up.
     fn until_up(names: [&str; 2]) {
         for name in names {
             loop {
@@ -563,7 +563,7 @@ mod inside {
         }
         let (mut posted, mut sent, mut got) = (0u32, 0u32, 0u32);
         while got < total {
-            // Half of what fits, so that none is lost for want of a request.
+            // Half of the capacity, so that none is lost for want of a request.
             while posted < total && posted < got + 32 && posted < sent + 32 {
                 let mut bytes = frame(GROUP, [1; 4], 60);
                 bytes[56..].copy_from_slice(&posted.to_be_bytes());

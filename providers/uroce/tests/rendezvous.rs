@@ -1,8 +1,8 @@
-//! The rendezvous of two processes that is disturbed at each of its turns: the process whose turn
-//! it is stays stopped for a while, is killed, or has a full rendezvous socket. Afterwards data
-//! moves over shared memory, nothing else being allowed to carry it.
+//! The rendezvous of two processes, disturbed at each of its turns: the process whose turn it is
+//! stays stopped for a while, is killed, or has a full rendezvous socket. Afterwards data moves
+//! over shared memory, the only allowed carrier.
 //!
-//! A *turn* is what one process does while the other is stopped, until its threads sleep.
+//! In a *turn*, one process works while the other is stopped, until its threads sleep.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -134,7 +134,7 @@ mod inside {
     fn turn(side: &Side, stopped: Stopped) -> Stopped {
         drop(stopped);
         let mut asleep = 0;
-        // It may be between two steps: it has to be found asleep more than once.
+        // It may be between two steps: the threads have to be found asleep more than once.
         while asleep < 5 {
             std::thread::sleep(Duration::from_millis(2));
             let sleeps = side.player.states().iter().all(|state| *state == 'S');
@@ -143,7 +143,7 @@ mod inside {
         side.player.stop()
     }
 
-    /// What happens to the process whose turn it is.
+    /// The disturbance of the process whose turn it is.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Event {
         Stop,
@@ -151,8 +151,8 @@ mod inside {
         Full,
     }
 
-    /// Two that are in the middle of the rendezvous that one of them has begun: after so many
-    /// turns, both stopped. Returns them, and whose turn it is.
+    /// Two processes in the middle of the rendezvous that one of them has begun: after so many
+    /// turns, both stopped. Returns them, and the process of the next turn.
     fn halfway(asker: usize, turns: usize) -> ([Side; 2], [Stopped; 2], usize) {
         let mut sides = two();
         let other = sides[1 - asker].player.stop();

@@ -1,6 +1,6 @@
 //! As many connected queue pairs as a process of some size has.
 //!
-//! `UROCE_SCALE` says how many (2 to 16384).
+//! `UROCE_SCALE` is their number (2 to 16384).
 #![allow(
     clippy::expect_used,
     reason = "a test ends where something is not as expected"
@@ -77,7 +77,7 @@ mod inside {
             }
         }
         eprintln!("all moved data in {:?}", began.elapsed());
-        // Idle again, with what they have kept.
+        // Idle again, with the memory that they have kept.
         assert!(per_pair(&end, before, count, "used") <= MOST);
         made = Instant::now();
         more.clear();

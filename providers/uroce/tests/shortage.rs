@@ -1,4 +1,5 @@
-//! A process that may have no more descriptors: what fails says so, and leaves nothing.
+//! A process that may have no more descriptors: a failed call returns the error, and leaves no
+//! object.
 #![allow(
     clippy::expect_used,
     reason = "a test ends where something is not as expected"
@@ -73,7 +74,7 @@ fn side() {
     }
 }
 
-/// A process that may not make files longer than it is told.
+/// A process that may not make files longer than a limit.
 fn limited() {
     while let Some(line) = receive_line() {
         let limit = Rlimit {
@@ -125,7 +126,7 @@ mod inside {
         if !there() {
             return;
         }
-        // What is made once and stays.
+        // Makes the objects that are made once and remain.
         drop(pair(IBV_QPT_RC));
         let port = loopback();
         let before = held();
@@ -179,7 +180,7 @@ mod inside {
         if !there() {
             return;
         }
-        // In processes of their own: there the node is new, and a signal does no harm here.
+        // In separate processes: there the node is new, and a signal does no harm.
         for bytes in [0u64, 1 << 16, 1 << 20, 1 << 40] {
             let mut player = Player::start("limited");
             assert_eq!(player.ask(&bytes.to_string()), "received", "{bytes} bytes");
@@ -187,7 +188,7 @@ mod inside {
         }
     }
 
-    /// What a process has used of processors.
+    /// The processor time of a process.
     fn used(player: &Player) -> Duration {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", player.id())).expect("a folder");
         let of = |task: std::fs::DirEntry| {

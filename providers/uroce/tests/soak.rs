@@ -36,7 +36,7 @@ fn round(turn: u64, old: &[End; 2], datagrams: &[End; 2]) {
     }
 }
 
-/// Connects two ends that find out soon about what is lost.
+/// Connects two ends that detect losses soon.
 fn join(left: &End, right: &End) {
     connect_for(left, right.number(), [11, 7]);
     connect_for(right, left.number(), [11, 7]);

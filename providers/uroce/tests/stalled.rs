@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Bytes of the memory of each side.
 const MEMORY: usize = 9 << 20;
-/// What goes by the fast path in one line of a ring, what does in many, and what goes by packets
-/// because it is more than a one-sided operation moves.
+/// A size for the fast path in one line of a ring, one for many lines, and one for packets, because
+/// it exceeds a one-sided operation.
 const SIZES: [u32; 3] = [16, 8192, 8 << 20];
 
 const OPERATIONS: [(&str, ibv_wr_opcode); 8] = [

@@ -1,5 +1,5 @@
-//! What another user of the host can do to this one's processes: take names, send to their sockets,
-//! and take the names of those that have ended. Needs root, which becomes the other user.
+//! Attacks of another user of the host on this one's processes: taking names, sending to their
+//! sockets, and taking the names of ended processes. Needs root, which becomes the other user.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -136,8 +136,7 @@ fn stranger() {
     drop(port);
 }
 
-/// Sockets of all names that say something of a slot, in the present form and in that of older
-/// releases.
+/// Sockets of all names that claim a slot, in the present form and in that of older releases.
 fn all_names_of(slot: u16) -> Vec<OwnedFd> {
     let token = format!("{slot:024x}");
     let mut made = Vec::new();
@@ -187,7 +186,7 @@ fn peer() {
     }
 }
 
-/// A process that has a slot, and nothing else: it says what it is handed.
+/// A process that only has a slot: it prints the packets that are forwarded to it.
 fn taker() {
     let slot = Slot::claim(true).expect("a slot");
     reply(&slot.number().to_string());
@@ -379,7 +378,7 @@ mod inside {
             let command = if kind == "0002" { "send" } else { "connect" };
             stranger.ask(&format!("{command} {name} {bytes}"));
         }
-        // A process of the same user is believed. What came before it was taken in, too.
+        // A process of the same user is trusted. Earlier packets were received, too.
         let ours = Slot::claim(false).expect("a slot");
         let packet = write_of(number as u32, address + 4096, rkey as u32, [0x77; 8], 0);
         let to = slot.parse().expect("a slot");

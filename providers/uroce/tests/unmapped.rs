@@ -32,8 +32,8 @@ const SHORT: u32 = 128;
 /// After so long the progress thread backs off for longest.
 const TIRING: Duration = Duration::from_millis(100);
 
-/// Ends the name of the role of a process with a thread that polls another queue all the time, and
-/// so takes in what comes for this one.
+/// Suffix of the role of a process with a thread that polls another queue all the time, and so
+/// receives the packets for this one.
 const BESIDE: &str = "-beside";
 
 fn kind_of(role: &str) -> ibv_qp_type {
@@ -52,8 +52,8 @@ fn poll_beside() {
     });
 }
 
-/// A process that unmaps what it has registered. It polls only when the test asks: until then its
-/// progress thread thread does all.
+/// A process that unmaps registered memory. It polls only when the test asks: until then its
+/// progress thread does all the work.
 #[test]
 #[ignore = "the tests of `inside` start it"]
 fn role() {
@@ -206,7 +206,7 @@ mod inside {
         }
     }
 
-    /// What is sent then counts as received.
+    /// A message sent then counts as received.
     fn is_received(role: &str, send: impl Fn(&Two)) {
         each(role, |mut two| {
             assert_eq!(two.other.ask("post 4"), "posted");

@@ -1,6 +1,6 @@
 //! Verbs over the loopback interface: two open devices in one process, as a provider is used.
 //!
-//! They share UDP port 4791 with other processes of the same user; what is for them comes by the
+//! They share UDP port 4791 with other processes of the same user; their packets are found by the
 //! slot in the numbers of their queue pairs.
 #![allow(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! XRC targets of a process that is stopped: calls about them end, with an errno that says so.
+//! XRC targets of a stopped process: calls about them end, with the right errno.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -105,7 +105,7 @@ mod inside {
             assert!(destroys.join().expect("ended").is_ok());
         });
         drop(stopped);
-        // It does what it was asked for meanwhile.
+        // It executes the requests that arrived meanwhile.
         assert_eq!(owner.ask("there"), "there");
         loop {
             assert_eq!(context.query_qp(&one, &mut attr), Ok(()));

@@ -15,16 +15,16 @@ use anyhow::{Context, Result, bail};
 const OUT: &str = "callgrind.out";
 const TRIGGER: &str = "desc: Trigger: ";
 const REQUEST: &str = "Client Request: ";
-/// Unlike the "totals" further down, without what ran between two parts.
+/// Unlike the "totals" further down, without the code between two parts.
 const SUMMARY: &str = "summary: ";
 
-/// What one run under callgrind gave.
+/// The counts of one run under callgrind.
 pub struct Counts {
     /// Instructions of each part that the program dumped, by name.
     pub parts: BTreeMap<String, f64>,
     /// Instructions of the whole run, parts included.
     pub whole: f64,
-    /// What the program printed.
+    /// The output of the program.
     pub text: String,
 }
 
@@ -78,7 +78,7 @@ pub fn count(
     Ok(counts)
 }
 
-/// One file a dump, the last one for what ran after the last part.
+/// One file for each dump, the last one for the code after the last part.
 fn dumps(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(dir)? {

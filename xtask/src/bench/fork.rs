@@ -1,4 +1,4 @@
-//! Fork protection, on this machine: its kernel has no RDMA and so does not say that it copies
+//! Fork protection, on this machine: its kernel has no RDMA and so does not report that it copies
 //! registered pages at fork, and pages are marked.
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ use super::{
     row::{Figure, Side, Unit},
 };
 
-/// Short runs, so that most are not interrupted by what else the machine does.
+/// Short runs, so that most are not interrupted by other work of the machine.
 const OPERATIONS: u32 = 20_000;
 const ROUNDS: usize = 11;
 /// Under callgrind; twice as many are counted too, and the difference taken.
@@ -24,7 +24,7 @@ const RANGES: [u32; 4] = [100, 1_000, 10_000, 30_000];
 pub struct Pattern {
     word: &'static str,
     pub table: &'static str,
-    /// The most that ours may take of what the stock library takes.
+    /// The bound of the ratio of ours to the stock library's.
     pub bound: f64,
 }
 

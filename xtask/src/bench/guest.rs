@@ -30,7 +30,7 @@ pub const DEVICE: &str = "rxe0";
 /// The library's own switch for fork protection.
 const FORK_SAFE: &str = "RDMAV_FORK_SAFE";
 
-/// One run of a program: what it is called with in a round, and where its parts belong.
+/// One run of a program: its arguments in a round, and the rows of its parts.
 struct Run {
     program: &'static str,
     words: fn(&Bench, Side, usize) -> Vec<String>,
@@ -104,7 +104,7 @@ pub fn run(dir: &Path) -> Result<()> {
         }
         Ok(())
     };
-    // Not counted: what is read from disk for the first time.
+    // Not counted: the first round reads files from disk.
     one_round(&bench, 0)?;
     for round in 0..ROUNDS {
         println!("bench: wall clock, round {} of {ROUNDS}", round + 1);
@@ -205,8 +205,8 @@ impl Run {
     }
 }
 
-/// The program dumps CYCLES cycles as "KIND 1" and twice as many as "KIND 2": what the second
-/// has more is that of CYCLES cycles, and nothing of what stands around them.
+/// The program dumps CYCLES cycles as "KIND 1" and twice as many as "KIND 2": the difference is the
+/// cost of CYCLES cycles, without the code around them.
 pub fn per_cycle(parts: &BTreeMap<String, f64>) -> Vec<(String, f64)> {
     let once = |(name, once): (&String, &f64)| {
         let kind = name.strip_suffix(" 1")?;
@@ -255,7 +255,7 @@ fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
 
 const LIBRARY: &str = "library";
 
-/// The program says which file it measured; it has to be this one.
+/// The program prints the file that it measured; it has to be this one.
 pub fn witness(text: &str, wanted: &Path) -> Result<()> {
     let found = lines(text).find(|(name, _)| *name == LIBRARY);
     let path = found.map(|(_, path)| Path::new(path));

@@ -1,11 +1,11 @@
-//! What the figures were taken on and with, in words.
+//! The machine and the software of the figures, in words.
 #![forbid(unsafe_code)]
 
 use std::{fs, path::Path, process::Command, thread};
 
 use crate::{debian_deps::Machine, dirs::Dirs};
 
-/// One line a fact, name and value; what cannot be found out is "unknown".
+/// One line for each fact, name and value; unavailable facts are "unknown".
 pub fn describe(dirs: &Dirs, machine: &Machine) -> Vec<(&'static str, String)> {
     let line = |program: &str, words: &[&str]| first_line(dirs, program, words);
     let processors = thread::available_parallelism().map_or(0, usize::from);
@@ -75,8 +75,8 @@ fn processor() -> String {
         .to_owned()
 }
 
-/// Processes that wanted a processor in the last minute, on average: times of a machine that has
-/// other work say little.
+/// Average number of processes that wanted a processor in the last minute: times of a machine with
+/// other work mean little.
 fn load() -> String {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     load.split(' ').next().unwrap_or(UNKNOWN).to_owned()

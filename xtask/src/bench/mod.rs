@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: this library and the stock one, the same work in turn.
 //!
-//! Work that needs a device is done in the virtual machine, fork protection on this machine.
-//! Every row has the figures of both libraries and the most that ours may be of the other's; a
-//! row that is above it ends the command with an error.
+//! Work that needs a device is done in the virtual machine, fork protection on this machine. Every
+//! row has the figures of both libraries and the bound of their ratio; a row above its bound ends
+//! the command with an error.
 #![forbid(unsafe_code)]
 
 mod callgrind;

@@ -1,6 +1,6 @@
-//! `cargo xtask bench observe`: what IBVERBS_EXPLAIN, IBVERBS_VALIDATE and IBVERBS_TRACE cost a
-//! call, over uroce on `lo` in a network of its own. The ways take turns, and the least of each is
-//! kept: what other work adds on a busy machine is no cost of theirs.
+//! `cargo xtask bench observe`: the cost of IBVERBS_EXPLAIN, IBVERBS_VALIDATE and IBVERBS_TRACE for
+//! a call, over uroce on `lo` in a separate network namespace. The ways take turns, and the minimum
+//! of each is kept, because other work on a busy machine is not part of their cost.
 #![forbid(unsafe_code)]
 
 use std::{

@@ -1,4 +1,4 @@
-//! What is measured with: the C programs, and a copy of each library.
+//! The measuring programs in C, and a copy of each library.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -16,7 +16,7 @@ use crate::dirs::Dirs;
 const STOCK: &str = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1";
 const SONAME: &str = "libibverbs.so.1";
 
-/// Each program with what it is linked with.
+/// Each program with its linker options.
 const PROGRAMS: [(&str, &[&str]); 5] = [
     ("start", &["-ldl"]),
     ("objects", &["-libverbs", "-ldl"]),
@@ -57,7 +57,7 @@ impl Bench {
     }
 }
 
-/// Compiles the programs; copies both libraries, stripped, so that nothing differs but the file.
+/// Compiles the programs; copies both libraries, stripped, so that only the file differs.
 pub fn prepare(dirs: &Dirs, built: &Path) -> Result<Bench> {
     let bench = Bench::at(&dirs.fresh("bench")?);
     for (name, libraries) in PROGRAMS {
@@ -74,7 +74,7 @@ pub fn prepare(dirs: &Dirs, built: &Path) -> Result<Bench> {
 
 fn compile(dirs: &Dirs, bench: &Bench, name: &str, libraries: &[&str]) -> Result<()> {
     let mut gcc = Command::new("gcc");
-    // The stock headers: both libraries get what programs out there are compiled to.
+    // The stock headers: both libraries see the code that existing programs are compiled to.
     gcc.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"])
         .arg(bench.program(name))
         .arg(dirs.root.join("c-tests/bench").join(format!("{name}.c")))
@@ -82,7 +82,7 @@ fn compile(dirs: &Dirs, bench: &Bench, name: &str, libraries: &[&str]) -> Result
     run(&mut gcc).map(|_| ())
 }
 
-/// Runs a command that has to end well; returns what it printed.
+/// Runs a command that has to succeed; returns its output.
 pub fn run(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| name.clone())?;

@@ -1,4 +1,4 @@
-//! The rows: what was measured of both libraries, and whether ours keeps within its bound.
+//! The rows: the figures of both libraries, and whether ours keeps within its bound.
 #![forbid(unsafe_code)]
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
@@ -32,7 +32,7 @@ impl Side {
     }
 }
 
-/// What a figure is.
+/// The kind of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unit {
     /// User space, by callgrind.
@@ -129,8 +129,8 @@ impl Row {
         rows
     }
 
-    /// What is wrong with the row, if anything: its figures against `bound`, the most that ours
-    /// may be of the stock library's.
+    /// The faults of the row: its figures against `bound`, the limit of the ratio of ours to the
+    /// stock library's.
     pub fn faults(&self, bound: f64) -> Vec<String> {
         let mut faults = Vec::new();
         for (unit, pairs) in &self.figures {

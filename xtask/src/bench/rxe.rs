@@ -76,7 +76,7 @@ pub fn measure(dir: &Path) -> Result<()> {
             writeln!(file, "{figure}")?;
         }
     }
-    // Not counted: what is read from disk for the first time.
+    // Not counted: the first run reads files from disk.
     messages(&bench, Side::Stock)?;
     for round in 0..ROUNDS {
         for side in Side::in_turn(round) {
@@ -112,8 +112,9 @@ fn requests(bench: &Bench, side: Side) -> Result<Vec<Figure>> {
 /// How often a run is made that perftest could not time.
 const TRIES: usize = 10;
 
-/// Nanoseconds a message. perftest measures the processor's clock first, in emulation not always
-/// with success; its rate is then 0, which says nothing of the library, and the run is made again.
+/// Nanoseconds for a message. perftest measures the processor's clock first, in emulation not
+/// always with success; then its rate is 0, which is unrelated to the library, and the run is
+/// repeated.
 fn messages(bench: &Bench, side: Side) -> Result<Figure> {
     let port = pair::port();
     let words = format!("ib_send_bw -d {DEVICE} -x 1 -F -s 64 -n 2000 -p {port}");

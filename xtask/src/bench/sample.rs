@@ -1,10 +1,10 @@
-//! Figures of two libraries, taken in turn, and what may be concluded from them.
+//! Figures of two libraries, taken in turn, and the conclusions from them.
 #![forbid(unsafe_code)]
 
 /// A row is slower only if so few of the ways in which chance can fall show it as slower.
 const CHANCE: f64 = 0.001;
 
-/// What one row gave: a figure of each library for every round, in the order of the rounds.
+/// The figures of one row: one of each library for every round, in the order of the rounds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pairs {
     pub stock: Vec<f64>,
@@ -27,7 +27,7 @@ impl Pairs {
     }
 
     /// Whether ours is more than `bound` times the stock library's, by the medians alone: for
-    /// counts, which do not depend on what else the machine does.
+    /// counts, which do not depend on other work of the machine.
     pub fn exceeds(&self, bound: f64) -> Option<bool> {
         self.ratio().map(|ratio| ratio > bound)
     }

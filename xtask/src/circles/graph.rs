@@ -74,7 +74,7 @@ impl Graph {
         lines
     }
 
-    /// What a module leads to, over at least one edge.
+    /// The modules that a module reaches, over at least one edge.
     fn reach(&self, from: usize) -> BTreeSet<usize> {
         let mut reached = BTreeSet::new();
         let mut open = vec![from];
@@ -96,14 +96,14 @@ impl Graph {
     }
 }
 
-/// The module that defines what a path names; `None` for another crate's, and for what is not
-/// found. `seen` keeps re-exports of each other from going on for ever.
+/// The module that defines the item of a path; `None` for another crate's, and for unknown items.
+/// `seen` stops the search at re-exports of each other.
 fn find(all: &Crate, path: &[String], seen: &mut BTreeSet<Name>) -> Option<Name> {
     if path.len() > DEEPEST || !seen.insert(path.to_vec()) {
         return None;
     }
     if all.0.contains_key(path) {
-        // The module itself is named, to use what is in it by a shorter path: that counts.
+        // The path names the module itself, to use its items by a shorter path: that counts.
         return Some(path.to_vec());
     }
     let at = (0..path.len()).rev().find(|at| {

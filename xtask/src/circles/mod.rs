@@ -1,16 +1,17 @@
 //! The stage `circles`: modules of a crate do not import each other in a circle.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! | --- | --- |
-//! | `modules` | the modules of a crate: which files, what each defines, re-exports and names |
-//! | `graph` | which module needs which, and the circles in that |
+//! | `modules` | the modules of a crate: their files, and the items that each defines, re-exports
+//! and names |
+//! | `graph` | which module needs which, and the circles in the graph |
 //!
 //! A module needs another when it names an item of it. A name that a module only re-exports counts
 //! as the module's that defines it, so a `mod.rs` that gathers the names of its folder is in no
 //! circle. So does a name that a child takes from its parent's private imports. Tests do not count:
-//! they may use what they test. `circles.txt` lists the circles that are allowed, each with its
-//! reason. A circle that is not within one of those is a failure, and so is an allowed one that is
-//! not there any more.
+//! they may use the code that they test. `circles.txt` lists the allowed circles, each with its
+//! reason. A circle that is not within one of those is a failure, and so is an allowed one that
+//! does not exist any more.
 #![forbid(unsafe_code)]
 
 mod graph;
@@ -65,7 +66,7 @@ fn look(root: &Path, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with the circles of a package.
+/// The complaints about the circles of a package.
 fn complaints(package: &str, circles: &[Circle], allowed: &[Allowed]) -> Vec<String> {
     let of_package = || allowed.iter().filter(|allowed| allowed.package == package);
     let new = circles

@@ -16,16 +16,16 @@ use syn::{
 /// A path in the crate, without `crate`.
 pub type Name = Vec<String>;
 
-/// What is known of a module.
+/// The data of a module.
 #[derive(Debug, Default)]
 pub struct Module {
     /// The names that it defines.
     pub defines: BTreeSet<String>,
-    /// The names that it re-exports, and the paths they stand for.
+    /// The names that it re-exports, and their paths.
     pub exports: BTreeMap<String, Name>,
     /// The names that it imports for itself, which its children can name as its own.
     pub imports: BTreeMap<String, Name>,
-    /// The modules whose names it re-exports all.
+    /// The modules of which it re-exports all names.
     pub export_globs: Vec<Name>,
     /// The paths that it names.
     pub names: BTreeSet<Name>,
@@ -36,7 +36,7 @@ pub struct Module {
 pub struct Crate(pub BTreeMap<Name, Module>);
 
 impl Crate {
-    /// Reads the crate whose root is in a folder. Programs in `bin` are crates of their own, of one
+    /// Reads the crate whose root is in a folder. Programs in `bin` are separate crates of one
     /// file.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Crate {
         Ok(())
     }
 
-    /// Takes in the items of a module. Returns the modules that have files of their own.
+    /// Adds the items of a module. Returns the modules that have separate files.
     pub fn add(&mut self, name: Name, items: &[Item]) -> Vec<String> {
         let mut reader = Reader {
             name: name.clone(),
@@ -101,9 +101,9 @@ struct Reader {
 }
 
 impl Reader {
-    /// The path in the crate that a path in this module may mean; `None` for another crate's.
-    /// A path without `crate`, `self` or `super` is taken for a child's: what is none is not found
-    /// later.
+    /// The path in the crate that a path in this module may mean; `None` for another crate's. A
+    /// path without `crate`, `self` or `super` counts as a child's; if it is not one, it is not
+    /// found later.
     fn absolute(&self, path: &[String]) -> Option<Name> {
         let here = joined(&self.name, self.nested.iter().cloned());
         let (first, rest) = path.split_first()?;
@@ -252,7 +252,7 @@ impl<'ast> Visit<'ast> for Reader {
         visit::visit_path(self, path);
     }
 
-    /// The name of a macro says nothing about modules.
+    /// A macro's name is not the name of a module.
     fn visit_macro(&mut self, _: &'ast syn::Macro) {}
 
     fn visit_visibility(&mut self, _: &'ast Visibility) {}

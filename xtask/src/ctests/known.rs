@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 /// The list, among the expected ones.
 const FILE: &str = "c-tests.rust.diff";
 
-/// By program: what differs, with why it may.
+/// By program: the differences, with their reasons.
 #[derive(Debug)]
 pub struct Known(BTreeMap<String, Vec<String>>);
 
@@ -20,8 +20,8 @@ impl Known {
         Self::parse(&text).with_context(|| path.display().to_string())
     }
 
-    /// `== PROGRAM`, then its lines as a difference has them: `-` the reference's, `+` its own.
-    /// What begins with `#` is for readers; each program has such a line that says why.
+    /// `== PROGRAM`, then its lines in the form of a difference: `-` the reference's, `+` its own.
+    /// Lines that begin with `#` are comments; each program has one with the reason.
     fn parse(text: &str) -> Result<Self> {
         let mut programs = BTreeMap::new();
         let mut blocks = text.split("\n== ");

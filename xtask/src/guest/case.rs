@@ -28,9 +28,9 @@ const BOUND: Duration = Duration::from_secs(300);
 /// The same where that is known to happen, and the case takes a second: it is run again then.
 const SHORT_BOUND: Duration = Duration::from_secs(90);
 
-/// For a server to complain in, whose client has failed, before it is ended.
+/// Time for the error messages of a server whose client has failed, before it is ended.
 const COMPLAINING: Duration = Duration::from_secs(5);
-/// For a client whose server has failed: it may be about to find out by itself, in emulation.
+/// Time for a client whose server has failed: it may be about to notice by itself, in emulation.
 const FINDING_OUT: Duration = Duration::from_secs(30);
 /// How many lines of each program are printed after a failure: of its end, and of a crash.
 const LAST_LINES: usize = 12;
@@ -123,7 +123,7 @@ impl Log {
         fs::read_to_string(&self.hung).unwrap_or_default()
     }
 
-    /// What was printed, and then what was complained about.
+    /// The output, followed by the error messages.
     fn text(&self) -> String {
         let read = |path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
         read(&self.out) + "\n" + &read(&self.err)
@@ -205,8 +205,8 @@ fn end_of(process: &mut Process, log: &Log, patience: Duration) -> Result<End> {
     Ok(end)
 }
 
-/// Waits until the server is ready. False says that it ended, or did not get ready in a minute; its
-/// client finds out.
+/// Waits until the server is ready. False if it ended, or was not ready in a minute; then the
+/// client fails.
 pub fn wait_until_ready(ready: &Ready, server: &mut Process) -> Result<bool> {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(60) {
@@ -232,7 +232,7 @@ fn settle(ready: &Ready) {
 
 fn is_ready(ready: &Ready, server: u32) -> bool {
     match ready {
-        // As the server sees it: it may be in a network namespace of its own.
+        // From the server's view: it may be in a separate network namespace.
         Ready::Tcp(port) => ["tcp", "tcp6"].iter().any(|table| {
             let table = fs::read_to_string(format!("/proc/{server}/net/{table}"));
             tcp_listens(&table.unwrap_or_default(), *port)
@@ -255,8 +255,8 @@ fn tcp_listens(table: &str, port: u16) -> bool {
     })
 }
 
-/// Whether a process has a port at the connection manager of uroce: an abstract socket whose name
-/// says so.
+/// Whether a process has a port at the connection manager of uroce: an abstract socket with such a
+/// name.
 fn has_uroce_port(server: u32) -> bool {
     let table = fs::read_to_string(format!("/proc/{server}/net/unix")).unwrap_or_default();
     let sockets: Vec<_> = table.lines().filter_map(uroce_port).collect();
@@ -268,8 +268,8 @@ fn has_uroce_port(server: u32) -> bool {
         .any(|link| sockets.contains(&link))
 }
 
-/// The socket of a line of /proc/net/unix (number, count, protocol, flags, type, state, inode,
-/// name) that stands for a port, as a link in /proc/PID/fd names it.
+/// The socket of a port in a line of /proc/net/unix (number, count, protocol, flags, type, state,
+/// inode, name), in the form of a link in /proc/PID/fd.
 fn uroce_port(line: &str) -> Option<String> {
     let words: Vec<_> = line.split_whitespace().collect();
     let [.., inode, name] = words[..] else {
@@ -370,19 +370,19 @@ fn how_it_ended(ends: &Ends, printed: &Printed) -> String {
 
 /// The last meaningful line of a program's output.
 fn last_line(text: &str) -> &str {
-    // What perftest says after it, of its counters or errno, says less.
+    // perftest's later lines, about its counters or errno, contain less.
     const TELLING: [&str; 2] = ["Failed status", "Event: RDMA_CM_EVENT_"];
     let mut lines = text.lines().rev();
     let reports = |line: &&str| TELLING.iter().any(|begin| line.trim().starts_with(begin));
     if let Some(telling) = lines.clone().find(reports) {
         return telling.trim();
     }
-    // Rulers under tables say nothing.
+    // Rulers under tables contain no information.
     let speaks = |line: &&str| line.contains(char::is_alphanumeric);
     lines.find(speaks).unwrap_or_default()
 }
 
-/// The same, with the line that it goes on from where it is indented.
+/// The same, with the continued line if it is indented.
 fn last_words(text: &str) -> String {
     let last = last_line(text);
     let mut before = text.lines().rev().skip_while(|line| *line != last).skip(1);

@@ -1,8 +1,8 @@
-//! What programs open whenever they start, kept in the virtual machine's own memory.
+//! Files that programs open whenever they start, kept in the virtual machine's memory.
 //!
 //! Each time that a file of this machine is opened there, this machine is asked, which in emulation
-//! takes longer than most of what programs do. The machine's root is overlaid for writing, and a
-//! file whose times are set goes to the upper layer, with all its bytes: that is memory.
+//! takes longer than most of a program's work. The machine's root is overlaid for writing, and a
+//! file whose times are set is copied to the upper layer, which is memory.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -30,9 +30,9 @@ const COMMON: &[&str] = &["ibv_devinfo", "ip", "env", "sh"];
 /// All files of these folders, below that of libraries, are opened by programs that list devices.
 const PROVIDERS: &str = "libibverbs";
 const CONFIGURATION: &str = "/etc/libibverbs.d";
-/// What all programs are linked by.
+/// Files that all dynamically linked programs open.
 const LINKER: &[&str] = &["/etc/ld.so.cache", "/lib64/ld-linux-x86-64.so.2"];
-/// Where commands lie whose names the suites say.
+/// Folders of commands that the suites name.
 const PROGRAMS: &[&str] = &["/usr/bin", "/usr/sbin"];
 
 /// Writes the list for the programs of these runs.
@@ -49,7 +49,7 @@ pub fn list(runs: &[Run], dir: &Path) -> Result<()> {
     for folder in providers.iter().map(PathBuf::as_path) {
         files.extend(files_of(folder));
     }
-    // Providers are linked with libraries of their own.
+    // Providers have further libraries.
     files.extend(self::libraries(&files));
     files.extend(files_of(Path::new(CONFIGURATION)));
     files.extend(LINKER.iter().filter_map(|path| fs::canonicalize(path).ok()));
@@ -60,7 +60,8 @@ pub fn list(runs: &[Run], dir: &Path) -> Result<()> {
     fs::write(dir.join(FILE), lines.join(&b'\n')).context("the list of files to copy")
 }
 
-/// Copies what is listed into memory. What cannot be is opened where it is, later and more slowly.
+/// Copies the listed files into memory. A file that cannot be copied is opened in its place, more
+/// slowly.
 pub fn copy_listed(dir: &Path) {
     let list = fs::read(dir.join(FILE)).unwrap_or_default();
     for file in list.split(|byte| *byte == b'\n') {
@@ -68,8 +69,8 @@ pub fn copy_listed(dir: &Path) {
     }
 }
 
-/// Copies a folder into memory, and answers where it is there: what lies in the directory of the
-/// job is read anew for each program that opens it.
+/// Copies a folder into memory, and returns its place there: the directory of the job is read anew
+/// for each program that opens it.
 ///
 /// # Errors
 /// Of the file system.
@@ -80,7 +81,7 @@ pub fn copy(folder: &Path) -> Result<PathBuf> {
     Ok(here)
 }
 
-/// Sets a file's times to what they are.
+/// Sets a file's times to their present values.
 fn keep_times(file: &[u8]) -> rustix::io::Result<()> {
     let stat = rustix::fs::stat(file)?;
     let times = Timestamps {
@@ -96,7 +97,7 @@ fn keep_times(file: &[u8]) -> rustix::io::Result<()> {
     utimensat(CWD, file, &times, AtFlags::empty())
 }
 
-/// All that the cases of these runs say; programs are among it.
+/// All words of the cases of these runs, including the programs.
 fn words(runs: &[Run]) -> BTreeSet<String> {
     let mut words: BTreeSet<_> = COMMON.iter().map(|&name| name.to_owned()).collect();
     for run in runs {

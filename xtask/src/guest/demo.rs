@@ -22,7 +22,7 @@ const BANDWIDTH: &str = "ib_write_bw";
 const PING: &str = "rping";
 const BOUND: Duration = Duration::from_secs(300);
 
-/// What is shown, and how.
+/// The contents of a demonstration, and its form.
 pub struct Show<'a> {
     /// The directory of the libraries.
     pub ours: &'a Path,

@@ -1,5 +1,5 @@
-//! Proof of which libibverbs.so.1 and librdmacm.so.1 a program ran over: what its dynamic linker
-//! says it loaded.
+//! Proof of which libibverbs.so.1 and librdmacm.so.1 a program ran over, from its dynamic linker's
+//! messages about loaded files.
 //!
 //! `LD_DEBUG=libs` makes the linker of each process write a file with a line for every library
 //! it initialises, the ones opened later included.
@@ -42,8 +42,8 @@ impl<'a> Witness<'a> {
             .env("LD_DEBUG_OUTPUT", self.dir.join("linker"));
     }
 
-    /// Says what is wrong, if fewer than `least` processes loaded the library, or any loaded
-    /// another one. What was written is removed.
+    /// Reports an error if fewer than `least` processes loaded the library, or any loaded another
+    /// one. The messages are removed.
     pub fn verdict(&self, least: usize) -> Result<Option<String>> {
         let mut loaded = Vec::new();
         let mut connecting = Vec::new();
@@ -60,7 +60,7 @@ impl<'a> Witness<'a> {
     }
 }
 
-/// The libibverbs.so.1 that a process initialised, by what its linker wrote.
+/// The libibverbs.so.1 that a process initialised, from its linker's messages.
 pub fn initialised(text: &str) -> Option<String> {
     initialised_as(text, NAME)
 }

@@ -1,4 +1,5 @@
-//! Inside the virtual machine; what runs and judges a suite serves uroce's namespace too.
+//! Code that runs inside the virtual machine; running and judging a suite is shared with uroce's
+//! namespace.
 #![forbid(unsafe_code)]
 
 pub mod case;

@@ -1,4 +1,4 @@
-//! Which failures of a case say nothing of the library, so that it is run again.
+//! Failures of a case that are unrelated to the library, so that the case is run again.
 #![forbid(unsafe_code)]
 
 use anyhow::Result;
@@ -9,7 +9,7 @@ use crate::{
     suites::{self, Case},
 };
 
-/// What a case says that was unlucky.
+/// The message of an unlucky case.
 struct Misfortune {
     on: On,
     /// All of this is in the reason.
@@ -26,8 +26,8 @@ enum On {
     Iwarp,
 }
 
-/// An end that has what it wants goes away, and if its last acknowledgement is lost the other
-/// repeats in vain until its retries are used up: no protocol can help that.
+/// An end leaves when it has its results, and if its last acknowledgement is lost, the other
+/// repeats in vain until its retries are used up: no protocol can prevent that.
 const ENDED_WELL: &str = "exit status 0";
 
 const MISFORTUNES: &[Misfortune] = &[
@@ -75,13 +75,13 @@ const MISFORTUNES: &[Misfortune] = &[
         on: On::Iwarp,
         says: &["return status -22"],
     },
-    // The same as rstream sees it, whose server is the first to send, too.
+    // The same in rstream's words; its server also sends first.
     Misfortune {
         on: On::Iwarp,
         says: &["rpoll: Success", "server hung"],
     },
-    // A server of iWARP has a socket for each device, made one after the other: that one of them
-    // listens does not say that the client's does.
+    // A server of iWARP has a socket for each device, made one after the other: even if one of them
+    // listens, the client's may not.
     Misfortune {
         on: On::Iwarp,
         says: &["ERRNO: Connection refused", "server hung"],
@@ -97,8 +97,8 @@ pub fn may_hang(device: &str) -> bool {
     is_iwarp(device)
 }
 
-/// Whose hangs over soft-iWARP were seen without anything unread, and are not explained: that of
-/// rstream's client whose server had ended well, over the library's own provider, and those of
+/// Programs whose hangs over soft-iWARP occurred without unread data, and are not explained: that
+/// of rstream's client whose server had ended well, over the built-in provider, and those of
 /// ucmatose, which were not examined, over rdma-core's plugin.
 const UNEXPLAINED: [&str; 2] = ["rstream", "ucmatose"];
 
@@ -112,8 +112,8 @@ fn is_iwarp(device: &str) -> bool {
     device == SIW
 }
 
-/// Runs a case, three times at most if it was unlucky, and says so. Each attempt has a seed of its
-/// own, since a short case may send as many packets each time.
+/// Runs a case, at most three times if it was unlucky, and reports that. Each attempt has a
+/// different seed, because a short case may send as many packets each time.
 pub fn run(
     place: &Place,
     case: &Case,
@@ -153,9 +153,9 @@ fn is_unlucky(reason: &str, is_there: impl Fn(On) -> bool) -> bool {
     is_listed || is_there(On::Losing) && has_no_completion(reason)
 }
 
-/// Whether perftest reports a completion with a status that does not exist
-/// (`enum ibv_wc_status`): with events it takes what it finds on its stack for a completion if the
-/// peer's answer comes first, because the acknowledgement before it was lost.
+/// Whether perftest reports a completion with a status that does not exist (`enum ibv_wc_status`):
+/// with events it takes memory of its stack for a completion if the peer's answer comes first,
+/// because the acknowledgement before it was lost.
 fn has_no_completion(reason: &str) -> bool {
     const LAST_STATUS: u32 = 23;
     let printed = reason.split("Failed status ").skip(1);

@@ -1,4 +1,4 @@
-//! What a suite runs on: a library, a device, directories.
+//! The place of a suite: a library, a device, directories.
 #![forbid(unsafe_code)]
 
 use std::{ffi::OsString, path::Path};
@@ -11,7 +11,7 @@ use crate::{
 /// Our own files that suites need.
 pub const HELPERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
 
-/// What a suite runs on.
+/// The place of a suite.
 pub struct Place<'a> {
     /// Where results go.
     pub dir: &'a Path,

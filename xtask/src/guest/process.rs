@@ -1,4 +1,4 @@
-//! Child processes in a group of their own, with their output in a file.
+//! Child processes in separate groups, with their output in a file.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -112,7 +112,7 @@ impl Process {
             self.signal(Signal::KILL);
         }
         self.child.wait()?;
-        // What the process started and left behind.
+        // Processes that it started and left behind.
         self.signal(Signal::KILL);
         Ok(())
     }
@@ -120,7 +120,7 @@ impl Process {
     fn signal(&self, signal: Signal) {
         let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(group) = group {
-            // A group that is gone already is what was wanted.
+            // The error means that the group does not exist any more.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -129,7 +129,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
-        // An error would say that it was waited for already.
+        // An error would mean that it was waited for already.
         let _ = self.child.wait();
     }
 }
@@ -141,7 +141,7 @@ fn create(log: &Path) -> Result<File> {
 /// The beginning of a line of a description that reports unread bytes.
 pub const UNREAD: &str = "unread in a connection of TCP: ";
 
-/// What lies unread in the connection of a line of /proc/net/tcp: number, local address:port in
+/// The unread bytes of the connection of a line of /proc/net/tcp: number, local address:port in
 /// hex, remote, state (01 is ESTABLISHED), bytes to send:bytes to read.
 fn unread(line: &str) -> Option<String> {
     let mut fields = line.split_whitespace().skip(1);

@@ -1,4 +1,4 @@
-//! rdma-core's own tests, and reading what Python's unittest prints about them.
+//! rdma-core's tests, and parsing the output of Python's unittest about them.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -19,7 +19,7 @@ use crate::{
 };
 
 const PYTHON: &str = "/usr/bin/python3";
-/// What runs the suite of a later release.
+/// The script for the suite of a later release.
 const LATER: &str = "pyverbs_later.py";
 
 /// All tests together take half a minute in emulation.
@@ -117,7 +117,7 @@ fn gunzip(from: &Path, to: &Path) -> Result<()> {
 
 /// Reads `name (module.Class.name)`, perhaps a line of description, and ` ... result`.
 ///
-/// What a test itself prints may stand between the dots and the result, line ends included.
+/// A test's output may be between the dots and the result, including line ends.
 pub fn parse(text: &str) -> Vec<Record> {
     let mut records = Vec::new();
     let mut open: Option<String> = None;

@@ -60,8 +60,8 @@ fn wait_for_gid(device: &str, index: u8, end: &str) -> Result<()> {
     bail!("{device} got no GID {index} that ends in {end} in a minute");
 }
 
-/// The other end of the Ethernet pair in a network namespace of its own, as another host would have
-/// it, with addresses of both families on both ends. Gone when dropped.
+/// The other end of the Ethernet pair in a separate network namespace, like another host, with
+/// addresses of both families on both ends. Removed when dropped.
 pub struct SecondHost;
 
 /// The namespace.
@@ -79,8 +79,8 @@ const APART: &[&str] = &[
     "ip addr add fd00:9::1/64 dev v0 nodad",
 ];
 
-/// A second Ethernet pair with each end in a network namespace of its own, where uroce can have its
-/// port: in the first namespace soft-RoCE has it. Gone with the virtual machine.
+/// A second Ethernet pair with each end in a separate network namespace, where uroce can have its
+/// port: in the first namespace soft-RoCE has it. It ends with the virtual machine.
 pub struct TwoHosts;
 
 const TWO_HOSTS: &[&str] = &[
@@ -138,7 +138,7 @@ impl ToAndFro {
     }
 }
 
-/// A soft-iWARP device on an Ethernet pair of its own. Gone when dropped.
+/// A soft-iWARP device on a separate Ethernet pair. Removed when dropped.
 pub struct SoftIwarp;
 
 /// The device, and the address of its interface.
@@ -161,7 +161,7 @@ impl SoftIwarp {
     /// Loads the module, unless it is loaded.
     pub fn new(module: &Path) -> Result<Self> {
         if !Path::new("/sys/module/siw").exists() {
-            // What insmod does not load by itself.
+            // Modules that insmod does not load by itself.
             commands(&["modprobe -a iw_cm rdma_cm libcrc32c crc32c_generic"])?;
             commands(&[format!("insmod {}", module.display())])?;
         }

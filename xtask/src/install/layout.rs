@@ -1,12 +1,12 @@
-//! What is called what, and what goes where.
+//! The names and places of installed files.
 #![forbid(unsafe_code)]
 
 use std::path::{self, Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// The release of rdma-core whose libibverbs this one answers to, where `--rdma-core` names none:
-/// pkg-config's version, which programs compare with what they need, counts in these.
+/// The release of rdma-core that pkg-config reports, unless `--rdma-core` names another: programs
+/// compare it with the release that they need.
 pub const RDMA_CORE: &str = "44.0";
 
 /// The arguments of the command line; directories that were not named get their usual place.
@@ -157,7 +157,7 @@ fn text(path: &Path) -> Result<&str> {
 /// A library of the workspace, as it is installed.
 #[derive(Debug)]
 pub struct Library {
-    /// What the linker looks for; cargo calls the file so, too.
+    /// The name for the linker; cargo's file has it, too.
     pub linked: &'static str,
     pub soname: &'static str,
     /// Begins the names of its public nodes.
@@ -188,7 +188,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// What the linker looks for with -static.
+    /// The name for the linker with -static.
     pub const STATIC: &str = "libibverbs.a";
     pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
@@ -208,7 +208,7 @@ impl Names {
         format!("{}.{}.{}", self.soname, self.node, Self::RELEASE)
     }
 
-    /// What pkg-config says.
+    /// The version for pkg-config.
     fn version(&self, rdma_core: &str) -> String {
         format!("1.{}.{rdma_core}", self.node)
     }

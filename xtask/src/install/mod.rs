@@ -32,7 +32,7 @@ use layout::{Layout, Library, Names, RDMACM, VERBS};
 pub use layout::{Options, RDMA_CORE};
 use tree::Tree;
 
-/// Headers that rdma-core keeps to itself, and so do we: what providers are built with.
+/// Headers that are not installed, as in rdma-core: those for building providers.
 const PRIVATE_HEADERS: &[&str] = &[
     "infiniband/driver",
     "infiniband/driver.h",
@@ -59,7 +59,7 @@ const PROGRAMS: &[&str] = &[
     "uroce-stat",
 ];
 
-/// A library with what programs are compiled with.
+/// A library with the files for compiling programs.
 struct Source {
     library: Library,
     /// The version script.
@@ -114,8 +114,8 @@ impl Source {
     }
 }
 
-/// What is loaded before a program, in a folder of its own as rdma-core has it: nobody gets it
-/// without asking for it. Its other names are those that rdma-core's has.
+/// The preloaded library, in a separate folder as in rdma-core, so that no program gets it unasked.
+/// Its other names are those of rdma-core's.
 fn preload(dirs: &Dirs, layout: &Layout) -> Result<Vec<Item>> {
     const FILE: &str = "librspreload.so";
     let folder = layout.libdir.join("rsocket");
@@ -229,13 +229,13 @@ fn read_text(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
 }
 
-/// What strip(1) takes out of a library or a program: debug information and local symbols. Notes
-/// stay, so the build-id does.
+/// Parts that strip(1) removes from a library or a program: debug information and local symbols.
+/// Notes stay, so the build-id does.
 const UNNEEDED: &str = "--strip-unneeded";
-/// And out of what is still to be linked.
+/// Parts that it removes from static libraries.
 const DEBUG_INFORMATION: &str = "--strip-debug";
 
-/// Copies what cargo built, and takes out what strip(1) is asked for.
+/// Copies a built file, and strips it.
 fn copied(built: &Path, new: &Path, strip: Option<&str>) -> Result<()> {
     fs::copy(built, new).with_context(|| format!("copy {}", built.display()))?;
     let Some(what) = strip else {
@@ -413,7 +413,7 @@ mod tests {
         }
     }
 
-    /// groff says nothing about any of them.
+    /// groff prints no warning about any of them.
     #[test]
     fn manual_pages_are_well_formed() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"))

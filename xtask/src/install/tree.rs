@@ -16,7 +16,7 @@ const DIRECTORY: u32 = 0o755;
 const FILE: u32 = 0o644;
 const PROGRAM: u32 = 0o755;
 
-/// A directory that stands for `/`.
+/// A directory that represents `/`.
 pub struct Tree {
     /// Free of links.
     root: PathBuf,
@@ -82,7 +82,7 @@ impl Tree {
         done.with_context(|| format!("write {}", place.display()))
     }
 
-    /// The place of an absolute directory below the root; what lacks is made.
+    /// The place of an absolute directory below the root; missing directories are made.
     fn directory(&self, path: &Path) -> Result<PathBuf> {
         let mut place = self.root.clone();
         for part in path.components() {

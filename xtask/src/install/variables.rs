@@ -58,7 +58,7 @@ fn enumerators() -> BTreeSet<String> {
         .collect()
 }
 
-/// What stands in quotes in the sources and looks like a variable, with the file.
+/// Quoted words in the sources that look like variables, with the file.
 fn variables() -> BTreeMap<String, PathBuf> {
     let enumerators = enumerators();
     let mut sources = Vec::new();

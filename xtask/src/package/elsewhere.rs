@@ -1,9 +1,9 @@
-//! `cargo xtask install` below a directory, with another prefix and library directory: nothing else
-//! may be written, and what is there has to be usable.
+//! `cargo xtask install` below a directory, with another prefix and library directory: it may write
+//! only there, and the result has to be usable.
 //!
-//! The program that the build of the packages left runs where every mount but the destination is
-//! read-only and there is no network, and without any capability, so that a write elsewhere fails
-//! it, and what only root may do.
+//! The program from the build of the packages runs where every mount but the destination is
+//! read-only, without network and without any capability, so that writes elsewhere and privileged
+//! calls fail.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -29,13 +29,13 @@ done
 if touch "$witness" 2>/dev/null; then echo "$witness can be written" >&2; exit 1; fi
 exec setpriv --inh-caps=-all --bounding-set=-all "$@""#;
 
-/// A program that says what it runs on.
+/// A program that prints its library.
 const PROGRAM: &str = "#include <infiniband/verbs.h>\n#include <rdma/rdma_cma.h>\n\
      #include <stdio.h>\n\
      int main(void) { return puts(ibv_node_type_str(IBV_NODE_CA)) < 0 \
      || puts(rdma_event_str(RDMA_CM_EVENT_ESTABLISHED)) < 0; }\n";
 
-/// Installs what was built in `source` into a new directory of `job`.
+/// Installs the build of `source` into a new directory of `job`.
 pub fn check(job: &Path, source: &Path) -> Result<()> {
     let only = job.join("elsewhere");
     fs::create_dir(&only)?;
@@ -74,7 +74,7 @@ fn below(only: &Path, path: &str) -> PathBuf {
     only.join(path.trim_start_matches('/'))
 }
 
-/// All that is below a directory and is none itself.
+/// All files below a directory.
 fn files(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
@@ -87,8 +87,8 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// A program is compiled with what pkg-config says and runs on the library, and one of those that
-/// were installed does.
+/// A program is compiled with pkg-config's flags and runs on the library, and so does an installed
+/// one.
 fn usable(job: &Path, only: &Path) -> Result<()> {
     let libraries = below(only, LIBRARIES);
     let mut asked = Command::new("pkg-config");

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// Our packages, each with the Debian package it stands for.
+/// Our packages, each with the Debian package that it replaces.
 pub(super) const PACKAGES: [(&str, &str); 5] = [
     ("libferroverbs1", "libibverbs1"),
     ("libferroverbs-dev", "libibverbs-dev"),

@@ -10,7 +10,7 @@
 //! Then this program is started again as the first process of new namespaces. It mounts a file
 //! system in memory over `/` and enters it (`root`). It moves from Debian's packages to these and
 //! back, by apt and by dpkg (`transitions`). At every stop it checks all dependencies, and programs
-//! have to print what they printed at the start, over the library of the package that dpkg names
+//! have to print the same as at the start, over the library of the package that dpkg names
 //! (`observe`). The packages of this machine are not touched.
 #![forbid(unsafe_code)]
 
@@ -64,13 +64,13 @@ const APART: [&str; 6] = [
     "--kill-child",
 ];
 
-/// What goes into the packages, compiled.
+/// The compiled contents of the packages.
 pub struct Compiled {
     /// Where the packages will be.
     job: PathBuf,
     /// The sources.
     source: PathBuf,
-    /// Why nothing can be installed in a root of its own, if that is so.
+    /// The reason why packages cannot be installed in a temporary root, if there is one.
     refusal: Option<String>,
 }
 
@@ -123,8 +123,7 @@ impl Compiled {
     }
 }
 
-/// Builds the packages, looks at them, and installs them; what went wrong on the way fails the
-/// stage.
+/// Builds the packages, checks them, and installs them; an error on the way fails the stage.
 pub fn run(dirs: &Dirs, compiled: Result<Compiled>) -> Tally {
     let mut tally = Tally::default();
     let looked = compiled.and_then(|compiled| all(dirs, compiled, &mut tally));
@@ -160,7 +159,7 @@ fn one(tally: &mut Tally, name: &str, result: Result<()>) {
     }
 }
 
-/// Why this process cannot have namespaces of its own, if it cannot.
+/// The reason why this process cannot have new namespaces, if there is one.
 fn no_namespaces() -> Option<String> {
     let probe = Command::new("unshare").args(APART).arg("true").output();
     match probe {
@@ -170,7 +169,7 @@ fn no_namespaces() -> Option<String> {
     }
 }
 
-/// What has to succeed, in the log under its own name.
+/// Runs a command that has to succeed, with a separate log.
 fn must(dirs: &Dirs, name: &str, command: &mut Command) -> Result<()> {
     let log = dirs.work.join(format!("{STAGE}-{name}.log"));
     let outcome = host::run(command, &log, None)?;
@@ -187,8 +186,8 @@ fn must(dirs: &Dirs, name: &str, command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// A command without what cargo put into this program's environment, and without settings that
-/// would change what is built. Where cargo gets crates from stays as it is.
+/// A command without cargo's variables of this program's environment, and without settings that
+/// would change the build. Cargo's source of crates is kept.
 fn outside_cargo(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in env::vars_os() {
@@ -272,12 +271,12 @@ fn download(dirs: &Dirs, package: &str, into: &Path) -> Result<()> {
     if must(dirs, "download", &mut get).is_ok() {
         return Ok(());
     }
-    // Minimal images come without the lists of what there is.
+    // Minimal images lack the lists of available packages.
     must(dirs, "update", Command::new("apt-get").arg("update"))?;
     must(dirs, "download", &mut get)
 }
 
-/// Makes the transitions there and back in the throw-away root, and counts what was found.
+/// Makes the transitions there and back in the temporary root, and counts the findings.
 fn installed(dirs: &Dirs, job: &Path, tally: &mut Tally) -> Result<()> {
     println!("-- {STAGE}: installed over Debian's packages, and back");
     let mut command = Command::new("unshare");

@@ -1,4 +1,4 @@
-//! What programs do over the library that is installed, and whose library that is.
+//! The behaviour of programs over the installed library, and the owner of that library.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -35,7 +35,7 @@ pub const PROGRAMS: &[&[&str]] = &[
     ],
 ];
 
-/// What one run of a program came to.
+/// The result of one run of a program.
 #[derive(Debug, PartialEq)]
 pub struct Observed {
     pub printed: String,
@@ -99,7 +99,7 @@ pub fn resolves(files: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// What has to succeed; returns what it printed.
+/// Runs a command that has to succeed; returns its output.
 pub fn must(command: &mut Command) -> Result<String> {
     let name = format!("{command:?}");
     let output = command.output().with_context(|| format!("start {name}"))?;

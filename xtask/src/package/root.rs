@@ -18,7 +18,7 @@ use super::transitions;
 /// Where the job's directory is in the throw-away root.
 const JOB: &str = "/run/ferroverbs-package";
 
-/// The package manager's own record, which has to be the same inside.
+/// The package manager's record, which has to be the same inside.
 const STATUS: &str = "/var/lib/dpkg/status";
 
 /// Enters the root and makes the transitions.

@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, Result, bail};
 
-/// Copies what git would commit, and where git has nothing to say everything but build results.
+/// Copies the files that git would commit; without git, everything but build results.
 pub fn copy(root: &Path, into: &Path, target: &Path) -> Result<()> {
     let listed = Command::new("git")
         .args([

@@ -1,4 +1,4 @@
-//! Our packages' symbols files, held against those of the Debian packages that are installed.
+//! Compares our packages' symbols files with those of the installed Debian packages.
 #![forbid(unsafe_code)]
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
@@ -49,7 +49,7 @@ const LATER_NODES: [&str; 12] = [
     "RDMACM_1.5",
 ];
 
-/// What later releases added to a node that it has.
+/// Symbols that later releases added to a node that exists in 44.
 const LATER_NAMES: [&str; 2] = [
     "ibv_cmd_create_cq_ex2@IBVERBS_PRIVATE_34",
     "ibv_wr_opcode_str@IBVERBS_PRIVATE_34",
@@ -139,7 +139,7 @@ libibverbs.so.1 libibverbs1 #MINVER#
         names
     }
 
-    /// What dpkg-gensymbols would say after minutes of building.
+    /// The check of dpkg-gensymbols, without minutes of building.
     #[test]
     fn the_symbols_file_follows_the_version_script() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -28,7 +28,7 @@ const OURS: [&str; 2] = [PACKAGES[0].0, PACKAGES[1].0];
 const DEBIANS: [&str; 2] = [PACKAGES[0].1, PACKAGES[1].1];
 /// The programs: ours, and Debian's.
 const UTILS: (&str, &str) = PACKAGES[2];
-/// What connects, and its headers.
+/// The packages of librdmacm, with its headers.
 const RDMACM: [(&str, &str); 2] = [PACKAGES[3], PACKAGES[4]];
 
 /// Where a program is compiled, in the throw-away root.
@@ -335,7 +335,7 @@ impl Start {
         self.programs(&back, DEBIANS[0], notes)
     }
 
-    /// Whether each program prints what it printed at the start, over the library of a package.
+    /// Whether each program prints the same as at the start, over the library of a package.
     fn programs(&self, label: &str, package: &str, notes: &mut Notes) -> Result<()> {
         let mut owners = Owners::default();
         for (words, stock) in PROGRAMS.iter().zip(&self.printed) {
@@ -359,8 +359,8 @@ fn same(words: &[&str], stock: &Observed, package: &str, owners: &mut Owners) ->
     Ok(())
 }
 
-/// What dpkg says whose files are, each asked for once: good for one stop, where no package comes
-/// or goes.
+/// The owners of files according to dpkg, each queried once: valid for one stop, where packages do
+/// not change.
 #[derive(Default)]
 struct Owners(BTreeMap<PathBuf, String>);
 
@@ -397,15 +397,15 @@ fn sound() -> Result<()> {
     Ok(())
 }
 
-/// Whether a package's files are what it brought. Documents may have been left out: minimal
-/// images of Debian configure dpkg so.
+/// Whether a package's files are unchanged. Documents may have been left out: minimal images of
+/// Debian configure dpkg so.
 fn verify(package: &str) -> Result<()> {
     let text = must(Command::new("dpkg").args(["--verify", package]))?;
     let wrong = text.lines().find(|line| !line.contains(" /usr/share/"));
     wrong.map_or(Ok(()), |line| bail!("dpkg --verify: {line}"))
 }
 
-/// Installs by name, from what is where apt keeps what it downloaded.
+/// Installs by name, from apt's cache of downloaded packages.
 fn apt_install(packages: &[&str]) -> Result<()> {
     apt(&["--no-download"], packages)
 }
@@ -427,8 +427,8 @@ fn apt(options: &[&str], packages: &[impl AsRef<OsStr>]) -> Result<()> {
     Ok(())
 }
 
-/// Puts Debian's packages where apt keeps what it downloaded. Images of containers have apt
-/// clear that place after each installation.
+/// Puts Debian's packages into apt's cache of downloaded packages. Images of containers have apt
+/// clear that cache after each installation.
 fn supply(debians: &Path) -> Result<()> {
     let archives = Path::new("/var/cache/apt/archives");
     for (_, debian) in PACKAGES {
@@ -476,7 +476,7 @@ fn dependencies() -> Result<()> {
     Ok(())
 }
 
-/// What a package with the program would depend on.
+/// The dependencies of a package with the program.
 fn shlibdeps() -> Result<String> {
     let control = "Source: program\n\nPackage: program\nArchitecture: any\n";
     fs::write(Path::new(SCRATCH).join("debian/control"), control)?;

@@ -1,5 +1,5 @@
-//! The unit tests of the packages with unsafe code, compiled with AddressSanitizer: what lies
-//! beyond the end of an array, on the stack too, which memcheck does not see.
+//! The unit tests of the packages with unsafe code, compiled with AddressSanitizer: it finds
+//! accesses beyond the end of an array, on the stack too, which memcheck does not see.
 #![forbid(unsafe_code)]
 
 use std::{path::Path, process::Command};
@@ -56,7 +56,7 @@ pub fn run(dirs: &Dirs, log: &Path) -> Result<Tally> {
 fn sanitized(tests: &Path) -> Command {
     let mut command = Command::new(tests);
     command
-        // What providers register stays for good, so leaks say nothing.
+        // Registrations of providers remain for ever, so leaks are not errors.
         .env("ASAN_OPTIONS", format!("detect_leaks=0:exitcode={FOUND}"))
         .env("PROPTEST_CASES", CASES);
     command

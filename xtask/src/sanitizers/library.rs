@@ -22,8 +22,8 @@ pub(super) struct Library {
     pub(super) words: &'static [&'static str],
 }
 
-/// loom switches stacks by itself, which tools take for an error or need minutes for; and there is
-/// no unsafe code in what it tries.
+/// loom switches stacks by itself, which tools take for an error or need minutes for; and the code
+/// that it tests is safe.
 pub(super) const KIT: Library = Library {
     name: "kit",
     folder: "providers/kit",
@@ -76,7 +76,7 @@ pub(super) fn answers(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
 
-/// The tests of a library, from what cargo prints: `Executable unittests src/lib.rs (PATH)`.
+/// The tests of a library, from cargo's output: `Executable unittests src/lib.rs (PATH)`.
 pub(super) fn binary(text: &str, name: &str) -> Result<PathBuf> {
     let of_library = |path: &&str| {
         let file = path.rsplit('/').next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Tests of queues under Miri, which interprets them: each access is held against Rust's rules for
-//! references, bounds, alignment and threads.
+//! Tests of queues under Miri, which interprets them: it checks each access against Rust's rules
+//! for references, bounds, alignment and threads.
 #![forbid(unsafe_code)]
 
 use std::{ffi::OsString, path::Path, process::Command};

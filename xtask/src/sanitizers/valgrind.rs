@@ -16,7 +16,7 @@ const LIBRARIES: [Library; 2] = [KIT, Library::whole("ibverbs", "")];
 /// long, and memory is used in the same way for most inputs.
 const CASES: &str = "8";
 
-/// Compiles what `cargo test` compiles, and runs the tests of these libraries.
+/// Compiles the packages of `cargo test`, and runs the tests of these libraries.
 pub fn run(dirs: &Dirs, log: &Path) -> Result<Tally> {
     let mut cargo = Command::new("cargo");
     cargo

@@ -6,18 +6,18 @@ use super::{Case, Check, Ready, Target};
 
 pub const NAME: &str = "applications";
 
-/// What runs once more over a second provider: each program that drives queues of its own.
+/// Cases that run once more over a second provider: each program that drives queues directly.
 pub const AGAIN: &[&str] = &["fio-write", "fio-read", "iser", "migration", "qperf"];
 
-/// What runs once more over librdmacm as it is built here.
+/// Cases that run once more over this project's librdmacm.
 pub const BY_CM: &[&str] = &["fio-write", "migration", "qperf"];
 
-/// What fio's client asks of its server.
+/// Verbs that fio's client requests from its server.
 const VERBS: &[&str] = &["write", "read", "send"];
 /// In threads: the process that was started is the one that listens.
 const BLOCKS: &str = "--thread --ioengine=rdma --bs=64k --size=8m --iodepth=8";
 
-/// What the script says when a family of libiscsi's tests has passed.
+/// Messages of the script when a family of libiscsi's tests has passed.
 const ISER: &[&str] = &[
     "Read16: as it should be",
     "Write16: as it should be",

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::Check;
 
-/// Names providers of which the C plugin is to be taken, where the library has one of its own.
+/// Names built-in providers instead of which the C plugin is to be taken.
 pub const PREFER_PLUGIN: &str = "IBVERBS_PREFER_PLUGIN";
 
 /// The device that the programs of a suite are pointed at.
@@ -37,7 +37,7 @@ pub struct Case {
     pub env: Vec<(String, String)>,
     /// Commands that are run first.
     pub before: Vec<String>,
-    /// What the output must look like, beside both ending with status 0.
+    /// Conditions on the output, beside both ending with status 0.
     pub checks: Vec<Check>,
     /// The device lacks this; ending with an error message is an answer, compared as such.
     pub may_refuse: bool,

@@ -1,4 +1,4 @@
-//! A cluster of Ceph, whose messages go by RDMA alone.
+//! A cluster of Ceph whose messages use only RDMA.
 #![forbid(unsafe_code)]
 
 use super::{Case, Check, Target};

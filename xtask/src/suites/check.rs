@@ -1,18 +1,18 @@
-//! What the output of a program must look like.
+//! Conditions on the output of a program.
 #![forbid(unsafe_code)]
 
 #[derive(Clone, Debug)]
 pub enum Check {
-    /// The client says this.
+    /// The client prints this.
     Says(&'static str),
-    /// Neither side says this.
+    /// Neither side prints this.
     NeverSays(&'static str),
     /// perftest's table has a row of numbers for each of these message sizes.
     PerftestRows(Vec<u64>),
 }
 
 impl Check {
-    /// What is wrong with this output, if anything.
+    /// The violated condition of this output, if any.
     pub fn complaint(&self, output: &str) -> Option<String> {
         match self {
             Self::Says(text) if !output.contains(text) => Some(format!("never printed {text:?}")),

@@ -1,5 +1,5 @@
-//! Packages of Python's index that call libibverbs themselves: bindings, and engines that move what
-//! servers of language models have computed.
+//! Packages of Python's index that call libibverbs themselves: bindings, and engines that move
+//! results of language model servers.
 #![forbid(unsafe_code)]
 
 use super::{Case, Check, Target};
@@ -7,7 +7,7 @@ use crate::pip::Package;
 
 pub const NAME: &str = "clients";
 
-/// What else they ask for are servers of HTTP and PyTorch, which nothing here comes to.
+/// Its other dependencies are servers of HTTP and PyTorch, which are not used here.
 const PACKAGE: Package = Package {
     names: &["ibverbs==2026.10.22", "peercache==0.8.4", "numpy==2.4.6"],
     variant: "-clients",
@@ -18,7 +18,7 @@ pub fn package(suite: &str) -> Option<&'static Package> {
     (suite == NAME).then_some(&PACKAGE)
 }
 
-/// The client, and what it says at the end.
+/// The client, and its last message.
 const CLIENTS: &[(&str, &str)] = &[
     ("bindings", "bindings: the same bytes"),
     ("peercache", "peercache: the same bytes"),

@@ -1,5 +1,5 @@
-//! Rust's crates for verbs: `ibverbs`, and `sideway` with its tests and examples. They bring
-//! bindings of their own, made of this project's headers.
+//! Rust's crates for verbs: `ibverbs`, and `sideway` with its tests and examples. They generate
+//! bindings from this project's headers.
 #![forbid(unsafe_code)]
 
 use super::{Case, Check, Ready, Target};
@@ -19,8 +19,9 @@ pub const ALL: Crates = Crates(&[
     Crate {
         name: "sideway",
         version: "0.4.3",
-        // The first compiles what must not compile, without a library. The others poll once, some
-        // milliseconds after they posted: whether the other side had a processor by then is chance.
+        // The first compiles code that must not compile, without a library. The others poll once,
+        // some milliseconds after they posted: whether the other side had a processor by then is
+        // chance.
         left_out: &["compiletest", "test_atomic", "test_post_send"],
         env: &[],
     },

@@ -1,6 +1,6 @@
-//! uDAPL's own tests and its benchmark, over its provider that connects over sockets. `dtestx` is
-//! not among them: now and then it takes half of what its peer says over the socket for the whole,
-//! and breaks the connection.
+//! uDAPL's tests and its benchmark, over its provider that connects over sockets. `dtestx` is left
+//! out: sometimes it takes half of its peer's message over the socket for the whole, and breaks the
+//! connection.
 #![forbid(unsafe_code)]
 
 use super::{Case, Check, Ready, Target};
@@ -8,7 +8,7 @@ use super::{Case, Check, Ready, Target};
 /// The adapter's name in `dat.conf`.
 const ADAPTER: &str = "-P uroce";
 
-/// Name, program, the port at which its server listens, what the client says at the end.
+/// Name, program, the port at which its server listens, the client's last message.
 const TESTS: &[(&str, &str, u16, &str)] = &[
     (
         "dtest",

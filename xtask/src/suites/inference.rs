@@ -1,4 +1,4 @@
-//! What servers of language models hand each other by what they have computed: Mooncake and NIXL.
+//! Libraries by which language model servers pass results to each other: Mooncake and NIXL.
 #![forbid(unsafe_code)]
 
 use super::{Case, Check, Target, ucx};
@@ -7,21 +7,21 @@ use crate::pip::Package;
 pub const MOONCAKE: &str = "mooncake";
 pub const NIXL: &str = "nixl";
 
-/// The build that wants no graphics card. What else it asks for are clients of HTTP.
+/// The build without graphics cards. Its other dependencies are clients of HTTP.
 const MOONCAKE_PACKAGE: Package = Package {
     names: &["mooncake-transfer-engine-non-cuda==0.3.13.post1"],
     variant: "",
     with_others: false,
 };
 
-/// What else it asks for is PyTorch, to name types by.
+/// Its other dependency is PyTorch, for names of types.
 const NIXL_PACKAGE: Package = Package {
     names: &["nixl-cu12==1.5.1", "numpy==2.4.6"],
     variant: "",
     with_others: false,
 };
 
-/// What the programs of a suite come out of, if not Debian's packages.
+/// The source of a suite's programs, if it is not Debian's packages.
 pub fn package(suite: &str) -> Option<&'static Package> {
     match suite {
         MOONCAKE => Some(&MOONCAKE_PACKAGE),
@@ -47,8 +47,7 @@ pub fn mooncake(target: &Target) -> Vec<Case> {
     vec![transfers, store]
 }
 
-/// NIXL brings a UCX and a libibverbs of its own, so the library under test is loaded before all
-/// others.
+/// NIXL contains a UCX and a libibverbs, so the library under test is loaded before all others.
 pub fn nixl(target: &Target) -> Vec<Case> {
     let line = format!("{}/kv-agents initiator", target.helpers.display());
     ucx::TRANSPORTS

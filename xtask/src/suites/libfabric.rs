@@ -1,10 +1,10 @@
-//! libfabric's own benchmark, which compares what comes back: over the layer that makes datagrams
-//! reliable, and, where the kernel's connection manager knows the device, over connections.
+//! libfabric's benchmark, which compares the received data: over the layer that makes datagrams
+//! reliable, and, if the kernel's connection manager knows the device, over connections.
 #![forbid(unsafe_code)]
 
 use super::{Case, Check, Ready, Target, mpi};
 
-/// A provider of libfabric, its kind of endpoint, and what the name of its domain ends in.
+/// A provider of libfabric, its kind of endpoint, and the suffix of its domain's name.
 struct Endpoint {
     name: &'static str,
     provider: &'static str,
@@ -25,7 +25,7 @@ const CONNECTIONS: Endpoint = Endpoint {
     domain: "",
 };
 
-/// Endpoint, what names the test, and its options.
+/// Endpoint, name of the test, and its options.
 const TESTS: &[(Endpoint, &str, &str)] = &[
     (DATAGRAMS, "64", "-S 64"),
     (DATAGRAMS, "4k", "-S 4096"),

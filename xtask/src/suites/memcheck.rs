@@ -1,15 +1,15 @@
-//! Programs over uroce under valgrind's memcheck, both ends: no byte is read that was not written,
-//! none beyond what was allocated, and nothing is lost. By packets alone, since memcheck's kernel
-//! has no pidfd_open(2), without which there is no shared memory.
+//! Programs over uroce under valgrind's memcheck, both ends: no read of uninitialised bytes, none
+//! beyond an allocation, and no leak. By packets alone, because memcheck's kernel has no
+//! pidfd_open(2), without which there is no shared memory.
 #![forbid(unsafe_code)]
 
 use super::{Case, Check, Ready, Target, uroce_ways::BY_UDP};
 
 /// In fair turns: a thread that spins would have the helper wait for longer than a peer does.
 const MEMCHECK: &str = "valgrind -q --fair-sched=try --error-exitcode=99";
-/// What is lost at the end counts, too.
+/// Memory that is lost at the end counts, too.
 const LOST: &str = "--leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite";
-/// perftest loses some of its own.
+/// perftest itself loses memory.
 const NOT_LOST: &str = "--leak-check=no";
 
 /// Pingpongs: name, program with options.

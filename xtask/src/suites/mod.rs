@@ -71,7 +71,7 @@ fn soft_iwarp(helpers: &Path) -> Target {
     }
 }
 
-/// What a suite is made of.
+/// The kind of a suite.
 pub enum Kind {
     /// A table of cases, made for the device.
     Cases(fn(&Target) -> Vec<Case>),
@@ -80,7 +80,7 @@ pub enum Kind {
     TwoHosts(fn(&Target) -> Vec<Case>),
     /// rdma-core's own tests.
     Pyverbs(Pyverbs),
-    /// The programs of `c-tests/`, held against their outputs over the stock library.
+    /// The programs of `c-tests/`, compared with their outputs over the stock library.
     CTests,
 }
 
@@ -112,13 +112,13 @@ impl On {
     }
 }
 
-/// What of a suite is run once more.
+/// The part of a suite that is run once more.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Again {
     Nothing,
     All,
-    /// These cases. In the others the provider is asked the same, and minutes of the emulated
-    /// machine would say nothing new.
+    /// These cases. The others make the same calls of the provider, and minutes of the emulated
+    /// machine would show no more.
     Only(&'static [&'static str]),
 }
 
@@ -138,9 +138,9 @@ pub struct Suite {
     pub kind: Kind,
     /// Run a second time over the write() command interface.
     pub both_paths: bool,
-    /// What is run a second time over the library's own provider for the device.
+    /// The part that is run a second time over the built-in provider of the device.
     pub built_in: Again,
-    /// What is run once more over librdmacm as it is built here, too.
+    /// The part that is run once more over this project's librdmacm.
     pub cm: Again,
     /// Suites of one boot share a number. A boot takes 20 seconds, and there may be room for two
     /// side by side, so none should be much longer than the others.
@@ -295,7 +295,7 @@ pub const SUITES: &[Suite] = &[
     },
 ];
 
-/// One run of a suite: which, and over what. Its label names its stage and its files.
+/// One run of a suite, and its surroundings. Its label names its stage and its files.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
     pub suite: &'static str,
@@ -308,7 +308,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// What programs are run with, beside the library.
+    /// The environment of programs, beside the library.
     pub fn env(self) -> Vec<(&'static str, &'static str)> {
         let write = self.write.then_some(("IBVERBS_FORCE_WRITE", "1"));
         let plugin = (!self.built_in).then_some((PREFER_PLUGIN, "all"));

@@ -10,7 +10,7 @@ pub const EXCHANGES: &[&str] = &["pingpong", "collectives", "one-sided"];
 pub const OPTIONS: &str =
     "--allow-run-as-root --mca pml ucx --mca btl ^vader,tcp,openib --mca osc ucx";
 
-/// What UCX asks of a provider is in the suite of UCX; MPI adds how many do it at once.
+/// UCX's use of a provider is in the suite of UCX; MPI adds many processes at once.
 pub const AGAIN: &[&str] = &["rc-collectives"];
 
 pub fn cases(target: &Target) -> Vec<Case> {

@@ -1,4 +1,4 @@
-//! MPICH, whose Debian package speaks by UCX alone: ranks that exchange and compare data.
+//! MPICH, whose Debian package uses only UCX: ranks that exchange and compare data.
 #![forbid(unsafe_code)]
 
 use super::{Case, Check, Target, ucx};

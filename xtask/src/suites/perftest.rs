@@ -114,7 +114,7 @@ pub fn cases(target: &Target) -> Vec<Case> {
     cases
 }
 
-/// What the device lacks: name, program and options.
+/// Features that the device lacks: name, program and options.
 pub fn refused(target: &Target, lines: &[(&str, &str)]) -> Vec<Case> {
     let mut cases = Vec::new();
     for ((name, line), port) in lines.iter().zip(21900..) {
@@ -163,7 +163,7 @@ fn over_cm(options: &str) -> bool {
     options.split_whitespace().any(|word| word == "-R")
 }
 
-/// Whether what is lost on the way is sent again.
+/// Whether lost packets are sent again.
 fn reliable(options: &str) -> bool {
     !["-c UC", "-c UD"].iter().any(|kind| options.contains(kind))
 }

@@ -5,14 +5,14 @@ use super::{Case, Check, Ready, Target};
 
 struct Program {
     name: &'static str,
-    /// Sends again what is lost.
+    /// Whether lost packets are sent again.
     reliable: bool,
     sizes: &'static [u32],
     /// Knows `-N`, the work request functions of the extended queue pair.
     new_send: bool,
 }
 
-/// A datagram is at most the MTU, which 0 stands for; the other transports cut into packets.
+/// A datagram is at most the MTU, given as 0; the other transports cut into packets.
 const PROGRAMS: &[Program] = &[
     Program {
         name: "rc",
@@ -122,6 +122,6 @@ fn case(target: &Target, program: &Program, name: &str, options: &str, port: u16
     )
     .check(Check::Says("bytes in"))
     .check(Check::Says("iters in"))
-    // What `-c` prints about a wrong byte, with exit status 0.
+    // The message of `-c` about a wrong byte, with exit status 0.
     .check(Check::NeverSays("invalid data"))
 }

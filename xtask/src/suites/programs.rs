@@ -1,7 +1,7 @@
-//! Our own programs: those of `tools/utils` say what Debian's say and play with them, and the
-//! doctor looks at a kernel that has RDMA.
+//! Our programs: those of `tools/utils` print the same as Debian's and interoperate with them, and
+//! the doctor examines a kernel that has RDMA.
 //!
-//! They run over any libibverbs, so what they give over the stock one is the reference.
+//! They run over any libibverbs, so their results over the stock one are the reference.
 #![forbid(unsafe_code)]
 
 use std::{env, path::Path, process::Command};
@@ -183,7 +183,8 @@ fn ailing(target: &Target) -> Vec<Case> {
             "unshare --mount",
             &format!("mount -t tmpfs none /dev/infiniband && exec {plain}"),
         )
-        // `node-missing`; in a container, whose marks the virtual machine sees, it is to blame.
+        // `node-missing`; in a container, which the virtual machine looks like, the container is
+        // the cause.
         .check(Check::Says("1. problem ["))
         .check(Check::Says("] rxe0: "))
         .check(Check::Says("1 problem, 0 warnings; no device can be used"))
@@ -198,7 +199,7 @@ fn ailing(target: &Target) -> Vec<Case> {
             ),
         )
         .check(Check::Says("problem [permission] rxe0: ")),
-        // And without the right to pin what it likes.
+        // And without the right to pin memory beyond the limit.
         Case::single(
             "doctor-memlock",
             &format!("prlimit --memlock=65536:65536 setpriv --bounding-set=-ipc_lock {plain}"),

@@ -50,8 +50,8 @@ fn loaded(target: &Target, chroot: &Chroot) -> Case {
     case.check(Check::Says(" loaded"))
 }
 
-/// The device is driven by the one of that release: its file is loaded, and `ibv_devinfo` shows
-/// what it says of the device.
+/// The provider of that release drives the device: its file is loaded, and `ibv_devinfo` shows its
+/// attributes of the device.
 fn taken(target: &Target, chroot: &Chroot) -> Case {
     let line = inside(target, chroot, "sh -c");
     let mut case = Case::single(name(chroot, "taken"), &line);

@@ -80,7 +80,7 @@ pub const AGAIN: &[&str] = &[
     "mckey",
 ];
 
-/// What needs no rsockets, once more over librdmacm as it is built here.
+/// Programs without rsockets, once more over this project's librdmacm.
 pub const BY_CM: &[&str] = &[
     "rping",
     "rping-own-queue-pair",
@@ -125,7 +125,7 @@ fn case(target: &Target, (name, server, client): &Row, port: u16) -> Case {
     };
     let (server, client) = (place(server), place(client));
     let case = Case::pair(*name, &server, Ready::RdmaCm, &client)
-        // What these programs print about wrong data and errors, some with exit status 0.
+        // Messages of these programs about wrong data and errors, some with exit status 0.
         .check(Check::NeverSays("data mismatch"))
         .check(Check::NeverSays("failed"));
     if SERVERS_THAT_STAY.contains(name) {
@@ -145,7 +145,7 @@ fn multicast() -> Case {
     )
 }
 
-/// Datagram sockets find no route between two ends of one machine; the client says so.
+/// Datagram sockets find no route between two ends of one machine; the client reports it.
 fn datagrams(port: u16) -> Case {
     let server = format!("udpong -p {port}");
     let client = format!("udpong -s 10.9.0.1 -p {port} -S 512 -C 50");

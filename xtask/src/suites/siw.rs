@@ -5,7 +5,8 @@ use super::{Case, Ready, Target, perftest, rdmacm};
 
 pub const NAME: &str = "siw";
 
-/// Those of rdmacm-utils that need neither datagrams nor what iWARP's connection manager lacks.
+/// Programs of rdmacm-utils that need neither datagrams nor features that iWARP's connection
+/// manager lacks.
 const CONNECTIONS: &[&str] = &[
     "rping",
     "rping-64k",
@@ -44,8 +45,8 @@ pub fn cases(target: &Target) -> Vec<Case> {
     cases
 }
 
-/// The connection manager says that a server listens when it does so on the first of two devices;
-/// iWARP's part of that is a socket of TCP.
+/// The connection manager reports that a server listens when it does so on the first of two
+/// devices; iWARP's part of that is a TCP socket.
 fn listen_by_tcp(case: &mut Case, port: u16) {
     if let Some(server) = &mut case.server {
         server.ready = Ready::Tcp(port);

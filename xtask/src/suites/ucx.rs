@@ -55,7 +55,7 @@ pub fn cases(target: &Target) -> Vec<Case> {
     cases
 }
 
-/// What points UCX at the device, and keeps it from giving up on a peer: a machine that shares its
+/// Points UCX at the device, and keeps it from giving up on a peer: a machine that shares its
 /// processors with others can be away for longer than UCX's half minute.
 pub fn environment(case: Case, target: &Target, layers: &str) -> Case {
     case.env("UCX_NET_DEVICES", &format!("{}:1", target.device))

@@ -21,7 +21,7 @@ pub struct Suite {
     pub around: Around,
 }
 
-/// What a suite runs in, beside a network of its own.
+/// The surroundings of a suite, beside a separate network namespace.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Around {
     Nothing,
@@ -44,7 +44,7 @@ impl Around {
         }
     }
 
-    /// What makes the suite's device, and nothing else.
+    /// The setting that makes only the suite's device.
     pub fn devices(self) -> (&'static str, &'static str) {
         match self {
             Self::Nothing | Self::Sysfs => DEVICES,
@@ -213,10 +213,10 @@ pub const SUITES: &[Suite] = &[
     },
 ];
 
-/// What makes `lo` a device, and nothing else.
+/// The setting that makes only `lo` a device.
 pub const DEVICES: (&str, &str) = ("UROCE_DEVICES", "lo");
-/// What `lo` needs in a new network, as words of ip(8). IPv6 multicast has no route over it, and
-/// one of another type than `local` would drop what is sent.
+/// Settings of `lo` in a new network, as words of ip(8). IPv6 multicast has no route over it, and
+/// one of another type than `local` would drop sent packets.
 pub const LOOPBACK: &[&str] = &[
     "link set lo up multicast on",
     "-6 route replace local ff00::/8 dev lo",
@@ -243,7 +243,7 @@ pub fn attempt(
     env.iter().copied().map(seed).collect()
 }
 
-/// Beside what any device can do: program, name, options.
+/// Beside those that any device supports: program, name, options.
 const PINGPONGS: &[(&str, &str, &str)] = &[
     ("rc", "timestamps", "-t"),
     ("rc", "timestamps-new-send", "-t -N -c"),
@@ -273,7 +273,7 @@ const PINGPONGS: &[(&str, &str, &str)] = &[
     ("srq", "mtu-4096", "-m 4096 -s 20000 -c -e"),
 ];
 
-/// ibv_xsrq_pingpong: name and options. It compares what it receives by itself, in no way.
+/// ibv_xsrq_pingpong: name and options. It does not compare received data.
 const XRC: &[(&str, &str)] = &[
     ("poll", ""),
     ("poll-64", "-s 64 -n 50"),
@@ -333,8 +333,9 @@ fn two_clients(target: &Target) -> Case {
     case.check(Check::Says("success"))
 }
 
-/// Beside what any device can do: name, program, options, size of the row in the table. perftest's
-/// own multicast group is of IPv6, and so has to be the source; groups are written byte by byte.
+/// Beside those that any device supports: name, program, options, size of the row in the table.
+/// perftest's multicast group is of IPv6, and so has to be the source; groups are written byte by
+/// byte.
 const PERFTESTS: &[perftest::Row] = &[
     ("send-lat-xrc", "ib_send_lat", "-c XRC", 2),
     ("send-lat-xrc-events", "ib_send_lat", "-c XRC -e", 2),
@@ -381,7 +382,7 @@ const PERFTESTS: &[perftest::Row] = &[
     ("write-bw-16-pairs", "ib_write_bw", "-q 16 -s 4096", 4096),
 ];
 
-/// What the device does not have.
+/// Features that the device lacks.
 const NO_PERFTESTS: &[(&str, &str)] = &[("srd", "ib_send_lat -c SRD"), ("dc", "ib_send_lat -c DC")];
 
 fn perftests(target: &Target) -> Vec<Case> {

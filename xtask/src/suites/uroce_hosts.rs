@@ -12,11 +12,11 @@ use super::{Case, Check, Ready, Target, mpi, ucx};
 const UCX_TEST: &str = "-t tag_bw -s 8192 -n 50 -w 2";
 /// Hosts are numbered from 1.
 const HOSTS: u8 = 4;
-/// Processes that load the library on a host where a program is started so that it sees the device
-/// where the kernel shows its own: the program, and those that say what there is to be seen.
+/// Processes that load the library on a host where a program sees the device in place of the
+/// kernel's: the program, and those that list the devices.
 const USERS_IN_SYSFS: usize = 3;
 
-/// What makes `eth0` a device on each host, and nothing else.
+/// The setting that makes only `eth0` a device on each host.
 pub const DEVICES: (&str, &str) = ("UROCE_DEVICES", "eth0");
 
 /// The device of each host: its GIDs are 10.9.4.N and fd00:9:4::N. Addresses are the cases' own.

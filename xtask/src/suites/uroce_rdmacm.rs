@@ -55,7 +55,7 @@ const ROWS: &[rdmacm::Row] = &[
     ),
 ];
 
-/// Programs that know nothing of RDMA, by librspreload: what the script is asked for.
+/// Unmodified programs, by librspreload: arguments of the script.
 const SOCKETS: &[&str] = &["http", "forks"];
 
 pub fn cases(target: &Target) -> Vec<Case> {

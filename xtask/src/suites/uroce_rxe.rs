@@ -140,7 +140,7 @@ impl Maker {
         }
     }
 
-    /// A pingpong that compares what came with what was sent.
+    /// A pingpong that compares the received data with the sent data.
     fn compared(&mut self, pairing: Pairing, name: &str, program: &str, options: &str) {
         let options = format!("-c {options}");
         let case = self

@@ -1,4 +1,4 @@
-//! What all suites of uroce share: the device, and ways to run a program over it.
+//! Common parts of all suites of uroce: the device, and ways to run a program over it.
 #![forbid(unsafe_code)]
 
 use std::path::Path;

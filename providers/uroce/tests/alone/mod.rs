@@ -1,5 +1,5 @@
-//! Tests in a network namespace of their own, processes that play a role in them, and what a
-//! process holds.
+//! Tests in a separate network namespace, processes that play a role in them, and the resources of
+//! a process.
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 mod namespace;
@@ -38,7 +38,7 @@ pub fn carriers() -> Vec<&'static str> {
         .collect()
 }
 
-/// How many rounds: as the variable says, or `few`.
+/// Number of rounds: the value of the variable, or `few`.
 pub fn rounds(variable: &str, few: u64) -> u64 {
     match std::env::var(variable) {
         Ok(text) => text.parse().expect("a number"),
@@ -175,7 +175,7 @@ impl Player {
     }
 }
 
-/// A process that was stopped, and goes on when this is dropped.
+/// A stopped process, which continues when this is dropped.
 pub struct Stopped(Pid);
 
 impl Drop for Stopped {

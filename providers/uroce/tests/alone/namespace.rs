@@ -1,4 +1,4 @@
-//! Tests that run in a network namespace of their own: the test program is started again there.
+//! Tests that run in a separate network namespace: the test program is started again there.
 
 use std::process::Command;
 use watchdog::Watched;
@@ -37,7 +37,7 @@ pub fn run(tests: &str, setup: &[&str], options: &[&str]) {
     assert!(!printed.contains(" 0 passed"), "{printed}\n{complained}");
 }
 
-/// Whether [`run`] runs this; says so if not.
+/// Whether [`run`] runs this; prints a message if not.
 pub fn there() -> bool {
     let there = std::env::var_os(THERE).is_some();
     if !there {

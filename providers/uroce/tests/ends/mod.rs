@@ -48,7 +48,7 @@ pub struct End {
     device: Rc<Device>,
 }
 
-/// An open device and what its queue pairs share.
+/// An open device and the objects that its queue pairs share.
 pub struct Device {
     context: Context,
     pd: Arc<<Context as Provider>::Pd>,
@@ -304,14 +304,14 @@ impl End {
         self.post(request);
     }
 
-    /// What completed.
+    /// The completions.
     pub fn poll(&self) -> Vec<ibv_wc> {
         let mut room = [ibv_wc::zeroed(); 16];
         let found = self.context.poll_cq(&self.cq, &mut room).expect("polled");
         room[..found].to_vec()
     }
 
-    /// What completed; waits until something has, by the channel if there is one.
+    /// The completions; waits until there is one, by the channel if there is one.
     pub fn wait(&self) -> Vec<ibv_wc> {
         loop {
             let found = self.poll();

@@ -20,10 +20,10 @@ const SIZES: [(u32, &str, u32); 7] = [
     (2_097_152, "-s 2097152 -n 200", 300),
 ];
 
-/// A line: its name, and what measures the size of this number.
+/// A line: its name, and the function that measures this size.
 type Measured = (&'static str, fn(usize) -> Work);
 
-/// What a plot shows, and the file that has it.
+/// The contents of a plot, and its file.
 pub struct Curves {
     pub file: &'static str,
     pub title: &'static str,
@@ -117,7 +117,7 @@ fn name(plot: &Curves, line: &str, size: u32) -> String {
     format!("{}: {line}: {size}", plot.title)
 }
 
-/// The plot of what was measured: medians of the rounds.
+/// The plot of the figures: medians of the rounds.
 pub fn plot(plot: &Curves, figures: &[Figure]) -> Plot {
     let value = |line: &str, size: u32| {
         let name = name(plot, line, size);

@@ -1,11 +1,11 @@
-//! What was measured, as it is written to a file and read again.
+//! Figures, in the form in which they are written to a file and read again.
 #![forbid(unsafe_code)]
 
 use std::{fmt, str::FromStr};
 
 use anyhow::{Context, Result, bail};
 
-/// Whose figure it is.
+/// The side of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Ours,

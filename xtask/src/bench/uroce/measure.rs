@@ -141,8 +141,8 @@ fn are_alike(times: [f64; 3]) -> bool {
     most <= least * ALIKE
 }
 
-/// What a work came to. perftest divides by the frequency of the processor's clock, which it does
-/// not always find, and says "inf" then.
+/// The result of a work. perftest divides by the frequency of the processor's clock, which it does
+/// not always find, and then prints "inf".
 fn one(room: &Room<'_>, name: &str, unit: Unit, work: Work) -> Result<f64> {
     for _ in 0..TRIES {
         let value = once(room, unit, work).with_context(|| name.to_owned())?;
@@ -197,7 +197,7 @@ fn uroce(room: &Room<'_>, perftest: Perftest, carrier: Carrier) -> Result<f64> {
     perftest_field(&text, perftest.field)
 }
 
-/// Each side's buffer is a file in shared memory of its own.
+/// Each side's buffer is a separate file in shared memory.
 fn shared(room: &Room<'_>, perftest: Perftest) -> Result<f64> {
     let port = pair::port();
     let line = line(perftest, "uroce_lo", 0, port);
@@ -331,7 +331,7 @@ fn tcp(room: &Room<'_>, test: &str, size: u32, unit: Unit) -> Result<f64> {
     })
 }
 
-/// The figure in seconds or bytes a second, as qperf says it with `-uu`.
+/// The figure in seconds or bytes a second, as qperf prints it with `-uu`.
 fn qperf_value(text: &str) -> Option<f64> {
     let (_, value) = text.lines().find_map(|line| line.split_once('='))?;
     let mut words = value.split_whitespace();

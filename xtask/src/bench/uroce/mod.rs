@@ -33,7 +33,7 @@ use rows::ROWS;
 const DOCUMENT: &str = "docs/benchmarks-uroce.md";
 /// The page for users, which has the table in short.
 const GUIDE: &str = "docs/uroce.md";
-/// The directory of the job that measures what the plots show.
+/// The directory of the job that measures the curves of the plots.
 const PLOTS: &str = "bench-uroce-plots";
 /// Rounds of the plots at most: a line over message sizes shows chance by itself.
 const PLOT_ROUNDS: usize = 3;
@@ -76,7 +76,7 @@ pub fn run_all(options: &options::BenchUroce) -> Result<ExitCode> {
     })
 }
 
-/// What is measured with, in an empty directory, and the job.
+/// The measuring programs, in an empty directory, and the job.
 fn prepare(dirs: &Dirs, name: &str, rounds: usize) -> Result<std::path::PathBuf> {
     let dir = dirs.fresh(name)?;
     let lib = dirs.snapshot(&dir)?;
@@ -89,7 +89,8 @@ fn prepare(dirs: &Dirs, name: &str, rounds: usize) -> Result<std::path::PathBuf>
     Ok(dir)
 }
 
-/// Measures what the plots show and, where asked to, writes them and their section of the document.
+/// Measures the curves of the plots and, if requested, writes them and their section of the
+/// document.
 fn plots(dirs: &Dirs, described: &[(&str, String)], options: &options::BenchUroce) -> Result<()> {
     println!("-- latency and bandwidth over message size");
     let rounds = options.rounds.min(PLOT_ROUNDS);

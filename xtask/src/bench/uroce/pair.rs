@@ -1,4 +1,4 @@
-//! A server and its client, each on a processor of its own.
+//! A server and its client, each on a separate processor.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -24,7 +24,7 @@ const BOUND: Duration = Duration::from_secs(300);
 /// A program and how it is called.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
-    /// Goes in front: what enters another network namespace.
+    /// Precedes the command: enters another network namespace.
     pub entering: Vec<OsString>,
     pub words: Vec<OsString>,
     pub env: Vec<(&'static str, OsString)>,
@@ -89,7 +89,7 @@ fn numbers(list: &str) -> Vec<u32> {
     parts.filter_map(range).flatten().collect()
 }
 
-/// Runs a client once its server listens, and returns what the client printed.
+/// Runs a client once its server listens, and returns the client's output.
 pub fn run(dir: &Path, server: &Call, client: &Call, port: u16) -> Result<String> {
     let [first, second] = processors()?;
     let file = |name: &str| dir.join(format!("{port}.{name}"));

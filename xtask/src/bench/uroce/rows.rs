@@ -1,7 +1,7 @@
-//! The rows: what runs, what it is held against, and the bound.
+//! The rows: the work, its reference, and the bound.
 #![forbid(unsafe_code)]
 
-/// What ours may be of the peer's.
+/// The bound of the ratio of ours to the peer's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
     AtMost(f64),
@@ -85,7 +85,7 @@ pub const RATE: usize = 4;
 pub const UCX_MEDIAN: usize = 1;
 pub const UCX_RATE: usize = 7;
 
-/// What runs.
+/// The work of a row.
 #[derive(Clone, Copy, Debug)]
 pub enum Work {
     /// perftest over uroce.
@@ -94,7 +94,7 @@ pub enum Work {
     UroceShared(Perftest),
     /// ucx_perftest over shared memory: the test, bytes, how often, the field that is the figure.
     Ucx(&'static str, u32, u32, usize),
-    /// The program `raw`: what, bytes, how often, what is wanted as the figure.
+    /// The program `raw`: kind, bytes, rounds, and the wanted figure.
     Raw(&'static str, u32, u32, Quantity),
     /// The program `raw` by UDP sockets between the hosts: bytes, how often.
     Sockets(u32, u32),

@@ -52,7 +52,7 @@ fn pairs(row: &Row, figures: &[Figure]) -> Pairs {
     }
 }
 
-/// What is not met, a line each.
+/// The bounds that are not met, a line each.
 pub fn faults(rows: &[Row], figures: &[Figure]) -> Vec<String> {
     let fault = |row: &Row| match pairs(row, figures).ratio() {
         Some(ratio) if row.bound.is_met(ratio) => None,
