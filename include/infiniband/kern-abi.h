@@ -113,7 +113,7 @@ struct ex_hdr {
  *	struct foo { __aligned_u64 addr; };
  * the members must also be given as
  *	#define _STRUCT_foo struct { __aligned_u64 addr; }
- * and "empty" stands for none. Padding between the parts, or behind them, does not
+ * and "empty" for a provider without one. Padding between the parts, or after them, does not
  * compile: the kernel counts bytes from the end of the common part.
  */
 #define DECLARE_DRV_CMD(_name, _enum, _kabi_req, _kabi_resp) \

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! What happens once in a process, before the first device list.
+//! Actions that happen once in a process, before the first device list.
 
 use super::{config, fork, log, report, trace};
 use crate::warn::warn;

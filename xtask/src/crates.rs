@@ -1,8 +1,7 @@
 //! Tests and examples of other people's crates, compiled against this project's headers into the
 //! cache directory.
 //!
-//! `xtask/crates` pins the crates, and each crate's own lock file, which comes with it, what it
-//! needs.
+//! `xtask/crates` pins the crates; the lock file in each crate pins its dependencies.
 #![forbid(unsafe_code)]
 
 use std::{

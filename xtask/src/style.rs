@@ -90,7 +90,7 @@ fn retired_names(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// What is wrong in a file: line numbers, and why.
+/// The complaints about a file: line numbers, and reasons.
 fn complaints(text: &str, retired: &[&str]) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut code = Code::default();
@@ -176,7 +176,7 @@ impl Code {
         names
     }
 
-    /// Takes what is no name: a comment or a string begins, or it is punctuation.
+    /// Skips the beginning of a comment or a string, or punctuation.
     fn begin<'a>(&mut self, raw: bool, rest: &'a str) -> &'a str {
         if let Some(rest) = rest.strip_prefix("/*") {
             self.inside = Some(Inside::Comment);
@@ -219,7 +219,7 @@ impl Code {
     }
 }
 
-/// What stands in front of a raw string.
+/// Whether a name is the prefix of a raw string.
 fn is_raw(name: &str) -> bool {
     ["r", "br", "cr"].contains(&name)
 }

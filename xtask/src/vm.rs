@@ -1,7 +1,7 @@
 //! Booting the virtual machine: Debian's kernel in QEMU's emulation, over this file system.
 //!
-//! The machine sees this file system read-only, save for one directory. What it is to do is
-//! written there as a job, and this same program, started inside, reads it.
+//! The machine sees this file system read-only, except for one directory. Its job is written there,
+//! and this same program, started inside, reads it.
 #![forbid(unsafe_code)]
 
 use std::{

@@ -1,7 +1,7 @@
 //! Commands of tests, with a bound that detects a hang.
 //!
 //! A test that waits for a program without a bound hangs with the program, and the run of all tests
-//! with the test. [`Watched`] runs a command in a process group of its own and waits until the
+//! with the test. [`Watched`] runs a command in a separate process group and waits until the
 //! command has ended and its output is closed. Past the bound the watchdog
 //!
 //! 1. finds the processes that belong to the command: its group, their descendants (a daemon leaves

@@ -1,7 +1,7 @@
 //! Every example, in C and in Rust, over the library of this workspace and `uroce_lo`: its exact
 //! output. Each runs in a separate network namespace.
 
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by ending
+#![allow(clippy::unwrap_used)] // a test that cannot continue ends
 
 use std::{
     path::{Path, PathBuf},

@@ -14,7 +14,8 @@
 extern "C" {
 #endif
 
-/* rdma_event_str(3) has their names. What follows an event is in rdma_get_cm_event(3). */
+/* rdma_event_str(3) returns their names. rdma_get_cm_event(3) describes the calls after an event.
+ * */
 enum rdma_cm_event_type {
 	RDMA_CM_EVENT_ADDR_RESOLVED,
 	RDMA_CM_EVENT_ADDR_ERROR,
@@ -99,7 +100,7 @@ struct rdma_cm_id {
 	struct rdma_route route;
 	enum rdma_port_space ps;
 	uint8_t port_num;
-	struct rdma_cm_event *event; /* what a synchronous id keeps */
+	struct rdma_cm_event *event; /* data kept by a synchronous id */
 	struct ibv_comp_channel *send_cq_channel;
 	struct ibv_cq *send_cq;
 	struct ibv_comp_channel *recv_cq_channel;

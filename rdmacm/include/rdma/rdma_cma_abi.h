@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What is written to the character device of the kernel's connection manager, and what it answers.
+/* Commands to the character device of the kernel's connection manager, and its responses.
    Commands begin with the members of struct ucma_abi_cmd_hdr. */
 #ifndef RDMA_CMA_ABI_H
 #define RDMA_CMA_ABI_H
@@ -309,7 +309,7 @@ struct ucma_abi_get_event {
 	__u64 response;
 };
 
-/* An event. uid is what the id was created with. */
+/* An event. uid is the one that the id was created with. */
 struct ucma_abi_event_resp {
 	__u64 uid;
 	__u32 id;

@@ -21,7 +21,7 @@
 
 #include "c.h"
 
-/* What a descriptor of the program represents. */
+/* The object behind a descriptor of the program. */
 enum kind {
 	ITSELF,
 	RSOCKET,
@@ -92,7 +92,7 @@ RUST void preload_begin(void);
 /* Resolves a descriptor before data passes through it: a socket that began as TCP becomes an
  * rsocket. */
 RUST struct target preload_for_transfer(int fd);
-/* Changes what a descriptor represents. */
+/* Replaces the object behind a descriptor. */
 RUST void preload_exchange(int fd, int inner, enum kind kind);
 RUST void preload_set_sizes(int rsocket);
 /* Makes an rsocket with the options of a TCP socket. */

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! What the program's descriptors represent.
+//! The objects behind the program's descriptors.
 
 use kit::sys::lock::Lock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -9,7 +9,7 @@ const MOST: usize = 1 << 16;
 /// Flag of an entry that is in use.
 const THERE: u64 = 1 << 63;
 
-/// What a descriptor of the program represents.
+/// The object behind a descriptor of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// One of `enum kind` in `preload.h`; never 0.
@@ -47,12 +47,12 @@ fn at<T>(array: &'static [T; MOST], fd: i32) -> Option<&'static T> {
     array.get(usize::try_from(fd).ok()?)
 }
 
-/// What a descriptor represents; none for an ordinary descriptor.
+/// The object behind a descriptor; none for an ordinary descriptor.
 pub fn find(fd: i32) -> Option<Entry> {
     Entry::unpacked(at(&ENTRIES, fd)?.load(Ordering::Acquire))
 }
 
-/// Records what a descriptor represents. False if there is no room for it.
+/// Records the object behind a descriptor. False if there is no room for it.
 pub fn put(fd: i32, entry: Entry) -> bool {
     let (Some(place), Some(uses)) = (at(&ENTRIES, fd), at(&USES, entry.inner)) else {
         return false;
@@ -65,8 +65,8 @@ pub fn put(fd: i32, entry: Entry) -> bool {
     true
 }
 
-/// Makes a descriptor ordinary again. Returns what it represented, and whether no other descriptor
-/// represents the same.
+/// Makes a descriptor ordinary again. Returns the object behind it, and whether no other descriptor
+/// has the same.
 pub fn take(fd: i32) -> Option<(Entry, bool)> {
     let entry = Entry::unpacked(at(&ENTRIES, fd)?.swap(0, Ordering::AcqRel))?;
     if entry.kind == SET {

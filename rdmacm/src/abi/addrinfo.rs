@@ -109,7 +109,7 @@ impl Drop for AddrInfo {
     fn drop(&mut self) {
         let mut next = self.0;
         while !next.is_null() {
-            // SAFETY: entries and what they point to are blocks of malloc(3), each freed once.
+            // SAFETY: entries and their members are blocks of malloc(3), each freed once.
             unsafe {
                 let entry = next.read();
                 memory::free(entry.ai_src_addr.cast());

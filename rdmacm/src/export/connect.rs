@@ -29,7 +29,7 @@ unsafe fn private_data(data: *const c_void, length: u8) -> Vec<u8> {
 unsafe fn parameters(param: *const rdma_conn_param) -> Option<Given> {
     // SAFETY: vouched for by the caller.
     let param = unsafe { param.as_ref() }?;
-    // SAFETY: `private_data_len` is the length of what `private_data` points to.
+    // SAFETY: `private_data_len` is the length of the buffer at `private_data`.
     let data = unsafe { private_data(param.private_data, param.private_data_len) };
     Some((Conn::from(param), data))
 }

@@ -294,7 +294,7 @@ crate::hidden!(cancelled => "ferroverbs_rsocket_cancelled");
 /// The sets of rselect.
 struct Sets([*mut fd_set; 3]);
 
-/// The events that each set stands for, and the results that put a descriptor into it.
+/// The events of each set, and the results that put a descriptor into it.
 const ASKED: [i16; 3] = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
 const FOUND: [i16; 3] = [
     libc::POLLIN | libc::POLLHUP | libc::POLLERR,

@@ -1,6 +1,6 @@
 //! The program beside processes that have a device of uroce open, in a separate network namespace.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // a test that cannot go on says so by ending
+#![allow(clippy::unwrap_used, clippy::panic)] // a test that cannot continue ends
 
 use std::{
     ffi::OsStr,

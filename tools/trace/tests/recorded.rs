@@ -1,7 +1,7 @@
 //! The program reads the library's recording: a run of a stock program over uroce, in a separate
 //! network namespace.
 
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by ending
+#![allow(clippy::unwrap_used)] // a test that cannot continue ends
 
 use std::{
     fs,

@@ -4,7 +4,7 @@
 //! Everything runs in separate network namespaces. Numbers that differ from run to run (of queue
 //! pairs and packets, times, rates) are masked; one line of usage, `--json`, exists only here.
 
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by ending
+#![allow(clippy::unwrap_used)] // a test that cannot continue ends
 
 use std::{
     fmt::Write,

@@ -174,7 +174,7 @@ fn result(line: &str) -> Option<(Verdict, String)> {
     }
 }
 
-/// What stands in Python's quotes of either kind.
+/// The text in Python's quotes of either kind.
 fn quoted(text: &str) -> Option<&str> {
     let text = text.trim();
     let within = |mark: char| text.strip_prefix(mark)?.strip_suffix(mark);

@@ -1,5 +1,5 @@
-//! The version that the packages stand for, as `debian/rdma-core-version` finds it, with programs
-//! in the place of dpkg-query and apt-cache.
+//! The version that the packages provide, as `debian/rdma-core-version` finds it, with programs
+//! that replace dpkg-query and apt-cache.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -15,7 +15,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// A machine: what dpkg has of rdma-core, what it has of ours, and what apt would install.
+/// A machine: dpkg's packages of rdma-core and of ours, and the version that apt would install.
 #[derive(Clone, Copy, Default)]
 struct Machine<'a> {
     rdma_core: &'a str,

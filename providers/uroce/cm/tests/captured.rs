@@ -1,6 +1,6 @@
 //! Messages of Linux 6.1: each field is read as the kernel wrote it, and the message is written
 //! back to the byte.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by ending
+#![allow(clippy::unwrap_used)] // a test that cannot continue ends
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 //! the application, or unsafe code. It knows no devices: a carrier supplies packets and time, a
 //! host supplies memory and receive requests.
 //!
-//! A [`qp::QueuePair`] is called for each input; the last column is what the caller has to do next:
+//! A [`qp::QueuePair`] is called for each input; the last column is the caller's next action:
 //!
 //! | input | call | then |
 //! | --- | --- | --- |
@@ -22,7 +22,8 @@
 //! | --- | --- |
 //! | [`wire`] | headers, opcodes, whole packets, the ICRC |
 //! | [`qp`] | requester, completer and responder under one state; `qp::table` is the state table as data |
-//! | `requester` | the send queue: what to send next, how much may be in flight, retries, reads |
+//! | `requester` | the send queue: the next packet, the limit of packets in flight, retries, reads
+//! |
 //! | `completer` | the effect of acknowledgements and responses on the send queue |
 //! | `responder` | the expected PSN, the current message, pending replies, duplicates |
 //! | [`host`] | memory, receive requests, completions, events, as a trait |

@@ -48,7 +48,7 @@ pub struct Cq {
     token: Token,
     events: Arc<Records>,
     ignore_overrun: bool,
-    /// Somebody may ask when a completion was added.
+    /// Whether completions have time stamps.
     timed: bool,
     /// Number of entries in the ring, to check without the lock whether it is empty.
     length: AtomicUsize,

@@ -76,7 +76,7 @@ impl Room {
                 Err(error) => return Err(error.into()),
             }
             let dir = match open(place.dir.as_fd(), &name) {
-                // Somebody took it for one of a process that ended.
+                // Another process took it for a leftover of a process that ended.
                 Err(Errno(libc::ENOENT)) => continue,
                 dir => dir?,
             };

@@ -24,7 +24,7 @@ pub struct Surroundings<'a> {
     pub binds: &'a mut Binds,
     /// The counters of its requests.
     pub counting: &'a Counting,
-    /// The time of what happens.
+    /// The time of the events.
     pub now: Time,
     /// The protection domain: for an XRC target that of the shared receive queue that the request
     /// names (IBTA volume 1, annex A14).

@@ -231,7 +231,7 @@ pub(super) fn uroce(facts: &Facts, findings: &mut Vec<Finding>) {
     let Some(verbs) = &facts.verbs else {
         return;
     };
-    // A uroce device that does not work has findings of its own.
+    // A uroce device that does not work has separate findings.
     let is_configured = verbs.devices.iter().any(|device| !device.kernel);
     if usable(facts).next().is_some() || is_configured {
         return;

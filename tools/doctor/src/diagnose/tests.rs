@@ -170,7 +170,7 @@ fn another_library_has_no_uroce() {
     assert_eq!(findings[0].commands[0], "apt-get install libferroverbs1");
 }
 
-/// A uroce device that fails has a finding of its own.
+/// A uroce device that fails has a separate finding.
 #[test]
 fn uroce_is_not_proposed_where_it_fails() {
     let fails = |facts: &mut Facts| {

@@ -4,7 +4,7 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `event` | requests of programs, and events for programs |
-//! | `connection` | one connection: its states, and what each message does to it |
+//! | `connection` | one connection: its states, and the effect of each message |
 //! | `resolution` | service id resolution for datagrams (SIDR), of both sides |
 //! | `table` | connections by the ids in messages |
 //!
@@ -490,7 +490,7 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
             self.on_known(from, mad, (own, rej.local_comm_id), now);
             return;
         }
-        // The sender of a REJ to a REQ may have no id of its own.
+        // The sender of a REJ to a REQ may have no id.
         self.on_answer(from, mad, ids, now);
     }
 

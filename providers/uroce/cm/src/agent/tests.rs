@@ -1,6 +1,6 @@
 //! Agents that talk to each other over a simulated network: loss, delay, doubling, and the end of
 //! either side.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by ending
+#![allow(clippy::unwrap_used)] // a test that cannot continue ends
 
 use std::collections::{BTreeMap, HashMap};
 

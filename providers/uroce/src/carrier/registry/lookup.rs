@@ -90,7 +90,8 @@ impl Process {
     pub fn connect_packets(&self) -> Result<OwnedFd> {
         let socket = owner::connect(SocketType::DGRAM, &self.packets);
         let socket = socket.map_err(|error| match error {
-            // Somebody has taken the name for a socket of another type, or one that is connected.
+            // Another process has taken the name for a socket of another type, or one that is
+            // connected.
             Errno(libc::EPROTOTYPE | libc::EPERM) => Errno(libc::ECONNREFUSED),
             error => error,
         })?;

@@ -250,7 +250,7 @@ impl Directory {
         self.peers.awaits()
     }
 
-    /// Somebody looks again.
+    /// A thread of this process polls the rings again.
     pub fn wakes(&self) {
         let flags = SLEEPS | AWAITS;
         self.segment().attention().fetch_and(!flags, SeqCst);

@@ -389,7 +389,7 @@ fn reports_are_requested_before_there_is_anything_to_take() {
     assert!(!directory.take_bell());
     directory.wakes();
     assert_eq!(flags(), 0);
-    // Somebody goes to sleep while a record is put there.
+    // A process goes to sleep while a record is put there.
     directory.put(&itself, |_| directory.sleeps());
     assert!(!directory.take_bell());
     directory.attend();

@@ -234,7 +234,7 @@ impl BadNetwork {
         at_once
     }
 
-    /// What happens to one more packet.
+    /// Draws the faults of one more packet.
     fn faults_now(&self, state: &mut State) -> Faults {
         let is_over = self.faults.first.is_some_and(|first| state.taken >= first);
         state.taken += 1;

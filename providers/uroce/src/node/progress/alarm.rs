@@ -44,7 +44,7 @@ pub(in crate::node) struct Alarm {
     looked: AtomicU64,
     /// The progress thread leaves the sockets alone.
     pub(super) backing_off: AtomicBool,
-    /// Somebody waits without polling.
+    /// Whether a thread waits without polling.
     pub(super) waiting: AtomicBool,
     pub(super) stopping: AtomicBool,
     /// When the progress thread wakes by itself.
@@ -104,12 +104,12 @@ impl Alarm {
         self.looked.store(cycles::now(), Relaxed);
     }
 
-    /// Whether somebody did just now.
+    /// Whether a thread polled just now.
     pub(super) fn was_looked_at(&self) -> bool {
         cycles::now().wrapping_sub(self.looked.load(Relaxed)) < RECENT
     }
 
-    /// Somebody is going to wait.
+    /// A thread is going to wait.
     pub fn armed(&self) {
         self.waiting.store(true, SeqCst);
         if self.backing_off.load(SeqCst) {

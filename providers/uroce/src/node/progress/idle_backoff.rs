@@ -10,8 +10,8 @@ use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 pub(super) const MILLISECOND: u64 = 1_000_000;
 /// How long a backoff takes, at least.
 pub(super) const BACKOFF: u64 = MILLISECOND;
-/// And at most, where somebody has polled for [`SHARE`] times as long. A peer waits so long for an
-/// answer when a program has polled, and stops without telling; its timeout should be longer.
+/// And at most, while a thread has polled for [`SHARE`] times as long. A peer waits so long for an
+/// answer when a program that has polled stops without notice; the peer's timeout should be longer.
 pub(in crate::node) const LONG_BACKOFF: u64 = 8_000_000;
 const SHARE: u64 = 8;
 /// Polls within that time that make the progress thread back off: more than those of a program that
@@ -57,8 +57,8 @@ impl IdleBackoff {
         (self.lasted / SHARE).clamp(BACKOFF, most)
     }
 
-    /// Whether a backoff is followed by the next, with nothing done in between: somebody polled all
-    /// along.
+    /// Whether a backoff is followed by the next without other work in between: a thread polled all
+    /// the time.
     pub fn is_undisturbed(&mut self, transport: &Transport, woken_for_nothing: bool) -> bool {
         let polls = transport.alarm.polls.load(Relaxed);
         let calm = self.is_on

@@ -15,16 +15,16 @@
 //! *Time.* The clock is read when a request is posted and when packets have come, once each. A look
 //! that finds nothing does not read it: `CLOCK_MONOTONIC_COARSE`, one read of memory, shows whether
 //! a deadline may have come. Where the kernel does not trust the processor's counter (many virtual
-//! machines), reading the clock is a system call.
-//!
 //! *The progress thread* sleeps in epoll on the sockets, the watched descriptors, a kick and the
-//! next deadline. When it wakes it looks only where epoll reports something. While a program polls
-//! (32 polls within 1 ms, and no thread announced that it will wait) it leaves the sockets alone,
-//! for 1 ms a time or an eighth of the time that this has lasted, up to 8 ms; 1 ms where a
-//! connection has a timeout under 16 ms. [`super::Node::armed`] ends that at once. If what has come
-//! is still there afterwards, and 1 ms passes without a poll, the program polls rarely and spins on
+//! next deadline. When it wakes it checks only the sources that epoll reports. While a program
+//! polls (32 polls within 1 ms, and no thread announced that it will wait) it leaves the sockets
+//! alone, for 1 ms a time or an eighth of the time that this has lasted, up to 8 ms; 1 ms where a
+//! connection has a timeout under 16 ms. [`super::Node::armed`] ends that at once. If packets are
+//! still there afterwards, and 1 ms passes without a poll, the program polls rarely and spins on
 //! memory in between (`ib_write_lat`): the thread then stays awake until it has found nothing for
-//! 10 ms. Awake, it leaves what has come to a poller that looked within 20 µs and looks again
+//! 10 ms. Awake, it leaves packets to a poller that polled within 20 µs and polls again within 1
+//! ms: on one processor each turn of the thread stops the poller. It runs in short slices
+//! (sched_setattr(2), heeded since Linux 6.12) and at a nice value 10 lower, if the process may.
 //! within 1 ms: on one processor each turn of the thread stops the poller. It runs in short slices
 //! (sched_setattr(2), heeded since Linux 6.12) and at a nice value 10 lower, where the process may.
 //!

@@ -202,7 +202,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Ends sending for a queue pair, unless somebody asked for more.
+    /// Ends sending for a queue pair, unless a thread has requested more.
     fn let_go(&mut self, index: u32) -> bool {
         let Some(entry) = self.entry(index) else {
             return true;

@@ -179,7 +179,7 @@ impl Session {
         (self.is_pending() && next != NEVER).then_some(next)
     }
 
-    /// Somebody here wants the link.
+    /// A caller in this process wants the link.
     pub fn connect(&mut self, now: u64, host: &mut impl Host) {
         if self.state == State::Idle && now >= self.cooldown {
             self.ask(now, host);

@@ -244,7 +244,7 @@ impl Host for Doing<'_> {
     }
 }
 
-/// What happens next.
+/// Executes the next event.
 enum Event {
     Datagram(usize),
     Deadline(usize),
