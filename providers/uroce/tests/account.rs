@@ -57,6 +57,8 @@ fn what_was_counted_is_reported() {
     assert_eq!(value(&text, &a, "device"), "uroce_lo");
     assert_eq!(value(&text, &a, "type"), "RC");
     assert_eq!(value(&text, &a, "state"), "RTS");
+    let peer = format!("127.0.0.1/{:#08x}", b.number());
+    assert_eq!(value(&text, &a, "peer"), peer);
     assert_eq!(value(&text, &a, "bytes_sent"), "3000");
     assert_eq!(value(&text, &b, "bytes_received"), "3000");
     assert_eq!(value(&text, &b, "errors"), "0");

@@ -61,14 +61,18 @@ fn what_a_process_has_counted() {
     if !can_try() {
         return;
     }
-    assert_eq!(text(&script("$stat")), "", "no process has a device");
+    assert_eq!(
+        text(&script("$stat --lines")),
+        "",
+        "no process has a device"
+    );
     // A server that waits for its client has its queue pair in INIT, and no other is there.
     let waiting = format!(
         "{PINGPONG} -d uroce_lo -g 0 >/dev/null & server=$!
          until grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.02; done"
     );
     let reported = text(&script(&format!(
-        "{waiting}; echo $server; $stat; kill $server"
+        "{waiting}; echo $server; $stat --lines; kill $server"
     )));
     let mut lines = reported.lines();
     let server = lines.next().unwrap();
@@ -88,10 +92,82 @@ fn what_a_process_has_counted() {
     assert!(device.contains(" qps 1"), "{reported}");
     assert_eq!(lines.next(), None, "{reported}");
     // One that is named, and one that is not there.
-    let named = text(&script(&format!("{waiting}; $stat $server; kill $server")));
+    let named = text(&script(&format!(
+        "{waiting}; $stat --lines $server; kill $server"
+    )));
     assert!(named.contains(" state INIT "), "{named}");
-    let other = text(&script(&format!("{waiting}; $stat 1; kill $server")));
+    let other = text(&script(&format!(
+        "{waiting}; $stat --lines 1; kill $server"
+    )));
     assert_eq!(other, "");
+}
+
+/// A client and a server that exchange messages, while a command runs.
+fn beside_traffic(command: &str) -> String {
+    text(&script(&format!(
+        "{PINGPONG} -d uroce_lo -g 0 -n 1000000000 >/dev/null & server=$!
+         until grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.02; done
+         {PINGPONG} -d uroce_lo -g 0 -n 1000000000 127.0.0.1 >/dev/null & client=$!
+         until [ $($stat --lines | grep -c ' state RTS ') = 2 ]; do sleep 0.02; done
+         {command}; kill $server $client"
+    )))
+}
+
+#[test]
+fn a_table_for_people() {
+    if !can_try() {
+        return;
+    }
+    let nobody = text(&script("$stat"));
+    assert_eq!(nobody, "no process has a device of uroce open\n");
+    let table = beside_traffic("$stat");
+    let mut lines = table.lines();
+    let columns = lines.next().unwrap();
+    assert!(columns.starts_with("PROCESS  COMMAND "), "{table}");
+    for _ in 0..2 {
+        let row: Vec<_> = lines.next().unwrap().split_whitespace().collect();
+        let [
+            _,
+            command,
+            _,
+            "uroce_lo",
+            "RC",
+            "RTS",
+            peer,
+            _,
+            sent,
+            unit,
+            ..,
+        ] = row[..]
+        else {
+            panic!("{table}");
+        };
+        assert_eq!(command, "ibv_rc_pingpong");
+        assert!(peer.starts_with("127.0.0.1/0x"), "{table}");
+        let sent: u64 = sent.parse().unwrap();
+        assert!(sent > 0 && unit.ends_with('B'), "{table}");
+    }
+    let twice = beside_traffic("$stat --watch 0.1 --count 2");
+    assert_eq!(twice.matches("PROCESS  COMMAND ").count(), 2, "{twice}");
+    assert!(!twice.contains('\x1b'), "only a terminal is cleared");
+}
+
+#[test]
+fn a_document_for_programs() {
+    if !can_try() {
+        return;
+    }
+    let document = beside_traffic("$stat --json");
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    let processes = document["processes"].as_array().unwrap();
+    assert_eq!(processes.len(), 2);
+    for process in processes {
+        assert_eq!(process["command"], "ibv_rc_pingpong");
+        let pair = &process["queue_pairs"][0];
+        assert!(pair["bytes_sent"].as_u64().unwrap() > 0, "{document}");
+        assert_eq!(pair["state"], "RTS");
+    }
+    assert_eq!(document["devices"]["uroce_lo"]["qps"], 2);
 }
 
 #[test]
@@ -165,7 +241,7 @@ fn sockets_of_other_users_are_not_asked() {
     if !is_root() {
         return;
     }
-    let output = beside_hostile("others", 65534, "$stat; status=$?");
+    let output = beside_hostile("others", 65534, "$stat --lines; status=$?");
     assert!(output.status.success(), "{output:?}");
     assert!(
         output.stdout.is_empty() && output.stderr.is_empty(),
@@ -182,7 +258,7 @@ fn malformed_messages_do_no_harm() {
     let output = beside_hostile(
         "form",
         65534,
-        "ulimit -v 3000000; $stat --user 65534; status=$?; echo $hostile",
+        "ulimit -v 3000000; $stat --lines --user 65534; status=$?; echo $hostile",
     );
     assert!(output.status.success(), "{output:?}");
     let shown = String::from_utf8(output.stdout).unwrap();

@@ -265,7 +265,7 @@ fn trace_reader() -> Result<()> {
 
 /// In this network no process has a device of uroce, so there is nothing to print.
 fn counters() -> Result<()> {
-    let text = must(&mut Command::new("uroce-stat"))?;
+    let text = must(Command::new("uroce-stat").arg("--lines"))?;
     if !text.is_empty() {
         bail!("uroce-stat: {text}");
     }

@@ -89,8 +89,20 @@ pub struct Account {
     pub state: &'static str,
     /// The device.
     pub device: String,
+    /// The peer of a connection.
+    pub peer: Option<Remote>,
     /// The values.
     pub counters: Counters,
+}
+
+/// The other end of a connection.
+pub struct Remote {
+    /// The address of its host.
+    pub address: IpAddr,
+    /// The number of its queue pair.
+    pub number: u32,
+    /// Whether messages go by shared memory.
+    pub is_linked: bool,
 }
 
 /// A packet that came in.

@@ -52,7 +52,7 @@ mod transport;
 mod tests;
 
 pub use caller::Caller;
-pub use endpoint::{Account, Endpoint, Incoming};
+pub use endpoint::{Account, Endpoint, Incoming, Remote};
 pub use inbound::messages::Messages;
 pub use inbound::rings::incoming;
 pub use management::open as open_for_connections;

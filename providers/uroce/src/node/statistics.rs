@@ -128,9 +128,15 @@ fn line(account: &Account) -> String {
         kind,
         state,
         device,
+        peer,
         counters,
     } = account;
     let mut line = format!("device uroce_{device} type {kind} state {state}");
+    if let Some(peer) = peer {
+        let carrier = if peer.is_linked { "shm" } else { "udp" };
+        let (address, number) = (peer.address, peer.number);
+        let _ = write!(line, " peer {address}/{number:#08x} carrier {carrier}");
+    }
     for (name, value) in named(counters) {
         let _ = write!(line, " {name} {value}");
     }

@@ -34,7 +34,7 @@ use super::stall::{Patience, Stall};
 use crate::carrier::udp::Path;
 use crate::carrier::{Sender, Via, qpn, shm};
 use crate::memory::{AccessMode, PdId, Peer};
-use crate::node::Incoming;
+use crate::node::{Incoming, Remote};
 use crate::receive::ReceiveQueue;
 use crate::{address, limits};
 use bytemuck::Zeroable;
@@ -179,6 +179,16 @@ impl Connection {
     #[inline]
     pub fn live_peer(&self) -> Option<&Arc<shm::Peer>> {
         self.peer.as_ref().filter(|peer| !peer.is_gone())
+    }
+
+    /// The other end, if there is one: a datagram queue pair has none.
+    pub fn remote(&self) -> Option<Remote> {
+        let path = self.path.as_ref()?;
+        Some(Remote {
+            address: path.destination,
+            number: self.engine.attributes().dest_qp_num,
+            is_linked: self.live_peer().is_some(),
+        })
     }
 
     /// The attributes of ibv_query_qp(3). `drains` means that requests wait that the engine does

@@ -142,6 +142,7 @@ impl Endpoint for QpState {
             kind: attributes::name_of_service(qp.service()),
             state: attributes::name_of_state(engine.state()),
             device: qp.port().name().to_owned(),
+            peer: locked.connection.remote(),
             counters: *engine.counters(),
         })
     }

@@ -387,6 +387,7 @@ impl Endpoint for RawQp {
             kind: "RAW_PACKET",
             state: attributes::name_of_state(inner.state),
             device: self.params.port.name().to_owned(),
+            peer: None,
             counters: inner.counters,
         })
     }

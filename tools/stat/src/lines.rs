@@ -1,5 +1,5 @@
-//! Printing replies: lines of words without control characters for a terminal, and the sums of the
-//! queue pairs' counters for each device.
+//! The lines of an answer, in printable characters alone, and the sums of the counters of each
+//! device's queue pairs.
 
 use crate::ask::Answer;
 use std::collections::BTreeMap;
@@ -51,16 +51,9 @@ pub fn lines(answer: &Answer) -> (Vec<String>, bool) {
     (lines, is_whole)
 }
 
-/// A line without anything but printable characters of ASCII, and with the right process number.
+/// A line in printable characters of ASCII alone, and with the right process number.
 fn printable(line: &[u8], process: Option<u32>) -> String {
-    let mut text = String::with_capacity(line.len());
-    for byte in line {
-        if byte.is_ascii_graphic() || *byte == b' ' {
-            text.push(char::from(*byte));
-        } else {
-            let _ = write!(text, "\\x{byte:02x}");
-        }
-    }
+    let mut text = escaped(line);
     let mut words = text.split(' ');
     if let (Some("process"), Some(_), Some(process)) = (words.next(), words.next(), process) {
         let rest: Vec<_> = words.collect();
@@ -69,8 +62,27 @@ fn printable(line: &[u8], process: Option<u32>) -> String {
     text
 }
 
+/// Printable characters of ASCII as they are, all other bytes by their number.
+fn escaped(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for byte in bytes {
+        if byte.is_ascii_graphic() || *byte == b' ' {
+            text.push(char::from(*byte));
+        } else {
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+/// The name of a program, as one printable word.
+#[must_use]
+pub fn printable_name(name: &[u8]) -> String {
+    escaped(name.trim_ascii()).replace(' ', "_")
+}
+
 impl Devices {
-    /// Adds the counters of queue pairs to their devices.
+    /// Adds what queue pairs have counted to their devices.
     pub fn add(&mut self, lines: &[String]) {
         for line in lines.iter().filter(|line| line.starts_with("qp ")) {
             self.add_pair(line);
@@ -100,6 +112,11 @@ impl Devices {
             let sum = sums.entry(name.to_owned()).or_default();
             *sum = sum.saturating_add(value);
         }
+    }
+
+    /// The sums by device and counter.
+    pub fn sums(&self) -> &BTreeMap<String, BTreeMap<String, u64>> {
+        &self.0
     }
 
     /// A line for each.
