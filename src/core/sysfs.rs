@@ -5,7 +5,7 @@ use super::config;
 use kit::abi::IBV_SYSFS_PATH_MAX;
 use kit::abi::handle::SysfsView;
 use kit::errno::Errno;
-use kit::sys::first::First;
+use kit::sys::first::{Answer, First};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{read, retry_on_intr};
 use rustix::path::Arg;
@@ -14,14 +14,18 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
+const USUAL: &CStr = c"/sys";
+
 /// Where sysfs is mounted: SYSFS_PATH, without slashes at its end, where the environment may be
 /// trusted; otherwise `/sys`. Asked once, then the same for the life of the process.
 pub fn root() -> &'static CStr {
+    static NAMED: Answer = Answer::new();
     static ROOT: First<CString> = First::new();
-    ROOT.get_or_make(|| match config::trusted("SYSFS_PATH") {
-        Some(path) => shortened(path.as_bytes()),
-        None => c"/sys".to_owned(),
-    })
+    let named = || config::trusted("SYSFS_PATH");
+    if !NAMED.get_or_find(|| named().is_some()) {
+        return USUAL;
+    }
+    ROOT.get_or_make(|| named().map_or_else(|| USUAL.to_owned(), |path| shortened(path.as_bytes())))
 }
 
 /// At most as much of a path as applications have room for, without slashes at its end.

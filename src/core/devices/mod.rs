@@ -38,6 +38,7 @@ use crate::warn::warn;
 use kit::abi::handle::{DeviceRef, Driver, Found, HeldDevice};
 use kit::errno::{Errno, Result};
 use kit::provider;
+use kit::sys::dl::{self, Object};
 use kit::sys::forks;
 use kit::sys::lock::{Guard, Lock};
 use kit::sys::stat::char_device;
@@ -99,7 +100,7 @@ pub fn all() -> Result<Vec<HeldDevice>> {
     let _entered = forks::enter();
     drivers::keep();
     let preferred = config::trusted(load::built_in::VARIABLE);
-    DEVICES.refresh(&Surroundings {
+    let found = DEVICES.refresh(&Surroundings {
         places: Places::system(),
         drivers: &|| {
             let own = load::built_in::first(preferred.as_deref());
@@ -110,7 +111,26 @@ pub fn all() -> Result<Vec<HeldDevice>> {
         user: &|| uroce::list::devices(config::trusted(uroce::config::VARIABLE).as_deref()),
         make: &uroce::list::make,
         complain: &user::complain,
-    })
+    })?;
+    if !found.is_empty() {
+        stay_loaded();
+    }
+    Ok(found)
+}
+
+/// Keeps the library loaded, as a provider in C does, which links with it. The values made for
+/// devices live as long as the process, and a program that loads the library again finds them. To
+/// be called with no lock held that a constructor may want.
+fn stay_loaded() {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    if DONE.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    if let Some(library) = Object::at(stay_loaded as *const () as usize) {
+        // In a program that was linked with the static library, the linker refuses to open it.
+        // Such code stays anyway.
+        dl::pin(&library);
+    }
 }
 
 /// Has fork(2) wait while another thread makes a list. Without memory for that, a child may find a

@@ -56,16 +56,16 @@ use cover::{Call, OPS};
 use kit::abi::handle::{Ctx, Qp, UNACKED, watch};
 use kit::abi::{ibv_async_event, ibv_context, ibv_qp};
 use kit::errno::Errno;
-use kit::sys::{errno, exit, first::First, pthread::without_cancellation};
+use kit::sys::{errno, exit, first, pthread::without_cancellation};
 use kit::table::Table;
 
 /// Whether a variable asks for any of this: to read all of them takes longer than the rest of
 /// opening a context.
-static ASKED: First<bool> = First::new();
+static ASKED: first::Answer = first::Answer::new();
 
 /// Reads the environment now rather than when the first context opens.
 pub fn ask() {
-    ASKED.get_or_make(init::is_observed);
+    ASKED.get_or_find(init::is_observed);
 }
 
 /// Puts the functions of this module in front of a context's verbs, if the environment enables any
@@ -74,7 +74,7 @@ pub fn ask() {
 /// # Safety
 /// Nothing else refers to the context yet.
 pub unsafe fn cover(ctx: Ctx<'_>) {
-    if !*ASKED.get_or_make(init::is_observed) {
+    if !ASKED.get_or_find(init::is_observed) {
         return;
     }
     report::init();

@@ -7,7 +7,9 @@
 
 use core::marker::PhantomData;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire};
+use core::sync::atomic::{
+    AtomicPtr, AtomicU8, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed,
+};
 
 /// A `T`, once it is wanted.
 #[derive(Debug)]
@@ -72,6 +74,41 @@ impl<T> Drop for First<T> {
     }
 }
 
+/// A yes or no that is found at its first use, as [`First`] makes a value. It allocates no memory,
+/// which a static would lose when the library is unloaded.
+#[derive(Debug)]
+pub struct Answer(AtomicU8);
+
+const OPEN: u8 = 0;
+const NO: u8 = 1;
+const YES: u8 = 2;
+
+impl Answer {
+    /// None yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(AtomicU8::new(OPEN))
+    }
+
+    /// The answer; found, if there is none.
+    pub fn get_or_find(&self, find: impl FnOnce() -> bool) -> bool {
+        let known = self.0.load(Relaxed);
+        if known != OPEN {
+            return known == YES;
+        }
+        let found = if find() { YES } else { NO };
+        // No other memory goes with it.
+        let first = self.0.compare_exchange(OPEN, found, Relaxed, Relaxed);
+        first.err().unwrap_or(found) == YES
+    }
+}
+
+impl Default for Answer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,5 +135,24 @@ mod tests {
         assert_eq!(Arc::strong_count(&kept), 2);
         drop(first);
         assert_eq!(Arc::strong_count(&kept), 1);
+    }
+
+    #[test]
+    fn an_answer_stays() {
+        for first in [true, false] {
+            let answer = Answer::new();
+            assert_eq!(answer.get_or_find(|| first), first);
+            assert_eq!(answer.get_or_find(|| !first), first);
+        }
+    }
+
+    #[test]
+    fn the_first_of_two_answers_holds() {
+        let answer = Answer::new();
+        let outer = answer.get_or_find(|| {
+            assert!(answer.get_or_find(|| true));
+            false
+        });
+        assert!(outer);
     }
 }

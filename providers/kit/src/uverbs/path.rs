@@ -8,7 +8,7 @@ use crate::abi::kernel::ioctl::{
     UVERBS_OBJECT_DEVICE,
 };
 use crate::errno::{Errno, Result};
-use crate::sys::first::First;
+use crate::sys::first::Answer;
 use core::sync::atomic::Ordering;
 
 /// The alternative of a command on a kernel without an ioctl for it.
@@ -109,8 +109,8 @@ pub fn choose_paths<K: Kernel + ?Sized>(kernel: &K) {
 }
 
 fn is_forced() -> bool {
-    static FORCED: First<bool> = First::new();
-    *FORCED.get_or_make(|| std::env::var_os("IBVERBS_FORCE_WRITE").is_some_and(|v| v == "1"))
+    static FORCED: Answer = Answer::new();
+    FORCED.get_or_find(|| std::env::var_os("IBVERBS_FORCE_WRITE").is_some_and(|v| v == "1"))
 }
 
 /// Reads the environment now rather than when the first context opens.
