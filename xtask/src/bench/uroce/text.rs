@@ -23,7 +23,7 @@ The command measures, reports which bounds are met, and writes this file and its
 
 Every row has a peer that did the same kind of work in the same rounds, in turn. Figures are \
 medians of the rounds, and the ratio is that of the medians. The last column counts the \
-rounds whose own two figures missed the bound. Each program runs on a processor of its own, \
+rounds whose own two figures missed the bound. Each program runs on a separate processor, \
 the server on the first, the client on the second. The processors of a virtual machine may \
 come nearer to each other or move apart during a row over shared memory, which the time of a \
 cache line between them shows; such a round is measured again. perftest, ucx_perftest and \
@@ -32,7 +32,7 @@ reports only averages (qperf), otherwise the median of a run.
 
 *Between hosts* was measured in the virtual machine, which is emulated: its times can be \
 compared with each other, but have no meaning by themselves. uroce has each end of a virtual \
-Ethernet pair in a network namespace of its own. Soft-RoCE listens in the first namespace \
+Ethernet pair in a separate network namespace. Soft-RoCE listens in the first namespace \
 only, and uses the port there. It has both ends of a second pair in that namespace, and \
 routing rules send its packets through the pair. One row is for comparison: two processes \
 that only send a datagram to and fro by UDP sockets and poll these (`c-tests/bench/raw.c`), \
