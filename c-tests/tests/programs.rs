@@ -1,5 +1,5 @@
-//! Compiles the programs every way, checks what they use, and runs those that
-//! need no device on this machine.
+//! Compiles the programs every way, checks the symbols that they use, and runs those that need no
+//! device on this machine.
 
 mod common;
 

@@ -16,8 +16,7 @@
 #include <infiniband/driver/support.h>
 
 /*
- * Stands for a part that is not there. A member of no size keeps it empty in C++,
- * where it may not stand in extern "C".
+ * A missing part. A member of no size keeps it empty in C++, where it may not be in extern "C".
  */
 __extension__ struct empty {
 	char _none[0];

@@ -1,9 +1,10 @@
-//! The stage `style`: comments have lines of at most 100 columns, and names that were given up for
-//! the field's own words do not come back.
+//! The stage `style`: comments have lines of at most 100 columns, names that were replaced by the
+//! field's words do not come back, and neither do idioms in comments and documents.
 //!
-//! It reads Rust and C files. Lines of tables in documentation may be longer, because they cannot
-//! be broken. `retired.txt` lists the names, and what stands for each now. Only code counts: in
-//! comments and strings the words are plain English.
+//! It reads Rust and C files, and documents. Lines of tables in documentation may be longer,
+//! because they cannot be broken. `retired.txt` lists names with their replacements; only code
+//! counts there, because in comments and strings these words are plain English. `idioms.txt` lists
+//! idioms with their replacements; only comments and documents count there (see [`idioms`]).
 #![forbid(unsafe_code)]
 
 use std::{
@@ -15,20 +16,27 @@ use anyhow::{Context, Result};
 
 use crate::report::Tally;
 
+mod idioms;
+
+use idioms::Idioms;
+
 pub const STAGE: &str = "style";
 
 /// The names that are not used any more.
 const RETIRED: &str = "xtask/retired.txt";
+/// The idioms that are not used any more.
+const IDIOMS: &str = "xtask/idioms.txt";
 /// Columns of a line of a comment.
 const WIDTH: usize = 100;
 /// Columns of a tab in C.
 const TAB: usize = 8;
-/// Folders with files of this project's.
-const FOLDERS: [&str; 7] = [
+/// Folders with source files of this project.
+const FOLDERS: [&str; 8] = [
     "c-tests",
     "examples",
+    "include",
     "providers",
-    "rdmacm/src",
+    "rdmacm",
     "src",
     "tools",
     "xtask",
@@ -42,14 +50,23 @@ pub fn run(root: &Path) -> Tally {
 fn look(root: &Path, tally: &mut Tally) -> Result<()> {
     let retired = fs::read_to_string(root.join(RETIRED)).context(RETIRED)?;
     let retired = retired_names(&retired);
+    let idioms = fs::read_to_string(root.join(IDIOMS)).context(IDIOMS)?;
+    let idioms = Idioms::parse(&idioms)?;
     let mut files = vec![PathBuf::from("build.rs")];
     for folder in FOLDERS {
         below(root, Path::new(folder), &mut files)?;
     }
-    for file in files {
+    let mut documents = Vec::new();
+    idioms::documents(root, Path::new(""), &mut documents)?;
+    let is_document = |at: usize| at >= files.len();
+    for (at, file) in files.iter().chain(&documents).enumerate() {
         let shown = file.display().to_string();
-        let text = fs::read_to_string(root.join(&file)).with_context(|| shown.clone())?;
-        let complaints = complaints(&text, &retired);
+        let text = fs::read_to_string(root.join(file)).with_context(|| shown.clone())?;
+        let complaints = if is_document(at) {
+            idioms.in_document(&shown, &text)
+        } else {
+            complaints(&shown, &text, &retired, &idioms)
+        };
         if complaints.is_empty() {
             tally.passed += 1;
         }
@@ -90,12 +107,12 @@ fn retired_names(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The complaints about a file: line numbers, and reasons.
-fn complaints(text: &str, retired: &[&str]) -> Vec<String> {
+/// The complaints about a source file: line numbers, and reasons.
+fn complaints(file: &str, text: &str, retired: &[&str], idioms: &Idioms) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut code = Code::default();
     for (number, line) in (1..).zip(text.lines()) {
-        let names = code.names(line);
+        let (names, comment) = code.split(line);
         if is_comment(line) && !is_table(line) && width(line) > WIDTH {
             let width = width(line);
             complaints.push(format!(
@@ -107,6 +124,7 @@ fn complaints(text: &str, retired: &[&str]) -> Vec<String> {
                 "{number}: {name} is not used any more, see {RETIRED}"
             ));
         }
+        complaints.extend(idioms.in_line(file, number, &comment));
     }
     complaints
 }
@@ -147,13 +165,17 @@ enum Inside {
 }
 
 impl Code {
-    /// The names in the code of the next line.
-    fn names(&mut self, line: &str) -> Vec<String> {
+    /// The names in the code of the next line, and the text of its comments.
+    fn split(&mut self, line: &str) -> (Vec<String>, String) {
         let mut names = Vec::new();
+        let mut comment = String::new();
         let mut name = String::new();
         let mut rest = line;
         while let Some(character) = rest.chars().next() {
             if let Some(inside) = self.inside.clone() {
+                if inside == Inside::Comment {
+                    comment.push(character);
+                }
                 rest = self.skip(&inside, rest);
                 continue;
             }
@@ -168,12 +190,13 @@ impl Code {
             }
             name.clear();
             if rest.starts_with("//") {
-                return names;
+                comment.push_str(rest);
+                return (names, comment);
             }
             rest = self.begin(raw, rest);
         }
         names.extend((!name.is_empty()).then_some(name));
-        names
+        (names, comment)
     }
 
     /// Skips the beginning of a comment or a string, or punctuation.
@@ -200,7 +223,7 @@ impl Code {
         characters.as_str()
     }
 
-    /// Goes on behind the next character of a comment or string, or behind its end.
+    /// Skips the next character of a comment or string, or its end.
     fn skip<'a>(&mut self, inside: &Inside, rest: &'a str) -> &'a str {
         let end = match inside {
             Inside::Comment => "*/".to_owned(),
@@ -232,7 +255,7 @@ mod tests {
     fn long_comments_are_reported_and_tables_are_not() {
         let long = "x".repeat(96);
         let text = format!("// {long} y\n/// | {long} |\nlet a = 1; // {long}\n\t/* {long}\n");
-        let complaints = complaints(&text, &[]);
+        let complaints = complaints("a.rs", &text, &[], &Idioms::default());
         assert_eq!(
             complaints,
             [
@@ -249,7 +272,7 @@ mod tests {
         let text = "fn f(d: Door) {}\n// Door\nlet t = \"Door \\\" Door\"; see_off();\n\
                     let r = r#\"Door \" Door\"#;\n/* Door\n Door */ Door\n\
                     let c = '\"'; Door\nDoors door\nlet m = \"Door\nDoor\"; x\n";
-        let lines: Vec<_> = complaints(text, &retired)
+        let lines: Vec<_> = complaints("a.rs", text, &retired, &Idioms::default())
             .iter()
             .map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" "))
             .collect();
@@ -257,10 +280,18 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_there() {
+    fn the_lists_are_there() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let text = fs::read_to_string(root.join(RETIRED)).unwrap();
         assert!(retired_names(&text).contains(&"Door"));
-        assert_eq!(complaints("let x: Door;", &retired_names(&text)).len(), 1);
+        let idioms = fs::read_to_string(root.join(IDIOMS)).unwrap();
+        let idioms = Idioms::parse(&idioms).unwrap();
+        let complaints = complaints(
+            "a.rs",
+            "let x: Door; // Nobody waits.\n/* It goes\n on. */",
+            &retired_names(&text),
+            &idioms,
+        );
+        assert_eq!(complaints.len(), 2, "{complaints:?}");
     }
 }

@@ -512,7 +512,7 @@ static inline int edge_srq(struct edge_room *room, const struct edge *edge)
 
 static inline int edge_post(struct edge_room *room, const struct edge *edge)
 {
-	/* Of its own: how a request ends that was taken is not asked here. */
+	/* A separate pair, because the outcome of accepted requests is not tested here. */
 	struct ibv_cq *cq = MUST_PTR(ibv_create_cq(room->context, 16, NULL, NULL, 0));
 	struct ibv_qp *qp = edge_qp(room, cq, edge->call == SEND_UD ? IBV_QPT_UD : IBV_QPT_RC);
 	struct ibv_sge sge[4] = { { (uintptr_t)room->buffer, 8, room->mr->lkey } };

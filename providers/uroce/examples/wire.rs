@@ -338,7 +338,7 @@ fn serve(end: &Arc<End>, mut stream: TcpStream) {
     println!("{counters:?}");
 }
 
-/// Goes on for a while, for a peer that did not get the last acknowledgement.
+/// Continues for a while, for a peer that did not get the last acknowledgement.
 fn linger(end: &Arc<End>) {
     let start = Instant::now();
     while start.elapsed().as_millis() < 150 {

@@ -5,8 +5,8 @@
 //! `libibverbs.so.1.N.RELEASE`: N is the highest node IBVERBS_1.N of `libibverbs.map`, RELEASE the
 //! version of this project. pkg-config reports `1.N.44.0` instead, or the release of
 //! `--rdma-core`, in the form of rdma-core's version, because programs compare it with the version
-//! that they need. The private headers (`driver.h` and what it includes) are not installed, as
-//! rdma-core does not install them.
+//! that they need. The private headers (`driver.h` and its includes) are not installed, as in
+//! rdma-core.
 //!
 //! All sources are read before the first file is written. Each file is written beside its place and
 //! renamed into it, the library first: a running program keeps the library that it has mapped, and

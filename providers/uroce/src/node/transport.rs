@@ -107,7 +107,7 @@ impl Transport {
         self.add_task(Task::Rendezvous, time);
     }
 
-    /// Goes on with meeting other processes.
+    /// Continues the rendezvous with other processes.
     pub fn go_on_with_rendezvous(&self) {
         if let Some(directory) = &self.directory {
             directory.on_time();

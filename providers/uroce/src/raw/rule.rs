@@ -50,7 +50,7 @@ struct Filter {
     mask: Vec<u8>,
 }
 
-/// The conditions of a rule, and the fate of a matching frame. Equal rules share frames.
+/// The conditions of a rule, and the outcome for a matching frame. Equal rules share frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Kind.

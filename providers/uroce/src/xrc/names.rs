@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const TRIES: usize = 50;
 
 const KIND: SocketType = SocketType::SEQPACKET;
-/// Stands for the slot in the names of processes that want the turn.
+/// In the place of the slot, in the names of processes that want the turn.
 const OPENS: &str = "open";
 
 /// Keeps other processes from opening or leaving a domain until it is dropped.

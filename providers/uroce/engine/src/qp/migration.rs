@@ -33,7 +33,7 @@ impl QueuePair {
         self.responder.rest()
     }
 
-    /// Goes on receiving, in RTR, where another engine stopped.
+    /// Continues receiving, in RTR, where another engine stopped.
     pub fn resume(&mut self, attributes: Attributes, rest: &Rest) {
         self.change_state(State::Rtr);
         self.attributes = attributes;

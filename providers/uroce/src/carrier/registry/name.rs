@@ -154,7 +154,7 @@ impl Name {
 /// The form of [`Name::Process`]: of a process with another one nothing is known but that it has
 /// other names.
 const VERSION: &str = "2";
-/// Stands for a token that is not there.
+/// In the place of a missing token.
 const NONE: &str = "-";
 
 fn is_slot(slot: &u16) -> bool {

@@ -94,8 +94,8 @@ impl<'a> Messages<'a> {
         self.give_back()
     }
 
-    /// The message is not received: its sender has to take the long way, and may then come with
-    /// this epoch. Returns whether there is another message.
+    /// The message is not received: its sender has to take the protocol path, and may then use this
+    /// epoch. Returns whether there is another message.
     #[inline(never)]
     pub fn refuse(&mut self, epoch: u32) -> bool {
         let refused = self

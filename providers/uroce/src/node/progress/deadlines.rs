@@ -10,9 +10,9 @@ use uroce_engine::timer::Time;
 pub(in crate::node) enum Task {
     /// Sends packets that a bad network held.
     HeldPackets,
-    /// Hands on packets that wait for another process.
+    /// Forwards packets that wait for another process.
     Backlog,
-    /// Goes on with meeting other processes.
+    /// Continues the rendezvous with other processes.
     Rendezvous,
     /// Calls the connection manager.
     ConnectionManager,

@@ -42,7 +42,7 @@ impl Delegation {
         self.count
     }
 
-    /// Goes on counting where the former owner stopped.
+    /// Continues the count of the former owner.
     pub fn set_number(&mut self, number: u32) {
         self.count = number;
     }
