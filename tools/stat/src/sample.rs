@@ -40,9 +40,9 @@ pub struct Process {
 pub struct Pair {
     /// Its number, as text.
     pub number: String,
-    /// Values that are no numbers: device, type, state, peer, carrier.
+    /// Values other than numbers: device, type, state, peer, carrier.
     pub words: BTreeMap<String, String>,
-    /// What it has counted.
+    /// The counters.
     pub counters: Counters,
 }
 
