@@ -48,11 +48,11 @@ const FILES: [&str; 5] = [
 ];
 
 /// The program's path, and the files that it writes.
-struct Place {
+struct Setup {
     dir: tempfile::TempDir,
 }
 
-impl Place {
+impl Setup {
     /// The program and the library are copied to where all users may read them: their paths are in
     /// the program, since the dynamic linker does not look at LD_LIBRARY_PATH either.
     fn new() -> Result<Self> {
@@ -134,7 +134,7 @@ fn what_the_environment_names_is_not_for_programs_with_more_rights() -> Result<(
         println!("skipped: {refusal}");
         return Ok(());
     }
-    let place = Place::new()?;
+    let place = Setup::new()?;
     // All of them are obeyed by a program with its caller's rights.
     let (output, written) = place.run(&place.path("plain"))?;
     assert_eq!(
@@ -161,7 +161,7 @@ fn what_the_environment_names_is_not_for_programs_with_more_rights() -> Result<(
     Ok(())
 }
 
-fn obeys_nothing(place: &Place, program: &Path) -> Result<()> {
+fn obeys_nothing(place: &Setup, program: &Path) -> Result<()> {
     let (output, written) = place.run(program)?;
     assert!(output.status.success(), "{output:?}");
     let printed = String::from_utf8_lossy(&output.stdout);

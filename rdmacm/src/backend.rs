@@ -38,11 +38,11 @@ pub struct Binding {
     pub source: Option<Address>,
     pub destination: Option<Address>,
     /// None without a device.
-    pub device: Option<Place>,
+    pub device: Option<DevicePort>,
 }
 
 /// A port of a device.
-pub struct Place {
+pub struct DevicePort {
     pub guid: u64,
     /// The kernel's index of the device, if the kernel reports it.
     pub index: Option<u32>,

@@ -2,7 +2,7 @@
 //! An id at a connection manager that takes the kernel's commands.
 
 use crate::abi::Address;
-use crate::backend::{Backend, Binding, Place};
+use crate::backend::{Backend, Binding, DevicePort};
 use crate::path;
 use crate::source::Source;
 use bytemuck::Zeroable;
@@ -130,7 +130,7 @@ impl<F: File> Backend for CommandId<F> {
 
     fn binding(&self) -> Result<Binding> {
         let found = self.addresses(query::ADDR)?;
-        let place = Place {
+        let place = DevicePort {
             guid: found.node_guid.wire(),
             index: (found.ibdev_index != u32::MAX).then_some(found.ibdev_index),
             port: found.port_num,

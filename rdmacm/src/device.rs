@@ -2,7 +2,7 @@
 //! Open devices. A process has one context a device, which stays open: programs compare the
 //! pointers, and make protection domains before they have ids.
 
-use crate::backend::Place;
+use crate::backend::DevicePort;
 use crate::verbs::{self, Context, DeviceList, Pd, Xrcd};
 use kit::abi::IBV_TRANSPORT_IWARP;
 use kit::errno::{Errno, Result};
@@ -82,7 +82,7 @@ pub fn all() -> Result<Vec<Context>> {
 ///
 /// # Errors
 /// ENODEV if libibverbs does not list it; those of ibv_open_device(3).
-pub fn at(place: &Place) -> Result<Arc<Device>> {
+pub fn at(place: &DevicePort) -> Result<Arc<Device>> {
     let known = |known: &&Arc<Device>| is_at(place, known.index, known.guid) && known.is_usable();
     if let Some(device) = OPEN.lock().iter().find(known) {
         return Ok(device.clone());
@@ -95,7 +95,7 @@ pub fn at(place: &Place) -> Result<Arc<Device>> {
 }
 
 /// A device in user space may have the GUID of a kernel device: the index has precedence.
-fn is_at(place: &Place, index: Option<u32>, guid: u64) -> bool {
+fn is_at(place: &DevicePort, index: Option<u32>, guid: u64) -> bool {
     match (place.index, index) {
         (Some(wanted), Some(index)) => wanted == index,
         (Some(_), None) => false,
@@ -140,7 +140,7 @@ pub struct Lease {
 impl Lease {
     /// # Errors
     /// Those of [`at`] and ibv_alloc_pd(3).
-    pub fn new(place: &Place) -> Result<Self> {
+    pub fn new(place: &DevicePort) -> Result<Self> {
         let device = at(place)?;
         let mut shared = device.shared.lock();
         let pd = match shared.pd {
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_index_has_precedence_over_the_guid() {
-        let place = |index| Place {
+        let place = |index| DevicePort {
             guid: 5,
             index,
             port: 1,

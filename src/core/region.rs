@@ -22,7 +22,7 @@ pub struct Buffer {
 
 /// The members of `ibv_mr_init_attr`; those that the mask leaves out were not read.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Asked {
+pub struct RegionParams {
     /// `comp_mask`.
     pub mask: u64,
     /// Bytes.
@@ -58,7 +58,7 @@ pub enum Plan {
     },
 }
 
-impl Asked {
+impl RegionParams {
     fn gives(&self, member: u64) -> bool {
         self.mask & member != 0
     }
@@ -145,8 +145,8 @@ mod tests {
         dmabuf: None,
     };
 
-    fn asked(mask: u64) -> Asked {
-        Asked {
+    fn asked(mask: u64) -> RegionParams {
+        RegionParams {
             mask,
             length: 0x80,
             iova: 7,
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_range_has_to_lie_in_its_buffer() {
         let place = |addr: usize, length: usize| {
-            let asked = Asked {
+            let asked = RegionParams {
                 addr,
                 length,
                 ..asked(BUF | ADDR)
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn buffers_of_other_domains_and_dma_buffers() {
         let with = |buffer, mask| {
-            Asked {
+            RegionParams {
                 buffer,
                 ..asked(mask)
             }

@@ -7,7 +7,7 @@ use super::{mr, observe, ret};
 use crate::{
     core::{
         memory::{self, Range},
-        region::{Asked, Buffer, Plan},
+        region::{Buffer, Plan, RegionParams},
     },
     symver,
 };
@@ -23,15 +23,15 @@ use std::ffi::c_void;
 ///
 /// # Safety
 /// `attr` has those members; a buffer that it names is live.
-unsafe fn asked(pd: Pd<'_>, attr: *const ibv_mr_init_attr) -> Asked {
+unsafe fn asked(pd: Pd<'_>, attr: *const ibv_mr_init_attr) -> RegionParams {
     // SAFETY: vouched for by the caller.
     unsafe {
         let mask = (*attr).comp_mask;
         let gives = |member| mask & member != 0;
-        let mut asked = Asked {
+        let mut asked = RegionParams {
             mask,
             length: (*attr).length,
-            ..Asked::default()
+            ..RegionParams::default()
         };
         if gives(IBV_REG_MR_MASK_IOVA) {
             asked.iova = (*attr).iova;
@@ -88,7 +88,7 @@ unsafe fn register(pd: Pd<'_>, attr: *const ibv_mr_init_attr) -> Result<*mut ibv
 }
 
 /// Checks the request.
-fn planned(pd: Pd<'_>, asked: &Asked, hints: bool) -> Result<Plan> {
+fn planned(pd: Pd<'_>, asked: &RegionParams, hints: bool) -> Result<Plan> {
     asked.plan(hints).inspect_err(|e| {
         observe::failed("ibv_reg_mr_ex", pd.ctx(), *e, || {
             format!(
@@ -112,7 +112,7 @@ type Verb = unsafe extern "C" fn(*mut ibv_pd, *mut ibv_mr_init_attr) -> *mut ibv
 unsafe fn by_provider(
     pd: Pd<'_>,
     attr: *const ibv_mr_init_attr,
-    asked: Asked,
+    asked: RegionParams,
     verb: Verb,
 ) -> Result<*mut ibv_mr> {
     let plan = planned(pd, &asked, true)?;

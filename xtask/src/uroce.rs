@@ -21,7 +21,7 @@ use crate::{
     dirs::{Dirs, RDMACM_BESIDE},
     expect,
     guest::{
-        place::{HELPERS, Place},
+        place::{HELPERS, Surroundings},
         suite,
     },
     host, huge_pages,
@@ -305,7 +305,7 @@ pub fn in_network(dir: &Path, surrounded: bool) -> Result<ExitCode> {
         let mut env = vec![run.suite.around.devices()];
         env.extend(run.faults().then_some(suites::FAULTS));
         env.extend((run.how == How::Udp).then_some(BY_UDP));
-        let place = Place {
+        let place = Surroundings {
             dir,
             room: &room,
             library: &library,

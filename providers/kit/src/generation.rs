@@ -9,9 +9,9 @@
 //! - a [`Layout`] describes a range of releases: the size of `verbs_context`, the offset of the
 //!   mask in `verbs_qp`, the size of `ibv_port_attr`, the verbs of `verbs_context_ops`, and whether
 //!   `verbs_sysfs_dev` has the number of ports;
-//! - a [`Place`] is the position of a slot in a provider's table. One list of verbs, each with the
-//!   release that added it, serves all layouts, because a verb keeps its position relative to the
-//!   others.
+//! - a [`SlotPosition`] is the position of a slot in a provider's table. One list of verbs, each
+//!   with the release that added it, serves all layouts, because a verb keeps its position relative
+//!   to the others.
 //!
 //! *Invariant.* Releases add members to `verbs_context` only at its front. A context of any
 //! generation therefore ends with the [`verbs_context`] of this crate, and the library works there;
@@ -133,7 +133,7 @@ impl Layout {
     }
 
     /// The verbs of `struct verbs_context_ops`, in order.
-    pub fn verbs(&self) -> impl Iterator<Item = Place> {
+    pub fn verbs(&self) -> impl Iterator<Item = SlotPosition> {
         VERBS
             .iter()
             .filter(|verb| verb.since <= self.first)
@@ -160,7 +160,7 @@ impl Layout {
 
 /// Where the library keeps a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum SlotPosition {
     /// In a slot of the table.
     Table(usize),
     /// In a slot of the later verbs.
@@ -170,16 +170,16 @@ pub enum Place {
 /// A verb, and the release that brought it.
 struct Verb {
     since: u16,
-    place: Place,
+    place: SlotPosition,
 }
 
 const fn old(since: u16, slot: usize) -> Verb {
-    let place = Place::Table(slot);
+    let place = SlotPosition::Table(slot);
     Verb { since, place }
 }
 
 const fn new(since: u16, slot: usize) -> Verb {
-    let place = Place::Later(slot);
+    let place = SlotPosition::Later(slot);
     Verb { since, place }
 }
 
@@ -302,11 +302,11 @@ const _: () = {
     let (mut table, mut later, mut at) = (0, 0, 0);
     while at < VERBS.len() {
         match VERBS[at].place {
-            Place::Table(slot) => {
+            SlotPosition::Table(slot) => {
                 assert!(slot == table);
                 table += 1;
             }
-            Place::Later(slot) => {
+            SlotPosition::Later(slot) => {
                 assert!(slot == later);
                 later += 1;
             }
@@ -357,13 +357,16 @@ mod tests {
             let layout = LAYOUTS.iter().find(|layout| layout.has(release)).unwrap();
             layout.verbs().position(|verb| verb == place).unwrap()
         };
-        let free_context = Place::Table(slot::free_context);
+        let free_context = SlotPosition::Table(slot::free_context);
         let places: Vec<_> = [34, 44, 57, 59, 62, 64, 65]
             .map(|release| slot_of(release, free_context))
             .into();
         assert_eq!(places, [39, 39, 39, 41, 42, 44, 46]);
-        assert_eq!(slot_of(34, Place::Table(slot::unimport_pd)), 72);
-        assert_eq!(slot_of(65, Place::Table(slot::unimport_pd)), 92);
-        assert_eq!(slot_of(62, Place::Later(later_slot::query_port_speed)), 64);
+        assert_eq!(slot_of(34, SlotPosition::Table(slot::unimport_pd)), 72);
+        assert_eq!(slot_of(65, SlotPosition::Table(slot::unimport_pd)), 92);
+        assert_eq!(
+            slot_of(62, SlotPosition::Later(later_slot::query_port_speed)),
+            64
+        );
     }
 }

@@ -87,12 +87,12 @@ impl Node {
 
 /// The position of a slot: the level of its node, and its pages.
 #[derive(Clone, Copy)]
-struct Place {
+struct SlotPosition {
     level: u32,
     first: u64,
 }
 
-impl Place {
+impl SlotPosition {
     const ROOT: Self = Self {
         level: TOP,
         first: 0,
@@ -129,7 +129,7 @@ impl Place {
 /// The part of a slot that a range covers.
 struct Part {
     /// Where the slot's child lies; of a leaf only `first` is meant.
-    below: Place,
+    below: SlotPosition,
     pages: Pages,
     whole: bool,
 }
@@ -224,7 +224,7 @@ impl PageCounts {
     pub fn add(&mut self, pages: Pages) {
         let first = pages.start;
         if !pages.is_empty() {
-            self.add_below(ROOT, Place::ROOT, pages);
+            self.add_below(ROOT, SlotPosition::ROOT, pages);
         }
         self.refresh();
         // The next call is mostly for the same pages, or for others near them.
@@ -235,7 +235,7 @@ impl PageCounts {
     /// before it.
     pub fn remove(&mut self, pages: Pages) {
         if !pages.is_empty() {
-            self.remove_below(ROOT, Place::ROOT, pages);
+            self.remove_below(ROOT, SlotPosition::ROOT, pages);
         }
         if !self.is_small() {
             self.drop_idle();
@@ -316,12 +316,12 @@ impl PageCounts {
                 join.push(pages)?;
             }
         } else if !pages.is_empty() {
-            self.runs_below(ROOT, Place::ROOT, pages, count, &mut join)?;
+            self.runs_below(ROOT, SlotPosition::ROOT, pages, count, &mut join)?;
         }
         join.flush()
     }
 
-    fn add_below(&mut self, node: u32, place: Place, pages: Pages) {
+    fn add_below(&mut self, node: u32, place: SlotPosition, pages: Pages) {
         for (slot, part) in place.slots(pages) {
             if part.whole {
                 self.change(node, slot, place.level, Slot::add);
@@ -336,7 +336,7 @@ impl PageCounts {
         }
     }
 
-    fn remove_below(&mut self, node: u32, place: Place, pages: Pages) {
+    fn remove_below(&mut self, node: u32, place: SlotPosition, pages: Pages) {
         for (slot, part) in place.slots(pages) {
             let Slot { whole, child } = self.slot(node, slot);
             if part.whole && whole > 0 {
@@ -392,7 +392,7 @@ impl PageCounts {
     fn runs_below<E, F: FnMut(Pages) -> std::result::Result<(), E>>(
         &self,
         node: u32,
-        place: Place,
+        place: SlotPosition,
         pages: Pages,
         count: u32,
         join: &mut Join<F>,

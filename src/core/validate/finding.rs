@@ -22,15 +22,15 @@ fn of_backtraces<T>(work: impl FnOnce() -> T) -> T {
 
 /// A place in the program: the calls that led there. Names are looked up when it is shown.
 #[derive(Clone)]
-pub struct Place(Arc<Backtrace>);
+pub struct CallSite(Arc<Backtrace>);
 
-impl fmt::Debug for Place {
+impl fmt::Debug for CallSite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Place")
+        f.write_str("CallSite")
     }
 }
 
-impl Place {
+impl CallSite {
     /// Where the program is.
     pub fn here() -> Self {
         Self(Arc::new(of_backtraces(Backtrace::force_capture)))
@@ -146,9 +146,9 @@ fn parse(text: &str) -> Vec<Frame> {
 pub struct Finding {
     check: &'static str,
     text: String,
-    here: Place,
-    made: Option<Place>,
-    gone: Option<Place>,
+    here: CallSite,
+    made: Option<CallSite>,
+    gone: Option<CallSite>,
 }
 
 impl Finding {
@@ -156,10 +156,10 @@ impl Finding {
     pub fn new(
         check: &'static str,
         text: String,
-        made: Option<Place>,
-        gone: Option<Place>,
+        made: Option<CallSite>,
+        gone: Option<CallSite>,
     ) -> Self {
-        let here = Place::here();
+        let here = CallSite::here();
         Self {
             check,
             text,
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_backtrace_of_now_is_read() {
-        let text = format!("{:#}", Place::here().0);
+        let text = format!("{:#}", CallSite::here().0);
         let frames = parse(&text);
         assert!(
             frames

@@ -22,7 +22,7 @@ mod queue;
 mod requests;
 
 pub use completions::Completion;
-pub use finding::Place;
+pub use finding::CallSite;
 pub use memory::NewRegion;
 pub use object::Kind;
 pub use queue::{NewQueuePair, SharedQueue};

@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 //! The program's objects: which there are, which there were.
 
-use super::{Place, World};
+use super::{CallSite, World};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Destroyed objects that are remembered.
@@ -42,8 +42,8 @@ pub struct Object {
     kind: Kind,
     context: usize,
     name: String,
-    pub made: Place,
-    pub gone: Option<Place>,
+    pub made: CallSite,
+    pub gone: Option<CallSite>,
     /// Asynchronous events about it that the program was given.
     events: u32,
     /// Completion events that the program was given.
@@ -90,7 +90,7 @@ impl World {
             kind,
             context,
             name,
-            made: Place::here(),
+            made: CallSite::here(),
             gone: None,
             events: 0,
             completion_events: 0,
@@ -116,7 +116,7 @@ impl World {
         let Some(mut gone) = self.objects.live.remove(&object) else {
             return;
         };
-        gone.gone = Some(Place::here());
+        gone.gone = Some(CallSite::here());
         match gone.kind {
             Kind::Region => self.regions.remove(object),
             Kind::Cq | Kind::Qp | Kind::Srq => self.queues.remove(object),

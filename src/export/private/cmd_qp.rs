@@ -88,7 +88,7 @@ unsafe fn queues(pd: Pd<'_>, attr: *const ibv_qp_init_attr) -> Result<Queues> {
 }
 
 /// The parts of a request that the old attributes lack, or have as parameters.
-struct Asked {
+struct CreateParams {
     pd: *mut ibv_pd,
     queues: Queues,
     flags: Option<u32>,
@@ -109,7 +109,7 @@ const _: () = assert!(
 /// Objects that the attributes name are live, or NULL; members that the mask leaves out may lie
 /// beyond the end of the caller's structure.
 #[inline(always)]
-unsafe fn asked(attr: *const ibv_qp_init_attr_ex) -> Result<Asked> {
+unsafe fn asked(attr: *const ibv_qp_init_attr_ex) -> Result<CreateParams> {
     let base = attr.cast::<ibv_qp_init_attr>();
     // SAFETY: vouched for by the caller; the mask is in all versions of the structure, the rest
     // is read under its bit. Providers embed every ibv_xrcd.
@@ -133,7 +133,7 @@ unsafe fn asked(attr: *const ibv_qp_init_attr_ex) -> Result<Asked> {
             true => Some((*attr).create_flags),
         };
         let own_source = flags.is_some_and(|flags| flags & IBV_QP_CREATE_SOURCE_QPN != 0);
-        Ok(Asked {
+        Ok(CreateParams {
             pd,
             queues,
             flags,
@@ -173,7 +173,7 @@ unsafe fn create(
     ctx: Ctx<'_>,
     pair: *mut ibv_qp,
     attr: *mut ibv_qp_init_attr,
-    asked: Asked,
+    asked: CreateParams,
     driver: &mut Driver<'_>,
 ) -> Result<()> {
     // SAFETY: vouched for by the caller. An event may come before the command returns.
@@ -217,7 +217,7 @@ unsafe extern "C" fn create_qp(
         Pd::from_command(pd).and_then(|h| {
             let attr = ret::not_null(attr)?;
             let mut driver = driver::<ib_uverbs_create_qp>(cmd, cmd_size, resp, resp_size)?;
-            let asked = Asked {
+            let asked = CreateParams {
                 pd,
                 queues: queues(h, attr)?,
                 flags: None,

@@ -44,7 +44,7 @@ enum Task {
     Help,
 }
 
-struct Asked {
+struct Args {
     task: Task,
     json: bool,
     choice: Choice,
@@ -73,8 +73,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn read(args: impl Iterator<Item = OsString>) -> Result<Asked, lexopt::Error> {
-    let mut asked = Asked {
+fn read(args: impl Iterator<Item = OsString>) -> Result<Args, lexopt::Error> {
+    let mut asked = Args {
         task: Task::Look,
         json: false,
         choice: Choice {
@@ -133,7 +133,7 @@ fn read(args: impl Iterator<Item = OsString>) -> Result<Asked, lexopt::Error> {
 }
 
 /// Executes the request; returns whether it succeeded.
-fn run(asked: &Asked) -> io::Result<bool> {
+fn run(asked: &Args) -> io::Result<bool> {
     let mut out = io::stdout();
     match &asked.task {
         Task::Help => out.write_all(USAGE.as_bytes()).map(|()| true),
@@ -162,7 +162,7 @@ fn run(asked: &Asked) -> io::Result<bool> {
     }
 }
 
-fn look(asked: &Asked, out: &mut io::Stdout) -> io::Result<bool> {
+fn look(asked: &Args, out: &mut io::Stdout) -> io::Result<bool> {
     let mut facts = Probe::new(asked.root.as_deref()).machine();
     if asked.root.is_none() {
         facts.verbs = Some(verbs::all());
@@ -186,7 +186,7 @@ fn look(asked: &Asked, out: &mut io::Stdout) -> io::Result<bool> {
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Result<Asked, lexopt::Error> {
+    fn words(line: &str) -> Result<Args, lexopt::Error> {
         read(line.split_whitespace().map(OsString::from))
     }
 

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 
-use super::{place::Place, process::UNREAD, setup::SIW};
+use super::{place::Surroundings, process::UNREAD, setup::SIW};
 use crate::{
     record::{Record, Verdict},
     suites::{self, Case},
@@ -115,7 +115,7 @@ fn is_iwarp(device: &str) -> bool {
 /// Runs a case, at most three times if it was unlucky, and reports that. Each attempt has a
 /// different seed, because a short case may send as many packets each time.
 pub fn run(
-    place: &Place,
+    place: &Surroundings,
     case: &Case,
     attempt: impl Fn(usize) -> Result<Record>,
 ) -> Result<Record> {
@@ -140,7 +140,7 @@ pub fn run(
     Ok(record)
 }
 
-fn loses(place: &Place, case: &Case) -> bool {
+fn loses(place: &Surroundings, case: &Case) -> bool {
     let is_faults = |name: &str| name == "UROCE_FAULTS";
     place.env.iter().any(|(name, _)| is_faults(name))
         || case.env.iter().any(|(name, _)| is_faults(name))

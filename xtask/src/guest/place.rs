@@ -12,7 +12,7 @@ use crate::{
 pub const HELPERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
 
 /// The place of a suite.
-pub struct Place<'a> {
+pub struct Surroundings<'a> {
     /// Where results go.
     pub dir: &'a Path,
     /// The directory for temporary files of programs and of the runner.

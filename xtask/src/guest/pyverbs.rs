@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{case::Stage, place::Place, process::Process};
+use super::{case::Stage, place::Surroundings, process::Process};
 use crate::{
     chroot::Chroot,
     debian_deps::RDMA_CORE_TESTS,
@@ -26,7 +26,7 @@ const LATER: &str = "pyverbs_later.py";
 const BOUND: Duration = Duration::from_secs(900);
 
 /// Runs the suite on the device of a place.
-pub fn run(stage: &Stage, place: &Place, which: Pyverbs) -> Result<Vec<Record>> {
+pub fn run(stage: &Stage, place: &Surroundings, which: Pyverbs) -> Result<Vec<Record>> {
     let mut command = match which {
         Pyverbs::AnyDevice | Pyverbs::ConnectionManager => here(place, which)?,
         Pyverbs::Of(chroot) => inside(place, &chroot)?,
@@ -52,7 +52,7 @@ pub fn run(stage: &Stage, place: &Place, which: Pyverbs) -> Result<Vec<Record>> 
 }
 
 /// The suite of this machine's release.
-fn here(place: &Place, which: Pyverbs) -> Result<Command> {
+fn here(place: &Surroundings, which: Pyverbs) -> Result<Command> {
     let home = unpack(Path::new(RDMA_CORE_TESTS), &place.room.join("rdma-core"))?;
     let runner = match which {
         Pyverbs::ConnectionManager => place.target.helpers.join("pyverbs_cm.py"),
@@ -65,7 +65,7 @@ fn here(place: &Place, which: Pyverbs) -> Result<Command> {
 
 /// The suite of another release, in its chroot. Where the kernel does not know the device, it is
 /// shown as if the kernel did: the suite finds a device's network interface by rdma(8).
-fn inside(place: &Place, chroot: &Chroot) -> Result<Command> {
+fn inside(place: &Surroundings, chroot: &Chroot) -> Result<Command> {
     let tests = Chroot::root(&chroot.shown_in(place.dir)).join("usr/share/doc/rdma-core/tests");
     let home = unpack(&tests, &place.room.join(chroot.directory()))?;
     let helpers = &place.target.helpers;

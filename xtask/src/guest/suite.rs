@@ -15,7 +15,7 @@ use super::{
     case::{self, Stage},
     library::Witness,
     patience,
-    place::{HELPERS, Place},
+    place::{HELPERS, Surroundings},
     pyverbs,
     setup::{SecondHost, SoftIwarp},
 };
@@ -54,7 +54,7 @@ fn one(dir: &Path, ours: Option<&Path>, label: &str) -> Result<()> {
         return list.complete();
     }
     let room = Path::new("/run");
-    let place = Place {
+    let place = Surroundings {
         dir,
         room,
         library: &library,
@@ -71,7 +71,7 @@ fn one(dir: &Path, ours: Option<&Path>, label: &str) -> Result<()> {
 }
 
 /// Runs a suite of programs and writes its list.
-pub fn programs(place: &Place, label: &str, kind: &Kind) -> Result<()> {
+pub fn programs(place: &Surroundings, label: &str, kind: &Kind) -> Result<()> {
     let logs = place.dir.join(label);
     fs::create_dir_all(&logs)?;
     let mut list = List::create(place.dir, label)?;

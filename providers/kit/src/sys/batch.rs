@@ -27,7 +27,7 @@ unsafe impl SocketAddress for libc::sockaddr_storage {}
 unsafe impl SocketAddress for libc::sockaddr_ll {}
 
 /// Information about a datagram besides its bytes.
-pub(super) struct Place<N> {
+pub(super) struct Envelope<N> {
     /// Where from.
     pub name: N,
     /// Control messages.
@@ -41,7 +41,7 @@ pub(super) struct Place<N> {
 /// Buffers for [`BATCH`] datagrams.
 pub(super) struct Batch<N> {
     bytes: Box<[u8]>,
-    places: Box<[Place<N>]>,
+    places: Box<[Envelope<N>]>,
     filled: usize,
     /// Bytes of a buffer.
     size: usize,
@@ -53,7 +53,7 @@ impl<N: SocketAddress> Batch<N> {
     /// Empty buffers for datagrams of that many bytes, each with room in front.
     pub fn new(front: usize, longest: usize) -> Self {
         let size = front + longest;
-        let place = |_| Place {
+        let place = |_| Envelope {
             // SAFETY: a structure of numbers, for which zeros are values.
             name: unsafe { zeroed() },
             control: Control::new(),
@@ -127,7 +127,7 @@ impl<N: SocketAddress> Batch<N> {
 
     /// One of those received last, and its buffer, room in front included; `None` if it did not
     /// fit.
-    pub fn get(&self, index: usize) -> Option<(&Place<N>, &[u8])> {
+    pub fn get(&self, index: usize) -> Option<(&Envelope<N>, &[u8])> {
         let place = self.places.get(index).filter(|_| index < self.filled)?;
         let start = index.checked_mul(self.size)?;
         let buffer = self.bytes.get(start..start + self.size)?;
@@ -135,7 +135,7 @@ impl<N: SocketAddress> Batch<N> {
     }
 
     /// Those received last, each with its buffer, room in front included.
-    pub fn each(&mut self) -> impl Iterator<Item = (&mut Place<N>, &mut [u8])> {
+    pub fn each(&mut self) -> impl Iterator<Item = (&mut Envelope<N>, &mut [u8])> {
         let buffers = self.bytes.chunks_exact_mut(self.size);
         self.places.iter_mut().zip(buffers).take(self.filled)
     }

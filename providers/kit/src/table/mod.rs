@@ -23,7 +23,7 @@ pub use private::Private;
 pub use verbs::{SLOTS, slot};
 
 use crate::abi::{verbs_context, verbs_context_ops};
-use crate::generation::{Layout, Place};
+use crate::generation::{Layout, SlotPosition};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -110,8 +110,8 @@ impl Sorted {
         };
         for (verb, place) in given.iter().zip(layout.verbs()) {
             match place {
-                Place::Table(slot) => sorted.table[slot] = *verb,
-                Place::Later(slot) => sorted.later[slot] = *verb,
+                SlotPosition::Table(slot) => sorted.table[slot] = *verb,
+                SlotPosition::Later(slot) => sorted.later[slot] = *verb,
             }
         }
         sorted

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 
 /// A call of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum Call {
     /// A method: object, method, attributes with the bytes of each input.
     Ioctl(u16, u16, Vec<(Attr, Option<Vec<u8>>)>),
     /// A write command: number, structure, driver data, sizes of both parts of the response.
@@ -25,7 +25,7 @@ type OnWrite<'f> = dyn FnMut(&mut Request<'_>) -> Result<()> + 'f;
 pub struct Fake<'f> {
     private: Private,
     /// Everything asked so far.
-    pub asked: RefCell<Vec<Asked>>,
+    pub asked: RefCell<Vec<Call>>,
     on_ioctl: RefCell<Box<OnIoctl<'f>>>,
     on_write: RefCell<Box<OnWrite<'f>>>,
 }
@@ -64,14 +64,14 @@ impl Kernel for Fake<'_> {
             .collect();
         self.asked
             .borrow_mut()
-            .push(Asked::Ioctl(object, method, attrs));
+            .push(Call::Ioctl(object, method, attrs));
         (self.on_ioctl.borrow_mut())(call)
     }
 
     fn write(&self, request: &mut Request<'_>) -> Result<()> {
         let number = request.number();
         let parts = request.parts();
-        let asked = Asked::Write(
+        let asked = Call::Write(
             number,
             parts.core_in.to_vec(),
             parts.driver_in.to_vec(),

@@ -94,7 +94,7 @@ pub fn destroy_flow_action<K: Kernel + ?Sized>(kernel: &K, handle: u32) -> Resul
 mod tests {
     use super::*;
     use crate::errno::Errno;
-    use crate::uverbs::fake::{Asked, Fake};
+    use crate::uverbs::fake::{Call, Fake};
 
     fn no_write(_: &mut crate::sys::write::Request<'_>) -> Result<()> {
         Err(Errno::IO)
@@ -124,7 +124,7 @@ mod tests {
             create_flow_action_esp(&fake, esp, &mut Driver::none()),
             Ok(7)
         );
-        let Asked::Ioctl(object, method, given) = &fake.asked.borrow()[0] else {
+        let Call::Ioctl(object, method, given) = &fake.asked.borrow()[0] else {
             panic!("an ioctl was expected");
         };
         assert_eq!((*object, *method), (13, 0));

@@ -12,17 +12,17 @@ use uroce_engine::timer::Time;
 /// alignment is written when it is taken, all of it.
 #[derive(Clone, Copy, bytemuck::Zeroable)]
 #[repr(C)]
-struct Place {
+struct Line {
     wc: ibv_wc,
     at: u64,
     spare: u64,
 }
 
-const _: () = assert!(size_of::<Place>() == 64);
+const _: () = assert!(size_of::<Line>() == 64);
 
 /// Completions in the order in which they were added.
 pub(super) struct Places {
-    places: Box<[Place]>,
+    places: Box<[Line]>,
     used: Span,
 }
 
@@ -69,7 +69,7 @@ impl Places {
         if self.len() == 0 {
             return None;
         }
-        let Place { wc, at, .. } = *self.places.get(self.used.first())?;
+        let Line { wc, at, .. } = *self.places.get(self.used.first())?;
         self.used.pass(self.places.len());
         Some((wc, Time::from_nanos(at)))
     }
@@ -136,7 +136,7 @@ mod tests {
         let mut places = Places::new(PLACES).expect("memory");
         places.push(success(1, IBV_WC_SEND, 0, 0), Time::default());
         let taken = resident().saturating_sub(before);
-        assert!(taken < PLACES * size_of::<Place>() / 2, "{taken}");
+        assert!(taken < PLACES * size_of::<Line>() / 2, "{taken}");
         assert_eq!(places.len(), 1);
     }
 

@@ -21,7 +21,7 @@ const UNIVERSAL: u64 = 1 << 57;
 
 /// The surroundings of an interface.
 #[derive(Clone, Debug)]
-struct Place {
+struct Environment {
     host: String,
     /// Device and inode of the network namespace.
     namespace: (u64, u64),
@@ -30,7 +30,7 @@ struct Place {
 /// The GUID of an interface of this network namespace.
 pub fn of(interface: &Interface) -> u64 {
     static HOST: First<String> = First::new();
-    let place = Place {
+    let place = Environment {
         host: HOST.get_or_make(host).clone(),
         namespace: namespace(),
     };
@@ -54,7 +54,7 @@ fn namespace() -> (u64, u64) {
 }
 
 /// The same for the same place, name, index and Ethernet address.
-fn made(place: &Place, interface: &Interface) -> u64 {
+fn made(place: &Environment, interface: &Interface) -> u64 {
     let (device, inode) = place.namespace;
     let parts: [&[u8]; 6] = [
         &interface.mac.unwrap_or_default(),
@@ -91,15 +91,15 @@ mod tests {
 
     #[test]
     fn each_part_counts() {
-        let place = Place {
+        let place = Environment {
             host: "a".to_owned(),
             namespace: (1, 2),
         };
-        let host = Place {
+        let host = Environment {
             host: "b".to_owned(),
             ..place.clone()
         };
-        let namespace = Place {
+        let namespace = Environment {
             namespace: (1, 3),
             ..place.clone()
         };

@@ -9,7 +9,7 @@ use std::env;
 use std::os::fd::OwnedFd;
 
 /// A directory of this user's that no other user may enter.
-pub struct Place {
+pub struct UserDirectory {
     /// The directory.
     pub dir: OwnedFd,
     /// Its path.
@@ -29,7 +29,7 @@ pub fn candidates() -> Vec<String> {
     all
 }
 
-impl Place {
+impl UserDirectory {
     /// The user's directory below `above`; the first call makes it.
     ///
     /// # Errors
@@ -84,15 +84,15 @@ mod tests {
             set_permissions(above.path(), Permissions::from_mode(mode)).expect("changed");
         };
         allow(0o777);
-        assert_eq!(Place::below(path).err(), Some(Errno::PERM));
+        assert_eq!(UserDirectory::below(path).err(), Some(Errno::PERM));
         allow(0o1777);
-        let place = Place::below(path).expect("made");
+        let place = UserDirectory::below(path).expect("made");
         assert!(place.path.starts_with(&format!("{path}/uroce-")));
         set_permissions(&place.path, Permissions::from_mode(0o750)).expect("changed");
-        assert_eq!(Place::below(path).err(), Some(Errno::PERM));
+        assert_eq!(UserDirectory::below(path).err(), Some(Errno::PERM));
         std::fs::remove_dir(&place.path).expect("removed");
         symlink("/", &place.path).expect("made");
-        assert!(Place::below(path).is_err(), "a link");
-        assert!(Place::below("/proc/self/nowhere").is_err());
+        assert!(UserDirectory::below(path).is_err(), "a link");
+        assert!(UserDirectory::below("/proc/self/nowhere").is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! The directory of this process.
 
-use super::place::{Place, candidates};
+use super::place::{UserDirectory, candidates};
 use kit::errno::{Errno, Result};
 use kit::sync::Mutex;
 use kit::sys::exit;
@@ -60,10 +60,10 @@ impl Room {
     /// A new one in the user's directory below `above`.
     ///
     /// # Errors
-    /// Those of [`Place::below`], mkdirat(2), flock(2).
+    /// Those of [`UserDirectory::below`], mkdirat(2), flock(2).
     pub fn below(above: &str) -> Result<Self> {
         for attempt in 0..ATTEMPTS {
-            let place = match Place::below(above) {
+            let place = match UserDirectory::below(above) {
                 Err(Errno::AGAIN) => continue,
                 place => place?,
             };
@@ -145,7 +145,7 @@ fn open(at: BorrowedFd<'_>, name: &str) -> Result<OwnedFd> {
 }
 
 /// Takes away the directories of processes that ended.
-fn sweep(place: &Place) {
+fn sweep(place: &UserDirectory) {
     for name in names(place.dir.as_fd()).into_iter().take(SWEPT) {
         let Ok(dir) = open(place.dir.as_fd(), &name) else {
             continue;

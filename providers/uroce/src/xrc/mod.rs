@@ -80,7 +80,7 @@ mod takeover_state;
 
 pub use link::Link;
 pub use message::{DelegateState, Message, Record};
-pub use opened::{Opened, Place};
+pub use opened::{Location, Opened};
 pub use takeover_state::TakeoverState;
 
 use crate::address::Addresses;
@@ -280,7 +280,7 @@ impl Xrcd {
         match opened.open() {
             Ok(()) => Ok(opened),
             Err(error) => {
-                opened.moves(Place::Nowhere);
+                opened.moves(Location::Nowhere);
                 let silent = error == Errno(libc::ETIMEDOUT);
                 Err(if silent { error } else { Errno::INVAL })
             }

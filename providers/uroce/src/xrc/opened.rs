@@ -19,14 +19,14 @@ pub struct Opened {
     token: Token,
     events: Arc<Records>,
     domain: Weak<Domain>,
-    place: Mutex<Place>,
+    place: Mutex<Location>,
     /// `place` has changed.
     moved: Condvar,
 }
 
 /// Where a target is.
 #[derive(Clone)]
-pub enum Place {
+pub enum Location {
     /// In the process at the other end.
     At(Arc<Link>),
     /// In this process, which has taken it over.
@@ -55,7 +55,7 @@ impl Opened {
             number,
             token,
             events,
-            place: Mutex::new(Place::At(link)),
+            place: Mutex::new(Location::At(link)),
             moved: Condvar::new(),
         }
     }
@@ -68,7 +68,7 @@ impl Opened {
     pub fn open(&self) -> Result<()> {
         let opened = self.ask(Call::Open).map(|_| ());
         if opened == Err(SILENT)
-            && let Place::At(link) = self.place()
+            && let Location::At(link) = self.place()
         {
             // It may be opened for us later.
             link.ask(self.number, Call::Close);
@@ -77,19 +77,19 @@ impl Opened {
     }
 
     /// Where it is.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> Location {
         self.place.lock().clone()
     }
 
     /// It is there from now on.
-    pub fn moves(&self, to: Place) {
+    pub fn moves(&self, to: Location) {
         *self.place.lock() = to;
         self.moved.notify_all();
     }
 
     /// Whether it is a target of the process at the other end.
     pub fn is_of(&self, link: &Arc<Link>) -> bool {
-        matches!(&*self.place.lock(), Place::At(at) if Arc::ptr_eq(at, link))
+        matches!(&*self.place.lock(), Location::At(at) if Arc::ptr_eq(at, link))
     }
 
     /// The attributes after a call, of the process that has the target. If that process ends, its
@@ -99,9 +99,9 @@ impl Opened {
         let mut again = false;
         loop {
             let link = match self.place() {
-                Place::At(link) => link,
-                Place::Here(core, _) => return self.ask_here(&core, call, again),
-                Place::Nowhere => return Err(GONE),
+                Location::At(link) => link,
+                Location::Here(core, _) => return self.ask_here(&core, call, again),
+                Location::Nowhere => return Err(GONE),
             };
             let answer = link.call(self.number, call, until);
             if link.is_gone() && matches!(answer, Err(GONE)) {
@@ -145,7 +145,7 @@ impl Opened {
 
     fn wait_for_successor(&self, gone: &Arc<Link>, until: Instant) -> Result<()> {
         let mut place = self.place.lock();
-        while matches!(&*place, Place::At(at) if Arc::ptr_eq(at, gone)) {
+        while matches!(&*place, Location::At(at) if Arc::ptr_eq(at, gone)) {
             let (waited, late) = self.moved.wait_until(place, until);
             if late {
                 return Err(SILENT);
@@ -178,8 +178,8 @@ impl Opened {
     pub fn close(&self) -> u32 {
         // If no process has it, it has gone.
         let _ = self.ask(Call::Close);
-        let place = std::mem::replace(&mut *self.place.lock(), Place::Nowhere);
-        if let Place::Here(core, _) = place {
+        let place = std::mem::replace(&mut *self.place.lock(), Location::Nowhere);
+        if let Location::Here(core, _) = place {
             // Inherited since it was closed there, perhaps.
             core.remove_listener(self);
         }

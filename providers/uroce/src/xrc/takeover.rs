@@ -1,7 +1,7 @@
 //! The takeover of targets whose owner has ended, by one of the processes that have them open.
 
 use super::{
-    DelegateState, Domain, LOOKED, Link, Message, Opened, Place, Record, Shared, TakeoverState,
+    DelegateState, Domain, LOOKED, Link, Location, Message, Opened, Record, Shared, TakeoverState,
     Xrcd,
 };
 use crate::carrier::qpn;
@@ -112,7 +112,7 @@ impl Domain {
         let orphans: Vec<Arc<Opened>> = {
             let opened = shared.opened.lock();
             let all = opened.iter().filter_map(Weak::upgrade);
-            all.filter(|opened| matches!(opened.place(), Place::At(at) if at.is_gone()))
+            all.filter(|opened| matches!(opened.place(), Location::At(at) if at.is_gone()))
                 .collect()
         };
         for opened in orphans {
@@ -121,7 +121,7 @@ impl Domain {
                 None => Err(Errno(libc::EIO)),
             };
             if done.is_err() {
-                opened.moves(Place::Nowhere);
+                opened.moves(Location::Nowhere);
                 opened.report(IBV_EVENT_QP_FATAL);
             }
         }
@@ -144,13 +144,13 @@ impl Domain {
             let (former, since) = match self.successor(shared, takeover) {
                 Successor::Unknown => return Ok(()),
                 Successor::Other(link) => {
-                    opened.moves(Place::At(link));
+                    opened.moves(Location::At(link));
                     return Ok(());
                 }
                 Successor::This => {
                     let core = self.target(opened.number).ok_or(Errno(libc::EIO))?;
                     core.add_listener(opened);
-                    opened.moves(Place::Here(core, Arc::clone(takeover)));
+                    opened.moves(Location::Here(core, Arc::clone(takeover)));
                     return Ok(());
                 }
                 Successor::None(former, since) => (former, since),
@@ -164,7 +164,7 @@ impl Domain {
             }
             if takeover.take(since, own) {
                 let core = self.take_over(shared, opened, takeover, former)?;
-                opened.moves(Place::Here(core, Arc::clone(takeover)));
+                opened.moves(Location::Here(core, Arc::clone(takeover)));
                 return Ok(());
             }
         }

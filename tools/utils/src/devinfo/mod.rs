@@ -35,7 +35,7 @@ const FAILED: u8 = 255;
 
 /// The options of the command line.
 #[derive(Default)]
-struct Asked {
+struct Args {
     device: Option<OsString>,
     /// 0 for all.
     port: i32,
@@ -48,7 +48,7 @@ struct Asked {
 /// # Errors
 /// 255, or the status of the failure (`Trouble`); of several devices, all bits.
 pub fn run(mut options: Options) -> Result<(), u8> {
-    let mut asked = Asked::default();
+    let mut asked = Args::default();
     let mut list_only = false;
     for (name, value) in options.by_ref() {
         match name {
@@ -110,7 +110,7 @@ fn list(json: bool) -> Step {
     Ok(writeln!(out)?)
 }
 
-fn show(asked: &Asked) -> Step {
+fn show(asked: &Args) -> Step {
     let devices = devices(FAILED)?;
     let name = asked.device.as_ref().map(|name| name.as_bytes());
     let chosen: Vec<Device<'_>> = match name {
@@ -142,7 +142,7 @@ fn show(asked: &Asked) -> Step {
 
 fn report(
     device: Device<'_>,
-    asked: &Asked,
+    asked: &Args,
     out: &mut impl Write,
     found: &mut Vec<Value>,
 ) -> Result<(), Trouble> {
@@ -161,7 +161,7 @@ fn report(
 fn report_open(
     device: Device<'_>,
     context: &Context,
-    asked: &Asked,
+    asked: &Args,
     out: &mut impl Write,
     found: &mut Vec<Value>,
 ) -> Result<(), Trouble> {

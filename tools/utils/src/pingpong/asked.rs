@@ -11,7 +11,7 @@ use crate::numbers::{int, number, unsigned};
 pub(super) const MOST: u32 = 256;
 
 /// The options of the command line.
-pub(super) struct Asked {
+pub(super) struct Args {
     pub(super) transport: Transport,
     pub(super) server: Option<OsString>,
     pub(super) device: Option<OsString>,
@@ -35,7 +35,7 @@ pub(super) struct Asked {
     pub(super) json: bool,
 }
 
-impl Asked {
+impl Args {
     pub(super) fn new(kind: &Kind) -> Self {
         Self {
             transport: kind.transport,

@@ -9,7 +9,7 @@ use verbs::{
     queue::{Change, Datagram, Qp, Send, Srq, Wanted},
 };
 
-use super::{asked::Asked, exchange::Address, kinds::Transport};
+use super::{asked::Args, exchange::Address, kinds::Transport};
 use crate::{
     numbers::byte,
     program::{Step, fail},
@@ -51,7 +51,7 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    pub fn new(asked: &Asked, context: Context) -> Step<Self> {
+    pub fn new(asked: &Args, context: Context) -> Step<Self> {
         if asked.transport == Transport::Ud {
             fits_a_datagram(asked, &context)?;
         }
@@ -105,7 +105,7 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    fn make_pairs(&mut self, asked: &Asked) -> Step {
+    fn make_pairs(&mut self, asked: &Args) -> Step {
         let size = u32::try_from(asked.size).unwrap_or(u32::MAX);
         for place in 0..asked.queue_pairs {
             let wanted = Wanted {
@@ -155,7 +155,7 @@ impl Endpoint {
     }
 
     /// Connects the queue pairs to the peer's.
-    pub fn connect(&mut self, asked: &Asked, own: &[Address], peers: &[Address]) -> Step {
+    pub fn connect(&mut self, asked: &Args, own: &[Address], peers: &[Address]) -> Step {
         let first_gid = peers.first().map_or([0; 16], |peer| peer.gid);
         for (place, ((pair, own), peer)) in (0..).zip(self.pairs.iter().zip(own).zip(peers)) {
             let [.., a, b, c, d, e, f, g, h] = first_gid;
@@ -191,7 +191,7 @@ impl Endpoint {
     }
 
     /// Posts receives until as many wait as were asked for.
-    pub fn post_receives(&mut self, asked: &Asked) -> Step {
+    pub fn post_receives(&mut self, asked: &Args) -> Step {
         let length = message_space(asked);
         while self.waiting < asked.rx_depth {
             let posted = match (&self.srq, self.pairs.first()) {
@@ -208,7 +208,7 @@ impl Endpoint {
     }
 
     /// A message came; before receives run out, more are posted.
-    pub fn received(&mut self, asked: &Asked) -> Step {
+    pub fn received(&mut self, asked: &Args) -> Step {
         self.waiting = self.waiting.saturating_sub(1);
         match self.waiting <= asked.queue_pairs {
             true => self.post_receives(asked),
@@ -244,7 +244,7 @@ impl Endpoint {
     }
 
     /// How many completions there can be.
-    pub fn most_completions(&self, asked: &Asked) -> usize {
+    pub fn most_completions(&self, asked: &Args) -> usize {
         let all = asked.rx_depth.saturating_add(asked.queue_pairs);
         usize::try_from(all).unwrap_or(usize::MAX)
     }
@@ -263,7 +263,7 @@ impl Endpoint {
     }
 
     /// The client sends first, marked if it is to be checked; both wait for a message.
-    pub fn begin(&mut self, asked: &Asked, first: bool) -> Step {
+    pub fn begin(&mut self, asked: &Args, first: bool) -> Step {
         self.pending.fill(RECEIVE);
         if !first {
             return Ok(());
@@ -282,7 +282,7 @@ impl Endpoint {
         Ok(())
     }
 
-    pub fn send(&mut self, asked: &Asked, Slot(place): Slot) -> Step {
+    pub fn send(&mut self, asked: &Args, Slot(place): Slot) -> Step {
         let to = self.ah.as_ref().map(|ah| Datagram {
             ah,
             queue_pair: self.peer,
@@ -317,7 +317,7 @@ impl Endpoint {
     }
 
     /// The pages whose first byte differs from the one sent.
-    pub fn bad_pages(&self, asked: &Asked) -> Step<Vec<usize>> {
+    pub fn bad_pages(&self, asked: &Args) -> Step<Vec<usize>> {
         if asked.device_memory && self.memory.from_device().is_err() {
             return fail("Copy from DM buffer failed");
         }
@@ -366,7 +366,7 @@ impl Endpoint {
 }
 
 /// Which queue pair, where there are several.
-fn of(asked: &Asked, place: u32) -> String {
+fn of(asked: &Args, place: u32) -> String {
     match asked.transport {
         Transport::Srq => format!("[{place}]"),
         _ => String::new(),
@@ -380,7 +380,7 @@ fn split(number: u32) -> [u16; 2] {
 }
 
 /// Bytes before the message in the memory.
-fn front(asked: &Asked) -> usize {
+fn front(asked: &Args) -> usize {
     if asked.transport == Transport::Ud {
         GRH
     } else {
@@ -388,18 +388,18 @@ fn front(asked: &Asked) -> usize {
     }
 }
 
-fn message_space(asked: &Asked) -> usize {
+fn message_space(asked: &Args) -> usize {
     asked.size.saturating_add(front(asked))
 }
 
 /// Where each page of a message begins in the memory.
-fn pages(asked: &Asked) -> impl Iterator<Item = usize> {
+fn pages(asked: &Args) -> impl Iterator<Item = usize> {
     let front = front(asked);
     let starts = (0..asked.size).step_by(page_size());
     starts.map(move |page| page + front)
 }
 
-fn fits_a_datagram(asked: &Asked, context: &Context) -> Step {
+fn fits_a_datagram(asked: &Args, context: &Context) -> Step {
     let Ok(port) = context.query_port(byte(asked.ib_port)) else {
         return fail(format!(
             "Unable to query port info for port {}",
@@ -416,7 +416,7 @@ fn fits_a_datagram(asked: &Asked, context: &Context) -> Step {
 }
 
 /// Whether the device has the requested features; the mask of its clock.
-fn features(asked: &Asked, context: &Context) -> Step<u64> {
+fn features(asked: &Args, context: &Context) -> Step<u64> {
     if !asked.on_demand && !asked.timestamps && !asked.device_memory {
         return Ok(0);
     }
@@ -440,7 +440,7 @@ fn features(asked: &Asked, context: &Context) -> Step<u64> {
     Ok(attr.completion_timestamp_mask)
 }
 
-fn on_demand(asked: &Asked, attr: &ibv_device_attr_ex) -> Step {
+fn on_demand(asked: &Args, attr: &ibv_device_attr_ex) -> Step {
     let shared = asked.transport == Transport::Srq;
     let wanted = match shared {
         true => IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_SRQ_RECV,
@@ -464,7 +464,7 @@ fn on_demand(asked: &Asked, attr: &ibv_device_attr_ex) -> Step {
     Ok(())
 }
 
-fn register(asked: &Asked, pd: &Pd) -> Step<Memory> {
+fn register(asked: &Args, pd: &Pd) -> Step<Memory> {
     let demand = if asked.on_demand {
         IBV_ACCESS_ON_DEMAND
     } else {
@@ -497,7 +497,7 @@ fn register(asked: &Asked, pd: &Pd) -> Step<Memory> {
 }
 
 /// To the state in which messages are received, and to the one in which they are sent.
-fn changes(asked: &Asked, route: Route, own: &Address, peer: &Address) -> (Change, Change) {
+fn changes(asked: &Args, route: Route, own: &Address, peer: &Address) -> (Change, Change) {
     let mut receive = Change::to(IBV_QPS_RTR, 0);
     let mut send = Change::to(IBV_QPS_RTS, IBV_QP_SQ_PSN);
     send.attr.sq_psn = own.packet;

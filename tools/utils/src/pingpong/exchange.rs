@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    asked::{Asked, MOST},
+    asked::{Args, MOST},
     kinds::Transport,
 };
 use crate::program::{Step, fail, reason};
@@ -116,7 +116,7 @@ pub(super) fn listen(port: u32) -> Step<TcpListener> {
 }
 
 /// The client's half: all addresses of both ends.
-pub(super) fn with_server(asked: &Asked, server: &str, own: &[Address]) -> Step<Vec<Address>> {
+pub(super) fn with_server(asked: &Args, server: &str, own: &[Address]) -> Step<Vec<Address>> {
     let mut stream = connect(server, asked.port)?;
     let count = count(asked);
     if send(&mut stream, own, count).is_err() {
@@ -134,7 +134,7 @@ pub(super) fn with_server(asked: &Asked, server: &str, own: &[Address]) -> Step<
 
 /// The server's half; it connects its queue pairs before the client may send.
 pub(super) fn with_client(
-    asked: &Asked,
+    asked: &Args,
     own: &[Address],
     connect: impl FnOnce(&[Address]) -> Step,
 ) -> Step<Vec<Address>> {
@@ -159,7 +159,7 @@ pub(super) fn with_client(
     }
 }
 
-fn count(asked: &Asked) -> usize {
+fn count(asked: &Args) -> usize {
     match asked.transport {
         Transport::Srq => usize::try_from(MOST).unwrap_or(0),
         _ => 1,

@@ -19,7 +19,7 @@ mod outcome;
 mod rounds;
 pub mod xsrq;
 
-use asked::{Asked, mtu};
+use asked::{Args, mtu};
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
     io::{self, Write},
@@ -46,7 +46,7 @@ use outcome::Outcome;
 /// # Errors
 /// Status 1, with the reason on stderr; or the number that a device refused to be polled with.
 pub fn run(kind: &Kind, mut options: Options) -> Result<(), u8> {
-    let mut asked = Asked::new(kind);
+    let mut asked = Args::new(kind);
     for (name, value) in options.by_ref() {
         if asked.option(name, value).is_none() {
             print!("{}", kind.usage(&options.program));
@@ -62,7 +62,7 @@ pub fn run(kind: &Kind, mut options: Options) -> Result<(), u8> {
     play(&asked).map_err(|failed| failed.0)
 }
 
-fn play(asked: &Asked) -> Step {
+fn play(asked: &Args) -> Step {
     if let Some(words) = asked.contradiction() {
         return fail(words);
     }
@@ -113,7 +113,7 @@ fn play(asked: &Asked) -> Step {
     endpoint.close()
 }
 
-fn open(asked: &Asked) -> Step<Context> {
+fn open(asked: &Args) -> Step<Context> {
     let devices = devices(1)?;
     let name = asked.device.as_ref().map(|name| name.as_bytes());
     let Some(device) = devices.find(name) else {
@@ -136,7 +136,7 @@ fn packet_number() -> u32 {
 }
 
 /// Where this end is: an address for each queue pair.
-fn addresses(asked: &Asked, endpoint: &Endpoint) -> Step<Vec<Address>> {
+fn addresses(asked: &Args, endpoint: &Endpoint) -> Step<Vec<Address>> {
     let Ok(port) = endpoint.context().query_port(byte(asked.ib_port)) else {
         return fail("Couldn't get port info");
     };
@@ -155,7 +155,7 @@ fn addresses(asked: &Asked, endpoint: &Endpoint) -> Step<Vec<Address>> {
     Ok(address.collect())
 }
 
-fn gid(asked: &Asked, context: &Context) -> Step<[u8; 16]> {
+fn gid(asked: &Args, context: &Context) -> Step<[u8; 16]> {
     if asked.gid < 0 {
         return Ok([0; 16]);
     }
@@ -168,7 +168,7 @@ fn gid(asked: &Asked, context: &Context) -> Step<[u8; 16]> {
     }
 }
 
-fn say(asked: &Asked, whose: &str, separator: &str, addresses: &[Address]) -> Step {
+fn say(asked: &Args, whose: &str, separator: &str, addresses: &[Address]) -> Step {
     if asked.json {
         return Ok(());
     }

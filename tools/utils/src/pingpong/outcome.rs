@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::asked::Asked;
+use super::asked::Args;
 
 /// Differences between the times of receives, in the device's clock.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +59,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    pub fn new(asked: &Asked, time: Duration, times: Times) -> Self {
+    pub fn new(asked: &Args, time: Duration, times: Times) -> Self {
         let size = u64::try_from(asked.size).unwrap_or(u64::MAX);
         let messages = u64::from(asked.iters) * 2;
         Self {

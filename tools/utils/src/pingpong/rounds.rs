@@ -6,7 +6,7 @@ use verbs::{
 };
 
 use super::{
-    asked::Asked,
+    asked::Args,
     endpoint::{Endpoint, RECEIVE, SEND, Slot},
     kinds::Transport,
     outcome::Times,
@@ -26,7 +26,7 @@ struct Count {
 }
 
 /// Sends and receives until both have been done as often as asked for. The client begins.
-pub(super) fn play(asked: &Asked, endpoint: &mut Endpoint, first: bool) -> Step<Times> {
+pub(super) fn play(asked: &Args, endpoint: &mut Endpoint, first: bool) -> Step<Times> {
     let mut count = Count {
         sent: 0,
         received: 0,
@@ -40,7 +40,7 @@ pub(super) fn play(asked: &Asked, endpoint: &mut Endpoint, first: bool) -> Step<
     ended.map(|()| count.times)
 }
 
-fn go_on(asked: &Asked, endpoint: &mut Endpoint, first: bool, count: &mut Count) -> Step {
+fn go_on(asked: &Args, endpoint: &mut Endpoint, first: bool, count: &mut Count) -> Step {
     endpoint.begin(asked, first)?;
     let mut completions = Vec::new();
     let most = match asked.transport {
@@ -65,7 +65,7 @@ fn go_on(asked: &Asked, endpoint: &mut Endpoint, first: bool, count: &mut Count)
 }
 
 /// Takes completions; without events, waits for one.
-fn poll(asked: &Asked, endpoint: &Endpoint, most: usize, into: &mut Vec<Completion>) -> Step {
+fn poll(asked: &Args, endpoint: &Endpoint, most: usize, into: &mut Vec<Completion>) -> Step {
     loop {
         if let Err(error) = endpoint.poll(most, into) {
             eprintln!("poll CQ failed {error}");
@@ -78,12 +78,7 @@ fn poll(asked: &Asked, endpoint: &Endpoint, most: usize, into: &mut Vec<Completi
     }
 }
 
-fn take(
-    asked: &Asked,
-    endpoint: &mut Endpoint,
-    count: &mut Count,
-    completion: &Completion,
-) -> Step {
+fn take(asked: &Args, endpoint: &mut Endpoint, count: &mut Count, completion: &Completion) -> Step {
     let (id, status) = (completion.id, completion.status);
     if status != IBV_WC_SUCCESS {
         let words = status_text(status);

@@ -60,7 +60,7 @@ const DOMAIN: &str = "/tmp/xrc_domain";
 const MESSAGE: usize = 66;
 const END: &[u8; 4] = b"END\0";
 
-struct Asked {
+struct Args {
     server: Option<OsString>,
     device: Option<OsString>,
     port: i32,
@@ -76,7 +76,7 @@ struct Asked {
     json: bool,
 }
 
-impl Asked {
+impl Args {
     fn option(&mut self, name: char, value: OsString) -> Option<()> {
         let given = number(&value);
         match name {
@@ -109,7 +109,7 @@ impl Asked {
 /// # Errors
 /// Status 1, with the reason on stderr.
 pub fn run(mut options: Options) -> Result<(), u8> {
-    let mut asked = Asked {
+    let mut asked = Args {
         server: None,
         device: None,
         port: 18515,
@@ -195,7 +195,7 @@ impl Address {
         })
     }
 
-    fn say(&self, asked: &Asked, whose: &str) -> Step {
+    fn say(&self, asked: &Args, whose: &str) -> Step {
         if asked.json {
             return Ok(());
         }
@@ -234,7 +234,7 @@ struct Endpoint {
     lid: u32,
 }
 
-fn play(asked: &Asked) -> Step {
+fn play(asked: &Args) -> Step {
     let endpoint = Endpoint::new(asked)?;
     let mut peers = Vec::new();
     for place in 0..asked.clients {
@@ -285,7 +285,7 @@ fn play(asked: &Asked) -> Step {
 }
 
 impl Endpoint {
-    fn new(asked: &Asked) -> Step<Self> {
+    fn new(asked: &Args) -> Step<Self> {
         let context = open(asked)?;
         let mut access = IBV_ACCESS_LOCAL_WRITE;
         if asked.on_demand {
@@ -352,7 +352,7 @@ impl Endpoint {
     }
 
     /// Both halves of a connection, in the state INIT.
-    fn pair(&self, asked: &Asked, place: u32) -> Step<Peer> {
+    fn pair(&self, asked: &Args, place: u32) -> Step<Peer> {
         let number = |error: io::Error| error.raw_os_error().unwrap_or(0);
         let target = Qp::xrc_target(&self.context, &self.xrcd).or_else(|error| {
             let errno = number(error);
@@ -383,7 +383,7 @@ impl Endpoint {
         })
     }
 
-    fn receive(&self, asked: &Asked, count: u32) -> Step {
+    fn receive(&self, asked: &Args, count: u32) -> Step {
         for _ in 0..count {
             or(
                 self.srq.receive(0, &self.memory, asked.size),
@@ -396,7 +396,7 @@ impl Endpoint {
     /// Exchanges the addresses, the client first, and connects.
     fn meet(
         &self,
-        asked: &Asked,
+        asked: &Args,
         place: usize,
         peer: &mut Peer,
         mut stream: TcpStream,
@@ -413,7 +413,7 @@ impl Endpoint {
         join(asked, place, peer)
     }
 
-    fn report(&self, asked: &Asked, peer: &mut Peer, stream: &mut TcpStream) -> Step {
+    fn report(&self, asked: &Args, peer: &mut Peer, stream: &mut TcpStream) -> Step {
         let gid = match asked.gid {
             ..0 => [0; 16],
             index => match self.context.query_gid(byte(asked.ib_port), index) {
@@ -435,7 +435,7 @@ impl Endpoint {
     }
 
     /// Sends to a peer, by way of each sender in turn; the last message marks the end.
-    fn send(&self, asked: &Asked, peers: &mut [Peer], place: usize) {
+    fn send(&self, asked: &Args, peers: &mut [Peer], place: usize) {
         let count = peers.len();
         let Some(to) = peers.get_mut(place) else {
             return;
@@ -461,7 +461,7 @@ impl Endpoint {
     }
 
     /// Answers each message until all have come; how many events there were.
-    fn exchange(&self, asked: &Asked, peers: &mut [Peer], events: &mut u32) -> Step {
+    fn exchange(&self, asked: &Args, peers: &mut [Peer], events: &mut u32) -> Step {
         let total = asked.clients.saturating_mul(asked.tests);
         let mut count = 0;
         let mut taken = Vec::new();
@@ -539,7 +539,7 @@ fn or<T>(done: io::Result<T>, words: &str) -> Step<T> {
     done.or_else(|_| fail(words))
 }
 
-fn open(asked: &Asked) -> Step<Context> {
+fn open(asked: &Args) -> Step<Context> {
     let devices = match devices(1) {
         Ok(devices) => devices,
         Err(_) => return fail("Failed to open device"),
@@ -593,7 +593,7 @@ fn domain_file() -> Option<File> {
 /// Linux's, on every architecture that the library is built for.
 const O_CREAT: i32 = 0o100;
 
-fn hear(asked: &Asked, place: usize, peer: &mut Peer, stream: &mut TcpStream) -> Step {
+fn hear(asked: &Args, place: usize, peer: &mut Peer, stream: &mut TcpStream) -> Step {
     let mut message = [0; MESSAGE];
     if let Err(error) = stream.read_exact(&mut message) {
         eprintln!("client read: {}", reason(&error));
@@ -627,7 +627,7 @@ fn place_of(peers: &[Peer], completion: &Completion) -> usize {
 }
 
 /// Connects both halves.
-fn join(asked: &Asked, place: usize, peer: &Peer) -> Step {
+fn join(asked: &Args, place: usize, peer: &Peer) -> Step {
     let there = &peer.address;
     let [.., a, b, c, d, e, f, g, h] = there.gid;
     let has_gid = [a, b, c, d, e, f, g, h] != [0; 8];
@@ -667,7 +667,7 @@ fn join(asked: &Asked, place: usize, peer: &Peer) -> Step {
 
 /// Each end announces that it is done before either closes: a message of the server may still be in
 /// flight to a client through another client's queue pair.
-fn part(asked: &Asked, peers: &mut [Peer]) -> Step {
+fn part(asked: &Args, peers: &mut [Peer]) -> Step {
     let streams = || peers.iter().filter_map(|peer| peer.stream.as_ref());
     if asked.server.is_some() {
         streams().try_for_each(say_end)?;

@@ -9,7 +9,7 @@ use super::{
     curves,
     figure::{Figure, Side},
     pair::{self, Call},
-    rows::{Carrier, Perftest, Place, Quantity, Row, Unit, Work, rows_of},
+    rows::{Carrier, Location, Perftest, Quantity, Row, Unit, Work, rows_of},
 };
 use crate::{
     guest::setup::{ADDRESS, DEVICE, ToAndFro, TwoHosts},
@@ -42,18 +42,18 @@ const ALIKE: f64 = 1.5;
 struct Room<'a> {
     dir: &'a Path,
     ours: &'a Path,
-    place: Place,
+    place: Location,
 }
 
 /// The rows of this machine; `lo` is up.
 pub fn in_network(dir: &Path, ours: &Path, rounds: usize) -> Result<()> {
-    let place = Place::Loopback;
+    let place = Location::Loopback;
     rounds_of(&Room { dir, ours, place }, rounds)
 }
 
 /// The points of the plots; `lo` is up.
 pub fn curves_in_network(dir: &Path, ours: &Path, rounds: usize) -> Result<()> {
-    let place = Place::Loopback;
+    let place = Location::Loopback;
     let room = Room { dir, ours, place };
     let path = dir.join(RESULTS);
     let mut file = File::create(&path).with_context(|| path.display().to_string())?;
@@ -72,7 +72,7 @@ pub fn curves_in_network(dir: &Path, ours: &Path, rounds: usize) -> Result<()> {
 
 /// The rows of the virtual machine.
 pub fn in_the_guest(dir: &Path, ours: &Path, rounds: usize) -> Result<()> {
-    let place = Place::Guest;
+    let place = Location::Guest;
     let rounds = rounds.min(GUEST_ROUNDS);
     let _wire = ToAndFro::new()?;
     let _hosts = TwoHosts::new()?;
@@ -184,7 +184,7 @@ fn uroce(room: &Room<'_>, perftest: Perftest, carrier: Carrier) -> Result<f64> {
             .env(DEVICES.0, interface)
     };
     let (server, client) = match room.place {
-        Place::Guest => {
+        Location::Guest => {
             let [server, client] = TwoHosts::HOSTS;
             let host = |(namespace, interface), address| {
                 call(interface, address).entering(&format!("ip netns exec {namespace}"))

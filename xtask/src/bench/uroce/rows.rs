@@ -22,7 +22,7 @@ impl Bound {
 
 /// Where a row is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// This machine, both processes on `lo`.
     Loopback,
     /// The virtual machine, across a pair of Ethernet interfaces.
@@ -109,7 +109,7 @@ pub enum Work {
 pub struct Row {
     pub name: &'static str,
     pub against: &'static str,
-    pub place: Place,
+    pub place: Location,
     pub unit: Unit,
     pub bound: Bound,
     pub ours: Work,
@@ -145,7 +145,7 @@ const fn bandwidth(
     Row {
         name,
         against,
-        place: Place::Loopback,
+        place: Location::Loopback,
         unit: Unit::Mebibytes,
         bound: Bound::AtLeast(0.95),
         ours: shm(program, options, BANDWIDTH),
@@ -186,7 +186,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "ib_send_lat 8 B, shm",
         against: "UCX posix tag_lat 8 B",
-        place: Place::Loopback,
+        place: Location::Loopback,
         unit: Unit::Microseconds,
         bound: Bound::AtMost(1.0),
         ours: shm("ib_send_lat", SHM_LAT, TYPICAL),
@@ -195,7 +195,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "ib_write_lat 8 B, shm, private memory",
         against: "process_vm_writev of 8 B alone",
-        place: Place::Loopback,
+        place: Location::Loopback,
         unit: Unit::Microseconds,
         bound: Bound::AtMost(1.3),
         ours: shm("ib_write_lat", SHM_LAT, TYPICAL),
@@ -204,7 +204,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "ib_write_lat 8 B, shm, shared-memory region",
         against: "a cache line from core to core",
-        place: Place::Loopback,
+        place: Location::Loopback,
         unit: Unit::Microseconds,
         bound: Bound::AtMost(3.0),
         ours: Work::UroceShared(Perftest {
@@ -217,7 +217,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "ib_send_bw 8 B, shm",
         against: "UCX posix tag_bw 8 B",
-        place: Place::Loopback,
+        place: Location::Loopback,
         unit: Unit::Messages,
         bound: Bound::AtLeast(0.8),
         ours: shm("ib_send_bw", "-s 8 -n 500000", RATE),
@@ -254,7 +254,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "ib_send_lat 8 B, UDP on lo",
         against: TCP_LAT,
-        place: Place::Loopback,
+        place: Location::Loopback,
         unit: Unit::Microseconds,
         bound: Bound::AtMost(1.2),
         ours: udp("ib_send_lat", LAT, AVERAGE),
@@ -263,7 +263,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "ib_write_lat 8 B, UDP on lo",
         against: TCP_LAT,
-        place: Place::Loopback,
+        place: Location::Loopback,
         unit: Unit::Microseconds,
         bound: Bound::AtMost(1.2),
         ours: udp("ib_write_lat", LAT, AVERAGE),
@@ -272,7 +272,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "ib_send_bw 64 KiB, UDP on lo",
         against: TCP_BW,
-        place: Place::Loopback,
+        place: Location::Loopback,
         unit: Unit::Mebibytes,
         bound: Bound::AtLeast(1.0),
         ours: udp("ib_send_bw", BW, BANDWIDTH),
@@ -281,7 +281,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "ib_write_bw 64 KiB, UDP on lo",
         against: TCP_BW,
-        place: Place::Loopback,
+        place: Location::Loopback,
         unit: Unit::Mebibytes,
         bound: Bound::AtLeast(1.0),
         ours: udp("ib_write_bw", BW, BANDWIDTH),
@@ -290,7 +290,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "ib_send_lat 8 B, UDP between hosts",
         against: RXE,
-        place: Place::Guest,
+        place: Location::Guest,
         unit: Unit::Microseconds,
         bound: Bound::AtMost(1.0),
         ours: udp("ib_send_lat", GUEST_LAT, TYPICAL),
@@ -299,7 +299,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "ib_write_lat 8 B, UDP between hosts",
         against: RXE,
-        place: Place::Guest,
+        place: Location::Guest,
         unit: Unit::Microseconds,
         bound: Bound::AtMost(1.0),
         ours: udp("ib_write_lat", GUEST_LAT, TYPICAL),
@@ -308,7 +308,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "a datagram by UDP sockets alone, between hosts",
         against: "kernel soft-RoCE, ib_send_lat 8 B",
-        place: Place::Guest,
+        place: Location::Guest,
         unit: Unit::Microseconds,
         bound: Bound::Any,
         // As long as the packet of such a send.
@@ -318,7 +318,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "ib_send_bw 64 KiB, UDP between hosts",
         against: RXE,
-        place: Place::Guest,
+        place: Location::Guest,
         unit: Unit::Mebibytes,
         bound: Bound::AtLeast(2.0),
         ours: udp("ib_send_bw", GUEST_BW, BANDWIDTH),
@@ -327,7 +327,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "ib_write_bw 64 KiB, UDP between hosts",
         against: RXE,
-        place: Place::Guest,
+        place: Location::Guest,
         unit: Unit::Mebibytes,
         bound: Bound::AtLeast(2.0),
         ours: udp("ib_write_bw", GUEST_BW, BANDWIDTH),
@@ -336,7 +336,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: MEMORY,
         against: "16 KiB",
-        place: Place::Scale,
+        place: Location::Scale,
         unit: Unit::Bytes,
         bound: Bound::AtMost(1.0),
         ours: Work::Nothing,
@@ -345,7 +345,7 @@ pub const ROWS: &[Row] = &[
 ];
 
 /// The rows of a place.
-pub fn rows_of(place: Place) -> impl Iterator<Item = &'static Row> {
+pub fn rows_of(place: Location) -> impl Iterator<Item = &'static Row> {
     ROWS.iter().filter(move |row| row.place == place)
 }
 

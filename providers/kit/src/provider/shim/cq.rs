@@ -28,7 +28,7 @@ unsafe impl<P: Provider> Side for Completions<P> {
 }
 
 /// Parameters of both kinds of queues.
-struct Asked<'a, P: Provider> {
+struct CreateParams<'a, P: Provider> {
     entries: u32,
     channel: *mut ibv_comp_channel,
     vector: u32,
@@ -42,7 +42,7 @@ struct Asked<'a, P: Provider> {
 /// The channel is live, or NULL.
 unsafe fn create<P: Provider>(
     context: &Context<P>,
-    asked: &Asked<'_, P>,
+    asked: &CreateParams<'_, P>,
 ) -> Result<*mut ibv_cq_ex> {
     let provider = context.provider()?;
     if asked.entries == 0 || i32::try_from(asked.entries).is_err() {
@@ -91,8 +91,8 @@ pub(super) unsafe extern "C" fn create_cq<P: Provider>(
     channel: *mut ibv_comp_channel,
     vector: c_int,
 ) -> *mut ibv_cq {
-    let asked = || -> Result<Asked<'_, P>> {
-        Ok(Asked {
+    let asked = || -> Result<CreateParams<'_, P>> {
+        Ok(CreateParams {
             entries: u32::try_from(entries).map_err(|_| Errno::INVAL)?,
             channel,
             vector: u32::try_from(vector).map_err(|_| Errno::INVAL)?,
@@ -129,7 +129,7 @@ pub(super) unsafe extern "C" fn create_cq_ex<P: Provider>(
 unsafe fn extended<'a, P: Provider>(
     context: &'a Context<P>,
     attr: *const ibv_cq_init_attr_ex,
-) -> Result<Asked<'a, P>> {
+) -> Result<CreateParams<'a, P>> {
     const MASK: u32 = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
     const FLAGS: u32 = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
     // SAFETY: vouched for by the caller; members that the mask leaves out are not read.
@@ -152,7 +152,7 @@ unsafe fn extended<'a, P: Provider>(
         if parent.is_some_and(|parent| !parent.is_parent()) {
             return Err(Errno::INVAL);
         }
-        Ok(Asked {
+        Ok(CreateParams {
             entries: (*attr).cqe,
             channel: (*attr).channel,
             vector: (*attr).comp_vector,

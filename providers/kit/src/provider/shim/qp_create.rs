@@ -20,7 +20,7 @@ use core::ptr::null_mut;
 use std::sync::Arc;
 
 /// The request, in checked form. Members that a mask leaves out were not read.
-struct Asked<'a, P: Provider> {
+struct CreateParams<'a, P: Provider> {
     qp_context: *mut c_void,
     qp_type: ibv_qp_type,
     sq_sig_all: bool,
@@ -54,7 +54,7 @@ struct Queues {
     srq: *mut ibv_srq,
 }
 
-impl<'a, P: Provider> Asked<'a, P> {
+impl<'a, P: Provider> CreateParams<'a, P> {
     /// The plain part. A queue pair that receives by a table has no queues itself.
     ///
     /// # Safety
@@ -231,7 +231,7 @@ fn hold<R: Side>(object: Option<&Object<R>>) -> Option<Hold> {
 /// Makes the queue pair; returns its capacities.
 fn create<P: Provider>(
     context: &Context<P>,
-    asked: &Asked<'_, P>,
+    asked: &CreateParams<'_, P>,
 ) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
     let provider = context.provider()?;
     let allocator = asked.pd.and_then(Object::allocator);
@@ -281,7 +281,7 @@ fn create<P: Provider>(
 }
 
 /// Fills in the members that do not depend on the provider.
-fn fill<P: Provider>(new: &mut New<Pair<P>>, asked: &Asked<'_, P>) {
+fn fill<P: Provider>(new: &mut New<Pair<P>>, asked: &CreateParams<'_, P>) {
     let qp: *mut ibv_qp = new.as_ptr().cast();
     // SAFETY: a verbs_qp starts with its ibv_qp, and nothing else refers to the block.
     unsafe {
@@ -326,7 +326,7 @@ pub(super) unsafe extern "C" fn create_qp<P: Provider>(
             if attr.qp_type == IBV_QPT_XRC_RECV {
                 return Err(Errno::INVAL);
             }
-            let mut asked = Asked::plain(&domain.context, attr, false)?;
+            let mut asked = CreateParams::plain(&domain.context, attr, false)?;
             asked.pd = Some(&domain.object);
             let (qp, cap) = create(&domain.context, &asked)?;
             attr.cap = cap;
@@ -346,7 +346,7 @@ pub(super) unsafe extern "C" fn create_qp_ex<P: Provider>(
             let plain = attr.cast::<ibv_qp_init_attr>().as_ref();
             let plain = plain.ok_or(Errno::INVAL)?;
             let table = (*attr).comp_mask & IBV_QP_INIT_ATTR_IND_TABLE != 0;
-            let mut asked = Asked::plain(context, plain, table)?;
+            let mut asked = CreateParams::plain(context, plain, table)?;
             asked.extended(context, attr)?;
             let (qp, cap) = create(context, &asked)?;
             (*attr).cap = cap;

@@ -19,7 +19,7 @@ pub(super) struct Binding<P: Provider> {
 }
 
 /// Where the data of a request stands.
-enum Place {
+enum DataRange {
     Sges(Range<usize>),
     Inline(Range<usize>),
 }
@@ -27,7 +27,7 @@ enum Place {
 /// One request. It owns the objects that it refers to, or they are in the vectors of [`Work`].
 struct Prepared<P: Provider> {
     plain: SendRequest<'static, P>,
-    place: Option<Place>,
+    place: Option<DataRange>,
     ah: Option<Arc<P::Ah>>,
     has_srqn: bool,
     bind: Option<Binding<P>>,
@@ -132,7 +132,7 @@ impl<P: Provider> Work<P> {
     pub(super) fn set_sges(&mut self, sges: &[ibv_sge]) -> Result<()> {
         self.without_data()?;
         let place = append(&mut self.sges, sges)?;
-        self.last()?.place = Some(Place::Sges(place));
+        self.last()?.place = Some(DataRange::Sges(place));
         Ok(())
     }
 
@@ -144,7 +144,7 @@ impl<P: Provider> Work<P> {
         for piece in pieces {
             append(&mut self.bytes, piece)?;
         }
-        let place = Place::Inline(begin..self.bytes.len());
+        let place = DataRange::Inline(begin..self.bytes.len());
         let last = self.last()?;
         last.place = Some(place);
         last.plain.flags |= IBV_SEND_INLINE;
@@ -209,8 +209,10 @@ impl<P: Provider> Work<P> {
         SendRequest {
             data: match &request.place {
                 None => Data::Sges(&[]),
-                Some(Place::Sges(at)) => Data::Sges(self.sges.get(at.clone()).unwrap_or_default()),
-                Some(Place::Inline(at)) => Data::Inline(Inline::Bytes(bytes(at))),
+                Some(DataRange::Sges(at)) => {
+                    Data::Sges(self.sges.get(at.clone()).unwrap_or_default())
+                }
+                Some(DataRange::Inline(at)) => Data::Inline(Inline::Bytes(bytes(at))),
             },
             ah: request.ah.as_ref(),
             bind: request.bind.as_ref().map(view_of_binding),

@@ -41,11 +41,11 @@ impl<'a, I: Iterator<Item = Datagram<'a>>> Datagrams<'a, I> {
     /// Of sendmmsg(2), and then it is the first one that cannot be sent.
     pub fn send(self, fd: BorrowedFd<'_>) -> Result<usize> {
         // Written as far as they are used: mostly that is one.
-        let mut places = [const { MaybeUninit::<Place>::uninit() }; BATCH];
+        let mut places = [const { MaybeUninit::<Envelope>::uninit() }; BATCH];
         let mut headers = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
         let mut count = 0;
         for (datagram, (header, place)) in self.0.zip(headers.iter_mut().zip(&mut places)) {
-            let place = place.write(Place::of(&datagram));
+            let place = place.write(Envelope::of(&datagram));
             header.write(place.header());
             count += 1;
         }
@@ -75,14 +75,14 @@ impl<'a, I: Iterator<Item = Datagram<'a>>> Datagrams<'a, I> {
 }
 
 /// Memory that the header of a datagram points to.
-struct Place {
+struct Envelope {
     name: Name,
     length: libc::socklen_t,
     control: Control,
     piece: libc::iovec,
 }
 
-impl Place {
+impl Envelope {
     fn of(datagram: &Datagram<'_>) -> Self {
         let mut name = NO_NAME;
         let length = name.set(datagram);

@@ -4,7 +4,7 @@ use crate::abi::kernel::ioctl::*;
 use crate::abi::kernel::*;
 use crate::abi::{IBV_ACCESS_ON_DEMAND, IBV_ACCESS_ZERO_BASED, IBV_REREG_MR_CHANGE_PD};
 use crate::errno::Errno;
-use crate::uverbs::fake::{Asked, Fake};
+use crate::uverbs::fake::{Call, Fake};
 use crate::uverbs::mr::{Cover, Region};
 use crate::uverbs::{Driver, Ioctl, Kernel as _, ah, context, counters, dm, gid, mr, pd};
 use bytemuck::Pod;
@@ -29,7 +29,7 @@ pub(super) fn written(answer: &impl Pod) -> Fake<'static> {
 /// Number and structure of the one command written.
 pub(super) fn reported<T: Pod>(kernel: &Fake<'_>) -> (u32, T) {
     let asked = kernel.asked.borrow();
-    let [Asked::Write(number, core, ..)] = asked.as_slice() else {
+    let [Call::Write(number, core, ..)] = asked.as_slice() else {
         panic!("{asked:?}");
     };
     (*number, bytemuck::pod_read_unaligned(core))

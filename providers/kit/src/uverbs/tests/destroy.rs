@@ -3,7 +3,7 @@
 use crate::abi::kernel::ioctl::*;
 use crate::abi::kernel::*;
 use crate::errno::{Errno, Result};
-use crate::uverbs::fake::{Asked, Fake, with_disassociate};
+use crate::uverbs::fake::{Call, Fake, with_disassociate};
 use crate::uverbs::{ah, counters, destroyed, dm, gone, mr, pd};
 use core::sync::atomic::Ordering;
 
@@ -58,7 +58,7 @@ fn each_names_its_object_to_its_method() {
         let kernel = Fake::new(|_| Ok(()), |_| panic!("written"));
         destroy(&kernel, 77).unwrap();
         let asked = kernel.asked.borrow();
-        let [Asked::Ioctl(o, m, attrs)] = asked.as_slice() else {
+        let [Call::Ioctl(o, m, attrs)] = asked.as_slice() else {
             panic!("{asked:?}");
         };
         assert_eq!((*o, *m), (object, method));
@@ -77,7 +77,7 @@ fn each_is_written_where_the_kernel_has_no_method() {
             continue;
         };
         assert_eq!(answer, Ok(()));
-        let want = Asked::Write(number, 77u32.to_ne_bytes().to_vec(), vec![], 0, 0);
+        let want = Call::Write(number, 77u32.to_ne_bytes().to_vec(), vec![], 0, 0);
         assert_eq!(kernel.asked.borrow()[1], want);
     }
 }

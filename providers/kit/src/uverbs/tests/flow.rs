@@ -6,7 +6,7 @@ use crate::abi::kernel::*;
 use crate::abi::*;
 use crate::errno::{Errno, Result};
 use crate::sys::command::EXTENDED;
-use crate::uverbs::fake::Asked;
+use crate::uverbs::fake::Call;
 use crate::uverbs::flow::{self, NewFlow};
 use crate::uverbs::{Driver, Ioctl};
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ fn reported(
     let mut driver = Driver::data(data);
     assert_eq!(flow::create_flow(&kernel, &NEW, specs, &mut driver)?, 77);
     let asked = kernel.asked.borrow();
-    let [Asked::Write(number, core, driver, 8, 0)] = asked.as_slice() else {
+    let [Call::Write(number, core, driver, 8, 0)] = asked.as_slice() else {
         panic!("{asked:?}");
     };
     assert_eq!(*number, IB_USER_VERBS_EX_CMD_CREATE_FLOW | EXTENDED);

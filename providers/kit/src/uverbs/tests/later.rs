@@ -8,12 +8,12 @@ use crate::sys::ioctl::Ioctl;
 use crate::uverbs::Driver;
 use crate::uverbs::comp_cntr::{self, Change, Entry};
 use crate::uverbs::device::query_port_speed;
-use crate::uverbs::fake::{Asked, Fake};
+use crate::uverbs::fake::{Call, Fake};
 
 /// The call: object, method, and the bytes or the number of each attribute.
 fn asked(fake: &Fake<'_>) -> (u16, u16, Vec<(u16, u64)>) {
     let asked = fake.asked.borrow();
-    let Some(Asked::Ioctl(object, method, attrs)) = asked.last() else {
+    let Some(Call::Ioctl(object, method, attrs)) = asked.last() else {
         panic!("not a method: {asked:?}");
     };
     let attrs = attrs.iter().map(|(attr, _)| (attr.id, attr.data));

@@ -4,7 +4,7 @@ use crate::abi::kernel::ib_uverbs_dealloc_pd;
 use crate::abi::kernel::ioctl::*;
 use crate::errno::{Errno, Result};
 use crate::table::slot;
-use crate::uverbs::fake::{Asked, Fake};
+use crate::uverbs::fake::{Call, Fake};
 use crate::uverbs::path::settle;
 use crate::uverbs::{Driver, Fallback, Ioctl, Kernel, Path, try_ioctl, write};
 use core::sync::atomic::Ordering;
@@ -100,7 +100,7 @@ fn write_commands_are_carried_unless_the_kernel_cannot() {
         settle(&kernel, false);
         assert_eq!(carries(&kernel), want, "{e:?}");
         let asked = kernel.asked.borrow();
-        let [Asked::Ioctl(object, method, attrs)] = asked.as_slice() else {
+        let [Call::Ioctl(object, method, attrs)] = asked.as_slice() else {
             panic!("{asked:?}");
         };
         assert_eq!(
@@ -128,5 +128,5 @@ fn forced_to_write_no_ioctl_is_issued() {
     let command = ib_uverbs_dealloc_pd { pd_handle: 1 };
     assert_eq!(write(&kernel, &command, &mut Driver::none()), Ok(()));
     let asked = kernel.asked.borrow();
-    assert!(matches!(asked.as_slice(), [Asked::Write(..)]), "{asked:?}");
+    assert!(matches!(asked.as_slice(), [Call::Write(..)]), "{asked:?}");
 }

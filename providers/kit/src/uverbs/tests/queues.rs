@@ -9,7 +9,7 @@ use crate::errno::Errno;
 use crate::sys::command::EXTENDED;
 use crate::sys::write::Request;
 use crate::uverbs::cq::{self, CreatedCq, NewCq};
-use crate::uverbs::fake::{Asked, Fake, with_disassociate};
+use crate::uverbs::fake::{Call, Fake, with_disassociate};
 use crate::uverbs::srq::{self, CreatedSrq, NewSrq, SrqKind};
 use crate::uverbs::wq::{self, CreatedWq, NewWq};
 use crate::uverbs::{Driver, Ioctl, Kernel as _};
@@ -549,7 +549,7 @@ fn creates_tables_of_a_power_of_two() {
         let made = wq::create_rwq_ind_table(&kernel, &queues, &mut Driver::none());
         assert_eq!(made, Ok((77, 99)));
         let asked = kernel.asked.borrow();
-        let [Asked::Write(number, core, driver, 16, 0)] = asked.as_slice() else {
+        let [Call::Write(number, core, driver, 16, 0)] = asked.as_slice() else {
             panic!("{asked:?}");
         };
         assert_eq!(*number, IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL | EXTENDED);
@@ -577,7 +577,7 @@ fn ends_a_table_that_was_not_reported_whole() {
     let refused = wq::create_rwq_ind_table(&kernel, &[1, 2], &mut Driver::none());
     assert_eq!(refused, Err(Errno::INVAL));
     let asked = kernel.asked.borrow();
-    let [_, Asked::Write(number, core, ..)] = asked.as_slice() else {
+    let [_, Call::Write(number, core, ..)] = asked.as_slice() else {
         panic!("{asked:?}");
     };
     assert_eq!(*number, IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL | EXTENDED);

@@ -3,7 +3,7 @@
 use super::link::Link;
 use super::onesided::{Claim, Claims, GateSeen, PAUSE, Patience, SPINS, Use};
 use super::onesided::{claims_anything, is_at_rest, take_away};
-use super::ring::{Broken, Consumer, Place, Producer};
+use super::ring::{Broken, Consumer, Producer, RingOffset};
 use super::segment::{AWAITS, CLOSED, PeerSegment, SLEEPS, sleep_of};
 use super::wire::{Few, Fill, Header, News, Out, Put};
 use kit::sys::lock::Lock;
@@ -27,7 +27,7 @@ pub struct Peer {
     pub(super) link: Link,
     pub(super) gone: AtomicBool,
     /// The ring that this process writes, and the one that it reads.
-    pub(super) places: [Place; 2],
+    pub(super) places: [RingOffset; 2],
     pub(super) out: Lock<Out>,
     /// Up to where [`Peer::collect`] has looked.
     pub(super) collected: AtomicU64,
@@ -326,6 +326,6 @@ impl Peer {
 }
 
 /// The rings of a link as the process of a slot has them: the one it writes, the one it reads.
-pub(super) fn places(own: u16, peer: u16) -> [Place; 2] {
-    [Place::new(own > peer), Place::new(own < peer)]
+pub(super) fn places(own: u16, peer: u16) -> [RingOffset; 2] {
+    [RingOffset::new(own > peer), RingOffset::new(own < peer)]
 }

@@ -52,11 +52,11 @@ pub struct Broken;
 
 /// Where a ring is in the memory of a link.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct RingOffset {
     base: usize,
 }
 
-impl Place {
+impl RingOffset {
     /// The first or the second ring of a link.
     pub fn new(second: bool) -> Self {
         let base = if second { HEAD + RING } else { 0 };
@@ -148,7 +148,7 @@ fn first_word(length: usize, kind: u8, flags: u8) -> u64 {
 /// The writing side.
 #[derive(Debug)]
 pub struct Producer {
-    place: Place,
+    place: RingOffset,
     /// Where the next record begins.
     tail: u64,
     /// Up to where records were taken, and looked at since: their room is free.
@@ -159,7 +159,7 @@ pub struct Producer {
 
 impl Producer {
     /// At the beginning.
-    pub fn new(place: Place) -> Self {
+    pub fn new(place: RingOffset) -> Self {
         Self {
             place,
             tail: 0,
@@ -277,7 +277,7 @@ impl Producer {
 
     /// The word with the consumer's position.
     #[inline]
-    pub fn taken_word(place: Place, memory: &Shared) -> u64 {
+    pub fn taken_word(place: RingOffset, memory: &Shared) -> u64 {
         place
             .word(memory, TAKEN)
             .map_or(0, |word| word.load(Acquire))
@@ -306,7 +306,7 @@ fn behind_prefix([_, _, rest @ ..]: &Line) -> [u64; SHORT] {
 /// The reading side.
 #[derive(Debug)]
 pub struct Consumer {
-    place: Place,
+    place: RingOffset,
     /// Where the next record begins.
     head: u64,
     /// Up to where it was reported to the producer that records were taken.
@@ -318,7 +318,7 @@ pub struct Consumer {
 
 impl Consumer {
     /// At the beginning.
-    pub fn new(place: Place) -> Self {
+    pub fn new(place: RingOffset) -> Self {
         Self {
             place,
             head: 0,

@@ -22,7 +22,7 @@
 //! fails. No call waits without bound, and no byte is written to memory that was given back.
 
 use super::super::link::Link;
-use super::super::ring::Place;
+use super::super::ring::RingOffset;
 use kit::sys::other_process::Range;
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -75,7 +75,7 @@ fn used(index: u32) -> u64 {
     1 << 63 | u64::from(index)
 }
 
-fn places(link: &Link, ring: Place) -> &[[AtomicU64; WORDS]] {
+fn places(link: &Link, ring: RingOffset) -> &[[AtomicU64; WORDS]] {
     let words = ring.head(link.memory(), OFFSET, PLACES * WORDS);
     words.unwrap_or_default().as_chunks().0
 }
@@ -103,7 +103,7 @@ impl Patience {
 /// Takes a part of this process, which is not in its tables any more, away from copies that have
 /// not begun, of the peer that writes this ring. Returns whether there is one that may have: of a
 /// thread that does not rest.
-pub fn take_away(link: &Link, ring: Place, what: Use, rests: impl Fn(u64) -> bool) -> bool {
+pub fn take_away(link: &Link, ring: RingOffset, what: Use, rests: impl Fn(u64) -> bool) -> bool {
     let (offset, wanted) = what.location();
     let mut begun = false;
     for place in places(link, ring) {
@@ -119,7 +119,7 @@ pub fn take_away(link: &Link, ring: Place, what: Use, rests: impl Fn(u64) -> boo
 }
 
 /// Whether the peer that writes this ring claims anything.
-pub fn claims_anything(link: &Link, ring: Place) -> bool {
+pub fn claims_anything(link: &Link, ring: RingOffset) -> bool {
     let claims = |place: &[AtomicU64; WORDS]| {
         let [gate, key, ..] = place;
         gate.load(Acquire) | key.load(Acquire) != 0
@@ -165,7 +165,7 @@ impl Claims {
     #[inline]
     pub fn claim<'p>(
         &'p self,
-        (link, ring): (&'p Link, Place),
+        (link, ring): (&'p Link, RingOffset),
         node: u64,
         (gate, key): (u32, u32),
         length: u64,

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 fn ends() -> (Link, Producer, Consumer) {
     let (link, _fd) = Link::create().expect("memory");
-    let place = Place::new(true);
+    let place = RingOffset::new(true);
     (link, Producer::new(place), Consumer::new(place))
 }
 
