@@ -1,9 +1,10 @@
 //! Linker arguments: the library's name, its symbol versions, and the objects compiled from C. The
-//! library is linked against a stub that has the name, the functions and the versions of
-//! `libibverbs.so.1` but no code, because Cargo cannot link one library with another that it
-//! builds, and the system's library need not be installed.
+//! library is linked with a stub of `libibverbs.so.1` (`build/stub.rs`).
 
-use std::{env, error::Error, fmt::Write, fs, path::Path};
+use std::{env, error::Error, path::Path};
+
+#[path = "../build/stub.rs"]
+mod stub;
 
 /// Cancellation points.
 const WAIT: &str = "src/export/wait.c";
@@ -15,7 +16,7 @@ const SYSCALLS: &str = "../src/export/syscalls.c";
 const SHARED: [&str; 2] = ["../src/export/c.h", "../include"];
 
 /// The functions of libibverbs that this library calls, by symbol version node.
-const NODES: &[(&str, &[&str])] = &[
+const NODES: stub::Nodes<'_> = &[
     (
         "IBVERBS_1.0",
         &[
@@ -79,7 +80,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "cargo::rustc-link-arg-cdylib=-Wl,--version-script={}",
         map.display()
     );
-    empty_libibverbs(Path::new(&env::var("OUT_DIR")?))
+    stub::link_nodes("ibverbs", NODES)
 }
 
 fn c(file: &str) -> cc::Build {
@@ -93,33 +94,4 @@ fn c(file: &str) -> cc::Build {
         // Cancelled threads are unwound.
         .flag("-fexceptions");
     build
-}
-
-fn empty_libibverbs(out: &Path) -> Result<(), Box<dyn Error>> {
-    let (mut source, mut map) = (String::new(), String::new());
-    for (node, functions) in NODES {
-        writeln!(map, "{node} {{ global: {}; }};", functions.join("; "))?;
-        for function in *functions {
-            writeln!(source, "void {function}(void) {{}}")?;
-        }
-    }
-    fs::write(out.join("empty.c"), source)?;
-    fs::write(out.join("empty.map"), map)?;
-    let made = cc::Build::new()
-        .try_get_compiler()?
-        .to_command()
-        .current_dir(out)
-        .args(["-shared", "-fPIC", "-nostdlib", "-o", "libibverbs-empty.so"])
-        .args([
-            "-Wl,-soname,libibverbs.so.1",
-            "-Wl,--version-script=empty.map",
-        ])
-        .arg("empty.c")
-        .status()?;
-    if !made.success() {
-        return Err("the C compiler could not make a shared library".into());
-    }
-    println!("cargo::rustc-link-search=native={}", out.display());
-    println!("cargo::rustc-link-lib=dylib=ibverbs-empty");
-    Ok(())
 }

@@ -1,7 +1,10 @@
-//! Compiles the C functions, passes the export list to the linker, and links against a stub that
-//! has the name, the functions and the versions of `librdmacm.so.1` but no code.
+//! Compiles the C functions, passes the export list to the linker, and links with a stub of
+//! `librdmacm.so.1` (`build/stub.rs`).
 
-use std::{env, error::Error, fmt::Write, fs, path::Path};
+use std::{env, error::Error, fs, path::Path};
+
+#[path = "../../build/stub.rs"]
+mod stub;
 
 const PRELOAD: [&str; 3] = ["src/calls.c", "src/fork.c", "src/wait.c"];
 const SHARED: [&str; 3] = [
@@ -35,32 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "cargo::rustc-link-arg-cdylib=-Wl,--version-script={}",
         map.display()
     );
-    empty_librdmacm(Path::new(&env::var("OUT_DIR")?))
-}
-
-fn empty_librdmacm(out: &Path) -> Result<(), Box<dyn Error>> {
     let map = fs::read_to_string("../src/librdmacm.map")?;
-    let mut source = String::new();
-    for name in map.lines().filter_map(|line| line.strip_prefix("\t\t")) {
-        writeln!(source, "void {}(void) {{}}", name.trim_end_matches(';'))?;
-    }
-    fs::write(out.join("empty.c"), source)?;
-    fs::write(out.join("empty.map"), map)?;
-    let made = cc::Build::new()
-        .try_get_compiler()?
-        .to_command()
-        .current_dir(out)
-        .args(["-shared", "-fPIC", "-nostdlib", "-o", "librdmacm-empty.so"])
-        .args([
-            "-Wl,-soname,librdmacm.so.1",
-            "-Wl,--version-script=empty.map",
-        ])
-        .arg("empty.c")
-        .status()?;
-    if !made.success() {
-        return Err("the C compiler could not make a shared library".into());
-    }
-    println!("cargo::rustc-link-search=native={}", out.display());
-    println!("cargo::rustc-link-lib=dylib=rdmacm-empty");
-    Ok(())
+    let names = map.lines().filter_map(|line| line.strip_prefix("\t\t"));
+    stub::link("rdmacm", names.map(|name| name.trim_end_matches(';')), &map)
 }

@@ -1,12 +1,13 @@
-//! Makes the stub that programs are linked with: a library that has the name, the functions and the
-//! versions of `libibverbs.so.1` but no code. Cargo cannot link a program with the shared library
-//! that it builds, and the system's need not be installed. The library that a program runs on is
-//! found when it starts, as for programs in C.
+//! Links programs with a stub of `libibverbs.so.1` (`build/stub.rs`). The library that a program
+//! runs on is found when it starts, as for programs in C.
 
-use std::{env, error::Error, fmt::Write, fs, path::Path};
+use std::error::Error;
+
+#[path = "../../build/stub.rs"]
+mod stub;
 
 /// The functions that `src/raw.rs` declares, by their node.
-const NODES: &[(&str, &[&str])] = &[
+const NODES: stub::Nodes<'_> = &[
     (
         "IBVERBS_1.0",
         &[
@@ -61,32 +62,5 @@ const NODES: &[(&str, &[&str])] = &[
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
-    let out = env::var("OUT_DIR")?;
-    let out = Path::new(&out);
-    let (mut source, mut map) = (String::new(), String::new());
-    for (node, functions) in NODES {
-        writeln!(map, "{node} {{ global: {}; }};", functions.join("; "))?;
-        for function in *functions {
-            writeln!(source, "void {function}(void) {{}}")?;
-        }
-    }
-    fs::write(out.join("empty.c"), source)?;
-    fs::write(out.join("empty.map"), map)?;
-    let made = cc::Build::new()
-        .try_get_compiler()?
-        .to_command()
-        .current_dir(out)
-        .args(["-shared", "-fPIC", "-nostdlib", "-o", "libibverbs-empty.so"])
-        .args([
-            "-Wl,-soname,libibverbs.so.1",
-            "-Wl,--version-script=empty.map",
-        ])
-        .arg("empty.c")
-        .status()?;
-    if !made.success() {
-        return Err("the C compiler could not make a shared library".into());
-    }
-    println!("cargo::rustc-link-search=native={}", out.display());
-    println!("cargo::rustc-link-lib=dylib=ibverbs-empty");
-    Ok(())
+    stub::link_nodes("ibverbs", NODES)
 }
