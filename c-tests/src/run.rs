@@ -111,7 +111,7 @@ pub fn run(plan: &Plan, out: &Path) -> Result<Vec<Record>> {
             if !plan.wants(&program) {
                 continue;
             }
-            // A criterion takes long, and does not ask how it was compiled.
+            // A self-checking program takes long, and its compilation makes no difference.
             let again = Some(&combo) != plan.combos.first();
             if program.set == Set::SelfChecking && again || !combo.fits(&program) {
                 continue;

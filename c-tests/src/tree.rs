@@ -26,8 +26,8 @@ pub enum Set {
     Rdmacm,
     /// Examples of the manual pages inside a template; needs `rxe0`.
     Man,
-    /// Holds the library against a criterion that the stock library may fail,
-    /// so it runs on ours alone. Needs no device.
+    /// Checks itself, by conditions that the stock library may not meet, so it
+    /// runs only on ours. Needs no device.
     SelfChecking,
     /// Uses features that the stock library lacks, so it is compiled with our headers and runs only
     /// on our library. Needs no device.

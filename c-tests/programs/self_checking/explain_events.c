@@ -95,7 +95,7 @@ static void of_the_device(struct two *t, const int *ends)
 }
 
 /* Events that a program may wait for are not failures; neither is an unknown type. */
-static void news(struct two *t, const int *ends)
+static void expected(struct two *t, const int *ends)
 {
 	static const enum ibv_event_type of_queue_pairs[] = {
 		IBV_EVENT_COMM_EST, IBV_EVENT_SQ_DRAINED, IBV_EVENT_PATH_MIG,
@@ -112,7 +112,7 @@ static void news(struct two *t, const int *ends)
 		write_event(t->context, ends, of_queue_pairs[i], (uintptr_t)t->qp[0]);
 	for (i = 0; i < ARRAY_LEN(of_ports); i++)
 		write_event(t->context, ends, of_ports[i], 1);
-	report_nothing("news");
+	report_nothing("expected events");
 }
 
 static void written(struct ibv_context *context, int gid_index)
@@ -127,7 +127,7 @@ static void written(struct ibv_context *context, int gid_index)
 	of_queue_pairs(&t, ends);
 	of_other_objects(&t, ends);
 	of_the_device(&t, ends);
-	news(&t, ends);
+	expected(&t, ends);
 	expect(close(ends[0]) == 0 && close(ends[1]) == 0);
 	two_close(&t);
 }

@@ -91,7 +91,8 @@ static void what_clients_read(const char *dir)
 }
 
 /*
- * While the device is open, by the news of the kernel; without an open one when devices are listed.
+ * While the device is open, by notifications of the kernel; without an open one when devices are
+ * listed.
  */
 static void follows(struct ibv_device *device)
 {

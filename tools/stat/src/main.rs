@@ -1,7 +1,7 @@
 //! `uroce-stat [OPTIONS] [PROCESS...]`: the queue pairs of uroce in the processes of a user and
 //! this network namespace that have a device of it open.
 //!
-//! A process answers with lines of words ([`lines`]): the subject, then pairs of a name and a
+//! A process answers with lines of words ([`mod@lines`]): the subject, then pairs of a name and a
 //! value. Lines of a process follow each other, first its own, then its queue pairs. `--lines`
 //! prints them as they are. Otherwise they become values ([`sample`]), which [`table`] and [`json`]
 //! print; [`advice`] names causes of slow connections.

@@ -5,7 +5,8 @@
 
 use super::{Case, Check, Ready, Target, uroce_ways::BY_UDP};
 
-/// In fair turns: a thread that spins would have the helper wait for longer than a peer does.
+/// In fair turns: otherwise a spinning thread makes the progress thread wait for longer than a peer
+/// does.
 const MEMCHECK: &str = "valgrind -q --fair-sched=try --error-exitcode=99";
 /// Memory that is lost at the end counts, too.
 const LOST: &str = "--leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite";

@@ -85,7 +85,7 @@ impl Connection {
     ///
     /// # Errors
     /// ENOBUFS when messages were lost because this process was slow to read them.
-    pub fn news(&mut self) -> Result<Option<&[u8]>> {
+    pub fn next_datagram(&mut self) -> Result<Option<&[u8]>> {
         match self.receive(RecvFlags::DONTWAIT) {
             Ok(datagram) => Ok(Some(datagram)),
             Err(e) if e.raw() == libc::EAGAIN => Ok(None),

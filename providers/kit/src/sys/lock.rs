@@ -35,7 +35,7 @@ const TAKEN: u32 = 1;
 const LOOKS: u32 = 100;
 
 /// How long a thread sleeps at most where there is no barrier: a wake may be missed there.
-const NAP: Timespec = Timespec {
+const LONGEST_SLEEP: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 1_000_000,
 };
@@ -48,11 +48,11 @@ impl Brief {
             return;
         }
         self.sleepers.fetch_add(1, Ordering::SeqCst);
-        let nap = (!barrier::private()).then_some(&NAP);
+        let timeout = (!barrier::private()).then_some(&LONGEST_SLEEP);
         while !self.look() {
             // Interrupted, woken, out of time, or not asleep at all since it was given back: all
             // the same.
-            let _ = futex::wait(&self.taken, Flags::PRIVATE, TAKEN, nap);
+            let _ = futex::wait(&self.taken, Flags::PRIVATE, TAKEN, timeout);
         }
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }

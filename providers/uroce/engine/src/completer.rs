@@ -41,7 +41,7 @@ impl Completer<'_> {
         }
     }
 
-    /// Credits are news only with the latest acknowledgement: older ones count less.
+    /// Only the latest acknowledgement updates the credits: older ones contain lower counts.
     fn credits(&mut self, psn: Psn, aeth: Aeth, credits: Option<u32>) {
         let latest = psn.next().at_or_after(self.requester.taken())
             && (self.requester.is_under_way(psn) || psn.next() == self.requester.taken());

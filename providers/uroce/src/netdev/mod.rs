@@ -100,7 +100,7 @@ impl Notifications {
     pub fn take(&mut self) -> Result<bool> {
         let mut any = false;
         loop {
-            match self.0.news() {
+            match self.0.next_datagram() {
                 Ok(None) => return Ok(any),
                 Ok(Some(_)) | Err(Errno(libc::ENOBUFS | libc::EMSGSIZE)) => any = true,
                 Err(e) => return Err(e),

@@ -236,7 +236,7 @@ impl Link {
         self.send(&Message::Call(id, qpn, call));
     }
 
-    /// StateRequest, and waits for the answer until that time. Not to be called in the helper
+    /// StateRequest, and waits for the answer until that time. Not to be called in the progress
     /// thread.
     ///
     /// # Errors

@@ -38,7 +38,7 @@ impl Rtnetlink {
         let question = message::question(message::GET_NEIGHBOUR, Kind::List, &fixed, &attributes);
         let mut found = None;
         self.0.ask(&question, |kind, payload| {
-            found = found.or(news(hop, kind, payload)?);
+            found = found.or(address_in(hop, kind, payload)?);
             Ok(())
         })?;
         Ok(found)
@@ -46,7 +46,7 @@ impl Rtnetlink {
 }
 
 /// The Ethernet address of the neighbour, if the message contains it.
-fn news(hop: &Hop, kind: u16, payload: &[u8]) -> Result<Option<Mac>> {
+fn address_in(hop: &Hop, kind: u16, payload: &[u8]) -> Result<Option<Mac>> {
     if kind != message::NEW_NEIGHBOUR {
         return Ok(None);
     }
@@ -126,7 +126,7 @@ fn listen(events: &mut Connection, hop: &Hop, end: Instant) -> Result<Option<Mac
         if !readable(events, left)? {
             continue;
         }
-        match events.news() {
+        match events.next_datagram() {
             Ok(datagram) => {
                 if let Some(mac) = reported(hop, datagram.unwrap_or_default())? {
                     return Ok(Some(mac));
@@ -142,7 +142,7 @@ fn listen(events: &mut Connection, hop: &Hop, end: Instant) -> Result<Option<Mac
 fn reported(hop: &Hop, datagram: &[u8]) -> Result<Option<Mac>> {
     for message in frame::messages(datagram) {
         let message = message?;
-        if let Some(mac) = news(hop, message.message_type(), message.payload())? {
+        if let Some(mac) = address_in(hop, message.message_type(), message.payload())? {
             return Ok(Some(mac));
         }
     }

@@ -203,8 +203,8 @@ impl Directory {
             self.ring(peer.slot);
         }
         if self.request_reports() {
-            // The helper has gone to sleep in between. It may have been taken before the peer could
-            // see that.
+            // The progress thread has gone to sleep in between. Records may have been consumed
+            // before the peer could see that.
             self.ring(self.slot());
         }
         done
