@@ -84,3 +84,10 @@ fn a_forked_child_connects_by_itself() -> Result<()> {
     assert!(text.ends_with("done\n"), "{text}");
     Ok(())
 }
+
+#[test]
+fn failures_are_explained_and_calls_recorded() -> Result<()> {
+    let text = run("connections/explain.c")?;
+    assert!(text.ends_with("done\n"), "{text}");
+    Ok(())
+}

@@ -3,7 +3,8 @@
 
 use crate::abi::Channel;
 use crate::id::Id;
-use crate::{ack, channel, registry};
+use crate::{ack, channel, observe, registry};
+use kit::cm::Call;
 use kit::errno::Result;
 use std::sync::Arc;
 
@@ -14,6 +15,8 @@ use std::sync::Arc;
 pub fn id(id: &Arc<Id>) -> Result<()> {
     let handed_out = id.backend()?.destroy()?;
     ack::release(id);
+    let missing = id.acknowledged.missing(handed_out);
+    observe::waits(Call::DestroyId, id, missing);
     id.acknowledged.wait_for(handed_out);
     let joins = std::mem::take(&mut id.state.lock().joins);
     for join in &joins {

@@ -6,7 +6,7 @@ use crate::abi::{Channel, EventBlock, Given, Param, event_type, rdma_cm_event};
 use crate::backend::{self, Ece, Record};
 use crate::id::{Id, Join};
 use crate::registry::{self, Event, Subject};
-use crate::{destroy, migrate, transition, verbs};
+use crate::{destroy, migrate, observe, transition, verbs};
 use core::ptr::null_mut;
 use kit::abi::{IBV_QPS_ERR, ibv_ece};
 use kit::errno::{Errno, Result};
@@ -87,6 +87,7 @@ fn of_id(id: &Arc<Id>, record: &Record) -> Result<Option<Event>> {
         }
         _ => {}
     }
+    observe::taken(id, outcome.0, outcome.1);
     let (param, data) = parameters(id, record);
     let made = EventBlock::new(id.block.as_ptr(), null_mut(), outcome, param, &data);
     // An event that cannot be delivered must not be waited for.
@@ -146,6 +147,7 @@ fn of_request(listener: &Arc<Id>, record: &Record) -> Result<Option<Event>> {
     let (param, data) = parameters(&id, record);
     let outcome = (record.event, record.status);
     let (own, listening) = (id.block.as_ptr(), listener.block.as_ptr());
+    observe::taken(&id, outcome.0, outcome.1);
     let made = EventBlock::new(own, listening, outcome, param, &data);
     let Ok(block) = made else {
         listener.acknowledged.add();
@@ -181,7 +183,7 @@ fn requested(listener: &Id, record: &Record) -> Result<Arc<Id>> {
     Ok(id)
 }
 
-fn prepare(listener: &Id, id: &Id, record: &Record) -> Result<()> {
+fn prepare(listener: &Id, id: &Arc<Id>, record: &Record) -> Result<()> {
     if listener.is_sync() {
         migrate::migrate(id, None)?;
     }
@@ -219,6 +221,7 @@ fn of_join(join: &Arc<Join>, record: &Record) -> Result<Event> {
             }
         }
     }
+    observe::join(join, outcome.0, outcome.1);
     let Given(context) = join.context;
     let param = Param::Join {
         context,

@@ -9,7 +9,7 @@ use core::ffi::c_void;
 use kit::abi::{IBV_QPT_RC, IBV_QPT_UD, ibv_pd, ibv_qp_init_attr, ibv_qp_type};
 use kit::errno::{Errno, Result};
 use kit::sync::{Condvar, Mutex};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Counts acknowledged events, and lets a thread wait for a count.
@@ -24,6 +24,11 @@ impl Acknowledged {
         let mut count = self.count.lock();
         *count = count.wrapping_add(1);
         self.changed.notify_all();
+    }
+
+    /// How many are still to be acknowledged.
+    pub fn missing(&self, handed_out: u32) -> u32 {
+        handed_out.wrapping_sub(*self.count.lock())
     }
 
     /// Waits until the count is reached: without bound, as long as the program keeps an event.
@@ -89,7 +94,11 @@ pub struct Id {
     /// The transition of the queue pair failed when the peer answered: later events of the backend
     /// are swallowed.
     connect_error: AtomicBool,
+    /// The type of the last event that the program was given; [`NO_EVENT`] before.
+    last_event: AtomicU32,
 }
+
+const NO_EVENT: u32 = u32::MAX;
 
 impl Id {
     /// An id without a backend, of a channel of the program or the library.
@@ -118,6 +127,7 @@ impl Id {
             }),
             sync: AtomicBool::new(false),
             connect_error: AtomicBool::new(false),
+            last_event: AtomicU32::new(NO_EVENT),
         })
     }
 
@@ -154,6 +164,15 @@ impl Id {
 
     pub fn set_connect_error(&self) {
         self.connect_error.store(true, Ordering::Relaxed);
+    }
+
+    pub fn last_event(&self) -> Option<u32> {
+        let event = self.last_event.load(Ordering::Relaxed);
+        (event != NO_EVENT).then_some(event)
+    }
+
+    pub fn set_last_event(&self, event: u32) {
+        self.last_event.store(event, Ordering::Relaxed);
     }
 
     pub fn qp(&self) -> Option<Qp> {

@@ -21,6 +21,7 @@
 //! | `transition` | state transitions of queue pairs |
 //! | `path`, `lookup` | path records; getaddrinfo(3) |
 //! | `event`, `ack` | preparing events for the program, and their acknowledgement |
+//! | `observe` | explanations and records of calls |
 //! | `rsocket` | sockets: rsocket(7) |
 //! | `sync` | ids without an event channel of the program: calls wait for their event |
 //!
@@ -67,6 +68,7 @@ mod kernel;
 mod lookup;
 mod migrate;
 mod multicast;
+mod observe;
 mod path;
 mod queue_pair;
 mod registry;

@@ -3,8 +3,10 @@
 
 use crate::abi::Channel;
 use crate::id::Id;
-use crate::{ack, channel, registry};
+use crate::{ack, channel, observe, registry};
+use kit::cm::Call;
 use kit::errno::{Errno, Result};
+use std::sync::Arc;
 
 /// Moves an id to a channel of the program, or makes it synchronous. Waits until the events of the
 /// previous channel are acknowledged.
@@ -12,7 +14,7 @@ use kit::errno::{Errno, Result};
 /// # Errors
 /// EINVAL if the id is synchronous and no channel is given; the backend's; those of making a
 /// channel.
-pub fn migrate(id: &Id, to: Option<Channel>) -> Result<()> {
+pub fn migrate(id: &Arc<Id>, to: Option<Channel>) -> Result<()> {
     if to.is_none() && id.is_sync() {
         return Err(Errno::INVAL);
     }
@@ -32,6 +34,8 @@ pub fn migrate(id: &Id, to: Option<Channel>) -> Result<()> {
     }
     id.block.set_channel(new.as_ptr());
     id.set_sync(to.is_none());
+    let missing = id.acknowledged.missing(handed_out);
+    observe::waits(Call::MigrateId, id, missing);
     id.acknowledged.wait_for(handed_out);
     Ok(())
 }

@@ -3,8 +3,9 @@
 
 use crate::abi::{Address, Given};
 use crate::id::{Acknowledged, Id, Join};
-use crate::{registry, sync};
+use crate::{observe, registry, sync};
 use core::ffi::c_void;
+use kit::cm::Call;
 use kit::errno::{Errno, Result};
 use std::sync::{Arc, OnceLock};
 
@@ -59,6 +60,8 @@ pub fn leave(id: &Arc<Id>, group: &Address) -> Result<()> {
     }
     let number = join.number.get().ok_or(Errno(libc::EADDRNOTAVAIL))?;
     let handed_out = id.backend()?.leave(*number)?;
+    let missing = join.acknowledged.missing(handed_out);
+    observe::waits(Call::LeaveMulticast, id, missing);
     join.acknowledged.wait_for(handed_out);
     forget(id, join);
     Ok(())

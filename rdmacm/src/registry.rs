@@ -172,6 +172,18 @@ pub fn outcome(address: usize) -> Option<(u32, i32)> {
     events.get(&address).map(|event| event.block.outcome())
 }
 
+/// Types and addresses of the events that the program has not acknowledged, of an id or of one of
+/// its joins.
+pub fn unacknowledged(id: &Id) -> Vec<(u32, usize)> {
+    let events = EVENTS.lock();
+    let of_id = events
+        .iter()
+        .filter(|(_, event)| std::ptr::eq(&*event.counts_for, id));
+    of_id
+        .map(|(at, event)| (event.block.outcome().0, *at))
+        .collect()
+}
+
 /// Reads an event that the program has received.
 ///
 /// # Errors

@@ -119,7 +119,23 @@ object!(Xrcd, ibv_xrcd);
 // SAFETY of this file's calls: objects are those that programs put into ids and arguments, which
 // live as long as the interface requires, or were made here; attributes belong to this library.
 
+/// # Safety
+/// The device is of a list, or open.
+unsafe fn name_of(device: *mut ibv_device) -> String {
+    // SAFETY: vouched for by the caller; the name is an array with NUL in it.
+    let name = unsafe { (&raw const (*device).name).read() };
+    let bytes = name.iter().map(|byte| byte.cast_unsigned());
+    let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 impl Context {
+    /// The name of its device.
+    pub fn name(self) -> String {
+        // SAFETY: an open device; its device lives as long.
+        unsafe { name_of((*self.as_ptr()).device) }
+    }
+
     pub fn transport(self) -> ibv_transport_type {
         // SAFETY: an open device; its device lives as long.
         unsafe { (*(*self.as_ptr()).device).transport_type }
@@ -356,6 +372,11 @@ impl Device<'_> {
     /// The address of the device, by which an open device is found again.
     pub fn address(&self) -> usize {
         self.0.addr()
+    }
+
+    pub fn name(&self) -> String {
+        // SAFETY: a device of a list that is not freed yet.
+        unsafe { name_of(self.0) }
     }
 
     /// In network byte order.

@@ -2,8 +2,9 @@
 //! table of others ([`kit::cm::Table`]). librdmacm looks for it by dlsym(3), so that it loads over
 //! rdma-core's libibverbs, too.
 
+use super::observe::librdmacm;
 use crate::symver;
-use kit::cm::{Table, VERSION};
+use kit::cm::{Observed, Table, VERSION};
 use kit::errno::{Errno, Result};
 use std::ffi::c_int;
 use std::os::fd::IntoRawFd;
@@ -55,12 +56,42 @@ unsafe extern "C" fn ask(
     code(uroce::cm::ask(channel, number, command, response))
 }
 
+extern "C" fn observes() -> u32 {
+    librdmacm::asked()
+}
+
+unsafe extern "C" fn explain(text: *const u8, length: usize) {
+    if text.is_null() {
+        return;
+    }
+    // SAFETY: the caller passes so many bytes.
+    let text = unsafe { std::slice::from_raw_parts(text, length) };
+    librdmacm::explain(&String::from_utf8_lossy(text));
+}
+
+unsafe extern "C" fn record(call: *const Observed) {
+    // SAFETY: the caller passes a whole one, or NULL.
+    let Some(call) = (unsafe { call.as_ref() }) else {
+        return;
+    };
+    let words = if call.words.is_null() {
+        &[][..]
+    } else {
+        // SAFETY: there are so many words.
+        unsafe { std::slice::from_raw_parts(call.words, call.count) }
+    };
+    librdmacm::record(call, words);
+}
+
 static TABLE: Table = Table {
     size: size_of::<Table>(),
     version: VERSION,
     open: Some(open),
     close: Some(close),
     ask: Some(ask),
+    observes: Some(observes),
+    explain: Some(explain),
+    record: Some(record),
 };
 
 unsafe extern "C" fn connection_manager() -> *const Table {
@@ -77,7 +108,7 @@ mod tests {
         // SAFETY: NULL and 0 are allowed.
         unsafe {
             let table = &*connection_manager();
-            assert_eq!((table.size, table.version), (size_of::<Table>(), 1));
+            assert_eq!((table.size, table.version), (size_of::<Table>(), VERSION));
             assert_eq!(
                 open(std::ptr::null_mut(), std::ptr::null_mut()),
                 libc::EINVAL
@@ -85,6 +116,8 @@ mod tests {
             assert_eq!(close(u32::MAX), libc::ENODEV);
             let nothing = std::ptr::null_mut();
             assert_eq!(ask(u32::MAX, 0, nothing, 0, nothing, 0), libc::ENODEV);
+            explain(nothing, 1);
+            record(std::ptr::null());
         }
     }
 }

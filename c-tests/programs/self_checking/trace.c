@@ -1,121 +1,12 @@
 /*
  * IBVERBS_TRACE: every call of a program is in the file, with its arguments, its result and its
  * time, over uroce, and over soft-RoCE where the kernel has such a device; also those of a forked
- * child, whose chunks are interleaved with the parent's. This program reads the file by its
- * description alone.
+ * child, whose chunks are interleaved with the parent's.
  */
 #include "report.h"
+#include "trace.h"
 
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-
-struct call {
-	const char *name;
-	uint32_t process;
-	uint64_t number, thread, begin, took, error, value, words, word[32];
-};
-
-enum { CALLS = 4096 };
-static struct call calls[CALLS];
-static int call_count, chunks;
-static char *names[256];
-
-static uint64_t leb128(const uint8_t **at, const uint8_t *end)
-{
-	uint64_t number = 0;
-	int shift = 0;
-
-	for (;; shift += 7) {
-		expect(*at < end && shift < 64);
-		number |= (uint64_t)(**at & 0x7f) << shift;
-		if (!(*(*at)++ & 0x80))
-			return number;
-	}
-}
-
-static void take_names(const uint8_t *at, uint32_t length)
-{
-	char *text = strndup((const char *)at, length), *line;
-	int i;
-
-	for (i = 0, line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), i++) {
-		expect(i < 256);
-		line[strcspn(line, " ")] = '\0';
-		names[i] = line;
-	}
-}
-
-static void take_records(const uint8_t *at, uint32_t length, uint32_t process, uint64_t since)
-{
-	const uint8_t *end = at + length;
-	uint64_t difference, i;
-	struct call *call;
-
-	while (at < end) {
-		expect(call_count < CALLS);
-		call = &calls[call_count++];
-		call->process = process;
-		call->number = leb128(&at, end);
-		expect(call->number < 256 && names[call->number]);
-		call->name = names[call->number];
-		call->thread = leb128(&at, end);
-		difference = leb128(&at, end);
-		call->begin = since + ((difference >> 1) ^ -(difference & 1));
-		call->took = leb128(&at, end);
-		call->error = leb128(&at, end);
-		call->value = leb128(&at, end);
-		call->words = leb128(&at, end);
-		expect(call->words <= 32);
-		for (i = 0; i < call->words; i++)
-			call->word[i] = leb128(&at, end);
-		/* Polls in vain are as many as the machine has time for. */
-		if (!strcmp(call->name, "ibv_poll_cq") && !call->value && !call->error)
-			call_count--;
-	}
-}
-
-static void read_trace(void)
-{
-	int fd = open(report_path, O_RDONLY);
-	struct stat file;
-	ssize_t length;
-	const uint8_t *bytes, *at;
-
-	expect(fd >= 0 && !fstat(fd, &file) && file.st_size > 0);
-	length = file.st_size;
-	bytes = mmap(NULL, (size_t)length, PROT_READ, MAP_PRIVATE, fd, 0);
-	expect(bytes != MAP_FAILED);
-	at = bytes;
-	close(fd);
-	while (at < bytes + length) {
-		uint32_t process, size;
-		uint64_t since;
-
-		expect(bytes + length - at >= 24 && !memcmp(at, "IBVT\1", 5));
-		memcpy(&process, at + 8, 4);
-		memcpy(&size, at + 12, 4);
-		memcpy(&since, at + 16, 8);
-		expect(size <= bytes + length - at - 24);
-		if (at[5] == 0)
-			take_names(at + 24, size);
-		else
-			take_records(at + 24, size, process, since);
-		at += 24 + size;
-		chunks++;
-	}
-}
-
-/* The nth call of that name, counted from 0, or NULL. */
-static struct call *nth(const char *name, int n)
-{
-	int i;
-
-	for (i = 0; i < call_count; i++)
-		if (!strcmp(calls[i].name, name) && !n--)
-			return &calls[i];
-	return NULL;
-}
 
 static void work(struct ibv_context *context, int gid_index)
 {
@@ -170,7 +61,7 @@ static void all(const char *device, int gid_index)
 		_exit(0);
 	}
 	expect(waitpid(child, &status, 0) == child && status == 0);
-	read_trace();
+	read_trace(report_path);
 	expect(chunks >= 4);
 
 	call = MUST_PTR(nth("ibv_post_send", 0));

@@ -85,3 +85,48 @@ impl From<std::io::Error> for Errno {
 
 /// Result of everything below the exported functions.
 pub type Result<T> = std::result::Result<T, Errno>;
+
+/// The symbol of an errno and what strerror(3) says.
+#[must_use]
+pub fn named(e: Errno) -> String {
+    let symbol = match e.raw() {
+        libc::EPERM => "EPERM",
+        libc::ENOENT => "ENOENT",
+        libc::EINTR => "EINTR",
+        libc::EIO => "EIO",
+        libc::EBADF => "EBADF",
+        libc::EAGAIN => "EAGAIN",
+        libc::ENOMEM => "ENOMEM",
+        libc::EACCES => "EACCES",
+        libc::EFAULT => "EFAULT",
+        libc::EBUSY => "EBUSY",
+        libc::EEXIST => "EEXIST",
+        libc::ENODEV => "ENODEV",
+        libc::EINVAL => "EINVAL",
+        libc::EMFILE => "EMFILE",
+        libc::ENOTTY => "ENOTTY",
+        libc::ENOSPC => "ENOSPC",
+        libc::ENOSYS => "ENOSYS",
+        libc::ENODATA => "ENODATA",
+        libc::EPROTO => "EPROTO",
+        libc::EOVERFLOW => "EOVERFLOW",
+        libc::EMSGSIZE => "EMSGSIZE",
+        libc::EPROTONOSUPPORT => "EPROTONOSUPPORT",
+        libc::EOPNOTSUPP => "EOPNOTSUPP",
+        libc::EADDRINUSE => "EADDRINUSE",
+        libc::EADDRNOTAVAIL => "EADDRNOTAVAIL",
+        libc::ENOTCONN => "ENOTCONN",
+        libc::ECONNREFUSED => "ECONNREFUSED",
+        libc::ECONNRESET => "ECONNRESET",
+        libc::ENETUNREACH => "ENETUNREACH",
+        libc::ETIMEDOUT => "ETIMEDOUT",
+        libc::EHOSTUNREACH => "EHOSTUNREACH",
+        _ => "errno",
+    };
+    let text = std::io::Error::from_raw_os_error(e.raw()).to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    match symbol {
+        "errno" => format!("errno {} ({text})", e.raw()),
+        symbol => format!("{symbol} ({text})"),
+    }
+}

@@ -1,7 +1,7 @@
 //! `struct rdma_cm_event`, as the program receives it.
 
 use super::{rdma_cm_event, rdma_cm_event_param, rdma_cm_id, rdma_conn_param, rdma_ud_param};
-use core::ffi::c_void;
+use core::ffi::{CStr, c_void};
 use core::ptr::{NonNull, null, null_mut};
 use kit::abi::ibv_ah_attr;
 use kit::errno::{Errno, Result};
@@ -197,6 +197,34 @@ fn c_param(param: Param, private_data: *const c_void, private_data_len: u8) -> r
             all
         }
     }
+}
+
+/// Names of events by number.
+const NAMES: [&CStr; 18] = [
+    c"RDMA_CM_EVENT_ADDR_RESOLVED",
+    c"RDMA_CM_EVENT_ADDR_ERROR",
+    c"RDMA_CM_EVENT_ROUTE_RESOLVED",
+    c"RDMA_CM_EVENT_ROUTE_ERROR",
+    c"RDMA_CM_EVENT_CONNECT_REQUEST",
+    c"RDMA_CM_EVENT_CONNECT_RESPONSE",
+    c"RDMA_CM_EVENT_CONNECT_ERROR",
+    c"RDMA_CM_EVENT_UNREACHABLE",
+    c"RDMA_CM_EVENT_REJECTED",
+    c"RDMA_CM_EVENT_ESTABLISHED",
+    c"RDMA_CM_EVENT_DISCONNECTED",
+    c"RDMA_CM_EVENT_DEVICE_REMOVAL",
+    c"RDMA_CM_EVENT_MULTICAST_JOIN",
+    c"RDMA_CM_EVENT_MULTICAST_ERROR",
+    c"RDMA_CM_EVENT_ADDR_CHANGE",
+    c"RDMA_CM_EVENT_TIMEWAIT_EXIT",
+    c"RDMA_CM_EVENT_ADDRINFO_RESOLVED",
+    c"RDMA_CM_EVENT_ADDRINFO_ERROR",
+];
+
+/// The name of a type of event, if it has one.
+pub fn event_name(event: u32) -> Option<&'static CStr> {
+    let at = usize::try_from(event).ok()?;
+    NAMES.get(at).copied()
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ mod sockaddr;
 pub use addrinfo::{AddrInfo, Hints};
 pub use buffers::Buffers;
 pub use channel::Channel;
-pub use event::{Conn, EventBlock, Param};
+pub use event::{Conn, EventBlock, Param, event_name};
 pub use id::IdBlock;
 pub use poll::poll_now;
 pub use sockaddr::Address;

@@ -3,8 +3,10 @@
 use super::{id::room, ret};
 use crate::abi::{AddrInfo, Hints, rdma_addrinfo, rdma_cm_id};
 use crate::addrinfo::{self, Failure};
+use crate::observe::{self, About};
 use crate::{device, symver};
 use core::ffi::{CStr, c_char, c_int};
+use kit::cm::Call;
 
 unsafe extern "C" fn rdma_getaddrinfo(
     node: *const c_char,
@@ -28,11 +30,14 @@ unsafe extern "C" fn rdma_getaddrinfo(
         unsafe { at.write(list.into_raw()) };
         Ok(())
     };
-    match answer() {
-        Ok(()) => 0,
-        Err(Failure::Errno(e)) => ret::failed(e),
-        Err(Failure::Lookup(code)) => code,
-    }
+    let look = || match answer() {
+        Ok(()) => Ok(0),
+        Err(Failure::Errno(e)) => Err(e),
+        Err(Failure::Lookup(code)) => Ok(code),
+    };
+    let call = (Call::GetAddrInfo, 0, &[][..]);
+    let code = observe::call(call, || About::Nothing, |code| ret::word(*code), look);
+    code.unwrap_or_else(ret::failed)
 }
 symver!(rdma_getaddrinfo => "rdma_getaddrinfo", "RDMACM_1.0");
 
@@ -42,7 +47,7 @@ unsafe extern "C" fn rdma_resolve_addrinfo(
     service: *const c_char,
     hints: *const rdma_addrinfo,
 ) -> c_int {
-    ret::with(id, |id| {
+    ret::with(Call::ResolveAddrInfo, id, &[], |id| {
         // SAFETY: the program passes strings and a whole list, or NULL.
         let text = |text: *const c_char| (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) });
         let hints = if hints.is_null() {
@@ -60,7 +65,7 @@ unsafe extern "C" fn rdma_query_addrinfo(
     id: *mut rdma_cm_id,
     at: *mut *mut rdma_addrinfo,
 ) -> c_int {
-    ret::with(id, |id| {
+    ret::with(Call::QueryAddrInfo, id, &[], |id| {
         let at = room(at)?;
         let list = addrinfo::query(id)?;
         // SAFETY: the program passes room for a pointer.

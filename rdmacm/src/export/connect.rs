@@ -5,9 +5,11 @@ use crate::abi::{Conn, rdma_cm_id, rdma_conn_param};
 use crate::backend::Ece;
 use crate::connect::{self, Given};
 use crate::id::Id;
+use crate::observe::About;
 use crate::{endpoint, symver};
 use core::ffi::{c_int, c_void};
 use kit::abi::ibv_ece;
+use kit::cm::Call;
 use kit::errno::{Errno, Result};
 
 /// The reason of a REJ from the consumer, and the reason for an unknown vendor option.
@@ -34,27 +36,64 @@ unsafe fn parameters(param: *const rdma_conn_param) -> Option<Given> {
     Some((Conn::from(param), data))
 }
 
+/// Parameters as they are recorded.
+fn recorded(given: Option<&Given>) -> [u64; 4] {
+    given.map_or([0; 4], |(conn, data)| {
+        let (resources, depth) = (conn.responder_resources, conn.initiator_depth);
+        [
+            conn.qp_num.into(),
+            resources.into(),
+            depth.into(),
+            data.len() as u64,
+        ]
+    })
+}
+
+fn depths(given: Option<&Given>) -> About {
+    About::Depths(given.map(|(conn, _)| (conn.responder_resources, conn.initiator_depth)))
+}
+
 unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
     // SAFETY: the program passes whole parameters, or NULL.
-    ret::with(id, |id| connect::connect(id, unsafe { parameters(param) }))
+    let given = unsafe { parameters(param) };
+    let words = recorded(given.as_ref());
+    let about = depths(given.as_ref());
+    ret::with_more(
+        Call::Connect,
+        id,
+        &words,
+        || about,
+        |id| connect::connect(id, given),
+    )
 }
 symver!(rdma_connect => "rdma_connect", "RDMACM_1.0");
 
 unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
-    // SAFETY: as above.
-    ret::with(id, |id| connect::accept(id, unsafe { parameters(param) }))
+    // SAFETY: the program passes whole parameters, or NULL.
+    let given = unsafe { parameters(param) };
+    let words = recorded(given.as_ref());
+    let about = depths(given.as_ref());
+    ret::with_more(
+        Call::Accept,
+        id,
+        &words,
+        || about,
+        |id| connect::accept(id, given),
+    )
 }
 symver!(rdma_accept => "rdma_accept", "RDMACM_1.0");
 
 unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
-    ret::with(id, |id| connect::establish(id))
+    ret::with(Call::Establish, id, &[], |id| connect::establish(id))
 }
 symver!(rdma_establish => "rdma_establish", "RDMACM_1.2");
 
 unsafe extern "C" fn rdma_reject(id: *mut rdma_cm_id, data: *const c_void, length: u8) -> c_int {
     // SAFETY: the program passes a buffer of the length that it states.
     let data = unsafe { private_data(data, length) };
-    ret::with(id, |id| connect::reject(id, CONSUMER, &data))
+    ret::with(Call::Reject, id, &[length.into()], |id| {
+        connect::reject(id, CONSUMER, &data)
+    })
 }
 symver!(rdma_reject => "rdma_reject", "RDMACM_1.0");
 
@@ -65,17 +104,21 @@ unsafe extern "C" fn rdma_reject_ece(
 ) -> c_int {
     // SAFETY: as above.
     let data = unsafe { private_data(data, length) };
-    ret::with(id, |id| connect::reject(id, VENDOR_OPTION, &data))
+    ret::with(Call::RejectEce, id, &[length.into()], |id| {
+        connect::reject(id, VENDOR_OPTION, &data)
+    })
 }
 symver!(rdma_reject_ece => "rdma_reject_ece", "RDMACM_1.3");
 
 unsafe extern "C" fn rdma_notify(id: *mut rdma_cm_id, event: u32) -> c_int {
-    ret::with(id, |id| id.backend()?.notify(event))
+    ret::with(Call::Notify, id, &[event.into()], |id| {
+        id.backend()?.notify(event)
+    })
 }
 symver!(rdma_notify => "rdma_notify", "RDMACM_1.0");
 
 unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
-    ret::with(id, |id| connect::disconnect(id))
+    ret::with(Call::Disconnect, id, &[], |id| connect::disconnect(id))
 }
 symver!(rdma_disconnect => "rdma_disconnect", "RDMACM_1.0");
 
@@ -83,7 +126,7 @@ unsafe extern "C" fn rdma_get_request(
     listener: *mut rdma_cm_id,
     at: *mut *mut rdma_cm_id,
 ) -> c_int {
-    ret::with(listener, |listener| {
+    ret::with(Call::GetRequest, listener, &[], |listener| {
         let at = room(at)?;
         let id = endpoint::get_request(listener)?;
         // SAFETY: the program passes room for a pointer.
@@ -104,7 +147,7 @@ fn without_queue_pair(id: &Id) -> Result<()> {
 unsafe extern "C" fn rdma_set_local_ece(id: *mut rdma_cm_id, ece: *mut ibv_ece) -> c_int {
     // SAFETY: the program passes whole options, or NULL.
     let ece = unsafe { ece.as_ref() };
-    ret::with(id, |id| {
+    ret::with(Call::SetLocalEce, id, &[], |id| {
         without_queue_pair(id)?;
         let ece = ece.filter(|ece| ece.vendor_id != 0 && ece.comp_mask == 0);
         let ece = ece.ok_or(Errno::INVAL)?;
@@ -118,7 +161,7 @@ unsafe extern "C" fn rdma_set_local_ece(id: *mut rdma_cm_id, ece: *mut ibv_ece) 
 symver!(rdma_set_local_ece => "rdma_set_local_ece", "RDMACM_1.3");
 
 unsafe extern "C" fn rdma_get_remote_ece(id: *mut rdma_cm_id, ece: *mut ibv_ece) -> c_int {
-    ret::with(id, |id| {
+    ret::with(Call::GetRemoteEce, id, &[], |id| {
         without_queue_pair(id)?;
         let ece = room(ece)?;
         let remote = id.state.lock().remote_ece;

@@ -1,14 +1,19 @@
 //! Devices.
 
 use super::ret;
+use crate::observe::{self, About};
 use crate::{device, symver, verbs};
 use core::ffi::c_int;
 use kit::abi::ibv_context;
+use kit::cm::Call;
 use kit::errno::{Errno, Result};
 use kit::sys::memory;
 
 unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut ibv_context {
-    let list = device::all().and_then(|devices| array(&devices));
+    let list = || device::all().and_then(|devices| array(&devices));
+    let call = (Call::GetDevices, 0, &[][..]);
+    let count_of = |(_, number): &(_, c_int)| ret::word(*number);
+    let list = observe::call(call, || About::Nothing, count_of, list);
     let number = list.as_ref().map_or(0, |(_, number)| *number);
     // SAFETY: the program passes room for a number, or NULL.
     if let Some(count) = unsafe { count.as_mut() } {

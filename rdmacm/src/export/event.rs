@@ -1,13 +1,15 @@
 //! Events. The wait itself is in `wait.c`, which calls these functions.
 
 use super::ret;
-use crate::abi::{Channel, rdma_cm_event, rdma_event_channel};
+use crate::abi::{Channel, event_name, rdma_cm_event, rdma_event_channel};
 use crate::backend::Record;
+use crate::observe::{self, About};
 use crate::source::Source;
 use crate::{ack, device, event, registry, symver};
 use core::ffi::{CStr, c_char, c_int};
+use kit::cm::Call;
 use kit::errno::{Errno, Result};
-use kit::sys::{forks, lock::Lock};
+use kit::sys::{errno, forks, lock::Lock};
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -139,38 +141,44 @@ pub fn forget(channel: Channel) {
     while take_kept(channel).is_some() {}
 }
 
+/// When the call begins; 0 if nothing looks at calls.
+extern "C" fn observed() -> u64 {
+    observe::begin()
+}
+crate::hidden!(observed => "ferroverbs_cm_event_observed");
+
+/// The call that began then is over: with an event, or with errno.
+unsafe extern "C" fn over(
+    channel: *mut rdma_event_channel,
+    event: *mut *mut rdma_cm_event,
+    begin: u64,
+    answer: c_int,
+) {
+    let at = channel.addr() as u64;
+    if answer != 0 {
+        return observe::got_event(begin, &[at], Some(errno::get()));
+    }
+    // SAFETY: the call has just written it there; the event is the program's.
+    unsafe {
+        let event = event.read();
+        let (kind, status) = ((*event).event, (*event).status);
+        let id = (*event).id.addr() as u64;
+        let words = [at, event.addr() as u64, id, kind.into(), ret::word(status)];
+        observe::got_event(begin, &words, None);
+    }
+}
+crate::hidden!(over => "ferroverbs_cm_event_over");
+
 unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
-    ret::minus_one(ack::event(event.addr()))
+    let at = event.addr();
+    let call = (Call::AckCmEvent, 0, &[at as u64][..]);
+    let acknowledge = || ack::event(at);
+    ret::minus_one(observe::call(call, || About::Nothing, |()| 0, acknowledge))
 }
 symver!(rdma_ack_cm_event => "rdma_ack_cm_event", "RDMACM_1.0");
 
-/// Names by number.
-const NAMES: [&CStr; 18] = [
-    c"RDMA_CM_EVENT_ADDR_RESOLVED",
-    c"RDMA_CM_EVENT_ADDR_ERROR",
-    c"RDMA_CM_EVENT_ROUTE_RESOLVED",
-    c"RDMA_CM_EVENT_ROUTE_ERROR",
-    c"RDMA_CM_EVENT_CONNECT_REQUEST",
-    c"RDMA_CM_EVENT_CONNECT_RESPONSE",
-    c"RDMA_CM_EVENT_CONNECT_ERROR",
-    c"RDMA_CM_EVENT_UNREACHABLE",
-    c"RDMA_CM_EVENT_REJECTED",
-    c"RDMA_CM_EVENT_ESTABLISHED",
-    c"RDMA_CM_EVENT_DISCONNECTED",
-    c"RDMA_CM_EVENT_DEVICE_REMOVAL",
-    c"RDMA_CM_EVENT_MULTICAST_JOIN",
-    c"RDMA_CM_EVENT_MULTICAST_ERROR",
-    c"RDMA_CM_EVENT_ADDR_CHANGE",
-    c"RDMA_CM_EVENT_TIMEWAIT_EXIT",
-    c"RDMA_CM_EVENT_ADDRINFO_RESOLVED",
-    c"RDMA_CM_EVENT_ADDRINFO_ERROR",
-];
-
 unsafe extern "C" fn rdma_event_str(event: u32) -> *const c_char {
-    let known = usize::try_from(event)
-        .ok()
-        .and_then(|event| NAMES.get(event));
-    known.map_or(c"UNKNOWN EVENT".as_ptr(), |name| name.as_ptr())
+    event_name(event).map_or(c"UNKNOWN EVENT".as_ptr(), CStr::as_ptr)
 }
 symver!(rdma_event_str => "rdma_event_str", "RDMACM_1.0");
 
@@ -180,14 +188,14 @@ unsafe extern "C" fn rdma_write_cm_event(
     status: c_int,
     arg: u64,
 ) -> c_int {
-    ret::minus_one((|| {
-        if event != crate::abi::event_type::USER {
+    let words = [event.into(), ret::word(status), arg];
+    let is_user = event == crate::abi::event_type::USER;
+    ret::with(Call::WriteCmEvent, id, &words, |id| {
+        if !is_user {
             return Err(Errno::INVAL);
         }
-        registry::id(id.addr())?
-            .backend()?
-            .write_event(event, status, arg)
-    })())
+        id.backend()?.write_event(event, status, arg)
+    })
 }
 symver!(rdma_write_cm_event => "rdma_write_cm_event", "RDMACM_1.4");
 

@@ -2,9 +2,11 @@
 
 use super::ret;
 use crate::abi::{Address, Channel, rdma_cm_id, rdma_event_channel};
+use crate::observe::{self, About};
 use crate::{address, destroy, id, registry, symver};
 use core::ffi::{c_int, c_void};
 use kit::abi::be16;
+use kit::cm::Call;
 use kit::errno::{Errno, Result};
 
 /// The place of a result.
@@ -18,32 +20,48 @@ pub fn room<T>(at: *mut T) -> Result<*mut T> {
     Ok(at)
 }
 
+/// Family and port of an address, as they are recorded.
+pub fn family_and_port(address: Option<Address>) -> [u64; 2] {
+    address.map_or([0, 0], |address| {
+        let port = u16::from_be(address.port());
+        [address.family().into(), port.into()]
+    })
+}
+
 unsafe extern "C" fn rdma_create_id(
     channel: *mut rdma_event_channel,
     at: *mut *mut rdma_cm_id,
     context: *mut c_void,
     port_space: u32,
 ) -> c_int {
-    ret::minus_one((|| {
+    let words = [channel.addr() as u64, port_space.into()];
+    let create = || {
         let at = room(at)?;
         let qp_type = id::qp_type_of(port_space);
         let made = address::create(Channel::of(channel), context, port_space, qp_type)?;
         // SAFETY: the program passes room for a pointer.
         unsafe { at.write(made.block.as_ptr()) };
-        Ok(())
-    })())
+        Ok(made)
+    };
+    let about = || About::Space(port_space);
+    let made = observe::call((Call::CreateId, 0, &words), about, |id| id.uid(), create);
+    ret::minus_one(made.map(drop))
 }
 symver!(rdma_create_id => "rdma_create_id", "RDMACM_1.0");
 
 unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
-    ret::with(id, destroy::id)
+    ret::with(Call::DestroyId, id, &[], destroy::id)
 }
 symver!(rdma_destroy_id => "rdma_destroy_id", "RDMACM_1.0");
 
 unsafe extern "C" fn rdma_bind_addr(id: *mut rdma_cm_id, to: *mut libc::sockaddr) -> c_int {
     // SAFETY: the program passes an address of the length that its family has, or NULL.
     let to = unsafe { ret::address(to) };
-    ret::with(id, |id| address::bind(id, &to?))
+    let known = to.ok();
+    let about = || About::address(known);
+    ret::with_more(Call::BindAddr, id, &family_and_port(known), about, |id| {
+        address::bind(id, &to?)
+    })
 }
 symver!(rdma_bind_addr => "rdma_bind_addr", "RDMACM_1.0");
 
@@ -55,19 +73,27 @@ unsafe extern "C" fn rdma_resolve_addr(
 ) -> c_int {
     // SAFETY: as above.
     let (source, destination) = unsafe { (Address::from_raw(source), ret::address(destination)) };
-    ret::with(id, |id| {
+    let known = destination.ok();
+    let [family, port] = family_and_port(known);
+    let words = [family, port, ret::word(milliseconds)];
+    let about = || About::address(known);
+    ret::with_more(Call::ResolveAddr, id, &words, about, |id| {
         address::resolve_addr(id, source?.as_ref(), &destination?, milliseconds)
     })
 }
 symver!(rdma_resolve_addr => "rdma_resolve_addr", "RDMACM_1.0");
 
 unsafe extern "C" fn rdma_resolve_route(id: *mut rdma_cm_id, milliseconds: c_int) -> c_int {
-    ret::with(id, |id| address::resolve_route(id, milliseconds))
+    let words = [ret::word(milliseconds)];
+    ret::with(Call::ResolveRoute, id, &words, |id| {
+        address::resolve_route(id, milliseconds)
+    })
 }
 symver!(rdma_resolve_route => "rdma_resolve_route", "RDMACM_1.0");
 
 unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int) -> c_int {
-    ret::with(id, |id| address::listen(id, backlog))
+    let words = [ret::word(backlog)];
+    ret::with(Call::Listen, id, &words, |id| address::listen(id, backlog))
 }
 symver!(rdma_listen => "rdma_listen", "RDMACM_1.0");
 
@@ -94,6 +120,9 @@ unsafe extern "C" fn rdma_set_option(
         // SAFETY: the program passes a value of that length.
         unsafe { core::slice::from_raw_parts(value.cast::<u8>(), length) }
     };
-    ret::with(id, |id| address::set_option(id, level, name, value))
+    let words = [ret::word(level), ret::word(name), length as u64];
+    ret::with(Call::SetOption, id, &words, |id| {
+        address::set_option(id, level, name, value)
+    })
 }
 symver!(rdma_set_option => "rdma_set_option", "RDMACM_1.0");

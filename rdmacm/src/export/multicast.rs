@@ -1,10 +1,11 @@
 //! Multicast groups.
 
-use super::ret;
+use super::{id::family_and_port, ret};
 use crate::abi::{rdma_cm_id, rdma_cm_join_mc_attr_ex};
 use crate::multicast::{self, SEND_ONLY};
 use crate::symver;
 use core::ffi::{c_int, c_void};
+use kit::cm::Call;
 use kit::errno::Errno;
 
 /// `RDMA_CM_JOIN_MC_ATTR_*`
@@ -19,7 +20,10 @@ unsafe extern "C" fn rdma_join_multicast(
 ) -> c_int {
     // SAFETY: the program passes an address of the length that its family has, or NULL.
     let group = unsafe { ret::address(group) };
-    ret::with(id, |id| multicast::join(id, &group?, 0, context))
+    let [family, _] = family_and_port(group.ok());
+    ret::with(Call::JoinMulticast, id, &[family], |id| {
+        multicast::join(id, &group?, 0, context)
+    })
 }
 symver!(rdma_join_multicast => "rdma_join_multicast", "RDMACM_1.0");
 
@@ -30,7 +34,7 @@ unsafe extern "C" fn rdma_join_multicast_ex(
 ) -> c_int {
     // SAFETY: the program passes whole attributes, or NULL.
     let attr = unsafe { attr.as_ref() };
-    ret::with(id, |id| {
+    ret::with(Call::JoinMulticastEx, id, &[], |id| {
         let attr = attr.ok_or(Errno::INVAL)?;
         if attr.comp_mask >= RESERVED {
             return Err(Errno(libc::ENOTSUP));
@@ -55,6 +59,9 @@ unsafe extern "C" fn rdma_leave_multicast(
 ) -> c_int {
     // SAFETY: as above.
     let group = unsafe { ret::address(group) };
-    ret::with(id, |id| multicast::leave(id, &group?))
+    let [family, _] = family_and_port(group.ok());
+    ret::with(Call::LeaveMulticast, id, &[family], |id| {
+        multicast::leave(id, &group?)
+    })
 }
 symver!(rdma_leave_multicast => "rdma_leave_multicast", "RDMACM_1.0");

@@ -2,11 +2,29 @@
 
 use super::{id::room, ret};
 use crate::abi::{Hints, rdma_addrinfo, rdma_cm_id};
-use crate::{endpoint, queue_pair, registry, symver, transition};
+use crate::observe::{self, About};
+use crate::verbs::Pd;
+use crate::{endpoint, queue_pair, symver, transition};
 use core::ffi::c_int;
 use core::ptr::null_mut;
 use kit::abi::*;
+use kit::cm::Call;
 use kit::errno::Errno;
+
+/// What says why a queue pair is refused.
+fn of_queue_pair(attr: Option<&ibv_qp_init_attr_ex>) -> About {
+    let Some(attr) = attr else {
+        return About::Nothing;
+    };
+    let has_pd = attr.comp_mask & IBV_QP_INIT_ATTR_PD != 0;
+    let pd = Pd::of(attr.pd).filter(|_| has_pd);
+    About::QueuePair {
+        context: pd.map_or(0, |pd| pd.context().addr()),
+        pd: pd.map_or(0, |pd| pd.as_ptr().addr()),
+        send_cq: attr.send_cq.addr(),
+        recv_cq: attr.recv_cq.addr(),
+    }
+}
 
 unsafe extern "C" fn rdma_create_qp(
     id: *mut rdma_cm_id,
@@ -15,13 +33,22 @@ unsafe extern "C" fn rdma_create_qp(
 ) -> c_int {
     // SAFETY: the program passes whole attributes, or NULL.
     let attr = unsafe { attr.as_mut() };
-    ret::with(id, |id| {
-        let attr = attr.ok_or(Errno::INVAL)?;
-        let mut taken = endpoint::extended(attr, pd);
-        queue_pair::create(id, &mut taken)?;
-        endpoint::write_back(attr, &taken);
-        Ok(())
-    })
+    let about = attr.as_deref().map(|attr| endpoint::extended(attr, pd));
+    let about = of_queue_pair(about.as_ref());
+    let words = [pd.addr() as u64];
+    ret::with_more(
+        Call::CreateQp,
+        id,
+        &words,
+        || about,
+        |id| {
+            let attr = attr.ok_or(Errno::INVAL)?;
+            let mut taken = endpoint::extended(attr, pd);
+            queue_pair::create(id, &mut taken)?;
+            endpoint::write_back(attr, &taken);
+            Ok(())
+        },
+    )
 }
 symver!(rdma_create_qp => "rdma_create_qp", "RDMACM_1.0");
 
@@ -31,14 +58,19 @@ unsafe extern "C" fn rdma_create_qp_ex(
 ) -> c_int {
     // SAFETY: as above.
     let attr = unsafe { attr.as_mut() };
-    ret::with(id, |id| queue_pair::create(id, attr.ok_or(Errno::INVAL)?))
+    let about = of_queue_pair(attr.as_deref());
+    ret::with_more(
+        Call::CreateQpEx,
+        id,
+        &[],
+        || about,
+        |id| queue_pair::create(id, attr.ok_or(Errno::INVAL)?),
+    )
 }
 symver!(rdma_create_qp_ex => "rdma_create_qp_ex", "RDMACM_1.0");
 
 unsafe extern "C" fn rdma_destroy_qp(id: *mut rdma_cm_id) {
-    if let Ok(id) = registry::id(id.addr()) {
-        queue_pair::destroy(&id);
-    }
+    ret::unanswered(Call::DestroyQp, id, |id| queue_pair::destroy(id));
 }
 symver!(rdma_destroy_qp => "rdma_destroy_qp", "RDMACM_1.0");
 
@@ -49,7 +81,8 @@ unsafe extern "C" fn rdma_create_srq(
 ) -> c_int {
     // SAFETY: as above.
     let attr = unsafe { attr.as_mut() };
-    ret::with(id, |id| {
+    let words = [pd.addr() as u64];
+    ret::with(Call::CreateSrq, id, &words, |id| {
         let attr = attr.ok_or(Errno::INVAL)?;
         let is_xrc = id.block.qp_type() == IBV_QPT_XRC_RECV;
         let mut taken = ibv_srq_init_attr_ex {
@@ -78,16 +111,14 @@ unsafe extern "C" fn rdma_create_srq_ex(
 ) -> c_int {
     // SAFETY: as above.
     let attr = unsafe { attr.as_mut() };
-    ret::with(id, |id| {
+    ret::with(Call::CreateSrqEx, id, &[], |id| {
         queue_pair::create_srq(id, attr.ok_or(Errno::INVAL)?)
     })
 }
 symver!(rdma_create_srq_ex => "rdma_create_srq_ex", "RDMACM_1.0");
 
 unsafe extern "C" fn rdma_destroy_srq(id: *mut rdma_cm_id) {
-    if let Ok(id) = registry::id(id.addr()) {
-        queue_pair::destroy_srq(&id);
-    }
+    ret::unanswered(Call::DestroySrq, id, |id| queue_pair::destroy_srq(id));
 }
 symver!(rdma_destroy_srq => "rdma_destroy_srq", "RDMACM_1.0");
 
@@ -96,7 +127,7 @@ unsafe extern "C" fn rdma_init_qp_attr(
     attr: *mut ibv_qp_attr,
     mask: *mut c_int,
 ) -> c_int {
-    ret::with(id, |id| {
+    ret::with(Call::InitQpAttr, id, &[], |id| {
         let (attr, mask) = (room(attr)?, room(mask)?);
         // SAFETY: the program passes whole attributes and room for the mask.
         unsafe {
@@ -115,7 +146,8 @@ unsafe extern "C" fn rdma_create_ep(
     pd: *mut ibv_pd,
     attr: *mut ibv_qp_init_attr,
 ) -> c_int {
-    ret::minus_one((|| {
+    let words = [pd.addr() as u64];
+    let create = || {
         let (at, wanted) = (room(at)?, room(wanted)?);
         // SAFETY: the program passes a whole list, and whole attributes or NULL; there is room for
         // a pointer.
@@ -123,15 +155,16 @@ unsafe extern "C" fn rdma_create_ep(
             let wanted = Hints::from_raw(wanted)?;
             let id = endpoint::create(&wanted, pd, attr.as_mut())?;
             at.write(id.block.as_ptr());
+            Ok(id)
         }
-        Ok(())
-    })())
+    };
+    let call = (Call::CreateEp, 0, &words[..]);
+    let made = observe::call(call, || About::Nothing, |id| id.uid(), create);
+    ret::minus_one(made.map(drop))
 }
 symver!(rdma_create_ep => "rdma_create_ep", "RDMACM_1.0");
 
 unsafe extern "C" fn rdma_destroy_ep(id: *mut rdma_cm_id) {
-    if let Ok(id) = registry::id(id.addr()) {
-        endpoint::destroy(&id);
-    }
+    ret::unanswered(Call::DestroyEp, id, endpoint::destroy);
 }
 symver!(rdma_destroy_ep => "rdma_destroy_ep", "RDMACM_1.0");

@@ -50,6 +50,10 @@ RUST int ferroverbs_cm_event_end(struct rdma_event_channel *channel, const struc
 RUST void ferroverbs_cm_event_keep(struct rdma_event_channel *channel,
 				   const struct record *record);
 
+RUST uint64_t ferroverbs_cm_event_observed(void);
+RUST void ferroverbs_cm_event_over(struct rdma_event_channel *channel,
+				   struct rdma_cm_event **event, uint64_t begin, int answer);
+
 /* The C library's name for write(2), which is hidden from this library: see syscalls.c. */
 ssize_t __write(int fd, const void *buffer, size_t size);
 
@@ -171,12 +175,16 @@ int ferroverbs_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_e
 int ferroverbs_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
 	struct reader reader = { .channel = channel, .held = -1 };
+	uint64_t begin;
 	int type, answer;
 
 	/* Asynchronous cancellation could end the thread within Rust. */
 	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+	begin = ferroverbs_cm_event_observed();
 	answer = next_event(&reader, event);
 	let_go(&reader);
+	if (begin)
+		ferroverbs_cm_event_over(channel, event, begin, answer);
 	if (type != PTHREAD_CANCEL_DEFERRED)
 		pthread_setcanceltype(type, NULL);
 	return answer;

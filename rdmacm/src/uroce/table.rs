@@ -1,8 +1,8 @@
-//! The functions of libibverbs for connections of devices in user space, found by dlsym(3):
-//! rdma-core's library has no such functions.
+//! The functions of libibverbs for connections of devices in user space and for diagnostics,
+//! found by dlsym(3): rdma-core's library has no such functions.
 
 use core::ffi::c_void;
-use kit::cm::{Table, VERSION};
+use kit::cm::{Observed, Table, VERSION};
 use kit::errno::{Errno, Result};
 use kit::sys::first::First;
 use rustix::fd::BorrowedFd;
@@ -87,4 +87,31 @@ pub fn borrow<T>(descriptor: i32, call: impl FnOnce(BorrowedFd<'_>) -> Result<T>
     // SAFETY: the descriptor of a channel is open until the program destroys the channel; an
     // invalid number is EBADF.
     call(unsafe { BorrowedFd::borrow_raw(descriptor) })
+}
+
+/// What the environment asks for of calls ([`kit::cm::EXPLAINS`], [`kit::cm::RECORDS`]).
+pub fn observes() -> u32 {
+    let observes = table().and_then(|table| table.observes);
+    observes.map_or(0, |observes| observes())
+}
+
+/// Writes an explanation.
+pub fn explain(text: &str) {
+    if let Some(explain) = table().and_then(|table| table.explain) {
+        // SAFETY: the text is as long as is said.
+        unsafe { explain(text.as_ptr(), text.len()) }
+    }
+}
+
+/// Records a call with these words.
+pub fn record(call: Observed, words: &[u64]) {
+    let call = Observed {
+        words: words.as_ptr(),
+        count: words.len(),
+        ..call
+    };
+    if let Some(record) = table().and_then(|table| table.record) {
+        // SAFETY: the call is whole, and there are so many words.
+        unsafe { record(&raw const call) }
+    }
 }

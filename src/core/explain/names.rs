@@ -2,7 +2,7 @@
 //! Names of numbers, as the headers have them.
 
 use kit::abi::*;
-use kit::errno::Errno;
+pub use kit::errno::named as errno;
 
 /// Names of bits, joined by `|`; bits without a name as one number. `0` for none.
 pub fn bits(value: u32, names: &[(u32, &str)]) -> String {
@@ -133,49 +133,10 @@ pub fn mtu(value: ibv_mtu) -> String {
     }
 }
 
-/// The symbol of an errno and the text of strerror(3).
-pub fn errno(e: Errno) -> String {
-    let symbol = match e.raw() {
-        libc::EPERM => "EPERM",
-        libc::ENOENT => "ENOENT",
-        libc::EINTR => "EINTR",
-        libc::EIO => "EIO",
-        libc::EBADF => "EBADF",
-        libc::EAGAIN => "EAGAIN",
-        libc::ENOMEM => "ENOMEM",
-        libc::EACCES => "EACCES",
-        libc::EFAULT => "EFAULT",
-        libc::EBUSY => "EBUSY",
-        libc::EEXIST => "EEXIST",
-        libc::ENODEV => "ENODEV",
-        libc::EINVAL => "EINVAL",
-        libc::EMFILE => "EMFILE",
-        libc::ENOTTY => "ENOTTY",
-        libc::ENOSPC => "ENOSPC",
-        libc::ENOSYS => "ENOSYS",
-        libc::ENODATA => "ENODATA",
-        libc::EPROTO => "EPROTO",
-        libc::EOVERFLOW => "EOVERFLOW",
-        libc::EMSGSIZE => "EMSGSIZE",
-        libc::EPROTONOSUPPORT => "EPROTONOSUPPORT",
-        libc::EOPNOTSUPP => "EOPNOTSUPP",
-        libc::EADDRNOTAVAIL => "EADDRNOTAVAIL",
-        libc::ENETUNREACH => "ENETUNREACH",
-        libc::ETIMEDOUT => "ETIMEDOUT",
-        libc::EHOSTUNREACH => "EHOSTUNREACH",
-        _ => "errno",
-    };
-    let text = std::io::Error::from_raw_os_error(e.raw()).to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
-    match symbol {
-        "errno" => format!("errno {} ({text})", e.raw()),
-        symbol => format!("{symbol} ({text})"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kit::errno::Errno;
 
     #[test]
     fn bits_have_their_names() {

@@ -1,6 +1,8 @@
 #![forbid(unsafe_code)]
 //! The form of a record, and the names of its parts.
 
+use kit::cm::CALLS;
+
 /// Calls that are recorded besides the table's verbs, in the order of their numbers after those.
 pub const EXTRA: [(&str, &str); 3] = [
     ("start_poll", "cq wr_id status"),
@@ -177,6 +179,11 @@ pub fn verbs() -> usize {
     VERBS.len()
 }
 
+/// The number of the name of a call of librdmacm, by its place in [`CALLS`].
+pub fn of_librdmacm(call: usize) -> Option<usize> {
+    (call < CALLS.len()).then_some(VERBS.len() + EXTRA.len() + LATER.len() + call)
+}
+
 /// The names as a chunk has them: a line a call, its name and those of its words.
 pub fn names() -> Vec<u8> {
     let mut text = String::new();
@@ -201,6 +208,14 @@ pub fn names() -> Vec<u8> {
     let later = LATER.iter().map(|(_, name, words)| (*name, *words));
     for (name, words) in EXTRA.into_iter().chain(later) {
         text += &format!("ibv_{name} {words}\n");
+    }
+    for (_, name, words) in CALLS {
+        text += name;
+        for word in words.split_whitespace() {
+            text.push(' ');
+            text += word;
+        }
+        text.push('\n');
     }
     text.into_bytes()
 }
@@ -247,8 +262,12 @@ mod tests {
         }
         assert_eq!(
             names.lines().count(),
-            VERBS.len() + EXTRA.len() + LATER.len()
+            VERBS.len() + EXTRA.len() + LATER.len() + CALLS.len()
         );
+        let connect = of_librdmacm(kit::cm::Call::Connect.number()).unwrap();
+        let line = names.lines().nth(connect).unwrap();
+        assert!(line.starts_with("rdma_connect id qp_num"), "{line}");
+        assert_eq!(of_librdmacm(CALLS.len()), None);
         for (call, name, words) in LATER {
             let line = names.lines().nth(call.number());
             assert_eq!(line, Some(format!("ibv_{name} {words}").as_str()));

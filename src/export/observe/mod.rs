@@ -13,6 +13,7 @@
 //! | `cover::Call` | a call with C's arguments; one variant for each verb, generated from the list of verbs (`kit::each_verb`) |
 //! | `answer::Outcome` | the result of a call in any convention: a value, or an errno |
 //! | `later` | calls without a slot in the table. They are seen in the exported function, whether the provider, the kernel or the library implements them |
+//! | `librdmacm` | calls of librdmacm, which uses the outputs of this library |
 //! | `extended` | functions stored in objects (`start_poll`, `next_poll`, `wr_complete`), replaced when the object is created |
 //! | `originals::Originals` | the replaced functions by the object's address. It has no lock, because it is read on every poll and in forked children |
 //! | `facts` | queries made after a failure: limits, GIDs, states, locked memory, mappings |
@@ -40,6 +41,7 @@ mod explain;
 mod extended;
 mod facts;
 mod later;
+pub mod librdmacm;
 mod originals;
 mod subject;
 mod trace;
@@ -68,18 +70,23 @@ pub fn ask() {
     ASKED.get_or_find(init::is_observed);
 }
 
+/// Whether the environment enables any of this; the outputs are open then.
+fn is_on() -> bool {
+    if !ASKED.get_or_find(init::is_observed) {
+        return false;
+    }
+    report::init();
+    recording::init(exit::at_exit);
+    report::on() || recording::on()
+}
+
 /// Puts the functions of this module in front of a context's verbs, if the environment enables any
 /// of them.
 ///
 /// # Safety
 /// Nothing else refers to the context yet.
 pub unsafe fn cover(ctx: Ctx<'_>) {
-    if !ASKED.get_or_find(init::is_observed) {
-        return;
-    }
-    report::init();
-    recording::init(exit::at_exit);
-    if !report::on() && !recording::on() {
+    if !is_on() {
         return;
     }
     // SAFETY: vouched for by the caller; the table has every verb.

@@ -5,13 +5,15 @@
 //! librdmacm gives these commands to the character device `rdma_cm`. Devices in user space have a
 //! connection manager in libibverbs, which takes the same commands by the functions of [`Table`].
 
+mod call;
 mod command;
 mod event;
 mod table;
 
+pub use call::{CALLS, Call};
 pub use command::*;
 pub use event::{Ece, Param, Record, UdParam};
-pub use table::{Table, VERSION};
+pub use table::{EXPLAINS, Observed, RECORDS, Table, VERSION};
 
 /// `enum rdma_cm_event_type`.
 #[allow(missing_docs)] // the names are those of the kernel's header

@@ -3,7 +3,32 @@
 use core::ffi::c_int;
 
 /// The version of the table that this library speaks. Members are only ever added at the end.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+
+/// A bit of [`Table::observes`]: failures are explained (`IBVERBS_EXPLAIN`).
+pub const EXPLAINS: u32 = 1;
+/// The same: calls are recorded (`IBVERBS_TRACE`).
+pub const RECORDS: u32 = 2;
+
+/// A call that `IBVERBS_TRACE` records.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Observed {
+    /// Its number in [`super::CALLS`].
+    pub call: usize,
+    /// When it began and how long it took, nanoseconds of CLOCK_MONOTONIC.
+    pub begin: u64,
+    /// See above.
+    pub took: u64,
+    /// The address of the new object.
+    pub value: u64,
+    /// Arguments.
+    pub words: *const u64,
+    /// How many.
+    pub count: usize,
+    /// The errno of a failure, 0 for none.
+    pub error: u32,
+}
 
 /// The table that `ferroverbs_connection_manager()` of libibverbs returns (node `FERROVERBS_1.1`).
 /// Each function returns 0 or an errno value.
@@ -33,4 +58,10 @@ pub struct Table {
             room: usize,
         ) -> c_int,
     >,
+    /// What the environment asks for of calls of librdmacm: [`EXPLAINS`], [`RECORDS`].
+    pub observes: Option<extern "C" fn() -> u32>,
+    /// Writes an explanation, a line of UTF-8.
+    pub explain: Option<unsafe extern "C" fn(text: *const u8, length: usize)>,
+    /// Records a call.
+    pub record: Option<unsafe extern "C" fn(call: *const Observed)>,
 }
