@@ -91,3 +91,17 @@ fn failures_are_explained_and_calls_recorded() -> Result<()> {
     assert!(text.ends_with("done\n"), "{text}");
     Ok(())
 }
+
+#[test]
+fn a_killed_process_is_noticed_at_each_step_of_a_connection() -> Result<()> {
+    let text = run("connections/killed.c")?;
+    assert!(text.ends_with("done\n"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn ten_thousand_connections_are_given_back() -> Result<()> {
+    let text = run("connections/many.c")?;
+    assert!(text.ends_with("done\n"), "{text}");
+    Ok(())
+}

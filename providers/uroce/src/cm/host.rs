@@ -7,6 +7,19 @@ use std::any::Any;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use uroce_cm::wire::LEN;
 
+/// The end of another process of this host.
+#[derive(Debug)]
+pub enum End {
+    /// The descriptor can be read once it has ended.
+    Awaited(OwnedFd),
+    /// There is no such process any more.
+    Past,
+    /// It is not known yet whether there is one.
+    Unclear,
+    /// It is not to be seen from here.
+    Hidden,
+}
+
 /// The functions of the node for the connection manager.
 pub trait Network {
     /// The slot of the process.
@@ -21,9 +34,8 @@ pub trait Network {
     fn hand_on(&self, to: u16, packet: &Received<'_>) -> Result<()>;
     /// Has [`Cm::on_time`](super::Cm::on_time) called at this time at the latest.
     fn wake_at(&self, nanos: u64);
-    /// A descriptor that can be read once the process of a slot has ended; `None` without such a
-    /// process, or where that cannot be had.
-    fn end_of(&self, slot: u16) -> Option<OwnedFd>;
+    /// How the end of the process of a slot is noticed.
+    fn end_of(&self, slot: u16) -> End;
 }
 
 /// The node of the process, which stays open as long as this is kept.

@@ -1,17 +1,15 @@
 //! Messages on their way in: to the agent of this process, or to the process that they are for.
 
-use super::address::{Route, port_of};
+use super::address::Route;
 use super::claims::Found;
 use super::deferred::Deferred;
-use super::host::{Host, Network};
+use super::host::Network;
 use super::mad;
-use super::state::{Cm, Discarded, State, milliseconds};
+use super::state::{Cm, State, milliseconds};
 use crate::clock;
 use kit::errno::Errno;
 use kit::sys::datagram::Received;
 use std::collections::VecDeque;
-use std::os::fd::AsFd;
-use std::sync::Arc;
 use uroce_cm::agent::INDEX_BITS;
 use uroce_cm::ip;
 use uroce_cm::wire::{Mad, Message};
@@ -50,7 +48,7 @@ fn receivers_id(message: &Message) -> Option<u32> {
 }
 
 /// The slot in a communication id.
-fn slot_of(comm_id: u32) -> u16 {
+pub(super) fn slot_of(comm_id: u32) -> u16 {
     u16::try_from(comm_id >> INDEX_BITS).unwrap_or(0)
 }
 
@@ -70,20 +68,6 @@ impl Cm {
                 state.deliver(network, packet, &mad, now);
             }
             state.schedule(network);
-        });
-    }
-
-    /// The process of a slot has ended.
-    fn ended(&self, slot: u16) {
-        self.with(|state| {
-            if let Some(watch) = state.watches.remove(&slot) {
-                state.discarded.push(Discarded::Watch(watch));
-            }
-            let of_slot: Vec<_> = state.connections_with(slot);
-            for (comm_id, node) in of_slot {
-                state.with_agent(&node, |agent| agent.vanished(comm_id, milliseconds()));
-                state.discarded.push(Discarded::Node(node));
-            }
         });
     }
 }
@@ -203,53 +187,4 @@ impl State {
         agent.receive(route, mad, listener, milliseconds());
         self.run(network);
     }
-
-    /// Connections whose peer is the process of a slot of this host.
-    fn connections_with(&mut self, slot: u16) -> Vec<(u32, Arc<dyn Host>)> {
-        let Some(agent) = self.known_agent() else {
-            return Vec::new();
-        };
-        let peers = agent.peers();
-        let of_slot = peers.filter(|(_, peer, route)| slot_of(*peer) == slot && is_here(route));
-        let comm_ids: Vec<_> = of_slot.map(|(comm_id, ..)| comm_id).collect();
-        let ids = comm_ids.into_iter().filter_map(|comm_id| {
-            let number = self.by_comm_id.get(&comm_id)?;
-            Some((comm_id, self.ids.get(number)?.node.clone()?))
-        });
-        ids.collect()
-    }
-
-    /// Sees to it that the end of a peer's process is seen, if that is one of this host and user.
-    pub fn watch_peer(&mut self, network: &dyn Network, comm_id: u32) {
-        let peer = self.known_agent().and_then(|agent| agent.peer(comm_id));
-        let Some((peer, route)) = peer else {
-            return;
-        };
-        let slot = slot_of(peer);
-        if slot == network.slot() || self.watches.contains_key(&slot) || !is_here(&route) {
-            return;
-        }
-        let number = self.by_comm_id.get(&comm_id);
-        let id = number.and_then(|number| self.ids.get(number));
-        let Some(node) = id.and_then(|id| id.node.clone()) else {
-            return;
-        };
-        if let Some(process) = network.end_of(slot) {
-            let me = self.me.clone();
-            let ends = move || {
-                if let Some(cm) = me.upgrade() {
-                    cm.ended(slot);
-                }
-            };
-            if let Ok(watch) = node.watch(process.as_fd(), Box::new(ends)) {
-                self.watches.insert(slot, watch);
-            }
-        }
-        self.discarded.push(Discarded::Node(node));
-    }
-}
-
-/// Whether a peer's address is one of this host's.
-fn is_here(route: &Route) -> bool {
-    route.source == route.destination || port_of(route.destination, 0).is_ok()
 }

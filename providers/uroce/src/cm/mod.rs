@@ -12,6 +12,7 @@
 //! | `report` | converts the agent's reports into events |
 //! | `host`, `deferred` | the interface to the node; messages that wait |
 //! | `inbound` | received messages: for this process, or forwarded to another |
+//! | `watches` | the end of peers on the same host |
 //! | `id`, `channel` | an id; an event channel |
 //! | `claims` | ports, among the processes of the user |
 //! | `address`, `mad` | socket addresses, routes and devices; datagrams in packets |
@@ -45,8 +46,9 @@ mod inbound;
 mod mad;
 mod report;
 mod state;
+mod watches;
 
-pub use host::{Host, Network};
+pub use host::{End, Host, Network};
 pub use mad::{LEN as MAD, QPN, headers};
 pub use state::{Cm, OpenNode};
 

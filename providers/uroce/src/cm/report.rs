@@ -174,6 +174,7 @@ impl State {
             record.set_conn(&param);
             record.ece = ece;
         });
+        self.watch_peer(network, comm_id);
     }
 
     fn on_resolution(

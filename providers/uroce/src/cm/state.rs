@@ -55,6 +55,8 @@ pub(super) struct State {
     pub deferred: VecDeque<Deferred>,
     /// Watches of processes with connections to this one, by slot.
     pub watches: HashMap<u16, Box<dyn Any + Send>>,
+    /// Slots of such processes that are not known yet, and when they are looked for again.
+    pub unwatched: HashMap<u16, u64>,
     pub discarded: Vec<Discarded>,
     open_node: OnceLock<OpenNode>,
     last: u32,
@@ -89,6 +91,7 @@ impl Cm {
                 lookup: Lookup::default(),
                 deferred: VecDeque::new(),
                 watches: HashMap::new(),
+                unwatched: HashMap::new(),
                 discarded: Vec::new(),
                 open_node: OnceLock::new(),
                 last: 0,
@@ -145,6 +148,7 @@ impl Cm {
             if let Some((_, agent)) = &mut state.agent {
                 agent.on_time(milliseconds());
             }
+            state.watch_again(network);
             state.run(network);
             state.retry(network);
             state.schedule(network);
@@ -240,7 +244,8 @@ impl State {
         let agent = self.agent.as_ref().and_then(|(_, agent)| agent.deadline());
         let agent = agent.map(|deadline| deadline.saturating_mul(MILLISECOND));
         let deferred = self.deferred.iter().map(|deferred| deferred.due).min();
-        if let Some(due) = agent.into_iter().chain(deferred).min() {
+        let unwatched = self.unwatched.values().min().copied();
+        if let Some(due) = agent.into_iter().chain(deferred).chain(unwatched).min() {
             network.wake_at(due);
         }
     }

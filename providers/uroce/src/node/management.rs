@@ -6,12 +6,12 @@ use super::progress::watch::Interest;
 use super::transport::Transport;
 use crate::carrier::udp::Path;
 use crate::clock;
-use crate::cm::{self, Host, Network};
-use kit::errno::Result;
+use crate::cm::{self, End, Host, Network};
+use kit::errno::{Errno, Result};
 use kit::sys::datagram::Received;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::any::Any;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use uroce_engine::host::Fault;
 
@@ -67,12 +67,35 @@ impl Network for Transport {
         self.add_task(Task::ConnectionManager, nanos);
     }
 
-    fn end_of(&self, slot: u16) -> Option<OwnedFd> {
-        let process = self.slot.registry().find_newcomer(slot).ok()?;
+    fn end_of(&self, slot: u16) -> End {
+        let registry = self.slot.registry();
+        // One that was known may have ended, and the slot be another one's since.
+        let known = registry.find_newcomer(slot);
+        let found = match known {
+            Ok(process) if process.has_ended() => {
+                registry.forget(&process);
+                registry.find_newcomer(slot)
+            }
+            found => found,
+        };
+        let process = match found {
+            Ok(process) => process,
+            // Where names cannot be listed, that of a process that was not known is not found.
+            Err(Errno(libc::ECONNREFUSED)) if registry.is_blind() => return End::Hidden,
+            Err(Errno(libc::ECONNREFUSED)) => return End::Past,
+            Err(_) => return End::Unclear,
+        };
         // 0 where it is not to be seen from here.
-        let pid = Pid::from_raw(process.pid())?;
-        let end = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-        // The number may be another process's by now.
-        (!process.has_ended()).then_some(end)
+        let Some(pid) = Pid::from_raw(process.pid()) else {
+            return End::Hidden;
+        };
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            // The number may be another process's by now.
+            Ok(_) if process.has_ended() => End::Past,
+            Ok(end) => End::Awaited(end),
+            Err(rustix::io::Errno::SRCH) => End::Past,
+            Err(error) if Errno::from(error).is_shortage() => End::Unclear,
+            Err(_) => End::Hidden,
+        }
     }
 }

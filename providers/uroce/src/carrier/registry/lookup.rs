@@ -152,6 +152,8 @@ struct Known {
     vacant: HashSet<u16>,
     /// When names were listed last, and for how long that is good.
     latest: Option<(Instant, Duration)>,
+    /// Names could not be listed then.
+    is_blind: bool,
 }
 
 impl Lookup {
@@ -222,6 +224,11 @@ impl Lookup {
         Err(Errno(libc::ECONNREFUSED))
     }
 
+    /// Whether names could not be listed.
+    pub fn is_blind(&self) -> bool {
+        self.known.lock().is_blind
+    }
+
     /// The process of a slot has ended.
     pub fn forget(&self, process: &Process) {
         let mut known = self.known.lock();
@@ -273,11 +280,13 @@ impl Known {
     /// EAGAIN if there is no descriptor for that.
     fn list(&mut self, user: User) -> Result<()> {
         let began = Instant::now();
+        self.is_blind = false;
         let found = match listing::listening() {
             Ok(found) => found,
             Err(error) if error.is_shortage() => return Err(Errno::AGAIN),
             Err(error) => {
                 complain(error);
+                self.is_blind = true;
                 Vec::new()
             }
         };

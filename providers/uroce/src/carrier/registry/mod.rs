@@ -182,6 +182,12 @@ impl Registry {
         }
     }
 
+    /// Whether processes that were not known cannot be found here.
+    #[must_use]
+    pub fn is_blind(&self) -> bool {
+        self.lookup.is_blind()
+    }
+
     /// A process that was found has ended.
     pub fn forget(&self, process: &Process) {
         if process.slot() != self.slot() {
