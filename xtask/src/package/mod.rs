@@ -11,12 +11,14 @@
 //! system in memory over `/` and enters it (`root`). It moves from Debian's packages to these and
 //! back, by apt and by dpkg (`transitions`). At every stop it checks all dependencies, and programs
 //! have to print the same as at the start, over the library of the package that dpkg names
-//! (`observe`). The packages of this machine are not touched.
+//! (`observe`). Debian's programs also run over the device in user space, as a user without rights
+//! (`over_uroce`). The packages of this machine are not touched.
 #![forbid(unsafe_code)]
 
 mod elsewhere;
 mod files;
 mod observe;
+mod over_uroce;
 #[cfg(test)]
 mod rdma_core;
 mod root;

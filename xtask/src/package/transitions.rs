@@ -17,6 +17,7 @@ use super::{
     COMPLETE, RESULTS, STOCK,
     files::{PACKAGES, package_in},
     observe::{Observed, PROGRAMS, must, observe, packages, resolves},
+    over_uroce,
 };
 use crate::{
     install::RDMA_CORE,
@@ -115,6 +116,7 @@ fn there_and_back(job: &Path, notes: &mut Notes) -> Result<()> {
         stock.exchanged(&[0, 1]),
     )?;
     stock.at_ours("apt", notes)?;
+    over_uroce::run(|name, result| notes.add(name, result))?;
     notes.add("a program is compiled and runs", compiled_runs(OURS[0]))?;
     notes.add("what that program depends on", dependencies())?;
     notes.add("providers and libraries resolve", resolves(&users()?))?;
