@@ -7,7 +7,7 @@
 
 use super::control::{Control, ROOM};
 use super::errno;
-use crate::errno::Result;
+use crate::errno::{Errno, Result};
 use core::mem::zeroed;
 use core::ptr::null_mut;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -141,10 +141,12 @@ impl<N: SocketAddress> Batch<N> {
     }
 }
 
-/// Where recvmmsg(2) failed: one datagram, if it is that a sandbox knows the older call alone.
+/// Where recvmmsg(2) failed: one datagram, unless it is that there is none. A sandbox may know the
+/// older call alone, and deny the other with any number; an error that a socket was waiting to
+/// report is reported once, and a datagram may be behind it.
 fn receive_one(fd: BorrowedFd<'_>, header: Option<&mut libc::mmsghdr>) -> Result<usize> {
     let error = errno::get();
-    let Some(header) = header.filter(|_| error.is_denial()) else {
+    let Some(header) = header.filter(|_| error != Errno::AGAIN) else {
         return Err(error);
     };
     // SAFETY: the header points to buffers of the lengths it names, which live through the call and
