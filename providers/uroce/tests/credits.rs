@@ -19,7 +19,7 @@ use uroce::context::Context;
 
 #[test]
 fn in_a_namespace() {
-    alone::in_a_namespace();
+    alone::in_a_namespace_by_shm();
 }
 
 /// Bytes of each message, and from one receive request's place to the next one's.
@@ -273,8 +273,8 @@ mod inside {
             Some(two)
         }
 
-        /// Until there is a link, messages go by UDP, and no credits are granted. With one, a write
-        /// is complete when its call returns.
+        /// Until there is a link, messages wait for it, and no credits are granted. With one, a
+        /// write is complete when its call returns.
         fn share_memory(&self) {
             let place = (PLACES - 1) * PLACE;
             let mut complete = Vec::new();

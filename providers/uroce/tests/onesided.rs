@@ -285,7 +285,10 @@ mod inside {
         if !alone::there() {
             return;
         }
-        let mut two = Two::start("auto");
+        let mut two = Two::start("shm");
+        // Afterwards there is a link.
+        let rkey = two.rkey;
+        assert_eq!(two.operate("write", 8, 0, rkey), "status 0");
         let shared = two.target.ask("share");
         let (rkey, address) = shared.split_once(' ').expect("two numbers");
         let address: u64 = address.parse().expect("an address");

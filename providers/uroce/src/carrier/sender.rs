@@ -107,7 +107,10 @@ impl<'a> Sender<'a> {
                 Ok(())
             }
             Route::Unreachable if only => Ok(()),
-            Route::Pending | Route::Unreachable => self.outbox.push(path, headers, length, fill),
+            Route::Pending | Route::Unreachable => {
+                directory.sent_by_udp(qpn::slot_of(headers.bth.destination));
+                self.outbox.push(path, headers, length, fill)
+            }
         }
     }
 

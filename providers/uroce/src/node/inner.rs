@@ -10,7 +10,7 @@ use super::registry::{Numbers, Table};
 use super::teardown::Teardown;
 use super::transport::Transport;
 use crate::carrier::Carrier;
-use crate::carrier::shm::{Directory, complain};
+use crate::carrier::shm::{Directory, Links, complain};
 use crate::carrier::udp::{Slot, Sockets, Tools};
 use crate::cm::Cm;
 use kit::errno::Result;
@@ -28,17 +28,17 @@ pub(super) struct NodeInner {
 /// # Errors
 /// The error of [`Directory::open`], if no other carrier is allowed.
 fn open_directory(slot: &Slot, carrier: Carrier) -> Result<Option<Directory>> {
-    let open = || Directory::open(slot.registry());
+    let open = |links| Directory::open(slot.registry(), links);
     match carrier {
         Carrier::Udp => Ok(None),
         Carrier::Auto => {
-            let opened = open().inspect_err(|error| {
+            let opened = open(Links::WhenWorthwhile).inspect_err(|error| {
                 complain("processes of this host", *error);
                 slot.registry().refuse_rendezvous();
             });
             Ok(opened.ok())
         }
-        Carrier::Shm => open().map(Some),
+        Carrier::Shm => open(Links::AtOnce).map(Some),
     }
 }
 

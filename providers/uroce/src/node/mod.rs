@@ -400,14 +400,30 @@ impl Node {
     }
 
     /// The process that a QP number of this host belongs to, if there is a link with it. If not,
-    /// one is asked for without waiting, and [`Endpoint::linked`] of the queue pair `own` is called
-    /// when it is there.
+    /// one is asked for, without waiting, once it is worth its cost. [`Endpoint::linked`] of the
+    /// queue pair `own` is called when it is there.
     #[must_use]
     pub fn connect(&self, qpn: u32, own: u32) -> Option<Arc<Peer>> {
         let index = self.inner.transport().index(own)?;
         let peer = self.directory()?.connect(qpn::slot_of(qpn), index);
         self.inner.transport().pass_bell();
         peer
+    }
+
+    /// From now on a link with the process that a QP number of this host belongs to is worth what
+    /// it costs.
+    pub fn want_link(&self, qpn: u32) {
+        if let Some(directory) = self.directory() {
+            directory.want_link(qpn::slot_of(qpn));
+        }
+    }
+
+    /// Asks for such a link at once. Returns when the attempt began, if one is under way.
+    #[must_use]
+    pub fn ask_for_link(&self, qpn: u32) -> Option<Time> {
+        let asked = self.directory()?.ask_for_link(qpn::slot_of(qpn));
+        self.inner.transport().pass_bell();
+        asked.map(Time::from_nanos)
     }
 
     /// The process that a QP number of this host belongs to, if there is a link with it.

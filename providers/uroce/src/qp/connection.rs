@@ -45,6 +45,14 @@ use uroce_engine::host::Fault;
 use uroce_engine::outgoing::{Outgoing, Payload};
 use uroce_engine::qp::{Arrival, Config, QueuePair, Service, State};
 use uroce_engine::timer::Time;
+use uroce_engine::work::WorkRequest;
+
+/// Bytes from which on a request is worth a link by itself, and a moment's wait for it: by UDP it
+/// takes longer than both. By rows `ib_write_bw 64 KiB` of `cargo xtask bench uroce`, 1 MiB takes
+/// about 0.4 ms longer by UDP; [`shm::Links`] has the cost of a link.
+const LONG: u32 = 1 << 20;
+/// For how long after an attempt to have a link began such a request waits for it, in nanoseconds.
+const HOLD: u64 = 5_000_000;
 
 /// A peer whose ring has no room.
 struct Backpressure {
@@ -70,6 +78,8 @@ pub(super) struct Connection {
     route: Route,
     /// The peer's process, if there is a link with it.
     peer: Option<Arc<shm::Peer>>,
+    /// Until when requests wait for a link.
+    hold: Option<Time>,
     /// The peer whose ring had no room for a packet.
     backpressure: Option<Backpressure>,
     /// Whether the peer consumes its messages.
@@ -97,6 +107,7 @@ impl Connection {
             path: None,
             route: Route::default(),
             peer: None,
+            hold: None,
             backpressure: None,
             stall: Stall::default(),
         }
@@ -212,6 +223,7 @@ impl Connection {
     /// take one from the beginning if `by_link`.
     pub fn begin(&mut self, path: Path, av: ibv_ah_attr, by_link: bool) {
         self.engine.delay_acknowledgements(true);
+        self.end_hold();
         self.path = Some(path);
         self.peer = None;
         self.route.begin(by_link);
@@ -235,6 +247,7 @@ impl Connection {
     pub fn reset(&mut self) {
         self.backpressure = None;
         self.stall.end();
+        self.end_hold();
         self.path = None;
         self.route = Route::default();
         self.peer = None;
@@ -248,6 +261,7 @@ impl Connection {
     /// There is a link with the peer's process. A packet in a ring costs no system call, so
     /// acknowledgements do not wait for others.
     pub fn use_link(&mut self, peer: &Arc<shm::Peer>) {
+        self.end_hold();
         self.peer = Some(Arc::clone(peer));
         self.engine.delay_acknowledgements(false);
     }
@@ -281,6 +295,44 @@ impl Connection {
     #[inline]
     pub fn requests_by_link(&mut self, qp: &Resources, now: impl FnOnce() -> Time) -> bool {
         self.route.requests_by_link() || self.peer.is_some() && self.move_requests(qp, now)
+    }
+
+    /// A long request that is about to be posted is worth a link, and waits a moment for it.
+    #[inline]
+    pub fn hold_if_long(&mut self, qp: &Resources, wr: &WorkRequest, now: Time) {
+        if !self.route.requests_by_link() && self.peer.is_none() {
+            self.hold_if_worthwhile(qp, wr, now);
+        }
+    }
+
+    #[inline(never)]
+    fn hold_if_worthwhile(&mut self, qp: &Resources, wr: &WorkRequest, now: Time) {
+        let is_long = wr.data.length().is_some_and(|length| length >= LONG);
+        let is_local = self.path.as_ref().is_some_and(|path| path.local);
+        if !is_long || !is_local || !matches!(qp.service(), Service::Rc | Service::XrcInitiator) {
+            return;
+        }
+        let theirs = self.engine.attributes().dest_qp_num;
+        let asked = qp.node().ask_for_link(theirs);
+        let until = asked.map(|asked| asked.plus(HOLD));
+        if let Some(until) = until.filter(|until| now < *until) {
+            self.hold = Some(until);
+            self.engine.pause(true);
+        }
+    }
+
+    /// Requests wait for a link no longer.
+    fn end_hold(&mut self) {
+        if self.hold.take().is_some() {
+            self.engine.pause(false);
+        }
+    }
+
+    /// The same, if it is time to.
+    pub fn end_hold_on_time(&mut self, now: Time) {
+        if self.hold.is_some_and(|until| until <= now) {
+            self.end_hold();
+        }
     }
 
     #[inline(never)]
@@ -519,10 +571,10 @@ impl Connection {
         in_flight
     }
 
-    /// The next time at which the engine or the stall has to be checked.
+    /// The next time at which the engine, the stall or the hold has to be checked.
     pub fn deadline(&self) -> Option<Time> {
-        let both = [self.engine.deadline(), self.stall.deadline()];
-        both.into_iter().flatten().min()
+        let all = [self.engine.deadline(), self.stall.deadline(), self.hold];
+        all.into_iter().flatten().min()
     }
 }
 
@@ -557,6 +609,10 @@ pub(super) fn connect(
     mask: u32,
 ) -> Option<Arc<shm::Peer>> {
     let connects = path.is_some_and(|path| path.local) && mask & IBV_QP_DEST_QPN != 0;
+    if connects && qp.service() == Service::Uc {
+        // A connection that begins by UDP moves to a link only after a pause: see `route`.
+        qp.node().want_link(attr.dest_qp_num);
+    }
     connects
         .then(|| qp.node().connect(attr.dest_qp_num, qp.node_number))
         .flatten()
@@ -574,9 +630,11 @@ mod tests {
 
     mod inside {
         use super::super::*;
+        use crate::carrier::registry::Registry;
         use crate::clock;
         use crate::namespace::there;
         use crate::qp::tests::end::{End, pair};
+        use uroce_engine::work::{Data, Request, Sge};
 
         #[test]
         #[ignore = "run by in_a_namespace"]
@@ -622,6 +680,42 @@ mod tests {
             connection.query(qp, false, &mut attr);
             assert_eq!(attr.ah_attr.is_global, 0);
             assert!(connection.peer().is_none() && connection.find_link(qp).is_none());
+        }
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn a_long_request_waits_a_moment_for_a_link() {
+            if !there() {
+                return;
+            }
+            let silent = Registry::claim(true).expect("a slot");
+            let links = shm::Links::WhenWorthwhile;
+            let _directory = shm::Directory::open(&silent, links).expect("a directory");
+            let end = End::new(Service::Rc);
+            end.connect(qpn::number(silent.slot(), 1));
+            let qp = end.state.resources();
+            let connection = &mut end.state.locked.lock().connection;
+            let piece = |length| Sge {
+                address: 0,
+                length,
+                lkey: 0,
+            };
+            let request = |length| WorkRequest {
+                data: Data::Sges(std::iter::once(piece(length)).collect()),
+                ..WorkRequest::new(1, Request::Send)
+            };
+            let now = clock::now();
+            connection.hold_if_long(qp, &request(LONG - 1), now);
+            assert!(connection.hold.is_none(), "UDP will do");
+            connection.hold_if_long(qp, &request(LONG), now);
+            let until = connection.hold.expect("it waits");
+            assert_eq!(connection.deadline(), Some(until));
+            connection.end_hold_on_time(now);
+            assert!(connection.hold.is_some(), "not yet");
+            connection.end_hold_on_time(until);
+            assert!(connection.hold.is_none());
+            connection.hold_if_long(qp, &request(LONG), until);
+            assert!(connection.hold.is_none(), "the peer had its time");
         }
 
         #[test]

@@ -91,6 +91,7 @@ impl Endpoint for QpState {
         let locked = &mut *self.locked.lock();
         let connection = &mut locked.connection;
         connection.postpone_if_taken(now);
+        connection.end_hold_on_time(now);
         locked.fast_path.watch_peer(connection, qp, now);
         let (engine, mut host) = connection.split(qp, now);
         engine.on_time(now, &mut host);

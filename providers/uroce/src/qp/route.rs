@@ -1,10 +1,11 @@
 //! Which carrier the packets of a connected queue pair take.
 //!
-//! Connecting does not block, so a connection may begin before there is a link with the peer's
-//! process: its packets then go by UDP, and move to the link once it exists, without overtaking
-//! each other. Requests move when none is in flight; meanwhile no other begins. Replies move when a
-//! request has arrived by the link: the peer's process sends it so because all earlier ones are
-//! answered. If only shared memory leads to this host, packets wait for the link instead
+//! Connecting does not block, and a link is requested when it is worth its cost. So most
+//! connections begin before there is a link with the peer's process: their packets then go by UDP,
+//! and move to the link once it exists, without overtaking each other. Requests move when none is
+//! in flight; meanwhile no other begins. Replies move when a request has arrived by the link: the
+//! peer's process sends it so because all earlier ones are answered. If only shared memory leads to
+//! this host, packets wait for the link instead
 //! ([`crate::carrier::shm::Directory::hold`]).
 
 use crate::carrier::Via;

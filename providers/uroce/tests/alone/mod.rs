@@ -29,6 +29,14 @@ pub fn in_a_namespace() {
     namespace::run("inside::", &[], &["--test-threads=1"]);
 }
 
+/// The same over shared memory from the first message on, unless `UROCE_CARRIER` asks for UDP.
+pub fn in_a_namespace_by_shm() {
+    let own = std::env::var("UROCE_CARRIER").unwrap_or_default();
+    let carrier = if own == "udp" { "udp" } else { "shm" };
+    let environment = [("UROCE_CARRIER", carrier)];
+    namespace::run_with("inside::", &[], &["--test-threads=1"], &environment);
+}
+
 /// The carriers that tests try in which this process takes part: both, or the one that
 /// `UROCE_CARRIER` leaves it. A process of another carrier would not reach it.
 pub fn carriers() -> Vec<&'static str> {

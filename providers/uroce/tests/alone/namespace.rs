@@ -10,6 +10,11 @@ const THERE: &str = "UROCE_TEST_NETWORK";
 /// the lines of `setup` were run; with `options` of the test harness. On the host's network without
 /// root, which cannot have a namespace.
 pub fn run(tests: &str, setup: &[&str], options: &[&str]) {
+    run_with(tests, setup, options, &[]);
+}
+
+/// The same with more in the environment.
+pub fn run_with(tests: &str, setup: &[&str], options: &[&str], environment: &[(&str, &str)]) {
     let program = std::env::current_exe().expect("a test program");
     let mut command = if is_root() {
         let mut lines = vec!["ip link set lo up"];
@@ -28,6 +33,7 @@ pub fn run(tests: &str, setup: &[&str], options: &[&str]) {
         .args(options)
         .arg(tests)
         .env(THERE, "1")
+        .envs(environment.iter().copied())
         .watched_output()
         .expect("a process");
     let printed = String::from_utf8_lossy(&output.stdout);

@@ -291,6 +291,30 @@ impl Connector {
         })
     }
 
+    /// As [`Connector::connect`], and nothing is begun: another queue pair or the peer may do that.
+    pub fn wait(&self, peers: &Peers, slot: u16, index: u32) -> Option<Arc<Peer>> {
+        self.with_session(peers, slot, None, |_, _, actor| {
+            let peer = peers.get(slot);
+            if peer.is_none() {
+                actor.assets.waiting.insert(index);
+            }
+            peer
+        })
+    }
+
+    /// Asks for a link with the process of a slot, unless there is one or an attempt is under way.
+    /// Returns when the attempt began, if one is.
+    #[inline(never)]
+    pub fn begin(&self, peers: &Peers, slot: u16) -> Option<u64> {
+        if slot == peers.slot {
+            return None;
+        }
+        self.with_session(peers, slot, None, |session, now, actor| {
+            session.connect(now, actor);
+            session.is_pending().then(|| session.asked())
+        })
+    }
+
     /// As [`super::Directory::route`], of a process without a link.
     pub fn route(&self, peers: &Peers, slot: u16) -> Route {
         if slot == peers.slot {

@@ -7,6 +7,7 @@ use super::peer::Peer;
 use super::peers::{Census, Peers};
 use super::rendezvous_socket::{Datagram, Received};
 use super::segment::{AWAITS, SLEEPS, Segment};
+use super::traffic::{Links, Traffic};
 use crate::carrier::registry::Registry;
 use crate::carrier::successors::Successors;
 use kit::errno::Result;
@@ -28,6 +29,7 @@ const MANY: usize = 8;
 pub struct Directory {
     pub(super) peers: Peers,
     connector: Connector,
+    traffic: Traffic,
     /// Queue pairs whose connection was used.
     used: Mutex<Vec<u32>>,
     /// The rings have to be looked at: the bell was rung, or there is a new link, and
@@ -44,10 +46,11 @@ impl Directory {
     /// # Errors
     /// EINVAL if it has none; ENOSYS without pidfd_open(2), which all
     /// meeting needs; of memfd_create(2), mmap(2), socket(2), epoll_create(2).
-    pub fn open(registry: &Arc<Registry>) -> Result<Self> {
+    pub fn open(registry: &Arc<Registry>, links: Links) -> Result<Self> {
         Ok(Self {
             peers: Peers::open(registry)?,
             connector: Connector::default(),
+            traffic: Traffic::new(registry.slot(), links),
             used: Mutex::default(),
             bell: AtomicBool::new(false),
             rung: Mutex::default(),
@@ -80,9 +83,10 @@ impl Directory {
     }
 
     /// Descriptors that are ready to read when [`Directory::attend`] is to be called.
-    pub fn sockets(&self) -> [BorrowedFd<'_>; 3] {
+    pub fn sockets(&self) -> [BorrowedFd<'_>; 4] {
         let [connections, datagrams] = self.peers.rendezvous_socket.sockets();
-        [connections, datagrams, self.peers.ends()]
+        let bells = self.peers.bells().event();
+        [connections, datagrams, self.peers.ends(), bells]
     }
 
     /// The process of a slot, if there is a link with it.
@@ -132,12 +136,16 @@ impl Directory {
         self.peers.changes()
     }
 
-    /// The process of a slot, if there is a link with it. If not, one is asked for, and reported
-    /// for `index` when it is there ([`Directory::take_linked`]), however late. Never blocks.
+    /// The process of a slot, if there is a link with it. If not, one is asked for once that is
+    /// worthwhile, and reported for `index` when it is there ([`Directory::take_linked`]), however
+    /// late. Never blocks.
     #[must_use]
     pub fn connect(&self, slot: u16, index: u32) -> Option<Arc<Peer>> {
         if let Some(peer) = self.peer(slot) {
             return Some(peer);
+        }
+        if !self.traffic.is_worth_link(slot) {
+            return self.connector.wait(&self.peers, slot, index);
         }
         let peer = self.connector.connect(&self.peers, slot, index);
         // A process that connects to many others also receives requests of many.
@@ -145,11 +153,36 @@ impl Directory {
         peer.or_else(|| self.peer(slot))
     }
 
-    /// The way of packets to the process of a slot. A missing link is requested.
+    /// From now on a link with the process of a slot is worth its cost.
+    pub fn want_link(&self, slot: u16) {
+        self.traffic.want(slot);
+    }
+
+    /// Asks for a link with the process of a slot, whatever it costs. Returns when the attempt
+    /// began, if one is under way.
+    #[must_use]
+    pub fn ask_for_link(&self, slot: u16) -> Option<u64> {
+        self.traffic.want(slot);
+        self.connector.begin(&self.peers, slot)
+    }
+
+    /// A packet to the process of a slot goes by UDP. A link is asked for if that is worthwhile by
+    /// now.
+    #[inline]
+    pub fn sent_by_udp(&self, slot: u16) {
+        if self.traffic.sent(slot) {
+            // If it is not under way, packets continue by UDP.
+            let _ = self.connector.begin(&self.peers, slot);
+        }
+    }
+
+    /// The way of packets to the process of a slot. A missing link is requested once it is worth
+    /// its cost.
     #[must_use]
     pub fn route(&self, slot: u16) -> Route {
         match self.peer(slot) {
             Some(peer) => Route::Link(peer),
+            None if !self.traffic.is_worth_link(slot) => Route::Pending,
             None => self.connector.route(&self.peers, slot),
         }
     }
@@ -166,7 +199,11 @@ impl Directory {
     /// them.
     #[must_use]
     pub fn take_linked(&self) -> Vec<Linked> {
-        self.connector.take_linked()
+        let linked = self.connector.take_linked();
+        for (peer, _) in &linked {
+            self.traffic.want(peer.slot());
+        }
+        linked
     }
 
     /// When [`Directory::on_time`] is to be called, in nanoseconds of the clock; `u64::MAX` if not
@@ -175,12 +212,15 @@ impl Directory {
     #[inline]
     pub fn deadline(&self) -> u64 {
         let connections = self.peers.rendezvous_socket.deadline();
-        self.connector.deadline().min(connections)
+        let bells = self.peers.bells().deadline();
+        self.connector.deadline().min(connections).min(bells)
     }
 
-    /// Continues attempts to share a link whose time has come, and connections that wait.
+    /// Continues attempts to share a link whose time has come, connections that wait, and bells
+    /// that could not be rung.
     pub fn on_time(&self) {
         self.peers.rendezvous_socket.on_time();
+        self.peers.ring_again();
         self.connector.on_time(&self.peers);
         self.announce_links();
     }
@@ -293,6 +333,7 @@ impl Directory {
 
     /// Receives datagrams, and forgets peers that have ended.
     pub fn attend(&self) {
+        self.peers.bells().attend();
         self.receive_datagrams();
         for slot in self.peers.ended() {
             self.connector.forget_ended(&self.peers, slot);

@@ -11,12 +11,15 @@
 //! | `RendezvousSocket` | the rendezvous socket of the process, and connections to the one that listens; the kernel reports which process sends |
 //! | `Peers`, [`Peer`] | processes with a link: segment, link, and a pidfd that reports their end |
 //! | `Connector` | rendezvous with others: one `rendezvous::Session` each, packets that wait for a link, queue pairs that wait for one |
+//! | `Traffic` | when a link is worth its cost: after so many packets by UDP ([`Links`]) |
+//! | `Bells` | peers that could not be woken, and have to be woken again |
 //! | [`Directory`] | peers and connector, as the rest of the process uses them |
 //! | `onesided` | gates, keys and claims of one-sided operations |
 //!
-//! *Connecting* (`rendezvous`) never blocks. Until a link exists, packets use UDP; with
-//! `UROCE_CARRIER=shm` they wait for the link, up to 1 MiB for each process and 16 MiB in total,
-//! and are lost beyond that.
+//! *Connecting* (`rendezvous`) never blocks. It begins when a link is worth its cost (`traffic`),
+//! or when the peer begins. Until a link exists, packets use UDP. With `UROCE_CARRIER=shm`,
+//! connecting begins at once, and packets wait for the link, up to 1 MiB for each process and 16
+//! MiB in total, and are lost beyond that.
 //!
 //! *Rings* (`ring`). A record begins at a multiple of 64 bytes and does not wrap around. Its first
 //! word is written last, so one cache line carries a short message and its arrival. The consumer
@@ -32,11 +35,11 @@
 //!
 //! *Wake-ups.* A process whose progress thread sleeps sets `SLEEPS` in its segment, and `AWAITS` if
 //! it waits for room in a ring. A process that writes or consumes a record checks the flags
-//! afterwards, and sends one message to the rendezvous socket for each sleep. There is no full
-//! fence between the two steps, so a process that falls asleep at that moment may be missed.
-//! Therefore the progress thread checks the rings after it has set the flag, and again a
-//! millisecond later. Pollers check up to 16 rings on every turn; of more, the recently active ones
-//! and 8 others in turn.
+//! afterwards, and sends one message to the rendezvous socket for each sleep, again after a while
+//! if there is no room for it (`bells`). There is no full fence between the two steps, so a process
+//! that falls asleep at that moment may be missed. Therefore the progress thread checks the rings
+//! after it has set the flag, and again a millisecond later. Pollers check up to 16 rings on every
+//! turn; of more, the recently active ones and 8 others in turn.
 //!
 //! *Trust.* The boundary is the user, as with ptrace(2). Every value that a peer could have written
 //! is checked where it is read, and a peer that breaks a rule is ignored from then on. Only its
@@ -56,6 +59,7 @@
 //! `rendezvous::simulation`; `UROCE_CARRIER=shm` and `=udp` run the tests of
 //! `providers/uroce/tests` over one carrier.
 
+mod bells;
 mod complaint;
 mod connector;
 mod directory;
@@ -69,6 +73,7 @@ mod ring;
 mod segment;
 #[cfg(test)]
 mod tests;
+mod traffic;
 mod wire;
 
 pub use complaint::{PATIENCE, complain, still_used};
@@ -80,6 +85,7 @@ pub use peer::Peer;
 pub use peers::Census;
 pub use ring::{Broken, Consumer, PREFIX, Record, SHORT};
 pub use segment::{AWAITS, CLOSED, PeerSegment, SEGMENT, SLEEPS, Segment, TABLES};
+pub use traffic::Links;
 pub use wire::{
     FEW, Few, Fill, Front, Header, MESSAGE, MESSAGE_HEAD, MESSAGE_MAX, News, Outcome, PACKET, Put,
 };

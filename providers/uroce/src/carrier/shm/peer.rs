@@ -254,6 +254,11 @@ impl Peer {
         self.wakes(AWAITS)
     }
 
+    /// Whether the peer sleeps.
+    pub fn sleeps(&self) -> bool {
+        self.segment.attention() & SLEEPS != 0
+    }
+
     fn wakes(&self, flag: u64) -> bool {
         let attention = self.segment.attention();
         let sleep = sleep_of(attention);

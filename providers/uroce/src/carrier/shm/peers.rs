@@ -1,5 +1,6 @@
 //! The processes that this one shares a link with, and this process as they see it.
 
+use super::bells::Bells;
 use super::link::Link;
 use super::onesided::Claims;
 use super::peer::{Peer, places};
@@ -44,6 +45,7 @@ pub(super) struct Peers {
     pub rendezvous_socket: RendezvousSocket,
     /// The ends of processes, by slot.
     ends: OwnedFd,
+    bells: Bells,
     by_slot: RwLock<HashMap<u16, Arc<Peer>>>,
     /// Those that have left `by_slot` since the last query. Changed only while that is locked.
     left: Mutex<Vec<Arc<Peer>>>,
@@ -70,6 +72,7 @@ impl Peers {
             shown,
             rendezvous_socket: RendezvousSocket::open(registry)?,
             ends: epoll::create(CreateFlags::CLOEXEC)?,
+            bells: Bells::new()?,
             by_slot: RwLock::default(),
             left: Mutex::default(),
             former: Mutex::default(),
@@ -119,10 +122,32 @@ impl Peers {
         self.by_slot.read().values().any(|peer| peer.awaits())
     }
 
-    /// Rings a peer's bell.
+    /// Bells that could not be rung.
+    pub fn bells(&self) -> &Bells {
+        &self.bells
+    }
+
+    /// Rings a peer's bell: again, if that is not possible now.
     pub fn ring(&self, slot: u16) {
-        // A peer whose queue is full is awake, or will be.
-        let _ = self.rendezvous_socket.send(slot, Datagram::Bell, &[]);
+        if !self.try_to_ring(slot) {
+            self.bells.failed(slot);
+        }
+    }
+
+    /// Returns whether the bell was rung, or no process is there.
+    fn try_to_ring(&self, slot: u16) -> bool {
+        let sent = self.rendezvous_socket.send(slot, Datagram::Bell, &[]);
+        sent.is_ok() || sent == Err(Errno(libc::ECONNREFUSED))
+    }
+
+    /// Rings again the bells that could not be rung.
+    pub fn ring_again(&self) {
+        self.bells.on_time(|slot| match self.get(slot) {
+            Some(peer) if peer.sleeps() => self.try_to_ring(slot),
+            // It is awake, and looks at its rings before it sleeps again; or it is gone. This
+            // process was woken by the failure itself.
+            _ => true,
+        });
     }
 
     /// The process of a slot and generation, as it is once there is this link with it. Its end is

@@ -1,5 +1,6 @@
 use super::rendezvous::{LinkState, Message};
 use super::rendezvous_socket::Datagram;
+use super::traffic::WORTH;
 use super::*;
 use crate::carrier::registry::Registry;
 use std::sync::Arc;
@@ -10,8 +11,12 @@ use std::thread;
 type Process = (Arc<Registry>, Directory);
 
 fn opened() -> Process {
+    opened_for(Links::AtOnce)
+}
+
+fn opened_for(links: Links) -> Process {
     let slot = Registry::claim(true).expect("a slot");
-    let directory = Directory::open(&slot).expect("a directory");
+    let directory = Directory::open(&slot, links).expect("a directory");
     (slot, directory)
 }
 
@@ -105,21 +110,74 @@ fn many_threads_of_two_processes_make_one_link() {
     }
 }
 
+/// Fills the rendezvous socket of a slot, by a process that is to be kept.
+fn fill(slot: u16) -> Process {
+    let filling = opened();
+    while filling
+        .1
+        .peers
+        .rendezvous_socket
+        .send(slot, Datagram::Bell, &[])
+        .is_ok()
+    {}
+    filling
+}
+
+#[test]
+fn a_link_is_asked_for_when_it_is_worthwhile() {
+    let ends = [(); 2].map(|()| opened_for(Links::WhenWorthwhile));
+    let theirs = ends[1].0.slot();
+    let of_asker = &ends[0].1;
+    assert!(of_asker.connect(theirs, 7).is_none());
+    for _ in 1..WORTH {
+        assert!(matches!(of_asker.route(theirs), Route::Pending));
+        of_asker.sent_by_udp(theirs);
+    }
+    ends[1].1.attend();
+    assert_eq!(of_asker.deadline(), u64::MAX, "nothing is under way");
+    assert_eq!(ends[1].1.deadline(), u64::MAX, "nor at the peer");
+    of_asker.sent_by_udp(theirs);
+    let [left, right] = meet(&ends);
+    assert!(linked(&left, &right));
+    let met = of_asker.take_linked();
+    let [(_, indices)] = &met[..] else {
+        panic!("{met:?}");
+    };
+    assert_eq!(indices, &[7]);
+}
+
+#[test]
+fn a_bell_that_finds_no_room_is_rung_again() {
+    let ends = two();
+    let slots = [ends[0].0.slot(), ends[1].0.slot()];
+    let _ = ends[0].1.connect(slots[1], 1);
+    let [of_low, _] = meet(&ends);
+    let [low, high] = [&ends[0].1, &ends[1].1];
+    high.sleeps();
+    assert!(of_low.sleeps());
+    let _filling = fill(slots[1]);
+    low.ring(slots[1]);
+    assert_ne!(low.deadline(), u64::MAX, "it is not forgotten");
+    high.attend();
+    let others = high.take_rung();
+    assert!(!others.is_empty() && !others.contains(&slots[0]));
+    let mut rung = Vec::new();
+    while rung.is_empty() {
+        low.attend();
+        low.on_time();
+        high.attend();
+        rung = high.take_rung();
+    }
+    assert_eq!(rung, [slots[0]]);
+    assert_eq!(low.deadline(), u64::MAX);
+}
+
 #[test]
 fn what_finds_the_socket_full_is_sent_again() {
     for asker in 0..2 {
         let ends = two();
         let slots = [ends[0].0.slot(), ends[1].0.slot()];
-        let _filling = [0, 1].map(|at| {
-            let (slot, other) = opened();
-            while other
-                .peers
-                .rendezvous_socket
-                .send(slots[at], Datagram::Bell, &[])
-                .is_ok()
-            {}
-            (slot, other)
-        });
+        let _filling = slots.map(fill);
         let _ = ends[asker].1.connect(slots[1 - asker], 1);
         assert_ne!(ends[asker].1.deadline(), u64::MAX);
         let [left, right] = meet(&ends);
@@ -261,7 +319,7 @@ fn a_farewell_is_heard_and_a_successor_is_another() {
     high.1.attend();
     assert!(high.1.peers().is_empty());
     assert_ne!(high.1.changes(), changes);
-    let successor = Directory::open(&slot).expect("a directory");
+    let successor = Directory::open(&slot, Links::AtOnce).expect("a directory");
     let _ = high.1.connect(slot.slot(), 1);
     let [back, after] = meet(&[(slot, successor), high]);
     assert_ne!(after.generation(), met.generation());
@@ -288,7 +346,7 @@ fn a_successor_may_ask_before_its_predecessor_is_known_to_be_gone() {
         let mut both = [Some(low), Some(high)];
         let (slot, directory) = both[leaves].take().expect("there");
         drop(directory);
-        let successor = Directory::open(&slot).expect("a directory");
+        let successor = Directory::open(&slot, Links::AtOnce).expect("a directory");
         both[leaves] = Some((slot, successor));
         ends = both.map(|end| end.expect("there"));
         let _ = ends[leaves].1.connect(slots[stays], 1);

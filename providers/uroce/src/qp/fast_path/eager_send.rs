@@ -177,6 +177,7 @@ impl EagerSender {
         self.backoff.passed_one();
         // The request uses receive requests of the peer's.
         self.window.invalidate();
+        connection.hold_if_long(qp, &wr, now);
         let (engine, mut host) = connection.split(qp, now);
         // Refused only in a state that it cannot have come to since it was asked.
         let _ = engine.post_send(wr, &mut host);

@@ -38,6 +38,8 @@
 //!
 //! The number of messages is bounded: one that was delivered is sent again at doubling intervals
 //! until [`PATIENCE`] has passed, and so is one that found the socket full.
+//!
+//! The protocol does not decide when a link is wanted: see [`super::traffic`].
 #![forbid(unsafe_code)]
 
 mod backoff;

@@ -129,7 +129,9 @@ pub struct Session {
     /// The generation of this process.
     own: u64,
     state: State,
-    /// When the attempt ends.
+    /// When the attempt began.
+    asked: u64,
+    /// When it ends.
     until: u64,
     /// When a message is sent again.
     resend: u64,
@@ -154,6 +156,7 @@ impl Session {
             role,
             own,
             state: State::Idle,
+            asked: 0,
             until: NEVER,
             resend: NEVER,
             look: NEVER,
@@ -170,6 +173,12 @@ impl Session {
     #[must_use]
     pub fn is_pending(&self) -> bool {
         matches!(self.state, State::Asking | State::Offered(_))
+    }
+
+    /// When the attempt began that is under way.
+    #[must_use]
+    pub fn asked(&self) -> u64 {
+        self.asked
     }
 
     /// When [`Session::on_time`] is to be called; `None` if nothing is under way.
@@ -249,6 +258,7 @@ impl Session {
 impl Session {
     fn ask(&mut self, now: u64, host: &mut impl Host) {
         self.state = State::Asking;
+        self.asked = now;
         self.begin(now);
         self.send(now, host);
     }
@@ -347,6 +357,9 @@ impl Session {
             // If it does not arrive, the peer's patience ends.
             host.send(Message::Reject);
             return self.fail(now, host);
+        }
+        if !self.is_pending() {
+            self.asked = now;
         }
         self.state = State::Offered(from);
         self.begin(now);
