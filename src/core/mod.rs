@@ -18,6 +18,7 @@ pub mod netlink;
 pub mod rate;
 pub mod region;
 pub mod report;
+mod suppressions;
 pub mod sysfs;
 #[cfg(test)]
 pub mod testing;

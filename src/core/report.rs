@@ -3,10 +3,12 @@
 //! reports of several threads and processes do not mix.
 //!
 //! The value is 1 for standard error, or the path of a file that is appended to. Unset, empty and 0
-//! mean off. `IBVERBS_VALIDATE` may also be `abort`, alone or followed by a comma and a path: the
-//! first report then ends the program (SIGABRT). A set-user-ID program ignores both variables.
+//! mean off. `IBVERBS_VALIDATE` may have options before or after it, separated by commas: `abort`
+//! (the first report ends the program by SIGABRT), `ignore=ID` and `suppress=FILE`
+//! ([`Suppressions`]). A set-user-ID program ignores both variables.
 
 use super::config;
+use super::suppressions::{CHECKS, Suppressions};
 use kit::sys::{forks, output::Output};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -20,6 +22,7 @@ const ABORT: u8 = 4;
 static ON: AtomicU8 = AtomicU8::new(0);
 static EXPLANATIONS: OnceLock<Output> = OnceLock::new();
 static MISTAKES: OnceLock<Output> = OnceLock::new();
+static SUPPRESSED: OnceLock<Suppressions> = OnceLock::new();
 
 /// The destination that the value of a variable names; `None` for off. A file that cannot be opened
 /// is replaced by the standard error, with a line that reports it.
@@ -56,9 +59,17 @@ pub fn init() {
             .and_then(|value| place(EXPLAIN_VARIABLE, value));
         turn_on(sink, &EXPLANATIONS, EXPLAIN);
         let value = config::trusted(VALIDATE_VARIABLE).unwrap_or_default();
-        let (abort, named) = aborting(&value);
-        let mode = if abort { VALIDATE | ABORT } else { VALIDATE };
-        turn_on(place(VALIDATE_VARIABLE, named), &MISTAKES, mode);
+        let options = Options::read(&value);
+        let mode = if options.abort {
+            VALIDATE | ABORT
+        } else {
+            VALIDATE
+        };
+        let output = place(VALIDATE_VARIABLE, options.place);
+        if output.is_some() {
+            let _ = SUPPRESSED.set(options.suppressions());
+        }
+        turn_on(output, &MISTAKES, mode);
     });
 }
 
@@ -70,16 +81,82 @@ fn turn_on(output: Option<Output>, to: &OnceLock<Output>, mode: u8) {
     }
 }
 
-/// Whether a value requests to abort, and the destination.
-fn aborting(value: &OsStr) -> (bool, &OsStr) {
-    let Some(rest) = value.as_bytes().strip_prefix(b"abort") else {
-        return (false, value);
-    };
-    match rest.strip_prefix(b",") {
-        Some(place) => (true, OsStr::from_bytes(place)),
-        None if rest.is_empty() => (true, OsStr::new("1")),
-        // A file whose name begins with this word.
-        None => (false, value),
+/// The value of `IBVERBS_VALIDATE`.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Options<'a> {
+    abort: bool,
+    ignored: Vec<&'a str>,
+    files: Vec<&'a OsStr>,
+    place: &'a OsStr,
+}
+
+impl<'a> Options<'a> {
+    /// Options are taken from both ends. The rest is the destination, in which a comma may be.
+    fn read(value: &'a OsStr) -> Self {
+        let mut options = Self::default();
+        let mut rest = value.as_bytes();
+        while !rest.is_empty() {
+            let first = rest.iter().position(|byte| *byte == b',');
+            let (word, after) = first.map_or((rest, &[][..]), |at| {
+                (&rest[..at], rest.get(at + 1..).unwrap_or_default())
+            });
+            if !options.add(word) {
+                break;
+            }
+            rest = after;
+        }
+        while let Some(at) = rest.iter().rposition(|byte| *byte == b',') {
+            if !options.add(rest.get(at + 1..).unwrap_or_default()) {
+                break;
+            }
+            rest = rest.get(..at).unwrap_or_default();
+        }
+        let has_options = options.abort || !options.ignored.is_empty() || !options.files.is_empty();
+        options.place = match rest.is_empty() && has_options {
+            true => OsStr::new("1"),
+            false => OsStr::from_bytes(rest),
+        };
+        options
+    }
+
+    /// False for a word that is no option.
+    fn add(&mut self, word: &'a [u8]) -> bool {
+        if word == b"abort" {
+            self.abort = true;
+        } else if let Some(id) = word.strip_prefix(b"ignore=")
+            && let Ok(id) = std::str::from_utf8(id)
+        {
+            self.ignored.push(id);
+        } else if let Some(file) = word.strip_prefix(b"suppress=") {
+            self.files.push(OsStr::from_bytes(file));
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// The rules. A file that cannot be read and an identifier that does not exist are reported.
+    fn suppressions(&self) -> Suppressions {
+        let mut rules = Suppressions::default();
+        for id in &self.ignored {
+            rules.ignore(id);
+        }
+        for file in &self.files {
+            match std::fs::read_to_string(file) {
+                Ok(content) => rules.add_file(&content),
+                Err(error) => {
+                    let file = file.to_string_lossy();
+                    crate::warn::warn(&format!("{VALIDATE_VARIABLE}: suppress={file}: {error}"));
+                }
+            }
+        }
+        for id in rules.ids().filter(|id| !CHECKS.contains(id)) {
+            let known = CHECKS.join(", ");
+            crate::warn::warn(&format!(
+                "{VALIDATE_VARIABLE}: no report has the identifier {id}; there are {known}"
+            ));
+        }
+        rules
     }
 }
 
@@ -99,7 +176,11 @@ pub fn validates() -> bool {
 }
 
 /// Writes a report of a mistake, and ends the program if that was asked for.
-pub fn invalid(text: &str) {
+pub fn invalid(id: &str, text: &str) {
+    let suppressed = SUPPRESSED.get();
+    if suppressed.is_some_and(|rules| rules.apply_to(id, text)) {
+        return;
+    }
     if let Some(output) = MISTAKES.get() {
         output.write(text.as_bytes());
     }
@@ -134,14 +215,41 @@ mod tests {
     }
 
     #[test]
-    fn abort_may_stand_before_a_path() {
+    fn options_stand_before_or_after_a_path() {
         let read = |value: &'static str| {
-            let (abort, place) = aborting(OsStr::new(value));
-            (abort, place.to_str().unwrap())
+            let options = Options::read(OsStr::new(value));
+            let files = options.files.iter().map(|file| file.to_str().unwrap());
+            let files: Vec<_> = files.collect();
+            let place = options.place.to_str().unwrap();
+            (options.abort, options.ignored, files, place)
         };
-        assert_eq!(read("1"), (false, "1"));
-        assert_eq!(read("abort"), (true, "1"));
-        assert_eq!(read("abort,/tmp/x"), (true, "/tmp/x"));
-        assert_eq!(read("abort.log"), (false, "abort.log"));
+        let none = || (false, vec![], vec![], "");
+        assert_eq!(read(""), none());
+        assert_eq!(read("1"), (false, vec![], vec![], "1"));
+        assert_eq!(read("abort"), (true, vec![], vec![], "1"));
+        assert_eq!(read("abort,/tmp/x"), (true, vec![], vec![], "/tmp/x"));
+        assert_eq!(read("/tmp/x,abort"), (true, vec![], vec![], "/tmp/x"));
+        assert_eq!(read("abort.log"), (false, vec![], vec![], "abort.log"));
+        assert_eq!(read("/tmp/a,b"), (false, vec![], vec![], "/tmp/a,b"));
+        assert_eq!(
+            read("1,ignore=leak,ignore=key,suppress=/etc/rules"),
+            (false, vec!["key", "leak"], vec!["/etc/rules"], "1")
+        );
+        assert_eq!(read("ignore=leak"), (false, vec!["leak"], vec![], "1"));
+    }
+
+    #[test]
+    fn files_of_rules_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rules");
+        std::fs::write(&path, "leak main\n").unwrap();
+        let missing = folder.path().join("missing");
+        let options = Options {
+            files: vec![path.as_os_str(), missing.as_os_str()],
+            ..Options::default()
+        };
+        let rules = options.suppressions();
+        assert!(rules.apply_to("leak", "called by: main"));
+        assert!(!rules.apply_to("leak", "called by: other"));
     }
 }

@@ -58,13 +58,21 @@ fn family(raw: &[u8; 16]) -> &'static str {
     if is_ipv4(raw) { "IPv4" } else { "IPv6" }
 }
 
+/// A GID index of 8 bits. Programs whose default is -1 pass 255.
+fn index(index: u8) -> String {
+    match index {
+        255 => "255 (-1 in 8 bits: no index was chosen)".to_owned(),
+        _ => index.to_string(),
+    }
+}
+
 /// The arguments.
 pub fn arguments(v: &Vector) -> String {
     if v.global {
         format!(
             "port_num {}, sgid_index {}, dgid {}",
             v.port,
-            v.sgid_index,
+            index(v.sgid_index),
             gid(&v.dgid)
         )
     } else {
@@ -103,7 +111,7 @@ pub fn reasons(name: &str, v: &Vector, port: &Port, why: &mut Reasons) {
 }
 
 fn global(name: &str, v: &Vector, port: &Port, why: &mut Reasons) {
-    let index = v.sgid_index;
+    let index = index(v.sgid_index);
     why.add_if(v.dgid == EMPTY, || {
         format!("{name}.grh.dgid is empty: the peer's GID has to be exchanged and put there.")
     });
@@ -114,7 +122,7 @@ fn global(name: &str, v: &Vector, port: &Port, why: &mut Reasons) {
         )
     });
     match port.sgid {
-        _ if u32::from(index) >= port.gids && port.gids != 0 => why.add(format!(
+        _ if u32::from(v.sgid_index) >= port.gids && port.gids != 0 => why.add(format!(
             "{name}.grh.sgid_index is {index}; the GID table of port {} has {} places.{elsewhere}",
             v.port, port.gids
         )),
@@ -221,6 +229,12 @@ mod tests {
             ..vector()
         };
         assert!(explanation(&v, &port()).contains("has 4 places"));
+        let unset = Vector {
+            sgid_index: 255,
+            ..vector()
+        };
+        assert!(explanation(&unset, &port()).contains("sgid_index is 255 (-1 in 8 bits"));
+        assert!(arguments(&unset).contains("sgid_index 255 (-1 in 8 bits"));
         let v = Vector { port: 2, ..v };
         assert!(explanation(&v, &port()).contains("the ports 1 to 1"));
     }

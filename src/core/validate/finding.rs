@@ -169,8 +169,7 @@ impl Finding {
         }
     }
 
-    /// Which check found it.
-    #[cfg(test)]
+    /// The identifier of the report.
     pub fn check(&self) -> &'static str {
         self.check
     }

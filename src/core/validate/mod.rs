@@ -29,6 +29,7 @@ pub use queue::{NewQueuePair, SharedQueue};
 pub use requests::{Piece, Receive, Send};
 
 use crate::core::report;
+use crate::core::suppressions::CHECKS;
 use finding::Finding;
 use kit::sync::Mutex;
 use kit::sys::per_process::PerProcess;
@@ -65,6 +66,7 @@ impl World {
         about: usize,
         text: impl FnOnce() -> String,
     ) {
+        debug_assert!(CHECKS.contains(&check), "{check}");
         if !self.reported.insert((mistake, about)) {
             return;
         }
@@ -106,7 +108,7 @@ pub fn with<T: Default>(work: impl FnOnce(&mut World) -> T) -> T {
         (answer, std::mem::take(&mut world.findings))
     };
     for finding in findings {
-        report::invalid(&finding.text());
+        report::invalid(finding.check(), &finding.text());
     }
     answer
 }
