@@ -12,6 +12,20 @@
 #define EARLIER 100
 #define ROUNDS 100
 
+/* What the runner expects of each program, and a program that is linked with the library does when
+ * it starts. */
+static void name_library(void *function)
+{
+	static bool named;
+	Dl_info info;
+
+	if (named)
+		return;
+	named = true;
+	expect(dladdr(function, &info));
+	fprintf(stderr, "library: %s\n", info.dli_fname);
+}
+
 static void round_of(bool open)
 {
 	void *library = dlopen("libibverbs.so.1", RTLD_NOW);
@@ -27,6 +41,7 @@ static void round_of(bool open)
 	*(void **)&open_device = dlsym(library, "ibv_open_device");
 	*(void **)&close_device = dlsym(library, "ibv_close_device");
 	expect(get_list && free_list && open_device && close_device);
+	name_library(*(void **)&open_device);
 	list = get_list(NULL);
 	if (open) {
 		struct ibv_context *context;
