@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Bytes of a line, and lines of a process, that are printed at most. A process has 16384 queue
-/// pairs at most.
+/// pairs at most, and shows as many ids of the connection manager.
 const LONGEST: usize = 1024;
-const MOST: usize = 16_384 + 16;
+const MOST: usize = 2 * 16_384 + 16;
 /// Devices, and counters of each, that are summed up at most.
 const DEVICES: usize = 4096;
 const COUNTERS: usize = 64;

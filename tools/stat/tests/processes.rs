@@ -170,6 +170,46 @@ fn a_document_for_programs() {
     assert_eq!(document["devices"]["uroce_lo"]["qps"], 2);
 }
 
+/// Debian's, from rdmacm-utils.
+const RPING: &str = "/usr/bin/rping";
+
+#[test]
+fn listeners_and_connections_of_a_process() {
+    if !can_try() {
+        return;
+    }
+    if !Path::new(RPING).exists() {
+        println!("skipped: there is no {RPING} (Debian: rdmacm-utils)");
+        return;
+    }
+    let folders = [
+        c_tests::library::built_library().unwrap(),
+        c_tests::library::built_rdmacm().unwrap(),
+    ];
+    let folders = std::env::join_paths(folders).unwrap();
+    let output = run(
+        &format!(
+            "shown() {{ until $stat --lines $1 | grep '^cm .* state '$2' .*'; do sleep 0.05; done; }}
+             {RPING} -s -a 127.0.0.1 -p 7471 >/dev/null 2>&1 & server=$!
+             shown $server LISTEN
+             {RPING} -c -a 127.0.0.1 -p 7471 >/dev/null 2>&1 & client=$!
+             shown $client CONNECT
+             shown $server CONNECT
+             kill -9 $client $server"
+        ),
+        &[("LD_LIBRARY_PATH", folders.as_os_str())],
+    );
+    let shown = text(&output);
+    let lines: Vec<_> = shown.lines().collect();
+    let [listener, client, server] = lines[..] else {
+        panic!("{shown}");
+    };
+    let listening = "device uroce_lo space TCP type RC state LISTEN address 127.0.0.1:7471 peer -";
+    assert!(listener.ends_with(listening), "{shown}");
+    assert!(client.ends_with(" peer 127.0.0.1:7471"), "{shown}");
+    assert!(server.contains(" state CONNECT address 127.0.0.1:7471 peer 127.0.0.1:"));
+}
+
 #[test]
 fn bad_arguments() {
     let output = Command::new(STAT).arg("x").watched_output().unwrap();

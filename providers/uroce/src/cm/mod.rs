@@ -15,6 +15,7 @@
 //! | `watches` | the end of peers on the same host |
 //! | `id`, `channel` | an id; an event channel |
 //! | `claims` | ports, among the processes of the user |
+//! | `shown` | ids for `uroce-stat` |
 //! | `address`, `mad` | socket addresses, routes and devices; datagrams in packets |
 //!
 //! *Messages of other processes.* All processes of a user share UDP port 4791, so a message may
@@ -45,6 +46,7 @@ mod id;
 mod inbound;
 mod mad;
 mod report;
+mod shown;
 mod state;
 mod watches;
 

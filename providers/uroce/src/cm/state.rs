@@ -110,6 +110,11 @@ impl Cm {
         answer
     }
 
+    /// The state, for reading: the entries of [`State::discarded`] stay there.
+    pub(super) fn lock(&self) -> kit::sync::MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
     /// A new channel. Its ids open the node of the process.
     ///
     /// # Errors

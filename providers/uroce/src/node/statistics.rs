@@ -120,6 +120,7 @@ fn text(transport: &Transport) -> String {
             let _ = writeln!(text, "qp {number:#08x} {}", line(&account));
         }
     }
+    transport.cm.show(&mut text);
     text
 }
 
