@@ -3,6 +3,7 @@
 //! The order is that of cause and effect: an earlier finding has to be resolved first, and may be
 //! the reason for later ones. A finding that follows from another one is left out.
 
+mod cm;
 mod finding;
 mod library;
 mod machine;
@@ -24,6 +25,7 @@ pub fn diagnose(facts: &Facts) -> Vec<Finding> {
     library::devices(facts, &mut findings);
     library::memory(facts, &mut findings);
     ports::all(facts, &mut findings);
+    cm::all(facts, &mut findings);
     library::uroce(facts, &mut findings);
     findings
 }

@@ -13,6 +13,8 @@ pub struct Facts {
     pub devices: Vec<Device>,
     /// Where the nodes of devices are.
     pub nodes: Nodes,
+    /// How programs connect by `rdma_cm`.
+    pub cm: Cm,
     /// The providers that are installed.
     pub plugins: Vec<Plugin>,
     /// Memory that this process may pin.
@@ -117,6 +119,19 @@ pub struct Nodes {
     pub container: Option<String>,
     /// Whether /dev has the few nodes alone that systemd's PrivateDevices leaves.
     pub private: bool,
+}
+
+/// How programs connect by `rdma_cm`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cm {
+    /// `rdma_ucm` is there, the kernel's connection manager for programs.
+    pub module: bool,
+    /// The access of this process to /dev/infiniband/rdma_cm.
+    pub access: Access,
+    /// The librdmacm.so.1 that programs load, by the dynamic linker's folders.
+    pub library: Option<String>,
+    /// Whether that library knows devices in user space.
+    pub reaches_uroce: bool,
 }
 
 /// An installed provider.

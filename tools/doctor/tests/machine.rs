@@ -130,6 +130,17 @@ impl Machine {
             .provider("driver mlx5\n")
             .library("libmlx5-rdmav34.so", &elf(MACHINE, "34"))
             .open_node()
+            .connection_manager()
+    }
+
+    /// The kernel's connection manager, for all users.
+    fn connection_manager(self) -> Self {
+        let machine = self
+            .folder("sys/module/rdma_ucm")
+            .file("dev/infiniband/rdma_cm", "");
+        let node = machine.path("dev/infiniband/rdma_cm");
+        fs::set_permissions(node, fs::Permissions::from_mode(0o666)).unwrap();
+        machine
     }
 
     /// The node as rdma-core's rules make it.
@@ -293,7 +304,8 @@ fn a_node_that_may_not_be_opened() {
 fn providers_that_cannot_be_loaded() {
     let device = || {
         let device = Machine::new().device();
-        device.file("dev/infiniband/uverbs0", "").open_node()
+        let device = device.file("dev/infiniband/uverbs0", "").open_node();
+        device.connection_manager()
     };
     device().finds(&["provider-missing"]);
     let named = || device().provider("driver mlx5\n");
@@ -312,6 +324,53 @@ fn providers_that_cannot_be_loaded() {
     }
     with("libmlx5-rdmav34.so", b"INPUT(x)").finds(&["provider-damaged"]);
     with("libmlx5-rdmav34.so", b"\x7fELF").finds(&["provider-damaged"]);
+}
+
+#[test]
+fn connection_managers() {
+    let warns = |machine: Machine, id: &str| {
+        let (mut ids, well) = machine.look();
+        ids.retain(|id| id != "memlock");
+        assert_eq!((ids, well), (vec![id.to_owned()], true));
+    };
+    let without = || {
+        let machine = Machine::new().whole();
+        fs::remove_file(machine.path("dev/infiniband/rdma_cm")).unwrap();
+        machine
+    };
+    warns(without(), "cm-node-missing");
+    let machine = without();
+    fs::remove_dir(machine.path("sys/module/rdma_ucm")).unwrap();
+    warns(machine, "cm-not-loaded");
+    let machine = Machine::new().whole();
+    let node = machine.path("dev/infiniband/rdma_cm");
+    fs::set_permissions(&node, fs::Permissions::from_mode(0o444)).unwrap();
+    warns(machine, "cm-permission");
+}
+
+/// rdma-core's librdmacm is in front of this project's, or the other way round.
+#[test]
+fn libraries_that_reach_uroce() {
+    if no_network() || Path::new("/dev/infiniband/rdma_cm").exists() {
+        return;
+    }
+    let other = tempfile::tempdir().unwrap();
+    fs::write(other.path().join("librdmacm.so.1"), "rdma_connect").unwrap();
+    let (verbs, own) = (
+        c_tests::library::built_library().unwrap(),
+        c_tests::library::built_rdmacm().unwrap(),
+    );
+    for (first, is_found) in [(other.path(), true), (own.as_path(), false)] {
+        let path = std::env::join_paths([first, &verbs]).unwrap();
+        let output = script(
+            "$doctor --json",
+            &[("LD_LIBRARY_PATH", path.to_str().unwrap())],
+        );
+        let reported = json(&output);
+        let findings = reported["findings"].as_array().unwrap();
+        let found = findings.iter().any(|finding| finding["id"] == "cm-library");
+        assert_eq!(found, is_found, "{reported}");
+    }
 }
 
 #[test]

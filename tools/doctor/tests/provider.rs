@@ -99,6 +99,7 @@ impl Machine {
                  bind() {{ : >$DIR/dev/$2 && mount --bind /dev/$1 $DIR/dev/$2 || exit; }}
                  for node in null zero random urandom; do bind $node $node; done
                  bind null infiniband/uverbs0
+                 bind null infiniband/rdma_cm
                  mount --rbind $DIR/dev /dev || exit
                  {text}"
             ),

@@ -47,6 +47,12 @@ fn sound() -> Facts {
             folder: true,
             ..Nodes::default()
         },
+        cm: Cm {
+            module: true,
+            access: Access::Granted,
+            library: Some("/usr/lib/librdmacm.so.1".into()),
+            reaches_uroce: true,
+        },
         plugins: vec![Plugin {
             name: "mlx5".into(),
             state: PluginState::Fine,
@@ -161,6 +167,32 @@ fn cards() {
 }
 
 #[test]
+fn connection_managers() {
+    let access = |access: Access, module: bool| {
+        move |facts: &mut Facts| {
+            facts.cm.access = access;
+            facts.cm.module = module;
+        }
+    };
+    assert_eq!(ids(access(Access::Denied, true)), ["cm-permission"]);
+    assert_eq!(ids(access(Access::Missing, true)), ["cm-node-missing"]);
+    assert_eq!(ids(access(Access::Missing, false)), ["cm-not-loaded"]);
+    let uroce = |reaches_uroce: bool, access: Access| {
+        move |facts: &mut Facts| {
+            facts.devices.clear();
+            facts.cm.access = access;
+            facts.cm.reaches_uroce = reaches_uroce;
+            device(facts).kernel = false;
+        }
+    };
+    assert_eq!(ids(uroce(true, Access::Missing)), ["card-without-device"]);
+    let found = ids(uroce(false, Access::Missing));
+    assert_eq!(found, ["card-without-device", "cm-library"]);
+    let found = ids(uroce(true, Access::Granted));
+    assert_eq!(found, ["card-without-device", "cm-of-kernel"]);
+}
+
+#[test]
 fn another_library_has_no_uroce() {
     let mut facts = sound();
     without_rdma(&mut facts);
@@ -188,6 +220,7 @@ fn software_is_enough_where_it_was_chosen() {
     let chosen = |facts: &mut Facts| {
         facts.devices.clear();
         facts.cards.clear();
+        facts.cm.access = Access::Missing;
         device(facts).name = "uroce_eth0".into();
         device(facts).kernel = false;
     };

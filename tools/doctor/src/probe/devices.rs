@@ -39,7 +39,7 @@ fn node(probe: &Probe, device: &str) -> Option<String> {
 
 /// A node is a character device; in a test folder, a plain file suffices, because making devices
 /// takes rights that tests need not have.
-fn access(path: &Path) -> Access {
+pub(super) fn access(path: &Path) -> Access {
     let Ok(found) = path.metadata() else {
         return Access::Missing;
     };

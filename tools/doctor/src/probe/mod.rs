@@ -4,6 +4,7 @@
 //! or unreadable is a fact, not an error.
 
 mod cards;
+mod cm;
 mod devices;
 mod library;
 mod plugins;
@@ -42,11 +43,17 @@ impl Probe {
             cards: cards::all(self),
             devices: devices::all(self),
             nodes: system::nodes(self),
+            cm: cm::all(self),
             plugins: plugins::all(self),
             memlock: system::memlock(),
             interfaces: system::interfaces(self),
             verbs: None,
         }
+    }
+
+    /// Whether this is the machine itself, and no test folder.
+    fn is_this_machine(&self) -> bool {
+        self.root == Path::new("/")
     }
 
     fn sys(&self, path: &str) -> PathBuf {
