@@ -75,6 +75,7 @@ mod inside {
                 _ => target.numbers[dice.below(target.numbers.len() as u64) as usize],
             },
             ack_request: dice.below(2) == 0,
+            selective: dice.below(2) == 0,
             psn: Psn::new(psn),
         };
         let rkey = if target.knows {

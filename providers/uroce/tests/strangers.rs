@@ -270,6 +270,7 @@ mod inside {
             becn: false,
             destination: number,
             ack_request: false,
+            selective: false,
             psn: Psn::new(psn),
         };
         let opcode = (0..=255).filter_map(Opcode::parse).find(|opcode| {

@@ -7,7 +7,7 @@ use crate::psn::Psn;
 use crate::qp::Attributes;
 use crate::requester::{Entry, Expired, Pending, Requester};
 use crate::timer::Time;
-use crate::wire::{Aeth, Kind, Nak, Packet, Syndrome};
+use crate::wire::{Aeth, Kind, Nak, Packet, Report, Syndrome};
 use crate::work::{Data, Request, Status};
 
 /// The parts of a queue pair that one response needs.
@@ -32,12 +32,32 @@ impl Completer<'_> {
             self.credits(psn, aeth, credits);
         }
         if !self.requester.is_under_way(psn) {
+            // It may be news of missing packets behind.
+            self.report(packet);
             return None;
         }
+        self.requester.learn(packet.headers.bth.selective);
         match kind {
-            Kind::Acknowledge => self.answer(psn, syndrome?.1),
+            Kind::Acknowledge => {
+                let failed = self.answer(psn, syndrome?.1);
+                self.report(packet);
+                failed
+            }
             Kind::ReadResponse | Kind::AtomicAcknowledge => self.response(packet, host),
             _ => None,
+        }
+    }
+
+    /// Takes in missing packets, unless others have overtaken the packet.
+    fn report(&mut self, packet: &Packet<'_>) {
+        let bth = &packet.headers.bth;
+        let acknowledges = packet.headers.opcode.operation().kind() == Kind::Acknowledge;
+        if !acknowledges || bth.psn.next() != self.requester.taken() {
+            return;
+        }
+        if let Some(report) = Report::parse(packet.payload) {
+            self.requester.learn(bth.selective);
+            self.requester.on_report(self.now, report, self.counters);
         }
     }
 

@@ -34,7 +34,11 @@
 //! *Invariants.* `QueuePair::change_state` is the only function that changes the state. Outside of
 //! RTS and SQD no timer of any kind runs. Every packet that [`wire::Packet::parse`] accepts may be
 //! given to any queue pair in any state. The amount of memory that a peer can occupy is bounded by
-//! `max_dest_rd_atomic`.
+//! `max_dest_rd_atomic`, and by 16 MiB of requests that came before others (64 MiB in a process).
+//!
+//! *Two of this make* ([`wire::Report`]). An end says by a reserved bit, which others ignore, that
+//! it understands reports of missing packets. Between two such ends of an RC connection, lost
+//! packets are sent again alone. Towards others everything is as the specification says.
 //!
 //! *Locks.* None. The caller serializes the calls of one queue pair.
 //!

@@ -42,6 +42,7 @@ pub fn fuzz_ops(data: &[u8]) {
         sq_sig_all: true,
         credits: shape & 0x80 != 0,
         delays: kind & 0x80 != 0,
+        plain: kind & 0x40 != 0,
         ..Setup::new(service)
     };
     let faults = Faults {

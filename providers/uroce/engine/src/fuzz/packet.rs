@@ -5,7 +5,7 @@ use crate::psn::Psn;
 use crate::qp::{Arrival, Config, Modify, QueuePair, Service, State};
 use crate::sim::{ALL, BASE, Region, Setup, SimHost, step};
 use crate::timer::Time;
-use crate::wire::{Opcode, Packet};
+use crate::wire::{ICRC_LEN, Opcode, Operation, Packet, aeth, bth};
 use crate::work::{Data, Destination, Receive, Remote, Request, Sge, WorkRequest};
 use smallvec::smallvec;
 
@@ -171,9 +171,11 @@ fn datagram(input: &mut Input<'_>, service: Service) -> (bool, Vec<u8>) {
     let Some(opcode) = all.get(choice) else {
         return (true, bytes);
     };
+    let reports = opcode.operation() == Operation::Acknowledge && shape & 0x20 != 0;
     // The length that the opcode's headers and payload need.
     let headers = crate::wire::Headers::new(*opcode, crate::wire::Bth::default());
     let payload = match opcode.payload_rule() {
+        _ if reports => 4 * usize::from(input.byte() % 8),
         crate::wire::PayloadRule::Empty => 0,
         crate::wire::PayloadRule::Full => 256,
         crate::wire::PayloadRule::Eight => 8,
@@ -184,7 +186,22 @@ fn datagram(input: &mut Input<'_>, service: Service) -> (bool, Vec<u8>) {
     if let Some(start) = bytes.first_chunk_mut::<2>() {
         *start = [opcode.byte(), start[1] & 0xc0];
     }
+    if reports {
+        report(&mut bytes, input);
+    }
     (false, bytes)
+}
+
+/// Makes an acknowledgement a report of few packets, behind the BTH and AETH.
+fn report(bytes: &mut [u8], input: &mut Input<'_>) {
+    if let Some(byte) = bytes.get_mut(8) {
+        *byte |= 0x40;
+    }
+    let rest = bytes.len().saturating_sub(ICRC_LEN);
+    let payload = bytes.get_mut(bth::LEN + aeth::LEN..rest);
+    for pair in payload.into_iter().flat_map(|all| all.chunks_exact_mut(2)) {
+        pair.copy_from_slice(&u16::from(input.byte() % 8).to_be_bytes());
+    }
 }
 
 fn drain(qp: &mut QueuePair, now: Time, host: &mut SimHost) {

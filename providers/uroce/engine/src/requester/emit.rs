@@ -4,6 +4,7 @@ use super::{Entry, Pending, Requester};
 use crate::host::{Host, LocalAccess};
 use crate::outgoing::{Gather, Origin, Outgoing, Payload};
 use crate::qp::{Attributes, Service};
+use crate::responder::MOST_PACKETS;
 use crate::timer::Time;
 use crate::wire::{
     AtomicEth, Bth, Deth, Feth, Headers, Ieth, Opcode, Operation, Position, Reth, XrcEth, pad_of,
@@ -52,7 +53,7 @@ impl Requester {
         if self.rnr_wait.is_some() {
             return false;
         }
-        if self.next_repeated().is_some() {
+        if self.next_missing().is_some() || self.next_repeated().is_some() {
             return true;
         }
         loop {
@@ -66,20 +67,45 @@ impl Requester {
 
     /// The packet that [`Requester::prepare`] moved to.
     pub(crate) fn emit(&mut self, context: &Context<'_>) -> Option<Outgoing<'_>> {
-        let part = match self.next_repeated() {
-            Some(pending) => self.repeat(pending, context)?,
-            None => self.account(context)?,
+        let missing = self.next_missing();
+        let part = if let Some((entry, offset)) = missing {
+            Part {
+                entry,
+                offset,
+                packets: 1,
+            }
+        } else if let Some(pending) = self.next_repeated() {
+            self.repeat(pending, context)?
+        } else {
+            self.account(context)?
         };
-        if context.service.reliable() && !self.timer.is_some() {
-            self.arm(context.now, context.attributes);
+        let reliable = context.service.reliable();
+        if reliable {
+            self.wait_for_answer(context);
         }
-        let ack_request = context.service.reliable() && self.wants_ack(context, &part);
+        let ack_request = missing.is_some() || reliable && self.wants_ack(context, &part);
         if ack_request {
             self.since_ack_request = 0;
         }
-        self.queue
-            .get(part.entry)
-            .map(|entry| packet(entry, &part, ack_request, context))
+        let first = self.queue.get(part.entry)?.start.plus(part.offset);
+        if missing.is_some() {
+            self.note_sent_again(first);
+        } else if reliable {
+            self.note_sent(first, part.packets, ack_request.then_some(context.now));
+        }
+        let offers = self.offers_reports() && context.service == Service::Rc;
+        let entry = self.queue.get(part.entry)?;
+        let mut packet = packet(entry, &part, ack_request, context);
+        packet.headers.bth.selective = offers;
+        Some(packet)
+    }
+
+    /// Timers run while something is under way.
+    fn wait_for_answer(&mut self, context: &Context<'_>) {
+        let path = self.path.get_or_insert_default();
+        if !self.timer.is_some() && !path.probe_timer.is_some() {
+            self.arm(context.now, context.attributes);
+        }
     }
 
     /// The first request before the cursor whose response has to be requested again.
@@ -125,7 +151,12 @@ impl Requester {
         }
         if !entry.wr.request.has_response() && !entry.wr.request.is_local() {
             let limit = self.window.before(entry.packets);
-            if context.service.reliable() && self.flight >= limit {
+            let under_way = self.flight.saturating_sub(self.arrived_early());
+            if context.service.reliable() && under_way >= limit {
+                return Step::Wait;
+            }
+            // The peer keeps no more behind missing packets.
+            if self.recovers() && self.cursor().since(self.taken) >= MOST_PACKETS {
                 return Step::Wait;
             }
             if self.lacks_credit(entry) {
@@ -394,6 +425,7 @@ fn packet<'e>(
         becn: false,
         destination: destination(entry, context),
         ack_request,
+        selective: false,
         psn,
     };
     let mut headers = Headers::new(opcode(entry, position, context.service), bth);

@@ -1,6 +1,6 @@
 //! The requester: turns the send queue into packets, tracks which packets the peer has received and
-//! answered, retransmits from the first packet that the peer lacks, and requests missing responses
-//! again (IBTA volume 1, 9.7.3).
+//! answered, retransmits what the peer lacks, and requests missing responses again (IBTA volume 1,
+//! 9.7.3).
 //!
 //! The send queue is a deque of entries. A cursor (entry, packet) names the next packet; `taken` is
 //! the first PSN that the peer is not known to have received; `next_psn` is the first unused PSN.
@@ -22,20 +22,27 @@
 //! least 2 ms, doubling). Retries are not consumed by that; they count timeouts without progress.
 //! For each request only the first gap is requested at a time, because soft-RoCE does not answer a
 //! repeated read that lies before the latest repetition.
+//!
+//! *Loss* between two ends that understand reports is dealt with in [`recovery`].
 
 mod emit;
 mod entry;
+mod missing;
+mod recovery;
 mod responses;
 mod retry;
+mod round_trip;
 mod window;
 
 use std::collections::VecDeque;
 
 pub(crate) use emit::Context;
 pub(crate) use entry::Entry;
+use missing::{Path, PeerKind};
 pub(crate) use responses::Pending;
 use responses::Responses;
 pub(crate) use retry::Expired;
+use round_trip::RoundTrip;
 use window::Window;
 
 use crate::host::Host;
@@ -83,6 +90,9 @@ pub(crate) struct Requester {
     /// The latest time that a caller passed.
     latest: Time,
     window: Window,
+    peer: PeerKind,
+    /// State of the way to the peer, once there is anything: there are many queue pairs.
+    path: Option<Box<Path>>,
 }
 
 impl Requester {
@@ -109,6 +119,8 @@ impl Requester {
             rnr_wait: Moment::NONE,
             latest: Time::default(),
             window: Window::new(max_in_flight),
+            peer: PeerKind::default(),
+            path: None,
         }
     }
 
@@ -147,6 +159,7 @@ impl Requester {
             self.timer.get(),
             self.rnr_wait.get(),
             self.responses.deadline(),
+            self.path.as_ref().and_then(|path| path.probe_timer.get()),
         ];
         all.into_iter().flatten().min()
     }
@@ -192,6 +205,7 @@ impl Requester {
         self.untaken = 0;
         self.responses.clear();
         self.flight = 0;
+        self.path = None;
         self.rewound = false;
         self.stop_timers();
     }
@@ -201,6 +215,7 @@ impl Requester {
         self.timer = Moment::NONE;
         self.rnr_wait = Moment::NONE;
         self.responses.stop_timer();
+        self.stop_probe();
     }
 
     /// The entry of a number.

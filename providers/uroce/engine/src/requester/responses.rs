@@ -13,14 +13,12 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use super::RoundTrip;
 use crate::psn::Psn;
 use crate::timer::{Moment, Time};
 
 /// Most packets that one request asks for.
 pub(super) const MOST_PACKETS: u32 = 256;
-/// Minimum time in nanoseconds before a repeated request is repeated again, because a responder has
-/// to be scheduled.
-const LEAST_WAIT: u64 = 2_000_000;
 /// How often the wait doubles at most.
 const DOUBLINGS: u8 = 10;
 
@@ -173,32 +171,6 @@ impl Pending {
     }
 }
 
-/// How long an answer takes (RFC 6298), in nanoseconds.
-#[derive(Clone, Copy, Debug, Default)]
-struct RoundTrip {
-    smooth: u32,
-    deviation: u32,
-}
-
-impl RoundTrip {
-    fn measured(&mut self, nanos: u64) {
-        let sample = u32::try_from(nanos).unwrap_or(u32::MAX);
-        if self.smooth == 0 {
-            self.smooth = sample;
-            self.deviation = sample / 2;
-            return;
-        }
-        let off = self.smooth.abs_diff(sample);
-        self.deviation = self.deviation - self.deviation / 4 + off / 4;
-        self.smooth = self.smooth - self.smooth / 8 + sample / 8;
-    }
-
-    fn wait(self) -> u64 {
-        let long = u64::from(self.smooth) + 4 * u64::from(self.deviation);
-        long.max(LEAST_WAIT)
-    }
-}
-
 /// The requests whose responses are outstanding, oldest first. A complete one stays until all
 /// before it are complete: a responder must remember so many. A queue pair that never requested a
 /// response has no memory for them, because there may be many queue pairs.
@@ -284,6 +256,38 @@ impl Responses {
         let all = self.0.as_mut()?;
         let passed = all.passed_by(psn)?;
         all.judge_up_to(passed)
+    }
+
+    /// The request at `index` is lost, if it is on the wire for the first time: others behind it
+    /// have arrived.
+    pub(super) fn overtaken(&mut self, index: usize) {
+        let Some(all) = &mut self.0 else {
+            return;
+        };
+        if let Some(pending) = all.queue.get_mut(index) {
+            pending.passed = true;
+            all.any_lost |= pending.judge();
+        }
+    }
+
+    /// The request at `index` is asked again, if it is not complete.
+    pub(super) fn ask(&mut self, index: usize) -> bool {
+        let Some(all) = &mut self.0 else {
+            return false;
+        };
+        let pending = all.queue.get_mut(index);
+        let Some(pending) = pending.filter(|pending| !pending.is_complete()) else {
+            return false;
+        };
+        pending.lost = true;
+        all.any_lost = true;
+        true
+    }
+
+    /// The oldest is asked again, if the peer has carried it out: it begins before `psn`.
+    pub(super) fn ask_oldest_before(&mut self, psn: Psn) -> bool {
+        let oldest = self.get(0).map(|oldest| oldest.start.before(psn));
+        oldest == Some(true) && self.ask(0)
     }
 
     /// Lets go of the oldest that are complete.

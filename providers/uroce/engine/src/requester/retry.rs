@@ -66,6 +66,7 @@ impl Requester {
     fn go_back(&mut self) {
         self.rewound = true;
         self.timer = Moment::NONE;
+        self.forget_reports();
         self.flight = 0;
         self.probing = true;
         self.since_ack_request = 0;
@@ -125,6 +126,7 @@ impl Requester {
     ) -> Expired {
         let now = self.latest(now);
         self.responses.on_time(now, attributes.timeout.nanos());
+        self.on_probe_time(now, attributes);
         if self.rnr_wait.has_passed(now) {
             self.rnr_wait = Moment::NONE;
         }
@@ -139,7 +141,7 @@ impl Requester {
 
     /// The time: of several threads one may be late with it. A timer that was set by such a time
     /// would have passed already, and each packet that is repeated spend a retry at once.
-    fn latest(&mut self, now: Time) -> Time {
+    pub(super) fn latest(&mut self, now: Time) -> Time {
         self.latest = self.latest.max(now);
         self.latest
     }
@@ -148,6 +150,7 @@ impl Requester {
         let now = self.latest(now);
         let wait = attributes.timeout.nanos();
         self.timer = wait.map_or(Moment::NONE, |nanos| Moment::at(now.plus(nanos)));
+        self.arm_probe(now, attributes);
     }
 
     /// Nothing can leave for want of room: the timeout runs all the same, and is a retry when it
@@ -169,8 +172,12 @@ impl Requester {
     /// Something has come that was not known.
     fn progress(&mut self, now: Time, attributes: &Attributes) {
         self.renew_retries(attributes);
+        if let Some(path) = &mut self.path {
+            path.probes = 0;
+        }
         if self.una() == self.next_psn {
             self.timer = Moment::NONE;
+            self.stop_probe();
         } else {
             self.arm(now, attributes);
         }
@@ -204,8 +211,11 @@ impl Requester {
             entry.done |= carries;
             self.untaken += 1;
         }
+        let before = self.taken;
+        self.measure(now, before, upto.since(before));
         self.taken = upto;
         self.flight = self.flight.saturating_sub(requests);
+        self.forget_missing();
         self.window.on_progress(requests);
         self.probing = false;
         self.rewound = false;
@@ -246,7 +256,7 @@ impl Requester {
     }
 
     /// A response is lost: the window becomes smaller, once for the packets in flight at that time.
-    fn on_lost(&mut self, lost: Option<Psn>) {
+    pub(super) fn on_lost(&mut self, lost: Option<Psn>) {
         if let Some(psn) = lost
             && !psn.before(self.recovering)
         {

@@ -18,8 +18,7 @@ impl Responder {
             Kind::ReadRequest => self.read_again(request, host),
             _ => {
                 let known = self
-                    .resources
-                    .iter()
+                    .resources()
                     .find(|resource| resource.psn == psn && resource.operation == operation);
                 let Some(reply) = known.map(|resource| resource.reply) else {
                     request.counters.dropped += 1;

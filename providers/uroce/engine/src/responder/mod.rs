@@ -8,10 +8,15 @@
 //! from an earlier packet replaces the rest of the first one. Beyond two replies for each request
 //! that may be in flight, and where no result is stored, a duplicate is dropped, so a stray packet
 //! cannot end a connection.
+//!
+//! A request that comes before others is answered by a NAK, and dropped. From a requester that
+//! understands reports it is kept ([`early`]), and the acknowledgement names the missing
+//! packets.
 
 mod datagram;
 mod delay;
 mod duplicate;
+mod early;
 mod reliable;
 mod reply;
 mod rest;
@@ -20,15 +25,18 @@ mod unreliable;
 use std::collections::VecDeque;
 
 use delay::Delay;
+use early::Early;
+pub(crate) use early::MOST_PACKETS;
 pub(crate) use reply::{Replies, Reply};
 pub use rest::{Answered, Rest};
 
 use crate::counters::Counters;
 use crate::host::{Fault, Host, ReceiveSource, RemoteRange};
+use crate::outgoing::{Outgoing, Payload};
 use crate::psn::Psn;
 use crate::qp::{Attributes, Service};
 use crate::timer::Time;
-use crate::wire::{Nak, Operation, Packet};
+use crate::wire::{Nak, Operation, Packet, Syndrome};
 use crate::work::{Completion, CompletionOpcode, Event, Network, Receive, Status};
 
 /// A message of which a part has arrived.
@@ -92,6 +100,11 @@ impl From<Fault> for Refusal {
     }
 }
 
+/// The latest requests that must not be carried out twice, oldest first. Most queue pairs have
+/// none.
+#[derive(Debug, Default)]
+struct Resources(VecDeque<Resource>);
+
 /// State of the receiving side.
 #[derive(Debug, Default)]
 pub(crate) struct Responder {
@@ -104,9 +117,13 @@ pub(crate) struct Responder {
     held: Option<(Receive, Option<u32>)>,
     replies: Replies,
     delay: Delay,
-    resources: VecDeque<Resource>,
+    resources: Option<Box<Resources>>,
     /// The last advertised credits were none.
     starved: bool,
+    /// The peer understands reports of missing packets.
+    selective: bool,
+    /// Requests that came before others, once there were any.
+    early: Option<Box<Early>>,
 }
 
 /// The parts of a queue pair that one request needs.
@@ -152,6 +169,11 @@ impl Request<'_> {
 }
 
 impl Responder {
+    /// Requests that must not be carried out twice.
+    fn resources(&self) -> impl Iterator<Item = &Resource> {
+        self.resources.iter().flat_map(|all| &all.0)
+    }
+
     pub(crate) fn start(&mut self, attributes: &Attributes) {
         self.expected = attributes.rq_psn;
     }
@@ -181,6 +203,7 @@ impl Responder {
         host: &mut impl Host,
     ) {
         self.current = None;
+        self.early = None;
         // Without a status, the receive request stays for the flush.
         if let Some(status) = refusal.status
             && let Some((receive, srqn)) = self.held.take()
@@ -195,7 +218,7 @@ impl Responder {
             counters.naks_sent += 1;
             self.replies.end_with(Reply::Ack {
                 psn: self.expected,
-                syndrome: crate::wire::Syndrome::Nak(nak),
+                syndrome: Syndrome::Nak(nak),
             });
         }
         if let Some(event) = refusal.event {
@@ -210,7 +233,7 @@ impl Responder {
         counters.naks_sent += 1;
         self.replies.end_with(Reply::Ack {
             psn,
-            syndrome: crate::wire::Syndrome::Nak(Nak::RemoteAccess),
+            syndrome: Syndrome::Nak(Nak::RemoteAccess),
         });
         host.event(Event::QpAccessErr);
     }
@@ -219,6 +242,7 @@ impl Responder {
     /// own, as flushed.
     pub(crate) fn flush(&mut self, own_queue: bool, host: &mut impl Host) {
         self.current = None;
+        self.early = None;
         if let Some((receive, srqn)) = self.held.take() {
             host.complete(flushed(&receive, srqn));
         }
@@ -323,9 +347,19 @@ impl Responder {
         &mut self,
         service: Service,
         attributes: &Attributes,
-    ) -> Option<crate::outgoing::Outgoing<'static>> {
+    ) -> Option<Outgoing<'_>> {
         self.delay.end();
-        self.replies.emit(service, attributes, self.msn)
+        let mut outgoing: Outgoing<'_> = self.replies.emit(service, attributes, self.msn)?;
+        outgoing.headers.bth.selective = self.selective;
+        let bth = &outgoing.headers.bth;
+        let syndrome = outgoing.headers.aeth.map(|aeth| aeth.syndrome);
+        let is_latest = outgoing.headers.opcode.operation() == Operation::Acknowledge
+            && bth.psn == self.expected.previous()
+            && matches!(syndrome.and_then(Syndrome::parse), Some(Syndrome::Ack(_)));
+        if let Some(early) = self.early.as_mut().filter(|_| is_latest) {
+            outgoing.payload = Payload::Bytes(early.report(self.expected));
+        }
+        Some(outgoing)
     }
 }
 

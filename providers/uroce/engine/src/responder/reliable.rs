@@ -2,6 +2,7 @@
 
 use super::{Inbound, Refusal, Reply, Request, Resource, Responder};
 use crate::host::{Atomic, Host, RemoteAccess, RemoteRange};
+use crate::qp::Service;
 use crate::wire::{Kind, Nak, Operation, Reth, Syndrome, feth};
 use crate::work::MAX_MESSAGE;
 
@@ -25,18 +26,75 @@ impl Responder {
             self.take_duplicate(request, host);
             return Ok(());
         }
+        // The processes of an XRC domain pass on a responder without kept requests.
+        self.selective = request.packet.headers.bth.selective && request.service == Service::Rc;
         if psn != self.expected {
             request.counters.out_of_sequence += 1;
-            self.report_gap(request);
+            if self.selective {
+                self.keep(request, host);
+            } else {
+                self.report_gap(request);
+            }
             return Ok(());
         }
+        self.take_expected(request, host)?;
+        self.take_kept(request, host)
+    }
+
+    fn take_expected(
+        &mut self,
+        request: &mut Request<'_>,
+        host: &mut impl Host,
+    ) -> Result<(), Refusal> {
         match self.carry_out(request, host)? {
-            Outcome::NotReady => self.not_ready(request),
+            Outcome::NotReady => {
+                // The requester goes back and sends all of it again.
+                self.early = None;
+                self.not_ready(request);
+            }
             Outcome::Done(packets) => {
                 self.nak_sent = false;
                 self.expected = self.expected.plus(packets);
                 self.acknowledge(request, host);
             }
+        }
+        Ok(())
+    }
+
+    /// Keeps a request that came before others, and reports missing packets.
+    fn keep(&mut self, request: &Request<'_>, host: &mut impl Host) {
+        if self.nak_sent {
+            return;
+        }
+        let packet = request.packet;
+        let read = packet.headers.opcode.operation() == Operation::ReadRequest;
+        let length = packet.headers.reth.filter(|_| read);
+        let psns = length.map_or(1, |reth| request.attributes.path_mtu.packets(reth.length));
+        let early = self.early.get_or_insert_default();
+        early.keep(self.expected, packet, psns);
+        self.push_ack(host);
+    }
+
+    /// Carries out kept requests whose turn it is.
+    fn take_kept(
+        &mut self,
+        request: &mut Request<'_>,
+        host: &mut impl Host,
+    ) -> Result<(), Refusal> {
+        while let Some(early) = &mut self.early {
+            let Some(kept) = early.next(self.expected) else {
+                if early.is_empty() {
+                    self.early = None;
+                }
+                return Ok(());
+            };
+            let packet = kept.packet();
+            let mut kept = Request {
+                packet: &packet,
+                counters: &mut *request.counters,
+                ..*request
+            };
+            self.take_expected(&mut kept, host)?;
         }
         Ok(())
     }
@@ -356,10 +414,11 @@ impl Responder {
     fn answer_once(&mut self, request: &Request<'_>, reply: Reply) {
         self.msn = self.msn.next();
         let limit = usize::from(request.attributes.max_dest_rd_atomic);
-        while self.resources.len() >= limit.max(1) {
-            self.resources.pop_front();
+        let resources = &mut self.resources.get_or_insert_default().0;
+        while resources.len() >= limit.max(1) {
+            resources.pop_front();
         }
-        self.resources.push_back(Resource {
+        resources.push_back(Resource {
             psn: request.packet.headers.bth.psn,
             operation: request.packet.headers.opcode.operation(),
             reply,

@@ -1,7 +1,9 @@
 //! A responder between two messages, so that another engine can continue: the processes of an XRC
 //! domain take turns at one queue pair.
 
-use super::{Reply, Resource, Responder};
+use std::collections::VecDeque;
+
+use super::{Reply, Resource, Resources, Responder};
 use crate::host::{Host, RemoteRange};
 use crate::psn::Psn;
 use crate::wire::Operation;
@@ -50,7 +52,7 @@ impl Responder {
             expected: self.expected,
             msn: self.msn,
             nak_sent: self.nak_sent,
-            answered: self.resources.iter().map(answered).collect(),
+            answered: self.resources().map(answered).collect(),
         }
     }
 
@@ -78,11 +80,13 @@ impl Responder {
                 reply,
             }
         };
+        let known: VecDeque<Resource> = rest.answered.iter().map(resource).collect();
+        let resources = (!known.is_empty()).then(|| Box::new(Resources(known)));
         Self {
             expected: rest.expected,
             msn: rest.msn,
             nak_sent: rest.nak_sent,
-            resources: rest.answered.iter().map(resource).collect(),
+            resources,
             ..Self::default()
         }
     }

@@ -50,6 +50,9 @@ pub struct Setup {
     pub timeout: u8,
     /// Whether acknowledgements may wait for a request to go with; then the timeout is long.
     pub delays: bool,
+    /// Whether neither end learns that the other understands reports of missing packets, as if it
+    /// were of another make.
+    pub plain: bool,
 }
 
 impl Setup {
@@ -68,6 +71,7 @@ impl Setup {
             credits: false,
             timeout: 6,
             delays: false,
+            plain: false,
         }
     }
 }
@@ -81,6 +85,7 @@ pub struct World {
     pub link: Link,
     /// The time.
     pub now: Time,
+    plain: bool,
 }
 
 /// A step of one state of the way to RTS.
@@ -160,6 +165,7 @@ impl World {
             ends: [end(setup.service, 17, 18), end(setup.peer, 18, 17)],
             link: Link::new(faults, seed),
             now: Time::default(),
+            plain: setup.plain,
         }
     }
 
@@ -212,9 +218,10 @@ impl World {
         if !icrc::verify(&route(1 - to.min(1)), bytes) {
             return;
         }
-        let Ok(packet) = Packet::parse(bytes) else {
+        let Ok(mut packet) = Packet::parse(bytes) else {
             return;
         };
+        packet.headers.bth.selective &= !self.plain;
         let arrival = Arrival {
             packet: &packet,
             grh: packet.headers.deth.map(|_| &[0x60; 40]),

@@ -78,6 +78,12 @@ impl<'a> View<'a> {
         self.0[8] & 0x80 != 0
     }
 
+    /// The first of the seven reserved bits behind A: see [`Bth::selective`].
+    #[must_use]
+    pub fn selective(self) -> bool {
+        self.0[8] & 0x40 != 0
+    }
+
     /// Packet sequence number.
     #[must_use]
     pub fn psn(self) -> Psn {
@@ -106,6 +112,9 @@ pub struct Bth {
     pub destination: u32,
     /// A: the requester asks for an acknowledgement.
     pub ack_request: bool,
+    /// The first of the seven reserved bits behind A, which others send as 0, ignore, and cover by
+    /// the ICRC: this end understands reports of missing packets ([`super::Report`]).
+    pub selective: bool,
     /// Packet sequence number.
     pub psn: Psn,
 }
@@ -124,11 +133,12 @@ impl Bth {
             becn: view.becn(),
             destination: view.destination(),
             ack_request: view.ack_request(),
+            selective: view.selective(),
             psn: view.psn(),
         }
     }
 
-    /// The header's bytes, reserved bits 0.
+    /// The header's bytes, other reserved bits 0.
     #[must_use]
     pub fn emit(&self) -> [u8; LEN] {
         let mut bytes = [0; LEN];
@@ -138,7 +148,7 @@ impl Bth {
         put16::<2, LEN>(&mut bytes, self.pkey);
         bytes[4] = u8::from(self.fecn) << 7 | u8::from(self.becn) << 6;
         put24::<5, LEN>(&mut bytes, self.destination);
-        bytes[8] = u8::from(self.ack_request) << 7;
+        bytes[8] = u8::from(self.ack_request) << 7 | u8::from(self.selective) << 6;
         put24::<9, LEN>(&mut bytes, self.psn.value());
         bytes
     }

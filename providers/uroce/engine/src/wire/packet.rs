@@ -1,9 +1,9 @@
 //! A packet: the UDP payload, from BTH to ICRC.
 
-use super::opcode::{Opcode, PayloadRule};
+use super::opcode::{Kind, Opcode, PayloadRule};
 use super::{
     AtomicAckEth, AtomicEth, Bth, Deth, Feth, Ieth, ImmDt, Reth, XrcEth, aeth, aeth::Aeth,
-    atomic_ack_eth, atomic_eth, bth, deth, feth, ieth, imm_dt, reth, xrceth,
+    atomic_ack_eth, atomic_eth, bth, deth, feth, ieth, imm_dt, report, reth, xrceth,
 };
 
 /// Bytes of the ICRC at the end.
@@ -235,7 +235,12 @@ impl<'a> Packet<'a> {
 fn check_payload(headers: &Headers, payload: &[u8]) -> Result<(), Malformed> {
     let length = payload.len();
     let padded = length + usize::from(headers.bth.pad);
+    let reports = headers.bth.selective
+        && headers.opcode.operation().kind() == Kind::Acknowledge
+        && padded == length
+        && length <= report::MAX_BYTES;
     let fits = match headers.opcode.payload_rule() {
+        PayloadRule::Empty if reports => true,
         PayloadRule::Empty => padded == 0,
         PayloadRule::Full => matches!(length, 256 | 512 | 1024 | 2048 | 4096) && padded == length,
         PayloadRule::Some => (1..=MAX_PAYLOAD).contains(&length),
@@ -284,7 +289,7 @@ mod tests {
     prop_compose! {
         fn headers()(
             opcode in opcodes(),
-            flags in any::<[bool; 5]>(),
+            flags in any::<[bool; 6]>(),
             pkey in any::<u16>(),
             numbers in any::<[u32; 6]>(),
             wide in any::<[u64; 4]>(),
@@ -301,6 +306,7 @@ mod tests {
                 becn: flags[3],
                 destination: numbers[0] >> 8,
                 ack_request: flags[4],
+                selective: flags[5],
                 psn: Psn::new(numbers[1]),
             };
             let has = opcode.extensions();

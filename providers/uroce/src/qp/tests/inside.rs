@@ -151,6 +151,7 @@ fn packet(destination: u32, psn: u32, srqn: u32, [a, b, c, d]: [u8; 4]) -> Vec<u
             becn: false,
             destination,
             ack_request: true,
+            selective: false,
             psn: Psn::new(psn),
         },
     );

@@ -523,7 +523,10 @@ fn what_went_before_a_failed_request_needs_no_retry() {
 
 #[test]
 fn one_gap_is_reported_once() {
-    let mut world = world(&Setup::new(Service::Rc));
+    let mut world = world(&Setup {
+        plain: true,
+        ..Setup::new(Service::Rc)
+    });
     world.post(0, wr(1, Request::Write(remote(TO)), FROM, 256 * 20));
     world.pump();
     let end_of_time = Time::from_nanos(u64::MAX);

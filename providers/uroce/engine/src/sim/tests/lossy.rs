@@ -196,9 +196,10 @@ proptest! {
         seed in any::<u64>(),
         credits in any::<bool>(),
         delays in any::<bool>(),
+        plain in any::<bool>(),
         mtu in proptest::sample::select(vec![Mtu::B256, Mtu::B1024]),
     ) {
-        let setup = Setup { credits, delays, mtu, ..Setup::new(Service::Rc) };
+        let setup = Setup { credits, delays, plain, mtu, ..Setup::new(Service::Rc) };
         let mut world = World::new(&setup, faults, seed);
         let starts = [counter(&world, 0), counter(&world, 1)];
         let plans = [post_all(&mut world, 0, &left), post_all(&mut world, 1, &right)];
@@ -215,9 +216,10 @@ proptest! {
         faults in faults(),
         seed in any::<u64>(),
         credits in any::<bool>(),
+        plain in any::<bool>(),
         reads in proptest::sample::select(vec![1u8, 2, 4, 16]),
     ) {
-        let setup = Setup { credits, reads, ..Setup::new(Service::Rc) };
+        let setup = Setup { credits, plain, reads, ..Setup::new(Service::Rc) };
         let mut world = World::new(&setup, faults, seed);
         let starts = [counter(&world, 0), counter(&world, 1)];
         let plans = [post_all(&mut world, 0, &left), post_all(&mut world, 1, &right)];
@@ -289,13 +291,14 @@ proptest! {
         pause in 0usize..40,
         xrc in any::<bool>(),
         credits in any::<bool>(),
+        plain in any::<bool>(),
     ) {
         let (service, peer) = if xrc {
             (Service::XrcInitiator, Service::XrcTarget)
         } else {
             (Service::Rc, Service::Rc)
         };
-        let setup = Setup { service, peer, credits, ..Setup::new(Service::Rc) };
+        let setup = Setup { service, peer, credits, plain, ..Setup::new(Service::Rc) };
         let mut world = World::new(&setup, faults, seed);
         world.ends[1].host.shared.insert(7, [].into());
         for (id, length) in (0u64..).zip(&lengths) {

@@ -4,6 +4,7 @@ mod delays;
 mod errors;
 mod lossy;
 mod reads;
+mod selective;
 mod states;
 mod timers;
 

@@ -1,0 +1,173 @@
+//! The state of the way to the peer, and which packets are missing there.
+
+use std::collections::VecDeque;
+
+use super::round_trip::{RoundTrip, Timed};
+use crate::psn::Psn;
+use crate::timer::Moment;
+
+/// The kind of the other end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum PeerKind {
+    /// It has not answered.
+    #[default]
+    Unknown,
+    /// It understands reports.
+    Selective,
+    /// It does not.
+    Other,
+}
+
+/// State of the way to the peer.
+#[derive(Debug, Default)]
+pub(super) struct Path {
+    /// The furthest that the cursor has been, once it has gone back.
+    pub(super) furthest: Option<Psn>,
+    /// Packets that the peer has reported to be missing.
+    pub(super) recovery: Option<Recovery>,
+    pub round_trip: RoundTrip,
+    pub(super) timed: Timed,
+    /// When to ask the peer about outstanding packets.
+    pub probe_timer: Moment,
+    /// How often that was done since there was progress.
+    pub probes: u8,
+}
+
+/// A packet that has not arrived, or is to be sent again to find that out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Missing {
+    pub(super) psn: Psn,
+    /// When it was sent again, counted in packets.
+    pub(super) again: Option<Sent>,
+    /// To be sent again.
+    pub(super) due: bool,
+}
+
+/// A moment, counted in packets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    /// The first PSN that was not sent then.
+    pub(super) furthest: Psn,
+    /// Packets sent again until then.
+    pub(super) number: u64,
+}
+
+/// The packets that are known to be missing.
+#[derive(Debug)]
+pub(super) struct Recovery {
+    pub(super) missing: VecDeque<Missing>,
+    /// One more than the last PSN that is known to have arrived.
+    pub(super) seen: Psn,
+    /// Request packets that have arrived behind missing ones.
+    pub(super) arrived: u32,
+    /// Packets sent again.
+    pub(super) number: u64,
+}
+
+impl Recovery {
+    pub(super) fn new(taken: Psn) -> Self {
+        Self {
+            missing: VecDeque::new(),
+            seen: taken,
+            arrived: 0,
+            number: 0,
+        }
+    }
+
+    /// Takes in which packets are missing of those before `seen`. Returns the first that was not
+    /// known to be.
+    pub(super) fn report(&mut self, missing: impl Iterator<Item = Psn>, seen: Psn) -> Option<Psn> {
+        if seen.before(self.seen) {
+            // It is older than another.
+            return None;
+        }
+        let mut known = std::mem::take(&mut self.missing);
+        let before = std::mem::replace(&mut self.seen, seen);
+        let mut latest = 0;
+        let mut first_lost = None;
+        for psn in missing {
+            while let Some(other) = pop_if(&mut known, |other| other.psn.before(psn)) {
+                latest = latest.max(other.number());
+            }
+            if let Some(same) = pop_if(&mut known, |other| other.psn == psn) {
+                self.missing.push_back(same);
+            } else if psn.at_or_after(before) {
+                first_lost = first_lost.or(Some(psn));
+                self.missing.push_back(Missing {
+                    psn,
+                    again: None,
+                    due: true,
+                });
+            }
+        }
+        while let Some(other) = pop_if(&mut known, |other| other.psn.before(seen)) {
+            latest = latest.max(other.number());
+        }
+        self.missing.append(&mut known);
+        for missing in &mut self.missing {
+            let overtaken = missing.again.is_some_and(|again| {
+                again.number < latest || again.furthest.before(seen) && missing.psn.before(seen)
+            });
+            if overtaken && !missing.due {
+                missing.due = true;
+                first_lost = first_lost.or(Some(missing.psn));
+            }
+        }
+        first_lost
+    }
+
+    /// A packet is sent again, while so many were sent in all.
+    pub(super) fn sent_again(&mut self, psn: Psn, furthest: Psn) {
+        self.number += 1;
+        let again = Sent {
+            furthest,
+            number: self.number,
+        };
+        let mut all = self.missing.iter_mut();
+        if let Some(missing) = all.find(|missing| missing.due && missing.psn == psn) {
+            missing.due = false;
+            missing.again = Some(again);
+        }
+    }
+
+    /// All that is missing is to be sent again. Returns the first of it.
+    pub(super) fn all_due(&mut self) -> Option<Psn> {
+        for missing in &mut self.missing {
+            missing.due = true;
+        }
+        self.missing.front().map(|missing| missing.psn)
+    }
+
+    /// The last packet is to be sent again, so that an answer to it comes.
+    pub(super) fn ask(&mut self, last: Psn) {
+        if last.at_or_after(self.seen) {
+            self.missing.push_back(Missing {
+                psn: last,
+                again: None,
+                due: true,
+            });
+        }
+    }
+
+    /// The next packet to be sent again.
+    pub(super) fn next(&self) -> Option<Psn> {
+        let due = self.missing.iter().find(|missing| missing.due);
+        due.map(|missing| missing.psn)
+    }
+}
+
+/// Removes the first packet if the condition holds.
+pub(super) fn pop_if(
+    all: &mut VecDeque<Missing>,
+    condition: impl Fn(&Missing) -> bool,
+) -> Option<Missing> {
+    all.front()
+        .is_some_and(condition)
+        .then(|| all.pop_front())?
+}
+
+impl Missing {
+    pub(super) fn number(&self) -> u64 {
+        self.again.map_or(0, |again| again.number)
+    }
+}
