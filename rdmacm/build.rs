@@ -1,9 +1,9 @@
 //! Linker arguments: the library's name, its symbol versions, and the objects compiled from C. The
-//! library is linked with a stub of `libibverbs.so.1` (`build/stub.rs`).
+//! library is linked with a stub of `libibverbs.so.1` (`stub/library.rs`).
 
 use std::{env, error::Error, path::Path};
 
-#[path = "../build/stub.rs"]
+#[path = "../stub/library.rs"]
 mod stub;
 
 /// Cancellation points.

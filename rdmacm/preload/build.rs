@@ -1,9 +1,9 @@
 //! Compiles the C functions, passes the export list to the linker, and links with a stub of
-//! `librdmacm.so.1` (`build/stub.rs`).
+//! `librdmacm.so.1` (`stub/library.rs`).
 
 use std::{env, error::Error, fs, path::Path};
 
-#[path = "../../build/stub.rs"]
+#[path = "../../stub/library.rs"]
 mod stub;
 
 const PRELOAD: [&str; 3] = ["src/calls.c", "src/fork.c", "src/wait.c"];

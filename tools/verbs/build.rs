@@ -1,9 +1,9 @@
-//! Links programs with a stub of `libibverbs.so.1` (`build/stub.rs`). The library that a program
+//! Links programs with a stub of `libibverbs.so.1` (`stub/library.rs`). The library that a program
 //! runs on is found when it starts, as for programs in C.
 
 use std::error::Error;
 
-#[path = "../../build/stub.rs"]
+#[path = "../../stub/library.rs"]
 mod stub;
 
 /// The functions that `src/raw.rs` declares, by their node.

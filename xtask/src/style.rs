@@ -52,7 +52,7 @@ fn look(root: &Path, tally: &mut Tally) -> Result<()> {
     let retired = retired_names(&retired);
     let idioms = fs::read_to_string(root.join(IDIOMS)).context(IDIOMS)?;
     let idioms = Idioms::parse(&idioms)?;
-    let mut files = vec![PathBuf::from("build.rs"), PathBuf::from("build/stub.rs")];
+    let mut files = vec![PathBuf::from("build.rs"), PathBuf::from("stub/library.rs")];
     for folder in FOLDERS {
         below(root, Path::new(folder), &mut files)?;
     }
