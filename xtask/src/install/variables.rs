@@ -12,7 +12,13 @@ const SOURCES: [&str; 2] = ["src", "providers"];
 /// Folders in them that are not in the library.
 const NOT_INSTALLED: [&str; 4] = ["tests", "examples", "ctest", "fuzz"];
 /// Words in the sources that look like the name of a variable.
-const NO_VARIABLES: [&str; 3] = ["RAW_PACKET", "XRC_RECV", "XRC_SEND"];
+const NO_VARIABLES: [&str; 5] = [
+    "ADDR_RESOLVED",
+    "RAW_PACKET",
+    "ROUTE_RESOLVED",
+    "XRC_RECV",
+    "XRC_SEND",
+];
 /// Read by the compiler.
 const OF_THE_BUILD: [&str; 1] = ["FERROVERBS_PROVIDER_DIR"];
 
