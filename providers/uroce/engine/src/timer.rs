@@ -25,6 +25,17 @@ impl Time {
     pub const fn plus(self, nanoseconds: u64) -> Self {
         Self(self.0.saturating_add(nanoseconds))
     }
+
+    /// The earliest of some moments. The end of time is none.
+    ///
+    /// Each absent moment is a number before it is compared: the compiler makes a minimum of
+    /// options compare values that are absent, which memcheck reports.
+    #[must_use]
+    pub fn earliest<const N: usize>(moments: [Option<Self>; N]) -> Option<Self> {
+        let nanos = moments.map(|moment| moment.map_or(u64::MAX, Self::nanos));
+        let least = nanos.into_iter().fold(u64::MAX, u64::min);
+        (least != u64::MAX).then_some(Self(least))
+    }
 }
 
 /// A moment or none, in 8 bytes: there are many queue pairs. The origin is taken for 1 ns later.
@@ -114,6 +125,15 @@ impl RnrTimer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_earliest_moment() {
+        let at = |nanos| Some(Time::from_nanos(nanos));
+        assert_eq!(Time::earliest([None, at(7), at(3), None]), at(3));
+        assert_eq!(Time::earliest([at(0), None]), at(0));
+        assert_eq!(Time::earliest([None, at(u64::MAX)]), None);
+        assert_eq!(Time::earliest([]), None);
+    }
 
     #[test]
     fn ack_timeouts() {

@@ -573,8 +573,7 @@ impl Connection {
 
     /// The next time at which the engine, the stall or the hold has to be checked.
     pub fn deadline(&self) -> Option<Time> {
-        let all = [self.engine.deadline(), self.stall.deadline(), self.hold];
-        all.into_iter().flatten().min()
+        Time::earliest([self.engine.deadline(), self.stall.deadline(), self.hold])
     }
 }
 

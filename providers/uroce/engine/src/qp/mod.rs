@@ -158,8 +158,7 @@ impl QueuePair {
     /// When [`QueuePair::on_time`] is to be called, whatever else happens.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        let both = [self.requester.deadline(), self.responder.deadline()];
-        both.into_iter().flatten().min()
+        Time::earliest([self.requester.deadline(), self.responder.deadline()])
     }
 
     /// Whether acknowledgements may wait a moment for a request to go with, where the two sides

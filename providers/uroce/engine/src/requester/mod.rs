@@ -155,13 +155,12 @@ impl Requester {
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
-        let all = [
+        Time::earliest([
             self.timer.get(),
             self.rnr_wait.get(),
             self.responses.deadline(),
             self.path.as_ref().and_then(|path| path.probe_timer.get()),
-        ];
-        all.into_iter().flatten().min()
+        ])
     }
 
     /// Reports the finished requests at the head of the queue. Returns the status of a failed one
