@@ -81,6 +81,10 @@ fn role() {
                 reply(&format!("status {}", wc.status));
             }
             ("state", []) => reply(&format!("state {}", end.state())),
+            ("link", [remote, rkey]) => {
+                end.write_until_linked(*remote as u32, *rkey as u32);
+                reply("linked");
+            }
             ("share", []) => {
                 let (memory, fd) = Shared::create(c"uroce-test", 1 << 16).expect("memory");
                 let (mr, rkey) = end.register_shared(&memory);
@@ -286,9 +290,8 @@ mod inside {
             return;
         }
         let mut two = Two::start("shm");
-        // Afterwards there is a link.
-        let rkey = two.rkey;
-        assert_eq!(two.operate("write", 8, 0, rkey), "status 0");
+        let line = format!("link 0 {}", two.rkey);
+        assert_eq!(two.initiator.ask(&line), "linked");
         let shared = two.target.ask("share");
         let (rkey, address) = shared.split_once(' ').expect("two numbers");
         let address: u64 = address.parse().expect("an address");

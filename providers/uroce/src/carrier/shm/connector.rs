@@ -194,13 +194,16 @@ impl Host for Actor<'_> {
         for packet in &held {
             peer.packet(packet, false);
         }
+        let waiting = std::mem::take(&mut self.assets.waiting);
+        // A thread that sees the change of the directory takes the list once, and not before the
+        // next change again. So the list is locked until the link is in it.
+        let mut linked = self.linked.lock();
         let peer = self.peers.enter(peer);
+        linked.push((Arc::clone(&peer), waiting.into_iter().collect()));
+        drop(linked);
         if !held.is_empty() && peer.is_to_be_woken() {
             self.peers.ring(self.slot);
         }
-        let waiting = std::mem::take(&mut self.assets.waiting);
-        let linked = (peer, waiting.into_iter().collect());
-        self.linked.lock().push(linked);
     }
 
     fn unreachable(&mut self) {
