@@ -146,13 +146,14 @@ fn main() -> ExitCode {
 fn print(arguments: &Arguments, output: &mut impl Write) -> io::Result<()> {
     match arguments.form {
         Form::Lines => print_lines(arguments, output)?,
-        Form::Json => writeln!(output, "{}", json::document(&take(arguments)?))?,
+        Form::Json => writeln!(output, "{}", json::document(&take(arguments, complain)?))?,
         Form::Table => {
-            let earlier = take(arguments)?;
+            // The sample that is printed complains.
+            let earlier = take(arguments, |_| {})?;
             if !earlier.processes.is_empty() {
                 thread::sleep(MEASURED);
             }
-            let sample = take(arguments)?;
+            let sample = take(arguments, complain)?;
             output.write_all(table::text(&sample, &earlier, None).as_bytes())?;
         }
         Form::Watch(time, count) => watch(arguments, time, count, output)?,
@@ -171,11 +172,11 @@ fn watch(
         true => CLEAR,
         false => "",
     };
-    let mut earlier = take(arguments)?;
+    let mut earlier = take(arguments, |_| {})?;
     let mut printed = 0;
     while count.is_none_or(|count| printed < count) {
         thread::sleep(time);
-        let sample = take(arguments)?;
+        let sample = take(arguments, complain)?;
         let text = table::text(&sample, &earlier, Some(&earlier));
         write!(output, "{clear}{text}")?;
         if clear.is_empty() {
@@ -196,19 +197,28 @@ fn default_user() -> u32 {
     other.unwrap_or(own)
 }
 
-/// The lines of each process that was asked for, by slot.
-fn collect(arguments: &Arguments) -> io::Result<Vec<(Option<u32>, Vec<String>)>> {
+/// Reports on standard error.
+fn complain(complaint: &str) {
+    eprintln!("uroce-stat: {complaint}");
+}
+
+/// The lines of each process that was asked for, by slot. `complain` gets the processes whose
+/// lines are not all there.
+fn collect(
+    arguments: &Arguments,
+    complain: impl Fn(&str),
+) -> io::Result<Vec<(Option<u32>, Vec<String>)>> {
     let user = arguments.user.unwrap_or_else(default_user);
     let mut collected = Vec::new();
     for some in names(user)?.chunks(AT_ONCE) {
         for answer in ask_all(some, user) {
             match answer {
-                Ok(answer) => collected.extend(read(&answer, arguments)),
+                Ok(answer) => collected.extend(read(&answer, arguments, &complain)),
                 Err(Silence::Gone) => {}
                 Err(Silence::Refused(Some(process), why)) => {
-                    eprintln!("uroce-stat: process {process} {why}");
+                    complain(&format!("process {process} {why}"));
                 }
-                Err(Silence::Refused(None, why)) => eprintln!("uroce-stat: a process {why}"),
+                Err(Silence::Refused(None, why)) => complain(&format!("a process {why}")),
             }
         }
     }
@@ -217,7 +227,7 @@ fn collect(arguments: &Arguments) -> io::Result<Vec<(Option<u32>, Vec<String>)>>
 
 fn print_lines(arguments: &Arguments, output: &mut impl Write) -> io::Result<()> {
     let mut devices = Devices::default();
-    for (_, lines) in collect(arguments)? {
+    for (_, lines) in collect(arguments, complain)? {
         for line in &lines {
             writeln!(output, "{line}")?;
         }
@@ -229,10 +239,10 @@ fn print_lines(arguments: &Arguments, output: &mut impl Write) -> io::Result<()>
     Ok(())
 }
 
-fn take(arguments: &Arguments) -> io::Result<Sample> {
+fn take(arguments: &Arguments, complain: impl Fn(&str)) -> io::Result<Sample> {
     let mut devices = Devices::default();
     let mut processes = Vec::new();
-    for (process, lines) in collect(arguments)? {
+    for (process, lines) in collect(arguments, complain)? {
         devices.add(&lines);
         processes.push(Process::read(process, command(process), &lines));
     }
@@ -283,7 +293,11 @@ fn ask_all(names: &[Name], user: u32) -> Vec<Result<Answer, Silence>> {
 }
 
 /// The lines of an answer, if its process was asked for.
-fn read(answer: &Answer, arguments: &Arguments) -> Option<(Option<u32>, Vec<String>)> {
+fn read(
+    answer: &Answer,
+    arguments: &Arguments,
+    complain: impl Fn(&str),
+) -> Option<(Option<u32>, Vec<String>)> {
     let process = process_of(answer);
     let is_wanted = |process| arguments.processes.contains(&process);
     if !arguments.processes.is_empty() && !process.is_some_and(is_wanted) {
@@ -292,7 +306,7 @@ fn read(answer: &Answer, arguments: &Arguments) -> Option<(Option<u32>, Vec<Stri
     let (lines, is_whole) = lines(answer);
     if !is_whole {
         let who = process.map_or_else(|| "of unknown number".to_owned(), |id| id.to_string());
-        eprintln!("uroce-stat: process {who} sends more than is printed");
+        complain(&format!("process {who} sends more than is printed"));
     }
     Some((process, lines))
 }

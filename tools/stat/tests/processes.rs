@@ -322,3 +322,20 @@ fn malformed_messages_do_no_harm() {
         "{complaints}"
     );
 }
+
+/// A table takes two samples, and asks each process twice.
+#[test]
+fn one_sample_of_a_table_complains() {
+    if !is_root() {
+        return;
+    }
+    let table = "$stat --user 65534 >/dev/null; status=$?";
+    let output = beside_hostile("once", 65534, table);
+    assert!(output.status.success(), "{output:?}");
+    let complaints = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        complaints.matches(" does not answer").count(),
+        2,
+        "{complaints}"
+    );
+}
