@@ -58,7 +58,7 @@ pub(super) fn all(probe: &Probe) -> Vec<Plugin> {
 
 /// The generations that the library has which this program runs on: its file names them.
 fn of_library() -> Vec<u16> {
-    let mut found = generations(&library::bytes());
+    let mut found = generations(library::bytes());
     if found.is_empty() {
         found.push(USUAL);
     }
