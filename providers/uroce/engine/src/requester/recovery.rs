@@ -19,7 +19,7 @@
 //! Reports are not trusted: one that speaks of packets that were not sent is dropped.
 
 use super::Requester;
-use super::missing::{Missing, PeerKind, Recovery, pop_if};
+use super::missing::{PeerKind, Recovery, pop_if};
 use crate::counters::Counters;
 use crate::psn::Psn;
 use crate::qp::Attributes;
@@ -199,9 +199,7 @@ impl Requester {
         let Some(recovery) = &mut path.recovery else {
             return;
         };
-        while let Some(Missing { .. }) =
-            pop_if(&mut recovery.missing, |missing| missing.psn.before(taken))
-        {}
+        while pop_if(&mut recovery.missing, |missing| missing.psn.before(taken)).is_some() {}
         if recovery.seen.before(taken) {
             recovery.seen = taken;
         }
