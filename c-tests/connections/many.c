@@ -15,15 +15,6 @@ enum { PORT = 7494, CONNECTIONS = 10000, GROWTH = 2 << 20, ACK_TIMEOUT = 8 };
 
 static struct rdma_event_channel *server, *client;
 
-static void skip(struct rdma_event_channel *channel, enum rdma_cm_event_type wanted)
-{
-	struct rdma_cm_event *event;
-
-	MUST(rdma_get_cm_event(channel, &event));
-	expect(event->event == wanted && event->status == 0);
-	MUST(rdma_ack_cm_event(event));
-}
-
 static void shorten(struct rdma_cm_id *id)
 {
 	uint8_t timeout = ACK_TIMEOUT;
@@ -32,41 +23,12 @@ static void shorten(struct rdma_cm_id *id)
 			     sizeof(timeout)));
 }
 
-static struct rdma_cm_id *resolved(void)
-{
-	struct rdma_cm_id *id = new_id(client, NULL, RDMA_PS_TCP);
-	struct sockaddr_in here = at(HERE, PORT);
-
-	shorten(id);
-	MUST(rdma_resolve_addr(id, NULL, SA(here), 5000));
-	skip(client, RDMA_CM_EVENT_ADDR_RESOLVED);
-	MUST(rdma_resolve_route(id, 5000));
-	skip(client, RDMA_CM_EVENT_ROUTE_RESOLVED);
-	MUST(make_qp(id));
-	return id;
-}
-
 static void one(void)
 {
-	struct rdma_conn_param param = asking("abc", 3);
-	struct rdma_cm_id *id = resolved(), *request;
-	struct rdma_cm_event *event;
+	struct rdma_cm_id *id = ready(client, PORT, RDMA_PS_TCP);
 
-	MUST(rdma_connect(id, &param));
-	MUST(rdma_get_cm_event(server, &event));
-	expect(event->event == RDMA_CM_EVENT_CONNECT_REQUEST);
-	request = event->id;
-	MUST(rdma_ack_cm_event(event));
-	MUST(make_qp(request));
-	MUST(rdma_accept(request, NULL));
-	skip(client, RDMA_CM_EVENT_ESTABLISHED);
-	skip(server, RDMA_CM_EVENT_ESTABLISHED);
-	MUST(rdma_disconnect(id));
-	skip(server, RDMA_CM_EVENT_DISCONNECTED);
-	MUST(rdma_disconnect(request));
-	skip(client, RDMA_CM_EVENT_DISCONNECTED);
-	drop(request);
-	drop(id);
+	shorten(id);
+	connect_and_end(server, client, id);
 }
 
 int main(int argc, char **argv)

@@ -58,6 +58,13 @@ fn run(source: &str) -> Result<String> {
     Ok(text)
 }
 
+/// Runs a program whose last line says that it came to its end.
+fn run_to_the_end(source: &str) -> Result<()> {
+    let text = run(source)?;
+    assert!(text.ends_with("done\n"), "{text}");
+    Ok(())
+}
+
 #[test]
 fn calls_of_rsockets_hold_without_a_device() -> Result<()> {
     run("rsocket/calls.c")?;
@@ -66,42 +73,30 @@ fn calls_of_rsockets_hold_without_a_device() -> Result<()> {
 
 #[test]
 fn what_an_id_looks_for_is_reported_by_an_event() -> Result<()> {
-    let text = run("connections/addrinfo.c")?;
-    assert!(text.ends_with("done\n"), "{text}");
-    Ok(())
+    run_to_the_end("connections/addrinfo.c")
 }
 
 #[test]
 fn a_thread_waits_on_where_its_channel_is_destroyed() -> Result<()> {
-    let text = run("connections/destroyed_channel.c")?;
-    assert!(text.ends_with("done\n"), "{text}");
-    Ok(())
+    run_to_the_end("connections/destroyed_channel.c")
 }
 
 #[test]
 fn a_forked_child_connects_by_itself() -> Result<()> {
-    let text = run("connections/forked_child.c")?;
-    assert!(text.ends_with("done\n"), "{text}");
-    Ok(())
+    run_to_the_end("connections/forked_child.c")
 }
 
 #[test]
 fn failures_are_explained_and_calls_recorded() -> Result<()> {
-    let text = run("connections/explain.c")?;
-    assert!(text.ends_with("done\n"), "{text}");
-    Ok(())
+    run_to_the_end("connections/explain.c")
 }
 
 #[test]
 fn a_killed_process_is_noticed_at_each_step_of_a_connection() -> Result<()> {
-    let text = run("connections/killed.c")?;
-    assert!(text.ends_with("done\n"), "{text}");
-    Ok(())
+    run_to_the_end("connections/killed.c")
 }
 
 #[test]
 fn ten_thousand_connections_are_given_back() -> Result<()> {
-    let text = run("connections/many.c")?;
-    assert!(text.ends_with("done\n"), "{text}");
-    Ok(())
+    run_to_the_end("connections/many.c")
 }

@@ -185,4 +185,39 @@ static inline struct rdma_conn_param answering(const void *data, uint8_t length)
 	return param;
 }
 
+/* The next event, which is a success of that kind. It is not printed. */
+static inline void skip(struct rdma_event_channel *channel, enum rdma_cm_event_type wanted)
+{
+	struct rdma_cm_event *event;
+
+	MUST(rdma_get_cm_event(channel, &event));
+	expect(event->event == wanted && event->status == 0);
+	MUST(rdma_ack_cm_event(event));
+}
+
+/* Connects an id of the client's channel to a listener of the server's, and ends all of it. */
+static inline void connect_and_end(struct rdma_event_channel *server,
+				   struct rdma_event_channel *client, struct rdma_cm_id *id)
+{
+	struct rdma_conn_param param = asking("abc", 3);
+	struct rdma_cm_id *request;
+	struct rdma_cm_event *event;
+
+	MUST(rdma_connect(id, &param));
+	MUST(rdma_get_cm_event(server, &event));
+	expect(event->event == RDMA_CM_EVENT_CONNECT_REQUEST);
+	request = event->id;
+	MUST(rdma_ack_cm_event(event));
+	MUST(make_qp(request));
+	MUST(rdma_accept(request, NULL));
+	skip(client, RDMA_CM_EVENT_ESTABLISHED);
+	skip(server, RDMA_CM_EVENT_ESTABLISHED);
+	MUST(rdma_disconnect(id));
+	skip(server, RDMA_CM_EVENT_DISCONNECTED);
+	MUST(rdma_disconnect(request));
+	skip(client, RDMA_CM_EVENT_DISCONNECTED);
+	drop(request);
+	drop(id);
+}
+
 #endif
