@@ -2,12 +2,12 @@
 //!
 //! Consecutive acknowledgements become the last of them. Reads are answered one packet at a time,
 //! alternating with own requests. The peer can queue at most `max_dest_rd_atomic` requests that
-//! need a response. A duplicate read is read again, with its key checked again, before answers to
-//! later requests. Duplicates of atomics, atomic writes and flushes are answered from stored
-//! results. A reply that is still pending is not queued again; a reply that a duplicate requests
-//! from an earlier packet replaces the rest of the first one. Beyond two replies for each request
-//! that may be in flight, and where no result is stored, a duplicate is dropped, so a stray packet
-//! cannot end a connection.
+//! need a response; repetitions of answers do not count. A duplicate read is read again, with its
+//! key checked again, before answers to later requests. Duplicates of atomics, atomic writes and
+//! flushes are answered from stored results. A reply that is still pending is not queued again; a
+//! reply that a duplicate requests from an earlier packet replaces the rest of the first one.
+//! Beyond two replies for each request that may be in flight, and where no result is stored, a
+//! duplicate is dropped, so a stray packet cannot end a connection.
 //!
 //! A request that comes before others is answered by a NAK, and dropped. From a requester that
 //! understands reports it is kept ([`early`]), and the acknowledgement names the missing

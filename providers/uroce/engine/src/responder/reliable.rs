@@ -306,7 +306,7 @@ impl Responder {
     /// Whether one more read or atomic may be under way.
     pub(super) fn check_resources(&self, request: &Request<'_>) -> Result<(), Refusal> {
         let limit = usize::from(request.attributes.max_dest_rd_atomic);
-        if self.replies.responses() < limit {
+        if self.replies.unanswered() < limit {
             Ok(())
         } else {
             Err(Refusal::INVALID)

@@ -48,28 +48,35 @@ impl Reply {
     }
 }
 
+/// An answer that is not sent in full.
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    reply: Reply,
+    /// Whether a part of it was never sent: it is not only a repetition.
+    first: bool,
+}
+
 /// The answers, oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Replies(VecDeque<Reply>);
+pub(crate) struct Replies(VecDeque<Queued>);
 
 impl Replies {
     /// Adds an answer. Of two acknowledgements in a row only the later is kept: each of them,
     /// negative ones too, acknowledges everything before its PSN.
     pub(crate) fn push(&mut self, reply: Reply) {
-        if let (Reply::Ack { psn, .. }, Some(Reply::Ack { psn: last, .. })) =
-            (reply, self.0.back().copied())
-        {
+        let last = self.0.back().map(|queued| queued.reply);
+        if let (Reply::Ack { psn, .. }, Some(Reply::Ack { psn: last, .. })) = (reply, last) {
             if psn.before(last) {
                 return;
             }
             self.0.pop_back();
         }
-        self.0.push_back(reply);
+        self.end_with(reply);
     }
 
     /// Whether every packet of an answer is still to be sent.
     pub(crate) fn holds(&self, reply: &Reply) -> bool {
-        self.0.iter().any(|known| {
+        self.0.iter().any(|Queued { reply: known, .. }| {
             known.is_response()
                 && reply.next_psn().at_or_after(known.next_psn())
                 && !known.last_psn().before(reply.last_psn())
@@ -80,21 +87,33 @@ impl Replies {
     /// replaces answers whose whole rest it repeats: a requester that goes back to a packet does
     /// not use later packets of an earlier request.
     pub(crate) fn repeat(&mut self, reply: Reply) {
-        self.0.retain(|known| {
+        let mut first = false;
+        self.0.retain(|queued| {
+            let known = queued.reply;
             let rest = known.next_psn();
             let within =
                 rest.at_or_after(reply.next_psn()) && !reply.last_psn().before(known.last_psn());
-            !(known.is_response() && within)
+            let replaced = known.is_response() && within;
+            first |= replaced && queued.first;
+            !replaced
         });
         let psn = reply.next_psn();
-        let later = |known: &Reply| known.next_psn().at_or_after(psn);
+        let later = |queued: &Queued| queued.reply.next_psn().at_or_after(psn);
         let at = self.0.iter().position(later).unwrap_or(self.0.len());
-        self.0.insert(at, reply);
+        self.0.insert(at, Queued { reply, first });
     }
 
-    /// How many reads and atomics are not answered in full.
+    /// How many answers to reads and atomics are not sent in full, repetitions included.
     pub(crate) fn responses(&self) -> usize {
-        self.0.iter().filter(|reply| reply.is_response()).count()
+        let responses = self.0.iter().filter(|queued| queued.reply.is_response());
+        responses.count()
+    }
+
+    /// How many reads and atomics were not answered in full. Repetitions do not count: their
+    /// requester may have the answer already, and ask for the next.
+    pub(crate) fn unanswered(&self) -> usize {
+        let first = |queued: &&Queued| queued.first && queued.reply.is_response();
+        self.0.iter().filter(first).count()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -103,7 +122,7 @@ impl Replies {
 
     /// Adds the answer after which no other follows.
     pub(crate) fn end_with(&mut self, reply: Reply) {
-        self.0.push_back(reply);
+        self.0.push_back(Queued { reply, first: true });
     }
 
     pub(crate) fn clear(&mut self) {
@@ -117,7 +136,7 @@ impl Replies {
         attributes: &Attributes,
         msn: Psn,
     ) -> Option<Outgoing<'static>> {
-        let reply = self.0.pop_front()?;
+        let Queued { reply, first } = self.0.pop_front()?;
         let emitter = Emitter {
             service,
             attributes,
@@ -141,12 +160,13 @@ impl Replies {
                 packets,
             } => {
                 if sent + 1 < packets {
-                    self.0.push_front(Reply::Data {
+                    let reply = Reply::Data {
                         psn,
                         range,
                         sent: sent + 1,
                         packets,
-                    });
+                    };
+                    self.0.push_front(Queued { reply, first });
                 }
                 Some(emitter.data(psn, range, sent, packets))
             }

@@ -279,3 +279,45 @@ fn little_more_than_the_messages_is_sent_on_a_bad_network() {
         assert!(ratio <= most, "{ratio} of a thousand at {loss}");
     }
 }
+
+/// The responder has sent an answer that is under way, and repeats it, when the requester has it
+/// and sends the next request: the repetition takes no place of that.
+#[test]
+fn a_repeated_answer_does_not_count_as_a_request() {
+    let mut world = acquainted(Faults::default(), 1);
+    for id in 0..5 {
+        world.post(0, wr(id, Request::Read(remote(TO)), FROM, 2 * MTU));
+    }
+    let requests = (0..10).take_while(|_| world.send_one(0)).count();
+    assert_eq!(requests, 4, "`max_rd_atomic`");
+    let mut link = std::mem::replace(&mut world.link, Link::new(Faults::default(), 1));
+    let end_of_time = Time::from_nanos(u64::MAX);
+    while let Some((to, bytes)) = link.receive(end_of_time) {
+        world.deliver(to, &bytes);
+    }
+    for _ in 0..2 {
+        assert!(world.send_one(1));
+    }
+    let mut answer = Vec::new();
+    while let Some((_, bytes)) = world.link.receive(end_of_time) {
+        answer.push(bytes);
+    }
+    world.deliver(0, &answer[0]);
+    world.now = world.ends[0].qp.deadline().expect("it waits for the rest");
+    let end = &mut world.ends[0];
+    end.qp.on_time(world.now, &mut end.host);
+    assert!(world.send_one(0), "the rest is asked for again");
+    while let Some((to, bytes)) = world.link.receive(end_of_time) {
+        world.deliver(to, &bytes);
+    }
+    for bytes in &answer[1..] {
+        world.deliver(0, bytes);
+    }
+    assert!(world.send_one(0), "the next request");
+    while let Some((to, bytes)) = world.link.receive(end_of_time) {
+        world.deliver(to, &bytes);
+    }
+    world.rest();
+    let done: Vec<(u64, Status)> = (0..5).map(|id| (id, Status::Success)).collect();
+    assert_eq!(world.statuses(0), done);
+}
