@@ -2,20 +2,16 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | `export` | the C interface: each exported function converts its arguments, calls, and converts
-//! the result |
+//! | `export` | the C interface: each exported function converts its arguments, calls, and converts the result |
 //! | `abi` | the C structures that programs read and write, and the objects that own them |
-//! | `registry` | ids, joins and events, by the address that the program or the kernel uses for
-//! them |
-//! | `id` | `id::Id`: a `struct rdma_cm_id`, its connection manager, and the number of its
-//! acknowledged events |
+//! | `registry` | ids, joins and events, by the address that the program or the kernel uses for them |
+//! | `id` | `id::Id`: a `struct rdma_cm_id`, its connection manager, and the number of its acknowledged events |
 //! | `backend` | `backend::Backend`: the operations of a connection manager on an id |
 //! | `command` | ids of connection managers that take the kernel's commands |
 //! | `kernel` | the kernel's connection manager: the character device |
 //! | `uroce` | the connection manager of devices in user space, which libibverbs contains |
 //! | `source` | the connection manager that delivers the events of a channel |
-//! | `device` | open devices (one context for each device and process), and the domains that ids
-//! share |
+//! | `device` | open devices (one context for each device and process), and the domains that ids share |
 //! | `verbs` | the functions of libibverbs that this library calls |
 //! | `channel`, `address`, `connect`, `queue_pair`, `multicast`, `endpoint`, `addrinfo`, `migrate`, `destroy` | the calls, by subject |
 //! | `transition` | state transitions of queue pairs |

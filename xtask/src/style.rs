@@ -1,10 +1,11 @@
 //! The stage `style`: comments have lines of at most 100 columns, names that were replaced by the
 //! field's words do not come back, and neither do idioms in comments and documents.
 //!
-//! It reads Rust and C files, and documents. Lines of tables in documentation may be longer,
-//! because they cannot be broken. `retired.txt` lists names with their replacements; only code
-//! counts there, because in comments and strings these words are plain English. `idioms.txt` lists
-//! idioms with their replacements; only comments and documents count there (see [`idioms`]).
+//! It reads Rust and C files, and documents. A row of a table in documentation may be longer, and
+//! has to be one line, because rustdoc takes the rest of a broken row for another row.
+//! `retired.txt` lists names with their replacements; only code counts there, because in comments
+//! and strings these words are plain English. `idioms.txt` lists idioms with their replacements;
+//! only comments and documents count there (see [`idioms`]).
 #![forbid(unsafe_code)]
 
 use std::{
@@ -111,6 +112,7 @@ fn retired_names(text: &str) -> Vec<&str> {
 fn complaints(file: &str, text: &str, retired: &[&str], idioms: &Idioms) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut code = Code::default();
+    let mut fenced = false;
     for (number, line) in (1..).zip(text.lines()) {
         let (names, comment) = code.split(line);
         if is_comment(line) && !is_table(line) && width(line) > WIDTH {
@@ -118,6 +120,10 @@ fn complaints(file: &str, text: &str, retired: &[&str], idioms: &Idioms) -> Vec<
             complaints.push(format!(
                 "{number}: a comment has {width} columns, {WIDTH} are allowed"
             ));
+        }
+        fenced ^= is_fence(line);
+        if is_table(line) && !fenced && !line.trim_end().ends_with('|') {
+            complaints.push(format!("{number}: a row of a table is broken into lines"));
         }
         for name in names.iter().filter(|name| retired.contains(&name.as_str())) {
             complaints.push(format!(
@@ -138,8 +144,21 @@ fn is_comment(line: &str) -> bool {
 
 /// A row of a table in documentation.
 fn is_table(line: &str) -> bool {
-    let text = line.trim_start().trim_start_matches(['/', '!']);
-    text.trim_start().starts_with('|')
+    documentation(line).is_some_and(|text| text.starts_with('|'))
+}
+
+/// The begin or the end of an example or a diagram in documentation.
+fn is_fence(line: &str) -> bool {
+    documentation(line).is_some_and(|text| text.starts_with("```"))
+}
+
+/// The text of a line of documentation.
+fn documentation(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let text = ["///", "//!"]
+        .iter()
+        .find_map(|begin| line.strip_prefix(begin))?;
+    Some(text.trim_start())
 }
 
 fn width(line: &str) -> usize {
@@ -263,6 +282,14 @@ mod tests {
                 "4: a comment has 107 columns, 100 are allowed"
             ]
         );
+    }
+
+    #[test]
+    fn a_row_of_a_table_is_one_line() {
+        let text = "/// | a | b |\n//! | a | the first\n//! line |\nlet or = a\n    || b;\n\
+                    /// ```text\n/// | output\n/// ```\n";
+        let complaints = complaints("a.rs", text, &[], &Idioms::default());
+        assert_eq!(complaints, ["2: a row of a table is broken into lines"]);
     }
 
     #[test]

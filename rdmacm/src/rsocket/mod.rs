@@ -5,8 +5,7 @@
 //! | --- | --- |
 //! | `socket`, `table` | an rsocket; the rsockets of the process, by descriptor |
 //! | `stream` | stream sockets, from a new socket to a connection |
-//! | `connection`, `endpoint` | a connection: the protocol's state (`rsocket_protocol`) and the
-//! verbs objects that execute it |
+//! | `connection`, `endpoint` | a connection: the protocol's state (`rsocket_protocol`) and the verbs objects that execute it |
 //! | `datagram`, `datagram_qp` | datagram sockets; their queue pairs, and paths to peers |
 //! | `call`, `poll`, `repoll` | calls that may wait, in steps; rpoll; sets of descriptors |
 //! | `waiter` | threads that wait for a socket |

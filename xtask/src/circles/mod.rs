@@ -2,8 +2,7 @@
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | `modules` | the modules of a crate: their files, and the items that each defines, re-exports
-//! and names |
+//! | `modules` | the modules of a crate: their files, and the items that each defines, re-exports and names |
 //! | `graph` | which module needs which, and the circles in the graph |
 //!
 //! A module needs another when it names an item of it. A name that a module only re-exports counts

@@ -22,8 +22,7 @@
 //! | --- | --- |
 //! | [`wire`] | headers, opcodes, whole packets, the ICRC |
 //! | [`qp`] | requester, completer and responder under one state; `qp::table` is the state table as data |
-//! | `requester` | the send queue: the next packet, the limit of packets in flight, retries, reads
-//! |
+//! | `requester` | the send queue: the next packet, the limit of packets in flight, retries, reads |
 //! | `completer` | the effect of acknowledgements and responses on the send queue |
 //! | `responder` | the expected PSN, the current message, pending replies, duplicates |
 //! | [`host`] | memory, receive requests, completions, events, as a trait |

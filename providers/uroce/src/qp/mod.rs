@@ -8,12 +8,9 @@
 //! | `connection` | `Connection` | the protocol engine and its waiting conditions |
 //! | `fast_path` | `FastPath` | messages and one-sided operations without packets, within a host |
 //! | `xrc_target` | `XrcTarget`, `Sharing` | an XRC target that several processes share |
-//! | `host` | `Surroundings` | the engine's environment (`uroce_engine::host::Host`), during one
-//! call |
-//! | `attributes`, `requests` | | C's numbers and views as the engine's values; errors in them are
-//! EINVAL here |
-//! | `domain` | [`XrcDomain`], [`EventListener`] | a target's interface to its domain, which
-//! imports queue pairs |
+//! | `host` | `Surroundings` | the engine's environment (`uroce_engine::host::Host`), during one call |
+//! | `attributes`, `requests` | | C's numbers and views as the engine's values; errors in them are EINVAL here |
+//! | `domain` | [`XrcDomain`], [`EventListener`] | a target's interface to its domain, which imports queue pairs |
 //! | `route`, `stall`, `binds`, `counting`, `multicast` | | values of the parts |
 //!
 //! How requests are posted, completions polled and datagrams delivered: see [`crate::context`].

@@ -3,11 +3,9 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `poll` | one check of all sources of packets |
-//! | `pass`, `lazy_pass` | the calls to queue pairs that one check leads to, and the sending at its
-//! end |
+//! | `pass`, `lazy_pass` | the calls to queue pairs that one check leads to, and the sending at its end |
 //! | `deadlines`, `timers` | when a queue pair, or a task of the node, is due |
-//! | `thread`, `alarm`, `idle_backoff` | the progress thread, the events that wake it, and when it
-//! leaves the sockets to pollers |
+//! | `thread`, `alarm`, `idle_backoff` | the progress thread, the events that wake it, and when it leaves the sockets to pollers |
 //! | `watch` | descriptors that the progress thread waits on for others |
 //! | `failing` | queue pairs that failed inside a call that may not wait |
 //! | `yield_policy` | when pollers give the processor to other programs |

@@ -9,13 +9,9 @@
 //! | --- | --- | --- |
 //! | flush | processes received packets, sends pending ones, waits until rings have room for them |
 //! 200 ms |
-//! | await acknowledgements | waits for answers to the queue pair's requests, unless a timeout, a
-//! gap or RNR showed that they may not come: a peer of this device delays an acknowledgement until
-//! its progress thread checks again | 24 ms |
-//! | drain | waits until other processes have taken the packets that arrived here for them | 200
-//! ms; 20 ms at exit |
-//! | exit | the progress thread sends the pending packets of all queue pairs, and waits for other
-//! threads that send | 20 ms |
+//! | await acknowledgements | waits for answers to the queue pair's requests, unless a timeout, a gap or RNR showed that they may not come: a peer of this device delays an acknowledgement until its progress thread checks again | 24 ms |
+//! | drain | waits until other processes have taken the packets that arrived here for them | 200 ms; 20 ms at exit |
+//! | exit | the progress thread sends the pending packets of all queue pairs, and waits for other threads that send | 20 ms |
 //!
 //! After a wait in vain no thread waits again for a second. A process that is killed, or ends by
 //! _exit(2), does none of this.

@@ -6,8 +6,7 @@
 //! | `eager_send` | `EagerSender` | messages in flight, requests behind them, the epoch that the peer expects |
 //! | `in_flight` | `Queue`, `InFlight` | the requests in flight |
 //! | `eager_receive` | `EagerReceiver` | the epoch of the peer's next message, the cache of receive memory |
-//! | `credit` | `CreditGrant`, `CreditWindow` | the messages that the peer may complete at once,
-//! and the peer's grant |
+//! | `credit` | `CreditGrant`, `CreditWindow` | the messages that the peer may complete at once, and the peer's grant |
 //! | `gate` | `ShownGate` | the published gate, with the peer's rights |
 //! | `one_sided` | `OneSided` | the known part of the peer's memory, for RDMA writes and reads |
 //!

@@ -3,15 +3,12 @@
 //!
 //! | type | contents |
 //! | --- | --- |
-//! | `Gate` | the rights that a queue pair grants its peer: identity, domain, P_Key, access,
-//! whether there are credits. Published while requests are accepted |
-//! | `Key` | a region: tag, access, domain, bounds, and the place of its bytes. Published while the
-//! slot is locked for changes (`memory::Keys`) |
+//! | `Gate` | the rights that a queue pair grants its peer: identity, domain, P_Key, access, whether there are credits. Published while requests are accepted |
+//! | `Key` | a region: tag, access, domain, bounds, and the place of its bytes. Published while the slot is locked for changes (`memory::Keys`) |
 //! | `record` | the words of either under a sequence lock; a reader never waits, because the writer may have died |
 //! | `Shown` | gate and key as read, with their change counts; while those are equal, nothing is read again |
 //! | `Claim` | the initiator's entry in the link: the gate, key and range that it uses |
-//! | `Credit` | the number of messages that a queue pair has receive requests for, in a separate
-//! cache line |
+//! | `Credit` | the number of messages that a queue pair has receive requests for, in a separate cache line |
 //!
 //! *No mappings.* The kernel copies (process_vm_writev(2), process_vm_readv(2)) and answers EFAULT
 //! for missing pages. A mapping of a registered file would save the system call, but a process that

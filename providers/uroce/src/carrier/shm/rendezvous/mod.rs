@@ -23,8 +23,7 @@
 //! | --- | --- | --- | --- | --- |
 //! | connect | send `Invite` or `Request`, unless an attempt failed just before | | | |
 //! | `Request` | make the link, `Offer` | make the link, `Offer` | look; send `Offer` again; another generation, and the former has ended: discard the link, make another | another generation, and the former has ended: make a link |
-//! | `Invite` | `Request` | send messages that found the socket full | - | another generation, and
-//! the former has ended: `Request` |
+//! | `Invite` | `Request` | send messages that found the socket full | - | another generation, and the former has ended: `Request` |
 //! | `Offer` | join | join | - | another generation, and the former has ended: join |
 //! | `Joined` | | | look | |
 //! | `Reject` | | by UDP | withdraw; by UDP | |
