@@ -100,3 +100,8 @@ fn a_killed_process_is_noticed_at_each_step_of_a_connection() -> Result<()> {
 fn ten_thousand_connections_are_given_back() -> Result<()> {
     run_to_the_end("connections/many.c")
 }
+
+#[test]
+fn a_thousand_connections_of_other_hosts_are_accepted_at_once() -> Result<()> {
+    run_to_the_end("connections/three_hosts.c")
+}
