@@ -107,7 +107,7 @@ fn introduced(end: &End) -> Option<(u32, u32)> {
 fn talk(rounds: u64) {
     let end = End::new(IBV_QPT_RC);
     let (number, _) = introduced(&end).expect("a peer");
-    connect_for(&end, number, [14, 4]);
+    connect_for(&end, number, [18, 7]);
     for id in 0..rounds {
         end.post_recv(RECEIVE | id, 65_536, 64);
     }
