@@ -27,6 +27,8 @@ fn main() {
     c(CANCEL).compile("ferroverbs_cancel");
     // lld: GNU ld refuses a named version script beside the anonymous one that rustc passes.
     println!("cargo::rustc-link-arg-cdylib=-fuse-ld=lld");
+    // Debug packages find their file by it; RPM requires one of this size.
+    println!("cargo::rustc-link-arg-cdylib=-Wl,--build-id=sha1");
     println!("cargo::rustc-link-arg-cdylib=-Wl,-soname,libibverbs.so.1");
     println!(
         "cargo::rustc-link-arg-cdylib=-Wl,--version-script={}",
@@ -42,6 +44,7 @@ fn c(file: &str) -> cc::Build {
         .warnings_into_errors(true)
         .extra_warnings(true)
         // Cancelled threads are unwound.
-        .flag("-fexceptions");
+        .flag("-fexceptions")
+        .flag_if_supported("-fstack-protector-strong");
     build
 }

@@ -26,7 +26,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .warnings_into_errors(true)
         .extra_warnings(true)
         // Cancelled threads are unwound.
-        .flag("-fexceptions");
+        .flag("-fexceptions")
+        .flag_if_supported("-fstack-protector-strong");
     // The objects are passed to the linker directly: no Rust code refers to them.
     for object in build.compile_intermediates() {
         println!("cargo::rustc-link-arg-cdylib={}", object.display());
@@ -34,6 +35,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let map = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("src/librspreload.map");
     // lld: GNU ld takes one version script, and rustc passes one.
     println!("cargo::rustc-link-arg-cdylib=-fuse-ld=lld");
+    // Debug packages find their file by it; RPM requires one of this size.
+    println!("cargo::rustc-link-arg-cdylib=-Wl,--build-id=sha1");
     println!(
         "cargo::rustc-link-arg-cdylib=-Wl,--version-script={}",
         map.display()

@@ -12,9 +12,9 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
-use super::observe::must;
+use super::{files, observe::must};
 
 const PREFIX: &str = "/opt/verbs";
 const LIBRARIES: &str = "/opt/verbs/lib64";
@@ -40,7 +40,7 @@ pub fn check(job: &Path, source: &Path) -> Result<()> {
     let only = job.join("elsewhere");
     fs::create_dir(&only)?;
     install(job, source, &only)?;
-    let (found, prefix) = (files(&only)?, below(&only, PREFIX));
+    let (found, prefix) = (files::below(&only)?, installed(&only, PREFIX));
     if let Some(file) = found.iter().find(|file| !file.starts_with(&prefix)) {
         bail!("{} is not below {PREFIX}", file.display());
     }
@@ -70,27 +70,14 @@ fn install(job: &Path, source: &Path, only: &Path) -> Result<()> {
 }
 
 /// Where a path of the installed system is.
-fn below(only: &Path, path: &str) -> PathBuf {
+fn installed(only: &Path, path: &str) -> PathBuf {
     only.join(path.trim_start_matches('/'))
-}
-
-/// All files below a directory.
-fn files(dir: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
-        let entry = entry?;
-        match entry.file_type()?.is_dir() {
-            true => found.extend(files(&entry.path())?),
-            false => found.push(entry.path()),
-        }
-    }
-    Ok(found)
 }
 
 /// A program is compiled with pkg-config's flags and runs on the library, and so does an installed
 /// one.
 fn usable(job: &Path, only: &Path) -> Result<()> {
-    let libraries = below(only, LIBRARIES);
+    let libraries = installed(only, LIBRARIES);
     let mut asked = Command::new("pkg-config");
     asked
         .args(["--cflags", "--libs", "librdmacm", "libibverbs"])
@@ -112,7 +99,7 @@ fn usable(job: &Path, only: &Path) -> Result<()> {
     let runs: [(PathBuf, &[&str]); 2] = [
         (program, &["libibverbs.so.1", "librdmacm.so.1"]),
         (
-            below(only, PREFIX).join("bin/ibv_devices"),
+            installed(only, PREFIX).join("bin/ibv_devices"),
             &["libibverbs.so.1"],
         ),
     ];

@@ -4,9 +4,12 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use anyhow::{Context, Result, bail};
+
+use super::observe::must;
 
 /// Our packages, each with the Debian package that it replaces.
 pub(super) const PACKAGES: [(&str, &str); 5] = [
@@ -33,4 +36,23 @@ pub(super) fn file_with(dir: &Path, start: &str, end: &str) -> Result<PathBuf> {
         }
     }
     bail!("no {start}*{end} in {}", dir.display())
+}
+
+/// Unpacks a package into a directory.
+pub(super) fn unpack(package: &Path, into: &Path) -> Result<()> {
+    let mut command = Command::new("dpkg-deb");
+    must(command.arg("--extract").arg(package).arg(into)).map(drop)
+}
+
+/// All files and links below a directory.
+pub(super) fn below(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => found.extend(below(&entry.path())?),
+            false => found.push(entry.path()),
+        }
+    }
+    Ok(found)
 }

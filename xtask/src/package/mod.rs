@@ -3,9 +3,9 @@
 //!
 //! The sources are copied, the crates are put beside them, and the packages are built with an empty
 //! cargo home, in two steps; between them, other stages may take the compiled library, so that the
-//! tested library is the installed one. lintian checks the packages. `debian/rules` calls `cargo
-//! build` and `cargo xtask install`, with `FERROVERBS_PROVIDER_DIR` set to the directory of
-//! Debian's providers.
+//! tested library is the installed one. `debian/rules` calls `cargo build` and `cargo xtask
+//! install`, with `FERROVERBS_PROVIDER_DIR` set to the directory of Debian's providers. lintian
+//! checks the packages, and `hardening` checks how their files are compiled and linked.
 //!
 //! Then this program is started again as the first process of new namespaces. It mounts a file
 //! system in memory over `/` and enters it (`root`). It moves from Debian's packages to these and
@@ -17,6 +17,7 @@
 
 mod elsewhere;
 mod files;
+mod hardening;
 mod observe;
 mod over_uroce;
 #[cfg(test)]
@@ -145,6 +146,7 @@ fn all(dirs: &Dirs, compiled: Compiled, tally: &mut Tally) -> Result<()> {
     tally.passed += 1;
     one(tally, "lintian", lintian(dirs, &job));
     one(tally, "symbols", symbols::compare(&job));
+    one(tally, "hardening", hardening::check(&job, &source));
     if let Some(refusal) = refusal {
         tally.skip(&format!("no throw-away root to install in: {refusal}"));
         return Ok(());
