@@ -110,3 +110,57 @@ impl<'p> Carriers<'p> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uroce_engine::psn::Psn;
+
+    /// The carriers of requests and of replies.
+    fn of<'p>(carriers: &Carriers<'p>) -> [Via<'p>; 2] {
+        let psn = Psn::new(0);
+        [Origin::Request(psn), Origin::Reply(psn)].map(|origin| carriers.of(origin))
+    }
+
+    fn at(nanos: u64) -> Time {
+        Time::from_nanos(nanos)
+    }
+
+    #[test]
+    fn without_a_link_packets_go_by_udp() {
+        let mut route = Route::default();
+        route.begin(false);
+        let carriers = route.carriers(None, false, false);
+        assert!(matches!(of(&carriers), [Via::Udp, Via::Udp]));
+    }
+
+    #[test]
+    fn a_peer_that_is_gone_is_reached_by_its_number() {
+        let mut route = Route::default();
+        route.begin(true);
+        for (had_link, local_only) in [(true, false), (false, true)] {
+            let carriers = route.carriers(None, had_link, local_only);
+            let carriers = of(&carriers);
+            assert!(matches!(carriers, [Via::Destination, Via::Destination]));
+        }
+    }
+
+    #[test]
+    fn udp_is_quiet_a_while_after_its_last_packet() {
+        let mut route = Route::default();
+        route.begin(false);
+        assert!(route.udp_is_quiet(|| at(0)), "no packet was sent");
+        route.sent(Via::Udp, at(5));
+        assert!(!route.udp_is_quiet(|| at(5 + QUIET)));
+        assert!(route.udp_is_quiet(|| at(6 + QUIET)));
+        route.move_requests(true);
+        assert!(route.requests_by_link());
+        route.sent(Via::Udp, at(6 + QUIET));
+        assert!(
+            route.udp_is_quiet(|| at(6 + QUIET)),
+            "requests have moved already"
+        );
+        route.begin(false);
+        assert!(!route.requests_by_link());
+    }
+}

@@ -19,7 +19,7 @@
 //! *Locks.* One lock for the three parts. While it is held, keys, receive queues, completion
 //! queues, events and the carrier's buffer may be locked, never another queue pair.
 //!
-//! *Tests.* `super::tests`.
+//! *Tests.* `tests`: the routing of calls. `super::tests`: queue pairs with a peer, XRC targets.
 
 use super::attributes;
 use super::binds::Binds;
@@ -792,3 +792,6 @@ fn errno(refused: Refused) -> Errno {
         Refused::Full => Errno::NOMEM,
     }
 }
+
+#[cfg(test)]
+mod tests;
