@@ -145,7 +145,7 @@ mod tests {
         dmabuf: None,
     };
 
-    fn asked(mask: u64) -> RegionParams {
+    fn params(mask: u64) -> RegionParams {
         RegionParams {
             mask,
             length: 0x80,
@@ -173,11 +173,11 @@ mod tests {
                 iova,
             })
         };
-        assert_eq!(asked(ADDR).plan(false), memory(0x1080));
-        assert_eq!(asked(ADDR | IOVA).plan(false), memory(7));
-        assert_eq!(asked(FD | OFFSET | IOVA).plan(false), dma(0x40, 7));
-        assert_eq!(asked(BUF | ADDR).plan(false), memory(0x1080));
-        assert_eq!(asked(BUF | ADDR | IOVA).plan(false), memory(7));
+        assert_eq!(params(ADDR).plan(false), memory(0x1080));
+        assert_eq!(params(ADDR | IOVA).plan(false), memory(7));
+        assert_eq!(params(FD | OFFSET | IOVA).plan(false), dma(0x40, 7));
+        assert_eq!(params(BUF | ADDR).plan(false), memory(0x1080));
+        assert_eq!(params(BUF | ADDR | IOVA).plan(false), memory(7));
         for bad in [
             0,
             IOVA,
@@ -190,22 +190,22 @@ mod tests {
             BUF | ADDR | FD,
             BUF | ADDR | OFFSET,
         ] {
-            assert_eq!(asked(bad).plan(false), Err(Errno::INVAL), "{bad:#x}");
+            assert_eq!(params(bad).plan(false), Err(Errno::INVAL), "{bad:#x}");
         }
         for unknown in [IBV_REG_MR_MASK_DMAH, 0x40, 1 << 63] {
-            assert_eq!(asked(ADDR | unknown).plan(false), Err(Errno::OPNOTSUPP));
+            assert_eq!(params(ADDR | unknown).plan(false), Err(Errno::OPNOTSUPP));
         }
     }
 
     #[test]
     fn a_range_has_to_lie_in_its_buffer() {
         let place = |addr: usize, length: usize| {
-            let asked = RegionParams {
+            let params = RegionParams {
                 addr,
                 length,
-                ..asked(BUF | ADDR)
+                ..params(BUF | ADDR)
             };
-            asked.plan(false).is_ok()
+            params.plan(false).is_ok()
         };
         assert!(place(0x1000, 0x100));
         assert!(place(0x10ff, 1));
@@ -221,7 +221,7 @@ mod tests {
         let with = |buffer, mask| {
             RegionParams {
                 buffer,
-                ..asked(mask)
+                ..params(mask)
             }
             .plan(false)
         };

@@ -57,7 +57,7 @@ unsafe extern "C" fn ask(
 }
 
 extern "C" fn observes() -> u32 {
-    librdmacm::asked()
+    librdmacm::requested()
 }
 
 unsafe extern "C" fn explain(text: *const u8, length: usize) {

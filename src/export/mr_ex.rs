@@ -23,62 +23,62 @@ use std::ffi::c_void;
 ///
 /// # Safety
 /// `attr` has those members; a buffer that it names is live.
-unsafe fn asked(pd: Pd<'_>, attr: *const ibv_mr_init_attr) -> RegionParams {
+unsafe fn read(pd: Pd<'_>, attr: *const ibv_mr_init_attr) -> RegionParams {
     // SAFETY: vouched for by the caller.
     unsafe {
         let mask = (*attr).comp_mask;
         let gives = |member| mask & member != 0;
-        let mut asked = RegionParams {
+        let mut params = RegionParams {
             mask,
             length: (*attr).length,
             ..RegionParams::default()
         };
         if gives(IBV_REG_MR_MASK_IOVA) {
-            asked.iova = (*attr).iova;
+            params.iova = (*attr).iova;
         }
         if gives(IBV_REG_MR_MASK_ADDR) {
-            asked.addr = (*attr).addr.addr();
+            params.addr = (*attr).addr.addr();
         }
         if gives(IBV_REG_MR_MASK_FD) {
-            asked.fd = (*attr).fd;
+            params.fd = (*attr).fd;
         }
         if gives(IBV_REG_MR_MASK_FD_OFFSET) {
-            asked.fd_offset = (*attr).fd_offset;
+            params.fd_offset = (*attr).fd_offset;
         }
         if gives(IBV_REG_MR_MASK_BUF) {
-            asked.buffer = (*attr).buf.as_ref().map(|buf| Buffer {
+            params.buffer = (*attr).buf.as_ref().map(|buf| Buffer {
                 addr: buf.addr.addr(),
                 size: buf.size,
                 same_domain: buf.pd == pd.as_ptr(),
                 dmabuf: (buf.dmabuf_fd >= 0).then_some(buf.dmabuf_fd),
             });
         }
-        asked
+        params
     }
 }
 
 /// # Safety
-/// As for [`asked`].
+/// As for [`read`].
 unsafe fn register(pd: Pd<'_>, attr: *const ibv_mr_init_attr) -> Result<*mut ibv_mr> {
     // SAFETY: vouched for by the caller.
-    let (asked, access) = unsafe { (asked(pd, attr), (*attr).access.cast_unsigned()) };
+    let (params, access) = unsafe { (read(pd, attr), (*attr).access.cast_unsigned()) };
     if let Known::Is(verb) = pd.ctx().private().later().reg_mr_ex() {
         // SAFETY: as above.
-        return unsafe { by_provider(pd, attr, asked, verb) };
+        return unsafe { by_provider(pd, attr, params, verb) };
     }
-    let plan = planned(pd, &asked, false)?;
+    let plan = planned(pd, &params, false)?;
     // SAFETY: vouched for by the caller: a domain and memory that are there.
     unsafe {
         match plan {
             Plan::Memory { iova } => {
                 let addr = (*attr).addr;
-                mr::register(pd, addr, asked.length, iova, access)
+                mr::register(pd, addr, params.length, iova, access)
             }
             Plan::DmaBuffer { fd, offset, iova } => {
                 let access = memory::access_for_kernel(access, pd.ctx().core_support());
                 let region =
-                    mr::register_dmabuf(pd, offset, asked.length, iova, fd, access.cast_signed())?;
-                if asked.mask & IBV_REG_MR_MASK_ADDR != 0 {
+                    mr::register_dmabuf(pd, offset, params.length, iova, fd, access.cast_signed())?;
+                if params.mask & IBV_REG_MR_MASK_ADDR != 0 {
                     (*region).addr = (*attr).addr.cast::<c_void>();
                 }
                 Ok(region)
@@ -88,15 +88,15 @@ unsafe fn register(pd: Pd<'_>, attr: *const ibv_mr_init_attr) -> Result<*mut ibv
 }
 
 /// Checks the request.
-fn planned(pd: Pd<'_>, asked: &RegionParams, hints: bool) -> Result<Plan> {
-    asked.plan(hints).inspect_err(|e| {
+fn planned(pd: Pd<'_>, params: &RegionParams, hints: bool) -> Result<Plan> {
+    params.plan(hints).inspect_err(|e| {
         observe::failed("ibv_reg_mr_ex", pd.ctx(), *e, || {
             format!(
                 "comp_mask is {:#x}: it has to name one of memory (IBV_REG_MR_MASK_ADDR), a DMA \
                  buffer (IBV_REG_MR_MASK_FD with IBV_REG_MR_MASK_FD_OFFSET) and a buffer of \
                  ibv_alloc_buf (IBV_REG_MR_MASK_BUF), and the range has to be inside; hints \
                  (IBV_REG_MR_MASK_DMAH) need a provider that has ibv_alloc_dmah.",
-                asked.mask
+                params.mask
             )
         });
     })
@@ -108,15 +108,15 @@ type Verb = unsafe extern "C" fn(*mut ibv_pd, *mut ibv_mr_init_attr) -> *mut ibv
 /// its plainest form: memory, or a part of a DMA buffer.
 ///
 /// # Safety
-/// As for [`asked`](fn@asked); `asked` was read from `attr`.
+/// As for [`read`]; `params` was read from `attr`.
 unsafe fn by_provider(
     pd: Pd<'_>,
     attr: *const ibv_mr_init_attr,
-    asked: RegionParams,
+    params: RegionParams,
     verb: Verb,
 ) -> Result<*mut ibv_mr> {
-    let plan = planned(pd, &asked, true)?;
-    let hints = asked.mask & IBV_REG_MR_MASK_DMAH;
+    let plan = planned(pd, &params, true)?;
+    let hints = params.mask & IBV_REG_MR_MASK_DMAH;
     // SAFETY: vouched for by the caller.
     let (given, dmah) = unsafe {
         let dmah = match hints {
@@ -127,7 +127,7 @@ unsafe fn by_provider(
     };
     let access = memory::access_for_kernel(given, pd.ctx().core_support());
     let plain = ibv_mr_init_attr {
-        length: asked.length,
+        length: params.length,
         access: access.cast_signed(),
         comp_mask: hints | IBV_REG_MR_MASK_IOVA,
         iova: 0,
@@ -137,12 +137,12 @@ unsafe fn by_provider(
         dmah,
         buf: std::ptr::null_mut(),
     };
-    let with_addr = asked.mask & IBV_REG_MR_MASK_ADDR != 0;
+    let with_addr = params.mask & IBV_REG_MR_MASK_ADDR != 0;
     let (mut plain, range, shown) = match plan {
         Plan::Memory { iova } => {
             // SAFETY: as above; memory has an address.
             let addr = unsafe { (*attr).addr };
-            let range = Range::from((asked.addr, asked.length));
+            let range = Range::from((params.addr, params.length));
             let plain = ibv_mr_init_attr {
                 comp_mask: plain.comp_mask | IBV_REG_MR_MASK_ADDR,
                 iova,
@@ -180,7 +180,7 @@ unsafe fn by_provider(
                 region.context = pd.ctx().as_ptr();
                 region.pd = pd.as_ptr();
                 region.addr = shown;
-                region.length = asked.length;
+                region.length = params.length;
                 Ok(mr)
             })
         }

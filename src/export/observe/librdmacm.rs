@@ -7,7 +7,7 @@ use crate::core::trace::{self, record::Record, record::of_librdmacm};
 use kit::cm::{EXPLAINS, Observed, RECORDS};
 
 /// What the environment asks for.
-pub fn asked() -> u32 {
+pub fn requested() -> u32 {
     if !is_on() {
         return 0;
     }

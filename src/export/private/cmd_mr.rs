@@ -161,7 +161,7 @@ private!(reg_dmabuf_mr => "ibv_cmd_reg_dmabuf_mr");
 ///
 /// # Safety
 /// `attr` has the members that its mask names; a handle of hints that it names is live.
-unsafe fn asked(attr: *const ibv_mr_init_attr) -> Result<(Cover, Option<c_int>, Option<u32>)> {
+unsafe fn params(attr: *const ibv_mr_init_attr) -> Result<(Cover, Option<c_int>, Option<u32>)> {
     // SAFETY: vouched for by the caller; providers embed every ibv_dmah.
     unsafe {
         let gives = |member| (*attr).comp_mask & member != 0;
@@ -200,7 +200,7 @@ unsafe extern "C" fn reg_mr_ex(
     ret::command(unsafe {
         Pd::from_command(pd).and_then(|pd| {
             let vmr = vmr.as_mut().ok_or(Errno::INVAL)?;
-            let (cover, fd, dmah) = asked(ret::not_null(attr)?)?;
+            let (cover, fd, dmah) = params(ret::not_null(attr)?)?;
             let region = mr::reg_mr_ex(&pd.ctx(), pd.number(), &cover, fd, dmah)?;
             let mr_type = match fd {
                 None => IBV_MR_TYPE_MR,

@@ -109,7 +109,7 @@ const _: () = assert!(
 /// Objects that the attributes name are live, or NULL; members that the mask leaves out may lie
 /// beyond the end of the caller's structure.
 #[inline(always)]
-unsafe fn asked(attr: *const ibv_qp_init_attr_ex) -> Result<CreateParams> {
+unsafe fn params(attr: *const ibv_qp_init_attr_ex) -> Result<CreateParams> {
     let base = attr.cast::<ibv_qp_init_attr>();
     // SAFETY: vouched for by the caller; the mask is in all versions of the structure, the rest
     // is read under its bit. Providers embed every ibv_xrcd.
@@ -173,7 +173,7 @@ unsafe fn create(
     ctx: Ctx<'_>,
     pair: *mut ibv_qp,
     attr: *mut ibv_qp_init_attr,
-    asked: CreateParams,
+    params: CreateParams,
     driver: &mut Driver<'_>,
 ) -> Result<()> {
     // SAFETY: vouched for by the caller. An event may come before the command returns.
@@ -181,15 +181,15 @@ unsafe fn create(
         let new = NewQp {
             user_handle: ret::not_null(pair)?.expose_provenance() as u64,
             qp_type: (*attr).qp_type,
-            queues: asked.queues,
+            queues: params.queues,
             srq: shared((*attr).srq)?,
             cap: (*attr).cap.into(),
             signal_all: (*attr).sq_sig_all != 0,
-            flags: asked.flags,
-            source_qpn: asked.source_qpn,
+            flags: params.flags,
+            source_qpn: params.source_qpn,
             async_fd: ctx.async_fd_raw(),
         };
-        fill(pair, ctx, attr, asked.pd);
+        fill(pair, ctx, attr, params.pd);
         let CreatedQp {
             handle,
             qp_num,
@@ -217,13 +217,13 @@ unsafe extern "C" fn create_qp(
         Pd::from_command(pd).and_then(|h| {
             let attr = ret::not_null(attr)?;
             let mut driver = driver::<ib_uverbs_create_qp>(cmd, cmd_size, resp, resp_size)?;
-            let asked = CreateParams {
+            let params = CreateParams {
                 pd,
                 queues: queues(h, attr)?,
                 flags: None,
                 source_qpn: 0,
             };
-            create(h.ctx(), pair, attr, asked, &mut driver)
+            create(h.ctx(), pair, attr, params, &mut driver)
         })
     })
 }
@@ -270,7 +270,7 @@ unsafe fn create_verbs_qp(
         if (*attr).comp_mask & !known != 0 {
             return Err(Errno::INVAL);
         }
-        create(ctx, pair.cast(), attr.cast(), asked(attr)?, driver)?;
+        create(ctx, pair.cast(), attr.cast(), params(attr)?, driver)?;
         let xrcd = match (*attr).qp_type {
             IBV_QPT_XRC_RECV => (*attr).xrcd.cast(),
             _ => ptr::null_mut(),

@@ -27,7 +27,7 @@ unsafe extern "C" fn create_wq(
     ret::command(unsafe {
         Ctx::from_raw(context).and_then(|ctx| {
             let attr = ret::not_null(attr)?;
-            let new = asked(ctx, queue, attr)?;
+            let new = params(ctx, queue, attr)?;
             let mut driver = driver::<ib_uverbs_ex_create_wq>(cmd, cmd_size, resp, resp_size)?;
             (*queue).context = context;
             (*queue).cq = (*attr).cq;
@@ -48,7 +48,7 @@ private!(create_wq => "ibv_cmd_create_wq");
 ///
 /// # Safety
 /// Objects that the attributes name are live, or NULL.
-unsafe fn asked(ctx: Ctx<'_>, queue: *mut ibv_wq, attr: *const ibv_wq_init_attr) -> Result<NewWq> {
+unsafe fn params(ctx: Ctx<'_>, queue: *mut ibv_wq, attr: *const ibv_wq_init_attr) -> Result<NewWq> {
     // SAFETY: vouched for by the caller; programs from before the flags do not name them.
     unsafe {
         if (*attr).comp_mask >= IBV_WQ_INIT_ATTR_RESERVED {

@@ -56,14 +56,14 @@ struct Args {
 #[must_use]
 pub fn main() -> ExitCode {
     ::verbs::process::end_on_closed_pipe();
-    let asked = match read(std::env::args_os().skip(1)) {
-        Ok(asked) => asked,
+    let args = match read(std::env::args_os().skip(1)) {
+        Ok(args) => args,
         Err(error) => {
             eprintln!("ibv_doctor: {error}\n{USAGE}");
             return ExitCode::from(2);
         }
     };
-    match run(&asked) {
+    match run(&args) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -73,8 +73,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn read(args: impl Iterator<Item = OsString>) -> Result<Args, lexopt::Error> {
-    let mut asked = Args {
+fn read(given: impl Iterator<Item = OsString>) -> Result<Args, lexopt::Error> {
+    let mut args = Args {
         task: Task::Look,
         json: false,
         choice: Choice {
@@ -85,10 +85,10 @@ fn read(args: impl Iterator<Item = OsString>) -> Result<Args, lexopt::Error> {
         root: None,
     };
     let (mut pairing, mut chosen, mut host) = (false, false, None);
-    let mut words = lexopt::Parser::from_args(args);
+    let mut words = lexopt::Parser::from_args(given);
     while let Some(word) = words.next()? {
         match word {
-            Long("netdev") => asked.task = Task::Netdev(words.value()?.string()?),
+            Long("netdev") => args.task = Task::Netdev(words.value()?.string()?),
             Long("pair") => {
                 pairing = true;
                 host = words
@@ -96,52 +96,52 @@ fn read(args: impl Iterator<Item = OsString>) -> Result<Args, lexopt::Error> {
                     .map(|host| host.string())
                     .transpose()?;
             }
-            Long("json") => asked.json = true,
-            Long("root") => asked.root = Some(words.value()?.into()),
-            Short('h') | Long("help") => asked.task = Task::Help,
+            Long("json") => args.json = true,
+            Long("root") => args.root = Some(words.value()?.into()),
+            Short('h') | Long("help") => args.task = Task::Help,
             Short('d') | Long("ib-dev") => {
-                asked.choice.device = Some(words.value()?.string()?);
+                args.choice.device = Some(words.value()?.string()?);
                 chosen = true;
             }
             Short('i') | Long("ib-port") => {
-                asked.choice.port = words.value()?.parse()?;
+                args.choice.port = words.value()?.parse()?;
                 chosen = true;
             }
             Short('g') | Long("gid-idx") => {
-                asked.choice.gid = Some(words.value()?.parse()?);
+                args.choice.gid = Some(words.value()?.parse()?);
                 chosen = true;
             }
             Short('p') | Long("port") => {
-                asked.choice.tcp = words.value()?.parse()?;
+                args.choice.tcp = words.value()?.parse()?;
                 chosen = true;
             }
             Value(word) if pairing && host.is_none() => host = Some(word.string()?),
             other => return Err(other.unexpected()),
         }
     }
-    let busy = !matches!(asked.task, Task::Look);
+    let busy = !matches!(args.task, Task::Look);
     if chosen && !pairing {
         return Err("-d, -i, -g and -p go with --pair".into());
     }
-    if pairing && matches!(asked.task, Task::Netdev(_)) {
+    if pairing && matches!(args.task, Task::Netdev(_)) {
         return Err("--netdev and --pair do not go together".into());
     }
     if pairing && !busy {
-        asked.task = Task::Pair(host);
+        args.task = Task::Pair(host);
     }
-    Ok(asked)
+    Ok(args)
 }
 
 /// Executes the request; returns whether it succeeded.
-fn run(asked: &Args) -> io::Result<bool> {
+fn run(args: &Args) -> io::Result<bool> {
     let mut out = io::stdout();
-    match &asked.task {
+    match &args.task {
         Task::Help => out.write_all(USAGE.as_bytes()).map(|()| true),
-        Task::Look => look(asked, &mut out),
+        Task::Look => look(args, &mut out),
         Task::Netdev(wanted) => {
-            let interfaces = Probe::new(asked.root.as_deref()).machine().interfaces;
+            let interfaces = Probe::new(args.root.as_deref()).machine().interfaces;
             match netdev::find(wanted, &interfaces, &verbs::all()) {
-                Ok(found) if asked.json => writeln!(out, "{}", found.json())?,
+                Ok(found) if args.json => writeln!(out, "{}", found.json())?,
                 Ok(found) => out.write_all(found.text().as_bytes())?,
                 Err(missing) => {
                     eprintln!("ibv_doctor: {missing}");
@@ -151,8 +151,8 @@ fn run(asked: &Args) -> io::Result<bool> {
             Ok(true)
         }
         Task::Pair(host) => {
-            let outcome = pair::run(&asked.choice, host.as_deref());
-            if asked.json {
+            let outcome = pair::run(&args.choice, host.as_deref());
+            if args.json {
                 writeln!(out, "{}", outcome.json())?;
             } else {
                 out.write_all(outcome.text().as_bytes())?;
@@ -162,13 +162,13 @@ fn run(asked: &Args) -> io::Result<bool> {
     }
 }
 
-fn look(asked: &Args, out: &mut io::Stdout) -> io::Result<bool> {
-    let mut facts = Probe::new(asked.root.as_deref()).machine();
-    if asked.root.is_none() {
+fn look(args: &Args, out: &mut io::Stdout) -> io::Result<bool> {
+    let mut facts = Probe::new(args.root.as_deref()).machine();
+    if args.root.is_none() {
         facts.verbs = Some(verbs::all());
     }
     let findings = diagnose(&facts);
-    if asked.json {
+    if args.json {
         writeln!(out, "{}", report::document(&facts, &findings))?;
     } else {
         // An empty value has no effect (https://no-color.org).
@@ -202,19 +202,19 @@ mod tests {
             "--pair host -p 7 -d mlx5_0",
             "-p 7 --pair=host --ib-dev=mlx5_0",
         ] {
-            let asked = words(line).unwrap();
+            let args = words(line).unwrap();
             assert!(
-                matches!(&asked.task, Task::Pair(Some(host)) if host == "host"),
+                matches!(&args.task, Task::Pair(Some(host)) if host == "host"),
                 "{line}"
             );
-            assert_eq!(asked.choice.tcp, 7);
-            assert_eq!(asked.choice.device.as_deref(), Some("mlx5_0"));
+            assert_eq!(args.choice.tcp, 7);
+            assert_eq!(args.choice.device.as_deref(), Some("mlx5_0"));
         }
         assert!(matches!(words("--pair -h").unwrap().task, Task::Help));
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn wrong_options_are_refused() {
         for line in [
             "host",
             "--netdev",

@@ -48,20 +48,20 @@ struct Args {
 /// # Errors
 /// 255, or the status of the failure (`Trouble`); of several devices, all bits.
 pub fn run(mut options: Options) -> Result<(), u8> {
-    let mut asked = Args::default();
+    let mut args = Args::default();
     let mut list_only = false;
     for (name, value) in options.by_ref() {
         match name {
-            'd' => asked.device = Some(value),
+            'd' => args.device = Some(value),
             'i' => {
-                asked.port = int(number(&value));
-                if asked.port <= 0 {
+                args.port = int(number(&value));
+                if args.port <= 0 {
                     print!("{}", usage(&options.program));
                     return Err(1);
                 }
             }
-            'v' => asked.verbose = true,
-            'J' => asked.json = true,
+            'v' => args.verbose = true,
+            'J' => args.json = true,
             'l' => {
                 list_only = true;
                 break;
@@ -73,11 +73,11 @@ pub fn run(mut options: Options) -> Result<(), u8> {
         }
     }
     // `-l` ends the reading, but `--json` counts wherever it stands.
-    asked.json |= list_only && std::env::args_os().any(|word| word == "--json");
+    args.json |= list_only && std::env::args_os().any(|word| word == "--json");
     let done = if list_only {
-        list(asked.json)
+        list(args.json)
     } else {
-        show(&asked)
+        show(&args)
     };
     done.map_err(|failed| failed.0)
 }
@@ -110,15 +110,15 @@ fn list(json: bool) -> Step {
     Ok(writeln!(out)?)
 }
 
-fn show(asked: &Args) -> Step {
+fn show(args: &Args) -> Step {
     let devices = devices(FAILED)?;
-    let name = asked.device.as_ref().map(|name| name.as_bytes());
+    let name = args.device.as_ref().map(|name| name.as_bytes());
     let chosen: Vec<Device<'_>> = match name {
         Some(name) => devices.find(Some(name)).into_iter().collect(),
         None => devices.iter().collect(),
     };
     if chosen.is_empty() {
-        match &asked.device {
+        match &args.device {
             Some(name) => eprintln!("IB device '{}' wasn't found", name.to_string_lossy()),
             None => eprintln!("No IB devices found"),
         }
@@ -127,11 +127,11 @@ fn show(asked: &Args) -> Step {
     let (mut status, mut found) = (0, Vec::new());
     for device in chosen {
         let mut out = io::stdout().lock();
-        let reported = report(device, asked, &mut out, &mut found);
+        let reported = report(device, args, &mut out, &mut found);
         status |= reported.err().map_or(0, Trouble::status);
         out.flush()?;
     }
-    if asked.json {
+    if args.json {
         print_json(&Value::from(found))?;
     }
     match status {
@@ -142,14 +142,14 @@ fn show(asked: &Args) -> Step {
 
 fn report(
     device: Device<'_>,
-    asked: &Args,
+    args: &Args,
     out: &mut impl Write,
     found: &mut Vec<Value>,
 ) -> Result<(), Trouble> {
     let context = device
         .open()
         .map_err(|_| Trouble::Open.with_message("Failed to open device"))?;
-    let reported = report_open(device, &context, asked, out, found);
+    let reported = report_open(device, &context, args, out, found);
     let closed = context.close();
     if closed.is_err() {
         eprint!("Failed to close device");
@@ -161,7 +161,7 @@ fn report(
 fn report_open(
     device: Device<'_>,
     context: &Context,
-    asked: &Args,
+    args: &Args,
     out: &mut impl Write,
     found: &mut Vec<Value>,
 ) -> Result<(), Trouble> {
@@ -170,7 +170,7 @@ fn report_open(
         .map_err(|_| Trouble::Query.with_message("Failed to query device props"))?;
     let ports = attr.orig_attr.phys_port_cnt;
     // C passes the number as a byte.
-    let port = crate::numbers::byte(asked.port);
+    let port = crate::numbers::byte(args.port);
     if port > ports {
         return Err(Trouble::Port.with_message("Invalid port requested for device"));
     }
@@ -178,10 +178,10 @@ fn report_open(
         device,
         context,
         attr,
-        verbose: asked.verbose,
+        verbose: args.verbose,
     };
     let mut object = json::device(&shown);
-    if !asked.json {
+    if !args.json {
         text::device(&shown, out)?;
     }
     let mut of_ports = Vec::new();
@@ -190,7 +190,7 @@ fn report_open(
         let attr = shown.context.query_port(number).map_err(|error| {
             Trouble::errno(&error).with_message(&format!("Failed to query port {number} props"))
         })?;
-        if asked.json {
+        if args.json {
             of_ports.push(json::port(&shown, number, &attr)?);
         } else {
             text::port(&shown, number, &attr, out)?;

@@ -9,7 +9,7 @@ use verbs::{
     queue::{Change, Datagram, Qp, Send, Srq, Wanted},
 };
 
-use super::{asked::Args, exchange::Address, kinds::Transport};
+use super::{args::Args, exchange::Address, kinds::Transport};
 use crate::{
     numbers::byte,
     program::{Step, fail},
@@ -51,16 +51,16 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    pub fn new(asked: &Args, context: Context) -> Step<Self> {
-        if asked.transport == Transport::Ud {
-            fits_a_datagram(asked, &context)?;
+    pub fn new(args: &Args, context: Context) -> Step<Self> {
+        if args.transport == Transport::Ud {
+            fits_a_datagram(args, &context)?;
         }
         // The program with a shared queue looks at its device first, the others do it later.
-        let early = asked.transport == Transport::Srq;
+        let early = args.transport == Transport::Srq;
         if early {
-            features(asked, &context)?;
+            features(args, &context)?;
         }
-        let channel = match asked.events {
+        let channel = match args.events {
             true => match Channel::new(&context) {
                 Ok(channel) => Some(channel),
                 Err(_) => return fail("Couldn't create completion channel"),
@@ -70,17 +70,17 @@ impl Endpoint {
         let Ok(pd) = Pd::new(&context) else {
             return fail("Couldn't allocate PD");
         };
-        let clock_mask = if early { 0 } else { features(asked, &context)? };
-        let memory = register(asked, &pd)?;
-        let entries = match asked.transport {
-            Transport::Srq => asked.rx_depth.saturating_add(asked.queue_pairs),
-            _ => asked.rx_depth.saturating_add(1),
+        let clock_mask = if early { 0 } else { features(args, &context)? };
+        let memory = register(args, &pd)?;
+        let entries = match args.transport {
+            Transport::Srq => args.rx_depth.saturating_add(args.queue_pairs),
+            _ => args.rx_depth.saturating_add(1),
         };
-        let Ok(cq) = Cq::new(&context, entries, channel.as_ref(), asked.timestamps) else {
+        let Ok(cq) = Cq::new(&context, entries, channel.as_ref(), args.timestamps) else {
             return fail("Couldn't create CQ");
         };
-        let srq = match asked.transport {
-            Transport::Srq => match Srq::new(&pd, asked.rx_depth) {
+        let srq = match args.transport {
+            Transport::Srq => match Srq::new(&pd, args.rx_depth) {
                 Ok(srq) => Some(srq),
                 Err(_) => return fail("Couldn't create SRQ"),
             },
@@ -101,28 +101,28 @@ impl Endpoint {
             waiting: 0,
             peer: 0,
         };
-        endpoint.make_pairs(asked)?;
+        endpoint.make_pairs(args)?;
         Ok(endpoint)
     }
 
-    fn make_pairs(&mut self, asked: &Args) -> Step {
-        let size = u32::try_from(asked.size).unwrap_or(u32::MAX);
-        for place in 0..asked.queue_pairs {
+    fn make_pairs(&mut self, args: &Args) -> Step {
+        let size = u32::try_from(args.size).unwrap_or(u32::MAX);
+        for place in 0..args.queue_pairs {
             let wanted = Wanted {
-                kind: match asked.transport {
+                kind: match args.transport {
                     Transport::Rc | Transport::Srq => IBV_QPT_RC,
                     Transport::Uc => IBV_QPT_UC,
                     Transport::Ud => IBV_QPT_UD,
                 },
                 sends: 1,
-                receives: asked.rx_depth,
+                receives: args.rx_depth,
                 srq: self.srq.as_ref(),
-                by_calls: asked.by_calls,
+                by_calls: args.by_calls,
             };
             let Ok(pair) = Qp::new(&self.pd, &self.cq, wanted) else {
-                return fail(format!("Couldn't create QP{}", of(asked, place)));
+                return fail(format!("Couldn't create QP{}", of(args, place)));
             };
-            if pair.max_inline() >= size && !asked.device_memory {
+            if pair.max_inline() >= size && !args.device_memory {
                 self.flags |= IBV_SEND_INLINE;
             }
             self.pairs.push(pair);
@@ -130,16 +130,16 @@ impl Endpoint {
         }
         for (place, pair) in (0..).zip(&self.pairs) {
             let mut change = Change::to(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT);
-            change.attr.port_num = byte(asked.ib_port);
-            change.mask |= match asked.transport {
+            change.attr.port_num = byte(args.ib_port);
+            change.mask |= match args.transport {
                 Transport::Ud => IBV_QP_QKEY,
                 _ => IBV_QP_ACCESS_FLAGS,
             };
-            if asked.transport == Transport::Ud {
+            if args.transport == Transport::Ud {
                 change.attr.qkey = QKEY;
             }
             if pair.modify(&change).is_err() {
-                return fail(format!("Failed to modify QP{} to INIT", of(asked, place)));
+                return fail(format!("Failed to modify QP{} to INIT", of(args, place)));
             }
         }
         Ok(())
@@ -155,31 +155,31 @@ impl Endpoint {
     }
 
     /// Connects the queue pairs to the peer's.
-    pub fn connect(&mut self, asked: &Args, own: &[Address], peers: &[Address]) -> Step {
+    pub fn connect(&mut self, args: &Args, own: &[Address], peers: &[Address]) -> Step {
         let first_gid = peers.first().map_or([0; 16], |peer| peer.gid);
         for (place, ((pair, own), peer)) in (0..).zip(self.pairs.iter().zip(own).zip(peers)) {
             let [.., a, b, c, d, e, f, g, h] = first_gid;
             let has_gid = [a, b, c, d, e, f, g, h] != [0; 8];
             // With a shared receive queue, all are at the first one's GID.
-            let gid = match asked.transport {
+            let gid = match args.transport {
                 Transport::Srq => first_gid,
                 _ => peer.gid,
             };
             let [lid, _] = split(peer.lid);
             let route = Route {
                 dlid: lid,
-                sl: byte(asked.sl),
-                port: byte(asked.ib_port),
-                global: has_gid.then_some((gid, byte(asked.gid), 1)),
+                sl: byte(args.sl),
+                port: byte(args.ib_port),
+                global: has_gid.then_some((gid, byte(args.gid), 1)),
             };
-            let (receive, send) = changes(asked, route, own, peer);
+            let (receive, send) = changes(args, route, own, peer);
             for (change, state) in [(receive, "RTR"), (send, "RTS")] {
                 if pair.modify(&change).is_err() {
-                    let of = of(asked, place);
+                    let of = of(args, place);
                     return fail(format!("Failed to modify QP{of} to {state}"));
                 }
             }
-            if asked.transport == Transport::Ud {
+            if args.transport == Transport::Ud {
                 self.peer = peer.queue_pair;
                 match Ah::new(&self.pd, route) {
                     Ok(ah) => self.ah = Some(ah),
@@ -191,9 +191,9 @@ impl Endpoint {
     }
 
     /// Posts receives until as many wait as were asked for.
-    pub fn post_receives(&mut self, asked: &Args) -> Step {
-        let length = message_space(asked);
-        while self.waiting < asked.rx_depth {
+    pub fn post_receives(&mut self, args: &Args) -> Step {
+        let length = message_space(args);
+        while self.waiting < args.rx_depth {
             let posted = match (&self.srq, self.pairs.first()) {
                 (Some(srq), _) => srq.receive(RECEIVE, &self.memory, length),
                 (None, Some(pair)) => pair.receive(RECEIVE, &self.memory, length),
@@ -208,10 +208,10 @@ impl Endpoint {
     }
 
     /// A message came; before receives run out, more are posted.
-    pub fn received(&mut self, asked: &Args) -> Step {
+    pub fn received(&mut self, args: &Args) -> Step {
         self.waiting = self.waiting.saturating_sub(1);
-        match self.waiting <= asked.queue_pairs {
-            true => self.post_receives(asked),
+        match self.waiting <= args.queue_pairs {
+            true => self.post_receives(args),
             false => Ok(()),
         }
     }
@@ -244,8 +244,8 @@ impl Endpoint {
     }
 
     /// How many completions there can be.
-    pub fn most_completions(&self, asked: &Args) -> usize {
-        let all = asked.rx_depth.saturating_add(asked.queue_pairs);
+    pub fn most_completions(&self, args: &Args) -> usize {
+        let all = args.rx_depth.saturating_add(args.queue_pairs);
         usize::try_from(all).unwrap_or(usize::MAX)
     }
 
@@ -263,26 +263,26 @@ impl Endpoint {
     }
 
     /// The client sends first, marked if it is to be checked; both wait for a message.
-    pub fn begin(&mut self, asked: &Args, first: bool) -> Step {
+    pub fn begin(&mut self, args: &Args, first: bool) -> Step {
         self.pending.fill(RECEIVE);
         if !first {
             return Ok(());
         }
-        if asked.check {
-            for page in pages(asked) {
+        if args.check {
+            for page in pages(args) {
                 self.memory.set(page, MARK);
             }
         }
-        if asked.device_memory && self.memory.to_device().is_err() {
+        if args.device_memory && self.memory.to_device().is_err() {
             return fail("Copy to dm buffer failed");
         }
         for place in 0..self.pairs.len() {
-            self.send(asked, Slot(place))?;
+            self.send(args, Slot(place))?;
         }
         Ok(())
     }
 
-    pub fn send(&mut self, asked: &Args, Slot(place): Slot) -> Step {
+    pub fn send(&mut self, args: &Args, Slot(place): Slot) -> Step {
         let to = self.ah.as_ref().map(|ah| Datagram {
             ah,
             queue_pair: self.peer,
@@ -291,8 +291,8 @@ impl Endpoint {
         let send = Send {
             id: SEND,
             memory: &self.memory,
-            offset: front(asked),
-            length: asked.size,
+            offset: front(args),
+            length: args.size,
             flags: self.flags,
             to,
             remote: None,
@@ -317,11 +317,11 @@ impl Endpoint {
     }
 
     /// The pages whose first byte differs from the one sent.
-    pub fn bad_pages(&self, asked: &Args) -> Step<Vec<usize>> {
-        if asked.device_memory && self.memory.from_device().is_err() {
+    pub fn bad_pages(&self, args: &Args) -> Step<Vec<usize>> {
+        if args.device_memory && self.memory.from_device().is_err() {
             return fail("Copy from DM buffer failed");
         }
-        let bad = pages(asked).enumerate();
+        let bad = pages(args).enumerate();
         let bad = bad.filter(|(_, at)| self.memory.byte(*at) != Some(MARK));
         Ok(bad.map(|(page, _)| page).collect())
     }
@@ -366,8 +366,8 @@ impl Endpoint {
 }
 
 /// Which queue pair, where there are several.
-fn of(asked: &Args, place: u32) -> String {
-    match asked.transport {
+fn of(args: &Args, place: u32) -> String {
+    match args.transport {
         Transport::Srq => format!("[{place}]"),
         _ => String::new(),
     }
@@ -380,57 +380,57 @@ fn split(number: u32) -> [u16; 2] {
 }
 
 /// Bytes before the message in the memory.
-fn front(asked: &Args) -> usize {
-    if asked.transport == Transport::Ud {
+fn front(args: &Args) -> usize {
+    if args.transport == Transport::Ud {
         GRH
     } else {
         0
     }
 }
 
-fn message_space(asked: &Args) -> usize {
-    asked.size.saturating_add(front(asked))
+fn message_space(args: &Args) -> usize {
+    args.size.saturating_add(front(args))
 }
 
 /// Where each page of a message begins in the memory.
-fn pages(asked: &Args) -> impl Iterator<Item = usize> {
-    let front = front(asked);
-    let starts = (0..asked.size).step_by(page_size());
+fn pages(args: &Args) -> impl Iterator<Item = usize> {
+    let front = front(args);
+    let starts = (0..args.size).step_by(page_size());
     starts.map(move |page| page + front)
 }
 
-fn fits_a_datagram(asked: &Args, context: &Context) -> Step {
-    let Ok(port) = context.query_port(byte(asked.ib_port)) else {
+fn fits_a_datagram(args: &Args, context: &Context) -> Step {
+    let Ok(port) = context.query_port(byte(args.ib_port)) else {
         return fail(format!(
             "Unable to query port info for port {}",
-            asked.ib_port
+            args.ib_port
         ));
     };
     let mtu = 1_usize
         .checked_shl(port.active_mtu.saturating_add(7))
         .unwrap_or(0);
-    match asked.size > mtu {
+    match args.size > mtu {
         true => fail(format!("Requested size larger than port MTU ({mtu})")),
         false => Ok(()),
     }
 }
 
 /// Whether the device has the requested features; the mask of its clock.
-fn features(asked: &Args, context: &Context) -> Step<u64> {
-    if !asked.on_demand && !asked.timestamps && !asked.device_memory {
+fn features(args: &Args, context: &Context) -> Step<u64> {
+    if !args.on_demand && !args.timestamps && !args.device_memory {
         return Ok(0);
     }
     let Ok(attr) = context.query_device() else {
         return fail("Couldn't query device for its features");
     };
-    if asked.on_demand {
-        on_demand(asked, &attr)?;
+    if args.on_demand {
+        on_demand(args, &attr)?;
     }
-    if asked.timestamps && attr.completion_timestamp_mask == 0 {
+    if args.timestamps && attr.completion_timestamp_mask == 0 {
         return fail("The device isn't completion timestamp capable");
     }
-    if asked.device_memory {
-        let size = u64::try_from(asked.size).unwrap_or(u64::MAX);
+    if args.device_memory {
+        let size = u64::try_from(args.size).unwrap_or(u64::MAX);
         match attr.max_dm_size {
             0 => return fail("Device doesn't support dm allocation"),
             most if most < size => return fail("Device memory is insufficient"),
@@ -440,8 +440,8 @@ fn features(asked: &Args, context: &Context) -> Step<u64> {
     Ok(attr.completion_timestamp_mask)
 }
 
-fn on_demand(asked: &Args, attr: &ibv_device_attr_ex) -> Step {
-    let shared = asked.transport == Transport::Srq;
+fn on_demand(args: &Args, attr: &ibv_device_attr_ex) -> Step {
+    let shared = args.transport == Transport::Srq;
     let wanted = match shared {
         true => IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_SRQ_RECV,
         false => IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV,
@@ -458,36 +458,36 @@ fn on_demand(asked: &Args, attr: &ibv_device_attr_ex) -> Step {
             "The device isn't ODP capable or does not support RC {what} with ODP"
         ));
     }
-    if asked.implicit && general & u64::from(IBV_ODP_SUPPORT_IMPLICIT) == 0 {
+    if args.implicit && general & u64::from(IBV_ODP_SUPPORT_IMPLICIT) == 0 {
         return fail("The device doesn't support implicit ODP");
     }
     Ok(())
 }
 
-fn register(asked: &Args, pd: &Pd) -> Step<Memory> {
-    let demand = if asked.on_demand {
+fn register(args: &Args, pd: &Pd) -> Step<Memory> {
+    let demand = if args.on_demand {
         IBV_ACCESS_ON_DEMAND
     } else {
         0
     };
     let how = Registration {
         access: IBV_ACCESS_LOCAL_WRITE | demand,
-        implicit: asked.implicit,
-        on_device: asked.device_memory,
+        implicit: args.implicit,
+        on_device: args.device_memory,
     };
     // Other than the mark, so that a message that did not come is seen; as rdma-core has it.
-    let byte = if asked.transport == Transport::Srq {
+    let byte = if args.transport == Transport::Srq {
         0
     } else {
         0x7b
     };
-    let memory = match Memory::new(pd, message_space(asked), byte, how) {
+    let memory = match Memory::new(pd, message_space(args), byte, how) {
         Ok(memory) => memory,
         Err(NoMemory::Process(_)) => return fail("Couldn't allocate work buf."),
         Err(NoMemory::Device(_)) => return fail("Dev mem allocation failed"),
         Err(NoMemory::Registration(_)) => return fail("Couldn't register MR"),
     };
-    if asked.prefetch
+    if args.prefetch
         && let Err(error) = memory.prefetch()
     {
         let number = error.raw_os_error().unwrap_or(0);
@@ -497,19 +497,19 @@ fn register(asked: &Args, pd: &Pd) -> Step<Memory> {
 }
 
 /// To the state in which messages are received, and to the one in which they are sent.
-fn changes(asked: &Args, route: Route, own: &Address, peer: &Address) -> (Change, Change) {
+fn changes(args: &Args, route: Route, own: &Address, peer: &Address) -> (Change, Change) {
     let mut receive = Change::to(IBV_QPS_RTR, 0);
     let mut send = Change::to(IBV_QPS_RTS, IBV_QP_SQ_PSN);
     send.attr.sq_psn = own.packet;
-    if asked.transport == Transport::Ud {
+    if args.transport == Transport::Ud {
         return (receive, send);
     }
     receive = receive.by(route);
     receive.mask |= IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-    receive.attr.path_mtu = asked.mtu;
+    receive.attr.path_mtu = args.mtu;
     receive.attr.dest_qp_num = peer.queue_pair;
     receive.attr.rq_psn = peer.packet;
-    if asked.transport == Transport::Uc {
+    if args.transport == Transport::Uc {
         return (receive, send);
     }
     receive.mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;

@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    asked::{Args, MOST},
+    args::{Args, MOST},
     kinds::Transport,
 };
 use crate::program::{Step, fail, reason};
@@ -116,9 +116,9 @@ pub(super) fn listen(port: u32) -> Step<TcpListener> {
 }
 
 /// The client's half: all addresses of both ends.
-pub(super) fn with_server(asked: &Args, server: &str, own: &[Address]) -> Step<Vec<Address>> {
-    let mut stream = connect(server, asked.port)?;
-    let count = count(asked);
+pub(super) fn with_server(args: &Args, server: &str, own: &[Address]) -> Step<Vec<Address>> {
+    let mut stream = connect(server, args.port)?;
+    let count = count(args);
     if send(&mut stream, own, count).is_err() {
         return fail("Couldn't send local address");
     }
@@ -134,16 +134,16 @@ pub(super) fn with_server(asked: &Args, server: &str, own: &[Address]) -> Step<V
 
 /// The server's half; it connects its queue pairs before the client may send.
 pub(super) fn with_client(
-    asked: &Args,
+    args: &Args,
     own: &[Address],
     connect: impl FnOnce(&[Address]) -> Step,
 ) -> Step<Vec<Address>> {
-    let listener = listen(asked.port)?;
+    let listener = listen(args.port)?;
     let Ok((mut stream, _)) = listener.accept() else {
         return fail("accept() failed");
     };
     drop(listener);
-    let count = count(asked);
+    let count = count(args);
     let peers = receive(&mut stream, count).or_else(|error| {
         eprintln!("server read: {}", reason(&error));
         fail("Couldn't read remote address")
@@ -159,8 +159,8 @@ pub(super) fn with_client(
     }
 }
 
-fn count(asked: &Args) -> usize {
-    match asked.transport {
+fn count(args: &Args) -> usize {
+    match args.transport {
         Transport::Srq => usize::try_from(MOST).unwrap_or(0),
         _ => 1,
     }

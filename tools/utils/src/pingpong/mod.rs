@@ -11,7 +11,7 @@
 //! | `rounds` | the messages, and their counts |
 //! | `outcome` | the output at the end |
 
-mod asked;
+mod args;
 mod endpoint;
 mod exchange;
 mod kinds;
@@ -19,7 +19,7 @@ mod outcome;
 mod rounds;
 pub mod xsrq;
 
-use asked::{Args, mtu};
+use args::{Args, mtu};
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
     io::{self, Write},
@@ -46,64 +46,64 @@ use outcome::Outcome;
 /// # Errors
 /// Status 1, with the reason on stderr; or the number that a device refused to be polled with.
 pub fn run(kind: &Kind, mut options: Options) -> Result<(), u8> {
-    let mut asked = Args::new(kind);
+    let mut args = Args::new(kind);
     for (name, value) in options.by_ref() {
-        if asked.option(name, value).is_none() {
+        if args.option(name, value).is_none() {
             print!("{}", kind.usage(&options.program));
             return Err(1);
         }
     }
     let mut words = options.words().into_iter();
-    asked.server = words.next();
+    args.server = words.next();
     if words.next().is_some() {
         print!("{}", kind.usage(&options.program));
         return Err(1);
     }
-    play(&asked).map_err(|failed| failed.0)
+    play(&args).map_err(|failed| failed.0)
 }
 
-fn play(asked: &Args) -> Step {
-    if let Some(words) = asked.contradiction() {
+fn play(args: &Args) -> Step {
+    if let Some(words) = args.contradiction() {
         return fail(words);
     }
-    let context = open(asked)?;
-    let mut endpoint = Endpoint::new(asked, context)?;
-    endpoint.post_receives(asked)?;
-    if asked.events {
+    let context = open(args)?;
+    let mut endpoint = Endpoint::new(args, context)?;
+    endpoint.post_receives(args)?;
+    if args.events {
         endpoint.request_event()?;
     }
-    let own = addresses(asked, &endpoint)?;
-    let separator = if asked.transport == Transport::Ud {
+    let own = addresses(args, &endpoint)?;
+    let separator = if args.transport == Transport::Ud {
         ":"
     } else {
         ","
     };
-    say(asked, "local address: ", separator, &own)?;
-    let server = asked.server.as_ref().map(text);
+    say(args, "local address: ", separator, &own)?;
+    let server = args.server.as_ref().map(text);
     let peers = match &server {
-        Some(server) => exchange::with_server(asked, server, &own)?,
-        None => exchange::with_client(asked, &own, |peers| {
-            let connected = endpoint.connect(asked, &own, peers);
+        Some(server) => exchange::with_server(args, server, &own)?,
+        None => exchange::with_client(args, &own, |peers| {
+            let connected = endpoint.connect(args, &own, peers);
             connected.inspect_err(|_| eprintln!("Couldn't connect to remote QP"))
         })?,
     };
     let count = own.len();
     say(
-        asked,
+        args,
         "remote address:",
         ",",
         peers.get(..count).unwrap_or_default(),
     )?;
     if server.is_some() {
-        endpoint.connect(asked, &own, &peers)?;
+        endpoint.connect(args, &own, &peers)?;
     }
     let start = Instant::now();
-    let times = rounds::play(asked, &mut endpoint, server.is_some())?;
-    let mut outcome = Outcome::new(asked, start.elapsed(), times);
-    if server.is_none() && asked.check {
-        outcome.bad_pages = endpoint.bad_pages(asked)?;
+    let times = rounds::play(args, &mut endpoint, server.is_some())?;
+    let mut outcome = Outcome::new(args, start.elapsed(), times);
+    if server.is_none() && args.check {
+        outcome.bad_pages = endpoint.bad_pages(args)?;
     }
-    if asked.json {
+    if args.json {
         let list = |of: &[Address]| of.iter().map(Address::json).collect::<Vec<Value>>();
         let peers = peers.get(..count).unwrap_or_default();
         print_json(&outcome.json(list(&own), list(peers)))?;
@@ -113,11 +113,11 @@ fn play(asked: &Args) -> Step {
     endpoint.close()
 }
 
-fn open(asked: &Args) -> Step<Context> {
+fn open(args: &Args) -> Step<Context> {
     let devices = devices(1)?;
-    let name = asked.device.as_ref().map(|name| name.as_bytes());
+    let name = args.device.as_ref().map(|name| name.as_bytes());
     let Some(device) = devices.find(name) else {
-        return match &asked.device {
+        return match &args.device {
             Some(name) => fail(format!("IB device {} not found", text(name))),
             None => fail("No IB devices found"),
         };
@@ -136,15 +136,15 @@ fn packet_number() -> u32 {
 }
 
 /// Where this end is: an address for each queue pair.
-fn addresses(asked: &Args, endpoint: &Endpoint) -> Step<Vec<Address>> {
-    let Ok(port) = endpoint.context().query_port(byte(asked.ib_port)) else {
+fn addresses(args: &Args, endpoint: &Endpoint) -> Step<Vec<Address>> {
+    let Ok(port) = endpoint.context().query_port(byte(args.ib_port)) else {
         return fail("Couldn't get port info");
     };
     let ethernet = u32::from(port.link_layer) == IBV_LINK_LAYER_ETHERNET;
-    if !ethernet && port.lid == 0 && asked.transport != Transport::Ud {
+    if !ethernet && port.lid == 0 && args.transport != Transport::Ud {
         return fail("Couldn't get local LID");
     }
-    let gid = gid(asked, endpoint.context())?;
+    let gid = gid(args, endpoint.context())?;
     let numbers = endpoint.numbers();
     let address = numbers.map(|queue_pair| Address {
         lid: u32::from(port.lid),
@@ -155,21 +155,21 @@ fn addresses(asked: &Args, endpoint: &Endpoint) -> Step<Vec<Address>> {
     Ok(address.collect())
 }
 
-fn gid(asked: &Args, context: &Context) -> Step<[u8; 16]> {
-    if asked.gid < 0 {
+fn gid(args: &Args, context: &Context) -> Step<[u8; 16]> {
+    if args.gid < 0 {
         return Ok([0; 16]);
     }
-    match context.query_gid(byte(asked.ib_port), asked.gid) {
+    match context.query_gid(byte(args.ib_port), args.gid) {
         Ok(gid) => Ok(gid.bytes()),
-        Err(_) => fail(match asked.transport {
-            Transport::Rc | Transport::Uc => format!("can't read sgid of index {}", asked.gid),
-            _ => format!("Could not get local gid for gid index {}", asked.gid),
+        Err(_) => fail(match args.transport {
+            Transport::Rc | Transport::Uc => format!("can't read sgid of index {}", args.gid),
+            _ => format!("Could not get local gid for gid index {}", args.gid),
         }),
     }
 }
 
-fn say(asked: &Args, whose: &str, separator: &str, addresses: &[Address]) -> Step {
-    if asked.json {
+fn say(args: &Args, whose: &str, separator: &str, addresses: &[Address]) -> Step {
+    if args.json {
         return Ok(());
     }
     let mut out = io::stdout();

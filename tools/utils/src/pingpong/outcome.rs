@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::asked::Args;
+use super::args::Args;
 
 /// Differences between the times of receives, in the device's clock.
 #[derive(Clone, Copy, Debug)]
@@ -59,14 +59,14 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    pub fn new(asked: &Args, time: Duration, times: Times) -> Self {
-        let size = u64::try_from(asked.size).unwrap_or(u64::MAX);
-        let messages = u64::from(asked.iters) * 2;
+    pub fn new(args: &Args, time: Duration, times: Times) -> Self {
+        let size = u64::try_from(args.size).unwrap_or(u64::MAX);
+        let messages = u64::from(args.iters) * 2;
         Self {
             bytes: size.saturating_mul(messages),
-            iters: asked.iters,
+            iters: args.iters,
             usec: time.as_secs_f64() * 1e6,
-            times: (asked.timestamps && times.count > 0).then_some(times),
+            times: (args.timestamps && times.count > 0).then_some(times),
             bad_pages: Vec::new(),
         }
     }

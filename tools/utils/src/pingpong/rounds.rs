@@ -6,7 +6,7 @@ use verbs::{
 };
 
 use super::{
-    asked::Args,
+    args::Args,
     endpoint::{Endpoint, RECEIVE, SEND, Slot},
     kinds::Transport,
     outcome::Times,
@@ -26,7 +26,7 @@ struct Count {
 }
 
 /// Sends and receives until both have been done as often as asked for. The client begins.
-pub(super) fn play(asked: &Args, endpoint: &mut Endpoint, first: bool) -> Step<Times> {
+pub(super) fn play(args: &Args, endpoint: &mut Endpoint, first: bool) -> Step<Times> {
     let mut count = Count {
         sent: 0,
         received: 0,
@@ -34,28 +34,28 @@ pub(super) fn play(asked: &Args, endpoint: &mut Endpoint, first: bool) -> Step<T
         times: Times::default(),
         previous: None,
     };
-    let ended = go_on(asked, endpoint, first, &mut count);
+    let ended = run_rounds(args, endpoint, first, &mut count);
     // Also after a failure: the queue goes only when its events were acknowledged.
     endpoint.acknowledge(count.events);
     ended.map(|()| count.times)
 }
 
-fn go_on(asked: &Args, endpoint: &mut Endpoint, first: bool, count: &mut Count) -> Step {
-    endpoint.begin(asked, first)?;
+fn run_rounds(args: &Args, endpoint: &mut Endpoint, first: bool, count: &mut Count) -> Step {
+    endpoint.begin(args, first)?;
     let mut completions = Vec::new();
-    let most = match asked.transport {
-        Transport::Srq => endpoint.most_completions(asked),
+    let most = match args.transport {
+        Transport::Srq => endpoint.most_completions(args),
         _ => 2,
     };
-    while count.received < asked.iters || count.sent < asked.iters {
-        if asked.events {
+    while count.received < args.iters || count.sent < args.iters {
+        if args.events {
             endpoint.wait()?;
             count.events += 1;
         }
-        poll(asked, endpoint, most, &mut completions)?;
+        poll(args, endpoint, most, &mut completions)?;
         for completion in &completions {
-            let taken = take(asked, endpoint, count, completion);
-            if taken.is_err() && asked.transport == Transport::Rc && !asked.timestamps {
+            let taken = take(args, endpoint, count, completion);
+            if taken.is_err() && args.transport == Transport::Rc && !args.timestamps {
                 eprintln!("parse WC failed {}", completions.len());
             }
             taken?;
@@ -65,20 +65,20 @@ fn go_on(asked: &Args, endpoint: &mut Endpoint, first: bool, count: &mut Count) 
 }
 
 /// Takes completions; without events, waits for one.
-fn poll(asked: &Args, endpoint: &Endpoint, most: usize, into: &mut Vec<Completion>) -> Step {
+fn poll(args: &Args, endpoint: &Endpoint, most: usize, into: &mut Vec<Completion>) -> Step {
     loop {
         if let Err(error) = endpoint.poll(most, into) {
             eprintln!("poll CQ failed {error}");
-            let status = if asked.timestamps { byte(error) } else { 1 };
+            let status = if args.timestamps { byte(error) } else { 1 };
             return Err(Failed(status));
         }
-        if asked.events || !into.is_empty() {
+        if args.events || !into.is_empty() {
             return Ok(());
         }
     }
 }
 
-fn take(asked: &Args, endpoint: &mut Endpoint, count: &mut Count, completion: &Completion) -> Step {
+fn take(args: &Args, endpoint: &mut Endpoint, count: &mut Count, completion: &Completion) -> Step {
     let (id, status) = (completion.id, completion.status);
     if status != IBV_WC_SUCCESS {
         let words = status_text(status);
@@ -91,17 +91,17 @@ fn take(asked: &Args, endpoint: &mut Endpoint, count: &mut Count, completion: &C
     match id {
         SEND => count.sent += 1,
         RECEIVE => {
-            endpoint.received(asked)?;
+            endpoint.received(args)?;
             count.received += 1;
-            if asked.timestamps {
+            if args.timestamps {
                 time(endpoint, count, completion.timestamp);
             }
         }
         _ => return fail(format!("Completion for unknown wr_id {id}")),
     }
     let idle = endpoint.ended(Slot(slot), id);
-    if idle && count.sent < asked.iters {
-        endpoint.send(asked, Slot(slot))?;
+    if idle && count.sent < args.iters {
+        endpoint.send(args, Slot(slot))?;
     }
     Ok(())
 }

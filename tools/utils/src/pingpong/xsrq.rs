@@ -109,7 +109,7 @@ impl Args {
 /// # Errors
 /// Status 1, with the reason on stderr.
 pub fn run(mut options: Options) -> Result<(), u8> {
-    let mut asked = Args {
+    let mut args = Args {
         server: None,
         device: None,
         port: 18515,
@@ -125,21 +125,21 @@ pub fn run(mut options: Options) -> Result<(), u8> {
         json: false,
     };
     for (name, value) in options.by_ref() {
-        if asked.option(name, value).is_none() {
+        if args.option(name, value).is_none() {
             print!("{}{USAGE}{JSON_USAGE}", head(&options.program));
             return Err(1);
         }
     }
     let mut words = options.words().into_iter();
-    asked.server = words.next();
+    args.server = words.next();
     if words.next().is_some() {
         print!("{}{USAGE}{JSON_USAGE}", head(&options.program));
         return Err(1);
     }
-    if asked.server.is_some() {
-        asked.clients = 1;
+    if args.server.is_some() {
+        args.clients = 1;
     }
-    play(&asked).map_err(|failed| failed.0)
+    play(&args).map_err(|failed| failed.0)
 }
 
 /// One end of a connection, as it is described to the other.
@@ -195,8 +195,8 @@ impl Address {
         })
     }
 
-    fn say(&self, asked: &Args, whose: &str) -> Step {
-        if asked.json {
+    fn say(&self, args: &Args, whose: &str) -> Step {
+        if args.json {
             return Ok(());
         }
         let gid = Ipv6Addr::from(self.gid);
@@ -234,22 +234,22 @@ struct Endpoint {
     lid: u32,
 }
 
-fn play(asked: &Args) -> Step {
-    let endpoint = Endpoint::new(asked)?;
+fn play(args: &Args) -> Step {
+    let endpoint = Endpoint::new(args)?;
     let mut peers = Vec::new();
-    for place in 0..asked.clients {
-        peers.push(endpoint.pair(asked, place)?);
+    for place in 0..args.clients {
+        peers.push(endpoint.pair(args, place)?);
     }
-    endpoint.receive(asked, asked.clients).or_else(|_| {
+    endpoint.receive(args, args.clients).or_else(|_| {
         // As rdma-core prints it, after the reason.
         fail("Couldn't post receives")
     })?;
-    let port = asked.port.unsigned_abs();
-    match &asked.server {
+    let port = args.port.unsigned_abs();
+    match &args.server {
         Some(server) => {
             let stream = connect(&text(server), port)?;
             if let Some(peer) = peers.first_mut() {
-                endpoint.meet(asked, 0, peer, stream, true)?;
+                endpoint.meet(args, 0, peer, stream, true)?;
             }
         }
         None => {
@@ -258,47 +258,47 @@ fn play(asked: &Args) -> Step {
                 let Ok((stream, _)) = listener.accept() else {
                     return fail(format!("accept() failed for client {place}"));
                 };
-                endpoint.meet(asked, place, peer, stream, false)?;
+                endpoint.meet(args, place, peer, stream, false)?;
             }
             for place in 0..peers.len() {
-                endpoint.send(asked, &mut peers, place);
+                endpoint.send(args, &mut peers, place);
             }
         }
     }
     let mut events = 0;
-    let ended = endpoint.exchange(asked, &mut peers, &mut events);
+    let ended = endpoint.exchange(args, &mut peers, &mut events);
     // Also after a failure: the queue goes only when its events were acknowledged.
-    if asked.events {
+    if args.events {
         endpoint.receive_cq.acknowledge(events);
     }
     ended?;
-    part(asked, &mut peers)?;
+    part(args, &mut peers)?;
     let reported: Vec<Value> = peers
         .iter()
         .map(|peer| json!({"local": peer.own.json(), "remote": peer.address.json()}))
         .collect();
     endpoint.close(peers)?;
-    if asked.json {
-        return print_json(&json!({"success": true, "peers": reported, "tests": asked.tests}));
+    if args.json {
+        return print_json(&json!({"success": true, "peers": reported, "tests": args.tests}));
     }
     Ok(writeln!(io::stdout(), "success")?)
 }
 
 impl Endpoint {
-    fn new(asked: &Args) -> Step<Self> {
-        let context = open(asked)?;
+    fn new(args: &Args) -> Step<Self> {
+        let context = open(args)?;
         let mut access = IBV_ACCESS_LOCAL_WRITE;
-        if asked.on_demand {
+        if args.on_demand {
             on_demand(&context)?;
             access |= IBV_ACCESS_ON_DEMAND;
         }
-        let Ok(port) = context.query_port(byte(asked.ib_port)) else {
+        let Ok(port) = context.query_port(byte(args.ib_port)) else {
             return fail("Failed to get port info");
         };
         if u32::from(port.link_layer) != IBV_LINK_LAYER_ETHERNET && port.lid == 0 {
             return fail("Couldn't get local LID");
         }
-        let channel = match asked.events {
+        let channel = match args.events {
             true => Some(or(
                 Channel::new(&context),
                 "Couldn't create completion channel",
@@ -310,7 +310,7 @@ impl Endpoint {
             access,
             ..Registration::default()
         };
-        let memory = match Memory::new(&pd, asked.size, 0, how) {
+        let memory = match Memory::new(&pd, args.size, 0, how) {
             Ok(memory) => memory,
             Err(NoMemory::Process(_)) => return fail("Couldn't allocate work buf."),
             Err(_) => return fail("Couldn't register MR"),
@@ -324,18 +324,18 @@ impl Endpoint {
             }
         };
         let cq = |events, whose| {
-            let made = Cq::new(&context, asked.clients, events, false);
+            let made = Cq::new(&context, args.clients, events, false);
             or(made, &format!("Couldn't create {whose} CQ"))
         };
         let receive_cq = cq(channel.as_ref(), "recv")?;
-        if asked.events {
+        if args.events {
             or(
                 receive_cq.request_event(),
                 "Couldn't request CQ notification",
             )?;
         }
         let send_cq = cq(None, "send")?;
-        let srq = Srq::of_domain(&pd, asked.clients, &xrcd, &receive_cq);
+        let srq = Srq::of_domain(&pd, args.clients, &xrcd, &receive_cq);
         let srq = or(srq, "Couldn't create SRQ")?;
         Ok(Self {
             srq,
@@ -352,7 +352,7 @@ impl Endpoint {
     }
 
     /// Both halves of a connection, in the state INIT.
-    fn pair(&self, asked: &Args, place: u32) -> Step<Peer> {
+    fn pair(&self, args: &Args, place: u32) -> Step<Peer> {
         let number = |error: io::Error| error.raw_os_error().unwrap_or(0);
         let target = Qp::xrc_target(&self.context, &self.xrcd).or_else(|error| {
             let errno = number(error);
@@ -362,11 +362,11 @@ impl Endpoint {
             IBV_QPS_INIT,
             IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
         );
-        change.attr.port_num = byte(asked.ib_port);
+        change.attr.port_num = byte(args.ib_port);
         change.attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
         let words = |whose, state| format!("Failed to modify {whose} QP[{place}] to {state}");
         or(target.modify(&change), &words("recv", "INIT"))?;
-        let sends = asked.clients.saturating_mul(asked.tests);
+        let sends = args.clients.saturating_mul(args.tests);
         let sender = Qp::xrc_sender(&self.pd, &self.send_cq, sends).or_else(|error| {
             let errno = number(error);
             fail(format!("Couldn't create send QP[{place}] errno {errno}"))
@@ -383,10 +383,10 @@ impl Endpoint {
         })
     }
 
-    fn receive(&self, asked: &Args, count: u32) -> Step {
+    fn receive(&self, args: &Args, count: u32) -> Step {
         for _ in 0..count {
             or(
-                self.srq.receive(0, &self.memory, asked.size),
+                self.srq.receive(0, &self.memory, args.size),
                 "Failed to post receive to SRQ",
             )?;
         }
@@ -396,27 +396,27 @@ impl Endpoint {
     /// Exchanges the addresses, the client first, and connects.
     fn meet(
         &self,
-        asked: &Args,
+        args: &Args,
         place: usize,
         peer: &mut Peer,
         mut stream: TcpStream,
         client: bool,
     ) -> Step {
         if client {
-            self.report(asked, peer, &mut stream)?;
-            hear(asked, place, peer, &mut stream)?;
+            self.report(args, peer, &mut stream)?;
+            hear(args, place, peer, &mut stream)?;
         } else {
-            hear(asked, place, peer, &mut stream)?;
-            self.report(asked, peer, &mut stream)?;
+            hear(args, place, peer, &mut stream)?;
+            self.report(args, peer, &mut stream)?;
         }
         peer.stream = Some(stream);
-        join(asked, place, peer)
+        join(args, place, peer)
     }
 
-    fn report(&self, asked: &Args, peer: &mut Peer, stream: &mut TcpStream) -> Step {
-        let gid = match asked.gid {
+    fn report(&self, args: &Args, peer: &mut Peer, stream: &mut TcpStream) -> Step {
+        let gid = match args.gid {
             ..0 => [0; 16],
-            index => match self.context.query_gid(byte(asked.ib_port), index) {
+            index => match self.context.query_gid(byte(args.ib_port), index) {
                 Ok(gid) => gid.bytes(),
                 Err(_) => return fail(format!("can't read sgid of index {index}")),
             },
@@ -429,13 +429,13 @@ impl Endpoint {
             srq: or(self.srq.number(), "Couldn't get SRQ num")?,
             gid,
         };
-        peer.own.say(asked, "local")?;
+        peer.own.say(args, "local")?;
         let reported = stream.write_all(&peer.own.write());
         or(reported, "Couldn't send local address")
     }
 
     /// Sends to a peer, by way of each sender in turn; the last message marks the end.
-    fn send(&self, asked: &Args, peers: &mut [Peer], place: usize) {
+    fn send(&self, args: &Args, peers: &mut [Peer], place: usize) {
         let count = peers.len();
         let Some(to) = peers.get_mut(place) else {
             return;
@@ -443,12 +443,12 @@ impl Endpoint {
         let sent = usize::try_from(to.sent).unwrap_or(0);
         let by = (place + sent) % count;
         to.sent += 1;
-        let last = to.sent >= asked.tests;
+        let last = to.sent >= args.tests;
         let send = Send {
             id: u64::try_from(place).unwrap_or(0),
             memory: &self.memory,
             offset: 0,
-            length: asked.size,
+            length: args.size,
             flags: if last { IBV_SEND_SIGNALED } else { 0 },
             to: None,
             remote: None,
@@ -461,12 +461,12 @@ impl Endpoint {
     }
 
     /// Answers each message until all have come; how many events there were.
-    fn exchange(&self, asked: &Args, peers: &mut [Peer], events: &mut u32) -> Step {
-        let total = asked.clients.saturating_mul(asked.tests);
+    fn exchange(&self, args: &Args, peers: &mut [Peer], events: &mut u32) -> Step {
+        let total = args.clients.saturating_mul(args.tests);
         let mut count = 0;
         let mut taken = Vec::new();
         while count < total {
-            if asked.events {
+            if args.events {
                 self.wait()?;
                 *events += 1;
             }
@@ -478,17 +478,17 @@ impl Endpoint {
                 if completion.status != IBV_WC_SUCCESS {
                     return fail(format!("Work completion error {}", completion.status));
                 }
-                self.receive(asked, 1)?;
+                self.receive(args, 1)?;
                 let place = place_of(peers, completion);
-                let more = peers.get(place).is_some_and(|peer| peer.sent < asked.tests);
+                let more = peers.get(place).is_some_and(|peer| peer.sent < args.tests);
                 if more {
-                    self.send(asked, peers, place);
+                    self.send(args, peers, place);
                 }
                 count += 1;
             }
         }
         let mut ended = 0;
-        while ended < asked.clients {
+        while ended < args.clients {
             poll(&self.send_cq, &mut taken)?;
             ended += u32::try_from(taken.len()).unwrap_or(0);
         }
@@ -539,15 +539,15 @@ fn or<T>(done: io::Result<T>, words: &str) -> Step<T> {
     done.or_else(|_| fail(words))
 }
 
-fn open(asked: &Args) -> Step<Context> {
+fn open(args: &Args) -> Step<Context> {
     let devices = match devices(1) {
         Ok(devices) => devices,
         Err(_) => return fail("Failed to open device"),
     };
-    let name = asked.device.as_ref().map(|name| name.as_bytes());
+    let name = args.device.as_ref().map(|name| name.as_bytes());
     let opened = match devices.find(name) {
         None => {
-            let name = asked.device.as_ref().map(text).unwrap_or_default();
+            let name = args.device.as_ref().map(text).unwrap_or_default();
             fail(format!("IB device {name} not found"))
         }
         Some(device) => {
@@ -593,7 +593,7 @@ fn domain_file() -> Option<File> {
 /// Linux's, on every architecture that the library is built for.
 const O_CREAT: i32 = 0o100;
 
-fn hear(asked: &Args, place: usize, peer: &mut Peer, stream: &mut TcpStream) -> Step {
+fn hear(args: &Args, place: usize, peer: &mut Peer, stream: &mut TcpStream) -> Step {
     let mut message = [0; MESSAGE];
     if let Err(error) = stream.read_exact(&mut message) {
         eprintln!("client read: {}", reason(&error));
@@ -603,7 +603,7 @@ fn hear(asked: &Args, place: usize, peer: &mut Peer, stream: &mut TcpStream) -> 
         return fail(format!("Couldn't read remote address [{place}]"));
     };
     peer.address = address;
-    address.say(asked, "remote")
+    address.say(args, "remote")
 }
 
 fn poll(cq: &Cq, taken: &mut Vec<Completion>) -> Step {
@@ -627,23 +627,23 @@ fn place_of(peers: &[Peer], completion: &Completion) -> usize {
 }
 
 /// Connects both halves.
-fn join(asked: &Args, place: usize, peer: &Peer) -> Step {
+fn join(args: &Args, place: usize, peer: &Peer) -> Step {
     let there = &peer.address;
     let [.., a, b, c, d, e, f, g, h] = there.gid;
     let has_gid = [a, b, c, d, e, f, g, h] != [0; 8];
     let [low, next, ..] = there.lid.to_le_bytes();
     let route = Route {
         dlid: u16::from_le_bytes([low, next]),
-        sl: byte(asked.sl),
-        port: byte(asked.ib_port),
-        global: has_gid.then_some((there.gid, byte(asked.gid), 5)),
+        sl: byte(args.sl),
+        port: byte(args.ib_port),
+        global: has_gid.then_some((there.gid, byte(args.gid), 5)),
     };
     let mut receive = Change::to(
         IBV_QPS_RTR,
         IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
     )
     .by(route);
-    receive.attr.path_mtu = asked.mtu;
+    receive.attr.path_mtu = args.mtu;
     receive.attr.rq_psn = there.packet;
     let mut send = Change::to(IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_SQ_PSN);
     send.attr.timeout = 14;
@@ -667,9 +667,9 @@ fn join(asked: &Args, place: usize, peer: &Peer) -> Step {
 
 /// Each end announces that it is done before either closes: a message of the server may still be in
 /// flight to a client through another client's queue pair.
-fn part(asked: &Args, peers: &mut [Peer]) -> Step {
+fn part(args: &Args, peers: &mut [Peer]) -> Step {
     let streams = || peers.iter().filter_map(|peer| peer.stream.as_ref());
-    if asked.server.is_some() {
+    if args.server.is_some() {
         streams().try_for_each(say_end)?;
         return streams().try_for_each(hear_end);
     }

@@ -42,45 +42,45 @@ struct CreateParams<'a, P: Provider> {
 /// The channel is live, or NULL.
 unsafe fn create<P: Provider>(
     context: &Context<P>,
-    asked: &CreateParams<'_, P>,
+    params: &CreateParams<'_, P>,
 ) -> Result<*mut ibv_cq_ex> {
     let provider = context.provider()?;
-    if asked.entries == 0 || i32::try_from(asked.entries).is_err() {
+    if params.entries == 0 || i32::try_from(params.entries).is_err() {
         return Err(Errno::INVAL);
     }
-    if asked.vector >= provider.comp_vectors() {
+    if params.vector >= provider.comp_vectors() {
         return Err(Errno::INVAL);
     }
-    let channel = match asked.channel.is_null() {
+    let channel = match params.channel.is_null() {
         true => None,
         // SAFETY: vouched for by the caller.
-        false => Some(unsafe { CompChannel::from_raw(asked.channel)? }),
+        false => Some(unsafe { CompChannel::from_raw(params.channel)? }),
     };
     if channel.is_some_and(|channel| channel.ctx().as_ptr() != context.public()) {
         return Err(Errno::INVAL);
     }
-    let allocator: Option<Allocator> = asked.parent.and_then(Object::allocator);
+    let allocator: Option<Allocator> = params.parent.and_then(Object::allocator);
     let mut new = New::<Completions<P>>::alloc(context, allocator)?;
     let (cq, entries) = provider.create_cq(&CqInit {
         token: new.token(),
-        entries: asked.entries,
+        entries: params.entries,
         channel: channel.map(CompChannel::fd).transpose()?,
-        vector: asked.vector,
-        ignore_overrun: asked.ignore_overrun,
-        readers: asked.readers,
+        vector: params.vector,
+        ignore_overrun: params.ignore_overrun,
+        readers: params.readers,
     })?;
     if let Some(number) = provider.number(Numbered::Cq(&cq)) {
         new.c().handle = number;
     }
     new.c().cqe = c_int::try_from(entries).unwrap_or(c_int::MAX);
-    if let Some(flags) = asked.readers {
+    if let Some(flags) = params.readers {
         cq_ex::fill::<P>(new.c(), flags);
     }
     Ok(new.finish(Completions {
         cq: Arc::new(cq),
-        batch: asked.readers.map(|_| Batch::new()),
+        batch: params.readers.map(|_| Batch::new()),
         ended: Ended::not_yet(),
-        _parent: asked.parent.map(|parent| parent.uses.hold()),
+        _parent: params.parent.map(|parent| parent.uses.hold()),
     }))
 }
 
@@ -91,7 +91,7 @@ pub(super) unsafe extern "C" fn create_cq<P: Provider>(
     channel: *mut ibv_comp_channel,
     vector: c_int,
 ) -> *mut ibv_cq {
-    let asked = || -> Result<CreateParams<'_, P>> {
+    let params = || -> Result<CreateParams<'_, P>> {
         Ok(CreateParams {
             entries: u32::try_from(entries).map_err(|_| Errno::INVAL)?,
             channel,
@@ -103,7 +103,7 @@ pub(super) unsafe extern "C" fn create_cq<P: Provider>(
     };
     // SAFETY: the library passes an open context and a live channel or NULL.
     let queue =
-        unsafe { Context::<P>::from_raw(context).and_then(|context| create(context, &asked()?)) };
+        unsafe { Context::<P>::from_raw(context).and_then(|context| create(context, &params()?)) };
     pointer(queue).cast()
 }
 

@@ -60,7 +60,7 @@ impl<'a, P: Provider> CreateParams<'a, P> {
     /// # Safety
     /// Queues that the attributes name are live, or NULL.
     unsafe fn plain(context: &Context<P>, attr: &ibv_qp_init_attr, table: bool) -> Result<Self> {
-        let mut asked = Self {
+        let mut params = Self {
             qp_context: attr.qp_context,
             qp_type: attr.qp_type,
             sq_sig_all: attr.sq_sig_all != 0,
@@ -84,9 +84,9 @@ impl<'a, P: Provider> CreateParams<'a, P> {
         };
         if !table {
             // SAFETY: vouched for by the caller.
-            unsafe { asked.queues(context, &queues) }?;
+            unsafe { params.queues(context, &queues) }?;
         }
-        Ok(asked)
+        Ok(params)
     }
 
     /// The queues that a queue pair of the type has; others are not looked at.
@@ -231,29 +231,29 @@ fn hold<R: Side>(object: Option<&Object<R>>) -> Option<Hold> {
 /// Makes the queue pair; returns its capacities.
 fn create<P: Provider>(
     context: &Context<P>,
-    asked: &CreateParams<'_, P>,
+    params: &CreateParams<'_, P>,
 ) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
     let provider = context.provider()?;
-    let allocator = asked.pd.and_then(Object::allocator);
+    let allocator = params.pd.and_then(Object::allocator);
     let mut new = New::<Pair<P>>::alloc(context, allocator)?;
     // An event may come before the provider returns.
-    fill(&mut new, asked);
-    let mut cap = asked.cap;
+    fill(&mut new, params);
+    let mut cap = params.cap;
     let (qp, number) = provider.create_qp(&mut QpInit {
         token: new.token(),
-        qp_type: asked.qp_type,
-        pd: part(asked.pd, |side| &side.pd),
-        send_cq: part(asked.send_cq, |side| &side.cq),
-        recv_cq: part(asked.recv_cq, |side| &side.cq),
-        srq: part(asked.srq, |side| &side.srq),
-        xrcd: part(asked.xrcd, |side| &side.xrcd),
+        qp_type: params.qp_type,
+        pd: part(params.pd, |side| &side.pd),
+        send_cq: part(params.send_cq, |side| &side.cq),
+        recv_cq: part(params.recv_cq, |side| &side.cq),
+        srq: part(params.srq, |side| &side.srq),
+        xrcd: part(params.xrcd, |side| &side.xrcd),
         cap: &mut cap,
-        sq_sig_all: asked.sq_sig_all,
-        create_flags: asked.create_flags,
-        source_qpn: asked.source_qpn,
-        max_tso_header: asked.max_tso_header,
-        send_ops: asked.send_ops.unwrap_or(0),
-        rss: asked.rss.as_ref().map(|rss| Rss {
+        sq_sig_all: params.sq_sig_all,
+        create_flags: params.create_flags,
+        source_qpn: params.source_qpn,
+        max_tso_header: params.max_tso_header,
+        send_ops: params.send_ops.unwrap_or(0),
+        rss: params.rss.as_ref().map(|rss| Rss {
             table: &rss.table.side.table,
             function: rss.function,
             key: rss.key,
@@ -264,44 +264,44 @@ fn create<P: Provider>(
     note(&mut new, number, handle);
     let qp = new.finish(Pair {
         qp: Arc::new(qp),
-        sq_sig_all: asked.sq_sig_all,
-        builder: asked.send_ops.map(|_| Box::new(Builder::new(cap))),
+        sq_sig_all: params.sq_sig_all,
+        builder: params.send_ops.map(|_| Box::new(Builder::new(cap))),
         attached: Attached::default(),
         ended: Ended::not_yet(),
         _holds: [
-            hold(asked.pd),
-            hold(asked.send_cq),
-            hold(asked.recv_cq),
-            hold(asked.srq),
-            hold(asked.xrcd),
-            asked.rss.as_ref().map(|rss| rss.table.uses.hold()),
+            hold(params.pd),
+            hold(params.send_cq),
+            hold(params.recv_cq),
+            hold(params.srq),
+            hold(params.xrcd),
+            params.rss.as_ref().map(|rss| rss.table.uses.hold()),
         ],
     });
     Ok((qp.cast(), cap))
 }
 
 /// Fills in the members that do not depend on the provider.
-fn fill<P: Provider>(new: &mut New<Pair<P>>, asked: &CreateParams<'_, P>) {
+fn fill<P: Provider>(new: &mut New<Pair<P>>, params: &CreateParams<'_, P>) {
     let qp: *mut ibv_qp = new.as_ptr().cast();
     // SAFETY: a verbs_qp starts with its ibv_qp, and nothing else refers to the block.
     unsafe {
-        (*qp).qp_context = asked.qp_context;
-        (*qp).pd = raw(asked.pd);
-        (*qp).send_cq = raw(asked.send_cq).cast();
-        (*qp).recv_cq = raw(asked.recv_cq).cast();
-        (*qp).srq = raw(asked.srq).cast();
-        (*qp).qp_type = asked.qp_type;
+        (*qp).qp_context = params.qp_context;
+        (*qp).pd = raw(params.pd);
+        (*qp).send_cq = raw(params.send_cq).cast();
+        (*qp).recv_cq = raw(params.recv_cq).cast();
+        (*qp).srq = raw(params.srq).cast();
+        (*qp).qp_type = params.qp_type;
         (*qp).state = IBV_QPS_RESET;
         Qp::init_events(qp);
     }
-    if let Some(ops) = asked.send_ops {
+    if let Some(ops) = params.send_ops {
         new.c().comp_mask |= VERBS_QP_EX;
-        builder::fill::<P>(&mut new.c().qp_ex, asked.qp_type, ops);
+        builder::fill::<P>(&mut new.c().qp_ex, params.qp_type, ops);
     }
-    if asked.xrcd.is_some() {
+    if params.xrcd.is_some() {
         let c = new.c();
         c.comp_mask |= VERBS_QP_XRCD;
-        c.xrcd = raw(asked.xrcd);
+        c.xrcd = raw(params.xrcd);
     }
 }
 
@@ -326,9 +326,9 @@ pub(super) unsafe extern "C" fn create_qp<P: Provider>(
             if attr.qp_type == IBV_QPT_XRC_RECV {
                 return Err(Errno::INVAL);
             }
-            let mut asked = CreateParams::plain(&domain.context, attr, false)?;
-            asked.pd = Some(&domain.object);
-            let (qp, cap) = create(&domain.context, &asked)?;
+            let mut params = CreateParams::plain(&domain.context, attr, false)?;
+            params.pd = Some(&domain.object);
+            let (qp, cap) = create(&domain.context, &params)?;
             attr.cap = cap;
             Ok(qp)
         })
@@ -346,9 +346,9 @@ pub(super) unsafe extern "C" fn create_qp_ex<P: Provider>(
             let plain = attr.cast::<ibv_qp_init_attr>().as_ref();
             let plain = plain.ok_or(Errno::INVAL)?;
             let table = (*attr).comp_mask & IBV_QP_INIT_ATTR_IND_TABLE != 0;
-            let mut asked = CreateParams::plain(context, plain, table)?;
-            asked.extended(context, attr)?;
-            let (qp, cap) = create(context, &asked)?;
+            let mut params = CreateParams::plain(context, plain, table)?;
+            params.extended(context, attr)?;
+            let (qp, cap) = create(context, &params)?;
             (*attr).cap = cap;
             Ok(qp)
         })
