@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn a_written_record_reads_back() {
         let record = Record {
             combo: "ours-clang".into(),
             program: "no_device/rates".into(),

@@ -72,7 +72,7 @@ fn calls_of_rsockets_hold_without_a_device() -> Result<()> {
 }
 
 #[test]
-fn what_an_id_looks_for_is_reported_by_an_event() -> Result<()> {
+fn a_lookup_of_an_id_is_reported_by_an_event() -> Result<()> {
     run_to_the_end("connections/addrinfo.c")
 }
 

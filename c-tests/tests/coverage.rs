@@ -118,7 +118,7 @@ fn every_kernel_command_of_every_node_is_given() -> Result<()> {
 
 /// That they are those that the plugin in C imports, where it is installed.
 #[test]
-fn what_rxe_gives_is_what_its_plugin_imports() -> Result<()> {
+fn functions_for_rxe_are_the_imports_of_its_plugin() -> Result<()> {
     let name = "libibverbs/librxe-rdmav34.so";
     let mut plugins = Vec::new();
     for folder in fs::read_dir("/usr/lib")? {

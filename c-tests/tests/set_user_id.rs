@@ -129,7 +129,7 @@ fn refusal() -> Option<&'static str> {
 }
 
 #[test]
-fn what_the_environment_names_is_not_for_programs_with_more_rights() -> Result<()> {
+fn variables_are_ignored_by_programs_with_more_rights() -> Result<()> {
     if let Some(refusal) = refusal() {
         println!("skipped: {refusal}");
         return Ok(());

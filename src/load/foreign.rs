@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_for_any_device_is_not() {
+    fn names_that_may_fit_any_device_are_not_foreign() {
         for name in ["", "vendor", "mlx", "mlx55", "/opt/lib/libmlx5", "libmlx5"] {
             assert!(!foreign(name, &[14]), "{name}");
         }

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_interrupted_process_has_left_is_known_by_its_name() {
+    fn leftovers_of_an_interrupted_process_are_known_by_their_names() {
         assert_eq!(maker("debian-sid.123", "debian-sid"), Some("123"));
         assert_eq!(maker("debian-sid.old", "debian-sid"), Some("old"));
         assert_eq!(maker("debian-sid", "debian-sid"), None);

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn test_programs_are_found_in_what_cargo_says() {
+    fn test_programs_are_found_in_the_output_of_cargo() {
         let text = "   Compiling sideway v0.4.3 (/c/sideway-0.4.3)
   Executable unittests src/lib.rs (/c/deps/sideway-fa023df47282c0de)
   Executable tests/test_qp.rs (/c/deps/test_qp-504c01d01d5ed88a)\n";
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_file_pins_what_is_run() -> Result<()> {
+    fn the_lock_file_pins_the_run_crates() -> Result<()> {
         let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/Cargo.lock");
         let lock = fs::read_to_string(lock)?;
         for one in crate::suites::crates::ALL.0 {

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn root_installs_what_lacks_with_the_documentation_that_holds_tests() -> Result<()> {
+    fn root_installs_missing_packages_with_the_documentation_that_has_tests() -> Result<()> {
         let words = apt_words("install", &["lld", "kmod"], true)?.join(" ");
         assert!(words.starts_with("install -y --no-install-recommends "));
         assert!(words.contains("-o Dpkg::Options::=--path-include=/usr/share/doc/rdma-core/*"));

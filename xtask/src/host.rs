@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_stuck_is_killed() {
+    fn stuck_processes_are_killed() {
         let log = std::env::temp_dir().join(format!("stuck-{}", std::process::id()));
         let mut endless = Command::new("sh");
         endless.args(["-c", "echo begun; sleep infinity"]);

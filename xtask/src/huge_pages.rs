@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_there_before_is_there_again() {
+    fn the_former_number_of_pages_is_restored() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pages");
         let file = path.to_str().unwrap();

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_reported() {
+    fn missing_targets_are_reported() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
         fs::create_dir(dir.path().join("docs")).unwrap();

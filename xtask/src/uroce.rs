@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_with_huge_pages_may_run_what_the_list_skips() {
+    fn a_machine_with_huge_pages_may_run_skipped_tests() {
         let skip = |reason| Record::new("t", Verdict::Skip, reason);
         let none = skip("There are no huge pages of size 2M allocated");
         let ran = Record::new("t", Verdict::Ok, "");

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_that_lies_is_not_believed() {
+    fn a_wrong_head_is_refused() {
         let region = plain(2, 6);
         assert!(ring::<64>(region.share()).is_ok());
         assert!(ring::<72>(region.share()).is_err());

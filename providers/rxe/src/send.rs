@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_copied_up_to_what_the_queue_takes() {
+    fn data_is_copied_up_to_the_limit_of_the_queue() {
         let (mut sends, mut kernel, _) = queue(IBV_QPT_RC);
         let bytes: Vec<u8> = (0..48).collect();
         let inline = |bytes| write(Data::Inline(Inline::Bytes(bytes)), IBV_SEND_INLINE);
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_would_trip_over_is_refused() {
+    fn requests_that_the_kernel_mishandles_are_refused() {
         let (mut sends, mut kernel, _) = queue(IBV_QPT_RC);
         let eight = [sge(0, 8)];
         let four = [sge(0, 4); 4];
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_takes_what_fits_or_nothing() {
+    fn a_full_queue_takes_the_requests_that_fit_or_none() {
         let (mut sends, mut kernel, region) = queue(IBV_QPT_RC);
         let requests = |n: u64| (0..n).map(|id| SendRequest::new(id, IBV_WR_SEND, 0));
         assert_eq!(sends.post_all(&mut requests(4)), Err(Errno::NOMEM));

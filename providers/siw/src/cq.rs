@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_meaning_is_an_error() {
+    fn unknown_values_are_errors() {
         let (cq, mut kernel, _) = queue();
         let odd = [
             (SIW_OP_RECEIVE, 10),
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn arming_informs_the_kernel_what_to_wait_for() {
+    fn arming_passes_the_awaited_completions_to_the_kernel() {
         let (cq, _, region) = queue();
         let control = Completions::bytes(COUNT).expect("few");
         assert_eq!(region.number(control), Ok(SIW_NOTIFY_NOT));

@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_stop_the_queue_is_refused() {
+    fn requests_that_would_stop_the_queue_are_refused() {
         let (mut queue, mut kernel) = queue();
         let sges = [sge(1), sge(2), sge(3)];
         let with = |opcode, flags, count: usize| {
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_takes_what_fits_or_nothing() {
+    fn a_full_queue_takes_the_requests_that_fit_or_none() {
         let (mut queue, mut kernel) = queue();
         assert_eq!(
             queue.post_all(&mut sends(0..5), notified),
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_does_not_hear_of_is_not_posted() {
+    fn requests_after_a_failed_doorbell_are_not_posted() {
         let (mut queue, mut kernel) = queue();
         let deaf = || Err(Errno::NOTCONN);
         assert_eq!(queue.post(&mut sends(0..1), deaf), Err(Errno::NOTCONN));

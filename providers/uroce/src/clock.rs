@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_far_has_not_come_and_what_has_come_is_seen() {
+    fn far_moments_have_not_come_and_past_moments_have() {
         let now = now().nanos();
         assert!(!may_have_come(now + 3600 * 1_000_000_000));
         // Ticks may be late.

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_says_what_to_do() {
+    fn every_reason_has_a_remedy() {
         for (errno, word) in [
             (libc::EADDRINUSE, "rdma_rxe"),
             (libc::EMFILE, "ulimit"),

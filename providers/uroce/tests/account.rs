@@ -43,7 +43,7 @@ fn value(text: &str, end: &End, wanted: &str) -> String {
 }
 
 #[test]
-fn what_was_counted_is_reported() {
+fn counters_are_reported() {
     let [a, b] = pair(IBV_QPT_RC);
     for id in 0..3 {
         b.post_recv(id, 0, 4096);

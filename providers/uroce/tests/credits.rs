@@ -395,7 +395,7 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn a_queue_pair_that_fails_in_a_stream_has_received_what_was_completed() {
+    fn a_queue_pair_that_fails_in_a_stream_has_received_the_completed_messages() {
         for round in 0..10 {
             let Some(mut two) = Two::start_for(50, [14, 7]) else {
                 return;
@@ -437,7 +437,7 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn memory_goes_when_it_has_what_was_sent() {
+    fn memory_is_released_after_it_has_the_sent_bytes() {
         let Some(mut two) = Two::start(6) else {
             return;
         };
@@ -456,7 +456,7 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn a_read_finds_what_was_sent_before_it() {
+    fn a_read_finds_the_bytes_sent_before_it() {
         let Some(mut two) = Two::start(6) else {
             return;
         };

@@ -100,7 +100,7 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn a_child_can_use_nothing_and_disturbs_nobody() {
+    fn a_child_can_use_nothing_and_disturbs_no_process() {
         if !alone::there() {
             return;
         }
@@ -137,7 +137,7 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn a_child_that_closes_what_it_inherited_ends() {
+    fn a_child_that_closes_inherited_objects_ends() {
         if !alone::there() {
             return;
         }
@@ -206,7 +206,7 @@ mod inside {
     /// slot nor take packets that the kernel shares out between the sockets of the port.
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn a_child_left_behind_takes_nobodys_packets() {
+    fn a_child_left_behind_takes_no_packets() {
         if !alone::there() {
             return;
         }

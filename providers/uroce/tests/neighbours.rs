@@ -344,7 +344,7 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn what_is_scribbled_into_a_link_harms_only_its_writer() {
+    fn random_bytes_in_a_link_harm_only_their_writer() {
         let Some(mut three) = Three::start() else {
             return;
         };

@@ -313,7 +313,7 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn what_is_wrong_ends_as_over_a_network() {
+    fn wrong_requests_end_as_over_a_network() {
         if !alone::there() {
             return;
         }
@@ -375,7 +375,7 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn a_process_that_shortens_its_file_harms_nobody_else() {
+    fn a_process_that_shortens_its_file_harms_no_other() {
         if !alone::there() {
             return;
         }

@@ -231,7 +231,7 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn what_is_no_frame_is_refused() {
+    fn malformed_frames_are_refused() {
         if !there() {
             return;
         }

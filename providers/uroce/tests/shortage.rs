@@ -201,7 +201,7 @@ mod inside {
     /// A process connects to another that cannot accept that for want of a descriptor.
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn what_finds_no_descriptor_waits_until_there_is_one() {
+    fn operations_without_a_free_descriptor_wait_for_one() {
         if !there() {
             return;
         }

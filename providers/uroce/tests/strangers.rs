@@ -347,7 +347,7 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn what_strangers_send_changes_nothing() {
+    fn packets_of_strangers_change_nothing() {
         if !alone::there() {
             return;
         }

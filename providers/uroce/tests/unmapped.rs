@@ -282,7 +282,7 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn what_was_to_be_sent_is_not_there() {
+    fn a_retransmission_from_unmapped_memory_is_an_error() {
         each("rc", |mut two| {
             // It is not received, so it is sent again and again.
             assert_eq!(two.other.ask(&format!("send {LONG}")), "sent");

@@ -40,7 +40,7 @@ fn messages_of_many_sizes_arrive_as_they_were() {
 }
 
 #[test]
-fn few_bytes_go_by_their_key_as_long_as_there_is_one() {
+fn small_messages_need_a_registered_key() {
     let [a, b] = pair(IBV_QPT_RC);
     a.fill(1);
     let (region, key) = a.register(0, 64);
@@ -101,7 +101,7 @@ fn few_bytes_wait_for_a_receive_request() {
 }
 
 #[test]
-fn messages_that_come_together_go_where_each_request_says() {
+fn messages_that_come_together_reach_the_memory_of_each_request() {
     each_kind(|kind| {
         let [a, b] = pair(kind);
         let (one, other) = (b.register(0, 64), b.register(64, 64));
@@ -228,7 +228,7 @@ fn every_request_completes_once_and_in_order() {
 }
 
 #[test]
-fn what_is_left_when_a_device_is_closed_hears_nothing() {
+fn objects_left_when_a_device_is_closed_receive_nothing() {
     let [a, b] = pair(IBV_QPT_RC);
     b.close();
     a.post_send(1, IBV_WR_SEND, 0, 8, 0, 0);

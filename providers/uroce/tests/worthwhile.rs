@@ -233,7 +233,7 @@ mod inside {
 
     #[test]
     #[ignore = "in_a_namespace runs it"]
-    fn many_messages_make_a_link_and_go_on_in_order() {
+    fn many_messages_make_a_link_and_continue_in_order() {
         if !alone::there() {
             return;
         }

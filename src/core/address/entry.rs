@@ -100,7 +100,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(entry in entry()) {
+        fn a_written_entry_is_read(entry in entry()) {
             prop_assert_eq!(Entry::from_bytes(&entry.bytes()), entry);
         }
 

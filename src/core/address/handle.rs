@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failure_leaves() {
+    fn a_failure_leaves_port_and_destination() {
         let device = device(0);
         let left = |header| {
             let completion = completion(IBV_WC_GRH);

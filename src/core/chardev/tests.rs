@@ -75,7 +75,7 @@ fn a_system_without_links_by_number() {
 }
 
 #[test]
-fn what_is_refused_is_not_waited_for() {
+fn a_directory_is_refused_without_waiting() {
     let folders = Folders::new();
     std::fs::create_dir(folders.nodes.path().join("uverbs0")).unwrap();
     assert_eq!(folders.find(NULL).err(), Some(Errno(libc::EISDIR)));

@@ -108,7 +108,7 @@ fn a_device_keeps_its_pointer() {
 }
 
 #[test]
-fn what_a_device_says() {
+fn a_device_has_name_index_and_guid() {
     let _alone = ALONE.lock();
     let (devices, tree, drivers) = (Devices::new(), two_devices(), [takes_all()]);
     let held = refresh(&devices, &tree, &drivers);

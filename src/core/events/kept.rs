@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_of_what_is_destroyed() {
+    fn nothing_is_kept_of_destroyed_objects() {
         let kept = Kept::default();
         kept.keep(1, 10, [10, 0]);
         kept.keep(1, 11, [11, 0]);

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_more_likely_comes_first() {
+    fn likelier_reasons_come_first() {
         let mut why = Reasons::default();
         why.add("It may also be this.");
         why.first(other_credentials());

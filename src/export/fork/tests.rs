@@ -218,7 +218,7 @@ fn a_range_with_a_hole_is_refused_whole() {
 }
 
 #[test]
-fn what_was_not_unmapped_is_given_back() {
+fn a_range_that_stays_mapped_is_given_back() {
     let _turn = turn(false);
     let memory = Memory::new(6);
     protect(&memory, 0, 6);

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_context_has_none() {
+    fn other_pointers_have_no_context() {
         assert_eq!(offset::<59>(&mut [0; 128]), None);
         // SAFETY: NULL.
         assert!(unsafe { context::<34>(std::ptr::null_mut()) }.is_null());

@@ -38,7 +38,7 @@ fn lines() {
 }
 
 #[test]
-fn lines_that_say_something_else() {
+fn unknown_lines_are_reported() {
     assert_eq!(bad("drivers rxe\nload mlx5\n#x\n"), ["drivers", "load"]);
     assert_eq!(bad("driver\ndriver  \n"), ["driver", "driver"]);
     assert!(bad("driver rxe\n").is_empty());

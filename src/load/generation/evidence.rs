@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_its_own_name_come_first() {
+    fn files_of_the_same_name_come_first() {
         let folder = tempfile::tempdir().unwrap();
         let plugins = folder.path().join("libibverbs");
         fs::create_dir(&plugins).unwrap();

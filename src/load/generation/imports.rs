@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_imports_nothing() {
+    fn other_files_than_objects_import_nothing() {
         let nothing = |name: &[u8]| panic!("{name:?}");
         assert_eq!(for_each_name(b"no ELF", nothing), None);
         assert_eq!(for_each_name(&[], nothing), None);

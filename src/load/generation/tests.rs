@@ -73,7 +73,7 @@ fn the_stronger_evidence_is_taken() {
 }
 
 #[test]
-fn neighbours_of_another_node_say_nothing() {
+fn neighbours_of_another_node_are_no_evidence() {
     let evidence = Evidence {
         neighbours: vec![statement(44)],
         at_least: least(62),

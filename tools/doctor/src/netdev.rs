@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_reported() {
+    fn missing_properties_are_reported() {
         let error = |wanted| find(wanted, &interfaces(), &verbs()).unwrap_err();
         assert_eq!(error("eth9"), "there is no network interface eth9");
         assert_eq!(error("eth1"), "no RDMA device has a RoCE v2 GID of eth1");

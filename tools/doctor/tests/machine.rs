@@ -505,7 +505,7 @@ fn interfaces_of_devices() {
 }
 
 #[test]
-fn a_port_of_somebody_elses() {
+fn a_port_of_another_user() {
     if no_network() {
         return;
     }
@@ -524,7 +524,7 @@ time.sleep(1000000)' & other=$!
 }
 
 #[test]
-fn what_scripts_ask_of_an_interface() {
+fn an_interface_has_the_values_for_scripts() {
     if no_network() {
         return;
     }

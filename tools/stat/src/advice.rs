@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_added_counts() {
+    fn only_the_increase_counts() {
         let now = Instant::now();
         let (before, same) = (sample(process(1, 250), now), sample(process(2, 250), now));
         assert!(of(&same, Some(&before)).is_empty());

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_says_which_process_it_is() {
+    fn the_process_number_is_the_kernels() {
         let lied = answer(Some(9), TEXT.as_bytes());
         assert_eq!(process_of(&lied), Some(9));
         assert_eq!(lines(&lied).0[0], "process 9 slot 3");

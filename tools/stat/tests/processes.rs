@@ -57,7 +57,7 @@ fn can_try() -> bool {
 }
 
 #[test]
-fn what_a_process_has_counted() {
+fn the_counters_of_a_process() {
     if !can_try() {
         return;
     }

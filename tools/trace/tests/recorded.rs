@@ -63,7 +63,7 @@ fn text(output: Output) -> String {
 }
 
 #[test]
-fn what_the_library_recorded() {
+fn a_trace_of_the_library() {
     let dir = tempfile::tempdir().unwrap();
     let Some(file) = record(dir.path()) else {
         return;

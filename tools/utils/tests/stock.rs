@@ -175,7 +175,7 @@ const ALL_PINGPONGS: &[&str] = &[
 ];
 
 #[test]
-fn programs_say_and_answer_what_the_stock_ones_do() {
+fn programs_print_and_answer_as_the_stock_ones_do() {
     if !can_compare() {
         return;
     }
@@ -209,7 +209,7 @@ fn the_pipeline_that_people_use_finds_the_mtu() {
 
 /// Kernel without RDMA and no device of uroce.
 #[test]
-fn without_devices_they_say_the_same() {
+fn without_devices_they_print_the_same() {
     if !can_compare() {
         return;
     }
@@ -341,7 +341,7 @@ fn json(line: &str) -> Value {
 }
 
 #[test]
-fn json_says_what_the_text_says() {
+fn json_has_the_values_of_the_text() {
     if !can_compare() {
         return;
     }

@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cycle_is_what_twice_as_many_add() {
+    fn a_cycle_is_the_difference_of_two_runs() {
         let cycles = f64::from(CYCLES);
         let parts = [
             ("cq 1", 51.0 + 7.0 * cycles),

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_says_what_is_above_its_bound() {
+    fn the_document_names_rows_above_their_bound() {
         let text = document(&PAPER, &[("processor", "x".to_owned())], "## T\n", &[]);
         assert!(text.contains("| processor | x |"));
         assert!(text.ends_with("None.\n"));

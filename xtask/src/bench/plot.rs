@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_logarithm_is_left_out() {
+    fn values_without_logarithm_are_left_out() {
         let text = svg(&plot(&[(8.0, 0.0), (64.0, f64::INFINITY), (512.0, 3.0)])).expect("a plot");
         assert_eq!(text.matches("<circle").count(), 1);
         assert!(svg(&plot(&[(8.0, 0.0)])).is_none() && svg(&plot(&[])).is_none());

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_a_dash() {
+    fn missing_measurements_are_a_dash() {
         assert_eq!(cells(None, time), "– | – | –");
     }
 }

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_no_more_is_to_leave_the_list() -> Result<()> {
+    fn known_differences_that_are_gone_leave_the_list() -> Result<()> {
         let known = Known::parse("\n== rxe/qp\n# why\n-a\n\n== rxe/cq\n# why\n-a\n")?;
         let both = [
             TITLE.to_owned(),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_says_why_and_says_it_once() {
+    fn a_list_has_each_reason_once() {
         for bad in [
             "\n== rxe/qp\n-a\n",
             "\n== rxe/qp\n# why\n a\n",

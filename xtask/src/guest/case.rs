@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn both_must_end_well_and_say_the_right_thing() {
+    fn both_must_succeed_and_print_the_expected_text() {
         let case = Case::single("c", "true").check(Check::Says("bytes"));
         let well = End::Exit(0);
         assert_eq!(verdict(&case, well, well, "9 bytes"), Verdict::Ok);
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hang_is_told_with_what_lies_unread() {
+    fn a_hang_is_reported_with_the_unread_bytes() {
         let case = Case::single("c", "true");
         let ends = Ends {
             server: None,
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_is_reported_rather_than_what_followed() {
+    fn the_cause_is_reported_before_its_effects() {
         let text = "RDMA CM event error:\nEvent: RDMA_CM_EVENT_REJECTED; error: 8.\n\nERRNO: Operation not supported.\n";
         assert_eq!(last_line(text), "Event: RDMA_CM_EVENT_REJECTED; error: 8.");
         assert_eq!(last_line("one\ntwo\n-----\n"), "two");

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_unlucky_depends_on_the_network() {
+    fn unlucky_failures_depend_on_the_network() {
         let retries =
             "client exit status 1: transport retry counter exceeded; server exit status 0: ";
         assert!(is_unlucky(retries, |on| on == On::Losing));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_soft_iwarp_left_unread_hangs_by_it() {
+    fn only_bytes_left_unread_by_soft_iwarp_explain_a_hang() {
         let hung = |case: &str, reason: &str| Record::new(case, Verdict::Hung, reason);
         let unread = format!("killed after minutes; {UNREAD}128 bytes, A B");
         assert!(hung_by_device(SIW, &hung("send-lat", &unread)));

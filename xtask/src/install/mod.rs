@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_back_exists() {
+    fn files_that_are_not_installed_exist() {
         for name in PRIVATE_HEADERS {
             assert!(root().join("include").join(name).exists(), "{name}");
         }

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_file_keeps_what_it_had() {
+    fn an_open_file_keeps_its_contents() {
         let dir = tempfile::tempdir().unwrap();
         let tree = Tree::at(dir.path()).unwrap();
         tree.file(Path::new("/a"), b"old").unwrap();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_made_leaves_nothing_behind() {
+    fn failed_creations_leave_nothing_behind() {
         let dir = tempfile::tempdir().unwrap();
         let tree = Tree::at(dir.path()).unwrap();
         let failed = tree.made(Path::new("/a"), |new| {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_replaced_leaves_nothing_behind() {
+    fn failed_replacements_leave_nothing_behind() {
         let dir = tempfile::tempdir().unwrap();
         let tree = Tree::at(dir.path()).unwrap();
         fs::create_dir_all(dir.path().join("a/b")).unwrap();

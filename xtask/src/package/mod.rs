@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packages_stand_for_debians() {
+    fn the_packages_replace_debians() {
         let control = debian("control");
         for (ours, stock) in PACKAGES {
             assert!(control.contains(&format!("Package: {ours}\n")));

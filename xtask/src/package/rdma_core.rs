@@ -94,7 +94,7 @@ fn over_our_packages_the_version_stays() {
 }
 
 #[test]
-fn without_either_it_is_what_apt_would_install() {
+fn without_either_it_is_the_package_that_apt_would_install() {
     let machine = Machine {
         apt: "Package: libibverbs1\nVersion: 44.0-2\nDepends: libc6\n",
         ..Machine::default()

@@ -64,7 +64,7 @@ pub fn cases(target: &Target) -> Vec<Case> {
     cases.push(rdmacm::copy(target, 22106));
     cases.extend(applications::fio_cases(target, &["write", "read"], 22107));
     cases.extend(SOCKETS.iter().map(|what| sockets(target, what)));
-    cases.push(nobody_listens());
+    cases.push(without_listener());
     cases
 }
 
@@ -74,6 +74,6 @@ fn sockets(target: &Target, what: &&str) -> Case {
 }
 
 /// Refused at once, and not after a minute.
-fn nobody_listens() -> Case {
+fn without_listener() -> Case {
     Case::single("nobody-listens", "rping -c -a 127.0.0.1 -p 22199 -C 1").may_refuse()
 }

@@ -71,7 +71,7 @@ fn entries_come_out_in_order_once_they_are_published() {
 }
 
 #[test]
-fn what_was_not_published_can_be_taken_back() {
+fn unpublished_entries_can_be_taken_back() {
     let (mut producer, mut consumer, _) = pair();
     put(&mut producer, 1).expect("room");
     let from = producer.at();

@@ -156,7 +156,7 @@ impl ApplicationMemory {
     ///
     /// # Errors
     /// EFAULT out of the range; ENOMEM, EMFILE.
-    pub fn write_what_is_there(
+    pub fn write_mapped_part(
         &self,
         offset: usize,
         from: &[u8],
@@ -462,7 +462,7 @@ mod tests {
             let gone = pages.part(1, 1).expect("there");
             gone.unmap().expect("unmapped");
             let bytes = vec![7; 2 * page];
-            let written = all.write_what_is_there(page / 2, &bytes, in_order, &by);
+            let written = all.write_mapped_part(page / 2, &bytes, in_order, &by);
             assert_eq!(written, Ok(()));
             let mut back = [0; 2];
             for at in [page / 2, page - 2, 2 * page, 2 * page + page / 2 - 2] {
@@ -472,7 +472,7 @@ mod tests {
             assert_eq!(all.read(2 * page + page / 2, &mut back), Ok(()));
             assert_eq!(back, [0; 2]);
             assert_eq!(second.populate(false), Err(EFAULT));
-            let beyond = all.write_what_is_there(2 * page, &bytes, in_order, &by);
+            let beyond = all.write_mapped_part(2 * page, &bytes, in_order, &by);
             assert_eq!(beyond, Err(EFAULT));
         }
     }

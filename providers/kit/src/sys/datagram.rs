@@ -29,7 +29,7 @@ fn set(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: c_int) -> Result<()
 ///
 /// # Errors
 /// Of setsockopt(2).
-pub fn tell_headers_v4(fd: BorrowedFd<'_>) -> Result<()> {
+pub fn report_headers_v4(fd: BorrowedFd<'_>) -> Result<()> {
     set(fd, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
     set(fd, libc::IPPROTO_IP, libc::IP_RECVTTL, 1)?;
     set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
@@ -43,7 +43,7 @@ pub fn tell_headers_v4(fd: BorrowedFd<'_>) -> Result<()> {
 ///
 /// # Errors
 /// Of setsockopt(2).
-pub fn tell_headers_v6(fd: BorrowedFd<'_>) -> Result<()> {
+pub fn report_headers_v6(fd: BorrowedFd<'_>) -> Result<()> {
     set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
     set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1)?;
     set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;

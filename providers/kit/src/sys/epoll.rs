@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_set_is_refused() {
+    fn a_pipe_and_an_empty_buffer_are_refused() {
         let (read, _written) = pipe().expect("a pipe");
         let mut events = [MaybeUninit::uninit(); 1];
         assert_eq!(

@@ -333,7 +333,7 @@ mod tests {
     /// A thread that forks within does not wait for itself.
     #[test]
     #[cfg_attr(miri, ignore = "Miri knows no fork(2)")]
-    fn a_fork_within_goes_on_without_the_locks() {
+    fn a_fork_within_continues_without_the_locks() {
         static OWN: Lock<u32> = Lock::new(0);
         wait_for(&OWN).unwrap();
         let entered = enter();
@@ -369,7 +369,7 @@ mod tests {
     /// threads wait for other locks.
     #[test]
     #[cfg_attr(miri, ignore = "Miri knows no fork(2)")]
-    fn a_child_waits_at_its_own_locks_whatever_threads_did_at_others() {
+    fn a_child_waits_at_its_locks_independently_of_former_threads() {
         let end = AtomicBool::new(false);
         thread::scope(|threads| {
             threads.spawn(|| contend(&[Mutex::new(0)], usize::MAX - 3, &end));

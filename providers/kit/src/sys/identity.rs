@@ -87,7 +87,7 @@ mod tests {
     use rustix::process::{Resource, getegid, geteuid, getgid, getrlimit, getuid};
 
     #[test]
-    fn it_is_what_the_kernel_says() {
+    fn it_is_the_kernels_value() {
         let ours = [user(), effective_user(), group(), effective_group()];
         let users = [getuid(), geteuid()].map(rustix::process::Uid::as_raw);
         let groups = [getgid(), getegid()].map(rustix::process::Gid::as_raw);

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_mapped_is_reported() {
+    fn unmapped_memory_is_reported() {
         let efault = Err(Errno(libc::EFAULT));
         for copy in ways() {
             let pages = Scratch::new(2).expect("memory");

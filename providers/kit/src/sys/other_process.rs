@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_range_says_at_the_call_what_is_moved() {
+    fn the_range_at_the_call_selects_the_bytes() {
         let (mut other, process) = child();
         let at = writable(&other);
         let here = Scratch::new(1).expect("memory").memory();

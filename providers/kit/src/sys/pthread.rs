@@ -124,7 +124,7 @@ mod tests {
     unsafe impl Send for Shared {}
 
     #[test]
-    fn waits_for_what_another_thread_counts() {
+    fn waits_for_a_count_by_another_thread() {
         // SAFETY: every use below keeps the rules of the functions above.
         unsafe {
             let shared: Arc<Shared> = Arc::new(core::mem::zeroed());

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_shrink_or_has_another_length_is_refused() {
+    fn files_that_may_shrink_or_differ_in_length_are_refused() {
         let (_ours, fd) = Shared::create(c"test", 4096).expect("memory");
         assert!(Shared::map(fd.as_fd(), 8192).is_err());
         assert!(ftruncate(&fd, 0).is_err());

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pipe_that_nobody_reads_raises_no_signal() {
+    fn a_pipe_without_reader_raises_no_signal() {
         let (read, write) = rustix::pipe::pipe().expect("a pipe");
         drop(read);
         // Rust's programs ignore it by default, which would hide it.

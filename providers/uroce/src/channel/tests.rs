@@ -103,7 +103,7 @@ fn edges_are_reported_once_an_event() {
 }
 
 #[test]
-fn a_descriptor_that_does_not_block_says_so() {
+fn a_descriptor_that_does_not_block_returns_eagain() {
     let (records, fd) = Records::new(Kind::Completions).expect("made");
     rustix::io::ioctl_fionbio(&fd, true).expect("set");
     let mut bytes = [0; 8];
@@ -155,7 +155,7 @@ fn records_that_there_is_no_room_for_follow_in_order() {
 }
 
 #[test]
-fn what_is_kept_is_taken_back_too() {
+fn kept_records_are_taken_back_too() {
     let (records, fd) = Records::new(Kind::Completions).expect("made");
     for _ in 0..2000 {
         records.completion(Token(1));
@@ -169,7 +169,7 @@ fn what_is_kept_is_taken_back_too() {
 }
 
 #[test]
-fn every_record_is_read_or_taken_back_whoever_reads_meanwhile() {
+fn every_record_is_read_or_taken_back_with_concurrent_readers() {
     for round in 0..20u64 {
         let (records, fd) = Records::new(Kind::Completions).expect("made");
         let reader = std::thread::spawn(move || {

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_tells_ways_apart_where_addresses_do_not() {
+    fn an_interface_distinguishes_routes_of_equal_addresses() {
         let address = |text: &str| text.parse::<IpAddr>().expect("an address");
         let route = |text: &str, interface| Route::new(address("::1"), address(text), interface);
         assert_eq!(route("fd00::2", 1), route("fd00::2", 2));

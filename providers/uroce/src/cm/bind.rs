@@ -261,11 +261,11 @@ impl State {
             },
             ..UdParam::zeroed()
         };
-        self.tell_of_join(number, join, uid, &param);
+        self.report_join(number, join, uid, &param);
         Ok(join)
     }
 
-    fn tell_of_join(&mut self, number: u32, join: u32, uid: u64, param: &UdParam) {
+    fn report_join(&mut self, number: u32, join: u32, uid: u64, param: &UdParam) {
         let mut record = Record::new(uid, join, event_type::MULTICAST_JOIN, 0);
         record.set_ud(param);
         let channel = self.ids.get(&number).map(|id| id.channel);

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_for_qp_1_is_dropped() {
+    fn packets_for_other_queue_pairs_than_1_are_dropped() {
         let mad = Mad {
             transaction: 7,
             modifier: 0,

@@ -207,7 +207,7 @@ proptest! {
 }
 
 #[test]
-fn a_queue_that_overruns_says_so_once_and_takes_no_more() {
+fn a_queue_that_overruns_reports_it_once_and_takes_no_more() {
     let world = world(2, false);
     assert!(world.cq.push(good(1)) && world.cq.push(good(2)));
     assert!(!world.cq.is_dead());
@@ -249,7 +249,7 @@ fn the_largest_queue_can_be_filled() {
 }
 
 #[test]
-fn resizing_keeps_what_is_there() {
+fn resizing_keeps_the_completions() {
     let world = world(3, false);
     for id in 1..=3 {
         world.cq.push(good(id));
@@ -332,7 +332,7 @@ fn without_channel(entries: u32, ignore_overrun: bool) -> (Cq, OwnedFd) {
 }
 
 #[test]
-fn what_is_filled_in_is_there_in_the_end_and_in_order() {
+fn completions_filled_in_later_come_in_order() {
     let (cq, events) = without_channel(4, false);
     assert!(cq.push(good(1)));
     let mut filling = cq.filling();
@@ -344,7 +344,7 @@ fn what_is_filled_in_is_there_in_the_end_and_in_order() {
 }
 
 #[test]
-fn a_queue_that_overruns_while_it_is_filled_keeps_what_it_has() {
+fn a_queue_that_overruns_while_it_is_filled_keeps_its_completions() {
     let (cq, events) = without_channel(2, false);
     let mut filling = cq.filling();
     let added: Vec<_> = (1..=4)
@@ -387,7 +387,7 @@ fn a_queue_with_a_channel_reports_while_it_is_filled() {
 }
 
 #[test]
-fn reported_counts_what_was_read_and_takes_the_rest_back() {
+fn reported_counts_the_records_read_and_takes_the_rest_back() {
     let world = world(10, false);
     for id in 0..3 {
         world.cq.arm(false);

@@ -92,7 +92,7 @@ fn a_closed_subscription_gets_no_events() {
 }
 
 #[test]
-fn what_a_listener_may_ask() {
+fn a_listener_may_read_the_port_and_subscribe() {
     let port = Arc::new(Port::new(&interface(&["10.0.0.1"])));
     let (asked, answer) = (Arc::downgrade(&port), Arc::new(Mutex::new(None)));
     let kept = Arc::clone(&answer);

@@ -77,7 +77,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
-    fn what_others_can_change_is_not_used() {
+    fn directories_writable_by_others_are_not_used() {
         let above = tempfile::tempdir().expect("made");
         let path = above.path().to_str().expect("text");
         let allow = |mode| {

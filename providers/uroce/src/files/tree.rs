@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_follows_and_goes() {
+    fn shown_files_follow_the_port_and_are_removed() {
         let above = tempfile::tempdir().expect("made");
         let room = Room::below(above.path().to_str().expect("text")).expect("made");
         let room = Arc::new(room);

@@ -119,7 +119,7 @@ impl Space {
                 memory.write(offset, from).map_err(fault)
             }
             Self::Pinned(memory) => memory
-                .write_what_is_there(offset, from, in_order, accessor.no_fault_copy)
+                .write_mapped_part(offset, from, in_order, accessor.no_fault_copy)
                 .map_err(fault),
             Self::OnDemand(memory) => memory
                 .try_write_in_order(offset, from, accessor.no_fault_copy)

@@ -102,7 +102,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn every_index_has_a_place_of_its_own() {
+    fn every_index_has_a_separate_place() {
         let mut seen = HashSet::new();
         for index in 0..10_000 {
             let (chunk, inside) = chunk_of(index).expect("a place");

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_sysfs_reports() {
+    fn speeds_as_sysfs_reports_them() {
         let class = tempfile::tempdir().expect("a folder");
         let eth0 = class.path().join("eth0");
         fs::create_dir(&eth0).expect("a folder");

@@ -45,7 +45,7 @@ fn those_of_this_host() {
 }
 
 #[test]
-fn no_news_are_no_news() {
+fn no_notification_is_no_change() {
     let mut notifications = Notifications::listen().expect("listening");
     // Changes that other tests make to their own namespaces are not reported here.
     let first = notifications.take();

@@ -108,7 +108,7 @@ impl Transport {
     }
 
     /// Continues the rendezvous with other processes.
-    pub fn go_on_with_rendezvous(&self) {
+    pub fn continue_rendezvous(&self) {
         if let Some(directory) = &self.directory {
             directory.on_time();
         }
@@ -207,7 +207,7 @@ mod tests {
 
         #[test]
         #[ignore = "run by in_a_namespace"]
-        fn shared_memory_is_offered_as_the_carrier_says() {
+        fn shared_memory_depends_on_the_carrier_setting() {
             if !there() {
                 return;
             }

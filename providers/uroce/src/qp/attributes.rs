@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_modified_is_what_is_reported() {
+    fn modified_attributes_are_reported() {
         let mut attr = ibv_qp_attr::zeroed();
         attr.path_mtu = IBV_MTU_2048;
         attr.qp_access_flags = IBV_ACCESS_REMOTE_READ
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn xrc_takes_what_rc_would_be_given() {
+    fn xrc_accepts_the_attributes_of_rc() {
         let target = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
         let retries = IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
         assert_eq!(useless(Service::XrcInitiator), target);

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_attached_is_counted() {
+    fn attached_flows_are_counted() {
         let counters = Counters::default();
         counters.attach(IBV_COUNTER_PACKETS, 0).expect("attached");
         counters.attach(IBV_COUNTER_BYTES, 63).expect("attached");

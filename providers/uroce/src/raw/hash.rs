@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_asked_for_counts() {
+    fn only_selected_fields_are_hashed() {
         let frames = [[1, 1, 1, 1], [1, 1, 1, 2]];
         let frames = frames.map(|source| super::super::headers::tests::udp4(None, source, 9));
         let [a, b] = [&frames[0], &frames[1]].map(|frame| Headers::read(frame).expect("a frame"));

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_get_what_is_left_and_sniffers_everything() {
+    fn defaults_get_the_rest_and_sniffers_everything() {
         let mut steering = Steering::default();
         for (target, kind) in [
             IBV_FLOW_ATTR_SNIFFER,

@@ -166,7 +166,7 @@ impl Domain for Directory {
 }
 
 #[test]
-fn queues_have_numbers_of_their_own_and_are_found_by_them() {
+fn queues_have_separate_numbers_and_are_found_by_them() {
     let directory = Arc::new(Directory::default());
     let (one, _fd) = shared(1);
     let (other, _fd) = shared(1);

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_last_is_read_elsewhere() {
+    fn the_last_written_state_is_read_by_another_process() {
         let takeover = made();
         let elsewhere = copy_of(&takeover);
         assert_eq!(elsewhere.read().err(), Some(Errno(libc::EIO)));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_ends_halfway_leaves_what_was_before() {
+    fn a_writer_that_ends_halfway_leaves_the_former_state() {
         let takeover = made();
         takeover.write(&record(1));
         let (length, place) = copy(2);

@@ -119,7 +119,7 @@ fn they_need_no_kernel() {
 }
 
 #[test]
-fn what_is_missing_is_logged_once() {
+fn missing_interfaces_are_logged_once() {
     let (devices, tree) = (Devices::new(), Tree::new());
     let logged = RefCell::new(Vec::new());
     let list = |complaints: &[&str]| {

@@ -250,7 +250,7 @@ fn memory_goes_back_with_the_last_range() {
 
 /// The fast path is taken exactly where the pages already count.
 #[test]
-fn the_short_way_is_for_pages_that_go_on_counting() {
+fn the_fast_path_is_for_pages_that_count_already() {
     let mut counts = PageCounts::new();
     let (one, across) = (3..9, 60..70);
     assert!(!counts.add_again(&one) && !counts.remove_spare(&one));

@@ -311,7 +311,7 @@ fn a_failed_mark_leaves_everything_as_before() {
 }
 
 #[test]
-fn what_is_left_of_a_range_is_given_back() {
+fn the_rest_of_a_range_is_given_back() {
     let mut protection = fresh();
     protect(&mut protection, 0..1000).unwrap();
     protection.marks.unmap(100..200);

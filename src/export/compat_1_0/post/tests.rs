@@ -69,7 +69,7 @@ fn chains_of_every_length_arrive_in_order() {
 }
 
 #[test]
-fn what_a_provider_refuses_is_returned_as_the_program_s_own_request() {
+fn a_refused_request_is_returned_as_the_program_s() {
     for (count, room) in [(1u64, 0usize), (16, 3), (17, 16), (1000, 999)] {
         let before: Vec<u64> = (0..).take(room).collect();
         let bad = before.len() as u64;
@@ -78,7 +78,7 @@ fn what_a_provider_refuses_is_returned_as_the_program_s_own_request() {
 }
 
 #[test]
-fn operations_of_later_are_refused_after_what_stands_before() {
+fn newer_operations_are_refused_after_the_requests_before_them() {
     for opcode in [
         IBV_WR_BIND_MW,
         IBV_WR_TSO,

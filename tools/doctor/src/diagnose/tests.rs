@@ -429,7 +429,7 @@ fn ports_in_sysfs() {
 }
 
 #[test]
-fn every_finding_says_what_to_type() {
+fn every_finding_has_a_command() {
     let changes: [fn(&mut Facts); 6] = [
         without_rdma,
         no_devices,

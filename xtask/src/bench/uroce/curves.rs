@@ -152,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn each_point_has_a_name_of_its_own() {
+    fn each_point_has_a_unique_name() {
         let names: HashSet<_> = points().map(|point| point.name).collect();
         assert_eq!(names.len(), PLOTS.len() * 4 * SIZES.len());
         assert!(names.iter().all(|name| !name.contains('\t')));
     }
 
     #[test]
-    fn a_plot_has_the_medians_of_what_was_measured() {
+    fn a_plot_has_the_medians_of_the_measurements() {
         let [first, _] = &PLOTS;
         let figure = |value| Figure {
             row: name(first, "uroce, UDP on lo", 64),

@@ -354,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_have_names_of_their_own() {
+    fn rows_have_unique_names() {
         let names: std::collections::HashSet<_> = ROWS.iter().map(|row| row.name).collect();
         assert_eq!(names.len(), ROWS.len());
         assert!(ROWS.iter().all(|row| !row.name.contains('\t')));

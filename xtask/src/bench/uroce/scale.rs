@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_test_says_is_read() {
+    fn the_output_of_the_test_is_read() {
         let text =
             "2000 queue pairs, connected: 1 bytes each\n2000 queue pairs, used: 4242 bytes each\n";
         assert_eq!(bytes(text), Some(4242.0));

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connected_socket_sends_without_a_name_and_as_a_user_of_its_own() {
+    fn a_connected_socket_sends_without_a_name_and_as_another_user() {
         let kind = SocketType::DGRAM;
         let [from, to] = [(); 2].map(|()| net::socket(AddressFamily::UNIX, kind, None));
         let (from, to) = (from.expect("a socket"), to.expect("a socket"));

@@ -9,7 +9,7 @@ fn pair() -> (UdpSocket, UdpSocket) {
     let open = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     let (left, right) = (open(), open());
     for socket in [&left, &right] {
-        tell_headers_v4(socket.as_fd()).expect("options");
+        report_headers_v4(socket.as_fd()).expect("options");
     }
     (left, right)
 }
@@ -73,7 +73,7 @@ fn datagrams_without_a_checksum_come_in() {
     const UDP_NO_CHECK6_TX: c_int = 101;
     let open = || UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).expect("a socket");
     let (left, right) = (open(), open());
-    tell_headers_v6(right.as_fd()).expect("options");
+    report_headers_v6(right.as_fd()).expect("options");
     set(left.as_fd(), libc::SOL_UDP, UDP_NO_CHECK6_TX, 1).expect("no checksum");
     let place = right.local_addr().expect("bound");
     let mut receiver = Receiver::new();
@@ -86,7 +86,7 @@ fn datagrams_without_a_checksum_come_in() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_an_errno() {
+fn failed_sends_are_an_errno() {
     let (left, right) = pair();
     let nowhere = Datagram {
         port: 0,

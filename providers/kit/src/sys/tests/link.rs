@@ -98,7 +98,7 @@ fn answers_go_back_where_they_came_from() {
 }
 
 #[test]
-fn what_rules_out_a_write_command() {
+fn conditions_that_exclude_a_write_command() {
     let with = |attr: Attr, bits: u8| {
         let mut buffer = Buffer::new((1, 2), &[attr]);
         buffer.head.bits = bits;

@@ -196,7 +196,7 @@ fn domains_and_windows() {
 }
 
 #[test]
-fn device_memory_has_no_address_of_its_own() {
+fn device_memory_has_no_address() {
     let kernel = method(|_| panic!("asked"));
     let made = dm::reg_dm_mr(&kernel, 1, 2, (0, 8), 1, &mut Driver::none());
     assert_eq!(made, Err(Errno::INVAL));

@@ -47,7 +47,7 @@ fn zero() -> ibv_device_attr_ex {
 }
 
 #[test]
-fn members_beyond_what_was_asked_or_answered_stay_zero() {
+fn members_beyond_the_request_or_the_answer_stay_zero() {
     let mut attr = zero();
     let filled = query_device(&kernel(Ok(full(304))), WHOLE, &mut attr, 0, &mut []);
     assert_eq!(filled, Ok(304));

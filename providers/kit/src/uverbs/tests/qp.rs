@@ -214,7 +214,7 @@ fn writes_the_extended_command_for_flags_and_tables() {
 }
 
 #[test]
-fn refuses_what_does_not_go_together() {
+fn refuses_contradictory_attributes() {
     let own_queue = Queues::Domain {
         pd: 3,
         send_cq: None,

@@ -97,7 +97,7 @@ fn an_imported_context_needs_its_own_events() {
 }
 
 #[test]
-fn writes_the_plain_create_cq_where_it_says_all() {
+fn writes_the_plain_create_cq_where_it_is_sufficient() {
     let answer = ib_uverbs_create_cq_resp {
         cq_handle: 77,
         cqe: 127,
@@ -306,7 +306,7 @@ fn a_late_error_loses_no_completion() {
 }
 
 #[test]
-fn a_kernel_that_reports_too_much_is_not_believed() {
+fn a_count_of_the_kernel_that_is_too_large_is_refused() {
     let kernel = Fake::new(
         |_| panic!("method"),
         |request| {

@@ -85,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn what_follows_the_structure_comes_before_driver_data(
+    fn trailing_members_come_before_driver_data(
         carried: bool, more in words(8), din in words(8), more_out in words(8), dout in words(8),
     ) {
         let head = ib_uverbs_create_flow_resp { comp_mask: 1, flow_handle: 2 };
@@ -159,7 +159,7 @@ proptest! {
 }
 
 #[test]
-fn without_buffers_the_command_stands_in_memory_of_ours() {
+fn without_buffers_the_command_is_in_the_librarys_memory() {
     for carried in [false, true] {
         let answer = ib_uverbs_alloc_pd_resp { pd_handle: 42 };
         let seen = Seen::default();

@@ -250,7 +250,7 @@ fn a_connection_is_made_and_ended() {
 }
 
 #[test]
-fn nobody_listens() {
+fn a_request_without_listener_is_rejected() {
     let mut world = World::new(1, CLEAR);
     let id = world.connect(20);
     world.run();
@@ -263,7 +263,7 @@ fn nobody_listens() {
 }
 
 #[test]
-fn nobody_is_there() {
+fn a_request_to_no_agent_is_unreachable() {
     let mut world = World::new(1, CLEAR);
     world.agents[1] = None;
     world.connect(20);
@@ -345,7 +345,7 @@ fn a_peer_that_comes_back_ends_its_old_connection() {
 }
 
 #[test]
-fn somebody_else_s_claim_of_a_queue_pair_ends_nothing() {
+fn a_claim_of_a_queue_pair_by_a_stranger_ends_nothing() {
     let (mut world, _, passive) = connected();
     let mut stranger = Agent::new(Settings {
         slot: 9,
@@ -388,7 +388,7 @@ fn somebody_else_s_claim_of_a_queue_pair_ends_nothing() {
 }
 
 #[test]
-fn closing_says_what_the_peer_has_to_know() {
+fn closing_sends_the_message_that_the_peer_needs() {
     // Each: the state of the connection when it is closed, the closing side, and its message.
     let (mut world, active, passive) = connected();
     let now = world.now;
@@ -418,7 +418,7 @@ fn closing_says_what_the_peer_has_to_know() {
 }
 
 #[test]
-fn a_release_of_nobody_s_connection_is_answered() {
+fn a_release_of_an_unknown_connection_is_answered() {
     let mut agent = Agent::<usize>::new(SETTINGS);
     let dreq = crate::wire::Dreq {
         local_comm_id: 5,

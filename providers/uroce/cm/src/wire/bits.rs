@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_lost() {
+    fn bits_without_room_are_lost() {
         let mut body = [0; BODY];
         put::<u8, 0, 2, 4>(&mut body, 0xff);
         assert_eq!(body[0], 0b0011_1100);

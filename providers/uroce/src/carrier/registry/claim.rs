@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_proof_goes_before_what_it_speaks_of() {
+    fn the_listener_has_the_highest_descriptor() {
         let claimed = claim(User::own(), true).expect("a slot");
         let number = |socket: &Socket| socket.as_fd().as_raw_fd();
         let rendezvous = claimed.rendezvous.as_ref().map_or(0, number);

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn another_user_is_not_heard() {
+    fn another_users_messages_are_dropped() {
         let (registry, connections) = connections();
         let connection = connect(&registry);
         send(&connection, b"hello");

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearly_a_name_is_none() {
+    fn similar_names_are_refused() {
         let token = Token::random();
         for name in [
             "uroce/1".to_owned(),

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_stands_for_many_is_nobodys() {
+    fn a_number_shared_by_many_users_is_not_trusted() {
         assert!(maps_all("         0          0 4294967295\n"));
         assert!(!maps_all("         0       1000          1\n"));
         assert!(!maps_all(""));

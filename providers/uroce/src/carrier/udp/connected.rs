@@ -97,7 +97,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     #[test]
-    fn a_socket_that_nobody_listens_at_is_closed() {
+    fn a_socket_without_listener_is_closed() {
         let slot = crate::carrier::qpn::LAST;
         let run = Received {
             data: &[],

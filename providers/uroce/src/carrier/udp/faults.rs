@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_met_and_fates_repeat() {
+    fn shares_are_met_and_outcomes_repeat() {
         let text = "loss=10%,dup=10%,corrupt=10%,reorder=10%,seed=3";
         let faults = Faults::parse(text).expect("well formed");
         let run = || {

@@ -151,9 +151,9 @@ fn shared(family: AddressFamily) -> Result<OwnedFd> {
 
 fn receiving(socket: &OwnedFd, family: AddressFamily) -> Result<()> {
     if family == AddressFamily::INET {
-        datagram::tell_headers_v4(socket.as_fd())?;
+        datagram::report_headers_v4(socket.as_fd())?;
     } else {
-        datagram::tell_headers_v6(socket.as_fd())?;
+        datagram::report_headers_v6(socket.as_fd())?;
         // Without it cards and the kernel's soft-RoCE are not heard.
         let _ = datagram::receive_without_checksum(socket.as_fd());
     }

@@ -477,7 +477,7 @@ impl Model {
 
 proptest! {
     #[test]
-    fn keys_do_what_the_lists_say(steps in steps()) {
+    fn keys_follow_the_model(steps in steps()) {
         let mut model = Model::new();
         for step in &steps {
             model.step(step);

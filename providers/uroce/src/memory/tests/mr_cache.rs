@@ -78,7 +78,7 @@ fn the_end_of_a_region_is_its_end() {
 }
 
 #[test]
-fn what_a_key_was_is_forgotten_when_it_is_something_else() {
+fn a_reused_key_is_forgotten() {
     let (keys, (scratch, at)) = (keys(), pages());
     let pattern = fill(scratch);
     let (pd, other) = (Pd::new().id(), Pd::new().id());

@@ -70,7 +70,7 @@ fn lengths_and_addresses_that_cannot_be_are_einval() {
 }
 
 #[test]
-fn local_requests_go_by_l_key_and_domain() {
+fn local_requests_need_l_key_and_domain() {
     let (keys, (scratch, at)) = (keys(), pages());
     let (pd, other) = (Pd::new().id(), Pd::new().id());
     let mr = register(&keys, pd, scratch, IBV_ACCESS_LOCAL_WRITE);
@@ -136,7 +136,7 @@ fn local_requests_go_by_l_key_and_domain() {
 }
 
 #[test]
-fn what_may_only_be_read_is_not_written() {
+fn read_only_regions_are_not_written() {
     let (keys, (scratch, at)) = (keys(), pages());
     let pd = Pd::new().id();
     let mr = register(&keys, pd, scratch, IBV_ACCESS_REMOTE_READ);
@@ -173,7 +173,7 @@ fn what_may_only_be_read_is_not_written() {
 }
 
 #[test]
-fn peers_go_by_r_key_and_the_domain_of_their_queue_pair() {
+fn peers_need_r_key_and_the_domain_of_their_queue_pair() {
     let (keys, (scratch, at)) = (keys(), pages());
     let pd = Pd::new().id();
     let mr = register(&keys, pd, scratch, FULL);
@@ -473,7 +473,7 @@ fn advice_is_for_regions_on_demand() {
 }
 
 #[test]
-fn device_memory_is_of_its_own_and_zero_based() {
+fn device_memory_is_separate_and_zero_based() {
     let keys = keys();
     let pd = Pd::new().id();
     let who = Peer { pd, qpn: 7 };

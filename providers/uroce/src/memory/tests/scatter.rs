@@ -11,7 +11,7 @@ fn read(scratch: Scratch, length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn each_message_goes_by_the_key_of_its_own_request() {
+fn each_message_uses_the_key_of_its_request() {
     let keys = keys();
     let ((one, first), (two, second)) = (pages(), pages());
     let (pd, other) = (Pd::new().id(), Pd::new().id());

@@ -159,7 +159,7 @@ fn bindings_that_may_not_be_leave_the_window_as_it_was() {
 }
 
 #[test]
-fn windows_of_type_2_go_by_the_queue_pair_and_are_invalidated() {
+fn windows_of_type_2_belong_to_the_queue_pair_and_are_invalidated() {
     let world = world(FULL);
     let (mw, first) = world.window(IBV_MW_TYPE_2);
     assert_eq!(world.keys.next_rkey(&mw), Err(Errno::INVAL));
@@ -210,7 +210,7 @@ fn regions_and_windows_of_type_1_are_not_invalidated() {
 }
 
 #[test]
-fn windows_of_type_2a_go_by_the_queue_pair_alone() {
+fn windows_of_type_2a_belong_to_the_queue_pair_alone() {
     let world = world(FULL);
     let (mw, first) = world.keys.alloc_mw_2a(Pd::new().id()).expect("allocated");
     let rkey = first ^ 1;

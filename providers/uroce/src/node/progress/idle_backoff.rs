@@ -76,7 +76,7 @@ impl IdleBackoff {
     }
 
     /// Decides whether it backs off next. Returns whether a thread waits without polling.
-    pub fn goes_on(&mut self, alarm: &Alarm) -> bool {
+    pub fn decide(&mut self, alarm: &Alarm) -> bool {
         let polls = alarm.polls.load(Relaxed);
         let waited_for = alarm.waiting.swap(false, SeqCst);
         let busy = polls.wrapping_sub(self.since.1) >= BUSY;
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn backoff_grows_with_the_time_that_somebody_polls() {
+    fn backoff_grows_with_the_time_of_polling() {
         let length = |lasted| backing_off(lasted).length(false);
         assert_eq!(length(0), BACKOFF);
         assert_eq!(length(SHARE * BACKOFF), BACKOFF);

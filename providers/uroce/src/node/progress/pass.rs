@@ -118,7 +118,7 @@ impl<'a> Pass<'a> {
                 Due::Task(Task::HeldPackets) => transport.send_held(self.now()),
                 // They were tried before this.
                 Due::Task(Task::Backlog) => {}
-                Due::Task(Task::Rendezvous) => transport.go_on_with_rendezvous(),
+                Due::Task(Task::Rendezvous) => transport.continue_rendezvous(),
                 Due::Task(Task::ConnectionManager) => transport.cm.on_time(transport),
             }
         }

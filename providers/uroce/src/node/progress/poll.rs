@@ -257,7 +257,7 @@ mod tests {
 
         #[test]
         #[ignore = "run by in_a_namespace"]
-        fn what_a_queue_pair_has_is_sent_before_the_call_returns() {
+        fn pending_packets_are_sent_before_the_call_returns() {
             if !there() {
                 return;
             }

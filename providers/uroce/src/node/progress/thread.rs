@@ -134,7 +134,7 @@ fn run(node: &NodeInner) {
         if backoff.is_on && is_left(transport, woken) {
             backoff.found_some_left();
         }
-        let waited_for = backoff.goes_on(alarm);
+        let waited_for = backoff.decide(alarm);
         if backoff.is_on || !waited_for && is_theirs(transport) {
             continue;
         }

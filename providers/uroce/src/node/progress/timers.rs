@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_goes_by_is_swept_out() {
+    fn unused_entries_are_removed() {
         let timers = Timers::new();
         for time in (1..1_000_000).rev() {
             timers.add(time, 0, |known, _| known == time);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_reader_uses_stays() {
+    fn used_entries_stay() {
         let timers = Timers::new();
         let many = 3 * u32::try_from(MANY).unwrap_or(0);
         for index in 0..many {

@@ -234,7 +234,7 @@ mod tests {
     use std::cell::Cell;
 
     #[test]
-    fn after_a_wait_in_vain_nobody_waits_for_a_while() {
+    fn after_a_wait_in_vain_there_is_none_for_a_while() {
         let wait = Wait::new(Duration::ZERO);
         let looks = Cell::new(0);
         let look = || looks.set(looks.get() + 1);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_come_ends_the_wait() {
+    fn an_arrival_ends_the_wait() {
         let wait = Wait::new(Duration::from_secs(600));
         let looks = Cell::new(0);
         wait.wait(|| looks.get() < 3, || looks.set(looks.get() + 1));

@@ -246,7 +246,7 @@ fn hostile_packets_change_nothing() {
 
 #[test]
 #[ignore = "in_a_namespace runs it"]
-fn after_detaching_nobody_is_called() {
+fn after_detaching_no_endpoint_is_called() {
     let _turn = TURN.lock();
     if !there() {
         return;

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_the_request() {
+    fn the_kept_entry_is_the_request() {
         let sges = [piece_at(1), piece_at(2), piece_at(3)];
         for count in 0..=sges.len() {
             let some = &sges[..count];
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_removed_takes_no_memory() {
+    fn removed_requests_take_no_memory() {
         let mut queue = Queue::default();
         added(&mut queue, 3);
         queue.remove_oldest(1);

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_packet_replaces_what_came_after_it() {
+    fn a_repeated_packet_replaces_the_packets_after_it() {
         let mut delegation = Delegation::default();
         for psn in [1, 2, 3, 2] {
             delegation.park(Psn::new(psn), vec![psn.to_ne_bytes()[0]]);

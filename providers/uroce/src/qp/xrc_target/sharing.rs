@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn listeners_hear_of_events_until_they_are_closed() {
+    fn listeners_receive_events_until_they_are_closed() {
         let sharing = Sharing::default();
         let listeners = [(); 2].map(|()| Arc::new(Listener::default()));
         for listener in &listeners {

@@ -55,7 +55,7 @@ fn receives_keep_order_and_elements() {
 }
 
 #[test]
-fn a_bad_list_is_einval_and_the_chain_goes_on() {
+fn a_bad_list_is_einval_and_the_chain_continues() {
     let (mut last, mut one): (ibv_recv_wr, _) = (zeroed(), element(1));
     for (count, list) in [(-1, &raw mut one), (1, null_mut())] {
         let mut first = ibv_recv_wr {

@@ -219,7 +219,7 @@ fn batches_begin_move_on_and_end() {
 }
 
 #[test]
-fn a_batch_that_goes_on_gets_no_more_than_is_there() {
+fn a_continued_batch_ends_with_the_polled_completions() {
     let bench = Bench::new();
     let cq = bench.cq_ex(IBV_WC_EX_WITH_QP_NUM.into());
     fill(&bench, &[1]);
@@ -271,7 +271,7 @@ fn two_threads_take_turns_in_batches() {
 }
 
 #[test]
-fn extended_queues_refuse_what_they_do_not_have() {
+fn extended_queues_refuse_unsupported_attributes() {
     let bench = Bench::new();
     let pd = bench.pd();
     let create = bench.table().create_cq_ex();

@@ -6,7 +6,7 @@ use std::ffi::CStr;
 use std::os::fd::AsRawFd;
 
 #[test]
-fn a_device_shows_its_names_and_knows_what_it_was_made_with() {
+fn a_device_shows_its_names_and_keeps_its_parameters() {
     let state = Arc::new(State::default());
     let held = device(&state);
     let shown = held.device();
@@ -47,7 +47,7 @@ fn names_that_c_cannot_keep_are_refused() {
 }
 
 #[test]
-fn a_device_that_does_not_open_says_why() {
+fn a_device_that_does_not_open_has_a_reason() {
     let open = || -> crate::errno::Result<Opened<Fake>> { Err(Errno(libc::EADDRINUSE)) };
     let held = Device::new(spec("busy"), open).unwrap();
     errno::set(Errno(0));

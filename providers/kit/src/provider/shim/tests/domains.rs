@@ -89,7 +89,7 @@ fn thread_domains() {
 }
 
 #[test]
-fn a_parent_domain_stands_for_the_one_it_wraps() {
+fn a_parent_domain_is_used_as_the_domain_it_wraps() {
     let bench = Bench::new();
     let (pd, td) = (bench.pd(), td(&bench));
     let parent = made(parent(&bench, &mut parent_attr(pd, td)));
@@ -113,7 +113,7 @@ fn a_parent_domain_stands_for_the_one_it_wraps() {
 }
 
 #[test]
-fn parent_domains_refuse_what_they_do_not_know() {
+fn parent_domains_refuse_unknown_attributes() {
     let (bench, other) = (Bench::new(), Bench::new());
     let (pd, foreign) = (bench.pd(), other.pd());
     let foreign_td = td(&other);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn verbs_of_what_was_left_answer_errors() {
+fn verbs_of_objects_left_in_a_closed_context_return_errors() {
     let state = Arc::new(State::default());
     let device = device(&state);
     let mut bench = Bench::of(device, Arc::clone(&state));

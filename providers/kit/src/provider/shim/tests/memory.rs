@@ -48,7 +48,7 @@ fn ranges_that_are_none_are_refused() {
 }
 
 #[test]
-fn registering_anew_changes_what_the_flags_say() {
+fn reregistration_changes_the_parts_that_the_flags_name() {
     let bench = Bench::new();
     let (pd, next) = (bench.pd(), bench.pd());
     let mut bytes = [0u8; 64];

@@ -5,7 +5,7 @@ use crate::abi::handle::{Pd, Qp, Srq, UNACKED};
 use crate::provider::ReportedEvents;
 
 #[test]
-fn a_queue_pair_shows_what_it_was_made_with() {
+fn a_queue_pair_shows_its_creation_attributes() {
     let bench = Bench::new();
     let (pd, send, recv) = (bench.pd(), bench.cq(), bench.cq());
     let mut attr = qp_attr(send, IBV_QPT_RC);

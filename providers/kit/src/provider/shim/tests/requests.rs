@@ -222,7 +222,7 @@ fn lists_that_are_none_are_refused_where_they_stand() {
 }
 
 #[test]
-fn what_the_provider_refuses_is_returned() {
+fn refused_requests_are_returned() {
     let set = Set::new(IBV_QPT_RC);
     let mut requests = [
         wr(1, IBV_WR_SEND),

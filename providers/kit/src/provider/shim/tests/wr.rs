@@ -174,7 +174,7 @@ fn every_operation_is_built() {
 }
 
 #[test]
-fn only_what_was_asked_for_is_there() {
+fn only_requested_operations_have_functions() {
     let set = Set::extended(IBV_QPT_RC, IBV_QP_EX_WITH_SEND);
     // SAFETY: the queue pair is live.
     let f = unsafe { &*extended(&set) };

@@ -208,7 +208,7 @@ fn explore(world: World, deaths: usize, end: &dyn Fn(&World)) -> usize {
 
 /// A process without a slot at the end has tried as often as it may: a scheduler that always runs
 /// the other process can cause this.
-fn nobody_gives_up_early(world: &World) {
+fn no_candidate_gives_up_early(world: &World) {
     let there = world.processes.iter().filter(|process| !process.dead);
     for process in there.filter(|process| !matches!(process.next, Step::Done(_))) {
         let claimant = &process.claimant;
@@ -217,8 +217,8 @@ fn nobody_gives_up_early(world: &World) {
 }
 
 #[test]
-fn two_share_no_slot_in_any_order_and_whoever_dies() {
-    let seen = explore(World::new(2, 2), 1, &nobody_gives_up_early);
+fn two_share_no_slot_in_any_order_whichever_dies() {
+    let seen = explore(World::new(2, 2), 1, &no_candidate_gives_up_early);
     eprintln!("{seen} states");
     assert!(seen > 100);
 }
@@ -227,9 +227,9 @@ fn two_share_no_slot_in_any_order_and_whoever_dies() {
 fn a_stranger_that_has_all_names_does_not_keep_others_out() {
     let mut world = World::new(2, 3);
     world.squatted = (1..=3).collect();
-    let seen = explore(world.clone(), 1, &nobody_gives_up_early);
+    let seen = explore(world.clone(), 1, &no_candidate_gives_up_early);
     world.unclear = (1..=3).collect();
-    let more = explore(world, 1, &nobody_gives_up_early);
+    let more = explore(world, 1, &no_candidate_gives_up_early);
     eprintln!("{seen} and {more} states");
     assert!(seen > 100 && more > 100);
 }
@@ -251,7 +251,7 @@ fn without_a_list_the_name_without_a_token_decides() {
     let mut world = World::new(2, 3);
     world.is_blind = true;
     world.squatted = [1].into();
-    let seen = explore(world, 1, &nobody_gives_up_early);
+    let seen = explore(world, 1, &no_candidate_gives_up_early);
     eprintln!("{seen} states");
     assert!(seen > 50);
 }
@@ -295,7 +295,7 @@ fn one_too_many_fails_and_the_others_have_theirs() {
 }
 
 #[test]
-fn a_rival_that_never_moves_keeps_nobody_for_ever() {
+fn a_rival_that_never_moves_blocks_no_candidate_for_ever() {
     let mut world = World::new(2, 2);
     world.step(1);
     let stopped = world.processes[1].claim.expect("a claim");
