@@ -75,6 +75,9 @@ const PACKAGES: &[&str] = &[
 /// Further packages for building and checking Debian packages.
 const PACKAGING: &[&str] = &["dpkg-dev", "debhelper", "lintian", "pkgconf"];
 
+/// Further packages for building and checking RPM packages; elfutils takes debug information out.
+const RPM: &[&str] = &["rpm", "rpmlint", "elfutils"];
+
 /// Packages of the demonstration without a virtual machine.
 const DEMO: &[&str] = &[
     "gcc",
@@ -141,6 +144,11 @@ pub fn for_the_demo(dirs: &Dirs) -> Result<()> {
 /// Sees to it that Debian packages can be made.
 pub fn packaging(dirs: &Dirs) -> Result<()> {
     install_missing(dirs, PACKAGING)
+}
+
+/// Sees to it that RPM packages can be made.
+pub fn rpm(dirs: &Dirs) -> Result<()> {
+    install_missing(dirs, RPM)
 }
 
 /// Gigabytes that a whole run leaves in the target directory (`du -s target` after one).

@@ -18,8 +18,8 @@ use crate::{
     library::{self, Made},
     links,
     options::Test,
-    package::{self, Compiled},
-    report::{Report, Row},
+    package::{self, Compiled, rpm},
+    report::{Report, Row, Tally},
     sanitizers, sccache,
     stage::{BUILD, C_TESTS, FMT, GUEST, UNIT, chosen, names_stage},
     style,
@@ -103,7 +103,7 @@ fn others() -> impl Iterator<Item = &'static str> {
     [links::STAGE, circles::STAGE, style::STAGE]
         .into_iter()
         .chain(sanitizers::STAGES)
-        .chain([package::STAGE])
+        .chain([package::STAGE, rpm::STAGE])
 }
 
 pub fn run(options: &Test) -> Result<ExitCode> {
@@ -342,13 +342,28 @@ fn meanwhile(
         report.add(Row::new(links::STAGE, start.elapsed(), tally));
     }
     sanitizers::stages(&dirs, &options.only, report)?;
-    if chosen(&options.only, package::STAGE) {
-        let start = Instant::now();
-        let compiled = made.packages.unwrap_or_else(|| Compiled::new(&dirs));
-        let tally = package::run(&dirs, compiled);
-        report.add(Row::new(package::STAGE, start.elapsed(), tally));
-    }
+    packages(&dirs, options, made.packages, report);
     Ok(())
+}
+
+/// The stages that package the library, which is compiled for the first of them.
+fn packages(dirs: &Dirs, options: &Test, compiled: Option<Result<Compiled>>, report: &mut Report) {
+    type Stage = (&'static str, fn(&Dirs, &Result<Compiled>) -> Tally);
+    let stages: [Stage; 2] = [(package::STAGE, package::run), (rpm::STAGE, rpm::run)];
+    let mut wanted = stages
+        .into_iter()
+        .filter(|(name, _)| chosen(&options.only, name))
+        .peekable();
+    if wanted.peek().is_none() {
+        return;
+    }
+    let mut start = Instant::now();
+    let compiled = compiled.unwrap_or_else(|| Compiled::new(dirs));
+    for (name, run) in wanted {
+        let tally = run(dirs, &compiled);
+        report.add(Row::new(name, start.elapsed(), tally));
+        start = Instant::now();
+    }
 }
 
 #[cfg(test)]

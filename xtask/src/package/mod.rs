@@ -23,6 +23,7 @@ mod over_uroce;
 #[cfg(test)]
 mod rdma_core;
 mod root;
+pub mod rpm;
 mod source;
 mod symbols;
 mod transitions;
@@ -104,6 +105,21 @@ impl Compiled {
         release.join(LIBRARY)
     }
 
+    /// Builds the packages: the second half.
+    fn packages(&self, dirs: &Dirs) -> Result<()> {
+        self.build(dirs, "build", &["-b", "-nc"])
+    }
+
+    /// The target directory of cargo, with a program that installs from it.
+    fn installer(&self, dirs: &Dirs) -> Result<PathBuf> {
+        let target = self.source.join("debian/cargo-target");
+        // The second half compiles it.
+        if !target.join("debug/xtask").exists() {
+            self.packages(dirs)?;
+        }
+        Ok(target)
+    }
+
     /// Takes a step of building, with crates from nowhere but debian/vendor: cargo's own store is
     /// an empty directory, and where that can be had there is no network.
     fn build(&self, dirs: &Dirs, name: &str, words: &[&str]) -> Result<()> {
@@ -127,39 +143,37 @@ impl Compiled {
 }
 
 /// Builds the packages, checks them, and installs them; an error on the way fails the stage.
-pub fn run(dirs: &Dirs, compiled: Result<Compiled>) -> Tally {
-    let mut tally = Tally::default();
-    let looked = compiled.and_then(|compiled| all(dirs, compiled, &mut tally));
-    if let Err(error) = looked {
-        tally.fail(format!("{STAGE}: {error:#}"));
-    }
-    tally
+pub fn run(dirs: &Dirs, compiled: &Result<Compiled>) -> Tally {
+    Tally::of(STAGE, |tally| match compiled {
+        Ok(compiled) => all(dirs, compiled, tally),
+        Err(error) => bail!("{error:#}"),
+    })
 }
 
-fn all(dirs: &Dirs, compiled: Compiled, tally: &mut Tally) -> Result<()> {
-    compiled.build(dirs, "build", &["-b", "-nc"])?;
+fn all(dirs: &Dirs, compiled: &Compiled, tally: &mut Tally) -> Result<()> {
+    compiled.packages(dirs)?;
     let Compiled {
         job,
         source,
         refusal,
     } = compiled;
     tally.passed += 1;
-    one(tally, "lintian", lintian(dirs, &job));
-    one(tally, "symbols", symbols::compare(&job));
-    one(tally, "hardening", hardening::check(&job, &source));
+    one(tally, STAGE, "lintian", lintian(dirs, job));
+    one(tally, STAGE, "symbols", symbols::compare(job));
+    one(tally, STAGE, "hardening", hardening::check(job, source));
     if let Some(refusal) = refusal {
         tally.skip(&format!("no throw-away root to install in: {refusal}"));
         return Ok(());
     }
-    one(tally, "elsewhere", elsewhere::check(&job, &source));
+    one(tally, STAGE, "elsewhere", elsewhere::check(job, source));
     stock_packages(dirs, &job.join(STOCK))?;
-    installed(dirs, &job, tally)
+    installed(dirs, job, tally)
 }
 
-fn one(tally: &mut Tally, name: &str, result: Result<()>) {
+fn one(tally: &mut Tally, stage: &str, name: &str, result: Result<()>) {
     match result {
         Ok(()) => tally.passed += 1,
-        Err(error) => tally.fail(format!("{STAGE}: {name}: {error:#}")),
+        Err(error) => tally.fail(format!("{stage}: {name}: {error:#}")),
     }
 }
 
