@@ -9,7 +9,7 @@ use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::provider::{Commands, CqInit, Polled, ReportedEvents, plain};
 use kit::queue::owner::Flag;
-use kit::queue::{Region, Slots, Word};
+use kit::queue::{Region, SharedWord, Slots};
 use kit::sync::Mutex;
 use kit::uverbs::{Driver, cq};
 
@@ -38,7 +38,7 @@ struct Queue {
     /// The completion to be read next, counted on and on.
     next: u32,
     /// The completions that the kernel reports as events.
-    notify: Word,
+    notify: SharedWord,
 }
 
 impl Queue {
@@ -46,7 +46,7 @@ impl Queue {
     fn new(region: Region, count: u32) -> Result<Self> {
         let control = Completions::bytes(count)? + offset_of!(siw_cq_ctrl, flags);
         let queue = Self {
-            notify: Word::new(region.share(), control)?,
+            notify: SharedWord::new(region.share(), control)?,
             completions: Slots::new(region, count)?,
             next: 0,
         };

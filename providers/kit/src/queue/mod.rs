@@ -10,7 +10,7 @@
 //!   against its size;
 //! - [`ProducerRing`], [`ConsumerRing`]: the side of this process. Members of an entry are accessed
 //!   at offsets checked by the compiler, bytes within the entry's size;
-//! - [`Slots`]: entries with flags; [`Word`]: a single shared number;
+//! - [`Slots`]: entries with flags; [`SharedWord`]: a single shared number;
 //! - [`Lock`]: protects a queue, because any thread may call a verb. It takes one exchange, and
 //!   waits by futex(2).
 //!
@@ -31,7 +31,7 @@ mod slots;
 pub use crate::sys::lock::Lock;
 pub use region::Region;
 pub use ring::{ConsumerRing, Entry, ProducerRing, Ring, Shape};
-pub use slots::{AtomicFlag, Slots, Word};
+pub use slots::{AtomicFlag, SharedWord, Slots};
 
 #[cfg(test)]
 mod tests;

@@ -100,18 +100,18 @@ impl<const SIZE: usize, const AT: usize, F: AtomicFlag> Slots<SIZE, AT, F> {
 }
 
 /// A number in a region that the other side reads.
-pub struct Word {
+pub struct SharedWord {
     at: NonNull<AtomicU32>,
     /// Keeps the memory.
     _region: Region,
 }
 
 // SAFETY: the pointer leads into the region, which may be used by any thread.
-unsafe impl Send for Word {}
+unsafe impl Send for SharedWord {}
 // SAFETY: as above; it is an atomic.
-unsafe impl Sync for Word {}
+unsafe impl Sync for SharedWord {}
 
-impl Word {
+impl SharedWord {
     /// The number at `offset`.
     ///
     /// # Errors

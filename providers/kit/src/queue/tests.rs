@@ -276,7 +276,7 @@ fn slots_stay_in_their_region() {
         assert_eq!(other.flag(index % 4).look(), 0xfff0);
         assert_eq!(region.number((index % 4) as usize * 16), Ok(index));
     }
-    assert_eq!(Word::new(region.share(), 64).err(), Some(Errno::IO));
-    Word::new(region.share(), 60).expect("inside").set(7);
+    assert_eq!(SharedWord::new(region.share(), 64).err(), Some(Errno::IO));
+    SharedWord::new(region.share(), 60).expect("inside").set(7);
     assert_eq!(region.number(60), Ok(7));
 }

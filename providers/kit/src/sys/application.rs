@@ -196,7 +196,7 @@ impl ApplicationMemory {
     /// # Errors
     /// EFAULT out of the range, if its address is no multiple of 8, and where nothing is mapped, or
     /// not so.
-    pub fn try_word(&self, offset: usize) -> Result<Word<'_>> {
+    pub fn try_word(&self, offset: usize) -> Result<AtomicWord<'_>> {
         let word = self.word(offset).map_err(|_| EFAULT)?;
         self.part(offset, size_of::<u64>())
             .map_err(|_| EFAULT)?
@@ -218,13 +218,13 @@ impl ApplicationMemory {
     /// # Errors
     /// [`OutOfRange`], also if its address is no multiple of 8.
     #[inline]
-    pub fn word(&self, offset: usize) -> core::result::Result<Word<'_>, OutOfRange> {
+    pub fn word(&self, offset: usize) -> core::result::Result<AtomicWord<'_>, OutOfRange> {
         let at = self.at(offset, size_of::<u64>())?.cast::<u64>();
         if !at.is_aligned() {
             return Err(OutOfRange);
         }
         // SAFETY: aligned and inside the range, which `new` was promised.
-        Ok(Word(unsafe { AtomicU64::from_ptr(at) }))
+        Ok(AtomicWord(unsafe { AtomicU64::from_ptr(at) }))
     }
 
     /// Faults in the pages of the range, for writing or only for reading, and so finds out whether
@@ -276,9 +276,9 @@ impl ApplicationMemory {
 
 /// A word of an application's memory.
 #[derive(Clone, Copy, Debug)]
-pub struct Word<'a>(&'a AtomicU64);
+pub struct AtomicWord<'a>(&'a AtomicU64);
 
-impl Word<'_> {
+impl AtomicWord<'_> {
     /// The value of the word.
     #[must_use]
     #[inline]
@@ -442,7 +442,7 @@ mod tests {
         let memory = gone.memory();
         assert_eq!(memory.try_write(0, &[1], &by), Err(EFAULT));
         assert_eq!(memory.populate(true), Err(EFAULT));
-        assert_eq!(memory.try_word(8).map(Word::load), Err(EFAULT));
+        assert_eq!(memory.try_word(8).map(AtomicWord::load), Err(EFAULT));
         assert_eq!(memory.find_and_read(8, &mut [0; 8]), Err(EFAULT));
         assert_eq!(memory.find_and_read(8, &mut []), Ok(()));
         for length in [0, 1, 8, 9, 100] {
@@ -494,15 +494,15 @@ mod tests {
             }
         }
         assert_eq!(
-            all.try_word(page).map(Word::load),
-            second.try_word(0).map(Word::load)
+            all.try_word(page).map(AtomicWord::load),
+            second.try_word(0).map(AtomicWord::load)
         );
         assert!(all.try_word(page + 4).is_err());
         assert_eq!(all.find_and_read(page - 5, &mut [0; 10]), Ok(()));
         pages.forbid_writing().expect("protected");
         assert_eq!(all.find_and_read(page - 5, &mut [0; 10]), Ok(()));
         assert_eq!(all.try_write_in_order(page - 8, &[1; 16], &by), Err(EFAULT));
-        assert_eq!(all.try_word(page).map(Word::load), Err(EFAULT));
+        assert_eq!(all.try_word(page).map(AtomicWord::load), Err(EFAULT));
         let second = pages.part(1, 1).expect("there");
         second.unmap().expect("unmapped");
         assert_eq!(all.find_and_read(page - 5, &mut [0; 10]), Err(EFAULT));

@@ -1,6 +1,6 @@
 //! Memory that belongs to a device in user space: pages of zeros, unmapped with the last user.
 
-use super::application::{ApplicationMemory, OutOfRange, Word};
+use super::application::{ApplicationMemory, AtomicWord, OutOfRange};
 use crate::errno::Result;
 use core::ffi::c_void;
 use core::ptr::{null_mut, with_exposed_provenance_mut};
@@ -52,7 +52,7 @@ impl DeviceMemory {
     ///
     /// # Errors
     /// [`OutOfRange`].
-    pub fn word(&self, offset: usize) -> core::result::Result<Word<'_>, OutOfRange> {
+    pub fn word(&self, offset: usize) -> core::result::Result<AtomicWord<'_>, OutOfRange> {
         self.0.word(offset)
     }
 }

@@ -13,7 +13,7 @@ use super::listeners::InvalidationListener;
 use super::space::{AccessMode, Space};
 use crate::few::Few;
 use kit::abi::IBV_ACCESS_LOCAL_WRITE;
-use kit::sys::application::{ApplicationMemory, Word};
+use kit::sys::application::{ApplicationMemory, AtomicWord};
 use std::sync::Weak;
 use uroce_engine::host::Fault;
 use uroce_engine::work::Sge;
@@ -107,7 +107,7 @@ impl Region {
             return Some(0);
         }
         let word = self.memory.word(at.checked_add(offset)?);
-        word.ok().map(Word::load)
+        word.ok().map(AtomicWord::load)
     }
 }
 
