@@ -114,14 +114,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bell_is_rung_again_until_it_was_heard() {
+    fn a_bell_is_rung_again_until_it_was_delivered() {
         let bells = Bells::new().expect("an event");
         let ready = || {
             let mut count = [0; 8];
             rustix::io::read(bells.event(), &mut count).is_ok()
         };
         assert!(bells.deadline() == NEVER && !ready());
-        bells.on_time(|_| panic!("nobody is to be rung"));
+        bells.on_time(|_| panic!("no peer is to be rung"));
         for _ in 0..2 {
             bells.failed(7);
             bells.failed(3);

@@ -40,8 +40,8 @@ fn complaint(peer: &str, error: Errno) -> String {
         _ => "",
     };
     format!(
-        "uroce: no shared memory with {peer} (errno {}{why}): what goes there takes UDP, and no way \
-         where {VARIABLE}=shm",
+        "uroce: no shared memory with {peer} (errno {}{why}): packets to it use UDP, or fail \
+         if {VARIABLE}=shm",
         error.raw()
     )
 }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_complaint_says_what_is_missing_and_what_follows() {
+    fn a_complaint_names_the_missing_call_and_its_effect() {
         let text = complaint("a process of this host", Errno::NOSYS);
         let begin = "uroce: no shared memory with a process of this host (errno 38: ";
         assert!(text.starts_with(begin), "{text}");

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_nobody_writes_is_withdrawn() {
+    fn an_unknown_state_counts_as_withdrawn() {
         let (link, _fd) = Link::create().expect("memory");
         link.word().store(77, SeqCst);
         assert_eq!(

@@ -87,7 +87,8 @@ pub use ring::{Broken, Consumer, PREFIX, Record, SHORT};
 pub use segment::{AWAITS, CLOSED, PeerSegment, SEGMENT, SLEEPS, Segment, TABLES};
 pub use traffic::Links;
 pub use wire::{
-    FEW, Few, Fill, Front, Header, MESSAGE, MESSAGE_HEAD, MESSAGE_MAX, News, Outcome, PACKET, Put,
+    FEW, Few, Fill, Front, Header, MESSAGE, MESSAGE_HEAD, MESSAGE_MAX, Outcome, PACKET, Put,
+    SendUpdates,
 };
 
 /// Nanoseconds after which a sleeping thread can see all that was shown before others could see

@@ -5,7 +5,7 @@ use super::onesided::{Claim, Claims, GateSeen, PAUSE, Patience, SPINS, Use};
 use super::onesided::{claims_anything, is_at_rest, take_away};
 use super::ring::{Broken, Consumer, Producer, RingOffset};
 use super::segment::{AWAITS, CLOSED, PeerSegment, SLEEPS, sleep_of};
-use super::wire::{Few, Fill, Header, News, Out, Put};
+use super::wire::{Few, Fill, Header, Out, Put, SendUpdates};
 use kit::sys::lock::Lock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
@@ -268,15 +268,15 @@ impl Peer {
     /// Whether [`Peer::collect`] may find something.
     #[inline]
     #[must_use]
-    pub fn has_news(&self) -> bool {
+    pub fn has_updates(&self) -> bool {
         let taken = Producer::taken_word(self.places[0], self.link.memory());
         taken != self.collected.load(Acquire)
     }
 
     /// Collects the outcomes of sent messages.
-    pub fn collect(&self, news: &mut News) {
+    pub fn collect(&self, updates: &mut SendUpdates) {
         let mut out = self.out.lock();
-        if out.collect(&self.link, news).is_err() {
+        if out.collect(&self.link, updates).is_err() {
             self.give_up();
         }
         self.note(&out);
@@ -284,11 +284,11 @@ impl Peer {
     }
 
     /// The peer is gone: messages that it had not consumed by then are lost.
-    pub fn lose(&self, news: &mut News) {
+    pub fn lose(&self, updates: &mut SendUpdates) {
         let mut out = self.out.lock();
         // Its last consumption may be recorded only in the ring.
         let _ = out.look(self.link.memory());
-        out.lose(news);
+        out.lose(updates);
         self.note(&out);
     }
 

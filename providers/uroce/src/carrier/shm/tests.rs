@@ -173,7 +173,7 @@ fn a_bell_that_finds_no_room_is_rung_again() {
 }
 
 #[test]
-fn what_finds_the_socket_full_is_sent_again() {
+fn messages_that_find_the_socket_full_are_sent_again() {
     for asker in 0..2 {
         let ends = two();
         let slots = [ends[0].0.slot(), ends[1].0.slot()];
@@ -306,7 +306,7 @@ fn one_process_may_meet_itself() {
 }
 
 #[test]
-fn a_farewell_is_heard_and_a_successor_is_another() {
+fn a_farewell_is_received_and_a_successor_is_another() {
     let ends = two();
     let _ = ends[1].1.connect(ends[0].0.slot(), 1);
     let [_, met] = meet(&ends);
@@ -385,26 +385,26 @@ fn an_outcome_is_awaited_until_it_is_collected() {
     take_one(&receiver);
     // A queue pair looks how far the receiver has come, before anybody collects.
     assert!(sender.progress() > sent);
-    assert!(sender.awaits() && sender.has_news());
+    assert!(sender.awaits() && sender.has_updates());
     high.1.sleeps();
     let flags = high.1.segment().attention().load(SeqCst) & (SLEEPS | AWAITS);
     assert_eq!(flags, SLEEPS | AWAITS);
     high.1.wakes();
-    let mut news = News::default();
-    sender.collect(&mut news);
-    assert_eq!(news.outcomes, [(5, Outcome::Taken(sent))]);
-    assert!(!sender.awaits() && !sender.has_news());
+    let mut updates = SendUpdates::default();
+    sender.collect(&mut updates);
+    assert_eq!(updates.outcomes, [(5, Outcome::Taken(sent))]);
+    assert!(!sender.awaits() && !sender.has_updates());
 }
 
 #[test]
-fn what_was_taken_before_the_end_is_not_lost() {
+fn messages_taken_before_the_end_are_not_lost() {
     let [(_low, receiver), (_high, sender)] = acquainted();
     let sent = [1, 2].map(|_| send(&sender).expect("room").position);
     take_one(&receiver);
-    let mut news = News::default();
-    sender.lose(&mut news);
+    let mut updates = SendUpdates::default();
+    sender.lose(&mut updates);
     assert_eq!(
-        news.outcomes,
+        updates.outcomes,
         [(5, Outcome::Taken(sent[0])), (5, Outcome::Lost)]
     );
     // A sender that does not know of the end yet does not wait.
@@ -520,7 +520,7 @@ fn a_claim_is_waited_for_while_its_thread_runs_and_taken_away() {
 }
 
 #[test]
-fn a_claim_of_no_thread_is_waited_for_by_nobody() {
+fn a_claim_of_no_thread_is_not_waited_for() {
     let [((_low, target), of_target), ((_high, initiator), peer)] = acquainted();
     let claim = peer
         .claim(initiator.generation(), (3, 1), 100)

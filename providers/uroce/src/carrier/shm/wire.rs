@@ -336,13 +336,13 @@ impl Out {
 
     /// The outcomes of messages since the last call, and the queue pairs for whose packets there is
     /// room now.
-    pub fn collect(&mut self, link: &Link, news: &mut News) -> Result<(), Broken> {
+    pub fn collect(&mut self, link: &Link, updates: &mut SendUpdates) -> Result<(), Broken> {
         let memory = link.memory();
         self.look(memory)?;
-        if news.outcomes.is_empty() {
-            std::mem::swap(&mut news.outcomes, &mut self.outcomes);
+        if updates.outcomes.is_empty() {
+            std::mem::swap(&mut updates.outcomes, &mut self.outcomes);
         } else {
-            news.outcomes.append(&mut self.outcomes);
+            updates.outcomes.append(&mut self.outcomes);
         }
         while let Some(packet) = self.backlog.pop_front() {
             if !self.put_packet(memory, &packet)? {
@@ -350,23 +350,23 @@ impl Out {
                 return Ok(());
             }
         }
-        news.ready.append(&mut self.waiting);
+        updates.ready.append(&mut self.waiting);
         Ok(())
     }
 
     /// The peer is gone: unknown outcomes remain unknown.
-    pub fn lose(&mut self, news: &mut News) {
+    pub fn lose(&mut self, updates: &mut SendUpdates) {
         self.lost = true;
-        news.outcomes.append(&mut self.outcomes);
+        updates.outcomes.append(&mut self.outcomes);
         let mut last = None;
         for (_, number) in self.sent.drain(..) {
             if last != Some(number) {
-                news.outcomes.push((number, Outcome::Lost));
+                updates.outcomes.push((number, Outcome::Lost));
             }
             last = Some(number);
         }
         self.backlog.clear();
-        news.ready.append(&mut self.waiting);
+        updates.ready.append(&mut self.waiting);
     }
 
     /// Whether packets wait for room; then the queue pair is remembered.
@@ -416,14 +416,14 @@ fn record(outcomes: &mut Vec<(u32, Outcome)>, number: u32, position: u64, refusa
 
 /// The results of checking a peer.
 #[derive(Debug, Default)]
-pub struct News {
+pub struct SendUpdates {
     /// The outcomes of messages, by QP number of the sender.
     pub outcomes: Vec<(u32, Outcome)>,
     /// Queue pairs (indices) for whose packets there is room.
     pub ready: Vec<u32>,
 }
 
-impl News {
+impl SendUpdates {
     /// There is nothing new.
     pub fn clear(&mut self) {
         self.outcomes.clear();

@@ -4,7 +4,7 @@ use super::messages::Messages;
 use crate::carrier::HEAD;
 use crate::carrier::address::address;
 use crate::carrier::shm::PREFIX;
-use crate::carrier::shm::{Broken, Census, Consumer, MESSAGE, News, PACKET, Peer, Record};
+use crate::carrier::shm::{Broken, Census, Consumer, MESSAGE, PACKET, Peer, Record, SendUpdates};
 use crate::cq::Turn;
 use crate::node::caller::Caller;
 use crate::node::endpoint::{Endpoint, Incoming};
@@ -85,7 +85,7 @@ pub(super) struct Rings {
     buffer: Box<[u8]>,
     /// Packets in the buffer: where each ends.
     ends: Vec<usize>,
-    news: News,
+    updates: SendUpdates,
 }
 
 impl Rings {
@@ -99,7 +99,7 @@ impl Rings {
             changes: 0,
             buffer: vec![0; BATCH + LONGEST].into_boxed_slice(),
             ends: Vec::new(),
-            news: News::default(),
+            updates: SendUpdates::default(),
         }
     }
 
@@ -120,8 +120,8 @@ impl Rings {
         self.follow(transport, &mut turn);
         turn.finish();
         let has_some = |Line { peer, consumer, .. }: &Line| {
-            let news = || peer.awaits() && peer.has_news();
-            (consumer.has_some(peer.link().memory()) || news()) && !peer.is_gone()
+            let updates = || peer.awaits() && peer.has_updates();
+            (consumer.has_some(peer.link().memory()) || updates()) && !peer.is_gone()
         };
         let lines = self.lines.iter().enumerate();
         let found = lines.filter(|(_, line)| has_some(line)).map(|(at, _)| at);
@@ -196,7 +196,11 @@ impl Rings {
             events.get_or_insert_with(Turn::begin);
             self.drain(transport, turn, at);
         }
-        if self.lines.get(at).is_some_and(|line| line.peer.has_news()) {
+        if self
+            .lines
+            .get(at)
+            .is_some_and(|line| line.peer.has_updates())
+        {
             some = true;
             events.get_or_insert_with(Turn::begin);
             self.learn(transport, turn, at);
@@ -262,8 +266,8 @@ impl Rings {
             self.lines.swap_remove(at);
             self.lively.clear();
             self.found.clear();
-            peer.lose(&mut self.news);
-            report(transport, turn, &peer, &mut self.known, &mut self.news);
+            peer.lose(&mut self.updates);
+            report(transport, turn, &peer, &mut self.known, &mut self.updates);
         }
     }
 
@@ -288,8 +292,14 @@ impl Rings {
             return;
         };
         if !std::mem::replace(&mut line.given_up, true) {
-            line.peer.lose(&mut self.news);
-            report(transport, turn, &line.peer, &mut self.known, &mut self.news);
+            line.peer.lose(&mut self.updates);
+            report(
+                transport,
+                turn,
+                &line.peer,
+                &mut self.known,
+                &mut self.updates,
+            );
         }
     }
 
@@ -307,8 +317,8 @@ impl Rings {
     /// Collects the outcomes of sent messages.
     fn learn(&mut self, transport: &Transport, turn: &mut LazyPass<'_>, at: usize) {
         if let Some(Line { peer, .. }) = self.lines.get(at) {
-            peer.collect(&mut self.news);
-            report(transport, turn, peer, &mut self.known, &mut self.news);
+            peer.collect(&mut self.updates);
+            report(transport, turn, peer, &mut self.known, &mut self.updates);
         }
     }
 
@@ -343,9 +353,9 @@ fn report(
     turn: &mut LazyPass<'_>,
     peer: &Peer,
     known: &mut Known,
-    news: &mut News,
+    updates: &mut SendUpdates,
 ) {
-    for (number, outcome) in &news.outcomes {
+    for (number, outcome) in &updates.outcomes {
         if let Some(index) = transport.index(*number)
             && let Some(endpoint) = known.get(transport, index)
             && endpoint.on_outcome(peer, *outcome)
@@ -353,10 +363,10 @@ fn report(
             turn.pass().transmit(index);
         }
     }
-    for index in &news.ready {
+    for index in &updates.ready {
         turn.pass().transmit(*index);
     }
-    news.clear();
+    updates.clear();
 }
 
 /// One look at a ring.

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_writer_left_half_done_is_nothing() {
+    fn a_half_written_record_is_none() {
         let place: Vec<AtomicU64> = (0..3).map(|_| AtomicU64::new(1)).collect();
         assert_eq!(read::<2>(seen(&place)), None);
         write(&place, [7, 8]);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_is_known_to_be_current() {
+    fn a_read_record_is_known_to_be_current() {
         let place: Vec<AtomicU64> = (0..3).map(|_| AtomicU64::new(0)).collect();
         let (count, _) = read::<2>(seen(&place)).expect("whole");
         assert!(is_still(seen(&place), count));

@@ -58,7 +58,7 @@ const GATE: Gate = Gate {
 };
 
 #[test]
-fn what_was_read_holds_until_gate_or_key_is_changed() {
+fn a_read_copy_is_valid_until_gate_or_key_is_changed() {
     let (segment, fd) = Segment::create(5, 9).expect("a segment");
     let seen = PeerSegment::map(fd.as_fd(), 5, 9).expect("mapped");
     assert!(seen.shown(3, 1 << 8 | 7).is_none());

@@ -534,7 +534,7 @@ fn lost_repeated_and_late_messages_do_no_harm() {
 }
 
 #[test]
-fn processes_that_stop_meet_when_they_go_on() {
+fn processes_that_stop_meet_when_they_continue() {
     for seed in 0..200 {
         let faults = Faults {
             stops: 50,

@@ -1,6 +1,6 @@
 use super::super::link::{LINK, Link};
 use super::super::wire::{
-    FEW, Few, Front, Header, MESSAGE, MESSAGE_HEAD, News, Out, Outcome, PACKET, Put,
+    FEW, Few, Front, Header, MESSAGE, MESSAGE_HEAD, Out, Outcome, PACKET, Put, SendUpdates,
 };
 use super::*;
 use proptest::prelude::*;
@@ -35,7 +35,7 @@ fn never() -> bool {
 }
 
 #[test]
-fn a_ring_has_room_for_what_is_taken() {
+fn a_ring_has_room_for_consumed_bytes() {
     let (link, mut producer, mut consumer) = ends();
     let memory = link.memory();
     assert_eq!(consumer.next(memory), Ok(None));
@@ -61,7 +61,7 @@ fn a_ring_has_room_for_what_is_taken() {
 }
 
 #[test]
-fn a_refusal_is_found_and_what_is_behind_it_too() {
+fn a_refusal_is_found_and_the_messages_behind_it_too() {
     let (link, producer, mut consumer) = ends();
     let mut out = Out::new(producer);
     let memory = link.memory();
@@ -85,17 +85,17 @@ fn a_refusal_is_found_and_what_is_behind_it_too() {
         }
         consumer.advance(memory, &record).expect("right");
     }
-    let mut news = News::default();
-    out.collect(&link, &mut news).expect("right");
-    assert!(news.outcomes.is_empty() && out.awaits());
+    let mut updates = SendUpdates::default();
+    out.collect(&link, &mut updates).expect("right");
+    assert!(updates.outcomes.is_empty() && out.awaits());
     consumer.report(memory).expect("right");
-    out.collect(&link, &mut news).expect("right");
+    out.collect(&link, &mut updates).expect("right");
     let expected = [
         (1, Outcome::Taken(position[1])),
         (1, Outcome::Refused(position[2], 6)),
         (1, Outcome::Refused(position[3], 6)),
     ];
-    assert_eq!(news.outcomes, expected);
+    assert_eq!(updates.outcomes, expected);
     assert!(!out.awaits());
 }
 
@@ -132,9 +132,9 @@ fn reports_are_rare_while_the_producer_has_credits() {
         reported += u64::from(consumer.report(memory).expect("right"));
     }
     assert_eq!(reported, 4 * SIZE / MUCH);
-    let mut news = News::default();
-    out.collect(&link, &mut news).expect("right");
-    assert!(news.outcomes.is_empty());
+    let mut updates = SendUpdates::default();
+    out.collect(&link, &mut updates).expect("right");
+    assert!(updates.outcomes.is_empty());
     // To one that waits it is reported at once, of those before it, too.
     let mut fill = |_: &mut [u8]| Ok(());
     put_completed(&mut out, &link, true);
@@ -177,9 +177,9 @@ fn a_message_by_a_revoked_credit_is_reported() {
         assert!(consumer.has_some(memory));
         assert_eq!(consumer.report(memory), Ok(true));
         assert!(!consumer.has_some(memory));
-        let mut news = News::default();
-        out.collect(&link, &mut news).expect("right");
-        assert_eq!(news.outcomes, [(1, Outcome::Taken(position.position))]);
+        let mut updates = SendUpdates::default();
+        out.collect(&link, &mut updates).expect("right");
+        assert_eq!(updates.outcomes, [(1, Outcome::Taken(position.position))]);
     }
 }
 
@@ -230,7 +230,7 @@ fn packets_without_room_wait_in_order() {
     assert!(out.waits(9) && out.waits(9));
     let full = out.short(&link, &header(0), Few::default(), 0, never);
     assert_eq!(full, Ok(None));
-    let mut news = News::default();
+    let mut updates = SendUpdates::default();
     for number in 0..200 {
         let record = consumer.next(memory).expect("right").expect("a record");
         let mut bytes = vec![0; record.length() - PREFIX];
@@ -240,18 +240,18 @@ fn packets_without_room_wait_in_order() {
         assert_eq!(bytes, pattern(number, 4000));
         consumer.advance(memory, &record).expect("right");
         consumer.report(memory).expect("right");
-        out.collect(&link, &mut news).expect("right");
+        out.collect(&link, &mut updates).expect("right");
     }
-    assert_eq!(news.ready, [9]);
+    assert_eq!(updates.ready, [9]);
     assert!(!out.waits(9));
 }
 
 #[test]
-fn what_was_taken_is_not_taken_for_new_when_the_ring_has_gone_round() {
+fn consumed_messages_are_not_read_again_after_a_lap() {
     let (link, producer, mut consumer) = ends();
     let mut out = Out::new(producer);
     let memory = link.memory();
-    let mut news = News::default();
+    let mut updates = SendUpdates::default();
     let lengths = [0, 8, 48, 49, 120, 3000, 9000, 48, 30_000, 1, 64];
     for number in 0..9000 {
         // Data that looks like records.
@@ -265,7 +265,7 @@ fn what_was_taken_is_not_taken_for_new_when_the_ring_has_gone_round() {
         assert!(!consumer.has_some(memory));
         assert_eq!(consumer.next(memory), Ok(None), "{number}");
         consumer.report(memory).expect("right");
-        out.collect(&link, &mut news).expect("right");
+        out.collect(&link, &mut updates).expect("right");
     }
     assert!(consumer.head / SIZE > 256);
 }
@@ -278,7 +278,7 @@ proptest! {
         let mut out = Out::new(producer);
         let memory = link.memory();
         let mut arrived = Vec::new();
-        let mut news = News::default();
+        let mut updates = SendUpdates::default();
         for (at, length) in lengths.iter().enumerate() {
             out.packet(&link, &pattern(at, *length), false).expect("right");
             if at % 7 == 3 || at + 1 == lengths.len() {
@@ -292,7 +292,7 @@ proptest! {
                     if !consumer.report(memory).expect("right") {
                         break;
                     }
-                    out.collect(&link, &mut news).expect("right");
+                    out.collect(&link, &mut updates).expect("right");
                 }
             }
         }
@@ -309,7 +309,7 @@ proptest! {
         let (link, producer, mut consumer) = ends();
         let mut out = Out::new(producer);
         let memory = link.memory();
-        let mut news = News::default();
+        let mut updates = SendUpdates::default();
         let data = (super::super::link::HEAD * 2 + RING) / 8;
         for (index, value) in scribbles {
             // Also words that look like a record, where the next one begins.
@@ -335,7 +335,7 @@ proptest! {
             let _ = consumer.report(memory);
             let _ = out.packet(&link, &[1; 100], false);
             let _ = out.short(&link, &header(1), Few::default(), 8, never);
-            let _ = out.collect(&link, &mut news);
+            let _ = out.collect(&link, &mut updates);
         }
     }
 }
