@@ -132,13 +132,13 @@ static int udp(const char *ours, const char *theirs)
 	return fd;
 }
 
-static void say(int fd, const void *bytes, size_t size)
+static void send_all(int fd, const void *bytes, size_t size)
 {
 	if (send(fd, bytes, size, 0) != (ssize_t)size)
 		die("send");
 }
 
-/* Looks until a datagram is there; one that is lost would be waited for in vain. */
+/* Polls for a datagram. A lost datagram ends the program after 10 seconds. */
 static void receive_all(int fd, void *bytes, size_t size)
 {
 	uint64_t began = now();
@@ -164,7 +164,7 @@ static void echo(const char *address, void *bytes, size_t size, _Atomic uint64_t
 	if (connect(fd, (struct sockaddr *)&peer, length))
 		die("connect");
 	for (;;) {
-		say(fd, bytes, size);
+		send_all(fd, bytes, size);
 		receive_all(fd, bytes, size);
 	}
 }
@@ -240,7 +240,7 @@ int main(int argc, char **argv)
 			if (line) {
 				step(word, 2 * turn);
 			} else if (by_udp) {
-				say(fd, here, size);
+				send_all(fd, here, size);
 				receive_all(fd, here, size);
 			} else {
 				transfer(call, child, here, (void *)there, size);

@@ -99,10 +99,10 @@ static void rejected(void)
 	(void)report_take();
 	MUST(rdma_connect(id, &param));
 	pass(channel, "client");
-	report_has("nobody listens", "RDMA_CM_EVENT_REJECTED, status 8. Reason 8, invalid service id",
-		   "Nobody listens at that port", NULL);
+	report_has("no listener", "RDMA_CM_EVENT_REJECTED, status 8. Reason 8, invalid service id",
+		   "No process listens at that port", NULL);
 	expect(rdma_connect(id, &param) == -1);
-	report_has("a second attempt", "RDMA_CM_EVENT_REJECTED. Each attempt needs an id", NULL);
+	report_has("a second attempt", "RDMA_CM_EVENT_REJECTED. Each attempt needs a new id", NULL);
 	drop(id);
 	id = ready(channel, PORT, RDMA_PS_TCP);
 	(void)report_take();

@@ -56,7 +56,7 @@ struct Run {
 
 #[derive(Clone, Copy, PartialEq)]
 enum How {
-    /// As a user has it: by shared memory where that can be had.
+    /// The default: shared memory where it is available.
     Plain,
     /// By packets alone. The results have to be the same.
     Udp,
@@ -110,10 +110,10 @@ pub fn names() -> Vec<String> {
     Run::all().map(Run::stage).collect()
 }
 
-/// Runs the stages that were asked for.
+/// Runs the selected stages.
 pub fn stages(dirs: &Dirs, options: &Test, report: &mut Report) -> Result<()> {
-    let asked = |run: &Run| chosen(&options.only, &run.stage());
-    let mut runs: Vec<_> = Run::all().filter(asked).collect();
+    let selected = |run: &Run| chosen(&options.only, &run.stage());
+    let mut runs: Vec<_> = Run::all().filter(selected).collect();
     // Those take longest, and whatever begins last leaves processors idle.
     runs.sort_by_key(|run| !run.faults());
     if runs.is_empty() {
@@ -147,7 +147,7 @@ pub fn stages(dirs: &Dirs, options: &Test, report: &mut Report) -> Result<()> {
             let (waiting, print_output) = (&waiting, print_output.clone());
             scope.spawn(move || {
                 for run in waiting.take() {
-                    println!("-- {}: in a network of its own", run.stage());
+                    println!("-- {}: in a separate network namespace", run.stage());
                     print_output
                         .send(one(dirs, run, options.bless, lanes == 1))
                         .unwrap_or_default();

@@ -328,7 +328,7 @@ static void missing(struct ibv_context *context)
 	PTR(ibv_create_srq_ex(context, &srq_attr));
 	RC(ibv_get_srq_num(&srq, &number));
 	RC(ibv_post_srq_ops(&srq, &ops, &bad_ops));
-	out("bad operation %s", bad_ops == &ops ? "told" : "not told");
+	out("bad operation %s", bad_ops == &ops ? "reported" : "not reported");
 	PTR(ibv_create_qp_ex(context, &qp_attr));
 	PTR(ibv_open_qp(context, NULL));
 	RC(ibv_modify_qp_rate_limit(&qp, NULL));

@@ -39,7 +39,7 @@ static void checked(struct ibv_context *context)
 
 	MUST(ibv_set_comp_cntr(counter, 1));
 	MUST(ibv_destroy_comp_cntr(counter));
-	report_nothing("what is right");
+	report_nothing("correct calls");
 	expect(ibv_set_comp_cntr(counter, 2) == EINVAL);
 	report_has("a counter that is destroyed", "invalid (destroyed)", "called by: ",
 		   "made by: ", "destroyed by: ", NULL);

@@ -34,7 +34,7 @@ static void nobody_listens(void)
 	struct rdma_cm_id *id = ready(client, NOBODY, RDMA_PS_TCP);
 	struct rdma_conn_param param = asking(NULL, 0);
 
-	out("-- nobody listens");
+	out("-- no listener");
 	RC(rdma_connect(id, &param));
 	pass(client, "client");
 	RC(rdma_connect(id, &param));
@@ -217,7 +217,7 @@ static void listener_destroyed(struct rdma_cm_id *listener)
 	struct rdma_cm_id *id = ready(client, PORT, RDMA_PS_TCP);
 	struct rdma_conn_param param = asking(NULL, 0);
 
-	out("-- a listener with a request that nobody has taken");
+	out("-- a listener with a request that was not taken");
 	RC(rdma_connect(id, &param));
 	expect(has_event(server, PATIENCE));
 	RC(rdma_destroy_id(listener));

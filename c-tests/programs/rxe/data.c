@@ -30,7 +30,7 @@ static void send_wr(struct pair *pair, const char *title, struct ibv_send_wr *wr
 	wr->send_flags |= IBV_SEND_SIGNALED;
 	ret = ibv_post_send(pair->qp[0], wr, &bad);
 	if (ret) {
-		out("%s: refused with %s, bad told %d", title, errno_name(ret), bad == wr);
+		out("%s: refused with %s, bad reported %d", title, errno_name(ret), bad == wr);
 		return;
 	}
 	wc = wait_wc(pair->cq[0]);
@@ -94,7 +94,7 @@ static void pieces(void)
 	send_wr(&pair, "too many pieces", &send);
 	recv.num_sge = 5;
 	RC(ibv_post_recv(pair.qp[1], &recv, &bad));
-	out("bad told %d", bad == &recv);
+	out("bad reported %d", bad == &recv);
 	free_pair(&pair);
 }
 
@@ -255,7 +255,7 @@ static void not_ready(void)
 	for (i = 0; i < 31; i++)
 		MUST(ibv_post_recv(qp, &recv, &bad_recv));
 	RC(ibv_post_recv(qp, &recv, &bad_recv));
-	out("bad told %d", bad_recv == &recv);
+	out("bad reported %d", bad_recv == &recv);
 	to_error(qp);
 	for (i = 0; i < 31; i++) {
 		wc = wait_wc(cq);

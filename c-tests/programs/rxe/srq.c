@@ -111,7 +111,7 @@ static void traffic(void)
 
 		attr.srq = srq;
 		qp[i] = MUST_PTR(ibv_create_qp(pd, &attr));
-		out("srq of it %d, receive requests of its own %u", qp[i]->srq == srq,
+		out("its srq %d, its receive requests %u", qp[i]->srq == srq,
 		    attr.cap.max_recv_wr);
 	}
 	for (i = 0; i < 2; i++)

@@ -118,7 +118,7 @@ static void queue_calls(struct ibv_context *context, struct ibv_pd *pd, struct i
 	RC(ibv_modify_qp_rate_limit(qp, &rate));
 	PTR(ibv_open_qp(context, &open));
 	RC(ibv_post_srq_ops(srq, &ops, &bad_ops));
-	out("bad operation %s", bad_ops == &ops ? "told" : "not told");
+	out("bad operation %s", bad_ops == &ops ? "reported" : "not reported");
 	RC(ibv_get_srq_num(srq, &number));
 	RC(ibv_query_rt_values_ex(context, &values));
 }

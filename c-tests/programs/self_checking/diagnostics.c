@@ -255,7 +255,7 @@ static void full_file_system(const char *variable)
 static void own_mounts(void)
 {
 	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL))
-		out("no mounts of its own: %s", errno_name(errno));
+		out("no separate mounts: %s", errno_name(errno));
 }
 
 int main(void)

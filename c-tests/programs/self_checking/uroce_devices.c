@@ -221,7 +221,7 @@ int main(void)
 	int fd, descriptors;
 
 	if (!own_network()) {
-		fprintf(stderr, "left out: no network namespace of its own (%s)\n",
+		fprintf(stderr, "left out: no separate network namespace (%s)\n",
 			strerror(errno));
 		return done();
 	}

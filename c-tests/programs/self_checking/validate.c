@@ -44,7 +44,7 @@ static void right(struct two *t)
 		for (k = 0; k < 2; k++)
 			expect(two_wait(t, &wc) == IBV_WC_SUCCESS);
 	}
-	report_nothing("what is right");
+	report_nothing("correct calls");
 }
 
 /* Values that the device takes, but not as they are. */
@@ -242,14 +242,14 @@ static void destroyed(struct two *t, bool kept)
 		return;
 	}
 	expect(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == EINVAL);
-	report_has("a call on what is destroyed", "invalid (destroyed)", "after it was destroyed",
+	report_has("a call on a destroyed object", "invalid (destroyed)", "after it was destroyed",
 		   "called by: ", "made by: ", "destroyed by: ", NULL);
 	expect(ibv_post_send(qp, &wr, &bad) == EINVAL);
 	report_nothing("another call on it");
 	qp = two_qp(t, 1);
 	MUST(ibv_destroy_qp(qp));
 	expect(ibv_post_send(qp, &wr, &bad) == EINVAL);
-	report_has("a post on what is destroyed", "invalid (destroyed)", NULL);
+	report_has("a post on a destroyed queue pair", "invalid (destroyed)", NULL);
 }
 
 /* Destroying waits for the acknowledgement, so a child does it and is ended. */

@@ -29,7 +29,7 @@ static void destroyed(struct two *t)
 	MUST(ibv_dereg_mr(mr));
 	MUST(ibv_destroy_cq(cq));
 	MUST(ibv_dealloc_pd(pd));
-	report_nothing("what is right");
+	report_nothing("correct calls");
 	expect(ibv_post_srq_recv(srq, &wr, &bad) == EINVAL);
 	gone("a shared queue");
 	expect(ibv_dereg_mr(mr) == EINVAL);
@@ -76,7 +76,7 @@ static void in_old_memory(struct two *t)
 	channel = MUST_PTR(ibv_create_comp_channel(t->context));
 	expect((void *)channel == mr);
 	MUST(ibv_destroy_comp_channel(channel));
-	report_nothing("a channel in the memory of what was destroyed");
+	report_nothing("a channel in the memory of a destroyed one");
 }
 
 /* Writes with a wrong key, which causes an event at the peer; destroys the peer with it unread. */

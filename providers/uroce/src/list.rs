@@ -188,7 +188,7 @@ fn why_not_opened(e: Errno, denied: Option<String>) -> String {
         libc::EADDRINUSE => {
             "UDP port 4791 belongs to another user's program or to the kernel's soft-RoCE: \
              'ss -uanp sport = 4791' shows which; end it, or 'modprobe -r rdma_rxe', or run this \
-             program in a network namespace of its own"
+             program in another network namespace"
         }
         libc::ENOSYS => {
             "UROCE_CARRIER=shm, and the kernel, or what this program runs in, has no pidfd_open(2) or \
@@ -200,7 +200,7 @@ fn why_not_opened(e: Errno, denied: Option<String>) -> String {
         }
         libc::EADDRNOTAVAIL => {
             "1022 processes have devices open in this network namespace: end some, or run this \
-             one in a namespace of its own"
+             one in another namespace"
         }
         libc::ENODEV => "its network interface is gone: list the devices again",
         libc::EMFILE => "this process may open no more files: raise 'ulimit -n'",

@@ -326,7 +326,7 @@ fn state(id: &Arc<Id>, needed: &str) -> String {
     };
     let hint = match id.last_event() {
         Some(event_type::DISCONNECTED | event_type::REJECTED | event_type::UNREACHABLE) => {
-            " Each attempt needs an id of its own."
+            " Each attempt needs a new id."
         }
         _ => "",
     };
@@ -335,7 +335,7 @@ fn state(id: &Arc<Id>, needed: &str) -> String {
 
 fn general(call: Call) -> String {
     format!(
-        "The connection manager answered this; the man page of {} has what it means there.",
+        "The connection manager returned this; the man page of {} explains it.",
         call.name()
     )
 }

@@ -106,7 +106,7 @@ fn device_of(id: &Arc<Id>) -> String {
 fn rejected(status: i32) -> String {
     match status {
         // iWARP has no reasons.
-        ..0 => "The peer refused the connection: nobody listens there, or its program called \
+        ..0 => "The peer refused the connection: no process listens there, or its program called \
                 rdma_reject."
             .to_owned(),
         status => format!(
@@ -120,7 +120,7 @@ fn rejected(status: i32) -> String {
 fn unreachable(id: &Arc<Id>, status: i32) -> String {
     if status > 0 && id.is_datagram() {
         let meaning = match status {
-            1 => "the service id is not supported: nobody listens at that port",
+            1 => "the service id is not supported: no process listens at that port",
             2 => "the service provider rejected: its program called rdma_reject",
             3 => "no queue pair available",
             4 => "redirected",

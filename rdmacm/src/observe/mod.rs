@@ -25,18 +25,18 @@ use kit::errno::{Errno, Result, named};
 use kit::sys::{errno, first::First};
 use std::sync::Arc;
 
-fn asked() -> u32 {
-    static ASKED: First<u32> = First::new();
-    *ASKED.get_or_make(uroce::observes)
+fn requested() -> u32 {
+    static REQUESTED: First<u32> = First::new();
+    *REQUESTED.get_or_make(uroce::observes)
 }
 
 pub fn explains() -> bool {
-    asked() & EXPLAINS != 0
+    requested() & EXPLAINS != 0
 }
 
 /// When a call begins, nanoseconds of CLOCK_MONOTONIC; 0 if nothing looks at calls.
 pub fn begin() -> u64 {
-    if asked() == 0 {
+    if requested() == 0 {
         return 0;
     }
     now()
@@ -122,7 +122,7 @@ fn is_explained(e: Errno) -> bool {
 }
 
 fn record(call: Call, begin: u64, error: i32, value: u64, words: &[u64]) {
-    if asked() & RECORDS == 0 {
+    if requested() & RECORDS == 0 {
         return;
     }
     let call = Observed {

@@ -55,7 +55,7 @@ pub fn cause(reason: i32) -> &'static str {
              program took longer than the peer waits."
         }
         8 => {
-            "Nobody listens at that port: the server is not started yet, or has ended; or it \
+            "No process listens at that port: the server is not started yet, or has ended; or it \
              listens at another port, in another port space (RDMA_PS_TCP, RDMA_PS_UDP), at another \
              address, or by TCP alone, whose ports are independent of these."
         }
@@ -76,8 +76,8 @@ pub fn cause(reason: i32) -> &'static str {
         }
         28 => {
             "The program of the peer called rdma_reject, or destroyed the id of the request \
-             without accepting it; the event's private data is what it says about it. A connection \
-             manager says the same of a request whose addresses are not those of its packets \
+             without accepting it; the event's private data has its reason. A connection \
+             manager answers the same to a request whose addresses are not those of its packets \
              (address translation), or whose queue pair type is not the listener's."
         }
         30 => "The peer has a connection with this communication id: it did not notice its end.",
@@ -96,6 +96,6 @@ mod tests {
         let unnamed: Vec<_> = (1..=35).filter(unnamed).collect();
         assert_eq!(unnamed, [34]);
         assert_eq!(meaning(8), "invalid service id");
-        assert!(cause(8).contains("Nobody listens"));
+        assert!(cause(8).contains("No process listens"));
     }
 }

@@ -128,8 +128,8 @@ pub fn other_credentials() -> String {
 pub fn general(e: Errno, call: &str, provider: &str) -> String {
     match e.raw() {
         libc::EOPNOTSUPP | libc::ENOSYS => format!(
-            "The {provider} does not have this call, or not what was asked of it; the device's \
-             capabilities (ibv_query_device_ex) say what it has."
+            "The {provider} does not have this call, or not the requested feature; \
+             ibv_query_device_ex reports the device's capabilities."
         ),
         libc::EPROTONOSUPPORT => format!(
             "The running kernel does not know the command behind {call}; a newer kernel is needed."
@@ -161,7 +161,7 @@ pub fn general(e: Errno, call: &str, provider: &str) -> String {
              them with the man page of {call} and the device's limits (ibv_devinfo -v)."
         ),
         _ => {
-            format!("The {provider} answered this; the man page of {call} has what it means there.")
+            format!("The {provider} returned this; the man page of {call} explains it.")
         }
     }
 }

@@ -48,7 +48,7 @@ fn print(form: Form, path: &str, to: &mut impl Write) -> Result<(), String> {
     let bytes = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
     let trace = file::read(&bytes).map_err(|error| format!("{path}: {error}"))?;
     if let Some(lost) = &trace.cut_short {
-        eprintln!("ibv_trace: {path}: {lost}; what is before it is printed");
+        eprintln!("ibv_trace: {path}: {lost}; the records before it are printed");
     }
     let printed = match form {
         Form::Text => text::print(&trace, to),

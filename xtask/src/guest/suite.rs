@@ -103,7 +103,7 @@ pub fn programs(place: &Surroundings, label: &str, kind: &Kind) -> Result<()> {
                 list.add(&record)?;
             }
         }
-        Kind::CTests => anyhow::bail!("the C tests have a runner of their own"),
+        Kind::CTests => anyhow::bail!("the C tests have a separate runner"),
     }
     list.complete()
 }

@@ -25,7 +25,7 @@ const STATUS: &str = "/var/lib/dpkg/status";
 pub fn run(job: &Path) -> Result<ExitCode> {
     let job = fs::canonicalize(job).with_context(|| job.display().to_string())?;
     if std::process::id() != 1 {
-        bail!("in-root is for a process in namespaces of its own; use `cargo xtask test`");
+        bail!("in-root is for a process in separate namespaces; use `cargo xtask test`");
     }
     let status = fs::read(STATUS).context(STATUS)?;
     enter(&job)?;

@@ -64,7 +64,7 @@ fn main() -> Result<()> {
     let received = into.read(0, text.len())?;
     println!("received: {}", String::from_utf8_lossy(&received));
     if received != text {
-        return Err("that is not what was written".into());
+        return Err("the bytes differ from those written".into());
     }
     Ok(())
 }

@@ -35,7 +35,7 @@ const KIND: SocketType = SocketType::SEQPACKET;
 const OPENS: &str = "open";
 
 /// Keeps other processes from opening or leaving a domain until it is dropped.
-pub struct Turn(#[allow(dead_code, reason = "its name is what is kept")] Socket);
+pub struct Turn(#[allow(dead_code, reason = "the socket keeps the name")] Socket);
 
 impl Key {
     /// The part of a name after `uroce/<slot>`, up to the token.

@@ -1,9 +1,9 @@
 //! The takeover state of a target: the memory in which its owner stores the state for a successor,
 //! and the socket that keeps its number.
 //!
-//! There are two copies, written in turn. The valid one is named last, so that a reader after
-//! the writer was killed finds a whole one: that of the latest step which may have been answered,
-//! or that of the step before, which then comes again.
+//! There are two copies, written in turn. A count selects the valid one, and is written last. So a
+//! reader finds a whole copy, even after the writer was killed: that of the latest step that may
+//! have been answered, or that of the step before, in which case the latest step is repeated.
 
 use super::Link;
 use super::message::{Message, Record};

@@ -1,6 +1,6 @@
 //! Tests in a separate network namespace, processes that play a role in them, and the resources of
 //! a process.
-#![allow(dead_code, reason = "each test takes what it needs")]
+#![allow(dead_code, reason = "each test uses some of these")]
 
 mod namespace;
 

@@ -1,5 +1,5 @@
 //! One end of a connection: an open device, its objects, and 64 KiB and a bit of registered memory.
-#![allow(dead_code, reason = "each test takes what it needs")]
+#![allow(dead_code, reason = "each test uses some of these")]
 #![allow(clippy::cast_possible_truncation, reason = "of patterns")]
 
 use bytemuck::Zeroable;

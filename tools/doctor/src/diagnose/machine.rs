@@ -22,8 +22,8 @@ pub(super) fn kernel(facts: &Facts, findings: &mut Vec<Finding>) {
         findings.push(
             finding
                 .why(
-                    "They were built apart, as a vendor's stack (MLNX_OFED, DOCA) brings them. Such a \
-                     stack has providers of its own, which must be of its release.",
+                    "They come from a vendor's stack (MLNX_OFED, DOCA). Such a stack has its providers, \
+                     which must be of its release.",
                 )
                 .type_("modinfo -F filename ib_core")
                 .type_("# to go back to the kernel's: remove the vendor's stack, then reboot"),
@@ -97,7 +97,7 @@ pub(super) fn cards(facts: &Facts, findings: &mut Vec<Finding>) {
                     "A card has a driver, but no RDMA device",
                 )
                 .about(&about)
-                .why("RDMA on it is a module of its own, or is switched off in the card.")
+                .why("Its RDMA driver is a separate module, or RDMA is switched off in the card.")
                 .type_(format!("modprobe {rdma}"))
                 .type_(format!("dmesg | grep -e {rdma} -e {}", card.address))
                 .type_("rdma link"),
@@ -177,7 +177,7 @@ fn hidden(facts: &Facts, missing: &[&Device]) -> Finding {
     if nodes.private {
         return Finding::problem(
             "hidden-by-systemd",
-            "This service was started with a /dev of its own",
+            "This service was started with a private /dev",
         )
         .about(&names)
         .why("PrivateDevices=yes hides the nodes of hardware.")

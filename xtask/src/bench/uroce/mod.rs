@@ -126,7 +126,7 @@ pub fn in_network(dir: &Path, ours: &Path, rounds: usize) -> Result<()> {
 }
 
 fn here(dirs: &Dirs, rounds: usize) -> Result<Vec<Figure>> {
-    println!("-- uroce on lo and its peers, in a network of their own");
+    println!("-- uroce on lo and its peers, in a separate network namespace");
     in_own_network(dirs, "bench-uroce", rounds)
 }
 

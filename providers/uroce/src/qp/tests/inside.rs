@@ -253,7 +253,7 @@ fn a_target_goes_where_its_packets_go_and_comes_back() {
     target.packet(3, target.slot);
     assert_eq!(target.sent(), "r", "revoked once");
     target.report(DelegateState::Returned, 3);
-    assert_eq!(target.sent(), "Dp", "the packet behind it goes on");
+    assert_eq!(target.sent(), "Dp", "the packet behind it is forwarded");
     target.report(DelegateState::Returned, 4);
     assert_eq!(target.sent(), "");
     assert_eq!(target.state(), IBV_QPS_RTR);

@@ -200,7 +200,7 @@ fn datagrams_name_a_handle_of_the_same_context() {
     let first = chain(&mut requests);
     assert_eq!(set.post_send(first), (INVAL, first.wrapping_add(1)));
     let sent = set.sent();
-    assert_eq!(sent.len(), 1, "what stands before the bad one is posted");
+    assert_eq!(sent.len(), 1, "the requests before the bad one are posted");
     assert_eq!(sent[0].datagram, Some((5, 7, 8)));
     let mut none = ud(null_mut());
     let at = &raw mut none;
