@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_found_without_asking_anybody() {
+    fn numbers_are_found_without_a_resolver() {
         let question = Question {
             flags: libc::AI_NUMERICHOST,
             ..Question::default()

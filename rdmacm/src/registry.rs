@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_come_late_are_told_from_the_one_that_has_destroyed_a_channel() {
+    fn late_threads_are_distinguished_from_the_one_that_destroyed_a_channel() {
         let channel = Channel::new(-1).unwrap();
         assert!(!is_destroyed_by_another(channel));
         remember_destroyed(channel);

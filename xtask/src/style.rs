@@ -5,7 +5,8 @@
 //! has to be one line, because rustdoc takes the rest of a broken row for another row.
 //! `retired.txt` lists names with their replacements; only code counts there, because in comments
 //! and strings these words are plain English. `idioms.txt` lists idioms with their replacements;
-//! only comments and documents count there (see [`idioms`]).
+//! comments, documents, and the names of functions count there (see [`idioms`]). The name of a test
+//! is a sentence with a subject: it does not begin with `what` or `who`.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -131,8 +132,21 @@ fn complaints(file: &str, text: &str, retired: &[&str], idioms: &Idioms) -> Vec<
             ));
         }
         complaints.extend(idioms.in_line(file, number, &comment));
+        if let Some(name) = function(&names) {
+            complaints.extend(idioms.in_line(file, number, &name.replace('_', " ")));
+            if ["what_", "who_"].iter().any(|word| name.starts_with(word)) {
+                complaints.push(format!("{number}: {name} has no subject"));
+            }
+        }
     }
     complaints
+}
+
+/// The function that a line declares.
+fn function(names: &[String]) -> Option<&str> {
+    let mut pairs = names.windows(2);
+    let declared = pairs.find(|pair| pair.first().is_some_and(|word| word == "fn"))?;
+    declared.last().map(String::as_str)
 }
 
 fn is_comment(line: &str) -> bool {
@@ -290,6 +304,21 @@ mod tests {
                     /// ```text\n/// | output\n/// ```\n";
         let complaints = complaints("a.rs", text, &[], &Idioms::default());
         assert_eq!(complaints, ["2: a row of a table is broken into lines"]);
+    }
+
+    #[test]
+    fn names_of_functions_are_sentences() {
+        let idioms = Idioms::parse("nobody  no thread\ngo|goes on  continue\n").unwrap();
+        let text = "pub(super) fn it_goes_on() {\nfn what_it_does() {\nfn goes() {}\n\
+                    let nobody = || what_it_does();\n";
+        let complaints = complaints("a.rs", text, &[], &idioms);
+        assert_eq!(
+            complaints,
+            [
+                "1: idiom \"goes on\", instead: continue",
+                "2: what_it_does has no subject"
+            ]
+        );
     }
 
     #[test]

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_that_stands_for_a_descriptor_is_told() {
+    fn the_last_entry_of_a_descriptor_is_reported() {
         let entry = Entry { kind: 3, inner: 7 };
         assert_eq!(find(60000), None);
         assert!(put(60000, entry) && put(60001, entry));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_told_in_order() {
+    fn sets_are_reported_in_order() {
         let set = Entry {
             kind: SET,
             inner: 9,

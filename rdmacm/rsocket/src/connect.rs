@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_iomap_is_said_in_one_byte() {
+    fn an_iomap_is_announced_in_one_byte() {
         for (size, sent) in [
             (0, 0),
             (127, 127),

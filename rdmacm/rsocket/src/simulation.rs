@@ -368,7 +368,7 @@ proptest! {
 
     /// A side that ends at any step is read to its end, and learns when everything was sent.
     #[test]
-    fn what_was_sent_before_the_end_is_read(
+    fn bytes_sent_before_the_end_are_read(
         both in sizes(false),
         steps in prop::collection::vec(step(), 0..200),
         how in 0_u8..3,

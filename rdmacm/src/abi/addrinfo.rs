@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_made_is_read_back() {
+    fn a_made_list_is_read_back() {
         let hints = Hints {
             flags: 1,
             family: 2,

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_ip_are_told_and_read() {
+    fn addresses_of_ip_are_written_and_read() {
         for text in ["10.9.0.1:7471", "[fe80::1%3]:7471"] {
             let ip: SocketAddr = text.parse().unwrap();
             let address = Address::from_ip(&ip);

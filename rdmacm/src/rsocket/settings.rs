@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_cut_to_what_is_possible() {
+    fn sizes_are_cut_to_their_limits() {
         let usual = Settings::by(|_| None);
         assert_eq!(
             (usual.sizes, usual.polling_time),

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wait_follows_what_is_measured() {
+    fn the_wait_follows_the_measured_time() {
         let mut trip = RoundTrip::default();
         assert_eq!(trip.wait(), FIRST_WAIT);
         for _ in 0..100 {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_again_is_not_measured() {
+    fn retransmissions_are_not_measured() {
         let (mut timed, mut trip) = (Timed::default(), RoundTrip::default());
         let start = Psn::new(0x00ff_fff0);
         for at in 0..40 {

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_reported_and_what_is_kept_comes_in_order() {
+    fn missing_packets_are_reported_and_kept_ones_come_in_order() {
         let start = 0x00ff_fffe;
         let mut early = Early::default();
         assert!(early.report(Psn::new(start)).is_empty());

@@ -339,7 +339,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_emitted_is_parsed(mut headers in headers(), wish in any::<usize>()) {
+        fn an_emitted_packet_is_parsed(mut headers in headers(), wish in any::<usize>()) {
             let length = payload_for(headers.opcode, wish);
             headers.bth.pad = pad_of(length);
             let mut bytes = headers.emit().as_slice().to_vec();

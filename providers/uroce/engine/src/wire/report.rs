@@ -74,7 +74,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(pairs in proptest::collection::vec((1..=u16::MAX, 1..=u16::MAX), 1..=MAX_RUNS)) {
+        fn a_written_report_is_read(pairs in proptest::collection::vec((1..=u16::MAX, 1..=u16::MAX), 1..=MAX_RUNS)) {
             let runs = pairs.iter().map(|(missing, arrived)| Run { missing: *missing, arrived: *arrived });
             let bytes: Vec<u8> = runs.clone().flat_map(Run::emit).collect();
             let report = Report::parse(&bytes).expect("well formed");

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn credits_are_never_promised_beyond_what_is_there() {
+    fn credits_never_exceed_the_receive_requests() {
         for (credits, reported) in [
             (0, 0),
             (1, 1),

@@ -156,7 +156,7 @@ fn a_carrier_that_is_late_sends_it_when_its_time_has_passed() {
 }
 
 #[test]
-fn it_goes_behind_an_answer_that_is_late_where_nobody_looked_meanwhile() {
+fn it_follows_an_answer_that_is_late_without_a_check_meanwhile() {
     let mut world = after_a_message(&delaying());
     world.now = world.now.plus(300_000);
     send_message(&mut world, 1);
@@ -165,7 +165,7 @@ fn it_goes_behind_an_answer_that_is_late_where_nobody_looked_meanwhile() {
 }
 
 #[test]
-fn it_does_not_wait_for_what_will_not_come() {
+fn it_does_not_wait_for_absent_answers() {
     let mut world = after_a_message(&delaying());
     assert!(world.ends[1].qp.hurry());
     assert!(!world.ends[1].qp.hurry());

@@ -86,7 +86,7 @@ fn wrong_keys_touch_nothing() {
 }
 
 #[test]
-fn what_the_queue_pair_does_not_allow() {
+fn requests_without_the_right_are_refused() {
     let mut world = world(&Setup::new(Service::Rc));
     let modify = Modify {
         mask: Mask::ACCESS_FLAGS,
@@ -300,7 +300,7 @@ fn failed_somewhere(world: &World, status: Status) {
 }
 
 #[test]
-fn an_unreliable_queue_stops_sending_and_goes_on_receiving() {
+fn an_unreliable_queue_stops_sending_and_continues_receiving() {
     let mut world = world(&Setup::new(Service::Uc));
     world.post_receive(0, 200, TO, 100);
     let bad = Data::Sges(smallvec![Sge {
@@ -490,7 +490,7 @@ fn no_reads_where_none_are_allowed() {
 }
 
 #[test]
-fn what_went_before_a_failed_request_needs_no_retry() {
+fn requests_before_a_failed_one_need_no_retry() {
     let setup = Setup {
         retry_cnt: 0,
         ..Setup::new(Service::Rc)
@@ -563,7 +563,7 @@ pub(super) fn answer(psn: Psn, syndrome: Syndrome) -> Vec<u8> {
 }
 
 #[test]
-fn answers_to_what_was_not_asked_change_nothing() {
+fn unsolicited_answers_change_nothing() {
     let setup = Setup {
         retry_cnt: 0,
         ..Setup::new(Service::Rc)

@@ -129,7 +129,7 @@ fn every_size_comes_over_a_bad_link() {
 }
 
 #[test]
-fn what_is_sent_again_is_bounded() {
+fn retransmissions_are_bounded() {
     let none = Faults::default();
     let cases = [
         (none, 1000),
@@ -255,7 +255,7 @@ fn a_repeated_read_never_goes_back() {
 }
 
 #[test]
-fn only_what_is_missing_is_asked_for_and_once() {
+fn only_missing_responses_are_requested_and_once() {
     let length = 2 * PART * MTU;
     let mut world = sized(&setup(), Faults::default(), 1, length);
     world.post(0, wr(1, Request::Read(remote(0)), 0, length));
@@ -300,7 +300,7 @@ fn a_lost_repetition_is_repeated_without_a_timeout() {
 }
 
 #[test]
-fn what_the_peer_has_taken_is_not_sent_again_for_a_response() {
+fn acknowledged_requests_are_not_sent_again_for_a_response() {
     let length = PART * MTU;
     let mut world = sized(&setup(), Faults::default(), 1, 2 * length);
     world.post(0, wr(1, Request::Read(remote(0)), 0, length));

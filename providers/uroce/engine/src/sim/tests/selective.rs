@@ -57,7 +57,7 @@ impl World {
 }
 
 #[test]
-fn what_is_missing_is_sent_again_alone() {
+fn only_missing_packets_are_retransmitted() {
     type Lost = fn(usize) -> bool;
     let cases: [(Lost, u64); 4] = [
         (|number| number == 0, 1),
@@ -132,7 +132,7 @@ fn a_request_for_a_response_that_is_lost_is_sent_again() {
 }
 
 #[test]
-fn what_is_kept_is_carried_out_in_order() {
+fn kept_packets_are_executed_in_order() {
     let mut world = acquainted(Faults::default(), 1);
     for id in 0..4 {
         world.post_receive(1, 10 + id, TO + 0x4000 + id * 0x400, 0x400);
@@ -202,7 +202,7 @@ fn report(psn: Psn, runs: &[(u16, u16)]) -> Vec<u8> {
 }
 
 #[test]
-fn a_report_of_what_was_not_sent_is_dropped() {
+fn a_report_of_unsent_packets_is_dropped() {
     let mut world = acquainted(Faults::default(), 1);
     let taken = world.ends[1].qp.expected();
     world.post(0, wr(1, Request::Write(remote(TO)), FROM, 20 * MTU));

@@ -204,7 +204,7 @@ fn xrc_goes_to_the_queue_that_the_request_names() {
 }
 
 #[test]
-fn a_queue_that_drains_finishes_what_it_began() {
+fn a_queue_that_drains_finishes_its_begun_requests() {
     let mut world = world(&Setup::new(Service::Rc));
     for id in 0..2 {
         world.post_receive(1, id, TO + id * 8192, 8192);
@@ -240,7 +240,7 @@ fn a_queue_that_drains_finishes_what_it_began() {
 }
 
 #[test]
-fn every_state_refuses_what_it_must() {
+fn every_state_refuses_its_forbidden_calls() {
     let setup = Setup::new(Service::Rc);
     let mut host = SimHost::new(1);
     let mut qp = QueuePair::new(*world(&setup).ends[0].qp.config());
@@ -338,7 +338,7 @@ fn an_idle_queue_pair_is_small() {
 }
 
 #[test]
-fn a_pause_lets_what_is_under_way_end_without_a_timeout() {
+fn requests_in_flight_end_without_a_timeout_during_a_pause() {
     // One after the other is sent without asking for an acknowledgement.
     for sent in 1..40 {
         let mut world = world(&Setup::new(Service::Rc));

@@ -215,7 +215,7 @@ fn a_send_queue_in_error_has_no_deadline() {
 }
 
 #[test]
-fn draining_keeps_the_deadlines_of_what_began() {
+fn draining_keeps_the_deadlines_of_begun_requests() {
     for waits in [Waits::Acknowledgement, Waits::ReceiverNotReady] {
         let mut world = waiting(waits);
         leave(&mut world, Leaves::Modified(State::Sqd));

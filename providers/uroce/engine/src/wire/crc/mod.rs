@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_preferred_is_taken() {
+    fn the_preferred_method_is_used() {
         // Others compute meanwhile, to the same end.
         prefer(Method::Words);
         assert!(matches!(Register::new().0, Computation::Words(_)));
