@@ -106,7 +106,7 @@ static void connect_with_itself(void)
 					      IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
-/* Takes so many completions, however long they take. */
+/* Takes that many completions, however long they take. */
 static void drain(unsigned long count)
 {
 	struct ibv_wc wc;

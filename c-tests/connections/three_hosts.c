@@ -100,7 +100,7 @@ static struct name name_in(const struct rdma_cm_event *event)
 }
 
 /*
- * The listener. It kills itself once it has accepted so many requests, if that is not 0, and
+ * The listener. It kills itself once it has accepted that many requests, if that is not 0, and
  * otherwise ends with the order to do so.
  */
 

@@ -25,7 +25,7 @@ const HUNG: &str = "hung";
 /// The library under the programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Library {
-    /// Whatever the dynamic linker finds by itself.
+    /// The library that the dynamic linker finds.
     Stock,
     /// A folder that holds a `libibverbs.so.1`.
     Dir(PathBuf),
@@ -51,7 +51,7 @@ pub struct Plan {
     /// Which sets to run.
     pub sets: Vec<Set>,
     /// Whether the library uses the kernel's ioctl interface. Without it the set [`Set::Ioctl`] is
-    /// not run, asked for or not.
+    /// not run, even if it was requested.
     pub ioctl: bool,
     /// Which compilations to run.
     pub combos: Vec<Combo>,
@@ -99,7 +99,7 @@ impl Plan {
 /// or a crash of the machine. Returns the records.
 ///
 /// # Errors
-/// When a program cannot be started, or one ran on another library than asked.
+/// When a program cannot be started, or one ran on another library than requested.
 pub fn run(plan: &Plan, out: &Path) -> Result<Vec<Record>> {
     if !plan.ioctl && plan.sets.contains(&Set::Ioctl) {
         println!("left out: the set ioctl, because IBVERBS_FORCE_WRITE is set");
@@ -155,7 +155,7 @@ fn run_one(plan: &Plan, combo: Combo, program: &Program) -> Result<Record> {
     Ok(record(combo, program, &outcome))
 }
 
-/// A program that hung has the places of its processes behind its own lines of stderr.
+/// For a program that hung, the positions of its processes follow its lines of stderr.
 fn record(combo: Combo, program: &Program, outcome: &Outcome) -> Record {
     let output = &outcome.output;
     let mut stderr = lines(&output.stderr);

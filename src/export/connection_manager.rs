@@ -44,13 +44,13 @@ unsafe extern "C" fn ask(
     let command = if command.is_null() || length == 0 {
         &[][..]
     } else {
-        // SAFETY: the caller passes so many bytes.
+        // SAFETY: the caller passes that many bytes.
         unsafe { std::slice::from_raw_parts(command, length) }
     };
     let response = if response.is_null() || room == 0 {
         &mut [][..]
     } else {
-        // SAFETY: the caller passes room for so many, which nothing else uses meanwhile.
+        // SAFETY: the caller passes room for that many, which nothing else uses meanwhile.
         unsafe { std::slice::from_raw_parts_mut(response, room) }
     };
     code(uroce::cm::ask(channel, number, command, response))
@@ -64,7 +64,7 @@ unsafe extern "C" fn explain(text: *const u8, length: usize) {
     if text.is_null() {
         return;
     }
-    // SAFETY: the caller passes so many bytes.
+    // SAFETY: the caller passes that many bytes.
     let text = unsafe { std::slice::from_raw_parts(text, length) };
     librdmacm::explain(&String::from_utf8_lossy(text));
 }
@@ -77,7 +77,7 @@ unsafe extern "C" fn record(call: *const Observed) {
     let words = if call.words.is_null() {
         &[][..]
     } else {
-        // SAFETY: there are so many words.
+        // SAFETY: there are that many words.
         unsafe { std::slice::from_raw_parts(call.words, call.count) }
     };
     librdmacm::record(call, words);

@@ -181,7 +181,7 @@ impl Boots {
     }
 }
 
-/// The module that runs on soft-iWARP need. Where it cannot be had they are skipped, and the rest
+/// The module that runs on soft-iWARP need. Where it cannot be built they are skipped, and the rest
 /// is answered.
 fn with_module(
     dirs: &Dirs,

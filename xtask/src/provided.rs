@@ -38,7 +38,7 @@ fn chroots(suite: &str) -> &'static [Chroot] {
     }
 }
 
-/// Why a run cannot be had here.
+/// Why a run is not possible here.
 pub struct Lack {
     reason: String,
     /// It is not this project's fault, nor the machine's.

@@ -269,7 +269,7 @@ fn boot_all(boots: &Boots, print_output: &Sender<Booted>) {
 
 /// Makes this thread, and the processes that it starts, yield to all others.
 fn give_way() {
-    // Linux keeps it by thread. Where it may not be had, all this takes longer.
+    // Linux keeps it by thread. Where it is denied, all this takes longer.
     let _ = rustix::process::nice(10);
 }
 

@@ -193,7 +193,7 @@ struct Code {
 enum Inside {
     Comment,
     String,
-    /// A raw string, which ends with a quote and so many `#`.
+    /// A raw string, which ends with a quote and that many `#`.
     Raw(usize),
 }
 

@@ -1,7 +1,7 @@
 /*
  * Every installed provider plugin loads, registers through the library, and
- * can be let go of. This program stands in front of the registration function,
- * notes the name and passes the call on to the library.
+ * is unloaded. This program replaces the registration function, notes the name
+ * and passes the call on to the library.
  */
 #include "check.h"
 

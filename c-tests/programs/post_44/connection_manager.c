@@ -1,8 +1,8 @@
 /*
  * The connection manager of devices in user space, by the table that librdmacm reaches it by:
- * connections that are accepted, rejected, refused and ended, within one process. In a network
- * namespace of the program's own. Each connection has its own queue pair number: one that was used
- * just before is refused as stale.
+ * connections that are accepted, rejected, refused and ended, within one process. The
+ * program runs in a separate network namespace. Each connection has another queue pair number,
+ * because a number that was used just before is refused as stale.
  */
 #define DEVICE_NAME "uroce_lo"
 #define IPV4_INDEX 0

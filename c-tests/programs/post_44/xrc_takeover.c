@@ -182,8 +182,8 @@ static unsigned int open_files(void)
 }
 
 /*
- * The maker is killed when the first has received so many messages. Waiting for messages that never
- * arrive takes a second, and is done only on request.
+ * The maker is killed when the first has received this many messages. Waiting for messages that
+ * never arrive takes a second, and is done only on request.
  */
 static void outlived(unsigned int kill_at, enum second what, bool to_the_end)
 {

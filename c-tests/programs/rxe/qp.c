@@ -139,7 +139,7 @@ static void wait_drained(struct ibv_qp *qp)
 	while (attr.sq_draining);
 }
 
-/* Brings a fresh queue pair to a state; false if the state cannot be had. */
+/* Brings a fresh queue pair to a state; false if it cannot be reached. */
 static bool bring_to(struct ibv_qp *qp, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr;

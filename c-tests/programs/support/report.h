@@ -179,7 +179,7 @@ static inline void two_connect(struct two *t, struct ibv_qp *qp, uint32_t peer)
 	MUST(ibv_modify_qp(qp, &rts, RTS_MASK));
 }
 
-/* A queue pair for requests by calls, connected to itself, with room for so many each way. */
+/* A queue pair for requests by calls, connected to itself, with room for that many each way. */
 static inline struct ibv_qp *two_by_calls(struct two *t, uint32_t room)
 {
 	struct ibv_qp_init_attr_ex init = {

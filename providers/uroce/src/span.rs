@@ -1,35 +1,35 @@
-//! A set of occupied places in a row that wraps around: completions of a queue, messages in flight.
+//! The occupied positions of a ring: completions of a queue, messages in flight.
 
-/// Places in use, one behind the other; behind the last place of the row comes its first.
+/// A contiguous range of positions in use. The first position follows the last one.
 #[derive(Debug, Default)]
 pub struct Span {
-    /// Where the oldest is.
+    /// The position of the oldest.
     first: usize,
     length: usize,
 }
 
 impl Span {
-    /// So many are in use, from the first place on.
+    /// The first positions are in use, that many.
     #[must_use]
     pub fn from_start(length: usize) -> Self {
         Self { first: 0, length }
     }
 
-    /// How many are in use.
+    /// The number of positions in use.
     #[must_use]
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Where the oldest is.
+    /// The position of the oldest.
     #[must_use]
     #[inline(always)]
     pub fn first(&self) -> usize {
         self.first
     }
 
-    /// The place so many behind the oldest, of a row of `places`.
+    /// The position that far behind the oldest, in a ring of `places`.
     #[must_use]
     #[inline(always)]
     pub fn index(&self, behind: usize, places: usize) -> usize {
@@ -41,13 +41,13 @@ impl Span {
         }
     }
 
-    /// One more is in use, behind the others.
+    /// Adds a position behind the others.
     #[inline(always)]
     pub fn add(&mut self) {
         self.length += 1;
     }
 
-    /// The oldest is in use no more. There is one.
+    /// Releases the oldest position. There is one.
     #[inline(always)]
     pub fn pass(&mut self, places: usize) {
         self.first = self.index(1, places);

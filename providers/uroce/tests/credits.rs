@@ -94,7 +94,7 @@ impl Receiver {
         received
     }
 
-    /// So often, registers memory, receives so many messages into it, and deregisters it.
+    /// So often, registers memory, receives that many messages into it, and deregisters it.
     fn renew(&mut self, regions: u32, each: u32) {
         for _ in 0..regions {
             let first = self.posted;
@@ -113,7 +113,7 @@ impl Receiver {
         }
     }
 
-    /// Receives so many messages, one after the other, and posts a request for each.
+    /// Receives that many messages, one after the other, and posts a request for each.
     fn take(&mut self, count: u32, first: u32) {
         for request in first..first + count {
             let got = self.end.completion();
@@ -222,8 +222,8 @@ mod inside {
     }
 
     impl Two {
-        /// Connected, with so many receive requests, whose memory the other side knows to be valid;
-        /// `None` without credits.
+        /// Connected, with that many receive requests. The other side knows that their memory is
+        /// valid; `None` without credits.
         fn start(requests: u32) -> Option<Self> {
             // Longer than a receiver is stopped.
             Self::start_for(requests, [20, 7])
@@ -296,7 +296,7 @@ mod inside {
             }
         }
 
-        /// Sends so many, no more than `most` of which have not completed; all complete in order.
+        /// Sends that many, no more than `most` of which have not completed; all complete in order.
         fn stream(&mut self, count: u32, most: u32) {
             let mut done = 0;
             while done < count {

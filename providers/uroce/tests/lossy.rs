@@ -91,7 +91,7 @@ fn on_the_wire() -> u64 {
     bytes.expect("a line").parse().expect("a number")
 }
 
-/// Moves so many bytes between two ends by one request. Returns the bytes on the wire, in
+/// Moves that many bytes between two ends by one request. Returns the bytes on the wire, in
 /// thousandths.
 fn transfer([from, to]: &[End; 2], opcode: ibv_wr_opcode, bytes: usize) -> u64 {
     let (here, there) = (

@@ -99,7 +99,7 @@ fn spinning() -> u64 {
     u64::try_from(receiver.recv().expect("sent")).expect("positive")
 }
 
-/// Writes so many words anywhere in the link: any, small ones, and such as mean something.
+/// Writes that many words anywhere in the link: any, small ones, and such as mean something.
 fn scribble(seed: u64, count: u64) {
     let (memory, links) = (memory(), links());
     let mut dice = Dice(seed);

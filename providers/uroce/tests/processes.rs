@@ -143,7 +143,7 @@ fn talk(rounds: u64) {
     receive_line();
 }
 
-/// Moves data until so many requests are finished, or one fails, and returns how that one ended.
+/// Moves data until that many requests are finished, or one fails, and returns how that one ended.
 fn exchange(end: &End, rkey: u32, rounds: u64) -> ibv_wc_status {
     let (mut posted, mut finished) = (0u64, 0u64);
     let (mut sends, mut received) = (0u64, 0u64);

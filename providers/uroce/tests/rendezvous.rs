@@ -151,7 +151,7 @@ mod inside {
         Full,
     }
 
-    /// Two processes in the middle of the rendezvous that one of them has begun: after so many
+    /// Two processes in the middle of the rendezvous that one of them has begun: after that many
     /// turns, both stopped. Returns them, and the process of the next turn.
     fn halfway(asker: usize, turns: usize) -> ([Side; 2], [Stopped; 2], usize) {
         let mut sides = two();

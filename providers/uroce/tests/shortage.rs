@@ -241,7 +241,7 @@ mod inside {
         }
     }
 
-    /// Connections are made and used with no descriptor to be had: they take the shared ways.
+    /// Connections are made and used without a free descriptor: they use the shared sockets.
     #[test]
     #[ignore = "in_a_namespace runs it"]
     fn an_open_device_works_without_more() {

@@ -128,7 +128,7 @@ fn receive(end: &End, received: &mut u64, count: u64) {
     }
 }
 
-/// Adds 1 to the peer's counter so many times; each addition finds what the one before has left.
+/// Adds 1 to the peer's counter that many times; each addition finds what the one before has left.
 fn add(end: &End, counted: &mut u64, count: u64, rkey: u32) {
     let last = *counted + count;
     let mut posted = *counted;

@@ -62,7 +62,7 @@ impl Reasons {
 /// `ibv_` and the verb, as programs call it.
 pub fn call_name(verb: &str) -> String {
     match verb {
-        // Called by way of these alone.
+        // Called through these alone.
         "reg_mr" => "ibv_reg_mr".to_owned(),
         "free_context" => "ibv_close_device".to_owned(),
         "query_rt_values" => "ibv_query_rt_values_ex".to_owned(),

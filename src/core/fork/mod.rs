@@ -323,7 +323,7 @@ pub mod testing {
         HUGE_PAGES.store(huge, Relaxed);
     }
 
-    /// Notes that a range was rounded to so many pages from its first on, as if they were huge.
+    /// Notes that a range was rounded to that many pages from its first on, as if they were huge.
     pub fn note_rounding(addr: usize, len: usize, pages: u64) {
         let first = rounding::plain(addr, len).unwrap().start;
         let rounded = first..first + pages;

@@ -29,7 +29,7 @@ const HEAD: usize = 24;
 /// A chunk of names, and one of records.
 const NAMES: u8 = 0;
 const RECORDS: u8 = 1;
-/// Records are written when so many bytes are there.
+/// Records are written when that many bytes are there.
 const FULL: usize = 64 * 1024;
 
 static ON: AtomicBool = AtomicBool::new(false);

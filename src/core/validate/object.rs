@@ -169,7 +169,7 @@ impl World {
         }
     }
 
-    /// Looks, before an object is destroyed, whether its events were acknowledged: so many
+    /// Looks, before an object is destroyed, whether its events were acknowledged: that many
     /// asynchronous ones, and completion events.
     pub fn before_destroy(&mut self, object: usize, acked: u32, completions_acked: u32) {
         let Some(known) = self.objects.live.get(&object) else {

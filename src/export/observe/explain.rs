@@ -230,7 +230,7 @@ unsafe fn post_send(
             at = (*at).next;
             place += 1;
         }
-        // Some providers do not report which one it was; then the first is as good as any.
+        // Some providers do not report which one it was; then the first one is named.
         if at.is_null() {
             (at, place) = (first, 0);
         }

@@ -98,7 +98,7 @@ per_node!(
 );
 
 /// # Safety
-/// `fds` is NULL, or points to so many descriptors.
+/// `fds` is NULL, or points to that many descriptors.
 unsafe fn descriptors<'a>(fds: *const ibv_fd_arr) -> Result<&'a [c_int]> {
     // SAFETY: vouched for by the caller.
     let Some(fds) = (unsafe { fds.as_ref() }) else {

@@ -47,7 +47,7 @@ unsafe fn create(
     Ok(())
 }
 
-/// A queue of so many entries, without anything special.
+/// A queue of that many entries, without anything special.
 fn plain(cqe: u32, comp_vector: u32) -> NewCq {
     NewCq {
         user_handle: 0,
@@ -331,7 +331,7 @@ unsafe extern "C" fn modify_cq(
 private!(modify_cq => "ibv_cmd_modify_cq");
 
 unsafe extern "C" fn poll_cq(queue: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> c_int {
-    // SAFETY: the provider passes a live queue, and room for so many completions.
+    // SAFETY: the provider passes a live queue, and room for that many completions.
     ret::count(unsafe {
         Cq::from_command(queue).and_then(|h| {
             let most = usize::try_from(entries).map_err(|_| Errno::INVAL)?;

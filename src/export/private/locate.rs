@@ -40,7 +40,7 @@ pub unsafe fn context<const NODE: u16>(base: *mut c_void) -> *mut ibv_context {
 mod tests {
     use super::*;
 
-    /// A context of so many bytes, with its size where a context has it.
+    /// A context of that many bytes, with its size where a context has it.
     fn made(layout: &Layout) -> Vec<u64> {
         let mut words = vec![0; layout.context_size / 8];
         words[(layout.context_offset() - SIZE_BELOW) / 8] = layout.context_size as u64;

@@ -56,7 +56,7 @@ const MOST: usize = 2048;
 enum Form {
     #[default]
     Table,
-    /// A table after each time, so many times.
+    /// A table after each time, that many times.
     Watch(Duration, Option<u64>),
     Json,
     Lines,

@@ -43,7 +43,7 @@ fn text(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// Whether processes can be had to ask.
+/// Whether processes can be started and asked.
 fn can_try() -> bool {
     if !Path::new(PINGPONG).exists() {
         println!("skipped: there is no {PINGPONG} (Debian: ibverbs-utils)");

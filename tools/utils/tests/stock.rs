@@ -23,7 +23,7 @@ fn ours() -> &'static str {
     program.parent().and_then(Path::to_str).unwrap()
 }
 
-/// Whether Debian's programs are there to be compared with, and namespaces can be had.
+/// Whether Debian's programs are there to be compared with, and namespaces can be made.
 fn can_compare() -> bool {
     if !Path::new(STOCK).join("ibv_rc_pingpong").exists() {
         println!("skipped: there is no {STOCK}/ibv_rc_pingpong (Debian: ibverbs-utils)");

@@ -30,7 +30,7 @@ impl Devices {
 
     /// The devices, in the library's order.
     pub fn iter(&self) -> impl Iterator<Item = Device<'_>> {
-        // SAFETY: the library made a list of so many pointers, which stays until it is freed.
+        // SAFETY: the library made a list of that many pointers, which stays until it is freed.
         let all = unsafe { slice::from_raw_parts(self.list.as_ptr(), self.count) };
         all.iter().map(|at| Device { at, _list: self })
     }

@@ -66,7 +66,7 @@ impl Pages {
         let layout = Layout::from_size_align(length.max(1), PAGE).map_err(|_| none())?;
         // SAFETY: the size is not zero.
         let at = NonNull::new(unsafe { alloc::alloc(layout) }).ok_or_else(none)?;
-        // SAFETY: so many bytes were allocated.
+        // SAFETY: that many bytes were allocated.
         unsafe { at.write_bytes(byte, layout.size()) };
         Ok(Self { at, layout })
     }

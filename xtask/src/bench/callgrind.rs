@@ -44,7 +44,7 @@ pub fn count(
     let mut command = Command::new("valgrind");
     command
         .args(["--quiet", "--tool=callgrind"])
-        // Driver requests that valgrind does not know of are as good as any.
+        // Valgrind executes driver requests that it does not know without checks.
         .arg("--sim-hints=lax-ioctls")
         .arg(out)
         .arg(program)

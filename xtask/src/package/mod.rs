@@ -121,7 +121,7 @@ impl Compiled {
     }
 
     /// Takes a step of building, with crates from nowhere but debian/vendor: cargo's own store is
-    /// an empty directory, and where that can be had there is no network.
+    /// an empty directory, and without a network where that is possible.
     fn build(&self, dirs: &Dirs, name: &str, words: &[&str]) -> Result<()> {
         println!("-- {STAGE}: dpkg-buildpackage -us -uc {}", words.join(" "));
         let mut command = if self.refusal.is_none() {

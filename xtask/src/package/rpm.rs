@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn requirements_of_other_packages_are_told_apart() {
+    fn requirements_of_other_packages_are_distinguished() {
         let printed = "error: Failed dependencies:\n\
             \tlibc.so.6(GLIBC_2.34)(64bit) is needed by a-1\n\
             \tlibibverbs.so.1(IBVERBS_1.9)(64bit) is needed by a-1\n\

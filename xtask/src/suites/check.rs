@@ -30,7 +30,7 @@ impl Check {
     }
 }
 
-/// The message sizes of the rows of perftest's table: the lines that are numbers and no more.
+/// The message sizes of the rows of perftest's table: the lines that consist of numbers.
 fn perftest_sizes(output: &str) -> Vec<u64> {
     output.lines().filter_map(perftest_size).collect()
 }

@@ -648,7 +648,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     /// ibv_create_flow(3).
     ///
     /// # Errors
-    /// EINVAL for a rule that makes no sense, EOPNOTSUPP for one that cannot be had here.
+    /// EINVAL for an invalid rule, EOPNOTSUPP for one that the provider does not support.
     fn create_flow(&self, qp: &Arc<Self::Qp>, init: &FlowInit<'_, Self>) -> Result<Self::Flow> {
         Err(Errno::OPNOTSUPP)
     }

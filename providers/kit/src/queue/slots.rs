@@ -56,7 +56,7 @@ impl<const SIZE: usize, const AT: usize, F: AtomicFlag> Slots<SIZE, AT, F> {
         })
     }
 
-    /// Bytes of so many entries.
+    /// Bytes of that many entries.
     ///
     /// # Errors
     /// EIO for more than there can be.

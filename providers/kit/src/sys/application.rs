@@ -255,7 +255,7 @@ impl ApplicationMemory {
         }
     }
 
-    /// Uses each page by way of the kernel, which answers EFAULT where that cannot be.
+    /// Copies each page through the kernel, which returns EFAULT for a page that is not there.
     fn probe(&self, begin: usize, page: usize, writable: bool) -> Result<()> {
         let end = self.address + self.length;
         let mut at = begin;
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn use_by_way_of_the_kernel_ends_where_nothing_is_mapped() {
+    fn copies_through_the_kernel_end_at_unmapped_pages() {
         let (page, by) = (Scratch::page(), NoFaultCopy::default());
         let first = Scratch::new(1).expect("memory").memory();
         assert_eq!(first.try_write(page - 2, &[1; 2], &by), Ok(()));

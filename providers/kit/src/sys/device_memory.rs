@@ -18,7 +18,7 @@ impl DeviceMemory {
     /// ENOMEM; EINVAL for no bytes.
     pub fn new(length: usize) -> Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, at no address that anyone has.
+        // SAFETY: a new mapping, at an address that no other code has.
         let at = unsafe { mmap_anonymous(null_mut(), length, protection, MapFlags::PRIVATE) }?;
         // SAFETY: the mapping is there, and writable, until the value is dropped, which hands out
         // no copy of the range; nothing refers to it.

@@ -7,7 +7,7 @@ use core::ptr::null;
 use rustix::event::epoll::Event;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Returns the members of a set that are ready, now or within so many nanoseconds, which are
+/// Returns the members of a set that are ready, now or within that many nanoseconds, which are
 /// rounded up to milliseconds; without a time it waits for the first. It is no cancellation point.
 ///
 /// All arguments of epoll_pwait(2) are given. rustix leaves out the last, which the kernel ignores
@@ -43,7 +43,7 @@ pub fn wait(
         return Err(crate::sys::errno::get());
     };
     let ready = events.get(..ready).ok_or(Errno::IO)?;
-    // SAFETY: the kernel has written so many events.
+    // SAFETY: the kernel has written that many events.
     Ok(unsafe { core::slice::from_raw_parts(ready.as_ptr().cast::<Event>(), ready.len()) })
 }
 

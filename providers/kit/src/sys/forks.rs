@@ -42,7 +42,7 @@ const MOST: usize = 16;
 /// for another one's fork.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_micros(20);
-/// How often a lock that could not be had is looked at before the pause.
+/// How often a thread tries to take a lock before it pauses.
 const LOOKS: usize = 2000;
 
 /// Held while a lock is registered: so none is between fork(2)'s look and the fork.
@@ -188,7 +188,7 @@ unsafe extern "C" fn prepare() {
     }
 }
 
-/// How many were taken, or the place of one that could not be had.
+/// The number of taken locks, or the position of one that could not be taken.
 fn take_all_from(wanted: usize) -> core::result::Result<usize, usize> {
     let Some(first) = locks().nth(wanted) else {
         return Err(0);

@@ -1,4 +1,4 @@
-//! Memory of this process that may not be mapped, or not so: used by way of the kernel, which
+//! Memory of this process that may not be mapped, or not so: copied through the kernel, which
 //! answers EFAULT where a plain access would be a signal.
 
 use crate::errno::{Errno, Result};

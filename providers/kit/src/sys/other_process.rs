@@ -1,4 +1,4 @@
-//! Memory of another process: read and written by way of the kernel, which checks that this process
+//! Memory of another process: read and written through the kernel, which checks that this process
 //! may, and that the memory is there (process_vm_readv(2)).
 //!
 //! Two words contain the range in the other process. The kernel reads them when the call begins. If

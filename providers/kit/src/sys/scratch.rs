@@ -26,7 +26,7 @@ impl Scratch {
         rustix::param::page_size()
     }
 
-    /// So many new pages.
+    /// That many new pages.
     ///
     /// # Errors
     /// ENOMEM.

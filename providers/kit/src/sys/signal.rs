@@ -27,7 +27,7 @@ pub fn blocked<T>(call: impl FnOnce() -> T) -> Result<T> {
 }
 
 /// Calls `call`, which writes, with the signals that a write may raise blocked in this thread
-/// (`SIGPIPE`, `SIGXFSZ`), and takes away those that it raised: by default they end the program.
+/// (`SIGPIPE`, `SIGXFSZ`), and removes those that it raised: by default they end the program.
 ///
 /// # Errors
 /// Of pthread_sigmask(3), and then nothing was called.
@@ -66,13 +66,13 @@ fn raised_by_writing() -> libc::sigset_t {
     }
 }
 
-/// Takes pending signals of a set away.
+/// Removes pending signals of a set.
 fn take(signals: &libc::sigset_t) {
     let at_once = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // The kernel's set: a bit a signal.
+    // The kernel's set has one bit for each signal.
     let size = 8;
     loop {
         // SAFETY: the set and the time are read; the kernel reads the first 8 bytes of the set.

@@ -101,7 +101,7 @@ impl Sorted {
     /// # Safety
     /// `ops` is such a structure.
     unsafe fn read(layout: &Layout, ops: *const c_void) -> Self {
-        // SAFETY: vouched for by the caller: so many pointers and nothing else.
+        // SAFETY: vouched for by the caller: that many pointers and nothing else.
         let given =
             unsafe { core::slice::from_raw_parts(ops.cast::<*mut c_void>(), layout.slots()) };
         let mut sorted = Self {

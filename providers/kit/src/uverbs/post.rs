@@ -75,7 +75,7 @@ impl<W: Pod, P: Copy> Batch<W, P> {
         Ok(bytes)
     }
 
-    /// Issues the command. The error names the request that the kernel took no more.
+    /// Issues the command. The error names the first request that the kernel refused.
     fn post<K: Kernel + ?Sized, C: WriteCommand>(
         &mut self,
         kernel: &K,

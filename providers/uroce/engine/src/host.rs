@@ -121,7 +121,7 @@ pub trait Host {
     /// Makes earlier writes visible or persistent, according to FETH's placement.
     ///
     /// # Errors
-    /// [`Fault`] if that cannot be had.
+    /// [`Fault`] if that is not possible.
     fn flush(&mut self, range: RemoteRange, placement: u8, selectivity: u8) -> Result<(), Fault>;
 
     /// Invalidates an R_Key; `remote` if the peer asks for it.

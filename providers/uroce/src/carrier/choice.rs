@@ -9,7 +9,7 @@ pub const VARIABLE: &str = "UROCE_CARRIER";
 /// How packets travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Carrier {
-    /// By shared memory to processes of this host and user, where that can be had; else by UDP.
+    /// By shared memory to processes of this host and user, where it is available; else by UDP.
     #[default]
     Auto,
     /// By UDP.

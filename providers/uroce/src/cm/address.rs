@@ -32,7 +32,7 @@ fn put(storage: &mut Storage, at: usize, bytes: &[u8]) {
     }
 }
 
-/// The address of so many bytes.
+/// The address of that many bytes.
 ///
 /// # Errors
 /// EINVAL for another family, or if they are not as many as the family's; for a link-local IPv6

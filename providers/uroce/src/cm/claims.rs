@@ -70,7 +70,7 @@ impl Bound {
         !matches!(self, Self::To(..))
     }
 
-    /// Why not both can be had; `None` if they can.
+    /// Why two claims exclude each other; `None` if they do not.
     fn conflict(&self, other: &Self) -> Option<Errno> {
         let (ours, theirs) = (self.families(), other.families());
         if !(ours.0 && theirs.0 || ours.1 && theirs.1) {

@@ -28,7 +28,7 @@ enum For {
     Us(Option<u64>),
     /// The processes of these slots.
     Others(Vec<u16>),
-    /// That is not known yet: to be asked again after so many nanoseconds.
+    /// That is not known yet: to be asked again after that many nanoseconds.
     Later(u64),
 }
 

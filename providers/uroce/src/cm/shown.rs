@@ -6,7 +6,7 @@ use kit::abi::*;
 use std::fmt::Write;
 use uroce_cm::ip::PortSpace;
 
-/// At most so many ids are shown.
+/// The maximum number of ids that are shown.
 const MOST: usize = 16_384;
 
 impl Cm {

@@ -27,7 +27,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Room for so many. Pages take memory when they are first used.
+    /// Room for that many. Pages take memory when they are first used.
     ///
     /// # Errors
     /// ENOMEM.

@@ -47,7 +47,7 @@ pub fn admits(region: u32, window: u32) -> bool {
         && (!changes || region & IBV_ACCESS_LOCAL_WRITE != 0)
 }
 
-/// The flag that a flush of this placement needs; `None` for one that cannot be had.
+/// The flag that a flush of this placement needs; `None` for one that is not supported.
 pub fn flush(placement: u8) -> Option<u32> {
     (placement == feth::GLOBAL).then_some(IBV_ACCESS_FLUSH_GLOBAL)
 }

@@ -100,7 +100,7 @@ impl Region {
         Some([word(0)?, word(8)?, word(16)?, word(24)?])
     }
 
-    /// A word of a piece of so many bytes; 0 behind its end.
+    /// A word of a piece of that many bytes; 0 behind its end.
     #[inline(always)]
     fn word(&self, at: usize, offset: usize, length: usize) -> Option<u64> {
         if offset >= length {

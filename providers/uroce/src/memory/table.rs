@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 const FIRST: u32 = 256;
 /// Chunks that 2^22 slots take.
 const CHUNKS: usize = 15;
-/// Freed indices are reused only when so many are free, so that an old key remains invalid for
+/// Freed indices are reused only when that many are free, so that an old key remains invalid for
 /// long.
 const RESTING: usize = 1024;
 

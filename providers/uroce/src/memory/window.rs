@@ -214,7 +214,7 @@ impl Keys {
     /// window of type 2, for callers that may use it. Regions that verbs register are not
     /// invalidated, nor are windows of type 1 (IBTA volume 1, 10.6.5, o10-37.2.26).
     ///
-    /// Whether a peer asks makes no difference, since it asks by way of a queue pair that may use
+    /// Whether a peer asks makes no difference, since it asks through a queue pair that may use
     /// the window.
     ///
     /// # Errors

@@ -140,9 +140,9 @@ impl Node {
     ///
     /// # Errors
     /// EADDRINUSE if UDP port 4791 belongs to another user or to kernel soft-RoCE; EADDRNOTAVAIL if
-    /// all slots of the network namespace are taken; EAGAIN if no thread can be had; EINVAL if
+    /// all slots of the network namespace are taken; EAGAIN if no thread can be started; EINVAL if
     /// `UROCE_FAULTS` or `UROCE_CARRIER` cannot be understood; ENOSYS, EFBIG if the latter asks for
-    /// shared memory where that cannot be had; of socket(2), epoll_create(2).
+    /// shared memory where it is not available; of socket(2), epoll_create(2).
     pub fn get() -> Result<Arc<Self>> {
         let mut place = NODE.get()?.lock();
         if let Some(node) = place.upgrade() {

@@ -22,7 +22,7 @@ pub(super) struct Transport {
     pub deadlines: Deadlines,
     pub alarm: Alarm,
     /// Processes of this host that can be reached by shared memory; `None` if that is not wanted,
-    /// or cannot be had.
+    /// or is not available.
     pub directory: Option<Directory>,
     /// Only shared memory leads to this host's addresses.
     pub only_local: bool,

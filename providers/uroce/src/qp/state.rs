@@ -172,7 +172,7 @@ impl QpState {
         self.resources.node().post(self.resources.node_number);
     }
 
-    /// The queue pair goes: its peer uses nothing by way of it any more.
+    /// Closes the queue pair: its peer uses no memory through it any more.
     pub fn close(&self) {
         self.revoke_credits();
         {

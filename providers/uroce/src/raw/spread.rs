@@ -49,7 +49,7 @@ impl Spread {
     /// Makes one.
     ///
     /// # Errors
-    /// EOPNOTSUPP for a function or fields that cannot be had, EINVAL for a key that has not 40
+    /// EOPNOTSUPP for a function or fields without support, EINVAL for a key that has not 40
     /// bytes; ENOMEM if there are no numbers left.
     pub fn create<P>(node: &Arc<Node>, rss: &Rss<'_, P>) -> Result<Self>
     where

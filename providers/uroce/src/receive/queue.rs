@@ -20,7 +20,7 @@ pub struct ReceiveQueue {
 struct State {
     requests: VecDeque<Receive>,
     capacity: usize,
-    /// An event is due when fewer than so many are left; 0 for none.
+    /// An event is due when fewer than that many are left; 0 for none.
     limit: usize,
 }
 

@@ -1,6 +1,6 @@
 //! How the processes of a domain find each other: each listens at an abstract Unix socket
 //! `\0uroce/<slot>/xrc/<user>/<device>:<inode>/<interface>/<token>`, a name that ends with the
-//! process, and that only counts if the kernel confirms our user as its owner
+//! process. A name counts only if the kernel confirms the process's user as its owner
 //! ([`crate::carrier::registry`]). A domain exists as long as a process listens.
 
 use crate::carrier::qpn;
@@ -24,14 +24,14 @@ pub struct Key {
     pub interface: String,
 }
 
-/// How long the turn is waited for while another process opens the same domain.
+/// The wait for the turn while another process opens the same domain.
 const PAUSE: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often to retry a connection to a process whose queue of connections is full.
 const TRIES: usize = 50;
 
 const KIND: SocketType = SocketType::SEQPACKET;
-/// In the place of the slot, in the names of processes that want the turn.
+/// Replaces the slot in the names of processes that want the turn.
 const OPENS: &str = "open";
 
 /// Keeps other processes from opening or leaving a domain until it is dropped.
@@ -55,7 +55,7 @@ impl Key {
         Some((of, Token::parse(token)?))
     }
 
-    /// Those of this domain that may be our user's: slot, token, name.
+    /// The names of this domain that may belong to this process's user: slot, token, name.
     fn named(&self, user: User) -> Vec<(String, Token, Listening)> {
         let sockets = registry::listening().unwrap_or_default();
         let ours = |socket: &Listening| socket.user.is_none_or(|whose| user.is(whose));
@@ -70,7 +70,7 @@ impl Key {
     /// Keeps other processes from opening or leaving the domain until the result is dropped.
     ///
     /// # Errors
-    /// EAGAIN if another is at it for 5 seconds; of socket(2), bind(2), listen(2).
+    /// EAGAIN if another process has the turn for 5 seconds; of socket(2), bind(2), listen(2).
     pub fn lock(&self) -> Result<Turn> {
         let user = User::own();
         let began = Instant::now();
@@ -90,7 +90,7 @@ impl Key {
         Err(Errno::AGAIN)
     }
 
-    /// Other processes of our user that want the turn.
+    /// Other processes of this user that want the turn.
     fn rivals(&self, own: Token, user: User) -> Vec<Rival> {
         let named = self.named(user).into_iter();
         let others = named.filter(|(of, token, _)| of == OPENS && *token != own);
@@ -136,10 +136,10 @@ impl Key {
     }
 }
 
-/// Whether a socket is our user's, and there.
+/// Whether a socket exists and belongs to this process's user.
 fn is_there(socket: &Listening, user: User) -> bool {
     if socket.user.is_some() {
-        // The list has no other user's.
+        // The list has no sockets of other users.
         return true;
     }
     let Ok(name) = named::name(&socket.name) else {
@@ -147,12 +147,12 @@ fn is_there(socket: &Listening, user: User) -> bool {
     };
     match owner::connect_to_ours(KIND, &name, user) {
         Ok(_) => true,
-        // Of one that is there, the queue may be full.
+        // The queue of an existing socket may be full.
         Err(error) => error == Errno::AGAIN,
     }
 }
 
-/// A connection to a socket, if it is our user's.
+/// A connection to a socket, if it belongs to this process's user.
 fn connect(socket: &Listening, user: User) -> Result<Option<OwnedFd>> {
     let name = named::name(&socket.name)?;
     for _ in 0..TRIES {
@@ -166,7 +166,7 @@ fn connect(socket: &Listening, user: User) -> Result<Option<OwnedFd>> {
     if socket.user.is_some() {
         return Err(Errno::AGAIN);
     }
-    // Anybody can have such a socket.
+    // Any user can have such a socket.
     Ok(None)
 }
 

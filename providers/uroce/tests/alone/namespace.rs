@@ -52,7 +52,7 @@ pub fn there() -> bool {
     there
 }
 
-/// Whether a namespace can be had.
+/// Whether a namespace can be made.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -1,4 +1,5 @@
-//! One end of a connection: an open device, its objects, and 64 KiB and a bit of registered memory.
+//! One end of a connection: an open device, its objects, and slightly more than 64 KiB of
+//! registered memory.
 #![allow(dead_code, reason = "each test uses some of these")]
 #![allow(clippy::cast_possible_truncation, reason = "of patterns")]
 
@@ -23,7 +24,7 @@ const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_REMOTE_WRITE
     | IBV_ACCESS_REMOTE_READ
     | IBV_ACCESS_REMOTE_ATOMIC;
-/// Completions that there is room for.
+/// The capacity of the completion queue.
 const ENTRIES: u32 = 1024;
 const QKEY: u32 = 0x1234;
 

@@ -150,7 +150,7 @@ fn an_interface_of_another_namespace() {
     let device = device();
     device.file("ports/1/gid_attrs/ndevs/1", "eth9");
     assert_eq!(read(&device, 1, 1), Err(Errno::NODEV.into()));
-    // The GID itself can be had all the same.
+    // The GID itself can still be read.
     assert_eq!(query(&device, 1, 1), Ok(Some(bytes(LOCAL))));
     assert_eq!(interface(&device, 1, 1), None);
     assert_eq!(interface(&device, 1, 0), Some(7));

@@ -126,7 +126,7 @@ fn via(value: &[u8]) -> Result<Option<IpAddr>> {
 /// Message type of the question for a route.
 pub const GET_ROUTE: u16 = 26;
 
-/// Asks for the route to `to` by way of an interface: the structure, and the attributes.
+/// Asks for the route to `to` through an interface: the structure, and the attributes.
 pub fn route(to: IpAddr, interface: u32) -> (Vec<u8>, [DefaultNla; 2]) {
     const DESTINATION: u16 = 1;
     const OUTPUT: u16 = 4;

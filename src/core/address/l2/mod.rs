@@ -47,7 +47,7 @@ pub trait Network {
     /// The kernel's.
     fn owners(&mut self, address: IpAddr) -> Result<Vec<u32>>;
 
-    /// The route to `to` by way of the interface.
+    /// The route to `to` through the interface.
     ///
     /// # Errors
     /// ENETUNREACH, EHOSTUNREACH, EACCES, EINVAL: there is no route, or one that forbids.

@@ -69,7 +69,7 @@ pub struct One {
 /// The nodes of level 0 that were found last. Good until something changes above that level.
 pub(super) struct LastNodes([Found; RECENT]);
 
-/// So many neighbouring nodes have a place each: with pages of 4 KiB, those of 1 GiB.
+/// That many neighbouring nodes have a place each: with pages of 4 KiB, those of 1 GiB.
 const RECENT: usize = 16;
 
 #[derive(Clone, Copy)]

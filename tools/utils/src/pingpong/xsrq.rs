@@ -434,7 +434,7 @@ impl Endpoint {
         or(reported, "Couldn't send local address")
     }
 
-    /// Sends to a peer, by way of each sender in turn; the last message marks the end.
+    /// Sends to a peer, by each sender in turn; the last message marks the end.
     fn send(&self, args: &Args, peers: &mut [Peer], place: usize) {
         let count = peers.len();
         let Some(to) = peers.get_mut(place) else {

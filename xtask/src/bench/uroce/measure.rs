@@ -265,7 +265,7 @@ fn sockets(room: &Room<'_>, much: (u32, u32)) -> Result<f64> {
     )
 }
 
-/// So many bytes, so often. It pins itself, and its child.
+/// That many bytes, so often. It pins itself, and its child.
 fn raw(
     room: &Room<'_>,
     what: &str,

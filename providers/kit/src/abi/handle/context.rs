@@ -218,7 +218,7 @@ impl<'a> Ctx<'a> {
     pub unsafe fn show_library_verbs(self, library: &LibraryVerbs) {
         let context = self.verbs();
         let in_front = self.private().layout().inner_offset();
-        // SAFETY: vouched for by the caller; so many bytes of the provider's context lie in front
+        // SAFETY: vouched for by the caller; that many bytes of the provider's context lie in front
         // of ours, and are the last of those members.
         unsafe {
             (&raw const library.later)

@@ -81,7 +81,7 @@ pub(super) unsafe extern "C" fn read_counters<P: Provider>(
     count: u32,
     flags: u32,
 ) -> c_int {
-    // SAFETY: the caller passes live counters and room for so many values, or NULL.
+    // SAFETY: the caller passes live counters and room for that many values, or NULL.
     code(unsafe {
         Subject::<P, Counting<P>>::from_raw(counters.cast()).and_then(|subject| {
             let count = usize::try_from(count).map_err(|_| Errno::INVAL)?;

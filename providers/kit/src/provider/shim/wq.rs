@@ -166,7 +166,7 @@ pub(super) unsafe extern "C" fn create_rwq_ind_table<P: Provider>(
     context: *mut ibv_context,
     attr: *mut ibv_rwq_ind_table_init_attr,
 ) -> *mut ibv_rwq_ind_table {
-    // SAFETY: the caller passes an open context, and attributes that name a list of so many live
+    // SAFETY: the caller passes an open context, and attributes that name a list of that many live
     // queues, or NULL.
     pointer(unsafe {
         Context::<P>::from_raw(context)

@@ -147,7 +147,7 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
         }
     }
 
-    /// Takes requests for a listener, so many at a time until the program has seen them. The host
+    /// Takes requests for a listener, that many at a time until the program has seen them. The host
     /// has a number for each listener. Returns whether there was none of that number; if so,
     /// nothing has changed.
     pub fn listen(&mut self, listener: u64, backlog: usize) -> bool {

@@ -3,7 +3,7 @@
 /// Bytes of a message.
 pub const BODY: usize = 232;
 
-/// A value that stands in so many bits.
+/// A value that stands in that many bits.
 pub trait Field: Copy + Default {
     /// Bits of the type.
     const BITS: usize;

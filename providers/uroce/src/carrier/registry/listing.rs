@@ -48,7 +48,7 @@ const ACCEPTS: u32 = 1 << 16;
 /// The sockets of uroce that listen.
 ///
 /// # Errors
-/// EMFILE, ENFILE, ENOBUFS, ENOMEM; of opening `/proc/net/unix`, if sock_diag(7) cannot be had
+/// EMFILE, ENFILE, ENOBUFS, ENOMEM; of opening `/proc/net/unix`, if sock_diag(7) is denied
 /// either.
 pub fn listening() -> Result<Vec<Listening>> {
     /// sock_diag(7) has failed once.

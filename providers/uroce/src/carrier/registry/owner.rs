@@ -68,7 +68,7 @@ fn is_unique(uid: Uid) -> bool {
     uid.as_raw() != overflow.unwrap_or(OVERFLOW) || maps_all(&map())
 }
 
-/// Whether a user namespace has a number for everybody, as the first one has.
+/// Whether a user namespace has a number for every user, as the first one has.
 fn maps_all(map: &str) -> bool {
     map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
 }

@@ -48,7 +48,7 @@ impl Token {
     }
 }
 
-/// Bytes by way of the keys that the standard library's hash maps get from the kernel. Two
+/// Bytes from the keys that the standard library's hash maps get from the kernel. Two
 /// processes may have the same keys after fork(2), and one process twice the same number.
 fn hashed() -> [u8; BYTES] {
     static COUNT: AtomicU64 = AtomicU64::new(0);

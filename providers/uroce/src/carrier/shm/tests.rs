@@ -383,7 +383,7 @@ fn an_outcome_is_awaited_until_it_is_collected() {
     let [(_low, receiver), (high, sender)] = acquainted();
     let sent = send(&sender).expect("room").position;
     take_one(&receiver);
-    // A queue pair looks how far the receiver has come, before anybody collects.
+    // A queue pair looks how far the receiver has come, before any thread collects.
     assert!(sender.progress() > sent);
     assert!(sender.awaits() && sender.has_updates());
     high.1.sleeps();

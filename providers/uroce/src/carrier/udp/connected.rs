@@ -1,9 +1,9 @@
 //! Sockets that bring packets straight to this process.
 //!
 //! Of the sockets that share port 4791 the kernel prefers one that is connected to the packet's
-//! source. So when packets of a sender reached us by way of another process, and their source port
-//! names our slot, we open one connected to that address and port. No other process needs these
-//! packets.
+//! source. When packets of a sender reach this process through another one, and their source port
+//! names this process's slot, the process opens a socket connected to that address and port. No
+//! other process needs these packets.
 
 use super::send_sockets;
 use super::socket::{self, Socket};

@@ -166,7 +166,7 @@ struct Delay {
 
 #[derive(Debug)]
 struct State {
-    /// When the last packet that was not late is let go.
+    /// When the last packet that was not late is sent.
     last: u64,
     random: u64,
     /// Packets taken.
@@ -245,7 +245,7 @@ impl BadNetwork {
         }
     }
 
-    /// When a packet is let go: not before those ahead of it, unless they are late.
+    /// When a packet is sent: not before those ahead of it, unless they are late.
     fn until(&self, state: &mut State, now: Time, delay: Delay) -> u64 {
         let until = now.plus(delay.regular).nanos().max(state.last);
         state.last = if self.faults.delay.1 == 0 { 0 } else { until };

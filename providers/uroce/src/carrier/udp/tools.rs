@@ -6,15 +6,15 @@ use crate::carrier::choice::{self, Carrier};
 use kit::errno::{Errno, Result};
 use kit::sys::output::say;
 
-/// A bad network and a capture, where wanted.
+/// Faults and a capture, if requested.
 #[derive(Debug, Default)]
 pub struct Tools {
     /// `UROCE_FAULTS`.
     pub network: Option<BadNetwork>,
     /// `UROCE_PCAP`.
     pub capture: Option<Capture>,
-    /// `UROCE_CARRIER`. A bad network or a capture is of packets: with `auto` there is no shared
-    /// memory then.
+    /// `UROCE_CARRIER`. Faults and captures apply to packets: with `auto` there is no shared memory
+    /// then.
     pub carrier: Carrier,
 }
 

@@ -251,7 +251,7 @@ fn peers_need_r_key_and_the_domain_of_their_queue_pair() {
 }
 
 #[test]
-fn flushes_need_a_key_that_allows_them_and_a_placement_that_can_be_had() {
+fn flushes_need_a_key_that_allows_them_and_a_supported_placement() {
     let (keys, (scratch, at)) = (keys(), pages());
     let pd = Pd::new().id();
     let who = Peer { pd, qpn: 7 };
@@ -530,7 +530,7 @@ fn device_memory_is_separate_and_zero_based() {
 }
 
 #[test]
-fn as_many_regions_and_windows_as_are_promised_can_be_had() {
+fn the_promised_number_of_regions_and_windows_can_be_made() {
     let keys = keys();
     let pd = Pd::new().id();
     let mut regions: Vec<Mr> = (0..MAX_REGIONS)

@@ -79,7 +79,7 @@ impl Inbox {
         some
     }
 
-    /// A queue pair is gone: the rings call it no more.
+    /// A queue pair is gone: the rings do not call it any more.
     pub fn forget(&mut self, index: u32) {
         self.rings.forget(index);
     }

@@ -152,7 +152,7 @@ fn readable(set: &OwnedFd, socket: BorrowedFd<'_>, number: u64) -> Result<()> {
     Ok(())
 }
 
-/// Waits until something in a set is ready, or so many nanoseconds have passed: epoll_wait(2) knows
+/// Waits until a member of a set is ready, or that many nanoseconds have passed: epoll_wait(2) has
 /// milliseconds, and epoll_pwait2(2) is not in every kernel. Under a limit of no descriptors, by
 /// which some programs keep themselves from opening any, poll(2) takes none: then it waits for part
 /// of the time.

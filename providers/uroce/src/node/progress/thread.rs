@@ -236,7 +236,7 @@ fn from_rings(progress: &Progress, patience: Option<u64>) -> Option<u64> {
     }
 }
 
-/// Where there is something, or will be within so many nanoseconds.
+/// Where there is something, or will be within that many nanoseconds.
 fn look(transport: &Transport, patience: Option<u64>) -> Result<Woken> {
     let mut events = [MaybeUninit::uninit(); EVENTS];
     let all = &transport.alarm.all;

@@ -42,7 +42,7 @@ const VAIN: Duration = Duration::from_secs(1);
 /// How long an exiting program waits for pending packets, and how often it checks.
 const EXIT: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_micros(20);
-/// Looks in a row: more may come than anybody waits for.
+/// Checks in a row: more packets may come than any caller waits for.
 const LOOKS: u32 = 8;
 
 /// Waiting for a peer that may be gone: one wait in vain is the last for a while.

@@ -202,7 +202,7 @@ impl End {
         std::mem::take(&mut self.inner.lock().host.completions)
     }
 
-    /// Waits for so many completions; polling, or leaving it to the progress thread.
+    /// Waits for that many completions; polling, or leaving it to the progress thread.
     pub fn wait(&self, count: usize, polling: bool) -> Vec<Completion> {
         let mut all = Vec::new();
         while all.len() < count {
@@ -230,7 +230,7 @@ pub fn data(offset: u64, length: u32) -> Data {
     Data::Sges(smallvec![sge(offset, length)])
 }
 
-/// Two connected queue pairs, one on each node, each with so many bytes of memory.
+/// Two connected queue pairs, one on each node, each with that many bytes of memory.
 pub fn pair(nodes: [&Arc<Node>; 2], setup: &Setup, address: IpAddr, bytes: usize) -> [Arc<End>; 2] {
     let ends = [
         End::new(nodes[0], setup, address, 1, bytes),

@@ -1,6 +1,6 @@
 //! Credits: how many messages a peer may complete as soon as they are in the ring.
 //!
-//! A message of the fast path that finds a receive request is as good as received once it is in the
+//! A message of the fast path that finds a receive request counts as received once it is in the
 //! ring: its sender need not wait until the other side has consumed it. So a queue pair publishes
 //! the number of messages for which it has receive requests with valid memory, and its peer
 //! completes as many requests at once, like a card whose peer's card has acknowledged.
@@ -97,7 +97,7 @@ impl CreditGrant {
         self.taken = self.taken.wrapping_add(1);
     }
 
-    /// So many requests are left: the protocol has used others.
+    /// That many requests are left: the protocol has used others.
     #[inline]
     pub fn remain(&mut self, count: usize) {
         let count = u64::try_from(count).unwrap_or(0);
@@ -198,7 +198,7 @@ pub(super) struct CreditWindow {
     last: Option<u64>,
     /// Messages that went by it since the peer was known to have taken in all of them.
     ahead: u32,
-    /// So many may.
+    /// That many may.
     most: u32,
 }
 
@@ -221,14 +221,14 @@ impl CreditWindow {
         self.ahead += 1;
     }
 
-    /// So many messages came back.
+    /// That many messages came back.
     pub fn refused(&mut self, count: usize) {
         let count = u32::try_from(count).unwrap_or(0);
         self.sent = self.sent.wrapping_sub(count);
         self.invalidate();
     }
 
-    /// By which gate a message of so many bytes may go by credit.
+    /// By which gate a message of that many bytes may go by credit.
     #[inline]
     pub fn covers(&self, length: u32) -> Option<GateSeen> {
         let (credit, gate) = self.known.as_ref()?;

@@ -69,7 +69,7 @@ impl EagerReceiver {
         &self.grant
     }
 
-    /// So many receive requests are left: the protocol has used others.
+    /// That many receive requests are left: the protocol has used others.
     #[inline]
     pub fn remain(&mut self, count: usize) {
         self.grant.remain(count);

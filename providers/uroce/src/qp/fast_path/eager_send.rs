@@ -297,7 +297,7 @@ impl EagerSender {
         }
     }
 
-    /// The bytes of a piece that are few; `None` if they cannot be had.
+    /// The bytes of a piece that are few; `None` if they cannot be read.
     #[inline(always)]
     fn read_few(&mut self, qp: &Resources, piece: Sge) -> Option<(Few, usize)> {
         let count = usize::try_from(piece.length).ok()?;
@@ -336,7 +336,7 @@ impl EagerSender {
         Some(())
     }
 
-    /// By which gate a message of so many bytes may go by credit. It may only when the outcome of
+    /// By which gate a message of that many bytes may go by credit. It may only when the outcome of
     /// all before it is known.
     #[inline]
     fn credit_gate(

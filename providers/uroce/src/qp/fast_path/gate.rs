@@ -37,7 +37,7 @@ pub(super) struct ShownGate {
     admitted: Option<Arc<Peer>>,
     /// The peer may still be using its earlier rights.
     lingers: bool,
-    /// So many calls want no credits to be granted now.
+    /// That many calls want no credits to be granted now.
     revocations: u32,
     /// The queue pair goes: nothing is shown any more.
     closing: bool,

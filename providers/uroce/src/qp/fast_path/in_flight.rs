@@ -39,7 +39,7 @@ pub(super) struct InFlight {
     pub flags: u32,
     immediate: Option<u32>,
     kind: Kind,
-    /// So many bytes or pieces.
+    /// That many bytes or pieces.
     count: u32,
     words: Few,
     /// Data that has no room there.
@@ -97,7 +97,7 @@ impl Queue {
         self.len() == 0
     }
 
-    /// The one so many places behind the oldest.
+    /// The one that many places behind the oldest.
     #[inline]
     pub fn get(&self, behind: usize) -> Option<&InFlight> {
         let index = self.used.index(behind, self.places.len());
@@ -148,7 +148,7 @@ impl Queue {
         sent
     }
 
-    /// Removes so many of the oldest.
+    /// Removes that many of the oldest.
     #[inline]
     pub fn remove_oldest(&mut self, count: usize) {
         for _ in 0..count.min(self.len()) {
@@ -161,7 +161,7 @@ impl Queue {
 }
 
 impl InFlight {
-    /// Keeps so many bytes, which are few.
+    /// Keeps that many bytes, which are few.
     #[inline(always)]
     pub fn keep_few(&mut self, few: Few, count: usize) {
         self.kind = Kind::Bytes;

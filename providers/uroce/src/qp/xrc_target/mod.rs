@@ -86,8 +86,8 @@ fn attributes_of(connection: &Connection, qp: &Resources) -> ibv_qp_attr {
 
 /// As the owner.
 impl XrcTarget {
-    /// Hands a packet on, if it is not for this process. Returns whether that was done, or is going
-    /// to be.
+    /// Forwards a packet that is for another process. Returns whether it was forwarded, or waits
+    /// for that.
     pub fn redirect(
         &mut self,
         connection: &mut Connection,
@@ -132,7 +132,7 @@ impl XrcTarget {
             return false;
         }
         let Some(link) = xrcd.link(to) else {
-            // Lost, and sent again by the peer.
+            // It was lost, and the peer sends it again.
             return xrcd.is_coming(to);
         };
         if !engine.is_at_rest() {
@@ -278,7 +278,7 @@ impl XrcTarget {
         is_here
     }
 
-    /// The target goes: its delegate is not waited for.
+    /// Abandons the target: its delegate is not waited for.
     pub fn abandon(&mut self, qp: &Resources) {
         if let Some(delegate) = self.delegation.end() {
             delegate.send(&Message::Revoke(qp.number, true));
@@ -400,7 +400,7 @@ impl XrcTarget {
         }
     }
 
-    /// Returns the target to its owner, if that is wanted and can be.
+    /// Returns the target to its owner, if that was requested and is possible.
     pub fn return_if_at_rest(&mut self, connection: &Connection, qp: &Resources) {
         let engine = connection.engine();
         if let Some(delegate) = &mut self.delegate
@@ -435,7 +435,7 @@ impl XrcTarget {
             sharing.set_owner(None);
             sharing.set_users(record.openers.clone());
         }
-        // It may be delegated to this process, which then knows best.
+        // If it is delegated to this process, the state here is the latest.
         let was_here = self.delegate.take();
         let is_delegate = record.delegate == qp.node().slot();
         let knows = is_delegate && was_here.is_some_and(|it| it.is_of(record.delegation));

@@ -31,9 +31,9 @@
 //! | peer ended | | | discard the link | by UDP |
 //!
 //! *Join* ends in `Linked`; in `Asking` anew if the offer was withdrawn; in `Reject` and `Idle` if
-//! segment or link cannot be had. A process that has given up still accepts later messages: a peer
-//! that was stopped finds the message in its socket when it continues, and a connection that went
-//! by UDP gets the link then.
+//! segment or link is not available. A process that has given up still accepts later messages: a
+//! peer that was stopped finds the message in its socket when it continues, and a connection that
+//! used UDP gets the link then.
 //!
 //! The number of messages is bounded: one that was delivered is sent again at doubling intervals
 //! until [`PATIENCE`] has passed, and so is one that found the socket full.
