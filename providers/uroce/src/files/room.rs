@@ -9,6 +9,7 @@ use rustix::fs::{
     AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, unlinkat,
 };
 use rustix::io::Errno as Os;
+use std::hash::{BuildHasher, RandomState};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -17,8 +18,12 @@ static ROOM: PerProcess<Mutex<Option<Arc<Room>>>> = PerProcess::new();
 
 /// How often a name is tried that another process has, or is just taking away.
 const ATTEMPTS: u32 = 64;
-/// How many directories of processes that ended are taken away at a time.
-const SWEPT: usize = 256;
+/// How many directories of other processes are looked at when one is made, and how many of
+/// processes that ended are taken away. Where a thousand processes run, a look at each would cost
+/// more than the rest of opening a device; where a thousand were killed, taking all of them away at
+/// once would take seconds.
+const LOOKED_AT: usize = 32;
+const SWEPT: usize = 8;
 /// How deep directories lie in one another, at most: none of ours is deeper.
 const DEPTH: usize = 8;
 
@@ -67,7 +72,6 @@ impl Room {
                 Err(Errno::AGAIN) => continue,
                 place => place?,
             };
-            sweep(&place);
             let name = format!("{}.{attempt}", std::process::id());
             match mkdirat(&place.dir, &name, Mode::RWXU) {
                 Ok(()) => {}
@@ -92,6 +96,7 @@ impl Room {
             if fstat(&dir)?.st_nlink == 0 {
                 continue;
             }
+            sweep(&place);
             let path = format!("{}/{name}", place.path);
             return Ok(Self {
                 dir,
@@ -144,14 +149,24 @@ fn open(at: BorrowedFd<'_>, name: &str) -> Result<OwnedFd> {
     Ok(openat(at, name, flags, Mode::empty())?)
 }
 
-/// Takes away the directories of processes that ended.
+/// Takes away some directories of processes that ended. The first one that is looked at is random,
+/// so that those of running processes hide no other from all.
 fn sweep(place: &UserDirectory) {
-    for name in names(place.dir.as_fd()).into_iter().take(SWEPT) {
+    let mut names = names(place.dir.as_fd());
+    let count = u64::try_from(names.len()).unwrap_or(u64::MAX);
+    let first = RandomState::new().hash_one(()).checked_rem(count);
+    names.rotate_left(first.map_or(0, |first| usize::try_from(first).unwrap_or(0)));
+    let mut swept = 0;
+    for name in names.into_iter().take(LOOKED_AT) {
         let Ok(dir) = open(place.dir.as_fd(), &name) else {
             continue;
         };
         if flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok() {
             remove(place.dir.as_fd(), &name, DEPTH);
+            swept += 1;
+        }
+        if swept == SWEPT {
+            return;
         }
     }
 }
@@ -206,6 +221,56 @@ mod tests {
         drop((one, two));
         assert!(user.exists());
         drop(three);
+        assert_eq!(entries(above.path()), 0);
+    }
+
+    /// Directories that processes left when they were killed.
+    fn leave_behind(user: &Path, count: usize) {
+        for number in 0..count {
+            fs::create_dir_all(user.join(format!("{number}.0/uroce_lo"))).expect("made");
+        }
+    }
+
+    #[test]
+    fn many_leftovers_are_taken_away_by_several_processes() {
+        const LEFT: usize = 200;
+        let above = tempfile::tempdir().expect("made");
+        let path = above.path().to_str().expect("text");
+        let held = Room::below(path).expect("made");
+        let user = Path::new(held.path()).parent().expect("in one").to_owned();
+        leave_behind(&user, LEFT);
+        let mut left = entries(&user);
+        let mut made = 0;
+        while left > 1 {
+            drop(Room::below(path).expect("made"));
+            made += 1;
+            let now = entries(&user);
+            assert!(
+                left - now <= SWEPT,
+                "{left} {now}: one process takes all away"
+            );
+            left = now;
+        }
+        assert!(made >= LEFT / SWEPT, "{made}");
+        drop(held);
+        assert_eq!(entries(above.path()), 0);
+    }
+
+    #[test]
+    fn directories_of_running_processes_hide_none_of_others() {
+        const RUNNING: usize = LOOKED_AT + 16;
+        let above = tempfile::tempdir().expect("made");
+        let path = above.path().to_str().expect("text");
+        let room = || Room::below(path).expect("made");
+        let running: Vec<Room> = (0..RUNNING).map(|_| room()).collect();
+        let user = Path::new(running[0].path()).parent().expect("in one");
+        leave_behind(user, 1);
+        while user.join("0.0").exists() {
+            // Ends: each process looks at most of them, from a random one on.
+            drop(room());
+        }
+        assert_eq!(entries(user), RUNNING);
+        drop(running);
         assert_eq!(entries(above.path()), 0);
     }
 
