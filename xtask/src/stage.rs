@@ -19,6 +19,11 @@ pub fn chosen(only: &[String], stage: &str) -> bool {
     only.is_empty() || only.iter().any(|asked| names_stage(asked, stage))
 }
 
+/// The same for a stage that a whole run leaves out.
+pub fn named(only: &[String], stage: &str) -> bool {
+    !only.is_empty() && chosen(only, stage)
+}
+
 pub fn names_stage(asked: &str, stage: &str) -> bool {
     let Some(rest) = stage.strip_prefix(asked) else {
         return false;

@@ -18,10 +18,10 @@ use crate::{
     library::{self, Made},
     links,
     options::Test,
-    package::{self, Compiled, rpm},
+    package::{self, Compiled, reproducible, rpm},
     report::{Report, Row, Tally},
     sanitizers, sccache,
-    stage::{BUILD, C_TESTS, FMT, GUEST, UNIT, chosen, names_stage},
+    stage::{BUILD, C_TESTS, FMT, GUEST, UNIT, chosen, named, names_stage},
     style,
     suites::{Again, Run, SUITES, UROCE_RXE},
     uroce,
@@ -103,7 +103,7 @@ fn others() -> impl Iterator<Item = &'static str> {
     [links::STAGE, circles::STAGE, style::STAGE]
         .into_iter()
         .chain(sanitizers::STAGES)
-        .chain([package::STAGE, rpm::STAGE])
+        .chain([package::STAGE, rpm::STAGE, reproducible::STAGE])
 }
 
 pub fn run(options: &Test) -> Result<ExitCode> {
@@ -343,6 +343,12 @@ fn meanwhile(
     }
     sanitizers::stages(&dirs, &options.only, report)?;
     packages(&dirs, options, made.packages, report);
+    if named(&options.only, reproducible::STAGE) {
+        println!("-- {}: two builds", reproducible::STAGE);
+        let start = Instant::now();
+        let tally = reproducible::run(&dirs);
+        report.add(Row::new(reproducible::STAGE, start.elapsed(), tally));
+    }
     Ok(())
 }
 
@@ -380,6 +386,12 @@ mod tests {
         assert!(!chosen(&only, "unit"));
         assert!(chosen(&["guest".to_owned()], "guest:ucx"));
         assert!(chosen(&[], "fmt"));
+        assert!(names(false).iter().any(|name| name == reproducible::STAGE));
+        assert!(named(
+            &[reproducible::STAGE.to_owned()],
+            reproducible::STAGE
+        ));
+        assert!(!named(&[], reproducible::STAGE));
     }
 
     /// docs/compatibility.md names the stage for each of its cells.

@@ -22,6 +22,7 @@ mod observe;
 mod over_uroce;
 #[cfg(test)]
 mod rdma_core;
+pub mod reproducible;
 mod root;
 pub mod rpm;
 mod source;
@@ -84,8 +85,12 @@ impl Compiled {
     /// # Errors
     /// The output of the step that failed.
     pub fn new(dirs: &Dirs) -> Result<Self> {
+        Self::below(dirs, dirs.fresh(STAGE)?)
+    }
+
+    /// The same in a directory, which is empty.
+    fn below(dirs: &Dirs, job: PathBuf) -> Result<Self> {
         debian_deps::packaging(dirs)?;
-        let job = dirs.fresh(STAGE)?;
         let source = job.join("ferroverbs");
         source::copy(&dirs.root, &source, &dirs.target)?;
         let refusal = no_namespaces();
