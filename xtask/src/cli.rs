@@ -39,6 +39,8 @@ cargo xtask install [--destdir DIR] [--prefix DIR] [--libdir DIR] [--includedir 
     --no-strip  leaves debug information in the library and the programs
     --static    libibverbs.a, too, which is built apart:
                 cargo rustc --release -p ferroverbs --crate-type staticlib
+cargo xtask size
+    Prints the sizes of the parts of the library that `cargo build --release` built, by crate.
 cargo xtask bench [--write] [--only PART]
     Compares the library built here with the system's; fails if a row is above its bound.
     --write  writes docs/benchmarks.md; not with --only
@@ -69,6 +71,7 @@ pub enum Command {
     BenchObserve,
     BenchRxe(BenchRxe),
     Install(install::Options),
+    Size,
     /// The command that the virtual machine is started with; internal.
     InGuest {
         results: PathBuf,
@@ -96,6 +99,7 @@ pub fn parse(mut words: lexopt::Parser) -> Result<Command> {
         Value(name) if name == "demo" => demo(words),
         Value(name) if name == "bench" => bench(words),
         Value(name) if name == "install" => install(words),
+        Value(name) if name == "size" => nothing_more(words, Command::Size),
         Value(name) if name == "in-guest" => {
             let results = words.value()?.into();
             nothing_more(words, Command::InGuest { results })

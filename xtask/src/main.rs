@@ -36,6 +36,7 @@ mod report;
 mod sanitizers;
 mod sccache;
 mod siw;
+mod size;
 mod stage;
 mod stages;
 mod style;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         cli::Command::BenchUroce(options) => bench::uroce::run_all(&options),
         cli::Command::BenchRxe(options) => bench::rxe::run(&options),
         cli::Command::Install(options) => install::run(&options),
+        cli::Command::Size => size::run(),
         cli::Command::InGuest { results } => guest::run(&results),
         cli::Command::InNetwork {
             results,
