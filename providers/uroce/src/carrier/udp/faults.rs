@@ -1,10 +1,11 @@
 //! A bad network on demand:
 //! `UROCE_FAULTS="loss=1%,dup=0.5%,reorder=2%,corrupt=0.1%,delay=0-2ms,seed=7"`.
 //!
-//! Applied to the packets that this process sends, one by one, by a generator with a seed: the same
-//! packets in the same order have the same faults. With `first=500`, only the first 500 packets do,
-//! and the network is good from then on: so a program's behaviour after recovery, and its end, can
-//! be tested separately.
+//! Applied to each packet that this process sends, by a generator with a seed: the same packets in
+//! the same order have the same faults. Packets without a fault leave together as on a good
+//! network, so that a measurement shows the cost of faults, and not that of more system calls. With
+//! `first=500`, only the first 500 packets do, and the network is good from then on: so a program's
+//! behaviour after recovery, and its end, can be tested separately.
 
 use super::path::Path;
 use kit::sync::Mutex;
@@ -126,6 +127,15 @@ fn delay(value: &str) -> Option<(u64, u64)> {
     (least <= most).then_some((least, most))
 }
 
+/// What happens to a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing: it is sent where it lies.
+    Intact,
+    /// These are sent at once in its place; none if it is lost, or held.
+    Replaced(Vec<Packet>),
+}
+
 /// A packet under way, or about to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
@@ -199,39 +209,45 @@ impl BadNetwork {
         }
     }
 
-    /// Takes a packet; returns the packets to be sent at once.
-    pub fn take(&self, now: Time, packet: Packet) -> Vec<Packet> {
+    /// Draws the outcome of a packet of `length` bytes, of which `copy` makes a separate one.
+    pub fn meet(&self, now: Time, length: usize, copy: impl FnOnce() -> Packet) -> Outcome {
         let state = &mut *self.state.lock();
         let faults = self.faults_now(state);
         // The same number of draws for every packet, so that they do not depend on each other.
         let [lost, twice] = [faults.loss, faults.duplicate].map(|at| state.happens(at));
-        let draws = [(); 2].map(|()| faults.draw(state, packet.bytes.len()));
+        let draws = [(); 2].map(|()| faults.draw(state, length));
         let copies = match (lost, twice) {
             (true, _) => 0,
             (false, false) => 1,
             (false, true) => 2,
         };
-        let mut at_once = Vec::new();
+        // The flipped bit, and until when the copy is held.
+        let mut outcomes = Vec::with_capacity(copies);
         for (flip, delay) in draws.into_iter().take(copies) {
-            let mut packet = packet.clone();
+            let until = self.until(state, now, delay);
+            let is_held = until != now.nanos() && state.held.len() < HELD;
+            outcomes.push((flip, is_held.then_some(until)));
+        }
+        match outcomes[..] {
+            [] => return Outcome::Replaced(Vec::new()),
+            [(None, None)] => return Outcome::Intact,
+            _ => {}
+        }
+        let intact = copy();
+        let mut at_once = Vec::new();
+        for (flip, until) in outcomes {
+            let mut packet = intact.clone();
             if let Some((at, bit)) = flip
                 && let Some(byte) = packet.bytes.get_mut(at)
             {
                 *byte ^= 1 << bit;
             }
-            let until = self.until(state, now, delay);
-            if until == now.nanos() || state.held.len() >= HELD {
-                at_once.push(packet);
-                continue;
+            match until {
+                None => at_once.push(packet),
+                Some(until) => state.hold(until, packet),
             }
-            state.order += 1;
-            state.held.push(Held {
-                until,
-                order: state.order,
-                packet,
-            });
         }
-        at_once
+        Outcome::Replaced(at_once)
     }
 
     /// Draws the faults of one more packet.
@@ -268,6 +284,15 @@ impl BadNetwork {
 }
 
 impl State {
+    fn hold(&mut self, until: u64, packet: Packet) {
+        self.order += 1;
+        self.held.push(Held {
+            until,
+            order: self.order,
+            packet,
+        });
+    }
+
     /// The next random number (SplitMix64).
     fn next(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -304,6 +329,14 @@ mod tests {
             path,
             port: 1,
             bytes: vec![byte; 50],
+        }
+    }
+
+    /// The packets that are sent at once.
+    fn take(network: &BadNetwork, now: Time, packet: &Packet) -> Vec<Packet> {
+        match network.meet(now, packet.bytes.len(), || packet.clone()) {
+            Outcome::Intact => vec![packet.clone()],
+            Outcome::Replaced(packets) => packets,
         }
     }
 
@@ -349,7 +382,7 @@ mod tests {
         let run = || {
             let network = BadNetwork::new(faults);
             let sent: Vec<_> = (0..10_000u32)
-                .map(|_| network.take(Time::default(), packet(0)))
+                .map(|_| take(&network, Time::default(), &packet(0)))
                 .collect();
             let held = network.state.lock().held.len();
             (sent, held)
@@ -369,11 +402,29 @@ mod tests {
     }
 
     #[test]
+    fn packets_without_a_fault_are_not_copied() {
+        let network = BadNetwork::new(Faults::parse("loss=50%,seed=1").expect("well formed"));
+        let outcomes: Vec<_> = (0..100)
+            .map(|_| network.meet(Time::default(), 50, || unreachable!("no copy is needed")))
+            .collect();
+        let intact = outcomes
+            .iter()
+            .filter(|outcome| **outcome == Outcome::Intact)
+            .count();
+        assert!((30..70).contains(&intact), "{intact}");
+        let lost = Outcome::Replaced(Vec::new());
+        assert_eq!(
+            outcomes.iter().filter(|outcome| **outcome == lost).count(),
+            100 - intact
+        );
+    }
+
+    #[test]
     fn the_network_is_good_after_the_first_packets() {
         let taken = |text| {
             let network = BadNetwork::new(Faults::parse(text).expect("well formed"));
             let sent: Vec<_> = (0..20u8)
-                .map(|byte| network.take(Time::default(), packet(byte)).len())
+                .map(|byte| take(&network, Time::default(), &packet(byte)).len())
                 .collect();
             (network, sent)
         };
@@ -389,7 +440,7 @@ mod tests {
             .map(|held| held.bytes[0])
             .collect();
         assert!(order.is_sorted() && order.len() == 20, "{order:?}");
-        assert_eq!(network.take(late, packet(0)).len(), 1);
+        assert_eq!(take(&network, late, &packet(0)).len(), 1);
     }
 
     #[test]
@@ -397,7 +448,7 @@ mod tests {
         let faults = Faults::parse("delay=1-2ms").expect("well formed");
         let network = BadNetwork::new(faults);
         for byte in 0..100 {
-            assert_eq!(network.take(Time::default(), packet(byte)), []);
+            assert_eq!(take(&network, Time::default(), &packet(byte)), []);
         }
         let next = network.next().expect("held");
         assert!((1_000_000..=2_000_000).contains(&next));

@@ -104,11 +104,8 @@ impl SendSockets {
             .or_else(|| self.shared.of(destination).ok())
     }
 
-    /// Whether runs can be sent to an address by one call. On a bad network every packet is alone.
+    /// Whether runs can be sent to an address by one call.
     pub fn takes_runs(&self, destination: IpAddr) -> bool {
-        if self.tools.network.is_some() {
-            return false;
-        }
         if !self.any_refused.load(Relaxed) {
             return true;
         }
