@@ -156,7 +156,10 @@ fn one(room: &Room<'_>, name: &str, unit: Unit, work: Work) -> Result<f64> {
 
 fn once(room: &Room<'_>, unit: Unit, work: Work) -> Result<f64> {
     match work {
-        Work::Uroce(perftest, carrier) => uroce(room, perftest, carrier),
+        Work::Uroce(perftest, carrier) => uroce(room, perftest, carrier, ""),
+        Work::Lossy(perftest, faults) => uroce(room, perftest, Carrier::Udp, faults),
+        Work::OnTheWire(perftest, faults) => on_the_wire(room, perftest, faults),
+        Work::Fixed(value) => Ok(value),
         Work::UroceShared(perftest) => shared(room, perftest),
         Work::Ucx(test, size, count, field) => ucx(room, test, (size, count), field, unit),
         Work::Raw(what, size, count, reported) => raw(room, what, (size, count), &[], reported),
@@ -174,13 +177,15 @@ fn line(perftest: Perftest, device: &str, gid: u8, port: u16) -> String {
     format!("{program} -d {device} -x {gid} -F -p {port} {options}")
 }
 
-fn uroce(room: &Room<'_>, perftest: Perftest, carrier: Carrier) -> Result<f64> {
+/// No faults if `faults` is empty.
+fn uroce(room: &Room<'_>, perftest: Perftest, carrier: Carrier, faults: &str) -> Result<f64> {
     let port = pair::port();
     let call = |interface: &'static str, address: &str| {
         let line = line(perftest, &format!("uroce_{interface}"), 0, port);
         Call::new(&format!("{line} {address}"))
             .env("LD_LIBRARY_PATH", room.ours)
             .env("UROCE_CARRIER", carrier.word())
+            .env("UROCE_FAULTS", faults)
             .env(DEVICES.0, interface)
     };
     let (server, client) = match room.place {
@@ -195,6 +200,26 @@ fn uroce(room: &Room<'_>, perftest: Perftest, carrier: Carrier) -> Result<f64> {
     };
     let text = pair::run(room.dir, &server, &client, port)?;
     perftest_field(&text, perftest.field)
+}
+
+/// The bytes that cross `lo` meanwhile; nothing else uses it.
+fn on_the_wire(room: &Room<'_>, perftest: Perftest, faults: &str) -> Result<f64> {
+    let before = received_by_lo()?;
+    uroce(room, perftest, Carrier::Udp, faults)?;
+    Ok(received_by_lo()? - before)
+}
+
+/// Bytes that the loopback interface of this network has received.
+fn received_by_lo() -> Result<f64> {
+    let text = fs::read_to_string("/proc/self/net/dev").context("/proc/self/net/dev")?;
+    bytes_of_lo(&text).context("no lo in /proc/self/net/dev")
+}
+
+fn bytes_of_lo(text: &str) -> Option<f64> {
+    let counters = text
+        .lines()
+        .find_map(|line| line.trim_start().strip_prefix("lo:"))?;
+    counters.split_whitespace().next()?.parse().ok()
 }
 
 /// Each side's buffer is a separate file in shared memory.
@@ -379,6 +404,13 @@ mod tests {
         assert_eq!(ucx_field(text, 1), Some(0.621));
         assert_eq!(ucx_field(text, 7), Some(139_144.0));
         assert_eq!(ucx_field("", 1), None);
+    }
+
+    #[test]
+    fn counters_of_lo() {
+        let text = "Inter-|   Receive\n face |bytes packets\n  eth0: 1 2 3\n    lo: 450 7 0\n";
+        assert_eq!(bytes_of_lo(text), Some(450.0));
+        assert_eq!(bytes_of_lo("eth0: 1 2"), None);
     }
 
     #[test]

@@ -92,6 +92,12 @@ pub enum Work {
     Uroce(Perftest, Carrier),
     /// The same, with a file of shared memory as each side's buffer.
     UroceShared(Perftest),
+    /// perftest over uroce by UDP, while both sides lose packets (`UROCE_FAULTS`).
+    Lossy(Perftest, &'static str),
+    /// The bytes that this sends over `lo`.
+    OnTheWire(Perftest, &'static str),
+    /// Nothing is measured: the figure itself.
+    Fixed(f64),
     /// ucx_perftest over shared memory: the test, bytes, how often, the field that is the figure.
     Ucx(&'static str, u32, u32, usize),
     /// The program `raw`: kind, bytes, rounds, and the wanted figure.
@@ -153,6 +159,42 @@ const fn bandwidth(
     }
 }
 
+/// A row of 64 KiB messages by UDP while packets are lost, against the same without loss.
+const fn lossy(name: &'static str, program: &'static str, faults: &'static str, least: f64) -> Row {
+    let perftest = Perftest {
+        program,
+        options: BW,
+        field: BANDWIDTH,
+    };
+    Row {
+        name,
+        against: "the same without loss",
+        place: Location::Loopback,
+        unit: Unit::Mebibytes,
+        bound: Bound::AtLeast(least),
+        ours: Work::Lossy(perftest, faults),
+        peer: Work::Uroce(perftest, Carrier::Udp),
+    }
+}
+
+/// A row of the bytes that 64 KiB messages take on the wire at a loss of 1 %.
+const fn on_the_wire(name: &'static str, program: &'static str) -> Row {
+    let perftest = Perftest {
+        program,
+        options: BW,
+        field: BANDWIDTH,
+    };
+    Row {
+        name,
+        against: "their payload",
+        place: Location::Loopback,
+        unit: Unit::Bytes,
+        bound: Bound::AtMost(1.1),
+        ours: Work::OnTheWire(perftest, MUCH_LOSS),
+        peer: Work::Fixed(65536.0 * 10000.0),
+    }
+}
+
 const fn rxe(program: &'static str, options: &'static str, field: usize) -> Work {
     Work::Rxe(Perftest {
         program,
@@ -177,6 +219,8 @@ const LARGE: (u32, u32) = (1 << 20, 1000);
 
 const LAT: &str = "-s 8 -n 10000";
 const BW: &str = "-s 65536 -n 10000";
+const LITTLE_LOSS: &str = "loss=0.1%,seed=3";
+const MUCH_LOSS: &str = "loss=1%,seed=3";
 const GUEST_LAT: &str = "-s 8 -n 500";
 /// More than some: a program's code is translated by the emulator when it first runs, which the
 /// kernel's has been for long.
@@ -287,6 +331,50 @@ pub const ROWS: &[Row] = &[
         ours: udp("ib_write_bw", BW, BANDWIDTH),
         peer: Work::Tcp("tcp_bw", 65536),
     },
+    lossy(
+        "ib_send_bw 64 KiB, UDP on lo, loss 0.1 %",
+        "ib_send_bw",
+        LITTLE_LOSS,
+        0.8,
+    ),
+    lossy(
+        "ib_write_bw 64 KiB, UDP on lo, loss 0.1 %",
+        "ib_write_bw",
+        LITTLE_LOSS,
+        0.8,
+    ),
+    lossy(
+        "ib_read_bw 64 KiB, UDP on lo, loss 0.1 %",
+        "ib_read_bw",
+        LITTLE_LOSS,
+        0.8,
+    ),
+    lossy(
+        "ib_send_bw 64 KiB, UDP on lo, loss 1 %",
+        "ib_send_bw",
+        MUCH_LOSS,
+        0.5,
+    ),
+    lossy(
+        "ib_write_bw 64 KiB, UDP on lo, loss 1 %",
+        "ib_write_bw",
+        MUCH_LOSS,
+        0.5,
+    ),
+    lossy(
+        "ib_read_bw 64 KiB, UDP on lo, loss 1 %",
+        "ib_read_bw",
+        MUCH_LOSS,
+        0.5,
+    ),
+    on_the_wire(
+        "bytes on lo, ib_write_bw 64 KiB by UDP, loss 1 %",
+        "ib_write_bw",
+    ),
+    on_the_wire(
+        "bytes on lo, ib_read_bw 64 KiB by UDP, loss 1 %",
+        "ib_read_bw",
+    ),
     Row {
         name: "ib_send_lat 8 B, UDP between hosts",
         against: RXE,

@@ -30,6 +30,9 @@ cache line between them shows; such a round is measured again. perftest, ucx_per
 qperf are Debian's. Latencies are one way. On this machine they are averages if the peer \
 reports only averages (qperf), otherwise the median of a run.
 
+Rows *with loss* run over uroce with `UROCE_FAULTS`, by which both sides drop that share of \
+their packets, at random but by a seed, before these reach the kernel.
+
 *Between hosts* was measured in the virtual machine, which is emulated: its times can be \
 compared with each other, but have no meaning by themselves. uroce has each end of a virtual \
 Ethernet pair in a separate network namespace. Soft-RoCE listens in the first namespace \
