@@ -159,6 +159,19 @@ const fn bandwidth(
     }
 }
 
+/// A row of messages a second, against the same on one queue pair.
+const fn many_pairs(name: &'static str, ours: Work, peer: Work) -> Row {
+    Row {
+        name,
+        against: "the same on one queue pair",
+        place: Location::Loopback,
+        unit: Unit::Messages,
+        bound: Bound::AtLeast(0.8),
+        ours,
+        peer,
+    }
+}
+
 /// A row of 64 KiB messages by UDP while packets are lost, against the same without loss.
 const fn lossy(name: &'static str, program: &'static str, faults: &'static str, least: f64) -> Row {
     let perftest = Perftest {
@@ -219,6 +232,9 @@ const LARGE: (u32, u32) = (1 << 20, 1000);
 
 const LAT: &str = "-s 8 -n 10000";
 const BW: &str = "-s 65536 -n 10000";
+const SMALL_MESSAGES: &str = "-s 64 -n 500000";
+const SMALL_MESSAGES_OF_64: &str = "-s 64 -n 10000 -q 64";
+const SMALL_MESSAGES_OF_1024: &str = "-s 64 -n 1000 -q 1024";
 const LITTLE_LOSS: &str = "loss=0.1%,seed=3";
 const MUCH_LOSS: &str = "loss=1%,seed=3";
 const GUEST_LAT: &str = "-s 8 -n 500";
@@ -331,6 +347,30 @@ pub const ROWS: &[Row] = &[
         ours: udp("ib_write_bw", BW, BANDWIDTH),
         peer: Work::Tcp("tcp_bw", 65536),
     },
+    many_pairs(
+        "ib_send_bw 64 B, shm, 64 queue pairs",
+        shm("ib_send_bw", SMALL_MESSAGES_OF_64, RATE),
+        shm("ib_send_bw", SMALL_MESSAGES, RATE),
+    ),
+    many_pairs(
+        "ib_send_bw 64 B, shm, 1024 queue pairs",
+        shm("ib_send_bw", SMALL_MESSAGES_OF_1024, RATE),
+        shm("ib_send_bw", SMALL_MESSAGES, RATE),
+    ),
+    Row {
+        name: "ib_send_bw 64 B, UDP on lo",
+        against: "a million messages a second",
+        place: Location::Loopback,
+        unit: Unit::Messages,
+        bound: Bound::AtLeast(1.0),
+        ours: udp("ib_send_bw", "-s 64 -n 200000", RATE),
+        peer: Work::Fixed(1.0),
+    },
+    many_pairs(
+        "ib_send_bw 64 B, UDP on lo, 64 queue pairs",
+        udp("ib_send_bw", "-s 64 -n 3000 -q 64", RATE),
+        udp("ib_send_bw", "-s 64 -n 200000", RATE),
+    ),
     lossy(
         "ib_send_bw 64 KiB, UDP on lo, loss 0.1 %",
         "ib_send_bw",
