@@ -24,8 +24,8 @@ use crate::{
     record::{Record, parse_list},
     report::{Report, Row, Tally},
     siw,
-    stage::{C_TESTS, GUEST, uroce_rxe},
-    suites::{On, Run, UROCE_RXE, programs},
+    stage::{C_TESTS, GUEST},
+    suites::{On, Run, programs},
     vm::{self, Job},
     waiting::Waiting,
 };
@@ -274,9 +274,9 @@ impl List {
             bail!("not complete");
         }
         let lists = dirs.expected();
-        if suite == UROCE_RXE {
+        if run.has_uroce() {
             let peer = "and the kernel's soft-RoCE, Linux 6.1";
-            return expect::bless_uroce(&lists, suite, &uroce_rxe(), peer, &self.records);
+            return expect::bless_uroce(&lists, suite, &stage(run), peer, &self.records);
         }
         let device = match run.on() {
             On::Rxe => "rxe",

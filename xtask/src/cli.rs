@@ -173,7 +173,7 @@ fn test(mut words: lexopt::Parser) -> Result<Command> {
 /// Whether stages were named, and all of them are of uroce, where no other library is the measure.
 fn only_uroce(only: &[String]) -> bool {
     let of_uroce = |name: &String| {
-        name == "uroce" || name.starts_with(uroce::STAGE) || *name == stage::uroce_rxe()
+        name == "uroce" || name.starts_with(uroce::STAGE) || stage::is_two_hosts(name)
     };
     !only.is_empty() && only.iter().all(of_uroce)
 }
@@ -324,6 +324,7 @@ mod tests {
     fn only_results_that_are_a_measure_can_be_blessed() {
         assert!(words("test --bless --only uroce:pyverbs").is_ok());
         assert!(words("test --bless --only guest:uroce-rxe").is_ok());
+        assert!(words("test --bless --only guest:uroce-rxe-rdmacm.cm").is_ok());
         assert!(words("test --bless --only uroce,guest").is_err());
         assert!(words("test --bless").is_err());
         assert!(words("test --stock --bless").is_ok());

@@ -1,7 +1,7 @@
 //! Names of stages, and which of them are asked for.
 #![forbid(unsafe_code)]
 
-use crate::suites::UROCE_RXE;
+use crate::suites::{Kind, SUITES};
 
 pub const BUILD: &str = "build";
 
@@ -9,9 +9,15 @@ pub const GUEST: &str = "guest:";
 
 pub const C_TESTS: &str = "c-tests";
 
-/// The stage in which uroce meets the kernel's soft-RoCE.
-pub fn uroce_rxe() -> String {
-    format!("{GUEST}{UROCE_RXE}")
+/// Whether a name is that of a stage in which uroce meets the kernel's soft-RoCE.
+pub fn is_two_hosts(name: &str) -> bool {
+    let Some(asked) = name.strip_prefix(GUEST) else {
+        return false;
+    };
+    SUITES.iter().any(|suite| {
+        let label = asked.strip_suffix(".cm").unwrap_or(asked);
+        label == suite.name && matches!(suite.kind, Kind::TwoHosts(_))
+    })
 }
 
 /// Whether a stage was asked for: by its name, or by a part of it up to a `:` or `.`.

@@ -23,7 +23,7 @@ use crate::{
     sanitizers, sccache,
     stage::{BUILD, C_TESTS, FMT, GUEST, UNIT, chosen, named, names_stage},
     style,
-    suites::{Again, Run, SUITES, UROCE_RXE},
+    suites::{Again, Run, SUITES},
     uroce,
 };
 
@@ -63,10 +63,11 @@ fn guest_runs(stock: bool) -> Vec<(u8, Run)> {
                 cm: true,
                 ..plain
             });
-            let ways = [reference, Some(plain), write, built_in, cm];
+            let plain = (suite.cm != Again::Alone).then_some(plain);
+            let ways = [reference, plain, write, built_in, cm];
             ways.into_iter().flatten().collect()
         };
-        if stock && suite.name == UROCE_RXE {
+        if stock && plain.has_uroce() {
             // The system's library has no uroce.
             continue;
         }

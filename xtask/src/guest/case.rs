@@ -235,23 +235,31 @@ fn is_ready(ready: &Ready, server: u32) -> bool {
         // From the server's view: it may be in a separate network namespace.
         Ready::Tcp(port) => ["tcp", "tcp6"].iter().any(|table| {
             let table = fs::read_to_string(format!("/proc/{server}/net/{table}"));
-            tcp_listens(&table.unwrap_or_default(), *port)
+            listens(&table.unwrap_or_default(), *port, TCP_LISTEN)
+        }),
+        Ready::Udp(port) => ["udp", "udp6"].iter().any(|table| {
+            let table = fs::read_to_string(format!("/proc/{server}/net/{table}"));
+            listens(&table.unwrap_or_default(), *port, UDP_UNCONNECTED)
         }),
         Ready::RdmaCm => cm_listens(&cm_ids(), &threads(server)) || has_uroce_port(server),
         Ready::Multicast(group) => {
-            let joined = fs::read_to_string("/proc/net/igmp").unwrap_or_default();
-            joined.contains(group)
+            let joined = fs::read_to_string(format!("/proc/{server}/net/igmp"));
+            joined.unwrap_or_default().contains(group)
         }
     }
 }
 
-/// A line of /proc/net/tcp: number, local address:port in hex, remote, state (0A is LISTEN).
-fn tcp_listens(table: &str, port: u16) -> bool {
+/// States of sockets in /proc/net/tcp and /proc/net/udp.
+const TCP_LISTEN: &str = "0A";
+const UDP_UNCONNECTED: &str = "07";
+
+/// A line of /proc/net/tcp and /proc/net/udp: number, local address:port in hex, remote, state.
+fn listens(table: &str, port: u16, state: &str) -> bool {
     let end = format!(":{port:04X}");
     table.lines().any(|line| {
         let mut fields = line.split_whitespace().skip(1);
         let local = fields.next().is_some_and(|local| local.ends_with(&end));
-        local && fields.nth(1) == Some("0A")
+        local && fields.nth(1) == Some(state)
     })
 }
 
@@ -445,9 +453,9 @@ mod tests {
         let table = "  sl  local_address rem_address   st\n   \
             0: 00000000:4853 00000000:0000 0A 00000000:00000000\n   \
             1: 0100007F:4854 0100007F:9999 01 00000000:00000000\n";
-        assert!(tcp_listens(table, 18515));
-        assert!(!tcp_listens(table, 18516));
-        assert!(!tcp_listens(table, 0x9999));
+        assert!(listens(table, 18515, TCP_LISTEN));
+        assert!(!listens(table, 18516, TCP_LISTEN));
+        assert!(!listens(table, 0x9999, TCP_LISTEN));
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub struct Server {
 pub enum Ready {
     /// A TCP port listens.
     Tcp(u16),
+    /// A UDP port is bound.
+    Udp(u16),
     /// A connection manager id listens.
     RdmaCm,
     /// A multicast group, as /proc/net/igmp spells it, was joined.

@@ -26,6 +26,7 @@ pub mod uroce;
 mod uroce_hosts;
 pub mod uroce_rdmacm;
 mod uroce_rxe;
+mod uroce_rxe_rdmacm;
 pub mod uroce_ways;
 
 pub use case::{Case, PREFER_PLUGIN, Ready, Target};
@@ -37,7 +38,6 @@ use crate::{
 };
 
 pub use check::Check;
-pub use uroce_rxe::NAME as UROCE_RXE;
 
 /// rdma-core's tests of these releases.
 pub const PYVERBS_56: &str = "pyverbs-56";
@@ -117,6 +117,8 @@ impl On {
 pub enum Again {
     Nothing,
     All,
+    /// All, and there is no first run without this project's librdmacm.
+    Alone,
     /// These cases. The others make the same calls of the provider, and minutes of the emulated
     /// machine would show no more.
     Only(&'static [&'static str]),
@@ -126,7 +128,7 @@ impl Again {
     pub fn has(self, case: &str) -> bool {
         match self {
             Self::Nothing => false,
-            Self::All => true,
+            Self::All | Self::Alone => true,
             Self::Only(names) => names.contains(&case),
         }
     }
@@ -265,14 +267,23 @@ pub const SUITES: &[Suite] = &[
         cm: Again::All,
         boot: 2,
     },
-    // Last of its boot: it takes the Ethernet pair apart for a while.
+    // These are the last of their boot: they take the Ethernet pair apart for a while.
     Suite {
-        name: UROCE_RXE,
+        name: uroce_rxe::NAME,
         on: On::Rxe,
         kind: Kind::TwoHosts(uroce_rxe::cases),
         both_paths: false,
         built_in: Again::Nothing,
         cm: Again::Nothing,
+        boot: 2,
+    },
+    Suite {
+        name: uroce_rxe_rdmacm::NAME,
+        on: On::Rxe,
+        kind: Kind::TwoHosts(uroce_rxe_rdmacm::cases),
+        both_paths: false,
+        built_in: Again::Nothing,
+        cm: Again::Alone,
         boot: 2,
     },
     Suite {
@@ -330,6 +341,12 @@ impl Run {
     pub fn on(self) -> On {
         let suite = SUITES.iter().find(|suite| suite.name == self.suite);
         suite.map_or(On::Rxe, |suite| suite.on)
+    }
+
+    /// Whether uroce is at one end, which the system's own library does not have.
+    pub fn has_uroce(self) -> bool {
+        let suite = SUITES.iter().find(|suite| suite.name == self.suite);
+        suite.is_some_and(|suite| matches!(suite.kind, Kind::TwoHosts(_)))
     }
 
     /// Whether a test of the suite is part of the run.

@@ -145,7 +145,7 @@ fn multicast() -> Case {
     )
 }
 
-/// Datagram sockets find no route between two ends of one machine; the client reports it.
+/// Datagram sockets of rdma-core's library find no route over RoCE; the client reports it.
 fn datagrams(port: u16) -> Case {
     let server = format!("udpong -p {port}");
     let client = format!("udpong -s 10.9.0.1 -p {port} -S 512 -C 50");

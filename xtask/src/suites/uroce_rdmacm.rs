@@ -5,7 +5,7 @@
 //! that is quicker is rejected.
 #![forbid(unsafe_code)]
 
-use super::{Case, Check, Target, applications, rdmacm};
+use super::{Case, Check, Ready, Target, applications, rdmacm};
 
 /// The name of the suite.
 pub const NAME: &str = "rdmacm";
@@ -55,6 +55,16 @@ const ROWS: &[rdmacm::Row] = &[
     ),
 ];
 
+/// Datagram sockets: name, the server's address, and the client's options. Without an address the
+/// server of udpong 44 binds to the first one that getaddrinfo(3) names, `::1`.
+const DATAGRAMS: &[(&str, &str, &str)] = &[
+    ("udpong", "127.0.0.1", "-S 512 -C 50"),
+    ("udpong-blocking", "127.0.0.1", "-S 1000 -C 50 -T b"),
+    ("udpong-nonblocking", "127.0.0.1", "-S 1000 -C 50 -T n"),
+    ("udpong-echo", "127.0.0.1", "-S 1000 -C 50 -T e"),
+    ("udpong-ipv6", "::1", "-S 512 -C 50"),
+];
+
 /// Unmodified programs, by librspreload: arguments of the script.
 const SOCKETS: &[&str] = &["http", "forks"];
 
@@ -63,9 +73,19 @@ pub fn cases(target: &Target) -> Vec<Case> {
     cases.extend(rdmacm::rows(target, ROWS.iter(), 22101));
     cases.push(rdmacm::copy(target, 22106));
     cases.extend(applications::fio_cases(target, &["write", "read"], 22107));
+    cases.extend(DATAGRAMS.iter().zip(22150..).map(datagrams));
     cases.extend(SOCKETS.iter().map(|what| sockets(target, what)));
     cases.push(without_listener());
     cases
+}
+
+fn datagrams(((name, address, options), port): (&(&str, &str, &str), u16)) -> Case {
+    let server = format!("udpong -b {address} -p {port}");
+    let client = format!("udpong -s {address} -p {port} {options}");
+    Case::pair(*name, &server, Ready::Udp(port), &client)
+        .server_stays()
+        // The row of the results.
+        .check(Check::Says("custom"))
 }
 
 fn sockets(target: &Target, what: &&str) -> Case {
