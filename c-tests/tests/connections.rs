@@ -105,3 +105,8 @@ fn ten_thousand_connections_are_given_back() -> Result<()> {
 fn a_thousand_connections_of_other_hosts_are_accepted_at_once() -> Result<()> {
     run_to_the_end("connections/three_hosts.c")
 }
+
+#[test]
+fn the_loopback_address_is_of_no_device_unless_its_interface_is_one() -> Result<()> {
+    run_to_the_end("connections/loopback.c")
+}

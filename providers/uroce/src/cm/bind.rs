@@ -10,7 +10,7 @@ use bytemuck::Zeroable;
 use kit::abi::kernel::{ib_uverbs_ah_attr, ib_uverbs_global_route};
 use kit::cm::{Record, UdParam, event_type};
 use kit::errno::{Errno, Result};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 /// Ports that are tried where a program asks for any.
@@ -77,6 +77,21 @@ fn only_v6_by_default() -> bool {
     setting("/proc/sys/net/ipv6/bindv6only", [0]) != [0]
 }
 
+/// Whether an id with this source belongs to no device, and listens on all of them: the unspecified
+/// address, and, as with the kernel's connection manager, that of the loopback interface, if the
+/// interface has no device.
+fn is_of_all(source: IpAddr) -> bool {
+    source.is_unspecified() || source.is_loopback() && address::port_of(source, 0).is_err()
+}
+
+/// The unspecified address of the same family.
+fn any_like(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
 fn scope(address: SocketAddr) -> u32 {
     match address {
         SocketAddr::V6(v6) => v6.scope_id(),
@@ -92,13 +107,17 @@ impl State {
         let id = self.id(number)?;
         id.expect(&[Stage::Idle])?;
         permit(address.port())?;
-        let port = match address.ip().is_unspecified() {
+        let port = match is_of_all(address.ip()) {
             true => None,
             false => Some(address::port_of(address.ip(), scope(address))?),
         };
         let node = self.node()?;
         let id = self.id(number)?;
-        let claim = match claim(id, node.network().slot(), address) {
+        let claimed = match port {
+            Some(_) => address,
+            None => SocketAddr::new(any_like(address.ip()), address.port()),
+        };
+        let claim = match claim(id, node.network().slot(), claimed) {
             Ok(claim) => claim,
             Err(error) => {
                 self.discarded.push(Discarded::Node(node));
@@ -343,7 +362,7 @@ fn find(source: Option<IpAddr>, destination: SocketAddr) -> Result<Resolved> {
             destination: source,
         });
     }
-    let source = match source.filter(|source| !source.is_unspecified()) {
+    let source = match source.filter(|source| !is_of_all(*source)) {
         Some(source) => source,
         None => address::source_for(destination)?,
     };
@@ -369,7 +388,7 @@ impl Id {
         // Such a port is not claimed, because no process looks it up.
         let own_port = if own_port == 0 { any_port() } else { own_port };
         let mut address = match self.source {
-            Some(bound) if !bound.ip().is_unspecified() => bound,
+            Some(bound) if bound.ip() == *source => bound,
             _ => SocketAddr::new(*source, 0),
         };
         if let (SocketAddr::V6(own), SocketAddr::V6(to)) = (&mut address, destination) {
