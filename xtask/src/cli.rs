@@ -8,7 +8,7 @@ use lexopt::prelude::*;
 
 use crate::{
     install,
-    options::{Bench, BenchRxe, BenchUroce, Part, Test, Vm},
+    options::{Bench, BenchUroce, Part, Test, Vm},
     stage, uroce,
 };
 
@@ -56,7 +56,11 @@ cargo xtask bench observe
 cargo xtask bench rxe [--write]
     Compares the library's own provider for the kernel's soft-RoCE with rdma-core's; fails if a row
     is above its bound.
-    --write  writes docs/benchmarks-rxe.md";
+    --write  writes docs/benchmarks-rxe.md
+cargo xtask bench rdmacm [--write]
+    Compares connections by librdmacm with those by rdma-core's, and measures them over uroce; fails
+    if a row is above its bound.
+    --write  writes docs/benchmarks-rdmacm.md";
 
 #[derive(Debug, PartialEq)]
 pub enum Command {
@@ -69,7 +73,12 @@ pub enum Command {
     Bench(Bench),
     BenchUroce(BenchUroce),
     BenchObserve,
-    BenchRxe(BenchRxe),
+    BenchRxe {
+        write: bool,
+    },
+    BenchRdmacm {
+        write: bool,
+    },
     Install(install::Options),
     Size,
     /// The command that the virtual machine is started with; internal.
@@ -215,7 +224,14 @@ fn bench(mut words: lexopt::Parser) -> Result<Command> {
                 return nothing_more(words, Command::BenchObserve);
             }
             Value(name) if name == "rxe" && options == Bench::default() => {
-                return bench_rxe(words);
+                return Ok(Command::BenchRxe {
+                    write: only_write(words)?,
+                });
+            }
+            Value(name) if name == "rdmacm" && options == Bench::default() => {
+                return Ok(Command::BenchRdmacm {
+                    write: only_write(words)?,
+                });
             }
             Long("write") => options.write = true,
             Long("only") => options.part = Some(part(&words.value()?.string()?)?),
@@ -228,15 +244,16 @@ fn bench(mut words: lexopt::Parser) -> Result<Command> {
     Ok(Command::Bench(options))
 }
 
-fn bench_rxe(mut words: lexopt::Parser) -> Result<Command> {
-    let mut options = BenchRxe { write: false };
+/// Whether `--write` is there; nothing else may be.
+fn only_write(mut words: lexopt::Parser) -> Result<bool> {
+    let mut write = false;
     while let Some(word) = words.next()? {
         match word {
-            Long("write") => options.write = true,
+            Long("write") => write = true,
             other => return Err(other.unexpected().into()),
         }
     }
-    Ok(Command::BenchRxe(options))
+    Ok(write)
 }
 
 fn bench_uroce(mut words: lexopt::Parser) -> Result<Command> {
@@ -403,9 +420,10 @@ mod tests {
     #[test]
     fn the_bench_of_rxe_can_be_written() {
         let got = words("bench rxe --write");
-        let wanted = BenchRxe { write: true };
-        assert_eq!(got.ok(), Some(Command::BenchRxe(wanted)));
+        assert_eq!(got.ok(), Some(Command::BenchRxe { write: true }));
         assert!(words("bench rxe --rounds 3").is_err());
+        let got = words("bench rdmacm");
+        assert_eq!(got.ok(), Some(Command::BenchRdmacm { write: false }));
     }
 
     #[test]

@@ -37,11 +37,6 @@ pub struct BenchUroce {
     pub rounds: usize,
 }
 
-#[derive(Debug, PartialEq)]
-pub struct BenchRxe {
-    pub write: bool,
-}
-
 /// Which part of the work; both without a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {

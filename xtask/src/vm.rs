@@ -61,6 +61,8 @@ pub enum Job {
     BenchUroce { ours: PathBuf, rounds: usize },
     /// Measure the provider for soft-RoCE by the files in the directory of the job.
     BenchRxe,
+    /// Measure connections by the files in the directory of the job.
+    BenchRdmacm,
 }
 
 /// Drivers of emulated devices that no suite uses. Loading and starting them takes a quarter of the
@@ -133,6 +135,7 @@ impl Job {
             Self::Demo { ours } => vec!["demo".into(), path(ours)],
             Self::Bench => vec!["bench".into(), OsString::new()],
             Self::BenchRxe => vec!["bench-rxe".into(), OsString::new()],
+            Self::BenchRdmacm => vec!["bench-rdmacm".into(), OsString::new()],
             Self::BenchUroce { ours, rounds } => {
                 vec!["bench-uroce".into(), path(ours), rounds.to_string().into()]
             }
@@ -165,6 +168,7 @@ impl Job {
             "demo" => Some(Self::Demo { ours: ours? }),
             "bench" => Some(Self::Bench),
             "bench-rxe" => Some(Self::BenchRxe),
+            "bench-rdmacm" => Some(Self::BenchRdmacm),
             "bench-uroce" => Some(Self::BenchUroce {
                 ours: ours?,
                 rounds: words.next()?.to_str()?.parse().ok()?,
@@ -334,6 +338,7 @@ mod tests {
             Job::Demo { ours: "/y".into() },
             Job::Bench,
             Job::BenchRxe,
+            Job::BenchRdmacm,
             Job::BenchUroce {
                 ours: "/z".into(),
                 rounds: 3,

@@ -238,7 +238,7 @@ fn peak(bench: &Bench, side: Side) -> Result<Figure> {
     })
 }
 
-fn output(command: &mut Command) -> Result<String> {
+pub fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| name.clone())?;
     if !output.status.success() {
@@ -249,11 +249,12 @@ fn output(command: &mut Command) -> Result<String> {
 }
 
 /// Names and values, a tab between.
-fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
+pub fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines().filter_map(|line| line.split_once('\t'))
 }
 
-const LIBRARY: &str = "library";
+/// The name of the line by which a program says which file it measured.
+pub const LIBRARY: &str = "library";
 
 /// The program prints the file that it measured; it has to be this one.
 pub fn witness(text: &str, wanted: &Path) -> Result<()> {

@@ -12,6 +12,7 @@ mod machine;
 pub mod observe;
 mod plot;
 mod programs;
+pub mod rdmacm;
 mod row;
 pub mod rxe;
 pub mod sample;

@@ -12,17 +12,19 @@ use anyhow::{Context, Result, bail};
 use super::row::Side;
 use crate::dirs::Dirs;
 
-/// Where the linker finds the stock library.
-const STOCK: &str = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1";
+/// Where the linker finds the stock libraries.
+const STOCK: &str = "/usr/lib/x86_64-linux-gnu";
 const SONAME: &str = "libibverbs.so.1";
+const RDMACM: &str = "librdmacm.so.1";
 
 /// Each program with its linker options.
-const PROGRAMS: [(&str, &[&str]); 5] = [
+const PROGRAMS: [(&str, &[&str]); 6] = [
     ("start", &["-ldl"]),
     ("objects", &["-libverbs", "-ldl"]),
     ("requests", &["-libverbs", "-ldl"]),
     ("peak", &[]),
     ("fork", &["-ldl", "-lpthread"]),
+    ("connections", &["-lrdmacm", "-libverbs", "-ldl"]),
 ];
 
 /// A directory with everything in it, as the virtual machine gets it too.
@@ -55,6 +57,26 @@ impl Bench {
     pub fn library(&self, side: Side) -> PathBuf {
         self.library_dir(side).join(SONAME)
     }
+
+    /// The librdmacm beside it, if [`Bench::add_rdmacm`] put it there.
+    pub fn rdmacm(&self, side: Side) -> PathBuf {
+        self.library_dir(side).join(RDMACM)
+    }
+
+    /// Puts both libraries' librdmacm beside them.
+    pub fn add_rdmacm(&self, built: &Path) -> Result<()> {
+        let stock = Path::new(STOCK).join(RDMACM);
+        for (side, file) in [(Side::Stock, stock.as_path()), (Side::Ours, built)] {
+            strip(file, &self.rdmacm(side))?;
+        }
+        Ok(())
+    }
+}
+
+fn strip(from: &Path, to: &Path) -> Result<()> {
+    let mut strip = Command::new("strip");
+    strip.arg("-o").arg(to).arg(from);
+    run(&mut strip).map(|_| ())
 }
 
 /// Compiles the programs; copies both libraries, stripped, so that only the file differs.
@@ -63,11 +85,10 @@ pub fn prepare(dirs: &Dirs, built: &Path) -> Result<Bench> {
     for (name, libraries) in PROGRAMS {
         compile(dirs, &bench, name, libraries)?;
     }
-    for (side, file) in [(Side::Stock, Path::new(STOCK)), (Side::Ours, built)] {
+    let stock = Path::new(STOCK).join(SONAME);
+    for (side, file) in [(Side::Stock, stock.as_path()), (Side::Ours, built)] {
         fs::create_dir_all(bench.library_dir(side))?;
-        let mut strip = Command::new("strip");
-        strip.arg("-o").arg(bench.library(side)).arg(file);
-        run(&mut strip)?;
+        strip(file, &bench.library(side))?;
     }
     Ok(bench)
 }

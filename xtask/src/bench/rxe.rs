@@ -19,7 +19,7 @@ use crate::{
     debian_deps,
     dirs::Dirs,
     guest::{copy_to_ram, setup},
-    options, vm,
+    vm,
     vm::Job,
 };
 
@@ -53,7 +53,7 @@ bound, and it is above in so many rounds that chance (sign test, 0.1 %) does not
 };
 
 /// The whole command.
-pub fn run(options: &options::BenchRxe) -> Result<ExitCode> {
+pub fn run(write: bool) -> Result<ExitCode> {
     let dirs = Dirs::find()?;
     let machine = debian_deps::provide(&dirs)?;
     let described = machine::describe(&dirs, &machine);
@@ -61,7 +61,7 @@ pub fn run(options: &options::BenchRxe) -> Result<ExitCode> {
     let bench = programs::prepare(&dirs, &dirs.library()?.join("libibverbs.so.1"))?;
     let figures = in_the_guest(&dirs, &machine, &bench, &Job::BenchRxe)?;
     let rows = Row::gather(figures);
-    report(&dirs, &described, options.write, &rows, &PAPER)
+    report(&dirs, &described, write, &rows, &PAPER)
 }
 
 /// Measures everything into the file of results in `dir`; called in the virtual machine.

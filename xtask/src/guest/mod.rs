@@ -65,6 +65,10 @@ pub fn run(dir: &Path) -> Result<ExitCode> {
             copy_to_ram::copy_listed(dir);
             bench::rxe::measure(dir).map(|()| ExitCode::SUCCESS)
         }
+        Job::BenchRdmacm => {
+            copy_to_ram::copy_listed(dir);
+            bench::rdmacm::measure(dir).map(|()| ExitCode::SUCCESS)
+        }
         Job::BenchUroce { ours, rounds } => {
             bench::uroce::in_the_guest(dir, &ours, rounds).map(|()| ExitCode::SUCCESS)
         }
