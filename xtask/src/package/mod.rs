@@ -85,14 +85,20 @@ impl Compiled {
     /// # Errors
     /// The output of the step that failed.
     pub fn new(dirs: &Dirs) -> Result<Self> {
-        Self::below(dirs, dirs.fresh(STAGE)?)
+        let job = dirs.fresh(STAGE)?;
+        Self::copy(dirs, &job)?;
+        Self::below(dirs, job)
     }
 
-    /// The same in a directory, which is empty.
+    /// Copies the sources to a directory, for [`Self::below`].
+    fn copy(dirs: &Dirs, job: &Path) -> Result<()> {
+        source::copy(&dirs.root, &job.join("ferroverbs"), &dirs.target)
+    }
+
+    /// Compiles the sources in a directory.
     fn below(dirs: &Dirs, job: PathBuf) -> Result<Self> {
         debian_deps::packaging(dirs)?;
         let source = job.join("ferroverbs");
-        source::copy(&dirs.root, &source, &dirs.target)?;
         let refusal = no_namespaces();
         vendor(dirs, &source)?;
         let compiled = Self {

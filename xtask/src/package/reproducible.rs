@@ -28,8 +28,12 @@ pub fn run(dirs: &Dirs) -> Tally {
     Tally::of(STAGE, |tally| {
         let job = dirs.fresh(STAGE)?;
         let [one, other] = BUILDS.map(|folder| job.join(folder));
+        // Both copies first: the checkout may change during a build.
         for job in [&one, &other] {
             fs::create_dir_all(job)?;
+            Compiled::copy(dirs, job)?;
+        }
+        for job in [&one, &other] {
             Compiled::below(dirs, job.clone())?.packages(dirs)?;
         }
         compare(&one, &other, tally)
