@@ -3,5 +3,5 @@
 
 /// Prints one line in the library's name. A closed standard error loses it, and nothing more.
 pub fn warn(text: &str) {
-    kit::sys::output::say(text);
+    kit::sys::output::print_line(text);
 }

@@ -121,7 +121,7 @@ impl Context {
     fn create_raw(&self, init: &mut QpInit<'_, Self>) -> Result<(Qp, u32)> {
         if let Some(rss) = &init.rss {
             // It is of no use without the others.
-            raw::permit(self.port.interface())?;
+            raw::check_rights(self.port.interface())?;
             let spread = raw::Spread::create(&self.node, rss)?;
             *init.cap = ibv_qp_cap::zeroed();
             let number = spread.number;

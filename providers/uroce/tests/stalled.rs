@@ -109,7 +109,7 @@ impl Side {
     }
 
     /// Its numbers, its memory and the key of that.
-    fn say_who(&self) {
+    fn print_peer(&self) {
         let numbers = self.ends.iter().map(|end| end.number().to_string());
         let who: Vec<String> = [self.address().to_string(), self.rkey.to_string()]
             .into_iter()
@@ -144,15 +144,15 @@ impl Side {
         self.ends.last().expect("some")
     }
 
-    /// Carries a case out, and waits for it in a manner.
-    fn run(&self, at: usize, manner: &str, remote: u64, rkey: u32) -> ibv_wc_status {
+    /// Executes a case, and waits for its completion as `wait_mode` says.
+    fn run(&self, at: usize, wait_mode: &str, remote: u64, rkey: u32) -> ibv_wc_status {
         let (end, case) = (&self.ends[at], cases()[at]);
-        if manner == "sleeps" {
+        if wait_mode == "sleeps" {
             end.arm();
         }
         let piece = self.piece(case.size);
         end.request_of(7, case.opcode, piece, remote, rkey);
-        let wc = match manner {
+        let wc = match wait_mode {
             "polls" => end.completion(),
             "sleeps" => {
                 end.event();
@@ -197,7 +197,7 @@ fn role() {
     let side = Side::new(role == "sleeps");
     for (word, numbers) in commands::<u64>() {
         match (word.as_str(), &numbers[..]) {
-            ("who", []) => side.say_who(),
+            ("who", []) => side.print_peer(),
             ("connect", [timeout, retries, rnr, numbers @ ..]) => {
                 let reliability = [*timeout as u8, *retries as u8, *rnr as u8];
                 side.connect(reliability, numbers);
@@ -227,7 +227,7 @@ fn role() {
 mod inside {
     use super::*;
 
-    const MANNERS: [&str; 3] = ["polls", "sleeps", "computes"];
+    const WAIT_MODES: [&str; 3] = ["polls", "sleeps", "computes"];
     /// A peer that answers has this long; more than a busy machine takes.
     const PATIENT: [u8; 3] = [20, 7, 7];
     /// 16 ms each time, and three retries.
@@ -244,9 +244,9 @@ mod inside {
     }
 
     impl Pair {
-        fn start(carrier: &str, manner: &str, reliability: [u8; 3]) -> Self {
+        fn start(carrier: &str, wait_mode: &str, reliability: [u8; 3]) -> Self {
             let start = |role| Player::start_with(role, &[("UROCE_CARRIER", carrier)]);
-            let (mut sender, mut receiver) = (start(manner), start("receiver"));
+            let (mut sender, mut receiver) = (start(wait_mode), start("receiver"));
             let numbers = |player: &mut Player| {
                 let who = player.ask("who");
                 let numbers = who.split(' ').map(|word| word.parse().expect("a number"));
@@ -320,11 +320,11 @@ mod inside {
     #[ignore = "in_a_namespace runs it"]
     fn a_stopped_peer() {
         for carrier in carriers() {
-            for manner in MANNERS {
-                let mut pair = Pair::start(carrier, manner, SHORT);
+            for wait_mode in WAIT_MODES {
+                let mut pair = Pair::start(carrier, wait_mode, SHORT);
                 let stopped = pair.receiver().stop();
                 let shared = *carrier == "shm";
-                let what = format!("{carrier}, {manner}");
+                let what = format!("{carrier}, {wait_mode}");
                 ends_with_retries(&mut pair, &what, |case| shared && case.is_one_sided());
                 drop(stopped);
                 pair.sender.end();
@@ -335,12 +335,12 @@ mod inside {
     #[test]
     #[ignore = "in_a_namespace runs it"]
     fn a_peer_with_a_full_ring() {
-        for manner in carriers().first().map_or(&[][..], |_| &MANNERS) {
-            let mut pair = Pair::start("shm", manner, SHORT);
+        for wait_mode in carriers().first().map_or(&[][..], |_| &WAIT_MODES) {
+            let mut pair = Pair::start("shm", wait_mode, SHORT);
             let stopped = pair.receiver().stop();
             let spare = pair.spare;
             assert_eq!(pair.sender.ask(&format!("fill {spare}")), "full");
-            ends_with_retries(&mut pair, manner, Case::is_one_sided);
+            ends_with_retries(&mut pair, wait_mode, Case::is_one_sided);
             drop(stopped);
             pair.sender.end();
         }
@@ -350,10 +350,10 @@ mod inside {
     #[ignore = "in_a_namespace runs it"]
     fn a_killed_peer() {
         for carrier in carriers() {
-            for manner in MANNERS {
-                let mut pair = Pair::start(carrier, manner, SHORT);
+            for wait_mode in WAIT_MODES {
+                let mut pair = Pair::start(carrier, wait_mode, SHORT);
                 pair.receiver.take().expect("there").kill();
-                ends_with_retries(&mut pair, &format!("{carrier}, {manner}"), |_| false);
+                ends_with_retries(&mut pair, &format!("{carrier}, {wait_mode}"), |_| false);
                 pair.sender.end();
             }
         }
@@ -363,12 +363,12 @@ mod inside {
     #[ignore = "in_a_namespace runs it"]
     fn a_peer_that_never_polls() {
         for carrier in carriers() {
-            for manner in MANNERS {
-                let mut pair = Pair::start(carrier, manner, PATIENT);
+            for wait_mode in WAIT_MODES {
+                let mut pair = Pair::start(carrier, wait_mode, PATIENT);
                 assert_eq!(pair.receiver().ask("receive"), "posted");
                 for (at, case) in cases().iter().enumerate() {
                     let (status, _) = pair.run(at);
-                    assert_eq!(status, IBV_WC_SUCCESS, "{carrier}, {manner}: {case:?}");
+                    assert_eq!(status, IBV_WC_SUCCESS, "{carrier}, {wait_mode}: {case:?}");
                 }
                 pair.sender.end();
             }
@@ -380,15 +380,15 @@ mod inside {
     fn a_peer_without_receive_requests() {
         let [timeout, retries, _] = PATIENT;
         for carrier in carriers() {
-            for manner in MANNERS {
-                let mut pair = Pair::start(carrier, manner, [timeout, retries, 2]);
+            for wait_mode in WAIT_MODES {
+                let mut pair = Pair::start(carrier, wait_mode, [timeout, retries, 2]);
                 for (at, case) in cases().iter().enumerate() {
                     let (status, _) = pair.run(at);
                     let wanted = match case.takes_receive() {
                         true => IBV_WC_RNR_RETRY_EXC_ERR,
                         false => IBV_WC_SUCCESS,
                     };
-                    assert_eq!(status, wanted, "{carrier}, {manner}: {case:?}");
+                    assert_eq!(status, wanted, "{carrier}, {wait_mode}: {case:?}");
                 }
                 pair.sender.end();
             }

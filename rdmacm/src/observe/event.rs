@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 //! What an event reports: a failure, or which device an address led to.
 
-use super::{call, explains, kept_errno, reject, say, shown};
+use super::{call, explain, explains, kept_errno, reject, shown};
 use crate::abi::{event_name, event_type};
 use crate::id::{Id, Join};
 use kit::errno::{Errno, named};
@@ -18,7 +18,7 @@ pub fn taken(id: &Arc<Id>, event: u32, status: i32) {
     let left = errno::get();
     kept_errno(|| {
         if let Some(text) = text(id, event, status, left) {
-            say(&text);
+            explain(&text);
         }
     });
 }
@@ -38,7 +38,7 @@ pub fn join(join: &Join, event: u32, status: i32) {
             status => format!("The group could not be joined: {}.", named(code(status))),
         };
         let event = report(&join.id, event, status);
-        say(&format!("{event}. {why}"));
+        explain(&format!("{event}. {why}"));
     });
 }
 

@@ -90,7 +90,7 @@ pub fn got_event(begin: u64, words: &[u64], failure: Option<Errno>) {
         record(Call::GetCmEvent, begin, code, 0, words);
         if let Some(e) = failure.filter(|e| is_explained(*e)) {
             let why = call::of_channel(e);
-            say(&format!("rdma_get_cm_event failed: {}. {why}", named(e)));
+            explain(&format!("rdma_get_cm_event failed: {}. {why}", named(e)));
         }
     });
 }
@@ -107,7 +107,7 @@ pub fn waits(call: Call, id: &Arc<Id>, missing: u32) {
             format!("{name} ({at:#x})")
         });
         let events = events.collect::<Vec<_>>().join(", ");
-        say(&format!(
+        explain(&format!(
             "{}({}) waits: the program has {missing} event(s) of it that it has not given to \
              rdma_ack_cm_event: {events}. A thread that has such an event and makes this call \
              waits for ever.",
@@ -151,7 +151,7 @@ fn failed(call: Call, address: usize, about: &About, e: Errno) {
             .to_owned(),
         (id, _) => call::why(call, id.as_ref(), about, e),
     };
-    say(&format!(
+    explain(&format!(
         "{}({subject}) failed: {}. {why}",
         call.name(),
         named(e)
@@ -186,7 +186,7 @@ fn shown(id: &Arc<Id>) -> String {
     format!("id {:#x}{way}{}", id.address(), device.unwrap_or_default())
 }
 
-fn say(text: &str) {
+fn explain(text: &str) {
     uroce::explain(&format!("librdmacm: {text}\n"));
 }
 

@@ -292,7 +292,7 @@ fn give_back_any(addr: usize, len: usize) -> Result<()> {
     if live.rounding.is_empty() {
         return give_back_locked(live, plain);
     }
-    let pages = live.rounding.recall(addr, len).unwrap_or(plain);
+    let pages = live.rounding.lookup(addr, len).unwrap_or(plain);
     live.protection.give_back(pages.clone())?;
     live.rounding.take(addr, len, &pages);
     Ok(())

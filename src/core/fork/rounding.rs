@@ -93,7 +93,7 @@ impl Rounding {
     }
 
     /// The pages of the latest such range that was noted.
-    pub fn recall(&self, addr: usize, len: usize) -> Option<Pages> {
+    pub fn lookup(&self, addr: usize, len: usize) -> Option<Pages> {
         self.0.get(&(addr, len))?.last().cloned()
     }
 
@@ -146,13 +146,13 @@ mod tests {
         let mut rounding = Rounding::default();
         let base = plain(4096, 1).unwrap();
         rounding.note(4096, 1, &base).unwrap();
-        assert_eq!(rounding.recall(4096, 1), None);
+        assert_eq!(rounding.lookup(4096, 1), None);
         rounding.note(4096, 1, &(0..512)).unwrap();
         rounding.note(4096, 1, &(0..1024)).unwrap();
         assert!(!rounding.is_empty());
-        assert_eq!(rounding.recall(4096, 1), Some(0..1024));
+        assert_eq!(rounding.lookup(4096, 1), Some(0..1024));
         rounding.take(4096, 1, &base);
-        assert_eq!(rounding.recall(4096, 1), Some(0..1024));
+        assert_eq!(rounding.lookup(4096, 1), Some(0..1024));
         rounding.take(4096, 1, &(0..1024));
         rounding.take(4096, 1, &(0..512));
         assert!(rounding.is_empty());

@@ -81,14 +81,14 @@ impl Output {
         };
         if !self.stopped.swap(true, Relaxed) && self.file.is_some() {
             let why = std::io::Error::from(error);
-            say(&format!("{}: {why}: nothing more is written", self.name));
+            print_line(&format!("{}: {why}: nothing more is written", self.name));
         }
         false
     }
 }
 
 /// Prints one line in the library's name on the standard error, or loses it.
-pub fn say(text: &str) {
+pub fn print_line(text: &str) {
     let mut line = String::new();
     // A string takes everything.
     let _ = writeln!(line, "libibverbs: {text}");

@@ -64,7 +64,7 @@ fn may_bind_low() -> bool {
 
 /// # Errors
 /// EACCES for a port that this process may not bind to.
-fn permit(port: u16) -> Result<()> {
+fn check_port_rights(port: u16) -> Result<()> {
     let [first] = setting("/proc/sys/net/ipv4/ip_unprivileged_port_start", [1024]);
     if port != 0 && port < first && !may_bind_low() {
         return Err(Errno(libc::EACCES));
@@ -106,7 +106,7 @@ impl State {
     pub fn bind(&mut self, number: u32, address: SocketAddr) -> Result<()> {
         let id = self.id(number)?;
         id.expect(&[Stage::Idle])?;
-        permit(address.port())?;
+        check_port_rights(address.port())?;
         let port = match is_of_all(address.ip()) {
             true => None,
             false => Some(address::port_of(address.ip(), scope(address))?),
@@ -429,8 +429,8 @@ mod tests {
 
     #[test]
     fn the_first_ports_are_not_everybodys() {
-        assert_eq!(permit(0), Ok(()));
-        assert_eq!(permit(7471), Ok(()));
+        assert_eq!(check_port_rights(0), Ok(()));
+        assert_eq!(check_port_rights(7471), Ok(()));
         let expected = if may_bind_low() {
             Ok(())
         } else {
@@ -438,7 +438,7 @@ mod tests {
         };
         let [first] = setting("/proc/sys/net/ipv4/ip_unprivileged_port_start", [1024]);
         if first > 1 {
-            assert_eq!(permit(1), expected);
+            assert_eq!(check_port_rights(1), expected);
         }
     }
 }

@@ -311,7 +311,7 @@ impl Node {
     }
 
     /// A queue pair has a deadline at that time at the latest.
-    pub fn mind_deadline(&self, qpn: u32, deadline: Time) {
+    pub fn note_deadline(&self, qpn: u32, deadline: Time) {
         if self.is_here()
             && let Some(index) = self.inner.transport().index(qpn)
         {
@@ -320,7 +320,7 @@ impl Node {
     }
 
     /// A connection has this timeout, and may be given up within a few times of it.
-    pub fn mind_timeout(&self, timeout: AckTimeout) {
+    pub fn note_timeout(&self, timeout: AckTimeout) {
         if timeout.nanos().is_some_and(|nanos| nanos < SHORT) && self.is_here() {
             self.inner.progress.make_haste();
         }

@@ -54,18 +54,18 @@ impl Transport {
     pub fn send(&self, outbox: &mut Outbox, now: Time) {
         self.outbound.send(outbox, now);
         if self.outbound.is_bad() {
-            self.mind_held();
+            self.schedule_held();
         }
     }
 
     /// Sends packets whose simulated delay is over.
     pub fn send_held(&self, now: Time) {
         self.outbound.send_held(now);
-        self.mind_held();
+        self.schedule_held();
     }
 
     /// Has the timers know of packets that the bad network holds.
-    fn mind_held(&self) {
+    fn schedule_held(&self) {
         if let Some(time) = self.outbound.next_held() {
             self.add_task(Task::HeldPackets, time);
         }
@@ -95,7 +95,7 @@ impl Transport {
         };
         let time = directory.deadline();
         if time != NEVER {
-            self.mind_rendezvous(time);
+            self.schedule_rendezvous(time);
         }
         if directory.take_bell() && !self.alarm.is_progress_thread() {
             self.alarm.kick();
@@ -103,7 +103,7 @@ impl Transport {
     }
 
     #[inline(never)]
-    fn mind_rendezvous(&self, time: u64) {
+    fn schedule_rendezvous(&self, time: u64) {
         self.add_task(Task::Rendezvous, time);
     }
 

@@ -343,7 +343,7 @@ impl Connection {
                 self.engine.pause(!is_idle);
                 is_idle
             }
-            _ => self.route.udp_is_quiet(now),
+            _ => self.route.udp_has_drained(now),
         };
         self.route.move_requests(moves);
         moves

@@ -18,7 +18,7 @@ use uroce_engine::wire::Opcode;
 
 /// Without acknowledgements it is not known when a packet is no longer under way: after so long
 /// nearly always, in nanoseconds.
-const QUIET: u64 = 100_000_000;
+const UDP_DRAIN: u64 = 100_000_000;
 
 /// The directions that use the link already.
 #[derive(Debug, Default)]
@@ -51,9 +51,9 @@ impl Route {
     }
 
     /// Whether packets that went by UDP have arrived by now, or are lost.
-    pub fn udp_is_quiet(&self, now: impl FnOnce() -> Time) -> bool {
+    pub fn udp_has_drained(&self, now: impl FnOnce() -> Time) -> bool {
         self.by_udp
-            .is_none_or(|time| now().nanos().saturating_sub(time.nanos()) > QUIET)
+            .is_none_or(|time| now().nanos().saturating_sub(time.nanos()) > UDP_DRAIN)
     }
 
     /// The carriers of packets to the connected peer. `link` is the link, as long as the peer
@@ -146,18 +146,18 @@ mod tests {
     }
 
     #[test]
-    fn udp_is_quiet_a_while_after_its_last_packet() {
+    fn udp_has_drained_a_while_after_its_last_packet() {
         let mut route = Route::default();
         route.begin(false);
-        assert!(route.udp_is_quiet(|| at(0)), "no packet was sent");
+        assert!(route.udp_has_drained(|| at(0)), "no packet was sent");
         route.sent(Via::Udp, at(5));
-        assert!(!route.udp_is_quiet(|| at(5 + QUIET)));
-        assert!(route.udp_is_quiet(|| at(6 + QUIET)));
+        assert!(!route.udp_has_drained(|| at(5 + UDP_DRAIN)));
+        assert!(route.udp_has_drained(|| at(6 + UDP_DRAIN)));
         route.move_requests(true);
         assert!(route.requests_by_link());
-        route.sent(Via::Udp, at(6 + QUIET));
+        route.sent(Via::Udp, at(6 + UDP_DRAIN));
         assert!(
-            route.udp_is_quiet(|| at(6 + QUIET)),
+            route.udp_has_drained(|| at(6 + UDP_DRAIN)),
             "requests have moved already"
         );
         route.begin(false);

@@ -231,7 +231,7 @@ impl QpState {
         engine.modify(modify, &mut host).map_err(errno)?;
         locked.after_protocol(qp, now);
         if modify.mask.has(Mask::TIMEOUT) {
-            qp.node().mind_timeout(modify.values.timeout);
+            qp.node().note_timeout(modify.values.timeout);
         }
         if let Some(path) = path {
             locked.fast_path.begin(qp, path.local, attr.rq_psn);

@@ -47,7 +47,7 @@ mod wq;
 
 pub use counters::Counters;
 pub use made::Made;
-pub use qp::{RawQp, RawQpParams, permit};
+pub use qp::{RawQp, RawQpParams, check_rights};
 pub use rule::rule;
 pub use spread::{Spread, Table};
 pub use tap::{Flow, Target};

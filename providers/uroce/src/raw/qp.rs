@@ -91,7 +91,7 @@ fn socket(interface: u32) -> Result<OwnedFd> {
 /// # Errors
 /// EPERM without `CAP_NET_RAW`; EOPNOTSUPP for an interface without Ethernet frames; ENODEV for a
 /// removed one.
-pub fn permit(interface: u32) -> Result<()> {
+pub fn check_rights(interface: u32) -> Result<()> {
     socket(interface).map(drop)
 }
 
@@ -99,7 +99,7 @@ impl RawQp {
     /// Makes one on the port's interface, in RESET.
     ///
     /// # Errors
-    /// As for [`permit`]; ENOMEM if there are no numbers left.
+    /// As for [`check_rights`]; ENOMEM if there are no numbers left.
     pub fn create(params: RawQpParams) -> Result<Arc<Self>> {
         let socket = socket(params.port.interface())?;
         let node = Arc::clone(&params.node);

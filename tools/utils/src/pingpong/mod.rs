@@ -78,7 +78,7 @@ fn play(args: &Args) -> Step {
     } else {
         ","
     };
-    say(args, "local address: ", separator, &own)?;
+    print(args, "local address: ", separator, &own)?;
     let server = args.server.as_ref().map(text);
     let peers = match &server {
         Some(server) => exchange::with_server(args, server, &own)?,
@@ -88,7 +88,7 @@ fn play(args: &Args) -> Step {
         })?,
     };
     let count = own.len();
-    say(
+    print(
         args,
         "remote address:",
         ",",
@@ -168,7 +168,7 @@ fn gid(args: &Args, context: &Context) -> Step<[u8; 16]> {
     }
 }
 
-fn say(args: &Args, whose: &str, separator: &str, addresses: &[Address]) -> Step {
+fn print(args: &Args, whose: &str, separator: &str, addresses: &[Address]) -> Step {
     if args.json {
         return Ok(());
     }

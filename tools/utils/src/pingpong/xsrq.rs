@@ -195,7 +195,7 @@ impl Address {
         })
     }
 
-    fn say(&self, args: &Args, whose: &str) -> Step {
+    fn print(&self, args: &Args, whose: &str) -> Step {
         if args.json {
             return Ok(());
         }
@@ -404,9 +404,9 @@ impl Endpoint {
     ) -> Step {
         if client {
             self.report(args, peer, &mut stream)?;
-            hear(args, place, peer, &mut stream)?;
+            receive(args, place, peer, &mut stream)?;
         } else {
-            hear(args, place, peer, &mut stream)?;
+            receive(args, place, peer, &mut stream)?;
             self.report(args, peer, &mut stream)?;
         }
         peer.stream = Some(stream);
@@ -429,7 +429,7 @@ impl Endpoint {
             srq: or(self.srq.number(), "Couldn't get SRQ num")?,
             gid,
         };
-        peer.own.say(args, "local")?;
+        peer.own.print(args, "local")?;
         let reported = stream.write_all(&peer.own.write());
         or(reported, "Couldn't send local address")
     }
@@ -593,7 +593,7 @@ fn domain_file() -> Option<File> {
 /// Linux's, on every architecture that the library is built for.
 const O_CREAT: i32 = 0o100;
 
-fn hear(args: &Args, place: usize, peer: &mut Peer, stream: &mut TcpStream) -> Step {
+fn receive(args: &Args, place: usize, peer: &mut Peer, stream: &mut TcpStream) -> Step {
     let mut message = [0; MESSAGE];
     if let Err(error) = stream.read_exact(&mut message) {
         eprintln!("client read: {}", reason(&error));
@@ -603,7 +603,7 @@ fn hear(args: &Args, place: usize, peer: &mut Peer, stream: &mut TcpStream) -> S
         return fail(format!("Couldn't read remote address [{place}]"));
     };
     peer.address = address;
-    address.say(args, "remote")
+    address.print(args, "remote")
 }
 
 fn poll(cq: &Cq, taken: &mut Vec<Completion>) -> Step {
@@ -670,18 +670,18 @@ fn join(args: &Args, place: usize, peer: &Peer) -> Step {
 fn part(args: &Args, peers: &mut [Peer]) -> Step {
     let streams = || peers.iter().filter_map(|peer| peer.stream.as_ref());
     if args.server.is_some() {
-        streams().try_for_each(say_end)?;
-        return streams().try_for_each(hear_end);
+        streams().try_for_each(send_end)?;
+        return streams().try_for_each(receive_end);
     }
-    streams().try_for_each(hear_end)?;
-    streams().try_for_each(say_end)
+    streams().try_for_each(receive_end)?;
+    streams().try_for_each(send_end)
 }
 
-fn say_end(mut stream: &TcpStream) -> Step {
+fn send_end(mut stream: &TcpStream) -> Step {
     or(stream.write_all(END), "Couldn't send termination ack")
 }
 
-fn hear_end(mut stream: &TcpStream) -> Step {
+fn receive_end(mut stream: &TcpStream) -> Step {
     let mut word = [0; END.len()];
     if let Err(error) = stream.read_exact(&mut word) {
         eprintln!("client read: {}", reason(&error));

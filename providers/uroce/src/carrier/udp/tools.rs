@@ -4,7 +4,7 @@ use super::capture::{self, Capture};
 use super::faults::{self, BadNetwork, Faults};
 use crate::carrier::choice::{self, Carrier};
 use kit::errno::{Errno, Result};
-use kit::sys::output::say;
+use kit::sys::output::print_line;
 
 /// Faults and a capture, if requested.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl Tools {
             tools.capture = Capture::open(name)
                 .inspect_err(|e| {
                     let why = std::io::Error::from_raw_os_error(e.raw());
-                    say(&format!(
+                    print_line(&format!(
                         "{}={name}: {why}: nothing is captured",
                         capture::VARIABLE
                     ));

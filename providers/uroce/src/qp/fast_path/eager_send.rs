@@ -392,7 +392,7 @@ impl EagerSender {
 #[cold]
 fn begin_watch(connection: &mut Connection, qp: &Resources) {
     if let Some(due) = connection.watch_peer(qp, clock::now()) {
-        qp.node().mind_deadline(qp.node_number, due);
+        qp.node().note_deadline(qp.node_number, due);
     }
 }
 
