@@ -29,6 +29,10 @@ const COUNTER: u32 = 0;
 const PATIENT: [u8; 2] = [18, 7];
 /// Bytes of the long message.
 const LONG: usize = 8 << 20;
+/// Bytes of a block: more packets than are acknowledged at once.
+const BLOCK: u32 = 64 << 10;
+/// So many blocks are written before a queue pair counts as slow for good.
+const BLOCKS: u64 = 200_000;
 
 #[test]
 fn in_a_namespace() {
@@ -73,6 +77,12 @@ fn role() {
                 add(&end, &mut counted, *count, *rkey as u32);
                 reply("added");
             }
+            ("stream", [address, rkey]) => {
+                let mut blocks = Blocks::new(&end, &pages, key, (*address, *rkey as u32));
+                let leaves = blocks.write_until_alone();
+                blocks.check();
+                reply(if leaves { "alone" } else { "by packets" });
+            }
             ("write", [address, rkey]) => {
                 let piece = ibv_sge {
                     addr: long,
@@ -86,6 +96,101 @@ fn role() {
         }
     }
     end.deregister(&region);
+}
+
+/// Numbered blocks in the memory of the peer.
+struct Blocks<'a> {
+    end: &'a End,
+    pages: &'a Scratch,
+    lkey: u32,
+    /// Address and key of the peer's memory.
+    remote: (u64, u32),
+    posted: u64,
+    completed: u64,
+}
+
+impl<'a> Blocks<'a> {
+    fn new(end: &'a End, pages: &'a Scratch, lkey: u32, remote: (u64, u32)) -> Self {
+        Self {
+            end,
+            pages,
+            lkey,
+            remote,
+            posted: 0,
+            completed: 0,
+        }
+    }
+
+    fn offset(number: u64) -> u64 {
+        number % DEPTH * u64::from(BLOCK)
+    }
+
+    fn piece(&self, offset: u64) -> ibv_sge {
+        let address = u64::try_from(self.pages.memory().address()).expect("64 bits");
+        ibv_sge {
+            addr: address + offset,
+            length: BLOCK,
+            lkey: self.lkey,
+        }
+    }
+
+    fn write(&mut self) {
+        let offset = Self::offset(self.posted);
+        let at = usize::try_from(offset).expect("64 bits");
+        let number = self.posted.to_le_bytes();
+        self.pages.memory().write(at, &number).expect("inside");
+        let (address, rkey) = self.remote;
+        let (piece, to) = (self.piece(offset), address + offset);
+        self.end
+            .request_of(self.posted, IBV_WR_RDMA_WRITE, piece, to, rkey);
+        self.posted += 1;
+    }
+
+    fn take(&mut self, found: Vec<ibv_wc>) {
+        for wc in found {
+            assert_eq!((wc.wr_id, wc.status), (self.completed, IBV_WC_SUCCESS));
+            self.completed += 1;
+        }
+    }
+
+    /// Writes, always with others under way, until each write is complete when its call returns:
+    /// this process then writes the peer's memory by itself.
+    fn write_until_alone(&mut self) -> bool {
+        const IN_A_ROW: u32 = 100;
+        let mut in_a_row = 0;
+        while self.posted < BLOCKS && in_a_row < IN_A_ROW {
+            self.write();
+            self.take(self.end.poll());
+            in_a_row = match self.posted - self.completed {
+                0 => in_a_row + 1,
+                _ => 0,
+            };
+            if self.posted - self.completed == DEPTH {
+                self.take(self.end.wait());
+            }
+        }
+        while self.completed < self.posted {
+            self.take(self.end.wait());
+        }
+        in_a_row == IN_A_ROW
+    }
+
+    /// The peer has the last block of each place.
+    fn check(&self) {
+        let (address, rkey) = self.remote;
+        let behind = Self::offset(DEPTH - 1) + u64::from(BLOCK);
+        for number in self.posted - DEPTH..self.posted {
+            let piece = self.piece(behind);
+            let from = address + Self::offset(number);
+            self.end
+                .request_of(number, IBV_WR_RDMA_READ, piece, from, rkey);
+            assert_eq!(self.end.completion().status, IBV_WC_SUCCESS);
+            let mut found = [0; 8];
+            let at = usize::try_from(behind).expect("64 bits");
+            self.pages.memory().read(at, &mut found).expect("inside");
+            assert_eq!(u64::from_le_bytes(found), number);
+        }
+    }
 }
 
 fn place(base: u32, number: u64) -> u32 {
@@ -267,6 +372,19 @@ mod inside {
             assert_eq!(sides[0].player.ask(&line), "added");
             rounds_with_link += u32::from(share(&sides) == Some(true));
         }
+        end(sides);
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn writes_that_never_pause_leave_the_protocol_path() {
+        if !alone::there() {
+            return;
+        }
+        let mut sides = two("rc");
+        let [address, key] = sides[1].long;
+        let answer = sides[0].player.ask(&format!("stream {address} {key}"));
+        assert_eq!(answer, "alone");
         end(sides);
     }
 

@@ -6,6 +6,12 @@
 //! two things that the engine waits for and does not know of: room in a peer's ring
 //! ([`Backpressure`]) and a peer that takes nothing from its ring ([`super::stall`]).
 //!
+//! *Leaving the protocol path.* A request takes the fast path only if none before it is with the
+//! engine. A program that always has some outstanding would stay on the protocol path for good,
+//! once it is there. So from time to time no request begins until those under way are finished, and
+//! the waiting ones are tried by the fast path ([`Retry`],
+//! [`super::fast_path::FastPath::retry_one_sided`]).
+//!
 //! *Invariants.*
 //! - The link is that of the process whose slot is in the destination QP number, or there is none.
 //! - While a ring has no room, nothing is transmitted, and a deadline runs: the engine's for
@@ -36,10 +42,11 @@ use crate::carrier::{Sender, Via, qpn, shm};
 use crate::memory::{AccessMode, PdId, Peer};
 use crate::node::{Incoming, Remote};
 use crate::receive::ReceiveQueue;
-use crate::{address, limits};
+use crate::{address, clock, limits};
 use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::errno::Result;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use uroce_engine::host::Fault;
 use uroce_engine::outgoing::{Outgoing, Payload};
@@ -51,8 +58,36 @@ use uroce_engine::work::WorkRequest;
 /// takes longer than both. By rows `ib_write_bw 64 KiB` of `cargo xtask bench uroce`, 1 MiB takes
 /// about 0.4 ms longer by UDP; [`shm::Links`] has the cost of a link.
 const LONG: u32 = 1 << 20;
+/// The least and the longest time between two attempts to leave the protocol path, in nanoseconds.
+const RETRIES: [u64; 2] = [1_000_000, 1_000_000_000];
 /// For how long after an attempt to have a link began such a request waits for it, in nanoseconds.
 const HOLD: u64 = 5_000_000;
+
+/// When requests that wait for the protocol are tried by the fast path. That costs a pause, so
+/// attempts in vain become rare.
+#[derive(Debug, Default)]
+struct Retry {
+    next: Time,
+    /// The time until the next attempt, in nanoseconds.
+    wait: u64,
+    /// No request begins until those under way are finished.
+    drains: bool,
+}
+
+impl Retry {
+    fn is_due(&self, now: Time) -> bool {
+        self.next <= now
+    }
+
+    fn tried(&mut self, now: Time, succeeded: bool) {
+        let [least, most] = RETRIES;
+        self.wait = match succeeded {
+            true => least,
+            false => (self.wait * 2).clamp(least, most),
+        };
+        self.next = now.plus(self.wait);
+    }
+}
 
 /// A peer whose ring has no room.
 struct Backpressure {
@@ -80,6 +115,8 @@ pub(super) struct Connection {
     peer: Option<Arc<shm::Peer>>,
     /// Until when requests wait for a link.
     hold: Option<Time>,
+    /// When requests that wait for the protocol are tried by the fast path.
+    retry: Retry,
     /// The peer whose ring had no room for a packet.
     backpressure: Option<Backpressure>,
     /// Whether the peer consumes its messages.
@@ -108,6 +145,7 @@ impl Connection {
             route: Route::default(),
             peer: None,
             hold: None,
+            retry: Retry::default(),
             backpressure: None,
             stall: Stall::default(),
         }
@@ -248,6 +286,7 @@ impl Connection {
         self.backpressure = None;
         self.stall.end();
         self.end_hold();
+        self.retry = Retry::default();
         self.path = None;
         self.route = Route::default();
         self.peer = None;
@@ -262,6 +301,7 @@ impl Connection {
     /// acknowledgements do not wait for others.
     pub fn use_link(&mut self, peer: &Arc<shm::Peer>) {
         self.end_hold();
+        self.retry = Retry::default();
         self.peer = Some(Arc::clone(peer));
         self.engine.delay_acknowledgements(false);
     }
@@ -332,6 +372,42 @@ impl Connection {
     pub fn end_hold_on_time(&mut self, now: Time) {
         if self.hold.is_some_and(|until| until <= now) {
             self.end_hold();
+        }
+    }
+
+    /// Whether the requests that wait for the protocol are to be tried by the fast path now. If it
+    /// is time for that but others are under way, no other begins until they are finished. `may`
+    /// answers whether the fast path may take the first.
+    pub fn retries_fast_path(
+        &mut self,
+        qp: &Resources,
+        now: Time,
+        may: impl FnOnce(&WorkRequest) -> bool,
+    ) -> bool {
+        if std::mem::take(&mut self.retry.drains) {
+            self.engine.pause(false);
+        }
+        let first = self.engine.first_waiting().is_some_and(may);
+        let due = first && qp.service() == Service::Rc && self.retry.is_due(now);
+        if !due || self.live_peer().is_none() || !self.requests_by_link(qp, || now) {
+            return false;
+        }
+        self.retry.drains = !self.engine.is_idle();
+        self.engine.pause(self.retry.drains);
+        !self.retry.drains
+    }
+
+    /// So many of them took it.
+    pub fn fast_path_retried(&mut self, now: Time, moved: usize) {
+        self.retry.tried(now, moved > 0);
+    }
+
+    /// The protocol takes requests that it had before.
+    pub fn post_again(&mut self, qp: &Resources, requests: VecDeque<WorkRequest>) {
+        let (engine, mut host) = self.split(qp, clock::now());
+        for wr in requests {
+            // Refused only in a state that it cannot have come to since it had them.
+            let _ = engine.post_send(wr, &mut host);
         }
     }
 

@@ -6,6 +6,7 @@
 
 use super::attributes;
 use super::connection::blocked;
+use super::fast_path::may_be_one_sided;
 use super::resources::Resources;
 use super::state::QpState;
 use crate::carrier::{Sender, shm};
@@ -41,6 +42,10 @@ impl Endpoint for QpState {
         let connection = &mut locked.connection;
         if connection.is_blocked(qp, now) {
             return;
+        }
+        if connection.retries_fast_path(qp, now, may_be_one_sided) {
+            let moved = locked.fast_path.retry_one_sided(connection, qp);
+            connection.fast_path_retried(now, moved);
         }
         let mode = access_mode(qp, caller);
         let link = connection.live_peer().cloned();

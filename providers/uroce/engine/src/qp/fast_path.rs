@@ -1,8 +1,11 @@
 //! The host's fast path: a host that can pass a whole message to the peer without packets asks here
 //! for permission, and reports the transfer.
 
+use std::collections::VecDeque;
+
 use super::{QueuePair, State};
 use crate::host::Host;
+use crate::work::WorkRequest;
 
 impl QueuePair {
     /// Whether the next request may take the fast path: in RTS, and nothing is under way.
@@ -10,6 +13,21 @@ impl QueuePair {
     #[inline]
     pub fn may_take_fast_path(&self) -> bool {
         self.state == State::Rts && self.requester.outstanding() == 0
+    }
+
+    /// The first posted request that has not begun.
+    #[must_use]
+    pub fn first_waiting(&self) -> Option<&WorkRequest> {
+        self.requester.first_waiting()
+    }
+
+    /// Takes back the requests that have not begun, in their order, if nothing is under way: the
+    /// host may carry them out by the fast path. It posts the others again.
+    pub fn take_waiting(&mut self) -> VecDeque<WorkRequest> {
+        match self.state {
+            State::Rts => self.requester.take_waiting(),
+            _ => VecDeque::new(),
+        }
     }
 
     /// Whether the next message may come on the fast path: no message is half received, and

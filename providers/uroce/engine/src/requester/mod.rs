@@ -154,6 +154,28 @@ impl Requester {
             .is_none_or(|entry| !entry.sent && !entry.done)
     }
 
+    /// The first request that has not begun.
+    pub(crate) fn first_waiting(&self) -> Option<&WorkRequest> {
+        let mut entries = self.queue.range(self.next.min(self.queue.len())..);
+        let waiting = entries.find(|entry| !entry.sent && !entry.done)?;
+        Some(&waiting.wr)
+    }
+
+    /// Takes back the requests that have not begun, if nothing is under way.
+    pub(crate) fn take_waiting(&mut self) -> VecDeque<WorkRequest> {
+        let fails = self
+            .queue
+            .front()
+            .is_some_and(|entry| entry.failed.is_some());
+        if fails || !self.is_drained() {
+            return VecDeque::new();
+        }
+        self.next = 0;
+        self.offset = 0;
+        self.untaken = 0;
+        self.queue.drain(..).map(|entry| entry.wr).collect()
+    }
+
     pub(crate) fn deadline(&self) -> Option<Time> {
         Time::earliest([
             self.timer.get(),

@@ -31,7 +31,7 @@ mod in_flight;
 mod one_sided;
 
 pub(super) use gate::await_unused;
-pub(super) use one_sided::MOST_BYTES;
+pub(super) use one_sided::{MOST_BYTES, may_be_one_sided};
 
 use super::connection::Connection;
 use super::resources::Resources;
@@ -49,6 +49,9 @@ use std::sync::{Arc, Weak};
 use uroce_engine::qp::{Service, State};
 use uroce_engine::timer::Time;
 use uroce_engine::work::WorkRequest;
+
+/// Bytes that are moved at once for requests that have waited for the protocol.
+const MOST_AT_ONCE: u64 = 64 << 20;
 
 /// The operations of a queue pair without packets.
 pub(super) struct FastPath {
@@ -169,6 +172,30 @@ impl FastPath {
         let sender = &self.sender;
         let done = self.one_sided.post(connection, qp, sender, given, budget);
         done.is_some()
+    }
+
+    /// Carries out the RDMA writes and reads that wait for the protocol, which has nothing under
+    /// way, up to the first that may not take the fast path. Returns how many.
+    ///
+    /// A queue pair that always has requests outstanding would stay on the protocol path for good:
+    /// new ones wait behind them.
+    pub fn retry_one_sided(&mut self, connection: &mut Connection, qp: &Resources) -> usize {
+        let mut budget = MOST_AT_ONCE;
+        let mut waiting = connection.engine_mut().take_waiting();
+        let mut moved = 0;
+        while let Some(wr) = waiting.front() {
+            let sender = &self.sender;
+            let done = self
+                .one_sided
+                .retry(connection, qp, sender, wr, &mut budget);
+            if done.is_none() {
+                break;
+            }
+            waiting.pop_front();
+            moved += 1;
+        }
+        connection.post_again(qp, waiting);
+        moved
     }
 
     /// The protocol takes a request, at once or when its turn comes.

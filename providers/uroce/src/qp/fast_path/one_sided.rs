@@ -28,15 +28,16 @@ use crate::clock;
 use crate::cq::success;
 use crate::memory::piece;
 use crate::objects::Objects;
+use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
-use kit::provider::{Data, SendView};
+use kit::provider::{Data, Inline, SendView};
 use kit::sys::application::ApplicationMemory;
 use kit::sys::other_process::{MOST, OtherProcess, Range, Source};
 use std::sync::Arc;
 use uroce_engine::host::LocalAccess;
 use uroce_engine::qp::Service;
-use uroce_engine::work::{CompletionOpcode, Sge};
+use uroce_engine::work::{CompletionOpcode, Data as Pieces, Request, Sge, WorkRequest};
 
 /// Bytes that one call of a verb moves directly; longer transfers go by packets, which do not block
 /// the caller.
@@ -87,6 +88,36 @@ impl<'a> OneSidedRequest<'a> {
         })
     }
 
+    /// That of a request which the protocol has; `sges` is room for its pieces.
+    fn of_protocol(wr: &'a WorkRequest, sges: &'a mut [ibv_sge; MOST]) -> Option<Self> {
+        let (right, remote) = match wr.request {
+            Request::Write(remote) => (Right::Write, remote),
+            Request::Read(remote) => (Right::Read, remote),
+            _ => return None,
+        };
+        let data = match &wr.data {
+            Pieces::Inline(bytes) => Data::Inline(Inline::Bytes(bytes)),
+            Pieces::Sges(pieces) => {
+                let room = sges.get_mut(..pieces.len())?;
+                for (place, piece) in room.iter_mut().zip(pieces) {
+                    *place = ibv_sge {
+                        addr: piece.address,
+                        length: piece.length,
+                        lkey: piece.lkey,
+                    };
+                }
+                Data::Sges(room)
+            }
+        };
+        Some(Self {
+            right,
+            data,
+            address: remote.address,
+            rkey: remote.rkey,
+            length: wr.data.length()?.into(),
+        })
+    }
+
     fn local_access(&self) -> LocalAccess {
         match self.right {
             Right::Write => LocalAccess::Read,
@@ -100,6 +131,13 @@ impl<'a> OneSidedRequest<'a> {
             Right::Read => IBV_ACCESS_REMOTE_READ,
         }
     }
+}
+
+/// Whether the initiator may be able to carry a request out by itself.
+pub fn may_be_one_sided(wr: &WorkRequest) -> bool {
+    let is_one_sided = matches!(wr.request, Request::Write(_) | Request::Read(_));
+    let length = wr.data.length().map(u64::from);
+    is_one_sided && length.is_some_and(|length| (1..=MOST_BYTES).contains(&length))
 }
 
 /// The process that has the memory, and where in it.
@@ -165,6 +203,39 @@ impl OneSided {
             return None;
         }
         let request = OneSidedRequest::new(qp.cap(), given)?;
+        let signaled = given.flags() & IBV_SEND_SIGNALED != 0 || qp.sq_sig_all();
+        let completion = (given.id(), signaled);
+        self.execute(connection, qp, sender, &request, completion, budget)
+    }
+
+    /// The same for a request that the protocol had.
+    pub fn retry(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        sender: &EagerSender,
+        wr: &WorkRequest,
+        budget: &mut u64,
+    ) -> Option<()> {
+        if self.process.is_none() || qp.service() != Service::Rc {
+            return None;
+        }
+        let mut sges = [ibv_sge::zeroed(); MOST];
+        let request = OneSidedRequest::of_protocol(wr, &mut sges)?;
+        let completion = (wr.id, wr.signaled || qp.sq_sig_all());
+        self.execute(connection, qp, sender, &request, completion, budget)
+    }
+
+    #[inline]
+    fn execute(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        sender: &EagerSender,
+        request: &OneSidedRequest<'_>,
+        (id, signaled): (u64, bool),
+        budget: &mut u64,
+    ) -> Option<()> {
         let idle = connection.engine().may_take_fast_path() && !sender.is_busy();
         if !idle || request.length == 0 || request.length > *budget {
             return None;
@@ -175,7 +246,7 @@ impl OneSided {
         if request.right == Right::Read && !may_read(connection, sender) {
             return None;
         }
-        self.carry_out(connection, qp, &request)?;
+        self.carry_out(connection, qp, request)?;
         *budget -= request.length;
         let (counted, reported) = match request.right {
             Right::Write => (CompletionOpcode::Write, IBV_WC_RDMA_WRITE),
@@ -183,8 +254,8 @@ impl OneSided {
         };
         let length = u32::try_from(request.length).ok()?;
         connection.counting().succeeded(counted, length);
-        if given.flags() & IBV_SEND_SIGNALED != 0 || qp.sq_sig_all() {
-            qp.push_sent(success(given.id(), reported, length, qp.number));
+        if signaled {
+            qp.push_sent(success(id, reported, length, qp.number));
         }
         Some(())
     }
@@ -284,8 +355,7 @@ fn forbids(error: Errno) -> bool {
 mod tests {
     use super::*;
     use crate::context::Context;
-    use bytemuck::Zeroable;
-    use kit::provider::{Inline, SendRequest};
+    use kit::provider::SendRequest;
 
     fn cap() -> ibv_qp_cap {
         let mut cap = ibv_qp_cap::zeroed();

@@ -78,3 +78,34 @@ impl World {
         bytes(from) == bytes(to)
     }
 }
+
+#[test]
+fn requests_that_have_not_begun_are_taken_back_when_nothing_is_under_way() {
+    let mut world = World::new(&Setup::new(Service::Rc), Faults::default(), 1);
+    let ids = |world: &mut World| -> Vec<u64> {
+        let taken = world.ends[0].qp.take_waiting();
+        taken.iter().map(|wr| wr.id).collect()
+    };
+    let write = |id| wr(id, Request::Write(remote(0x20000)), 0x10000, 8);
+    world.post(0, write(1));
+    assert!(world.send_one(0));
+    world.ends[0].qp.pause(true);
+    for id in 2..5 {
+        world.post(0, write(id));
+    }
+    let first = world.ends[0].qp.first_waiting().map(|wr| wr.id);
+    assert_eq!(first, Some(2));
+    assert!(ids(&mut world).is_empty(), "one is under way");
+    world.rest();
+    assert_eq!(world.statuses(0), [(1, Status::Success)]);
+    assert_eq!(ids(&mut world), [2, 3, 4]);
+    assert_eq!(world.ends[0].qp.outstanding(), 0);
+    assert!(world.ends[0].qp.first_waiting().is_none());
+    world.ends[0].qp.pause(false);
+    world.post(0, write(5));
+    world.rest();
+    assert_eq!(
+        world.statuses(0),
+        [(1, Status::Success), (5, Status::Success)]
+    );
+}
