@@ -407,7 +407,9 @@ mod tests {
     /// Runs the tests of [`inside`] in a network namespace.
     #[test]
     fn in_a_namespace() {
-        namespace::run("carrier::udp::outbox::tests::inside::", &[], &[]);
+        // Sockets of one port share its packets.
+        let options = ["--test-threads=1"];
+        namespace::run("carrier::udp::outbox::tests::inside::", &[], &options);
     }
 
     mod inside {
@@ -459,12 +461,21 @@ mod tests {
             outbox.send(Time::default(), counters);
         }
 
-        /// The packets of each run that came: the number, and whether the ICRC is right.
-        fn receive(sockets: &Sockets, path: &Path) -> Vec<Vec<(u8, bool)>> {
+        /// The packets of each run that came, until so many have: the number, and whether the ICRC
+        /// is right.
+        fn receive(sockets: &Sockets, path: &Path, sent: u64) -> Vec<Vec<(u8, bool)>> {
             let socket = sockets.of(path.destination).expect("a socket");
             let mut receiver = Receiver::new();
-            let mut runs = Vec::new();
-            while let Ok(count) = receiver.receive(socket) {
+            let mut runs: Vec<Vec<_>> = Vec::new();
+            let lacks = |runs: &[Vec<_>]| {
+                let count: usize = runs.iter().map(Vec::len).sum();
+                u64::try_from(count).is_ok_and(|count| count < sent)
+            };
+            while lacks(&runs) {
+                let Ok(count) = receiver.receive(socket) else {
+                    std::thread::yield_now();
+                    continue;
+                };
                 for index in 0..count {
                     let run = receiver.received(index).expect("a run");
                     let packets = (0..).zip(run.data.chunks(run.segment));
@@ -510,9 +521,10 @@ mod tests {
                 let (sockets, path) = (sockets("loss=10%,seed=1"), path(address));
                 let counters = Counters::default();
                 send(&sockets, &path, 60, &counters);
-                let runs = receive(sockets.shared(), &path);
+                let sent = counters.sent.load(Relaxed);
+                let runs = receive(sockets.shared(), &path, sent);
                 let packets = runs.concat();
-                let (count, sent) = (packets.len(), counters.sent.load(Relaxed));
+                let count = packets.len();
                 assert!((45..60).contains(&count), "{count}");
                 assert_eq!(u64::try_from(count), Ok(sent));
                 assert!(packets.is_sorted() && packets.iter().all(|(_, right)| *right));
@@ -530,8 +542,10 @@ mod tests {
             }
             for address in ADDRESSES {
                 let (sockets, path) = (sockets("corrupt=10%,dup=10%,seed=2"), path(address));
-                send(&sockets, &path, 60, &Counters::default());
-                let packets = receive(sockets.shared(), &path).concat();
+                let counters = Counters::default();
+                send(&sockets, &path, 60, &counters);
+                let sent = counters.sent.load(Relaxed);
+                let packets = receive(sockets.shared(), &path, sent).concat();
                 let damaged = packets.iter().filter(|(_, right)| !*right).count();
                 assert!((1..20).contains(&damaged), "{damaged}");
                 assert!((61..80).contains(&packets.len()), "{}", packets.len());
