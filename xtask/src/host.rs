@@ -204,7 +204,19 @@ impl Output {
     }
 }
 
-/// Runs a command that has to end well.
+/// Runs a command that has to end well; returns its output.
+pub fn must(command: &mut Command) -> Result<String> {
+    let name = format!("{command:?}");
+    let output = command.output().with_context(|| format!("start {name}"))?;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        bail!("{name}: {}\n{printed}{errors}", output.status);
+    }
+    Ok(printed)
+}
+
+/// The same with its output in a log.
 pub fn must_run(command: &mut Command, log: &Path) -> Result<()> {
     let outcome = run(command, log, None)?;
     if !outcome.status.success() {

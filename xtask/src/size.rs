@@ -15,7 +15,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::dirs::Dirs;
+use crate::{dirs::Dirs, host::must};
 
 /// The crate that exports functions to C.
 const EXPORTS: &str = "ibverbs";
@@ -62,14 +62,7 @@ pub fn run() -> Result<ExitCode> {
 
 fn printed(library: &Path, program: &str, options: &[&str]) -> Result<String> {
     let mut command = Command::new(program);
-    command.args(options).arg(library).env("LC_ALL", "C");
-    let output = command
-        .output()
-        .with_context(|| format!("start {program}"))?;
-    if !output.status.success() {
-        bail!("{program}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    must(command.args(options).arg(library).env("LC_ALL", "C"))
 }
 
 /// The bytes of each part.

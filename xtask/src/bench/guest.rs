@@ -1,14 +1,15 @@
 //! The part that needs an RDMA device; runs in the virtual machine.
 #![forbid(unsafe_code)]
 
-use std::{collections::BTreeMap, ffi::OsStr, fs::File, io::Write, path::Path, process::Command};
+use std::{collections::BTreeMap, ffi::OsStr, path::Path, process::Command};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{guest::copy_to_ram, suites::PREFER_PLUGIN};
+use crate::{guest::copy_to_ram, host::must, suites::PREFER_PLUGIN};
 
 use super::{
     callgrind,
+    figures::FigureFile,
     programs::Bench,
     row::{Figure, Side, Unit},
 };
@@ -16,9 +17,6 @@ use super::{
 pub const START: &str = "Start";
 pub const OBJECTS: &str = "Create and destroy";
 pub const MEMORY: &str = "Memory";
-/// Written last, so that a machine that stopped half-way is noticed.
-pub const COMPLETE: &str = "# complete";
-pub const RESULTS: &str = "figures.tsv";
 
 /// Rounds of the wall clock.
 const ROUNDS: usize = 21;
@@ -96,31 +94,23 @@ const TOGETHER: &str = "load + list + open + close";
 pub fn run(dir: &Path) -> Result<()> {
     // Where both libraries and all programs are in memory.
     let bench = Bench::at(&copy_to_ram::copy(dir)?);
-    let path = dir.join(RESULTS);
-    let mut file = File::create(&path).with_context(|| path.display().to_string())?;
-    let mut write = |figures: Vec<Figure>| -> Result<()> {
-        for figure in figures {
-            writeln!(file, "{figure}")?;
-        }
-        Ok(())
-    };
+    let mut file = FigureFile::create(dir)?;
     // Not counted: the first round reads files from disk.
     one_round(&bench, 0)?;
     for round in 0..ROUNDS {
         println!("bench: wall clock, round {} of {ROUNDS}", round + 1);
-        write(one_round(&bench, round)?)?;
+        file.write(one_round(&bench, round)?)?;
     }
     for round in 0..COUNT_ROUNDS {
         println!("bench: instructions, round {} of {COUNT_ROUNDS}", round + 1);
         for side in Side::in_turn(round) {
             // Instructions are the same at other addresses.
             for run in RUNS.iter().filter(|run| !run.same_addresses) {
-                write(run.count(&bench, side, round)?)?;
+                file.write(run.count(&bench, side, round)?)?;
             }
         }
     }
-    writeln!(file, "{COMPLETE}")?;
-    Ok(())
+    file.complete()
 }
 
 fn one_round(bench: &Bench, round: usize) -> Result<Vec<Figure>> {
@@ -158,7 +148,7 @@ impl Run {
         command
             .args((self.words)(bench, side, round))
             .envs(self.env(library_dir.as_os_str()));
-        let text = output(&mut command)?;
+        let text = must(&mut command)?;
         witness(&text, &bench.library(side))?;
         let mut parts = Vec::new();
         for (name, value) in lines(&text).filter(|(name, _)| *name != LIBRARY) {
@@ -223,7 +213,7 @@ fn peak(bench: &Bench, side: Side) -> Result<Figure> {
         .arg("ibv_devices")
         .env("LD_LIBRARY_PATH", bench.library_dir(side))
         .env(PREFER_PLUGIN, "all");
-    let text = output(&mut command)?;
+    let text = must(&mut command)?;
     if !text.contains(DEVICE) {
         bail!("ibv_devices did not list {DEVICE}: {text}");
     }
@@ -236,16 +226,6 @@ fn peak(bench: &Bench, side: Side) -> Result<Figure> {
         side,
         value: value.parse()?,
     })
-}
-
-pub fn output(command: &mut Command) -> Result<String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().with_context(|| name.clone())?;
-    if !output.status.success() {
-        let errors = String::from_utf8_lossy(&output.stderr);
-        bail!("{name}: {}\n{errors}", output.status);
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Names and values, a tab between.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod callgrind;
+mod figures;
 mod fork;
 pub mod guest;
 mod machine;
@@ -19,7 +20,7 @@ pub mod sample;
 mod table;
 pub mod uroce;
 
-use std::{fs, path::Path, process::ExitCode};
+use std::{fs, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
 
@@ -113,15 +114,7 @@ fn in_the_guest(dirs: &Dirs, machine: &Machine, bench: &Bench, job: &Job) -> Res
     if !outcome.status.success() {
         bail!("the bench failed; see {}", log.display());
     }
-    read(&dir.join(guest::RESULTS))
-}
-
-fn read(path: &Path) -> Result<Vec<Figure>> {
-    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    let Some(figures) = text.strip_suffix(&format!("{}\n", guest::COMPLETE)) else {
-        bail!("{} was not written to its end", path.display());
-    };
-    figures.lines().map(str::parse).collect()
+    figures::read(dir)
 }
 
 fn size(bench: &Bench, side: Side) -> Result<Figure> {
@@ -156,24 +149,47 @@ fn report(
     rows: &[Row],
     paper: &Paper,
 ) -> Result<ExitCode> {
-    let tables = table::tables(rows, bound);
-    println!("\n{tables}");
-    let faults: Vec<_> = rows.iter().flat_map(|row| row.faults(bound(row))).collect();
-    if write {
-        let path = dirs.root.join(paper.document);
-        let text = document(paper, machine, &tables, &faults);
-        fs::write(&path, text).with_context(|| path.display().to_string())?;
-        println!("written to {}", path.display());
+    let findings = Findings {
+        rows: rows.len(),
+        tables: table::tables(rows, bound),
+        faults: rows.iter().flat_map(|row| row.faults(bound(row))).collect(),
+    };
+    findings.publish(dirs, machine, write, paper)
+}
+
+/// The result of a bench.
+struct Findings {
+    rows: usize,
+    tables: String,
+    /// The rows above their bounds.
+    faults: Vec<String>,
+}
+
+impl Findings {
+    /// Prints them, and writes the document if that is wanted.
+    fn publish(
+        &self,
+        dirs: &Dirs,
+        machine: &[(&str, String)],
+        write: bool,
+        paper: &Paper,
+    ) -> Result<ExitCode> {
+        println!("\n{}", self.tables);
+        if write {
+            let path = dirs.root.join(paper.document);
+            let text = document(paper, machine, &self.tables, &self.faults);
+            fs::write(&path, text).with_context(|| path.display().to_string())?;
+            println!("written to {}", path.display());
+        }
+        for fault in &self.faults {
+            println!("ABOVE ITS BOUND {fault}");
+        }
+        println!("{} rows, {} faults", self.rows, self.faults.len());
+        Ok(match self.faults.is_empty() {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        })
     }
-    for fault in &faults {
-        println!("ABOVE ITS BOUND {fault}");
-    }
-    println!("{} rows, {} faults", rows.len(), faults.len());
-    Ok(if faults.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
 }
 
 fn document(paper: &Paper, machine: &[(&str, String)], tables: &str, faults: &[String]) -> String {

@@ -11,8 +11,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::programs::run;
-use crate::{debian_deps, dirs::Dirs, network::network, vm};
+use crate::{debian_deps, dirs::Dirs, host::must, network::network, vm};
 
 /// How often each way has its turn.
 const ROUNDS: usize = 5;
@@ -62,7 +61,7 @@ fn prepare(dirs: &Dirs) -> Result<(PathBuf, PathBuf)> {
         .arg(&program)
         .arg(dirs.root.join("c-tests/bench/observe.c"))
         .arg("-libverbs");
-    run(&mut gcc)?;
+    must(&mut gcc)?;
     Ok((program, library))
 }
 
@@ -81,7 +80,7 @@ fn once(program: &Path, library: &Path, variable: Option<&str>) -> Result<String
     if let Some(name) = variable {
         command.env(name, NOWHERE);
     }
-    run(&mut command)
+    must(&mut command)
 }
 
 /// Lines of a call and its nanoseconds: `poll_cq, empty   143 ns`.

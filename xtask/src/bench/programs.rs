@@ -7,10 +7,10 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 
 use super::row::Side;
-use crate::dirs::Dirs;
+use crate::{dirs::Dirs, host::must};
 
 /// Where the linker finds the stock libraries.
 const STOCK: &str = "/usr/lib/x86_64-linux-gnu";
@@ -76,7 +76,7 @@ impl Bench {
 fn strip(from: &Path, to: &Path) -> Result<()> {
     let mut strip = Command::new("strip");
     strip.arg("-o").arg(to).arg(from);
-    run(&mut strip).map(|_| ())
+    must(&mut strip).map(|_| ())
 }
 
 /// Compiles the programs; copies both libraries, stripped, so that only the file differs.
@@ -100,15 +100,5 @@ fn compile(dirs: &Dirs, bench: &Bench, name: &str, libraries: &[&str]) -> Result
         .arg(bench.program(name))
         .arg(dirs.root.join("c-tests/bench").join(format!("{name}.c")))
         .args(libraries);
-    run(&mut gcc).map(|_| ())
-}
-
-/// Runs a command that has to succeed; returns its output.
-pub fn run(command: &mut Command) -> Result<String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().with_context(|| name.clone())?;
-    if !output.status.success() {
-        bail!("{name}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    must(&mut gcc).map(|_| ())
 }

@@ -3,15 +3,14 @@
 //! namespace, where rdma-core's library has no connection manager.
 #![forbid(unsafe_code)]
 
-use std::{
-    fmt::Write as _, fs, fs::File, io::Write as _, path::Path, process::Command, process::ExitCode,
-};
+use std::{fmt::Write as _, path::Path, process::Command, process::ExitCode};
 
 use anyhow::{Context, Result};
 
 use super::{
-    Paper, callgrind, document,
-    guest::{COMPLETE, LIBRARY, MEMORY, RESULTS, lines, output, per_cycle, witness},
+    Findings, Paper, callgrind,
+    figures::FigureFile,
+    guest::{LIBRARY, MEMORY, lines, per_cycle, witness},
     in_the_guest, machine, programs,
     programs::Bench,
     row::{Figure, Row, Side, Unit},
@@ -22,6 +21,7 @@ use crate::{
     debian_deps,
     dirs::{Dirs, RDMACM_BESIDE},
     guest::{copy_to_ram, setup},
+    host::must,
     network::network,
     vm,
     vm::Job,
@@ -82,49 +82,30 @@ pub fn run(write: bool) -> Result<ExitCode> {
     rows.sort_by_key(|row| row.table == MEMORY);
     let mut faults: Vec<_> = rows.iter().flat_map(|row| row.faults(1.0)).collect();
     faults.extend(here.fault());
-    let tables = format!("{}{}", table::tables(&rows, |_| 1.0), here.table());
-    println!("\n{tables}");
-    if write {
-        let path = dirs.root.join(PAPER.document);
-        let text = document(&PAPER, &described, &tables, &faults);
-        fs::write(&path, text).with_context(|| path.display().to_string())?;
-        println!("written to {}", path.display());
-    }
-    for fault in &faults {
-        println!("ABOVE ITS BOUND {fault}");
-    }
-    Ok(if faults.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    let findings = Findings {
+        rows: rows.len() + here.0.len(),
+        tables: format!("{}{}", table::tables(&rows, |_| 1.0), here.table()),
+        faults,
+    };
+    findings.publish(&dirs, &described, write, &PAPER)
 }
 
 /// Measures everything into the file of results in `dir`; called in the virtual machine.
 pub fn measure(dir: &Path) -> Result<()> {
     // Where both libraries and the program are in memory.
     let bench = Bench::at(&copy_to_ram::copy(dir)?);
-    let path = dir.join(RESULTS);
-    let mut file = File::create(&path).with_context(|| path.display().to_string())?;
-    let mut write = |figures: Vec<Figure>| -> Result<()> {
-        for figure in figures {
-            println!("bench: {figure}");
-            writeln!(file, "{figure}")?;
-        }
-        Ok(())
-    };
+    let mut file = FigureFile::create(dir)?;
     for side in Side::in_turn(0) {
-        write(instructions(&bench, side)?)?;
+        file.write(instructions(&bench, side)?)?;
     }
     // Not counted: the first run reads files from disk.
     times(&bench, Side::Stock)?;
     for round in 0..ROUNDS {
         for side in Side::in_turn(round) {
-            write(times(&bench, side)?)?;
+            file.write(times(&bench, side)?)?;
         }
     }
-    writeln!(file, "{COMPLETE}")?;
-    Ok(())
+    file.complete()
 }
 
 fn instructions(bench: &Bench, side: Side) -> Result<Vec<Figure>> {
@@ -151,23 +132,18 @@ fn times(bench: &Bench, side: Side) -> Result<Vec<Figure>> {
     command
         .args(words(setup::ADDRESS))
         .env("LD_LIBRARY_PATH", bench.library_dir(side));
-    let figures = values(&output(&mut command)?, &bench.rdmacm(side))?;
-    let figure = |(row, value): (String, f64)| {
-        let is_memory = row == BYTES;
+    let figures = values(&must(&mut command)?, &bench.rdmacm(side))?;
+    let figure = |(name, value): (String, f64)| {
+        let (table, row, unit, value) = match name.as_str() {
+            BYTES => (MEMORY, "an idle id", Unit::Kibibytes, value / 1024.0),
+            step => (STEPS, step, Unit::Nanoseconds, value),
+        };
         Figure {
-            table: if is_memory { MEMORY } else { STEPS }.to_owned(),
-            row: if is_memory {
-                "an idle id".to_owned()
-            } else {
-                row
-            },
-            unit: if is_memory {
-                Unit::Kibibytes
-            } else {
-                Unit::Nanoseconds
-            },
+            table: table.to_owned(),
+            row: row.to_owned(),
+            unit,
             side,
-            value: if is_memory { value / 1024.0 } else { value },
+            value,
         }
     };
     Ok(figures.into_iter().map(figure).collect())
@@ -207,7 +183,7 @@ impl Here {
                 .args(words("127.0.0.1"))
                 .env("LD_LIBRARY_PATH", bench.library_dir(Side::Ours))
                 .env("UROCE_DEVICES", "lo");
-            here.add(values(&output(&mut command)?, &bench.rdmacm(Side::Ours))?);
+            here.add(values(&must(&mut command)?, &bench.rdmacm(Side::Ours))?);
         }
         Ok(here)
     }

@@ -2,13 +2,14 @@
 //! work in turn, in one virtual machine.
 #![forbid(unsafe_code)]
 
-use std::{fs::File, io::Write, path::Path, process::ExitCode};
+use std::{path::Path, process::ExitCode};
 
 use anyhow::{Context, Result};
 
 use super::{
     Paper, callgrind,
-    guest::{COMPLETE, CYCLES, DEVICE, RESULTS, per_cycle, witness},
+    figures::FigureFile,
+    guest::{CYCLES, DEVICE, per_cycle, witness},
     in_the_guest, machine, programs,
     programs::Bench,
     report,
@@ -68,25 +69,18 @@ pub fn run(write: bool) -> Result<ExitCode> {
 pub fn measure(dir: &Path) -> Result<()> {
     // Where both libraries and all programs are in memory.
     let bench = Bench::at(&copy_to_ram::copy(dir)?);
-    let path = dir.join(RESULTS);
-    let mut file = File::create(&path).with_context(|| path.display().to_string())?;
+    let mut file = FigureFile::create(dir)?;
     for side in Side::in_turn(0) {
-        for figure in requests(&bench, side)? {
-            println!("bench: {figure}");
-            writeln!(file, "{figure}")?;
-        }
+        file.write(requests(&bench, side)?)?;
     }
     // Not counted: the first run reads files from disk.
     messages(&bench, Side::Stock)?;
     for round in 0..ROUNDS {
         for side in Side::in_turn(round) {
-            let figure = messages(&bench, side)?;
-            println!("bench: {figure}");
-            writeln!(file, "{figure}")?;
+            file.write(vec![messages(&bench, side)?])?;
         }
     }
-    writeln!(file, "{COMPLETE}")?;
-    Ok(())
+    file.complete()
 }
 
 /// Instructions of each call.

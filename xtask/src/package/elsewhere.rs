@@ -14,7 +14,8 @@ use std::{
 
 use anyhow::{Result, bail};
 
-use super::{files, observe::must};
+use super::files;
+use crate::host::must;
 
 const PREFIX: &str = "/opt/verbs";
 const LIBRARIES: &str = "/opt/verbs/lib64";

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::observe::must;
+use crate::host::must;
 
 /// Our packages, each with the Debian package that it replaces.
 pub(super) const PACKAGES: [(&str, &str); 5] = [

@@ -16,11 +16,8 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{
-    files::{PACKAGES, below, file_with, package_in, unpack},
-    observe::must,
-};
-use crate::dirs::LIBRARY;
+use super::files::{PACKAGES, below, file_with, package_in, unpack};
+use crate::{dirs::LIBRARY, host::must};
 
 /// The compiled files of each package. The packages that are not here contain none.
 const COMPILED: [(&str, usize); 3] = [

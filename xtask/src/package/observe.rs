@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::guest::initialised;
+use crate::{guest::initialised, host::must};
 
 /// Debian's programs that use the library, as they run without a device: rdma-core's, pyverbs,
 /// perftest.
@@ -97,16 +97,6 @@ pub fn resolves(files: &[PathBuf]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Runs a command that has to succeed; returns its output.
-pub fn must(command: &mut Command) -> Result<String> {
-    let name = format!("{command:?}");
-    let output = command.output().with_context(|| format!("start {name}"))?;
-    if !output.status.success() {
-        bail!("{name}: {}", printed(&output));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The packages of the machine, each with its version and state.

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use super::observe::must;
+use crate::host::must;
 
 /// The user that Debian has for what may do nothing.
 const USER: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];

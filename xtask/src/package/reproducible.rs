@@ -103,7 +103,7 @@ fn differing(one: &Path, other: &Path) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::package::observe::must;
+    use crate::host::must;
     use std::process::Command;
 
     /// A package with a file of these contents.

@@ -19,9 +19,9 @@ use anyhow::{Context, Result, bail};
 use super::{
     APART, Compiled,
     files::{below, file_with},
-    must, observe, one, source,
+    must, one, source,
 };
-use crate::{debian_deps, dirs::Dirs, report::Tally};
+use crate::{debian_deps, dirs::Dirs, host, report::Tally};
 
 pub const STAGE: &str = "rpm";
 
@@ -118,7 +118,7 @@ impl Packages {
         let mut archive = Command::new("tar");
         archive.arg("--create").arg("--gzip").arg("--file");
         archive.arg(job.join(format!("{name}.tar.gz")));
-        observe::must(archive.arg("--directory").arg(&job).arg(&name))?;
+        host::must(archive.arg("--directory").arg(&job).arg(&name))?;
         println!("-- {STAGE}: rpmbuild -bb {SPEC}");
         let mut build = Command::new("rpmbuild");
         // The packages that a build needs were installed by apt, which rpm does not ask.
@@ -151,7 +151,7 @@ impl Packages {
     fn query(&self, package: &str, words: &[&str]) -> Result<String> {
         let mut query = Command::new("rpm");
         query.args(["--query", "--package"]).args(words);
-        observe::must(query.arg(self.file(package)?))
+        host::must(query.arg(self.file(package)?))
     }
 
     fn lint(&self, dirs: &Dirs) -> Result<()> {
@@ -232,10 +232,10 @@ impl Packages {
             );
         }
         // Those that are left are the C library's, which is not a package here.
-        observe::must(rpm(&root, &["--install", "--nodeps"]).args(&files))?;
-        observe::must(&mut rpm(&root, &["--verify", "--all", "--nodeps"]))?;
+        host::must(rpm(&root, &["--install", "--nodeps"]).args(&files))?;
+        host::must(&mut rpm(&root, &["--verify", "--all", "--nodeps"]))?;
         runs(&root)?;
-        observe::must(rpm(&root, &["--erase"]).args(PACKAGES))?;
+        host::must(rpm(&root, &["--erase"]).args(PACKAGES))?;
         let left = below(&root)?;
         let new = left.iter().filter(|file| !before.contains(*file));
         let mut ours = new.filter(|file| {
@@ -290,7 +290,7 @@ fn rpm(root: &Path, words: &[&str]) -> Command {
 fn c_library(root: &Path, source: &Path) -> Result<()> {
     let release = source.join("debian/cargo-target/release");
     let mut asked = Command::new("ldd");
-    let printed = observe::must(asked.arg(release.join("ibv_devinfo")))?;
+    let printed = host::must(asked.arg(release.join("ibv_devinfo")))?;
     let mut files: Vec<&str> = printed
         .split_whitespace()
         .filter(|word| is_of_c(word))
@@ -320,7 +320,7 @@ fn runs(root: &Path) -> Result<()> {
         .env("LD_DEBUG", "files")
         .env("UROCE_DEVICES", "lo");
     run.env("LD_PRELOAD", format!("{LIBRARIES}/rsocket/librspreload.so"));
-    let printed = observe::must(&mut run)?;
+    let printed = host::must(&mut run)?;
     let loaded = |name: &str| format!("calling init: {LIBRARIES}/{name}");
     let libraries = [
         "libibverbs.so.1",

@@ -16,10 +16,11 @@ use anyhow::{Context, Result, bail};
 use super::{
     COMPLETE, RESULTS, STOCK,
     files::{PACKAGES, package_in},
-    observe::{Observed, PROGRAMS, must, observe, packages, resolves},
+    observe::{Observed, PROGRAMS, observe, packages, resolves},
     over_uroce,
 };
 use crate::{
+    host::must,
     install::RDMA_CORE,
     record::{Record, Verdict},
 };

@@ -302,7 +302,7 @@ fn raw(
     command
         .args([what, &size.to_string(), &count.to_string()])
         .args(more);
-    let text = crate::bench::programs::run(&mut command)?;
+    let text = crate::host::must(&mut command)?;
     let (name, scale) = match reported {
         Quantity::Time => ("median", 1e-3),
         Quantity::Bandwidth => ("mean", 1.0),

@@ -17,7 +17,7 @@ use std::{fs, path::Path, process::Command, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
 
-use super::{machine, plot, programs::run};
+use super::{machine, plot};
 use crate::{
     debian_deps,
     dirs::Dirs,
@@ -84,7 +84,7 @@ fn prepare(dirs: &Dirs, name: &str, rounds: usize) -> Result<std::path::PathBuf>
     gcc.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"])
         .arg(dir.join(measure::RAW))
         .arg(dirs.root.join("c-tests/bench/raw.c"));
-    run(&mut gcc)?;
+    host::must(&mut gcc)?;
     Job::BenchUroce { ours: lib, rounds }.save(&dir)?;
     Ok(dir)
 }
