@@ -56,6 +56,12 @@ struct Queued {
     first: bool,
 }
 
+impl Queued {
+    fn first(reply: Reply) -> Self {
+        Self { reply, first: true }
+    }
+}
+
 /// The answers, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Replies(VecDeque<Queued>);
@@ -71,7 +77,7 @@ impl Replies {
             }
             self.0.pop_back();
         }
-        self.end_with(reply);
+        self.0.push_back(Queued::first(reply));
     }
 
     /// Whether every packet of an answer is still to be sent.
@@ -122,7 +128,7 @@ impl Replies {
 
     /// Adds the answer after which no other follows.
     pub(crate) fn end_with(&mut self, reply: Reply) {
-        self.0.push_back(Queued { reply, first: true });
+        self.0.push_back(Queued::first(reply));
     }
 
     pub(crate) fn clear(&mut self) {
