@@ -506,6 +506,15 @@ mod tests {
             runs
         }
 
+        /// The runs that came of 60 packets over a bad network, and how many packets were sent.
+        fn over(faults: &str, address: IpAddr) -> (Vec<Vec<(u8, bool)>>, u64) {
+            let (sockets, path) = (sockets(faults), path(address));
+            let counters = Counters::default();
+            send(&sockets, &path, 60, &counters);
+            let sent = counters.sent.load(Relaxed);
+            (receive(sockets.shared(), &path, sent), sent)
+        }
+
         const ADDRESSES: [IpAddr; 2] = [
             IpAddr::V4(Ipv4Addr::LOCALHOST),
             IpAddr::V6(Ipv6Addr::LOCALHOST),
@@ -518,11 +527,7 @@ mod tests {
                 return;
             }
             for address in ADDRESSES {
-                let (sockets, path) = (sockets("loss=10%,seed=1"), path(address));
-                let counters = Counters::default();
-                send(&sockets, &path, 60, &counters);
-                let sent = counters.sent.load(Relaxed);
-                let runs = receive(sockets.shared(), &path, sent);
+                let (runs, sent) = over("loss=10%,seed=1", address);
                 let packets = runs.concat();
                 let count = packets.len();
                 assert!((45..60).contains(&count), "{count}");
@@ -541,11 +546,8 @@ mod tests {
                 return;
             }
             for address in ADDRESSES {
-                let (sockets, path) = (sockets("corrupt=10%,dup=10%,seed=2"), path(address));
-                let counters = Counters::default();
-                send(&sockets, &path, 60, &counters);
-                let sent = counters.sent.load(Relaxed);
-                let packets = receive(sockets.shared(), &path, sent).concat();
+                let (runs, _) = over("corrupt=10%,dup=10%,seed=2", address);
+                let packets = runs.concat();
                 let damaged = packets.iter().filter(|(_, right)| !*right).count();
                 assert!((1..20).contains(&damaged), "{damaged}");
                 assert!((61..80).contains(&packets.len()), "{}", packets.len());
