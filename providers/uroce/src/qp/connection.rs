@@ -42,7 +42,7 @@ use crate::carrier::{Sender, Via, qpn, shm};
 use crate::memory::{AccessMode, PdId, Peer};
 use crate::node::{Incoming, Remote};
 use crate::receive::ReceiveQueue;
-use crate::{address, clock, limits};
+use crate::{address, limits};
 use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::errno::Result;
@@ -387,9 +387,10 @@ impl Connection {
         if std::mem::take(&mut self.retry.drains) {
             self.engine.pause(false);
         }
-        let first = self.engine.first_waiting().is_some_and(may);
-        let due = first && qp.service() == Service::Rc && self.retry.is_due(now);
-        if !due || self.live_peer().is_none() || !self.requests_by_link(qp, || now) {
+        let is_reachable = self.live_peer().is_some() && qp.service() == Service::Rc;
+        let due = is_reachable && self.retry.is_due(now);
+        let first = due && self.engine.first_waiting().is_some_and(may);
+        if !first || !self.requests_by_link(qp, || now) {
             return false;
         }
         self.retry.drains = !self.engine.is_idle();
@@ -397,15 +398,18 @@ impl Connection {
         !self.retry.drains
     }
 
-    /// So many of them took it.
-    pub fn fast_path_retried(&mut self, now: Time, moved: usize) {
-        self.retry.tried(now, moved > 0);
-    }
-
-    /// The protocol takes requests that it had before.
-    pub fn post_again(&mut self, qp: &Resources, requests: VecDeque<WorkRequest>) {
-        let (engine, mut host) = self.split(qp, clock::now());
-        for wr in requests {
+    /// Those that wait were tried; the protocol takes the others again. `succeeded` means that the
+    /// first took the fast path.
+    pub fn fast_path_retried(
+        &mut self,
+        qp: &Resources,
+        now: Time,
+        succeeded: bool,
+        others: VecDeque<WorkRequest>,
+    ) {
+        self.retry.tried(now, succeeded);
+        let (engine, mut host) = self.split(qp, now);
+        for wr in others {
             // Refused only in a state that it cannot have come to since it had them.
             let _ = engine.post_send(wr, &mut host);
         }

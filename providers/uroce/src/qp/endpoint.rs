@@ -44,8 +44,7 @@ impl Endpoint for QpState {
             return;
         }
         if connection.retries_fast_path(qp, now, may_be_one_sided) {
-            let moved = locked.fast_path.retry_one_sided(connection, qp);
-            connection.fast_path_retried(now, moved);
+            locked.fast_path.retry_one_sided(connection, qp, now);
         }
         let mode = access_mode(qp, caller);
         let link = connection.live_peer().cloned();

@@ -175,14 +175,14 @@ impl FastPath {
     }
 
     /// Carries out the RDMA writes and reads that wait for the protocol, which has nothing under
-    /// way, up to the first that may not take the fast path. Returns how many.
+    /// way, up to the first that may not take the fast path.
     ///
     /// A queue pair that always has requests outstanding would stay on the protocol path for good:
     /// new ones wait behind them.
-    pub fn retry_one_sided(&mut self, connection: &mut Connection, qp: &Resources) -> usize {
+    pub fn retry_one_sided(&mut self, connection: &mut Connection, qp: &Resources, now: Time) {
         let mut budget = MOST_AT_ONCE;
         let mut waiting = connection.engine_mut().take_waiting();
-        let mut moved = 0;
+        let mut succeeded = false;
         while let Some(wr) = waiting.front() {
             let sender = &self.sender;
             let done = self
@@ -192,10 +192,9 @@ impl FastPath {
                 break;
             }
             waiting.pop_front();
-            moved += 1;
+            succeeded = true;
         }
-        connection.post_again(qp, waiting);
-        moved
+        connection.fast_path_retried(qp, now, succeeded, waiting);
     }
 
     /// The protocol takes a request, at once or when its turn comes.
