@@ -41,16 +41,19 @@ cargo xtask install [--destdir DIR] [--prefix DIR] [--libdir DIR] [--includedir 
                 cargo rustc --release -p ferroverbs --crate-type staticlib
 cargo xtask size
     Prints the sizes of the parts of the library that `cargo build --release` built, by crate.
-cargo xtask bench [--write] [--only PART]
+cargo xtask bench [--write] [--only PART] [--before LIBRARY]
     Compares the library built here with the system's; fails if a row is above its bound.
     --write  writes docs/benchmarks.md; not with --only
     --only   guest (start and objects, in the virtual machine) or fork (fork protection)
-cargo xtask bench uroce [--write] [--rounds N] [--only plots]
+    --before compares with that earlier build of the library instead; not with --write
+cargo xtask bench uroce [--write] [--rounds N] [--only plots | --before LIBRARY]
     Compares uroce with UCX, TCP, raw system calls and the kernel's soft-RoCE; fails if a bound is
     not met.
     --write   writes docs/benchmarks-uroce.md and its plots
     --rounds  11 unless named
     --only plots  measures what the plots show and nothing else
+    --before  compares with that earlier build of the library instead, and fails if a row is slower
+              by more than chance explains; not with --write
 cargo xtask bench observe
     What IBVERBS_EXPLAIN, IBVERBS_VALIDATE and IBVERBS_TRACE cost a call, beside none of them.
 cargo xtask bench rxe [--write]
@@ -213,6 +216,9 @@ fn vm(mut words: lexopt::Parser) -> Result<Command> {
     Ok(Command::Vm(options))
 }
 
+const BEFORE_IS_NOT_WRITTEN: &str =
+    "the document compares with other makers' software, so --before cannot go with --write";
+
 fn bench(mut words: lexopt::Parser) -> Result<Command> {
     let mut options = Bench::default();
     while let Some(word) = words.next()? {
@@ -235,11 +241,15 @@ fn bench(mut words: lexopt::Parser) -> Result<Command> {
             }
             Long("write") => options.write = true,
             Long("only") => options.part = Some(part(&words.value()?.string()?)?),
+            Long("before") => options.before = Some(words.value()?.into()),
             other => return Err(other.unexpected().into()),
         }
     }
     if options.write && options.part.is_some() {
         bail!("--write writes all tables, so --only cannot go with it");
+    }
+    if options.write && options.before.is_some() {
+        bail!("{BEFORE_IS_NOT_WRITTEN}");
     }
     Ok(Command::Bench(options))
 }
@@ -261,11 +271,13 @@ fn bench_uroce(mut words: lexopt::Parser) -> Result<Command> {
         write: false,
         plots_alone: false,
         rounds: 11,
+        before: None,
     };
     while let Some(word) = words.next()? {
         match word {
             Long("write") => options.write = true,
             Long("rounds") => options.rounds = words.value()?.parse()?,
+            Long("before") => options.before = Some(words.value()?.into()),
             Long("only") => match words.value()? {
                 part if part == "plots" => options.plots_alone = true,
                 part => bail!("there is no part {}", part.display()),
@@ -275,6 +287,12 @@ fn bench_uroce(mut words: lexopt::Parser) -> Result<Command> {
     }
     if options.rounds == 0 {
         bail!("a bench of no rounds measures nothing");
+    }
+    if options.before.is_some() && options.plots_alone {
+        bail!("the plots have no second library, so --before cannot go with --only plots");
+    }
+    if options.before.is_some() && options.write {
+        bail!("{BEFORE_IS_NOT_WRITTEN}");
     }
     Ok(Command::BenchUroce(options))
 }
@@ -400,6 +418,7 @@ mod tests {
             write: true,
             plots_alone: false,
             rounds: 9,
+            before: None,
         };
         let got = words("bench uroce --write --rounds 9");
         assert_eq!(got.ok(), Some(Command::BenchUroce(wanted)));
@@ -408,6 +427,7 @@ mod tests {
             write: false,
             plots_alone: true,
             rounds: 11,
+            before: None,
         };
         let got = words("bench uroce --only plots");
         assert_eq!(got.ok(), Some(Command::BenchUroce(wanted)));
@@ -415,6 +435,28 @@ mod tests {
         assert!(words("bench --write uroce").is_err());
         assert_eq!(words("bench observe").ok(), Some(Command::BenchObserve));
         assert!(words("bench observe --write").is_err());
+    }
+
+    #[test]
+    fn an_earlier_build_is_compared_with_and_not_written() {
+        let wanted = Bench {
+            before: Some("old.so".into()),
+            ..Bench::default()
+        };
+        let got = words("bench --before old.so");
+        assert_eq!(got.ok(), Some(Command::Bench(wanted)));
+        assert!(words("bench --write --before old.so").is_err());
+        let wanted = BenchUroce {
+            write: false,
+            plots_alone: false,
+            rounds: 11,
+            before: Some("old.so".into()),
+        };
+        let got = words("bench uroce --before old.so");
+        assert_eq!(got.ok(), Some(Command::BenchUroce(wanted)));
+        assert!(words("bench uroce --write --before old.so").is_err());
+        assert!(words("bench uroce --only plots --before old.so").is_err());
+        assert!(words("bench uroce --before").is_err());
     }
 
     #[test]
@@ -431,6 +473,7 @@ mod tests {
         let wanted = Bench {
             write: false,
             part: Some(Part::Fork),
+            before: None,
         };
         let got = words("bench --only fork");
         assert_eq!(got.ok(), Some(Command::Bench(wanted)));

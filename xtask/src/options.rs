@@ -1,7 +1,7 @@
 //! The options of the commands, as the command line (`cli`) has them.
 #![forbid(unsafe_code)]
 
-use std::{ffi::OsString, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 #[derive(Debug, Default, PartialEq)]
 pub struct Test {
@@ -27,6 +27,8 @@ pub struct Bench {
     pub write: bool,
     /// The only part to measure.
     pub part: Option<Part>,
+    /// An earlier build of the library, in place of the stock one.
+    pub before: Option<PathBuf>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -35,6 +37,8 @@ pub struct BenchUroce {
     /// Measure only the curves of the plots.
     pub plots_alone: bool,
     pub rounds: usize,
+    /// An earlier build of the library, in place of the peers.
+    pub before: Option<PathBuf>,
 }
 
 /// Which part of the work; both without a choice.

@@ -88,7 +88,15 @@ pub fn run(options: &options::Bench) -> Result<ExitCode> {
     // Checked before the work, which takes minutes in which the sources may change.
     let described = machine::describe(&dirs, &machine);
     vm::build_library(&dirs)?;
-    let bench = programs::prepare(&dirs, &dirs.library()?.join("libibverbs.so.1"))?;
+    let before = options.before.as_deref();
+    if let Some(before) = before {
+        println!(
+            "-- {} is measured in place of the stock library",
+            before.display()
+        );
+    }
+    let built = dirs.library()?.join("libibverbs.so.1");
+    let bench = programs::prepare(&dirs, &built, before)?;
     let mut figures = Vec::new();
     if options.part != Some(Part::Fork) {
         figures.extend(in_the_guest(&dirs, &machine, &bench, &Job::Bench)?);
@@ -102,6 +110,9 @@ pub fn run(options: &options::Bench) -> Result<ExitCode> {
     }
     let mut rows = Row::gather(figures);
     rows.sort_by_key(|row| row.table == guest::MEMORY);
+    if before.is_some() {
+        return findings(&rows, |_| 1.0).publish(&dirs, &described, false, &PAPER);
+    }
     report(&dirs, &described, options.write, &rows, &PAPER)
 }
 
@@ -149,12 +160,15 @@ fn report(
     rows: &[Row],
     paper: &Paper,
 ) -> Result<ExitCode> {
-    let findings = Findings {
+    findings(rows, bound).publish(dirs, machine, write, paper)
+}
+
+fn findings(rows: &[Row], bound: impl Fn(&Row) -> f64) -> Findings {
+    Findings {
         rows: rows.len(),
-        tables: table::tables(rows, bound),
         faults: rows.iter().flat_map(|row| row.faults(bound(row))).collect(),
-    };
-    findings.publish(dirs, machine, write, paper)
+        tables: table::tables(rows, bound),
+    }
 }
 
 /// The result of a bench.

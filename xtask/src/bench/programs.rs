@@ -79,14 +79,16 @@ fn strip(from: &Path, to: &Path) -> Result<()> {
     must(&mut strip).map(|_| ())
 }
 
-/// Compiles the programs; copies both libraries, stripped, so that only the file differs.
-pub fn prepare(dirs: &Dirs, built: &Path) -> Result<Bench> {
+/// Compiles the programs; copies both libraries, stripped, so that only the file differs. An
+/// earlier build, if there is one, takes the place of the stock library.
+pub fn prepare(dirs: &Dirs, built: &Path, before: Option<&Path>) -> Result<Bench> {
     let bench = Bench::at(&dirs.fresh("bench")?);
     for (name, libraries) in PROGRAMS {
         compile(dirs, &bench, name, libraries)?;
     }
     let stock = Path::new(STOCK).join(SONAME);
-    for (side, file) in [(Side::Stock, stock.as_path()), (Side::Ours, built)] {
+    let peer = before.unwrap_or(&stock);
+    for (side, file) in [(Side::Stock, peer), (Side::Ours, built)] {
         fs::create_dir_all(bench.library_dir(side))?;
         strip(file, &bench.library(side))?;
     }

@@ -75,7 +75,7 @@ pub fn run(write: bool) -> Result<ExitCode> {
     let described = machine::describe(&dirs, &machine);
     vm::build_library(&dirs)?;
     let built = dirs.library()?;
-    let bench = programs::prepare(&dirs, &built.join("libibverbs.so.1"))?;
+    let bench = programs::prepare(&dirs, &built.join("libibverbs.so.1"), None)?;
     bench.add_rdmacm(&built.join(RDMACM_BESIDE).join("librdmacm.so.1"))?;
     let here = Here::measure(&bench)?;
     let mut rows = Row::gather(in_the_guest(&dirs, &machine, &bench, &Job::BenchRdmacm)?);

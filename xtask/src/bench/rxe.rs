@@ -59,7 +59,7 @@ pub fn run(write: bool) -> Result<ExitCode> {
     let machine = debian_deps::provide(&dirs)?;
     let described = machine::describe(&dirs, &machine);
     vm::build_library(&dirs)?;
-    let bench = programs::prepare(&dirs, &dirs.library()?.join("libibverbs.so.1"))?;
+    let bench = programs::prepare(&dirs, &dirs.library()?.join("libibverbs.so.1"), None)?;
     let figures = in_the_guest(&dirs, &machine, &bench, &Job::BenchRxe)?;
     let rows = Row::gather(figures);
     report(&dirs, &described, write, &rows, &PAPER)

@@ -6,7 +6,7 @@ use std::{fs, fs::File, io::Write, path::Path, process::Command};
 use anyhow::{Context, Result, bail};
 
 use super::{
-    curves,
+    before, curves,
     figure::{Figure, Side},
     pair::{self, Call},
     rows::{Carrier, Location, Perftest, Quantity, Row, Unit, Work, rows_of},
@@ -82,10 +82,15 @@ pub fn in_the_guest(dir: &Path, ours: &Path, rounds: usize) -> Result<()> {
 fn rounds_of(room: &Room<'_>, rounds: usize) -> Result<()> {
     let path = room.dir.join(RESULTS);
     let mut file = File::create(&path).with_context(|| path.display().to_string())?;
+    let before = before::library(room.dir);
     for round in 0..rounds {
         println!("bench: round {} of {rounds}", round + 1);
         for row in rows_of(room.place) {
-            let pair = pair_of(room, row, round).with_context(|| row.name.to_owned())?;
+            if before.is_some() && !row.ours.runs_uroce() {
+                continue;
+            }
+            let pair = pair_of(room, before.as_deref(), row, round)
+                .with_context(|| row.name.to_owned())?;
             for (side, value) in pair {
                 println!("bench: {}: {side:?} {value}", row.name);
                 let row = row.name.to_owned();
@@ -98,7 +103,13 @@ fn rounds_of(room: &Room<'_>, rounds: usize) -> Result<()> {
 }
 
 /// Both sides of a row, at a time at which the processors were as far from each other throughout.
-fn pair_of(room: &Room<'_>, row: &Row, round: usize) -> Result<[(Side, f64); 2]> {
+fn pair_of(
+    room: &Room<'_>,
+    before: Option<&Path>,
+    row: &Row,
+    round: usize,
+) -> Result<[(Side, f64); 2]> {
+    let earlier = before.map(|ours| Room { ours, ..*room });
     let distance = || match row.ours {
         Work::Uroce(_, Carrier::Shm) | Work::UroceShared(_) => {
             raw(room, "line", (8, PROBES), &[], Quantity::Time).map(Some)
@@ -106,9 +117,10 @@ fn pair_of(room: &Room<'_>, row: &Row, round: usize) -> Result<[(Side, f64); 2]>
         _ => Ok(None),
     };
     let measured = |side| {
-        let work = match side {
-            Side::Ours => row.ours,
-            Side::Peer => row.peer,
+        let (room, work) = match (side, &earlier) {
+            (Side::Ours, _) => (room, row.ours),
+            (Side::Peer, Some(earlier)) => (earlier, row.ours),
+            (Side::Peer, None) => (room, row.peer),
         };
         Ok::<_, anyhow::Error>((side, one(room, row.name, row.unit, work)?))
     };

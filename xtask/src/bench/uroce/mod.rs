@@ -3,6 +3,7 @@
 //! kernel's soft-RoCE.
 #![forbid(unsafe_code)]
 
+mod before;
 mod curves;
 mod figure;
 mod measure;
@@ -48,6 +49,9 @@ pub fn run_all(options: &options::BenchUroce) -> Result<ExitCode> {
         plots(&dirs, &described, options)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(library) = &options.before {
+        return compare(&dirs, &machine, library, options.rounds);
+    }
     let mut figures = here(&dirs, options.rounds)?;
     figures.extend(guest(&dirs, &machine, options.rounds)?);
     figures.extend(scale::measure(&dirs)?);
@@ -76,6 +80,34 @@ pub fn run_all(options: &options::BenchUroce) -> Result<ExitCode> {
     })
 }
 
+/// Measures the library and an earlier build of it in turn.
+fn compare(
+    dirs: &Dirs,
+    machine: &debian_deps::Machine,
+    library: &Path,
+    rounds: usize,
+) -> Result<ExitCode> {
+    println!("-- {} is measured in place of the peers", library.display());
+    let dir = prepare(dirs, "bench-uroce", rounds)?;
+    before::add(&dir, library)?;
+    let mut figures = in_own_network(dirs, &dir, "bench-uroce")?;
+    let dir = prepare(dirs, "bench-uroce-guest", rounds)?;
+    before::add(&dir, library)?;
+    figures.extend(in_guest(dirs, machine, &dir)?);
+    let rows = before::compare(ROWS, &figures);
+    println!("\n{}", before::table(&rows));
+    let slower = before::faults(&rows);
+    for fault in &slower {
+        println!("SLOWER {fault}");
+    }
+    println!("{} rows, {} slower", rows.len(), slower.len());
+    Ok(if slower.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
 /// The measuring programs, in an empty directory, and the job.
 fn prepare(dirs: &Dirs, name: &str, rounds: usize) -> Result<std::path::PathBuf> {
     let dir = dirs.fresh(name)?;
@@ -94,7 +126,8 @@ fn prepare(dirs: &Dirs, name: &str, rounds: usize) -> Result<std::path::PathBuf>
 fn plots(dirs: &Dirs, described: &[(&str, String)], options: &options::BenchUroce) -> Result<()> {
     println!("-- latency and bandwidth over message size");
     let rounds = options.rounds.min(PLOT_ROUNDS);
-    let figures = in_own_network(dirs, PLOTS, rounds)?;
+    let dir = prepare(dirs, PLOTS, rounds)?;
+    let figures = in_own_network(dirs, &dir, PLOTS)?;
     for curves in &curves::PLOTS {
         let picture = plot::svg(&curves::plot(curves, &figures));
         let picture = picture.with_context(|| format!("{}: nothing was measured", curves.file))?;
@@ -127,13 +160,13 @@ pub fn in_network(dir: &Path, ours: &Path, rounds: usize) -> Result<()> {
 
 fn here(dirs: &Dirs, rounds: usize) -> Result<Vec<Figure>> {
     println!("-- uroce on lo and its peers, in a separate network namespace");
-    in_own_network(dirs, "bench-uroce", rounds)
+    let dir = prepare(dirs, "bench-uroce", rounds)?;
+    in_own_network(dirs, &dir, "bench-uroce")
 }
 
-fn in_own_network(dirs: &Dirs, name: &str, rounds: usize) -> Result<Vec<Figure>> {
-    let dir = prepare(dirs, name, rounds)?;
+fn in_own_network(dirs: &Dirs, dir: &Path, name: &str) -> Result<Vec<Figure>> {
     let mut command = network(&dirs.program);
-    command.arg("in-network").arg(&dir).current_dir(&dirs.root);
+    command.arg("in-network").arg(dir).current_dir(&dirs.root);
     let log = dirs.work.join(format!("{name}.log"));
     let outcome = host::run(&mut command, &log, None)?;
     if !outcome.status.success() {
@@ -143,11 +176,15 @@ fn in_own_network(dirs: &Dirs, name: &str, rounds: usize) -> Result<Vec<Figure>>
 }
 
 fn guest(dirs: &Dirs, machine: &debian_deps::Machine, rounds: usize) -> Result<Vec<Figure>> {
-    println!("-- booting {} for the bench", machine.kernel.display());
     let dir = prepare(dirs, "bench-uroce-guest", rounds)?;
-    let job = Job::load(&dir)?;
+    in_guest(dirs, machine, &dir)
+}
+
+fn in_guest(dirs: &Dirs, machine: &debian_deps::Machine, dir: &Path) -> Result<Vec<Figure>> {
+    println!("-- booting {} for the bench", machine.kernel.display());
+    let job = Job::load(dir)?;
     let log = dirs.work.join("bench-uroce-guest.log");
-    let outcome = vm::boot(dirs, machine, &dir, &job, &log, true)?;
+    let outcome = vm::boot(dirs, machine, dir, &job, &log, true)?;
     if !outcome.status.success() {
         bail!("the bench failed in the guest; see {}", log.display());
     }
