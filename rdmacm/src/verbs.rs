@@ -124,7 +124,8 @@ object!(Xrcd, ibv_xrcd);
 unsafe fn name_of(device: *mut ibv_device) -> String {
     // SAFETY: vouched for by the caller; the name is an array with NUL in it.
     let name = unsafe { (&raw const (*device).name).read() };
-    let bytes = name.iter().map(|byte| byte.cast_unsigned());
+    // Characters of C are signed or not, by architecture.
+    let bytes = name.iter().map(|byte| byte.to_ne_bytes()[0]);
     let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -1,16 +1,12 @@
 //! The C types that applications, providers and the kernel share with the library.
 //!
 //! Names are those of the C headers, in files by object. Every type is followed by
-//! its layout (LP64, little-endian), asserted at compile time. Architectures differ
-//! in the size of `pthread_mutex_t` alone ([`MUTEX_GROWTH`]). C enumerations are plain
-//! integers here: a value from outside may be any number.
+//! its layout (LP64, little-endian), asserted at compile time; the build script refuses
+//! other machines. Architectures differ in the size of `pthread_mutex_t` alone
+//! ([`MUTEX_GROWTH`]). C enumerations are plain integers here: a value from outside may
+//! be any number.
 
 #![allow(non_camel_case_types, non_snake_case)]
-
-#[cfg(not(all(target_pointer_width = "64", target_endian = "little")))]
-compile_error!(
-    "ferroverbs needs a 64-bit little-endian machine: no other layout of its structures is known"
-);
 
 /// Bytes by which `pthread_mutex_t` is larger than the 40 of x86-64, riscv64 and ppc64el: 8 on
 /// arm64 (bits/pthreadtypes-arch.h of glibc). Structures with a mutex grow by it, members behind
