@@ -39,6 +39,9 @@ cargo xtask install [--destdir DIR] [--prefix DIR] [--libdir DIR] [--includedir 
     --no-strip  leaves debug information in the library and the programs
     --static    libibverbs.a, too, which is built apart:
                 cargo rustc --release -p ferroverbs --crate-type staticlib
+cargo xtask wheel [--into DIR]
+    Makes a wheel for Python's package index of what `cargo build --release` built, in DIR (default:
+    target/dist).
 cargo xtask size
     Prints the sizes of the parts of the library that `cargo build --release` built, by crate.
 cargo xtask bench [--write] [--only PART] [--before LIBRARY]
@@ -83,6 +86,10 @@ pub enum Command {
         write: bool,
     },
     Install(install::Options),
+    Wheel {
+        /// The directory of the wheel, if it was named.
+        into: Option<PathBuf>,
+    },
     Size,
     /// The command that the virtual machine is started with; internal.
     InGuest {
@@ -111,6 +118,10 @@ pub fn parse(mut words: lexopt::Parser) -> Result<Command> {
         Value(name) if name == "demo" => demo(words),
         Value(name) if name == "bench" => bench(words),
         Value(name) if name == "install" => install(words),
+        Value(name) if name == "wheel" => {
+            let into = into(words)?;
+            Ok(Command::Wheel { into })
+        }
         Value(name) if name == "size" => nothing_more(words, Command::Size),
         Value(name) if name == "in-guest" => {
             let results = words.value()?.into();
@@ -327,6 +338,18 @@ fn install(mut words: lexopt::Parser) -> Result<Command> {
     Ok(Command::Install(options))
 }
 
+/// The directory of `--into`.
+fn into(mut words: lexopt::Parser) -> Result<Option<PathBuf>> {
+    let mut into = None;
+    while let Some(word) = words.next()? {
+        match word {
+            Long("into") => into = Some(words.value()?.into()),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    Ok(into)
+}
+
 fn part(name: &str) -> Result<Part> {
     match name {
         "guest" => Ok(Part::Guest),
@@ -410,6 +433,16 @@ mod tests {
         assert!(words("install /usr").is_err());
         assert!(words("install --prefix").is_err());
         assert!(words("install --sbindir /usr/sbin").is_err());
+    }
+
+    #[test]
+    fn a_wheel_is_made_in_a_directory() {
+        let wanted = Command::Wheel {
+            into: Some("d".into()),
+        };
+        assert_eq!(words("wheel --into d").ok(), Some(wanted));
+        assert_eq!(words("wheel").ok(), Some(Command::Wheel { into: None }));
+        assert!(words("wheel d").is_err());
     }
 
     #[test]

@@ -171,9 +171,9 @@ impl Dirs {
         Ok(built)
     }
 
-    /// A program that cargo built.
+    /// A program that cargo built, beside the library.
     pub fn program_built(&self, name: &str) -> Result<PathBuf> {
-        let built = self.target.join("release").join(name);
+        let built = self.built()?.with_file_name(name);
         if !built.exists() {
             bail!("{} is not there: cargo build --release", built.display());
         }

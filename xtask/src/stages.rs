@@ -15,6 +15,7 @@ use crate::{
     cargo::{self, CARGO, asked},
     circles, deadline, debian_deps,
     dirs::Dirs,
+    dist,
     library::{self, Made},
     links,
     options::Test,
@@ -105,6 +106,7 @@ fn others() -> impl Iterator<Item = &'static str> {
         .into_iter()
         .chain(sanitizers::STAGES)
         .chain([package::STAGE, rpm::STAGE, reproducible::STAGE])
+        .chain(dist::STAGES.iter().map(|(name, _)| *name))
 }
 
 pub fn run(options: &Test) -> Result<ExitCode> {
@@ -344,6 +346,13 @@ fn meanwhile(
     }
     sanitizers::stages(&dirs, &options.only, report)?;
     packages(&dirs, options, made.packages, report);
+    for (name, run) in dist::STAGES {
+        if chosen(&options.only, name) {
+            let start = Instant::now();
+            let tally = run(&dirs);
+            report.add(Row::new(*name, start.elapsed(), tally));
+        }
+    }
     if named(&options.only, reproducible::STAGE) {
         println!("-- {}: two builds", reproducible::STAGE);
         let start = Instant::now();

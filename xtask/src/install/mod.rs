@@ -18,6 +18,7 @@ mod layout;
 mod tree;
 #[cfg(test)]
 mod variables;
+mod wheel;
 
 use std::{
     fs,
@@ -27,10 +28,11 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::dirs::Dirs;
+use crate::dirs::{Dirs, PRELOAD};
 use layout::{Layout, Library, Names, RDMACM, VERBS};
 pub use layout::{Options, RDMA_CORE};
 use tree::Tree;
+pub use wheel::make as make_wheel;
 
 /// Headers that are not installed, as in rdma-core: those for building providers.
 const PRIVATE_HEADERS: &[&str] = &[
@@ -42,10 +44,11 @@ const PRIVATE_HEADERS: &[&str] = &[
     "infiniband/marshall.h",
 ];
 
-const DOCUMENTS: &[&str] = &["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
+const README: &str = "README.md";
+const LICENCES: &[&str] = &["LICENSE-APACHE", "LICENSE-MIT"];
 
 /// The programs of `tools/`; each has a manual page.
-const PROGRAMS: &[&str] = &[
+pub const PROGRAMS: &[&str] = &[
     "ibv_asyncwatch",
     "ibv_devices",
     "ibv_devinfo",
@@ -117,15 +120,14 @@ impl Source {
 /// The preloaded library, in a separate folder as in rdma-core, so that no program gets it unasked.
 /// Its other names are those of rdma-core's.
 fn preload(dirs: &Dirs, layout: &Layout) -> Result<Vec<Item>> {
-    const FILE: &str = "librspreload.so";
     let folder = layout.libdir.join("rsocket");
     let mut items = vec![Item::Library {
-        path: folder.join(FILE),
-        built: dirs.library_built(FILE)?,
+        path: folder.join(PRELOAD),
+        built: dirs.library_built(PRELOAD)?,
     }];
     items.extend([".1", ".1.0.0"].map(|version| Item::Link {
-        path: folder.join(format!("{FILE}{version}")),
-        target: FILE.to_owned(),
+        path: folder.join(format!("{PRELOAD}{version}")),
+        target: PRELOAD.to_owned(),
     }));
     Ok(items)
 }
@@ -167,9 +169,30 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             built: dirs.archive_built()?,
         });
     }
-    let tree = Tree::at(&layout.destdir)?;
-    let strip = |what| options.strip.then_some(what);
-    for item in &items {
+    write(&Tree::at(&layout.destdir)?, &items, options.strip)?;
+    println!(
+        "installed {} files below {}",
+        items.len(),
+        layout.destdir.display()
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a file to be given to others in a directory, by default `dist` in cargo's target
+/// directory, and prints its path.
+///
+/// # Errors
+/// Those of `make`.
+pub fn dist(into: Option<PathBuf>, make: fn(&Dirs, &Path) -> Result<PathBuf>) -> Result<ExitCode> {
+    let dirs = Dirs::find()?;
+    let into = into.unwrap_or_else(|| dirs.target.join("dist"));
+    println!("{}", make(&dirs, &into)?.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(tree: &Tree, items: &[Item], strip: bool) -> Result<()> {
+    let strip = |what| strip.then_some(what);
+    for item in items {
         match item {
             Item::Library { path, built } => {
                 tree.made(path, |new| copied(built, new, strip(UNNEEDED)))?;
@@ -184,12 +207,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             Item::Link { path, target } => tree.link(path, target)?,
         };
     }
-    println!(
-        "installed {} files below {}",
-        items.len(),
-        layout.destdir.display()
-    );
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn gather(dirs: &Dirs, layout: &Layout) -> Result<Vec<Item>> {
@@ -212,7 +230,7 @@ fn gather(dirs: &Dirs, layout: &Layout) -> Result<Vec<Item>> {
         });
     }
     items.extend(functions(dirs, layout)?);
-    for document in DOCUMENTS {
+    for document in LICENCES.iter().chain([&README]) {
         items.push(Item::File {
             path: layout.docdir.join(document),
             bytes: read(&dirs.root.join(document))?,

@@ -45,7 +45,7 @@ pub(super) fn unpack(package: &Path, into: &Path) -> Result<()> {
 }
 
 /// All files and links below a directory.
-pub(super) fn below(dir: &Path) -> Result<Vec<PathBuf>> {
+pub fn below(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
         let entry = entry?;

@@ -16,7 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod elsewhere;
-mod files;
+pub mod files;
 mod hardening;
 mod observe;
 mod over_uroce;
