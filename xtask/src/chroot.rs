@@ -166,7 +166,7 @@ fn release_in(status: &str) -> Option<u32> {
 }
 
 /// The archive of Debian's packages in apt's settings.
-fn archive(dirs: &Dirs) -> Result<String> {
+pub fn archive(dirs: &Dirs) -> Result<String> {
     // The lists name their archive; a new machine may have none yet.
     if let Some(found) = listed()? {
         return Ok(found);

@@ -40,8 +40,9 @@ cargo xtask install [--destdir DIR] [--prefix DIR] [--libdir DIR] [--includedir 
     --static    libibverbs.a, too, which is built apart:
                 cargo rustc --release -p ferroverbs --crate-type staticlib
 cargo xtask wheel [--into DIR]
-    Makes a wheel for Python's package index of what `cargo build --release` built, in DIR (default:
-    target/dist).
+cargo xtask tarball [--into DIR]
+    Makes a wheel for Python's package index, or an archive with a script that installs it, of what
+    `cargo build --release` built, in DIR (default: target/dist).
 cargo xtask size
     Prints the sizes of the parts of the library that `cargo build --release` built, by crate.
 cargo xtask bench [--write] [--only PART] [--before LIBRARY]
@@ -90,6 +91,10 @@ pub enum Command {
         /// The directory of the wheel, if it was named.
         into: Option<PathBuf>,
     },
+    Tarball {
+        /// The directory of the archive, if it was named.
+        into: Option<PathBuf>,
+    },
     Size,
     /// The command that the virtual machine is started with; internal.
     InGuest {
@@ -121,6 +126,10 @@ pub fn parse(mut words: lexopt::Parser) -> Result<Command> {
         Value(name) if name == "wheel" => {
             let into = into(words)?;
             Ok(Command::Wheel { into })
+        }
+        Value(name) if name == "tarball" => {
+            let into = into(words)?;
+            Ok(Command::Tarball { into })
         }
         Value(name) if name == "size" => nothing_more(words, Command::Size),
         Value(name) if name == "in-guest" => {
@@ -443,6 +452,8 @@ mod tests {
         assert_eq!(words("wheel --into d").ok(), Some(wanted));
         assert_eq!(words("wheel").ok(), Some(Command::Wheel { into: None }));
         assert!(words("wheel d").is_err());
+        let wanted = Command::Tarball { into: None };
+        assert_eq!(words("tarball").ok(), Some(wanted));
     }
 
     #[test]

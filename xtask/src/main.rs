@@ -2,7 +2,7 @@
 //!
 //! `test` runs everything that shows the library to be right, `demo` shows it at work, `vm` gives
 //! a machine with an RDMA device to try things on, `bench` compares with the system's library,
-//! `install` puts the library in its place, `wheel` packs it for others.
+//! `install` puts the library in its place, `wheel` and `tarball` pack it for others.
 //! `vm`, and the others for a part, need a kernel with RDMA drivers; they boot one in QEMU and
 //! start this same binary again inside.
 #![forbid(unsafe_code)]
@@ -61,6 +61,7 @@ fn main() -> ExitCode {
         cli::Command::BenchRdmacm { write } => bench::rdmacm::run(write),
         cli::Command::Install(options) => install::run(&options),
         cli::Command::Wheel { into } => install::dist(into, install::make_wheel),
+        cli::Command::Tarball { into } => install::dist(into, install::make_tarball),
         cli::Command::Size => size::run(),
         cli::Command::InGuest { results } => guest::run(&results),
         cli::Command::InNetwork {

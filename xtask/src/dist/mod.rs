@@ -3,7 +3,10 @@
 //! They take the library of the Debian packages if those are built in the same run.
 #![forbid(unsafe_code)]
 
+mod dockerfile;
+mod image;
 mod programs;
+mod tarball;
 mod wheel;
 
 use crate::{dirs::Dirs, report::Tally};
@@ -11,4 +14,8 @@ use crate::{dirs::Dirs, report::Tally};
 /// A stage: its name, and its tests.
 type Stage = (&'static str, fn(&Dirs) -> Tally);
 
-pub const STAGES: &[Stage] = &[(wheel::STAGE, wheel::run)];
+pub const STAGES: &[Stage] = &[
+    (wheel::STAGE, wheel::run),
+    (tarball::STAGE, tarball::run),
+    (image::STAGE, image::run),
+];

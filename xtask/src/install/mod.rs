@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod layout;
+mod tarball;
 mod tree;
 #[cfg(test)]
 mod variables;
@@ -31,6 +32,7 @@ use anyhow::{Context, Result, bail};
 use crate::dirs::{Dirs, PRELOAD};
 use layout::{Layout, Library, Names, RDMACM, VERBS};
 pub use layout::{Options, RDMA_CORE};
+pub use tarball::{make as make_tarball, name as tarball_name};
 use tree::Tree;
 pub use wheel::make as make_wheel;
 
