@@ -110,3 +110,8 @@ fn a_thousand_connections_of_other_hosts_are_accepted_at_once() -> Result<()> {
 fn the_loopback_address_is_of_no_device_unless_its_interface_is_one() -> Result<()> {
     run_to_the_end("connections/loopback.c")
 }
+
+#[test]
+fn a_thread_is_cancelled_in_calls_of_synchronous_ids() -> Result<()> {
+    run_to_the_end("connections/cancel.c")
+}

@@ -7,7 +7,7 @@ use crate::id::Id;
 use crate::kernel::{KernelFile, KernelId};
 use crate::source::Source;
 use crate::uroce::{UroceFile, UroceId};
-use crate::{channel, device, registry, sync};
+use crate::{channel, device, registry};
 use core::ffi::c_void;
 use kit::abi::ibv_qp_type;
 use kit::errno::{Errno, Result};
@@ -67,8 +67,10 @@ pub fn bind(id: &Id, address: &Address) -> Result<()> {
     id.refresh()
 }
 
+/// Asks; an event answers.
+///
 /// # Errors
-/// The backend's; for a synchronous id the event's status.
+/// The backend's.
 pub fn resolve_addr(
     id: &Id,
     source: Option<&Address>,
@@ -78,14 +80,15 @@ pub fn resolve_addr(
     let backend = id.backend()?;
     backend.resolve_addr(source, destination, milliseconds)?;
     id.block.set_destination(destination);
-    sync::complete(id)
+    Ok(())
 }
 
+/// Asks; an event answers.
+///
 /// # Errors
-/// The backend's; for a synchronous id the event's status.
+/// The backend's.
 pub fn resolve_route(id: &Id, milliseconds: i32) -> Result<()> {
-    id.backend()?.resolve_route(milliseconds)?;
-    sync::complete(id)
+    id.backend()?.resolve_route(milliseconds)
 }
 
 /// # Errors

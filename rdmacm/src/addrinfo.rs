@@ -6,7 +6,6 @@ use crate::abi::{AddrInfo, Hints, event_type, port_space};
 use crate::endpoint::RAI_PASSIVE;
 use crate::id::Id;
 use crate::lookup::{self, Found, Question};
-use crate::sync;
 use core::ffi::{CStr, c_int};
 use kit::abi::{IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND};
 use kit::errno::Errno;
@@ -109,8 +108,7 @@ pub fn resolve(
     if posted.is_err() {
         id.state.lock().found = None;
     }
-    posted?;
-    sync::complete(id)
+    posted
 }
 
 /// The result of a lookup for an id; it can be taken once.

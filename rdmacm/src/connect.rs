@@ -5,7 +5,7 @@ use crate::abi::{Conn, MAX_DEPTH, port_space};
 use crate::backend;
 use crate::device::Device;
 use crate::id::Id;
-use crate::{ack, sync, transition};
+use crate::{ack, transition};
 use kit::abi::{IBV_QPS_ERR, IBV_QPS_SQD};
 use kit::errno::{Errno, Result};
 
@@ -68,11 +68,11 @@ fn defaults(flow_control: u8) -> Given {
     (conn, Vec::new())
 }
 
-/// Requests a connection.
+/// Requests a connection; an event answers.
 ///
 /// # Errors
 /// EINVAL for an id of RDMA_PS_TCP with neither queue pair nor parameters, and for depths that the
-/// device does not have; the backend's; for a synchronous id the event's status.
+/// device does not have; the backend's.
 pub fn connect(id: &Id, given: Option<Given>) -> Result<()> {
     check(id, given.as_ref())?;
     let backend = id.backend()?;
@@ -89,11 +89,11 @@ pub fn connect(id: &Id, given: Option<Given>) -> Result<()> {
         state.local_ece
     };
     param.append(&data);
-    backend.connect(&param, ece)?;
-    sync::complete(id)
+    backend.connect(&param, ece)
 }
 
-/// Accepts a request. The queue pair is moved to RTS first.
+/// Accepts a request. The queue pair is moved to RTS first. An event reports the connection, unless
+/// the id is one of datagrams.
 ///
 /// # Errors
 /// As [`connect`]; those of ibv_modify_qp(3).
@@ -124,13 +124,10 @@ pub fn accept(id: &Id, given: Option<Given>) -> Result<()> {
     accepted.inspect_err(|_| {
         let _ = transition::to(id, IBV_QPS_ERR);
     })?;
-    if id.is_datagram() {
-        if id.is_sync() {
-            ack::release(id);
-        }
-        return Ok(());
+    if id.is_datagram() && id.is_sync() {
+        ack::release(id);
     }
-    sync::complete(id)
+    Ok(())
 }
 
 /// Answers a response to a request whose queue pair the program manages.
@@ -151,10 +148,10 @@ pub fn reject(id: &Id, reason: u8, data: &[u8]) -> Result<()> {
     id.backend()?.reject(reason, data)
 }
 
-/// Ends a connection: the queue pair goes to ERR at once, on iWARP to SQD.
+/// Ends a connection: the queue pair goes to ERR at once, on iWARP to SQD. An event follows.
 ///
 /// # Errors
-/// EINVAL for an id without device or connection; for a synchronous id the event's status.
+/// EINVAL for an id without device or connection.
 pub fn disconnect(id: &Id) -> Result<()> {
     let device = id.device().ok_or(Errno::INVAL)?;
     let state = if device.is_iwarp {
@@ -163,6 +160,5 @@ pub fn disconnect(id: &Id) -> Result<()> {
         IBV_QPS_ERR
     };
     transition::to(id, state)?;
-    id.backend()?.disconnect()?;
-    sync::complete(id)
+    id.backend()?.disconnect()
 }

@@ -3,7 +3,7 @@
 
 use crate::abi::Channel;
 use crate::id::Id;
-use crate::{ack, channel, observe, registry};
+use crate::{ack, channel, kept, observe, registry};
 use kit::cm::Call;
 use kit::errno::Result;
 use std::sync::Arc;
@@ -15,6 +15,9 @@ use std::sync::Arc;
 pub fn id(id: &Arc<Id>) -> Result<()> {
     let handed_out = id.backend()?.destroy()?;
     ack::release(id);
+    for _ in 0..kept::forget_id(id.uid()) {
+        id.acknowledged.add();
+    }
     let missing = id.acknowledged.missing(handed_out);
     observe::waits(Call::DestroyId, id, missing);
     id.acknowledged.wait_for(handed_out);

@@ -4,7 +4,8 @@
 use crate::abi::{Given, Hints, event_type};
 use crate::id::{Id, Template};
 use crate::queue_pair;
-use crate::{address, destroy, registry, sync};
+use crate::sync::{self, Outcome, Step};
+use crate::{address, destroy, registry};
 use core::ptr::null_mut;
 use kit::abi::{IBV_QP_INIT_ATTR_PD, ibv_pd, ibv_qp_init_attr, ibv_qp_init_attr_ex};
 use kit::errno::{Errno, Result};
@@ -52,28 +53,48 @@ pub fn write_back(attr: &mut ibv_qp_init_attr, taken: &ibv_qp_init_attr_ex) {
     attr.cap = taken.cap;
 }
 
-/// A synchronous id: bound, or with a route and a queue pair.
+/// An id that is destroyed unless it is finished.
+struct Unfinished(Option<Arc<Id>>);
+
+impl Unfinished {
+    fn keep(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(id) = self.0.take() {
+            destroy(&id);
+        }
+    }
+}
+
+/// A synchronous id: bound, or with a route and a queue pair. `finish` receives it.
 ///
 /// # Errors
 /// Those of each step.
-pub fn create(
-    wanted: &Hints,
+pub fn create<'a>(
+    wanted: Hints,
     pd: *mut ibv_pd,
-    attr: Option<&mut ibv_qp_init_attr>,
-) -> Result<Arc<Id>> {
+    attr: Option<&'a mut ibv_qp_init_attr>,
+    finish: impl FnOnce(&Id) + 'a,
+) -> Result<Step<'a>> {
     let space = wanted.port_space.cast_unsigned();
     let qp_type = wanted.qp_type.cast_unsigned();
     let id = address::create(None, null_mut(), space, qp_type)?;
-    let made = if wanted.flags & RAI_PASSIVE != 0 {
-        passive(&id, wanted, pd, attr)
-    } else {
-        active(&id, wanted, pd, attr)
+    let uid = id.uid();
+    let mut made = Unfinished(Some(id.clone()));
+    let finish = move |id: Arc<Id>| {
+        made.keep();
+        finish(&id);
     };
-    if let Err(e) = made {
-        destroy(&id);
-        return Err(e);
+    if wanted.flags & RAI_PASSIVE != 0 {
+        passive(&id, &wanted, pd, attr)?;
+        finish(id);
+        return Ok(Step::Done(uid));
     }
-    Ok(id)
+    active(id, wanted, pd, attr, finish)
 }
 
 fn passive(
@@ -94,28 +115,38 @@ fn passive(
     Ok(())
 }
 
-fn active(
-    id: &Id,
-    wanted: &Hints,
+fn active<'a>(
+    id: Arc<Id>,
+    wanted: Hints,
     pd: *mut ibv_pd,
-    attr: Option<&mut ibv_qp_init_attr>,
-) -> Result<()> {
+    attr: Option<&'a mut ibv_qp_init_attr>,
+    finish: impl FnOnce(Arc<Id>) + 'a,
+) -> Result<Step<'a>> {
     let destination = wanted.destination.as_ref().ok_or(Errno::INVAL)?;
-    address::resolve_addr(id, wanted.source.as_ref(), destination, PATIENCE)?;
-    if wanted.route.is_empty() {
-        address::resolve_route(id, PATIENCE)?;
-    } else {
-        address::set_option(id, IB_PATH.0, IB_PATH.1, &wanted.route)?;
-        sync::complete(id)?;
-    }
-    if let Some(attr) = attr {
-        attr.qp_type = wanted.qp_type.cast_unsigned();
-        let mut taken = extended(attr, pd);
-        queue_pair::create(id, &mut taken)?;
-        write_back(attr, &taken);
-    }
-    id.state.lock().connect.clone_from(&wanted.connect);
-    Ok(())
+    address::resolve_addr(&id, wanted.source.as_ref(), destination, PATIENCE)?;
+    let of_call = id.clone();
+    Ok(sync::wait(&id, move |address| {
+        sync::error_of(address)?;
+        if wanted.route.is_empty() {
+            address::resolve_route(&of_call, PATIENCE)?;
+        } else {
+            address::set_option(&of_call, IB_PATH.0, IB_PATH.1, &wanted.route)?;
+        }
+        let id = of_call.clone();
+        Ok(sync::wait(&of_call, move |route| {
+            sync::error_of(route)?;
+            if let Some(attr) = attr {
+                attr.qp_type = wanted.qp_type.cast_unsigned();
+                let mut taken = extended(attr, pd);
+                queue_pair::create(&id, &mut taken)?;
+                write_back(attr, &taken);
+            }
+            id.state.lock().connect.clone_from(&wanted.connect);
+            let uid = id.uid();
+            finish(id);
+            Ok(Step::Done(uid))
+        }))
+    }))
 }
 
 /// Ends an id with all objects that the library made for it.
@@ -126,17 +157,25 @@ pub fn destroy(id: &Arc<Id>) {
     let _ = destroy::id(id);
 }
 
-/// Waits for a request of a synchronous listener.
+/// Waits for a request of a synchronous listener. `finish` receives the request's id.
 ///
 /// # Errors
 /// EINVAL for an id that does not listen, and for another event; the event's status; those of
 /// making the queue pair.
-pub fn get_request(listener: &Id) -> Result<Arc<Id>> {
+pub fn get_request<'a>(listener: &Arc<Id>, finish: impl FnOnce(&Id) + 'a) -> Result<Step<'a>> {
     if !listener.is_sync() {
         return Err(Errno::INVAL);
     }
-    let (event, status) = sync::wait(listener)?;
-    match (event, status) {
+    let of_call = listener.clone();
+    Ok(sync::wait(listener, move |outcome| {
+        finish(&*requested(&of_call, outcome)?);
+        Ok(Step::Done(0))
+    }))
+}
+
+/// The id of the request that the listener's event is.
+fn requested(listener: &Id, outcome: Outcome) -> Result<Arc<Id>> {
+    match outcome {
         (event_type::REJECTED, _) => return Err(Errno(libc::ECONNREFUSED)),
         (event_type::CONNECT_REQUEST, 0) => {}
         (_, 0) => return Err(Errno::INVAL),

@@ -16,10 +16,11 @@
 //! | `channel`, `address`, `connect`, `queue_pair`, `multicast`, `endpoint`, `addrinfo`, `migrate`, `destroy` | the calls, by subject |
 //! | `transition` | state transitions of queue pairs |
 //! | `path`, `lookup` | path records; getaddrinfo(3) |
+//! | `kept` | events of cancelled threads |
 //! | `event`, `ack` | preparing events for the program, and their acknowledgement |
 //! | `observe` | explanations and records of calls |
 //! | `rsocket` | sockets: rsocket(7) |
-//! | `sync` | ids without an event channel of the program: calls wait for their event |
+//! | `sync` | ids without an event channel of the program: calls in steps, which wait for their event |
 //!
 //! **An id.** The program has a pointer to `struct rdma_cm_id` and reads and writes its members.
 //! The block belongs to a reference-counted `id::Id`: a thread that prepares an event of an id
@@ -35,8 +36,11 @@
 //! and `rdma_destroy_id`, `rdma_leave_multicast` and `rdma_migrate_id` wait until as many are
 //! acknowledged.
 //!
-//! **Waiting.** `rdma_get_cm_event` waits in C (`export/wait.c`), where a thread can be cancelled.
-//! Calls of synchronous ids wait in Rust, and no cancellation takes effect in them.
+//! **Waiting.** `rdma_get_cm_event`, calls of synchronous ids and those of rsockets wait in C
+//! (`export/wait.c`, `export/rsocket.c`), where a thread can be cancelled. A call of a synchronous
+//! id runs in steps (`sync::Step`), between which `wait.c` waits. No cancellation takes effect in
+//! the calls that wait for acknowledgements (`rdma_destroy_id`, `rdma_leave_multicast`,
+//! `rdma_migrate_id`), nor in `rdma_getaddrinfo`.
 //!
 //! `unsafe` is allowed in `export`, `abi`, `verbs`, `lookup`, `kernel::file` and `uroce::table`.
 
@@ -60,6 +64,7 @@ mod endpoint;
 mod event;
 mod export;
 mod id;
+mod kept;
 mod kernel;
 mod lookup;
 mod migrate;

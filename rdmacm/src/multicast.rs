@@ -3,7 +3,7 @@
 
 use crate::abi::{Address, Given};
 use crate::id::{Acknowledged, Id, Join};
-use crate::{observe, registry, sync};
+use crate::{observe, registry};
 use core::ffi::c_void;
 use kit::cm::Call;
 use kit::errno::{Errno, Result};
@@ -15,7 +15,7 @@ pub const SEND_ONLY: u16 = 1;
 /// Joins a group. The queue pair is attached when the program takes the event.
 ///
 /// # Errors
-/// The backend's; for a synchronous id the event's status.
+/// The backend's.
 pub fn join(id: &Arc<Id>, group: &Address, flags: u16, context: *mut c_void) -> Result<()> {
     let join = Arc::new(Join {
         id: id.clone(),
@@ -35,7 +35,7 @@ pub fn join(id: &Arc<Id>, group: &Address, flags: u16, context: *mut c_void) -> 
         .and_then(|backend| backend.join(uid as u64, group, flags));
     let number = joined.inspect_err(|_| forget(id, &join))?;
     let _ = join.number.set(number);
-    sync::complete(id)
+    Ok(())
 }
 
 fn forget(id: &Id, join: &Arc<Join>) {

@@ -1,51 +1,57 @@
 #![forbid(unsafe_code)]
 //! Synchronous ids: a call waits for the event that answers it, keeps the event in the id, and
 //! converts its status into an errno value.
+//!
+//! A thread can be cancelled in that wait, so the wait is in C (`export/wait.c`). A call is done in
+//! steps: one that has to wait returns [`Step::Waits`], and continues with the outcome of the
+//! event. A call whose thread is cancelled is dropped there.
 
-use crate::abi::{Channel, event_type, rdma_cm_event};
+use crate::abi::{event_type, rdma_cm_event};
 use crate::id::Id;
-use crate::{ack, event, registry};
+use crate::{ack, registry};
 use kit::errno::{Errno, Result};
+use std::sync::Arc;
 
-/// Waits for the next event of a channel.
-///
-/// # Errors
-/// The backend's: EINTR, EAGAIN, EBADF.
-fn next(channel: Channel) -> Result<*mut rdma_cm_event> {
-    let source = registry::source(channel);
-    loop {
-        let record = source.next_event(channel.fd())?;
-        if let Some(event) = event::take(channel, &record)? {
-            return Ok(event);
-        }
-    }
+/// Type and status of the event that a call waited for.
+pub type Outcome = (u32, i32);
+
+/// The rest of a call that waits.
+pub type Rest<'a> = Box<dyn FnOnce(Outcome) -> Result<Step<'a>> + 'a>;
+
+/// How far a call has come.
+pub enum Step<'a> {
+    /// With the value that is recorded as the call's answer.
+    Done(u64),
+    /// The call continues with the next event of the id.
+    Waits(Arc<Id>, Rest<'a>),
 }
 
-/// Waits for an event of a synchronous id; the event replaces the previous one.
-///
-/// # Errors
-/// Those of [`next`]; EBADF for an id without a channel.
-pub fn wait(id: &Id) -> Result<(u32, i32)> {
+/// Waits for the next event of a synchronous id, which replaces the previous one.
+pub fn wait<'a>(id: &Arc<Id>, rest: impl FnOnce(Outcome) -> Result<Step<'a>> + 'a) -> Step<'a> {
     ack::release(id);
-    let channel = Channel::of(id.block.channel()).ok_or(Errno(libc::EBADF))?;
-    let event = next(channel)?;
-    id.block.set_event(event);
-    Ok(registry::outcome(event.addr()).unwrap_or_default())
+    Step::Waits(id.clone(), Box::new(rest))
 }
 
-/// Waits for the event that answers a call of a synchronous id; does not wait for other ids.
-///
-/// # Errors
-/// Those of [`wait`]; ECONNREFUSED if the peer rejected; the status of the event.
-pub fn complete(id: &Id) -> Result<()> {
+/// The event that a call has waited for: the id keeps it.
+pub fn take(id: &Id, event: *mut rdma_cm_event) -> Outcome {
+    id.block.set_event(event);
+    registry::outcome(event.addr()).unwrap_or_default()
+}
+
+/// Waits for the event that answers a call of a synchronous id; does not wait for other ids. The
+/// call fails with ECONNREFUSED if the peer rejected, and with the status of the event.
+pub fn complete(id: &Arc<Id>) -> Step<'static> {
     if !id.is_sync() {
-        return Ok(());
+        return Step::Done(0);
     }
-    error_of(wait(id)?)
+    wait(id, |outcome| error_of(outcome).map(|()| Step::Done(0)))
 }
 
 /// Converts an event's status into an errno value.
-fn error_of((event, status): (u32, i32)) -> Result<()> {
+///
+/// # Errors
+/// ECONNREFUSED if the peer rejected; the status.
+pub fn error_of((event, status): Outcome) -> Result<()> {
     match (event, status) {
         (_, 0) => Ok(()),
         (event_type::REJECTED, _) => Err(Errno(libc::ECONNREFUSED)),

@@ -9,7 +9,7 @@ use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
 use kit::abi::{kernel::*, *};
 use kit::errno::{Errno, Result};
-use kit::sys::errno;
+use kit::sys::{errno, pthread::without_cancellation};
 
 mod raw {
     use super::*;
@@ -118,6 +118,9 @@ object!(Xrcd, ibv_xrcd);
 
 // SAFETY of this file's calls: objects are those that programs put into ids and arguments, which
 // live as long as the interface requires, or were made here; attributes belong to this library.
+//
+// The calls in which libibverbs may wait run without cancellation: a thread that is cancelled in
+// such a wait would be unwound through the frames of this library.
 
 /// # Safety
 /// The device is of a list, or open.
@@ -231,14 +234,14 @@ impl CompChannel {
 impl Cq {
     pub fn destroy(self) {
         // SAFETY: see above; an object in use returns an error.
-        let _ = unsafe { raw::ibv_destroy_cq(self.as_ptr()) };
+        let _ = without_cancellation(|| unsafe { raw::ibv_destroy_cq(self.as_ptr()) });
     }
 }
 
 impl Srq {
     pub fn destroy(self) {
         // SAFETY: see above; an object in use returns an error.
-        let _ = unsafe { raw::ibv_destroy_srq(self.as_ptr()) };
+        let _ = without_cancellation(|| unsafe { raw::ibv_destroy_srq(self.as_ptr()) });
     }
 }
 
@@ -260,12 +263,14 @@ impl Qp {
 
     pub fn modify(self, attr: &mut ibv_qp_attr, mask: c_int) -> Result<()> {
         // SAFETY: see above.
-        done(unsafe { raw::ibv_modify_qp(self.as_ptr(), attr, mask) })
+        done(without_cancellation(|| unsafe {
+            raw::ibv_modify_qp(self.as_ptr(), attr, mask)
+        }))
     }
 
     pub fn destroy(self) {
         // SAFETY: see above; the caller does not use it afterwards.
-        let _ = unsafe { raw::ibv_destroy_qp(self.as_ptr()) };
+        let _ = without_cancellation(|| unsafe { raw::ibv_destroy_qp(self.as_ptr()) });
     }
 
     pub fn query_ece(self) -> Result<ibv_ece> {
@@ -395,6 +400,8 @@ impl Device<'_> {
 
     pub fn open(&self) -> Result<Context> {
         // SAFETY: as above.
-        Context::made(unsafe { raw::ibv_open_device(self.0) })
+        Context::made(without_cancellation(|| unsafe {
+            raw::ibv_open_device(self.0)
+        }))
     }
 }

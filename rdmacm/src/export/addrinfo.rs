@@ -1,10 +1,10 @@
 //! Address lists.
 
-use super::{id::room, ret};
+use super::{id::room, ret, step};
 use crate::abi::{AddrInfo, Hints, rdma_addrinfo, rdma_cm_id};
 use crate::addrinfo::{self, Failure};
 use crate::observe::{self, About};
-use crate::{device, symver};
+use crate::{device, symver, sync};
 use core::ffi::{CStr, c_char, c_int};
 use kit::cm::Call;
 
@@ -41,13 +41,15 @@ unsafe extern "C" fn rdma_getaddrinfo(
 }
 symver!(rdma_getaddrinfo => "rdma_getaddrinfo", "RDMACM_1.0");
 
-unsafe extern "C" fn rdma_resolve_addrinfo(
+unsafe extern "C" fn resolve_addrinfo(
     id: *mut rdma_cm_id,
     node: *const c_char,
     service: *const c_char,
     hints: *const rdma_addrinfo,
+    waiting: *mut step::Waiting,
 ) -> c_int {
-    ret::with(Call::ResolveAddrInfo, id, &[], |id| {
+    let started = step::started(Call::ResolveAddrInfo, id, &[], About::Nothing);
+    started.run(waiting, |id| {
         // SAFETY: the program passes strings and a whole list, or NULL.
         let text = |text: *const c_char| (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) });
         let hints = if hints.is_null() {
@@ -56,10 +58,11 @@ unsafe extern "C" fn rdma_resolve_addrinfo(
             // SAFETY: as above.
             Some(unsafe { Hints::from_raw(hints) }?)
         };
-        addrinfo::resolve(id, text(node), text(service), hints.as_ref())
+        addrinfo::resolve(id, text(node), text(service), hints.as_ref())?;
+        Ok(sync::complete(id))
     })
 }
-symver!(rdma_resolve_addrinfo => "rdma_resolve_addrinfo", "RDMACM_1.4");
+crate::hidden!(resolve_addrinfo => "ferroverbs_cm_resolve_addrinfo");
 
 unsafe extern "C" fn rdma_query_addrinfo(
     id: *mut rdma_cm_id,

@@ -3,7 +3,7 @@
 use super::ret;
 use crate::abi::{Channel, rdma_cm_id, rdma_event_channel};
 use crate::observe::{self, About};
-use crate::{channel, migrate, symver};
+use crate::{channel, kept, migrate, symver};
 use core::ffi::c_int;
 use kit::cm::Call;
 
@@ -23,7 +23,7 @@ unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_event_channel
     let words = [channel.addr() as u64];
     let destroy = || {
         if let Some(channel) = Channel::of(channel) {
-            super::event::forget(channel);
+            kept::forget_channel(channel.address());
             channel::destroy(channel);
         }
         Ok(())

@@ -1,11 +1,12 @@
 //! Connections, requests, ECE.
 
-use super::{id::room, ret};
+use super::{id::room, ret, step};
 use crate::abi::{Conn, rdma_cm_id, rdma_conn_param};
 use crate::backend::Ece;
 use crate::connect::{self, Given};
 use crate::id::Id;
 use crate::observe::About;
+use crate::sync::{self, Step};
 use crate::{endpoint, symver};
 use core::ffi::{c_int, c_void};
 use kit::abi::ibv_ece;
@@ -53,35 +54,42 @@ fn depths(given: Option<&Given>) -> About {
     About::Depths(given.map(|(conn, _)| (conn.responder_resources, conn.initiator_depth)))
 }
 
-unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
+unsafe extern "C" fn connect(
+    id: *mut rdma_cm_id,
+    param: *mut rdma_conn_param,
+    waiting: *mut step::Waiting,
+) -> c_int {
     // SAFETY: the program passes whole parameters, or NULL.
     let given = unsafe { parameters(param) };
     let words = recorded(given.as_ref());
     let about = depths(given.as_ref());
-    ret::with_more(
-        Call::Connect,
-        id,
-        &words,
-        || about,
-        |id| connect::connect(id, given),
-    )
+    let started = step::started(Call::Connect, id, &words, about);
+    started.run(waiting, |id| {
+        connect::connect(id, given)?;
+        Ok(sync::complete(id))
+    })
 }
-symver!(rdma_connect => "rdma_connect", "RDMACM_1.0");
+crate::hidden!(connect => "ferroverbs_cm_connect");
 
-unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
+unsafe extern "C" fn accept(
+    id: *mut rdma_cm_id,
+    param: *mut rdma_conn_param,
+    waiting: *mut step::Waiting,
+) -> c_int {
     // SAFETY: the program passes whole parameters, or NULL.
     let given = unsafe { parameters(param) };
     let words = recorded(given.as_ref());
     let about = depths(given.as_ref());
-    ret::with_more(
-        Call::Accept,
-        id,
-        &words,
-        || about,
-        |id| connect::accept(id, given),
-    )
+    let started = step::started(Call::Accept, id, &words, about);
+    started.run(waiting, |id| {
+        connect::accept(id, given)?;
+        if id.is_datagram() {
+            return Ok(Step::Done(0));
+        }
+        Ok(sync::complete(id))
+    })
 }
-symver!(rdma_accept => "rdma_accept", "RDMACM_1.0");
+crate::hidden!(accept => "ferroverbs_cm_accept");
 
 unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
     ret::with(Call::Establish, id, &[], |id| connect::establish(id))
@@ -117,24 +125,30 @@ unsafe extern "C" fn rdma_notify(id: *mut rdma_cm_id, event: u32) -> c_int {
 }
 symver!(rdma_notify => "rdma_notify", "RDMACM_1.0");
 
-unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
-    ret::with(Call::Disconnect, id, &[], |id| connect::disconnect(id))
-}
-symver!(rdma_disconnect => "rdma_disconnect", "RDMACM_1.0");
-
-unsafe extern "C" fn rdma_get_request(
-    listener: *mut rdma_cm_id,
-    at: *mut *mut rdma_cm_id,
-) -> c_int {
-    ret::with(Call::GetRequest, listener, &[], |listener| {
-        let at = room(at)?;
-        let id = endpoint::get_request(listener)?;
-        // SAFETY: the program passes room for a pointer.
-        unsafe { at.write(id.block.as_ptr()) };
-        Ok(())
+unsafe extern "C" fn disconnect(id: *mut rdma_cm_id, waiting: *mut step::Waiting) -> c_int {
+    let started = step::started(Call::Disconnect, id, &[], About::Nothing);
+    started.run(waiting, |id| {
+        connect::disconnect(id)?;
+        Ok(sync::complete(id))
     })
 }
-symver!(rdma_get_request => "rdma_get_request", "RDMACM_1.0");
+crate::hidden!(disconnect => "ferroverbs_cm_disconnect");
+
+unsafe extern "C" fn get_request(
+    listener: *mut rdma_cm_id,
+    at: *mut *mut rdma_cm_id,
+    waiting: *mut step::Waiting,
+) -> c_int {
+    let started = step::started(Call::GetRequest, listener, &[], About::Nothing);
+    started.run(waiting, |listener| {
+        let at = room(at)?;
+        endpoint::get_request(listener, move |id| {
+            // SAFETY: the program passes room for a pointer.
+            unsafe { at.write(id.block.as_ptr()) };
+        })
+    })
+}
+crate::hidden!(get_request => "ferroverbs_cm_get_request");
 
 /// A program may set ECE only if it manages the queue pair.
 fn without_queue_pair(id: &Id) -> Result<()> {

@@ -5,13 +5,12 @@ use crate::abi::{Channel, event_name, rdma_cm_event, rdma_event_channel};
 use crate::backend::Record;
 use crate::observe::{self, About};
 use crate::source::Source;
-use crate::{ack, device, event, registry, symver};
+use crate::{ack, device, event, kept, registry, symver};
 use core::ffi::{CStr, c_char, c_int};
 use kit::cm::Call;
 use kit::errno::{Errno, Result};
-use kit::sys::{errno, forks, lock::Lock};
+use kit::sys::errno;
 use std::os::fd::{IntoRawFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Results beside a descriptor, see `wait.c`.
 const FAILED: c_int = -1;
@@ -20,10 +19,6 @@ const WAIT: c_int = -3;
 const DESTROYED: c_int = -4;
 /// Result beside 0 and -1.
 const SWALLOWED: c_int = 1;
-
-/// Records of cancelled threads that had just received them, with the address of their channel.
-static KEPT: Lock<Vec<(usize, Record)>> = Lock::new(Vec::new());
-static KEPT_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the kernel's descriptor to read from, or a record: a kept one, or an event of a device
 /// in user space. If no such event is there, the call waits on `held`: a duplicate of the channel's
@@ -65,7 +60,7 @@ fn next(
     hold: impl FnOnce(OwnedFd) -> c_int,
 ) -> Result<c_int> {
     device::any()?;
-    if let Some(kept) = take_kept(channel) {
+    if let Some(kept) = kept::take(channel.address()) {
         return Ok(have(kept));
     }
     let source = registry::known_source(channel);
@@ -117,29 +112,10 @@ unsafe extern "C" fn end(
 crate::hidden!(end => "ferroverbs_cm_event_end");
 
 unsafe extern "C" fn keep(channel: *mut rdma_event_channel, record: *const Record) {
-    if forks::wait_for(&KEPT).is_err() {
-        return;
-    }
     // SAFETY: wait.c passes a whole record.
-    KEPT.lock().push((channel.addr(), unsafe { record.read() }));
-    KEPT_COUNT.fetch_add(1, Ordering::Release);
+    kept::keep(channel.addr(), unsafe { record.read() });
 }
 crate::hidden!(keep => "ferroverbs_cm_event_keep");
-
-fn take_kept(channel: Channel) -> Option<Record> {
-    if KEPT_COUNT.load(Ordering::Acquire) == 0 {
-        return None;
-    }
-    let mut kept = KEPT.lock();
-    let at = kept.iter().position(|(of, _)| *of == channel.address())?;
-    KEPT_COUNT.fetch_sub(1, Ordering::Relaxed);
-    Some(kept.remove(at).1)
-}
-
-/// Destroys the channel and its kept records.
-pub fn forget(channel: Channel) {
-    while take_kept(channel).is_some() {}
-}
 
 /// When the call begins; 0 if nothing looks at calls.
 extern "C" fn observed() -> u64 {

@@ -1,9 +1,9 @@
 //! Making ids, addresses, options.
 
-use super::ret;
+use super::{ret, step};
 use crate::abi::{Address, Channel, rdma_cm_id, rdma_event_channel};
 use crate::observe::{self, About};
-use crate::{address, destroy, id, registry, symver};
+use crate::{address, destroy, id, registry, symver, sync};
 use core::ffi::{c_int, c_void};
 use kit::abi::be16;
 use kit::cm::Call;
@@ -65,31 +65,39 @@ unsafe extern "C" fn rdma_bind_addr(id: *mut rdma_cm_id, to: *mut libc::sockaddr
 }
 symver!(rdma_bind_addr => "rdma_bind_addr", "RDMACM_1.0");
 
-unsafe extern "C" fn rdma_resolve_addr(
+unsafe extern "C" fn resolve_addr(
     id: *mut rdma_cm_id,
     source: *mut libc::sockaddr,
     destination: *mut libc::sockaddr,
     milliseconds: c_int,
+    waiting: *mut step::Waiting,
 ) -> c_int {
     // SAFETY: as above.
     let (source, destination) = unsafe { (Address::from_raw(source), ret::address(destination)) };
     let known = destination.ok();
     let [family, port] = family_and_port(known);
     let words = [family, port, ret::word(milliseconds)];
-    let about = || About::address(known);
-    ret::with_more(Call::ResolveAddr, id, &words, about, |id| {
-        address::resolve_addr(id, source?.as_ref(), &destination?, milliseconds)
+    let started = step::started(Call::ResolveAddr, id, &words, About::address(known));
+    started.run(waiting, |id| {
+        address::resolve_addr(id, source?.as_ref(), &destination?, milliseconds)?;
+        Ok(sync::complete(id))
     })
 }
-symver!(rdma_resolve_addr => "rdma_resolve_addr", "RDMACM_1.0");
+crate::hidden!(resolve_addr => "ferroverbs_cm_resolve_addr");
 
-unsafe extern "C" fn rdma_resolve_route(id: *mut rdma_cm_id, milliseconds: c_int) -> c_int {
+unsafe extern "C" fn resolve_route(
+    id: *mut rdma_cm_id,
+    milliseconds: c_int,
+    waiting: *mut step::Waiting,
+) -> c_int {
     let words = [ret::word(milliseconds)];
-    ret::with(Call::ResolveRoute, id, &words, |id| {
-        address::resolve_route(id, milliseconds)
+    let started = step::started(Call::ResolveRoute, id, &words, About::Nothing);
+    started.run(waiting, |id| {
+        address::resolve_route(id, milliseconds)?;
+        Ok(sync::complete(id))
     })
 }
-symver!(rdma_resolve_route => "rdma_resolve_route", "RDMACM_1.0");
+crate::hidden!(resolve_route => "ferroverbs_cm_resolve_route");
 
 unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int) -> c_int {
     let words = [ret::word(backlog)];

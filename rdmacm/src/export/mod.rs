@@ -12,3 +12,4 @@ mod multicast;
 mod queue_pair;
 mod ret;
 mod rsocket;
+mod step;

@@ -1,8 +1,8 @@
 //! Queue pairs, shared receive queues, endpoints.
 
-use super::{id::room, ret};
+use super::{id::room, ret, step};
 use crate::abi::{Hints, rdma_addrinfo, rdma_cm_id};
-use crate::observe::{self, About};
+use crate::observe::About;
 use crate::verbs::Pd;
 use crate::{endpoint, queue_pair, symver, transition};
 use core::ffi::c_int;
@@ -140,29 +140,28 @@ unsafe extern "C" fn rdma_init_qp_attr(
 }
 symver!(rdma_init_qp_attr => "rdma_init_qp_attr", "RDMACM_1.2");
 
-unsafe extern "C" fn rdma_create_ep(
+unsafe extern "C" fn create_ep(
     at: *mut *mut rdma_cm_id,
     wanted: *mut rdma_addrinfo,
     pd: *mut ibv_pd,
     attr: *mut ibv_qp_init_attr,
+    waiting: *mut step::Waiting,
 ) -> c_int {
     let words = [pd.addr() as u64];
-    let create = || {
+    let started = step::started(Call::CreateEp, null_mut(), &words, About::Nothing);
+    started.run_without_id(waiting, || {
         let (at, wanted) = (room(at)?, room(wanted)?);
         // SAFETY: the program passes a whole list, and whole attributes or NULL; there is room for
         // a pointer.
         unsafe {
             let wanted = Hints::from_raw(wanted)?;
-            let id = endpoint::create(&wanted, pd, attr.as_mut())?;
-            at.write(id.block.as_ptr());
-            Ok(id)
+            endpoint::create(wanted, pd, attr.as_mut(), move |id| {
+                at.write(id.block.as_ptr());
+            })
         }
-    };
-    let call = (Call::CreateEp, 0, &words[..]);
-    let made = observe::call(call, || About::Nothing, |id| id.uid(), create);
-    ret::minus_one(made.map(drop))
+    })
 }
-symver!(rdma_create_ep => "rdma_create_ep", "RDMACM_1.0");
+crate::hidden!(create_ep => "ferroverbs_cm_create_ep");
 
 unsafe extern "C" fn rdma_destroy_ep(id: *mut rdma_cm_id) {
     ret::unanswered(Call::DestroyEp, id, endpoint::destroy);

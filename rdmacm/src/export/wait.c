@@ -1,9 +1,9 @@
 /*
- * rdma_get_cm_event(3), in which a thread may wait without bound. It is a cancellation point,
- * because it asks the kernel for an event by write(2), which is one (pthreads(7)). A cancelled
- * thread is unwound from its wait, and Rust does not define such an unwinding through its frames.
- * Therefore the wait is in C, with only C frames below the program's; the Rust functions called
- * before and after it do not wait.
+ * rdma_get_cm_event(3), in which a thread may wait without bound, and the calls that wait for an
+ * event of a synchronous id. They are cancellation points, because they ask the kernel for an event
+ * by write(2), which is one (pthreads(7)). A cancelled thread is unwound from its wait, and Rust
+ * does not define such an unwinding through its frames. Therefore the wait is in C, with only C
+ * frames below the program's; the Rust functions called before and after it do not wait.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,8 +16,15 @@
 
 #include "c.h"
 
-struct rdma_event_channel;
+struct ibv_pd;
+struct ibv_qp_init_attr;
+struct rdma_addrinfo;
 struct rdma_cm_event;
+struct rdma_cm_id;
+struct rdma_cm_join_mc_attr_ex;
+struct rdma_conn_param;
+struct rdma_event_channel;
+struct sockaddr;
 
 /* struct rdma_ucm_event_resp */
 struct record {
@@ -170,23 +177,113 @@ static int next_event(struct reader *reader, struct rdma_cm_event **event)
 	}
 }
 
+/* Asynchronous cancellation could end the thread within Rust. */
+static int deferred(void)
+{
+	int type;
+
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+	return type;
+}
+
+static void restore(int type)
+{
+	if (type != PTHREAD_CANCEL_DEFERRED)
+		pthread_setcanceltype(type, NULL);
+}
+
+static int wait_for_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	struct reader reader = { .channel = channel, .held = -1 };
+	int answer = next_event(&reader, event);
+
+	let_go(&reader);
+	return answer;
+}
+
 int ferroverbs_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 
 int ferroverbs_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
-	struct reader reader = { .channel = channel, .held = -1 };
-	uint64_t begin;
-	int type, answer;
+	int type = deferred(), answer;
+	uint64_t begin = ferroverbs_cm_event_observed();
 
-	/* Asynchronous cancellation could end the thread within Rust. */
-	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
-	begin = ferroverbs_cm_event_observed();
-	answer = next_event(&reader, event);
-	let_go(&reader);
+	answer = wait_for_event(channel, event);
 	if (begin)
 		ferroverbs_cm_event_over(channel, event, begin, answer);
-	if (type != PTHREAD_CANCEL_DEFERRED)
-		pthread_setcanceltype(type, NULL);
+	restore(type);
 	return answer;
 }
 SYMVER(ferroverbs_get_cm_event, rdma_get_cm_event, "@@", "RDMACM_1.0");
+
+/* A call of a synchronous id that waits for an event: see step.rs. */
+struct waiting {
+	struct rdma_event_channel *channel;
+	void *rest;
+};
+
+/* Result of a step beside 0 and -1. */
+enum { WAITS = 1 };
+
+RUST int ferroverbs_cm_proceed(struct waiting *waiting, struct rdma_cm_event *event);
+RUST void ferroverbs_cm_abandon(struct waiting *waiting);
+
+static void abandon(void *waiting)
+{
+	ferroverbs_cm_abandon(waiting);
+}
+
+/* `answer` is the result of the first step. */
+static int finish(struct waiting *waiting, int answer)
+{
+	while (answer == WAITS) {
+		struct rdma_cm_event *event = NULL;
+
+		pthread_cleanup_push(abandon, waiting);
+		if (wait_for_event(waiting->channel, &event))
+			event = NULL;
+		pthread_cleanup_pop(0);
+		answer = ferroverbs_cm_proceed(waiting, event);
+	}
+	return answer;
+}
+
+#define EXPAND(...) __VA_ARGS__
+/* CALL(name, node, parameters, arguments): exports rdma_NAME, whose steps are in Rust. */
+#define CALL(name, node, parameters, ...) \
+	RUST int ferroverbs_cm_##name(EXPAND parameters, struct waiting *waiting); \
+	int ferroverbs_rdma_##name parameters; \
+	int ferroverbs_rdma_##name parameters \
+	{ \
+		struct waiting waiting; \
+		int type = deferred(); \
+		int answer = finish(&waiting, ferroverbs_cm_##name(__VA_ARGS__, &waiting)); \
+\
+		restore(type); \
+		return answer; \
+	} \
+	SYMVER(ferroverbs_rdma_##name, rdma_##name, "@@", node)
+
+CALL(resolve_addr, "RDMACM_1.0",
+     (struct rdma_cm_id *id, struct sockaddr *source, struct sockaddr *destination,
+      int milliseconds),
+     id, source, destination, milliseconds);
+CALL(resolve_route, "RDMACM_1.0", (struct rdma_cm_id *id, int milliseconds), id, milliseconds);
+CALL(connect, "RDMACM_1.0", (struct rdma_cm_id *id, struct rdma_conn_param *param), id, param);
+CALL(accept, "RDMACM_1.0", (struct rdma_cm_id *id, struct rdma_conn_param *param), id, param);
+CALL(disconnect, "RDMACM_1.0", (struct rdma_cm_id *id), id);
+CALL(get_request, "RDMACM_1.0", (struct rdma_cm_id *listener, struct rdma_cm_id **id), listener,
+     id);
+CALL(create_ep, "RDMACM_1.0",
+     (struct rdma_cm_id **id, struct rdma_addrinfo *wanted, struct ibv_pd *pd,
+      struct ibv_qp_init_attr *attr),
+     id, wanted, pd, attr);
+CALL(join_multicast, "RDMACM_1.0",
+     (struct rdma_cm_id *id, struct sockaddr *group, void *context), id, group, context);
+CALL(join_multicast_ex, "RDMACM_1.1",
+     (struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr, void *context), id, attr,
+     context);
+CALL(resolve_addrinfo, "RDMACM_1.4",
+     (struct rdma_cm_id *id, const char *node, const char *service,
+      const struct rdma_addrinfo *hints),
+     id, node, service, hints);

@@ -57,15 +57,28 @@ pub fn call<T>(
     run: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     let begin = begin();
-    if begin == 0 {
-        return run();
-    }
     let answer = run();
+    if begin != 0 {
+        let value = answer
+            .as_ref()
+            .map_or_else(|e| Err(*e), |made| Ok(value(made)));
+        over(begin, (call, id, words), about, value);
+    }
+    answer
+}
+
+/// The call that began then is over: explains and records it, as `call`.
+pub fn over(
+    begin: u64,
+    (call, id, words): (Call, usize, &[u64]),
+    about: impl FnOnce() -> About,
+    answer: Result<u64>,
+) {
+    if begin == 0 {
+        return;
+    }
     kept_errno(|| {
-        let (code, value) = match &answer {
-            Ok(made) => (0, value(made)),
-            Err(e) => (e.raw(), 0),
-        };
+        let (code, value) = answer.map_or_else(|e| (e.raw(), 0), |value| (0, value));
         if id == 0 {
             record(call, begin, code, value, words);
         } else {
@@ -77,7 +90,6 @@ pub fn call<T>(
             failed(call, id, &about(), e);
         }
     });
-    answer
 }
 
 /// rdma_get_cm_event(3) is over: with an event of these words, or with errno.

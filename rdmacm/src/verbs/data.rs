@@ -6,7 +6,7 @@ use core::ffi::{c_int, c_uint, c_void};
 use core::ptr::{NonNull, null_mut};
 use kit::abi::*;
 use kit::errno::{Errno, Result};
-use kit::sys::{errno, pages};
+use kit::sys::{errno, pages, pthread::without_cancellation};
 use rsocket_protocol::{Piece, SGE, Sge};
 use rustix::fd::BorrowedFd;
 
@@ -427,13 +427,13 @@ impl CompChannel {
     pub fn take_event(self) -> bool {
         let (mut cq, mut context) = (null_mut(), null_mut());
         // SAFETY: see above; the channel's queues live as long as their owner, which is the caller.
-        unsafe {
+        without_cancellation(|| unsafe {
             if raw::ibv_get_cq_event(self.as_ptr(), &raw mut cq, &raw mut context) != 0 {
                 return false;
             }
             raw::ibv_ack_cq_events(cq, 1);
-        }
-        true
+            true
+        })
     }
 }
 
@@ -465,7 +465,7 @@ mod handle {
         /// Those of ibv_create_ah(3).
         pub fn new(pd: Pd, attr: &mut ibv_ah_attr) -> Result<Self> {
             // SAFETY: see above.
-            let ah = unsafe { ibv_create_ah(pd.as_ptr(), attr) };
+            let ah = without_cancellation(|| unsafe { ibv_create_ah(pd.as_ptr(), attr) });
             NonNull::new(ah)
                 .map(Self)
                 .ok_or_else(|| match errno::get() {
