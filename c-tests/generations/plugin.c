@@ -88,7 +88,13 @@ struct context {
 static const char *called;
 
 #define FUNCTION(verb, slot) \
-	static long do_##verb(void) { called = #verb; return 0; }
+	static long do_##verb(void) \
+	{ \
+		called = #verb; \
+		if (&waiting && waiting && !strcmp(waiting, called)) \
+			pause(); \
+		return 0; \
+	}
 VERBS(FUNCTION)
 
 /* Written by its offset in the structure, so that a slot at a wrong place would be another's. */

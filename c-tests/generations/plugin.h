@@ -28,6 +28,12 @@ struct asked {
 extern struct asked asked;
 
 /*
+ * The verb in which a plugin waits without end, where its thread can be cancelled; or NULL. A
+ * program that does not have it can load the plugin, too.
+ */
+extern const char *waiting __attribute__((weak));
+
+/*
  * Results of the next calls besides zeros: `size` bytes of `value` by attribute id, or with size 0
  * the value in the attribute itself, where the kernel puts handles and descriptors. With `error`
  * set, calls fail with it.

@@ -6,14 +6,14 @@
 //! EACCES is returned at once.
 
 use crate::core::devices::CDEV_FOLDER;
+use crate::core::wait::{Step, Wait};
 use kit::abi::handle::DeviceRef;
 use kit::errno::{Errno, Result};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{self, FileType, Mode, OFlags, fstat, major, minor};
 use rustix::io::{read, retry_on_intr};
 use std::ffi::CStr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// How long udev may take to make a link for a device that has just appeared.
@@ -28,22 +28,22 @@ const BY_NUMBER: &str = "/dev/char";
 /// # Errors
 /// EACCES when the user may not open it; ENOENT when it does not appear; ENXIO when the node is
 /// that of another device; EMFILE, ENFILE and other errors of open(2).
-pub fn open(device: DeviceRef<'_>) -> Result<Option<OwnedFd>> {
+pub fn open(device: DeviceRef<'_>) -> Result<Step<Missing>> {
     let Some(sysfs) = device.sysfs() else {
-        return Ok(None);
+        return Ok(Step::Done(None));
     };
-    find(CDEV_FOLDER, BY_NUMBER, sysfs.sysfs_name(), sysfs.cdev()).map(Some)
+    find(CDEV_FOLDER, BY_NUMBER, sysfs.sysfs_name(), sysfs.cdev())
 }
 
 /// `cdev` 0 is an unknown number: any character device of that name is taken.
-fn find(folder: &str, by_number: &str, name: &CStr, cdev: u64) -> Result<OwnedFd> {
+fn find(folder: &str, by_number: &str, name: &CStr, cdev: u64) -> Result<Step<Missing>> {
     let by_name = attempt(&[folder.as_bytes(), b"/", name.to_bytes()].concat(), cdev);
     match by_name {
         Err(e) if cdev != 0 && may_come(e) => {
             let link = format!("{by_number}/{}:{}", major(cdev), minor(cdev));
-            wait_for(by_number, &link, cdev, PATIENCE).map_err(|later| first_cause(e, later))
+            Missing::begin(by_number, link, cdev, e, PATIENCE)
         }
-        other => other,
+        other => other.map(|fd| Step::Done(Some(fd))),
     }
 }
 
@@ -70,38 +70,75 @@ fn attempt(path: &[u8], cdev: u64) -> Result<OwnedFd> {
     Err(Errno(libc::ENXIO))
 }
 
-/// Opens `link` as soon as it is the device, each time that something is made in `folder`.
-fn wait_for(folder: &str, link: &str, cdev: u64, patience: Duration) -> Result<OwnedFd> {
-    let until = Instant::now() + patience;
-    // The watch begins before the first attempt, so that no change is missed.
-    let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-    inotify::add_watch(&watch, folder, WatchFlags::CREATE | WatchFlags::MOVED_TO)?;
-    loop {
-        let refused = match attempt(link.as_bytes(), cdev) {
-            Err(e) if may_come(e) => e,
-            other => return other,
+/// A node that is not there yet. It is opened by `link` as soon as it is the device.
+pub struct Missing {
+    /// Reports each time that something is made in the folder of links.
+    watch: OwnedFd,
+    link: String,
+    cdev: u64,
+    /// Why it was not opened by its name.
+    first: Errno,
+    until: Instant,
+}
+
+impl Missing {
+    fn begin(
+        folder: &str,
+        link: String,
+        cdev: u64,
+        first: Errno,
+        patience: Duration,
+    ) -> Result<Step<Self>> {
+        let until = Instant::now() + patience;
+        // The watch begins before the first attempt, so that no change is missed.
+        let watch = watch(folder).map_err(|later| first_cause(first, later))?;
+        let missing = Self {
+            watch,
+            link,
+            cdev,
+            first,
+            until,
         };
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || !changes(&watch, left)? {
-            return Err(refused);
+        missing.attempt()
+    }
+
+    fn attempt(self) -> Result<Step<Self>> {
+        match attempt(self.link.as_bytes(), self.cdev) {
+            Ok(fd) => Ok(Step::Done(Some(fd))),
+            Err(e) if may_come(e) && !self.left().is_zero() => Ok(Step::Waits(self)),
+            Err(e) => Err(first_cause(self.first, e)),
         }
     }
 }
 
-/// Waits until the watch reports something, and drains it. False when the time is over; a signal
-/// counts as a report.
-fn changes(watch: &OwnedFd, patience: Duration) -> Result<bool> {
-    let timeout = Timespec::try_from(patience).map_err(|_| Errno::INVAL)?;
-    let mut fds = [PollFd::new(watch, PollFlags::IN)];
-    match poll(&mut fds, Some(&timeout)) {
-        Ok(0) => return Ok(false),
-        Ok(_) | Err(rustix::io::Errno::INTR) => {}
-        Err(e) => return Err(e.into()),
+impl Wait for Missing {
+    type Answer = Option<OwnedFd>;
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.watch.as_fd()
     }
+
+    fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    fn step(self) -> Result<Step<Self>> {
+        drain(&self.watch)?;
+        self.attempt()
+    }
+}
+
+fn watch(folder: &str) -> Result<OwnedFd> {
+    let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    inotify::add_watch(&watch, folder, WatchFlags::CREATE | WatchFlags::MOVED_TO)?;
+    Ok(watch)
+}
+
+fn drain(watch: &OwnedFd) -> Result<()> {
     // Not on the stack: coroutines that open devices have little of it.
     let mut events = vec![0; 4096];
     match read(watch, &mut events) {
-        Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(true),
+        Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(()),
         Err(e) => Err(e.into()),
     }
 }

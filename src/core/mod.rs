@@ -25,3 +25,4 @@ pub mod testing;
 pub mod text;
 pub mod trace;
 pub mod validate;
+pub mod wait;

@@ -1,12 +1,13 @@
 /*
- * The exported functions in which a thread may wait without bound. They are cancellation points, as
- * read(2) is (pthreads(7)). A cancelled thread is unwound from its wait, and Rust does not define
- * such an unwinding through its frames. Therefore these functions wait in C, with only C frames
- * below the program's; the Rust functions called before and after the wait do not wait.
+ * The exported functions in which a thread may wait. They are cancellation points, as read(2) is
+ * (pthreads(7)). A cancelled thread is unwound from its wait, and Rust does not define such an
+ * unwinding through its frames. Therefore these functions wait in C, with only C frames below the
+ * program's; the Rust functions called before and after the wait do not wait.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,8 +59,35 @@ RUST int ferroverbs_cmd_destroy_srq_begin(struct ibv_srq *srq, uint32_t *reporte
 RUST int ferroverbs_cmd_destroy_wq_begin(struct ibv_wq *wq, uint32_t *reported);
 RUST void ferroverbs_forget(const void *object);
 
-/* The C library's name for read(2), which is hidden from this library: see syscalls.c. */
+/* See step.rs. */
+struct waiting {
+	void *rest;
+	int descriptor;
+	int milliseconds;
+};
+
+RUST int ferroverbs_open_step(struct ibv_device *device, void *private_data,
+			      struct waiting *waiting, struct ibv_context **context);
+RUST void ferroverbs_open_abandon(void *rest);
+RUST int ferroverbs_resolve_step(struct ibv_context *context, struct ibv_ah_attr *attr,
+				 uint8_t *eth_mac, uint16_t *vid, struct waiting *waiting);
+RUST void ferroverbs_resolve_abandon(void *rest);
+RUST int ferroverbs_create_ah_begin(struct ibv_pd *pd, struct ibv_ah_attr *attr,
+				    struct ibv_ah *(**create)(struct ibv_pd *,
+							      struct ibv_ah_attr *));
+RUST void ferroverbs_create_ah_end(struct ibv_pd *pd, struct ibv_ah *ah);
+RUST int ferroverbs_create_ah_from_wc_begin(struct ibv_pd *pd, struct ibv_wc *wc,
+					    struct ibv_grh *grh, uint8_t port_num,
+					    struct ibv_ah_attr *attr);
+RUST int ferroverbs_modify_qp_begin(struct ibv_qp *qp, struct ibv_qp_attr *attr,
+				    int (**modify)(struct ibv_qp *, struct ibv_qp_attr *, int));
+RUST void ferroverbs_modify_qp_end(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+				   int answer);
+
+/* The C library's names of read(2) and poll(2), which are hidden from this library: see
+ * syscalls.c. */
 ssize_t __read(int fd, void *buffer, size_t size);
+int __poll(struct pollfd *watched, nfds_t count, int milliseconds);
 
 /* A thread on its way through one of the functions. */
 struct reader {
@@ -206,6 +234,90 @@ int ferroverbs_get_async_event_1_0(struct ibv_context_1_0 *context, struct ibv_a
 	return answer;
 }
 SYMVER(ferroverbs_get_async_event_1_0, ibv_get_async_event, "@", "IBVERBS_1.0");
+
+/* Result of a step: the call waits. */
+enum { WAITS = INT_MAX };
+
+/* Until the next step of a call: its descriptor is readable, the time is over, or a signal came. */
+static void wait_for_step(const struct waiting *waiting, void (*abandon)(void *rest))
+{
+	struct pollfd watched = { .fd = waiting->descriptor, .events = POLLIN };
+
+	pthread_cleanup_push(abandon, waiting->rest);
+	__poll(&watched, 1, waiting->milliseconds);
+	pthread_cleanup_pop(0);
+}
+
+struct ibv_context *ferroverbs_open_device(struct ibv_device *device, void *private_data)
+{
+	struct waiting waiting = { .rest = NULL };
+	struct ibv_context *context;
+	int type = deferred();
+
+	while (ferroverbs_open_step(device, private_data, &waiting, &context) == WAITS)
+		wait_for_step(&waiting, ferroverbs_open_abandon);
+	restore(type);
+	return context;
+}
+PRIVATE(ferroverbs_open_device, verbs_open_device);
+
+/* No provider expects private data from this call. */
+struct ibv_context *ferroverbs_open_any_device(struct ibv_device *device)
+{
+	return ferroverbs_open_device(device, NULL);
+}
+SYMVER(ferroverbs_open_any_device, ibv_open_device, "@@", "IBVERBS_1.1");
+
+int ferroverbs_resolve(struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t *eth_mac,
+		       uint16_t *vid)
+{
+	struct waiting waiting = { .rest = NULL };
+	int type = deferred(), answer;
+
+	while ((answer = ferroverbs_resolve_step(context, attr, eth_mac, vid, &waiting)) == WAITS)
+		wait_for_step(&waiting, ferroverbs_resolve_abandon);
+	restore(type);
+	return answer;
+}
+SYMVER(ferroverbs_resolve, ibv_resolve_eth_l2_from_gid, "@@", "IBVERBS_1.1");
+
+/* Calls in which providers in C call ibv_resolve_eth_l2_from_gid. */
+
+struct ibv_ah *ferroverbs_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	struct ibv_ah *(*create)(struct ibv_pd *, struct ibv_ah_attr *), *ah;
+
+	if (ferroverbs_create_ah_begin(pd, attr, &create))
+		return NULL;
+	ah = create(pd, attr);
+	ferroverbs_create_ah_end(pd, ah);
+	return ah;
+}
+SYMVER(ferroverbs_create_ah, ibv_create_ah, "@@", "IBVERBS_1.1");
+
+struct ibv_ah *ferroverbs_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc,
+					    struct ibv_grh *grh, uint8_t port_num)
+{
+	struct ibv_ah_attr attr;
+
+	if (ferroverbs_create_ah_from_wc_begin(pd, wc, grh, port_num, &attr))
+		return NULL;
+	return ferroverbs_create_ah(pd, &attr);
+}
+SYMVER(ferroverbs_create_ah_from_wc, ibv_create_ah_from_wc, "@@", "IBVERBS_1.1");
+
+int ferroverbs_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
+{
+	int (*modify)(struct ibv_qp *, struct ibv_qp_attr *, int);
+	int answer = ferroverbs_modify_qp_begin(qp, attr, &modify);
+
+	if (!answer) {
+		answer = modify(qp, attr, attr_mask);
+		ferroverbs_modify_qp_end(qp, attr, attr_mask, answer);
+	}
+	return answer;
+}
+SYMVER(ferroverbs_modify_qp, ibv_modify_qp, "@@", "IBVERBS_1.1");
 
 /*
  * Destruction waits until every event is acknowledged that the program got of the object. A

@@ -1,10 +1,14 @@
 //! Opening, importing and closing a device: ibv_open_device(3), ibv_import_device(3).
 
+use super::step::{self, Waiting};
 use super::{buf, cq, dm, dmah, mr_ex, observe, port, ret};
 use crate::{
-    core::{chardev, context, devices, events::kept},
+    core::chardev::{self, Missing},
+    core::wait::to_the_end,
+    core::{context, devices, events::kept},
+    hidden,
     load::drivers,
-    private, symver,
+    symver,
 };
 use kit::{
     abi::{
@@ -17,7 +21,7 @@ use kit::{
 };
 use std::{
     ffi::{c_int, c_void},
-    os::fd::BorrowedFd,
+    os::fd::{BorrowedFd, OwnedFd},
     ptr::NonNull,
 };
 
@@ -36,32 +40,73 @@ const LIBRARY_VERBS: LibraryVerbs = LibraryVerbs {
     },
 };
 
-/// ibv_open_device(3); `private_data` goes to the provider's `alloc_context`.
-pub unsafe extern "C" fn verbs_open_device(
+/// A step of ibv_open_device(3), which may wait for the device node; `private_data` goes to the
+/// provider's `alloc_context`. 0 and the context, or NULL with errno set; or [`step::WAITS`].
+unsafe extern "C" fn open_step(
     device: *mut ibv_device,
     private_data: *mut c_void,
-) -> *mut ibv_context {
-    // SAFETY: the caller passes a device of a list that it holds, or NULL.
+    waiting: *mut Waiting,
+    context: *mut *mut ibv_context,
+) -> c_int {
+    // SAFETY: the caller passes a device of a list that it holds, or NULL; cancel.c passes a call's
+    // state, and room for the context.
     unsafe {
-        let opened = DeviceRef::from_raw(device)
-            .and_then(|d| open(d, private_data).inspect_err(|e| observe::not_opened(d, *e)));
+        let opened = DeviceRef::from_raw(device).and_then(|d| {
+            let step = || chardev::open(d);
+            let opened = d.driver().and_then(|driver| {
+                let node = step::next(waiting, step)?;
+                node.map(|node| open(d, driver, node, private_data))
+                    .transpose()
+            });
+            opened.inspect_err(|e| observe::not_opened(d, *e))
+        });
+        match opened.transpose() {
+            None => step::WAITS,
+            Some(opened) => {
+                context.write(ret::pointer(opened));
+                0
+            }
+        }
+    }
+}
+hidden!(open_step => "ferroverbs_open_step");
+
+unsafe extern "C" fn open_abandon(rest: *mut c_void) {
+    // SAFETY: cancel.c passes on what `open_step` has left.
+    unsafe { step::abandon::<Missing>(rest) };
+}
+hidden!(open_abandon => "ferroverbs_open_abandon");
+
+/// Opens a device for another function of the library. No cancellation point, as ibv_open_device in
+/// `cancel.c` is.
+///
+/// # Safety
+/// As for ibv_open_device(3).
+pub(super) unsafe fn open_device(device: *mut ibv_device) -> *mut ibv_context {
+    // SAFETY: vouched for by the caller; no provider expects private data from this call.
+    unsafe {
+        let opened = DeviceRef::from_raw(device).and_then(|d| {
+            let opened = d.driver().and_then(|driver| {
+                let node = chardev::open(d).and_then(to_the_end)?;
+                open(d, driver, node, std::ptr::null_mut())
+            });
+            opened.inspect_err(|e| observe::not_opened(d, *e))
+        });
         ret::pointer(opened)
     }
 }
-private!(verbs_open_device => "verbs_open_device");
 
-pub(super) unsafe extern "C" fn open_device(device: *mut ibv_device) -> *mut ibv_context {
-    // SAFETY: as above; no provider expects private data from this call.
-    unsafe { verbs_open_device(device, std::ptr::null_mut()) }
-}
-symver!(open_device => "ibv_open_device", "IBVERBS_1.1");
-
+/// Opens a device of which this is the node, if it has one.
+///
 /// # Safety
 /// `private_data` is a value for the device's provider.
-unsafe fn open(device: DeviceRef<'_>, private_data: *mut c_void) -> Result<*mut ibv_context> {
-    let driver = device.driver()?;
-    let cmd_fd = chardev::open(device)?;
-    // Only here: the node that is opened there may have to be waited for.
+unsafe fn open(
+    device: DeviceRef<'_>,
+    driver: Driver,
+    cmd_fd: Option<OwnedFd>,
+    private_data: *mut c_void,
+) -> Result<*mut ibv_context> {
+    // Only here: the node may have had to be waited for.
     let _entered = forks::enter();
     let has_kernel = cmd_fd.is_some();
     // SAFETY: the driver is the device's own; the caller vouches for the private data.

@@ -9,11 +9,10 @@
 //!
 //! # Thread cancellation
 //!
-//! A program may cancel a thread that waits in `ibv_get_cq_event` or `ibv_get_async_event`
-//! (pthread_cancel(3)). glibc unwinds the thread from the wait and runs its cleanup handlers. Rust
-//! does not define such an unwinding through Rust frames. Therefore every wait without a bound is
-//! in C (`cancel.c`), and only C frames lie between the wait and the program. The exported C
-//! functions call Rust before the wait and after it.
+//! A program may cancel a thread that waits in a call (pthread_cancel(3)). glibc unwinds the thread
+//! from the wait and runs its cleanup handlers. Rust does not define such an unwinding through Rust
+//! frames. Therefore every wait is in C (`cancel.c`), and only C frames lie between the wait and
+//! the program. The exported C functions call Rust before the wait and after it.
 //!
 //! - *Events.* read(2) is the cancellation point. glibc before 2.41 can cancel a thread whose
 //!   read(2) has just consumed a record. `core::events::kept` stores that record, and the next call
@@ -25,18 +24,21 @@
 //!   `cancel.c` too; the provider decides what happens to its own object. While one of the
 //!   diagnostic variables is set, destruction over a provider in C cannot be cancelled, nor can the
 //!   functions of libibverbs 1.0.
-//! - *All other calls* return by themselves and are not cancellation points. The longest bounded
-//!   waits are 5 seconds for udev to create a device node (`core::chardev`) and 3 seconds for a
-//!   neighbour's Ethernet address (`core::address::l2`). `syscalls.c` replaces those functions of
-//!   the C library that Rust calls and that are cancellation points (close(2), write(2),
-//!   getrandom(2) and others) by versions that are not. The static library has no such
+//! - *Bounded waits*: up to 5 seconds for udev to create a device node (`core::chardev`, in
+//!   `ibv_open_device`), and 3 seconds for a neighbour's Ethernet address (`core::address::l2`, in
+//!   `ibv_resolve_eth_l2_from_gid`, which providers in C call in `ibv_create_ah` and
+//!   `ibv_modify_qp`). Such a call runs in steps (`core::wait`), between which `cancel.c` waits.
+//! - *All other calls* do not wait and are not cancellation points. `syscalls.c` replaces those
+//!   functions of the C library that Rust calls and that are cancellation points (close(2),
+//!   write(2), getrandom(2) and others) by versions that are not. The static library has no such
 //!   replacements: a thread that was cancelled before it calls `ibv_close_device` may end inside
 //!   it.
 //! - *Asynchronous cancellation* (`PTHREAD_CANCEL_ASYNCHRONOUS`) is deferred for the duration of
 //!   each of these calls.
 //!
-//! Tests: `c-tests/programs/self_checking/cancel.c` and `rxe/cancel.c`; `c-tests/tests/symbols.rs`
-//! checks that the library imports no cancellation point.
+//! Tests: `cancel.c` in `c-tests/programs/self_checking`, `rxe` and `post_44_rxe`, and
+//! `c-tests/generations/program.c` for providers in C; `c-tests/tests/symbols.rs` checks that the
+//! library imports no cancellation point.
 
 pub mod private;
 pub mod ret;
@@ -70,6 +72,7 @@ mod port;
 mod qp;
 mod resolve;
 mod srq;
+mod step;
 mod text;
 
 /// Prepares the process before the first device is searched.

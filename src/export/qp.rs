@@ -9,6 +9,7 @@ use kit::{
         *,
     },
     errno::{Errno, Result},
+    sys::pthread::without_cancellation,
 };
 use std::ffi::c_int;
 
@@ -59,21 +60,62 @@ pub(super) unsafe extern "C" fn query_qp(
 }
 symver!(query_qp => "ibv_query_qp", "IBVERBS_1.1");
 
-pub(super) unsafe extern "C" fn modify_qp(
+type ModifyQp = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int;
+
+/// 0 and the function that modifies the queue pair, or an errno.
+///
+/// # Safety
+/// As for ibv_modify_qp(3); there is room for the answer.
+unsafe extern "C" fn modify_qp_begin(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    modify: *mut ModifyQp,
+) -> c_int {
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        ret::code_of(qp_and(qp, attr), |h| {
+            modify.write(h.table().modify_qp());
+            0
+        })
+    }
+}
+hidden!(modify_qp_begin => "ferroverbs_modify_qp_begin");
+
+/// The provider has answered ibv_modify_qp with that.
+///
+/// # Safety
+/// As for `modify_qp_begin`, which has answered 0.
+unsafe extern "C" fn modify_qp_end(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
     attr_mask: c_int,
-) -> c_int {
-    // SAFETY: the caller passes a live queue pair and its attributes, or NULL.
+    answer: c_int,
+) {
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        if let Ok(h) = Qp::from_raw(qp) {
+            note_state(h, answer, attr, attr_mask);
+        }
+    }
+}
+hidden!(modify_qp_end => "ferroverbs_modify_qp_end");
+
+/// Modifies a queue pair for another function of the library. No cancellation point, as
+/// ibv_modify_qp in `cancel.c` may be.
+///
+/// # Safety
+/// As for ibv_modify_qp(3).
+pub(super) unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int {
+    // SAFETY: vouched for by the caller.
     unsafe {
         ret::code_of(qp_and(qp, attr), |h| {
-            let answer = (h.table().modify_qp())(qp, attr, attr_mask);
+            let modify = h.table().modify_qp();
+            let answer = without_cancellation(|| modify(qp, attr, attr_mask));
             note_state(h, answer, attr, attr_mask);
             answer
         })
     }
 }
-symver!(modify_qp => "ibv_modify_qp", "IBVERBS_1.1");
 
 /// Keeps the state that applications read in the object.
 ///

@@ -1,7 +1,15 @@
 /*
  * Threads that are cancelled in the calls that wait, over the kernel.
  */
-#include "cancel.h"
+#include "cancel_bounded.h"
+
+static void bounded(void)
+{
+	struct ibv_context *context = open_rxe();
+
+	in_bounded_waits(context);
+	RC(ibv_close_device(context));
+}
 
 int main(void)
 {
@@ -12,5 +20,6 @@ int main(void)
 	cancel_everywhere(&scene);
 	free_scene(&scene);
 	RC(ibv_close_device(context));
+	in_child("waits that end by themselves", bounded);
 	return done();
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::core::wait::to_the_end;
 use rustix::fs::makedev;
 use std::os::unix::fs::symlink;
 use std::thread;
@@ -7,6 +8,10 @@ const NULL: u64 = makedev_null();
 
 const fn makedev_null() -> u64 {
     1 << 8 | 3
+}
+
+fn opened(step: Result<Step<Missing>>) -> Result<OwnedFd> {
+    Ok(to_the_end(step?)?.unwrap())
 }
 
 struct Folders {
@@ -24,12 +29,18 @@ impl Folders {
 
     fn find(&self, cdev: u64) -> Result<OwnedFd> {
         let text = |dir: &tempfile::TempDir| dir.path().to_str().unwrap().to_owned();
-        find(&text(&self.nodes), &text(&self.links), c"uverbs0", cdev)
+        opened(find(
+            &text(&self.nodes),
+            &text(&self.links),
+            c"uverbs0",
+            cdev,
+        ))
     }
 
     fn waited(&self, patience: Duration) -> Result<OwnedFd> {
         let folder = self.links.path().to_str().unwrap();
-        wait_for(folder, &format!("{folder}/1:3"), NULL, patience)
+        let link = format!("{folder}/1:3");
+        opened(Missing::begin(folder, link, NULL, Errno::NOENT, patience))
     }
 }
 
@@ -67,10 +78,11 @@ fn a_missing_name_without_a_number() {
 fn a_system_without_links_by_number() {
     let folders = Folders::new();
     let nodes = folders.nodes.path().to_str().unwrap();
-    let missing = find(nodes, "/nowhere", c"uverbs0", NULL);
+    let find = || opened(find(nodes, "/nowhere", c"uverbs0", NULL));
+    let missing = find();
     assert_eq!(missing.err(), Some(Errno::NOENT));
     std::fs::write(folders.nodes.path().join("uverbs0"), "").unwrap();
-    let other = find(nodes, "/nowhere", c"uverbs0", NULL);
+    let other = find();
     assert_eq!(other.err(), Some(Errno(libc::ENXIO)));
 }
 

@@ -2,7 +2,8 @@
 //! The network of this process's namespace: asked over netlink, provoked by UDP.
 
 use super::message::{self, Link, Neighbour, Route};
-use super::{Hop, Mac, Network};
+use super::{Found, Hop, Mac, Network, NextHop, unreachable};
+use crate::core::wait::{Step, Wait};
 use kit::errno::{Errno, Result};
 use kit::netlink::connection::Connection;
 use kit::netlink::frame::{self, Kind};
@@ -10,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// How often a neighbour is called, at most.
@@ -94,48 +95,104 @@ impl Network for Rtnetlink {
         found.ok_or(Errno::NODEV)
     }
 
-    fn neighbour(&mut self, hop: &Hop) -> Result<Mac> {
-        if let Some(mac) = self.known(hop)? {
-            return Ok(mac);
-        }
-        // Listening starts before the first call, so that no answer is missed.
-        let mut events = Connection::open(None, message::NEIGHBOUR_GROUP)?;
-        let caller = Caller::new(hop)?;
-        caller.call()?;
-        for call in 1..=CALLS {
-            let reported = listen(&mut events, hop, Instant::now() + PATIENCE)?;
-            if let Some(mac) = reported.map_or_else(|| self.known(hop), |mac| Ok(Some(mac)))? {
-                return Ok(mac);
-            }
-            if call < CALLS {
-                // The way may be broken for a moment only, so the next call decides.
-                let _ = caller.call();
-            }
-        }
-        Err(Errno(libc::EHOSTUNREACH))
+    fn neighbour(&mut self, hop: &Hop) -> Result<Option<Mac>> {
+        self.known(hop)
     }
 }
 
-/// Waits until the kernel reports the neighbour's Ethernet address, or until `end`.
-fn listen(events: &mut Connection, hop: &Hop, end: Instant) -> Result<Option<Mac>> {
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+/// A search for a neighbour's Ethernet address.
+pub struct Search {
+    network: Rtnetlink,
+    /// Notifications of the neighbour table.
+    events: Connection,
+    caller: Caller,
+    hop: Hop,
+    vlan: u16,
+    /// How often the neighbour was called.
+    calls: u32,
+    next_call: Instant,
+}
+
+impl Search {
+    /// Begins to search unless the neighbour is known.
+    ///
+    /// # Errors
+    /// EHOSTUNREACH when the kernel does not let it be called.
+    pub fn begin(network: Rtnetlink, found: Found) -> Result<Step<Self>> {
+        match found {
+            Found::Known(next_hop) => Ok(Step::Done(next_hop)),
+            Found::Unknown(hop, vlan) => {
+                let search = Self::of(network, hop, vlan).map_err(unreachable)?;
+                Ok(Step::Waits(search))
+            }
+        }
+    }
+
+    fn of(network: Rtnetlink, hop: Hop, vlan: u16) -> Result<Self> {
+        // Listening starts before the first call, so that no answer is missed.
+        let events = Connection::open(None, message::NEIGHBOUR_GROUP)?;
+        let caller = Caller::new(&hop)?;
+        caller.call()?;
+        Ok(Self {
+            network,
+            events,
+            caller,
+            hop,
+            vlan,
+            calls: 1,
+            next_call: Instant::now() + PATIENCE,
+        })
+    }
+
+    /// The neighbour's address, if it was found by now; calls again when it is time.
+    fn look(&mut self) -> Result<Option<Mac>> {
+        while readable(&self.events)? {
+            match self.events.next_datagram() {
+                Ok(datagram) => {
+                    let found = reported(&self.hop, datagram.unwrap_or_default())?;
+                    if found.is_some() {
+                        return Ok(found);
+                    }
+                }
+                // Some notifications were lost. The table contains their changes.
+                Err(Errno(libc::ENOBUFS)) => return self.network.known(&self.hop),
+                Err(e) => return Err(e),
+            }
+        }
+        if !self.left().is_zero() {
             return Ok(None);
         }
-        if !readable(events, left)? {
-            continue;
-        }
-        match events.next_datagram() {
-            Ok(datagram) => {
-                if let Some(mac) = reported(hop, datagram.unwrap_or_default())? {
-                    return Ok(Some(mac));
-                }
+        let known = self.network.known(&self.hop)?;
+        if known.is_none() {
+            if self.calls == CALLS {
+                return Err(Errno(libc::EHOSTUNREACH));
             }
-            // Some notifications were lost. The table contains their changes.
-            Err(Errno(libc::ENOBUFS)) => return Ok(None),
-            Err(e) => return Err(e),
+            self.calls += 1;
+            self.next_call = Instant::now() + PATIENCE;
+            // The way may be broken for a moment only, so the next call decides.
+            let _ = self.caller.call();
         }
+        Ok(known)
+    }
+}
+
+impl Wait for Search {
+    type Answer = NextHop;
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+
+    fn left(&self) -> Duration {
+        self.next_call.saturating_duration_since(Instant::now())
+    }
+
+    fn step(mut self) -> Result<Step<Self>> {
+        let vlan = self.vlan;
+        Ok(match self.look().map_err(unreachable)? {
+            Some(mac) => Step::Done(NextHop { mac, vlan }),
+            None => Step::Waits(self),
+        })
     }
 }
 
@@ -149,11 +206,10 @@ fn reported(hop: &Hop, datagram: &[u8]) -> Result<Option<Mac>> {
     Ok(None)
 }
 
-/// Waits for something to read; not when a signal comes, and not longer than `left`.
-fn readable(events: &Connection, left: Duration) -> Result<bool> {
-    let left = Timespec::try_from(left).map_err(|_| Errno::INVAL)?;
+/// Whether there is something to read.
+fn readable(events: &Connection) -> Result<bool> {
     let mut fds = [PollFd::new(events, PollFlags::IN)];
-    match poll(&mut fds, Some(&left)) {
+    match poll(&mut fds, Some(&Timespec::default())) {
         Ok(ready) => Ok(ready != 0),
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(e) => Err(e.into()),

@@ -19,7 +19,7 @@ mod kernel;
 mod mac;
 mod message;
 
-pub use kernel::Rtnetlink;
+pub use kernel::{Rtnetlink, Search};
 pub use mac::Mac;
 
 use super::Gid;
@@ -59,11 +59,11 @@ pub trait Network {
     /// ENODEV when it is gone.
     fn link(&mut self, interface: u32) -> Result<Link>;
 
-    /// Has the kernel find the neighbour, and waits for it.
+    /// The neighbour, if its Ethernet address is known.
     ///
     /// # Errors
-    /// EHOSTUNREACH when there is no answer in time; else the kernel's.
-    fn neighbour(&mut self, hop: &Hop) -> Result<Mac>;
+    /// The kernel's.
+    fn neighbour(&mut self, hop: &Hop) -> Result<Option<Mac>>;
 }
 
 /// A neighbour that is looked for.
@@ -79,27 +79,39 @@ pub struct Hop {
     pub destination: IpAddr,
 }
 
+/// What the kernel knows of a next hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    Known(NextHop),
+    /// A neighbour whose Ethernet address has to be searched for, and the VLAN.
+    Unknown(Hop, u16),
+}
+
 /// The next hop from `source`, a GID of this host, to `destination`. `interface` is the one that
 /// the source GID belongs to, if the caller knows: an address may be on several.
 ///
 /// # Errors
-/// EINVAL when no interface owns the source; EHOSTUNREACH when there is no route, or the
-/// neighbour does not answer within three seconds.
+/// EINVAL when no interface owns the source; EHOSTUNREACH when there is no route.
 pub fn resolve<N: Network>(
     network: &mut N,
     source: &Gid,
     interface: Option<u32>,
     destination: &Gid,
-) -> Result<NextHop> {
+) -> Result<Found> {
     let (source, destination) = (address_of(source), address_of(destination));
     let owner = owner(network, source, interface).map_err(|_| Errno::INVAL)?;
-    let mac =
-        next_hop(network, source, owner, destination).map_err(|_| Errno(libc::EHOSTUNREACH))?;
+    let mac = next_hop(network, source, owner, destination).map_err(unreachable)?;
     let vlan = network.link(owner).ok().and_then(|link| link.vlan);
-    Ok(NextHop {
-        mac,
-        vlan: vlan.unwrap_or(NO_VLAN),
+    let vlan = vlan.unwrap_or(NO_VLAN);
+    Ok(match mac {
+        Ok(mac) => Found::Known(NextHop { mac, vlan }),
+        Err(hop) => Found::Unknown(hop, vlan),
     })
+}
+
+/// The failure of a search, whatever its cause.
+fn unreachable(_: Errno) -> Errno {
+    Errno(libc::EHOSTUNREACH)
 }
 
 fn owner<N: Network>(network: &mut N, source: IpAddr, known: Option<u32>) -> Result<u32> {
@@ -108,29 +120,31 @@ fn owner<N: Network>(network: &mut N, source: IpAddr, known: Option<u32>) -> Res
     known.or(owners.first().copied()).ok_or(Errno::NODEV)
 }
 
+/// The Ethernet address, or the neighbour that has to be searched for.
 fn next_hop<N: Network>(
     network: &mut N,
     source: IpAddr,
     interface: u32,
     destination: IpAddr,
-) -> Result<Mac> {
+) -> Result<std::result::Result<Mac, Hop>> {
     let route = network.route(destination, interface)?;
     if route.forbids() {
         return Err(Errno(libc::ENETUNREACH));
     }
     if route.is_local() {
-        return network.link(interface)?.mac.ok_or(Errno::NODEV);
+        return network.link(interface)?.mac.map(Ok).ok_or(Errno::NODEV);
     }
     let address = route.gateway.unwrap_or(destination);
     if let Some(mac) = mac::of_link_local(address) {
-        return Ok(mac);
+        return Ok(Ok(mac));
     }
-    network.neighbour(&Hop {
+    let hop = Hop {
         interface,
         address,
         source,
         destination,
-    })
+    };
+    Ok(network.neighbour(&hop)?.ok_or(hop))
 }
 
 /// The IP address that a GID is. IPv4 multicast groups have GIDs below `ff0e::ffff:0:0`, all

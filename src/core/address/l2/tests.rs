@@ -22,6 +22,7 @@ struct MadeUp {
     route: Result<Route>,
     link: Result<Link>,
     asked: Option<Hop>,
+    is_known: bool,
 }
 
 impl MadeUp {
@@ -37,11 +38,15 @@ impl MadeUp {
                 vlan: None,
             }),
             asked: None,
+            is_known: true,
         }
     }
 
     fn resolve(&mut self, source: &str, known: Option<u32>, to: &str) -> Result<NextHop> {
-        resolve(self, &gid(source), known, &gid(to))
+        match resolve(self, &gid(source), known, &gid(to))? {
+            Found::Known(next_hop) => Ok(next_hop),
+            Found::Unknown(..) => Err(Errno::NOENT),
+        }
     }
 }
 
@@ -59,9 +64,9 @@ impl Network for MadeUp {
         self.link
     }
 
-    fn neighbour(&mut self, hop: &Hop) -> Result<Mac> {
+    fn neighbour(&mut self, hop: &Hop) -> Result<Option<Mac>> {
         self.asked = Some(*hop);
-        Ok(PEER)
+        Ok(self.is_known.then_some(PEER))
     }
 }
 
@@ -77,6 +82,18 @@ fn a_neighbour() {
     let hop = network.asked.unwrap();
     assert_eq!((hop.interface, hop.address), (3, hop.destination));
     assert_eq!(hop.source, "10.9.0.1".parse::<IpAddr>().unwrap());
+}
+
+#[test]
+fn an_unknown_neighbour_is_searched_for() {
+    let mut network = MadeUp::new();
+    network.is_known = false;
+    network.link = Ok(Link {
+        mac: Some(SELF),
+        vlan: Some(5),
+    });
+    let found = resolve(&mut network, &gid("10.9.0.1"), None, &gid("10.9.0.2"));
+    assert_eq!(found, Ok(Found::Unknown(network.asked.unwrap(), 5)));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Resolution on the real kernel, in network namespaces of the test's own.
 
 use super::*;
+use crate::core::wait::to_the_end;
 use std::process::Command;
 use watchdog::Watched;
 
@@ -50,7 +51,8 @@ fn next_hop(source: &str, to: &str) -> Result<NextHop> {
 
 fn next_hop_by(source: &str, interface: Option<u32>, to: &str) -> Result<NextHop> {
     let mut network = Rtnetlink::open()?;
-    resolve(&mut network, &gid(source), interface, &gid(to))
+    let found = resolve(&mut network, &gid(source), interface, &gid(to))?;
+    to_the_end(Search::begin(network, found)?)
 }
 
 #[test]
