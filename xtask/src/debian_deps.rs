@@ -64,6 +64,10 @@ const PACKAGES: &[&str] = &[
     "mpich",
     "libmpich-dev",
     "fio",
+    // Programs of sockets; the server's program is among the tools.
+    "iperf3",
+    "redis-tools",
+    "curl",
     "tgt",
     "libiscsi-bin",
     "qemu-block-extra",

@@ -43,6 +43,7 @@ mod stages;
 mod style;
 mod suites;
 mod unit;
+mod unpacked;
 mod uroce;
 mod vm;
 mod waiting;

@@ -15,7 +15,8 @@ use crate::{
     expect,
     pip::{self, Package, SHOWN},
     report::Tally,
-    suites::{PYVERBS_56, PYVERBS_65, clients, crates, inference, providers},
+    suites::{PYVERBS_56, PYVERBS_65, clients, crates, inference, providers, uroce_rdmacm},
+    unpacked::{NGINX, Unpacked},
 };
 
 /// The source of a suite's programs, if it is not Debian's packages.
@@ -26,6 +27,11 @@ fn package(suite: &str) -> Option<&'static Package> {
 /// The crates whose tests and examples a suite runs.
 fn crates_of(suite: &str) -> Option<&'static Crates> {
     (suite == crates::NAME).then_some(&crates::ALL)
+}
+
+/// The package whose programs a suite runs without its installation.
+fn unpacked(suite: &str) -> Option<&'static Unpacked> {
+    (suite == uroce_rdmacm::NAME).then_some(&NGINX)
 }
 
 /// The chroots that programs of a suite run in.
@@ -86,6 +92,12 @@ fn provide(dirs: &Dirs, suite: &str) -> Result<(), Lack> {
             excused: false,
         })?;
     }
+    if let Some(package) = unpacked(suite) {
+        package.provide(dirs).map_err(|error| Lack {
+            reason: format!("no {}: {error:#}", package.package),
+            excused: false,
+        })?;
+    }
     for chroot in chroots(suite) {
         chroot.provide(dirs).map_err(|error| Lack {
             reason: format!("no Debian {}: {error:#}", chroot.debian),
@@ -110,6 +122,9 @@ pub fn variables(suite: &str, dir: &Path, room: &Path) -> Result<Vec<(&'static s
             "PATH",
             pip::first_in_path(crates.programs(&dir.join(SHOWN)))?,
         ));
+    }
+    if let Some(package) = unpacked(suite) {
+        variables.push(("PATH", package.path(dir)?));
     }
     if !chroots(suite).is_empty() {
         let seen = std::env::join_paths([dir, room])?;

@@ -10,8 +10,8 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
-#include <unistd.h>
 
 struct calls real;
 
@@ -45,7 +45,9 @@ static void begin(void)
 	FIND(write);
 	FIND(writev);
 	FIND(poll);
+	FIND(ppoll);
 	FIND(select);
+	FIND(pselect);
 	FIND(shutdown);
 	FIND(close);
 	FIND(getpeername);
@@ -53,13 +55,16 @@ static void begin(void)
 	FIND(setsockopt);
 	FIND(getsockopt);
 	FIND(fcntl);
+	FIND(ioctl);
 	FIND(dup);
 	FIND(dup2);
+	FIND(dup3);
 	FIND(sendfile);
 	FIND(epoll_create);
 	FIND(epoll_create1);
 	FIND(epoll_ctl);
 	FIND(epoll_wait);
+	FIND(epoll_pwait);
 #undef FIND
 	send_queue = number_of("RS_SQ_SIZE");
 	receive_queue = number_of("RS_RQ_SIZE");
@@ -248,12 +253,15 @@ static int become_plain(int fd, int rsocket, int family)
 	return plain;
 }
 
+/* The descriptor of a datagram rsocket is a UDP socket; rsockets have no option SO_TYPE. */
 static bool is_datagram(int rsocket)
 {
-	int type = 0;
+	int type = 0, domain = 0;
 	socklen_t len = sizeof(type);
 
-	return !rgetsockopt(rsocket, SOL_SOCKET, SO_TYPE, &type, &len) && type == SOCK_DGRAM;
+	return !real.getsockopt(rsocket, SOL_SOCKET, SO_TYPE, &type, &len) && type == SOCK_DGRAM &&
+	       !real.getsockopt(rsocket, SOL_SOCKET, SO_DOMAIN, &domain, &len) &&
+	       (domain == AF_INET || domain == AF_INET6);
 }
 
 int connect(int fd, const struct sockaddr *addr, socklen_t len)
@@ -536,19 +544,88 @@ int dup(int fd)
 	return share(number, target);
 }
 
-int dup2(int fd, int number)
+/* The number of bytes that the next receive can take. rsockets have no call for it. */
+static int count_unread(int rsocket, int *count)
 {
-	struct target target = preload_for_transfer(fd);
+	int size = 0, before = errno;
+	socklen_t len = sizeof(size);
+	ssize_t unread;
+	char *piece;
 
-	if (fd == number)
-		return real.dup2(fd, number);
+	if (rgetsockopt(rsocket, SOL_SOCKET, SO_RCVBUF, &size, &len) || size <= 0)
+		return -1;
+	piece = malloc((size_t)size);
+	if (!piece) {
+		errno = ENOMEM;
+		return -1;
+	}
+	unread = rrecv(rsocket, piece, (size_t)size, MSG_PEEK | MSG_DONTWAIT);
+	free(piece);
+	/* A socket without data, or without a connection, has none to receive. */
+	*count = unread > 0 ? (int)unread : 0;
+	errno = before;
+	return 0;
+}
+
+static int control_rsocket(int fd, int rsocket, unsigned long request, void *argument)
+{
+	switch (request) {
+	case FIONBIO:
+		return rfcntl(rsocket, F_SETFL, *(int *)argument ? O_NONBLOCK : 0);
+	case FIONREAD:
+		return count_unread(rsocket, argument);
+	}
+	/* The descriptor's own requests; it supports no request of a socket. */
+	return real.ioctl(fd, request, argument);
+}
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	struct target target;
+	void *argument;
+	va_list arguments;
+
+	va_start(arguments, request);
+	argument = va_arg(arguments, void *);
+	va_end(arguments);
+	target = request == FIONREAD ? preload_for_transfer(fd) : find(fd);
+	if (target.kind == RSOCKET)
+		return control_rsocket(fd, target.fd, request, argument);
+	if (target.kind == SET || request == FIOCLEX || request == FIONCLEX)
+		return real.ioctl(fd, request, argument);
+	return real.ioctl(target.fd, request, argument);
+}
+
+/* Makes a number represent the same socket as a descriptor; another one than that. */
+static int share_at(int fd, int number, int flags)
+{
+	struct target target;
+
+	/* Without a descriptor to share, the number stays open. */
+	if (real.fcntl(fd, F_GETFD) < 0)
+		return -1;
+	target = preload_for_transfer(fd);
 	if (ferroverbs_preload_find(number).kind != ITSELF)
 		close(number);
-	if (real.dup2(fd, number) < 0)
+	if (real.dup3(fd, number, flags) < 0)
 		return -1;
 	if (target.kind == ITSELF || target.kind == SET)
 		return number;
 	return share(number, target);
+}
+
+int dup2(int fd, int number)
+{
+	preload_begin();
+	return fd == number ? real.dup2(fd, number) : share_at(fd, number, 0);
+}
+
+int dup3(int fd, int number, int flags)
+{
+	preload_begin();
+	if (fd == number || flags & ~O_CLOEXEC)
+		return real.dup3(fd, number, flags);
+	return share_at(fd, number, flags);
 }
 
 ssize_t sendfile(int to, int from, off_t *offset, size_t count)

@@ -6,6 +6,7 @@
 //! | `calls.c` | the functions that replace those of the C library |
 //! | `wait.c` | the functions that wait for several descriptors |
 //! | `fork.c` | sockets that begin as TCP and become rsockets at their first transfer, for servers that fork |
+//! | `fortified.c` | the names that `_FORTIFY_SOURCE` gives to some of them |
 //! | `export` | the Rust functions that the C files call |
 //! | `table` | which descriptors of the program are rsockets |
 //! | `config` | which sockets of which programs become rsockets: `/etc/rdma/rsocket/preload_config` |

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,6 +17,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <rdma/rsocket.h>
 
@@ -68,7 +70,10 @@ struct calls {
 	ssize_t (*write)(int, const void *, size_t);
 	ssize_t (*writev)(int, const struct iovec *, int);
 	int (*poll)(struct pollfd *, nfds_t, int);
+	int (*ppoll)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
 	int (*select)(int, fd_set *, fd_set *, fd_set *, struct timeval *);
+	int (*pselect)(int, fd_set *, fd_set *, fd_set *, const struct timespec *,
+		       const sigset_t *);
 	int (*shutdown)(int, int);
 	int (*close)(int);
 	int (*getpeername)(int, struct sockaddr *, socklen_t *);
@@ -76,13 +81,16 @@ struct calls {
 	int (*setsockopt)(int, int, int, const void *, socklen_t);
 	int (*getsockopt)(int, int, int, void *, socklen_t *);
 	int (*fcntl)(int, int, ...);
+	int (*ioctl)(int, unsigned long, ...);
 	int (*dup)(int);
 	int (*dup2)(int, int);
+	int (*dup3)(int, int, int);
 	ssize_t (*sendfile)(int, int, off_t *, size_t);
 	int (*epoll_create)(int);
 	int (*epoll_create1)(int);
 	int (*epoll_ctl)(int, int, int, struct epoll_event *);
 	int (*epoll_wait)(int, struct epoll_event *, int, int);
+	int (*epoll_pwait)(int, struct epoll_event *, int, int, const sigset_t *);
 };
 
 RUST extern struct calls real;

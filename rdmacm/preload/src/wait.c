@@ -6,12 +6,22 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <time.h>
 
 static struct target find(int fd)
 {
 	preload_begin();
 	return ferroverbs_preload_find(fd);
+}
+
+/* Resolves a descriptor before a wait for data. The peer of an accepted socket sends none before
+ * the socket has become an rsocket, so this waits for the peer's first transfer. */
+static struct target find_to_read(int fd, bool reads)
+{
+	struct target target = find(fd);
+
+	return reads && target.kind == FORK_ACCEPTED ? preload_for_transfer(fd) : target;
 }
 
 static void free_it(void *memory)
@@ -28,7 +38,7 @@ int poll(struct pollfd *fds, nfds_t count, int timeout)
 
 	preload_begin();
 	for (i = 0; i < count; i++) {
-		int kind = find(fds[i].fd).kind;
+		int kind = find_to_read(fds[i].fd, fds[i].events & POLLIN).kind;
 
 		has_rsocket |= kind == RSOCKET;
 		has_other |= kind != ITSELF && kind != SET;
@@ -57,14 +67,130 @@ int poll(struct pollfd *fds, nfds_t count, int timeout)
 }
 
 /* Rounds up, so that a short time does not become zero. */
-static int milliseconds(const struct timeval *time)
+static int milliseconds(int64_t seconds, int64_t nanoseconds)
 {
 	int64_t all;
 
-	if (!time)
-		return -1;
-	all = (int64_t)time->tv_sec * 1000 + (time->tv_usec + 999) / 1000;
+	if (seconds > INT32_MAX / 1000)
+		return INT32_MAX;
+	all = seconds * 1000 + (nanoseconds + 999999) / 1000000;
 	return all > INT32_MAX ? INT32_MAX : (int)all;
+}
+
+/* False, with errno set, for an invalid time. */
+static bool timeout_of(const struct timespec *time, int *timeout)
+{
+	*timeout = -1;
+	if (!time)
+		return true;
+	if (time->tv_sec < 0 || time->tv_nsec < 0 || time->tv_nsec > 999999999) {
+		errno = EINVAL;
+		return false;
+	}
+	*timeout = milliseconds(time->tv_sec, time->tv_nsec);
+	return true;
+}
+
+/* A wait with another signal mask (ppoll(2)). The signals that only this mask lets through stay
+ * blocked during the wait; a descriptor, which is ready while one of them is pending, ends it. So
+ * no signal is delivered between the change of the mask and the wait. */
+struct masked {
+	sigset_t before, mask;
+	int fd;
+};
+
+static bool masked_begin(struct masked *masked, const sigset_t *mask)
+{
+	sigset_t awaited;
+	int signal;
+
+	masked->mask = *mask;
+	pthread_sigmask(SIG_BLOCK, mask, &masked->before);
+	sigemptyset(&awaited);
+	for (signal = 1; signal < NSIG; signal++)
+		if (sigismember(&masked->before, signal) == 1 && !sigismember(mask, signal))
+			sigaddset(&awaited, signal);
+	masked->fd = signalfd(-1, &awaited, SFD_CLOEXEC);
+	if (masked->fd >= 0)
+		return true;
+	pthread_sigmask(SIG_SETMASK, &masked->before, NULL);
+	return false;
+}
+
+/* Lets the handlers of the pending signals run. */
+static void masked_deliver(struct masked *masked)
+{
+	sigset_t during;
+
+	pthread_sigmask(SIG_SETMASK, &masked->mask, &during);
+	pthread_sigmask(SIG_SETMASK, &during, NULL);
+}
+
+static void masked_end(void *masked_)
+{
+	struct masked *masked = masked_;
+	int before = errno;
+
+	real.close(masked->fd);
+	pthread_sigmask(SIG_SETMASK, &masked->before, NULL);
+	errno = before;
+}
+
+/* Waits for descriptors and for the signals; the last of the descriptors is theirs. */
+static int poll_masked(struct pollfd *fds, nfds_t count, int timeout, const sigset_t *mask)
+{
+	struct masked masked;
+	int answer;
+
+	if (!masked_begin(&masked, mask))
+		return -1;
+	pthread_cleanup_push(masked_end, &masked);
+	fds[count - 1] = (struct pollfd){ .fd = masked.fd, .events = POLLIN };
+	/* This file's function, which resolves the descriptors. */
+	answer = poll(fds, count, timeout);
+	if (answer > 0 && fds[count - 1].revents && --answer == 0) {
+		masked_deliver(&masked);
+		errno = EINTR;
+		answer = -1;
+	}
+	pthread_cleanup_pop(1);
+	return answer;
+}
+
+static bool has_sockets(const struct pollfd *fds, nfds_t count)
+{
+	nfds_t i;
+
+	for (i = 0; i < count; i++)
+		if (find(fds[i].fd).kind != ITSELF)
+			return true;
+	return false;
+}
+
+int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *time, const sigset_t *mask)
+{
+	struct pollfd *all;
+	int timeout, answer;
+
+	preload_begin();
+	if (!has_sockets(fds, count))
+		return real.ppoll(fds, count, time, mask);
+	if (!timeout_of(time, &timeout))
+		return -1;
+	if (!mask)
+		return poll(fds, count, timeout);
+	all = malloc((count + 1) * sizeof(*all));
+	if (!all) {
+		errno = ENOMEM;
+		return -1;
+	}
+	memcpy(all, fds, count * sizeof(*all));
+	pthread_cleanup_push(free_it, all);
+	answer = poll_masked(all, count + 1, timeout, mask);
+	if (answer >= 0)
+		memcpy(fds, all, count * sizeof(*all));
+	pthread_cleanup_pop(1);
+	return answer;
 }
 
 /* The sets of select(2), and the events of each. */
@@ -86,7 +212,7 @@ static short events_of(const struct sets *sets, int fd)
 	return events;
 }
 
-static int report(const struct sets *sets, const struct pollfd *polled, int count)
+static int bits_of(const struct sets *sets, const struct pollfd *polled, int count)
 {
 	int bits = 0, i, set;
 
@@ -103,36 +229,70 @@ static int report(const struct sets *sets, const struct pollfd *polled, int coun
 	return bits;
 }
 
-int select(int count, fd_set *readable, fd_set *writable, fd_set *exceptional,
-	   struct timeval *timeout)
+/* The descriptors of the sets. Returns how many they are. */
+static int collect(const struct sets *sets, int count, struct pollfd *polled)
 {
-	struct sets sets = { { readable, writable, exceptional } };
-	struct pollfd polled[FD_SETSIZE];
-	bool has_other = false;
-	int asked_of = 0, fd, answer, i;
+	int fd, asked_of = 0;
 
-	preload_begin();
 	for (fd = 0; fd < count && fd < FD_SETSIZE; fd++) {
-		short events = events_of(&sets, fd);
+		short events = events_of(sets, fd);
 
-		if (!events)
-			continue;
-		has_other |= find(fd).kind != ITSELF;
-		polled[asked_of++] = (struct pollfd){ .fd = fd, .events = events };
+		if (events)
+			polled[asked_of++] = (struct pollfd){ .fd = fd, .events = events };
 	}
-	if (!has_other)
-		return real.select(count, readable, writable, exceptional, timeout);
-	/* This file's function, which resolves the descriptors. */
-	answer = poll(polled, (nfds_t)asked_of, milliseconds(timeout));
+	return asked_of;
+}
+
+/* The result of select(2) from that of poll(2). */
+static int report(const struct sets *sets, const struct pollfd *polled, int count, int answer)
+{
+	int i;
+
 	if (answer < 0)
 		return -1;
-	for (i = 0; i < asked_of; i++) {
+	for (i = 0; i < count; i++) {
 		if (polled[i].revents & POLLNVAL) {
 			errno = EBADF;
 			return -1;
 		}
 	}
-	return report(&sets, polled, asked_of);
+	return bits_of(sets, polled, count);
+}
+
+int select(int count, fd_set *readable, fd_set *writable, fd_set *exceptional,
+	   struct timeval *timeout)
+{
+	struct sets sets = { { readable, writable, exceptional } };
+	struct pollfd polled[FD_SETSIZE];
+	int asked_of, answer, time;
+
+	preload_begin();
+	asked_of = collect(&sets, count, polled);
+	if (!has_sockets(polled, (nfds_t)asked_of))
+		return real.select(count, readable, writable, exceptional, timeout);
+	time = timeout ? milliseconds(timeout->tv_sec, (int64_t)timeout->tv_usec * 1000) : -1;
+	answer = poll(polled, (nfds_t)asked_of, time);
+	return report(&sets, polled, asked_of, answer);
+}
+
+int pselect(int count, fd_set *readable, fd_set *writable, fd_set *exceptional,
+	    const struct timespec *time, const sigset_t *mask)
+{
+	struct sets sets = { { readable, writable, exceptional } };
+	struct pollfd polled[FD_SETSIZE + 1];
+	int asked_of, answer, timeout;
+
+	preload_begin();
+	asked_of = collect(&sets, count, polled);
+	if (!has_sockets(polled, (nfds_t)asked_of))
+		return real.pselect(count, readable, writable, exceptional, time, mask);
+	if (!timeout_of(time, &timeout))
+		return -1;
+	if (mask)
+		answer = poll_masked(polled, (nfds_t)asked_of + 1, timeout, mask);
+	else
+		answer = poll(polled, (nfds_t)asked_of, timeout);
+	return report(&sets, polled, asked_of, answer);
 }
 
 int epoll_create1(int flags)
@@ -147,9 +307,9 @@ int epoll_create(int size)
 	return real.epoll_create(size);
 }
 
-/* Marks the entry of the kernel's set in a set of rsockets: its address, which no program uses as
- * data. */
-static char of_kernel;
+/* Mark the entries of the kernel's set, and of awaited signals, in a set of rsockets: their
+ * addresses, which no program uses as data. */
+static char of_kernel, of_signals;
 
 /* The rsocket set that belongs to a set; made at its first rsocket. -1 with errno set. */
 static int set_beside(int epoll)
@@ -175,7 +335,8 @@ static int set_beside(int epoll)
 int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {
 	static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
-	struct target target = find(fd);
+	bool reads = operation != EPOLL_CTL_DEL && event && event->events & EPOLLIN;
+	struct target target = find_to_read(fd, reads);
 	int set;
 
 	if (target.kind == SET)
@@ -198,36 +359,60 @@ static int64_t now(void)
 	return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
+/* Removes the marked event. Whether it was there. */
+static bool remove_mark(struct epoll_event *events, int *count, const char *mark)
+{
+	int i;
+
+	for (i = 0; i < *count; i++) {
+		if (events[i].data.ptr == mark) {
+			events[i] = events[--*count];
+			return true;
+		}
+	}
+	return false;
+}
+
 /* Replaces the entry of the kernel's set by the events of that set. */
 static int with_kernels(int epoll, struct epoll_event *events, int count, int most)
 {
-	int i, some;
+	int some;
 
-	for (i = 0; i < count; i++)
-		if (events[i].data.ptr == &of_kernel)
-			break;
-	if (i == count)
+	if (!remove_mark(events, &count, &of_kernel))
 		return count;
-	events[i] = events[--count];
 	some = real.epoll_wait(epoll, events + count, most - count, 0);
 	return some < 0 ? count : count + some;
 }
 
-int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
+static bool is_pending(const struct masked *masked)
 {
-	struct target target = find(epoll);
+	struct pollfd polled = { .fd = masked->fd, .events = POLLIN };
+
+	return real.poll(&polled, 1, 0) > 0;
+}
+
+/* Ends with EINTR, too, when a signal of `masked` is pending, if that is not NULL. */
+static int wait_for_set(int epoll, struct target set, struct epoll_event *events, int most,
+			int timeout, struct masked *masked)
+{
 	int64_t until = 0;
 	int count;
 
-	if (target.kind != SET)
-		return real.epoll_wait(epoll, events, most, timeout);
 	if (timeout > 0)
 		until = now() + timeout;
 	for (;;) {
-		count = repoll_wait(target.fd, events, most, timeout);
+		count = repoll_wait(set.fd, events, most, timeout);
 		if (count <= 0)
 			return count;
+		/* The signals may be those of another thread. */
+		while (remove_mark(events, &count, &of_signals))
+			;
 		count = with_kernels(epoll, events, count, most);
+		if (count == 0 && masked && is_pending(masked)) {
+			masked_deliver(masked);
+			errno = EINTR;
+			return -1;
+		}
 		/* Another thread may have taken the events. */
 		if (count > 0 || timeout == 0)
 			return count;
@@ -237,4 +422,50 @@ int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 			timeout = left > 0 ? (int)left : 0;
 		}
 	}
+}
+
+int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
+{
+	struct target target = find(epoll);
+
+	if (target.kind != SET)
+		return real.epoll_wait(epoll, events, most, timeout);
+	return wait_for_set(epoll, target, events, most, timeout, NULL);
+}
+
+/* A wait that a set and the signals' descriptor, a member of the set, can end. */
+struct masked_wait {
+	struct masked masked;
+	int set;
+};
+
+static void leave_set(void *wait_)
+{
+	struct masked_wait *wait = wait_;
+	int before = errno;
+
+	repoll_ctl(wait->set, EPOLL_CTL_DEL, wait->masked.fd, NULL);
+	masked_end(&wait->masked);
+	errno = before;
+}
+
+int epoll_pwait(int epoll, struct epoll_event *events, int most, int timeout,
+		const sigset_t *mask)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &of_signals };
+	struct target target = find(epoll);
+	struct masked_wait wait = { .set = target.fd };
+	int answer = -1;
+
+	if (target.kind != SET)
+		return real.epoll_pwait(epoll, events, most, timeout, mask);
+	if (!mask)
+		return wait_for_set(epoll, target, events, most, timeout, NULL);
+	if (!masked_begin(&wait.masked, mask))
+		return -1;
+	pthread_cleanup_push(leave_set, &wait);
+	if (!repoll_ctl(target.fd, EPOLL_CTL_ADD, wait.masked.fd, &event))
+		answer = wait_for_set(epoll, target, events, most, timeout, &wait.masked);
+	pthread_cleanup_pop(1);
+	return answer;
 }

@@ -48,6 +48,7 @@ fn read(block: &EventBlock) -> CmEvent {
 pub struct CmId {
     pub id: Arc<Id>,
     channel: Channel,
+    ended: bool,
 }
 
 /// Makes a channel whose reads do not block.
@@ -78,7 +79,11 @@ impl CmId {
         let channel = new_channel()?;
         let made = address::create(Some(channel), null_mut(), port_space, qp_type);
         let id = made.inspect_err(|_| channel::close(channel))?;
-        Ok(Self { id, channel })
+        Ok(Self {
+            id,
+            channel,
+            ended: false,
+        })
     }
 
     /// Takes over the id of a request, and moves it to a new channel.
@@ -93,11 +98,23 @@ impl CmId {
         let channel = moved.inspect_err(|_| {
             let _ = destroy::id(&id);
         })?;
-        Ok(Self { id, channel })
+        Ok(Self {
+            id,
+            channel,
+            ended: false,
+        })
     }
 
     pub fn fd(&self) -> i32 {
         self.channel.fd()
+    }
+
+    /// Destroys the id, which frees its port. The channel remains until the value is dropped.
+    pub fn end(&mut self) {
+        if !std::mem::replace(&mut self.ended, true) {
+            // The callers have no result to report an error by.
+            let _ = destroy::id(&self.id);
+        }
     }
 
     /// The next event, if there is one.
@@ -139,8 +156,7 @@ impl CmId {
 
 impl Drop for CmId {
     fn drop(&mut self) {
-        // drop() has no result to report an error by.
-        let _ = destroy::id(&self.id);
+        self.end();
         channel::close(self.channel);
     }
 }

@@ -10,7 +10,7 @@
 //! makes an address handle from a LID alone. RoCE has no LIDs. This library puts the data into the
 //! socket's queue.
 
-use super::datagram_qp::{DatagramQp, Path};
+use super::datagram_qp::{DatagramQp, Path, canonical};
 use super::service;
 use super::settings::{self, Sizes};
 use super::socket::{Attempt, Kind, Progress, Socket};
@@ -19,12 +19,13 @@ use crate::abi::{Address, Buffers};
 use kit::errno::{Errno, Result};
 use kit::sync::Mutex;
 use rsocket_protocol::{Announcement, DatagramKind, MAX_DATAGRAM, Sender};
+use rustix::io::{DupFlags, dup3};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrAny, SocketFlags, SocketType, bind, connect,
     getpeername, getsockname, recvfrom, sendto, socket_with,
 };
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
@@ -57,6 +58,7 @@ pub struct DatagramState {
     queue: VecDeque<Datagram>,
     pub sizes: Sizes,
     number: i32,
+    is_ipv6: bool,
     readable: bool,
     /// Whether a change happened that other threads may wait for.
     progressed: bool,
@@ -83,12 +85,21 @@ pub fn create(family: i32, nonblocking: bool) -> Result<i32> {
         queue: VecDeque::new(),
         sizes: settings::get().sizes,
         number: fd,
+        is_ipv6: kind == AddressFamily::INET6,
         readable: true,
         progressed: false,
     };
     let kind = Kind::Datagram(Mutex::new(state));
     table::add(&Arc::new(Socket::new(fd, family, kind, nonblocking)))?;
     Ok(fd)
+}
+
+/// The reverse of [`canonical`].
+fn in_ipv6(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(v4) => SocketAddrV6::new(v4.ip().to_ipv6_mapped(), v4.port(), 0, 0).into(),
+        SocketAddr::V6(_) => address,
+    }
 }
 
 fn ip(address: &Address) -> Result<SocketAddr> {
@@ -146,6 +157,7 @@ impl DatagramState {
 
     /// The index of the queue pair of a local address; the first call makes it.
     fn queue_pair(&mut self, local: SocketAddr) -> Result<usize> {
+        let local = canonical(local);
         let known = self.queue_pairs.iter().position(|qp| qp.local == local);
         if let Some(place) = known {
             return Ok(place);
@@ -240,7 +252,7 @@ impl DatagramState {
         let announcement = Announcement {
             kind,
             queue_pair,
-            target: to.ip(),
+            target: to.ip().to_canonical(),
         };
         let mut bytes = announcement.encode();
         if let Some(data) = data {
@@ -292,6 +304,7 @@ impl DatagramState {
             any |= qp.process();
             while let Some(bytes) = qp.received(self.queue.len() < most) {
                 if let Some((Sender(from), data)) = Sender::decode(&bytes) {
+                    let from = if self.is_ipv6 { in_ipv6(from) } else { from };
                     let bytes = data.to_vec();
                     self.queue.push_back(Datagram { from, bytes });
                 }
@@ -411,11 +424,18 @@ impl DatagramState {
         self.readable
     }
 
-    /// Drops everything but the descriptor.
+    /// Drops everything but the descriptor, by which other threads may still be sleeping.
     pub fn close(&mut self) {
         service::unwatch(self.udp.as_fd());
         self.peers.clear();
         self.queue_pairs.clear();
+        // The port is free when the call returns. If there is no descriptor for another socket, it
+        // is free when those threads have woken.
+        let family = AddressFamily::INET;
+        let unbound = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
+        if let Ok(unbound) = unbound {
+            let _ = dup3(&unbound, &mut self.udp, DupFlags::CLOEXEC);
+        }
     }
 
     /// Whether the sizes may still be changed.

@@ -201,6 +201,14 @@ impl DatagramQp {
     }
 }
 
+/// The address of IPv4 for its form in IPv6, which sockets of IPv6 use for hosts of IPv4.
+pub fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip if ip == address.ip() => address,
+        ip => SocketAddr::new(ip, address.port()),
+    }
+}
+
 fn make_qp(cm: &CmId, cq: Cq, places: usize, requests: usize) -> Result<Qp> {
     let count = |count: usize| u32::try_from(count).map_err(|_| Errno::NOMEM);
     let attr = ibv_qp_init_attr {
@@ -247,7 +255,8 @@ impl Path {
         let pd = Pd::of(from.cm.id.block.pd()).ok_or(Errno::NODEV)?;
         let cm = CmId::new(port_space::RDMA_PS_UDP, IBV_QPT_UD)?;
         let source = Address::from_ip(&SocketAddr::new(from.local.ip(), 0));
-        address::resolve_addr(&cm.id, Some(&source), &Address::from_ip(&to), PATIENCE)?;
+        let to = Address::from_ip(&canonical(to));
+        address::resolve_addr(&cm.id, Some(&source), &to, PATIENCE)?;
         service::watch(socket, cm.borrow()?)?;
         Ok(Self {
             looking: Some(cm),

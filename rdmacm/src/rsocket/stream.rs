@@ -329,7 +329,10 @@ impl StreamState {
         if to.total() == *done {
             return Attempt::Done(Ok(*done));
         }
-        if connection.stream.unread() == 0 {
+        // A peek leaves data unread, so it also looks for data that arrived behind them.
+        let peeks = flags & libc::MSG_PEEK != 0;
+        let unread = connection.stream.unread();
+        if unread == 0 || peeks && unread < to.total() {
             connection.process();
         }
         let stream = &connection.stream;
@@ -340,7 +343,7 @@ impl StreamState {
                 (false, done) => Attempt::Done(Ok(done)),
             };
         }
-        if flags & libc::MSG_PEEK != 0 {
+        if peeks {
             return Attempt::Done(Ok(connection.peek(to)));
         }
         *done += connection.receive(to, *done);
@@ -449,10 +452,13 @@ impl StreamState {
 
     /// Drops the objects of the socket. Returns the sockets that were not accepted.
     pub fn close(&mut self) -> Vec<Arc<Socket>> {
-        match std::mem::replace(&mut self.phase, Phase::Closed) {
+        let unaccepted = match std::mem::replace(&mut self.phase, Phase::Closed) {
             Phase::Listening(listening) => listening.queue.into(),
             _ => Vec::new(),
-        }
+        };
+        // Other threads may keep the socket for a while; its port is free when the call returns.
+        self.cm.end();
+        unaccepted
     }
 }
 

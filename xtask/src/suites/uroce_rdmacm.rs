@@ -66,7 +66,15 @@ const DATAGRAMS: &[(&str, &str, &str)] = &[
 ];
 
 /// Unmodified programs, by librspreload: arguments of the script.
-const SOCKETS: &[&str] = &["http", "forks"];
+const SOCKETS: &[&str] = &[
+    "http",
+    "forks",
+    "nginx_alone",
+    "nginx_workers",
+    "iperf",
+    "redis",
+    "calls",
+];
 
 pub fn cases(target: &Target) -> Vec<Case> {
     let mut cases = rdmacm::named(target, SAME, 22000);
@@ -74,7 +82,7 @@ pub fn cases(target: &Target) -> Vec<Case> {
     cases.push(rdmacm::copy(target, 22106));
     cases.extend(applications::fio_cases(target, &["write", "read"], 22107));
     cases.extend(DATAGRAMS.iter().zip(22150..).map(datagrams));
-    cases.extend(SOCKETS.iter().map(|what| sockets(target, what)));
+    cases.extend(SOCKETS.iter().zip(22160..).map(|row| sockets(target, row)));
     cases.push(without_listener());
     cases
 }
@@ -88,9 +96,11 @@ fn datagrams(((name, address, options), port): (&(&str, &str, &str), u16)) -> Ca
         .check(Check::Says("custom"))
 }
 
-fn sockets(target: &Target, what: &&str) -> Case {
-    let line = format!("{}/sockets-by-rdma {what}", target.helpers.display());
-    Case::single(format!("sockets-{what}"), &line).check(Check::Says("no byte by TCP"))
+/// Each has a separate port: connections of TCP that have ended keep it for a minute.
+fn sockets(target: &Target, (what, port): (&&str, u16)) -> Case {
+    let line = format!("{}/sockets-by-rdma {what} {port}", target.helpers.display());
+    Case::single(format!("sockets-{}", what.replace('_', "-")), &line)
+        .check(Check::Says("no byte by TCP"))
 }
 
 /// Refused at once, and not after a minute.

@@ -1,0 +1,233 @@
+#!/usr/bin/python3
+"""socket-calls.py PORT
+
+Calls of sockets that programs make besides the usual ones. Each check holds for TCP and UDP, and so
+it does for rsockets, by librspreload. PORT is one of the loopback addresses.
+"""
+import array
+import ctypes
+import errno
+import fcntl
+import os
+import signal
+import socket
+import struct
+import sys
+import termios
+import threading
+
+PORT = int(sys.argv[1])
+FIONBIO = 0x5421
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class PollFd(ctypes.Structure):
+    _fields_ = [("fd", ctypes.c_int), ("events", ctypes.c_short), ("revents", ctypes.c_short)]
+
+
+class Time(ctypes.Structure):
+    _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
+
+
+class EpollEvent(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = [("events", ctypes.c_uint32), ("data", ctypes.c_uint64)]
+
+
+SECOND = ctypes.byref(Time(1, 0))
+LONG = ctypes.byref(Time(3600, 0))
+POLLIN = 1
+
+
+def answer(value):
+    """Of a call of the C library."""
+    if value < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return value
+
+
+def listener():
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind(("127.0.0.1", PORT))
+    made.listen()
+    return made
+
+
+def pair():
+    """The two ends of a connection."""
+    accepted = []
+    with listener() as listens:
+        accepts = threading.Thread(target=lambda: accepted.append(listens.accept()[0]))
+        accepts.start()
+        client = socket.create_connection(("127.0.0.1", PORT))
+        accepts.join()
+    return client, accepted[0]
+
+
+def wait_for(end, length):
+    """Until so many bytes can be read."""
+    while len(end.recv(length, socket.MSG_PEEK)) < length:
+        pass
+
+
+def unread(fd):
+    count = array.array("i", [-1])
+    fcntl.ioctl(fd, termios.FIONREAD, count)
+    return count[0]
+
+
+def ioctls():
+    client, server = pair()
+    assert unread(server.fileno()) == 0
+    client.sendall(b"x" * 5000)
+    wait_for(server, 5000)
+    assert unread(server.fileno()) == 5000
+    assert server.recv(4000) == b"x" * 4000
+    assert unread(server.fileno()) == 1000
+    assert server.recv(4000) == b"x" * 1000
+    fcntl.ioctl(server.fileno(), FIONBIO, struct.pack("i", 1))
+    assert fcntl.fcntl(server.fileno(), fcntl.F_GETFL) & os.O_NONBLOCK
+    try:
+        os.read(server.fileno(), 1)
+        raise AssertionError("there is nothing to read")
+    except BlockingIOError:
+        pass
+    fcntl.ioctl(server.fileno(), FIONBIO, struct.pack("i", 0))
+    assert not fcntl.fcntl(server.fileno(), fcntl.F_GETFL) & os.O_NONBLOCK
+
+
+def duplicates():
+    client, server = pair()
+    free = os.open("/dev/null", os.O_RDONLY)
+    for flags in (0, os.O_CLOEXEC):
+        copy = answer(libc.dup3(server.fileno(), free, flags))
+        assert copy == free
+        assert bool(fcntl.fcntl(copy, fcntl.F_GETFD)) == bool(flags)
+        client.sendall(b"abc")
+        assert os.read(copy, 3) == b"abc"
+        os.write(copy, b"def")
+        assert client.recv(3) == b"def"
+    # A descriptor that cannot be duplicated leaves the other one open.
+    assert libc.dup2(9999, copy) == -1 and ctypes.get_errno() == errno.EBADF
+    client.sendall(b"ghi")
+    assert os.read(copy, 3) == b"ghi"
+    assert libc.dup3(copy, copy, 0) == -1 and ctypes.get_errno() == errno.EINVAL
+    # The connection ends with its last descriptor.
+    server.close()
+    client.sendall(b"jkl")
+    assert os.read(copy, 3) == b"jkl"
+    os.close(copy)
+    assert client.recv(1) == b""
+
+
+def fortified():
+    client, server = pair()
+    client.sendall(b"abcdef")
+    wait_for(server, 6)
+    room = ctypes.create_string_buffer(16)
+    fd = server.fileno()
+    assert answer(libc.__read_chk(fd, room, 2, ctypes.c_size_t(16))) == 2
+    assert room.raw[:2] == b"ab"
+    assert answer(libc.__recv_chk(fd, room, 2, ctypes.c_size_t(16), 0)) == 2
+    assert room.raw[:2] == b"cd"
+    polled = PollFd(fd, POLLIN, 0)
+    size = ctypes.c_size_t(ctypes.sizeof(polled))
+    assert answer(libc.__poll_chk(ctypes.byref(polled), 1, 0, size)) == 1
+    assert answer(libc.__ppoll_chk(ctypes.byref(polled), 1, SECOND, None, size)) == 1
+    got = libc.__recvfrom_chk(fd, room, 2, ctypes.c_size_t(16), 0, None, None)
+    assert answer(got) == 2 and room.raw[:2] == b"ef"
+
+
+# Signal masks as the C library takes them: 1024 bits.
+NO_SIGNALS = ctypes.create_string_buffer(128)
+
+
+def waits_of(fd):
+    """Waits of one descriptor for reading, each a function of time and mask."""
+    epoll = answer(libc.epoll_create1(0))
+    event = EpollEvent(POLLIN, 7)
+    answer(libc.epoll_ctl(epoll, 1, fd, ctypes.byref(event)))
+
+    def ppoll(time, mask):
+        polled = PollFd(fd, POLLIN, 0)
+        return libc.ppoll(ctypes.byref(polled), 1, time, mask)
+
+    def pselect(time, mask):
+        bits = (ctypes.c_ulong * 16)()
+        bits[fd // 64] = 1 << fd % 64
+        return libc.pselect(fd + 1, bits, None, None, time, mask)
+
+    def epoll_pwait(time, mask):
+        found = EpollEvent()
+        milliseconds = time._obj.seconds * 1000
+        return libc.epoll_pwait(epoll, ctypes.byref(found), 1, milliseconds, mask)
+
+    return [ppoll, pselect, epoll_pwait]
+
+
+def masks():
+    client, server = pair()
+    handled = []
+    signal.signal(signal.SIGUSR1, lambda *_: handled.append(1))
+    waits = waits_of(server.fileno())
+    none = ctypes.byref(Time(0, 0))
+    for wait in waits:
+        for mask in (None, NO_SIGNALS):
+            assert answer(wait(none, mask)) == 0
+    for count, wait in enumerate(waits, 1):
+        # Pending before the wait.
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+        assert wait(LONG, NO_SIGNALS) == -1 and ctypes.get_errno() == errno.EINTR
+        assert len(handled) == 2 * count - 1, (wait, handled)
+        # Sent during the wait, or just before it.
+        sends = threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGUSR1))
+        sends.start()
+        assert wait(LONG, NO_SIGNALS) == -1 and ctypes.get_errno() == errno.EINTR
+        sends.join()
+        assert len(handled) == 2 * count, (wait, handled)
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == {signal.SIGUSR1}
+    # A descriptor that is ready is reported, and the signal stays pending or was handled.
+    client.sendall(b"a")
+    for wait in waits:
+        assert answer(wait(LONG, NO_SIGNALS)) == 1
+
+
+def ports():
+    """A port is free when its last socket is closed, whatever else happens at that moment."""
+    for _ in range(50):
+        client, server = pair()
+        client.close()
+        server.close()
+    for _ in range(50):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+            made.bind(("127.0.0.1", PORT))
+            made.sendto(b"a", ("127.0.0.1", PORT))
+
+
+def datagrams():
+    """A socket of both families, which hosts of IPv4 reach, too."""
+    server = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    server.bind(("::", PORT))
+    client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    client.connect(("127.0.0.1", PORT))
+    for turn in range(50):
+        client.send(b"to %d" % turn)
+        data, address = server.recvfrom(100)
+        assert data == b"to %d" % turn
+        assert address[0] == "::ffff:127.0.0.1" and address[1] == client.getsockname()[1]
+        if turn == 25:
+            server.connect(address)
+        server.send(b"back") if turn >= 25 else server.sendto(b"back", address)
+        assert client.recv(100) == b"back"
+
+
+CHECKS = [ioctls, duplicates, fortified, masks, ports, datagrams]
+
+# In all threads: one that is ending would take the signal otherwise.
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+for check in CHECKS:
+    check()
+    print(check.__name__)
