@@ -1,5 +1,5 @@
-//! Programs that connect by librdmacm over uroce: those of rdmacm-utils, fio, and, by librspreload,
-//! programs that know nothing of RDMA. Their librdmacm is this project's.
+//! Programs that connect by librdmacm over uroce: those of rdmacm-utils, fio, libfabric, and, by
+//! librspreload, programs that know nothing of RDMA. Their librdmacm is this project's.
 //!
 //! Perftest with `-R` is left out: its server listens anew for its second connection, and a client
 //! that is quicker is rejected.
@@ -76,6 +76,16 @@ const SOCKETS: &[&str] = &[
     "calls",
 ];
 
+/// libfabric's endpoints that connect, and those on top of them: name, options of fi_pingpong.
+const ENDPOINTS: &[(&str, &str)] = &[
+    ("msg-64", "-p verbs -e msg -S 64"),
+    ("msg-1m", "-p verbs -e msg -S 1048576"),
+    (
+        "rxm-64k-tagged",
+        "-p verbs;ofi_rxm -e rdm -S 65536 -m tagged",
+    ),
+];
+
 pub fn cases(target: &Target) -> Vec<Case> {
     let mut cases = rdmacm::named(target, SAME, 22000);
     cases.extend(rdmacm::rows(target, ROWS.iter(), 22101));
@@ -83,6 +93,9 @@ pub fn cases(target: &Target) -> Vec<Case> {
     cases.extend(applications::fio_cases(target, &["write", "read"], 22107));
     cases.extend(DATAGRAMS.iter().zip(22150..).map(datagrams));
     cases.extend(SOCKETS.iter().zip(22160..).map(|row| sockets(target, row)));
+    for hosts in ["one", "two"] {
+        cases.extend(ENDPOINTS.iter().map(|row| libfabric(target, hosts, row)));
+    }
     cases.push(without_listener());
     cases
 }
@@ -101,6 +114,15 @@ fn sockets(target: &Target, (what, port): (&&str, u16)) -> Case {
     let line = format!("{}/sockets-by-rdma {what} {port}", target.helpers.display());
     Case::single(format!("sockets-{}", what.replace('_', "-")), &line)
         .check(Check::Says("no byte by TCP"))
+}
+
+/// On one host, or on two.
+fn libfabric(target: &Target, hosts: &str, (name, options): &(&str, &str)) -> Case {
+    let helpers = target.helpers.display();
+    let line = format!("{helpers}/fabric-by-rdma {hosts} {options}");
+    let case = Case::single(format!("libfabric-{name}-{hosts}"), &line).users(2);
+    // All that was sent was answered, and had the right bytes.
+    case.check(Check::Says("=20"))
 }
 
 /// Refused at once, and not after a minute.
