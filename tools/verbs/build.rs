@@ -1,12 +1,11 @@
-//! Links programs with a stub of `libibverbs.so.1` (`stub/library.rs`). The library that a program
-//! runs on is found when it starts, as for programs in C.
+//! With the feature `system`, links programs with a stub of `libibverbs.so.1` (`stub/library.rs`).
+//! The library that a program runs on is found when it starts, as for programs in C.
 
-use std::error::Error;
+use std::{env, error::Error};
 
-#[path = "../../stub/library.rs"]
 mod stub;
 
-/// The functions that `src/raw.rs` declares, by their node.
+/// The functions that `src/sys/raw.rs` declares, by their node.
 const NODES: stub::Nodes<'_> = &[
     (
         "IBVERBS_1.0",
@@ -37,6 +36,7 @@ const NODES: stub::Nodes<'_> = &[
             "ibv_destroy_cq",
             "ibv_destroy_qp",
             "ibv_destroy_srq",
+            "ibv_event_type_str",
             "ibv_free_device_list",
             "ibv_get_async_event",
             "ibv_get_cq_event",
@@ -61,6 +61,9 @@ const NODES: stub::Nodes<'_> = &[
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
+    if env::var_os("CARGO_FEATURE_SYSTEM").is_none() {
+        return Ok(());
+    }
     println!("cargo::rerun-if-changed=build.rs");
     stub::link_nodes("ibverbs", NODES)
 }

@@ -10,7 +10,7 @@ use crate::{
     host,
     options::Test,
     report::{Row, Tally},
-    stage::{BUILD, FMT, UNIT, chosen},
+    stage::{BUILD, FMT, UNIT, VERBS, chosen},
     unit,
 };
 
@@ -65,7 +65,26 @@ pub const CARGO: &[Cargo] = &[
     },
     Cargo {
         name: UNIT,
-        words: &["test", "--workspace", "--no-fail-fast"],
+        // The programs have the crate `verbs` with other features, so its tests are a stage.
+        words: &[
+            "test",
+            "--workspace",
+            "--exclude",
+            "ferroverbs-verbs",
+            "--no-fail-fast",
+        ],
+        env: None,
+    },
+    Cargo {
+        name: VERBS,
+        words: &[
+            "test",
+            "--package",
+            "ferroverbs-verbs",
+            "--features",
+            "tokio",
+            "--no-fail-fast",
+        ],
         env: None,
     },
 ];
@@ -92,11 +111,11 @@ pub fn run(dirs: &Dirs, stage: &Cargo) -> Result<Row> {
         .envs(dirs.packaged.iter().map(|library| (NAMED, library)))
         .current_dir(&dirs.root);
     let outcome = match stage.name {
-        UNIT => host::run_tests(&mut command, &log)?,
+        UNIT | VERBS => host::run_tests(&mut command, &log)?,
         _ => host::run(&mut command, &log, None)?,
     };
     let ended_well = outcome.status.success();
-    let tally = if stage.name == UNIT {
+    let tally = if matches!(stage.name, UNIT | VERBS) {
         unit::tally(&outcome.text, ended_well)
     } else {
         one_test(stage.name, ended_well, &log)

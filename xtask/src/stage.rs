@@ -40,3 +40,6 @@ pub fn names_stage(asked: &str, stage: &str) -> bool {
 pub const FMT: &str = "fmt";
 
 pub const UNIT: &str = "unit";
+
+/// The crate for programs in Rust, linked with the library statically.
+pub const VERBS: &str = "unit:verbs";

@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use verbs::{
+use verbs::tools::{
     Context, Devices,
     abi::{
         IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE, IBV_MTU_1024, IBV_QP_ACCESS_FLAGS,

@@ -4,6 +4,23 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::OnceLock;
+
+/// What the program itself asked for.
+static ASKED: OnceLock<Wanted> = OnceLock::new();
+
+/// Asks for devices from within the program that this provider is a part of: names separated by
+/// commas, or `all`. Variable and file are then not read. Returns whether this call decided: a
+/// process asks once.
+pub fn ask_for(names: &str) -> bool {
+    ASKED.set(from_variable(names)).is_ok()
+}
+
+/// What the program asked for by [`ask_for`].
+#[must_use]
+pub fn asked() -> Option<&'static Wanted> {
+    ASKED.get()
+}
 
 /// The variable: names of interfaces, separated by commas, or `all`. Set but empty it means none,
 /// whatever the file contains.

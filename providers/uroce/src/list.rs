@@ -35,11 +35,14 @@ pub struct Listing {
     pub complaints: Vec<String>,
 }
 
-/// Which devices the configuration asks for and are there. `variable` is the value of
-/// [`config::VARIABLE`], none in a process that must not trust its environment.
+/// Which devices the program or the configuration asks for and are there. `variable` is the value
+/// of [`config::VARIABLE`], none in a process that must not trust its environment.
 #[must_use]
 pub fn devices(variable: Option<&OsStr>) -> Listing {
-    let (wanted, mut complaints) = config::read(variable, Path::new(config::FILE));
+    let (wanted, mut complaints) = match config::asked() {
+        Some(wanted) => (wanted.clone(), Vec::new()),
+        None => config::read(variable, Path::new(config::FILE)),
+    };
     if wanted.is_none() {
         return Listing {
             devices: Vec::new(),

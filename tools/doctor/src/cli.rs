@@ -55,7 +55,7 @@ struct Args {
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
-    ::verbs::process::end_on_closed_pipe();
+    ::verbs::tools::process::end_on_closed_pipe();
     let args = match read(std::env::args_os().skip(1)) {
         Ok(args) => args,
         Err(error) => {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::json;
-use verbs::getopt::{Opt, Options};
+use verbs::tools::getopt::{Opt, Options};
 
 use crate::{
     program::{Failed, JSON_USAGE, Step, devices, fail, print_json, text},

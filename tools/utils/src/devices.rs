@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use verbs::getopt::Options;
+use verbs::tools::getopt::Options;
 
 use crate::program::{Step, devices, print_json};
 

@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use verbs::{
+use verbs::tools::{
     Devices,
     getopt::{Opt, Options},
     process,

@@ -1,6 +1,6 @@
 //! The words for the numbers of verbs, as `ibv_devinfo` prints them.
 
-use verbs::abi::*;
+use verbs::tools::abi::*;
 
 pub(crate) fn transport(number: ibv_transport_type) -> &'static str {
     match number {

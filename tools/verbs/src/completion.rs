@@ -1,259 +1,378 @@
-//! Completion channels and queues.
+//! Completions, their queues and channels.
+#![forbid(unsafe_code)]
 
-use std::{ffi::CStr, io, ptr, rc::Rc};
-
-use bytemuck::Zeroable;
-use kit::abi::{
-    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP, IBV_WC_WITH_IMM, ibv_comp_channel, ibv_cq, ibv_cq_ex,
-    ibv_cq_init_attr_ex, ibv_poll_cq_attr, ibv_wc, ibv_wc_status,
+use std::{
+    collections::HashMap,
+    error, fmt, io,
+    os::fd::{AsRawFd, RawFd},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
 };
+
+use kit::abi::{
+    IBV_WC_GRH, IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR, ibv_wc,
+    ibv_wc_status,
+};
+use smallvec::SmallVec;
 
 use crate::{
-    context::{Context, extended, sole},
-    handle::{Handle, made, status},
-    memory::count,
-    raw,
+    context::Context,
+    error::Result,
+    memory::{Buffer, Segment},
+    sys::{
+        calls,
+        flight::{self, InFlight, WorkQueue},
+        post,
+    },
 };
 
-/// A completion channel.
-#[derive(Clone)]
-pub struct Channel(Rc<(Handle<ibv_comp_channel>, Context)>);
-
-impl Channel {
-    /// # Errors
-    /// The errno of ibv_create_comp_channel(3).
-    pub fn new(context: &Context) -> io::Result<Self> {
-        // SAFETY: the context is open, and is kept open.
-        let channel = unsafe {
-            let at = made(raw::ibv_create_comp_channel(context.as_ptr()))?;
-            Handle::new(at, raw::ibv_destroy_comp_channel)
-        };
-        Ok(Self(Rc::new((channel, context.clone()))))
-    }
-
-    /// Gives it back.
-    ///
-    /// # Errors
-    /// EBUSY if a queue is left, else the errno of ibv_destroy_comp_channel(3).
-    pub fn close(self) -> io::Result<()> {
-        sole(self.0)?.0.destroy()
-    }
-
-    /// Waits for an event: the address of its queue. Each has to be acknowledged
-    /// (`Cq::acknowledge`) before the queue can be destroyed.
-    ///
-    /// # Errors
-    /// The errno of ibv_get_cq_event(3).
-    pub fn event(&self) -> io::Result<usize> {
-        let (mut cq, mut cq_context) = (ptr::null_mut(), ptr::null_mut());
-        let at = self.0.0.as_ptr();
-        // SAFETY: the channel lives; both pointers may be written.
-        status(unsafe { raw::ibv_get_cq_event(at, &raw mut cq, &raw mut cq_context) })?;
-        Ok(cq.addr())
-    }
+/// What a request did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Operation {
+    /// A message was sent.
+    Send,
+    /// RDMA write.
+    Write,
+    /// RDMA read.
+    Read,
+    /// Atomic addition.
+    FetchAdd,
+    /// Atomic comparison and exchange.
+    CompareSwap,
+    /// A message was received.
+    Receive,
+    /// A peer wrote to a memory region, with immediate data.
+    ReceiveWrite,
 }
 
-/// A completion.
-#[derive(Clone, Copy, Debug)]
-pub struct Completion {
-    /// The number that the request was given.
-    pub id: u64,
-    /// `enum ibv_wc_status`.
+/// Why a request failed: `enum ibv_wc_status`, [`abi`](crate::abi)`::IBV_WC_*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkError {
+    /// The status.
     pub status: ibv_wc_status,
-    /// The queue pair; 0 from a queue with timestamps.
-    pub queue_pair: u32,
-    /// When, in the device's time; 0 from a queue without timestamps.
-    pub timestamp: u64,
-    /// How many bytes were received; 0 from a queue with timestamps.
-    pub bytes: u32,
-    /// The immediate data that came along; none from a queue with timestamps.
+    /// The device's own number.
+    pub vendor: u32,
+}
+
+impl WorkError {
+    /// Whether the request was not executed, because the queue pair had failed before.
+    #[must_use]
+    pub fn is_flushed(&self) -> bool {
+        self.status == IBV_WC_WR_FLUSH_ERR
+    }
+}
+
+impl fmt::Display for WorkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&calls::status_text(self.status))
+    }
+}
+
+impl error::Error for WorkError {}
+
+impl From<WorkError> for io::Error {
+    fn from(error: WorkError) -> Self {
+        Self::other(error)
+    }
+}
+
+/// A request that has completed, with its memory.
+#[derive(Debug)]
+pub struct Completion {
+    /// The number that the program gave the request.
+    pub id: u64,
+    /// What the request did.
+    pub operation: Operation,
+    /// Whether it succeeded.
+    pub result: std::result::Result<(), WorkError>,
+    /// How many bytes were received.
+    pub bytes: usize,
+    /// The immediate data that came along.
     pub immediate: Option<u32>,
+    /// The number of the queue pair.
+    pub queue_pair: u32,
+    /// The queue pair that sent a datagram.
+    pub source: u32,
+    /// Whether the first 40 bytes of a received datagram are its global routing header. The
+    /// message begins behind them, whether they are used or not.
+    pub has_grh: bool,
+    segments: SmallVec<[Segment; 1]>,
 }
 
-/// The library's words for `enum ibv_wc_status`.
-#[must_use]
-pub fn status_text(status: ibv_wc_status) -> String {
-    // SAFETY: the library returns a static string for any number.
-    let text = unsafe { CStr::from_ptr(raw::ibv_wc_status_str(status)) };
-    text.to_string_lossy().into_owned()
-}
-
-/// A completion queue.
-#[derive(Clone)]
-pub struct Cq(Rc<CqInner>);
-
-struct CqInner {
-    cq: Handle<ibv_cq>,
-    timestamps: bool,
-    context: Context,
-    channel: Option<Channel>,
-}
-
-impl Cq {
-    /// # Errors
-    /// The errno of ibv_create_cq(3), or with timestamps of ibv_create_cq_ex(3).
-    pub fn new(
-        context: &Context,
-        entries: u32,
-        channel: Option<&Channel>,
-        timestamps: bool,
-    ) -> io::Result<Self> {
-        let events = channel.map_or(ptr::null_mut(), |channel| channel.0.0.as_ptr());
-        let at = if timestamps {
-            let create = extended!(context, create_cq_ex)?;
-            let mut attr = ibv_cq_init_attr_ex {
-                cqe: entries,
-                cq_context: ptr::null_mut(),
-                channel: events,
-                comp_vector: 0,
-                wc_flags: u64::from(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP),
-                comp_mask: 0,
-                flags: 0,
-                parent_domain: ptr::null_mut(),
-            };
-            // SAFETY: the context is open, the channel lives. The extended queue begins as the
-            // plain one, which it can be used as.
-            made(unsafe { create(context.as_ptr(), &raw mut attr) })?.cast()
-        } else {
-            let (context, entries) = (context.as_ptr(), count(entries));
-            // SAFETY: the context is open, the channel lives.
-            made(unsafe { raw::ibv_create_cq(context, entries, ptr::null_mut(), events, 0) })?
+impl Completion {
+    fn new(request: InFlight, wc: &ibv_wc) -> Self {
+        let failed = WorkError {
+            status: wc.status,
+            vendor: wc.vendor_err,
         };
-        // SAFETY: just made; the context and the channel are kept.
-        let cq = unsafe { Handle::new(at, raw::ibv_destroy_cq) };
-        Ok(Self(Rc::new(CqInner {
-            cq,
-            timestamps,
-            context: context.clone(),
-            channel: channel.cloned(),
+        let done = wc.status == IBV_WC_SUCCESS;
+        let received = request.operation == Operation::Receive && done;
+        let written = received && wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+        Self {
+            id: request.id,
+            operation: match written {
+                true => Operation::ReceiveWrite,
+                false => request.operation,
+            },
+            result: if done { Ok(()) } else { Err(failed) },
+            bytes: match received {
+                true => usize::try_from(wc.byte_len).unwrap_or(usize::MAX),
+                false => 0,
+            },
+            immediate: post::immediate(wc).filter(|_| received),
+            queue_pair: wc.qp_num,
+            source: if received { wc.src_qp } else { 0 },
+            has_grh: received && wc.wc_flags & IBV_WC_GRH != 0,
+            segments: request.segments,
+        }
+    }
+
+    /// One of an unsignaled request that `wc` completes as well.
+    fn before(request: InFlight, wc: &ibv_wc) -> Self {
+        Self {
+            id: request.id,
+            operation: request.operation,
+            result: Ok(()),
+            bytes: 0,
+            immediate: None,
+            queue_pair: wc.qp_num,
+            source: 0,
+            has_grh: false,
+            segments: request.segments,
+        }
+    }
+
+    /// The completion, if the request succeeded.
+    ///
+    /// # Errors
+    /// Why it failed; the memory is then dropped.
+    pub fn success(self) -> std::result::Result<Self, WorkError> {
+        self.result.map(|()| self)
+    }
+
+    /// The first buffer of the request.
+    #[must_use]
+    pub fn into_buffer(self) -> Option<Buffer> {
+        let mut segments = self.segments.into_iter();
+        segments.find_map(|segment| match segment {
+            Segment::Buffer(buffer) => Some(buffer),
+            Segment::Region(_) => None,
+        })
+    }
+
+    /// All memory of the request, in its order.
+    #[must_use]
+    pub fn into_segments(self) -> Vec<Segment> {
+        self.segments.into_vec()
+    }
+}
+
+/// A completion channel: completion queues report events there, for which a thread can sleep.
+/// Copies are the same one.
+#[derive(Clone)]
+pub struct CompletionChannel(Arc<ChannelInner>);
+
+struct ChannelInner {
+    object: calls::Channel,
+    queues: Mutex<HashMap<usize, Weak<QueueInner>>>,
+}
+
+impl CompletionChannel {
+    pub(crate) fn new(context: &Context) -> Result<Self> {
+        Ok(Self(Arc::new(ChannelInner {
+            object: calls::create_channel(context)?,
+            queues: Mutex::default(),
         })))
     }
 
-    pub(crate) fn as_ptr(&self) -> *mut ibv_cq {
-        self.0.cq.as_ptr()
+    pub(crate) fn object(&self) -> &calls::Channel {
+        &self.0.object
     }
 
-    /// Destroys it.
+    fn queues(&self) -> MutexGuard<'_, HashMap<usize, Weak<QueueInner>>> {
+        self.0.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a completion queue that reports its events here.
     ///
     /// # Errors
-    /// EBUSY if a queue is left that uses it, else the errno of ibv_destroy_cq(3).
-    pub fn close(self) -> io::Result<()> {
-        sole(self.0)?.cq.destroy()
+    /// Of ibv_create_cq(3).
+    pub fn completion_queue(&self, entries: u32) -> Result<CompletionQueue> {
+        CompletionQueue::new(&self.0.object, entries, Some(self))
     }
 
-    /// The address that events name.
-    #[must_use]
-    pub fn address(&self) -> usize {
-        self.as_ptr().addr()
+    /// Waits for an event and acknowledges it: the queue that reported it. A queue reports one
+    /// event for each [`CompletionQueue::request_event`]; afterwards it is polled until it is
+    /// empty, then asked again, and polled once more, as a completion may have come in between.
+    ///
+    /// # Errors
+    /// Of ibv_get_cq_event(3).
+    pub fn wait(&self) -> Result<CompletionQueue> {
+        loop {
+            let number = calls::channel_event(&self.0.object)?;
+            let found = self.queues().get(&number).and_then(Weak::upgrade);
+            // An event of a queue that is being destroyed is dropped.
+            if let Some(queue) = found {
+                return Ok(CompletionQueue(queue));
+            }
+        }
+    }
+}
+
+impl AsRawFd for CompletionChannel {
+    /// The descriptor, which is readable when there is an event.
+    fn as_raw_fd(&self) -> RawFd {
+        calls::channel_fd(&self.0.object)
+    }
+}
+
+impl fmt::Debug for CompletionChannel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("CompletionChannel");
+        shown.field("fd", &self.as_raw_fd());
+        shown.finish_non_exhaustive()
+    }
+}
+
+/// A completion queue. Copies are the same one.
+#[derive(Clone)]
+pub struct CompletionQueue(Arc<QueueInner>);
+
+struct QueueInner {
+    /// Of its events.
+    number: usize,
+    object: calls::Cq,
+    /// Those whose requests complete here, by number.
+    work: Mutex<HashMap<u32, Weak<WorkQueue>>>,
+}
+
+/// The number of the next completion queue.
+static NEXT: AtomicUsize = AtomicUsize::new(1);
+
+impl CompletionQueue {
+    pub(crate) fn new(
+        context: &Context,
+        entries: u32,
+        channel: Option<&CompletionChannel>,
+    ) -> Result<Self> {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let queue = Self(Arc::new(QueueInner {
+            number,
+            object: calls::create_cq(context, entries, channel, number)?,
+            work: Mutex::default(),
+        }));
+        if let Some(channel) = channel {
+            channel.queues().insert(number, Arc::downgrade(&queue.0));
+        }
+        Ok(queue)
     }
 
-    /// The channel that gets its events.
-    #[must_use]
-    pub fn channel(&self) -> Option<&Channel> {
-        self.0.channel.as_ref()
+    pub(crate) fn object(&self) -> &calls::Cq {
+        &self.0.object
+    }
+
+    fn work(&self) -> MutexGuard<'_, HashMap<u32, Weak<WorkQueue>>> {
+        self.0.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a work queue whose requests complete here.
+    pub(crate) fn serve(&self, queue: &Arc<WorkQueue>) {
+        let mut work = self.work();
+        work.retain(|_, queue| queue.strong_count() > 0);
+        work.insert(queue.number(), Arc::downgrade(queue));
+    }
+
+    /// Takes the completions that there are, up to 32 at once.
+    ///
+    /// # Errors
+    /// Of ibv_poll_cq(3).
+    pub fn poll(&self) -> Result<Vec<Completion>> {
+        let mut completions = Vec::new();
+        self.poll_into(&mut completions)?;
+        Ok(completions)
+    }
+
+    /// The same, appended to a vector: how many were appended. This is more than 32 where
+    /// unsignaled requests have completed.
+    ///
+    /// # Errors
+    /// Of ibv_poll_cq(3).
+    pub fn poll_into(&self, completions: &mut Vec<Completion>) -> Result<usize> {
+        let before = completions.len();
+        let mut room = post::room();
+        let found = post::poll(&self.0.object, &mut room)?;
+        for wc in room.iter().take(found) {
+            let (number, place) = flight::numbers(wc.wr_id);
+            let Some(queue) = self.work().get(&number).and_then(Weak::upgrade) else {
+                continue;
+            };
+            queue.complete(place, |request, last| {
+                completions.push(match last {
+                    true => Completion::new(request, wc),
+                    false => Completion::before(request, wc),
+                });
+            });
+        }
+        Ok(completions.len() - before)
+    }
+
+    /// Polls until there is a completion, and lets other threads run in between.
+    ///
+    /// # Errors
+    /// Of ibv_poll_cq(3).
+    pub fn wait(&self) -> Result<Vec<Completion>> {
+        loop {
+            let completions = self.poll()?;
+            if !completions.is_empty() {
+                return Ok(completions);
+            }
+            thread::yield_now();
+        }
     }
 
     /// Asks for an event at the next completion.
     ///
     /// # Errors
-    /// The errno of ibv_req_notify_cq(3).
-    pub fn request_event(&self) -> io::Result<()> {
-        let context = self.0.context.as_ptr();
-        // SAFETY: the context is open; an open one has this verb.
-        unsafe {
-            let verb = (*context).ops.req_notify_cq.ok_or_else(unsupported)?;
-            status(verb(self.as_ptr(), 0))
-        }
+    /// Of ibv_req_notify_cq(3).
+    pub fn request_event(&self) -> Result<()> {
+        post::request_event(&self.0.object, false)
     }
 
-    /// Acknowledges events.
-    pub fn acknowledge(&self, events: u32) {
-        // SAFETY: the queue lives.
-        unsafe { raw::ibv_ack_cq_events(self.as_ptr(), events) };
-    }
-
-    /// Takes up to `most` completions; of a queue with timestamps, up to two.
+    /// Asks for an event at the next message whose sender marked it as solicited, or at the next
+    /// error.
     ///
     /// # Errors
-    /// The device's result: for ibv_poll_cq(3) a negative number unchanged, for ibv_start_poll(3)
-    /// and ibv_next_poll(3) their errno.
-    pub fn poll(&self, most: usize, into: &mut Vec<Completion>) -> Result<(), i32> {
-        into.clear();
-        match self.0.timestamps {
-            true => self.poll_extended(into),
-            false => self.poll_plain(most, into),
-        }
-    }
-
-    fn poll_plain(&self, most: usize, into: &mut Vec<Completion>) -> Result<(), i32> {
-        const AT_ONCE: usize = 64;
-        let context = self.0.context.as_ptr();
-        let mut taken = [ibv_wc::zeroed(); AT_ONCE];
-        let most = count(u32::try_from(most.min(AT_ONCE)).unwrap_or(0));
-        // SAFETY: the context is open and has this verb; there is room for as many as are asked
-        // for.
-        let answer = unsafe {
-            let verb = (*context).ops.poll_cq.ok_or(-1)?;
-            verb(self.as_ptr(), most, taken.as_mut_ptr())
-        };
-        let there = usize::try_from(answer).map_err(|_| answer)?;
-        into.extend(taken.iter().take(there).map(|wc| Completion {
-            id: wc.wr_id,
-            status: wc.status,
-            queue_pair: wc.qp_num,
-            timestamp: 0,
-            bytes: wc.byte_len,
-            immediate: immediate(wc),
-        }));
-        Ok(())
-    }
-
-    fn poll_extended(&self, into: &mut Vec<Completion>) -> Result<(), i32> {
-        let at: *mut ibv_cq_ex = self.as_ptr().cast();
-        // SAFETY: the queue was made as an extended one with timestamps, so that it has these
-        // functions; they are called in their order.
-        unsafe {
-            let (Some(start), Some(next), Some(end), Some(time)) = (
-                (*at).start_poll,
-                (*at).next_poll,
-                (*at).end_poll,
-                (*at).read_completion_ts,
-            ) else {
-                return Err(libc::EOPNOTSUPP);
-            };
-            let read = || Completion {
-                id: (*at).wr_id,
-                status: (*at).status,
-                queue_pair: 0,
-                timestamp: time(at),
-                bytes: 0,
-                immediate: None,
-            };
-            let mut attr = ibv_poll_cq_attr { comp_mask: 0 };
-            match start(at, &raw mut attr) {
-                0 => into.push(read()),
-                libc::ENOENT => return Ok(()),
-                error => return Err(error),
-            }
-            let second = next(at);
-            if second == 0 {
-                into.push(read());
-            }
-            end(at);
-            match second {
-                0 | libc::ENOENT => Ok(()),
-                error => Err(error),
-            }
-        }
+    /// Of ibv_req_notify_cq(3).
+    pub fn request_solicited_event(&self) -> Result<()> {
+        post::request_event(&self.0.object, true)
     }
 }
 
-fn immediate(wc: &ibv_wc) -> Option<u32> {
-    // SAFETY: both members are four plain bytes.
-    let data = unsafe { wc.imm.imm_data };
-    (wc.wc_flags & IBV_WC_WITH_IMM != 0).then(|| data.get())
+impl PartialEq for CompletionQueue {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
-fn unsupported() -> io::Error {
-    io::Error::from_raw_os_error(libc::EOPNOTSUPP)
+impl Eq for CompletionQueue {}
+
+impl fmt::Debug for CompletionQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("CompletionQueue");
+        shown.field("number", &self.0.number);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl Drop for QueueInner {
+    fn drop(&mut self) {
+        let (_, channel) = &*self.object;
+        if let Some(channel) = channel {
+            channel.queues().remove(&self.number);
+        }
+    }
 }

@@ -1,237 +1,165 @@
-//! An open device, and its queries.
+//! Open devices.
+#![forbid(unsafe_code)]
 
-use std::{io, mem, os::fd::RawFd, ptr, ptr::NonNull, rc::Rc};
+use std::{
+    fmt,
+    os::fd::{AsRawFd, RawFd},
+    sync::Arc,
+};
 
-use bytemuck::Zeroable;
 use kit::abi::{
-    ibv_async_event, ibv_async_event_element, ibv_context, ibv_device_attr_ex, ibv_event_type,
-    ibv_gid, ibv_gid_entry, ibv_gid_type, ibv_port_attr, verbs_context,
+    IBV_GID_TYPE_ROCE_V2, IBV_LINK_LAYER_ETHERNET, ibv_device_attr, ibv_event_type, ibv_port_attr,
 };
 
 use crate::{
-    handle::{Handle, status},
-    raw,
-    text::text,
+    completion::{CompletionChannel, CompletionQueue},
+    domain::ProtectionDomain,
+    error::{Error, Result},
+    sys::calls,
 };
 
 /// An open device. Copies are the same one; it is closed with the last copy and the last object
-/// made with it.
+/// that was made with it.
 #[derive(Clone)]
-pub struct Context(pub(crate) Rc<Handle<ibv_context>>);
-
-/// A verb of the extended context, as the inline functions of verbs.h find it: the context states
-/// that it has one, and its size.
-macro_rules! extended {
-    ($context:expr, $verb:ident) => {{
-        use ::std::mem;
-        use $crate::abi::verbs_context;
-        let behind = mem::size_of::<verbs_context>() - mem::offset_of!(verbs_context, $verb);
-        match $context.extended() {
-            // SAFETY: the context is an extended one, and has this member if it is so large.
-            Some(at) => unsafe {
-                if (*at).sz >= behind {
-                    (*at).$verb
-                } else {
-                    None
-                }
-            },
-            None => None,
-        }
-        .ok_or_else(|| std::io::Error::from_raw_os_error(libc::EOPNOTSUPP))
-    }};
-}
-pub(crate) use extended;
+pub struct Context(Arc<calls::Device>);
 
 impl Context {
-    pub(crate) fn new(at: NonNull<ibv_context>) -> Self {
-        // SAFETY: called with the result of ibv_open_device.
-        Self(Rc::new(unsafe { Handle::new(at, raw::ibv_close_device) }))
+    pub(crate) fn new(device: calls::Device) -> Self {
+        Self(Arc::new(device))
     }
 
-    pub(crate) fn as_ptr(&self) -> *mut ibv_context {
-        self.0.as_ptr()
+    pub(crate) fn object(&self) -> &calls::Device {
+        &self.0
     }
 
-    /// The extended context around this one, which old libraries do not make.
-    pub(crate) fn extended(&self) -> Option<*mut verbs_context> {
-        let at = self.as_ptr();
-        // SAFETY: the context is open. The mark shows that it lies inside an extended one.
-        unsafe {
-            let marked = (*at).abi_compat.addr() == usize::MAX;
-            let around = at.byte_sub(mem::offset_of!(verbs_context, context));
-            marked.then(|| around.cast())
-        }
-    }
-
-    /// Closes the device.
+    /// Makes a protection domain.
     ///
     /// # Errors
-    /// EBUSY if an object or a copy is left, else the errno of ibv_close_device(3).
-    pub fn close(self) -> io::Result<()> {
-        sole(self.0)?.destroy()
+    /// Of ibv_alloc_pd(3).
+    pub fn protection_domain(&self) -> Result<ProtectionDomain> {
+        ProtectionDomain::new(self)
     }
 
+    /// Makes a completion queue for at least that many completions.
+    ///
+    /// # Errors
+    /// Of ibv_create_cq(3).
+    pub fn completion_queue(&self, entries: u32) -> Result<CompletionQueue> {
+        CompletionQueue::new(self, entries, None)
+    }
+
+    /// Makes a completion channel, for completion queues that report events.
+    ///
+    /// # Errors
+    /// Of ibv_create_comp_channel(3).
+    pub fn completion_channel(&self) -> Result<CompletionChannel> {
+        CompletionChannel::new(self)
+    }
+
+    /// What the device can do.
+    ///
+    /// # Errors
+    /// Of ibv_query_device(3).
+    pub fn attributes(&self) -> Result<ibv_device_attr> {
+        calls::query_device(&self.0)
+    }
+
+    /// The state of a port; the first is 1.
+    ///
+    /// # Errors
+    /// Of ibv_query_port(3).
+    pub fn port(&self, port: u8) -> Result<ibv_port_attr> {
+        calls::query_port(&self.0, port)
+    }
+
+    /// A GID of a port.
+    ///
+    /// # Errors
+    /// Of ibv_query_gid_ex(3): ENODATA for an empty place.
+    pub fn gid(&self, port: u8, index: u8) -> Result<[u8; 16]> {
+        Ok(calls::query_gid(&self.0, port, u32::from(index))?.0)
+    }
+
+    /// The index of the GID that connections of a port use if they name none: the first of RoCE v2
+    /// on Ethernet, else the first.
+    ///
+    /// # Errors
+    /// Of ibv_query_port(3); ENODATA if an Ethernet port has no GID of RoCE v2.
+    pub fn gid_index(&self, port: u8) -> Result<u8> {
+        let attr = self.port(port)?;
+        if u32::from(attr.link_layer) != IBV_LINK_LAYER_ETHERNET {
+            return Ok(0);
+        }
+        let places = 0..u8::try_from(attr.gid_tbl_len).unwrap_or(u8::MAX);
+        let mut usable = places.filter(|index| {
+            let entry = calls::query_gid(&self.0, port, u32::from(*index));
+            entry.is_ok_and(|(_, kind)| kind == IBV_GID_TYPE_ROCE_V2)
+        });
+        let none = Error::new("ibv_query_gid_ex", libc::ENODATA);
+        usable.next().ok_or(none)
+    }
+
+    /// Waits for an asynchronous event and acknowledges it. The descriptor ([`AsRawFd`]) is
+    /// readable when there is one.
+    ///
+    /// # Errors
+    /// Of ibv_get_async_event(3).
+    pub fn async_event(&self) -> Result<AsyncEvent> {
+        let (kind, port) = calls::async_event(&self.0)?;
+        Ok(AsyncEvent { kind, port })
+    }
+}
+
+impl AsRawFd for Context {
     /// The descriptor of asynchronous events.
+    fn as_raw_fd(&self) -> RawFd {
+        calls::async_fd(&self.0)
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Context");
+        shown.field("async_fd", &self.as_raw_fd());
+        shown.finish_non_exhaustive()
+    }
+}
+
+/// An asynchronous event of an open device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AsyncEvent {
+    kind: ibv_event_type,
+    port: i32,
+}
+
+impl AsyncEvent {
+    /// Its number: `enum ibv_event_type`, [`abi`](crate::abi)`::IBV_EVENT_*`.
     #[must_use]
-    pub fn async_fd(&self) -> RawFd {
-        // SAFETY: the context is open.
-        unsafe { (*self.as_ptr()).async_fd }
+    pub fn kind(&self) -> ibv_event_type {
+        self.kind
     }
 
-    /// How many completion vectors there are.
+    /// The port, if it is an event of a port.
     #[must_use]
-    pub fn completion_vectors(&self) -> i32 {
-        // SAFETY: the context is open.
-        unsafe { (*self.as_ptr()).num_comp_vectors }
-    }
-
-    /// ibv_query_device_ex(3).
-    ///
-    /// # Errors
-    /// Its errno.
-    pub fn query_device(&self) -> io::Result<ibv_device_attr_ex> {
-        let mut attr = ibv_device_attr_ex::zeroed();
-        let verb = extended!(self, query_device_ex);
-        let first = match verb {
-            // SAFETY: there is no input; the size bounds the output.
-            Ok(query) => unsafe {
-                let size = mem::size_of_val(&attr);
-                status(query(self.as_ptr(), ptr::null(), &raw mut attr, size))
-            },
-            Err(none) => Err(none),
-        };
-        match first {
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-                // SAFETY: the structure may be written.
-                status(unsafe { raw::ibv_query_device(self.as_ptr(), &raw mut attr.orig_attr) })?;
-            }
-            other => other?,
-        }
-        Ok(attr)
-    }
-
-    /// ibv_query_port(3).
-    ///
-    /// # Errors
-    /// Its errno.
-    pub fn query_port(&self, port: u8) -> io::Result<ibv_port_attr> {
-        let mut attr = ibv_port_attr::zeroed();
-        let at = &raw mut attr;
-        status(match extended!(self, query_port) {
-            // SAFETY: the size bounds the output.
-            Ok(query) => unsafe { query(self.as_ptr(), port, at, mem::size_of_val(&attr)) },
-            // SAFETY: the exported function writes less than the structure has.
-            Err(_) => unsafe { raw::ibv_query_port(self.as_ptr(), port, at.cast()) },
-        })?;
-        Ok(attr)
-    }
-
-    /// ibv_query_gid(3).
-    ///
-    /// # Errors
-    /// Its errno.
-    pub fn query_gid(&self, port: u8, index: i32) -> io::Result<ibv_gid> {
-        let mut gid = ibv_gid::zeroed();
-        // SAFETY: the GID may be written.
-        status(unsafe { raw::ibv_query_gid(self.as_ptr(), port, index, &raw mut gid) })?;
-        Ok(gid)
-    }
-
-    /// ibv_query_gid_ex(3).
-    ///
-    /// # Errors
-    /// Its errno; ENODATA for a place without a GID.
-    pub fn query_gid_entry(&self, port: u32, index: u32) -> io::Result<GidEntry> {
-        let mut entry = NO_ENTRY;
-        let size = mem::size_of_val(&entry);
-        let at = &raw mut entry;
-        // SAFETY: the size bounds the output.
-        status(unsafe { raw::_ibv_query_gid_ex(self.as_ptr(), port, index, at, 0, size) })?;
-        Ok(GidEntry::from(&entry))
-    }
-
-    /// ibv_query_gid_table(3): all places with a GID, of all ports; at most `max`.
-    ///
-    /// # Errors
-    /// Its errno; EINVAL if there are more.
-    pub fn query_gid_table(&self, max: usize) -> io::Result<Vec<GidEntry>> {
-        let mut entries = vec![NO_ENTRY; max];
-        let size = mem::size_of::<ibv_gid_entry>();
-        let at = entries.as_mut_ptr();
-        // SAFETY: the table has `max` entries of this size.
-        let found = unsafe { raw::_ibv_query_gid_table(self.as_ptr(), at, max, 0, size) };
-        // A count, or an errno below zero.
-        let found = usize::try_from(found).map_err(|_| {
-            let errno = i32::try_from(found.unsigned_abs()).unwrap_or(libc::EOVERFLOW);
-            io::Error::from_raw_os_error(errno)
-        })?;
-        Ok(entries.iter().take(found).map(GidEntry::from).collect())
-    }
-
-    /// Waits for an asynchronous event and acknowledges it: its type, and the port, which the
-    /// events of ports have.
-    ///
-    /// # Errors
-    /// The errno of ibv_get_async_event(3).
-    pub fn async_event(&self) -> io::Result<(ibv_event_type, i32)> {
-        let mut event = ibv_async_event {
-            element: ibv_async_event_element {
-                cq: ptr::null_mut(),
-            },
-            event_type: 0,
-        };
-        // SAFETY: the event may be written, and is acknowledged once.
-        unsafe {
-            status(raw::ibv_get_async_event(self.as_ptr(), &raw mut event))?;
-            let port = event.element.port_num;
-            raw::ibv_ack_async_event(&raw mut event);
-            Ok((event.event_type, port))
-        }
+    pub fn port(&self) -> Option<u8> {
+        use kit::abi::*;
+        let of_port = matches!(
+            self.kind,
+            IBV_EVENT_PORT_ACTIVE
+                | IBV_EVENT_PORT_ERR
+                | IBV_EVENT_LID_CHANGE
+                | IBV_EVENT_PKEY_CHANGE
+                | IBV_EVENT_SM_CHANGE
+                | IBV_EVENT_CLIENT_REREGISTER
+                | IBV_EVENT_GID_CHANGE
+                | IBV_EVENT_DEVICE_SPEED_CHANGE
+        );
+        u8::try_from(self.port).ok().filter(|_| of_port)
     }
 }
 
-/// A place of the GID table with a GID.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct GidEntry {
-    /// From 1.
-    pub port: u32,
-    /// The place in the port's table, from 0.
-    pub index: u32,
-    /// In network order.
-    pub gid: [u8; 16],
-    /// `enum ibv_gid_type`.
-    pub gid_type: ibv_gid_type,
-    /// The index of the network interface, 0 for none.
-    pub interface: u32,
-}
-
-const NO_ENTRY: ibv_gid_entry = ibv_gid_entry {
-    gid: ibv_gid { raw: [0; 16] },
-    gid_index: 0,
-    port_num: 0,
-    gid_type: 0,
-    ndev_ifindex: 0,
-};
-
-impl From<&ibv_gid_entry> for GidEntry {
-    fn from(entry: &ibv_gid_entry) -> Self {
-        Self {
-            port: entry.port_num,
-            index: entry.gid_index,
-            gid: entry.gid.bytes(),
-            gid_type: entry.gid_type,
-            interface: entry.ndev_ifindex,
-        }
+impl fmt::Display for AsyncEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&calls::event_text(self.kind))
     }
-}
-
-/// The one owner.
-pub(crate) fn sole<T>(shared: Rc<T>) -> io::Result<T> {
-    Rc::try_unwrap(shared).map_err(|_| io::Error::from_raw_os_error(libc::EBUSY))
-}
-
-/// The text of a member of characters.
-#[must_use]
-pub fn firmware(attr: &ibv_device_attr_ex) -> String {
-    text(&attr.orig_attr.fw_ver)
 }

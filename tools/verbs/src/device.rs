@@ -1,142 +1,81 @@
-//! The list of devices.
+//! The devices that there are.
+#![forbid(unsafe_code)]
 
-use std::{
-    ffi::{CStr, CString, c_char, c_int},
-    io,
-    ptr::NonNull,
-    slice,
+use std::{fmt, sync::Arc};
+
+use crate::{
+    context::Context,
+    error::{Error, Result},
+    sys::calls::List,
 };
 
-use kit::abi::{IBV_TRANSPORT_IB, ibv_device, ibv_transport_type};
-
-use crate::{context::Context, handle::made, raw, text::text};
-
-/// The list of ibv_get_device_list(3).
-pub struct Devices {
-    list: NonNull<*mut ibv_device>,
-    count: usize,
+/// A device that can be opened.
+#[derive(Clone)]
+pub struct Device {
+    list: Arc<List>,
+    index: usize,
 }
 
-impl Devices {
+impl Device {
+    /// All devices of this machine that the process may use, and those of uroce.
+    ///
     /// # Errors
-    /// The errno of ibv_get_device_list(3): ENOSYS without RDMA in the kernel, EPERM, ENOMEM.
-    pub fn list() -> io::Result<Self> {
-        let mut count: c_int = 0;
-        // SAFETY: `count` may be written.
-        let list = made(unsafe { raw::ibv_get_device_list(&raw mut count) })?;
-        let count = usize::try_from(count).unwrap_or(0);
-        Ok(Self { list, count })
+    /// Of ibv_get_device_list(3): ENOSYS where the kernel has no RDMA and no uroce device was
+    /// asked for.
+    pub fn list() -> Result<Vec<Self>> {
+        let list = Arc::new(List::new()?);
+        let all = 0..list.count();
+        Ok(all
+            .map(|index| Self {
+                list: Arc::clone(&list),
+                index,
+            })
+            .collect())
     }
 
-    /// The devices, in the library's order.
-    pub fn iter(&self) -> impl Iterator<Item = Device<'_>> {
-        // SAFETY: the library made a list of that many pointers, which stays until it is freed.
-        let all = unsafe { slice::from_raw_parts(self.list.as_ptr(), self.count) };
-        all.iter().map(|at| Device { at, _list: self })
+    /// The device of that name, as ibv_devices(1) prints it.
+    ///
+    /// # Errors
+    /// Of [`Device::list`]; ENODEV if there is no such device.
+    pub fn find(name: &str) -> Result<Self> {
+        let found = Self::list()?.into_iter().find(|one| one.name() == name);
+        found.ok_or(Error::new("ibv_get_device_list", libc::ENODEV))
     }
 
-    /// How many there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.count
-    }
-
-    /// Whether the list is empty.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// The device of that name, or the first.
-    #[must_use]
-    pub fn find(&self, name: Option<&[u8]>) -> Option<Device<'_>> {
-        self.iter()
-            .find(|device| name.is_none_or(|name| device.name_bytes() == name))
-    }
-}
-
-impl Drop for Devices {
-    fn drop(&mut self) {
-        // SAFETY: the list was made by the library and is freed once. Contexts hold their device.
-        unsafe { raw::ibv_free_device_list(self.list.as_ptr()) };
-    }
-}
-
-/// A device of a list.
-#[derive(Clone, Copy)]
-pub struct Device<'l> {
-    at: &'l *mut ibv_device,
-    _list: &'l Devices,
-}
-
-impl<'l> Device<'l> {
-    fn get(self) -> &'l ibv_device {
-        // SAFETY: devices live as long as a list that has them.
-        unsafe { &**self.at }
-    }
-
-    fn name_bytes(self) -> &'l [u8] {
-        // SAFETY: the library answers with a string that lives as long as the device.
-        unsafe { CStr::from_ptr(raw::ibv_get_device_name(*self.at)) }.to_bytes()
+    /// The first device.
+    ///
+    /// # Errors
+    /// Of [`Device::list`]; ENODEV if there is none.
+    pub fn first() -> Result<Self> {
+        let first = Self::list()?.into_iter().next();
+        first.ok_or(Error::new("ibv_get_device_list", libc::ENODEV))
     }
 
     /// Its name.
     #[must_use]
-    pub fn name(self) -> String {
-        String::from_utf8_lossy(self.name_bytes()).into_owned()
+    pub fn name(&self) -> String {
+        self.list.name(self.index)
     }
 
     /// Its node GUID, in the host's byte order.
     #[must_use]
-    pub fn guid(self) -> u64 {
-        // SAFETY: the device lives.
-        unsafe { raw::ibv_get_device_guid(*self.at) }.get()
-    }
-
-    /// `enum ibv_transport_type`.
-    #[must_use]
-    pub fn transport(self) -> ibv_transport_type {
-        self.get().transport_type
-    }
-
-    /// Whether its transport is InfiniBand's, RoCE included.
-    #[must_use]
-    pub fn is_ib(self) -> bool {
-        self.transport() == IBV_TRANSPORT_IB
-    }
-
-    /// Whether the kernel has the device: only then it has a character device.
-    #[must_use]
-    pub fn is_kernel(self) -> bool {
-        !text(&self.get().dev_path).is_empty()
-    }
-
-    /// Its folder in sysfs, or the one that a device in user space has instead; empty for none.
-    #[must_use]
-    pub fn sysfs(self) -> String {
-        text(&self.get().ibdev_path)
-    }
-
-    /// A file of its folder in sysfs, as ibv_read_sysfs_file(3) reads it: at most 255 bytes.
-    #[must_use]
-    pub fn sysfs_file(self, name: &str) -> Option<String> {
-        let name = CString::new(name).ok()?;
-        let mut bytes: [c_char; 256] = [0; 256];
-        let dir = self.get().ibdev_path.as_ptr();
-        // SAFETY: two strings, and a buffer of the given size.
-        let length = unsafe {
-            raw::ibv_read_sysfs_file(dir, name.as_ptr(), bytes.as_mut_ptr(), bytes.len())
-        };
-        (length > 0).then(|| text(&bytes))
+    pub fn guid(&self) -> u64 {
+        self.list.guid(self.index)
     }
 
     /// Opens it.
     ///
     /// # Errors
-    /// The errno of ibv_open_device(3).
-    pub fn open(self) -> io::Result<Context> {
-        // SAFETY: the device lives.
-        let at = made(unsafe { raw::ibv_open_device(*self.at) })?;
-        Ok(Context::new(at))
+    /// Of ibv_open_device(3).
+    pub fn open(&self) -> Result<Context> {
+        self.list.open(self.index).map(Context::new)
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Device");
+        shown.field("name", &self.name());
+        shown.finish_non_exhaustive()
     }
 }

@@ -1,32 +1,161 @@
-//! libibverbs for programs written in Rust. The programs in `tools/` and `examples/rust` use it.
+//! RDMA verbs for programs in Rust: a safe interface to libibverbs.
 //!
-//! Programs are linked to `libibverbs.so.1` by C names and symbol versions, as programs in C are,
-//! so they run over any library of that name, including rdma-core's. The build script makes an
-//! empty `libibverbs.so.1` to link against. Nothing of this library's Rust code is linked in except
-//! the C types ([`abi`]).
+//! By default the library itself is a part of the program: no C library is installed or loaded, and
+//! with uroce there is an RDMA device on any machine. With the feature `system` the program is
+//! linked with `libibverbs.so.1` instead.
 //!
-//! - [`Devices`], [`Device`], [`Context`]: the list, a device, an open device and its queries;
-//! - [`memory`]: protection domains, registered memory, device memory, address handles. Bytes that
-//!   a device may write are read one at a time, as volatile;
-//! - [`completion`]: channels and completion queues;
-//! - [`queue`]: queue pairs, shared receive queues, XRC domains; a request has one piece of memory;
-//! - [`getopt`], [`process`]: functions of the C library that the stock programs use.
+//! ```
+//! use verbs::{Access, Device, ReceiveRequest, SendRequest};
 //!
-//! *Invariant.* An object is released once: by `close`, which returns the result, or by dropping
-//! it. It holds counted references to the objects that it was created with, so the order of
-//! destruction is always right. Closing an object in use is EBUSY.
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // RoCE v2 over the loopback interface, in user space.
+//! verbs::use_uroce("lo");
+//! let context = Device::find("uroce_lo")?.open()?;
+//! let pd = context.protection_domain()?;
+//! let cq = context.completion_queue(16)?;
+//!
+//! // Two ends of a connection. In a real program each exchanges its endpoint with its peer.
+//! let a = pd.reliable(&cq).build()?;
+//! let b = pd.reliable(&cq).build()?;
+//! let (at_a, at_b) = (a.endpoint(), b.endpoint());
+//! b.post_receive(ReceiveRequest::new(pd.buffer(64)?).id(2))?;
+//! let (a, _b) = (a.connect(&at_b)?, b.connect(&at_a)?);
+//!
+//! let mut message = pd.buffer(5)?;
+//! message.copy_from_slice(b"hello");
+//! a.post(SendRequest::send(message).id(1))?;
+//!
+//! let mut done = 0;
+//! while done < 2 {
+//!     for completion in cq.wait()? {
+//!         let completion = completion.success()?;
+//!         let (id, bytes) = (completion.id, completion.bytes);
+//!         let buffer = completion.into_buffer().ok_or("a request with a buffer")?;
+//!         if id == 2 {
+//!             assert_eq!(&buffer[..bytes], b"hello");
+//!         }
+//!         done += 1;
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Objects
+//! [`Device`], [`Context`] (an open device), [`ProtectionDomain`], [`Buffer`] and [`MemoryRegion`],
+//! [`CompletionQueue`] and [`CompletionChannel`], [`QueuePair`] (made by a [`QueuePairBuilder`]),
+//! [`SharedReceiveQueue`], [`AddressHandle`]. Each holds counted references to the objects that it
+//! was made with; so none is destroyed too early, whatever the order in which a program drops them.
+//! An object that the library refuses to destroy keeps those objects, for good.
+//!
+//! # Memory
+//! A [`Buffer`] is registered memory that only this program accesses; it is a slice of bytes. A
+//! request owns its buffers from the moment in which it is posted, so that no code can access what
+//! a device reads or writes. The [`Completion`] returns them; a request that could not be posted
+//! comes back in the error ([`PostError`]). Buffers of requests that never complete are freed after
+//! the queue pair was destroyed, or with the shared receive queue that they wait in. A
+//! [`MemoryRegion`] is memory that remote peers may access at any time; its bytes are copied in and
+//! out.
+//!
+//! ```compile_fail,E0382
+//! # fn f(qp: &verbs::QueuePair<verbs::Reliable>, mut buffer: verbs::Buffer) {
+//! qp.post(verbs::SendRequest::send(buffer));
+//! buffer[0] = 1; // error: the request has the buffer
+//! # }
+//! ```
+//!
+//! # States
+//! A queue pair is built as an [`UnconnectedQueuePair`], which has an [`Endpoint`] and takes
+//! receive requests; [`UnconnectedQueuePair::connect`] makes a [`QueuePair`], which can send. The
+//! type of the queue pair ([`Reliable`], [`Unreliable`], [`Datagram`]) decides which calls it has.
+//!
+//! # Errors
+//! [`Error`] names the verb and has the errno; it converts to [`std::io::Error`]. A request that
+//! was posted and failed is a [`Completion`] with a [`WorkError`].
+//!
+//! # Threads
+//! All types are [`Send`] and [`Sync`]: requests may be posted and completions polled by several
+//! threads at once.
+//!
+//! # Features
+//! - `static` (default): the library is linked into the program ([`use_uroce`]). It has the
+//!   providers for uroce, soft-RoCE and soft-iWARP. Providers of cards are plugins, which need
+//!   `libibverbs.so.1`; programs for cards take the feature `system`.
+//! - `system`: the program is linked with `libibverbs.so.1`, this project's or rdma-core's.
+//!   It prevails if both are enabled.
+//! - `tokio`: `AsyncCompletionQueue`, whose completions are awaited.
+//! - `tools`: for the programs of this project alone.
+//!
+//! Not covered: the connection manager (librdmacm), memory windows, XRC, extended completion
+//! queues, raw packets. The C structures that some calls return are in [`abi`].
 
-pub mod completion;
+mod address;
+#[cfg(feature = "tokio")]
+mod asynchronous;
+mod completion;
 mod context;
 mod device;
-pub mod getopt;
-mod handle;
-pub mod memory;
-pub mod process;
-pub mod queue;
-mod raw;
-mod text;
+mod domain;
+mod error;
+mod memory;
+mod qp;
+mod request;
+mod srq;
+mod sys;
+#[cfg(feature = "tools")]
+#[doc(hidden)]
+pub mod tools;
 
-pub use context::{Context, GidEntry, firmware};
-pub use device::{Device, Devices};
+pub use address::{AddressHandle, Endpoint};
+#[cfg(feature = "tokio")]
+pub use asynchronous::AsyncCompletionQueue;
+pub use completion::{Completion, CompletionChannel, CompletionQueue, Operation, WorkError};
+pub use context::{AsyncEvent, Context};
+pub use device::Device;
+pub use domain::ProtectionDomain;
+pub use error::{Error, PostError, Result};
 pub use kit::abi;
+pub use memory::{Access, Buffer, MemoryRegion, RegionSlice, RemoteMemory, Segment};
+pub use qp::{
+    Connected, Datagram, QueuePair, QueuePairBuilder, Reliable, Transport, UnconnectedQueuePair,
+    Unreliable,
+};
+pub use request::{ReceiveRequest, SendRequest};
+pub use srq::SharedReceiveQueue;
+
+#[cfg(all(feature = "static", not(feature = "system")))]
+extern crate ferroverbs_static as _;
+
+#[cfg(not(any(feature = "static", feature = "system")))]
+compile_error!("one of the features `static` and `system` says which library a program has");
+
+/// Asks for uroce devices on these network interfaces: names separated by commas, or `all`. It is
+/// called before devices are listed, and takes precedence over the variable `UROCE_DEVICES` and
+/// over `/etc/libibverbs.d/uroce.conf`. Returns whether this call decided: a process asks once.
+/// With the feature `system` it does nothing and returns false; there the variable asks.
+///
+/// ```
+/// verbs::use_uroce("lo");
+/// let devices = verbs::Device::list()?;
+/// assert!(devices.iter().any(|device| device.name() == "uroce_lo"));
+/// # Ok::<(), verbs::Error>(())
+/// ```
+pub fn use_uroce(interfaces: &str) -> bool {
+    #[cfg(all(feature = "static", not(feature = "system")))]
+    let decided = ferroverbs_static::ask_for_uroce(interfaces);
+    #[cfg(feature = "system")]
+    let decided = {
+        let _ = interfaces;
+        false
+    };
+    decided
+}
+
+/// Keeps registered memory usable in programs that call fork(2): ibv_fork_init(3). It is called
+/// before the first registration.
+///
+/// # Errors
+/// Of ibv_fork_init(3).
+pub fn fork_init() -> Result<()> {
+    sys::calls::fork_init()
+}

@@ -1,397 +1,365 @@
-//! Protection domains, memory, device memory, address handles.
+//! Registered memory.
+//!
+//! A [`Buffer`] belongs to the program alone, which reads and writes it as a slice. It moves into
+//! the request that names it and comes back with the completion. A [`MemoryRegion`] is open to
+//! remote peers, who access it at any time; so its bytes are copied, never borrowed.
+#![forbid(unsafe_code)]
 
 use std::{
-    alloc::{self, Layout},
-    error,
-    ffi::c_int,
-    fmt, io, ptr,
-    ptr::NonNull,
-    rc::Rc,
+    fmt,
+    ops::{BitOr, Deref, DerefMut, Range},
+    sync::Arc,
 };
 
-use bytemuck::Zeroable;
 use kit::abi::{
-    IBV_ACCESS_ZERO_BASED, ibv_access_flags, ibv_ah, ibv_ah_attr, ibv_alloc_dm_attr, ibv_dm,
-    ibv_gid, ibv_mr, ibv_pd, ibv_sge,
+    IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_RELAXED_ORDERING, IBV_ACCESS_REMOTE_ATOMIC,
+    IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, ibv_sge,
 };
 
 use crate::{
-    context::{Context, extended, sole},
-    handle::{Handle, made, status},
-    raw,
+    domain::ProtectionDomain,
+    error::{Error, Result},
+    sys::region::{Exclusive, Shared},
 };
 
-/// A protection domain.
-#[derive(Clone)]
-pub struct Pd(Rc<(Handle<ibv_pd>, Context)>);
+/// What remote peers may do to a memory region, or by a queue pair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access(u32);
 
-impl Pd {
-    /// # Errors
-    /// The errno of ibv_alloc_pd(3).
-    pub fn new(context: &Context) -> io::Result<Self> {
-        // SAFETY: the context is open, and is kept open.
-        let pd = unsafe {
-            let at = made(raw::ibv_alloc_pd(context.as_ptr()))?;
-            Handle::new(at, raw::ibv_dealloc_pd)
-        };
-        Ok(Self(Rc::new((pd, context.clone()))))
-    }
+impl Access {
+    /// Nothing: the memory is used by local requests alone.
+    pub const LOCAL: Self = Self(0);
+    /// RDMA read.
+    pub const REMOTE_READ: Self = Self(IBV_ACCESS_REMOTE_READ);
+    /// RDMA write.
+    pub const REMOTE_WRITE: Self = Self(IBV_ACCESS_REMOTE_WRITE);
+    /// Atomic operations.
+    pub const REMOTE_ATOMIC: Self = Self(IBV_ACCESS_REMOTE_ATOMIC);
+    /// Writes of a device need not arrive in order.
+    pub const RELAXED_ORDERING: Self = Self(IBV_ACCESS_RELAXED_ORDERING);
 
-    pub(crate) fn as_ptr(&self) -> *mut ibv_pd {
-        self.0.0.as_ptr()
-    }
-
-    pub(crate) fn context(&self) -> &Context {
-        &self.0.1
-    }
-
-    /// Gives it back.
-    ///
-    /// # Errors
-    /// EBUSY if something made with it is left, else the errno of ibv_dealloc_pd(3).
-    pub fn close(self) -> io::Result<()> {
-        sole(self.0)?.0.destroy()
-    }
-}
-
-/// Memory of this process, from the start of a page.
-struct Pages {
-    at: NonNull<u8>,
-    layout: Layout,
-}
-
-impl Pages {
-    fn new(length: usize, byte: u8) -> io::Result<Self> {
-        let none = || io::Error::from_raw_os_error(libc::ENOMEM);
-        let layout = Layout::from_size_align(length.max(1), PAGE).map_err(|_| none())?;
-        // SAFETY: the size is not zero.
-        let at = NonNull::new(unsafe { alloc::alloc(layout) }).ok_or_else(none)?;
-        // SAFETY: that many bytes were allocated.
-        unsafe { at.write_bytes(byte, layout.size()) };
-        Ok(Self { at, layout })
-    }
-}
-
-impl fmt::Display for NoMemory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Process(error) | Self::Device(error) | Self::Registration(error)) = self;
-        error.fmt(f)
-    }
-}
-
-impl error::Error for NoMemory {}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        // SAFETY: allocated with this layout.
-        unsafe { alloc::dealloc(self.at.as_ptr(), self.layout) };
-    }
-}
-
-/// Large enough for the pages of any machine.
-const PAGE: usize = 65536;
-
-/// How memory is registered.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Registration {
     /// `enum ibv_access_flags`.
-    pub access: ibv_access_flags,
-    /// The whole address space, on demand; the memory's keys are good for all of it.
-    pub implicit: bool,
-    /// Memory of the device is registered instead, and the process's is a copy of it.
-    pub on_device: bool,
+    pub(crate) fn bits(self) -> u32 {
+        self.0
+    }
 }
 
-/// Registered memory, with the memory itself.
-pub struct Memory {
-    mr: Handle<ibv_mr>,
-    device_memory: Option<Handle<ibv_dm>>,
-    pages: Pages,
-    length: usize,
-    pd: Pd,
+impl BitOr for Access {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
 }
 
-/// Why memory could not be registered.
-#[derive(Debug)]
-pub enum NoMemory {
-    /// The process has none left.
-    Process(io::Error),
-    /// ibv_alloc_dm(3) refused.
-    Device(io::Error),
-    /// ibv_reg_mr(3) refused.
-    Registration(io::Error),
-}
+/// Registered memory that this program alone accesses: a slice of bytes, which requests own while
+/// they are in flight.
+pub struct Buffer(Exclusive);
 
-impl Memory {
-    /// Allocates memory, fills it with a byte and registers it.
+impl Buffer {
+    pub(crate) fn new(pd: &ProtectionDomain, length: usize) -> Result<Self> {
+        Exclusive::new(pd, length).map(Self)
+    }
+
+    /// Cuts off the bytes from `at` on, as a buffer of the same registration; at the end or past
+    /// it, an empty one.
+    #[must_use]
+    pub fn split_off(&mut self, at: usize) -> Self {
+        Self(self.0.split_off(at))
+    }
+
+    /// Takes a buffer back that was cut off at the end of this one.
     ///
     /// # Errors
-    /// The step that failed, with its errno.
-    pub fn new(pd: &Pd, length: usize, byte: u8, how: Registration) -> Result<Self, NoMemory> {
-        let pages = Pages::new(length, byte).map_err(NoMemory::Process)?;
-        let device_memory = match how.on_device {
-            true => Some(device_memory(pd.context(), length).map_err(NoMemory::Device)?),
-            false => None,
-        };
-        let registered = match &device_memory {
-            Some(dm) => register_dm(pd, dm, length, how.access),
-            None => {
-                let whole = how.implicit.then_some((ptr::null_mut(), usize::MAX));
-                let (at, length) = whole.unwrap_or((pages.at.as_ptr(), length));
-                let access = how.access.cast_signed();
-                // SAFETY: the pages stay until the registration is gone; a registration of
-                // everything names no memory.
-                made(unsafe { raw::ibv_reg_mr(pd.as_ptr(), at.cast(), length, access) })
-            }
-        };
-        // SAFETY: the domain, the pages and the device memory are kept until it is given back.
-        let mr = unsafe {
-            let at = registered.map_err(NoMemory::Registration)?;
-            Handle::new(at, raw::ibv_dereg_mr)
-        };
-        Ok(Self {
-            mr,
-            device_memory,
-            pages,
+    /// The other buffer, if it does not begin where this one ends.
+    pub fn append(&mut self, other: Self) -> std::result::Result<(), Self> {
+        self.0.append(other.0).map_err(Self)
+    }
+
+    /// Cuts it into buffers of equal length, for many requests over one registration; the rest is
+    /// the last one.
+    #[must_use]
+    pub fn chunks_of(mut self, length: usize) -> Vec<Self> {
+        let mut chunks = Vec::new();
+        while self.len() > length.max(1) {
+            let rest = self.split_off(length.max(1));
+            chunks.push(std::mem::replace(&mut self, rest));
+        }
+        chunks.push(self);
+        chunks
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.0.bytes_mut()
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Buffer");
+        shown.field("length", &self.0.length());
+        shown.finish_non_exhaustive()
+    }
+}
+
+/// Registered memory that remote peers may access. Copies are the same region.
+#[derive(Clone)]
+pub struct MemoryRegion(Arc<Shared>);
+
+impl MemoryRegion {
+    pub(crate) fn new(pd: &ProtectionDomain, length: usize, access: Access) -> Result<Self> {
+        let access = access.bits() | IBV_ACCESS_LOCAL_WRITE;
+        Ok(Self(Arc::new(Shared::new(pd, length, access)?)))
+    }
+
+    /// How many bytes it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.region().length()
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its address, length and key, which a peer needs to access it.
+    #[must_use]
+    pub fn remote(&self) -> RemoteMemory {
+        RemoteMemory {
+            address: self.0.region().address(),
+            length: u64::try_from(self.len()).unwrap_or(u64::MAX),
+            rkey: self.0.region().rkey(),
+        }
+    }
+
+    /// Copies bytes out of it.
+    ///
+    /// # Errors
+    /// EINVAL if they reach past the end.
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
+        self.0.read(offset, into)
+    }
+
+    /// Copies bytes into it.
+    ///
+    /// # Errors
+    /// EINVAL if they reach past the end.
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
+        self.0.write(offset, bytes)
+    }
+
+    /// The eight bytes at an offset as an integer of the host's byte order, as atomic operations
+    /// see them.
+    ///
+    /// # Errors
+    /// EINVAL if they reach past the end.
+    pub fn read_u64(&self, offset: usize) -> Result<u64> {
+        let mut bytes = [0; 8];
+        self.read(offset, &mut bytes)?;
+        Ok(u64::from_ne_bytes(bytes))
+    }
+
+    /// A part of it for a local request.
+    ///
+    /// # Errors
+    /// EINVAL if it reaches past the end.
+    pub fn slice(&self, range: Range<usize>) -> Result<RegionSlice> {
+        let none = Error::new("MemoryRegion::slice", libc::EINVAL);
+        let length = range.end.checked_sub(range.start).ok_or(none)?;
+        let slice = RegionSlice {
+            region: self.clone(),
+            offset: range.start,
             length,
-            pd: pd.clone(),
-        })
-    }
-
-    /// Gives up the registration, and the device memory.
-    ///
-    /// # Errors
-    /// Which step failed (`Registration` or `Device`), with its errno; the memory then stays.
-    pub fn close(self) -> Result<(), NoMemory> {
-        let Self {
-            mr,
-            device_memory,
-            pages,
-            ..
-        } = self;
-        if let Err(error) = mr.destroy() {
-            // The device may still write there.
-            std::mem::forget(pages);
-            return Err(NoMemory::Registration(error));
-        }
-        match device_memory {
-            Some(dm) => dm.destroy().map_err(NoMemory::Device),
-            None => Ok(()),
-        }
-    }
-
-    /// The key for work requests of this process.
-    #[must_use]
-    pub fn lkey(&self) -> u32 {
-        // SAFETY: the region is there.
-        unsafe { (*self.mr.as_ptr()).lkey }
-    }
-
-    /// The key for those of others.
-    #[must_use]
-    pub fn rkey(&self) -> u32 {
-        // SAFETY: the region is there.
-        unsafe { (*self.mr.as_ptr()).rkey }
-    }
-
-    /// The address of its first byte, as work requests name it.
-    #[must_use]
-    pub fn address(&self) -> u64 {
-        if self.device_memory.is_some() {
-            return 0;
-        }
-        u64::try_from(self.pages.at.as_ptr().addr()).unwrap_or(u64::MAX)
-    }
-
-    /// A part of it for a work request.
-    pub(crate) fn part(&self, offset: usize, length: usize) -> io::Result<ibv_sge> {
-        let none = || io::Error::from_raw_os_error(libc::EINVAL);
-        let fits = offset
-            .checked_add(length)
-            .is_some_and(|end| end <= self.length);
-        if !fits {
-            return Err(none());
-        }
-        Ok(ibv_sge {
-            addr: self.address() + u64::try_from(offset).map_err(|_| none())?,
-            length: u32::try_from(length).map_err(|_| none())?,
-            lkey: self.lkey(),
-        })
-    }
-
-    /// The byte at an offset, which the device may have written; `None` past the end.
-    #[must_use]
-    pub fn byte(&self, offset: usize) -> Option<u8> {
-        // SAFETY: inside the pages. The device writes behind the compiler's back.
-        (offset < self.length).then(|| unsafe { self.pages.at.add(offset).read_volatile() })
-    }
-
-    /// Sets a byte, if there is one at the offset.
-    pub fn set(&self, offset: usize, byte: u8) {
-        if offset < self.length {
-            // SAFETY: inside the pages. The device reads behind the compiler's back.
-            unsafe { self.pages.at.add(offset).write_volatile(byte) };
-        }
-    }
-
-    /// Writes bytes from an offset on.
-    ///
-    /// # Errors
-    /// EINVAL if they reach past the end.
-    pub fn write(&self, offset: usize, bytes: &[u8]) -> io::Result<()> {
-        self.part(offset, bytes.len())?;
-        for (at, byte) in bytes.iter().enumerate() {
-            self.set(offset + at, *byte);
-        }
-        Ok(())
-    }
-
-    /// The bytes from an offset on.
-    ///
-    /// # Errors
-    /// EINVAL if they reach past the end.
-    pub fn read(&self, offset: usize, length: usize) -> io::Result<Vec<u8>> {
-        self.part(offset, length)?;
-        Ok((offset..offset + length)
-            .filter_map(|at| self.byte(at))
-            .collect())
-    }
-
-    /// Asks for the pages of an on-demand region to be brought in for writing.
-    ///
-    /// # Errors
-    /// The errno of ibv_advise_mr(3).
-    pub fn prefetch(&self) -> io::Result<()> {
-        const FOR_WRITING: u32 = 1;
-        const AT_ONCE: u32 = 1;
-        let verb = extended!(self.pd.context(), advise_mr)?;
-        let mut part = self.part(0, self.length)?;
-        // SAFETY: the domain and the region live, and one part is passed.
-        status(unsafe { verb(self.pd.as_ptr(), FOR_WRITING, AT_ONCE, &raw mut part, 1) })
-    }
-
-    /// Copies the process's memory to the device's.
-    ///
-    /// # Errors
-    /// EINVAL where the memory is not the device's, else the errno of ibv_memcpy_to_dm(3).
-    pub fn to_device(&self) -> io::Result<()> {
-        let dm = self.dm()?.as_ptr();
-        // SAFETY: the device memory lives, is as long as the pages, and brings the function.
-        unsafe {
-            let verb = (*dm).memcpy_to_dm.ok_or_else(unsupported)?;
-            status(verb(dm, 0, self.pages.at.as_ptr().cast(), self.length))
-        }
-    }
-
-    /// Copies the device's memory to the process's.
-    ///
-    /// # Errors
-    /// EINVAL where the memory is not the device's, else the errno of ibv_memcpy_from_dm(3).
-    pub fn from_device(&self) -> io::Result<()> {
-        let dm = self.dm()?.as_ptr();
-        // SAFETY: the device memory lives, is as long as the pages, and brings the function.
-        unsafe {
-            let verb = (*dm).memcpy_from_dm.ok_or_else(unsupported)?;
-            status(verb(self.pages.at.as_ptr().cast(), dm, 0, self.length))
-        }
-    }
-
-    fn dm(&self) -> io::Result<&Handle<ibv_dm>> {
-        let none = || io::Error::from_raw_os_error(libc::EINVAL);
-        self.device_memory.as_ref().ok_or_else(none)
-    }
-}
-
-fn unsupported() -> io::Error {
-    io::Error::from_raw_os_error(libc::EOPNOTSUPP)
-}
-
-fn device_memory(context: &Context, length: usize) -> io::Result<Handle<ibv_dm>> {
-    let alloc = extended!(context, alloc_dm)?;
-    let free = extended!(context, free_dm)?;
-    let mut attr = ibv_alloc_dm_attr {
-        length,
-        log_align_req: 0,
-        comp_mask: 0,
-    };
-    // SAFETY: the context is open, and is kept open by the domain beside.
-    unsafe {
-        let at = made(alloc(context.as_ptr(), &raw mut attr))?;
-        Ok(Handle::new(at, free))
-    }
-}
-
-fn register_dm(
-    pd: &Pd,
-    dm: &Handle<ibv_dm>,
-    length: usize,
-    access: ibv_access_flags,
-) -> io::Result<NonNull<ibv_mr>> {
-    let verb = extended!(pd.context(), reg_dm_mr)?;
-    let access = access | IBV_ACCESS_ZERO_BASED;
-    // SAFETY: the domain and the device memory live.
-    made(unsafe { verb(pd.as_ptr(), dm.as_ptr(), 0, length, access) })
-}
-
-/// Where packets go: ibv_create_ah(3).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Route {
-    /// The LID, on InfiniBand.
-    pub dlid: u16,
-    /// The service level.
-    pub sl: u8,
-    /// The port that sends.
-    pub port: u8,
-    /// The GID, its index at the sender and the hop limit; none on InfiniBand without one.
-    pub global: Option<([u8; 16], u8, u8)>,
-}
-
-impl Route {
-    pub(crate) fn attr(self) -> ibv_ah_attr {
-        let mut attr = ibv_ah_attr::zeroed();
-        attr.dlid = self.dlid;
-        attr.sl = self.sl;
-        attr.port_num = self.port;
-        if let Some((gid, index, hops)) = self.global {
-            attr.is_global = 1;
-            attr.grh.dgid = ibv_gid { raw: gid };
-            attr.grh.sgid_index = index;
-            attr.grh.hop_limit = hops;
-        }
-        attr
-    }
-}
-
-/// An address handle.
-pub struct Ah {
-    pub(crate) handle: Handle<ibv_ah>,
-    _pd: Pd,
-}
-
-impl Ah {
-    /// # Errors
-    /// The errno of ibv_create_ah(3).
-    pub fn new(pd: &Pd, route: Route) -> io::Result<Self> {
-        let mut attr = route.attr();
-        // SAFETY: the domain lives, and is kept.
-        let handle = unsafe {
-            let at = made(raw::ibv_create_ah(pd.as_ptr(), &raw mut attr))?;
-            Handle::new(at, raw::ibv_destroy_ah)
         };
-        let _pd = pd.clone();
-        Ok(Self { handle, _pd })
-    }
-
-    /// Gives it back.
-    ///
-    /// # Errors
-    /// The errno of ibv_destroy_ah(3).
-    pub fn close(self) -> io::Result<()> {
-        self.handle.destroy()
+        slice.sge().ok_or(none)?;
+        Ok(slice)
     }
 }
 
-/// A C integer from a count; a count that is too large exceeds any device.
-pub(crate) fn count(value: u32) -> c_int {
-    c_int::try_from(value).unwrap_or(c_int::MAX)
+impl fmt::Debug for MemoryRegion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MemoryRegion").field(&self.remote()).finish()
+    }
+}
+
+/// A part of a [`MemoryRegion`], for a local request.
+#[derive(Clone, Debug)]
+pub struct RegionSlice {
+    region: MemoryRegion,
+    offset: usize,
+    length: usize,
+}
+
+impl RegionSlice {
+    /// The region.
+    #[must_use]
+    pub fn region(&self) -> &MemoryRegion {
+        &self.region
+    }
+
+    fn sge(&self) -> Option<ibv_sge> {
+        self.region.0.sge(self.offset, self.length)
+    }
+}
+
+/// Memory of a request: its own, or a part of a region.
+#[derive(Debug)]
+pub enum Segment {
+    /// Memory that the request owns until it has completed.
+    Buffer(Buffer),
+    /// A part of a region, which the request keeps registered.
+    Region(RegionSlice),
+}
+
+impl Segment {
+    /// How many bytes it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Buffer(buffer) => buffer.0.length(),
+            Self::Region(slice) => slice.length,
+        }
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) fn sge(&self) -> Option<ibv_sge> {
+        match self {
+            Self::Buffer(buffer) => buffer.0.sge(),
+            Self::Region(slice) => slice.sge(),
+        }
+    }
+
+    pub(crate) fn domain(&self) -> &ProtectionDomain {
+        match self {
+            Self::Buffer(buffer) => buffer.0.domain(),
+            Self::Region(slice) => slice.region.0.region().domain(),
+        }
+    }
+}
+
+impl From<Buffer> for Segment {
+    fn from(buffer: Buffer) -> Self {
+        Self::Buffer(buffer)
+    }
+}
+
+impl From<RegionSlice> for Segment {
+    fn from(slice: RegionSlice) -> Self {
+        Self::Region(slice)
+    }
+}
+
+/// Memory of a remote peer. The peer sends it as bytes, by whatever way it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RemoteMemory {
+    /// The address at the peer.
+    pub address: u64,
+    /// How many bytes there are.
+    pub length: u64,
+    /// The key.
+    pub rkey: u32,
+}
+
+impl RemoteMemory {
+    /// Bytes of its encoding.
+    pub const SIZE: usize = 20;
+
+    /// A part of it; none if it reaches past the end.
+    #[must_use]
+    pub fn slice(&self, range: Range<u64>) -> Option<Self> {
+        let length = range.end.checked_sub(range.start)?;
+        (range.end <= self.length).then_some(Self {
+            address: self.address.checked_add(range.start)?,
+            length,
+            rkey: self.rkey,
+        })
+    }
+
+    /// Its encoding: address, length and key, in network order.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        let (address, rest) = bytes.split_at_mut(8);
+        let (length, rkey) = rest.split_at_mut(8);
+        address.copy_from_slice(&self.address.to_be_bytes());
+        length.copy_from_slice(&self.length.to_be_bytes());
+        rkey.copy_from_slice(&self.rkey.to_be_bytes());
+        bytes
+    }
+
+    /// The memory that [`RemoteMemory::to_bytes`] encoded.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; Self::SIZE]) -> Self {
+        let [
+            a0,
+            a1,
+            a2,
+            a3,
+            a4,
+            a5,
+            a6,
+            a7,
+            l0,
+            l1,
+            l2,
+            l3,
+            l4,
+            l5,
+            l6,
+            l7,
+            k0,
+            k1,
+            k2,
+            k3,
+        ] = bytes;
+        Self {
+            address: u64::from_be_bytes([a0, a1, a2, a3, a4, a5, a6, a7]),
+            length: u64::from_be_bytes([l0, l1, l2, l3, l4, l5, l6, l7]),
+            rkey: u32::from_be_bytes([k0, k1, k2, k3]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEMORY: RemoteMemory = RemoteMemory {
+        address: 0x0102_0304_0506_0708,
+        length: 0x1000,
+        rkey: 0xa0b0_c0d0,
+    };
+
+    #[test]
+    fn remote_memory_survives_its_encoding() {
+        assert_eq!(RemoteMemory::from_bytes(MEMORY.to_bytes()), MEMORY);
+    }
+
+    #[test]
+    fn a_part_of_remote_memory_lies_inside() {
+        let part = MEMORY.slice(0x10..0x20).unwrap();
+        assert_eq!(part.address, MEMORY.address + 0x10);
+        assert_eq!(part.length, 0x10);
+        assert!(MEMORY.slice(0..0x1001).is_none());
+        #[allow(clippy::reversed_empty_ranges)] // the tested case
+        let reversed = MEMORY.slice(2..1);
+        assert!(reversed.is_none());
+    }
 }

@@ -106,7 +106,9 @@ fn packages(root: &Path) -> Result<Vec<PathBuf>> {
         .context("Cargo.toml has no line `members = `")?;
     let mut packages = vec![PathBuf::new()];
     packages.extend(members.split('"').skip(1).step_by(2).map(PathBuf::from));
-    packages.retain(|folder| root.join(folder).join("src").is_dir());
+    // Where it is a link, the sources are those of another package.
+    let own = |folder: &PathBuf| root.join(folder).join("src");
+    packages.retain(|folder| own(folder).is_dir() && !own(folder).is_symlink());
     Ok(packages)
 }
 

@@ -1,7 +1,7 @@
 //! A copy of the sources, as a release of them would be unpacked.
 #![forbid(unsafe_code)]
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
 use anyhow::{Context, Result, bail};
 
@@ -59,8 +59,11 @@ fn copy_file(from: &Path, to: &Path) -> Result<()> {
         bail!("{} has no place", to.display());
     };
     fs::create_dir_all(parent)?;
-    fs::copy(from, to).with_context(|| format!("copy {}", from.display()))?;
-    Ok(())
+    let copied = match fs::read_link(from) {
+        Ok(target) => symlink(target, to),
+        Err(_) => fs::copy(from, to).map(|_| ()),
+    };
+    copied.with_context(|| format!("copy {}", from.display()))
 }
 
 #[cfg(test)]
@@ -85,6 +88,21 @@ mod tests {
         assert!(into.join("debian/rules").exists());
         for left in ["target", "debian/vendor", "src"] {
             assert!(!into.join(left).exists(), "{left}");
+        }
+    }
+
+    #[test]
+    fn a_link_to_a_folder_stays_one() {
+        let dir = tree();
+        let (from, into) = (dir.path().join("from"), dir.path().join("into"));
+        fs::create_dir(from.join("rlib")).unwrap();
+        symlink("../src", from.join("rlib/src")).unwrap();
+        copy_listed(&from, &into, b"rlib/src\0src/a.rs\0").unwrap();
+        copy_tree(&from, &dir.path().join("tree"), &from.join("target")).unwrap();
+        for copy in [into, dir.path().join("tree")] {
+            let link = fs::read_link(copy.join("rlib/src")).unwrap();
+            assert_eq!(link, Path::new("../src"));
+            assert!(copy.join("rlib/src/a.rs").exists());
         }
     }
 

@@ -21,7 +21,13 @@ pub fn run(dirs: &Dirs, log: &Path) -> Result<Tally> {
     let mut cargo = Command::new("cargo");
     cargo
         // All packages, as in the stage before: the same features, so nothing is compiled anew.
-        .args(["test", "--workspace", "--no-run"])
+        .args([
+            "test",
+            "--workspace",
+            "--exclude",
+            "ferroverbs-verbs",
+            "--no-run",
+        ])
         .current_dir(&dirs.root);
     let built = host::run(&mut cargo, log, None)?;
     if !built.status.success() {

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use example::{Address, Result, connect_rc, create_rc, open, wait_for_completion};
-use verbs::{
+use verbs::tools::{
     abi::{IBV_ACCESS_LOCAL_WRITE, IBV_EVENT_SRQ_LIMIT_REACHED, IBV_SEND_SIGNALED},
     completion::Cq,
     memory::{Memory, Pd, Registration},

@@ -9,7 +9,7 @@
 use std::process::Command;
 
 use example::{Address, Result, connect_rc, create_rc, open, wait_for_completion};
-use verbs::{
+use verbs::tools::{
     abi::{IBV_ACCESS_LOCAL_WRITE, IBV_SEND_SIGNALED},
     completion::Cq,
     memory::{Memory, Pd, Registration},

@@ -7,7 +7,7 @@
 use std::net::Ipv4Addr;
 
 use example::{GID_INDEX, PORT, Peer, Result, open, two_ends, wait_for_completion};
-use verbs::{
+use verbs::tools::{
     abi::{
         IBV_ACCESS_LOCAL_WRITE, IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_QKEY, IBV_QP_SQ_PSN,
         IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPT_UD, IBV_SEND_SIGNALED,

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use example::{Address, Peer, Result, connect_rc, create_rc, open, two_ends, wait_for_completion};
-use verbs::{
+use verbs::tools::{
     abi::{IBV_ACCESS_LOCAL_WRITE, IBV_SEND_SIGNALED},
     completion::Cq,
     memory::{Memory, Pd, Registration},

@@ -8,7 +8,7 @@
 use example::{
     Address, Peer, Result, connect_rc, create_rc, open, poll, two_ends, wait_for_completion,
 };
-use verbs::{
+use verbs::tools::{
     abi::{
         IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE, IBV_SEND_SIGNALED,
         IBV_WR_RDMA_WRITE_WITH_IMM,

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use verbs::{
+use verbs::tools::{
     Context, Devices,
     abi::*,
     completion::{Cq, status_text},

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use verbs::{
+use verbs::tools::{
     Context, Devices,
     abi::{IBV_ACCESS_LOCAL_WRITE, IBV_GID_TYPE_ROCE_V2},
     firmware,

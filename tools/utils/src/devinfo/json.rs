@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 
 use serde_json::{Map, Value, json};
-use verbs::{abi::*, firmware};
+use verbs::tools::{abi::*, firmware};
 
 use super::{
     shown::{GidKind, Shown, Trouble, gids},

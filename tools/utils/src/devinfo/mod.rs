@@ -12,7 +12,7 @@ use std::{
 };
 
 use serde_json::Value;
-use verbs::{
+use verbs::tools::{
     Context, Device,
     getopt::{Opt, Options},
 };

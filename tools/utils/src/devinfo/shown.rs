@@ -2,7 +2,7 @@
 
 use std::io;
 
-use verbs::{
+use verbs::tools::{
     Context, Device,
     abi::{ibv_device_attr_ex, ibv_port_attr},
 };
@@ -95,7 +95,7 @@ pub(super) fn gids(
             index,
             raw: gid,
             kind: entry.ok().map(|entry| match entry.gid_type {
-                verbs::abi::IBV_GID_TYPE_ROCE_V2 => GidKind::V2,
+                verbs::tools::abi::IBV_GID_TYPE_ROCE_V2 => GidKind::V2,
                 _ => GidKind::IbOrV1,
             }),
         });

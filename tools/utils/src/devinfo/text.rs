@@ -5,7 +5,7 @@ use std::{
     net::Ipv6Addr,
 };
 
-use verbs::{abi::*, firmware};
+use verbs::tools::{abi::*, firmware};
 
 use super::shown::{Gid, GidKind, Shown, Trouble, gids};
 use crate::words;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use verbs::abi::ibv_mtu;
+use verbs::tools::abi::ibv_mtu;
 
 use super::kinds::{Kind, Transport};
 use crate::numbers::{int, number, unsigned};

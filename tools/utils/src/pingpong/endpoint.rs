@@ -1,6 +1,6 @@
 //! The verbs objects of one end.
 
-use verbs::{
+use verbs::tools::{
     Context,
     abi::*,
     completion::{Channel, Completion, Cq},

@@ -1,6 +1,6 @@
 //! How the programs differ: options, defaults, words.
 
-use verbs::getopt::Opt;
+use verbs::tools::getopt::Opt;
 
 use crate::program::JSON_USAGE;
 

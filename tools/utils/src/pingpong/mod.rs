@@ -29,7 +29,7 @@ use std::{
 };
 
 use serde_json::Value;
-use verbs::{Context, abi::IBV_LINK_LAYER_ETHERNET, getopt::Options};
+use verbs::tools::{Context, abi::IBV_LINK_LAYER_ETHERNET, getopt::Options};
 
 use crate::{
     numbers::byte,

@@ -1,6 +1,6 @@
 //! The messages: one in flight for each queue pair, answered by the other end.
 
-use verbs::{
+use verbs::tools::{
     abi::IBV_WC_SUCCESS,
     completion::{Completion, status_text},
 };

@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use verbs::{
+use verbs::tools::{
     Context,
     abi::*,
     completion::{Channel, Completion, Cq},

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::{handle::status, raw};
+use crate::tools::{handle::status, raw};
 
 /// Lets SIGPIPE end the program, as it ends programs in C; Rust starts them with it ignored.
 /// Called first thing.

@@ -5,7 +5,7 @@ use std::{ffi::c_int, fs::File, io, mem, os::fd::AsRawFd, ptr, ptr::NonNull, rc:
 use bytemuck::Zeroable;
 use kit::abi::*;
 
-use crate::{
+use crate::tools::{
     completion::Cq,
     context::{Context, extended, sole},
     handle::{Handle, made, status},
@@ -518,7 +518,7 @@ impl Change {
 
     /// The way to the peer.
     #[must_use]
-    pub fn by(mut self, route: crate::memory::Route) -> Self {
+    pub fn by(mut self, route: crate::tools::memory::Route) -> Self {
         self.attr.ah_attr = route.attr();
         self.mask |= IBV_QP_AV;
         self

@@ -73,6 +73,7 @@ unsafe extern "C" {
         length: usize,
         access: c_int,
     ) -> *mut ibv_mr;
+    pub fn ibv_event_type_str(event: ibv_event_type) -> *const c_char;
     pub fn ibv_wc_status_str(status: ibv_wc_status) -> *const c_char;
     pub fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex;
     pub fn _ibv_query_gid_ex(

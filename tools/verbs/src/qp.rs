@@ -1,0 +1,566 @@
+//! Queue pairs.
+#![forbid(unsafe_code)]
+
+use std::{
+    cmp, fmt,
+    hash::{BuildHasher, Hasher, RandomState},
+    marker::PhantomData,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use bytemuck::Zeroable;
+use kit::abi::*;
+
+use crate::{
+    address::{AddressHandle, Endpoint, Route},
+    completion::CompletionQueue,
+    domain::ProtectionDomain,
+    error::{Error, PostError, Result},
+    memory::Access,
+    request::{ReceiveRequest, SendRequest},
+    srq::SharedReceiveQueue,
+    sys::{calls, flight::WorkQueue, post},
+};
+
+/// A type of queue pair: [`Reliable`], [`Unreliable`], [`Datagram`].
+pub trait Transport: sealed::Transport {}
+
+/// A type of queue pair that is connected to one other: [`Reliable`], [`Unreliable`].
+pub trait Connected: Transport {}
+
+mod sealed {
+    pub trait Transport {
+        /// `enum ibv_qp_type`.
+        const KIND: u32;
+    }
+}
+
+/// Reliable connections (RC): messages, RDMA and atomic operations.
+#[derive(Clone, Copy, Debug)]
+pub enum Reliable {}
+
+/// Unreliable connections (UC): messages and RDMA writes; lost ones are not repeated.
+#[derive(Clone, Copy, Debug)]
+pub enum Unreliable {}
+
+/// Datagrams (UD): messages of one packet, to any queue pair for datagrams, or to a multicast
+/// group.
+#[derive(Clone, Copy, Debug)]
+pub enum Datagram {}
+
+impl sealed::Transport for Reliable {
+    const KIND: u32 = IBV_QPT_RC;
+}
+impl sealed::Transport for Unreliable {
+    const KIND: u32 = IBV_QPT_UC;
+}
+impl sealed::Transport for Datagram {
+    const KIND: u32 = IBV_QPT_UD;
+}
+impl Transport for Reliable {}
+impl Transport for Unreliable {}
+impl Transport for Datagram {}
+impl Connected for Reliable {}
+impl Connected for Unreliable {}
+
+/// Times and counts of a connection.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    timeout: u8,
+    retries: u8,
+    rnr_retries: u8,
+    rnr_timer: u8,
+}
+
+/// A queue pair that is to be made.
+#[derive(Debug)]
+#[must_use = "`build` makes the queue pair"]
+pub struct QueuePairBuilder<T> {
+    pd: ProtectionDomain,
+    send_cq: CompletionQueue,
+    recv_cq: CompletionQueue,
+    srq: Option<SharedReceiveQueue>,
+    cap: Capacity,
+    route: Route,
+    gid_index: Option<u8>,
+    access: Access,
+    mtu: Option<u8>,
+    patience: Patience,
+    transport: PhantomData<T>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Capacity {
+    sends: u32,
+    receives: u32,
+    segments: u32,
+    inline: u32,
+}
+
+impl<T: Transport> QueuePairBuilder<T> {
+    pub(crate) fn new(pd: &ProtectionDomain, cq: &CompletionQueue) -> Self {
+        Self {
+            pd: pd.clone(),
+            send_cq: cq.clone(),
+            recv_cq: cq.clone(),
+            srq: None,
+            cap: Capacity {
+                sends: 16,
+                receives: 16,
+                segments: 1,
+                inline: 0,
+            },
+            route: Route {
+                port: 1,
+                gid_index: 0,
+                service_level: 0,
+                traffic_class: 0,
+                hop_limit: 64,
+            },
+            gid_index: None,
+            access: Access::LOCAL,
+            mtu: None,
+            patience: Patience {
+                timeout: 14,
+                retries: 7,
+                rnr_retries: 7,
+                rnr_timer: 12,
+            },
+            transport: PhantomData,
+        }
+    }
+
+    /// Receive requests complete in a separate queue.
+    pub fn receive_completions(mut self, cq: &CompletionQueue) -> Self {
+        self.recv_cq = cq.clone();
+        self
+    }
+
+    /// Takes receive requests from a shared queue.
+    pub fn shared_receives(mut self, srq: &SharedReceiveQueue) -> Self {
+        self.srq = Some(srq.clone());
+        self
+    }
+
+    /// How many send requests may be in flight, those included whose completions were not polled
+    /// yet; 16 otherwise. Further ones are refused with ENOMEM. The completion queue has to have
+    /// room for those of all its queue pairs.
+    pub fn sends(mut self, requests: u32) -> Self {
+        self.cap.sends = requests;
+        self
+    }
+
+    /// How many receive requests may be in flight; 16 otherwise.
+    pub fn receives(mut self, requests: u32) -> Self {
+        self.cap.receives = requests;
+        self
+    }
+
+    /// How many segments a request may have; one otherwise.
+    pub fn segments(mut self, segments: u32) -> Self {
+        self.cap.segments = segments;
+        self
+    }
+
+    /// How many bytes an inline request may have; none otherwise.
+    pub fn inline(mut self, bytes: u32) -> Self {
+        self.cap.inline = bytes;
+        self
+    }
+
+    /// The port; the first otherwise.
+    pub fn port(mut self, port: u8) -> Self {
+        self.route.port = port;
+        self
+    }
+
+    /// The index of the GID that packets come from; that of `Context::gid_index` otherwise.
+    pub fn gid_index(mut self, index: u8) -> Self {
+        self.gid_index = Some(index);
+        self
+    }
+
+    /// The traffic class of packets, of which the upper six bits are the DSCP of RoCE v2.
+    pub fn traffic_class(mut self, class: u8) -> Self {
+        self.route.traffic_class = class;
+        self
+    }
+
+    /// The service level of packets.
+    pub fn service_level(mut self, level: u8) -> Self {
+        self.route.service_level = level;
+        self
+    }
+
+    fn make(self) -> Result<(Pair, Self)> {
+        const VERB: &str = "ibv_create_qp";
+        let sends = Arc::new(WorkQueue::of_sends(VERB, self.cap.sends)?);
+        let receives = match &self.srq {
+            Some(srq) => Arc::clone(srq.queue()),
+            None => Arc::new(WorkQueue::of_receives(VERB, self.cap.receives)?),
+        };
+        self.send_cq.serve(&sends);
+        self.recv_cq.serve(&receives);
+        let own = self.srq.is_none();
+        let cap = ibv_qp_cap {
+            max_send_wr: self.cap.sends,
+            max_recv_wr: if own { self.cap.receives } else { 0 },
+            max_send_sge: self.cap.segments,
+            max_recv_sge: if own { self.cap.segments } else { 0 },
+            max_inline_data: self.cap.inline,
+        };
+        let parts = calls::Objects {
+            pd: self.pd.clone(),
+            send_cq: self.send_cq.clone(),
+            recv_cq: self.recv_cq.clone(),
+            srq: self.srq.clone(),
+            sends,
+            receives,
+        };
+        let (qp, _) = calls::create_qp(parts, T::KIND, cap)?;
+        let context = self.pd.context();
+        let port = context.port(self.route.port)?;
+        let gid_index = match self.gid_index {
+            Some(index) => index,
+            None => context.gid_index(self.route.port)?,
+        };
+        let route = Route {
+            gid_index,
+            ..self.route
+        };
+        // A value of the enumeration fits.
+        let mtu = u8::try_from(port.active_mtu).unwrap_or(1);
+        let endpoint = Endpoint {
+            number: calls::qp_number(&qp),
+            psn: random() & 0x00ff_ffff,
+            qkey: 0,
+            lid: port.lid,
+            mtu: self.mtu.map_or(mtu, |wanted| cmp::min(wanted, mtu)),
+            gid: context.gid(self.route.port, gid_index)?,
+        };
+        let inner = Pair {
+            groups: Mutex::default(),
+            qp,
+            endpoint,
+            route,
+        };
+        Ok((inner, self))
+    }
+}
+
+impl<T: Connected> QueuePairBuilder<T> {
+    /// What the peer may do; nothing otherwise. A memory region has to allow it as well.
+    pub fn access(mut self, access: Access) -> Self {
+        self.access = access;
+        self
+    }
+
+    /// The largest path MTU, in `enum ibv_mtu`; the port's otherwise.
+    pub fn mtu(mut self, mtu: u8) -> Self {
+        self.mtu = Some(mtu);
+        self
+    }
+
+    /// Makes the queue pair, in the state INIT: receive requests can be posted.
+    ///
+    /// # Errors
+    /// Of ibv_create_qp(3), ibv_query_port(3), ibv_query_gid_ex(3) and ibv_modify_qp(3).
+    pub fn build(self) -> Result<UnconnectedQueuePair<T>> {
+        let (inner, builder) = self.make()?;
+        let mut attr = ibv_qp_attr::zeroed();
+        attr.qp_state = IBV_QPS_INIT;
+        attr.port_num = inner.route.port;
+        attr.qp_access_flags = builder.access.bits();
+        let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+        calls::modify_qp(&inner.qp, attr, mask)?;
+        Ok(UnconnectedQueuePair {
+            inner,
+            patience: builder.patience,
+            transport: PhantomData,
+        })
+    }
+}
+
+impl QueuePairBuilder<Reliable> {
+    /// How long the peer may take to acknowledge a packet, before it is repeated: 4.096 µs times
+    /// two to this power; 0 is for ever. 14 otherwise.
+    pub fn timeout(mut self, exponent: u8) -> Self {
+        self.patience.timeout = exponent;
+        self
+    }
+
+    /// How often a packet is repeated before the request fails, up to 7, which it is otherwise.
+    pub fn retries(mut self, count: u8) -> Self {
+        self.patience.retries = count;
+        self
+    }
+
+    /// How often a message is repeated while the peer has no receive request, up to 6; 7 is for
+    /// ever, which it is otherwise.
+    pub fn rnr_retries(mut self, count: u8) -> Self {
+        self.patience.rnr_retries = count;
+        self
+    }
+}
+
+impl QueuePairBuilder<Datagram> {
+    /// Makes the queue pair, ready to send and receive, with this key.
+    ///
+    /// # Errors
+    /// Of ibv_create_qp(3), ibv_query_port(3), ibv_query_gid_ex(3) and ibv_modify_qp(3).
+    pub fn build(self, qkey: u32) -> Result<QueuePair<Datagram>> {
+        let (mut inner, _) = self.make()?;
+        inner.endpoint.qkey = qkey;
+        let mut attr = ibv_qp_attr::zeroed();
+        attr.qkey = qkey;
+        attr.port_num = inner.route.port;
+        attr.sq_psn = inner.endpoint.psn;
+        for (state, mask) in [
+            (IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
+            (IBV_QPS_RTR, 0),
+            (IBV_QPS_RTS, IBV_QP_SQ_PSN),
+        ] {
+            attr.qp_state = state;
+            calls::modify_qp(&inner.qp, attr, mask | IBV_QP_STATE)?;
+        }
+        Ok(QueuePair::new(inner))
+    }
+}
+
+/// Bits that differ between queue pairs, so that late packets of a former one are recognised.
+fn random() -> u32 {
+    let [a, b, c, d, ..] = RandomState::new().build_hasher().finish().to_ne_bytes();
+    u32::from_ne_bytes([a, b, c, d])
+}
+
+struct Pair {
+    /// Multicast groups, which are left before the queue pair is destroyed.
+    groups: Mutex<Vec<[u8; 16]>>,
+    qp: calls::Qp,
+    endpoint: Endpoint,
+    route: Route,
+}
+
+impl Pair {
+    fn post_receive(
+        &self,
+        request: ReceiveRequest,
+    ) -> std::result::Result<(), PostError<ReceiveRequest>> {
+        const VERB: &str = "ibv_post_recv";
+        if self.qp.srq.is_some() {
+            let error = Error::new(VERB, libc::EINVAL);
+            return Err(PostError::new(error, request));
+        }
+        request.post(VERB, &self.qp.pd, |flight| {
+            post::receive_qp(&self.qp, &self.qp.receives, flight)
+        })
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        let groups = self.groups.get_mut();
+        for group in groups.unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // A queue pair that cannot leave a group is not destroyed; its objects stay.
+            let _ = calls::multicast(&self.qp, group, false);
+        }
+    }
+}
+
+/// A queue pair that is not yet connected: it has an address, and takes receive requests.
+#[must_use = "`connect` makes a queue pair that can send"]
+pub struct UnconnectedQueuePair<T> {
+    inner: Pair,
+    patience: Patience,
+    transport: PhantomData<T>,
+}
+
+impl<T: Connected> UnconnectedQueuePair<T> {
+    /// Its address, for the peer.
+    #[must_use]
+    pub fn endpoint(&self) -> Endpoint {
+        self.inner.endpoint
+    }
+
+    /// Posts a receive request. Those that are posted before the peer connects miss no message.
+    ///
+    /// # Errors
+    /// Of ibv_post_recv(3), with the request; EINVAL with a shared receive queue.
+    pub fn post_receive(
+        &self,
+        request: ReceiveRequest,
+    ) -> std::result::Result<(), PostError<ReceiveRequest>> {
+        self.inner.post_receive(request)
+    }
+
+    /// Connects it to a peer, which does the same with this one's address. A peer that sends before
+    /// this one is connected repeats the message, if it is reliable.
+    ///
+    /// # Errors
+    /// Of ibv_modify_qp(3), ibv_query_device(3).
+    pub fn connect(self, peer: &Endpoint) -> Result<QueuePair<T>> {
+        let Self {
+            inner, patience, ..
+        } = self;
+        let reliable = T::KIND == IBV_QPT_RC;
+        let device = inner.qp.pd.context().attributes()?;
+        let most = |count: i32| u8::try_from(count.clamp(0, 16)).unwrap_or(0);
+        let mut attr = ibv_qp_attr::zeroed();
+        attr.qp_state = IBV_QPS_RTR;
+        attr.path_mtu = u32::from(cmp::min(peer.mtu, inner.endpoint.mtu));
+        attr.dest_qp_num = peer.number;
+        attr.rq_psn = peer.psn;
+        attr.ah_attr = inner.route.to(peer.lid, peer.gid);
+        attr.max_dest_rd_atomic = most(device.max_qp_rd_atom);
+        attr.min_rnr_timer = patience.rnr_timer;
+        let mut mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+        if reliable {
+            mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+        }
+        calls::modify_qp(&inner.qp, attr, mask)?;
+        attr.qp_state = IBV_QPS_RTS;
+        attr.sq_psn = inner.endpoint.psn;
+        attr.timeout = patience.timeout;
+        attr.retry_cnt = patience.retries;
+        attr.rnr_retry = patience.rnr_retries;
+        attr.max_rd_atomic = most(device.max_qp_init_rd_atom);
+        let mut mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+        if reliable {
+            mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+        }
+        calls::modify_qp(&inner.qp, attr, mask)?;
+        Ok(QueuePair::new(inner))
+    }
+}
+
+impl<T> fmt::Debug for UnconnectedQueuePair<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("UnconnectedQueuePair");
+        shown.field("endpoint", &self.inner.endpoint);
+        shown.finish_non_exhaustive()
+    }
+}
+
+/// A queue pair that can send and receive. When it is dropped, it is destroyed, and the memory of
+/// requests in flight is freed.
+pub struct QueuePair<T> {
+    inner: Pair,
+    transport: PhantomData<T>,
+}
+
+impl<T: Transport> QueuePair<T> {
+    fn new(inner: Pair) -> Self {
+        Self {
+            inner,
+            transport: PhantomData,
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.inner.endpoint.number
+    }
+
+    /// Its address, for peers.
+    #[must_use]
+    pub fn endpoint(&self) -> Endpoint {
+        self.inner.endpoint
+    }
+
+    /// Posts a receive request.
+    ///
+    /// # Errors
+    /// Of ibv_post_recv(3), with the request; EINVAL with a shared receive queue, or if the memory
+    /// is of another protection domain.
+    pub fn post_receive(
+        &self,
+        request: ReceiveRequest,
+    ) -> std::result::Result<(), PostError<ReceiveRequest>> {
+        self.inner.post_receive(request)
+    }
+
+    /// Moves it into the error state: all requests complete, as flushed, and their memory comes
+    /// back.
+    ///
+    /// # Errors
+    /// Of ibv_modify_qp(3).
+    pub fn shut_down(&self) -> Result<()> {
+        let mut attr = ibv_qp_attr::zeroed();
+        attr.qp_state = IBV_QPS_ERR;
+        calls::modify_qp(&self.inner.qp, attr, IBV_QP_STATE)
+    }
+}
+
+impl<T: Connected> QueuePair<T> {
+    /// Posts a send request.
+    ///
+    /// # Errors
+    /// Of ibv_post_send(3), with the request; EINVAL if the memory is of another protection domain,
+    /// or is longer than the peer's.
+    pub fn post(&self, request: SendRequest) -> std::result::Result<(), PostError<SendRequest>> {
+        let qp = &self.inner.qp;
+        request.post(qp, &qp.sends, None)
+    }
+}
+
+impl QueuePair<Datagram> {
+    /// The way to a queue pair, or to a multicast group, from the port of this one.
+    ///
+    /// # Errors
+    /// Of ibv_create_ah(3).
+    pub fn address_handle(&self, endpoint: &Endpoint) -> Result<AddressHandle> {
+        let attr = self.inner.route.to(endpoint.lid, endpoint.gid);
+        AddressHandle::new(&self.inner.qp.pd, attr)
+    }
+
+    /// Posts a message to the queue pair of that number, which has that key.
+    ///
+    /// # Errors
+    /// Of ibv_post_send(3), with the request; EINVAL if memory or address are of another protection
+    /// domain.
+    pub fn post_to(
+        &self,
+        request: SendRequest,
+        address: &AddressHandle,
+        number: u32,
+        qkey: u32,
+    ) -> std::result::Result<(), PostError<SendRequest>> {
+        let qp = &self.inner.qp;
+        request.post(qp, &qp.sends, Some((address, number, qkey)))
+    }
+
+    /// Receives the messages of a multicast group, until [`QueuePair::leave`].
+    ///
+    /// # Errors
+    /// Of ibv_attach_mcast(3).
+    pub fn join(&self, group: [u8; 16]) -> Result<()> {
+        let groups = self.inner.groups.lock();
+        let mut groups = groups.unwrap_or_else(PoisonError::into_inner);
+        if !groups.contains(&group) {
+            calls::multicast(&self.inner.qp, group, true)?;
+            groups.push(group);
+        }
+        Ok(())
+    }
+
+    /// Leaves a multicast group.
+    ///
+    /// # Errors
+    /// Of ibv_detach_mcast(3).
+    pub fn leave(&self, group: [u8; 16]) -> Result<()> {
+        let groups = self.inner.groups.lock();
+        let mut groups = groups.unwrap_or_else(PoisonError::into_inner);
+        calls::multicast(&self.inner.qp, group, false)?;
+        groups.retain(|joined| *joined != group);
+        Ok(())
+    }
+}
+
+impl<T> fmt::Debug for QueuePair<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("QueuePair");
+        shown.field("endpoint", &self.inner.endpoint);
+        shown.finish_non_exhaustive()
+    }
+}

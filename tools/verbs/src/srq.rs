@@ -1,0 +1,59 @@
+//! Shared receive queues.
+#![forbid(unsafe_code)]
+
+use std::{fmt, sync::Arc};
+
+use crate::{
+    domain::ProtectionDomain,
+    error::{PostError, Result},
+    request::ReceiveRequest,
+    sys::{calls, flight::WorkQueue, post},
+};
+
+/// A queue of receive requests from which several queue pairs take. Copies are the same one.
+#[derive(Clone)]
+pub struct SharedReceiveQueue(Arc<calls::Srq>);
+
+impl SharedReceiveQueue {
+    pub(crate) fn new(pd: &ProtectionDomain, requests: u32, segments: u32) -> Result<Self> {
+        let srq = calls::create_srq(pd, requests, segments)?;
+        Ok(Self(Arc::new(srq)))
+    }
+
+    pub(crate) fn object(&self) -> &calls::Srq {
+        &self.0
+    }
+
+    pub(crate) fn queue(&self) -> &Arc<WorkQueue> {
+        &self.0.1
+    }
+
+    /// Posts a receive request. The completion, of the queue pair that takes the request, returns
+    /// its memory.
+    ///
+    /// # Errors
+    /// Of ibv_post_srq_recv(3), with the request; EINVAL if its memory is of another protection
+    /// domain.
+    pub fn post_receive(
+        &self,
+        request: ReceiveRequest,
+    ) -> std::result::Result<(), PostError<ReceiveRequest>> {
+        request.post("ibv_post_srq_recv", &self.0.0, |flight| {
+            post::receive_srq(&self.0, self.queue(), flight)
+        })
+    }
+
+    /// Asks for the event IBV_EVENT_SRQ_LIMIT_REACHED, once, when fewer requests are left.
+    ///
+    /// # Errors
+    /// Of ibv_modify_srq(3).
+    pub fn arm(&self, limit: u32) -> Result<()> {
+        calls::arm_srq(&self.0, limit)
+    }
+}
+
+impl fmt::Debug for SharedReceiveQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedReceiveQueue").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,384 @@
+//! The verbs that make objects and ask them, as safe functions.
+
+use std::{
+    ffi::{CStr, c_int},
+    os::fd::RawFd,
+    ptr,
+    sync::Arc,
+};
+
+use bytemuck::Zeroable;
+use kit::abi::*;
+
+use super::{
+    flight::WorkQueue,
+    object::{Object, made, status},
+    raw,
+};
+use crate::{
+    completion::{CompletionChannel, CompletionQueue},
+    context::Context,
+    domain::ProtectionDomain,
+    error::Result,
+    srq::SharedReceiveQueue,
+};
+
+/// ibv_fork_init(3).
+pub(crate) fn fork_init() -> Result<()> {
+    // SAFETY: takes nothing.
+    status("ibv_fork_init", unsafe { raw::ibv_fork_init() })
+}
+
+/// The list of devices, freed with its last copy.
+pub(crate) struct List {
+    at: *mut *mut ibv_device,
+    count: usize,
+}
+
+// SAFETY: the list and its devices do not change, and verbs take them from any thread.
+unsafe impl Send for List {}
+// SAFETY: the same.
+unsafe impl Sync for List {}
+
+impl List {
+    pub(crate) fn new() -> Result<Self> {
+        let mut count: c_int = 0;
+        // SAFETY: `count` may be written.
+        let at = made("ibv_get_device_list", unsafe {
+            raw::ibv_get_device_list(&raw mut count)
+        })?;
+        Ok(Self {
+            at: at.as_ptr(),
+            count: usize::try_from(count).unwrap_or(0),
+        })
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    fn get(&self, index: usize) -> Option<*mut ibv_device> {
+        // SAFETY: the list has `count` pointers.
+        (index < self.count).then(|| unsafe { *self.at.add(index) })
+    }
+
+    pub(crate) fn name(&self, index: usize) -> String {
+        let name = self.get(index).map(|at| {
+            // SAFETY: devices live as long as a list that has them; the name is a string.
+            unsafe { CStr::from_ptr(raw::ibv_get_device_name(at)) }.to_string_lossy()
+        });
+        name.unwrap_or_default().into_owned()
+    }
+
+    pub(crate) fn guid(&self, index: usize) -> u64 {
+        // SAFETY: devices live as long as a list that has them.
+        let guid = |at| unsafe { raw::ibv_get_device_guid(at) }.get();
+        self.get(index).map_or(0, guid)
+    }
+
+    pub(crate) fn open(&self, index: usize) -> Result<Device> {
+        const VERB: &str = "ibv_open_device";
+        let at = self.get(index).unwrap_or(ptr::null_mut());
+        // SAFETY: the device lives while the list does, and the context keeps it afterwards.
+        unsafe {
+            let context = made(VERB, raw::ibv_open_device(at))?;
+            Ok(Object::new(context, raw::ibv_close_device, ()))
+        }
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        // SAFETY: freed once. Contexts keep their device.
+        unsafe { raw::ibv_free_device_list(self.at) };
+    }
+}
+
+/// An open device.
+pub(crate) type Device = Object<ibv_context, ()>;
+
+/// An event of an open device: its number, and the port, if it is one of a port.
+pub(crate) fn async_event(device: &Device) -> Result<(ibv_event_type, i32)> {
+    let mut event = ibv_async_event {
+        element: ibv_async_event_element {
+            cq: ptr::null_mut(),
+        },
+        event_type: 0,
+    };
+    // SAFETY: the event may be written, and is acknowledged once, before anything else. For events
+    // of objects the number is a part of an address, which is not used.
+    unsafe {
+        let code = raw::ibv_get_async_event(device.as_ptr(), &raw mut event);
+        status("ibv_get_async_event", code)?;
+        let port = event.element.port_num;
+        raw::ibv_ack_async_event(&raw mut event);
+        Ok((event.event_type, port))
+    }
+}
+
+/// The descriptor of a device's events.
+pub(crate) fn async_fd(device: &Device) -> RawFd {
+    // SAFETY: the device is open.
+    unsafe { (*device.as_ptr()).async_fd }
+}
+
+/// ibv_query_device(3).
+pub(crate) fn query_device(device: &Device) -> Result<ibv_device_attr> {
+    let mut attr = ibv_device_attr_ex::zeroed().orig_attr;
+    // SAFETY: the structure may be written.
+    let code = unsafe { raw::ibv_query_device(device.as_ptr(), &raw mut attr) };
+    status("ibv_query_device", code)?;
+    Ok(attr)
+}
+
+/// ibv_query_port(3).
+pub(crate) fn query_port(device: &Device, port: u8) -> Result<ibv_port_attr> {
+    let mut attr = ibv_port_attr::zeroed();
+    let at = &raw mut attr;
+    // SAFETY: the exported function writes the front of the structure.
+    let code = unsafe { raw::ibv_query_port(device.as_ptr(), port, at.cast()) };
+    status("ibv_query_port", code)?;
+    Ok(attr)
+}
+
+/// ibv_query_gid_ex(3): the GID, and its type.
+pub(crate) fn query_gid(device: &Device, port: u8, index: u32) -> Result<([u8; 16], u32)> {
+    let mut entry = ibv_gid_entry {
+        gid: ibv_gid { raw: [0; 16] },
+        gid_index: 0,
+        port_num: 0,
+        gid_type: 0,
+        ndev_ifindex: 0,
+    };
+    let size = size_of_val(&entry);
+    let at = &raw mut entry;
+    // SAFETY: the size bounds the output.
+    let code =
+        unsafe { raw::_ibv_query_gid_ex(device.as_ptr(), u32::from(port), index, at, 0, size) };
+    status("ibv_query_gid_ex", code)?;
+    Ok((entry.gid.bytes(), entry.gid_type))
+}
+
+/// A protection domain.
+pub(crate) type Pd = Object<ibv_pd, Context>;
+
+pub(crate) fn alloc_pd(context: &Context) -> Result<Pd> {
+    // SAFETY: the device is open, and is kept.
+    unsafe {
+        let at = raw::ibv_alloc_pd(context.object().as_ptr());
+        let at = made("ibv_alloc_pd", at)?;
+        Ok(Object::new(at, raw::ibv_dealloc_pd, context.clone()))
+    }
+}
+
+/// A completion channel.
+pub(crate) type Channel = Object<ibv_comp_channel, Context>;
+
+pub(crate) fn create_channel(context: &Context) -> Result<Channel> {
+    // SAFETY: the device is open, and is kept.
+    unsafe {
+        let at = raw::ibv_create_comp_channel(context.object().as_ptr());
+        let at = made("ibv_create_comp_channel", at)?;
+        Ok(Object::new(
+            at,
+            raw::ibv_destroy_comp_channel,
+            context.clone(),
+        ))
+    }
+}
+
+/// The descriptor of a channel.
+pub(crate) fn channel_fd(channel: &Channel) -> RawFd {
+    // SAFETY: the channel lives.
+    unsafe { (*channel.as_ptr()).fd }
+}
+
+/// Waits for an event and acknowledges it: the number of the completion queue.
+pub(crate) fn channel_event(channel: &Channel) -> Result<usize> {
+    let (mut cq, mut number) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: the channel lives, both pointers may be written. The queue lives, because destroying
+    // it waits until this event is acknowledged, which happens once, here.
+    unsafe {
+        let code = raw::ibv_get_cq_event(channel.as_ptr(), &raw mut cq, &raw mut number);
+        status("ibv_get_cq_event", code)?;
+        raw::ibv_ack_cq_events(cq, 1);
+    }
+    Ok(number.addr())
+}
+
+/// A completion queue.
+pub(crate) type Cq = Object<ibv_cq, (Context, Option<CompletionChannel>)>;
+
+/// A completion queue whose events have the number.
+pub(crate) fn create_cq(
+    context: &Context,
+    entries: u32,
+    channel: Option<&CompletionChannel>,
+    number: usize,
+) -> Result<Cq> {
+    let entries = c_int::try_from(entries).unwrap_or(c_int::MAX);
+    let events = channel.map_or(ptr::null_mut(), |channel| channel.object().as_ptr());
+    let number = ptr::without_provenance_mut(number);
+    let device = context.object().as_ptr();
+    // SAFETY: the device is open, the channel lives; both are kept. The number is only returned.
+    unsafe {
+        let at = raw::ibv_create_cq(device, entries, number, events, 0);
+        let at = made("ibv_create_cq", at)?;
+        let kept = (context.clone(), channel.cloned());
+        Ok(Object::new(at, raw::ibv_destroy_cq, kept))
+    }
+}
+
+/// A shared receive queue, with the requests that are in flight there.
+pub(crate) type Srq = Object<ibv_srq, (ProtectionDomain, Arc<WorkQueue>)>;
+
+pub(crate) fn create_srq(pd: &ProtectionDomain, requests: u32, segments: u32) -> Result<Srq> {
+    const VERB: &str = "ibv_create_srq";
+    // Requests that a destroyed queue pair had taken stay, so the device says when it is full.
+    let queue = Arc::new(WorkQueue::of_receives(VERB, u32::MAX)?);
+    let mut attr = ibv_srq_init_attr {
+        srq_context: ptr::null_mut(),
+        attr: ibv_srq_attr {
+            max_wr: requests,
+            max_sge: segments,
+            srq_limit: 0,
+        },
+    };
+    // SAFETY: the domain lives, and is kept.
+    unsafe {
+        let at = raw::ibv_create_srq(pd.object().as_ptr(), &raw mut attr);
+        let at = made(VERB, at)?;
+        Ok(Object::new(at, raw::ibv_destroy_srq, (pd.clone(), queue)))
+    }
+}
+
+/// Asks for the event IBV_EVENT_SRQ_LIMIT_REACHED.
+pub(crate) fn arm_srq(srq: &Srq, limit: u32) -> Result<()> {
+    let mut attr = ibv_srq_attr {
+        max_wr: 0,
+        max_sge: 0,
+        srq_limit: limit,
+    };
+    let mask = IBV_SRQ_LIMIT.cast_signed();
+    // SAFETY: the queue lives.
+    let code = unsafe { raw::ibv_modify_srq(srq.as_ptr(), &raw mut attr, mask) };
+    status("ibv_modify_srq", code)
+}
+
+/// An address handle.
+pub(crate) type Ah = Object<ibv_ah, ProtectionDomain>;
+
+pub(crate) fn create_ah(pd: &ProtectionDomain, mut attr: ibv_ah_attr) -> Result<Ah> {
+    // SAFETY: the domain lives, and is kept.
+    unsafe {
+        let at = raw::ibv_create_ah(pd.object().as_ptr(), &raw mut attr);
+        let at = made("ibv_create_ah", at)?;
+        Ok(Object::new(at, raw::ibv_destroy_ah, pd.clone()))
+    }
+}
+
+/// What a queue pair was made with, and its requests in flight.
+pub(crate) struct Objects {
+    pub pd: ProtectionDomain,
+    pub send_cq: CompletionQueue,
+    pub recv_cq: CompletionQueue,
+    pub srq: Option<SharedReceiveQueue>,
+    pub sends: Arc<WorkQueue>,
+    pub receives: Arc<WorkQueue>,
+}
+
+/// A queue pair.
+pub(crate) type Qp = Object<ibv_qp, Objects>;
+
+/// A queue pair of a type with these capacities: it, and how many inline bytes it takes.
+pub(crate) fn create_qp(parts: Objects, kind: ibv_qp_type, cap: ibv_qp_cap) -> Result<(Qp, u32)> {
+    let srq = parts.srq.as_ref();
+    let mut attr = ibv_qp_init_attr {
+        qp_context: ptr::null_mut(),
+        send_cq: parts.send_cq.object().as_ptr(),
+        recv_cq: parts.recv_cq.object().as_ptr(),
+        srq: srq.map_or(ptr::null_mut(), |srq| srq.object().as_ptr()),
+        cap,
+        qp_type: kind,
+        sq_sig_all: 0,
+    };
+    // SAFETY: all objects live, and are kept.
+    unsafe {
+        let at = raw::ibv_create_qp(parts.pd.object().as_ptr(), &raw mut attr);
+        let at = made("ibv_create_qp", at)?;
+        let qp = Object::new(at, raw::ibv_destroy_qp, parts);
+        Ok((qp, attr.cap.max_inline_data))
+    }
+}
+
+/// The number of a queue pair.
+pub(crate) fn qp_number(qp: &Qp) -> u32 {
+    // SAFETY: the queue pair lives.
+    unsafe { (*qp.as_ptr()).qp_num }
+}
+
+pub(crate) fn modify_qp(qp: &Qp, mut attr: ibv_qp_attr, mask: ibv_qp_attr_mask) -> Result<()> {
+    // SAFETY: the queue pair lives.
+    let code = unsafe { raw::ibv_modify_qp(qp.as_ptr(), &raw mut attr, mask.cast_signed()) };
+    status("ibv_modify_qp", code)
+}
+
+/// Joins a multicast group, or leaves it.
+pub(crate) fn multicast(qp: &Qp, group: [u8; 16], join: bool) -> Result<()> {
+    let group = ibv_gid { raw: group };
+    let at = &raw const group;
+    // SAFETY: the queue pair and the group live during the call.
+    unsafe {
+        match join {
+            true => status(
+                "ibv_attach_mcast",
+                raw::ibv_attach_mcast(qp.as_ptr(), at, 0),
+            ),
+            false => status(
+                "ibv_detach_mcast",
+                raw::ibv_detach_mcast(qp.as_ptr(), at, 0),
+            ),
+        }
+    }
+}
+
+/// The library's words for a status.
+pub(crate) fn status_text(status: ibv_wc_status) -> String {
+    // SAFETY: the library returns a static string for any number.
+    let text = unsafe { CStr::from_ptr(raw::ibv_wc_status_str(status)) };
+    text.to_string_lossy().into_owned()
+}
+
+/// The library's words for an event.
+pub(crate) fn event_text(event: ibv_event_type) -> String {
+    // SAFETY: the library returns a static string for any number.
+    let text = unsafe { CStr::from_ptr(raw::ibv_event_type_str(event)) };
+    text.to_string_lossy().into_owned()
+}
+
+/// Makes `channel_event` return EAGAIN instead of waiting.
+#[cfg(feature = "tokio")]
+pub(crate) fn set_nonblocking(channel: &Channel) -> Result<()> {
+    let fd = channel_fd(channel);
+    // SAFETY: changes the flags of the channel's own descriptor.
+    unsafe {
+        let flags = libc::fcntl(fd, libc::F_GETFL);
+        if flags < 0 || libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) < 0 {
+            return Err(super::object::last("fcntl"));
+        }
+    }
+    Ok(())
+}
+
+/// A channel whose descriptor tokio watches.
+#[cfg(feature = "tokio")]
+pub(crate) fn watched(
+    channel: CompletionChannel,
+) -> std::io::Result<tokio::io::unix::AsyncFd<CompletionChannel>> {
+    // SAFETY: the descriptor is the channel's, which stays open as long as tokio watches it, and
+    // always answers with the same.
+    let watched = unsafe {
+        tokio::io::unix::AsyncFd::register_with_interest(channel, tokio::io::Interest::READABLE)
+    };
+    Ok(watched?)
+}

@@ -1,0 +1,211 @@
+//! Posting requests, and polling completions.
+
+use std::ptr;
+
+use bytemuck::Zeroable;
+use kit::abi::*;
+use smallvec::SmallVec;
+
+use super::{
+    flight::{InFlight, WorkQueue},
+    object::status,
+};
+use crate::{
+    address::AddressHandle,
+    error::{Error, Result},
+    memory::RemoteMemory,
+    request::Atomic,
+};
+
+/// The numbers of a send request, beside its memory.
+pub(crate) struct Details<'a> {
+    pub opcode: ibv_wr_opcode,
+    pub flags: ibv_send_flags,
+    pub immediate: u32,
+    pub remote: Option<RemoteMemory>,
+    pub atomic: Option<Atomic>,
+    /// Bytes that the device copies while it is posted.
+    pub inline: Option<&'a [u8]>,
+    /// Queue pair and key of a datagram's receiver.
+    pub receiver: (u32, u32),
+}
+
+type Sges = SmallVec<[ibv_sge; 4]>;
+
+fn sges(request: &InFlight, function: &'static str) -> Result<Sges> {
+    let none = || Error::new(function, libc::EINVAL);
+    let all = request.segments.iter();
+    all.map(|segment| segment.sge().ok_or_else(none)).collect()
+}
+
+/// How many there are; more than a C integer holds are more than any device takes.
+fn count(sges: &Sges) -> i32 {
+    i32::try_from(sges.len()).unwrap_or(i32::MAX)
+}
+
+/// Posts a send request.
+pub(crate) fn send(
+    qp: &super::calls::Qp,
+    queue: &WorkQueue,
+    request: InFlight,
+    details: &Details<'_>,
+) -> std::result::Result<(), (Error, InFlight)> {
+    const VERB: &str = "ibv_post_send";
+    queue.post(VERB, request, |wr_id, request| {
+        let mut sges = sges(request, VERB)?;
+        if let Some(bytes) = details.inline {
+            sges.push(ibv_sge {
+                addr: u64::try_from(bytes.as_ptr().expose_provenance()).unwrap_or(0),
+                length: u32::try_from(bytes.len()).map_err(|_| Error::new(VERB, libc::EINVAL))?,
+                lkey: 0,
+            });
+        }
+        let mut wr = ibv_send_wr {
+            wr_id,
+            next: ptr::null_mut(),
+            sg_list: sges.as_mut_ptr(),
+            num_sge: count(&sges),
+            opcode: details.opcode,
+            send_flags: details.flags,
+            imm: ibv_send_wr_imm {
+                imm_data: be32::new(details.immediate),
+            },
+            wr: target(request.address.as_ref(), details),
+            qp_type: ibv_send_wr_qp_type {
+                xrc: ibv_send_wr_qp_type_xrc { remote_srqn: 0 },
+            },
+            op: ibv_send_wr_op {
+                tso: ibv_send_wr_op_tso {
+                    hdr: ptr::null_mut(),
+                    hdr_sz: 0,
+                    mss: 0,
+                },
+            },
+        };
+        let mut bad = ptr::null_mut();
+        let at = qp.as_ptr();
+        // SAFETY: the queue pair and its context live, and an open context has this verb. The
+        // memory that the request names is owned by its entry in the queue until it has completed
+        // or the queue pair is destroyed; inline bytes and the structures are used during the call.
+        unsafe {
+            let verb = (*(*at).context).ops.post_send;
+            let verb = verb.ok_or(Error::new(VERB, libc::EOPNOTSUPP))?;
+            status(VERB, verb(at, &raw mut wr, &raw mut bad))
+        }
+    })
+}
+
+fn target(address: Option<&AddressHandle>, details: &Details<'_>) -> ibv_send_wr_wr {
+    let remote = details.remote.unwrap_or_default();
+    match (address, details.atomic) {
+        (Some(address), _) => ibv_send_wr_wr {
+            ud: ibv_send_wr_wr_ud {
+                ah: address.object().as_ptr(),
+                remote_qpn: details.receiver.0,
+                remote_qkey: details.receiver.1,
+            },
+        },
+        (None, Some(atomic)) => ibv_send_wr_wr {
+            atomic: ibv_send_wr_wr_atomic {
+                remote_addr: remote.address,
+                compare_add: atomic.compare_add,
+                swap: atomic.swap,
+                rkey: remote.rkey,
+            },
+        },
+        (None, None) => ibv_send_wr_wr {
+            rdma: ibv_send_wr_wr_rdma {
+                remote_addr: remote.address,
+                rkey: remote.rkey,
+            },
+        },
+    }
+}
+
+/// Posts a receive request by one of the two verbs for it.
+fn receive(
+    verb: &'static str,
+    queue: &WorkQueue,
+    request: InFlight,
+    post: impl FnOnce(*mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> Option<i32>,
+) -> std::result::Result<(), (Error, InFlight)> {
+    queue.post(verb, request, |wr_id, request| {
+        let mut sges = sges(request, verb)?;
+        let mut wr = ibv_recv_wr {
+            wr_id,
+            next: ptr::null_mut(),
+            sg_list: sges.as_mut_ptr(),
+            num_sge: count(&sges),
+        };
+        let mut bad = ptr::null_mut();
+        let code = post(&raw mut wr, &raw mut bad);
+        status(verb, code.unwrap_or(libc::EOPNOTSUPP))
+    })
+}
+
+/// Posts a receive request to a queue pair.
+pub(crate) fn receive_qp(
+    qp: &super::calls::Qp,
+    queue: &WorkQueue,
+    request: InFlight,
+) -> std::result::Result<(), (Error, InFlight)> {
+    let at = qp.as_ptr();
+    receive("ibv_post_recv", queue, request, |wr, bad| {
+        // SAFETY: as for `send`.
+        unsafe { Some((*(*at).context).ops.post_recv?(at, wr, bad)) }
+    })
+}
+
+/// Posts a receive request to a shared receive queue.
+pub(crate) fn receive_srq(
+    srq: &super::calls::Srq,
+    queue: &WorkQueue,
+    request: InFlight,
+) -> std::result::Result<(), (Error, InFlight)> {
+    let at = srq.as_ptr();
+    receive("ibv_post_srq_recv", queue, request, |wr, bad| {
+        // SAFETY: as for `send`.
+        unsafe { Some((*(*at).context).ops.post_srq_recv?(at, wr, bad)) }
+    })
+}
+
+/// Completions that one call takes at most.
+pub(crate) const AT_ONCE: usize = 32;
+
+/// Takes completions off a queue: how many of the array there are.
+pub(crate) fn poll(cq: &super::calls::Cq, taken: &mut [ibv_wc; AT_ONCE]) -> Result<usize> {
+    const VERB: &str = "ibv_poll_cq";
+    let at = cq.as_ptr();
+    // SAFETY: the queue and its context live, and an open context has this verb; there is room for
+    // as many as are asked for.
+    let found = unsafe {
+        let verb = (*(*at).context).ops.poll_cq;
+        let verb = verb.ok_or(Error::new(VERB, libc::EOPNOTSUPP))?;
+        verb(at, 32, taken.as_mut_ptr())
+    };
+    usize::try_from(found).map_err(|_| Error::new(VERB, libc::EIO))
+}
+
+/// Room for completions.
+pub(crate) fn room() -> [ibv_wc; AT_ONCE] {
+    [ibv_wc::zeroed(); AT_ONCE]
+}
+
+/// The immediate data of a completion.
+pub(crate) fn immediate(wc: &ibv_wc) -> Option<u32> {
+    // SAFETY: both members are four plain bytes.
+    let data = unsafe { wc.imm.imm_data };
+    (wc.wc_flags & IBV_WC_WITH_IMM != 0).then(|| data.get())
+}
+
+/// Asks for an event at the next completion, or at the next that the sender marked as solicited.
+pub(crate) fn request_event(cq: &super::calls::Cq, solicited: bool) -> Result<()> {
+    const VERB: &str = "ibv_req_notify_cq";
+    let at = cq.as_ptr();
+    // SAFETY: the queue and its context live, and an open context has this verb.
+    unsafe {
+        let verb = (*(*at).context).ops.req_notify_cq;
+        let verb = verb.ok_or(Error::new(VERB, libc::EOPNOTSUPP))?;
+        status(VERB, verb(at, i32::from(solicited)))
+    }
+}
