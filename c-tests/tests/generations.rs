@@ -222,6 +222,9 @@ fn recorded(mut bytes: &[u8]) -> Result<BTreeMap<String, usize>> {
             let text = String::from_utf8(body.to_vec())?;
             let name = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
             names = text.lines().map(name).collect();
+        }
+        // Other chunks name calls and threads.
+        if head[5] != 1 {
             body = &[];
         }
         while !body.is_empty() {

@@ -42,7 +42,8 @@ static void by_calls(struct ibv_context *context)
 static void all(const char *device, int gid_index)
 {
 	struct ibv_context *context;
-	struct call *call, *poll;
+	struct call *call, *call_qp, *poll;
+	char line[64];
 	int status;
 	pid_t child;
 
@@ -66,13 +67,25 @@ static void all(const char *device, int gid_index)
 
 	call = MUST_PTR(nth("ibv_post_send", 0));
 	expect(call->process == (uint32_t)getpid() && call->error == 0);
-	/* qp, wr, bad_wr, requests, wr_id, opcode, bytes */
-	expect(call->words == 7 && call->word[3] == 1 && call->word[4] == 77 && call->word[6] == 8);
+	/* qp, wr, bad_wr, requests, posted, wr_id, opcode, send_flags, bytes */
+	expect(call->words == 9 && call->word[3] == 1 && call->word[4] == 1);
+	expect(call->word[5] == 77 && call->word[6] == IBV_WR_RDMA_WRITE && call->word[8] == 8);
 	out("posted");
+	snprintf(line, sizeof line, "process trace\nthread 1 %d trace\n", getpid());
+	expect(strstr(threads, line));
+	snprintf(line, sizeof line, "process trace\nthread 1 %d trace\n", child);
+	expect(strstr(threads, line));
+	out("threads have names");
 	for (status = 0; (poll = nth("ibv_poll_cq", status)); status++)
 		if (poll->value == 1)
 			break;
-	expect(poll && poll->word[3] == 77 && poll->word[4] == IBV_WC_SUCCESS);
+	/* cq, num_entries, wc, wr_id, status, opcode, qp_num */
+	expect(poll && poll->words == 7 && poll->word[3] == 77);
+	expect(poll->word[4] == IBV_WC_SUCCESS && poll->word[5] == IBV_WC_RDMA_WRITE);
+	call_qp = MUST_PTR(nth("ibv_create_qp", 0));
+	/* pd, attr, type, send, receive, send_cq, recv_cq, srq, sq_sig_all, qp_num */
+	expect(call_qp->words == 10 && call_qp->word[2] == IBV_QPT_RC);
+	expect(call_qp->word[5] == poll->word[0] && call_qp->word[9] == poll->word[6]);
 	expect(poll->begin >= call->begin + call->took);
 	out("polled");
 	call = MUST_PTR(nth("ibv_reg_mr", 1));

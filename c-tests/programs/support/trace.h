@@ -20,6 +20,8 @@ enum { CALLS = 4096 };
 static struct call calls[CALLS];
 static int call_count, chunks;
 static char *names[256];
+/* The lines about processes and threads. */
+static char threads[4096];
 
 static inline uint64_t leb128(const uint8_t **at, const uint8_t *end)
 {
@@ -44,6 +46,14 @@ static inline void take_names(const uint8_t *at, uint32_t length)
 		line[strcspn(line, " ")] = '\0';
 		names[i] = line;
 	}
+}
+
+static inline void take_threads(const uint8_t *at, uint32_t length)
+{
+	size_t before = strlen(threads);
+
+	expect(before + length < sizeof threads);
+	memcpy(threads + before, at, length);
 }
 
 static inline void take_records(const uint8_t *at, uint32_t length, uint32_t process, uint64_t since)
@@ -92,13 +102,15 @@ static inline void read_trace(const char *path)
 		uint32_t process, size;
 		uint64_t since;
 
-		expect(bytes + length - at >= 24 && !memcmp(at, "IBVT\1", 5));
+		expect(bytes + length - at >= 24 && !memcmp(at, "IBVT\2", 5));
 		memcpy(&process, at + 8, 4);
 		memcpy(&size, at + 12, 4);
 		memcpy(&since, at + 16, 8);
 		expect(size <= bytes + length - at - 24);
 		if (at[5] == 0)
 			take_names(at + 24, size);
+		else if (at[5] == 2)
+			take_threads(at + 24, size);
 		else
 			take_records(at + 24, size, process, since);
 		at += 24 + size;

@@ -8,6 +8,7 @@
 //! - [`sync`]: locks and conditions;
 //! - [`sys`]: raw system and C library calls;
 //! - [`errno`]: the error type;
+//! - [`names`]: names of states, masks, operations and statuses;
 //! - [`log`]: providers' messages for the library's log;
 //! - [`netlink`]: messages and sockets of netlink;
 //! - [`queue`]: queues that a kernel driver shares with this process;
@@ -18,6 +19,7 @@ pub mod cm;
 pub mod errno;
 pub mod generation;
 pub mod log;
+pub mod names;
 pub mod netlink;
 pub mod provider;
 pub mod queue;

@@ -1,9 +1,10 @@
 #![forbid(unsafe_code)]
 //! Why memory cannot be registered (ibv_reg_mr(3)).
 
-use super::{Reasons, names};
+use super::Reasons;
 use kit::abi::*;
 use kit::errno::Errno;
+use kit::names;
 
 /// A registration that failed.
 #[derive(Clone, Copy, Debug)]

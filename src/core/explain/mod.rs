@@ -9,12 +9,12 @@
 pub mod address;
 pub mod completion;
 pub mod memory;
-pub mod names;
 pub mod object;
 pub mod post;
 pub mod qp;
 
 use kit::errno::Errno;
+use kit::names;
 
 /// Reasons found, in the order in which they are printed.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 #![forbid(unsafe_code)]
 //! Why a work request was not posted (ibv_post_send(3), ibv_post_recv(3)).
 
-use super::{Reasons, names};
+use super::Reasons;
 use kit::abi::*;
 use kit::errno::Errno;
+use kit::names;
 
 /// The queue that was posted to.
 #[derive(Clone, Copy)]

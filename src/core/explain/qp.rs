@@ -1,11 +1,12 @@
 #![forbid(unsafe_code)]
 //! Why a queue pair is not made or modified (ibv_create_qp(3), ibv_modify_qp(3)).
 
+use super::Reasons;
 use super::address::{self, Port, Vector};
 use super::memory::Abilities;
-use super::{Reasons, names};
 use kit::abi::*;
 use kit::errno::Errno;
+use kit::names;
 use uroce_engine::qp::table::{Mask, Rule, rule};
 use uroce_engine::qp::{Service, State};
 

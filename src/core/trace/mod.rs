@@ -4,9 +4,13 @@
 //!
 //! The file is a sequence of chunks, each written by one write(2), so that processes may share a
 //! file. A chunk begins with [`MAGIC`], the process, the length of the rest, and the time
-//! (CLOCK_MONOTONIC) from which its records count; the first chunk of a process contains the names
-//! of the calls, all others contain records. [`record`] describes a record. Numbers of a chunk's
-//! head are little-endian, those of a record are LEB128.
+//! (CLOCK_MONOTONIC) from which its records count. The first chunk of a process contains the names
+//! of the calls. Chunks of threads are lines `process NAME` and `thread NUMBER ID NAME`, which come
+//! before the first record of a thread. All others contain records. [`record`] describes a record.
+//! Numbers of a chunk's head are little-endian, those of a record are LEB128.
+//!
+//! The line of a call has its name and the names of its words. Words behind `...` repeat: once for
+//! each request or completion.
 //!
 //! Records are buffered. They are written when 64 KiB are full, when a context is closed and when
 //! the program exits. Records that a killed program had not written are lost.
@@ -15,7 +19,8 @@ pub mod record;
 
 use super::config;
 use kit::sync::Mutex;
-use kit::sys::{forks, output::Output, per_process::PerProcess};
+use kit::sys::pthread::without_cancellation;
+use kit::sys::{errno, forks, identity, output::Output, per_process::PerProcess};
 use record::Record;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -23,12 +28,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 /// The first bytes of a chunk.
 pub const MAGIC: &[u8; 4] = b"IBVT";
 /// Version of the form.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Bytes of a chunk's head: magic, version, kind, two of padding, process, length, time.
 const HEAD: usize = 24;
-/// A chunk of names, and one of records.
+/// A chunk of names, one of records, and one of threads.
 const NAMES: u8 = 0;
 const RECORDS: u8 = 1;
+const THREADS: u8 = 2;
 /// Records are written when that many bytes are there.
 const FULL: usize = 64 * 1024;
 
@@ -44,6 +50,10 @@ struct Gathered {
     since: u64,
     /// The names are written.
     named: bool,
+    /// The numbers of the threads that have records, 64 to a word.
+    threads: Vec<u64>,
+    /// Lines about threads that are not written yet.
+    new_threads: String,
 }
 
 /// Asks for records, and names their file.
@@ -106,6 +116,12 @@ pub fn add(record: &Record<'_>) {
         return;
     };
     let mut gathered = gathered.lock();
+    if gathered.is_first_of(record.thread) {
+        let left = errno::get();
+        // A thread can be cancelled where it reads a file.
+        without_cancellation(|| gathered.describe(record.thread));
+        errno::set(left);
+    }
     if gathered.bytes.is_empty() {
         gathered.since = record.begin;
     }
@@ -124,6 +140,29 @@ pub fn flush() {
 }
 
 impl Gathered {
+    /// Whether a thread has no record yet. From then on it has one.
+    fn is_first_of(&mut self, thread: u32) -> bool {
+        let at = usize::try_from(thread / 64).unwrap_or(0);
+        if self.threads.len() <= at {
+            self.threads.resize(at + 1, 0);
+        }
+        let bit = 1 << (thread % 64);
+        self.threads.get_mut(at).is_some_and(|threads| {
+            let is_new = *threads & bit == 0;
+            *threads |= bit;
+            is_new
+        })
+    }
+
+    /// Adds the lines about the calling thread, and about the process before its first thread.
+    fn describe(&mut self, thread: u32) {
+        if !self.named && self.new_threads.is_empty() {
+            self.new_threads = format!("process {}\n", name_in("/proc/self/comm"));
+        }
+        let (id, name) = (identity::thread(), name_in("/proc/thread-self/comm"));
+        self.new_threads += &format!("thread {thread} {id} {name}\n");
+    }
+
     fn write(&mut self) {
         if self.bytes.is_empty() {
             return;
@@ -132,9 +171,21 @@ impl Gathered {
             self.named = true;
             put_chunk(NAMES, 0, &record::names());
         }
+        if !self.new_threads.is_empty() {
+            put_chunk(THREADS, 0, self.new_threads.as_bytes());
+            self.new_threads.clear();
+        }
         put_chunk(RECORDS, self.since, &self.bytes);
         self.bytes.clear();
     }
+}
+
+/// The name of a process or thread; empty if it cannot be read.
+fn name_in(file: &str) -> String {
+    let name = std::fs::read(file).unwrap_or_default();
+    // The kernel ends it with a new line. Others may be in it.
+    let name = name.strip_suffix(b"\n").unwrap_or(&name);
+    String::from_utf8_lossy(name).replace(char::is_control, "?")
 }
 
 fn put_chunk(kind: u8, since: u64, bytes: &[u8]) {
@@ -166,8 +217,23 @@ mod tests {
     fn a_chunk_has_its_head() {
         let bytes = chunk(RECORDS, 7, 9, &[1, 2]);
         assert_eq!(bytes.len(), HEAD + 2);
-        assert_eq!(&bytes[..8], b"IBVT\x01\x01\0\0");
+        assert_eq!(&bytes[..8], b"IBVT\x02\x01\0\0");
         assert_eq!(bytes[8..16], [7, 0, 0, 0, 2, 0, 0, 0]);
         assert_eq!(bytes[16..24], 9u64.to_le_bytes());
+    }
+
+    #[test]
+    fn a_thread_is_described_once() {
+        let mut gathered = Gathered::default();
+        assert!(gathered.is_first_of(1) && !gathered.is_first_of(1));
+        assert!(gathered.is_first_of(700) && gathered.is_first_of(0));
+        assert!(!gathered.is_first_of(700));
+        gathered.describe(1);
+        gathered.describe(2);
+        let lines: Vec<&str> = gathered.new_threads.lines().collect();
+        assert!(lines[0].starts_with("process "), "{lines:?}");
+        let thread = format!("thread 1 {} ", identity::thread());
+        assert!(lines[1].starts_with(&thread), "{lines:?}");
+        assert_eq!(lines.len(), 3);
     }
 }

@@ -5,8 +5,8 @@ use kit::cm::CALLS;
 
 /// Calls that are recorded besides the table's verbs, in the order of their numbers after those.
 pub const EXTRA: [(&str, &str); 3] = [
-    ("start_poll", "cq wr_id status"),
-    ("next_poll", "cq wr_id status"),
+    ("start_poll", "cq wr_id status opcode qp_num"),
+    ("next_poll", "cq wr_id status opcode qp_num"),
     ("wr_complete", "qp"),
 ];
 
@@ -140,14 +140,16 @@ macro_rules! names {
 
 kit::each_verb!(names);
 
-/// The recorded members of a call's structures, behind its arguments.
+/// The recorded members of a call's structures, behind its arguments. Those behind `...` repeat.
 pub fn details(verb: &str) -> &'static str {
     match verb {
         "modify_qp" => "state dest_qp_num",
-        "create_qp" | "create_qp_ex" => "type max_send_wr max_recv_wr qp_num",
-        "post_send" => "requests wr_id opcode bytes",
-        "post_recv" | "post_srq_recv" => "requests wr_id bytes",
-        "poll_cq" => "wr_id status",
+        "create_qp" | "create_qp_ex" => {
+            "type max_send_wr max_recv_wr send_cq recv_cq srq sq_sig_all qp_num"
+        }
+        "post_send" => "requests posted ... wr_id opcode send_flags bytes",
+        "post_recv" | "post_srq_recv" => "requests posted ... wr_id bytes",
+        "poll_cq" => "... wr_id status opcode qp_num",
         "reg_mr" => "lkey",
         _ => "",
     }
@@ -167,6 +169,12 @@ fn named(verb: &str) -> Option<&'static str> {
         "resize_cq" => "cq cqe",
         "req_notify_cq" => "cq solicited_only",
         "poll_cq" => "cq num_entries wc",
+        "post_send" => "qp send_wr bad_wr",
+        "post_recv" => "qp recv_wr bad_wr",
+        "post_srq_recv" => "srq recv_wr bad_wr",
+        "post_srq_ops" => "srq ops_wr bad_wr",
+        "advise_mr" => "pd advice flags sg_list num_sge",
+        "read_counters" => "counters values count flags",
         "query_port" => "context port_num attr",
         "query_device_ex" => "context input attr size",
         "attach_mcast" | "detach_mcast" => "qp gid lid",
@@ -254,11 +262,16 @@ mod tests {
     fn the_names_stand_at_their_numbers() {
         assert!(VERBS.iter().enumerate().all(|(at, (slot, ..))| at == *slot));
         let names = String::from_utf8(names()).unwrap();
-        assert!(names.contains("\nibv_poll_cq cq num_entries wc wr_id status\n"));
+        assert!(names.contains("\nibv_poll_cq cq num_entries wc ... wr_id status opcode qp_num\n"));
         assert!(names.contains("\nibv_reg_mr pd addr length iova access lkey\n"));
         for (_, name, arguments) in VERBS {
             let named = named(name).map(|names| names.split(' ').count());
             assert!(named.is_none_or(|count| count == arguments.len()), "{name}");
+        }
+        for line in names.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let distinct: std::collections::BTreeSet<_> = words.iter().collect();
+            assert_eq!(words.len(), distinct.len(), "{line}");
         }
         assert_eq!(
             names.lines().count(),

@@ -3,8 +3,8 @@
 //! protocol has.
 
 use super::World;
-use crate::core::explain::names;
 use kit::abi::*;
+use kit::names;
 
 const FLAGS: u32 =
     IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE | IBV_SEND_IP_CSUM;

@@ -3,8 +3,8 @@
 
 use super::World;
 use super::queue::Sent;
-use crate::core::explain::names;
 use kit::abi::*;
+use kit::names;
 
 /// A piece of memory that a request names.
 #[derive(Clone, Copy, Debug, Default)]

@@ -92,11 +92,27 @@ unsafe fn polled(cq: *mut ibv_cq_ex, answer: c_int, call: Extra, begin: u64) {
     let left = errno::get();
     if recording::on() {
         let end = trace::begin();
-        // SAFETY: vouched for by the caller.
-        let (id, status) = unsafe { ((*cq).wr_id, (*cq).status) };
-        let all = [cq.addr() as u64, id, status.into()];
+        let mut all = [cq.addr() as u64, 0, 0, 0, 0];
         // An empty queue has no completion to report.
-        let words = if answer == 0 { &all[..] } else { &all[..1] };
+        let mut count = 1;
+        if answer == 0 {
+            // SAFETY: vouched for by the caller; the readers are there if they were asked for.
+            let number = unsafe {
+                let opcode = (*cq).read_opcode.map_or(0, |read| read(cq));
+                let number = (*cq).read_qp_num.map(|read| read(cq));
+                let (id, status) = ((*cq).wr_id, (*cq).status.into());
+                all = [
+                    all[0],
+                    id,
+                    status,
+                    opcode.into(),
+                    number.unwrap_or(0).into(),
+                ];
+                number
+            };
+            count = if number.is_some() { 5 } else { 4 };
+        }
+        let words = all.get(..count).unwrap_or(&all);
         trace::extra(call, answer.outcome("start_poll"), begin, end, words);
     }
     if answer != 0 {

@@ -4,7 +4,7 @@ use super::answer::Outcome;
 use super::cover::Call;
 use crate::core::trace::{self, record::Later, record::Record, record::verbs};
 use kit::abi::*;
-use std::ptr::with_exposed_provenance;
+use std::ptr::{null_mut, with_exposed_provenance};
 
 /// Numbers of the calls that are no verbs of the table, in the order of `record::EXTRA`.
 #[derive(Clone, Copy)]
@@ -88,34 +88,33 @@ unsafe fn details(call: &Call, outcome: Outcome, words: &mut Vec<u64>) {
                 words.extend([u64::from((*attr).qp_state), (*attr).dest_qp_num.into()]);
             }
             Call::create_qp(_, attr) if !attr.is_null() => {
-                sizes((*attr).qp_type, &(*attr).cap, made, words);
+                let queues = ((*attr).send_cq, (*attr).recv_cq, (*attr).srq);
+                queue_pair((*attr).qp_type, &(*attr).cap, queues, words);
+                words.push(u64::from((*attr).sq_sig_all != 0));
+                number(made, words);
             }
             Call::create_qp_ex(_, attr) if !attr.is_null() => {
-                sizes((*attr).qp_type, &(*attr).cap, made, words);
+                let queues = ((*attr).send_cq, (*attr).recv_cq, (*attr).srq);
+                queue_pair((*attr).qp_type, &(*attr).cap, queues, words);
+                words.push(u64::from((*attr).sq_sig_all != 0));
+                number(made, words);
             }
-            Call::post_send(_, wr, _) => {
-                let (mut count, mut bytes, mut at) = (0, 0, wr);
-                while let Some(one) = at.as_ref() {
-                    count += 1;
-                    bytes += length(one.sg_list, one.num_sge);
-                    at = one.next;
-                }
-                let first = wr
-                    .as_ref()
-                    .map_or((0, 0), |wr| (wr.wr_id, wr.opcode.into()));
-                words.extend([count, first.0, first.1, bytes]);
+            Call::post_send(_, wr, bad) => {
+                let of = |wr: &ibv_send_wr| {
+                    let bytes = length(wr.sg_list, wr.num_sge);
+                    [wr.wr_id, wr.opcode.into(), wr.send_flags.into(), bytes]
+                };
+                requests(wr, refused(outcome, bad), |wr| wr.next, of, words);
             }
-            Call::post_recv(_, wr, _) | Call::post_srq_recv(_, wr, _) => {
-                let (mut count, mut bytes, mut at) = (0, 0, wr);
-                while let Some(one) = at.as_ref() {
-                    count += 1;
-                    bytes += length(one.sg_list, one.num_sge);
-                    at = one.next;
-                }
-                words.extend([count, wr.as_ref().map_or(0, |wr| wr.wr_id), bytes]);
+            Call::post_recv(_, wr, bad) | Call::post_srq_recv(_, wr, bad) => {
+                let of = |wr: &ibv_recv_wr| [wr.wr_id, length(wr.sg_list, wr.num_sge)];
+                requests(wr, refused(outcome, bad), |wr| wr.next, of, words);
             }
             Call::poll_cq(_, _, wc) if made != 0 => {
-                words.extend([(*wc).wr_id, (*wc).status.into()]);
+                for wc in std::slice::from_raw_parts(wc, made) {
+                    words.push(wc.wr_id);
+                    words.extend([wc.status, wc.opcode, wc.qp_num].map(u64::from));
+                }
             }
             Call::reg_mr(..) if made != 0 => {
                 words.push((*with_exposed_provenance::<ibv_mr>(made)).lkey.into());
@@ -125,18 +124,70 @@ unsafe fn details(call: &Call, outcome: Outcome, words: &mut Vec<u64>) {
     }
 }
 
+/// The type, sizes and other queues of a new queue pair.
+fn queue_pair(
+    kind: ibv_qp_type,
+    cap: &ibv_qp_cap,
+    (send_cq, recv_cq, srq): (*mut ibv_cq, *mut ibv_cq, *mut ibv_srq),
+    words: &mut Vec<u64>,
+) {
+    words.extend([kind, cap.max_send_wr, cap.max_recv_wr].map(u64::from));
+    words.extend([
+        send_cq.addr() as u64,
+        recv_cq.addr() as u64,
+        srq.addr() as u64,
+    ]);
+}
+
 /// # Safety
 /// `made` is a new queue pair, or 0.
-unsafe fn sizes(kind: ibv_qp_type, cap: &ibv_qp_cap, made: usize, words: &mut Vec<u64>) {
-    words.extend([
-        u64::from(kind),
-        cap.max_send_wr.into(),
-        cap.max_recv_wr.into(),
-    ]);
+unsafe fn number(made: usize, words: &mut Vec<u64>) {
     if made != 0 {
         // SAFETY: vouched for by the caller.
         words.push(unsafe { (*with_exposed_provenance::<ibv_qp>(made)).qp_num }.into());
     }
+}
+
+/// The request that the provider refused, which is the first one that it did not post.
+///
+/// # Safety
+/// `bad` is NULL or the caller's.
+unsafe fn refused<T>(outcome: Outcome, bad: *mut *mut T) -> Option<*mut T> {
+    match outcome {
+        Outcome::Done(_) => None,
+        // SAFETY: vouched for by the caller. The pointer there is only compared.
+        Outcome::Failed(_) => Some(unsafe { bad.as_ref() }.map_or(null_mut(), |bad| *bad)),
+    }
+}
+
+/// How many requests a chain has and how many of them were posted, then the words of each.
+///
+/// # Safety
+/// `first` is a chain of requests by `next`.
+unsafe fn requests<T, const N: usize>(
+    first: *mut T,
+    refused: Option<*mut T>,
+    next: impl Fn(&T) -> *mut T + Copy,
+    of: impl Fn(&T) -> [u64; N],
+    words: &mut Vec<u64>,
+) {
+    let chain = || {
+        let mut at = first;
+        std::iter::from_fn(move || {
+            let this = at;
+            // SAFETY: vouched for by the caller.
+            let one = unsafe { this.as_ref() }?;
+            at = next(one);
+            Some((this, one))
+        })
+    };
+    let count = chain().count();
+    let posted = match refused {
+        None => count,
+        Some(bad) => chain().position(|(at, _)| at == bad).unwrap_or(0),
+    };
+    words.extend([count as u64, posted as u64]);
+    words.extend(chain().flat_map(|(_, one)| of(one)));
 }
 
 /// Bytes of a request that may have been refused for an error in it: a missing list counts as 0

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 const MAGIC: &[u8] = b"IBVT";
-const VERSION: u8 = 1;
+/// The first version has neither threads nor words that repeat.
+const VERSIONS: std::ops::RangeInclusive<u8> = 1..=2;
 const NAMES: u8 = 0;
 const RECORDS: u8 = 1;
+const THREADS: u8 = 2;
 const HEAD: usize = 24;
 
 /// A call as it was recorded.
@@ -29,10 +31,31 @@ pub struct Call {
     pub words: Vec<u64>,
 }
 
+/// The names of a call and of its words.
+#[derive(Debug)]
+struct Names {
+    call: String,
+    /// Of the first words.
+    first: Vec<String>,
+    /// Of those after them, over and over: once for each request or completion.
+    repeated: Vec<String>,
+}
+
+/// What the file contains about a process.
+#[derive(Debug, Default)]
+pub struct Process {
+    /// The name of its program.
+    pub name: String,
+    /// Its threads, by their numbers in the file: the kernel's number of the thread, and its name.
+    pub threads: BTreeMap<u64, (u32, String)>,
+}
+
 /// All calls of a file, by the time at which they began.
 #[derive(Debug, Default)]
 pub struct Trace {
-    names: BTreeMap<u32, Vec<(String, Vec<String>)>>,
+    names: BTreeMap<u32, Vec<Names>>,
+    /// Those that a process described.
+    pub processes: BTreeMap<u32, Process>,
     /// The calls.
     pub calls: Vec<Call>,
     /// Why the file could not be read to its end.
@@ -40,18 +63,48 @@ pub struct Trace {
 }
 
 impl Trace {
-    fn entry(&self, call: &Call) -> Option<&(String, Vec<String>)> {
+    fn entry(&self, call: &Call) -> Option<&Names> {
         self.names.get(&call.process)?.get(call.name)
     }
 
     /// The name of a call.
     pub fn name(&self, call: &Call) -> &str {
-        self.entry(call).map_or("?", |(name, _)| name)
+        self.entry(call).map_or("?", |names| &names.call)
     }
 
-    /// The names of its words.
-    pub fn names_of(&self, call: &Call) -> &[String] {
-        self.entry(call).map_or(&[], |(_, words)| words)
+    /// Its first words with their names.
+    pub fn words<'a>(&'a self, call: &'a Call) -> impl Iterator<Item = (&'a str, u64)> {
+        let names = self.entry(call);
+        let first = names.map_or(&[][..], |names| &names.first);
+        let repeats = names.is_some_and(|names| !names.repeated.is_empty());
+        let count = if repeats { first.len() } else { usize::MAX };
+        let words = call.words.iter().enumerate().take(count);
+        words.map(|(at, word)| (first.get(at).map_or("arg", String::as_str), *word))
+    }
+
+    /// The words that repeat, with their names: one group for each request or completion.
+    pub fn groups<'a>(
+        &'a self,
+        call: &'a Call,
+    ) -> impl Iterator<Item = impl Iterator<Item = (&'a str, u64)> + Clone> {
+        let names = self.entry(call);
+        let repeated = names.map_or(&[][..], |names| &names.repeated);
+        let first = names.map_or(0, |names| names.first.len());
+        let words = match repeated {
+            [] => &[],
+            _ => call.words.get(first..).unwrap_or(&[]),
+        };
+        let group = |words: &'a [u64]| {
+            let names = repeated.iter().map(String::as_str);
+            names.zip(words.iter().copied())
+        };
+        words.chunks_exact(repeated.len().max(1)).map(group)
+    }
+
+    /// The word of a name among the first ones.
+    pub fn word(&self, call: &Call, name: &str) -> Option<u64> {
+        let mut words = self.words(call);
+        words.find_map(|(found, word)| (found == name).then_some(word))
     }
 }
 
@@ -74,7 +127,10 @@ pub fn read(bytes: &[u8]) -> Result<Trace, String> {
             trace.cut_short = Some("a chunk is damaged".to_owned());
             break;
         }
-        if head.get(4) != Some(&VERSION) {
+        if !head
+            .get(4)
+            .is_some_and(|version| VERSIONS.contains(version))
+        {
             return Err("written by another version of the library".to_owned());
         }
         let length = usize::try_from(u32_at(head, 12)).unwrap_or(usize::MAX);
@@ -100,11 +156,15 @@ fn take(trace: &mut Trace, head: &[u8], body: &[u8]) {
     match head.get(5) {
         Some(&NAMES) => {
             let text = String::from_utf8_lossy(body);
-            let names = text.lines().filter_map(|line| {
-                let mut words = line.split(' ').map(str::to_owned);
-                Some((words.next()?, words.collect()))
-            });
-            trace.names.insert(process, names.collect());
+            trace
+                .names
+                .insert(process, text.lines().map(names).collect());
+        }
+        Some(&THREADS) => {
+            let process = trace.processes.entry(process).or_default();
+            for line in String::from_utf8_lossy(body).lines() {
+                describe(process, line);
+            }
         }
         Some(&RECORDS) => {
             let mut body = body;
@@ -118,6 +178,36 @@ fn take(trace: &mut Trace, head: &[u8], body: &[u8]) {
         }
         // Of a later library that knows more.
         _ => {}
+    }
+}
+
+/// A line of names: the call's, then those of its words.
+fn names(line: &str) -> Names {
+    let mut words = line.split(' ').map(str::to_owned);
+    let call = words.next().unwrap_or_default();
+    let first = words.by_ref().take_while(|word| word != "...").collect();
+    Names {
+        call,
+        first,
+        repeated: words.collect(),
+    }
+}
+
+/// Takes over a line about a process or a thread. Lines without a meaning are left out.
+fn describe(process: &mut Process, line: &str) {
+    if let Some(name) = line.strip_prefix("process ") {
+        name.clone_into(&mut process.name);
+        return;
+    }
+    let Some(thread) = line.strip_prefix("thread ") else {
+        return;
+    };
+    let mut words = thread.splitn(3, ' ');
+    let number = words.next().and_then(|word| word.parse().ok());
+    let id = words.next().and_then(|word| word.parse().ok());
+    let name = words.next().unwrap_or_default();
+    if let (Some(number), Some(id)) = (number, id) {
+        process.threads.insert(number, (id, name.to_owned()));
     }
 }
 
@@ -165,7 +255,8 @@ fn leb128(from: &mut &[u8]) -> Option<u64> {
 pub mod tests {
     use super::*;
 
-    fn chunk(kind: u8, since: u64, body: &[u8]) -> Vec<u8> {
+    /// A chunk of process 7.
+    pub fn chunk(kind: u8, since: u64, body: &[u8]) -> Vec<u8> {
         let mut bytes = b"IBVT\x01".to_vec();
         bytes.extend_from_slice(&[kind, 0, 0, 7, 0, 0, 0]);
         bytes.extend_from_slice(&u32::try_from(body.len()).unwrap_or(0).to_le_bytes());
@@ -188,6 +279,27 @@ pub mod tests {
     }
 
     #[test]
+    fn words_that_repeat_come_in_groups() {
+        let names = b"ibv_poll_cq cq ... wr_id status\n";
+        let mut bytes = chunk(NAMES, 0, names);
+        bytes.extend(chunk(
+            THREADS,
+            0,
+            b"process my program\nthread 4 70 a b\nodd\n",
+        ));
+        bytes.extend(chunk(RECORDS, 0, &[0, 4, 0, 1, 0, 2, 5, 1, 77, 0, 78, 5]));
+        let trace = read(&bytes).expect("a trace");
+        let call = &trace.calls[0];
+        assert_eq!(trace.words(call).collect::<Vec<_>>(), [("cq", 1)]);
+        let groups: Vec<Vec<_>> = trace.groups(call).map(Iterator::collect).collect();
+        assert_eq!(groups[1], [("wr_id", 78), ("status", 5)]);
+        assert_eq!(groups.len(), 2);
+        let process = &trace.processes[&7];
+        assert_eq!(process.name, "my program");
+        assert_eq!(process.threads[&4], (70, "a b".to_owned()));
+    }
+
+    #[test]
     fn calls_come_in_the_order_of_their_begin() {
         let trace = read(&sample()).expect("a trace");
         assert_eq!(trace.cut_short, None);
@@ -203,7 +315,9 @@ pub mod tests {
             (trace.name(second), second.begin, second.error),
             ("ibv_poll_cq", 1050, 22)
         );
-        assert_eq!(trace.names_of(second), ["cq", "num_entries"]);
+        let words: Vec<_> = trace.words(second).collect();
+        assert_eq!(words, [("cq", 1), ("num_entries", 2)]);
+        assert_eq!(trace.groups(second).count(), 0);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod chrome;
 mod file;
+mod requests;
 mod summary;
 mod text;
 mod words;

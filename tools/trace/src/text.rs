@@ -1,7 +1,7 @@
 //! A line a call.
 
 use crate::file::{Call, Trace};
-use crate::words::{errno, number, words};
+use crate::words::{errno, number, value};
 use std::io::{Result, Write};
 
 /// Prints time since the first call, process and thread, the call, its answer and how long it took.
@@ -15,23 +15,30 @@ pub fn print(trace: &Trace, to: &mut impl Write) -> Result<()> {
 
 fn line(trace: &Trace, call: &Call, start: u64) -> String {
     let since = call.begin.saturating_sub(start);
-    let words: Vec<String> = words(trace, call)
-        .map(|(name, word)| format!("{name} {}", number(word)))
+    let words = joined(trace.name(call), trace.words(call));
+    let groups: String = trace
+        .groups(call)
+        .map(|group| format!(" [{}]", joined(trace.name(call), group)))
         .collect();
     let answer = match call.error {
         0 => number(call.value),
         e => errno(e),
     };
     format!(
-        "{:>6}.{:09} {}/{} {}({}) = {answer} <{} ns>",
+        "{:>6}.{:09} {}/{} {}({words}{groups}) = {answer} <{} ns>",
         since / 1_000_000_000,
         since % 1_000_000_000,
         call.process,
         call.thread,
         trace.name(call),
-        words.join(", "),
         call.took
     )
+}
+
+/// Words with their names, in a row.
+pub fn joined<'a>(call: &str, words: impl Iterator<Item = (&'a str, u64)>) -> String {
+    let words = words.map(|(name, word)| format!("{name} {}", value(call, name, word)));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 #![forbid(unsafe_code)]
 //! Names of numbers, as the headers have them.
 
-use kit::abi::*;
-pub use kit::errno::named as errno;
+use crate::abi::*;
+pub use crate::errno::named as errno;
 
 /// Names of bits, joined by `|`; bits without a name as one number. `0` for none.
+#[must_use]
 pub fn bits(value: u32, names: &[(u32, &str)]) -> String {
     let mut rest = value;
     let mut parts = Vec::new();
@@ -65,6 +66,12 @@ pub const QP_ATTRIBUTES: &[(u32, &str)] = &[
     (IBV_QP_RATE_LIMIT, "IBV_QP_RATE_LIMIT"),
 ];
 
+/// Attributes of ibv_modify_srq(3).
+pub const SRQ_ATTRIBUTES: &[(u32, &str)] = &[
+    (IBV_SRQ_MAX_WR, "IBV_SRQ_MAX_WR"),
+    (IBV_SRQ_LIMIT, "IBV_SRQ_LIMIT"),
+];
+
 /// Flags of a send request.
 pub const SEND_FLAGS: &[(u32, &str)] = &[
     (IBV_SEND_FENCE, "IBV_SEND_FENCE"),
@@ -75,6 +82,7 @@ pub const SEND_FLAGS: &[(u32, &str)] = &[
 ];
 
 /// A state of a queue pair.
+#[must_use]
 pub fn qp_state(state: ibv_qp_state) -> String {
     match state {
         IBV_QPS_RESET => "RESET",
@@ -90,6 +98,7 @@ pub fn qp_state(state: ibv_qp_state) -> String {
 }
 
 /// A type of queue pair.
+#[must_use]
 pub fn qp_type(kind: ibv_qp_type) -> String {
     match kind {
         IBV_QPT_RC => "RC",
@@ -105,6 +114,7 @@ pub fn qp_type(kind: ibv_qp_type) -> String {
 }
 
 /// The operation of a send request.
+#[must_use]
 pub fn opcode(opcode: ibv_wr_opcode) -> String {
     match opcode {
         IBV_WR_RDMA_WRITE => "IBV_WR_RDMA_WRITE",
@@ -125,7 +135,70 @@ pub fn opcode(opcode: ibv_wr_opcode) -> String {
     .to_owned()
 }
 
+/// The operation of a completion.
+#[must_use]
+pub fn completed(opcode: ibv_wc_opcode) -> String {
+    match opcode {
+        IBV_WC_SEND => "IBV_WC_SEND",
+        IBV_WC_RDMA_WRITE => "IBV_WC_RDMA_WRITE",
+        IBV_WC_RDMA_READ => "IBV_WC_RDMA_READ",
+        IBV_WC_COMP_SWAP => "IBV_WC_COMP_SWAP",
+        IBV_WC_FETCH_ADD => "IBV_WC_FETCH_ADD",
+        IBV_WC_BIND_MW => "IBV_WC_BIND_MW",
+        IBV_WC_LOCAL_INV => "IBV_WC_LOCAL_INV",
+        IBV_WC_TSO => "IBV_WC_TSO",
+        IBV_WC_FLUSH => "IBV_WC_FLUSH",
+        IBV_WC_ATOMIC_WRITE => "IBV_WC_ATOMIC_WRITE",
+        IBV_WC_RECV => "IBV_WC_RECV",
+        IBV_WC_RECV_RDMA_WITH_IMM => "IBV_WC_RECV_RDMA_WITH_IMM",
+        IBV_WC_TM_ADD => "IBV_WC_TM_ADD",
+        IBV_WC_TM_DEL => "IBV_WC_TM_DEL",
+        IBV_WC_TM_SYNC => "IBV_WC_TM_SYNC",
+        IBV_WC_TM_RECV => "IBV_WC_TM_RECV",
+        IBV_WC_TM_NO_TAG => "IBV_WC_TM_NO_TAG",
+        IBV_WC_DRIVER1 => "IBV_WC_DRIVER1",
+        IBV_WC_DRIVER2 => "IBV_WC_DRIVER2",
+        IBV_WC_DRIVER3 => "IBV_WC_DRIVER3",
+        other => return format!("opcode {other}"),
+    }
+    .to_owned()
+}
+
+/// The status of a completion.
+#[must_use]
+pub fn status(status: ibv_wc_status) -> String {
+    match status {
+        IBV_WC_SUCCESS => "IBV_WC_SUCCESS",
+        IBV_WC_LOC_LEN_ERR => "IBV_WC_LOC_LEN_ERR",
+        IBV_WC_LOC_QP_OP_ERR => "IBV_WC_LOC_QP_OP_ERR",
+        IBV_WC_LOC_EEC_OP_ERR => "IBV_WC_LOC_EEC_OP_ERR",
+        IBV_WC_LOC_PROT_ERR => "IBV_WC_LOC_PROT_ERR",
+        IBV_WC_WR_FLUSH_ERR => "IBV_WC_WR_FLUSH_ERR",
+        IBV_WC_MW_BIND_ERR => "IBV_WC_MW_BIND_ERR",
+        IBV_WC_BAD_RESP_ERR => "IBV_WC_BAD_RESP_ERR",
+        IBV_WC_LOC_ACCESS_ERR => "IBV_WC_LOC_ACCESS_ERR",
+        IBV_WC_REM_INV_REQ_ERR => "IBV_WC_REM_INV_REQ_ERR",
+        IBV_WC_REM_ACCESS_ERR => "IBV_WC_REM_ACCESS_ERR",
+        IBV_WC_REM_OP_ERR => "IBV_WC_REM_OP_ERR",
+        IBV_WC_RETRY_EXC_ERR => "IBV_WC_RETRY_EXC_ERR",
+        IBV_WC_RNR_RETRY_EXC_ERR => "IBV_WC_RNR_RETRY_EXC_ERR",
+        IBV_WC_LOC_RDD_VIOL_ERR => "IBV_WC_LOC_RDD_VIOL_ERR",
+        IBV_WC_REM_INV_RD_REQ_ERR => "IBV_WC_REM_INV_RD_REQ_ERR",
+        IBV_WC_REM_ABORT_ERR => "IBV_WC_REM_ABORT_ERR",
+        IBV_WC_INV_EECN_ERR => "IBV_WC_INV_EECN_ERR",
+        IBV_WC_INV_EEC_STATE_ERR => "IBV_WC_INV_EEC_STATE_ERR",
+        IBV_WC_FATAL_ERR => "IBV_WC_FATAL_ERR",
+        IBV_WC_RESP_TIMEOUT_ERR => "IBV_WC_RESP_TIMEOUT_ERR",
+        IBV_WC_GENERAL_ERR => "IBV_WC_GENERAL_ERR",
+        IBV_WC_TM_ERR => "IBV_WC_TM_ERR",
+        IBV_WC_TM_RNDV_INCOMPLETE => "IBV_WC_TM_RNDV_INCOMPLETE",
+        other => return format!("status {other}"),
+    }
+    .to_owned()
+}
+
 /// Bytes of `enum ibv_mtu`.
+#[must_use]
 pub fn mtu(value: ibv_mtu) -> String {
     match value {
         1..=5 => (128u32 << value).to_string(),
@@ -136,7 +209,7 @@ pub fn mtu(value: ibv_mtu) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kit::errno::Errno;
+    use crate::errno::Errno;
 
     #[test]
     fn bits_have_their_names() {
@@ -157,6 +230,9 @@ mod tests {
         assert_eq!(mtu(IBV_MTU_1024), "1024");
         assert_eq!(qp_state(IBV_QPS_RTR), "RTR");
         assert_eq!(qp_type(77), "of type 77");
+        assert_eq!(completed(IBV_WC_RECV), "IBV_WC_RECV");
+        assert_eq!(status(IBV_WC_RETRY_EXC_ERR), "IBV_WC_RETRY_EXC_ERR");
+        assert_eq!(status(99), "status 99");
         assert_eq!(errno(Errno::NOMEM), "ENOMEM (Cannot allocate memory)");
         assert!(errno(Errno(4095)).starts_with("errno 4095"));
     }
