@@ -1,4 +1,5 @@
-//! Output for programs: the same members, numbers as numbers and words beside them.
+//! Output for programs: the same members, numbers as numbers. `docs/devinfo.schema.json` describes
+//! it.
 
 use std::net::Ipv6Addr;
 
@@ -176,8 +177,13 @@ fn features(shown: &Shown<'_>) -> Value {
     ])
 }
 
+/// Gigabits a second of a lane.
+fn gigabits(speed: u8) -> Option<f64> {
+    words::speed(speed).strip_suffix(" Gbps")?.parse().ok()
+}
+
 pub(super) fn port(shown: &Shown<'_>, number: u8, attr: &ibv_port_attr) -> Result<Value, Trouble> {
-    // A name where there is one, the bytes of the MTU as a number.
+    // An unknown value has no number.
     let bytes = |mtu: ibv_mtu| words::mtu(mtu).parse::<u32>().ok();
     let mut port = json!({
         "port": number,
@@ -214,7 +220,7 @@ pub(super) fn port(shown: &Shown<'_>, number: u8, attr: &ibv_port_attr) -> Resul
             "max_msg_sz": attr.max_msg_sz,
             "port_cap_flags": attr.port_cap_flags,
             "port_cap_flags2": attr.port_cap_flags2,
-            "max_vl_num": words::virtual_lanes(attr.max_vl_num),
+            "max_vl_num": words::virtual_lanes(attr.max_vl_num).parse::<u32>().ok(),
             "bad_pkey_cntr": attr.bad_pkey_cntr,
             "qkey_viol_cntr": attr.qkey_viol_cntr,
             "sm_sl": attr.sm_sl,
@@ -222,11 +228,24 @@ pub(super) fn port(shown: &Shown<'_>, number: u8, attr: &ibv_port_attr) -> Resul
             "gid_tbl_len": attr.gid_tbl_len,
             "subnet_timeout": attr.subnet_timeout,
             "init_type_reply": attr.init_type_reply,
-            "active_width": words::width(attr.active_width),
-            "active_speed": words::speed(attr.active_speed),
+            "active_width": words::width(attr.active_width).parse::<u32>().ok(),
+            "active_speed": gigabits(attr.active_speed),
             "phys_state": words::physical_state(attr.phys_state),
             "gids": gids,
         }),
     );
     Ok(port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speeds_are_numbers() {
+        let speeds = [1, 2, 4, 8, 16, 32, 64, 128].map(gigabits);
+        let known = [2.5, 5.0, 10.0, 10.0, 14.0, 25.0, 50.0, 100.0].map(Some);
+        assert_eq!(speeds, known);
+        assert_eq!(gigabits(3), None);
+    }
 }
