@@ -31,6 +31,7 @@ mod network;
 mod options;
 mod package;
 mod pip;
+mod progress;
 mod provided;
 mod record;
 mod report;
@@ -48,18 +49,22 @@ mod uroce;
 mod vm;
 mod waiting;
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
+
+use anyhow::Result;
+
+use dirs::Dirs;
 
 fn main() -> ExitCode {
     let done = cli::parse(lexopt::Parser::from_env()).and_then(|command| match command {
         cli::Command::Test(options) => stages::run(&options),
         cli::Command::Vm(options) => vm::run_command(&options),
         cli::Command::Demo { kernel } => demo::run(kernel),
-        cli::Command::Bench(options) => bench::run(&options),
-        cli::Command::BenchObserve => bench::observe::run_all(),
-        cli::Command::BenchUroce(options) => bench::uroce::run_all(&options),
-        cli::Command::BenchRxe { write } => bench::rxe::run(write),
-        cli::Command::BenchRdmacm { write } => bench::rdmacm::run(write),
+        cli::Command::Bench(options) => timed(|| bench::run(&options)),
+        cli::Command::BenchObserve => timed(bench::observe::run_all),
+        cli::Command::BenchUroce(options) => timed(|| bench::uroce::run_all(&options)),
+        cli::Command::BenchRxe { write } => timed(|| bench::rxe::run(write)),
+        cli::Command::BenchRdmacm { write } => timed(|| bench::rdmacm::run(write)),
         cli::Command::Install(options) => install::run(&options),
         cli::Command::Wheel { into } => install::dist(into, install::make_wheel),
         cli::Command::Tarball { into } => install::dist(into, install::make_tarball),
@@ -79,4 +84,10 @@ fn main() -> ExitCode {
         eprintln!("xtask: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+/// Runs a command that takes minutes. First it prints the time that the same command line took.
+fn timed(run: impl FnOnce() -> Result<ExitCode>) -> Result<ExitCode> {
+    let words: Vec<String> = env::args().skip(1).collect();
+    progress::timed(&Dirs::find()?.cache, &words.join(" "), run)
 }

@@ -3,6 +3,8 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
+use crate::progress::Progress;
+
 /// The results of one stage.
 #[derive(Debug, Default)]
 pub struct Tally {
@@ -89,10 +91,22 @@ impl Row {
 #[derive(Default)]
 pub struct Report {
     rows: Vec<Row>,
+    progress: Progress,
 }
 
 impl Report {
-    /// Adds a stage and prints its result.
+    /// Of the stages that will run.
+    pub fn of(progress: Progress) -> Self {
+        if let Some(line) = progress.begin() {
+            println!("{line}");
+        }
+        Self {
+            progress,
+            ..Self::default()
+        }
+    }
+
+    /// Adds a stage, and prints its result and the remaining ones.
     pub fn add(&mut self, row: Row) {
         println!(
             "== {}: {} in {} s",
@@ -102,6 +116,9 @@ impl Report {
         );
         for failure in &row.tally.failures {
             println!("   FAILED {failure}");
+        }
+        if let Some(line) = self.progress.end(&row.stage, row.took) {
+            println!("{line}");
         }
         self.rows.push(row);
     }

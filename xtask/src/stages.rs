@@ -20,6 +20,7 @@ use crate::{
     links,
     options::Test,
     package::{self, Compiled, reproducible, rpm},
+    progress::Progress,
     report::{Report, Row, Tally},
     sanitizers, sccache,
     stage::{BUILD, C_TESTS, FMT, GUEST, UNIT, chosen, named, names_stage},
@@ -100,6 +101,23 @@ fn names(stock: bool) -> Vec<String> {
     cargo.chain(others).chain(here).chain(guest).collect()
 }
 
+/// The stages that a run has.
+fn expected(options: &Test) -> Vec<String> {
+    let runs = chosen_runs(options).into_iter();
+    let runs = runs.map(|(_, run)| format!("{GUEST}{}", run.label()));
+    if options.stock {
+        return runs.collect();
+    }
+    let is_chosen = |name: &String| match name.as_str() {
+        reproducible::STAGE => named(&options.only, name),
+        _ => chosen(&options.only, name),
+    };
+    let here = names(false)
+        .into_iter()
+        .filter(|name| !name.starts_with(GUEST) && is_chosen(name));
+    here.chain(runs).collect()
+}
+
 /// The stages on this machine that are not one command of cargo.
 fn others() -> impl Iterator<Item = &'static str> {
     [links::STAGE, circles::STAGE, style::STAGE]
@@ -131,7 +149,8 @@ pub fn run(options: &Test) -> Result<ExitCode> {
     if let Some(code) = sccache::run_again(&dirs)? {
         return Ok(code);
     }
-    let mut report = Report::default();
+    let progress = Progress::new(&dirs.cache, expected(options));
+    let mut report = Report::of(progress);
     // The stock library's results are unrelated to this build.
     if !options.stock {
         for stage in asked(options).filter(|stage| stage.name == FMT) {
@@ -442,6 +461,29 @@ mod tests {
         let runs = chosen_runs(&options);
         let labels: Vec<_> = runs.iter().map(|(_, run)| run.label()).collect();
         assert_eq!(labels, ["c-tests.stock", "c-tests.write"]);
+    }
+
+    #[test]
+    fn a_run_expects_the_stages_that_it_has() {
+        let only = |names: &[&str]| Test {
+            only: names.iter().map(|name| (*name).to_owned()).collect(),
+            ..Test::default()
+        };
+        let all = expected(&only(&[]));
+        assert!(all.iter().any(|name| name == FMT));
+        assert!(!all.iter().any(|name| name == reproducible::STAGE));
+        assert_eq!(expected(&only(&["fmt", "links"])), ["fmt", "links"]);
+        let runs = expected(&only(&["guest:c-tests.write"]));
+        assert_eq!(runs, ["guest:c-tests.stock", "guest:c-tests.write"]);
+        let stock = Test {
+            stock: true,
+            ..only(&["guest:pyverbs"])
+        };
+        assert!(
+            expected(&stock)
+                .iter()
+                .all(|name| name.starts_with("guest:pyverbs"))
+        );
     }
 
     #[test]
