@@ -41,6 +41,11 @@
 //! after it has set the flag, and again a millisecond later. Pollers check up to 16 rings on every
 //! turn; of more, the recently active ones and 8 others in turn.
 //!
+//! *Memory order* is argued at each place: in `ring`, in `onesided::claims`, in `onesided::record`
+//! (a sequence lock) and in `kit::sys::lock`. Other relaxed accesses of this carrier are counters
+//! and hints (`traffic`, `Peer::is_given_up`, `onesided::Credit` within its release): a late value
+//! costs a packet by UDP or one more look.
+//!
 //! *Trust.* The boundary is the user, as with ptrace(2). Every value that a peer could have written
 //! is checked where it is read, and a peer that breaks a rule is ignored from then on. Only its
 //! owner can write a segment, through any descriptor (`F_SEAL_FUTURE_WRITE`, `kit::sys::shared`).

@@ -9,6 +9,26 @@
 //! producer as one that both have, and the producer's next write to it waits until the consumer has
 //! given it up. A line that the consumer wrote to is the consumer's alone, and processors fetch
 //! such lines ahead when they see that one is written after the other.
+//!
+//! # Memory order
+//! The argument is that of the language, and holds on processors that reorder stores, such as those
+//! of arm64, except for the last item.
+//!
+//! - *A record.* Its bytes, and the words behind its first, are plain copies and relaxed stores
+//!   before the release store of its first word ([`Producer::publish`]). The consumer reads them
+//!   after it has acquired that word.
+//! - *Its room.* The consumer's reads of a record, its relaxed zeros ([`Consumer::advance`]) and
+//!   refusals ([`Consumer::refuse`]) come before the release store of its position
+//!   ([`Consumer::report`]). The producer writes there after it has acquired the position, so no
+//!   later zero overwrites a new record.
+//! - *Refusals.* Their number is stored before the position, so a producer that has acquired a
+//!   position finds the refusals of all records before it.
+//! - *A sleeper* is the exception: the producer stores a word and then loads whether the other side
+//!   sleeps, and release does not order the two ([`show`] keeps the compiler from exchanging them).
+//!   x86-64 may exchange them. arm64 may not: a sequentially consistent load (`ldar`) waits for
+//!   earlier release stores (`stlr`) of its thread; nor may riscv64 and ppc64el, whose compilers
+//!   put a full fence before such a load. The second look, which x86-64 needs, is the same
+//!   everywhere.
 
 use super::link::{HEAD, RING};
 use kit::sys::shared::Shared;
@@ -92,8 +112,8 @@ impl RingOffset {
 ///
 /// There is no full fence between the two, which would wait until the other side gives up the cache
 /// line, for each message: it may go to sleep, see the old word, and be seen awake, while the new
-/// word is still in this processor's store buffer. A thread that goes to sleep therefore looks a
-/// second time, when [`super::LATE`] has passed and the buffer is long empty.
+/// word is still in this processor's store buffer (on x86-64). A thread that goes to sleep
+/// therefore looks a second time, when [`super::LATE`] has passed and the buffer is long empty.
 #[inline]
 fn show(word: &AtomicU64, value: u64) {
     word.store(value, Release);

@@ -20,6 +20,16 @@
 //! milliseconds, so only a peer that gets no processor for long, or that violates the protocol, is
 //! found there after the caller's time limit. Then the object may still be in use, and the caller
 //! fails. No call waits without bound, and no byte is written to memory that was given back.
+//!
+//! # Memory order
+//! The full fences are `fence(SeqCst)`, in [`Claims::claim`] and in
+//! [`super::super::Directory::await_unused`]. The words of a claim are stored before the release
+//! store of its gate and key, and loaded after these were acquired. A released claim comes after
+//! the bytes of the copy, which the kernel writes on the processor of the calling thread. A third
+//! full fence stands between the length of 0 and the look at a thread's state ([`take_away`]): the
+//! scheduler has one between the end of a thread's rest and its next access, so either the thread
+//! is seen running, or it reads 0. On x86-64 the sequentially consistent store would do; on arm64
+//! later loads may overtake it.
 
 use super::super::link::Link;
 use super::super::ring::RingOffset;
@@ -112,7 +122,8 @@ pub fn take_away(link: &Link, ring: RingOffset, what: Use, rests: impl Fn(u64) -
             continue;
         }
         let [_, _, thread, _, length, ..] = place;
-        length.store(0, SeqCst);
+        length.store(0, Relaxed);
+        fence(SeqCst);
         begun |= !rests(thread.load(Relaxed));
     }
     begun
