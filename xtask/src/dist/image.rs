@@ -194,12 +194,12 @@ const USED: &str = r#"
 echo "user $(id -u)"
 ldd "$(command -v ib_send_lat)"
 ibv_devinfo -d uroce_lo
-ib_send_lat -d uroce_lo -x 0 -F & server=$!
+ib_send_lat -d uroce_lo -x 0 -F -n 50 & server=$!
 until ss -ltnH "sport = 18515" | grep -q .; do
     case $(cat /proc/$server/stat) in *") Z "*) exit 1 ;; esac
     sleep 0.05
 done
-ib_send_lat -d uroce_lo -x 0 -F 127.0.0.1
+ib_send_lat -d uroce_lo -x 0 -F -n 50 127.0.0.1
 wait $server"#;
 
 /// The script that does what the instructions say, and then uses the image.

@@ -121,7 +121,9 @@ impl Unpacked {
         let own = prefix.join("bin/ibv_rc_pingpong");
         let own = own.to_str().context("the path is not UTF-8")?;
         for program in ["/usr/bin/ibv_rc_pingpong", own] {
-            let words = ["18515", program, "-d", "uroce_lo", "-g", "0", "-c"];
+            let words = [
+                "18515", program, "-d", "uroce_lo", "-g", "0", "-n", "50", "-c",
+            ];
             let mut command = in_network(PAIR, &words);
             command.env("UROCE_DEVICES", "lo");
             command.env("LD_LIBRARY_PATH", prefix.join("lib"));

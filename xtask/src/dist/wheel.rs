@@ -284,7 +284,15 @@ IBVERBS_TRACE="$2" "$1/ferroverbs" run /usr/bin/ibv_devinfo >/dev/null
 
     /// Debian's program, over the device that only this library has.
     fn pingpong(&self) -> Result<()> {
-        let pingpong = ["/usr/bin/ibv_rc_pingpong", "-d", "uroce_lo", "-g", "0"];
+        let pingpong = [
+            "/usr/bin/ibv_rc_pingpong",
+            "-d",
+            "uroce_lo",
+            "-g",
+            "0",
+            "-n",
+            "50",
+        ];
         self.pair("18515", &[&pingpong[..], &["-c"]].concat(), "bytes in")
     }
 
