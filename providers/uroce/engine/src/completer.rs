@@ -36,7 +36,8 @@ impl Completer<'_> {
             self.report(packet);
             return None;
         }
-        self.requester.learn(packet.headers.bth.selective);
+        let selective = packet.headers.bth.selective;
+        self.requester.learn(selective, self.attributes);
         match kind {
             Kind::Acknowledge => {
                 let failed = self.answer(psn, syndrome?.1);
@@ -56,7 +57,7 @@ impl Completer<'_> {
             return;
         }
         if let Some(report) = Report::parse(packet.payload) {
-            self.requester.learn(bth.selective);
+            self.requester.learn(bth.selective, self.attributes);
             self.requester.on_report(self.now, report, self.counters);
         }
     }

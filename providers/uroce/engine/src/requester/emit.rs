@@ -1,5 +1,6 @@
 //! The next packet of the send queue.
 
+use super::congestion::Window;
 use super::{Entry, Pending, Requester};
 use crate::host::{Host, LocalAccess};
 use crate::outgoing::{Gather, Origin, Outgoing, Payload};
@@ -44,6 +45,8 @@ enum Step {
     Send,
     Skip,
     Wait,
+    /// Wait until fewer packets are in flight.
+    Full,
 }
 
 impl Requester {
@@ -53,12 +56,19 @@ impl Requester {
         if self.rnr_wait.is_some() {
             return false;
         }
+        if context.service.reliable() {
+            self.begin_path(context.attributes);
+        }
         if self.next_missing().is_some() || self.next_repeated().is_some() {
             return true;
         }
         loop {
             match self.step(context, host) {
                 Step::Wait => return false,
+                Step::Full => {
+                    self.window_limits();
+                    return false;
+                }
                 Step::Skip => self.advance(),
                 Step::Send => return true,
             }
@@ -68,6 +78,7 @@ impl Requester {
     /// The packet that [`Requester::prepare`] moved to.
     pub(crate) fn emit(&mut self, context: &Context<'_>) -> Option<Outgoing<'_>> {
         let missing = self.next_missing();
+        let mut repeated = false;
         let part = if let Some((entry, offset)) = missing {
             Part {
                 entry,
@@ -75,6 +86,7 @@ impl Requester {
                 packets: 1,
             }
         } else if let Some(pending) = self.next_repeated() {
+            repeated = true;
             self.repeat(pending, context)?
         } else {
             self.account(context)?
@@ -91,7 +103,8 @@ impl Requester {
         if missing.is_some() {
             self.note_sent_again(first);
         } else if reliable {
-            self.note_sent(first, part.packets, ack_request.then_some(context.now));
+            let asks = ack_request.then_some(context.now);
+            self.note_sent(first, part.packets, asks, repeated);
         }
         let offers = self.offers_reports() && context.service == Service::Rc;
         let entry = self.queue.get(part.entry)?;
@@ -102,8 +115,11 @@ impl Requester {
 
     /// Timers run while something is under way.
     fn wait_for_answer(&mut self, context: &Context<'_>) {
-        let path = self.path.get_or_insert_default();
-        if !self.timer.is_some() && !path.probe_timer.is_some() {
+        let probes = self
+            .path
+            .as_ref()
+            .is_some_and(|path| path.probe_timer.is_some());
+        if !self.timer.is_some() && !probes {
             self.arm(context.now, context.attributes);
         }
     }
@@ -146,14 +162,18 @@ impl Requester {
             return Step::Wait;
         }
         let fresh = !entry.sent;
-        if entry.wr.request.has_response() && !self.may_ask(entry, context) {
-            return Step::Wait;
+        if entry.wr.request.has_response() && self.cursor() == self.next_psn {
+            // Requests that were sent before have passed these checks already.
+            if self.peer_is_busy(context) {
+                return Step::Wait;
+            }
+            if !self.may_ask(entry, context) {
+                return Step::Full;
+            }
         }
         if !entry.wr.request.has_response() && !entry.wr.request.is_local() {
-            let limit = self.window.before(entry.packets);
-            let under_way = self.flight.saturating_sub(self.arrived_early());
-            if context.service.reliable() && under_way >= limit {
-                return Step::Wait;
+            if context.service.reliable() && self.is_full(entry) {
+                return Step::Full;
             }
             // The peer keeps no more behind missing packets.
             if self.recovers() && self.cursor().since(self.taken) >= MOST_PACKETS {
@@ -185,28 +205,35 @@ impl Requester {
             <= MAX_PSNS
     }
 
-    /// Whether the next part of a response may be requested. The peer serves `max_rd_atomic`
-    /// requests at a time, and the path back has room for so many bytes: a peer answers as fast as
-    /// it can, and packets that overflow the queues of the path are lost. Earlier requests have
-    /// passed this check already.
-    fn may_ask(&self, entry: &Entry, context: &Context<'_>) -> bool {
-        if self.cursor() != self.next_psn {
-            return true;
-        }
+    /// Whether the window has no room for a packet of this message.
+    fn is_full(&self, entry: &Entry) -> bool {
+        let limit = self.window().map(|window| window.before(entry.packets));
+        let under_way = self.flight.saturating_sub(self.arrived_early());
+        limit.is_some_and(|limit| under_way >= limit)
+    }
+
+    /// Whether the peer serves as many requests as it may: `max_rd_atomic` at a time.
+    fn peer_is_busy(&self, context: &Context<'_>) -> bool {
         let reads = usize::from(context.attributes.max_rd_atomic);
         // With a limit of 0 it begins, and fails.
-        if reads > 0 && self.responses.len() >= reads {
-            return false;
-        }
+        reads > 0 && self.responses.len() >= reads
+    }
+
+    /// Whether the path back has room for the next part of a response: a peer answers as fast as it
+    /// can, and packets that overflow the queues of the path are lost.
+    fn may_ask(&self, entry: &Entry, context: &Context<'_>) -> bool {
         let awaited = self.responses.awaited();
         let all = awaited.saturating_add(self.next_part(entry, context.attributes));
-        awaited == 0 || all <= self.window.responses()
+        let most = self.window().map(Window::responses);
+        awaited == 0 || most.is_none_or(|most| all <= most)
     }
 
     /// For how many packets of a response the next request asks.
     fn next_part(&self, entry: &Entry, attributes: &Attributes) -> u32 {
         let rest = entry.packets.saturating_sub(self.offset);
-        rest.min(self.window.request(attributes.max_rd_atomic))
+        let most = self.window();
+        let most = most.map(|window| window.request(attributes.max_rd_atomic));
+        rest.min(most.unwrap_or(1))
     }
 
     /// Whether the peer is short of receive requests for this message. The first packet of the
@@ -337,7 +364,8 @@ impl Requester {
         let Some(entry) = self.queue.get(part.entry) else {
             return true;
         };
-        let every = (self.window.size() / 4).clamp(1, ACK_EVERY);
+        let size = self.window().map_or(1, Window::size);
+        let every = (size / 4).clamp(1, ACK_EVERY);
         if entry.wr.request.has_response() || self.since_ack_request >= every {
             return true;
         }

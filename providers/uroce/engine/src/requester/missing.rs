@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::congestion::Window;
 use super::round_trip::{RoundTrip, Timed};
 use crate::psn::Psn;
 use crate::timer::Moment;
@@ -19,18 +20,52 @@ pub(super) enum PeerKind {
 }
 
 /// State of the way to the peer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Path {
+    pub(super) window: Window,
     /// The furthest that the cursor has been, once it has gone back.
     pub(super) furthest: Option<Psn>,
     /// Packets that the peer has reported to be missing.
     pub(super) recovery: Option<Recovery>,
-    pub round_trip: RoundTrip,
+    pub(super) round_trip: RoundTrip,
     pub(super) timed: Timed,
     /// When to ask the peer about outstanding packets.
     pub probe_timer: Moment,
     /// How often that was done since there was progress.
     pub probes: u8,
+}
+
+impl Path {
+    pub(super) fn new(window: Window) -> Self {
+        Self {
+            window,
+            furthest: None,
+            recovery: None,
+            round_trip: RoundTrip::default(),
+            timed: Timed::default(),
+            probe_timer: Moment::NONE,
+            probes: 0,
+        }
+    }
+}
+
+/// Packets that were found to be lost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lost {
+    pub(super) first: Option<Psn>,
+    pub(super) packets: u32,
+}
+
+impl Lost {
+    fn add(&mut self, psn: Psn) {
+        self.add_run(psn, 1);
+    }
+
+    /// Adds packets of consecutive PSNs.
+    pub(super) fn add_run(&mut self, first: Psn, packets: u32) {
+        self.first = self.first.or(Some(first));
+        self.packets = self.packets.saturating_add(packets);
+    }
 }
 
 /// A packet that has not arrived, or is to be sent again to find that out.
@@ -74,17 +109,17 @@ impl Recovery {
         }
     }
 
-    /// Takes in which packets are missing of those before `seen`. Returns the first that was not
+    /// Takes in which packets are missing of those before `seen`. Returns those that were not
     /// known to be.
-    pub(super) fn report(&mut self, missing: impl Iterator<Item = Psn>, seen: Psn) -> Option<Psn> {
+    pub(super) fn report(&mut self, missing: impl Iterator<Item = Psn>, seen: Psn) -> Lost {
+        let mut lost = Lost::default();
         if seen.before(self.seen) {
             // It is older than another.
-            return None;
+            return lost;
         }
         let mut known = std::mem::take(&mut self.missing);
         let before = std::mem::replace(&mut self.seen, seen);
         let mut latest = 0;
-        let mut first_lost = None;
         for psn in missing {
             while let Some(other) = pop_if(&mut known, |other| other.psn.before(psn)) {
                 latest = latest.max(other.number());
@@ -92,7 +127,7 @@ impl Recovery {
             if let Some(same) = pop_if(&mut known, |other| other.psn == psn) {
                 self.missing.push_back(same);
             } else if psn.at_or_after(before) {
-                first_lost = first_lost.or(Some(psn));
+                lost.add(psn);
                 self.missing.push_back(Missing {
                     psn,
                     again: None,
@@ -110,10 +145,10 @@ impl Recovery {
             });
             if overtaken && !missing.due {
                 missing.due = true;
-                first_lost = first_lost.or(Some(missing.psn));
+                lost.add(missing.psn);
             }
         }
-        first_lost
+        lost
     }
 
     /// A packet is sent again, while so many were sent in all.
@@ -130,12 +165,14 @@ impl Recovery {
         }
     }
 
-    /// All that is missing is to be sent again. Returns the first of it.
-    pub(super) fn all_due(&mut self) -> Option<Psn> {
+    /// All that is missing is to be sent again. Returns it.
+    pub(super) fn all_due(&mut self) -> Lost {
+        let mut lost = Lost::default();
         for missing in &mut self.missing {
             missing.due = true;
+            lost.add(missing.psn);
         }
-        self.missing.front().map(|missing| missing.psn)
+        lost
     }
 
     /// The last packet is to be sent again, so that an answer to it comes.

@@ -6,7 +6,7 @@
 //! the first PSN that the peer is not known to have received; `next_psn` is the first unused PSN.
 //!
 //! *Sending.* `prepare` moves the cursor to a packet that may be sent. It executes local operations
-//! on the way and stops at the limits of fence, reads in flight, [`window`], credits and SQD.
+//! on the way and stops at the limits of fence, reads in flight, [`congestion`], credits and SQD.
 //! `account` assigns PSNs when a request begins. A NAK, a timeout or RNR sets the cursor back to
 //! `taken`; later acknowledgements advance it. A NAK or RNR for a packet that the peer has received
 //! meanwhile is stale and has no effect. One gap costs one retry, however many packets report it. A
@@ -25,6 +25,7 @@
 //!
 //! *Loss* between two ends that understand reports is dealt with in [`recovery`].
 
+mod congestion;
 mod emit;
 mod entry;
 mod missing;
@@ -32,7 +33,6 @@ mod recovery;
 mod responses;
 mod retry;
 mod round_trip;
-mod window;
 
 use std::collections::VecDeque;
 
@@ -43,7 +43,6 @@ pub(crate) use responses::Pending;
 use responses::Responses;
 pub(crate) use retry::Expired;
 use round_trip::RoundTrip;
-use window::Window;
 
 use crate::host::Host;
 use crate::psn::Psn;
@@ -89,7 +88,8 @@ pub(crate) struct Requester {
     rnr_wait: Moment,
     /// The latest time that a caller passed.
     latest: Time,
-    window: Window,
+    /// Request packets under way at most, without a measured path.
+    max_in_flight: u32,
     peer: PeerKind,
     /// State of the way to the peer, once there is anything: there are many queue pairs.
     path: Option<Box<Path>>,
@@ -118,7 +118,7 @@ impl Requester {
             timer: Moment::NONE,
             rnr_wait: Moment::NONE,
             latest: Time::default(),
-            window: Window::new(max_in_flight),
+            max_in_flight,
             peer: PeerKind::default(),
             path: None,
         }
@@ -126,7 +126,6 @@ impl Requester {
 
     /// Takes the first PSN, on the way to RTS.
     pub(crate) fn start(&mut self, attributes: &Attributes) {
-        self.window.fit(attributes.path_mtu.bytes());
         self.next_psn = attributes.sq_psn;
         self.taken = attributes.sq_psn;
         self.recovering = attributes.sq_psn;

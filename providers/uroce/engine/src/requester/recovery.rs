@@ -19,7 +19,8 @@
 //! Reports are not trusted: one that speaks of packets that were not sent is dropped.
 
 use super::Requester;
-use super::missing::{PeerKind, Recovery, pop_if};
+use super::congestion::Window;
+use super::missing::{Path, PeerKind, Recovery, pop_if};
 use crate::counters::Counters;
 use crate::psn::Psn;
 use crate::qp::Attributes;
@@ -33,17 +34,64 @@ impl Requester {
     }
 
     /// Whether the peer reports missing packets.
-    fn gets_reports(&self) -> bool {
+    pub(super) fn gets_reports(&self) -> bool {
         self.peer == PeerKind::Selective
     }
 
     /// An answer has come whose sender understands reports, or does not.
-    pub(crate) fn learn(&mut self, selective: bool) {
+    pub(crate) fn learn(&mut self, selective: bool, attributes: &Attributes) {
+        let before = self.peer;
         self.peer = match (self.peer, selective) {
             (PeerKind::Other, _) | (PeerKind::Unknown, false) => PeerKind::Other,
             // Answers to other requests may lack the bit.
             _ => PeerKind::Selective,
         };
+        if before == PeerKind::Unknown
+            && self.gets_reports()
+            && let Some(path) = &mut self.path
+        {
+            path.window.open(attributes.path_mtu.bytes());
+        }
+    }
+
+    /// The path to the peer is used: its state begins, unless there is one.
+    pub(super) fn begin_path(&mut self, attributes: &Attributes) {
+        if self.path.is_some() {
+            return;
+        }
+        let payload = attributes.path_mtu.bytes();
+        let mut window = Window::new(self.max_in_flight, payload);
+        if self.gets_reports() {
+            window.open(payload);
+        }
+        self.path = Some(Box::new(Path::new(window)));
+    }
+
+    /// The congestion window, once there is one.
+    pub(super) fn window(&self) -> Option<&Window> {
+        self.path.as_ref().map(|path| &path.window)
+    }
+
+    /// A packet waits for room in the window.
+    pub(super) fn window_limits(&mut self) {
+        if let Some(path) = &mut self.path {
+            path.window.limits();
+        }
+    }
+
+    /// So many packets have arrived.
+    pub(super) fn window_progresses(&mut self, now: Time, packets: u32) {
+        let (una, furthest) = (self.una(), self.furthest());
+        if let Some(path) = &mut self.path {
+            path.window.on_progress(packets, now, una, furthest);
+        }
+    }
+
+    /// The path does not carry the packets in flight.
+    pub(super) fn shrink_window(&mut self) {
+        if let Some(path) = &mut self.path {
+            path.window.on_loss(false);
+        }
     }
 
     fn recovery(&self) -> Option<&Recovery> {
@@ -72,16 +120,32 @@ impl Requester {
     /// So many packets have arrived.
     pub(super) fn measure(&mut self, now: Time, first: Psn, packets: u32) {
         if let Some(path) = &mut self.path {
-            path.timed.arrive(now, first, packets, &mut path.round_trip);
+            let Path {
+                window,
+                timed,
+                round_trip,
+                ..
+            } = &mut **path;
+            timed.arrive(now, first, packets, |nanos| {
+                round_trip.measured(nanos);
+                window.sample(nanos);
+            });
         }
     }
 
     /// A packet with so many PSNs leaves. `asks` is the time, if it asks for an acknowledgement.
-    pub(super) fn note_sent(&mut self, first: Psn, packets: u32, asks: Option<Time>) {
+    pub(super) fn note_sent(
+        &mut self,
+        first: Psn,
+        packets: u32,
+        asks: Option<Time>,
+        repeated: bool,
+    ) {
         let Some(path) = &mut self.path else {
             return;
         };
-        let again = path.furthest.is_some_and(|furthest| first.before(furthest));
+        let before = |furthest| first.before(furthest);
+        let again = repeated || path.furthest.is_some_and(before);
         match asks {
             _ if again => path.timed.forget(first, packets),
             Some(now) => path.timed.leaves(first, now),
@@ -128,7 +192,9 @@ impl Requester {
             self.measure(now, at, u32::from(run.arrived));
             at = at.plus(u32::from(run.arrived));
         }
-        let path = self.path.get_or_insert_default();
+        let Some(path) = &mut self.path else {
+            return;
+        };
         let recovery = path.recovery.get_or_insert_with(|| Recovery::new(taken));
         let lost = recovery.report(missing.into_iter(), at);
         self.count_arrived();
@@ -269,8 +335,8 @@ impl Requester {
             return;
         }
         let recovery = self.path.as_mut().and_then(|path| path.recovery.as_mut());
-        let lost = recovery.and_then(Recovery::all_due);
-        if self.responses.ask_oldest_before(self.taken) || lost.is_some() {
+        let lost = recovery.map(Recovery::all_due).unwrap_or_default();
+        if self.responses.ask_oldest_before(self.taken) || lost.first.is_some() {
             self.on_lost(lost);
             return;
         }
@@ -278,7 +344,9 @@ impl Requester {
         if let Some(pending) = self.responses.find(last) {
             self.responses.ask(pending);
         } else if last.at_or_after(taken) {
-            let path = self.path.get_or_insert_default();
+            let Some(path) = &mut self.path else {
+                return;
+            };
             let recovery = path.recovery.get_or_insert_with(|| Recovery::new(taken));
             recovery.ask(last);
         }

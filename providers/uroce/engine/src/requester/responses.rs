@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::RoundTrip;
+use super::missing::Lost;
 use crate::psn::Psn;
 use crate::timer::{Moment, Time};
 
@@ -237,11 +238,15 @@ impl Responses {
         psn.within(pending.start, pending.packets).then_some(index)
     }
 
-    /// A packet has arrived that had not. Returns the PSN of a packet before it that is now known
-    /// to be lost.
-    pub(super) fn arrive(&mut self, index: usize, packet: u32, now: Time) -> Option<Psn> {
-        let all = self.0.as_mut()?;
-        let pending = all.queue.get_mut(index)?;
+    /// A packet has arrived that had not. Returns the packets before it that are now known to be
+    /// lost.
+    pub(super) fn arrive(&mut self, index: usize, packet: u32, now: Time) -> Lost {
+        let Some(all) = &mut self.0 else {
+            return Lost::default();
+        };
+        let Some(pending) = all.queue.get_mut(index) else {
+            return Lost::default();
+        };
         if pending.count == 0 && !pending.was_repeated() {
             let trip = now.nanos().saturating_sub(pending.asked_at.nanos());
             all.round_trip.measured(trip);
@@ -252,10 +257,12 @@ impl Responses {
     }
 
     /// The peer has answered the request after `psn`. Returns as [`Responses::arrive`].
-    pub(super) fn answered(&mut self, psn: Psn) -> Option<Psn> {
-        let all = self.0.as_mut()?;
-        let passed = all.passed_by(psn)?;
-        all.judge_up_to(passed)
+    pub(super) fn answered(&mut self, psn: Psn) -> Lost {
+        let Some(all) = &mut self.0 else {
+            return Lost::default();
+        };
+        let passed = all.passed_by(psn);
+        passed.map_or(Lost::default(), |passed| all.judge_up_to(passed))
     }
 
     /// The request at `index` is lost, if it is on the wire for the first time: others behind it
@@ -374,17 +381,19 @@ impl Outstanding {
         (!psn.before(first)).then(|| self.queue.partition_point(passed))
     }
 
-    /// Those before the one at `index` were passed. The first of all that is lost now, and was not.
-    fn judge_up_to(&mut self, index: usize) -> Option<Psn> {
-        let mut lost = None;
+    /// Those before the one at `index` were passed. Returns the packets that are lost now, and were
+    /// not.
+    fn judge_up_to(&mut self, index: usize) -> Lost {
+        let mut lost = Lost::default();
         for (at, pending) in self.queue.iter_mut().enumerate().take(index + 1) {
             pending.passed |= at < index;
             let known = pending.lost;
             if pending.judge() && !known {
-                lost = lost.or(Some(pending.start.plus(pending.first_missing)));
+                let gap = pending.gap();
+                lost.add_run(pending.start.plus(gap.start), gap.end - gap.start);
             }
         }
-        self.any_lost |= lost.is_some();
+        self.any_lost |= lost.first.is_some();
         lost
     }
 

@@ -1,6 +1,7 @@
 //! Going back, timers and acknowledged packets.
 
 use super::Requester;
+use super::missing::Lost;
 use crate::counters::Counters;
 use crate::psn::Psn;
 use crate::qp::Attributes;
@@ -88,7 +89,7 @@ impl Requester {
             return Expired::Fail(Status::RetryExc);
         };
         self.retries_left = left;
-        self.window.on_loss();
+        self.shrink_window();
         self.rewind(counters);
         Expired::Resume
     }
@@ -216,7 +217,7 @@ impl Requester {
         self.taken = upto;
         self.flight = self.flight.saturating_sub(requests);
         self.forget_missing();
-        self.window.on_progress(requests);
+        self.window_progresses(now, requests);
         self.probing = false;
         self.rewound = false;
         self.rnr_wait = Moment::NONE;
@@ -250,18 +251,26 @@ impl Requester {
             entry.arrived += 1;
             entry.done = entry.arrived >= entry.packets;
         }
-        self.window.on_progress(1);
+        self.window_progresses(now, 1);
         self.progress(now, attributes);
         self.on_lost(lost);
     }
 
-    /// A response is lost: the window becomes smaller, once for the packets in flight at that time.
-    pub(super) fn on_lost(&mut self, lost: Option<Psn>) {
-        if let Some(psn) = lost
-            && !psn.before(self.recovering)
-        {
+    /// Packets are lost: the window may become smaller, once for the packets in flight at that time.
+    pub(super) fn on_lost(&mut self, lost: Lost) {
+        let Some(first) = lost.first else {
+            return;
+        };
+        let reported = self.gets_reports();
+        let Some(path) = &mut self.path else {
+            return;
+        };
+        if reported {
+            path.window.on_reported(lost.packets);
+        }
+        if !first.before(self.recovering) && (!reported || path.window.loses_many()) {
             self.recovering = self.next_psn;
-            self.window.on_loss();
+            path.window.on_loss(reported);
         }
     }
 
@@ -320,8 +329,13 @@ impl Requester {
         self.limit = credits.map(|credits| msn.plus(credits));
     }
 
+    /// A switch on the way is full.
     pub(crate) fn on_congestion(&mut self) {
-        self.window.on_loss();
+        if self.next_psn.before(self.recovering) || self.taken.before(self.recovering) {
+            return;
+        }
+        self.recovering = self.next_psn;
+        self.shrink_window();
     }
 
     /// Lets the request fail that the packet belongs to, once it is the oldest.

@@ -64,14 +64,21 @@ impl Timed {
         self.0.clear();
     }
 
-    /// So many packets have arrived. Those of them that are timed are measured.
-    pub(super) fn arrive(&mut self, now: Time, first: Psn, packets: u32, trip: &mut RoundTrip) {
+    /// So many packets have arrived. Reports how long those of them took that are timed. Those
+    /// before them that have not arrived will be sent again, and are timed no longer.
+    pub(super) fn arrive(
+        &mut self,
+        now: Time,
+        first: Psn,
+        packets: u32,
+        mut measured: impl FnMut(u64),
+    ) {
         self.0.retain(|(psn, left)| {
             let arrived = psn.within(first, packets);
             if arrived {
-                trip.measured(now.nanos().saturating_sub(left.nanos()));
+                measured(now.nanos().saturating_sub(left.nanos()));
             }
-            !arrived
+            !psn.before(first.plus(packets))
         });
     }
 }
@@ -106,10 +113,12 @@ mod tests {
         assert_eq!(timed.0.len(), TIMED);
         timed.forget(start.plus(2), 3);
         let now = Time::from_nanos(5_000_000);
-        timed.arrive(now, start.plus(2), 3, &mut trip);
+        timed.arrive(now, start.plus(2), 3, |nanos| trip.measured(nanos));
         assert_eq!(trip.wait(), FIRST_WAIT);
-        timed.arrive(now, start, 8, &mut trip);
+        timed.arrive(now, start, 8, |nanos| trip.measured(nanos));
         assert_eq!(timed.0.len(), TIMED - 8);
         assert!(trip.wait() > 5_000_000);
+        timed.arrive(now, start.plus(14), 1, |_| ());
+        assert_eq!(timed.0.len(), 1, "those before it are missing");
     }
 }

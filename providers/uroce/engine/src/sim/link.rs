@@ -1,7 +1,9 @@
 //! A link with faults, and the random numbers they come from.
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::rc::Rc;
 
 use crate::timer::Time;
 
@@ -52,6 +54,59 @@ pub struct Faults {
 /// Ordinary delay of the link, in nanoseconds.
 const DELAY: u64 = 2_000;
 
+/// A place on the way that carries so much in a time, in each direction. Links may share it.
+#[derive(Clone, Debug)]
+pub struct Bottleneck(Rc<RefCell<State>>);
+
+#[derive(Debug)]
+struct State {
+    /// Bytes a second.
+    rate: u64,
+    /// Bytes that wait at most.
+    queue: u64,
+    /// Nanoseconds on the way behind it.
+    delay: u64,
+    /// When each direction has carried all it has taken.
+    free: [Time; 2],
+    lost: u64,
+}
+
+impl Bottleneck {
+    /// Carries `rate` bytes a second, with a queue of so many bytes, and a delay in nanoseconds.
+    #[must_use]
+    pub fn new(rate: u64, queue: u64, delay: u64) -> Self {
+        Self(Rc::new(RefCell::new(State {
+            rate,
+            queue,
+            delay,
+            free: [Time::default(); 2],
+            lost: 0,
+        })))
+    }
+
+    /// Packets that the queue had no room for.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.0.borrow().lost
+    }
+
+    /// How long a packet takes that leaves now; `None` if it is lost.
+    fn carry(&self, now: Time, to: usize, bytes: usize) -> Option<u64> {
+        let state = &mut *self.0.borrow_mut();
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let time = |bytes: u64| bytes.saturating_mul(1_000_000_000) / state.rate.max(1);
+        let free = state.free.get_mut(to)?;
+        let waits = free.nanos().saturating_sub(now.nanos());
+        if waits > time(state.queue) {
+            state.lost += 1;
+            return None;
+        }
+        let takes = waits + time(bytes);
+        *free = now.plus(takes);
+        Some(takes + state.delay)
+    }
+}
+
 type Queued = Reverse<(Time, u64, usize, Vec<u8>)>;
 
 /// Packets on the way.
@@ -61,6 +116,8 @@ pub struct Link {
     random: Random,
     sent: u64,
     under_way: BinaryHeap<Queued>,
+    /// Where packets wait for others.
+    pub bottleneck: Option<Bottleneck>,
     /// Sides that hear nothing any more.
     pub deaf: [bool; 2],
 }
@@ -74,6 +131,7 @@ impl Link {
             random: Random::new(seed),
             sent: 0,
             under_way: BinaryHeap::new(),
+            bottleneck: None,
             deaf: [false; 2],
         }
     }
@@ -98,8 +156,14 @@ impl Link {
             }
         }
         let mut delay = DELAY;
+        if let Some(bottleneck) = &self.bottleneck {
+            let Some(takes) = bottleneck.carry(now, to, bytes.len()) else {
+                return;
+            };
+            delay += takes;
+        }
         if self.random.per_mille(self.faults.reorder) {
-            delay = 10 * DELAY + self.random.below(10 * DELAY);
+            delay += 9 * DELAY + self.random.below(10 * DELAY);
         }
         self.sent += 1;
         let entry = (now.plus(delay), self.sent, to, bytes);

@@ -7,7 +7,7 @@ mod link;
 mod tests;
 
 pub use host::{ALL, BASE, MEMORY, Region, SimHost};
-pub use link::{Faults, Link, Random};
+pub use link::{Bottleneck, Faults, Link, Random};
 
 use crate::outgoing::{Outgoing, Payload};
 use crate::psn::Psn;
@@ -191,13 +191,18 @@ impl World {
         true
     }
 
-    /// Lets the next thing happen: a packet arrives or a deadline passes. `false` if nothing ever
-    /// will.
-    pub fn step(&mut self) -> bool {
+    /// When the next thing happens, once everything that can is sent. `None` if nothing ever will.
+    pub fn next(&mut self) -> Option<Time> {
         self.pump();
         let arrival = self.link.next_arrival();
         let deadline = self.ends.iter().filter_map(|end| end.qp.deadline()).min();
-        let Some(next) = [arrival, deadline].into_iter().flatten().min() else {
+        [arrival, deadline].into_iter().flatten().min()
+    }
+
+    /// Lets the next thing happen: a packet arrives or a deadline passes. `false` if nothing ever
+    /// will.
+    pub fn step(&mut self) -> bool {
+        let Some(next) = self.next() else {
             return false;
         };
         self.now = self.now.max(next);

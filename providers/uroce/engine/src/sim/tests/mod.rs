@@ -1,5 +1,6 @@
 //! Tests of two connected queue pairs.
 
+mod bottleneck;
 mod delays;
 mod errors;
 mod lossy;

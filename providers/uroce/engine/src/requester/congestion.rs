@@ -1,0 +1,417 @@
+//! The congestion window: the number of packets that may be in flight to the peer, or from it.
+//!
+//! *Near.* While the fastest packet takes less than [`NEAR`], or none was measured, the window is at
+//! most [`BYTES`] and follows losses alone. The delay of such a path is the time until a process is
+//! scheduled, which is no sign of a queue.
+//!
+//! *Far.* On other paths the window follows the delay, as in Vegas and FAST TCP: a path that is
+//! filled has a queue, and a packet that waits in it arrives later than the fastest one did. The
+//! window is computed once in a round trip, and changes only if it has held back a packet.
+//! - At the beginning it doubles, until the fastest packet of a round takes a quarter longer (and
+//!   50 µs, for the noise of schedulers) than the fastest of all.
+//! - From then on it goes half the way to the size at which [`QUEUED`] packets of this connection
+//!   wait in queues, or grows by an eighth if there is no queue at all. Connections that share a path
+//!   have equal queues there, and so equal shares.
+//! - The fastest packet is remembered for 2 to 4 seconds. Every 2 seconds the window is halved for
+//!   one round, so that the queue runs empty and can be told from the path.
+//!
+//! A model that grows until packets are lost (CUBIC) does not fit. On a network that loses packets
+//! for other reasons than congestion it uses a small part of the path.
+//!
+//! *Loss.* Where the peer reports missing packets, loss makes the window smaller (by 0.7) if more
+//! than 1 of 32 packets is lost, and at least [`FEW`] of the last few hundred. Otherwise, and with
+//! congestion notifications, it is halved. Both happen once for the packets in flight at that time.
+//! A peer without receive requests (RNR) says nothing about the path.
+//!
+//! *Bounds.* A peer that reports missing packets may get as many packets as it keeps behind a
+//! missing one, at most [`MOST_BYTES`]; others lose all packets behind a lost one, and get no more
+//! than [`BYTES`]. Messages of fewer than [`LONG`] packets have at most [`OF_SHORT`] in flight on a
+//! near path, so that requests that waited for one acknowledgement are sent together. On a near path
+//! reads and atomics may request four times as many response packets, up to 256: the side that
+//! requested them is there to take them.
+//!
+//! No other file limits the number of packets in flight.
+
+use crate::psn::Psn;
+use crate::responder::MOST_PACKETS;
+use crate::timer::Time;
+
+const MIN: u32 = 4;
+const START: u32 = 128;
+/// The least on a far path, unless packets are lost.
+const LEAST_FAR: u32 = 64;
+/// A path on which no packet is faster is far, in nanoseconds.
+const NEAR: u32 = 500_000;
+/// Maximum bytes in flight on a near path: those that fit a receiver's socket by Linux's default
+/// limits (a `net.core.rmem_max` of 208 KiB is doubled, and part of it counts overhead of packets).
+/// If the receiver is the slower side, all of the window waits there.
+const BYTES: u32 = 384 << 10;
+/// Maximum bytes in flight on a far path.
+const MOST_BYTES: u32 = 16 << 20;
+/// Messages of fewer packets than this are short, and at most so many of their packets are in
+/// flight: short messages that wait for an acknowledgement are then sent together, which costs less
+/// than one after the other.
+const LONG: u32 = 16;
+const OF_SHORT: u32 = 64;
+/// Response packets for each request packet of the window of a near path, and at most.
+const RESPONSES: u32 = 4;
+const OF_RESPONSES: u32 = super::responses::MOST_PACKETS;
+/// A long read is asked for by so many requests at a time.
+const REQUESTS: u32 = 4;
+/// The same on a far path, where each request repeats one gap in a round trip.
+const REQUESTS_FAR: u32 = 16;
+/// Packets of a connection that wait in queues of the path, and one more for so many nanoseconds
+/// of the path: shares become equal in a number of round trips that is as small on a long path.
+const QUEUED: u32 = 16;
+const QUEUED_EVERY: u32 = 500_000;
+/// A queue that delays packets by this part of the path is empty.
+const EMPTY: u32 = 256;
+/// Packets whose loss does not count, of a few hundred.
+const FEW: u32 = 8;
+/// One of so many packets may be lost.
+const SHARE: u32 = 32;
+/// Loss is counted over so many packets, and twice as many.
+const COUNTED: u32 = 256;
+/// Noise of schedulers, in nanoseconds.
+const NOISE: u32 = 50_000;
+/// How long the fastest packet is remembered at least, in nanoseconds.
+const MEMORY: u64 = 2_000_000_000;
+
+/// The window, in packets. Times are nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    size: u32,
+    /// The most on a near path.
+    most_near: u32,
+    /// The most on a far path.
+    most: u32,
+    /// It doubles each round.
+    doubling: bool,
+    /// It is halved for this round.
+    draining: bool,
+    /// It has held something back in this round.
+    limited: bool,
+    /// The round ends when this is acknowledged.
+    round: Psn,
+    /// The fastest packet of the round; `u32::MAX` for none.
+    fastest: u32,
+    /// The fastest of this period and of the one before.
+    periods: [u32; 2],
+    period_ends: Time,
+    delivered: u32,
+    lost: u32,
+}
+
+impl Window {
+    /// At most so many packets on a near path, of so many bytes of payload.
+    pub(super) fn new(max: u32, payload: u32) -> Self {
+        let most_near = max.min(BYTES / payload.max(1)).max(MIN);
+        Self {
+            size: START.min(most_near),
+            most_near,
+            most: most_near,
+            doubling: true,
+            draining: false,
+            limited: false,
+            round: Psn::default(),
+            fastest: u32::MAX,
+            periods: [u32::MAX; 2],
+            period_ends: Time::default(),
+            delivered: 0,
+            lost: 0,
+        }
+    }
+
+    /// The peer reports missing packets.
+    pub(super) fn open(&mut self, payload: u32) {
+        let most = (MOST_BYTES / payload.max(1)).min(MOST_PACKETS);
+        self.most = most.max(self.most_near);
+    }
+
+    fn is_far(&self) -> bool {
+        (NEAR..u32::MAX).contains(&self.path())
+    }
+
+    pub(super) fn size(&self) -> u32 {
+        if self.draining && self.is_far() {
+            return (self.size / 2).max(MIN);
+        }
+        self.size
+    }
+
+    /// How many may be in flight before the next one of a message of so many.
+    pub(super) fn before(&self, packets: u32) -> u32 {
+        let size = self.size();
+        if packets < LONG && !self.is_far() {
+            return size.min(OF_SHORT);
+        }
+        size
+    }
+
+    /// How many response packets may be requested.
+    pub(super) fn responses(&self) -> u32 {
+        let size = self.size();
+        if self.is_far() {
+            return size;
+        }
+        size.saturating_mul(RESPONSES).min(OF_RESPONSES)
+    }
+
+    /// For how many response packets one request asks, of `max_rd_atomic` that may be in flight: so
+    /// few that one can be answered while the next ones are on their way, and the window is used
+    /// up.
+    pub(super) fn request(&self, max_rd_atomic: u8) -> u32 {
+        let most = if self.is_far() {
+            REQUESTS_FAR
+        } else {
+            REQUESTS
+        };
+        let requests = u32::from(max_rd_atomic).clamp(1, most);
+        (self.responses() / requests).clamp(MIN, OF_RESPONSES)
+    }
+
+    /// A packet waits because the window is full.
+    pub(super) fn limits(&mut self) {
+        self.limited = true;
+    }
+
+    /// A packet was answered so long after it left.
+    pub(super) fn sample(&mut self, nanos: u64) {
+        let nanos = u32::try_from(nanos).unwrap_or(u32::MAX).max(1);
+        self.fastest = self.fastest.min(nanos);
+    }
+
+    /// So many packets have arrived. `una` is the first PSN that is not acknowledged, `furthest`
+    /// the first that was not sent.
+    pub(super) fn on_progress(&mut self, packets: u32, now: Time, una: Psn, furthest: Psn) {
+        self.delivered = self.delivered.saturating_add(packets);
+        if una.before(self.round) {
+            return;
+        }
+        if self.limited {
+            self.adjust();
+        }
+        if self.delivered > 2 * COUNTED {
+            self.delivered /= 2;
+            self.lost /= 2;
+        }
+        self.remember(now);
+        self.round = furthest;
+        self.limited = false;
+        self.fastest = u32::MAX;
+    }
+
+    /// The fastest packet of all that are remembered.
+    fn path(&self) -> u32 {
+        self.periods[0].min(self.periods[1]).min(self.fastest)
+    }
+
+    fn remember(&mut self, now: Time) {
+        self.draining = false;
+        self.periods[0] = self.periods[0].min(self.fastest);
+        if now < self.period_ends {
+            return;
+        }
+        self.period_ends = now.plus(MEMORY);
+        self.periods = [u32::MAX, self.periods[0]];
+        self.draining = true;
+    }
+
+    /// The size for the next round.
+    fn adjust(&mut self) {
+        if !self.is_far() {
+            self.size = (self.size + self.size / 8 + 1).min(self.most_near);
+            return;
+        }
+        if self.fastest == u32::MAX || self.draining {
+            return;
+        }
+        let path = self.path();
+        let slow = path.saturating_add(path / 4).saturating_add(NOISE);
+        self.doubling &= self.fastest <= slow;
+        let size = if self.doubling {
+            self.size.saturating_mul(2)
+        } else {
+            let filled = u64::from(self.size) * u64::from(path) / u64::from(self.fastest);
+            let filled = u32::try_from(filled).unwrap_or(u32::MAX);
+            // Without a queue the path is not filled: other connections may have ended.
+            let empty = self.fastest - path <= path / EMPTY;
+            let queued = QUEUED + path / QUEUED_EVERY;
+            let more = if empty {
+                queued.max(self.size / 4)
+            } else {
+                queued
+            };
+            self.size.midpoint(filled.saturating_add(more))
+        };
+        self.size = size.clamp(LEAST_FAR.min(self.most_near), self.most);
+    }
+
+    /// So many packets are lost, by reports of the peer.
+    pub(super) fn on_reported(&mut self, packets: u32) {
+        self.lost = self.lost.saturating_add(packets);
+    }
+
+    /// Whether so many reported packets are lost that the path must be full.
+    pub(super) fn loses_many(&self) -> bool {
+        let all = self.delivered.saturating_add(self.lost);
+        self.lost > FEW && self.lost.saturating_mul(SHARE) > all
+    }
+
+    /// The path does not carry the packets in flight. The loss is known in time, or all was lost.
+    pub(super) fn on_loss(&mut self, in_time: bool) {
+        self.shrink(if in_time {
+            self.size - self.size / 10 * 3
+        } else {
+            self.size / 2
+        });
+    }
+
+    fn shrink(&mut self, size: u32) {
+        self.doubling = false;
+        self.delivered = 0;
+        self.lost = 0;
+        self.size = size.max(MIN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLISECOND: u64 = 1_000_000;
+
+    /// A window of a connection whose packets are `payload` long, and the state of its path.
+    struct Path {
+        window: Window,
+        now: Time,
+        psn: Psn,
+    }
+
+    impl Path {
+        fn new(payload: u32) -> Self {
+            let mut window = Window::new(128, payload);
+            window.open(payload);
+            Self {
+                window,
+                now: Time::default(),
+                psn: Psn::new(7),
+            }
+        }
+
+        /// A round in which the window is used up, and the fastest packet takes so long.
+        fn round(&mut self, nanos: u64) {
+            let size = self.window.size();
+            self.now = self.now.plus(nanos);
+            self.psn = self.psn.plus(size);
+            self.window.limits();
+            self.window.sample(nanos);
+            let furthest = self.psn.plus(size);
+            self.window.on_progress(size, self.now, self.psn, furthest);
+        }
+
+        /// So many rounds on a path that carries `rate` packets in a millisecond, with a round trip
+        /// of so many milliseconds and an endless queue.
+        fn rounds(&mut self, count: u32, rate: u64, trip: u64) {
+            for _ in 0..count {
+                let carries = u64::from(self.window.size()) * MILLISECOND / rate;
+                self.round(carries.max(trip * MILLISECOND));
+            }
+        }
+    }
+
+    #[test]
+    fn a_near_path_ends_at_its_bytes() {
+        for (payload, packets) in [(256, 128), (1024, 128), (2048, 128), (4096, 96)] {
+            let mut path = Path::new(payload);
+            for _ in 0..100 {
+                path.round(20_000);
+            }
+            let window = path.window;
+            assert_eq!(window.size(), packets);
+            assert_eq!((window.before(16), window.before(15)), (packets, 64));
+            assert_eq!(window.responses(), 256);
+            let requests = [0, 1, 2, 4, 128].map(|reads| window.request(reads));
+            assert_eq!(requests, [256, 256, 128, 64, 64]);
+        }
+    }
+
+    #[test]
+    fn losses_halve_and_progress_restores() {
+        let mut path = Path::new(1024);
+        path.round(20_000);
+        path.window.on_loss(false);
+        assert_eq!(path.window.size(), 64);
+        for _ in 0..2 {
+            path.round(20_000);
+        }
+        assert_eq!(path.window.size(), 73);
+        path.window.on_loss(true);
+        assert_eq!(path.window.size(), 52);
+        for _ in 0..20 {
+            path.window.on_loss(false);
+        }
+        assert_eq!((path.window.size(), path.window.before(1)), (MIN, MIN));
+        assert_eq!((path.window.responses(), path.window.request(4)), (16, MIN));
+    }
+
+    #[test]
+    fn few_losses_are_not_the_paths_fault() {
+        let mut path = Path::new(1024);
+        path.window.on_reported(FEW);
+        assert!(!path.window.loses_many());
+        path.round(20_000);
+        path.window.on_reported(1);
+        assert!(path.window.loses_many());
+        path.window.on_loss(true);
+        assert!(!path.window.loses_many());
+    }
+
+    #[test]
+    fn a_far_path_is_filled_and_its_queue_is_short() {
+        for (rate, trip) in [(400, 2), (100, 10), (40, 40), (1000, 1)] {
+            let mut path = Path::new(1024);
+            path.rounds(40, rate, trip);
+            let carries = u32::try_from(rate * trip).expect("few packets");
+            let size = path.window.size;
+            assert!(
+                (carries..=carries + 200).contains(&size),
+                "{size}, the path holds {carries}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_queue_runs_empty_every_two_seconds() {
+        let mut path = Path::new(1024);
+        path.rounds(40, 100, 20);
+        let begun = path.now;
+        let mut drained = 0;
+        while path.now < begun.plus(10_000 * MILLISECOND) {
+            let before = path.window.draining;
+            path.rounds(1, 100, 20);
+            drained += u32::from(path.window.draining && !before);
+        }
+        assert!((4..=5).contains(&drained), "{drained}");
+        assert!(path.window.size >= 2000);
+    }
+
+    #[test]
+    fn a_window_that_holds_nothing_back_stays() {
+        let mut path = Path::new(1024);
+        path.rounds(40, 100, 10);
+        let before = path.window.size;
+        let (now, psn) = (path.now.plus(10 * MILLISECOND), path.psn.plus(9000));
+        path.window.sample(10 * MILLISECOND);
+        path.window.on_progress(10, now, psn, psn);
+        assert_eq!(path.window.size, before);
+    }
+
+    #[test]
+    fn a_peer_without_reports_gets_no_more_than_a_near_path() {
+        let mut path = Path::new(4096);
+        path.window = Window::new(128, 4096);
+        path.rounds(40, 1000, 10);
+        assert_eq!(path.window.size, 96);
+    }
+}

@@ -1,0 +1,151 @@
+//! The congestion window on paths of different lengths.
+
+use super::*;
+
+/// Bytes a second.
+const RATE: u64 = 40_000_000;
+const MTU: u32 = 1024;
+const MILLISECOND: u64 = 1_000_000;
+const MESSAGE: u32 = 64 << 10;
+/// Messages posted at once.
+const POSTED: usize = 96;
+
+/// What a stream consists of.
+#[derive(Clone, Copy, Debug)]
+enum Stream {
+    Write,
+    Read,
+}
+
+/// A connection that always has something to do.
+struct Flow {
+    world: World,
+    stream: Stream,
+    done: u64,
+}
+
+impl Flow {
+    fn new(stream: Stream, bottleneck: &Bottleneck, faults: Faults, seed: u64) -> Self {
+        let setup = Setup {
+            mtu: Mtu::B1024,
+            timeout: 18,
+            reads: 64,
+            ..Setup::new(Service::Rc)
+        };
+        let mut world = World::new(&setup, faults, seed);
+        world.link.bottleneck = Some(bottleneck.clone());
+        Self {
+            world,
+            stream,
+            done: 0,
+        }
+    }
+
+    fn post(&mut self) {
+        while self.world.ends[0].qp.outstanding() < POSTED {
+            let request = match self.stream {
+                Stream::Write => Request::Write(remote(0)),
+                Stream::Read => Request::Read(remote(0)),
+            };
+            self.world.post(0, wr(0, request, 0x20000, MESSAGE));
+        }
+    }
+
+    fn step(&mut self) {
+        assert!(self.world.step());
+        for completion in self.world.ends[0].host.completions.drain(..) {
+            assert_eq!(completion.status, Status::Success);
+            self.done += u64::from(MESSAGE);
+        }
+    }
+}
+
+/// Runs connections up to a time. Returns the bytes that each has moved.
+fn run(flows: &mut [Flow], until: u64) -> Vec<u64> {
+    let before: Vec<u64> = flows.iter().map(|flow| flow.done).collect();
+    loop {
+        for flow in &mut *flows {
+            flow.post();
+        }
+        let times = flows.iter_mut().map(|flow| flow.world.next());
+        let next = times.zip(0..).min().expect("one at least");
+        let (Some(at), index) = next else {
+            return Vec::new();
+        };
+        if at.nanos() > until {
+            break;
+        }
+        flows[index].step();
+    }
+    let done = flows.iter().zip(before);
+    done.map(|(flow, before)| flow.done - before).collect()
+}
+
+/// Packets and their headers, for so many bytes.
+fn with_headers(bytes: u64) -> u64 {
+    bytes + bytes / u64::from(MTU) * 16
+}
+
+/// Per thousand of what the path carries that connections move in the last second of `seconds`.
+fn use_of_the_path(flows: &mut [Flow], seconds: u64) -> u64 {
+    run(flows, (seconds - 1) * 1000 * MILLISECOND);
+    let bytes: u64 = run(flows, seconds * 1000 * MILLISECOND).iter().sum();
+    with_headers(bytes) * 1000 / RATE
+}
+
+#[test]
+fn one_connection_uses_the_path() {
+    for stream in [Stream::Write, Stream::Read] {
+        for delay in [1, 5, 20] {
+            let path = RATE / 1000 * 2 * delay;
+            for queue in [path / 2, 2 * path] {
+                let bottleneck = Bottleneck::new(RATE, queue, delay * MILLISECOND);
+                let mut flows = [Flow::new(stream, &bottleneck, Faults::default(), 1)];
+                let used = use_of_the_path(&mut flows, 5);
+                let lost = bottleneck.lost();
+                assert!(used >= 900, "{stream:?} {delay} ms: {used}, {lost} lost");
+            }
+        }
+    }
+}
+
+#[test]
+fn loss_without_congestion_leaves_the_path_in_use() {
+    for stream in [Stream::Write, Stream::Read] {
+        for (loss, least) in [(1, 900), (10, 800)] {
+            let delay = 5;
+            let bottleneck = Bottleneck::new(RATE, RATE / 50, delay * MILLISECOND);
+            let faults = Faults {
+                loss,
+                ..Faults::default()
+            };
+            let mut flows = [Flow::new(stream, &bottleneck, faults, 1)];
+            let used = use_of_the_path(&mut flows, 3);
+            assert!(used >= least, "{stream:?} at {loss}: {used}");
+        }
+    }
+}
+
+#[test]
+fn two_connections_share_the_path() {
+    for (delay, late) in [(1, 0), (5, 0), (20, 0), (5, 1)] {
+        let queue = RATE / 1000 * 4 * delay;
+        let bottleneck = Bottleneck::new(RATE, queue, delay * MILLISECOND);
+        let flow = |seed| Flow::new(Stream::Write, &bottleneck, Faults::default(), seed);
+        let mut flows = vec![flow(1)];
+        run(&mut flows, late * 1000 * MILLISECOND);
+        let mut second = flow(2);
+        second.world.now = Time::from_nanos(late * 1000 * MILLISECOND);
+        flows.push(second);
+        run(&mut flows, 3000 * MILLISECOND);
+        let done = run(&mut flows, 6000 * MILLISECOND);
+        let used = with_headers(done.iter().sum()) * 1000 / (3 * RATE);
+        assert!(used >= 900, "{delay} ms: {used}");
+        let (least, most) = (done.iter().min(), done.iter().max());
+        let (least, most) = (least.expect("two"), most.expect("two"));
+        assert!(
+            least * 10 >= most * 8,
+            "{delay} ms, {late} s late: {done:?}"
+        );
+    }
+}
