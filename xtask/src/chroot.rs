@@ -16,15 +16,38 @@ use anyhow::{Context, Result, bail};
 
 use crate::{debian_deps, dirs::Dirs, host, pip::SHOWN};
 
-/// Packages installed beside the essential ones: rdma-core's tests, with their dependencies and
-/// uroce-sysfs's, and the pingpong programs.
-const PACKAGES: &[&str] = &[
+/// Packages that suites need beside the essential ones: rdma-core's tests, with their dependencies
+/// and uroce-sysfs's, and the pingpong programs.
+const TESTS: &[&str] = &[
     "python3-pyverbs",
     "rdma-core",
     "ibverbs-providers",
     "ibverbs-utils",
     "iproute2",
     "mount",
+];
+
+/// Packages of the stages that package the library: those, further programs that use it, and
+/// programs that compile, package and check.
+const USERS: &[&str] = &[
+    "python3-pyverbs",
+    "rdma-core",
+    "ibverbs-providers",
+    "ibverbs-utils",
+    "iproute2",
+    "mount",
+    "perftest",
+    "rdmacm-utils",
+    "libibverbs-dev",
+    "librdmacm-dev",
+    "ucx-utils",
+    "apt",
+    "gcc",
+    "libc6-dev",
+    "dpkg-dev",
+    "debhelper",
+    "pkgconf",
+    "lintian",
 ];
 
 /// Options of dpkg(1): the tests are documentation, and an interrupted run begins anew.
@@ -36,7 +59,7 @@ const DPKG: &[&str] = &[
 ];
 
 /// The package whose version is rdma-core's.
-const RDMA_CORE: &str = "ibverbs-providers";
+pub const RDMA_CORE: &str = "ibverbs-providers";
 
 /// The program that makes it.
 const NEEDED: &[&str] = &["mmdebstrap"];
@@ -46,10 +69,19 @@ const COMPLETE: &str = "complete";
 /// Its root directory.
 const ROOT: &str = "root";
 
+/// The directory of package files of the archive, in a root directory.
+pub const KEPT: &str = "srv/kept";
+
 /// A release of Debian.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Chroot {
     pub debian: &'static str,
+    /// The end of its name, after that of the release.
+    variant: &'static str,
+    packages: &'static [&'static str],
+    /// Package files in [`KEPT`]. Where there are any, apt's lists stay too, so that apt can
+    /// exchange packages without a network.
+    kept: &'static [&'static str],
     /// The release of rdma-core that it has, or had when the expected lists were made.
     pub rdma_core: u32,
     /// Whether its packages change, so that it may have another release of rdma-core by now, or
@@ -59,17 +91,33 @@ pub struct Chroot {
 
 pub const TRIXIE: Chroot = Chroot {
     debian: "trixie",
+    variant: "",
+    packages: TESTS,
+    kept: &[],
     rdma_core: 56,
     changes: false,
 };
 
 pub const SID: Chroot = Chroot {
     debian: "sid",
+    variant: "",
+    packages: TESTS,
+    kept: &[],
     rdma_core: 65,
     changes: true,
 };
 
 impl Chroot {
+    /// The release with programs that use the library, and with these packages kept.
+    pub const fn of_users(self, kept: &'static [&'static str]) -> Self {
+        Self {
+            variant: "-users",
+            packages: USERS,
+            kept,
+            ..self
+        }
+    }
+
     /// Sees to it that it is there.
     ///
     /// # Errors
@@ -111,24 +159,44 @@ impl Chroot {
         let mut command = Command::new("mmdebstrap");
         command
             .arg("--variant=essential")
-            .arg(format!("--include={}", PACKAGES.join(",")))
+            .arg(format!("--include={}", self.packages.join(",")))
             .arg(format!("--aptopt={}", settings.display()))
             .args(DPKG.iter().map(|option| format!("--dpkgopt={option}")))
+            .args(self.keeping())
             .arg(self.debian)
             .arg(home.join(ROOT))
             .arg(archive(dirs)?);
         host::must_run(&mut command, &dirs.work.join("mmdebstrap.log"))
     }
 
+    /// Options that keep packages and lists.
+    fn keeping(&self) -> Vec<String> {
+        if self.kept.is_empty() {
+            return Vec::new();
+        }
+        // apt's own user may not write to the directory.
+        let download = format!(
+            "--customize-hook=mkdir -p \"$1\"/{KEPT} && chroot \"$1\" sh -c 'cd /{KEPT} && apt-get -o \
+             APT::Sandbox::User=root download {}'",
+            self.kept.join(" ")
+        );
+        vec!["--skip=cleanup/apt/lists".to_owned(), download]
+    }
+
     /// All that it depends on.
     fn made_of(&self) -> String {
-        let lines = [&[self.debian], PACKAGES, DPKG].concat();
+        let lines = [&[self.debian], self.packages, DPKG, self.kept].concat();
         lines.join("\n")
     }
 
     /// Its name in the cache directory.
     pub fn directory(&self) -> String {
-        format!("debian-{}", self.debian)
+        format!("debian-{}{}", self.debian, self.variant)
+    }
+
+    /// Its root directory on this machine.
+    pub fn here(&self, dirs: &Dirs) -> PathBuf {
+        Self::root(&dirs.cache.join(self.directory()))
     }
 
     /// Where it is for a job, which knows its own directory wherever it runs
@@ -147,22 +215,36 @@ impl Chroot {
     /// # Errors
     /// It is not there, or has none.
     pub fn found(&self, dirs: &Dirs) -> Result<u32> {
-        let root = dirs.cache.join(self.directory()).join(ROOT);
+        let version = self.version(dirs)?;
+        release_in(&version).with_context(|| format!("rdma-core {version} is no release"))
+    }
+
+    /// The version of its packages of rdma-core.
+    ///
+    /// # Errors
+    /// It is not there, or has none.
+    pub fn version(&self, dirs: &Dirs) -> Result<String> {
+        let root = self.here(dirs);
         let path = root.join("var/lib/dpkg/status");
         let status = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        release_in(&status).with_context(|| format!("{} has no {RDMA_CORE}", root.display()))
+        version_in(&status).with_context(|| format!("{} has no {RDMA_CORE}", root.display()))
     }
 }
 
-/// The release of rdma-core that dpkg(1) has noted as installed.
-fn release_in(status: &str) -> Option<u32> {
+/// The release of a version.
+fn release_in(version: &str) -> Option<u32> {
+    version.split_once('.')?.0.parse().ok()
+}
+
+/// The version of rdma-core that dpkg(1) has noted as installed.
+fn version_in(status: &str) -> Option<String> {
     let name = format!("Package: {RDMA_CORE}");
     let mut packages = status.split("\n\n");
     let package = packages.find(|package| package.lines().any(|line| line == name))?;
     let version = package
         .lines()
         .find_map(|line| line.strip_prefix("Version: "))?;
-    version.split_once('.')?.0.parse().ok()
+    Some(version.to_owned())
 }
 
 /// The archive of Debian's packages in apt's settings.
@@ -233,8 +315,20 @@ mod tests {
         let status = "Package: libc6\nVersion: 2.41-12\n\n\
             Package: ibverbs-providers\nStatus: install ok installed\nVersion: 65.0-1.1\n\n\
             Package: zlib1g\nVersion: 1:1.3\n";
-        assert_eq!(release_in(status), Some(65));
-        assert_eq!(release_in("Package: libc6\nVersion: 2.41-12\n"), None);
+        assert_eq!(version_in(status).as_deref(), Some("65.0-1.1"));
+        assert_eq!(version_in("Package: libc6\nVersion: 2.41-12\n"), None);
+        assert_eq!(release_in("65.0-1.1"), Some(65));
+        assert_eq!(release_in("2410mlnx54-1.2"), None);
+    }
+
+    #[test]
+    fn each_variant_has_a_separate_place_and_other_contents() {
+        let users = SID.of_users(&["libibverbs1"]);
+        assert_eq!(SID.directory(), "debian-sid");
+        assert_eq!(users.directory(), "debian-sid-users");
+        assert_ne!(SID.made_of(), users.made_of());
+        assert!(SID.keeping().is_empty());
+        assert!(users.keeping().concat().contains("download libibverbs1'"));
     }
 
     #[test]

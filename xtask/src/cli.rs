@@ -100,9 +100,11 @@ pub enum Command {
     InGuest {
         results: PathBuf,
     },
-    /// The command that the stage `package` starts in new namespaces; internal.
+    /// The command that the stages `package` start in new namespaces; internal.
     InRoot {
         job: PathBuf,
+        /// The root directory of another release, if not this machine's.
+        lower: Option<PathBuf>,
     },
     /// The command that the stages of uroce start in a separate network namespace; internal.
     InNetwork {
@@ -138,7 +140,12 @@ pub fn parse(mut words: lexopt::Parser) -> Result<Command> {
         }
         Value(name) if name == "in-root" => {
             let job = words.value()?.into();
-            nothing_more(words, Command::InRoot { job })
+            let lower = match words.next()? {
+                Some(Value(lower)) => Some(lower.into()),
+                Some(other) => return Err(other.unexpected().into()),
+                None => None,
+            };
+            nothing_more(words, Command::InRoot { job, lower })
         }
         Value(name) if name == "in-network" => {
             let results = words.value()?.into();

@@ -74,7 +74,7 @@ fn main() -> ExitCode {
             results,
             surrounded,
         } => uroce::in_network(&results, surrounded),
-        cli::Command::InRoot { job } => package::in_root(&job),
+        cli::Command::InRoot { job, lower } => package::in_root(&job, lower.as_deref()),
         cli::Command::Help => {
             println!("{}", cli::USAGE);
             Ok(ExitCode::SUCCESS)

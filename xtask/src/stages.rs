@@ -19,7 +19,7 @@ use crate::{
     library::{self, Made},
     links,
     options::Test,
-    package::{self, Compiled, reproducible, rpm},
+    package::{self, Compiled, releases::RELEASES, reproducible, rpm},
     progress::Progress,
     report::{Report, Row, Tally},
     sanitizers, sccache,
@@ -123,7 +123,9 @@ fn others() -> impl Iterator<Item = &'static str> {
     [links::STAGE, circles::STAGE, style::STAGE]
         .into_iter()
         .chain(sanitizers::STAGES)
-        .chain([package::STAGE, rpm::STAGE, reproducible::STAGE])
+        .chain([package::STAGE])
+        .chain(RELEASES.iter().map(|release| release.stage))
+        .chain([rpm::STAGE, reproducible::STAGE])
         .chain(dist::STAGES.iter().map(|(name, _)| *name))
 }
 
@@ -383,18 +385,20 @@ fn meanwhile(
 
 /// The stages that package the library, which is compiled for the first of them.
 fn packages(dirs: &Dirs, options: &Test, compiled: Option<Result<Compiled>>, report: &mut Report) {
-    type Stage = (&'static str, fn(&Dirs, &Result<Compiled>) -> Tally);
-    let stages: [Stage; 2] = [(package::STAGE, package::run), (rpm::STAGE, rpm::run)];
-    let mut wanted = stages
-        .into_iter()
-        .filter(|(name, _)| chosen(&options.only, name))
-        .peekable();
-    if wanted.peek().is_none() {
+    type Run = Box<dyn Fn(&Dirs, &Result<Compiled>) -> Tally>;
+    let mut stages: Vec<(&str, Run)> = vec![(package::STAGE, Box::new(package::run))];
+    for release in &RELEASES {
+        let run = |dirs: &Dirs, compiled: &_| release.run(dirs, compiled);
+        stages.push((release.stage, Box::new(run)));
+    }
+    stages.push((rpm::STAGE, Box::new(rpm::run)));
+    stages.retain(|(name, _)| chosen(&options.only, name));
+    if stages.is_empty() {
         return;
     }
     let mut start = Instant::now();
     let compiled = compiled.unwrap_or_else(|| Compiled::new(dirs));
-    for (name, run) in wanted {
+    for (name, run) in stages {
         let tally = run(dirs, &compiled);
         report.add(Row::new(name, start.elapsed(), tally));
         start = Instant::now();
@@ -436,8 +440,9 @@ mod tests {
             None => stages.iter().any(|stage| stage == asked),
         };
         let quoted = matrix.split('`').skip(1).step_by(2);
+        let begins = [GUEST, "uroce:", "package:"];
         let is_stage =
-            |name: &&str| *name == UNIT || name.starts_with(GUEST) || name.starts_with("uroce:");
+            |name: &&str| *name == UNIT || begins.iter().any(|group| name.starts_with(group));
         let named: Vec<&str> = quoted.filter(is_stage).collect();
         assert!(named.len() > 20, "{named:?}");
         for stage in named {

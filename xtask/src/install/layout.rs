@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 /// The release of rdma-core that pkg-config reports, unless `--rdma-core` names another: programs
 /// compare it with the release that they need.
-pub const RDMA_CORE: &str = "44.0";
+const RDMA_CORE: &str = "44.0";
 
 /// The arguments of the command line; directories that were not named get their usual place.
 #[derive(Debug, PartialEq)]

@@ -30,8 +30,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::dirs::{Dirs, PRELOAD};
+pub use layout::Options;
 use layout::{Layout, Library, Names, RDMACM, VERBS};
-pub use layout::{Options, RDMA_CORE};
 pub use tarball::{make as make_tarball, name as tarball_name};
 use tree::Tree;
 pub use wheel::make as make_wheel;

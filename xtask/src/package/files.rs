@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::host::must;
 
-/// Our packages, each with the Debian package that it replaces.
+/// Our packages, each with the Debian package that it replaces, by its name in Debian 12
+/// ([`name_here`]).
 pub(super) const PACKAGES: [(&str, &str); 5] = [
     ("libferroverbs1", "libibverbs1"),
     ("libferroverbs-dev", "libibverbs-dev"),
@@ -19,6 +20,23 @@ pub(super) const PACKAGES: [(&str, &str); 5] = [
     ("libferroverbs-rdmacm1", "librdmacm1"),
     ("libferroverbs-rdmacm-dev", "librdmacm-dev"),
 ];
+
+/// The name of a Debian package in this release. Debian 13 renamed some when `time_t` got 64 bits.
+pub(super) fn name_here(stock: &str) -> Result<&str> {
+    let mut names = vec![stock];
+    names.extend(RENAMED.iter().filter(|row| row.0 == stock).map(|row| row.1));
+    for name in names {
+        let mut query = Command::new("dpkg-query");
+        query.args(["-W", "-f", "${db:Status-Status}", name]);
+        if query.output().context("dpkg-query")?.stdout == b"installed" {
+            return Ok(name);
+        }
+    }
+    bail!("{stock} of Debian is not installed")
+}
+
+/// Packages with another name since Debian 13.
+const RENAMED: [(&str, &str); 1] = [("librdmacm1", "librdmacm1t64")];
 
 /// The file of a package in a directory.
 pub(super) fn package_in(dir: &Path, package: &str) -> Result<PathBuf> {

@@ -13,15 +13,19 @@
 //! have to print the same as at the start, over the library of the package that dpkg names
 //! (`observe`). Debian's programs also run over the device in user space, as a user without rights
 //! (`over_uroce`). The packages of this machine are not touched.
+//!
+//! The stages `package:trixie` and `package:sid` do the same with other releases (`releases`).
 #![forbid(unsafe_code)]
 
 mod elsewhere;
 pub mod files;
 mod hardening;
+mod notes;
 mod observe;
 mod over_uroce;
 #[cfg(test)]
 mod rdma_core;
+pub mod releases;
 pub mod reproducible;
 mod root;
 pub mod rpm;
@@ -29,7 +33,7 @@ mod source;
 mod symbols;
 mod transitions;
 
-use files::{PACKAGES, file_with, package_in};
+use files::{PACKAGES, file_with, name_here, package_in};
 use std::{
     env,
     ffi::OsStr,
@@ -58,6 +62,10 @@ const RESULTS: &str = "results.tsv";
 const COMPLETE: &str = "# complete";
 /// The folder of a job directory that holds Debian's packages.
 const STOCK: &str = "stock";
+/// Shows the device to a program that reads sysfs. A copy of it is in the job's directory.
+const IN_SYSFS: &str = "uroce-sysfs";
+/// The folder of the job directory that holds the sources.
+const SOURCES: &str = "ferroverbs";
 
 /// New namespaces: mounts and the network affect no other process, and nothing is left running.
 const APART: [&str; 6] = [
@@ -92,13 +100,13 @@ impl Compiled {
 
     /// Copies the sources to a directory, for [`Self::below`].
     fn copy(dirs: &Dirs, job: &Path) -> Result<()> {
-        source::copy(&dirs.root, &job.join("ferroverbs"), &dirs.target)
+        source::copy(&dirs.root, &job.join(SOURCES), &dirs.target)
     }
 
     /// Compiles the sources in a directory.
     fn below(dirs: &Dirs, job: PathBuf) -> Result<Self> {
         debian_deps::packaging(dirs)?;
-        let source = job.join("ferroverbs");
+        let source = job.join(SOURCES);
         let refusal = no_namespaces();
         vendor(dirs, &source)?;
         let compiled = Self {
@@ -178,7 +186,7 @@ fn all(dirs: &Dirs, compiled: &Compiled, tally: &mut Tally) -> Result<()> {
     }
     one(tally, STAGE, "elsewhere", elsewhere::check(job, source));
     stock_packages(dirs, &job.join(STOCK))?;
-    installed(dirs, job, tally)
+    installed(dirs, STAGE, (job, None), tally)
 }
 
 fn one(tally: &mut Tally, stage: &str, name: &str, result: Result<()>) {
@@ -248,22 +256,28 @@ fn vendor(dirs: &Dirs, source: &Path) -> Result<()> {
 }
 
 fn lintian(dirs: &Dirs, job: &Path) -> Result<()> {
+    let changes = file_with(job, "ferroverbs_", ".changes")?;
+    must(dirs, "lintian", &mut lintian_of(&changes))
+}
+
+fn lintian_of(changes: &Path) -> Command {
     let mut command = Command::new("lintian");
     command
         .args(["--display-info", "--fail-on", "error,warning,info"])
         // Takes machine code for text now and then ("wtH" for "with").
         .args(["--suppress-tags", "spelling-error-in-binary"])
-        .arg(file_with(job, "ferroverbs_", ".changes")?);
+        .arg(changes);
     if rustix::process::geteuid().is_root() {
         command.arg("--allow-root");
     }
-    must(dirs, "lintian", &mut command)
+    command
 }
 
 /// Puts the packages that are installed here, as the archive has them, into a directory.
 fn stock_packages(dirs: &Dirs, into: &Path) -> Result<()> {
     fs::create_dir_all(into)?;
     for (_, stock) in PACKAGES {
+        let stock = name_here(stock)?;
         let version = installed_version(stock)?;
         let kept = dirs.cache.join("debian").join(format!("{stock}-{version}"));
         let complete = kept.join("complete");
@@ -305,22 +319,31 @@ fn download(dirs: &Dirs, package: &str, into: &Path) -> Result<()> {
     must(dirs, "download", &mut get)
 }
 
-/// Makes the transitions there and back in the temporary root, and counts the findings.
-fn installed(dirs: &Dirs, job: &Path, tally: &mut Tally) -> Result<()> {
-    println!("-- {STAGE}: installed over Debian's packages, and back");
+/// Makes the transitions there and back in the temporary root, above this machine's root or the one
+/// of another release, and counts the findings.
+fn installed(
+    dirs: &Dirs,
+    stage: &str,
+    (job, lower): (&Path, Option<&Path>),
+    tally: &mut Tally,
+) -> Result<()> {
+    println!("-- {stage}: installed over Debian's packages, and back");
+    let script = dirs.root.join("tools").join(IN_SYSFS);
+    fs::copy(&script, job.join(IN_SYSFS)).context("copy uroce-sysfs")?;
     let mut command = Command::new("unshare");
     command
         .args(APART)
         .arg(&dirs.program)
         .arg("in-root")
-        .arg(job);
-    let ended = must(dirs, "installed", &mut command);
+        .arg(job)
+        .args(lower);
+    let ended = must(dirs, &format!("installed-{stage}"), &mut command);
     let text = fs::read_to_string(job.join(RESULTS)).unwrap_or_default();
     let before = tally.failures.len();
     let records = parse_list(&text)?;
-    count(&records, tally);
+    count(stage, &records, tally);
     if text.lines().next_back() != Some(COMPLETE) {
-        tally.fail(format!("{STAGE}: the transitions were not completed"));
+        tally.fail(format!("{stage}: the transitions were not completed"));
     }
     // The failure is reported already, except by a process that got nowhere.
     if tally.failures.len() > before && !records.is_empty() {
@@ -329,11 +352,12 @@ fn installed(dirs: &Dirs, job: &Path, tally: &mut Tally) -> Result<()> {
     ended
 }
 
-fn count(records: &[Record], tally: &mut Tally) {
+fn count(stage: &str, records: &[Record], tally: &mut Tally) {
     for record in records {
         match record.verdict {
             Verdict::Ok => tally.passed += 1,
-            _ => tally.fail(format!("{STAGE}: {}: {}", record.name, record.reason)),
+            Verdict::Skip => tally.skip(&format!("{}: {}", record.name, record.reason)),
+            _ => tally.fail(format!("{stage}: {}: {}", record.name, record.reason)),
         }
     }
 }
@@ -385,8 +409,10 @@ mod tests {
             Record::new("a", Verdict::Ok, ""),
             Record::new("b", Verdict::Fail, "x"),
             Record::new("c", Verdict::Hung, ""),
+            Record::new("d", Verdict::Skip, "y"),
         ];
-        count(&records, &mut tally);
+        count(STAGE, &records, &mut tally);
         assert_eq!((tally.passed, tally.failures.len()), (1, 2));
+        assert_eq!(tally.skipped(), 1);
     }
 }

@@ -75,10 +75,17 @@ fn the_version_is_that_of_the_installed_package() {
     let sid = debian("installed 65.0-1.1\ninstalled 65.0-1.1\n");
     assert_eq!(sid.says("version"), "65.0-1.1\n");
     assert_eq!(sid.says("upstream"), "65.0\n");
-    // Ubuntu 24.04.
-    let noble = debian("installed 50.0-2ubuntu0.2\n");
-    assert_eq!(noble.says("version"), "50.0-2ubuntu0.2\n");
-    assert_eq!(noble.says("upstream"), "50.0\n");
+    // Ubuntu 22.04, 24.04 and 26.04.
+    for (upstream, revision) in [("39.0", "1"), ("50.0", "2ubuntu0.2"), ("61.0", "2ubuntu3")] {
+        let version = format!("{upstream}-{revision}");
+        let installed = format!("installed {version}\n");
+        let ubuntu = Machine {
+            rdma_core: &installed,
+            ..Machine::default()
+        };
+        assert_eq!(ubuntu.says("version"), format!("{version}\n"));
+        assert_eq!(ubuntu.says("upstream"), format!("{upstream}\n"));
+    }
     // Removed, but for its settings.
     let removed = debian("config-files 44.0-2\ninstalled 44.0-2+b1\n");
     assert_eq!(removed.says("version"), "44.0-2+b1\n");

@@ -5,8 +5,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
     ffi::OsStr,
-    fs::{self, File},
-    io::Write,
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -14,16 +13,14 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::{
-    COMPLETE, RESULTS, STOCK,
-    files::{PACKAGES, package_in},
+    STOCK,
+    files::{PACKAGES, name_here, package_in},
+    installed_version,
+    notes::Notes,
     observe::{Observed, PROGRAMS, observe, packages, resolves},
     over_uroce,
 };
-use crate::{
-    host::must,
-    install::RDMA_CORE,
-    record::{Record, Verdict},
-};
+use crate::{chroot::RDMA_CORE, host::must};
 
 const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
 const OURS: [&str; 2] = [PACKAGES[0].0, PACKAGES[1].0];
@@ -32,6 +29,9 @@ const DEBIANS: [&str; 2] = [PACKAGES[0].1, PACKAGES[1].1];
 const UTILS: (&str, &str) = PACKAGES[2];
 /// The packages of librdmacm, with its headers.
 const RDMACM: [(&str, &str); 2] = [PACKAGES[3], PACKAGES[4]];
+
+/// The version of rdma-core whose programs have the same usage texts as ours.
+const WITH_OUR_USAGE: &str = "44.0";
 
 /// Where a program is compiled, in the throw-away root.
 const SCRATCH: &str = "/run/ferroverbs-scratch";
@@ -71,38 +71,15 @@ rdma_server & server=$!
 until grep -aq '/cm/.*/7471/' /proc/net/unix; do kill -0 $server && sleep 0.1 || exit 1; done
 rdma_client -s 127.0.0.1 && wait $server";
 
-/// Makes all transitions; returns whether everything was as it should be.
-pub fn run(job: &Path) -> Result<bool> {
-    let mut notes = Notes {
-        file: File::create(job.join(RESULTS)).context(RESULTS)?,
-        fine: true,
-    };
-    match there_and_back(job, &mut notes) {
-        Ok(()) => writeln!(notes.file, "{COMPLETE}").context(RESULTS)?,
+/// Makes all transitions, after another step; returns whether everything was as it should be.
+pub(super) fn run(job: &Path, before: impl FnOnce(&mut Notes) -> Result<()>) -> Result<bool> {
+    let mut notes = Notes::new(job)?;
+    match before(&mut notes).and_then(|()| there_and_back(job, &mut notes)) {
+        Ok(()) => notes.complete()?,
         // After a failed transition the results of later ones mean nothing.
         Err(error) => notes.add("a transition", Err(error))?,
     }
     Ok(notes.fine)
-}
-
-/// The results, one line a test.
-struct Notes {
-    file: File,
-    fine: bool,
-}
-
-impl Notes {
-    fn add(&mut self, name: &str, result: Result<()>) -> Result<()> {
-        let record = match result {
-            Ok(()) => Record::new(name, Verdict::Ok, ""),
-            Err(error) => {
-                self.fine = false;
-                Record::new(name, Verdict::Fail, format!("{error:#}"))
-            }
-        };
-        println!("{record}");
-        writeln!(self.file, "{record}").context(RESULTS)
-    }
 }
 
 fn there_and_back(job: &Path, notes: &mut Notes) -> Result<()> {
@@ -117,7 +94,7 @@ fn there_and_back(job: &Path, notes: &mut Notes) -> Result<()> {
         stock.exchanged(&[0, 1]),
     )?;
     stock.at_ours("apt", notes)?;
-    over_uroce::run(|name, result| notes.add(name, result))?;
+    over_uroce::run(job, notes)?;
     notes.add("a program is compiled and runs", compiled_runs(OURS[0]))?;
     notes.add("what that program depends on", dependencies())?;
     notes.add("providers and libraries resolve", resolves(&users()?))?;
@@ -164,7 +141,8 @@ fn there_and_back(job: &Path, notes: &mut Notes) -> Result<()> {
 fn connecting(job: &Path, stock: &Start, ours: &[PathBuf], notes: &mut Notes) -> Result<()> {
     let debians = job.join(STOCK);
     let rdmacm = [package_in(job, RDMACM[0].0)?, package_in(job, RDMACM[1].0)?];
-    let back = [DEBIANS[0], DEBIANS[1], RDMACM[0].1, RDMACM[1].1];
+    let theirs = name_here(RDMACM[0].1)?;
+    let back = [DEBIANS[0], DEBIANS[1], theirs, RDMACM[1].1];
 
     apt_install_files(rdmacm.get(..1).unwrap_or_default())?;
     notes.add(
@@ -191,7 +169,7 @@ fn connecting(job: &Path, stock: &Start, ours: &[PathBuf], notes: &mut Notes) ->
     supply(&debians)?;
     apt_install(&back)?;
     notes.add("apt: back from our librdmacm", stock.exchanged(&[]))?;
-    notes.add("Debian's librdmacm: loaded", connecting_is_of(RDMACM[0].1))
+    notes.add("Debian's librdmacm: loaded", connecting_is_of(theirs))
 }
 
 /// Whether the librdmacm that programs get is this package's.
@@ -234,13 +212,13 @@ fn programs(job: &Path, stock: &Start, ours: &[PathBuf], notes: &mut Notes) -> R
     notes.add("apt: our programs, nothing else", stock.exchanged(&[2]))?;
     notes.add("our programs: sound", sound())?;
     notes.add("our programs as packaged", verify(UTILS.0))?;
-    stock.programs("our programs, Debian's library", DEBIANS[0], notes)?;
+    stock.our_programs("our programs, Debian's library", DEBIANS[0], notes)?;
     notes.add("our programs: the doctor", doctor())?;
     notes.add("our programs: the trace reader", trace_reader())?;
     notes.add("our programs: counters", counters())?;
     apt_install_files(ours.get(..1).unwrap_or_default())?;
     notes.add("apt: all of ours", stock.exchanged(&[0, 2]))?;
-    stock.programs("our programs, our library", OURS[0], notes)?;
+    stock.our_programs("our programs, our library", OURS[0], notes)?;
     supply(&job.join(STOCK))?;
     apt_install(&[DEBIANS[0], DEBIANS[1], UTILS.1])?;
     notes.add("apt: back from our programs", stock.exchanged(&[]))
@@ -278,6 +256,8 @@ fn counters() -> Result<()> {
 /// The state of the machine: its packages, and the output of its programs.
 struct Start {
     packages: BTreeSet<String>,
+    /// The names of Debian's packages, in the order of [`PACKAGES`].
+    names: Vec<&'static str>,
     printed: Vec<Observed>,
 }
 
@@ -291,8 +271,10 @@ impl Start {
             notes.add(&name, owners.over(&observed, DEBIANS[0]))?;
             printed.push(observed);
         }
+        let names = PACKAGES.iter().map(|row| name_here(row.1));
         Ok(Self {
             packages: packages()?,
+            names: names.collect::<Result<_>>()?,
             printed,
         })
     }
@@ -306,15 +288,16 @@ impl Start {
         };
         let now = packages()?;
         let (mut come, mut gone) = (names(&now, &self.packages), names(&self.packages, &now));
-        let pick = |name: fn(&(&'static str, &'static str)) -> &'static str| -> Vec<String> {
-            let rows = indices.iter().filter_map(|&i| PACKAGES.get(i));
-            let mut picked: Vec<_> = rows.map(|row| name(row).to_owned()).collect();
+        let ours: Vec<_> = PACKAGES.iter().map(|row| row.0).collect();
+        let pick = |names: &[&str]| -> Vec<String> {
+            let picked = indices.iter().filter_map(|&i| names.get(i));
+            let mut picked: Vec<_> = picked.map(|&name| name.to_owned()).collect();
             picked.sort();
             picked
         };
         come.sort();
         gone.sort();
-        if come != pick(|row| row.0) || gone != pick(|row| row.1) {
+        if come != pick(&ours) || gone != pick(&self.names) {
             bail!("came: {}; went: {}", come.join(" "), gone.join(" "));
         }
         Ok(())
@@ -340,8 +323,31 @@ impl Start {
 
     /// Whether each program prints the same as at the start, over the library of a package.
     fn programs(&self, label: &str, package: &str, notes: &mut Notes) -> Result<()> {
+        self.each_program(|_| true, label, package, notes)
+    }
+
+    /// The same with our programs. Usage texts differ between releases of rdma-core, and ours has
+    /// the one of [`WITH_OUR_USAGE`].
+    fn our_programs(&self, label: &str, package: &str, notes: &mut Notes) -> Result<()> {
+        let all = upstream()? == WITH_OUR_USAGE;
+        self.each_program(
+            |words| all || !words.contains(&"--help"),
+            label,
+            package,
+            notes,
+        )
+    }
+
+    fn each_program(
+        &self,
+        wanted: impl Fn(&[&str]) -> bool,
+        label: &str,
+        package: &str,
+        notes: &mut Notes,
+    ) -> Result<()> {
         let mut owners = Owners::default();
-        for (words, stock) in PROGRAMS.iter().zip(&self.printed) {
+        let rows = PROGRAMS.iter().zip(&self.printed);
+        for (words, stock) in rows.filter(|(words, _)| wanted(words)) {
             let name = format!("{label}: {}", words.join(" "));
             notes.add(&name, same(words, stock, package, &mut owners))?;
         }
@@ -434,19 +440,26 @@ fn apt(options: &[&str], packages: &[impl AsRef<OsStr>]) -> Result<()> {
 /// clear that cache after each installation.
 fn supply(debians: &Path) -> Result<()> {
     let archives = Path::new("/var/cache/apt/archives");
-    for (_, debian) in PACKAGES {
-        let package = package_in(debians, debian)?;
-        let name = package.file_name().context("a package has a name")?;
-        fs::copy(&package, archives.join(name))?;
+    fs::create_dir_all(archives)?;
+    for entry in fs::read_dir(debians).with_context(|| debians.display().to_string())? {
+        let entry = entry?;
+        fs::copy(entry.path(), archives.join(entry.file_name()))?;
     }
     Ok(())
+}
+
+/// rdma-core's version here, without the revision of the distribution.
+fn upstream() -> Result<String> {
+    let version = installed_version(RDMA_CORE)?;
+    let (upstream, _) = version.rsplit_once('-').context("a version of Debian")?;
+    Ok(upstream.to_owned())
 }
 
 /// Compiles a program as its makefile would, against a library that pkg-config knows.
 fn compile(source: &str, library: &str) -> Result<()> {
     fs::write(Path::new(SCRATCH).join("program.c"), source)?;
     let version = must(Command::new("pkg-config").args(["--modversion", library]))?;
-    if !version.trim_end().ends_with(&format!(".{RDMA_CORE}")) {
+    if !version.trim_end().ends_with(&format!(".{}", upstream()?)) {
         bail!("pkg-config says {version}");
     }
     let flags = must(Command::new("pkg-config").args(["--cflags", "--libs", library]))?;
