@@ -192,7 +192,7 @@ impl World {
     }
 
     /// When the next thing happens, once everything that can is sent. `None` if nothing ever will.
-    pub fn next(&mut self) -> Option<Time> {
+    pub fn next_time(&mut self) -> Option<Time> {
         self.pump();
         let arrival = self.link.next_arrival();
         let deadline = self.ends.iter().filter_map(|end| end.qp.deadline()).min();
@@ -202,7 +202,7 @@ impl World {
     /// Lets the next thing happen: a packet arrives or a deadline passes. `false` if nothing ever
     /// will.
     pub fn step(&mut self) -> bool {
-        let Some(next) = self.next() else {
+        let Some(next) = self.next_time() else {
             return false;
         };
         self.now = self.now.max(next);

@@ -67,7 +67,7 @@ fn run(flows: &mut [Flow], until: u64) -> Vec<u64> {
         for flow in &mut *flows {
             flow.post();
         }
-        let times = flows.iter_mut().map(|flow| flow.world.next());
+        let times = flows.iter_mut().map(|flow| flow.world.next_time());
         let next = times.zip(0..).min().expect("one at least");
         let (Some(at), index) = next else {
             return Vec::new();
