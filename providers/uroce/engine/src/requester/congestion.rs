@@ -1,8 +1,8 @@
 //! The congestion window: the number of packets that may be in flight to the peer, or from it.
 //!
-//! *Near.* While the fastest packet takes less than [`NEAR`], or none was measured, the window is at
-//! most [`BYTES`] and follows losses alone. The delay of such a path is the time until a process is
-//! scheduled, which is no sign of a queue.
+//! *Near.* While the fastest packet takes less than [`NEAR`], or none was measured, the window is
+//! at most [`BYTES`] and follows losses alone. The delay of such a path is the time until a process
+//! is scheduled, which is no sign of a queue.
 //!
 //! *Far.* On other paths the window follows the delay, as in Vegas and FAST TCP: a path that is
 //! filled has a queue, and a packet that waits in it arrives later than the fastest one did. The
@@ -10,10 +10,10 @@
 //! - At the beginning it doubles, until the fastest packet of a round takes a quarter longer (and
 //!   50 µs, for the noise of schedulers) than the fastest of all.
 //! - From then on it goes half the way to the size at which [`QUEUED`] packets of this connection
-//!   wait in queues, or grows by an eighth if there is no queue at all. Connections that share a path
-//!   have equal queues there, and so equal shares.
+//!   wait in queues, or grows by an eighth if there is no queue at all. Connections that share a
+//!   path have equal queues there, and so equal shares.
 //! - The fastest packet is remembered for 2 to 4 seconds. Every 2 seconds the window is halved for
-//!   one round, so that the queue runs empty and can be told from the path.
+//!   one round, so that the queue runs empty and the delay of the path alone is measured.
 //!
 //! A model that grows until packets are lost (CUBIC) does not fit. On a network that loses packets
 //! for other reasons than congestion it uses a small part of the path.
@@ -26,8 +26,8 @@
 //! *Bounds.* A peer that reports missing packets may get as many packets as it keeps behind a
 //! missing one, at most [`MOST_BYTES`]; others lose all packets behind a lost one, and get no more
 //! than [`BYTES`]. Messages of fewer than [`LONG`] packets have at most [`OF_SHORT`] in flight on a
-//! near path, so that requests that waited for one acknowledgement are sent together. On a near path
-//! reads and atomics may request four times as many response packets, up to 256: the side that
+//! near path, so that requests that waited for one acknowledgement are sent together. On a near
+//! path reads and atomics may request four times as many response packets, up to 256: the side that
 //! requested them is there to take them.
 //!
 //! No other file limits the number of packets in flight.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::congestion::Window;
+use super::lost::Lost;
 use super::round_trip::{RoundTrip, Timed};
 use crate::psn::Psn;
 use crate::timer::Moment;
@@ -46,25 +47,6 @@ impl Path {
             probe_timer: Moment::NONE,
             probes: 0,
         }
-    }
-}
-
-/// Packets that were found to be lost.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Lost {
-    pub(super) first: Option<Psn>,
-    pub(super) packets: u32,
-}
-
-impl Lost {
-    fn add(&mut self, psn: Psn) {
-        self.add_run(psn, 1);
-    }
-
-    /// Adds packets of consecutive PSNs.
-    pub(super) fn add_run(&mut self, first: Psn, packets: u32) {
-        self.first = self.first.or(Some(first));
-        self.packets = self.packets.saturating_add(packets);
     }
 }
 

@@ -28,6 +28,7 @@
 mod congestion;
 mod emit;
 mod entry;
+mod lost;
 mod missing;
 mod recovery;
 mod responses;

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::RoundTrip;
-use super::missing::Lost;
+use super::lost::Lost;
 use crate::psn::Psn;
 use crate::timer::{Moment, Time};
 

@@ -1,7 +1,7 @@
 //! Going back, timers and acknowledged packets.
 
 use super::Requester;
-use super::missing::Lost;
+use super::lost::Lost;
 use crate::counters::Counters;
 use crate::psn::Psn;
 use crate::qp::Attributes;
@@ -256,7 +256,8 @@ impl Requester {
         self.on_lost(lost);
     }
 
-    /// Packets are lost: the window may become smaller, once for the packets in flight at that time.
+    /// Packets are lost: the window may become smaller, once for the packets in flight at that
+    /// time.
     pub(super) fn on_lost(&mut self, lost: Lost) {
         let Some(first) = lost.first else {
             return;
