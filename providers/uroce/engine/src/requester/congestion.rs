@@ -1,5 +1,9 @@
 //! The congestion window: the number of packets that may be in flight to the peer, or from it.
 //!
+//! *Without reports.* A peer that does not report missing packets loses all packets behind a lost
+//! one. Its window is at most [`BYTES`], grows by one packet in a round trip, and is halved by a
+//! loss. All that follows is about peers that report.
+//!
 //! *Near.* While the fastest packet takes less than [`NEAR`], or none was measured, the window is
 //! at most [`BYTES`] and follows losses alone. The delay of such a path is the time until a process
 //! is scheduled, which is no sign of a queue.
@@ -13,13 +17,15 @@
 //!   wait in queues, or grows by an eighth if there is no queue at all. Connections that share a
 //!   path have equal queues there, and so equal shares.
 //! - The fastest packet is remembered for 2 to 4 seconds. Every 2 seconds the window is halved for
-//!   one round, so that the queue runs empty and the delay of the path alone is measured.
+//!   one round, so that the queue runs empty and the delay of the path alone is measured. A near
+//!   path that seems to become far is measured in the same way, with [`MIN`] packets in flight: its
+//!   delay may be that of a receiver that is slower than its sender.
 //!
 //! A model that grows until packets are lost (CUBIC) does not fit. On a network that loses packets
 //! for other reasons than congestion it uses a small part of the path.
 //!
 //! *Loss.* Where the peer reports missing packets, loss makes the window smaller (by 0.7) if more
-//! than 1 of 32 packets is lost, and at least [`FEW`] of the last few hundred. Otherwise, and with
+//! than 1 of 32 packets is lost, and at least [`FEW`] of the last two windows. Otherwise, and with
 //! congestion notifications, it is halved. Both happen once for the packets in flight at that time.
 //! A peer without receive requests (RNR) says nothing about the path.
 //!
@@ -30,7 +36,8 @@
 //! path reads and atomics may request four times as many response packets, up to 256: the side that
 //! requested them is there to take them.
 //!
-//! No other file limits the number of packets in flight.
+//! No other file limits the number of packets in flight, but for the [`MOST_PACKETS`] that a peer
+//! keeps behind a missing one.
 
 use crate::psn::Psn;
 use crate::responder::MOST_PACKETS;
@@ -38,7 +45,7 @@ use crate::timer::Time;
 
 const MIN: u32 = 4;
 const START: u32 = 128;
-/// The least on a far path, unless packets are lost.
+/// The least on a far path, until it is filled for the first time.
 const LEAST_FAR: u32 = 64;
 /// A path on which no packet is faster is far, in nanoseconds.
 const NEAR: u32 = 500_000;
@@ -81,6 +88,8 @@ const MEMORY: u64 = 2_000_000_000;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     size: u32,
+    /// The peer reports missing packets.
+    reports: bool,
     /// The most on a near path.
     most_near: u32,
     /// The most on a far path.
@@ -97,26 +106,31 @@ pub(super) struct Window {
     fastest: u32,
     /// The fastest of this period and of the one before.
     periods: [u32; 2],
-    period_ends: Time,
+    /// The queue ran empty in this period.
+    drained: bool,
+    period_ends: Option<Time>,
     delivered: u32,
     lost: u32,
 }
 
 impl Window {
-    /// At most so many packets on a near path, of so many bytes of payload.
-    pub(super) fn new(max: u32, payload: u32) -> Self {
+    /// At most so many packets on a near path, of so many bytes of payload. `una` is the first PSN
+    /// that is not acknowledged.
+    pub(super) fn new(max: u32, payload: u32, una: Psn) -> Self {
         let most_near = max.min(BYTES / payload.max(1)).max(MIN);
         Self {
             size: START.min(most_near),
+            reports: false,
             most_near,
             most: most_near,
             doubling: true,
             draining: false,
             limited: false,
-            round: Psn::default(),
+            round: una,
             fastest: u32::MAX,
             periods: [u32::MAX; 2],
-            period_ends: Time::default(),
+            drained: true,
+            period_ends: None,
             delivered: 0,
             lost: 0,
         }
@@ -126,17 +140,20 @@ impl Window {
     pub(super) fn open(&mut self, payload: u32) {
         let most = (MOST_BYTES / payload.max(1)).min(MOST_PACKETS);
         self.most = most.max(self.most_near);
+        self.reports = true;
     }
 
     fn is_far(&self) -> bool {
-        (NEAR..u32::MAX).contains(&self.path())
+        self.reports && (NEAR..u32::MAX).contains(&self.path())
     }
 
     pub(super) fn size(&self) -> u32 {
-        if self.draining && self.is_far() {
-            return (self.size / 2).max(MIN);
+        match (self.is_far(), self.draining) {
+            (true, false) => self.size,
+            (true, true) => (self.size / 2).max(MIN),
+            (false, false) => self.size.min(self.most_near),
+            (false, true) => MIN,
         }
-        self.size
     }
 
     /// How many may be in flight before the next one of a message of so many.
@@ -209,18 +226,24 @@ impl Window {
     fn remember(&mut self, now: Time) {
         self.draining = false;
         self.periods[0] = self.periods[0].min(self.fastest);
-        if now < self.period_ends {
+        let ends = *self.period_ends.get_or_insert(now.plus(MEMORY));
+        if now < ends {
             return;
         }
-        self.period_ends = now.plus(MEMORY);
-        self.periods = [u32::MAX, self.periods[0]];
-        self.draining = true;
+        self.period_ends = Some(now.plus(MEMORY));
+        let [latest, before] = self.periods;
+        let known = self.drained || latest < NEAR / 2;
+        let path = if known { latest } else { latest.min(before) };
+        self.periods = [u32::MAX, path];
+        self.drained = self.reports && latest >= NEAR / 2;
+        self.draining = self.drained;
     }
 
     /// The size for the next round.
     fn adjust(&mut self) {
         if !self.is_far() {
-            self.size = (self.size + self.size / 8 + 1).min(self.most_near);
+            let more = if self.reports { self.size / 8 } else { 0 };
+            self.size = (self.size + more + 1).min(self.most_near);
             return;
         }
         if self.fastest == u32::MAX || self.draining {
@@ -244,7 +267,8 @@ impl Window {
             };
             self.size.midpoint(filled.saturating_add(more))
         };
-        self.size = size.clamp(LEAST_FAR.min(self.most_near), self.most);
+        let least = if self.doubling { LEAST_FAR } else { MIN };
+        self.size = size.clamp(least.min(self.most_near), self.most);
     }
 
     /// So many packets are lost, by reports of the peer.
@@ -290,12 +314,13 @@ mod tests {
 
     impl Path {
         fn new(payload: u32) -> Self {
-            let mut window = Window::new(128, payload);
+            let psn = Psn::new(0x00c0_0000);
+            let mut window = Window::new(128, payload, psn);
             window.open(payload);
             Self {
                 window,
                 now: Time::default(),
-                psn: Psn::new(7),
+                psn,
             }
         }
 
@@ -410,8 +435,39 @@ mod tests {
     #[test]
     fn a_peer_without_reports_gets_no_more_than_a_near_path() {
         let mut path = Path::new(4096);
-        path.window = Window::new(128, 4096);
+        path.window = Window::new(128, 4096, path.psn);
         path.rounds(40, 1000, 10);
         assert_eq!(path.window.size, 96);
+        assert_eq!(path.window.responses(), 256);
+        path.window.on_loss(false);
+        path.round(20_000);
+        path.round(20_000);
+        assert_eq!(path.window.size, 49);
+    }
+
+    /// The receiver takes so many packets in a millisecond, behind a path of 20 µs.
+    #[test]
+    fn a_slow_receiver_makes_no_path_far() {
+        let mut path = Path::new(4096);
+        // Nothing waits before the first packet.
+        path.round(20_000);
+        for _ in 0..3000 {
+            let size = u64::from(path.window.size());
+            path.round(20_000 + size * MILLISECOND / 12);
+            assert!(path.window.size() <= 96, "{}", path.window.size());
+        }
+        assert!(!path.window.is_far());
+    }
+
+    #[test]
+    fn a_path_that_becomes_long_is_far() {
+        let mut path = Path::new(4096);
+        path.round(20_000);
+        path.rounds(600, 400, 20);
+        assert!(
+            path.window.is_far() && path.window.size >= 4000,
+            "{:?}",
+            path.window
+        );
     }
 }

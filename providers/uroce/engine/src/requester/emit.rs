@@ -1,6 +1,7 @@
 //! The next packet of the send queue.
 
 use super::congestion::Window;
+use super::responses::MOST_PACKETS as OF_REQUEST;
 use super::{Entry, Pending, Requester};
 use crate::host::{Host, LocalAccess};
 use crate::outgoing::{Gather, Origin, Outgoing, Payload};
@@ -56,7 +57,7 @@ impl Requester {
         if self.rnr_wait.is_some() {
             return false;
         }
-        if context.service.reliable() {
+        if context.service.reliable() && !self.queue.is_empty() {
             self.begin_path(context.attributes);
         }
         if self.next_missing().is_some() || self.next_repeated().is_some() {
@@ -103,7 +104,8 @@ impl Requester {
         if missing.is_some() {
             self.note_sent_again(first);
         } else if reliable {
-            let asks = ack_request.then_some(context.now);
+            let now = self.latest(context.now);
+            let asks = ack_request.then_some(now);
             self.note_sent(first, part.packets, asks, repeated);
         }
         let offers = self.offers_reports() && context.service == Service::Rc;
@@ -165,7 +167,10 @@ impl Requester {
         if entry.wr.request.has_response() && self.cursor() == self.next_psn {
             // Requests that were sent before have passed these checks already.
             if self.peer_is_busy(context) {
-                return Step::Wait;
+                // Its requests would be longer with a larger window.
+                let rest = entry.packets.saturating_sub(self.offset).min(OF_REQUEST);
+                let part = self.next_part(entry, context.attributes);
+                return if part < rest { Step::Full } else { Step::Wait };
             }
             if !self.may_ask(entry, context) {
                 return Step::Full;

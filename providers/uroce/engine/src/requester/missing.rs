@@ -73,6 +73,8 @@ pub(super) struct Sent {
 #[derive(Debug)]
 pub(super) struct Recovery {
     pub(super) missing: VecDeque<Missing>,
+    /// None of so many missing packets, from the first on, is to be sent again.
+    not_due: usize,
     /// One more than the last PSN that is known to have arrived.
     pub(super) seen: Psn,
     /// Request packets that have arrived behind missing ones.
@@ -85,6 +87,7 @@ impl Recovery {
     pub(super) fn new(taken: Psn) -> Self {
         Self {
             missing: VecDeque::new(),
+            not_due: 0,
             seen: taken,
             arrived: 0,
             number: 0,
@@ -99,6 +102,7 @@ impl Recovery {
             // It is older than another.
             return lost;
         }
+        self.not_due = 0;
         let mut known = std::mem::take(&mut self.missing);
         let before = std::mem::replace(&mut self.seen, seen);
         let mut latest = 0;
@@ -140,7 +144,7 @@ impl Recovery {
             furthest,
             number: self.number,
         };
-        let mut all = self.missing.iter_mut();
+        let mut all = self.missing.iter_mut().skip(self.not_due);
         if let Some(missing) = all.find(|missing| missing.due && missing.psn == psn) {
             missing.due = false;
             missing.again = Some(again);
@@ -150,6 +154,7 @@ impl Recovery {
     /// All that is missing is to be sent again. Returns it.
     pub(super) fn all_due(&mut self) -> Lost {
         let mut lost = Lost::default();
+        self.not_due = 0;
         for missing in &mut self.missing {
             missing.due = true;
             lost.add(missing.psn);
@@ -169,9 +174,18 @@ impl Recovery {
     }
 
     /// The next packet to be sent again.
-    pub(super) fn next(&self) -> Option<Psn> {
-        let due = self.missing.iter().find(|missing| missing.due);
-        due.map(|missing| missing.psn)
+    pub(super) fn next(&mut self) -> Option<Psn> {
+        let mut behind = self.missing.iter().skip(self.not_due);
+        let due = behind.position(|missing| missing.due);
+        self.not_due += due.unwrap_or(self.missing.len().saturating_sub(self.not_due));
+        self.missing.get(self.not_due).map(|missing| missing.psn)
+    }
+
+    /// Everything before `taken` has arrived.
+    pub(super) fn forget_before(&mut self, taken: Psn) {
+        while pop_if(&mut self.missing, |missing| missing.psn.before(taken)).is_some() {
+            self.not_due = self.not_due.saturating_sub(1);
+        }
     }
 }
 

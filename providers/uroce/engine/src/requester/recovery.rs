@@ -20,7 +20,7 @@
 
 use super::Requester;
 use super::congestion::Window;
-use super::missing::{Path, PeerKind, Recovery, pop_if};
+use super::missing::{Path, PeerKind, Recovery};
 use crate::counters::Counters;
 use crate::psn::Psn;
 use crate::qp::Attributes;
@@ -60,7 +60,7 @@ impl Requester {
             return;
         }
         let payload = attributes.path_mtu.bytes();
-        let mut window = Window::new(self.max_in_flight, payload);
+        let mut window = Window::new(self.max_in_flight, payload, self.una());
         if self.gets_reports() {
             window.open(payload);
         }
@@ -82,7 +82,12 @@ impl Requester {
     /// So many packets have arrived.
     pub(super) fn window_progresses(&mut self, now: Time, packets: u32) {
         let (una, furthest) = (self.una(), self.furthest());
+        // Half of the circle of PSNs later they would seem to be ahead again.
+        if self.recovering.before(una) {
+            self.recovering = una;
+        }
         if let Some(path) = &mut self.path {
+            path.furthest = path.furthest.filter(|furthest| una.before(*furthest));
             path.window.on_progress(packets, now, una, furthest);
         }
     }
@@ -265,7 +270,7 @@ impl Requester {
         let Some(recovery) = &mut path.recovery else {
             return;
         };
-        while pop_if(&mut recovery.missing, |missing| missing.psn.before(taken)).is_some() {}
+        recovery.forget_before(taken);
         if recovery.seen.before(taken) {
             recovery.seen = taken;
         }
@@ -278,7 +283,7 @@ impl Requester {
     /// The packet that is to be sent again, as the place of its request and its own in that.
     pub(super) fn next_missing(&mut self) -> Option<(usize, u32)> {
         loop {
-            let psn = self.recovery()?.next()?;
+            let psn = self.path.as_mut()?.recovery.as_mut()?.next()?;
             let entries = self.queue.range(self.untaken.min(self.queue.len())..);
             let found = entries
                 .zip(self.untaken..)

@@ -190,6 +190,7 @@ impl Requester {
         if !self.taken.before(upto) {
             return;
         }
+        let now = self.latest(now);
         let mut requests = 0;
         while let Some(entry) = self.queue.get_mut(self.untaken) {
             if entry.done {
@@ -332,7 +333,7 @@ impl Requester {
 
     /// A switch on the way is full.
     pub(crate) fn on_congestion(&mut self) {
-        if self.next_psn.before(self.recovering) || self.taken.before(self.recovering) {
+        if self.una().before(self.recovering) {
             return;
         }
         self.recovering = self.next_psn;

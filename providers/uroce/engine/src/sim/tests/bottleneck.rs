@@ -26,10 +26,27 @@ struct Flow {
 
 impl Flow {
     fn new(stream: Stream, bottleneck: &Bottleneck, faults: Faults, seed: u64) -> Self {
+        Self::with_reads(stream, bottleneck, faults, seed, 64)
+    }
+
+    /// PSNs begin anywhere, by the seed.
+    fn with_reads(
+        stream: Stream,
+        bottleneck: &Bottleneck,
+        faults: Faults,
+        seed: u64,
+        reads: u8,
+    ) -> Self {
+        let psns = [0x00ff_fff0, 0x0080_0010, 7];
+        let psn = psns
+            .into_iter()
+            .cycle()
+            .nth(usize::try_from(seed % 3).unwrap_or(0));
         let setup = Setup {
+            psn: Psn::new(psn.unwrap_or(0)),
             mtu: Mtu::B1024,
             timeout: 18,
-            reads: 64,
+            reads,
             ..Setup::new(Service::Rc)
         };
         let mut world = World::new(&setup, faults, seed);
@@ -100,12 +117,30 @@ fn one_connection_uses_the_path() {
             let path = RATE / 1000 * 2 * delay;
             for queue in [path / 2, 2 * path] {
                 let bottleneck = Bottleneck::new(RATE, queue, delay * MILLISECOND);
-                let mut flows = [Flow::new(stream, &bottleneck, Faults::default(), 1)];
+                let mut flows = [Flow::new(stream, &bottleneck, Faults::default(), delay)];
                 let used = use_of_the_path(&mut flows, 5);
                 let lost = bottleneck.lost();
                 assert!(used >= 900, "{stream:?} {delay} ms: {used}, {lost} lost");
             }
         }
+    }
+}
+
+/// The window is what limits requests for responses also where the peer serves few at a time.
+#[test]
+fn few_reads_at_a_time_use_the_path() {
+    for reads in [8, 16] {
+        let bottleneck = Bottleneck::new(RATE, RATE / 50, 5 * MILLISECOND);
+        let faults = Faults::default();
+        let mut flows = [Flow::with_reads(
+            Stream::Read,
+            &bottleneck,
+            faults,
+            1,
+            reads,
+        )];
+        let used = use_of_the_path(&mut flows, 3);
+        assert!(used >= 900, "{reads} reads: {used}");
     }
 }
 
@@ -137,8 +172,10 @@ fn two_connections_share_the_path() {
         let mut second = flow(2);
         second.world.now = Time::from_nanos(late * 1000 * MILLISECOND);
         flows.push(second);
-        run(&mut flows, 3000 * MILLISECOND);
-        let done = run(&mut flows, 6000 * MILLISECOND);
+        // Shares become equal in some hundred round trips.
+        let begin = (late + 2) * 1000 + 200 * delay;
+        run(&mut flows, begin * MILLISECOND);
+        let done = run(&mut flows, (begin + 3000) * MILLISECOND);
         let used = with_headers(done.iter().sum()) * 1000 / (3 * RATE);
         assert!(used >= 900, "{delay} ms: {used}");
         let (least, most) = (done.iter().min(), done.iter().max());
