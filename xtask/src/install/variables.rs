@@ -79,6 +79,8 @@ fn variables() -> BTreeMap<String, PathBuf> {
         for word in words {
             let other = NO_VARIABLES.contains(&word)
                 || OF_THE_BUILD.contains(&word)
+                // Set by cargo for build scripts.
+                || word.starts_with("CARGO_")
                 || word.starts_with("IBVERBS_PRIVATE_")
                 || enumerators.contains(word);
             if !other {
