@@ -80,30 +80,63 @@ const APART: &[&str] = &[
 ];
 
 /// A second Ethernet pair with each end in a separate network namespace, where uroce can have its
-/// port: in the first namespace soft-RoCE has it. It ends with the virtual machine.
+/// port: in the virtual machine's first namespace soft-RoCE has it. Removed when dropped.
 pub struct TwoHosts;
 
 const TWO_HOSTS: &[&str] = &[
-    "ip netns add left",
-    "ip netns add right",
-    "ip link add u0 netns left type veth peer name u1 netns right",
-    "ip -n left link set lo up",
-    "ip -n left addr add 10.8.0.1/24 dev u0",
-    "ip -n left link set u0 up",
-    "ip -n right link set lo up",
-    "ip -n right addr add 10.8.0.2/24 dev u1",
-    "ip -n right link set u1 up",
+    "ip netns add bench-left",
+    "ip netns add bench-right",
+    "ip link add u0 netns bench-left type veth peer name u1 netns bench-right",
+    "ip -n bench-left link set lo up",
+    "ip -n bench-left addr add 10.8.0.1/24 dev u0",
+    "ip -n bench-left link set u0 up",
+    "ip -n bench-right link set lo up",
+    "ip -n bench-right addr add 10.8.0.2/24 dev u1",
+    "ip -n bench-right link set u1 up",
 ];
 
 impl TwoHosts {
     /// Namespace and interface of each.
-    pub const HOSTS: [(&str, &str); 2] = [("left", "u0"), ("right", "u1")];
+    pub const HOSTS: [(&str, &str); 2] = [("bench-left", "u0"), ("bench-right", "u1")];
     /// The address of the first.
     pub const ADDRESS: &str = "10.8.0.1";
 
     pub fn new() -> Result<Self> {
+        // Removes what there is if one of the commands fails.
+        let hosts = Self;
         commands(TWO_HOSTS)?;
-        Ok(Self)
+        Ok(hosts)
+    }
+
+    /// Limits the frames of both ends.
+    pub fn set_mtu(&self, mtu: u32) -> Result<()> {
+        for (namespace, interface) in Self::HOSTS {
+            commands(&[format!("ip -n {namespace} link set {interface} mtu {mtu}")])?;
+        }
+        Ok(())
+    }
+
+    /// Has both ends delay and lose what they send, as tc-netem(8) says it; nothing, if empty.
+    pub fn set_netem(&self, netem: &str) -> Result<()> {
+        for (namespace, interface) in Self::HOSTS {
+            let qdisc = |verb: &str| format!("tc -n {namespace} qdisc {verb} dev {interface} root");
+            match netem {
+                // The default stands if nothing was set.
+                "" => commands(&[qdisc("replace") + " noqueue"])?,
+                _ => commands(&[qdisc("replace") + " netem " + netem])?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for TwoHosts {
+    fn drop(&mut self) {
+        for (namespace, _) in Self::HOSTS {
+            if let Err(error) = commands(&[format!("ip netns del {namespace}")]) {
+                eprintln!("{namespace} stays: {error:#}");
+            }
+        }
     }
 }
 

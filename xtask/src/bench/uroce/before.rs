@@ -45,14 +45,14 @@ pub struct Compared {
 }
 
 /// The rows that both builds did, in the order of `rows`.
-pub fn compare(rows: &[Row], figures: &[Figure]) -> Vec<Compared> {
+pub fn compare(rows: &[&Row], figures: &[Figure]) -> Vec<Compared> {
     let costs = |row: &Row, side| {
         let mine = figures
             .iter()
             .filter(|figure| figure.row == row.name && figure.side == side);
         mine.map(|figure| row.unit.cost(figure.value)).collect()
     };
-    let compared = |row: &Row| Compared {
+    let compared = |row: &&Row| Compared {
         name: row.name,
         costs: Pairs {
             stock: costs(row, Side::Peer),
@@ -129,7 +129,7 @@ mod tests {
         ];
         let mut figures = rounds("time", 2.0, 1.0);
         figures.extend(rounds("bandwidth", 2.0, 1.0));
-        let compared = compare(&rows, &figures);
+        let compared = compare(&rows.each_ref(), &figures);
         assert_eq!(faults(&compared), ["bandwidth"]);
         let table = table(&compared);
         assert!(table.contains("| time | 0.50 | 0 of 10 |"), "{table}");
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn a_row_without_figures_is_a_fault() {
         let work = Work::UroceShared(PERFTEST);
-        let compared = compare(&[row("time", Unit::Microseconds, work)], &[]);
+        let compared = compare(&[&row("time", Unit::Microseconds, work)], &[]);
         assert_eq!(faults(&compared), ["time: not measured"]);
     }
 }

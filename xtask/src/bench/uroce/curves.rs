@@ -3,7 +3,10 @@
 
 use super::{
     figure::{Figure, Side},
-    rows::{AVERAGE, BANDWIDTH, Carrier, Perftest, Quantity, TYPICAL, UCX_MEDIAN, Unit, Work},
+    rows::{
+        AVERAGE, BANDWIDTH, Carrier, Perftest, Quantity, TYPICAL, Transports, UCX_MEDIAN, UcxTest,
+        Unit, Work,
+    },
 };
 use crate::bench::plot::{Line, Plot};
 use crate::bench::sample::median;
@@ -59,7 +62,13 @@ pub const PLOTS: [Curves; 2] = [
             }),
             ("UCX posix, tag_lat", |at| {
                 let (size, _, count) = SIZES[at];
-                Work::Ucx("tag_lat", size, count, UCX_MEDIAN)
+                let test = UcxTest {
+                    test: "tag_lat",
+                    size,
+                    count,
+                    field: UCX_MEDIAN,
+                };
+                Work::Ucx(test, Transports::Named("posix,self"))
             }),
             ("TCP on lo, qperf tcp_lat", |at| {
                 Work::Tcp("tcp_lat", SIZES[at].0)

@@ -9,7 +9,9 @@ use super::{
     before, curves,
     figure::{Figure, Side},
     pair::{self, Call},
-    rows::{Carrier, Location, Perftest, Quantity, Row, Unit, Work, rows_of},
+    rows::{
+        Carrier, Location, Perftest, Quantity, Row, Site, Transports, UcxTest, Unit, Work, rows_of,
+    },
 };
 use crate::{
     guest::setup::{ADDRESS, DEVICE, ToAndFro, TwoHosts},
@@ -22,12 +24,11 @@ pub const RESULTS: &str = "figures.tsv";
 pub const COMPLETE: &str = "# complete";
 /// The program that moves bytes without RDMA.
 pub const RAW: &str = "raw";
+/// The program that shows a command uroce's devices where UCX looks for them.
+pub const SYSFS: &str = "uroce-sysfs";
 
 /// Bytes of a file that a program of perftest has as its buffer.
 const SHARED: u64 = 4 << 20;
-
-/// Emulation is slow, and counts of rounds are for chance: fewer of them there.
-const GUEST_ROUNDS: usize = 7;
 
 /// A host places the processors of a virtual machine now near to each other and now far away, for
 /// seconds at a time; a cache line then takes several times as long from one to the other, and so
@@ -47,8 +48,7 @@ struct Room<'a> {
 
 /// The rows of this machine; `lo` is up.
 pub fn in_network(dir: &Path, ours: &Path, rounds: usize) -> Result<()> {
-    let place = Location::Loopback;
-    rounds_of(&Room { dir, ours, place }, rounds)
+    rounds_of(dir, ours, Site::Here, rounds)
 }
 
 /// The points of the plots; `lo` is up.
@@ -72,24 +72,25 @@ pub fn curves_in_network(dir: &Path, ours: &Path, rounds: usize) -> Result<()> {
 
 /// The rows of the virtual machine.
 pub fn in_the_guest(dir: &Path, ours: &Path, rounds: usize) -> Result<()> {
-    let place = Location::Guest;
-    let rounds = rounds.min(GUEST_ROUNDS);
     let _wire = ToAndFro::new()?;
-    let _hosts = TwoHosts::new()?;
-    rounds_of(&Room { dir, ours, place }, rounds)
+    rounds_of(dir, ours, Site::Guest, rounds)
 }
 
-fn rounds_of(room: &Room<'_>, rounds: usize) -> Result<()> {
-    let path = room.dir.join(RESULTS);
+fn rounds_of(dir: &Path, ours: &Path, site: Site, rounds: usize) -> Result<()> {
+    let hosts = TwoHosts::new()?;
+    let path = dir.join(RESULTS);
     let mut file = File::create(&path).with_context(|| path.display().to_string())?;
-    let before = before::library(room.dir);
+    let before = before::library(dir);
     for round in 0..rounds {
         println!("bench: round {} of {rounds}", round + 1);
-        for row in rows_of(room.place) {
+        for row in rows_of(site).filter(|row| round < row.place.rounds()) {
             if before.is_some() && !row.ours.runs_uroce() {
                 continue;
             }
-            let pair = pair_of(room, before.as_deref(), row, round)
+            let place = row.place;
+            let room = Room { dir, ours, place };
+            prepare(&hosts, place)?;
+            let pair = pair_of(&room, before.as_deref(), row, round)
                 .with_context(|| row.name.to_owned())?;
             for (side, value) in pair {
                 println!("bench: {}: {side:?} {value}", row.name);
@@ -100,6 +101,16 @@ fn rounds_of(room: &Room<'_>, rounds: usize) -> Result<()> {
     }
     writeln!(file, "{COMPLETE}")?;
     Ok(())
+}
+
+/// Gives the path between the hosts what the row says of it.
+fn prepare(hosts: &TwoHosts, place: Location) -> Result<()> {
+    match place {
+        Location::Pair(mtu) => hosts.set_mtu(mtu),
+        Location::Guest => hosts.set_netem(""),
+        Location::Netem(netem) => hosts.set_netem(netem),
+        Location::Loopback | Location::Scale => Ok(()),
+    }
 }
 
 /// Both sides of a row, at a time at which the processors were as far from each other throughout.
@@ -173,7 +184,7 @@ fn once(room: &Room<'_>, unit: Unit, work: Work) -> Result<f64> {
         Work::OnTheWire(perftest, faults) => on_the_wire(room, perftest, faults),
         Work::Fixed(value) => Ok(value),
         Work::UroceShared(perftest) => shared(room, perftest),
-        Work::Ucx(test, size, count, field) => ucx(room, test, (size, count), field, unit),
+        Work::Ucx(test, transports) => ucx(room, test, transports, unit),
         Work::Raw(what, size, count, reported) => raw(room, what, (size, count), &[], reported),
         Work::Sockets(size, count) => sockets(room, (size, count)),
         Work::Rxe(perftest) => rxe(room, perftest),
@@ -200,15 +211,13 @@ fn uroce(room: &Room<'_>, perftest: Perftest, carrier: Carrier, faults: &str) ->
             .env("UROCE_FAULTS", faults)
             .env(DEVICES.0, interface)
     };
-    let (server, client) = match room.place {
-        Location::Guest => {
-            let [server, client] = TwoHosts::HOSTS;
-            let host = |(namespace, interface), address| {
-                call(interface, address).entering(&format!("ip netns exec {namespace}"))
-            };
-            (host(server, ""), host(client, TwoHosts::ADDRESS))
-        }
-        _ => (call(DEVICES.1, ""), call(DEVICES.1, "127.0.0.1")),
+    let (server, client) = if room.place.has_two_hosts() {
+        let [server, client] = TwoHosts::HOSTS;
+        let host =
+            |(namespace, interface), address| call(interface, address).in_namespace(namespace);
+        (host(server, ""), host(client, TwoHosts::ADDRESS))
+    } else {
+        (call(DEVICES.1, ""), call(DEVICES.1, "127.0.0.1"))
     };
     let text = pair::run(room.dir, &server, &client, port)?;
     perftest_field(&text, perftest.field)
@@ -264,16 +273,27 @@ fn shared(room: &Room<'_>, perftest: Perftest) -> Result<f64> {
     perftest_field(&text?, perftest.field)
 }
 
-fn ucx(
-    room: &Room<'_>,
-    test: &str,
-    (size, count): (u32, u32),
-    field: usize,
-    unit: Unit,
-) -> Result<f64> {
+fn ucx(room: &Room<'_>, test: UcxTest, transports: Transports, unit: Unit) -> Result<f64> {
+    let UcxTest {
+        test,
+        size,
+        count,
+        field,
+    } = test;
     let port = pair::port();
     let call = |words: &str| {
-        Call::new(&format!("ucx_perftest -p {port} {words}")).env("UCX_TLS", "posix,self")
+        let call = Call::new(&format!("ucx_perftest -p {port} {words}"));
+        match transports {
+            Transports::Named(names) => call.env("UCX_TLS", names).env("UCX_NET_DEVICES", "lo"),
+            Transports::Uroce(carrier) => call
+                .entering(&room.dir.join(SYSFS).display().to_string())
+                .env("UCX_TLS", UCX_OVER_UROCE)
+                .env("UCX_NET_DEVICES", "uroce_lo:1")
+                .env("UCX_IB_GID_INDEX", "0")
+                .env("LD_LIBRARY_PATH", room.ours)
+                .env("UROCE_CARRIER", carrier.word())
+                .env(DEVICES.0, DEVICES.1),
+        }
     };
     let client = call(&format!("-t {test} -s {size} -n {count} 127.0.0.1"));
     let text = pair::run(room.dir, &call(""), &client, port)?;
@@ -283,6 +303,9 @@ fn ucx(
         _ => value,
     })
 }
+
+/// Reliable connections, which datagrams set up.
+const UCX_OVER_UROCE: &str = "rc_verbs,ud_verbs:aux,self";
 
 /// A field of the last row of ucx_perftest's table.
 fn ucx_field(text: &str, field: usize) -> Option<f64> {
@@ -356,10 +379,20 @@ fn perftest_field(text: &str, field: usize) -> Result<f64> {
 fn tcp(room: &Room<'_>, test: &str, size: u32, unit: Unit) -> Result<f64> {
     let port = pair::port();
     let server = Call::new(&format!("qperf -lp {port}"));
-    // The server runs until it gets the command to quit.
-    let client = Call::new(&format!(
-        "qperf -lp {port} -uu -t 1 -m {size} 127.0.0.1 {test} quit"
-    ));
+    let client = |seconds: u32, address: &str| {
+        // The server runs until it gets the command to quit.
+        Call::new(&format!(
+            "qperf -lp {port} -uu -t {seconds} -m {size} {address} {test} quit"
+        ))
+    };
+    let (server, client) = if room.place.has_two_hosts() {
+        let [(first, _), (second, _)] = TwoHosts::HOSTS;
+        // A long path takes TCP some round trips until its window is as long.
+        let client = client(3, TwoHosts::ADDRESS).in_namespace(second);
+        (server.in_namespace(first), client)
+    } else {
+        (server, client(1, "127.0.0.1"))
+    };
     let text = pair::run(room.dir, &server, &client, port)?;
     let value = qperf_value(&text).with_context(|| format!("no figure in {text:?}"))?;
     Ok(match unit {

@@ -28,8 +28,7 @@ use crate::{
     vm::{self, Job},
 };
 use figure::Figure;
-use measure::{COMPLETE, RESULTS};
-use rows::ROWS;
+use measure::{COMPLETE, RESULTS, SYSFS};
 
 const DOCUMENT: &str = "docs/benchmarks-uroce.md";
 /// The page for users, which has the table in short.
@@ -55,8 +54,9 @@ pub fn run_all(options: &options::BenchUroce) -> Result<ExitCode> {
     let mut figures = here(&dirs, options.rounds)?;
     figures.extend(guest(&dirs, &machine, options.rounds)?);
     figures.extend(scale::measure(&dirs)?);
-    let faults = text::faults(ROWS, &figures);
-    let tables = text::tables(ROWS, &figures);
+    let rows = rows::all();
+    let faults = text::faults(&rows, &figures);
+    let tables = text::tables(&rows, &figures);
     println!("\n{tables}");
     if options.write {
         let path = dirs.root.join(DOCUMENT);
@@ -66,13 +66,13 @@ pub fn run_all(options: &options::BenchUroce) -> Result<ExitCode> {
         plots(&dirs, &described, options)?;
         let path = dirs.root.join(GUIDE);
         let page = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        let page = text::guide(&page, ROWS, &figures)?;
+        let page = text::guide(&page, &rows, &figures)?;
         fs::write(&path, page).with_context(|| path.display().to_string())?;
     }
     for fault in &faults {
         println!("NOT MET {fault}");
     }
-    println!("{} rows, {} not met", ROWS.len(), faults.len());
+    println!("{} rows, {} not met", rows.len(), faults.len());
     Ok(if faults.is_empty() {
         ExitCode::SUCCESS
     } else {
@@ -94,7 +94,7 @@ fn compare(
     let dir = prepare(dirs, "bench-uroce-guest", rounds)?;
     before::add(&dir, library)?;
     figures.extend(in_guest(dirs, machine, &dir)?);
-    let rows = before::compare(ROWS, &figures);
+    let rows = before::compare(&rows::all(), &figures);
     println!("\n{}", before::table(&rows));
     let slower = before::faults(&rows);
     for fault in &slower {
@@ -117,6 +117,8 @@ fn prepare(dirs: &Dirs, name: &str, rounds: usize) -> Result<std::path::PathBuf>
         .arg(dir.join(measure::RAW))
         .arg(dirs.root.join("c-tests/bench/raw.c"));
     host::must(&mut gcc)?;
+    let sysfs = dirs.root.join("tools").join(SYSFS);
+    fs::copy(&sysfs, dir.join(SYSFS)).with_context(|| sysfs.display().to_string())?;
     Job::BenchUroce { ours: lib, rounds }.save(&dir)?;
     Ok(dir)
 }

@@ -48,6 +48,10 @@ impl Call {
         self
     }
 
+    pub fn in_namespace(self, namespace: &str) -> Self {
+        self.entering(&format!("ip netns exec {namespace}"))
+    }
+
     fn command(&self, processor: &str) -> Command {
         let mut words = self.entering.iter();
         let tail = [OsString::from("taskset"), "-c".into(), processor.into()];

@@ -13,7 +13,7 @@ use crate::{dirs::Dirs, host};
 
 const PAIRS: &str = "10000";
 /// Bytes that a queue pair may take.
-const MOST: f64 = 16384.0;
+const MOST: f64 = 4096.0;
 /// Where the test prints the memory of idle queue pairs that have moved data.
 const PREFIX: &str = "queue pairs, used: ";
 

@@ -33,13 +33,17 @@ reports only averages (qperf), otherwise the median of a run.
 Rows *with loss* run over uroce with `UROCE_FAULTS`, by which both sides drop that share of \
 their packets, at random but by a seed, before these reach the kernel.
 
-*Between hosts* was measured in the virtual machine, which is emulated: its times can be \
+*Pair* rows have two hosts on this machine: network namespaces with a virtual Ethernet pair \
+between them.
+
+*Between hosts* and *hosts* rows were measured in the virtual machine, which is emulated: its times can be \
 compared with each other, but have no meaning by themselves. uroce has each end of a virtual \
 Ethernet pair in a separate network namespace. Soft-RoCE listens in the first namespace \
 only, and uses the port there. It has both ends of a second pair in that namespace, and \
 routing rules send its packets through the pair. One row is for comparison: two processes \
 that only send a datagram to and fro by UDP sockets and poll these (`c-tests/bench/raw.c`), \
-on uroce's pair. No program that uses such sockets for RoCE can be faster.
+on uroce's pair. No program that uses such sockets for RoCE can be faster. Where a row names a delay or a loss, \
+both ends have it (tc-netem(8)), for uroce and for TCP.
 ";
 
 fn pairs(row: &Row, figures: &[Figure]) -> Pairs {
@@ -56,8 +60,8 @@ fn pairs(row: &Row, figures: &[Figure]) -> Pairs {
 }
 
 /// The bounds that are not met, a line each.
-pub fn faults(rows: &[Row], figures: &[Figure]) -> Vec<String> {
-    let fault = |row: &Row| match pairs(row, figures).ratio() {
+pub fn faults(rows: &[&Row], figures: &[Figure]) -> Vec<String> {
+    let fault = |row: &&Row| match pairs(row, figures).ratio() {
         Some(ratio) if row.bound.is_met(ratio) => None,
         Some(ratio) => Some(format!("{}: {ratio:.2}, {}", row.name, bound(row.bound))),
         None => Some(format!("{}: not measured", row.name)),
@@ -73,7 +77,7 @@ fn bound(bound: Bound) -> String {
     }
 }
 
-pub fn tables(rows: &[Row], figures: &[Figure]) -> String {
+pub fn tables(rows: &[&Row], figures: &[Figure]) -> String {
     let mut text = "| row | uroce | against | peer | ratio | bound | | rounds not met |\n\
          | --- | ---: | --- | ---: | ---: | --- | --- | ---: |\n"
         .to_owned();
@@ -109,7 +113,7 @@ pub fn tables(rows: &[Row], figures: &[Figure]) -> String {
 const IN_GUIDE: &str = "## How fast\n";
 
 /// The page for users with these figures.
-pub fn guide(page: &str, rows: &[Row], figures: &[Figure]) -> Result<String> {
+pub fn guide(page: &str, rows: &[&Row], figures: &[Figure]) -> Result<String> {
     let (front, rest) = page
         .split_once(IN_GUIDE)
         .context("no place for the table")?;
@@ -122,7 +126,7 @@ pub fn guide(page: &str, rows: &[Row], figures: &[Figure]) -> Result<String> {
     Ok(format!("{front}{IN_GUIDE}{words}\n{table}{behind}"))
 }
 
-fn in_short(rows: &[Row], figures: &[Figure]) -> String {
+fn in_short(rows: &[&Row], figures: &[Figure]) -> String {
     let mut text = "| | uroce | beside it | | ratio |\n\
          | --- | ---: | --- | ---: | ---: |\n"
         .to_owned();
@@ -207,7 +211,7 @@ pub fn document(machine: &[(&str, String)], tables: &str, faults: &[String]) -> 
 #[cfg(test)]
 mod tests {
     use super::super::curves::PLOTS as PLOTS_SHOWN;
-    use super::super::rows::ROWS;
+    use super::super::rows;
     use super::*;
 
     fn figures(name: &str, peer: f64, ours: f64) -> [Figure; 2] {
@@ -220,7 +224,8 @@ mod tests {
 
     #[test]
     fn the_table_for_users_takes_the_place_of_the_one_before() {
-        let row = ROWS.get(..1).unwrap_or_default();
+        let rows = rows::all();
+        let row = rows.get(..1).unwrap_or_default();
         let name = row.first().map_or("", |row| row.name);
         let page = "# Page\n## How fast\nWords.\n\n| old | table |\n| 1 | 2 |\n\n## Next\n";
         let once = guide(page, row, &figures(name, 10.0, 5.0)).expect("a place");
@@ -260,8 +265,9 @@ mod tests {
 
     #[test]
     fn a_bound_is_met_or_not_or_not_measured() {
-        let first = ROWS.iter().position(|row| row.bound == Bound::AtMost(1.2));
-        let rows = first.and_then(|first| ROWS.get(first..first + 2));
+        let all = rows::all();
+        let first = all.iter().position(|row| row.bound == Bound::AtMost(1.2));
+        let rows = first.and_then(|first| all.get(first..first + 2));
         let rows = rows.unwrap_or_default();
         let [first, second] = [0, 1].map(|at| rows.get(at).map_or("", |row| row.name));
         let mut measured = figures(first, 10.0, 11.0).to_vec();

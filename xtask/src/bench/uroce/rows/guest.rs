@@ -1,0 +1,188 @@
+//! Two hosts in the virtual machine: beside the kernel's soft-RoCE, and beside TCP on paths with a
+//! delay and with losses.
+#![forbid(unsafe_code)]
+
+use super::{BANDWIDTH, Bound, Location, Perftest, Row, TYPICAL, Unit, Work, udp};
+
+const fn rxe(program: &'static str, options: &'static str, field: usize) -> Work {
+    Work::Rxe(Perftest {
+        program,
+        options,
+        field,
+    })
+}
+
+/// A row of 64 KiB messages by UDP against TCP on the same path.
+const fn beside_tcp(
+    name: &'static str,
+    program: &'static str,
+    netem: &'static str,
+    least: f64,
+) -> Row {
+    Row {
+        name,
+        against: TCP,
+        place: Location::Netem(netem),
+        unit: Unit::Mebibytes,
+        bound: Bound::AtLeast(least),
+        ours: udp(program, NETEM_BW, BANDWIDTH),
+        peer: Work::Tcp("tcp_bw", 65536),
+    }
+}
+
+const TCP: &str = "TCP (CUBIC) on the same path, qperf tcp_bw 64 KiB";
+/// The queue holds what a fast path has in flight; by default it is 1000 packets.
+const LITTLE_LOSS: &str = "loss 0.1% limit 100000";
+const MUCH_LOSS: &str = "loss 1% limit 100000";
+const SHORT: &str = "delay 1ms limit 100000";
+const SHORT_LOSSY: &str = "delay 1ms loss 0.1% limit 100000";
+const LONG: &str = "delay 5ms limit 100000";
+const LONG_LOSSY: &str = "delay 5ms loss 0.1% limit 100000";
+const FAR: &str = "delay 20ms limit 100000";
+const FAR_LOSSY: &str = "delay 20ms loss 0.1% limit 100000";
+const NETEM_BW: &str = "-s 65536 -n 2000";
+
+const RXE: &str = "kernel soft-RoCE over an Ethernet pair alike";
+const GUEST_LAT: &str = "-s 8 -n 500";
+/// More than some: a program's code is translated by the emulator when it first runs, which the
+/// kernel's has been for long.
+const GUEST_BW: &str = "-s 65536 -n 1000";
+
+pub const ROWS: &[Row] = &[
+    Row {
+        name: "ib_send_lat 8 B, UDP between hosts",
+        against: RXE,
+        place: Location::Guest,
+        unit: Unit::Microseconds,
+        bound: Bound::AtMost(1.0),
+        ours: udp("ib_send_lat", GUEST_LAT, TYPICAL),
+        peer: rxe("ib_send_lat", GUEST_LAT, TYPICAL),
+    },
+    Row {
+        name: "ib_write_lat 8 B, UDP between hosts",
+        against: RXE,
+        place: Location::Guest,
+        unit: Unit::Microseconds,
+        bound: Bound::AtMost(1.0),
+        ours: udp("ib_write_lat", GUEST_LAT, TYPICAL),
+        peer: rxe("ib_write_lat", GUEST_LAT, TYPICAL),
+    },
+    Row {
+        name: "a datagram by UDP sockets alone, between hosts",
+        against: "kernel soft-RoCE, ib_send_lat 8 B",
+        place: Location::Guest,
+        unit: Unit::Microseconds,
+        bound: Bound::Any,
+        // As long as the packet of such a send.
+        ours: Work::Sockets(24, 2000),
+        peer: rxe("ib_send_lat", GUEST_LAT, TYPICAL),
+    },
+    Row {
+        name: "ib_send_bw 64 KiB, UDP between hosts",
+        against: RXE,
+        place: Location::Guest,
+        unit: Unit::Mebibytes,
+        bound: Bound::AtLeast(2.0),
+        ours: udp("ib_send_bw", GUEST_BW, BANDWIDTH),
+        peer: rxe("ib_send_bw", GUEST_BW, BANDWIDTH),
+    },
+    Row {
+        name: "ib_write_bw 64 KiB, UDP between hosts",
+        against: RXE,
+        place: Location::Guest,
+        unit: Unit::Mebibytes,
+        bound: Bound::AtLeast(2.0),
+        ours: udp("ib_write_bw", GUEST_BW, BANDWIDTH),
+        peer: rxe("ib_write_bw", GUEST_BW, BANDWIDTH),
+    },
+    beside_tcp(
+        "ib_write_bw 64 KiB, hosts, loss 0.1 %",
+        "ib_write_bw",
+        LITTLE_LOSS,
+        1.0,
+    ),
+    beside_tcp(
+        "ib_read_bw 64 KiB, hosts, loss 0.1 %",
+        "ib_read_bw",
+        LITTLE_LOSS,
+        1.0,
+    ),
+    beside_tcp(
+        "ib_send_bw 64 KiB, hosts, loss 0.1 %",
+        "ib_send_bw",
+        LITTLE_LOSS,
+        1.0,
+    ),
+    beside_tcp(
+        "ib_write_bw 64 KiB, hosts, loss 1 %",
+        "ib_write_bw",
+        MUCH_LOSS,
+        1.0,
+    ),
+    beside_tcp(
+        "ib_read_bw 64 KiB, hosts, loss 1 %",
+        "ib_read_bw",
+        MUCH_LOSS,
+        1.0,
+    ),
+    beside_tcp(
+        "ib_send_bw 64 KiB, hosts, loss 1 %",
+        "ib_send_bw",
+        MUCH_LOSS,
+        1.0,
+    ),
+    beside_tcp(
+        "ib_write_bw 64 KiB, hosts, 1 ms each way",
+        "ib_write_bw",
+        SHORT,
+        0.9,
+    ),
+    beside_tcp(
+        "ib_read_bw 64 KiB, hosts, 1 ms each way",
+        "ib_read_bw",
+        SHORT,
+        0.9,
+    ),
+    beside_tcp(
+        "ib_write_bw 64 KiB, hosts, 1 ms each way, loss 0.1 %",
+        "ib_write_bw",
+        SHORT_LOSSY,
+        1.0,
+    ),
+    beside_tcp(
+        "ib_write_bw 64 KiB, hosts, 5 ms each way",
+        "ib_write_bw",
+        LONG,
+        0.9,
+    ),
+    beside_tcp(
+        "ib_read_bw 64 KiB, hosts, 5 ms each way",
+        "ib_read_bw",
+        LONG,
+        0.9,
+    ),
+    beside_tcp(
+        "ib_write_bw 64 KiB, hosts, 5 ms each way, loss 0.1 %",
+        "ib_write_bw",
+        LONG_LOSSY,
+        1.0,
+    ),
+    beside_tcp(
+        "ib_write_bw 64 KiB, hosts, 20 ms each way",
+        "ib_write_bw",
+        FAR,
+        0.9,
+    ),
+    beside_tcp(
+        "ib_read_bw 64 KiB, hosts, 20 ms each way",
+        "ib_read_bw",
+        FAR,
+        0.9,
+    ),
+    beside_tcp(
+        "ib_write_bw 64 KiB, hosts, 20 ms each way, loss 0.1 %",
+        "ib_write_bw",
+        FAR_LOSSY,
+        1.0,
+    ),
+];

@@ -1,0 +1,70 @@
+//! UCX over uroce beside UCX over TCP and over shared memory, both processes on this machine.
+#![forbid(unsafe_code)]
+
+use super::{
+    Bound, Carrier, Location, Row, Transports, UCX_BANDWIDTH, UCX_MEDIAN, UCX_RATE, UcxTest, Unit,
+    Work,
+};
+
+const TCP: Transports = Transports::Named("tcp,self");
+const SHM: Transports = Transports::Named("posix,cma,self");
+
+const LAT: UcxTest = test("tag_lat", 8, 50_000, UCX_MEDIAN);
+const SMALL: UcxTest = test("tag_bw", 64, 500_000, UCX_RATE);
+const MIDDLE: UcxTest = test("tag_bw", 8192, 50_000, UCX_BANDWIDTH);
+const LARGE: UcxTest = test("tag_bw", 1 << 20, 1000, UCX_BANDWIDTH);
+const PUT: UcxTest = test("ucp_put_bw", 65536, 10_000, UCX_BANDWIDTH);
+
+const fn test(test: &'static str, size: u32, count: u32, field: usize) -> UcxTest {
+    UcxTest {
+        test,
+        size,
+        count,
+        field,
+    }
+}
+
+const fn row(name: &'static str, test: UcxTest, unit: Unit, carrier: Carrier, bound: Bound) -> Row {
+    let (against, peer) = match carrier {
+        Carrier::Udp => ("UCX tcp on lo", TCP),
+        Carrier::Shm => ("UCX posix and cma", SHM),
+    };
+    Row {
+        name,
+        against,
+        place: Location::Loopback,
+        unit,
+        bound,
+        ours: Work::Ucx(test, Transports::Uroce(carrier)),
+        peer: Work::Ucx(test, peer),
+    }
+}
+
+const fn by_udp(name: &'static str, test: UcxTest, unit: Unit) -> Row {
+    let bound = match unit {
+        Unit::Microseconds => Bound::AtMost(1.0),
+        _ => Bound::AtLeast(1.0),
+    };
+    row(name, test, unit, Carrier::Udp, bound)
+}
+
+const fn by_shm(name: &'static str, test: UcxTest, unit: Unit) -> Row {
+    let bound = match unit {
+        Unit::Microseconds => Bound::AtMost(1.3),
+        _ => Bound::AtLeast(0.9),
+    };
+    row(name, test, unit, Carrier::Shm, bound)
+}
+
+pub const ROWS: &[Row] = &[
+    by_udp("UCX tag_lat 8 B, UDP", LAT, Unit::Microseconds),
+    by_udp("UCX tag_bw 64 B, UDP", SMALL, Unit::Messages),
+    by_udp("UCX tag_bw 8 KiB, UDP", MIDDLE, Unit::Mebibytes),
+    by_udp("UCX tag_bw 1 MiB, UDP", LARGE, Unit::Mebibytes),
+    by_udp("UCX put_bw 64 KiB, UDP", PUT, Unit::Mebibytes),
+    by_shm("UCX tag_lat 8 B, shm", LAT, Unit::Microseconds),
+    by_shm("UCX tag_bw 64 B, shm", SMALL, Unit::Messages),
+    by_shm("UCX tag_bw 8 KiB, shm", MIDDLE, Unit::Mebibytes),
+    by_shm("UCX tag_bw 1 MiB, shm", LARGE, Unit::Mebibytes),
+    by_shm("UCX put_bw 64 KiB, shm", PUT, Unit::Mebibytes),
+];
