@@ -12,13 +12,15 @@
 //! filled has a queue, and a packet that waits in it arrives later than the fastest one did. The
 //! window is computed once in a round trip, and changes only if it has held back a packet.
 //! - At the beginning it doubles, until the fastest packet of a round takes a quarter longer (and
-//!   50 µs, for the noise of schedulers) than the fastest of all.
+//!   50 µs, for the noise of schedulers) than the fastest of all: a window leaves in bursts, whose
+//!   packets wait for each other.
 //! - From then on it goes half the way to the size at which [`QUEUED`] packets of this connection
-//!   wait in queues, or grows by an eighth if there is no queue at all. Connections that share a
+//!   wait beyond that, or grows by an eighth if there is no queue at all. Connections that share a
 //!   path have equal queues there, and so equal shares.
-//! - The fastest packet is remembered for 2 to 4 seconds. Every 2 seconds the window is halved for
-//!   one round, so that the queue runs empty and the delay of the path alone is measured. A near
-//!   path that seems to become far is measured in the same way, with [`MIN`] packets in flight: its
+//! - The fastest packet is remembered for 2 to 4 seconds. Every 2 seconds the window is a quarter
+//!   for one round, so that the queue runs empty and the delay of the path alone is measured. All
+//!   connections of a host do so at the same time, since one alone leaves the queue to others. A
+//!   near path that seems to become far is measured in the same way, with [`MIN`] packets in flight: its
 //!   delay may be that of a receiver that is slower than its sender.
 //!
 //! A model that grows until packets are lost (CUBIC) does not fit. On a network that loses packets
@@ -79,8 +81,13 @@ const FEW: u32 = 8;
 const SHARE: u32 = 32;
 /// Loss is counted over so many packets, and twice as many.
 const COUNTED: u32 = 256;
+/// The part of the path that a packet may wait on it. A window leaves in bursts, which wait for
+/// themselves although the path has room.
+const BURST: u32 = 4;
 /// Noise of schedulers, in nanoseconds.
 const NOISE: u32 = 50_000;
+/// Rounds in which the window is smaller to let the queue run empty.
+const DRAINING: u8 = 2;
 /// How long the fastest packet is remembered at least, in nanoseconds.
 const MEMORY: u64 = 2_000_000_000;
 
@@ -96,8 +103,9 @@ pub(super) struct Window {
     most: u32,
     /// It doubles each round.
     doubling: bool,
-    /// It is halved for this round.
-    draining: bool,
+    /// Rounds in which it is a part of its size: a quarter in the first, half in the second. It does
+    /// not come back at once, because all of it would leave in one burst.
+    draining: u8,
     /// It has held something back in this round.
     limited: bool,
     /// The round ends when this is acknowledged.
@@ -124,7 +132,7 @@ impl Window {
             most_near,
             most: most_near,
             doubling: true,
-            draining: false,
+            draining: 0,
             limited: false,
             round: una,
             fastest: u32::MAX,
@@ -149,10 +157,11 @@ impl Window {
 
     pub(super) fn size(&self) -> u32 {
         match (self.is_far(), self.draining) {
-            (true, false) => self.size,
-            (true, true) => (self.size / 2).max(MIN),
-            (false, false) => self.size.min(self.most_near),
-            (false, true) => MIN,
+            (true, 0) => self.size,
+            (true, 1) => (self.size / 2).max(MIN),
+            (true, _) => (self.size / 4).max(MIN),
+            (false, 0) => self.size.min(self.most_near),
+            (false, _) => MIN,
         }
     }
 
@@ -224,19 +233,20 @@ impl Window {
     }
 
     fn remember(&mut self, now: Time) {
-        self.draining = false;
+        self.draining = self.draining.saturating_sub(1);
         self.periods[0] = self.periods[0].min(self.fastest);
-        let ends = *self.period_ends.get_or_insert(now.plus(MEMORY));
+        let next = Time::from_nanos((now.nanos() / MEMORY + 1) * MEMORY);
+        let ends = *self.period_ends.get_or_insert(next);
         if now < ends {
             return;
         }
-        self.period_ends = Some(now.plus(MEMORY));
+        self.period_ends = Some(next);
         let [latest, before] = self.periods;
         let known = self.drained || latest < NEAR / 2;
         let path = if known { latest } else { latest.min(before) };
         self.periods = [u32::MAX, path];
         self.drained = self.reports && latest >= NEAR / 2;
-        self.draining = self.drained;
+        self.draining = if self.drained { DRAINING } else { 0 };
     }
 
     /// The size for the next round.
@@ -246,16 +256,17 @@ impl Window {
             self.size = (self.size + more + 1).min(self.most_near);
             return;
         }
-        if self.fastest == u32::MAX || self.draining {
+        if self.fastest == u32::MAX || self.draining > 0 {
             return;
         }
         let path = self.path();
-        let slow = path.saturating_add(path / 4).saturating_add(NOISE);
-        self.doubling &= self.fastest <= slow;
+        let allowed = path.saturating_add(path / BURST).saturating_add(NOISE);
+        self.doubling &= self.fastest <= allowed;
         let size = if self.doubling {
             self.size.saturating_mul(2)
         } else {
-            let filled = u64::from(self.size) * u64::from(path) / u64::from(self.fastest);
+            let slower = u64::from(self.fastest.max(allowed));
+            let filled = u64::from(self.size) * u64::from(allowed) / slower;
             let filled = u32::try_from(filled).unwrap_or(u32::MAX);
             // Without a queue the path is not filled: other connections may have ended.
             let empty = self.fastest - path <= path / EMPTY;
@@ -400,7 +411,7 @@ mod tests {
             let carries = u32::try_from(rate * trip).expect("few packets");
             let size = path.window.size;
             assert!(
-                (carries..=carries + 200).contains(&size),
+                (carries..=carries / 2 * 3 + 200).contains(&size),
                 "{size}, the path holds {carries}"
             );
         }
@@ -413,9 +424,9 @@ mod tests {
         let begun = path.now;
         let mut drained = 0;
         while path.now < begun.plus(10_000 * MILLISECOND) {
-            let before = path.window.draining;
+            let before = path.window.draining == DRAINING;
             path.rounds(1, 100, 20);
-            drained += u32::from(path.window.draining && !before);
+            drained += u32::from(path.window.draining == DRAINING && !before);
         }
         assert!((4..=5).contains(&drained), "{drained}");
         assert!(path.window.size >= 2000);

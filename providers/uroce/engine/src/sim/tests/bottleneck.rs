@@ -172,8 +172,8 @@ fn two_connections_share_the_path() {
         let mut second = flow(2);
         second.world.now = Time::from_nanos(late * 1000 * MILLISECOND);
         flows.push(second);
-        // Shares become equal in some hundred round trips.
-        let begin = (late + 2) * 1000 + 200 * delay;
+        // Until then all have measured the path without a queue, and have the same share.
+        let begin = (late + 5) * 1000 + 100 * delay;
         run(&mut flows, begin * MILLISECOND);
         let done = run(&mut flows, (begin + 3000) * MILLISECOND);
         let used = with_headers(done.iter().sum()) * 1000 / (3 * RATE);
