@@ -10,8 +10,19 @@ use std::{
 
 use crate::error::{Error, Result};
 
-/// Large enough for the pages of any machine.
-const PAGE: usize = 65536;
+/// The bytes of a page: of the largest that there are, where the kernel does not report it.
+pub(crate) fn page_size() -> usize {
+    // SAFETY: takes a number.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).unwrap_or(65536)
+}
+
+/// Whole pages for that many bytes: protection at fork(2) covers pages, so other memory of the
+/// process has none of them. None if there are too many bytes.
+pub(crate) fn layout(length: usize) -> Option<Layout> {
+    let layout = Layout::from_size_align(length.max(1), page_size()).ok()?;
+    Some(layout.pad_to_align())
+}
 
 /// Memory of this process, zeroed when it is made.
 pub(crate) struct Pages {
@@ -29,7 +40,7 @@ unsafe impl Sync for Pages {}
 impl Pages {
     pub(crate) fn new(length: usize) -> Result<Self> {
         let none = || Error::new("ibv_reg_mr", libc::ENOMEM);
-        let layout = Layout::from_size_align(length.max(1), PAGE).map_err(|_| none())?;
+        let layout = layout(length).ok_or_else(none)?;
         // SAFETY: the size is not zero.
         let at = NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).ok_or_else(none)?;
         Ok(Self { at, layout, length })
@@ -165,6 +176,20 @@ mod tests {
                 assert_eq!(read, bytes);
             }
         }
+    }
+
+    #[test]
+    fn memory_has_its_pages_alone() {
+        let size = page_size();
+        for (length, whole) in [(0, size), (1, size), (size, size), (size + 1, 2 * size)] {
+            let pages = Pages::new(length).unwrap();
+            assert_eq!(pages.as_ptr().addr() % size, 0);
+            assert_eq!((pages.layout.size(), pages.length()), (whole, length));
+        }
+        assert_eq!(
+            Pages::new(usize::MAX).err().map(|e| e.errno()),
+            Some(libc::ENOMEM)
+        );
     }
 
     #[test]

@@ -15,10 +15,13 @@ use kit::abi::{
     ibv_gid, ibv_mr, ibv_pd, ibv_sge,
 };
 
-use crate::tools::{
-    context::{Context, extended, sole},
-    handle::{Handle, made, status},
-    raw,
+use crate::{
+    sys::pages::layout,
+    tools::{
+        context::{Context, extended, sole},
+        handle::{Handle, made, status},
+        raw,
+    },
 };
 
 /// A protection domain.
@@ -54,7 +57,7 @@ impl Pd {
     }
 }
 
-/// Memory of this process, from the start of a page.
+/// Memory of this process: whole pages.
 struct Pages {
     at: NonNull<u8>,
     layout: Layout,
@@ -63,7 +66,7 @@ struct Pages {
 impl Pages {
     fn new(length: usize, byte: u8) -> io::Result<Self> {
         let none = || io::Error::from_raw_os_error(libc::ENOMEM);
-        let layout = Layout::from_size_align(length.max(1), PAGE).map_err(|_| none())?;
+        let layout = layout(length).ok_or_else(none)?;
         // SAFETY: the size is not zero.
         let at = NonNull::new(unsafe { alloc::alloc(layout) }).ok_or_else(none)?;
         // SAFETY: that many bytes were allocated.
@@ -87,9 +90,6 @@ impl Drop for Pages {
         unsafe { alloc::dealloc(self.at.as_ptr(), self.layout) };
     }
 }
-
-/// Large enough for the pages of any machine.
-const PAGE: usize = 65536;
 
 /// How memory is registered.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,7 +2,10 @@
 
 use std::io;
 
-use crate::tools::{handle::status, raw};
+use crate::{
+    sys,
+    tools::{handle::status, raw},
+};
 
 /// Lets SIGPIPE end the program, as it ends programs in C; Rust starts them with it ignored.
 /// Called first thing.
@@ -14,9 +17,7 @@ pub fn end_on_closed_pipe() {
 /// The size of a page in bytes.
 #[must_use]
 pub fn page_size() -> usize {
-    // SAFETY: asks for a number.
-    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(size).unwrap_or(4096)
+    sys::pages::page_size()
 }
 
 /// Keeps registered memory of this process its own over fork(2): ibv_fork_init(3). Called before
