@@ -51,7 +51,7 @@ async fn end(mut peer: Peer, begins: bool) -> Result<()> {
     if begins {
         println!("{received} messages came back");
     }
-    peer.barrier()
+    peer.finish()
 }
 
 fn run(peer: Peer, begins: bool) -> Result<()> {

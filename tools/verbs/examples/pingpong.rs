@@ -49,7 +49,7 @@ fn number(buffer: &Buffer) -> Result<u32> {
 fn end(mut peer: Peer, begins: bool) -> Result<()> {
     let context = open()?;
     let pd = context.protection_domain()?;
-    let cq = context.completion_queue(16)?;
+    let cq = context.completion_queue(32)?;
     let qp = pd.reliable(&cq).build()?;
     qp.post_receive(ReceiveRequest::new(pd.buffer(64)?))?;
     let qp = peer.connect(qp)?;
@@ -73,7 +73,7 @@ fn end(mut peer: Peer, begins: bool) -> Result<()> {
     if begins {
         println!("{count} messages");
     }
-    peer.barrier()
+    peer.finish()
 }
 
 fn main() -> Result<()> {

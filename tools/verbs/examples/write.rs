@@ -17,7 +17,7 @@ fn target(mut peer: Peer) -> Result<()> {
     let context = open()?;
     let pd = context.protection_domain()?;
     let channel = context.completion_channel()?;
-    let cq = channel.completion_queue(16)?;
+    let cq = channel.completion_queue(32)?;
     let region = pd.memory_region(SIZE, Access::REMOTE_WRITE)?;
     let qp = pd.reliable(&cq).access(Access::REMOTE_WRITE).build()?;
     qp.post_receive(ReceiveRequest::empty())?;
@@ -36,13 +36,13 @@ fn target(mut peer: Peer) -> Result<()> {
         let right = part.iter().filter(|byte| **byte == number + 1).count();
         println!("part {number}: {right} bytes are there");
     }
-    peer.barrier()
+    peer.finish()
 }
 
 fn initiator(mut peer: Peer) -> Result<()> {
     let context = open()?;
     let pd = context.protection_domain()?;
-    let cq = context.completion_queue(16)?;
+    let cq = context.completion_queue(32)?;
     let qp = peer.connect(pd.reliable(&cq).build()?)?;
     let remote = RemoteMemory::from_bytes(peer.exchange([0; RemoteMemory::SIZE])?);
 
@@ -69,7 +69,7 @@ fn initiator(mut peer: Peer) -> Result<()> {
             done += 1;
         }
     }
-    peer.barrier()
+    peer.finish()
 }
 
 fn main() -> Result<()> {

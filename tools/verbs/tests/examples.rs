@@ -3,7 +3,12 @@
 #![cfg(not(feature = "system"))]
 #![allow(clippy::unwrap_used)] // a test that cannot continue ends
 
-use std::{env, path::PathBuf, process::Command};
+use std::{
+    env,
+    io::{Read, Write},
+    path::PathBuf,
+    process::{Command, Stdio},
+};
 
 use watchdog::Watched;
 
@@ -39,4 +44,30 @@ fn write() {
 #[test]
 fn asynchronous() {
     prints("async", "100 messages came back\n");
+}
+
+#[test]
+fn an_end_stops_when_the_other_is_gone() {
+    const ENDPOINT: usize = 31;
+    let mut end = Command::new(example("pingpong"))
+        .arg("--second-end")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut to, mut from) = (end.stdin.take().unwrap(), end.stdout.take().unwrap());
+    // It connects to itself, and waits for the first message.
+    let mut address = [0; 1 + ENDPOINT];
+    from.read_exact(&mut address).unwrap();
+    to.write_all(&address).unwrap();
+    let mut barrier = [0; 2];
+    from.read_exact(&mut barrier).unwrap();
+    to.write_all(&barrier).unwrap();
+    drop(to);
+    let status = watchdog::wait(&mut end).unwrap();
+    assert_eq!(status.code(), Some(1));
+    let mut text = String::new();
+    end.stderr.unwrap().read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("the other end is gone"), "{text}");
 }

@@ -5,7 +5,9 @@ use std::{
     env,
     error::Error,
     io::{self, Read, Write},
-    process::{Command, Stdio},
+    process::{self, Command, Stdio},
+    sync::mpsc::{self, Receiver, Sender},
+    thread,
 };
 
 use verbs::{Connected, Context, Device, Endpoint, QueuePair, UnconnectedQueuePair};
@@ -13,23 +15,58 @@ use verbs::{Connected, Context, Device, Endpoint, QueuePair, UnconnectedQueuePai
 /// Of the examples.
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// The other end: a way for bytes that is there before the connection is.
+/// The other end: a way for bytes that is there before the connection is. A message begins with its
+/// length; the last one is empty. If the other end is gone before that, this process ends, whatever
+/// it waits for: a completion that the other end was to cause never arrives.
 pub struct Peer {
-    from: Box<dyn Read>,
+    messages: Receiver<io::Result<Vec<u8>>>,
     to: Box<dyn Write>,
 }
 
+/// Passes messages on, up to the last.
+fn receive(mut from: impl Read, to: &Sender<io::Result<Vec<u8>>>) -> io::Result<()> {
+    loop {
+        let mut length = [0];
+        from.read_exact(&mut length)?;
+        let [length] = length.map(usize::from);
+        let mut message = vec![0; length];
+        from.read_exact(&mut message)?;
+        if to.send(Ok(message)).is_err() || length == 0 {
+            return Ok(());
+        }
+    }
+}
+
 impl Peer {
-    /// Sends bytes to the other end, and receives as many.
+    fn new(from: impl Read + Send + 'static, to: impl Write + 'static) -> Self {
+        let (sender, messages) = mpsc::channel();
+        thread::spawn(move || {
+            let Err(error) = receive(from, &sender) else {
+                return;
+            };
+            let text = format!("the other end is gone: {error}");
+            // A program that has dropped its end is about to report another error.
+            if sender.send(Err(error)).is_ok() {
+                eprintln!("{text}");
+                process::exit(1);
+            }
+        });
+        let to = Box::new(to);
+        Self { messages, to }
+    }
+
+    /// Sends bytes to the other end, up to 255, and receives as many.
     ///
     /// # Errors
     /// Of the pipes; UnexpectedEof if the other end is gone.
     pub fn exchange<const N: usize>(&mut self, bytes: [u8; N]) -> Result<[u8; N]> {
+        self.to.write_all(&[u8::try_from(N)?])?;
         self.to.write_all(&bytes)?;
         self.to.flush()?;
-        let mut answer = [0; N];
-        self.from.read_exact(&mut answer)?;
-        Ok(answer)
+        let answer = self.messages.recv()??;
+        Ok(answer
+            .try_into()
+            .map_err(|_| "not the message that was to come")?)
     }
 
     /// Connects a queue pair with the one that the other end passes to the same call.
@@ -47,8 +84,16 @@ impl Peer {
     ///
     /// # Errors
     /// Of the pipes.
-    pub fn barrier(&mut self) -> Result<()> {
+    fn barrier(&mut self) -> Result<()> {
         self.exchange([0]).map(|_| ())
+    }
+
+    /// Waits until the other end has finished, too.
+    ///
+    /// # Errors
+    /// Of the pipes.
+    pub fn finish(mut self) -> Result<()> {
+        self.exchange([]).map(|_| ())
     }
 }
 
@@ -63,10 +108,7 @@ pub fn two_ends(
 ) -> Result<()> {
     const SECOND: &str = "--second-end";
     if env::args().nth(1).as_deref() == Some(SECOND) {
-        return second(Peer {
-            from: Box::new(io::stdin()),
-            to: Box::new(io::stdout()),
-        });
+        return second(Peer::new(io::stdin(), io::stdout()));
     }
     let mut child = Command::new(env::current_exe()?)
         .arg(SECOND)
@@ -74,10 +116,7 @@ pub fn two_ends(
         .stdout(Stdio::piped())
         .spawn()?;
     let (from, to) = (child.stdout.take(), child.stdin.take());
-    let peer = Peer {
-        from: Box::new(from.ok_or("no pipe")?),
-        to: Box::new(to.ok_or("no pipe")?),
-    };
+    let peer = Peer::new(from.ok_or("no pipe")?, to.ok_or("no pipe")?);
     let result = first(peer);
     let status = child.wait()?;
     result?;
