@@ -107,7 +107,9 @@ impl Qp {
     /// Posts send requests, and notifies the kernel.
     ///
     /// # Errors
-    /// EINVAL before the queue pair may send; those of [`Sends::post`]; the kernel's own errno.
+    /// EINVAL before the queue pair may send; those of [`Sends::post`]; the kernel's own errno if
+    /// it could not be notified. Then the requests are in the queue, and the kernel executes them
+    /// when it reads the queue next, as with rdma-core's provider.
     #[inline]
     pub fn post_send<'a>(
         &self,
