@@ -3,7 +3,7 @@
 
 use std::io;
 
-use tokio::io::unix::AsyncFd;
+use tokio::{io::unix::AsyncFd, runtime::Handle};
 
 use crate::{
     completion::{Completion, CompletionChannel, CompletionQueue},
@@ -22,7 +22,7 @@ use crate::{
 /// # verbs::use_uroce("lo");
 /// # let context = Device::find("uroce_lo")?.open()?;
 /// # let pd = context.protection_domain()?;
-/// let cq = AsyncCompletionQueue::new(&context, 16)?;
+/// let cq = AsyncCompletionQueue::new(&context, 64)?;
 /// # let a = pd.reliable(cq.queue()).build()?;
 /// # let b = pd.reliable(cq.queue()).build()?;
 /// # let (at_a, at_b) = (a.endpoint(), b.endpoint());
@@ -42,12 +42,16 @@ pub struct AsyncCompletionQueue {
 }
 
 impl AsyncCompletionQueue {
-    /// Makes a completion queue for at least that many completions. It is called within a runtime
-    /// that has I/O enabled.
+    /// Makes a completion queue for at least that many completions. It is called within a runtime.
     ///
     /// # Errors
-    /// Of ibv_create_comp_channel(3), ibv_create_cq(3), fcntl(2), and of tokio.
+    /// Of ibv_create_comp_channel(3), ibv_create_cq(3), fcntl(2), and of tokio: if there is no
+    /// runtime.
+    ///
+    /// # Panics
+    /// If the runtime was built without I/O (`enable_io`), which tokio does not report otherwise.
     pub fn new(context: &Context, entries: u32) -> io::Result<Self> {
+        Handle::try_current().map_err(io::Error::other)?;
         let channel = context.completion_channel()?;
         calls::set_nonblocking(channel.object())?;
         let queue = channel.completion_queue(entries)?;
