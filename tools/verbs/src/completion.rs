@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 
 use crate::{
     context::Context,
-    error::Result,
+    error::{Error, Result},
     memory::{Buffer, Segment},
     sys::{
         calls,
@@ -246,7 +246,8 @@ struct QueueInner {
     /// Of its events.
     number: usize,
     object: calls::Cq,
-    /// Those whose requests complete here, by number.
+    /// Those whose requests complete here, by number. The lock is held from taking completions
+    /// until they are matched, so that two pollers do not change their order.
     work: Mutex<HashMap<u32, Weak<WorkQueue>>>,
 }
 
@@ -279,11 +280,27 @@ impl CompletionQueue {
         self.0.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn context(&self) -> &Context {
+        &self.0.object.0
+    }
+
     /// Enters a work queue whose requests complete here.
-    pub(crate) fn serve(&self, queue: &Arc<WorkQueue>) {
+    ///
+    /// # Errors
+    /// ENOSPC if the completions of all of them do not fit.
+    pub(crate) fn serve(&self, function: &'static str, queue: &Arc<WorkQueue>) -> Result<()> {
         let mut work = self.work();
         work.retain(|_, queue| queue.strong_count() > 0);
         work.insert(queue.number(), Arc::downgrade(queue));
+        let served = work.values().filter_map(Weak::upgrade);
+        let needed: u64 = served.map(|queue| u64::from(queue.completions())).sum();
+        if needed > u64::from(calls::cq_capacity(&self.0.object)) {
+            work.remove(&queue.number());
+            return Err(Error::new(function, libc::ENOSPC).because(
+                "the completion queue has fewer entries than its queue pairs may have requests",
+            ));
+        }
+        Ok(())
     }
 
     /// Takes the completions that there are, up to 32 at once.
@@ -304,10 +321,11 @@ impl CompletionQueue {
     pub fn poll_into(&self, completions: &mut Vec<Completion>) -> Result<usize> {
         let before = completions.len();
         let mut room = post::room();
+        let work = self.work();
         let found = post::poll(&self.0.object, &mut room)?;
         for wc in room.iter().take(found) {
             let (number, place) = flight::numbers(wc.wr_id);
-            let Some(queue) = self.work().get(&number).and_then(Weak::upgrade) else {
+            let Some(queue) = work.get(&number).and_then(Weak::upgrade) else {
                 continue;
             };
             queue.complete(place, |request, last| {

@@ -32,6 +32,10 @@ impl Context {
         &self.0
     }
 
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Makes a protection domain.
     ///
     /// # Errors
@@ -40,7 +44,8 @@ impl Context {
         ProtectionDomain::new(self)
     }
 
-    /// Makes a completion queue for at least that many completions.
+    /// Makes a completion queue for at least that many completions: those of all requests that its
+    /// queue pairs may have in flight ([`QueuePairBuilder`](crate::QueuePairBuilder)).
     ///
     /// # Errors
     /// Of ibv_create_cq(3).
@@ -84,7 +89,8 @@ impl Context {
     /// on Ethernet, else the first.
     ///
     /// # Errors
-    /// Of ibv_query_port(3); ENODATA if an Ethernet port has no GID of RoCE v2.
+    /// Of ibv_query_port(3); ENODATA if an Ethernet port has no GID of RoCE v2, as those of
+    /// soft-iWARP.
     pub fn gid_index(&self, port: u8) -> Result<u8> {
         let attr = self.port(port)?;
         if u32::from(attr.link_layer) != IBV_LINK_LAYER_ETHERNET {

@@ -5,14 +5,14 @@
 //! linked with `libibverbs.so.1` instead.
 //!
 //! ```
-//! use verbs::{Access, Device, ReceiveRequest, SendRequest};
+//! use verbs::{Device, ReceiveRequest, SendRequest};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // RoCE v2 over the loopback interface, in user space.
 //! verbs::use_uroce("lo");
 //! let context = Device::find("uroce_lo")?.open()?;
 //! let pd = context.protection_domain()?;
-//! let cq = context.completion_queue(16)?;
+//! let cq = context.completion_queue(64)?;
 //!
 //! // Two ends of a connection. In a real program each exchanges its endpoint with its peer.
 //! let a = pd.reliable(&cq).build()?;
@@ -46,16 +46,20 @@
 //! [`CompletionQueue`] and [`CompletionChannel`], [`QueuePair`] (made by a [`QueuePairBuilder`]),
 //! [`SharedReceiveQueue`], [`AddressHandle`]. Each holds counted references to the objects that it
 //! was made with; so none is destroyed too early, whatever the order in which a program drops them.
-//! An object that the library refuses to destroy keeps those objects, for good.
+//! An object that the library refuses to destroy keeps those objects, for good. Objects of
+//! different open devices, or a shared receive queue of another protection domain, do not work
+//! together: `build` fails with EINVAL.
 //!
 //! # Memory
 //! A [`Buffer`] is registered memory that only this program accesses; it is a slice of bytes. A
 //! request owns its buffers from the moment in which it is posted, so that no code can access what
 //! a device reads or writes. The [`Completion`] returns them; a request that could not be posted
-//! comes back in the error ([`PostError`]). Buffers of requests that never complete are freed after
-//! the queue pair was destroyed, or with the shared receive queue that they wait in. A
-//! [`MemoryRegion`] is memory that remote peers may access at any time; its bytes are copied in and
-//! out.
+//! comes back in the error ([`PostError`]), unless the device may have it. Buffers of requests that
+//! never complete are freed after the queue pair was destroyed, or with the shared receive queue
+//! that they wait in; among them are unsignaled requests with no signaled one behind them
+//! ([`QueuePair::shut_down`]). Registered memory has whole pages, so that a child process of
+//! fork(2) loses no other memory ([`fork_init`]). A [`MemoryRegion`] is memory that remote peers
+//! may access at any time; its bytes are copied in and out.
 //!
 //! ```compile_fail,E0382
 //! # fn f(qp: &verbs::QueuePair<verbs::Reliable>, mut buffer: verbs::Buffer) {
@@ -67,7 +71,14 @@
 //! # States
 //! A queue pair is built as an [`UnconnectedQueuePair`], which has an [`Endpoint`] and takes
 //! receive requests; [`UnconnectedQueuePair::connect`] makes a [`QueuePair`], which can send. The
-//! type of the queue pair ([`Reliable`], [`Unreliable`], [`Datagram`]) decides which calls it has.
+//! type of the queue pair decides which calls and which operations it has: [`Reliable`] all,
+//! [`Unreliable`] messages and RDMA writes, [`Datagram`] messages. Other requests are refused with
+//! EINVAL.
+//!
+//! # Queues
+//! A completion queue has room for all requests that its queue pairs may have in flight, 16 sends
+//! and 16 receives each if the program asks for no others; `build` fails with ENOSPC otherwise. So
+//! no completion is lost.
 //!
 //! # Errors
 //! [`Error`] names the verb and has the errno; it converts to [`std::io::Error`]. A request that
@@ -80,7 +91,9 @@
 //! # Features
 //! - `static` (default): the library is linked into the program ([`use_uroce`]). It has the
 //!   providers for uroce, soft-RoCE and soft-iWARP. Providers of cards are plugins, which need
-//!   `libibverbs.so.1`; programs for cards take the feature `system`.
+//!   `libibverbs.so.1`; programs for cards take the feature `system`. A soft-iWARP device can be
+//!   opened and queried, but not connected: its queue pairs need the connection manager, and
+//!   [`Context::gid_index`] returns ENODATA.
 //! - `system`: the program is linked with `libibverbs.so.1`, this project's or rdma-core's.
 //!   It prevails if both are enabled.
 //! - `tokio`: `AsyncCompletionQueue`, whose completions are awaited.

@@ -39,12 +39,13 @@ mod sealed {
 #[derive(Clone, Copy, Debug)]
 pub enum Reliable {}
 
-/// Unreliable connections (UC): messages and RDMA writes; lost ones are not repeated.
+/// Unreliable connections (UC): messages and RDMA writes; lost ones are not repeated. Reads and
+/// atomic operations are refused with EINVAL.
 #[derive(Clone, Copy, Debug)]
 pub enum Unreliable {}
 
 /// Datagrams (UD): messages of one packet, to any queue pair for datagrams, or to a multicast
-/// group.
+/// group. All other operations are refused with EINVAL.
 #[derive(Clone, Copy, Debug)]
 pub enum Datagram {}
 
@@ -73,6 +74,12 @@ struct Patience {
 }
 
 /// A queue pair that is to be made.
+///
+/// A completion queue has to have room for all requests that its queue pairs may have in flight, so
+/// that no completion is lost: [`sends`](Self::sends) and [`receives`](Self::receives) of each, and
+/// the requests of each shared receive queue. Else `build` fails with ENOSPC. Completions of a
+/// queue pair that was dropped may still be there; a program polls until none is left before it
+/// makes the next one.
 #[derive(Debug)]
 #[must_use = "`build` makes the queue pair"]
 pub struct QueuePairBuilder<T> {
@@ -136,15 +143,14 @@ impl<T: Transport> QueuePairBuilder<T> {
         self
     }
 
-    /// Takes receive requests from a shared queue.
+    /// Takes receive requests from a shared queue, which is of the same protection domain.
     pub fn shared_receives(mut self, srq: &SharedReceiveQueue) -> Self {
         self.srq = Some(srq.clone());
         self
     }
 
     /// How many send requests may be in flight, those included whose completions were not polled
-    /// yet; 16 otherwise. Further ones are refused with ENOMEM. The completion queue has to have
-    /// room for those of all its queue pairs.
+    /// yet; 16 otherwise. Further ones are refused with ENOMEM.
     pub fn sends(mut self, requests: u32) -> Self {
         self.cap.sends = requests;
         self
@@ -194,13 +200,27 @@ impl<T: Transport> QueuePairBuilder<T> {
 
     fn make(self) -> Result<(Pair, Self)> {
         const VERB: &str = "ibv_create_qp";
+        let context = self.pd.context();
+        let queues = [&self.send_cq, &self.recv_cq].map(CompletionQueue::context);
+        let invalid = Error::new(VERB, libc::EINVAL);
+        if !queues.iter().all(|one| one.same(context)) {
+            return Err(invalid.because("a completion queue of another open device"));
+        }
+        // Devices look for the memory of its requests in the queue pair's domain, or in its own.
+        if self
+            .srq
+            .as_ref()
+            .is_some_and(|srq| !srq.domain().same(&self.pd))
+        {
+            return Err(invalid.because("a shared receive queue of another protection domain"));
+        }
         let sends = Arc::new(WorkQueue::of_sends(VERB, self.cap.sends)?);
         let receives = match &self.srq {
             Some(srq) => Arc::clone(srq.queue()),
             None => Arc::new(WorkQueue::of_receives(VERB, self.cap.receives)?),
         };
-        self.send_cq.serve(&sends);
-        self.recv_cq.serve(&receives);
+        self.send_cq.serve(VERB, &sends)?;
+        self.recv_cq.serve(VERB, &receives)?;
         let own = self.srq.is_none();
         let cap = ibv_qp_cap {
             max_send_wr: self.cap.sends,
@@ -218,7 +238,6 @@ impl<T: Transport> QueuePairBuilder<T> {
             receives,
         };
         let (qp, _) = calls::create_qp(parts, T::KIND, cap)?;
-        let context = self.pd.context();
         let port = context.port(self.route.port)?;
         let gid_index = match self.gid_index {
             Some(index) => index,
@@ -264,7 +283,9 @@ impl<T: Connected> QueuePairBuilder<T> {
     /// Makes the queue pair, in the state INIT: receive requests can be posted.
     ///
     /// # Errors
-    /// Of ibv_create_qp(3), ibv_query_port(3), ibv_query_gid_ex(3) and ibv_modify_qp(3).
+    /// Of ibv_create_qp(3), ibv_query_port(3), ibv_query_gid_ex(3) and ibv_modify_qp(3); EINVAL for
+    /// a completion queue of another open device or a shared receive queue of another protection
+    /// domain; ENOSPC if a completion queue has too few entries ([`QueuePairBuilder`]).
     pub fn build(self) -> Result<UnconnectedQueuePair<T>> {
         let (inner, builder) = self.make()?;
         let mut attr = ibv_qp_attr::zeroed();
@@ -307,7 +328,9 @@ impl QueuePairBuilder<Datagram> {
     /// Makes the queue pair, ready to send and receive, with this key.
     ///
     /// # Errors
-    /// Of ibv_create_qp(3), ibv_query_port(3), ibv_query_gid_ex(3) and ibv_modify_qp(3).
+    /// Of ibv_create_qp(3), ibv_query_port(3), ibv_query_gid_ex(3) and ibv_modify_qp(3); EINVAL for
+    /// a completion queue of another open device or a shared receive queue of another protection
+    /// domain; ENOSPC if a completion queue has too few entries ([`QueuePairBuilder`]).
     pub fn build(self, qkey: u32) -> Result<QueuePair<Datagram>> {
         let (mut inner, _) = self.make()?;
         inner.endpoint.qkey = qkey;
@@ -349,11 +372,33 @@ impl Pair {
         const VERB: &str = "ibv_post_recv";
         if self.qp.srq.is_some() {
             let error = Error::new(VERB, libc::EINVAL);
+            let error = error.because("the queue pair has a shared receive queue");
             return Err(PostError::new(error, request));
         }
-        request.post(VERB, &self.qp.pd, |flight| {
+        self.contain(request.post(VERB, &self.qp.pd, |flight| {
             post::receive_qp(&self.qp, &self.qp.receives, flight)
-        })
+        }))
+    }
+
+    /// Ends the queue pair if a device may have a request that was reported as not posted.
+    fn contain<R>(
+        &self,
+        posted: std::result::Result<(), PostError<R>>,
+    ) -> std::result::Result<(), PostError<R>> {
+        if posted
+            .as_ref()
+            .is_err_and(|failed| failed.request.is_none())
+        {
+            // If the device refuses that as well, the request stays in flight until the drop.
+            let _ = self.shut_down();
+        }
+        posted
+    }
+
+    fn shut_down(&self) -> Result<()> {
+        let mut attr = ibv_qp_attr::zeroed();
+        attr.qp_state = IBV_QPS_ERR;
+        calls::modify_qp(&self.qp, attr, IBV_QP_STATE)
     }
 }
 
@@ -385,7 +430,8 @@ impl<T: Connected> UnconnectedQueuePair<T> {
     /// Posts a receive request. Those that are posted before the peer connects miss no message.
     ///
     /// # Errors
-    /// Of ibv_post_recv(3), with the request; EINVAL with a shared receive queue.
+    /// Of ibv_post_recv(3), with the request; EINVAL with a shared receive queue. If the device may
+    /// have the request, the queue pair is moved into the error state ([`PostError`]).
     pub fn post_receive(
         &self,
         request: ReceiveRequest,
@@ -472,7 +518,8 @@ impl<T: Transport> QueuePair<T> {
     ///
     /// # Errors
     /// Of ibv_post_recv(3), with the request; EINVAL with a shared receive queue, or if the memory
-    /// is of another protection domain.
+    /// is of another protection domain. If the device may have the request, the queue pair is moved
+    /// into the error state ([`PostError`]).
     pub fn post_receive(
         &self,
         request: ReceiveRequest,
@@ -481,14 +528,20 @@ impl<T: Transport> QueuePair<T> {
     }
 
     /// Moves it into the error state: all requests complete, as flushed, and their memory comes
-    /// back.
+    /// back. Unsignaled requests that had succeeded before have no completion: they come back with
+    /// that of a signaled request that is posted afterwards, which is flushed; else their memory
+    /// is freed when the queue pair is dropped.
+    ///
+    /// Requests of a shared receive queue that the queue pair had taken are flushed, too. Before
+    /// such a queue pair is dropped, a program waits for the event IBV_EVENT_QP_LAST_WQE_REACHED
+    /// ([`Context::async_event`](crate::Context::async_event)), and polls until the completion
+    /// queue is empty. Requests that the queue pair had taken and that were not polled stay in
+    /// flight until the shared receive queue is dropped.
     ///
     /// # Errors
     /// Of ibv_modify_qp(3).
     pub fn shut_down(&self) -> Result<()> {
-        let mut attr = ibv_qp_attr::zeroed();
-        attr.qp_state = IBV_QPS_ERR;
-        calls::modify_qp(&self.inner.qp, attr, IBV_QP_STATE)
+        self.inner.shut_down()
     }
 }
 
@@ -496,11 +549,13 @@ impl<T: Connected> QueuePair<T> {
     /// Posts a send request.
     ///
     /// # Errors
-    /// Of ibv_post_send(3), with the request; EINVAL if the memory is of another protection domain,
-    /// or is longer than the peer's.
+    /// Of ibv_post_send(3), with the request; EINVAL if the memory is of another protection domain
+    /// or is longer than the peer's, for an operation that the type of queue pair does not have
+    /// ([`Unreliable`]), and for an atomic operation of other than eight aligned bytes. If the
+    /// device may have the request, the queue pair is moved into the error state ([`PostError`]).
     pub fn post(&self, request: SendRequest) -> std::result::Result<(), PostError<SendRequest>> {
-        let qp = &self.inner.qp;
-        request.post(qp, &qp.sends, None)
+        let posted = request.post(T::KIND, &self.inner.qp, None);
+        self.inner.contain(posted)
     }
 }
 
@@ -518,7 +573,8 @@ impl QueuePair<Datagram> {
     ///
     /// # Errors
     /// Of ibv_post_send(3), with the request; EINVAL if memory or address are of another protection
-    /// domain.
+    /// domain, and for RDMA and atomic operations. If the device may have the request, the queue
+    /// pair is moved into the error state ([`PostError`]).
     pub fn post_to(
         &self,
         request: SendRequest,
@@ -526,8 +582,9 @@ impl QueuePair<Datagram> {
         number: u32,
         qkey: u32,
     ) -> std::result::Result<(), PostError<SendRequest>> {
-        let qp = &self.inner.qp;
-        request.post(qp, &qp.sends, Some((address, number, qkey)))
+        let to = Some((address, number, qkey));
+        let posted = request.post(IBV_QPT_UD, &self.inner.qp, to);
+        self.inner.contain(posted)
     }
 
     /// Receives the messages of a multicast group, until [`QueuePair::leave`].

@@ -12,7 +12,7 @@ use crate::{
     memory::{RemoteMemory, Segment},
     sys::{
         calls,
-        flight::{InFlight, WorkQueue},
+        flight::{InFlight, Unposted},
         post,
     },
 };
@@ -72,8 +72,9 @@ impl SendRequest {
         Self::of(Operation::Send, memory)
     }
 
-    /// A message of these bytes, which the device copies while the request is posted. The queue
-    /// pair has to be made with room for them (`inline`).
+    /// A message of these bytes, which the device copies while the request is posted, as it does
+    /// with further memory. The queue pair has to be made with room for all of it (`inline`), and
+    /// the bytes are one of its segments.
     pub fn send_inline(bytes: impl Into<Box<[u8]>>) -> Self {
         Self::inline(Operation::Send, bytes)
     }
@@ -189,35 +190,59 @@ impl SendRequest {
         })
     }
 
-    /// Refuses what no device would report: memory of another domain, and more bytes than the
-    /// peer's memory has.
-    fn check(&self, pd: &ProtectionDomain) -> Option<ibv_wr_opcode> {
-        let fits = self
-            .remote
-            .is_none_or(|remote| self.length() <= remote.length);
-        let ours = self.segments.iter().all(|one| one.domain().same(pd));
-        self.opcode().filter(|_| fits && ours)
+    /// Refuses requests that the type of queue pair does not have, and what no device would report:
+    /// memory of another domain, and more bytes than the peer's memory has.
+    fn check(
+        &self,
+        kind: ibv_qp_type,
+        pd: &ProtectionDomain,
+        address: Option<&AddressHandle>,
+    ) -> Result<ibv_wr_opcode, &'static str> {
+        let has = match self.operation {
+            Operation::Send => true,
+            Operation::Write => kind == IBV_QPT_RC || kind == IBV_QPT_UC,
+            _ => kind == IBV_QPT_RC,
+        };
+        if !has {
+            return Err("this type of queue pair does not have the operation");
+        }
+        let remote = self.remote.unwrap_or_default();
+        if self.remote.is_some() && self.length() > remote.length {
+            return Err("the peer's memory is shorter");
+        }
+        if self.atomic.is_some() && (self.length() != 8 || remote.address & 7 != 0) {
+            return Err("an atomic operation has eight bytes and an aligned remote address");
+        }
+        let mut domains = self.segments.iter().map(Segment::domain);
+        if !domains.all(|one| one.same(pd)) {
+            return Err("memory of another protection domain");
+        }
+        if !address.is_none_or(|address| address.domain().same(pd)) {
+            return Err("an address handle of another protection domain");
+        }
+        self.opcode().ok_or("the operation has no immediate data")
     }
 
     pub(crate) fn post(
         mut self,
+        kind: ibv_qp_type,
         qp: &calls::Qp,
-        queue: &WorkQueue,
         to: Option<(&AddressHandle, u32, u32)>,
     ) -> Result<(), PostError<Self>> {
-        let invalid = Error::new("ibv_post_send", libc::EINVAL);
-        let Some(opcode) = self
-            .check(&qp.pd)
-            .filter(|_| to.is_none_or(|(address, ..)| address.domain().same(&qp.pd)))
-        else {
-            return Err(PostError::new(invalid, self));
+        let address = to.map(|(address, ..)| address);
+        let opcode = match self.check(kind, &qp.pd, address) {
+            Ok(opcode) => opcode,
+            Err(reason) => {
+                let invalid = Error::new("ibv_post_send", libc::EINVAL);
+                return Err(PostError::new(invalid.because(reason), self));
+            }
         };
         let flight = InFlight {
             id: self.id,
             operation: self.operation,
             signaled: self.flags & IBV_SEND_SIGNALED != 0,
             segments: std::mem::take(&mut self.segments),
-            address: to.map(|(address, ..)| address.clone()),
+            address: address.cloned(),
         };
         let details = post::Details {
             opcode,
@@ -228,9 +253,12 @@ impl SendRequest {
             inline: self.inline.as_deref(),
             receiver: to.map_or((0, 0), |(_, number, key)| (number, key)),
         };
-        post::send(qp, queue, flight, &details).map_err(|(error, flight)| {
-            self.segments = flight.segments;
-            PostError::new(error, self)
+        post::send(qp, &qp.sends, flight, &details).map_err(|(error, flight)| match flight {
+            Some(flight) => {
+                self.segments = flight.segments;
+                PostError::new(error, self)
+            }
+            None => PostError::kept(error),
         })
     }
 }
@@ -282,10 +310,12 @@ impl ReceiveRequest {
         mut self,
         verb: &'static str,
         pd: &ProtectionDomain,
-        post: impl FnOnce(InFlight) -> Result<(), (Error, InFlight)>,
+        post: impl FnOnce(InFlight) -> Result<(), Unposted>,
     ) -> Result<(), PostError<Self>> {
         if !self.segments.iter().all(|one| one.domain().same(pd)) {
-            return Err(PostError::new(Error::new(verb, libc::EINVAL), self));
+            let invalid = Error::new(verb, libc::EINVAL);
+            let invalid = invalid.because("memory of another protection domain");
+            return Err(PostError::new(invalid, self));
         }
         let flight = InFlight {
             id: self.id,
@@ -294,9 +324,12 @@ impl ReceiveRequest {
             segments: std::mem::take(&mut self.segments),
             address: None,
         };
-        post(flight).map_err(|(error, flight)| {
-            self.segments = flight.segments;
-            PostError::new(error, self)
+        post(flight).map_err(|(error, flight)| match flight {
+            Some(flight) => {
+                self.segments = flight.segments;
+                PostError::new(error, self)
+            }
+            None => PostError::kept(error),
         })
     }
 }

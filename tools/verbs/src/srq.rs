@@ -11,6 +11,15 @@ use crate::{
 };
 
 /// A queue of receive requests from which several queue pairs take. Copies are the same one.
+///
+/// The completion queue of each of these queue pairs has to have room for all its requests; a
+/// queue pair is refused with ENOSPC otherwise. A request counts until its completion was polled,
+/// while the queue itself takes the next request as soon as a queue pair has taken one: a program
+/// posts a further one for each completion, and not more.
+///
+/// Requests that a queue pair had taken and whose completions were not polled before it was dropped
+/// stay in flight until the shared receive queue is dropped
+/// ([`QueuePair::shut_down`](crate::QueuePair::shut_down)).
 #[derive(Clone)]
 pub struct SharedReceiveQueue(Arc<calls::Srq>);
 
@@ -24,6 +33,10 @@ impl SharedReceiveQueue {
         &self.0
     }
 
+    pub(crate) fn domain(&self) -> &ProtectionDomain {
+        &self.0.0
+    }
+
     pub(crate) fn queue(&self) -> &Arc<WorkQueue> {
         &self.0.1
     }
@@ -33,12 +46,12 @@ impl SharedReceiveQueue {
     ///
     /// # Errors
     /// Of ibv_post_srq_recv(3), with the request; EINVAL if its memory is of another protection
-    /// domain.
+    /// domain. If the device may have the request, it does not come back ([`PostError`]).
     pub fn post_receive(
         &self,
         request: ReceiveRequest,
     ) -> std::result::Result<(), PostError<ReceiveRequest>> {
-        request.post("ibv_post_srq_recv", &self.0.0, |flight| {
+        request.post("ibv_post_srq_recv", self.domain(), |flight| {
             post::receive_srq(&self.0, self.queue(), flight)
         })
     }

@@ -4,10 +4,16 @@
 #![cfg(not(feature = "system"))]
 #![allow(clippy::unwrap_used)] // a test that cannot continue ends
 
-use std::{sync::Barrier, thread};
+use std::{
+    sync::{
+        Barrier,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
 
 use verbs::{
-    Access, Buffer, Completion, CompletionQueue, Context, Datagram, Device, Operation,
+    Access, Buffer, Completion, CompletionQueue, Context, Datagram, Device, Operation, PostError,
     ProtectionDomain, QueuePair, ReceiveRequest, Reliable, Segment, SendRequest, abi,
 };
 
@@ -196,6 +202,208 @@ fn a_shut_down_queue_pair_returns_what_waits() {
 }
 
 #[test]
+fn a_request_after_the_shutdown_returns_unsignaled_ones() {
+    let Pair { pd, queues, ends } = pair(Access::LOCAL);
+    ends[1]
+        .post_receive(ReceiveRequest::new(pd.buffer(8).unwrap()))
+        .unwrap();
+    let message = SendRequest::send(filled(&pd, b"unsigned"));
+    ends[0].post(message.unsignaled().id(1)).unwrap();
+    one(&queues[1]).success().unwrap();
+    ends[0].shut_down().unwrap();
+    ends[0]
+        .post(SendRequest::send_inline(*b"last").id(2))
+        .unwrap();
+    let done = take(&queues[0], 2);
+    assert_eq!(done.iter().map(|one| one.id).collect::<Vec<_>>(), [1, 2]);
+    assert!(done[1].result.unwrap_err().is_flushed());
+}
+
+#[test]
+fn objects_of_another_open_device_are_refused() {
+    let [one, other] = [open(), open()];
+    let pd = one.protection_domain().unwrap();
+    let [own, foreign] = [&one, &other].map(|one| one.completion_queue(64).unwrap());
+    let shared = [&one, &other].map(|context| {
+        let domain = context.protection_domain().unwrap();
+        domain.shared_receive_queue(16, 1).unwrap()
+    });
+    for (builder, reason) in [
+        (pd.reliable(&foreign), "another open device"),
+        (
+            pd.reliable(&own).receive_completions(&foreign),
+            "another open device",
+        ),
+        (
+            pd.reliable(&own).shared_receives(&shared[0]),
+            "another protection domain",
+        ),
+        (
+            pd.reliable(&own).shared_receives(&shared[1]),
+            "another protection domain",
+        ),
+    ] {
+        let error = builder.build().unwrap_err();
+        assert_eq!(error.errno(), libc::EINVAL);
+        assert!(error.to_string().ends_with(reason), "{error}");
+    }
+    let datagram = pd.datagram(&foreign).build(QKEY).unwrap_err();
+    assert_eq!(datagram.errno(), libc::EINVAL);
+    assert!(pd.reliable(&own).build().is_ok());
+}
+
+#[test]
+fn a_completion_queue_has_room_for_its_queue_pairs() {
+    let context = open();
+    let pd = context.protection_domain().unwrap();
+    let [cq, other] = [20, 1000].map(|size| context.completion_queue(size).unwrap());
+    let refused = pd.reliable(&cq).sends(1000).build().unwrap_err();
+    assert_eq!(
+        (refused.function(), refused.errno()),
+        ("ibv_create_qp", libc::ENOSPC)
+    );
+    assert!(refused.to_string().contains("fewer entries"), "{refused}");
+    let refused = pd.reliable(&other).receive_completions(&cq).receives(1000);
+    assert_eq!(refused.build().unwrap_err().errno(), libc::ENOSPC);
+
+    // Queue pairs until it is full; one that is dropped makes room.
+    let small = || pd.reliable(&cq).sends(8).receives(8).build();
+    let mut pairs = Vec::new();
+    let refused = loop {
+        match small() {
+            Ok(pair) => pairs.push(pair),
+            Err(refused) => break refused,
+        }
+    };
+    assert_eq!(refused.errno(), libc::ENOSPC);
+    assert!(!pairs.is_empty());
+    pairs.pop();
+    pairs.push(small().unwrap());
+
+    // A shared receive queue counts once.
+    let cq = context.completion_queue(120).unwrap();
+    let builder = || pd.reliable(&cq).sends(8);
+    let srq = pd.shared_receive_queue(100, 1).unwrap();
+    let two = [(); 2].map(|()| builder().shared_receives(&srq).build().unwrap());
+    let more = pd.shared_receive_queue(1000, 1).unwrap();
+    let refused = builder().shared_receives(&more).build().unwrap_err();
+    assert_eq!(refused.errno(), libc::ENOSPC);
+    drop(two);
+}
+
+#[test]
+fn inline_bytes_are_in_front_of_further_memory() {
+    let Pair { pd, queues, ends } = pair(Access::LOCAL);
+    ends[1]
+        .post_receive(ReceiveRequest::new(pd.buffer(64).unwrap()))
+        .unwrap();
+    let request = SendRequest::send_inline(*b"head ").and(filled(&pd, b"body"));
+    ends[0].post(request).unwrap();
+    let done = one(&queues[1]).success().unwrap();
+    assert_eq!(done.bytes, 9);
+    assert_eq!(&done.into_buffer().unwrap()[..9], b"head body");
+}
+
+#[test]
+fn operations_that_a_queue_pair_does_not_have_are_refused() {
+    let context = open();
+    let pd = context.protection_domain().unwrap();
+    let cq = context.completion_queue(128).unwrap();
+    let access = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
+    let remote = pd.memory_region(64, access).unwrap().remote();
+    let buffer = |length| pd.buffer(length).unwrap();
+    let at = |range| remote.slice(range).unwrap();
+    let invalid = |refused: PostError<SendRequest>| {
+        assert_eq!(refused.error.errno(), libc::EINVAL);
+        assert!(refused.error.reason().is_some());
+        assert_eq!(refused.into_request().unwrap().into_segments().len(), 1);
+    };
+
+    let (a, b) = (
+        pd.unreliable(&cq).build().unwrap(),
+        pd.unreliable(&cq).build().unwrap(),
+    );
+    let (at_a, at_b) = (a.endpoint(), b.endpoint());
+    let (a, _b) = (a.connect(&at_b).unwrap(), b.connect(&at_a).unwrap());
+    invalid(a.post(SendRequest::read(buffer(8), remote)).unwrap_err());
+    let add = SendRequest::fetch_add(buffer(8), at(0..8), 1);
+    invalid(a.post(add).unwrap_err());
+
+    let (_, _, sender) = datagrams(&context);
+    let to = sender.endpoint();
+    let address = sender.address_handle(&to).unwrap();
+    for request in [
+        SendRequest::write(buffer(8), remote),
+        SendRequest::read(buffer(8), remote),
+        SendRequest::compare_swap(buffer(8), at(0..8), 0, 1),
+    ] {
+        let refused = sender.post_to(request, &address, to.number, to.qkey);
+        invalid(refused.unwrap_err());
+    }
+
+    let Pair { pd, ends, .. } = pair(access);
+    let buffer = |length| pd.buffer(length).unwrap();
+    for request in [
+        SendRequest::fetch_add(buffer(4), at(0..8), 1),
+        SendRequest::fetch_add(buffer(8), at(4..12), 1),
+        SendRequest::compare_swap(buffer(16), at(0..16), 0, 1),
+        SendRequest::read(buffer(8), remote).immediate(1),
+    ] {
+        invalid(ends[0].post(request).unwrap_err());
+    }
+}
+
+#[test]
+fn a_failed_unsignaled_request_is_not_reported_as_done() {
+    const ROUNDS: usize = 100;
+    for _ in 0..ROUNDS {
+        let Pair { pd, queues, ends } = pair(Access::LOCAL);
+        let remote = pd.memory_region(8, Access::REMOTE_READ).unwrap().remote();
+        // The peer refuses the first write; the others are flushed.
+        let mut requests = Vec::new();
+        for id in 0..8 {
+            let request = SendRequest::write(filled(&pd, &[1; 8]), remote).id(id);
+            let last = id == 7;
+            requests.push(if last { request } else { request.unsignaled() });
+        }
+        let left = AtomicUsize::new(requests.len());
+        let poll = || {
+            let mut done = Vec::new();
+            while left.load(Ordering::Relaxed) > 0 {
+                for completion in queues[0].poll().unwrap() {
+                    left.fetch_sub(1, Ordering::Relaxed);
+                    done.push((completion.id, completion.result));
+                }
+                thread::yield_now();
+            }
+            done
+        };
+        let done = thread::scope(|scope| {
+            let pollers = [(); 2].map(|()| scope.spawn(poll));
+            for request in requests {
+                ends[0].post(request).unwrap();
+            }
+            pollers.map(|poller| poller.join().unwrap()).concat()
+        });
+        assert!(done.iter().all(|(_, result)| result.is_err()), "{done:?}");
+    }
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn an_asynchronous_queue_needs_a_runtime() {
+    let context = open();
+    let error = verbs::AsyncCompletionQueue::new(&context, 16).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::Other);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .unwrap();
+    let _within = runtime.enter();
+    verbs::AsyncCompletionQueue::new(&context, 16).unwrap();
+}
+
+#[test]
 fn a_refused_request_comes_back() {
     let Pair { pd, ends, .. } = pair(Access::REMOTE_WRITE);
     let region = pd.memory_region(8, Access::REMOTE_WRITE).unwrap();
@@ -204,17 +412,19 @@ fn a_refused_request_comes_back() {
     let refused = ends[0].post(long).unwrap_err();
     assert_eq!(refused.error.function(), "ibv_post_send");
     assert_eq!(refused.error.errno(), libc::EINVAL);
-    assert_eq!(refused.request.into_segments().len(), 1);
+    assert!(refused.error.to_string().contains("memory is shorter"));
+    assert_eq!(refused.into_request().unwrap().into_segments().len(), 1);
 
     let many = SendRequest::send(buffer()).and(buffer()).and(buffer());
     let refused = ends[0].post(many).unwrap_err();
-    assert_eq!(refused.request.into_segments().len(), 3);
+    assert_eq!(refused.into_request().unwrap().into_segments().len(), 3);
 
     let other = open().protection_domain().unwrap();
     let foreign = ReceiveRequest::new(other.buffer(8).unwrap());
     let refused = ends[0].post_receive(foreign).unwrap_err();
     assert_eq!(refused.error.errno(), libc::EINVAL);
-    assert_eq!(refused.request.into_segments()[0].len(), 8);
+    let request = refused.into_request().unwrap();
+    assert_eq!(request.into_segments()[0].len(), 8);
 }
 
 #[test]
@@ -236,7 +446,9 @@ fn a_full_queue_refuses_and_continues() {
         one(&queues[0]).success().unwrap();
         buffers.push(one(&queues[1]).success().unwrap().into_buffer().unwrap());
     }
-    ends[1].post_receive(*refused.request).unwrap();
+    ends[1]
+        .post_receive(refused.into_request().unwrap())
+        .unwrap();
 }
 
 #[test]
@@ -258,7 +470,7 @@ const QKEY: u32 = 0x1111_1111;
 
 fn datagrams(context: &Context) -> (ProtectionDomain, CompletionQueue, QueuePair<Datagram>) {
     let pd = context.protection_domain().unwrap();
-    let cq = context.completion_queue(16).unwrap();
+    let cq = context.completion_queue(32).unwrap();
     let qp = pd.datagram(&cq).build(QKEY).unwrap();
     (pd, cq, qp)
 }
@@ -301,7 +513,7 @@ fn a_member_of_a_group_can_be_dropped() {
 fn queue_pairs_share_receive_requests() {
     let context = open();
     let pd = context.protection_domain().unwrap();
-    let cq = context.completion_queue(64).unwrap();
+    let cq = context.completion_queue(128).unwrap();
     let srq = pd.shared_receive_queue(16, 1).unwrap();
     let pairs = [(); 2].map(|()| {
         let a = pd.reliable(&cq).inline(8).build().unwrap();
@@ -376,7 +588,7 @@ fn a_channel_names_the_queue_that_has_completions() {
     let context = open();
     let pd = context.protection_domain().unwrap();
     let channel = context.completion_channel().unwrap();
-    let queues = [(); 2].map(|()| channel.completion_queue(16).unwrap());
+    let queues = [(); 2].map(|()| channel.completion_queue(32).unwrap());
     let a = pd.reliable(&queues[0]).inline(8).build().unwrap();
     let b = pd.reliable(&queues[1]).build().unwrap();
     let (at_a, at_b) = (a.endpoint(), b.endpoint());
@@ -412,7 +624,7 @@ fn threads_post_to_one_queue_pair_while_others_poll() {
                     let mut request = SendRequest::send(filled(pd, &bytes)).id(number);
                     while let Err(full) = end.post(request) {
                         assert_eq!(full.error.errno(), libc::ENOMEM);
-                        request = *full.request;
+                        request = full.into_request().unwrap();
                         thread::yield_now();
                     }
                 }

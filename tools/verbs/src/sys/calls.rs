@@ -209,6 +209,13 @@ pub(crate) fn channel_event(channel: &Channel) -> Result<usize> {
 /// A completion queue.
 pub(crate) type Cq = Object<ibv_cq, (Context, Option<CompletionChannel>)>;
 
+/// How many completions a queue holds.
+pub(crate) fn cq_capacity(cq: &Cq) -> u32 {
+    // SAFETY: the queue lives, and is not resized.
+    let entries = unsafe { (*cq.as_ptr()).cqe };
+    u32::try_from(entries).unwrap_or(0)
+}
+
 /// A completion queue whose events have the number.
 pub(crate) fn create_cq(
     context: &Context,
@@ -234,8 +241,7 @@ pub(crate) type Srq = Object<ibv_srq, (ProtectionDomain, Arc<WorkQueue>)>;
 
 pub(crate) fn create_srq(pd: &ProtectionDomain, requests: u32, segments: u32) -> Result<Srq> {
     const VERB: &str = "ibv_create_srq";
-    // Requests that a destroyed queue pair had taken stay, so the device says when it is full.
-    let queue = Arc::new(WorkQueue::of_receives(VERB, u32::MAX)?);
+    let queue = Arc::new(WorkQueue::of_shared_receives(VERB, requests)?);
     let mut attr = ibv_srq_init_attr {
         srq_context: ptr::null_mut(),
         attr: ibv_srq_attr {

@@ -4,6 +4,10 @@
 //! A request's number for the device (`wr_id`) is the number of its work queue and its place in
 //! it. A completion is believed only if a request of that number is in flight, so that a late one
 //! of a destroyed queue finds nothing.
+//!
+//! Completions are matched in the order in which the device reports them: the completion queue
+//! holds its lock from taking them until they are matched. Else a later completion could take an
+//! unsignaled request that failed for one that succeeded.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -50,12 +54,26 @@ enum Waiting {
     },
 }
 
+/// Why a request was not posted, and the request, unless the device may have it.
+pub(crate) type Unposted = (Error, Option<InFlight>);
+
+/// Whether a device that returns the error has not taken the request. Others come after the request
+/// is in a queue of the device: soft-RoCE's, for example, when the kernel could not be notified.
+fn is_refusal(error: Error) -> bool {
+    matches!(
+        error.errno(),
+        libc::EINVAL | libc::ENOMEM | libc::EOPNOTSUPP
+    )
+}
+
 /// The send queue or the receive queue of a queue pair, or a shared receive queue.
 pub(crate) struct WorkQueue {
     number: u32,
     /// How many requests may be in flight: those included whose completion was not polled yet. A
     /// device may take more, and then overruns the completion queue.
     capacity: usize,
+    /// How many entries of a completion queue it needs.
+    completions: u32,
     waiting: Mutex<Waiting>,
 }
 
@@ -64,14 +82,15 @@ pub(crate) struct WorkQueue {
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 impl WorkQueue {
-    fn new(function: &'static str, capacity: u32, waiting: Waiting) -> Result<Self> {
+    fn new(function: &'static str, completions: u32, waiting: Waiting) -> Result<Self> {
         let next = |number: u32| number.checked_add(1);
         let number = NEXT
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
             .map_err(|_| Error::new(function, libc::EOVERFLOW))?;
         Ok(Self {
             number,
-            capacity: usize::try_from(capacity).unwrap_or(usize::MAX),
+            capacity: usize::try_from(completions).unwrap_or(usize::MAX),
+            completions,
             waiting: Mutex::new(waiting),
         })
     }
@@ -86,25 +105,38 @@ impl WorkQueue {
         Self::new(function, capacity, Waiting::Receives { next: 0, requests })
     }
 
+    /// A shared receive queue. Requests that a destroyed queue pair had taken stay, so the device
+    /// says when it is full.
+    pub(crate) fn of_shared_receives(function: &'static str, requests: u32) -> Result<Self> {
+        let mut queue = Self::of_receives(function, requests)?;
+        queue.capacity = usize::MAX;
+        Ok(queue)
+    }
+
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
+    pub(crate) fn completions(&self) -> u32 {
+        self.completions
+    }
+
     /// Enters a request, then posts it by `post`, which gets its number. A completion waits
-    /// until both are done; requests are entered in the order in which they are posted.
+    /// until both are done; requests are entered in the order in which they are posted. A request
+    /// that the device has refused comes back. One that the device may have stays, with its number.
     pub(crate) fn post(
         &self,
         function: &'static str,
         request: InFlight,
         post: impl FnOnce(u64, &InFlight) -> Result<()>,
-    ) -> std::result::Result<(), (Error, InFlight)> {
+    ) -> std::result::Result<(), Unposted> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let in_flight = match &*waiting {
             Waiting::Sends { requests, .. } => requests.len(),
             Waiting::Receives { requests, .. } => requests.len(),
         };
         if in_flight >= self.capacity {
-            return Err((Error::new(function, libc::ENOMEM), request));
+            return Err((Error::new(function, libc::ENOMEM), Some(request)));
         }
         match &mut *waiting {
             Waiting::Sends { first, requests } => {
@@ -114,9 +146,13 @@ impl WorkQueue {
                 let entry = requests.back().and_then(Option::as_ref);
                 match entry.map_or(Ok(()), |entry| post(number, entry)) {
                     Ok(()) => Ok(()),
+                    Err(error) if is_refusal(error) => Err((error, requests.pop_back().flatten())),
                     Err(error) => {
-                        let back = requests.pop_back().flatten();
-                        back.map_or(Ok(()), |request| Err((error, request)))
+                        // No other completion is one of this request.
+                        if let Some(Some(request)) = requests.back_mut() {
+                            request.signaled = true;
+                        }
+                        Err((error, None))
                     }
                 }
             }
@@ -129,7 +165,8 @@ impl WorkQueue {
                 let entry = requests.entry(number).or_insert(request);
                 match post(self.wr_id(number), entry) {
                     Ok(()) => Ok(()),
-                    Err(error) => requests.remove(&number).map_or(Ok(()), |r| Err((error, r))),
+                    Err(error) if is_refusal(error) => Err((error, requests.remove(&number))),
+                    Err(error) => Err((error, None)),
                 }
             }
         }
@@ -246,9 +283,32 @@ mod tests {
         ] {
             let error = Error::new("test", libc::ENOMEM);
             let back = queue.post("test", request(1), |_, _| Err(error));
-            assert!(back.is_err_and(|(e, request)| e == error && request.id == 1));
+            let id = |request: Option<InFlight>| request.map(|request| request.id);
+            assert!(back.is_err_and(|(e, request)| e == error && id(request) == Some(1)));
             let place = posted(&queue, 2);
             assert_eq!(completed(&queue, place), [(2, true)]);
+        }
+    }
+
+    #[test]
+    fn a_request_that_the_device_may_have_stays_with_its_number() {
+        for queue in [
+            WorkQueue::of_sends("test", 3).unwrap(),
+            WorkQueue::of_receives("test", 3).unwrap(),
+        ] {
+            let error = Error::new("test", libc::EIO);
+            let mut wr_id = 0;
+            let failed = queue.post("test", request(1), |number, _| {
+                wr_id = number;
+                Err(error)
+            });
+            assert!(failed.is_err_and(|(e, request)| e == error && request.is_none()));
+            let (_, place) = numbers(wr_id);
+            let next = posted(&queue, 12);
+            assert_ne!(next, place);
+            // It was unsignaled; the completion of a later one is not its own.
+            assert_eq!(completed(&queue, next), [(12, true)]);
+            assert_eq!(completed(&queue, place), [(1, true)]);
         }
     }
 
@@ -260,7 +320,8 @@ mod tests {
         ] {
             let places = [12, 13, 14].map(|id| posted(&queue, id));
             let full = queue.post("test", request(15), |_, _| Ok(()));
-            assert!(full.is_err_and(|(e, r)| e.errno() == libc::ENOMEM && r.id == 15));
+            let id = |request: Option<InFlight>| request.map(|request| request.id);
+            assert!(full.is_err_and(|(e, r)| e.errno() == libc::ENOMEM && id(r) == Some(15)));
             assert_eq!(completed(&queue, places[0]), [(12, true)]);
             posted(&queue, 15);
         }

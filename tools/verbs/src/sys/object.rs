@@ -4,12 +4,14 @@ use std::{ffi::c_int, io, mem::ManuallyDrop, ops::Deref, ptr::NonNull};
 
 use crate::error::{Error, Result};
 
-/// The result of a verb: 0, an errno, or a negative number with the errno in C's variable.
+/// The result of a verb: 0, an errno, -1 with the errno in C's variable, or a negative errno, which
+/// providers of cards return.
 pub(crate) fn status(function: &'static str, code: c_int) -> Result<()> {
     match code {
         0 => Ok(()),
         1.. => Err(Error::new(function, code)),
-        _ => Err(last(function)),
+        -1 => Err(last(function)),
+        _ => Err(Error::new(function, code.saturating_neg())),
     }
 }
 
@@ -72,6 +74,19 @@ impl<T, P> Drop for Object<T, P> {
         if code == 0 {
             // SAFETY: dropped here alone, and not used again.
             unsafe { ManuallyDrop::drop(&mut self.kept) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_errno_is_found_in_each_form() {
+        assert_eq!(status("verb", 0), Ok(()));
+        for code in [libc::ENOMEM, -libc::ENOMEM] {
+            assert_eq!(status("verb", code), Err(Error::new("verb", libc::ENOMEM)));
         }
     }
 }

@@ -7,7 +7,7 @@ use kit::abi::*;
 use smallvec::SmallVec;
 
 use super::{
-    flight::{InFlight, WorkQueue},
+    flight::{InFlight, Unposted, WorkQueue},
     object::status,
 };
 use crate::{
@@ -32,10 +32,21 @@ pub(crate) struct Details<'a> {
 
 type Sges = SmallVec<[ibv_sge; 4]>;
 
-fn sges(request: &InFlight, function: &'static str) -> Result<Sges> {
+/// The memory of a request, behind inline bytes.
+fn sges(request: &InFlight, inline: Option<&[u8]>, function: &'static str) -> Result<Sges> {
     let none = || Error::new(function, libc::EINVAL);
-    let all = request.segments.iter();
-    all.map(|segment| segment.sge().ok_or_else(none)).collect()
+    let mut sges = Sges::new();
+    if let Some(bytes) = inline {
+        sges.push(ibv_sge {
+            addr: u64::try_from(bytes.as_ptr().expose_provenance()).unwrap_or(0),
+            length: u32::try_from(bytes.len()).map_err(|_| none())?,
+            lkey: 0,
+        });
+    }
+    for segment in &request.segments {
+        sges.push(segment.sge().ok_or_else(none)?);
+    }
+    Ok(sges)
 }
 
 /// How many there are; more than a C integer holds are more than any device takes.
@@ -49,17 +60,10 @@ pub(crate) fn send(
     queue: &WorkQueue,
     request: InFlight,
     details: &Details<'_>,
-) -> std::result::Result<(), (Error, InFlight)> {
+) -> std::result::Result<(), Unposted> {
     const VERB: &str = "ibv_post_send";
     queue.post(VERB, request, |wr_id, request| {
-        let mut sges = sges(request, VERB)?;
-        if let Some(bytes) = details.inline {
-            sges.push(ibv_sge {
-                addr: u64::try_from(bytes.as_ptr().expose_provenance()).unwrap_or(0),
-                length: u32::try_from(bytes.len()).map_err(|_| Error::new(VERB, libc::EINVAL))?,
-                lkey: 0,
-            });
-        }
+        let mut sges = sges(request, details.inline, VERB)?;
         let mut wr = ibv_send_wr {
             wr_id,
             next: ptr::null_mut(),
@@ -128,9 +132,9 @@ fn receive(
     queue: &WorkQueue,
     request: InFlight,
     post: impl FnOnce(*mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> Option<i32>,
-) -> std::result::Result<(), (Error, InFlight)> {
+) -> std::result::Result<(), Unposted> {
     queue.post(verb, request, |wr_id, request| {
-        let mut sges = sges(request, verb)?;
+        let mut sges = sges(request, None, verb)?;
         let mut wr = ibv_recv_wr {
             wr_id,
             next: ptr::null_mut(),
@@ -148,7 +152,7 @@ pub(crate) fn receive_qp(
     qp: &super::calls::Qp,
     queue: &WorkQueue,
     request: InFlight,
-) -> std::result::Result<(), (Error, InFlight)> {
+) -> std::result::Result<(), Unposted> {
     let at = qp.as_ptr();
     receive("ibv_post_recv", queue, request, |wr, bad| {
         // SAFETY: as for `send`.
@@ -161,7 +165,7 @@ pub(crate) fn receive_srq(
     srq: &super::calls::Srq,
     queue: &WorkQueue,
     request: InFlight,
-) -> std::result::Result<(), (Error, InFlight)> {
+) -> std::result::Result<(), Unposted> {
     let at = srq.as_ptr();
     receive("ibv_post_srq_recv", queue, request, |wr, bad| {
         // SAFETY: as for `send`.
