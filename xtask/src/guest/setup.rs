@@ -116,7 +116,7 @@ impl TwoHosts {
         Ok(())
     }
 
-    /// Has both ends delay and lose what they send, as tc-netem(8) says it; nothing, if empty.
+    /// Delays and loses packets that leave either end, as tc-netem(8) says it; nothing, if empty.
     pub fn set_netem(&self, netem: &str) -> Result<()> {
         for (namespace, interface) in Self::HOSTS {
             let qdisc = |verb: &str| format!("tc -n {namespace} qdisc {verb} dev {interface} root");

@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 
 use super::{
     figure::{Figure, Side},
-    rows::Row,
+    row::Row,
 };
 use crate::bench::sample::Pairs;
 
@@ -89,7 +89,7 @@ pub fn faults(rows: &[Compared]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::uroce::rows::{Bound, Carrier, Location, Perftest, Unit, Work};
+    use crate::bench::uroce::row::{Bound, Carrier, Location, Perftest, Unit, Work};
 
     const PERFTEST: Perftest = Perftest {
         program: "ib_send_lat",

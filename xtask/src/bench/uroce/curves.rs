@@ -3,7 +3,7 @@
 
 use super::{
     figure::{Figure, Side},
-    rows::{
+    row::{
         AVERAGE, BANDWIDTH, Carrier, Perftest, Quantity, TYPICAL, Transports, UCX_MEDIAN, UcxTest,
         Unit, Work,
     },

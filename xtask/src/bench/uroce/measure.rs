@@ -9,9 +9,8 @@ use super::{
     before, curves,
     figure::{Figure, Side},
     pair::{self, Call},
-    rows::{
-        Carrier, Location, Perftest, Quantity, Row, Site, Transports, UcxTest, Unit, Work, rows_of,
-    },
+    row::{Carrier, Location, Perftest, Quantity, Row, Site, Transports, UcxTest, Unit, Work},
+    rows::rows_of,
 };
 use crate::{
     guest::setup::{ADDRESS, DEVICE, ToAndFro, TwoHosts},

@@ -8,6 +8,7 @@ mod curves;
 mod figure;
 mod measure;
 pub mod pair;
+mod row;
 mod rows;
 mod scale;
 mod text;

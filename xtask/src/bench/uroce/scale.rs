@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{
     figure::{Figure, Side},
-    rows::MEMORY,
+    row::MEMORY,
 };
 use crate::{dirs::Dirs, host};
 

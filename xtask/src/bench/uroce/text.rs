@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use super::{
     curves::Curves,
     figure::{Figure, Side},
-    rows::{Bound, Row, Unit},
+    row::{Bound, Row, Unit},
 };
 use crate::bench::sample::Pairs;
 

@@ -20,8 +20,8 @@
 //! - The fastest packet is remembered for 2 to 4 seconds. Every 2 seconds the window is a quarter
 //!   for one round, so that the queue runs empty and the delay of the path alone is measured. All
 //!   connections of a host do so at the same time, since one alone leaves the queue to others. A
-//!   near path that seems to become far is measured in the same way, with [`MIN`] packets in flight: its
-//!   delay may be that of a receiver that is slower than its sender.
+//!   near path that seems to become far is measured in the same way, with [`MIN`] packets in flight:
+//!   its delay may be that of a receiver that is slower than its sender.
 //!
 //! A model that grows until packets are lost (CUBIC) does not fit. On a network that loses packets
 //! for other reasons than congestion it uses a small part of the path.
@@ -103,8 +103,8 @@ pub(super) struct Window {
     most: u32,
     /// It doubles each round.
     doubling: bool,
-    /// Rounds in which it is a part of its size: a quarter in the first, half in the second. It does
-    /// not come back at once, because all of it would leave in one burst.
+    /// Rounds in which it is a part of its size: a quarter in the first, half in the second. It
+    /// does not come back at once, because all of it would leave in one burst.
     draining: u8,
     /// It has held something back in this round.
     limited: bool,

@@ -1,7 +1,7 @@
 //! Two hosts on this machine, an Ethernet pair between them: beside TCP and plain UDP sockets.
 #![forbid(unsafe_code)]
 
-use super::{BANDWIDTH, Bound, Location, Row, TYPICAL, Unit, Work, udp};
+use crate::bench::uroce::row::{BANDWIDTH, Bound, Location, Row, TYPICAL, Unit, Work, udp};
 
 const TCP_SMALL: &str = "TCP on the same pair, qperf tcp_bw 64 KiB";
 const TCP_LARGE: &str = "TCP on the same pair, qperf tcp_bw 1 MiB";

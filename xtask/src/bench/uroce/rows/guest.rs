@@ -2,7 +2,9 @@
 //! delay and with losses.
 #![forbid(unsafe_code)]
 
-use super::{BANDWIDTH, Bound, Location, Perftest, Row, TYPICAL, Unit, Work, udp};
+use crate::bench::uroce::row::{
+    BANDWIDTH, Bound, Location, Perftest, Row, TYPICAL, Unit, Work, udp,
+};
 
 const fn rxe(program: &'static str, options: &'static str, field: usize) -> Work {
     Work::Rxe(Perftest {

@@ -1,7 +1,7 @@
 //! Both processes on `lo`: perftest beside the system's calls, UCX's shared memory and TCP.
 #![forbid(unsafe_code)]
 
-use super::{
+use crate::bench::uroce::row::{
     AVERAGE, BANDWIDTH, Bound, Carrier, Location, MEMORY, Perftest, Quantity, RATE, Row, TYPICAL,
     Transports, UCX_MEDIAN, UCX_RATE, UcxTest, Unit, Work, shm, udp,
 };

@@ -1,7 +1,7 @@
 //! UCX over uroce beside UCX over TCP and over shared memory, both processes on this machine.
 #![forbid(unsafe_code)]
 
-use super::{
+use crate::bench::uroce::row::{
     Bound, Carrier, Location, Row, Transports, UCX_BANDWIDTH, UCX_MEDIAN, UCX_RATE, UcxTest, Unit,
     Work,
 };
