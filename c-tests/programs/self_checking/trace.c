@@ -8,6 +8,31 @@
 
 #include <sys/wait.h>
 
+/* Programs probe limits by requests that are refused, whose lists and successors may be missing. */
+static void refused(struct two *t)
+{
+	struct ibv_sge sge = two_piece(t, 8), *last = two_last_piece(t, 8);
+	void *nothing = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_send_wr probe = {
+		.wr_id = 79, .next = nothing, .sg_list = last, .num_sge = TWO_SGES,
+		.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
+	};
+	struct ibv_send_wr wr = {
+		.wr_id = 78, .next = &probe, .sg_list = &sge, .num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { (uintptr_t)t->buffer + 64, t->mr->rkey },
+	}, *bad;
+	struct ibv_recv_wr receive = {
+		.wr_id = 80, .next = nothing, .sg_list = last, .num_sge = TWO_SGES,
+	}, *bad_receive;
+	struct ibv_wc wc;
+
+	expect(nothing != MAP_FAILED);
+	expect(ibv_post_send(t->qp[0], &wr, &bad) && bad == &probe);
+	expect(two_wait(t, &wc) == IBV_WC_SUCCESS && wc.wr_id == 78);
+	expect(ibv_post_recv(t->qp[0], &receive, &bad_receive) && bad_receive == &receive);
+}
+
 static void work(struct ibv_context *context, int gid_index)
 {
 	struct ibv_sge sge;
@@ -22,6 +47,7 @@ static void work(struct ibv_context *context, int gid_index)
 	wr.wr.rdma.rkey = t.mr->rkey;
 	MUST(ibv_post_send(t.qp[0], &wr, &bad));
 	expect(two_wait(&t, &wc) == IBV_WC_SUCCESS);
+	refused(&t);
 	expect(!ibv_reg_mr(t.pd, t.buffer, 64, IBV_ACCESS_REMOTE_WRITE));
 	two_close(&t);
 	MUST(ibv_close_device(context));
@@ -71,6 +97,18 @@ static void all(const char *device, int gid_index)
 	expect(call->words == 9 && call->word[3] == 1 && call->word[4] == 1);
 	expect(call->word[5] == 77 && call->word[6] == IBV_WR_RDMA_WRITE && call->word[8] == 8);
 	out("posted");
+	call = MUST_PTR(nth("ibv_post_send", 1));
+	/* One is posted, and one refused, of which the list was not read. */
+	expect(call->error && call->words == 13 && call->word[3] == 2 && call->word[4] == 1);
+	expect(call->word[5] == 78 && call->word[6] == IBV_WR_RDMA_WRITE && call->word[8] == 8);
+	expect(call->word[9] == 79 && call->word[10] == IBV_WR_SEND &&
+	       call->word[11] == IBV_SEND_SIGNALED && call->word[12] == 0);
+	call = MUST_PTR(nth("ibv_post_recv", 0));
+	/* qp, wr, bad_wr, requests, posted, wr_id, bytes */
+	expect(call->error && call->words == 7 && call->word[3] == 1 && call->word[4] == 0);
+	expect(call->word[5] == 80 && call->word[6] == 0);
+	out("refused requests");
+	call = MUST_PTR(nth("ibv_post_send", 0));
 	snprintf(line, sizeof line, "process trace\nthread 1 %d trace\n", getpid());
 	expect(strstr(threads, line));
 	snprintf(line, sizeof line, "process trace\nthread 1 %d trace\n", child);

@@ -6,6 +6,7 @@
 
 #include "network.h"
 
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 static char report_path[] = "/tmp/ibverbs-report-XXXXXX";
@@ -246,6 +247,29 @@ static inline struct ibv_sge two_piece(struct two *t, uint32_t length)
 	struct ibv_sge sge = { (uintptr_t)t->buffer, length, t->mr->lkey };
 
 	return sge;
+}
+
+enum { TWO_SGES = 1000 };
+
+/*
+ * A list at the end of readable memory. It has one piece, or TWO_SGES over soft-RoCE: rdma-core's
+ * provider for it reads the list of a send request before it refuses the number of pieces.
+ */
+static inline struct ibv_sge *two_last_piece(struct two *t, uint32_t length)
+{
+	bool rxe = !strncmp(ibv_get_device_name(t->context->device), "rxe", 3);
+	size_t readable = TWO_SGES * sizeof(struct ibv_sge) / 4096 * 4096 + 4096;
+	char *pages = mmap(NULL, readable + 4096, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_sge *list;
+	int i, count = rxe ? TWO_SGES : 1;
+
+	expect(pages != MAP_FAILED);
+	MUST(mprotect(pages + readable, 4096, PROT_NONE));
+	list = (struct ibv_sge *)(pages + readable) - count;
+	for (i = 0; i < count; i++)
+		list[i] = two_piece(t, length);
+	return list;
 }
 
 #endif

@@ -203,7 +203,7 @@ unsafe fn queue(raw: *mut ibv_qp) -> post::Queue {
 ///
 /// # Safety
 /// `list` has that many pieces.
-unsafe fn bytes(list: *const ibv_sge, count: i32) -> u64 {
+pub unsafe fn bytes(list: *const ibv_sge, count: i32) -> u64 {
     let count = usize::try_from(count).unwrap_or(0);
     if list.is_null() {
         return 0;

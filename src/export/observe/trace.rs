@@ -2,6 +2,7 @@
 
 use super::answer::Outcome;
 use super::cover::Call;
+use super::explain::bytes;
 use crate::core::trace::{self, record::Later, record::Record, record::verbs};
 use kit::abi::*;
 use std::ptr::{null_mut, with_exposed_provenance};
@@ -100,14 +101,19 @@ unsafe fn details(call: &Call, outcome: Outcome, words: &mut Vec<u64>) {
                 number(made, words);
             }
             Call::post_send(_, wr, bad) => {
-                let of = |wr: &ibv_send_wr| {
-                    let bytes = length(wr.sg_list, wr.num_sge);
+                let of = |wr: &ibv_send_wr, posted: bool| {
+                    let has_data = !matches!(wr.opcode, IBV_WR_LOCAL_INV | IBV_WR_BIND_MW);
+                    let count = if posted && has_data { wr.num_sge } else { 0 };
+                    let bytes = bytes(wr.sg_list, count);
                     [wr.wr_id, wr.opcode.into(), wr.send_flags.into(), bytes]
                 };
                 requests(wr, refused(outcome, bad), |wr| wr.next, of, words);
             }
             Call::post_recv(_, wr, bad) | Call::post_srq_recv(_, wr, bad) => {
-                let of = |wr: &ibv_recv_wr| [wr.wr_id, length(wr.sg_list, wr.num_sge)];
+                let of = |wr: &ibv_recv_wr, posted: bool| {
+                    let count = if posted { wr.num_sge } else { 0 };
+                    [wr.wr_id, bytes(wr.sg_list, count)]
+                };
                 requests(wr, refused(outcome, bad), |wr| wr.next, of, words);
             }
             Call::poll_cq(_, _, wc) if made != 0 => {
@@ -160,15 +166,17 @@ unsafe fn refused<T>(outcome: Outcome, bad: *mut *mut T) -> Option<*mut T> {
     }
 }
 
-/// How many requests a chain has and how many of them were posted, then the words of each.
+/// The number of requests that the provider looked at and how many of them were posted, then the
+/// words of each. Neither the list of the refused request nor the requests behind it have to be
+/// valid: the provider has not read them.
 ///
 /// # Safety
-/// `first` is a chain of requests by `next`.
+/// `first` is a chain of requests by `next`, of which `refused` is one if any was refused.
 unsafe fn requests<T, const N: usize>(
     first: *mut T,
     refused: Option<*mut T>,
     next: impl Fn(&T) -> *mut T + Copy,
-    of: impl Fn(&T) -> [u64; N],
+    of: impl Fn(&T, bool) -> [u64; N],
     words: &mut Vec<u64>,
 ) {
     let chain = || {
@@ -181,24 +189,15 @@ unsafe fn requests<T, const N: usize>(
             Some((this, one))
         })
     };
-    let count = chain().count();
     let posted = match refused {
-        None => count,
+        None => chain().count(),
+        // Some providers do not report which one it was; then it is the first one.
+        Some(bad) if bad.is_null() => 0,
         Some(bad) => chain().position(|(at, _)| at == bad).unwrap_or(0),
     };
-    words.extend([count as u64, posted as u64]);
-    words.extend(chain().flat_map(|(_, one)| of(one)));
-}
-
-/// Bytes of a request that may have been refused for an error in it: a missing list counts as 0
-/// bytes.
-///
-/// # Safety
-/// `list` has that many pieces.
-unsafe fn length(list: *const ibv_sge, count: i32) -> u64 {
-    // SAFETY: vouched for by the caller.
-    unsafe { super::validate::pieces(list, count) }
-        .iter()
-        .map(|piece| piece.length)
-        .sum()
+    let seen = posted + usize::from(refused.is_some() && !first.is_null());
+    words.extend([seen as u64, posted as u64]);
+    for (at, (_, one)) in chain().take(seen).enumerate() {
+        words.extend(of(one, at < posted));
+    }
 }
