@@ -167,12 +167,14 @@ static void families(struct two *t)
 static void posting(struct two *t)
 {
 	struct ibv_sge sge = two_piece(t, 8), large = two_piece(t, 4096);
+	struct ibv_sge *last = two_last_piece(t, 8);
 	struct ibv_send_wr wr = send_wr(&sge, IBV_WR_SEND, 0), *bad;
 	struct ibv_qp *qp = two_qp(t, 1);
 
 	expect(ibv_post_send(qp, &wr, &bad));
 	report_has("posted in RESET", "ibv_post_send(QP 0x", "wr_id 0xab", "is in RESET", NULL);
 	MUST(ibv_destroy_qp(qp));
+	wr.sg_list = last;
 	wr.num_sge = 100;
 	expect(ibv_post_send(t->qp[0], &wr, &bad));
 	report_has("too many pieces", "num_sge is 100, the queue takes", NULL);
@@ -212,9 +214,9 @@ static void datagrams(struct two *t)
 
 static void receiving(struct two *t)
 {
-	struct ibv_srq_init_attr shared = { .attr = { .max_wr = 1, .max_sge = 1 } };
+	struct ibv_srq_init_attr shared = { .attr = { .max_wr = 1, .max_sge = 4 } };
 	struct ibv_srq *srq = MUST_PTR(ibv_create_srq(t->pd, &shared));
-	struct ibv_sge sge = two_piece(t, 8);
+	struct ibv_sge sge = two_piece(t, 8), *last = two_last_piece(t, 8);
 	struct ibv_recv_wr wr = { .wr_id = 0xef, .sg_list = &sge, .num_sge = 1 }, *bad;
 	struct ibv_qp *qp = two_qp(t, 1);
 	struct ibv_qp_init_attr init = {
@@ -233,18 +235,21 @@ static void receiving(struct two *t)
 	for (i = 0; i < 100000 && !ibv_post_recv(qp, &wr, &bad); i++)
 		;
 	report_has("a full receive queue", "The receive queue is full", "max_recv_wr", NULL);
+	wr.sg_list = last;
 	wr.num_sge = 100;
 	expect(ibv_post_recv(qp, &wr, &bad));
 	report_has("too many pieces to receive", "num_sge is 100", "max_recv_sge", NULL);
 	MUST(ibv_destroy_qp(qp));
 	qp = MUST_PTR(ibv_create_qp(t->pd, &init));
 	two_init(qp);
+	wr.sg_list = &sge;
 	wr.num_sge = 1;
 	expect(ibv_post_recv(qp, &wr, &bad));
 	report_has("a shared queue passed by", "post them with ibv_post_srq_recv", NULL);
 	for (i = 0; i < 100000 && !ibv_post_srq_recv(srq, &wr, &bad); i++)
 		;
 	report_has("a full shared queue", "The shared receive queue is full", "max_wr", NULL);
+	wr.sg_list = last;
 	wr.num_sge = 100;
 	expect(ibv_post_srq_recv(srq, &wr, &bad));
 	report_has("too many pieces of a shared queue", "num_sge is 100", "max_sge", NULL);

@@ -75,6 +75,23 @@ static void attributes(struct two *t)
 	report_nothing("a repeated report");
 }
 
+/* Requests that are refused for the number of their pieces, whose lists may be shorter. */
+static void pieces(struct two *t)
+{
+	struct ibv_srq_init_attr shared = { .attr = { .max_wr = 1, .max_sge = 4 } };
+	struct ibv_srq *srq = MUST_PTR(ibv_create_srq(t->pd, &shared));
+	struct ibv_sge *last = two_last_piece(t, 8);
+	struct ibv_send_wr wr = send_wr(last, 3, IBV_SEND_SIGNALED), *bad;
+	struct ibv_recv_wr receive = { .sg_list = last, .num_sge = TWO_SGES }, *bad_receive;
+
+	wr.num_sge = TWO_SGES;
+	expect(ibv_post_send(t->qp[0], &wr, &bad));
+	expect(ibv_post_recv(t->qp[0], &receive, &bad_receive));
+	expect(ibv_post_srq_recv(srq, &receive, &bad_receive));
+	report_nothing("refused for their pieces");
+	MUST(ibv_destroy_srq(srq));
+}
+
 static void keys(struct two *t)
 {
 	struct ibv_pd *other = MUST_PTR(ibv_alloc_pd(t->context));
@@ -343,6 +360,7 @@ static void all(struct ibv_context *context, int gid_index, bool kept)
 	two_open(&t, context, gid_index, 1);
 	right(&t);
 	attributes(&t);
+	pieces(&t);
 	keys(&t);
 	states(&t);
 	inline_data(&t);

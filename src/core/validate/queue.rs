@@ -74,6 +74,8 @@ pub struct SharedQueue {
     pub context: usize,
     /// Its domain.
     pub pd: usize,
+    /// How many pieces a request may have.
+    pub max_sge: u32,
 }
 
 /// A completion queue.
@@ -92,7 +94,7 @@ pub struct Queues {
     pairs: BTreeMap<usize, QueuePair>,
     numbers: BTreeMap<(usize, u32), usize>,
     cqs: BTreeMap<usize, CompletionQueue>,
-    shared: BTreeMap<usize, (usize, usize)>,
+    shared: BTreeMap<usize, SharedQueue>,
 }
 
 impl Queues {
@@ -115,9 +117,9 @@ impl Queues {
         of_number.next().map(|(_, qp)| *qp)
     }
 
-    /// Context and domain of a shared receive queue.
-    pub fn shared(&self, srq: usize) -> Option<(usize, usize)> {
-        self.shared.get(&srq).copied()
+    /// A shared receive queue.
+    pub fn shared(&self, srq: usize) -> Option<&SharedQueue> {
+        self.shared.get(&srq)
     }
 
     /// Forgets a queue.
@@ -326,7 +328,7 @@ impl World {
     /// Notes a new shared receive queue.
     pub fn made_srq(&mut self, new: &SharedQueue) {
         self.made(Kind::Srq, new.object, new.context, "");
-        self.queues.shared.insert(new.object, (new.context, new.pd));
+        self.queues.shared.insert(new.object, *new);
     }
 
     /// Notes a new queue pair.

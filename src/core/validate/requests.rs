@@ -2,7 +2,7 @@
 //! Work requests as they are posted (ibv_post_send(3), ibv_post_recv(3)).
 
 use super::World;
-use super::queue::Sent;
+use super::queue::{Sent, SharedQueue};
 use kit::abi::*;
 use kit::names;
 
@@ -44,6 +44,18 @@ pub struct Receive {
 }
 
 impl World {
+    /// How many pieces a send request and a receive request of a queue pair may have. Requests with
+    /// more are refused, and their lists may be shorter.
+    pub fn most_pieces(&self, qp: usize) -> (u32, u32) {
+        let cap = self.queues.pair(qp).map(|queue| queue.cap);
+        cap.map_or((0, 0), |cap| (cap.max_send_sge, cap.max_recv_sge))
+    }
+
+    /// The same for a shared receive queue.
+    pub fn most_pieces_shared(&self, srq: usize) -> u32 {
+        self.queues.shared(srq).map_or(0, |queue| queue.max_sge)
+    }
+
     /// Looks at send requests that are about to be posted, and counts them as posted.
     pub fn posting(&mut self, qp: usize, requests: &[Send]) {
         let Some(queue) = self.queues.pair(qp) else {
@@ -152,7 +164,7 @@ impl World {
 
     /// Looks at requests for a shared receive queue.
     pub fn posting_shared(&mut self, srq: usize, requests: &[Receive]) {
-        let Some((context, pd)) = self.queues.shared(srq) else {
+        let Some(&SharedQueue { context, pd, .. }) = self.queues.shared(srq) else {
             return;
         };
         self.check_receives(srq, context, pd, requests);

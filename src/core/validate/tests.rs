@@ -130,6 +130,7 @@ fn a_parent_domain_is_its_base() {
         object: 0x70,
         context: CTX,
         pd: 0x21,
+        max_sge: 1,
     };
     world.made_srq(&shared);
     let pieces = vec![Piece {

@@ -214,6 +214,13 @@ pub unsafe fn bytes(list: *const ibv_sge, count: i32) -> u64 {
         .sum()
 }
 
+/// The number of pieces to read: none of a request with more than the queue takes, because its list
+/// may be shorter.
+fn at_most(count: i32, most: u32) -> i32 {
+    let fits = u32::try_from(count).is_ok_and(|count| count <= most);
+    if fits { count } else { 0 }
+}
+
 /// # Safety
 /// As for [`verb`]: a chain of requests, of which `bad` names one.
 unsafe fn post_send(
@@ -235,14 +242,13 @@ unsafe fn post_send(
             (at, place) = (first, 0);
         }
         let request = at.as_ref().map(|wr| {
-            // More pieces than the queue takes may not be there.
-            let most = queue.cap.map_or(0, |cap| cap.max_send_sge).cast_signed();
+            let most = queue.cap.map_or(0, |cap| cap.max_send_sge);
             post::Request {
                 place,
                 id: wr.wr_id,
                 send: Some((wr.opcode, wr.send_flags)),
                 sges: wr.num_sge,
-                bytes: bytes(wr.sg_list, wr.num_sge.min(most)),
+                bytes: bytes(wr.sg_list, at_most(wr.num_sge, most)),
                 no_ah: queue.kind == IBV_QPT_UD && wr.wr.ud.ah.is_null(),
             }
         });
@@ -278,7 +284,7 @@ unsafe fn receive(
             id: wr.wr_id,
             send: None,
             sges: wr.num_sge,
-            bytes: bytes(wr.sg_list, wr.num_sge.min(most.unwrap_or(0).cast_signed())),
+            bytes: bytes(wr.sg_list, at_most(wr.num_sge, most.unwrap_or(0))),
             no_ah: false,
         });
         let why = post::reasons(queue, request.as_ref(), e);

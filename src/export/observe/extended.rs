@@ -248,8 +248,9 @@ posts! {
         };
         wr_set_sge_list(count: usize, list: *const ibv_sge) => |world, qp, count, list| {
             let count = i32::try_from(count).unwrap_or(0);
+            let (most, _) = world.most_pieces(qp);
             // SAFETY: as above.
-            for piece in unsafe { validate::pieces(list, count) } {
+            for piece in unsafe { validate::pieces(list, count, most) } {
                 world.batch_piece(qp, piece);
             }
         };

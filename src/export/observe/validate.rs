@@ -33,15 +33,18 @@ pub unsafe fn before(ctx: Ctx<'_>, call: &Call) -> u64 {
     unsafe {
         match *call {
             Call::post_send(qp, wr, _) => {
-                let requests = sends(wr, (*qp).qp_type == IBV_QPT_UD);
+                let (most, _) = with(|world| world.most_pieces(qp.addr()));
+                let requests = sends(wr, (*qp).qp_type == IBV_QPT_UD, most);
                 with(|world| world.posting(qp.addr(), &requests));
             }
             Call::post_recv(qp, wr, _) => {
-                let requests = receives(wr);
+                let (_, most) = with(|world| world.most_pieces(qp.addr()));
+                let requests = receives(wr, most);
                 with(|world| world.posting_receives(qp.addr(), &requests));
             }
             Call::post_srq_recv(srq, wr, _) => {
-                let requests = receives(wr);
+                let most = with(|world| world.most_pieces_shared(srq.addr()));
+                let requests = receives(wr, most);
                 with(|world| world.posting_shared(srq.addr(), &requests));
             }
             Call::destroy_cq(cq) => {
@@ -81,8 +84,8 @@ fn before_dereg(mr: usize) {
 }
 
 /// # Safety
-/// `wr` is a chain of requests or NULL, with their pieces.
-unsafe fn sends(mut wr: *const ibv_send_wr, datagrams: bool) -> Vec<Send> {
+/// `wr` is a chain of requests or NULL, with their pieces where those are at most `most`.
+unsafe fn sends(mut wr: *const ibv_send_wr, datagrams: bool, most: u32) -> Vec<Send> {
     let mut requests = Vec::new();
     // SAFETY: vouched for by the caller.
     while let Some(one) = unsafe { wr.as_ref() } {
@@ -90,7 +93,7 @@ unsafe fn sends(mut wr: *const ibv_send_wr, datagrams: bool) -> Vec<Send> {
         let has_data = !matches!(one.opcode, IBV_WR_LOCAL_INV | IBV_WR_BIND_MW);
         let count = if has_data { one.num_sge } else { 0 };
         // SAFETY: as above.
-        let pieces = unsafe { pieces(one.sg_list, count) };
+        let pieces = unsafe { pieces(one.sg_list, count, most) };
         // SAFETY: any bits are an address; it is the valid member of a datagram's union.
         let ah = unsafe { one.wr.ud.ah }.addr();
         requests.push(Send {
@@ -112,12 +115,12 @@ unsafe fn sends(mut wr: *const ibv_send_wr, datagrams: bool) -> Vec<Send> {
 
 /// # Safety
 /// As for [`sends`].
-unsafe fn receives(mut wr: *const ibv_recv_wr) -> Vec<Receive> {
+unsafe fn receives(mut wr: *const ibv_recv_wr, most: u32) -> Vec<Receive> {
     let mut requests = Vec::new();
     // SAFETY: vouched for by the caller.
     while let Some(one) = unsafe { wr.as_ref() } {
         // SAFETY: as above.
-        let pieces = unsafe { pieces(one.sg_list, one.num_sge) };
+        let pieces = unsafe { pieces(one.sg_list, one.num_sge, most) };
         requests.push(Receive {
             id: one.wr_id,
             pieces,
@@ -127,13 +130,16 @@ unsafe fn receives(mut wr: *const ibv_recv_wr) -> Vec<Receive> {
     requests
 }
 
+/// The pieces of a request; none if it is refused for their number.
+///
 /// # Safety
-/// `list` has that many pieces, or is NULL.
-pub unsafe fn pieces(list: *const ibv_sge, count: i32) -> Vec<Piece> {
-    let count = usize::try_from(count).unwrap_or(0);
-    if list.is_null() {
+/// `list` has that many pieces, is NULL, or they are more than `most`.
+pub unsafe fn pieces(list: *const ibv_sge, count: i32, most: u32) -> Vec<Piece> {
+    let count = u32::try_from(count).unwrap_or(0);
+    if list.is_null() || count > most {
         return Vec::new();
     }
+    let count = usize::try_from(count).unwrap_or(0);
     // SAFETY: vouched for by the caller.
     let list = unsafe { std::slice::from_raw_parts(list, count) };
     let piece = |sge: &ibv_sge| Piece {
@@ -263,8 +269,12 @@ unsafe fn new_object(ctx: Ctx<'_>, call: &Call, made: usize) {
                 let sizes = (a.cap, a.sq_sig_all != 0, a.qp_type);
                 queue_pair(context, made, pd, sizes, (a.send_cq, a.recv_cq, a.srq));
             }
-            Call::create_srq(pd, _) => shared_queue(context, made, pd.addr()),
-            Call::create_srq_ex(_, attr) => shared_queue(context, made, (*attr).pd.addr()),
+            Call::create_srq(pd, attr) => {
+                shared_queue(context, made, pd.addr(), (*attr).attr.max_sge);
+            }
+            Call::create_srq_ex(_, attr) => {
+                shared_queue(context, made, (*attr).pd.addr(), (*attr).attr.max_sge);
+            }
             Call::alloc_parent_domain(_, attr) => {
                 let base = (*attr).pd.addr();
                 with(|world| {
@@ -411,11 +421,18 @@ unsafe fn completion_queue(cq: *mut ibv_cq, context: usize, reports: bool) {
     with(|world| world.made_cq(cq.addr(), context, cqe, reports));
 }
 
-fn shared_queue(context: usize, object: usize, pd: usize) {
+/// # Safety
+/// `made` is a new shared receive queue, created for requests of `max_sge` pieces.
+unsafe fn shared_queue(context: usize, made: usize, pd: usize, max_sge: u32) {
+    let raw = with_exposed_provenance_mut::<ibv_srq>(made);
+    // SAFETY: vouched for by the caller.
+    let srq = unsafe { Srq::from_raw(raw) };
+    let reported = srq.ok().and_then(facts::shared_queue);
     let new = SharedQueue {
-        object,
+        object: made,
         context,
         pd,
+        max_sge: reported.map_or(max_sge, |(_, reported)| reported.max(max_sge)),
     };
     with(|world| world.made_srq(&new));
 }
