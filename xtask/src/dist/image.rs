@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::{
     dockerfile::{self, Stage},
-    programs::{build, in_network, one, prints},
+    programs::{build, fails, in_network, one, prints},
     tarball,
 };
 use crate::{
@@ -81,36 +81,68 @@ fn checked(dirs: &Dirs, dir: &Path, archive: &Path, checkers: &Path, tally: &mut
     one(DOCKERFILE, check("hadolint", &[DOCKERFILE]));
     one(ACTION, check("check-jsonschema", &schema));
     one(PODS, check("kubernetes-validate", &["--strict", PODS]));
-    let python = checkers.join("bin/python3");
-    one(
-        "the steps of action.yml",
-        steps(dirs, dir, archive, &python),
-    );
+    let action = Action {
+        dirs,
+        dir,
+        archive,
+        python: &checkers.join("bin/python3"),
+    };
+    one("the steps of action.yml", action.gives_a_device());
+    one("action.yml without a device", action.explains());
 }
 
-/// Runs the steps of the action as the hosted service does, then a program of the job.
-fn steps(dirs: &Dirs, dir: &Path, archive: &Path, python: &Path) -> Result<()> {
-    let room = dir.join("runner");
-    fs::create_dir(&room)?;
-    let runner = dirs.root.join("xtask/guest/action-steps");
-    let words = [python, &runner, &dirs.root.join(ACTION), &room, archive];
-    let words = words.map(|word| word.to_str().unwrap_or_default());
-    let job = ["sh", "-c", "/usr/bin/ibv_devinfo -d \"$DEVICE\""];
-    let mut command = in_network("exec \"$@\"", &[&words[..], &job].concat());
-    for variable in ["LD_LIBRARY_PATH", "UROCE_DEVICES"] {
-        command.env_remove(variable);
+/// The action, and what its steps need to run as on the hosted service.
+struct Action<'a> {
+    dirs: &'a Dirs,
+    dir: &'a Path,
+    archive: &'a Path,
+    python: &'a Path,
+}
+
+impl Action<'_> {
+    /// Runs the steps, then a program of the job.
+    fn gives_a_device(&self) -> Result<()> {
+        let room = self.dir.join("runner");
+        let mut command = self.steps(&room, "lo")?;
+        let wanted = [
+            "next device: uroce_lo",
+            "sudo: -n ln -sf /dev/null /dev/infiniband/uroce_lo",
+            "PORT_ACTIVE",
+        ];
+        prints(&mut command, &self.dir.join("action.log"), &wanted)?;
+        ensure!(
+            room.join("ferroverbs/lib/libibverbs.so.1").exists(),
+            "the library is not where the next steps look for it"
+        );
+        Ok(())
     }
-    let wanted = [
-        "next device: uroce_lo",
-        "sudo: -n ln -sf /dev/null /dev/infiniband/uroce_lo",
-        "PORT_ACTIVE",
-    ];
-    prints(&mut command, &dir.join("action.log"), &wanted)?;
-    ensure!(
-        room.join("ferroverbs/lib/libibverbs.so.1").exists(),
-        "the library is not where the next steps look for it"
-    );
-    Ok(())
+
+    /// Where the interface does not exist, the last step fails with the findings of ibv_doctor.
+    fn explains(&self) -> Result<()> {
+        let mut command = self.steps(&self.dir.join("no-device"), "nonesuch")?;
+        let wanted = ["no device can be used", "The device: exit status 1"];
+        fails(&mut command, &self.dir.join("no-device.log"), &wanted)
+    }
+
+    fn steps(&self, room: &Path, interface: &str) -> Result<Command> {
+        fs::create_dir(room)?;
+        let root = &self.dirs.root;
+        let (runner, action) = (root.join("xtask/guest/action-steps"), root.join(ACTION));
+        let words = [self.python, &runner, &action, room];
+        let words = words.map(|word| word.display().to_string());
+        let inputs = [
+            format!("archive={}", self.archive.display()),
+            format!("interface={interface}"),
+        ];
+        let job = ["sh", "-c", "/usr/bin/ibv_devinfo -d \"$DEVICE\""];
+        let words = words.iter().chain(&inputs).map(String::as_str);
+        let words: Vec<&str> = words.chain(job).collect();
+        let mut command = in_network("exec \"$@\"", &words);
+        for variable in ["LD_LIBRARY_PATH", "UROCE_DEVICES"] {
+            command.env_remove(variable);
+        }
+        Ok(command)
+    }
 }
 
 /// Sees to it that the chroot is there, and that it reaches the archive of packages.

@@ -52,8 +52,17 @@ wait $server"#;
 
 /// Runs a command that has to end well and to print some words, on either output.
 pub fn prints(command: &mut Command, log: &Path, wanted: &[&str]) -> Result<()> {
+    ends(command, log, wanted, true)
+}
+
+/// The same for a command that has to fail.
+pub fn fails(command: &mut Command, log: &Path, wanted: &[&str]) -> Result<()> {
+    ends(command, log, wanted, false)
+}
+
+fn ends(command: &mut Command, log: &Path, wanted: &[&str], well: bool) -> Result<()> {
     let outcome = host::run_silently(command.stdin(Stdio::null()), log, None)?;
-    if !outcome.status.success() {
+    if outcome.status.success() != well {
         bail!("{}; see {}", outcome.status, log.display());
     }
     for wanted in wanted {
