@@ -3,9 +3,11 @@
 #
 # Installs the files beside this script below DIR (default: /usr/local), each whole or not at all,
 # and writes their list to DIR/share/ferroverbs/files. DIR/share/ferroverbs/uninstall.sh removes
-# them. An earlier installation of ferroverbs is replaced; files of others never are: the libraries
-# of the system belong to its packages.
+# them. An earlier installation of ferroverbs is replaced, also one that was interrupted; files of
+# others never are: the libraries of the system belong to its packages.
 set -eu
+# Other users have to be able to read the libraries.
+umask 022
 
 usage="usage: install.sh [--prefix DIR]"
 
@@ -51,7 +53,11 @@ while IFS= read -r file; do
 		fail "$prefix/$file is there and not of ferroverbs; use the packages, or another --prefix"
 done <"$files"
 
-[ ! -f "$list" ] || sh "$own/uninstall.sh"
+# The script of this archive: that of an interrupted installation may be incomplete.
+[ ! -f "$list" ] || {
+	cp "$here/uninstall.sh" "$own/uninstall.sh"
+	sh "$own/uninstall.sh"
+}
 
 # The folder, and those above it, that are not there.
 missing() {
@@ -61,31 +67,46 @@ missing() {
 		folder=$(dirname "$folder")
 	done
 }
-new=$({
+folders=$({
+	# The folders of an installation that was interrupted before its list was there.
+	[ ! -f "$own/folders" ] || cat "$own/folders"
 	missing "$own"
 	sed 's|[^/]*$||' "$files" | sort -u | while IFS= read -r folder; do
 		missing "$prefix/$folder"
 	done
 } | sort -u)
 
-# The list is there first, so that an interrupted installation can be removed and repeated.
+# Each step is recorded before it is taken, so that an interrupted installation can be removed and
+# repeated. The list of files comes last, because their removal needs the rest.
 mkdir -p "$own"
+printf '%s\n' "$folders" >"$own/folders"
 cp "$here/uninstall.sh" "$own/uninstall.sh"
 cp "$files" "$list"
-printf '%s\n' "$new" >"$own/folders"
+# The archive may have been unpacked with a narrower umask.
+chmod a+rX "$own/uninstall.sh" "$list"
 while IFS= read -r file; do
-	mkdir -p "$(dirname "$prefix/$file")"
-	new=$prefix/$file.new
+	name=${file##*/}
+	folder=$prefix/${file%"$name"}
+	mkdir -p "$folder"
+	new=$folder.$name.ferroverbs-new
+	# A link in its place would be followed.
+	rm -f "$new"
 	case $file in
 	*.pc) sed "1s|^prefix=.*|prefix=$prefix|" "$here/tree/$file" >"$new" ;;
 	*) cp -P "$here/tree/$file" "$new" ;;
 	esac
+	[ -L "$new" ] || chmod a+rX "$new"
 	mv -f "$new" "$prefix/$file"
 done <"$files"
 
+# Whether the dynamic linker searches the folder of the libraries by its cache.
+is_cached() {
+	[ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null || return 1
+	ldconfig -v -N -X 2>/dev/null | sed -n 's|^\(/[^:]*\):.*|\1|p' | grep -qxF -- "$prefix/lib"
+}
+
 echo "installed $(wc -l <"$files") files below ${prefix:-/}; $own/uninstall.sh removes them"
-if [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null && ldconfig 2>/dev/null &&
-	ldconfig -p | grep -qF " $prefix/lib/libibverbs.so.1"; then
+if is_cached && ldconfig 2>/dev/null && ldconfig -p | grep -qF " $prefix/lib/libibverbs.so.1"; then
 	echo "try: UROCE_DEVICES=lo $prefix/bin/ibv_devinfo"
 else
 	echo "try: export LD_LIBRARY_PATH=$prefix/lib UROCE_DEVICES=lo; $prefix/bin/ibv_devinfo"

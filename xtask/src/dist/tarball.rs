@@ -1,9 +1,11 @@
 //! The stage `tarball`: the archive is made, unpacked, installed by its script below a prefix,
-//! used, installed again, and removed.
+//! used, installed again, interrupted, and removed.
 #![forbid(unsafe_code)]
 
 use std::{
+    ffi::OsString,
     fs,
+    os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -11,9 +13,35 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use super::programs::{PAIR, build, in_network, one, prints};
-use crate::{dirs::Dirs, host::must, install, package::files::below, report::Tally};
+use crate::{
+    dirs::Dirs, host::must, install, package::files::below, pip::first_in_path, report::Tally,
+};
 
 pub const STAGE: &str = "tarball";
+
+/// The list of folders of an installation, below its prefix.
+const FOLDERS: &str = "share/ferroverbs/folders";
+
+/// Replaces cp(1) and mv(1): kills the script before its step number `$AT`.
+const KILLS: &str = r#"#!/bin/sh
+echo >>"$STEPS"
+[ "$(wc -l <"$STEPS")" -lt "$AT" ] || { kill -KILL $PPID; exit; }
+PATH=${PATH#*:}
+exec "${0##*/}" "$@"
+"#;
+/// The steps before which the script is killed: those that write its lists, the first file, and
+/// one in the middle.
+const STEPS: [usize; 5] = [1, 2, 3, 4, 20];
+
+/// Replaces ldconfig(8): searches the folder `$KNOWN`, and notes that it was to write.
+const LDCONFIG: &str = r#"#!/bin/sh
+case $* in
+"-v -N -X") echo "$KNOWN: (from a file)" ;;
+"") echo >>"$WRITTEN" ;;
+esac
+"#;
+/// Replaces id(1): the user is root.
+const ID: &str = "#!/bin/sh\necho 0\n";
 
 pub fn run(dirs: &Dirs) -> Tally {
     Tally::of(STAGE, |tally| {
@@ -23,7 +51,10 @@ pub fn run(dirs: &Dirs) -> Tally {
         let mut one = |name, result| one(tally, STAGE, name, result);
         one("two archives are equal", unpacked.is_reproducible(dirs));
         one("install, use, remove", unpacked.comes_and_goes());
+        one("interrupted and repeated", unpacked.can_be_repeated());
+        one("a narrow umask", unpacked.is_for_all_users());
         one("files of others", unpacked.leaves_others());
+        one("ldconfig", unpacked.asks_the_linker());
         one("wrong words", unpacked.refuses());
         Ok(())
     })
@@ -66,9 +97,14 @@ impl Unpacked {
         Ok(())
     }
 
-    fn install(&self, prefix: &Path) -> Result<String> {
+    fn script(&self, prefix: &Path) -> Command {
         let mut script = Command::new(self.folder.join("install.sh"));
-        must(script.arg("--prefix").arg(prefix))
+        script.arg("--prefix").arg(prefix);
+        script
+    }
+
+    fn install(&self, prefix: &Path) -> Result<String> {
+        must(&mut self.script(prefix))
     }
 
     fn uninstall(prefix: &Path) -> Result<()> {
@@ -132,6 +168,86 @@ impl Unpacked {
         Ok(())
     }
 
+    /// An installation that was killed can be repeated and removed, and so can one without the list
+    /// of folders.
+    fn can_be_repeated(&self) -> Result<()> {
+        let room = self.dir.join("repeated");
+        let prefix = room.join("opt/verbs");
+        fs::create_dir_all(&room)?;
+        let steps = self.dir.join("steps");
+        let path = self.programs("kills", &[("cp", KILLS), ("mv", KILLS)])?;
+        for at in STEPS {
+            fs::write(&steps, "")?;
+            let mut script = self.script(&prefix);
+            script.env("PATH", &path).env("STEPS", &steps);
+            let status = script.env("AT", at.to_string()).status()?;
+            ensure!(status.code().is_none(), "step {at}: {status}");
+            if at % 2 == 0 {
+                self.install(&prefix)?;
+                ensure!(prefix.join("lib/libibverbs.so.1").exists(), "step {at}");
+            }
+            // The script itself is not there before the first step.
+            if at > 1 {
+                Self::uninstall(&prefix)?;
+                ensure!(!room.join("opt").exists(), "step {at}: something is left");
+            }
+        }
+        self.install(&prefix)?;
+        fs::remove_file(prefix.join(FOLDERS))?;
+        self.install(&prefix)?;
+        fs::remove_file(prefix.join(FOLDERS))?;
+        Self::uninstall(&prefix)?;
+        let left = below(&room)?;
+        ensure!(left.is_empty(), "left: {left:?}");
+        Ok(())
+    }
+
+    /// A folder of programs, and PATH with it before all others.
+    fn programs(&self, name: &str, programs: &[(&str, &str)]) -> Result<OsString> {
+        let folder = self.dir.join(name);
+        fs::create_dir(&folder)?;
+        for (program, text) in programs {
+            let program = folder.join(program);
+            fs::write(&program, text)?;
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+        }
+        first_in_path(folder)
+    }
+
+    /// All users can read the installed files, whatever the umask is.
+    fn is_for_all_users(&self) -> Result<()> {
+        let prefix = self.dir.join("umask");
+        let mut script = Command::new("sh");
+        script.args(["-c", "umask 077 && exec \"$@\"", "sh"]);
+        script.arg(self.folder.join("install.sh"));
+        must(script.arg("--prefix").arg(&prefix))?;
+        for file in below(&prefix)? {
+            let mode = |path: &Path| anyhow::Ok(fs::metadata(path)?.permissions().mode());
+            ensure!(mode(&file)? & 0o044 == 0o044, "{}", file.display());
+            let folder = file.parent().context("a file is in a folder")?;
+            ensure!(mode(folder)? & 0o055 == 0o055, "{}", folder.display());
+        }
+        Self::uninstall(&prefix)
+    }
+
+    /// The cache of the dynamic linker is written only for a folder that it has.
+    fn asks_the_linker(&self) -> Result<()> {
+        let prefix = self.dir.join("linked");
+        let written = self.dir.join("written");
+        let path = self.programs("linker", &[("ldconfig", LDCONFIG), ("id", ID)])?;
+        for (known, wanted) in [(prefix.join("lib"), 2), (prefix.join("lib64"), 0)] {
+            fs::write(&written, "")?;
+            let uninstall = Command::new(prefix.join("share/ferroverbs/uninstall.sh"));
+            for mut script in [self.script(&prefix), uninstall] {
+                script.env("PATH", &path).env("KNOWN", &known);
+                must(script.env("WRITTEN", &written))?;
+            }
+            let times = fs::read_to_string(&written)?.lines().count();
+            ensure!(times == wanted, "{times} times for {}", known.display());
+        }
+        Ok(())
+    }
+
     /// Nothing is written where a file of others is in the way, and folders of others stay.
     fn leaves_others(&self) -> Result<()> {
         let prefix = self.dir.join("others");
@@ -142,11 +258,16 @@ impl Unpacked {
         ensure!(self.install(&prefix).is_err(), "it was installed");
         ensure!(below(&prefix)? == [file.clone()], "something was written");
         fs::remove_file(&file)?;
+        let new = prefix.join("lib/libibverbs.so.1.new");
+        fs::write(&new, "of others")?;
+        symlink(&new, prefix.join("lib/.libibverbs.so.1.ferroverbs-new"))?;
         self.install(&prefix)?;
         fs::write(prefix.join("include/infiniband/other.h"), "")?;
         Self::uninstall(&prefix)?;
-        let left = below(&prefix)?;
-        ensure!(left == [prefix.join("include/infiniband/other.h")]);
+        let mut left = below(&prefix)?;
+        left.sort();
+        ensure!(left == [prefix.join("include/infiniband/other.h"), new.clone()]);
+        ensure!(fs::read_to_string(&new)? == "of others", "it was changed");
         for folder in ["bin", "lib"] {
             ensure!(prefix.join(folder).is_dir(), "{folder} is gone");
         }
