@@ -12,9 +12,9 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 
-use crate::{debian_deps, dirs::Dirs, host, pip::SHOWN};
+use crate::{debian_deps, dirs::Dirs, excused::Excused, host, pip::SHOWN};
 
 /// Packages that suites need beside the essential ones: rdma-core's tests, with their dependencies
 /// and uroce-sysfs's, and the pingpong programs.
@@ -121,7 +121,9 @@ impl Chroot {
     /// Sees to it that it is there.
     ///
     /// # Errors
-    /// Of mmdebstrap(1) and of the file system; there is no archive in apt's settings.
+    /// Of mmdebstrap(1) and of the file system; there is no archive in apt's settings. It is
+    /// [`Excused`] if the archive cannot be reached, or the release changes and its packages do not
+    /// fit together today.
     pub fn provide(&self, dirs: &Dirs) -> Result<()> {
         // Stages that run side by side may want the same.
         static MAKING: Mutex<()> = Mutex::new(());
@@ -131,25 +133,37 @@ impl Chroot {
         if fs::read_to_string(home.join(COMPLETE)).is_ok_and(|made| made == wanted) {
             return Ok(());
         }
-        debian_deps::install_missing(dirs, NEEDED)?;
-        println!("-- Debian {} into {}", self.debian, home.display());
         remove_left_over(dirs, &self.directory())?;
         // Other checkouts may make it at the same time. It gets its name when it is complete.
         let own = dirs
             .cache
             .join(format!("{}.{}", self.directory(), process::id()));
-        let made = self.make(dirs, &own).and_then(|()| {
-            fs::write(own.join(COMPLETE), &wanted)?;
-            take_place(&own, &home)
-        });
+        println!("-- Debian {} into {}", self.debian, home.display());
+        let made = self.make(dirs, &own);
         if made.is_err() {
             // The next run that makes it removes the rest.
             let _ = fs::remove_dir_all(&own);
         }
-        made
+        made.map_err(|error| self.cause(dirs, error))?;
+        fs::write(own.join(COMPLETE), &wanted)?;
+        take_place(&own, &home)
+    }
+
+    /// The failure of making it, excused if it is no fault of the list of packages.
+    fn cause(&self, dirs: &Dirs, error: Error) -> Error {
+        let printed = fs::read_to_string(log(dirs)).unwrap_or_default();
+        if self.changes && does_not_fit(&printed) {
+            return Excused::of(&error);
+        }
+        unless_reached(dirs, self.debian, error)
     }
 
     fn make(&self, dirs: &Dirs, home: &Path) -> Result<()> {
+        // Its failure is judged by its own output.
+        match fs::remove_file(log(dirs)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => debian_deps::install_missing(dirs, NEEDED)?,
+        }
         fs::create_dir_all(home).with_context(|| home.display().to_string())?;
         let settings = home.join("apt.conf");
         fs::write(
@@ -166,7 +180,7 @@ impl Chroot {
             .arg(self.debian)
             .arg(home.join(ROOT))
             .arg(archive(dirs)?);
-        host::must_run(&mut command, &dirs.work.join("mmdebstrap.log"))
+        host::must_run(&mut command, &log(dirs))
     }
 
     /// Options that keep packages and lists.
@@ -245,6 +259,42 @@ fn version_in(status: &str) -> Option<String> {
         .lines()
         .find_map(|line| line.strip_prefix("Version: "))?;
     Some(version.to_owned())
+}
+
+/// The log of mmdebstrap(1).
+pub fn log(dirs: &Dirs) -> PathBuf {
+    dirs.work.join("mmdebstrap.log")
+}
+
+/// Whether the packages of the release do not fit together today, by the output of apt. A name that
+/// the release does not have is a mistake of the list.
+fn does_not_fit(printed: &str) -> bool {
+    let reasons = [
+        "unmet dependencies",
+        "Mirror sync in progress?",
+        "dpkg: error processing package",
+    ];
+    let has = |words: &str| printed.contains(words);
+    reasons.into_iter().any(has) && !has("Unable to locate package ")
+}
+
+/// The error, excused if the archive cannot be reached for the description of the release.
+pub fn unless_reached(dirs: &Dirs, release: &str, error: Error) -> Error {
+    let reached = archive(dirs).and_then(|archive| {
+        let archive = archive.trim_end_matches('/');
+        let mut get = Command::new("/usr/lib/apt/apt-helper");
+        get.args(["-o", "APT::Sandbox::User=root", "download-file"])
+            .arg(format!("{archive}/dists/{release}/InRelease"))
+            .arg(dirs.work.join("InRelease"));
+        host::must(&mut get)
+    });
+    // An archive that does not have the release was reached.
+    let unreached = |probe: Error| !probe.to_string().contains("404  Not Found");
+    if reached.is_err_and(unreached) {
+        Excused::of(&error)
+    } else {
+        error
+    }
 }
 
 /// The archive of Debian's packages in apt's settings.
@@ -329,6 +379,15 @@ mod tests {
         assert_ne!(SID.made_of(), users.made_of());
         assert!(SID.keeping().is_empty());
         assert!(users.keeping().concat().contains("download libibverbs1'"));
+    }
+
+    #[test]
+    fn an_unknown_package_is_no_excuse() {
+        let unmet = "The following packages have unmet dependencies:\n a : Depends: b (>= 2)\n";
+        assert!(does_not_fit(unmet));
+        let unknown = "E: Unable to locate package nonesuch\n";
+        assert!(!does_not_fit(unknown));
+        assert!(!does_not_fit(&(unmet.to_owned() + unknown)));
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod debian_deps;
 mod demo;
 mod dirs;
 mod dist;
+mod excused;
 mod expect;
 mod guest;
 mod host;

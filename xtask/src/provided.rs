@@ -12,6 +12,7 @@ use crate::{
     chroot::{Chroot, SID, TRIXIE},
     crates::Crates,
     dirs::Dirs,
+    excused::Excused,
     expect,
     pip::{self, Package, SHOWN},
     report::Tally,
@@ -101,7 +102,7 @@ fn provide(dirs: &Dirs, suite: &str) -> Result<(), Lack> {
     for chroot in chroots(suite) {
         chroot.provide(dirs).map_err(|error| Lack {
             reason: format!("no Debian {}: {error:#}", chroot.debian),
-            excused: chroot.changes,
+            excused: error.is::<Excused>(),
         })?;
     }
     Ok(())

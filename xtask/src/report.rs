@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
-use crate::progress::Progress;
+use crate::{excused::Excused, progress::Progress};
 
 /// The results of one stage.
 #[derive(Debug, Default)]
@@ -23,13 +23,22 @@ impl Tally {
         }
     }
 
-    /// The counts of `stage`; an error that ends it is a failure.
+    /// The counts of `stage`; an error that ends it is a failure, or a skip if it is excused.
     pub fn of(stage: &str, run: impl FnOnce(&mut Self) -> anyhow::Result<()>) -> Self {
         let mut tally = Self::default();
         if let Err(error) = run(&mut tally) {
-            tally.fail(format!("{stage}: {error:#}"));
+            tally.end(stage, &error);
         }
         tally
+    }
+
+    /// Counts the error that ends `stage`.
+    pub fn end(&mut self, stage: &str, error: &anyhow::Error) {
+        if error.is::<Excused>() {
+            self.skip(&format!("{error:#}"));
+        } else {
+            self.fail(format!("{stage}: {error:#}"));
+        }
     }
 
     /// One failure.

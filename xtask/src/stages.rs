@@ -385,7 +385,7 @@ fn meanwhile(
 
 /// The stages that package the library, which is compiled for the first of them.
 fn packages(dirs: &Dirs, options: &Test, compiled: Option<Result<Compiled>>, report: &mut Report) {
-    type Run = Box<dyn Fn(&Dirs, &Result<Compiled>) -> Tally>;
+    type Run = Box<dyn Fn(&Dirs, &Compiled) -> Tally>;
     let mut stages: Vec<(&str, Run)> = vec![(package::STAGE, Box::new(package::run))];
     for release in &RELEASES {
         let run = |dirs: &Dirs, compiled: &_| release.run(dirs, compiled);
@@ -393,16 +393,31 @@ fn packages(dirs: &Dirs, options: &Test, compiled: Option<Result<Compiled>>, rep
     }
     stages.push((rpm::STAGE, Box::new(rpm::run)));
     stages.retain(|(name, _)| chosen(&options.only, name));
-    if stages.is_empty() {
+    let Some((first, _)) = stages.first() else {
         return;
-    }
+    };
+    let first = *first;
     let mut start = Instant::now();
     let compiled = compiled.unwrap_or_else(|| Compiled::new(dirs));
     for (name, run) in stages {
-        let tally = run(dirs, &compiled);
+        let tally = match &compiled {
+            Ok(compiled) => run(dirs, compiled),
+            Err(error) => not_compiled(name, first, error),
+        };
         report.add(Row::new(name, start.elapsed(), tally));
         start = Instant::now();
     }
+}
+
+/// The result of a stage without contents for its packages. The first such stage has the cause.
+fn not_compiled(name: &str, first: &str, error: &anyhow::Error) -> Tally {
+    let mut tally = Tally::default();
+    if name == first {
+        tally.end(name, error);
+    } else {
+        tally.skip(&format!("nothing to package: see the stage {first}"));
+    }
+    tally
 }
 
 #[cfg(test)]
@@ -455,6 +470,18 @@ mod tests {
         let labels = |stock| names(stock).join(" ");
         assert!(labels(false).contains("guest:pyverbs.write"));
         assert!(!labels(true).contains(".write"));
+    }
+
+    #[test]
+    fn one_cause_is_one_failure() {
+        let wrong = anyhow!("it does not compile");
+        let tallies = ["package", "rpm"].map(|name| not_compiled(name, "package", &wrong));
+        assert_eq!(tallies[0].failures, ["package: it does not compile"]);
+        assert_eq!(tallies[1].skipped(), 1);
+        assert!(tallies[1].failures.is_empty());
+        let excused = crate::excused::Excused::of(&wrong);
+        let tally = not_compiled("package", "package", &excused);
+        assert_eq!((tally.skipped(), tally.failures.len()), (1, 0));
     }
 
     #[test]

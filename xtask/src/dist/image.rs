@@ -60,13 +60,11 @@ pub fn run(dirs: &Dirs) -> Tally {
             tally.skip("a chroot needs root");
             return Ok(());
         }
-        match reached(dirs, &dir) {
-            Ok(()) => {
-                let result = commands(dirs, &dir, &archive);
-                one(tally, STAGE, "the commands of Dockerfile", result);
-            }
-            Err(error) => tally.skip(&format!("no packages of {RELEASE}: {error:#}")),
-        }
+        reached(dirs, &dir)
+            .map_err(|error| chroot::unless_reached(dirs, RELEASE, error))
+            .with_context(|| format!("no packages of {RELEASE}"))?;
+        let result = commands(dirs, &dir, &archive);
+        one(tally, STAGE, "the commands of Dockerfile", result);
         Ok(())
     })
 }
@@ -171,7 +169,7 @@ fn reached(dirs: &Dirs, dir: &Path) -> Result<()> {
             .args([RELEASE])
             .arg(home.join("root"))
             .arg(chroot::archive(dirs)?);
-        must_run(&mut make, &dirs.work.join("mmdebstrap.log"))?;
+        must_run(&mut make, &chroot::log(dirs))?;
         fs::write(complete, "")?;
     }
     let mut update = inside(dirs, dir, "apt-get update --error-on=any")?;

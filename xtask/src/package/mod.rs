@@ -47,7 +47,7 @@ use anyhow::{Context, Result, bail};
 use crate::{
     debian_deps,
     dirs::{Dirs, LIBRARY},
-    host,
+    excused, host,
     record::{Record, Verdict, parse_list},
     report::Tally,
     sccache,
@@ -162,11 +162,8 @@ impl Compiled {
 }
 
 /// Builds the packages, checks them, and installs them; an error on the way fails the stage.
-pub fn run(dirs: &Dirs, compiled: &Result<Compiled>) -> Tally {
-    Tally::of(STAGE, |tally| match compiled {
-        Ok(compiled) => all(dirs, compiled, tally),
-        Err(error) => bail!("{error:#}"),
-    })
+pub fn run(dirs: &Dirs, compiled: &Compiled) -> Tally {
+    Tally::of(STAGE, |tally| all(dirs, compiled, tally))
 }
 
 fn all(dirs: &Dirs, compiled: &Compiled, tally: &mut Tally) -> Result<()> {
@@ -206,9 +203,14 @@ fn no_namespaces() -> Option<String> {
     }
 }
 
+/// The log of a command.
+fn log(dirs: &Dirs, name: &str) -> PathBuf {
+    dirs.work.join(format!("{STAGE}-{name}.log"))
+}
+
 /// Runs a command that has to succeed, with a separate log.
 fn must(dirs: &Dirs, name: &str, command: &mut Command) -> Result<()> {
-    let log = dirs.work.join(format!("{STAGE}-{name}.log"));
+    let log = log(dirs, name);
     let outcome = host::run(command, &log, None)?;
     if !outcome.status.success() {
         let mut last: Vec<_> = outcome.text.lines().rev().take(5).collect();
@@ -252,7 +254,11 @@ fn changes_the_build(variable: &str) -> bool {
 fn vendor(dirs: &Dirs, source: &Path) -> Result<()> {
     println!("-- {STAGE}: debian/rules vendor");
     let mut command = outside_cargo("debian/rules");
-    must(dirs, "vendor", command.arg("vendor").current_dir(source))
+    let vendored = must(dirs, "vendor", command.arg("vendor").current_dir(source));
+    vendored.map_err(|error| {
+        let printed = fs::read_to_string(log(dirs, "vendor")).unwrap_or_default();
+        excused::of_crates(error, &printed)
+    })
 }
 
 fn lintian(dirs: &Dirs, job: &Path) -> Result<()> {

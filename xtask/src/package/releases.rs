@@ -55,13 +55,10 @@ pub const RELEASES: [Release; 2] = [
 ];
 
 impl Release {
-    /// Makes the packages and installs them, there and back; a release that cannot be installed is
+    /// Makes the packages and installs them, there and back; a release that cannot be downloaded is
     /// skipped.
-    pub fn run(&self, dirs: &Dirs, compiled: &Result<Compiled>) -> Tally {
-        Tally::of(self.stage, |tally| match compiled {
-            Ok(compiled) => self.all(dirs, compiled, tally),
-            Err(error) => bail!("{error:#}"),
-        })
+    pub fn run(&self, dirs: &Dirs, compiled: &Compiled) -> Tally {
+        Tally::of(self.stage, |tally| self.all(dirs, compiled, tally))
     }
 
     fn all(&self, dirs: &Dirs, compiled: &Compiled, tally: &mut Tally) -> Result<()> {
@@ -69,11 +66,8 @@ impl Release {
             tally.skip(&format!("no throw-away root to install in: {refusal}"));
             return Ok(());
         }
-        // There may be no network, and sid cannot be installed on some days.
-        if let Err(error) = self.chroot.provide(dirs) {
-            tally.skip(&format!("no Debian {}: {error:#}", self.chroot.debian));
-            return Ok(());
-        }
+        let provided = self.chroot.provide(dirs);
+        provided.with_context(|| format!("no Debian {}", self.chroot.debian))?;
         let version = self.chroot.version(dirs)?;
         if let Some(reason) = unknown(&compiled.source, &version)? {
             tally.skip(&reason);

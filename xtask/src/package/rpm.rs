@@ -68,12 +68,8 @@ ip link set lo up || exit 1
 exec "$@""#;
 
 /// Builds the packages, checks them, and installs them.
-pub fn run(dirs: &Dirs, compiled: &Result<Compiled>) -> Tally {
+pub fn run(dirs: &Dirs, compiled: &Compiled) -> Tally {
     Tally::of(STAGE, |tally| {
-        let compiled = match compiled {
-            Ok(compiled) => compiled,
-            Err(error) => bail!("{error:#}"),
-        };
         debian_deps::rpm(dirs)?;
         let packages = Packages::build(dirs, compiled)?;
         tally.passed += 1;
