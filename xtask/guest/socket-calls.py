@@ -9,6 +9,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import resource
 import signal
 import socket
 import struct
@@ -140,6 +141,67 @@ def fortified():
     assert answer(got) == 2 and room.raw[:2] == b"ef"
 
 
+def aborts(call):
+    """Whether a forked child that makes the call ends by SIGABRT."""
+    child = os.fork()
+    if not child:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        # The message.
+        os.close(2)
+        call()
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGABRT
+
+
+def overflows():
+    room = ctypes.create_string_buffer(16)
+    size = ctypes.c_size_t(8)
+    polled = PollFd(0, POLLIN, 0)
+    one = ctypes.c_size_t(ctypes.sizeof(polled))
+    at = ctypes.byref(polled)
+    for call in (
+        lambda: libc.__read_chk(0, room, 9, size),
+        lambda: libc.__recv_chk(0, room, 9, size, 0),
+        lambda: libc.__recvfrom_chk(0, room, 9, size, 0, None, None),
+        lambda: libc.__poll_chk(at, 2, 0, one),
+        lambda: libc.__ppoll_chk(at, 2, SECOND, None, one),
+    ):
+        assert aborts(call)
+    assert not aborts(lambda: libc.__poll_chk(at, 1, 0, one))
+
+
+def replaced():
+    """A number that dup2 gives another socket is never free."""
+    client, server = pair()
+    other, third = pair()
+    number = other.detach()
+    stop = threading.Event()
+    opened = []
+
+    def opens():
+        while not stop.is_set():
+            opened.append(os.open("/dev/null", os.O_RDONLY))
+            os.close(opened[-1])
+
+    lowest = os.open("/dev/null", os.O_RDONLY)
+    os.close(lowest)
+    # Lower numbers are in use, so the number would be the next one that is given.
+    filled = [os.open("/dev/null", os.O_RDONLY) for _ in range(lowest, number)]
+    thread = threading.Thread(target=opens)
+    thread.start()
+    for _ in range(200):
+        assert answer(libc.dup2(server.fileno(), number)) == number
+    stop.set()
+    thread.join()
+    assert number not in opened
+    assert third.recv(1) == b""
+    client.sendall(b"abc")
+    assert os.read(number, 3) == b"abc"
+    for fd in filled + [number]:
+        os.close(fd)
+
+
 # Signal masks as the C library takes them: 1024 bits.
 NO_SIGNALS = ctypes.create_string_buffer(128)
 
@@ -164,18 +226,28 @@ def waits_of(fd):
         milliseconds = time._obj.seconds * 1000
         return libc.epoll_pwait(epoll, ctypes.byref(found), 1, milliseconds, mask)
 
-    return [ppoll, pselect, epoll_pwait]
+    def epoll_pwait2(time, mask):
+        found = EpollEvent()
+        return libc.epoll_pwait2(epoll, ctypes.byref(found), 1, time, mask)
+
+    return [ppoll, pselect, epoll_pwait, epoll_pwait2]
 
 
 def masks():
     client, server = pair()
     handled = []
     signal.signal(signal.SIGUSR1, lambda *_: handled.append(1))
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     waits = waits_of(server.fileno())
     none = ctypes.byref(Time(0, 0))
     for wait in waits:
         for mask in (None, NO_SIGNALS):
             assert answer(wait(none, mask)) == 0
+    # Signals without effect end no wait; epoll_pwait is the kernel's exception.
+    for wait in waits[:2]:
+        for ignored in (signal.SIGWINCH, signal.SIGUSR2):
+            signal.pthread_kill(threading.get_ident(), ignored)
+        assert answer(wait(ctypes.byref(Time(0, 20000000)), NO_SIGNALS)) == 0
     for count, wait in enumerate(waits, 1):
         # Pending before the wait.
         signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
@@ -187,11 +259,31 @@ def masks():
         assert wait(LONG, NO_SIGNALS) == -1 and ctypes.get_errno() == errno.EINTR
         sends.join()
         assert len(handled) == 2 * count, (wait, handled)
-        assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == {signal.SIGUSR1}
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == BLOCKED
     # A descriptor that is ready is reported, and the signal stays pending or was handled.
     client.sendall(b"a")
     for wait in waits:
         assert answer(wait(LONG, NO_SIGNALS)) == 1
+
+
+def times():
+    """A negative time is invalid."""
+    _, server = pair()
+    fd = server.fileno()
+    bits = (ctypes.c_ulong * 16)()
+    bits[fd // 64] = 1 << fd % 64
+    before = ctypes.byref(Time(-1, 0))
+    epoll = answer(libc.epoll_create1(0))
+    answer(libc.epoll_ctl(epoll, 1, fd, ctypes.byref(EpollEvent(POLLIN, 7))))
+    polled = PollFd(fd, POLLIN, 0)
+    found = EpollEvent()
+    for call in (
+        lambda: libc.select(fd + 1, bits, None, None, before),
+        lambda: libc.pselect(fd + 1, bits, None, None, before, None),
+        lambda: libc.ppoll(ctypes.byref(polled), 1, before, None),
+        lambda: libc.epoll_pwait2(epoll, ctypes.byref(found), 1, before, None),
+    ):
+        assert call() == -1 and ctypes.get_errno() == errno.EINVAL
 
 
 def ports():
@@ -224,10 +316,21 @@ def datagrams():
         assert client.recv(100) == b"back"
 
 
-CHECKS = [ioctls, duplicates, fortified, masks, ports, datagrams]
+CHECKS = [
+    ioctls,
+    duplicates,
+    replaced,
+    fortified,
+    overflows,
+    masks,
+    times,
+    ports,
+    datagrams,
+]
 
 # In all threads: one that is ending would take the signal otherwise.
-signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+BLOCKED = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH}
+signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
 for check in CHECKS:
     check()
     print(check.__name__)

@@ -65,11 +65,14 @@ static void begin(void)
 	FIND(epoll_ctl);
 	FIND(epoll_wait);
 	FIND(epoll_pwait);
+	FIND(epoll_pwait2);
 #undef FIND
 	send_queue = number_of("RS_SQ_SIZE");
 	receive_queue = number_of("RS_RQ_SIZE");
 	most_inline = number_of("RS_INLINE");
 	for_forks = number_of("RDMAV_FORK_SAFE");
+	if (for_forks)
+		preload_begin_forks();
 }
 
 void preload_begin(void)
@@ -107,10 +110,10 @@ static int give(int number, int inner, enum kind kind)
 
 void preload_exchange(int fd, int inner, enum kind kind)
 {
+	struct target before;
 	bool is_last;
 
-	ferroverbs_preload_take(fd, &is_last);
-	ferroverbs_preload_put(fd, inner, kind);
+	ferroverbs_preload_exchange(fd, inner, kind, &before, &is_last);
 }
 
 /* Options that cannot be set keep their values. */
@@ -290,23 +293,12 @@ int connect(int fd, const struct sockaddr *addr, socklen_t len)
 	return -1;
 }
 
-struct target preload_for_transfer(int fd)
-{
-	struct target target = find(fd);
-
-	if (target.kind == FORK_CONNECTED)
-		preload_connect_by_rdma(fd, target.fd);
-	else if (target.kind == FORK_ACCEPTED)
-		preload_accept_by_rdma(fd, target.fd);
-	else
-		return target;
-	return ferroverbs_preload_find(fd);
-}
-
 ssize_t recv(int fd, void *buf, size_t len, int flags)
 {
 	struct target target = preload_for_transfer(fd);
 
+	if (target.kind == INTERRUPTED)
+		return -1;
 	if (target.kind == RSOCKET)
 		return rrecv(target.fd, buf, len, flags);
 	return real.recv(target.fd, buf, len, flags);
@@ -317,6 +309,8 @@ ssize_t recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *addr
 {
 	struct target target = preload_for_transfer(fd);
 
+	if (target.kind == INTERRUPTED)
+		return -1;
 	if (target.kind == RSOCKET)
 		return rrecvfrom(target.fd, buf, len, flags, addr, addrlen);
 	return real.recvfrom(target.fd, buf, len, flags, addr, addrlen);
@@ -326,6 +320,8 @@ ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 {
 	struct target target = preload_for_transfer(fd);
 
+	if (target.kind == INTERRUPTED)
+		return -1;
 	if (target.kind == RSOCKET)
 		return rrecvmsg(target.fd, msg, flags);
 	return real.recvmsg(target.fd, msg, flags);
@@ -335,6 +331,8 @@ ssize_t read(int fd, void *buf, size_t count)
 {
 	struct target target = preload_for_transfer(fd);
 
+	if (target.kind == INTERRUPTED)
+		return -1;
 	if (target.kind == RSOCKET)
 		return rread(target.fd, buf, count);
 	return real.read(target.fd, buf, count);
@@ -344,6 +342,8 @@ ssize_t readv(int fd, const struct iovec *iov, int count)
 {
 	struct target target = preload_for_transfer(fd);
 
+	if (target.kind == INTERRUPTED)
+		return -1;
 	if (target.kind == RSOCKET)
 		return rreadv(target.fd, iov, count);
 	return real.readv(target.fd, iov, count);
@@ -353,6 +353,8 @@ ssize_t send(int fd, const void *buf, size_t len, int flags)
 {
 	struct target target = preload_for_transfer(fd);
 
+	if (target.kind == INTERRUPTED)
+		return -1;
 	if (target.kind == RSOCKET)
 		return rsend(target.fd, buf, len, flags);
 	return real.send(target.fd, buf, len, flags);
@@ -363,6 +365,8 @@ ssize_t sendto(int fd, const void *buf, size_t len, int flags, const struct sock
 {
 	struct target target = preload_for_transfer(fd);
 
+	if (target.kind == INTERRUPTED)
+		return -1;
 	if (target.kind == RSOCKET)
 		return rsendto(target.fd, buf, len, flags, addr, addrlen);
 	return real.sendto(target.fd, buf, len, flags, addr, addrlen);
@@ -372,6 +376,8 @@ ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
 	struct target target = preload_for_transfer(fd);
 
+	if (target.kind == INTERRUPTED)
+		return -1;
 	if (target.kind == RSOCKET)
 		return rsendmsg(target.fd, msg, flags);
 	return real.sendmsg(target.fd, msg, flags);
@@ -381,6 +387,8 @@ ssize_t write(int fd, const void *buf, size_t count)
 {
 	struct target target = preload_for_transfer(fd);
 
+	if (target.kind == INTERRUPTED)
+		return -1;
 	if (target.kind == RSOCKET)
 		return rwrite(target.fd, buf, count);
 	return real.write(target.fd, buf, count);
@@ -390,6 +398,8 @@ ssize_t writev(int fd, const struct iovec *iov, int count)
 {
 	struct target target = preload_for_transfer(fd);
 
+	if (target.kind == INTERRUPTED)
+		return -1;
 	if (target.kind == RSOCKET)
 		return rwritev(target.fd, iov, count);
 	return real.writev(target.fd, iov, count);
@@ -416,9 +426,30 @@ void preload_leave_sets(int rsocket)
 	}
 }
 
+/* Ends an object that no descriptor of the program represents any more. */
+static int end_object(struct target target)
+{
+	int answer;
+
+	switch (target.kind) {
+	case RSOCKET:
+		preload_leave_sets(target.fd);
+		/* A forked child has no rsockets. */
+		answer = rclose(target.fd);
+		return answer == EBADF ? 0 : answer;
+	case SET:
+		rclose(target.fd);
+		return 0;
+	case FORK_ACCEPTED:
+		preload_forget_listener(target.fd);
+		break;
+	}
+	return real.close(target.fd);
+}
+
 int close(int fd)
 {
-	int before = errno, answer = 0;
+	int before = errno, answer;
 	struct target target;
 	bool is_last;
 
@@ -429,17 +460,7 @@ int close(int fd)
 	real.close(fd);
 	if (!is_last)
 		return 0;
-	if (target.kind == RSOCKET) {
-		preload_leave_sets(target.fd);
-		/* A forked child has no rsockets. */
-		answer = rclose(target.fd);
-		if (answer == EBADF)
-			answer = 0;
-	} else if (target.kind == SET) {
-		rclose(target.fd);
-	} else {
-		answer = real.close(target.fd);
-	}
+	answer = end_object(target);
 	if (!answer)
 		errno = before;
 	return answer;
@@ -501,7 +522,7 @@ static int control(int fd, int command, void *argument)
 	switch (command) {
 	case F_DUPFD:
 	case F_DUPFD_CLOEXEC:
-		target = preload_for_transfer(fd);
+		target = preload_for_sharing(fd);
 		return share(real.fcntl(fd, command, argument), target);
 	case F_GETFD:
 	case F_SETFD:
@@ -536,7 +557,7 @@ int fcntl64(int fd, int command, ...)
 
 int dup(int fd)
 {
-	struct target target = preload_for_transfer(fd);
+	struct target target = preload_for_sharing(fd);
 	int number = real.dup(fd);
 
 	if (target.kind == ITSELF || target.kind == SET)
@@ -567,6 +588,18 @@ static int count_unread(int rsocket, int *count)
 	return 0;
 }
 
+/* Resolves a descriptor whose unread bytes are counted, which does not wait for the peer of an
+ * accepted socket: that has sent none. */
+static struct target for_count(int fd)
+{
+	struct target target = find(fd);
+	struct pollfd awaited[2];
+
+	if (target.kind == FORK_ACCEPTED && preload_accept_step(fd, awaited))
+		return target;
+	return preload_for_sharing(fd);
+}
+
 static int control_rsocket(int fd, int rsocket, unsigned long request, void *argument)
 {
 	switch (request) {
@@ -588,7 +621,7 @@ int ioctl(int fd, unsigned long request, ...)
 	va_start(arguments, request);
 	argument = va_arg(arguments, void *);
 	va_end(arguments);
-	target = request == FIONREAD ? preload_for_transfer(fd) : find(fd);
+	target = request == FIONREAD ? for_count(fd) : find(fd);
 	if (target.kind == RSOCKET)
 		return control_rsocket(fd, target.fd, request, argument);
 	if (target.kind == SET || request == FIOCLEX || request == FIONCLEX)
@@ -599,19 +632,30 @@ int ioctl(int fd, unsigned long request, ...)
 /* Makes a number represent the same socket as a descriptor; another one than that. */
 static int share_at(int fd, int number, int flags)
 {
-	struct target target;
+	struct target target, replaced;
+	bool is_last;
+	int answer = number, before;
 
 	/* Without a descriptor to share, the number stays open. */
 	if (real.fcntl(fd, F_GETFD) < 0)
 		return -1;
-	target = preload_for_transfer(fd);
-	if (ferroverbs_preload_find(number).kind != ITSELF)
-		close(number);
+	target = preload_for_sharing(fd);
+	/* The number is never free: another thread could get it. */
 	if (real.dup3(fd, number, flags) < 0)
 		return -1;
-	if (target.kind == ITSELF || target.kind == SET)
-		return number;
-	return share(number, target);
+	if (target.kind == ITSELF || target.kind == SET) {
+		replaced = ferroverbs_preload_take(number, &is_last);
+	} else if (!ferroverbs_preload_exchange(number, target.fd, target.kind, &replaced,
+						&is_last)) {
+		real.close(number);
+		errno = EMFILE;
+		answer = -1;
+	}
+	before = errno;
+	if (replaced.kind != ITSELF && is_last)
+		end_object(replaced);
+	errno = before;
+	return answer;
 }
 
 int dup2(int fd, int number)
@@ -636,6 +680,8 @@ ssize_t sendfile(int to, int from, off_t *offset, size_t count)
 	ssize_t some, sent = 0;
 	off_t at;
 
+	if (target.kind == INTERRUPTED)
+		return -1;
 	if (target.kind != RSOCKET)
 		return real.sendfile(target.fd, from, offset, count);
 	at = offset ? *offset : lseek(from, 0, SEEK_CUR);

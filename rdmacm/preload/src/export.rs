@@ -54,6 +54,29 @@ unsafe extern "C" fn take(fd: c_int, is_last: *mut bool) -> Target {
 }
 hidden!(take => "ferroverbs_preload_take");
 
+/// False if there is no room.
+///
+/// # Safety
+/// The pointers have room for the results.
+unsafe extern "C" fn exchange(
+    fd: c_int,
+    inner: c_int,
+    kind: c_int,
+    before: *mut Target,
+    is_last: *mut bool,
+) -> bool {
+    let kind = u16::try_from(kind).ok();
+    let exchanged = kind.and_then(|kind| table::exchange(fd, Entry { kind, inner }));
+    let taken = exchanged.flatten();
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        before.write(target(taken.map(|(entry, _)| entry), fd));
+        is_last.write(taken.is_some_and(|(_, last)| last));
+    }
+    exchanged.is_some()
+}
+hidden!(exchange => "ferroverbs_preload_exchange");
+
 /// Returns -1 at the end.
 extern "C" fn set_behind(fd: c_int) -> c_int {
     table::set_behind(fd).unwrap_or(-1)

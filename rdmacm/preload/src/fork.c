@@ -3,16 +3,107 @@
  * but servers accept a connection in one process and use it in another. A connection therefore
  * begins as TCP. At the first transfer, the side that accepted opens an rsocket listener at the
  * same port, on all addresses, and announces it by a word of zeros; the other side connects to it.
- * If that fails, the connection continues as TCP.
+ * If that fails, the other side removes the word, and the connection continues as TCP, which the
+ * first side learns from the data or the end that arrives by TCP.
  */
 #include "preload.h"
 
 #include <netinet/in.h>
+#include <pthread.h>
 #include <string.h>
-#include <time.h>
 
-/* Another process may be listening at the port for a connection of a different socket. */
-enum { ATTEMPTS = 5000, PAUSE_NS = 1000000 };
+/* How often a transfer tries to listen, with pauses of PRELOAD_PAUSE. */
+enum { ATTEMPTS = 1000 };
+/* Results beside a listener. */
+enum { IN_USE = -1, FAILED = -2 };
+/* Milliseconds for the last message of a connection, which may be sent again, to arrive after the
+ * end of TCP. */
+enum { GRACE = 5000 };
+/* Limit of descriptor numbers (table.rs). */
+enum { MOST = 1 << 16 };
+
+/* Accepted sockets that were announced, by their descriptor. The listener belongs to the process;
+ * a forked child makes another one. */
+static struct {
+	pid_t process;
+	int listener;
+	/* When the end of TCP was seen first; 0 before. */
+	int64_t ended;
+} announced[MOST];
+
+/* A thread that converts a socket, alone. */
+struct conversion {
+	int fd;
+	struct conversion *next;
+};
+
+static struct conversion *conversions;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
+
+static void lock_all(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void unlock_all(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* The threads that convert are not in the child. */
+static void restart_in_child(void)
+{
+	static const pthread_cond_t fresh = PTHREAD_COND_INITIALIZER;
+
+	conversions = NULL;
+	memcpy(&ended, &fresh, sizeof(ended));
+	pthread_mutex_unlock(&lock);
+}
+
+void preload_begin_forks(void)
+{
+	pthread_atfork(lock_all, unlock_all, restart_in_child);
+}
+
+static void unlock(void *mutex)
+{
+	pthread_mutex_unlock(mutex);
+}
+
+static bool is_converted(int fd)
+{
+	const struct conversion *each = conversions;
+
+	while (each && each->fd != fd)
+		each = each->next;
+	return each;
+}
+
+/* Waits until no other thread converts the socket. */
+static void begin(struct conversion *own)
+{
+	pthread_mutex_lock(&lock);
+	pthread_cleanup_push(unlock, &lock);
+	while (is_converted(own->fd))
+		pthread_cond_wait(&ended, &lock);
+	own->next = conversions;
+	conversions = own;
+	pthread_cleanup_pop(1);
+}
+
+static void end(void *own)
+{
+	struct conversion **each = &conversions;
+
+	pthread_mutex_lock(&lock);
+	while (*each && *each != own)
+		each = &(*each)->next;
+	if (*each)
+		*each = (*each)->next;
+	pthread_cond_broadcast(&ended);
+	pthread_mutex_unlock(&lock);
+}
 
 static void end_tcp(int tcp)
 {
@@ -20,34 +111,89 @@ static void end_tcp(int tcp)
 	real.close(tcp);
 }
 
-void preload_connect_by_rdma(int fd, int tcp)
+/* Flags to restore. */
+struct flags {
+	int fd, flags;
+};
+
+static void restore_flags(void *flags_)
+{
+	struct flags *flags = flags_;
+
+	real.fcntl(flags->fd, F_SETFL, flags->flags);
+}
+
+/* What the first bytes of the peer are: of the program, or the announcement of a listener. */
+enum first { DATA, WORD, SIGNAL };
+
+static enum first wait_for_first(int tcp)
+{
+	struct flags flags = { .fd = tcp, .flags = real.fcntl(tcp, F_GETFL) };
+	uint32_t word = 1;
+	bool is_interrupted;
+	ssize_t some;
+
+	pthread_cleanup_push(restore_flags, &flags);
+	real.fcntl(tcp, F_SETFL, flags.flags & ~O_NONBLOCK);
+	some = real.recv(tcp, &word, sizeof(word), MSG_PEEK | MSG_WAITALL);
+	is_interrupted = some < 0 && errno == EINTR;
+	pthread_cleanup_pop(1);
+	if (is_interrupted)
+		return SIGNAL;
+	return some == sizeof(word) && !word ? WORD : DATA;
+}
+
+static void close_rsocket(void *rsocket_)
+{
+	rclose(*(int *)rsocket_);
+}
+
+/* An rsocket that is connected to the peer of a TCP socket, or -1. */
+static int connect_beside(int tcp)
 {
 	struct sockaddr_storage address;
 	socklen_t len = sizeof(address);
-	int flags = real.fcntl(tcp, F_GETFL), rsocket_ = -1;
-	uint32_t word = 1;
-	ssize_t some;
+	int rsocket_, answer;
 
-	real.fcntl(tcp, F_SETFL, flags & ~O_NONBLOCK);
-	some = real.recv(tcp, &word, sizeof(word), MSG_PEEK | MSG_WAITALL);
-	real.fcntl(tcp, F_SETFL, flags);
-	if (some == sizeof(word) && !word &&
-	    !real.getpeername(tcp, (struct sockaddr *)&address, &len))
-		rsocket_ = rsocket(address.ss_family, SOCK_STREAM, 0);
-	if (rsocket_ >= 0) {
-		preload_set_sizes(rsocket_);
-		if (!rconnect(rsocket_, (struct sockaddr *)&address, len)) {
-			preload_copy_options(rsocket_, tcp);
-			preload_exchange(fd, rsocket_, RSOCKET);
-			end_tcp(tcp);
-			return;
-		}
-		rclose(rsocket_);
-	}
-	preload_exchange(fd, tcp, PLAIN);
+	if (real.getpeername(tcp, (struct sockaddr *)&address, &len))
+		return -1;
+	rsocket_ = rsocket(address.ss_family, SOCK_STREAM, 0);
+	if (rsocket_ < 0)
+		return -1;
+	pthread_cleanup_push(close_rsocket, &rsocket_);
+	preload_set_sizes(rsocket_);
+	do
+		answer = rconnect(rsocket_, (struct sockaddr *)&address, len);
+	while (answer && errno == EINTR);
+	pthread_cleanup_pop(answer);
+	return answer ? -1 : rsocket_;
 }
 
-/* A socket that listens at the port of another, or -1. */
+/* False if a signal ended the wait. */
+static bool connect_by_rdma(int fd, int tcp)
+{
+	enum first first = wait_for_first(tcp);
+	int rsocket_ = first == WORD ? connect_beside(tcp) : -1;
+	uint32_t word;
+
+	if (first == SIGNAL)
+		return false;
+	if (rsocket_ >= 0) {
+		preload_copy_options(rsocket_, tcp);
+		preload_exchange(fd, rsocket_, RSOCKET);
+		end_tcp(tcp);
+		return true;
+	}
+	/* The word is no data of the program. It has arrived, so this does not wait. */
+	if (first == WORD)
+		while (real.recv(tcp, &word, sizeof(word), MSG_WAITALL) < 0 && errno == EINTR)
+			;
+	preload_exchange(fd, tcp, PLAIN);
+	return true;
+}
+
+/* A socket that listens at the port of another, without blocking; IN_USE if the port is in use,
+ * for a connection of a different socket. */
 static int listener_beside(int tcp)
 {
 	union {
@@ -56,12 +202,11 @@ static int listener_beside(int tcp)
 		struct sockaddr_in6 v6;
 	} address;
 	socklen_t len = sizeof(address);
-	struct timespec pause = { .tv_nsec = PAUSE_NS };
-	int listener, attempt;
+	int listener, error;
 
 	memset(&address, 0, sizeof(address));
 	if (real.getsockname(tcp, &address.any, &len))
-		return -1;
+		return FAILED;
 	if (address.any.sa_family == AF_INET) {
 		address.v4.sin_addr.s_addr = INADDR_ANY;
 	} else {
@@ -69,36 +214,204 @@ static int listener_beside(int tcp)
 		address.v6.sin6_scope_id = 0;
 		address.v6.sin6_addr = in6addr_any;
 	}
-	for (attempt = 0; attempt < ATTEMPTS; attempt++) {
-		listener = rsocket(address.any.sa_family, SOCK_STREAM, 0);
-		if (listener < 0)
-			return -1;
-		preload_set_sizes(listener);
-		if (!rbind(listener, &address.any, len) && !rlisten(listener, 1))
-			return listener;
-		rclose(listener);
-		if (errno != EADDRINUSE && errno != EADDRNOTAVAIL)
-			return -1;
-		nanosleep(&pause, NULL);
-	}
-	return -1;
+	listener = rsocket(address.any.sa_family, SOCK_STREAM, 0);
+	if (listener < 0)
+		return FAILED;
+	preload_set_sizes(listener);
+	if (!rbind(listener, &address.any, len) && !rlisten(listener, 1) &&
+	    !rfcntl(listener, F_SETFL, O_NONBLOCK))
+		return listener;
+	error = errno;
+	rclose(listener);
+	return error == EADDRINUSE || error == EADDRNOTAVAIL ? IN_USE : FAILED;
 }
 
-void preload_accept_by_rdma(int fd, int tcp)
+void preload_forget_listener(int tcp)
 {
-	int listener = listener_beside(tcp), accepted = -1;
-	uint32_t word = 0;
+	if (announced[tcp].process == getpid())
+		rclose(announced[tcp].listener);
+	announced[tcp].process = 0;
+	announced[tcp].ended = 0;
+}
 
-	if (listener >= 0) {
-		if (real.send(tcp, &word, sizeof(word), MSG_NOSIGNAL) == sizeof(word))
-			accepted = raccept(listener, NULL, NULL);
-		rclose(listener);
+/* The listener for the peer of an accepted socket, to which the first one is announced. */
+static int announce(int tcp)
+{
+	enum { FLAGS = MSG_NOSIGNAL | MSG_DONTWAIT };
+	bool is_first = !announced[tcp].process;
+	uint32_t word = 0;
+	int listener;
+
+	if (announced[tcp].process == getpid())
+		return announced[tcp].listener;
+	listener = listener_beside(tcp);
+	if (listener < 0)
+		return listener;
+	announced[tcp].listener = listener;
+	announced[tcp].process = getpid();
+	if (!is_first || real.send(tcp, &word, sizeof(word), FLAGS) == sizeof(word))
+		return listener;
+	preload_forget_listener(tcp);
+	return FAILED;
+}
+
+static int accept_from(int listener)
+{
+	int accepted;
+
+	if (listener < 0) {
+		errno = listener == IN_USE ? EAGAIN : EINVAL;
+		return -1;
 	}
-	if (accepted >= 0) {
-		preload_copy_options(accepted, tcp);
-		preload_exchange(fd, accepted, RSOCKET);
-		end_tcp(tcp);
-		return;
-	}
+	do
+		accepted = raccept(listener, NULL, NULL);
+	while (accepted < 0 && errno == EINTR);
+	return accepted;
+}
+
+static void stay_tcp(int fd, int tcp)
+{
+	preload_forget_listener(tcp);
 	preload_exchange(fd, tcp, PLAIN);
+}
+
+/* Whether an announced peer may have connected, or may do so. It ends TCP as soon as it has. A peer
+ * that leaves instead has not read the word, which resets TCP. */
+static bool may_connect(int tcp, struct pollfd *awaited)
+{
+	char byte;
+	ssize_t some = real.recv(tcp, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT);
+
+	if (some)
+		return some < 0 && errno == EAGAIN;
+	awaited->fd = -1;
+	if (!announced[tcp].ended)
+		announced[tcp].ended = preload_now();
+	return preload_now() - announced[tcp].ended < GRACE;
+}
+
+/* False if the peer has neither connected nor used TCP yet. */
+static bool accept_by_rdma(int fd, int tcp, struct pollfd *awaited)
+{
+	int listener, accepted;
+
+	awaited[1] = (struct pollfd){ .fd = tcp, .events = POLLIN | POLLRDHUP };
+	/* A peer that begins has no rsockets. */
+	if (!announced[tcp].process && real.poll(&awaited[1], 1, 0) > 0) {
+		stay_tcp(fd, tcp);
+		return true;
+	}
+	listener = announce(tcp);
+	awaited[0] = (struct pollfd){ .fd = listener, .events = POLLIN };
+	accepted = accept_from(listener);
+	if (accepted < 0 && errno == EAGAIN && may_connect(tcp, &awaited[1]))
+		return false;
+	if (accepted < 0) {
+		stay_tcp(fd, tcp);
+		return true;
+	}
+	preload_forget_listener(tcp);
+	preload_copy_options(accepted, tcp);
+	preload_exchange(fd, accepted, RSOCKET);
+	end_tcp(tcp);
+	return true;
+}
+
+bool preload_accept_step(int fd, struct pollfd *awaited)
+{
+	struct conversion own = { .fd = fd };
+	struct target target;
+	bool waits = false;
+	int state;
+
+	begin(&own);
+	/* The step does not wait. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	target = ferroverbs_preload_find(fd);
+	if (target.kind == FORK_ACCEPTED)
+		waits = !accept_by_rdma(fd, target.fd, awaited);
+	end(&own);
+	pthread_setcancelstate(state, NULL);
+	return waits;
+}
+
+static void give_up(int fd)
+{
+	struct conversion own = { .fd = fd };
+	struct target target;
+
+	begin(&own);
+	target = ferroverbs_preload_find(fd);
+	if (target.kind == FORK_ACCEPTED)
+		stay_tcp(fd, target.fd);
+	end(&own);
+}
+
+/* False if a signal ended the wait. */
+static bool accept_first(int fd)
+{
+	struct pollfd awaited[2];
+	int attempt = 0;
+
+	while (preload_accept_step(fd, awaited)) {
+		bool is_in_use = awaited[0].fd < 0;
+
+		if (is_in_use && ++attempt > ATTEMPTS) {
+			give_up(fd);
+			return true;
+		}
+		if (rpoll(awaited, 2, is_in_use ? PRELOAD_PAUSE : PRELOAD_LOOK) >= 0)
+			continue;
+		if (errno == EINTR)
+			return false;
+		/* There is no memory or descriptor to wait with. */
+		real.poll(NULL, 0, PRELOAD_PAUSE);
+	}
+	return true;
+}
+
+/* False if a signal ended the wait. */
+static bool connect_first(int fd)
+{
+	struct conversion own = { .fd = fd };
+	struct target target;
+	bool is_done = true;
+
+	begin(&own);
+	pthread_cleanup_push(end, &own);
+	/* Another thread may have converted the socket. */
+	target = ferroverbs_preload_find(fd);
+	if (target.kind == FORK_CONNECTED)
+		is_done = connect_by_rdma(fd, target.fd);
+	pthread_cleanup_pop(1);
+	return is_done;
+}
+
+struct target preload_for_transfer(int fd)
+{
+	struct target target;
+	bool is_done;
+
+	preload_begin();
+	target = ferroverbs_preload_find(fd);
+	if (target.kind == FORK_CONNECTED)
+		is_done = connect_first(fd);
+	else if (target.kind == FORK_ACCEPTED)
+		is_done = accept_first(fd);
+	else
+		return target;
+	if (is_done)
+		return ferroverbs_preload_find(fd);
+	errno = EINTR;
+	return (struct target){ .kind = INTERRUPTED, .fd = -1 };
+}
+
+struct target preload_for_sharing(int fd)
+{
+	struct target target;
+
+	do
+		target = preload_for_transfer(fd);
+	while (target.kind == INTERRUPTED);
+	return target;
 }

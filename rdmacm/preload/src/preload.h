@@ -36,6 +36,8 @@ enum kind {
 	FORK_ACCEPTED,
 	/* A set of epoll(7), which is used itself; the target is a repoll set with its rsockets. */
 	SET,
+	/* A signal ended the wait for the first transfer: errno is EINTR. */
+	INTERRUPTED,
 };
 
 struct target {
@@ -47,6 +49,10 @@ RUST struct target ferroverbs_preload_find(int fd);
 RUST bool ferroverbs_preload_put(int fd, int inner, int kind);
 /* Whether no other descriptor of the program represents the same socket. */
 RUST struct target ferroverbs_preload_take(int fd, bool *is_last);
+/* Replaces the object behind a descriptor, in one step, by one that is no set. False if there is no
+ * room for it. */
+RUST bool ferroverbs_preload_exchange(int fd, int inner, int kind, struct target *before,
+				      bool *is_last);
 /* The next set after a descriptor, or -1. */
 RUST int ferroverbs_preload_set_behind(int fd);
 RUST bool ferroverbs_preload_wanted(int domain, int type, int protocol);
@@ -91,6 +97,9 @@ struct calls {
 	int (*epoll_ctl)(int, int, int, struct epoll_event *);
 	int (*epoll_wait)(int, struct epoll_event *, int, int);
 	int (*epoll_pwait)(int, struct epoll_event *, int, int, const sigset_t *);
+	/* NULL before glibc 2.35. */
+	int (*epoll_pwait2)(int, struct epoll_event *, int, const struct timespec *,
+			    const sigset_t *);
 };
 
 RUST extern struct calls real;
@@ -100,6 +109,8 @@ RUST void preload_begin(void);
 /* Resolves a descriptor before data passes through it: a socket that began as TCP becomes an
  * rsocket. */
 RUST struct target preload_for_transfer(int fd);
+/* The same for calls that no signal interrupts. */
+RUST struct target preload_for_sharing(int fd);
 /* Replaces the object behind a descriptor. */
 RUST void preload_exchange(int fd, int inner, enum kind kind);
 RUST void preload_set_sizes(int rsocket);
@@ -108,7 +119,20 @@ RUST void preload_copy_options(int to_rsocket, int from);
 /* Removes a closed rsocket from the sets that it is in. */
 RUST void preload_leave_sets(int rsocket);
 
-RUST void preload_connect_by_rdma(int fd, int tcp);
-RUST void preload_accept_by_rdma(int fd, int tcp);
+/* Milliseconds until the next step of a conversion: while the port is in use, and otherwise, as
+ * another thread may have taken the step and closed what this one waits for. */
+enum { PRELOAD_PAUSE = 5, PRELOAD_LOOK = 500 };
+
+/* Milliseconds of the monotonic clock. */
+RUST int64_t preload_now(void);
+
+/* Prepares the conversions for fork(2). */
+RUST void preload_begin_forks(void);
+/* Takes the next step of making an rsocket of an accepted socket, without waiting. True if a wait
+ * for one of two descriptors has to follow: a listener (an rsocket; -1 if its port is in use), and
+ * the TCP socket (-1 if the peer has ended it). */
+RUST bool preload_accept_step(int fd, struct pollfd *awaited);
+/* Closes the listener of an accepted TCP socket, which is not used as such any more. */
+RUST void preload_forget_listener(int tcp);
 
 #endif

@@ -65,15 +65,31 @@ pub fn put(fd: i32, entry: Entry) -> bool {
     true
 }
 
-/// Makes a descriptor ordinary again. Returns the object behind it, and whether no other descriptor
-/// has the same.
-pub fn take(fd: i32) -> Option<(Entry, bool)> {
-    let entry = Entry::unpacked(at(&ENTRIES, fd)?.swap(0, Ordering::AcqRel))?;
+/// Replaces the object behind a descriptor, which is never without one meanwhile: other threads use
+/// it. Returns the previous object as [`take`] does; None if there is no room. The new one is no
+/// set.
+pub fn exchange(fd: i32, entry: Entry) -> Option<Option<(Entry, bool)>> {
+    let (place, uses) = (at(&ENTRIES, fd)?, at(&USES, entry.inner)?);
+    uses.fetch_add(1, Ordering::AcqRel);
+    let before = Entry::unpacked(place.swap(entry.packed(), Ordering::AcqRel));
+    Some(before.and_then(|before| end_use(fd, before)))
+}
+
+fn end_use(fd: i32, entry: Entry) -> Option<(Entry, bool)> {
     if entry.kind == SET {
         SETS.lock().retain(|set| *set != fd);
     }
     let uses = at(&USES, entry.inner)?;
     Some((entry, uses.fetch_sub(1, Ordering::AcqRel) == 1))
+}
+
+/// Makes a descriptor ordinary again. Returns the object behind it, and whether no other descriptor
+/// has the same.
+pub fn take(fd: i32) -> Option<(Entry, bool)> {
+    end_use(
+        fd,
+        Entry::unpacked(at(&ENTRIES, fd)?.swap(0, Ordering::AcqRel))?,
+    )
 }
 
 /// The next set after a descriptor, in order of numbers.
@@ -95,6 +111,25 @@ mod tests {
         assert_eq!(take(60000), Some((entry, false)));
         assert_eq!(take(60000), None);
         assert_eq!(take(60001), Some((entry, true)));
+    }
+
+    #[test]
+    fn an_exchange_ends_the_use_of_the_previous_object() {
+        let (tcp, rsocket) = (Entry { kind: 6, inner: 17 }, Entry { kind: 1, inner: 18 });
+        assert_eq!(exchange(60020, tcp), Some(None));
+        assert_eq!(exchange(60020, rsocket), Some(Some((tcp, true))));
+        assert_eq!(exchange(60020, rsocket), Some(Some((rsocket, false))));
+        assert_eq!(find(60020), Some(rsocket));
+        let set = Entry {
+            kind: SET,
+            inner: 19,
+        };
+        assert!(put(60021, set));
+        assert_eq!(exchange(60021, rsocket), Some(Some((set, true))));
+        assert_eq!(set_behind(60020), None);
+        assert_eq!(take(60021), Some((rsocket, false)));
+        assert_eq!(take(60020), Some((rsocket, true)));
+        assert_eq!(exchange(-1, tcp), None);
     }
 
     #[test]

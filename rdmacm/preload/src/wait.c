@@ -15,53 +15,119 @@ static struct target find(int fd)
 	return ferroverbs_preload_find(fd);
 }
 
-/* Resolves a descriptor before a wait for data. The peer of an accepted socket sends none before
- * the socket has become an rsocket, so this waits for the peer's first transfer. */
-static struct target find_to_read(int fd, bool reads)
-{
-	struct target target = find(fd);
-
-	return reads && target.kind == FORK_ACCEPTED ? preload_for_transfer(fd) : target;
-}
-
 static void free_it(void *memory)
 {
 	free(memory);
 }
 
+int64_t preload_now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+/* A timeout of poll(2) that continues until a time. */
+static int left_of(int timeout, int64_t until)
+{
+	int64_t left = until - preload_now();
+
+	if (timeout <= 0)
+		return timeout;
+	return left > 0 ? (int)left : 0;
+}
+
+/* The descriptors behind those of the program, in the same order. After them come those that the
+ * next steps of accepted sockets wait for, two for each; such a socket itself is left out. */
+struct behind {
+	struct pollfd *fds;
+	nfds_t count;
+	bool has_rsocket;
+	/* Milliseconds until the next steps, or -1. */
+	int pause;
+};
+
+static void resolve(struct behind *behind, const struct pollfd *fds, nfds_t count)
+{
+	nfds_t i;
+
+	behind->count = count;
+	behind->has_rsocket = false;
+	behind->pause = -1;
+	for (i = 0; i < count; i++) {
+		struct pollfd *awaited = behind->fds + behind->count;
+		struct pollfd *inner = behind->fds + i;
+		struct target target;
+
+		*inner = fds[i];
+		inner->revents = 0;
+		if (fds[i].events & POLLIN && find(fds[i].fd).kind == FORK_ACCEPTED &&
+		    preload_accept_step(fds[i].fd, awaited)) {
+			inner->fd = -1;
+			behind->count += 2;
+			behind->has_rsocket = true;
+			if (behind->pause != PRELOAD_PAUSE)
+				behind->pause = awaited[0].fd < 0 ? PRELOAD_PAUSE : PRELOAD_LOOK;
+			continue;
+		}
+		target = find(fds[i].fd);
+		behind->has_rsocket |= target.kind == RSOCKET;
+		if (target.kind != SET)
+			inner->fd = target.fd;
+	}
+}
+
+static int poll_behind(struct behind *behind, struct pollfd *fds, nfds_t count, int timeout)
+{
+	int64_t until = timeout > 0 ? preload_now() + timeout : 0;
+
+	for (;;) {
+		int answer, ready = 0, time = timeout;
+		nfds_t i;
+
+		resolve(behind, fds, count);
+		if (behind->pause >= 0 && (time < 0 || time > behind->pause))
+			time = behind->pause;
+		if (behind->has_rsocket)
+			answer = rpoll(behind->fds, behind->count, time);
+		else
+			answer = real.poll(behind->fds, behind->count, time);
+		if (answer < 0)
+			return -1;
+		for (i = 0; i < count; i++) {
+			fds[i].revents = behind->fds[i].revents;
+			ready += fds[i].revents != 0;
+		}
+		if (ready || (!answer && time == timeout))
+			return ready;
+		timeout = left_of(timeout, until);
+	}
+}
+
 int poll(struct pollfd *fds, nfds_t count, int timeout)
 {
-	bool has_rsocket = false, has_other = false;
-	struct pollfd *inner;
+	struct behind behind;
+	bool has_other = false;
 	nfds_t i;
 	int answer;
 
 	preload_begin();
 	for (i = 0; i < count; i++) {
-		int kind = find_to_read(fds[i].fd, fds[i].events & POLLIN).kind;
+		int kind = find(fds[i].fd).kind;
 
-		has_rsocket |= kind == RSOCKET;
 		has_other |= kind != ITSELF && kind != SET;
 	}
 	if (!has_other)
 		return real.poll(fds, count, timeout);
-	inner = malloc(count * sizeof(*inner));
-	if (!inner) {
+	/* With room for two more of each. */
+	behind.fds = calloc(count, 3 * sizeof(*fds));
+	if (!behind.fds) {
 		errno = ENOMEM;
 		return -1;
 	}
-	for (i = 0; i < count; i++) {
-		struct target target = find(fds[i].fd);
-
-		inner[i] = fds[i];
-		inner[i].revents = 0;
-		if (target.kind != SET)
-			inner[i].fd = target.fd;
-	}
-	pthread_cleanup_push(free_it, inner);
-	answer = has_rsocket ? rpoll(inner, count, timeout) : real.poll(inner, count, timeout);
-	for (i = 0; i < count; i++)
-		fds[i].revents = inner[i].revents;
+	pthread_cleanup_push(free_it, behind.fds);
+	answer = poll_behind(&behind, fds, count, timeout);
 	pthread_cleanup_pop(1);
 	return answer;
 }
@@ -99,6 +165,18 @@ struct masked {
 	int fd;
 };
 
+/* Whether the arrival of a signal has no effect: it ends no wait, then. */
+static bool is_ignored(int signal)
+{
+	struct sigaction action;
+
+	if (sigaction(signal, NULL, &action) || action.sa_flags & SA_SIGINFO)
+		return false;
+	return action.sa_handler == SIG_IGN ||
+	       (action.sa_handler == SIG_DFL && (signal == SIGCHLD || signal == SIGCONT ||
+						 signal == SIGURG || signal == SIGWINCH));
+}
+
 static bool masked_begin(struct masked *masked, const sigset_t *mask)
 {
 	sigset_t awaited;
@@ -108,7 +186,8 @@ static bool masked_begin(struct masked *masked, const sigset_t *mask)
 	pthread_sigmask(SIG_BLOCK, mask, &masked->before);
 	sigemptyset(&awaited);
 	for (signal = 1; signal < NSIG; signal++)
-		if (sigismember(&masked->before, signal) == 1 && !sigismember(mask, signal))
+		if (sigismember(&masked->before, signal) == 1 && !sigismember(mask, signal) &&
+		    !is_ignored(signal))
 			sigaddset(&awaited, signal);
 	masked->fd = signalfd(-1, &awaited, SFD_CLOEXEC);
 	if (masked->fd >= 0)
@@ -270,6 +349,10 @@ int select(int count, fd_set *readable, fd_set *writable, fd_set *exceptional,
 	asked_of = collect(&sets, count, polled);
 	if (!has_sockets(polled, (nfds_t)asked_of))
 		return real.select(count, readable, writable, exceptional, timeout);
+	if (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)) {
+		errno = EINVAL;
+		return -1;
+	}
 	time = timeout ? milliseconds(timeout->tv_sec, (int64_t)timeout->tv_usec * 1000) : -1;
 	answer = poll(polled, (nfds_t)asked_of, time);
 	return report(&sets, polled, asked_of, answer);
@@ -332,6 +415,15 @@ static int set_beside(int epoll)
 	return set;
 }
 
+/* Resolves a descriptor before it joins a set. The peer of an accepted socket sends no data before
+ * the socket has become an rsocket, so this waits for the peer's first transfer or its end. */
+static struct target find_to_read(int fd, bool reads)
+{
+	struct target target = find(fd);
+
+	return reads && target.kind == FORK_ACCEPTED ? preload_for_sharing(fd) : target;
+}
+
 int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {
 	static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
@@ -349,14 +441,6 @@ int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 	if (set < 0)
 		return -1;
 	return repoll_ctl(set, operation, target.fd, event);
-}
-
-static int64_t now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
 /* Removes the marked event. Whether it was there. */
@@ -399,7 +483,7 @@ static int wait_for_set(int epoll, struct target set, struct epoll_event *events
 	int count;
 
 	if (timeout > 0)
-		until = now() + timeout;
+		until = preload_now() + timeout;
 	for (;;) {
 		count = repoll_wait(set.fd, events, most, timeout);
 		if (count <= 0)
@@ -416,11 +500,7 @@ static int wait_for_set(int epoll, struct target set, struct epoll_event *events
 		/* Another thread may have taken the events. */
 		if (count > 0 || timeout == 0)
 			return count;
-		if (timeout > 0) {
-			int64_t left = until - now();
-
-			timeout = left > 0 ? (int)left : 0;
-		}
+		timeout = left_of(timeout, until);
 	}
 }
 
@@ -449,23 +529,52 @@ static void leave_set(void *wait_)
 	errno = before;
 }
 
-int epoll_pwait(int epoll, struct epoll_event *events, int most, int timeout,
-		const sigset_t *mask)
+/* epoll_pwait(2) of a set that has a set of rsockets beside it. */
+static int wait_masked(int epoll, struct target set, struct epoll_event *events, int most,
+		       int timeout, const sigset_t *mask)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &of_signals };
-	struct target target = find(epoll);
-	struct masked_wait wait = { .set = target.fd };
+	struct masked_wait wait = { .set = set.fd };
 	int answer = -1;
 
-	if (target.kind != SET)
-		return real.epoll_pwait(epoll, events, most, timeout, mask);
 	if (!mask)
-		return wait_for_set(epoll, target, events, most, timeout, NULL);
+		return wait_for_set(epoll, set, events, most, timeout, NULL);
 	if (!masked_begin(&wait.masked, mask))
 		return -1;
 	pthread_cleanup_push(leave_set, &wait);
-	if (!repoll_ctl(target.fd, EPOLL_CTL_ADD, wait.masked.fd, &event))
-		answer = wait_for_set(epoll, target, events, most, timeout, &wait.masked);
+	if (!repoll_ctl(set.fd, EPOLL_CTL_ADD, wait.masked.fd, &event))
+		answer = wait_for_set(epoll, set, events, most, timeout, &wait.masked);
 	pthread_cleanup_pop(1);
 	return answer;
+}
+
+int epoll_pwait(int epoll, struct epoll_event *events, int most, int timeout,
+		const sigset_t *mask)
+{
+	struct target target = find(epoll);
+
+	if (target.kind != SET)
+		return real.epoll_pwait(epoll, events, most, timeout, mask);
+	return wait_masked(epoll, target, events, most, timeout, mask);
+}
+
+/* glibc before 2.35 does not declare it. */
+int epoll_pwait2(int epoll, struct epoll_event *events, int most, const struct timespec *time,
+		 const sigset_t *mask);
+
+int epoll_pwait2(int epoll, struct epoll_event *events, int most, const struct timespec *time,
+		 const sigset_t *mask)
+{
+	struct target target = find(epoll);
+	int timeout;
+
+	if (target.kind == SET) {
+		if (!timeout_of(time, &timeout))
+			return -1;
+		return wait_masked(epoll, target, events, most, timeout, mask);
+	}
+	if (real.epoll_pwait2)
+		return real.epoll_pwait2(epoll, events, most, time, mask);
+	errno = ENOSYS;
+	return -1;
 }
