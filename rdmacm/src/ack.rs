@@ -1,10 +1,11 @@
 #![forbid(unsafe_code)]
 //! Acknowledging events: rdma_ack_cm_event(3).
 
-use crate::id::Id;
-use crate::registry;
+use crate::id::{Id, Join};
+use crate::{kept, registry};
 use core::ptr::null_mut;
 use kit::errno::Result;
+use std::sync::Arc;
 
 /// Frees an event and counts it.
 ///
@@ -20,6 +21,14 @@ pub fn event(address: usize) -> Result<()> {
     }
     event.counts_for.acknowledged.add();
     Ok(())
+}
+
+/// Acknowledges the records of a join that cancelled threads received: no call takes them any more.
+pub fn forget_kept(join: &Arc<Join>) {
+    for _ in kept::forget(registry::join_address(join) as u64) {
+        join.acknowledged.add();
+        join.id.acknowledged.add();
+    }
 }
 
 /// Acknowledges the event that a synchronous id holds.

@@ -3,7 +3,7 @@
 
 use crate::abi::Channel;
 use crate::source::Source;
-use crate::{device, registry};
+use crate::{device, kept, registry};
 use kit::errno::Result;
 
 /// A new channel.
@@ -42,6 +42,7 @@ pub fn destroy(channel: Channel) {
 
 /// Closes the channel of a synchronous id, which it does not share.
 pub fn close(channel: Channel) {
+    kept::forget_channel(channel.address());
     if registry::take_channel(channel) {
         channel.destroy();
     }

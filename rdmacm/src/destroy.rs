@@ -1,12 +1,27 @@
 #![forbid(unsafe_code)]
 //! Ending ids: rdma_destroy_id(3).
 
-use crate::abi::Channel;
+use crate::abi::{Channel, event_type};
 use crate::id::Id;
 use crate::{ack, channel, kept, observe, registry};
 use kit::cm::Call;
 use kit::errno::Result;
 use std::sync::Arc;
+
+/// Acknowledges the records of the id and its joins that no call takes any more. A request among
+/// them is ended: the program never learns of its id.
+fn forget_kept(id: &Arc<Id>) {
+    let joins = id.state.lock().joins.clone();
+    joins.iter().for_each(ack::forget_kept);
+    for record in kept::forget(id.uid()) {
+        id.acknowledged.add();
+        if record.event == event_type::CONNECT_REQUEST
+            && let Ok(backend) = id.backend()
+        {
+            let _ = backend.of_request(record.id).destroy();
+        }
+    }
+}
 
 /// Ends an id, and waits until the program has acknowledged each event of the id that it received.
 ///
@@ -15,9 +30,7 @@ use std::sync::Arc;
 pub fn id(id: &Arc<Id>) -> Result<()> {
     let handed_out = id.backend()?.destroy()?;
     ack::release(id);
-    for _ in 0..kept::forget_id(id.uid()) {
-        id.acknowledged.add();
-    }
+    forget_kept(id);
     let missing = id.acknowledged.missing(handed_out);
     observe::waits(Call::DestroyId, id, missing);
     id.acknowledged.wait_for(handed_out);

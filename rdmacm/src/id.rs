@@ -28,16 +28,22 @@ impl Acknowledged {
 
     /// How many are still to be acknowledged.
     pub fn missing(&self, handed_out: u32) -> u32 {
-        handed_out.wrapping_sub(*self.count.lock())
+        missing(handed_out, *self.count.lock())
     }
 
     /// Waits until the count is reached: without bound, as long as the program keeps an event.
     pub fn wait_for(&self, handed_out: u32) {
         let mut count = self.count.lock();
-        while *count != handed_out {
+        while missing(handed_out, *count) > 0 {
             count = self.changed.wait(count);
         }
     }
+}
+
+/// The program may have acknowledged later events, too.
+fn missing(handed_out: u32, count: u32) -> u32 {
+    let difference = handed_out.wrapping_sub(count).cast_signed();
+    difference.max(0).cast_unsigned()
 }
 
 /// State for later calls.
@@ -243,6 +249,8 @@ mod tests {
             acknowledged.add();
         });
         assert_eq!(*acknowledged.count.lock(), 2);
+        acknowledged.wait_for(1);
+        assert_eq!((acknowledged.missing(1), acknowledged.missing(5)), (0, 3));
     }
 
     #[test]

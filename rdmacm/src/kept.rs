@@ -29,11 +29,26 @@ pub fn forget_channel(channel: usize) {
     while take(channel).is_some() {}
 }
 
-/// Drops the records of an id that is destroyed, and returns their number.
-pub fn forget_id(uid: u64) -> u32 {
+/// Removes the records of an id or of a join that ends, and returns them.
+pub fn forget(uid: u64) -> Vec<Record> {
+    let mut forgotten = Vec::new();
+    while let Some(record) = take_first(|_, record| record.uid == uid) {
+        forgotten.push(record);
+    }
+    forgotten
+}
+
+/// Moves the records of an id, or of a join, to another channel, and returns their number.
+pub fn migrate(uid: u64, to: usize) -> u32 {
     let mut count = 0;
-    while take_first(|_, record| record.uid == uid).is_some() {
-        count += 1;
+    if COUNT.load(Ordering::Acquire) == 0 {
+        return count;
+    }
+    for (channel, record) in &mut *KEPT.lock() {
+        if record.uid == uid {
+            *channel = to;
+            count += 1;
+        }
     }
     count
 }
@@ -53,12 +68,68 @@ fn take_first(mut is_wanted: impl FnMut(usize, &Record) -> bool) -> Option<Recor
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytemuck::Zeroable;
+    use crate::abi::{Address, Channel, event_type};
+    use crate::command::{CommandId, File};
+    use crate::id::Id;
+    use crate::source::Source;
+    use crate::{channel, destroy, migrate, multicast, registry};
+    use bytemuck::{Zeroable, bytes_of_mut};
+    use core::ptr::null_mut;
+    use kit::abi::IBV_QPT_UD;
+    use kit::cm::{Command, DestroyId, SetOption};
+    use kit::errno::Result;
+    use kit::sync::Mutex;
+    use std::sync::Arc;
 
     fn record(uid: u64) -> Record {
         let mut record = Record::zeroed();
         record.uid = uid;
         record
+    }
+
+    /// Notes the commands, and answers each by the number of delivered events.
+    #[derive(Clone)]
+    struct Fake {
+        commands: Arc<Mutex<Vec<u32>>>,
+        events: u32,
+    }
+
+    impl File for Fake {
+        fn ask_into<C: Command>(&self, _: C, mut response: C::Response) -> Result<C::Response> {
+            self.commands.lock().push(C::NUMBER);
+            if let Some(number) = bytes_of_mut(&mut response).first_chunk_mut() {
+                *number = self.events.to_ne_bytes();
+            }
+            Ok(response)
+        }
+
+        fn set_option(&self, _: SetOption, _: &[u8]) -> Result<()> {
+            Ok(())
+        }
+
+        fn migrate(&self, _: u32, _: &Source) -> Result<u32> {
+            Ok(self.events)
+        }
+
+        fn of_request(&self) -> Self {
+            self.clone()
+        }
+
+        fn orphan(&self) {}
+    }
+
+    /// An id of which so many events were delivered, and its commands.
+    fn an_id(events: u32) -> (Arc<Id>, Arc<Mutex<Vec<u32>>>) {
+        let id = Arc::new(Id::new(null_mut(), null_mut(), 0x111, IBV_QPT_UD).unwrap());
+        registry::add_id(&id).unwrap();
+        let commands = Arc::new(Mutex::new(Vec::new()));
+        let file = Fake {
+            commands: commands.clone(),
+            events,
+        };
+        let made = CommandId::create(file, id.uid(), 0x111, 4).unwrap();
+        id.set_backend(Box::new(made));
+        (id, commands)
     }
 
     #[test]
@@ -68,11 +139,81 @@ mod tests {
             keep(CHANNEL, record(uid));
         }
         assert!(take(CHANNEL - 1).is_none());
-        assert_eq!(forget_id(5), 2);
+        assert_eq!(forget(5).len(), 2);
         assert_eq!(take(CHANNEL).map(|record| record.uid), Some(6));
         keep(CHANNEL, record(7));
         forget_channel(CHANNEL);
         assert!(take(CHANNEL).is_none());
-        assert_eq!(forget_id(7), 0);
+        assert!(forget(7).is_empty());
+    }
+
+    #[test]
+    fn an_id_with_a_kept_record_is_destroyed() {
+        const CHANNEL: usize = usize::MAX - 1;
+        let (id, commands) = an_id(1);
+        keep(CHANNEL, record(id.uid()));
+        assert_eq!(destroy::id(&id), Ok(()));
+        let destroyed = commands
+            .lock()
+            .iter()
+            .filter(|n| **n == DestroyId::NUMBER)
+            .count();
+        assert_eq!(destroyed, 1);
+        assert!(take(CHANNEL).is_none());
+    }
+
+    #[test]
+    fn a_kept_request_ends_with_its_listener() {
+        const CHANNEL: usize = usize::MAX - 2;
+        let (id, commands) = an_id(1);
+        let mut request = record(id.uid());
+        request.event = event_type::CONNECT_REQUEST;
+        keep(CHANNEL, request);
+        assert_eq!(destroy::id(&id), Ok(()));
+        let destroyed = commands
+            .lock()
+            .iter()
+            .filter(|n| **n == DestroyId::NUMBER)
+            .count();
+        assert_eq!(destroyed, 2);
+    }
+
+    #[test]
+    fn a_join_with_a_kept_record_is_left_and_destroyed() {
+        const CHANNEL: usize = usize::MAX - 3;
+        let group =
+            Address::from_bytes(&[2, 0, 0, 0, 239, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+        let join = |id: &Arc<Id>| {
+            multicast::join(id, &group, 0, null_mut()).unwrap();
+            let uid = registry::join_address(&id.state.lock().joins[0]) as u64;
+            keep(CHANNEL, record(uid));
+        };
+        let (left, _) = an_id(1);
+        join(&left);
+        assert_eq!(multicast::leave(&left, &group), Ok(()));
+        assert_eq!(destroy::id(&left), Ok(()));
+        let (destroyed, _) = an_id(1);
+        join(&destroyed);
+        assert_eq!(destroy::id(&destroyed), Ok(()));
+        assert!(take(CHANNEL).is_none());
+    }
+
+    #[test]
+    fn a_kept_record_moves_with_its_id() {
+        const CHANNEL: usize = usize::MAX - 4;
+        let (id, _) = an_id(1);
+        keep(CHANNEL, record(id.uid()));
+        let new = Channel::new(-1).unwrap();
+        assert_eq!(migrate::migrate(&id, Some(new)), Ok(()));
+        assert!(take(CHANNEL).is_none());
+        assert_eq!(take(new.address()).map(|record| record.uid), Some(id.uid()));
+        // The program gives the event back.
+        id.acknowledged.add();
+        assert_eq!(destroy::id(&id), Ok(()));
+        keep(new.address(), record(1));
+        registry::add_channel(new, Source::Kernel(-1)).unwrap();
+        let address = new.address();
+        channel::close(new);
+        assert!(take(address).is_none());
     }
 }

@@ -3,13 +3,24 @@
 
 use crate::abi::Channel;
 use crate::id::Id;
-use crate::{ack, channel, observe, registry};
+use crate::{ack, channel, kept, observe, registry};
 use kit::cm::Call;
 use kit::errno::{Errno, Result};
 use std::sync::Arc;
 
+/// Moves the records of cancelled threads, of an id and its joins, and returns their number.
+fn migrate_kept(id: &Id, to: Channel) -> u32 {
+    let state = id.state.lock();
+    let joins = state
+        .joins
+        .iter()
+        .map(|join| registry::join_address(join) as u64);
+    let uids = joins.chain([id.uid()]);
+    uids.map(|uid| kept::migrate(uid, to.address())).sum()
+}
+
 /// Moves an id to a channel of the program, or makes it synchronous. Waits until the events of the
-/// previous channel are acknowledged.
+/// previous channel are acknowledged, other than those that the next call on the new one returns.
 ///
 /// # Errors
 /// EINVAL if the id is synchronous and no channel is given; the backend's; those of making a
@@ -26,6 +37,7 @@ pub fn migrate(id: &Arc<Id>, to: Option<Channel>) -> Result<()> {
             channel::close(new);
         }
     })?;
+    let moved = migrate_kept(id, new);
     if id.is_sync() {
         ack::release(id);
         if let Some(old) = Channel::of(id.block.channel()) {
@@ -34,8 +46,9 @@ pub fn migrate(id: &Arc<Id>, to: Option<Channel>) -> Result<()> {
     }
     id.block.set_channel(new.as_ptr());
     id.set_sync(to.is_none());
-    let missing = id.acknowledged.missing(handed_out);
+    let received = handed_out.wrapping_sub(moved);
+    let missing = id.acknowledged.missing(received);
     observe::waits(Call::MigrateId, id, missing);
-    id.acknowledged.wait_for(handed_out);
+    id.acknowledged.wait_for(received);
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use crate::abi::{Address, Given};
 use crate::id::{Acknowledged, Id, Join};
-use crate::{observe, registry};
+use crate::{ack, observe, registry};
 use core::ffi::c_void;
 use kit::cm::Call;
 use kit::errno::{Errno, Result};
@@ -60,6 +60,7 @@ pub fn leave(id: &Arc<Id>, group: &Address) -> Result<()> {
     }
     let number = join.number.get().ok_or(Errno(libc::EADDRNOTAVAIL))?;
     let handed_out = id.backend()?.leave(*number)?;
+    ack::forget_kept(join);
     let missing = join.acknowledged.missing(handed_out);
     observe::waits(Call::LeaveMulticast, id, missing);
     join.acknowledged.wait_for(handed_out);
