@@ -5,7 +5,7 @@
 use std::{
     ffi::OsString,
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
     sync::{Mutex, PoisonError},
 };
@@ -26,6 +26,18 @@ pub const NGINX: Unpacked = Unpacked {
     package: "nginx",
     programs: "usr/sbin",
 };
+
+/// The packages in a directory. All are found before the first is unpacked into it.
+fn archives(home: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(home)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "deb") {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
 
 impl Unpacked {
     /// Sees to it that the programs are there.
@@ -51,9 +63,9 @@ impl Unpacked {
             debian_deps::apt(dirs, &["update".into()])?;
             self.download(dirs, &home)?;
         }
-        for entry in fs::read_dir(&home)? {
+        for archive in archives(&home)? {
             let mut unpack = Command::new("dpkg-deb");
-            unpack.arg("-x").arg(entry?.path()).arg(&home);
+            unpack.arg("-x").arg(archive).arg(&home);
             must_run(&mut unpack, &dirs.work.join("unpack.log"))?;
         }
         Ok(fs::write(&complete, "")?)
@@ -77,5 +89,22 @@ impl Unpacked {
 
     fn directory(&self) -> String {
         format!("unpacked-{}", self.package)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_packages_are_unpacked() {
+        let name = format!("unpacked-{}", std::process::id());
+        let home = std::env::temp_dir().join(name);
+        fs::create_dir_all(home.join("usr")).unwrap();
+        fs::write(home.join("nginx_1_amd64.deb"), "").unwrap();
+        fs::write(home.join("list"), "").unwrap();
+        let found = archives(&home).unwrap();
+        fs::remove_dir_all(&home).unwrap();
+        assert_eq!(found, [home.join("nginx_1_amd64.deb")]);
     }
 }
