@@ -144,8 +144,9 @@ impl Search {
         })
     }
 
-    /// The neighbour's address, if it was found by now; calls again when it is time.
-    fn look(&mut self) -> Result<Option<Mac>> {
+    /// The neighbour's address, if the notifications that have arrived name it. The table may
+    /// change all the time, so the reading ends with the time of a call.
+    fn notified(&mut self) -> Result<Option<Mac>> {
         while readable(&self.events)? {
             match self.events.next_datagram() {
                 Ok(datagram) => {
@@ -158,9 +159,18 @@ impl Search {
                 Err(Errno(libc::ENOBUFS)) => return self.network.known(&self.hop),
                 Err(e) => return Err(e),
             }
+            if self.left().is_zero() {
+                break;
+            }
         }
-        if !self.left().is_zero() {
-            return Ok(None);
+        Ok(None)
+    }
+
+    /// The neighbour's address, if it was found by now; calls again when it is time.
+    fn look(&mut self) -> Result<Option<Mac>> {
+        let notified = self.notified()?;
+        if notified.is_some() || !self.left().is_zero() {
+            return Ok(notified);
         }
         let known = self.network.known(&self.hop)?;
         if known.is_none() {
@@ -173,6 +183,14 @@ impl Search {
             let _ = self.caller.call();
         }
         Ok(known)
+    }
+}
+
+#[cfg(test)]
+impl Search {
+    /// How often the neighbour was called.
+    pub fn calls(&self) -> u32 {
+        self.calls
     }
 }
 

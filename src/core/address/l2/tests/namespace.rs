@@ -1,8 +1,10 @@
 //! Resolution on the real kernel, in network namespaces of the test's own.
 
 use super::*;
-use crate::core::wait::to_the_end;
-use std::process::Command;
+use crate::core::wait::{Step, Wait, to_the_end};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 use watchdog::Watched;
 
 /// The network that the test expects.
@@ -53,6 +55,41 @@ fn next_hop_by(source: &str, interface: Option<u32>, to: &str) -> Result<NextHop
     let mut network = Rtnetlink::open()?;
     let found = resolve(&mut network, &gid(source), interface, &gid(to))?;
     to_the_end(Search::begin(network, found)?)
+}
+
+/// Changes the table so often that notifications are lost.
+fn flood() {
+    let mut lines = String::new();
+    for turn in 10..50 {
+        for host in 110..210 {
+            let to = format!("10.77.0.{host} lladdr 02:00:00:00:00:{turn}");
+            writeln!(lines, "neigh replace {to} dev v0").unwrap();
+        }
+    }
+    let mut ip = Command::new("ip");
+    let mut ip = ip.args(["-batch", "-"]).stdin(Stdio::piped()).spawn();
+    let ip = ip.as_mut().unwrap();
+    ip.stdin
+        .take()
+        .unwrap()
+        .write_all(lines.as_bytes())
+        .unwrap();
+    assert!(ip.wait().unwrap().success());
+}
+
+/// Lost notifications do not put off the next call, so that the search ends.
+fn lost_notifications() {
+    let mut network = Rtnetlink::open().unwrap();
+    let found = resolve(&mut network, &gid("10.77.0.1"), None, &gid("10.77.0.98")).unwrap();
+    let Ok(Step::Waits(search)) = Search::begin(network, found) else {
+        panic!("the neighbour is not there");
+    };
+    flood();
+    std::thread::sleep(search.left());
+    let Ok(Step::Waits(search)) = search.step() else {
+        panic!("the neighbour is not there");
+    };
+    assert_eq!(search.calls(), 2);
 }
 
 #[test]
@@ -113,6 +150,7 @@ fn inside() {
     ] {
         assert_eq!(next_hop(source, to), expected, "{source} to {to}");
     }
+    lost_notifications();
     let to = "224.0.0.9";
     let mac = [0x01, 0x00, 0x5e, 0, 0, 9];
     let by = |interface| next_hop_by("10.79.0.1", interface, to);
