@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -87,10 +88,22 @@ struct context {
 
 static const char *called;
 
+static void note_cancel_type(void)
+{
+	int type;
+
+	if (!&cancel_type)
+		return;
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+	pthread_setcanceltype(type, NULL);
+	cancel_type = type;
+}
+
 #define FUNCTION(verb, slot) \
 	static long do_##verb(void) \
 	{ \
 		called = #verb; \
+		note_cancel_type(); \
 		if (&waiting && waiting && !strcmp(waiting, called)) \
 			pause(); \
 		return 0; \

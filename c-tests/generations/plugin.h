@@ -33,6 +33,9 @@ extern struct asked asked;
  */
 extern const char *waiting __attribute__((weak));
 
+/* The cancellation type (pthread_setcanceltype(3)) in the last verb; as above. */
+extern int cancel_type __attribute__((weak));
+
 /*
  * Results of the next calls besides zeros: `size` bytes of `value` by attribute id, or with size 0
  * the value in the attribute itself, where the kernel puts handles and descriptors. With `error`

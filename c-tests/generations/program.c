@@ -24,6 +24,7 @@
 struct asked asked;
 struct kernel kernel;
 const char *waiting;
+int cancel_type;
 
 struct head {
 	uint16_t length, object, method, attributes;
@@ -259,17 +260,37 @@ static void *modify_qp(void *context)
 	return ibv_modify_qp(&qp, &attr, 0) ? NULL : context;
 }
 
+static const struct {
+	const char *verb;
+	void *(*call)(void *context);
+} calls[] = {
+	{ "create_ah", create_ah },
+	{ "create_ah", create_ah_from_wc },
+	{ "modify_qp", modify_qp },
+};
+
+/* Asynchronous cancellation would end a thread at any instruction of the library. */
+static void deferred(const struct report *plugin, struct ibv_context *context)
+{
+	unsigned at;
+
+	for (at = 0; at < sizeof(calls) / sizeof(*calls); at++) {
+		int before, after;
+
+		cancel_type = -1;
+		pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &before);
+		calls[at].call(context);
+		pthread_setcanceltype(before, &after);
+		if (cancel_type != PTHREAD_CANCEL_DEFERRED)
+			wrong(plugin->release, calls[at].verb, "asynchronous cancellation");
+		if (after != PTHREAD_CANCEL_ASYNCHRONOUS)
+			wrong(plugin->release, calls[at].verb, "the type is another one");
+	}
+}
+
 /* A thread can be cancelled where the provider waits: only frames in C are below. */
 static void cancelled(const struct report *plugin, struct ibv_context *context)
 {
-	static const struct {
-		const char *verb;
-		void *(*call)(void *context);
-	} calls[] = {
-		{ "create_ah", create_ah },
-		{ "create_ah", create_ah_from_wc },
-		{ "modify_qp", modify_qp },
-	};
 	unsigned at;
 
 	for (at = 0; at < sizeof(calls) / sizeof(*calls); at++) {
@@ -313,8 +334,10 @@ int main(int argc, char **argv)
 		printf("release %d: %d verbs\n", plugins[at]->release,
 		       drive(plugins[at], contexts[at]));
 	/* Where calls are looked at, no cancellation takes effect in a provider. */
-	for (at = 0; at < count && !failures && !getenv("COVERED"); at++)
+	for (at = 0; at < count && !failures && !getenv("COVERED"); at++) {
 		cancelled(plugins[at], contexts[at]);
+		deferred(plugins[at], contexts[at]);
+	}
 	for (at = 0; at < count && !failures; at++)
 		numbered(plugins[at]->release, "commands", plugins[at]->commands(contexts[at]));
 	for (at = 0; at < count && !failures; at++) {

@@ -285,12 +285,14 @@ SYMVER(ferroverbs_resolve, ibv_resolve_eth_l2_from_gid, "@@", "IBVERBS_1.1");
 
 struct ibv_ah *ferroverbs_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
-	struct ibv_ah *(*create)(struct ibv_pd *, struct ibv_ah_attr *), *ah;
+	struct ibv_ah *(*create)(struct ibv_pd *, struct ibv_ah_attr *), *ah = NULL;
+	int type = deferred();
 
-	if (ferroverbs_create_ah_begin(pd, attr, &create))
-		return NULL;
-	ah = create(pd, attr);
-	ferroverbs_create_ah_end(pd, ah);
+	if (!ferroverbs_create_ah_begin(pd, attr, &create)) {
+		ah = create(pd, attr);
+		ferroverbs_create_ah_end(pd, ah);
+	}
+	restore(type);
 	return ah;
 }
 SYMVER(ferroverbs_create_ah, ibv_create_ah, "@@", "IBVERBS_1.1");
@@ -299,22 +301,27 @@ struct ibv_ah *ferroverbs_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc
 					    struct ibv_grh *grh, uint8_t port_num)
 {
 	struct ibv_ah_attr attr;
+	struct ibv_ah *ah = NULL;
+	int type = deferred();
 
-	if (ferroverbs_create_ah_from_wc_begin(pd, wc, grh, port_num, &attr))
-		return NULL;
-	return ferroverbs_create_ah(pd, &attr);
+	if (!ferroverbs_create_ah_from_wc_begin(pd, wc, grh, port_num, &attr))
+		ah = ferroverbs_create_ah(pd, &attr);
+	restore(type);
+	return ah;
 }
 SYMVER(ferroverbs_create_ah_from_wc, ibv_create_ah_from_wc, "@@", "IBVERBS_1.1");
 
 int ferroverbs_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
 	int (*modify)(struct ibv_qp *, struct ibv_qp_attr *, int);
+	int type = deferred();
 	int answer = ferroverbs_modify_qp_begin(qp, attr, &modify);
 
 	if (!answer) {
 		answer = modify(qp, attr, attr_mask);
 		ferroverbs_modify_qp_end(qp, attr, attr_mask, answer);
 	}
+	restore(type);
 	return answer;
 }
 SYMVER(ferroverbs_modify_qp, ibv_modify_qp, "@@", "IBVERBS_1.1");
