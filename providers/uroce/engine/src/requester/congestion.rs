@@ -20,8 +20,8 @@
 //! - The fastest packet is remembered for 2 to 4 seconds. Every 2 seconds the window is a quarter
 //!   for one round, so that the queue runs empty and the delay of the path alone is measured. All
 //!   connections of a host do so at the same time, since one alone leaves the queue to others. A
-//!   near path that seems to become far is measured in the same way, with [`MIN`] packets in flight:
-//!   its delay may be that of a receiver that is slower than its sender.
+//!   near path that seems to become far is measured in the same way, with [`MIN`] packets in
+//!   flight: its delay may be that of a receiver that is slower than its sender.
 //!
 //! A model that grows until packets are lost (CUBIC) does not fit. On a network that loses packets
 //! for other reasons than congestion it uses a small part of the path.
