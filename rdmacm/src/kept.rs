@@ -132,6 +132,13 @@ mod tests {
         (id, commands)
     }
 
+    /// How many ids of the kernel were destroyed.
+    fn destroyed(commands: &Mutex<Vec<u32>>) -> usize {
+        let commands = commands.lock();
+        let destroys = commands.iter().filter(|n| **n == DestroyId::NUMBER);
+        destroys.count()
+    }
+
     #[test]
     fn a_record_is_for_its_channel_until_its_id_is_destroyed() {
         const CHANNEL: usize = usize::MAX;
@@ -153,12 +160,7 @@ mod tests {
         let (id, commands) = an_id(1);
         keep(CHANNEL, record(id.uid()));
         assert_eq!(destroy::id(&id), Ok(()));
-        let destroyed = commands
-            .lock()
-            .iter()
-            .filter(|n| **n == DestroyId::NUMBER)
-            .count();
-        assert_eq!(destroyed, 1);
+        assert_eq!(destroyed(&commands), 1);
         assert!(take(CHANNEL).is_none());
     }
 
@@ -170,12 +172,7 @@ mod tests {
         request.event = event_type::CONNECT_REQUEST;
         keep(CHANNEL, request);
         assert_eq!(destroy::id(&id), Ok(()));
-        let destroyed = commands
-            .lock()
-            .iter()
-            .filter(|n| **n == DestroyId::NUMBER)
-            .count();
-        assert_eq!(destroyed, 2);
+        assert_eq!(destroyed(&commands), 2);
     }
 
     #[test]
