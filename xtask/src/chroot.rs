@@ -27,15 +27,9 @@ const TESTS: &[&str] = &[
     "mount",
 ];
 
-/// Packages of the stages that package the library: those, further programs that use it, and
-/// programs that compile, package and check.
+/// Further packages of the stages that package the library: more programs that use it, and programs
+/// that compile, package and check.
 const USERS: &[&str] = &[
-    "python3-pyverbs",
-    "rdma-core",
-    "ibverbs-providers",
-    "ibverbs-utils",
-    "iproute2",
-    "mount",
     "perftest",
     "rdmacm-utils",
     "libibverbs-dev",
@@ -78,7 +72,7 @@ pub struct Chroot {
     pub debian: &'static str,
     /// The end of its name, after that of the release.
     variant: &'static str,
-    packages: &'static [&'static str],
+    packages: &'static [&'static [&'static str]],
     /// Package files in [`KEPT`]. Where there are any, apt's lists stay too, so that apt can
     /// exchange packages without a network.
     kept: &'static [&'static str],
@@ -92,7 +86,7 @@ pub struct Chroot {
 pub const TRIXIE: Chroot = Chroot {
     debian: "trixie",
     variant: "",
-    packages: TESTS,
+    packages: &[TESTS],
     kept: &[],
     rdma_core: 56,
     changes: false,
@@ -101,7 +95,7 @@ pub const TRIXIE: Chroot = Chroot {
 pub const SID: Chroot = Chroot {
     debian: "sid",
     variant: "",
-    packages: TESTS,
+    packages: &[TESTS],
     kept: &[],
     rdma_core: 65,
     changes: true,
@@ -112,7 +106,7 @@ impl Chroot {
     pub const fn of_users(self, kept: &'static [&'static str]) -> Self {
         Self {
             variant: "-users",
-            packages: USERS,
+            packages: &[TESTS, USERS],
             kept,
             ..self
         }
@@ -173,7 +167,7 @@ impl Chroot {
         let mut command = Command::new("mmdebstrap");
         command
             .arg("--variant=essential")
-            .arg(format!("--include={}", self.packages.join(",")))
+            .arg(format!("--include={}", self.packages.concat().join(",")))
             .arg(format!("--aptopt={}", settings.display()))
             .args(DPKG.iter().map(|option| format!("--dpkgopt={option}")))
             .args(self.keeping())
@@ -199,7 +193,7 @@ impl Chroot {
 
     /// All that it depends on.
     fn made_of(&self) -> String {
-        let lines = [&[self.debian], self.packages, DPKG, self.kept].concat();
+        let lines = [&[self.debian], &self.packages.concat()[..], DPKG, self.kept].concat();
         lines.join("\n")
     }
 
