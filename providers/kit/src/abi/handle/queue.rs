@@ -8,6 +8,7 @@ use super::{CompChannel, Cq, Ctx, Pd, Qp, Srq, Wq};
 use crate::abi::*;
 use crate::{errno::Errno, sys::pthread};
 use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicU32, Ordering::Release};
 use std::os::fd::BorrowedFd;
 
 /// Adds to a counter of the object with its mutex held, and wakes the threads that wait for it.
@@ -17,7 +18,8 @@ macro_rules! acknowledge {
         // SAFETY: the object is live, its mutex and condition were made ready at creation.
         unsafe {
             let guard = pthread::lock(&raw mut (*object).mutex);
-            (*object).$counter = (*object).$counter.wrapping_add($events);
+            // Atomically, as the C part of the library reads it without the mutex.
+            AtomicU32::from_ptr(&raw mut (*object).$counter).fetch_add($events, Release);
             guard.wake(&raw mut (*object).cond);
         }
     }};
