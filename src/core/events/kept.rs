@@ -9,9 +9,11 @@ use super::Record;
 use kit::errno::Result;
 use kit::sync::Mutex;
 use kit::sys::per_process::PerProcess;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 static KEPT: PerProcess<Kept> = PerProcess::new();
+/// Whether a record was ever kept: destructions read it first, and rarely more.
+static USED: AtomicBool = AtomicBool::new(false);
 
 /// Keeps a record that was read from the channel or context at the address `source` and is about
 /// the object at `object`.
@@ -19,7 +21,9 @@ static KEPT: PerProcess<Kept> = PerProcess::new();
 /// # Errors
 /// ENOMEM at the first use.
 pub fn keep(source: usize, object: usize, record: Record) -> Result<()> {
-    KEPT.get()?.keep(source, object, record);
+    let kept = KEPT.get()?;
+    USED.store(true, Relaxed);
+    kept.keep(source, object, record);
     Ok(())
 }
 
@@ -30,7 +34,15 @@ pub fn take(source: usize) -> Option<Record> {
 
 /// Drops the records from, or about, the channel, context or object at this address, which has been
 /// destroyed.
+#[inline]
 pub fn forget(address: usize) {
+    if USED.load(Relaxed) {
+        forget_used(address);
+    }
+}
+
+#[cold]
+fn forget_used(address: usize) {
     if let Some(kept) = KEPT.made() {
         kept.forget(address);
     }
