@@ -271,6 +271,16 @@ impl Cq {
         })
     }
 
+    /// How many send requests of a queue pair have completions that were not polled.
+    #[must_use]
+    pub fn sends_of(&self, qp_num: u32) -> usize {
+        if self.is_empty() {
+            return 0;
+        }
+        let is_send = |wc: &&ibv_wc| wc.qp_num == qp_num && wc.opcode & IBV_WC_RECV == 0;
+        self.ring.lock().entries.iter().filter(is_send).count()
+    }
+
     /// Whether there is nothing to poll.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -74,6 +74,12 @@ impl Places {
         Some((wc, Time::from_nanos(at)))
     }
 
+    /// All of them, the oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &ibv_wc> {
+        let place = |behind| self.places.get(self.used.index(behind, self.places.len()));
+        (0..self.len()).filter_map(place).map(|line| &line.wc)
+    }
+
     /// Drops those that `keep` does not want.
     pub fn retain(&mut self, keep: impl Fn(&ibv_wc) -> bool) {
         for _ in 0..self.len() {
@@ -172,6 +178,8 @@ mod tests {
                         places = new;
                     }
                 }
+                let all: Vec<_> = places.iter().map(|wc| (wc.wr_id, wc.qp_num)).collect();
+                prop_assert_eq!(all, Vec::from(model.clone()));
                 prop_assert_eq!(places.len(), model.len());
                 prop_assert_eq!(places.is_full(), model.len() == capacity);
             }

@@ -22,13 +22,13 @@
 //! *Tests.* `tests`: the routing of calls. `super::tests`: queue pairs with a peer, XRC targets.
 
 use super::attributes;
-use super::binds::Binds;
 use super::connection::{self, Connection};
 use super::domain::EventListener;
 use super::fast_path::{self, FastPath, MOST_BYTES};
+use super::locked::{Locked, errno};
 use super::multicast::Groups;
-use super::requests::Posting;
 use super::resources::{CreateParams, Resources};
+use super::send_room::SendRoom;
 use super::xrc_target::{GIVEN, XrcTarget};
 use crate::carrier::shm::LATE;
 use crate::memory::{Binding, InvalidationListener, Mw};
@@ -45,7 +45,7 @@ use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use uroce_engine::qp::{Mask, Modify, Refused, Rest, Service, State};
+use uroce_engine::qp::{Mask, Modify, Rest, Service, State};
 use uroce_engine::timer::Time;
 use uroce_engine::work::{Request, WorkRequest};
 
@@ -64,74 +64,6 @@ pub struct QpState {
     pub(super) locked: Lock<Locked>,
 }
 
-/// The data under the queue pair's lock.
-pub(super) struct Locked {
-    pub connection: Connection,
-    pub fast_path: FastPath,
-    pub target: Option<Box<XrcTarget>>,
-}
-
-impl Locked {
-    /// Applies the consequences of engine calls.
-    pub fn after_protocol(&mut self, qp: &Resources, now: Time) {
-        self.fast_path.after_protocol(&mut self.connection, qp, now);
-    }
-
-    /// Requests posted and not completed.
-    fn outstanding(&self) -> usize {
-        self.connection.engine().outstanding() + self.fast_path.outstanding()
-    }
-
-    /// Takes a request that the protocol carries out, if it is right and there is room.
-    fn post_to_protocol(&mut self, qp: &Resources, wr: WorkRequest, now: Time) -> Result<()> {
-        self.connection.engine().may_post(&wr).map_err(errno)?;
-        if self.outstanding() >= qp.max_send_wr() {
-            return Err(Errno::NOMEM);
-        }
-        self.hand_over(qp, wr, now);
-        Ok(())
-    }
-
-    /// The same of a request that was found right, and that there is room for.
-    fn hand_over(&mut self, qp: &Resources, wr: WorkRequest, now: Time) {
-        let connection = &mut self.connection;
-        self.fast_path.post_to_protocol(connection, qp, wr, now);
-    }
-
-    /// A request as the engine takes it.
-    fn convert<P: Objects>(
-        &mut self,
-        qp: &Resources,
-        given: &SendRequest<'_, P>,
-    ) -> Result<WorkRequest> {
-        posting(qp, self.connection.binds_mut()).convert(given)
-    }
-
-    /// The link with the peer's process is used, if there is one.
-    fn use_link_if_found(&mut self, qp: &Resources) {
-        if let Some(peer) = self.connection.find_link(qp) {
-            self.fast_path.use_link(&mut self.connection, qp, &peer);
-        }
-    }
-
-    /// Writes down the state of an XRC target, if there may be a successor.
-    fn record(&self, qp: &Resources) {
-        if let Some(target) = &self.target {
-            target.record(&self.connection, qp);
-        }
-    }
-}
-
-fn posting<'a>(qp: &'a Resources, binds: &'a mut Binds) -> Posting<'a> {
-    Posting {
-        service: qp.service(),
-        cap: qp.cap(),
-        pd: qp.pd(),
-        keys: qp.keys(),
-        binds,
-    }
-}
-
 impl QpState {
     /// A queue pair in RESET.
     pub fn new(number: u32, token: Token, params: CreateParams, me: &Weak<Self>) -> Self {
@@ -147,6 +79,7 @@ impl QpState {
                 connection: Connection::new(&resources),
                 fast_path: FastPath::new(&resources, me),
                 target: is_target.then(Box::default),
+                room: SendRoom::default(),
             }),
             resources,
         }
@@ -309,11 +242,7 @@ impl QpState {
         {
             let locked = &mut *self.locked.lock();
             for view in requests.views() {
-                let (connection, fast_path) = (&mut locked.connection, &mut locked.fast_path);
-                if fast_path.post_message(connection, qp, &view) {
-                    continue;
-                }
-                if fast_path.post_one_sided(connection, qp, &view, &mut budget) {
+                if locked.post_at_once(qp, &view, &mut budget) {
                     continue;
                 }
                 taken = view.request().and_then(|given| {
@@ -349,18 +278,15 @@ impl QpState {
         let now;
         {
             let locked = &mut *self.locked.lock();
-            if requests.len() > qp.max_send_wr().saturating_sub(locked.outstanding()) {
+            if !locked.has_room(qp, requests.len()) {
                 return Err(Errno::NOMEM);
             }
             if requests.len() == 1
                 && let Some(given) = requests.next()
             {
-                let (connection, fast_path) = (&mut locked.connection, &mut locked.fast_path);
-                if fast_path.post_message(connection, qp, &given) {
-                    return Ok(());
-                }
                 let mut budget = MOST_BYTES;
-                if fast_path.post_one_sided(connection, qp, &given, &mut budget) {
+                if locked.post_at_once(qp, &given, &mut budget) {
+                    let (connection, fast_path) = (&mut locked.connection, &mut locked.fast_path);
                     fast_path.after_completions(connection, qp, clock::now);
                     return Ok(());
                 }
@@ -783,13 +709,6 @@ impl QpState {
             sharing.remove_listener(listener);
         }
         self.end();
-    }
-}
-
-fn errno(refused: Refused) -> Errno {
-    match refused {
-        Refused::Invalid => Errno::INVAL,
-        Refused::Full => Errno::NOMEM,
     }
 }
 

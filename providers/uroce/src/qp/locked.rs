@@ -1,0 +1,121 @@
+//! The data under a queue pair's lock: [`Locked`], and the way of a request to its part.
+
+use super::binds::Binds;
+use super::connection::Connection;
+use super::fast_path::FastPath;
+use super::requests::Posting;
+use super::resources::Resources;
+use super::send_room::SendRoom;
+use super::xrc_target::XrcTarget;
+use crate::objects::Objects;
+use kit::errno::{Errno, Result};
+use kit::provider::{SendRequest, SendView};
+use uroce_engine::qp::Refused;
+use uroce_engine::timer::Time;
+use uroce_engine::work::WorkRequest;
+
+/// The data under the queue pair's lock.
+pub(super) struct Locked {
+    pub connection: Connection,
+    pub fast_path: FastPath,
+    pub target: Option<Box<XrcTarget>>,
+    pub room: SendRoom,
+}
+
+impl Locked {
+    /// Applies the consequences of engine calls.
+    pub fn after_protocol(&mut self, qp: &Resources, now: Time) {
+        self.fast_path.after_protocol(&mut self.connection, qp, now);
+    }
+
+    /// Whether there is room for that many more requests.
+    #[inline]
+    pub fn has_room(&mut self, qp: &Resources, requests: usize) -> bool {
+        if !self.room.has(requests) {
+            let outstanding = self.connection.engine().outstanding() + self.fast_path.outstanding();
+            let cq = qp.send_cq().map(AsRef::as_ref);
+            self.room
+                .count(qp.max_send_wr(), outstanding, cq, qp.number);
+        }
+        self.room.has(requests)
+    }
+
+    /// Carries out a request without the protocol, if it may be and there is room. `budget` is the
+    /// number of bytes that the call of the verb may still move.
+    #[inline]
+    pub fn post_at_once<'a, P: Objects>(
+        &mut self,
+        qp: &Resources,
+        given: &impl SendView<'a, P>,
+        budget: &mut u64,
+    ) -> bool {
+        if !self.has_room(qp, 1) {
+            return false;
+        }
+        let (connection, fast_path) = (&mut self.connection, &mut self.fast_path);
+        let done = fast_path.post_message(connection, qp, given)
+            || fast_path.post_one_sided(connection, qp, given, budget);
+        if done {
+            self.room.take();
+        }
+        done
+    }
+
+    /// Takes a request that the protocol carries out, if it is right and there is room.
+    pub fn post_to_protocol(&mut self, qp: &Resources, wr: WorkRequest, now: Time) -> Result<()> {
+        self.connection.engine().may_post(&wr).map_err(errno)?;
+        if !self.has_room(qp, 1) {
+            return Err(Errno::NOMEM);
+        }
+        self.hand_over(qp, wr, now);
+        Ok(())
+    }
+
+    /// The same of a request that was found right, and that there is room for.
+    pub fn hand_over(&mut self, qp: &Resources, wr: WorkRequest, now: Time) {
+        self.room.take();
+        let connection = &mut self.connection;
+        self.fast_path.post_to_protocol(connection, qp, wr, now);
+    }
+
+    /// A request as the engine takes it.
+    pub fn convert<P: Objects>(
+        &mut self,
+        qp: &Resources,
+        given: &SendRequest<'_, P>,
+    ) -> Result<WorkRequest> {
+        posting(qp, self.connection.binds_mut()).convert(given)
+    }
+
+    /// The link with the peer's process is used, if there is one.
+    pub fn use_link_if_found(&mut self, qp: &Resources) {
+        if let Some(peer) = self.connection.find_link(qp) {
+            self.fast_path.use_link(&mut self.connection, qp, &peer);
+        }
+    }
+
+    /// Writes down the state of an XRC target, if there may be a successor.
+    pub fn record(&self, qp: &Resources) {
+        if let Some(target) = &self.target {
+            target.record(&self.connection, qp);
+        }
+    }
+}
+
+fn posting<'a>(qp: &'a Resources, binds: &'a mut Binds) -> Posting<'a> {
+    Posting {
+        service: qp.service(),
+        cap: qp.cap(),
+        pd: qp.pd(),
+        keys: qp.keys(),
+        binds,
+    }
+}
+
+/// The errno of a call that the engine refuses.
+pub(super) fn errno(refused: Refused) -> Errno {
+    match refused {
+        Refused::Invalid => Errno::INVAL,
+        Refused::Full => Errno::NOMEM,
+    }
+}
