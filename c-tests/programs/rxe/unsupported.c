@@ -1,5 +1,5 @@
 /* Every call that the rxe provider does not have: the answer of the library's defaults. */
-#include "rdma.h"
+#include "ece.h"
 
 static void memory_calls(struct ibv_context *context, struct ibv_pd *pd)
 {
@@ -123,18 +123,6 @@ static void queue_calls(struct ibv_context *context, struct ibv_pd *pd, struct i
 	RC(ibv_query_rt_values_ex(context, &values));
 }
 
-static void ece_calls(struct ibv_qp *qp)
-{
-	struct ibv_ece ece = { 0 };
-
-	RC(ibv_set_ece(qp, &ece));
-	ece.vendor_id = 0x15b3;
-	RC(ibv_set_ece(qp, &ece));
-	ece.options = 0xffffffff;
-	RC(ibv_set_ece(qp, &ece));
-	RC(ibv_query_ece(qp, &ece));
-}
-
 static void order_calls(struct ibv_qp *qp)
 {
 	int op;
@@ -160,7 +148,7 @@ int main(void)
 	domain_calls(context, pd);
 	flow_calls(context, qp);
 	queue_calls(context, pd, cq, qp, srq);
-	ece_calls(qp);
+	ece_is_refused(qp);
 	order_calls(qp);
 	out("extension: %s", verbs_get_ctx(context) ? "there" : "missing");
 	/* A member that the structure has had since version 44: headers grow in front of it. */
