@@ -1,6 +1,8 @@
 //! Programs over uroce under valgrind's memcheck, both ends: no read of uninitialised bytes, none
 //! beyond an allocation, and no leak. By packets alone, because memcheck's kernel has no
 //! pidfd_open(2), without which there is no shared memory.
+//!
+//! Timeouts are those of slow peers: by `patiently` for the pingpongs, by an option of perftest.
 #![forbid(unsafe_code)]
 
 use super::{Case, Check, Ready, Target, uroce_ways::BY_UDP};
@@ -12,6 +14,8 @@ const MEMCHECK: &str = "valgrind -q --fair-sched=try --error-exitcode=99";
 const LOST: &str = "--leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite";
 /// perftest itself loses memory.
 const NOT_LOST: &str = "--leak-check=no";
+/// perftest's option for a local ACK timeout of 4 seconds.
+const PATIENT: &str = "-u 20";
 
 /// Pingpongs: name, program with options.
 const PINGPONGS: &[(&str, &str)] = &[
@@ -40,12 +44,13 @@ const PORT: u16 = 18600;
 
 pub fn cases(target: &Target) -> Vec<Case> {
     let Target { device, gid, .. } = target;
+    let patiently = format!("{}/patiently", target.helpers.display());
     let pingpong = |(name, program): &(&str, &str)| {
-        let line = format!("{MEMCHECK} {LOST} {program} -d {device} -g {gid}");
+        let line = format!("{patiently} {MEMCHECK} {LOST} {program} -d {device} -g {gid}");
         (format!("pingpong-{name}"), line)
     };
     let perftest = |(name, program): &(&str, &str)| {
-        let line = format!("{MEMCHECK} {NOT_LOST} {program} -d {device} -x {gid} -F");
+        let line = format!("{MEMCHECK} {NOT_LOST} {program} -d {device} -x {gid} -F {PATIENT}");
         (format!("perftest-{name}"), line)
     };
     let all = PINGPONGS.iter().map(pingpong);
