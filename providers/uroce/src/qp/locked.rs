@@ -5,7 +5,7 @@ use super::connection::Connection;
 use super::fast_path::FastPath;
 use super::requests::Posting;
 use super::resources::Resources;
-use super::send_room::SendRoom;
+use super::send_room::{Occupied, SendRoom};
 use super::xrc_target::XrcTarget;
 use crate::objects::Objects;
 use kit::errno::{Errno, Result};
@@ -33,9 +33,13 @@ impl Locked {
     pub fn has_room(&mut self, qp: &Resources, requests: usize) -> bool {
         if !self.room.has(requests) {
             let outstanding = self.connection.engine().outstanding() + self.fast_path.outstanding();
-            let cq = qp.send_cq().map(AsRef::as_ref);
-            self.room
-                .count(qp.max_send_wr(), outstanding, cq, qp.number);
+            let occupied = Occupied {
+                places: qp.max_send_wr(),
+                outstanding,
+                cq: qp.send_cq().map(AsRef::as_ref),
+                number: qp.number,
+            };
+            self.room.count(requests, occupied);
         }
         self.room.has(requests)
     }

@@ -30,10 +30,32 @@ impl SendRoom {
         self.0 = self.0.saturating_sub(1);
     }
 
-    /// Counts anew: `outstanding` of the `places` have requests that are not complete.
+    /// Counts anew whether so many places are free.
     #[inline(never)]
-    pub fn count(&mut self, places: usize, outstanding: usize, cq: Option<&Cq>, number: u32) {
-        let unpolled = cq.map_or(0, |cq| cq.sends_of(number));
-        self.0 = places.saturating_sub(outstanding.saturating_add(unpolled));
+    pub fn count(&mut self, wanted: usize, occupied: Occupied<'_>) {
+        let free = occupied.places.saturating_sub(occupied.outstanding);
+        let Some(cq) = occupied.cq else {
+            self.0 = free;
+            return;
+        };
+        // The completion queue has no fewer entries than it has of this queue pair. Often that is
+        // enough to know, and they need not be read.
+        self.0 = free.saturating_sub(cq.len());
+        if self.0 < wanted && free >= wanted {
+            self.0 = free.saturating_sub(cq.sends_of(occupied.number));
+        }
     }
+}
+
+/// What occupies the places of a send queue.
+#[derive(Clone, Copy)]
+pub struct Occupied<'a> {
+    /// All places.
+    pub places: usize,
+    /// Requests that are not complete.
+    pub outstanding: usize,
+    /// The queue with the completions.
+    pub cq: Option<&'a Cq>,
+    /// The number of the queue pair.
+    pub number: u32,
 }

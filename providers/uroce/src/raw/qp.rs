@@ -11,7 +11,7 @@ use crate::memory::PdId;
 use crate::node::{Account, Caller, Endpoint, Incoming, Node};
 use crate::objects::Objects;
 use crate::qp::attributes;
-use crate::qp::send_room::SendRoom;
+use crate::qp::send_room::{Occupied, SendRoom};
 use crate::receive::{ReceiveQueue, Srq};
 use kit::abi::*;
 use kit::errno::{Errno, Result};
@@ -228,8 +228,13 @@ impl RawQp {
     fn has_room(&self, inner: &mut QueueState, requests: usize) -> bool {
         if !inner.places.has(requests) {
             let most = usize::try_from(self.params.cap.max_send_wr).unwrap_or(usize::MAX);
-            let (outstanding, cq) = (inner.sends.len(), Some(&*self.params.send_cq));
-            inner.places.count(most, outstanding, cq, self.number);
+            let occupied = Occupied {
+                places: most,
+                outstanding: inner.sends.len(),
+                cq: Some(&*self.params.send_cq),
+                number: self.number,
+            };
+            inner.places.count(requests, occupied);
         }
         inner.places.has(requests)
     }
