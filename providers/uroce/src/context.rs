@@ -397,7 +397,7 @@ impl Provider for Context {
 
     fn req_notify_cq(&self, cq: &Arc<Cq>, solicited_only: bool) -> Result<()> {
         cq.arm(solicited_only);
-        self.node.armed();
+        self.node.armed(Caller::Poller(threads::mark()));
         Ok(())
     }
 

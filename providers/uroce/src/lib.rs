@@ -11,7 +11,8 @@
 //! | [`cm`] | the connection manager of these devices, for librdmacm |
 //! | [`carrier`] | the ways between processes: UDP, and shared memory on one host |
 //!
-//! A verb runs on the application's thread. Posting transmits at once; polling an empty queue
+//! A verb runs on the application's thread. Posting transmits at once, or behind others a moment
+//! later (`node::progress::batches`); polling an empty queue
 //! processes received packets. The progress thread of the node does the same for threads that
 //! sleep.
 //!

@@ -11,6 +11,7 @@
 //! | a packet for its number, with a verified ICRC | [`qp::QueuePair::receive`] | transmit, after a batch of packets: acknowledgements then coalesce |
 //! | [`qp::QueuePair::deadline`] has passed | [`qp::QueuePair::on_time`] | transmit |
 //! | the carrier can send | [`qp::QueuePair::transmit`] until `None` | ask for the deadline |
+//! | a short request, where [`qp::QueuePair::may_batch`] | | transmit with later ones, or after a moment |
 //! | the payload of a packet could not be read | [`qp::QueuePair::gather_failed`] | transmit |
 //!
 //! During these calls the queue pair accesses memory, takes receive requests, and reports

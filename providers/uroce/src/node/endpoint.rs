@@ -33,6 +33,12 @@ pub trait Endpoint: Send + Sync {
     /// latter case.
     fn transmit(&self, now: Time, out: &mut Sender<'_>, caller: Caller);
 
+    /// Whether the thread of that mark polls its completion queues. Called with the node's list of
+    /// waiting requests locked.
+    fn is_attended_by(&self, _: usize) -> bool {
+        true
+    }
+
     /// Whether it has something to transmit that a peer's ring had no room for.
     fn waits_for_room(&self) -> bool {
         false

@@ -3,6 +3,7 @@
 use super::inbound::sort::Sorter;
 use super::outbound::Outbound;
 use super::progress::alarm::{self, Alarm};
+use super::progress::batches::Batches;
 use super::progress::deadlines::Deadlines;
 use super::progress::poll::Progress;
 use super::progress::watch::Watches;
@@ -92,6 +93,7 @@ impl NodeInner {
             outbound: Outbound::new(opened.sockets, tools),
             deadlines: Deadlines::new(),
             alarm: opened.alarm,
+            batches: Batches::new(&opened.watches),
             directory: opened.directory,
             slot: Arc::clone(&opened.slot),
             cm,

@@ -16,7 +16,8 @@
 //! `inbound`, which uses `progress::pass`, which uses `transport`, which uses `registry`. `inner`
 //! composes them, and other modules see only [`Node`].
 //!
-//! *Threads.* A thread that posts sends at once. A thread that polls an empty completion queue does
+//! *Threads.* A thread that posts sends at once, or leaves short requests behind others to the next
+//! occasion (`progress::batches`). A thread that polls an empty completion queue does
 //! one look for all queue pairs. The progress thread does both for threads that sleep.
 //!
 //! *Order.* Sending for a queue pair belongs to one thread at a time, from taking its packets until
@@ -270,6 +271,19 @@ impl Node {
         });
     }
 
+    /// As [`Node::post_at`], for requests that may wait for others, to leave together with them:
+    /// until the next post, poll, or packet of that queue pair, and a moment at most.
+    pub fn post_in_batch(&self, qpn: u32, now: Time) {
+        let transport = self.inner.transport();
+        if self.is_here()
+            && let Some(index) = transport.index(qpn)
+            && !transport.batch(index, now)
+        {
+            self.inner.progress.send_batches(Caller::Node);
+            self.post_at(qpn, now);
+        }
+    }
+
     fn send_in<'a>(&'a self, qpn: u32, begin: impl FnOnce(&'a Transport) -> Pass<'a>) {
         if self.is_here()
             && let Some(index) = self.inner.transport().index(qpn)
@@ -334,9 +348,10 @@ impl Node {
         }
     }
 
-    /// A thread is going to wait without polling: the progress thread takes over at once.
-    pub fn armed(&self) {
+    /// This thread is going to wait without polling: the progress thread takes over at once.
+    pub fn armed(&self, caller: Caller) {
         if self.is_here() {
+            self.inner.progress.send_batches(caller);
             self.inner.transport().alarm.armed();
         }
     }

@@ -6,6 +6,7 @@
 
 use super::outbound::Outbound;
 use super::progress::alarm::Alarm;
+use super::progress::batches::Batches;
 use super::progress::deadlines::{Deadlines, Task};
 use super::registry::{NEVER, Numbers, Table};
 use crate::carrier::shm::Directory;
@@ -21,6 +22,8 @@ pub(super) struct Transport {
     pub outbound: Outbound,
     pub deadlines: Deadlines,
     pub alarm: Alarm,
+    /// The queue pairs whose requests wait for others.
+    pub batches: Batches,
     /// Processes of this host that can be reached by shared memory; `None` if that is not wanted,
     /// or is not available.
     pub directory: Option<Directory>,
@@ -84,6 +87,13 @@ impl Transport {
         if self.deadlines.add_task(&self.table, task, time) {
             self.alarm.deadline(time);
         }
+    }
+
+    /// The requests of a queue pair wait for others, to leave together; not for long. Returns
+    /// whether they do.
+    pub fn batch(&self, index: u32, now: Time) -> bool {
+        let entry = self.table.get(index);
+        entry.is_some_and(|entry| self.batches.add(entry, index, now))
     }
 
     /// Passes a bell to the progress thread that another thread has received: that thread may never

@@ -261,6 +261,8 @@ impl Connection {
     /// take one from the beginning if `by_link`.
     pub fn begin(&mut self, path: Path, av: ibv_ah_attr, by_link: bool) {
         self.engine.delay_acknowledgements(true);
+        // By UDP a system call costs more than a short message.
+        self.engine.batch_requests(!by_link);
         self.end_hold();
         self.path = Some(path);
         self.peer = None;
@@ -298,12 +300,13 @@ impl Connection {
     }
 
     /// There is a link with the peer's process. A packet in a ring costs no system call, so
-    /// acknowledgements do not wait for others.
+    /// acknowledgements and requests do not wait for others.
     pub fn use_link(&mut self, peer: &Arc<shm::Peer>) {
         self.end_hold();
         self.retry = Retry::default();
         self.peer = Some(Arc::clone(peer));
         self.engine.delay_acknowledgements(false);
+        self.engine.batch_requests(false);
     }
 
     /// Whether a process is that of the connection's peer, and there was no link with it so far.

@@ -68,6 +68,10 @@ impl Endpoint for QpState {
         }
     }
 
+    fn is_attended_by(&self, mark: usize) -> bool {
+        attends(&self.resources, mark)
+    }
+
     fn waits_for_room(&self) -> bool {
         let connection = &self.locked.lock().connection;
         connection.waits_for_room(&self.resources)
@@ -158,13 +162,16 @@ impl Endpoint for QpState {
 /// unmapped it.
 #[inline]
 pub(super) fn access_mode(qp: &Resources, caller: Caller) -> AccessMode {
-    let attends = |mark| {
-        let mut queues = [qp.recv_cq(), qp.send_cq()].into_iter().flatten();
-        queues.any(|cq| cq.is_attended_by(mark))
-    };
     match caller {
         Caller::Poster => AccessMode::Direct,
-        Caller::Poller(mark) if attends(mark) => AccessMode::Direct,
+        Caller::Poller(mark) if attends(qp, mark) => AccessMode::Direct,
         Caller::Poller(_) | Caller::Node => AccessMode::Faultable,
     }
+}
+
+/// Whether the thread of that mark polls its completion queues.
+#[inline]
+fn attends(qp: &Resources, mark: usize) -> bool {
+    let mut queues = [qp.recv_cq(), qp.send_cq()].into_iter().flatten();
+    queues.any(|cq| cq.is_attended_by(mark))
 }

@@ -100,6 +100,15 @@ impl QpState {
         &self.groups
     }
 
+    /// Sends the packets of requests that were just posted, or leaves them to the next occasion.
+    fn send_posted(&self, batches: bool, now: Time) {
+        let (node, number) = (self.resources.node(), self.resources.node_number);
+        match batches {
+            true => node.post_in_batch(number, now),
+            false => node.post_at(number, now),
+        }
+    }
+
     /// Sends the pending packets.
     pub fn post(&self) {
         self.resources.node().post(self.resources.node_number);
@@ -146,6 +155,8 @@ impl QpState {
     fn change(&self, attr: &ibv_qp_attr, mask: u32, modify: &Modify) -> Result<ibv_qp_state> {
         let qp = &self.resources;
         if modify.state == Some(State::Sqd) {
+            // Requests that wait for others begin before: afterwards none does.
+            self.post();
             self.drain_fast_path();
         }
         // A peer's request that has completed here is answered, whatever comes now.
@@ -239,6 +250,7 @@ impl QpState {
         let mut budget = MOST_BYTES;
         // Of the first request that the protocol takes.
         let mut time = None;
+        let batches;
         {
             let locked = &mut *self.locked.lock();
             for view in requests.views() {
@@ -259,9 +271,10 @@ impl QpState {
                 Some(now) => fast_path.after_protocol(connection, qp, now),
                 None => fast_path.after_completions(connection, qp, clock::now),
             }
+            batches = time.is_some() && connection.engine().may_batch();
         }
         if let Some(now) = time {
-            qp.node().post_at(qp.node_number, now);
+            self.send_posted(batches, now);
         }
         taken
     }
@@ -276,6 +289,7 @@ impl QpState {
     ) -> Result<()> {
         let qp = &self.resources;
         let now;
+        let batches;
         {
             let locked = &mut *self.locked.lock();
             if !locked.has_room(qp, requests.len()) {
@@ -308,8 +322,9 @@ impl QpState {
                 locked.hand_over(qp, wr, now);
             }
             locked.after_protocol(qp, now);
+            batches = locked.connection.engine().may_batch();
         }
-        qp.node().post_at(qp.node_number, now);
+        self.send_posted(batches, now);
         Ok(())
     }
 

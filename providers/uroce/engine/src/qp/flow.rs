@@ -145,6 +145,7 @@ impl QueuePair {
             attributes,
             draining: self.state == State::Sqd,
             pausing: self.pausing,
+            batching: self.batching,
         };
         if !self.requester.prepare(&context, host) {
             if replies || self.responder.has_spoken() {

@@ -65,6 +65,8 @@ pub struct QueuePair {
     draining: bool,
     /// No request begins.
     pausing: bool,
+    /// Short requests may wait for others.
+    batching: bool,
     /// Requests have the next turn to send.
     requests_turn: bool,
     /// Peers may have credits: their messages on the fast path count as received.
@@ -85,6 +87,7 @@ impl QueuePair {
             established: false,
             draining: false,
             pausing: false,
+            batching: false,
             requests_turn: false,
             keeps_receives: false,
         }
@@ -153,6 +156,26 @@ impl QueuePair {
         reliable
             && matches!(self.state, State::Rts | State::Sqd)
             && self.requester.expects_answers()
+    }
+
+    /// Whether short requests may wait for others and leave together with them: worth it where a
+    /// call that sends costs more than a packet. Then [`QueuePair::may_batch`] says which, and the
+    /// window has no smaller limit for short messages.
+    pub fn batch_requests(&mut self, wanted: bool) {
+        self.batching = wanted;
+    }
+
+    /// Whether the host may leave the requests posted last to a later call of
+    /// [`QueuePair::transmit`], so that they leave together with others: short messages, behind
+    /// packets whose acknowledgement is on its way, and fewer than a batch. The host transmits
+    /// after that acknowledgement, as after every packet, and has to bound the wait otherwise.
+    #[inline]
+    #[must_use]
+    pub fn may_batch(&self) -> bool {
+        self.batching
+            && self.state == State::Rts
+            && self.config.service.reliable()
+            && self.requester.may_batch()
     }
 
     /// When [`QueuePair::on_time`] is to be called, whatever else happens.

@@ -34,7 +34,8 @@
 //! *Bounds.* A peer that reports missing packets may get as many packets as it keeps behind a
 //! missing one, at most [`MOST_BYTES`]; others lose all packets behind a lost one, and get no more
 //! than [`BYTES`]. Messages of fewer than [`LONG`] packets have at most [`OF_SHORT`] in flight on a
-//! near path, so that requests that waited for one acknowledgement are sent together. On a near
+//! near path, so that requests that waited for one acknowledgement are sent together, unless the
+//! host has short requests wait for others ([`super::batching`]). On a near
 //! path reads and atomics may request four times as many response packets, up to 256: the side that
 //! requested them is there to take them.
 //!

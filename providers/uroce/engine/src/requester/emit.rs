@@ -1,5 +1,6 @@
 //! The next packet of the send queue.
 
+use super::batching::SHORT;
 use super::congestion::Window;
 use super::responses::MOST_PACKETS as OF_REQUEST;
 use super::{Entry, Pending, Requester};
@@ -29,6 +30,8 @@ pub(crate) struct Context<'a> {
     pub draining: bool,
     /// No request may begin once the last packet asks for an acknowledgement.
     pub pausing: bool,
+    /// The host lets short requests wait for others.
+    pub batching: bool,
 }
 
 /// The part of a message that a packet carries or asks for.
@@ -177,7 +180,7 @@ impl Requester {
             }
         }
         if !entry.wr.request.has_response() && !entry.wr.request.is_local() {
-            if context.service.reliable() && self.is_full(entry) {
+            if context.service.reliable() && self.is_full(entry, context) {
                 return Step::Full;
             }
             // The peer keeps no more behind missing packets.
@@ -211,8 +214,13 @@ impl Requester {
     }
 
     /// Whether the window has no room for a packet of this message.
-    fn is_full(&self, entry: &Entry) -> bool {
-        let limit = self.window().map(|window| window.before(entry.packets));
+    fn is_full(&self, entry: &Entry, context: &Context<'_>) -> bool {
+        // Requests that wait for others leave together without the limit for short messages.
+        let all = context.batching && entry.length <= SHORT;
+        let limit = self.window().map(|window| match all {
+            true => window.size(),
+            false => window.before(entry.packets),
+        });
         let under_way = self.flight.saturating_sub(self.arrived_early());
         limit.is_some_and(|limit| under_way >= limit)
     }

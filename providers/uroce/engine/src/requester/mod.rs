@@ -25,6 +25,7 @@
 //!
 //! *Loss* between two ends that understand reports is dealt with in [`recovery`].
 
+mod batching;
 mod congestion;
 mod emit;
 mod entry;
@@ -37,6 +38,7 @@ mod round_trip;
 
 use std::collections::VecDeque;
 
+use batching::Load;
 pub(crate) use emit::Context;
 pub(crate) use entry::Entry;
 use missing::{Path, PeerKind};
@@ -145,6 +147,25 @@ impl Requester {
     pub(crate) fn post(&mut self, wr: WorkRequest, length: u32, attributes: &Attributes) {
         let entry = Entry::new(wr, length, attributes.path_mtu);
         self.queue.push_back(entry);
+    }
+
+    /// Whether the requests that have not begun may wait for others, to leave together. Local ones
+    /// do not leave, and so do not wait.
+    pub(crate) fn may_batch(&self) -> bool {
+        let Some(latest) = self
+            .queue
+            .back()
+            .filter(|entry| !entry.wr.request.is_local())
+        else {
+            return false;
+        };
+        let asked = self.flight.saturating_sub(self.since_ack_request);
+        let load = Load {
+            under_way: if self.expects_answers() { asked } else { 0 },
+            waiting: self.queue.len().saturating_sub(self.next),
+            latest: latest.length,
+        };
+        load.may_wait()
     }
 
     /// Whether every request that began is finished.

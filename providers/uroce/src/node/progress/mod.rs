@@ -6,6 +6,7 @@
 //! | `pass`, `lazy_pass` | the calls to queue pairs that one check leads to, and the sending at its end |
 //! | `deadlines`, `timers` | when a queue pair, or a task of the node, is due |
 //! | `thread`, `alarm`, `idle_backoff` | the progress thread, the events that wake it, and when it leaves the sockets to pollers |
+//! | `batches` | queue pairs whose requests wait for others, to leave together |
 //! | `watch` | descriptors that the progress thread waits on for others |
 //! | `failing` | queue pairs that failed inside a call that may not wait |
 //! | `yield_policy` | when pollers give the processor to other programs |
@@ -13,6 +14,14 @@
 //! *Time.* The clock is read when a request is posted and when packets have come, once each. A look
 //! that finds nothing does not read it: `CLOCK_MONOTONIC_COARSE`, one read of memory, shows whether
 //! a deadline may have come. Where the kernel does not trust the processor's counter (many virtual
+//! machines), reading the clock is a system call.
+//!
+//! *Batches.* By UDP a system call costs several times as much as a short message. So requests that
+//! are posted while others are under way may wait and leave together; the engine decides which
+//! (`QueuePair::may_batch`). They leave with the next post that may not wait, packet from the peer,
+//! poll of an empty queue, or call of [`super::Node::armed`], and after 50 µs by the progress
+//! thread, which a timer wakes.
+//!
 //! *The progress thread* sleeps in epoll on the sockets, the watched descriptors, a kick and the
 //! next deadline. When it wakes it checks only the sources that epoll reports. While a program
 //! polls (32 polls within 1 ms, and no thread announced that it will wait) it leaves the sockets
@@ -23,13 +32,12 @@
 //! 10 ms. Awake, it leaves packets to a poller that polled within 20 µs and polls again within 1
 //! ms: on one processor each turn of the thread stops the poller. It runs in short slices
 //! (sched_setattr(2), heeded since Linux 6.12) and at a nice value 10 lower, if the process may.
-//! within 1 ms: on one processor each turn of the thread stops the poller. It runs in short slices
-//! (sched_setattr(2), heeded since Linux 6.12) and at a nice value 10 lower, where the process may.
 //!
 //! *Locks.* See `poll`. Deadlines of queue pairs are atomics in the table; the heap of timers has a
 //! separate lock, under which no function is called.
 
 pub(super) mod alarm;
+pub(super) mod batches;
 pub(super) mod deadlines;
 mod failing;
 pub(super) mod idle_backoff;

@@ -124,6 +124,24 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// Takes the packets of the queue pairs whose requests wait for others. A poller leaves those
+    /// that it does not attend: another may, and can access their memory directly.
+    pub fn send_batches(&mut self) {
+        let caller = self.caller;
+        let attends = |entry: &Entry| match caller {
+            Caller::Poller(mark) => {
+                let endpoint = entry.endpoint.read();
+                endpoint
+                    .as_deref()
+                    .is_none_or(|endpoint| endpoint.is_attended_by(mark))
+            }
+            Caller::Poster | Caller::Node => true,
+        };
+        for index in self.transport.batches.take(&self.transport.table, attends) {
+            self.transmit(index);
+        }
+    }
+
     fn call_on_time(&mut self, index: u32) {
         let now = self.now();
         if self.with(index, |endpoint| endpoint.on_time(now)) {

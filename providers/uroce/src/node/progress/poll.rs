@@ -54,6 +54,23 @@ impl Progress {
         self.hasty.load(Relaxed)
     }
 
+    /// Sends the requests that wait for others, of queue pairs that the caller attends. Not to be
+    /// called with a queue pair locked.
+    #[inline]
+    pub fn send_batches(&self, caller: Caller) {
+        if self.transport.batches.any() {
+            let mut pass = Pass::new(&self.transport, caller);
+            pass.send_batches();
+            pass.finish();
+        }
+    }
+
+    /// The same of all queue pairs, whose time has come.
+    pub fn send_expired_batches(&self) {
+        self.transport.batches.expired();
+        self.send_batches(Caller::Node);
+    }
+
     /// Sends the pending packets of a queue pair, and waits for a thread that is sending for it.
     pub fn send_out(&self, index: u32) {
         let transport = &self.transport;
@@ -86,6 +103,7 @@ impl Progress {
         let transport = &self.transport;
         transport.alarm.polled();
         self.serve_failed();
+        self.send_batches(caller);
         let Some(mut inbox) = self.inbox.try_lock() else {
             return;
         };
@@ -166,9 +184,14 @@ mod tests {
         use crate::namespace::there;
         use crate::node::inner::NodeInner;
         use crate::node::{Endpoint, Incoming};
+        use kit::sys::epoll::wait;
+        use std::mem::MaybeUninit;
         use std::sync::Arc;
         use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
         use uroce_engine::timer::Time;
+
+        /// The mark of the thread that polls the queue pair's queue.
+        const OWN: usize = 1;
 
         /// Counts its calls.
         #[derive(Default)]
@@ -187,6 +210,10 @@ mod tests {
 
             fn on_time(&self, _: Time) {
                 self.expired.fetch_add(1, SeqCst);
+            }
+
+            fn is_attended_by(&self, mark: usize) -> bool {
+                mark == OWN
             }
 
             fn deadline(&self) -> Option<Time> {
@@ -253,6 +280,67 @@ mod tests {
                 .advance(&mut inbox, Look::Everywhere, Caller::Node);
             assert!(!some, "no packet has come");
             assert_eq!(endpoint.expired.load(SeqCst), 1);
+        }
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn requests_that_wait_for_others_leave_with_the_next_poll() {
+            if !there() {
+                return;
+            }
+            let (node, endpoint, index) = node();
+            for _ in 0..2 {
+                assert!(node.transport().batch(index, clock::now()));
+            }
+            assert_eq!(endpoint.transmitted.load(SeqCst), 0);
+            for _ in 0..2 {
+                node.progress.progress(Caller::Poller(OWN));
+                assert_eq!(endpoint.transmitted.load(SeqCst), 1);
+            }
+        }
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn requests_that_wait_for_others_are_left_to_the_thread_that_polls_their_queue() {
+            if !there() {
+                return;
+            }
+            let (node, endpoint, index) = node();
+            assert!(node.transport().batch(index, clock::now()));
+            node.progress.progress(Caller::Poller(OWN + 1));
+            assert_eq!(endpoint.transmitted.load(SeqCst), 0);
+            node.progress.progress(Caller::Poller(OWN));
+            assert_eq!(endpoint.transmitted.load(SeqCst), 1);
+        }
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn requests_that_wait_for_others_leave_when_it_is_time() {
+            if !there() {
+                return;
+            }
+            let (node, endpoint, index) = node();
+            assert!(node.transport().batch(index, clock::now()));
+            let mut found = [MaybeUninit::uninit()];
+            let events = wait(node.watches.set(), None, &mut found).expect("events");
+            assert_eq!(events.len(), 1, "the timer has expired");
+            node.progress.send_expired_batches();
+            assert_eq!(endpoint.transmitted.load(SeqCst), 1);
+        }
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn requests_of_a_queue_pair_that_is_gone_are_not_sent() {
+            if !there() {
+                return;
+            }
+            let (node, endpoint, index) = node();
+            assert!(node.transport().batch(index, clock::now()));
+            assert!(node.transport().table.take(index).is_some());
+            node.transport().table.release(index);
+            node.progress.progress(Caller::Poller(OWN));
+            assert_eq!(endpoint.transmitted.load(SeqCst), 0);
+            assert!(!node.transport().batches.any());
         }
 
         #[test]

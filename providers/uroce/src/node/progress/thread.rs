@@ -4,7 +4,7 @@
 use super::alarm::{PEERS, WATCHES, wait_exactly};
 use super::idle_backoff::{IdleBackoff, MILLISECOND};
 use super::poll::Progress;
-use super::watch::KICK;
+use super::watch::{BATCHES, KICK};
 use crate::carrier::shm::{Directory, LATE};
 use crate::clock;
 use crate::node::caller::Caller;
@@ -258,6 +258,7 @@ fn serve_watches(node: &NodeInner) {
     for event in events {
         match event.data.u64() {
             KICK => node.progress.transport.alarm.calm(),
+            BATCHES => node.progress.send_expired_batches(),
             id => node.watches.call(id, event.flags),
         }
     }

@@ -44,11 +44,13 @@ type Callback = Mutex<Box<dyn FnMut(Ready) + Send>>;
 
 /// The number of the kick in the set; no watch has it.
 pub(super) const KICK: u64 = 0;
+/// The number of the timer of requests that wait for others; no watch has it.
+pub(super) const BATCHES: u64 = u64::MAX;
 
 /// Descriptors watched, by the number under which epoll knows them.
 pub(in crate::node) struct Watches {
     guard: ForkGuard,
-    /// The descriptors, and the kick.
+    /// The descriptors, the kick and the timer.
     set: OwnedFd,
     callbacks: Mutex<HashMap<u64, Arc<Callback>>>,
     last: AtomicU64,

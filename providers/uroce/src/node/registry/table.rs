@@ -3,7 +3,7 @@
 use crate::node::endpoint::Endpoint;
 use kit::errno::{Errno, Result};
 use kit::sync::{Mutex, RwLock};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 
 use crate::carrier::qpn::INDEX_BITS;
@@ -23,6 +23,8 @@ pub(in crate::node) struct Entry {
     pub scheduled: AtomicU64,
     /// How often sending was asked for since it began: 0 if no thread sends.
     pub sending: AtomicU32,
+    /// Its requests wait for others, to leave together.
+    pub batches: AtomicBool,
 }
 
 impl Entry {
@@ -31,6 +33,7 @@ impl Entry {
             endpoint: RwLock::new(None),
             scheduled: AtomicU64::new(NEVER),
             sending: AtomicU32::new(0),
+            batches: AtomicBool::new(false),
         }
     }
 

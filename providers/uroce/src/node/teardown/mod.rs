@@ -154,6 +154,7 @@ impl Teardown {
         }
         let transport = &progress.transport;
         let mut pass = Pass::new(transport, Caller::Node);
+        pass.send_batches();
         for index in transport.table.indices() {
             if hurry(transport, index) {
                 pass.transmit(index);

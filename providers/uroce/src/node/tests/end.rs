@@ -210,7 +210,7 @@ impl End {
             if polling {
                 self.node.progress(Caller::Node);
             } else {
-                self.node.armed();
+                self.node.armed(Caller::Node);
                 std::thread::sleep(std::time::Duration::from_micros(200));
             }
         }

@@ -6,6 +6,7 @@ use crate::carrier::shm::{GateSeen, Header, Outcome, Peer, SLEEPS};
 use crate::carrier::udp::Tools;
 use crate::carrier::udp::faults::{BadNetwork, Faults};
 use crate::carrier::{Carrier, Sender, qpn};
+use crate::clock;
 use crate::cm::Cm;
 use crate::node::teardown::Teardown;
 use crate::node::{Caller, Endpoint, Incoming, Interest, Node};
@@ -89,6 +90,38 @@ fn a_node_talks_to_itself() {
             ends.iter().for_each(|end| node.detach(end.number));
         }
     }
+}
+
+/// Requests that wait for others leave although no thread polls: also after one has polled for so
+/// long that the progress thread leaves the sockets to it.
+#[test]
+#[ignore = "in_a_namespace runs it"]
+fn requests_that_wait_for_others_leave_without_a_poll() {
+    let _turn = TURN.lock();
+    if !there() {
+        return;
+    }
+    let node = node();
+    let ends = pair([&node, &node], &setup(Service::Rc), V4, MEMORY);
+    for round in 0..4 {
+        for _ in 0..500 * (round % 2) {
+            node.progress(Caller::Node);
+        }
+        {
+            let inner = &mut *ends[0].inner.lock();
+            for id in 0..8 {
+                let write = request(id, Request::Write(remote(64)), 0, 8);
+                assert_eq!(inner.qp.post_send(write, &mut inner.host), Ok(()));
+            }
+        }
+        node.post_in_batch(ends[0].number, clock::now());
+        let mut done = 0;
+        while done < 8 {
+            done += ends[0].completions().len();
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+    ends.iter().for_each(|end| node.detach(end.number));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Tests of two connected queue pairs.
 
+mod batches;
 mod bottleneck;
 mod delays;
 mod errors;
