@@ -472,6 +472,33 @@ impl Node {
     }
 }
 
+/// One thread's hold of all that is received.
+#[cfg(test)]
+pub struct Receiving<'a> {
+    node: &'a Node,
+    inbox: kit::sys::lock::Guard<'a, inbound::inbox::Inbox>,
+}
+
+#[cfg(test)]
+impl Node {
+    /// Nothing is received from now on but by the result, until that is dropped.
+    pub fn receive_alone(&self) -> Receiving<'_> {
+        Receiving {
+            node: self,
+            inbox: self.inner.progress.inbox.lock(),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Receiving<'_> {
+    /// Receives from the rings. Returns whether there was anything.
+    pub fn take_in_rings(&mut self, caller: Caller) -> bool {
+        self.inbox
+            .take_in_rings(self.node.inner.transport(), caller)
+    }
+}
+
 impl Drop for Node {
     fn drop(&mut self) {
         if self.inner.here().is_err() {

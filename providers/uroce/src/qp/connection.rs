@@ -10,7 +10,7 @@
 //! engine. A program that always has some outstanding would stay on the protocol path for good,
 //! once it is there. So from time to time no request begins until those under way are finished, and
 //! the waiting ones are tried by the fast path ([`Retry`],
-//! [`super::fast_path::FastPath::retry_one_sided`]).
+//! [`super::fast_path::FastPath::retry_waiting`]).
 //!
 //! *Invariants.*
 //! - The link is that of the process whose slot is in the destination QP number, or there is none.
@@ -46,7 +46,6 @@ use crate::{address, limits};
 use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::errno::Result;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use uroce_engine::host::Fault;
 use uroce_engine::outgoing::{Outgoing, Payload};
@@ -77,6 +76,12 @@ struct Retry {
 impl Retry {
     fn is_due(&self, now: Time) -> bool {
         self.next <= now
+    }
+
+    /// The fast path has just refused a request, and none was with the protocol before it.
+    fn begin(&mut self, now: Time) {
+        let [least, _] = RETRIES;
+        self.next = self.next.max(now.plus(least));
     }
 
     fn tried(&mut self, now: Time, succeeded: bool) {
@@ -401,21 +406,16 @@ impl Connection {
         !self.retry.drains
     }
 
-    /// Those that wait were tried; the protocol takes the others again. `succeeded` means that the
-    /// first took the fast path.
-    pub fn fast_path_retried(
-        &mut self,
-        qp: &Resources,
-        now: Time,
-        succeeded: bool,
-        others: VecDeque<WorkRequest>,
-    ) {
-        self.retry.tried(now, succeeded);
-        let (engine, mut host) = self.split(qp, now);
-        for wr in others {
-            // Refused only in a state that it cannot have come to since it had them.
-            let _ = engine.post_send(wr, &mut host);
+    /// The protocol takes a request that the fast path has refused.
+    pub fn begin_retries(&mut self, now: Time) {
+        if self.engine.outstanding() == 0 {
+            self.retry.begin(now);
         }
+    }
+
+    /// Those that wait were tried. `succeeded` means that the first took the fast path.
+    pub fn fast_path_retried(&mut self, now: Time, succeeded: bool) {
+        self.retry.tried(now, succeeded);
     }
 
     #[inline(never)]

@@ -6,7 +6,6 @@
 
 use super::attributes;
 use super::connection::blocked;
-use super::fast_path::may_be_one_sided;
 use super::resources::Resources;
 use super::state::QpState;
 use crate::carrier::{Sender, shm};
@@ -43,10 +42,10 @@ impl Endpoint for QpState {
         if connection.is_blocked(qp, now) {
             return;
         }
-        if connection.retries_fast_path(qp, now, may_be_one_sided) {
-            locked.fast_path.retry_one_sided(connection, qp, now);
+        let (mode, fast_path) = (access_mode(qp, caller), &mut locked.fast_path);
+        if connection.retries_fast_path(qp, now, |wr| fast_path.may_retry(wr, mode)) {
+            fast_path.retry_waiting(connection, qp, now, mode);
         }
-        let mode = access_mode(qp, caller);
         let link = connection.live_peer().cloned();
         let mut without_room = None;
         while without_room.is_none() && !out.is_full() {

@@ -55,6 +55,23 @@ fn fill<'t>(to: &'t mut [u8], piece: &[u8]) -> Option<&'t mut [u8]> {
     Some(later)
 }
 
+/// The engine's data as those of a view; `sges` is room for its pieces.
+pub fn given<'a>(data: &'a Data, sges: &'a mut [ibv_sge]) -> Option<Given<'a>> {
+    let pieces = match data {
+        Data::Inline(bytes) => return Some(Given::Inline(Inline::Bytes(bytes))),
+        Data::Sges(pieces) => pieces,
+    };
+    let room = sges.get_mut(..pieces.len())?;
+    for (place, piece) in room.iter_mut().zip(pieces) {
+        *place = ibv_sge {
+            addr: piece.address,
+            length: piece.length,
+            lkey: piece.lkey,
+        };
+    }
+    Some(Given::Sges(room))
+}
+
 /// A copy of inline data.
 pub fn bytes(inline: &Inline<'_>) -> Bytes {
     match inline {

@@ -5,7 +5,8 @@ use super::onesided::{Claim, Claims, GateSeen, PAUSE, Patience, SPINS, Use};
 use super::onesided::{claims_anything, is_at_rest, take_away};
 use super::ring::{Broken, Consumer, Producer, RingOffset};
 use super::segment::{AWAITS, CLOSED, PeerSegment, SLEEPS, sleep_of};
-use super::wire::{Few, Fill, Header, Out, Put, SendUpdates};
+use super::wire::{Few, Fill, Header, Out, Put, SendUpdates, Wait};
+use kit::sys::cycles;
 use kit::sys::lock::Lock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
@@ -14,6 +15,10 @@ use std::sync::atomic::{
     AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
     Ordering::SeqCst,
 };
+
+/// How long a message waits for room, in cycles: longer than a peer that runs takes for as many
+/// records as it reports at once, an eighth of the ring. About 40 µs.
+const ROOM_SOON: u64 = 40 * cycles::IN_A_MICROSECOND;
 
 /// A process that this one has met: perhaps this one itself.
 #[derive(Debug)]
@@ -213,6 +218,37 @@ impl Peer {
         let sent = out.long(&self.link, header, length, fill, good);
         self.note(&out);
         self.answer(sent)
+    }
+
+    /// Waits briefly for room for a message of so many bytes that has found none. Returns whether
+    /// to try again.
+    ///
+    /// A message that goes as packets instead costs several times as much, and so do the ones after
+    /// it, until their queue pair has nothing under way. A peer that runs takes records all the
+    /// time.
+    #[inline(never)]
+    pub fn await_room(&self, length: usize) -> bool {
+        let memory = self.link.memory();
+        let taken = || Producer::taken_word(self.places[0], memory);
+        let before = taken();
+        let wait = self.out.lock().begin_wait(memory, length);
+        match wait {
+            Ok(Wait::Over) => return true,
+            Ok(Wait::Begins) if !self.is_gone() && !self.sleeps() => {}
+            Ok(Wait::Begins | Wait::Useless) | Err(Broken) => return false,
+        }
+        let began = cycles::now();
+        let has_taken = loop {
+            if taken() != before {
+                break true;
+            }
+            if cycles::now().wrapping_sub(began) > ROOM_SOON {
+                break false;
+            }
+            std::hint::spin_loop();
+        };
+        self.out.lock().end_wait(!has_taken);
+        has_taken
     }
 
     /// Whether it has taken the record at a position, as far as it has reported.

@@ -538,6 +538,23 @@ fn a_claim_of_no_thread_is_not_waited_for() {
     assert_eq!(length.load(SeqCst), 0);
 }
 
+#[test]
+fn a_message_waits_for_room_while_the_peer_takes_records() {
+    let [(_low, receiver), (_high, sender)] = acquainted();
+    while send(&sender).is_some() {}
+    assert!(!sender.await_room(8), "the peer takes nothing");
+    thread::scope(|scope| {
+        scope.spawn(|| take_one(&receiver));
+        while !sender.await_room(8) {
+            thread::yield_now();
+        }
+        assert!(send(&sender).is_some(), "there is room");
+    });
+    sender.give_up();
+    while send(&sender).is_some() {}
+    assert!(!sender.await_room(8), "the peer is gone");
+}
+
 /// The owner revokes the key and waits; then the memory of the key may not be used.
 #[test]
 fn nothing_is_used_after_it_was_taken_away() {

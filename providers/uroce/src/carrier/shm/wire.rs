@@ -158,6 +158,50 @@ pub struct Out {
     lost: bool,
     /// Where the consumer was found to stall.
     stalled: Option<u64>,
+    waits: Waits,
+}
+
+/// The most messages that find no room and are not waited for after a wait in vain.
+const PENALTY: u32 = 64;
+
+/// A wait for room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// There is room now.
+    Over,
+    /// The peer may make room soon.
+    Begins,
+    /// Room is unlikely, or not all that the message lacks.
+    Useless,
+}
+
+/// Whether waits for room are worthwhile.
+///
+/// After one in vain (the peer does not run, or waits for this process in turn) a message without
+/// room does not wait, and twice as many after each further one, until a wait succeeds.
+#[derive(Debug, Default)]
+struct Waits {
+    /// Messages that are not to wait.
+    left: u32,
+    penalty: u32,
+}
+
+impl Waits {
+    /// Whether a message that has found no room waits.
+    fn begin(&mut self) -> bool {
+        let waits = self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        waits
+    }
+
+    /// A wait has ended.
+    fn end(&mut self, in_vain: bool) {
+        self.penalty = match in_vain {
+            true => (self.penalty * 2).clamp(1, PENALTY),
+            false => 0,
+        };
+        self.left = self.penalty;
+    }
 }
 
 impl Out {
@@ -171,6 +215,7 @@ impl Out {
             scratch: vec![0; MESSAGE_MAX].into_boxed_slice(),
             lost: false,
             stalled: None,
+            waits: Waits::default(),
         }
     }
 
@@ -298,6 +343,28 @@ impl Out {
             self.producer.ask(memory)?;
         }
         Ok(())
+    }
+
+    /// Begins a wait of a message of so many bytes that has found no room.
+    ///
+    /// # Errors
+    /// [`Broken`] as for [`Out::short`].
+    pub fn begin_wait(&mut self, memory: &Shared, length: usize) -> Result<Wait, Broken> {
+        if self.lost || !self.backlog.is_empty() || length > MESSAGE_MAX {
+            return Ok(Wait::Useless);
+        }
+        if self.reserve(memory, MESSAGE_HEAD + length)? {
+            return Ok(Wait::Over);
+        }
+        Ok(match self.waits.begin() {
+            true => Wait::Begins,
+            false => Wait::Useless,
+        })
+    }
+
+    /// Such a wait has ended.
+    pub fn end_wait(&mut self, in_vain: bool) {
+        self.waits.end(in_vain);
     }
 
     /// Reads the consumer's position.

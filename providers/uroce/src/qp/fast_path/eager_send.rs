@@ -15,6 +15,10 @@
 //! - After a refusal some requests take the protocol path before the fast path is tried again: one
 //!   after the first refusal, twice as many after each that follows, 64 at most.
 //!
+//! *Room.* The ring serves all queue pairs of two processes. A message that finds no room waits
+//! briefly, while the peer takes records; otherwise the protocol sends it. Those that then wait for
+//! the protocol come back ([`EagerSender::retry`]).
+//!
 //! *Time limit.* As long as messages are in flight, a deadline runs ([`super::super::stall`]): a
 //! peer that takes nothing from its ring ends the connection.
 //!
@@ -28,11 +32,12 @@ use super::credit::CreditWindow;
 use super::in_flight::{self, Header, InFlight};
 use crate::carrier::qpn;
 use crate::carrier::shm::{Directory, Few, GateSeen, Header as MessageHeader, Outcome};
-use crate::carrier::shm::{MESSAGE_MAX, Put};
+use crate::carrier::shm::{MESSAGE_MAX, Peer, Put};
 use crate::clock;
 use crate::cq::{Entry, success};
 use crate::memory::{AccessMode, InvalidationListener, MrCache, piece};
 use crate::objects::Objects;
+use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::provider::{Data, SendView};
 use kit::sys::barrier;
@@ -41,12 +46,17 @@ use std::sync::Weak;
 use uroce_engine::host::Fault;
 use uroce_engine::qp::State;
 use uroce_engine::timer::Time;
-use uroce_engine::work::{Completion, CompletionOpcode, Sge, Status, WorkRequest};
+use uroce_engine::work::{Completion, CompletionOpcode, Request, Sge, Status, WorkRequest};
 
 /// Flags of requests that may take the fast path.
 const FLAGS: u32 = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+/// Pieces of memory of a request that was with the protocol.
+const PIECES: usize = 4;
 /// The least and the most requests that take the protocol path after a refusal.
 const PENALTY: [u32; 2] = [1, 64];
+
+/// Waits for room of one message at most: after each, the peer has taken some records.
+const WAITS: usize = 8;
 
 /// The sending side of the fast path.
 pub(super) struct EagerSender {
@@ -178,6 +188,7 @@ impl EagerSender {
         // The request uses receive requests of the peer's.
         self.window.invalidate();
         connection.hold_if_long(qp, &wr, now);
+        connection.begin_retries(now);
         let (engine, mut host) = connection.split(qp, now);
         // Refused only in a state that it cannot have come to since it was asked.
         let _ = engine.post_send(wr, &mut host);
@@ -198,11 +209,7 @@ impl EagerSender {
         let Some(immediate) = in_flight::immediate(given) else {
             return false;
         };
-        let may = self.open
-            && self.backoff.is_over()
-            && self.deferred.is_empty()
-            && given.flags() & !FLAGS == 0
-            && connection.engine().may_take_fast_path();
+        let may = given.flags() & !FLAGS == 0 && self.may_send(connection);
         let Some(data) = given.data().ok().filter(|_| may) else {
             return false;
         };
@@ -212,6 +219,51 @@ impl EagerSender {
         let request = Header {
             id: given.id(),
             flags: given.flags(),
+            immediate,
+        };
+        self.put(connection, qp, &request, &data).is_some()
+    }
+
+    #[inline(always)]
+    fn may_send(&self, connection: &Connection) -> bool {
+        self.open
+            && self.backoff.is_over()
+            && self.deferred.is_empty()
+            && connection.engine().may_take_fast_path()
+    }
+
+    /// Whether a request that the protocol has could be sent, as far as is known.
+    pub fn may_retry(&self, wr: &WorkRequest) -> bool {
+        let is_message = matches!(wr.request, Request::Send | Request::SendImm(_));
+        let length = wr
+            .data
+            .length()
+            .and_then(|length| usize::try_from(length).ok());
+        let fits = length.is_some_and(|length| length <= MESSAGE_MAX);
+        is_message && fits && self.open && self.backoff.is_over() && self.deferred.is_empty()
+    }
+
+    /// Sends a request that the protocol had, if it may take the fast path. Memory is accessed
+    /// directly.
+    pub fn retry(&mut self, connection: &mut Connection, qp: &Resources, wr: &WorkRequest) -> bool {
+        let immediate = match &wr.request {
+            Request::Send => None,
+            Request::SendImm(immediate) => Some(immediate.data),
+            _ => return false,
+        };
+        if !self.may_send(connection) || !connection.requests_by_link(qp, clock::now) {
+            return false;
+        }
+        let mut sges = [ibv_sge::zeroed(); PIECES];
+        let Some(data) = requests::given(&wr.data, &mut sges) else {
+            return false;
+        };
+        let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
+        let request = Header {
+            id: wr.id,
+            flags: flag(wr.signaled, IBV_SEND_SIGNALED)
+                | flag(wr.solicited, IBV_SEND_SOLICITED)
+                | flag(wr.fence, IBV_SEND_FENCE),
             immediate,
         };
         self.put(connection, qp, &request, &data).is_some()
@@ -244,7 +296,9 @@ impl EagerSender {
         let header = self.header(connection, qp, request, credit);
         let gate = credit.unwrap_or_default();
         let peer = connection.peer()?;
-        let put = directory.put(peer, |peer| peer.short(&header, few, count, gate))?;
+        let put = put_when_room(peer, count, || {
+            directory.put(peer, |peer| peer.short(&header, few, count, gate))
+        })?;
         if self.is_completed(connection, qp, request, length, put, credit) {
             return Some(());
         }
@@ -325,7 +379,9 @@ impl EagerSender {
         let gate = credit.unwrap_or_default();
         let mut read = |room: &mut [u8]| read(qp, data, room);
         let peer = connection.peer()?;
-        let put = directory.put(peer, |peer| peer.long(&header, size, &mut read, gate))?;
+        let put = put_when_room(peer, size, || {
+            directory.put(peer, |peer| peer.long(&header, size, &mut read, gate))
+        })?;
         if self.is_completed(connection, qp, request, length, put, credit) {
             return Some(());
         }
@@ -387,6 +443,16 @@ impl EagerSender {
             begin_watch(connection, qp);
         }
     }
+}
+
+/// Puts a message of so many bytes into the ring, if need be after a short wait for room: the ring
+/// serves all queue pairs of two processes, and holds fewer messages than many of them may post.
+#[inline(always)]
+fn put_when_room(peer: &Peer, length: usize, mut put: impl FnMut() -> Option<Put>) -> Option<Put> {
+    put().or_else(|| {
+        let mut waits = (0..WAITS).take_while(|_| peer.await_room(length));
+        waits.find_map(|_| put())
+    })
 }
 
 #[cold]

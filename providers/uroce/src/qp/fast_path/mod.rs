@@ -31,7 +31,7 @@ mod in_flight;
 mod one_sided;
 
 pub(super) use gate::await_unused;
-pub(super) use one_sided::{MOST_BYTES, may_be_one_sided};
+pub(super) use one_sided::MOST_BYTES;
 
 use super::connection::Connection;
 use super::resources::Resources;
@@ -44,7 +44,7 @@ use eager_send::EagerSender;
 use gate::ShownGate;
 use kit::errno::Result;
 use kit::provider::{ReceiveRequest, SendView};
-use one_sided::OneSided;
+use one_sided::{OneSided, may_be_one_sided};
 use std::sync::{Arc, Weak};
 use uroce_engine::qp::{Service, State};
 use uroce_engine::timer::Time;
@@ -174,27 +174,44 @@ impl FastPath {
         done.is_some()
     }
 
-    /// Carries out the RDMA writes and reads that wait for the protocol, which has nothing under
-    /// way, up to the first that may not take the fast path.
+    /// Whether a request that waits for the protocol may take the fast path, as far as is known,
+    /// if this thread may access memory so.
+    pub fn may_retry(&self, wr: &WorkRequest, mode: AccessMode) -> bool {
+        may_be_one_sided(wr) || mode == AccessMode::Direct && self.sender.may_retry(wr)
+    }
+
+    /// Carries out the messages, RDMA writes and reads that wait for the protocol, which has
+    /// nothing under way, up to the first that may not take the fast path.
     ///
     /// A queue pair that always has requests outstanding would stay on the protocol path for good:
     /// new ones wait behind them.
-    pub fn retry_one_sided(&mut self, connection: &mut Connection, qp: &Resources, now: Time) {
+    pub fn retry_waiting(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        now: Time,
+        mode: AccessMode,
+    ) {
         let mut budget = MOST_AT_ONCE;
         let mut waiting = connection.engine_mut().take_waiting();
         let mut succeeded = false;
         while let Some(wr) = waiting.front() {
+            let is_message = mode == AccessMode::Direct && self.sender.retry(connection, qp, wr);
             let sender = &self.sender;
-            let done = self
-                .one_sided
-                .retry(connection, qp, sender, wr, &mut budget);
-            if done.is_none() {
+            let mut move_it = || {
+                self.one_sided
+                    .retry(connection, qp, sender, wr, &mut budget)
+            };
+            if !is_message && move_it().is_none() {
                 break;
             }
             waiting.pop_front();
             succeeded = true;
         }
-        connection.fast_path_retried(qp, now, succeeded, waiting);
+        connection.fast_path_retried(now, succeeded);
+        for wr in waiting {
+            self.sender.post_to_protocol(connection, qp, wr, now);
+        }
     }
 
     /// The protocol takes a request, at once or when its turn comes.

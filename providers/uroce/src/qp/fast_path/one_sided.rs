@@ -20,6 +20,7 @@
 //! between processes, errors, deregistering. `unmapped.rs`: partial copies.
 
 use super::super::connection::Connection;
+use super::super::requests;
 use super::super::resources::Resources;
 use super::eager_send::EagerSender;
 use crate::carrier::qpn;
@@ -31,13 +32,13 @@ use crate::objects::Objects;
 use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
-use kit::provider::{Data, Inline, SendView};
+use kit::provider::{Data, SendView};
 use kit::sys::application::ApplicationMemory;
 use kit::sys::other_process::{MOST, OtherProcess, Range, Source};
 use std::sync::Arc;
 use uroce_engine::host::LocalAccess;
 use uroce_engine::qp::Service;
-use uroce_engine::work::{CompletionOpcode, Data as Pieces, Request, Sge, WorkRequest};
+use uroce_engine::work::{CompletionOpcode, Request, Sge, WorkRequest};
 
 /// Bytes that one call of a verb moves directly; longer transfers go by packets, which do not block
 /// the caller.
@@ -95,23 +96,9 @@ impl<'a> OneSidedRequest<'a> {
             Request::Read(remote) => (Right::Read, remote),
             _ => return None,
         };
-        let data = match &wr.data {
-            Pieces::Inline(bytes) => Data::Inline(Inline::Bytes(bytes)),
-            Pieces::Sges(pieces) => {
-                let room = sges.get_mut(..pieces.len())?;
-                for (place, piece) in room.iter_mut().zip(pieces) {
-                    *place = ibv_sge {
-                        addr: piece.address,
-                        length: piece.length,
-                        lkey: piece.lkey,
-                    };
-                }
-                Data::Sges(room)
-            }
-        };
         Some(Self {
             right,
-            data,
+            data: requests::given(&wr.data, sges)?,
             address: remote.address,
             rkey: remote.rkey,
             length: wr.data.length()?.into(),
@@ -355,6 +342,7 @@ fn forbids(error: Errno) -> bool {
 mod tests {
     use super::*;
     use crate::context::Context;
+    use kit::provider::Inline;
     use kit::provider::SendRequest;
 
     fn cap() -> ibv_qp_cap {

@@ -3,6 +3,7 @@
 use super::super::XrcDomain;
 use super::super::endpoint::access_mode;
 use super::end::{End, HANG, pair};
+use crate::carrier::shm::{Few, GateSeen, Header};
 use crate::memory::AccessMode;
 use crate::namespace::there;
 use crate::node::{self, Caller, Endpoint, Incoming, Node};
@@ -17,7 +18,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socke
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use uroce_engine::psn::Psn;
 use uroce_engine::qp::{Rest, Service};
 use uroce_engine::wire::{Bth, Headers, ICRC_LEN, Opcode, Operation, Transport, XrcEth};
@@ -70,6 +71,66 @@ fn a_refused_message_takes_the_protocol_path() {
         assert_eq!(from.wait(1), [(id, SUCCESS, IBV_WC_SEND)]);
         assert_eq!(to.wait(1), [(id, SUCCESS, IBV_WC_RECV)]);
     }
+}
+
+/// Those that wait behind a message that has found no room take the fast path when there is room.
+#[test]
+#[ignore = "run by in_a_namespace"]
+fn a_full_ring_leaves_no_message_but_the_first_to_the_protocol() {
+    if !there() {
+        return;
+    }
+    let [from, to] = pair();
+    let caller = Caller::Poller(threads::mark());
+    from.cq.attend(threads::mark());
+    for id in 1..=9 {
+        to.receive(id);
+    }
+    // A message by credit would be complete before it is seen.
+    to.state.revoke_credits();
+    let mut receiving = from.node.receive_alone();
+    fill(&from);
+    for id in 1..=8 {
+        from.post(id, IBV_WR_SEND).expect("posted");
+    }
+    assert_eq!(from.outstanding(), [0, 8], "there is no room");
+    // The fast path is not tried again at once.
+    std::thread::sleep(Duration::from_millis(2));
+    let mut without_packets = 0;
+    while from.outstanding() != [0, 0] {
+        receiving.take_in_rings(caller);
+        let [on_fast_path, _] = from.outstanding();
+        without_packets = on_fast_path.max(without_packets);
+    }
+    assert_eq!(without_packets, 7);
+    from.post(9, IBV_WR_SEND).expect("posted");
+    assert_eq!(from.outstanding()[1], 0, "the protocol has no request");
+    drop(receiving);
+    to.state.grant_credits();
+    let sent: Vec<_> = (1..=9).map(|id| (id, SUCCESS, IBV_WC_SEND)).collect();
+    assert_eq!(from.wait(9), sent);
+    let received: Vec<_> = (1..=9).map(|id| (id, SUCCESS, IBV_WC_RECV)).collect();
+    assert_eq!(to.wait(9), received);
+}
+
+/// Fills the ring to the peer with messages for no queue pair.
+fn fill(end: &End) {
+    let header = Header {
+        source: end.state.number() ^ 1 << 13,
+        destination: end.state.number() ^ 1 << 13,
+        epoch: 0,
+        immediate: None,
+        solicited: false,
+        completed: false,
+    };
+    let peer = end.peer();
+    let directory = end.node.directory().expect("a directory");
+    let put = || {
+        directory.put(&peer, |peer| {
+            peer.short(&header, Few::default(), 0, GateSeen::default())
+        })
+    };
+    while put().is_some() {}
 }
 
 #[test]

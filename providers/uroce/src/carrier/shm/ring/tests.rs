@@ -1,6 +1,6 @@
 use super::super::link::{LINK, Link};
 use super::super::wire::{
-    FEW, Few, Front, Header, MESSAGE, MESSAGE_HEAD, Out, Outcome, PACKET, Put, SendUpdates,
+    FEW, Few, Front, Header, MESSAGE, MESSAGE_HEAD, Out, Outcome, PACKET, Put, SendUpdates, Wait,
 };
 use super::*;
 use proptest::prelude::*;
@@ -244,6 +244,35 @@ fn packets_without_room_wait_in_order() {
     }
     assert_eq!(updates.ready, [9]);
     assert!(!out.waits(9));
+}
+
+#[test]
+fn waits_for_room_become_rare_while_they_are_in_vain() {
+    let (link, producer, mut consumer) = ends();
+    let mut out = Out::new(producer);
+    let memory = link.memory();
+    let put = |out: &mut Out| out.short(&link, &header(0), Few::default(), 0, never);
+    while put(&mut out).expect("right").is_some() {}
+    let begin = |out: &mut Out| out.begin_wait(memory, 0).expect("right");
+    for useless in [0, 1, 2, 4] {
+        for _ in 0..useless {
+            assert_eq!(begin(&mut out), Wait::Useless);
+        }
+        assert_eq!(begin(&mut out), Wait::Begins);
+        out.end_wait(true);
+    }
+    let record = consumer.next(memory).expect("right").expect("a record");
+    consumer.advance(memory, &record).expect("right");
+    consumer.report(memory).expect("right");
+    assert_eq!(begin(&mut out), Wait::Over);
+    assert!(put(&mut out).expect("right").is_some());
+    out.end_wait(false);
+    assert_eq!(begin(&mut out), Wait::Begins);
+    out.end_wait(false);
+    // Room that comes is for the packet.
+    let found = out.packet(&link, &pattern(1, 64), false).expect("right");
+    assert!(!found);
+    assert_eq!(begin(&mut out), Wait::Useless);
 }
 
 #[test]
