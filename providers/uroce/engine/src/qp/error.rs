@@ -82,11 +82,14 @@ impl QueuePair {
     }
 
     /// Reports requests that have finished, and applies the consequences.
+    #[inline]
     pub(super) fn report_completed(&mut self, host: &mut impl Host) {
         if !self.state.sends() {
             return;
         }
-        if let Some(status) = self.requester.retire(self.config.sq_sig_all, host) {
+        if self.requester.has_ended()
+            && let Some(status) = self.requester.retire(self.config.sq_sig_all, host)
+        {
             self.fail_request(status, host);
             return;
         }

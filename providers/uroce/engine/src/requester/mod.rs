@@ -206,6 +206,13 @@ impl Requester {
         ])
     }
 
+    /// Whether the request at the head of the queue has come to its end.
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        let head = self.queue.front();
+        head.is_some_and(|entry| entry.done || entry.failed.is_some())
+    }
+
     /// Reports the finished requests at the head of the queue. Returns the status of a failed one
     /// that has come to the head; it stays there.
     pub(crate) fn retire(&mut self, sq_sig_all: bool, host: &mut impl Host) -> Option<Status> {

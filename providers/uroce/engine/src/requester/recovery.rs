@@ -281,7 +281,15 @@ impl Requester {
     }
 
     /// The packet that is to be sent again, as the place of its request and its own in that.
+    // Inlined for the usual case, that nothing is missing: asked for several times for each packet.
+    #[inline]
     pub(super) fn next_missing(&mut self) -> Option<(usize, u32)> {
+        self.recovery()?;
+        self.next_reported()
+    }
+
+    #[inline(never)]
+    fn next_reported(&mut self) -> Option<(usize, u32)> {
         loop {
             let psn = self.path.as_mut()?.recovery.as_mut()?.next()?;
             let entries = self.queue.range(self.untaken.min(self.queue.len())..);

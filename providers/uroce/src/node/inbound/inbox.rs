@@ -64,6 +64,9 @@ impl Inbox {
     /// Receives from the rings. Returns whether there was anything.
     #[inline]
     pub fn take_in_rings(&mut self, transport: &Transport, caller: Caller) -> bool {
+        if transport.directory.is_none() {
+            return false;
+        }
         let mut turn = LazyPass::new(transport, caller);
         let some = self.rings.take_in(transport, &mut turn);
         turn.finish();
@@ -90,6 +93,7 @@ impl Inbox {
     }
 
     /// The same, after those were handed on for which there is room now.
+    #[inline]
     pub fn keeps_packets(&mut self, slot: &Slot) -> bool {
         if self.has_backlog() {
             self.backlog.flush(slot, clock::now());
