@@ -11,12 +11,14 @@
 //! *Far.* On other paths the window follows the delay, as in Vegas and FAST TCP: a path that is
 //! filled has a queue, and a packet that waits in it arrives later than the fastest one did. The
 //! window is computed once in a round trip, and changes only if it has held back a packet.
-//! - At the beginning it doubles, until the fastest packet of a round takes a quarter longer (and
-//!   50 µs, for the noise of schedulers) than the fastest of all: a window leaves in bursts, whose
-//!   packets wait for each other.
+//! - A packet may wait for a quarter of the path, and at least for twice the path or [`SLACK`],
+//!   whichever is less. A window leaves in bursts, whose packets wait for each other. Timers and
+//!   schedulers delay whole rounds by a millisecond or more. A lower limit takes both for a queue,
+//!   and uses a part of the path only.
+//! - At the beginning the window doubles, until the fastest packet of a round waits longer.
 //! - From then on it goes half the way to the size at which [`QUEUED`] packets of this connection
-//!   wait beyond that, or grows by an eighth if there is no queue at all. Connections that share a
-//!   path have equal queues there, and so equal shares.
+//!   wait beyond the limit, or grows by an eighth while packets wait for less than half of it.
+//!   Connections that share a path have equal queues there, and so equal shares.
 //! - The fastest packet is remembered for 2 to 4 seconds. Every 2 seconds the window is a quarter
 //!   for one round, so that the queue runs empty and the delay of the path alone is measured. All
 //!   connections of a host do so at the same time, since one alone leaves the queue to others. A
@@ -74,8 +76,6 @@ const REQUESTS_FAR: u32 = 16;
 /// of the path: shares become equal in a number of round trips that is as small on a long path.
 const QUEUED: u32 = 16;
 const QUEUED_EVERY: u32 = 500_000;
-/// A queue that delays packets by this part of the path is empty.
-const EMPTY: u32 = 256;
 /// Packets whose loss does not count, of a few hundred.
 const FEW: u32 = 8;
 /// One of so many packets may be lost.
@@ -85,8 +85,9 @@ const COUNTED: u32 = 256;
 /// The part of the path that a packet may wait on it. A window leaves in bursts, which wait for
 /// themselves although the path has room.
 const BURST: u32 = 4;
-/// Noise of schedulers, in nanoseconds.
-const NOISE: u32 = 50_000;
+/// How long a packet may wait on a path of half of that or more, in nanoseconds: timers and
+/// schedulers, and the bursts that they cause, delay packets that much where there is no queue.
+const SLACK: u32 = 4_000_000;
 /// Rounds in which the window is smaller to let the queue run empty.
 const DRAINING: u8 = 2;
 /// How long the fastest packet is remembered at least, in nanoseconds.
@@ -261,7 +262,8 @@ impl Window {
             return;
         }
         let path = self.path();
-        let allowed = path.saturating_add(path / BURST).saturating_add(NOISE);
+        let may_wait = may_wait(path);
+        let allowed = path.saturating_add(may_wait);
         self.doubling &= self.fastest <= allowed;
         let size = if self.doubling {
             self.size.saturating_mul(2)
@@ -269,10 +271,10 @@ impl Window {
             let slower = u64::from(self.fastest.max(allowed));
             let filled = u64::from(self.size) * u64::from(allowed) / slower;
             let filled = u32::try_from(filled).unwrap_or(u32::MAX);
-            // Without a queue the path is not filled: other connections may have ended.
-            let empty = self.fastest - path <= path / EMPTY;
+            // The path is not filled: packets were lost, or other connections have ended.
+            let unfilled = self.fastest - path <= may_wait / 2;
             let queued = QUEUED + path / QUEUED_EVERY;
-            let more = if empty {
+            let more = if unfilled {
                 queued.max(self.size / 4)
             } else {
                 queued
@@ -309,6 +311,12 @@ impl Window {
         self.lost = 0;
         self.size = size.max(MIN);
     }
+}
+
+/// How long a packet may wait on a path of so many nanoseconds.
+fn may_wait(path: u32) -> u32 {
+    let noise = path.saturating_mul(2).min(SLACK);
+    noise.max(path / BURST)
 }
 
 #[cfg(test)]
@@ -411,11 +419,47 @@ mod tests {
             path.rounds(40, rate, trip);
             let carries = u32::try_from(rate * trip).expect("few packets");
             let size = path.window.size;
+            let trip = u32::try_from(trip * MILLISECOND).expect("a short time");
+            let waiting = u64::from(may_wait(trip)) * rate / MILLISECOND;
+            let most = carries + u32::try_from(waiting).expect("few packets") + 200;
             assert!(
-                (carries..=carries / 2 * 3 + 200).contains(&size),
+                (carries..=most).contains(&size),
                 "{size}, the path holds {carries}"
             );
         }
+    }
+
+    #[test]
+    fn a_packet_may_wait_longer_on_a_longer_path() {
+        let half = 500_000;
+        let waits = [half, 2 * half, 4 * half, 32 * half, 80 * half].map(may_wait);
+        assert_eq!(waits, [2 * half, 4 * half, SLACK, SLACK, 20 * half]);
+        assert_eq!(may_wait(u32::MAX), u32::MAX / BURST);
+    }
+
+    /// Timers and schedulers make whole rounds late, by up to 4 ms.
+    #[test]
+    fn late_rounds_are_no_queue() {
+        let mut path = Path::new(1024);
+        path.round(2 * MILLISECOND);
+        for number in 0..100 {
+            path.round((2 + number * 7 % 5) * MILLISECOND);
+        }
+        assert!(path.window.size >= 4000, "{:?}", path.window);
+    }
+
+    /// Packets are a little late all the time, and the path has room.
+    #[test]
+    fn a_window_that_lost_packets_grows_back_in_a_few_rounds() {
+        let mut path = Path::new(1024);
+        path.round(10 * MILLISECOND);
+        path.window.size = 2000;
+        path.window.on_loss(true);
+        assert_eq!(path.window.size, 1400);
+        for _ in 0..4 {
+            path.round(11 * MILLISECOND);
+        }
+        assert!(path.window.size >= 2000, "{:?}", path.window);
     }
 
     #[test]

@@ -69,6 +69,28 @@ struct State {
     /// When each direction has carried all it has taken.
     free: [Time; 2],
     lost: u64,
+    wake_ups: Option<WakeUps>,
+}
+
+/// The moments at which receivers look for packets.
+#[derive(Debug)]
+struct WakeUps {
+    /// Nanoseconds from one to the next at most.
+    most: u64,
+    random: Random,
+    /// The next of each side.
+    next: [Time; 2],
+}
+
+impl WakeUps {
+    /// When a side takes in a packet that arrives at this time.
+    fn after(&mut self, arrival: Time, to: usize) -> Option<Time> {
+        let next = self.next.get_mut(to)?;
+        while *next < arrival {
+            *next = next.plus(1 + self.random.below(self.most));
+        }
+        Some(*next)
+    }
 }
 
 impl Bottleneck {
@@ -81,7 +103,20 @@ impl Bottleneck {
             delay,
             free: [Time::default(); 2],
             lost: 0,
+            wake_ups: None,
         })))
+    }
+
+    /// The same, whose receivers take in packets at random moments, at most so many nanoseconds
+    /// apart: as processes do that wait for a timer or for the processor.
+    #[must_use]
+    pub fn with_wake_ups(self, most: u64, seed: u64) -> Self {
+        self.0.borrow_mut().wake_ups = Some(WakeUps {
+            most,
+            random: Random::new(seed),
+            next: [Time::default(); 2],
+        });
+        self
     }
 
     /// Packets that the queue had no room for.
@@ -103,7 +138,12 @@ impl Bottleneck {
         }
         let takes = waits + time(bytes);
         *free = now.plus(takes);
-        Some(takes + state.delay)
+        let arrival = now.plus(takes + state.delay);
+        let taken_in = match &mut state.wake_ups {
+            Some(wake_ups) => wake_ups.after(arrival, to)?,
+            None => arrival,
+        };
+        Some(taken_in.nanos() - now.nanos())
     }
 }
 

@@ -126,6 +126,46 @@ fn one_connection_uses_the_path() {
     }
 }
 
+/// Receivers that look for packets at random moments delay whole rounds. That is no queue, and the
+/// path is used.
+#[test]
+fn late_receivers_are_no_queue() {
+    for stream in [Stream::Write, Stream::Read] {
+        for (delay, most) in [(1, 2), (1, 4), (5, 4)] {
+            for seed in 0..3 {
+                let path = RATE / 1000 * 2 * (delay + most);
+                let bottleneck = Bottleneck::new(RATE, path, delay * MILLISECOND)
+                    .with_wake_ups(most * MILLISECOND, seed);
+                let mut flows = [Flow::new(stream, &bottleneck, Faults::default(), seed)];
+                let used = use_of_the_path(&mut flows, 3);
+                assert!(
+                    used >= 900,
+                    "{stream:?} {delay} ms, looks {most} ms apart, seed {seed}: {used}"
+                );
+            }
+        }
+    }
+}
+
+/// A stream of a second is long enough to fill a long path.
+#[test]
+fn a_path_is_filled_in_a_few_round_trips() {
+    for (delay, least) in [(1, 950), (5, 900), (20, 700)] {
+        for seed in 0..3 {
+            let bottleneck = Bottleneck::new(RATE, RATE / 50, delay * MILLISECOND)
+                .with_wake_ups(MILLISECOND, seed);
+            let mut flows = [Flow::new(
+                Stream::Write,
+                &bottleneck,
+                Faults::default(),
+                seed,
+            )];
+            let used = use_of_the_path(&mut flows, 1);
+            assert!(used >= least, "{delay} ms, seed {seed}: {used}");
+        }
+    }
+}
+
 /// The window is what limits requests for responses also where the peer serves few at a time.
 #[test]
 fn few_reads_at_a_time_use_the_path() {
