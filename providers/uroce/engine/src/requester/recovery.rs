@@ -11,10 +11,13 @@
 //!
 //! *The last packets.* Nothing arrives behind the last packets. If there is no progress for
 //! a few round trips, repeated packets are sent once more, and else the last packet: the answer
-//! names the other missing packets. The wait doubles each time. That takes no retry. Retries are
-//! counted as ever, by the timeout of the connection, which only a packet renews that is
-//! acknowledged with all before it; when it passes, all reports are forgotten and sending goes
-//! back.
+//! names the other missing packets. The wait doubles each time. That takes no retry.
+//!
+//! *Retries.* They are counted as ever, by the timeout of the connection, which only a packet
+//! renews that is acknowledged with all before it. The timeout is up to four times as long where
+//! the measured round trip is longer, which IBTA permits. When it passes, the peer is asked in the
+//! same way as above, up to three times and for half of the retries: its process may not have run.
+//! After that all reports are forgotten, sending goes back, and the window is halved.
 //!
 //! Reports are not trusted: one that speaks of packets that were not sent is dropped.
 
@@ -343,10 +346,23 @@ impl Requester {
         }
         path.probes = (path.probes + 1).min(MOST_DOUBLINGS);
         self.arm_probe(now, attributes);
-        let furthest = self.furthest();
-        if self.rnr_wait.is_some() || self.cursor() != furthest || self.una() == furthest {
-            return;
+        if self.can_ask_peer() {
+            self.ask_peer();
         }
+    }
+
+    /// Whether the peer reports missing packets, and some are outstanding.
+    pub(super) fn can_ask_peer(&self) -> bool {
+        let furthest = self.furthest();
+        self.gets_reports()
+            && !self.rnr_wait.is_some()
+            && self.cursor() == furthest
+            && self.una() != furthest
+    }
+
+    /// Sends again packets whose answer names the other missing ones.
+    pub(super) fn ask_peer(&mut self) {
+        let furthest = self.furthest();
         let recovery = self.path.as_mut().and_then(|path| path.recovery.as_mut());
         let lost = recovery.map(Recovery::all_due).unwrap_or_default();
         if self.responses.ask_oldest_before(self.taken) || lost.first.is_some() {
@@ -363,6 +379,12 @@ impl Requester {
             let recovery = path.recovery.get_or_insert_with(|| Recovery::new(taken));
             recovery.ask(last);
         }
+    }
+
+    /// How long an answer may take, as measured; 0 for a peer that does not report missing packets.
+    pub(super) fn longest_trip(&self) -> u64 {
+        let path = self.path.as_ref().filter(|_| self.gets_reports());
+        path.map_or(0, |path| path.round_trip.longest())
     }
 }
 

@@ -17,6 +17,12 @@ pub(crate) enum Expired {
     Fail(Status),
 }
 
+/// A timeout may be noticed after so many times its length (IBTA volume 1, 9.7.6.1.3).
+const LONGER: u64 = 4;
+/// How often at most a peer that reports missing packets is asked once more when the timeout has
+/// passed, before sending goes back. Half of the retries are left for that.
+const LATE: u8 = 3;
+
 impl Requester {
     /// Where in the sequence the next packet stands.
     pub(super) fn cursor(&self) -> Psn {
@@ -134,10 +140,23 @@ impl Requester {
         if self.timer.has_passed(now) {
             self.timer = Moment::NONE;
             counters.timeouts += 1;
+            if self.answer_may_be_late(attributes) {
+                self.retries_left = self.retries_left.saturating_sub(1);
+                self.ask_peer();
+                self.arm(now, attributes);
+                return Expired::Resume;
+            }
             self.responses.all_lost(self.taken);
             return self.spend_retry(counters);
         }
         Expired::Resume
+    }
+
+    /// Whether an answer that has not come is waited for once more.
+    fn answer_may_be_late(&self, attributes: &Attributes) -> bool {
+        let spent = attributes.retry_cnt.saturating_sub(self.retries_left);
+        let most = (attributes.retry_cnt / 2).min(LATE);
+        spent < most && self.can_ask_peer()
     }
 
     /// The time: of several threads one may be late with it. A timer that was set by such a time
@@ -150,6 +169,10 @@ impl Requester {
     pub(super) fn arm(&mut self, now: Time, attributes: &Attributes) {
         let now = self.latest(now);
         let wait = attributes.timeout.nanos();
+        let wait = wait.map(|least| {
+            self.longest_trip()
+                .clamp(least, least.saturating_mul(LONGER))
+        });
         self.timer = wait.map_or(Moment::NONE, |nanos| Moment::at(now.plus(nanos)));
         self.arm_probe(now, attributes);
     }

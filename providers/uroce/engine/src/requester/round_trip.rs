@@ -32,13 +32,17 @@ impl RoundTrip {
         self.smooth = self.smooth - self.smooth / 8 + sample / 8;
     }
 
-    /// How long an answer may take.
+    /// How long an answer may take, as measured; 0 before anything was.
+    pub(super) fn longest(self) -> u64 {
+        u64::from(self.smooth) + 4 * u64::from(self.deviation)
+    }
+
+    /// How long an answer is waited for.
     pub(super) fn wait(self) -> u64 {
         if self.smooth == 0 {
             return FIRST_WAIT;
         }
-        let long = u64::from(self.smooth) + 4 * u64::from(self.deviation);
-        long.max(LEAST_WAIT)
+        self.longest().max(LEAST_WAIT)
     }
 }
 
@@ -90,7 +94,7 @@ mod tests {
     #[test]
     fn the_wait_follows_the_measured_time() {
         let mut trip = RoundTrip::default();
-        assert_eq!(trip.wait(), FIRST_WAIT);
+        assert_eq!((trip.wait(), trip.longest()), (FIRST_WAIT, 0));
         for _ in 0..100 {
             trip.measured(40_000_000);
         }
@@ -99,6 +103,7 @@ mod tests {
             trip.measured(50_000);
         }
         assert_eq!(trip.wait(), LEAST_WAIT);
+        assert!((50_000..51_000).contains(&trip.longest()));
         trip.measured(u64::MAX);
         assert!(trip.wait() > 1_000_000_000);
     }

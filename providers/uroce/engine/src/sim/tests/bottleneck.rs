@@ -17,6 +17,22 @@ enum Stream {
     Read,
 }
 
+/// PSNs begin anywhere, by the seed.
+fn setup(seed: u64, reads: u8) -> Setup {
+    let psns = [0x00ff_fff0, 0x0080_0010, 7];
+    let psn = psns
+        .into_iter()
+        .cycle()
+        .nth(usize::try_from(seed % 3).unwrap_or(0));
+    Setup {
+        psn: Psn::new(psn.unwrap_or(0)),
+        mtu: Mtu::B1024,
+        timeout: 18,
+        reads,
+        ..Setup::new(Service::Rc)
+    }
+}
+
 /// A connection that always has something to do.
 struct Flow {
     world: World,
@@ -29,7 +45,6 @@ impl Flow {
         Self::with_reads(stream, bottleneck, faults, seed, 64)
     }
 
-    /// PSNs begin anywhere, by the seed.
     fn with_reads(
         stream: Stream,
         bottleneck: &Bottleneck,
@@ -37,19 +52,17 @@ impl Flow {
         seed: u64,
         reads: u8,
     ) -> Self {
-        let psns = [0x00ff_fff0, 0x0080_0010, 7];
-        let psn = psns
-            .into_iter()
-            .cycle()
-            .nth(usize::try_from(seed % 3).unwrap_or(0));
-        let setup = Setup {
-            psn: Psn::new(psn.unwrap_or(0)),
-            mtu: Mtu::B1024,
-            timeout: 18,
-            reads,
-            ..Setup::new(Service::Rc)
-        };
-        let mut world = World::new(&setup, faults, seed);
+        Self::of(&setup(seed, reads), stream, bottleneck, faults, seed)
+    }
+
+    fn of(
+        setup: &Setup,
+        stream: Stream,
+        bottleneck: &Bottleneck,
+        faults: Faults,
+        seed: u64,
+    ) -> Self {
+        let mut world = World::new(setup, faults, seed);
         world.link.bottleneck = Some(bottleneck.clone());
         Self {
             world,
@@ -143,6 +156,31 @@ fn late_receivers_are_no_queue() {
                     "{stream:?} {delay} ms, looks {most} ms apart, seed {seed}: {used}"
                 );
             }
+        }
+    }
+}
+
+/// Answers take 10 to 18 ms, and the timeout is 8.4 ms. That is no loss: sending does not go back,
+/// and the window is not halved each time. Once it may, before it is known what the peer
+/// understands.
+#[test]
+fn answers_later_than_the_timeout_are_no_loss() {
+    for stream in [Stream::Write, Stream::Read] {
+        for seed in 0..6 {
+            let bottleneck = Bottleneck::new(RATE, RATE / 20, 5 * MILLISECOND)
+                .with_wake_ups(4 * MILLISECOND, seed);
+            let setup = Setup {
+                timeout: 11,
+                ..setup(seed, 64)
+            };
+            let faults = Faults::default();
+            let mut flows = [Flow::of(&setup, stream, &bottleneck, faults, seed)];
+            let used = use_of_the_path(&mut flows, 2);
+            let [flow] = &flows;
+            let counters = flow.world.ends[0].qp.counters();
+            let case = format!("{stream:?}, seed {seed}: {used}, {counters:?}");
+            assert!(counters.retries <= 1, "{case}");
+            assert!(used >= 900, "{case}");
         }
     }
 }
