@@ -11,10 +11,10 @@
 //! *Far.* On other paths the window follows the delay, as in Vegas and FAST TCP: a path that is
 //! filled has a queue, and a packet that waits in it arrives later than the fastest one did. The
 //! window is computed once in a round trip, and changes only if it has held back a packet.
-//! - A packet may wait for a quarter of the path, and at least for twice the path or [`SLACK`],
-//!   whichever is less. A window leaves in bursts, whose packets wait for each other. Timers and
-//!   schedulers delay whole rounds by a millisecond or more. A lower limit takes both for a queue,
-//!   and uses a part of the path only.
+//! - A packet may wait for a quarter of the path, and at least [`SLACK`], or until it has been on
+//!   its way for [`IN_ALL`], but for no more than four times the path. A window leaves in bursts,
+//!   whose packets wait for each other. Timers and schedulers delay whole rounds by a millisecond
+//!   or more. A lower limit takes both for a queue, and uses a part of the path only.
 //! - At the beginning the window doubles, until the fastest packet of a round waits longer.
 //! - From then on it goes half the way to the size at which [`QUEUED`] packets of this connection
 //!   wait beyond the limit, or grows by an eighth while packets wait for less than half of it.
@@ -85,9 +85,10 @@ const COUNTED: u32 = 256;
 /// The part of the path that a packet may wait on it. A window leaves in bursts, which wait for
 /// themselves although the path has room.
 const BURST: u32 = 4;
-/// How long a packet may wait on a path of half of that or more, in nanoseconds: timers and
-/// schedulers, and the bursts that they cause, delay packets that much where there is no queue.
+/// How long a packet may wait at least, and may be on its way, in nanoseconds: timers and busy
+/// processors, and the bursts that they cause, delay packets that much where there is no queue.
 const SLACK: u32 = 4_000_000;
+const IN_ALL: u32 = 10_000_000;
 /// Rounds in which the window is smaller to let the queue run empty.
 const DRAINING: u8 = 2;
 /// How long the fastest packet is remembered at least, in nanoseconds.
@@ -315,7 +316,8 @@ impl Window {
 
 /// How long a packet may wait on a path of so many nanoseconds.
 fn may_wait(path: u32) -> u32 {
-    let noise = path.saturating_mul(2).min(SLACK);
+    let noise = IN_ALL.saturating_sub(path).max(SLACK);
+    let noise = noise.min(path.saturating_mul(4));
     noise.max(path / BURST)
 }
 
@@ -433,7 +435,8 @@ mod tests {
     fn a_packet_may_wait_longer_on_a_longer_path() {
         let half = 500_000;
         let waits = [half, 2 * half, 4 * half, 32 * half, 80 * half].map(may_wait);
-        assert_eq!(waits, [2 * half, 4 * half, SLACK, SLACK, 20 * half]);
+        assert_eq!(waits, [4 * half, 8 * half, 16 * half, SLACK, 20 * half]);
+        assert_eq!(may_wait(10 * half), 10 * half);
         assert_eq!(may_wait(u32::MAX), u32::MAX / BURST);
     }
 
