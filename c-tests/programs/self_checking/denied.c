@@ -75,7 +75,10 @@ static const struct denied {
 	CALL(prlimit64),
 	CALL(process_vm_readv),
 	CALL(process_vm_writev),
+#ifdef SYS_readlink
+	/* Architectures since arm64 have readlinkat(2) alone. */
 	CALL(readlink),
+#endif
 	CALL(readlinkat),
 	CALL(recvfrom),
 	CALL(recvmmsg),

@@ -54,7 +54,8 @@ static inline void shorter_attributes(struct ibv_pd *pd)
 {
 	const size_t old = offsetof(struct ibv_mr_init_attr, buf);
 	char *page = MUST_PTR((char *)aligned_alloc(PART, 2 * PART));
-	struct ibv_mr_init_attr *attr = MUST_PTR((struct ibv_mr_init_attr *)malloc(old));
+	void *shorter = MUST_PTR(malloc(old));
+	struct ibv_mr_init_attr *attr = shorter;
 	struct ibv_mr *mr;
 
 	memset(attr, 0xff, old);
@@ -64,7 +65,7 @@ static inline void shorter_attributes(struct ibv_pd *pd)
 	attr->access = IBV_ACCESS_LOCAL_WRITE;
 	mr = MUST_PTR(ibv_reg_mr_ex(pd, attr));
 	MUST(ibv_dereg_mr(mr));
-	free(attr);
+	free(shorter);
 	free(page);
 }
 
