@@ -1,8 +1,9 @@
 //! Ethernet's CRC-32, computed in either of two ways.
 //!
-//! Carry-less multiplication is many times as fast as anything else on a processor that has it, and
-//! slow where it is emulated. A program cannot query which of the two its machine is, but can
-//! measure it. The engine has no clock, so its user measures and calls [`prefer`].
+//! Carry-less multiplication, or the CRC instructions of arm64, are many times as fast as anything
+//! else on a processor that has them, and slow where they are emulated. A program cannot query
+//! which of the two its machine is, but can measure it. The engine has no clock, so its user
+//! measures and calls [`prefer`].
 
 mod tables;
 mod words;
@@ -13,7 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// How a CRC is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// By carry-less multiplication where the processor has that.
+    /// By carry-less multiplication, or by the CRC instructions of arm64, where the processor has
+    /// them.
     Multiplication,
     /// By shifting words, and tables for short data.
     Words,
