@@ -44,6 +44,28 @@ const USERS: &[&str] = &[
     "lintian",
 ];
 
+/// Packages of the stage `arm64`: what compiles for arm64, what runs there, and its emulation.
+const CROSS: &[&str] = &[
+    "rustc",
+    "cargo",
+    "libstd-rust-dev:arm64",
+    "gcc",
+    "libc6-dev",
+    "gcc-aarch64-linux-gnu",
+    "libc6-dev-arm64-cross",
+    "lld",
+    "qemu-user",
+    "iproute2",
+    "mount",
+    "ibverbs-utils:arm64",
+    "ibverbs-providers:arm64",
+    "libibverbs-dev:arm64",
+    "librdmacm-dev:arm64",
+    "perftest:arm64",
+    "dpkg-dev",
+    "debhelper",
+];
+
 /// Options of dpkg(1): the tests are documentation, and an interrupted run begins anew.
 const DPKG: &[&str] = &[
     "path-exclude=/usr/share/man/*",
@@ -73,6 +95,8 @@ pub struct Chroot {
     /// The end of its name, after that of the release.
     variant: &'static str,
     packages: &'static [&'static [&'static str]],
+    /// Architectures of packages, this machine's first; empty for this machine's alone.
+    architectures: &'static [&'static str],
     /// Package files in [`KEPT`]. Where there are any, apt's lists stay too, so that apt can
     /// exchange packages without a network.
     kept: &'static [&'static str],
@@ -87,6 +111,7 @@ pub const TRIXIE: Chroot = Chroot {
     debian: "trixie",
     variant: "",
     packages: &[TESTS],
+    architectures: &[],
     kept: &[],
     rdma_core: 56,
     changes: false,
@@ -96,9 +121,18 @@ pub const SID: Chroot = Chroot {
     debian: "sid",
     variant: "",
     packages: &[TESTS],
+    architectures: &[],
     kept: &[],
     rdma_core: 65,
     changes: true,
+};
+
+/// Sid's compilers for arm64, with programs of arm64.
+pub const ARM64: Chroot = Chroot {
+    variant: "-arm64",
+    packages: &[CROSS],
+    architectures: &["amd64", "arm64"],
+    ..SID
 };
 
 impl Chroot {
@@ -170,11 +204,17 @@ impl Chroot {
             .arg(format!("--include={}", self.packages.concat().join(",")))
             .arg(format!("--aptopt={}", settings.display()))
             .args(DPKG.iter().map(|option| format!("--dpkgopt={option}")))
+            .args(self.all_architectures())
             .args(self.keeping())
             .arg(self.debian)
             .arg(home.join(ROOT))
             .arg(archive(dirs)?);
         host::must_run(&mut command, &log(dirs))
+    }
+
+    fn all_architectures(&self) -> Option<String> {
+        let all = self.architectures.join(",");
+        (!all.is_empty()).then(|| format!("--architectures={all}"))
     }
 
     /// Options that keep packages and lists.
@@ -193,8 +233,14 @@ impl Chroot {
 
     /// All that it depends on.
     fn made_of(&self) -> String {
-        let lines = [&[self.debian], &self.packages.concat()[..], DPKG, self.kept].concat();
-        lines.join("\n")
+        let lines = [
+            &[self.debian],
+            &self.packages.concat()[..],
+            DPKG,
+            self.kept,
+            self.architectures,
+        ];
+        lines.concat().join("\n")
     }
 
     /// Its name in the cache directory.
@@ -373,6 +419,10 @@ mod tests {
         assert_ne!(SID.made_of(), users.made_of());
         assert!(SID.keeping().is_empty());
         assert!(users.keeping().concat().contains("download libibverbs1'"));
+        assert_eq!(ARM64.directory(), "debian-sid-arm64");
+        assert_eq!(SID.all_architectures(), None);
+        let both = ARM64.all_architectures();
+        assert_eq!(both.as_deref(), Some("--architectures=amd64,arm64"));
     }
 
     #[test]

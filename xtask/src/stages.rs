@@ -11,6 +11,7 @@ use std::{
 use anyhow::{Result, anyhow, bail};
 
 use crate::{
+    arm64,
     boots::{self, Booted, Boots},
     cargo::{self, CARGO, asked},
     circles, deadline, debian_deps,
@@ -125,7 +126,7 @@ fn others() -> impl Iterator<Item = &'static str> {
         .chain(sanitizers::STAGES)
         .chain([package::STAGE])
         .chain(RELEASES.iter().map(|release| release.stage))
-        .chain([rpm::STAGE, reproducible::STAGE])
+        .chain([rpm::STAGE, arm64::STAGE, reproducible::STAGE])
         .chain(dist::STAGES.iter().map(|(name, _)| *name))
 }
 
@@ -373,6 +374,12 @@ fn meanwhile(
             let tally = run(&dirs);
             report.add(Row::new(*name, start.elapsed(), tally));
         }
+    }
+    if chosen(&options.only, arm64::STAGE) {
+        println!("-- {}: for arm64, by qemu-user", arm64::STAGE);
+        let start = Instant::now();
+        let tally = arm64::run(&dirs);
+        report.add(Row::new(arm64::STAGE, start.elapsed(), tally));
     }
     if named(&options.only, reproducible::STAGE) {
         println!("-- {}: two builds", reproducible::STAGE);

@@ -29,7 +29,7 @@ pub mod releases;
 pub mod reproducible;
 mod root;
 pub mod rpm;
-mod source;
+pub mod source;
 mod symbols;
 mod transitions;
 
