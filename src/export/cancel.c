@@ -368,46 +368,53 @@ static void wait_while(const struct acked *acked, const uint32_t *counts, bool t
 }
 
 /*
- * Without the mutex: a count that is too old by now only makes `wait_while` return at once.
- */
-static void read_counts(const struct acked *acked, uint32_t *counts)
-{
-	counts[0] = __atomic_load_n(acked->counts[0], __ATOMIC_ACQUIRE);
-	counts[1] = __atomic_load_n(acked->counts[1], __ATOMIC_ACQUIRE);
-}
-
-/*
- * Calls the verb until it does not answer UNACKED. A thread that is cancelled in the wait leaves an
+ * `kind_when_acked` calls the verb that answered UNACKED until it answers otherwise. `first` and
+ * `second` are counts from before the first call, read without the mutex: a count that is too old
+ * by now only makes `wait_while` return at once. A thread that is cancelled in the wait leaves an
  * object that can be destroyed as if this call had not been.
  */
-#define DESTROY(acked, destroy, object) \
-	({ \
-		uint32_t seen[2]; \
-		int type = deferred(), answer; \
-		for (;;) { \
-			read_counts(acked, seen); \
+#define WHEN_ACKED(kind, acked_of) \
+	__attribute__((cold, noinline)) static int kind##_when_acked( \
+		struct ibv_##kind *object, int (*destroy)(struct ibv_##kind *), uint32_t first, \
+		uint32_t second) \
+	{ \
+		struct acked acked = acked_of(object); \
+		uint32_t seen[2] = { first, second }; \
+		int answer; \
+		do { \
+			wait_while(&acked, seen, true); \
+			seen[0] = READ(*acked.counts[0]); \
+			seen[1] = READ(*acked.counts[1]); \
 			answer = destroy(object); \
-			if (answer != UNACKED) \
-				break; \
-			wait_while(acked, seen, true); \
-		} \
-		restore(type); \
-		answer; \
-	})
+		} while (answer == UNACKED); \
+		return answer; \
+	}
+
+#define READ(count) __atomic_load_n(&(count), __ATOMIC_ACQUIRE)
+
+WHEN_ACKED(cq, ACKED_CQ)
+WHEN_ACKED(qp, ACKED)
+WHEN_ACKED(srq, ACKED)
 
 int ferroverbs_destroy_cq(struct ibv_cq *cq)
 {
 	int (*destroy)(struct ibv_cq *);
-	int answer = ferroverbs_destroy_cq_begin(cq, &destroy);
+	struct ibv_comp_channel *channel;
+	uint32_t completions, asynchronous;
+	int answer = ferroverbs_destroy_cq_begin(cq, &destroy), type;
 
-	if (!answer) {
-		struct acked acked = ACKED_CQ(cq);
-		struct ibv_comp_channel *channel = cq->channel;
-
-		answer = DESTROY(&acked, destroy, cq);
-		if (!answer)
-			ferroverbs_destroy_cq_end(cq, channel);
-	}
+	if (answer)
+		return answer;
+	channel = cq->channel;
+	completions = READ(cq->comp_events_completed);
+	asynchronous = READ(cq->async_events_completed);
+	type = deferred();
+	answer = destroy(cq);
+	if (answer == UNACKED)
+		answer = cq_when_acked(cq, destroy, completions, asynchronous);
+	restore(type);
+	if (!answer)
+		ferroverbs_destroy_cq_end(cq, channel);
 	return answer;
 }
 SYMVER(ferroverbs_destroy_cq, ibv_destroy_cq, "@@", "IBVERBS_1.1");
@@ -415,15 +422,19 @@ SYMVER(ferroverbs_destroy_cq, ibv_destroy_cq, "@@", "IBVERBS_1.1");
 int ferroverbs_destroy_qp(struct ibv_qp *qp)
 {
 	int (*destroy)(struct ibv_qp *);
-	int answer = ferroverbs_destroy_qp_begin(qp, &destroy);
+	uint32_t events;
+	int answer = ferroverbs_destroy_qp_begin(qp, &destroy), type;
 
-	if (!answer) {
-		struct acked acked = ACKED(qp);
-
-		answer = DESTROY(&acked, destroy, qp);
-		if (!answer)
-			ferroverbs_forget(qp);
-	}
+	if (answer)
+		return answer;
+	events = READ(qp->events_completed);
+	type = deferred();
+	answer = destroy(qp);
+	if (answer == UNACKED)
+		answer = qp_when_acked(qp, destroy, events, events);
+	restore(type);
+	if (!answer)
+		ferroverbs_forget(qp);
 	return answer;
 }
 SYMVER(ferroverbs_destroy_qp, ibv_destroy_qp, "@@", "IBVERBS_1.1");
@@ -431,15 +442,19 @@ SYMVER(ferroverbs_destroy_qp, ibv_destroy_qp, "@@", "IBVERBS_1.1");
 int ferroverbs_destroy_srq(struct ibv_srq *srq)
 {
 	int (*destroy)(struct ibv_srq *);
-	int answer = ferroverbs_destroy_srq_begin(srq, &destroy);
+	uint32_t events;
+	int answer = ferroverbs_destroy_srq_begin(srq, &destroy), type;
 
-	if (!answer) {
-		struct acked acked = ACKED(srq);
-
-		answer = DESTROY(&acked, destroy, srq);
-		if (!answer)
-			ferroverbs_forget(srq);
-	}
+	if (answer)
+		return answer;
+	events = READ(srq->events_completed);
+	type = deferred();
+	answer = destroy(srq);
+	if (answer == UNACKED)
+		answer = srq_when_acked(srq, destroy, events, events);
+	restore(type);
+	if (!answer)
+		ferroverbs_forget(srq);
 	return answer;
 }
 SYMVER(ferroverbs_destroy_srq, ibv_destroy_srq, "@@", "IBVERBS_1.1");
@@ -448,41 +463,55 @@ SYMVER(ferroverbs_destroy_srq, ibv_destroy_srq, "@@", "IBVERBS_1.1");
  * state. */
 
 /*
- * `destroyed` is the result of the first half. Without a reported event no thread acknowledges any.
- * With one, a thread may still hold the mutex after it has acknowledged the last.
+ * `destroyed` is the result of the first half; `reported` has the number of reported events.
+ * Without one no thread acknowledges any. With one, a thread may still hold the mutex after it has
+ * acknowledged the last.
  */
-static int wait_for_all(int destroyed, const struct acked *acked, const uint32_t *reported)
+static bool waits(int destroyed, const uint32_t *reported)
 {
-	int type;
+	return !destroyed && (reported[0] || reported[1]);
+}
 
-	if (destroyed)
-		return destroyed > 0 ? destroyed : 0;
-	if (!reported[0] && !reported[1])
-		return 0;
-	type = deferred();
+__attribute__((cold, noinline)) static void wait_for_all(const struct acked *acked,
+							 const uint32_t *reported)
+{
+	int type = deferred();
+
 	wait_while(acked, reported, false);
 	restore(type);
-	return 0;
 }
 
 int ferroverbs_cmd_destroy_cq(struct ibv_cq *cq)
 {
 	uint32_t reported[2] = { 0, 0 };
 	int destroyed = ferroverbs_cmd_destroy_cq_begin(cq, reported);
-	struct acked acked = ACKED_CQ(cq);
 
-	return wait_for_all(destroyed, &acked, reported);
+	if (waits(destroyed, reported)) {
+		struct acked acked = ACKED_CQ(cq);
+
+		wait_for_all(&acked, reported);
+	}
+	return destroyed > 0 ? destroyed : 0;
 }
 PRIVATE(ferroverbs_cmd_destroy_cq, ibv_cmd_destroy_cq);
+
+/* Queues that have asynchronous events alone. */
+#define WAIT_FOR_ALL(object, destroyed, reported) \
+	do { \
+		(reported)[1] = (reported)[0]; \
+		if (waits(destroyed, reported)) { \
+			struct acked acked = ACKED(object); \
+			wait_for_all(&acked, reported); \
+		} \
+	} while (0)
 
 int ferroverbs_cmd_destroy_qp(struct ibv_qp *qp)
 {
 	uint32_t reported[2] = { 0, 0 };
 	int destroyed = ferroverbs_cmd_destroy_qp_begin(qp, reported);
-	struct acked acked = ACKED(qp);
 
-	reported[1] = reported[0];
-	return wait_for_all(destroyed, &acked, reported);
+	WAIT_FOR_ALL(qp, destroyed, reported);
+	return destroyed > 0 ? destroyed : 0;
 }
 PRIVATE(ferroverbs_cmd_destroy_qp, ibv_cmd_destroy_qp);
 
@@ -490,10 +519,9 @@ int ferroverbs_cmd_destroy_srq(struct ibv_srq *srq)
 {
 	uint32_t reported[2] = { 0, 0 };
 	int destroyed = ferroverbs_cmd_destroy_srq_begin(srq, reported);
-	struct acked acked = ACKED(srq);
 
-	reported[1] = reported[0];
-	return wait_for_all(destroyed, &acked, reported);
+	WAIT_FOR_ALL(srq, destroyed, reported);
+	return destroyed > 0 ? destroyed : 0;
 }
 PRIVATE(ferroverbs_cmd_destroy_srq, ibv_cmd_destroy_srq);
 
@@ -501,11 +529,10 @@ int ferroverbs_cmd_destroy_wq(struct ibv_wq *wq)
 {
 	uint32_t reported[2] = { 0, 0 };
 	int destroyed = ferroverbs_cmd_destroy_wq_begin(wq, reported);
-	struct acked acked = ACKED(wq);
 	int answer;
 
-	reported[1] = reported[0];
-	answer = wait_for_all(destroyed, &acked, reported);
+	WAIT_FOR_ALL(wq, destroyed, reported);
+	answer = destroyed > 0 ? destroyed : 0;
 	if (!answer)
 		ferroverbs_forget(wq);
 	return answer;
