@@ -19,7 +19,7 @@ pub struct Counters {
     pub out_of_sequence: u64,
     /// Times that sending went back to the oldest unacknowledged packet.
     pub retries: u64,
-    /// Of these, because no answer came in time.
+    /// Times that no answer came in time. Sending went back, or the peer was asked once more.
     pub timeouts: u64,
     /// Receiver-not-ready answers sent.
     pub rnr_sent: u64,

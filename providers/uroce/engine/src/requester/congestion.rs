@@ -11,13 +11,16 @@
 //! *Far.* On other paths the window follows the delay, as in Vegas and FAST TCP: a path that is
 //! filled has a queue, and a packet that waits in it arrives later than the fastest one did. The
 //! window is computed once in a round trip, and changes only if it has held back a packet.
-//! - A packet may wait for a quarter of the path, and at least [`SLACK`], or until it has been on
-//!   its way for [`IN_ALL`], but for no more than four times the path. A window leaves in bursts,
-//!   whose packets wait for each other. Timers and schedulers delay whole rounds by a millisecond
-//!   or more. A lower limit takes both for a queue, and uses a part of the path only.
-//! - At the beginning the window doubles, until the fastest packet of a round waits longer.
+//! - A packet may wait for a quarter of the path, and at least for twice the path or [`SLACK`],
+//!   whichever is less. A window leaves in bursts, whose packets wait for each other. Timers and
+//!   schedulers delay whole rounds by a millisecond or more. A lower limit takes both for a queue,
+//!   and uses a part of the path only.
+//! - At the beginning the window doubles, until the fastest packet of a round waits for a quarter of
+//!   that, or of the path: the next round would fill the queue.
 //! - From then on it goes half the way to the size at which [`QUEUED`] packets of this connection
-//!   wait beyond the limit, or grows by an eighth while packets wait for less than half of it.
+//!   wait beyond the limit, or grows by an eighth while packets wait for less than half of it. From
+//!   nine tenths of the size at which the path last lost packets on, it grows by a
+//!   hundredth only: a queue may be shorter than the limit.
 //!   Connections that share a path have equal queues there, and so equal shares.
 //! - The fastest packet is remembered for 2 to 4 seconds. Every 2 seconds the window is a quarter
 //!   for one round, so that the queue runs empty and the delay of the path alone is measured. All
@@ -85,10 +88,9 @@ const COUNTED: u32 = 256;
 /// The part of the path that a packet may wait on it. A window leaves in bursts, which wait for
 /// themselves although the path has room.
 const BURST: u32 = 4;
-/// How long a packet may wait at least, and may be on its way, in nanoseconds: timers and busy
-/// processors, and the bursts that they cause, delay packets that much where there is no queue.
+/// How long a packet may wait on a path of half of that or more, in nanoseconds: timers and
+/// schedulers, and the bursts that they cause, delay packets that much where there is no queue.
 const SLACK: u32 = 4_000_000;
-const IN_ALL: u32 = 10_000_000;
 /// Rounds in which the window is smaller to let the queue run empty.
 const DRAINING: u8 = 2;
 /// How long the fastest packet is remembered at least, in nanoseconds.
@@ -106,6 +108,8 @@ pub(super) struct Window {
     most: u32,
     /// It doubles each round.
     doubling: bool,
+    /// The size at which the path last lost packets, because a queue was full.
+    overflowed: u32,
     /// Rounds in which it is a part of its size: a quarter in the first, half in the second. It
     /// does not come back at once, because all of it would leave in one burst.
     draining: u8,
@@ -135,6 +139,7 @@ impl Window {
             most_near,
             most: most_near,
             doubling: true,
+            overflowed: u32::MAX,
             draining: 0,
             limited: false,
             round: una,
@@ -265,7 +270,8 @@ impl Window {
         let path = self.path();
         let may_wait = may_wait(path);
         let allowed = path.saturating_add(may_wait);
-        self.doubling &= self.fastest <= allowed;
+        let early = (may_wait / 4).max(path / BURST);
+        self.doubling &= self.fastest - path <= early;
         let size = if self.doubling {
             self.size.saturating_mul(2)
         } else {
@@ -275,15 +281,24 @@ impl Window {
             // The path is not filled: packets were lost, or other connections have ended.
             let unfilled = self.fastest - path <= may_wait / 2;
             let queued = QUEUED + path / QUEUED_EVERY;
-            let more = if unfilled {
-                queued.max(self.size / 4)
-            } else {
-                queued
+            let more = match (unfilled, self.has_room()) {
+                (true, true) => queued.max(self.size / 4),
+                (true, false) => 2 + self.size / 64,
+                (false, _) => queued,
             };
             self.size.midpoint(filled.saturating_add(more))
         };
         let least = if self.doubling { LEAST_FAR } else { MIN };
         self.size = size.clamp(least.min(self.most_near), self.most);
+    }
+
+    /// Whether the size is well below the one that the path did not carry. Beyond that size the path
+    /// has become wider.
+    fn has_room(&mut self) -> bool {
+        if self.size > self.overflowed.saturating_add(self.overflowed / 8) {
+            self.overflowed = u32::MAX;
+        }
+        self.size < self.overflowed - self.overflowed / 10
     }
 
     /// So many packets are lost, by reports of the peer.
@@ -299,6 +314,9 @@ impl Window {
 
     /// The path does not carry the packets in flight. The loss is known in time, or all was lost.
     pub(super) fn on_loss(&mut self, in_time: bool) {
+        if in_time {
+            self.overflowed = self.size;
+        }
         self.shrink(if in_time {
             self.size - self.size / 10 * 3
         } else {
@@ -316,8 +334,7 @@ impl Window {
 
 /// How long a packet may wait on a path of so many nanoseconds.
 fn may_wait(path: u32) -> u32 {
-    let noise = IN_ALL.saturating_sub(path).max(SLACK);
-    let noise = noise.min(path.saturating_mul(4));
+    let noise = path.saturating_mul(2).min(SLACK);
     noise.max(path / BURST)
 }
 
@@ -435,8 +452,7 @@ mod tests {
     fn a_packet_may_wait_longer_on_a_longer_path() {
         let half = 500_000;
         let waits = [half, 2 * half, 4 * half, 32 * half, 80 * half].map(may_wait);
-        assert_eq!(waits, [4 * half, 8 * half, 16 * half, SLACK, 20 * half]);
-        assert_eq!(may_wait(10 * half), 10 * half);
+        assert_eq!(waits, [2 * half, 4 * half, SLACK, SLACK, 20 * half]);
         assert_eq!(may_wait(u32::MAX), u32::MAX / BURST);
     }
 

@@ -133,7 +133,11 @@ fn one_connection_uses_the_path() {
                 let mut flows = [Flow::new(stream, &bottleneck, Faults::default(), delay)];
                 let used = use_of_the_path(&mut flows, 5);
                 let lost = bottleneck.lost();
-                assert!(used >= 900, "{stream:?} {delay} ms: {used}, {lost} lost");
+                let case = format!("{stream:?} {delay} ms, queue {queue}: {used}, {lost} lost");
+                assert!(used >= 900, "{case}");
+                // Of five seconds.
+                let packets = RATE * 5 / u64::from(MTU);
+                assert!(lost <= packets / 20, "{case}");
             }
         }
     }
