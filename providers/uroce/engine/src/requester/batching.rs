@@ -13,7 +13,7 @@
 /// Packets under way from which on requests wait.
 const BUSY: u32 = 4;
 /// Requests that leave together without waiting for more.
-const BATCH: usize = 32;
+pub(super) const BATCH: usize = 32;
 /// Bytes of the longest message that waits: the copying of longer ones costs more than the call.
 pub(super) const SHORT: u32 = 1024;
 
@@ -24,14 +24,14 @@ pub(super) struct Load {
     pub under_way: u32,
     /// Requests posted and not begun.
     pub waiting: usize,
-    /// Bytes of the latest of them.
-    pub latest: u32,
+    /// Bytes of the longest of them.
+    pub longest: u32,
 }
 
 impl Load {
     /// Whether the requests that have not begun may wait for more.
     pub fn may_wait(self) -> bool {
-        self.under_way >= BUSY && self.waiting < BATCH && self.latest <= SHORT
+        self.under_way >= BUSY && self.waiting < BATCH && self.longest <= SHORT
     }
 }
 
@@ -39,11 +39,11 @@ impl Load {
 mod tests {
     use super::*;
 
-    fn may_wait(under_way: u32, waiting: usize, latest: u32) -> bool {
+    fn may_wait(under_way: u32, waiting: usize, longest: u32) -> bool {
         Load {
             under_way,
             waiting,
-            latest,
+            longest,
         }
         .may_wait()
     }

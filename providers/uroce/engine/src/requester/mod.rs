@@ -8,7 +8,8 @@
 //! *Sending.* `prepare` moves the cursor to a packet that may be sent. It executes local operations
 //! on the way and stops at the limits of fence, reads in flight, [`congestion`], credits and SQD.
 //! `account` assigns PSNs when a request begins. A NAK, a timeout or RNR sets the cursor back to
-//! `taken`; later acknowledgements advance it. A NAK or RNR for a packet that the peer has received
+//! `taken`; later acknowledgements advance it. A peer that reports missing packets is asked first,
+//! when the timeout passes for the first time. A NAK or RNR for a packet that the peer has received
 //! meanwhile is stale and has no effect. One gap costs one retry, however many packets report it. A
 //! request asks for an acknowledgement if it is signalled, if nothing can follow immediately, and
 //! at least every 16 packets; after a retransmission every message asks.
@@ -152,18 +153,21 @@ impl Requester {
     /// Whether the requests that have not begun may wait for others, to leave together. Local ones
     /// do not leave, and so do not wait.
     pub(crate) fn may_batch(&self) -> bool {
-        let Some(latest) = self
-            .queue
-            .back()
-            .filter(|entry| !entry.wr.request.is_local())
-        else {
-            return false;
-        };
+        let waiting = self.queue.len().saturating_sub(self.next);
+        // No more are looked at than may wait.
+        let entries = self.queue.iter().rev().take(waiting.min(batching::BATCH));
+        let mut longest = 0;
+        for entry in entries {
+            if entry.wr.request.is_local() {
+                return false;
+            }
+            longest = longest.max(entry.length);
+        }
         let asked = self.flight.saturating_sub(self.since_ack_request);
         let load = Load {
             under_way: if self.expects_answers() { asked } else { 0 },
-            waiting: self.queue.len().saturating_sub(self.next),
-            latest: latest.length,
+            waiting,
+            longest,
         };
         load.may_wait()
     }
