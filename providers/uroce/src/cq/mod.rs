@@ -42,8 +42,7 @@ pub const MAX_ENTRIES: u32 = 1 << 20;
 
 /// A completion queue.
 ///
-/// Completions of a destroyed queue pair stay until they are polled, as in the kernel's soft-RoCE:
-/// the application sees the results of its last requests, and no search is needed.
+/// Completions of a queue pair are dropped when it is destroyed (ibv_destroy_qp(3)).
 pub struct Cq {
     token: Token,
     events: Arc<Records>,
@@ -283,8 +282,7 @@ impl Cq {
         if self.is_empty() {
             return 0;
         }
-        let is_send = |wc: &&ibv_wc| wc.qp_num == qp_num && wc.opcode & IBV_WC_RECV == 0;
-        self.ring.lock().entries.iter().filter(is_send).count()
+        self.ring.lock().entries.sends_of(qp_num)
     }
 
     /// Whether there is nothing to poll.

@@ -39,7 +39,7 @@ impl SendRoom {
             return;
         };
         // The completion queue has no fewer entries than it has of this queue pair. Often that is
-        // enough to know, and they need not be read.
+        // enough to know, without its lock.
         self.0 = free.saturating_sub(cq.len());
         if self.0 < wanted && free >= wanted {
             self.0 = free.saturating_sub(cq.sends_of(occupied.number));
