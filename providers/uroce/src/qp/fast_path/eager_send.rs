@@ -46,7 +46,9 @@ use std::sync::Weak;
 use uroce_engine::host::Fault;
 use uroce_engine::qp::State;
 use uroce_engine::timer::Time;
-use uroce_engine::work::{Completion, CompletionOpcode, Request, Sge, Status, WorkRequest};
+use uroce_engine::work::{
+    Completion, CompletionOpcode, Data as Pieces, Request, Sge, Status, WorkRequest,
+};
 
 /// Flags of requests that may take the fast path.
 const FLAGS: u32 = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
@@ -170,6 +172,18 @@ impl EagerSender {
         wr: WorkRequest,
         now: Time,
     ) {
+        self.backoff.passed_one();
+        self.put_back(connection, qp, wr, now);
+    }
+
+    /// The same of a request that the protocol had already.
+    pub fn put_back(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        wr: WorkRequest,
+        now: Time,
+    ) {
         if self.is_busy() {
             self.deferred.push_back(wr);
         } else {
@@ -184,7 +198,6 @@ impl EagerSender {
         wr: WorkRequest,
         now: Time,
     ) {
-        self.backoff.passed_one();
         // The request uses receive requests of the peer's.
         self.window.invalidate();
         connection.hold_if_long(qp, &wr, now);
@@ -240,7 +253,11 @@ impl EagerSender {
             .length()
             .and_then(|length| usize::try_from(length).ok());
         let fits = length.is_some_and(|length| length <= MESSAGE_MAX);
-        is_message && fits && self.open && self.backoff.is_over() && self.deferred.is_empty()
+        let few = match &wr.data {
+            Pieces::Sges(pieces) => pieces.len() <= PIECES,
+            Pieces::Inline(_) => true,
+        };
+        is_message && fits && few && self.open && self.backoff.is_over() && self.deferred.is_empty()
     }
 
     /// Sends a request that the protocol had, if it may take the fast path. Memory is accessed

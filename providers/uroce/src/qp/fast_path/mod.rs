@@ -52,6 +52,8 @@ use uroce_engine::work::WorkRequest;
 
 /// Bytes that are moved at once for requests that have waited for the protocol.
 const MOST_AT_ONCE: u64 = 64 << 20;
+/// Messages of these at most: each may wait a moment for room.
+const MOST_MESSAGES: usize = 32;
 
 /// The operations of a queue pair without packets.
 pub(super) struct FastPath {
@@ -193,10 +195,12 @@ impl FastPath {
         mode: AccessMode,
     ) {
         let mut budget = MOST_AT_ONCE;
+        let mut messages = MOST_MESSAGES;
         let mut waiting = connection.engine_mut().take_waiting();
         let mut succeeded = false;
         while let Some(wr) = waiting.front() {
-            let is_message = mode == AccessMode::Direct && self.sender.retry(connection, qp, wr);
+            let is_message =
+                mode == AccessMode::Direct && messages > 0 && self.sender.retry(connection, qp, wr);
             let sender = &self.sender;
             let mut move_it = || {
                 self.one_sided
@@ -205,12 +209,13 @@ impl FastPath {
             if !is_message && move_it().is_none() {
                 break;
             }
+            messages -= usize::from(is_message);
             waiting.pop_front();
             succeeded = true;
         }
         connection.fast_path_retried(now, succeeded);
         for wr in waiting {
-            self.sender.post_to_protocol(connection, qp, wr, now);
+            self.sender.put_back(connection, qp, wr, now);
         }
     }
 
