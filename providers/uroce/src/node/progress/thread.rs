@@ -110,8 +110,10 @@ fn run(node: &NodeInner) {
     while !alarm.stopping.load(SeqCst) {
         let woken = if backoff.is_on {
             let time = backoff.length(progress.is_hasty());
-            backoff.lasted = backoff.lasted.saturating_add(time);
-            doze(transport, time).and_then(|()| look(transport, Some(0)))
+            doze(transport, time).and_then(|lasted| {
+                backoff.lasted = backoff.lasted.saturating_add(lasted);
+                look(transport, Some(0))
+            })
         } else {
             sleep(progress, backoff.now)
         };
@@ -144,11 +146,13 @@ fn run(node: &NodeInner) {
     }
 }
 
-/// Whether pollers receive the packets: one polled just now, and one polls again.
+/// Whether pollers receive the packets: one polled just now, and one polls again. If the wait for
+/// that ends early, the next look tells.
 fn is_theirs(transport: &Transport) -> bool {
     let polls = || transport.alarm.polls.load(Relaxed);
     let before = polls();
-    transport.alarm.was_looked_at() && doze(transport, LEFT).is_ok() && polls() != before
+    let again = |lasted| lasted < LEFT || polls() != before;
+    transport.alarm.was_looked_at() && doze(transport, LEFT).is_ok_and(again)
 }
 
 /// Whether packets wait and no thread polls, late in a backoff.
@@ -156,11 +160,14 @@ fn is_left(transport: &Transport, woken: Woken) -> bool {
     let polls = || transport.alarm.polls.load(Relaxed);
     let before = polls();
     let some = !woken.sources.is_empty();
-    some && doze(transport, LEFT).is_ok() && polls() == before && transport.alarm.has_some()
+    let idle = |lasted| lasted >= LEFT && polls() == before;
+    some && doze(transport, LEFT).is_ok_and(idle) && transport.alarm.has_some()
 }
 
-/// Waits for a kick or a watched descriptor, for this many nanoseconds.
-fn doze(transport: &Transport, nanos: u64) -> Result<()> {
+/// Waits for a kick or a watched descriptor, for this many nanoseconds at most. Returns how many it
+/// waited.
+fn doze(transport: &Transport, nanos: u64) -> Result<u64> {
+    let began = clock::now().nanos();
     let alarm = &transport.alarm;
     alarm.planned.store(0, SeqCst);
     alarm.backing_off.store(true, SeqCst);
@@ -170,7 +177,7 @@ fn doze(transport: &Transport, nanos: u64) -> Result<()> {
         wait_exactly(alarm.watches.set(), nanos)
     };
     alarm.backing_off.store(false, SeqCst);
-    waited
+    waited.map(|()| clock::now().nanos().saturating_sub(began).min(nanos))
 }
 
 /// Waits for anything, since this time.
