@@ -12,7 +12,7 @@ use kit::errno::{Errno, Result};
 use kit::provider::{SendRequest, SendView};
 use uroce_engine::qp::Refused;
 use uroce_engine::timer::Time;
-use uroce_engine::work::WorkRequest;
+use uroce_engine::work::{Request, WorkRequest};
 
 /// The data under the queue pair's lock.
 pub(super) struct Locked {
@@ -67,9 +67,14 @@ impl Locked {
 
     /// Takes a request that the protocol carries out, if it is right and there is room.
     pub fn post_to_protocol(&mut self, qp: &Resources, wr: WorkRequest, now: Time) -> Result<()> {
-        self.connection.engine().may_post(&wr).map_err(errno)?;
-        if !self.has_room(qp, 1) {
-            return Err(Errno::NOMEM);
+        let may = self.connection.engine().may_post(&wr).map_err(errno);
+        let refused = may.and_then(|()| match self.has_room(qp, 1) {
+            true => Ok(()),
+            false => Err(Errno::NOMEM),
+        });
+        if refused.is_err() {
+            self.discard(&wr);
+            return refused;
         }
         self.hand_over(qp, wr, now);
         Ok(())
@@ -89,6 +94,34 @@ impl Locked {
         given: &SendRequest<'_, P>,
     ) -> Result<WorkRequest> {
         posting(qp, self.connection.binds_mut()).convert(given)
+    }
+
+    /// The same of several requests, which are found right; none is kept if one is not.
+    pub fn convert_all<'a, P: Objects>(
+        &mut self,
+        qp: &Resources,
+        given: impl Iterator<Item = SendRequest<'a, P>>,
+    ) -> Result<Vec<WorkRequest>> {
+        let mut converted = Vec::with_capacity(given.size_hint().0);
+        for given in given {
+            let refused = self.convert(qp, &given).and_then(|wr| {
+                let may = self.connection.engine().may_post(&wr).map_err(errno);
+                converted.push(wr);
+                may
+            });
+            if let Err(error) = refused {
+                converted.iter().for_each(|wr| self.discard(wr));
+                return Err(error);
+            }
+        }
+        Ok(converted)
+    }
+
+    /// A converted request is not posted.
+    fn discard(&mut self, wr: &WorkRequest) {
+        if let Request::Bind(name) = wr.request {
+            self.connection.binds_mut().take(name);
+        }
     }
 
     /// The link with the peer's process is used, if there is one.

@@ -312,13 +312,7 @@ impl QpState {
             }
             // Several take the protocol path, since none may be carried out if a later one is
             // wrong.
-            let mut converted = Vec::with_capacity(requests.len());
-            for given in requests {
-                let wr = locked.convert(qp, &given)?;
-                locked.connection.engine().may_post(&wr).map_err(errno)?;
-                converted.push(wr);
-            }
-            for wr in converted {
+            for wr in locked.convert_all(qp, requests)? {
                 locked.hand_over(qp, wr, now);
             }
             locked.after_protocol(qp, now);

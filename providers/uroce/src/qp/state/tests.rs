@@ -187,6 +187,34 @@ mod inside {
 
     #[test]
     #[ignore = "run by in_a_namespace"]
+    fn a_refused_request_to_bind_keeps_nothing() {
+        if !there() {
+            return;
+        }
+        let [from, _to] = pair();
+        let keys = from.node.keys();
+        let pd = from.state.resources().pd();
+        let (window, key) = keys.alloc_mw(pd, IBV_MW_TYPE_1).expect("a window");
+        let window = Arc::new(window);
+        let info = BindInfo::<Context> {
+            key,
+            mr: None,
+            address: 0,
+            length: 0,
+            access: 0,
+        };
+        let bind = || from.state.bind_mw(&window, 5, 0, &info);
+        let posted = (0..1000).take_while(|_| bind().is_ok()).count();
+        assert!(posted < 1000, "the queue is never full");
+        let held = Arc::strong_count(&window);
+        for _ in 0..10 {
+            assert_eq!(bind(), Err(Errno::NOMEM));
+        }
+        assert_eq!(Arc::strong_count(&window), held);
+    }
+
+    #[test]
+    #[ignore = "run by in_a_namespace"]
     fn a_window_is_bound_in_the_order_of_requests() {
         if !there() {
             return;
