@@ -68,10 +68,11 @@ pub fn refusal() -> Option<String> {
 }
 
 impl Inside {
-    /// Prepares the sources and the crates. Waits for another checkout's stage.
+    /// Prepares the chroot, the sources and the crates. Waits for another checkout's stage, which
+    /// may run in the same chroot.
     ///
     /// # Errors
-    /// Of the file system, of `cargo vendor`.
+    /// Of the chroot, of the file system, of `cargo vendor`.
     pub fn new(dirs: &Dirs) -> Result<Self> {
         let home = dirs.cache.join("arm64");
         let [source, target, crates] = ["source", "target", "crates"].map(|name| home.join(name));
@@ -80,6 +81,8 @@ impl Inside {
         }
         let lock = File::create(home.join("lock"))?;
         flock(&lock, FlockOperation::LockExclusive)?;
+        let provided = ARM64.provide(dirs);
+        provided.context("no Debian sid with arm64")?;
         sources::update(dirs, &source)?;
         sources::crates(dirs, &crates)?;
         Ok(Self {

@@ -83,6 +83,10 @@ pub fn crates(dirs: &Dirs, into: &Path) -> Result<()> {
     if fs::read(&complete).is_ok_and(|made| made == wanted) {
         return Ok(());
     }
+    // A run that is interrupted from here on leaves them incomplete.
+    if complete.exists() {
+        fs::remove_file(&complete)?;
+    }
     let mut vendor = Command::new("cargo");
     vendor.args(["vendor", "--locked", "--versioned-dirs", "--quiet"]);
     vendor.arg("--respect-source-config").arg(into);
