@@ -1,7 +1,7 @@
 //! The stage `arm64`: the library is compiled for arm64, and run by qemu-user.
 //!
-//! A chroot of Debian sid ([`ARM64`]) has the compilers for arm64, Debian's programs and providers
-//! of arm64, and qemu-user. In it the stage
+//! A chroot of Debian sid ([`crate::chroot::ARM64`]) has the compilers for arm64, Debian's programs
+//! and providers of arm64, and qemu-user. In it the stage
 //!
 //! - compares the layouts of `kit::abi` with the C compiler's for arm64 ([`layouts`]);
 //! - compiles the library and the unit tests of [`TESTED`], and runs these tests;

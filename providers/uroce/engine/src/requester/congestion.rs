@@ -15,13 +15,13 @@
 //!   whichever is less. A window leaves in bursts, whose packets wait for each other. Timers and
 //!   schedulers delay whole rounds by a millisecond or more. A lower limit takes both for a queue,
 //!   and uses a part of the path only.
-//! - At the beginning the window doubles, until the fastest packet of a round waits for a quarter of
-//!   that, or of the path: the next round would fill the queue.
+//! - At the beginning the window doubles, until the fastest packet of a round waits for a quarter
+//!   of that, or of the path: the next round would fill the queue.
 //! - From then on it goes half the way to the size at which [`QUEUED`] packets of this connection
 //!   wait beyond the limit, or grows by an eighth while packets wait for less than half of it. From
-//!   nine tenths of the size at which the path last lost packets on, it grows by a
-//!   hundredth only: a queue may be shorter than the limit.
-//!   Connections that share a path have equal queues there, and so equal shares.
+//!   nine tenths of the size at which the path last lost packets on, it grows by a hundredth only,
+//!   because a queue may be shorter than the limit. Connections that share a path have equal queues
+//!   there, and so equal shares.
 //! - The fastest packet is remembered for 2 to 4 seconds. Every 2 seconds the window is a quarter
 //!   for one round, so that the queue runs empty and the delay of the path alone is measured. All
 //!   connections of a host do so at the same time, since one alone leaves the queue to others. A
@@ -292,8 +292,8 @@ impl Window {
         self.size = size.clamp(least.min(self.most_near), self.most);
     }
 
-    /// Whether the size is well below the one that the path did not carry. Beyond that size the path
-    /// has become wider.
+    /// Whether the size is well below the one that the path did not carry. Beyond that size the
+    /// path has become wider.
     fn has_room(&mut self) -> bool {
         if self.size > self.overflowed.saturating_add(self.overflowed / 8) {
             self.overflowed = u32::MAX;

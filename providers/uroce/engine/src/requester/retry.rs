@@ -20,8 +20,8 @@ pub(crate) enum Expired {
 /// A timeout may be noticed after so many times its length (IBTA volume 1, 9.7.6.1.3).
 const LONGER: u64 = 4;
 /// How often at most a peer that reports missing packets is asked once more when the timeout has
-/// passed, before sending goes back. A peer does not answer the question while it waits for a certain
-/// packet (RNR). Half of the retries are left for going back.
+/// passed, before sending goes back. A peer does not answer the question while it waits for a
+/// certain packet (RNR). Half of the retries are left for going back.
 const LATE: u8 = 1;
 
 impl Requester {

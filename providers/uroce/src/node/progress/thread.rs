@@ -146,8 +146,8 @@ fn run(node: &NodeInner) {
     }
 }
 
-/// Whether pollers receive the packets: one polled just now, and one polls again. If the wait for
-/// that ends early, the next look tells.
+/// Whether pollers receive the packets: one polled just now, and one polls again. A wait for that
+/// which ends early shows nothing, and is repeated.
 fn is_theirs(transport: &Transport) -> bool {
     let polls = || transport.alarm.polls.load(Relaxed);
     let before = polls();
