@@ -270,25 +270,10 @@ impl Cq {
         })
     }
 
-    /// How many completions were not polled.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.length.load(Ordering::Acquire)
-    }
-
-    /// How many send requests of a queue pair have completions that were not polled.
-    #[must_use]
-    pub fn sends_of(&self, qp_num: u32) -> usize {
-        if self.is_empty() {
-            return 0;
-        }
-        self.ring.lock().entries.sends_of(qp_num)
-    }
-
     /// Whether there is nothing to poll.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.length.load(Ordering::Acquire) == 0
     }
 
     /// Whether it had no room for a completion once, and takes none any more.

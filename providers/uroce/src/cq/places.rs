@@ -4,7 +4,7 @@
 //! wait until the small parts have left the processor's store buffer.
 
 use crate::span::Span;
-use kit::abi::{IBV_WC_RECV, ibv_wc};
+use kit::abi::ibv_wc;
 use kit::errno::{Errno, Result};
 use uroce_engine::timer::Time;
 
@@ -20,44 +20,10 @@ struct Line {
 
 const _: () = assert!(size_of::<Line>() == 64);
 
-/// Completions of send requests whose queue pairs' numbers have the same remainder.
-#[derive(Clone, Copy, Default)]
-struct Sends {
-    /// The queue pair of the first of them.
-    number: u32,
-    count: u32,
-    /// There may be some of other queue pairs.
-    is_shared: bool,
-}
-
-/// Entries for each place of [`Sends`], and the least and the most places.
-const ENTRIES: usize = 8;
-const SENDS: [usize; 2] = [4, 1024];
-
 /// Completions in the order in which they were added.
 pub(super) struct Places {
     places: Box<[Line]>,
     used: Span,
-    /// A power of two. Counted, so that a full send queue need not search the completions.
-    sends: Box<[Sends]>,
-}
-
-fn is_send(wc: &ibv_wc) -> bool {
-    wc.opcode & IBV_WC_RECV == 0
-}
-
-impl Sends {
-    #[inline]
-    fn add(&mut self, number: u32) {
-        if self.count == 0 {
-            *self = Self {
-                number,
-                ..Self::default()
-            };
-        }
-        self.is_shared |= self.number != number;
-        self.count += 1;
-    }
 }
 
 impl Places {
@@ -67,35 +33,10 @@ impl Places {
     /// ENOMEM.
     pub fn new(capacity: usize) -> Result<Self> {
         let places = bytemuck::allocation::try_zeroed_slice_box(capacity);
-        let [least, most] = SENDS;
-        let sends = (capacity / ENTRIES).clamp(least, most);
         Ok(Self {
             places: places.map_err(|()| Errno::NOMEM)?,
             used: Span::default(),
-            sends: vec![Sends::default(); sends.next_power_of_two()].into(),
         })
-    }
-
-    #[inline]
-    fn sends_index(&self, number: u32) -> usize {
-        let number = usize::try_from(number).unwrap_or_default();
-        number & (self.sends.len() - 1)
-    }
-
-    /// How many completions of send requests there are of a queue pair.
-    pub fn sends_of(&self, number: u32) -> usize {
-        let sends = self.sends.get(self.sends_index(number));
-        let sends = sends.copied().unwrap_or_default();
-        if sends.is_shared {
-            let of = |wc: &&ibv_wc| wc.qp_num == number && is_send(wc);
-            return self.iter().filter(of).count();
-        }
-        let count = if sends.number == number {
-            sends.count
-        } else {
-            0
-        };
-        usize::try_from(count).unwrap_or(usize::MAX)
     }
 
     #[inline]
@@ -115,12 +56,6 @@ impl Places {
             return;
         }
         let index = self.used.index(self.len(), self.places.len());
-        if is_send(&wc) {
-            let sends = self.sends_index(wc.qp_num);
-            if let Some(sends) = self.sends.get_mut(sends) {
-                sends.add(wc.qp_num);
-            }
-        }
         if let Some(place) = self.places.get_mut(index) {
             place.wc = wc;
             place.at = at.nanos();
@@ -136,19 +71,7 @@ impl Places {
         }
         let Line { wc, at, .. } = *self.places.get(self.used.first())?;
         self.used.pass(self.places.len());
-        if is_send(&wc) {
-            let sends = self.sends_index(wc.qp_num);
-            if let Some(sends) = self.sends.get_mut(sends) {
-                sends.count = sends.count.saturating_sub(1);
-            }
-        }
         Some((wc, Time::from_nanos(at)))
-    }
-
-    /// All of them, the oldest first.
-    fn iter(&self) -> impl Iterator<Item = &ibv_wc> {
-        let place = |behind| self.places.get(self.used.index(behind, self.places.len()));
-        (0..self.len()).filter_map(place).map(|line| &line.wc)
     }
 
     /// Drops those that `keep` does not want.
@@ -191,9 +114,9 @@ mod tests {
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
-            6 => (0..6u32).prop_map(Step::Push),
+            6 => (0..4u32).prop_map(Step::Push),
             4 => Just(Step::Pop),
-            1 => (0..6u32).prop_map(Step::Drop),
+            1 => (0..4u32).prop_map(Step::Drop),
             1 => (1..9usize).prop_map(Step::Resize),
         ]
     }
@@ -248,12 +171,6 @@ mod tests {
                         new.append(&mut places);
                         places = new;
                     }
-                }
-                let all: Vec<_> = places.iter().map(|wc| (wc.wr_id, wc.qp_num)).collect();
-                prop_assert_eq!(all, Vec::from(model.clone()));
-                for number in 0..6 {
-                    let sends = model.iter().filter(|(_, qp)| *qp == number).count();
-                    prop_assert_eq!(places.sends_of(number), sends);
                 }
                 prop_assert_eq!(places.len(), model.len());
                 prop_assert_eq!(places.is_full(), model.len() == capacity);

@@ -5,7 +5,6 @@ use super::connection::Connection;
 use super::fast_path::FastPath;
 use super::requests::Posting;
 use super::resources::Resources;
-use super::send_room::{Occupied, SendRoom};
 use super::xrc_target::XrcTarget;
 use crate::objects::Objects;
 use kit::errno::{Errno, Result};
@@ -19,7 +18,6 @@ pub(super) struct Locked {
     pub connection: Connection,
     pub fast_path: FastPath,
     pub target: Option<Box<XrcTarget>>,
-    pub room: SendRoom,
 }
 
 impl Locked {
@@ -30,18 +28,9 @@ impl Locked {
 
     /// Whether there is room for that many more requests.
     #[inline]
-    pub fn has_room(&mut self, qp: &Resources, requests: usize) -> bool {
-        if !self.room.has(requests) {
-            let outstanding = self.connection.engine().outstanding() + self.fast_path.outstanding();
-            let occupied = Occupied {
-                places: qp.max_send_wr(),
-                outstanding,
-                cq: qp.send_cq().map(AsRef::as_ref),
-                number: qp.number,
-            };
-            self.room.count(requests, occupied);
-        }
-        self.room.has(requests)
+    pub fn has_room(&self, qp: &Resources, requests: usize) -> bool {
+        let outstanding = self.connection.engine().outstanding() + self.fast_path.outstanding();
+        requests <= qp.max_send_wr().saturating_sub(outstanding)
     }
 
     /// Carries out a request without the protocol, if it may be and there is room. `budget` is the
@@ -57,12 +46,8 @@ impl Locked {
             return false;
         }
         let (connection, fast_path) = (&mut self.connection, &mut self.fast_path);
-        let done = fast_path.post_message(connection, qp, given)
-            || fast_path.post_one_sided(connection, qp, given, budget);
-        if done {
-            self.room.take();
-        }
-        done
+        fast_path.post_message(connection, qp, given)
+            || fast_path.post_one_sided(connection, qp, given, budget)
     }
 
     /// Takes a request that the protocol carries out, if it is right and there is room.
@@ -82,7 +67,6 @@ impl Locked {
 
     /// The same of a request that was found right, and that there is room for.
     pub fn hand_over(&mut self, qp: &Resources, wr: WorkRequest, now: Time) {
-        self.room.take();
         let connection = &mut self.connection;
         self.fast_path.post_to_protocol(connection, qp, wr, now);
     }

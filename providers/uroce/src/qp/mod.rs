@@ -5,7 +5,6 @@
 //! | `handle` | [`Qp`] | a queue pair as an application holds it: of the protocol, of raw packets, or an XRC target of another process |
 //! | `state`, `endpoint` | [`QpState`] | a queue pair of the protocol: routes calls of verbs and of the node to its parts |
 //! | `locked` | `Locked` | the parts under the lock, and which of them takes a request |
-//! | `send_room` | `SendRoom` | free places of a send queue |
 //! | `resources` | `Resources` | number, node, queues, sizes: the parts used without the lock |
 //! | `connection` | `Connection` | the protocol engine and its waiting conditions |
 //! | `fast_path` | `FastPath` | messages and one-sided operations without packets, within a host |
@@ -40,7 +39,6 @@ mod multicast;
 mod requests;
 mod resources;
 mod route;
-pub mod send_room;
 mod stall;
 mod state;
 #[cfg(test)]

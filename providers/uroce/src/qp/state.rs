@@ -28,7 +28,6 @@ use super::fast_path::{self, FastPath, MOST_BYTES};
 use super::locked::{Locked, errno};
 use super::multicast::Groups;
 use super::resources::{CreateParams, Resources};
-use super::send_room::SendRoom;
 use super::xrc_target::{GIVEN, XrcTarget};
 use crate::carrier::shm::LATE;
 use crate::memory::{Binding, InvalidationListener, Mw};
@@ -79,7 +78,6 @@ impl QpState {
                 connection: Connection::new(&resources),
                 fast_path: FastPath::new(&resources, me),
                 target: is_target.then(Box::default),
-                room: SendRoom::default(),
             }),
             resources,
         }

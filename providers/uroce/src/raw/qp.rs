@@ -11,7 +11,6 @@ use crate::memory::PdId;
 use crate::node::{Account, Caller, Endpoint, Incoming, Node};
 use crate::objects::Objects;
 use crate::qp::attributes;
-use crate::qp::send_room::{Occupied, SendRoom};
 use crate::receive::{ReceiveQueue, Srq};
 use kit::abi::*;
 use kit::errno::{Errno, Result};
@@ -63,8 +62,6 @@ pub struct RawQp {
 struct QueueState {
     state: State,
     sends: VecDeque<Sending>,
-    /// Places for more of them.
-    places: SendRoom,
     /// When to try again, after the socket had no room.
     again: Option<Time>,
     /// Memory to gather frames in.
@@ -132,7 +129,6 @@ impl RawQp {
             inner: Mutex::new(QueueState {
                 state: State::Reset,
                 sends: VecDeque::new(),
-                places: SendRoom::default(),
                 again: None,
                 room: Vec::new(),
                 counters: Counters::default(),
@@ -185,12 +181,8 @@ impl RawQp {
         let mut taken = Ok(());
         let mut inner = self.inner.lock();
         for given in requests {
-            taken = self.sending(&inner, &given).and_then(|sending| {
-                if !self.has_room(&mut inner, 1) {
-                    return Err(Errno::NOMEM);
-                }
+            taken = self.sending(&inner, &given).map(|sending| {
                 self.enqueue(&mut inner, sending);
-                Ok(())
             });
             if taken.is_err() {
                 break;
@@ -210,7 +202,7 @@ impl RawQp {
         requests: &mut dyn ExactSizeIterator<Item = SendRequest<'_, P>>,
     ) -> Result<()> {
         let mut inner = self.inner.lock();
-        if !self.has_room(&mut inner, requests.len()) {
+        if requests.len() > self.room(&inner) {
             return Err(Errno::NOMEM);
         }
         let sendings = requests
@@ -224,19 +216,9 @@ impl RawQp {
         Ok(())
     }
 
-    /// Whether there is room for that many more requests.
-    fn has_room(&self, inner: &mut QueueState, requests: usize) -> bool {
-        if !inner.places.has(requests) {
-            let most = usize::try_from(self.params.cap.max_send_wr).unwrap_or(usize::MAX);
-            let occupied = Occupied {
-                places: most,
-                outstanding: inner.sends.len(),
-                cq: Some(&*self.params.send_cq),
-                number: self.number,
-            };
-            inner.places.count(requests, occupied);
-        }
-        inner.places.has(requests)
+    fn room(&self, inner: &QueueState) -> usize {
+        let most = usize::try_from(self.params.cap.max_send_wr).unwrap_or(usize::MAX);
+        most.saturating_sub(inner.sends.len())
     }
 
     fn sending<P: Objects>(
@@ -247,11 +229,14 @@ impl RawQp {
         if matches!(inner.state, State::Reset | State::Init | State::Rtr) {
             return Err(Errno::INVAL);
         }
-        Sending::new(given, &self.params.cap, self.params.sq_sig_all)
+        let sending = Sending::new(given, &self.params.cap, self.params.sq_sig_all)?;
+        if self.room(inner) == 0 {
+            return Err(Errno::NOMEM);
+        }
+        Ok(sending)
     }
 
     fn enqueue(&self, inner: &mut QueueState, sending: Sending) {
-        inner.places.take();
         inner.sends.push_back(sending);
         if matches!(inner.state, State::Error | State::Sqe) {
             self.flush_sends(inner);
