@@ -16,8 +16,8 @@
 //! *Retries.* They are counted as ever, by the timeout of the connection, which only a packet
 //! renews that is acknowledged with all before it. The timeout is up to four times as long where
 //! the measured round trip is longer, which IBTA permits. When it passes, the peer is asked in the
-//! same way as above, up to three times and for half of the retries: its process may not have run.
-//! After that all reports are forgotten, sending goes back, and the window is halved.
+//! same way as above, once, and only if two retries or more are allowed: its process may not have
+//! run. After that all reports are forgotten, sending goes back, and the window is halved.
 //!
 //! Reports are not trusted: one that speaks of packets that were not sent is dropped.
 
