@@ -201,8 +201,8 @@ impl Host for Actor<'_> {
         let peer = self.peers.enter(peer);
         linked.push((Arc::clone(&peer), waiting.into_iter().collect()));
         drop(linked);
-        if !held.is_empty() && peer.is_to_be_woken() {
-            self.peers.ring(self.slot);
+        if !held.is_empty() {
+            self.peers.was_put(&peer);
         }
     }
 

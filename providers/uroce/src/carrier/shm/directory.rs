@@ -8,6 +8,7 @@ use super::peers::{Census, Peers};
 use super::rendezvous_socket::{Datagram, Received};
 use super::segment::{AWAITS, SLEEPS, Segment};
 use super::traffic::{Links, Traffic};
+use super::wire::SendUpdates;
 use crate::carrier::registry::Registry;
 use crate::carrier::successors::Successors;
 use kit::errno::Result;
@@ -236,30 +237,16 @@ impl Directory {
     /// of this process looks when it was taken.
     #[inline]
     pub fn put<T>(&self, peer: &Peer, put: impl FnOnce(&Peer) -> T) -> T {
-        // Before there is anything to take, so that the thread that takes it sees this.
-        self.request_reports();
-        let done = put(peer);
-        if peer.is_to_be_woken() {
-            self.ring(peer.slot);
-        }
-        if self.request_reports() {
-            // The progress thread has gone to sleep in between. Records may have been consumed
-            // before the peer could see that.
-            self.ring(self.slot());
-        }
-        done
+        self.peers.put(peer, put)
     }
 
-    /// Requests peers to report consumed records, if no thread polls here. Returns whether this is
-    /// a new request.
-    #[inline]
-    fn request_reports(&self) -> bool {
-        let attention = self.segment().attention();
-        let asks = attention.load(SeqCst) & (SLEEPS | AWAITS) == SLEEPS;
-        if asks {
-            attention.fetch_or(AWAITS, SeqCst);
+    /// Collects the outcomes of messages sent to a peer, and puts packets that waited for room into
+    /// its ring. Ensures that the peer looks at those: it was woken for the records before them, and
+    /// may sleep again.
+    pub fn collect(&self, peer: &Peer, updates: &mut SendUpdates) {
+        if peer.collect(updates) {
+            self.peers.was_put(peer);
         }
-        asks
     }
 
     /// Records were consumed: wakes the peer, if it waits for that.

@@ -301,7 +301,7 @@ impl Peer {
         attention & flag != 0 && self.woken.swap(sleep, SeqCst) != sleep
     }
 
-    /// Whether [`Peer::collect`] may find something.
+    /// Whether [`super::Directory::collect`] may find something.
     #[inline]
     #[must_use]
     pub fn has_updates(&self) -> bool {
@@ -309,14 +309,17 @@ impl Peer {
         taken != self.collected.load(Acquire)
     }
 
-    /// Collects the outcomes of sent messages.
-    pub fn collect(&self, updates: &mut SendUpdates) {
+    /// Collects the outcomes of sent messages. Returns whether packets that waited for room were
+    /// put into the ring, see [`super::Directory::collect`].
+    pub(super) fn collect(&self, updates: &mut SendUpdates) -> bool {
         let mut out = self.out.lock();
-        if out.collect(&self.link, updates).is_err() {
-            self.give_up();
-        }
+        let any_put = out.collect(&self.link, updates);
         self.note(&out);
         self.collected.store(out.released(), Release);
+        any_put.unwrap_or_else(|_| {
+            self.give_up();
+            false
+        })
     }
 
     /// The peer is gone: messages that it had not consumed by then are lost.
@@ -329,7 +332,7 @@ impl Peer {
     }
 
     /// Whether packets wait for room; then the queue pair is listed, and reported by
-    /// [`Peer::collect`].
+    /// [`super::Directory::collect`].
     #[must_use]
     pub fn waits(&self, index: u32) -> bool {
         !self.is_gone() && self.out.lock().waits(index)

@@ -6,7 +6,7 @@ use super::onesided::Claims;
 use super::peer::{Peer, places};
 use super::rendezvous_socket::{Datagram, RendezvousSocket};
 use super::ring::Producer;
-use super::segment::{CLOSED, PeerSegment, Segment};
+use super::segment::{AWAITS, CLOSED, PeerSegment, SLEEPS, Segment};
 use super::wire::Out;
 use crate::carrier::registry::Registry;
 use kit::errno::{Errno, Result};
@@ -132,6 +132,42 @@ impl Peers {
         if !self.try_to_ring(slot) {
             self.bells.failed(slot);
         }
+    }
+
+    /// Puts something into a peer's ring, by `put`. Ensures that the peer looks, and that a thread
+    /// of this process looks when it was taken.
+    #[inline]
+    pub fn put<T>(&self, peer: &Peer, put: impl FnOnce(&Peer) -> T) -> T {
+        // Before there is anything to take, so that the thread that takes it sees this.
+        self.request_reports();
+        let done = put(peer);
+        self.was_put(peer);
+        done
+    }
+
+    /// The second part of [`Peers::put`].
+    #[inline]
+    pub fn was_put(&self, peer: &Peer) {
+        if peer.is_to_be_woken() {
+            self.ring(peer.slot);
+        }
+        if self.request_reports() {
+            // The progress thread has gone to sleep in between. Records may have been consumed
+            // before the peer could see that.
+            self.ring(self.slot);
+        }
+    }
+
+    /// Requests peers to report consumed records, if no thread polls here. Returns whether this is
+    /// a new request.
+    #[inline]
+    fn request_reports(&self) -> bool {
+        let attention = self.segment.attention();
+        let asks = attention.load(SeqCst) & (SLEEPS | AWAITS) == SLEEPS;
+        if asks {
+            attention.fetch_or(AWAITS, SeqCst);
+        }
+        asks
     }
 
     /// Returns whether the bell was rung, or no process is there.

@@ -391,9 +391,28 @@ fn an_outcome_is_awaited_until_it_is_collected() {
     assert_eq!(flags, SLEEPS | AWAITS);
     high.1.wakes();
     let mut updates = SendUpdates::default();
-    sender.collect(&mut updates);
+    high.1.collect(&sender, &mut updates);
     assert_eq!(updates.outcomes, [(5, Outcome::Taken(sent))]);
     assert!(!sender.awaits() && !sender.has_updates());
+}
+
+#[test]
+fn packets_that_waited_for_room_wake_the_peer() {
+    let [(low, receiver), (high, sender)] = acquainted();
+    let content = [0; 4096];
+    while sender.packet(&content, false) {}
+    assert!(sender.waits(5));
+    take_one(&receiver);
+    // The receiver has found nothing else, and sleeps.
+    low.1.sleeps();
+    low.1.attend();
+    let _ = low.1.take_rung();
+    let mut updates = SendUpdates::default();
+    high.1.collect(&sender, &mut updates);
+    assert_eq!(updates.ready, [5]);
+    low.1.attend();
+    assert_eq!(low.1.take_rung(), [high.0.slot()]);
+    low.1.wakes();
 }
 
 #[test]

@@ -402,9 +402,11 @@ impl Out {
     }
 
     /// The outcomes of messages since the last call, and the queue pairs for whose packets there is
-    /// room now.
-    pub fn collect(&mut self, link: &Link, updates: &mut SendUpdates) -> Result<(), Broken> {
+    /// room now. Returns whether packets that waited for room were put into the ring: then the
+    /// consumer has to be woken, if it sleeps.
+    pub fn collect(&mut self, link: &Link, updates: &mut SendUpdates) -> Result<bool, Broken> {
         let memory = link.memory();
+        let mut any_put = false;
         self.look(memory)?;
         if updates.outcomes.is_empty() {
             std::mem::swap(&mut updates.outcomes, &mut self.outcomes);
@@ -414,11 +416,12 @@ impl Out {
         while let Some(packet) = self.backlog.pop_front() {
             if !self.put_packet(memory, &packet)? {
                 self.backlog.push_front(packet);
-                return Ok(());
+                return Ok(any_put);
             }
+            any_put = true;
         }
         updates.ready.append(&mut self.waiting);
-        Ok(())
+        Ok(any_put)
     }
 
     /// The peer is gone: unknown outcomes remain unknown.

@@ -316,8 +316,10 @@ impl Rings {
 
     /// Collects the outcomes of sent messages.
     fn learn(&mut self, transport: &Transport, turn: &mut LazyPass<'_>, at: usize) {
-        if let Some(Line { peer, .. }) = self.lines.get(at) {
-            peer.collect(&mut self.updates);
+        if let Some(Line { peer, .. }) = self.lines.get(at)
+            && let Some(directory) = &transport.directory
+        {
+            directory.collect(peer, &mut self.updates);
             report(transport, turn, peer, &mut self.known, &mut self.updates);
         }
     }
