@@ -1,7 +1,8 @@
 //! Making the RDMA device: soft RoCE over one end of a virtual Ethernet pair.
 #![forbid(unsafe_code)]
 
-use std::{fs, path::Path, process::Command, thread, time::Duration};
+use std::process::{Command, Stdio};
+use std::{fs, path::Path, thread, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -102,6 +103,14 @@ impl TwoHosts {
     pub const ADDRESS: &str = "10.8.0.1";
 
     pub fn new() -> Result<Self> {
+        // A run that was killed has left its own.
+        for (namespace, _) in Self::HOSTS {
+            let mut delete = Command::new("ip");
+            delete
+                .args(["netns", "del", namespace])
+                .stderr(Stdio::null());
+            delete.status().context("ip")?;
+        }
         // Removes what there is if one of the commands fails.
         let hosts = Self;
         commands(TWO_HOSTS)?;
