@@ -1,7 +1,7 @@
 /*
  * Preloaded: connections have a local ACK timeout of 4 seconds at least. A device in user space
- * answers when its process has a processor, and under valgrind on a busy machine the first answer
- * takes longer than the 0.9 seconds for which the pingpongs wait and repeat.
+ * answers when its process has a processor, and under valgrind or an emulator on a busy machine the
+ * first answer takes longer than the 0.9 seconds for which the pingpongs wait and repeat.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -88,7 +88,8 @@ pub fn crates(dirs: &Dirs, into: &Path) -> Result<()> {
         fs::remove_file(&complete)?;
     }
     let mut vendor = Command::new("cargo");
-    vendor.args(["vendor", "--locked", "--versioned-dirs", "--quiet"]);
+    // Not quietly: the warnings show whether the registry was reached.
+    vendor.args(["vendor", "--locked", "--versioned-dirs"]);
     vendor.arg("--respect-source-config").arg(into);
     let log = dirs.work.join("arm64-vendor.log");
     let vendored = host::must_run(vendor.current_dir(&dirs.root), &log);
