@@ -396,68 +396,53 @@ WHEN_ACKED(cq, ACKED_CQ)
 WHEN_ACKED(qp, ACKED)
 WHEN_ACKED(srq, ACKED)
 
+/*
+ * All of a verb is done before the thread can be cancelled again, at once with
+ * PTHREAD_CANCEL_ASYNCHRONOUS: a channel counts its queues.
+ */
 int ferroverbs_destroy_cq(struct ibv_cq *cq)
 {
 	int (*destroy)(struct ibv_cq *);
-	struct ibv_comp_channel *channel;
-	uint32_t completions, asynchronous;
-	int answer = ferroverbs_destroy_cq_begin(cq, &destroy), type;
+	int type = deferred();
+	int answer = ferroverbs_destroy_cq_begin(cq, &destroy);
 
-	if (answer)
-		return answer;
-	channel = cq->channel;
-	completions = READ(cq->comp_events_completed);
-	asynchronous = READ(cq->async_events_completed);
-	type = deferred();
-	answer = destroy(cq);
-	if (answer == UNACKED)
-		answer = cq_when_acked(cq, destroy, completions, asynchronous);
+	if (!answer) {
+		struct ibv_comp_channel *channel = cq->channel;
+		uint32_t completions = READ(cq->comp_events_completed);
+		uint32_t asynchronous = READ(cq->async_events_completed);
+
+		answer = destroy(cq);
+		if (answer == UNACKED)
+			answer = cq_when_acked(cq, destroy, completions, asynchronous);
+		if (!answer)
+			ferroverbs_destroy_cq_end(cq, channel);
+	}
 	restore(type);
-	if (!answer)
-		ferroverbs_destroy_cq_end(cq, channel);
 	return answer;
 }
 SYMVER(ferroverbs_destroy_cq, ibv_destroy_cq, "@@", "IBVERBS_1.1");
 
-int ferroverbs_destroy_qp(struct ibv_qp *qp)
-{
-	int (*destroy)(struct ibv_qp *);
-	uint32_t events;
-	int answer = ferroverbs_destroy_qp_begin(qp, &destroy), type;
+#define DESTROY(kind) \
+	int ferroverbs_destroy_##kind(struct ibv_##kind *object) \
+	{ \
+		int (*destroy)(struct ibv_##kind *); \
+		int type = deferred(); \
+		int answer = ferroverbs_destroy_##kind##_begin(object, &destroy); \
+		if (!answer) { \
+			uint32_t events = READ(object->events_completed); \
+			answer = destroy(object); \
+			if (answer == UNACKED) \
+				answer = kind##_when_acked(object, destroy, events, events); \
+			if (!answer) \
+				ferroverbs_forget(object); \
+		} \
+		restore(type); \
+		return answer; \
+	} \
+	SYMVER(ferroverbs_destroy_##kind, ibv_destroy_##kind, "@@", "IBVERBS_1.1")
 
-	if (answer)
-		return answer;
-	events = READ(qp->events_completed);
-	type = deferred();
-	answer = destroy(qp);
-	if (answer == UNACKED)
-		answer = qp_when_acked(qp, destroy, events, events);
-	restore(type);
-	if (!answer)
-		ferroverbs_forget(qp);
-	return answer;
-}
-SYMVER(ferroverbs_destroy_qp, ibv_destroy_qp, "@@", "IBVERBS_1.1");
-
-int ferroverbs_destroy_srq(struct ibv_srq *srq)
-{
-	int (*destroy)(struct ibv_srq *);
-	uint32_t events;
-	int answer = ferroverbs_destroy_srq_begin(srq, &destroy), type;
-
-	if (answer)
-		return answer;
-	events = READ(srq->events_completed);
-	type = deferred();
-	answer = destroy(srq);
-	if (answer == UNACKED)
-		answer = srq_when_acked(srq, destroy, events, events);
-	restore(type);
-	if (!answer)
-		ferroverbs_forget(srq);
-	return answer;
-}
-SYMVER(ferroverbs_destroy_srq, ibv_destroy_srq, "@@", "IBVERBS_1.1");
+DESTROY(qp);
+DESTROY(srq);
 
 /* Functions for providers in C. A cancelled thread leaves the provider's object in its current
  * state. */

@@ -9,6 +9,7 @@
 #include "cancel.h"
 #include "network.h"
 
+#include <dlfcn.h>
 #include <rdma/ib_user_verbs.h>
 #include <sys/ioctl.h>
 
@@ -39,6 +40,42 @@ static void in_destruction(struct scene *scene)
 	ibv_ack_cq_events(rest, 1);
 	RC(ibv_destroy_cq(rest));
 	RC(ibv_destroy_comp_channel(scene->channel));
+	RC(ibv_dealloc_pd(scene->pd));
+}
+
+/*
+ * A thread that can be cancelled at any instruction is cancelled during a call that does not wait:
+ * it ends once it can be cancelled again, and all of the call is done by then.
+ */
+static atomic_bool cancels_itself;
+
+int pthread_setcanceltype(int type, int *before)
+{
+	static int (*next)(int, int *);
+
+	if (!next)
+		next = (int (*)(int, int *))dlsym(RTLD_NEXT, "pthread_setcanceltype");
+	if (type == PTHREAD_CANCEL_ASYNCHRONOUS && atomic_exchange(&cancels_itself, false))
+		MUST(pthread_cancel(pthread_self()));
+	return next(type, before);
+}
+
+static int destroy_both(struct scene *scene)
+{
+	RC(ibv_destroy_qp(scene->qp));
+	atomic_store(&cancels_itself, true);
+	return ibv_destroy_cq(scene->cq);
+}
+
+static void after_destruction(struct scene *scene)
+{
+	struct waiter waiter = {
+		.scene = scene, .call = destroy_both, .type = PTHREAD_CANCEL_ASYNCHRONOUS,
+	};
+
+	start(&waiter);
+	join(&waiter, "cancelled at the end of ibv_destroy_cq");
+	MUST(ibv_destroy_comp_channel(scene->channel));
 	RC(ibv_dealloc_pd(scene->pd));
 }
 
@@ -148,6 +185,8 @@ static void everything(void)
 	in_destruction(&scene);
 	make_scene(&scene, context);
 	acknowledged(&scene);
+	make_scene(&scene, context);
+	after_destruction(&scene);
 	RC(ibv_close_device(context));
 }
 
