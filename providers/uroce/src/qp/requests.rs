@@ -111,15 +111,17 @@ impl Posting<'_> {
     /// EINVAL for an opcode that there is not, more pieces or more inline data than the
     /// queue pair was made for, a datagram without an address.
     pub fn convert<P: Objects>(&mut self, given: &SendRequest<'_, P>) -> Result<WorkRequest> {
+        let (data, destination) = (self.data(given)?, self.destination(given)?);
         // Flags that there are not are passed over, as by other providers.
         Ok(WorkRequest {
             id: given.id,
+            // Last of what may be refused: a request to bind is kept from here on.
             request: self.request(given)?,
-            data: self.data(given)?,
+            data,
             signaled: given.flags & IBV_SEND_SIGNALED != 0,
             solicited: given.flags & IBV_SEND_SOLICITED != 0,
             fence: given.flags & IBV_SEND_FENCE != 0,
-            destination: self.destination(given)?,
+            destination,
             srqn: given.remote_srqn,
         })
     }

@@ -154,13 +154,14 @@ impl Teardown {
         }
         let transport = &progress.transport;
         let mut pass = Pass::new(transport, Caller::Node);
-        pass.send_batches();
         for index in transport.table.indices() {
             if hurry(transport, index) {
                 pass.transmit(index);
             }
         }
         pass.finish();
+        // After those: the interrupted thread may hold the lock of the list.
+        progress.send_batches(Caller::Node);
         transport.cm.exits(transport);
         await_senders(transport);
         drain(progress, EXIT);

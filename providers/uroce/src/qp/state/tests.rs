@@ -14,7 +14,7 @@ mod inside {
     use crate::namespace::there;
     use crate::qp::tests::end::{End, pair};
     use bytemuck::Zeroable;
-    use kit::provider::{Counts, Data};
+    use kit::provider::{Bind, Counts, Data};
 
     /// The capacity of a send queue of [`End`].
     const CAPACITY: u64 = 16;
@@ -191,24 +191,32 @@ mod inside {
         if !there() {
             return;
         }
-        let end = End::new(Service::Rc);
-        let pd = end.state.resources().pd();
-        let (window, key) = end
-            .node
-            .keys()
-            .alloc_mw(pd, IBV_MW_TYPE_1)
-            .expect("a window");
-        let window = Arc::new(window);
-        let info = BindInfo::<Context> {
-            key,
-            mr: None,
-            address: 0,
-            length: 0,
-            access: 0,
-        };
-        let refused = end.state.bind_mw(&window, 5, 0, &info);
-        assert_eq!(refused, Err(Errno::INVAL), "in RESET");
-        assert_eq!(Arc::strong_count(&window), 1);
+        // One in RESET, and one that cannot bind.
+        for service in [Service::Rc, Service::Ud] {
+            let end = End::new(service);
+            let pd = end.state.resources().pd();
+            let keys = end.node.keys();
+            let (window, key) = keys.alloc_mw(pd, IBV_MW_TYPE_1).expect("a window");
+            let window = Arc::new(window);
+            let info = BindInfo::<Context> {
+                key,
+                mr: None,
+                address: 0,
+                length: 0,
+                access: 0,
+            };
+            let refused = end.state.bind_mw(&window, 5, 0, &info);
+            assert_eq!(refused, Err(Errno::INVAL));
+            let mut request = SendRequest::new(5, IBV_WR_BIND_MW, 0);
+            request.bind = Some(Bind {
+                mw: &window,
+                rkey: key + 1,
+                info,
+            });
+            let refused = end.state.post_send_all(&mut [request].into_iter());
+            assert_eq!(refused, Err(Errno::INVAL));
+            assert_eq!(Arc::strong_count(&window), 1);
+        }
     }
 
     #[test]
