@@ -18,11 +18,14 @@ pub struct Waiting {
 
 /// An event channel.
 ///
-/// The descriptor is a socket in which a byte lies as long as an event waits. A program waits for
-/// it by poll(2), or by recv(2) with MSG_PEEK, which blocks or not as the program has set the
-/// descriptor, and which a signal interrupts or not as it does a call that waits in the kernel.
+/// The descriptor is a socket in which a byte lies for each event that waits, as far as there is
+/// room. A program waits for it by poll(2), or by recv(2) with MSG_PEEK, which blocks or not as the
+/// program has set the descriptor, and which a signal interrupts or not as it does a call that
+/// waits in the kernel. Of several threads that wait so, a byte wakes one.
 pub struct Channel {
     events: VecDeque<Waiting>,
+    /// Bytes in the socket, unless the program has read some.
+    bytes: usize,
     signal: OwnedFd,
     /// The program's socket.
     shown: OwnedFd,
@@ -40,6 +43,7 @@ impl Channel {
         let (signal, shown) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)?;
         let channel = Self {
             events: VecDeque::new(),
+            bytes: 0,
             signal,
             shown: rustix::io::fcntl_dupfd_cloexec(&shown, 3)?,
         };
@@ -48,47 +52,55 @@ impl Channel {
 
     pub fn push(&mut self, event: Waiting) {
         self.events.push_back(event);
-        if self.events.len() == 1 {
-            // There is room for one byte.
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            let _ = rustix::net::send(&self.signal, &[0], flags);
-        }
+        self.show();
     }
 
     /// # Errors
     /// EAGAIN if no event is pending.
     pub fn pop(&mut self) -> Result<Waiting> {
         let event = self.events.pop_front().ok_or(Errno::AGAIN)?;
-        self.calm();
+        self.hide_one();
+        self.show();
         Ok(event)
     }
 
     /// Takes out the events that a question is true of.
     pub fn take(&mut self, is_wanted: impl Fn(&Waiting) -> bool) -> Vec<Waiting> {
-        let before = self.events.len();
         let (wanted, others) = std::mem::take(&mut self.events)
             .into_iter()
             .partition(|event| is_wanted(event));
         self.events = others;
-        if before > 0 {
-            self.calm();
-        }
+        self.show();
         VecDeque::into(wanted)
     }
 
-    /// Nothing can be read any more, if no event waits.
-    fn calm(&self) {
-        if self.events.is_empty() {
-            // If the program has not read it.
-            let _ = rustix::net::recv(&self.shown, &mut [0; 1], RecvFlags::DONTWAIT);
+    /// Has as many bytes lie in the socket as events wait.
+    fn show(&mut self) {
+        while self.bytes > self.events.len() {
+            self.hide_one();
         }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        // Where there is no room, the others follow as events are taken.
+        while self.bytes < self.events.len() && rustix::net::send(&self.signal, &[0], flags).is_ok()
+        {
+            self.bytes += 1;
+        }
+    }
+
+    fn hide_one(&mut self) {
+        // If the program has not read it.
+        let _ = rustix::net::recv(&self.shown, &mut [0; 1], RecvFlags::DONTWAIT);
+        self.bytes = self.bytes.saturating_sub(1);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kit::sys::epoll::wait;
+    use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use std::mem::MaybeUninit;
 
     fn event(id: u32) -> Waiting {
         Waiting {
@@ -125,6 +137,35 @@ mod tests {
         channel.push(event(3));
         assert!(can_be_read(&fd));
         assert_eq!(channel.take(|_| true).len(), 1);
+        assert!(!can_be_read(&fd));
+    }
+
+    /// Threads that wait in recv(2) are woken as this is: one for each byte.
+    #[test]
+    fn each_event_wakes_a_thread() {
+        let (mut channel, fd) = Channel::new().expect("a channel");
+        let set = epoll::create(CreateFlags::CLOEXEC).expect("a set");
+        let data = EventData::new_u64(0);
+        epoll::add(&set, &fd, data, EventFlags::IN | EventFlags::ET).expect("added");
+        let wakes = || {
+            let woken = wait(&set, Some(0), &mut [MaybeUninit::uninit()]).map(<[_]>::len);
+            woken == Ok(1)
+        };
+        assert!(!wakes());
+        // Until the socket has no room, and one more.
+        let held = (0..).take_while(|id| {
+            channel.push(event(*id));
+            wakes()
+        });
+        let held = u32::try_from(held.count()).expect("few");
+        assert!(held > 1);
+        channel.push(event(held + 1));
+        for id in 0..held + 2 {
+            assert!(can_be_read(&fd));
+            assert_eq!(channel.pop().map(|event| event.record.id), Ok(id));
+            // There is room for the byte of another one that waits.
+            assert_eq!(wakes(), id < 2);
+        }
         assert!(!can_be_read(&fd));
     }
 }
