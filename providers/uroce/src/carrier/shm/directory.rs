@@ -33,8 +33,9 @@ pub struct Directory {
     traffic: Traffic,
     /// Queue pairs whose connection was used.
     used: Mutex<Vec<u32>>,
-    /// The rings have to be looked at: the bell was rung, or there is a new link, and
-    /// [`Directory::take_bell`] was not called since.
+    /// The rings have to be looked at, or [`Directory::take_used`] has something: the bell was
+    /// rung, there is a new link, or a peer has left, and [`Directory::take_bell`] was not called
+    /// since.
     bell: AtomicBool,
     /// The peers that have rung it since the last query.
     rung: Mutex<Vec<u16>>,
@@ -226,9 +227,10 @@ impl Directory {
         self.announce_links();
     }
 
-    /// Has the thread that looks at the rings look at those of new links.
+    /// Has the thread that looks at the rings look at those of new links, and of peers that have
+    /// left.
     fn announce_links(&self) {
-        if self.connector.has_linked() {
+        if self.connector.has_linked() || self.peers.any_left() {
             self.bell.store(true, SeqCst);
         }
     }
@@ -363,6 +365,9 @@ impl Directory {
                 if used.len() < USED {
                     used.push(index);
                 }
+                drop(used);
+                // The thread that receives this may be one that only connects.
+                self.bell.store(true, SeqCst);
             }
             Datagram::Rendezvous {
                 generation,

@@ -112,6 +112,11 @@ impl Peers {
         }
     }
 
+    /// Whether some have left since the last census.
+    pub fn any_left(&self) -> bool {
+        !self.left.lock().is_empty()
+    }
+
     #[inline]
     pub fn changes(&self) -> u64 {
         self.changes.load(SeqCst)

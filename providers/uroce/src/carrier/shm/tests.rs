@@ -449,6 +449,23 @@ fn a_link_that_another_thread_has_got_rings_the_bell() {
 }
 
 #[test]
+fn other_datagrams_that_another_thread_takes_ring_the_bell() {
+    let [(low, _), (high, _)] = acquainted();
+    let _ = (low.1.take_linked(), low.1.take_bell());
+    high.1.report_used(low.0.slot(), 3).expect("sent");
+    low.1.receive_datagrams();
+    assert!(low.1.take_bell());
+    assert_eq!(low.1.take_used(), [3]);
+    // Of a peer that leaves something may be in the ring, or be lost.
+    drop(high);
+    low.1.receive_datagrams();
+    assert!(low.1.take_bell());
+    assert_eq!(low.1.census().left.len(), 1);
+    low.1.attend();
+    assert!(!low.1.take_bell());
+}
+
+#[test]
 fn reports_are_requested_before_there_is_anything_to_take() {
     let (_slot, directory) = opened();
     let itself = directory.connect(directory.slot(), 1).expect("met");

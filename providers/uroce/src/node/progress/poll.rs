@@ -10,6 +10,7 @@ use super::failing::Failing;
 use super::lazy_pass::LazyPass;
 use super::pass::Pass;
 use super::yield_policy::YieldPolicy;
+use crate::carrier::shm::Directory;
 use crate::clock;
 use crate::node::caller::Caller;
 use crate::node::inbound::backlog;
@@ -91,6 +92,22 @@ impl Progress {
     #[inline]
     pub fn serve_failed(&self) {
         self.failing.serve(&self.transport.table);
+    }
+
+    /// Informs queue pairs whose connection the peer has used without a packet: of any thread that
+    /// received that, and does not look again.
+    pub fn serve_used(&self) {
+        let transport = &self.transport;
+        let used = transport.directory.as_ref().map(Directory::take_used);
+        let used = used.unwrap_or_default();
+        if used.is_empty() {
+            return;
+        }
+        let mut pass = Pass::new(transport, Caller::Node);
+        for index in used {
+            pass.used(index);
+        }
+        pass.finish();
     }
 
     /// Waits until no thread is inside a queue pair that had failed before.
@@ -199,6 +216,7 @@ mod tests {
             failed: AtomicU32,
             transmitted: AtomicU32,
             expired: AtomicU32,
+            used: AtomicU32,
         }
 
         impl Endpoint for Counting {
@@ -210,6 +228,10 @@ mod tests {
 
             fn on_time(&self, _: Time) {
                 self.expired.fetch_add(1, SeqCst);
+            }
+
+            fn used(&self, _: Time) {
+                self.used.fetch_add(1, SeqCst);
             }
 
             fn is_attended_by(&self, mark: usize) -> bool {
@@ -226,8 +248,12 @@ mod tests {
         }
 
         fn node() -> (Arc<NodeInner>, Arc<Counting>, u32) {
+            node_with(Carrier::Udp)
+        }
+
+        fn node_with(carrier: Carrier) -> (Arc<NodeInner>, Arc<Counting>, u32) {
             let tools = Tools {
-                carrier: Carrier::Udp,
+                carrier,
                 ..Tools::default()
             };
             let node = NodeInner::open(tools, Cm::new()).expect("a node");
@@ -263,6 +289,25 @@ mod tests {
             let inbox = node.progress.inbox.lock();
             node.progress.progress(Caller::Poller(1));
             assert_eq!(endpoint.expired.load(SeqCst), 0);
+            drop(inbox);
+        }
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn a_used_connection_is_reported_without_the_inbox() {
+            if !there() {
+                return;
+            }
+            let (node, endpoint, index) = node_with(Carrier::Shm);
+            let directory = node.directory().expect("a directory");
+            directory
+                .report_used(directory.slot(), index)
+                .expect("sent");
+            node.transport().look_after_peers(true);
+            let inbox = node.progress.inbox.lock();
+            node.progress.serve_used();
+            node.progress.serve_used();
+            assert_eq!(endpoint.used.load(SeqCst), 1);
             drop(inbox);
         }
 

@@ -133,6 +133,7 @@ fn run(node: &NodeInner) {
         node.teardown.serve_exit(progress);
         progress.serve_failed();
         transport.look_after_peers(woken.peers);
+        progress.serve_used();
         if backoff.is_on && is_left(transport, woken) {
             backoff.found_some_left();
         }
