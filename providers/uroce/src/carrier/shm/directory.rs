@@ -15,7 +15,7 @@ use kit::errno::Result;
 use kit::sync::Mutex;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst, fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst, fence};
 
 /// Used connections, and slots of peers that have rung, that are remembered at once.
 const USED: usize = 1024;
@@ -39,6 +39,8 @@ pub struct Directory {
     bell: AtomicBool,
     /// The peers that have rung it since the last query.
     rung: Mutex<Vec<u16>>,
+    /// Datagrams that were received since all peers were looked at.
+    received: AtomicUsize,
     successors: Successors,
 }
 
@@ -56,6 +58,7 @@ impl Directory {
             used: Mutex::default(),
             bell: AtomicBool::new(false),
             rung: Mutex::default(),
+            received: AtomicUsize::new(0),
             successors: Successors::default(),
         })
     }
@@ -344,7 +347,19 @@ impl Directory {
         if count >= MANY {
             self.connector.look_at_offers(&self.peers);
         }
+        self.look_for_closed(count);
         self.announce_links();
+    }
+
+    /// Forgets peers that have closed their last device, once in so many datagrams as there are
+    /// where a farewell finds no room.
+    fn look_for_closed(&self, received: usize) {
+        if self.received.fetch_add(received, SeqCst) + received >= MANY {
+            self.received.store(0, SeqCst);
+            for slot in self.peers.closed() {
+                self.connector.forget_ended(&self.peers, slot);
+            }
+        }
     }
 
     fn process(&self, received: Received) {

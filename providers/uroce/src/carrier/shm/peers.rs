@@ -263,6 +263,17 @@ impl Peers {
         slots.flatten().collect()
     }
 
+    /// The slots of other processes that have closed their last device.
+    pub fn closed(&self) -> Vec<u16> {
+        let by_slot = self.by_slot.read();
+        let closed = |peer: &&Arc<Peer>| peer.segment.attention() & CLOSED != 0;
+        by_slot
+            .values()
+            .filter(closed)
+            .map(|peer| peer.slot)
+            .collect()
+    }
+
     /// Whether the process of a slot was there, and has ended or left.
     pub fn has_left(&self, slot: u16) -> bool {
         let by_slot = self.by_slot.read();

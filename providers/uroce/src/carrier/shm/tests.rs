@@ -327,6 +327,17 @@ fn a_farewell_is_received_and_a_successor_is_another() {
 }
 
 #[test]
+fn a_farewell_that_finds_no_room_is_made_up_for() {
+    let [(low, _), (high, _)] = acquainted();
+    let _filling = fill(low.0.slot());
+    drop(high);
+    assert_eq!(low.1.peers().len(), 1);
+    low.1.attend();
+    assert!(low.1.peers().is_empty());
+    assert_eq!(low.1.census().left.len(), 1);
+}
+
+#[test]
 fn a_successor_may_ask_before_its_predecessor_is_known_to_be_gone() {
     for leaves in 0..2 {
         let mut ends = two();
