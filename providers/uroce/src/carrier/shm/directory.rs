@@ -263,7 +263,8 @@ impl Directory {
     }
 
     /// No thread of this process looks at the rings from now on, until [`Directory::wakes`]. The
-    /// caller has to look for records that are there already, at once and after [`super::LATE`].
+    /// caller has to look for records that are there already, at once and after [`super::LATE`], and
+    /// to call [`Directory::sleeps_on`] before the latter.
     pub fn sleeps(&self) {
         let flags = if self.awaits() {
             SLEEPS | AWAITS
@@ -275,6 +276,14 @@ impl Directory {
             // Since it was asked.
             self.segment().attention().fetch_or(AWAITS, SeqCst);
         }
+    }
+
+    /// A thread that sleeps since [`Directory::sleeps`], and [`super::LATE`] has passed, looks
+    /// again: something may depend on peers by then that it could not see before. Returns whether
+    /// that is so. Then peers know of it only from now on, and the caller has to look again at once
+    /// and after [`super::LATE`].
+    pub fn sleeps_on(&self) -> bool {
+        self.awaits() && self.segment().attention().fetch_or(AWAITS, SeqCst) & AWAITS == 0
     }
 
     /// Whether anything depends on records that peers consume.

@@ -38,8 +38,9 @@
 //! afterwards, and sends one message to the rendezvous socket for each sleep, again after a while
 //! if there is no room for it (`bells`). There is no full fence between the two steps, so a process
 //! that falls asleep at that moment may be missed. Therefore the progress thread checks the rings
-//! after it has set the flag, and again a millisecond later. Pollers check up to 16 rings on every
-//! turn; of more, the recently active ones and 8 others in turn.
+//! after it has set the flag, and again a millisecond later; and whether it waits for room or for
+//! outcomes, which other threads of its process write. Pollers check up to 16 rings on every turn;
+//! of more, the recently active ones and 8 others in turn.
 //!
 //! *Memory order* is argued at each place: in `ring`, in `onesided::claims`, in `onesided::record`
 //! (a sequence lock) and in `kit::sys::lock`. Other relaxed accesses of this carrier are counters

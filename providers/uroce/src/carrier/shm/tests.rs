@@ -407,6 +407,26 @@ fn an_outcome_is_awaited_until_it_is_collected() {
     assert!(!sender.awaits() && !sender.has_updates());
 }
 
+/// Neither the thread that sends nor the one that goes to sleep has seen what the other wrote.
+#[test]
+fn an_outcome_is_awaited_by_a_thread_that_has_not_seen_the_message_yet() {
+    let [(low, receiver), (high, sender)] = acquainted();
+    let flags = || high.1.segment().attention().load(SeqCst) & (SLEEPS | AWAITS);
+    high.1.sleeps();
+    assert!(!high.1.sleeps_on());
+    assert_eq!(flags(), SLEEPS);
+    assert!(send(&sender).is_some());
+    assert!(high.1.sleeps_on());
+    assert_eq!(flags(), SLEEPS | AWAITS);
+    assert!(!high.1.sleeps_on(), "peers know of it");
+    let _ = (high.1.take_linked(), high.1.take_bell(), high.1.take_rung());
+    take_one(&receiver);
+    low.1.reported(&receiver);
+    high.1.attend();
+    assert_eq!(high.1.take_rung(), [low.0.slot()]);
+    high.1.wakes();
+}
+
 #[test]
 fn packets_that_waited_for_room_wake_the_peer() {
     let [(low, receiver), (high, sender)] = acquainted();

@@ -218,18 +218,22 @@ fn look_or_wait(progress: &Progress, patience: Option<u64>) -> Result<Woken> {
 
 /// Waits, once peers can see that no thread looks at the rings, and looks at the rings a second
 /// time after a while: records that a peer wrote before it could see that may have become visible
-/// since the first look. A process without peers has no rings, and is woken by the first message.
+/// since the first look. So may messages of this process, whose outcome peers then report only from
+/// that look on: there is a third one. A process without peers has no rings, and is woken by the
+/// first message.
 fn look_twice(progress: &Progress, directory: &Directory, patience: Option<u64>) -> Result<Woken> {
-    let patience = from_rings(progress, patience);
-    if directory.is_alone() || patience.is_some_and(|nanos| nanos <= LATE) {
-        return look(&progress.transport, patience);
+    let mut patience = from_rings(progress, patience);
+    let mut is_last = false;
+    while !is_last && !directory.is_alone() && patience.is_none_or(|nanos| nanos > LATE) {
+        let woken = look(&progress.transport, Some(LATE))?;
+        if !woken.is_for_nothing() {
+            return Ok(woken);
+        }
+        is_last = !directory.sleeps_on();
+        let rest = patience.map(|nanos| nanos.saturating_sub(LATE));
+        patience = from_rings(progress, rest);
     }
-    let woken = look(&progress.transport, Some(LATE))?;
-    if !woken.is_for_nothing() {
-        return Ok(woken);
-    }
-    let rest = patience.map(|nanos| nanos.saturating_sub(LATE));
-    look(&progress.transport, from_rings(progress, rest))
+    look(&progress.transport, patience)
 }
 
 /// How long to wait with regard to the rings, if it is so long without them.

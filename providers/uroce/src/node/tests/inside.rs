@@ -1,8 +1,10 @@
 //! Inside the namespace.
 
+mod late;
+
 use super::end::{End, data, pair, setup};
 use super::there;
-use crate::carrier::shm::{GateSeen, Header, Outcome, Peer, SLEEPS};
+use crate::carrier::shm::{GateSeen, Header, Outcome, Peer};
 use crate::carrier::udp::Tools;
 use crate::carrier::udp::faults::{BadNetwork, Faults};
 use crate::carrier::{Carrier, Sender, qpn};
@@ -736,50 +738,4 @@ fn messages_to_a_peer_that_came_and_went_are_reported_lost() {
         .take_in_rings(left.inner.transport(), Caller::Node);
     assert_eq!(outcomes.0.lock().len(), 1);
     left.detach(source);
-}
-
-#[test]
-#[ignore = "in_a_namespace runs it"]
-fn a_sleeping_thread_finds_what_became_visible_late() {
-    let _turn = TURN.lock();
-    if !there() {
-        return;
-    }
-    let [left, right] = neighbours();
-    let attach = |node: &Node| node.attach(|_| Ok(Arc::new(Outcomes::default())));
-    let [source, destination] = [&left, &right].map(|node| attach(node).expect("a number"));
-    let peer = met(&left, destination);
-    let attention = right
-        .directory()
-        .expect("a directory")
-        .segment()
-        .attention();
-    let mut found = 0;
-    for _ in 0..100 {
-        right.inner.transport().alarm.kick();
-        while attention.load(SeqCst) & SLEEPS == 0 {
-            std::thread::yield_now();
-        }
-        // The progress thread's first look is over by then, but on a machine with much to do.
-        std::thread::sleep(Duration::from_micros(100));
-        // As a peer that could not see yet that it sleeps.
-        let position = peer
-            .long(
-                &header(source, destination),
-                8,
-                &mut |_| Ok(()),
-                GateSeen::default(),
-            )
-            .expect("room")
-            .position;
-        std::thread::sleep(Duration::from_millis(5));
-        if peer.has_taken(position) {
-            found += 1;
-        }
-    }
-    // One that is put there after the second look is found when the progress thread is woken the
-    // next time.
-    assert!(found > 0);
-    left.detach(source);
-    right.detach(destination);
 }
