@@ -101,6 +101,23 @@ impl Inbox {
         self.has_backlog()
     }
 
+    /// Hands a packet on to the process of a slot. Returns whether there is such a process.
+    #[cfg(test)]
+    pub fn hand_on(&mut self, slot: &Slot, to: u16) -> bool {
+        let localhost = std::net::Ipv4Addr::LOCALHOST.into();
+        let run = kit::sys::datagram::Received {
+            data: &[0; 4],
+            segment: 4,
+            source: localhost,
+            port: 0xc001,
+            destination: localhost,
+            interface: 1,
+            hop_limit: 64,
+            traffic_class: 0,
+        };
+        self.backlog.hand_on(slot, to, &run, clock::now())
+    }
+
     /// Whether the rings have something.
     pub fn rings_have_some(&mut self, transport: &Transport) -> bool {
         self.rings.has_some(transport)

@@ -127,7 +127,7 @@ impl Progress {
         if inbox.take_in_rings(transport, caller) {
             inbox.found(true);
             if inbox.is_to_look_at_timers() {
-                self.expire_due(caller);
+                self.expire_due(&mut inbox, caller);
             }
             return;
         }
@@ -158,10 +158,7 @@ impl Progress {
             turn.pass().expire();
         }
         turn.finish();
-        if inbox.has_backlog() {
-            let again = clock::now().nanos() + backlog::AGAIN;
-            transport.add_task(Task::Backlog, again);
-        }
+        self.note_backlog(inbox);
         let rings = match &transport.directory {
             Some(directory) if is_progress_thread => {
                 inbox.take_in_found_rings(transport, &directory.take_rung())
@@ -171,14 +168,24 @@ impl Progress {
         rings || some
     }
 
+    /// Has the timers know of packets that wait for other processes.
+    fn note_backlog(&self, inbox: &Inbox) {
+        if inbox.has_backlog() {
+            let again = clock::now().nanos() + backlog::AGAIN;
+            self.transport.add_task(Task::Backlog, again);
+        }
+    }
+
     /// Executes expired deadlines: for pollers that find packets all the time, and would do nothing
     /// else.
-    fn expire_due(&self, caller: Caller) {
+    fn expire_due(&self, inbox: &mut Inbox, caller: Caller) {
         let next = self.transport.deadlines.next();
         if next != NEVER && clock::may_have_come(next) {
+            inbox.keeps_packets(self.sorter.slot());
             let mut pass = Pass::new(&self.transport, caller);
             pass.expire();
             pass.finish();
+            self.note_backlog(inbox);
         }
     }
 }
@@ -195,7 +202,7 @@ mod tests {
 
     mod inside {
         use super::super::*;
-        use crate::carrier::udp::Tools;
+        use crate::carrier::udp::{Slot, Tools};
         use crate::carrier::{Carrier, Sender};
         use crate::cm::Cm;
         use crate::namespace::there;
@@ -325,6 +332,24 @@ mod tests {
                 .advance(&mut inbox, Look::Everywhere, Caller::Node);
             assert!(!some, "no packet has come");
             assert_eq!(endpoint.expired.load(SeqCst), 1);
+        }
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn packets_for_another_process_stay_due_while_there_is_no_room() {
+            if !there() {
+                return;
+            }
+            let (node, ..) = node();
+            let full = Slot::claim(false).expect("a slot");
+            let mut inbox = node.progress.inbox.lock();
+            while !inbox.has_backlog() {
+                assert!(inbox.hand_on(node.progress.sorter.slot(), full.number()));
+            }
+            node.transport().add_task(Task::Backlog, 1);
+            node.progress.expire_due(&mut inbox, Caller::Poller(OWN));
+            assert!(inbox.has_backlog());
+            assert_ne!(node.transport().deadlines.next(), NEVER);
         }
 
         #[test]
