@@ -123,12 +123,16 @@ impl Inbox {
         self.rings.has_some(transport)
     }
 
-    /// Whether this poller leaves the sockets alone: there are rings, and nothing came by the
-    /// sockets for long.
+    /// Whether this poller, which has found something in the rings or not, leaves the sockets alone:
+    /// they are looked at more seldom while something comes by rings, and still more seldom where
+    /// there are rings and nothing came by the sockets for long.
     #[inline]
-    pub fn leaves_sockets(&mut self) -> bool {
+    pub fn leaves_sockets(&mut self, found: bool) -> bool {
         self.turn = self.turn.wrapping_add(1);
-        !self.turn.is_multiple_of(RARELY) && self.is_for_rings()
+        match self.turn.is_multiple_of(SELDOM) {
+            true => !self.turn.is_multiple_of(RARELY) && self.is_for_rings(),
+            false => found || self.is_for_rings(),
+        }
     }
 
     /// A poller has found something, or nothing.
@@ -274,7 +278,7 @@ mod tests {
     fn a_poller_gives_way_only_after_many_turns_in_vain() {
         let mut inbox = Inbox::new();
         let mut gives_way = |turn: u32| {
-            inbox.leaves_sockets();
+            inbox.leaves_sockets(false);
             inbox.found(turn == 40);
             inbox.waits_long()
         };

@@ -124,14 +124,12 @@ impl Progress {
         let Some(mut inbox) = self.inbox.try_lock() else {
             return;
         };
-        if inbox.take_in_rings(transport, caller) {
-            inbox.found(true);
-            if inbox.is_to_look_at_timers() {
+        let some = inbox.take_in_rings(transport, caller);
+        inbox.found(some);
+        if inbox.leaves_sockets(some) {
+            if some && inbox.is_to_look_at_timers() {
                 self.expire_due(&mut inbox, caller);
             }
-            return;
-        }
-        if inbox.leaves_sockets() {
             return;
         }
         transport.alarm.looked();
@@ -350,6 +348,34 @@ mod tests {
             node.progress.expire_due(&mut inbox, Caller::Poller(OWN));
             assert!(inbox.has_backlog());
             assert_ne!(node.transport().deadlines.next(), NEVER);
+        }
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn a_poller_that_always_finds_messages_looks_at_the_sockets() {
+            if !there() {
+                return;
+            }
+            let (node, ..) = node_with(Carrier::Shm);
+            let directory = node.directory().expect("a directory");
+            let itself = directory.connect(directory.slot(), 1).expect("met");
+            let transport = node.transport();
+            let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+            for idle in [0, 1000] {
+                (0..idle).for_each(|_| node.progress.progress(Caller::Poller(OWN)));
+                sender.send_to(&[0; 64], "127.0.0.1:4791").expect("sent");
+                while !transport.alarm.has_some() {
+                    std::thread::yield_now();
+                }
+                let mut polls = 0..1000;
+                let is_received = polls.any(|_| {
+                    assert!(directory.put(&itself, |peer| peer.packet(&[0; 64], false)));
+                    node.progress.progress(Caller::Poller(OWN));
+                    directory.attend();
+                    !transport.alarm.has_some()
+                });
+                assert!(is_received);
+            }
         }
 
         #[test]
