@@ -385,19 +385,26 @@ impl Connection {
 
     /// Whether the requests that wait for the protocol are to be tried by the fast path now. If it
     /// is time for that but others are under way, no other begins until they are finished. `may`
-    /// answers whether the fast path may take the first.
+    /// answers whether the fast path may take the first, as this thread accesses memory: a pause
+    /// that ends in a thread that may not is an attempt in vain.
     pub fn retries_fast_path(
         &mut self,
         qp: &Resources,
         now: Time,
         may: impl FnOnce(&WorkRequest) -> bool,
     ) -> bool {
-        if std::mem::take(&mut self.retry.drains) {
+        let drained = std::mem::take(&mut self.retry.drains);
+        if drained {
             self.engine.pause(false);
         }
         let is_reachable = self.live_peer().is_some() && qp.service() == Service::Rc;
         let due = is_reachable && self.retry.is_due(now);
         let first = due && self.engine.first_waiting().is_some_and(may);
+        if drained && !first {
+            // The thread that began the pause may try more than this one. Otherwise each request
+            // that it posts would begin another pause.
+            self.retry.tried(now, false);
+        }
         if !first || !self.requests_by_link(qp, || now) {
             return false;
         }
@@ -818,6 +825,39 @@ mod tests {
             assert!(!connection.waits_for_room(qp));
             assert!(!connection.is_blocked(qp, now));
             assert!(connection.backpressure.is_none());
+        }
+
+        /// A thread that may access the program's memory begins a pause, and one that may not finds
+        /// its end: later requests are not held up again.
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn a_pause_that_ends_without_an_attempt_is_not_repeated_at_once() {
+            if !there() {
+                return;
+            }
+            let [end, _other] = pair();
+            let qp = end.state.resources();
+            let connection = &mut end.state.locked.lock().connection;
+            let now = clock::now();
+            assert!(connection.requests_by_link(qp, || now));
+            let transmits = |connection: &mut Connection| {
+                let (engine, mut host) = connection.split(qp, now);
+                engine.transmit(now, &mut host).is_some()
+            };
+            for id in 0..3 {
+                let (engine, mut host) = connection.split(qp, now);
+                let wr = WorkRequest::new(id, Request::Send);
+                assert_eq!(engine.post_send(wr, &mut host), Ok(()));
+            }
+            assert!(transmits(connection), "the first is under way");
+            assert!(!connection.retries_fast_path(qp, now, |_| true));
+            assert!(!transmits(connection), "the others wait for its end");
+            assert!(!connection.retries_fast_path(qp, now, |_| false));
+            assert!(!connection.retries_fast_path(qp, now, |_| true));
+            assert!(transmits(connection), "they have waited in vain");
+            let [least, _] = RETRIES;
+            assert!(!connection.retries_fast_path(qp, now.plus(least), |_| true));
+            assert!(!transmits(connection), "they wait again when it is time to");
         }
 
         /// Looks at the peer at each deadline, until it counts as stalled. Returns how often.
