@@ -117,11 +117,14 @@ fn requests_that_wait_for_others_leave_without_a_poll() {
             }
         }
         node.post_in_batch(ends[0].number, clock::now());
-        let mut done = 0;
-        while done < 8 {
-            done += ends[0].completions().len();
+        let mut done = Vec::new();
+        while done.len() < 8 {
+            done.extend(ends[0].completions());
             std::thread::sleep(Duration::from_micros(100));
         }
+        let done: Vec<_> = done.iter().map(|one| (one.id, one.status)).collect();
+        let sent: Vec<_> = (0..8).map(|id| (id, Status::Success)).collect();
+        assert_eq!(done, sent);
     }
     ends.iter().for_each(|end| node.detach(end.number));
 }

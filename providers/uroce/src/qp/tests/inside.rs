@@ -97,7 +97,9 @@ fn a_full_ring_leaves_no_message_but_the_first_to_the_protocol() {
     // The fast path is not tried again at once.
     std::thread::sleep(Duration::from_millis(2));
     let mut without_packets = 0;
+    let began = Instant::now();
     while from.outstanding() != [0, 0] {
+        assert!(began.elapsed() < HANG, "{:?}", from.outstanding());
         receiving.take_in_rings(caller);
         let [on_fast_path, _] = from.outstanding();
         without_packets = on_fast_path.max(without_packets);
