@@ -2,7 +2,7 @@
 
 use super::binds::Binds;
 use super::connection::Connection;
-use super::fast_path::FastPath;
+use super::fast_path::{Budget, FastPath};
 use super::requests::Posting;
 use super::resources::Resources;
 use super::xrc_target::XrcTarget;
@@ -33,20 +33,20 @@ impl Locked {
         requests <= qp.max_send_wr().saturating_sub(outstanding)
     }
 
-    /// Carries out a request without the protocol, if it may be and there is room. `budget` is the
-    /// number of bytes that the call of the verb may still move.
+    /// Carries out a request without the protocol, if it may be and there is room. `budget` is that
+    /// of the call of the verb.
     #[inline]
     pub fn post_at_once<'a, P: Objects>(
         &mut self,
         qp: &Resources,
         given: &impl SendView<'a, P>,
-        budget: &mut u64,
+        budget: &mut Budget,
     ) -> bool {
         if !self.has_room(qp, 1) {
             return false;
         }
         let (connection, fast_path) = (&mut self.connection, &mut self.fast_path);
-        fast_path.post_message(connection, qp, given)
+        fast_path.post_message(connection, qp, given, budget)
             || fast_path.post_one_sided(connection, qp, given, budget)
     }
 

@@ -24,7 +24,7 @@
 use super::attributes;
 use super::connection::{self, Connection};
 use super::domain::EventListener;
-use super::fast_path::{self, FastPath, MOST_BYTES};
+use super::fast_path::{self, Budget, FastPath};
 use super::locked::{Locked, errno};
 use super::multicast::Groups;
 use super::resources::{CreateParams, Resources};
@@ -245,7 +245,7 @@ impl QpState {
     pub fn post_send<'a, P: Objects>(&self, requests: &mut impl SendChain<'a, P>) -> Result<()> {
         let qp = &self.resources;
         let mut taken = Ok(());
-        let mut budget = MOST_BYTES;
+        let mut budget = Budget::of_a_call();
         // Of the first request that the protocol takes.
         let mut time = None;
         let batches;
@@ -296,7 +296,7 @@ impl QpState {
             if requests.len() == 1
                 && let Some(given) = requests.next()
             {
-                let mut budget = MOST_BYTES;
+                let mut budget = Budget::of_a_call();
                 if locked.post_at_once(qp, &given, &mut budget) {
                     let (connection, fast_path) = (&mut locked.connection, &mut locked.fast_path);
                     fast_path.after_completions(connection, qp, clock::now);

@@ -87,14 +87,14 @@ pub use connector::{Linked, Route};
 pub use directory::Directory;
 pub use link::Link;
 pub use onesided::{Credit, Gate, GateSeen, Key, Patience, Right, Shown, Use};
-pub use peer::Peer;
+pub use peer::{Peer, RoomWait};
 pub use peers::Census;
 pub use ring::{Broken, Consumer, PREFIX, Record, SHORT};
 pub use segment::{AWAITS, CLOSED, PeerSegment, SEGMENT, SLEEPS, Segment, TABLES};
 pub use traffic::Links;
 pub use wire::{
-    FEW, Few, Fill, Front, Header, MESSAGE, MESSAGE_HEAD, MESSAGE_MAX, Outcome, PACKET, Put,
-    SendUpdates,
+    FEW, Few, Fill, Front, Header, MESSAGE, MESSAGE_HEAD, MESSAGE_MAX, NotPut, Outcome, PACKET,
+    Put, SendUpdates,
 };
 
 /// Nanoseconds after which a sleeping thread can see all that was shown before others could see

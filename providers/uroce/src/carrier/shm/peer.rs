@@ -5,7 +5,7 @@ use super::onesided::{Claim, Claims, GateSeen, PAUSE, Patience, SPINS, Use};
 use super::onesided::{claims_anything, is_at_rest, take_away};
 use super::ring::{Broken, Consumer, Producer, RingOffset};
 use super::segment::{AWAITS, CLOSED, PeerSegment, SLEEPS, sleep_of};
-use super::wire::{Few, Fill, Header, Out, Put, SendUpdates, Wait};
+use super::wire::{Few, Fill, Header, NotPut, Out, Put, SendUpdates, Wait};
 use kit::sys::cycles;
 use kit::sys::lock::Lock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,6 +19,48 @@ use std::sync::atomic::{
 /// How long a message waits for room, in cycles: longer than a peer that runs takes for as many
 /// records as it reports at once, an eighth of the ring. About 40 µs.
 const ROOM_SOON: u64 = 40 * cycles::IN_A_MICROSECOND;
+/// How long all messages of one call of a verb wait for room, in cycles. The queue pair is locked
+/// meanwhile, and a thread that receives for it waits. About 100 µs.
+const ROOM_OF_A_CALL: u64 = 100 * cycles::IN_A_MICROSECOND;
+/// Waits for room of one message at most: after each, the peer has taken some records.
+const WAITS: usize = 8;
+
+/// How long a call may still wait for room in rings, with all its messages.
+#[derive(Debug)]
+pub struct RoomWait {
+    /// In cycles.
+    left: u64,
+}
+
+impl RoomWait {
+    /// That of a call of a verb that posts.
+    #[must_use]
+    #[inline]
+    pub fn of_a_call() -> Self {
+        Self {
+            left: ROOM_OF_A_CALL,
+        }
+    }
+
+    /// It does not wait.
+    #[must_use]
+    #[inline]
+    pub fn none() -> Self {
+        Self { left: 0 }
+    }
+
+    /// So many cycles.
+    #[cfg(test)]
+    pub fn cycles(left: u64) -> Self {
+        Self { left }
+    }
+
+    /// Whether it waits no longer.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.left == 0
+    }
+}
 
 /// A process that this one has met: perhaps this one itself.
 #[derive(Debug)]
@@ -205,19 +247,45 @@ impl Peer {
         self.answer(sent)
     }
 
-    /// The same for a message whose bytes `fill` writes; `None` also if they cannot be read.
+    /// The same for a message whose bytes `fill` writes.
+    ///
+    /// # Errors
+    /// [`NotPut`], if it is not in the ring.
     pub fn long(
         &self,
         header: &Header,
         length: usize,
         fill: Fill<'_>,
         gate: GateSeen,
-    ) -> Option<Put> {
+    ) -> Result<Put, NotPut> {
         let good = || self.segment.gate_is_still(gate);
         let mut out = self.out.lock();
         let sent = out.long(&self.link, header, length, fill, good);
         self.note(&out);
-        self.answer(sent)
+        sent.unwrap_or_else(|_| {
+            self.give_up();
+            Err(NotPut::NoRoom)
+        })
+    }
+
+    /// Puts a message of so many bytes into the ring, if need be after a short wait for room: the
+    /// ring serves all queue pairs of two processes, and holds fewer messages than many of them may
+    /// post.
+    #[inline(always)]
+    pub fn put_when_room(
+        &self,
+        length: usize,
+        wait: &mut RoomWait,
+        mut put: impl FnMut() -> Result<Put, NotPut>,
+    ) -> Option<Put> {
+        let mut put_now = put();
+        for _ in 0..WAITS {
+            if put_now != Err(NotPut::NoRoom) || !self.await_room(length, wait) {
+                break;
+            }
+            put_now = put();
+        }
+        put_now.ok()
     }
 
     /// Waits briefly for room for a message of so many bytes that has found none. Returns whether
@@ -225,9 +293,13 @@ impl Peer {
     ///
     /// A message that goes as packets instead costs several times as much, and so do the ones after
     /// it, until their queue pair has nothing under way. A peer that runs takes records all the
-    /// time.
+    /// time. But where the peer is this process, the waiting thread may hold what the taking one
+    /// needs.
     #[inline(never)]
-    pub fn await_room(&self, length: usize) -> bool {
+    pub(super) fn await_room(&self, length: usize, room: &mut RoomWait) -> bool {
+        if room.is_over() || self.is_own() {
+            return false;
+        }
         let memory = self.link.memory();
         let taken = || Producer::taken_word(self.places[0], memory);
         let before = taken();
@@ -237,18 +309,28 @@ impl Peer {
             Ok(Wait::Begins) if !self.is_gone() && !self.sleeps() => {}
             Ok(Wait::Begins | Wait::Useless) | Err(Broken) => return false,
         }
+        let most = ROOM_SOON.min(room.left);
         let began = cycles::now();
-        let has_taken = loop {
-            if taken() != before {
-                break true;
-            }
-            if cycles::now().wrapping_sub(began) > ROOM_SOON {
-                break false;
+        let (has_taken, waited) = loop {
+            let has_taken = taken() != before;
+            let waited = cycles::now().wrapping_sub(began);
+            if has_taken || waited >= most {
+                break (has_taken, waited);
             }
             std::hint::spin_loop();
         };
-        self.out.lock().end_wait(!has_taken);
+        room.left = room.left.saturating_sub(waited);
+        // A wait that was cut short and saw nothing says nothing.
+        if has_taken || most == ROOM_SOON {
+            self.out.lock().end_wait(!has_taken);
+        }
         has_taken
+    }
+
+    /// Whether it is this process: it has one ring to itself.
+    fn is_own(&self) -> bool {
+        let [written, read] = self.places;
+        written == read
     }
 
     /// Whether it has taken the record at a position, as far as it has reported.

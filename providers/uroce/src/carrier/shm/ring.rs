@@ -71,7 +71,7 @@ const WHOLE: u64 = 1 << 63;
 pub struct Broken;
 
 /// Where a ring is in the memory of a link.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingOffset {
     base: usize,
 }

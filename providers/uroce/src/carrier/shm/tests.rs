@@ -1,11 +1,13 @@
 use super::rendezvous::{LinkState, Message};
 use super::rendezvous_socket::Datagram;
 use super::traffic::WORTH;
+use super::wire::Wait;
 use super::*;
 use crate::carrier::registry::Registry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
+use uroce_engine::host::Fault;
 
 /// A slot and its directory. Two of them in one process meet as two processes do.
 type Process = (Arc<Registry>, Directory);
@@ -367,17 +369,22 @@ fn a_successor_may_ask_before_its_predecessor_is_known_to_be_gone() {
     }
 }
 
-/// Sends a message of queue pair 5.
-fn send(to: &Peer) -> Option<Put> {
-    let header = Header {
+/// The header of a message of queue pair 5.
+fn header() -> Header {
+    Header {
         source: 5,
         destination: 6,
         epoch: 0,
         immediate: None,
         solicited: false,
         completed: false,
-    };
-    to.long(&header, 8, &mut |_| Ok(()), GateSeen::default())
+    }
+}
+
+fn send(to: &Peer) -> Option<Put> {
+    let header = header();
+    let sent = to.long(&header, 8, &mut |_| Ok(()), GateSeen::default());
+    sent.ok()
 }
 
 /// Takes the first record that a process has sent, and reports that.
@@ -609,17 +616,81 @@ fn a_claim_of_no_thread_is_not_waited_for() {
 fn a_message_waits_for_room_while_the_peer_takes_records() {
     let [(_low, receiver), (_high, sender)] = acquainted();
     while send(&sender).is_some() {}
-    assert!(!sender.await_room(8), "the peer takes nothing");
+    let awaits = || sender.await_room(8, &mut RoomWait::of_a_call());
+    assert!(!awaits(), "the peer takes nothing");
     thread::scope(|scope| {
         scope.spawn(|| take_one(&receiver));
-        while !sender.await_room(8) {
+        while !awaits() {
             thread::yield_now();
         }
         assert!(send(&sender).is_some(), "there is room");
     });
     sender.give_up();
     while send(&sender).is_some() {}
-    assert!(!sender.await_room(8), "the peer is gone");
+    assert!(!awaits(), "the peer is gone");
+}
+
+/// Whether a message that finds no room would wait: none has waited in vain before.
+fn would_wait(peer: &Peer) -> bool {
+    let wait = peer.out.lock().begin_wait(peer.link().memory(), 8);
+    wait == Ok(Wait::Begins)
+}
+
+#[test]
+fn the_messages_of_a_call_wait_for_room_for_a_bounded_time_together() {
+    let [(_low, _receiver), (_high, sender)] = acquainted();
+    while send(&sender).is_some() {}
+    assert!(!sender.await_room(8, &mut RoomWait::none()));
+    assert!(would_wait(&sender), "it has not waited");
+    let mut wait = RoomWait::of_a_call();
+    let mut calls = 0;
+    while !wait.is_over() {
+        assert!(!sender.await_room(8, &mut wait), "the peer takes nothing");
+        calls += 1;
+        // Two whole waits, and the rest of the time; between them messages that do not wait.
+        assert!(calls <= 1 + 2 + 3, "{wait:?}");
+    }
+}
+
+#[test]
+fn a_wait_for_room_that_is_cut_short_is_not_in_vain() {
+    let [(_low, _receiver), (_high, sender)] = acquainted();
+    while send(&sender).is_some() {}
+    let mut wait = RoomWait::cycles(1);
+    assert!(!sender.await_room(8, &mut wait));
+    assert!(wait.is_over() && would_wait(&sender));
+}
+
+#[test]
+fn a_process_does_not_wait_for_room_that_it_has_to_make_itself() {
+    let (slot, directory) = opened();
+    let own = directory.connect(slot.slot(), 1);
+    let own = own.or_else(|| directory.peer(slot.slot())).expect("itself");
+    while send(&own).is_some() {}
+    assert!(!own.await_room(8, &mut RoomWait::of_a_call()));
+    assert!(would_wait(&own), "it has not waited");
+}
+
+#[test]
+fn only_a_message_without_room_is_tried_again() {
+    let [(_low, receiver), (_high, sender)] = acquainted();
+    let mut tries = 0;
+    let put = sender.put_when_room(8, &mut RoomWait::of_a_call(), || {
+        tries += 1;
+        sender.long(&header(), 8, &mut |_| Err(Fault), GateSeen::default())
+    });
+    assert_eq!((put, tries), (None, 1), "its bytes cannot be read");
+    while send(&sender).is_some() {}
+    tries = 0;
+    let put = sender.put_when_room(8, &mut RoomWait::of_a_call(), || {
+        let put = sender.long(&header(), 8, &mut |_| Ok(()), GateSeen::default());
+        if tries == 0 {
+            take_one(&receiver);
+        }
+        tries += 1;
+        put
+    });
+    assert!(put.is_some() && tries == 2);
 }
 
 /// The owner revokes the key and waits; then the memory of the key may not be used.

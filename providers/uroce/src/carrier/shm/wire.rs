@@ -141,6 +141,15 @@ pub struct Put {
     pub completed: bool,
 }
 
+/// Why a message was not put into the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotPut {
+    /// There is no room, or the peer is gone.
+    NoRoom,
+    /// Its bytes cannot be read.
+    Unreadable,
+}
+
 /// The writing side of a link, and its waiting queue pairs.
 #[derive(Debug)]
 pub struct Out {
@@ -283,7 +292,7 @@ impl Out {
             .map(Some)
     }
 
-    /// The same for a message whose bytes `fill` writes; `None` also if they cannot be read.
+    /// The same for a message whose bytes `fill` writes.
     pub fn long(
         &mut self,
         link: &Link,
@@ -291,19 +300,19 @@ impl Out {
         length: usize,
         fill: Fill<'_>,
         good: impl FnOnce() -> bool,
-    ) -> Result<Option<Put>, Broken> {
+    ) -> Result<Result<Put, NotPut>, Broken> {
         let memory = link.memory();
         let total = MESSAGE_HEAD + length;
         if !self.may_take(memory, total)? {
-            return Ok(None);
+            return Ok(Err(NotPut::NoRoom));
         }
         let data = self.scratch.get_mut(..length);
         let Some(data) = data.and_then(|data| fill(data).ok().map(|()| data)) else {
-            return Ok(None);
+            return Ok(Err(NotPut::Unreadable));
         };
         self.producer.copy(memory, MESSAGE_HEAD, data)?;
         self.show(memory, total, header, header.words(), good)
-            .map(Some)
+            .map(Ok)
     }
 
     #[inline]

@@ -32,7 +32,7 @@ use super::credit::CreditWindow;
 use super::in_flight::{self, Header, InFlight};
 use crate::carrier::qpn;
 use crate::carrier::shm::{Directory, Few, GateSeen, Header as MessageHeader, Outcome};
-use crate::carrier::shm::{MESSAGE_MAX, Peer, Put};
+use crate::carrier::shm::{MESSAGE_MAX, NotPut, Put, RoomWait};
 use crate::clock;
 use crate::cq::{Entry, success};
 use crate::memory::{AccessMode, InvalidationListener, MrCache, piece};
@@ -56,9 +56,6 @@ const FLAGS: u32 = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV
 const PIECES: usize = 4;
 /// The least and the most requests that take the protocol path after a refusal.
 const PENALTY: [u32; 2] = [1, 64];
-
-/// Waits for room of one message at most: after each, the peer has taken some records.
-const WAITS: usize = 8;
 
 /// The sending side of the fast path.
 pub(super) struct EagerSender {
@@ -211,13 +208,14 @@ impl EagerSender {
 /// Sending.
 impl EagerSender {
     /// Sends a request, if it may take the fast path. It is one that the protocol would take, and
-    /// there is room for it.
+    /// there is room for it. `wait` is how long the call may still wait for room in the ring.
     #[inline]
     pub fn post<'a, P: Objects>(
         &mut self,
         connection: &mut Connection,
         qp: &Resources,
         given: &impl SendView<'a, P>,
+        wait: &mut RoomWait,
     ) -> bool {
         let Some(immediate) = in_flight::immediate(given) else {
             return false;
@@ -234,7 +232,7 @@ impl EagerSender {
             flags: given.flags(),
             immediate,
         };
-        self.put(connection, qp, &request, &data).is_some()
+        self.put(connection, qp, &request, &data, wait).is_some()
     }
 
     #[inline(always)]
@@ -260,8 +258,9 @@ impl EagerSender {
         is_message && fits && few && self.open && self.backoff.is_over() && self.deferred.is_empty()
     }
 
-    /// Sends a request that the protocol had, if it may take the fast path. Memory is accessed
-    /// directly.
+    /// Sends a request that the protocol had, if it may take the fast path, and if there is room
+    /// now: the thread may hold the inbox, or have waited for other requests of its call. Memory is
+    /// accessed directly.
     pub fn retry(&mut self, connection: &mut Connection, qp: &Resources, wr: &WorkRequest) -> bool {
         let immediate = match &wr.request {
             Request::Send => None,
@@ -283,7 +282,8 @@ impl EagerSender {
                 | flag(wr.fence, IBV_SEND_FENCE),
             immediate,
         };
-        self.put(connection, qp, &request, &data).is_some()
+        let wait = &mut RoomWait::none();
+        self.put(connection, qp, &request, &data, wait).is_some()
     }
 
     // The same for every kind of view.
@@ -294,6 +294,7 @@ impl EagerSender {
         qp: &Resources,
         request: &Header,
         data: &Data<'_>,
+        wait: &mut RoomWait,
     ) -> Option<()> {
         connection.live_peer()?;
         let length = requests::length(qp.cap(), data)?;
@@ -307,14 +308,15 @@ impl EagerSender {
             None => in_flight::few(data),
         };
         let Some((few, count)) = few else {
-            return self.put_much(connection, qp, directory, request, data, length);
+            return self.put_much(connection, qp, directory, request, (data, length), wait);
         };
         let credit = self.credit_gate(connection, qp, length);
         let header = self.header(connection, qp, request, credit);
         let gate = credit.unwrap_or_default();
         let peer = connection.peer()?;
-        let put = put_when_room(peer, count, || {
-            directory.put(peer, |peer| peer.short(&header, few, count, gate))
+        let put = peer.put_when_room(count, wait, || {
+            let put = directory.put(peer, |peer| peer.short(&header, few, count, gate));
+            put.ok_or(NotPut::NoRoom)
         })?;
         if self.is_completed(connection, qp, request, length, put, credit) {
             return Some(());
@@ -387,8 +389,8 @@ impl EagerSender {
         qp: &Resources,
         directory: &Directory,
         request: &Header,
-        data: &Data<'_>,
-        length: u32,
+        (data, length): (&Data<'_>, u32),
+        wait: &mut RoomWait,
     ) -> Option<()> {
         let size = usize::try_from(length).ok()?;
         let credit = self.credit_gate(connection, qp, length);
@@ -396,7 +398,7 @@ impl EagerSender {
         let gate = credit.unwrap_or_default();
         let mut read = |room: &mut [u8]| read(qp, data, room);
         let peer = connection.peer()?;
-        let put = put_when_room(peer, size, || {
+        let put = peer.put_when_room(size, wait, || {
             directory.put(peer, |peer| peer.long(&header, size, &mut read, gate))
         })?;
         if self.is_completed(connection, qp, request, length, put, credit) {
@@ -460,16 +462,6 @@ impl EagerSender {
             begin_watch(connection, qp);
         }
     }
-}
-
-/// Puts a message of so many bytes into the ring, if need be after a short wait for room: the ring
-/// serves all queue pairs of two processes, and holds fewer messages than many of them may post.
-#[inline(always)]
-fn put_when_room(peer: &Peer, length: usize, mut put: impl FnMut() -> Option<Put>) -> Option<Put> {
-    put().or_else(|| {
-        let mut waits = (0..WAITS).take_while(|_| peer.await_room(length));
-        waits.find_map(|_| put())
-    })
 }
 
 #[cold]

@@ -31,11 +31,10 @@ mod in_flight;
 mod one_sided;
 
 pub(super) use gate::await_unused;
-pub(super) use one_sided::MOST_BYTES;
 
 use super::connection::Connection;
 use super::resources::Resources;
-use crate::carrier::shm::{Outcome, Peer};
+use crate::carrier::shm::{Outcome, Peer, RoomWait};
 use crate::memory::{AccessMode, InvalidationListener};
 use crate::node::Messages;
 use crate::objects::Objects;
@@ -44,7 +43,7 @@ use eager_send::EagerSender;
 use gate::ShownGate;
 use kit::errno::Result;
 use kit::provider::{ReceiveRequest, SendView};
-use one_sided::{OneSided, may_be_one_sided};
+use one_sided::{MOST_BYTES, OneSided, may_be_one_sided};
 use std::sync::{Arc, Weak};
 use uroce_engine::qp::{Service, State};
 use uroce_engine::timer::Time;
@@ -52,8 +51,27 @@ use uroce_engine::work::WorkRequest;
 
 /// Bytes that are moved at once for requests that have waited for the protocol.
 const MOST_AT_ONCE: u64 = 64 << 20;
-/// Messages of these at most: each may wait a moment for room.
+/// Messages of these at most.
 const MOST_MESSAGES: usize = 32;
+
+/// What one call of a verb may still spend on requests by the fast path.
+pub(super) struct Budget {
+    /// Bytes that it may move.
+    bytes: u64,
+    /// How long it may wait for room in a ring.
+    wait: RoomWait,
+}
+
+impl Budget {
+    /// That of a call that begins.
+    #[inline]
+    pub fn of_a_call() -> Self {
+        Self {
+            bytes: MOST_BYTES,
+            wait: RoomWait::of_a_call(),
+        }
+    }
+}
 
 /// The operations of a queue pair without packets.
 pub(super) struct FastPath {
@@ -149,30 +167,29 @@ impl FastPath {
 
 /// Sending.
 impl FastPath {
-    /// Carries out a message, if it may take the fast path.
+    /// Carries out a message, if it may take the fast path, within the call's budget.
     #[inline]
     pub fn post_message<'a, P: Objects>(
         &mut self,
         connection: &mut Connection,
         qp: &Resources,
         given: &impl SendView<'a, P>,
+        budget: &mut Budget,
     ) -> bool {
-        self.sender.post(connection, qp, given)
+        self.sender.post(connection, qp, given, &mut budget.wait)
     }
 
-    /// Executes an RDMA write or read, if it may take the fast path. `budget` is the number of
-    /// bytes that the call may still move.
-    /// may still move.
+    /// Executes an RDMA write or read, if it may take the fast path, within the call's budget.
     #[inline]
     pub fn post_one_sided<'a, P: Objects>(
         &mut self,
         connection: &mut Connection,
         qp: &Resources,
         given: &impl SendView<'a, P>,
-        budget: &mut u64,
+        budget: &mut Budget,
     ) -> bool {
-        let sender = &self.sender;
-        let done = self.one_sided.post(connection, qp, sender, given, budget);
+        let (sender, bytes) = (&self.sender, &mut budget.bytes);
+        let done = self.one_sided.post(connection, qp, sender, given, bytes);
         done.is_some()
     }
 
