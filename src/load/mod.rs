@@ -24,6 +24,7 @@
 
 pub mod built_in;
 pub mod config;
+mod debian;
 pub mod drivers;
 mod foreign;
 pub mod generation;

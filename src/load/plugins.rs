@@ -13,6 +13,7 @@
 //! else.
 
 use super::config::{self, Wanted};
+use super::debian;
 use super::foreign::is_foreign;
 use super::generation::Wish;
 use crate::warn::warn;
@@ -122,7 +123,7 @@ fn folders() -> Vec<PathBuf> {
         .and_then(|object| object.file().canonicalize().ok())
         .and_then(|file| Some(file.parent()?.join("libibverbs")));
     let known = [
-        format!("/usr/lib/{ARCH}-linux-gnu/libibverbs"),
+        format!("/usr/lib/{}/libibverbs", debian::triplet(ARCH)),
         "/usr/lib64/libibverbs".to_owned(),
         "/usr/lib/libibverbs".to_owned(),
     ];

@@ -3,6 +3,7 @@
 
 use super::imports;
 use super::names::{name_in, release_in};
+use crate::load::debian;
 use kit::generation::LAYOUTS;
 use kit::sync::Mutex;
 use kit::sys::first::First;
@@ -218,11 +219,7 @@ impl Packages {
     /// The package list that contains the file, and its contents.
     fn list_with(&self, file: &Path) -> Option<(PathBuf, Vec<u8>)> {
         let info = Path::new(&*self.database).join("info");
-        let arch = match std::env::consts::ARCH {
-            "x86_64" => "amd64",
-            "aarch64" => "arm64",
-            other => other,
-        };
+        let arch = debian::architecture(std::env::consts::ARCH);
         let likely = [
             info.join(format!("{PROVIDERS}:{arch}.list")),
             info.join(format!("{PROVIDERS}.list")),

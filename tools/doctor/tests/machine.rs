@@ -206,6 +206,10 @@ impl Machine {
 
 const MACHINE: u8 = if cfg!(target_arch = "aarch64") {
     183
+} else if cfg!(target_arch = "riscv64") {
+    243
+} else if cfg!(target_arch = "powerpc64") {
+    21
 } else {
     62
 };

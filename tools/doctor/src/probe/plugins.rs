@@ -19,6 +19,8 @@ const NODE: &[u8] = b"IBVERBS_PRIVATE_";
 const FOLDERS: &[&str] = &[
     "usr/lib/x86_64-linux-gnu/libibverbs",
     "usr/lib/aarch64-linux-gnu/libibverbs",
+    "usr/lib/riscv64-linux-gnu/libibverbs",
+    "usr/lib/powerpc64le-linux-gnu/libibverbs",
     "usr/lib64/libibverbs",
     "usr/lib/libibverbs",
     "usr/local/lib/libibverbs",
@@ -27,6 +29,10 @@ const FOLDERS: &[&str] = &[
 /// `e_machine` of this program.
 const MACHINE: u16 = if cfg!(target_arch = "aarch64") {
     183
+} else if cfg!(target_arch = "riscv64") {
+    243
+} else if cfg!(target_arch = "powerpc64") {
+    21
 } else {
     62
 };
