@@ -44,7 +44,8 @@ const USERS: &[&str] = &[
     "lintian",
 ];
 
-/// Packages of the stage `arm64`: what compiles for arm64, what runs there, and its emulation.
+/// Packages of the stage `arm64`: what compiles for arm64, what runs there, and its emulation; C
+/// compilers for the other architectures.
 const CROSS: &[&str] = &[
     "rustc",
     "cargo",
@@ -53,6 +54,10 @@ const CROSS: &[&str] = &[
     "libc6-dev",
     "gcc-aarch64-linux-gnu",
     "libc6-dev-arm64-cross",
+    "gcc-riscv64-linux-gnu",
+    "libc6-dev-riscv64-cross",
+    "gcc-powerpc64le-linux-gnu",
+    "libc6-dev-ppc64el-cross",
     "lld",
     "qemu-user",
     "iproute2",
@@ -73,6 +78,23 @@ const DPKG: &[&str] = &[
     "path-include=/usr/share/doc/rdma-core/*",
     "force-unsafe-io",
 ];
+
+/// Unpacks Rust's standard library for an architecture into the root `$1`, in the version of the
+/// root's rustc, which reads no other. Nothing is unpacked where the archive has another version:
+/// Debian's machines for that architecture are slower. The packages that it depends on, LLVM and
+/// rustc itself, are for programs of that architecture, and there are none.
+const UNPACK: &str = r#"
+set -eu
+export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG"
+rustc=$(dpkg-query --admindir="$1/var/lib/dpkg" --show --showformat='${Version}' rustc)
+package="libstd-rust-dev:$ARCHITECTURE=$rustc"
+if [ -n "$(apt-cache show "$package")" ]; then
+    mkdir "$1/rust"
+    cd "$1/rust"
+    apt-get -o APT::Sandbox::User=root download "$package"
+    dpkg-deb --fsys-tarfile ./*.deb | tar -x -C "$1" ./usr/lib/rustlib
+    rm -r "$1/rust"
+fi"#;
 
 /// The package whose version is rdma-core's.
 pub const RDMA_CORE: &str = "ibverbs-providers";
@@ -97,6 +119,8 @@ pub struct Chroot {
     packages: &'static [&'static [&'static str]],
     /// Architectures of packages, this machine's first; empty for this machine's alone.
     architectures: &'static [&'static str],
+    /// Architectures whose standard library of Rust is unpacked, if the archive has that of rustc.
+    rust_for: &'static [&'static str],
     /// Package files in [`KEPT`]. Where there are any, apt's lists stay too, so that apt can
     /// exchange packages without a network.
     kept: &'static [&'static str],
@@ -112,6 +136,7 @@ pub const TRIXIE: Chroot = Chroot {
     variant: "",
     packages: &[TESTS],
     architectures: &[],
+    rust_for: &[],
     kept: &[],
     rdma_core: 56,
     changes: false,
@@ -122,16 +147,18 @@ pub const SID: Chroot = Chroot {
     variant: "",
     packages: &[TESTS],
     architectures: &[],
+    rust_for: &[],
     kept: &[],
     rdma_core: 65,
     changes: true,
 };
 
-/// Sid's compilers for arm64, with programs of arm64.
+/// Sid's compilers for arm64, with programs of arm64; those for riscv64 and ppc64el.
 pub const ARM64: Chroot = Chroot {
     variant: "-arm64",
     packages: &[CROSS],
-    architectures: &["amd64", "arm64"],
+    architectures: &["amd64", "arm64", "riscv64", "ppc64el"],
+    rust_for: &["riscv64", "ppc64el"],
     ..SID
 };
 
@@ -205,6 +232,7 @@ impl Chroot {
             .arg(format!("--aptopt={}", settings.display()))
             .args(DPKG.iter().map(|option| format!("--dpkgopt={option}")))
             .args(self.all_architectures())
+            .args(self.unpacking())
             .args(self.keeping())
             .arg(self.debian)
             .arg(home.join(ROOT))
@@ -215,6 +243,12 @@ impl Chroot {
     fn all_architectures(&self) -> Option<String> {
         let all = self.architectures.join(",");
         (!all.is_empty()).then(|| format!("--architectures={all}"))
+    }
+
+    /// Options that unpack standard libraries of Rust.
+    fn unpacking(&self) -> impl Iterator<Item = String> {
+        let unpacked = self.rust_for.iter();
+        unpacked.map(|name| format!("--customize-hook=ARCHITECTURE={name}{UNPACK}"))
     }
 
     /// Options that keep packages and lists.
@@ -239,6 +273,7 @@ impl Chroot {
             DPKG,
             self.kept,
             self.architectures,
+            self.rust_for,
         ];
         lines.concat().join("\n")
     }
@@ -421,8 +456,11 @@ mod tests {
         assert!(users.keeping().concat().contains("download libibverbs1'"));
         assert_eq!(ARM64.directory(), "debian-sid-arm64");
         assert_eq!(SID.all_architectures(), None);
-        let both = ARM64.all_architectures();
-        assert_eq!(both.as_deref(), Some("--architectures=amd64,arm64"));
+        let all = ARM64.all_architectures();
+        let option = "--architectures=amd64,arm64,riscv64,ppc64el";
+        assert_eq!(all.as_deref(), Some(option));
+        assert_eq!(ARM64.unpacking().count(), 2);
+        assert_eq!(SID.unpacking().count(), 0);
     }
 
     #[test]

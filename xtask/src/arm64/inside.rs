@@ -17,9 +17,9 @@ use crate::{chroot::ARM64, dirs::Dirs};
 /// New namespaces: mounts and the network affect no other process, and nothing is left running.
 const APART: [&str; 5] = ["--mount", "--net", "--pid", "--fork", "--kill-child"];
 
-const TARGET: &str = "aarch64-unknown-linux-gnu";
-const COMPILER: &str = "aarch64-linux-gnu-gcc";
 const EMULATOR: &str = "qemu-aarch64";
+/// The standard libraries of Rust in the chroot, by target.
+const RUST: &str = "usr/lib/rustlib";
 /// The directory of cargo's results in the chroot.
 const RESULTS: &str = "/mnt/target";
 
@@ -43,6 +43,23 @@ for dir in source target crates; do
 done
 ip link set lo up
 exec chroot "$root" env -C /mnt/source "$@""#;
+
+/// An architecture that the chroot's compilers are for.
+#[derive(Clone, Copy)]
+pub struct Machine {
+    /// Its name in Debian.
+    pub name: &'static str,
+    /// Its name in Rust.
+    pub target: &'static str,
+    /// The C compiler.
+    pub compiler: &'static str,
+}
+
+pub const ARM: Machine = Machine {
+    name: "arm64",
+    target: "aarch64-unknown-linux-gnu",
+    compiler: "aarch64-linux-gnu-gcc",
+};
 
 /// The chroot, for this process alone.
 pub struct Inside {
@@ -101,7 +118,12 @@ impl Inside {
 
     /// The directory of what cargo has built, inside.
     pub fn built(&self) -> PathBuf {
-        Path::new(RESULTS).join(TARGET).join("debug")
+        Path::new(RESULTS).join(ARM.target).join("debug")
+    }
+
+    /// Whether Rust's standard library for an architecture is there.
+    pub fn has_rust_for(&self, machine: &Machine) -> bool {
+        self.root.join(RUST).join(machine.target).is_dir()
     }
 
     /// The directory of cargo's results, outside and inside.
@@ -122,14 +144,11 @@ impl Inside {
         command
     }
 
-    /// A command of cargo for arm64. qemu-user runs the compiled programs.
-    pub fn cargo(&self, words: &[&str]) -> Command {
+    /// A command of cargo for some architectures. qemu-user runs the programs of arm64.
+    pub fn cargo(&self, words: &[&str], machines: &[Machine]) -> Command {
         let mut command = self.command("cargo");
-        let prefix = format!("CARGO_TARGET_{}", TARGET.to_uppercase().replace('-', "_"));
         command
-            .env(format!("{prefix}_LINKER"), COMPILER)
-            .env(format!("{prefix}_RUNNER"), EMULATOR)
-            .env(format!("CC_{TARGET}"), COMPILER)
+            .env(of_cargo(&ARM, "RUNNER"), EMULATOR)
             .env("CARGO_TARGET_DIR", RESULTS)
             .env("CARGO_INCREMENTAL", "0")
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
@@ -138,13 +157,19 @@ impl Inside {
             .args(["--config", r#"source.crates-io.replace-with="vendored""#])
             .args(["--config", r#"source.vendored.directory="/mnt/crates""#])
             .args(words)
-            .args(["--locked", "--offline", "--target", TARGET]);
+            .args(["--locked", "--offline"]);
+        for machine in machines {
+            command
+                .env(of_cargo(machine, "LINKER"), machine.compiler)
+                .env(format!("CC_{}", machine.target), machine.compiler)
+                .args(["--target", machine.target]);
+        }
         command
     }
 
-    /// A command that compiles C for arm64.
-    pub fn gcc(&self) -> Command {
-        self.command(COMPILER)
+    /// A command that compiles C.
+    pub fn gcc(&self, machine: &Machine) -> Command {
+        self.command(machine.compiler)
     }
 
     /// A command that runs a script of `xtask/arm64`.
@@ -174,4 +199,10 @@ impl Inside {
         command.arg(program);
         command
     }
+}
+
+/// A variable of cargo for an architecture.
+fn of_cargo(machine: &Machine, name: &str) -> String {
+    let target = machine.target.to_uppercase().replace('-', "_");
+    format!("CARGO_TARGET_{target}_{name}")
 }

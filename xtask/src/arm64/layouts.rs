@@ -1,8 +1,8 @@
-//! The layouts of `kit::abi`, which rustc asserts for every architecture, compared with those of
-//! the C compiler for arm64.
+//! The layouts of `kit::abi` and of librdmacm, which rustc asserts for every architecture, compared
+//! with those of the C compiler for an architecture.
 //!
-//! Structures that Debian's `verbs.h` and `sa.h` declare are compared with these headers, which
-//! are rdma-core's; those of providers with this project's `driver.h`.
+//! Structures that Debian's `verbs.h`, `sa.h` and `rdma_cma.h` declare are compared with these
+//! headers, which are rdma-core's; those of providers with this project's `driver.h`.
 #![forbid(unsafe_code)]
 
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path};
@@ -10,14 +10,19 @@ use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path};
 use anyhow::{Context, Result, bail};
 
 use super::{
-    inside::Inside,
+    inside::{Inside, Machine},
     step::{STAGE, compile},
 };
 use crate::dirs::Dirs;
 
 /// Debian's headers of applications, below the root.
-const PUBLIC: [&str; 3] = ["verbs.h", "verbs_api.h", "sa.h"];
-const PUBLIC_AT: &str = "usr/include/infiniband";
+const PUBLIC: [&str; 4] = [
+    "infiniband/verbs.h",
+    "infiniband/verbs_api.h",
+    "infiniband/sa.h",
+    "rdma/rdma_cma.h",
+];
+const PUBLIC_AT: &str = "usr/include";
 /// This project's, with those below.
 const PRIVATE_AT: &str = "include/infiniband";
 
@@ -25,20 +30,22 @@ const PRIVATE_AT: &str = "include/infiniband";
 /// that of release 44.
 const BY_RELEASE: &str = "verbs_context";
 
-/// Members that have a name only in Rust: unions whose members are C's.
-const NAMELESS: [(&str, &str); 8] = [
+/// Members that have this name only in Rust: unions whose members are C's, and a member of a union
+/// in C.
+const NAMELESS: [(&str, &str); 9] = [
     ("ibv_command_buffer", "bits"),
     ("ibv_flow_spec", "u0"),
     ("ibv_ops_wr", "tm"),
     ("ibv_send_wr", "imm"),
     ("ibv_send_wr", "op"),
     ("ibv_wc", "imm"),
+    ("rdma_addr", "ibaddr"),
     ("verbs_cq", "u0"),
     ("verbs_qp", "u0"),
 ];
 
 /// Structures that are too few to be all: something was not read.
-const AT_LEAST: [usize; 2] = [80, 15];
+const AT_LEAST: [usize; 2] = [90, 15];
 
 /// A structure: its name, its size, and its members with their offsets, as written in Rust.
 struct Layout<'a> {
@@ -51,14 +58,12 @@ struct Layout<'a> {
 ///
 /// # Errors
 /// What the compiler reports; there are too few structures.
-pub fn compare(dirs: &Dirs, inside: &Inside) -> Result<()> {
+pub fn compare(dirs: &Dirs, inside: &Inside, machine: &Machine) -> Result<()> {
     let mut declared = String::new();
-    // Those below are the kernel's, which have no mutex.
-    read(
-        &dirs.root.join("providers/kit/src/abi"),
-        false,
-        &mut declared,
-    )?;
+    for dir in ["providers/kit/src/abi", "rdmacm/src/abi"] {
+        // Those below are the kernel's, which have no mutex.
+        read(&dirs.root.join(dir), false, &mut declared)?;
+    }
     let layouts: Vec<_> = layouts(&declared).collect();
     let headers = inside.root().join(PUBLIC_AT);
     let mut public = BTreeSet::new();
@@ -76,8 +81,8 @@ pub fn compare(dirs: &Dirs, inside: &Inside) -> Result<()> {
     let (outside, within) = inside.results();
     // The second has this project's headers before Debian's.
     let sets = [
-        (&public, &["verbs.h", "sa.h"][..], &[][..]),
-        (&private, &["driver.h"], &["-I", "include"]),
+        (&public, &PUBLIC[..], &[][..]),
+        (&private, &["infiniband/driver.h"], &["-I", "include"]),
     ];
     for (at, (declared, headers, options)) in sets.into_iter().enumerate() {
         let asked = layouts
@@ -89,10 +94,10 @@ pub fn compare(dirs: &Dirs, inside: &Inside) -> Result<()> {
         }
         let name = format!("{STAGE}-layouts-{at}.c");
         fs::write(outside.join(&name), program(headers, &asked))?;
-        let mut gcc = inside.gcc();
+        let mut gcc = inside.gcc(machine);
         gcc.args(["-std=gnu11", "-fsyntax-only"]).args(options);
         gcc.arg(within.join(&name));
-        compile(dirs, "layouts", &mut gcc)?;
+        compile(dirs, &format!("layouts-{}", machine.name), &mut gcc)?;
     }
     Ok(())
 }
@@ -141,7 +146,7 @@ fn declarations(text: &str) -> impl Iterator<Item = String> {
 fn program(headers: &[&str], layouts: &[&Layout<'_>]) -> String {
     let mut text = String::from("#include <stddef.h>\n#include <pthread.h>\n");
     for header in headers {
-        let _ = writeln!(text, "#include <infiniband/{header}>");
+        let _ = writeln!(text, "#include <{header}>");
     }
     text.push_str("#define MUTEX_GROWTH (sizeof(pthread_mutex_t) - 40)\n");
     for Layout {
@@ -178,7 +183,7 @@ mod tests {
             layout!(\n    ibv_wc, 8,\n    {\n        imm: 0,\n    }\n);";
         let all: Vec<_> = layouts(text).collect();
         let all: Vec<_> = all.iter().collect();
-        let text = program(&["verbs.h"], &all);
+        let text = program(&["infiniband/verbs.h"], &all);
         for line in [
             "#include <infiniband/verbs.h>",
             "_Static_assert(sizeof(struct ibv_mw) == 8 + MUTEX_GROWTH, \"size of ibv_mw\");",

@@ -8,7 +8,9 @@
 //! - has Debian's `ibv_devinfo` for arm64 show a device of uroce, and Debian's pingpongs and
 //!   perftest for arm64 move data over it ([`programs`]);
 //! - loads all providers of Debian for arm64 into one program ([`providers`]);
-//! - compiles C tests for arm64, and runs them ([`c_tests`]).
+//! - compiles C tests for arm64, and runs them ([`c_tests`]);
+//! - has rustc check the library and the programs for riscv64 and ppc64el, and the C compilers for
+//!   these the layouts ([`others`]).
 //!
 //! Besides, machines of 32 bits or with big-endian numbers have to be refused by one sentence.
 //!
@@ -30,6 +32,7 @@
 mod c_tests;
 mod inside;
 mod layouts;
+mod others;
 mod programs;
 mod providers;
 mod sources;
@@ -40,7 +43,7 @@ use std::{env, path::PathBuf, process::Command};
 use anyhow::{Context, Result, bail};
 
 use crate::{dirs::Dirs, host, report::Tally, unit};
-use inside::Inside;
+use inside::{ARM, Inside};
 use step::{compile, log, must, one};
 
 pub use step::STAGE;
@@ -77,7 +80,8 @@ pub fn run(dirs: &Dirs) -> Tally {
             return Ok(());
         }
         let inside = Inside::new(dirs)?;
-        one(tally, "layouts", layouts::compare(dirs, &inside));
+        one(tally, "layouts", layouts::compare(dirs, &inside, &ARM));
+        others::check(dirs, &inside, tally);
         let library = library(dirs, &inside)?;
         tally.passed += 1;
         one(tally, "providers", providers::load(dirs, &inside, &library));
@@ -123,7 +127,7 @@ fn refused(dirs: &Dirs) -> Result<()> {
 fn library(dirs: &Dirs, inside: &Inside) -> Result<PathBuf> {
     println!("-- {STAGE}: the library");
     let packages = ["ferroverbs", "ferroverbs-rdmacm"];
-    let mut build = inside.cargo(&["build"]);
+    let mut build = inside.cargo(&["build"], &[ARM]);
     for package in packages {
         build.args(["--package", package]);
     }
@@ -142,7 +146,7 @@ fn library(dirs: &Dirs, inside: &Inside) -> Result<PathBuf> {
 /// Compiles and runs unit tests.
 fn tests(dirs: &Dirs, inside: &Inside, tally: &mut Tally) -> Result<()> {
     println!("-- {STAGE}: unit tests of {}", TESTED.join(", "));
-    let mut command = inside.cargo(&["test", "--lib", "--no-fail-fast"]);
+    let mut command = inside.cargo(&["test", "--lib", "--no-fail-fast"], &[ARM]);
     command.envs([("PROPTEST_CASES", "8"), ("UROCE_FUZZ_ROUNDS", "50")]);
     for package in TESTED {
         command.args(["--package", package]);
