@@ -43,7 +43,7 @@ fn on_channel(
     port_space: u32,
     qp_type: ibv_qp_type,
 ) -> Result<Arc<Id>> {
-    let id = Arc::new(Id::new(channel.as_ptr(), context, port_space, qp_type)?);
+    let mut id = Arc::new(Id::new(channel.as_ptr(), context, port_space, qp_type));
     let (source, uid) = (registry::source(channel), id.uid());
     let backend: Box<dyn Backend> = match &*source {
         Source::Kernel(descriptor) => {

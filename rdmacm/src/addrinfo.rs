@@ -4,7 +4,7 @@
 
 use crate::abi::{AddrInfo, Hints, event_type, port_space};
 use crate::endpoint::RAI_PASSIVE;
-use crate::id::Id;
+use crate::id::{Id, State};
 use crate::lookup::{self, Found, Question};
 use core::ffi::{CStr, c_int};
 use kit::abi::{IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND};
@@ -90,7 +90,8 @@ pub fn resolve(
     if node.is_none() && service.is_none() && hints.is_none() {
         return Err(Errno::INVAL);
     }
-    if id.state.lock().found.is_some() {
+    let is_found = |state: &mut State| state.rare().is_some_and(|rare| rare.found.is_some());
+    if is_found(&mut id.state.lock()) {
         return Err(Errno(libc::EBUSY));
     }
     let hints = Hints {
@@ -103,10 +104,10 @@ pub fn resolve(
         Err(Failure::Errno(e)) => -e.raw(),
         Err(Failure::Lookup(code)) => *code,
     };
-    id.state.lock().found = found.ok();
+    id.state.lock().make_rare().found = found.ok();
     let posted = id.backend()?.write_event(event_type::INTERNAL, status, 0);
     if posted.is_err() {
-        id.state.lock().found = None;
+        id.state.lock().make_rare().found = None;
     }
     posted
 }
@@ -116,7 +117,7 @@ pub fn resolve(
 /// # Errors
 /// ENOENT without a result; ENOMEM.
 pub fn query(id: &Id) -> kit::errno::Result<AddrInfo> {
-    let found = id.state.lock().found.take();
+    let found = id.state.lock().rare().and_then(|rare| rare.found.take());
     AddrInfo::new(&found.ok_or(Errno::NOENT)?)
 }
 

@@ -85,7 +85,9 @@ pub fn connect(id: &Id, given: Option<Given>) -> Result<()> {
         let mut state = id.state.lock();
         state.responder_resources = conn.responder_resources;
         state.initiator_depth = conn.initiator_depth;
-        param.append(&std::mem::take(&mut state.connect));
+        if let Some(rare) = state.rare() {
+            param.append(&std::mem::take(&mut rare.connect));
+        }
         state.local_ece
     };
     param.append(&data);

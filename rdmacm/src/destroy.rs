@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Acknowledges the records of the id and its joins that no call takes any more. A request among
 /// them is ended: the program never learns of its id.
 fn forget_kept(id: &Arc<Id>) {
-    let joins = id.state.lock().joins.clone();
+    let joins = id.state.lock().joins().to_vec();
     joins.iter().for_each(ack::forget_kept);
     for record in kept::forget(id.uid()) {
         id.acknowledged.add();
@@ -34,15 +34,19 @@ pub fn id(id: &Arc<Id>) -> Result<()> {
     let missing = id.acknowledged.missing(handed_out);
     observe::waits(Call::DestroyId, id, missing);
     id.acknowledged.wait_for(handed_out);
-    let joins = std::mem::take(&mut id.state.lock().joins);
-    for join in &joins {
-        registry::remove(registry::join_address(join));
+    let joins = id
+        .state
+        .lock()
+        .rare()
+        .map(|rare| std::mem::take(&mut rare.joins));
+    for join in joins.iter().flatten() {
+        registry::remove_join(join);
     }
     if id.is_sync()
         && let Some(channel) = Channel::of(id.block.channel())
     {
         channel::close(channel);
     }
-    registry::remove(id.address());
+    registry::remove_id(id);
     Ok(())
 }

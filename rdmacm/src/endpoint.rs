@@ -105,13 +105,15 @@ fn passive(
 ) -> Result<()> {
     let source = wanted.source.as_ref().ok_or(Errno::INVAL)?;
     address::bind(id, source)?;
-    id.state.lock().template = attr.map(|attr| Template {
-        pd: Given(pd),
-        attr: Given(ibv_qp_init_attr {
-            qp_type: wanted.qp_type.cast_unsigned(),
-            ..*attr
-        }),
-    });
+    if let Some(attr) = attr {
+        id.state.lock().make_rare().template = Some(Template {
+            pd: Given(pd),
+            attr: Given(ibv_qp_init_attr {
+                qp_type: wanted.qp_type.cast_unsigned(),
+                ..*attr
+            }),
+        });
+    }
     Ok(())
 }
 
@@ -141,7 +143,9 @@ fn active<'a>(
                 queue_pair::create(&id, &mut taken)?;
                 write_back(attr, &taken);
             }
-            id.state.lock().connect.clone_from(&wanted.connect);
+            if !wanted.connect.is_empty() {
+                id.state.lock().make_rare().connect = wanted.connect;
+            }
             let uid = id.uid();
             finish(id);
             Ok(Step::Done(uid))
@@ -183,7 +187,7 @@ fn requested(listener: &Id, outcome: Outcome) -> Result<Arc<Id>> {
     }
     let request = listener.block.event();
     let id = registry::id(registry::subject_of(request.addr())?)?;
-    let template = listener.state.lock().template;
+    let template = listener.state.lock().rare().and_then(|rare| rare.template);
     if let Some(Template { pd, attr }) = template {
         let mut attr = extended(&attr.0, pd.0);
         if let Err(e) = queue_pair::create(&id, &mut attr) {

@@ -164,15 +164,12 @@ fn of_request(listener: &Arc<Id>, record: &Record) -> Result<Option<Event>> {
 fn requested(listener: &Id, record: &Record) -> Result<Arc<Id>> {
     let backend = listener.backend()?.of_request(record.id);
     let block = &listener.block;
-    let made = Id::new(
+    let mut id = Arc::new(Id::new(
         block.channel(),
         block.context(),
         block.ps(),
         block.qp_type(),
-    );
-    let id = Arc::new(made.inspect_err(|_| {
-        let _ = backend.destroy();
-    })?);
+    ));
     id.set_backend(backend);
     registry::add_id(&id)?;
     let prepared = prepare(listener, &id, record);

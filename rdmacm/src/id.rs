@@ -15,28 +15,39 @@ use std::sync::{Arc, OnceLock};
 /// Counts acknowledged events, and lets a thread wait for a count.
 #[derive(Default)]
 pub struct Acknowledged {
-    count: Mutex<u32>,
+    count: Mutex<Count>,
     changed: Condvar,
+}
+
+#[derive(Default)]
+struct Count {
+    events: u32,
+    /// Threads that wait: a notification without one would be a system call for nothing.
+    waiting: u32,
 }
 
 impl Acknowledged {
     pub fn add(&self) {
         let mut count = self.count.lock();
-        *count = count.wrapping_add(1);
-        self.changed.notify_all();
+        count.events = count.events.wrapping_add(1);
+        if count.waiting > 0 {
+            self.changed.notify_all();
+        }
     }
 
     /// How many are still to be acknowledged.
     pub fn missing(&self, handed_out: u32) -> u32 {
-        missing(handed_out, *self.count.lock())
+        missing(handed_out, self.count.lock().events)
     }
 
     /// Waits until the count is reached: without bound, as long as the program keeps an event.
     pub fn wait_for(&self, handed_out: u32) {
         let mut count = self.count.lock();
-        while missing(handed_out, *count) > 0 {
+        count.waiting += 1;
+        while missing(handed_out, count.events) > 0 {
             count = self.changed.wait(count);
         }
+        count.waiting -= 1;
     }
 }
 
@@ -56,16 +67,39 @@ pub struct State {
     pub initiator_depth: u8,
     pub local_ece: Ece,
     pub remote_ece: Ece,
+    /// Whether the library made the completion queues and channels.
+    pub made_send_cq: bool,
+    pub made_recv_cq: bool,
+    rare: Option<Box<Rare>>,
+}
+
+/// State that few ids have.
+#[derive(Default)]
+pub struct Rare {
     /// Precedes the private data of the next connect.
     pub connect: Vec<u8>,
     /// Of a passive endpoint: the attributes of its requests' queue pairs.
     pub template: Option<Template>,
-    /// Whether the library made the completion queues and channels.
-    pub made_send_cq: bool,
-    pub made_recv_cq: bool,
     pub joins: Vec<Arc<Join>>,
     /// The result of rdma_resolve_addrinfo(3), until it is taken.
     pub found: Option<Hints>,
+}
+
+impl State {
+    /// The rare state, if the id has it.
+    pub fn rare(&mut self) -> Option<&mut Rare> {
+        self.rare.as_deref_mut()
+    }
+
+    /// The same, made if the id does not have it.
+    pub fn make_rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// The groups that the id has joined.
+    pub fn joins(&self) -> &[Arc<Join>] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.joins)
+    }
 }
 
 /// Attributes for queue pairs of requests.
@@ -92,7 +126,7 @@ pub struct Join {
 /// An id.
 pub struct Id {
     pub block: IdBlock,
-    backend: OnceLock<Box<dyn Backend>>,
+    backend: Option<Box<dyn Backend>>,
     pub acknowledged: Acknowledged,
     pub state: Mutex<State>,
     /// No channel of the program: calls wait for their event.
@@ -108,23 +142,20 @@ const NO_EVENT: u32 = u32::MAX;
 
 impl Id {
     /// An id without a backend, of a channel of the program or the library.
-    ///
-    /// # Errors
-    /// ENOMEM.
     pub fn new(
         channel: *mut rdma_event_channel,
         context: *mut c_void,
         port_space: u32,
         qp_type: ibv_qp_type,
-    ) -> Result<Self> {
-        let block = IdBlock::new()?;
+    ) -> Self {
+        let block = IdBlock::new();
         block.set_channel(channel);
         block.set_context(context);
         block.set_ps(port_space);
         block.set_qp_type(qp_type);
-        Ok(Self {
+        Self {
             block,
-            backend: OnceLock::new(),
+            backend: None,
             acknowledged: Acknowledged::default(),
             state: Mutex::new(State {
                 responder_resources: MAX_DEPTH,
@@ -134,10 +165,10 @@ impl Id {
             sync: AtomicBool::new(false),
             connect_error: AtomicBool::new(false),
             last_event: AtomicU32::new(NO_EVENT),
-        })
+        }
     }
 
-    /// The address by which the program and events name the id.
+    /// The address by which the program and events name the id, which does not move any more.
     pub fn address(&self) -> usize {
         self.block.as_ptr().addr()
     }
@@ -146,14 +177,17 @@ impl Id {
         self.address() as u64
     }
 
-    pub fn set_backend(&self, backend: Box<dyn Backend>) {
-        let _ = self.backend.set(backend);
+    /// Gives the id, to which there is no other reference yet, its backend.
+    pub fn set_backend(self: &mut Arc<Self>, backend: Box<dyn Backend>) {
+        if let Some(id) = Arc::get_mut(self) {
+            id.backend = Some(backend);
+        }
     }
 
     /// # Errors
     /// EINVAL while the id is made.
     pub fn backend(&self) -> Result<&dyn Backend> {
-        self.backend.get().map(Box::as_ref).ok_or(Errno::INVAL)
+        self.backend.as_deref().ok_or(Errno::INVAL)
     }
 
     pub fn is_sync(&self) -> bool {
@@ -248,7 +282,7 @@ mod tests {
             scope.spawn(|| acknowledged.wait_for(2));
             acknowledged.add();
         });
-        assert_eq!(*acknowledged.count.lock(), 2);
+        assert_eq!(acknowledged.count.lock().events, 2);
         acknowledged.wait_for(1);
         assert_eq!((acknowledged.missing(1), acknowledged.missing(5)), (0, 3));
     }

@@ -120,8 +120,7 @@ mod tests {
 
     /// An id of which so many events were delivered, and its commands.
     fn an_id(events: u32) -> (Arc<Id>, Arc<Mutex<Vec<u32>>>) {
-        let id = Arc::new(Id::new(null_mut(), null_mut(), 0x111, IBV_QPT_UD).unwrap());
-        registry::add_id(&id).unwrap();
+        let mut id = Arc::new(Id::new(null_mut(), null_mut(), 0x111, IBV_QPT_UD));
         let commands = Arc::new(Mutex::new(Vec::new()));
         let file = Fake {
             commands: commands.clone(),
@@ -129,6 +128,7 @@ mod tests {
         };
         let made = CommandId::create(file, id.uid(), 0x111, 4).unwrap();
         id.set_backend(Box::new(made));
+        registry::add_id(&id).unwrap();
         (id, commands)
     }
 
@@ -182,7 +182,7 @@ mod tests {
             Address::from_bytes(&[2, 0, 0, 0, 239, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
         let join = |id: &Arc<Id>| {
             multicast::join(id, &group, 0, null_mut()).unwrap();
-            let uid = registry::join_address(&id.state.lock().joins[0]) as u64;
+            let uid = registry::join_address(&id.state.lock().joins()[0]) as u64;
             keep(CHANNEL, record(uid));
         };
         let (left, _) = an_id(1);

@@ -5,6 +5,7 @@
 //! | `export` | the C interface: each exported function converts its arguments, calls, and converts the result |
 //! | `abi` | the C structures that programs read and write, and the objects that own them |
 //! | `registry` | ids, joins and events, by the address that the program or the kernel uses for them |
+//! | `addressed` | objects by their addresses |
 //! | `id` | `id::Id`: a `struct rdma_cm_id`, its connection manager, and the number of its acknowledged events |
 //! | `backend` | `backend::Backend`: the operations of a connection manager on an id |
 //! | `command` | ids of connection managers that take the kernel's commands |
@@ -53,6 +54,7 @@ mod symver;
 mod abi;
 mod ack;
 mod address;
+mod addressed;
 mod addrinfo;
 mod backend;
 mod channel;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 fn migrate_kept(id: &Id, to: Channel) -> u32 {
     let state = id.state.lock();
     let joins = state
-        .joins
+        .joins()
         .iter()
         .map(|join| registry::join_address(join) as u64);
     let uids = joins.chain([id.uid()]);

@@ -29,7 +29,7 @@ pub fn join(id: &Arc<Id>, group: &Address, flags: u16, context: *mut c_void) -> 
     let uid = registry::join_address(&join);
     // The join is registered before the backend can name it.
     registry::add_join(&join)?;
-    id.state.lock().joins.push(join.clone());
+    id.state.lock().make_rare().joins.push(join.clone());
     let joined = id
         .backend()
         .and_then(|backend| backend.join(uid as u64, group, flags));
@@ -39,9 +39,10 @@ pub fn join(id: &Arc<Id>, group: &Address, flags: u16, context: *mut c_void) -> 
 }
 
 fn forget(id: &Id, join: &Arc<Join>) {
-    registry::remove(registry::join_address(join));
-    let mut state = id.state.lock();
-    state.joins.retain(|other| !Arc::ptr_eq(other, join));
+    registry::remove_join(join);
+    if let Some(rare) = id.state.lock().rare() {
+        rare.joins.retain(|other| !Arc::ptr_eq(other, join));
+    }
 }
 
 /// Leaves a group, and waits until the events of the join are acknowledged.
@@ -50,7 +51,7 @@ fn forget(id: &Id, join: &Arc<Join>) {
 /// EADDRNOTAVAIL for a group that the id has not joined; those of ibv_detach_mcast(3); the
 /// backend's.
 pub fn leave(id: &Arc<Id>, group: &Address) -> Result<()> {
-    let joins = id.state.lock().joins.clone();
+    let joins = id.state.lock().joins().to_vec();
     let of_group = |join: &&Arc<Join>| join.group.bytes() == group.bytes();
     let join = joins.iter().find(of_group);
     let join = join.ok_or(Errno(libc::EADDRNOTAVAIL))?;

@@ -3,10 +3,11 @@
 //! address that is not registered belongs to another library, or its object has been freed.
 
 use crate::abi::{Channel, EventBlock};
+use crate::addressed::Addressed;
 use crate::id::{Id, Join};
 use crate::source::Source;
 use kit::errno::{Errno, Result};
-use kit::sys::{forks, lock::Lock};
+use kit::sys::{exit::at_exit, forks, lock::Lock};
 use rustix::thread::Pid;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -27,8 +28,62 @@ pub struct Event {
     pub join: Option<Arc<Join>>,
 }
 
-static SUBJECTS: Lock<BTreeMap<usize, Subject>> = Lock::new(BTreeMap::new());
-static EVENTS: Lock<BTreeMap<usize, Event>> = Lock::new(BTreeMap::new());
+impl Event {
+    fn address(&self) -> usize {
+        self.block.as_ptr().addr()
+    }
+}
+
+/// The events that the program has: most programs acknowledge each before they take the next.
+struct Events {
+    few: [Option<Event>; 4],
+    more: BTreeMap<usize, Event>,
+}
+
+impl Events {
+    const fn new() -> Self {
+        Self {
+            few: [const { None }; 4],
+            more: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, event: Event) {
+        match self.few.iter_mut().find(|place| place.is_none()) {
+            Some(place) => *place = Some(event),
+            None => drop(self.more.insert(event.address(), event)),
+        }
+    }
+
+    fn get(&self, address: usize) -> Option<&Event> {
+        let mut few = self.few.iter().flatten();
+        let found = few.find(|event| event.address() == address);
+        found.or_else(|| self.more.get(&address))
+    }
+
+    fn take(&mut self, address: usize) -> Option<Event> {
+        let is_wanted = |event: &mut Event| event.address() == address;
+        let mut few = self.few.iter_mut();
+        let found = few.find_map(|place| place.take_if(is_wanted));
+        found.or_else(|| self.more.remove(&address))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Event> {
+        self.few.iter().flatten().chain(self.more.values())
+    }
+}
+
+/// Ids and joins.
+struct Subjects {
+    ids: Addressed<Arc<Id>>,
+    joins: Addressed<Arc<Join>>,
+}
+
+static SUBJECTS: Lock<Subjects> = Lock::new(Subjects {
+    ids: Addressed::new(),
+    joins: Addressed::new(),
+});
+static EVENTS: Lock<Events> = Lock::new(Events::new());
 static CHANNELS: Lock<Channels> = Lock::new(Channels {
     live: BTreeMap::new(),
     destroyed: VecDeque::new(),
@@ -46,33 +101,50 @@ const REMEMBERED: usize = 64;
 /// # Errors
 /// EINVAL for an address without an id.
 pub fn id(address: usize) -> Result<Arc<Id>> {
-    match SUBJECTS.lock().get(&address) {
-        Some(Subject::Id(id)) => Ok(id.clone()),
-        _ => Err(Errno::INVAL),
-    }
+    let subjects = SUBJECTS.lock();
+    subjects.ids.get(address).cloned().ok_or(Errno::INVAL)
 }
 
 /// The object that a backend names by the number that it was given.
 pub fn subject(uid: u64) -> Option<Subject> {
     let address = usize::try_from(uid).ok()?;
-    SUBJECTS.lock().get(&address).cloned()
+    let subjects = SUBJECTS.lock();
+    if let Some(id) = subjects.ids.get(address) {
+        return Some(Subject::Id(id.clone()));
+    }
+    let join = subjects.joins.get(address)?;
+    Some(Subject::Join(join.clone()))
 }
 
 /// # Errors
 /// ENOMEM.
 pub fn add_id(id: &Arc<Id>) -> Result<()> {
-    add(id.address(), Subject::Id(id.clone()))
+    forks::wait_for(&SUBJECTS)?;
+    let mut subjects = SUBJECTS.lock();
+    let is_first = !subjects.ids.has_memory();
+    subjects.ids.insert(id.address(), id.clone());
+    drop(subjects);
+    if is_first {
+        let _entered = forks::enter();
+        at_exit(release);
+    }
+    Ok(())
+}
+
+/// The process ends, or the library is unloaded.
+fn release() {
+    if let Some(mut subjects) = SUBJECTS.try_lock() {
+        subjects.ids.release();
+        subjects.joins.release();
+    }
 }
 
 /// # Errors
 /// ENOMEM.
 pub fn add_join(join: &Arc<Join>) -> Result<()> {
-    add(join_address(join), Subject::Join(join.clone()))
-}
-
-fn add(address: usize, subject: Subject) -> Result<()> {
     forks::wait_for(&SUBJECTS)?;
-    SUBJECTS.lock().insert(address, subject);
+    let mut subjects = SUBJECTS.lock();
+    subjects.joins.insert(join_address(join), join.clone());
     Ok(())
 }
 
@@ -81,9 +153,15 @@ pub fn join_address(join: &Arc<Join>) -> usize {
     Arc::as_ptr(join).addr()
 }
 
-pub fn remove(address: usize) {
+pub fn remove_id(id: &Id) {
     // The lock is released before the last reference is dropped.
-    let removed = SUBJECTS.lock().remove(&address);
+    let removed = SUBJECTS.lock().ids.remove(id.address());
+    drop(removed);
+}
+
+pub fn remove_join(join: &Arc<Join>) {
+    // As above.
+    let removed = SUBJECTS.lock().joins.remove(join_address(join));
     drop(removed);
 }
 
@@ -147,10 +225,7 @@ pub fn is_destroyed_by_another(channel: Channel) -> bool {
 /// The ids of a channel, found by a search over all ids.
 pub fn of_channel(channel: Channel) -> Vec<Arc<Id>> {
     let subjects = SUBJECTS.lock();
-    let ids = subjects.values().filter_map(|subject| match subject {
-        Subject::Id(id) => Some(id),
-        Subject::Join(_) => None,
-    });
+    let ids = subjects.ids.values();
     let of_channel = ids.filter(|id| id.block.channel().addr() == channel.address());
     of_channel.cloned().collect()
 }
@@ -162,14 +237,14 @@ pub fn of_channel(channel: Channel) -> Vec<Arc<Id>> {
 pub fn add_event(event: Event) -> Result<*mut crate::abi::rdma_cm_event> {
     forks::wait_for(&EVENTS)?;
     let at = event.block.as_ptr();
-    EVENTS.lock().insert(at.addr(), event);
+    EVENTS.lock().add(event);
     Ok(at)
 }
 
 /// Type and status of an event that the program has received.
 pub fn outcome(address: usize) -> Option<(u32, i32)> {
     let events = EVENTS.lock();
-    events.get(&address).map(|event| event.block.outcome())
+    events.get(address).map(|event| event.block.outcome())
 }
 
 /// Types and addresses of the events that the program has not acknowledged, of an id or of one of
@@ -178,9 +253,9 @@ pub fn unacknowledged(id: &Id) -> Vec<(u32, usize)> {
     let events = EVENTS.lock();
     let of_id = events
         .iter()
-        .filter(|(_, event)| std::ptr::eq(&*event.counts_for, id));
+        .filter(|event| std::ptr::eq(&*event.counts_for, id));
     of_id
-        .map(|(at, event)| (event.block.outcome().0, *at))
+        .map(|event| (event.block.outcome().0, event.address()))
         .collect()
 }
 
@@ -190,7 +265,7 @@ pub fn unacknowledged(id: &Id) -> Vec<(u32, usize)> {
 /// EINVAL for an address without an event.
 pub fn with_event<T>(address: usize, read: impl FnOnce(&EventBlock) -> T) -> Result<T> {
     let events = EVENTS.lock();
-    let event = events.get(&address).ok_or(Errno::INVAL)?;
+    let event = events.get(address).ok_or(Errno::INVAL)?;
     Ok(read(&event.block))
 }
 
@@ -200,14 +275,14 @@ pub fn with_event<T>(address: usize, read: impl FnOnce(&EventBlock) -> T) -> Res
 /// EINVAL for an address without an event.
 pub fn subject_of(address: usize) -> Result<usize> {
     let events = EVENTS.lock();
-    let event = events.get(&address).ok_or(Errno::INVAL)?;
+    let event = events.get(address).ok_or(Errno::INVAL)?;
     Ok(event.block.id().addr())
 }
 
 /// # Errors
 /// EINVAL for an address without an event.
 pub fn take_event(address: usize) -> Result<Event> {
-    EVENTS.lock().remove(&address).ok_or(Errno::INVAL)
+    EVENTS.lock().take(address).ok_or(Errno::INVAL)
 }
 
 #[cfg(test)]
@@ -219,7 +294,7 @@ mod tests {
     use kit::abi::IBV_QPT_RC;
 
     fn an_id() -> Arc<Id> {
-        Arc::new(Id::new(null_mut(), null_mut(), 0x106, IBV_QPT_RC).unwrap())
+        Arc::new(Id::new(null_mut(), null_mut(), 0x106, IBV_QPT_RC))
     }
 
     #[test]
@@ -228,7 +303,7 @@ mod tests {
         assert!(id(made.address()).is_err() && id(0).is_err());
         add_id(&made).unwrap();
         assert!(id(made.address()).is_ok_and(|found| Arc::ptr_eq(&found, &made)));
-        remove(made.address());
+        remove_id(&made);
         assert!(id(made.address()).is_err() && subject(made.uid()).is_none());
     }
 
@@ -248,6 +323,42 @@ mod tests {
         counts_for.acknowledged.wait_for(1);
         assert_eq!(ack::event(at), Err(Errno::INVAL));
         assert_eq!(ack::event(0), Err(Errno::INVAL));
+    }
+
+    #[test]
+    fn events_are_found_in_any_number() {
+        let counts_for = an_id();
+        let mut events = Events::new();
+        let add = |events: &mut Events| {
+            let param = Param::Conn(Conn::default());
+            let block = EventBlock::new(null_mut(), null_mut(), (9, 0), param, &[]).unwrap();
+            let event = Event {
+                block,
+                counts_for: counts_for.clone(),
+                join: None,
+            };
+            let address = event.address();
+            events.add(event);
+            address
+        };
+        let addresses: Vec<_> = (0..10).map(|_| add(&mut events)).collect();
+        assert_eq!(events.iter().count(), 10);
+        // The last of them and one of the first have been taken.
+        for address in [addresses[9], addresses[2]] {
+            assert!(events.get(address).is_some());
+            assert_eq!(events.take(address).map(|e| e.address()), Some(address));
+            assert!(events.get(address).is_none() && events.take(address).is_none());
+        }
+        let new = add(&mut events);
+        assert!(events.take(new).is_some());
+        let left = addresses
+            .iter()
+            .filter(|address| events.take(**address).is_some());
+        assert_eq!(left.count(), 8);
+        assert_eq!(
+            (events.iter().count(), Arc::strong_count(&counts_for)),
+            (0, 1)
+        );
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! `struct rdma_cm_id`, whose members programs read and write.
 
 use super::{Address, rdma_addr, rdma_cm_event, rdma_cm_id, rdma_event_channel};
+use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
-use core::ptr::NonNull;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::sys::memory;
 
-/// Owns the block. Its members are read and written one at a time, because a program does so too.
-pub struct IdBlock(NonNull<rdma_cm_id>);
+/// The block, which has to stay at its place while the program has the pointer. Its members are
+/// read and written one at a time, because a program does so too.
+pub struct IdBlock(UnsafeCell<rdma_cm_id>);
 
 // SAFETY: the block is memory of the process; access is by volatile reads and writes.
 unsafe impl Send for IdBlock {}
@@ -21,12 +22,12 @@ macro_rules! members {
             #[allow(dead_code)] // not each member is both read and written
             pub fn $get(&self) -> $t {
                 // SAFETY: the block lives as long as this; every value of the member is valid.
-                unsafe { (&raw const (*self.0.as_ptr()).$get).read_volatile() }
+                unsafe { (&raw const (*self.as_ptr()).$get).read_volatile() }
             }
             #[allow(dead_code)]
             pub fn $set(&self, value: $t) {
                 // SAFETY: as above.
-                unsafe { (&raw mut (*self.0.as_ptr()).$get).write_volatile(value) }
+                unsafe { (&raw mut (*self.as_ptr()).$get).write_volatile(value) }
             }
         )*
     };
@@ -34,16 +35,13 @@ macro_rules! members {
 
 impl IdBlock {
     /// A block of zeros.
-    ///
-    /// # Errors
-    /// ENOMEM.
-    pub fn new() -> Result<Self> {
-        let block = memory::zeroed(size_of::<rdma_cm_id>())?;
-        NonNull::new(block.cast()).map(Self).ok_or(Errno::NOMEM)
+    pub const fn new() -> Self {
+        // SAFETY: zeros are valid in each member.
+        Self(UnsafeCell::new(unsafe { core::mem::zeroed() }))
     }
 
     pub fn as_ptr(&self) -> *mut rdma_cm_id {
-        self.0.as_ptr()
+        self.0.get()
     }
 
     members! {
@@ -65,7 +63,7 @@ impl IdBlock {
 
     fn addr(&self) -> *mut rdma_addr {
         // SAFETY: the block lives as long as this.
-        unsafe { &raw mut (*self.0.as_ptr()).route.addr }
+        unsafe { &raw mut (*self.as_ptr()).route.addr }
     }
 
     pub fn source(&self) -> Option<Address> {
@@ -136,7 +134,7 @@ impl IdBlock {
             if !records.is_null() {
                 core::ptr::copy_nonoverlapping(paths.as_ptr(), records, paths.len());
             }
-            let route = &raw mut (*self.0.as_ptr()).route;
+            let route = &raw mut (*self.as_ptr()).route;
             memory::free((*route).path_rec.cast());
             (*route).path_rec = records;
             (*route).num_paths = count;
@@ -147,11 +145,10 @@ impl IdBlock {
 
 impl Drop for IdBlock {
     fn drop(&mut self) {
-        // SAFETY: both blocks belong to this library and are not used any more. A program that
-        // stored another pointer to path records there has passed its ownership.
+        // SAFETY: the records belong to this library and are not used any more. A program that
+        // stored another pointer there has passed its ownership.
         unsafe {
-            memory::free((*self.0.as_ptr()).route.path_rec.cast());
-            memory::free(self.0.as_ptr().cast());
+            memory::free((*self.as_ptr()).route.path_rec.cast());
         }
     }
 }
@@ -162,7 +159,7 @@ mod tests {
 
     #[test]
     fn members_are_where_programs_look() {
-        let block = IdBlock::new().unwrap();
+        let block = IdBlock::new();
         block.set_qp_type(IBV_QPT_UD);
         block.set_source(&Address::any());
         // SAFETY: the block is a whole rdma_cm_id.
@@ -176,7 +173,7 @@ mod tests {
 
     #[test]
     fn paths_replace_those_before() {
-        let block = IdBlock::new().unwrap();
+        let block = IdBlock::new();
         let count = |block: &IdBlock| {
             // SAFETY: the block is a whole rdma_cm_id.
             unsafe {
