@@ -10,8 +10,7 @@ use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::mem::ManuallyDrop;
 use core::ptr::{NonNull, addr_of_mut};
-use core::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::OnceLock;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 /// The provider's side of an object.
 ///
@@ -61,11 +60,17 @@ impl Drop for Hold {
 
 /// The provider's answer when it destroyed its side of an object: how many of its events the
 /// program got. The block stays until they are acknowledged.
-pub(super) struct Ended<const N: usize>(OnceLock<[u32; N]>);
+pub(super) struct Ended<const N: usize> {
+    has: AtomicBool,
+    reported: [AtomicU32; N],
+}
 
 impl<const N: usize> Ended<N> {
     pub(super) const fn not_yet() -> Self {
-        Self(OnceLock::new())
+        Self {
+            has: AtomicBool::new(false),
+            reported: [const { AtomicU32::new(0) }; N],
+        }
     }
 
     /// The result of `destroy`, or its earlier result.
@@ -73,11 +78,16 @@ impl<const N: usize> Ended<N> {
     /// # Errors
     /// Its errno; the object stays as it was.
     pub(super) fn once(&self, destroy: impl FnOnce() -> Result<[u32; N]>) -> Result<[u32; N]> {
-        if let Some(reported) = self.0.get() {
-            return Ok(*reported);
+        if self.has.load(Ordering::Acquire) {
+            let reported = self.reported.each_ref();
+            return Ok(reported.map(|count| count.load(Ordering::Relaxed)));
         }
         let reported = destroy()?;
-        Ok(*self.0.get_or_init(|| reported))
+        for (place, count) in self.reported.iter().zip(reported) {
+            place.store(count, Ordering::Relaxed);
+        }
+        self.has.store(true, Ordering::Release);
+        Ok(reported)
     }
 }
 
