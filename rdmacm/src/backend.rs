@@ -8,8 +8,8 @@
 use crate::abi::{Address, Conn};
 use crate::source::Source;
 use bytemuck::Zeroable;
-use kit::abi::{be16, ibv_sa_path_rec, kernel::ib_uverbs_qp_attr};
-pub use kit::cm::{Ece, Param, Record};
+use kit::abi::{be16, kernel::ib_uverbs_qp_attr};
+pub use kit::cm::{Ece, Param, Paths, Record};
 use kit::errno::Result;
 
 /// The valid part of a program's parameters.
@@ -28,9 +28,9 @@ pub fn param(conn: &Conn) -> Param {
 }
 
 /// The parameters of an event and its private data, as a program sees them.
-pub fn conn(record: &Record) -> (Conn, Vec<u8>) {
+pub fn conn(record: &Record) -> (Conn, &[u8]) {
     let param = record.conn();
-    (Conn::from(&param), param.data().to_vec())
+    (Conn::from(param), param.data())
 }
 
 /// The local binding of an id.
@@ -65,7 +65,8 @@ pub trait Backend: Send + Sync {
     fn binding(&self) -> Result<Binding>;
     /// Source and destination as GIDs.
     fn gids(&self) -> Result<([u8; 16], [u8; 16])>;
-    fn paths(&self) -> Result<Vec<ibv_sa_path_rec>>;
+    /// The paths in wire format: [`crate::path::records`] reads them.
+    fn paths(&self, found: &mut Paths) -> Result<()>;
     fn listen(&self, backlog: i32) -> Result<()>;
     fn connect(&self, param: &Param, ece: Ece) -> Result<()>;
     /// Without parameters it answers a response. Later events name the id by `uid`.
@@ -73,7 +74,7 @@ pub trait Backend: Send + Sync {
     fn reject(&self, reason: u8, data: &[u8]) -> Result<()>;
     fn disconnect(&self) -> Result<()>;
     fn notify(&self, event: u32) -> Result<()>;
-    fn qp_attr(&self, state: u32) -> Result<ib_uverbs_qp_attr>;
+    fn qp_attr(&self, state: u32, attr: &mut ib_uverbs_qp_attr) -> Result<()>;
     fn set_option(&self, level: i32, name: i32, value: &[u8]) -> Result<()>;
     /// Returns the number by which the join is left.
     fn join(&self, uid: u64, group: &Address, flags: u16) -> Result<u32>;

@@ -3,10 +3,9 @@
 
 use crate::abi::Address;
 use crate::backend::{Backend, Binding, DevicePort};
-use crate::path;
 use crate::source::Source;
 use bytemuck::Zeroable;
-use kit::abi::{ibv_sa_path_rec, kernel::ib_uverbs_qp_attr};
+use kit::abi::kernel::ib_uverbs_qp_attr;
 use kit::cm::*;
 use kit::errno::Result;
 
@@ -15,15 +14,17 @@ pub trait File: Send + Sync + Sized + 'static {
     /// # Errors
     /// The command's; EBADF after the channel is destroyed.
     fn ask<C: Command>(&self, command: C) -> Result<C::Response> {
-        self.ask_into(command, Zeroable::zeroed())
+        let mut response = Zeroable::zeroed();
+        self.ask_into(command, &mut response)?;
+        Ok(response)
     }
 
-    /// The same, with initial bytes of the response for the members that an older kernel does not
-    /// write.
+    /// The same, with a response that is filled in. Members that an older kernel does not write
+    /// remain.
     ///
     /// # Errors
     /// As above.
-    fn ask_into<C: Command>(&self, command: C, response: C::Response) -> Result<C::Response>;
+    fn ask_into<C: Command>(&self, command: C, response: &mut C::Response) -> Result<()>;
 
     /// # Errors
     /// The command's.
@@ -67,18 +68,13 @@ impl<F: File> CommandId<F> {
         })
     }
 
-    fn addresses(&self, option: u32) -> Result<Addresses> {
+    fn addresses(&self, option: u32, found: &mut Addresses) -> Result<()> {
         let query = QueryAddr {
             id: self.number,
             option,
             ..QueryAddr::default()
         };
-        // Kernels before 5.6 do not report the index.
-        let unknown = Addresses {
-            ibdev_index: u32::MAX,
-            ..Addresses::zeroed()
-        };
-        self.file.ask_into(query, unknown)
+        self.file.ask_into(query, found)
     }
 }
 
@@ -129,7 +125,10 @@ impl<F: File> Backend for CommandId<F> {
     }
 
     fn binding(&self) -> Result<Binding> {
-        let found = self.addresses(query::ADDR)?;
+        let mut found = Addresses::zeroed();
+        // Kernels before 5.6 do not report the index.
+        found.ibdev_index = u32::MAX;
+        self.addresses(query::ADDR, &mut found)?;
         let place = DevicePort {
             guid: found.node_guid.wire(),
             index: (found.ibdev_index != u32::MAX).then_some(found.ibdev_index),
@@ -145,7 +144,8 @@ impl<F: File> Backend for CommandId<F> {
     }
 
     fn gids(&self) -> Result<([u8; 16], [u8; 16])> {
-        let found = self.addresses(query::GID)?;
+        let mut found = Addresses::zeroed();
+        self.addresses(query::GID, &mut found)?;
         let gid = |storage, size| {
             let address = address(storage, size);
             address
@@ -158,16 +158,13 @@ impl<F: File> Backend for CommandId<F> {
         ))
     }
 
-    fn paths(&self) -> Result<Vec<ibv_sa_path_rec>> {
+    fn paths(&self, found: &mut Paths) -> Result<()> {
         let query = QueryPath {
             id: self.number,
             option: query::PATH,
             ..QueryPath::default()
         };
-        let found = self.file.ask(query)?;
-        let count = usize::try_from(found.num_paths).unwrap_or(0).min(PATHS);
-        let paths = found.path_data[..count].iter();
-        Ok(paths.map(|data| path::record(&data.path)).collect())
+        self.file.ask_into(query, found)
     }
 
     fn listen(&self, backlog: i32) -> Result<()> {
@@ -219,12 +216,13 @@ impl<F: File> Backend for CommandId<F> {
         })
     }
 
-    fn qp_attr(&self, state: u32) -> Result<ib_uverbs_qp_attr> {
-        self.file.ask(InitQpAttr {
+    fn qp_attr(&self, state: u32, attr: &mut ib_uverbs_qp_attr) -> Result<()> {
+        let command = InitQpAttr {
             id: self.number,
             qp_state: state,
             ..InitQpAttr::default()
-        })
+        };
+        self.file.ask_into(command, attr)
     }
 
     fn set_option(&self, level: i32, name: i32, value: &[u8]) -> Result<()> {

@@ -13,10 +13,10 @@ use kit::errno::{Errno, Result};
 const RETRIES: u8 = 7;
 
 /// Parameters of a program, and its private data.
-pub type Given = (Conn, Vec<u8>);
+pub type Given<'a> = (Conn, &'a [u8]);
 
 /// Whether the parameters are valid for an id.
-fn check(id: &Id, given: Option<&Given>) -> Result<()> {
+fn check(id: &Id, given: Option<&Given<'_>>) -> Result<()> {
     if id.block.ps() != port_space::RDMA_PS_TCP {
         return Ok(());
     }
@@ -56,7 +56,7 @@ fn or_most(wanted: u8, most: u8) -> u8 {
 }
 
 /// Default parameters of a call.
-fn defaults(flow_control: u8) -> Given {
+fn defaults(flow_control: u8) -> Given<'static> {
     let conn = Conn {
         responder_resources: MAX_DEPTH,
         initiator_depth: MAX_DEPTH,
@@ -65,7 +65,7 @@ fn defaults(flow_control: u8) -> Given {
         rnr_retry_count: RETRIES,
         ..Conn::default()
     };
-    (conn, Vec::new())
+    (conn, &[])
 }
 
 /// Requests a connection; an event answers.
@@ -73,7 +73,7 @@ fn defaults(flow_control: u8) -> Given {
 /// # Errors
 /// EINVAL for an id of RDMA_PS_TCP with neither queue pair nor parameters, and for depths that the
 /// device does not have; the backend's.
-pub fn connect(id: &Id, given: Option<Given>) -> Result<()> {
+pub fn connect(id: &Id, given: Option<Given<'_>>) -> Result<()> {
     check(id, given.as_ref())?;
     let backend = id.backend()?;
     let (most_resources, most_depth) = most(id.device().as_deref());
@@ -90,7 +90,7 @@ pub fn connect(id: &Id, given: Option<Given>) -> Result<()> {
         }
         state.local_ece
     };
-    param.append(&data);
+    param.append(data);
     backend.connect(&param, ece)
 }
 
@@ -99,7 +99,7 @@ pub fn connect(id: &Id, given: Option<Given>) -> Result<()> {
 ///
 /// # Errors
 /// As [`connect`]; those of ibv_modify_qp(3).
-pub fn accept(id: &Id, given: Option<Given>) -> Result<()> {
+pub fn accept(id: &Id, given: Option<Given<'_>>) -> Result<()> {
     check(id, given.as_ref())?;
     let backend = id.backend()?;
     let (most_resources, most_depth) = most(id.device().as_deref());
@@ -121,7 +121,7 @@ pub fn accept(id: &Id, given: Option<Given>) -> Result<()> {
         transition::to_rts(id, qp, conn.responder_resources, conn.initiator_depth)?;
     }
     let mut param = backend::param(&of_queue_pair(id, conn));
-    param.append(&data);
+    param.append(data);
     let accepted = backend.accept(id.uid(), Some(&param), ece);
     accepted.inspect_err(|_| {
         let _ = transition::to(id, IBV_QPS_ERR);

@@ -3,10 +3,11 @@
 //! Some events are swallowed; they count as acknowledged.
 
 use crate::abi::{Channel, EventBlock, Given, Param, event_type, rdma_cm_event};
-use crate::backend::{self, Ece, Record};
+use crate::backend::{self, Ece, Paths, Record};
 use crate::id::{Id, Join};
 use crate::registry::{self, Event, Subject};
-use crate::{destroy, migrate, observe, transition, verbs};
+use crate::{destroy, migrate, observe, path, transition, verbs};
+use bytemuck::Zeroable;
 use core::ptr::null_mut;
 use kit::abi::{IBV_QPS_ERR, ibv_ece};
 use kit::errno::{Errno, Result};
@@ -26,7 +27,7 @@ pub fn take(channel: Channel, record: &Record) -> Result<Option<*mut rdma_cm_eve
         Some(Subject::Id(id)) => of_id(&id, record)?,
         None => of_accepted(channel, record)?,
     };
-    event.map(registry::add_event).transpose()
+    Ok(event.map(registry::add_event))
 }
 
 /// An event of an accepted id whose `uid` the backend does not know yet (before Linux 5.11): the
@@ -57,8 +58,7 @@ fn of_id(id: &Arc<Id>, record: &Record) -> Result<Option<Event>> {
             }
         }
         event_type::ROUTE_RESOLVED => {
-            let paths = id.backend().and_then(|backend| backend.paths());
-            if let Err(e) = paths.and_then(|paths| id.block.set_paths(&paths)) {
+            if let Err(e) = take_paths(id) {
                 outcome = failed(e, event_type::ROUTE_ERROR);
             }
         }
@@ -89,7 +89,7 @@ fn of_id(id: &Arc<Id>, record: &Record) -> Result<Option<Event>> {
     }
     observe::taken(id, outcome.0, outcome.1);
     let (param, data) = parameters(id, record);
-    let made = EventBlock::new(id.block.as_ptr(), null_mut(), outcome, param, &data);
+    let made = EventBlock::new(id.block.as_ptr(), null_mut(), outcome, param, data);
     // An event that cannot be delivered must not be waited for.
     let block = made.inspect_err(|_| id.acknowledged.add())?;
     Ok(Some(Event {
@@ -97,6 +97,12 @@ fn of_id(id: &Arc<Id>, record: &Record) -> Result<Option<Event>> {
         counts_for: id.clone(),
         join: None,
     }))
+}
+
+fn take_paths(id: &Id) -> Result<()> {
+    let mut found = Paths::zeroed();
+    id.backend()?.paths(&mut found)?;
+    id.block.set_paths(path::records(&found))
 }
 
 /// Moves the queue pair and answers the peer's reply. False if the program manages the queue pair.
@@ -118,12 +124,13 @@ fn answer(id: &Id, ece: Ece) -> Result<bool> {
     Ok(true)
 }
 
-fn parameters(id: &Id, record: &Record) -> (Param, Vec<u8>) {
+/// The parameters of an event, and its private data.
+fn parameters<'r>(id: &Id, record: &'r Record) -> (Param, &'r [u8]) {
     if record.event == event_type::USER {
-        return (Param::Arg(record.arg()), Vec::new());
+        return (Param::Arg(record.arg()), &[]);
     }
     if record.event == event_type::INTERNAL {
-        return (Param::Arg(0), Vec::new());
+        return (Param::Arg(0), &[]);
     }
     if !id.is_datagram() {
         let (conn, data) = backend::conn(record);
@@ -135,7 +142,7 @@ fn parameters(id: &Id, record: &Record) -> (Param, Vec<u8>) {
         qp_num: ud.qp_num,
         qkey: ud.qkey,
     };
-    (param, ud.data().to_vec())
+    (param, ud.data())
 }
 
 /// A request makes an id. If that fails, the request is rejected and the event swallowed.
@@ -148,7 +155,7 @@ fn of_request(listener: &Arc<Id>, record: &Record) -> Result<Option<Event>> {
     let outcome = (record.event, record.status);
     let (own, listening) = (id.block.as_ptr(), listener.block.as_ptr());
     observe::taken(&id, outcome.0, outcome.1);
-    let made = EventBlock::new(own, listening, outcome, param, &data);
+    let made = EventBlock::new(own, listening, outcome, param, data);
     let Ok(block) = made else {
         listener.acknowledged.add();
         let _ = destroy::id(&id);
@@ -187,8 +194,9 @@ fn prepare(listener: &Id, id: &Arc<Id>, record: &Record) -> Result<()> {
     id.refresh()?;
     let backend = id.backend()?;
     // A datagram service has no route.
-    if let Ok(paths) = backend.paths() {
-        id.block.set_paths(&paths)?;
+    let mut found = Paths::zeroed();
+    if backend.paths(&mut found).is_ok() {
+        id.block.set_paths(path::records(&found))?;
     }
     let (conn, _) = backend::conn(record);
     let mut state = id.state.lock();

@@ -95,12 +95,12 @@ mod tests {
     }
 
     impl File for Fake {
-        fn ask_into<C: Command>(&self, _: C, mut response: C::Response) -> Result<C::Response> {
+        fn ask_into<C: Command>(&self, _: C, response: &mut C::Response) -> Result<()> {
             self.commands.lock().push(C::NUMBER);
-            if let Some(number) = bytes_of_mut(&mut response).first_chunk_mut() {
+            if let Some(number) = bytes_of_mut(response).first_chunk_mut() {
                 *number = self.events.to_ne_bytes();
             }
-            Ok(response)
+            Ok(())
         }
 
         fn set_option(&self, _: SetOption, _: &[u8]) -> Result<()> {

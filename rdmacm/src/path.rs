@@ -1,7 +1,28 @@
 #![forbid(unsafe_code)]
 //! Path records in wire format (InfiniBand specification, PathRecord attribute).
 
+use crate::backend::Backend;
+use bytemuck::Zeroable;
 use kit::abi::{be16, be32, ibv_gid, ibv_sa_path_rec};
+use kit::cm::{PATHS, Paths};
+use kit::errno::Result;
+
+/// The first path of an id, if it has one.
+///
+/// # Errors
+/// The backend's.
+pub fn first(backend: &dyn Backend) -> Result<Option<ibv_sa_path_rec>> {
+    let mut found = Paths::zeroed();
+    backend.paths(&mut found)?;
+    Ok(records(&found).next())
+}
+
+/// Paths as programs read them.
+pub fn records(found: &Paths) -> impl ExactSizeIterator<Item = ibv_sa_path_rec> {
+    let count = usize::try_from(found.num_paths).unwrap_or(0).min(PATHS);
+    let paths = found.path_data[..count].iter();
+    paths.map(|data| record(&data.path))
+}
 
 fn field<const SIZE: usize>(record: &[u8; 64], at: usize) -> [u8; SIZE] {
     record[at..].first_chunk().copied().unwrap_or([0; SIZE])

@@ -4,17 +4,21 @@
 use crate::abi::MAX_DEPTH;
 use crate::id::Id;
 use crate::verbs::{self, Qp};
+use bytemuck::Zeroable;
 use core::ffi::c_int;
-use kit::abi::*;
+use kit::abi::{kernel::ib_uverbs_qp_attr, *};
 use kit::errno::Result;
 
-/// Queries the backend's attributes of a transition.
+/// Queries the backend's attributes of a transition, and returns their mask.
 ///
 /// # Errors
 /// The backend's: EINVAL in the wrong state.
-pub fn attributes(id: &Id, state: ibv_qp_state) -> Result<(ibv_qp_attr, c_int)> {
-    let attributes = id.backend()?.qp_attr(state)?;
-    Ok(verbs::qp_attr(&attributes, state))
+pub fn attributes(id: &Id, state: ibv_qp_state, attr: &mut ibv_qp_attr) -> Result<c_int> {
+    let mut found = ib_uverbs_qp_attr::zeroed();
+    id.backend()?.qp_attr(state, &mut found)?;
+    *attr = ibv_qp_attr::zeroed();
+    attr.qp_state = state;
+    Ok(verbs::fill_qp_attr(attr, &found))
 }
 
 fn mask(bits: ibv_qp_attr_mask) -> c_int {
@@ -24,7 +28,8 @@ fn mask(bits: ibv_qp_attr_mask) -> c_int {
 /// # Errors
 /// The backend's; ibv_modify_qp(3)'s.
 pub fn to_init(id: &Id, qp: Qp) -> Result<()> {
-    let (mut attr, mask) = attributes(id, IBV_QPS_INIT)?;
+    let mut attr = ibv_qp_attr::zeroed();
+    let mask = attributes(id, IBV_QPS_INIT, &mut attr)?;
     qp.modify(&mut attr, mask)
 }
 
@@ -34,12 +39,13 @@ pub fn to_init(id: &Id, qp: Qp) -> Result<()> {
 /// The backend's; ibv_modify_qp(3)'s.
 pub fn to_rts(id: &Id, qp: Qp, responder_resources: u8, initiator_depth: u8) -> Result<()> {
     to_init(id, qp)?;
-    let (mut attr, mask) = attributes(id, IBV_QPS_RTR)?;
+    let mut attr = ibv_qp_attr::zeroed();
+    let mask = attributes(id, IBV_QPS_RTR, &mut attr)?;
     if responder_resources != MAX_DEPTH {
         attr.max_dest_rd_atomic = responder_resources;
     }
     qp.modify(&mut attr, mask)?;
-    let (mut attr, mask) = attributes(id, IBV_QPS_RTS)?;
+    let mask = attributes(id, IBV_QPS_RTS, &mut attr)?;
     if initiator_depth != MAX_DEPTH {
         attr.max_rd_atomic = initiator_depth;
     }
@@ -51,7 +57,7 @@ pub fn to_rts(id: &Id, qp: Qp, responder_resources: u8, initiator_depth: u8) -> 
 /// # Errors
 /// ibv_modify_qp(3)'s.
 pub fn datagram_to_rts(qp: Qp) -> Result<()> {
-    let mut attr: ibv_qp_attr = bytemuck::Zeroable::zeroed();
+    let mut attr = ibv_qp_attr::zeroed();
     attr.qp_state = IBV_QPS_RTR;
     qp.modify(&mut attr, mask(IBV_QP_STATE))?;
     attr.qp_state = IBV_QPS_RTS;
@@ -67,7 +73,7 @@ pub fn to(id: &Id, state: ibv_qp_state) -> Result<()> {
     let Some(qp) = id.qp() else {
         return Ok(());
     };
-    let mut attr: ibv_qp_attr = bytemuck::Zeroable::zeroed();
+    let mut attr = ibv_qp_attr::zeroed();
     attr.qp_state = state;
     qp.modify(&mut attr, mask(IBV_QP_STATE))
 }

@@ -302,13 +302,11 @@ impl Qp {
     }
 }
 
-/// The attributes of a transition from the kernel, with their mask.
-pub fn qp_attr(from: &ib_uverbs_qp_attr, state: ibv_qp_state) -> (ibv_qp_attr, c_int) {
-    let mut attr: ibv_qp_attr = bytemuck::Zeroable::zeroed();
-    attr.qp_state = state;
+/// Fills in the attributes of a transition from the kernel, and returns their mask.
+pub fn fill_qp_attr(attr: &mut ibv_qp_attr, from: &ib_uverbs_qp_attr) -> c_int {
     // SAFETY: both are whole.
-    unsafe { raw::ibv_copy_qp_attr_from_kern(&raw mut attr, from) };
-    (attr, from.qp_attr_mask.cast_signed())
+    unsafe { raw::ibv_copy_qp_attr_from_kern(attr, from) };
+    from.qp_attr_mask.cast_signed()
 }
 
 /// An address from the kernel.

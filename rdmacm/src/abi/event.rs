@@ -86,14 +86,18 @@ impl EventBlock {
         param: Param,
         private_data: &[u8],
     ) -> Result<Self> {
-        let block = memory::zeroed(size_of::<Block>())?.cast::<Block>();
+        let block = memory::room::<Block>(1)?;
         let length = private_data.len().min(PRIVATE_DATA - 1);
-        // SAFETY: the block is new, of that size, and zeros are valid in it.
+        // SAFETY: the block is new and of that size. All of it is written, the gaps between the
+        // members too.
         unsafe {
-            let data = &raw mut (*block).private_data;
-            core::ptr::copy_nonoverlapping(private_data.as_ptr(), data.cast(), length);
+            let members = &raw mut (*block).event;
+            members.write_bytes(0, 1);
+            let data = (&raw mut (*block).private_data).cast::<u8>();
+            data.copy_from_nonoverlapping(private_data.as_ptr(), length);
+            data.add(length).write_bytes(0, PRIVATE_DATA - length);
             let data: *const c_void = if length == 0 { null() } else { data.cast() };
-            (*block).event = rdma_cm_event {
+            *members = rdma_cm_event {
                 id,
                 listen_id,
                 event,

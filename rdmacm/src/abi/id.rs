@@ -3,6 +3,7 @@
 use super::{Address, rdma_addr, rdma_cm_event, rdma_cm_id, rdma_event_channel};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::sys::memory;
@@ -67,10 +68,10 @@ impl IdBlock {
     }
 
     pub fn source(&self) -> Option<Address> {
-        // SAFETY: as above; an address is plain bytes.
+        // SAFETY: as above; an address is plain bytes, and the longest one is shorter than this.
         let bytes = unsafe {
             (&raw const (*self.addr()).src_storage)
-                .cast::<[u8; 128]>()
+                .cast::<[u8; 48]>()
                 .read()
         };
         Address::from_bytes(&bytes)
@@ -80,7 +81,7 @@ impl IdBlock {
         // SAFETY: as above.
         let bytes = unsafe {
             (&raw const (*self.addr()).dst_storage)
-                .cast::<[u8; 128]>()
+                .cast::<[u8; 48]>()
                 .read()
         };
         Address::from_bytes(&bytes)
@@ -121,18 +122,21 @@ impl IdBlock {
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn set_paths(&self, paths: &[ibv_sa_path_rec]) -> Result<()> {
-        let count = c_int::try_from(paths.len()).map_err(|_| Errno::INVAL)?;
-        let records = if paths.is_empty() {
-            core::ptr::null_mut()
+    pub fn set_paths(&self, paths: impl ExactSizeIterator<Item = ibv_sa_path_rec>) -> Result<()> {
+        let length = paths.len();
+        c_int::try_from(length).map_err(|_| Errno::INVAL)?;
+        let mut count = 0;
+        let records = if length == 0 {
+            null_mut()
         } else {
-            memory::zeroed(size_of_val(paths))?.cast::<ibv_sa_path_rec>()
+            memory::room::<ibv_sa_path_rec>(length)?
         };
         // SAFETY: the new block has room for all of them; the old block belongs to this library or
         // is NULL.
         unsafe {
-            if !records.is_null() {
-                core::ptr::copy_nonoverlapping(paths.as_ptr(), records, paths.len());
+            for (n, path) in paths.take(length).enumerate() {
+                records.add(n).write(path);
+                count += 1;
             }
             let route = &raw mut (*self.as_ptr()).route;
             memory::free((*route).path_rec.cast());
@@ -184,9 +188,9 @@ mod tests {
             }
         };
         let zero = || crate::path::record(&[0; 64]);
-        block.set_paths(&[zero(), zero()]).unwrap();
+        block.set_paths([zero(), zero()].into_iter()).unwrap();
         assert_eq!(count(&block), (2, false));
-        block.set_paths(&[]).unwrap();
+        block.set_paths([].into_iter()).unwrap();
         assert_eq!(count(&block), (0, true));
     }
 }

@@ -9,12 +9,14 @@ const AF_INET6: u16 = 10;
 
 /// Bytes of `struct sockaddr_storage`.
 pub const STORAGE: usize = 128;
+/// Bytes of the longest address, that of `AF_IB`.
+const LONGEST: usize = 48;
 
 /// An address of a family that the connection manager knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address {
-    bytes: [u8; STORAGE],
-    size: usize,
+    bytes: [u8; LONGEST],
+    size: u16,
 }
 
 impl Address {
@@ -32,9 +34,9 @@ impl Address {
         // SAFETY: every address begins with its family.
         let family = unsafe { address.cast::<u16>().read_unaligned() };
         let size = size_of_family(family).ok_or(Errno::INVAL)?;
-        let mut bytes = [0; STORAGE];
-        // SAFETY: the address is as long as its family says.
-        unsafe { core::ptr::copy_nonoverlapping(address.cast(), bytes.as_mut_ptr(), size) };
+        let mut bytes = [0; LONGEST];
+        // SAFETY: the address is as long as its family says, which is no longer than the array.
+        unsafe { core::ptr::copy_nonoverlapping(address.cast(), bytes.as_mut_ptr(), size.into()) };
         Ok(Some(Self { bytes, size }))
     }
 
@@ -42,25 +44,23 @@ impl Address {
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let family = u16::from_ne_bytes(*bytes.first_chunk()?);
         let size = size_of_family(family)?;
-        let mut storage = [0; STORAGE];
-        storage[..size].copy_from_slice(bytes.get(..size)?);
-        Some(Self {
-            bytes: storage,
-            size,
-        })
+        let given = bytes.get(..size.into())?;
+        let mut bytes = [0; LONGEST];
+        bytes[..size.into()].copy_from_slice(given);
+        Some(Self { bytes, size })
     }
 
     /// 0.0.0.0 without a port.
     #[cfg(test)]
     pub fn any() -> Self {
-        let mut bytes = [0; STORAGE];
+        let mut bytes = [0; LONGEST];
         bytes[..2].copy_from_slice(&AF_INET.to_ne_bytes());
-        Self { bytes, size: 16 }
+        Self { bytes, size: IPV4 }
     }
 
     /// The address of an IP host and port.
     pub fn from_ip(address: &SocketAddr) -> Self {
-        let mut bytes = [0; STORAGE];
+        let mut bytes = [0; LONGEST];
         let mut put = |at: usize, field: &[u8]| {
             bytes[at..at + field.len()].copy_from_slice(field);
         };
@@ -69,14 +69,14 @@ impl Address {
             SocketAddr::V4(address) => {
                 put(0, &AF_INET.to_ne_bytes());
                 put(4, &address.ip().octets());
-                size_of::<libc::sockaddr_in>()
+                IPV4
             }
             SocketAddr::V6(address) => {
                 put(0, &AF_INET6.to_ne_bytes());
                 put(4, &address.flowinfo().to_ne_bytes());
                 put(8, &address.ip().octets());
                 put(24, &address.scope_id().to_ne_bytes());
-                size_of::<libc::sockaddr_in6>()
+                IPV6
             }
         };
         Self { bytes, size }
@@ -108,17 +108,19 @@ impl Address {
 
     /// The address alone.
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.size]
+        &self.bytes[..self.size.into()]
     }
 
     /// The address with zeros behind it.
     pub fn storage(&self) -> [u8; STORAGE] {
-        self.bytes
+        let mut storage = [0; STORAGE];
+        storage[..LONGEST].copy_from_slice(&self.bytes);
+        storage
     }
 
-    /// Bytes of the address; less than 128.
+    /// Bytes of the address.
     pub fn size(&self) -> u16 {
-        u16::try_from(self.size).unwrap_or(0)
+        self.size
     }
 
     /// The port in network byte order. In `AF_IB` it is the part of the service id under the mask.
@@ -145,11 +147,21 @@ impl Address {
     }
 }
 
-fn size_of_family(family: u16) -> Option<usize> {
+/// Bytes of `struct sockaddr_in`, `sockaddr_in6` and `sockaddr_ib`.
+const IPV4: u16 = 16;
+const IPV6: u16 = 28;
+const IB: u16 = 48;
+const _: () = {
+    assert!(size_of::<libc::sockaddr_in>() == IPV4 as usize);
+    assert!(size_of::<libc::sockaddr_in6>() == IPV6 as usize);
+    assert!(LONGEST == IB as usize);
+};
+
+fn size_of_family(family: u16) -> Option<u16> {
     match family {
-        AF_INET => Some(size_of::<libc::sockaddr_in>()),
-        AF_INET6 => Some(size_of::<libc::sockaddr_in6>()),
-        AF_IB => Some(48),
+        AF_INET => Some(IPV4),
+        AF_INET6 => Some(IPV6),
+        AF_IB => Some(IB),
         _ => None,
     }
 }

@@ -18,18 +18,18 @@ const CONSUMER: u8 = 0;
 const VENDOR_OPTION: u8 = 35;
 
 /// # Safety
-/// The pointer is NULL or that of as many bytes.
-unsafe fn private_data(data: *const c_void, length: u8) -> Vec<u8> {
+/// The pointer is NULL or that of as many bytes, which stay as they are during the call.
+unsafe fn private_data<'a>(data: *const c_void, length: u8) -> &'a [u8] {
     if data.is_null() || length == 0 {
-        return Vec::new();
+        return &[];
     }
     // SAFETY: vouched for by the caller.
-    unsafe { core::slice::from_raw_parts(data.cast::<u8>(), length.into()) }.to_vec()
+    unsafe { core::slice::from_raw_parts(data.cast::<u8>(), length.into()) }
 }
 
 /// # Safety
-/// The pointer is NULL or that of whole parameters.
-unsafe fn parameters(param: *const rdma_conn_param) -> Option<Given> {
+/// The pointer is NULL or that of whole parameters, which stay as they are during the call.
+unsafe fn parameters<'a>(param: *const rdma_conn_param) -> Option<Given<'a>> {
     // SAFETY: vouched for by the caller.
     let param = unsafe { param.as_ref() }?;
     // SAFETY: `private_data_len` is the length of the buffer at `private_data`.
@@ -38,7 +38,7 @@ unsafe fn parameters(param: *const rdma_conn_param) -> Option<Given> {
 }
 
 /// Parameters as they are recorded.
-fn recorded(given: Option<&Given>) -> [u64; 4] {
+fn recorded(given: Option<&Given<'_>>) -> [u64; 4] {
     given.map_or([0; 4], |(conn, data)| {
         let (resources, depth) = (conn.responder_resources, conn.initiator_depth);
         [
@@ -50,7 +50,7 @@ fn recorded(given: Option<&Given>) -> [u64; 4] {
     })
 }
 
-fn depths(given: Option<&Given>) -> About {
+fn depths(given: Option<&Given<'_>>) -> About {
     About::Depths(given.map(|(conn, _)| (conn.responder_resources, conn.initiator_depth)))
 }
 
@@ -62,7 +62,7 @@ unsafe extern "C" fn connect(
     // SAFETY: the program passes whole parameters, or NULL.
     let given = unsafe { parameters(param) };
     let words = recorded(given.as_ref());
-    let about = depths(given.as_ref());
+    let about = || depths(given.as_ref());
     let started = step::started(Call::Connect, id, &words, about);
     started.run(waiting, |id| {
         connect::connect(id, given)?;
@@ -79,7 +79,7 @@ unsafe extern "C" fn accept(
     // SAFETY: the program passes whole parameters, or NULL.
     let given = unsafe { parameters(param) };
     let words = recorded(given.as_ref());
-    let about = depths(given.as_ref());
+    let about = || depths(given.as_ref());
     let started = step::started(Call::Accept, id, &words, about);
     started.run(waiting, |id| {
         connect::accept(id, given)?;
@@ -100,7 +100,7 @@ unsafe extern "C" fn rdma_reject(id: *mut rdma_cm_id, data: *const c_void, lengt
     // SAFETY: the program passes a buffer of the length that it states.
     let data = unsafe { private_data(data, length) };
     ret::with(Call::Reject, id, &[length.into()], |id| {
-        connect::reject(id, CONSUMER, &data)
+        connect::reject(id, CONSUMER, data)
     })
 }
 symver!(rdma_reject => "rdma_reject", "RDMACM_1.0");
@@ -113,7 +113,7 @@ unsafe extern "C" fn rdma_reject_ece(
     // SAFETY: as above.
     let data = unsafe { private_data(data, length) };
     ret::with(Call::RejectEce, id, &[length.into()], |id| {
-        connect::reject(id, VENDOR_OPTION, &data)
+        connect::reject(id, VENDOR_OPTION, data)
     })
 }
 symver!(rdma_reject_ece => "rdma_reject_ece", "RDMACM_1.3");
@@ -126,7 +126,7 @@ unsafe extern "C" fn rdma_notify(id: *mut rdma_cm_id, event: u32) -> c_int {
 symver!(rdma_notify => "rdma_notify", "RDMACM_1.0");
 
 unsafe extern "C" fn disconnect(id: *mut rdma_cm_id, waiting: *mut step::Waiting) -> c_int {
-    let started = step::started(Call::Disconnect, id, &[], About::Nothing);
+    let started = step::started(Call::Disconnect, id, &[], || About::Nothing);
     started.run(waiting, |id| {
         connect::disconnect(id)?;
         Ok(sync::complete(id))
@@ -139,7 +139,7 @@ unsafe extern "C" fn get_request(
     at: *mut *mut rdma_cm_id,
     waiting: *mut step::Waiting,
 ) -> c_int {
-    let started = step::started(Call::GetRequest, listener, &[], About::Nothing);
+    let started = step::started(Call::GetRequest, listener, &[], || About::Nothing);
     started.run(waiting, |listener| {
         let at = room(at)?;
         endpoint::get_request(listener, move |id| {

@@ -94,11 +94,11 @@ unsafe extern "C" fn end(
     record: *const Record,
     event: *mut *mut rdma_cm_event,
 ) -> c_int {
-    // SAFETY: wait.c passes a whole record.
-    let record = unsafe { record.read() };
+    // SAFETY: wait.c passes a whole record, which does not change meanwhile.
+    let record = unsafe { &*record };
     let taken = Channel::of(channel)
         .ok_or(Errno::INVAL)
-        .and_then(|channel| event::take(channel, &record));
+        .and_then(|channel| event::take(channel, record));
     match taken {
         Ok(Some(taken)) => {
             // SAFETY: `begin` has checked that it is not NULL; it belongs to the program.

@@ -77,7 +77,7 @@ unsafe extern "C" fn resolve_addr(
     let known = destination.ok();
     let [family, port] = family_and_port(known);
     let words = [family, port, ret::word(milliseconds)];
-    let started = step::started(Call::ResolveAddr, id, &words, About::address(known));
+    let started = step::started(Call::ResolveAddr, id, &words, || About::address(known));
     started.run(waiting, |id| {
         address::resolve_addr(id, source?.as_ref(), &destination?, milliseconds)?;
         Ok(sync::complete(id))
@@ -91,7 +91,7 @@ unsafe extern "C" fn resolve_route(
     waiting: *mut step::Waiting,
 ) -> c_int {
     let words = [ret::word(milliseconds)];
-    let started = step::started(Call::ResolveRoute, id, &words, About::Nothing);
+    let started = step::started(Call::ResolveRoute, id, &words, || About::Nothing);
     started.run(waiting, |id| {
         address::resolve_route(id, milliseconds)?;
         Ok(sync::complete(id))

@@ -2,7 +2,7 @@
 
 use super::{id::room, ret, step};
 use crate::abi::{Hints, rdma_addrinfo, rdma_cm_id};
-use crate::observe::About;
+use crate::observe::{self, About};
 use crate::verbs::Pd;
 use crate::{endpoint, queue_pair, symver, transition};
 use core::ffi::c_int;
@@ -33,8 +33,10 @@ unsafe extern "C" fn rdma_create_qp(
 ) -> c_int {
     // SAFETY: the program passes whole attributes, or NULL.
     let attr = unsafe { attr.as_mut() };
-    let about = attr.as_deref().map(|attr| endpoint::extended(attr, pd));
-    let about = of_queue_pair(about.as_ref());
+    let about = match attr.as_deref().filter(|_| observe::explains()) {
+        Some(attr) => of_queue_pair(Some(&endpoint::extended(attr, pd))),
+        None => About::Nothing,
+    };
     let words = [pd.addr() as u64];
     ret::with_more(
         Call::CreateQp,
@@ -131,7 +133,8 @@ unsafe extern "C" fn rdma_init_qp_attr(
         let (attr, mask) = (room(attr)?, room(mask)?);
         // SAFETY: the program passes whole attributes and room for the mask.
         unsafe {
-            let (filled, bits) = transition::attributes(id, (*attr).qp_state)?;
+            let mut filled = bytemuck::Zeroable::zeroed();
+            let bits = transition::attributes(id, (*attr).qp_state, &mut filled)?;
             attr.write(filled);
             mask.write(bits);
         }
@@ -148,7 +151,7 @@ unsafe extern "C" fn create_ep(
     waiting: *mut step::Waiting,
 ) -> c_int {
     let words = [pd.addr() as u64];
-    let started = step::started(Call::CreateEp, null_mut(), &words, About::Nothing);
+    let started = step::started(Call::CreateEp, null_mut(), &words, || About::Nothing);
     started.run_without_id(waiting, || {
         let (at, wanted) = (room(at)?, room(wanted)?);
         // SAFETY: the program passes a whole list, and whole attributes or NULL; there is room for

@@ -42,12 +42,23 @@ struct Pending<'a> {
 }
 
 /// Begins a call about the id at a pointer, with the words behind it that are recorded.
-pub fn started(call: Call, id: *mut rdma_cm_id, words: &[u64], about: About) -> Started {
+pub fn started(
+    call: Call,
+    id: *mut rdma_cm_id,
+    words: &[u64],
+    about: impl FnOnce() -> About,
+) -> Started {
+    let begin = observe::begin();
+    let (words, about) = match begin {
+        // Neither recorded nor explained.
+        0 => (Vec::new(), About::Nothing),
+        _ => (words.to_vec(), about()),
+    };
     Started {
-        begin: observe::begin(),
+        begin,
         call,
         id: id.addr(),
-        words: words.to_vec(),
+        words,
         about,
     }
 }

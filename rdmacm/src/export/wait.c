@@ -194,9 +194,13 @@ static void restore(int type)
 
 static int wait_for_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
-	struct reader reader = { .channel = channel, .held = -1 };
-	int answer = next_event(&reader, event);
+	struct reader reader;
+	int answer;
 
+	/* The record is written before it is read. */
+	reader.channel = channel;
+	reader.held = -1;
+	answer = next_event(&reader, event);
 	let_go(&reader);
 	return answer;
 }

@@ -5,8 +5,14 @@ use kit::errno::{Errno, Result};
 use kit::sys::driver_write;
 use rustix::fd::BorrowedFd;
 
-/// Bytes of the header and the largest command.
-const ROOM: usize = 8 + 320;
+/// A command with its header, as the device takes them.
+#[repr(C)]
+struct Request<C> {
+    number: u32,
+    command_size: u16,
+    response_size: u16,
+    command: C,
+}
 
 /// Executes a command on a channel's descriptor. A command that a signal interrupts is given again,
 /// unless it waits for an event.
@@ -14,31 +20,34 @@ const ROOM: usize = 8 + 320;
 /// # Errors
 /// The kernel's; EBADF for a negative descriptor.
 pub fn ask<C: Command>(channel: i32, command: C) -> Result<C::Response> {
-    ask_into(channel, command, bytemuck::Zeroable::zeroed())
+    let mut response = bytemuck::Zeroable::zeroed();
+    ask_into(channel, command, &mut response)?;
+    Ok(response)
 }
 
-/// The same, with initial bytes of the response for the members that an older kernel does not
-/// write.
+/// The same, with a response that is filled in. Members that an older kernel does not write remain.
 ///
 /// # Errors
 /// As above.
-pub fn ask_into<C: Command>(
-    channel: i32,
-    mut command: C,
-    mut response: C::Response,
-) -> Result<C::Response> {
+pub fn ask_into<C: Command>(channel: i32, command: C, response: &mut C::Response) -> Result<()> {
+    // The members leave no gap.
+    const { assert!(size_of::<Request<C>>() == 8 + size_of::<C>()) };
     if channel < 0 {
         return Err(Errno(libc::EBADF));
     }
-    command.respond((&raw mut response).expose_provenance() as u64);
-    let mut room = [0; ROOM];
-    let bytes = bytemuck::bytes_of(&command);
     let length = |bytes: usize| u16::try_from(bytes).map_err(|_| Errno::INVAL);
-    room[..4].copy_from_slice(&C::NUMBER.to_ne_bytes());
-    room[4..6].copy_from_slice(&length(bytes.len())?.to_ne_bytes());
-    room[6..8].copy_from_slice(&length(size_of::<C::Response>())?.to_ne_bytes());
-    let request = room.get_mut(..8 + bytes.len()).ok_or(Errno::INVAL)?;
-    request[8..].copy_from_slice(bytes);
+    let mut request = Request {
+        number: C::NUMBER,
+        command_size: length(size_of::<C>())?,
+        response_size: length(size_of::<C::Response>())?,
+        command,
+    };
+    let at = (&raw mut *response).expose_provenance();
+    request.command.respond(at as u64);
+    // SAFETY: a command is plain bytes, as its header is, and there is no gap.
+    let request = unsafe {
+        core::slice::from_raw_parts((&raw const request).cast::<u8>(), size_of_val(&request))
+    };
     // SAFETY: the descriptor of a channel is open until the program destroys the channel, which
     // happens after its ids; an invalid number is EBADF.
     let fd = unsafe { BorrowedFd::borrow_raw(channel) };
@@ -51,7 +60,7 @@ pub fn ask_into<C: Command>(
     if taken != request.len() {
         return Err(Errno(libc::ENODATA));
     }
-    Ok(response)
+    Ok(())
 }
 
 /// Takes the next event of a channel.

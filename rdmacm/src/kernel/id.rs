@@ -25,7 +25,7 @@ impl KernelFile {
 }
 
 impl File for KernelFile {
-    fn ask_into<C: Command>(&self, command: C, response: C::Response) -> Result<C::Response> {
+    fn ask_into<C: Command>(&self, command: C, response: &mut C::Response) -> Result<()> {
         ask_into(self.descriptor(), command, response)
     }
 

@@ -6,7 +6,7 @@ use super::service;
 use super::settings::Sizes;
 use crate::abi::{Address, Buffers, event_type, port_space};
 use crate::verbs::{Ah, CompChannel, Context, Cq, Local, Pd, Peer, Qp, Region, gid_bytes};
-use crate::{address, queue_pair};
+use crate::{address, path, queue_pair};
 use core::ptr::null_mut;
 use kit::abi::{
     IBV_QPT_UD, IBV_WC_SUCCESS, ibv_ah_attr, ibv_qp_cap, ibv_qp_init_attr, ibv_sa_path_rec, ibv_wc,
@@ -318,11 +318,10 @@ impl Drop for Path {
 
 /// An address handle for the path of an id, and the longest datagram on it.
 fn found(cm: &CmId, pd: Pd) -> Result<(Ah, usize)> {
-    let paths = cm.id.backend()?.paths()?;
-    let path = paths.first().ok_or(Errno::NODEV)?;
+    let path = path::first(cm.id.backend()?)?.ok_or(Errno::NODEV)?;
     let verbs = Context::of(cm.id.block.verbs()).ok_or(Errno::NODEV)?;
     let port = cm.id.block.port_num();
-    let mut attr = attributes(path, port);
+    let mut attr = attributes(&path, port);
     if attr.is_global != 0 {
         let index = gid_index(verbs, port, gid_bytes(&path.sgid)).ok_or(Errno::NODEV)?;
         attr.grh.sgid_index = index;

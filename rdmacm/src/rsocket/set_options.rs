@@ -3,7 +3,7 @@
 
 use super::datagram::DatagramState;
 use super::stream::{Phase, StreamState};
-use crate::address;
+use crate::{address, path};
 use kit::errno::{Errno, Result};
 use rustix::net::sockopt;
 
@@ -194,8 +194,8 @@ impl StreamState {
 
     /// Bytes of a packet on the path.
     fn path_mtu(&self) -> i32 {
-        let paths = self.cm.id.backend().and_then(|backend| backend.paths());
-        let mtu = paths.ok().and_then(|paths| Some(paths.first()?.mtu));
+        let path = self.cm.id.backend().and_then(path::first);
+        let mtu = path.ok().flatten().map(|path| path.mtu);
         // An enumeration: 1 is 256 bytes, each following value twice as many.
         mtu.map_or(MAX_SEGMENT, |mtu| 128 << mtu.clamp(1, 5))
     }

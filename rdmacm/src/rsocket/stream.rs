@@ -493,8 +493,8 @@ fn advance(
                 initiator_depth: u8::from(endpoint.limits.message_is_send),
                 ..Conn::default()
             };
-            let data = endpoint.connect_data().encode().to_vec();
-            connect::connect(&cm.id, Some((conn, data)))?;
+            let data = endpoint.connect_data().encode();
+            connect::connect(&cm.id, Some((conn, &data)))?;
         }
         (Step::Connect, event_type::ESTABLISHED, 0) => {
             let data = ConnectData::decode(&event.private_data);
@@ -660,13 +660,13 @@ fn accept_request(
     listener: &Arc<Socket>,
 ) -> Result<()> {
     let endpoint = Endpoint::new(&state.cm.id, &state.sizes)?;
-    let data = endpoint.connect_data().encode().to_vec();
+    let data = endpoint.connect_data().encode();
     let conn = Conn {
         qp_num: 0,
         srq: 0,
         ..conn
     };
-    connect::accept(&state.cm.id, Some((conn, data)))?;
+    connect::accept(&state.cm.id, Some((conn, &data)))?;
     state.phase = Phase::Accepting(endpoint, *peer, Arc::downgrade(listener));
     let socket = into_socket(state, listener.family, false)?;
     let watched = match &socket.kind {

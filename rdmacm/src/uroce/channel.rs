@@ -36,16 +36,17 @@ impl Channel {
 
     /// # Errors
     /// The command's; ENODEV in a forked child.
-    pub fn ask<C: Command>(
-        &self,
-        command: &C,
-        rest: &[u8],
-        mut response: C::Response,
-    ) -> Result<C::Response> {
-        let bytes = [bytemuck::bytes_of(command), rest].concat();
-        let room = bytemuck::bytes_of_mut(&mut response);
-        table::ask(self.number(), C::NUMBER, &bytes, room)?;
-        Ok(response)
+    pub fn ask<C: Command>(&self, command: &C, response: &mut C::Response) -> Result<()> {
+        let room = bytemuck::bytes_of_mut(response);
+        self.ask_bytes(C::NUMBER, bytemuck::bytes_of(command), room)
+    }
+
+    /// The same, of a command that bytes follow.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn ask_bytes(&self, number: u32, command: &[u8], response: &mut [u8]) -> Result<()> {
+        table::ask(self.number(), number, command, response)
     }
 
     /// Takes the next event.
@@ -53,8 +54,9 @@ impl Channel {
     /// # Errors
     /// EAGAIN if no event is pending; ENODEV in a forked child.
     pub fn next_event(&self) -> Result<Record> {
-        let nothing = bytemuck::Zeroable::zeroed();
-        self.ask(&GetEvent { response: 0 }, &[], nothing)
+        let mut record = bytemuck::Zeroable::zeroed();
+        self.ask(&GetEvent { response: 0 }, &mut record)?;
+        Ok(record)
     }
 }
 

@@ -25,12 +25,14 @@ impl UroceFile {
 }
 
 impl File for UroceFile {
-    fn ask_into<C: Command>(&self, command: C, response: C::Response) -> Result<C::Response> {
-        self.channel()?.ask(&command, &[], response)
+    fn ask_into<C: Command>(&self, command: C, response: &mut C::Response) -> Result<()> {
+        self.channel()?.ask(&command, response)
     }
 
     fn set_option(&self, command: SetOption, value: &[u8]) -> Result<()> {
-        self.channel()?.ask(&command, value, ())
+        let bytes = [bytemuck::bytes_of(&command), value].concat();
+        let channel = self.channel()?;
+        channel.ask_bytes(SetOption::NUMBER, &bytes, &mut [])
     }
 
     fn migrate(&self, number: u32, to: &Source) -> Result<u32> {
@@ -40,7 +42,8 @@ impl File for UroceFile {
             fd: self.channel()?.number(),
             ..MigrateId::default()
         };
-        let answer = new.ask(&migrate, &[], Number::default())?;
+        let mut answer = Number::default();
+        new.ask(&migrate, &mut answer)?;
         *self.0.lock() = Some(new.clone());
         Ok(answer.number)
     }

@@ -60,6 +60,9 @@ pub struct Record {
     pub ece: Ece,
 }
 const _: () = assert!(size_of::<Record>() == 336);
+/// Where `param` is, all kinds of it are aligned.
+const _: () = assert!(core::mem::offset_of!(Record, param).is_multiple_of(align_of::<Param>()));
+const _: () = assert!(core::mem::offset_of!(Record, param).is_multiple_of(align_of::<UdParam>()));
 
 /// `struct rdma_ucm_ud_param`.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -96,8 +99,8 @@ impl Record {
         }
     }
 
-    fn read<T: Pod>(&self) -> T {
-        bytemuck::pod_read_unaligned(&self.param[..size_of::<T>()])
+    fn view<T: Pod>(&self) -> &T {
+        bytemuck::from_bytes(&self.param[..size_of::<T>()])
     }
 
     fn write<T: Pod>(&mut self, param: &T) {
@@ -107,8 +110,8 @@ impl Record {
 
     /// Parameters of a connection.
     #[must_use]
-    pub fn conn(&self) -> Param {
-        self.read()
+    pub fn conn(&self) -> &Param {
+        self.view()
     }
 
     /// The same, to be handed out.
@@ -118,8 +121,8 @@ impl Record {
 
     /// Parameters of datagrams.
     #[must_use]
-    pub fn ud(&self) -> UdParam {
-        self.read()
+    pub fn ud(&self) -> &UdParam {
+        self.view()
     }
 
     /// The same, to be handed out.
@@ -130,7 +133,7 @@ impl Record {
     /// The argument of an event that a program writes itself.
     #[must_use]
     pub fn arg(&self) -> u64 {
-        self.read()
+        bytemuck::pod_read_unaligned(&self.param[..size_of::<u64>()])
     }
 
     /// The same, to be handed out.
@@ -160,7 +163,7 @@ mod tests {
         bytes[20 + 8] = 5;
         bytes[20 + 266] = 3;
         let mut record: Record = bytemuck::pod_read_unaligned(&bytes);
-        let param = record.conn();
+        let param = *record.conn();
         assert_eq!((param.qp_num, param.responder_resources), (9, 3));
         assert_eq!(param.data(), [5, 0]);
         assert_eq!(record.ud().qp_num, 9);

@@ -32,7 +32,23 @@ pub fn new<T>(value: T) -> Result<*mut T> {
     Ok(block)
 }
 
-/// Frees a block of [`zeroed`] or [`new`].
+/// Room for `count` values, which are not written yet. Glibc provides it sooner than zeros:
+/// calloc(3) does not take the blocks that its thread has freed last.
+///
+/// # Errors
+/// ENOMEM.
+pub fn room<T>(count: usize) -> Result<*mut T> {
+    const { assert!(align_of::<T>() <= align_of::<libc::max_align_t>()) };
+    let size = count.checked_mul(size_of::<T>()).ok_or(Errno::NOMEM)?;
+    // SAFETY: malloc has no precondition.
+    let block = unsafe { libc::malloc(size) };
+    if block.is_null() {
+        return Err(Errno::NOMEM);
+    }
+    Ok(block.cast())
+}
+
+/// Frees a block of [`zeroed`], [`new`] or [`room`].
 ///
 /// # Safety
 /// `block` came from one of them or malloc(3) and is freed once.
