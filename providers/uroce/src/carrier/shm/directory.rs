@@ -246,8 +246,8 @@ impl Directory {
     }
 
     /// Collects the outcomes of messages sent to a peer, and puts packets that waited for room into
-    /// its ring. Ensures that the peer looks at those: it was woken for the records before them, and
-    /// may sleep again.
+    /// its ring. Ensures that the peer looks at those: it was woken for the records before them,
+    /// and may sleep again.
     pub fn collect(&self, peer: &Peer, updates: &mut SendUpdates) {
         if peer.collect(updates) {
             self.peers.was_put(peer);
@@ -263,8 +263,8 @@ impl Directory {
     }
 
     /// No thread of this process looks at the rings from now on, until [`Directory::wakes`]. The
-    /// caller has to look for records that are there already, at once and after [`super::LATE`], and
-    /// to call [`Directory::sleeps_on`] before the latter.
+    /// caller has to look for records that are there already, at once and after [`super::LATE`],
+    /// and to call [`Directory::sleeps_on`] before the latter.
     pub fn sleeps(&self) {
         let flags = if self.awaits() {
             SLEEPS | AWAITS

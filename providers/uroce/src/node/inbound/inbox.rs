@@ -123,9 +123,9 @@ impl Inbox {
         self.rings.has_some(transport)
     }
 
-    /// Whether this poller, which has found something in the rings or not, leaves the sockets alone:
-    /// they are looked at more seldom while something comes by rings, and still more seldom where
-    /// there are rings and nothing came by the sockets for long.
+    /// Whether this poller, which has found something in the rings or not, leaves the sockets
+    /// alone: they are looked at more seldom while something comes by rings, and still more seldom
+    /// where there are rings and nothing came by the sockets for long.
     #[inline]
     pub fn leaves_sockets(&mut self, found: bool) -> bool {
         self.turn = self.turn.wrapping_add(1);

@@ -73,6 +73,7 @@ fn learns_of_late(nodes: &[Arc<Node>; 2], numbers: [u32; 2], outcomes: &Outcomes
         .expect("room");
     std::thread::sleep(Duration::from_millis(3));
     drop(receiving);
+    directory.ring(right.slot());
     std::thread::sleep(Duration::from_millis(5));
     outcomes.0.lock().len() > before
 }
