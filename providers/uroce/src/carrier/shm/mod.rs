@@ -80,6 +80,7 @@ mod segment;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod watched_process;
 mod wire;
 
 pub use complaint::{PATIENCE, complain, still_used};

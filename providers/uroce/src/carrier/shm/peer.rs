@@ -5,12 +5,13 @@ use super::onesided::{Claim, Claims, GateSeen, PAUSE, Patience, SPINS, Use};
 use super::onesided::{claims_anything, is_at_rest, take_away};
 use super::ring::{Broken, Consumer, Producer, RingOffset};
 use super::segment::{AWAITS, CLOSED, PeerSegment, SLEEPS, sleep_of};
+use super::watched_process::WatchedProcess;
 use super::wire::{Few, Fill, Header, NotPut, Out, Put, SendUpdates, Wait};
 use kit::sys::cycles;
 use kit::sys::lock::Lock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{
     AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
     Ordering::SeqCst,
@@ -69,7 +70,7 @@ pub struct Peer {
     pub(super) generation: u64,
     pub(super) pid: Pid,
     /// Ready to read once the process has ended.
-    pub(super) process: OwnedFd,
+    pub(super) process: WatchedProcess,
     pub(super) segment: PeerSegment,
     pub(super) link: Link,
     pub(super) gone: AtomicBool,
@@ -160,11 +161,6 @@ impl Peer {
     #[must_use]
     pub fn has_left(&self) -> bool {
         self.segment.attention() & CLOSED != 0 || self.has_ended()
-    }
-
-    /// A descriptor that is ready to read once the process has ended (pidfd_open(2)).
-    pub(super) fn process(&self) -> BorrowedFd<'_> {
-        self.process.as_fd()
     }
 }
 

@@ -7,12 +7,13 @@ use super::peer::{Peer, places};
 use super::rendezvous_socket::{Datagram, RendezvousSocket};
 use super::ring::Producer;
 use super::segment::{AWAITS, CLOSED, PeerSegment, SLEEPS, Segment};
+use super::watched_process::WatchedProcess;
 use super::wire::Out;
 use crate::carrier::registry::Registry;
 use kit::errno::{Errno, Result};
 use kit::sync::{Mutex, RwLock};
 use kit::sys::{self, lock::Lock};
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::epoll::{self, CreateFlags, Event};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -44,7 +45,7 @@ pub(super) struct Peers {
     pub shown: OwnedFd,
     pub rendezvous_socket: RendezvousSocket,
     /// The ends of processes, by slot.
-    ends: OwnedFd,
+    ends: Arc<OwnedFd>,
     bells: Bells,
     by_slot: RwLock<HashMap<u16, Arc<Peer>>>,
     /// Those that have left `by_slot` since the last query. Changed only while that is locked.
@@ -71,7 +72,7 @@ impl Peers {
             segment,
             shown,
             rendezvous_socket: RendezvousSocket::open(registry)?,
-            ends: epoll::create(CreateFlags::CLOEXEC)?,
+            ends: Arc::new(epoll::create(CreateFlags::CLOEXEC)?),
             bells: Bells::new()?,
             by_slot: RwLock::default(),
             left: Mutex::default(),
@@ -206,9 +207,7 @@ impl Peers {
     ) -> Result<Peer> {
         let segment = PeerSegment::map(segment, slot, generation)?;
         let pid = Pid::from_raw(pid).ok_or(Errno::INVAL)?;
-        let process = pidfd_open(pid, PidfdFlags::empty())?;
-        let data = EventData::new_u64(u64::from(slot));
-        epoll::add(&self.ends, process.as_fd(), data, EventFlags::IN)?;
+        let process = WatchedProcess::open(pid, &self.ends, slot)?;
         let places = places(self.slot, slot);
         Ok(Peer {
             slot,
@@ -293,7 +292,7 @@ impl Peers {
     /// A peer has left the table, which is locked. Other references to it may remain.
     fn leave(&self, peer: Arc<Peer>) {
         peer.give_up();
-        let _ = epoll::delete(&self.ends, peer.process());
+        peer.process.unwatch();
         if peer.uses_something() && !peer.has_ended() {
             self.former.lock().push(Arc::clone(&peer));
         }
@@ -309,5 +308,31 @@ impl Drop for Peers {
                 .rendezvous_socket
                 .send(peer.slot, Datagram::Farewell, &[]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn the_end_of_a_process_without_a_link_is_not_reported() {
+        let registry = Registry::claim(true).expect("a slot");
+        let peers = Peers::open(&registry).expect("peers");
+        let mut process = Command::new("sleep").arg("600").spawn().expect("a process");
+        let who = (peers.slot, peers.generation);
+        let pid = i32::try_from(process.id()).expect("a number");
+        let (link, _) = Link::create().expect("a link");
+        let peer = peers.prepare(who, pid, peers.shown.as_fd(), link);
+        let peer = peer.expect("prepared");
+        // As a forked child has it.
+        let copy = peer.process.as_fd().try_clone_to_owned().expect("a copy");
+        process.kill().expect("killed");
+        process.wait().expect("ended");
+        assert_eq!(peers.ended(), [peers.slot]);
+        drop(peer);
+        assert_eq!(peers.ended(), []);
+        drop(copy);
     }
 }
