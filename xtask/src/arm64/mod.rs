@@ -4,11 +4,11 @@
 //! and providers of arm64, and qemu-user. In it the stage
 //!
 //! - compares the layouts of `kit::abi` with the C compiler's for arm64 ([`layouts`]);
-//! - compiles the library and the unit tests of [`TESTED`], and runs these tests;
+//! - compiles the library;
 //! - has Debian's `ibv_devinfo` for arm64 show a device of uroce, and Debian's pingpongs and
 //!   perftest for arm64 move data over it ([`programs`]);
 //! - loads all providers of Debian for arm64 into one program ([`providers`]);
-//! - compiles C tests for arm64, and runs them ([`c_tests`]);
+//! - compiles C tests and unit tests for arm64, and runs them ([`c_tests`], [`unit_tests`]);
 //! - has rustc check the library and the programs for riscv64 and ppc64el, and the C compilers for
 //!   these the layouts ([`others`]).
 //!
@@ -21,8 +21,8 @@
 //! Left out are:
 //!
 //! - optimisation, because the optimised library takes minutes;
-//! - simulations of networks, C tests that take long under emulation, and those that need a system
-//!   call that qemu-user does not have ([`c_tests`] lists them);
+//! - tests that take long under emulation, among them simulations of networks, and those that need
+//!   a system call that qemu-user does not have ([`c_tests`] and [`unit_tests`] list them);
 //! - tests that start a program of arm64 from within one: the kernel of this machine cannot execute
 //!   it without a setting for the whole machine (`binfmt_misc`);
 //! - memory order, because an x86 processor that emulates arm64 does not reorder accesses as arm64
@@ -37,22 +37,17 @@ mod programs;
 mod providers;
 mod sources;
 mod step;
+mod unit_tests;
 
 use std::{env, path::PathBuf, process::Command};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{dirs::Dirs, host, report::Tally, unit};
+use crate::{dirs::Dirs, host, report::Tally};
 use inside::{ARM, Inside};
-use step::{compile, log, must, one};
+use step::{compile, must, one};
 
 pub use step::STAGE;
-
-/// The packages whose unit tests run: protocols without I/O.
-const TESTED: [&str; 3] = ["uroce-engine", "uroce-cm", "rsocket-protocol"];
-
-/// Tests of the first that send many packets through a simulated network: minutes under emulation.
-const SIMULATIONS: &str = "sim::tests";
 
 /// Targets, and whether the library is for them.
 const TARGETS: [(&str, bool); 7] = [
@@ -87,7 +82,7 @@ pub fn run(dirs: &Dirs) -> Tally {
         one(tally, "providers", providers::load(dirs, &inside, &library));
         programs::run(dirs, &inside, &library, tally);
         c_tests::run(dirs, &inside, &library, tally)?;
-        tests(dirs, &inside, tally)
+        unit_tests::run(dirs, &inside, tally)
     })
 }
 
@@ -141,18 +136,4 @@ fn library(dirs: &Dirs, inside: &Inside) -> Result<PathBuf> {
         must(dirs, "link", &mut link)?;
     }
     Ok(built)
-}
-
-/// Compiles and runs unit tests.
-fn tests(dirs: &Dirs, inside: &Inside, tally: &mut Tally) -> Result<()> {
-    println!("-- {STAGE}: unit tests of {}", TESTED.join(", "));
-    let mut command = inside.cargo(&["test", "--lib", "--no-fail-fast"], &[ARM]);
-    command.envs([("PROPTEST_CASES", "8"), ("UROCE_FUZZ_ROUNDS", "50")]);
-    for package in TESTED {
-        command.args(["--package", package]);
-    }
-    command.args(["--", "--skip", SIMULATIONS]);
-    let outcome = host::run_tests(&mut command, &log(dirs, "tests"))?;
-    tally.add(unit::tally(&outcome.text, outcome.status.success()));
-    Ok(())
 }
