@@ -6,7 +6,8 @@ use kit::sync::Mutex;
 use kit::sys::exit;
 use kit::sys::per_process::PerProcess;
 use rustix::fs::{
-    AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, unlinkat,
+    AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, statat,
+    unlinkat,
 };
 use rustix::io::Errno as Os;
 use std::hash::{BuildHasher, RandomState};
@@ -161,7 +162,8 @@ fn sweep(place: &UserDirectory) {
         let Ok(dir) = open(place.dir.as_fd(), &name) else {
             continue;
         };
-        if flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        let is_locked = flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if is_locked && is_named(&dir, place.dir.as_fd(), &name) {
             remove(place.dir.as_fd(), &name, DEPTH);
             swept += 1;
         }
@@ -169,6 +171,15 @@ fn sweep(place: &UserDirectory) {
             return;
         }
     }
+}
+
+/// Whether a directory still has that name. Its process may have taken it away and made another one
+/// since it was opened, which has a lock of its own.
+fn is_named(dir: &OwnedFd, at: BorrowedFd<'_>, name: &str) -> bool {
+    let [Ok(opened), Ok(named)] = [fstat(dir), statat(at, name, AtFlags::SYMLINK_NOFOLLOW)] else {
+        return false;
+    };
+    (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino)
 }
 
 fn names(dir: BorrowedFd<'_>) -> Vec<String> {
@@ -272,6 +283,21 @@ mod tests {
         assert_eq!(entries(user), RUNNING);
         drop(running);
         assert_eq!(entries(above.path()), 0);
+    }
+
+    #[test]
+    fn a_directory_that_has_another_name_by_now_is_not_taken_for_a_leftover() {
+        let above = tempfile::tempdir().expect("made");
+        let path = above.path().to_str().expect("text");
+        let room = Room::below(path).expect("made");
+        let place = UserDirectory::below(path).expect("made");
+        let opened = open(place.dir.as_fd(), &room.name).expect("opened");
+        assert!(is_named(&opened, place.dir.as_fd(), &room.name));
+        // Another device is opened as soon as the last one is closed.
+        drop(room);
+        let next = Room::below(path).expect("made");
+        let place = UserDirectory::below(path).expect("made");
+        assert!(!is_named(&opened, place.dir.as_fd(), &next.name));
     }
 
     #[test]
