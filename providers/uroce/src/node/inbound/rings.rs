@@ -119,7 +119,12 @@ impl Rings {
         let mut turn = LazyPass::new(transport, Caller::Node);
         self.follow(transport, &mut turn);
         turn.finish();
-        let has_some = |Line { peer, consumer, .. }: &Line| {
+        let has_some = |line: &Line| {
+            let Line { peer, consumer, .. } = line;
+            if peer.is_given_up() {
+                // What was sent to it is lost, which was reported or not.
+                return !line.given_up;
+            }
             let updates = || peer.awaits() && peer.has_updates();
             (consumer.has_some(peer.link().memory()) || updates()) && !peer.is_gone()
         };

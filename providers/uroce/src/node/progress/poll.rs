@@ -380,6 +380,24 @@ mod tests {
 
         #[test]
         #[ignore = "run by in_a_namespace"]
+        fn a_peer_that_a_sender_has_given_up_is_looked_at_once() {
+            if !there() {
+                return;
+            }
+            let (node, ..) = node_with(Carrier::Shm);
+            let transport = node.transport();
+            let directory = node.directory().expect("a directory");
+            let itself = directory.connect(directory.slot(), 1).expect("met");
+            let mut inbox = node.progress.inbox.lock();
+            assert!(!inbox.rings_have_some(transport));
+            itself.give_up();
+            assert!(inbox.rings_have_some(transport));
+            inbox.take_in_found_rings(transport, &[]);
+            assert!(!inbox.rings_have_some(transport));
+        }
+
+        #[test]
+        #[ignore = "run by in_a_namespace"]
         fn requests_that_wait_for_others_leave_with_the_next_poll() {
             if !there() {
                 return;
