@@ -3,7 +3,7 @@
 
 use kit::errno::Result;
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -12,6 +12,8 @@ use std::sync::Arc;
 pub(super) struct WatchedProcess {
     process: OwnedFd,
     set: Arc<OwnedFd>,
+    /// The process that has opened it. A forked child has the same set, and takes nothing from it.
+    opener: Pid,
 }
 
 impl WatchedProcess {
@@ -26,13 +28,16 @@ impl WatchedProcess {
         Ok(Self {
             process,
             set: Arc::clone(set),
+            opener: getpid(),
         })
     }
 
     /// Its end is not reported any more. Closing the descriptor is not enough: a forked child may
     /// have a copy, and the set would report the end again and again.
     pub fn unwatch(&self) {
-        let _ = epoll::delete(&*self.set, &self.process);
+        if self.opener == getpid() {
+            let _ = epoll::delete(&*self.set, &self.process);
+        }
     }
 }
 
