@@ -6,7 +6,6 @@
 //! takes one record, independent of its buffer's size. A socket can be written to from either end,
 //! so event loops that ask for both would spin on it. A packet of a pipe also costs less than a
 //! message between two SOCK_SEQPACKET sockets. An eventfd carries a count and no records.
-//! between two SOCK_SEQPACKET sockets. An eventfd carries a count and no records.
 
 use kit::errno::{Errno, Result};
 use kit::sys::pipe;
@@ -15,6 +14,7 @@ use rustix::fs::{CWD, Mode, OFlags, fcntl_setfl, openat};
 use rustix::io::{Errno as Os, fcntl_dupfd_cloexec, read, write};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
 
 /// A record, as it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ const GROWTH: usize = 4;
 
 /// The end that is written to, and a second descriptor of the one that the application reads.
 pub struct Pipe {
-    write: OwnedFd,
+    write: Arc<OwnedFd>,
     unread: Unread,
     kind: Kind,
 }
@@ -91,7 +91,7 @@ impl Pipe {
         let unread = Unread::new(&given)?;
         Ok((
             Self {
-                write,
+                write: Arc::new(write),
                 unread,
                 kind,
             },
@@ -129,12 +129,9 @@ impl Pipe {
         Record::new(bytes.get(..length)?)
     }
 
-    /// A second descriptor of the end that is written to, to wait with.
-    ///
-    /// # Errors
-    /// EMFILE.
-    pub fn writer(&self) -> Result<Writer> {
-        Ok(Writer(fcntl_dupfd_cloexec(&self.write, 0)?))
+    /// The end that is written to, to wait with. It takes no descriptor: there may be none left.
+    pub fn writer(&self) -> Writer {
+        Writer(Arc::clone(&self.write))
     }
 }
 
@@ -184,7 +181,7 @@ impl Unread {
 }
 
 /// Waits for room.
-pub struct Writer(OwnedFd);
+pub struct Writer(Arc<OwnedFd>);
 
 impl Writer {
     /// Until there is room, or the pipe is gone.
@@ -220,6 +217,17 @@ mod tests {
         assert_eq!(room[..8], 1u64.to_ne_bytes());
         assert_eq!(pipe.take(), Some(record(2)));
         assert_eq!(pipe.take(), None);
+    }
+
+    #[test]
+    fn a_wait_for_room_takes_no_descriptor_and_ends() {
+        let (pipe, _given) = Pipe::new(Kind::Completions).expect("made");
+        let writer = pipe.writer();
+        assert_eq!(writer.0.as_raw_fd(), pipe.write.as_raw_fd());
+        while pipe.send(&record(1)) {}
+        drop(pipe);
+        // Its records are gone.
+        assert_eq!(writer.wait(), Ok(()));
     }
 
     #[test]

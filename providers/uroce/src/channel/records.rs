@@ -103,11 +103,9 @@ impl Records {
         if state.kept.is_empty() || state.sending {
             return;
         }
-        let Ok(writer) = self.0.pipe.writer() else {
-            // The next event tries again.
-            return;
-        };
+        let writer = self.0.pipe.writer();
         let inner = Arc::downgrade(&self.0);
+        // Without a thread the next event tries again.
         state.sending = threads::spawn("uroce-events", move || send_later(&inner, &writer)).is_ok();
     }
 }
