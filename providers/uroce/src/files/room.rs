@@ -174,7 +174,7 @@ fn sweep(place: &UserDirectory) {
 }
 
 /// Whether a directory still has that name. Its process may have taken it away and made another one
-/// since it was opened, which has a lock of its own.
+/// since it was opened, which has a separate lock.
 fn is_named(dir: &OwnedFd, at: BorrowedFd<'_>, name: &str) -> bool {
     let [Ok(opened), Ok(named)] = [fstat(dir), statat(at, name, AtFlags::SYMLINK_NOFOLLOW)] else {
         return false;

@@ -122,7 +122,7 @@ impl Rings {
         let has_some = |line: &Line| {
             let Line { peer, consumer, .. } = line;
             if peer.is_given_up() {
-                // What was sent to it is lost, which was reported or not.
+                // Messages to it are lost, which is reported once.
                 return !line.given_up;
             }
             let updates = || peer.awaits() && peer.has_updates();
