@@ -104,11 +104,6 @@ impl Alarm {
         self.looked.store(cycles::now(), Relaxed);
     }
 
-    /// Differs after another look.
-    pub(super) fn latest_look(&self) -> u64 {
-        self.looked.load(Relaxed)
-    }
-
     /// Whether a thread polled just now.
     pub(super) fn was_looked_at(&self) -> bool {
         cycles::now().wrapping_sub(self.looked.load(Relaxed)) < RECENT

@@ -27,11 +27,10 @@
 //! polls (32 polls within 1 ms, and no thread announced that it will wait) it leaves the sockets
 //! alone, for 1 ms a time or an eighth of the time that this has lasted, up to 8 ms; 1 ms where a
 //! connection has a timeout under 16 ms. [`super::Node::armed`] ends that at once. If packets are
-//! still there afterwards, and 1 ms passes without a poller's look at the sockets, or a deadline
-//! has passed for 1 ms, the program polls rarely: it spins on memory in between (`ib_write_lat`),
-//! or has rings that most polls look at alone. The thread then stays awake until it has found
-//! nothing for 10 ms. Awake, it leaves packets to a poller that polled within 20 µs and polls again
-//! within 1 ms: on one processor each turn of the thread stops the poller. It runs in short slices
+//! still there afterwards, and 1 ms passes without a poll, the program polls rarely and spins on
+//! memory in between (`ib_write_lat`): the thread then stays awake until it has found nothing for
+//! 10 ms. Awake, it leaves packets to a poller that polled within 20 µs and polls again within 1
+//! ms: on one processor each turn of the thread stops the poller. It runs in short slices
 //! (sched_setattr(2), heeded since Linux 6.12) and at a nice value 10 lower, if the process may.
 //!
 //! *Locks.* See `poll`. Deadlines of queue pairs are atomics in the table; the heap of timers has a

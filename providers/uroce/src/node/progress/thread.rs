@@ -123,8 +123,7 @@ fn run(node: &NodeInner) {
             // No other can come of the sets and the buffer being right.
             Err(_) => break,
         };
-        let is_overdue = is_overdue(transport);
-        if !is_overdue && backoff.is_undisturbed(transport, woken.is_for_nothing()) {
+        if backoff.is_undisturbed(transport, woken.is_for_nothing()) {
             continue;
         }
         backoff.now = clock::now().nanos();
@@ -135,7 +134,7 @@ fn run(node: &NodeInner) {
         progress.serve_failed();
         transport.look_after_peers(woken.peers);
         progress.serve_used();
-        if backoff.is_on && (is_overdue || is_left(transport, woken)) {
+        if backoff.is_on && is_left(transport, woken) {
             backoff.found_some_left();
         }
         let waited_for = backoff.decide(alarm);
@@ -157,19 +156,13 @@ fn is_theirs(transport: &Transport) -> bool {
     transport.alarm.was_looked_at() && doze(transport, LEFT).is_ok_and(again)
 }
 
-/// Whether packets wait and no poller looks at the sockets, late in a backoff: none polls, or so
-/// seldom that the next look at the sockets, beside rings, is far away.
+/// Whether packets wait and no thread polls, late in a backoff.
 fn is_left(transport: &Transport, woken: Woken) -> bool {
-    let before = transport.alarm.latest_look();
+    let polls = || transport.alarm.polls.load(Relaxed);
+    let before = polls();
     let some = !woken.sources.is_empty();
-    let idle = |lasted| lasted >= LEFT && transport.alarm.latest_look() == before;
+    let idle = |lasted| lasted >= LEFT && polls() == before;
     some && doze(transport, LEFT).is_ok_and(idle) && transport.alarm.has_some()
-}
-
-/// Whether a deadline has passed for as long as packets may be left.
-fn is_overdue(transport: &Transport) -> bool {
-    let next = transport.deadlines.next();
-    next != NEVER && next.saturating_add(LEFT) < clock::now().nanos()
 }
 
 /// Waits for a kick or a watched descriptor, for this many nanoseconds at most. Returns how many it
@@ -300,14 +293,7 @@ fn work(progress: &Progress, mut sources: Sources, now: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::namespace;
     use crate::node::progress::idle_backoff::BACKOFF;
-
-    /// Runs the tests of [`inside`] in a network namespace.
-    #[test]
-    fn in_a_namespace() {
-        namespace::run("node::progress::thread::tests::inside::", &[], &[]);
-    }
 
     #[test]
     fn a_near_deadline_is_exact() {
@@ -318,76 +304,5 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(1));
         let near = patience(now + NEAR / 2, now).unwrap_or(u64::MAX);
         assert!(near <= NEAR / 2 - BACKOFF, "{near}");
-    }
-
-    mod inside {
-        use super::super::*;
-        use crate::carrier::Carrier;
-        use crate::carrier::udp::Tools;
-        use crate::cm::Cm;
-        use crate::namespace::there;
-        use crate::node::tests::Idle;
-        use std::sync::atomic::AtomicBool;
-
-        const SECOND: u64 = 1_000_000_000;
-
-        /// A node without a progress thread.
-        fn node() -> Arc<NodeInner> {
-            let tools = Tools {
-                carrier: Carrier::Udp,
-                ..Tools::default()
-            };
-            NodeInner::open(tools, Cm::new()).expect("a node")
-        }
-
-        #[test]
-        #[ignore = "run by in_a_namespace"]
-        fn packets_are_left_where_a_poller_does_not_look_at_the_sockets() {
-            if !there() {
-                return;
-            }
-            let node = node();
-            let transport = node.transport();
-            let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
-            sender.send_to(&[0; 64], "127.0.0.1:4791").expect("sent");
-            let woken = look(transport, None).expect("no error");
-            assert!(!woken.sources.is_empty());
-            let done = AtomicBool::new(false);
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    while !done.load(SeqCst) {
-                        transport.alarm.polled();
-                    }
-                });
-                let is_left = is_left(transport, woken);
-                done.store(true, SeqCst);
-                assert!(is_left);
-            });
-            assert!(
-                !is_left(transport, Woken::default()),
-                "it was not woken by them"
-            );
-        }
-
-        #[test]
-        #[ignore = "run by in_a_namespace"]
-        fn a_deadline_that_no_poller_acts_on_is_overdue() {
-            if !there() {
-                return;
-            }
-            let node = node();
-            let transport = node.transport();
-            let index = transport.table.reserve().expect("an index");
-            transport.table.put(index, Arc::new(Idle));
-            assert!(!is_overdue(transport));
-            let now = clock::now();
-            transport.schedule(index, now.plus(100 * SECOND));
-            assert!(!is_overdue(transport));
-            transport.schedule(index, now);
-            while !is_overdue(transport) {
-                std::thread::yield_now();
-            }
-            assert!(clock::now() > now.plus(LEFT));
-        }
     }
 }
