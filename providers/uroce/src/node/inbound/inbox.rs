@@ -211,9 +211,7 @@ impl Inbox {
             Look::Worthwhile | Look::Everywhere => transport.attend(directory),
             Look::At(..) => {}
         }
-        for index in directory.take_used() {
-            turn.pass().used(index);
-        }
+        turn.serve_used();
         transport.pass_bell();
     }
 

@@ -1,6 +1,7 @@
 //! A pass that may turn out not to be needed.
 
 use super::pass::Pass;
+use crate::carrier::shm::Directory;
 use crate::clock;
 use crate::node::caller::Caller;
 use crate::node::transport::Transport;
@@ -35,6 +36,15 @@ impl<'a> LazyPass<'a> {
     pub fn pass(&mut self) -> &mut Pass<'a> {
         self.pass
             .get_or_insert_with(|| Pass::new(self.transport, self.caller))
+    }
+
+    /// Informs queue pairs whose connection the peer has used without a packet, of which any thread
+    /// may have received the notice.
+    pub fn serve_used(&mut self) {
+        let directory = self.transport.directory.as_ref();
+        for index in directory.map(Directory::take_used).unwrap_or_default() {
+            self.pass().used(index);
+        }
     }
 
     /// Whether a moment may have come.

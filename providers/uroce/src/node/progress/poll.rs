@@ -10,7 +10,6 @@ use super::failing::Failing;
 use super::lazy_pass::LazyPass;
 use super::pass::Pass;
 use super::yield_policy::YieldPolicy;
-use crate::carrier::shm::Directory;
 use crate::clock;
 use crate::node::caller::Caller;
 use crate::node::inbound::backlog;
@@ -94,20 +93,11 @@ impl Progress {
         self.failing.serve(&self.transport.table);
     }
 
-    /// Informs queue pairs whose connection the peer has used without a packet: of any thread that
-    /// received that, and does not look again.
+    /// See [`LazyPass::serve_used`]: the thread that received the notice may not look again.
     pub fn serve_used(&self) {
-        let transport = &self.transport;
-        let used = transport.directory.as_ref().map(Directory::take_used);
-        let used = used.unwrap_or_default();
-        if used.is_empty() {
-            return;
-        }
-        let mut pass = Pass::new(transport, Caller::Node);
-        for index in used {
-            pass.used(index);
-        }
-        pass.finish();
+        let mut turn = LazyPass::new(&self.transport, Caller::Node);
+        turn.serve_used();
+        turn.finish();
     }
 
     /// Waits until no thread is inside a queue pair that had failed before.
