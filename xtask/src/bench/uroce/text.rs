@@ -9,6 +9,7 @@ use super::{
     curves::Curves,
     figure::{Figure, Side},
     row::{Bound, Row, Unit},
+    rows::limit,
 };
 use crate::bench::sample::Pairs;
 
@@ -59,11 +60,15 @@ fn pairs(row: &Row, figures: &[Figure]) -> Pairs {
     }
 }
 
-/// The bounds that are not met, a line each.
+/// The bounds that are not met, a line each, with the reason if it is known.
 pub fn faults(rows: &[&Row], figures: &[Figure]) -> Vec<String> {
+    let reason = |row: &Row| limit(row.name).map_or(String::new(), |why| format!(". {why}."));
     let fault = |row: &&Row| match pairs(row, figures).ratio() {
         Some(ratio) if row.bound.is_met(ratio) => None,
-        Some(ratio) => Some(format!("{}: {ratio:.2}, {}", row.name, bound(row.bound))),
+        Some(ratio) => {
+            let missed = format!("{}: {ratio:.2}, {}", row.name, bound(row.bound));
+            Some(missed + &reason(row))
+        }
         None => Some(format!("{}: not measured", row.name)),
     };
     rows.iter().filter_map(fault).collect()
@@ -277,6 +282,15 @@ mod tests {
         assert_eq!(
             faults(rows, &measured),
             [format!("{second}: 1.30, at most 1.2")]
+        );
+        let limited = |row: &&&Row| row.name.contains("shared-memory region");
+        let limited: Vec<_> = all.iter().filter(limited).copied().collect();
+        let name = limited.first().map_or("", |row| row.name);
+        let [reported] =
+            <[String; 1]>::try_from(faults(&limited, &figures(name, 10.0, 60.0))).expect("one row");
+        assert!(
+            reported.contains(": 6.00, at most 3. uroce maps no"),
+            "{reported}"
         );
         let text = tables(rows, &measured);
         assert!(text.contains("| 11.00 µs |") && text.contains("| NOT MET | 1 of 1 |"));

@@ -20,9 +20,32 @@ pub fn rows_of(site: Site) -> impl Iterator<Item = &'static Row> {
     rows.filter(move |row| row.place.site() == Some(site))
 }
 
+/// Known reasons why a row misses its bound, by the name of the row.
+const LIMITS: &[(&str, &str)] = &[(
+    "ib_write_lat 8 B, shm, shared-memory region",
+    "uroce maps no registered file of another process, because a process that shortens its file \
+     would then end its peers by SIGBUS. The kernel copies, which takes the time of the row above",
+)];
+
+/// The reason why a row misses its bound, if it is known.
+pub fn limit(row: &str) -> Option<&'static str> {
+    let known = LIMITS.iter().find(|(name, _)| *name == row)?;
+    Some(known.1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_are_those_of_rows() {
+        let rows = all();
+        assert!(
+            LIMITS
+                .iter()
+                .all(|(name, _)| rows.iter().any(|row| row.name == *name))
+        );
+    }
 
     #[test]
     fn rows_have_unique_names() {
