@@ -1,4 +1,4 @@
-//! Line plots over message size, as SVG. Both axes are logarithmic.
+//! Line plots as SVG. Both axes are logarithmic.
 //!
 //! The plots are a dozen lines and labels, so they are written directly: a crate for plots would
 //! bring more code to compile than this file has.
@@ -19,7 +19,22 @@ const STYLES: [(&str, &str); 4] = [
     ("#555555", "9 3 2 3"),
 ];
 
-/// A line: its name, and points of message size in bytes and value, in order of size.
+/// The horizontal axis.
+#[derive(Clone, Copy)]
+pub struct Scale {
+    pub name: &'static str,
+    /// The axis has a label at each power of this.
+    pub base: f64,
+    pub label: fn(f64) -> String,
+}
+
+pub const MESSAGE_SIZE: Scale = Scale {
+    name: "message size",
+    base: 8.0,
+    label: size,
+};
+
+/// A line: its name, and points in order of their place on the horizontal axis.
 pub struct Line {
     pub name: &'static str,
     pub points: Vec<(f64, f64)>,
@@ -29,6 +44,7 @@ pub struct Plot {
     pub title: &'static str,
     /// The name of the values, with their unit.
     pub values: &'static str,
+    pub over: Scale,
     pub lines: Vec<Line>,
 }
 
@@ -79,7 +95,7 @@ impl Axis {
 }
 
 /// A message size: `8 B`, `4 KiB`, `1 MiB`.
-pub fn size(bytes: f64) -> String {
+fn size(bytes: f64) -> String {
     match bytes {
         bytes if bytes >= 1_048_576.0 => format!("{:.0} MiB", bytes / 1_048_576.0),
         bytes if bytes >= 1024.0 => format!("{:.0} KiB", bytes / 1024.0),
@@ -87,7 +103,8 @@ pub fn size(bytes: f64) -> String {
     }
 }
 
-fn number(value: f64) -> String {
+/// A number with at most three decimals below 1, none from there on.
+pub fn number(value: f64) -> String {
     if value >= 1.0 {
         return format!("{value:.0}");
     }
@@ -102,9 +119,8 @@ fn escaped(text: &str) -> String {
 /// The plot as a file. Values that no logarithm has (zero, infinity) are left out; `None` where
 /// there is nothing left to show.
 pub fn svg(plot: &Plot) -> Option<String> {
-    let usable = |&(bytes, value): &(f64, f64)| {
-        bytes.is_finite() && value.is_finite() && bytes > 0.0 && value > 0.0
-    };
+    let usable =
+        |&(at, value): &(f64, f64)| at.is_finite() && value.is_finite() && at > 0.0 && value > 0.0;
     let usable_of = |line: &Line| Line {
         name: line.name,
         points: line.points.iter().copied().filter(usable).collect(),
@@ -113,27 +129,26 @@ pub fn svg(plot: &Plot) -> Option<String> {
     let points = || lines.iter().flat_map(|line| line.points.iter().copied());
     points().next()?;
     let [left, top, right, bottom] = AREA;
-    let x = Axis::over(points().map(|(bytes, _)| bytes), 8.0, [left, right]);
+    let x = Axis::over(points().map(|(at, _)| at), plot.over.base, [left, right]);
     let y = Axis::over(points().map(|(_, value)| value), 10.0, [bottom, top]);
     let mut text = head(plot);
-    grid(&mut text, &x, &y);
+    grid(&mut text, plot.over, &x, &y);
     for ((at, Line { name, points }), (colour, dashes)) in lines.iter().enumerate().zip(STYLES) {
-        let place =
-            |&(bytes, value): &(f64, f64)| format!("{:.1},{:.1}", x.place(bytes), y.place(value));
+        let place = |&(at, value): &(f64, f64)| format!("{:.1},{:.1}", x.place(at), y.place(value));
         let places: Vec<String> = points.iter().map(place).collect();
         let _ = writeln!(
             text,
             "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-dasharray=\"{dashes}\"/>",
             places.join(" ")
         );
-        for (bytes, value) in points {
+        for (across, value) in points {
             let _ = writeln!(
                 text,
                 "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"{colour}\"><title>{}: {}, {value:.2}</title></circle>",
-                x.place(*bytes),
+                x.place(*across),
                 y.place(*value),
                 escaped(name),
-                size(*bytes),
+                (plot.over.label)(*across),
             );
         }
         let middle = (0..=at).fold(top, |middle, _| middle + 24.0);
@@ -167,7 +182,7 @@ fn head(plot: &Plot) -> String {
 }
 
 /// Lines at the powers of both axes, with their labels.
-fn grid(text: &mut String, x: &Axis, y: &Axis) {
+fn grid(text: &mut String, over: Scale, x: &Axis, y: &Axis) {
     let [left, top, right, bottom] = AREA;
     for value in y.powers(10.0) {
         let place = y.place(value);
@@ -180,21 +195,22 @@ fn grid(text: &mut String, x: &Axis, y: &Axis) {
             number(value),
         );
     }
-    for bytes in x.powers(8.0) {
-        let place = x.place(bytes);
+    for power in x.powers(over.base) {
+        let place = x.place(power);
         let _ = writeln!(
             text,
             "<line x1=\"{place:.1}\" y1=\"{top}\" x2=\"{place:.1}\" y2=\"{bottom}\" stroke=\"#dddddd\"/>\n\
              <text x=\"{place:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{}</text>",
             bottom + 18.0,
-            size(bytes),
+            (over.label)(power),
         );
     }
     let _ = writeln!(
         text,
-        "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"middle\">message size</text>",
+        "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"middle\">{}</text>",
         f64::midpoint(left, right),
         bottom + 38.0,
+        escaped(over.name),
     );
 }
 
@@ -206,6 +222,7 @@ mod tests {
         Plot {
             title: "a < b",
             values: "µs",
+            over: MESSAGE_SIZE,
             lines: vec![Line {
                 name: "x & y",
                 points: points.to_vec(),

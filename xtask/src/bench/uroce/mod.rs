@@ -36,7 +36,7 @@ const DOCUMENT: &str = "docs/benchmarks-uroce.md";
 const GUIDE: &str = "docs/uroce.md";
 /// The directory of the job that measures the curves of the plots.
 const PLOTS: &str = "bench-uroce-plots";
-/// Rounds of the plots at most: a line over message sizes shows chance by itself.
+/// Rounds of the plots at most: a line shows chance by itself.
 const PLOT_ROUNDS: usize = 3;
 
 pub fn run_all(options: &options::BenchUroce) -> Result<ExitCode> {
@@ -64,6 +64,10 @@ pub fn run_all(options: &options::BenchUroce) -> Result<ExitCode> {
         let text = text::document(&described, &tables, &faults);
         fs::write(&path, text).with_context(|| path.display().to_string())?;
         println!("written to {}", path.display());
+        for curves in &curves::ROW_PLOTS {
+            let picture = plot::svg(&curves::plot_of_rows(curves, &figures));
+            write_plot(&dirs, curves.file, picture)?;
+        }
         plots(&dirs, &described, options)?;
         let path = dirs.root.join(GUIDE);
         let page = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -127,18 +131,14 @@ fn prepare(dirs: &Dirs, name: &str, rounds: usize) -> Result<std::path::PathBuf>
 /// Measures the curves of the plots and, if requested, writes them and their section of the
 /// document.
 fn plots(dirs: &Dirs, described: &[(&str, String)], options: &options::BenchUroce) -> Result<()> {
-    println!("-- latency and bandwidth over message size");
+    println!("-- the plots of this machine");
     let rounds = options.rounds.min(PLOT_ROUNDS);
     let dir = prepare(dirs, PLOTS, rounds)?;
     let figures = in_own_network(dirs, &dir, PLOTS)?;
     for curves in &curves::PLOTS {
         let picture = plot::svg(&curves::plot(curves, &figures));
-        let picture = picture.with_context(|| format!("{}: nothing was measured", curves.file))?;
         if options.write {
-            let path = dirs.root.join("docs").join(curves.file);
-            fs::create_dir_all(path.parent().unwrap_or(&path))?;
-            fs::write(&path, picture).with_context(|| path.display().to_string())?;
-            println!("written to {}", path.display());
+            write_plot(dirs, curves.file, picture)?;
         }
     }
     if options.write {
@@ -147,6 +147,16 @@ fn plots(dirs: &Dirs, described: &[(&str, String)], options: &options::BenchUroc
         let page = text::with_plots(&page, &text::plots(&curves::PLOTS, described, rounds));
         fs::write(&path, page).with_context(|| path.display().to_string())?;
     }
+    Ok(())
+}
+
+/// Writes a plot, as a file below `docs`.
+fn write_plot(dirs: &Dirs, file: &str, picture: Option<String>) -> Result<()> {
+    let picture = picture.with_context(|| format!("{file}: nothing was measured"))?;
+    let path = dirs.root.join("docs").join(file);
+    fs::create_dir_all(path.parent().unwrap_or(&path))?;
+    fs::write(&path, picture).with_context(|| path.display().to_string())?;
+    println!("written to {}", path.display());
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use anyhow::{Context as _, Result};
 
 use super::{
-    curves::Curves,
+    curves::{Curves, ROW_PLOTS},
     figure::{Figure, Side},
     row::{Bound, Row, Unit},
     rows::limit,
@@ -162,7 +162,7 @@ fn unit(row: &Row, value: f64) -> String {
 }
 
 /// Where the document has its plots, up to the next heading.
-const PLOTS: &str = "## Over message size\n";
+const PLOTS: &str = "## Over message size and queue pairs\n";
 /// The heading behind it.
 const BEHIND_PLOTS: &str = "## Not met\n";
 
@@ -203,7 +203,12 @@ pub fn document(machine: &[(&str, String)], tables: &str, faults: &[String]) -> 
     for (name, value) in machine {
         let _ = writeln!(text, "| {name} | {value} |");
     }
-    let _ = writeln!(text, "\n{tables}\n## Not met");
+    let _ = writeln!(text, "\n{tables}\n## Over delay and loss");
+    text.push_str("The plots show rows *hosts* of the table.\n");
+    for plot in &ROW_PLOTS {
+        let _ = writeln!(text, "\n![{}]({})", plot.title, plot.file);
+    }
+    text.push_str("\n## Not met\n");
     if faults.is_empty() {
         text.push_str("None.\n");
     }

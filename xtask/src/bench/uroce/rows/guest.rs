@@ -34,6 +34,7 @@ const fn beside_tcp(
 
 const TCP: &str = "TCP (CUBIC) on the same path, qperf tcp_bw 64 KiB";
 /// The queue holds what a fast path has in flight; by default it is 1000 packets.
+const LEAST_LOSS: &str = "loss 0.01% limit 100000";
 const LITTLE_LOSS: &str = "loss 0.1% limit 100000";
 const MUCH_LOSS: &str = "loss 1% limit 100000";
 const SHORT: &str = "delay 1ms limit 100000";
@@ -97,6 +98,24 @@ pub const ROWS: &[Row] = &[
         ours: udp("ib_write_bw", GUEST_BW, BANDWIDTH),
         peer: rxe("ib_write_bw", GUEST_BW, BANDWIDTH),
     },
+    beside_tcp(
+        "ib_write_bw 64 KiB, hosts, loss 0.01 %",
+        "ib_write_bw",
+        LEAST_LOSS,
+        1.0,
+    ),
+    beside_tcp(
+        "ib_read_bw 64 KiB, hosts, loss 0.01 %",
+        "ib_read_bw",
+        LEAST_LOSS,
+        1.0,
+    ),
+    beside_tcp(
+        "ib_send_bw 64 KiB, hosts, loss 0.01 %",
+        "ib_send_bw",
+        LEAST_LOSS,
+        1.0,
+    ),
     beside_tcp(
         "ib_write_bw 64 KiB, hosts, loss 0.1 %",
         "ib_write_bw",
