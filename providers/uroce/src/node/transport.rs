@@ -92,8 +92,7 @@ impl Transport {
     /// The requests of a queue pair wait for others, to leave together; not for long. Returns
     /// whether they do.
     pub fn batch(&self, index: u32, now: Time) -> bool {
-        let entry = self.table.get(index);
-        entry.is_some_and(|entry| self.batches.add(entry, index, now))
+        self.batches.add(&self.table, index, now)
     }
 
     /// Passes a bell to the progress thread that another thread has received: that thread may never

@@ -7,14 +7,18 @@
 //! one system call.
 //!
 //! *The timer* is a descriptor (timerfd_create(2)) in the set that wakes the progress thread also
-//! while that leaves the sockets to pollers. The first request that waits sets it, or moves it on
-//! if it was set for earlier ones: so it does not expire while a program posts and polls all the
-//! time. Without a timer no request waits.
+//! while that leaves the sockets to pollers. It is set for the queue pair that has waited longest,
+//! and moved on where that one has sent meanwhile: so it does not expire while a program posts and
+//! receives acknowledgements all the time. Without a timer no request waits.
 //!
-//! *Invariant.* While a queue pair is in the list, the timer is set, or the progress thread is
-//! about to take all, or a thread that could not set it is about to. [`Batches::expired`] notes
-//! that the timer is not set before the list is taken, and [`Batches::add`] checks that after it
-//! has added to the list.
+//! *Records.* A queue pair that begins to wait is added to the list with the time. Whoever makes it
+//! send only clears [`Entry::waits_since`], without a lock; its record is then out of date, and
+//! dropped when it is found.
+//!
+//! *Invariant.* While a queue pair waits, its record is in the list and the timer is set, or the
+//! progress thread is about to take all, or the thread that has begun the wait is about to add it,
+//! or to send because it cannot set the timer. [`Batches::expired`] notes that the timer is not set
+//! before the list is taken, and [`Batches::add`] checks that after it has added to the list.
 
 use super::watch::{BATCHES, Watches};
 use crate::node::registry::{Entry, Table};
@@ -23,22 +27,39 @@ use kit::sync::Mutex;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use rustix::time::{timerfd_create, timerfd_settime};
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use uroce_engine::timer::Time;
 
 /// How long requests wait at most, in nanoseconds.
-const PATIENCE: u16 = 50_000;
-/// The timer is moved on if it was set so long ago.
-const MOVES: u64 = 20_000;
+const PATIENCE: u64 = 200_000;
+/// The timer is moved on if it would expire so long before its time.
+const MOVES: u64 = 100_000;
 
-/// The queue pairs, by index.
+/// A queue pair that began to wait, and when.
+#[derive(Clone, Copy)]
+struct Record {
+    index: u32,
+    /// The value of [`Entry::waits_since`] while the record is up to date.
+    since: u64,
+}
+
+impl Record {
+    /// The queue pair, if it has waited since then.
+    fn waiting(self, table: &Table) -> Option<&Entry> {
+        let entry = table.get(self.index)?;
+        (entry.waits_since.load(SeqCst) == self.since).then_some(entry)
+    }
+}
+
+/// The queue pairs, those that have waited longest first.
 pub(in crate::node) struct Batches {
     /// There may be some.
     any: AtomicBool,
-    indices: Mutex<Vec<u32>>,
+    records: Mutex<VecDeque<Record>>,
     timer: Option<OwnedFd>,
-    /// When the timer was set, in nanoseconds; 0 if it is not.
+    /// The beginning of the wait that the timer bounds, in nanoseconds; 0 if it is not set.
     set: AtomicU64,
 }
 
@@ -52,14 +73,16 @@ fn timer(watches: &Watches) -> Result<OwnedFd> {
 }
 
 /// The timer expires once, that many nanoseconds from now.
-fn set(timer: &OwnedFd, nanos: u16) -> bool {
+fn set(timer: &OwnedFd, nanos: u64) -> bool {
+    // Zero would stop it.
+    let nanos = i64::try_from(nanos.clamp(1, PATIENCE)).unwrap_or(1);
     let time = |nanos| Timespec {
         tv_sec: 0,
         tv_nsec: nanos,
     };
     let time = Itimerspec {
         it_interval: time(0),
-        it_value: time(nanos.into()),
+        it_value: time(nanos),
     };
     timerfd_settime(timer, TimerfdTimerFlags::empty(), &time).is_ok()
 }
@@ -69,7 +92,7 @@ impl Batches {
     pub fn new(watches: &Watches) -> Self {
         Self {
             any: AtomicBool::new(false),
-            indices: Mutex::default(),
+            records: Mutex::default(),
             timer: timer(watches).ok(),
             set: AtomicU64::new(0),
         }
@@ -77,30 +100,47 @@ impl Batches {
 
     /// The requests of a queue pair wait. Returns whether that will end: if not, the caller sends
     /// those of all.
-    pub fn add(&self, entry: &Entry, index: u32, now: Time) -> bool {
-        let Some(timer) = &self.timer else {
+    pub fn add(&self, table: &Table, index: u32, now: Time) -> bool {
+        let (Some(timer), Some(entry)) = (&self.timer, table.get(index)) else {
             return false;
         };
-        if entry.batches.load(SeqCst) || entry.batches.swap(true, SeqCst) {
+        let since = now.nanos().max(1);
+        if entry.waits_since.load(SeqCst) != 0 || !entry.waits(since) {
             return true;
         }
-        let is_first = {
-            let mut indices = self.indices.lock();
-            indices.push(index);
-            self.any.store(true, SeqCst);
-            indices.len() == 1
+        let Some(oldest) = self.add_record(table, Record { index, since }) else {
+            return true;
         };
-        let now = now.nanos().max(1);
         let before = self.set.load(SeqCst);
-        if before != 0 && !(is_first && now.saturating_sub(before) >= MOVES) {
+        if before != 0 && oldest < before.saturating_add(MOVES) {
             return true;
         }
-        self.set.store(now, SeqCst);
-        let is_set = set(timer, PATIENCE);
+        self.set.store(oldest, SeqCst);
+        let is_set = set(timer, PATIENCE.saturating_sub(since.saturating_sub(oldest)));
         if !is_set {
             self.set.store(0, SeqCst);
         }
         is_set
+    }
+
+    /// Returns since when the first has waited; `None` if all have sent meanwhile.
+    fn add_record(&self, table: &Table, record: Record) -> Option<u64> {
+        let mut records = self.records.lock();
+        if records.len() == records.capacity() {
+            records.retain(|record| record.waiting(table).is_some());
+            // So the next look at all is not the next call's.
+            let more = records.len().max(1);
+            records.reserve(more);
+        }
+        records.push_back(record);
+        while let Some(first) = records.front() {
+            if first.waiting(table).is_some() {
+                self.any.store(true, SeqCst);
+                return Some(first.since);
+            }
+            records.pop_front();
+        }
+        None
     }
 
     /// Whether there may be some.
@@ -113,14 +153,20 @@ impl Batches {
     /// there when its queue pair is asked for packets after this. `wanted` is called with the list
     /// locked.
     pub fn take(&self, table: &Table, wanted: impl Fn(&Entry) -> bool) -> Vec<u32> {
-        let mut indices = self.indices.lock();
-        let wanted = |index: &mut u32| table.get(*index).is_none_or(&wanted);
-        let taken: Vec<u32> = indices.extract_if(.., wanted).collect();
-        self.any.store(!indices.is_empty(), SeqCst);
-        drop(indices);
-        for entry in taken.iter().filter_map(|index| table.get(*index)) {
-            entry.batches.store(false, SeqCst);
-        }
+        let mut taken = Vec::new();
+        let mut records = self.records.lock();
+        records.retain(|record| {
+            let Some(entry) = record.waiting(table) else {
+                return false;
+            };
+            let is_wanted = wanted(entry);
+            if is_wanted {
+                entry.sends();
+                taken.push(record.index);
+            }
+            !is_wanted
+        });
+        self.any.store(!records.is_empty(), SeqCst);
         taken
     }
 
@@ -166,8 +212,16 @@ mod tests {
 
     impl World {
         fn add(&self, index: u32, nanos: u64) -> bool {
-            let entry = self.table.get(index).expect("an entry");
-            self.batches.add(entry, index, Time::from_nanos(nanos))
+            self.batches
+                .add(&self.table, index, Time::from_nanos(nanos))
+        }
+
+        fn send(&self, index: u32) {
+            self.table.get(index).expect("an entry").sends();
+        }
+
+        fn records(&self) -> usize {
+            self.batches.records.lock().len()
         }
 
         fn take_all(&self) -> Vec<u32> {
@@ -221,6 +275,49 @@ mod tests {
         world.take_all();
         assert!(world.add(1, 1000 + MOVES));
         assert_eq!(world.set(), 1000 + MOVES);
+    }
+
+    #[test]
+    fn a_queue_pair_that_has_sent_waits_anew() {
+        let world = world();
+        assert!(world.add(0, 1000));
+        world.send(0);
+        assert!(world.add(0, 1000 + MOVES));
+        assert_eq!(world.set(), 1000 + MOVES, "the timer has moved on");
+        assert_eq!(world.records(), 1);
+        world.send(0);
+        assert_eq!(world.take_all(), []);
+        assert!(!world.batches.any());
+    }
+
+    #[test]
+    fn the_timer_is_for_the_one_that_has_waited_longest() {
+        let world = world();
+        assert!(world.add(0, 1000) && world.add(1, 2000));
+        world.send(0);
+        assert!(world.add(0, 2000 + MOVES));
+        assert_eq!(
+            world.set(),
+            1000,
+            "the second has waited for nearly as long"
+        );
+        world.send(0);
+        world.send(1);
+        assert!(world.add(0, 3000 + MOVES) && world.add(1, 4000 + MOVES));
+        assert_eq!(world.set(), 3000 + MOVES);
+        assert_eq!(world.take_all(), [0, 1]);
+    }
+
+    #[test]
+    fn queue_pairs_that_have_sent_take_no_room() {
+        let world = world();
+        assert!(world.add(0, 1));
+        for nanos in 2..10_000 {
+            assert!(world.add(1, nanos));
+            world.send(1);
+        }
+        assert!(world.records() <= 8, "{}", world.records());
+        assert_eq!(world.take_all(), [0]);
     }
 
     #[test]

@@ -26,7 +26,9 @@ pub(super) struct IdleBackoff {
     pub now: u64,
     pub is_on: bool,
     /// How long it has backed off, one time after the other.
-    pub lasted: u64,
+    lasted: u64,
+    /// What is left of a backoff that was interrupted; 0 for a new one.
+    rest: u64,
     /// Calls of `polled` that it knows of.
     seen: u64,
     /// The time since which polls are counted, and their number then. The count does not begin when
@@ -45,14 +47,34 @@ impl IdleBackoff {
             now,
             is_on: false,
             lasted: 0,
+            rest: 0,
             seen,
             since: (now, seen),
             awake_until: 0,
         }
     }
 
-    /// How long the next backoff takes.
-    pub fn length(&self, hasty: bool) -> u64 {
+    /// How long the backoff takes, or the rest of one that was interrupted.
+    pub fn time(&self, hasty: bool) -> u64 {
+        match self.rest {
+            0 => self.length(hasty),
+            rest => rest,
+        }
+    }
+
+    /// A backoff has ended, after so much of its time.
+    pub fn ended(&mut self, time: u64, after: u64) {
+        self.lasted = self.lasted.saturating_add(after);
+        self.rest = time.saturating_sub(after);
+    }
+
+    /// Whether a backoff that the timer of batches has interrupted goes on: a moment within it does
+    /// not show whether a thread polls.
+    pub fn goes_on(&self, alarm: &Alarm) -> bool {
+        self.is_on && self.rest != 0 && !alarm.waiting.load(SeqCst)
+    }
+
+    fn length(&self, hasty: bool) -> u64 {
         let most = if hasty { BACKOFF } else { LONG_BACKOFF };
         (self.lasted / SHARE).clamp(BACKOFF, most)
     }
@@ -61,6 +83,7 @@ impl IdleBackoff {
     /// the time.
     pub fn is_undisturbed(&mut self, transport: &Transport, woken_for_nothing: bool) -> bool {
         let polls = transport.alarm.polls.load(Relaxed);
+        self.rest = 0;
         let calm = self.is_on
             && polls != self.seen
             && woken_for_nothing
@@ -115,6 +138,7 @@ mod tests {
             now: 0,
             is_on: true,
             lasted,
+            rest: 0,
             seen: 0,
             since: (0, 0),
             awake_until: 0,
@@ -128,6 +152,16 @@ mod tests {
         assert_eq!(length(SHARE * BACKOFF), BACKOFF);
         assert_eq!(length(24 * BACKOFF), 3 * BACKOFF);
         assert_eq!(length(u64::MAX), LONG_BACKOFF);
+    }
+
+    #[test]
+    fn an_interrupted_backoff_has_a_rest() {
+        let mut backoff = backing_off(0);
+        backoff.ended(BACKOFF, BACKOFF / 4);
+        assert_eq!(backoff.time(false), BACKOFF - BACKOFF / 4);
+        backoff.ended(backoff.time(false), BACKOFF);
+        assert_eq!(backoff.rest, 0);
+        assert_eq!(backoff.lasted, BACKOFF / 4 + BACKOFF);
     }
 
     #[test]

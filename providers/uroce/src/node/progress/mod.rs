@@ -19,7 +19,7 @@
 //! *Batches.* By UDP a system call costs several times as much as a short message. So requests that
 //! are posted while others are under way may wait and leave together; the engine decides which
 //! (`QueuePair::may_batch`). They leave with the next post that may not wait, packet from the peer,
-//! poll of an empty queue, or call of [`super::Node::armed`], and after 50 µs by the progress
+//! poll of an empty queue, or call of [`super::Node::armed`], and after 200 µs by the progress
 //! thread, which a timer wakes.
 //!
 //! *The progress thread* sleeps in epoll on the sockets, the watched descriptors, a kick and the

@@ -154,6 +154,7 @@ impl<'a> Pass<'a> {
         let Some(entry) = self.entry(index) else {
             return;
         };
+        entry.sends();
         if self.held.contains(&index) {
             self.pump(index);
         } else if entry.sending.fetch_add(1, SeqCst) == 0 {

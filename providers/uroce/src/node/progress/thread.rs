@@ -109,9 +109,9 @@ fn run(node: &NodeInner) {
     let mut backoff = IdleBackoff::new(alarm);
     while !alarm.stopping.load(SeqCst) {
         let woken = if backoff.is_on {
-            let time = backoff.length(progress.is_hasty());
+            let time = backoff.time(progress.is_hasty());
             doze(transport, time).and_then(|lasted| {
-                backoff.lasted = backoff.lasted.saturating_add(lasted);
+                backoff.ended(time, lasted);
                 look(transport, Some(0))
             })
         } else {
@@ -123,13 +123,13 @@ fn run(node: &NodeInner) {
             // No other can come of the sets and the buffer being right.
             Err(_) => break,
         };
-        if backoff.is_undisturbed(transport, woken.is_for_nothing()) {
+        let is_for_batches = woken.watches && serve_watches(node);
+        if is_for_batches && backoff.goes_on(alarm)
+            || backoff.is_undisturbed(transport, woken.is_for_nothing())
+        {
             continue;
         }
         backoff.now = clock::now().nanos();
-        if woken.watches {
-            serve_watches(node);
-        }
         node.teardown.serve_exit(progress);
         progress.serve_failed();
         transport.look_after_peers(woken.peers);
@@ -262,10 +262,11 @@ fn look(transport: &Transport, patience: Option<u64>) -> Result<Woken> {
     .map(Woken::by)
 }
 
-fn serve_watches(node: &NodeInner) {
+/// Returns whether there was nothing but the timer of batches.
+fn serve_watches(node: &NodeInner) -> bool {
     let mut events = [MaybeUninit::uninit(); EVENTS];
     let Ok(events) = wait(node.watches.set(), Some(0), &mut events) else {
-        return;
+        return false;
     };
     for event in events {
         match event.data.u64() {
@@ -274,6 +275,7 @@ fn serve_watches(node: &NodeInner) {
             id => node.watches.call(id, event.flags),
         }
     }
+    events.iter().all(|event| event.data.u64() == BATCHES)
 }
 
 /// Receives from these sockets and the rings, executes expired deadlines, and returns whether there

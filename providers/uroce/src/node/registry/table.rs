@@ -3,7 +3,7 @@
 use crate::node::endpoint::Endpoint;
 use kit::errno::{Errno, Result};
 use kit::sync::{Mutex, RwLock};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 
 use crate::carrier::qpn::INDEX_BITS;
@@ -23,8 +23,9 @@ pub(in crate::node) struct Entry {
     pub scheduled: AtomicU64,
     /// How often sending was asked for since it began: 0 if no thread sends.
     pub sending: AtomicU32,
-    /// Its requests wait for others, to leave together.
-    pub batches: AtomicBool,
+    /// When its requests began to wait for others, to leave together, in nanoseconds; 0 if none
+    /// waits.
+    pub waits_since: AtomicU64,
 }
 
 impl Entry {
@@ -33,7 +34,21 @@ impl Entry {
             endpoint: RwLock::new(None),
             scheduled: AtomicU64::new(NEVER),
             sending: AtomicU32::new(0),
-            batches: AtomicBool::new(false),
+            waits_since: AtomicU64::new(0),
+        }
+    }
+
+    /// Its requests begin to wait for others. Returns whether none has waited.
+    pub fn waits(&self, since: u64) -> bool {
+        let waits = &self.waits_since;
+        waits.compare_exchange(0, since, SeqCst, SeqCst).is_ok()
+    }
+
+    /// All that has been posted leaves. To be called before its packets are taken.
+    #[inline]
+    pub fn sends(&self) {
+        if self.waits_since.load(SeqCst) != 0 {
+            self.waits_since.store(0, SeqCst);
         }
     }
 
