@@ -275,6 +275,19 @@ impl Connection {
         self.av = Some(av);
     }
 
+    /// The path of a connection that continues. Its packets take the link as before, unless the new
+    /// path leads to another host.
+    pub fn change_path(&mut self, path: Path, av: ibv_ah_attr) {
+        if !path.local && self.peer.take().is_some() {
+            // Otherwise a pause might never end.
+            self.retry = Retry::default();
+            self.engine.pause(false);
+            self.route.begin(false);
+        }
+        self.path = Some(path);
+        self.av = Some(av);
+    }
+
     /// The path of the delegate of an XRC target, whose owner has the address vector.
     pub fn begin_delegate(&mut self, path: Path, peer: Option<Arc<shm::Peer>>, by_link: bool) {
         self.path = Some(path);

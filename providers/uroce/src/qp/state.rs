@@ -136,11 +136,13 @@ impl QpState {
         let attr = &attributes::admitted(attr, mask, qp.port().mtu());
         let modify = attributes::modify(attr, mask)?;
         let leaves = matches!(modify.state, Some(State::Reset | State::Error));
-        if leaves {
+        // The peer may be another one from then on. Messages that were sent by credit count.
+        let moves = modify.mask.has(Mask::AV) && !modify.mask.has(Mask::DEST_QPN);
+        if leaves || moves {
             self.revoke_credits();
         }
         let state = self.change(attr, mask, &modify);
-        if leaves {
+        if leaves || moves {
             self.grant_credits();
             self.await_lingering();
         }
@@ -176,14 +178,17 @@ impl QpState {
             qp.node().note_timeout(modify.values.timeout);
         }
         if let Some(path) = path {
-            locked.fast_path.begin(qp, path.local, attr.rq_psn);
-            let by_link = link.is_some() || qp.node().is_local_only();
-            locked.connection.begin(path, attr.ah_attr, by_link);
+            let (connection, fast_path) = (&mut locked.connection, &mut locked.fast_path);
+            if modify.mask.has(Mask::DEST_QPN) {
+                fast_path.begin(qp, path.local, attr.rq_psn);
+                let by_link = link.is_some() || qp.node().is_local_only();
+                connection.begin(path, attr.ah_attr, by_link);
+            } else {
+                fast_path.change_path(connection, qp, path.local);
+                connection.change_path(path, attr.ah_attr);
+            }
             match link {
-                Some(peer) => {
-                    let connection = &mut locked.connection;
-                    locked.fast_path.use_link(connection, qp, &peer);
-                }
+                Some(peer) => fast_path.use_link(connection, qp, &peer),
                 None => locked.use_link_if_found(qp),
             }
         }

@@ -11,7 +11,7 @@ mod inside {
     use crate::carrier::registry::Registry;
     use crate::clock;
     use crate::namespace::there;
-    use crate::qp::tests::end::{End, pair};
+    use crate::qp::tests::end::{End, av, pair};
     use uroce_engine::work::{Data, Request, Sge};
 
     #[test]
@@ -58,6 +58,27 @@ mod inside {
         connection.query(qp, false, &mut attr);
         assert_eq!(attr.ah_attr.is_global, 0);
         assert!(connection.peer().is_none() && connection.find_link(qp).is_none());
+    }
+
+    #[test]
+    #[ignore = "run by in_a_namespace"]
+    fn a_path_to_another_host_leaves_the_link_and_ends_a_pause() {
+        if !there() {
+            return;
+        }
+        let [end, _other] = pair();
+        let connection = &mut end.state.locked.lock().connection;
+        let path = connection.path.expect("a path");
+        connection.change_path(path, av());
+        assert!(connection.live_peer().is_some());
+        connection.retry.drains = true;
+        let elsewhere = Path {
+            local: false,
+            ..path
+        };
+        connection.change_path(elsewhere, av());
+        assert!(connection.peer().is_none() && !connection.retry.drains);
+        assert!(!connection.route.requests_by_link());
     }
 
     #[test]

@@ -57,6 +57,11 @@ impl EagerReceiver {
         self.grant.begin();
     }
 
+    /// The peer may use it, or may not any more.
+    pub fn open(&mut self, open: bool) {
+        self.open = open;
+    }
+
     /// Nothing is received any more, as in RESET.
     pub fn reset(&mut self) {
         self.open = false;

@@ -81,6 +81,12 @@ pub(super) struct FastPath {
     one_sided: OneSided,
 }
 
+/// Whether a connection may use the fast path, to a peer on this host or another one.
+fn may_be_used(qp: &Resources, is_local: bool) -> bool {
+    let connected = matches!(qp.service(), Service::Rc | Service::Uc);
+    is_local && connected && qp.node().allows_fast_path()
+}
+
 /// The connection's life.
 impl FastPath {
     /// One that is not open. `listener` is called before a key that it remembers changes.
@@ -95,11 +101,23 @@ impl FastPath {
 
     /// A connection begins, to a peer whose packets begin with this PSN. There is no link yet.
     pub fn begin(&mut self, qp: &Resources, is_local: bool, rq_psn: u32) {
-        let connected = matches!(qp.service(), Service::Rc | Service::Uc);
-        let open = is_local && connected && qp.node().allows_fast_path();
+        let open = may_be_used(qp, is_local);
         self.sender.open(open);
         self.receiver.begin(open, rq_psn);
         self.one_sided = OneSided::default();
+    }
+
+    /// A connection continues on another path. Messages are counted as before, and the epoch stays.
+    /// On a path to another host the protocol sends the messages in flight.
+    pub fn change_path(&mut self, connection: &mut Connection, qp: &Resources, is_local: bool) {
+        let open = may_be_used(qp, is_local);
+        self.sender.open(open);
+        self.receiver.open(open);
+        if !is_local {
+            self.one_sided = OneSided::default();
+            // The caller sends.
+            let _ = self.sender.on_outcome(connection, qp, Outcome::Lost);
+        }
     }
 
     /// The queue pair may send; its messages begin with this PSN.

@@ -10,9 +10,10 @@ fn in_a_namespace() {
 
 mod inside {
     use super::super::*;
+    use crate::carrier::qpn;
     use crate::context::Context;
     use crate::namespace::there;
-    use crate::qp::tests::end::{End, pair};
+    use crate::qp::tests::end::{End, av, pair};
     use bytemuck::Zeroable;
     use kit::provider::{Bind, Counts, Data};
 
@@ -183,6 +184,42 @@ mod inside {
         end.state.return_to_owner(true);
         end.state.revoke_delegation();
         assert_eq!(state(&end), IBV_QPS_RESET);
+    }
+
+    /// The peer knows nothing of it, and completes messages by credit at once.
+    #[test]
+    #[ignore = "run by in_a_namespace"]
+    fn a_change_of_the_path_alone_loses_no_message() {
+        if !there() {
+            return;
+        }
+        barrier::prepare();
+        let [from, to] = pair();
+        (1..9).for_each(|id| to.receive(id));
+        let exchange = |id| {
+            from.post(id, IBV_WR_SEND).expect("posted");
+            assert_eq!(from.wait(1), [(id, IBV_WC_SUCCESS, IBV_WC_SEND)]);
+            assert_eq!(to.wait(1), [(id, IBV_WC_SUCCESS, IBV_WC_RECV)]);
+        };
+        (1..5).for_each(exchange);
+        let shown = || {
+            // A thread that has just received the message has shown the credit.
+            drop(to.state.locked.lock());
+            let index = qpn::index_of(to.state.number());
+            from.peer().segment().credit(index)
+        };
+        let before = shown();
+        let granted = before.map(|credit| credit.limit > 0);
+        assert_eq!(granted, Some(barrier::takes_part()));
+        to.modify(IBV_QPS_SQD);
+        let mut attr = ibv_qp_attr::zeroed();
+        attr.ah_attr = av();
+        // Not in the mask.
+        attr.rq_psn = 77;
+        to.state.modify(&attr, IBV_QP_AV).expect("modified");
+        to.modify(IBV_QPS_RTS);
+        assert_eq!(shown(), before);
+        (5..9).for_each(exchange);
     }
 
     #[test]
