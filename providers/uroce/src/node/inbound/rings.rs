@@ -125,8 +125,8 @@ impl Rings {
                 // Messages to it are lost, which is reported once.
                 return !line.given_up;
             }
-            let updates = || peer.awaits() && peer.has_updates();
-            (consumer.has_some(peer.link().memory()) || updates()) && !peer.is_gone()
+            // Of a peer that has closed its last device, too: its last messages count.
+            consumer.has_some(peer.link().memory()) || peer.awaits() && peer.has_updates()
         };
         let lines = self.lines.iter().enumerate();
         let found = lines.filter(|(_, line)| has_some(line)).map(|(at, _)| at);

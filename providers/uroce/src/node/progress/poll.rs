@@ -190,6 +190,7 @@ mod tests {
 
     mod inside {
         use super::super::*;
+        use crate::carrier::shm::CLOSED;
         use crate::carrier::udp::{Slot, Tools};
         use crate::carrier::{Carrier, Sender};
         use crate::cm::Cm;
@@ -384,6 +385,26 @@ mod tests {
             itself.give_up();
             assert!(inbox.rings_have_some(transport));
             inbox.take_in_found_rings(transport, &[]);
+            assert!(!inbox.rings_have_some(transport));
+        }
+
+        /// Its farewell may be lost, and the thread be about to sleep.
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn the_last_records_of_a_peer_that_has_closed_are_found() {
+            if !there() {
+                return;
+            }
+            let (node, ..) = node_with(Carrier::Shm);
+            let transport = node.transport();
+            let directory = node.directory().expect("a directory");
+            let itself = directory.connect(directory.slot(), 1).expect("met");
+            let mut inbox = node.progress.inbox.lock();
+            assert!(directory.put(&itself, |peer| peer.packet(&[0; 64], false)));
+            directory.segment().attention().fetch_or(CLOSED, SeqCst);
+            assert!(itself.is_gone());
+            assert!(inbox.rings_have_some(transport));
+            assert!(inbox.take_in_found_rings(transport, &[]));
             assert!(!inbox.rings_have_some(transport));
         }
 
