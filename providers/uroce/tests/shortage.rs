@@ -198,6 +198,14 @@ mod inside {
         Duration::from_nanos(tasks.flatten().filter_map(of).sum())
     }
 
+    /// The number, the memory and the process of a side.
+    fn start() -> (String, String, Player) {
+        let mut player = Player::start_with("side", &[("UROCE_CARRIER", "shm")]);
+        let line = player.receive_line();
+        let (number, memory) = line.split_once(' ').expect("numbers");
+        (number.to_owned(), memory.to_owned(), player)
+    }
+
     /// A process connects to another that cannot accept that for want of a descriptor.
     #[test]
     #[ignore = "in_a_namespace runs it"]
@@ -205,12 +213,6 @@ mod inside {
         if !there() {
             return;
         }
-        let start = || {
-            let mut player = Player::start_with("side", &[("UROCE_CARRIER", "shm")]);
-            let line = player.receive_line();
-            let (number, memory) = line.split_once(' ').expect("numbers");
-            (number.to_owned(), memory.to_owned(), player)
-        };
         for (lower, limit) in [
             (true, "limit"),
             (false, "limit"),
@@ -239,6 +241,28 @@ mod inside {
             short.2.end();
             other.2.end();
         }
+    }
+
+    /// A process may have no descriptors any more when its peer is killed.
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn the_end_of_a_peer_is_noticed_once_without_descriptors() {
+        if !there() {
+            return;
+        }
+        let [mut stays, mut goes] = [(); 2].map(|()| start());
+        assert_eq!(stays.2.ask(&format!("connect {}", goes.0)), "connect");
+        assert_eq!(goes.2.ask(&format!("connect {}", stays.0)), "connect");
+        assert_eq!(stays.2.ask(&format!("write {}", goes.1)), "write");
+        assert_eq!(stays.2.ask("zero"), "zero");
+        let before = used(&stays.2);
+        goes.2.kill();
+        let time = Duration::from_millis(600);
+        std::thread::sleep(time);
+        let used = used(&stays.2) - before;
+        assert!(used < time / 6, "it used {used:?} of {time:?}");
+        assert_eq!(stays.2.ask("lift"), "lift");
+        stays.2.end();
     }
 
     /// Connections are made and used without a free descriptor: they use the shared sockets.

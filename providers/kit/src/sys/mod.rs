@@ -43,6 +43,7 @@ pub mod pipe;
 pub mod privilege;
 pub mod pthread;
 mod put;
+pub mod readable;
 pub mod sched;
 #[cfg(any(test, feature = "testing"))]
 pub mod scratch;

@@ -9,7 +9,7 @@ use super::watched_process::WatchedProcess;
 use super::wire::{Few, Fill, Header, NotPut, Out, Put, SendUpdates, Wait};
 use kit::sys::cycles;
 use kit::sys::lock::Lock;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use kit::sys::readable::is_readable;
 use rustix::process::Pid;
 use std::os::fd::AsFd;
 use std::sync::atomic::{
@@ -142,19 +142,7 @@ impl Peer {
     /// Asks the kernel whether the process has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let process = self.process.as_fd();
-        let mut ready = [PollFd::new(&process, PollFlags::IN)];
-        loop {
-            match poll(&mut ready, Some(&now)) {
-                Ok(count) => return count > 0,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return false,
-            }
-        }
+        is_readable(self.process.as_fd()).unwrap_or(false)
     }
 
     /// Whether it has ended, or closed its last device.
