@@ -1,12 +1,13 @@
 //! The state that the devices of a process keep about the other processes of this host: the links
 //! that exist, and those that are being made.
 
+use super::attention;
 use super::connector::{Connector, Linked, Route};
 use super::onesided::{Patience, Use};
 use super::peer::Peer;
 use super::peers::{Census, Peers};
 use super::rendezvous_socket::{Datagram, Received};
-use super::segment::{AWAITS, SLEEPS, Segment};
+use super::segment::Segment;
 use super::traffic::{Links, Traffic};
 use super::wire::SendUpdates;
 use crate::carrier::registry::Registry;
@@ -266,16 +267,7 @@ impl Directory {
     /// caller has to look for records that are there already, at once and after [`super::LATE`],
     /// and to call [`Directory::sleeps_on`] before the latter.
     pub fn sleeps(&self) {
-        let flags = if self.awaits() {
-            SLEEPS | AWAITS
-        } else {
-            SLEEPS
-        };
-        self.segment().sleep(flags);
-        if flags & AWAITS == 0 && self.awaits() {
-            // Since it was asked.
-            self.segment().attention().fetch_or(AWAITS, SeqCst);
-        }
+        attention::sleep(self.segment().attention(), || self.awaits());
     }
 
     /// A thread that sleeps since [`Directory::sleeps`], and [`super::LATE`] has passed, looks
@@ -283,7 +275,7 @@ impl Directory {
     /// that is so. Then peers know of it only from now on, and the caller has to look again at once
     /// and after [`super::LATE`].
     pub fn sleeps_on(&self) -> bool {
-        self.awaits() && self.segment().attention().fetch_or(AWAITS, SeqCst) & AWAITS == 0
+        attention::sleep_on(self.segment().attention(), || self.awaits())
     }
 
     /// Whether anything depends on records that peers consume.
@@ -293,8 +285,7 @@ impl Directory {
 
     /// A thread of this process polls the rings again.
     pub fn wakes(&self) {
-        let flags = SLEEPS | AWAITS;
-        self.segment().attention().fetch_and(!flags, SeqCst);
+        attention::wake(self.segment().attention());
     }
 
     /// Rings a peer's bell.

@@ -12,6 +12,7 @@
 //! | `Peers`, [`Peer`] | processes with a link: segment, link, and a pidfd that reports their end |
 //! | `Connector` | rendezvous with others: one `rendezvous::Session` each, packets that wait for a link, queue pairs that wait for one |
 //! | `Traffic` | when a link is worth its cost: after so many packets by UDP ([`Links`]) |
+//! | `attention` | the part of a segment that says whether a process sleeps; the steps of threads that sleep and that wake others |
 //! | `Bells` | peers that could not be woken, and have to be woken again |
 //! | [`Directory`] | peers and connector, as the rest of the process uses them |
 //! | `onesided` | gates, keys and claims of one-sided operations |
@@ -65,6 +66,7 @@
 //! `rendezvous::simulation`; `UROCE_CARRIER=shm` and `=udp` run the tests of
 //! `providers/uroce/tests` over one carrier.
 
+mod attention;
 mod bells;
 mod complaint;
 mod connector;
@@ -83,6 +85,7 @@ mod traffic;
 mod watched_process;
 mod wire;
 
+pub use attention::{AWAITS, CLOSED, SLEEPS};
 pub use complaint::{PATIENCE, complain, still_used};
 pub use connector::{Linked, Route};
 pub use directory::Directory;
@@ -91,7 +94,7 @@ pub use onesided::{Credit, Gate, GateSeen, Key, Patience, Right, Shown, Use};
 pub use peer::{Peer, RoomWait};
 pub use peers::Census;
 pub use ring::{Broken, Consumer, PREFIX, Record, SHORT};
-pub use segment::{AWAITS, CLOSED, PeerSegment, SEGMENT, SLEEPS, Segment, TABLES};
+pub use segment::{PeerSegment, SEGMENT, Segment, TABLES};
 pub use traffic::Links;
 pub use wire::{
     FEW, Few, Fill, Front, Header, MESSAGE, MESSAGE_HEAD, MESSAGE_MAX, NotPut, Outcome, PACKET,

@@ -1,10 +1,11 @@
 //! A process that this one has met.
 
+use super::attention::{self, AWAITS, CLOSED, SLEEPS};
 use super::link::Link;
 use super::onesided::{Claim, Claims, GateSeen, PAUSE, Patience, SPINS, Use};
 use super::onesided::{claims_anything, is_at_rest, take_away};
 use super::ring::{Broken, Consumer, Producer, RingOffset};
-use super::segment::{AWAITS, CLOSED, PeerSegment, SLEEPS, sleep_of};
+use super::segment::PeerSegment;
 use super::watched_process::WatchedProcess;
 use super::wire::{Few, Fill, Header, NotPut, Out, Put, SendUpdates, Wait};
 use kit::sys::cycles;
@@ -362,9 +363,7 @@ impl Peer {
     }
 
     fn wakes(&self, flag: u64) -> bool {
-        let attention = self.segment.attention();
-        let sleep = sleep_of(attention);
-        attention & flag != 0 && self.woken.swap(sleep, SeqCst) != sleep
+        attention::wakes(self.segment.attention(), flag, &self.woken)
     }
 
     /// Whether [`super::Directory::collect`] may find something.

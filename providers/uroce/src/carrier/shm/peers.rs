@@ -1,12 +1,13 @@
 //! The processes that this one shares a link with, and this process as they see it.
 
+use super::attention::{self, CLOSED};
 use super::bells::Bells;
 use super::link::Link;
 use super::onesided::Claims;
 use super::peer::{Peer, places};
 use super::rendezvous_socket::{Datagram, RendezvousSocket};
 use super::ring::Producer;
-use super::segment::{AWAITS, CLOSED, PeerSegment, SLEEPS, Segment};
+use super::segment::{PeerSegment, Segment};
 use super::watched_process::WatchedProcess;
 use super::wire::Out;
 use crate::carrier::registry::Registry;
@@ -145,7 +146,7 @@ impl Peers {
     #[inline]
     pub fn put<T>(&self, peer: &Peer, put: impl FnOnce(&Peer) -> T) -> T {
         // Before there is anything to take, so that the thread that takes it sees this.
-        self.request_reports();
+        attention::request_reports(self.segment.attention());
         let done = put(peer);
         self.was_put(peer);
         done
@@ -157,23 +158,11 @@ impl Peers {
         if peer.is_to_be_woken() {
             self.ring(peer.slot);
         }
-        if self.request_reports() {
+        if attention::request_reports(self.segment.attention()) {
             // The progress thread has gone to sleep in between. Records may have been consumed
             // before the peer could see that.
             self.ring(self.slot);
         }
-    }
-
-    /// Requests peers to report consumed records, if no thread polls here. Returns whether this is
-    /// a new request.
-    #[inline]
-    fn request_reports(&self) -> bool {
-        let attention = self.segment.attention();
-        let asks = attention.load(SeqCst) & (SLEEPS | AWAITS) == SLEEPS;
-        if asks {
-            attention.fetch_or(AWAITS, SeqCst);
-        }
-        asks
     }
 
     /// Returns whether the bell was rung, or no process is there.

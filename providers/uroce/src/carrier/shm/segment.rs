@@ -4,6 +4,7 @@
 //! descriptor ([`Shared::publish`]). Memory that two processes both write is in their
 //! [`super::Link`], which no third process has.
 
+use super::attention::CLOSED;
 use kit::errno::{Errno, Result};
 use kit::sys::shared::{Published, ReadOnlyWord, Shared};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -24,21 +25,6 @@ mod word {
     pub const SLOT: usize = 1;
     pub const GENERATION: usize = 2;
     pub const ATTENTION: usize = 16;
-}
-
-/// No thread looks at the rings: a peer that puts something there wakes the process.
-pub const SLEEPS: u64 = 1;
-/// The process also waits for its peers to consume its records.
-pub const AWAITS: u64 = 2;
-/// The process has closed its last device, and looks no more.
-pub const CLOSED: u64 = 4;
-/// Step of the attention word each time that the process goes to sleep. A peer wakes it once for
-/// each.
-const SLEEP: u64 = 1 << 8;
-
-/// The number of the sleep that an attention is of.
-pub fn sleep_of(attention: u64) -> u64 {
-    attention / SLEEP
 }
 
 /// The segment of this process.
@@ -65,18 +51,13 @@ impl Segment {
         self.memory.words().get(index).ok_or(Errno::INVAL)
     }
 
-    /// The activity of the process: [`SLEEPS`], [`AWAITS`], [`CLOSED`], and how often it has slept.
+    /// The activity of the process: [`super::SLEEPS`], [`super::AWAITS`], [`CLOSED`], and how often
+    /// it has slept.
     #[inline]
     pub fn attention(&self) -> &AtomicU64 {
         static ABSENT: AtomicU64 = AtomicU64::new(CLOSED);
         // The word is there: lengths were checked.
         self.memory.words().get(word::ATTENTION).unwrap_or(&ABSENT)
-    }
-
-    /// Goes to sleep, with these flags.
-    pub fn sleep(&self, flags: u64) {
-        self.attention().fetch_add(SLEEP, SeqCst);
-        self.attention().fetch_or(flags, SeqCst);
     }
 
     /// The words of the tables for one-sided operations, from [`TABLES`] on.
@@ -116,7 +97,7 @@ impl PeerSegment {
         }
     }
 
-    /// The activity of the process: [`SLEEPS`], [`AWAITS`], [`CLOSED`], and how often it has slept.
+    /// The activity of the process, as of [`Segment::attention`].
     #[inline]
     #[must_use]
     pub fn attention(&self) -> u64 {
