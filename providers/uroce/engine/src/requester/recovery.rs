@@ -11,7 +11,8 @@
 //!
 //! *The last packets.* Nothing arrives behind the last packets. If there is no progress for
 //! a few round trips, repeated packets are sent once more, and else the last packet: the answer
-//! names the other missing packets. The wait doubles each time. That takes no retry.
+//! names the other missing packets. The wait doubles each time, and the first is no longer than the
+//! timeout of the connection. That takes no retry.
 //!
 //! *Retries.* They are counted as ever, by the timeout of the connection, which only a packet
 //! renews that is acknowledged with all before it. The timeout is up to four times as long where
@@ -321,15 +322,18 @@ impl Requester {
         }
     }
 
-    /// The wait for an answer begins anew.
+    /// The wait for an answer begins anew. It is at first no longer than the timeout of the
+    /// connection: one answer that a stopped process took in late lets the measured round trip be
+    /// far too long for the next ten or so.
     pub(super) fn arm_probe(&mut self, now: Time, attributes: &Attributes) {
         let expected = self.gets_reports();
+        let patience = self.patience(attributes);
         let Some(path) = &mut self.path else {
             return;
         };
-        let wait = path.round_trip.wait() << path.probes;
         let most = attributes.timeout.nanos();
-        path.probe_timer = if expected && most.is_none_or(|most| wait < most) {
+        let wait = path.round_trip.wait().min(most.unwrap_or(u64::MAX)) << path.probes;
+        path.probe_timer = if expected && patience.is_none_or(|patience| wait < patience) {
             Moment::at(now.plus(wait))
         } else {
             Moment::NONE

@@ -169,13 +169,16 @@ impl Requester {
 
     pub(super) fn arm(&mut self, now: Time, attributes: &Attributes) {
         let now = self.latest(now);
-        let wait = attributes.timeout.nanos();
-        let wait = wait.map(|least| {
-            self.longest_trip()
-                .clamp(least, least.saturating_mul(LONGER))
-        });
+        let wait = self.patience(attributes);
         self.timer = wait.map_or(Moment::NONE, |nanos| Moment::at(now.plus(nanos)));
         self.arm_probe(now, attributes);
+    }
+
+    /// How long progress is waited for until that is a timeout, in nanoseconds: `None` for ever.
+    pub(super) fn patience(&self, attributes: &Attributes) -> Option<u64> {
+        let least = attributes.timeout.nanos()?;
+        let most = least.saturating_mul(LONGER);
+        Some(self.longest_trip().clamp(least, most))
     }
 
     /// Nothing can leave for want of room: the timeout runs all the same, and is a retry when it

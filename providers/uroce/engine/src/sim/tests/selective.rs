@@ -12,8 +12,13 @@ const PATIENT: u8 = 20;
 
 /// Two ends that have answered each other.
 fn acquainted(faults: Faults, seed: u64) -> World {
+    acquainted_with(PATIENT, faults, seed)
+}
+
+/// The same, with that timeout.
+fn acquainted_with(timeout: u8, faults: Faults, seed: u64) -> World {
     let setup = Setup {
-        timeout: PATIENT,
+        timeout,
         reads: 4,
         ..Setup::new(Service::Rc)
     };
@@ -94,6 +99,41 @@ fn the_end_of_a_message_is_found_out_without_a_timeout() {
         assert!(world.sent(0) - before.0 <= 20 + lost as u64);
         let took = world.now.nanos() - before.1.nanos();
         assert!(took < 20_000_000, "{took} ns");
+    }
+}
+
+/// The requester does not run for a second, and finds the answer when it runs again: by that one
+/// measure a round trip takes far longer than it does.
+#[test]
+fn after_a_late_answer_the_end_of_a_message_is_found_out_within_a_timeout() {
+    const TIMEOUT: u8 = 14;
+    let requests: [(Request, u32, usize); 2] = [
+        (Request::Write(remote(TO)), 20 * MTU, 19),
+        (Request::Read(remote(TO)), MTU, 0),
+    ];
+    for (request, length, last) in requests {
+        for before in [0, 20] {
+            let mut world = acquainted_with(TIMEOUT, Faults::default(), 1);
+            for id in 0..before {
+                world.post(0, wr(id, Request::Write(remote(0)), 0, 8));
+                world.rest();
+            }
+            world.post(0, wr(before, Request::Write(remote(0)), 0, 8));
+            world.pump_and_lose(|_| false);
+            world.pump();
+            world.now = world.now.plus(1_000_000_000);
+            world.pump_and_lose(|_| false);
+            world.rest();
+            let (retries, now) = (world.ends[0].qp.counters().retries, world.now);
+            world.forget();
+            world.post(0, wr(99, request.clone(), FROM, length));
+            world.pump_and_lose(|number| number == last);
+            world.rest();
+            assert_eq!(world.statuses(0), [(99, Status::Success)]);
+            assert_eq!(world.ends[0].qp.counters().retries, retries);
+            let took = world.now.nanos() - now.nanos();
+            assert!(took < (4096 << TIMEOUT) + 1_000_000, "{took} ns");
+        }
     }
 }
 
