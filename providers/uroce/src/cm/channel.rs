@@ -2,6 +2,7 @@
 
 use kit::cm::Record;
 use kit::errno::{Errno, Result};
+use rustix::io::Errno as Os;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -24,7 +25,7 @@ pub struct Waiting {
 /// waits in the kernel. Of several threads that wait so, a byte wakes one.
 pub struct Channel {
     events: VecDeque<Waiting>,
-    /// Bytes in the socket, unless the program has read some.
+    /// Bytes in the socket at most: the program may have read some.
     bytes: usize,
     signal: OwnedFd,
     /// The program's socket.
@@ -79,6 +80,10 @@ impl Channel {
         while self.bytes > self.events.len() {
             self.hide_one();
         }
+        // Otherwise one is sent below in any case.
+        if self.bytes > 0 && self.bytes == self.events.len() && !self.is_shown() {
+            self.bytes = 0;
+        }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         // Where there is no room, the others follow as events are taken.
         while self.bytes < self.events.len() && rustix::net::send(&self.signal, &[0], flags).is_ok()
@@ -88,9 +93,20 @@ impl Channel {
     }
 
     fn hide_one(&mut self) {
-        // If the program has not read it.
-        let _ = rustix::net::recv(&self.shown, &mut [0; 1], RecvFlags::DONTWAIT);
-        self.bytes = self.bytes.saturating_sub(1);
+        self.bytes = match self.receive(RecvFlags::empty()) {
+            Err(Os::AGAIN) => 0,
+            _ => self.bytes.saturating_sub(1),
+        };
+    }
+
+    /// Whether a byte lies in the socket.
+    fn is_shown(&self) -> bool {
+        self.receive(RecvFlags::PEEK) != Err(Os::AGAIN)
+    }
+
+    fn receive(&self, how: RecvFlags) -> rustix::io::Result<()> {
+        let how = how | RecvFlags::DONTWAIT;
+        rustix::net::recv(&self.shown, &mut [0; 1], how).map(|_| ())
     }
 }
 
@@ -138,6 +154,39 @@ mod tests {
         assert!(can_be_read(&fd));
         assert_eq!(channel.take(|_| true).len(), 1);
         assert!(!can_be_read(&fd));
+    }
+
+    /// A program that waits by read(2) takes the byte.
+    #[test]
+    fn an_event_whose_byte_the_program_has_read_can_be_read_again() {
+        for (waiting, read) in [(2, 1), (3, 1), (3, 2), (3, 3)] {
+            let (mut channel, fd) = Channel::new().expect("a channel");
+            (0..waiting).for_each(|id| channel.push(event(id)));
+            for _ in 0..read {
+                assert_eq!(rustix::io::read(&fd, &mut [0; 8]), Ok(1));
+            }
+            for id in 0..waiting {
+                let popped = channel.pop();
+                assert_eq!(popped.map(|event| event.record.id), Ok(id));
+                let are_left = id + 1 < waiting;
+                assert_eq!(can_be_read(&fd), are_left, "{waiting} {read} {id}");
+            }
+            channel.push(event(9));
+            assert!(can_be_read(&fd));
+        }
+    }
+
+    #[test]
+    fn taking_out_events_shows_the_others_whose_bytes_the_program_has_read() {
+        let (mut channel, fd) = Channel::new().expect("a channel");
+        for id in [1, 2, 2] {
+            channel.push(event(id));
+        }
+        for _ in 0..2 {
+            assert_eq!(rustix::io::read(&fd, &mut [0; 8]), Ok(1));
+        }
+        assert_eq!(channel.take(|event| event.counts_for == 1).len(), 1);
+        assert!(can_be_read(&fd));
     }
 
     /// Threads that wait in recv(2) are woken as this is: one for each byte.
