@@ -7,15 +7,16 @@ use crate::errno::{Errno, Result};
 
 /// A value with a separate address in every process, including forked children. Its size is not 0,
 /// because values of size 0 share addresses.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Mark {
     _byte: u8,
 }
 
 static MARK: PerProcess<Mark> = PerProcess::new();
 
-/// The process that made this.
-#[derive(Clone, Copy)]
+/// The process that made this. A process's number does not distinguish it from a child in another
+/// PID namespace: both may be 1 in theirs.
+#[derive(Clone, Copy, Debug)]
 pub struct ForkGuard(&'static Mark);
 
 impl ForkGuard {

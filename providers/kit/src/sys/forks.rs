@@ -239,6 +239,7 @@ fn give_back(taken: usize) {
 mod tests {
     use super::*;
     use crate::sync::Mutex;
+    use crate::sys::fork_guard::ForkGuard;
     use core::ffi::c_int;
     use std::sync::atomic::AtomicBool;
     use std::thread;
@@ -246,7 +247,7 @@ mod tests {
     static FIRST: Lock<u32> = Lock::new(0);
     static SECOND: Lock<u32> = Lock::new(0);
 
-    fn child_ends_with(status: c_int, child: impl FnOnce() -> c_int) {
+    fn status_of(child: impl FnOnce() -> c_int) -> c_int {
         // SAFETY: the child takes locks and ends.
         match unsafe { libc::fork() } {
             // SAFETY: ends the child.
@@ -255,8 +256,43 @@ mod tests {
                 let mut reported = 0;
                 // SAFETY: waits for the child above.
                 assert_eq!(unsafe { libc::waitpid(pid, &raw mut reported, 0) }, pid);
-                assert_eq!(libc::WEXITSTATUS(reported), status);
+                assert!(libc::WIFEXITED(reported));
+                libc::WEXITSTATUS(reported)
             }
+        }
+    }
+
+    fn child_ends_with(status: c_int, child: impl FnOnce() -> c_int) {
+        assert_eq!(status_of(child), status);
+    }
+
+    /// Both are the first of their PID namespaces.
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri knows no fork(2)")]
+    fn a_child_of_the_same_number_is_not_the_process_that_made_a_guard() {
+        const NOT_PERMITTED: c_int = 7;
+        let in_a_namespace = |child: &dyn Fn() -> c_int| {
+            // SAFETY: concerns later children of the calling thread.
+            let made = unsafe { libc::unshare(libc::CLONE_NEWPID) } == 0;
+            if made {
+                status_of(child)
+            } else {
+                NOT_PERMITTED
+            }
+        };
+        let is_first = || std::process::id() == 1;
+        let parent = || {
+            let guard = ForkGuard::new().expect("a guard");
+            let child = || c_int::from(!is_first() || guard.here().is_ok());
+            if is_first() && guard.here().is_ok() {
+                in_a_namespace(&child)
+            } else {
+                2
+            }
+        };
+        match status_of(|| in_a_namespace(&parent)) {
+            NOT_PERMITTED => eprintln!("skipped: a PID namespace needs root"),
+            status => assert_eq!(status, 0),
         }
     }
 

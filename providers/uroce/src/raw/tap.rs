@@ -11,6 +11,7 @@ use crate::node::{Interest, Node, Watch};
 use kit::errno::{Errno, Result};
 use kit::sync::{Mutex, RwLock};
 use kit::sys::child::ParentOnly;
+use kit::sys::fork_guard::ForkGuard;
 use kit::sys::packet::{self, Frame, FrameReceiver, Hardware, Membership, Origin};
 use kit::sys::per_process::PerProcess;
 use std::collections::HashMap;
@@ -42,7 +43,7 @@ struct Tap {
     parent_only: Option<ParentOnly>,
     socket: Option<OwnedFd>,
     /// The process that they belong to.
-    process: u32,
+    opener: ForkGuard,
     hardware: Hardware,
     steering: RwLock<Steering<Arc<Lead>>>,
     receiver: Mutex<FrameReceiver>,
@@ -135,7 +136,7 @@ impl Tap {
             hardware: packet::hardware(socket.as_fd())?,
             parent_only: Some(ParentOnly::new(socket.as_fd())?),
             socket: Some(socket),
-            process: std::process::id(),
+            opener: ForkGuard::new()?,
             steering: RwLock::default(),
             receiver: Mutex::default(),
             watch: OnceLock::new(),
@@ -147,7 +148,7 @@ impl Tap {
     }
 
     fn is_here(&self) -> bool {
-        self.process == std::process::id()
+        self.opener.here().is_ok()
     }
 
     /// The additional frames that the interface has to receive for a rule. They are received until

@@ -2,8 +2,9 @@
 #![forbid(unsafe_code)]
 
 use kit::errno::Result;
+use kit::sys::fork_guard::ForkGuard;
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -13,29 +14,30 @@ pub(super) struct WatchedProcess {
     process: OwnedFd,
     set: Arc<OwnedFd>,
     /// The process that has opened it. A forked child has the same set, and takes nothing from it.
-    opener: Pid,
+    opener: ForkGuard,
 }
 
 impl WatchedProcess {
     /// A process of a slot, by which the set reports its end.
     ///
     /// # Errors
-    /// ENOSYS without pidfd_open(2), ESRCH if it has ended; of epoll_ctl(2).
+    /// ENOSYS without pidfd_open(2), ESRCH if it has ended; ENOMEM; of epoll_ctl(2).
     pub fn open(pid: Pid, set: &Arc<OwnedFd>, slot: u16) -> Result<Self> {
+        let opener = ForkGuard::new()?;
         let process = pidfd_open(pid, PidfdFlags::empty())?;
         let data = EventData::new_u64(u64::from(slot));
         epoll::add(&**set, &process, data, EventFlags::IN)?;
         Ok(Self {
             process,
             set: Arc::clone(set),
-            opener: getpid(),
+            opener,
         })
     }
 
     /// Its end is not reported any more. Closing the descriptor is not enough: a forked child may
     /// have a copy, and the set would report the end again and again.
     pub fn unwatch(&self) {
-        if self.opener == getpid() {
+        if self.opener.here().is_ok() {
             let _ = epoll::delete(&*self.set, &self.process);
         }
     }
