@@ -85,17 +85,14 @@ impl Room {
                 Err(Errno(libc::ENOENT)) => continue,
                 dir => dir?,
             };
-            match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => {}
-                // And is about to take it away.
-                Err(Os::WOULDBLOCK) => continue,
+            match lock(&dir, place.dir.as_fd(), &name) {
+                Ok(true) => {}
+                // And has taken it away, or is about to.
+                Ok(false) => continue,
                 Err(error) => {
                     let _ = unlinkat(&place.dir, &name, AtFlags::REMOVEDIR);
-                    return Err(error.into());
+                    return Err(error);
                 }
-            }
-            if fstat(&dir)?.st_nlink == 0 {
-                continue;
             }
             sweep(&place);
             let path = format!("{}/{name}", place.path);
@@ -162,8 +159,7 @@ fn sweep(place: &UserDirectory) {
         let Ok(dir) = open(place.dir.as_fd(), &name) else {
             continue;
         };
-        let is_locked = flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if is_locked && is_named(&dir, place.dir.as_fd(), &name) {
+        if lock(&dir, place.dir.as_fd(), &name) == Ok(true) {
             remove(place.dir.as_fd(), &name, DEPTH);
             swept += 1;
         }
@@ -173,8 +169,19 @@ fn sweep(place: &UserDirectory) {
     }
 }
 
-/// Whether a directory still has that name. Its process may have taken it away and made another one
-/// since it was opened, which has a separate lock.
+/// Locks the directory that was opened by a name. Returns whether it is this process's then: no
+/// other process has the lock, and the directory still has that name. Another process may have
+/// removed it since it was opened, and made another one, which has a separate lock. Some file
+/// systems do not change the number of links of a directory that is removed.
+fn lock(dir: &OwnedFd, at: BorrowedFd<'_>, name: &str) -> Result<bool> {
+    match flock(dir, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(is_named(dir, at, name)),
+        Err(Os::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether a directory still has that name.
 fn is_named(dir: &OwnedFd, at: BorrowedFd<'_>, name: &str) -> bool {
     let [Ok(opened), Ok(named)] = [fstat(dir), statat(at, name, AtFlags::SYMLINK_NOFOLLOW)] else {
         return false;
@@ -292,12 +299,32 @@ mod tests {
         let room = Room::below(path).expect("made");
         let place = UserDirectory::below(path).expect("made");
         let opened = open(place.dir.as_fd(), &room.name).expect("opened");
-        assert!(is_named(&opened, place.dir.as_fd(), &room.name));
+        let is_ours = |name: &str| {
+            let place = UserDirectory::below(path).expect("made");
+            lock(&opened, place.dir.as_fd(), name)
+        };
+        assert_eq!(is_ours(&room.name), Ok(false), "it is locked");
+        let name = room.name.clone();
         // Another device is opened as soon as the last one is closed.
         drop(room);
         let next = Room::below(path).expect("made");
-        let place = UserDirectory::below(path).expect("made");
-        assert!(!is_named(&opened, place.dir.as_fd(), &next.name));
+        assert_eq!(next.name, name);
+        assert_eq!(is_ours(&name), Ok(false), "the name is another's");
+        drop(next);
+        assert_eq!(is_ours(&name), Ok(false), "nothing has the name");
+    }
+
+    /// So some file systems show one that is taken away: with links.
+    #[test]
+    fn a_directory_with_links_but_without_the_name_is_not_locked() {
+        let above = tempfile::tempdir().expect("made");
+        let at = open(CWD, above.path().to_str().expect("text")).expect("opened");
+        mkdirat(&at, "7.0", Mode::RWXU).expect("made");
+        let opened = open(at.as_fd(), "7.0").expect("opened");
+        fs::rename(above.path().join("7.0"), above.path().join("8.0")).expect("renamed");
+        assert_ne!(fstat(&opened).expect("there").st_nlink, 0);
+        assert_eq!(lock(&opened, at.as_fd(), "7.0"), Ok(false));
+        assert_eq!(lock(&opened, at.as_fd(), "8.0"), Ok(true));
     }
 
     #[test]
