@@ -2,7 +2,7 @@
 
 use super::{rdma_cm_event, rdma_cm_event_param, rdma_cm_id, rdma_conn_param, rdma_ud_param};
 use core::ffi::{CStr, c_void};
-use core::ptr::{NonNull, null, null_mut};
+use core::ptr::{NonNull, null};
 use kit::abi::ibv_ah_attr;
 use kit::errno::{Errno, Result};
 use kit::sys::memory;
@@ -89,7 +89,8 @@ impl EventBlock {
         let block = memory::room::<Block>(1)?;
         let length = private_data.len().min(PRIVATE_DATA - 1);
         // SAFETY: the block is new and of that size. All of it is written, the gaps between the
-        // members too.
+        // members too: first all, and then each member alone, because a structure that is written
+        // as a whole brings its own gaps along.
         unsafe {
             let members = &raw mut (*block).event;
             members.write_bytes(0, 1);
@@ -97,13 +98,12 @@ impl EventBlock {
             data.copy_from_nonoverlapping(private_data.as_ptr(), length);
             data.add(length).write_bytes(0, PRIVATE_DATA - length);
             let data: *const c_void = if length == 0 { null() } else { data.cast() };
-            *members = rdma_cm_event {
-                id,
-                listen_id,
-                event,
-                status,
-                param: c_param(param, data, u8::try_from(length).unwrap_or(u8::MAX)),
-            };
+            (*members).id = id;
+            (*members).listen_id = listen_id;
+            (*members).event = event;
+            (*members).status = status;
+            let length = u8::try_from(length).unwrap_or(u8::MAX);
+            write_param(&raw mut (*members).param, param, (data, length));
         }
         NonNull::new(block).map(Self).ok_or(Errno::NOMEM)
     }
@@ -155,51 +155,96 @@ impl Drop for EventBlock {
     }
 }
 
-fn c_param(param: Param, private_data: *const c_void, private_data_len: u8) -> rdma_cm_event_param {
-    let ud = |private_data, private_data_len, ah_attr, qp_num, qkey| {
-        // The union's other bytes are zero, as in a new block.
-        rdma_cm_event_param {
-            ud: rdma_ud_param {
-                private_data,
-                private_data_len,
+/// Writes members of a structure, and none of the gaps between them.
+macro_rules! write_members {
+    ($to:expr, $from:expr, $($member:ident),*) => {
+        $((&raw mut (*$to).$member).write($from.$member);)*
+    };
+}
+
+/// # Safety
+/// `to` may be written, and is zero.
+unsafe fn write_param(
+    to: *mut rdma_cm_event_param,
+    param: Param,
+    (private_data, private_data_len): (*const c_void, u8),
+) {
+    // SAFETY: vouched for by the caller; the members lie within.
+    unsafe {
+        match param {
+            Param::Conn(conn) => {
+                let to = to.cast::<rdma_conn_param>();
+                (*to).private_data = private_data;
+                (*to).private_data_len = private_data_len;
+                write_members!(
+                    to,
+                    conn,
+                    responder_resources,
+                    initiator_depth,
+                    flow_control,
+                    retry_count,
+                    rnr_retry_count,
+                    srq,
+                    qp_num
+                );
+            }
+            Param::Ud {
                 ah_attr,
                 qp_num,
                 qkey,
-            },
+            } => {
+                let data = (private_data, private_data_len);
+                write_ud(to.cast(), data, &ah_attr, (qp_num, qkey));
+            }
+            Param::Join {
+                context,
+                ah_attr,
+                qp_num,
+                qkey,
+            } => {
+                let data = (context.cast_const(), 0);
+                write_ud(to.cast(), data, &ah_attr, (qp_num, qkey));
+            }
+            Param::Arg(arg) => to.cast::<u64>().write(arg),
         }
-    };
-    match param {
-        Param::Conn(conn) => {
-            let mut all = ud(null_mut(), 0, bytemuck::Zeroable::zeroed(), 0, 0);
-            all.conn = rdma_conn_param {
-                private_data,
-                private_data_len,
-                responder_resources: conn.responder_resources,
-                initiator_depth: conn.initiator_depth,
-                flow_control: conn.flow_control,
-                retry_count: conn.retry_count,
-                rnr_retry_count: conn.rnr_retry_count,
-                srq: conn.srq,
-                qp_num: conn.qp_num,
-            };
-            all
-        }
-        Param::Ud {
-            ah_attr,
-            qp_num,
-            qkey,
-        } => ud(private_data, private_data_len, ah_attr, qp_num, qkey),
-        Param::Join {
-            context,
-            ah_attr,
-            qp_num,
-            qkey,
-        } => ud(context, 0, ah_attr, qp_num, qkey),
-        Param::Arg(arg) => {
-            let mut all = ud(null_mut(), 0, bytemuck::Zeroable::zeroed(), 0, 0);
-            all.arg = arg;
-            all
-        }
+    }
+}
+
+/// # Safety
+/// As for [`write_param`].
+unsafe fn write_ud(
+    to: *mut rdma_ud_param,
+    (private_data, private_data_len): (*const c_void, u8),
+    attr: &ibv_ah_attr,
+    (qp_num, qkey): (u32, u32),
+) {
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        (*to).private_data = private_data;
+        (*to).private_data_len = private_data_len;
+        (*to).qp_num = qp_num;
+        (*to).qkey = qkey;
+        let ah = &raw mut (*to).ah_attr;
+        write_members!(
+            ah,
+            attr,
+            dlid,
+            sl,
+            src_path_bits,
+            static_rate,
+            is_global,
+            port_num
+        );
+        let grh = &raw mut (*ah).grh;
+        write_members!(
+            grh,
+            attr.grh,
+            dgid,
+            flow_label,
+            sgid_index,
+            hop_limit,
+            traffic_class
+        );
     }
 }
 
@@ -234,6 +279,49 @@ pub fn event_name(event: u32) -> Option<&'static CStr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::mem::{MaybeUninit, offset_of};
+    use core::ptr::null_mut;
+
+    /// An address handle's attributes, all of whose bytes are set, the gaps too.
+    fn with_full_gaps() -> ibv_ah_attr {
+        let mut attr = MaybeUninit::<ibv_ah_attr>::uninit();
+        // SAFETY: the members are numbers.
+        unsafe {
+            attr.as_mut_ptr().write_bytes(0xff, 1);
+            attr.assume_init()
+        }
+    }
+
+    #[test]
+    fn the_gaps_between_the_members_are_zero() {
+        let new = |param| EventBlock::new(null_mut(), null_mut(), (4, -3), param, b"abc").unwrap();
+        let ud = Param::Ud {
+            ah_attr: with_full_gaps(),
+            qp_num: u32::MAX,
+            qkey: u32::MAX,
+        };
+        let join = Param::Join {
+            context: null_mut(),
+            ah_attr: with_full_gaps(),
+            qp_num: u32::MAX,
+            qkey: u32::MAX,
+        };
+        for event in [new(ud), new(join)] {
+            // SAFETY: the block is a whole event, every byte of which was written.
+            let bytes = unsafe {
+                let bytes = event.as_ptr().cast::<u8>();
+                core::slice::from_raw_parts(bytes, size_of::<rdma_cm_event>())
+            };
+            let ud = offset_of!(rdma_cm_event, param);
+            let ah = ud + offset_of!(rdma_ud_param, ah_attr);
+            assert_eq!(bytes[ud + 9..ah], [0; 7]);
+            let grh_end = ah + offset_of!(ibv_ah_attr, dlid);
+            assert_eq!((bytes[grh_end - 2], bytes[grh_end - 1]), (0xff, 0));
+            let end = ah + size_of::<ibv_ah_attr>();
+            assert_eq!((bytes[end - 2], bytes[end - 1]), (0xff, 0));
+            assert_eq!(bytes[end..], [0xff; 8]);
+        }
+    }
 
     #[test]
     fn private_data_lies_in_the_block() {
