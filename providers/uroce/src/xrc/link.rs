@@ -1,8 +1,10 @@
 //! A connection between two processes of a domain.
 
 use super::message::Message;
+use super::outbox::{Descriptors, MOST, Need, Outbox, Waiting};
 use crate::carrier::udp::Socket;
 use crate::node::{Interest, Node, Ready, Watch};
+use crate::threads;
 use kit::abi::ibv_qp_attr;
 use kit::errno::{Errno, Result};
 use kit::sync::{Condvar, Mutex};
@@ -12,19 +14,19 @@ use rustix::net::{
     self, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
 };
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::SeqCst};
-use std::time::Instant;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 /// Bytes of the longest message.
 const LONGEST: usize = 16 << 10;
-/// Descriptors that go with a message at most.
-const MOST: usize = 2;
 /// Messages received in a row.
 const MESSAGES: usize = 64;
+/// How long after an attempt for which the kernel had no memory the next one is made.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// The result of a call: attributes, if they were requested.
 type Answer = Result<Option<ibv_qp_attr>>;
@@ -34,18 +36,13 @@ pub struct Link {
     /// Of the process at the other end; 0 until it has sent it.
     slot: AtomicU16,
     socket: Socket,
+    itself: Weak<Self>,
     watch: Mutex<Option<Watch>>,
-    /// Messages that there was no room for.
-    kept: Mutex<VecDeque<Kept>>,
+    /// Messages that could not be sent yet. Locked before the watch.
+    outbox: Mutex<Outbox>,
     gone: AtomicBool,
     calls: Mutex<Calls>,
     answered: Condvar,
-}
-
-/// A message that there was no room for, and the descriptors that go along.
-struct Kept {
-    bytes: Vec<u8>,
-    descriptors: Vec<OwnedFd>,
 }
 
 /// A received message with descriptors, or none at the end.
@@ -77,11 +74,12 @@ impl Link {
         socket: OwnedFd,
         receive: impl Fn(&Arc<Self>, Received<'_>) + Send + 'static,
     ) -> Result<Arc<Self>> {
-        let link = Arc::new(Self {
+        let link = Arc::new_cyclic(|itself| Self {
             slot: AtomicU16::new(slot),
             socket: Socket::new(socket),
+            itself: Weak::clone(itself),
             watch: Mutex::default(),
-            kept: Mutex::default(),
+            outbox: Mutex::default(),
             gone: AtomicBool::new(false),
             calls: Mutex::default(),
             answered: Condvar::new(),
@@ -112,43 +110,94 @@ impl Link {
         self.gone.load(SeqCst)
     }
 
-    /// Sends a message that must arrive: kept if there is no room.
+    /// Sends a message that must arrive: as soon as that is possible.
     pub fn send(&self, message: &Message<'_>) {
-        self.send_with(message, &[]);
+        self.send_in_turn(message, None);
     }
 
     /// Sends a message that must arrive, with descriptors.
-    pub fn send_with(&self, message: &Message<'_>, descriptors: &[BorrowedFd<'_>]) {
+    pub fn send_with(&self, message: &Message<'_>, descriptors: &Descriptors) {
+        self.send_in_turn(message, Some(Arc::clone(descriptors)));
+    }
+
+    fn send_in_turn(&self, message: &Message<'_>, descriptors: Option<Descriptors>) {
         let bytes = message.emit();
-        let mut kept = self.kept.lock();
-        if kept.is_empty() && self.try_send(&bytes, descriptors) != Err(Errno::AGAIN) {
-            return;
+        let mut outbox = self.outbox.lock();
+        let is_first = outbox.is_empty();
+        outbox.push(Waiting { bytes, descriptors });
+        if is_first {
+            self.send_all(&mut outbox);
         }
-        let copies = descriptors.iter().map(|fd| fd.try_clone_to_owned());
-        let Ok(descriptors) = copies.collect() else {
-            // Without free descriptors, the other end works without those that it cannot get.
-            return;
-        };
-        kept.push_back(Kept { bytes, descriptors });
-        self.watch_for(Interest::Both);
     }
 
     /// Sends a message that may be lost: dropped if there is no room.
     pub fn send_or_drop(&self, message: &Message<'_>) {
-        if self.kept.lock().is_empty() {
-            let _ = self.try_send(&message.emit(), &[]);
+        if self.outbox.lock().is_empty() {
+            let bytes = message.emit();
+            let _ = self.try_send(&Waiting {
+                bytes,
+                descriptors: None,
+            });
         }
     }
 
-    fn try_send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+    /// Sends the messages of the outbox; sees to it that those follow that have to wait.
+    fn send_all(&self, outbox: &mut Outbox) {
+        let need = outbox.send(|message| self.try_send(message));
+        let watched = self.watch_room(outbox, need == Some(Need::Room));
+        let is_later = match need {
+            None => true,
+            Some(Need::Room) => watched || self.send_later(outbox),
+            Some(Need::Memory) => self.send_later(outbox),
+        };
+        if !is_later {
+            // The progress thread tries all the time, because the socket has room.
+            self.watch_room(outbox, true);
+        }
+    }
+
+    /// Has the progress thread look for room, or not. Returns whether it does as it should.
+    fn watch_room(&self, outbox: &mut Outbox, wanted: bool) -> bool {
+        if outbox.watches_room == wanted {
+            return true;
+        }
+        let interest = if wanted {
+            Interest::Both
+        } else {
+            Interest::Read
+        };
+        let watch = self.watch.lock();
+        let done = watch
+            .as_ref()
+            .is_some_and(|watch| watch.set_interest(interest).is_ok());
+        if done {
+            outbox.watches_room = wanted;
+        }
+        done
+    }
+
+    /// Has a thread try again after a while. Returns whether there is one.
+    fn send_later(&self, outbox: &mut Outbox) -> bool {
+        if !outbox.tries_later {
+            let itself = Weak::clone(&self.itself);
+            let started = threads::spawn("uroce-xrc", move || try_again(&itself));
+            outbox.tries_later = started.is_ok();
+        }
+        outbox.tries_later
+    }
+
+    fn try_send(&self, message: &Waiting) -> Result<()> {
+        let shared = message.descriptors.iter();
+        let shared: Vec<_> = shared.flat_map(|all| all.iter().map(AsFd::as_fd)).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
         let mut control = SendAncillaryBuffer::new(&mut space);
-        if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        if !shared.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&shared)) {
             return Err(Errno::INVAL);
         }
+        let parts = [IoSlice::new(&message.bytes)];
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         loop {
-            match net::sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut control, flags) {
+            match net::sendmsg(&self.socket, &parts, &mut control, flags) {
                 Err(SystemErrno::INTR) => {}
                 sent => return Ok(sent.map(|_| ())?),
             }
@@ -171,13 +220,6 @@ impl Link {
         Ok((got.bytes, descriptors))
     }
 
-    fn watch_for(&self, interest: Interest) {
-        if let Some(watch) = &*self.watch.lock() {
-            // A kept message would wait for the next one; there is no better way.
-            let _ = watch.set_interest(interest);
-        }
-    }
-
     fn serve(
         self: &Arc<Self>,
         ready: Ready,
@@ -185,7 +227,7 @@ impl Link {
         receive: &impl Fn(&Arc<Self>, Received<'_>),
     ) {
         if ready.writable {
-            self.send_kept();
+            self.send_all(&mut self.outbox.lock());
         }
         for _ in 0..MESSAGES {
             match self.take(buffer) {
@@ -205,18 +247,6 @@ impl Link {
                 }
             }
         }
-    }
-
-    fn send_kept(&self) {
-        let mut kept = self.kept.lock();
-        while let Some(Kept { bytes, descriptors }) = kept.front() {
-            let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-            if self.try_send(bytes, &descriptors) == Err(Errno::AGAIN) {
-                return;
-            }
-            kept.pop_front();
-        }
-        self.watch_for(Interest::Read);
     }
 
     fn end(&self) {
@@ -279,6 +309,22 @@ impl Link {
                 code => Err(Errno(code)),
             });
             self.answered.notify_all();
+        }
+    }
+}
+
+/// Tries to send what the kernel had no memory for, until it waits for nothing or for room.
+fn try_again(link: &Weak<Link>) {
+    loop {
+        kit::sys::sched::sleep(AGAIN);
+        let Some(link) = link.upgrade() else {
+            return;
+        };
+        let mut outbox = link.outbox.lock();
+        link.send_all(&mut outbox);
+        if outbox.is_empty() || outbox.watches_room {
+            outbox.tries_later = false;
+            return;
         }
     }
 }

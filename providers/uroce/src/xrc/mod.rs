@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | `names` | the name of a domain, and the sockets of the processes that have it open |
 //! | `Domain` | a domain in one process: its queues and targets, and a `Link` to every other process |
-//! | `Link` | a connection (SOCK_SEQPACKET) to another process. Messages that must arrive are kept while there is no room; packets are lost, as on a network |
+//! | `Link` | a connection (SOCK_SEQPACKET) to another process. Messages that must arrive are kept while there is no room or no memory (`outbox`); packets are lost, as on a network |
 //! | `Message` | the messages on it |
 //! | `uroce_engine::qp::Rest` | the state of a responder between two messages: PSN, MSN, results of requests that must not be executed twice |
 //! | `Opened` | a target of another process, opened here (ibv_open_qp(3)): each call asks its owner |
@@ -75,6 +75,7 @@ mod link;
 mod message;
 mod names;
 mod opened;
+mod outbox;
 mod takeover;
 mod takeover_state;
 

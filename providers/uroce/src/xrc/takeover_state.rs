@@ -7,10 +7,11 @@
 
 use super::Link;
 use super::message::{Message, Record};
+use super::outbox::Descriptors;
 use kit::errno::{Errno, Result};
 use kit::sync::Mutex;
 use kit::sys::shared::Shared;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 
@@ -28,8 +29,8 @@ const TRIES: usize = 100;
 #[derive(Debug)]
 pub struct TakeoverState {
     memory: Shared,
-    fd: OwnedFd,
-    kept: OwnedFd,
+    /// The memory's, and the one that keeps the number.
+    descriptors: Descriptors,
     /// Written last, by this process.
     latest: Mutex<Vec<u8>>,
     /// The processes that this one has sent it to.
@@ -60,15 +61,10 @@ impl TakeoverState {
     fn of(memory: Shared, fd: OwnedFd, kept: OwnedFd) -> Self {
         Self {
             memory,
-            fd,
-            kept,
+            descriptors: Arc::new([fd, kept]),
             latest: Mutex::default(),
             shown: Mutex::default(),
         }
-    }
-
-    fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
-        [self.fd.as_fd(), self.kept.as_fd()]
     }
 
     /// Sends it to another process, once.
@@ -80,7 +76,7 @@ impl TakeoverState {
             .any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(link)))
         {
             shown.push(Arc::downgrade(link));
-            link.send_with(&Message::TakeoverState(number), &self.descriptors());
+            link.send_with(&Message::TakeoverState(number), &self.descriptors);
         }
     }
 
@@ -184,8 +180,8 @@ mod tests {
     }
 
     fn copy_of(takeover: &TakeoverState) -> TakeoverState {
-        let [memory, kept] = takeover.descriptors();
-        let copy = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().expect("a copy");
+        let [memory, kept] = &*takeover.descriptors;
+        let copy = |fd: &OwnedFd| fd.try_clone().expect("a copy");
         TakeoverState::map(copy(memory), copy(kept)).expect("mapped")
     }
 
