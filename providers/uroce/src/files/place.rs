@@ -3,10 +3,14 @@
 use kit::errno::{Errno, Result};
 use kit::sys::identity::effective_user;
 use kit::sys::privilege;
-use rustix::fs::{CWD, Mode, OFlags, Stat, fstat, mkdirat, openat};
+use rustix::fs::{CWD, Dir, Mode, OFlags, Stat, fstat, mkdirat, openat};
 use rustix::io::Errno as Os;
 use std::env;
+use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
+
+/// How many entries are looked at in search of a directory with a second name.
+const LOOKED_AT: usize = 4096;
 
 /// A directory of this user's that no other user may enter.
 pub struct UserDirectory {
@@ -30,7 +34,8 @@ pub fn candidates() -> Vec<String> {
 }
 
 impl UserDirectory {
-    /// The user's directory below `above`; the first call makes it.
+    /// The user's directory below `above`; the first call makes it. Where another user has its
+    /// name, it has a second name, which cannot be guessed.
     ///
     /// # Errors
     /// EPERM if another user could change its contents; EAGAIN if it was just removed; those of
@@ -47,19 +52,48 @@ impl UserDirectory {
             Ok(()) | Err(Os::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let dir = match openat(&base, &name, flags, Mode::empty()) {
+        let (dir, name) = match open_private(&base, &name, user) {
             // Another process has just taken it away, because nothing was in it.
-            Err(Os::NOENT) => return Err(Errno::AGAIN),
-            dir => dir?,
+            Err(Errno(libc::ENOENT)) => return Err(Errno::AGAIN),
+            Err(Errno(libc::EPERM | libc::EACCES | libc::ENOTDIR | libc::ELOOP)) => {
+                second(&base, &format!("{name}."), user)?
+            }
+            dir => (dir?, name),
         };
-        let about = fstat(&dir)?;
-        if about.st_uid != user || about.st_mode & 0o077 != 0 {
-            return Err(Errno::PERM);
-        }
         let path = format!("{}/{name}", above.trim_end_matches('/'));
         Ok(Self { dir, path })
     }
+}
+
+/// A directory that the user alone may enter.
+fn open_private(base: &OwnedFd, name: &str, user: u32) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let dir = openat(base, name, flags, Mode::empty())?;
+    let about = fstat(&dir)?;
+    if about.st_uid != user || about.st_mode & 0o077 != 0 {
+        return Err(Errno::PERM);
+    }
+    Ok(dir)
+}
+
+/// The user's directory whose name begins so: one that is there, or else a new one.
+fn second(base: &OwnedFd, begin: &str, user: u32) -> Result<(OwnedFd, String)> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    // Not every directory that may be written to may be read.
+    let entries = openat(base, ".", flags, Mode::empty()).and_then(Dir::new);
+    let entries = entries.into_iter().flatten().flatten();
+    let names = entries.take(LOOKED_AT).filter_map(|entry| {
+        let name = entry.file_name().to_str().ok()?;
+        name.starts_with(begin).then(|| name.to_owned())
+    });
+    for name in names {
+        if let Ok(dir) = open_private(base, &name, user) {
+            return Ok((dir, name));
+        }
+    }
+    let name = format!("{begin}{:016x}", RandomState::new().hash_one(begin));
+    mkdirat(base, &name, Mode::RWXU)?;
+    Ok((open_private(base, &name, user)?, name))
 }
 
 /// Whether only root and the user can remove or rename the user's entries of a directory.
@@ -74,7 +108,7 @@ fn is_safe(about: &Stat, user: u32) -> bool {
 mod tests {
     use super::*;
     use std::fs::{Permissions, set_permissions};
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     #[test]
     fn directories_writable_by_others_are_not_used() {
@@ -86,13 +120,48 @@ mod tests {
         allow(0o777);
         assert_eq!(UserDirectory::below(path).err(), Some(Errno::PERM));
         allow(0o1777);
-        let place = UserDirectory::below(path).expect("made");
-        assert!(place.path.starts_with(&format!("{path}/uroce-")));
-        set_permissions(&place.path, Permissions::from_mode(0o750)).expect("changed");
-        assert_eq!(UserDirectory::below(path).err(), Some(Errno::PERM));
-        std::fs::remove_dir(&place.path).expect("removed");
-        symlink("/", &place.path).expect("made");
-        assert!(UserDirectory::below(path).is_err(), "a link");
+        assert!(UserDirectory::below(path).is_ok());
         assert!(UserDirectory::below("/proc/self/nowhere").is_err());
+    }
+
+    /// Names that a process of another user can take before the user's first one.
+    #[test]
+    fn a_name_that_is_taken_is_passed_over() {
+        let above = tempfile::tempdir().expect("made");
+        let path = above.path().to_str().expect("text");
+        set_permissions(above.path(), Permissions::from_mode(0o1777)).expect("changed");
+        let usual = UserDirectory::below(path).expect("made").path;
+        assert_eq!(usual, format!("{path}/uroce-{}", effective_user()));
+        assert_eq!(UserDirectory::below(path).expect("made").path, usual);
+        let passed_over = |what: &str| {
+            let second = UserDirectory::below(path).expect(what).path;
+            assert!(second.starts_with(&format!("{usual}.")), "{what}: {second}");
+            let again = UserDirectory::below(path).expect(what);
+            assert_eq!(again.path, second, "{what}: all processes have the same");
+            let about = fstat(&again.dir).expect("asked");
+            assert_eq!(
+                (about.st_uid, about.st_mode & 0o777),
+                (effective_user(), 0o700)
+            );
+            std::fs::remove_dir(&second).expect("removed");
+        };
+        set_permissions(&usual, Permissions::from_mode(0o750)).expect("changed");
+        passed_over("open to others");
+        if effective_user() == 0 {
+            chown(&usual, Some(65534), None).expect("given away");
+            set_permissions(&usual, Permissions::from_mode(0o700)).expect("changed");
+            passed_over("another user's");
+            // One of the second kind of name, too.
+            let other = format!("{usual}.0");
+            std::fs::create_dir(&other).expect("made");
+            chown(&other, Some(65534), None).expect("given away");
+            passed_over("another user's twice");
+        }
+        std::fs::remove_dir(&usual).expect("removed");
+        symlink("/", &usual).expect("made");
+        passed_over("a link");
+        std::fs::remove_file(&usual).expect("removed");
+        std::fs::write(&usual, "").expect("made");
+        passed_over("a file");
     }
 }
