@@ -39,6 +39,14 @@ fn role() {
     match my_role().as_deref() {
         Some("stranger") => stranger(),
         Some("peer") => peer(),
+        Some("guest") => {
+            become_other([STRANGER; 3]);
+            peer();
+        }
+        Some("guest by rights") => {
+            become_other([0, STRANGER, 0]);
+            peer();
+        }
         Some("taker") => taker(),
         _ => {}
     }
@@ -67,6 +75,12 @@ fn unhex(text: &str) -> Vec<u8> {
         .expect("digits")
 }
 
+/// Changes the real, effective and saved user of this thread, and of those that it starts.
+fn become_other(users: [u32; 3]) {
+    let [real, effective, saved] = users.map(Uid::from_raw);
+    rustix::thread::set_thread_res_uid(real, effective, saved).expect("another user");
+}
+
 /// Another user's process, which executes commands.
 fn stranger() {
     // All that it may have: eight sockets for each slot are 8176.
@@ -76,8 +90,7 @@ fn stranger() {
         maximum: limit.maximum,
     };
     setrlimit(Resource::Nofile, many).expect("a limit");
-    let other = Uid::from_raw(STRANGER);
-    rustix::thread::set_thread_res_uid(other, other, other).expect("another user");
+    become_other([STRANGER; 3]);
     reply("ready");
     let mut sockets: Vec<OwnedFd> = Vec::new();
     let from = socket(SocketType::DGRAM);
@@ -115,6 +128,12 @@ fn stranger() {
                 sockets.push(socket);
                 reply(&format!("{:?}", sent.map_err(|error| error.raw_os_error())));
             }
+            // As many datagrams and connections as it can, until it ends.
+            ["flood", kind, text] => {
+                let (kind, text) = (kind.to_owned(), text.to_owned());
+                std::thread::spawn(move || flood(&kind, &name(&text)));
+                reply("done");
+            }
             ["port"] => {
                 port = Some(std::net::UdpSocket::bind("0.0.0.0:4791").expect("a port"));
                 reply("done");
@@ -134,6 +153,29 @@ fn stranger() {
         }
     }
     drop(port);
+}
+
+/// Keeps the queues of a socket full: that of its datagrams, or that of its connections.
+fn flood(kind: &str, to: &SocketAddrUnix) {
+    let from = socket(SocketType::DGRAM);
+    let mut connections = std::collections::VecDeque::new();
+    loop {
+        if kind == "0002" {
+            let _ = net::sendto(&from, b"flood", SendFlags::empty(), to);
+            continue;
+        }
+        let kind = match kind {
+            "0001" => SocketType::STREAM,
+            _ => SocketType::SEQPACKET,
+        };
+        let connection = socket(kind);
+        if net::connect(&connection, to).is_ok() {
+            connections.push_back(connection);
+        }
+        if connections.len() > 100 {
+            connections.pop_front();
+        }
+    }
 }
 
 /// Sockets of all names that claim a slot, in the present form and in that of older releases.
@@ -179,7 +221,11 @@ fn peer() {
                 end.post_send(1, IBV_WR_SEND, 0, 3000, 0, 0);
                 reply(&format!("status {}", end.completion().status));
             }
-            ["receive"] => reply(&format!("status {}", end.completion().status)),
+            ["receive"] => {
+                let status = end.completion().status;
+                end.post_recv(7, 65_536, 4096);
+                reply(&format!("status {status}"));
+            }
             ["look"] => reply(&hex(&end.bytes(4096, 8))),
             _ => panic!("{line}"),
         }
@@ -446,6 +492,65 @@ mod inside {
             );
             assert_eq!(stranger.ask("got"), "0", "{answers:?}");
             stranger.end();
+        }
+    }
+
+    /// Two processes connect to each other, and one sends to the other.
+    fn exchange([left, right]: &mut [(Player, String); 2], what: &str) {
+        let (of_left, of_right) = (left.1.clone(), right.1.clone());
+        assert_eq!(left.0.ask(&format!("peer {of_right}")), "connected");
+        assert_eq!(right.0.ask(&format!("peer {of_left}")), "connected");
+        assert_eq!(left.0.ask("send"), "status 0", "{what}");
+        assert_eq!(right.0.ask("receive"), "status 0", "{what}");
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn the_effective_user_counts() {
+        if !alone::there() {
+            return;
+        }
+        let mut both = ["guest by rights", "guest"].map(|role| started(role, &[]));
+        exchange(&mut both, "by the effective user");
+        // With more rights than its caller, a process shares no memory, however much is sent.
+        let [(left, _), (right, _)] = &mut both;
+        for _ in 0..50 {
+            assert_eq!(left.ask("send"), "status 0");
+            assert_eq!(right.ask("receive"), "status 0");
+        }
+        for player in [left, right] {
+            let maps = std::fs::read_to_string(format!("/proc/{}/maps", player.id()));
+            assert!(!maps.expect("maps").contains("memfd:uroce-link"));
+        }
+        for (player, _) in both {
+            player.end();
+        }
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn a_stranger_that_floods_all_sockets_only_delays() {
+        if !alone::there() {
+            return;
+        }
+        for carrier in ["auto", "udp"] {
+            let (mut stranger, _) = started("stranger", &[]);
+            let environment = [("UROCE_CARRIER", carrier)];
+            let mut both = ["peer", "peer"].map(|role| started(role, &environment));
+            for (_, who) in &both {
+                let number: u64 = who.split(' ').next().expect("one").parse().expect("one");
+                for (kind, name) in names_of(&(number >> 14).to_string()) {
+                    assert_eq!(stranger.ask(&format!("flood {kind} {name}")), "done");
+                }
+            }
+            exchange(&mut both, carrier);
+            // Others open devices meanwhile.
+            let mut more = ["peer", "peer"].map(|role| started(role, &environment));
+            exchange(&mut more, carrier);
+            for (player, _) in both.into_iter().chain(more) {
+                player.end();
+            }
+            stranger.kill();
         }
     }
 
