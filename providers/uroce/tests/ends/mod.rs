@@ -5,7 +5,9 @@
 
 use bytemuck::Zeroable;
 use kit::abi::*;
-use kit::provider::{CqInit, Data, Edges, Provider, QpInit, ReceiveRequest, SendRequest, Token};
+use kit::provider::{
+    CqInit, Data, Edges, Flush, Provider, QpInit, ReceiveRequest, SendRequest, Token,
+};
 use kit::sys::application::ApplicationMemory;
 use kit::sys::scratch::Scratch;
 use kit::sys::shared::Shared;
@@ -23,7 +25,8 @@ const MEMORY: usize = 1 << 17;
 const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_REMOTE_WRITE
     | IBV_ACCESS_REMOTE_READ
-    | IBV_ACCESS_REMOTE_ATOMIC;
+    | IBV_ACCESS_REMOTE_ATOMIC
+    | IBV_ACCESS_FLUSH_GLOBAL;
 /// The capacity of the completion queue.
 const ENTRIES: u32 = 1024;
 const QKEY: u32 = 0x1234;
@@ -453,6 +456,17 @@ impl End {
         request.compare_add = 1;
         if opcode == IBV_WR_ATOMIC_WRITE {
             request.atomic_write = Some([7; 8]);
+        }
+        if opcode == IBV_WR_SEND_WITH_INV {
+            request.invalidate_rkey = rkey;
+        }
+        if opcode == IBV_WR_FLUSH {
+            request.data = Data::Sges(&[]);
+            request.flush = Some(Flush {
+                length: piece.length as usize,
+                placement: IBV_FLUSH_GLOBAL as u8,
+                selectivity: IBV_FLUSH_RANGE as u8,
+            });
         }
         self.post(request);
     }
