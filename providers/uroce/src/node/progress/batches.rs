@@ -11,9 +11,9 @@
 //! and moved on where that one has sent meanwhile: so it does not expire while a program posts and
 //! receives acknowledgements all the time. Without a timer no request waits.
 //!
-//! *Records.* A queue pair that begins to wait is added to the list with the time. Whoever makes it
-//! send only clears [`Entry::waits_since`], without a lock; its record is then out of date, and
-//! dropped when it is found.
+//! *Records.* A queue pair that begins to wait is added to the list with the time. The thread that
+//! makes it send only clears [`Entry::waits_since`], without a lock; the record is then out of
+//! date, and dropped when it is found.
 //!
 //! *Invariant.* While a queue pair waits, its record is in the list and the timer is set, or the
 //! progress thread is about to take all, or the thread that has begun the wait is about to add it,

@@ -27,7 +27,7 @@ pub(super) struct IdleBackoff {
     pub is_on: bool,
     /// How long it has backed off, one time after the other.
     lasted: u64,
-    /// What is left of a backoff that was interrupted; 0 for a new one.
+    /// The remaining time of a backoff that was interrupted; 0 for a new one.
     rest: u64,
     /// Calls of `polled` that it knows of.
     seen: u64,
@@ -68,9 +68,9 @@ impl IdleBackoff {
         self.rest = time.saturating_sub(after);
     }
 
-    /// Whether a backoff that the timer of batches has interrupted goes on: a moment within it does
-    /// not show whether a thread polls.
-    pub fn goes_on(&self, alarm: &Alarm) -> bool {
+    /// Whether a backoff that the timer of batches has interrupted continues: a moment within it
+    /// does not show whether a thread polls.
+    pub fn continues(&self, alarm: &Alarm) -> bool {
         self.is_on && self.rest != 0 && !alarm.waiting.load(SeqCst)
     }
 

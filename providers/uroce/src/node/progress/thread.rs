@@ -124,7 +124,7 @@ fn run(node: &NodeInner) {
             Err(_) => break,
         };
         let is_for_batches = woken.watches && serve_watches(node);
-        if is_for_batches && backoff.goes_on(alarm)
+        if is_for_batches && backoff.continues(alarm)
             || backoff.is_undisturbed(transport, woken.is_for_nothing())
         {
             continue;
