@@ -7,9 +7,10 @@
 //! one system call.
 //!
 //! *The timer* is a descriptor (timerfd_create(2)) in the set that wakes the progress thread also
-//! while that leaves the sockets to pollers. It is set for the queue pair that has waited longest,
-//! and moved on where that one has sent meanwhile: so it does not expire while a program posts and
-//! receives acknowledgements all the time. Without a timer no request waits.
+//! while that leaves the sockets to pollers. It is set for the queue pair that has waited longest.
+//! The next one that begins to wait moves it on, if those before have sent meanwhile. So it expires
+//! rarely while a program posts all the time, and then perhaps for nothing. Without a timer no
+//! request waits.
 //!
 //! *Records.* A queue pair that begins to wait is added to the list with the time. The thread that
 //! makes it send only clears [`Entry::waits_since`], without a lock; the record is then out of

@@ -68,10 +68,14 @@ impl IdleBackoff {
         self.rest = time.saturating_sub(after);
     }
 
-    /// Whether a backoff that the timer of batches has interrupted continues: a moment within it
-    /// does not show whether a thread polls.
-    pub fn continues(&self, alarm: &Alarm) -> bool {
-        self.is_on && self.rest != 0 && !alarm.waiting.load(SeqCst)
+    /// Whether a backoff continues that was interrupted, perhaps by the timer of batches alone: a
+    /// moment within it does not show whether a thread polls. If not, the next one is new.
+    pub fn continues(&mut self, for_batches: bool, alarm: &Alarm) -> bool {
+        let continues = for_batches && self.is_on && self.rest != 0 && !alarm.waiting.load(SeqCst);
+        if !continues {
+            self.rest = 0;
+        }
+        continues
     }
 
     fn length(&self, hasty: bool) -> u64 {
@@ -83,7 +87,6 @@ impl IdleBackoff {
     /// the time.
     pub fn is_undisturbed(&mut self, transport: &Transport, woken_for_nothing: bool) -> bool {
         let polls = transport.alarm.polls.load(Relaxed);
-        self.rest = 0;
         let calm = self.is_on
             && polls != self.seen
             && woken_for_nothing

@@ -123,8 +123,8 @@ fn run(node: &NodeInner) {
             // No other can come of the sets and the buffer being right.
             Err(_) => break,
         };
-        let is_for_batches = woken.watches && serve_watches(node);
-        if is_for_batches && backoff.continues(alarm)
+        let for_batches = woken.watches && serve_watches(node);
+        if backoff.continues(for_batches, alarm)
             || backoff.is_undisturbed(transport, woken.is_for_nothing())
         {
             continue;
