@@ -20,10 +20,16 @@ fn in_a_namespace() {
 mod inside {
     use super::*;
     use ends::{End, connect, peer_is_at};
-    use std::time::Instant;
+    use std::{
+        thread,
+        time::{Duration, Instant},
+    };
 
     /// Bytes of memory that an idle connected queue pair may take.
     const MOST: u64 = 16 << 10;
+    /// After the last message: its acknowledgements and their timers end in it.
+    const SETTLED: Duration = Duration::from_secs(2);
+    const IDLE: Duration = Duration::from_secs(3);
     /// Connections that move data at the same time.
     const BATCH: usize = 64;
 
@@ -79,6 +85,12 @@ mod inside {
         eprintln!("all moved data in {:?}", began.elapsed());
         // Idle again, with the memory that they have kept.
         assert!(per_pair(&end, before, count, "used") <= MOST);
+        thread::sleep(SETTLED);
+        let sleeping = alone::wake_ups_of_others();
+        thread::sleep(IDLE);
+        let wake_ups = alone::wake_ups_of_others() - sleeping;
+        eprintln!("{count} queue pairs, idle: {wake_ups} wake-ups in {IDLE:?}");
+        assert_eq!(wake_ups, 0);
         made = Instant::now();
         more.clear();
         eprintln!("destroyed in {:?}", made.elapsed());

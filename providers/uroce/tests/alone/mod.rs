@@ -207,6 +207,22 @@ pub fn threads() -> usize {
     count("/proc/self/task")
 }
 
+/// How often the other threads of this process have slept since they began.
+pub fn wake_ups_of_others() -> u64 {
+    let own = rustix::thread::gettid().as_raw_nonzero().to_string();
+    let tasks = std::fs::read_dir("/proc/self/task").expect("threads");
+    let others = tasks.flatten().filter(|task| *task.file_name() != *own);
+    let slept = others.filter_map(|task| {
+        // A thread that has just ended has no file.
+        let text = std::fs::read_to_string(task.path().join("status")).ok()?;
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        line.trim().parse::<u64>().ok()
+    });
+    slept.sum()
+}
+
 /// Bytes of memory in use by a process, "self" for this one.
 pub fn resident(process: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a status");

@@ -9,7 +9,11 @@ use super::{
     before, curves,
     figure::{Figure, Side},
     pair::{self, Call},
-    row::{Carrier, Location, Perftest, Quantity, Row, Site, Transports, UcxTest, Unit, Work},
+    ranks,
+    row::{
+        Carrier, Location, Perftest, Quantity, Row, SYSFS, Site, Transports, UCX_OVER_UROCE,
+        UcxTest, Unit, Work,
+    },
     rows::rows_of,
 };
 use crate::{
@@ -23,8 +27,6 @@ pub const RESULTS: &str = "figures.tsv";
 pub const COMPLETE: &str = "# complete";
 /// The program that moves bytes without RDMA.
 pub const RAW: &str = "raw";
-/// The program that shows a command uroce's devices where UCX looks for them.
-pub const SYSFS: &str = "uroce-sysfs";
 
 /// Bytes of a file that a program of perftest has as its buffer.
 const SHARED: u64 = 4 << 20;
@@ -108,7 +110,7 @@ fn prepare(hosts: &TwoHosts, place: Location) -> Result<()> {
         Location::Pair(mtu) => hosts.set_mtu(mtu),
         Location::Guest => hosts.set_netem(""),
         Location::Netem(netem) => hosts.set_netem(netem),
-        Location::Loopback | Location::Scale => Ok(()),
+        Location::Loopback | Location::FourHosts | Location::Scale => Ok(()),
     }
 }
 
@@ -184,6 +186,7 @@ fn once(room: &Room<'_>, unit: Unit, work: Work) -> Result<f64> {
         Work::Fixed(value) => Ok(value),
         Work::UroceShared(perftest) => shared(room, perftest),
         Work::Ucx(test, transports) => ucx(room, test, transports, unit),
+        Work::Mpi(test, over) => ranks::measure(room.dir, room.ours, test, over),
         Work::Raw(what, size, count, reported) => raw(room, what, (size, count), &[], reported),
         Work::Sockets(size, count) => sockets(room, (size, count)),
         Work::Rxe(perftest) => rxe(room, perftest),
@@ -302,9 +305,6 @@ fn ucx(room: &Room<'_>, test: UcxTest, transports: Transports, unit: Unit) -> Re
         _ => value,
     })
 }
-
-/// Reliable connections, which datagrams set up.
-const UCX_OVER_UROCE: &str = "rc_verbs,ud_verbs:aux,self";
 
 /// A field of the last row of ucx_perftest's table.
 fn ucx_field(text: &str, field: usize) -> Option<f64> {

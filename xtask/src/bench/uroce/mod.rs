@@ -8,6 +8,7 @@ mod curves;
 mod figure;
 mod measure;
 pub mod pair;
+mod ranks;
 mod row;
 mod rows;
 mod scale;
@@ -29,7 +30,8 @@ use crate::{
     vm::{self, Job},
 };
 use figure::Figure;
-use measure::{COMPLETE, RESULTS, SYSFS};
+use measure::{COMPLETE, RESULTS};
+use row::SYSFS;
 
 const DOCUMENT: &str = "docs/benchmarks-uroce.md";
 /// The page for users, which has the table in short.
@@ -123,7 +125,15 @@ fn prepare(dirs: &Dirs, name: &str, rounds: usize) -> Result<std::path::PathBuf>
         .arg(dirs.root.join("c-tests/bench/raw.c"));
     host::must(&mut gcc)?;
     let sysfs = dirs.root.join("tools").join(SYSFS);
-    fs::copy(&sysfs, dir.join(SYSFS)).with_context(|| sysfs.display().to_string())?;
+    let guest = dirs.root.join("xtask/guest");
+    for script in ranks::SCRIPTS
+        .map(|name| guest.join(name))
+        .iter()
+        .chain([&sysfs])
+    {
+        let name = script.file_name().unwrap_or_default();
+        fs::copy(script, dir.join(name)).with_context(|| script.display().to_string())?;
+    }
     Job::BenchUroce { ours: lib, rounds }.save(&dir)?;
     Ok(dir)
 }

@@ -27,6 +27,8 @@ pub enum Location {
     Loopback,
     /// This machine, across a pair of Ethernet interfaces with this MTU.
     Pair(u32),
+    /// This machine, four hosts with a bridge between them.
+    FourHosts,
     /// The virtual machine, across a pair of Ethernet interfaces.
     Guest,
     /// The same, with each end's packets delayed and lost as tc-netem(8) says it.
@@ -48,7 +50,7 @@ impl Location {
     /// The run that it belongs to.
     pub fn site(self) -> Option<Site> {
         match self {
-            Self::Loopback | Self::Pair(_) => Some(Site::Here),
+            Self::Loopback | Self::Pair(_) | Self::FourHosts => Some(Site::Here),
             Self::Guest | Self::Netem(_) => Some(Site::Guest),
             Self::Scale => None,
         }
@@ -62,7 +64,7 @@ impl Location {
     /// Rounds at most: emulation is slow, and so are paths with a delay.
     pub fn rounds(self) -> usize {
         match self {
-            Self::Loopback | Self::Pair(_) | Self::Scale => usize::MAX,
+            Self::Loopback | Self::Pair(_) | Self::FourHosts | Self::Scale => usize::MAX,
             Self::Guest => 7,
             Self::Netem(_) => 3,
         }
@@ -78,13 +80,15 @@ pub enum Unit {
     /// Mebibytes a second.
     Mebibytes,
     Bytes,
+    /// How often something happens.
+    Times,
 }
 
 impl Unit {
     /// The figure as a cost: less is better.
     pub fn cost(self, figure: f64) -> f64 {
         match self {
-            Self::Microseconds | Self::Bytes => figure,
+            Self::Microseconds | Self::Bytes | Self::Times => figure,
             Self::Messages | Self::Mebibytes => figure.recip(),
         }
     }
@@ -145,6 +149,23 @@ pub struct UcxTest {
     pub field: usize,
 }
 
+/// What the ranks of `guest/mpi-speed.py` do.
+#[derive(Clone, Copy, Debug)]
+pub struct MpiTest {
+    pub test: &'static str,
+    /// Bytes of a message.
+    pub size: u32,
+    pub count: u32,
+}
+
+/// The transport of OpenMPI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MpiTransport {
+    Tcp,
+    /// UCX over uroce by UDP.
+    Uroce,
+}
+
 /// The transports that UCX may use.
 #[derive(Clone, Copy, Debug)]
 pub enum Transports {
@@ -153,6 +174,11 @@ pub enum Transports {
     /// Reliable connections over uroce.
     Uroce(Carrier),
 }
+
+/// The program that shows a command uroce's devices where UCX looks for them.
+pub const SYSFS: &str = "uroce-sysfs";
+/// The value of `UCX_TLS` over uroce: reliable connections, which datagrams set up.
+pub const UCX_OVER_UROCE: &str = "rc_verbs,ud_verbs:aux,self";
 
 /// The work of a row.
 #[derive(Clone, Copy, Debug)]
@@ -169,6 +195,8 @@ pub enum Work {
     Fixed(f64),
     /// ucx_perftest over these transports.
     Ucx(UcxTest, Transports),
+    /// OpenMPI on four hosts.
+    Mpi(MpiTest, MpiTransport),
     /// The program `raw`: kind, bytes, rounds, and the wanted figure.
     Raw(&'static str, u32, u32, Quantity),
     /// The program `raw` by UDP sockets between the hosts: bytes, how often.
@@ -189,8 +217,10 @@ impl Work {
             | Self::UroceShared(_)
             | Self::Lossy(..)
             | Self::OnTheWire(..)
-            | Self::Ucx(_, Transports::Uroce(_)) => true,
+            | Self::Ucx(_, Transports::Uroce(_))
+            | Self::Mpi(_, MpiTransport::Uroce) => true,
             Self::Fixed(_)
+            | Self::Mpi(_, MpiTransport::Tcp)
             | Self::Ucx(_, Transports::Named(_))
             | Self::Raw(..)
             | Self::Sockets(..)
@@ -212,6 +242,7 @@ pub struct Row {
 }
 
 pub const MEMORY: &str = "memory per idle RC queue pair, 10000 connected in one process";
+pub const WAKE_UPS: &str = "wake-ups in 3 s of a process with 10000 idle RC queue pairs";
 
 pub const fn udp(program: &'static str, options: &'static str, field: usize) -> Work {
     let perftest = Perftest {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{
     figure::{Figure, Side},
-    row::MEMORY,
+    row::{MEMORY, WAKE_UPS},
 };
 use crate::{dirs::Dirs, host};
 
@@ -15,10 +15,12 @@ const PAIRS: &str = "10000";
 /// Bytes that a queue pair may take.
 const MOST: f64 = 4096.0;
 /// Where the test prints the memory of idle queue pairs that have moved data.
-const PREFIX: &str = "queue pairs, used: ";
+const USED: &str = "queue pairs, used: ";
+/// Where it prints how often the threads of the library have slept meanwhile.
+const IDLE: &str = "queue pairs, idle: ";
 
 /// Fails also if a queue pair does not move data.
-pub fn measure(dirs: &Dirs) -> Result<[Figure; 2]> {
+pub fn measure(dirs: &Dirs) -> Result<[Figure; 4]> {
     println!("-- {PAIRS} queue pairs");
     let mut cargo = Command::new("cargo");
     cargo
@@ -31,17 +33,25 @@ pub fn measure(dirs: &Dirs) -> Result<[Figure; 2]> {
     if !outcome.status.success() {
         bail!("the test failed; see {}", log.display());
     }
-    let bytes = bytes(&outcome.text).context("the test did not say what a queue pair takes")?;
-    let figure = |side, value| Figure {
-        row: MEMORY.to_owned(),
+    let bytes =
+        number(USED, &outcome.text).context("the test printed no memory of a queue pair")?;
+    let wake_ups = number(IDLE, &outcome.text).context("the test printed no wake-ups")?;
+    let figure = |row: &str, side, value| Figure {
+        row: row.to_owned(),
         side,
         value,
     };
-    Ok([figure(Side::Ours, bytes), figure(Side::Peer, MOST)])
+    Ok([
+        figure(MEMORY, Side::Ours, bytes),
+        figure(MEMORY, Side::Peer, MOST),
+        figure(WAKE_UPS, Side::Ours, wake_ups),
+        figure(WAKE_UPS, Side::Peer, 1.0),
+    ])
 }
 
-fn bytes(text: &str) -> Option<f64> {
-    let (_, after) = text.split_once(PREFIX)?;
+/// The number behind these words.
+fn number(prefix: &str, text: &str) -> Option<f64> {
+    let (_, after) = text.split_once(prefix)?;
     after.split_whitespace().next()?.parse().ok()
 }
 
@@ -51,9 +61,13 @@ mod tests {
 
     #[test]
     fn the_output_of_the_test_is_read() {
-        let text =
-            "2000 queue pairs, connected: 1 bytes each\n2000 queue pairs, used: 4242 bytes each\n";
-        assert_eq!(bytes(text), Some(4242.0));
-        assert_eq!(bytes(""), None);
+        let text = "\
+2000 queue pairs, connected: 1 bytes each
+2000 queue pairs, used: 4242 bytes each
+2000 queue pairs, idle: 0 wake-ups in 3s
+";
+        assert_eq!(number(USED, text), Some(4242.0));
+        assert_eq!(number(IDLE, text), Some(0.0));
+        assert_eq!(number(USED, ""), None);
     }
 }

@@ -37,6 +37,10 @@ their packets, at random but by a seed, before these reach the kernel.
 *Pair* rows have two hosts on this machine: network namespaces with a virtual Ethernet pair \
 between them.
 
+*OpenMPI* rows have a rank on each of four hosts on this machine, which a bridge joins. The ranks \
+outnumber the processors, so that a figure contains the time of other ranks, in both columns. \
+Over uroce the messages go by UCX's `rc_verbs`, over TCP by OpenMPI's `btl tcp`.
+
 *Between hosts* and *hosts* rows were measured in the virtual machine, which is emulated: its times can be \
 compared with each other, but have no meaning by themselves. uroce has each end of a virtual \
 Ethernet pair in a separate network namespace. Soft-RoCE listens in the first namespace \
@@ -158,6 +162,7 @@ fn unit(row: &Row, value: f64) -> String {
         Unit::Messages => format!("{value:.2} M/s"),
         Unit::Mebibytes => format!("{value:.0} MiB/s"),
         Unit::Bytes => format!("{value:.0} B"),
+        Unit::Times => format!("{value:.0}"),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::bench::uroce::row::{
     AVERAGE, BANDWIDTH, Bound, Carrier, Location, MEMORY, Perftest, Quantity, RATE, Row, TYPICAL,
-    Transports, UCX_MEDIAN, UCX_RATE, UcxTest, Unit, Work, shm, udp,
+    Transports, UCX_MEDIAN, UCX_RATE, UcxTest, Unit, WAKE_UPS, Work, shm, udp,
 };
 
 /// A row of bandwidth over shared memory, against a system call alone.
@@ -286,6 +286,15 @@ pub const ROWS: &[Row] = &[
         place: Location::Scale,
         unit: Unit::Bytes,
         bound: Bound::AtMost(1.0),
+        ours: Work::Nothing,
+        peer: Work::Nothing,
+    },
+    Row {
+        name: WAKE_UPS,
+        against: "one",
+        place: Location::Scale,
+        unit: Unit::Times,
+        bound: Bound::AtMost(0.0),
         ours: Work::Nothing,
         peer: Work::Nothing,
     },

@@ -4,13 +4,20 @@
 mod between_hosts;
 mod guest;
 mod loopback;
+mod mpi;
 mod ucx;
 
 use super::row::{Row, Site};
 
 /// All rows, in the order of the document.
 pub fn all() -> Vec<&'static Row> {
-    let groups = [loopback::ROWS, ucx::ROWS, between_hosts::ROWS, guest::ROWS];
+    let groups = [
+        loopback::ROWS,
+        ucx::ROWS,
+        between_hosts::ROWS,
+        mpi::ROWS,
+        guest::ROWS,
+    ];
     groups.into_iter().flatten().collect()
 }
 

@@ -1,0 +1,69 @@
+//! OpenMPI over uroce beside OpenMPI over TCP, a rank on each of four hosts of this machine.
+#![forbid(unsafe_code)]
+
+use crate::bench::uroce::row::{Bound, Location, MpiTest, MpiTransport, Row, Unit, Work};
+
+const fn row(name: &'static str, unit: Unit, test: &'static str, size: u32, count: u32) -> Row {
+    let test = MpiTest { test, size, count };
+    Row {
+        name,
+        against: "OpenMPI over TCP",
+        place: Location::FourHosts,
+        unit,
+        bound: match unit {
+            Unit::Microseconds => Bound::AtMost(1.0),
+            _ => Bound::AtLeast(1.0),
+        },
+        ours: Work::Mpi(test, MpiTransport::Uroce),
+        peer: Work::Mpi(test, MpiTransport::Tcp),
+    }
+}
+
+const ALL: &str = "all-to-all";
+const SUM: &str = "allreduce";
+const BW: &str = "bandwidth";
+
+pub const ROWS: &[Row] = &[
+    row(
+        "OpenMPI all-to-all 64 B, four hosts",
+        Unit::Microseconds,
+        ALL,
+        64,
+        1000,
+    ),
+    row(
+        "OpenMPI all-to-all 64 KiB, four hosts",
+        Unit::Microseconds,
+        ALL,
+        65536,
+        300,
+    ),
+    row(
+        "OpenMPI allreduce 8 B, four hosts",
+        Unit::Microseconds,
+        SUM,
+        8,
+        1000,
+    ),
+    row(
+        "OpenMPI allreduce 1 MiB, four hosts",
+        Unit::Microseconds,
+        SUM,
+        1 << 20,
+        100,
+    ),
+    row(
+        "OpenMPI bandwidth 64 KiB, four hosts",
+        Unit::Mebibytes,
+        BW,
+        65536,
+        3200,
+    ),
+    row(
+        "OpenMPI bandwidth 1 MiB, four hosts",
+        Unit::Mebibytes,
+        BW,
+        1 << 20,
+        480,
+    ),
+];
