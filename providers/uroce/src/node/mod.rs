@@ -348,6 +348,12 @@ impl Node {
         }
     }
 
+    /// A thread has posted requests by some calls.
+    #[inline]
+    pub fn posted(&self) {
+        self.inner.transport().alarm.posted();
+    }
+
     /// This thread is going to wait without polling: the progress thread takes over at once.
     pub fn armed(&self, caller: Caller) {
         if self.is_here() {

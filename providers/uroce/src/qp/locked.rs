@@ -18,9 +18,37 @@ pub(super) struct Locked {
     pub connection: Connection,
     pub fast_path: FastPath,
     pub target: Option<Box<XrcTarget>>,
+    /// Calls that posted requests, as far as the node does not know of them.
+    posts: u8,
 }
 
+/// The node learns of so many calls at once: all threads write its count.
+const POSTS: u8 = 8;
+
 impl Locked {
+    pub fn new(
+        connection: Connection,
+        fast_path: FastPath,
+        target: Option<Box<XrcTarget>>,
+    ) -> Self {
+        Self {
+            connection,
+            fast_path,
+            target,
+            posts: 0,
+        }
+    }
+
+    /// A call has posted requests.
+    #[inline]
+    pub fn count_post(&mut self, qp: &Resources) {
+        self.posts += 1;
+        if self.posts == POSTS {
+            self.posts = 0;
+            qp.node().posted();
+        }
+    }
+
     /// Applies the consequences of engine calls.
     pub fn after_protocol(&mut self, qp: &Resources, now: Time) {
         self.fast_path.after_protocol(&mut self.connection, qp, now);

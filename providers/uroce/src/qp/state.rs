@@ -74,11 +74,11 @@ impl QpState {
         Self {
             groups: Groups::default(),
             ended: AtomicBool::new(false),
-            locked: Lock::new(Locked {
-                connection: Connection::new(&resources),
-                fast_path: FastPath::new(&resources, me),
-                target: is_target.then(Box::default),
-            }),
+            locked: Lock::new(Locked::new(
+                Connection::new(&resources),
+                FastPath::new(&resources, me),
+                is_target.then(Box::default),
+            )),
             resources,
         }
     }
@@ -256,6 +256,7 @@ impl QpState {
         let batches;
         {
             let locked = &mut *self.locked.lock();
+            locked.count_post(qp);
             for view in requests.views() {
                 if locked.post_at_once(qp, &view, &mut budget) {
                     continue;
@@ -295,6 +296,7 @@ impl QpState {
         let batches;
         {
             let locked = &mut *self.locked.lock();
+            locked.count_post(qp);
             if !locked.has_room(qp, requests.len()) {
                 return Err(Errno::NOMEM);
             }

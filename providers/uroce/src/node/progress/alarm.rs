@@ -40,6 +40,8 @@ pub(in crate::node) struct Alarm {
     pub(super) all: OwnedFd,
     /// Calls of `polled`.
     pub(super) polls: AtomicU64,
+    /// Calls of `posted`.
+    pub(super) posts: AtomicU64,
     /// When a poller looked at the sockets last, in cycles.
     looked: AtomicU64,
     /// The progress thread leaves the sockets alone.
@@ -67,6 +69,7 @@ impl Alarm {
             watches,
             all,
             polls: AtomicU64::new(0),
+            posts: AtomicU64::new(0),
             looked: AtomicU64::new(0),
             backing_off: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
@@ -96,6 +99,13 @@ impl Alarm {
     pub fn polled(&self) {
         let polls = self.polls.load(Relaxed);
         self.polls.store(polls.wrapping_add(1), Relaxed);
+    }
+
+    /// A thread has posted some requests. Of two at once one may be missed, as of polls.
+    #[inline]
+    pub fn posted(&self) {
+        let posts = self.posts.load(Relaxed);
+        self.posts.store(posts.wrapping_add(1), Relaxed);
     }
 
     /// A polling thread checks the sockets.

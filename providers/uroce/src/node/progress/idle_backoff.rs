@@ -19,7 +19,7 @@ const SHARE: u64 = 8;
 const BUSY: u64 = 32;
 /// How long the progress thread does not back off after it found packets that were left: the
 /// program polls rarely, and in between spins on memory that a peer writes.
-const AWAKE: u64 = 10_000_000;
+pub(super) const AWAKE: u64 = 10_000_000;
 /// When the progress thread backs off, and for how long.
 pub(super) struct IdleBackoff {
     /// When it woke last.

@@ -3,6 +3,7 @@
 
 use super::alarm::{PEERS, WATCHES, wait_exactly};
 use super::idle_backoff::{IdleBackoff, MILLISECOND};
+use super::moderation::Moderation;
 use super::poll::Progress;
 use super::watch::{BATCHES, KICK};
 use crate::carrier::shm::{Directory, LATE};
@@ -107,6 +108,8 @@ fn run(node: &NodeInner) {
     let transport = &progress.transport;
     let alarm = &transport.alarm;
     let mut backoff = IdleBackoff::new(alarm);
+    let posts = || alarm.posts.load(Relaxed);
+    let mut moderation = Moderation::new(posts(), backoff.now);
     while !alarm.stopping.load(SeqCst) {
         let woken = if backoff.is_on {
             let time = backoff.time(progress.is_hasty());
@@ -141,8 +144,17 @@ fn run(node: &NodeInner) {
         if backoff.is_on || !waited_for && is_theirs(transport) {
             continue;
         }
-        if work(progress, woken.sources, backoff.now) {
-            backoff.found_some();
+        if !work(progress, woken.sources, backoff.now) {
+            continue;
+        }
+        backoff.found_some();
+        if waited_for {
+            continue;
+        }
+        if let Some(nanos) = moderation.next(posts(), backoff.now) {
+            // An interruption ends it early.
+            let _ = doze(transport, nanos);
+            moderation.ended(posts(), clock::now().nanos());
         }
     }
 }
