@@ -21,13 +21,32 @@ const fn beside_tcp(
     netem: &'static str,
     least: f64,
 ) -> Row {
+    on_path(name, (program, NETEM_BW), netem, least)
+}
+
+/// The same on a path with a delay.
+const fn delayed(
+    name: &'static str,
+    program: &'static str,
+    netem: &'static str,
+    least: f64,
+) -> Row {
+    on_path(name, (program, DELAYED_BW), netem, least)
+}
+
+const fn on_path(
+    name: &'static str,
+    (program, options): (&'static str, &'static str),
+    netem: &'static str,
+    least: f64,
+) -> Row {
     Row {
         name,
         against: TCP,
         place: Location::Netem(netem),
         unit: Unit::Mebibytes,
         bound: Bound::AtLeast(least),
-        ours: udp(program, NETEM_BW, BANDWIDTH),
+        ours: udp(program, options, BANDWIDTH),
         peer: Work::Tcp("tcp_bw", 65536),
     }
 }
@@ -44,6 +63,8 @@ const LONG_LOSSY: &str = "delay 5ms loss 0.1% limit 100000";
 const FAR: &str = "delay 20ms limit 100000";
 const FAR_LOSSY: &str = "delay 20ms loss 0.1% limit 100000";
 const NETEM_BW: &str = "-s 65536 -n 2000";
+/// On paths with a delay: for seconds, as the peer.
+const DELAYED_BW: &str = "-s 65536 -n 1000";
 
 const RXE: &str = "kernel soft-RoCE over an Ethernet pair alike";
 const GUEST_LAT: &str = "-s 8 -n 500";
@@ -152,55 +173,55 @@ pub const ROWS: &[Row] = &[
         MUCH_LOSS,
         1.0,
     ),
-    beside_tcp(
+    delayed(
         "ib_write_bw 64 KiB, hosts, 1 ms each way",
         "ib_write_bw",
         SHORT,
         0.9,
     ),
-    beside_tcp(
+    delayed(
         "ib_read_bw 64 KiB, hosts, 1 ms each way",
         "ib_read_bw",
         SHORT,
         0.9,
     ),
-    beside_tcp(
+    delayed(
         "ib_write_bw 64 KiB, hosts, 1 ms each way, loss 0.1 %",
         "ib_write_bw",
         SHORT_LOSSY,
         1.0,
     ),
-    beside_tcp(
+    delayed(
         "ib_write_bw 64 KiB, hosts, 5 ms each way",
         "ib_write_bw",
         LONG,
         0.9,
     ),
-    beside_tcp(
+    delayed(
         "ib_read_bw 64 KiB, hosts, 5 ms each way",
         "ib_read_bw",
         LONG,
         0.9,
     ),
-    beside_tcp(
+    delayed(
         "ib_write_bw 64 KiB, hosts, 5 ms each way, loss 0.1 %",
         "ib_write_bw",
         LONG_LOSSY,
         1.0,
     ),
-    beside_tcp(
+    delayed(
         "ib_write_bw 64 KiB, hosts, 20 ms each way",
         "ib_write_bw",
         FAR,
         0.9,
     ),
-    beside_tcp(
+    delayed(
         "ib_read_bw 64 KiB, hosts, 20 ms each way",
         "ib_read_bw",
         FAR,
         0.9,
     ),
-    beside_tcp(
+    delayed(
         "ib_write_bw 64 KiB, hosts, 20 ms each way, loss 0.1 %",
         "ib_write_bw",
         FAR_LOSSY,
