@@ -3,7 +3,8 @@
 //! wait of an exported call is in C (`export/cancel.c`); a step itself does not wait.
 
 use kit::errno::{Errno, Result};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use kit::sys::ready::{self, ReadyTo};
+use rustix::event::Timespec;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -42,10 +43,9 @@ pub fn to_the_end<W: Wait>(mut step: Step<W>) -> Result<W::Answer> {
             Step::Waits(wait) => wait,
         };
         let left = Timespec::try_from(wait.left()).map_err(|_| Errno::INVAL)?;
-        let descriptor = wait.descriptor();
-        match poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&left)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(e.into()),
+        match ready::wait(wait.descriptor(), ReadyTo::Read, Some(&left)) {
+            Ok(_) | Err(Errno(libc::EINTR)) => {}
+            Err(e) => return Err(e),
         }
         step = wait.step()?;
     }

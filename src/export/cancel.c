@@ -238,13 +238,21 @@ SYMVER(ferroverbs_get_async_event_1_0, ibv_get_async_event, "@", "IBVERBS_1.0");
 /* Result of a step: the call waits. */
 enum { WAITS = INT_MAX };
 
-/* Until the next step of a call: its descriptor is readable, the time is over, or a signal came. */
+/* How long a call waits at once where its descriptor may not be watched. */
+enum { BLIND_MS = 10 };
+
+/*
+ * Until the next step of a call: its descriptor is readable, the time is over, or a signal came.
+ * poll(2) watches no more descriptors than the process may have (RLIMIT_NOFILE), which may be none.
+ */
 static void wait_for_step(const struct waiting *waiting, void (*abandon)(void *rest))
 {
 	struct pollfd watched = { .fd = waiting->descriptor, .events = POLLIN };
+	int longest = waiting->milliseconds;
 
 	pthread_cleanup_push(abandon, waiting->rest);
-	__poll(&watched, 1, waiting->milliseconds);
+	if (__poll(&watched, 1, longest) < 0 && errno == EINVAL)
+		__poll(NULL, 0, longest < BLIND_MS ? longest : BLIND_MS);
 	pthread_cleanup_pop(0);
 }
 

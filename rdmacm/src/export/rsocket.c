@@ -44,6 +44,25 @@ static void cancelled(void *argument)
 	ferroverbs_rsocket_cancelled(argument);
 }
 
+/* How long a call sleeps at once where its descriptors may not be watched. */
+enum { BLIND_MS = 10 };
+
+/*
+ * A call watches more descriptors than the program passed. poll(2) takes no more than the process
+ * may have (RLIMIT_NOFILE), which may be none.
+ */
+static int watch(const struct call *call)
+{
+	int ready = __poll(call->sleep, call->count, call->timeout);
+
+	if (ready < 0 && errno == EINVAL) {
+		bool is_soon = call->timeout >= 0 && call->timeout < BLIND_MS;
+
+		ready = __poll(NULL, 0, is_soon ? call->timeout : BLIND_MS);
+	}
+	return ready;
+}
+
 static void sleep_for(struct call *call, int state)
 {
 	int type, ready;
@@ -52,7 +71,7 @@ static void sleep_for(struct call *call, int state)
 	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
 	pthread_cleanup_push(cancelled, call);
 	pthread_setcancelstate(state, NULL);
-	ready = __poll(call->sleep, call->count, call->timeout);
+	ready = watch(call);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	pthread_cleanup_pop(0);
 	call->interrupted = ready < 0 && errno == EINTR;

@@ -125,11 +125,10 @@ impl Waiters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use kit::sys::ready::is_readable;
 
     fn is_woken(waiter: &Waiter) -> bool {
-        let mut fds = [PollFd::new(&waiter.0, PollFlags::IN)];
-        poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
+        is_readable(waiter.as_fd()).unwrap()
     }
 
     #[test]

@@ -3,7 +3,8 @@
 
 use kit::errno::Errno;
 use kit::sys::datagram::passing;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use kit::sys::ready::{self, ReadyTo};
+use rustix::event::Timespec;
 use rustix::net::{self, RecvFlags};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -89,8 +90,8 @@ fn wait(socket: &OwnedFd) -> bool {
         tv_sec: i64::try_from(IDLE.as_secs()).unwrap_or(0),
         tv_nsec: 0,
     };
-    match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&time)) {
-        Ok(ready) => ready > 0,
-        Err(error) => error == rustix::io::Errno::INTR,
+    match ready::wait(socket.as_fd(), ReadyTo::Read, Some(&time)) {
+        Err(Errno(libc::EINTR)) => true,
+        ready => ready == Ok(true),
     }
 }

@@ -240,27 +240,13 @@ mod tests {
     use super::*;
     use crate::sync::Mutex;
     use crate::sys::fork_guard::ForkGuard;
+    use crate::sys::in_child::{status_of, status_of_first};
     use core::ffi::c_int;
     use std::sync::atomic::AtomicBool;
     use std::thread;
 
     static FIRST: Lock<u32> = Lock::new(0);
     static SECOND: Lock<u32> = Lock::new(0);
-
-    fn status_of(child: impl FnOnce() -> c_int) -> c_int {
-        // SAFETY: the child takes locks and ends.
-        match unsafe { libc::fork() } {
-            // SAFETY: ends the child.
-            0 => unsafe { libc::_exit(child()) },
-            pid => {
-                let mut reported = 0;
-                // SAFETY: waits for the child above.
-                assert_eq!(unsafe { libc::waitpid(pid, &raw mut reported, 0) }, pid);
-                assert!(libc::WIFEXITED(reported));
-                libc::WEXITSTATUS(reported)
-            }
-        }
-    }
 
     fn child_ends_with(status: c_int, child: impl FnOnce() -> c_int) {
         assert_eq!(status_of(child), status);
@@ -271,26 +257,17 @@ mod tests {
     #[cfg_attr(miri, ignore = "Miri knows no fork(2)")]
     fn a_child_of_the_same_number_is_not_the_process_that_made_a_guard() {
         const NOT_PERMITTED: c_int = 7;
-        let in_a_namespace = |child: &dyn Fn() -> c_int| {
-            // SAFETY: concerns later children of the calling thread.
-            let made = unsafe { libc::unshare(libc::CLONE_NEWPID) } == 0;
-            if made {
-                status_of(child)
-            } else {
-                NOT_PERMITTED
-            }
-        };
         let is_first = || std::process::id() == 1;
         let parent = || {
             let guard = ForkGuard::new().expect("a guard");
             let child = || c_int::from(!is_first() || guard.here().is_ok());
             if is_first() && guard.here().is_ok() {
-                in_a_namespace(&child)
+                status_of_first(child).unwrap_or(NOT_PERMITTED)
             } else {
                 2
             }
         };
-        match status_of(|| in_a_namespace(&parent)) {
+        match status_of(|| status_of_first(parent).unwrap_or(NOT_PERMITTED)) {
             NOT_PERMITTED => eprintln!("skipped: a PID namespace needs root"),
             status => assert_eq!(status, 0),
         }

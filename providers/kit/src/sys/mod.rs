@@ -25,6 +25,8 @@ pub mod forks;
 mod frame;
 pub mod glob;
 pub mod identity;
+#[cfg(any(test, feature = "testing"))]
+pub mod in_child;
 pub mod ioctl;
 mod kernel_copy;
 pub mod link;
@@ -43,7 +45,7 @@ pub mod pipe;
 pub mod privilege;
 pub mod pthread;
 mod put;
-pub mod readable;
+pub mod ready;
 pub mod sched;
 #[cfg(any(test, feature = "testing"))]
 pub mod scratch;

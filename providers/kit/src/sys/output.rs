@@ -8,8 +8,9 @@
 //! of a record that did not fit is removed from the end of the file, so that readers find whole
 //! records.
 
+use super::ready::{self, ReadyTo};
 use super::signal;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::Timespec;
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, ftruncate, open, seek};
 use rustix::io::{Errno, Result, write};
 use std::ffi::OsStr;
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// How long a write may wait for the reader.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Bytes that a pipe accepts without blocking once poll(2) reports it writable (`PIPE_BUF`).
+/// Bytes that a pipe accepts without blocking once it is reported writable (`PIPE_BUF`).
 const PIECE: usize = 4096;
 
 /// A place for diagnostics.
@@ -133,11 +134,10 @@ fn in_pieces(file: BorrowedFd<'_>, record: &[u8]) -> Result<()> {
 fn room(file: BorrowedFd<'_>, until: Instant) -> Result<()> {
     let left = until.saturating_duration_since(Instant::now());
     let left = Timespec::try_from(left).map_err(|_| Errno::TIMEDOUT)?;
-    let mut watched = [PollFd::from_borrowed_fd(file, PollFlags::OUT)];
-    match poll(&mut watched, Some(&left)) {
-        Ok(0) => Err(Errno::TIMEDOUT),
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(error) => Err(error),
+    match ready::wait(file, ReadyTo::Write, Some(&left)).map_err(|error| error.raw()) {
+        Ok(false) => Err(Errno::TIMEDOUT),
+        Ok(true) | Err(libc::EINTR) => Ok(()),
+        Err(error) => Err(Errno::from_raw_os_error(error)),
     }
 }
 
@@ -164,7 +164,10 @@ fn cut(file: BorrowedFd<'_>, count: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::ready::tests::answers;
     use rustix::fs::{CWD, mkfifoat};
+    use rustix::pipe::{PipeFlags, pipe_with};
+    use std::io::Read;
     use std::os::unix::fs::OpenOptionsExt;
 
     fn fifo() -> (tempfile::TempDir, std::path::PathBuf) {
@@ -178,6 +181,14 @@ mod tests {
         let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap();
         let mut options = std::fs::OpenOptions::new();
         options.read(true).custom_flags(flags).open(path).unwrap()
+    }
+
+    /// Until the last writer is gone.
+    fn read_all(mut from: &std::fs::File) {
+        let mut buffer = [0; PIECE];
+        while from.read(&mut buffer).map_or(true, |count| count > 0) {
+            std::thread::yield_now();
+        }
     }
 
     #[test]
@@ -223,6 +234,24 @@ mod tests {
         let much = vec![0; 1 << 21];
         assert!(!output.write(&much));
         assert!(!output.write(b"one"));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri knows no fork(2)")]
+    fn a_limit_of_no_descriptors_loses_nothing() {
+        let (_read, written) = pipe_with(PipeFlags::NONBLOCK).unwrap();
+        let in_pieces = || Ok(in_pieces(written.as_fd(), b"line\n").is_ok());
+        assert_eq!(answers(in_pieces), [Ok(true); 2]);
+        let (_folder, path) = fifo();
+        let reader = reader(&path);
+        let output = Output::open("VARIABLE", path.as_os_str()).unwrap();
+        // More than there is room for at once.
+        let record = vec![0; 1 << 17];
+        std::thread::scope(|threads| {
+            threads.spawn(|| read_all(&reader));
+            assert_eq!(answers(|| Ok(output.write(&record))), [Ok(true); 2]);
+            drop(output);
+        });
     }
 
     #[test]

@@ -60,6 +60,7 @@ pub fn sleep(time: Duration) {
         if left.is_zero() {
             return;
         }
+        #[expect(clippy::disallowed_methods, reason = "of no descriptor")]
         let waited = Timespec::try_from(left).map(|left| poll(&mut [], Some(&left)));
         if !matches!(waited, Ok(Ok(_) | Err(rustix::io::Errno::INTR))) {
             rustix::thread::sched_yield();

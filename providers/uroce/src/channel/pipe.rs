@@ -9,7 +9,7 @@
 
 use kit::errno::{Errno, Result};
 use kit::sys::pipe;
-use rustix::event::{PollFd, PollFlags, poll};
+use kit::sys::ready::{self, ReadyTo};
 use rustix::fs::{CWD, Mode, OFlags, fcntl_setfl, openat};
 use rustix::io::{Errno as Os, fcntl_dupfd_cloexec, read, write};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
@@ -187,14 +187,12 @@ impl Writer {
     /// Until there is room, or the pipe is gone.
     ///
     /// # Errors
-    /// ENOMEM.
+    /// ENOMEM; EINVAL, ENOSYS or EPERM where a filter of system calls denies them.
     pub fn wait(&self) -> Result<()> {
-        let mut watched = [PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::OUT)];
         loop {
-            match poll(&mut watched, None) {
-                Err(Os::INTR) => {}
-                Err(error) => return Err(Errno::from(error)),
-                Ok(_) => return Ok(()),
+            match ready::wait(self.0.as_fd(), ReadyTo::Write, None) {
+                Err(Errno(libc::EINTR)) => {}
+                waited => return waited.map(drop),
             }
         }
     }

@@ -11,6 +11,7 @@ fn read(fd: &OwnedFd) -> Vec<u8> {
 }
 
 /// Events of poll(2) now: those that programs request, and unrequested ones.
+#[expect(clippy::disallowed_methods, reason = "all events are wanted")]
 fn ready(fd: &OwnedFd) -> PollFlags {
     let all = PollFlags::IN | PollFlags::OUT | PollFlags::PRI | PollFlags::RDHUP;
     let mut watched = [PollFd::from_borrowed_fd(fd.as_fd(), all)];

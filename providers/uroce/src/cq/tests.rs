@@ -1,7 +1,7 @@
 use super::*;
 use crate::channel::Kind;
+use kit::sys::ready::is_readable;
 use proptest::prelude::*;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, OwnedFd};
 use uroce_engine::wire::ImmDt;
 use uroce_engine::work::{Completion, CompletionOpcode, Network, Status};
@@ -39,21 +39,14 @@ fn good(id: u64) -> Entry {
 /// Reads all records that there are.
 fn drain(fd: &OwnedFd) -> usize {
     let mut count = 0;
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    loop {
-        let mut watched = [PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)];
-        if poll(&mut watched, Some(&now)).expect("polled") == 0 {
-            return count;
-        }
+    while is_readable(fd.as_fd()).expect("asked") {
         let mut record = [0; 16];
         let length = rustix::io::read(fd, &mut record).expect("a record");
         assert!(length > 0, "the end");
         assert_eq!(record[..8], QUEUE.0.to_ne_bytes());
         count += 1;
     }
+    count
 }
 
 fn room(entries: usize) -> Vec<ibv_wc> {

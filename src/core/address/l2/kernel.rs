@@ -7,7 +7,7 @@ use crate::core::wait::{Step, Wait};
 use kit::errno::{Errno, Result};
 use kit::netlink::connection::Connection;
 use kit::netlink::frame::{self, Kind};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use kit::sys::ready::is_readable;
 use rustix::io::retry_on_intr;
 use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
@@ -147,7 +147,7 @@ impl Search {
     /// The neighbour's address, if the notifications that have arrived name it. The table may
     /// change all the time, so the reading ends with the time of a call.
     fn notified(&mut self) -> Result<Option<Mac>> {
-        while readable(&self.events)? {
+        while is_readable(self.events.as_fd())? {
             match self.events.next_datagram() {
                 Ok(datagram) => {
                     let found = reported(&self.hop, datagram.unwrap_or_default())?;
@@ -222,16 +222,6 @@ fn reported(hop: &Hop, datagram: &[u8]) -> Result<Option<Mac>> {
         }
     }
     Ok(None)
-}
-
-/// Whether there is something to read.
-fn readable(events: &Connection) -> Result<bool> {
-    let mut fds = [PollFd::new(events, PollFlags::IN)];
-    match poll(&mut fds, Some(&Timespec::default())) {
-        Ok(ready) => Ok(ready != 0),
-        Err(rustix::io::Errno::INTR) => Ok(false),
-        Err(e) => Err(e.into()),
-    }
 }
 
 /// Makes the kernel look for a neighbour: a datagram to it cannot leave before it is found.

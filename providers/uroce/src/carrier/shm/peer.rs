@@ -10,7 +10,7 @@ use super::watched_process::WatchedProcess;
 use super::wire::{Few, Fill, Header, NotPut, Out, Put, SendUpdates, Wait};
 use kit::sys::cycles;
 use kit::sys::lock::Lock;
-use kit::sys::readable::is_readable;
+use kit::sys::ready::is_readable;
 use rustix::process::Pid;
 use std::os::fd::AsFd;
 use std::sync::atomic::{

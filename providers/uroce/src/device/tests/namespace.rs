@@ -4,8 +4,9 @@ use super::*;
 use crate::list::devices;
 use crate::namespace;
 use crate::node::Node;
-use rustix::event::{PollFd, PollFlags, poll};
+use kit::sys::ready::{self, ReadyTo};
 use std::ffi::OsStr;
+use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::mpsc;
 
@@ -39,8 +40,7 @@ fn names(variable: &str) -> (String, usize) {
 
 /// Waits for notifications, and processes them.
 fn wait(follower: &Follower) {
-    let mut fds = [PollFd::new(follower, PollFlags::IN)];
-    poll(&mut fds, None).expect("notifications come");
+    ready::wait(follower.as_fd(), ReadyTo::Read, None).expect("notifications come");
     follower.follow().expect("listed");
 }
 

@@ -8,11 +8,12 @@ use super::watch::{KICK, Watches};
 use crate::carrier::udp::{Slot, Sockets};
 use crate::node::inbound::sources::{SLOT, V4, V6};
 use crate::node::registry::NEVER;
-use kit::errno::Result;
+use kit::errno::{Errno, Result};
 use kit::sys::epoll::wait;
+use kit::sys::ready::{self, ReadyTo};
 use kit::sys::{cycles, sched};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -163,17 +164,16 @@ fn readable(set: &OwnedFd, socket: BorrowedFd<'_>, number: u64) -> Result<()> {
 }
 
 /// Waits until a member of a set is ready, or that many nanoseconds have passed: epoll_wait(2) has
-/// milliseconds, and epoll_pwait2(2) is not in every kernel. Under a limit of no descriptors, by
-/// which some programs keep themselves from opening any, poll(2) takes none: then it waits for part
-/// of the time.
+/// milliseconds, and epoll_pwait2(2) is not in every kernel. Where neither poll(2) nor select(2)
+/// takes a descriptor, it waits for part of the time.
 pub(super) fn wait_exactly(set: &OwnedFd, nanos: u64) -> Result<()> {
     let timeout = timespec(nanos);
-    match poll(&mut [PollFd::new(set, PollFlags::IN)], Some(&timeout)) {
-        Err(rustix::io::Errno::INVAL) => {
+    match ready::wait(set.as_fd(), ReadyTo::Read, Some(&timeout)) {
+        Err(Errno::INVAL) => {
             sched::sleep(Duration::from_nanos(nanos.min(BLIND)));
             Ok(())
         }
-        waited => Ok(waited.map(|_| ())?),
+        waited => waited.map(drop),
     }
 }
 
