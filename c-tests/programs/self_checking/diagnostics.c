@@ -1,7 +1,8 @@
 /*
  * Destinations of diagnostics: pipes whose reader leaves or does not read, pipes without a reader,
  * files that may not grow, a full file system. The program continues, receives no signal, prints
- * once that no more is written, and the file remains readable.
+ * once that no more is written, and the file remains readable. A program that may have no
+ * descriptors any more (RLIMIT_NOFILE) is reported like any other.
  */
 #define DEVICE_NAME "uroce_lo"
 #define IPV4_INDEX 0
@@ -21,7 +22,18 @@ static const char *const variables[] = {
 
 enum { BYTES = 60000, ROUNDS = 60 };
 static char folder[] = "/tmp/diagnostics-XXXXXX";
-static char place[64];
+static char place[64], copy[64];
+/* Whether the program may have no descriptors once it has its device. */
+static bool is_limited;
+
+static void allow_no_descriptors(void)
+{
+	struct rlimit limit;
+
+	MUST(getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = 0;
+	MUST(setrlimit(RLIMIT_NOFILE, &limit));
+}
 
 /* An invalid key. */
 static void mistake(struct ibv_pd *pd, struct ibv_qp_init_attr *init, int round)
@@ -67,6 +79,8 @@ static void work(void)
 	MUST(ibv_modify_qp(qp, &attr, RC_RTR_MASK));
 	attr = attr_rts();
 	MUST(ibv_modify_qp(qp, &attr, RC_RTS_MASK));
+	if (is_limited)
+		allow_no_descriptors();
 	for (round = 0; round < ROUNDS; round++) {
 		MUST(ibv_post_send(qp, &wr, &bad));
 		while (!ibv_poll_cq(cq, 1, &wc))
@@ -212,10 +226,10 @@ static unsigned int word(const unsigned char *at)
  * Whole records alone: those of a capture and of a trace contain their lengths, reports end with a
  * line.
  */
-static void whole(const char *variable)
+static size_t whole(const char *variable, const char *file)
 {
-	static unsigned char bytes[1 << 22];
-	FILE *from = fopen(place, "r");
+	static unsigned char bytes[1 << 24];
+	FILE *from = fopen(file, "r");
 	size_t length, at = 0;
 
 	expect(from);
@@ -232,13 +246,45 @@ static void whole(const char *variable)
 	} else if (length) {
 		expect(bytes[length - 1] == '\n');
 	}
+	return length;
+}
+
+/* A pipe's reader reads all, but the program has to wait for room. */
+static void no_descriptors(const char *variable)
+{
+	static char bytes[4096];
+	pid_t child;
+
+	make_fifo();
+	child = fork();
+	expect(child >= 0);
+	if (!child) {
+		int fd = reader(), to = creat(copy, 0600);
+		ssize_t length;
+
+		while ((length = read(fd, bytes, sizeof(bytes))) == 0) /* not open yet */
+			usleep(1000);
+		MUST(fcntl(fd, F_SETFL, 0));
+		do {
+			if (length > 0)
+				expect(write(to, bytes, (size_t)length) == length);
+			usleep(500);
+		} while ((length = read(fd, bytes, sizeof(bytes))) != 0);
+		_exit(0);
+	}
+	usleep(20000);
+	is_limited = true;
+	expect(run(variable, NULL) == 0);
+	is_limited = false;
+	expect(waitpid(child, NULL, 0) == child);
+	out("%s without descriptors", whole(variable, copy) > 1 << 16 ? "much" : "little");
 }
 
 static void limited_file(const char *variable)
 {
 	unlink(place);
 	expect(run(variable, small_files) <= 1);
-	whole(variable);
+	whole(variable, place);
 }
 
 static void full_file_system(const char *variable)
@@ -248,7 +294,7 @@ static void full_file_system(const char *variable)
 		return;
 	}
 	expect(run(variable, NULL) <= 1);
-	whole(variable);
+	whole(variable, place);
 	MUST(umount(folder));
 }
 
@@ -267,11 +313,14 @@ int main(void)
 	own_mounts();
 	expect(mkdtemp(folder));
 	snprintf(place, sizeof(place), "%s/place", folder);
+	snprintf(copy, sizeof(copy), "%s/copy", folder);
 	for (i = 0; i < ARRAY_LEN(variables); i++) {
 		out("%s", variables[i]);
 		no_reader(variables[i]);
 		leaving_reader(variables[i]);
 		sleeping_reader(variables[i]);
+		no_descriptors(variables[i]);
+		unlink(copy);
 		limited_file(variables[i]);
 		unlink(place);
 		full_file_system(variables[i]);

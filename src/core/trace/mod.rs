@@ -157,9 +157,9 @@ impl Gathered {
     /// Adds the lines about the calling thread, and about the process before its first thread.
     fn describe(&mut self, thread: u32) {
         if !self.named && self.new_threads.is_empty() {
-            self.new_threads = format!("process {}\n", name_in("/proc/self/comm"));
+            self.new_threads = format!("process {}\n", process_name());
         }
-        let (id, name) = (identity::thread(), name_in("/proc/thread-self/comm"));
+        let (id, name) = (identity::thread(), own_name());
         self.new_threads += &format!("thread {thread} {id} {name}\n");
     }
 
@@ -180,11 +180,22 @@ impl Gathered {
     }
 }
 
-/// The name of a process or thread; empty if it cannot be read.
-fn name_in(file: &str) -> String {
-    let name = std::fs::read(file).unwrap_or_default();
+/// The name of the calling thread. It takes no descriptor: there may be none left.
+fn own_name() -> String {
+    printable(&rustix::thread::name().unwrap_or_default().into_bytes())
+}
+
+/// The name of the process, which is that of its first thread. Where that cannot be read, it is the
+/// calling thread's, which most programs do not change.
+fn process_name() -> String {
+    let Ok(name) = std::fs::read("/proc/self/comm") else {
+        return own_name();
+    };
     // The kernel ends it with a new line. Others may be in it.
-    let name = name.strip_suffix(b"\n").unwrap_or(&name);
+    printable(name.strip_suffix(b"\n").unwrap_or(&name))
+}
+
+fn printable(name: &[u8]) -> String {
     String::from_utf8_lossy(name).replace(char::is_control, "?")
 }
 
