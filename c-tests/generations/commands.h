@@ -28,6 +28,10 @@ int ibv_cmd_create_qp_ex(void *context, void *qp, void *attr, void *cmd, size_t 
 			 size_t resp_size);
 int ibv_cmd_open_qp(void *context, void *qp, int size, void *attr, void *cmd, size_t cmd_size,
 		    void *resp, size_t resp_size);
+int ibv_cmd_destroy_cq(void *cq);
+int ibv_cmd_destroy_qp(void *qp);
+int ibv_cmd_destroy_srq(void *srq);
+int ibv_cmd_destroy_wq(void *wq);
 int ibv_cmd_modify_qp_ex(void *qp, void *attr, int mask, void *cmd, size_t size, void *resp,
 			 size_t resp_size);
 #if RELEASE >= 59
@@ -49,6 +53,16 @@ int ibv_cmd_create_cq_ex2(void *context, const void *attr, void *cq, void *cmd, 
 #define WRITES(call, number) do { \
 	ASKS(call, 0, 0); \
 	CHECK(asked.write == (number)); \
+} while (0)
+
+/* The thread can be cancelled at any instruction, but at none of the library. */
+#define DEFERS(call, of, which) do { \
+	int before, after; \
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &before); \
+	ASKS(call, of, which); \
+	pthread_setcanceltype(before, &after); \
+	CHECK(asked.cancel_type == PTHREAD_CANCEL_DEFERRED); \
+	CHECK(after == PTHREAD_CANCEL_ASYNCHRONOUS); \
 } while (0)
 
 /* An object of any kind: its context first, the rest its own. */
@@ -83,6 +97,17 @@ static int other_commands(void *ibv_context)
 	((uint32_t *)attr)[1] = UINT32_MAX;
 	WRITES(ibv_cmd_open_xrcd(ibv_context, &o, 32, attr, cmd, 24, resp, 4), 37);
 	ASKS(ibv_cmd_close_xrcd(&o), 10, 0);
+	return 0;
+}
+
+static int destructions(void *ibv_context)
+{
+	struct thing o = { .context = ibv_context };
+
+	DEFERS(ibv_cmd_destroy_cq(&o), 3, 1);
+	DEFERS(ibv_cmd_destroy_qp(&o), 4, 1);
+	DEFERS(ibv_cmd_destroy_srq(&o), 5, 1);
+	DEFERS(ibv_cmd_destroy_wq(&o), 12, 1);
 	return 0;
 }
 

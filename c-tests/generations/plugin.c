@@ -320,7 +320,7 @@ static int commands(void *ibv_context)
 {
 	static int (*const all[])(void *) = {
 		query_port, get_context, create_cq, create_qp, reg_dmabuf,
-		other_commands, queue_commands, POST_44_COMMANDS
+		other_commands, queue_commands, destructions, POST_44_COMMANDS
 	};
 	size_t at;
 

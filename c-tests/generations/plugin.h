@@ -24,6 +24,8 @@ struct asked {
 	unsigned write;
 	unsigned short ids[64];
 	uint64_t data[64];
+	/* The cancellation type of the calling thread (pthread_setcanceltype(3)). */
+	int cancel_type;
 };
 extern struct asked asked;
 

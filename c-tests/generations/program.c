@@ -52,6 +52,15 @@ static void answer(struct head *head)
 	}
 }
 
+static int own_cancel_type(void)
+{
+	int type;
+
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+	pthread_setcanceltype(type, NULL);
+	return type;
+}
+
 int ioctl(int fd, unsigned long request, ...)
 {
 	struct head *head;
@@ -70,6 +79,7 @@ int ioctl(int fd, unsigned long request, ...)
 		asked.ids[at] = head->attr[at].id;
 		asked.data[at] = head->attr[at].data;
 	}
+	asked.cancel_type = own_cancel_type();
 	asked.write = 0;
 	for (at = 0; at < head->attributes; at++)
 		if (!head->object && !head->method && head->attr[at].id == 2)

@@ -468,15 +468,14 @@ static bool waits(int destroyed, const uint32_t *reported)
 __attribute__((cold, noinline)) static void wait_for_all(const struct acked *acked,
 							 const uint32_t *reported)
 {
-	int type = deferred();
-
 	wait_while(acked, reported, false);
-	restore(type);
 }
 
+/* The parts in Rust are not to be cancelled either, before the wait and after it. */
 int ferroverbs_cmd_destroy_cq(struct ibv_cq *cq)
 {
 	uint32_t reported[2] = { 0, 0 };
+	int type = deferred();
 	int destroyed = ferroverbs_cmd_destroy_cq_begin(cq, reported);
 
 	if (waits(destroyed, reported)) {
@@ -484,50 +483,36 @@ int ferroverbs_cmd_destroy_cq(struct ibv_cq *cq)
 
 		wait_for_all(&acked, reported);
 	}
+	restore(type);
 	return destroyed > 0 ? destroyed : 0;
 }
 PRIVATE(ferroverbs_cmd_destroy_cq, ibv_cmd_destroy_cq);
 
-/* Queues that have asynchronous events alone. */
-#define WAIT_FOR_ALL(object, destroyed, reported) \
-	do { \
-		(reported)[1] = (reported)[0]; \
+/* Queues that have asynchronous events alone. `end` is called after a success. */
+#define CMD_DESTROY(kind, end) \
+	int ferroverbs_cmd_destroy_##kind(struct ibv_##kind *object) \
+	{ \
+		uint32_t reported[2] = { 0, 0 }; \
+		int type = deferred(); \
+		int destroyed = ferroverbs_cmd_destroy_##kind##_begin(object, reported); \
+		reported[1] = reported[0]; \
 		if (waits(destroyed, reported)) { \
 			struct acked acked = ACKED(object); \
 			wait_for_all(&acked, reported); \
 		} \
-	} while (0)
+		if (destroyed <= 0) \
+			end(object); \
+		restore(type); \
+		return destroyed > 0 ? destroyed : 0; \
+	} \
+	PRIVATE(ferroverbs_cmd_destroy_##kind, ibv_cmd_destroy_##kind)
 
-int ferroverbs_cmd_destroy_qp(struct ibv_qp *qp)
+/* ibv_destroy_qp(3) and ibv_destroy_srq(3) do the rest; ibv_destroy_wq(3) is inline. */
+static inline void nothing(const void *object)
 {
-	uint32_t reported[2] = { 0, 0 };
-	int destroyed = ferroverbs_cmd_destroy_qp_begin(qp, reported);
-
-	WAIT_FOR_ALL(qp, destroyed, reported);
-	return destroyed > 0 ? destroyed : 0;
+	(void)object;
 }
-PRIVATE(ferroverbs_cmd_destroy_qp, ibv_cmd_destroy_qp);
 
-int ferroverbs_cmd_destroy_srq(struct ibv_srq *srq)
-{
-	uint32_t reported[2] = { 0, 0 };
-	int destroyed = ferroverbs_cmd_destroy_srq_begin(srq, reported);
-
-	WAIT_FOR_ALL(srq, destroyed, reported);
-	return destroyed > 0 ? destroyed : 0;
-}
-PRIVATE(ferroverbs_cmd_destroy_srq, ibv_cmd_destroy_srq);
-
-int ferroverbs_cmd_destroy_wq(struct ibv_wq *wq)
-{
-	uint32_t reported[2] = { 0, 0 };
-	int destroyed = ferroverbs_cmd_destroy_wq_begin(wq, reported);
-	int answer;
-
-	WAIT_FOR_ALL(wq, destroyed, reported);
-	answer = destroyed > 0 ? destroyed : 0;
-	if (!answer)
-		ferroverbs_forget(wq);
-	return answer;
-}
-PRIVATE(ferroverbs_cmd_destroy_wq, ibv_cmd_destroy_wq);
+CMD_DESTROY(qp, nothing);
+CMD_DESTROY(srq, nothing);
+CMD_DESTROY(wq, ferroverbs_forget);
