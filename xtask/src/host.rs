@@ -104,10 +104,7 @@ struct Running {
 
 impl Running {
     /// Reads until the last process closes the output, and looks at the command meanwhile.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "xtask does not use the library"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "xtask does not use the library")]
     fn read_all(&mut self, mut from: PipeReader, output: &mut Output) -> Result<()> {
         let mut buffer = [0; 8192];
         let mut looked = Instant::now();

@@ -3,7 +3,7 @@
 use super::attention::{self, AWAITS, CLOSED, SLEEPS};
 use super::link::Link;
 use super::onesided::{Claim, Claims, GateSeen, PAUSE, Patience, SPINS, Use};
-use super::onesided::{claims_anything, is_at_rest, take_away};
+use super::onesided::{claims_anything, is_at_rest, take_away, withdraw};
 use super::ring::{Broken, Consumer, Producer, RingOffset};
 use super::segment::PeerSegment;
 use super::watched_process::WatchedProcess;
@@ -96,10 +96,20 @@ impl Peer {
         self.slot
     }
 
-    /// Its process number. It may be another's once the process is gone, see [`Peer::has_ended`].
+    /// Its process number. It may be another's once the process is gone, see
+    /// [`Peer::has_its_number`].
     #[must_use]
     pub fn pid(&self) -> Pid {
         self.pid
+    }
+
+    /// Whether its process number certainly is its own now, and was since the last such answer.
+    /// Before a copy by that number, this says that it does not begin with another process; after
+    /// it, that it was none's but this one's.
+    #[must_use]
+    #[inline]
+    pub fn has_its_number(&self) -> bool {
+        self.process.has_its_number()
     }
 
     /// Distinguishes it from earlier and later processes in the same slot.
@@ -157,12 +167,22 @@ impl Peer {
 impl Peer {
     /// Claims a gate and a key of the peer for a copy of so many bytes, until the result is
     /// dropped. Values read from its tables afterwards remain valid for that time. `None` if too
-    /// many threads have claims. `node` is the generation of this process.
+    /// many threads have claims, or the peer was given up. `node` is the generation of this
+    /// process.
     #[inline]
     #[must_use]
     pub fn claim(&self, node: u64, what: (u32, u32), length: u64) -> Option<Claim<'_>> {
         let [ours, _] = self.places;
-        self.claims.claim((&self.link, ours), node, what, length)
+        let claim = self.claims.claim((&self.link, ours), node, what, length)?;
+        // Otherwise `withdraw` finds the claim.
+        (!self.is_given_up()).then_some(claim)
+    }
+
+    /// The peer was given up, and its number may become another process's: copies of this process
+    /// that have not begun move nothing.
+    pub(super) fn withdraw(&self) {
+        let [ours, _] = self.places;
+        withdraw(&self.link, ours);
     }
 
     /// Waits until the peer does not use that part of this process, and will not: it was taken away

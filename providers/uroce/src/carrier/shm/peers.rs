@@ -281,6 +281,7 @@ impl Peers {
     /// A peer has left the table, which is locked. Other references to it may remain.
     fn leave(&self, peer: Arc<Peer>) {
         peer.give_up();
+        peer.withdraw();
         peer.process.unwatch();
         if peer.uses_something() && !peer.has_ended() {
             self.former.lock().push(Arc::clone(&peer));
@@ -304,6 +305,20 @@ impl Drop for Peers {
 mod tests {
     use super::*;
     use std::process::Command;
+
+    #[test]
+    fn copies_to_a_process_that_has_left_the_table_move_nothing() {
+        let registry = Registry::claim(true).expect("a slot");
+        let peers = Peers::open(&registry).expect("peers");
+        let peer = peers.myself().expect("a peer");
+        let before = peer.claim(1, (2, 3), 4).expect("claimed");
+        let [address, length] = before.range(5);
+        assert_eq!([address, length].map(|word| word.load(SeqCst)), [5, 4]);
+        assert!(peers.remove(peers.slot).is_some());
+        assert_eq!(length.load(SeqCst), 0);
+        assert!(peer.claim(1, (2, 3), 4).is_none());
+        drop(before);
+    }
 
     #[test]
     fn the_end_of_a_process_without_a_link_is_not_reported() {

@@ -2,11 +2,19 @@
 #![forbid(unsafe_code)]
 
 use kit::errno::Result;
+use kit::sys::cycles;
 use kit::sys::fork_guard::ForkGuard;
+use kit::sys::ready::is_readable;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// How long the process number is certainly still the process's after the kernel was asked, in
+/// cycles. The kernel assigns numbers in turn, so a number is used again after all others have
+/// been, which takes many times as long. About 1 ms.
+const CERTAIN: u64 = 1000 * cycles::IN_A_MICROSECOND;
 
 /// A process, in a set of those whose ends are watched for, until this is dropped.
 #[derive(Debug)]
@@ -15,6 +23,8 @@ pub(super) struct WatchedProcess {
     set: Arc<OwnedFd>,
     /// The process that has opened it. A forked child has the same set, and takes nothing from it.
     opener: ForkGuard,
+    /// When the process was seen alive last, in cycles.
+    seen: AtomicU64,
 }
 
 impl WatchedProcess {
@@ -31,6 +41,7 @@ impl WatchedProcess {
             process,
             set: Arc::clone(set),
             opener,
+            seen: AtomicU64::new(long_ago()),
         })
     }
 
@@ -41,6 +52,28 @@ impl WatchedProcess {
             let _ = epoll::delete(&*self.set, &self.process);
         }
     }
+
+    /// Whether its number certainly is this process's now, and was since the last such answer. It
+    /// asks the kernel only if that was more than about a millisecond ago.
+    #[inline]
+    pub fn has_its_number(&self) -> bool {
+        let now = cycles::now();
+        now.wrapping_sub(self.seen.load(Relaxed)) < CERTAIN || self.is_alive(now)
+    }
+
+    #[cold]
+    fn is_alive(&self, now: u64) -> bool {
+        let is_alive = is_readable(self.process.as_fd()) == Ok(false);
+        if is_alive {
+            self.seen.store(now, Relaxed);
+        }
+        is_alive
+    }
+}
+
+/// A time that is no longer certain.
+fn long_ago() -> u64 {
+    cycles::now().wrapping_sub(CERTAIN)
 }
 
 /// Ready to read once the process has ended (pidfd_open(2)).
@@ -53,5 +86,38 @@ impl AsFd for WatchedProcess {
 impl Drop for WatchedProcess {
     fn drop(&mut self) {
         self.unwatch();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::epoll::CreateFlags;
+    use std::process::{Child, Command};
+
+    const SLOT: u16 = 3;
+
+    fn watched() -> (Child, WatchedProcess) {
+        let set = epoll::create(CreateFlags::CLOEXEC).expect("a set");
+        let child = Command::new("sleep").arg("600").spawn();
+        let child = child.expect("a process");
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let process = WatchedProcess::open(pid.expect("a number"), &Arc::new(set), SLOT);
+        (child, process.expect("watched"))
+    }
+
+    #[test]
+    fn a_number_is_certain_as_long_as_its_process_lives() {
+        let (mut child, process) = watched();
+        assert!(process.has_its_number());
+        process.seen.store(long_ago(), Relaxed);
+        assert!(process.has_its_number());
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+        // The number is not used again so soon.
+        while process.has_its_number() {
+            std::thread::yield_now();
+        }
+        assert!(!process.has_its_number());
     }
 }

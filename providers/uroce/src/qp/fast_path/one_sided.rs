@@ -315,8 +315,15 @@ impl OneSided {
         }
         let range = (request.address, request.length);
         let address = key.place(gate.pd, theirs, request.remote_access(), range)?;
+        if !peer.has_its_number() {
+            return None;
+        }
         let done = call(&Target(process, claim.range(address)));
         drop(claim);
+        // The bytes are another process's, or may be: the protocol finds that the peer is gone.
+        if done.is_ok() && !peer.has_its_number() {
+            return None;
+        }
         if done.is_err_and(forbids) {
             self.process = None;
         }

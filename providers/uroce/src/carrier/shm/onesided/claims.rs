@@ -29,7 +29,9 @@
 //! full fence stands between the length of 0 and the look at a thread's state ([`take_away`]): the
 //! scheduler has one between the end of a thread's rest and its next access, so either the thread
 //! is seen running, or it reads 0. On x86-64 the sequentially consistent store would do; on arm64
-//! later loads may overtake it.
+//! later loads may overtake it. The fence of [`withdraw`] is between the mark of a peer that was
+//! given up and the lengths of 0, and the fence of a claim between its length and the look at the
+//! mark: either the mark is seen, or the length ends as 0.
 
 use super::super::link::Link;
 use super::super::ring::RingOffset;
@@ -127,6 +129,15 @@ pub fn take_away(link: &Link, ring: RingOffset, what: Use, rests: impl Fn(u64) -
         begun |= !rests(thread.load(Relaxed));
     }
     begun
+}
+
+/// Takes all copies away from this process, which writes this ring, that have not begun. The peer
+/// was marked as given up before.
+pub fn withdraw(link: &Link, ring: RingOffset) {
+    fence(SeqCst);
+    for [_, _, _, _, length, ..] in places(link, ring) {
+        length.store(0, Relaxed);
+    }
 }
 
 /// Whether the peer that writes this ring claims anything.

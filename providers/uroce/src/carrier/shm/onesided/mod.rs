@@ -32,6 +32,16 @@
 //! 2 ms, and the rest of the second is waited without a lock in ibv_modify_qp(3) or
 //! ibv_destroy_qp(3).
 //!
+//! *The right process.* A copy names its target by process number, which the kernel may give to
+//! another process once the peer has ended and its parent knows. So the initiator asks before a copy
+//! whether the number is still the peer's, and after it whether it was all the time
+//! (`WatchedProcess::has_its_number`); if not, the request goes by packets, and fails there. When a
+//! peer has ended, the process takes away its own copies to it that have not begun
+//! ([`claims::withdraw`]), so that one of its threads may be stopped between the question and the
+//! system call. What remains: the whole process is stopped there, the peer ends meanwhile, its
+//! number becomes that of another process of the user, and the copy is a write. The kernel has no
+//! copy that names its target by a descriptor.
+//!
 //! *Limits.* Requests of more than 4 MiB or 8 pieces, atomics, memory windows, device memory and
 //! the own process go by packets. If the kernel denies the calls (EPERM, ENOSYS), the queue pair
 //! uses packets from then on. If memory was unmapped while registered, the copy ends early and the
@@ -49,7 +59,7 @@ mod rest;
 mod tests;
 
 pub use claims::{Claim, Claims, Patience, Use};
-pub(super) use claims::{PAUSE, SPINS, claims_anything, take_away};
+pub(super) use claims::{PAUSE, SPINS, claims_anything, take_away, withdraw};
 pub use credit::Credit;
 pub use gate::{Gate, Right};
 pub use key::Key;
