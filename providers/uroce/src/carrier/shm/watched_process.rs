@@ -92,7 +92,10 @@ impl Drop for WatchedProcess {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kit::sys::epoll::wait;
+    use kit::sys::in_child::{status_of, status_of_first};
     use rustix::event::epoll::CreateFlags;
+    use std::mem::MaybeUninit;
     use std::process::{Child, Command};
 
     const SLOT: u16 = 3;
@@ -106,14 +109,59 @@ mod tests {
         (child, process.expect("watched"))
     }
 
+    /// The slots whose processes have ended.
+    fn ended(process: &WatchedProcess) -> Vec<u64> {
+        let mut events = [MaybeUninit::uninit(); 2];
+        let events = wait(&*process.set, Some(0), &mut events).expect("asked");
+        events.iter().map(|event| event.data.u64()).collect()
+    }
+
+    fn end(mut child: Child) {
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+    }
+
+    #[test]
+    fn the_end_of_a_process_is_reported_until_it_is_no_longer_watched() {
+        let (child, process) = watched();
+        assert_eq!(ended(&process), []);
+        end(child);
+        assert_eq!(ended(&process), [u64::from(SLOT)]);
+        process.unwatch();
+        assert_eq!(ended(&process), []);
+    }
+
+    /// The first process of a PID namespace, and its child that is the first of a nested one.
+    #[test]
+    fn a_forked_child_of_the_same_number_takes_nothing_from_the_set() {
+        const NOT_PERMITTED: i32 = 7;
+        let is_first = || std::process::id() == 1;
+        let parent = || {
+            let (child, process) = watched();
+            let forked = || {
+                process.unwatch();
+                i32::from(!is_first())
+            };
+            let status = status_of_first(forked).unwrap_or(NOT_PERMITTED);
+            end(child);
+            match status {
+                0 => i32::from(!is_first() || ended(&process) != [u64::from(SLOT)]),
+                failed => failed,
+            }
+        };
+        match status_of(|| status_of_first(parent).unwrap_or(NOT_PERMITTED)) {
+            NOT_PERMITTED => eprintln!("skipped: a PID namespace needs root"),
+            status => assert_eq!(status, 0),
+        }
+    }
+
     #[test]
     fn a_number_is_certain_as_long_as_its_process_lives() {
-        let (mut child, process) = watched();
+        let (child, process) = watched();
         assert!(process.has_its_number());
         process.seen.store(long_ago(), Relaxed);
         assert!(process.has_its_number());
-        child.kill().expect("killed");
-        child.wait().expect("ended");
+        end(child);
         // The number is not used again so soon.
         while process.has_its_number() {
             std::thread::yield_now();
