@@ -190,7 +190,7 @@ mod tests {
 
     mod inside {
         use super::super::*;
-        use crate::carrier::shm::CLOSED;
+        use crate::carrier::shm::{CLOSED, Peer};
         use crate::carrier::udp::{Slot, Tools};
         use crate::carrier::{Carrier, Sender};
         use crate::cm::Cm;
@@ -258,6 +258,14 @@ mod tests {
             let shared = Arc::clone(&endpoint);
             node.transport().table.put(index, shared);
             (node, endpoint, index)
+        }
+
+        /// A node with a link to itself.
+        fn linked() -> (Arc<NodeInner>, Arc<Peer>) {
+            let (node, ..) = node_with(Carrier::Shm);
+            let directory = node.directory().expect("a directory");
+            let itself = directory.connect(directory.slot(), 1).expect("met");
+            (node, itself)
         }
 
         #[test]
@@ -347,9 +355,8 @@ mod tests {
             if !there() {
                 return;
             }
-            let (node, ..) = node_with(Carrier::Shm);
+            let (node, itself) = linked();
             let directory = node.directory().expect("a directory");
-            let itself = directory.connect(directory.slot(), 1).expect("met");
             let transport = node.transport();
             let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
             for idle in [0, 1000] {
@@ -376,10 +383,8 @@ mod tests {
             if !there() {
                 return;
             }
-            let (node, ..) = node_with(Carrier::Shm);
+            let (node, itself) = linked();
             let transport = node.transport();
-            let directory = node.directory().expect("a directory");
-            let itself = directory.connect(directory.slot(), 1).expect("met");
             let mut inbox = node.progress.inbox.lock();
             assert!(!inbox.rings_have_some(transport));
             itself.give_up();
@@ -395,10 +400,9 @@ mod tests {
             if !there() {
                 return;
             }
-            let (node, ..) = node_with(Carrier::Shm);
+            let (node, itself) = linked();
             let transport = node.transport();
             let directory = node.directory().expect("a directory");
-            let itself = directory.connect(directory.slot(), 1).expect("met");
             let mut inbox = node.progress.inbox.lock();
             assert!(directory.put(&itself, |peer| peer.packet(&[0; 64], false)));
             directory.segment().attention().fetch_or(CLOSED, SeqCst);
