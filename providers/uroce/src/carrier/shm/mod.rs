@@ -31,8 +31,9 @@
 //! room waits, and its queue pair sends no other until there is room.
 //!
 //! *Eager messages and credits* are described in `qp::fast_path`. A message costs no system call
-//! except a look at the sockets every 256 turns, no allocation for up to two pieces of memory or 32
-//! inline bytes, and no clock reading unless the completion queue is an extended one.
+//! except a look at the sockets every 256 turns (every 16, if a millisecond has passed since the
+//! last look), no allocation for up to two pieces of memory or 32 inline bytes, and no reading of
+//! the clock unless the completion queue is an extended one.
 //!
 //! *Wake-ups.* A process whose progress thread sleeps sets `SLEEPS` in its segment, and `AWAITS` if
 //! it waits for room in a ring. A process that writes or consumes a record checks the flags

@@ -21,7 +21,8 @@ const IDLE: u32 = 256;
 /// How much more seldom.
 const SELDOM: u32 = 16;
 /// How many turns of pollers there are from one look at all sockets to the next, while the
-/// sockets are idle and rings are there.
+/// sockets are idle and rings are there, unless that takes long
+/// ([`crate::node::progress::alarm::Alarm::is_looked_at_rarely`]).
 const RARELY: u32 = 256;
 /// Turns of pollers that look at rings, one after the other, after which one gives way to other
 /// programs: more than it takes a peer that runs to answer. A look at sockets takes longer.
@@ -43,6 +44,8 @@ pub(in crate::node) struct Inbox {
     latest: u32,
     /// How often something was found.
     finds: u32,
+    /// Whether this turn looks at everything: it is the first for long that looks at the sockets.
+    is_late: bool,
     rings: Rings,
 }
 
@@ -57,6 +60,7 @@ impl Inbox {
             turn: 0,
             latest: 0,
             finds: 0,
+            is_late: false,
             rings: Rings::new(),
         }
     }
@@ -125,14 +129,16 @@ impl Inbox {
 
     /// Whether this poller, which has found something in the rings or not, leaves the sockets
     /// alone: they are looked at more seldom while something comes by rings, and still more seldom
-    /// where there are rings and nothing came by the sockets for long.
+    /// where there are rings and nothing came by the sockets for long. `is_long` says whether the
+    /// last look at the sockets was long ago; it is asked seldom.
     #[inline]
-    pub fn leaves_sockets(&mut self, found: bool) -> bool {
+    pub fn leaves_sockets(&mut self, found: bool, is_long: impl FnOnce() -> bool) -> bool {
         self.turn = self.turn.wrapping_add(1);
-        match self.turn.is_multiple_of(SELDOM) {
-            true => !self.turn.is_multiple_of(RARELY) && self.is_for_rings(),
-            false => found || self.is_for_rings(),
+        if !self.turn.is_multiple_of(SELDOM) {
+            return found || self.is_for_rings();
         }
+        self.is_late = self.turn.is_multiple_of(RARELY) || self.is_for_rings() && is_long();
+        !self.is_late && self.is_for_rings()
     }
 
     /// A poller has found something, or nothing.
@@ -207,7 +213,7 @@ impl Inbox {
             return;
         };
         match look {
-            Look::Worthwhile if !self.turn.is_multiple_of(RARELY) => return,
+            Look::Worthwhile if !self.is_late => return,
             Look::Worthwhile | Look::Everywhere => transport.attend(directory),
             Look::At(..) => {}
         }
@@ -276,7 +282,7 @@ mod tests {
     fn a_poller_gives_way_only_after_many_turns_in_vain() {
         let mut inbox = Inbox::new();
         let mut gives_way = |turn: u32| {
-            inbox.leaves_sockets(false);
+            inbox.leaves_sockets(false, || false);
             inbox.found(turn == 40);
             inbox.waits_long()
         };

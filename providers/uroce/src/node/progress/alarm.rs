@@ -24,6 +24,8 @@ use std::time::Duration;
 /// the progress thread. Taking the event from that thread would cost both a switch of the
 /// processor. About 20 µs.
 const RECENT: u64 = 20 * cycles::IN_A_MICROSECOND;
+/// Pollers that leave the sockets alone beside busy rings look at them after so long. About 1 ms.
+const LONG: u64 = 1000 * cycles::IN_A_MICROSECOND;
 /// The longest wait that nothing ends early, in nanoseconds.
 const BLIND: u64 = 1_000_000;
 /// The numbers in the set of all: of the sockets by which this host's processes speak, and of the
@@ -118,6 +120,11 @@ impl Alarm {
     /// Whether a thread polled just now.
     pub(super) fn was_looked_at(&self) -> bool {
         cycles::now().wrapping_sub(self.looked.load(Relaxed)) < RECENT
+    }
+
+    /// Whether no poller has looked at the sockets for long.
+    pub fn is_looked_at_rarely(&self) -> bool {
+        cycles::now().wrapping_sub(self.looked.load(Relaxed)) >= LONG
     }
 
     /// A thread is going to wait.

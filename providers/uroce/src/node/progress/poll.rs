@@ -116,7 +116,7 @@ impl Progress {
         };
         let some = inbox.take_in_rings(transport, caller);
         inbox.found(some);
-        if inbox.leaves_sockets(some) {
+        if inbox.leaves_sockets(some, || transport.alarm.is_looked_at_rarely()) {
             if some && inbox.is_to_look_at_timers() {
                 self.expire_due(&mut inbox, caller);
             }
@@ -375,6 +375,37 @@ mod tests {
                 });
                 assert!(is_received);
             }
+        }
+
+        /// The program finds a message at each of its few polls.
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn a_poller_that_polls_seldom_looks_at_the_sockets_soon() {
+            if !there() {
+                return;
+            }
+            let (node, itself) = linked();
+            let (transport, directory) = (node.transport(), node.directory());
+            let directory = directory.expect("a directory");
+            let poll = || {
+                assert!(directory.put(&itself, |peer| peer.packet(&[0; 64], false)));
+                node.progress.progress(Caller::Poller(OWN));
+                directory.attend();
+            };
+            // Until nothing has come by the sockets for long.
+            (0..10_000).for_each(|_| poll());
+            let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+            // Nodes of other tests have the same port, and may get it until they end.
+            while !transport.alarm.has_some() {
+                sender.send_to(&[0; 64], "127.0.0.1:4791").expect("sent");
+                std::thread::yield_now();
+            }
+            let polls = (1..).find(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(6));
+                poll();
+                !transport.alarm.has_some()
+            });
+            assert!(polls.is_some_and(|polls| polls <= 16), "{polls:?}");
         }
 
         #[test]
