@@ -80,13 +80,24 @@ impl OtherProcess {
         self.transfer(libc::process_vm_readv, &list, from)
     }
 
+    /// Reads bytes of a range; returns how many.
+    ///
+    /// # Errors
+    /// As for [`OtherProcess::write`].
+    pub fn read_bytes(self, to: &mut [u8], from: &Range) -> Result<usize> {
+        let mut list = List::new();
+        list.push(to.as_mut_ptr().cast(), to.len())?;
+        self.transfer(libc::process_vm_readv, &list, from)
+    }
+
     fn transfer(self, call: Transfer, list: &List, there: &Range) -> Result<usize> {
         let pid = self.0.as_raw_nonzero().get();
-        // SAFETY: the local pieces are bytes that are borrowed for the call and only read, or
-        // memory that an application registered, which may be read and written by the promise to
-        // `ApplicationMemory::new`: no more bytes are moved than those have, whatever the range
-        // contains. The process is another one, so no other memory of this process is accessed. The
-        // kernel checks every address, and reads the range, whose words may change meanwhile, once.
+        // SAFETY: the local pieces are bytes that are borrowed for the call (exclusively, if they
+        // are written), or memory that an application registered, which may be read and written by
+        // the promise to `ApplicationMemory::new`: no more bytes are moved than those have,
+        // whatever the range contains. The process is another one, so no other memory of this
+        // process is accessed. The kernel checks every address, and reads the range, whose words
+        // may change meanwhile, once.
         let done = unsafe {
             call(
                 pid,
@@ -181,6 +192,8 @@ mod tests {
         let mut back = [0; 3];
         assert_eq!(here.read(200, &mut back), Ok(()));
         assert_eq!(&back, b"llo");
+        assert_eq!(process.read_bytes(&mut back, &range(at + 1, 3)), Ok(3));
+        assert_eq!(&back, b"ell");
         assert_eq!(
             process.write(Source::Registered(&pieces), &range(at + 8, 5)),
             Ok(5)

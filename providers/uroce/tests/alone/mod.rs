@@ -8,6 +8,7 @@ use kit::sys::barrier;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::str::FromStr;
 
@@ -81,6 +82,21 @@ pub fn commands<N: FromStr<Err: Debug>>() -> impl Iterator<Item = (String, Vec<N
     })
 }
 
+/// The test `role` of this program in a role.
+fn in_role(role: &str) -> Command {
+    let program = std::env::current_exe().expect("a test program");
+    let mut command = Command::new(program);
+    command
+        .args(["--ignored", "--exact", "--nocapture", "role"])
+        .env(ROLE, role);
+    command
+}
+
+/// This process executes this program anew, in another role; it replies why not.
+pub fn change_role(role: &str) {
+    reply(&in_role(role).exec().to_string());
+}
+
 /// A process in a role. It is killed when this is dropped.
 pub struct Player {
     child: Child,
@@ -96,10 +112,7 @@ impl Player {
 
     /// Starts it with more in its environment.
     pub fn start_with(role: &str, environment: &[(&str, &str)]) -> Self {
-        let program = std::env::current_exe().expect("a test program");
-        let mut child = Command::new(program)
-            .args(["--ignored", "--exact", "--nocapture", "role"])
-            .env(ROLE, role)
+        let mut child = in_role(role)
             .envs(environment.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -72,6 +72,7 @@ mod bells;
 mod complaint;
 mod connector;
 mod directory;
+mod home;
 mod link;
 mod onesided;
 mod peer;

@@ -103,9 +103,9 @@ impl Peer {
         self.pid
     }
 
-    /// Whether its process number certainly is its own now, and was since the last such answer.
-    /// Before a copy by that number, this says that it does not begin with another process; after
-    /// it, that it was none's but this one's.
+    /// Whether its process number is its own now, and its program the same, and were since the last
+    /// such answer, as far as the kernel says (`WatchedProcess`). Before a copy by that number it
+    /// says that the copy does not begin with another process; after it, that it went to no other.
     #[must_use]
     #[inline]
     pub fn has_its_number(&self) -> bool {

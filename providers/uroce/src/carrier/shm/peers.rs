@@ -2,6 +2,7 @@
 
 use super::attention::{self, CLOSED};
 use super::bells::Bells;
+use super::home::Home;
 use super::link::Link;
 use super::onesided::Claims;
 use super::peer::{Peer, places};
@@ -13,6 +14,7 @@ use super::wire::Out;
 use crate::carrier::registry::Registry;
 use kit::errno::{Errno, Result};
 use kit::sync::{Mutex, RwLock};
+use kit::sys::other_process::OtherProcess;
 use kit::sys::{self, lock::Lock};
 use rustix::event::epoll::{self, CreateFlags, Event};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -196,7 +198,10 @@ impl Peers {
     ) -> Result<Peer> {
         let segment = PeerSegment::map(segment, slot, generation)?;
         let pid = Pid::from_raw(pid).ok_or(Errno::INVAL)?;
-        let process = WatchedProcess::open(pid, &self.ends, slot)?;
+        // It is none for this process itself.
+        let other = OtherProcess::new(pid).ok();
+        let home = other.and_then(|other| Home::new(other, segment.home(), generation));
+        let process = WatchedProcess::open(pid, &self.ends, slot, home)?;
         let places = places(self.slot, slot);
         Ok(Peer {
             slot,

@@ -24,6 +24,8 @@ mod word {
     pub const MAGIC: usize = 0;
     pub const SLOT: usize = 1;
     pub const GENERATION: usize = 2;
+    /// Where the owner has the word before, in its memory.
+    pub const HOME: usize = 3;
     pub const ATTENTION: usize = 16;
 }
 
@@ -42,7 +44,10 @@ impl Segment {
         let (memory, fd) = Shared::publish(c"uroce-segment", SEGMENT)?;
         let segment = Self { memory };
         segment.word(word::SLOT)?.store(u64::from(slot), SeqCst);
-        segment.word(word::GENERATION)?.store(generation, SeqCst);
+        let home = segment.word(word::GENERATION)?;
+        home.store(generation, SeqCst);
+        let home = u64::try_from(std::ptr::from_ref(home).addr()).map_err(|_| Errno::INVAL)?;
+        segment.word(word::HOME)?.store(home, SeqCst);
         segment.word(word::MAGIC)?.store(MAGIC, SeqCst);
         Ok((segment, fd))
     }
@@ -95,6 +100,13 @@ impl PeerSegment {
         } else {
             Err(Errno::INVAL)
         }
+    }
+
+    /// Where the peer has its generation in its memory; 0 if it does not say so.
+    #[must_use]
+    pub fn home(&self) -> u64 {
+        let word = self.memory.words().get(word::HOME);
+        word.map_or(0, |word| word.load(SeqCst))
     }
 
     /// The activity of the process, as of [`Segment::attention`].

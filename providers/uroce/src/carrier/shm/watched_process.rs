@@ -1,6 +1,7 @@
 //! A process whose end wakes the thread that looks after peers.
 #![forbid(unsafe_code)]
 
+use super::home::Home;
 use kit::errno::Result;
 use kit::sys::cycles;
 use kit::sys::fork_guard::ForkGuard;
@@ -11,9 +12,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How long the process number is certainly still the process's after the kernel was asked, in
-/// cycles. The kernel assigns numbers in turn, so a number is used again after all others have
-/// been, which takes many times as long. About 1 ms.
+/// How long the answer of the kernel counts, in cycles. It assigns process numbers in turn, so a
+/// number is used again after all others have been, which takes many times as long. A process that
+/// executes another program needs about as long until that has memory. About 1 ms.
 const CERTAIN: u64 = 1000 * cycles::IN_A_MICROSECOND;
 
 /// A process, in a set of those whose ends are watched for, until this is dropped.
@@ -23,16 +24,19 @@ pub(super) struct WatchedProcess {
     set: Arc<OwnedFd>,
     /// The process that has opened it. A forked child has the same set, and takes nothing from it.
     opener: ForkGuard,
-    /// When the process was seen alive last, in cycles.
+    /// By which its program is recognised.
+    home: Option<Home>,
+    /// When the process was seen with its program last, in cycles.
     seen: AtomicU64,
 }
 
 impl WatchedProcess {
-    /// A process of a slot, by which the set reports its end.
+    /// A process of a slot, by which the set reports its end. Without a home its program is not
+    /// distinguished from a later one.
     ///
     /// # Errors
     /// ENOSYS without pidfd_open(2), ESRCH if it has ended; ENOMEM; of epoll_ctl(2).
-    pub fn open(pid: Pid, set: &Arc<OwnedFd>, slot: u16) -> Result<Self> {
+    pub fn open(pid: Pid, set: &Arc<OwnedFd>, slot: u16, home: Option<Home>) -> Result<Self> {
         let opener = ForkGuard::new()?;
         let process = pidfd_open(pid, PidfdFlags::empty())?;
         let data = EventData::new_u64(u64::from(slot));
@@ -41,6 +45,7 @@ impl WatchedProcess {
             process,
             set: Arc::clone(set),
             opener,
+            home,
             seen: AtomicU64::new(long_ago()),
         })
     }
@@ -53,21 +58,23 @@ impl WatchedProcess {
         }
     }
 
-    /// Whether its number certainly is this process's now, and was since the last such answer. It
-    /// asks the kernel only if that was more than about a millisecond ago.
+    /// Whether its number is this process's, with the same program, now, and was since the last
+    /// such answer. It asks the kernel only if that was more than about a millisecond ago.
     #[inline]
     pub fn has_its_number(&self) -> bool {
         let now = cycles::now();
-        now.wrapping_sub(self.seen.load(Relaxed)) < CERTAIN || self.is_alive(now)
+        now.wrapping_sub(self.seen.load(Relaxed)) < CERTAIN || self.is_there(now)
     }
 
     #[cold]
-    fn is_alive(&self, now: u64) -> bool {
-        let is_alive = is_readable(self.process.as_fd()) == Ok(false);
-        if is_alive {
+    fn is_there(&self, now: u64) -> bool {
+        // The program first: the process was alive then, if it is afterwards.
+        let is_there = self.home.is_none_or(|home| home.is_there())
+            && is_readable(self.process.as_fd()) == Ok(false);
+        if is_there {
             self.seen.store(now, Relaxed);
         }
-        is_alive
+        is_there
     }
 }
 
@@ -105,7 +112,7 @@ mod tests {
         let child = Command::new("sleep").arg("600").spawn();
         let child = child.expect("a process");
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let process = WatchedProcess::open(pid.expect("a number"), &Arc::new(set), SLOT);
+        let process = WatchedProcess::open(pid.expect("a number"), &Arc::new(set), SLOT, None);
         (child, process.expect("watched"))
     }
 

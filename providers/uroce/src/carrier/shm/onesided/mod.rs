@@ -33,8 +33,9 @@
 //! ibv_destroy_qp(3).
 //!
 //! *The right process.* A copy names its target by process number, which the kernel may give to
-//! another process once the peer has ended and its parent knows. So the initiator asks before a copy
-//! whether the number is still the peer's, and after it whether it was all the time
+//! another process once the peer has ended and its parent knows; and a peer that executes another
+//! program keeps its number. So the initiator asks before a copy whether the number is still the
+//! peer's, and its program the same, and after it whether they were all the time
 //! (`WatchedProcess::has_its_number`); if not, the request goes by packets, and fails there. When a
 //! peer has ended, the process takes away its own copies to it that have not begun
 //! ([`claims::withdraw`]), so that one of its threads may be stopped between the question and the
